@@ -1,0 +1,145 @@
+"""The agent: from observations to a policy, a baseline and memory."""
+
+from typing import NamedTuple, Tuple, Union
+
+import dm_env
+import tensorflow as tf
+
+from impala_tf import config as config_lib
+from impala_tf import distributions
+from impala_tf import losses
+from impala_tf import networks
+from impala_tf import types
+
+
+class CoreState(NamedTuple):
+  """What a recurrent agent remembers before it sees x_t.
+
+  Attributes:
+    lstm: see `networks.LSTMState`, [B, size].
+    last_action: int32 [B], the action that led to x_t.
+  """
+  lstm: networks.LSTMState
+  last_action: tf.Tensor
+
+
+class NetworkOutput(NamedTuple):
+  """What the target policy and the baseline say of x_t.
+
+  Attributes:
+    policy_logits: float32 [T+1, B, A].
+    baseline: float32 [T+1, B], V(x_t).
+  """
+  policy_logits: tf.Tensor
+  baseline: tf.Tensor
+
+
+class Agent(tf.Module):
+  """Figure 3 of the paper, with or without the LSTM.
+
+  Feed-forward agents (appendix G) see the observation alone; recurrent ones
+  also the last action and the last reward, clipped to [-1, 1]. All memory,
+  those two included, ends where an episode starts.
+  """
+
+  def __init__(self, num_actions: int, config: config_lib.AgentConfig):
+    super().__init__(name='agent')
+    self._num_actions = num_actions
+    self._torso = networks.TORSOS[config.torso](config.hidden_size)
+    self._core = None
+    if config.use_lstm:
+      self._core = networks.LSTMCore(config.lstm_size)
+    self._policy_head = networks.linear(num_actions)
+    self._baseline_head = networks.linear(1)
+
+  def build(self, observation_spec: dm_env.specs.Array) -> None:
+    """Creates the variables, so that they can be restored before any step."""
+    observation = tf.zeros((1, 1) + observation_spec.shape,
+                           observation_spec.dtype)
+    zeros = tf.zeros([1, 1])
+    self._forward(observation, zeros, tf.cast(zeros, tf.int32),
+                  tf.cast(zeros, tf.bool), self.initial_state(1))
+
+  def initial_state(self, batch_size) -> Union[CoreState, Tuple[()]]:
+    """Memory before a first step; an empty tuple without an LSTM."""
+    if self._core is None:
+      return ()
+    return CoreState(self._core.initial_state(batch_size),
+                     tf.zeros([batch_size], tf.int32))
+
+  def step(self, env_output: types.EnvOutput, core_state,
+           seed: tf.Tensor) -> Tuple[types.AgentOutput, CoreState]:
+    """Acts once.
+
+    Args:
+      env_output: x_t, leading [B].
+      core_state: before x_t.
+      seed: int32 [2] of the stateless sampling.
+
+    Returns:
+      The sampled action with its logits, leading [B], and the next core state.
+    """
+    last_action = core_state.last_action if core_state else None
+    outputs, lstm = self._forward(
+        *_with_time(env_output.observation, env_output.reward, last_action,
+                    _is_first(env_output)), core_state)
+    logits = outputs.policy_logits[0]
+    action = distributions.sample(logits, seed)
+    core_state = CoreState(lstm, action) if core_state else ()
+    return types.AgentOutput(action, logits), core_state
+
+  def unroll(self, env_outputs: types.EnvOutput, actions: tf.Tensor,
+             core_state) -> NetworkOutput:
+    """Evaluates the current parameters on a batch of unrolls.
+
+    Args:
+      env_outputs: x_0 to x_T, leading [T+1, B].
+      actions: int32 [T+1, B] that were taken at these.
+      core_state: before x_0, as the actor had it.
+
+    Returns:
+      `NetworkOutput`, leading [T+1, B].
+    """
+    last_actions = None
+    if core_state:
+      last_actions = tf.concat(
+          [core_state.last_action[tf.newaxis], actions[:-1]], axis=0)
+    outputs, _ = self._forward(env_outputs.observation, env_outputs.reward,
+                               last_actions, _is_first(env_outputs), core_state)
+    return outputs
+
+  def _forward(self, observations, rewards, last_actions, is_first, core_state):
+    """Leading [T, B] of all; returns `NetworkOutput` and the LSTM's state."""
+    # Time is folded into the batch for all but the LSTM (section 3.1).
+    folded = tf.reshape(observations,
+                        tf.concat([[-1], tf.shape(observations)[2:]], axis=0))
+    folded = tf.ensure_shape(folded, [None] + observations.shape[2:])
+    features = self._torso(folded)
+    leading = tf.shape(is_first)
+    lstm_state = None
+    if self._core is not None:
+      features = tf.reshape(
+          features, tf.concat([leading, [features.shape[-1]]], axis=0))
+      features = tf.ensure_shape(
+          features, is_first.shape.concatenate(features.shape[-1]))
+      old = tf.cast(is_first, tf.float32)
+      rewards = losses.clip_rewards(rewards, 'abs_one') * (1. - old)
+      last_actions = tf.one_hot(last_actions, self._num_actions)
+      last_actions *= (1. - old)[..., tf.newaxis]
+      features = tf.concat(
+          [features, rewards[..., tf.newaxis], last_actions], axis=-1)
+      features, lstm_state = self._core(features, is_first, core_state.lstm)
+    logits = self._policy_head(features)
+    baseline = self._baseline_head(features)
+    return NetworkOutput(
+        tf.reshape(logits, tf.concat([leading, [self._num_actions]], axis=0)),
+        tf.reshape(baseline, leading)), lstm_state
+
+
+def _is_first(env_outputs: types.EnvOutput) -> tf.Tensor:
+  return tf.equal(env_outputs.step_type, int(dm_env.StepType.FIRST))
+
+
+def _with_time(*tensors):
+  """Adds a time dimension of 1 to each that is not None."""
+  return [None if t is None else tf.expand_dims(t, 0) for t in tensors]

@@ -1,0 +1,1 @@
+"""Learning algorithms, one module each: `loss(agent, unroll, config)`."""

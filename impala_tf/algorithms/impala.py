@@ -1,0 +1,95 @@
+"""IMPALA's loss: the V-trace actor-critic (section 4.2)."""
+
+import dm_env
+import tensorflow as tf
+
+from impala_tf import agent as agent_lib
+from impala_tf import config as config_lib
+from impala_tf import distributions
+from impala_tf import losses
+from impala_tf import types
+from impala_tf import vtrace
+
+
+def loss(agent: agent_lib.Agent, unroll: types.Unroll,
+         config: config_lib.ImpalaConfig) -> types.LossOutput:
+  """The sum of the three losses of section 4.2.
+
+  Args:
+    agent: the target policy and baseline.
+    unroll: leading [T+1, B]; frames already re-stacked.
+    config: see `config.ImpalaConfig`.
+
+  Returns:
+    `LossOutput`.
+  """
+  outputs = agent.unroll(unroll.env_outputs, unroll.agent_outputs.action,
+                         unroll.core_state)
+  # x_T is there for its value alone; what was done at x_t for t < T had its
+  # effects, reward and discount, recorded with x_{t+1}.
+  bootstrap_value = outputs.baseline[-1]
+  target_logits, values = tf.nest.map_structure(
+      lambda t: t[:-1], (outputs.policy_logits, outputs.baseline))
+  actions, behaviour_logits = tf.nest.map_structure(
+      lambda t: t[:-1], tuple(unroll.agent_outputs))
+  effects = tf.nest.map_structure(lambda t: t[1:], unroll.env_outputs._replace(
+      observation=()))
+
+  truncated = tf.logical_and(
+      tf.equal(effects.step_type, int(dm_env.StepType.FIRST)),
+      effects.discount > 0)
+  mask = 1. - tf.cast(truncated, tf.float32)
+  rewards = losses.clip_rewards(effects.reward, config.reward_clipping)
+  returns = vtrace.from_logits(
+      behaviour_policy_logits=behaviour_logits,
+      target_policy_logits=target_logits,
+      actions=actions,
+      discounts=effects.discount * config.discount,
+      rewards=rewards,
+      values=values,
+      bootstrap_value=bootstrap_value,
+      clip_rho_threshold=config.clip_rho_threshold,
+      clip_pg_rho_threshold=config.clip_pg_rho_threshold,
+      clip_c_threshold=config.clip_c_threshold,
+      lambda_=config.lambda_,
+      mask=mask)
+
+  policy_gradient_loss = losses.policy_gradient_loss(
+      target_logits, actions, returns.pg_advantages, mask)
+  baseline_loss = losses.baseline_loss(returns.vs, values, mask)
+  entropy_loss = losses.entropy_loss(target_logits, mask)
+  total_loss = (policy_gradient_loss + config.baseline_cost * baseline_loss +
+                config.entropy_cost * entropy_loss)
+  metrics = {
+      'loss/total': total_loss,
+      'loss/policy_gradient': policy_gradient_loss,
+      'loss/baseline': baseline_loss,
+      'loss/entropy': entropy_loss,
+      'entropy': tf.reduce_mean(distributions.entropy(target_logits)),
+      'explained_variance': _explained_variance(returns.vs, values),
+  }
+  metrics.update(_off_policy_metrics(
+      behaviour_logits, target_logits, returns.log_rhos,
+      config.clip_rho_threshold))
+  return types.LossOutput(total_loss, metrics)
+
+
+def _explained_variance(vs: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
+  """1 - Var[vs - V] / Var[vs]: 1 is perfect, 0 as good as a constant."""
+  return 1. - tf.math.divide_no_nan(
+      tf.math.reduce_variance(vs - values), tf.math.reduce_variance(vs))
+
+
+def _off_policy_metrics(behaviour_logits, target_logits, log_rhos, threshold):
+  """How far the target policy has moved from the behaviour policy."""
+  rhos = tf.exp(log_rhos)
+  clipped = tf.zeros_like(rhos)
+  if threshold is not None:
+    # Equal policies give ratios a rounding error off 1, which is no clipping.
+    clipped = tf.cast(rhos > threshold * 1.001, tf.float32)
+  return {
+      'rho/mean': tf.reduce_mean(rhos),
+      'rho/clipped_share': tf.reduce_mean(clipped),
+      'kl_behaviour_target': tf.reduce_mean(
+          distributions.kl_divergence(behaviour_logits, target_logits)),
+  }

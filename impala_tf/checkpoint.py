@@ -1,0 +1,159 @@
+"""Save and restore: whole runs for resuming, agents alone for inference."""
+
+import dataclasses
+import json
+import os
+import pathlib
+import re
+from typing import List, NamedTuple, Optional
+
+from absl import logging
+import dm_env
+import tensorflow as tf
+
+from impala_tf import agent as agent_lib
+from impala_tf import config as config_lib
+
+_DIRECTORY = 'checkpoints'
+_PREFIX = 'ckpt'
+_AGENT_FILE = 'agent.json'
+# What TensorFlow raises for files that are missing, cut short or altered.
+_DAMAGE = (tf.errors.OpError, ValueError, AssertionError, IndexError)
+
+
+class CheckpointError(config_lib.UserError):
+  """No checkpoint could be read; the message says what to do."""
+
+
+def _newest_first(run_dir: str) -> List[str]:
+  """Checkpoint prefixes by number; does not trust TensorFlow's state file."""
+  directory = pathlib.Path(run_dir, _DIRECTORY)
+  numbers = []
+  for path in directory.glob(f'{_PREFIX}-*.index'):
+    match = re.fullmatch(rf'{_PREFIX}-(\d+)', path.stem)
+    if match:
+      numbers.append(int(match.group(1)))
+  return [str(directory / f'{_PREFIX}-{n}') for n in sorted(numbers)[::-1]]
+
+
+def _restore(checkpoint: tf.train.Checkpoint, run_dir: str,
+             whole: bool) -> Optional[str]:
+  """Reads the newest checkpoint that is whole.
+
+  Args:
+    checkpoint: what to restore.
+    run_dir: where from.
+    whole: whether everything in the file must be wanted.
+
+  Returns:
+    Its path; None where there is none at all.
+
+  Raises:
+    CheckpointError: where there are some and all are damaged.
+  """
+  paths = _newest_first(run_dir)
+  for path in paths:
+    try:
+      status = checkpoint.read(path)
+      status.assert_existing_objects_matched()
+      if whole:
+        status.assert_consumed()
+      return path
+    except _DAMAGE as error:
+      cause = str(error).strip().splitlines()[0][:200]
+      logging.error('Checkpoint %s is damaged, trying the one before: %s',
+                    path, cause)
+  if paths:
+    raise CheckpointError(
+        f'all {len(paths)} checkpoints in {pathlib.Path(run_dir, _DIRECTORY)} '
+        'are damaged; put back a good copy, or choose another run directory')
+  return None
+
+
+class Checkpointer:
+  """Checkpoints of a training run in `RUN_DIR/checkpoints`."""
+
+  def __init__(self, run_dir: str, keep: int, **parts: tf.Module):
+    """Writes nothing yet.
+
+    Args:
+      run_dir: of the run.
+      keep: how many of the newest checkpoints stay.
+      **parts: what is saved; the agent goes by the name `agent`.
+    """
+    self._run_dir = run_dir
+    self._checkpoint = tf.train.Checkpoint(**parts)
+    self._manager = tf.train.CheckpointManager(
+        self._checkpoint, os.path.join(run_dir, _DIRECTORY), max_to_keep=keep,
+        checkpoint_name=_PREFIX)
+
+  def restore(self) -> Optional[str]:
+    """Restores the newest whole checkpoint, see `_restore`."""
+    return _restore(self._checkpoint, self._run_dir, whole=True)
+
+  def save(self, number: int) -> str:
+    """Writes a checkpoint whole or not at all; returns its path.
+
+    Args:
+      number: orders checkpoints, e.g. learner updates.
+    """
+    return self._manager.save(checkpoint_number=number)
+
+
+def describe_agent(run_dir: str, num_actions: int,
+                   observation_spec: dm_env.specs.Array,
+                   config: config_lib.AgentConfig) -> None:
+  """Writes what `load_agent` needs beside the parameters."""
+  directory = pathlib.Path(run_dir, _DIRECTORY)
+  directory.mkdir(parents=True, exist_ok=True)
+  description = {
+      'num_actions': num_actions,
+      'observation_shape': list(observation_spec.shape),
+      'observation_dtype': str(observation_spec.dtype),
+      'config': dataclasses.asdict(config),
+  }
+  new = directory / f'{_AGENT_FILE}.new'
+  new.write_text(json.dumps(description, indent=2) + '\n', encoding='utf-8')
+  os.replace(new, directory / _AGENT_FILE)
+
+
+class LoadedAgent(NamedTuple):
+  """Parameters and how long they were trained.
+
+  Attributes:
+    agent: ready for `step` and `unroll`.
+    num_frames: environment frames it has learned from.
+  """
+  agent: agent_lib.Agent
+  num_frames: int
+
+
+def load_agent(run_dir: str) -> LoadedAgent:
+  """The agent of a run with its newest parameters, for inference.
+
+  Needs neither gin nor the environment, and executes nothing from the files.
+
+  Args:
+    run_dir: of a run that has written a checkpoint.
+
+  Returns:
+    See `LoadedAgent`.
+
+  Raises:
+    CheckpointError: where there is no usable checkpoint.
+  """
+  path = pathlib.Path(run_dir, _DIRECTORY, _AGENT_FILE)
+  if not path.exists():
+    raise CheckpointError(f'{run_dir} holds no {_DIRECTORY}/{_AGENT_FILE}; is '
+                          'it the directory of a run?')
+  description = json.loads(path.read_text(encoding='utf-8'))
+  agent = agent_lib.Agent(description['num_actions'],
+                          config_lib.AgentConfig(**description['config']))
+  agent.build(dm_env.specs.Array(tuple(description['observation_shape']),
+                                 description['observation_dtype']))
+  learner = tf.Module()
+  learner.num_frames = tf.Variable(0, dtype=tf.int64)
+  checkpoint = tf.train.Checkpoint(agent=agent, learner=learner)
+  if _restore(checkpoint, run_dir, whole=False) is None:
+    raise CheckpointError(f'{run_dir} holds no checkpoint yet; train first')
+  return LoadedAgent(agent, int(learner.num_frames))

@@ -1,0 +1,238 @@
+"""Every knob of the system: frozen dataclasses with units and range checks.
+
+A default lives here and nowhere else. Published numbers live in `configs/*.gin`
+with their source. Standard library only, so that a wrong value is reported
+before anything heavy is imported.
+"""
+
+import dataclasses
+import numbers
+import typing
+from typing import Any, Optional
+
+
+class UserError(ValueError):
+  """What was given cannot work; one line names the cause and the remedy."""
+
+
+class ConfigError(UserError):
+  """A value of a knob that cannot work."""
+
+
+def _knob(default: Any, *, at_least=None, at_most=None, above=None, below=None,
+          choices=None):
+  """A field with a default and the range that `_Section` checks."""
+  limits = dict(at_least=at_least, at_most=at_most, above=above, below=below,
+                choices=choices)
+  return dataclasses.field(default=default, metadata=limits)
+
+
+def _check_type(name: str, value: Any, hint: Any) -> Any:
+  """Returns `value`, as a float where one is wanted; raises ConfigError."""
+  if typing.get_origin(hint) is typing.Union:  # Optional[X]
+    if value is None:
+      return None
+    hint = next(h for h in typing.get_args(hint) if h is not type(None))
+  is_bool = isinstance(value, bool)
+  if hint is float and isinstance(value, numbers.Real) and not is_bool:
+    return float(value)
+  if isinstance(value, hint) and (hint is bool or not is_bool):
+    return value
+  raise ConfigError(f'{name} must be of type {hint.__name__}, but is {value!r} '
+                    f'({type(value).__name__})')
+
+
+def _check_range(name: str, value: Any, limits: typing.Mapping[str, Any]):
+  """Raises ConfigError where `value` is outside of `limits`."""
+  if value is None or not limits:
+    return
+  if limits['choices'] is not None and value not in limits['choices']:
+    raise ConfigError(f'{name} must be one of {", ".join(limits["choices"])}, '
+                      f'but is {value!r}')
+  checks = (('at_least', lambda v, l: v >= l), ('at_most', lambda v, l: v <= l),
+            ('above', lambda v, l: v > l), ('below', lambda v, l: v < l))
+  for word, holds in checks:
+    limit = limits[word]
+    if limit is not None and not holds(value, limit):  # A NaN fails here too.
+      raise ConfigError(
+          f'{name} must be {word.replace("_", " ")} {limit}, but is {value!r}')
+
+
+class _Section:
+  """Checks each field's type and range on construction."""
+
+  def __post_init__(self):
+    hints = typing.get_type_hints(type(self))
+    for field in dataclasses.fields(self):
+      name = f'{type(self).__name__}.{field.name}'
+      value = _check_type(name, getattr(self, field.name), hints[field.name])
+      object.__setattr__(self, field.name, value)  # Frozen: set an int as float.
+      _check_range(name, value, field.metadata)
+
+
+@dataclasses.dataclass(frozen=True)
+class EnvironmentConfig(_Section):
+  """Which task is played.
+
+  Attributes:
+    level: 'atari/<game>' (snake case: 'atari/space_invaders'), 'catch', or
+      'gym/<id>' for any Gymnasium environment with discrete actions.
+  """
+  level: str = _knob('atari/pong')
+
+
+@dataclasses.dataclass(frozen=True)
+class AtariConfig(_Section):
+  """How Atari is played (pre-processing: Mnih et al. 2016; table G.1).
+
+  Attributes:
+    action_repeats: emulator frames an action is held.
+    frame_stack: frames in an observation.
+    height, width: pixels.
+    noop_max: an episode starts with 1 to this many no-op frames.
+    max_episode_frames: games are truncated here (108,000 are 30 minutes).
+    life_loss_ends_episode: in training, a lost life gives discount 0 while the
+      game goes on. Evaluation ignores it.
+    full_action_set: all 18 actions instead of the game's own.
+    sticky_action_probability: that the emulator repeats the last action.
+  """
+  action_repeats: int = _knob(4, at_least=1)
+  frame_stack: int = _knob(4, at_least=1)
+  height: int = _knob(84, at_least=36)
+  width: int = _knob(84, at_least=36)
+  noop_max: int = _knob(30, at_least=0)
+  max_episode_frames: int = _knob(108_000, at_least=1)
+  life_loss_ends_episode: bool = _knob(True)
+  full_action_set: bool = _knob(False)
+  sticky_action_probability: float = _knob(0.0, at_least=0, below=1)
+
+
+@dataclasses.dataclass(frozen=True)
+class AgentConfig(_Section):
+  """The network (figure 3 of the paper).
+
+  Attributes:
+    torso: 'shallow' or 'deep' for images, 'mlp' for anything else.
+    use_lstm: put an LSTM between the torso and the heads.
+    hidden_size: units of the torso's last layer (of each layer of 'mlp').
+    lstm_size: units.
+  """
+  torso: str = _knob('shallow', choices=('shallow', 'deep', 'mlp'))
+  use_lstm: bool = _knob(False)
+  hidden_size: int = _knob(256, at_least=1)
+  lstm_size: int = _knob(256, at_least=1)
+
+
+@dataclasses.dataclass(frozen=True)
+class ImpalaConfig(_Section):
+  """The V-trace actor-critic loss (sections 4.1 and 4.2).
+
+  Attributes:
+    discount: gamma.
+    baseline_cost: weight of the baseline's loss.
+    entropy_cost: weight of the entropy bonus.
+    reward_clipping: a name that `losses.clip_rewards` knows.
+    clip_rho_threshold: rho-bar; None for no clipping.
+    clip_pg_rho_threshold: rho-bar of the policy gradient; None likewise.
+    clip_c_threshold: c-bar; None likewise.
+    lambda_: the factor of remark 2.
+  """
+  discount: float = _knob(0.99, at_least=0, below=1)
+  baseline_cost: float = _knob(0.5, at_least=0)
+  entropy_cost: float = _knob(0.01, at_least=0)
+  reward_clipping: str = _knob(
+      'abs_one',
+      choices=('none', 'abs_one', 'tanh_asymmetric', 'soft_asymmetric'))
+  clip_rho_threshold: Optional[float] = _knob(1.0, at_least=0)
+  clip_pg_rho_threshold: Optional[float] = _knob(1.0, at_least=0)
+  clip_c_threshold: Optional[float] = _knob(1.0, at_least=0)
+  lambda_: float = _knob(1.0, at_least=0, at_most=1)
+
+
+@dataclasses.dataclass(frozen=True)
+class OptimizerConfig(_Section):
+  """RMSProp as TensorFlow 1 computed it; see `optimizers.RMSProp`.
+
+  Attributes:
+    learning_rate: at frame 0; annealed linearly to 0 at `total_frames`.
+    decay: of the mean square.
+    epsilon: added inside the square root.
+    momentum: 0 for none.
+    max_gradient_norm: global norm to which gradients are clipped; None: never.
+  """
+  learning_rate: float = _knob(6e-4, above=0)
+  decay: float = _knob(0.99, at_least=0, below=1)
+  epsilon: float = _knob(0.01, above=0)
+  momentum: float = _knob(0.0, at_least=0, below=1)
+  max_gradient_norm: Optional[float] = _knob(40.0, above=0)
+
+
+@dataclasses.dataclass(frozen=True)
+class ActorConfig(_Section):
+  """The processes that play.
+
+  Attributes:
+    num_actors: processes; None for one a core.
+    num_envs: environments a process, stepped and inferred as one batch.
+    max_restarts: of one actor within `restart_window_secs`, after which the run
+      ends with that actor's error.
+    restart_window_secs: see `max_restarts`.
+  """
+  num_actors: Optional[int] = _knob(None, at_least=1)
+  num_envs: int = _knob(16, at_least=1)
+  max_restarts: int = _knob(5, at_least=0)
+  restart_window_secs: float = _knob(600.0, above=0)
+
+
+@dataclasses.dataclass(frozen=True)
+class LearnerConfig(_Section):
+  """What one update sees and how it is computed.
+
+  Attributes:
+    batch_size: B, unrolls in an update.
+    unroll_length: T, agent steps in an unroll.
+    queue_capacity: unrolls that wait in the queue before actors block. Each
+      adds to the policy lag.
+    num_threads: TensorFlow's threads in the learner on a CPU.
+    xla: compile the step: 'auto' does so on GPU and TPU only (on a CPU XLA loses
+      on every convolution).
+  """
+  batch_size: int = _knob(32, at_least=1)
+  unroll_length: int = _knob(20, at_least=1)
+  queue_capacity: int = _knob(16, at_least=1)
+  num_threads: int = _knob(1, at_least=1)
+  xla: str = _knob('auto', choices=('auto', 'on', 'off'))
+
+
+@dataclasses.dataclass(frozen=True)
+class ExperimentConfig(_Section):
+  """The run as a whole.
+
+  Attributes:
+    seed: of parameters, environments and action sampling.
+    total_frames: environment frames that are learned from.
+    in_process: actor and learner take turns in one process: slow, and the same
+      numbers from the same seed every time.
+    checkpoint_interval_secs: at most so much learning is lost to a kill.
+    checkpoints_to_keep: newest checkpoints on disk.
+    log_interval_secs: between rows of `metrics.jsonl`.
+  """
+  seed: int = _knob(1, at_least=0)
+  total_frames: int = _knob(200_000_000, at_least=1)
+  in_process: bool = _knob(False)
+  checkpoint_interval_secs: float = _knob(120.0, above=0)
+  checkpoints_to_keep: int = _knob(3, at_least=2)
+  log_interval_secs: float = _knob(5.0, above=0)
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+  """All sections; what one run is."""
+  experiment: ExperimentConfig = ExperimentConfig()
+  environment: EnvironmentConfig = EnvironmentConfig()
+  atari: AtariConfig = AtariConfig()
+  agent: AgentConfig = AgentConfig()
+  impala: ImpalaConfig = ImpalaConfig()
+  optimizer: OptimizerConfig = OptimizerConfig()
+  actor: ActorConfig = ActorConfig()
+  learner: LearnerConfig = LearnerConfig()

@@ -1,0 +1,107 @@
+"""The learner's end of the queue: batches of unrolls, time-major.
+
+The only module that transposes.
+"""
+
+import queue
+import threading
+import time
+from typing import Callable, Optional
+
+import reverb
+import tensorflow as tf
+
+from impala_tf import types
+
+
+def make_dataset(address: str, table: str, batch_size: int) -> tf.data.Dataset:
+  """Batches from a Reverb table.
+
+  Args:
+    address: 'host:port' of the server.
+    table: its name.
+    batch_size: B.
+
+  Returns:
+    Dataset of `types.Unroll` with leading [T+1, B] ([B] for the core state and
+    the policy version), in the table's order.
+  """
+  dataset = reverb.TrajectoryDataset.from_table_signature(
+      server_address=address,
+      table=table,
+      # Every unroll in flight is one more that grows old on the way.
+      max_in_flight_samples_per_worker=max(1, batch_size // 4),
+      num_workers_per_iterator=1)  # More would break the order.
+  dataset = dataset.map(lambda sample: types.Unroll(*sample.data))
+  dataset = dataset.batch(batch_size, drop_remainder=True)
+  dataset = dataset.map(_time_major)
+  # tf.data would add a prefetch of its own: a batch more of policy lag.
+  options = tf.data.Options()
+  options.experimental_optimization.inject_prefetch = False
+  return dataset.with_options(options)
+
+
+def _time_major(unroll: types.Unroll) -> types.Unroll:
+  """[B, T+1, ...] to [T+1, B, ...] where there is time."""
+
+  def transpose(tensor):
+    return tf.transpose(
+        tensor, [1, 0] + list(range(2, tensor.shape.rank)))
+
+  return unroll._replace(
+      env_outputs=tf.nest.map_structure(
+          transpose, types.EnvOutput(*unroll.env_outputs)),
+      agent_outputs=tf.nest.map_structure(
+          transpose, types.AgentOutput(*unroll.agent_outputs)))
+
+
+class BatchReader:
+  """Reads a dataset ahead by one batch and never blocks for ever.
+
+  `next(dataset)` cannot be interrupted while the queue is empty, so a daemon
+  thread does it and hands over.
+  """
+
+  def __init__(self, dataset: tf.data.Dataset):
+    self._dataset = dataset
+    self._batches = queue.SimpleQueue()
+    # One batch ahead and no more: a queue of one would let the thread hold
+    # another, a batch older for nothing.
+    self._wanted = threading.Semaphore(1)
+    self._wait_secs = 0.
+    threading.Thread(target=self._read, daemon=True).start()
+
+  @property
+  def wait_secs(self) -> float:
+    """Seconds that `next` has waited in all."""
+    return self._wait_secs
+
+  def next(self, should_stop: Callable[[], bool]) -> Optional[types.Unroll]:
+    """The next batch, or None once `should_stop` says so.
+
+    Raises:
+      RuntimeError: where reading failed.
+    """
+    start = time.monotonic()
+    try:
+      while not should_stop():
+        try:
+          item = self._batches.get(timeout=0.2)
+        except queue.Empty:
+          continue
+        if isinstance(item, Exception):
+          raise RuntimeError('reading the queue failed') from item
+        self._wanted.release()
+        return item
+      return None
+    finally:
+      self._wait_secs += time.monotonic() - start
+
+  def _read(self):
+    try:
+      iterator = iter(self._dataset)
+      while True:
+        self._wanted.acquire()
+        self._batches.put(next(iterator))
+    except Exception as error:  # pylint: disable=broad-except
+      self._batches.put(error)

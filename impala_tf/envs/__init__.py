@@ -1,0 +1,1 @@
+"""Batched environments behind one interface, one module a domain."""

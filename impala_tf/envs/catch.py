@@ -1,0 +1,73 @@
+"""Catch: the smallest task that needs credit over time.
+
+The game of bsuite (Osband et al. 2020), written anew and for a whole batch.
+"""
+
+import dm_env
+from dm_env import specs
+import numpy as np
+
+from impala_tf.envs import environment
+
+_ROWS = 10
+_COLUMNS = 5
+
+
+class CatchEnvironment(environment.BatchedEnvironment):
+  """A ball falls one row a step; a paddle in the last row must be under it.
+
+  The ball starts in a random column, the paddle in the middle. Actions: 0 left,
+  1 stay, 2 right; walls stop the paddle. An episode takes 9 steps, of which the
+  last gives +1 for a catch and -1 for a miss. Episodes have one length, so all
+  environments end together.
+
+  The observation is the board, float32 [10, 5]: 1 at ball and paddle, else 0.
+  It is float and not uint8 because it is no picture: nothing is to be scaled.
+  """
+
+  def __init__(self, num_envs: int, seed: int):
+    super().__init__(
+        'catch', num_envs, num_actions=3,
+        observation_spec=specs.Array(
+            (_ROWS, _COLUMNS), np.float32, 'observation'))
+    self._rng = np.random.default_rng(seed)
+    self._envs = np.arange(num_envs)
+    self._board = np.zeros((num_envs, _ROWS, _COLUMNS), np.float32)
+    self._row = 0
+    self._ball = self._paddle = np.zeros(num_envs, np.int64)
+
+  def reset(self) -> dm_env.TimeStep:
+    self._begin_episode()
+    return self._timestep(
+        dm_env.StepType.FIRST, np.zeros(self.num_envs, np.float32), discount=1)
+
+  def _begin_episode(self):
+    self._row = 0
+    self._ball = self._rng.integers(_COLUMNS, size=self.num_envs)
+    self._paddle = np.full(self.num_envs, _COLUMNS // 2)
+
+  def _step(self, actions: np.ndarray) -> dm_env.TimeStep:
+    self._row += 1
+    self._paddle = np.clip(self._paddle + actions - 1, 0, _COLUMNS - 1)
+    if self._row < _ROWS - 1:
+      return self._timestep(
+          dm_env.StepType.MID, np.zeros(self.num_envs, np.float32), discount=1)
+    reward = np.where(self._ball == self._paddle, 1, -1).astype(np.float32)
+    self._begin_episode()
+    return self._timestep(dm_env.StepType.FIRST, reward, discount=0)
+
+  def _timestep(self, step_type: dm_env.StepType, reward: np.ndarray,
+                discount: int) -> dm_env.TimeStep:
+    self._board[...] = 0
+    self._board[self._envs, self._row, self._ball] = 1
+    self._board[self._envs, _ROWS - 1, self._paddle] = 1
+    return dm_env.TimeStep(
+        step_type=np.full(self.num_envs, step_type, np.uint8), reward=reward,
+        discount=np.full(self.num_envs, discount, np.float32),
+        observation=self._board)
+
+  def render(self) -> np.ndarray:
+    return np.repeat((self._board[0] * 255).astype(np.uint8)[..., None], 3, -1)
+
+  def close(self) -> None:
+    pass

@@ -1,0 +1,108 @@
+"""The one interface behind which every simulator hides."""
+
+import abc
+
+import dm_env
+from dm_env import specs
+import numpy as np
+
+
+class BatchedEnvironment(abc.ABC):
+  """E copies of one level, stepped together; dm_env with a leading [E].
+
+  An environment resets by itself within the step that ends its episode, so a
+  row is FIRST or MID and never LAST. The table in `types.py` tells what step
+  type and discount say together; a row's reward and discount belong to the
+  action before it, its observation to the action after it.
+
+  The arrays of a `dm_env.TimeStep` belong to the environment and **may be
+  overwritten by the next call** of `reset` or `step`: copy what must last.
+
+  Attributes:
+    level: the name by which it was made, for messages.
+    num_envs: E.
+    frames_per_step: emulator frames in one agent step; 1 where no action is
+      repeated.
+    frame_stack: S. Where S > 1 an observation is [H, W, S], the oldest frame
+      first, and frames from before the episode's first are zero. 1 says that
+      observations are plain.
+  """
+
+  def __init__(self, level: str, num_envs: int, num_actions: int,
+               observation_spec: specs.Array, frames_per_step: int = 1,
+               frame_stack: int = 1):
+    self.level = level
+    self.num_envs = num_envs
+    self.frames_per_step = frames_per_step
+    self.frame_stack = frame_stack
+    self._num_actions = num_actions
+    self._action_spec = specs.DiscreteArray(
+        num_actions, dtype=np.int32, name='action')
+    self._observation_spec = observation_spec
+
+  def action_spec(self) -> specs.DiscreteArray:
+    """Of one environment: int32 [], 0 to `num_values` - 1."""
+    return self._action_spec
+
+  def observation_spec(self) -> specs.Array:
+    """Of one environment, that is without the leading [E]."""
+    return self._observation_spec
+
+  @abc.abstractmethod
+  def reset(self) -> dm_env.TimeStep:
+    """Begins a new episode everywhere.
+
+    The first call starts the random stream that the seed determines; later
+    calls go on with it.
+
+    Returns:
+      Rows as of `step`: all FIRST, with reward 0 and discount 1.
+    """
+
+  def step(self, actions: np.ndarray) -> dm_env.TimeStep:
+    """Plays one agent step everywhere; to be called after `reset`.
+
+    Args:
+      actions: int32 [E], each within `action_spec()`.
+
+    Returns:
+      `step_type` uint8 [E], FIRST (0) or MID (1); `reward` float32 [E], raw;
+      `discount` float32 [E], 0 or 1; `observation` [E, ...] as
+      `observation_spec()` says.
+
+    Raises:
+      ValueError: for actions of another type or shape, or out of range. No
+        simulator has seen them then, which matters: some wait for ever.
+    """
+    # Seen as unsigned, a negative action is too large: one reduction does both.
+    if (not isinstance(actions, np.ndarray) or actions.dtype != np.int32
+        or actions.shape != (self.num_envs,)
+        or actions.view(np.uint32).max() >= self._num_actions):
+      raise ValueError(self._complaint(actions))
+    return self._step(actions)
+
+  def _complaint(self, actions) -> str:
+    array = np.asarray(actions)
+    last = self._num_actions - 1
+    if array.dtype != np.int32 or array.shape != (self.num_envs,):
+      return (f'{self.level}: actions must be an int32 array of shape '
+              f'({self.num_envs},), but are {array.dtype} of shape '
+              f'{array.shape} ({type(actions).__name__})')
+    wrong = np.flatnonzero((array < 0) | (array > last))
+    if not wrong.size:
+      return (f'{self.level}: actions must be a NumPy array, but are a '
+              f'{type(actions).__name__}')
+    return (f'{self.level}: action {array[wrong[0]]} of environment {wrong[0]} '
+            f'is out of range; it must be within 0 to {last}')
+
+  @abc.abstractmethod
+  def _step(self, actions: np.ndarray) -> dm_env.TimeStep:
+    """`step` with actions that have been checked."""
+
+  @abc.abstractmethod
+  def render(self) -> np.ndarray:
+    """Returns a picture of environment 0 for videos: uint8 [H, W, 3]."""
+
+  @abc.abstractmethod
+  def close(self) -> None:
+    """Frees the simulators; nothing may be called afterwards."""

@@ -1,0 +1,58 @@
+"""From a level's name to its environment."""
+
+import dataclasses
+
+from impala_tf import config as config_lib
+from impala_tf.envs import atari
+from impala_tf.envs import catch
+from impala_tf.envs import environment
+from impala_tf.envs import gym
+
+_FORMS = "'atari/<game>', 'catch' or 'gym/<id>'"
+
+
+def check_level(level: str) -> None:
+  """Refuses a level that `make_environment` could not make.
+
+  Cheap enough for a launcher: no simulator is imported. Atari games are looked
+  up among the files of the installed ale-py; an id of Gymnasium is known only
+  once it is made.
+
+  Raises:
+    ConfigError: for an unknown domain or game, or where ale-py is missing.
+  """
+  domain, _, name = level.partition('/')
+  if level == 'catch' or (domain == 'gym' and name):
+    return
+  if domain != 'atari' or not name:
+    raise config_lib.ConfigError(
+        f'EnvironmentConfig.level must be {_FORMS}, but is {level!r}')
+  atari.check_game(name)
+
+
+def make_environment(level: str, num_envs: int, seed: int,
+                     atari_config: config_lib.AtariConfig, training: bool
+                     ) -> environment.BatchedEnvironment:
+  """Makes a batch of environments.
+
+  Args:
+    level: as `EnvironmentConfig.level` describes it.
+    num_envs: E.
+    seed: 0 or more. Environment i takes `seed + i`, so two actors' seeds should
+      be at least E apart.
+    atari_config: how Atari is played; of no effect elsewhere.
+    training: False where full games are scored: a lost life ends nothing then.
+
+  Raises:
+    ConfigError: where the level is unknown or its simulator is not installed.
+  """
+  check_level(level)
+  domain, _, name = level.partition('/')
+  if domain == 'catch':
+    return catch.CatchEnvironment(num_envs, seed)
+  if domain == 'gym':
+    return gym.GymEnvironment(name, num_envs, seed)
+  if not training:
+    atari_config = dataclasses.replace(
+        atari_config, life_loss_ends_episode=False)
+  return atari.AtariEnvironment(name, num_envs, seed, atari_config)

@@ -1,0 +1,106 @@
+"""Any registered Gymnasium environment with discrete actions."""
+
+import dm_env
+from dm_env import specs
+import numpy as np
+
+from impala_tf import config as config_lib
+from impala_tf.envs import environment
+
+
+class GymEnvironment(environment.BatchedEnvironment):
+  """E copies of one environment, stepped in turn within this process.
+
+  Observations must be a `Box`: uint8 stays uint8, all else becomes float32.
+  Actions must be `Discrete` and count from 0 here, whatever their `start` is.
+  An environment's own time limit truncates: discount 1 with FIRST. Termination
+  wins where both fall on one step.
+
+  Environment i is seeded with `seed + i`.
+  """
+
+  def __init__(self, env_id: str, num_envs: int, seed: int):
+    """Makes the environments.
+
+    Args:
+      env_id: as Gymnasium registers it: 'CartPole-v1', 'module:Name-v0'.
+      num_envs: E.
+      seed: 0 or more.
+
+    Raises:
+      ConfigError: where Gymnasium or the environment is not installed or cannot
+        be made, or has spaces other than those above.
+    """
+    self._envs = _make(env_id, num_envs)
+    level = f'gym/{env_id}'
+    actions = self._envs.single_action_space
+    observations = self._envs.single_observation_space
+    try:
+      _check_space(level, 'actions', actions, 'Discrete')
+      _check_space(level, 'observations', observations, 'Box')
+    except config_lib.ConfigError:
+      self._envs.close()
+      raise
+    is_bytes = observations.dtype == np.uint8
+    self._dtype = np.uint8 if is_bytes else np.float32
+    super().__init__(
+        level, num_envs, num_actions=int(actions.n),
+        observation_spec=specs.Array(
+            observations.shape, self._dtype, 'observation'))
+    self._first_action = int(actions.start)
+    self._seed = seed
+
+  def reset(self) -> dm_env.TimeStep:
+    observation, _ = self._envs.reset(seed=self._seed)
+    self._seed = None
+    return dm_env.TimeStep(
+        step_type=np.full(self.num_envs, dm_env.StepType.FIRST, np.uint8),
+        reward=np.zeros(self.num_envs, np.float32),
+        discount=np.ones(self.num_envs, np.float32),
+        observation=observation.astype(self._dtype, copy=False))
+
+  def _step(self, actions: np.ndarray) -> dm_env.TimeStep:
+    observation, reward, terminated, truncated, _ = self._envs.step(
+        actions + self._first_action)
+    step_type = np.where(terminated | truncated, dm_env.StepType.FIRST,
+                         dm_env.StepType.MID)
+    return dm_env.TimeStep(
+        step_type=step_type.astype(np.uint8),
+        reward=reward.astype(np.float32),
+        discount=(~terminated).astype(np.float32),
+        observation=observation.astype(self._dtype, copy=False))
+
+  def render(self) -> np.ndarray:
+    # The batch's own `render` would draw every environment.
+    return np.asarray(self._envs.envs[0].render(), np.uint8)
+
+  def close(self) -> None:
+    self._envs.close()
+
+
+def _make(env_id: str, num_envs: int):
+  """Returns a `gymnasium.vector.SyncVectorEnv`; raises ConfigError."""
+  try:
+    import gymnasium  # Lazily: it and what it registers are simulators.
+  except ImportError as e:
+    raise config_lib.ConfigError(
+        f'gym/{env_id} needs the package gymnasium: pip install gymnasium'
+    ) from e
+  same_step = gymnasium.vector.AutoresetMode.SAME_STEP
+  try:
+    return gymnasium.make_vec(
+        env_id, num_envs, vectorization_mode='sync',
+        vector_kwargs={'autoreset_mode': same_step, 'copy': False},
+        render_mode='rgb_array')
+  except (gymnasium.error.Error, ImportError) as e:
+    # Gymnasium names the nearest ids, and the package to install.
+    raise config_lib.ConfigError(
+        f'EnvironmentConfig.level: gym/{env_id} cannot be made: {e}') from e
+
+
+def _check_space(level: str, what: str, space, wanted: str):
+  found = type(space).__name__
+  if found != wanted:
+    raise config_lib.ConfigError(
+        f'EnvironmentConfig.level: {level} has {what} of type {found}, but '
+        f'only {wanted} is supported')

@@ -1,0 +1,75 @@
+"""Plays full episodes with fixed parameters."""
+
+from typing import Any, Callable, List, NamedTuple
+
+import dm_env
+import numpy as np
+
+from impala_tf import policy as policy_lib
+from impala_tf.envs import environment as environment_lib
+
+
+class Evaluation(NamedTuple):
+  """What came of it.
+
+  Attributes:
+    returns: of each episode, sums of raw rewards.
+    frames: environment frames of each episode.
+  """
+  returns: List[float]
+  frames: List[int]
+
+  def summary(self) -> dict:
+    """Mean, median, standard error of the mean, extremes."""
+    returns = np.asarray(self.returns)
+    error = np.std(returns, ddof=1) / np.sqrt(len(returns))
+    return {
+        'episodes': len(returns),
+        'mean': float(np.mean(returns)),
+        'median': float(np.median(returns)),
+        'standard_error': float(error) if len(returns) > 1 else None,
+        'min': float(np.min(returns)),
+        'max': float(np.max(returns)),
+        'mean_episode_frames': float(np.mean(self.frames)),
+    }
+
+
+def evaluate(agent: Any, environment: environment_lib.BatchedEnvironment,
+             num_episodes: int, seed: int,
+             on_step: Callable[[int], None] = lambda num_ended: None
+            ) -> Evaluation:
+  """Plays by the paper's protocol: sampled actions, memory carried along.
+
+  Each environment plays its share of the episodes: taking the first that end
+  would favour short ones.
+
+  Args:
+    agent: an `agent.Agent`.
+    environment: made for evaluation.
+    num_episodes: at least 1.
+    seed: of the action sampling.
+    on_step: is called after each step with the number of episodes that the first
+      environment has ended.
+
+  Returns:
+    `num_episodes` of them.
+  """
+  num_envs = environment.num_envs
+  shares = np.full(num_envs, num_episodes // num_envs)
+  shares[:num_episodes % num_envs] += 1
+  ended = np.zeros(num_envs, int)
+  policy = policy_lib.Policy(agent, num_envs, seed)
+  counter = policy_lib.EpisodeCounter(num_envs)
+  result = Evaluation([], [])
+  env_output = counter.env_output(environment.reset())
+  while np.any(ended < shares):
+    actions = policy.act(env_output).action
+    env_output = counter.env_output(environment.step(actions))
+    is_first = env_output.step_type == int(dm_env.StepType.FIRST)
+    for e in np.flatnonzero(is_first & (ended < shares)):
+      result.returns.append(float(env_output.episode_return[e]))
+      result.frames.append(
+          int(env_output.episode_steps[e]) * environment.frames_per_step)
+    ended += is_first
+    on_step(int(ended[0]))
+  return result

@@ -1,0 +1,363 @@
+"""The wiring: parts are made from the config and run in their roles."""
+
+import functools
+import os
+import time
+from typing import Any, Callable, NamedTuple, Optional
+
+from absl import logging
+import dm_env
+import numpy as np
+import reverb
+import tensorflow as tf
+
+from impala_tf import actor as actor_lib
+from impala_tf import agent as agent_lib
+from impala_tf import checkpoint as checkpoint_lib
+from impala_tf import config as config_lib
+from impala_tf import dataset as dataset_lib
+from impala_tf import learner as learner_lib
+from impala_tf import metrics as metrics_lib
+from impala_tf import optimizers
+from impala_tf import replay
+from impala_tf import types
+from impala_tf import weights
+from impala_tf.algorithms import impala
+from impala_tf.envs import environment as environment_lib
+from impala_tf.envs import factory
+
+_FIRST_WEIGHTS_TIMEOUT_SECS = 120.
+
+StopFn = Callable[[], bool]
+RowFn = Callable[[metrics_lib.Row], None]
+
+
+def set_threads(num_threads: int) -> None:
+  """TensorFlow's threads on a CPU; before anything else is computed."""
+  tf.config.threading.set_intra_op_parallelism_threads(num_threads)
+  tf.config.threading.set_inter_op_parallelism_threads(num_threads)
+
+
+def num_actors(config: config_lib.Config) -> int:
+  """Actor processes: as configured, else one for each core we may use."""
+  return config.actor.num_actors or len(os.sched_getaffinity(0))
+
+
+def make_environment(config: config_lib.Config, num_envs: int, seed: int,
+                     training: bool) -> environment_lib.BatchedEnvironment:
+  """The configured level, `num_envs` times; see `envs.factory`."""
+  return factory.make_environment(
+      config.environment.level, num_envs=num_envs, seed=seed,
+      atari_config=config.atari, training=training)
+
+
+def make_agent(config: config_lib.Config,
+               environment: environment_lib.BatchedEnvironment
+              ) -> agent_lib.Agent:
+  """An agent with fresh parameters, the same for the same seed."""
+  tf.random.set_seed(config.experiment.seed)
+  agent = agent_lib.Agent(environment.action_spec().num_values, config.agent)
+  agent.build(environment.observation_spec())
+  return agent
+
+
+def make_unroll_spec(config: config_lib.Config,
+                     environment: environment_lib.BatchedEnvironment,
+                     agent: agent_lib.Agent) -> types.Unroll:
+  """What one unroll of this experiment looks like."""
+  return types.unroll_spec(
+      environment.observation_spec(), environment.frame_stack,
+      environment.action_spec().num_values, agent.initial_state(1),
+      config.learner.unroll_length)
+
+
+def make_strategy() -> tf.distribute.Strategy:
+  """Over the accelerators that are there: TPUs, else GPUs, else the CPU."""
+  if tf.config.list_logical_devices('TPU'):
+    return tf.distribute.TPUStrategy()
+  gpus = tf.config.list_logical_devices('GPU')
+  if len(gpus) > 1:
+    return tf.distribute.MirroredStrategy()
+  return tf.distribute.OneDeviceStrategy('/gpu:0' if gpus else '/cpu:0')
+
+
+def make_learner(config: config_lib.Config,
+                 environment: environment_lib.BatchedEnvironment,
+                 strategy: tf.distribute.Strategy) -> learner_lib.Learner:
+  """A learner with fresh parameters."""
+  with strategy.scope():
+    agent = make_agent(config, environment)
+  on_cpu = 'CPU' in strategy.extended.worker_devices[0].upper()
+  compile_step = {'auto': not on_cpu, 'on': True, 'off': False}
+  optimizer = config.optimizer
+  return learner_lib.Learner(
+      agent,
+      loss_fn=functools.partial(impala.loss, config=config.impala),
+      make_optimizer=lambda learning_rate: optimizers.RMSProp(
+          learning_rate, decay=optimizer.decay, epsilon=optimizer.epsilon,
+          momentum=optimizer.momentum),
+      strategy=strategy,
+      learning_rate=optimizer.learning_rate,
+      total_frames=config.experiment.total_frames,
+      frames_per_step=environment.frames_per_step,
+      max_gradient_norm=optimizer.max_gradient_norm,
+      compile_step=compile_step[config.learner.xla])
+
+
+def make_actor(config: config_lib.Config, address: str,
+               seed: int) -> actor_lib.Actor:
+  """An actor that holds the learner's parameters."""
+  env_seed, policy_seed = np.random.SeedSequence(
+      [config.experiment.seed, seed]).generate_state(2) >> 1  # int32
+  environment = make_environment(config, config.actor.num_envs, int(env_seed),
+                                 training=True)
+  agent = make_agent(config, environment)
+  fetcher = weights.Fetcher(address, agent.trainable_variables)
+  _wait_for_weights(fetcher)
+  return actor_lib.Actor(
+      agent, environment, replay.UnrollWriter(address), fetcher,
+      make_unroll_spec(config, environment, agent), seed=int(policy_seed))
+
+
+def _wait_for_weights(fetcher: weights.Fetcher) -> None:
+  """Polls until parameters are there; ConnectionError after two minutes."""
+  deadline = time.monotonic() + _FIRST_WEIGHTS_TIMEOUT_SECS
+  while True:
+    try:
+      if fetcher.fetch() is not None:
+        return
+    except ConnectionError:
+      if time.monotonic() > deadline:
+        raise
+    if time.monotonic() > deadline:
+      raise ConnectionError('the learner has published no parameters within '
+                            f'{_FIRST_WEIGHTS_TIMEOUT_SECS:.0f} s')
+    time.sleep(0.1)
+
+
+class _Totals(tf.Module):
+  """What a run has come to beside the learner's own counts."""
+
+  def __init__(self):
+    super().__init__(name='totals')
+    self.secs = tf.Variable(0., trainable=False, dtype=tf.float64)
+    self.best_return = tf.Variable(float('-inf'), trainable=False,
+                                   dtype=tf.float64)
+
+
+class _LearnerRole(NamedTuple):
+  """The parts that learning needs, however it is run."""
+  learner: learner_lib.Learner
+  totals: _Totals
+  checkpointer: checkpoint_lib.Checkpointer
+  queue: reverb.Table
+  server: reverb.Server
+  address: str
+  publisher: weights.Publisher
+  reader: dataset_lib.BatchReader
+
+
+def _make_learner_role(config: config_lib.Config, run_dir: str,
+                       port: Optional[int], capacity: int) -> _LearnerRole:
+  """Makes the learner's parts and restores the newest checkpoint."""
+  environment = make_environment(config, 1, seed=0, training=True)
+  learner = make_learner(config, environment, make_strategy())
+  agent = learner.agent
+  totals = _Totals()
+  checkpointer = checkpoint_lib.Checkpointer(
+      run_dir, config.experiment.checkpoints_to_keep, agent=agent,
+      learner=learner, totals=totals)
+  restored = checkpointer.restore()
+  frames = int(learner.num_frames)
+  if restored:
+    logging.info('Resuming from %s at %d frames', restored, frames)
+  metrics_lib.drop_rows_after(run_dir, frames)
+  checkpoint_lib.describe_agent(
+      run_dir, environment.action_spec().num_values,
+      environment.observation_spec(), config.agent)
+
+  queue = replay.make_queue(make_unroll_spec(config, environment, agent),
+                            capacity)
+  server = replay.make_server(
+      [queue, weights.make_table(agent.trainable_variables)], port)
+  address = f'localhost:{server.port}'
+  publisher = weights.Publisher(address, agent.trainable_variables)
+  publisher.publish(int(learner.num_updates), publisher.snapshot())
+  reader = dataset_lib.BatchReader(dataset_lib.make_dataset(
+      address, replay.QUEUE, config.learner.batch_size))
+  environment.close()
+  return _LearnerRole(learner, totals, checkpointer, queue, server, address,
+                      publisher, reader)
+
+
+def _train(config: config_lib.Config, run_dir: str, role: _LearnerRole,
+           produce: Callable[[], None], publish: Callable[[int], Any],
+           should_stop: StopFn, on_row: RowFn) -> None:
+  """Learns until all frames are learned from or `should_stop`.
+
+  Args:
+    config: of the run.
+    run_dir: of the run.
+    role: the parts.
+    produce: is called before each batch is read.
+    publish: is called with the number of updates after each.
+    should_stop: is asked between updates and while waiting.
+    on_row: is given each row of metrics.
+  """
+  learner, totals, reader = role.learner, role.totals, role.reader
+  experiment = config.experiment
+  log = _Log(experiment.log_interval_secs, run_dir, role)
+  last_save = time.monotonic()
+  try:
+    while int(learner.num_frames) < experiment.total_frames:
+      produce()
+      unroll = reader.next(should_stop)
+      if unroll is None:
+        break
+      lags = int(learner.num_updates) - unroll.policy_version.numpy()
+      metrics = learner.update(unroll)
+      publish(int(learner.num_updates))
+      log.add(unroll.env_outputs, metrics, lags)
+      if log.is_due:
+        on_row(log.write_row())
+      if time.monotonic() - last_save > experiment.checkpoint_interval_secs:
+        last_save = time.monotonic()
+        role.checkpointer.save(int(learner.num_updates))
+    if log.has_news:
+      on_row(log.write_row())
+  finally:
+    log.close()
+    role.checkpointer.save(int(learner.num_updates))
+  logging.info('%d frames, %d updates, %.0f s', learner.num_frames,
+               learner.num_updates, totals.secs)
+
+
+class _Log:
+  """Turns updates into rows of `metrics.jsonl`."""
+
+  def __init__(self, interval_secs: float, run_dir: str, role: _LearnerRole):
+    self._role = role
+    self._writer = metrics_lib.MetricsWriter(run_dir)
+    self._episodes = metrics_lib.EpisodeWindow()
+    self._interval = metrics_lib.Interval(
+        interval_secs, int(role.learner.num_frames), role.reader.wait_secs)
+    self._last_time = time.monotonic()
+    self.has_news = False
+
+  @property
+  def is_due(self) -> bool:
+    """Whether it is time for a row."""
+    return self._interval.is_over
+
+  def add(self, env_outputs: types.EnvOutput, metrics, lags) -> None:
+    """Takes one update's batch and results."""
+    is_first = (env_outputs.step_type[1:] == int(dm_env.StepType.FIRST))
+    self._episodes.add(is_first.numpy(),
+                       env_outputs.episode_return[1:].numpy(),
+                       env_outputs.episode_steps[1:].numpy())
+    self._interval.add(metrics, lags)
+    self.has_news = True
+
+  def write_row(self) -> metrics_lib.Row:
+    """Writes what has come together since the last row."""
+    learner, totals = self._role.learner, self._role.totals
+    now = time.monotonic()
+    totals.secs.assign_add(now - self._last_time)
+    self._last_time = now
+    frames = int(learner.num_frames)
+    episodes = self._episodes.means()
+    if self._episodes.is_full:
+      totals.best_return.assign(
+          max(float(totals.best_return), episodes['episode_return']))
+    queue = self._role.queue.info
+    row = {
+        'frames': frames,
+        'updates': int(learner.num_updates),
+        'secs': float(totals.secs),
+        **self._interval.finish(frames, self._role.reader.wait_secs),
+        **episodes,
+        'episodes': self._episodes.num_episodes,
+        'queue_occupancy': queue.current_size / queue.max_size,
+    }
+    if np.isfinite(totals.best_return):
+      row['best_episode_return'] = float(totals.best_return)
+    self._writer.write(row)
+    self.has_news = False
+    return row
+
+  def close(self) -> None:
+    """Closes the files."""
+    self._writer.close()
+
+
+def run_learner(config: config_lib.Config, run_dir: str, port: Optional[int],
+                should_stop: StopFn) -> None:
+  """The learner's process, with the Reverb server embedded.
+
+  Args:
+    config: of the run.
+    run_dir: exists; checkpoints in it are resumed from.
+    port: of the server; None for a free one.
+    should_stop: is asked often; True ends the run with a checkpoint.
+
+  Raises:
+    OSError: where the port is taken.
+    checkpoint.CheckpointError: where all checkpoints are damaged.
+  """
+  set_threads(config.learner.num_threads)
+  role = _make_learner_role(config, run_dir, port,
+                            config.learner.queue_capacity)
+  publisher = weights.BackgroundPublisher(role.publisher)
+  _train(config, run_dir, role, produce=lambda: None,
+         publish=publisher.publish, should_stop=should_stop,
+         on_row=lambda row: None)
+
+
+def run_actor(config: config_lib.Config, address: str, seed: int) -> None:
+  """An actor's process: plays until it is killed, having nothing to save.
+
+  Args:
+    config: of the run.
+    address: 'host:port' of the learner's server.
+    seed: differs between the actors of a run.
+
+  Raises:
+    ConnectionError: where the learner does not answer.
+  """
+  set_threads(1)
+  actor = make_actor(config, address, seed)
+  while True:
+    actor.run_unroll()
+
+
+def run_in_process(config: config_lib.Config, run_dir: str,
+                   should_stop: StopFn = lambda: False,
+                   on_row: RowFn = lambda row: None) -> None:
+  """Actor and learner take turns in this process.
+
+  The same hops as between processes, and the same numbers from the same seed.
+
+  Args:
+    config: of the run.
+    run_dir: as for `run_learner`.
+    should_stop: as for `run_learner`.
+    on_row: is given each row of metrics.
+  """
+  tf.config.experimental.enable_op_determinism()
+  batch_size, num_envs = config.learner.batch_size, config.actor.num_envs
+  role = _make_learner_role(config, run_dir, None,
+                            capacity=batch_size + num_envs)
+  actor = make_actor(config, role.address, seed=0)
+  waiting = 0
+
+  def produce():
+    nonlocal waiting
+    while waiting < batch_size and not should_stop():
+      actor.run_unroll()
+      waiting += num_envs
+    waiting -= batch_size
+
+  _train(config, run_dir, role, produce,
+         publish=lambda version: role.publisher.publish(
+             version, role.publisher.snapshot()),
+         should_stop=should_stop, on_row=on_row)

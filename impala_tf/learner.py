@@ -1,0 +1,118 @@
+"""The learner: from a batch of unrolls to new parameters."""
+
+from typing import Any, Callable, Dict
+
+import tensorflow as tf
+
+from impala_tf import agent as agent_lib
+from impala_tf import frames
+from impala_tf import optimizers
+from impala_tf import types
+
+LossFn = Callable[[agent_lib.Agent, types.Unroll], types.LossOutput]
+
+
+class Learner(tf.Module):
+  """Updates an agent's parameters.
+
+  Attributes:
+    num_updates: int64 variable, how often `update` was called.
+    num_frames: int64 variable, environment frames learned from.
+  """
+
+  def __init__(self, agent: agent_lib.Agent, loss_fn: LossFn,
+               make_optimizer: Callable[[Callable[[], tf.Tensor]], Any],
+               strategy: tf.distribute.Strategy, *, learning_rate: float,
+               total_frames: int, frames_per_step: int,
+               max_gradient_norm: Any, compile_step: bool):
+    """Builds the optimiser.
+
+    Args:
+      agent: built, within the scope of `strategy`.
+      loss_fn: agent and time-major unroll to `types.LossOutput`.
+      make_optimizer: from a callable that returns the learning rate, to an
+        `optimizers.RMSProp` or one with its methods.
+      strategy: over the learner's devices; B must divide by its replicas.
+      learning_rate: at frame 0.
+      total_frames: where the learning rate reaches 0.
+      frames_per_step: environment frames in an agent step.
+      max_gradient_norm: of all gradients together; None for no clipping.
+      compile_step: with XLA.
+    """
+    super().__init__(name='learner')
+    self.agent = agent
+    self._loss_fn = loss_fn
+    self._strategy = strategy
+    self._frames_per_step = frames_per_step
+    self._max_gradient_norm = max_gradient_norm
+    with strategy.scope():
+      self.num_updates = tf.Variable(0, trainable=False, dtype=tf.int64)
+      self.num_frames = tf.Variable(0, trainable=False, dtype=tf.int64)
+      self._learning_rate = lambda: optimizers.linear_anneal(
+          learning_rate, self.num_frames, total_frames)
+      self.optimizer = make_optimizer(self._learning_rate)
+      self.optimizer.build(agent.trainable_variables)
+    self._replica_step = tf.function(self._step, jit_compile=compile_step)
+    self._distributed_step = tf.function(self._run)
+
+  def update(self, unroll: types.Unroll) -> Dict[str, tf.Tensor]:
+    """Learns from one batch.
+
+    Args:
+      unroll: leading [T+1, B], frames not yet re-stacked.
+
+    Returns:
+      Metrics, float32 [] each, see `types.LossOutput`; with more than one
+      replica their mean.
+    """
+    metrics = self._distributed_step(self._split(unroll))
+    num_steps, batch_size = unroll.env_outputs.reward.shape
+    self.num_updates.assign_add(1)
+    self.num_frames.assign_add(
+        (num_steps - 1) * batch_size * self._frames_per_step)
+    return metrics
+
+  def _split(self, unroll: types.Unroll):
+    """Shares the batch out over the replicas."""
+    num_replicas = self._strategy.num_replicas_in_sync
+    if num_replicas == 1:
+      return unroll
+
+    def part(context: tf.distribute.ReplicaContext):
+      def of(axis):
+        return lambda t: tf.split(t, num_replicas, axis)[
+            context.replica_id_in_sync_group]
+      return types.Unroll(
+          env_outputs=tf.nest.map_structure(of(1), unroll.env_outputs),
+          agent_outputs=tf.nest.map_structure(of(1), unroll.agent_outputs),
+          core_state=tf.nest.map_structure(of(0), unroll.core_state),
+          policy_version=of(0)(unroll.policy_version))
+
+    return self._strategy.experimental_distribute_values_from_function(part)
+
+  def _run(self, unroll) -> Dict[str, tf.Tensor]:
+    metrics = self._strategy.run(self._replica_step, args=(unroll,))
+    return {name: self._strategy.reduce('MEAN', value, axis=None)
+            for name, value in metrics.items()}
+
+  def _step(self, unroll: types.Unroll) -> Dict[str, tf.Tensor]:
+    """One replica's share of an update."""
+    env_outputs = unroll.env_outputs
+    # More frames than steps: each travelled once, to be stacked again here.
+    if env_outputs.observation.shape[0] > env_outputs.step_type.shape[0]:
+      stacked = frames.restack(env_outputs.observation, env_outputs.step_type)
+      unroll = unroll._replace(
+          env_outputs=env_outputs._replace(observation=stacked))
+    variables = self.agent.trainable_variables
+    with tf.GradientTape(watch_accessed_variables=False) as tape:
+      tape.watch(variables)
+      loss_output = self._loss_fn(self.agent, unroll)
+    gradients = tape.gradient(loss_output.loss, variables)
+    # Losses are sums over the batch, hence so are gradients over replicas.
+    gradients = tf.distribute.get_replica_context().all_reduce(
+        tf.distribute.ReduceOp.SUM, gradients)
+    gradients, norm = optimizers.clip_by_global_norm(
+        gradients, self._max_gradient_norm)
+    self.optimizer.apply_gradients(zip(gradients, variables))
+    return dict(loss_output.metrics, gradient_norm=norm,
+                learning_rate=self._learning_rate())

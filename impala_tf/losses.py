@@ -1,0 +1,119 @@
+"""The three terms of the actor-critic loss, and the clipping of rewards.
+
+Source: Espeholt et al. 2018 (arXiv:1802.01561v3), section 4.2 and appendix D.
+
+Every loss is SUMMED over time and batch, not averaged (table D.1), so published
+learning rates and gradient norms hold for the published batch sizes only.
+
+Transitions that a time limit cut off are masked out of all three losses. The
+entropy would not need it, as x_t and its policy are sound; it is masked too so
+that all terms speak of the same transitions and their ratio does not depend on
+how many there are.
+
+Shapes: T time, B batch, A actions. `mask` is [T, B], float32 or bool: 1 where
+the transition counts, 0 where not; `vtrace` takes the same one.
+"""
+
+import tensorflow as tf
+
+from impala_tf import distributions
+
+_CLIPPINGS = {
+    'none': tf.identity,
+    'abs_one': lambda r: tf.clip_by_value(r, -1.0, 1.0),
+    'tanh_asymmetric': lambda r: (
+        0.3 * tf.minimum(tf.tanh(r), 0.0) + 5.0 * tf.maximum(tf.tanh(r), 0.0)),
+    'soft_asymmetric': lambda r: (
+        5.0 * tf.where(r < 0.0, 0.3, 1.0) * tf.tanh(r / 5.0)),
+}
+
+
+def policy_gradient_loss(logits: tf.Tensor, actions: tf.Tensor,
+                         advantages: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+  """-sum log pi(a_t|x_t) advantage_t; its descent is section 4.2's ascent.
+
+  Args:
+    logits: float32 [T, B, A], of the target policy pi.
+    actions: int32 [T, B].
+    advantages: float32 [T, B], rho_t (r_t + gamma v_{t+1} - V(x_t)), as
+      `vtrace` returns them. No gradient flows through them.
+    mask: [T, B].
+
+  Returns:
+    float32 [], summed over T and B.
+
+  Raises:
+    ValueError: a rank or a static shape is wrong.
+  """
+  tf.debugging.assert_shapes([
+      (logits, ('T', 'B', 'A')), (actions, ('T', 'B')),
+      (advantages, ('T', 'B')), (mask, ('T', 'B'))])
+  log_probs = distributions.log_prob(logits, actions)
+  return -_masked_sum(log_probs * tf.stop_gradient(advantages), mask)
+
+
+def baseline_loss(vs: tf.Tensor, values: tf.Tensor,
+                  mask: tf.Tensor) -> tf.Tensor:
+  """0.5 sum (v_t - V(x_t))^2, the l2 loss to the V-trace target of section 4.2.
+
+  Args:
+    vs: float32 [T, B], targets v_t. No gradient flows through them.
+    values: float32 [T, B], V(x_t).
+    mask: [T, B].
+
+  Returns:
+    float32 [], summed over T and B.
+
+  Raises:
+    ValueError: a rank or a static shape is wrong.
+  """
+  tf.debugging.assert_shapes([
+      (vs, ('T', 'B')), (values, ('T', 'B')), (mask, ('T', 'B'))])
+  return 0.5 * _masked_sum(tf.square(tf.stop_gradient(vs) - values), mask)
+
+
+def entropy_loss(logits: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+  """-sum of the policy's entropy, the bonus of section 4.2 as a loss.
+
+  Args:
+    logits: float32 [T, B, A], of the target policy pi.
+    mask: [T, B].
+
+  Returns:
+    float32 [], in nats, summed over T and B; never above 0.
+
+  Raises:
+    ValueError: a rank or a static shape is wrong.
+  """
+  tf.debugging.assert_shapes([
+      (logits, ('T', 'B', 'A')), (mask, ('T', 'B'))])
+  return -_masked_sum(distributions.entropy(logits), mask)
+
+
+def clip_rewards(rewards: tf.Tensor, name: str) -> tf.Tensor:
+  """Bounds rewards so that one learning rate fits every level.
+
+  Args:
+    rewards: float32 of any shape.
+    name: one of
+      'none': as they are.
+      'abs_one': to [-1, 1] (tables D.3 and G.1).
+      'tanh_asymmetric': 0.3 min(tanh r, 0) + 5 max(tanh r, 0), the paper's
+        optimistic asymmetric clipping for DMLab-30 (figure D.1).
+      'soft_asymmetric': 5 tanh(r / 5), times 0.3 where r is negative: the
+        clipping in the code that the paper's authors published.
+
+  Returns:
+    float32, in the shape of `rewards`.
+
+  Raises:
+    ValueError: `name` is unknown.
+  """
+  if name not in _CLIPPINGS:
+    raise ValueError(f'reward clipping must be one of {", ".join(_CLIPPINGS)}, '
+                     f'but is {name!r}')
+  return _CLIPPINGS[name](tf.convert_to_tensor(rewards, tf.float32))
+
+
+def _masked_sum(x, mask):
+  return tf.reduce_sum(tf.where(tf.cast(mask, tf.bool), x, tf.zeros_like(x)))

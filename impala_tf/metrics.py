@@ -1,0 +1,164 @@
+"""Rows of numbers for TensorBoard and `metrics.jsonl`, written and read back.
+
+Only the writer needs TensorFlow, so only it imports it: those who read rows
+(progress, plots) start at once.
+"""
+
+import collections
+import json
+import os
+import pathlib
+import time
+from typing import Any, Dict, List, Mapping, Optional
+
+import numpy as np
+
+FILE_NAME = 'metrics.jsonl'
+EPISODE_WINDOW = 100
+
+Row = Dict[str, Any]
+
+
+class MetricsWriter:
+  """Appends rows to `metrics.jsonl` and scalars to TensorBoard's event file."""
+
+  def __init__(self, run_dir: str):
+    import tensorflow as tf
+    self._scalar = tf.summary.scalar
+    self._file = open(os.path.join(run_dir, FILE_NAME), 'a', encoding='utf-8')
+    self._summaries = tf.summary.create_file_writer(
+        os.path.join(run_dir, 'tensorboard'))
+
+  def write(self, row: Row) -> None:
+    """Writes one row whole; `row['frames']` is TensorBoard's step."""
+    # NaN is not JSON; a metric that has become NaN is written as null.
+    finite = {k: v if np.isfinite(v) else None for k, v in row.items()}
+    self._file.write(json.dumps(finite, allow_nan=False) + '\n')
+    self._file.flush()
+    with self._summaries.as_default(step=row['frames']):
+      for name, value in row.items():
+        if name != 'frames':
+          self._scalar(name, value)
+    self._summaries.flush()
+
+  def close(self) -> None:
+    """Closes both files."""
+    self._file.close()
+    self._summaries.close()
+
+
+class RowReader:
+  """Follows a file that is being written."""
+
+  def __init__(self, run_dir: str):
+    self._path = os.path.join(run_dir, FILE_NAME)
+    self._offset = 0
+
+  def new_rows(self) -> List[Row]:
+    """Rows since the last call, oldest first; none while there is no file.
+
+    A last line without its end is being written, or was cut short by a kill:
+    it is left for later.
+    """
+    try:
+      with open(self._path, 'rb') as file:
+        file.seek(self._offset)
+        whole, end, _ = file.read().rpartition(b'\n')
+    except FileNotFoundError:
+      return []
+    self._offset += len(whole) + len(end)
+    return [json.loads(line) for line in whole.splitlines()]
+
+
+def read_rows(run_dir: str) -> List[Row]:
+  """All rows of a run, oldest first; none where it has written none."""
+  return RowReader(run_dir).new_rows()
+
+
+def drop_rows_after(run_dir: str, frames: int) -> None:
+  """Forgets rows of learning that was lost: a resumed run writes them again."""
+  path = pathlib.Path(run_dir, FILE_NAME)
+  if not path.exists():
+    return
+  kept = [row for row in read_rows(run_dir) if row['frames'] <= frames]
+  new = path.with_suffix('.new')
+  new.write_text(''.join(json.dumps(row) + '\n' for row in kept),
+                 encoding='utf-8')
+  os.replace(new, path)
+
+
+class EpisodeWindow:
+  """The last 100 full episodes."""
+
+  def __init__(self):
+    self._returns = collections.deque(maxlen=EPISODE_WINDOW)
+    self._steps = collections.deque(maxlen=EPISODE_WINDOW)
+    self.num_episodes = 0
+
+  def add(self, is_first: np.ndarray, episode_return: np.ndarray,
+          episode_steps: np.ndarray) -> None:
+    """Takes the episodes that ended within a batch of unrolls.
+
+    Args:
+      is_first: bool [T, B], of x_1 to x_T: x_0 was the last of an earlier
+        unroll and counted there.
+      episode_return: float32 [T, B].
+      episode_steps: int32 [T, B].
+    """
+    self._returns.extend(episode_return[is_first].tolist())
+    self._steps.extend(episode_steps[is_first].tolist())
+    self.num_episodes += int(np.sum(is_first))
+
+  @property
+  def is_full(self) -> bool:
+    """Whether it holds 100 episodes."""
+    return len(self._returns) == EPISODE_WINDOW
+
+  def means(self) -> Mapping[str, float]:
+    """Mean return and length (agent steps); empty before the first episode."""
+    if not self._returns:
+      return {}
+    return {'episode_return': float(np.mean(self._returns)),
+            'episode_steps': float(np.mean(self._steps))}
+
+
+class Interval:
+  """Sums up what happened since the last row."""
+
+  def __init__(self, interval_secs: float, frames: int, wait_secs: float):
+    self._interval_secs = interval_secs
+    self._restart(frames, wait_secs)
+
+  def _restart(self, frames: int, wait_secs: float):
+    self._start = time.monotonic()
+    self._start_frames = frames
+    self._start_wait_secs = wait_secs
+    self._values: Dict[str, List[Any]] = collections.defaultdict(list)
+    self._lags: List[np.ndarray] = []
+
+  @property
+  def is_over(self) -> bool:
+    """Whether a row is due."""
+    return time.monotonic() - self._start >= self._interval_secs
+
+  def add(self, metrics: Mapping[str, Any], lags: np.ndarray) -> None:
+    """Takes one update's metrics and the policy lags of its unrolls [B]."""
+    for name, value in metrics.items():
+      self._values[name].append(value)
+    self._lags.append(lags)
+
+  def finish(self, frames: int, wait_secs: float) -> Optional[Row]:
+    """Returns the means since the last row and starts anew; None if empty."""
+    if not self._lags:
+      return None
+    secs = time.monotonic() - self._start
+    row = {
+        'frames_per_sec': (frames - self._start_frames) / secs,
+        'learner_wait_share': (wait_secs - self._start_wait_secs) / secs,
+        'policy_lag': float(np.mean(self._lags)),
+        'policy_lag_max': int(np.max(self._lags)),
+    }
+    for name, values in self._values.items():
+      row[name] = float(np.mean([float(v) for v in values]))
+    self._restart(frames, wait_secs)
+    return row

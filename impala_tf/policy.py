@@ -1,0 +1,63 @@
+"""Acting on NumPy batches: what actors and evaluation share."""
+
+from typing import Any
+
+import dm_env
+import numpy as np
+import tensorflow as tf
+
+from impala_tf import types
+
+
+class EpisodeCounter:
+  """Return and length of each environment's episode, of raw rewards.
+
+  A lost life is no end (its row is MID), so these are full games.
+  """
+
+  def __init__(self, num_envs: int):
+    self._return = np.zeros(num_envs, np.float32)
+    self._steps = np.zeros(num_envs, np.int32)
+    self._ended = np.zeros(num_envs, bool)
+
+  def env_output(self, timestep: dm_env.TimeStep) -> types.EnvOutput:
+    """Adds one batched step; see `types.EnvOutput` for what is counted."""
+    self._return[self._ended] = 0
+    self._steps[self._ended] = 0
+    self._ended = timestep.step_type == int(dm_env.StepType.FIRST)
+    self._return += timestep.reward
+    self._steps += 1
+    return types.EnvOutput(
+        step_type=timestep.step_type,
+        reward=timestep.reward,
+        discount=timestep.discount,
+        observation=timestep.observation,
+        episode_return=self._return,
+        episode_steps=self._steps)
+
+
+class Policy:
+  """An agent that acts on NumPy batches, one graph call a step.
+
+  Its core state stays in the graph's tensors between calls.
+  """
+
+  def __init__(self, agent: Any, num_envs: int, seed: int):
+    self._seed = seed
+    self._num_calls = 0
+    self.core_state = agent.initial_state(num_envs)
+    self._step = tf.function(agent.step)
+
+  def act(self, env_output: types.EnvOutput) -> types.AgentOutput:
+    """Chooses actions [E] at the batch x_t, as NumPy arrays."""
+    # TensorFlow gets what the agent looks at, and a seed for this call alone:
+    # the same seed and call number give the same actions.
+    seen = types.EnvOutput(
+        step_type=tf.constant(env_output.step_type),
+        reward=tf.constant(env_output.reward), discount=(),
+        observation=tf.constant(env_output.observation),
+        episode_return=(), episode_steps=())
+    seed = tf.constant([self._seed, self._num_calls], tf.int32)
+    self._num_calls += 1
+    agent_output, self.core_state = self._step(seen, self.core_state, seed)
+    return types.AgentOutput(*(t.numpy() for t in agent_output))

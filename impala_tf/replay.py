@@ -1,0 +1,98 @@
+"""Unrolls on their way from actors to the learner: the Reverb queue.
+
+One unroll is one Reverb step (one `append` of the whole structure) and one
+item. The queue gives back-pressure: a full table leaves the insertions of a
+writer unconfirmed, and `flush` waits for them.
+"""
+
+import socket
+from typing import Optional, Sequence
+
+import reverb
+import tensorflow as tf
+
+from impala_tf import types
+
+QUEUE = 'queue'
+_FLUSH_TIMEOUT_MS = 1_000
+_PROBE_TIMEOUT_SECS = 10
+
+
+def make_queue(signature: types.Unroll, capacity: int) -> reverb.Table:
+  """First in, first out, each unroll read exactly once."""
+  return reverb.Table.queue(QUEUE, capacity, signature=signature)
+
+
+def make_server(tables: Sequence[reverb.Table],
+                port: Optional[int]) -> reverb.Server:
+  """Serves `tables` on `port`, or on a free one.
+
+  Raises:
+    OSError: where the port is taken. Reverb itself would share it in silence.
+  """
+  if port is not None:
+    check_port_free(port)
+  return reverb.Server(list(tables), port=port)
+
+
+def check_port_free(port: int) -> None:
+  """Raises OSError where something listens on `port`."""
+  with socket.socket(socket.AF_INET6, socket.SOCK_STREAM) as probe:
+    probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+    try:
+      probe.bind(('::', port))
+    except OSError as error:
+      raise OSError(f'port {port} is taken; choose another or leave it out '
+                    'to get a free one') from error
+
+
+class UnrollWriter:
+  """An actor process's way into the queue."""
+
+  def __init__(self, address: str):
+    """Connects.
+
+    Args:
+      address: 'host:port' of the server.
+
+    Raises:
+      ConnectionError: where it does not answer.
+    """
+    self._client = reverb.Client(address)
+    self._check_server()  # `trajectory_writer` would wait for ever.
+    self._writer = self._client.trajectory_writer(num_keep_alive_refs=1)
+
+  def write(self, unroll: types.Unroll) -> None:
+    """Sends one unroll; copies it, so buffers may be used again.
+
+    Args:
+      unroll: NumPy arrays without a batch dimension.
+
+    Raises:
+      ValueError: where shapes or dtypes are not the table's.
+    """
+    self._writer.append(unroll)
+    self._writer.create_item(
+        QUEUE, priority=1.0,
+        trajectory=tf.nest.map_structure(lambda column: column[-1],
+                                         self._writer.history))
+
+  def flush(self) -> None:
+    """Waits until the queue has taken all that was written.
+
+    Raises:
+      ConnectionError: where the server does not answer any more.
+    """
+    while True:
+      try:
+        self._writer.flush(timeout_ms=_FLUSH_TIMEOUT_MS)
+        return
+      except reverb.errors.DeadlineExceededError:
+        self._check_server()  # Alive: the queue is full, and we wait our turn.
+
+  def _check_server(self):
+    try:
+      self._client.server_info(timeout=_PROBE_TIMEOUT_SECS)
+    except Exception as error:  # Reverb raises several kinds.
+      raise ConnectionError(f'the Reverb server does not answer: {error}'
+                           ) from error

@@ -1,0 +1,1 @@
+"""Suites: their levels, reference scores and normalised scores."""

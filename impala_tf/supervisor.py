@@ -1,0 +1,230 @@
+"""Keeps a run's processes alive, and ends them together.
+
+Children are programs of their own (nothing is forked, Atari's emulator would
+hang). Each gets a pipe as standard input that this process never writes to:
+when the supervisor goes away, however it dies, children read its end and stop.
+Standard library only.
+"""
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import threading
+import time
+from typing import Callable, List, Optional, Sequence
+
+from absl import logging
+
+_POLL_SECS = 0.2
+_STOP_SECS = 8.  # Ctrl-C promises to end within 10.
+_MAX_BACKOFF_SECS = 30.
+_LOG_TAIL_LINES = 12
+
+
+class RunFailed(RuntimeError):
+  """The run cannot go on; the message holds the culprit's last words.
+
+  Attributes:
+    exit_code: what this program should exit with.
+  """
+
+  def __init__(self, message: str, exit_code: int = 1):
+    super().__init__(message)
+    self.exit_code = exit_code
+
+
+class Child:
+  """One process with its log file."""
+
+  def __init__(self, name: str, log_dir: pathlib.Path):
+    self.name = name
+    self.log_path = log_dir / f'{name}.log'
+    self._process: Optional[subprocess.Popen] = None
+
+  def start(self, command: Sequence[str]) -> None:
+    """Starts it in a session of its own, so that Ctrl-C does not reach it."""
+    self.close()
+    with open(self.log_path, 'ab') as log:
+      self._process = subprocess.Popen(
+          command, stdin=subprocess.PIPE, stdout=log, stderr=log,
+          start_new_session=True)
+
+  @property
+  def exit_code(self) -> Optional[int]:
+    """None while it runs; negative for a signal."""
+    return self._process.poll()
+
+  @property
+  def is_running(self) -> bool:
+    """Whether it was started and has not ended."""
+    return self._process is not None and self._process.poll() is None
+
+  def send(self, signum: int) -> None:
+    """Sends a signal if it still runs."""
+    if self.is_running:
+      self._process.send_signal(signum)
+
+  def close(self) -> None:
+    """Reaps it and closes its pipe; kills it if it still runs."""
+    if self._process is not None:
+      self.send(signal.SIGKILL)
+      self._process.wait()
+      self._process.stdin.close()
+
+  def last_words(self) -> str:
+    """The end of its log."""
+    text = self.log_path.read_text(encoding='utf-8', errors='replace')
+    return '\n'.join(text.splitlines()[-_LOG_TAIL_LINES:])
+
+  def how_it_ended(self) -> str:
+    """In words."""
+    code = self.exit_code
+    if code is not None and code < 0:
+      return f'was killed by {signal.Signals(-code).name}'
+    return f'ended with exit code {code}'
+
+
+class _ActorSlot:
+  """An actor that is restarted when it dies, later and later."""
+
+  def __init__(self, task: int, child: Child):
+    self.task = task
+    self.child = child
+    self.attempts = 0
+    self.due: Optional[float] = 0.  # When to start; None while it runs.
+    self.deaths: List[float] = []
+
+  def note_death(self, now: float, window_secs: float) -> None:
+    """Decides when it is to start again."""
+    self.deaths = [t for t in self.deaths if now - t < window_secs] + [now]
+    self.due = now + min(2.**(len(self.deaths) - 1), _MAX_BACKOFF_SECS)
+
+
+class Supervisor:
+  """One learner and its actors."""
+
+  def __init__(self, learner_command: Sequence[str],
+               actor_command: Callable[[int, int], Sequence[str]],
+               num_actors: int, log_dir: str, max_restarts: int,
+               restart_window_secs: float):
+    """Starts nothing yet.
+
+    Args:
+      learner_command: its program.
+      actor_command: from task and attempt (0 at first) to the program.
+      num_actors: processes.
+      log_dir: gets a file a child.
+      max_restarts: of one actor within `restart_window_secs`.
+      restart_window_secs: see `max_restarts`.
+    """
+    directory = pathlib.Path(log_dir)
+    directory.mkdir(parents=True, exist_ok=True)
+    self._learner_command = learner_command
+    self._actor_command = actor_command
+    self._max_restarts = max_restarts
+    self._window_secs = restart_window_secs
+    self._learner = Child('learner', directory)
+    self._actors = [_ActorSlot(i, Child(f'actor_{i}', directory))
+                    for i in range(num_actors)]
+    self._stop_signal: Optional[int] = None
+
+  def run(self, on_poll: Callable[[], None]) -> Optional[int]:
+    """Runs until the learner ends or a signal comes.
+
+    Args:
+      on_poll: is called about five times a second.
+
+    Returns:
+      None if the learner ended well, else the signal (SIGINT, SIGTERM) that
+      ended the run.
+
+    Raises:
+      RunFailed: where the learner died, or an actor too often.
+    """
+    handlers = {s: signal.signal(s, self._on_signal)
+                for s in (signal.SIGINT, signal.SIGTERM)}
+    try:
+      self._learner.start(self._learner_command)
+      while self._stop_signal is None:
+        if self._learner.exit_code is not None:
+          self._check_learner()
+          return None
+        self._tend_actors()
+        on_poll()
+        time.sleep(_POLL_SECS)
+      self._stop()
+      return self._stop_signal
+    finally:
+      for child in self._children():
+        child.close()
+      for signum, handler in handlers.items():
+        signal.signal(signum, handler)
+      on_poll()
+
+  def _children(self) -> List[Child]:
+    return [self._learner] + [slot.child for slot in self._actors]
+
+  def _on_signal(self, signum, unused_frame):
+    if self._stop_signal is not None:  # Asked twice: at once, then.
+      for child in self._children():
+        child.send(signal.SIGKILL)
+    self._stop_signal = signum
+
+  def _check_learner(self):
+    if self._learner.exit_code != 0:
+      raise RunFailed(
+          f'the learner {self._learner.how_it_ended()}; the end of '
+          f'{self._learner.log_path}:\n{self._learner.last_words()}',
+          exit_code=2 if self._learner.exit_code == 2 else 1)
+
+  def _tend_actors(self):
+    """Starts actors that are due, and notes deaths."""
+    now = time.monotonic()
+    for slot in self._actors:
+      if slot.due is None and not slot.child.is_running:
+        self._note_death(slot, now)
+      elif slot.due is not None and now >= slot.due:
+        slot.child.start(self._actor_command(slot.task, slot.attempts))
+        slot.attempts += 1
+        slot.due = None
+
+  def _note_death(self, slot: _ActorSlot, now: float):
+    slot.note_death(now, self._window_secs)
+    child = slot.child
+    if len(slot.deaths) > self._max_restarts:
+      raise RunFailed(
+          f'{child.name} {child.how_it_ended()}, for the '
+          f'{len(slot.deaths)}th time within {self._window_secs:.0f} s; the '
+          f'end of {child.log_path}:\n{child.last_words()}')
+    logging.warning(
+        '%s %s; restart %d of %d in %.0f s; see %s', child.name,
+        child.how_it_ended(), len(slot.deaths), self._max_restarts,
+        slot.due - now, child.log_path)
+
+  def _stop(self):
+    """Actors have nothing to save; the learner writes a checkpoint."""
+    deadline = time.monotonic() + _STOP_SECS
+    for child in self._children():
+      child.send(signal.SIGTERM)
+    while self._learner.is_running and time.monotonic() < deadline:
+      time.sleep(0.05)
+    if self._learner.is_running:
+      raise RunFailed(f'the learner did not stop within {_STOP_SECS:.0f} s and '
+                      'is killed; the run resumes from its last checkpoint')
+    self._check_learner()
+
+
+def stop_with_parent(stop: Callable[[], None]) -> None:
+  """Calls `stop` from a thread once the supervisor is gone."""
+
+  def watch():
+    try:
+      while os.read(sys.stdin.fileno(), 1):
+        pass
+    except OSError:
+      pass
+    stop()
+
+  threading.Thread(target=watch, daemon=True).start()

@@ -1,0 +1,140 @@
+"""The data that travels from actors to the learner, and its time convention.
+
+Index t of everything belongs to one observation x_t. `agent_outputs[t]` was
+computed from `env_outputs[t]`; `env_outputs[t].reward` and `.discount` are what
+the action before x_t led to. The learner therefore pairs `agent_outputs[:-1]`
+with `env_outputs[1:]`. An unroll of length T holds T+1 steps, and its last step
+is the first of the next unroll.
+
+Environments reset by themselves within the step that ends an episode: that
+step's row carries the reward and discount of the old episode's last transition
+and the observation of the new episode, and its step type is FIRST. A row is
+
+  ===========================  =========  ========
+  what led to x_t              step_type  discount
+  ===========================  =========  ========
+  an ordinary step             MID        1
+  a life lost, the game goes on MID       0
+  the end of the game          FIRST      0
+  a time limit (truncation)    FIRST      1
+  ===========================  =========  ========
+
+so nothing may be bootstrapped across a discount of 0, and a transition into a
+FIRST row with discount 1 must be masked out: the value of x_t says nothing of
+the episode that was cut off.
+
+Shapes: T time, B batch, A actions, E environments. NumPy arrays in the actor,
+tensors in the learner; an unroll is [T+1, ...] in Reverb and [T+1, B, ...] in
+the learner (time-major; only `dataset.py` transposes).
+"""
+
+from typing import Any, NamedTuple
+
+import dm_env
+import tensorflow as tf
+
+
+class EnvOutput(NamedTuple):
+  """What the environment and the actor's bookkeeping say of x_t.
+
+  Attributes:
+    step_type: uint8, `dm_env.StepType.FIRST` (0) where x_t begins an episode
+      (a full game), MID (1) elsewhere; never LAST.
+    reward: float32, raw (not clipped), of the action before x_t.
+    discount: float32, 0 where nothing may be bootstrapped from x_t, else 1.
+      The agent's discount factor is not in it.
+    observation: one array; see `Unroll` for how stacked frames travel.
+    episode_return: float32, sum of raw rewards of the episode so far; on a FIRST
+      row that of the whole episode that has just ended.
+    episode_steps: int32, agent steps, counted in the same way.
+  """
+  step_type: Any
+  reward: Any
+  discount: Any
+  observation: Any
+  episode_return: Any
+  episode_steps: Any
+
+
+class AgentOutput(NamedTuple):
+  """What the behaviour policy chose at x_t.
+
+  Attributes:
+    action: int32.
+    policy_logits: float32 [..., A], of the behaviour policy.
+  """
+  action: Any
+  policy_logits: Any
+
+
+class Unroll(NamedTuple):
+  """A piece of T transitions, as an actor sends it.
+
+  Attributes:
+    env_outputs: `EnvOutput` with leading [T+1]. Where the environment stacks S > 1
+      frames, `observation` holds each frame once, [T+S, H, W]: the stack of x_0
+      (oldest first), then the newest frame of each later step. `frames.restack`
+      makes [T+1, H, W, S] of it, inside the learner's step.
+    agent_outputs: `AgentOutput` with leading [T+1].
+    core_state: the recurrent state before x_0 without a time dimension, as
+      `Agent.initial_state` lays it out; an empty tuple for feed-forward agents.
+    policy_version: int64 [], learner updates behind the parameters that acted.
+      They are fetched as the unroll begins; the action at x_0 was already
+      chosen, as the last of the unroll before.
+  """
+  env_outputs: EnvOutput
+  agent_outputs: AgentOutput
+  core_state: Any
+  policy_version: Any
+
+
+def unroll_spec(observation_spec: dm_env.specs.Array, frame_stack: int,
+                num_actions: int, core_state: Any,
+                unroll_length: int) -> Unroll:
+  """Shapes and dtypes of one unroll, without a batch dimension.
+
+  Args:
+    observation_spec: of one environment.
+    frame_stack: S of `Unroll`, 1 where observations travel as they are.
+    num_actions: A.
+    core_state: `Agent.initial_state(1)`.
+    unroll_length: T.
+
+  Returns:
+    An `Unroll` of `tf.TensorSpec`.
+  """
+  steps = unroll_length + 1
+
+  def of_steps(dtype, shape=(), num=steps):
+    return tf.TensorSpec((num,) + tuple(shape), dtype)
+
+  if frame_stack == 1:
+    observation = of_steps(observation_spec.dtype, observation_spec.shape)
+  else:
+    observation = of_steps(observation_spec.dtype, observation_spec.shape[:-1],
+                           unroll_length + frame_stack)
+  return Unroll(
+      env_outputs=EnvOutput(
+          step_type=of_steps(tf.uint8),
+          reward=of_steps(tf.float32),
+          discount=of_steps(tf.float32),
+          observation=observation,
+          episode_return=of_steps(tf.float32),
+          episode_steps=of_steps(tf.int32)),
+      agent_outputs=AgentOutput(
+          action=of_steps(tf.int32),
+          policy_logits=of_steps(tf.float32, (num_actions,))),
+      core_state=tf.nest.map_structure(
+          lambda t: tf.TensorSpec(t.shape[1:], t.dtype), core_state),
+      policy_version=tf.TensorSpec((), tf.int64))
+
+
+class LossOutput(NamedTuple):
+  """What an algorithm makes of a batch of unrolls.
+
+  Attributes:
+    loss: float32 [], summed over batch and time; to be minimised.
+    metrics: str to float32 [], for logs only; plain means over the batch.
+  """
+  loss: Any
+  metrics: Any

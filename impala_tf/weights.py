@@ -1,0 +1,131 @@
+"""Parameters on their way back: learner to actors, through a Reverb table.
+
+The table holds the newest parameters only, as one flat vector (one column is
+one copy, whatever the number of variables), with the number of learner updates
+behind them.
+"""
+
+import threading
+from typing import Optional, Sequence
+
+import numpy as np
+import reverb
+import tensorflow as tf
+
+_TABLE = 'weights'
+_POLL_TIMEOUT_SECS = 2
+
+
+def make_table(variables: Sequence[tf.Variable]) -> reverb.Table:
+  """The table for parameters of these shapes."""
+  size = sum(int(np.prod(v.shape)) for v in variables)
+  return reverb.Table(
+      name=_TABLE,
+      sampler=reverb.selectors.Fifo(),
+      remover=reverb.selectors.Fifo(),
+      max_size=1,
+      rate_limiter=reverb.rate_limiters.MinSize(1),
+      max_times_sampled=0,  # Any number of actors reads it.
+      signature=(tf.TensorSpec([], tf.int64, 'version'),
+                 tf.TensorSpec([size], tf.float32, 'parameters')))
+
+
+class Publisher:
+  """The learner's end."""
+
+  def __init__(self, address: str, variables: Sequence[tf.Variable]):
+    self._client = reverb.Client(address)
+    self._variables = list(variables)
+    self._flatten = tf.function(
+        lambda: tf.concat([tf.reshape(v, [-1]) for v in self._variables], 0))
+
+  def snapshot(self) -> np.ndarray:
+    """A copy of the parameters as one vector, float32 [P]."""
+    return self._flatten().numpy()
+
+  def publish(self, version: int, parameters: np.ndarray) -> None:
+    """Makes a snapshot what actors fetch from now on."""
+    self._client.insert((np.int64(version), parameters), {_TABLE: 1.0})
+
+
+class BackgroundPublisher:
+  """Publishes from a thread, so that updates do not wait for it.
+
+  Only the newest snapshot counts: one that is still waiting when the next
+  arrives is dropped.
+  """
+
+  def __init__(self, publisher: Publisher):
+    self._publisher = publisher
+    self._newest = None
+    self._error = None
+    self._wake = threading.Condition()
+    threading.Thread(target=self._run, daemon=True).start()
+
+  def publish(self, version: int) -> None:
+    """Hands over the parameters as they are now; raises a past failure."""
+    snapshot = self._publisher.snapshot()
+    with self._wake:
+      if self._error is not None:
+        raise RuntimeError('publishing the parameters failed') from self._error
+      self._newest = (version, snapshot)
+      self._wake.notify()
+
+  def _run(self):
+    while True:
+      with self._wake:
+        self._wake.wait_for(lambda: self._newest is not None)
+        newest, self._newest = self._newest, None
+      try:
+        self._publisher.publish(*newest)
+      except Exception as error:  # pylint: disable=broad-except
+        with self._wake:
+          self._error = error
+        return
+
+
+class Fetcher:
+  """An actor's end."""
+
+  def __init__(self, address: str, variables: Sequence[tf.Variable]):
+    self._client = reverb.Client(address)
+    self._variables = list(variables)
+    self._inserts_seen = 0
+    self._version = None
+
+  def fetch(self) -> Optional[int]:
+    """Brings the variables up to date.
+
+    Returns:
+      The version they now hold; None while nothing has been published.
+
+    Raises:
+      ConnectionError: where the server does not answer.
+    """
+    try:
+      info = self._client.server_info(timeout=_POLL_TIMEOUT_SECS)
+    except Exception as error:  # Reverb raises several kinds.
+      raise ConnectionError(f'the Reverb server does not answer: {error}'
+                           ) from error
+    # The count of inserts tells in half a millisecond whether it is worth
+    # asking, and `sample` would block on an empty table or a dead server.
+    inserts = info[_TABLE].rate_limiter_info.insert_stats.completed
+    if info[_TABLE].current_size and inserts != self._inserts_seen:
+      self._inserts_seen = inserts
+      # `sample` is fresh; a dataset over the table would prefetch old ones.
+      sample = next(iter(self._client.sample(
+          _TABLE, emit_timesteps=False, unpack_as_table_signature=True)))
+      version, parameters = sample.data  # As inserted: one step, so [1, ...].
+      self._assign(parameters[0])
+      self._version = int(version[0])
+    return self._version
+
+  def _assign(self, parameters: np.ndarray) -> None:
+    start = 0
+    for variable in self._variables:
+      end = start + int(np.prod(variable.shape))
+      variable.assign(np.reshape(parameters[start:end], variable.shape))
+      start = end
+    if start != parameters.size:
+      raise ValueError(f'the learner sent {parameters.size} parameters, but '
+                       f'this agent has {start}')

@@ -1,0 +1,1 @@
+"""What you run; see the shell scripts beside the modules."""

@@ -1,0 +1,9 @@
+#!/usr/bin/env bash
+# Plays whole games with a run's newest parameters and scores them.
+# Usage: launch/evaluate.sh RUN_DIR [--flags]; --help lists them.
+
+set -euo pipefail
+
+# shellcheck source-path=SCRIPTDIR
+source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
+exec "$PYTHON" -m launch.evaluate "$@"

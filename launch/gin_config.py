@@ -1,0 +1,91 @@
+"""From .gin files to `config.Config` and back: the only user of gin."""
+
+import dataclasses
+import importlib.util  # gin 0.5.0 uses it without importing it.
+import os
+import pathlib
+import re
+from typing import Sequence
+
+import gin
+
+from impala_tf import config as config_lib
+
+assert importlib.util  # Imported for gin alone.
+
+_ROOT = pathlib.Path(__file__).resolve().parent.parent
+_HEADER = ('from __gin__ import dynamic_registration\n'
+           'from impala_tf import config\n')
+
+
+def load(path: str, bindings: Sequence[str] = ()) -> config_lib.Config:
+  """Reads a .gin file and bindings on top of it.
+
+  Args:
+    path: of the file; includes in it are sought from the working directory and
+      from the project's top directory.
+    bindings: like 'LearnerConfig.batch_size = 16'.
+
+  Returns:
+    The config.
+
+  Raises:
+    config_lib.ConfigError: one line that names the cause.
+  """
+  gin.clear_config()
+  gin.add_config_file_search_path(str(_ROOT))
+  qualified = [re.sub(r'^\s*(?:config\.)?', 'config.', b, count=1)
+               for b in bindings]
+  try:
+    gin.parse_config_files_and_bindings(
+        [path], _HEADER + '\n'.join(qualified), finalize_config=False)
+    return _from_gin()
+  except config_lib.ConfigError:
+    raise
+  except Exception as error:  # gin raises nearly every kind.
+    cause = ' '.join(str(error).split())
+    raise config_lib.ConfigError(f'cannot read {path}: {cause}') from error
+  finally:
+    gin.clear_config()
+
+
+def _from_gin() -> config_lib.Config:
+  """Builds each section from what was bound to it."""
+  sections = {}
+  for field in dataclasses.fields(config_lib.Config):
+    try:
+      bound = gin.get_bindings(f'config.{field.type.__name__}')
+    except ValueError:  # Not named in any file: all defaults.
+      bound = {}
+    sections[field.name] = field.type(**bound)
+  return config_lib.Config(**sections)
+
+
+def dumps(config: config_lib.Config) -> str:
+  """All values as a .gin file that `load` reads back to an equal config."""
+  lines = [_HEADER]
+  for section in dataclasses.fields(config):
+    values = getattr(config, section.name)
+    for field in dataclasses.fields(values):
+      value = getattr(values, field.name)
+      lines.append(f'config.{section.type.__name__}.{field.name} = {value!r}')
+    lines.append('')
+  return '\n'.join(lines)
+
+
+def differences(old: config_lib.Config, new: config_lib.Config) -> Sequence[str]:
+  """One entry a value that differs: 'LearnerConfig.batch_size (32, now 16)'."""
+  found = []
+  for section in dataclasses.fields(old):
+    was, now = getattr(old, section.name), getattr(new, section.name)
+    for field in dataclasses.fields(was):
+      a, b = getattr(was, field.name), getattr(now, field.name)
+      if a != b:
+        name = f'{section.type.__name__}.{field.name}'
+        found.append(f'{name} ({a!r}, now {b!r})')
+  return found
+
+
+def config_path(run_dir: str) -> str:
+  """Where a run keeps the config it runs with."""
+  return os.path.join(run_dir, 'config.gin')

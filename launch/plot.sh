@@ -1,0 +1,9 @@
+#!/usr/bin/env bash
+# Draws learning curves of one or more runs to a PNG.
+# Usage: launch/plot.sh RUN_DIR... [--flags]; --help lists them.
+
+set -euo pipefail
+
+# shellcheck source-path=SCRIPTDIR
+source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
+exec "$PYTHON" -m launch.plot "$@"

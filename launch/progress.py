@@ -1,0 +1,59 @@
+"""The live progress line, from the rows of `metrics.jsonl`."""
+
+import math
+
+import rich.console
+import rich.live
+import rich.text
+
+from impala_tf import metrics
+
+
+def format_row(row: metrics.Row, total_frames: int) -> str:
+  """One line: frames, speed, time left, return and policy lag."""
+  frames, speed = row['frames'], row['frames_per_sec']
+  left_secs = max(total_frames - frames, 0) / speed if speed else math.inf
+  parts = [f'{frames:,d} frames ({frames / total_frames:.1%})',
+           f'{speed:,.0f} frames/s',
+           f'ETA {_duration(left_secs)}']
+  if row.get('episode_return') is not None:
+    parts.append(f'return {row["episode_return"]:.2f} '
+                 f'(last {min(row["episodes"], metrics.EPISODE_WINDOW)})')
+  return ' · '.join(parts + [f'lag {row["policy_lag"]:.1f}'])
+
+
+def _duration(secs: float) -> str:
+  if not math.isfinite(secs):
+    return '?'
+  minutes, secs = divmod(round(secs), 60)
+  hours, minutes = divmod(minutes, 60)
+  return f'{hours:d}:{minutes:02d}:{secs:02d}'
+
+
+class ProgressLine:
+  """Rewrites one line on a terminal; prints line after line elsewhere."""
+
+  def __init__(self, total_frames: int):
+    self._total_frames = total_frames
+    self._console = rich.console.Console(highlight=False)
+    self._live = None
+    if self._console.is_terminal:
+      self._live = rich.live.Live('starting …', console=self._console,
+                                  auto_refresh=False)
+
+  def __enter__(self):
+    if self._live:
+      self._live.start(refresh=True)
+    return self
+
+  def __exit__(self, *unused):
+    if self._live:
+      self._live.stop()
+
+  def show(self, row: metrics.Row) -> None:
+    """Shows the newest row."""
+    line = format_row(row, self._total_frames)
+    if self._live:
+      self._live.update(rich.text.Text(line, no_wrap=True), refresh=True)
+    else:
+      self._console.print(line, soft_wrap=True)

@@ -1,0 +1,55 @@
+"""One role of a run as a process of its own; started by `launch.train`."""
+
+import argparse
+import os
+import signal
+import sys
+import threading
+
+from absl import flags
+from absl import logging
+
+from impala_tf import config as config_lib
+from impala_tf import supervisor
+from launch import gin_config
+
+
+def _run(args: argparse.Namespace, config: config_lib.Config) -> None:
+  """Runs the role until its end."""
+  from impala_tf import experiment  # Takes seconds, so after all checks.
+  if args.role == 'actor':
+    supervisor.stop_with_parent(lambda: os._exit(0))
+    experiment.run_actor(config, f'localhost:{args.port}', args.seed)
+    return
+  stopping = threading.Event()
+  signal.signal(signal.SIGTERM, lambda *unused: stopping.set())
+  supervisor.stop_with_parent(stopping.set)
+  experiment.run_learner(config, args.run_dir, args.port, stopping.is_set)
+
+
+def main() -> int:
+  """Returns the exit code."""
+  parser = argparse.ArgumentParser(description=__doc__)
+  parser.add_argument('role', choices=('learner', 'actor'))
+  parser.add_argument('--run_dir', required=True)
+  parser.add_argument('--port', type=int, required=True,
+                      help='of the Reverb server in the learner')
+  parser.add_argument('--seed', type=int, default=0,
+                      help='differs between the actors of a run')
+  args = parser.parse_args()
+  flags.FLAGS.mark_as_parsed()  # Else absl warns of early logging.
+  logging.use_absl_handler()
+  logging.set_verbosity(logging.INFO)
+  try:
+    _run(args, gin_config.load(gin_config.config_path(args.run_dir)))
+  except config_lib.UserError as error:
+    logging.error('%s', error)
+    return 2
+  except OSError as error:  # ConnectionError is one.
+    logging.error('%s', error)
+    return 1
+  return 0
+
+
+if __name__ == '__main__':
+  sys.exit(main())

@@ -1,0 +1,80 @@
+"""A run's directory: claimed before anything is written, or refused."""
+
+import contextlib
+import datetime
+import fcntl
+import os
+import pathlib
+from typing import Iterator
+
+from impala_tf import config as config_lib
+from launch import gin_config
+
+_LOCK = '.lock'
+
+
+class RunDirectoryError(config_lib.UserError):
+  """The directory cannot be this run's."""
+
+
+def fresh_path(level: str) -> str:
+  """A new directory's name under `runs/`, by level and time."""
+  now = datetime.datetime.now().strftime('%Y%m%d-%H%M%S')
+  return os.path.join('runs', f'{level.replace("/", "_")}-{now}')
+
+
+def _check(path: pathlib.Path, config: config_lib.Config) -> None:
+  """Raises RunDirectoryError where `path` is not free nor this run's."""
+  if path.exists() and not path.is_dir():
+    raise RunDirectoryError(f'{path} is not a directory; choose another '
+                            '--run_dir')
+  nearest = path
+  while not nearest.exists():
+    nearest = nearest.parent
+  if not os.access(nearest, os.W_OK | os.X_OK) or not nearest.is_dir():
+    raise RunDirectoryError(f'{path} cannot be written ({nearest} does not '
+                            'allow it); choose another --run_dir')
+  config_path = pathlib.Path(gin_config.config_path(str(path)))
+  if config_path.exists():
+    old = gin_config.load(str(config_path))
+    changed = gin_config.differences(old, config)
+    if changed:
+      raise RunDirectoryError(
+          f'{path} holds a run with another config: {", ".join(changed)}; '
+          'give the same config to resume, or another --run_dir')
+  elif path.exists() and any(path.iterdir()):
+    raise RunDirectoryError(f'{path} is not empty and holds no run; choose '
+                            'another --run_dir')
+
+
+@contextlib.contextmanager
+def claim(path: str, config: config_lib.Config) -> Iterator[bool]:
+  """Makes or takes up a run directory and keeps others out of it.
+
+  Args:
+    path: of the directory.
+    config: of the run; written to `config.gin` first of all.
+
+  Yields:
+    Whether a run is there to be resumed.
+
+  Raises:
+    RunDirectoryError: before anything is touched, where the directory is in
+      use, foreign, unwritable or of another config.
+  """
+  directory = pathlib.Path(path)
+  _check(directory, config)
+  directory.mkdir(parents=True, exist_ok=True)
+  with open(directory / _LOCK, 'wb') as lock:
+    try:
+      fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+      raise RunDirectoryError(f'another process is training in {path}; wait '
+                              'for it, or choose another --run_dir') from None
+    config_path = pathlib.Path(gin_config.config_path(path))
+    resuming = config_path.exists()
+    if not resuming:
+      new = config_path.with_suffix('.new')
+      new.write_text(gin_config.dumps(config), encoding='utf-8')
+      os.replace(new, config_path)
+    yield resuming

@@ -1,0 +1,9 @@
+#!/usr/bin/env bash
+# Trains. Without arguments: Pong, into a fresh directory under runs/.
+# Usage: launch/train.sh [CONFIG.gin] [--flags]; --help lists them.
+
+set -euo pipefail
+
+# shellcheck source-path=SCRIPTDIR
+source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
+exec "$PYTHON" -m launch.train "$@"

@@ -1,0 +1,53 @@
+"""Installs `impala_tf`; `constraints.txt` has the versions it is tested with.
+
+TensorFlow comes in two builds of the same code, so it is an extra:
+`pip install -c constraints.txt -e '.[cpu]'`, or `'.[gpu]'` with an NVIDIA GPU.
+"""
+
+import pathlib
+import re
+
+import setuptools
+
+# Read, not imported: the build must not depend on what is on its path.
+_INIT = pathlib.Path(__file__).parent / 'impala_tf' / '__init__.py'
+_VERSION = re.search(r"^__version__ = '(.+)'$", _INIT.read_text(), re.M)[1]
+
+setuptools.setup(
+    name='impala_tf',
+    version=_VERSION,
+    description='IMPALA (Espeholt et al., 2018) in TensorFlow 2',
+    license='Apache-2.0',
+    python_requires='>=3.9,<3.12',
+    packages=setuptools.find_packages(include=['impala_tf', 'impala_tf.*']),
+    package_data={'impala_tf.suites': ['*.csv']},
+    # Bounds are what is known to break beyond them.
+    install_requires=[
+        'absl-py',
+        'ale-py>=0.11.2',  # AtariVectorEnv with same-step autoreset.
+        'dm-env',
+        'dm-reverb==0.14.0',
+        'dm-tree',
+        'gin-config',
+        'gymnasium>=1.1',
+        'imageio',
+        'imageio-ffmpeg',
+        'matplotlib',
+        'numpy<2',
+        'setuptools<81',  # TensorBoard 2.15 imports pkg_resources.
+        'tensorflow-probability==0.23.0',
+    ],
+    extras_require={
+        'cpu': ['tensorflow-cpu==2.15.1'],
+        'gpu': ['tensorflow[and-cuda]==2.15.1'],
+        'test': [
+            'hypothesis',
+            # Gymnasium's Atari wrappers, which ours are compared with, need it.
+            'opencv-python-headless<4.12',
+            'pytest',
+            'pytest-timeout',
+            'pytest-xdist',
+            'ruff',
+        ],
+    },
+)

@@ -1,0 +1,80 @@
+"""Catch against its rules, read off the board."""
+
+import dm_env
+import numpy as np
+
+from impala_tf.envs import catch
+
+E = 64
+LEFT, STAY, RIGHT = 0, 1, 2
+
+
+def _positions(board):
+  """Columns of ball and paddle, and the ball's row, from one board."""
+  (row,), (ball,) = np.nonzero(board[:-1])
+  (paddle,) = np.flatnonzero(board[-1])
+  return int(row), int(ball), int(paddle)
+
+
+def _step(env, action):
+  return env.step(np.full(E, action, np.int32))
+
+
+def test_ball_falls_straight_and_starts_in_every_column():
+  env = catch.CatchEnvironment(E, seed=1)
+  start = [_positions(b) for b in env.reset().observation]
+  assert {row for row, _, _ in start} == {0}
+  assert {ball for _, ball, _ in start} == set(range(5))
+  assert {paddle for _, _, paddle in start} == {2}
+  for t in range(1, 9):
+    boards = [_positions(b) for b in _step(env, STAY).observation]
+    assert boards == [(t, ball, 2) for _, ball, _ in start]
+
+
+def test_paddle_moves_one_column_and_stops_at_the_walls():
+  env = catch.CatchEnvironment(E, seed=1)
+  env.reset()
+  paddles = [_positions(_step(env, a).observation[0])[2]
+             for a in (LEFT, STAY, LEFT, LEFT, RIGHT)]
+  assert paddles == [1, 1, 0, 0, 1]
+  env.reset()
+  paddles = [_positions(_step(env, a).observation[0])[2]
+             for a in (RIGHT, RIGHT, RIGHT, LEFT)]
+  assert paddles == [3, 4, 4, 3]
+
+
+def test_an_episode_takes_nine_steps_and_only_the_last_has_a_reward():
+  env = catch.CatchEnvironment(E, seed=1)
+  env.reset()
+  for _ in range(3):
+    for t in range(1, 10):
+      row = _step(env, STAY)
+      end = t == 9
+      np.testing.assert_array_equal(
+          row.step_type, dm_env.StepType.FIRST if end else dm_env.StepType.MID)
+      np.testing.assert_array_equal(row.discount, 0 if end else 1)
+      np.testing.assert_array_equal(abs(row.reward), 1 if end else 0)
+    # The row that ends the episode shows the next one's first board.
+    assert {_positions(b)[0] for b in row.observation} == {0}
+    assert {_positions(b)[2] for b in row.observation} == {2}
+
+
+def test_following_the_ball_catches_and_fleeing_misses():
+  env = catch.CatchEnvironment(E, seed=1)
+  follow = lambda ball, paddle: 1 + np.sign(ball - paddle)
+  flee = lambda ball, paddle: LEFT if ball > 2 else RIGHT
+  boards = env.reset().observation
+  for policy, reward in ((follow, 1), (flee, -1)):
+    for _ in range(9):
+      actions = [policy(*_positions(b)[1:]) for b in boards]
+      row = env.step(np.array(actions, np.int32))
+      boards = row.observation
+    np.testing.assert_array_equal(row.reward, reward)
+
+
+def test_only_the_column_of_the_ball_counts():
+  env = catch.CatchEnvironment(E, seed=2)
+  balls = np.array([_positions(b)[1] for b in env.reset().observation])
+  for _ in range(9):
+    row = _step(env, STAY)
+  np.testing.assert_array_equal(row.reward, np.where(balls == 2, 1, -1))

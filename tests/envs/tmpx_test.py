@@ -1,0 +1,149 @@
+"""The contract of `BatchedEnvironment`, for each environment there is."""
+
+import dm_env
+import numpy as np
+import pytest
+
+from impala_tf import config
+from impala_tf.envs import factory
+
+E = 3
+LEVELS = ('catch', 'gym/CartPole-v1', 'atari/qbert')
+# Short games, so that all ends are met within few steps.
+ATARI = config.AtariConfig(max_episode_frames=150)
+NUM_STEPS = 60
+
+
+@pytest.fixture(params=LEVELS, name='level')
+def _level(request):
+  return request.param
+
+
+def _make(level, seed=5):
+  return factory.make_environment(level, E, seed, ATARI, training=True)
+
+
+def _copy(timestep):
+  return dm_env.TimeStep(*(np.array(field) for field in timestep))
+
+
+def _play(env, num_steps=NUM_STEPS):
+  """Returns copies of the rows of random play, `reset` included."""
+  rng = np.random.default_rng(0)
+  rows = [_copy(env.reset())]
+  for _ in range(num_steps):
+    actions = rng.integers(env.action_spec().num_values, size=E)
+    rows.append(_copy(env.step(actions.astype(np.int32))))
+  return rows
+
+
+def test_rows_are_as_the_specs_say(level):
+  env = _make(level)
+  spec = env.observation_spec()
+  assert env.action_spec().dtype == np.int32
+  assert env.action_spec().minimum == 0
+  for row in _play(env):
+    assert row.step_type.dtype == np.uint8 and row.step_type.shape == (E,)
+    assert row.reward.dtype == np.float32 and row.reward.shape == (E,)
+    assert row.discount.dtype == np.float32 and row.discount.shape == (E,)
+    assert set(row.discount) <= {0, 1}
+    assert row.observation.shape == (E,) + spec.shape
+    for observation in row.observation:
+      spec.validate(observation)
+  if env.frame_stack > 1:
+    assert spec.shape[-1] == env.frame_stack
+  env.close()
+
+
+def test_rows_are_first_or_mid_and_episodes_end_within_their_last_step(level):
+  env = _make(level)
+  first = np.array([row.step_type == 0 for row in _play(env)])
+  assert {t for row in _play(env) for t in row.step_type} == {
+      dm_env.StepType.FIRST, dm_env.StepType.MID}
+  # Never twice in a row: no step is spent on the reset.
+  assert not (first[1:] & first[:-1]).any()
+  env.close()
+
+
+def test_reset_gives_first_rows_without_reward_at_any_time(level):
+  env = _make(level)
+  for num_steps in (4, 0):
+    row = _play(env, num_steps)[0]
+    np.testing.assert_array_equal(row.step_type, dm_env.StepType.FIRST)
+    np.testing.assert_array_equal(row.reward, 0)
+    np.testing.assert_array_equal(row.discount, 1)
+  env.close()
+
+
+def test_seed_and_actions_determine_everything(level):
+  env_a, env_b, env_c = _make(level), _make(level), _make(level, seed=50)
+  rows_a, rows_b, rows_c = _play(env_a), _play(env_b), _play(env_c)
+  for a, b in zip(rows_a, rows_b):
+    for field_a, field_b in zip(a, b):
+      np.testing.assert_array_equal(field_a, field_b)
+  assert any((a.observation != c.observation).any()
+             for a, c in zip(rows_a, rows_c))
+  for env in (env_a, env_b, env_c):
+    env.close()
+
+
+def test_second_reset_goes_on_with_the_random_stream(level):
+  env = _make(level)
+  starts = [env.reset().observation.copy() for _ in range(6)]
+  assert any((start != starts[0]).any() for start in starts)
+  env.close()
+
+
+def test_environments_of_a_batch_differ(level):
+  env = _make(level)
+  rows = _play(env)
+  assert any((row.observation[0] != row.observation[1]).any() for row in rows)
+  env.close()
+
+
+@pytest.mark.parametrize('action', [-1, -2**31, 2**31 - 1, 'one too many'])
+def test_action_out_of_range_is_refused_and_the_game_goes_on(level, action):
+  env = _make(level)
+  env.reset()
+  num_actions = env.action_spec().num_values
+  if action == 'one too many':
+    action = num_actions
+  actions = np.array([0, action, num_actions - 1], np.int32)
+  with pytest.raises(ValueError) as error:
+    env.step(actions)
+  assert '\n' not in str(error.value)
+  for part in (level, f'action {action} of environment 1',
+               f'0 to {num_actions - 1}'):
+    assert part in str(error.value)
+  env.step(np.zeros(E, np.int32))
+  env.close()
+
+
+@pytest.mark.parametrize('actions, message', [
+    (np.zeros(E + 1, np.int32), r'shape \(3,\), but are int32 of shape \(4,\)'),
+    (np.zeros([E, 1], np.int32), r'of shape \(3, 1\)'),
+    (np.int32(0), r'of shape \(\)'),
+    (np.zeros(E, np.int64), 'int32 array .* but are int64'),
+    (np.zeros(E, np.float32), 'int32 array .* but are float32'),
+    (np.zeros(E, np.uint32), 'int32 array .* but are uint32'),
+    ([0] * E, 'int32 array'),
+    (None, 'int32 array'),
+])
+def test_actions_of_another_kind_are_refused(level, actions, message):
+  env = _make(level)
+  env.reset()
+  with pytest.raises(ValueError, match=f'^{level}: actions must be .*{message}'):
+    env.step(actions)
+  env.close()
+
+
+def test_picture_for_videos(level):
+  if level == 'gym/CartPole-v1':
+    pytest.importorskip('pygame')
+  env = _make(level)
+  env.reset()
+  picture = env.render()
+  assert picture.dtype == np.uint8
+  assert picture.ndim == 3 and picture.shape[-1] == 3
+  assert picture.any()
+  env.close()
