@@ -1,0 +1,253 @@
+"""Atari against Gymnasium's wrappers, and the rows that games end with."""
+
+import collections
+
+import ale_py
+from ale_py import vector_env
+import dm_env
+import gymnasium
+from gymnasium import wrappers
+import numpy as np
+import pytest
+
+from impala_tf import config
+from impala_tf.envs import atari
+
+FIRST, MID = dm_env.StepType.FIRST, dm_env.StepType.MID
+# Nothing random: what Gymnasium does with the same actions is the truth.
+FIXED = dict(noop_max=0)
+
+
+def _make(game, num_envs, seed=0, **knobs):
+  return atari.AtariEnvironment(
+      game, num_envs, seed, config.AtariConfig(**knobs))
+
+
+def _gymnasium(game, max_frames=None, frame_skip=4):
+  pytest.importorskip('cv2')  # Of Gymnasium's wrapper.
+  gymnasium.register_envs(ale_py)
+  name = ''.join(word.title() for word in game.split('_'))
+  env = gymnasium.make(
+      f'ALE/{name}-v5', frameskip=1, repeat_action_probability=0.0,
+      max_num_frames_per_episode=max_frames)
+  env = wrappers.AtariPreprocessing(env, noop_max=0, frame_skip=frame_skip)
+  env = wrappers.FrameStackObservation(env, 4, padding_type='zero')
+  return wrappers.RecordEpisodeStatistics(env)
+
+
+# Frogger plays on with 0 lives, Atlantis awards lives, Pong has none at all.
+@pytest.mark.parametrize('game, num_steps, num_games', [
+    ('breakout', 400, 2), ('seaquest', 300, 1), ('frogger', 450, 1),
+    ('atlantis', 900, 0), ('pong', 900, 1)])
+def test_every_row_is_what_gymnasium_gives_through_lives_and_games(
+    game, num_steps, num_games):
+  env, oracle = _make(game, 1, **FIXED), _gymnasium(game)
+  row, (observation, _) = env.reset(), oracle.reset(seed=0)
+  rng = np.random.default_rng(1)
+  lives = oracle.unwrapped.ale.lives()
+  episode_return, returns, seen = 0, [], collections.Counter()
+  for _ in range(num_steps):
+    np.testing.assert_array_equal(
+        row.observation[0], np.moveaxis(observation, 0, -1))
+    action = rng.integers(env.action_spec().num_values)
+    row = env.step(np.array([action], np.int32))
+    observation, reward, terminated, _, info = oracle.step(action)
+    # Read off the emulator itself, not off ALE's report of lost lives.
+    life_lost = not terminated and oracle.unwrapped.ale.lives() < lives
+    seen['life gained'] += oracle.unwrapped.ale.lives() > lives
+    seen['life lost'] += life_lost
+    episode_return += row.reward[0]
+    if terminated:
+      assert episode_return == info['episode']['r']
+      returns.append(episode_return)
+      observation, _ = oracle.reset()
+      episode_return = 0
+    lives = oracle.unwrapped.ale.lives()
+    assert row.reward[0] == reward
+    assert row.step_type[0] == (FIRST if terminated else MID)
+    assert row.discount[0] == (0 if terminated or life_lost else 1)
+  assert len(returns) >= num_games
+  assert (seen['life lost'] > 2) == (game != 'pong')
+  assert bool(seen['life gained']) == (game == 'atlantis')
+
+
+class _ScriptedALE:
+  """Stands in for AtariVectorEnv: one environment whose rows are written."""
+
+  single_action_space = gymnasium.spaces.Discrete(2)
+
+  def __init__(self, start, rows):
+    self._start, self._rows = start, iter(rows)
+
+  def reset(self, seed=None):
+    del seed
+    return self._stacks(), {'lives': np.array([self._start], np.int32)}
+
+  def step(self, actions):
+    del actions
+    lives, game_over, time_limit = next(self._rows)
+    return (self._stacks(), np.array([3], np.int32), np.array([game_over]),
+            np.array([time_limit]), {'lives': np.array([lives], np.int32)})
+
+  def _stacks(self):
+    return np.zeros([1, 4, 84, 84], np.uint8)
+
+
+@pytest.mark.parametrize('life_loss_ends_episode', [True, False])
+def test_rows_of_rare_events(monkeypatch, life_loss_ends_episode):
+  end = 0 if life_loss_ends_episode else 1
+  # ((lives, game over, time limit), (step type, discount)), in order of play.
+  script = [
+      ((3, False, False), (MID, 1)),
+      ((4, False, False), (MID, 1)),    # A bonus life.
+      ((2, False, False), (MID, end)),  # Two lost at once.
+      ((2, False, False), (MID, 1)),    # Lost once, not on and on.
+      ((3, True, False), (FIRST, 0)),   # A new game with more lives.
+      ((1, True, False), (FIRST, 0)),   # A new game with fewer: no matter.
+      ((4, False, False), (MID, 1)),    # As Demon Attack begins.
+      ((3, False, True), (FIRST, 1)),   # A time limit: these are new lives.
+      ((2, False, False), (MID, end)),  # Compared with the new game's.
+      ((0, False, False), (MID, end)),  # Played on with none.
+      ((0, True, False), (FIRST, 0)),
+  ]
+  monkeypatch.setattr(
+      vector_env, 'AtariVectorEnv',
+      lambda *_, **__: _ScriptedALE(3, [ale for ale, _ in script]))
+  env = _make('pong', 1, noop_max=0,
+              life_loss_ends_episode=life_loss_ends_episode)
+  env.reset()
+  rows = [env.step(np.zeros(1, np.int32)) for _ in script]
+  assert [(r.step_type[0], r.discount[0]) for r in rows] == [
+      ours for _, ours in script]
+
+
+def test_evaluation_differs_by_the_discount_of_life_losses_alone():
+  training = _make('breakout', 2)
+  evaluation = _make('breakout', 2, life_loss_ends_episode=False)
+  training.reset()
+  evaluation.reset()
+  rng = np.random.default_rng(0)
+  discounts = []
+  for _ in range(250):
+    actions = rng.integers(4, size=2).astype(np.int32)
+    row, other = training.step(actions), evaluation.step(actions)
+    np.testing.assert_array_equal(row.observation, other.observation)
+    np.testing.assert_array_equal(row.reward, other.reward)
+    np.testing.assert_array_equal(row.step_type, other.step_type)
+    np.testing.assert_array_equal(other.discount == 0, other.step_type == FIRST)
+    discounts.append((row.discount.sum(), other.discount.sum()))
+  lost = np.sum(discounts, axis=0)
+  assert lost[0] < lost[1] < 2 * 250
+
+
+@pytest.mark.parametrize('max_frames, num_steps', [(1, 1), (100, 25), (102, 26)])
+def test_time_limit_is_in_emulator_frames_without_no_ops(max_frames, num_steps):
+  env = _make('pong', 4, max_episode_frames=max_frames)
+  env.reset()
+  first = []
+  for _ in range(2 * num_steps):
+    row = env.step(np.zeros(4, np.int32))
+    first.append(row.step_type == FIRST)
+    np.testing.assert_array_equal(row.discount, 1)
+  expected = ([False] * (num_steps - 1) + [True]) * 2
+  np.testing.assert_array_equal(np.array(first), np.array(expected)[:, None] |
+                                np.zeros([1, 4], bool))
+
+
+def test_time_limit_falls_on_the_step_on_which_gymnasium_truncates():
+  env = _make('pong', 1, max_episode_frames=202, **FIXED)
+  oracle = _gymnasium('pong', max_frames=202)
+  env.reset()
+  oracle.reset(seed=0)
+  for _ in range(51):
+    row = env.step(np.zeros(1, np.int32))
+    _, _, terminated, truncated, _ = oracle.step(0)
+    assert not terminated
+    assert (row.step_type[0] == FIRST) == truncated
+  assert truncated
+
+
+def test_games_start_with_1_to_noop_max_no_ops_uniformly():
+  # The first frames of River Raid are all different.
+  oracle = _gymnasium('riverraid', frame_skip=1)
+  frames = [oracle.reset(seed=0)[0][-1]]
+  frames += [oracle.step(0)[0][-1] for _ in range(5)]
+  num_noops = {frame.tobytes(): n for n, frame in enumerate(frames)}
+  assert len(num_noops) == 6
+  # Some games start by `reset`, some by themselves after three frames.
+  env = _make('riverraid', 30, noop_max=3, max_episode_frames=3)
+  counts = collections.Counter()
+  for t in range(30):
+    row = env.reset() if t % 3 == 0 else env.step(np.zeros(30, np.int32))
+    assert (row.step_type == FIRST).all()
+    assert not row.observation[..., :3].any()
+    counts.update(num_noops[o[..., 3].tobytes()] for o in row.observation)
+  assert counts.keys() == {1, 2, 3}
+  # 300 each are expected; the standard deviation is 14.
+  assert all(240 < count < 360 for count in counts.values())
+
+
+def test_environment_i_has_seed_plus_i():
+  knobs = dict(sticky_action_probability=0.5)
+  one, other = _make('pong', 2, 5, **knobs), _make('pong', 2, 6, **knobs)
+  row, other_row = one.reset(), other.reset()
+  for t in range(60):
+    np.testing.assert_array_equal(row.observation[1], other_row.observation[0])
+    actions = np.full(2, 2 + t % 2, np.int32)
+    row, other_row = one.step(actions), other.step(actions)
+
+
+def test_actions_stick_as_often_as_told():
+  plain, sticky = (
+      _make('pong', 1, sticky_action_probability=p, **FIXED) for p in (0, 0.9))
+  plain.reset()
+  sticky.reset()
+  differs = False
+  for t in range(80):
+    action = np.array([2 + (t // 4) % 2], np.int32)
+    differs |= (plain.step(action).observation !=
+                sticky.step(action).observation).any()
+  assert differs
+
+
+def test_knobs_reach_the_emulator():
+  env = _make('pong', 2, height=50, width=40, frame_stack=3, action_repeats=2,
+              full_action_set=True, max_episode_frames=20)
+  assert env.observation_spec().shape == (50, 40, 3)
+  assert (env.frame_stack, env.frames_per_step) == (3, 2)
+  assert env.action_spec().num_values == 18
+  env.reset()
+  for _ in range(10):
+    row = env.step(np.array([17, 0], np.int32))
+  assert row.observation.shape == (2, 50, 40, 3)
+  assert (row.step_type == FIRST).all()  # 20 frames are 10 steps of 2.
+
+
+@pytest.mark.parametrize('full, num_actions', [(False, 3), (True, 9)])
+def test_actions_of_skiing(full, num_actions):
+  env = _make('skiing', 1, full_action_set=full)
+  assert env.action_spec().num_values == num_actions
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('game', atari.games())
+def test_every_game_plays(game):
+  env = _make(game, 1)
+  env.reset()
+  for action in range(env.action_spec().num_values):
+    assert env.step(np.array([action], np.int32)).observation.any()
+
+
+@pytest.mark.parametrize('game, hint', [
+    ('pnog', 'did you mean pong'),
+    ('SpaceInvaders', 'did you mean space_invaders'),
+    ('MsPacman-v5', 'did you mean ms_pacman'),
+    ('ms-pacman', 'did you mean ms_pacman'),
+    ('Pong', 'did you mean pong'),
+    ('xyzzy', 'snake case'),
+    ('combat', 'no Atari game'),  # For two; the emulator would end us.
+])
+def test_unknown_game_is_refused_with_the_nearest(game, hint):
+  with pytest.raises(config.ConfigError, match=hint) as error:
+    _make(game, 1)
+  assert repr(game) in str(error.value)

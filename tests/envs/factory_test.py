@@ -1,0 +1,84 @@
+"""From names to environments, and what is said of names that are none."""
+
+import importlib.util
+import subprocess
+import sys
+
+import dm_env
+import numpy as np
+import pytest
+
+from impala_tf import config
+from impala_tf.envs import atari
+from impala_tf.envs import catch
+from impala_tf.envs import factory
+from impala_tf.envs import gym
+
+
+def _make(level, training=True, **atari_knobs):
+  return factory.make_environment(
+      level, 2, 3, config.AtariConfig(**atari_knobs), training)
+
+
+@pytest.mark.parametrize('level, kind', [
+    ('catch', catch.CatchEnvironment),
+    ('gym/CartPole-v1', gym.GymEnvironment),
+    ('atari/pong', atari.AtariEnvironment)])
+def test_level_has_its_kind_and_its_size(level, kind):
+  factory.check_level(level)
+  env = _make(level)
+  assert isinstance(env, kind)
+  assert env.num_envs == 2 and env.level == level
+  assert env.reset().step_type.shape == (2,)
+  env.close()
+
+
+@pytest.mark.parametrize('training, knob, ends', [
+    (True, True, True), (True, False, False), (False, True, False)])
+def test_a_lost_life_ends_an_episode_in_training_only(training, knob, ends):
+  env = _make('atari/breakout', training, life_loss_ends_episode=knob)
+  env.reset()
+  discounts = []
+  for _ in range(60):  # The ball is served and missed.
+    row = env.step(np.ones(2, np.int32))
+    assert (row.step_type == dm_env.StepType.MID).all()
+    discounts.append(row.discount)
+  assert (np.min(discounts) == 0) == ends
+
+
+@pytest.mark.parametrize('call', [factory.check_level, _make])
+@pytest.mark.parametrize('level, message', [
+    ('', 'must be'), ('pong', 'must be'), ('Catch', 'must be'),
+    ('catch/', 'must be'), ('catch/1', 'must be'), ('atari', 'must be'),
+    ('atari/', 'must be'), ('gym/', 'must be'), ('procgen/coinrun', 'must be'),
+    ('atari/pnog', 'did you mean pong')])
+def test_unknown_level_is_refused(call, level, message):
+  with pytest.raises(config.ConfigError, match=message):
+    call(level)
+
+
+def test_check_at_launch_imports_nothing_heavy():
+  program = """
+import sys
+from impala_tf import config
+from impala_tf.envs import factory
+for level in ('atari/pong', 'catch', 'gym/CartPole-v1'):
+  factory.check_level(level)
+try:
+  factory.check_level('atari/pnog')
+except config.ConfigError:
+  print(sorted({'tensorflow', 'ale_py', 'gymnasium'} & sys.modules.keys()))
+"""
+  output = subprocess.run(
+      [sys.executable, '-c', program], check=True, capture_output=True,
+      env={'PYTHONPATH': ':'.join(sys.path)})
+  assert output.stdout == b'[]\n'
+
+
+@pytest.mark.parametrize('level, package', [
+    ('atari/pong', 'ale-py'), ('gym/CartPole-v1', 'gymnasium')])
+def test_missing_simulator_is_named(monkeypatch, level, package):
+  monkeypatch.setattr(importlib.util, 'find_spec', lambda name: None)
+  monkeypatch.setitem(sys.modules, 'gymnasium', None)
+  with pytest.raises(config.ConfigError, match=f'pip install.*{package}'):
+    _make(level)

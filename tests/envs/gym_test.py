@@ -1,0 +1,137 @@
+"""Gymnasium environments: CartPole, and small ones with every kind of end."""
+
+import dm_env
+import gymnasium
+import numpy as np
+import pytest
+
+from impala_tf import config
+from impala_tf.envs import gym
+
+FIRST, MID = dm_env.StepType.FIRST, dm_env.StepType.MID
+
+
+class _Counter(gymnasium.Env):
+  """Counts actions of -1, 0 and 1; which action ends it tells how."""
+
+  metadata = {'render_modes': ['rgb_array'], 'render_fps': 30}
+
+  def __init__(self, render_mode=None, dtype=np.float64):
+    self.render_mode = render_mode
+    self.action_space = gymnasium.spaces.Discrete(5, start=-1)
+    self.observation_space = gymnasium.spaces.Box(0, 200, (2,), dtype)
+    self._dtype = dtype
+
+  def reset(self, *, seed=None, options=None):
+    super().reset(seed=seed)
+    self._seed = seed
+    self._steps = 0
+    return self._observe(), {}
+
+  def step(self, action):
+    assert self.action_space.contains(action)
+    self._steps += 1
+    terminated, truncated = action in (1, 3), action in (2, 3)
+    return self._observe(), float(action), terminated, truncated, {}
+
+  def _observe(self):
+    return np.array([self._steps, self._seed or 0], self._dtype)
+
+  def render(self):
+    return np.full((4, 6, 3), self._steps, np.uint8)
+
+
+@pytest.fixture(autouse=True)
+def _registered():
+  gymnasium.register('Counter-v0', _Counter)
+  gymnasium.register('Bytes-v0', _Counter, kwargs={'dtype': np.uint8})
+  yield
+  del gymnasium.registry['Counter-v0'], gymnasium.registry['Bytes-v0']
+
+
+def _rows(env, *actions):
+  """Copies of the rows of each [E] of actions, as (type, reward, discount)."""
+  rows = [env.step(np.array(a, np.int32)) for a in actions]
+  return [list(zip(r.step_type, r.reward, r.discount)) for r in rows]
+
+
+def test_each_end_has_its_row_and_termination_wins():
+  env = gym.GymEnvironment('Counter-v0', 5, seed=0)
+  env.reset()
+  # Actions from 0 here are -1 to 3 there, and the reward is theirs.
+  (row,) = _rows(env, [0, 1, 2, 3, 4])
+  assert row == [
+      (MID, -1, 1),    # An ordinary step,
+      (MID, 0, 1),     # another,
+      (FIRST, 1, 0),   # terminated,
+      (FIRST, 2, 1),   # truncated,
+      (FIRST, 3, 0)]   # both.
+
+
+def test_row_of_an_end_shows_the_next_episode():
+  env = gym.GymEnvironment('Counter-v0', 2, seed=0)
+  env.reset()
+  counts = [env.step(np.array(a, np.int32)).observation[:, 0].tolist()
+            for a in ([1, 1], [1, 2], [3, 1], [1, 1])]
+  assert counts == [[1, 1], [2, 0], [0, 1], [1, 2]]
+
+
+def test_environment_i_has_seed_plus_i_and_only_the_first_reset_seeds():
+  env = gym.GymEnvironment('Counter-v0', 3, seed=7)
+  assert env.reset().observation[:, 1].tolist() == [7, 8, 9]
+  assert env.reset().observation[:, 1].tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize('env_id, dtype', [
+    ('Counter-v0', np.float32), ('Bytes-v0', np.uint8)])
+def test_bytes_stay_bytes_and_all_else_is_float32(env_id, dtype):
+  env = gym.GymEnvironment(env_id, 2, seed=0)
+  assert env.observation_spec().dtype == dtype
+  assert env.reset().observation.dtype == dtype
+  assert env.step(np.zeros(2, np.int32)).observation.dtype == dtype
+
+
+def test_picture_is_of_environment_0():
+  env = gym.GymEnvironment('Counter-v0', 2, seed=0)
+  env.reset()
+  _rows(env, [1, 1], [1, 2])
+  np.testing.assert_array_equal(env.render(), np.full((4, 6, 3), 2, np.uint8))
+
+
+def test_cart_pole_falls_with_discount_0():
+  env = gym.GymEnvironment('CartPole-v1', 2, seed=0)
+  env.reset()
+  for t in range(1, 12):
+    row = env.step(np.array([1, t % 2], np.int32))  # One way: it topples.
+    if row.step_type[0] == FIRST:
+      break
+  assert row.step_type.tolist() == [FIRST, MID]
+  assert row.discount.tolist() == [0, 1]
+  assert row.reward.tolist() == [1, 1]
+  assert abs(row.observation[0]).max() < 0.05  # The next episode's start.
+
+
+def test_cart_pole_is_truncated_at_500_with_discount_1():
+  env = gym.GymEnvironment('CartPole-v1', 1, seed=0)
+  row = env.reset()
+  rows = []
+  for _ in range(500):
+    # A controller that balances.
+    push = row.observation[0] @ np.array([0.05, 0.1, 1, 0.3]) > 0
+    row = env.step(np.array([push], np.int32))
+    rows.append((row.step_type[0], row.discount[0]))
+  assert rows == [(MID, 1)] * 499 + [(FIRST, 1)]
+
+
+@pytest.mark.parametrize('env_id, message', [
+    ('CartPol-v1', 'Did you mean: `CartPole`'),
+    ('CartPole-v9', 'version `v9` .* doesn\'t exist'),
+    ('no_such_module:Foo-v0', 'No module named'),
+    ('Pendulum-v1', 'actions of type Box, but only Discrete'),
+    ('Blackjack-v1', 'observations of type Tuple, but only Box'),
+    ('FrozenLake-v1', 'observations of type Discrete, but only Box'),
+])
+def test_what_cannot_be_played_is_refused_with_the_cause(env_id, message):
+  with pytest.raises(config.ConfigError, match=message) as error:
+    gym.GymEnvironment(env_id, 2, seed=0)
+  assert f'gym/{env_id}' in str(error.value)
