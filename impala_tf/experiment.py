@@ -3,10 +3,9 @@
 import functools
 import os
 import time
-from typing import Any, Callable, NamedTuple, Optional
+from typing import Callable, NamedTuple, Optional
 
 from absl import logging
-import dm_env
 import numpy as np
 import reverb
 import tensorflow as tf
@@ -20,6 +19,7 @@ from impala_tf import learner as learner_lib
 from impala_tf import metrics as metrics_lib
 from impala_tf import optimizers
 from impala_tf import replay
+from impala_tf import training
 from impala_tf import types
 from impala_tf import weights
 from impala_tf.algorithms import impala
@@ -27,10 +27,6 @@ from impala_tf.envs import environment as environment_lib
 from impala_tf.envs import factory
 
 _FIRST_WEIGHTS_TIMEOUT_SECS = 120.
-
-StopFn = Callable[[], bool]
-RowFn = Callable[[metrics_lib.Row], None]
-
 
 def set_threads(num_threads: int) -> None:
   """TensorFlow's threads on a CPU; before anything else is computed."""
@@ -135,20 +131,10 @@ def _wait_for_weights(fetcher: weights.Fetcher) -> None:
     time.sleep(0.1)
 
 
-class _Totals(tf.Module):
-  """What a run has come to beside the learner's own counts."""
-
-  def __init__(self):
-    super().__init__(name='totals')
-    self.secs = tf.Variable(0., trainable=False, dtype=tf.float64)
-    self.best_return = tf.Variable(float('-inf'), trainable=False,
-                                   dtype=tf.float64)
-
-
 class _LearnerRole(NamedTuple):
   """The parts that learning needs, however it is run."""
   learner: learner_lib.Learner
-  totals: _Totals
+  totals: training.Totals
   checkpointer: checkpoint_lib.Checkpointer
   queue: reverb.Table
   server: reverb.Server
@@ -163,7 +149,7 @@ def _make_learner_role(config: config_lib.Config, run_dir: str,
   environment = make_environment(config, 1, seed=0, training=True)
   learner = make_learner(config, environment, make_strategy())
   agent = learner.agent
-  totals = _Totals()
+  totals = training.Totals()
   checkpointer = checkpoint_lib.Checkpointer(
       run_dir, config.experiment.checkpoints_to_keep, agent=agent,
       learner=learner, totals=totals)
@@ -191,107 +177,23 @@ def _make_learner_role(config: config_lib.Config, run_dir: str,
 
 
 def _train(config: config_lib.Config, run_dir: str, role: _LearnerRole,
-           produce: Callable[[], None], publish: Callable[[int], Any],
-           should_stop: StopFn, on_row: RowFn) -> None:
-  """Learns until all frames are learned from or `should_stop`.
+           publish: Callable[[int], None], should_stop: training.StopFn,
+           log_interval_secs: float, **kwargs) -> None:
+  """Runs the loop over the role's parts."""
 
-  Args:
-    config: of the run.
-    run_dir: of the run.
-    role: the parts.
-    produce: is called before each batch is read.
-    publish: is called with the number of updates after each.
-    should_stop: is asked between updates and while waiting.
-    on_row: is given each row of metrics.
-  """
-  learner, totals, reader = role.learner, role.totals, role.reader
-  experiment = config.experiment
-  log = _Log(experiment.log_interval_secs, run_dir, role)
-  last_save = time.monotonic()
-  try:
-    while int(learner.num_frames) < experiment.total_frames:
-      produce()
-      unroll = reader.next(should_stop)
-      if unroll is None:
-        break
-      lags = int(learner.num_updates) - unroll.policy_version.numpy()
-      metrics = learner.update(unroll)
-      publish(int(learner.num_updates))
-      log.add(unroll.env_outputs, metrics, lags)
-      if log.is_due:
-        on_row(log.write_row())
-      if time.monotonic() - last_save > experiment.checkpoint_interval_secs:
-        last_save = time.monotonic()
-        role.checkpointer.save(int(learner.num_updates))
-    if log.has_news:
-      on_row(log.write_row())
-  finally:
-    log.close()
-    role.checkpointer.save(int(learner.num_updates))
-  logging.info('%d frames, %d updates, %.0f s', learner.num_frames,
-               learner.num_updates, totals.secs)
+  def queue_occupancy():
+    info = role.queue.info
+    return info.current_size / info.max_size
 
-
-class _Log:
-  """Turns updates into rows of `metrics.jsonl`."""
-
-  def __init__(self, interval_secs: float, run_dir: str, role: _LearnerRole):
-    self._role = role
-    self._writer = metrics_lib.MetricsWriter(run_dir)
-    self._episodes = metrics_lib.EpisodeWindow()
-    self._interval = metrics_lib.Interval(
-        interval_secs, int(role.learner.num_frames), role.reader.wait_secs)
-    self._last_time = time.monotonic()
-    self.has_news = False
-
-  @property
-  def is_due(self) -> bool:
-    """Whether it is time for a row."""
-    return self._interval.is_over
-
-  def add(self, env_outputs: types.EnvOutput, metrics, lags) -> None:
-    """Takes one update's batch and results."""
-    is_first = (env_outputs.step_type[1:] == int(dm_env.StepType.FIRST))
-    self._episodes.add(is_first.numpy(),
-                       env_outputs.episode_return[1:].numpy(),
-                       env_outputs.episode_steps[1:].numpy())
-    self._interval.add(metrics, lags)
-    self.has_news = True
-
-  def write_row(self) -> metrics_lib.Row:
-    """Writes what has come together since the last row."""
-    learner, totals = self._role.learner, self._role.totals
-    now = time.monotonic()
-    totals.secs.assign_add(now - self._last_time)
-    self._last_time = now
-    frames = int(learner.num_frames)
-    episodes = self._episodes.means()
-    if self._episodes.is_full:
-      totals.best_return.assign(
-          max(float(totals.best_return), episodes['episode_return']))
-    queue = self._role.queue.info
-    row = {
-        'frames': frames,
-        'updates': int(learner.num_updates),
-        'secs': float(totals.secs),
-        **self._interval.finish(frames, self._role.reader.wait_secs),
-        **episodes,
-        'episodes': self._episodes.num_episodes,
-        'queue_occupancy': queue.current_size / queue.max_size,
-    }
-    if np.isfinite(totals.best_return):
-      row['best_episode_return'] = float(totals.best_return)
-    self._writer.write(row)
-    self.has_news = False
-    return row
-
-  def close(self) -> None:
-    """Closes the files."""
-    self._writer.close()
+  log = training.TrainingLog(
+      run_dir, log_interval_secs, role.learner, role.totals, role.reader,
+      queue_occupancy)
+  training.train(config.experiment, role.learner, role.reader, publish,
+                 role.checkpointer.save, log, should_stop, **kwargs)
 
 
 def run_learner(config: config_lib.Config, run_dir: str, port: Optional[int],
-                should_stop: StopFn) -> None:
+                should_stop: training.StopFn) -> None:
   """The learner's process, with the Reverb server embedded.
 
   Args:
@@ -308,9 +210,8 @@ def run_learner(config: config_lib.Config, run_dir: str, port: Optional[int],
   role = _make_learner_role(config, run_dir, port,
                             config.learner.queue_capacity)
   publisher = weights.BackgroundPublisher(role.publisher)
-  _train(config, run_dir, role, produce=lambda: None,
-         publish=publisher.publish, should_stop=should_stop,
-         on_row=lambda row: None)
+  _train(config, run_dir, role, publisher.publish, should_stop,
+         config.experiment.log_interval_secs)
 
 
 def run_actor(config: config_lib.Config, address: str, seed: int) -> None:
@@ -331,8 +232,8 @@ def run_actor(config: config_lib.Config, address: str, seed: int) -> None:
 
 
 def run_in_process(config: config_lib.Config, run_dir: str,
-                   should_stop: StopFn = lambda: False,
-                   on_row: RowFn = lambda row: None) -> None:
+                   should_stop: training.StopFn = lambda: False,
+                   on_row: training.RowFn = lambda row: None) -> None:
   """Actor and learner take turns in this process.
 
   The same hops as between processes, and the same numbers from the same seed.
@@ -357,7 +258,9 @@ def run_in_process(config: config_lib.Config, run_dir: str,
       waiting += num_envs
     waiting -= batch_size
 
-  _train(config, run_dir, role, produce,
-         publish=lambda version: role.publisher.publish(
-             version, role.publisher.snapshot()),
-         should_stop=should_stop, on_row=on_row)
+  def publish(version):
+    role.publisher.publish(version, role.publisher.snapshot())
+
+  # A row an update: means over a stretch of time would differ between runs.
+  _train(config, run_dir, role, publish, should_stop, log_interval_secs=0.,
+         on_row=on_row, produce=produce)

@@ -9,7 +9,7 @@ import json
 import os
 import pathlib
 import time
-from typing import Any, Dict, List, Mapping, Optional
+from typing import Any, Dict, List, Mapping
 
 import numpy as np
 
@@ -147,10 +147,13 @@ class Interval:
       self._values[name].append(value)
     self._lags.append(lags)
 
-  def finish(self, frames: int, wait_secs: float) -> Optional[Row]:
-    """Returns the means since the last row and starts anew; None if empty."""
-    if not self._lags:
-      return None
+  @property
+  def is_empty(self) -> bool:
+    """Whether no update has come since the last row."""
+    return not self._lags
+
+  def finish(self, frames: int, wait_secs: float) -> Row:
+    """Returns the means since the last row, if not empty, and starts anew."""
     secs = time.monotonic() - self._start
     row = {
         'frames_per_sec': (frames - self._start_frames) / secs,

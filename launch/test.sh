@@ -20,6 +20,7 @@ cd "$ROOT"
 # One process a core. More than 8 spend their time importing TensorFlow.
 workers="$(nproc)"
 if ((workers > 8)); then workers=8; fi
-# By file: the tests of a file share what they compile.
-exec "$PYTHON" -m pytest --quiet --numprocesses "$workers" --dist loadfile \
+# worksteal: a file's tests stay together, sharing what they compile, until a
+# process runs out of work; and a test that hangs is not tried again.
+exec "$PYTHON" -m pytest --quiet --numprocesses "$workers" --dist worksteal \
   "${markers[@]}" "$@"

@@ -13,7 +13,7 @@ T, B = 20, 2
 
 def _as_actors_send(stacks, step_types):
   """Yields overlapping unrolls of frames, step types and true stacks."""
-  for start in range(0, len(stacks) - T, T):  # The last row is the next's first.
+  for start in range(0, len(stacks) - T, T):
     unroll = slice(start, start + T + 1)
     rest = stacks[start + 1:start + T + 1, ..., -1]
     sent = np.concatenate([np.moveaxis(stacks[start], -1, 0), rest])
@@ -24,7 +24,7 @@ def _as_actors_send(stacks, step_types):
 @pytest.mark.parametrize('game, num_steps, knobs', [
     ('pong', 400, dict(max_episode_frames=4 * 103)),
     ('breakout', 400, {}),
-    ('space_invaders', 900, {}),
+    ('space_invaders', 600, {}),
     ('seaquest', 600, {})])
 def test_stacks_are_the_environments_own_through_lives_and_games(
     game, num_steps, knobs):

@@ -35,17 +35,18 @@ def _gymnasium(game, max_frames=None, frame_skip=4):
   return wrappers.RecordEpisodeStatistics(env)
 
 
-# Frogger plays on with 0 lives, Atlantis awards lives, Pong has none at all.
-@pytest.mark.parametrize('game, num_steps, num_games', [
-    ('breakout', 400, 2), ('seaquest', 300, 1), ('frogger', 450, 1),
-    ('atlantis', 900, 0), ('pong', 900, 1)])
+# Steps that reach beyond the first game. Frogger plays on with 0 lives; Pong
+# has none at all.
+@pytest.mark.parametrize('game, num_steps, num_losses', [
+    ('breakout', 250, 5), ('seaquest', 400, 3), ('frogger', 330, 4),
+    ('pong', 940, 0)])
 def test_every_row_is_what_gymnasium_gives_through_lives_and_games(
-    game, num_steps, num_games):
+    game, num_steps, num_losses):
   env, oracle = _make(game, 1, **FIXED), _gymnasium(game)
   row, (observation, _) = env.reset(), oracle.reset(seed=0)
   rng = np.random.default_rng(1)
   lives = oracle.unwrapped.ale.lives()
-  episode_return, returns, seen = 0, [], collections.Counter()
+  episode_return, num_games, num_lost = 0, 0, 0
   for _ in range(num_steps):
     np.testing.assert_array_equal(
         row.observation[0], np.moveaxis(observation, 0, -1))
@@ -54,21 +55,17 @@ def test_every_row_is_what_gymnasium_gives_through_lives_and_games(
     observation, reward, terminated, _, info = oracle.step(action)
     # Read off the emulator itself, not off ALE's report of lost lives.
     life_lost = not terminated and oracle.unwrapped.ale.lives() < lives
-    seen['life gained'] += oracle.unwrapped.ale.lives() > lives
-    seen['life lost'] += life_lost
+    num_lost += life_lost
     episode_return += row.reward[0]
     if terminated:
       assert episode_return == info['episode']['r']
-      returns.append(episode_return)
       observation, _ = oracle.reset()
-      episode_return = 0
+      episode_return, num_games = 0, num_games + 1
     lives = oracle.unwrapped.ale.lives()
     assert row.reward[0] == reward
     assert row.step_type[0] == (FIRST if terminated else MID)
     assert row.discount[0] == (0 if terminated or life_lost else 1)
-  assert len(returns) >= num_games
-  assert (seen['life lost'] > 2) == (game != 'pong')
-  assert bool(seen['life gained']) == (game == 'atlantis')
+  assert (num_games, num_lost) == (1, num_losses)
 
 
 class _ScriptedALE:
@@ -140,18 +137,17 @@ def test_evaluation_differs_by_the_discount_of_life_losses_alone():
   assert lost[0] < lost[1] < 2 * 250
 
 
-@pytest.mark.parametrize('max_frames, num_steps', [(1, 1), (100, 25), (102, 26)])
+@pytest.mark.parametrize('max_frames, num_steps', [
+    (1, 1), (100, 25), (102, 26)])
 def test_time_limit_is_in_emulator_frames_without_no_ops(max_frames, num_steps):
-  env = _make('pong', 4, max_episode_frames=max_frames)
+  env = _make('pong', 2, max_episode_frames=max_frames)
   env.reset()
   first = []
   for _ in range(2 * num_steps):
-    row = env.step(np.zeros(4, np.int32))
-    first.append(row.step_type == FIRST)
+    row = env.step(np.zeros(2, np.int32))
+    first.append((row.step_type == FIRST).tolist())
     np.testing.assert_array_equal(row.discount, 1)
-  expected = ([False] * (num_steps - 1) + [True]) * 2
-  np.testing.assert_array_equal(np.array(first), np.array(expected)[:, None] |
-                                np.zeros([1, 4], bool))
+  assert first == ([[False] * 2] * (num_steps - 1) + [[True] * 2]) * 2
 
 
 def test_time_limit_falls_on_the_step_on_which_gymnasium_truncates():
@@ -168,30 +164,30 @@ def test_time_limit_falls_on_the_step_on_which_gymnasium_truncates():
 
 
 def test_games_start_with_1_to_noop_max_no_ops_uniformly():
-  # The first frames of River Raid are all different.
-  oracle = _gymnasium('riverraid', frame_skip=1)
+  # The first frames of Enduro are all different.
+  oracle = _gymnasium('enduro', frame_skip=1)
   frames = [oracle.reset(seed=0)[0][-1]]
   frames += [oracle.step(0)[0][-1] for _ in range(5)]
   num_noops = {frame.tobytes(): n for n, frame in enumerate(frames)}
   assert len(num_noops) == 6
   # Some games start by `reset`, some by themselves after three frames.
-  env = _make('riverraid', 30, noop_max=3, max_episode_frames=3)
+  env = _make('enduro', 6, noop_max=3, max_episode_frames=3)
   counts = collections.Counter()
-  for t in range(30):
-    row = env.reset() if t % 3 == 0 else env.step(np.zeros(30, np.int32))
+  for t in range(20):
+    row = env.reset() if t % 3 == 0 else env.step(np.zeros(6, np.int32))
     assert (row.step_type == FIRST).all()
     assert not row.observation[..., :3].any()
     counts.update(num_noops[o[..., 3].tobytes()] for o in row.observation)
   assert counts.keys() == {1, 2, 3}
-  # 300 each are expected; the standard deviation is 14.
-  assert all(240 < count < 360 for count in counts.values())
+  # 40 each are expected; the standard deviation is 5.
+  assert all(20 < count < 60 for count in counts.values())
 
 
 def test_environment_i_has_seed_plus_i():
   knobs = dict(sticky_action_probability=0.5)
   one, other = _make('pong', 2, 5, **knobs), _make('pong', 2, 6, **knobs)
   row, other_row = one.reset(), other.reset()
-  for t in range(60):
+  for t in range(40):
     np.testing.assert_array_equal(row.observation[1], other_row.observation[0])
     actions = np.full(2, 2 + t % 2, np.int32)
     row, other_row = one.step(actions), other.step(actions)

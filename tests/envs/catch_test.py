@@ -61,8 +61,14 @@ def test_an_episode_takes_nine_steps_and_only_the_last_has_a_reward():
 
 def test_following_the_ball_catches_and_fleeing_misses():
   env = catch.CatchEnvironment(E, seed=1)
-  follow = lambda ball, paddle: 1 + np.sign(ball - paddle)
-  flee = lambda ball, paddle: LEFT if ball > 2 else RIGHT
+
+  def follow(ball, paddle):
+    return 1 + np.sign(ball - paddle)
+
+  def flee(ball, paddle):
+    del paddle
+    return LEFT if ball > 2 else RIGHT
+
   boards = env.reset().observation
   for policy, reward in ((follow, 1), (flee, -1)):
     for _ in range(9):

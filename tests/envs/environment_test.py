@@ -8,7 +8,7 @@ from impala_tf import config
 from impala_tf.envs import factory
 
 E = 3
-LEVELS = ('catch', 'gym/CartPole-v1', 'atari/pong')
+LEVELS = ('catch', 'gym/CartPole-v1', 'atari/freeway')
 # Short games, so that all ends are met within few steps.
 ATARI = config.AtariConfig(max_episode_frames=150)
 NUM_STEPS = 60

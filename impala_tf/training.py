@@ -1,0 +1,151 @@
+"""The learner's loop: read, update, publish, log, save."""
+
+import time
+from typing import Any, Callable, Mapping
+
+from absl import logging
+import dm_env
+import numpy as np
+import tensorflow as tf
+
+from impala_tf import config as config_lib
+from impala_tf import metrics as metrics_lib
+from impala_tf import types
+
+StopFn = Callable[[], bool]
+RowFn = Callable[[metrics_lib.Row], None]
+
+
+class Totals(tf.Module):
+  """What a run has come to beside the learner's own counts; in checkpoints.
+
+  Attributes:
+    secs: float64 variable, wall time of training, interruptions left out.
+    best_return: float64 variable, the best mean of 100 full episodes.
+  """
+
+  def __init__(self):
+    super().__init__(name='totals')
+    self.secs = tf.Variable(0., trainable=False, dtype=tf.float64)
+    self.best_return = tf.Variable(float('-inf'), trainable=False,
+                                   dtype=tf.float64)
+
+
+class TrainingLog:
+  """Turns updates into rows of `metrics.jsonl`."""
+
+  def __init__(self, run_dir: str, interval_secs: float, learner: Any,
+               totals: Totals, reader: Any,
+               queue_occupancy: Callable[[], float]):
+    """Opens the files.
+
+    Args:
+      run_dir: of the run.
+      interval_secs: between rows.
+      learner: a `learner.Learner`.
+      totals: is kept up to date.
+      reader: a `dataset.BatchReader`.
+      queue_occupancy: a share, 1 for a full queue.
+    """
+    self._learner = learner
+    self._totals = totals
+    self._reader = reader
+    self._queue_occupancy = queue_occupancy
+    self._writer = metrics_lib.MetricsWriter(run_dir)
+    self._episodes = metrics_lib.EpisodeWindow()
+    self._interval = metrics_lib.Interval(
+        interval_secs, int(learner.num_frames), reader.wait_secs)
+    self._last_time = time.monotonic()
+
+  @property
+  def is_due(self) -> bool:
+    """Whether it is time for a row."""
+    return self._interval.is_over
+
+  def add(self, env_outputs: types.EnvOutput, metrics: Mapping[str, tf.Tensor],
+          lags: np.ndarray) -> None:
+    """Takes one update.
+
+    Args:
+      env_outputs: of its batch, [T+1, B].
+      metrics: that `Learner.update` returned.
+      lags: int64 [B], policy lag of each unroll in updates.
+    """
+    # x_0 was the last step of an earlier unroll and was counted there.
+    is_first = env_outputs.step_type[1:] == int(dm_env.StepType.FIRST)
+    self._episodes.add(is_first.numpy(),
+                       env_outputs.episode_return[1:].numpy(),
+                       env_outputs.episode_steps[1:].numpy())
+    self._interval.add(metrics, lags)
+
+  def write_row(self) -> metrics_lib.Row:
+    """Writes what has come together since the last row; returns it."""
+    now = time.monotonic()
+    self._totals.secs.assign_add(now - self._last_time)
+    self._last_time = now
+    frames = int(self._learner.num_frames)
+    episodes = self._episodes.means()
+    best = self._totals.best_return
+    if self._episodes.is_full:
+      best.assign(max(float(best), episodes['episode_return']))
+    row = {
+        'frames': frames,
+        'updates': int(self._learner.num_updates),
+        'secs': float(self._totals.secs),
+        **self._interval.finish(frames, self._reader.wait_secs),
+        'queue_occupancy': self._queue_occupancy(),
+        'episodes': self._episodes.num_episodes,
+        **episodes,
+    }
+    if np.isfinite(best):
+      row['best_episode_return'] = float(best)
+    self._writer.write(row)
+    return row
+
+  def close(self) -> None:
+    """Writes what has not yet been written and closes the files."""
+    if not self._interval.is_empty:
+      self.write_row()
+    self._writer.close()
+
+
+def train(config: config_lib.ExperimentConfig, learner: Any, reader: Any,
+          publish: Callable[[int], Any], save: Callable[[int], Any],
+          log: TrainingLog, should_stop: StopFn,
+          on_row: RowFn = lambda row: None,
+          produce: Callable[[], None] = lambda: None) -> None:
+  """Learns until all frames are learned from or `should_stop` says so.
+
+  Args:
+    config: of the run.
+    learner: a `learner.Learner`.
+    reader: a `dataset.BatchReader`.
+    publish: is called with the number of updates after each.
+    save: writes a checkpoint of that number of updates; also called at the end,
+      however it comes.
+    log: of the run; closed at the end.
+    should_stop: is asked between updates and while waiting.
+    on_row: is given each row of metrics.
+    produce: is called before each batch is read.
+  """
+  last_save = time.monotonic()
+  try:
+    while learner.num_frames < config.total_frames:
+      produce()
+      unroll = reader.next(should_stop)
+      if unroll is None:
+        break
+      lags = (learner.num_updates - unroll.policy_version).numpy()
+      metrics = learner.update(unroll)
+      publish(int(learner.num_updates))
+      log.add(unroll.env_outputs, metrics, lags)
+      if log.is_due:
+        on_row(log.write_row())
+      if time.monotonic() - last_save > config.checkpoint_interval_secs:
+        last_save = time.monotonic()
+        save(int(learner.num_updates))
+  finally:
+    log.close()
+    save(int(learner.num_updates))
+  logging.info('%d frames in %d updates', learner.num_frames,
+               learner.num_updates)
