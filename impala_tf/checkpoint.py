@@ -146,11 +146,16 @@ def load_agent(run_dir: str) -> LoadedAgent:
   if not path.exists():
     raise CheckpointError(f'{run_dir} holds no {_DIRECTORY}/{_AGENT_FILE}; is '
                           'it the directory of a run?')
-  description = json.loads(path.read_text(encoding='utf-8'))
-  agent = agent_lib.Agent(description['num_actions'],
-                          config_lib.AgentConfig(**description['config']))
-  agent.build(dm_env.specs.Array(tuple(description['observation_shape']),
-                                 description['observation_dtype']))
+  try:
+    description = json.loads(path.read_text(encoding='utf-8'))
+    agent = agent_lib.Agent(description['num_actions'],
+                            config_lib.AgentConfig(**description['config']))
+    spec = dm_env.specs.Array(tuple(description['observation_shape']),
+                              description['observation_dtype'])
+  except (ValueError, KeyError, TypeError) as error:
+    raise CheckpointError(f'{path} is damaged ({error}); training that is '
+                          'resumed writes it again') from error
+  agent.build(spec)
   learner = tf.Module()
   learner.num_frames = tf.Variable(0, dtype=tf.int64)
   checkpoint = tf.train.Checkpoint(agent=agent, learner=learner)

@@ -22,12 +22,14 @@ class Evaluation(NamedTuple):
   def summary(self) -> dict:
     """Mean, median, standard error of the mean, extremes."""
     returns = np.asarray(self.returns)
-    error = np.std(returns, ddof=1) / np.sqrt(len(returns))
+    error = None  # One episode tells nothing of the spread.
+    if len(returns) > 1:
+      error = float(np.std(returns, ddof=1) / np.sqrt(len(returns)))
     return {
         'episodes': len(returns),
         'mean': float(np.mean(returns)),
         'median': float(np.median(returns)),
-        'standard_error': float(error) if len(returns) > 1 else None,
+        'standard_error': error,
         'min': float(np.min(returns)),
         'max': float(np.max(returns)),
         'mean_episode_frames': float(np.mean(self.frames)),

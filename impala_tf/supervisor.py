@@ -22,6 +22,11 @@ _STOP_SECS = 8.  # Ctrl-C promises to end within 10.
 _MAX_BACKOFF_SECS = 30.
 _LOG_TAIL_LINES = 12
 
+# How a child says that what the user gave cannot work: with this exit code,
+# and a line that begins so.
+BAD_INPUT = 2
+COMPLAINT = 'error: '
+
 
 class RunFailed(RuntimeError):
   """The run cannot go on; the message holds the culprit's last words.
@@ -77,6 +82,12 @@ class Child:
     """The end of its log."""
     text = self.log_path.read_text(encoding='utf-8', errors='replace')
     return '\n'.join(text.splitlines()[-_LOG_TAIL_LINES:])
+
+  def complaint(self) -> str:
+    """The line in which it told what is wrong with its input."""
+    lines = self.last_words().splitlines()
+    found = [line for line in lines if line.startswith(COMPLAINT)]
+    return found[-1][len(COMPLAINT):] if found else f'see {self.log_path}'
 
   def how_it_ended(self) -> str:
     """In words."""
@@ -173,11 +184,13 @@ class Supervisor:
     self._stop_signal = signum
 
   def _check_learner(self):
-    if self._learner.exit_code != 0:
+    learner = self._learner
+    if learner.exit_code == BAD_INPUT:
+      raise RunFailed(learner.complaint(), BAD_INPUT)
+    if learner.exit_code != 0:
       raise RunFailed(
-          f'the learner {self._learner.how_it_ended()}; the end of '
-          f'{self._learner.log_path}:\n{self._learner.last_words()}',
-          exit_code=2 if self._learner.exit_code == 2 else 1)
+          f'the learner {learner.how_it_ended()}; the end of '
+          f'{learner.log_path}:\n{learner.last_words()}')
 
   def _tend_actors(self):
     """Starts actors that are due, and notes deaths."""
@@ -195,9 +208,9 @@ class Supervisor:
     child = slot.child
     if len(slot.deaths) > self._max_restarts:
       raise RunFailed(
-          f'{child.name} {child.how_it_ended()}, for the '
-          f'{len(slot.deaths)}th time within {self._window_secs:.0f} s; the '
-          f'end of {child.log_path}:\n{child.last_words()}')
+          f'{child.name} {child.how_it_ended()}: death {len(slot.deaths)} '
+          f'within {self._window_secs:.0f} s; the end of {child.log_path}:\n'
+          f'{child.last_words()}')
     logging.warning(
         '%s %s; restart %d of %d in %.0f s; see %s', child.name,
         child.how_it_ended(), len(slot.deaths), self._max_restarts,
@@ -213,7 +226,9 @@ class Supervisor:
     if self._learner.is_running:
       raise RunFailed(f'the learner did not stop within {_STOP_SECS:.0f} s and '
                       'is killed; the run resumes from its last checkpoint')
-    self._check_learner()
+    # It handles SIGTERM from its start-up on; before, there is nothing to save.
+    if self._learner.exit_code != -signal.SIGTERM:
+      self._check_learner()
 
 
 def stop_with_parent(stop: Callable[[], None]) -> None:

@@ -101,6 +101,7 @@ class Fetcher:
 
     Raises:
       ConnectionError: where the server does not answer.
+      ValueError: where the learner's agent has another number of parameters.
     """
     try:
       info = self._client.server_info(timeout=_POLL_TIMEOUT_SECS)
@@ -121,11 +122,12 @@ class Fetcher:
     return self._version
 
   def _assign(self, parameters: np.ndarray) -> None:
+    size = sum(int(np.prod(v.shape)) for v in self._variables)
+    if size != parameters.size:
+      raise ValueError(f'the learner sent {parameters.size} parameters, but '
+                       f'this agent has {size}')
     start = 0
     for variable in self._variables:
       end = start + int(np.prod(variable.shape))
       variable.assign(np.reshape(parameters[start:end], variable.shape))
       start = end
-    if start != parameters.size:
-      raise ValueError(f'the learner sent {parameters.size} parameters, but '
-                       f'this agent has {start}')

@@ -57,13 +57,15 @@ def _evaluate(args: argparse.Namespace) -> dict:
   if not os.path.exists(config_path):
     raise config_lib.UserError(
         f'{args.run_dir} holds no config.gin; is it the directory of a run?')
-  if args.episodes < 1:
-    raise config_lib.UserError(
-        f'--episodes must be at least 1, but is {args.episodes}')
+  for name, value, least in (('episodes', args.episodes, 1),
+                             ('seed', args.seed, 0)):
+    if value < least:
+      raise config_lib.UserError(
+          f'--{name} must be at least {least}, but is {value}')
   output = pathlib.Path(args.output or
                         os.path.join(args.run_dir, 'evaluation.json'))
   for path in (output, args.video):
-    if path and not os.access(pathlib.Path(path).resolve().parent, os.W_OK):
+    if path and not _can_write(pathlib.Path(path)):
       raise config_lib.UserError(f'{path} cannot be written; choose another')
   config = gin_config.load(config_path)
 
@@ -82,13 +84,19 @@ def _evaluate(args: argparse.Namespace) -> dict:
   level = config.environment.level
   report = {'level': level, 'trained_frames': trained_frames,
             'seed': args.seed, **result.summary()}
-  domain, _, game = level.partition('/')
-  if domain == 'atari' and game in atari57.LEVELS:
+  if level in atari57.LEVELS:
     report['human_normalised_score'] = atari57.human_normalised_score(
-        game, report['mean'])
+        level, report['mean'])
   _write(output, {**report, 'returns': result.returns})
   report['written_to'] = str(output)
   return report
+
+
+def _can_write(path: pathlib.Path) -> bool:
+  """Before an hour of games, not after."""
+  parent = path.resolve().parent
+  return (parent.is_dir() and os.access(parent, os.W_OK | os.X_OK)
+          and not path.is_dir())
 
 
 def _write(path: pathlib.Path, report: dict) -> None:

@@ -1,11 +1,13 @@
 """From .gin files to `config.Config` and back: the only user of gin."""
 
+import contextlib
 import dataclasses
 import importlib.util  # gin 0.5.0 uses it without importing it.
+import logging
 import os
 import pathlib
 import re
-from typing import Sequence
+from typing import Iterator, Sequence
 
 import gin
 
@@ -16,6 +18,8 @@ assert importlib.util  # Imported for gin alone.
 _ROOT = pathlib.Path(__file__).resolve().parent.parent
 _HEADER = ('from __gin__ import dynamic_registration\n'
            'from impala_tf import config\n')
+
+gin.add_config_file_search_path(str(_ROOT))
 
 
 def load(path: str, bindings: Sequence[str] = ()) -> config_lib.Config:
@@ -32,27 +36,51 @@ def load(path: str, bindings: Sequence[str] = ()) -> config_lib.Config:
   Raises:
     config_lib.ConfigError: one line that names the cause.
   """
+  if not any(os.path.isfile(os.path.join(d, path)) for d in ('', _ROOT)):
+    raise config_lib.ConfigError(
+        f'there is no file {path}; name a .gin file, as configs/ has them')
   gin.clear_config()
-  gin.add_config_file_search_path(str(_ROOT))
-  qualified = [re.sub(r'^\s*(?:config\.)?', 'config.', b, count=1)
-               for b in bindings]
+  logging.disable(logging.ERROR)  # gin logs missing files, and raises too.
   try:
-    gin.parse_config_files_and_bindings(
-        [path], _HEADER + '\n'.join(qualified), finalize_config=False)
-    return _from_gin()
+    with _explained(path):
+      gin.parse_config_files_and_bindings([path], None, finalize_config=False)
+    for binding in bindings:
+      qualified = re.sub(r'^\s*(?:config\.)?', 'config.', binding, count=1)
+      with _explained(f'the binding {binding!r}'):
+        gin.parse_config(_HEADER + qualified)
+    with _explained(path):
+      return _from_gin()
+  finally:
+    logging.disable(logging.NOTSET)
+    gin.clear_config()
+
+
+@contextlib.contextmanager
+def _explained(what: str) -> Iterator[None]:
+  """Makes one line of whatever gin raises: it is nearly every kind."""
+  try:
+    yield
   except config_lib.ConfigError:
     raise
-  except Exception as error:  # gin raises nearly every kind.
-    cause = ' '.join(str(error).split())
-    raise config_lib.ConfigError(f'cannot read {path}: {cause}') from error
-  finally:
-    gin.clear_config()
+  except Exception as error:
+    cause = ' '.join(str(error).split()).rstrip('.')
+    raise config_lib.ConfigError(
+        f'cannot read {what}: {cause}; impala_tf/config.py lists all names '
+        'and their values') from error
 
 
 def _from_gin() -> config_lib.Config:
   """Builds each section from what was bound to it."""
+  fields = dataclasses.fields(config_lib.Config)
+  known = [field.type.__name__ for field in fields]
+  # Bound in a scope, or to another class, a value would never be looked at.
+  for name in re.findall(r'^(\S+)\.\w+ =', gin.config_str(), re.MULTILINE):
+    if re.sub(r'^config\.', '', name) not in known:
+      raise config_lib.ConfigError(
+          f'{name} is no section of the config; sections are '
+          f'{", ".join(known)}')
   sections = {}
-  for field in dataclasses.fields(config_lib.Config):
+  for field in fields:
     try:
       bound = gin.get_bindings(f'config.{field.type.__name__}')
     except ValueError:  # Not named in any file: all defaults.

@@ -43,8 +43,8 @@ def main() -> int:
   try:
     _run(args, gin_config.load(gin_config.config_path(args.run_dir)))
   except config_lib.UserError as error:
-    logging.error('%s', error)
-    return 2
+    print(f'{supervisor.COMPLAINT}{error}', file=sys.stderr)
+    return supervisor.BAD_INPUT
   except OSError as error:  # ConnectionError is one.
     logging.error('%s', error)
     return 1

@@ -11,6 +11,9 @@ from impala_tf import config as config_lib
 from launch import gin_config
 
 _LOCK = '.lock'
+_NEW_CONFIG = 'config.new'
+# All that is there of a run that was killed before it had its config.
+_OWN = (_LOCK, _NEW_CONFIG)
 
 
 class RunDirectoryError(config_lib.UserError):
@@ -42,7 +45,7 @@ def _check(path: pathlib.Path, config: config_lib.Config) -> None:
       raise RunDirectoryError(
           f'{path} holds a run with another config: {", ".join(changed)}; '
           'give the same config to resume, or another --run_dir')
-  elif path.exists() and any(path.iterdir()):
+  elif path.exists() and any(p.name not in _OWN for p in path.iterdir()):
     raise RunDirectoryError(f'{path} is not empty and holds no run; choose '
                             'another --run_dir')
 
@@ -74,7 +77,7 @@ def claim(path: str, config: config_lib.Config) -> Iterator[bool]:
     config_path = pathlib.Path(gin_config.config_path(path))
     resuming = config_path.exists()
     if not resuming:
-      new = config_path.with_suffix('.new')
+      new = directory / _NEW_CONFIG
       new.write_text(gin_config.dumps(config), encoding='utf-8')
       os.replace(new, config_path)
     yield resuming

@@ -66,8 +66,9 @@ def _slide(frames_, step_type, size):
   return stacks
 
 
-@pytest.mark.parametrize('compiled', [False, True])
-@pytest.mark.parametrize('size', range(1, 9))
+@pytest.mark.parametrize('size, compiled', [
+    (1, False), (2, False), (3, False), (4, False), (4, True), (5, False),
+    (8, False)])
 def test_any_size_of_stack_and_any_pattern_of_starts(size, compiled):
   num_steps, batch = 7, 5
   rng = np.random.default_rng(size)

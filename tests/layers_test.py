@@ -35,6 +35,7 @@ LAYERS = {
     'dataset': 4,
     'learner': 4,
     'weights': 4,
+    'training': 4,
     'checkpoint': 4,
     'evaluation': 4,
     'experiment': 5,

@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# Reproduces README's Pong result: training, evaluation over 200 games, curve.
+# Usage: launch/reproduce/pong.sh [RUN_DIR]; about an hour on 4 cores.
+# Interrupted, the same command goes on where it stopped.
+
+set -euo pipefail
+
+launch="$(dirname "${BASH_SOURCE[0]}")/.."
+run_dir="${1:-runs/reproduce_pong}"
+"$launch/train.sh" configs/atari/pong.gin --run_dir="$run_dir"
+"$launch/evaluate.sh" "$run_dir" --episodes=200
+"$launch/plot.sh" "$run_dir" --output="$run_dir/learning_curve.png"

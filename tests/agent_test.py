@@ -1,0 +1,313 @@
+"""The agent: step against unroll, and what may cross which boundary."""
+
+from dm_env import specs
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from impala_tf import agent as agent_lib
+from impala_tf import config
+from impala_tf import types
+
+T, B, A, FEATURES = 6, 3, 5, 4
+FIRST, MID = 0, 1
+
+
+def _agent(use_lstm=True, torso='mlp', shape=(FEATURES,), dtype=np.float32):
+  tf.random.set_seed(2)
+  agent = agent_lib.Agent(A, config.AgentConfig(
+      torso=torso, use_lstm=use_lstm, hidden_size=7, lstm_size=6))
+  agent.build(specs.Array(shape, dtype))
+  rng = np.random.default_rng(1)
+  for v in agent.trainable_variables:  # Biases too, and logits far apart.
+    v.assign_add(rng.normal(scale=0.5, size=v.shape))
+  return agent
+
+
+def _data():
+  """env_outputs and actions [T+1, B]; env 0 ends no episode, env 1 two.
+
+  Env 2 loses a life at x_3.
+  """
+  rng = np.random.default_rng(0)
+  step_type = np.full([T + 1, B], MID, np.uint8)
+  discount = np.ones([T + 1, B], np.float32)
+  step_type[2, 1] = step_type[5, 1] = FIRST
+  discount[2, 1] = discount[3, 2] = 0
+  env_outputs = types.EnvOutput(
+      step_type=step_type,
+      reward=rng.normal(size=[T + 1, B]).astype(np.float32),
+      discount=discount,
+      observation=rng.normal(size=[T + 1, B, FEATURES]).astype(np.float32),
+      episode_return=np.zeros([T + 1, B], np.float32),
+      episode_steps=np.zeros([T + 1, B], np.int32))
+  return env_outputs, rng.integers(A, size=[T + 1, B]).astype(np.int32)
+
+
+def _state():
+  """Memory of something."""
+  rng = np.random.default_rng(3)
+  hidden, cell = rng.normal(size=[2, B, 6]).astype(np.float32)
+  return agent_lib.CoreState(
+      agent_lib.networks.LSTMState(tf.constant(hidden), tf.constant(cell)),
+      tf.constant([3, 4, 1]))
+
+
+def _constant(tree):
+  return tf.nest.map_structure(tf.constant, tree)
+
+
+def _unroll(agent, env_outputs, actions, core_state):
+  """policy_logits and baseline as one array [T+1, B, A+1]."""
+  outputs = agent.unroll(_constant(env_outputs), tf.constant(actions),
+                         core_state)
+  return np.concatenate(
+      [outputs.policy_logits, outputs.baseline[..., np.newaxis]], axis=-1)
+
+
+def _change(env_outputs, **fields):
+  """A copy; `fields` hold (index, value)."""
+  changed = {}
+  for name, (index, value) in fields.items():
+    changed[name] = getattr(env_outputs, name).copy()
+    changed[name][index] = value
+  return env_outputs._replace(**changed)
+
+
+def _play(agent, env_outputs, core_state, num_steps):
+  """Acts step by step; returns actions, logits and the last core state."""
+  step = tf.function(agent.step)
+  actions, logits = [], []
+  for t in range(num_steps):
+    env_output = _constant(types.EnvOutput(*(x[t] for x in env_outputs)))
+    output, core_state = step(env_output, core_state, tf.constant([7, t]))
+    actions.append(output.action)
+    logits.append(output.policy_logits)
+  return np.array(actions), np.array(logits), core_state
+
+
+@pytest.mark.parametrize('use_lstm', [False, True])
+def test_steps_over_time_are_the_unroll(use_lstm):
+  agent = _agent(use_lstm)
+  env_outputs, _ = _data()
+  core_state = _state() if use_lstm else ()
+  actions, logits, _ = _play(agent, env_outputs, core_state, T + 1)
+  assert actions.dtype == np.int32 and len(set(actions.flat)) == A
+  outputs = agent.unroll(_constant(env_outputs), tf.constant(actions),
+                         core_state)
+  np.testing.assert_allclose(outputs.policy_logits, logits, atol=1e-5)
+  assert outputs.baseline.shape == [T + 1, B]
+
+
+def test_an_unroll_goes_on_from_the_core_state_of_the_steps_before():
+  agent = _agent()
+  env_outputs, _ = _data()
+  actions, logits, _ = _play(agent, env_outputs, _state(), T + 1)
+  k = 4
+  _, _, core_state = _play(agent, env_outputs, _state(), k)
+  np.testing.assert_array_equal(core_state.last_action, actions[k - 1])
+  # As it travels: through NumPy and back.
+  core_state = _constant(tf.nest.map_structure(
+      lambda t: t.numpy(), core_state))
+  rest = types.EnvOutput(*(x[k:] for x in env_outputs))
+  outputs = agent.unroll(_constant(rest), tf.constant(actions[k:]), core_state)
+  np.testing.assert_allclose(outputs.policy_logits, logits[k:], atol=1e-5)
+
+
+def test_the_last_action_is_that_of_the_step_before():
+  agent = _agent()
+  env_outputs, actions = _data()
+  before = _unroll(agent, env_outputs, actions, _state())
+  for t in range(T + 1):
+    changed = actions.copy()
+    changed[t, 0] = (changed[t, 0] + 1) % A
+    after = _unroll(agent, env_outputs, changed, _state())
+    np.testing.assert_array_equal(after[:t + 1], before[:t + 1])
+    np.testing.assert_array_equal(after[:, 1:], before[:, 1:])
+    if t < T:
+      assert np.abs(after[t + 1, 0] - before[t + 1, 0]).max() > 1e-3
+  # That before x_0 is in the core state.
+  after = _unroll(agent, env_outputs, actions,
+                  _state()._replace(last_action=tf.constant([0, 4, 1])))
+  assert np.abs(after[0, 0] - before[0, 0]).max() > 1e-3
+
+
+def test_nothing_crosses_the_start_of_an_episode():
+  agent = _agent()
+  env_outputs, actions = _data()
+  first = 2
+  before = _unroll(agent, env_outputs, actions, _state())
+  rng = np.random.default_rng(5)
+  # All that was before x_2, and the reward that led to it.
+  other_actions = actions.copy()
+  other_actions[:first, 1] = (actions[:first, 1] + 1) % A
+  past = slice(None, first)
+  other = _change(
+      env_outputs,
+      observation=((past, 1), rng.normal(size=[first, FEATURES])),
+      reward=((slice(None, first + 1), 1), rng.normal(size=first + 1)))
+  state = agent_lib.CoreState(
+      tf.nest.map_structure(lambda t: t + 1, _state().lstm),
+      (_state().last_action + 1) % A)
+  after = _unroll(agent, other, other_actions, state)
+  np.testing.assert_array_equal(after[first:, 1], before[first:, 1])
+  assert np.abs(after[:first, 1] - before[:first, 1]).max(-1).min() > 1e-3
+
+
+def test_an_episode_that_starts_inside_is_one_that_starts_an_unroll():
+  agent = _agent()
+  env_outputs, actions = _data()
+  outputs = _unroll(agent, env_outputs, actions, _state())
+  rest = types.EnvOutput(*(x[2:] for x in env_outputs))
+  anew = _unroll(agent, rest, actions[2:], agent.initial_state(B))
+  np.testing.assert_allclose(outputs[2:, 1], anew[:, 1], atol=1e-6)
+  # No last action is not action 0, which a lost memory would stand for.
+  for last_action in range(A):
+    state = agent.initial_state(B)._replace(
+        last_action=tf.fill([B], last_action))
+    np.testing.assert_array_equal(
+        _unroll(agent, rest, actions[2:], state)[:, 1], anew[:, 1])
+
+
+@pytest.mark.parametrize('past', ['memory', 'action', 'reward'])
+def test_memory_action_and_reward_cross_a_lost_life(past):
+  agent = _agent()
+  env_outputs, actions = _data()
+  life_loss = 3
+  assert env_outputs.discount[life_loss, 2] == 0
+  before = _unroll(agent, env_outputs, actions, _state())
+  other, other_actions = env_outputs, actions.copy()
+  if past == 'memory':
+    other = _change(env_outputs, observation=((life_loss - 1, 2), 0.5))
+  elif past == 'action':
+    other_actions[life_loss - 1, 2] = (actions[life_loss - 1, 2] + 1) % A
+  else:
+    other = _change(env_outputs, reward=((life_loss, 2), 0.5))
+  after = _unroll(agent, other, other_actions, _state())
+  assert np.abs(after[life_loss, 2] - before[life_loss, 2]).max() > 1e-3
+  # The agent does not see the discount at all.
+  unseen = _change(env_outputs, discount=((life_loss, 2), 1))
+  np.testing.assert_array_equal(
+      _unroll(agent, unseen, actions, _state()), before)
+
+
+@pytest.mark.parametrize('reward,same_as,differs_from', [
+    (7.0, 1.0, 0.5), (-20.0, -1.0, -0.5), (0.3, 0.3, 0.7)])
+def test_the_last_reward_is_seen_clipped(reward, same_as, differs_from):
+  agent = _agent()
+  env_outputs, actions = _data()
+
+  def outputs(r):
+    changed = _change(env_outputs, reward=((4, 0), r))
+    return _unroll(agent, changed, actions, _state())[4, 0]
+
+  np.testing.assert_array_equal(outputs(reward), outputs(same_as))
+  assert np.abs(outputs(reward) - outputs(differs_from)).max() > 1e-3
+
+
+def test_a_feed_forward_agent_sees_the_observation_alone():
+  agent = _agent(use_lstm=False)
+  assert agent.initial_state(B) == ()
+  env_outputs, actions = _data()
+  outputs = _unroll(agent, env_outputs, actions, ())
+  blind = env_outputs._replace(reward=env_outputs.reward + 1,
+                               step_type=1 - env_outputs.step_type)
+  np.testing.assert_array_equal(
+      _unroll(agent, blind, (actions + 1) % A, ()), outputs)
+  # Of its own step: x_t says nothing of what x_s becomes.
+  changed = _change(env_outputs, observation=((2, 1), 0.5))
+  differs = np.any(_unroll(agent, changed, actions, ()) != outputs, axis=-1)
+  np.testing.assert_array_equal(np.argwhere(differs), [[2, 1]])
+
+
+def test_a_recurrent_agent_begins_with_zeros():
+  state = _agent().initial_state(B)
+  assert isinstance(state, agent_lib.CoreState)
+  assert state.last_action.dtype == tf.int32 and state.last_action.shape == [B]
+  for t in tf.nest.flatten(state.lstm):
+    np.testing.assert_array_equal(t, np.zeros([B, 6]))
+
+
+@pytest.mark.parametrize('use_lstm', [False, True])
+def test_time_and_batch_may_be_unknown(use_lstm):
+  agent = _agent(use_lstm)
+  env_outputs, actions = _data()
+  core_state = _state() if use_lstm else ()
+
+  def of_unknown(leading):
+    return lambda t: tf.TensorSpec([None] * leading + t.shape[leading:],
+                                   t.dtype)
+
+  arguments = (_constant(env_outputs), tf.constant(actions))
+  unroll = tf.function(agent.unroll, input_signature=(
+      *tf.nest.map_structure(of_unknown(2), arguments),
+      tf.nest.map_structure(of_unknown(1), core_state)))
+  outputs, known = (f(*arguments, core_state) for f in (unroll, agent.unroll))
+  for x, y in zip(outputs, known):
+    np.testing.assert_allclose(x, y, atol=1e-5)
+
+  step_arguments = (types.EnvOutput(*(t[0] for t in arguments[0])), core_state)
+  step = tf.function(agent.step, input_signature=(
+      *tf.nest.map_structure(of_unknown(1), step_arguments),
+      tf.TensorSpec([2], tf.int32)))
+  seed = tf.constant([1, 2])
+  for x, y in zip(tf.nest.flatten(step(*step_arguments, seed)),
+                  tf.nest.flatten(agent.step(*step_arguments, seed))):
+    np.testing.assert_allclose(x, y, atol=1e-5)
+
+
+@pytest.mark.parametrize('use_lstm', [False, True])
+def test_images_fold_time_into_the_batch(use_lstm):
+  agent = _agent(use_lstm, 'shallow', (36, 40, 2), np.uint8)
+  env_outputs, actions = _data()
+  images = np.random.default_rng(0).integers(256, size=[T + 1, B, 36, 40, 2])
+  env_outputs = env_outputs._replace(observation=images.astype(np.uint8))
+  core_state = agent.initial_state(B)
+  outputs = _unroll(agent, env_outputs, actions, core_state)
+  assert outputs.shape == (T + 1, B, A + 1)
+  for b in range(B):
+    alone = _unroll(agent, types.EnvOutput(*(x[:, b:b + 1] for x in env_outputs)
+                                           ), actions[:, b:b + 1],
+                    tf.nest.map_structure(lambda t: t[b:b + 1], core_state))
+    np.testing.assert_allclose(outputs[:, b], alone[:, 0], atol=1e-5)
+
+
+def test_actions_are_sampled_from_the_policy():
+  agent = _agent(use_lstm=False)
+  env_outputs, _ = _data()
+  num_samples = 20_000
+  row = types.EnvOutput(*(np.repeat(x[0, :1], num_samples, axis=0)
+                          for x in env_outputs))
+  output, _ = agent.step(_constant(row), (), tf.constant([5, 6]))
+  logits = output.policy_logits[0].numpy().astype(np.float64)
+  probs = np.exp(logits) / np.exp(logits).sum()
+  assert probs.max() - probs.min() > 0.1
+  frequencies = np.bincount(output.action, minlength=A) / num_samples
+  deviation = np.sqrt(probs * (1 - probs) / num_samples)
+  assert np.all(np.abs(frequencies - probs) < 5 * deviation)
+
+
+@pytest.mark.parametrize('use_lstm,num_variables', [(False, 8), (True, 11)])
+def test_build_makes_all_variables(use_lstm, num_variables):
+  agent = _agent(use_lstm)
+  assert len(agent.trainable_variables) == num_variables
+  env_outputs, actions = _data()
+  core_state = agent.initial_state(B)
+  _play(agent, env_outputs, core_state, 1)
+  _unroll(agent, env_outputs, actions, core_state)
+  assert len(agent.variables) == num_variables
+
+
+# Torso (see networks_test.py), LSTM of torso + reward + 9 actions, heads. The
+# paper's 1.2 and 1.6 million include the instruction's LSTM of 64 over
+# embeddings of 20, which adds (20 + 64 + 1) * 256 and 64 * 1024 to these.
+@pytest.mark.parametrize('torso,of_torso,in_millions', [
+    ('shallow', 585_008, 1.2), ('deep', 982_592, 1.6)])
+def test_sizes_are_those_of_figure_3(torso, of_torso, in_millions):
+  agent = agent_lib.Agent(9, config.AgentConfig(torso=torso, use_lstm=True))
+  agent.build(specs.Array((72, 96, 3), np.uint8))
+  num_parameters = sum(int(tf.size(v)) for v in agent.trainable_variables)
+  assert num_parameters == (
+      of_torso + (256 + 1 + 9 + 256 + 1) * 4 * 256 + 257 * (9 + 1))
+  with_instructions = num_parameters + (20 + 64 + 1) * 256 + 64 * 1024
+  assert round(with_instructions / 1e6, 1) == in_millions
