@@ -76,9 +76,9 @@ class Actor:
       self._core_state = self._policy.core_state
       self._agent_output = self._policy.act(self._env_output)
       self._record(t)
-    for e in range(self._environment.num_envs):
-      # pylint: disable-next=cell-var-from-loop
-      self._writer.write(tf.nest.map_structure(lambda b: b[e], self._buffers))
+    flat = tf.nest.flatten(self._buffers)
+    for unroll in zip(*flat):  # Over environments, the buffers' first axis.
+      self._writer.write(tf.nest.pack_sequence_as(self._buffers, unroll))
     self._writer.flush()
 
   def _record(self, t: int) -> None:

@@ -45,6 +45,7 @@ class Agent(tf.Module):
   def __init__(self, num_actions: int, config: config_lib.AgentConfig):
     super().__init__(name='agent')
     self._num_actions = num_actions
+    self._torso_name = config.torso
     self._torso = networks.TORSOS[config.torso](config.hidden_size)
     self._core = None
     if config.use_lstm:
@@ -53,7 +54,19 @@ class Agent(tf.Module):
     self._baseline_head = networks.linear(1)
 
   def build(self, observation_spec: dm_env.specs.Array) -> None:
-    """Creates the variables, so that they can be restored before any step."""
+    """Creates the variables, so that they can be restored before any step.
+
+    Args:
+      observation_spec: of one environment.
+
+    Raises:
+      ConfigError: where the torso cannot take such observations.
+    """
+    if self._torso_name != 'mlp' and len(observation_spec.shape) != 3:
+      raise config_lib.ConfigError(
+          f"AgentConfig.torso = '{self._torso_name}' needs images [H, W, C], "
+          f'but observations are {list(observation_spec.shape)}; use '
+          "AgentConfig.torso = 'mlp'")
     observation = tf.zeros((1, 1) + observation_spec.shape,
                            observation_spec.dtype)
     zeros = tf.zeros([1, 1])

@@ -54,7 +54,9 @@ def _restore(checkpoint: tf.train.Checkpoint, run_dir: str,
   paths = _newest_first(run_dir)
   for path in paths:
     try:
-      status = checkpoint.read(path)
+      # `restore`, since `read` would not ask for TensorFlow's own counter, and
+      # the file would hold one thing more than is wanted.
+      status = checkpoint.restore(path)
       status.assert_existing_objects_matched()
       if whole:
         status.assert_consumed()

@@ -7,6 +7,7 @@ before anything heavy is imported.
 
 import dataclasses
 import numbers
+import operator
 import typing
 from typing import Any, Optional
 
@@ -49,9 +50,9 @@ def _check_range(name: str, value: Any, limits: typing.Mapping[str, Any]):
   if limits['choices'] is not None and value not in limits['choices']:
     raise ConfigError(f'{name} must be one of {", ".join(limits["choices"])}, '
                       f'but is {value!r}')
-  checks = (('at_least', lambda v, l: v >= l), ('at_most', lambda v, l: v <= l),
-            ('above', lambda v, l: v > l), ('below', lambda v, l: v < l))
-  for word, holds in checks:
+  checks = {'at_least': operator.ge, 'at_most': operator.le,
+            'above': operator.gt, 'below': operator.lt}
+  for word, holds in checks.items():
     limit = limits[word]
     if limit is not None and not holds(value, limit):  # A NaN fails here too.
       raise ConfigError(
@@ -66,7 +67,8 @@ class _Section:
     for field in dataclasses.fields(self):
       name = f'{type(self).__name__}.{field.name}'
       value = _check_type(name, getattr(self, field.name), hints[field.name])
-      object.__setattr__(self, field.name, value)  # Frozen: set an int as float.
+      # Frozen, but an int is to become a float where one is wanted.
+      object.__setattr__(self, field.name, value)
       _check_range(name, value, field.metadata)
 
 
@@ -194,8 +196,8 @@ class LearnerConfig(_Section):
     queue_capacity: unrolls that wait in the queue before actors block. Each
       adds to the policy lag.
     num_threads: TensorFlow's threads in the learner on a CPU.
-    xla: compile the step: 'auto' does so on GPU and TPU only (on a CPU XLA loses
-      on every convolution).
+    xla: compile the step: 'auto' does so on GPU and TPU only (on a CPU XLA
+      loses on every convolution).
   """
   batch_size: int = _knob(32, at_least=1)
   unroll_length: int = _knob(20, at_least=1)

@@ -50,8 +50,8 @@ def evaluate(agent: Any, environment: environment_lib.BatchedEnvironment,
     environment: made for evaluation.
     num_episodes: at least 1.
     seed: of the action sampling.
-    on_step: is called after each step with the number of episodes that the first
-      environment has ended.
+    on_step: is called after each step with the number of episodes that the
+      first environment has ended.
 
   Returns:
     `num_episodes` of them.

@@ -1,7 +1,6 @@
 """The wiring: parts are made from the config and run in their roles."""
 
 import functools
-import os
 import time
 from typing import Callable, NamedTuple, Optional
 
@@ -34,11 +33,6 @@ def set_threads(num_threads: int) -> None:
   tf.config.threading.set_inter_op_parallelism_threads(num_threads)
 
 
-def num_actors(config: config_lib.Config) -> int:
-  """Actor processes: as configured, else one for each core we may use."""
-  return config.actor.num_actors or len(os.sched_getaffinity(0))
-
-
 def make_environment(config: config_lib.Config, num_envs: int, seed: int,
                      training: bool) -> environment_lib.BatchedEnvironment:
   """The configured level, `num_envs` times; see `envs.factory`."""
@@ -69,8 +63,10 @@ def make_unroll_spec(config: config_lib.Config,
 
 def make_strategy() -> tf.distribute.Strategy:
   """Over the accelerators that are there: TPUs, else GPUs, else the CPU."""
-  if tf.config.list_logical_devices('TPU'):
-    return tf.distribute.TPUStrategy()
+  if tf.config.list_physical_devices('TPU'):
+    resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu='local')
+    tf.tpu.experimental.initialize_tpu_system(resolver)
+    return tf.distribute.TPUStrategy(resolver)
   gpus = tf.config.list_logical_devices('GPU')
   if len(gpus) > 1:
     return tf.distribute.MirroredStrategy()
@@ -80,7 +76,17 @@ def make_strategy() -> tf.distribute.Strategy:
 def make_learner(config: config_lib.Config,
                  environment: environment_lib.BatchedEnvironment,
                  strategy: tf.distribute.Strategy) -> learner_lib.Learner:
-  """A learner with fresh parameters."""
+  """A learner with fresh parameters.
+
+  Raises:
+    ConfigError: where a batch cannot be shared out evenly over the devices.
+  """
+  num_replicas = strategy.num_replicas_in_sync
+  if config.learner.batch_size % num_replicas:
+    raise config_lib.ConfigError(
+        f'LearnerConfig.batch_size is {config.learner.batch_size}, which '
+        f'{num_replicas} devices cannot share evenly; use a multiple of '
+        f'{num_replicas}')
   with strategy.scope():
     agent = make_agent(config, environment)
   on_cpu = 'CPU' in strategy.extended.worker_devices[0].upper()

@@ -44,8 +44,8 @@ class EnvOutput(NamedTuple):
     discount: float32, 0 where nothing may be bootstrapped from x_t, else 1.
       The agent's discount factor is not in it.
     observation: one array; see `Unroll` for how stacked frames travel.
-    episode_return: float32, sum of raw rewards of the episode so far; on a FIRST
-      row that of the whole episode that has just ended.
+    episode_return: float32, sum of raw rewards of the episode so far; on a
+      FIRST row that of the whole episode that has just ended.
     episode_steps: int32, agent steps, counted in the same way.
   """
   step_type: Any
@@ -71,10 +71,10 @@ class Unroll(NamedTuple):
   """A piece of T transitions, as an actor sends it.
 
   Attributes:
-    env_outputs: `EnvOutput` with leading [T+1]. Where the environment stacks S > 1
-      frames, `observation` holds each frame once, [T+S, H, W]: the stack of x_0
-      (oldest first), then the newest frame of each later step. `frames.restack`
-      makes [T+1, H, W, S] of it, inside the learner's step.
+    env_outputs: `EnvOutput` with leading [T+1]. Where the environment stacks
+      S > 1 frames, `observation` holds each frame once, [T+S, H, W]: the stack
+      of x_0 (oldest first), then the newest frame of each later step.
+      `frames.restack` makes [T+1, H, W, S] of it, inside the learner's step.
     agent_outputs: `AgentOutput` with leading [T+1].
     core_state: the recurrent state before x_0 without a time dimension, as
       `Agent.initial_state` lays it out; an empty tuple for feed-forward agents.

@@ -101,7 +101,8 @@ def dumps(config: config_lib.Config) -> str:
   return '\n'.join(lines)
 
 
-def differences(old: config_lib.Config, new: config_lib.Config) -> Sequence[str]:
+def differences(old: config_lib.Config,
+                new: config_lib.Config) -> Sequence[str]:
   """One entry a value that differs: 'LearnerConfig.batch_size (32, now 16)'."""
   found = []
   for section in dataclasses.fields(old):

@@ -4,9 +4,7 @@ import argparse
 import pathlib
 import sys
 
-import matplotlib
-matplotlib.use('Agg')
-import matplotlib.pyplot as plt
+import matplotlib.figure
 
 from impala_tf import config as config_lib
 from impala_tf import metrics
@@ -26,7 +24,9 @@ def _parse_args() -> argparse.Namespace:
 
 
 def _plot(args: argparse.Namespace) -> None:
-  figure, axes = plt.subplots(figsize=(8, 4.5), constrained_layout=True)
+  # Without pyplot, which may want a display.
+  figure = matplotlib.figure.Figure(figsize=(8, 4.5), layout='constrained')
+  axes = figure.subplots()
   for run_dir in args.run_dirs:
     rows = metrics.read_rows(run_dir)
     points = [(row[args.x], row[args.metric]) for row in rows

@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 import threading
+import time
 
 from absl import flags
 from absl import logging
@@ -12,6 +13,8 @@ from absl import logging
 from impala_tf import config as config_lib
 from impala_tf import supervisor
 from launch import gin_config
+
+_GRACE_SECS = 5.
 
 
 def _run(args: argparse.Namespace, config: config_lib.Config) -> None:
@@ -47,6 +50,10 @@ def main() -> int:
     return supervisor.BAD_INPUT
   except OSError as error:  # ConnectionError is one.
     logging.error('%s', error)
+    if args.role == 'actor':
+      # Most likely the learner has ended, and the supervisor is about to end
+      # this process too. It would take an exit before that for a failure.
+      time.sleep(_GRACE_SECS)
     return 1
   return 0
 
