@@ -5,12 +5,12 @@ item. The queue gives back-pressure: a full table leaves the insertions of a
 writer unconfirmed, and `flush` waits for them.
 """
 
-import socket
 from typing import Optional, Sequence
 
 import reverb
 import tensorflow as tf
 
+from impala_tf import ports
 from impala_tf import types
 
 QUEUE = 'queue'
@@ -28,22 +28,9 @@ def make_server(tables: Sequence[reverb.Table],
   """Serves `tables` on `port`, or on a free one.
 
   Raises:
-    OSError: where the port is taken. Reverb itself would share it in silence.
+    OSError: where the port is taken.
   """
-  if port is not None:
-    check_port_free(port)
-  return reverb.Server(list(tables), port=port)
-
-
-def check_port_free(port: int) -> None:
-  """Raises OSError where something listens on `port`."""
-  with socket.socket(socket.AF_INET6, socket.SOCK_STREAM) as probe:
-    probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-    try:
-      probe.bind(('::', port))
-    except OSError as error:
-      raise OSError(f'port {port} is taken; choose another or leave it out '
-                    'to get a free one') from error
+  return reverb.Server(list(tables), port=ports.choose(port))
 
 
 class UnrollWriter:

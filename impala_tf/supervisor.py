@@ -206,6 +206,8 @@ class Supervisor:
   def _note_death(self, slot: _ActorSlot, now: float):
     slot.note_death(now, self._window_secs)
     child = slot.child
+    if child.exit_code == BAD_INPUT:  # It would be bad the next time, too.
+      raise RunFailed(child.complaint(), BAD_INPUT)
     if len(slot.deaths) > self._max_restarts:
       raise RunFailed(
           f'{child.name} {child.how_it_ended()}: death {len(slot.deaths)} '

@@ -1,5 +1,6 @@
 """The live progress line, from the rows of `metrics.jsonl`."""
 
+import logging
 import math
 
 import rich.console
@@ -44,6 +45,9 @@ class ProgressLine:
   def __enter__(self):
     if self._live:
       self._live.start(refresh=True)
+    # After `start`, which puts itself in front of stderr: what is logged is
+    # printed above the line and does not tear it.
+    logging.basicConfig(format='%(message)s', level=logging.INFO, force=True)
     return self
 
   def __exit__(self, *unused):

@@ -7,12 +7,12 @@ terminate, 1 anything else.
 import argparse
 import os
 import signal
-import socket
 import sys
 import threading
 
 from impala_tf import config as config_lib
 from impala_tf import metrics
+from impala_tf import ports
 from impala_tf import supervisor
 from impala_tf.envs import factory
 from launch import gin_config
@@ -34,19 +34,6 @@ def _parse_args() -> argparse.Namespace:
   parser.add_argument('--port', type=int,
                       help='of the Reverb server (default: a free one)')
   return parser.parse_args()
-
-
-def _choose_port(port) -> int:
-  """The given port if it is free, else any free one."""
-  with socket.socket(socket.AF_INET6, socket.SOCK_STREAM) as probe:
-    probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-    try:
-      probe.bind(('::', port or 0))
-    except (OSError, OverflowError) as error:
-      raise config_lib.UserError(
-          f'port {port} cannot be used ({error}); choose another --port, or '
-          'leave it out to get a free one') from error
-    return probe.getsockname()[1]
 
 
 def _train_in_processes(config: config_lib.Config, run_dir: str, port: int,
@@ -91,7 +78,10 @@ def _train_in_this_process(config: config_lib.Config, run_dir: str,
 def _run(args: argparse.Namespace) -> int:
   config = gin_config.load(args.config, args.gin_binding)
   factory.check_level(config.environment.level)
-  port = _choose_port(args.port)
+  try:
+    port = ports.choose(args.port)
+  except OSError as error:
+    raise config_lib.UserError(f'--port: {error}') from error
   run_dir = args.run_dir or run_directory.fresh_path(config.environment.level)
   with run_directory.claim(run_dir, config) as resuming:
     print(f'{"Resuming" if resuming else "Training"} '

@@ -15,6 +15,7 @@ ROOT = pathlib.Path(__file__).parent.parent
 LAYERS = {
     'config': 0,
     'types': 0,
+    'ports': 0,
     'distributions': 0,  # Pure maths too, which vtrace and losses are made of.
     'vtrace': 1,
     'losses': 1,

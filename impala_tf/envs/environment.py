@@ -6,6 +6,12 @@ import dm_env
 from dm_env import specs
 import numpy as np
 
+from impala_tf import config as config_lib
+
+
+class ActionError(config_lib.UserError):
+  """Actions that the environment does not have."""
+
 
 class BatchedEnvironment(abc.ABC):
   """E copies of one level, stepped together; dm_env with a leading [E].
@@ -71,14 +77,14 @@ class BatchedEnvironment(abc.ABC):
       `observation_spec()` says.
 
     Raises:
-      ValueError: for actions of another type or shape, or out of range. No
+      ActionError: for actions of another type or shape, or out of range. No
         simulator has seen them then, which matters: some wait for ever.
     """
     # Seen as unsigned, a negative action is too large: one reduction does both.
     if (not isinstance(actions, np.ndarray) or actions.dtype != np.int32
         or actions.shape != (self.num_envs,)
         or actions.view(np.uint32).max() >= self._num_actions):
-      raise ValueError(self._complaint(actions))
+      raise ActionError(self._complaint(actions))
     return self._step(actions)
 
   def _complaint(self, actions) -> str:

@@ -1,0 +1,401 @@
+"""IMPALA's loss against section 4.2 of the paper, term by term in float64."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from impala_tf import agent as agent_lib
+from impala_tf import config as config_lib
+from impala_tf import types
+from impala_tf.algorithms import impala
+
+T, B, A, FEATURES = 7, 4, 5, 6
+FIRST, MID = 0, 1
+# Three different bounds that all bind, and no weight of 1.
+CONFIG = config_lib.ImpalaConfig(
+    discount=0.9, baseline_cost=0.7, entropy_cost=0.3,
+    reward_clipping='abs_one', clip_rho_threshold=1.6,
+    clip_pg_rho_threshold=2.3, clip_c_threshold=1.1, lambda_=0.8)
+
+
+class LinearAgent:
+  """pi and V are linear in the observation and in what is remembered."""
+
+  def __init__(self, num_features=FEATURES):
+    rng = np.random.default_rng(1)
+    self.policy = tf.Variable(
+        rng.normal(size=[num_features + 1, A]), dtype=tf.float32)
+    self.value = tf.Variable(
+        rng.normal(size=[num_features + 1]), dtype=tf.float32)
+    self.trainable_variables = (self.policy, self.value)
+
+  def unroll(self, env_outputs, actions, core_state):
+    """The core state is one number of each unroll."""
+    assert actions.shape == env_outputs.reward.shape
+    observations = env_outputs.observation
+    memory = tf.broadcast_to(core_state[tf.newaxis, :, tf.newaxis],
+                             observations.shape[:2] + [1])
+    features = tf.concat([observations, memory], axis=-1)
+    return agent_lib.NetworkOutput(
+        tf.linalg.matmul(features, self.policy),
+        tf.linalg.matvec(features, self.value))
+
+
+def _unroll(seed=0, batch_size=B):
+  """Every kind of end: inside, at the first and at the last transition."""
+  rng = np.random.default_rng(seed)
+  shape = [T + 1, batch_size]
+  step_type = np.full(shape, MID, np.uint8)
+  discount = np.ones(shape, np.float32)
+  if batch_size >= B:
+    for t, b in (3, 0), (T, 1):  # Games that end.
+      step_type[t, b], discount[t, b] = FIRST, 0
+    for t, b in (5, 0), (2, 3):  # Lives lost.
+      discount[t, b] = 0
+    for t, b in (1, 1), (4, 1), (5, 1), (T, 2), (0, 3):  # Truncations.
+      step_type[t, b] = FIRST
+  return types.Unroll(
+      env_outputs=types.EnvOutput(
+          step_type=step_type,
+          reward=rng.normal(scale=1.5, size=shape).astype(np.float32),
+          discount=discount,
+          observation=rng.normal(size=shape + [FEATURES]).astype(np.float32),
+          episode_return=np.zeros(shape, np.float32),
+          episode_steps=np.zeros(shape, np.int32)),
+      agent_outputs=types.AgentOutput(
+          action=rng.integers(A, size=shape).astype(np.int32),
+          policy_logits=rng.normal(size=shape + [A]).astype(np.float32)),
+      core_state=rng.normal(size=[batch_size]).astype(np.float32),
+      policy_version=np.zeros([batch_size], np.int64))
+
+
+def _loss(agent, unroll, config=CONFIG):
+  """The loss and its gradients."""
+  unroll = tf.nest.map_structure(tf.constant, unroll)
+  with tf.GradientTape() as tape:
+    output = impala.loss(agent, unroll, config)
+  return output, tape.gradient(output.loss, agent.trainable_variables)
+
+
+def _float64(agent):
+  return [v.numpy().astype(np.float64) for v in agent.trainable_variables]
+
+
+def _log_softmax(x):
+  return x - np.log(np.sum(np.exp(x)))
+
+
+def _evaluate(parameters, unroll, b):
+  """log pi [T+1, A], log mu [T+1, A], V [T+1] of one unroll."""
+  policy, value = parameters
+  log_pi, log_mu, values = [], [], []
+  for t in range(T + 1):
+    features = np.append(
+        unroll.env_outputs.observation[t, b].astype(np.float64),
+        unroll.core_state[b])
+    log_pi.append(_log_softmax(features @ policy))
+    log_mu.append(_log_softmax(
+        unroll.agent_outputs.policy_logits[t, b].astype(np.float64)))
+    values.append(features @ value)
+  return np.array(log_pi), np.array(log_mu), np.array(values)
+
+
+def _transitions(unroll, b, config):
+  """Yields (action, reward, discount, was truncated) of x_0 to x_{T-1}."""
+  env = unroll.env_outputs
+  for t in range(T):
+    reward = np.clip(np.float64(env.reward[t + 1, b]), -1, 1)
+    discount = config.discount * env.discount[t + 1, b]
+    truncated = env.step_type[t + 1, b] == FIRST and discount > 0
+    yield unroll.agent_outputs.action[t, b], reward, discount, truncated
+
+
+def _targets(parameters, unroll, config):
+  """vs and advantages by equation 1's double sum, each [T, B].
+
+  No sum reaches over a truncation: the piece before it ends in V of its last
+  observation, and the transition itself has no advantage.
+  """
+  vs, advantages = np.zeros([T + 1, B]), np.zeros([T, B])
+  for b in range(B):
+    log_pi, log_mu, values = _evaluate(parameters, unroll, b)
+    steps = list(_transitions(unroll, b, config))
+    ratio = [np.exp(log_pi[t, steps[t][0]] - log_mu[t, steps[t][0]])
+             for t in range(T)]
+    vs[T, b] = values[T]
+    for s in range(T):
+      vs[s, b], weight = values[s], 1.0
+      for t in range(s, T):
+        _, reward, discount, truncated = steps[t]
+        if truncated:
+          break
+        delta = min(config.clip_rho_threshold, ratio[t]) * (
+            reward + discount * values[t + 1] - values[t])
+        vs[s, b] += weight * delta
+        weight *= discount * config.lambda_ * min(
+            config.clip_c_threshold, ratio[t])
+    for t, (_, reward, discount, truncated) in enumerate(steps):
+      if not truncated:
+        advantages[t, b] = min(config.clip_pg_rho_threshold, ratio[t]) * (
+            reward + discount * vs[t + 1, b] - values[t])
+  return vs[:T], advantages
+
+
+def _terms(parameters, unroll, targets, config):
+  """Policy gradient, baseline and entropy loss for given targets."""
+  vs, advantages = targets
+  terms = np.zeros(3)
+  for b in range(B):
+    log_pi, _, values = _evaluate(parameters, unroll, b)
+    for t, (action, _, _, truncated) in enumerate(
+        _transitions(unroll, b, config)):
+      if not truncated:
+        terms += (-log_pi[t, action] * advantages[t, b],
+                  0.5 * (vs[t, b] - values[t])**2,
+                  np.sum(np.exp(log_pi[t]) * log_pi[t]))
+  return terms
+
+
+def _total(terms, config):
+  return terms @ (1.0, config.baseline_cost, config.entropy_cost)
+
+
+def _expected_gradients(parameters, unroll, config):
+  """Central differences, with the targets held where they are."""
+  targets = _targets(parameters, unroll, config)
+  gradients = [np.zeros_like(p) for p in parameters]
+  for p, gradient in zip(parameters, gradients):
+    for i in np.ndindex(p.shape):
+      kept, sides = p[i], []
+      for p[i] in kept + 1e-5, kept - 1e-5:
+        sides.append(_total(_terms(parameters, unroll, targets, config),
+                            config))
+      p[i] = kept
+      gradient[i] = (sides[0] - sides[1]) / 2e-5
+  return gradients
+
+
+def test_the_inputs_bite():
+  unroll, parameters = _unroll(), _float64(LinearAgent())
+  ratios = []
+  for b in range(B):
+    log_pi, log_mu, _ = _evaluate(parameters, unroll, b)
+    ratios += [np.exp(log_pi[t, a] - log_mu[t, a]) for t, a in enumerate(
+        unroll.agent_outputs.action[:T, b])]
+  for bound in (CONFIG.clip_rho_threshold, CONFIG.clip_pg_rho_threshold,
+                CONFIG.clip_c_threshold):
+    assert 4 < np.sum(ratios > np.float64(bound)) < T * B - 4
+  rewards = unroll.env_outputs.reward
+  assert rewards.max() > 1 and rewards.min() < -1
+
+
+UNCLIPPED = dataclasses.replace(CONFIG, clip_rho_threshold=1e9,
+                                clip_pg_rho_threshold=1e9,
+                                clip_c_threshold=1e9)
+
+
+@pytest.mark.parametrize('config,oracle_config', [
+    (CONFIG, CONFIG),
+    (config_lib.ImpalaConfig(), config_lib.ImpalaConfig()),
+    (dataclasses.replace(CONFIG, clip_rho_threshold=None,
+                         clip_pg_rho_threshold=None, clip_c_threshold=None),
+     UNCLIPPED)], ids=['different clips', 'defaults', 'no clips'])
+def test_loss_is_that_of_section_4_2(config, oracle_config):
+  agent, unroll = LinearAgent(), _unroll()
+  output, _ = _loss(agent, unroll, config)
+  parameters = _float64(agent)
+  terms = _terms(parameters, unroll,
+                 _targets(parameters, unroll, oracle_config), oracle_config)
+  names = 'policy_gradient', 'baseline', 'entropy'
+  for name, expected in zip(names, terms):
+    np.testing.assert_allclose(
+        output.metrics[f'loss/{name}'], expected, rtol=1e-4, err_msg=name)
+  np.testing.assert_allclose(output.loss, _total(terms, oracle_config),
+                             rtol=1e-4)
+  assert output.loss.shape == () and output.loss.dtype == tf.float32
+
+
+def test_gradients_are_those_with_vs_and_advantages_held_fixed():
+  agent, unroll = LinearAgent(), _unroll()
+  _, gradients = _loss(agent, unroll)
+  for gradient, expected in zip(
+      gradients, _expected_gradients(_float64(agent), unroll, CONFIG)):
+    np.testing.assert_allclose(gradient, expected, rtol=1e-3, atol=1e-3)
+
+
+def _table(unroll):
+  """Makes observations one-hot of (t, b): a gradient of its own for each."""
+  num = (T + 1) * unroll.env_outputs.reward.shape[1]
+  one_hot = np.eye(num, dtype=np.float32).reshape(
+      unroll.env_outputs.reward.shape + (num,))
+  env_outputs = unroll.env_outputs._replace(observation=one_hot)
+  return LinearAgent(num), unroll._replace(env_outputs=env_outputs)
+
+
+def _by_observation(gradients):
+  """Of policy [T+1, B, A] and value [T+1, B] under `_table`."""
+  policy, value = (g.numpy()[:-1] for g in gradients)
+  return policy.reshape([T + 1, -1, A]), value.reshape([T + 1, -1])
+
+
+def test_a_reward_belongs_to_the_action_before_it():
+  base = _unroll(batch_size=1)
+  # Myopic and without entropy: nothing but the reward connects two steps.
+  config = dataclasses.replace(CONFIG, discount=0.0, entropy_cost=0.0,
+                               lambda_=0.0)
+  rewards = np.zeros([T + 1, 1], np.float32)
+
+  def gradients(rewards):
+    agent, unroll = _table(base._replace(
+        env_outputs=base.env_outputs._replace(reward=rewards)))
+    return _by_observation(_loss(agent, unroll, config)[1])
+
+  policy, value = gradients(rewards)
+  for t in range(T + 1):
+    rewards = np.zeros([T + 1, 1], np.float32)
+    rewards[t] = 0.5
+    other_policy, other_value = gradients(rewards)
+    moved = [t - 1] if t else []
+    np.testing.assert_array_equal(
+        np.flatnonzero(np.any(other_policy != policy, axis=(1, 2))), moved)
+    np.testing.assert_array_equal(
+        np.flatnonzero(np.any(other_value != value, axis=1)), moved)
+    if moved:
+      # A good reward raises the action that was taken, and that alone.
+      change = (other_policy - policy)[t - 1, 0]
+      np.testing.assert_array_equal(
+          np.flatnonzero(change < 0), base.agent_outputs.action[t - 1])
+
+
+def test_the_last_observation_gives_its_value_and_learns_nothing():
+  agent, unroll = _table(_unroll())
+  policy, value = _by_observation(_loss(agent, unroll)[1])
+  assert np.any(policy[:T]) and np.any(value[:T])
+  assert not np.any(policy[T]) and not np.any(value[T])
+  # What was done and behind it, nothing follows from yet.
+  unroll.agent_outputs.action[T] = (unroll.agent_outputs.action[T] + 1) % A
+  unroll.agent_outputs.policy_logits[T] += np.arange(A)
+  np.testing.assert_array_equal(
+      _by_observation(_loss(agent, unroll)[1])[0], policy)
+
+
+def test_truncated_transitions_are_masked_and_those_before_do_not_see_them():
+  agent, unroll = _table(_unroll())
+  output, gradients = _loss(agent, unroll)
+  policy, value = _by_observation(gradients)
+  env = unroll.env_outputs
+  truncated = (env.step_type[1:] == FIRST) & (env.discount[1:] == 1)
+  assert truncated.sum() == 4  # x_0 of unroll 3 is FIRST, but no transition.
+  for gradient in (policy[:T], value[:T, :, np.newaxis]):
+    np.testing.assert_array_equal(np.any(gradient, axis=-1), ~truncated)
+  # Unroll 1 was cut off before x_5. Neither the reward that led there nor
+  # anything that the new episode holds changes what is learned before it.
+  env.reward[5, 1] += 0.25
+  agent.value.scatter_nd_add([[t * B + 1] for t in range(5, T + 1)],
+                             [3.0] * (T - 4))
+  other_output, gradients = _loss(agent, unroll)
+  other_policy, other_value = _by_observation(gradients)
+  np.testing.assert_array_equal(other_policy[:5, 1], policy[:5, 1])
+  np.testing.assert_array_equal(other_value[:5, 1], value[:5, 1])
+  assert abs(float(other_output.loss - output.loss)) > 0.1
+
+
+def test_the_advantage_is_bootstrapped_from_vs_and_not_from_v():
+  """Appendix A.3: a reward far off counts for every action before it."""
+  base = _unroll(batch_size=1)
+  config = dataclasses.replace(CONFIG, entropy_cost=0.0, lambda_=1.0)
+
+  def policy_gradient(last_reward):
+    rewards = np.zeros([T + 1, 1], np.float32)
+    rewards[T] = last_reward
+    agent, unroll = _table(base._replace(
+        env_outputs=base.env_outputs._replace(reward=rewards)))
+    return _by_observation(_loss(agent, unroll, config)[1])[0]
+
+  # From V(x_{t+1}) only the last action would learn of it.
+  moved = np.abs(policy_gradient(1.0) - policy_gradient(0.0)).max(axis=(1, 2))
+  assert np.all(moved[:T] > 1e-5) and moved[T] == 0
+
+
+def test_twice_the_batch_is_twice_the_loss_and_gradient():
+  agent, unroll = LinearAgent(), _unroll()
+  twice = types.Unroll(
+      *(tf.nest.map_structure(lambda x: np.concatenate([x, x], axis=1), part)
+        for part in unroll[:2]),
+      *(np.concatenate([x, x]) for x in unroll[2:]))
+  (output, gradients), (double_output, double_gradients) = (
+      _loss(agent, u) for u in (unroll, twice))
+  np.testing.assert_allclose(double_output.loss, 2 * output.loss, rtol=1e-5)
+  for x, y in zip(double_gradients, gradients):
+    np.testing.assert_allclose(x, 2 * y, rtol=1e-4, atol=1e-5)
+  for name, value in output.metrics.items():
+    factor = 2 if name.startswith('loss/') else 1
+    np.testing.assert_allclose(
+        double_output.metrics[name], factor * value, rtol=1e-4, err_msg=name)
+
+
+def test_rewards_are_clipped_by_the_configured_name():
+  agent, unroll = LinearAgent(), _unroll()
+  unclipped = dataclasses.replace(CONFIG, reward_clipping='none')
+  clipped = unroll._replace(env_outputs=unroll.env_outputs._replace(
+      reward=np.clip(unroll.env_outputs.reward, -1, 1)))
+  loss = _loss(agent, unroll)[0].loss
+  np.testing.assert_array_equal(_loss(agent, clipped, unclipped)[0].loss, loss)
+  assert abs(float(_loss(agent, unroll, unclipped)[0].loss - loss)) > 0.1
+
+
+def _on_policy(agent, unroll):
+  constants = tf.nest.map_structure(tf.constant, unroll)
+  logits = agent.unroll(constants.env_outputs, constants.agent_outputs.action,
+                        constants.core_state).policy_logits
+  # Logits are known up to a constant.
+  return unroll._replace(agent_outputs=unroll.agent_outputs._replace(
+      policy_logits=logits.numpy() + 3))
+
+
+def test_metrics_on_policy():
+  agent, unroll = LinearAgent(), _unroll()
+  config = dataclasses.replace(CONFIG, clip_rho_threshold=1.0)
+  metrics = _loss(agent, _on_policy(agent, unroll), config)[0].metrics
+  np.testing.assert_allclose(metrics['kl_behaviour_target'], 0, atol=1e-5)
+  np.testing.assert_allclose(metrics['rho/mean'], 1, rtol=1e-4)
+  assert metrics['rho/clipped_share'] == 0
+
+
+def test_metrics_off_policy():
+  agent, unroll = LinearAgent(), _unroll()
+  parameters = _float64(agent)
+  ratios, divergences, entropies = [], [], []
+  values = np.zeros([T, B])
+  for b in range(B):
+    log_pi, log_mu, v = _evaluate(parameters, unroll, b)
+    values[:, b] = v[:T]
+    for t in range(T):
+      action = unroll.agent_outputs.action[t, b]
+      ratios.append(np.exp(log_pi[t, action] - log_mu[t, action]))
+      divergences.append(np.sum(np.exp(log_mu[t]) * (log_mu[t] - log_pi[t])))
+      entropies.append(-np.sum(np.exp(log_pi[t]) * log_pi[t]))
+  vs, _ = _targets(parameters, unroll, CONFIG)
+  output, _ = _loss(agent, unroll)
+  expected = {
+      'loss/total': output.loss,
+      'rho/mean': np.mean(ratios),
+      'rho/clipped_share': np.mean(
+          np.array(ratios) > CONFIG.clip_rho_threshold),
+      'kl_behaviour_target': np.mean(divergences),
+      'entropy': np.mean(entropies),
+      'explained_variance': 1 - np.var(vs - values) / np.var(vs),
+  }
+  for name, value in expected.items():
+    np.testing.assert_allclose(output.metrics[name], value, rtol=1e-4,
+                               err_msg=name)
+  assert set(output.metrics) == set(expected) | {
+      'loss/policy_gradient', 'loss/baseline', 'loss/entropy'}
+
+
+def test_nothing_is_clipped_without_a_threshold():
+  config = dataclasses.replace(CONFIG, clip_rho_threshold=None)
+  metrics = _loss(LinearAgent(), _unroll(), config)[0].metrics
+  assert metrics['rho/clipped_share'] == 0 and metrics['rho/mean'] > 1

@@ -1,0 +1,300 @@
+"""`launch.train` as a program: what it refuses, what it writes, what it survives.
+"""
+
+import fcntl
+import json
+import re
+import signal
+import socket
+import subprocess
+import time
+
+import pytest
+
+from impala_tf import metrics
+from launch import gin_config
+from tests import programs
+
+
+def _train(run_dir, *arguments):
+  return programs.run(
+      'launch.train', *programs.CATCH, f'--run_dir={run_dir}', *arguments)
+
+
+def _training(run_dir, *arguments):
+  return programs.running(
+      '-m', 'launch.train', *programs.CATCH, f'--run_dir={run_dir}',
+      *arguments)
+
+
+def _bind(name, value):
+  return f'--gin_binding={name} = {value}'
+
+
+# Bad input.
+
+
+@pytest.mark.parametrize('arguments, words', [
+    ([_bind('EnvironmentConfig.level', "'atari/pnog'")],
+     "no Atari game 'pnog'; did you mean pong"),
+    ([_bind('EnvironmentConfig.level', "'doom/1'")],
+     "level must be 'atari/<game>', 'catch' or 'gym/<id>', but is 'doom/1'"),
+    ([_bind('LernerConfig.batch_size', 8)],
+     'no attribute LernerConfig.*config.py lists all names'),
+    ([_bind('LearnerConfig.batchsize', 8)],
+     "no.* parameter named 'batchsize'.*config.py lists all names"),
+    ([_bind('LearnerConfig.batch_size', '8.0')],
+     'LearnerConfig.batch_size must be of type int, but is 8.0'),
+    ([_bind('LearnerConfig.batch_size', 0)],
+     'LearnerConfig.batch_size must be at least 1, but is 0'),
+    (['--port=65536'], 'port 65536 cannot be used.*choose another --port')])
+def test_bad_value_is_refused_and_nothing_is_made(tmp_path, arguments, words):
+  line = programs.error_line(_train(tmp_path / 'run', *arguments))
+  assert re.search(words, line), line
+  assert not any(tmp_path.iterdir())
+
+
+def test_missing_gin_file_is_refused(tmp_path):
+  ran = programs.run('launch.train', 'configs/ctach.gin',
+                     f'--run_dir={tmp_path / "run"}')
+  assert 'there is no file configs/ctach.gin' in programs.error_line(ran)
+  assert not any(tmp_path.iterdir())
+
+
+def test_taken_port_is_refused(tmp_path):
+  with socket.create_server(('', 0)) as server:
+    port = server.getsockname()[1]
+    line = programs.error_line(_train(tmp_path / 'run', f'--port={port}'))
+  assert f'port {port} cannot be used' in line and 'choose another' in line
+  assert not any(tmp_path.iterdir())
+
+
+def _tree(directory):
+  """Everything in a directory, with contents and times."""
+  return {path: (path.stat().st_mtime_ns, path.is_file() and path.read_bytes())
+          for path in [directory, *directory.rglob('*')]}
+
+
+@pytest.mark.parametrize('content, run_dir, words', [
+    ({'file': ''}, 'file', 'is not a directory; choose another --run_dir'),
+    ({'file': ''}, 'file/run', 'cannot be written.*choose another --run_dir'),
+    ({'thesis.tex': 'x'}, '.', 'holds no run; choose another --run_dir'),
+    ({'config.gin': '5'}, '.', 'cannot read .*config.gin')])
+def test_directory_that_is_no_run_is_refused_and_left_alone(
+    tmp_path, content, run_dir, words):
+  for name, text in content.items():
+    (tmp_path / name).write_text(text)
+  before = _tree(tmp_path)
+  line = programs.error_line(_train(tmp_path / run_dir))
+  assert re.search(words, line), line
+  assert _tree(tmp_path) == before
+
+
+def test_run_of_another_config_is_refused_and_left_alone(tmp_path):
+  config = gin_config.load('configs/catch.gin')
+  (tmp_path / 'config.gin').write_text(gin_config.dumps(config))
+  before = _tree(tmp_path)
+  line = programs.error_line(_train(tmp_path))
+  assert 'LearnerConfig.batch_size (32, now 8)' in line
+  assert 'LearnerConfig.unroll_length (20, now 5)' in line
+  assert 'give the same config to resume, or another --run_dir' in line
+  assert _tree(tmp_path) == before
+
+
+# Real runs. They start programs one after another, each of which imports
+# TensorFlow in several processes: that takes long on a machine that is busy.
+
+_SLOW_START = pytest.mark.timeout(600)
+
+
+def _pids(run_dir, role):
+  return programs.pids(role, f'--run_dir={run_dir}')
+
+
+def _all_pids(run_dir):
+  return programs.pids(f'--run_dir={run_dir}')
+
+
+def _frames(run_dir):
+  """That the newest row tells; 0 before the first."""
+  rows = metrics.read_rows(run_dir)
+  return rows[-1]['frames'] if rows else 0
+
+
+def _checkpoints(run_dir):
+  """Their numbers, which are counts of updates."""
+  return {int(path.stem[len('ckpt-'):])
+          for path in (run_dir / 'checkpoints').glob('ckpt-*.index')}
+
+
+def _wait(process, condition, what):
+  """Waits for it while the program runs."""
+  programs.wait_until(lambda: condition() or process.poll() is not None, what)
+  assert condition(), process.communicate()
+
+
+def _wait_for_frames(process, run_dir, frames):
+  _wait(process, lambda: _frames(run_dir) >= frames, f'{frames} frames')
+
+
+def _wait_for_resumption(process, run_dir, updates):
+  line = f'Resuming from {run_dir}/checkpoints/ckpt-{updates} '
+  log = run_dir / 'logs' / 'learner.log'
+  _wait(process, lambda: line in log.read_text(), line)
+
+
+def _wait_for_end(process, secs=programs.DEADLINE_SECS):
+  """Returns exit code, output and errors."""
+  output, errors = process.communicate(timeout=secs)
+  return process.returncode, output, errors
+
+
+@_SLOW_START
+def test_whole_run_writes_all_it_promises(tmp_path):
+  run_dir = tmp_path / 'new' / 'run'  # Parents are made, too.
+  total = 3010  # No multiple of an update's frames: rounded up.
+  arguments = [_bind('ExperimentConfig.total_frames', total),
+               _bind('ExperimentConfig.checkpoint_interval_secs', 1.)]
+  ran = _train(run_dir, *arguments)
+  assert ran.returncode == 0, ran.stderr
+  assert 'restart' not in ran.stderr  # Actors that lost a learner that is done.
+  first, *progress, last = ran.stdout.splitlines()
+  assert first == f'Training catch in {run_dir}'
+  assert last == f'Done; evaluate with ./launch/evaluate.sh {run_dir}'
+  for line in progress:
+    assert re.fullmatch(r'[\d,]+ frames \(\d+\.\d%\) · [\d,]+ frames/s · '
+                        r'ETA \d+:\d\d:\d\d( · return -?\d\.\d\d '
+                        r'\(last \d+\))? · lag \d+\.\d', line), line
+  assert progress
+
+  rows = metrics.read_rows(run_dir)
+  for row in rows:
+    assert {'frames', 'updates', 'secs', 'frames_per_sec', 'policy_lag',
+            'policy_lag_max', 'learning_rate', 'gradient_norm', 'entropy',
+            'rho/mean', 'rho/clipped_share', 'kl_behaviour_target',
+            'explained_variance', 'queue_occupancy', 'learner_wait_share',
+            'loss/total'} <= row.keys()
+    assert row['frames'] == row['updates'] * programs.CATCH_FRAMES_PER_UPDATE
+    # Queue (16), batches read ahead and in play (4 of 8): 48 unrolls, 6
+    # updates; actors' own 8 unrolls more.
+    assert 0 <= row['policy_lag'] <= row['policy_lag_max'] <= 10
+    assert 0 <= row['queue_occupancy'] <= 1
+    assert 0 <= row['learner_wait_share'] <= 1
+    if row['episodes']:
+      assert -1 <= row['episode_return'] <= 1 and row['episode_steps'] == 9
+  assert rows[-1]['episodes'] > 0
+  assert rows[-1]['frames'] == 3040
+  for name in ('frames', 'updates', 'secs', 'episodes'):
+    values = [row[name] for row in rows]
+    assert values == sorted(values), name
+
+  config = gin_config.load(str(run_dir / 'config.gin'))
+  bindings = [a[len('--gin_binding='):] for a in
+              (*programs.CATCH[1:], *arguments)]
+  assert config == gin_config.load('configs/catch.gin', bindings)
+  logs = {path.name for path in (run_dir / 'logs').iterdir()}
+  assert logs == {'learner.log', 'actor_0.log', 'actor_1.log'}
+  assert '3040 frames in 76 updates' in (
+      run_dir / 'logs' / 'learner.log').read_text()
+  assert list((run_dir / 'tensorboard').glob('events.out.tfevents.*'))
+  assert 76 in _checkpoints(run_dir)
+  assert len(_checkpoints(run_dir)) <= config.experiment.checkpoints_to_keep
+  assert not _all_pids(run_dir)
+
+
+_LONG = (_bind('ExperimentConfig.total_frames', 100_000_000),
+         _bind('ExperimentConfig.checkpoint_interval_secs', 1.))
+
+
+@_SLOW_START
+def test_ctrl_c_saves_and_the_same_command_resumes(tmp_path):
+  with _training(tmp_path, *_LONG) as process:
+    # So far that 100 episodes have ended and a best return is known.
+    _wait_for_frames(process, tmp_path, 2000)
+
+    line = programs.error_line(_train(tmp_path, *_LONG))
+    assert 'another process is training' in line
+    _wait_for_frames(process, tmp_path, _frames(tmp_path) + 40)  # Unharmed.
+
+    start = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    code, output, _ = _wait_for_end(process)
+    assert time.monotonic() - start < 10
+  assert code == 130
+  assert f'--run_dir={tmp_path} resumes' in output
+  assert not _all_pids(tmp_path)
+  stopped = metrics.read_rows(tmp_path)[-1]
+  assert stopped['updates'] == max(_checkpoints(tmp_path))
+
+  # Resumed, and asked to terminate.
+  with _training(tmp_path, *_LONG) as process:
+    _wait_for_frames(process, tmp_path, stopped['frames'] + 400)
+    process.terminate()
+    code, output, _ = _wait_for_end(process)
+  assert code == 143
+  assert output.startswith('Resuming catch')
+  rows = metrics.read_rows(tmp_path)
+  resumed = rows[[row['frames'] for row in rows].index(stopped['frames']) + 1]
+  # Not from the start: these go on where they were.
+  assert resumed['learning_rate'] < stopped['learning_rate']
+  assert resumed['secs'] > stopped['secs']
+  assert resumed['episodes'] < stopped['episodes']  # That window starts anew.
+  assert resumed['best_episode_return'] >= stopped['best_episode_return']
+  updates = [row['updates'] for row in rows]
+  assert sorted(set(updates)) == updates
+
+
+@_SLOW_START
+def test_kill_9_of_anything_costs_what_came_after_a_checkpoint(tmp_path):
+  with _training(tmp_path, *_LONG) as process:
+    _wait_for_frames(process, tmp_path, 400)
+    # An actor: another takes its place.
+    old = _pids(tmp_path, 'actor')
+    assert len(old) == 2
+    programs.kill(old[0])
+    new = programs.wait_until(
+        lambda: set(_pids(tmp_path, 'actor')) - set(old), 'a new actor')
+    assert len(new) == 1
+    _wait_for_frames(process, tmp_path, _frames(tmp_path) + 400)
+    # The learner: the run ends.
+    programs.wait_until(lambda: _checkpoints(tmp_path), 'a checkpoint')
+    learner, = _pids(tmp_path, 'learner')
+    programs.kill(learner)
+    code, _, errors = _wait_for_end(process)
+  assert code == 1
+  assert 'restart 1 of 5' in errors
+  assert 'the learner was killed by SIGKILL' in errors
+  assert 'Traceback' not in errors
+  assert not _all_pids(tmp_path)
+  saved = max(_checkpoints(tmp_path))
+
+  with _training(tmp_path, *_LONG) as process:
+    _wait_for_resumption(process, tmp_path, saved)
+    _wait_for_frames(process, tmp_path, _frames(tmp_path) + 400)
+    # The program itself: nothing stays behind, and the learner still saves.
+    process.kill()
+    programs.wait_until(lambda: not _all_pids(tmp_path), 'the end of all',
+                        secs=10)
+  updates = [row['updates'] for row in metrics.read_rows(tmp_path)]
+  assert sorted(set(updates)) == updates
+  assert max(_checkpoints(tmp_path)) == updates[-1] > saved
+
+  # Every checkpoint damaged: said in one line, and left as they are.
+  for path in (tmp_path / 'checkpoints').glob('ckpt-*.index'):
+    path.write_bytes(path.read_bytes()[:20])
+  kept = {path: value for path, value in _tree(tmp_path).items()
+          if path.parent in (tmp_path / 'checkpoints', tmp_path / 'tensorboard')
+          or path.name in ('config.gin', 'metrics.jsonl')}
+  line = programs.error_line(_train(tmp_path, *_LONG))
+  assert 'are damaged' in line
+  assert 'put back a good copy, or choose another run directory' in line
+  assert {path: _tree(tmp_path)[path] for path in kept} == kept
+
+
+@_SLOW_START
+@pytest.mark.slow
+def test_catch_is_solved_through_the_real_processes(tmp_path):
+  ran = programs.run('launch.train', 'configs/catch.gin',
+                     f'--run_dir={tmp_path}', timeout=500)
+  assert ran.returncode == 0, ran.stderr
+  assert metrics.read_rows(tmp_path)[-1]['episode_return'] >= 0.95

@@ -1,0 +1,250 @@
+"""The learner's update against its parts put together by hand."""
+
+import concurrent.futures
+import multiprocessing
+
+from dm_env import specs
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from impala_tf import agent as agent_lib
+from impala_tf import config
+from impala_tf import learner as learner_lib
+from impala_tf import optimizers
+from impala_tf import types
+from impala_tf.algorithms import impala
+
+T, B, A, SHAPE = 6, 4, 3, (10, 5)  # Observations and actions of Catch.
+FIRST = 0
+FRAMES_PER_STEP = 4
+FRAMES_PER_UPDATE = T * B * FRAMES_PER_STEP
+LEARNING_RATE, MAX_NORM = 0.05, 0.7
+OPTIMIZER = dict(decay=0.9, epsilon=0.02, momentum=0.6)
+
+
+def _agent(use_lstm=False):
+  tf.random.set_seed(5)
+  agent = agent_lib.Agent(A, config.AgentConfig(
+      torso='mlp', use_lstm=use_lstm, hidden_size=7, lstm_size=6))
+  agent.build(specs.Array(SHAPE, np.float32))
+  return agent
+
+
+def _loss(agent, unroll):
+  return impala.loss(agent, unroll, config.ImpalaConfig())
+
+
+def _learner(make_agent=_agent, loss_fn=_loss, strategy=None, **replaced):
+  strategy = strategy or tf.distribute.OneDeviceStrategy('/cpu:0')
+  arguments = dict(
+      learning_rate=LEARNING_RATE, total_frames=10 * FRAMES_PER_UPDATE,
+      frames_per_step=FRAMES_PER_STEP, max_gradient_norm=MAX_NORM,
+      compile_step=False)
+  arguments.update(replaced)
+  with strategy.scope():
+    agent = make_agent()
+  return learner_lib.Learner(
+      agent, loss_fn, lambda rate: optimizers.RMSProp(rate, **OPTIMIZER),
+      strategy, **arguments)
+
+
+def _unroll(core_state=(), seed=0):
+  rng = np.random.default_rng(seed)
+  shape = [T + 1, B]
+  step_type = (rng.random(shape) < 0.8).astype(np.uint8)
+  return tf.nest.map_structure(tf.constant, types.Unroll(
+      env_outputs=types.EnvOutput(
+          step_type=step_type,
+          reward=rng.normal(size=shape).astype(np.float32),
+          discount=(rng.random(shape) < 0.9).astype(np.float32),
+          observation=rng.normal(size=shape + list(SHAPE)).astype(np.float32),
+          episode_return=np.zeros(shape, np.float32),
+          episode_steps=np.zeros(shape, np.int32)),
+      agent_outputs=types.AgentOutput(
+          action=rng.integers(A, size=shape).astype(np.int32),
+          policy_logits=rng.normal(size=shape + [A]).astype(np.float32)),
+      core_state=tf.nest.map_structure(
+          lambda t: (rng.normal(size=t.shape) * 2).astype(
+              t.dtype.as_numpy_dtype), core_state),
+      policy_version=np.zeros([B], np.int64)))
+
+
+def _parameters(module):
+  agent = getattr(module, 'agent', module)
+  return [v.numpy() for v in agent.trainable_variables]
+
+
+def _by_hand(num_updates, max_norm, total_updates=10):
+  """Parameters and gradient norms of updates with TensorFlow 1's RMSProp."""
+  agent = _agent()
+  rate = tf.Variable(0.0)
+  optimizer = tf.compat.v1.train.RMSPropOptimizer(lambda: rate, **OPTIMIZER)
+  variables = agent.trainable_variables
+  norms = []
+
+  @tf.function
+  def gradients_of(unroll):
+    with tf.GradientTape() as tape:
+      loss = _loss(agent, unroll).loss
+    return tape.gradient(loss, variables)
+
+  for i in range(num_updates):
+    gradients = [g.numpy() for g in gradients_of(_unroll(seed=i))]
+    norms.append(np.sqrt(sum(np.sum(np.float64(g)**2) for g in gradients)))
+    scale = min(1.0, max_norm / norms[-1])
+    rate.assign(LEARNING_RATE * (1 - i / total_updates))
+    optimizer.apply_gradients(
+        (tf.constant(np.float32(scale * g)), v)
+        for g, v in zip(gradients, variables))
+  return _parameters(agent), norms
+
+
+@pytest.mark.parametrize('max_norm', [MAX_NORM, None])
+def test_updates_are_gradient_clip_and_rmsprop(max_norm):
+  expected, norms = _by_hand(3, max_norm or np.inf)
+  assert min(norms) > 2 * MAX_NORM
+  learner = _learner(max_gradient_norm=max_norm)
+  start = _parameters(learner)
+  for i in range(3):
+    metrics = learner.update(_unroll(seed=i))
+    # Before it is clipped.
+    np.testing.assert_allclose(metrics['gradient_norm'], norms[i], rtol=1e-4)
+  for x, y, before in zip(_parameters(learner), expected, start):
+    np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-5)
+    assert np.abs(x - before).max() > 1e-3
+
+
+def test_metrics_are_the_losses_and_the_updates_own():
+  learner, unroll = _learner(), _unroll()
+  expected = _loss(learner.agent, unroll).metrics
+  metrics = learner.update(unroll)
+  assert set(metrics) == set(expected) | {'gradient_norm', 'learning_rate'}
+  for name, value in expected.items():
+    np.testing.assert_allclose(metrics[name], value, rtol=1e-4, err_msg=name)
+  assert all(m.shape == () and m.dtype == tf.float32 for m in metrics.values())
+
+
+def test_every_parameter_learns_through_the_lstm_too():
+  learner = _learner(lambda: _agent(use_lstm=True))
+  agent = learner.agent
+  before = _parameters(agent)
+  learner.update(_unroll(agent.initial_state(B)))
+  for x, y, v in zip(_parameters(agent), before, agent.trainable_variables):
+    assert np.any(x != y), v.name
+
+
+def test_xla_gives_the_same_update_to_rounding():
+  parameters = []
+  for compile_step in False, True:
+    learner = _learner(compile_step=compile_step)
+    for i in range(2):
+      learner.update(_unroll(seed=i))
+    parameters.append(_parameters(learner))
+  for x, y in zip(*parameters):
+    np.testing.assert_allclose(y, x, rtol=1e-4, atol=1e-6)
+
+
+class _Scale(tf.Module):
+  """The least that can learn."""
+
+  def __init__(self):
+    super().__init__()
+    self.factor = tf.Variable(1.0)
+
+
+def _show_observation(agent, unroll):
+  """A loss whose metrics say what it was given."""
+  observation = tf.cast(unroll.env_outputs.observation, tf.float32)
+  return types.LossOutput(agent.factor**2, {'observation': observation})
+
+
+def test_frames_are_transitions_times_action_repeats():
+  learner = _learner(_Scale, _show_observation)
+  for i in range(3):
+    assert learner.num_updates.numpy() == i
+    assert learner.num_frames.numpy() == i * 6 * 4 * 4
+    learner.update(_unroll())
+
+
+def test_the_learning_rate_anneals_to_0_at_total_frames():
+  learner = _learner(_Scale, _show_observation,
+                     total_frames=2 * FRAMES_PER_UPDATE)
+  rates = [learner.update(_unroll())['learning_rate'] for _ in range(2)]
+  np.testing.assert_allclose(rates, [LEARNING_RATE, LEARNING_RATE / 2],
+                             rtol=1e-6)
+  # With momentum left over, an update without a learning rate still moves.
+  for momentum in learner.optimizer.momenta:
+    momentum.assign(tf.zeros_like(momentum))
+  before = learner.agent.factor.numpy()
+  for _ in range(2):
+    assert learner.update(_unroll())['learning_rate'] == 0
+  assert learner.agent.factor.numpy() == before < 1
+
+
+@pytest.mark.parametrize('compile_step', [False, True])
+def test_stacked_frames_are_stacked_again_within_the_step(compile_step):
+  stack, height, width = 3, 2, 4
+  rng = np.random.default_rng(0)
+  unroll = _unroll()
+  step_type = unroll.env_outputs.step_type.numpy()
+  stacks = np.zeros([T + 1, B, height, width, stack], np.uint8)
+  stacks[0] = rng.integers(1, 256, size=stacks[0].shape)
+  for t in range(1, T + 1):
+    going_on = step_type[t, :, None, None, None] != FIRST
+    stacks[t, ..., :-1] = stacks[t - 1, ..., 1:] * going_on
+    stacks[t, ..., -1] = rng.integers(1, 256, size=[B, height, width])
+  travelling = np.concatenate(
+      [np.moveaxis(stacks[0], -1, 0), stacks[1:, ..., -1]])
+  unroll = unroll._replace(env_outputs=unroll.env_outputs._replace(
+      observation=tf.constant(travelling)))
+  learner = _learner(_Scale, _show_observation, compile_step=compile_step)
+  np.testing.assert_array_equal(learner.update(unroll)['observation'], stacks)
+
+
+@pytest.mark.parametrize('shape,dtype', [
+    (SHAPE, np.float32), ((8, 8, 3), np.uint8), ((8, 8), np.uint8)])
+def test_other_observations_are_left_as_they_are(shape, dtype):
+  observation = np.random.default_rng(0).integers(
+      9, size=(T + 1, B) + shape).astype(dtype)
+  unroll = _unroll()
+  unroll = unroll._replace(env_outputs=unroll.env_outputs._replace(
+      observation=tf.constant(observation)))
+  learner = _learner(_Scale, _show_observation)
+  np.testing.assert_array_equal(
+      learner.update(unroll)['observation'], observation)
+
+
+def _on_two_cpus(compile_step):
+  """Run in a process of its own: TensorFlow's devices are set only once."""
+  cpu = tf.config.list_physical_devices('CPU')[0]
+  tf.config.set_logical_device_configuration(
+      cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+  results = []
+  for strategy in (
+      tf.distribute.OneDeviceStrategy('/cpu:0'),
+      tf.distribute.MirroredStrategy(['/cpu:0', '/cpu:1'])):
+    learner = _learner(lambda: _agent(use_lstm=True), strategy=strategy,
+                       compile_step=compile_step)
+    agent = learner.agent
+    for i in range(2):
+      metrics = learner.update(_unroll(agent.initial_state(B), seed=i))
+    results.append((
+        [[x.numpy() for x in strategy.experimental_local_results(v)]
+         for v in agent.trainable_variables],
+        {name: float(m) for name, m in metrics.items()},
+        learner.num_updates.numpy(), learner.num_frames.numpy()))
+  return results
+
+
+def test_two_replicas_take_the_step_of_one_with_the_whole_batch():
+  with concurrent.futures.ProcessPoolExecutor(
+      1, mp_context=multiprocessing.get_context('spawn')) as process:
+    one, two = process.submit(_on_two_cpus, False).result(100)
+  for (whole,), replicas in zip(one[0], two[0]):
+    assert len(replicas) == 2
+    for replica in replicas:
+      np.testing.assert_allclose(replica, whole, rtol=1e-4, atol=1e-6)
+  for name in 'gradient_norm', 'learning_rate', 'entropy', 'rho/mean':
+    np.testing.assert_allclose(two[1][name], one[1][name], rtol=1e-4)
+  assert one[2:] == two[2:] == (2, 2 * FRAMES_PER_UPDATE)
