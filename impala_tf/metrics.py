@@ -52,16 +52,20 @@ class RowReader:
 
   def __init__(self, run_dir: str):
     self._path = os.path.join(run_dir, FILE_NAME)
+    self._file_number = None
     self._offset = 0
 
   def new_rows(self) -> List[Row]:
     """Rows since the last call, oldest first; none while there is no file.
 
     A last line without its end is being written, or was cut short by a kill:
-    it is left for later.
+    it is left for later. After `drop_rows_after` all begins anew.
     """
     try:
       with open(self._path, 'rb') as file:
+        number = os.fstat(file.fileno()).st_ino
+        if number != self._file_number:
+          self._file_number, self._offset = number, 0
         file.seek(self._offset)
         whole, end, _ = file.read().rpartition(b'\n')
     except FileNotFoundError:

@@ -78,15 +78,18 @@ class Child:
       self._process.wait()
       self._process.stdin.close()
 
+  def _log_lines(self) -> List[str]:
+    text = self.log_path.read_text(encoding='utf-8', errors='replace')
+    return text.splitlines()
+
   def last_words(self) -> str:
     """The end of its log."""
-    text = self.log_path.read_text(encoding='utf-8', errors='replace')
-    return '\n'.join(text.splitlines()[-_LOG_TAIL_LINES:])
+    return '\n'.join(self._log_lines()[-_LOG_TAIL_LINES:])
 
   def complaint(self) -> str:
     """The line in which it told what is wrong with its input."""
-    lines = self.last_words().splitlines()
-    found = [line for line in lines if line.startswith(COMPLAINT)]
+    # Anywhere: libraries may have had much to say after it.
+    found = [line for line in self._log_lines() if line.startswith(COMPLAINT)]
     return found[-1][len(COMPLAINT):] if found else f'see {self.log_path}'
 
   def how_it_ended(self) -> str:

@@ -300,6 +300,12 @@ def test_build_makes_all_variables(use_lstm, num_variables):
   assert len(agent.variables) == num_variables
 
 
+def test_an_image_torso_refuses_what_is_no_image():
+  agent = agent_lib.Agent(A, config.AgentConfig(torso='deep'))
+  with pytest.raises(config.ConfigError, match="'deep' needs images.*'mlp'"):
+    agent.build(specs.Array((10, 5), np.float32))
+
+
 # Torso (see networks_test.py), LSTM of torso + reward + 9 actions, heads. The
 # paper's 1.2 and 1.6 million include the instruction's LSTM of 64 over
 # embeddings of 20, which adds (20 + 64 + 1) * 256 and 64 * 1024 to these.

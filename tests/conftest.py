@@ -2,6 +2,7 @@
 
 import os
 import random
+import sys
 
 import numpy as np
 import pytest
@@ -15,9 +16,8 @@ os.environ.setdefault('TF_NUM_INTEROP_THREADS', '1')
 
 @pytest.fixture(autouse=True)
 def fixed_seeds():
-  """Gives each test the same random numbers, whatever ran before it.
-
-  TensorFlow has no part in it: a test that samples sets its own seed.
-  """
+  """Gives each test the same random numbers, whatever ran before it."""
   random.seed(0)
   np.random.seed(0)
+  if 'tensorflow' in sys.modules:  # Not worth its import where nobody uses it.
+    sys.modules['tensorflow'].random.set_seed(0)

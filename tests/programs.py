@@ -9,6 +9,7 @@ import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+PIPE = subprocess.PIPE
 # Far more than anything needs, on a machine with much else to do.
 DEADLINE_SECS = 90.
 
@@ -29,12 +30,11 @@ def _options(kwargs):
           'env': {**os.environ, 'PYTHONPATH': path}, **kwargs}
 
 
-def run(module, *arguments, **kwargs):
+def run(module, *arguments, timeout=DEADLINE_SECS, **kwargs):
   """Runs a module to its end; returns `subprocess.CompletedProcess`."""
   return subprocess.run(
       [sys.executable, '-m', module, *map(str, arguments)],
-      capture_output=True,
-      **_options({"timeout": DEADLINE_SECS, **kwargs}))
+      capture_output=True, timeout=timeout, **_options(kwargs))
 
 
 @contextlib.contextmanager

@@ -157,9 +157,15 @@ def test_killed_learner_is_said_to_be_killed(supervise):
 
 
 def test_what_the_learner_says_of_bad_input_is_all_that_is_said(supervise):
-  run = supervise('print("much else"); print("error: no such thing"); '
-                  'print("Goodbye"); sys.exit(2)', _STAY)
+  run = supervise('print("error: no such thing", "\\nMuch else." * 50); '
+                  'sys.exit(2)', _STAY)
+  assert run.wait_for_end() == (12, 'no such thing \n')
+
+
+def test_bad_input_of_an_actor_is_not_tried_again(supervise):
+  run = supervise(_STAY, 'print("error: no such thing"); sys.exit(2)')
   assert run.wait_for_end() == (12, 'no such thing\n')
+  assert len(run.starts('actor_0')) == 1
 
 
 def test_dead_actor_starts_again_later_and_later_until_the_limit(supervise):

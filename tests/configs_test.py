@@ -1,0 +1,44 @@
+"""Every .gin file is parsed, built and run for two updates."""
+
+import pathlib
+
+from impala_tf import experiment
+from impala_tf import metrics
+from launch import gin_config
+import pytest
+
+_ROOT = pathlib.Path(__file__).resolve().parent.parent
+_FILES = sorted(p.relative_to(_ROOT).as_posix()
+                for p in (_ROOT / 'configs').rglob('*.gin'))
+# As small as it gets: what is tried is the file, not the machine.
+_TINY = ('ExperimentConfig.in_process = True',
+         'ExperimentConfig.total_frames = 2',
+         'LearnerConfig.batch_size = 2',
+         'LearnerConfig.unroll_length = 2',
+         'LearnerConfig.queue_capacity = 2',
+         'ActorConfig.num_envs = 2')
+
+
+def test_there_are_files():
+  assert 'configs/catch.gin' in _FILES and 'configs/atari/pong.gin' in _FILES
+
+
+@pytest.mark.parametrize('path', _FILES)
+def test_file_trains_for_two_updates(path, tmp_path):
+  config = gin_config.load(path, _TINY)
+  repeats = (config.atari.action_repeats
+             if config.environment.level.startswith('atari/') else 1)
+  frames_per_update = 2 * 2 * repeats
+  config = gin_config.load(path, _TINY + (
+      f'ExperimentConfig.total_frames = {2 * frames_per_update}',))
+  experiment.run_in_process(config, str(tmp_path))
+  rows = metrics.read_rows(str(tmp_path))
+  assert [row['updates'] for row in rows] == [1, 2]
+  assert rows[-1]['frames'] == 2 * frames_per_update
+
+
+@pytest.mark.parametrize('path', [f for f in _FILES if '/atari/' in f])
+def test_header_says_what_to_expect(path):
+  header = (_ROOT / path).read_text().split('from __gin__')[0]
+  for word in ('Reproduces', 'Frames', 'Hardware', 'Score to expect'):
+    assert word in header

@@ -1,0 +1,129 @@
+"""Batches from a real queue: order, layout, and how far is read ahead."""
+
+import threading
+import time
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from impala_tf import dataset
+from impala_tf import replay
+from impala_tf import types
+from tests import programs
+from tests import unrolls
+
+B = 2
+
+
+@pytest.fixture
+def served():
+  """A large queue, a writer and a reader of batches of two."""
+  queue = replay.make_queue(unrolls.spec(), 64)
+  server = replay.make_server([queue], None)
+  address = f'localhost:{server.port}'
+  reader = dataset.BatchReader(dataset.make_dataset(address, replay.QUEUE, B))
+  yield queue, replay.UnrollWriter(address), reader
+  server.stop()
+
+
+def _write(writer, numbers):
+  for number in numbers:
+    writer.write(unrolls.numbered(number))
+  writer.flush()
+
+
+def _next(reader):
+  """The next batch; gives up after the deadline."""
+  deadline = time.monotonic() + programs.DEADLINE_SECS
+  unroll = reader.next(lambda: time.monotonic() > deadline)
+  assert unroll is not None, 'no batch came'
+  return unroll
+
+
+def _stacked(numbers):
+  """The batch that these unrolls should make: time first, then batch."""
+  several = [unrolls.numbered(n) for n in numbers]
+
+  def stack(axis, field):
+    return tf.nest.map_structure(
+        lambda *arrays: np.stack(arrays, axis),
+        *[getattr(unroll, field) for unroll in several])
+
+  return types.Unroll(
+      stack(1, 'env_outputs'), stack(1, 'agent_outputs'),
+      stack(0, 'core_state'), stack(0, 'policy_version'))
+
+
+def test_batches_are_time_major_in_order_and_each_unroll_once(served):
+  queue, writer, reader = served
+  _write(writer, range(10))
+  for start in range(0, 10, B):
+    batch = _next(reader)
+    assert isinstance(batch, types.Unroll)
+    assert isinstance(batch.env_outputs, types.EnvOutput)
+    assert isinstance(batch.agent_outputs, types.AgentOutput)
+    unrolls.assert_equal(batch, _stacked(range(start, start + B)))
+  assert queue.info.current_size == 0
+
+
+def test_shapes_are_known_before_anything_is_read(served):
+  _, writer, reader = served
+  _write(writer, range(B))
+  batch = _next(reader)
+  assert batch.env_outputs.observation.shape == (unrolls.T + 1, B, 2, 7)
+  assert batch.agent_outputs.policy_logits.shape == (
+      unrolls.T + 1, B, unrolls.NUM_ACTIONS)
+  assert batch.core_state[0].shape == (B, 4)
+  assert batch.policy_version.shape == (B,)
+
+
+def test_nothing_is_read_that_is_not_soon_learned_from(served):
+  queue, writer, reader = served
+  _write(writer, range(20))
+  for batches in (1, 2, 3):
+    _next(reader)
+    # One batch ready and, at most, one unroll in flight beside it.
+    programs.wait_until(
+        lambda: queue.info.current_size <= 20 - B * (batches + 1),  # noqa: B023
+        'the batch ahead')
+    deadline = time.monotonic() + 0.5
+    while time.monotonic() < deadline:
+      assert queue.info.current_size >= 20 - B * (batches + 1) - 1
+      time.sleep(0.01)
+
+
+def test_waiting_for_an_empty_queue_ends_when_told(served):
+  _, writer, reader = served
+  stopping = threading.Event()
+  timer = threading.Timer(0.3, stopping.set)
+  timer.start()
+  start = time.monotonic()
+  assert reader.next(stopping.is_set) is None
+  secs = time.monotonic() - start
+  assert 0.3 <= secs < 10
+  assert reader.wait_secs == pytest.approx(secs, abs=0.1)
+  # Nothing is lost by it: the batch that comes later is read.
+  _write(writer, range(B))
+  unrolls.assert_equal(_next(reader), _stacked(range(B)))
+
+
+def test_told_before_it_takes_nothing(served):
+  _, writer, reader = served
+  _write(writer, range(B))
+  assert reader.next(lambda: True) is None
+  unrolls.assert_equal(_next(reader), _stacked(range(B)))
+
+
+def test_failure_to_read_is_raised_where_the_batch_is_wanted():
+
+  def fail():
+    yield 1
+    raise ValueError('spoilt')
+
+  reader = dataset.BatchReader(
+      tf.data.Dataset.from_generator(fail, output_types=tf.int32))
+  assert int(_next(reader)) == 1
+  with pytest.raises(RuntimeError, match='reading the queue failed') as info:
+    _next(reader)
+  assert 'spoilt' in str(info.value.__cause__)

@@ -1,0 +1,100 @@
+"""Rows are written whole, read back, and forgotten where learning was lost."""
+
+import json
+import math
+
+from impala_tf import metrics
+import numpy as np
+import pytest
+import tensorflow as tf
+
+
+def _row(frames, **values):
+  return {'frames': frames, 'loss': 0.5, **values}
+
+
+def _write(run_dir, *rows):
+  writer = metrics.MetricsWriter(str(run_dir))
+  for row in rows:
+    writer.write(row)
+  writer.close()
+
+
+def test_rows_are_read_back(tmp_path):
+  _write(tmp_path, _row(10), _row(20, episode_return=-3.))
+  assert metrics.read_rows(str(tmp_path)) == [
+      _row(10), _row(20, episode_return=-3.)]
+
+
+def test_no_file_means_no_rows(tmp_path):
+  assert metrics.read_rows(str(tmp_path)) == []
+
+
+def test_nan_is_written_as_null(tmp_path):
+  _write(tmp_path, _row(10, kl=math.nan))
+  text = (tmp_path / metrics.FILE_NAME).read_text()
+  assert 'NaN' not in text
+  assert json.loads(text)['kl'] is None
+
+
+def test_reader_follows_and_leaves_a_line_that_is_being_written(tmp_path):
+  reader = metrics.RowReader(str(tmp_path))
+  assert reader.new_rows() == []
+  path = tmp_path / metrics.FILE_NAME
+  path.write_text('{"frames": 1}\n{"fra')
+  assert reader.new_rows() == [{'frames': 1}]
+  assert reader.new_rows() == []
+  path.write_text('{"frames": 1}\n{"frames": 2}\n')
+  assert reader.new_rows() == [{'frames': 2}]
+
+
+def test_rows_after_the_checkpoint_are_dropped_with_a_torn_one(tmp_path):
+  _write(tmp_path, _row(10), _row(20), _row(30))
+  with open(tmp_path / metrics.FILE_NAME, 'a') as file:
+    file.write('{"frames": 4')
+  metrics.drop_rows_after(str(tmp_path), 20)
+  _write(tmp_path, _row(25))
+  assert [r['frames'] for r in metrics.read_rows(str(tmp_path))] == [10, 20, 25]
+
+
+def test_tensorboard_has_the_scalars_at_their_frames(tmp_path):
+  _write(tmp_path, _row(10), _row(20))
+  path, = (tmp_path / 'tensorboard').iterdir()
+  found = [(event.step, value.tag, float(tf.make_ndarray(value.tensor)))
+           for event in tf.compat.v1.train.summary_iterator(str(path))
+           for value in event.summary.value]
+  assert found == [(10, 'loss', 0.5), (20, 'loss', 0.5)]
+
+
+def test_window_holds_the_last_100_episodes():
+  window = metrics.EpisodeWindow()
+  assert window.means() == {} and not window.is_full
+  returns = np.arange(120, dtype=np.float32).reshape(60, 2)
+  is_first = np.ones((60, 2), bool)
+  window.add(is_first, returns, np.full((60, 2), 7, np.int32))
+  assert window.is_full and window.num_episodes == 120
+  assert window.means() == {
+      'episode_return': np.mean(np.arange(20, 120)), 'episode_steps': 7.}
+
+
+def test_window_takes_ended_episodes_only():
+  window = metrics.EpisodeWindow()
+  is_first = np.array([[False, True], [False, False]])
+  window.add(is_first, np.array([[1., 2.], [3., 4.]]), np.array([[5, 6], [7, 8]]))
+  assert window.means() == {'episode_return': 2., 'episode_steps': 6.}
+
+
+def test_interval_averages_updates_and_starts_anew():
+  interval = metrics.Interval(1e9, frames=0, wait_secs=0.)
+  assert interval.is_empty and not interval.is_over
+  interval.add({'loss': 1.}, np.array([0, 2]))
+  interval.add({'loss': 3.}, np.array([4, 6]))
+  row = interval.finish(frames=10, wait_secs=0.)
+  assert row['loss'] == 2.
+  assert (row['policy_lag'], row['policy_lag_max']) == (3., 6)
+  assert interval.is_empty
+
+
+@pytest.mark.parametrize('interval_secs, is_over', [(0., True), (1e9, False)])
+def test_interval_is_over_when_its_time_is(interval_secs, is_over):
+  assert metrics.Interval(interval_secs, 0, 0.).is_over == is_over

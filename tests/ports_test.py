@@ -1,0 +1,29 @@
+"""A port that something listens on is refused, whichever address it is on."""
+
+import socket
+
+from impala_tf import ports
+import pytest
+
+
+def test_free_port_is_kept_and_none_gives_one():
+  port = ports.choose()
+  assert 1024 <= port <= 65535
+  assert ports.choose(port) == port
+
+
+@pytest.mark.parametrize('family, address', [
+    (socket.AF_INET, '127.0.0.1'), (socket.AF_INET, '0.0.0.0'),
+    (socket.AF_INET6, '::')])
+def test_taken_port_is_refused(family, address):
+  with socket.socket(family, socket.SOCK_STREAM) as server:
+    server.bind((address, 0))
+    server.listen()
+    port = server.getsockname()[1]
+    with pytest.raises(OSError, match=f'port {port} cannot be used'):
+      ports.choose(port)
+
+
+def test_impossible_port_is_refused():
+  with pytest.raises(OSError, match='port 70000 cannot be used'):
+    ports.choose(70_000)

@@ -1,0 +1,142 @@
+"""The queue against a real Reverb server."""
+
+import socket
+import threading
+import time
+
+import numpy as np
+import pytest
+import reverb
+
+from impala_tf import replay
+from tests import programs
+from tests import unrolls
+
+
+@pytest.fixture
+def served():
+  """A queue of two unrolls, its server's address and a writer."""
+  queue = replay.make_queue(unrolls.spec(), 2)
+  server = replay.make_server([queue], None)
+  address = f'localhost:{server.port}'
+  yield queue, address, replay.UnrollWriter(address)
+  server.stop()
+
+
+def _read(address):
+  """Takes one unroll out of the queue."""
+  sample, = reverb.Client(address).sample(
+      replay.QUEUE, emit_timesteps=False, unpack_as_table_signature=True)
+  # The sampler gives a leading dimension of one Reverb step.
+  return unrolls.types.Unroll(*sample.data)
+
+
+def _version(unroll):
+  return int(np.squeeze(unroll.policy_version))
+
+
+def test_unrolls_come_out_whole_and_in_order(served):
+  queue, address, writer = served
+  for number in range(6):
+    writer.write(unrolls.numbered(number))
+    writer.flush()
+    assert queue.info.current_size == 1
+    unroll = unrolls.tf.nest.map_structure(
+        lambda column: column[0], _read(address))
+    unrolls.assert_equal(unroll, unrolls.numbered(number))
+    assert queue.info.current_size == 0  # Read once is read for good.
+
+
+def test_buffers_may_be_overwritten_once_written(served):
+  _, address, writer = served
+  unroll = unrolls.numbered(1)
+  writer.write(unroll)
+  for array in unrolls.tf.nest.flatten(unroll._replace(policy_version=())):
+    array[...] = 0
+  unrolls.tf.nest.map_structure(
+      lambda column: column[0], _read(address))
+  writer.write(unrolls.numbered(2))
+  writer.flush()
+  unrolls.assert_equal(
+      unrolls.tf.nest.map_structure(lambda c: c[0], _read(address)),
+      unrolls.numbered(2))
+
+
+def test_full_queue_blocks_flush_until_something_is_read(served):
+  queue, address, writer = served
+  for number in range(3):
+    writer.write(unrolls.numbered(number))
+  flushing = threading.Thread(target=writer.flush, daemon=True)
+  flushing.start()
+  programs.wait_until(lambda: queue.info.current_size == 2, 'a full queue')
+  # Longer than one of the timeouts that `flush` waits in turn.
+  flushing.join(timeout=1.5)
+  assert flushing.is_alive() and queue.info.current_size == 2
+  assert _version(_read(address)) == 0
+  flushing.join(timeout=programs.DEADLINE_SECS)
+  assert not flushing.is_alive()
+  assert [_version(_read(address)) for _ in range(2)] == [1, 2]
+
+
+def _short_rewards(unroll):
+  outputs = unroll.env_outputs
+  return unroll._replace(
+      env_outputs=outputs._replace(reward=outputs.reward[:-1]))
+
+
+def _double_rewards(unroll):
+  outputs = unroll.env_outputs
+  return unroll._replace(
+      env_outputs=outputs._replace(reward=outputs.reward.astype(np.float64)))
+
+
+def _no_core_state(unroll):
+  return unroll._replace(core_state=())
+
+
+@pytest.mark.parametrize(
+    'spoil', [_short_rewards, _double_rewards, _no_core_state])
+def test_unroll_of_another_shape_or_type_is_refused(served, spoil):
+  queue, _, writer = served
+  with pytest.raises(ValueError):
+    writer.write(spoil(unrolls.numbered(1)))
+  assert queue.info.current_size == 0
+
+
+def test_taken_port_is_refused(served):
+  _, address, _ = served
+  port = int(address.rpartition(':')[2])
+  queue = replay.make_queue(unrolls.spec(), 2)
+  with pytest.raises(OSError, match=f'port {port}.*choose another'):
+    replay.make_server([queue], port)
+  # One that listens on a single address takes it, too.
+  with socket.create_server(('127.0.0.1', 0)) as other:
+    with pytest.raises(OSError):
+      replay.make_server([queue], other.getsockname()[1])
+
+
+def test_server_is_where_it_was_told_to_be():
+  with socket.create_server(('', 0)) as other:
+    port = other.getsockname()[1]
+  server = replay.make_server([replay.make_queue(unrolls.spec(), 2)], port)
+  assert server.port == port
+  replay.UnrollWriter(f'localhost:{port}')
+  server.stop()
+
+
+def test_dead_server_is_told_within_a_deadline():
+  with unrolls.server_process() as (process, address):
+    writer = replay.UnrollWriter(address)
+    writer.write(unrolls.numbered(1))
+    writer.flush()
+    process.kill()
+    process.wait()
+    start = time.monotonic()
+    with pytest.raises(ConnectionError, match='does not answer'):
+      for number in range(3):  # One may still go into a buffer.
+        writer.write(unrolls.numbered(number))
+        writer.flush()
+    with pytest.raises(ConnectionError, match='does not answer'):
+      replay.UnrollWriter(address)
+    # Two probes of 10 s, and what else the machine does meanwhile.
+    assert time.monotonic() - start < 40
