@@ -17,6 +17,8 @@ from typing import Callable, List, Optional, Sequence
 
 from absl import logging
 
+from impala_tf import config as config_lib
+
 _POLL_SECS = 0.2
 _STOP_SECS = 8.  # Ctrl-C promises to end within 10.
 _MAX_BACKOFF_SECS = 30.
@@ -29,15 +31,7 @@ COMPLAINT = 'error: '
 
 
 class RunFailed(RuntimeError):
-  """The run cannot go on; the message holds the culprit's last words.
-
-  Attributes:
-    exit_code: what this program should exit with.
-  """
-
-  def __init__(self, message: str, exit_code: int = 1):
-    super().__init__(message)
-    self.exit_code = exit_code
+  """The run cannot go on; the message holds the culprit's last words."""
 
 
 class Child:
@@ -156,6 +150,7 @@ class Supervisor:
 
     Raises:
       RunFailed: where the learner died, or an actor too often.
+      UserError: where a child says that its input cannot work.
     """
     handlers = {s: signal.signal(s, self._on_signal)
                 for s in (signal.SIGINT, signal.SIGTERM)}
@@ -189,7 +184,7 @@ class Supervisor:
   def _check_learner(self):
     learner = self._learner
     if learner.exit_code == BAD_INPUT:
-      raise RunFailed(learner.complaint(), BAD_INPUT)
+      raise config_lib.UserError(learner.complaint())
     if learner.exit_code != 0:
       raise RunFailed(
           f'the learner {learner.how_it_ended()}; the end of '
@@ -210,7 +205,7 @@ class Supervisor:
     slot.note_death(now, self._window_secs)
     child = slot.child
     if child.exit_code == BAD_INPUT:  # It would be bad the next time, too.
-      raise RunFailed(child.complaint(), BAD_INPUT)
+      raise config_lib.UserError(child.complaint())
     if len(slot.deaths) > self._max_restarts:
       raise RunFailed(
           f'{child.name} {child.how_it_ended()}: death {len(slot.deaths)} '

@@ -5,6 +5,7 @@ import datetime
 import fcntl
 import os
 import pathlib
+import shutil
 from typing import Iterator
 
 from impala_tf import config as config_lib
@@ -64,6 +65,7 @@ def claim(path: str, config: config_lib.Config) -> Iterator[bool]:
   Raises:
     RunDirectoryError: before anything is touched, where the directory is in
       use, foreign, unwritable or of another config.
+    UserError: that came from within; a directory made here is then removed.
   """
   directory = pathlib.Path(path)
   _check(directory, config)
@@ -80,4 +82,10 @@ def claim(path: str, config: config_lib.Config) -> Iterator[bool]:
       new = directory / _NEW_CONFIG
       new.write_text(gin_config.dumps(config), encoding='utf-8')
       os.replace(new, config_path)
-    yield resuming
+    try:
+      yield resuming
+    except config_lib.UserError:
+      # Only its processes could see that it cannot work: leave nothing behind.
+      if not resuming:
+        shutil.rmtree(directory)
+      raise

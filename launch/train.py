@@ -108,7 +108,7 @@ def main() -> int:
     return 2
   except supervisor.RunFailed as error:
     print(f'error: {error}', file=sys.stderr)
-    return error.exit_code
+    return 1
 
 
 if __name__ == '__main__':

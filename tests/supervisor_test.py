@@ -10,20 +10,20 @@ import pytest
 
 from tests import programs
 
-# Runs a supervisor as `launch.train` does; exit codes of failures get 10 added
-# so that they cannot be Python's own.
+# Runs a supervisor as `launch.train` does; failures get exit codes that cannot
+# be Python's own.
 _SUPERVISOR = """
 import json, sys
-from impala_tf import supervisor
+from impala_tf import config, supervisor
 kwargs = json.loads(sys.argv[1])
 actor = kwargs.pop('actor_command')
 kwargs['actor_command'] = lambda task, attempt: [*actor, str(task),
                                                  str(attempt)]
 try:
   signum = supervisor.Supervisor(**kwargs).run(lambda: None)
-except supervisor.RunFailed as error:
+except (supervisor.RunFailed, config.UserError) as error:
   print(error)
-  sys.exit(10 + error.exit_code)
+  sys.exit(12 if isinstance(error, config.UserError) else 11)
 sys.exit(128 + signum if signum else 0)
 """
 

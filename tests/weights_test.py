@@ -1,12 +1,16 @@
 """Actors get the newest parameters, whole or not at all."""
 
+import threading
 import time
 
-from impala_tf import replay
-from impala_tf import weights
 import numpy as np
 import pytest
 import tensorflow as tf
+
+from impala_tf import replay
+from impala_tf import weights
+from tests import programs
+from tests import unrolls
 
 _SHAPES = ((3, 2), (2,), ())
 
@@ -101,3 +105,63 @@ def test_a_server_that_is_gone_is_said_and_not_waited_for():
   server.stop()
   with pytest.raises(ConnectionError, match='does not answer'):
     fetcher.fetch()
+
+
+def test_killed_server_is_told_within_a_deadline():
+  with unrolls.server_process() as (process, address):
+    fetcher = weights.Fetcher(address, unrolls.variables())
+    assert fetcher.fetch() is None
+    process.kill()
+    process.wait()
+    start = time.monotonic()
+    with pytest.raises(ConnectionError, match='does not answer'):
+      fetcher.fetch()
+    with pytest.raises(ConnectionError, match='does not answer'):
+      weights.Fetcher(address, unrolls.variables()).fetch()
+    assert time.monotonic() - start < 20
+
+
+class _SlowPublisher:
+  """Takes a snapshot at once and publishes when it is let."""
+
+  def __init__(self):
+    self.value = 0
+    self.published = []
+    self.started = threading.Semaphore(0)
+    self.may_publish = threading.Semaphore(0)
+    self.error = None
+
+  def snapshot(self):
+    return self.value
+
+  def publish(self, version, parameters):
+    self.started.release()
+    assert self.may_publish.acquire(timeout=programs.DEADLINE_SECS)
+    if self.error:
+      raise self.error
+    self.published.append((version, parameters))
+
+
+def test_in_the_background_only_the_newest_waits():
+  slow = _SlowPublisher()
+  background = weights.BackgroundPublisher(slow)
+  slow.value = 10
+  background.publish(1)  # None of these waits for the server.
+  assert slow.started.acquire(timeout=programs.DEADLINE_SECS)
+  for version in (2, 3, 4):
+    slow.value = 10 * version
+    background.publish(version)
+  slow.value = 99  # After its snapshot was taken.
+  slow.may_publish.release(2)
+  _until(lambda: len(slow.published) == 2)
+  assert slow.published == [(1, 10), (4, 40)]
+
+
+def test_failure_in_the_background_is_raised_at_the_next_publication():
+  slow = _SlowPublisher()
+  background = weights.BackgroundPublisher(slow)
+  slow.error = OSError('gone')
+  slow.may_publish.release()
+  with pytest.raises(RuntimeError, match='publishing the parameters') as raised:
+    _until(lambda: background.publish(1))  # Returns None until it fails.
+  assert raised.value.__cause__ is slow.error

@@ -1,0 +1,96 @@
+"""Whole runs in one process: repeatable, and resumable."""
+
+import dataclasses
+import math
+import types
+
+import pytest
+
+from impala_tf import config as config_lib
+from impala_tf import experiment
+from impala_tf import metrics
+
+# What depends on the clock.
+_TIMES = ('secs', 'frames_per_sec', 'learner_wait_share')
+_UPDATES = 8
+_FRAMES_PER_UPDATE = 4 * 5
+
+
+def _config(seed=1, **experiment_knobs):
+  """Catch; three environments that do not fill batches of four evenly."""
+  knobs = {'total_frames': _UPDATES * _FRAMES_PER_UPDATE, **experiment_knobs}
+  return config_lib.Config(
+      experiment=config_lib.ExperimentConfig(
+          seed=seed, in_process=True, **knobs),
+      environment=config_lib.EnvironmentConfig(level='catch'),
+      agent=config_lib.AgentConfig(torso='mlp', hidden_size=16, use_lstm=True,
+                                   lstm_size=8),
+      actor=config_lib.ActorConfig(num_envs=3),
+      learner=config_lib.LearnerConfig(batch_size=4, unroll_length=5))
+
+
+def _rows(config, run_dir, **kwargs):
+  """Runs; returns the rows without what depends on the clock."""
+  experiment.run_in_process(config, str(run_dir), **kwargs)
+  return [{k: v for k, v in row.items() if k not in _TIMES}
+          for row in metrics.read_rows(str(run_dir))]
+
+
+@pytest.fixture(name='rows', scope='module')
+def _first_rows(tmp_path_factory):
+  return _rows(_config(), tmp_path_factory.mktemp('run'))
+
+
+def test_there_is_a_row_an_update(rows):
+  assert [row['updates'] for row in rows] == list(range(1, _UPDATES + 1))
+  assert [row['frames'] for row in rows] == [
+      _FRAMES_PER_UPDATE * n for n in range(1, _UPDATES + 1)]
+  for row in rows:
+    assert all(math.isfinite(value) for value in row.values())
+  # Turns are taken: what is played is learned from at once or, where a few
+  # unrolls were left over, with the next update.
+  assert max(row['policy_lag_max'] for row in rows) <= 1
+  assert rows[-1]['episodes'] > 0
+
+
+def test_same_seed_gives_the_same_numbers(rows, tmp_path):
+  assert _rows(_config(), tmp_path) == rows
+
+
+def test_another_seed_gives_others(rows, tmp_path):
+  others = _rows(_config(seed=2), tmp_path)
+  for name in ('loss/total', 'gradient_norm', 'entropy'):
+    assert [r[name] for r in others] != [r[name] for r in rows]
+
+
+def test_stopped_run_goes_on_where_it_was(rows, tmp_path):
+  seen = []
+  _rows(_config(), tmp_path, should_stop=lambda: len(seen) >= 3,
+        on_row=seen.append)
+  assert [row['updates'] for row in seen] == [1, 2, 3]
+  resumed = _rows(_config(), tmp_path)
+  assert [row['updates'] for row in resumed] == list(range(1, _UPDATES + 1))
+  for name in ('frames', 'learning_rate'):
+    assert [r[name] for r in resumed] == [r[name] for r in rows]
+  # It is done: nothing is left to learn.
+  assert _rows(_config(), tmp_path) == resumed
+
+
+def test_seed_determines_the_parameters():
+
+  def parameters(seed):
+    config = _config(seed)
+    environment = experiment.make_environment(config, 1, 0, training=True)
+    agent = experiment.make_agent(config, environment)
+    return [v.numpy().tolist() for v in agent.trainable_variables]
+
+  assert parameters(1) == parameters(1) != parameters(2)
+
+
+def test_batch_that_devices_cannot_share_is_refused():
+  config = dataclasses.replace(
+      _config(), learner=config_lib.LearnerConfig(batch_size=5))
+  environment = experiment.make_environment(config, 1, 0, training=True)
+  strategy = types.SimpleNamespace(num_replicas_in_sync=2)
+  with pytest.raises(config_lib.ConfigError, match='use a multiple of 2'):
+    experiment.make_learner(config, environment, strategy)

@@ -1,0 +1,174 @@
+"""The learner's loop over fakes: what it calls, when, and what it writes."""
+
+import types as python_types
+
+import dm_env
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from impala_tf import config as config_lib
+from impala_tf import metrics
+from impala_tf import training
+from impala_tf import types
+
+FIRST, MID = int(dm_env.StepType.FIRST), int(dm_env.StepType.MID)
+FRAMES = 100  # An update.
+
+
+class _Learner:
+  """Counts; its metric is ten times the number of updates before."""
+
+  def __init__(self):
+    self.num_updates = tf.Variable(0, dtype=tf.int64)
+    self.num_frames = tf.Variable(0, dtype=tf.int64)
+
+  def update(self, unroll):
+    del unroll
+    metric = 10. * float(self.num_updates)
+    self.num_updates.assign_add(1)
+    self.num_frames.assign_add(FRAMES)
+    return {'metric': tf.constant(metric)}
+
+
+def _unroll(version=0, returns=(), step_type=MID):
+  """T=2, B=2; `returns` end, one by one, in the places of x_1 and x_2."""
+  step_types = np.full((3, 2), MID, np.uint8)
+  step_types[0] = step_type
+  episode_return = np.full((3, 2), -99., np.float32)
+  for i, value in enumerate(returns):
+    place = 1 + i // 2, i % 2
+    step_types[place], episode_return[place] = FIRST, value
+  zeros = np.zeros((3, 2), np.float32)
+  env_outputs = types.EnvOutput(
+      step_type=tf.constant(step_types), reward=zeros, discount=zeros,
+      observation=zeros, episode_return=tf.constant(episode_return),
+      episode_steps=tf.constant(np.full((3, 2), 7, np.int32)))
+  return types.Unroll(env_outputs, (), (),
+                      tf.constant([version, version - 1], tf.int64))
+
+
+class _Reader:
+  """Hands out these unrolls, then None."""
+  wait_secs = 0.
+
+  def __init__(self, unrolls):
+    self._unrolls = list(unrolls)
+
+  def next(self, should_stop):
+    if should_stop() or not self._unrolls:
+      return None
+    return self._unrolls.pop(0)
+
+
+class _Run:
+  """Trains and remembers what was called."""
+
+  def __init__(self, tmp_path, unrolls, total_frames=10_000, row_secs=0.,
+               checkpoint_secs=1e9, should_stop=lambda: False, publish=None):
+    self.learner = _Learner()
+    self.totals = training.Totals()
+    self.published, self.saved, self.shown = [], [], []
+    reader = _Reader(unrolls)
+    log = training.TrainingLog(str(tmp_path), row_secs, self.learner,
+                               self.totals, reader, lambda: 0.25)
+    try:
+      training.train(
+          config_lib.ExperimentConfig(
+              total_frames=total_frames,
+              checkpoint_interval_secs=checkpoint_secs),
+          self.learner, reader, publish or self.published.append,
+          self.saved.append, log, should_stop, self.shown.append)
+    finally:
+      self.rows = metrics.read_rows(str(tmp_path))
+
+
+def test_each_update_is_published_and_the_last_is_saved(tmp_path):
+  run = _Run(tmp_path, [_unroll()] * 9, total_frames=250)
+  assert run.published == [1, 2, 3]  # 300 frames: the first at or above 250.
+  assert run.saved == [3]
+  assert [row['frames'] for row in run.rows] == [100, 200, 300]
+  assert run.shown == run.rows
+
+
+def test_nothing_is_learned_once_all_frames_are(tmp_path):
+  run = _Run(tmp_path, [_unroll()] * 9, total_frames=100)
+  assert run.saved == [1]
+
+
+@pytest.mark.parametrize('stop_after', [0, 2])
+def test_told_to_stop_it_saves(tmp_path, stop_after):
+  calls = iter(range(100))
+  run = _Run(tmp_path, [_unroll()] * 9,
+             should_stop=lambda: next(calls) >= stop_after)
+  assert run.published == list(range(1, stop_after + 1))
+  assert run.saved == [stop_after]
+
+
+def test_failure_is_raised_and_what_was_learned_is_saved(tmp_path):
+  saved = []
+
+  def publish(version):
+    if version == 2:
+      raise RuntimeError('lost')
+    saved.append(version)
+
+  with pytest.raises(RuntimeError, match='lost'):
+    _Run(tmp_path, [_unroll()] * 9, publish=publish)
+  assert saved == [1]
+  assert [r['updates'] for r in metrics.read_rows(str(tmp_path))] == [1]
+
+
+def test_checkpoints_come_with_time(tmp_path):
+  run = _Run(tmp_path, [_unroll()] * 3, checkpoint_secs=1e-9)
+  assert run.saved == [1, 2, 3, 3]
+
+
+def test_row_sums_up_what_came_since_the_last(tmp_path):
+  unrolls = [_unroll(version=0), _unroll(version=1), _unroll(version=1)]
+  run = _Run(tmp_path, unrolls, row_secs=1e9)
+  row, = run.rows  # Written at the end, though no row was due.
+  assert run.shown == []
+  assert row['metric'] == 10.  # 0, 10, 20.
+  # Updates 0, 1, 2 learn from versions (0, -1), (1, 0) and (1, 0).
+  assert row['policy_lag'] == pytest.approx((0 + 1 + 0 + 1 + 1 + 2) / 6)
+  assert row['policy_lag_max'] == 2
+  assert row['frames'] == 300 and row['updates'] == 3
+  assert row['queue_occupancy'] == 0.25
+  assert row['secs'] == float(run.totals.secs) > 0
+  assert row['frames_per_sec'] > 0
+  assert row['episodes'] == 0 and 'episode_return' not in row
+
+
+def test_episodes_are_counted_once_where_they_end(tmp_path):
+  # x_0 is FIRST: that episode's end was in the unroll before.
+  run = _Run(tmp_path, [_unroll(returns=[5., 1., 3.], step_type=FIRST)])
+  row, = run.rows
+  assert row['episodes'] == 3
+  assert row['episode_return'] == 3. and row['episode_steps'] == 7.
+
+
+def test_best_return_is_of_full_windows_and_never_falls(tmp_path):
+  # 4 episodes each: the window is full with the 25th unroll.
+  unrolls = ([_unroll(returns=[9.] * 4)] * 24 + [_unroll(returns=[1.] * 4)] * 26)
+  run = _Run(tmp_path, unrolls)
+  assert all('best_episode_return' not in row for row in run.rows[:24])
+  best = [row['best_episode_return'] for row in run.rows[24:]]
+  assert best[0] == pytest.approx((96 * 9 + 4) / 100)
+  assert set(best) == {best[0]}
+  assert run.rows[-1]['episode_return'] == 1.
+  assert float(run.totals.best_return) == best[0]
+
+
+def test_time_and_best_return_go_on_from_what_was_restored(tmp_path):
+  learner, totals = _Learner(), training.Totals()
+  totals.secs.assign(1000.)
+  totals.best_return.assign(3.)
+  reader = python_types.SimpleNamespace(wait_secs=0.)
+  log = training.TrainingLog(
+      str(tmp_path), 0., learner, totals, reader, lambda: 0.)
+  log.add(_unroll().env_outputs, learner.update(None), np.array([0]))
+  row = log.write_row()
+  assert 1000. < row['secs'] < 1000. + 60.
+  assert row['best_episode_return'] == 3.
+  log.close()
