@@ -202,7 +202,7 @@ class LearnerConfig(_Section):
   batch_size: int = _knob(32, at_least=1)
   unroll_length: int = _knob(20, at_least=1)
   queue_capacity: int = _knob(16, at_least=1)
-  num_threads: int = _knob(1, at_least=1)
+  num_threads: int = _knob(2, at_least=1)
   xla: str = _knob('auto', choices=('auto', 'on', 'off'))
 
 

@@ -65,12 +65,10 @@ class Learner(tf.Module):
       Metrics, float32 [] each, see `types.LossOutput`; with more than one
       replica their mean.
     """
-    metrics = self._distributed_step(self._split(unroll))
     num_steps, batch_size = unroll.env_outputs.reward.shape
-    self.num_updates.assign_add(1)
-    self.num_frames.assign_add(
+    return self._distributed_step(
+        self._split(unroll),
         (num_steps - 1) * batch_size * self._frames_per_step)
-    return metrics
 
   def _split(self, unroll: types.Unroll):
     """Shares the batch out over the replicas."""
@@ -90,8 +88,10 @@ class Learner(tf.Module):
 
     return self._strategy.experimental_distribute_values_from_function(part)
 
-  def _run(self, unroll) -> Dict[str, tf.Tensor]:
+  def _run(self, unroll, num_frames: int) -> Dict[str, tf.Tensor]:
     metrics = self._strategy.run(self._replica_step, args=(unroll,))
+    self.num_updates.assign_add(1)
+    self.num_frames.assign_add(num_frames)
     return {name: self._strategy.reduce('MEAN', value, axis=None)
             for name, value in metrics.items()}
 

@@ -71,11 +71,12 @@ class TrainingLog:
       metrics: that `Learner.update` returned.
       lags: int64 [B], policy lag of each unroll in updates.
     """
-    # x_0 was the last step of an earlier unroll and was counted there.
-    is_first = env_outputs.step_type[1:] == int(dm_env.StepType.FIRST)
-    self._episodes.add(is_first.numpy(),
-                       env_outputs.episode_return[1:].numpy(),
-                       env_outputs.episode_steps[1:].numpy())
+    # x_0 was the last step of an earlier unroll and was counted there. Slices of
+    # tensors would cost more than the rest of this.
+    step_type = env_outputs.step_type.numpy()[1:]
+    self._episodes.add(step_type == int(dm_env.StepType.FIRST),
+                       env_outputs.episode_return.numpy()[1:],
+                       env_outputs.episode_steps.numpy()[1:])
     self._interval.add(metrics, lags)
 
   def write_row(self) -> metrics_lib.Row:
@@ -130,20 +131,22 @@ def train(config: config_lib.ExperimentConfig, learner: Any, reader: Any,
   """
   last_save = time.monotonic()
   try:
-    while learner.num_frames < config.total_frames:
+    num_updates = int(learner.num_updates)
+    while int(learner.num_frames) < config.total_frames:
       produce()
       unroll = reader.next(should_stop)
       if unroll is None:
         break
-      lags = (learner.num_updates - unroll.policy_version).numpy()
+      lags = num_updates - unroll.policy_version.numpy()
       metrics = learner.update(unroll)
-      publish(int(learner.num_updates))
+      num_updates += 1
+      publish(num_updates)
       log.add(unroll.env_outputs, metrics, lags)
       if log.is_due:
         on_row(log.write_row())
       if time.monotonic() - last_save > config.checkpoint_interval_secs:
         last_save = time.monotonic()
-        save(int(learner.num_updates))
+        save(num_updates)
   finally:
     log.close()
     save(int(learner.num_updates))

@@ -137,7 +137,7 @@ def test_metrics_are_the_losses_and_the_updates_own():
 
 
 def test_every_parameter_learns_through_the_lstm_too():
-  learner = _learner(lambda: _agent(use_lstm=True))
+  learner = _learner(lambda: _agent(use_lstm=True), _squares)
   agent = learner.agent
   before = _parameters(agent)
   learner.update(_unroll(agent.initial_state(B)))

@@ -13,12 +13,12 @@ PIPE = subprocess.PIPE
 # Far more than anything needs, on a machine with much else to do.
 DEADLINE_SECS = 90.
 
-# A small run of Catch: two actors, updates of 40 frames each.
+# A small run of Catch: one actor, updates of 40 frames each.
 CATCH = (
     'configs/catch.gin',
     '--gin_binding=LearnerConfig.batch_size = 8',
     '--gin_binding=LearnerConfig.unroll_length = 5',
-    '--gin_binding=ActorConfig.num_actors = 2',
+    '--gin_binding=ActorConfig.num_actors = 1',
     '--gin_binding=ActorConfig.num_envs = 4',
     '--gin_binding=ExperimentConfig.log_interval_secs = 0.2')
 CATCH_FRAMES_PER_UPDATE = 40

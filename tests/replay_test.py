@@ -7,8 +7,10 @@ import time
 import numpy as np
 import pytest
 import reverb
+import tensorflow as tf
 
 from impala_tf import replay
+from impala_tf import types
 from tests import programs
 from tests import unrolls
 
@@ -27,12 +29,7 @@ def _read(address):
   """Takes one unroll out of the queue."""
   sample, = reverb.Client(address).sample(
       replay.QUEUE, emit_timesteps=False, unpack_as_table_signature=True)
-  # The sampler gives a leading dimension of one Reverb step.
-  return unrolls.types.Unroll(*sample.data)
-
-
-def _version(unroll):
-  return int(np.squeeze(unroll.policy_version))
+  return types.Unroll(*sample.data)
 
 
 def test_unrolls_come_out_whole_and_in_order(served):
@@ -41,9 +38,7 @@ def test_unrolls_come_out_whole_and_in_order(served):
     writer.write(unrolls.numbered(number))
     writer.flush()
     assert queue.info.current_size == 1
-    unroll = unrolls.tf.nest.map_structure(
-        lambda column: column[0], _read(address))
-    unrolls.assert_equal(unroll, unrolls.numbered(number))
+    unrolls.assert_equal(_read(address), unrolls.numbered(number))
     assert queue.info.current_size == 0  # Read once is read for good.
 
 
@@ -51,15 +46,10 @@ def test_buffers_may_be_overwritten_once_written(served):
   _, address, writer = served
   unroll = unrolls.numbered(1)
   writer.write(unroll)
-  for array in unrolls.tf.nest.flatten(unroll._replace(policy_version=())):
+  for array in tf.nest.flatten(unroll._replace(policy_version=())):
     array[...] = 0
-  unrolls.tf.nest.map_structure(
-      lambda column: column[0], _read(address))
-  writer.write(unrolls.numbered(2))
   writer.flush()
-  unrolls.assert_equal(
-      unrolls.tf.nest.map_structure(lambda c: c[0], _read(address)),
-      unrolls.numbered(2))
+  unrolls.assert_equal(_read(address), unrolls.numbered(1))
 
 
 def test_full_queue_blocks_flush_until_something_is_read(served):
@@ -72,10 +62,10 @@ def test_full_queue_blocks_flush_until_something_is_read(served):
   # Longer than one of the timeouts that `flush` waits in turn.
   flushing.join(timeout=1.5)
   assert flushing.is_alive() and queue.info.current_size == 2
-  assert _version(_read(address)) == 0
+  assert _read(address).policy_version == 0
   flushing.join(timeout=programs.DEADLINE_SECS)
   assert not flushing.is_alive()
-  assert [_version(_read(address)) for _ in range(2)] == [1, 2]
+  assert [_read(address).policy_version for _ in range(2)] == [1, 2]
 
 
 def _short_rewards(unroll):

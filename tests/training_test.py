@@ -150,8 +150,8 @@ def test_episodes_are_counted_once_where_they_end(tmp_path):
 
 def test_best_return_is_of_full_windows_and_never_falls(tmp_path):
   # 4 episodes each: the window is full with the 25th unroll.
-  unrolls = ([_unroll(returns=[9.] * 4)] * 24 + [_unroll(returns=[1.] * 4)] * 26)
-  run = _Run(tmp_path, unrolls)
+  good, bad = _unroll(returns=[9.] * 4), _unroll(returns=[1.] * 4)
+  run = _Run(tmp_path, [good] * 24 + [bad] * 26)
   assert all('best_episode_return' not in row for row in run.rows[:24])
   best = [row['best_episode_return'] for row in run.rows[24:]]
   assert best[0] == pytest.approx((96 * 9 + 4) / 100)

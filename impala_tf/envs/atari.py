@@ -123,8 +123,7 @@ class AtariEnvironment(environment.BatchedEnvironment):
   def reset(self) -> dm_env.TimeStep:
     stacks, info = self._ale.reset(seed=self._seed)
     self._seed = None
-    everywhere = np.ones(self.num_envs, bool)
-    stacks, self._lives = self._redraw_noops(stacks, info, everywhere)
+    stacks, self._lives = self._redraw_noops(stacks, info)
     return dm_env.TimeStep(
         step_type=np.full(self.num_envs, dm_env.StepType.FIRST, np.uint8),
         reward=np.zeros(self.num_envs, np.float32),
@@ -137,7 +136,7 @@ class AtariEnvironment(environment.BatchedEnvironment):
     terminal = game_over
     lives = info['lives']
     if first.any():
-      stacks, lives = self._redraw_noops(stacks, info, first)
+      stacks, lives = self._redraw_noops(stacks, info)
     if self._life_loss_ends_episode:
       # On a FIRST row the lives are the new game's. They rise, too: bonuses.
       terminal = terminal | ((lives < self._lives) & ~first)
@@ -149,19 +148,18 @@ class AtariEnvironment(environment.BatchedEnvironment):
         discount=(~terminal).astype(np.float32),
         observation=self._channels_last(stacks))
 
-  def _redraw_noops(self, stacks, info, first):
+  def _redraw_noops(self, stacks, info):
     """Resets again where a game began without a no-op: draws are 1 to n then.
 
     Args:
       stacks: uint8 [E, S, H, W].
       info: ALE's, of the same rows.
-      first: bool [E], rows with a new game.
 
     Returns:
-      Stacks and lives (int32 [E]); rows other than `first` are as before.
+      Stacks and lives (int32 [E]); rows of games under way are as before.
     """
     while self._has_noops:
-      again = first & (info['episode_frame_number'] == 0)
+      again = info['episode_frame_number'] == 0  # No frame yet: a new game.
       if not again.any():
         break
       stacks, info = self._ale.reset(options={'reset_mask': again})

@@ -150,7 +150,8 @@ def _wait_for_end(process, secs=programs.DEADLINE_SECS):
 def test_whole_run_writes_all_it_promises(tmp_path):
   run_dir = tmp_path / 'new' / 'run'  # Parents are made, too.
   total = 3010  # No multiple of an update's frames: rounded up.
-  arguments = [_bind('ExperimentConfig.total_frames', total),
+  arguments = [_bind('ActorConfig.num_actors', 2),
+               _bind('ExperimentConfig.total_frames', total),
                _bind('ExperimentConfig.checkpoint_interval_secs', 1.)]
   ran = _train(run_dir, *arguments)
   assert ran.returncode == 0, ran.stderr
@@ -199,93 +200,104 @@ def test_whole_run_writes_all_it_promises(tmp_path):
   assert not _all_pids(run_dir)
 
 
+# Without an end, and with a checkpoint a second.
 _LONG = (_bind('ExperimentConfig.total_frames', 100_000_000),
          _bind('ExperimentConfig.checkpoint_interval_secs', 1.))
 
 
-@_SLOW_START
-def test_ctrl_c_saves_and_the_same_command_resumes(tmp_path):
-  with _training(tmp_path, *_LONG) as process:
-    # So far that 100 episodes have ended and a best return is known.
-    _wait_for_frames(process, tmp_path, 2000)
+def _kill_actor_and_wait_for_another(process, run_dir):
+  old, = _pids(run_dir, 'actor')
+  programs.kill(old)
+  new, = programs.wait_until(
+      lambda: set(_pids(run_dir, 'actor')) - {old}, 'a new actor')
+  assert new != old
+  _wait_for_frames(process, run_dir, _frames(run_dir) + 400)
 
-    line = programs.error_line(_train(tmp_path, *_LONG))
-    assert 'another process is training' in line
-    _wait_for_frames(process, tmp_path, _frames(tmp_path) + 40)  # Unharmed.
 
-    start = time.monotonic()
-    process.send_signal(signal.SIGINT)
-    code, output, _ = _wait_for_end(process)
-    assert time.monotonic() - start < 10
+def _press_ctrl_c(process, run_dir):
+  """All ends within 10 s, with a checkpoint of all that was learned."""
+  start = time.monotonic()
+  process.send_signal(signal.SIGINT)
+  code, output, errors = _wait_for_end(process)
+  assert time.monotonic() - start < 10
   assert code == 130
-  assert f'--run_dir={tmp_path} resumes' in output
-  assert not _all_pids(tmp_path)
-  stopped = metrics.read_rows(tmp_path)[-1]
-  assert stopped['updates'] == max(_checkpoints(tmp_path))
-
-  # Resumed, and asked to terminate.
-  with _training(tmp_path, *_LONG) as process:
-    _wait_for_frames(process, tmp_path, stopped['frames'] + 400)
-    process.terminate()
-    code, output, _ = _wait_for_end(process)
-  assert code == 143
-  assert output.startswith('Resuming catch')
-  rows = metrics.read_rows(tmp_path)
-  resumed = rows[[row['frames'] for row in rows].index(stopped['frames']) + 1]
-  # Not from the start: these go on where they were.
-  assert resumed['learning_rate'] < stopped['learning_rate']
-  assert resumed['secs'] > stopped['secs']
-  assert resumed['episodes'] < stopped['episodes']  # That window starts anew.
-  assert resumed['best_episode_return'] >= stopped['best_episode_return']
-  updates = [row['updates'] for row in rows]
-  assert sorted(set(updates)) == updates
+  assert f'--run_dir={run_dir} resumes' in output
+  assert 'restart 1 of 5' in errors  # Of the actor that was killed.
+  assert not _all_pids(run_dir)
+  rows = metrics.read_rows(run_dir)
+  assert max(_checkpoints(run_dir)) == rows[-1]['updates']
 
 
-@_SLOW_START
-def test_kill_9_of_anything_costs_what_came_after_a_checkpoint(tmp_path):
-  with _training(tmp_path, *_LONG) as process:
-    _wait_for_frames(process, tmp_path, 400)
-    # An actor: another takes its place.
-    old = _pids(tmp_path, 'actor')
-    assert len(old) == 2
-    programs.kill(old[0])
-    new = programs.wait_until(
-        lambda: set(_pids(tmp_path, 'actor')) - set(old), 'a new actor')
-    assert len(new) == 1
-    _wait_for_frames(process, tmp_path, _frames(tmp_path) + 400)
-    # The learner: the run ends.
-    programs.wait_until(lambda: _checkpoints(tmp_path), 'a checkpoint')
-    learner, = _pids(tmp_path, 'learner')
-    programs.kill(learner)
-    code, _, errors = _wait_for_end(process)
+def _kill_learner(process, run_dir):
+  """All ends, with the cause."""
+  learner, = _pids(run_dir, 'learner')
+  programs.kill(learner)
+  code, _, errors = _wait_for_end(process)
   assert code == 1
-  assert 'restart 1 of 5' in errors
   assert 'the learner was killed by SIGKILL' in errors
   assert 'Traceback' not in errors
-  assert not _all_pids(tmp_path)
-  saved = max(_checkpoints(tmp_path))
+  assert not _all_pids(run_dir)
 
+
+def _kill_supervisor(process, run_dir):
+  """What it leaves behind ends by itself, and the learner still saves."""
+  process.kill()
+  programs.wait_until(lambda: not _all_pids(run_dir), 'the end of all', secs=20)
+  rows = metrics.read_rows(run_dir)
+  assert max(_checkpoints(run_dir)) == rows[-1]['updates']
+
+
+def _check_continuation(run_dir, stopped):
+  """The row after the one of the interruption goes on from there."""
+  rows = metrics.read_rows(run_dir)
+  updates = [row['updates'] for row in rows]
+  assert sorted(set(updates)) == updates
+  resumed = rows[updates.index(stopped['updates']) + 1]
+  assert resumed['frames'] == (
+      resumed['updates'] * programs.CATCH_FRAMES_PER_UPDATE)
+  assert resumed['learning_rate'] < stopped['learning_rate']
+  assert resumed['secs'] > stopped['secs']
+  assert resumed['best_episode_return'] >= stopped['best_episode_return']
+  assert resumed['episodes'] < stopped['episodes']  # That window starts anew.
+
+
+@_SLOW_START
+def test_interrupted_run_goes_on_each_time_until_nothing_is_whole(tmp_path):
+  with _training(tmp_path, *_LONG) as process:
+    # So far that 100 episodes have ended and a best return is known.
+    _wait_for_frames(process, tmp_path, 1500)
+    line = programs.error_line(_train(tmp_path, *_LONG))
+    assert 'another process is training' in line
+    _kill_actor_and_wait_for_another(process, tmp_path)
+    _press_ctrl_c(process, tmp_path)
+
+  stopped = metrics.read_rows(tmp_path)[-1]
+  with _training(tmp_path, *_LONG) as process:
+    _wait_for_frames(process, tmp_path, stopped['frames'] + 400)
+    _check_continuation(tmp_path, stopped)
+    programs.wait_until(
+        lambda: max(_checkpoints(tmp_path)) > stopped['updates'],
+        'another checkpoint')
+    _kill_learner(process, tmp_path)
+
+  saved = max(_checkpoints(tmp_path))
   with _training(tmp_path, *_LONG) as process:
     _wait_for_resumption(process, tmp_path, saved)
-    _wait_for_frames(process, tmp_path, _frames(tmp_path) + 400)
-    # The program itself: nothing stays behind, and the learner still saves.
-    process.kill()
-    programs.wait_until(lambda: not _all_pids(tmp_path), 'the end of all',
-                        secs=10)
-  updates = [row['updates'] for row in metrics.read_rows(tmp_path)]
-  assert sorted(set(updates)) == updates
-  assert max(_checkpoints(tmp_path)) == updates[-1] > saved
+    _wait_for_frames(
+        process, tmp_path, saved * programs.CATCH_FRAMES_PER_UPDATE + 400)
+    _check_continuation(tmp_path, stopped)
+    _kill_supervisor(process, tmp_path)
+  assert max(_checkpoints(tmp_path)) > saved
 
-  # Every checkpoint damaged: said in one line, and left as they are.
   for path in (tmp_path / 'checkpoints').glob('ckpt-*.index'):
     path.write_bytes(path.read_bytes()[:20])
-  kept = {path: value for path, value in _tree(tmp_path).items()
-          if path.parent in (tmp_path / 'checkpoints', tmp_path / 'tensorboard')
-          or path.name in ('config.gin', 'metrics.jsonl')}
+  before = {path: value for path, value in _tree(tmp_path).items()
+            if not {'logs', '.lock'} & {*path.parts} and path != tmp_path}
   line = programs.error_line(_train(tmp_path, *_LONG))
   assert 'are damaged' in line
   assert 'put back a good copy, or choose another run directory' in line
-  assert {path: _tree(tmp_path)[path] for path in kept} == kept
+  after = _tree(tmp_path)
+  assert {path: after[path] for path in before} == before
 
 
 @_SLOW_START
