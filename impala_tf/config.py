@@ -92,14 +92,15 @@ class AtariConfig(_Section):
     frame_stack: frames in an observation.
     height, width: pixels.
     noop_max: an episode starts with 1 to this many no-op frames.
-    max_episode_frames: games are truncated here (108,000 are 30 minutes).
+    max_episode_frames: games are truncated here, no-ops not counted (108,000
+      are 30 minutes).
     life_loss_ends_episode: in training, a lost life gives discount 0 while the
       game goes on. Evaluation ignores it.
     full_action_set: all 18 actions instead of the game's own.
     sticky_action_probability: that the emulator repeats the last action.
   """
   action_repeats: int = _knob(4, at_least=1)
-  frame_stack: int = _knob(4, at_least=1)
+  frame_stack: int = _knob(4, at_least=1, at_most=8)
   height: int = _knob(84, at_least=36)
   width: int = _knob(84, at_least=36)
   noop_max: int = _knob(30, at_least=0)

@@ -110,7 +110,7 @@ def make_actor(config: config_lib.Config, address: str,
                seed: int) -> actor_lib.Actor:
   """An actor that holds the learner's parameters."""
   env_seed, policy_seed = np.random.SeedSequence(
-      [config.experiment.seed, seed]).generate_state(2) >> 1  # int32
+      [config.experiment.seed, seed]).generate_state(2) >> 2  # int32
   environment = make_environment(config, config.actor.num_envs, int(env_seed),
                                  training=True)
   agent = make_agent(config, environment)
@@ -160,7 +160,7 @@ def _make_learner_role(config: config_lib.Config, run_dir: str,
       run_dir, config.experiment.checkpoints_to_keep, agent=agent,
       learner=learner, totals=totals)
   restored = checkpointer.restore()
-  frames = int(learner.num_frames)
+  frames = int(learner.num_frames.numpy())
   if restored:
     logging.info('Resuming from %s at %d frames', restored, frames)
   metrics_lib.drop_rows_after(run_dir, frames)
@@ -174,7 +174,7 @@ def _make_learner_role(config: config_lib.Config, run_dir: str,
       [queue, weights.make_table(agent.trainable_variables)], port)
   address = f'localhost:{server.port}'
   publisher = weights.Publisher(address, agent.trainable_variables)
-  publisher.publish(int(learner.num_updates), publisher.snapshot())
+  publisher.publish(int(learner.num_updates.numpy()), publisher.snapshot())
   reader = dataset_lib.BatchReader(dataset_lib.make_dataset(
       address, replay.QUEUE, config.learner.batch_size))
   environment.close()

@@ -16,8 +16,9 @@ class Learner(tf.Module):
   """Updates an agent's parameters.
 
   Attributes:
-    num_updates: int64 variable, how often `update` was called.
-    num_frames: int64 variable, environment frames learned from.
+    num_updates: int64 variable, how often `update` was called. Read it with
+      `.numpy()`: over several devices `int()` does not take it.
+    num_frames: int64 variable, environment frames learned from; likewise.
   """
 
   def __init__(self, agent: agent_lib.Agent, loss_fn: LossFn,
@@ -62,8 +63,7 @@ class Learner(tf.Module):
       unroll: leading [T+1, B], frames not yet re-stacked.
 
     Returns:
-      Metrics, float32 [] each, see `types.LossOutput`; with more than one
-      replica their mean.
+      Metrics, float32 [] each, of the whole batch; see `types.LossOutput`.
     """
     num_steps, batch_size = unroll.env_outputs.reward.shape
     return self._distributed_step(
@@ -92,8 +92,11 @@ class Learner(tf.Module):
     metrics = self._strategy.run(self._replica_step, args=(unroll,))
     self.num_updates.assign_add(1)
     self.num_frames.assign_add(num_frames)
-    return {name: self._strategy.reduce('MEAN', value, axis=None)
-            for name, value in metrics.items()}
+    return {
+        # Losses are sums over the batch, all else are means.
+        name: self._strategy.reduce(
+            'SUM' if name.startswith('loss/') else 'MEAN', value, axis=None)
+        for name, value in metrics.items()}
 
   def _step(self, unroll: types.Unroll) -> Dict[str, tf.Tensor]:
     """One replica's share of an update."""

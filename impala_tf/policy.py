@@ -17,11 +17,14 @@ class EpisodeCounter:
 
   def __init__(self, num_envs: int):
     self._return = np.zeros(num_envs, np.float32)
-    self._steps = np.zeros(num_envs, np.int32)
+    self._steps = np.full(num_envs, -1, np.int32)  # `reset` is no step.
     self._ended = np.zeros(num_envs, bool)
 
   def env_output(self, timestep: dm_env.TimeStep) -> types.EnvOutput:
-    """Adds one batched step; see `types.EnvOutput` for what is counted."""
+    """Adds one batched step, the first being that of `reset`.
+
+    See `types.EnvOutput` for what is counted. The next call overwrites it.
+    """
     self._return[self._ended] = 0
     self._steps[self._ended] = 0
     self._ended = timestep.step_type == int(dm_env.StepType.FIRST)

@@ -54,7 +54,7 @@ class TrainingLog:
     self._writer = metrics_lib.MetricsWriter(run_dir)
     self._episodes = metrics_lib.EpisodeWindow()
     self._interval = metrics_lib.Interval(
-        interval_secs, int(learner.num_frames), reader.wait_secs)
+        interval_secs, int(learner.num_frames.numpy()), reader.wait_secs)
     self._last_time = time.monotonic()
 
   @property
@@ -84,14 +84,14 @@ class TrainingLog:
     now = time.monotonic()
     self._totals.secs.assign_add(now - self._last_time)
     self._last_time = now
-    frames = int(self._learner.num_frames)
+    frames = int(self._learner.num_frames.numpy())
     episodes = self._episodes.means()
     best = self._totals.best_return
     if self._episodes.is_full:
       best.assign(max(float(best), episodes['episode_return']))
     row = {
         'frames': frames,
-        'updates': int(self._learner.num_updates),
+        'updates': int(self._learner.num_updates.numpy()),
         'secs': float(self._totals.secs),
         **self._interval.finish(frames, self._reader.wait_secs),
         'queue_occupancy': self._queue_occupancy(),
@@ -131,8 +131,8 @@ def train(config: config_lib.ExperimentConfig, learner: Any, reader: Any,
   """
   last_save = time.monotonic()
   try:
-    num_updates = int(learner.num_updates)
-    while int(learner.num_frames) < config.total_frames:
+    num_updates = int(learner.num_updates.numpy())
+    while learner.num_frames.numpy() < config.total_frames:
       produce()
       unroll = reader.next(should_stop)
       if unroll is None:
@@ -149,6 +149,6 @@ def train(config: config_lib.ExperimentConfig, learner: Any, reader: Any,
         save(num_updates)
   finally:
     log.close()
-    save(int(learner.num_updates))
-  logging.info('%d frames in %d updates', learner.num_frames,
-               learner.num_updates)
+    save(int(learner.num_updates.numpy()))
+  logging.info('%d frames in %d updates', learner.num_frames.numpy(),
+               learner.num_updates.numpy())

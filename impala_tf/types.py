@@ -134,7 +134,8 @@ class LossOutput(NamedTuple):
 
   Attributes:
     loss: float32 [], summed over batch and time; to be minimised.
-    metrics: str to float32 [], for logs only; plain means over the batch.
+    metrics: str to float32 [], for logs only; those under 'loss/' are sums
+      over the batch, all others means.
   """
   loss: Any
   metrics: Any

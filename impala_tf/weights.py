@@ -51,28 +51,24 @@ class Publisher:
 class BackgroundPublisher:
   """Publishes from a thread, so that updates do not wait for it.
 
-  While one snapshot is on its way, updates publish nothing.
+  Only the newest snapshot counts: one that is still waiting when the next
+  arrives is dropped.
   """
 
   def __init__(self, publisher: Publisher):
     self._publisher = publisher
     self._newest = None
     self._error = None
-    self._is_busy = False
     self._wake = threading.Condition()
     threading.Thread(target=self._run, daemon=True).start()
 
   def publish(self, version: int) -> None:
     """Hands over the parameters as they are now; raises a past failure."""
+    snapshot = self._publisher.snapshot()
     with self._wake:
       if self._error is not None:
         raise RuntimeError('publishing the parameters failed') from self._error
-      if self._is_busy:
-        return  # A snapshot for nothing: the next update is not far.
-    snapshot = self._publisher.snapshot()
-    with self._wake:
       self._newest = (version, snapshot)
-      self._is_busy = True
       self._wake.notify()
 
   def _run(self):
@@ -82,8 +78,6 @@ class BackgroundPublisher:
         newest, self._newest = self._newest, None
       try:
         self._publisher.publish(*newest)
-        with self._wake:
-          self._is_busy = False
       except Exception as error:  # pylint: disable=broad-except
         with self._wake:
           self._error = error

@@ -15,6 +15,7 @@ from impala_tf.suites import atari57
 from launch import gin_config
 
 _MAX_ENVS = 32
+_MAX_SEED = 2**30  # Emulators take an int32, and each has its own.
 _VIDEO_FRAMES_PER_SEC = 60  # Of the emulator.
 
 
@@ -62,6 +63,9 @@ def _evaluate(args: argparse.Namespace) -> dict:
     if value < least:
       raise config_lib.UserError(
           f'--{name} must be at least {least}, but is {value}')
+  if not 0 <= args.seed < _MAX_SEED:
+    raise config_lib.UserError(
+        f'--seed must be 0 to {_MAX_SEED - 1}, but is {args.seed}')
   output = pathlib.Path(args.output or
                         os.path.join(args.run_dir, 'evaluation.json'))
   for path in (output, args.video):

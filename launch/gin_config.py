@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import importlib.util  # gin 0.5.0 uses it without importing it.
-import logging
 import os
 import pathlib
 import re
@@ -20,6 +19,9 @@ _HEADER = ('from __gin__ import dynamic_registration\n'
            'from impala_tf import config\n')
 
 gin.add_config_file_search_path(str(_ROOT))
+# gin would also take configs/ for a Python package, and fail since it is none,
+# instead of looking for the file in the next place.
+del gin.config._FILE_READERS[1:]  # pylint: disable=protected-access
 
 
 def load(path: str, bindings: Sequence[str] = ()) -> config_lib.Config:
@@ -40,7 +42,6 @@ def load(path: str, bindings: Sequence[str] = ()) -> config_lib.Config:
     raise config_lib.ConfigError(
         f'there is no file {path}; name a .gin file, as configs/ has them')
   gin.clear_config()
-  logging.disable(logging.ERROR)  # gin logs missing files, and raises too.
   try:
     with _explained(path):
       gin.parse_config_files_and_bindings([path], None, finalize_config=False)
@@ -51,7 +52,6 @@ def load(path: str, bindings: Sequence[str] = ()) -> config_lib.Config:
     with _explained(path):
       return _from_gin()
   finally:
-    logging.disable(logging.NOTSET)
     gin.clear_config()
 
 

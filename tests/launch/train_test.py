@@ -149,7 +149,7 @@ def _wait_for_end(process, secs=programs.DEADLINE_SECS):
 @_SLOW_START
 def test_whole_run_writes_all_it_promises(tmp_path):
   run_dir = tmp_path / 'new' / 'run'  # Parents are made, too.
-  total = 3010  # No multiple of an update's frames: rounded up.
+  total = 1510  # No multiple of an update's frames: rounded up.
   arguments = [_bind('ActorConfig.num_actors', 2),
                _bind('ExperimentConfig.total_frames', total),
                _bind('ExperimentConfig.checkpoint_interval_secs', 1.)]
@@ -181,7 +181,7 @@ def test_whole_run_writes_all_it_promises(tmp_path):
     if row['episodes']:
       assert -1 <= row['episode_return'] <= 1 and row['episode_steps'] == 9
   assert rows[-1]['episodes'] > 0
-  assert rows[-1]['frames'] == 3040
+  assert rows[-1]['frames'] == 1520
   for name in ('frames', 'updates', 'secs', 'episodes'):
     values = [row[name] for row in rows]
     assert values == sorted(values), name
@@ -192,10 +192,10 @@ def test_whole_run_writes_all_it_promises(tmp_path):
   assert config == gin_config.load('configs/catch.gin', bindings)
   logs = {path.name for path in (run_dir / 'logs').iterdir()}
   assert logs == {'learner.log', 'actor_0.log', 'actor_1.log'}
-  assert '3040 frames in 76 updates' in (
+  assert '1520 frames in 38 updates' in (
       run_dir / 'logs' / 'learner.log').read_text()
   assert list((run_dir / 'tensorboard').glob('events.out.tfevents.*'))
-  assert 76 in _checkpoints(run_dir)
+  assert 38 in _checkpoints(run_dir)
   assert len(_checkpoints(run_dir)) <= config.experiment.checkpoints_to_keep
   assert not _all_pids(run_dir)
 

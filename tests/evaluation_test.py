@@ -1,0 +1,121 @@
+"""Exactly N full episodes, each environment its share; sums done by hand."""
+
+import math
+
+import dm_env
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from impala_tf import evaluation
+from impala_tf import types
+
+FIRST, MID = int(dm_env.StepType.FIRST), int(dm_env.StepType.MID)
+
+
+class _Environment:
+  """Environment e plays episodes of e+1 steps, one of reward `10 e + n`.
+
+  n counts its episodes; the reward comes at an episode's end.
+  """
+  frames_per_step = 4
+
+  def __init__(self, num_envs):
+    self.num_envs = num_envs
+    self.actions = []
+    self._steps = np.zeros(num_envs, int)
+    self._episodes = np.zeros(num_envs, int)
+
+  def reset(self):
+    return self._timestep(np.ones(self.num_envs, bool), 0.)
+
+  def step(self, actions):
+    self.actions.append(actions.tolist())
+    self._steps += 1
+    ends = self._steps % (np.arange(self.num_envs) + 1) == 0
+    rewards = np.where(ends, 10 * np.arange(self.num_envs) + self._episodes, 0)
+    self._episodes += ends
+    return self._timestep(ends, rewards)
+
+  def _timestep(self, is_first, rewards):
+    return dm_env.TimeStep(
+        np.where(is_first, FIRST, MID).astype(np.uint8),
+        np.broadcast_to(np.float32(rewards), self.num_envs),
+        np.ones(self.num_envs, np.float32),
+        np.zeros((self.num_envs, 1), np.float32))
+
+
+class _CountingAgent:
+  """Its memory is the number of steps so far, and so is its action."""
+
+  def initial_state(self, batch_size):
+    return tf.zeros([batch_size], tf.int32)
+
+  def step(self, env_output, core_state, seed):
+    del env_output, seed
+    logits = tf.zeros([core_state.shape[0], 2])
+    return types.AgentOutput(core_state, logits), core_state + 1
+
+
+class _RandomAgent(_CountingAgent):
+  """Draws its action."""
+
+  def step(self, env_output, core_state, seed):
+    output, core_state = super().step(env_output, core_state, seed)
+    action = tf.random.stateless_uniform(
+        core_state.shape, seed, maxval=1000, dtype=tf.int32)
+    return output._replace(action=action), core_state
+
+
+@pytest.mark.parametrize('num_episodes, expected', [
+    # (return, frames) of each environment's first episodes, longest last.
+    (1, [(0, 4)]),
+    (3, [(0, 4), (10, 8), (20, 12)]),
+    # Environment 0 has ended four more by the time the others are done.
+    (5, [(0, 4), (1, 4), (10, 8), (11, 8), (20, 12)]),
+    (6, [(0, 4), (1, 4), (10, 8), (11, 8), (20, 12), (21, 12)])])
+def test_each_environment_plays_its_share(num_episodes, expected):
+  result = evaluation.evaluate(
+      _CountingAgent(), _Environment(3), num_episodes, seed=0)
+  assert sorted(zip(result.returns, result.frames)) == expected
+
+
+def test_it_stops_with_the_last_episode_and_carries_memory_to_it():
+  environment = _Environment(3)
+  evaluation.evaluate(_CountingAgent(), environment, 6, seed=0)
+  # Two episodes of three steps; no step in vain.
+  assert environment.actions == [[t] * 3 for t in range(6)]
+
+
+def test_each_step_tells_how_many_episodes_the_first_has_ended():
+  told = []
+  evaluation.evaluate(_CountingAgent(), _Environment(2), 4, 0, told.append)
+  assert told == [1, 2, 3, 4]
+
+
+def test_actions_depend_on_the_seed_alone():
+
+  def actions(seed):
+    environment = _Environment(2)
+    evaluation.evaluate(_RandomAgent(), environment, 4, seed)
+    return environment.actions
+
+  assert actions(1) == actions(1) != actions(2)
+
+
+def test_summary_by_hand():
+  summary = evaluation.Evaluation(
+      [1., 2., 3., 10.], [40, 80, 120, 160]).summary()
+  # Mean 4; squared deviations 9, 4, 1, 36: variance 50/3 with one degree of
+  # freedom lost, over 4 episodes.
+  assert summary == {
+      'episodes': 4, 'mean': 4., 'median': 2.5,
+      'standard_error': pytest.approx(math.sqrt(50 / 3 / 4)),
+      'min': 1., 'max': 10., 'mean_episode_frames': 100.}
+
+
+def test_one_episode_has_no_standard_error(recwarn):
+  summary = evaluation.Evaluation([3.], [40]).summary()
+  assert summary['standard_error'] is None
+  assert summary['mean'] == summary['median'] == 3.
+  assert not recwarn.list
