@@ -71,8 +71,8 @@ class TrainingLog:
       metrics: that `Learner.update` returned.
       lags: int64 [B], policy lag of each unroll in updates.
     """
-    # x_0 was the last step of an earlier unroll and was counted there. Slices of
-    # tensors would cost more than the rest of this.
+    # x_0 was the last step of an earlier unroll and was counted there. NumPy
+    # slices, because those of tensors would cost more than all else here.
     step_type = env_outputs.step_type.numpy()[1:]
     self._episodes.add(step_type == int(dm_env.StepType.FIRST),
                        env_outputs.episode_return.numpy()[1:],

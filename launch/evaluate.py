@@ -58,11 +58,9 @@ def _evaluate(args: argparse.Namespace) -> dict:
   if not os.path.exists(config_path):
     raise config_lib.UserError(
         f'{args.run_dir} holds no config.gin; is it the directory of a run?')
-  for name, value, least in (('episodes', args.episodes, 1),
-                             ('seed', args.seed, 0)):
-    if value < least:
-      raise config_lib.UserError(
-          f'--{name} must be at least {least}, but is {value}')
+  if args.episodes < 1:
+    raise config_lib.UserError(
+        f'--episodes must be at least 1, but is {args.episodes}')
   if not 0 <= args.seed < _MAX_SEED:
     raise config_lib.UserError(
         f'--seed must be 0 to {_MAX_SEED - 1}, but is {args.seed}')

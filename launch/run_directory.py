@@ -9,6 +9,7 @@ import shutil
 from typing import Iterator
 
 from impala_tf import config as config_lib
+from impala_tf import metrics
 from launch import gin_config
 
 _LOCK = '.lock'
@@ -65,10 +66,12 @@ def claim(path: str, config: config_lib.Config) -> Iterator[bool]:
   Raises:
     RunDirectoryError: before anything is touched, where the directory is in
       use, foreign, unwritable or of another config.
-    UserError: that came from within; a directory made here is then removed.
+    UserError: that came from within; unless something had been learned by
+      then, nothing is left of what was written.
   """
   directory = pathlib.Path(path)
   _check(directory, config)
+  was_there = directory.exists()
   directory.mkdir(parents=True, exist_ok=True)
   with open(directory / _LOCK, 'wb') as lock:
     try:
@@ -85,7 +88,23 @@ def claim(path: str, config: config_lib.Config) -> Iterator[bool]:
     try:
       yield resuming
     except config_lib.UserError:
-      # Only its processes could see that it cannot work: leave nothing behind.
-      if not resuming:
-        shutil.rmtree(directory)
+      # Only its processes could see that it cannot work.
+      if not resuming and not _has_learned(directory):
+        _remove(directory, keep=was_there)
       raise
+
+
+def _has_learned(directory: pathlib.Path) -> bool:
+  return (any(directory.glob('checkpoints/*.index'))
+          or bool(metrics.read_rows(str(directory))))
+
+
+def _remove(directory: pathlib.Path, keep: bool) -> None:
+  """Removes what is in it, and the directory itself unless it is to stay."""
+  for path in directory.iterdir():
+    if path.is_dir():
+      shutil.rmtree(path)
+    else:
+      path.unlink()
+  if not keep:
+    directory.rmdir()

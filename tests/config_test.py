@@ -2,8 +2,9 @@
 
 import dataclasses
 
-from impala_tf import config
 import pytest
+
+from impala_tf import config
 
 
 @pytest.mark.parametrize('make, words', [

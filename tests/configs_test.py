@@ -2,10 +2,11 @@
 
 import pathlib
 
+import pytest
+
 from impala_tf import experiment
 from impala_tf import metrics
 from launch import gin_config
-import pytest
 
 _ROOT = pathlib.Path(__file__).resolve().parent.parent
 _FILES = sorted(p.relative_to(_ROOT).as_posix()

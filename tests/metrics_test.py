@@ -3,10 +3,11 @@
 import json
 import math
 
-from impala_tf import metrics
 import numpy as np
 import pytest
 import tensorflow as tf
+
+from impala_tf import metrics
 
 
 def _row(frames, **values):
@@ -91,7 +92,8 @@ def test_window_holds_the_last_100_episodes():
 def test_window_takes_ended_episodes_only():
   window = metrics.EpisodeWindow()
   is_first = np.array([[False, True], [False, False]])
-  window.add(is_first, np.array([[1., 2.], [3., 4.]]), np.array([[5, 6], [7, 8]]))
+  window.add(is_first, np.array([[1., 2.], [3., 4.]]),
+             np.array([[5, 6], [7, 8]]))
   assert window.means() == {'episode_return': 2., 'episode_steps': 6.}
 
 

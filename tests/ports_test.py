@@ -2,8 +2,9 @@
 
 import socket
 
-from impala_tf import ports
 import pytest
+
+from impala_tf import ports
 
 
 def test_free_port_is_kept_and_none_gives_one():

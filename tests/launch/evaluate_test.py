@@ -114,7 +114,8 @@ def test_atari_has_a_human_normalised_score(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize('arguments, words', [
     (['--episodes=0'], '--episodes must be at least 1, but is 0'),
-    (['--seed=-1'], '--seed must be at least 0, but is -1'),
+    (['--seed=-1'], '--seed must be 0 to 1073741823, but is -1'),
+    (['--seed=1073741824'], '--seed must be 0 to 1073741823'),
     (['--output={run}/no/such/x.json'], 'cannot be written; choose another'),
     (['--output={run}'], 'cannot be written; choose another'),
     (['--video={run}/config.gin/x.mp4'], 'cannot be written; choose another')])

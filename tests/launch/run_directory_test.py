@@ -68,6 +68,40 @@ def test_what_cannot_be_a_directory_is_refused(tmp_path, path):
   _refused(tmp_path / path, CONFIG, 'choose another --run_dir')
 
 
+def _fail_within(path, *files):
+  """A run that writes these and then finds that its input is bad."""
+  with pytest.raises(config_lib.UserError, match='no such thing'):
+    with run_directory.claim(str(path), CONFIG):
+      for name in files:
+        (path / name).parent.mkdir(exist_ok=True)
+        (path / name).write_text('{"frames": 1}\n')
+      raise config_lib.UserError('no such thing')
+
+
+def test_nothing_is_left_where_it_could_not_begin(tmp_path):
+  _fail_within(tmp_path / 'new', 'logs/learner.log', 'checkpoints/agent.json')
+  assert not (tmp_path / 'new').exists()
+  (tmp_path / 'empty').mkdir()
+  (tmp_path / 'link').symlink_to(tmp_path / 'empty')
+  for name in ('empty', 'link'):
+    _fail_within(tmp_path / name, 'logs/learner.log', 'tensorboard/events')
+    assert (tmp_path / name).exists()
+    assert not any((tmp_path / 'empty').iterdir())
+
+
+@pytest.mark.parametrize('file', ['metrics.jsonl', 'checkpoints/ckpt-7.index'])
+def test_what_was_learned_is_never_removed(tmp_path, file):
+  _fail_within(tmp_path / 'new', file)
+  assert (tmp_path / 'new' / file).exists()
+
+
+def test_nothing_of_a_resumed_run_is_removed(tmp_path):
+  with run_directory.claim(str(tmp_path), CONFIG):
+    pass
+  _fail_within(tmp_path, 'logs/learner.log')
+  assert (tmp_path / 'logs' / 'learner.log').exists()
+
+
 def test_two_at_a_time_are_refused(tmp_path):
   with run_directory.claim(str(tmp_path), CONFIG):
     _refused(tmp_path, CONFIG, 'another process is training')

@@ -11,6 +11,10 @@ from impala_tf import metrics
 from launch import gin_config
 from tests import programs
 
+# Of tests that start programs one after another, each of which imports
+# TensorFlow in several processes: that takes long on a machine that is busy.
+_SLOW_START = pytest.mark.timeout(600)
+
 
 def _train(run_dir, *arguments):
   return programs.run(
@@ -66,6 +70,14 @@ def test_taken_port_is_refused(tmp_path):
   assert not any(tmp_path.iterdir())
 
 
+@_SLOW_START
+def test_environment_that_only_its_processes_know_is_refused(tmp_path):
+  ran = _train(tmp_path / 'run',
+               _bind('EnvironmentConfig.level', "'gym/CartPoel-v1'"))
+  assert 'gym/CartPoel-v1 cannot be made' in programs.error_line(ran)
+  assert not any(tmp_path.iterdir())
+
+
 def _tree(directory):
   """Everything in a directory, with contents and times."""
   return {path: (path.stat().st_mtime_ns, path.is_file() and path.read_bytes())
@@ -98,10 +110,7 @@ def test_run_of_another_config_is_refused_and_left_alone(tmp_path):
   assert _tree(tmp_path) == before
 
 
-# Real runs. They start programs one after another, each of which imports
-# TensorFlow in several processes: that takes long on a machine that is busy.
-
-_SLOW_START = pytest.mark.timeout(600)
+# Real runs.
 
 
 def _pids(run_dir, role):
