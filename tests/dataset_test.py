@@ -41,6 +41,17 @@ def _next(reader):
   return unroll
 
 
+def _next_until(reader, should_stop):
+  """`reader.next` in a thread, so that it may hang."""
+  returned = []
+  thread = threading.Thread(
+      target=lambda: returned.append(reader.next(should_stop)), daemon=True)
+  thread.start()
+  thread.join(programs.DEADLINE_SECS)
+  assert returned, 'it hangs'
+  return returned[0]
+
+
 def _stacked(numbers):
   """The batch that these unrolls should make: time first, then batch."""
   several = [unrolls.numbered(n) for n in numbers]
@@ -98,7 +109,7 @@ def test_waiting_for_an_empty_queue_ends_when_told(served):
   timer = threading.Timer(0.3, stopping.set)
   timer.start()
   start = time.monotonic()
-  assert reader.next(stopping.is_set) is None
+  assert _next_until(reader, stopping.is_set) is None
   secs = time.monotonic() - start
   assert 0.3 <= secs < 10
   assert reader.wait_secs == pytest.approx(secs, abs=0.1)
@@ -110,7 +121,7 @@ def test_waiting_for_an_empty_queue_ends_when_told(served):
 def test_told_before_it_takes_nothing(served):
   _, writer, reader = served
   _write(writer, range(B))
-  assert reader.next(lambda: True) is None
+  assert _next_until(reader, lambda: True) is None
   unrolls.assert_equal(_next(reader), _stacked(range(B)))
 
 

@@ -13,12 +13,14 @@ from tests import programs
 
 # Of tests that start programs one after another, each of which imports
 # TensorFlow in several processes: that takes long on a machine that is busy.
-_SLOW_START = pytest.mark.timeout(600)
+_SLOW_START = pytest.mark.timeout(900)
+_DEADLINE_SECS = 300.
 
 
 def _train(run_dir, *arguments):
   return programs.run(
-      'launch.train', *programs.CATCH, f'--run_dir={run_dir}', *arguments)
+      'launch.train', *programs.CATCH, f'--run_dir={run_dir}', *arguments,
+      timeout=_DEADLINE_SECS)
 
 
 def _training(run_dir, *arguments):
@@ -135,7 +137,8 @@ def _checkpoints(run_dir):
 
 def _wait(process, condition, what):
   """Waits for it while the program runs."""
-  programs.wait_until(lambda: condition() or process.poll() is not None, what)
+  programs.wait_until(lambda: condition() or process.poll() is not None, what,
+                      _DEADLINE_SECS)
   assert condition(), process.communicate()
 
 
@@ -149,9 +152,9 @@ def _wait_for_resumption(process, run_dir, updates):
   _wait(process, lambda: line in log.read_text(), line)
 
 
-def _wait_for_end(process, secs=programs.DEADLINE_SECS):
+def _wait_for_end(process):
   """Returns exit code, output and errors."""
-  output, errors = process.communicate(timeout=secs)
+  output, errors = process.communicate(timeout=_DEADLINE_SECS)
   return process.returncode, output, errors
 
 
@@ -182,8 +185,8 @@ def test_whole_run_writes_all_it_promises(tmp_path):
             'explained_variance', 'queue_occupancy', 'learner_wait_share',
             'loss/total'} <= row.keys()
     assert row['frames'] == row['updates'] * programs.CATCH_FRAMES_PER_UPDATE
-    # Queue (16), batches read ahead and in play (4 of 8): 48 unrolls, 6
-    # updates; actors' own 8 unrolls more.
+    # In the queue 16 unrolls, a batch of 8 ready, 2 in flight and 8 being
+    # played: 34, or five updates; parameters may be late by a few more.
     assert 0 <= row['policy_lag'] <= row['policy_lag_max'] <= 10
     assert 0 <= row['queue_occupancy'] <= 1
     assert 0 <= row['learner_wait_share'] <= 1
@@ -217,9 +220,7 @@ _LONG = (_bind('ExperimentConfig.total_frames', 100_000_000),
 def _kill_actor_and_wait_for_another(process, run_dir):
   old, = _pids(run_dir, 'actor')
   programs.kill(old)
-  new, = programs.wait_until(
-      lambda: set(_pids(run_dir, 'actor')) - {old}, 'a new actor')
-  assert new != old
+  _wait(process, lambda: set(_pids(run_dir, 'actor')) - {old}, 'a new actor')
   _wait_for_frames(process, run_dir, _frames(run_dir) + 400)
 
 
@@ -284,9 +285,8 @@ def test_interrupted_run_goes_on_each_time_until_nothing_is_whole(tmp_path):
   with _training(tmp_path, *_LONG) as process:
     _wait_for_frames(process, tmp_path, stopped['frames'] + 400)
     _check_continuation(tmp_path, stopped)
-    programs.wait_until(
-        lambda: max(_checkpoints(tmp_path)) > stopped['updates'],
-        'another checkpoint')
+    _wait(process, lambda: max(_checkpoints(tmp_path)) > stopped['updates'],
+          'another checkpoint')
     _kill_learner(process, tmp_path)
 
   saved = max(_checkpoints(tmp_path))
