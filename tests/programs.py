@@ -67,7 +67,7 @@ def wait_until(condition, what, secs=DEADLINE_SECS):
     if value:
       return value
     assert time.monotonic() < deadline, f'waited {secs:.0f} s for {what}'
-    time.sleep(0.02)
+    time.sleep(0.05)
 
 
 def is_alive(pid):
