@@ -1,11 +1,12 @@
 """The actor: plays a batch of environments and sends unrolls."""
 
-from typing import Any, Protocol
+from typing import Any, Iterator, Protocol
 
 import numpy as np
 import tensorflow as tf
 
 from impala_tf import agent as agent_lib
+from impala_tf import metrics
 from impala_tf import policy
 from impala_tf import types
 from impala_tf.envs import environment as environment_lib
@@ -28,8 +29,69 @@ class Fetcher(Protocol):
     """Updates the agent's variables and returns their version."""
 
 
+class UnrollBuffer:
+  """E unrolls being put together, step by step."""
+
+  def __init__(self, spec: types.Unroll, num_envs: int, frame_stack: int):
+    """Allocates the arrays, which are used again for each batch of unrolls.
+
+    Args:
+      spec: of one unroll, see `types.unroll_spec`.
+      num_envs: E.
+      frame_stack: S of `types.Unroll`.
+    """
+    self._frame_stack = frame_stack
+    # One unroll an environment, contiguous.
+    self._arrays = tf.nest.map_structure(
+        lambda s: np.zeros([num_envs] + s.shape, s.dtype.as_numpy_dtype), spec)
+
+  def begin(self, policy_version: int, core_state: Any) -> None:
+    """Begins unrolls that parameters of this version play.
+
+    Args:
+      policy_version: learner updates behind the parameters.
+      core_state: before x_0, tensors [E, ...].
+    """
+    self._arrays.policy_version[:] = policy_version
+    tf.nest.map_structure(lambda array, t: np.copyto(array, t.numpy()),
+                          self._arrays.core_state, core_state)
+
+  def record(self, t: int, env_output: types.EnvOutput,
+             agent_output: types.AgentOutput) -> None:
+    """Takes x_t and what was chosen there, [E] each."""
+    self._record_observation(t, env_output.observation)
+    rest = env_output._replace(observation=())
+    arrays = self._arrays.env_outputs._replace(observation=())
+    for array, value in zip(
+        tf.nest.flatten((arrays, self._arrays.agent_outputs)),
+        tf.nest.flatten((rest, agent_output))):
+      array[:, t] = value
+
+  def _record_observation(self, t: int, observation: np.ndarray) -> None:
+    """Each frame once: the whole stack of x_0, then the newest frames."""
+    array = self._arrays.env_outputs.observation
+    stack = self._frame_stack
+    if stack == 1:
+      array[:, t] = observation
+    elif t == 0:
+      for i in range(stack):
+        array[:, i] = observation[..., i]
+    else:
+      array[:, t + stack - 1] = observation[..., -1]
+
+  def unrolls(self) -> Iterator[types.Unroll]:
+    """The E unrolls; views of arrays that will be used again."""
+    for unroll in zip(*tf.nest.flatten(self._arrays)):
+      yield tf.nest.pack_sequence_as(self._arrays, unroll)
+
+
 class Actor:
-  """Plays and sends, one batch of unrolls at a time."""
+  """Plays and sends, one batch of unrolls at a time.
+
+  Attributes:
+    stopwatch: seconds spent on weights, environment, inference, assembly,
+      write, and waiting for room in the queue (queue_full).
+  """
 
   def __init__(self, agent: agent_lib.Agent,
                environment: environment_lib.BatchedEnvironment,
@@ -51,10 +113,8 @@ class Actor:
     self._policy = policy.Policy(agent, num_envs, seed)
     self._counter = policy.EpisodeCounter(num_envs)
     self._num_steps = spec.env_outputs.reward.shape[0]  # T+1
-    self._frame_stack = environment.frame_stack
-    # One unroll an environment, contiguous, filled step by step.
-    self._buffers = tf.nest.map_structure(
-        lambda s: np.zeros([num_envs] + s.shape, s.dtype.as_numpy_dtype), spec)
+    self._buffer = UnrollBuffer(spec, num_envs, environment.frame_stack)
+    self.stopwatch = metrics.Stopwatch()
     self._env_output = self._counter.env_output(environment.reset())
     self._core_state = self._policy.core_state  # Before x_t.
     self._agent_output = self._policy.act(self._env_output)
@@ -65,40 +125,24 @@ class Actor:
     Raises:
       ConnectionError: where writer or fetcher have lost the learner.
     """
-    self._buffers.policy_version[:] = self._fetcher.fetch()
-    tf.nest.map_structure(
-        lambda buffer, t: np.copyto(buffer, t.numpy()),
-        self._buffers.core_state, self._core_state)
-    self._record(0)
+    lap = self.stopwatch.lap
+    lap()  # What lies between two calls is nobody's.
+    version = self._fetcher.fetch()
+    lap('weights')
+    self._buffer.begin(version, self._core_state)
+    self._buffer.record(0, self._env_output, self._agent_output)
     for t in range(1, self._num_steps):
+      lap('assembly')
       timestep = self._environment.step(self._agent_output.action)
       self._env_output = self._counter.env_output(timestep)
+      lap('environment')
       self._core_state = self._policy.core_state
       self._agent_output = self._policy.act(self._env_output)
-      self._record(t)
-    flat = tf.nest.flatten(self._buffers)
-    for unroll in zip(*flat):  # Over environments, the buffers' first axis.
-      self._writer.write(tf.nest.pack_sequence_as(self._buffers, unroll))
+      lap('inference')
+      self._buffer.record(t, self._env_output, self._agent_output)
+    lap('assembly')
+    for unroll in self._buffer.unrolls():
+      self._writer.write(unroll)
+    lap('write')
     self._writer.flush()
-
-  def _record(self, t: int) -> None:
-    """Puts x_t and the action taken there into the buffers."""
-    self._record_observation(t, self._env_output.observation)
-    rest = self._env_output._replace(observation=())
-    buffers = self._buffers.env_outputs._replace(observation=())
-    for buffer, value in zip(
-        tf.nest.flatten((buffers, self._buffers.agent_outputs)),
-        tf.nest.flatten((rest, self._agent_output))):
-      buffer[:, t] = value
-
-  def _record_observation(self, t: int, observation: np.ndarray) -> None:
-    """Each frame once: the whole stack of x_0, then the newest frames."""
-    buffer = self._buffers.env_outputs.observation
-    stack = self._frame_stack
-    if stack == 1:
-      buffer[:, t] = observation
-    elif t == 0:
-      for i in range(stack):
-        buffer[:, i] = observation[..., i]
-    else:
-      buffer[:, t + stack - 1] = observation[..., -1]
+    lap('queue_full')

@@ -9,7 +9,7 @@ import json
 import os
 import pathlib
 import time
-from typing import Any, Dict, List, Mapping
+from typing import Any, Dict, List, Mapping, Optional
 
 import numpy as np
 
@@ -89,6 +89,25 @@ def drop_rows_after(run_dir: str, frames: int) -> None:
   new.write_text(''.join(json.dumps(row) + '\n' for row in kept),
                  encoding='utf-8')
   os.replace(new, path)
+
+
+class Stopwatch:
+  """Adds up the wall time of what takes turns.
+
+  Attributes:
+    secs: name to seconds.
+  """
+
+  def __init__(self):
+    self.secs: Dict[str, float] = collections.defaultdict(float)
+    self._last = time.perf_counter()
+
+  def lap(self, name: Optional[str] = None) -> None:
+    """Adds the time since the last call to `name`; None forgets it."""
+    now = time.perf_counter()
+    if name is not None:
+      self.secs[name] += now - self._last
+    self._last = now
 
 
 class EpisodeWindow:

@@ -49,7 +49,8 @@ class Policy:
     self._seed = seed
     self._num_calls = 0
     self.core_state = agent.initial_state(num_envs)
-    self._step = tf.function(agent.step)
+    self._agent = agent
+    self._step = None
 
   def act(self, env_output: types.EnvOutput) -> types.AgentOutput:
     """Chooses actions [E] at the batch x_t, as NumPy arrays."""
@@ -62,5 +63,10 @@ class Policy:
         episode_return=(), episode_steps=())
     seed = tf.constant([self._seed, self._num_calls], tf.int32)
     self._num_calls += 1
+    # A `tf.function` looks at its arguments to choose a graph, every time: a
+    # tenth of what a small batch costs.
+    if self._step is None:
+      self._step = tf.function(self._agent.step).get_concrete_function(
+          seen, self.core_state, seed)
     agent_output, self.core_state = self._step(seen, self.core_state, seed)
     return types.AgentOutput(*(t.numpy() for t in agent_output))

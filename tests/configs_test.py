@@ -11,6 +11,9 @@ from launch import gin_config
 _ROOT = pathlib.Path(__file__).resolve().parent.parent
 _FILES = sorted(p.relative_to(_ROOT).as_posix()
                 for p in (_ROOT / 'configs').rglob('*.gin'))
+
+pytestmark = pytest.mark.usefixtures('servers_stay')
+
 # As small as it gets: what is tried is the file, not the machine.
 _TINY = ('ExperimentConfig.in_process = True',
          'ExperimentConfig.total_frames = 2',

@@ -1,5 +1,6 @@
 """Settings that every test shares."""
 
+import atexit
 import os
 import random
 import sys
@@ -21,3 +22,26 @@ def fixed_seeds():
   np.random.seed(0)
   if 'tensorflow' in sys.modules:  # Not worth its import where nobody uses it.
     sys.modules['tensorflow'].random.set_seed(0)
+
+
+_servers = []
+atexit.register(_servers.clear)
+
+
+@pytest.fixture(scope='module')
+def servers_stay():
+  """Keeps Reverb's servers running until the process ends.
+
+  A thread that waits for a queue cannot be ended. Without its server it would
+  look for it over and over, and slow down all tests that come after.
+  """
+  from impala_tf import replay
+  make_server = replay.make_server
+
+  def make_and_keep(*arguments, **kwargs):
+    _servers.append(make_server(*arguments, **kwargs))
+    return _servers[-1]
+
+  with pytest.MonkeyPatch.context() as patch:
+    patch.setattr(replay, 'make_server', make_and_keep)
+    yield

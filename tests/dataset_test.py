@@ -13,6 +13,8 @@ from impala_tf import types
 from tests import programs
 from tests import unrolls
 
+pytestmark = pytest.mark.usefixtures('servers_stay')
+
 B = 2
 
 
@@ -23,8 +25,7 @@ def served():
   server = replay.make_server([queue], None)
   address = f'localhost:{server.port}'
   reader = dataset.BatchReader(dataset.make_dataset(address, replay.QUEUE, B))
-  yield queue, replay.UnrollWriter(address), reader
-  server.stop()
+  return queue, replay.UnrollWriter(address), reader
 
 
 def _write(writer, numbers):

@@ -10,8 +10,10 @@ from impala_tf import config as config_lib
 from impala_tf import experiment
 from impala_tf import metrics
 
-# What depends on the clock.
-_TIMES = ('secs', 'frames_per_sec', 'learner_wait_share')
+pytestmark = pytest.mark.usefixtures('servers_stay')
+
+# What depends on the clock, or on how far ahead the reader's thread is.
+_TIMES = ('secs', 'frames_per_sec', 'learner_wait_share', 'queue_occupancy')
 _UPDATES = 8
 _FRAMES_PER_UPDATE = 4 * 5
 
@@ -36,7 +38,8 @@ def _rows(config, run_dir, **kwargs):
 
 
 @pytest.fixture(name='rows', scope='module')
-def _first_rows(tmp_path_factory):
+def _first_rows(tmp_path_factory, servers_stay):
+  del servers_stay  # Only to be there first.
   return _rows(_config(), tmp_path_factory.mktemp('run'))
 
 
