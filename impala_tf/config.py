@@ -175,14 +175,15 @@ class ActorConfig(_Section):
   """The processes that play.
 
   Attributes:
-    num_actors: processes; None for one a core.
-    num_envs: environments a process, stepped and inferred as one batch.
+    num_actors: processes; None: see `sizing.fit`.
+    num_envs: environments a process, stepped and inferred as one batch; None:
+      see `sizing.fit`.
     max_restarts: of one actor within `restart_window_secs`, after which the run
       ends with that actor's error.
     restart_window_secs: see `max_restarts`.
   """
   num_actors: Optional[int] = _knob(None, at_least=1)
-  num_envs: int = _knob(16, at_least=1)
+  num_envs: Optional[int] = _knob(None, at_least=1)
   max_restarts: int = _knob(5, at_least=0)
   restart_window_secs: float = _knob(600.0, above=0)
 
@@ -196,14 +197,15 @@ class LearnerConfig(_Section):
     unroll_length: T, agent steps in an unroll.
     queue_capacity: unrolls that wait in the queue before actors block. Each
       adds to the policy lag.
-    num_threads: TensorFlow's threads in the learner on a CPU.
+    num_threads: TensorFlow's threads in the learner on a CPU; None: see
+      `sizing.fit`.
     xla: compile the step: 'auto' does so on GPU and TPU only (on a CPU XLA
       loses on every convolution).
   """
   batch_size: int = _knob(32, at_least=1)
   unroll_length: int = _knob(20, at_least=1)
   queue_capacity: int = _knob(16, at_least=1)
-  num_threads: int = _knob(2, at_least=1)
+  num_threads: Optional[int] = _knob(None, at_least=1)
   xla: str = _knob('auto', choices=('auto', 'on', 'off'))
 
 

@@ -2,7 +2,7 @@
 
 import functools
 import time
-from typing import Callable, NamedTuple, Optional
+from typing import Callable, Mapping, NamedTuple, Optional
 
 from absl import logging
 import numpy as np
@@ -17,7 +17,9 @@ from impala_tf import dataset as dataset_lib
 from impala_tf import learner as learner_lib
 from impala_tf import metrics as metrics_lib
 from impala_tf import optimizers
+from impala_tf import profiling
 from impala_tf import replay
+from impala_tf import sizing
 from impala_tf import training
 from impala_tf import types
 from impala_tf import weights
@@ -26,6 +28,7 @@ from impala_tf.envs import environment as environment_lib
 from impala_tf.envs import factory
 
 _FIRST_WEIGHTS_TIMEOUT_SECS = 120.
+
 
 def set_threads(num_threads: int) -> None:
   """TensorFlow's threads on a CPU; before anything else is computed."""
@@ -199,7 +202,7 @@ def _train(config: config_lib.Config, run_dir: str, role: _LearnerRole,
 
 
 def run_learner(config: config_lib.Config, run_dir: str, port: Optional[int],
-                should_stop: training.StopFn) -> None:
+                should_stop: training.StopFn, profile: bool = False) -> None:
   """The learner's process, with the Reverb server embedded.
 
   Args:
@@ -207,34 +210,45 @@ def run_learner(config: config_lib.Config, run_dir: str, port: Optional[int],
     run_dir: exists; checkpoints in it are resumed from.
     port: of the server; None for a free one.
     should_stop: is asked often; True ends the run with a checkpoint.
+    profile: record a few updates for TensorBoard.
 
   Raises:
     OSError: where the port is taken.
     checkpoint.CheckpointError: where all checkpoints are damaged.
   """
+  config = sizing.fit(config)
   set_threads(config.learner.num_threads)
   role = _make_learner_role(config, run_dir, port,
                             config.learner.queue_capacity)
   publisher = weights.BackgroundPublisher(role.publisher)
+  kwargs = {}
+  if profile:
+    kwargs['produce'] = profiling.LearnerProfiler(run_dir)
   _train(config, run_dir, role, publisher.publish, should_stop,
-         config.experiment.log_interval_secs)
+         config.experiment.log_interval_secs, **kwargs)
 
 
-def run_actor(config: config_lib.Config, address: str, seed: int) -> None:
+def run_actor(config: config_lib.Config, address: str, seed: int,
+              on_unroll: Callable[[Mapping[str, float]], None] =
+              lambda hop_secs: None) -> None:
   """An actor's process: plays until it is killed, having nothing to save.
 
   Args:
     config: of the run.
     address: 'host:port' of the learner's server.
     seed: differs between the actors of a run.
+    on_unroll: is called after each batch of unrolls with what the time went to
+      so far; see `actor.Actor.stopwatch`.
 
   Raises:
     ConnectionError: where the learner does not answer.
   """
+  config = sizing.fit(config)
   set_threads(1)
   actor = make_actor(config, address, seed)
   while True:
     actor.run_unroll()
+    on_unroll(actor.stopwatch.secs)
 
 
 def run_in_process(config: config_lib.Config, run_dir: str,
@@ -250,6 +264,7 @@ def run_in_process(config: config_lib.Config, run_dir: str,
     should_stop: as for `run_learner`.
     on_row: is given each row of metrics.
   """
+  config = sizing.fit(config)
   tf.config.experimental.enable_op_determinism()
   batch_size, num_envs = config.learner.batch_size, config.actor.num_envs
   role = _make_learner_role(config, run_dir, None,

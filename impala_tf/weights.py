@@ -5,6 +5,7 @@ one copy, whatever the number of variables), with the number of learner updates
 behind them.
 """
 
+import functools
 import threading
 from typing import Optional, Sequence
 
@@ -14,6 +15,7 @@ import tensorflow as tf
 
 _TABLE = 'weights'
 _POLL_TIMEOUT_SECS = 2
+_PUBLISH_TIMEOUT_MS = 60_000
 
 
 def make_table(variables: Sequence[tf.Variable]) -> reverb.Table:
@@ -34,7 +36,9 @@ class Publisher:
   """The learner's end."""
 
   def __init__(self, address: str, variables: Sequence[tf.Variable]):
-    self._client = reverb.Client(address)
+    # Kept open: `client.insert` would open another, at twice the cost.
+    self._writer = reverb.Client(address).trajectory_writer(
+        num_keep_alive_refs=1)
     self._variables = list(variables)
     self._flatten = tf.function(
         lambda: tf.concat([tf.reshape(v, [-1]) for v in self._variables], 0))
@@ -44,8 +48,16 @@ class Publisher:
     return self._flatten().numpy()
 
   def publish(self, version: int, parameters: np.ndarray) -> None:
-    """Makes a snapshot what actors fetch from now on."""
-    self._client.insert((np.int64(version), parameters), {_TABLE: 1.0})
+    """Makes a snapshot what actors fetch from now on.
+
+    Raises:
+      reverb.errors.DeadlineExceededError: where the server does not answer.
+    """
+    self._writer.append((np.int64(version), parameters))
+    self._writer.create_item(
+        _TABLE, priority=1.0,
+        trajectory=tuple(column[-1] for column in self._writer.history))
+    self._writer.flush(timeout_ms=_PUBLISH_TIMEOUT_MS)
 
 
 class BackgroundPublisher:
@@ -89,7 +101,10 @@ class Fetcher:
 
   def __init__(self, address: str, variables: Sequence[tf.Variable]):
     self._client = reverb.Client(address)
-    self._variables = list(variables)
+    self._sizes = [int(np.prod(v.shape)) for v in variables]
+    self._assign = tf.function(functools.partial(
+        _unflatten, list(variables), self._sizes)).get_concrete_function(
+            tf.TensorSpec([sum(self._sizes)], tf.float32))
     self._inserts_seen = 0
     self._version = None
 
@@ -116,18 +131,16 @@ class Fetcher:
       # `sample` is fresh; a dataset over the table would prefetch old ones.
       sample = next(iter(self._client.sample(
           _TABLE, emit_timesteps=False, unpack_as_table_signature=True)))
-      version, parameters = sample.data  # As inserted: one step, so [1, ...].
-      self._assign(parameters[0])
-      self._version = int(version[0])
+      version, parameters = sample.data
+      if parameters.size != sum(self._sizes):
+        raise ValueError(f'the learner sent {parameters.size} parameters, but '
+                         f'this agent has {sum(self._sizes)}')
+      self._assign(tf.constant(parameters))
+      self._version = int(version)
     return self._version
 
-  def _assign(self, parameters: np.ndarray) -> None:
-    size = sum(int(np.prod(v.shape)) for v in self._variables)
-    if size != parameters.size:
-      raise ValueError(f'the learner sent {parameters.size} parameters, but '
-                       f'this agent has {size}')
-    start = 0
-    for variable in self._variables:
-      end = start + int(np.prod(variable.shape))
-      variable.assign(np.reshape(parameters[start:end], variable.shape))
-      start = end
+
+def _unflatten(variables, sizes, parameters):
+  """Assigns the parts of one vector."""
+  for variable, part in zip(variables, tf.split(parameters, sizes)):
+    variable.assign(tf.reshape(part, variable.shape))

@@ -20,14 +20,20 @@ _GRACE_SECS = 5.
 def _run(args: argparse.Namespace, config: config_lib.Config) -> None:
   """Runs the role until its end."""
   from impala_tf import experiment  # Takes seconds, so after all checks.
+  from impala_tf import profiling
   if args.role == 'actor':
     supervisor.stop_with_parent(lambda: os._exit(0))
-    experiment.run_actor(config, f'localhost:{args.port}', args.seed)
+    kwargs = {}
+    if args.profile:
+      kwargs['on_unroll'] = profiling.HopTimesWriter(
+          args.run_dir, f'actor_{args.seed}').add_unroll
+    experiment.run_actor(config, f'localhost:{args.port}', args.seed, **kwargs)
     return
   stopping = threading.Event()
   signal.signal(signal.SIGTERM, lambda *unused: stopping.set())
   supervisor.stop_with_parent(stopping.set)
-  experiment.run_learner(config, args.run_dir, args.port, stopping.is_set)
+  experiment.run_learner(config, args.run_dir, args.port, stopping.is_set,
+                         args.profile)
 
 
 def main() -> int:
@@ -39,6 +45,8 @@ def main() -> int:
                       help='of the Reverb server in the learner')
   parser.add_argument('--seed', type=int, default=0,
                       help='differs between the actors of a run')
+  parser.add_argument('--profile', action='store_true',
+                      help='record what time goes to')
   args = parser.parse_args()
   flags.FLAGS.mark_as_parsed()  # Else absl warns of early logging.
   logging.use_absl_handler()

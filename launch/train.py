@@ -13,11 +13,13 @@ import threading
 from impala_tf import config as config_lib
 from impala_tf import metrics
 from impala_tf import ports
+from impala_tf import sizing
 from impala_tf import supervisor
 from impala_tf.envs import factory
 from launch import gin_config
 from launch import progress
 from launch import run_directory
+from launch import time_budget
 
 _DEFAULT_CONFIG = 'configs/atari/pong.gin'
 
@@ -33,14 +35,19 @@ def _parse_args() -> argparse.Namespace:
                       help='changes one value; may be repeated')
   parser.add_argument('--port', type=int,
                       help='of the Reverb server (default: a free one)')
+  parser.add_argument('--profile', action='store_true',
+                      help="record a few updates for TensorBoard's profiler, "
+                      'and print at the end where the time went')
   return parser.parse_args()
 
 
 def _train_in_processes(config: config_lib.Config, run_dir: str, port: int,
-                        line: progress.ProgressLine):
+                        profile: bool, line: progress.ProgressLine):
   """Returns the signal that ended the run, or None."""
   role = [sys.executable, '-m', 'launch.role']
   where = [f'--run_dir={run_dir}', f'--port={port}']
+  if profile:
+    where.append('--profile')
   rows = metrics.RowReader(run_dir)
   rows.new_rows()  # Those of the past, where a run is resumed.
 
@@ -52,7 +59,7 @@ def _train_in_processes(config: config_lib.Config, run_dir: str, port: int,
       learner_command=role + ['learner'] + where,
       actor_command=lambda task, attempt: role + ['actor'] + where + [
           f'--seed={task + attempt * 10_000}'],
-      num_actors=config.actor.num_actors or len(os.sched_getaffinity(0)),
+      num_actors=sizing.fit(config).actor.num_actors,
       log_dir=os.path.join(run_dir, 'logs'),
       max_restarts=config.actor.max_restarts,
       restart_window_secs=config.actor.restart_window_secs).run(show_newest)
@@ -77,6 +84,10 @@ def _train_in_this_process(config: config_lib.Config, run_dir: str,
 
 def _run(args: argparse.Namespace) -> int:
   config = gin_config.load(args.config, args.gin_binding)
+  if args.profile and config.experiment.in_process:
+    raise config_lib.UserError(
+        '--profile needs processes of their own for learner and actors; leave '
+        'it out, or set ExperimentConfig.in_process = False')
   factory.check_level(config.environment.level)
   try:
     port = ports.choose(args.port)
@@ -86,11 +97,16 @@ def _run(args: argparse.Namespace) -> int:
   with run_directory.claim(run_dir, config) as resuming:
     print(f'{"Resuming" if resuming else "Training"} '
           f'{config.environment.level} in {run_dir}', flush=True)
+    for choice in sizing.explain(config):
+      print(f'  {choice}', flush=True)
     with progress.ProgressLine(config.experiment.total_frames) as line:
       if config.experiment.in_process:
         signum = _train_in_this_process(config, run_dir, line)
       else:
-        signum = _train_in_processes(config, run_dir, port, line)
+        signum = _train_in_processes(config, run_dir, port, args.profile,
+                                     line)
+  if args.profile:
+    time_budget.show(config, run_dir)
   if signum is None:
     print(f'Done; evaluate with ./launch/evaluate.sh {run_dir}')
     return 0

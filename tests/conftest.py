@@ -8,6 +8,8 @@ import sys
 import numpy as np
 import pytest
 
+import impala_tf  # noqa: F401  Has switches for TensorFlow, too.
+
 # Before TensorFlow is imported: errors only, and one thread, since the tests
 # already run in as many processes as there are cores.
 os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '2')

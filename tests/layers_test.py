@@ -24,6 +24,7 @@ LAYERS = {
     'frames': 1,
     'suites': 1,
     'metrics': 1,
+    'sizing': 1,
     'envs.environment': 1,  # The interface.
     'networks': 2,
     'envs': 2,
@@ -37,6 +38,7 @@ LAYERS = {
     'learner': 4,
     'weights': 4,
     'training': 4,
+    'profiling': 4,
     'checkpoint': 4,
     'evaluation': 4,
     'experiment': 5,

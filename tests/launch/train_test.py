@@ -168,8 +168,11 @@ def test_whole_run_writes_all_it_promises(tmp_path):
   ran = _train(run_dir, *arguments)
   assert ran.returncode == 0, ran.stderr
   assert 'restart' not in ran.stderr  # Actors that lost a learner that is done.
-  first, *progress, last = ran.stdout.splitlines()
+  first, *sizes, last = ran.stdout.splitlines()
   assert first == f'Training catch in {run_dir}'
+  sizes, progress = sizes[:3], sizes[3:]
+  assert sizes[0] == '  2 actor processes (as configured)'
+  assert re.fullmatch(r'  \d+ learner threads \(one for every .*\)', sizes[2])
   assert last == f'Done; evaluate with ./launch/evaluate.sh {run_dir}'
   for line in progress:
     assert re.fullmatch(r'[\d,]+ frames \(\d+\.\d%\) · [\d,]+ frames/s · '
@@ -210,6 +213,18 @@ def test_whole_run_writes_all_it_promises(tmp_path):
   assert 38 in _checkpoints(run_dir)
   assert len(_checkpoints(run_dir)) <= config.experiment.checkpoints_to_keep
   assert not _all_pids(run_dir)
+
+
+@_SLOW_START
+def test_profile_is_recorded_and_tells_where_the_time_went(tmp_path):
+  ran = _train(tmp_path, '--profile',
+               _bind('ExperimentConfig.total_frames', 20_000))
+  assert ran.returncode == 0, ran.stderr
+  for hop in ('stepping', 'inference', 'waiting for weights',
+              'blocked on the queue', 'in the queue', 'batching', 'learning'):
+    assert hop in ran.stdout
+  # What TensorBoard's profiler shows.
+  assert list(tmp_path.glob('tensorboard/plugins/profile/*/*.xplane.pb'))
 
 
 # Without an end, and with a checkpoint a second.

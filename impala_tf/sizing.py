@@ -1,0 +1,83 @@
+"""How many processes, environments and threads fit a machine.
+
+What the config leaves open (None) is filled in from the number of cores. The
+numbers behind the rules are in docs/performance.md.
+"""
+
+import dataclasses
+import os
+from typing import List, Optional
+
+from impala_tf import config as config_lib
+
+# Below, inference and the fetching of parameters cost too much a step; above,
+# nothing is gained any more and unrolls grow old.
+_MIN_ENVS, _MAX_ENVS = 16, 32
+# Unrolls being played at any time, in batches: each is an update of policy lag.
+_BATCHES_IN_PLAY = 2
+# A thread of the learner keeps up with the actors of so many cores; a second
+# makes an update shorter, but costs a third more in all.
+_CORES_OF_A_THREAD = 4
+
+
+def num_cores() -> int:
+  """Cores that this process may use."""
+  return len(os.sched_getaffinity(0))
+
+
+def fit(config: config_lib.Config,
+        cores: Optional[int] = None) -> config_lib.Config:
+  """Fills in what the config leaves to the machine.
+
+  Args:
+    config: of a run.
+    cores: of the machine; None for those that this process may use.
+
+  Returns:
+    The config with numbers for `ActorConfig.num_actors`, `ActorConfig.num_envs`
+    and `LearnerConfig.num_threads`.
+  """
+  if cores is None:
+    cores = num_cores()
+  actor, learner = config.actor, config.learner
+  num_actors = actor.num_actors
+  if num_actors is None:
+    num_actors = cores
+  num_envs = actor.num_envs
+  if num_envs is None:
+    num_envs = _MIN_ENVS
+    # Numbers that do not depend on the machine, where they are to be the same.
+    if not config.experiment.in_process:
+      num_envs = max(_MIN_ENVS, min(
+          _MAX_ENVS, _BATCHES_IN_PLAY * learner.batch_size // num_actors))
+  num_threads = learner.num_threads
+  if num_threads is None:
+    num_threads = -(-cores // _CORES_OF_A_THREAD)  # Rounded up.
+  return dataclasses.replace(
+      config,
+      actor=dataclasses.replace(actor, num_actors=num_actors,
+                                num_envs=num_envs),
+      learner=dataclasses.replace(learner, num_threads=num_threads))
+
+
+def explain(config: config_lib.Config) -> List[str]:
+  """One line for each number that `fit` finds, with its reason."""
+  cores = num_cores()
+  fitted = fit(config, cores)
+  actor, learner = fitted.actor, fitted.learner
+
+  def line(number, what, given, reason):
+    return f'{number} {what} ({"as configured" if given else reason})'
+
+  return [
+      line(actor.num_actors, 'actor processes',
+           config.actor.num_actors is not None,
+           f'one for each of {cores} cores'),
+      line(actor.num_envs, 'environments each',
+           config.actor.num_envs is not None,
+           f'{_MIN_ENVS} to {_MAX_ENVS}, such that about {_BATCHES_IN_PLAY} '
+           f'batches of {learner.batch_size} unrolls are being played'),
+      line(learner.num_threads, 'learner threads',
+           config.learner.num_threads is not None,
+           f'one for every {_CORES_OF_A_THREAD} cores'),
+  ]

@@ -1,0 +1,107 @@
+"""Measures what an agent step costs, in parts and as a whole.
+
+Each part runs by itself, and a real training run is held meanwhile; then it
+goes on, and so in turns: how fast the host is at the moment cancels out. Needs
+a machine with nothing else to do.
+"""
+
+import argparse
+import json
+import os
+import sys
+
+from impala_tf import config as config_lib
+from impala_tf.envs import factory
+from launch.benchmark import measure
+from launch.benchmark import report
+
+_DEFAULT_CONFIG = 'configs/benchmark.gin'
+_LSTM = 'AgentConfig.use_lstm = True'
+_DEEP = "AgentConfig.torso = 'deep'"
+
+
+def _scaling(cores: int):
+  """What changes, one thing at a time."""
+  for number in sorted({1, 2, cores, 2 * cores}):
+    yield f'ActorConfig.num_actors = {number}',
+  for number in 8, 16, 32, 64:
+    yield f'ActorConfig.num_envs = {number}',
+  for number in 8, 16, 32, 64, 128:
+    yield f'LearnerConfig.batch_size = {number}',
+  yield 'LearnerConfig.unroll_length = 100',
+  yield _LSTM,
+  yield _LSTM, 'LearnerConfig.unroll_length = 100'
+  yield _DEEP,
+  yield _DEEP, _LSTM
+
+
+def _parse_args() -> argparse.Namespace:
+  parser = argparse.ArgumentParser(prog='benchmark.sh', description=__doc__)
+  parser.add_argument('--config', default=_DEFAULT_CONFIG,
+                      help='a .gin file (default: %(default)s)')
+  parser.add_argument('--gin_binding', action='append', default=[],
+                      metavar='"LearnerConfig.batch_size = 16"',
+                      help='changes one value; may be repeated')
+  parser.add_argument('--cores', type=int,
+                      help='use only so many (default: all)')
+  parser.add_argument('--seconds', type=float, default=60.,
+                      help='of training to measure (default: %(default)s)')
+  parser.add_argument('--scaling', action='store_true',
+                      help='measure variations, one after the other: actor '
+                      'processes, environments, batch size, networks')
+  parser.add_argument('--json', metavar='FILE',
+                      help='also write the numbers there')
+  return parser.parse_args()
+
+
+def _use_cores(number) -> None:
+  """Confines this process, and so all that it starts."""
+  available = sorted(os.sched_getaffinity(0))
+  if number is None:
+    return
+  if not 1 <= number <= len(available):
+    raise config_lib.UserError(
+        f'--cores must be 1 to {len(available)}, but is {number}')
+  os.sched_setaffinity(0, available[:number])
+
+
+def _run(args: argparse.Namespace) -> None:
+  _use_cores(args.cores)
+  if args.seconds <= 0:
+    raise config_lib.UserError(
+        f'--seconds must be above 0, but is {args.seconds}')
+  setting = measure.Setting(
+      ', '.join([args.config, *args.gin_binding]), args.config,
+      args.gin_binding)
+  factory.check_level(setting.config().environment.level)
+  if args.scaling:
+    settings = [
+        measure.Setting(', '.join(more), args.config,
+                        [*args.gin_binding, *more])
+        for more in _scaling(len(os.sched_getaffinity(0)))]
+    results = []
+    for each in settings:
+      results.append(measure.run(each, args.seconds))
+      report.show_scaling(results[-1:])
+    report.show_scaling(results)
+  else:
+    results = measure.run(setting, args.seconds)
+    report.show(results)
+  if args.json:
+    with open(args.json, 'w', encoding='utf-8') as file:
+      json.dump(results, file, indent=2)
+      file.write('\n')
+
+
+def main() -> int:
+  """Returns the exit code."""
+  try:
+    _run(_parse_args())
+  except config_lib.UserError as error:
+    print(f'error: {error}', file=sys.stderr)
+    return 2
+  return 0
+
+
+if __name__ == '__main__':
+  sys.exit(main())

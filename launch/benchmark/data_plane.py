@@ -1,0 +1,86 @@
+"""The way of unrolls from actors to ready batches, and nothing else.
+
+Started by the benchmark as `python -m launch.benchmark.data_plane ROLE
+CONFIG.gin PORT`, once as `reader` (the server is in its process, as in a run)
+and once or more as `writer`.
+"""
+
+import argparse
+import itertools
+import threading
+import time
+
+from impala_tf import config as config_lib
+from impala_tf import dataset
+from impala_tf import experiment
+from impala_tf import replay
+from impala_tf import sizing
+from launch import gin_config
+from launch.benchmark import parts
+from launch.benchmark import worker
+
+
+def _write(config: config_lib.Config, port: int) -> None:
+  """Writes recorded unrolls over and over, as fast as they are taken."""
+  num_envs = config.actor.num_envs
+  unrolls = itertools.cycle(parts.record_unrolls(config, 2 * num_envs))
+  writer = replay.UnrollWriter(f'localhost:{port}')
+
+  def measure(secs):
+    num_steps = 0
+    end, cpu_start = time.monotonic() + secs, time.process_time()
+    while time.monotonic() < end:
+      for unroll in itertools.islice(unrolls, num_envs):
+        writer.write(unroll)
+      writer.flush()
+      num_steps += num_envs * config.learner.unroll_length
+    return {'steps': num_steps, 'cpu_secs': time.process_time() - cpu_start}
+
+  worker.serve(measure)
+
+
+def _read(config: config_lib.Config, port: int) -> None:
+  """Reads batches all the time, so that no writer is ever left waiting."""
+  environment = experiment.make_environment(config, 1, seed=0, training=True)
+  agent = experiment.make_agent(config, environment)
+  spec = experiment.make_unroll_spec(config, environment, agent)
+  environment.close()
+  server = replay.make_server(
+      [replay.make_queue(spec, config.learner.queue_capacity)], port)
+  batch_size = config.learner.batch_size
+  reader = dataset.BatchReader(dataset.make_dataset(
+      f'localhost:{server.port}', replay.QUEUE, batch_size))
+  num_batches = 0
+
+  def drain():
+    nonlocal num_batches
+    while reader.next(lambda: False) is not None:
+      num_batches += 1
+
+  threading.Thread(target=drain, daemon=True).start()
+
+  def measure(secs):
+    start, cpu_start = num_batches, time.process_time()
+    wall_start = time.monotonic()
+    time.sleep(secs)
+    steps = (num_batches - start) * batch_size * config.learner.unroll_length
+    return {'steps': steps, 'cpu_secs': time.process_time() - cpu_start,
+            'wall_secs': time.monotonic() - wall_start}
+
+  worker.serve(measure)
+
+
+def main():
+  parser = argparse.ArgumentParser(description=__doc__)
+  parser.add_argument('role', choices=('reader', 'writer'))
+  parser.add_argument('config')
+  parser.add_argument('port', type=int)
+  args = parser.parse_args()
+  config = sizing.fit(gin_config.load(args.config))
+  is_reader = args.role == 'reader'
+  experiment.set_threads(config.learner.num_threads if is_reader else 1)
+  (_read if is_reader else _write)(config, args.port)
+
+
+if __name__ == '__main__':
+  main()

@@ -1,0 +1,209 @@
+"""Parts and whole, measured in turns so that drift of the host cancels out."""
+
+import contextlib
+import os
+import statistics
+from typing import Any, Dict, List, NamedTuple, Sequence
+
+from impala_tf import config as config_lib
+from impala_tf import ports
+from impala_tf import sizing
+from launch import gin_config
+from launch.benchmark import training
+from launch.benchmark import worker
+
+# What a step costs, in the order in which it is paid. The emulator is a part of
+# the environment and in no sum.
+PARTS = ('emulator', 'environment', 'inference', 'assembly', 'write', 'read',
+         'learner')
+ACTOR_PARTS = ('environment', 'inference', 'assembly', 'write')
+LEARNER_PARTS = ('read', 'learner')
+_DATA_PLANE_WRITERS = 2
+_ROWS_A_ROUND = 3
+_PART_SECS = 2.
+_SETTLE_ROUNDS = 2
+
+Result = Dict[str, Any]
+
+
+class Setting(NamedTuple):
+  """What is measured.
+
+  Attributes:
+    name: for people.
+    config_path: a .gin file.
+    bindings: on top of it.
+  """
+  name: str
+  config_path: str
+  bindings: Sequence[str] = ()
+
+  def config(self) -> config_lib.Config:
+    """All values, those that depend on the machine included."""
+    return sizing.fit(gin_config.load(self.config_path, self.bindings))
+
+
+class _Parts(contextlib.ExitStack):
+  """The processes that measure parts, warmed up and waiting."""
+
+  def __init__(self, config_path: str, is_atari: bool):
+    super().__init__()
+    port = str(ports.choose(None))
+    module = 'launch.benchmark.data_plane'
+    self._writers = [
+        self._start(module, 'writer', config_path, port)
+        for _ in range(_DATA_PLANE_WRITERS)]
+    self._reader = self._start(module, 'reader', config_path, port)
+    self._single = {
+        name: self._start('launch.benchmark.parts', name, config_path)
+        for name in ('emulator', 'environment', 'inference', 'assembly',
+                     'learner')
+        if is_atari or name != 'emulator'}
+    for started in (*self._writers, self._reader, *self._single.values()):
+      started.wait_until_ready()
+
+  def _start(self, module, *arguments) -> worker.Worker:
+    started = worker.Worker(module, arguments)
+    self.callback(started.close)
+    return started
+
+  def measure(self) -> Dict[str, float]:
+    """CPU-ms an agent step of each part, one after the other."""
+    costs = {}
+    for name, part in self._single.items():
+      part.ask(_PART_SECS)
+      costs[name] = _cpu_ms_per_step(part.answer())
+    written, read = self._run_data_plane(1)
+    costs['write'] = _cpu_ms_per_step(written)
+    costs['read'] = _cpu_ms_per_step(read)
+    return costs
+
+  def data_plane_steps_per_sec(self) -> float:
+    """With all writers at once: agent steps a second in ready batches."""
+    _, read = self._run_data_plane(_DATA_PLANE_WRITERS)
+    return read['steps'] / read['wall_secs']
+
+  def _run_data_plane(self, num_writers):
+    """What the first writer and the reader measured."""
+    for writer in self._writers[:num_writers]:
+      # Longer than the reader looks, so that it never sees them stop.
+      writer.ask(_PART_SECS + 1)
+    self._reader.ask(_PART_SECS)
+    read = self._reader.answer()
+    written = [writer.answer() for writer in self._writers[:num_writers]]
+    return written[0], read
+
+
+def _cpu_ms_per_step(measured: worker.Measurement) -> float:
+  return measured['cpu_secs'] / measured['steps'] * 1e3
+
+
+def run(setting: Setting, secs: float) -> Result:
+  """Measures one setting on the cores that this process may use.
+
+  Args:
+    setting: see there.
+    secs: of training to be measured, in rounds between which the parts are
+      measured and the run is held.
+
+  Returns:
+    The numbers that README and `--json` show; see docs/performance.md.
+  """
+  config = setting.config()
+  cores = sizing.num_cores()
+  if config.experiment.in_process:
+    cores = 1  # Turns are taken.
+  is_atari = config.environment.level.startswith('atari/')
+  with contextlib.ExitStack() as stack:
+    run_ = training.TrainingRun(setting.config_path, setting.bindings)
+    stack.callback(run_.close)
+    run_.hold()
+    parts = stack.enter_context(_Parts(
+        gin_config.config_path(run_.run_dir), is_atari))
+    run_.go_on()
+    run_.measure(_SETTLE_ROUNDS * _ROWS_A_ROUND)
+    windows, costs, data_plane = [], [], []
+    while sum(window.secs for window in windows) < secs:
+      run_.hold()
+      costs.append(parts.measure())
+      data_plane.append(parts.data_plane_steps_per_sec())
+      run_.go_on()
+      windows.append(run_.measure(_ROWS_A_ROUND))
+  return {
+      'setting': setting.name,
+      'start_to_first_update_secs': run_.start_secs,
+      'peak_rss_mib': run_.peak_rss_mib,
+      **summarise(config, cores, windows, costs, data_plane)}
+
+
+def summarise(config: config_lib.Config, cores: int,
+              windows: List[training.Window], costs: List[Dict[str, float]],
+              data_plane_steps_per_sec: List[float]) -> Result:
+  """Turns what was measured into what is reported.
+
+  Args:
+    config: of the run.
+    cores: that it had.
+    windows: of training.
+    costs: CPU-ms a step by part, one for each round; so
+    data_plane_steps_per_sec: likewise.
+
+  Returns:
+    See `run`.
+  """
+  frames_per_step = 1
+  if config.environment.level.startswith('atari/'):
+    frames_per_step = config.atari.action_repeats
+  parts = {name: statistics.fmean(cost[name] for cost in costs)
+           for name in PARTS if name in costs[0]}
+  total = sum(parts[name] for name in ACTOR_PARTS + LEARNER_PARTS)
+  frames = sum(window.frames for window in windows)
+  steps = frames / frames_per_step
+  secs = sum(window.secs for window in windows)
+  cpu_ms_per_step = {
+      role: sum(w.cpu_secs[role] for w in windows) / steps * 1e3
+      for role in windows[0].cpu_secs}
+  whole = sum(cpu_ms_per_step.values())
+  allowed = cores / total * 1e3 * frames_per_step
+  rows = [row for window in windows for row in window.rows]
+
+  def mean_of(name):
+    return statistics.fmean(row[name] for row in rows)
+
+  extra = {role: cost - sum(parts[name] for name in names)
+           for role, names in (('actors', ACTOR_PARTS),
+                               ('learner', LEARNER_PARTS))
+           for cost in [cpu_ms_per_step.get(role)] if cost is not None}
+  return {
+      'machine': _machine(),
+      'cores': cores,
+      'num_actors': config.actor.num_actors,
+      'num_envs': config.actor.num_envs,
+      'learner_threads': config.learner.num_threads,
+      'batch_size': config.learner.batch_size,
+      'unroll_length': config.learner.unroll_length,
+      'parts_cpu_ms_per_step': parts,
+      'sum_cpu_ms_per_step': total,
+      'allowed_frames_per_sec': allowed,
+      'frames_per_sec': frames / secs,
+      'ratio': frames / secs / allowed,
+      'measured_secs': secs,
+      'cpu_secs_per_1000_frames': whole / frames_per_step,
+      'cpu_ms_per_step': cpu_ms_per_step,
+      'extra_cpu_ms_per_step': extra,
+      'idle_share': 1 - whole / 1e3 * steps / secs / cores,
+      'policy_lag_updates_mean': mean_of('policy_lag'),
+      'learner_wait_share': mean_of('learner_wait_share'),
+      'data_plane_frames_per_sec':
+          statistics.fmean(data_plane_steps_per_sec) * frames_per_step,
+  }
+
+
+def _machine() -> str:
+  """The processor's name and how many cores there are in all."""
+  name = 'unknown processor'
+  with contextlib.suppress(OSError):
+    with open('/proc/cpuinfo', encoding='utf-8') as file:
+      name = next((line.partition(':')[2].strip() for line in file
+                   if line.startswith('model name')), name)
+  return f'{os.cpu_count()} cores of {name}'

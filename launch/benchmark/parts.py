@@ -1,0 +1,203 @@
+"""Each part of an agent step by itself, in a process of its own.
+
+Started by the benchmark: `python -m launch.benchmark.parts NAME CONFIG.gin`.
+"""
+
+import argparse
+import time
+from typing import Callable, List
+
+import numpy as np
+import tensorflow as tf
+
+from impala_tf import actor as actor_lib
+from impala_tf import config as config_lib
+from impala_tf import dataset
+from impala_tf import experiment
+from impala_tf import policy as policy_lib
+from impala_tf import replay
+from impala_tf import sizing
+from impala_tf import types
+from launch import gin_config
+from launch.benchmark import worker
+
+_WARM_UP_CALLS = 3
+_EMULATOR_STEPS = 16
+
+# Does a part's work once; returns the agent steps that it was for.
+Part = Callable[[], int]
+
+
+def _make_environment(config: config_lib.Config):
+  return experiment.make_environment(config, config.actor.num_envs, seed=0,
+                                     training=True)
+
+
+def record_unrolls(config: config_lib.Config,
+                   number: int) -> List[types.Unroll]:
+  """At least so many unrolls of the configured level, by a new agent."""
+  environment = _make_environment(config)
+  agent = experiment.make_agent(config, environment)
+  unrolls = []
+
+  class Keeper:
+    """Keeps what an actor writes, and has no parameters for it."""
+
+    def write(self, unroll):
+      unrolls.append(tf.nest.map_structure(np.copy, unroll))
+
+    def flush(self):
+      pass
+
+    def fetch(self):
+      return 0
+
+  actor = actor_lib.Actor(
+      agent, environment, Keeper(), Keeper(),
+      experiment.make_unroll_spec(config, environment, agent), seed=0)
+  while len(unrolls) < number:
+    actor.run_unroll()
+  environment.close()
+  return unrolls
+
+
+def _emulator(config: config_lib.Config) -> Part:
+  """The bare emulator: a game's frames, of which nobody makes a picture."""
+  import ale_py
+  ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
+  ale = ale_py.ALEInterface()
+  ale.setFloat('repeat_action_probability', 0.)
+  ale.loadROM(ale_py.roms.get_rom_path(config.environment.level.split('/')[1]))
+  actions = ale.getMinimalActionSet()
+  rng = np.random.default_rng(0)
+
+  def run():
+    for action in rng.integers(len(actions), size=_EMULATOR_STEPS):
+      for _ in range(config.atari.action_repeats):
+        ale.act(actions[action])
+      if ale.game_over():
+        ale.reset_game()
+    return _EMULATOR_STEPS
+
+  return run
+
+
+def _environment(config: config_lib.Config) -> Part:
+  """Stepping, and counting returns."""
+  environment = _make_environment(config)
+  counter = policy_lib.EpisodeCounter(environment.num_envs)
+  counter.env_output(environment.reset())
+  rng = np.random.default_rng(0)
+  num_actions = environment.action_spec().num_values
+
+  def run():
+    counter.env_output(environment.step(rng.integers(
+        num_actions, size=environment.num_envs, dtype=np.int32)))
+    return environment.num_envs
+
+  return run
+
+
+def _play(config: config_lib.Config):
+  """A policy, the spec of an unroll, and what it holds: T+1 steps of E."""
+  environment = _make_environment(config)
+  agent = experiment.make_agent(config, environment)
+  policy = policy_lib.Policy(agent, environment.num_envs, seed=0)
+  counter = policy_lib.EpisodeCounter(environment.num_envs)
+  timestep = environment.reset()
+  steps = []
+  for _ in range(config.learner.unroll_length + 1):
+    env_output = tf.nest.map_structure(np.copy, counter.env_output(timestep))
+    agent_output = policy.act(env_output)
+    steps.append((env_output, agent_output))
+    timestep = environment.step(agent_output.action)
+  spec = experiment.make_unroll_spec(config, environment, agent)
+  buffer = actor_lib.UnrollBuffer(spec, environment.num_envs,
+                                  environment.frame_stack)
+  environment.close()
+  return policy, buffer, steps
+
+
+def _inference(config: config_lib.Config) -> Part:
+  """From observations to actions, as NumPy arrays both."""
+  policy, _, steps = _play(config)
+
+  def run():
+    for env_output, _ in steps:
+      policy.act(env_output)
+    return len(steps) * config.actor.num_envs
+
+  return run
+
+
+def _assembly(config: config_lib.Config) -> Part:
+  """Putting unrolls together."""
+  policy, buffer, steps = _play(config)
+
+  def run():
+    buffer.begin(0, policy.core_state)
+    for t, (env_output, agent_output) in enumerate(steps):
+      buffer.record(t, env_output, agent_output)
+    list(buffer.unrolls())
+    return (len(steps) - 1) * config.actor.num_envs
+
+  return run
+
+
+def _learner(config: config_lib.Config) -> Part:
+  """Updates on a batch that is there."""
+  environment = experiment.make_environment(config, 1, seed=0, training=True)
+  learner = experiment.make_learner(config, environment,
+                                    experiment.make_strategy())
+  batch_size = config.learner.batch_size
+  spec = experiment.make_unroll_spec(config, environment, learner.agent)
+  server = replay.make_server([replay.make_queue(spec, batch_size)], None)
+  address = f'localhost:{server.port}'
+  writer = replay.UnrollWriter(address)
+  for unroll in record_unrolls(config, batch_size)[:batch_size]:
+    writer.write(unroll)
+  reader = dataset.BatchReader(dataset.make_dataset(
+      address, replay.QUEUE, batch_size))
+  batch = reader.next(lambda: False)
+
+  def run():
+    learner.update(batch)['loss/total'].numpy()  # Waits for it.
+    assert server  # Kept alive: without it the reader's thread would spin.
+    return batch_size * config.learner.unroll_length
+
+  return run
+
+
+PARTS = {
+    'emulator': _emulator,
+    'environment': _environment,
+    'inference': _inference,
+    'assembly': _assembly,
+    'learner': _learner,
+}
+
+
+def main():
+  parser = argparse.ArgumentParser(description=__doc__)
+  parser.add_argument('name', choices=PARTS)
+  parser.add_argument('config')
+  args = parser.parse_args()
+  config = sizing.fit(gin_config.load(args.config))
+  experiment.set_threads(
+      config.learner.num_threads if args.name == 'learner' else 1)
+  run = PARTS[args.name](config)
+  for _ in range(_WARM_UP_CALLS):
+    run()
+
+  def measure(secs):
+    num_steps = 0
+    end, cpu_start = time.monotonic() + secs, time.process_time()
+    while time.monotonic() < end:
+      num_steps += run()
+    return {'steps': num_steps, 'cpu_secs': time.process_time() - cpu_start}
+
+  worker.serve(measure)
+
+
+if __name__ == '__main__':
+  main()

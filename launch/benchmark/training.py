@@ -1,0 +1,136 @@
+"""A real training run, measured and held in turns."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from typing import Dict, List, NamedTuple, Sequence
+
+import psutil
+
+from impala_tf import metrics
+
+_START_TIMEOUT_SECS = 300
+_POLL_SECS = 0.02
+# Far more than any benchmark takes; the learning rate stays what it is.
+_ENDLESS = 10**12
+
+
+class Window(NamedTuple):
+  """A stretch of training from one row of metrics to another.
+
+  Attributes:
+    frames: environment frames that were learned from.
+    secs: wall time.
+    cpu_secs: of each role: 'learner', 'actors', 'supervisor' or, in a single
+      process, 'in_process'.
+    rows: of metrics, each but the one that the window began with.
+  """
+  frames: int
+  secs: float
+  cpu_secs: Dict[str, float]
+  rows: List[metrics.Row]
+
+
+class TrainingRun:
+  """`launch.train` with its processes, in a directory that will be removed.
+
+  Attributes:
+    start_secs: from the command to the first row of metrics, which is written
+      after the first update (or up to 5 s later).
+    peak_rss_mib: most resident memory of all processes together, each by
+      itself: what they share is counted more than once.
+  """
+
+  def __init__(self, config_path: str, bindings: Sequence[str]):
+    self._directory = tempfile.TemporaryDirectory(prefix='impala_benchmark_')
+    self.run_dir = os.path.join(self._directory.name, 'run')
+    flags = [f'--gin_binding={b}' for b in (
+        *bindings, f'ExperimentConfig.total_frames = {_ENDLESS}')]
+    start = time.monotonic()
+    self._train = psutil.Popen(
+        [sys.executable, '-m', 'launch.train', config_path,
+         f'--run_dir={self.run_dir}', *flags],
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    self._rows = metrics.RowReader(self.run_dir)
+    self.peak_rss_mib = 0.
+    try:
+      self._next_rows()
+    except BaseException:
+      self.close()
+      raise
+    self.start_secs = time.monotonic() - start
+
+  def measure(self, num_rows: int) -> Window:
+    """Lets it train for so many rows of metrics, from one to another."""
+    self._rows.new_rows()
+    first = self._next_rows()[-1]
+    cpu_start = self._cpu_secs()
+    rows = []
+    while len(rows) < num_rows:
+      rows += self._next_rows()
+      self._note_memory()
+    cpu_end = self._cpu_secs()
+    return Window(
+        frames=rows[-1]['frames'] - first['frames'],
+        secs=rows[-1]['secs'] - first['secs'],
+        cpu_secs={role: cpu_end[role] - cpu_start[role] for role in cpu_end},
+        rows=rows)
+
+  def hold(self) -> None:
+    """Stops all its processes until `go_on`."""
+    for process in self._processes():
+      process.suspend()
+
+  def go_on(self) -> None:
+    """Undoes `hold`."""
+    for process in self._processes():
+      process.resume()
+
+  def close(self) -> None:
+    """Ends the run and removes its directory."""
+    processes = self._processes()
+    for process in processes:
+      process.kill()
+    psutil.wait_procs(processes)
+    self._directory.cleanup()
+
+  def _processes(self):
+    try:
+      return [self._train] + self._train.children(recursive=True)
+    except psutil.NoSuchProcess:
+      return []
+
+  def _cpu_secs(self) -> Dict[str, float]:
+    secs: Dict[str, float] = {}
+    for process in self._processes():
+      command = process.cmdline()
+      role = 'supervisor'
+      if 'launch.role' in command:
+        role = 'actors' if 'actor' in command else 'learner'
+      times = process.cpu_times()
+      secs[role] = secs.get(role, 0.) + times.user + times.system
+    if len(secs) == 1:
+      return {'in_process': secs['supervisor']}
+    return secs
+
+  def _note_memory(self):
+    rss = sum(process.memory_info().rss for process in self._processes())
+    self.peak_rss_mib = max(self.peak_rss_mib, rss / 2**20)
+
+  def _next_rows(self) -> List[metrics.Row]:
+    """The next rows to be written."""
+    deadline = time.monotonic() + _START_TIMEOUT_SECS
+    while True:
+      rows = self._rows.new_rows()
+      if rows:
+        return rows
+      if self._train.poll() is not None:
+        raise RuntimeError(f'training ended with exit code {self._train.poll()}'
+                           '; its errors are above')
+      if time.monotonic() > deadline:
+        raise TimeoutError(
+            f'no update within {_START_TIMEOUT_SECS} s; see '
+            f'{self.run_dir}/logs')
+      time.sleep(_POLL_SECS)

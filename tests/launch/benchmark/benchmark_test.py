@@ -1,0 +1,40 @@
+"""The benchmark as a user runs it, on a level that needs no simulator."""
+
+import json
+
+import pytest
+
+from tests import programs
+
+
+def _run(*arguments, **kwargs):
+  return programs.run('launch.benchmark', *arguments, **kwargs)
+
+
+@pytest.mark.parametrize('arguments,words', [
+    (['--cores=1000'], '--cores must be 1 to'),
+    (['--seconds=0'], '--seconds must be above 0'),
+    (['--config=nowhere.gin'], 'there is no file nowhere.gin'),
+])
+def test_bad_input_is_refused_before_anything_starts(arguments, words):
+  assert words in programs.error_line(_run(*arguments))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_whole_benchmark_reports_what_it_promises(tmp_path):
+  path = tmp_path / 'result.json'
+  ran = _run('--config=configs/catch.gin', '--seconds=1', '--cores=2',
+             '--gin_binding=ExperimentConfig.log_interval_secs = 0.3',
+             f'--json={path}', timeout=300)
+  assert ran.returncode == 0, ran.stderr
+  result = json.loads(path.read_text())
+  assert {
+      'parts_cpu_ms_per_step', 'sum_cpu_ms_per_step', 'allowed_frames_per_sec',
+      'frames_per_sec', 'ratio', 'cpu_secs_per_1000_frames',
+      'policy_lag_updates_mean', 'learner_wait_share', 'peak_rss_mib',
+      'data_plane_frames_per_sec'} <= set(result)
+  assert result['cores'] == 2
+  assert all(cost > 0 for cost in result['parts_cpu_ms_per_step'].values())
+  assert 0 < result['ratio'] < 2
+  assert f'{result["frames_per_sec"]:,.0f}' in ran.stdout

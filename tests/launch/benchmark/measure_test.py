@@ -1,0 +1,92 @@
+"""The benchmark's sums, with numbers that can be checked by hand."""
+
+import pytest
+
+from impala_tf import config as config_lib
+from impala_tf import sizing
+from launch.benchmark import measure
+from launch.benchmark import report
+from launch.benchmark import training
+
+# Means of two rounds: 0.5, 0.1, 0.02, 0.02 for an actor; 0.02 and 0.24 for the
+# learner; 0.9 in all.
+COSTS = [
+    dict(emulator=0.3, environment=0.4, inference=0.1, assembly=0.02,
+         write=0.01, read=0.02, learner=0.20),
+    dict(emulator=0.5, environment=0.6, inference=0.1, assembly=0.02,
+         write=0.03, read=0.02, learner=0.28),
+]
+# 40,000 frames are 10,000 steps in 3 s on 4 cores: 12 s of cores, 10 s used.
+WINDOWS = [
+    training.Window(
+        frames=10_000, secs=1., cpu_secs=dict(supervisor=0.1, learner=1.0,
+                                              actors=2.),
+        rows=[dict(policy_lag=2., learner_wait_share=0.5)]),
+    training.Window(
+        frames=30_000, secs=2., cpu_secs=dict(supervisor=0.1, learner=1.8,
+                                              actors=5.),
+        rows=[dict(policy_lag=4., learner_wait_share=0.1),
+              dict(policy_lag=3., learner_wait_share=0.3)]),
+]
+
+
+@pytest.fixture(name='result')
+def _result():
+  config = sizing.fit(config_lib.Config(), cores=4)
+  return measure.summarise(config, 4, WINDOWS, COSTS, [1e5, 2e5])
+
+
+def test_parts_are_means_and_the_emulator_is_counted_once(result):
+  parts = result['parts_cpu_ms_per_step']
+  assert tuple(parts) == measure.PARTS
+  assert parts['environment'] == pytest.approx(0.5)
+  assert result['sum_cpu_ms_per_step'] == pytest.approx(0.9)
+
+
+def test_ratio_is_of_what_the_sum_allows_on_these_cores(result):
+  assert result['allowed_frames_per_sec'] == pytest.approx(4 * 4 / 0.9e-3)
+  assert result['frames_per_sec'] == pytest.approx(40_000 / 3)
+  assert result['ratio'] == pytest.approx(0.75)
+
+
+def test_cpu_of_all_processes_is_counted(result):
+  assert result['cpu_secs_per_1000_frames'] == pytest.approx(0.25)
+  assert result['idle_share'] == pytest.approx(2 / 12)
+
+
+def test_difference_is_told_by_role(result):
+  # The rest of the ratio: what roles cost beyond their parts, and idleness.
+  extra = result['extra_cpu_ms_per_step']
+  assert extra == pytest.approx(dict(actors=0.7 - 0.64, learner=0.28 - 0.26))
+  whole = sum(result['cpu_ms_per_step'].values())
+  assert result['ratio'] == pytest.approx(
+      result['sum_cpu_ms_per_step'] / whole * (1 - result['idle_share']))
+
+
+def test_rows_count_alike(result):
+  assert result['policy_lag_updates_mean'] == pytest.approx(3)
+  assert result['learner_wait_share'] == pytest.approx(0.3)
+  assert result['data_plane_frames_per_sec'] == pytest.approx(6e5)
+
+
+def test_levels_without_an_emulator_do_without_it():
+  config = sizing.fit(config_lib.Config(
+      environment=config_lib.EnvironmentConfig(level='catch')), cores=4)
+  costs = [{k: v for k, v in cost.items() if k != 'emulator'}
+           for cost in COSTS]
+  result = measure.summarise(config, 4, WINDOWS, costs, [1e5])
+  assert 'emulator' not in result['parts_cpu_ms_per_step']
+  # A step is a frame there.
+  assert result['allowed_frames_per_sec'] == pytest.approx(4 / 0.9e-3)
+
+
+def test_tables_show_the_numbers(result, capsys):
+  result = {'setting': 'a setting', 'peak_rss_mib': 1234.,
+            'start_to_first_update_secs': 5., **result}
+  report.show(result)
+  shown = capsys.readouterr().out
+  for words in ('a setting', '0.9000', '0.750', '17,778', '13,333', '1,234',
+                'data plane alone', '4 × 16'):
+    assert words in shown
+  report.show_scaling([result])
+  assert '0.75' in capsys.readouterr().out

@@ -1,0 +1,59 @@
+"""What the config leaves open is filled in from the machine."""
+
+import dataclasses
+
+import pytest
+
+from impala_tf import config as config_lib
+from impala_tf import sizing
+
+
+@pytest.mark.parametrize('cores,num_actors,num_envs,num_threads', [
+    (1, 1, 32, 1),
+    (2, 2, 32, 1),
+    (4, 4, 16, 1),
+    (5, 5, 16, 2),
+    (16, 16, 16, 4),
+])
+def test_open_numbers_follow_from_the_cores(
+    cores, num_actors, num_envs, num_threads):
+  fitted = sizing.fit(config_lib.Config(), cores)
+  assert fitted.actor.num_actors == num_actors
+  assert fitted.actor.num_envs == num_envs
+  assert fitted.learner.num_threads == num_threads
+
+
+def test_about_two_batches_of_unrolls_are_being_played():
+  config = config_lib.Config(learner=config_lib.LearnerConfig(batch_size=24))
+  assert sizing.fit(config, cores=2).actor.num_envs == 24
+
+
+def test_what_is_configured_stays():
+  config = config_lib.Config(
+      actor=config_lib.ActorConfig(num_actors=3, num_envs=5),
+      learner=config_lib.LearnerConfig(num_threads=7))
+  assert sizing.fit(config, cores=16) == config
+  assert all('as configured' in line for line in sizing.explain(config))
+
+
+def test_nothing_else_is_changed():
+  config = config_lib.Config()
+  fitted = sizing.fit(config, cores=2)
+  assert dataclasses.replace(
+      fitted, actor=config.actor, learner=config.learner) == config
+  assert fitted.learner.queue_capacity == config.learner.queue_capacity
+
+
+def test_in_process_numbers_do_not_depend_on_the_machine():
+  config = config_lib.Config(
+      experiment=config_lib.ExperimentConfig(in_process=True))
+  sizes = {sizing.fit(config, cores).actor.num_envs for cores in (1, 2, 8)}
+  assert len(sizes) == 1
+
+
+def test_each_choice_is_explained():
+  actors, envs, threads = sizing.explain(config_lib.Config())
+  cores = sizing.num_cores()
+  assert actors == f'{cores} actor processes (one for each of {cores} cores)'
+  assert 'environments each' in envs and '32 unrolls' in envs
+  assert 'learner threads' in threads and '4 cores' in threads
