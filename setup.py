@@ -34,6 +34,7 @@ setuptools.setup(
         'imageio-ffmpeg',
         'matplotlib',
         'numpy<2',
+        'psutil',
         'rich',
         'setuptools<81',  # TensorBoard 2.15 imports pkg_resources.
         'tensorflow-probability==0.23.0',

@@ -11,15 +11,18 @@ from typing import Callable, Optional
 import reverb
 import tensorflow as tf
 
+from impala_tf import packing
 from impala_tf import types
 
 
-def make_dataset(address: str, table: str, batch_size: int) -> tf.data.Dataset:
+def make_dataset(address: str, table: str, spec: types.Unroll,
+                 batch_size: int) -> tf.data.Dataset:
   """Batches from a Reverb table.
 
   Args:
     address: 'host:port' of the server.
     table: its name.
+    spec: of one unroll, as the table was made for.
     batch_size: B.
 
   Returns:
@@ -35,8 +38,8 @@ def make_dataset(address: str, table: str, batch_size: int) -> tf.data.Dataset:
   # A `map` before `batch` would be fused with it to one that works a batch
   # ahead: another batch that grows old.
   dataset = dataset.batch(batch_size, drop_remainder=True)
-  dataset = dataset.map(
-      lambda sample: _time_major(types.Unroll(*sample.data)))
+  unpack = packing.Packing(spec).unpack
+  dataset = dataset.map(lambda sample: _time_major(unpack(sample.data)))
   # Left to itself, tf.data turns `map` parallel and prefetches: up to five more
   # batches that grow old on the way (measured: lag 9.5 instead of 4).
   options = tf.data.Options()
@@ -52,10 +55,8 @@ def _time_major(unroll: types.Unroll) -> types.Unroll:
         tensor, [1, 0] + list(range(2, tensor.shape.rank)))
 
   return unroll._replace(
-      env_outputs=tf.nest.map_structure(
-          transpose, types.EnvOutput(*unroll.env_outputs)),
-      agent_outputs=tf.nest.map_structure(
-          transpose, types.AgentOutput(*unroll.agent_outputs)))
+      env_outputs=tf.nest.map_structure(transpose, unroll.env_outputs),
+      agent_outputs=tf.nest.map_structure(transpose, unroll.agent_outputs))
 
 
 class BatchReader:

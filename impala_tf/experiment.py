@@ -119,9 +119,10 @@ def make_actor(config: config_lib.Config, address: str,
   agent = make_agent(config, environment)
   fetcher = weights.Fetcher(address, agent.trainable_variables)
   _wait_for_weights(fetcher)
+  spec = make_unroll_spec(config, environment, agent)
   return actor_lib.Actor(
-      agent, environment, replay.UnrollWriter(address), fetcher,
-      make_unroll_spec(config, environment, agent), seed=int(policy_seed))
+      agent, environment, replay.UnrollWriter(address, spec), fetcher, spec,
+      seed=int(policy_seed))
 
 
 def _wait_for_weights(fetcher: weights.Fetcher) -> None:
@@ -171,15 +172,15 @@ def _make_learner_role(config: config_lib.Config, run_dir: str,
       run_dir, environment.action_spec().num_values,
       environment.observation_spec(), config.agent)
 
-  queue = replay.make_queue(make_unroll_spec(config, environment, agent),
-                            capacity)
+  spec = make_unroll_spec(config, environment, agent)
+  queue = replay.make_queue(spec, capacity)
   server = replay.make_server(
       [queue, weights.make_table(agent.trainable_variables)], port)
   address = f'localhost:{server.port}'
   publisher = weights.Publisher(address, agent.trainable_variables)
   publisher.publish(int(learner.num_updates.numpy()), publisher.snapshot())
   reader = dataset_lib.BatchReader(dataset_lib.make_dataset(
-      address, replay.QUEUE, config.learner.batch_size))
+      address, replay.QUEUE, spec, config.learner.batch_size))
   environment.close()
   return _LearnerRole(learner, totals, checkpointer, queue, server, address,
                       publisher, reader)

@@ -8,8 +8,8 @@ writer unconfirmed, and `flush` waits for them.
 from typing import Optional, Sequence
 
 import reverb
-import tensorflow as tf
 
+from impala_tf import packing
 from impala_tf import ports
 from impala_tf import types
 
@@ -18,9 +18,10 @@ _FLUSH_TIMEOUT_MS = 1_000
 _PROBE_TIMEOUT_SECS = 10
 
 
-def make_queue(signature: types.Unroll, capacity: int) -> reverb.Table:
-  """First in, first out, each unroll read exactly once."""
-  return reverb.Table.queue(QUEUE, capacity, signature=signature)
+def make_queue(spec: types.Unroll, capacity: int) -> reverb.Table:
+  """First in, first out, each unroll (see `types.unroll_spec`) read once."""
+  return reverb.Table.queue(QUEUE, capacity,
+                            signature=packing.Packing(spec).signature)
 
 
 def make_server(tables: Sequence[reverb.Table],
@@ -36,11 +37,12 @@ def make_server(tables: Sequence[reverb.Table],
 class UnrollWriter:
   """An actor process's way into the queue."""
 
-  def __init__(self, address: str):
+  def __init__(self, address: str, spec: types.Unroll):
     """Connects.
 
     Args:
       address: 'host:port' of the server.
+      spec: of one unroll, as the table was made for.
 
     Raises:
       ConnectionError: where it does not answer.
@@ -48,6 +50,7 @@ class UnrollWriter:
     self._client = reverb.Client(address)
     self._check_server()  # `trajectory_writer` would wait for ever.
     self._writer = self._client.trajectory_writer(num_keep_alive_refs=1)
+    self._packing = packing.Packing(spec)
 
   def write(self, unroll: types.Unroll) -> None:
     """Sends one unroll; copies it, so buffers may be used again.
@@ -56,13 +59,12 @@ class UnrollWriter:
       unroll: NumPy arrays without a batch dimension.
 
     Raises:
-      ValueError: where shapes or dtypes are not the table's.
+      ValueError: where shapes or dtypes are not those of the spec.
     """
-    self._writer.append(unroll)
+    self._writer.append(self._packing.pack(unroll))
     self._writer.create_item(
         QUEUE, priority=1.0,
-        trajectory=tf.nest.map_structure(lambda column: column[-1],
-                                         self._writer.history))
+        trajectory=tuple(column[-1] for column in self._writer.history))
 
   def flush(self) -> None:
     """Waits until the queue has taken all that was written.

@@ -24,8 +24,10 @@ def served():
   queue = replay.make_queue(unrolls.spec(), 64)
   server = replay.make_server([queue], None)
   address = f'localhost:{server.port}'
-  reader = dataset.BatchReader(dataset.make_dataset(address, replay.QUEUE, B))
-  return queue, replay.UnrollWriter(address), reader
+  spec = unrolls.spec()
+  reader = dataset.BatchReader(
+      dataset.make_dataset(address, replay.QUEUE, spec, B))
+  return queue, replay.UnrollWriter(address, spec), reader
 
 
 def _write(writer, numbers):

@@ -22,6 +22,7 @@ LAYERS = {
     'optimizers': 1,
     'returns': 1,
     'frames': 1,
+    'packing': 1,
     'suites': 1,
     'metrics': 1,
     'sizing': 1,

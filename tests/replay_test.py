@@ -9,8 +9,8 @@ import pytest
 import reverb
 import tensorflow as tf
 
+from impala_tf import packing
 from impala_tf import replay
-from impala_tf import types
 from tests import programs
 from tests import unrolls
 
@@ -21,7 +21,7 @@ def served():
   queue = replay.make_queue(unrolls.spec(), 2)
   server = replay.make_server([queue], None)
   address = f'localhost:{server.port}'
-  yield queue, address, replay.UnrollWriter(address)
+  yield queue, address, replay.UnrollWriter(address, unrolls.spec())
   server.stop()
 
 
@@ -29,7 +29,9 @@ def _read(address):
   """Takes one unroll out of the queue."""
   sample, = reverb.Client(address).sample(
       replay.QUEUE, emit_timesteps=False, unpack_as_table_signature=True)
-  return types.Unroll(*sample.data)
+  batch = packing.Packing(unrolls.spec()).unpack(
+      [column[np.newaxis] for column in sample.data])
+  return tf.nest.map_structure(lambda t: t.numpy()[0], batch)
 
 
 def test_unrolls_come_out_whole_and_in_order(served):
@@ -110,14 +112,14 @@ def test_server_is_where_it_was_told_to_be():
     port = other.getsockname()[1]
   server = replay.make_server([replay.make_queue(unrolls.spec(), 2)], port)
   assert server.port == port
-  replay.UnrollWriter(f'localhost:{port}')
+  replay.UnrollWriter(f'localhost:{port}', unrolls.spec())
   server.stop()
 
 
 def test_dead_server_is_told_within_a_deadline(monkeypatch):
   monkeypatch.setattr(replay, '_PROBE_TIMEOUT_SECS', 2)
   with unrolls.server_process() as (process, address):
-    writer = replay.UnrollWriter(address)
+    writer = replay.UnrollWriter(address, unrolls.spec())
     writer.write(unrolls.numbered(1))
     writer.flush()
     process.kill()
@@ -128,5 +130,5 @@ def test_dead_server_is_told_within_a_deadline(monkeypatch):
         writer.write(unrolls.numbered(number))
         writer.flush()
     with pytest.raises(ConnectionError, match='does not answer'):
-      replay.UnrollWriter(address)
+      replay.UnrollWriter(address, unrolls.spec())
     assert time.monotonic() - start < 20

@@ -73,14 +73,15 @@ class AtariEnvironment(environment.BatchedEnvironment):
   """
 
   def __init__(self, game: str, num_envs: int, seed: int,
-               config: config_lib.AtariConfig):
-    """Starts the emulators, with a single thread for all of them.
+               config: config_lib.AtariConfig, num_threads: int = 1):
+    """Starts the emulators.
 
     Args:
       game: a name of `games()`.
       num_envs: E.
       seed: 0 or more; other actors should stay away from the E seeds from here.
       config: how the game is played.
+      num_threads: for all of them together; of no effect on what is played.
 
     Raises:
       ConfigError: for an unknown game, or where ale-py is not installed.
@@ -90,7 +91,7 @@ class AtariEnvironment(environment.BatchedEnvironment):
     self._ale = vector_env.AtariVectorEnv(
         game,
         num_envs,
-        num_threads=1,
+        num_threads=min(num_threads, num_envs),
         autoreset_mode='SameStep',
         # ALE counts both in emulator frames and draws no-ops from 0 to one less
         # than told. Draws of 0 are repeated below.

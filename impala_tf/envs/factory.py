@@ -3,6 +3,7 @@
 import dataclasses
 
 from impala_tf import config as config_lib
+from impala_tf import sizing
 from impala_tf.envs import atari
 from impala_tf.envs import catch
 from impala_tf.envs import environment
@@ -41,7 +42,8 @@ def make_environment(level: str, num_envs: int, seed: int,
     seed: 0 or more. Environment i takes `seed + i`, so two actors' seeds should
       be at least E apart.
     atari_config: how Atari is played; of no effect elsewhere.
-    training: False where full games are scored: a lost life ends nothing then.
+    training: False where full games are scored: a lost life ends nothing then,
+      and all cores are used, since nothing else runs.
 
   Raises:
     ConfigError: where the level is unknown or its simulator is not installed.
@@ -52,7 +54,9 @@ def make_environment(level: str, num_envs: int, seed: int,
     return catch.CatchEnvironment(num_envs, seed)
   if domain == 'gym':
     return gym.GymEnvironment(name, num_envs, seed)
-  if not training:
-    atari_config = dataclasses.replace(
-        atari_config, life_loss_ends_episode=False)
-  return atari.AtariEnvironment(name, num_envs, seed, atari_config)
+  if training:
+    return atari.AtariEnvironment(name, num_envs, seed, atari_config)
+  return atari.AtariEnvironment(
+      name, num_envs, seed,
+      dataclasses.replace(atari_config, life_loss_ends_episode=False),
+      num_threads=sizing.num_cores())

@@ -15,16 +15,17 @@ from impala_tf import dataset
 from impala_tf import experiment
 from impala_tf import replay
 from impala_tf import sizing
+from impala_tf import types
 from launch import gin_config
 from launch.benchmark import parts
 from launch.benchmark import worker
 
 
-def _write(config: config_lib.Config, port: int) -> None:
+def _write(config: config_lib.Config, spec: types.Unroll, port: int) -> None:
   """Writes recorded unrolls over and over, as fast as they are taken."""
   num_envs = config.actor.num_envs
   unrolls = itertools.cycle(parts.record_unrolls(config, 2 * num_envs))
-  writer = replay.UnrollWriter(f'localhost:{port}')
+  writer = replay.UnrollWriter(f'localhost:{port}', spec)
 
   def measure(secs):
     num_steps = 0
@@ -39,17 +40,13 @@ def _write(config: config_lib.Config, port: int) -> None:
   worker.serve(measure)
 
 
-def _read(config: config_lib.Config, port: int) -> None:
+def _read(config: config_lib.Config, spec: types.Unroll, port: int) -> None:
   """Reads batches all the time, so that no writer is ever left waiting."""
-  environment = experiment.make_environment(config, 1, seed=0, training=True)
-  agent = experiment.make_agent(config, environment)
-  spec = experiment.make_unroll_spec(config, environment, agent)
-  environment.close()
   server = replay.make_server(
       [replay.make_queue(spec, config.learner.queue_capacity)], port)
   batch_size = config.learner.batch_size
   reader = dataset.BatchReader(dataset.make_dataset(
-      f'localhost:{server.port}', replay.QUEUE, batch_size))
+      f'localhost:{server.port}', replay.QUEUE, spec, batch_size))
   num_batches = 0
 
   def drain():
@@ -79,7 +76,11 @@ def main():
   config = sizing.fit(gin_config.load(args.config))
   is_reader = args.role == 'reader'
   experiment.set_threads(config.learner.num_threads if is_reader else 1)
-  (_read if is_reader else _write)(config, args.port)
+  environment = experiment.make_environment(config, 1, seed=0, training=True)
+  spec = experiment.make_unroll_spec(
+      config, environment, experiment.make_agent(config, environment))
+  environment.close()
+  (_read if is_reader else _write)(config, spec, args.port)
 
 
 if __name__ == '__main__':

@@ -153,11 +153,11 @@ def _learner(config: config_lib.Config) -> Part:
   spec = experiment.make_unroll_spec(config, environment, learner.agent)
   server = replay.make_server([replay.make_queue(spec, batch_size)], None)
   address = f'localhost:{server.port}'
-  writer = replay.UnrollWriter(address)
+  writer = replay.UnrollWriter(address, spec)
   for unroll in record_unrolls(config, batch_size)[:batch_size]:
     writer.write(unroll)
   reader = dataset.BatchReader(dataset.make_dataset(
-      address, replay.QUEUE, batch_size))
+      address, replay.QUEUE, spec, batch_size))
   batch = reader.next(lambda: False)
 
   def run():

@@ -193,6 +193,19 @@ def test_environment_i_has_seed_plus_i():
     row, other_row = one.step(actions), other.step(actions)
 
 
+def test_threads_change_nothing_that_is_played():
+  envs = [atari.AtariEnvironment('breakout', 3, 1, config.AtariConfig(), n)
+          for n in (1, 2, 8)]  # Eight for three games: three will do.
+  rng = np.random.default_rng(0)
+  rows = [env.reset() for env in envs]
+  for _ in range(40):
+    for name, value in rows[0]._asdict().items():
+      for other in rows[1:]:
+        np.testing.assert_array_equal(value, getattr(other, name))
+    actions = rng.integers(4, size=3, dtype=np.int32)
+    rows = [env.step(actions) for env in envs]
+
+
 def test_actions_stick_as_often_as_told():
   plain, sticky = (
       _make('pong', 1, sticky_action_probability=p, **FIXED) for p in (0, 0.9))

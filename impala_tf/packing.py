@@ -1,0 +1,77 @@
+"""How an unroll travels: its arrays end to end, one vector for each dtype.
+
+Reverb spends on each column about as much as on compressing all frames of an
+unroll, so a dozen columns would cost twice as much as three.
+"""
+
+from typing import Dict, List, Sequence, Tuple
+
+import numpy as np
+import tensorflow as tf
+
+from impala_tf import types
+
+
+class Packing:
+  """Unrolls to columns, in the actor, and batches of them back.
+
+  Attributes:
+    signature: of the columns, a `tf.TensorSpec` [N] each.
+  """
+
+  def __init__(self, spec: types.Unroll):
+    """Lays the fields out.
+
+    Args:
+      spec: of one unroll, see `types.unroll_spec`.
+    """
+    self._spec = spec
+    self._fields = tf.nest.flatten(spec)
+    self._columns: Dict[tf.DType, List[int]] = {}
+    for i, field in enumerate(self._fields):
+      self._columns.setdefault(field.dtype, []).append(i)
+    self.signature: Tuple[tf.TensorSpec, ...] = tuple(
+        tf.TensorSpec([sum(self._sizes(members))], dtype, dtype.name)
+        for dtype, members in self._columns.items())
+
+  def _sizes(self, members: Sequence[int]) -> List[int]:
+    return [self._fields[i].shape.num_elements() for i in members]
+
+  def pack(self, unroll: types.Unroll) -> Tuple[np.ndarray, ...]:
+    """Copies one unroll's arrays into columns.
+
+    Args:
+      unroll: NumPy arrays without a batch dimension.
+
+    Returns:
+      Arrays [N] as `signature` has them.
+
+    Raises:
+      ValueError: where structure, shapes or dtypes are not those of the spec.
+    """
+    arrays = tf.nest.flatten(unroll)
+    if len(arrays) != len(self._fields):
+      raise ValueError(f'an unroll must have {len(self._fields)} arrays, but '
+                       f'has {len(arrays)}')
+    for array, field in zip(arrays, self._fields):
+      if array.shape != field.shape or array.dtype != field.dtype:
+        raise ValueError(f'an unroll must have {field} where it has '
+                         f'{array.dtype} {array.shape}')
+    return tuple(np.concatenate([arrays[i] for i in members], axis=None)
+                 for members in self._columns.values())
+
+  def unpack(self, columns: Sequence[tf.Tensor]) -> types.Unroll:
+    """Undoes `pack` for a batch.
+
+    Args:
+      columns: tensors [B, N].
+
+    Returns:
+      An `Unroll` of tensors with leading [B].
+    """
+    fields = [None] * len(self._fields)
+    for column, members in zip(columns, self._columns.values()):
+      parts = tf.split(column, self._sizes(members), axis=1)
+      for i, part in zip(members, parts):
+        fields[i] = tf.reshape(part, (-1, *self._fields[i].shape))
+    return tf.nest.pack_sequence_as(self._spec, fields)

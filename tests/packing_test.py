@@ -1,0 +1,40 @@
+"""Unrolls as columns: nothing is lost, and nothing of another shape passes."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from impala_tf import packing
+from tests import unrolls
+
+
+@pytest.fixture(name='packed')
+def _packed():
+  return packing.Packing(unrolls.spec())
+
+
+def test_there_is_a_column_for_each_dtype(packed):
+  dtypes = {field.dtype for field in tf.nest.flatten(unrolls.spec())}
+  assert {column.dtype for column in packed.signature} == dtypes
+  assert len(packed.signature) == len(dtypes)
+  columns = packed.pack(unrolls.numbered(1))
+  for column, spec in zip(columns, packed.signature):
+    assert column.shape == spec.shape and column.dtype == spec.dtype
+
+
+def test_batches_come_back_whole(packed):
+  originals = [unrolls.numbered(n) for n in range(3)]
+  columns = [np.stack(c) for c in zip(*map(packed.pack, originals))]
+  batch = packed.unpack([tf.constant(column) for column in columns])
+  for i, original in enumerate(originals):
+    unrolls.assert_equal(
+        tf.nest.map_structure(lambda t: t.numpy()[i], batch), original)  # noqa: B023
+
+
+def test_fields_of_one_size_are_not_mixed_up_with_others(packed):
+  unroll = unrolls.numbered(1)
+  outputs = unroll.env_outputs
+  turned = unroll._replace(env_outputs=outputs._replace(
+      observation=np.swapaxes(outputs.observation, 1, 2)))
+  with pytest.raises(ValueError, match='where it has float32'):
+    packed.pack(turned)
