@@ -42,11 +42,20 @@ class Agent(tf.Module):
   those two included, ends where an episode starts.
   """
 
-  def __init__(self, num_actions: int, config: config_lib.AgentConfig):
+  def __init__(self, num_actions: int, config: config_lib.AgentConfig,
+               precision: str = 'float32'):
+    """Makes the layers, yet without variables.
+
+    Args:
+      num_actions: A.
+      config: which network.
+      precision: what the torso computes in, 'float32' or 'mixed_bfloat16'.
+        Variables, the LSTM and the heads are float32 with either.
+    """
     super().__init__(name='agent')
     self._num_actions = num_actions
     self._torso_name = config.torso
-    self._torso = networks.TORSOS[config.torso](config.hidden_size)
+    self._torso = networks.TORSOS[config.torso](config.hidden_size, precision)
     self._core = None
     if config.use_lstm:
       self._core = networks.LSTMCore(config.lstm_size)

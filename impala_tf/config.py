@@ -201,12 +201,15 @@ class LearnerConfig(_Section):
       `sizing.fit`.
     xla: compile the step: 'auto' does so on GPU and TPU only (on a CPU XLA
       loses on every convolution).
+    precision: 'mixed_bfloat16' has the learner's torso compute in bfloat16,
+      which is meant for TPUs and recent GPUs.
   """
   batch_size: int = _knob(32, at_least=1)
   unroll_length: int = _knob(20, at_least=1)
   queue_capacity: int = _knob(16, at_least=1)
   num_threads: Optional[int] = _knob(None, at_least=1)
   xla: str = _knob('auto', choices=('auto', 'on', 'off'))
+  precision: str = _knob('float32', choices=('float32', 'mixed_bfloat16'))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,7 +6,7 @@ The only module that transposes.
 import queue
 import threading
 import time
-from typing import Callable, Optional
+from typing import Any, Callable, Optional
 
 import reverb
 import tensorflow as tf
@@ -59,6 +59,17 @@ def _time_major(unroll: types.Unroll) -> types.Unroll:
       agent_outputs=tf.nest.map_structure(transpose, unroll.agent_outputs))
 
 
+def place_observations(unroll: types.Unroll, device: str) -> types.Unroll:
+  """Copies observations to a device, if they are not there.
+
+  All else is small, and is looked at on the host, too.
+  """
+  with tf.device(device):
+    observation = tf.identity(unroll.env_outputs.observation)
+  return unroll._replace(
+      env_outputs=unroll.env_outputs._replace(observation=observation))
+
+
 class BatchReader:
   """Reads a dataset ahead by one batch and never blocks for ever.
 
@@ -66,8 +77,16 @@ class BatchReader:
   thread does it and hands over.
   """
 
-  def __init__(self, dataset: tf.data.Dataset):
+  def __init__(self, dataset: tf.data.Dataset,
+               prepare: Callable[[Any], Any] = lambda batch: batch):
+    """Starts to read.
+
+    Args:
+      dataset: of batches.
+      prepare: what else is done to each ahead of time.
+    """
     self._dataset = dataset
+    self._prepare = prepare
     self._batches = queue.SimpleQueue()
     # One batch ahead and no more: a queue of one would let the thread hold
     # another, a batch older for nothing.
@@ -106,6 +125,6 @@ class BatchReader:
       iterator = iter(self._dataset)
       while True:
         self._wanted.acquire()
-        self._batches.put(next(iterator))
+        self._batches.put(self._prepare(next(iterator)))
     except Exception as error:  # pylint: disable=broad-except
       self._batches.put(error)

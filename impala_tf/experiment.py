@@ -45,11 +45,12 @@ def make_environment(config: config_lib.Config, num_envs: int, seed: int,
 
 
 def make_agent(config: config_lib.Config,
-               environment: environment_lib.BatchedEnvironment
-              ) -> agent_lib.Agent:
+               environment: environment_lib.BatchedEnvironment,
+               precision: str = 'float32') -> agent_lib.Agent:
   """An agent with fresh parameters, the same for the same seed."""
   tf.random.set_seed(config.experiment.seed)
-  agent = agent_lib.Agent(environment.action_spec().num_values, config.agent)
+  agent = agent_lib.Agent(environment.action_spec().num_values, config.agent,
+                          precision)
   agent.build(environment.observation_spec())
   return agent
 
@@ -91,7 +92,7 @@ def make_learner(config: config_lib.Config,
         f'{num_replicas} devices cannot share evenly; use a multiple of '
         f'{num_replicas}')
   with strategy.scope():
-    agent = make_agent(config, environment)
+    agent = make_agent(config, environment, config.learner.precision)
   on_cpu = 'CPU' in strategy.extended.worker_devices[0].upper()
   compile_step = {'auto': not on_cpu, 'on': True, 'off': False}
   optimizer = config.optimizer
@@ -157,7 +158,8 @@ def _make_learner_role(config: config_lib.Config, run_dir: str,
                        port: Optional[int], capacity: int) -> _LearnerRole:
   """Makes the learner's parts and restores the newest checkpoint."""
   environment = make_environment(config, 1, seed=0, training=True)
-  learner = make_learner(config, environment, make_strategy())
+  strategy = make_strategy()
+  learner = make_learner(config, environment, strategy)
   agent = learner.agent
   totals = training.Totals()
   checkpointer = checkpoint_lib.Checkpointer(
@@ -179,8 +181,13 @@ def _make_learner_role(config: config_lib.Config, run_dir: str,
   address = f'localhost:{server.port}'
   publisher = weights.Publisher(address, agent.trainable_variables)
   publisher.publish(int(learner.num_updates.numpy()), publisher.snapshot())
-  reader = dataset_lib.BatchReader(dataset_lib.make_dataset(
-      address, replay.QUEUE, spec, config.learner.batch_size))
+  reader = dataset_lib.BatchReader(
+      dataset_lib.make_dataset(address, replay.QUEUE, spec,
+                               config.learner.batch_size),
+      # Several devices share the batch out from the host.
+      functools.partial(dataset_lib.place_observations, device='/cpu:0'
+                        if strategy.num_replicas_in_sync > 1
+                        else strategy.extended.worker_devices[0]))
   environment.close()
   return _LearnerRole(learner, totals, checkpointer, queue, server, address,
                       publisher, reader)

@@ -37,6 +37,10 @@ def linear(size: int, **kwargs) -> tf.keras.layers.Dense:
       size, kernel_initializer=fan_in_truncated_normal, **kwargs)
 
 
+def _policy(precision: str) -> tf.keras.mixed_precision.Policy:
+  return tf.keras.mixed_precision.Policy(precision)
+
+
 class _Conv2D(tf.keras.layers.Conv2D):
   """A convolution with the project's initialisation."""
 
@@ -59,16 +63,20 @@ class _PixelConv2D(_Conv2D):
     return super().convolution_op(inputs, kernel / 255.)
 
 
+# `precision` below is the name of a Keras policy: what layers compute in. Their
+# variables and the torso's result are float32 with either.
+
+
 class ShallowTorso(tf.Module):
   """Figure 3, left: two convolutions and a dense layer."""
 
-  def __init__(self, hidden_size: int):
+  def __init__(self, hidden_size: int, precision: str = 'float32'):
     super().__init__()
     self._layers = [
-        _PixelConv2D(16, 8, 4, activation='relu'),
-        _Conv2D(32, 4, 2, activation='relu'),
-        tf.keras.layers.Flatten(),
-        linear(hidden_size, activation='relu'),
+        _PixelConv2D(16, 8, 4, activation='relu', dtype=_policy(precision)),
+        _Conv2D(32, 4, 2, activation='relu', dtype=_policy(precision)),
+        tf.keras.layers.Flatten(dtype=_policy(precision)),
+        linear(hidden_size, activation='relu', dtype=_policy(precision)),
     ]
 
   def __call__(self, images: tf.Tensor) -> tf.Tensor:
@@ -76,24 +84,26 @@ class ShallowTorso(tf.Module):
     outputs = images
     for layer in self._layers:
       outputs = layer(outputs)
-    return outputs
+    return tf.cast(outputs, tf.float32)
 
 
 class DeepTorso(tf.Module):
   """Figure 3, right: 15 convolutions in three residual sections."""
 
-  def __init__(self, hidden_size: int):
+  def __init__(self, hidden_size: int, precision: str = 'float32'):
     super().__init__()
+    policy = _policy(precision)
     self._sections = []
     for i, channels in enumerate((16, 32, 32)):
       conv = _PixelConv2D if i == 0 else _Conv2D
       self._sections.append((
-          conv(channels, 3, 1, padding='same'),
-          tf.keras.layers.MaxPool2D(3, 2, padding='same'),
-          [[_Conv2D(channels, 3, 1, padding='same') for _ in range(2)]
-           for _ in range(2)],
+          conv(channels, 3, 1, padding='same', dtype=policy),
+          tf.keras.layers.MaxPool2D(3, 2, padding='same', dtype=policy),
+          [[_Conv2D(channels, 3, 1, padding='same', dtype=policy)
+            for _ in range(2)] for _ in range(2)],
       ))
-    self._linear = linear(hidden_size, activation='relu')
+    self._to_vectors = tf.keras.layers.Flatten(dtype=policy)
+    self._linear = linear(hidden_size, activation='relu', dtype=policy)
 
   def __call__(self, images: tf.Tensor) -> tf.Tensor:
     """[N, H, W, C] uint8 to [N, hidden_size] float32."""
@@ -105,15 +115,18 @@ class DeepTorso(tf.Module):
         for block_conv in block:
           residual = block_conv(tf.nn.relu(residual))
         outputs += residual
-    return self._linear(tf.keras.layers.Flatten()(tf.nn.relu(outputs)))
+    outputs = self._linear(self._to_vectors(tf.nn.relu(outputs)))
+    return tf.cast(outputs, tf.float32)
 
 
 class MLPTorso(tf.Module):
   """Two dense layers, for observations that are no images."""
 
-  def __init__(self, hidden_size: int):
+  def __init__(self, hidden_size: int, precision: str = 'float32'):
     super().__init__()
-    self._layers = [linear(hidden_size, activation='relu') for _ in range(2)]
+    self._layers = [
+        linear(hidden_size, activation='relu', dtype=_policy(precision))
+        for _ in range(2)]
 
   def __call__(self, observations: tf.Tensor) -> tf.Tensor:
     """[N, ...] of any numeric type to [N, hidden_size] float32."""
@@ -121,7 +134,7 @@ class MLPTorso(tf.Module):
     outputs = tf.reshape(outputs, [-1, math.prod(outputs.shape[1:])])
     for layer in self._layers:
       outputs = layer(outputs)
-    return outputs
+    return tf.cast(outputs, tf.float32)
 
 
 TORSOS = {'shallow': ShallowTorso, 'deep': DeepTorso, 'mlp': MLPTorso}

@@ -140,3 +140,21 @@ def test_failure_to_read_is_raised_where_the_batch_is_wanted():
   with pytest.raises(RuntimeError, match='reading the queue failed') as info:
     _next(reader)
   assert 'spoilt' in str(info.value.__cause__)
+
+
+def test_batches_are_prepared_ahead(served):
+  _, writer, reader = served
+  _write(writer, range(B))
+  unroll = _next(reader)
+  ready = threading.Event()
+
+  def prepare(batch):
+    ready.set()
+    return batch + 1
+
+  ahead = dataset.BatchReader(tf.data.Dataset.range(3), prepare)
+  assert ready.wait(programs.DEADLINE_SECS)  # Before anyone asks for it.
+  assert int(_next(ahead)) == 1
+
+  placed = dataset.place_observations(unroll, '/cpu:0')
+  unrolls.assert_equal(placed, unroll)

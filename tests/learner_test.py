@@ -16,6 +16,7 @@ from impala_tf import types
 from impala_tf.algorithms import impala
 
 T, B, A, SHAPE = 6, 4, 3, (10, 5)  # Observations and actions of Catch.
+STACK = 4
 FIRST = 0
 FRAMES_PER_STEP = 4
 FRAMES_PER_UPDATE = T * B * FRAMES_PER_STEP
@@ -224,6 +225,42 @@ def test_other_observations_are_left_as_they_are(shape, dtype):
   learner = _learner(_Scale, _show_observation)
   np.testing.assert_array_equal(
       learner.update(unroll)['observation'], observation)
+
+
+@pytest.mark.parametrize('torso', ['shallow', 'deep'])
+def test_compiled_step_in_bfloat16_is_close_to_that_in_float32(torso):
+  """All that GPU and TPU get: XLA, mixed precision, stacks made on the device.
+
+  On a CPU, with images that are as small as the torso allows.
+  """
+  shape = (20, 20) if torso == 'shallow' else (8, 8)
+  frames = np.random.default_rng(0).integers(
+      256, size=(T + STACK, B) + shape).astype(np.uint8)
+  unroll = _unroll()
+  unroll = unroll._replace(env_outputs=unroll.env_outputs._replace(
+      observation=tf.constant(frames)))
+  changes = {}
+  for precision, compile_step in (('float32', False), ('mixed_bfloat16', True)):
+
+    def make_agent(precision=precision):
+      tf.random.set_seed(5)
+      agent = agent_lib.Agent(A, config.AgentConfig(
+          torso=torso, hidden_size=8), precision)
+      agent.build(specs.Array(shape + (STACK,), np.uint8))
+      return agent
+
+    learner = _learner(make_agent, _squares, compile_step=compile_step)
+    variables = learner.agent.trainable_variables
+    assert {v.dtype for v in variables} == {tf.float32}
+    before = [v.numpy() for v in variables]
+    learner.update(unroll)
+    changes[precision] = np.concatenate(
+        [(v.numpy() - b).ravel() for v, b in zip(variables, before)])
+  full, mixed = changes.values()
+  assert np.linalg.norm(full) > 0
+  assert not np.array_equal(full, mixed)
+  cosine = full @ mixed / np.linalg.norm(full) / np.linalg.norm(mixed)
+  assert cosine > 0.99
 
 
 def _on_two_cpus():
