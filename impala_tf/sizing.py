@@ -15,9 +15,9 @@ from impala_tf import config as config_lib
 _MIN_ENVS, _MAX_ENVS = 16, 32
 # Unrolls being played at any time, in batches: each is an update of policy lag.
 _BATCHES_IN_PLAY = 2
-# A thread of the learner keeps up with the actors of so many cores; a second
-# makes an update shorter, but costs a third more in all.
-_CORES_OF_A_THREAD = 4
+# What learning takes of all the work, by torso. Threads beyond that cost more
+# than they bring: two take a third more than one in all.
+_LEARNER_SHARE = {'shallow': 0.25, 'mlp': 0.25, 'deep': 0.75}
 
 
 def num_cores() -> int:
@@ -52,7 +52,7 @@ def fit(config: config_lib.Config,
           _MAX_ENVS, _BATCHES_IN_PLAY * learner.batch_size // num_actors))
   num_threads = learner.num_threads
   if num_threads is None:
-    num_threads = -(-cores // _CORES_OF_A_THREAD)  # Rounded up.
+    num_threads = max(1, round(_LEARNER_SHARE[config.agent.torso] * cores))
   return dataclasses.replace(
       config,
       actor=dataclasses.replace(actor, num_actors=num_actors,
@@ -79,5 +79,5 @@ def explain(config: config_lib.Config) -> List[str]:
            f'batches of {learner.batch_size} unrolls are being played'),
       line(learner.num_threads, 'learner threads',
            config.learner.num_threads is not None,
-           f'one for every {_CORES_OF_A_THREAD} cores'),
+           f'{_LEARNER_SHARE[config.agent.torso]:.0%} of {cores} cores'),
   ]

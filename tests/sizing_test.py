@@ -12,7 +12,7 @@ from impala_tf import sizing
     (1, 1, 32, 1),
     (2, 2, 32, 1),
     (4, 4, 16, 1),
-    (5, 5, 16, 2),
+    (6, 6, 16, 2),
     (16, 16, 16, 4),
 ])
 def test_open_numbers_follow_from_the_cores(
@@ -26,6 +26,12 @@ def test_open_numbers_follow_from_the_cores(
 def test_about_two_batches_of_unrolls_are_being_played():
   config = config_lib.Config(learner=config_lib.LearnerConfig(batch_size=24))
   assert sizing.fit(config, cores=2).actor.num_envs == 24
+
+
+def test_learning_with_the_deep_network_takes_most_of_the_threads():
+  config = config_lib.Config(agent=config_lib.AgentConfig(torso='deep'))
+  assert sizing.fit(config, cores=4).learner.num_threads == 3
+  assert sizing.fit(config, cores=1).learner.num_threads == 1
 
 
 def test_what_is_configured_stays():
@@ -56,4 +62,4 @@ def test_each_choice_is_explained():
   cores = sizing.num_cores()
   assert actors == f'{cores} actor processes (one for each of {cores} cores)'
   assert 'environments each' in envs and '32 unrolls' in envs
-  assert 'learner threads' in threads and '4 cores' in threads
+  assert 'learner threads' in threads and f'25% of {cores} cores' in threads
