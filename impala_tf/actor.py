@@ -18,8 +18,8 @@ class Writer(Protocol):
   def write(self, unroll: types.Unroll) -> None:
     """Takes a copy of one unroll (NumPy, no batch dimension)."""
 
-  def flush(self) -> None:
-    """Returns when all that was written has arrived."""
+  def flush(self, max_pending: int) -> None:
+    """Returns when all but `max_pending` unrolls have arrived."""
 
 
 class Fetcher(Protocol):
@@ -144,5 +144,7 @@ class Actor:
     for unroll in self._buffer.unrolls():
       self._writer.write(unroll)
     lap('write')
-    self._writer.flush()
+    # To wait for the last would leave a core idle for as long as messages take.
+    # More would only grow old while the learner is behind.
+    self._writer.flush(max_pending=self._environment.num_envs // 2)
     lap('queue_full')

@@ -66,15 +66,19 @@ class UnrollWriter:
         QUEUE, priority=1.0,
         trajectory=tuple(column[-1] for column in self._writer.history))
 
-  def flush(self) -> None:
-    """Waits until the queue has taken all that was written.
+  def flush(self, max_pending: int = 0) -> None:
+    """Waits until the queue has taken all, or nearly all, that was written.
+
+    Args:
+      max_pending: so many unrolls may still be on their way.
 
     Raises:
       ConnectionError: where the server does not answer any more.
     """
     while True:
       try:
-        self._writer.flush(timeout_ms=_FLUSH_TIMEOUT_MS)
+        self._writer.flush(block_until_num_items=max_pending,
+                           timeout_ms=_FLUSH_TIMEOUT_MS)
         return
       except reverb.errors.DeadlineExceededError:
         self._check_server()  # Alive: the queue is full, and we wait our turn.

@@ -5,6 +5,7 @@ numbers behind the rules are in docs/performance.md.
 """
 
 import dataclasses
+import math
 import os
 from typing import List, Optional
 
@@ -15,8 +16,8 @@ from impala_tf import config as config_lib
 _MIN_ENVS, _MAX_ENVS = 16, 32
 # Unrolls being played at any time, in batches: each is an update of policy lag.
 _BATCHES_IN_PLAY = 2
-# What learning takes of all the work, by torso. Threads beyond that cost more
-# than they bring: two take a third more than one in all.
+# What learning takes of all the work, by torso. Half a core more, so that it is
+# not the learner that all wait for; many more would only cost.
 _LEARNER_SHARE = {'shallow': 0.25, 'mlp': 0.25, 'deep': 0.75}
 
 
@@ -52,7 +53,8 @@ def fit(config: config_lib.Config,
           _MAX_ENVS, _BATCHES_IN_PLAY * learner.batch_size // num_actors))
   num_threads = learner.num_threads
   if num_threads is None:
-    num_threads = max(1, round(_LEARNER_SHARE[config.agent.torso] * cores))
+    share = _LEARNER_SHARE[config.agent.torso]
+    num_threads = min(cores, math.ceil(share * cores + 0.5))
   return dataclasses.replace(
       config,
       actor=dataclasses.replace(actor, num_actors=num_actors,
@@ -79,5 +81,6 @@ def explain(config: config_lib.Config) -> List[str]:
            f'batches of {learner.batch_size} unrolls are being played'),
       line(learner.num_threads, 'learner threads',
            config.learner.num_threads is not None,
-           f'{_LEARNER_SHARE[config.agent.torso]:.0%} of {cores} cores'),
+           f'{_LEARNER_SHARE[config.agent.torso]:.0%} of {cores} cores, and '
+           'half of one'),
   ]

@@ -22,6 +22,7 @@ def _run(args: argparse.Namespace, config: config_lib.Config) -> None:
   from impala_tf import experiment  # Takes seconds, so after all checks.
   from impala_tf import profiling
   if args.role == 'actor':
+    supervisor.yield_to_others()
     supervisor.stop_with_parent(lambda: os._exit(0))
     kwargs = {}
     if args.profile:

@@ -70,6 +70,15 @@ def test_full_queue_blocks_flush_until_something_is_read(served):
   assert [_read(address).policy_version for _ in range(2)] == [1, 2]
 
 
+def test_flush_leaves_as_many_on_their_way_as_it_may(served):
+  queue, address, writer = served
+  for number in range(4):
+    writer.write(unrolls.numbered(number))
+  writer.flush(max_pending=2)  # Two in the queue, two on their way: no wait.
+  assert queue.info.current_size == 2
+  assert [_read(address).policy_version for _ in range(4)] == [0, 1, 2, 3]
+
+
 def _short_rewards(unroll):
   outputs = unroll.env_outputs
   return unroll._replace(

@@ -11,9 +11,9 @@ from impala_tf import sizing
 @pytest.mark.parametrize('cores,num_actors,num_envs,num_threads', [
     (1, 1, 32, 1),
     (2, 2, 32, 1),
-    (4, 4, 16, 1),
+    (4, 4, 16, 2),
     (6, 6, 16, 2),
-    (16, 16, 16, 4),
+    (16, 16, 16, 5),
 ])
 def test_open_numbers_follow_from_the_cores(
     cores, num_actors, num_envs, num_threads):
@@ -30,7 +30,7 @@ def test_about_two_batches_of_unrolls_are_being_played():
 
 def test_learning_with_the_deep_network_takes_most_of_the_threads():
   config = config_lib.Config(agent=config_lib.AgentConfig(torso='deep'))
-  assert sizing.fit(config, cores=4).learner.num_threads == 3
+  assert sizing.fit(config, cores=4).learner.num_threads == 4
   assert sizing.fit(config, cores=1).learner.num_threads == 1
 
 

@@ -20,6 +20,8 @@ from launch import gin_config
 from launch.benchmark import parts
 from launch.benchmark import worker
 
+_QUEUE_BATCHES = 2
+
 
 def _write(config: config_lib.Config, spec: types.Unroll, port: int) -> None:
   """Writes recorded unrolls over and over, as fast as they are taken."""
@@ -42,9 +44,11 @@ def _write(config: config_lib.Config, spec: types.Unroll, port: int) -> None:
 
 def _read(config: config_lib.Config, spec: types.Unroll, port: int) -> None:
   """Reads batches all the time, so that no writer is ever left waiting."""
-  server = replay.make_server(
-      [replay.make_queue(spec, config.learner.queue_capacity)], port)
   batch_size = config.learner.batch_size
+  # Larger than in a run, where waiting keeps unrolls young: here neither end
+  # shall wait for a message of the other.
+  server = replay.make_server(
+      [replay.make_queue(spec, _QUEUE_BATCHES * batch_size)], port)
   reader = dataset.BatchReader(dataset.make_dataset(
       f'localhost:{server.port}', replay.QUEUE, spec, batch_size))
   num_batches = 0

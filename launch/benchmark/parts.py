@@ -46,7 +46,7 @@ def record_unrolls(config: config_lib.Config,
     def write(self, unroll):
       unrolls.append(tf.nest.map_structure(np.copy, unroll))
 
-    def flush(self):
+    def flush(self, max_pending):
       pass
 
     def fetch(self):

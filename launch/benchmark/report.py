@@ -59,6 +59,8 @@ def show(result: measure.Result) -> None:
        f'{result["frames_per_sec"]:,.0f}'),
       ('ratio', f'{result["ratio"]:.3f}'),
       ('idle share of the cores', f'{result["idle_share"]:.3f}'),
+      ('share of the cores that the host took for others',
+       f'{result["stolen_share"]:.3f}'),
       ('CPU-seconds per 1,000 frames',
        f'{result["cpu_secs_per_1000_frames"]:.3f}'),
       ('policy lag (updates, mean)',

@@ -25,11 +25,13 @@ class Window(NamedTuple):
     secs: wall time.
     cpu_secs: of each role: 'learner', 'actors', 'supervisor' or, in a single
       process, 'in_process'.
+    stolen_secs: of this process's cores together, taken by the host for others.
     rows: of metrics, each but the one that the window began with.
   """
   frames: int
   secs: float
   cpu_secs: Dict[str, float]
+  stolen_secs: float
   rows: List[metrics.Row]
 
 
@@ -39,8 +41,8 @@ class TrainingRun:
   Attributes:
     start_secs: from the command to the first row of metrics, which is written
       after the first update (or up to 5 s later).
-    peak_rss_mib: most resident memory of all processes together, each by
-      itself: what they share is counted more than once.
+    peak_rss_mib: most resident memory of all processes together; pages that
+      they share, such as libraries, are counted once.
   """
 
   def __init__(self, config_path: str, bindings: Sequence[str]):
@@ -66,16 +68,17 @@ class TrainingRun:
     """Lets it train for so many rows of metrics, from one to another."""
     self._rows.new_rows()
     first = self._next_rows()[-1]
-    cpu_start = self._cpu_secs()
+    cpu_start, stolen_start = self._cpu_secs(), _stolen_secs()
     rows = []
     while len(rows) < num_rows:
       rows += self._next_rows()
       self._note_memory()
-    cpu_end = self._cpu_secs()
+    cpu_end, stolen_end = self._cpu_secs(), _stolen_secs()
     return Window(
         frames=rows[-1]['frames'] - first['frames'],
         secs=rows[-1]['secs'] - first['secs'],
         cpu_secs={role: cpu_end[role] - cpu_start[role] for role in cpu_end},
+        stolen_secs=stolen_end - stolen_start,
         rows=rows)
 
   def hold(self) -> None:
@@ -116,7 +119,7 @@ class TrainingRun:
     return secs
 
   def _note_memory(self):
-    rss = sum(process.memory_info().rss for process in self._processes())
+    rss = sum(process.memory_full_info().pss for process in self._processes())
     self.peak_rss_mib = max(self.peak_rss_mib, rss / 2**20)
 
   def _next_rows(self) -> List[metrics.Row]:
@@ -134,3 +137,9 @@ class TrainingRun:
             f'no update within {_START_TIMEOUT_SECS} s; see '
             f'{self.run_dir}/logs')
       time.sleep(_POLL_SECS)
+
+
+def _stolen_secs() -> float:
+  """Time that the host has kept this process's cores from running."""
+  times = psutil.cpu_times(percpu=True)
+  return sum(times[core].steal for core in os.sched_getaffinity(0))

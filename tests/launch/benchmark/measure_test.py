@@ -16,15 +16,18 @@ COSTS = [
     dict(emulator=0.5, environment=0.6, inference=0.1, assembly=0.02,
          write=0.03, read=0.02, learner=0.28),
 ]
-# 40,000 frames are 10,000 steps in 3 s on 4 cores: 12 s of cores, 10 s used.
+# 40,000 frames are 10,000 steps in 3 s on 4 cores: 12 s of cores, 10 s used,
+# 1.2 s (a tenth) stolen.
 WINDOWS = [
     training.Window(
         frames=10_000, secs=1., cpu_secs=dict(supervisor=0.1, learner=1.0,
                                               actors=2.),
+        stolen_secs=0.,
         rows=[dict(policy_lag=2., learner_wait_share=0.5)]),
     training.Window(
         frames=30_000, secs=2., cpu_secs=dict(supervisor=0.1, learner=1.8,
                                               actors=5.),
+        stolen_secs=1.2,
         rows=[dict(policy_lag=4., learner_wait_share=0.1),
               dict(policy_lag=3., learner_wait_share=0.3)]),
 ]
@@ -44,14 +47,17 @@ def test_parts_are_means_and_the_emulator_is_counted_once(result):
 
 
 def test_ratio_is_of_what_the_sum_allows_on_these_cores(result):
-  assert result['allowed_frames_per_sec'] == pytest.approx(4 * 4 / 0.9e-3)
+  # A tenth of the cores was not there.
+  assert result['allowed_frames_per_sec'] == pytest.approx(
+      4 * 0.9 * 4 / 0.9e-3)
   assert result['frames_per_sec'] == pytest.approx(40_000 / 3)
-  assert result['ratio'] == pytest.approx(0.75)
+  assert result['ratio'] == pytest.approx(0.75 / 0.9)
 
 
 def test_cpu_of_all_processes_is_counted(result):
   assert result['cpu_secs_per_1000_frames'] == pytest.approx(0.25)
-  assert result['idle_share'] == pytest.approx(2 / 12)
+  assert result['stolen_share'] == pytest.approx(0.1)
+  assert result['idle_share'] == pytest.approx(0.8 / 12)
 
 
 def test_difference_is_told_by_role(result):
@@ -59,8 +65,9 @@ def test_difference_is_told_by_role(result):
   extra = result['extra_cpu_ms_per_step']
   assert extra == pytest.approx(dict(actors=0.7 - 0.64, learner=0.28 - 0.26))
   whole = sum(result['cpu_ms_per_step'].values())
+  used = 1 - result['idle_share'] / (1 - result['stolen_share'])
   assert result['ratio'] == pytest.approx(
-      result['sum_cpu_ms_per_step'] / whole * (1 - result['idle_share']))
+      result['sum_cpu_ms_per_step'] / whole * used)
 
 
 def test_rows_count_alike(result):
@@ -77,7 +84,8 @@ def test_levels_without_an_emulator_do_without_it():
   result = measure.summarise(config, 4, WINDOWS, costs, [1e5])
   assert 'emulator' not in result['parts_cpu_ms_per_step']
   # A step is a frame there.
-  assert result['allowed_frames_per_sec'] == pytest.approx(4 / 0.9e-3)
+  assert result['allowed_frames_per_sec'] == pytest.approx(
+      4 * 0.9 / 0.9e-3)
 
 
 def test_tables_show_the_numbers(result, capsys):
@@ -85,8 +93,8 @@ def test_tables_show_the_numbers(result, capsys):
             'start_to_first_update_secs': 5., **result}
   report.show(result)
   shown = capsys.readouterr().out
-  for words in ('a setting', '0.9000', '0.750', '17,778', '13,333', '1,234',
+  for words in ('a setting', '0.9000', '0.833', '16,000', '13,333', '1,234',
                 'data plane alone', '4 × 16'):
     assert words in shown
   report.show_scaling([result])
-  assert '0.75' in capsys.readouterr().out
+  assert '0.83' in capsys.readouterr().out
