@@ -9,13 +9,12 @@ from typing import Optional, Sequence
 
 import reverb
 
+from impala_tf import connection
 from impala_tf import packing
 from impala_tf import ports
 from impala_tf import types
 
 QUEUE = 'queue'
-_FLUSH_TIMEOUT_MS = 1_000
-_PROBE_TIMEOUT_SECS = 10
 
 
 def make_queue(spec: types.Unroll, capacity: int) -> reverb.Table:
@@ -48,7 +47,7 @@ class UnrollWriter:
       ConnectionError: where it does not answer.
     """
     self._client = reverb.Client(address)
-    self._check_server()  # `trajectory_writer` would wait for ever.
+    connection.server_info(self._client)  # What follows would wait for ever.
     self._writer = self._client.trajectory_writer(num_keep_alive_refs=1)
     self._packing = packing.Packing(spec)
 
@@ -75,17 +74,4 @@ class UnrollWriter:
     Raises:
       ConnectionError: where the server does not answer any more.
     """
-    while True:
-      try:
-        self._writer.flush(block_until_num_items=max_pending,
-                           timeout_ms=_FLUSH_TIMEOUT_MS)
-        return
-      except reverb.errors.DeadlineExceededError:
-        self._check_server()  # Alive: the queue is full, and we wait our turn.
-
-  def _check_server(self):
-    try:
-      self._client.server_info(timeout=_PROBE_TIMEOUT_SECS)
-    except Exception as error:  # Reverb raises several kinds.
-      raise ConnectionError(f'the Reverb server does not answer: {error}'
-                           ) from error
+    connection.flush(self._client, self._writer, max_pending)

@@ -14,8 +14,9 @@ from impala_tf import config as config_lib
 # Below, inference and the fetching of parameters cost too much a step; above,
 # nothing is gained any more and unrolls grow old.
 _MIN_ENVS, _MAX_ENVS = 16, 32
-# Unrolls being played at any time, in batches: each is an update of policy lag.
-_BATCHES_IN_PLAY = 2
+# Unrolls being played at any time, in batches: each is an update of policy lag,
+# and the lag shall stay below 4.
+_BATCHES_IN_PLAY = 2.5
 # What learning takes of all the work, by torso. Half a core more, so that it is
 # not the learner that all wait for; many more would only cost.
 _LEARNER_SHARE = {'shallow': 0.25, 'mlp': 0.25, 'deep': 0.75}
@@ -49,8 +50,8 @@ def fit(config: config_lib.Config,
     num_envs = _MIN_ENVS
     # Numbers that do not depend on the machine, where they are to be the same.
     if not config.experiment.in_process:
-      num_envs = max(_MIN_ENVS, min(
-          _MAX_ENVS, _BATCHES_IN_PLAY * learner.batch_size // num_actors))
+      wanted = int(_BATCHES_IN_PLAY * learner.batch_size / num_actors)
+      num_envs = max(_MIN_ENVS, min(_MAX_ENVS, wanted))
   num_threads = learner.num_threads
   if num_threads is None:
     share = _LEARNER_SHARE[config.agent.torso]

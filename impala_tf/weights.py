@@ -13,9 +13,9 @@ import numpy as np
 import reverb
 import tensorflow as tf
 
+from impala_tf import connection
+
 _TABLE = 'weights'
-_POLL_TIMEOUT_SECS = 2
-_PUBLISH_TIMEOUT_MS = 60_000
 
 
 def make_table(variables: Sequence[tf.Variable]) -> reverb.Table:
@@ -36,9 +36,9 @@ class Publisher:
   """The learner's end."""
 
   def __init__(self, address: str, variables: Sequence[tf.Variable]):
+    self._client = reverb.Client(address)
     # Kept open: `client.insert` would open another, at twice the cost.
-    self._writer = reverb.Client(address).trajectory_writer(
-        num_keep_alive_refs=1)
+    self._writer = self._client.trajectory_writer(num_keep_alive_refs=1)
     self._variables = list(variables)
     self._flatten = tf.function(
         lambda: tf.concat([tf.reshape(v, [-1]) for v in self._variables], 0))
@@ -51,13 +51,13 @@ class Publisher:
     """Makes a snapshot what actors fetch from now on.
 
     Raises:
-      reverb.errors.DeadlineExceededError: where the server does not answer.
+      ConnectionError: where the server does not answer.
     """
     self._writer.append((np.int64(version), parameters))
     self._writer.create_item(
         _TABLE, priority=1.0,
         trajectory=tuple(column[-1] for column in self._writer.history))
-    self._writer.flush(timeout_ms=_PUBLISH_TIMEOUT_MS)
+    connection.flush(self._client, self._writer)
 
 
 class BackgroundPublisher:
@@ -118,11 +118,7 @@ class Fetcher:
       ConnectionError: where the server does not answer.
       ValueError: where the learner's agent has another number of parameters.
     """
-    try:
-      info = self._client.server_info(timeout=_POLL_TIMEOUT_SECS)
-    except Exception as error:  # Reverb raises several kinds.
-      raise ConnectionError(f'the Reverb server does not answer: {error}'
-                           ) from error
+    info = connection.server_info(self._client)
     # The count of inserts tells in half a millisecond whether it is worth
     # asking, and `sample` would block on an empty table or a dead server.
     inserts = info[_TABLE].rate_limiter_info.insert_stats.completed

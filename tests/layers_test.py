@@ -23,6 +23,7 @@ LAYERS = {
     'returns': 1,
     'frames': 1,
     'packing': 1,
+    'connection': 1,
     'suites': 1,
     'metrics': 1,
     'sizing': 1,

@@ -9,6 +9,7 @@ import pytest
 import reverb
 import tensorflow as tf
 
+from impala_tf import connection
 from impala_tf import packing
 from impala_tf import replay
 from tests import programs
@@ -126,7 +127,7 @@ def test_server_is_where_it_was_told_to_be():
 
 
 def test_dead_server_is_told_within_a_deadline(monkeypatch):
-  monkeypatch.setattr(replay, '_PROBE_TIMEOUT_SECS', 2)
+  monkeypatch.setattr(connection, '_PROBE_TIMEOUT_SECS', 2)
   with unrolls.server_process() as (process, address):
     writer = replay.UnrollWriter(address, unrolls.spec())
     writer.write(unrolls.numbered(1))

@@ -11,7 +11,7 @@ from impala_tf import sizing
 @pytest.mark.parametrize('cores,num_actors,num_envs,num_threads', [
     (1, 1, 32, 1),
     (2, 2, 32, 1),
-    (4, 4, 16, 2),
+    (4, 4, 20, 2),
     (6, 6, 16, 2),
     (16, 16, 16, 5),
 ])
@@ -23,9 +23,9 @@ def test_open_numbers_follow_from_the_cores(
   assert fitted.learner.num_threads == num_threads
 
 
-def test_about_two_batches_of_unrolls_are_being_played():
+def test_two_and_a_half_batches_of_unrolls_are_being_played():
   config = config_lib.Config(learner=config_lib.LearnerConfig(batch_size=24))
-  assert sizing.fit(config, cores=2).actor.num_envs == 24
+  assert sizing.fit(config, cores=2).actor.num_envs == 30
 
 
 def test_learning_with_the_deep_network_takes_most_of_the_threads():

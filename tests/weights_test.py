@@ -1,5 +1,6 @@
 """Actors get the newest parameters, whole or not at all."""
 
+import signal
 import threading
 import time
 
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from impala_tf import connection
 from impala_tf import replay
 from impala_tf import weights
 from tests import programs
@@ -107,7 +109,8 @@ def test_a_server_that_is_gone_is_said_and_not_waited_for():
     fetcher.fetch()
 
 
-def test_killed_server_is_told_within_a_deadline():
+def test_killed_server_is_told_within_a_deadline(monkeypatch):
+  monkeypatch.setattr(connection, '_PROBE_TIMEOUT_SECS', 2)
   with unrolls.server_process() as (process, address):
     fetcher = weights.Fetcher(address, unrolls.variables())
     assert fetcher.fetch() is None
@@ -119,6 +122,22 @@ def test_killed_server_is_told_within_a_deadline():
     with pytest.raises(ConnectionError, match='does not answer'):
       weights.Fetcher(address, unrolls.variables()).fetch()
     assert time.monotonic() - start < 20
+
+
+def test_server_that_was_suspended_is_waited_for():
+  with unrolls.server_process() as (process, address):
+    publisher = weights.Publisher(address, unrolls.variables())
+    process.send_signal(signal.SIGSTOP)
+    publishing = threading.Thread(
+        target=publisher.publish, args=(7, publisher.snapshot()), daemon=True)
+    publishing.start()
+    # Longer than one of the timeouts that it waits in turn.
+    publishing.join(timeout=1.5)
+    assert publishing.is_alive()
+    process.send_signal(signal.SIGCONT)
+    publishing.join(timeout=programs.DEADLINE_SECS)
+    assert not publishing.is_alive()
+    assert weights.Fetcher(address, unrolls.variables()).fetch() == 7
 
 
 class _SlowPublisher:
