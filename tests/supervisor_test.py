@@ -250,3 +250,22 @@ def test_children_of_a_killed_supervisor_stop_by_themselves(supervise):
   assert len(run.children()) == 3
   run.send(signal.SIGKILL)
   programs.wait_until(lambda: not run.children(), 'children to stop', secs=10)
+
+
+def test_actors_yield_to_the_learner():
+  code = """
+import os
+from impala_tf import supervisor
+before = os.nice(0)
+supervisor.yield_to_others()
+print(os.nice(0) - before)
+try:
+  print(open('/proc/self/autogroup').read())
+except OSError:
+  print('no groups')
+"""
+  with programs.running('-c', code, start_new_session=True) as process:
+    output, errors = process.communicate(timeout=programs.DEADLINE_SECS)
+  niceness, group = output.strip().splitlines()
+  assert int(niceness) >= 10 and not errors
+  assert group == 'no groups' or group.endswith('nice 10')
