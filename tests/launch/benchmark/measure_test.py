@@ -94,7 +94,7 @@ def test_tables_show_the_numbers(result, capsys):
   report.show(result)
   shown = capsys.readouterr().out
   for words in ('a setting', '0.9000', '0.833', '16,000', '13,333', '1,234',
-                'data plane alone', '4 × 16'):
+                'data plane alone', '4 × 20'):
     assert words in shown
   report.show_scaling([result])
   assert '0.83' in capsys.readouterr().out
