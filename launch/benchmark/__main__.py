@@ -11,6 +11,7 @@ import os
 import sys
 
 from impala_tf import config as config_lib
+from impala_tf import sizing
 from impala_tf.envs import factory
 from launch.benchmark import measure
 from launch.benchmark import report
@@ -78,7 +79,7 @@ def _run(args: argparse.Namespace) -> None:
     settings = [
         measure.Setting(', '.join(more), args.config,
                         [*args.gin_binding, *more])
-        for more in _scaling(len(os.sched_getaffinity(0)))]
+        for more in _scaling(sizing.num_cores())]
     results = []
     for each in settings:
       results.append(measure.run(each, args.seconds))

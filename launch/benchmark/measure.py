@@ -148,7 +148,7 @@ def summarise(config: config_lib.Config, cores: int,
     config: of the run.
     cores: that it had.
     windows: of training.
-    costs: CPU-ms a step by part, one for each round; so
+    costs: CPU-ms a step by part, one entry for each time they were measured.
     data_plane_steps_per_sec: likewise.
 
   Returns:
