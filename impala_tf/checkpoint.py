@@ -25,6 +25,11 @@ class CheckpointError(config_lib.UserError):
   """No checkpoint could be read; the message says what to do."""
 
 
+def replay_directory(run_dir: str) -> str:
+  """Where the replay is saved beside the checkpoints."""
+  return os.path.join(run_dir, _DIRECTORY, 'replay')
+
+
 def _newest_first(run_dir: str) -> List[str]:
   """Checkpoint prefixes by number; does not trust TensorFlow's state file."""
   directory = pathlib.Path(run_dir, _DIRECTORY)

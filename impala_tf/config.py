@@ -139,6 +139,11 @@ class ImpalaConfig(_Section):
     clip_pg_rho_threshold: rho-bar of the policy gradient; None likewise.
     clip_c_threshold: c-bar; None likewise.
     lambda_: the factor of remark 2.
+    correction: what is made of unrolls that an older policy played: 'vtrace',
+      or what the paper compares it with (section 5.2.2): 'one_step_is',
+      'epsilon' or 'none'. See `corrections`.
+    pg_bootstrap: what the policy gradient's advantage bootstraps from: 'vs',
+      the V-trace target, or 'value', the baseline alone (appendix E.3).
   """
   discount: float = _knob(0.99, at_least=0, below=1)
   baseline_cost: float = _knob(0.5, at_least=0)
@@ -150,6 +155,9 @@ class ImpalaConfig(_Section):
   clip_pg_rho_threshold: Optional[float] = _knob(1.0, at_least=0)
   clip_c_threshold: Optional[float] = _knob(1.0, at_least=0)
   lambda_: float = _knob(1.0, at_least=0, at_most=1)
+  correction: str = _knob(
+      'vtrace', choices=('vtrace', 'one_step_is', 'epsilon', 'none'))
+  pg_bootstrap: str = _knob('vs', choices=('vs', 'value'))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -181,11 +189,15 @@ class ActorConfig(_Section):
     max_restarts: of one actor within `restart_window_secs`, after which the run
       ends with that actor's error.
     restart_window_secs: see `max_restarts`.
+    controlled_lag_updates: N, to have actors act with parameters exactly N
+      learner updates old (appendix E.1), if `in_process`; None: with the newest
+      there are.
   """
   num_actors: Optional[int] = _knob(None, at_least=1)
   num_envs: Optional[int] = _knob(None, at_least=1)
   max_restarts: int = _knob(5, at_least=0)
   restart_window_secs: float = _knob(600.0, above=0)
+  controlled_lag_updates: Optional[int] = _knob(None, at_least=0)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -213,6 +225,23 @@ class LearnerConfig(_Section):
 
 
 @dataclasses.dataclass(frozen=True)
+class ReplayConfig(_Section):
+  """Learning again from old unrolls (section 5.2.2).
+
+  Attributes:
+    replay_fraction: share of each batch that is sampled from the replay, which
+      must be a whole number of unrolls; 0 for no replay. Replayed unrolls do
+      not count as frames.
+    capacity_unrolls: of the replay; the oldest make room for the newest.
+    survives_resume: write the replay with every checkpoint, which takes as much
+      room on disk as in memory, so that a resumed run has it again.
+  """
+  replay_fraction: float = _knob(0.0, at_least=0, below=1)
+  capacity_unrolls: int = _knob(10_000, at_least=1)
+  survives_resume: bool = _knob(False)
+
+
+@dataclasses.dataclass(frozen=True)
 class ExperimentConfig(_Section):
   """The run as a whole.
 
@@ -235,7 +264,11 @@ class ExperimentConfig(_Section):
 
 @dataclasses.dataclass(frozen=True)
 class Config:
-  """All sections; what one run is."""
+  """All sections; what one run is.
+
+  Raises:
+    ConfigError: where two values do not go together.
+  """
   experiment: ExperimentConfig = ExperimentConfig()
   environment: EnvironmentConfig = EnvironmentConfig()
   atari: AtariConfig = AtariConfig()
@@ -244,3 +277,41 @@ class Config:
   optimizer: OptimizerConfig = OptimizerConfig()
   actor: ActorConfig = ActorConfig()
   learner: LearnerConfig = LearnerConfig()
+  replay: ReplayConfig = ReplayConfig()
+
+  def __post_init__(self):
+    batch_size = self.learner.batch_size
+    fraction = self.replay.replay_fraction
+    off = abs(batch_size * fraction - self.num_replayed)
+    if off > 1e-6 or not self.num_fresh:
+      raise ConfigError(
+          f'ReplayConfig.replay_fraction is {fraction}, which of a batch of '
+          f'{batch_size} is no whole number of unrolls; use a multiple of '
+          f'1/{batch_size}')
+    self._check_controlled_lag()
+
+  def _check_controlled_lag(self):
+    """Every batch must be played whole, and from one version."""
+    if self.actor.controlled_lag_updates is None:
+      return
+    if not self.experiment.in_process:
+      raise ConfigError(
+          'ActorConfig.controlled_lag_updates needs '
+          'ExperimentConfig.in_process = True: between processes the queue adds '
+          'a lag of its own')
+    num_envs = self.actor.num_envs
+    if num_envs is None or self.num_fresh % num_envs:
+      raise ConfigError(
+          f'ActorConfig.controlled_lag_updates needs ActorConfig.num_envs to '
+          f'divide the {self.num_fresh} new unrolls of a batch, but it is '
+          f'{num_envs}')
+
+  @property
+  def num_replayed(self) -> int:
+    """Unrolls of a batch that come from the replay."""
+    return round(self.learner.batch_size * self.replay.replay_fraction)
+
+  @property
+  def num_fresh(self) -> int:
+    """Unrolls of a batch that come from the queue."""
+    return self.learner.batch_size - self.num_replayed

@@ -1,4 +1,4 @@
-"""The learner's end of the queue: batches of unrolls, time-major.
+"""The learner's end of the tables: batches of unrolls, time-major.
 
 The only module that transposes.
 """
@@ -15,36 +15,50 @@ from impala_tf import packing
 from impala_tf import types
 
 
-def make_dataset(address: str, table: str, spec: types.Unroll,
-                 batch_size: int) -> tf.data.Dataset:
-  """Batches from a Reverb table.
+def make_dataset(address: str, spec: types.Unroll, queue: str, num_fresh: int,
+                 replay: str = '', num_replayed: int = 0) -> tf.data.Dataset:
+  """Batches from Reverb tables.
 
   Args:
     address: 'host:port' of the server.
-    table: its name.
-    spec: of one unroll, as the table was made for.
-    batch_size: B.
+    spec: of one unroll, as the tables were made for.
+    queue: name of the table whose unrolls come in its order.
+    num_fresh: unrolls of a batch that come from the queue.
+    replay: name of the table that is sampled.
+    num_replayed: unrolls of a batch that come from there.
 
   Returns:
     Dataset of `types.Unroll` with leading [T+1, B] ([B] for the core state and
-    the policy version), in the table's order.
+    the policy version), B = num_fresh + num_replayed, the fresh ones first.
   """
-  dataset = reverb.TrajectoryDataset.from_table_signature(
-      server_address=address,
-      table=table,
-      # Every unroll in flight is one more that grows old on the way.
-      max_in_flight_samples_per_worker=max(1, batch_size // 4),
-      num_workers_per_iterator=1)  # More would break the order.
-  # A `map` before `batch` would be fused with it to one that works a batch
-  # ahead: another batch that grows old.
-  dataset = dataset.batch(batch_size, drop_remainder=True)
+  dataset = _batches(address, queue, num_fresh)
   unpack = packing.Packing(spec).unpack
-  dataset = dataset.map(lambda sample: _time_major(unpack(sample.data)))
+  if num_replayed:
+    # Fresh unrolls are waited for first: then the replay has them, too.
+    dataset = tf.data.Dataset.zip(
+        (dataset, _batches(address, replay, num_replayed)))
+    dataset = dataset.map(lambda fresh, replayed: _time_major(unpack(
+        [tf.concat(pair, axis=0) for pair in zip(fresh.data, replayed.data)])))
+  else:
+    dataset = dataset.map(lambda fresh: _time_major(unpack(fresh.data)))
   # Left to itself, tf.data turns `map` parallel and prefetches: up to five more
   # batches that grow old on the way (measured: lag 9.5 instead of 4).
   options = tf.data.Options()
   options.autotune.enabled = False
   return dataset.with_options(options)
+
+
+def _batches(address: str, table: str, size: int) -> tf.data.Dataset:
+  """Reverb samples of one table, columns [size, N]."""
+  dataset = reverb.TrajectoryDataset.from_table_signature(
+      server_address=address,
+      table=table,
+      # Every unroll in flight is one more that grows old on the way.
+      max_in_flight_samples_per_worker=max(1, size // 4),
+      num_workers_per_iterator=1)  # More would break the order.
+  # A `map` before `batch` would be fused with it to one that works a batch
+  # ahead: another batch that grows old.
+  return dataset.batch(size, drop_remainder=True)
 
 
 def _time_major(unroll: types.Unroll) -> types.Unroll:

@@ -2,7 +2,7 @@
 
 import functools
 import time
-from typing import Callable, Mapping, NamedTuple, Optional
+from typing import Callable, Mapping, NamedTuple, Optional, Sequence
 
 from absl import logging
 import numpy as np
@@ -13,6 +13,7 @@ from impala_tf import actor as actor_lib
 from impala_tf import agent as agent_lib
 from impala_tf import checkpoint as checkpoint_lib
 from impala_tf import config as config_lib
+from impala_tf import connection
 from impala_tf import dataset as dataset_lib
 from impala_tf import learner as learner_lib
 from impala_tf import metrics as metrics_lib
@@ -112,7 +113,8 @@ def make_learner(config: config_lib.Config,
       total_frames=config.experiment.total_frames,
       frames_per_step=environment.frames_per_step,
       max_gradient_norm=optimizer.max_gradient_norm,
-      compile_step=compile_step[config.learner.xla])
+      compile_step=compile_step[config.learner.xla],
+      num_replayed=config.num_replayed)
 
 
 def make_actor(config: config_lib.Config, address: str,
@@ -126,9 +128,11 @@ def make_actor(config: config_lib.Config, address: str,
   fetcher = weights.Fetcher(address, agent.trainable_variables)
   _wait_for_weights(fetcher)
   spec = make_unroll_spec(config, environment, agent)
+  tables = (replay.REPLAY,) if config.num_replayed else ()
   return actor_lib.Actor(
-      agent, environment, replay.UnrollWriter(address, spec), fetcher, spec,
-      seed=int(policy_seed))
+      agent, environment,
+      replay.UnrollWriter(address, spec, tables + (replay.QUEUE,)), fetcher,
+      spec, seed=int(policy_seed))
 
 
 def _wait_for_weights(fetcher: weights.Fetcher) -> None:
@@ -151,8 +155,7 @@ class _LearnerRole(NamedTuple):
   """The parts that learning needs, however it is run."""
   learner: learner_lib.Learner
   totals: training.Totals
-  checkpointer: checkpoint_lib.Checkpointer
-  queue: reverb.Table
+  save: Callable[[int], None]
   server: reverb.Server
   address: str
   publisher: weights.Publisher
@@ -180,22 +183,43 @@ def _make_learner_role(config: config_lib.Config, run_dir: str,
       environment.observation_spec(), config.agent)
 
   spec = make_unroll_spec(config, environment, agent)
-  queue = replay.make_queue(spec, capacity)
-  server = replay.make_server(
-      [queue, weights.make_table(agent.trainable_variables)], port)
+  tables = [replay.make_queue(spec, capacity),
+            weights.make_table(agent.trainable_variables)]
+  if config.num_replayed:
+    tables.append(replay.make_replay(
+        spec, config.replay.capacity_unrolls, sizing.memory_bytes()))
+  server, save = _make_server(config, run_dir, port, checkpointer, tables)
   address = f'localhost:{server.port}'
   publisher = weights.Publisher(address, agent.trainable_variables)
   publisher.publish(int(learner.num_updates.numpy()), publisher.snapshot())
   reader = dataset_lib.BatchReader(
-      dataset_lib.make_dataset(address, replay.QUEUE, spec,
-                               config.learner.batch_size),
+      dataset_lib.make_dataset(
+          address, spec, replay.QUEUE, config.num_fresh,
+          replay.REPLAY, config.num_replayed),
       # Several devices share the batch out from the host.
       functools.partial(dataset_lib.place_observations, device='/cpu:0'
                         if strategy.num_replicas_in_sync > 1
                         else strategy.extended.worker_devices[0]))
   environment.close()
-  return _LearnerRole(learner, totals, checkpointer, queue, server, address,
-                      publisher, reader)
+  return _LearnerRole(learner, totals, save, server, address, publisher, reader)
+
+
+def _make_server(config: config_lib.Config, run_dir: str, port: Optional[int],
+                 checkpointer: checkpoint_lib.Checkpointer,
+                 tables: Sequence[reverb.Table]):
+  """The Reverb server, and how to write a checkpoint of the run."""
+  if not (config.num_replayed and config.replay.survives_resume):
+    return replay.make_server(tables, port), checkpointer.save
+  server = replay.make_server(
+      tables, port, checkpoint_lib.replay_directory(run_dir))
+  client = reverb.Client(f'localhost:{server.port}')
+
+  def save(number: int) -> None:
+    # In this order: unrolls of the future would have a lag below 0.
+    checkpointer.save(number)
+    client.checkpoint()
+
+  return server, save
 
 
 def _train(config: config_lib.Config, run_dir: str, role: _LearnerRole,
@@ -203,15 +227,20 @@ def _train(config: config_lib.Config, run_dir: str, role: _LearnerRole,
            log_interval_secs: float, **kwargs) -> None:
   """Runs the loop over the role's parts."""
 
-  def queue_occupancy():
-    info = role.queue.info
-    return info.current_size / info.max_size
+  client = reverb.Client(role.address)
+
+  def occupancies():
+    # The tables that a server was made of are not its own if it restored any.
+    infos = connection.server_info(client)
+    names = [replay.QUEUE] + [replay.REPLAY] * bool(config.num_replayed)
+    return {f'{name}_occupancy': infos[name].current_size / infos[name].max_size
+            for name in names}
 
   log = training.TrainingLog(
       run_dir, log_interval_secs, role.learner, role.totals, role.reader,
-      queue_occupancy)
+      config.num_fresh, occupancies)
   training.train(config.experiment, role.learner, role.reader, publish,
-                 role.checkpointer.save, log, should_stop, **kwargs)
+                 role.save, log, should_stop, **kwargs)
 
 
 def run_learner(config: config_lib.Config, run_dir: str, port: Optional[int],
@@ -269,7 +298,8 @@ def run_in_process(config: config_lib.Config, run_dir: str,
                    on_row: training.RowFn = lambda row: None) -> None:
   """Actor and learner take turns in this process.
 
-  The same hops as between processes, and the same numbers from the same seed.
+  The same hops as between processes, and the same numbers from the same seed
+  unless unrolls are replayed: Reverb's sampling takes no seed.
 
   Args:
     config: of the run.
@@ -279,22 +309,22 @@ def run_in_process(config: config_lib.Config, run_dir: str,
   """
   config = sizing.fit(config)
   tf.config.experimental.enable_op_determinism()
-  batch_size, num_envs = config.learner.batch_size, config.actor.num_envs
+  num_fresh, num_envs = config.num_fresh, config.actor.num_envs
   role = _make_learner_role(config, run_dir, None,
-                            capacity=batch_size + num_envs)
+                            capacity=num_fresh + num_envs)
+  publisher = weights.DelayedPublisher(
+      role.publisher, int(role.learner.num_updates.numpy()),
+      config.actor.controlled_lag_updates or 0)
   actor = make_actor(config, role.address, seed=0)
   waiting = 0
 
   def produce():
     nonlocal waiting
-    while waiting < batch_size and not should_stop():
+    while waiting < num_fresh and not should_stop():
       actor.run_unroll()
       waiting += num_envs
-    waiting -= batch_size
-
-  def publish(version):
-    role.publisher.publish(version, role.publisher.snapshot())
+    waiting -= num_fresh
 
   # A row an update: means over a stretch of time would differ between runs.
-  _train(config, run_dir, role, publish, should_stop, log_interval_secs=0.,
-         on_row=on_row, produce=produce)
+  _train(config, run_dir, role, publisher.publish, should_stop,
+         log_interval_secs=0., on_row=on_row, produce=produce)

@@ -25,7 +25,8 @@ class Learner(tf.Module):
                make_optimizer: Callable[[Callable[[], tf.Tensor]], Any],
                strategy: tf.distribute.Strategy, *, learning_rate: float,
                total_frames: int, frames_per_step: int,
-               max_gradient_norm: Any, compile_step: bool):
+               max_gradient_norm: Any, compile_step: bool,
+               num_replayed: int = 0):
     """Builds the optimiser.
 
     Args:
@@ -39,6 +40,8 @@ class Learner(tf.Module):
       frames_per_step: environment frames in an agent step.
       max_gradient_norm: of all gradients together; None for no clipping.
       compile_step: with XLA.
+      num_replayed: so many unrolls of a batch, its last ones, were learned from
+        before: they count no frames, and metrics tell them apart.
     """
     super().__init__(name='learner')
     self.agent = agent
@@ -46,6 +49,7 @@ class Learner(tf.Module):
     self._strategy = strategy
     self._frames_per_step = frames_per_step
     self._max_gradient_norm = max_gradient_norm
+    self._num_replayed = num_replayed
     with strategy.scope():
       self.num_updates = tf.Variable(0, trainable=False, dtype=tf.int64)
       self.num_frames = tf.Variable(0, trainable=False, dtype=tf.int64)
@@ -64,11 +68,14 @@ class Learner(tf.Module):
 
     Returns:
       Metrics, float32 [] each, of the whole batch; see `types.LossOutput`.
+      Where unrolls are replayed, those that each unroll has of its own also of
+      either part, under 'fresh/' and 'replayed/'.
     """
     num_steps, batch_size = unroll.env_outputs.reward.shape
+    num_fresh = batch_size - self._num_replayed
     return self._distributed_step(
-        self._split(unroll),
-        (num_steps - 1) * batch_size * self._frames_per_step)
+        self._split(unroll), num_fresh,
+        (num_steps - 1) * num_fresh * self._frames_per_step)
 
   def _split(self, unroll: types.Unroll):
     """Shares the batch out over the replicas."""
@@ -88,15 +95,24 @@ class Learner(tf.Module):
 
     return self._strategy.experimental_distribute_values_from_function(part)
 
-  def _run(self, unroll, num_frames: int) -> Dict[str, tf.Tensor]:
+  def _run(self, unroll, num_fresh: int,
+           num_frames: int) -> Dict[str, tf.Tensor]:
     metrics = self._strategy.run(self._replica_step, args=(unroll,))
     self.num_updates.assign_add(1)
     self.num_frames.assign_add(num_frames)
-    return {
-        # Losses are sums over the batch, all else are means.
-        name: self._strategy.reduce(
-            'SUM' if name.startswith('loss/') else 'MEAN', value, axis=None)
-        for name, value in metrics.items()}
+    reduced = {}
+    for name, value in metrics.items():
+      if self._strategy.experimental_local_results(value)[0].shape.rank != 1:
+        reduced[name] = self._strategy.reduce('MEAN', value, axis=None)
+        continue
+      of_unrolls = self._strategy.gather(value, axis=0)
+      parts = {name: of_unrolls}
+      if self._num_replayed:
+        parts[f'fresh/{name}'] = of_unrolls[:num_fresh]
+        parts[f'replayed/{name}'] = of_unrolls[num_fresh:]
+      reduce = tf.reduce_sum if name.startswith('loss/') else tf.reduce_mean
+      reduced.update((part, reduce(of)) for part, of in parts.items())
+    return reduced
 
   def _step(self, unroll: types.Unroll) -> Dict[str, tf.Tensor]:
     """One replica's share of an update."""

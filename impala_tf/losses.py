@@ -2,8 +2,9 @@
 
 Source: Espeholt et al. 2018 (arXiv:1802.01561v3), section 4.2 and appendix D.
 
-Every loss is SUMMED over time and batch, not averaged (table D.1), so published
-learning rates and gradient norms hold for the published batch sizes only.
+Every loss is SUMMED over time, one sum an unroll, and is meant to be summed over
+the batch, not averaged (table D.1): published learning rates and gradient norms
+hold for the published batch sizes only.
 
 Transitions that a time limit cut off are masked out of all three losses. The
 entropy would not need it, as x_t and its policy are sound; it is masked too so
@@ -13,6 +14,8 @@ how many there are.
 Shapes: T time, B batch, A actions. `mask` is [T, B], float32 or bool: 1 where
 the transition counts, 0 where not; `vtrace` takes the same one.
 """
+
+import math
 
 import tensorflow as tf
 
@@ -29,7 +32,8 @@ _CLIPPINGS = {
 
 
 def policy_gradient_loss(logits: tf.Tensor, actions: tf.Tensor,
-                         advantages: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+                         advantages: tf.Tensor, mask: tf.Tensor,
+                         epsilon: float = 0.0) -> tf.Tensor:
   """-sum log pi(a_t|x_t) advantage_t; its descent is section 4.2's ascent.
 
   Args:
@@ -38,9 +42,11 @@ def policy_gradient_loss(logits: tf.Tensor, actions: tf.Tensor,
     advantages: float32 [T, B], rho_t (r_t + gamma v_{t+1} - V(x_t)), as
       `vtrace` returns them. No gradient flows through them.
     mask: [T, B].
+    epsilon: added to pi(a_t|x_t) within the logarithm, which bounds it and its
+      gradient where pi is nearly 0 (the epsilon-correction of section 5.2.2).
 
   Returns:
-    float32 [], summed over T and B.
+    float32 [B], summed over T.
 
   Raises:
     ValueError: a rank or a static shape is wrong.
@@ -49,6 +55,8 @@ def policy_gradient_loss(logits: tf.Tensor, actions: tf.Tensor,
       (logits, ('T', 'B', 'A')), (actions, ('T', 'B')),
       (advantages, ('T', 'B')), (mask, ('T', 'B'))])
   log_probs = distributions.log_prob(logits, actions)
+  if epsilon:
+    log_probs = tf.experimental.numpy.logaddexp(log_probs, math.log(epsilon))
   return -_masked_sum(log_probs * tf.stop_gradient(advantages), mask)
 
 
@@ -62,7 +70,7 @@ def baseline_loss(vs: tf.Tensor, values: tf.Tensor,
     mask: [T, B].
 
   Returns:
-    float32 [], summed over T and B.
+    float32 [B], summed over T.
 
   Raises:
     ValueError: a rank or a static shape is wrong.
@@ -80,7 +88,7 @@ def entropy_loss(logits: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
     mask: [T, B].
 
   Returns:
-    float32 [], in nats, summed over T and B; never above 0.
+    float32 [B], in nats, summed over T; never above 0.
 
   Raises:
     ValueError: a rank or a static shape is wrong.
@@ -116,4 +124,5 @@ def clip_rewards(rewards: tf.Tensor, name: str) -> tf.Tensor:
 
 
 def _masked_sum(x, mask):
-  return tf.reduce_sum(tf.where(tf.cast(mask, tf.bool), x, tf.zeros_like(x)))
+  return tf.reduce_sum(
+      tf.where(tf.cast(mask, tf.bool), x, tf.zeros_like(x)), axis=0)

@@ -165,7 +165,7 @@ class Interval:
     return time.monotonic() - self._start >= self._interval_secs
 
   def add(self, metrics: Mapping[str, Any], lags: np.ndarray) -> None:
-    """Takes one update's metrics and the policy lags of its unrolls [B]."""
+    """Takes one update's metrics and the policy lags of its new unrolls."""
     for name, value in metrics.items():
       self._values[name].append(value)
     self._lags.append(lags)

@@ -1,20 +1,29 @@
-"""Unrolls on their way from actors to the learner: the Reverb queue.
+"""Unrolls on their way from actors to the learner: Reverb's queue and replay.
 
-One unroll is one Reverb step (one `append` of the whole structure) and one
-item. The queue gives back-pressure: a full table leaves the insertions of a
-writer unconfirmed, and `flush` waits for them.
+One unroll is one Reverb step (one `append` of the whole structure) and one item
+in each table; both items share its data. The queue gives back-pressure: a full
+table leaves the insertions of a writer unconfirmed, and `flush` waits for them.
+The replay never blocks anybody: it drops its oldest unroll for a new one, and
+can be sampled from its first on.
 """
 
-from typing import Optional, Sequence
+from typing import Optional, Sequence, Tuple
 
 import reverb
+import tensorflow as tf
 
+from impala_tf import config as config_lib
 from impala_tf import connection
 from impala_tf import packing
 from impala_tf import ports
 from impala_tf import types
 
 QUEUE = 'queue'
+REPLAY = 'replay'
+
+# Reverb compresses all it holds. Atari's frames become 17 times smaller and
+# those of other games less so; numbers hardly at all.
+_PIXEL_COMPRESSION = 4
 
 
 def make_queue(spec: types.Unroll, capacity: int) -> reverb.Table:
@@ -23,25 +32,80 @@ def make_queue(spec: types.Unroll, capacity: int) -> reverb.Table:
                             signature=packing.Packing(spec).signature)
 
 
-def make_server(tables: Sequence[reverb.Table],
-                port: Optional[int]) -> reverb.Server:
+def make_replay(spec: types.Unroll, capacity: int,
+                memory_bytes: int) -> reverb.Table:
+  """Uniform sampling, first-in-first-out removal (table D.3 of the paper).
+
+  Args:
+    spec: of one unroll.
+    capacity: unrolls.
+    memory_bytes: that the machine has.
+
+  Raises:
+    ConfigError: where so many unrolls would not fit.
+  """
+  unroll_bytes = sum(
+      field.shape.num_elements() * field.dtype.size /
+      (_PIXEL_COMPRESSION if field.dtype == tf.uint8 else 1)
+      for field in tf.nest.flatten(spec))
+  if capacity * unroll_bytes > memory_bytes:
+    gib = 1 << 30
+    raise config_lib.ConfigError(
+        f'ReplayConfig.capacity_unrolls is {capacity}, which takes about '
+        f'{capacity * unroll_bytes / gib:.1f} GiB, but there are '
+        f'{memory_bytes / gib:.1f} GiB of memory; use at most '
+        f'{int(memory_bytes / unroll_bytes / 2)}')
+  return reverb.Table(
+      name=REPLAY,
+      sampler=reverb.selectors.Uniform(),
+      remover=reverb.selectors.Fifo(),
+      max_size=capacity,
+      # Any more, and the learner would wait for unrolls that a full queue, for
+      # which the learner has no time, keeps away.
+      rate_limiter=reverb.rate_limiters.MinSize(1),
+      max_times_sampled=0,  # As often as it is drawn.
+      signature=packing.Packing(spec).signature)
+
+
+def make_server(tables: Sequence[reverb.Table], port: Optional[int],
+                checkpoint_dir: Optional[str] = None) -> reverb.Server:
   """Serves `tables` on `port`, or on a free one.
+
+  Args:
+    tables: of one server.
+    port: None for a free one.
+    checkpoint_dir: where `reverb.Client.checkpoint` writes the tables' unrolls,
+      and from where the newest such are read back; None for nowhere.
 
   Raises:
     OSError: where the port is taken.
+    UserError: where what is in `checkpoint_dir` is damaged.
   """
-  return reverb.Server(list(tables), port=ports.choose(port))
+  port = ports.choose(port)
+  if checkpoint_dir is None:
+    return reverb.Server(list(tables), port=port)
+  try:
+    return reverb.Server(
+        list(tables), port=port,
+        checkpointer=reverb.checkpointers.DefaultCheckpointer(checkpoint_dir))
+  except RuntimeError as error:
+    raise config_lib.UserError(
+        f'the replay saved in {checkpoint_dir} is damaged ({error}); remove it '
+        'to go on with an empty one') from error
 
 
 class UnrollWriter:
-  """An actor process's way into the queue."""
+  """An actor process's way into the tables."""
 
-  def __init__(self, address: str, spec: types.Unroll):
+  def __init__(self, address: str, spec: types.Unroll,
+               tables: Tuple[str, ...] = (QUEUE,)):
     """Connects.
 
     Args:
       address: 'host:port' of the server.
-      spec: of one unroll, as the table was made for.
+      spec: of one unroll, as the tables were made for.
+      tables: that take each unroll, in this order: one that may block comes
+        last.
 
     Raises:
       ConnectionError: where it does not answer.
@@ -50,6 +114,7 @@ class UnrollWriter:
     connection.server_info(self._client)  # What follows would wait for ever.
     self._writer = self._client.trajectory_writer(num_keep_alive_refs=1)
     self._packing = packing.Packing(spec)
+    self._tables = tables
 
   def write(self, unroll: types.Unroll) -> None:
     """Sends one unroll; copies it, so buffers may be used again.
@@ -61,12 +126,12 @@ class UnrollWriter:
       ValueError: where shapes or dtypes are not those of the spec.
     """
     self._writer.append(self._packing.pack(unroll))
-    self._writer.create_item(
-        QUEUE, priority=1.0,
-        trajectory=tuple(column[-1] for column in self._writer.history))
+    trajectory = tuple(column[-1] for column in self._writer.history)
+    for table in self._tables:
+      self._writer.create_item(table, priority=1.0, trajectory=trajectory)
 
   def flush(self, max_pending: int = 0) -> None:
-    """Waits until the queue has taken all, or nearly all, that was written.
+    """Waits until the tables have taken all, or nearly all, that was written.
 
     Args:
       max_pending: so many unrolls may still be on their way.
@@ -74,4 +139,5 @@ class UnrollWriter:
     Raises:
       ConnectionError: where the server does not answer any more.
     """
-    connection.flush(self._client, self._writer, max_pending)
+    connection.flush(self._client, self._writer,
+                     max_pending * len(self._tables))

@@ -7,6 +7,7 @@ numbers behind the rules are in docs/performance.md.
 import dataclasses
 import math
 import os
+import pathlib
 from typing import List, Optional
 
 from impala_tf import config as config_lib
@@ -21,10 +22,24 @@ _BATCHES_IN_PLAY = 2.5
 # not the learner that all wait for; many more would only cost.
 _LEARNER_SHARE = {'shallow': 0.25, 'mlp': 0.25, 'deep': 0.75}
 
+_CGROUP_LIMITS = ('/sys/fs/cgroup/memory.max',
+                  '/sys/fs/cgroup/memory/memory.limit_in_bytes')
+
 
 def num_cores() -> int:
   """Cores that this process may use."""
   return len(os.sched_getaffinity(0))
+
+
+def memory_bytes() -> int:
+  """Memory that this machine has, or its container may use."""
+  limits = [os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES')]
+  for path in _CGROUP_LIMITS:
+    try:
+      limits.append(int(pathlib.Path(path).read_text()))
+    except (OSError, ValueError):  # Not there, or 'max'.
+      pass
+  return min(limits)
 
 
 def fit(config: config_lib.Config,
@@ -50,7 +65,7 @@ def fit(config: config_lib.Config,
     num_envs = _MIN_ENVS
     # Numbers that do not depend on the machine, where they are to be the same.
     if not config.experiment.in_process:
-      wanted = int(_BATCHES_IN_PLAY * learner.batch_size / num_actors)
+      wanted = int(_BATCHES_IN_PLAY * config.num_fresh / num_actors)
       num_envs = max(_MIN_ENVS, min(_MAX_ENVS, wanted))
   num_threads = learner.num_threads
   if num_threads is None:
@@ -79,7 +94,7 @@ def explain(config: config_lib.Config) -> List[str]:
       line(actor.num_envs, 'environments each',
            config.actor.num_envs is not None,
            f'{_MIN_ENVS} to {_MAX_ENVS}, such that about {_BATCHES_IN_PLAY} '
-           f'batches of {learner.batch_size} unrolls are being played'),
+           f'batches of {config.num_fresh} new unrolls are being played'),
       line(learner.num_threads, 'learner threads',
            config.learner.num_threads is not None,
            f'{_LEARNER_SHARE[config.agent.torso]:.0%} of {cores} cores, and '

@@ -35,8 +35,8 @@ class TrainingLog:
   """Turns updates into rows of `metrics.jsonl`."""
 
   def __init__(self, run_dir: str, interval_secs: float, learner: Any,
-               totals: Totals, reader: Any,
-               queue_occupancy: Callable[[], float]):
+               totals: Totals, reader: Any, num_fresh: int,
+               gauges: Callable[[], Mapping[str, float]]):
     """Opens the files.
 
     Args:
@@ -45,12 +45,14 @@ class TrainingLog:
       learner: a `learner.Learner`.
       totals: is kept up to date.
       reader: a `dataset.BatchReader`.
-      queue_occupancy: a share, 1 for a full queue.
+      num_fresh: unrolls of a batch, its first ones, that are new.
+      gauges: further columns, read off when a row is written.
     """
     self._learner = learner
     self._totals = totals
     self._reader = reader
-    self._queue_occupancy = queue_occupancy
+    self._num_fresh = num_fresh
+    self._gauges = gauges
     self._writer = metrics_lib.MetricsWriter(run_dir)
     self._episodes = metrics_lib.EpisodeWindow()
     self._interval = metrics_lib.Interval(
@@ -71,13 +73,19 @@ class TrainingLog:
       metrics: that `Learner.update` returned.
       lags: int64 [B], policy lag of each unroll in updates.
     """
-    # x_0 was the last step of an earlier unroll and was counted there. NumPy
-    # slices, because those of tensors would cost more than all else here.
-    step_type = env_outputs.step_type.numpy()[1:]
+    # x_0 was the last step of an earlier unroll and was counted there, and so
+    # was all that is replayed. NumPy slices, because those of tensors would cost
+    # more than all else here.
+    step_type, episode_return, episode_steps = (
+        tensor.numpy()[1:, :self._num_fresh]
+        for tensor in (env_outputs.step_type, env_outputs.episode_return,
+                       env_outputs.episode_steps))
     self._episodes.add(step_type == int(dm_env.StepType.FIRST),
-                       env_outputs.episode_return.numpy()[1:],
-                       env_outputs.episode_steps.numpy()[1:])
-    self._interval.add(metrics, lags)
+                       episode_return, episode_steps)
+    fresh, replayed = np.split(lags, [self._num_fresh])
+    if replayed.size:
+      metrics = {**metrics, 'replayed/policy_lag': np.mean(replayed)}
+    self._interval.add(metrics, fresh)
 
   def write_row(self) -> metrics_lib.Row:
     """Writes what has come together since the last row; returns it."""
@@ -94,7 +102,7 @@ class TrainingLog:
         'updates': int(self._learner.num_updates.numpy()),
         'secs': float(self._totals.secs),
         **self._interval.finish(frames, self._reader.wait_secs),
-        'queue_occupancy': self._queue_occupancy(),
+        **self._gauges(),
         'episodes': self._episodes.num_episodes,
         **episodes,
     }

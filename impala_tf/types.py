@@ -134,8 +134,9 @@ class LossOutput(NamedTuple):
 
   Attributes:
     loss: float32 [], summed over batch and time; to be minimised.
-    metrics: str to float32 [], for logs only; those under 'loss/' are sums
-      over the batch, all others means.
+    metrics: str to float32, for logs only: [B] where each unroll has its own,
+      so that kinds of unrolls can be told apart, else [], a mean over the
+      batch. Those under 'loss/' are [B] and add up over the batch.
   """
   loss: Any
   metrics: Any

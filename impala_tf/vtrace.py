@@ -142,7 +142,8 @@ def from_importance_weights(
     clip_pg_rho_threshold: Threshold = 1.0,
     clip_c_threshold: Threshold = 1.0,
     lambda_: Union[float, tf.Tensor] = 1.0,
-    mask: Optional[tf.Tensor] = None) -> VTraceReturns:
+    mask: Optional[tf.Tensor] = None,
+    pg_bootstrap: str = 'vs') -> VTraceReturns:
   """V-trace for given importance ratios (section 4.1, equation 1).
 
   Equation 1 is evaluated backwards by remark 1,
@@ -185,6 +186,8 @@ def from_importance_weights(
       0 gives one-step targets.
     mask: float32 or bool [T, B], 1 where the transition from x_t to x_{t+1}
       counts and 0 where it is cut out. None: all count.
+    pg_bootstrap: what follows gamma in the advantage: 'vs' is v_{t+1}, 'value'
+      is V(x_{t+1}), which appendix E.3 finds to be worse.
 
   Returns:
     `VTraceReturns` with the shape of `rewards`, through which no gradient
@@ -193,16 +196,16 @@ def from_importance_weights(
   Raises:
     ValueError: an argument's rank or static shape is wrong, while tracing. Of
       sizes unknown then, the mismatch is a `tf.errors.InvalidArgumentError`
-      when the function runs.
+      when the function runs. Also where `pg_bootstrap` is neither.
   """
   log_rhos, discounts, rewards, values, bootstrap_value = map(
       _to_tensor, (log_rhos, discounts, rewards, values, bootstrap_value))
   _check_shapes(log_rhos, discounts, rewards, values, bootstrap_value)
 
   ratios = tf.exp(log_rhos)
-  rhos = _clip(ratios, clip_rho_threshold, 'clip_rho_threshold')
-  pg_rhos = _clip(ratios, clip_pg_rho_threshold, 'clip_pg_rho_threshold')
-  cs = lambda_ * _clip(ratios, clip_c_threshold, 'clip_c_threshold')
+  rhos = clip(ratios, clip_rho_threshold, 'clip_rho_threshold')
+  pg_rhos = clip(ratios, clip_pg_rho_threshold, 'clip_pg_rho_threshold')
+  cs = lambda_ * clip(ratios, clip_c_threshold, 'clip_c_threshold')
 
   next_values = tf.concat([values[1:], bootstrap_value[tf.newaxis]], axis=0)
   deltas = rhos * (rewards + discounts * next_values - values)
@@ -223,7 +226,11 @@ def from_importance_weights(
   vs = values + vs_minus_values
 
   next_vs = tf.concat([vs[1:], bootstrap_value[tf.newaxis]], axis=0)
-  pg_advantages = pg_rhos * (rewards + discounts * next_vs - values)
+  estimate = {'vs': next_vs, 'value': next_values}.get(pg_bootstrap)
+  if estimate is None:
+    raise ValueError(f"pg_bootstrap must be 'vs' or 'value', but is "
+                     f'{pg_bootstrap!r}')
+  pg_advantages = pg_rhos * (rewards + discounts * estimate - values)
   pg_advantages = tf.where(counts, pg_advantages, 0.0)
   return VTraceReturns(vs=tf.stop_gradient(vs),
                        pg_advantages=tf.stop_gradient(pg_advantages))
@@ -247,8 +254,20 @@ def _check_shapes(log_rhos, discounts, rewards, values, bootstrap_value):
       (bootstrap_value, ('B',) + further)])
 
 
-def _clip(ratios, threshold, name):
-  """Bounds the ratios from above; a threshold of 0 is one, None is not."""
+def clip(ratios: tf.Tensor, threshold: Threshold, name: str) -> tf.Tensor:
+  """Bounds the ratios from above; a threshold of 0 is one, None is not.
+
+  Args:
+    ratios: float32 of any shape, pi/mu.
+    threshold: scalar or None.
+    name: of the threshold, for the message.
+
+  Returns:
+    float32 in the shape of `ratios`.
+
+  Raises:
+    ValueError: the threshold is no scalar.
+  """
   if threshold is None:
     return ratios
   threshold = _to_tensor(threshold)

@@ -5,6 +5,7 @@ one copy, whatever the number of variables), with the number of learner updates
 behind them.
 """
 
+import collections
 import functools
 import threading
 from typing import Optional, Sequence
@@ -94,6 +95,31 @@ class BackgroundPublisher:
         with self._wake:
           self._error = error
         return
+
+
+class DelayedPublisher:
+  """Publishes parameters a fixed number of updates late (appendix E.1)."""
+
+  def __init__(self, publisher: Publisher, version: int, lag_updates: int):
+    """Publishes the parameters as they are now, there being no older ones.
+
+    Args:
+      publisher: of the learner.
+      version: learner updates behind the parameters.
+      lag_updates: N; so many snapshots are kept in memory.
+    """
+    self._publisher = publisher
+    self._snapshots = collections.deque(maxlen=lag_updates + 1)
+    self.publish(version)
+
+  def publish(self, version: int) -> None:
+    """Publishes what was handed in N calls ago, or else the oldest there is.
+
+    Raises:
+      ConnectionError: where the server does not answer.
+    """
+    self._snapshots.append((version, self._publisher.snapshot()))
+    self._publisher.publish(*self._snapshots[0])
 
 
 class Fetcher:

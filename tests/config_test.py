@@ -38,6 +38,50 @@ def test_a_wrong_value_is_refused_by_name(make, words):
     assert word in message
 
 
+def _of(**sections):
+  return lambda: config.Config(**sections)
+
+
+_LEARNER = config.LearnerConfig(batch_size=32)
+_IN_PROCESS = config.ExperimentConfig(in_process=True)
+
+
+@pytest.mark.parametrize('make, words', [
+    (lambda: config.ReplayConfig(replay_fraction=1),
+     ('ReplayConfig.replay_fraction', 'below 1', '1.0')),
+    (_of(learner=_LEARNER, replay=config.ReplayConfig(replay_fraction=.3)),
+     ('ReplayConfig.replay_fraction is 0.3', 'multiple of 1/32')),
+    (_of(learner=_LEARNER, replay=config.ReplayConfig(replay_fraction=1-1e-9)),
+     ('ReplayConfig.replay_fraction', 'multiple of 1/32')),
+    (lambda: config.ActorConfig(controlled_lag_updates=-1),
+     ('ActorConfig.controlled_lag_updates', 'at least 0', '-1')),
+    (_of(actor=config.ActorConfig(controlled_lag_updates=1, num_envs=4)),
+     ('ActorConfig.controlled_lag_updates', 'in_process = True')),
+    (_of(actor=config.ActorConfig(controlled_lag_updates=1, num_envs=12),
+         experiment=_IN_PROCESS, learner=_LEARNER),
+     ('ActorConfig.num_envs', 'divide the 32 new unrolls', '12')),
+    (_of(actor=config.ActorConfig(controlled_lag_updates=1, num_envs=32),
+         experiment=_IN_PROCESS, learner=_LEARNER,
+         replay=config.ReplayConfig(replay_fraction=.5)),
+     ('ActorConfig.num_envs', 'divide the 16 new unrolls', '32')),
+    (_of(actor=config.ActorConfig(controlled_lag_updates=1),
+         experiment=_IN_PROCESS),
+     ('ActorConfig.num_envs', 'None')),
+])
+def test_values_that_do_not_go_together_are_refused(make, words):
+  test_a_wrong_value_is_refused_by_name(make, words)
+
+
+@pytest.mark.parametrize('batch_size, fraction, num_replayed', [
+    (32, 0., 0), (32, .5, 16), (30, .1, 3), (12, 1 / 3, 4), (2, .5, 1)])
+def test_share_of_the_replay_is_exact(batch_size, fraction, num_replayed):
+  made = config.Config(
+      learner=config.LearnerConfig(batch_size=batch_size),
+      replay=config.ReplayConfig(replay_fraction=fraction))
+  assert made.num_replayed == num_replayed
+  assert made.num_fresh == batch_size - num_replayed
+
+
 def test_an_int_serves_as_a_float_and_becomes_one():
   discount = config.ImpalaConfig(discount=0).discount
   assert discount == 0. and isinstance(discount, float)

@@ -26,7 +26,7 @@ def served():
   address = f'localhost:{server.port}'
   spec = unrolls.spec()
   reader = dataset.BatchReader(
-      dataset.make_dataset(address, replay.QUEUE, spec, B))
+      dataset.make_dataset(address, spec, replay.QUEUE, B))
   return queue, replay.UnrollWriter(address, spec), reader
 
 
@@ -158,3 +158,40 @@ def test_batches_are_prepared_ahead(served):
 
   placed = dataset.place_observations(unroll, '/cpu:0')
   unrolls.assert_equal(placed, unroll)
+
+
+@pytest.fixture(name='with_replay')
+def _with_replay():
+  """A queue, a replay of six, a writer to both; batches of 3 + 2."""
+  spec = unrolls.spec()
+  tables = (replay.make_replay(spec, 6, memory_bytes=1 << 30),
+            replay.make_queue(spec, 64))
+  server = replay.make_server(tables, None)
+  address = f'localhost:{server.port}'
+  reader = dataset.BatchReader(dataset.make_dataset(
+      address, spec, replay.QUEUE, 3, replay.REPLAY, 2))
+  writer = replay.UnrollWriter(address, spec, (replay.REPLAY, replay.QUEUE))
+  return tables, writer, reader
+
+
+def test_batch_has_new_unrolls_in_order_and_then_replayed_ones(with_replay):
+  _, writer, reader = with_replay
+  _write(writer, range(18))
+  replayed = []
+  for start in range(0, 18, 3):
+    batch = _next(reader)
+    numbers = batch.policy_version.numpy().tolist()
+    assert numbers[:3] == [start, start + 1, start + 2]
+    replayed += numbers[3:]
+    # Whole unrolls, nothing mixed between the two.
+    unrolls.assert_equal(batch, _stacked(numbers))
+  assert set(replayed) <= set(range(18))
+
+
+def test_first_batch_does_not_wait_for_a_replay_to_fill(with_replay):
+  (replay_table, queue), writer, reader = with_replay
+  _write(writer, range(3))
+  assert set(_next(reader).policy_version.numpy()) == {0, 1, 2}
+  assert queue.info.current_size == 0 and replay_table.info.current_size == 3
+  # What is drawn again and again does not let the queue be passed by.
+  assert _next_until(reader, iter([False, True]).__next__) is None

@@ -76,6 +76,58 @@ def test_stopped_run_goes_on_where_it_was(rows, tmp_path):
     assert [r[name] for r in resumed] == [r[name] for r in rows]
 
 
+def _lagging(lag_updates, updates):
+  config = _config(total_frames=updates * _FRAMES_PER_UPDATE)
+  return dataclasses.replace(
+      config, optimizer=config_lib.OptimizerConfig(learning_rate=0.05),
+      actor=config_lib.ActorConfig(
+          num_envs=4, controlled_lag_updates=lag_updates))
+
+
+@pytest.mark.parametrize('lag_updates', [0, 1, 10])
+def test_controlled_lag_is_exact(tmp_path, lag_updates):
+  rows = _rows(_lagging(lag_updates, 15), tmp_path)
+  for update, row in enumerate(rows):  # Before, there are no older ones.
+    assert row['policy_lag'] == row['policy_lag_max'] == min(
+        update, lag_updates)
+  if lag_updates == 10:  # The parameters are old, not only their number.
+    assert rows[-1]['kl_behaviour_target'] > 1e-4
+
+
+def _replaying(fraction=0.75, updates=_UPDATES, **knobs):
+  # One new unroll in a batch of four.
+  config = _config(total_frames=updates * 5)
+  return dataclasses.replace(config, replay=config_lib.ReplayConfig(
+      replay_fraction=fraction, **knobs))
+
+
+def test_replayed_unrolls_count_no_frames_and_are_told_apart(tmp_path):
+  rows = _rows(_replaying(updates=20), tmp_path)
+  assert [row['frames'] for row in rows] == [5 * n for n in range(1, 21)]
+  last = rows[-1]
+  assert last['replayed/policy_lag'] > last['policy_lag']
+  for name in ('rho/mean', 'rho/clipped_share', 'kl_behaviour_target', 'entropy',
+               'loss/total'):
+    assert all(f'{part}/{name}' in last for part in ('fresh', 'replayed'))
+  assert last['loss/total'] == pytest.approx(
+      last['fresh/loss/total'] + last['replayed/loss/total'], rel=1e-4)
+  # 21 unrolls at least were played, of which one is as long as 5 frames.
+  assert last['replay_occupancy'] >= 20 / 10_000
+
+
+def test_resumed_run_has_its_replay_again(tmp_path):
+  seen = []
+  _rows(_replaying(survives_resume=True), tmp_path,
+        should_stop=lambda: len(seen) >= 5, on_row=seen.append)
+  first = _rows(_replaying(survives_resume=True), tmp_path)[5]
+  assert first['replay_occupancy'] >= seen[-1]['replay_occupancy'] > 0
+
+
+def test_replay_that_memory_does_not_allow_is_refused(tmp_path):
+  with pytest.raises(config_lib.ConfigError, match='GiB of memory'):
+    _rows(_replaying(capacity_unrolls=10**9), tmp_path)
+
+
 def test_seed_determines_the_parameters():
 
   def parameters(seed):

@@ -18,6 +18,7 @@ LAYERS = {
     'ports': 0,
     'distributions': 0,  # Pure maths too, which vtrace and losses are made of.
     'vtrace': 1,
+    'corrections': 2,
     'losses': 1,
     'optimizers': 1,
     'returns': 1,

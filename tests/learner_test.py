@@ -43,7 +43,8 @@ def _squares(agent, unroll):
   errors = outputs.baseline - unroll.env_outputs.reward
   logits = outputs.policy_logits - unroll.agent_outputs.policy_logits
   return types.LossOutput(tf.reduce_sum(errors**2) + tf.reduce_sum(logits**2),
-                          {'error': tf.reduce_mean(errors)})
+                          {'error': tf.reduce_mean(errors),
+                           'of_unroll': tf.reduce_mean(errors, axis=0)})
 
 
 def _learner(make_agent=_agent, loss_fn=_loss, strategy=None, **replaced):
@@ -133,8 +134,28 @@ def test_metrics_are_the_losses_and_the_updates_own():
   metrics = learner.update(unroll)
   assert set(metrics) == set(expected) | {'gradient_norm', 'learning_rate'}
   for name, value in expected.items():
-    np.testing.assert_allclose(metrics[name], value, rtol=1e-4, err_msg=name)
+    whole = np.sum if name.startswith('loss/') else np.mean
+    np.testing.assert_allclose(metrics[name], whole(value), rtol=1e-4,
+                               err_msg=name)
   assert all(m.shape == () and m.dtype == tf.float32 for m in metrics.values())
+
+
+@pytest.mark.parametrize('num_replayed', [1, 3])
+def test_replayed_unrolls_are_told_apart_and_count_no_frames(num_replayed):
+  learner, unroll = _learner(num_replayed=num_replayed), _unroll()
+  expected = _loss(learner.agent, unroll).metrics
+  metrics = learner.update(unroll)
+  num_fresh = B - num_replayed
+  assert learner.num_frames.numpy() == T * num_fresh * FRAMES_PER_STEP
+  for name, value in expected.items():
+    if value.shape.rank == 0:
+      assert f'fresh/{name}' not in metrics
+      continue
+    whole = np.sum if name.startswith('loss/') else np.mean
+    for part, of in (('', value), ('fresh/', value[:num_fresh]),
+                     ('replayed/', value[num_fresh:])):
+      np.testing.assert_allclose(metrics[part + name], whole(of), rtol=1e-4,
+                                 err_msg=part + name)
 
 
 def test_every_parameter_learns_through_the_lstm_too():
@@ -272,7 +293,8 @@ def _on_two_cpus():
   for strategy in (
       tf.distribute.OneDeviceStrategy('/cpu:0'),
       tf.distribute.MirroredStrategy(['/cpu:0', '/cpu:1'])):
-    learner = _learner(lambda: _agent(use_lstm=True), _squares, strategy)
+    learner = _learner(lambda: _agent(use_lstm=True), _squares, strategy,
+                       num_replayed=1)
     agent = learner.agent
     for i in range(2):
       metrics = learner.update(_unroll(agent.initial_state(B), seed=i))
@@ -292,6 +314,8 @@ def test_two_replicas_take_the_step_of_one_with_the_whole_batch():
     assert len(replicas) == 2
     for replica in replicas:
       np.testing.assert_allclose(replica, whole, rtol=1e-4, atol=1e-6)
-  for name in 'gradient_norm', 'learning_rate', 'error':
+  # Replicas have two unrolls each, but the batch has a single replayed one.
+  for name in ('gradient_norm', 'learning_rate', 'error', 'of_unroll',
+               'fresh/of_unroll', 'replayed/of_unroll'):
     np.testing.assert_allclose(two[1][name], one[1][name], rtol=1e-4)
-  assert one[2:] == two[2:] == (2, 2 * FRAMES_PER_UPDATE)
+  assert one[2:] == two[2:] == (2, 2 * FRAMES_PER_UPDATE * (B - 1) // B)

@@ -39,13 +39,13 @@ ARGUMENTS = {
 
 
 def _expected(loss, batch):
-  """The sum over every transition that counts, one by one."""
+  """An unroll's sum over every transition that counts, one by one."""
   x = {k: v.numpy().astype(np.float64) for k, v in batch.items()}
   log_probs = _log_softmax(x['logits'])
-  total = 0.0
+  total = np.zeros(B)
   for t, b in np.ndindex(T, B):
     if x['mask'][t, b]:
-      total += {
+      total[b] += {
           'policy_gradient_loss': -x['advantages'][t, b] * log_probs[
               t, b, int(x['actions'][t, b])],
           'baseline_loss': 0.5 * (x['vs'][t, b] - x['values'][t, b])**2,
@@ -76,6 +76,27 @@ def test_policy_gradient_raises_the_log_prob_of_good_actions(batch):
       atol=1e-5)
 
 
+@pytest.mark.parametrize('epsilon', [1e-6, 0.1])
+def test_epsilon_damps_the_gradient_of_unlikely_actions(batch, epsilon):
+  """d log(pi + epsilon) = pi / (pi + epsilon) d log pi."""
+  logits = batch['logits'] * 8  # Some actions are far less likely than 1e-6.
+  with tf.GradientTape() as tape:
+    tape.watch(logits)
+    loss = losses.policy_gradient_loss(
+        logits, batch['actions'], batch['advantages'], batch['mask'], epsilon)
+  log_probs = _log_softmax(logits.numpy().astype(np.float64))
+  chosen = np.eye(A)[batch['actions']]
+  pi = np.exp(np.sum(chosen * log_probs, -1))
+  weights = batch['advantages'].numpy() * batch['mask'].numpy()
+  np.testing.assert_allclose(
+      loss, -np.sum(weights * np.log(pi + epsilon), axis=0), rtol=1e-5)
+  damped = weights * pi / (pi + epsilon)
+  np.testing.assert_allclose(
+      -tape.gradient(loss, logits),
+      damped[..., None] * (chosen - np.exp(log_probs)), atol=1e-5)
+  assert np.min(pi) < 1e-6
+
+
 def test_baseline_gradient_is_value_minus_target(batch):
   with tf.GradientTape() as tape:
     tape.watch(batch['values'])
@@ -97,7 +118,8 @@ def test_no_gradient_flows_through_targets(batch, loss, target):
 def test_entropy_loss_of_a_uniform_policy_is_the_lowest(batch):
   batch['logits'] = tf.ones([T, B, A])
   np.testing.assert_allclose(
-      _call('entropy_loss', batch), -(T * B - 2) * np.log(A), rtol=1e-5)
+      _call('entropy_loss', batch),
+      -np.sum(batch['mask'], axis=0) * np.log(A), rtol=1e-5)
 
 
 @pytest.mark.parametrize('loss,argument,shape', [

@@ -9,6 +9,7 @@ import pytest
 import reverb
 import tensorflow as tf
 
+from impala_tf import config
 from impala_tf import connection
 from impala_tf import packing
 from impala_tf import replay
@@ -142,3 +143,92 @@ def test_dead_server_is_told_within_a_deadline(monkeypatch):
     with pytest.raises(ConnectionError, match='does not answer'):
       replay.UnrollWriter(address, unrolls.spec())
     assert time.monotonic() - start < 20
+
+
+def _serve_replay(capacity, checkpoint_dir=None):
+  spec = unrolls.spec()
+  table = replay.make_replay(spec, capacity, memory_bytes=1 << 30)
+  queue = replay.make_queue(spec, 100)
+  server = replay.make_server([table, queue], None, checkpoint_dir)
+  address = f'localhost:{server.port}'
+  return (table, queue), server, replay.UnrollWriter(
+      address, spec, (replay.REPLAY, replay.QUEUE)), reverb.Client(address)
+
+
+def _sample(client, num_samples):
+  """Numbers of unrolls that come out of the replay."""
+  samples = client.sample(replay.REPLAY, num_samples, emit_timesteps=False,
+                          unpack_as_table_signature=True)
+  batches = (packing.Packing(unrolls.spec()).unpack(
+      [column[np.newaxis] for column in sample.data]) for sample in samples)
+  return [int(batch.policy_version[0]) for batch in batches]
+
+
+def test_replay_is_sampled_uniformly_and_drops_its_oldest():
+  (table, _), server, writer, client = _serve_replay(capacity=5)
+  for number in range(8):
+    writer.write(unrolls.numbered(number))
+  writer.flush()
+  assert table.info.current_size == 5
+  drawn = np.bincount(_sample(client, 2_000), minlength=8)
+  assert not drawn[:3].any()
+  # 400 each; the standard deviation is 18.
+  np.testing.assert_allclose(drawn[3:], 400, atol=5 * 18)
+  server.stop()
+
+
+def test_full_queue_blocks_a_writer_to_both():
+  spec = unrolls.spec()
+  table = replay.make_replay(spec, 5, memory_bytes=1 << 30)
+  queue = replay.make_queue(spec, 2)
+  server = replay.make_server([table, queue], None)
+  address = f'localhost:{server.port}'
+  writer = replay.UnrollWriter(address, spec, (replay.REPLAY, replay.QUEUE))
+  for number in range(4):
+    writer.write(unrolls.numbered(number))
+  writer.flush(max_pending=2)
+  flushing = threading.Thread(target=writer.flush, daemon=True)
+  flushing.start()
+  flushing.join(timeout=1.5)
+  assert flushing.is_alive() and queue.info.current_size == 2
+  for _ in range(2):
+    _read(address)
+  flushing.join(timeout=programs.DEADLINE_SECS)
+  assert not flushing.is_alive() and table.info.current_size == 4
+  server.stop()
+
+
+def test_replay_is_there_again_after_a_restart(tmp_path):
+  _, server, writer, client = _serve_replay(10, str(tmp_path))
+  for number in range(3):
+    writer.write(unrolls.numbered(number))
+  writer.flush()
+  client.checkpoint()
+  writer.write(unrolls.numbered(9))  # Not saved, hence lost.
+  writer.flush()
+  server.stop()
+  _, server, _, client = _serve_replay(10, str(tmp_path))
+  info = client.server_info()
+  assert info['queue'].current_size == info['replay'].current_size == 3
+  assert set(_sample(client, 50)) == {0, 1, 2}
+  server.stop()
+
+
+def test_damaged_replay_is_told_in_a_line(tmp_path):
+  _, server, writer, client = _serve_replay(10, str(tmp_path))
+  writer.write(unrolls.numbered(1))
+  writer.flush()
+  client.checkpoint()
+  server.stop()
+  chunks, = tmp_path.glob('*/chunks.tfrecord')
+  content = chunks.read_bytes()
+  chunks.write_bytes(content[:50] + b'altered' + content[57:])
+  with pytest.raises(config.UserError, match='is damaged.*remove it'):
+    _serve_replay(10, str(tmp_path))
+
+
+def test_replay_larger_than_memory_is_refused():
+  spec = unrolls.spec()
+  with pytest.raises(config.ConfigError,
+                     match=r'capacity_unrolls is 5000000.* 0.1 GiB of memory'):
+    replay.make_replay(spec, 5_000_000, memory_bytes=100_000_000)

@@ -65,13 +65,15 @@ class _Run:
   """Trains and remembers what was called."""
 
   def __init__(self, tmp_path, unrolls, total_frames=10_000, row_secs=0.,
-               checkpoint_secs=1e9, should_stop=lambda: False, publish=None):
+               checkpoint_secs=1e9, should_stop=lambda: False, publish=None,
+               num_fresh=2):
     self.learner = _Learner()
     self.totals = training.Totals()
     self.published, self.saved, self.shown = [], [], []
     reader = _Reader(unrolls)
     log = training.TrainingLog(str(tmp_path), row_secs, self.learner,
-                               self.totals, reader, lambda: 0.25)
+                               self.totals, reader, num_fresh,
+                               lambda: {'queue_occupancy': 0.25})
     try:
       training.train(
           config_lib.ExperimentConfig(
@@ -148,6 +150,16 @@ def test_episodes_are_counted_once_where_they_end(tmp_path):
   assert row['episode_return'] == 3. and row['episode_steps'] == 7.
 
 
+def test_replayed_unrolls_count_for_their_own_lag_alone(tmp_path):
+  # Versions are 0 and -1: the second unroll of the batch is a replayed one.
+  run = _Run(tmp_path, [_unroll(returns=[5., 1., 3.], step_type=FIRST)],
+             num_fresh=1)
+  row, = run.rows
+  assert row['policy_lag'] == row['policy_lag_max'] == 0
+  assert row['replayed/policy_lag'] == 1
+  assert row['episodes'] == 2 and row['episode_return'] == (5 + 3) / 2
+
+
 def test_best_return_is_of_full_windows_and_never_falls(tmp_path):
   # 4 episodes each: the window is full with the 25th unroll.
   good, bad = _unroll(returns=[9.] * 4), _unroll(returns=[1.] * 4)
@@ -166,7 +178,7 @@ def test_time_and_best_return_go_on_from_what_was_restored(tmp_path):
   totals.best_return.assign(3.)
   reader = python_types.SimpleNamespace(wait_secs=0.)
   log = training.TrainingLog(
-      str(tmp_path), 0., learner, totals, reader, lambda: 0.)
+      str(tmp_path), 0., learner, totals, reader, num_fresh=2, gauges=dict)
   log.add(_unroll().env_outputs, learner.update(None), np.array([0]))
   row = log.write_row()
   assert 1000. < row['secs'] < 1000. + 60.

@@ -87,6 +87,18 @@ def test_background_publisher_ends_with_the_newest(ends):
   assert _values(actors)[2] == 20.
 
 
+@pytest.mark.parametrize('lag_updates', [0, 1, 3])
+def test_delayed_publisher_is_exactly_so_many_updates_late(ends, lag_updates):
+  learners, publisher, actors, fetcher = ends
+  learners[2].assign(10.)
+  delayed = weights.DelayedPublisher(publisher, 10, lag_updates)
+  for version in range(11, 20):
+    learners[2].assign(float(version))
+    delayed.publish(version)
+    expected = max(10, version - lag_updates)
+    assert fetcher.fetch() == expected == _values(actors)[2]
+
+
 def test_parameters_of_another_agent_are_refused_whole():
   learners = _variables(1)
   server = replay.make_server([weights.make_table(learners)], port=None)

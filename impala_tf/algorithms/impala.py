@@ -1,14 +1,14 @@
-"""IMPALA's loss: the V-trace actor-critic (section 4.2)."""
+"""IMPALA's loss: the V-trace actor-critic (section 4.2) and its ablations."""
 
 import dm_env
 import tensorflow as tf
 
 from impala_tf import agent as agent_lib
 from impala_tf import config as config_lib
+from impala_tf import corrections
 from impala_tf import distributions
 from impala_tf import losses
 from impala_tf import types
-from impala_tf import vtrace
 
 
 def loss(agent: agent_lib.Agent, unroll: types.Unroll,
@@ -40,10 +40,12 @@ def loss(agent: agent_lib.Agent, unroll: types.Unroll,
       effects.discount > 0)
   mask = 1. - tf.cast(truncated, tf.float32)
   rewards = losses.clip_rewards(effects.reward, config.reward_clipping)
-  returns = vtrace.from_logits(
-      behaviour_policy_logits=behaviour_logits,
-      target_policy_logits=target_logits,
-      actions=actions,
+  correction = corrections.CORRECTIONS[config.correction]
+  log_rhos = (distributions.log_prob(target_logits, actions) -
+              distributions.log_prob(behaviour_logits, actions))
+  returns = corrections.returns(
+      correction,
+      log_rhos=log_rhos,
       discounts=effects.discount * config.discount,
       rewards=rewards,
       values=values,
@@ -52,26 +54,32 @@ def loss(agent: agent_lib.Agent, unroll: types.Unroll,
       clip_pg_rho_threshold=config.clip_pg_rho_threshold,
       clip_c_threshold=config.clip_c_threshold,
       lambda_=config.lambda_,
-      mask=mask)
+      mask=mask,
+      pg_bootstrap=config.pg_bootstrap)
 
   policy_gradient_loss = losses.policy_gradient_loss(
-      target_logits, actions, returns.pg_advantages, mask)
+      target_logits, actions, returns.pg_advantages, mask,
+      correction.log_epsilon)
   baseline_loss = losses.baseline_loss(returns.vs, values, mask)
   entropy_loss = losses.entropy_loss(target_logits, mask)
-  total_loss = (policy_gradient_loss + config.baseline_cost * baseline_loss +
-                config.entropy_cost * entropy_loss)
+  unroll_losses = (policy_gradient_loss + config.baseline_cost * baseline_loss +
+                   config.entropy_cost * entropy_loss)
   metrics = {
-      'loss/total': total_loss,
+      'loss/total': unroll_losses,
       'loss/policy_gradient': policy_gradient_loss,
       'loss/baseline': baseline_loss,
       'loss/entropy': entropy_loss,
-      'entropy': tf.reduce_mean(distributions.entropy(target_logits)),
+      'entropy': _time_mean(distributions.entropy(target_logits)),
       'explained_variance': _explained_variance(returns.vs, values),
   }
   metrics.update(_off_policy_metrics(
-      behaviour_logits, target_logits, returns.log_rhos,
-      config.clip_rho_threshold))
-  return types.LossOutput(total_loss, metrics)
+      behaviour_logits, target_logits, log_rhos, config.clip_rho_threshold))
+  return types.LossOutput(tf.reduce_sum(unroll_losses), metrics)
+
+
+def _time_mean(x: tf.Tensor) -> tf.Tensor:
+  """[T, B] to [B]."""
+  return tf.reduce_mean(x, axis=0)
 
 
 def _explained_variance(vs: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
@@ -88,8 +96,8 @@ def _off_policy_metrics(behaviour_logits, target_logits, log_rhos, threshold):
     # Equal policies give ratios a rounding error off 1, which is no clipping.
     clipped = tf.cast(rhos > threshold * 1.001, tf.float32)
   return {
-      'rho/mean': tf.reduce_mean(rhos),
-      'rho/clipped_share': tf.reduce_mean(clipped),
-      'kl_behaviour_target': tf.reduce_mean(
+      'rho/mean': _time_mean(rhos),
+      'rho/clipped_share': _time_mean(clipped),
+      'kl_behaviour_target': _time_mean(
           distributions.kl_divergence(behaviour_logits, target_logits)),
   }

@@ -50,7 +50,7 @@ def _read(config: config_lib.Config, spec: types.Unroll, port: int) -> None:
   server = replay.make_server(
       [replay.make_queue(spec, _QUEUE_BATCHES * batch_size)], port)
   reader = dataset.BatchReader(dataset.make_dataset(
-      f'localhost:{server.port}', replay.QUEUE, spec, batch_size))
+      f'localhost:{server.port}', spec, replay.QUEUE, batch_size))
   num_batches = 0
 
   def drain():

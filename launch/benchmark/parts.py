@@ -157,7 +157,7 @@ def _learner(config: config_lib.Config) -> Part:
   for unroll in record_unrolls(config, batch_size)[:batch_size]:
     writer.write(unroll)
   reader = dataset.BatchReader(dataset.make_dataset(
-      address, replay.QUEUE, spec, batch_size))
+      address, spec, replay.QUEUE, batch_size))
   batch = reader.next(lambda: False)
 
   def run():

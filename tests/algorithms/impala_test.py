@@ -131,15 +131,22 @@ def _targets(parameters, unroll, config):
         _, reward, discount, truncated = steps[t]
         if truncated:
           break
-        delta = min(config.clip_rho_threshold, ratio[t]) * (
-            reward + discount * values[t + 1] - values[t])
+        # What is not corrected takes mu for pi.
+        rho = c = 1.0
+        if config.correction == 'vtrace':
+          rho = min(config.clip_rho_threshold, ratio[t])
+          c = min(config.clip_c_threshold, ratio[t])
+        delta = rho * (reward + discount * values[t + 1] - values[t])
         vs[s, b] += weight * delta
-        weight *= discount * config.lambda_ * min(
-            config.clip_c_threshold, ratio[t])
+        weight *= discount * config.lambda_ * c
     for t, (_, reward, discount, truncated) in enumerate(steps):
       if not truncated:
-        advantages[t, b] = min(config.clip_pg_rho_threshold, ratio[t]) * (
-            reward + discount * vs[t + 1, b] - values[t])
+        rho = 1.0
+        if config.correction in ('vtrace', 'one_step_is'):
+          rho = min(config.clip_pg_rho_threshold, ratio[t])
+        after = {'vs': vs[t + 1, b], 'value': values[t + 1]}
+        advantages[t, b] = rho * (
+            reward + discount * after[config.pg_bootstrap] - values[t])
   return vs[:T], advantages
 
 
@@ -152,7 +159,9 @@ def _terms(parameters, unroll, targets, config):
     for t, (action, _, _, truncated) in enumerate(
         _transitions(unroll, b, config)):
       if not truncated:
-        terms += (-log_pi[t, action] * advantages[t, b],
+        epsilon = 1e-6 if config.correction == 'epsilon' else 0.0
+        log_prob = np.log(np.exp(log_pi[t, action]) + epsilon)
+        terms += (-log_prob * advantages[t, b],
                   0.5 * (vs[t, b] - values[t])**2,
                   np.sum(np.exp(log_pi[t]) * log_pi[t]))
   return terms
@@ -196,12 +205,19 @@ UNCLIPPED = dataclasses.replace(CONFIG, clip_rho_threshold=1e9,
                                 clip_c_threshold=1e9)
 
 
+NAMES = ('one_step_is', 'epsilon', 'none', 'value')
+ABLATIONS = (*(dataclasses.replace(CONFIG, correction=c) for c in NAMES[:3]),
+             dataclasses.replace(CONFIG, pg_bootstrap='value'))
+
+
 @pytest.mark.parametrize('config,oracle_config', [
     (CONFIG, CONFIG),
     (config_lib.ImpalaConfig(), config_lib.ImpalaConfig()),
     (dataclasses.replace(CONFIG, clip_rho_threshold=None,
                          clip_pg_rho_threshold=None, clip_c_threshold=None),
-     UNCLIPPED)], ids=['different clips', 'defaults', 'no clips'])
+     UNCLIPPED),
+    *((c, c) for c in ABLATIONS)],
+    ids=['different clips', 'defaults', 'no clips', *NAMES])
 def test_loss_is_that_of_section_4_2(config, oracle_config):
   agent, unroll = LinearAgent(), _unroll()
   output, _ = _loss(agent, unroll, config)
@@ -210,18 +226,22 @@ def test_loss_is_that_of_section_4_2(config, oracle_config):
                  _targets(parameters, unroll, oracle_config), oracle_config)
   names = 'policy_gradient', 'baseline', 'entropy'
   for name, expected in zip(names, terms):
+    loss = output.metrics[f'loss/{name}']
+    assert loss.shape == [B]  # Of each unroll.
     np.testing.assert_allclose(
-        output.metrics[f'loss/{name}'], expected, rtol=1e-4, err_msg=name)
+        tf.reduce_sum(loss), expected, rtol=1e-4, err_msg=name)
   np.testing.assert_allclose(output.loss, _total(terms, oracle_config),
                              rtol=1e-4)
   assert output.loss.shape == () and output.loss.dtype == tf.float32
 
 
-def test_gradients_are_those_with_vs_and_advantages_held_fixed():
+@pytest.mark.parametrize('config', [CONFIG, *ABLATIONS],
+                         ids=['vtrace', *NAMES])
+def test_gradients_are_those_with_vs_and_advantages_held_fixed(config):
   agent, unroll = LinearAgent(), _unroll()
-  _, gradients = _loss(agent, unroll)
+  _, gradients = _loss(agent, unroll, config)
   for gradient, expected in zip(
-      gradients, _expected_gradients(_float64(agent), unroll, CONFIG)):
+      gradients, _expected_gradients(_float64(agent), unroll, config)):
     np.testing.assert_allclose(gradient, expected, rtol=1e-3, atol=1e-3)
 
 
@@ -331,9 +351,10 @@ def test_twice_the_batch_is_twice_the_loss_and_gradient():
   for x, y in zip(double_gradients, gradients):
     np.testing.assert_allclose(x, 2 * y, rtol=1e-4, atol=1e-5)
   for name, value in output.metrics.items():
-    factor = 2 if name.startswith('loss/') else 1
     np.testing.assert_allclose(
-        double_output.metrics[name], factor * value, rtol=1e-4, err_msg=name)
+        double_output.metrics[name],
+        np.tile(value, 2) if value.shape.rank else value, rtol=1e-4,
+        err_msg=name)
 
 
 def test_rewards_are_clipped_by_the_configured_name():
@@ -361,41 +382,43 @@ def test_metrics_on_policy():
   metrics = _loss(agent, _on_policy(agent, unroll), config)[0].metrics
   np.testing.assert_allclose(metrics['kl_behaviour_target'], 0, atol=1e-5)
   np.testing.assert_allclose(metrics['rho/mean'], 1, rtol=1e-4)
-  assert metrics['rho/clipped_share'] == 0
+  assert not np.any(metrics['rho/clipped_share'])
 
 
 def test_metrics_off_policy():
   agent, unroll = LinearAgent(), _unroll()
   parameters = _float64(agent)
-  ratios, divergences, entropies = [], [], []
-  values = np.zeros([T, B])
+  ratios, divergences, entropies, values = np.zeros([4, T, B])
   for b in range(B):
     log_pi, log_mu, v = _evaluate(parameters, unroll, b)
     values[:, b] = v[:T]
     for t in range(T):
       action = unroll.agent_outputs.action[t, b]
-      ratios.append(np.exp(log_pi[t, action] - log_mu[t, action]))
-      divergences.append(np.sum(np.exp(log_mu[t]) * (log_mu[t] - log_pi[t])))
-      entropies.append(-np.sum(np.exp(log_pi[t]) * log_pi[t]))
+      ratios[t, b] = np.exp(log_pi[t, action] - log_mu[t, action])
+      divergences[t, b] = np.sum(
+          np.exp(log_mu[t]) * (log_mu[t] - log_pi[t]))
+      entropies[t, b] = -np.sum(np.exp(log_pi[t]) * log_pi[t])
   vs, _ = _targets(parameters, unroll, CONFIG)
   output, _ = _loss(agent, unroll)
   expected = {
-      'loss/total': output.loss,
-      'rho/mean': np.mean(ratios),
+      'rho/mean': np.mean(ratios, axis=0),
       'rho/clipped_share': np.mean(
-          np.array(ratios) > CONFIG.clip_rho_threshold),
-      'kl_behaviour_target': np.mean(divergences),
-      'entropy': np.mean(entropies),
+          ratios > CONFIG.clip_rho_threshold, axis=0),
+      'kl_behaviour_target': np.mean(divergences, axis=0),
+      'entropy': np.mean(entropies, axis=0),
       'explained_variance': 1 - np.var(vs - values) / np.var(vs),
   }
   for name, value in expected.items():
     np.testing.assert_allclose(output.metrics[name], value, rtol=1e-4,
                                err_msg=name)
+  np.testing.assert_allclose(
+      tf.reduce_sum(output.metrics['loss/total']), output.loss, rtol=1e-4)
   assert set(output.metrics) == set(expected) | {
-      'loss/policy_gradient', 'loss/baseline', 'loss/entropy'}
+      'loss/total', 'loss/policy_gradient', 'loss/baseline', 'loss/entropy'}
 
 
 def test_nothing_is_clipped_without_a_threshold():
   config = dataclasses.replace(CONFIG, clip_rho_threshold=None)
   metrics = _loss(LinearAgent(), _unroll(), config)[0].metrics
-  assert metrics['rho/clipped_share'] == 0 and metrics['rho/mean'] > 1
+  assert not np.any(metrics['rho/clipped_share'])
+  assert np.mean(metrics['rho/mean']) > 1
