@@ -297,8 +297,8 @@ class Config:
     if not self.experiment.in_process:
       raise ConfigError(
           'ActorConfig.controlled_lag_updates needs '
-          'ExperimentConfig.in_process = True: between processes the queue adds '
-          'a lag of its own')
+          'ExperimentConfig.in_process = True: between processes the queue '
+          'adds a lag of its own')
     num_envs = self.actor.num_envs
     if num_envs is None or self.num_fresh % num_envs:
       raise ConfigError(

@@ -226,7 +226,6 @@ def _train(config: config_lib.Config, run_dir: str, role: _LearnerRole,
            publish: Callable[[int], None], should_stop: training.StopFn,
            log_interval_secs: float, **kwargs) -> None:
   """Runs the loop over the role's parts."""
-
   client = reverb.Client(role.address)
 
   def occupancies():

@@ -2,9 +2,9 @@
 
 Source: Espeholt et al. 2018 (arXiv:1802.01561v3), section 4.2 and appendix D.
 
-Every loss is SUMMED over time, one sum an unroll, and is meant to be summed over
-the batch, not averaged (table D.1): published learning rates and gradient norms
-hold for the published batch sizes only.
+Every loss is SUMMED over time, one sum an unroll, and is meant to be summed,
+not averaged, over the batch (table D.1): published learning rates and gradient
+norms hold for the published batch sizes only.
 
 Transitions that a time limit cut off are masked out of all three losses. The
 entropy would not need it, as x_t and its policy are sound; it is masked too so

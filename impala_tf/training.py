@@ -74,8 +74,8 @@ class TrainingLog:
       lags: int64 [B], policy lag of each unroll in updates.
     """
     # x_0 was the last step of an earlier unroll and was counted there, and so
-    # was all that is replayed. NumPy slices, because those of tensors would cost
-    # more than all else here.
+    # was all that is replayed. NumPy slices, because those of tensors would
+    # cost more than all else here.
     step_type, episode_return, episode_steps = (
         tensor.numpy()[1:, :self._num_fresh]
         for tensor in (env_outputs.step_type, env_outputs.episode_return,

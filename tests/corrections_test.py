@@ -11,7 +11,10 @@ LOG_RHOS = np.log([[2.0], [0.5]]).astype(np.float32)
 
 def _returns(name, pg_bootstrap='vs', rho=1.0, pg_rho=1.0, c=1.0):
   """Two steps of one unroll: r = 1, 2; V = 3, 5, 7; gamma = 0.5."""
-  column = lambda *xs: tf.constant(xs, tf.float32)[:, tf.newaxis]
+
+  def column(*xs):
+    return tf.constant(xs, tf.float32)[:, tf.newaxis]
+
   got = corrections.returns(
       corrections.CORRECTIONS[name], log_rhos=tf.constant(LOG_RHOS),
       clip_rho_threshold=rho, clip_pg_rho_threshold=pg_rho, clip_c_threshold=c,
@@ -61,8 +64,7 @@ def test_without_correction_clips_bind_nothing(name):
 
 
 def test_epsilon_is_the_papers():
-  epsilons = {name: c.log_epsilon for name, c in corrections.CORRECTIONS.items()}
-  assert epsilons == {
+  assert {n: c.log_epsilon for n, c in corrections.CORRECTIONS.items()} == {
       'vtrace': 0, 'one_step_is': 0, 'epsilon': 1e-6, 'none': 0}
 
 

@@ -106,8 +106,8 @@ def test_replayed_unrolls_count_no_frames_and_are_told_apart(tmp_path):
   assert [row['frames'] for row in rows] == [5 * n for n in range(1, 21)]
   last = rows[-1]
   assert last['replayed/policy_lag'] > last['policy_lag']
-  for name in ('rho/mean', 'rho/clipped_share', 'kl_behaviour_target', 'entropy',
-               'loss/total'):
+  for name in ('rho/mean', 'rho/clipped_share', 'kl_behaviour_target',
+               'entropy', 'loss/total'):
     assert all(f'{part}/{name}' in last for part in ('fresh', 'replayed'))
   assert last['loss/total'] == pytest.approx(
       last['fresh/loss/total'] + last['replayed/loss/total'], rel=1e-4)
