@@ -2,7 +2,7 @@
 
 import functools
 import time
-from typing import Callable, Mapping, NamedTuple, Optional, Sequence
+from typing import Callable, List, Mapping, NamedTuple, Optional, Sequence
 
 from absl import logging
 import numpy as np
@@ -117,6 +117,35 @@ def make_learner(config: config_lib.Config,
       num_replayed=config.num_replayed)
 
 
+def make_tables(config: config_lib.Config, spec: types.Unroll,
+                queue_capacity: int) -> List[reverb.Table]:
+  """The queue and, where unrolls are replayed, the replay.
+
+  Raises:
+    ConfigError: where the replay would not fit into memory.
+  """
+  tables = [replay.make_queue(spec, queue_capacity)]
+  if config.num_replayed:
+    tables.append(replay.make_replay(
+        spec, config.replay.capacity_unrolls, sizing.memory_bytes()))
+  return tables
+
+
+def make_writer(config: config_lib.Config, address: str,
+                spec: types.Unroll) -> replay.UnrollWriter:
+  """An actor's way into these tables."""
+  tables = (replay.REPLAY,) if config.num_replayed else ()
+  return replay.UnrollWriter(address, spec, tables + (replay.QUEUE,))
+
+
+def make_dataset(config: config_lib.Config, address: str,
+                 spec: types.Unroll) -> tf.data.Dataset:
+  """Batches from these tables."""
+  return dataset_lib.make_dataset(
+      address, spec, replay.QUEUE, config.num_fresh,
+      replay.REPLAY, config.num_replayed)
+
+
 def make_actor(config: config_lib.Config, address: str,
                seed: int) -> actor_lib.Actor:
   """An actor that holds the learner's parameters."""
@@ -128,11 +157,8 @@ def make_actor(config: config_lib.Config, address: str,
   fetcher = weights.Fetcher(address, agent.trainable_variables)
   _wait_for_weights(fetcher)
   spec = make_unroll_spec(config, environment, agent)
-  tables = (replay.REPLAY,) if config.num_replayed else ()
-  return actor_lib.Actor(
-      agent, environment,
-      replay.UnrollWriter(address, spec, tables + (replay.QUEUE,)), fetcher,
-      spec, seed=int(policy_seed))
+  return actor_lib.Actor(agent, environment, make_writer(config, address, spec),
+                         fetcher, spec, seed=int(policy_seed))
 
 
 def _wait_for_weights(fetcher: weights.Fetcher) -> None:
@@ -183,19 +209,15 @@ def _make_learner_role(config: config_lib.Config, run_dir: str,
       environment.observation_spec(), config.agent)
 
   spec = make_unroll_spec(config, environment, agent)
-  tables = [replay.make_queue(spec, capacity),
-            weights.make_table(agent.trainable_variables)]
-  if config.num_replayed:
-    tables.append(replay.make_replay(
-        spec, config.replay.capacity_unrolls, sizing.memory_bytes()))
-  server, save = _make_server(config, run_dir, port, checkpointer, tables)
+  server, save = _make_server(
+      config, run_dir, port, checkpointer,
+      make_tables(config, spec, capacity) +
+      [weights.make_table(agent.trainable_variables)])
   address = f'localhost:{server.port}'
   publisher = weights.Publisher(address, agent.trainable_variables)
   publisher.publish(int(learner.num_updates.numpy()), publisher.snapshot())
   reader = dataset_lib.BatchReader(
-      dataset_lib.make_dataset(
-          address, spec, replay.QUEUE, config.num_fresh,
-          replay.REPLAY, config.num_replayed),
+      make_dataset(config, address, spec),
       # Several devices share the batch out from the host.
       functools.partial(dataset_lib.place_observations, device='/cpu:0'
                         if strategy.num_replicas_in_sync > 1

@@ -27,7 +27,7 @@ def _write(config: config_lib.Config, spec: types.Unroll, port: int) -> None:
   """Writes recorded unrolls over and over, as fast as they are taken."""
   num_envs = config.actor.num_envs
   unrolls = itertools.cycle(parts.record_unrolls(config, 2 * num_envs))
-  writer = replay.UnrollWriter(f'localhost:{port}', spec)
+  writer = experiment.make_writer(config, f'localhost:{port}', spec)
 
   def measure(secs):
     num_steps = 0
@@ -44,13 +44,13 @@ def _write(config: config_lib.Config, spec: types.Unroll, port: int) -> None:
 
 def _read(config: config_lib.Config, spec: types.Unroll, port: int) -> None:
   """Reads batches all the time, so that no writer is ever left waiting."""
-  batch_size = config.learner.batch_size
   # Larger than in a run, where waiting keeps unrolls young: here neither end
   # shall wait for a message of the other.
   server = replay.make_server(
-      [replay.make_queue(spec, _QUEUE_BATCHES * batch_size)], port)
-  reader = dataset.BatchReader(dataset.make_dataset(
-      f'localhost:{server.port}', spec, replay.QUEUE, batch_size))
+      experiment.make_tables(config, spec, _QUEUE_BATCHES * config.num_fresh),
+      port)
+  reader = dataset.BatchReader(experiment.make_dataset(
+      config, f'localhost:{server.port}', spec))
   num_batches = 0
 
   def drain():
@@ -64,7 +64,8 @@ def _read(config: config_lib.Config, spec: types.Unroll, port: int) -> None:
     start, cpu_start = num_batches, time.process_time()
     wall_start = time.monotonic()
     time.sleep(secs)
-    steps = (num_batches - start) * batch_size * config.learner.unroll_length
+    steps = ((num_batches - start) * config.num_fresh *
+             config.learner.unroll_length)
     return {'steps': steps, 'cpu_secs': time.process_time() - cpu_start,
             'wall_secs': time.monotonic() - wall_start}
 

@@ -163,7 +163,8 @@ def _learner(config: config_lib.Config) -> Part:
   def run():
     learner.update(batch)['loss/total'].numpy()  # Waits for it.
     assert server  # Kept alive: without it the reader's thread would spin.
-    return batch_size * config.learner.unroll_length
+    # Replayed steps are part of what a new one costs.
+    return config.num_fresh * config.learner.unroll_length
 
   return run
 
