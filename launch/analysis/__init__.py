@@ -1,0 +1,1 @@
+"""Displays of the paper's analysis, drawn from sweeps."""

@@ -1,0 +1,148 @@
+"""The analysis in pictures: matplotlib figures of a sweep's results."""
+
+import itertools
+import pathlib
+from typing import Iterable, Sequence
+
+import matplotlib.figure
+import numpy as np
+
+from impala_tf import metrics
+from impala_tf import sweep_results
+from launch.analysis import tables
+
+_POINTS = 200  # Of a curve that is a mean of several.
+
+
+def _grid(num_rows: int, num_columns: int):
+  # Without pyplot, which may want a display.
+  figure = matplotlib.figure.Figure(
+      figsize=(3.4 * num_columns, 2.8 * num_rows), layout='constrained')
+  return figure, figure.subplots(num_rows, num_columns, squeeze=False)
+
+
+def _curves(sweep_dir: str, results: Iterable[sweep_results.Result]):
+  """Frames [P] and returns [runs, P] of runs, on common frames."""
+  curves = []
+  for result in results:
+    rows = metrics.read_rows(str(pathlib.Path(
+        sweep_dir, 'runs', result.run.name)))
+    points = [(row['frames'], row['episode_return']) for row in rows
+              if row.get('episode_return') is not None]
+    if points:
+      curves.append(np.array(points).T)
+  if not curves:
+    return np.empty(0), np.empty((0, 0))
+  frames = np.linspace(max(x[0] for x, _ in curves),
+                       min(x[-1] for x, _ in curves), _POINTS)
+  return frames, np.array([np.interp(frames, x, y) for x, y in curves])
+
+
+def _best(results: Sequence[sweep_results.Result]):
+  """Runs of the best settings."""
+  names = list(sweep_results.setting_returns(results))[:tables.BEST]
+  return [r for r in results if r.run.setting in names]
+
+
+def table_2(sweep_dir: str, results: tables.Results):
+  """Bars: the table's numbers, a task each."""
+  del sweep_dir
+  tasks = tables.tasks_of(results)
+  figure, (row,) = _grid(1, len(tasks))
+  width = 0.4
+  for axes, task in zip(row, tasks):
+    for shift, (suffix, title) in zip((-0.5, 0.5), tables.REPLAY.items()):
+      heights = [sweep_results.best_mean(sweep_results.select(
+          results, task, method + suffix), tables.BEST)
+                 for method in tables.METHODS]
+      axes.bar(np.arange(len(heights)) + shift * width, heights, width,
+               label=title)
+    axes.set_xticks(range(len(tables.METHODS)), tables.METHODS.values(),
+                    rotation=30, fontsize=7)
+    axes.set_title(task, fontsize=9)
+  row[0].set_ylabel(f'final return, best {tables.BEST}')
+  row[0].legend(fontsize=7)
+  return figure
+
+
+def figure_e1(sweep_dir: str, results: tables.Results):
+  """Learning curves: a row a task, a column a method, a line a lag."""
+  tasks = tables.tasks_of(results)
+  figure, grid = _grid(len(tasks), len(tables.METHODS))
+  for (i, task), (j, (method, name)) in itertools.product(
+      enumerate(tasks), enumerate(tables.METHODS.items())):
+    axes = grid[i, j]
+    for lag in tables.LAGS:
+      frames, returns = _curves(sweep_dir, sweep_results.select(
+          results, task, f'{method}_lag_{lag}'))
+      if returns.size:
+        axes.plot(frames, returns.mean(axis=0), label=str(lag))
+    axes.set_title(f'{task}, {name}', fontsize=9)
+  _share_limits(grid)
+  grid[0, 0].legend(title='lag', fontsize=7)
+  return figure
+
+
+def _share_limits(grid) -> None:
+  """A row of one task has one scale of returns."""
+  for row in grid:
+    low, high = zip(*(axes.get_ylim() for axes in row))
+    for axes in row:
+      axes.set_ylim(min(low), max(high))
+    row[0].set_ylabel('return')
+  for axes in grid[-1]:
+    axes.set_xlabel('environment frames')
+
+
+def figure_e2(sweep_dir: str, results: tables.Results):
+  """Final return against the rank of the setting, with replay."""
+  del sweep_dir
+  tasks = tables.tasks_of(results)
+  figure, (row,) = _grid(1, len(tasks))
+  for axes, task in zip(row, tasks):
+    for method, name in tables.METHODS.items():
+      returns = sweep_results.ranked(sweep_results.select(
+          results, task, f'{method}_replay'))
+      axes.plot(range(1, len(returns) + 1), returns, marker='.', label=name)
+    axes.set_title(task, fontsize=9)
+    axes.set_xlabel('rank of the setting')
+  row[0].set_ylabel('final return')
+  row[0].legend(fontsize=7)
+  return figure
+
+
+def figure_e3(sweep_dir: str, results: tables.Results):
+  """Learning curves of the best three settings: v_{s+1} against V(x_{s+1})."""
+  tasks = tables.tasks_of(results)
+  figure, grid = _grid(1, len(tasks))
+  for axes, task in zip(grid[0], tasks):
+    for variant, label in (('vtrace', r'$r_s + \gamma v_{s+1}$'),
+                           ('vtrace_value', r'$r_s + \gamma V(x_{s+1})$')):
+      frames, returns = _curves(
+          sweep_dir, _best(sweep_results.select(results, task, variant)))
+      if returns.size:
+        axes.plot(frames, returns.mean(axis=0), label=label)
+    axes.set_title(task, fontsize=9)
+    axes.set_xlabel('environment frames')
+  grid[0, 0].set_ylabel(f'return, mean of best {tables.BEST}')
+  grid[0, 0].legend(fontsize=7)
+  return figure
+
+
+def replay(sweep_dir: str, results: tables.Results):
+  """Learning curves, mean and range over seeds."""
+  tasks = tables.tasks_of(results)
+  figure, grid = _grid(1, len(tasks))
+  for axes, task in zip(grid[0], tasks):
+    for variant in dict.fromkeys(r.run.variant for r in results):
+      frames, returns = _curves(
+          sweep_dir, sweep_results.select(results, task, variant))
+      if returns.size:
+        axes.plot(frames, returns.mean(axis=0), label=variant)
+        axes.fill_between(frames, returns.min(axis=0), returns.max(axis=0),
+                          alpha=0.25)
+    axes.set_title(task, fontsize=9)
+    axes.set_xlabel('environment frames')
+  grid[0, 0].set_ylabel('return')
+  grid[0, 0].legend(fontsize=7)
+  return figure
