@@ -18,7 +18,7 @@ _MIN_ENVS, _MAX_ENVS = 16, 32
 # Unrolls being played at any time, in batches: each is an update of policy lag,
 # and the lag shall stay below 4.
 _BATCHES_IN_PLAY = 2.5
-# What learning takes of all the work, by torso. Half a core more, so that it is
+# What learning takes of all the work without replay, by torso. Half a core more, so that it is
 # not the learner that all wait for; many more would only cost.
 _LEARNER_SHARE = {'shallow': 0.25, 'mlp': 0.25, 'deep': 0.75}
 
@@ -40,6 +40,13 @@ def memory_bytes() -> int:
     except (OSError, ValueError):  # Not there, or 'max'.
       pass
   return min(limits)
+
+
+def _learner_share(config: config_lib.Config) -> float:
+  """What learning takes of all the work; more where unrolls are replayed."""
+  share = _LEARNER_SHARE[config.agent.torso]
+  learning = share * config.learner.batch_size / config.num_fresh
+  return learning / (learning + 1 - share)
 
 
 def fit(config: config_lib.Config,
@@ -69,7 +76,7 @@ def fit(config: config_lib.Config,
       num_envs = max(_MIN_ENVS, min(_MAX_ENVS, wanted))
   num_threads = learner.num_threads
   if num_threads is None:
-    share = _LEARNER_SHARE[config.agent.torso]
+    share = _learner_share(config)
     num_threads = min(cores, math.ceil(share * cores + 0.5))
   return dataclasses.replace(
       config,
@@ -97,6 +104,6 @@ def explain(config: config_lib.Config) -> List[str]:
            f'batches of {config.num_fresh} new unrolls are being played'),
       line(learner.num_threads, 'learner threads',
            config.learner.num_threads is not None,
-           f'{_LEARNER_SHARE[config.agent.torso]:.0%} of {cores} cores, and '
+           f'{_learner_share(config):.0%} of {cores} cores, and '
            'half of one'),
   ]

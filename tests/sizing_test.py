@@ -34,6 +34,26 @@ def test_learning_with_the_deep_network_takes_most_of_the_threads():
   assert sizing.fit(config, cores=1).learner.num_threads == 1
 
 
+def test_replay_takes_threads_and_leaves_fewer_unrolls_to_play():
+  config = config_lib.Config(
+      replay=config_lib.ReplayConfig(replay_fraction=0.75))
+  fitted = sizing.fit(config, cores=4)
+  # 25 % of the work becomes 4 * 25 / (4 * 25 + 75) = 57 %.
+  assert fitted.learner.num_threads == 3
+  assert sizing.fit(config, cores=1).actor.num_envs == 20  # 2.5 * 8.
+
+
+def test_memory_is_what_the_machine_or_its_container_has(
+    tmp_path, monkeypatch):
+  whole = sizing.memory_bytes()
+  assert whole > 1 << 28
+  (tmp_path / 'max').write_text('max\n')
+  (tmp_path / 'low').write_text('1000\n')
+  monkeypatch.setattr(sizing, '_CGROUP_LIMITS', (
+      tmp_path / 'max', tmp_path / 'missing', tmp_path / 'low'))
+  assert sizing.memory_bytes() == 1000
+
+
 def test_what_is_configured_stays():
   config = config_lib.Config(
       actor=config_lib.ActorConfig(num_actors=3, num_envs=5),
@@ -61,5 +81,5 @@ def test_each_choice_is_explained():
   actors, envs, threads = sizing.explain(config_lib.Config())
   cores = sizing.num_cores()
   assert actors == f'{cores} actor processes (one for each of {cores} cores)'
-  assert 'environments each' in envs and '32 unrolls' in envs
+  assert 'environments each' in envs and '32 new unrolls' in envs
   assert 'learner threads' in threads and f'25% of {cores} cores' in threads
