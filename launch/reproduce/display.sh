@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# Runs a sweep, as far as it has not been run yet, and draws a display from it.
+# Usage: launch/reproduce/display.sh SWEEP DISPLAY [SWEEP_DIR]
+# Interrupted, the same command goes on where it stopped.
+
+set -euo pipefail
+
+# shellcheck source-path=SCRIPTDIR
+source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
+sweep="$1" display="$2" sweep_dir="${3:-runs/$1}"
+# 1 says that some runs failed: they are named, and the display shows the rest.
+"$PYTHON" -m launch.sweep "configs/sweeps/$sweep.gin" \
+  --sweep_dir="$sweep_dir" || (($? == 1))
+exec "$PYTHON" -m launch.analysis "$display" "$sweep_dir"
