@@ -1,6 +1,7 @@
 """Programs run so many at a time, and none stays behind."""
 
 import os
+import pathlib
 import signal
 import sys
 import time
@@ -74,15 +75,19 @@ def test_failure_is_told_in_one_line_and_the_others_go_on(start, tmp_path):
   assert 'it was bad' in (tmp_path / 'logs' / 'bad' / '0.log').read_text()
 
 
-def test_program_that_somebody_stops_was_stopped(start, tmp_path):
+def test_program_holds_the_lock_and_may_be_stopped_by_others(start, tmp_path):
+  held = []
 
   def stop_long(name, unused_ended):
     if name == 'short/0':
-      for pid in programs.pids('long', str(tmp_path)):
-        os.kill(pid, signal.SIGTERM)
+      pid, = programs.pids('long', str(tmp_path))
+      held.extend(os.readlink(path) for path in
+                  pathlib.Path(f'/proc/{pid}/fd').iterdir())
+      os.kill(pid, signal.SIGTERM)
 
   signum, ends = start(['short', 'long'], num_jobs=2, on_end=stop_long)
   assert signum is None
+  assert str(tmp_path / 'lock') in held
   assert ends['long/1'].was_stopped and not ends['short/0'].was_stopped
 
 

@@ -255,7 +255,16 @@ def _checkpoints(tmp_path):
           for p in pathlib.Path(run_dir, 'checkpoints').glob('ckpt-*.index')]
 
 
+@pytest.fixture(name='nothing_stays')
+def _nothing_stays(tmp_path):
+  """Where the test fails its runs would go on for hours."""
+  yield
+  for pid in _children(tmp_path):
+    programs.kill(pid)
+
+
 @_SLOW_START
+@pytest.mark.usefixtures('nothing_stays')
 def test_interrupted_sweep_goes_on_and_leaves_finished_runs_alone(tmp_path):
   _write(tmp_path, points={
       'short': {'ExperimentConfig.total_frames': 400},
