@@ -51,15 +51,22 @@ class Child:
   def __init__(self, name: str, log_dir: pathlib.Path):
     self.name = name
     self.log_path = log_dir / f'{name}.log'
+    self._log_start = 0  # Bytes; before are the words of earlier processes.
     self._process: Optional[subprocess.Popen] = None
 
-  def start(self, command: Sequence[str]) -> None:
-    """Starts it in a session of its own, so that Ctrl-C does not reach it."""
+  def start(self, command: Sequence[str], **options) -> None:
+    """Starts it in a session of its own, so that Ctrl-C does not reach it.
+
+    Args:
+      command: the program and its arguments.
+      **options: of `subprocess.Popen`.
+    """
     self.close()
     with open(self.log_path, 'ab') as log:
+      self._log_start = log.tell()
       self._process = subprocess.Popen(
           command, stdin=subprocess.PIPE, stdout=log, stderr=log,
-          env=child_environment(), start_new_session=True)
+          start_new_session=True, **{'env': child_environment(), **options})
 
   @property
   def exit_code(self) -> Optional[int]:
@@ -84,8 +91,8 @@ class Child:
       self._process.stdin.close()
 
   def _log_lines(self) -> List[str]:
-    text = self.log_path.read_text(encoding='utf-8', errors='replace')
-    return text.splitlines()
+    text = self.log_path.read_bytes()[self._log_start:]
+    return text.decode('utf-8', errors='replace').splitlines()
 
   def last_words(self) -> str:
     """The end of its log."""

@@ -1,4 +1,4 @@
-"""From .gin files to `config.Config` and back: the only user of gin."""
+"""From .gin files to configs and back: the only user of gin."""
 
 import contextlib
 import dataclasses
@@ -6,11 +6,12 @@ import importlib.util  # gin 0.5.0 uses it without importing it.
 import os
 import pathlib
 import re
-from typing import Iterator, Sequence
+from typing import Any, Iterator, Mapping, Sequence
 
 import gin
 
 from impala_tf import config as config_lib
+from impala_tf import sweeps
 
 assert importlib.util  # Imported for gin alone.
 
@@ -38,6 +39,28 @@ def load(path: str, bindings: Sequence[str] = ()) -> config_lib.Config:
   Raises:
     config_lib.ConfigError: one line that names the cause.
   """
+  with _parsed(path, bindings):
+    return _from_gin()
+
+
+def load_sweep(path: str) -> sweeps.SweepConfig:
+  """Reads a sweep's .gin file, like `load`.
+
+  Raises:
+    config_lib.ConfigError: one line that names the cause.
+  """
+  with _parsed(path):
+    for name in _bound_names():
+      if name != 'sweeps.SweepConfig':
+        raise config_lib.ConfigError(
+            f'{name} cannot be bound for a sweep as a whole; put it into '
+            'SweepConfig.fixed')
+    return sweeps.SweepConfig(**_bindings_of('sweeps.SweepConfig'))
+
+
+@contextlib.contextmanager
+def _parsed(path: str, bindings: Sequence[str] = ()) -> Iterator[None]:
+  """Has gin know what is bound in the file and on top of it."""
   if not any(os.path.isfile(os.path.join(d, path)) for d in ('', _ROOT)):
     raise config_lib.ConfigError(
         f'there is no file {path}; name a .gin file, as configs/ has them')
@@ -50,7 +73,7 @@ def load(path: str, bindings: Sequence[str] = ()) -> config_lib.Config:
       with _explained(f'the binding {binding!r}'):
         gin.parse_config(_HEADER + qualified)
     with _explained(path):
-      return _from_gin()
+      yield
   finally:
     gin.clear_config()
 
@@ -66,7 +89,7 @@ def _explained(what: str) -> Iterator[None]:
     cause = ' '.join(str(error).split()).rstrip('.')
     raise config_lib.ConfigError(
         f'cannot read {what}: {cause}; impala_tf/config.py lists all names '
-        'and their values') from error
+        'and their values, impala_tf/sweeps.py those of a sweep') from error
 
 
 def _from_gin() -> config_lib.Config:
@@ -74,19 +97,28 @@ def _from_gin() -> config_lib.Config:
   fields = dataclasses.fields(config_lib.Config)
   known = [field.type.__name__ for field in fields]
   # Bound in a scope, or to another class, a value would never be looked at.
-  for name in re.findall(r'^(\S+)\.\w+ =', gin.config_str(), re.MULTILINE):
+  for name in _bound_names():
     if re.sub(r'^config\.', '', name) not in known:
       raise config_lib.ConfigError(
           f'{name} is no section of the config; sections are '
           f'{", ".join(known)}')
   sections = {}
   for field in fields:
-    try:
-      bound = gin.get_bindings(f'config.{field.type.__name__}')
-    except ValueError:  # Not named in any file: all defaults.
-      bound = {}
+    bound = _bindings_of(f'config.{field.type.__name__}')
     sections[field.name] = field.type(**bound)
   return config_lib.Config(**sections)
+
+
+def _bound_names() -> Sequence[str]:
+  """Of all that anything was bound to, one for each value."""
+  return re.findall(r'^(\S+)\.\w+ =', gin.config_str(), re.MULTILINE)
+
+
+def _bindings_of(name: str) -> Mapping[str, Any]:
+  try:
+    return gin.get_bindings(name)
+  except ValueError:  # Not named in any file: all defaults.
+    return {}
 
 
 def dumps(config: config_lib.Config) -> str:
@@ -99,6 +131,16 @@ def dumps(config: config_lib.Config) -> str:
       lines.append(f'config.{section.type.__name__}.{field.name} = {value!r}')
     lines.append('')
   return '\n'.join(lines)
+
+
+def dumps_sweep(config: sweeps.SweepConfig) -> str:
+  """The same of a sweep, for `load_sweep`."""
+  lines = ['from __gin__ import dynamic_registration',
+           'from impala_tf import sweeps', '']
+  for field in dataclasses.fields(config):
+    value = getattr(config, field.name)
+    lines.append(f'sweeps.SweepConfig.{field.name} = {value!r}')
+  return '\n'.join(lines) + '\n'
 
 
 def differences(old: config_lib.Config,

@@ -28,17 +28,24 @@ def fresh_path(level: str) -> str:
   return os.path.join('runs', f'{level.replace("/", "_")}-{now}')
 
 
-def _check(path: pathlib.Path, config: config_lib.Config) -> None:
-  """Raises RunDirectoryError where `path` is not free nor this run's."""
+def check_writable(path: pathlib.Path, flag: str) -> None:
+  """Raises RunDirectoryError where `path`, given by `flag`, is no directory.
+
+  It need not exist yet.
+  """
   if path.exists() and not path.is_dir():
-    raise RunDirectoryError(f'{path} is not a directory; choose another '
-                            '--run_dir')
+    raise RunDirectoryError(f'{path} is not a directory; choose another {flag}')
   nearest = path
   while not nearest.exists():
     nearest = nearest.parent
   if not os.access(nearest, os.W_OK | os.X_OK) or not nearest.is_dir():
     raise RunDirectoryError(f'{path} cannot be written ({nearest} does not '
-                            'allow it); choose another --run_dir')
+                            f'allow it); choose another {flag}')
+
+
+def _check(path: pathlib.Path, config: config_lib.Config) -> None:
+  """Raises RunDirectoryError where `path` is not free nor this run's."""
+  check_writable(path, '--run_dir')
   config_path = pathlib.Path(gin_config.config_path(str(path)))
   if config_path.exists():
     old = gin_config.load(str(config_path))

@@ -9,8 +9,10 @@ from impala_tf import metrics
 from launch import gin_config
 
 _ROOT = pathlib.Path(__file__).resolve().parent.parent
+_SWEEPS = _ROOT / 'configs' / 'sweeps'  # See tests/launch/sweep_test.py.
 _FILES = sorted(p.relative_to(_ROOT).as_posix()
-                for p in (_ROOT / 'configs').rglob('*.gin'))
+                for p in (_ROOT / 'configs').rglob('*.gin')
+                if _SWEEPS not in p.parents)
 
 pytestmark = pytest.mark.usefixtures('servers_stay')
 

@@ -28,8 +28,10 @@ LAYERS = {
     'suites': 1,
     'metrics': 1,
     'sizing': 1,
+    'sweeps': 1,
     'envs.environment': 1,  # The interface.
     'networks': 2,
+    'sweep_results': 2,
     'envs': 2,
     'envs.factory': 3,  # The only one that knows every domain.
     'agent': 3,

@@ -1,0 +1,267 @@
+"""Which runs a sweep is made of.
+
+A sweep trains every variant of an agent on every task with the same settings of
+its hyper-parameters and the same seeds, so that variants are compared in pairs
+(section 5.2 of the paper: "an identical set of 24 pre-sampled hyperparameter
+combinations"). The runs follow from the config alone, whoever starts them.
+Standard library only.
+"""
+
+import dataclasses
+import itertools
+import math
+import numbers
+import random
+import re
+from typing import Any, List, Mapping, NamedTuple, Optional, Sequence
+
+from impala_tf import config as config_lib
+
+_SEED = 'ExperimentConfig.seed'
+
+
+def _check_count(name: str, value: Any, at_least: int) -> None:
+  if isinstance(value, bool) or not isinstance(value, int):
+    raise config_lib.ConfigError(
+        f'{name} must be of type int, but is {value!r}')
+  if value < at_least:
+    raise config_lib.ConfigError(
+        f'{name} must be at least {at_least}, but is {value}')
+
+
+def _check_names(name: str, value: Any) -> None:
+  """Of a dict whose keys become names of directories."""
+  if not isinstance(value, dict):
+    raise config_lib.ConfigError(f'{name} must be a dict, but is {value!r}')
+  for key in value:
+    if not isinstance(key, str) or not re.fullmatch(r'\w[\w.-]*', key):
+      raise config_lib.ConfigError(
+          f'{name} has the name {key!r}, which must be letters, digits, _, - '
+          'and dots')
+
+
+def _check_binding(name: str, binding: Any) -> None:
+  if not isinstance(binding, str) or not re.fullmatch(r'\w+\.\w+', binding):
+    raise config_lib.ConfigError(
+        f"{name} must be of names like 'LearnerConfig.batch_size', but has "
+        f'{binding!r}')
+  if binding == _SEED:
+    raise config_lib.ConfigError(
+        f'{name} must not bind {_SEED}; set SweepConfig.num_seeds')
+
+
+def _check_value(name: str, value: Any) -> None:
+  if value is not None and not isinstance(value, (bool, int, float, str)):
+    raise config_lib.ConfigError(
+        f'{name} must be a number, a string, a bool or None, but is {value!r}')
+
+
+def _check_bindings(name: str, value: Any) -> None:
+  if not isinstance(value, dict):
+    raise config_lib.ConfigError(
+        f'{name} must be a dict of bindings, but is {value!r}')
+  for binding, bound in value.items():
+    _check_binding(name, binding)
+    _check_value(f'{name}[{binding!r}]', bound)
+
+
+def _check_range(name: str, value: Any) -> None:
+  """Of one entry of `SweepConfig.ranges`."""
+  if not isinstance(value, (tuple, list)) or len(value) < 2 or (
+      value[0] not in ('log_uniform', 'categorical')):
+    raise config_lib.ConfigError(
+        f"{name} must be ('log_uniform', low, high) or ('categorical', first, "
+        f'second, …), but is {value!r}')
+  kind, *limits = value
+  if kind == 'categorical':
+    for limit in limits:
+      _check_value(name, limit)
+    return
+  if len(limits) != 2 or any(
+      isinstance(limit, bool) or not isinstance(limit, numbers.Real)
+      for limit in limits):
+    raise config_lib.ConfigError(
+        f'{name} must have two numbers, low and high, but is {value!r}')
+  low, high = limits
+  if not 0 < low < high < math.inf:
+    raise config_lib.ConfigError(
+        f'{name} must have 0 < low < high, but is {value!r}')
+
+
+@dataclasses.dataclass(frozen=True)
+class SweepConfig:
+  """What a sweep is; bindings are like {'LearnerConfig.batch_size': 16}.
+
+  Attributes:
+    tasks: name to the .gin file of a training run.
+    variants: name to bindings; all variants get the same settings and seeds.
+    ranges: binding to ('log_uniform', low, high) or ('categorical', first,
+      second, …), from which settings are drawn.
+    num_settings: how many are drawn.
+    points: name to bindings: settings that are given, not drawn.
+    fixed: bindings of all runs.
+    num_seeds: each is run with the seeds 1 to this.
+    seed: of the drawing of settings.
+  """
+  tasks: dict = dataclasses.field(default_factory=dict)
+  variants: dict = dataclasses.field(default_factory=lambda: {'default': {}})
+  ranges: dict = dataclasses.field(default_factory=dict)
+  num_settings: int = 1
+  points: dict = dataclasses.field(default_factory=dict)
+  fixed: dict = dataclasses.field(default_factory=dict)
+  num_seeds: int = 1
+  seed: int = 1
+
+  def __post_init__(self):
+    """Raises ConfigError where no runs, or ambiguous ones, would follow."""
+    _check_count('SweepConfig.num_settings', self.num_settings, 1)
+    _check_count('SweepConfig.num_seeds', self.num_seeds, 1)
+    _check_count('SweepConfig.seed', self.seed, 0)
+    for field in ('tasks', 'variants', 'points'):
+      _check_names(f'SweepConfig.{field}', getattr(self, field))
+    for field in ('tasks', 'variants'):
+      if not getattr(self, field):
+        raise config_lib.ConfigError(f'SweepConfig.{field} is empty; name one '
+                                     'at least')
+    for task, path in self.tasks.items():
+      if not isinstance(path, str):
+        raise config_lib.ConfigError(f'SweepConfig.tasks[{task!r}] must be the '
+                                     f'path of a .gin file, but is {path!r}')
+    _check_bindings('SweepConfig.fixed', self.fixed)
+    for field in ('variants', 'points'):
+      for name, bindings in getattr(self, field).items():
+        _check_bindings(f'SweepConfig.{field}[{name!r}]', bindings)
+    if not isinstance(self.ranges, dict):
+      raise config_lib.ConfigError(
+          f'SweepConfig.ranges must be a dict, but is {self.ranges!r}')
+    for binding, limits in self.ranges.items():
+      _check_binding('SweepConfig.ranges', binding)
+      _check_range(f'SweepConfig.ranges[{binding!r}]', limits)
+    self._check_settings()
+    self._check_that_none_is_bound_twice()
+
+  def _check_settings(self):
+    if self.points and self.ranges:
+      raise config_lib.ConfigError('SweepConfig has both points and ranges; '
+                                   'settings are either given or drawn')
+    if self.num_settings > 1 and not self.ranges:
+      raise config_lib.ConfigError(
+          f'SweepConfig.num_settings is {self.num_settings}, but there are no '
+          'ranges to draw from')
+
+  def _check_that_none_is_bound_twice(self):
+    def names(dicts):
+      return set(itertools.chain(*dicts.values()))
+
+    groups = {'fixed': set(self.fixed), 'variants': names(self.variants),
+              'points': names(self.points), 'ranges': set(self.ranges)}
+    for one, other in itertools.combinations(groups, 2):
+      for name in sorted(groups[one] & groups[other]):
+        raise config_lib.ConfigError(
+            f'{name} is bound in SweepConfig.{one} and in SweepConfig.{other}; '
+            'bind it in one of them')
+
+
+class Setting(NamedTuple):
+  """One combination of hyper-parameters."""
+  name: str
+  bindings: Mapping[str, Any]
+
+
+class Run(NamedTuple):
+  """One training run of a sweep."""
+  task: str
+  variant: str
+  setting: str
+  seed: int
+  bindings: Mapping[str, Any]  # All, the seed too.
+
+  @property
+  def name(self) -> str:
+    """Its directory, relative to that of all runs; unique in the sweep."""
+    return f'{self.task}/{self.variant}/{self.setting}/seed_{self.seed}'
+
+  def arguments(self, task_path: str, run_dir: str) -> List[str]:
+    """What follows `python -m`; any engine can start it with these."""
+    return ['launch.train', task_path, f'--run_dir={run_dir}',
+            *(f'--gin_binding={line}' for line in self.gin_bindings())]
+
+  def gin_bindings(self) -> List[str]:
+    """Like 'LearnerConfig.batch_size = 16'."""
+    return [f'{name} = {value!r}' for name, value in self.bindings.items()]
+
+
+def _draw(limits: Sequence[Any], position: float) -> Any:
+  """A range's value at `position` in [0, 1)."""
+  kind, *limits = limits
+  if kind == 'categorical':
+    return limits[int(position * len(limits))]
+  low, high = map(float, limits)
+  value = low * (high / low)**position
+  # With four digits it is the same on every machine, whatever its last bit.
+  return min(max(float(f'{value:.4g}'), low), high)
+
+
+def settings(config: SweepConfig) -> List[Setting]:
+  """The combinations, the same for the same seed; with more, more are added.
+
+  `random.Random.random` is promised never to change, unlike NumPy's generators.
+  """
+  if config.points:
+    return [Setting(name, bindings) for name, bindings in config.points.items()]
+  generator = random.Random(config.seed)
+  return [Setting(f'setting_{number:02d}',
+                  {name: _draw(config.ranges[name], generator.random())
+                   for name in sorted(config.ranges)})
+          for number in range(1, config.num_settings + 1)]
+
+
+def corners(config: SweepConfig) -> List[Setting]:
+  """A few settings in which each limit and each choice occurs.
+
+  What is right for them is right for all: to be tried before a sweep begins.
+  """
+  if not config.ranges:
+    return settings(config)
+  limits = {name: values[1:] for name, values in config.ranges.items()}
+  return [Setting(f'corner_{i}', {name: values[i % len(values)]
+                                  for name, values in limits.items()})
+          for i in range(max(map(len, limits.values())))]
+
+
+def runs(config: SweepConfig, of: Optional[Sequence[Setting]] = None
+         ) -> List[Run]:
+  """All runs, so ordered that an unfinished sweep compares like with like.
+
+  Args:
+    config: of the sweep.
+    of: settings; None for those of the config.
+  """
+  if of is None:
+    of = settings(config)
+  return [
+      Run(task, variant, setting.name, seed, {
+          **config.fixed, **setting.bindings, **config.variants[variant],
+          _SEED: seed})
+      for setting in of for seed in range(1, config.num_seeds + 1)
+      for task in config.tasks for variant in config.variants]
+
+
+def differences(old: SweepConfig, new: SweepConfig) -> List[str]:
+  """One entry a value that differs: 'SweepConfig.num_seeds (1, now 2)'."""
+  found = []
+  for field in dataclasses.fields(SweepConfig):
+    name = f'SweepConfig.{field.name}'
+    was, now = getattr(old, field.name), getattr(new, field.name)
+    if isinstance(was, dict):
+      found.extend(
+          f'{name}[{key!r}] ({_shown(was, key)}, now {_shown(now, key)})'
+          for key in {**was, **now}
+          if _shown(was, key) != _shown(now, key))
+    elif was != now:
+      found.append(f'{name} ({was!r}, now {now!r})')
+  return found
+
+
+def _shown(values: dict, key: str) -> str:
+  return repr(values[key]) if key in values else 'nothing'

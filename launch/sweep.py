@@ -1,0 +1,189 @@
+"""Runs a sweep on this machine; see `launch/sweep.sh`.
+
+The same command resumes it: finished runs are left alone, interrupted ones go
+on.
+
+Exit codes: 0 all runs are finished, 1 some have failed (the others were run to
+their ends), 2 bad input, 130 Ctrl-C, 143 asked to terminate.
+"""
+
+import argparse
+import datetime
+import itertools
+import os
+import sys
+import time
+from typing import Dict, List, Sequence, Tuple
+
+from impala_tf import config as config_lib
+from impala_tf import sizing
+from impala_tf import sweep_results
+from impala_tf import sweeps
+from impala_tf.envs import factory
+from launch import gin_config
+from launch import local_engine
+from launch import sweep_directory
+
+_BEST = 3  # Settings that the paper's table 2 averages over.
+# Of a run within one process, which otherwise has as many threads as cores.
+_ONE_THREAD = {'TF_NUM_INTRAOP_THREADS': '1', 'TF_NUM_INTEROP_THREADS': '1'}
+
+
+def _parse_args() -> argparse.Namespace:
+  parser = argparse.ArgumentParser(prog='sweep.sh', description=__doc__)
+  parser.add_argument('sweep', metavar='SWEEP.gin',
+                      help='what to run, as configs/sweeps/ has it')
+  parser.add_argument('--sweep_dir', required=True,
+                      help='where runs and results go; an existing sweep is '
+                      'resumed')
+  parser.add_argument('--jobs', type=int,
+                      help='runs at a time (default: one a core where all runs '
+                      'are in_process, else one)')
+  parser.add_argument('--retry_failed', action='store_true',
+                      help='also run those again that have failed')
+  return parser.parse_args()
+
+
+def check_runs(config: sweeps.SweepConfig
+               ) -> Tuple[Dict[str, config_lib.Config], bool]:
+  """Reads each task's config, as it is and with what the sweep binds.
+
+  Returns:
+    Configs of tasks, and whether all runs are of one process each.
+
+  Raises:
+    ConfigError: where a run could not be.
+  """
+  tasks = {task: gin_config.load(path) for task, path in config.tasks.items()}
+  in_process = True
+  levels = set()
+  for run in sweeps.runs(config, sweeps.corners(config)):
+    if run.seed > 1:  # All seeds are alike.
+      continue
+    loaded = gin_config.load(config.tasks[run.task], run.gin_bindings())
+    in_process &= loaded.experiment.in_process
+    levels.add(loaded.environment.level)
+  for level in sorted(levels):
+    factory.check_level(level)
+  return tasks, in_process
+
+
+class _Progress:
+  """A line for each run that ends."""
+
+  def __init__(self, num_done: int, num_runs: int):
+    self._before = self._num_done = num_done
+    self._num_runs = num_runs
+    self._start = time.monotonic()
+
+  def show(self, result: sweep_results.Result) -> None:
+    """Tells of one more run."""
+    if result.status != sweep_results.INTERRUPTED:
+      self._num_done += 1
+    parts = [f'[{self._num_done}/{self._num_runs}] {result.run.name} '
+             f'{result.status}']
+    if result.error:
+      parts.append(result.error)
+    if result.final_return is not None:
+      parts.append(f'return {result.final_return:.2f}')
+    if result.secs is not None:
+      parts.append(f'{result.secs:.0f} s')
+    here = self._num_done - self._before
+    if here:
+      secs = (time.monotonic() - self._start) / here
+      left = secs * (self._num_runs - self._num_done)
+      parts.append(f'ETA {datetime.timedelta(seconds=round(left))}')
+    print(' · '.join(parts), flush=True)
+
+
+def _table(rows: Sequence[Sequence[str]]) -> str:
+  """Columns under each other; the first two to the left, numbers right."""
+  widths = [max(map(len, column)) for column in zip(*rows)]
+  return '\n'.join(
+      '  '.join(cell.ljust(width) if i < 2 else cell.rjust(width)
+                for i, (cell, width) in enumerate(zip(row, widths))).rstrip()
+      for row in rows)
+
+
+def summary(config: sweeps.SweepConfig,
+            results: Sequence[sweep_results.Result]) -> str:
+  """A table with a line for each task and variant.
+
+  Its columns: runs by status, the mean final return of the best three settings
+  and of all (see `sweep_results`), and the best setting.
+  """
+  rows = [['task', 'variant', 'finished', 'failed', f'best {_BEST}', 'all',
+           'best setting']]
+  for task, variant in itertools.product(config.tasks, config.variants):
+    own = sweep_results.select(results, task, variant)
+    statuses = [result.status for result in own]
+    returns = sweep_results.setting_returns(own)
+    rows.append([
+        task, variant, str(statuses.count(sweep_results.FINISHED)),
+        str(statuses.count(sweep_results.FAILED)),
+        f'{sweep_results.best_mean(own, _BEST):.2f}',
+        f'{sweep_results.rank_area(own):.2f}', next(iter(returns), '-')])
+  return _table(rows)
+
+
+def _runs_to_do(directory: sweep_directory.SweepDirectory,
+                all_runs: Sequence[sweeps.Run],
+                retry_failed: bool) -> List[sweeps.Run]:
+  done = {sweep_results.FINISHED}
+  if not retry_failed:
+    done.add(sweep_results.FAILED)
+  return [run for run in all_runs if directory.status(run) not in done]
+
+
+def _status(ended: local_engine.Ended) -> str:
+  if ended.exit_code == 0:
+    return sweep_results.FINISHED
+  if ended.was_stopped:
+    return sweep_results.INTERRUPTED
+  return sweep_results.FAILED
+
+
+def _run(args: argparse.Namespace) -> int:
+  if args.jobs is not None and args.jobs < 1:
+    raise config_lib.UserError(f'--jobs must be at least 1, but is {args.jobs}')
+  config = gin_config.load_sweep(args.sweep)
+  tasks, in_process = check_runs(config)
+  num_jobs = args.jobs or (sizing.num_cores() if in_process else 1)
+  with sweep_directory.claim(args.sweep_dir, config, tasks) as directory:
+    all_runs = {run.name: run for run in sweeps.runs(config)}
+    to_do = _runs_to_do(directory, list(all_runs.values()), args.retry_failed)
+    print(f'{len(to_do)} of {len(all_runs)} runs to do in {args.sweep_dir}, '
+          f'{num_jobs} at a time', flush=True)
+    progress = _Progress(len(all_runs) - len(to_do), len(all_runs))
+
+    def on_end(name: str, ended: local_engine.Ended):
+      progress.show(directory.record(
+          all_runs[name], _status(ended), ended.error))
+
+    engine = local_engine.LocalEngine(
+        num_jobs, directory.log_dir, _ONE_THREAD if in_process else {},
+        keep_open=directory.lock)
+    signum = engine.run(
+        {run.name: directory.arguments(run) for run in to_do}, on_end)
+    results = directory.results()
+  print(summary(config, results))
+  print(f'All results: {os.path.join(args.sweep_dir, sweep_directory.RESULTS)}')
+  finished = sum(r.status == sweep_results.FINISHED for r in results)
+  if signum is not None:
+    print(f'Stopped with {finished} of {len(all_runs)} runs finished; the same '
+          'command resumes')
+    return 128 + signum
+  return 0 if finished == len(all_runs) else 1
+
+
+def main() -> int:
+  """Returns the exit code."""
+  try:
+    return _run(_parse_args())
+  except config_lib.UserError as error:
+    print(f'error: {error}', file=sys.stderr)
+    return 2
+
+
+if __name__ == '__main__':
+  sys.exit(main())

@@ -1,0 +1,9 @@
+#!/usr/bin/env bash
+# Trains many settings, variants, tasks and seeds; the same command resumes.
+# Usage: launch/sweep.sh SWEEP.gin --sweep_dir=DIR [--flags]; --help lists them.
+
+set -euo pipefail
+
+# shellcheck source-path=SCRIPTDIR
+source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
+exec "$PYTHON" -m launch.sweep "$@"

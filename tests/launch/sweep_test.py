@@ -1,0 +1,304 @@
+"""`launch.sweep` as a user runs it: what it refuses, writes and survives."""
+
+import json
+import pathlib
+import re
+import signal
+import sys
+import time
+
+import pytest
+
+from impala_tf import config as config_lib
+from impala_tf import sweep_results
+from impala_tf import sweeps
+from launch import gin_config
+from launch import sweep
+from tests import programs
+
+_FILES = sorted(
+    p.relative_to(programs.ROOT).as_posix()
+    for p in (programs.ROOT / 'configs' / 'sweeps').rglob('*.gin'))
+_TABLE_D1 = 'configs/sweeps/table_d1.gin'
+
+_SLOW_START = pytest.mark.timeout(900)
+_DEADLINE_SECS = 300.
+
+_HEADER = ('from __gin__ import dynamic_registration\n'
+           'from impala_tf import sweeps\n')
+# Updates of 40 frames.
+_CATCH = {
+    'ExperimentConfig.in_process': True,
+    'LearnerConfig.batch_size': 8, 'LearnerConfig.unroll_length': 5,
+    'ActorConfig.num_actors': 1, 'ActorConfig.num_envs': 4}
+
+
+def _write(tmp_path, **fields):
+  fields = {'tasks': {'catch': 'configs/catch.gin'}, 'fixed': _CATCH, **fields}
+  path = tmp_path / 'my_sweep.gin'
+  path.write_text(_HEADER + ''.join(
+      f'sweeps.SweepConfig.{name} = {value!r}\n'
+      for name, value in fields.items()))
+  return path
+
+
+def _arguments(tmp_path, *flags):
+  return (tmp_path / 'my_sweep.gin', f'--sweep_dir={tmp_path / "sweep"}',
+          *flags)
+
+
+def _sweep(tmp_path, *flags):
+  return programs.run('launch.sweep', *_arguments(tmp_path, *flags),
+                      timeout=_DEADLINE_SECS)
+
+
+def _results(tmp_path):
+  """By name of the run; none before there is a table."""
+  path = tmp_path / 'sweep' / 'results.csv'
+  if not path.exists():
+    return {}
+  return {r.run.name: r for r in sweep_results.from_csv(path.read_text())}
+
+
+# Files of sweeps.
+
+
+@pytest.mark.parametrize('path', [f for f in _FILES if f != _TABLE_D1])
+def test_file_is_of_runs_that_can_be(path):
+  config = gin_config.load_sweep(path)
+  tasks, _ = sweep.check_runs(config)
+  assert tasks.keys() == config.tasks.keys()
+  assert gin_config.load_sweep(path) == config  # Nothing stayed from before.
+
+
+def test_table_d1_is_the_papers(tmp_path):
+  path = tmp_path / 'my_sweep.gin'
+  path.write_text(f"{_HEADER}include '{_TABLE_D1}'\n"
+                  "sweeps.SweepConfig.tasks = {'catch': 'configs/catch.gin'}\n")
+  config = gin_config.load_sweep(str(path))
+  assert config.num_settings == 24
+  assert config.ranges == {
+      'ImpalaConfig.entropy_cost': ('log_uniform', 0.00005, 0.01),
+      'OptimizerConfig.learning_rate': ('log_uniform', 0.000005, 0.005),
+      'OptimizerConfig.epsilon':
+          ('categorical', 0.1, 0.001, 0.00001, 0.0000001)}
+  sweep.check_runs(config)
+
+
+def test_what_is_written_reads_back_equal(tmp_path):
+  config = sweeps.SweepConfig(
+      tasks={'a': 'a.gin'}, variants={'x': {'A.b': None}, 'y': {'A.b': "'"}},
+      ranges={'A.c': ('categorical', 'p', 2, True, None, -1e-9),
+              'A.d': ('log_uniform', 1, 2.5)},
+      num_settings=3, num_seeds=2, seed=9)
+  path = tmp_path / 'my.gin'
+  path.write_text(gin_config.dumps_sweep(config))
+  assert gin_config.load_sweep(str(path)) == config
+
+
+# Bad input.
+
+
+def _refused(tmp_path, monkeypatch, capsys, *flags):
+  """The one line; nothing else is said, nor anything made."""
+  before = sorted(tmp_path.rglob('*'))
+  monkeypatch.setattr(
+      sys, 'argv', ['sweep', *map(str, _arguments(tmp_path, *flags))])
+  assert sweep.main() == 2
+  assert sorted(tmp_path.rglob('*')) == before
+  output, errors = capsys.readouterr()
+  line, = errors.splitlines()
+  assert line.startswith('error: ') and not output
+  return line
+
+
+@pytest.mark.parametrize('fields, words', [
+    ({'nope': 5}, "parameter named 'nope'.*sweeps.py"),
+    ({'tasks': {}}, 'SweepConfig.tasks is empty'),
+    ({'tasks': {'a': 'configs/nope.gin'}}, 'no file configs/nope.gin'),
+    ({'ranges': {'A.b': ('log_uniform', 2, 1)}}, '0 < low < high'),
+    ({'fixed': {'LernerConfig.batch_size': 5}}, 'no attribute LernerConfig'),
+    ({'fixed': {'LearnerConfig.batchsize': 5}}, "named 'batchsize'"),
+    ({'variants': {'x': {}, 'y': {'LearnerConfig.xla': 5}}},
+     'LearnerConfig.xla must be of type str, but is 5'),
+    # Only the last of the limits is out of range.
+    ({'ranges': {'ImpalaConfig.lambda_': ('log_uniform', 0.5, 1.5)}},
+     'lambda_ must be at most 1, but is 1.5'),
+    ({'ranges': {'OptimizerConfig.epsilon': ('categorical', 1, 2, 0)}},
+     'epsilon must be above 0, but is 0'),
+    ({'fixed': {'EnvironmentConfig.level': 'atari/pnog'}},
+     "no Atari game 'pnog'")])
+def test_bad_sweep_is_refused_before_anything_begins(
+    tmp_path, monkeypatch, capsys, fields, words):
+  _write(tmp_path, **fields)
+  line = _refused(tmp_path, monkeypatch, capsys)
+  assert re.search(words, line), line
+
+
+def test_training_file_is_no_sweep(tmp_path, monkeypatch, capsys):
+  (tmp_path / 'my_sweep.gin').write_text(
+      _HEADER + "include 'configs/catch.gin'\n")
+  line = _refused(tmp_path, monkeypatch, capsys)
+  assert re.search('config.*Config cannot be bound for a sweep', line)
+
+
+def test_bad_number_of_jobs_is_refused(tmp_path, monkeypatch, capsys):
+  _write(tmp_path)
+  assert '--jobs must be at least 1, but is 0' in _refused(
+      tmp_path, monkeypatch, capsys, '--jobs=0')
+
+
+def test_foreign_directory_is_refused(tmp_path, monkeypatch, capsys):
+  _write(tmp_path)
+  (tmp_path / 'sweep').mkdir()
+  (tmp_path / 'sweep' / 'thesis.tex').touch()
+  line = _refused(tmp_path, monkeypatch, capsys)
+  assert 'is not empty and holds no sweep; choose another --sweep_dir' in line
+
+
+def test_other_sweep_in_the_directory_is_refused(tmp_path, monkeypatch, capsys):
+  _write(tmp_path)
+  config = gin_config.load_sweep(str(tmp_path / 'my_sweep.gin'))
+  task = config_lib.Config(environment=config_lib.EnvironmentConfig('catch'))
+  with sweep.sweep_directory.claim(
+      str(tmp_path / 'sweep'), config, {'catch': task}):
+    pass
+  _write(tmp_path, num_seeds=2)
+  line = _refused(tmp_path, monkeypatch, capsys)
+  assert 'SweepConfig.num_seeds (1, now 2)' in line
+  # The task's file has changed since.
+  assert "catch: AgentConfig.torso ('shallow', now 'mlp')" in line
+
+
+# Real runs.
+
+
+def _contents(directory):
+  return {path: path.stat().st_mtime_ns for path in directory.rglob('*')}
+
+
+@_SLOW_START
+def test_failed_run_is_recorded_and_all_others_finish(tmp_path):
+  _write(tmp_path, num_settings=2, fixed={
+      **_CATCH, 'ExperimentConfig.total_frames': 1600},
+         ranges={'OptimizerConfig.learning_rate': ('log_uniform', 1e-4, 1e-2)},
+         variants={'good': {},
+                   'bad': {'EnvironmentConfig.level': 'gym/CartPoel-v1'}})
+  ran = _sweep(tmp_path, '--jobs=2')
+  assert ran.returncode == 1, ran.stderr
+  assert not ran.stderr
+  results = _results(tmp_path)
+  assert len(results) == 4
+  for result in results.values():
+    if result.run.variant == 'bad':
+      assert result.status == 'failed' and result.final_return is None
+      assert 'gym/CartPoel-v1 cannot be made' in result.error
+      continue
+    assert result.status == 'finished' and not result.error
+    assert result.frames == 1600 and result.secs > 0
+    assert -1 <= result.final_return <= result.best_return <= 1
+    # What the run itself says.
+    run_dir = tmp_path / 'sweep' / 'runs' / result.run.name
+    rows = [json.loads(line) for line in
+            (run_dir / 'metrics.jsonl').read_text().splitlines()]
+    returns = [r['episode_return'] for r in rows if r['frames'] > 1440]
+    assert result.final_return == pytest.approx(sum(returns) / len(returns))
+    trained = gin_config.load(str(run_dir / 'config.gin'))
+    assert trained.optimizer.learning_rate == (
+        result.run.bindings['OptimizerConfig.learning_rate'])
+    assert trained.environment.level == 'catch'
+
+  lines = ran.stdout.splitlines()
+  assert lines[0].startswith('4 of 4 runs to do') and '2 at a time' in lines[0]
+  assert re.search(r'\[4/4\] catch/.* · ETA 0:00:00', ran.stdout)
+  own = sweep_results.select(list(results.values()), 'catch', 'good')
+  table = {tuple(line.split()[:2]): line.split()[2:] for line in lines[5:]}
+  assert table['catch', 'good'][:4] == [
+      '2', '0', *[f'{sweep_results.best_mean(own):.2f}'] * 2]
+  assert table['catch', 'bad'] == ['0', '2', 'nan', 'nan', '-']
+
+  before = _contents(tmp_path / 'sweep' / 'runs')
+  ran = _sweep(tmp_path)
+  assert ran.returncode == 1 and '0 of 4 runs to do' in ran.stdout
+  ran = _sweep(tmp_path, '--retry_failed')
+  assert ran.returncode == 1 and '2 of 4 runs to do' in ran.stdout
+  assert ran.stdout.count('catch/bad/setting') == 2
+  after = _contents(tmp_path / 'sweep' / 'runs')
+  assert {p: t for p, t in after.items() if 'good' in p.parts} == {
+      p: t for p, t in before.items() if 'good' in p.parts}
+  assert _results(tmp_path) == results
+
+
+_SHORT, _LONG = 'catch/default/short/seed_1', 'catch/default/long/seed_1'
+
+
+def _children(tmp_path):
+  sweep_dir = tmp_path / 'sweep'
+  return [pid for name in (_SHORT, _LONG)
+          for pid in programs.pids(f'--run_dir={sweep_dir / "runs" / name}')]
+
+
+def _log(tmp_path, name) -> str:
+  path = tmp_path / 'sweep' / 'logs' / f'{name}.log'
+  return path.read_text() if path.exists() else ''
+
+
+def _wait(process, condition, what):
+  programs.wait_until(lambda: condition() or process.poll() is not None, what,
+                      _DEADLINE_SECS)
+  assert condition(), process.communicate()
+
+
+def _checkpoints(tmp_path):
+  run_dir = tmp_path / 'sweep' / 'runs' / _LONG
+  return [int(p.stem[len('ckpt-'):])
+          for p in pathlib.Path(run_dir, 'checkpoints').glob('ckpt-*.index')]
+
+
+@pytest.fixture(name='nothing_stays')
+def _nothing_stays(tmp_path):
+  """Where the test fails its runs would go on for hours."""
+  yield
+  for pid in _children(tmp_path):
+    programs.kill(pid)
+
+
+@_SLOW_START
+@pytest.mark.usefixtures('nothing_stays')
+def test_interrupted_sweep_goes_on_and_leaves_finished_runs_alone(tmp_path):
+  _write(tmp_path, points={
+      'short': {'ExperimentConfig.total_frames': 400},
+      'long': {'ExperimentConfig.total_frames': 100_000_000}})
+  command = ('-m', 'launch.sweep', *_arguments(tmp_path, '--jobs=2'))
+  with programs.running(*command) as process:
+    _wait(process, lambda: _SHORT in _results(tmp_path), 'the short run')
+    finished = _results(tmp_path)
+    assert finished[_SHORT].status == 'finished' and _LONG not in finished
+    assert 'a sweep is running in' in programs.error_line(_sweep(tmp_path))
+    _wait(process, lambda: ' frames (' in _log(tmp_path, _LONG), 'the long run')
+    programs.kill(process.pid)
+    process.wait()
+    programs.wait_until(lambda: not _children(tmp_path), 'the end of its runs',
+                        secs=20)
+  saved = max(_checkpoints(tmp_path))
+  assert _results(tmp_path) == finished
+
+  before = _contents(tmp_path / 'sweep' / 'runs' / _SHORT)
+  with programs.running(*command) as process:
+    _wait(process, lambda: f'/ckpt-{saved} at' in _log(tmp_path, _LONG),
+          'its resumption')
+    _wait(process, lambda: _log(tmp_path, _LONG).rpartition('Resuming')[2]
+          .count(' frames (') > 3, 'progress')
+    start = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    output, errors = process.communicate(timeout=_DEADLINE_SECS)
+    assert time.monotonic() - start < 10
+  assert process.returncode == 130 and not errors
+  assert not _children(tmp_path)
+  assert output.startswith('1 of 2 runs to do')
+  assert 'Stopped with 1 of 2 runs finished; the same command' in output
+  assert _contents(tmp_path / 'sweep' / 'runs' / _SHORT) == before
+  results = _results(tmp_path)
+  assert results[_SHORT] == finished[_SHORT]
+  assert results[_LONG].status == 'interrupted'
+  assert results[_LONG].frames == 40 * max(_checkpoints(tmp_path)) > 40 * saved
