@@ -18,8 +18,8 @@ _MIN_ENVS, _MAX_ENVS = 16, 32
 # Unrolls being played at any time, in batches: each is an update of policy lag,
 # and the lag shall stay below 4.
 _BATCHES_IN_PLAY = 2.5
-# What learning takes of all the work without replay, by torso. Half a core more, so that it is
-# not the learner that all wait for; many more would only cost.
+# What learning takes of all the work without replay, by torso. Half a core
+# more, so that all do not wait for the learner; many more would only cost.
 _LEARNER_SHARE = {'shallow': 0.25, 'mlp': 0.25, 'deep': 0.75}
 
 _CGROUP_LIMITS = ('/sys/fs/cgroup/memory.max',

@@ -1,0 +1,153 @@
+"""The paper's displays: from real sweeps in a tiny form, and by hand."""
+
+import dataclasses
+import itertools
+import pathlib
+
+import pytest
+
+from impala_tf import experiment
+from impala_tf import sweep_results
+from impala_tf import sweeps
+from launch import gin_config
+from launch import sweep_directory
+from launch.analysis import tables
+from tests import programs
+
+pytestmark = pytest.mark.usefixtures('servers_stay')
+
+# Three updates of Catch, which see an episode end.
+_TINY = {
+    'ExperimentConfig.in_process': True,
+    'ExperimentConfig.total_frames': 3 * 4 * 10,
+    'AgentConfig.torso': 'mlp', 'AgentConfig.hidden_size': 8,
+    'LearnerConfig.batch_size': 4, 'LearnerConfig.unroll_length': 10,
+    'ActorConfig.num_envs': 4}
+_CORRECTIONS = ('vtrace', 'none', 'vtrace_replay', 'none_replay',
+                'vtrace_value')
+
+
+@pytest.fixture(name='sweep_dir', scope='module')
+def _sweep_dir(tmp_path_factory, servers_stay):
+  """Runs a sweep file in a tiny form, once; returns its directory."""
+  del servers_stay  # Only to be there first.
+  made = {}
+
+  def make(name, variants, **replaced):
+    if name not in made:
+      path = str(tmp_path_factory.mktemp(name) / 'sweep')
+      config = gin_config.load_sweep(f'configs/sweeps/{name}.gin')
+      config = dataclasses.replace(
+          config, tasks={'catch': 'configs/catch.gin'}, fixed=_TINY,
+          num_seeds=1, variants={v: config.variants[v] for v in variants},
+          **replaced)
+      _run(path, config)
+      made[name] = path
+    return made[name]
+
+  return make
+
+
+def _run(path, config):
+  """What `launch.sweep` does, without a process a run."""
+  tasks = {task: gin_config.load(file) for task, file in config.tasks.items()}
+  with sweep_directory.claim(path, config, tasks) as directory:
+    for run in sweeps.runs(config):
+      pathlib.Path(directory.run_dir(run)).mkdir(parents=True)
+      experiment.run_in_process(
+          gin_config.load(config.tasks[run.task], run.gin_bindings()),
+          directory.run_dir(run))
+      result = directory.record(run, sweep_results.FINISHED, '')
+      assert result.frames >= 3 * 4 * 10 / 2 and result.final_return is not None
+
+
+def _draw(display, path):
+  """Runs the program; returns its table."""
+  ran = programs.run('launch.analysis', display, path)
+  assert ran.returncode == 0, ran.stderr
+  picture = pathlib.Path(path, f'{display}.png').read_bytes()
+  assert picture[1:4] == b'PNG' and len(picture) > 5_000
+  table = pathlib.Path(path, f'{display}.md').read_text()
+  assert table.strip() in ran.stdout
+  return table
+
+
+@pytest.mark.parametrize('display', ['table_2', 'figure_e2', 'figure_e3'])
+def test_displays_of_corrections(sweep_dir, display):
+  table = _draw(display, sweep_dir('corrections', _CORRECTIONS,
+                                   num_settings=2))
+  ours = table.split('The same of the paper')[0]
+  assert '| catch |' in ours
+  # Something was learned from in each that was run.
+  lines = {line.split('|')[1].strip(): line for line in ours.splitlines()
+           if line.startswith('|')}
+  assert '–' not in lines['catch' if display == 'figure_e3' else 'V-trace']
+
+
+def test_figure_e1(sweep_dir):
+  table = _draw('figure_e1', sweep_dir(
+      'figure_e1', ('vtrace_lag_0', 'vtrace_lag_10', 'none_lag_0')))
+  line, = [x for x in table.splitlines() if x.startswith('| catch | V-trace')]
+  assert [cell.strip() == '–' for cell in line.split('|')[3:-1]] == [
+      False, True, False, True, True]  # Lags 0, 1, 10, 100, 500.
+
+
+def test_replay_against_no_replay(sweep_dir):
+  table = _draw('replay', sweep_dir('replay_pong', ('no_replay', 'replay')))
+  assert '| catch | no_replay | 1 | 120 |' in table
+  assert '| catch | replay | 1 | 120 |' in table
+
+
+def _results(returns):
+  """{(variant, setting, seed): final return}, all of one task."""
+  return [sweep_results.Result(
+      sweeps.Run('task', variant, setting, seed, {}), sweep_results.FINISHED,
+      frames=10, secs=1., final_return=value, best_return=value, area=value)
+          for (variant, setting, seed), value in returns.items()]
+
+
+def test_table_2_is_the_mean_of_the_best_three_settings():
+  results = _results({
+      ('epsilon_replay', f'setting_{i}', seed): value + shift
+      for i, value in enumerate((4., -9., 8., 6., 2.))
+      for seed, shift in ((1, 0.25), (2, -0.25))})
+  lines = tables.table_2(results).splitlines()
+  first, second = [i for i, line in enumerate(lines) if 'With replay' in line]
+  assert lines[first + 3] == '| ε-correction | 6.00 |'
+  assert lines[first - 2] == '| ε-correction | – |'  # Without replay: not run.
+  # The paper's own numbers follow.
+  assert lines[second + 1] == '| V-trace | 47.1 | 35.8 | 34.5 | 250.8 | 46.9 |'
+
+
+def test_figure_e2_is_the_mean_over_all_settings():
+  results = _results({('none_replay', f'setting_{i}', 1): value
+                      for i, value in enumerate((1., 2., 6.))})
+  assert '| No-correction | 3.00 |' in tables.figure_e2(results)
+
+
+def test_replay_tells_mean_and_range_over_seeds():
+  results = _results({('replay', 'default', seed): value
+                      for seed, value in enumerate((1., 2., 6.))})
+  assert ('| task | replay | 3 | 10 | 3.00 | 1.00 to 6.00 | 3.00 |'
+          in tables.replay(results))
+
+
+def test_sweeps_have_every_variant_that_displays_show():
+  corrections = gin_config.load_sweep('configs/sweeps/corrections.gin')
+  for method, suffix in itertools.product(tables.METHODS, tables.REPLAY):
+    bindings = corrections.variants[method + suffix]
+    assert bindings['ImpalaConfig.correction'] == method
+    assert bindings.get('ReplayConfig.replay_fraction', 0) == (
+        0.5 if suffix else 0)
+  assert corrections.num_settings >= 8 and len(corrections.tasks) >= 5
+  lagging = gin_config.load_sweep('configs/sweeps/figure_e1.gin')
+  for method, lag in itertools.product(tables.METHODS, tables.LAGS):
+    assert lagging.variants[f'{method}_lag_{lag}'] == {
+        'ImpalaConfig.correction': method,
+        'ActorConfig.controlled_lag_updates': lag}
+
+
+def test_directory_without_a_sweep_is_told_in_a_line(tmp_path):
+  line = programs.error_line(
+      programs.run('launch.analysis', 'table_2', tmp_path))
+  assert 'is' in line and 'the directory of a sweep?' in line
