@@ -99,7 +99,7 @@ def test_it_starts_hanging_down_and_staying_earns_nothing():
     (dict(position=0.9), 1),
 ])
 def test_only_upright_slow_and_near_is_rewarded_and_pushes_cost(place, reward):
-  for action, cost in ((STAY, 0), (LEFT, 0.1), (RIGHT, 0.1)):
+  for action, cost in ((STAY, 0), (LEFT, 0.01), (RIGHT, 0.01)):
     env = _make(2)
     _place(env, **place)
     np.testing.assert_allclose(_step(env, action).reward, reward - cost,
@@ -141,8 +141,8 @@ def _controller(observation):
   energy = 0.5 * angular_speed**2 / 14.7 + cosine - 1  # 0 when it just arrives.
   pump = 20 * energy * angular_speed * cosine - 3 * position - 3 * speed
   force = np.where(cosine > 0.85, balance, pump)
-  return np.where(force > 0.5, RIGHT, np.where(force < -0.5, LEFT, STAY)).astype(
-      np.int32)
+  push = np.where(force > 0.5, RIGHT, np.where(force < -0.5, LEFT, STAY))
+  return push.astype(np.int32)
 
 
 def test_it_can_be_swung_up_and_balanced():

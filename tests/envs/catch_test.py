@@ -12,7 +12,8 @@ LEFT, STAY, RIGHT = 0, 1, 2
 
 
 def _positions(board):
-  """Columns of ball and paddle, and the ball's row, from one board."""
+  """The ball's row, and columns of ball and paddle, from one board."""
+  board = board[:10]
   (row,), (ball,) = np.nonzero(board[:-1])
   (paddle,) = np.flatnonzero(board[-1])
   return int(row), int(ball), int(paddle)
@@ -119,6 +120,10 @@ def test_delayed_pays_for_five_balls_in_one_sum_at_the_end():
         np.testing.assert_array_equal(row.reward, 0)
       # Each ball, not the first one only, starts at the top.
       assert {_positions(b)[0] for b in boards} == {t % 9}
+      # What has been caught is told as soon as it is known, and not sooner.
+      tally = np.where(follows.T, 1, -1)
+      tally[:, 0 if end else t // 9:] = 0
+      np.testing.assert_array_equal(boards[:, 10], tally)
     np.testing.assert_array_equal(row.reward, 2 * follows.sum(0) - 5)
   assert {-5, 5} & set(row.reward) and len(set(row.reward)) > 3
 
