@@ -88,9 +88,10 @@ def test_it_starts_hanging_down_and_staying_earns_nothing():
 
 @pytest.mark.parametrize('place, reward', [
     (dict(), 1),
-    (dict(angle=0.9), 1),  # 52 degrees.
-    (dict(angle=-0.9), 1),
-    (dict(angle=1.2), 0),  # 69 degrees: too low,
+    (dict(angle=1.4), 1),  # 80 degrees.
+    (dict(angle=-1.4), 1),
+    (dict(angle=1.7), 0),  # 97 degrees: too low,
+    (dict(angle=-1.7), 0),
     (dict(angle=np.pi), 0),
     (dict(angular_speed=2.0), 0),  # too fast,
     (dict(angular_speed=-2.0), 0),
@@ -99,11 +100,11 @@ def test_it_starts_hanging_down_and_staying_earns_nothing():
     (dict(position=0.9), 1),
 ])
 def test_only_upright_slow_and_near_is_rewarded_and_pushes_cost(place, reward):
-  for action, cost in ((STAY, 0), (LEFT, 0.01), (RIGHT, 0.01)):
+  for action, cost in ((STAY, 0), (LEFT, 0.001), (RIGHT, 0.001)):
     env = _make(2)
     _place(env, **place)
     np.testing.assert_allclose(_step(env, action).reward, reward - cost,
-                               rtol=1e-6)
+                               rtol=1e-5)
 
 
 @pytest.mark.parametrize('side', [-1, 1])
