@@ -42,8 +42,10 @@ setuptools.setup(
     extras_require={
         'cpu': ['tensorflow-cpu==2.15.1'],
         'gpu': ['tensorflow[and-cuda]==2.15.1'],
+        'minigrid': ['minigrid>=3'],
         'test': [
             'hypothesis',
+            'minigrid>=3',
             # Gymnasium's Atari wrappers, which ours are compared with, need it.
             'opencv-python-headless<4.12',
             'pytest',

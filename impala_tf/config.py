@@ -77,7 +77,14 @@ class EnvironmentConfig(_Section):
   """Which task is played.
 
   Attributes:
-    level: 'atari/<game>' (snake case: 'atari/space_invaders'), 'catch', or
+    level: one of
+      'atari/<game>' in snake case: 'atari/space_invaders'.
+      'catch'; 'catch/delayed' pays for five balls in one sum.
+      'cartpole_swingup': a hanging pole is to be swung up and balanced.
+      'tmaze/<length>': a signal is to be remembered along a corridor of so many
+        steps, 1 to 1000.
+      'minigrid/<id>', as the package minigrid has it without its 'MiniGrid-':
+        'minigrid/DoorKey-5x5-v0'; needs the extra 'minigrid'.
       'gym/<id>' for any Gymnasium environment with discrete actions.
   """
   level: str = _knob('atari/pong')

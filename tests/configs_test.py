@@ -43,8 +43,17 @@ def test_file_trains_for_two_updates(path, tmp_path):
   assert rows[-1]['frames'] == 2 * frames_per_update
 
 
-@pytest.mark.parametrize('path', [f for f in _FILES if '/atari/' in f])
+@pytest.mark.parametrize('path', [
+    f for f in _FILES if '/atari/' in f or '/tasks/' in f])
 def test_header_says_what_to_expect(path):
   header = (_ROOT / path).read_text().split('from __gin__')[0]
-  for word in ('Reproduces', 'Frames', 'Hardware', 'Score to expect'):
+  purpose = 'Reproduces' if '/atari/' in path else 'Stands for'
+  for word in (purpose, 'Frames', 'Hardware', 'Score to expect'):
     assert word in header
+
+
+@pytest.mark.parametrize('path', [f for f in _FILES if '/tasks/' in f])
+def test_task_runs_in_one_process_without_unrolls_left_over(path):
+  config = gin_config.load(path, ())
+  assert config.experiment.in_process
+  assert config.learner.batch_size % config.actor.num_envs == 0

@@ -33,7 +33,8 @@ LAYERS = {
     'networks': 2,
     'sweep_results': 2,
     'envs': 2,
-    'envs.factory': 3,  # The only one that knows every domain.
+    'envs.minigrid': 3,  # Made of envs.gym.
+    'envs.factory': 4,  # The only one that knows every domain.
     'agent': 3,
     'policy': 3,
     'algorithms': 4,  # Their losses are of an agent.

@@ -11,6 +11,9 @@ from impala_tf.envs import environment
 
 _ROWS = 10
 _COLUMNS = 5
+# 45 steps, more than two unrolls of 20: many catches are paid for only after
+# their unroll has ended, and the baseline must tell what they are worth.
+BALLS_OF_DELAYED = 5
 
 
 class CatchEnvironment(environment.BatchedEnvironment):
@@ -21,27 +24,54 @@ class CatchEnvironment(environment.BatchedEnvironment):
   last gives +1 for a catch and -1 for a miss. Episodes have one length, so all
   environments end together.
 
+  With N balls an episode takes 9 N steps: the next ball and the paddle start as
+  the first did, and what all N have earned is paid as one sum at the end.
+
   The observation is the board, float32 [10, 5]: 1 at ball and paddle, else 0.
+  With N > 1 it is [11, 5]: the last row tells of the episode's balls, from the
+  left, 1 for a catch, -1 for a miss and 0 for what is to come. Without it no
+  baseline could know what is owed, and nothing would be learned of a catch that
+  its unroll does not see paid.
+
   It is float and not uint8 because it is no picture: nothing is to be scaled.
   """
 
-  def __init__(self, num_envs: int, seed: int):
+  def __init__(self, num_envs: int, seed: int, num_balls: int = 1,
+               level: str = 'catch'):
+    """Makes the boards.
+
+    Args:
+      num_envs: E.
+      seed: 0 or more, of all balls.
+      num_balls: N, balls in an episode, 1 to 5.
+      level: the name it goes by.
+    """
+    shape = (_ROWS if num_balls == 1 else _ROWS + 1, _COLUMNS)
     super().__init__(
-        'catch', num_envs, num_actions=3,
-        observation_spec=specs.Array(
-            (_ROWS, _COLUMNS), np.float32, 'observation'))
+        level, num_envs, num_actions=3,
+        observation_spec=specs.Array(shape, np.float32, 'observation'))
     self._rng = np.random.default_rng(seed)
     self._envs = np.arange(num_envs)
-    self._board = np.zeros((num_envs, _ROWS, _COLUMNS), np.float32)
+    self._board = np.zeros((num_envs,) + shape, np.float32)
+    self._num_balls = num_balls
+    self._ball_number = 0
+    self._earned = np.zeros((num_envs, num_balls), np.float32)
     self._row = 0
     self._ball = self._paddle = np.zeros(num_envs, np.int64)
 
   def reset(self) -> dm_env.TimeStep:
     self._begin_episode()
-    return self._timestep(
-        dm_env.StepType.FIRST, np.zeros(self.num_envs, np.float32), discount=1)
+    return self._timestep(dm_env.StepType.FIRST, self._nothing(), discount=1)
+
+  def _nothing(self) -> np.ndarray:
+    return np.zeros(self.num_envs, np.float32)
 
   def _begin_episode(self):
+    self._ball_number = 0
+    self._earned[...] = 0
+    self._begin_ball()
+
+  def _begin_ball(self):
     self._row = 0
     self._ball = self._rng.integers(_COLUMNS, size=self.num_envs)
     self._paddle = np.full(self.num_envs, _COLUMNS // 2)
@@ -50,9 +80,14 @@ class CatchEnvironment(environment.BatchedEnvironment):
     self._row += 1
     self._paddle = np.clip(self._paddle + actions - 1, 0, _COLUMNS - 1)
     if self._row < _ROWS - 1:
-      return self._timestep(
-          dm_env.StepType.MID, np.zeros(self.num_envs, np.float32), discount=1)
-    reward = np.where(self._ball == self._paddle, 1, -1).astype(np.float32)
+      return self._timestep(dm_env.StepType.MID, self._nothing(), discount=1)
+    self._earned[:, self._ball_number] = np.where(
+        self._ball == self._paddle, 1, -1)
+    self._ball_number += 1
+    if self._ball_number < self._num_balls:
+      self._begin_ball()
+      return self._timestep(dm_env.StepType.MID, self._nothing(), discount=1)
+    reward = self._earned.sum(axis=1)
     self._begin_episode()
     return self._timestep(dm_env.StepType.FIRST, reward, discount=0)
 
@@ -61,13 +96,16 @@ class CatchEnvironment(environment.BatchedEnvironment):
     self._board[...] = 0
     self._board[self._envs, self._row, self._ball] = 1
     self._board[self._envs, _ROWS - 1, self._paddle] = 1
+    if self._num_balls > 1:
+      self._board[:, _ROWS, :self._num_balls] = self._earned
     return dm_env.TimeStep(
         step_type=np.full(self.num_envs, step_type, np.uint8), reward=reward,
         discount=np.full(self.num_envs, discount, np.float32),
         observation=self._board)
 
   def render(self) -> np.ndarray:
-    return np.repeat((self._board[0] * 255).astype(np.uint8)[..., None], 3, -1)
+    grey = (abs(self._board[0]) * 255).astype(np.uint8)
+    return np.repeat(grey[..., None], 3, -1)
 
   def close(self) -> None:
     pass

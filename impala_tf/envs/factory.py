@@ -5,30 +5,40 @@ import dataclasses
 from impala_tf import config as config_lib
 from impala_tf import sizing
 from impala_tf.envs import atari
+from impala_tf.envs import cartpole_swingup
 from impala_tf.envs import catch
 from impala_tf.envs import environment
 from impala_tf.envs import gym
+from impala_tf.envs import minigrid
+from impala_tf.envs import tmaze
 
-_FORMS = "'atari/<game>', 'catch' or 'gym/<id>'"
+_FORMS = ("'atari/<game>', 'catch', 'catch/delayed', 'cartpole_swingup', "
+          "'tmaze/<length>', 'minigrid/<id>' or 'gym/<id>'")
 
 
 def check_level(level: str) -> None:
   """Refuses a level that `make_environment` could not make.
 
   Cheap enough for a launcher: no simulator is imported. Atari games are looked
-  up among the files of the installed ale-py; an id of Gymnasium is known only
-  once it is made.
+  up among the files of the installed ale-py; an id of Gymnasium or MiniGrid is
+  known only once it is made.
 
   Raises:
-    ConfigError: for an unknown domain or game, or where ale-py is missing.
+    ConfigError: for an unknown domain or game, a length out of range, or where
+      ale-py or minigrid is missing.
   """
-  domain, _, name = level.partition('/')
-  if level == 'catch' or (domain == 'gym' and name):
+  if level in ('catch', 'catch/delayed', 'cartpole_swingup'):
     return
-  if domain != 'atari' or not name:
+  domain, _, name = level.partition('/')
+  if domain not in ('atari', 'gym', 'minigrid', 'tmaze') or not name:
     raise config_lib.ConfigError(
         f'EnvironmentConfig.level must be {_FORMS}, but is {level!r}')
-  atari.check_game(name)
+  if domain == 'atari':
+    atari.check_game(name)
+  elif domain == 'minigrid':
+    minigrid.check_installed()
+  elif domain == 'tmaze':
+    tmaze.corridor_length(name)
 
 
 def make_environment(level: str, num_envs: int, seed: int,
@@ -50,8 +60,18 @@ def make_environment(level: str, num_envs: int, seed: int,
   """
   check_level(level)
   domain, _, name = level.partition('/')
-  if domain == 'catch':
+  if level == 'catch':
     return catch.CatchEnvironment(num_envs, seed)
+  if level == 'catch/delayed':
+    return catch.CatchEnvironment(
+        num_envs, seed, catch.BALLS_OF_DELAYED, level)
+  if level == 'cartpole_swingup':
+    return cartpole_swingup.CartPoleSwingUpEnvironment(num_envs, seed)
+  if domain == 'tmaze':
+    return tmaze.TMazeEnvironment(
+        tmaze.corridor_length(name), num_envs, seed)
+  if domain == 'minigrid':
+    return minigrid.MinigridEnvironment(name, num_envs, seed)
   if domain == 'gym':
     return gym.GymEnvironment(name, num_envs, seed)
   if training:

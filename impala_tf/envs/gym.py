@@ -1,5 +1,7 @@
 """Any registered Gymnasium environment with discrete actions."""
 
+from typing import Any, Callable, Optional, Sequence
+
 import dm_env
 from dm_env import specs
 import numpy as np
@@ -19,20 +21,24 @@ class GymEnvironment(environment.BatchedEnvironment):
   Environment i is seeded with `seed + i`.
   """
 
-  def __init__(self, env_id: str, num_envs: int, seed: int):
+  def __init__(self, env_id: str, num_envs: int, seed: int,
+               level: Optional[str] = None,
+               wrappers: Sequence[Callable[[Any], Any]] = ()):
     """Makes the environments.
 
     Args:
       env_id: as Gymnasium registers it: 'CartPole-v1', 'module:Name-v0'.
       num_envs: E.
       seed: 0 or more.
+      level: the name it goes by; None: 'gym/<env_id>'.
+      wrappers: Gymnasium's, put around each environment in this order.
 
     Raises:
       ConfigError: where Gymnasium or the environment is not installed or cannot
         be made, or has spaces other than those above.
     """
-    self._envs = _make(env_id, num_envs)
-    level = f'gym/{env_id}'
+    level = level or f'gym/{env_id}'
+    self._envs = _make(level, env_id, num_envs, wrappers)
     actions = self._envs.single_action_space
     observations = self._envs.single_observation_space
     try:
@@ -78,24 +84,25 @@ class GymEnvironment(environment.BatchedEnvironment):
     self._envs.close()
 
 
-def _make(env_id: str, num_envs: int):
+def _make(level: str, env_id: str, num_envs: int,
+          wrappers: Sequence[Callable[[Any], Any]]):
   """Returns a `gymnasium.vector.SyncVectorEnv`; raises ConfigError."""
   try:
     import gymnasium  # Lazily: it and what it registers are simulators.
   except ImportError as e:
     raise config_lib.ConfigError(
-        f'gym/{env_id} needs the package gymnasium: pip install gymnasium'
+        f'{level} needs the package gymnasium: pip install gymnasium'
     ) from e
   same_step = gymnasium.vector.AutoresetMode.SAME_STEP
   try:
     return gymnasium.make_vec(
         env_id, num_envs, vectorization_mode='sync',
         vector_kwargs={'autoreset_mode': same_step, 'copy': False},
-        render_mode='rgb_array')
+        wrappers=wrappers, render_mode='rgb_array')
   except (gymnasium.error.Error, ImportError) as e:
     # Gymnasium names the nearest ids, and the package to install.
     raise config_lib.ConfigError(
-        f'EnvironmentConfig.level: gym/{env_id} cannot be made: {e}') from e
+        f'EnvironmentConfig.level: {level} cannot be made: {e}') from e
 
 
 def _check_space(level: str, what: str, space, wanted: str):

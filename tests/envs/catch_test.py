@@ -3,14 +3,17 @@
 import dm_env
 import numpy as np
 
+from impala_tf import config
 from impala_tf.envs import catch
+from impala_tf.envs import factory
 
 E = 64
 LEFT, STAY, RIGHT = 0, 1, 2
 
 
 def _positions(board):
-  """Columns of ball and paddle, and the ball's row, from one board."""
+  """The ball's row, and columns of ball and paddle, from one board."""
+  board = board[:10]
   (row,), (ball,) = np.nonzero(board[:-1])
   (paddle,) = np.flatnonzero(board[-1])
   return int(row), int(ball), int(paddle)
@@ -84,3 +87,54 @@ def test_only_the_column_of_the_ball_counts():
   for _ in range(9):
     row = _step(env, STAY)
   np.testing.assert_array_equal(row.reward, np.where(balls == 2, 1, -1))
+
+
+def _delayed():
+  return factory.make_environment(
+      'catch/delayed', E, 3, config.AtariConfig(), training=True)
+
+
+def _act(boards, policies):
+  """Actions [E]: an environment follows its ball (True) or flees from it."""
+  actions = []
+  for board, follows in zip(boards, policies):
+    _, ball, paddle = _positions(board)
+    away = LEFT if ball > 2 else RIGHT
+    actions.append(1 + np.sign(ball - paddle) if follows else away)
+  return np.array(actions, np.int32)
+
+
+def test_delayed_pays_for_five_balls_in_one_sum_at_the_end():
+  env = _delayed()
+  boards = env.reset().observation
+  for _ in range(2):  # Nothing is owed from one episode to the next.
+    follows = np.random.default_rng(0).random((5, E)) < 0.6
+    for t in range(1, 46):
+      row = env.step(_act(boards, follows[(t - 1) // 9]))
+      boards = row.observation
+      end = t == 45
+      np.testing.assert_array_equal(
+          row.step_type, dm_env.StepType.FIRST if end else dm_env.StepType.MID)
+      np.testing.assert_array_equal(row.discount, 0 if end else 1)
+      if not end:
+        np.testing.assert_array_equal(row.reward, 0)
+      # Each ball, not the first one only, starts at the top.
+      assert {_positions(b)[0] for b in boards} == {t % 9}
+      # What has been caught is told as soon as it is known, and not sooner.
+      tally = np.where(follows.T, 1, -1)
+      tally[:, 0 if end else t // 9:] = 0
+      np.testing.assert_array_equal(boards[:, 10], tally)
+    np.testing.assert_array_equal(row.reward, 2 * follows.sum(0) - 5)
+  assert {-5, 5} & set(row.reward) and len(set(row.reward)) > 3
+
+
+def test_reset_forgets_what_is_owed():
+  env = _delayed()
+  boards = env.reset().observation
+  for _ in range(20):
+    boards = env.step(_act(boards, [True] * E)).observation
+  boards = env.reset().observation
+  for _ in range(45):
+    row = env.step(_act(boards, [False] * E))
+    boards = row.observation
+  np.testing.assert_array_equal(row.reward, -5)

@@ -8,10 +8,11 @@ from impala_tf import config
 from impala_tf.envs import factory
 
 E = 3
-LEVELS = ('catch', 'gym/CartPole-v1', 'atari/freeway')
-# Short games, so that all ends are met within few steps.
+LEVELS = ('catch', 'catch/delayed', 'tmaze/3', 'cartpole_swingup',
+          'minigrid/MultiRoom-N2-S4-v0', 'gym/CartPole-v1', 'atari/freeway')
+# Short games, so that ends are met within few steps.
 ATARI = config.AtariConfig(max_episode_frames=150)
-NUM_STEPS = 60
+NUM_STEPS = 120  # Cart-pole swing-up needs some 90 to leave its track.
 
 
 def _make(level, seed=5):

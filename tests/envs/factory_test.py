@@ -10,9 +10,12 @@ import pytest
 
 from impala_tf import config
 from impala_tf.envs import atari
+from impala_tf.envs import cartpole_swingup
 from impala_tf.envs import catch
 from impala_tf.envs import factory
 from impala_tf.envs import gym
+from impala_tf.envs import minigrid
+from impala_tf.envs import tmaze
 
 
 def _make(level, training=True, **atari_knobs):
@@ -22,6 +25,10 @@ def _make(level, training=True, **atari_knobs):
 
 @pytest.mark.parametrize('level, kind', [
     ('catch', catch.CatchEnvironment),
+    ('catch/delayed', catch.CatchEnvironment),
+    ('cartpole_swingup', cartpole_swingup.CartPoleSwingUpEnvironment),
+    ('tmaze/7', tmaze.TMazeEnvironment),
+    ('minigrid/Empty-5x5-v0', minigrid.MinigridEnvironment),
     ('gym/CartPole-v1', gym.GymEnvironment),
     ('atari/pong', atari.AtariEnvironment)])
 def test_level_has_its_kind_and_its_size(level, kind):
@@ -51,6 +58,10 @@ def test_a_lost_life_ends_an_episode_in_training_only(training, knob, ends):
     ('', 'must be'), ('pong', 'must be'), ('Catch', 'must be'),
     ('catch/', 'must be'), ('catch/1', 'must be'), ('atari', 'must be'),
     ('atari/', 'must be'), ('gym/', 'must be'), ('procgen/coinrun', 'must be'),
+    ('catch/delayed/5', 'must be'), ('cartpole_swingup/', 'must be'),
+    ('minigrid', 'must be'), ('minigrid/', 'must be'),
+    ('tmaze', 'must be'), ('tmaze/', 'must be'),
+    ('tmaze/ten', '1 to 1000 cells'), ('tmaze/0', '1 to 1000 cells'),
     ('atari/pnog', 'did you mean pong')])
 def test_unknown_level_is_refused(call, level, message):
   with pytest.raises(config.ConfigError, match=message):
@@ -62,12 +73,14 @@ def test_check_at_launch_imports_nothing_heavy():
 import sys
 from impala_tf import config
 from impala_tf.envs import factory
-for level in ('atari/pong', 'catch', 'gym/CartPole-v1'):
+for level in ('atari/pong', 'catch', 'tmaze/10', 'cartpole_swingup',
+              'minigrid/DoorKey-5x5-v0', 'gym/CartPole-v1'):
   factory.check_level(level)
 try:
   factory.check_level('atari/pnog')
 except config.ConfigError:
-  print(sorted({'tensorflow', 'ale_py', 'gymnasium'} & sys.modules.keys()))
+  print(sorted({'tensorflow', 'ale_py', 'gymnasium', 'minigrid', 'pygame'}
+               & sys.modules.keys()))
 """
   output = subprocess.run(
       [sys.executable, '-c', program], check=True, capture_output=True,
@@ -76,7 +89,8 @@ except config.ConfigError:
 
 
 @pytest.mark.parametrize('level, package', [
-    ('atari/pong', 'ale-py'), ('gym/CartPole-v1', 'gymnasium')])
+    ('atari/pong', 'ale-py'), ('gym/CartPole-v1', 'gymnasium'),
+    ('minigrid/DoorKey-5x5-v0', 'minigrid')])
 def test_missing_simulator_is_named(monkeypatch, level, package):
   monkeypatch.setattr(importlib.util, 'find_spec', lambda name: None)
   monkeypatch.setitem(sys.modules, 'gymnasium', None)

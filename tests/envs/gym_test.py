@@ -123,6 +123,22 @@ def test_cart_pole_is_truncated_at_500_with_discount_1():
   assert rows == [(MID, 1)] * 499 + [(FIRST, 1)]
 
 
+def test_wrappers_and_another_name():
+  def ten_times(env):
+    return gymnasium.wrappers.TransformReward(env, lambda r: 10 * r)
+
+  def one_more(env):
+    return gymnasium.wrappers.TransformReward(env, lambda r: r + 1)
+
+  env = gym.GymEnvironment('Counter-v0', 2, seed=0, level='other/name',
+                           wrappers=[ten_times, one_more])
+  assert env.level == 'other/name'
+  env.reset()
+  assert env.step(np.array([0, 1], np.int32)).reward.tolist() == [-9, 1]
+  with pytest.raises(config.ConfigError, match='other/name cannot be made'):
+    gym.GymEnvironment('Countr-v0', 2, seed=0, level='other/name')
+
+
 @pytest.mark.parametrize('env_id, message', [
     ('CartPol-v1', 'Did you mean: `CartPole`'),
     ('CartPole-v9', 'version `v9` .* doesn\'t exist'),

@@ -40,7 +40,7 @@ def _bind(name, value):
     ([_bind('EnvironmentConfig.level', "'atari/pnog'")],
      "no Atari game 'pnog'; did you mean pong"),
     ([_bind('EnvironmentConfig.level', "'doom/1'")],
-     "level must be 'atari/<game>', 'catch' or 'gym/<id>', but is 'doom/1'"),
+     "level must be 'atari/<game>', .* or 'gym/<id>', but is 'doom/1'"),
     ([_bind('LernerConfig.batch_size', 8)],
      'no attribute LernerConfig.*config.py lists all names'),
     ([_bind('LearnerConfig.batchsize', 8)],

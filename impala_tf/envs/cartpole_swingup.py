@@ -1,0 +1,156 @@
+"""Cart-pole swing-up: the reward must be found before it can be learned from.
+
+The task of bsuite (Osband et al. 2020), written anew for a whole batch. Two
+things differ so that it fits experiments of a minute: an action is held for
+four steps of the physics instead of one, and a push costs 0.001 instead of 0.1.
+At bsuite's cost IMPALA learns to hold still and nothing else; at 0.01, to run
+off the track, where nothing more is to be paid.
+
+The equations are those of Barto, Sutton and Anderson 1983 without friction, the
+pole being a uniform rod.
+"""
+
+import dm_env
+from dm_env import specs
+import numpy as np
+
+from impala_tf.envs import environment
+
+# SI units, as in bsuite.
+_GRAVITY = 9.8
+_CART_MASS = 1.0
+_POLE_MASS = 0.1
+_HALF_LENGTH = 0.5
+_FORCE = 10.0
+_PHYSICS_STEP_SECS = 0.01
+_TIME_LIMIT_SECS = 10.0
+_TRACK = 3.0  # The cart may be this far from the centre, in metres.
+_START_RANGE = 0.05
+
+# What is rewarded: upright, slow and near the centre, as in the easiest of
+# bsuite's twenty settings.
+_MIN_HEIGHT = 0.0  # Cosine of the angle.
+_MAX_ANGULAR_SPEED = 1.0
+_MAX_DISTANCE = 1.0
+_MOVE_COST = 0.001
+
+_ACTION_REPEATS = 4
+_TIME_LIMIT_STEPS = round(
+    _TIME_LIMIT_SECS / _PHYSICS_STEP_SECS / _ACTION_REPEATS)
+
+
+class CartPoleSwingUpEnvironment(environment.BatchedEnvironment):
+  """A pole hangs from a cart and has to be swung up and balanced.
+
+  Actions push the cart: 0 left, 1 not at all, 2 right, for 0.04 s. A step ends
+  with reward 1 where the pole is within 90 degrees of upright and slower than
+  1 rad/s and the cart within 1 m of the centre; at random that is one step in
+  200. Each push costs 0.001. An episode takes 250 steps (10 s) unless the cart
+  leaves the track at 3 m.
+
+  Both ends terminate, with discount 0, as in bsuite: time is observed, so the
+  end is part of what there is to know. Nothing is truncated.
+
+  The observation is float32 [8], bsuite's: position and speed of the cart over
+  3 m; sine and cosine of the angle (0 is upright); angular speed in rad/s; the
+  share of time that is over; and +1 or -1 each for whether the cart is near
+  enough to the centre and the pole slow enough for a reward.
+  """
+
+  def __init__(self, num_envs: int, seed: int):
+    super().__init__(
+        'cartpole_swingup', num_envs, num_actions=3,
+        observation_spec=specs.Array((8,), np.float32, 'observation'))
+    self._rng = np.random.default_rng(seed)
+    # Rows: position, speed, angle, angular speed.
+    self._state = np.zeros((4, num_envs))
+    self._steps = np.zeros(num_envs, np.int64)
+    self._observation = np.zeros((num_envs, 8), np.float32)
+
+  def reset(self) -> dm_env.TimeStep:
+    self._begin_episodes(np.ones(self.num_envs, bool))
+    self._observe()
+    return dm_env.TimeStep(
+        step_type=np.full(self.num_envs, dm_env.StepType.FIRST, np.uint8),
+        reward=np.zeros(self.num_envs, np.float32),
+        discount=np.ones(self.num_envs, np.float32),
+        observation=self._observation)
+
+  def _begin_episodes(self, where: np.ndarray):
+    """New episodes where bool [E] says so."""
+    start = self._rng.uniform(
+        -_START_RANGE, _START_RANGE, (4, np.count_nonzero(where)))
+    start[2] += np.pi
+    self._state[:, where] = start
+    self._steps[where] = 0
+
+  def _step(self, actions: np.ndarray) -> dm_env.TimeStep:
+    self._steps += 1
+    force = _FORCE * (actions - 1)
+    for _ in range(_ACTION_REPEATS):
+      self._state += _PHYSICS_STEP_SECS * _derivative(self._state, force)
+    position, _, angle, _ = self._state
+    is_near, is_slow = self._is_near_and_slow()
+    reward = (is_near & is_slow & (np.cos(angle) > _MIN_HEIGHT)
+              ) - _MOVE_COST * (actions != 1)
+    ended = (self._steps == _TIME_LIMIT_STEPS) | (abs(position) > _TRACK)
+    if ended.any():
+      self._begin_episodes(ended)
+    self._observe()
+    return dm_env.TimeStep(
+        step_type=np.where(ended, dm_env.StepType.FIRST,
+                           dm_env.StepType.MID).astype(np.uint8),
+        reward=reward.astype(np.float32),
+        discount=(~ended).astype(np.float32),
+        observation=self._observation)
+
+  def _is_near_and_slow(self):
+    return (abs(self._state[0]) < _MAX_DISTANCE,
+            abs(self._state[3]) < _MAX_ANGULAR_SPEED)
+
+  def _observe(self):
+    position, speed, angle, angular_speed = self._state
+    is_near, is_slow = self._is_near_and_slow()
+    columns = (position / _TRACK, speed / _TRACK, np.sin(angle), np.cos(angle),
+               angular_speed, self._steps / _TIME_LIMIT_STEPS,
+               np.where(is_near, 1, -1), np.where(is_slow, 1, -1))
+    for i, column in enumerate(columns):
+      self._observation[:, i] = column
+
+  def render(self) -> np.ndarray:
+    """Cart and pole from the side, 20 pixels a metre."""
+    scale, height, width = 20, 60, 160
+    picture = np.full((height, width, 3), 255, np.uint8)
+    position, _, angle, _ = self._state[:, 0]
+    row, column = height // 2, width // 2 + int(round(scale * position))
+    picture[row, :] = 200
+    picture[row - 2:row + 3, column - 5:column + 6] = 0
+    along = np.linspace(0, 2 * _HALF_LENGTH * scale, 2 * scale)
+    rows = np.rint(row - along * np.cos(angle)).astype(int)
+    columns = np.rint(column + along * np.sin(angle)).astype(int)
+    picture[rows, columns] = (255, 0, 0)
+    return picture
+
+  def close(self) -> None:
+    pass
+
+
+def _derivative(state: np.ndarray, force: np.ndarray) -> np.ndarray:
+  """Of the state over time.
+
+  Args:
+    state: float64 [4, E]: position, speed, angle from upright, angular speed.
+    force: on the cart, float64 [E], in newtons.
+
+  Returns:
+    float64 [4, E], per second.
+  """
+  _, speed, angle, angular_speed = state
+  sine, cosine = np.sin(angle), np.cos(angle)
+  mass = _CART_MASS + _POLE_MASS
+  moment = _POLE_MASS * _HALF_LENGTH
+  push = (force + moment * angular_speed**2 * sine) / mass
+  angular_acceleration = (_GRAVITY * sine - cosine * push) / (
+      _HALF_LENGTH * (4 / 3 - _POLE_MASS * cosine**2 / mass))
+  acceleration = push - moment * angular_acceleration * cosine / mass
+  return np.stack([speed, acceleration, angular_speed, angular_acceleration])

@@ -1,0 +1,76 @@
+"""MiniGrid: rooms, doors and keys, seen from within, as symbols.
+
+Of the package minigrid (Chevalier-Boisvert et al. 2023), played through
+Gymnasium.
+"""
+
+import importlib.util
+import os
+from typing import Any, Mapping
+
+import numpy as np
+
+from impala_tf import config as config_lib
+from impala_tf.envs import gym
+
+
+def check_installed() -> None:
+  """Raises ConfigError where minigrid is not; imports nothing."""
+  if importlib.util.find_spec('minigrid') is None:
+    raise config_lib.ConfigError(
+        'MiniGrid levels need the package minigrid, which is the extra '
+        "'minigrid': pip install -c constraints.txt -e '.[minigrid]'")
+
+
+class MinigridEnvironment(gym.GymEnvironment):
+  """E copies of one of MiniGrid's levels.
+
+  The agent sees the 7 x 7 cells before it. The package gives each cell three
+  numbers: what is there, its colour, and whether a door is open, closed or
+  locked. These are names, not amounts (a key is 5 and a ball 6), so each
+  becomes a one-hot vector: the observation is float32 [7, 7, 20], 11 objects, 6
+  colours and 3 states. It is float and not uint8 because it is no picture.
+
+  There are seven actions: 0 turn left, 1 turn right, 2 forward, 3 pick up, 4
+  drop, 5 toggle, 6 done. Which of them do something depends on the level. The
+  mission, a sentence, is left out: levels where it differs between episodes
+  cannot be solved so.
+
+  A level's own limit of steps truncates. The rewards are the package's: nothing
+  but 1 - 0.9 (steps / limit) at the goal in most levels.
+  """
+
+  def __init__(self, name: str, num_envs: int, seed: int):
+    """Makes the environments.
+
+    Args:
+      name: the package's without its 'MiniGrid-': 'DoorKey-5x5-v0'.
+      num_envs: E.
+      seed: 0 or more.
+
+    Raises:
+      ConfigError: where minigrid is not installed or has no such level.
+    """
+    check_installed()
+    # Lazily: they are simulators. pygame would greet on standard output.
+    os.environ.setdefault('PYGAME_HIDE_SUPPORT_PROMPT', '1')
+    import gymnasium
+    from minigrid.core import constants  # On import minigrid registers levels.
+    tables = [np.eye(len(names), dtype=np.float32) for names in (
+        constants.OBJECT_TO_IDX, constants.COLOR_TO_IDX,
+        constants.STATE_TO_IDX)]
+    depth = sum(len(table) for table in tables)
+
+    def encode(observation: Mapping[str, Any]) -> np.ndarray:
+      image = observation['image']
+      return np.concatenate(
+          [table[image[..., i]] for i, table in enumerate(tables)], axis=-1)
+
+    def wrap(env):
+      height, width, _ = env.observation_space['image'].shape
+      return gymnasium.wrappers.TransformObservation(
+          env, encode, gymnasium.spaces.Box(
+              0, 1, (height, width, depth), np.float32))
+
+    super().__init__(f'MiniGrid-{name}', num_envs, seed,
+                     level=f'minigrid/{name}', wrappers=[wrap])

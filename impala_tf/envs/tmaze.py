@@ -1,0 +1,120 @@
+"""T-maze: what was seen first decides what is right last.
+
+The task of Bakker 2002 ("Reinforcement Learning with Long Short-Term Memory"),
+for a whole batch. Rewards are +1 and -1 here instead of his 4 and -0.1, so that
+guessing earns nothing and the clipping to [-1, 1] changes nothing.
+"""
+
+import dm_env
+from dm_env import specs
+import numpy as np
+
+from impala_tf import config as config_lib
+from impala_tf.envs import environment
+
+_MAX_LENGTH = 1000
+_BUMP_REWARD = -0.1
+# An episode is cut off after this many times the corridor's length. At random
+# three in four are at length 10; whoever knows the way needs 1 + 1/N.
+_LIMIT_PER_CELL = 10
+
+_UP, _RIGHT, _DOWN, _LEFT = range(4)  # Actions.
+_SIGNAL_UP, _SIGNAL_DOWN, _CORRIDOR, _JUNCTION = range(4)  # Of an observation.
+
+
+def corridor_length(text: str) -> int:
+  """Reads N of 'tmaze/<N>'; raises ConfigError where it is no length."""
+  # isdecimal alone takes other scripts' digits, too.
+  if not (text.isascii() and text.isdecimal()
+          and 1 <= int(text) <= _MAX_LENGTH):
+    raise config_lib.ConfigError(
+        "EnvironmentConfig.level: the corridor of 'tmaze/<length>' must be 1 "
+        f'to {_MAX_LENGTH} cells long, but is {text!r}')
+  return int(text)
+
+
+class TMazeEnvironment(environment.BatchedEnvironment):
+  """A corridor of N steps to a junction, where one of two turns is right.
+
+  Which one is told by the first observation of an episode and by no other, so
+  that an agent without memory cannot do better than 0. Actions: 0 up, 1 right,
+  2 down, 3 left; the corridor leads to the right. A turn at the junction ends
+  the episode with +1 or -1. Whoever walks into a wall stays and gets -0.1, as
+  in Bakker 2002. After 10 N steps an episode is truncated.
+
+  The observation is float32 [4], of which one is 1 and the rest 0: the signal
+  'up', the signal 'down', a cell of the corridor (the first one, too, once the
+  signal is gone), the junction.
+  """
+
+  def __init__(self, length: int, num_envs: int, seed: int):
+    """Makes the mazes.
+
+    Args:
+      length: N, steps from the start to the junction.
+      num_envs: E.
+      seed: 0 or more, of the signals.
+    """
+    super().__init__(
+        f'tmaze/{length}', num_envs, num_actions=4,
+        observation_spec=specs.Array((4,), np.float32, 'observation'))
+    self._length = length
+    self._rng = np.random.default_rng(seed)
+    self._envs = np.arange(num_envs)
+    self._goes_up = np.zeros(num_envs, bool)
+    self._position = np.zeros(num_envs, np.int64)
+    self._steps = np.zeros(num_envs, np.int64)
+    self._observation = np.zeros((num_envs, 4), np.float32)
+
+  def reset(self) -> dm_env.TimeStep:
+    self._begin_episodes(np.ones(self.num_envs, bool))
+    self._observe()
+    return dm_env.TimeStep(
+        step_type=np.full(self.num_envs, dm_env.StepType.FIRST, np.uint8),
+        reward=np.zeros(self.num_envs, np.float32),
+        discount=np.ones(self.num_envs, np.float32),
+        observation=self._observation)
+
+  def _begin_episodes(self, where: np.ndarray):
+    """New episodes where bool [E] says so."""
+    self._goes_up[where] = self._rng.random(np.count_nonzero(where)) < 0.5
+    self._position[where] = 0
+    self._steps[where] = 0
+
+  def _step(self, actions: np.ndarray) -> dm_env.TimeStep:
+    self._steps += 1
+    is_vertical = (actions == _UP) | (actions == _DOWN)
+    turned = is_vertical & (self._position == self._length)
+    moves = np.where(is_vertical, 0, np.where(actions == _RIGHT, 1, -1))
+    position = np.clip(self._position + moves, 0, self._length)
+    bumped = (position == self._position) & ~turned
+    is_right = (actions == _UP) == self._goes_up
+    reward = np.where(turned, np.where(is_right, 1, -1),
+                      np.where(bumped, _BUMP_REWARD, 0)).astype(np.float32)
+    self._position = position
+    first = turned | (self._steps == _LIMIT_PER_CELL * self._length)
+    self._begin_episodes(first)
+    self._observe()
+    return dm_env.TimeStep(
+        step_type=np.where(first, dm_env.StepType.FIRST,
+                           dm_env.StepType.MID).astype(np.uint8),
+        reward=reward, discount=(~turned).astype(np.float32),
+        observation=self._observation)
+
+  def _observe(self):
+    signal = np.where(self._goes_up, _SIGNAL_UP, _SIGNAL_DOWN)
+    cell = np.where(self._position == self._length, _JUNCTION, _CORRIDOR)
+    self._observation[...] = 0
+    self._observation[
+        self._envs, np.where(self._steps == 0, signal, cell)] = 1
+
+  def render(self) -> np.ndarray:
+    """The maze from above: walls black, the agent red, the way to go green."""
+    picture = np.zeros((3, self._length + 1, 3), np.uint8)
+    picture[1] = picture[:, -1] = 255
+    picture[0 if self._goes_up[0] else 2, -1] = (0, 255, 0)
+    picture[1, self._position[0]] = (255, 0, 0)
+    return picture.repeat(8, 0).repeat(8, 1)
+
+  def close(self) -> None:
+    pass

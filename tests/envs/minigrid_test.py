@@ -1,0 +1,94 @@
+"""MiniGrid against the package's own observations."""
+
+import importlib.util
+
+import dm_env
+import gymnasium
+import numpy as np
+import pytest
+
+from impala_tf import config
+from impala_tf.envs import minigrid
+
+FIRST, MID = dm_env.StepType.FIRST, dm_env.StepType.MID
+TURN_RIGHT, FORWARD, DONE = 1, 2, 6
+
+
+def _decode(observation):
+  """[..., 20] of one-hot vectors back to the package's three numbers."""
+  parts = np.split(observation, [11, 17], axis=-1)
+  for part in parts:
+    np.testing.assert_array_equal(part.sum(-1), 1)
+  return np.stack([part.argmax(-1) for part in parts], -1)
+
+
+@pytest.mark.parametrize('name', [
+    'DoorKey-5x5-v0', 'MultiRoom-N2-S4-v0', 'MemoryS7-v0'])
+def test_every_row_is_what_the_package_gives(name):
+  env = minigrid.MinigridEnvironment(name, 2, seed=3)
+  oracles = [gymnasium.make(f'MiniGrid-{name}', disable_env_checker=True)
+             for _ in range(2)]
+  row = env.reset()
+  symbols = [o.reset(seed=3 + i)[0]['image'] for i, o in enumerate(oracles)]
+  rng = np.random.default_rng(0)
+  num_ended = 0
+  for _ in range(300):
+    np.testing.assert_array_equal(_decode(row.observation), symbols)
+    actions = rng.integers(7, size=2).astype(np.int32)
+    row = env.step(actions)
+    for i, (oracle, action) in enumerate(zip(oracles, actions)):
+      seen, reward, terminated, truncated, _ = oracle.step(action)
+      symbols[i] = seen['image']
+      ended = terminated or truncated
+      if ended:
+        symbols[i] = oracle.reset()[0]['image']
+      num_ended += ended
+      assert row.reward[i] == np.float32(reward)
+      assert row.step_type[i] == (FIRST if ended else MID)
+      assert row.discount[i] == (0 if terminated else 1)
+  assert num_ended
+
+
+def test_doors_and_keys_are_seen_change():
+  env = minigrid.MinigridEnvironment('DoorKey-5x5-v0', 32, seed=0)
+  seen = _decode(env.reset().observation).reshape([-1, 3])
+  door, key, yellow, locked = 4, 5, 4, 2
+  assert {tuple(s) for s in seen if s[0] in (door, key)} == {
+      (door, yellow, locked), (key, yellow, 0)}
+
+
+def test_a_level_without_an_end_is_truncated_at_its_limit():
+  env = minigrid.MinigridEnvironment('Empty-5x5-v0', 2, seed=0)
+  env.reset()
+  for t in range(1, 101):  # The package's limit: 4 x 5 x 5.
+    row = env.step(np.full(2, DONE, np.int32))
+    np.testing.assert_array_equal(row.step_type, FIRST if t == 100 else MID)
+    np.testing.assert_array_equal(row.discount, 1)
+    np.testing.assert_array_equal(row.reward, 0)
+
+
+def test_the_shortest_way_earns_what_the_package_says():
+  env = minigrid.MinigridEnvironment('Empty-5x5-v0', 1, seed=0)
+  env.reset()
+  way = (FORWARD, FORWARD, TURN_RIGHT, FORWARD, FORWARD)
+  rows = [env.step(np.array([action], np.int32)) for action in way]
+  assert [r.step_type[0] for r in rows] == [MID] * 4 + [FIRST]
+  assert rows[-1].discount[0] == 0
+  np.testing.assert_allclose(rows[-1].reward, 1 - 0.9 * 5 / 100, rtol=1e-6)
+
+
+@pytest.mark.parametrize('name', ['DoorKee-5x5-v0', 'DoorKey-5x5-v9'])
+def test_unknown_level_is_refused_with_the_cause(name):
+  with pytest.raises(config.ConfigError, match='MiniGrid-DoorKey') as error:
+    minigrid.MinigridEnvironment(name, 1, seed=0)
+  assert f'minigrid/{name} cannot be made' in str(error.value)
+  assert '\n' not in str(error.value)
+
+
+def test_missing_package_is_named_with_its_extra(monkeypatch):
+  monkeypatch.setattr(importlib.util, 'find_spec', lambda name: None)
+  for call in (minigrid.check_installed,
+               lambda: minigrid.MinigridEnvironment('Empty-5x5-v0', 1, 0)):
+    with pytest.raises(config.ConfigError, match=r'minigrid\]') as error:
+      call()
+    assert '\n' not in str(error.value)

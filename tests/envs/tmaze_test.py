@@ -1,0 +1,158 @@
+"""The T-maze against its rules, and what chance earns there."""
+
+import dm_env
+import numpy as np
+import pytest
+
+from impala_tf import config
+from impala_tf.envs import tmaze
+
+FIRST, MID = dm_env.StepType.FIRST, dm_env.StepType.MID
+UP, RIGHT, DOWN, LEFT = range(4)
+CORRIDOR, JUNCTION = [0, 0, 1, 0], [0, 0, 0, 1]
+
+
+def _step(env, *actions):
+  """One step; an action for all where only one is given."""
+  return env.step(np.resize(np.array(actions, np.int32), env.num_envs))
+
+
+def _turns(observation):
+  """The right turns, from the signals of first observations."""
+  assert set(map(tuple, observation)) == {(1, 0, 0, 0), (0, 1, 0, 0)}
+  return np.where(observation[:, 0] == 1, UP, DOWN)
+
+
+@pytest.mark.parametrize('length', [1, 4, 10])
+def test_who_remembers_the_signal_earns_1_in_length_plus_1_steps(length):
+  env = tmaze.TMazeEnvironment(length, 64, seed=1)
+  turns = _turns(env.reset().observation)
+  for _ in range(3):
+    for t in range(1, length + 1):
+      row = _step(env, RIGHT)
+      np.testing.assert_array_equal(row.step_type, MID)
+      np.testing.assert_array_equal(row.discount, 1)
+      np.testing.assert_array_equal(row.reward, 0)
+      # The signal is gone, in every environment alike.
+      np.testing.assert_array_equal(
+          row.observation, [JUNCTION if t == length else CORRIDOR] * 64)
+    row = env.step(turns.astype(np.int32))
+    np.testing.assert_array_equal(row.reward, 1)
+    np.testing.assert_array_equal(row.step_type, FIRST)
+    np.testing.assert_array_equal(row.discount, 0)
+    # And the next episode's is shown; it has nothing to do with the last.
+    next_turns = _turns(row.observation)
+    assert 10 < np.count_nonzero(next_turns == turns) < 54
+    turns = next_turns
+
+
+def test_the_other_turn_earns_minus_1():
+  env = tmaze.TMazeEnvironment(2, 16, seed=1)
+  wrong = UP + DOWN - _turns(env.reset().observation)
+  _step(env, RIGHT)
+  _step(env, RIGHT)
+  row = env.step(wrong.astype(np.int32))
+  np.testing.assert_array_equal(row.reward, -1)
+  np.testing.assert_array_equal(row.step_type, FIRST)
+  np.testing.assert_array_equal(row.discount, 0)
+
+
+def test_walls_cost_a_tenth_and_the_start_hides_its_signal_afterwards():
+  env = tmaze.TMazeEnvironment(2, 4, seed=1)
+  env.reset()
+  row = _step(env, UP, DOWN, LEFT, RIGHT)
+  np.testing.assert_allclose(row.reward, [-0.1, -0.1, -0.1, 0])
+  np.testing.assert_array_equal(row.observation, [CORRIDOR] * 4)
+  row = _step(env, RIGHT, RIGHT, RIGHT, LEFT)
+  np.testing.assert_array_equal(row.reward, 0)
+  np.testing.assert_array_equal(row.observation, [CORRIDOR] * 4)
+  row = _step(env, RIGHT)
+  np.testing.assert_array_equal(row.observation, [JUNCTION] * 3 + [CORRIDOR])
+  row = _step(env, RIGHT, LEFT, RIGHT, RIGHT)
+  np.testing.assert_allclose(row.reward, [-0.1, 0, -0.1, 0])
+  np.testing.assert_array_equal(
+      row.observation, [JUNCTION, CORRIDOR, JUNCTION, JUNCTION])
+
+
+def test_each_environment_has_its_own_episode():
+  env = tmaze.TMazeEnvironment(2, 2, seed=1)
+  env.reset()
+  for actions in ((RIGHT, LEFT), (RIGHT, RIGHT)):
+    _step(env, *actions)
+  row = _step(env, UP, RIGHT)
+  assert row.step_type.tolist() == [FIRST, MID]
+  assert row.discount.tolist() == [0, 1]
+  assert row.observation[0, :2].sum() == 1
+  np.testing.assert_array_equal(row.observation[1], JUNCTION)
+  row = _step(env, RIGHT, DOWN)
+  assert row.step_type.tolist() == [MID, FIRST]
+  np.testing.assert_array_equal(row.observation[0], CORRIDOR)
+
+
+def test_an_episode_is_truncated_after_ten_times_the_length():
+  env = tmaze.TMazeEnvironment(3, 2, seed=1)
+  env.reset()
+  for _ in range(2):
+    for t in range(1, 31):
+      row = _step(env, LEFT, RIGHT)
+      end = t == 30
+      np.testing.assert_array_equal(row.step_type, FIRST if end else MID)
+      np.testing.assert_array_equal(row.discount, 1)
+    _turns(np.concatenate([row.observation, np.eye(4)[:2]]))  # Signals again.
+
+
+def test_a_turn_on_the_last_step_terminates():
+  env = tmaze.TMazeEnvironment(1, 8, seed=1)
+  env.reset()
+  for _ in range(9):
+    _step(env, RIGHT)
+  row = _step(env, UP)
+  np.testing.assert_array_equal(row.step_type, FIRST)
+  np.testing.assert_array_equal(row.discount, 0)
+
+
+def _expected_return_of_chance(length):
+  """By the chain of positions: rows of `chances` are where one may be."""
+  chances = np.zeros(length + 1)
+  chances[0] = 1
+  expected = 0.0
+  for _ in range(10 * length):
+    # A turn at the junction earns +1 or -1, so 0; two in four bump elsewhere.
+    expected -= 0.1 * (chances[:-1].sum() / 2 + chances[0] / 4
+                       + chances[-1] / 4)
+    stays = np.append(chances[:-1] / 2, 0)
+    stays[0] += chances[0] / 4
+    stays[-1] += chances[-1] / 4
+    chances = (stays + np.append(0, chances[:-1] / 4)
+               + np.append(chances[1:] / 4, 0))
+  return expected
+
+
+def test_chance_earns_what_the_rules_say():
+  length, num_envs = 4, 2000
+  env = tmaze.TMazeEnvironment(length, num_envs, seed=3)
+  env.reset()
+  rng = np.random.default_rng(4)
+  returns = np.zeros(num_envs)
+  is_playing = np.ones(num_envs, bool)
+  for _ in range(10 * length):
+    row = env.step(rng.integers(4, size=num_envs).astype(np.int32))
+    returns[is_playing] += row.reward[is_playing]
+    is_playing &= row.step_type == MID
+  assert not is_playing.any()
+  error = np.std(returns) / np.sqrt(num_envs)
+  assert abs(returns.mean() - _expected_return_of_chance(length)) < 4 * error
+  assert error < 0.03
+
+
+@pytest.mark.parametrize('text', [
+    '0', '-1', '1001', '1.5', 'ten', '', '1_0', ' 5', '٣', '1e1'])
+def test_a_corridor_of_no_length_is_refused(text):
+  with pytest.raises(config.ConfigError, match='1 to 1000 cells') as error:
+    tmaze.corridor_length(text)
+  assert repr(text) in str(error.value)
+
+
+def test_lengths_are_read():
+  assert [tmaze.corridor_length(t) for t in ('1', '10', '1000')] == [
+      1, 10, 1000]
