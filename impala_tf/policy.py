@@ -66,7 +66,7 @@ class Policy:
     # A `tf.function` looks at its arguments to choose a graph, every time: a
     # tenth of what a small batch costs.
     if self._step is None:
-      self._step = tf.function(self._agent.step).get_concrete_function(
-          seen, self.core_state, seed)
+      step = tf.function(self._agent.step, autograph=False)  # Traces faster.
+      self._step = step.get_concrete_function(seen, self.core_state, seed)
     agent_output, self.core_state = self._step(seen, self.core_state, seed)
     return types.AgentOutput(*(t.numpy() for t in agent_output))

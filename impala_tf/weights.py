@@ -42,7 +42,8 @@ class Publisher:
     self._writer = self._client.trajectory_writer(num_keep_alive_refs=1)
     self._variables = list(variables)
     self._flatten = tf.function(
-        lambda: tf.concat([tf.reshape(v, [-1]) for v in self._variables], 0))
+        lambda: tf.concat([tf.reshape(v, [-1]) for v in self._variables], 0),
+        autograph=False)
 
   def snapshot(self) -> np.ndarray:
     """A copy of the parameters as one vector, float32 [P]."""
@@ -128,9 +129,9 @@ class Fetcher:
   def __init__(self, address: str, variables: Sequence[tf.Variable]):
     self._client = reverb.Client(address)
     self._sizes = [int(np.prod(v.shape)) for v in variables]
-    self._assign = tf.function(functools.partial(
-        _unflatten, list(variables), self._sizes)).get_concrete_function(
-            tf.TensorSpec([sum(self._sizes)], tf.float32))
+    assign = functools.partial(_unflatten, list(variables), self._sizes)
+    self._assign = tf.function(assign, autograph=False).get_concrete_function(
+        tf.TensorSpec([sum(self._sizes)], tf.float32))
     self._inserts_seen = 0
     self._version = None
 
