@@ -77,7 +77,8 @@ class EnvironmentConfig(_Section):
   """Which task is played.
 
   Attributes:
-    level: 'atari/<game>' (snake case: 'atari/space_invaders'), 'catch', or
+    level: 'atari/<game>' (snake case: 'atari/space_invaders'), 'catch',
+      'dmlab30/<name>' for a task of DMLab-30 ('dmlab30/rooms_watermaze'), or
       'gym/<id>' for any Gymnasium environment with discrete actions.
   """
   level: str = _knob('atari/pong')
@@ -108,6 +109,30 @@ class AtariConfig(_Section):
   life_loss_ends_episode: bool = _knob(True)
   full_action_set: bool = _knob(False)
   sticky_action_probability: float = _knob(0.0, at_least=0, below=1)
+
+
+@dataclasses.dataclass(frozen=True)
+class DmlabConfig(_Section):
+  """How DeepMind Lab is played (table D.3).
+
+  Attributes:
+    action_repeats: frames an action is held.
+    height, width: pixels.
+    renderer: 'software' needs no GPU, 'hardware' does.
+    dataset_path: directory of the photographs that two psychlab levels show
+      (brady_konkle_oliva2008); None: there are none.
+    level_cache_dir: directory of compiled maps, to be shared by all processes
+      and kept between runs; None: each map is compiled anew.
+    read_instructions: observe what a level tells its agent, too. No agent
+      takes notice of it yet.
+  """
+  action_repeats: int = _knob(4, at_least=1)
+  height: int = _knob(72, at_least=36)
+  width: int = _knob(96, at_least=36)
+  renderer: str = _knob('software', choices=('software', 'hardware'))
+  dataset_path: Optional[str] = _knob(None)
+  level_cache_dir: Optional[str] = _knob(None)
+  read_instructions: bool = _knob(False)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -272,6 +297,7 @@ class Config:
   experiment: ExperimentConfig = ExperimentConfig()
   environment: EnvironmentConfig = EnvironmentConfig()
   atari: AtariConfig = AtariConfig()
+  dmlab: DmlabConfig = DmlabConfig()
   agent: AgentConfig = AgentConfig()
   impala: ImpalaConfig = ImpalaConfig()
   optimizer: OptimizerConfig = OptimizerConfig()

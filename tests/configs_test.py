@@ -14,7 +14,7 @@ _FILES = sorted(p.relative_to(_ROOT).as_posix()
                 for p in (_ROOT / 'configs').rglob('*.gin')
                 if _SWEEPS not in p.parents)
 
-pytestmark = pytest.mark.usefixtures('servers_stay')
+pytestmark = pytest.mark.usefixtures('servers_stay', 'fake_deepmind_lab')
 
 # As small as it gets: what is tried is the file, not the machine.
 _TINY = ('ExperimentConfig.in_process = True',
@@ -27,13 +27,15 @@ _TINY = ('ExperimentConfig.in_process = True',
 
 def test_there_are_files():
   assert 'configs/catch.gin' in _FILES and 'configs/atari/pong.gin' in _FILES
+  assert 'configs/dmlab30/rooms_watermaze.gin' in _FILES
 
 
 @pytest.mark.parametrize('path', _FILES)
 def test_file_trains_for_two_updates(path, tmp_path):
   config = gin_config.load(path, _TINY)
-  repeats = (config.atari.action_repeats
-             if config.environment.level.startswith('atari/') else 1)
+  domain = config.environment.level.split('/')[0]
+  repeats = {'atari': config.atari.action_repeats,
+             'dmlab30': config.dmlab.action_repeats}.get(domain, 1)
   frames_per_update = 2 * 2 * repeats
   config = gin_config.load(path, _TINY + (
       f'ExperimentConfig.total_frames = {2 * frames_per_update}',))
@@ -43,7 +45,8 @@ def test_file_trains_for_two_updates(path, tmp_path):
   assert rows[-1]['frames'] == 2 * frames_per_update
 
 
-@pytest.mark.parametrize('path', [f for f in _FILES if '/atari/' in f])
+@pytest.mark.parametrize('path', [
+    f for f in _FILES if '/atari/' in f or '/dmlab30/' in f])
 def test_header_says_what_to_expect(path):
   header = (_ROOT / path).read_text().split('from __gin__')[0]
   for word in ('Reproduces', 'Frames', 'Hardware', 'Score to expect'):

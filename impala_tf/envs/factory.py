@@ -6,10 +6,11 @@ from impala_tf import config as config_lib
 from impala_tf import sizing
 from impala_tf.envs import atari
 from impala_tf.envs import catch
+from impala_tf.envs import dmlab
 from impala_tf.envs import environment
 from impala_tf.envs import gym
 
-_FORMS = "'atari/<game>', 'catch' or 'gym/<id>'"
+_FORMS = "'atari/<game>', 'catch', 'dmlab30/<name>' or 'gym/<id>'"
 
 
 def check_level(level: str) -> None:
@@ -20,10 +21,14 @@ def check_level(level: str) -> None:
   once it is made.
 
   Raises:
-    ConfigError: for an unknown domain or game, or where ale-py is missing.
+    ConfigError: for an unknown domain, game or task, or where the simulator of
+      Atari or DeepMind Lab is missing.
   """
   domain, _, name = level.partition('/')
   if level == 'catch' or (domain == 'gym' and name):
+    return
+  if domain == 'dmlab30' and name:
+    dmlab.check_name(name)
     return
   if domain != 'atari' or not name:
     raise config_lib.ConfigError(
@@ -32,7 +37,8 @@ def check_level(level: str) -> None:
 
 
 def make_environment(level: str, num_envs: int, seed: int,
-                     atari_config: config_lib.AtariConfig, training: bool
+                     atari_config: config_lib.AtariConfig,
+                     dmlab_config: config_lib.DmlabConfig, training: bool
                      ) -> environment.BatchedEnvironment:
   """Makes a batch of environments.
 
@@ -42,8 +48,10 @@ def make_environment(level: str, num_envs: int, seed: int,
     seed: 0 or more. Environment i takes `seed + i`, so two actors' seeds should
       be at least E apart.
     atari_config: how Atari is played; of no effect elsewhere.
+    dmlab_config: the same of DeepMind Lab.
     training: False where full games are scored: a lost life ends nothing then,
-      and all cores are used, since nothing else runs.
+      and all cores are used, since nothing else runs; DeepMind Lab's levels are
+      those that are held out.
 
   Raises:
     ConfigError: where the level is unknown or its simulator is not installed.
@@ -52,6 +60,8 @@ def make_environment(level: str, num_envs: int, seed: int,
   domain, _, name = level.partition('/')
   if domain == 'catch':
     return catch.CatchEnvironment(num_envs, seed)
+  if domain == 'dmlab30':
+    return dmlab.DmlabEnvironment(name, num_envs, seed, dmlab_config, training)
   if domain == 'gym':
     return gym.GymEnvironment(name, num_envs, seed)
   if training:

@@ -8,18 +8,23 @@ from impala_tf import config
 from impala_tf.envs import factory
 
 E = 3
-LEVELS = ('catch', 'gym/CartPole-v1', 'atari/freeway')
+LEVELS = (
+    'catch', 'gym/CartPole-v1', 'atari/freeway', 'dmlab30/rooms_watermaze')
 # Short games, so that all ends are met within few steps.
 ATARI = config.AtariConfig(max_episode_frames=150)
+DMLAB = config.DmlabConfig()  # Those of the stand-in are short.
 NUM_STEPS = 60
+
+pytestmark = pytest.mark.usefixtures('fake_deepmind_lab')
 
 
 def _make(level, seed=5):
-  return factory.make_environment(level, E, seed, ATARI, training=True)
+  return factory.make_environment(level, E, seed, ATARI, DMLAB, training=True)
 
 
 @pytest.fixture(name='env', scope='module', params=LEVELS)
-def _env(request):
+def _env(request, fake_deepmind_lab):
+  del fake_deepmind_lab  # Only to be there first.
   env = _make(request.param)
   yield env
 
