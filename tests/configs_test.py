@@ -36,7 +36,7 @@ def test_file_trains_for_two_updates(path, tmp_path):
   domain = config.environment.level.split('/')[0]
   repeats = {'atari': config.atari.action_repeats,
              'dmlab30': config.dmlab.action_repeats}.get(domain, 1)
-  frames_per_update = 2 * 2 * repeats
+  frames_per_update = config.num_fresh * 2 * repeats  # Replayed: none.
   config = gin_config.load(path, _TINY + (
       f'ExperimentConfig.total_frames = {2 * frames_per_update}',))
   experiment.run_in_process(config, str(tmp_path))
