@@ -1,8 +1,7 @@
 """DMLab-30, thirty tasks of DeepMind Lab (Beattie et al. 2016).
 
-`deepmind_lab` is imported on construction only. It is no package of PyPI: one
-builds it from https://github.com/google-deepmind/lab, as its
-python/pip_package/README.md says.
+`deepmind_lab` is imported on construction only. One builds it from
+https://github.com/google-deepmind/lab (see its python/pip_package/README.md).
 """
 
 import contextlib
