@@ -85,6 +85,7 @@ class EnvironmentConfig(_Section):
         steps, 1 to 1000.
       'minigrid/<id>', as the package minigrid has it without its 'MiniGrid-':
         'minigrid/DoorKey-5x5-v0'; needs the extra 'minigrid'.
+      'dmlab30/<name>', a task of DMLab-30: 'dmlab30/rooms_watermaze'.
       'gym/<id>' for any Gymnasium environment with discrete actions.
   """
   level: str = _knob('atari/pong')
@@ -115,6 +116,30 @@ class AtariConfig(_Section):
   life_loss_ends_episode: bool = _knob(True)
   full_action_set: bool = _knob(False)
   sticky_action_probability: float = _knob(0.0, at_least=0, below=1)
+
+
+@dataclasses.dataclass(frozen=True)
+class DmlabConfig(_Section):
+  """How DeepMind Lab is played (table D.3).
+
+  Attributes:
+    action_repeats: frames an action is held.
+    height, width: pixels.
+    renderer: 'software' needs no GPU, 'hardware' does.
+    dataset_path: directory of the photographs that two psychlab levels show
+      (brady_konkle_oliva2008); None: there are none.
+    level_cache_dir: directory of compiled maps, to be shared by all processes
+      and kept between runs; None: each map is compiled anew.
+    read_instructions: observe what a level tells its agent, too. No agent
+      takes notice of it yet.
+  """
+  action_repeats: int = _knob(4, at_least=1)
+  height: int = _knob(72, at_least=36)
+  width: int = _knob(96, at_least=36)
+  renderer: str = _knob('software', choices=('software', 'hardware'))
+  dataset_path: Optional[str] = _knob(None)
+  level_cache_dir: Optional[str] = _knob(None)
+  read_instructions: bool = _knob(False)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -279,6 +304,7 @@ class Config:
   experiment: ExperimentConfig = ExperimentConfig()
   environment: EnvironmentConfig = EnvironmentConfig()
   atari: AtariConfig = AtariConfig()
+  dmlab: DmlabConfig = DmlabConfig()
   agent: AgentConfig = AgentConfig()
   impala: ImpalaConfig = ImpalaConfig()
   optimizer: OptimizerConfig = OptimizerConfig()

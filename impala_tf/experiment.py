@@ -47,7 +47,8 @@ def make_environment(config: config_lib.Config, num_envs: int, seed: int,
   """The configured level, `num_envs` times; see `envs.factory`."""
   return factory.make_environment(
       config.environment.level, num_envs=num_envs, seed=seed,
-      atari_config=config.atari, training=training)
+      atari_config=config.atari, dmlab_config=config.dmlab,
+      training=training)
 
 
 def make_agent(config: config_lib.Config,

@@ -83,7 +83,7 @@ def _evaluate(args: argparse.Namespace) -> dict:
       *([video.on_step] if video else []))
   if video:
     video.close()
-  level = config.environment.level
+  level = environment.level  # That was played: a held-out variant, maybe.
   report = {'level': level, 'trained_frames': trained_frames,
             'seed': args.seed, **result.summary()}
   if level in atari57.LEVELS:

@@ -14,7 +14,7 @@ _FILES = sorted(p.relative_to(_ROOT).as_posix()
                 for p in (_ROOT / 'configs').rglob('*.gin')
                 if _SWEEPS not in p.parents)
 
-pytestmark = pytest.mark.usefixtures('servers_stay')
+pytestmark = pytest.mark.usefixtures('servers_stay', 'fake_deepmind_lab')
 
 # As small as it gets: what is tried is the file, not the machine.
 _TINY = ('ExperimentConfig.in_process = True',
@@ -27,14 +27,16 @@ _TINY = ('ExperimentConfig.in_process = True',
 
 def test_there_are_files():
   assert 'configs/catch.gin' in _FILES and 'configs/atari/pong.gin' in _FILES
+  assert 'configs/dmlab30/rooms_watermaze.gin' in _FILES
 
 
 @pytest.mark.parametrize('path', _FILES)
 def test_file_trains_for_two_updates(path, tmp_path):
   config = gin_config.load(path, _TINY)
-  repeats = (config.atari.action_repeats
-             if config.environment.level.startswith('atari/') else 1)
-  frames_per_update = 2 * 2 * repeats
+  domain = config.environment.level.split('/')[0]
+  repeats = {'atari': config.atari.action_repeats,
+             'dmlab30': config.dmlab.action_repeats}.get(domain, 1)
+  frames_per_update = config.num_fresh * 2 * repeats  # Replayed: none.
   config = gin_config.load(path, _TINY + (
       f'ExperimentConfig.total_frames = {2 * frames_per_update}',))
   experiment.run_in_process(config, str(tmp_path))
@@ -44,10 +46,11 @@ def test_file_trains_for_two_updates(path, tmp_path):
 
 
 @pytest.mark.parametrize('path', [
-    f for f in _FILES if '/atari/' in f or '/tasks/' in f])
+    f for f in _FILES
+    if any(d in f for d in ('/atari/', '/tasks/', '/dmlab30/'))])
 def test_header_says_what_to_expect(path):
   header = (_ROOT / path).read_text().split('from __gin__')[0]
-  purpose = 'Reproduces' if '/atari/' in path else 'Stands for'
+  purpose = 'Stands for' if '/tasks/' in path else 'Reproduces'
   for word in (purpose, 'Frames', 'Hardware', 'Score to expect'):
     assert word in header
 

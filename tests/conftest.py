@@ -47,3 +47,12 @@ def servers_stay():
   with pytest.MonkeyPatch.context() as patch:
     patch.setattr(replay, 'make_server', make_and_keep)
     yield
+
+
+@pytest.fixture(scope='module')
+def fake_deepmind_lab():
+  """Puts the stand-in where the simulator would be; returns it."""
+  from tests.envs import fake_deepmind_lab as module
+  with pytest.MonkeyPatch.context() as patch:
+    patch.setitem(sys.modules, 'deepmind_lab', module)
+    yield module

@@ -7,13 +7,14 @@ from impala_tf import sizing
 from impala_tf.envs import atari
 from impala_tf.envs import cartpole_swingup
 from impala_tf.envs import catch
+from impala_tf.envs import dmlab
 from impala_tf.envs import environment
 from impala_tf.envs import gym
 from impala_tf.envs import minigrid
 from impala_tf.envs import tmaze
 
 _FORMS = ("'atari/<game>', 'catch', 'catch/delayed', 'cartpole_swingup', "
-          "'tmaze/<length>', 'minigrid/<id>' or 'gym/<id>'")
+          "'tmaze/<length>', 'minigrid/<id>', 'dmlab30/<name>' or 'gym/<id>'")
 
 
 def check_level(level: str) -> None:
@@ -24,17 +25,19 @@ def check_level(level: str) -> None:
   known only once it is made.
 
   Raises:
-    ConfigError: for an unknown domain or game, a length out of range, or where
-      ale-py or minigrid is missing.
+    ConfigError: for an unknown domain, game or task, a length out of range, or
+      where the simulator of Atari, MiniGrid or DeepMind Lab is missing.
   """
   if level in ('catch', 'catch/delayed', 'cartpole_swingup'):
     return
   domain, _, name = level.partition('/')
-  if domain not in ('atari', 'gym', 'minigrid', 'tmaze') or not name:
+  if domain not in ('atari', 'dmlab30', 'gym', 'minigrid', 'tmaze') or not name:
     raise config_lib.ConfigError(
         f'EnvironmentConfig.level must be {_FORMS}, but is {level!r}')
   if domain == 'atari':
     atari.check_game(name)
+  elif domain == 'dmlab30':
+    dmlab.check_name(name)
   elif domain == 'minigrid':
     minigrid.check_installed()
   elif domain == 'tmaze':
@@ -42,7 +45,8 @@ def check_level(level: str) -> None:
 
 
 def make_environment(level: str, num_envs: int, seed: int,
-                     atari_config: config_lib.AtariConfig, training: bool
+                     atari_config: config_lib.AtariConfig,
+                     dmlab_config: config_lib.DmlabConfig, training: bool
                      ) -> environment.BatchedEnvironment:
   """Makes a batch of environments.
 
@@ -52,8 +56,10 @@ def make_environment(level: str, num_envs: int, seed: int,
     seed: 0 or more. Environment i takes `seed + i`, so two actors' seeds should
       be at least E apart.
     atari_config: how Atari is played; of no effect elsewhere.
+    dmlab_config: the same of DeepMind Lab.
     training: False where full games are scored: a lost life ends nothing then,
-      and all cores are used, since nothing else runs.
+      and all cores are used, since nothing else runs; DeepMind Lab's levels are
+      those that are held out.
 
   Raises:
     ConfigError: where the level is unknown or its simulator is not installed.
@@ -72,6 +78,8 @@ def make_environment(level: str, num_envs: int, seed: int,
         tmaze.corridor_length(name), num_envs, seed)
   if domain == 'minigrid':
     return minigrid.MinigridEnvironment(name, num_envs, seed)
+  if domain == 'dmlab30':
+    return dmlab.DmlabEnvironment(name, num_envs, seed, dmlab_config, training)
   if domain == 'gym':
     return gym.GymEnvironment(name, num_envs, seed)
   if training:

@@ -9,18 +9,23 @@ from impala_tf.envs import factory
 
 E = 3
 LEVELS = ('catch', 'catch/delayed', 'tmaze/3', 'cartpole_swingup',
-          'minigrid/MultiRoom-N2-S4-v0', 'gym/CartPole-v1', 'atari/freeway')
+          'minigrid/MultiRoom-N2-S4-v0', 'gym/CartPole-v1', 'atari/freeway',
+          'dmlab30/rooms_watermaze')
 # Short games, so that ends are met within few steps.
 ATARI = config.AtariConfig(max_episode_frames=150)
+DMLAB = config.DmlabConfig()  # Those of the stand-in are short.
 NUM_STEPS = 120  # Cart-pole swing-up needs some 90 to leave its track.
+
+pytestmark = pytest.mark.usefixtures('fake_deepmind_lab')
 
 
 def _make(level, seed=5):
-  return factory.make_environment(level, E, seed, ATARI, training=True)
+  return factory.make_environment(level, E, seed, ATARI, DMLAB, training=True)
 
 
 @pytest.fixture(name='env', scope='module', params=LEVELS)
-def _env(request):
+def _env(request, fake_deepmind_lab):
+  del fake_deepmind_lab  # Only to be there first.
   env = _make(request.param)
   yield env
 

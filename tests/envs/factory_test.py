@@ -12,6 +12,7 @@ from impala_tf import config
 from impala_tf.envs import atari
 from impala_tf.envs import cartpole_swingup
 from impala_tf.envs import catch
+from impala_tf.envs import dmlab
 from impala_tf.envs import factory
 from impala_tf.envs import gym
 from impala_tf.envs import minigrid
@@ -20,7 +21,8 @@ from impala_tf.envs import tmaze
 
 def _make(level, training=True, **atari_knobs):
   return factory.make_environment(
-      level, 2, 3, config.AtariConfig(**atari_knobs), training)
+      level, 2, 3, config.AtariConfig(**atari_knobs), config.DmlabConfig(),
+      training)
 
 
 @pytest.mark.parametrize('level, kind', [
@@ -30,7 +32,9 @@ def _make(level, training=True, **atari_knobs):
     ('tmaze/7', tmaze.TMazeEnvironment),
     ('minigrid/Empty-5x5-v0', minigrid.MinigridEnvironment),
     ('gym/CartPole-v1', gym.GymEnvironment),
-    ('atari/pong', atari.AtariEnvironment)])
+    ('atari/pong', atari.AtariEnvironment),
+    ('dmlab30/rooms_watermaze', dmlab.DmlabEnvironment)])
+@pytest.mark.usefixtures('fake_deepmind_lab')
 def test_level_has_its_kind_and_its_size(level, kind):
   factory.check_level(level)
   env = _make(level)
@@ -62,7 +66,9 @@ def test_a_lost_life_ends_an_episode_in_training_only(training, knob, ends):
     ('minigrid', 'must be'), ('minigrid/', 'must be'),
     ('tmaze', 'must be'), ('tmaze/', 'must be'),
     ('tmaze/ten', '1 to 1000 cells'), ('tmaze/0', '1 to 1000 cells'),
-    ('atari/pnog', 'did you mean pong')])
+    ('atari/pnog', 'did you mean pong'), ('dmlab30', 'must be'),
+    ('dmlab30/', 'must be'), ('dmlab30/watermaze', 'mean rooms_watermaze'),
+    ('dmlab30/contributed/dmlab30/rooms_watermaze', 'no level')])
 def test_unknown_level_is_refused(call, level, message):
   with pytest.raises(config.ConfigError, match=message):
     call(level)
@@ -89,10 +95,13 @@ except config.ConfigError:
 
 
 @pytest.mark.parametrize('level, package', [
-    ('atari/pong', 'ale-py'), ('gym/CartPole-v1', 'gymnasium'),
-    ('minigrid/DoorKey-5x5-v0', 'minigrid')])
+    ('atari/pong', 'pip install.*ale-py'),
+    ('gym/CartPole-v1', 'pip install.*gymnasium'),
+    ('dmlab30/rooms_watermaze', 'package deepmind_lab.* built from https://'),
+    ('minigrid/DoorKey-5x5-v0', 'pip install.*minigrid')])
 def test_missing_simulator_is_named(monkeypatch, level, package):
   monkeypatch.setattr(importlib.util, 'find_spec', lambda name: None)
   monkeypatch.setitem(sys.modules, 'gymnasium', None)
-  with pytest.raises(config.ConfigError, match=f'pip install.*{package}'):
+  with pytest.raises(config.ConfigError, match=package) as error:
     _make(level)
+  assert '\n' not in str(error.value)

@@ -1,0 +1,297 @@
+"""DMLab-30, thirty tasks of DeepMind Lab (Beattie et al. 2016).
+
+`deepmind_lab` is imported on construction only. One builds it from
+https://github.com/google-deepmind/lab (see its python/pip_package/README.md).
+"""
+
+import contextlib
+import difflib
+import importlib.util
+import pathlib
+import shutil
+from typing import Iterator
+import uuid
+
+import dm_env
+from dm_env import specs
+import numpy as np
+
+from impala_tf import config as config_lib
+from impala_tf.envs import environment
+
+# Table D.2 of Espeholt et al. 2018, in its order. Columns: look left/right and
+# look down/up (pixels a frame), strafe left/right, move back/forward, fire,
+# jump, crouch. Lab takes np.intc only, and rows that are contiguous.
+ACTIONS = np.array([
+    [0, 0, 0, 1, 0, 0, 0],    # Forward
+    [0, 0, 0, -1, 0, 0, 0],   # Backward
+    [0, 0, -1, 0, 0, 0, 0],   # Strafe left
+    [0, 0, 1, 0, 0, 0, 0],    # Strafe right
+    [-20, 0, 0, 0, 0, 0, 0],  # Look left
+    [20, 0, 0, 0, 0, 0, 0],   # Look right
+    [-20, 0, 0, 1, 0, 0, 0],  # Forward and look left
+    [20, 0, 0, 1, 0, 0, 0],   # Forward and look right
+    [0, 0, 0, 0, 1, 0, 0],    # Fire
+], np.intc)
+
+# Lab's levels/contributed/dmlab30. Two tasks have a variant that is held out
+# for evaluation.
+NAMES = (
+    'explore_goal_locations_large',
+    'explore_goal_locations_small',
+    'explore_object_locations_large',
+    'explore_object_locations_small',
+    'explore_object_rewards_few',
+    'explore_object_rewards_many',
+    'explore_obstructed_goals_large',
+    'explore_obstructed_goals_small',
+    'language_answer_quantitative_question',
+    'language_execute_random_task',
+    'language_select_described_object',
+    'language_select_located_object',
+    'lasertag_one_opponent_large',
+    'lasertag_one_opponent_small',
+    'lasertag_three_opponents_large',
+    'lasertag_three_opponents_small',
+    'natlab_fixed_large_map',
+    'natlab_varying_map_randomized',
+    'natlab_varying_map_regrowth',
+    'psychlab_arbitrary_visuomotor_mapping',
+    'psychlab_continuous_recognition',
+    'psychlab_sequential_comparison',
+    'psychlab_visual_search',
+    'rooms_collect_good_objects_test',
+    'rooms_collect_good_objects_train',
+    'rooms_exploit_deferred_effects_test',
+    'rooms_exploit_deferred_effects_train',
+    'rooms_keys_doors_puzzle',
+    'rooms_select_nonmatching_object',
+    'rooms_watermaze',
+    'skymaze_irreversible_path_hard',
+    'skymaze_irreversible_path_varied',
+)
+_NEED_DATASET = ('psychlab_arbitrary_visuomotor_mapping',
+                 'psychlab_continuous_recognition')
+
+# Mixed into every episode's seed, so that what is generated in evaluation is
+# generated in no training, where Lab's default of 0 holds. It is the value that
+# Lab's documentation reserves and the paper's published code uses.
+_EVALUATION_MIXER_SEED = 0x600D5EED
+_MAX_SEED = 2**31 - 1  # Exclusive, as in the published code; Lab takes a C int.
+
+
+class LabError(RuntimeError):
+  """Lab failed while it was played; one line with the level and the cause.
+
+  Not a `UserError`: an actor that meets one is started anew.
+  """
+
+
+def check_name(name: str) -> None:
+  """Raises ConfigError for an unknown level, or where Lab is not installed.
+
+  Args:
+    name: without 'dmlab30/'.
+  """
+  if name not in NAMES:
+    near = difflib.get_close_matches(name, NAMES, n=3)
+    hint = f'did you mean {" or ".join(near)}?' if near else (
+        'names are those of levels/contributed/dmlab30, such as '
+        'rooms_watermaze')
+    raise config_lib.ConfigError(
+        f'EnvironmentConfig.level: there is no level dmlab30/{name}; {hint}')
+  if importlib.util.find_spec('deepmind_lab') is None:
+    raise config_lib.ConfigError(
+        f'dmlab30/{name} needs the package deepmind_lab, which has to be built '
+        'from https://github.com/google-deepmind/lab (see its '
+        'python/pip_package/README.md)')
+
+
+class LevelCache:
+  """Compiled maps in a directory that any number of processes may share.
+
+  Many levels make new maps, and compiling one holds its episode up. Lab asks
+  the cache before, and hands the map over after. Keys are file names, with a
+  digest of the map's source in them.
+  """
+
+  def __init__(self, directory: str):
+    """Makes the directory; raises ConfigError where that cannot be."""
+    self._directory = pathlib.Path(directory)
+    try:
+      self._directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+      raise config_lib.ConfigError(
+          f'DmlabConfig.level_cache_dir: {directory} cannot be made: {error}'
+      ) from error
+
+  def fetch(self, key: str, pk3_path: str) -> bool:
+    """Copies the map to `pk3_path`; returns whether there was one."""
+    try:
+      shutil.copyfile(self._directory / key, pk3_path)
+    except FileNotFoundError:
+      return False
+    return True
+
+  def write(self, key: str, pk3_path: str) -> None:
+    """Keeps the map at `pk3_path`, unless there is one already."""
+    path = self._directory / key
+    if path.exists():
+      return
+    # Renamed when it is whole, so that nobody fetches half of it. Two who write
+    # the same map at once write the same bytes, each to a file of its own.
+    part = self._directory / f'.{key}.{uuid.uuid4().hex}.part'
+    try:
+      shutil.copyfile(pk3_path, part)
+      part.replace(path)
+    finally:
+      part.unlink(missing_ok=True)
+
+
+class DmlabEnvironment(environment.BatchedEnvironment):
+  """E copies of one level, each a `deepmind_lab.Lab`, stepped in turn.
+
+  Actions are those of table D.2, held for `action_repeats` frames, whose
+  rewards are summed, raw. The observation is the last frame, uint8 [H, W, 3].
+
+  Levels end by themselves, most of them when their time is up. Lab does not
+  tell why, and the published code takes each end for a termination; so does
+  this: FIRST with discount 0, never a truncation.
+
+  Environment i draws a seed for each of its episodes from a generator of its
+  own, seeded with `seed + i`.
+
+  In evaluation, levels are generated as in no training (`mixerSeed`), and those
+  named '_train' give way to their held-out '_test'.
+
+  Attributes:
+    instructions: what each level tells its agent to do, str [E], of the moment
+      of the observations and overwritten as they are; for a language channel.
+      Empty where the level says nothing, and everywhere unless
+      `DmlabConfig.read_instructions`.
+  """
+
+  def __init__(self, name: str, num_envs: int, seed: int,
+               config: config_lib.DmlabConfig, training: bool):
+    """Starts the simulators.
+
+    Args:
+      name: one of `NAMES`.
+      num_envs: E.
+      seed: 0 or more; other actors should stay away from the E seeds from here.
+      config: how the level is played.
+      training: False for evaluation; see above.
+
+    Raises:
+      ConfigError: for an unknown level, one that is held out from training or
+        lacks its data set, or where Lab is not installed or does not start.
+    """
+    check_name(name)
+    if training and name.endswith('_test'):
+      raise config_lib.ConfigError(
+          f'dmlab30/{name} is held out for evaluation; train on '
+          f'dmlab30/{name.removesuffix("_test")}_train, which is evaluated on '
+          'it')
+    if not training and name.endswith('_train'):
+      name = f'{name.removesuffix("_train")}_test'
+    if name in _NEED_DATASET and config.dataset_path is None:
+      raise config_lib.ConfigError(
+          f'dmlab30/{name} needs DmlabConfig.dataset_path, the directory of '
+          'brady_konkle_oliva2008 (see its README.md in the data/ of Lab)')
+    shape = (config.height, config.width, 3)
+    super().__init__(
+        f'dmlab30/{name}', num_envs, num_actions=len(ACTIONS),
+        observation_spec=specs.Array(shape, np.uint8, 'observation'),
+        frames_per_step=config.action_repeats)
+    # Instructions only where they are read: Lab renders what it is asked for.
+    self._observed = ['RGB_INTERLEAVED'] + ['INSTR'] * config.read_instructions
+    self.instructions = [''] * num_envs
+    self._observation = np.zeros((num_envs,) + shape, np.uint8)
+    self._rngs = [np.random.default_rng(seed + i) for i in range(num_envs)]
+    self._labs = []
+    self._start(name, config, training)
+
+  def _start(self, name: str, config: config_lib.DmlabConfig, training: bool):
+    """Makes all simulators, or none and raises ConfigError."""
+    settings = {'width': config.width, 'height': config.height,
+                'logLevel': 'WARN'}
+    if config.dataset_path is not None:
+      settings['datasetPath'] = config.dataset_path
+    if not training:
+      settings['allowHoldOutLevels'] = 'true'
+      settings['mixerSeed'] = _EVALUATION_MIXER_SEED
+    cache = None
+    if config.level_cache_dir is not None:
+      cache = LevelCache(config.level_cache_dir)
+    try:
+      import deepmind_lab  # Lazily: it is a simulator.
+      for _ in range(self.num_envs):
+        self._labs.append(deepmind_lab.Lab(
+            f'contributed/dmlab30/{name}', self._observed,
+            config={key: str(value) for key, value in settings.items()},
+            renderer=config.renderer, level_cache=cache))
+    except (ImportError, TypeError, ValueError, RuntimeError) as error:
+      self.close()
+      raise config_lib.ConfigError(
+          f'{self.level}: DeepMind Lab does not start: {_one_line(error)}'
+      ) from error
+
+  def reset(self) -> dm_env.TimeStep:
+    for i in range(self.num_envs):
+      with self._explained(i):
+        self._begin_episode(i)
+        self._observe(i)
+    return dm_env.TimeStep(
+        step_type=np.full(self.num_envs, dm_env.StepType.FIRST, np.uint8),
+        reward=np.zeros(self.num_envs, np.float32),
+        discount=np.ones(self.num_envs, np.float32),
+        observation=self._observation)
+
+  def _step(self, actions: np.ndarray) -> dm_env.TimeStep:
+    step_type = np.full(self.num_envs, dm_env.StepType.MID, np.uint8)
+    reward = np.zeros(self.num_envs, np.float32)
+    for i, lab in enumerate(self._labs):
+      with self._explained(i):
+        reward[i] = lab.step(ACTIONS[actions[i]],
+                             num_steps=self.frames_per_step)
+        # At its end an episode has no observation any more: begin the next.
+        if not lab.is_running():
+          step_type[i] = dm_env.StepType.FIRST
+          self._begin_episode(i)
+        self._observe(i)
+    return dm_env.TimeStep(
+        step_type=step_type, reward=reward,
+        discount=(step_type != dm_env.StepType.FIRST).astype(np.float32),
+        observation=self._observation)
+
+  def _begin_episode(self, i: int):
+    # By keyword, since the first argument is the episode's number. Lab refuses
+    # NumPy's integers.
+    self._labs[i].reset(seed=int(self._rngs[i].integers(_MAX_SEED)))
+
+  def _observe(self, i: int):
+    observations = self._labs[i].observations()
+    self._observation[i] = observations['RGB_INTERLEAVED']
+    self.instructions[i] = observations.get('INSTR', '')
+
+  @contextlib.contextmanager
+  def _explained(self, i: int) -> Iterator[None]:
+    """Makes one line of what environment i's simulator or its cache raises."""
+    try:
+      yield
+    except (RuntimeError, ValueError, OSError) as error:
+      raise LabError(f'{self.level}: DeepMind Lab failed in environment {i}: '
+                     f'{_one_line(error)}') from error
+
+  def render(self) -> np.ndarray:
+    """The last frame in colours; Lab is not asked, and need not be running."""
+    return self._observation[0].copy()
+
+  def close(self) -> None:
+    for lab in self._labs:
+      lab.close()
+
+
+def _one_line(error: Exception) -> str:
+  """Lab quotes its scripts, with a line break for each level of their calls."""
+  return ' '.join(str(error).split())
