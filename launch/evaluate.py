@@ -210,7 +210,7 @@ def _evaluate_suite(args: argparse.Namespace, config: config_lib.Config,
     environment.close()
     results.add(level, {**report, 'returns': returns})
     print(f'{i} of {len(waiting)}: {level} {report["mean"]:.2f} '
-          f'({report["human_normalised_score"]:.1%} of the human\'s)',
+          f'({report["human_normalised_score"]:.1%} human-normalised)',
           flush=True)
   results.write()
   return {'suite': suite.title, 'trained_frames': loaded.num_frames,
