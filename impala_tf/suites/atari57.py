@@ -12,12 +12,13 @@ From the columns of table C.1 follow all medians of table 4 (59.7%, 93.2%,
 | IMPALA, shallow, experts | 707.4% | 466.4% |
 | IMPALA, deep, experts | 1592.5% | 957.6% |
 
-Two random scores explain all three. With 0 in Video Pinball instead of 16256.9,
-as some published lists have it, 176.6%, 466.1% and 957.3% come out; with -18.55
-in Double Dunk too, which is rounded to -18.6 here, the paper's numbers. In both
-games the human is hardly better than random (in Video Pinball, of scores up to
-572,898, by 1,411), so that Video Pinball alone is 692% of those 1592.5%: prefer
-the median. We keep 16256.9, as DQN Zoo (`atari_data.py`) does.
+Most likely two random scores differ, since they explain all three. With 0 in
+Video Pinball instead of 16256.9, as some published lists have it, 176.6%,
+466.1% and 957.3% come out; with -18.55 in Double Dunk too, which is rounded to
+-18.6 here, the paper's numbers. In both games the human is hardly better than
+random (in Video Pinball, of scores up to 572,898, by 1,411), so that Video
+Pinball alone is 692% of those 1592.5%: prefer the median. We keep 16256.9, as
+DQN Zoo (`atari_data.py`) does.
 """
 
 from impala_tf.suites import suite as suite_lib
@@ -49,7 +50,7 @@ SUITE = suite_lib.Suite(
     package='ale_py',
     install='pip install ale-py gymnasium',
     note='Table 4 of the paper has means of 176.9%, 466.4% and 957.6% for its '
-    'multi-task, shallow and deep agents: it takes 0 for the random score of '
-    'video_pinball, see `impala_tf/suites/atari57.py`. Medians agree.')
+    'multi-task, shallow and deep agents, most likely from other random scores '
+    'in two games, see `impala_tf/suites/atari57.py`. Medians agree.')
 
 human_normalised_score = SUITE.human_normalised_score
