@@ -62,6 +62,11 @@ class Agent(tf.Module):
     self._policy_head = networks.linear(num_actions)
     self._baseline_head = networks.linear(1)
 
+  @property
+  def num_actions(self) -> int:
+    """A."""
+    return self._num_actions
+
   def build(self, observation_spec: dm_env.specs.Array) -> None:
     """Creates the variables, so that they can be restored before any step.
 

@@ -5,15 +5,23 @@ of at most 30 minutes, raw rewards, sampled actions, memory carried through.
 """
 
 import argparse
-import json
+import dataclasses
+import difflib
+import importlib.util
 import os
 import pathlib
 import sys
+from typing import Any, Callable, List, Optional, Sequence, Tuple
 
 from impala_tf import config as config_lib
 from impala_tf.suites import atari57
+from impala_tf.suites import dmlab30
+from impala_tf.suites import suite as suite_lib
 from launch import gin_config
+from launch import suite_results
 
+_SUITES = {suite.name: suite for suite in (atari57.SUITE, dmlab30.SUITE)}
+_EPISODES = 200  # Of a level outside of them.
 _MAX_ENVS = 32
 _MAX_SEED = 2**30  # Emulators take an int32, and each has its own.
 _VIDEO_FRAMES_PER_SEC = 60  # Of the emulator.
@@ -22,14 +30,21 @@ _VIDEO_FRAMES_PER_SEC = 60  # Of the emulator.
 def _parse_args() -> argparse.Namespace:
   parser = argparse.ArgumentParser(prog='evaluate.sh', description=__doc__)
   parser.add_argument('run_dir', help='of a training run')
-  parser.add_argument('--episodes', type=int, default=200,
-                      help='full games to play (default: %(default)s)')
+  parser.add_argument('--episodes', type=int,
+                      help='full games to play on a level (default: as the '
+                      'paper, 500 on DMLab-30 and 200 elsewhere)')
   parser.add_argument('--seed', type=int, default=0,
                       help='of games and actions (default: %(default)s)')
   parser.add_argument('--output', help='where to write the result as JSON '
-                      '(default: RUN_DIR/evaluation.json)')
+                      '(default: RUN_DIR/evaluation.json, or '
+                      'RUN_DIR/evaluation_SUITE.json)')
   parser.add_argument('--video', metavar='OUT.mp4',
                       help='record the first game as the agent sees it')
+  parser.add_argument('--suite', help='play every level of a suite, '
+                      f'{" or ".join(_SUITES)}, and write a table beside the '
+                      'JSON; the same command goes on where it was stopped')
+  parser.add_argument('--levels', help='of the suite these only: '
+                      'atari/pong,atari/breakout')
   return parser.parse_args()
 
 
@@ -54,57 +69,168 @@ class _Video:
 
 
 def _evaluate(args: argparse.Namespace) -> dict:
+  """Returns what is shown at the end."""
   config_path = gin_config.config_path(args.run_dir)
   if not os.path.exists(config_path):
     raise config_lib.UserError(
         f'{args.run_dir} holds no config.gin; is it the directory of a run?')
-  if args.episodes < 1:
+  if args.episodes is not None and args.episodes < 1:
     raise config_lib.UserError(
         f'--episodes must be at least 1, but is {args.episodes}')
   if not 0 <= args.seed < _MAX_SEED:
     raise config_lib.UserError(
         f'--seed must be 0 to {_MAX_SEED - 1}, but is {args.seed}')
-  output = pathlib.Path(args.output or
-                        os.path.join(args.run_dir, 'evaluation.json'))
-  for path in (output, args.video):
-    if path and not _can_write(pathlib.Path(path)):
-      raise config_lib.UserError(f'{path} cannot be written; choose another')
+  suite, levels = _suite_and_levels(args)
+  output = _output(args)
   config = gin_config.load(config_path)
+  if suite:
+    return _evaluate_suite(args, config, suite, levels, output)
+  return _evaluate_level(args, config, output)
 
+
+def _suite_and_levels(args: argparse.Namespace
+                      ) -> Tuple[Optional[suite_lib.Suite], Sequence[str]]:
+  """What the flags name, without a look at the run."""
+  if args.suite is None:
+    if args.levels is not None:
+      raise config_lib.UserError('--levels are of a suite; give --suite too')
+    return None, ()
+  if args.suite not in _SUITES:
+    raise config_lib.UserError(f'there is no suite {args.suite!r}; choose '
+                               f'{" or ".join(_SUITES)}')
+  if args.video:
+    raise config_lib.UserError('--video films one level; leave out --suite')
+  suite = _SUITES[args.suite]
+  levels = suite.levels
+  if args.levels is not None:
+    levels = tuple(dict.fromkeys(args.levels.split(',')))  # Each once.
+  domain = suite.levels[0].partition('/')[0]
+  for level in levels:
+    if level not in suite.levels:
+      near = difflib.get_close_matches(
+          f'{domain}/{level.rpartition("/")[2]}', suite.levels, n=1)
+      hint = f'did you mean {near[0]}?' if near else (
+          f'levels are named like {suite.levels[0]}')
+      raise config_lib.UserError(
+          f'--levels: {level!r} is no level of {suite.title}; {hint}')
+  return suite, levels
+
+
+def _output(args: argparse.Namespace) -> pathlib.Path:
+  """Where the JSON goes."""
+  name = f'evaluation_{args.suite}.json' if args.suite else 'evaluation.json'
+  output = pathlib.Path(args.output or os.path.join(args.run_dir, name))
+  if args.suite and output.suffix == '.md':
+    raise config_lib.UserError(
+        f'--output is the JSON, and {output} the table beside it; choose '
+        'another ending')
+  for path in (output, args.video):
+    if path and not suite_results.can_write(pathlib.Path(path)):
+      raise config_lib.UserError(f'{path} cannot be written; choose another')
+  return output
+
+
+def _suite_of(level: str) -> Optional[suite_lib.Suite]:
+  return next((suite for suite in _SUITES.values()
+               if level in (*suite.levels, *suite.train_levels)), None)
+
+
+def _evaluate_level(args: argparse.Namespace, config: config_lib.Config,
+                    output: pathlib.Path) -> dict:
+  """Plays what the run was trained on."""
   from impala_tf import checkpoint  # TensorFlow takes seconds to import.
-  from impala_tf import evaluation
   from impala_tf import experiment
-  agent, trained_frames = checkpoint.load_agent(args.run_dir)
+  loaded = checkpoint.load_agent(args.run_dir)
+  suite = _suite_of(config.environment.level)
+  episodes = args.episodes or (suite.episodes if suite else _EPISODES)
   environment = experiment.make_environment(
-      config, min(args.episodes, _MAX_ENVS), args.seed, training=False)
+      config, min(episodes, _MAX_ENVS), args.seed, training=False)
   video = _Video(args.video, environment) if args.video else None
-  result = evaluation.evaluate(
-      agent, environment, args.episodes, args.seed,
-      *([video.on_step] if video else []))
+  # What is played may be a held-out variant of the configured level.
+  report, returns = _play(environment.level, loaded, environment, episodes,
+                          args.seed, *([video.on_step] if video else []))
   if video:
     video.close()
-  level = environment.level  # That was played: a held-out variant, maybe.
-  report = {'level': level, 'trained_frames': trained_frames,
-            'seed': args.seed, **result.summary()}
-  if level in atari57.LEVELS:
-    report['human_normalised_score'] = atari57.human_normalised_score(
+  suite_results.write_json(output, {**report, 'returns': returns})
+  return {**report, 'written_to': str(output)}
+
+
+def _play(level: str, loaded: Any, environment: Any, episodes: int, seed: int,
+          on_step: Callable[[int], None] = lambda num_ended: None
+          ) -> Tuple[dict, List[float]]:
+  """Returns the report of a level and the return of each episode."""
+  from impala_tf import evaluation
+  result = evaluation.evaluate(
+      loaded.agent, environment, episodes, seed, on_step)
+  report = {'level': level, 'trained_frames': loaded.num_frames, 'seed': seed,
+            **result.summary()}
+  suite = _suite_of(level)
+  if suite:
+    report['human_normalised_score'] = suite.human_normalised_score(
         level, report['mean'])
-  _write(output, {**report, 'returns': result.returns})
-  report['written_to'] = str(output)
-  return report
+  return report, result.returns
 
 
-def _can_write(path: pathlib.Path) -> bool:
-  """Before an hour of games, not after."""
-  parent = path.resolve().parent
-  return (parent.is_dir() and os.access(parent, os.W_OK | os.X_OK)
-          and not path.is_dir())
+def _evaluate_suite(args: argparse.Namespace, config: config_lib.Config,
+                    suite: suite_lib.Suite, levels: Sequence[str],
+                    output: pathlib.Path) -> dict:
+  """Plays the levels that are not yet in the output."""
+  domain = suite.levels[0].partition('/')[0]
+  if config.environment.level.partition('/')[0] != domain:
+    raise config_lib.UserError(
+        f'{args.run_dir} was trained on {config.environment.level!r}, whose '
+        f'observations are not those of {suite.title}')
+  if importlib.util.find_spec(suite.package) is None:
+    raise config_lib.UserError(f'levels of {suite.title} need the package '
+                               f'{suite.package}: {suite.install}')
+
+  from impala_tf import checkpoint  # TensorFlow takes seconds to import.
+  from impala_tf import experiment
+
+  def make_environment(level, num_envs):
+    return experiment.make_environment(
+        dataclasses.replace(
+            config, environment=dataclasses.replace(
+                config.environment, level=level)),
+        num_envs, args.seed, training=False)
+
+  loaded = checkpoint.load_agent(args.run_dir)
+  episodes = args.episodes or suite.episodes
+  results = suite_results.SuiteResults(output, suite, {
+      'trained_frames': loaded.num_frames, 'episodes': episodes,
+      'seed': args.seed})
+  waiting = [level for level in levels if not results.has(level)]
+  for level in waiting:  # All of them, before an hour of games.
+    environment = make_environment(level, 1)
+    _check_num_actions(environment, loaded.agent, config.atari)
+    environment.close()
+  for i, level in enumerate(waiting, start=1):
+    environment = make_environment(level, min(episodes, _MAX_ENVS))
+    report, returns = _play(level, loaded, environment, episodes, args.seed)
+    environment.close()
+    results.add(level, {**report, 'returns': returns})
+    print(f'{i} of {len(waiting)}: {level} {report["mean"]:.2f} '
+          f'({report["human_normalised_score"]:.1%} human-normalised)',
+          flush=True)
+  results.write()
+  return {'suite': suite.title, 'trained_frames': loaded.num_frames,
+          'levels': f'{len(results.scores())} of {len(suite.levels)}',
+          **results.summary(), 'written_to': str(output),
+          'table': str(results.table_path)}
 
 
-def _write(path: pathlib.Path, report: dict) -> None:
-  new = path.with_name(path.name + '.new')
-  new.write_text(json.dumps(report, indent=2) + '\n', encoding='utf-8')
-  os.replace(new, path)
+def _check_num_actions(environment: Any, agent: Any,
+                       config: config_lib.AtariConfig) -> None:
+  """An action out of range would hang the emulator."""
+  num_actions = environment.action_spec().num_values
+  if num_actions == agent.num_actions:
+    return
+  remedy = ('leave the level out with --levels' if config.full_action_set else
+            'for an agent that plays every game, train with '
+            'AtariConfig.full_action_set = True, or choose with --levels')
+  raise config_lib.UserError(
+      f'{environment.level} has {num_actions} actions, but the agent was '
+      f'trained with {agent.num_actions}; {remedy}')
 
 
 def main() -> int:
@@ -114,8 +240,9 @@ def main() -> int:
   except config_lib.UserError as error:
     print(f'error: {error}', file=sys.stderr)
     return 2
+  width = max(23, *map(len, report)) + 1
   for name, value in report.items():
-    print(f'{name:24}{value}')
+    print(f'{name:{width}}{value}')
   return 0
 
 

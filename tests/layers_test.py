@@ -26,6 +26,7 @@ LAYERS = {
     'packing': 1,
     'connection': 1,
     'suites': 1,
+    'suites.suite': 0,  # What the suites are made of.
     'metrics': 1,
     'sizing': 1,
     'sweeps': 1,

@@ -12,6 +12,7 @@ from impala_tf import checkpoint
 from impala_tf import config as config_lib
 from impala_tf import experiment
 from impala_tf import training
+from impala_tf.suites import dmlab30
 from launch import evaluate
 from launch import gin_config
 from tests import programs
@@ -112,7 +113,92 @@ def test_atari_has_a_human_normalised_score(tmp_path, monkeypatch):
   assert pictures[0].ndim == 3 and pictures[0].std() > 0
 
 
+def _make_pong_run(run_dir, **atari):
+  # Games are cut off before a point is lost.
+  return _make_run(
+      run_dir, 'atari/pong',
+      atari=config_lib.AtariConfig(max_episode_frames=40, **atari),
+      agent=config_lib.AgentConfig(hidden_size=4))
+
+
+def test_suite_is_played_level_by_level_and_goes_on_where_it_stopped(
+    tmp_path, monkeypatch, capsys):
+  run_dir = _make_pong_run(tmp_path, full_action_set=True)
+  path = run_dir / 'evaluation_atari57.json'
+
+  def evaluate_suite(*arguments):
+    assert _evaluate(monkeypatch, run_dir, '--suite=atari57', '--episodes=1',
+                     *arguments) == 0
+    output = capsys.readouterr().out
+    played = re.findall(r'^\d of \d: (\S+)', output, re.MULTILINE)
+    return played, json.loads(path.read_text()), output
+
+  played, report, _ = evaluate_suite('--levels=atari/pong')
+  assert played == ['atari/pong']
+  pong = report['levels']['atari/pong']
+  assert len(pong['returns']) == pong['episodes'] == 1
+  assert pong['trained_frames'] == report['trained_frames'] == 4321
+  # As if it had been lost by 0 to 0: random has -20.7 and the human 14.6.
+  assert pong['human_normalised_score'] == pytest.approx(20.7 / 35.3)
+
+  both = '--levels=atari/pong,atari/breakout'
+  played, report, output = evaluate_suite(both)
+  assert played == ['atari/breakout']
+  assert report['levels']['atari/pong'] == pong
+  assert report['levels_counted'] == len(report['levels']) == 2
+  assert 'human_normalised_median' not in report  # Of 57 levels or none.
+  table_path = run_dir / 'evaluation_atari57.md'
+  assert re.search(rf'^table +{table_path}$', output, re.MULTILINE)
+  table = table_path.read_text()
+  assert ('| pong | 0.00 | 14.60 | -20.70 | 20.90 | 20.70 | 8.58 | 20.40 '
+          '| 20.98 | 58.6% |') in table
+  assert 'Levels of Atari-57: 2 of 57 scored.' in table
+
+  assert evaluate_suite(both)[0] == []
+  played, report, _ = evaluate_suite(both, '--seed=1')
+  assert played == ['atari/pong', 'atari/breakout']
+
+
+def test_agent_of_other_actions_is_refused_before_anything_is_played(
+    tmp_path, monkeypatch, capsys):
+  run_dir = _make_pong_run(tmp_path)
+  assert _evaluate(monkeypatch, run_dir, '--suite=atari57', '--episodes=1',
+                   '--levels=atari/pong,atari/breakout') == 2
+  line, = capsys.readouterr().err.splitlines()
+  assert ('atari/breakout has 4 actions, but the agent was trained with 6; for '
+          'an agent that plays every game, train with '
+          'AtariConfig.full_action_set = True') in line
+  assert not list(run_dir.glob('evaluation*'))
+
+
+@pytest.mark.parametrize('level, suite, words', [
+    ('catch', 'atari57', "was trained on 'catch', whose observations are not "
+     'those of Atari-57'),
+    ('dmlab30/rooms_watermaze', 'dmlab30',
+     'levels of DMLab-30 need the package no_such_package: build its wheel')])
+def test_suite_that_cannot_be_played_is_refused_in_one_line(
+    tmp_path, monkeypatch, capsys, level, suite, words):
+  # In place of the simulator, which may be there.
+  monkeypatch.setitem(evaluate._SUITES, 'dmlab30', dmlab30.SUITE._replace(
+      package='no_such_package'))
+  (tmp_path / 'config.gin').write_text(gin_config.dumps(config_lib.Config(
+      environment=config_lib.EnvironmentConfig(level=level))))
+  assert _evaluate(monkeypatch, tmp_path, f'--suite={suite}') == 2
+  line, = capsys.readouterr().err.splitlines()
+  assert line.startswith('error: ') and words in line
+
+
 @pytest.mark.parametrize('arguments, words', [
+    (['--suite=atari'], "there is no suite 'atari'; choose atari57 or dmlab30"),
+    (['--levels=atari/pong'], '--levels are of a suite; give --suite too'),
+    (['--suite=atari57', '--levels=atari/pong,pongg'],
+     "'pongg' is no level of Atari-57; did you mean atari/pong?"),
+    (['--suite=dmlab30', '--levels='], "'' is no level of DMLab-30; levels are "
+     'named like dmlab30/rooms_collect_good_objects_test'),
+    (['--suite=atari57', '--video=x.mp4'], '--video films one level'),
+    (['--suite=atari57', '--output={run}/x.md'], 'choose another ending'),
+    (['--suite=atari57', '--output={run}/no/x.json'],
+     'cannot be written; choose another'),
     (['--episodes=0'], '--episodes must be at least 1, but is 0'),
     (['--seed=-1'], '--seed must be 0 to 1073741823, but is -1'),
     (['--seed=1073741824'], '--seed must be 0 to 1073741823'),

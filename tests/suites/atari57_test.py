@@ -24,6 +24,47 @@ def test_scores_are_those_of_the_literature():
   assert atari57.HUMAN_SCORES['atari/pong'] == 14.6
 
 
+# Table 4: median and mean, in percent.
+TABLE_4 = {
+    'Reactor': (187, None),
+    'IMPALA (shallow)': (93.2, 466.4),
+    'IMPALA (deep)': (191.8, 957.6),
+    'IMPALA (deep, multi-task)': (59.7, 176.9),
+}
+
+
+@pytest.mark.parametrize('column', TABLE_4)
+def test_medians_of_table_4_come_out_of_table_c1(column):
+  expected, _ = TABLE_4[column]
+  median = 100 * atari57.SUITE.summary(atari57.SUITE.paper[column]).median
+  assert round(median, 1 if isinstance(expected, float) else 0) == expected
+
+
+@pytest.mark.parametrize('column, mean', [
+    ('IMPALA (shallow)', 707.4), ('IMPALA (deep)', 1592.5),
+    ('IMPALA (deep, multi-task)', 179.4)])
+def test_means_of_table_4_need_two_other_random_scores(column, mean):
+  suite = atari57.SUITE
+  scores = suite.paper[column]
+  assert 100 * suite.summary(scores).mean == pytest.approx(mean, abs=0.05)
+
+  def mean_with(**random):
+    others = {f'atari/{game}': score for game, score in random.items()}
+    other = suite._replace(random={**suite.random, **others})
+    return 100 * other.summary(scores).mean
+
+  _, expected = TABLE_4[column]
+  assert mean_with(video_pinball=0) == pytest.approx(expected, abs=0.4)
+  # Half of the last digit that is printed.
+  assert mean_with(video_pinball=0, double_dunk=-18.55) == pytest.approx(
+      expected, abs=0.05)
+
+
+def test_acktr_has_no_sum_since_games_are_missing():
+  with pytest.raises(ValueError, match='^13 of 57 levels .*: atari/chopper_'):
+    atari57.SUITE.summary(atari57.SUITE.paper['ACKTR'])
+
+
 @pytest.mark.parametrize('level', atari57.LEVELS)
 def test_human_is_one_and_random_is_zero(level):
   human = atari57.HUMAN_SCORES[level]

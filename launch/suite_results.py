@@ -1,0 +1,105 @@
+"""What is known of an agent on a suite: a JSON file, and a table beside it."""
+
+import json
+import os
+import pathlib
+from typing import Any, Dict
+
+from impala_tf import config as config_lib
+from impala_tf.suites import report
+from impala_tf.suites import suite as suite_lib
+
+
+def can_write(path: pathlib.Path) -> bool:
+  """Whether a file could be put there: before an hour of games, not after."""
+  parent = path.resolve().parent
+  return (parent.is_dir() and os.access(parent, os.W_OK | os.X_OK)
+          and not path.is_dir())
+
+
+def write(path: pathlib.Path, text: str) -> None:
+  """Puts the whole file in place or nothing."""
+  new = path.with_name(path.name + '.new')
+  new.write_text(text, encoding='utf-8')
+  os.replace(new, path)
+
+
+def write_json(path: pathlib.Path, contents: Dict[str, Any]) -> None:
+  """The same of what JSON can hold."""
+  write(path, json.dumps(contents, indent=2) + '\n')
+
+
+class SuiteResults:
+  """Results by level, in `path` and, as a table, in the same name with `.md`.
+
+  The file may hold levels of an older checkpoint, or of another number of
+  episodes. They stay until they are played anew, and are not counted before.
+  """
+
+  def __init__(self, path: pathlib.Path, suite: suite_lib.Suite,
+               conditions: Dict[str, Any]):
+    """Reads what is there.
+
+    Args:
+      path: of the JSON file.
+      suite: which.
+      conditions: what results must share to be put into one table; each of
+        them holds these values.
+
+    Raises:
+      UserError: where the file is no such file.
+    """
+    self._path = path
+    self._suite = suite
+    self._conditions = conditions
+    self._levels = {}
+    if not path.exists():
+      return
+    try:
+      contents = json.loads(path.read_text(encoding='utf-8'))
+      if contents['suite'] != suite.name:
+        raise ValueError('It is of another suite.')
+      self._levels = {level: {**result, 'mean': float(result['mean'])}
+                      for level, result in contents['levels'].items()}
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+      raise config_lib.UserError(
+          f'{path} holds no results of {suite.title}; move it away, or choose '
+          'another --output') from error
+
+  def has(self, level: str) -> bool:
+    """Whether the level was played under these conditions."""
+    result = self._levels.get(level, {})
+    return all(name in result and result[name] == value
+               for name, value in self._conditions.items())
+
+  def scores(self) -> Dict[str, float]:
+    """Mean raw returns of the levels that count, in the suite's order."""
+    return {level: self._levels[level]['mean']
+            for level in self._suite.levels if self.has(level)}
+
+  def add(self, level: str, result: Dict[str, Any]) -> None:
+    """Takes a level's result up and writes everything."""
+    self._levels[level] = result
+    self.write()
+
+  def write(self) -> None:
+    """Writes both files."""
+    scores = self.scores()
+    contents = {'suite': self._suite.name, **self._conditions,
+                'levels_counted': len(scores), **self.summary(),
+                'levels': self._levels}
+    write_json(self._path, contents)
+    write(self.table_path, report.markdown(self._suite, scores))
+
+  def summary(self) -> Dict[str, float]:
+    """The sums, once every level counts; empty before."""
+    scores = self.scores()
+    if len(scores) < len(self._suite.levels):
+      return {}
+    return {f'human_normalised_{name}': value
+            for name, value in self._suite.summary(scores)._asdict().items()}
+
+  @property
+  def table_path(self) -> pathlib.Path:
+    """Where the table is."""
+    return self._path.with_suffix('.md')
