@@ -18,6 +18,7 @@ from impala_tf.suites import atari57
 from impala_tf.suites import dmlab30
 from impala_tf.suites import suite as suite_lib
 from launch import gin_config
+from launch import program
 from launch import suite_results
 
 _SUITES = {suite.name: suite for suite in (atari57.SUITE, dmlab30.SUITE)}
@@ -235,15 +236,13 @@ def _check_num_actions(environment: Any, agent: Any,
 
 def main() -> int:
   """Returns the exit code."""
-  try:
-    report = _evaluate(_parse_args())
-  except config_lib.UserError as error:
-    print(f'error: {error}', file=sys.stderr)
-    return 2
+  return program.run(lambda: _print(_evaluate(_parse_args())))
+
+
+def _print(report: dict) -> None:
   width = max(23, *map(len, report)) + 1
   for name, value in report.items():
     print(f'{name:{width}}{value}')
-  return 0
 
 
 if __name__ == '__main__':

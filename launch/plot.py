@@ -8,6 +8,7 @@ import matplotlib.figure
 
 from impala_tf import config as config_lib
 from impala_tf import metrics
+from launch import program
 
 
 def _parse_args() -> argparse.Namespace:
@@ -54,12 +55,7 @@ def _plot(args: argparse.Namespace) -> None:
 
 def main() -> int:
   """Returns the exit code."""
-  try:
-    _plot(_parse_args())
-  except config_lib.UserError as error:
-    print(f'error: {error}', file=sys.stderr)
-    return 2
-  return 0
+  return program.run(lambda: _plot(_parse_args()))
 
 
 if __name__ == '__main__':

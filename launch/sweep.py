@@ -22,6 +22,7 @@ from impala_tf import sweeps
 from impala_tf.envs import factory
 from launch import gin_config
 from launch import local_engine
+from launch import program
 from launch import sweep_directory
 
 _BEST = 3  # Settings that the paper's table 2 averages over.
@@ -178,11 +179,7 @@ def _run(args: argparse.Namespace) -> int:
 
 def main() -> int:
   """Returns the exit code."""
-  try:
-    return _run(_parse_args())
-  except config_lib.UserError as error:
-    print(f'error: {error}', file=sys.stderr)
-    return 2
+  return program.run(lambda: _run(_parse_args()))
 
 
 if __name__ == '__main__':

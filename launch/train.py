@@ -17,6 +17,7 @@ from impala_tf import sizing
 from impala_tf import supervisor
 from impala_tf.envs import factory
 from launch import gin_config
+from launch import program
 from launch import progress
 from launch import run_directory
 from launch import time_budget
@@ -118,10 +119,7 @@ def _run(args: argparse.Namespace) -> int:
 def main() -> int:
   """Returns the exit code."""
   try:
-    return _run(_parse_args())
-  except config_lib.UserError as error:
-    print(f'error: {error}', file=sys.stderr)
-    return 2
+    return program.run(lambda: _run(_parse_args()))
   except supervisor.RunFailed as error:
     print(f'error: {error}', file=sys.stderr)
     return 1

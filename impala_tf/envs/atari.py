@@ -125,11 +125,7 @@ class AtariEnvironment(environment.BatchedEnvironment):
     stacks, info = self._ale.reset(seed=self._seed)
     self._seed = None
     stacks, self._lives = self._redraw_noops(stacks, info)
-    return dm_env.TimeStep(
-        step_type=np.full(self.num_envs, dm_env.StepType.FIRST, np.uint8),
-        reward=np.zeros(self.num_envs, np.float32),
-        discount=np.ones(self.num_envs, np.float32),
-        observation=self._channels_last(stacks))
+    return self._first(self._channels_last(stacks))
 
   def _step(self, actions: np.ndarray) -> dm_env.TimeStep:
     stacks, reward, game_over, time_limit, info = self._ale.step(actions)

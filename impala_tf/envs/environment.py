@@ -65,6 +65,14 @@ class BatchedEnvironment(abc.ABC):
       Rows as of `step`: all FIRST, with reward 0 and discount 1.
     """
 
+  def _first(self, observation: np.ndarray) -> dm_env.TimeStep:
+    """What `reset` returns, for observations [E, ...]."""
+    return dm_env.TimeStep(
+        step_type=np.full(self.num_envs, dm_env.StepType.FIRST, np.uint8),
+        reward=np.zeros(self.num_envs, np.float32),
+        discount=np.ones(self.num_envs, np.float32),
+        observation=observation)
+
   def step(self, actions: np.ndarray) -> dm_env.TimeStep:
     """Plays one agent step everywhere; to be called after `reset`.
 

@@ -59,11 +59,7 @@ class GymEnvironment(environment.BatchedEnvironment):
   def reset(self) -> dm_env.TimeStep:
     observation, _ = self._envs.reset(seed=self._seed)
     self._seed = None
-    return dm_env.TimeStep(
-        step_type=np.full(self.num_envs, dm_env.StepType.FIRST, np.uint8),
-        reward=np.zeros(self.num_envs, np.float32),
-        discount=np.ones(self.num_envs, np.float32),
-        observation=observation.astype(self._dtype, copy=False))
+    return self._first(observation.astype(self._dtype, copy=False))
 
   def _step(self, actions: np.ndarray) -> dm_env.TimeStep:
     observation, reward, terminated, truncated, _ = self._envs.step(

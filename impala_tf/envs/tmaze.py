@@ -69,11 +69,7 @@ class TMazeEnvironment(environment.BatchedEnvironment):
   def reset(self) -> dm_env.TimeStep:
     self._begin_episodes(np.ones(self.num_envs, bool))
     self._observe()
-    return dm_env.TimeStep(
-        step_type=np.full(self.num_envs, dm_env.StepType.FIRST, np.uint8),
-        reward=np.zeros(self.num_envs, np.float32),
-        discount=np.ones(self.num_envs, np.float32),
-        observation=self._observation)
+    return self._first(self._observation)
 
   def _begin_episodes(self, where: np.ndarray):
     """New episodes where bool [E] says so."""

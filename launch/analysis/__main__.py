@@ -9,6 +9,7 @@ import sys
 
 from impala_tf import config as config_lib
 from impala_tf import sweep_results
+from launch import program
 from launch import sweep_directory
 from launch.analysis import figures
 from launch.analysis import tables
@@ -54,12 +55,7 @@ def _show(args: argparse.Namespace) -> None:
 
 def main() -> int:
   """Returns the exit code."""
-  try:
-    _show(_parse_args())
-  except config_lib.UserError as error:
-    print(f'error: {error}', file=sys.stderr)
-    return 2
-  return 0
+  return program.run(lambda: _show(_parse_args()))
 
 
 if __name__ == '__main__':

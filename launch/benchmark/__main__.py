@@ -13,6 +13,7 @@ import sys
 from impala_tf import config as config_lib
 from impala_tf import sizing
 from impala_tf.envs import factory
+from launch import program
 from launch.benchmark import measure
 from launch.benchmark import report
 
@@ -96,12 +97,7 @@ def _run(args: argparse.Namespace) -> None:
 
 def main() -> int:
   """Returns the exit code."""
-  try:
-    _run(_parse_args())
-  except config_lib.UserError as error:
-    print(f'error: {error}', file=sys.stderr)
-    return 2
-  return 0
+  return program.run(lambda: _run(_parse_args()))
 
 
 if __name__ == '__main__':
