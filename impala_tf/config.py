@@ -104,7 +104,8 @@ class AtariConfig(_Section):
       are 30 minutes).
     life_loss_ends_episode: in training, a lost life gives discount 0 while the
       game goes on. Evaluation ignores it.
-    full_action_set: all 18 actions instead of the game's own.
+    full_action_set: all 18 actions instead of the game's own, as several games
+      together need; what a game lacks (half of them in Skiing) is a no-op.
     sticky_action_probability: that the emulator repeats the last action.
   """
   action_repeats: int = _knob(4, at_least=1)
