@@ -37,6 +37,7 @@ LAYERS = {
     'level_metrics': 3,
     'envs': 2,
     'envs.minigrid': 3,  # Made of envs.gym.
+    'envs.multi_level': 3,  # Knows suites.
     'envs.factory': 4,  # The only one that knows every domain.
     'agent': 3,
     'policy': 3,

@@ -12,6 +12,7 @@ import numpy as np
 
 from impala_tf import config as config_lib
 from impala_tf.envs import environment
+from impala_tf.suites import levels as levels_lib
 
 # Makes a batch of environments from level, number and seed.
 MakeFn = Callable[[str, int, int], environment.BatchedEnvironment]
@@ -59,6 +60,49 @@ def check_alike(level: environment.BatchedEnvironment,
           f'{other.level} has {what} {of(other)} and {level.level} '
           f'{of(level)}, but levels that are learned together must have the '
           'same; leave one of them out')
+
+
+def check_levels(level: str, make: MakeFn, full_action_set: bool) -> None:
+  """Starts each level once, where levels of the domain may differ.
+
+  Args:
+    level: as `EnvironmentConfig` has it.
+    make: a batch of one level.
+    full_action_set: see `AtariConfig`.
+
+  Raises:
+    ConfigError: where one agent could not play all levels.
+  """
+  levels = levels_lib.expand(level)
+  # These are alike as they are made, and to start all takes up to a minute.
+  alike = ['dmlab30'] + ['atari'] * full_action_set
+  domains = {name.partition('/')[0] for name in levels}
+  if len(levels) == 1 or (len(domains) == 1 and domains.issubset(alike)):
+    return
+  first = make(levels[0], 1, 0)
+  for name in levels[1:]:
+    other = make(name, 1, 0)
+    check_alike(first, other)
+    other.close()
+  first.close()
+
+
+def make_environment(level: str, num_envs: int, seed: int, first_slot: int,
+                     make: MakeFn) -> environment.BatchedEnvironment:
+  """A process's environments of one level or of several.
+
+  Args:
+    level: as `EnvironmentConfig` has it.
+    num_envs: E.
+    seed: see `MultiLevelEnvironment`.
+    first_slot: see `slots`.
+    make: a batch of one level, which is returned as it is where there is one.
+  """
+  levels = levels_lib.expand(level)
+  if len(levels) == 1:
+    return make(levels[0], num_envs, seed)
+  return MultiLevelEnvironment(levels_lib.short_name(level), levels, num_envs,
+                               seed, first_slot, make)
 
 
 class MultiLevelEnvironment(environment.BatchedEnvironment):

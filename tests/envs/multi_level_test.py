@@ -142,13 +142,45 @@ def test_levels_with_the_full_action_set_are_alike():
   multi_level.check_alike(pong, skiing)
 
 
-def test_level_that_differs_is_refused_on_construction():
+def _make_catch_or_tmaze(level, num_envs, seed):
+  if level == 'catch':
+    return catch.CatchEnvironment(num_envs, seed)
+  return _make(level, num_envs, seed)
+
+
+def test_one_level_stays_what_it_is():
+  env = multi_level.make_environment(
+      'tmaze/3', E, 0, first_slot=5, make=_make)
+  assert type(env) is tmaze.TMazeEnvironment
+  assert env.level_index.tolist() == [0] * E
+  assert type(multi_level.make_environment(
+      'tmaze/3,tmaze/2', E, 0, 5, _make)) is multi_level.MultiLevelEnvironment
+
+
+def test_levels_are_compared_before_a_run_begins():
+  multi_level.check_levels('tmaze/1,tmaze/2', _make_catch_or_tmaze, False)
+  with pytest.raises(config.ConfigError, match='catch has 3 actions and tmaze'):
+    multi_level.check_levels(
+        'tmaze/1,tmaze/2,catch', _make_catch_or_tmaze, True)
+
+
+def test_only_levels_that_may_differ_are_started_for_it():
+  started = []
 
   def make(level, num_envs, seed):
-    if level == 'catch':
-      return catch.CatchEnvironment(num_envs, seed)
-    return _make(level, num_envs, seed)
+    started.append(level)
+    return _make('tmaze/1', num_envs, seed)
 
+  multi_level.check_levels('dmlab30', make, False)
+  multi_level.check_levels('atari/pong,atari/skiing', make, True)
+  multi_level.check_levels('atari/pong', make, False)
+  assert not started
+  multi_level.check_levels('atari/pong,atari/skiing', make, False)
+  assert started == ['atari/pong', 'atari/skiing']
+
+
+def test_level_that_differs_is_refused_on_construction():
   with pytest.raises(config.ConfigError, match='catch has 3 actions and tmaze'):
     multi_level.MultiLevelEnvironment(
-        'both', ('tmaze/1', 'catch'), 2, seed=0, first_slot=0, make=make)
+        'both', ('tmaze/1', 'catch'), 2, seed=0, first_slot=0,
+        make=_make_catch_or_tmaze)
