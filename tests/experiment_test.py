@@ -118,7 +118,8 @@ def test_levels_are_learned_together_and_told_apart(tmp_path):
     assert sum(_level_frames(row)) == row['frames']
   # 32 unrolls of seven environments in turn: 5 rounds of levels 0 1 2 0 1 2 0.
   assert _level_frames(rows[-1]) == [14 * 5, 9 * 5, 9 * 5]
-  assert all('level/tmaze/1/policy_lag' in row for row in rows)
+  for row in rows:  # Every batch of four has some of each.
+    assert all(f'level/{level}/policy_lag' in row for level in _MAZES)
 
 
 def test_frames_of_levels_go_on_where_they_were(tmp_path):
