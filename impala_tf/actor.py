@@ -32,18 +32,21 @@ class Fetcher(Protocol):
 class UnrollBuffer:
   """E unrolls being put together, step by step."""
 
-  def __init__(self, spec: types.Unroll, num_envs: int, frame_stack: int):
+  def __init__(self, spec: types.Unroll, level_index: np.ndarray,
+               frame_stack: int):
     """Allocates the arrays, which are used again for each batch of unrolls.
 
     Args:
       spec: of one unroll, see `types.unroll_spec`.
-      num_envs: E.
+      level_index: int32 [E], what each environment plays.
       frame_stack: S of `types.Unroll`.
     """
+    num_envs = len(level_index)
     self._frame_stack = frame_stack
     # One unroll an environment, contiguous.
     self._arrays = tf.nest.map_structure(
         lambda s: np.zeros([num_envs] + s.shape, s.dtype.as_numpy_dtype), spec)
+    self._arrays.level_index[:] = level_index
 
   def begin(self, policy_version: int, core_state: Any) -> None:
     """Begins unrolls that parameters of this version play.
@@ -113,7 +116,8 @@ class Actor:
     self._policy = policy.Policy(agent, num_envs, seed)
     self._counter = policy.EpisodeCounter(num_envs)
     self._num_steps = spec.env_outputs.reward.shape[0]  # T+1
-    self._buffer = UnrollBuffer(spec, num_envs, environment.frame_stack)
+    self._buffer = UnrollBuffer(spec, environment.level_index,
+                                environment.frame_stack)
     self.stopwatch = metrics.Stopwatch()
     self._env_output = self._counter.env_output(environment.reset())
     self._core_state = self._policy.core_state  # Before x_t.

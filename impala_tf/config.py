@@ -74,10 +74,11 @@ class _Section:
 
 @dataclasses.dataclass(frozen=True)
 class EnvironmentConfig(_Section):
-  """Which task is played.
+  """Which tasks are played.
 
   Attributes:
-    level: one of
+    level: what one agent learns. A suite, 'atari57' or 'dmlab30'; several
+      levels with commas between them; or one of
       'atari/<game>' in snake case: 'atari/space_invaders'.
       'catch'; 'catch/delayed' pays for five balls in one sum.
       'cartpole_swingup': a hanging pole is to be swung up and balanced.
@@ -104,7 +105,8 @@ class AtariConfig(_Section):
       are 30 minutes).
     life_loss_ends_episode: in training, a lost life gives discount 0 while the
       game goes on. Evaluation ignores it.
-    full_action_set: all 18 actions instead of the game's own.
+    full_action_set: all 18 actions instead of the game's own, as several games
+      together need; what a game lacks (half of them in Skiing) is a no-op.
     sticky_action_probability: that the emulator repeats the last action.
   """
   action_repeats: int = _knob(4, at_least=1)
@@ -217,7 +219,8 @@ class ActorConfig(_Section):
   Attributes:
     num_actors: processes; None: see `sizing.fit`.
     num_envs: environments a process, stepped and inferred as one batch; None:
-      see `sizing.fit`.
+      see `sizing.fit`. Several levels are shared out over all environments of
+      a run in turn: a multiple of their number gives each the same share.
     max_restarts: of one actor within `restart_window_secs`, after which the run
       ends with that actor's error.
     restart_window_secs: see `max_restarts`.

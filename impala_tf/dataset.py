@@ -28,8 +28,8 @@ def make_dataset(address: str, spec: types.Unroll, queue: str, num_fresh: int,
     num_replayed: unrolls of a batch that come from there.
 
   Returns:
-    Dataset of `types.Unroll` with leading [T+1, B] ([B] for the core state and
-    the policy version), B = num_fresh + num_replayed, the fresh ones first.
+    Dataset of `types.Unroll` with leading [T+1, B] ([B] for what has no
+    time), B = num_fresh + num_replayed, the fresh ones first.
   """
   dataset = _batches(address, queue, num_fresh)
   unpack = packing.Packing(spec).unpack

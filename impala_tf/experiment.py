@@ -16,6 +16,7 @@ from impala_tf import config as config_lib
 from impala_tf import connection
 from impala_tf import dataset as dataset_lib
 from impala_tf import learner as learner_lib
+from impala_tf import level_metrics
 from impala_tf import metrics as metrics_lib
 from impala_tf import optimizers
 from impala_tf import profiling
@@ -27,6 +28,8 @@ from impala_tf import weights
 from impala_tf.algorithms import impala
 from impala_tf.envs import environment as environment_lib
 from impala_tf.envs import factory
+from impala_tf.envs import multi_level
+from impala_tf.suites import levels as levels_lib
 
 _FIRST_WEIGHTS_TIMEOUT_SECS = 120.
 
@@ -43,12 +46,19 @@ def set_threads(num_threads: int) -> None:
 
 
 def make_environment(config: config_lib.Config, num_envs: int, seed: int,
-                     training: bool) -> environment_lib.BatchedEnvironment:
-  """The configured level, `num_envs` times; see `envs.factory`."""
-  return factory.make_environment(
-      config.environment.level, num_envs=num_envs, seed=seed,
-      atari_config=config.atari, dmlab_config=config.dmlab,
-      training=training)
+                     training: bool, first_slot: int = 0
+                     ) -> environment_lib.BatchedEnvironment:
+  """The configured levels; see `envs.factory` and `envs.multi_level`."""
+  return multi_level.make_environment(
+      config.environment.level, num_envs, seed, first_slot,
+      _make_level(config, training))
+
+
+def _make_level(config: config_lib.Config,
+                training: bool) -> multi_level.MakeFn:
+  return lambda level, num_envs, seed: factory.make_environment(
+      level, num_envs=num_envs, seed=seed, atari_config=config.atari,
+      dmlab_config=config.dmlab, training=training)
 
 
 def make_agent(config: config_lib.Config,
@@ -147,13 +157,14 @@ def make_dataset(config: config_lib.Config, address: str,
       replay.REPLAY, config.num_replayed)
 
 
-def make_actor(config: config_lib.Config, address: str,
-               seed: int) -> actor_lib.Actor:
-  """An actor that holds the learner's parameters."""
+def make_actor(config: config_lib.Config, address: str, seed: int,
+               task: int = 0) -> actor_lib.Actor:
+  """An actor that holds the learner's parameters; see `run_actor`."""
   env_seed, policy_seed = np.random.SeedSequence(
       [config.experiment.seed, seed]).generate_state(2) >> 2  # int32
-  environment = make_environment(config, config.actor.num_envs, int(env_seed),
-                                 training=True)
+  num_envs = config.actor.num_envs
+  environment = make_environment(config, num_envs, int(env_seed), training=True,
+                                 first_slot=task * num_envs)
   agent = make_agent(config, environment)
   fetcher = weights.Fetcher(address, agent.trainable_variables)
   _wait_for_weights(fetcher)
@@ -187,16 +198,20 @@ class _LearnerRole(NamedTuple):
   address: str
   publisher: weights.Publisher
   reader: dataset_lib.BatchReader
+  level_log: Optional[level_metrics.LevelLog]
 
 
 def _make_learner_role(config: config_lib.Config, run_dir: str,
                        port: Optional[int], capacity: int) -> _LearnerRole:
   """Makes the learner's parts and restores the newest checkpoint."""
+  multi_level.check_levels(
+      config.environment.level, _make_level(config, training=True),
+      config.atari.full_action_set)
   environment = make_environment(config, 1, seed=0, training=True)
   strategy = make_strategy()
   learner = make_learner(config, environment, strategy)
   agent = learner.agent
-  totals = training.Totals()
+  totals = training.Totals(len(levels_lib.expand(config.environment.level)))
   checkpointer = checkpoint_lib.Checkpointer(
       run_dir, config.experiment.checkpoints_to_keep, agent=agent,
       learner=learner, totals=totals)
@@ -224,7 +239,13 @@ def _make_learner_role(config: config_lib.Config, run_dir: str,
                         if strategy.num_replicas_in_sync > 1
                         else strategy.extended.worker_devices[0]))
   environment.close()
-  return _LearnerRole(learner, totals, save, server, address, publisher, reader)
+  level_log = None
+  if totals.level_frames is not None:
+    level_log = level_metrics.LevelLog(
+        levels_lib.expand(config.environment.level), totals.level_frames,
+        config.learner.unroll_length * environment.frames_per_step)
+  return _LearnerRole(learner, totals, save, server, address, publisher, reader,
+                      level_log)
 
 
 def _make_server(config: config_lib.Config, run_dir: str, port: Optional[int],
@@ -260,7 +281,7 @@ def _train(config: config_lib.Config, run_dir: str, role: _LearnerRole,
 
   log = training.TrainingLog(
       run_dir, log_interval_secs, role.learner, role.totals, role.reader,
-      config.num_fresh, occupancies)
+      config.num_fresh, occupancies, role.level_log)
   training.train(config.experiment, role.learner, role.reader, publish,
                  role.save, log, should_stop, **kwargs)
 
@@ -292,7 +313,7 @@ def run_learner(config: config_lib.Config, run_dir: str, port: Optional[int],
          config.experiment.log_interval_secs, **kwargs)
 
 
-def run_actor(config: config_lib.Config, address: str, seed: int,
+def run_actor(config: config_lib.Config, address: str, seed: int, task: int,
               on_unroll: Callable[[Mapping[str, float]], None] =
               lambda hop_secs: None) -> None:
   """An actor's process: plays until it is killed, having nothing to save.
@@ -300,7 +321,10 @@ def run_actor(config: config_lib.Config, address: str, seed: int,
   Args:
     config: of the run.
     address: 'host:port' of the learner's server.
-    seed: differs between the actors of a run.
+    seed: differs between the actors of a run, and from that of an actor which
+      has died.
+    task: 0 to `ActorConfig.num_actors` - 1, which actor this is. It tells which
+      of several levels are played.
     on_unroll: is called after each batch of unrolls with what the time went to
       so far; see `actor.Actor.stopwatch`.
 
@@ -309,7 +333,7 @@ def run_actor(config: config_lib.Config, address: str, seed: int,
   """
   config = sizing.fit(config)
   set_threads(1)
-  actor = make_actor(config, address, seed)
+  actor = make_actor(config, address, seed, task)
   while True:
     actor.run_unroll()
     on_unroll(actor.stopwatch.secs)

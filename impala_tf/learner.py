@@ -94,7 +94,8 @@ class Learner(tf.Module):
           env_outputs=tf.nest.map_structure(of(1), unroll.env_outputs),
           agent_outputs=tf.nest.map_structure(of(1), unroll.agent_outputs),
           core_state=tf.nest.map_structure(of(0), unroll.core_state),
-          policy_version=of(0)(unroll.policy_version))
+          policy_version=of(0)(unroll.policy_version),
+          level_index=of(0)(unroll.level_index))
 
     return self._strategy.experimental_distribute_values_from_function(part)
 

@@ -11,6 +11,7 @@ import pathlib
 from typing import List, Optional
 
 from impala_tf import config as config_lib
+from impala_tf.suites import levels as levels_lib
 
 # Below, inference and the fetching of parameters cost too much a step; above,
 # nothing is gained any more and unrolls grow old.
@@ -60,6 +61,9 @@ def fit(config: config_lib.Config,
   Returns:
     The config with numbers for `ActorConfig.num_actors`, `ActorConfig.num_envs`
     and `LearnerConfig.num_threads`.
+
+  Raises:
+    ConfigError: where there are more levels than environments.
   """
   if cores is None:
     cores = num_cores()
@@ -74,10 +78,14 @@ def fit(config: config_lib.Config,
     if not config.experiment.in_process:
       wanted = int(_BATCHES_IN_PLAY * config.num_fresh / num_actors)
       num_envs = max(_MIN_ENVS, min(_MAX_ENVS, wanted))
+    num_envs = _shared_evenly(num_envs, _num_processes(config, num_actors),
+                              len(levels_lib.expand(config.environment.level)))
   num_threads = learner.num_threads
   if num_threads is None:
     share = _learner_share(config)
     num_threads = min(cores, math.ceil(share * cores + 0.5))
+  _check_every_level_is_played(
+      config, _num_processes(config, num_actors), num_envs)
   return dataclasses.replace(
       config,
       actor=dataclasses.replace(actor, num_actors=num_actors,
@@ -85,11 +93,44 @@ def fit(config: config_lib.Config,
       learner=dataclasses.replace(learner, num_threads=num_threads))
 
 
+def _num_processes(config: config_lib.Config, num_actors: int) -> int:
+  """Those that play: in process, all turns are one actor's."""
+  return 1 if config.experiment.in_process else num_actors
+
+
+def _shared_evenly(num_envs: int, num_processes: int, num_levels: int) -> int:
+  """Environments a process, more where levels are to have equal shares.
+
+  Where that would be too many, some levels are played by one environment more
+  than others.
+  """
+  step = num_levels // math.gcd(num_levels, num_processes)
+  even = math.ceil(num_envs / step) * step
+  if even <= _MAX_ENVS:
+    return even
+  return max(num_envs, math.ceil(num_levels / num_processes))
+
+
+def _check_every_level_is_played(config: config_lib.Config, num_processes: int,
+                                 num_envs: int) -> None:
+  """A level without an environment would be left out silently."""
+  level = config.environment.level
+  num_levels = len(levels_lib.expand(level))
+  if num_processes * num_envs < num_levels:
+    at_least = math.ceil(num_levels / num_processes)
+    raise config_lib.ConfigError(
+        f'{num_levels} levels ({levels_lib.short_name(level)}) cannot be '
+        f'shared out over {num_processes} actor processes with {num_envs} '
+        f'environments each; raise ActorConfig.num_envs to {at_least} at least')
+
+
 def explain(config: config_lib.Config) -> List[str]:
   """One line for each number that `fit` finds, with its reason."""
   cores = num_cores()
   fitted = fit(config, cores)
   actor, learner = fitted.actor, fitted.learner
+  num_levels = len(levels_lib.expand(config.environment.level))
+  shares = f', and that {num_levels} levels have their shares'
 
   def line(number, what, given, reason):
     return f'{number} {what} ({"as configured" if given else reason})'
@@ -101,7 +142,8 @@ def explain(config: config_lib.Config) -> List[str]:
       line(actor.num_envs, 'environments each',
            config.actor.num_envs is not None,
            f'{_MIN_ENVS} to {_MAX_ENVS}, such that about {_BATCHES_IN_PLAY} '
-           f'batches of {config.num_fresh} new unrolls are being played'),
+           f'batches of {config.num_fresh} new unrolls are being played'
+           + shares * (num_levels > 1)),
       line(learner.num_threads, 'learner threads',
            config.learner.num_threads is not None,
            f'{_learner_share(config):.0%} of {cores} cores, and '

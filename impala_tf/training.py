@@ -1,7 +1,7 @@
 """The learner's loop: read, update, publish, log, save."""
 
 import time
-from typing import Any, Callable, Mapping
+from typing import Any, Callable, Mapping, Optional
 
 from absl import logging
 import dm_env
@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from impala_tf import config as config_lib
+from impala_tf import level_metrics
 from impala_tf import metrics as metrics_lib
 from impala_tf import types
 
@@ -22,13 +23,19 @@ class Totals(tf.Module):
   Attributes:
     secs: float64 variable, wall time of training, interruptions left out.
     best_return: float64 variable, the best mean of 100 full episodes.
+    level_frames: int64 variable [L], frames learned from by level; None where
+      there is one level only.
   """
 
-  def __init__(self):
+  def __init__(self, num_levels: int = 1):
     super().__init__(name='totals')
     self.secs = tf.Variable(0., trainable=False, dtype=tf.float64)
     self.best_return = tf.Variable(float('-inf'), trainable=False,
                                    dtype=tf.float64)
+    self.level_frames = None
+    if num_levels > 1:
+      self.level_frames = tf.Variable(np.zeros(num_levels, np.int64),
+                                      trainable=False)
 
 
 class TrainingLog:
@@ -36,7 +43,8 @@ class TrainingLog:
 
   def __init__(self, run_dir: str, interval_secs: float, learner: Any,
                totals: Totals, reader: Any, num_fresh: int,
-               gauges: Callable[[], Mapping[str, float]]):
+               gauges: Callable[[], Mapping[str, float]],
+               level_log: Optional[level_metrics.LevelLog] = None):
     """Opens the files.
 
     Args:
@@ -47,12 +55,14 @@ class TrainingLog:
       reader: a `dataset.BatchReader`.
       num_fresh: unrolls of a batch, its first ones, that are new.
       gauges: further columns, read off when a row is written.
+      level_log: tells levels apart, where there are several.
     """
     self._learner = learner
     self._totals = totals
     self._reader = reader
     self._num_fresh = num_fresh
     self._gauges = gauges
+    self._level_log = level_log
     self._writer = metrics_lib.MetricsWriter(run_dir)
     self._episodes = metrics_lib.EpisodeWindow()
     self._interval = metrics_lib.Interval(
@@ -64,28 +74,32 @@ class TrainingLog:
     """Whether it is time for a row."""
     return self._interval.is_over
 
-  def add(self, env_outputs: types.EnvOutput, metrics: Mapping[str, tf.Tensor],
+  def add(self, unroll: types.Unroll, metrics: Mapping[str, tf.Tensor],
           lags: np.ndarray) -> None:
     """Takes one update.
 
     Args:
-      env_outputs: of its batch, [T+1, B].
+      unroll: its batch, leading [T+1, B].
       metrics: that `Learner.update` returned.
       lags: int64 [B], policy lag of each unroll in updates.
     """
     # x_0 was the last step of an earlier unroll and was counted there, and so
     # was all that is replayed. NumPy slices, because those of tensors would
     # cost more than all else here.
+    env_outputs = unroll.env_outputs
     step_type, episode_return, episode_steps = (
         tensor.numpy()[1:, :self._num_fresh]
         for tensor in (env_outputs.step_type, env_outputs.episode_return,
                        env_outputs.episode_steps))
-    self._episodes.add(step_type == int(dm_env.StepType.FIRST),
-                       episode_return, episode_steps)
+    is_first = step_type == int(dm_env.StepType.FIRST)
+    self._episodes.add(is_first, episode_return, episode_steps)
     fresh, replayed = np.split(lags, [self._num_fresh])
     if replayed.size:
       metrics = {**metrics, 'replayed/policy_lag': np.mean(replayed)}
     self._interval.add(metrics, fresh)
+    if self._level_log:
+      self._level_log.add(is_first, episode_return, fresh,
+                          unroll.level_index.numpy()[:self._num_fresh])
 
   def write_row(self) -> metrics_lib.Row:
     """Writes what has come together since the last row; returns it."""
@@ -108,6 +122,8 @@ class TrainingLog:
     }
     if np.isfinite(best):
       row['best_episode_return'] = float(best)
+    if self._level_log:
+      row.update(self._level_log.finish())
     self._writer.write(row)
     return row
 
@@ -149,7 +165,7 @@ def train(config: config_lib.ExperimentConfig, learner: Any, reader: Any,
       metrics = learner.update(unroll)
       num_updates += 1
       publish(num_updates)
-      log.add(unroll.env_outputs, metrics, lags)
+      log.add(unroll, metrics, lags)
       if log.is_due:
         on_row(log.write_row())
       if time.monotonic() - last_save > config.checkpoint_interval_secs:

@@ -81,11 +81,15 @@ class Unroll(NamedTuple):
     policy_version: int64 [], learner updates behind the parameters that acted.
       They are fetched as the unroll begins; the action at x_0 was already
       chosen, as the last of the unroll before.
+    level_index: int32 [], which of the run's levels was played. For logs only,
+      the agent is never shown it: "the model does not know which task it is
+      being trained or evaluated on" (section 5.3).
   """
   env_outputs: EnvOutput
   agent_outputs: AgentOutput
   core_state: Any
   policy_version: Any
+  level_index: Any
 
 
 def unroll_spec(observation_spec: dm_env.specs.Array, frame_stack: int,
@@ -126,7 +130,8 @@ def unroll_spec(observation_spec: dm_env.specs.Array, frame_stack: int,
           policy_logits=of_steps(tf.float32, (num_actions,))),
       core_state=tf.nest.map_structure(
           lambda t: tf.TensorSpec(t.shape[1:], t.dtype), core_state),
-      policy_version=tf.TensorSpec((), tf.int64))
+      policy_version=tf.TensorSpec((), tf.int64),
+      level_index=tf.TensorSpec((), tf.int32))
 
 
 class LossOutput(NamedTuple):

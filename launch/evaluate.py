@@ -14,14 +14,12 @@ import sys
 from typing import Any, Callable, List, Optional, Sequence, Tuple
 
 from impala_tf import config as config_lib
-from impala_tf.suites import atari57
-from impala_tf.suites import dmlab30
+from impala_tf.suites import levels as levels_lib
 from impala_tf.suites import suite as suite_lib
 from launch import gin_config
 from launch import program
 from launch import suite_results
 
-_SUITES = {suite.name: suite for suite in (atari57.SUITE, dmlab30.SUITE)}
 _EPISODES = 200  # Of a level outside of them.
 _MAX_ENVS = 32
 _MAX_SEED = 2**30  # Emulators take an int32, and each has its own.
@@ -42,8 +40,9 @@ def _parse_args() -> argparse.Namespace:
   parser.add_argument('--video', metavar='OUT.mp4',
                       help='record the first game as the agent sees it')
   parser.add_argument('--suite', help='play every level of a suite, '
-                      f'{" or ".join(_SUITES)}, and write a table beside the '
-                      'JSON; the same command goes on where it was stopped')
+                      f'{" or ".join(levels_lib.SUITES)}, and write a table '
+                      'beside the JSON; the same command goes on where it was '
+                      'stopped')
   parser.add_argument('--levels', help='of the suite these only: '
                       'atari/pong,atari/breakout')
   return parser.parse_args()
@@ -96,12 +95,12 @@ def _suite_and_levels(args: argparse.Namespace
     if args.levels is not None:
       raise config_lib.UserError('--levels are of a suite; give --suite too')
     return None, ()
-  if args.suite not in _SUITES:
+  if args.suite not in levels_lib.SUITES:
     raise config_lib.UserError(f'there is no suite {args.suite!r}; choose '
-                               f'{" or ".join(_SUITES)}')
+                               f'{" or ".join(levels_lib.SUITES)}')
   if args.video:
     raise config_lib.UserError('--video films one level; leave out --suite')
-  suite = _SUITES[args.suite]
+  suite = levels_lib.SUITES[args.suite]
   levels = suite.levels
   if args.levels is not None:
     levels = tuple(dict.fromkeys(args.levels.split(',')))  # Each once.
@@ -131,18 +130,29 @@ def _output(args: argparse.Namespace) -> pathlib.Path:
   return output
 
 
-def _suite_of(level: str) -> Optional[suite_lib.Suite]:
-  return next((suite for suite in _SUITES.values()
-               if level in (*suite.levels, *suite.train_levels)), None)
+def _check_one_level(config: config_lib.Config) -> None:
+  """Of several levels it must be said which are played."""
+  level = config.environment.level
+  levels = levels_lib.expand(level)
+  if len(levels) == 1:
+    return
+  suites = {suite and suite.name for suite in map(levels_lib.suite_of, levels)}
+  remedy = 'and only levels of a suite can be evaluated together'
+  if len(suites) == 1 and None not in suites:
+    remedy = f'so give --suite={suites.pop()}, with --levels for some of it'
+  raise config_lib.UserError(
+      f'the run was trained on {len(levels)} levels '
+      f'({levels_lib.short_name(level)}), {remedy}')
 
 
 def _evaluate_level(args: argparse.Namespace, config: config_lib.Config,
                     output: pathlib.Path) -> dict:
   """Plays what the run was trained on."""
+  _check_one_level(config)
   from impala_tf import checkpoint  # TensorFlow takes seconds to import.
   from impala_tf import experiment
   loaded = checkpoint.load_agent(args.run_dir)
-  suite = _suite_of(config.environment.level)
+  suite = levels_lib.suite_of(config.environment.level)
   episodes = args.episodes or (suite.episodes if suite else _EPISODES)
   environment = experiment.make_environment(
       config, min(episodes, _MAX_ENVS), args.seed, training=False)
@@ -165,7 +175,7 @@ def _play(level: str, loaded: Any, environment: Any, episodes: int, seed: int,
       loaded.agent, environment, episodes, seed, on_step)
   report = {'level': level, 'trained_frames': loaded.num_frames, 'seed': seed,
             **result.summary()}
-  suite = _suite_of(level)
+  suite = levels_lib.suite_of(level)
   if suite:
     report['human_normalised_score'] = suite.human_normalised_score(
         level, report['mean'])
@@ -177,10 +187,14 @@ def _evaluate_suite(args: argparse.Namespace, config: config_lib.Config,
                     output: pathlib.Path) -> dict:
   """Plays the levels that are not yet in the output."""
   domain = suite.levels[0].partition('/')[0]
-  if config.environment.level.partition('/')[0] != domain:
+  trained_on = config.environment.level
+  # Levels that were trained on together are seen alike, but one of another
+  # domain may be among them.
+  if not any(level.partition('/')[0] == domain
+             for level in levels_lib.expand(trained_on)):
     raise config_lib.UserError(
-        f'{args.run_dir} was trained on {config.environment.level!r}, whose '
-        f'observations are not those of {suite.title}')
+        f'{args.run_dir} was trained on {levels_lib.short_name(trained_on)!r}, '
+        f'whose observations are not those of {suite.title}')
   if importlib.util.find_spec(suite.package) is None:
     raise config_lib.UserError(f'levels of {suite.title} need the package '
                                f'{suite.package}: {suite.install}')
@@ -203,7 +217,7 @@ def _evaluate_suite(args: argparse.Namespace, config: config_lib.Config,
   waiting = [level for level in levels if not results.has(level)]
   for level in waiting:  # All of them, before an hour of games.
     environment = make_environment(level, 1)
-    _check_num_actions(environment, loaded.agent, config.atari)
+    _check_num_actions(environment, loaded.agent)
     environment.close()
   for i, level in enumerate(waiting, start=1):
     environment = make_environment(level, min(episodes, _MAX_ENVS))
@@ -220,18 +234,15 @@ def _evaluate_suite(args: argparse.Namespace, config: config_lib.Config,
           'table': str(results.table_path)}
 
 
-def _check_num_actions(environment: Any, agent: Any,
-                       config: config_lib.AtariConfig) -> None:
+def _check_num_actions(environment: Any, agent: Any) -> None:
   """An action out of range would hang the emulator."""
   num_actions = environment.action_spec().num_values
   if num_actions == agent.num_actions:
     return
-  remedy = ('leave the level out with --levels' if config.full_action_set else
-            'for an agent that plays every game, train with '
-            'AtariConfig.full_action_set = True, or choose with --levels')
   raise config_lib.UserError(
       f'{environment.level} has {num_actions} actions, but the agent was '
-      f'trained with {agent.num_actions}; {remedy}')
+      f'trained with {agent.num_actions}; for an agent that plays every game, '
+      'train with AtariConfig.full_action_set = True, or choose with --levels')
 
 
 def main() -> int:

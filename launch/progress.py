@@ -7,6 +7,7 @@ import rich.console
 import rich.live
 import rich.text
 
+from impala_tf import level_metrics
 from impala_tf import metrics
 
 
@@ -20,6 +21,8 @@ def format_row(row: metrics.Row, total_frames: int) -> str:
   if row.get('episode_return') is not None:
     parts.append(f'return {row["episode_return"]:.2f} '
                  f'(last {min(row["episodes"], metrics.EPISODE_WINDOW)})')
+  if row.get(level_metrics.HEADLINE) is not None:
+    parts.append(f'human-normalised {row[level_metrics.HEADLINE]:.1%}')
   return ' · '.join(parts + [f'lag {row["policy_lag"]:.1f}'])
 
 

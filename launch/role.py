@@ -28,7 +28,8 @@ def _run(args: argparse.Namespace, config: config_lib.Config) -> None:
     if args.profile:
       kwargs['on_unroll'] = profiling.HopTimesWriter(
           args.run_dir, f'actor_{args.seed}').add_unroll
-    experiment.run_actor(config, f'localhost:{args.port}', args.seed, **kwargs)
+    experiment.run_actor(config, f'localhost:{args.port}', args.seed,
+                         args.task, **kwargs)
     return
   stopping = threading.Event()
   signal.signal(signal.SIGTERM, lambda *unused: stopping.set())
@@ -46,6 +47,8 @@ def main() -> int:
                       help='of the Reverb server in the learner')
   parser.add_argument('--seed', type=int, default=0,
                       help='differs between the actors of a run')
+  parser.add_argument('--task', type=int, default=0,
+                      help='which of the actors this is')
   parser.add_argument('--profile', action='store_true',
                       help='record what time goes to')
   args = parser.parse_args()

@@ -10,6 +10,7 @@ from typing import Iterator
 
 from impala_tf import config as config_lib
 from impala_tf import metrics
+from impala_tf.suites import levels
 from launch import gin_config
 
 _LOCK = '.lock'
@@ -25,7 +26,8 @@ class RunDirectoryError(config_lib.UserError):
 def fresh_path(level: str) -> str:
   """A new directory's name under `runs/`, by level and time."""
   now = datetime.datetime.now().strftime('%Y%m%d-%H%M%S')
-  return os.path.join('runs', f'{level.replace("/", "_")}-{now}')
+  name = levels.short_name(level).replace('/', '_').replace(' ', '_')
+  return os.path.join('runs', f'{name}-{now}')
 
 
 def check_writable(path: pathlib.Path, flag: str) -> None:

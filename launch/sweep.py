@@ -65,7 +65,7 @@ def check_runs(config: sweeps.SweepConfig
     in_process &= loaded.experiment.in_process
     levels.add(loaded.environment.level)
   for level in sorted(levels):
-    factory.check_level(level)
+    factory.check_levels(level)
   return tasks, in_process
 
 

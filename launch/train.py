@@ -16,6 +16,7 @@ from impala_tf import ports
 from impala_tf import sizing
 from impala_tf import supervisor
 from impala_tf.envs import factory
+from impala_tf.suites import levels
 from launch import gin_config
 from launch import program
 from launch import progress
@@ -59,7 +60,7 @@ def _train_in_processes(config: config_lib.Config, run_dir: str, port: int,
   return supervisor.Supervisor(
       learner_command=role + ['learner'] + where,
       actor_command=lambda task, attempt: role + ['actor'] + where + [
-          f'--seed={task + attempt * 10_000}'],
+          f'--task={task}', f'--seed={task + attempt * 10_000}'],
       num_actors=sizing.fit(config).actor.num_actors,
       log_dir=os.path.join(run_dir, 'logs'),
       max_restarts=config.actor.max_restarts,
@@ -89,7 +90,8 @@ def _run(args: argparse.Namespace) -> int:
     raise config_lib.UserError(
         '--profile needs processes of their own for learner and actors; leave '
         'it out, or set ExperimentConfig.in_process = False')
-  factory.check_level(config.environment.level)
+  factory.check_levels(config.environment.level)
+  sizing.fit(config)  # Refuses more levels than environments.
   try:
     port = ports.choose(args.port)
   except OSError as error:
@@ -97,7 +99,8 @@ def _run(args: argparse.Namespace) -> int:
   run_dir = args.run_dir or run_directory.fresh_path(config.environment.level)
   with run_directory.claim(run_dir, config) as resuming:
     print(f'{"Resuming" if resuming else "Training"} '
-          f'{config.environment.level} in {run_dir}', flush=True)
+          f'{levels.short_name(config.environment.level)} in {run_dir}',
+          flush=True)
     for choice in sizing.explain(config):
       print(f'  {choice}', flush=True)
     with progress.ProgressLine(config.experiment.total_frames) as line:

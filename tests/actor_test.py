@@ -36,6 +36,7 @@ class FakeEnvironment(environment.BatchedEnvironment):
     if frame_stack > 1:
       shape, dtype = shape + (frame_stack,), np.uint8
     super().__init__('fake', E, A, specs.Array(shape, dtype), 4, frame_stack)
+    self.level_index = np.array([7, 4], np.int32)
     self._log = log
     self._time = -1
     self._timestep = dm_env.TimeStep(
@@ -157,7 +158,7 @@ class Run:
     parts = zip(*unrolls)
     return types.Unroll(*(
         tf.nest.map_structure(stack(axis), *part)
-        for part, axis in zip(parts, (1, 1, 0, 0))))
+        for part, axis in zip(parts, (1, 1, 0, 0, 0))))
 
 
 @pytest.fixture(name='make_run', scope='module')
@@ -194,6 +195,11 @@ def test_rows_are_what_the_environment_returned_with_raw_rewards(run):
           getattr(env_outputs, name), getattr(rows, name), err_msg=name)
   assert env_outputs.reward[-1].tolist() == [
       10 * NUM_UNROLLS * T + 0.5, -10 * NUM_UNROLLS * T + 0.5]
+
+
+def test_unroll_tells_which_level_its_environment_plays(run):
+  for k in range(NUM_UNROLLS):
+    assert run.batch(k).level_index.tolist() == [7, 4]
 
 
 def test_recorded_actions_are_those_the_environment_played(run):

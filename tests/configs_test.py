@@ -1,11 +1,13 @@
 """Every .gin file is parsed, built and run for two updates."""
 
+import math
 import pathlib
 
 import pytest
 
 from impala_tf import experiment
 from impala_tf import metrics
+from impala_tf.suites import levels as levels_lib
 from launch import gin_config
 
 _ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -23,6 +25,10 @@ _TINY = ('ExperimentConfig.in_process = True',
          'LearnerConfig.unroll_length = 2',
          'LearnerConfig.queue_capacity = 2',
          'ActorConfig.num_envs = 2')
+_SEVERAL_LEVELS = ('configs/atari57/multitask.gin',
+                   'configs/atari57/six_games.gin',
+                   'configs/dmlab30/multitask_deep.gin',
+                   'configs/dmlab30/multitask_shallow.gin')
 
 
 def test_there_are_files():
@@ -30,7 +36,8 @@ def test_there_are_files():
   assert 'configs/dmlab30/rooms_watermaze.gin' in _FILES
 
 
-@pytest.mark.parametrize('path', _FILES)
+@pytest.mark.parametrize('path', [
+    f for f in _FILES if f not in _SEVERAL_LEVELS])
 def test_file_trains_for_two_updates(path, tmp_path):
   config = gin_config.load(path, _TINY)
   domain = config.environment.level.split('/')[0]
@@ -45,9 +52,43 @@ def test_file_trains_for_two_updates(path, tmp_path):
   assert rows[-1]['frames'] == 2 * frames_per_update
 
 
+@pytest.mark.timeout(900)  # Starts and resets 57 emulators.
+@pytest.mark.parametrize('path', [
+    pytest.param(f, marks=[pytest.mark.slow] * ('/multitask.gin' in f))
+    for f in _SEVERAL_LEVELS])
+def test_every_level_of_the_file_trains_for_three_updates(path, tmp_path):
+  level = gin_config.load(path, ()).environment.level
+  levels = levels_lib.expand(level)
+  # A batch holds an unroll of each.
+  config = gin_config.load(path, _TINY + (
+      f'ActorConfig.num_envs = {len(levels)}',
+      f'LearnerConfig.batch_size = {len(levels)}',
+      f'ExperimentConfig.total_frames = {3 * len(levels) * 2 * 4}',
+      'DmlabConfig.dataset_path = "/photographs"'))
+  experiment.run_in_process(config, str(tmp_path))
+  rows = metrics.read_rows(str(tmp_path))
+  assert [row['updates'] for row in rows] == [1, 2, 3]
+  for row in rows:
+    assert math.isfinite(row['loss/total'])
+    assert {row[f'level/{level}/frames'] for level in levels} == {
+        row['updates'] * 2 * 4}
+
+
+def test_files_of_several_levels_are_whole():
+  sizes = {path: len(levels_lib.expand(gin_config.load(path).environment.level))
+           for path in _FILES}
+  assert {p: n for p, n in sizes.items() if n > 1} == dict(
+      zip(_SEVERAL_LEVELS, (57, 6, 30, 30)))
+  for path in _SEVERAL_LEVELS:  # Each level has its share in each process.
+    config = gin_config.load(path)
+    assert config.actor.num_envs % sizes[path] == 0
+    if 'atari57' in path:
+      assert config.atari.full_action_set
+
+
 @pytest.mark.parametrize('path', [
     f for f in _FILES
-    if any(d in f for d in ('/atari/', '/tasks/', '/dmlab30/'))])
+    if any(d in f for d in ('/atari/', '/atari57/', '/tasks/', '/dmlab30/'))])
 def test_header_says_what_to_expect(path):
   header = (_ROOT / path).read_text().split('from __gin__')[0]
   purpose = 'Stands for' if '/tasks/' in path else 'Reproduces'

@@ -66,7 +66,8 @@ def _stacked(numbers):
 
   return types.Unroll(
       stack(1, 'env_outputs'), stack(1, 'agent_outputs'),
-      stack(0, 'core_state'), stack(0, 'policy_version'))
+      stack(0, 'core_state'), stack(0, 'policy_version'),
+      stack(0, 'level_index'))
 
 
 def test_batches_are_time_major_in_order_and_each_unroll_once(served):

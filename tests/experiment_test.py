@@ -4,11 +4,15 @@ import dataclasses
 import math
 import types
 
+import numpy as np
 import pytest
 
+from impala_tf import actor
 from impala_tf import config as config_lib
 from impala_tf import experiment
 from impala_tf import metrics
+from impala_tf import policy
+from impala_tf import types as tf_types
 
 pytestmark = pytest.mark.usefixtures('servers_stay')
 
@@ -92,6 +96,95 @@ def test_controlled_lag_is_exact(tmp_path, lag_updates):
         update, lag_updates)
   if lag_updates == 10:  # The parameters are old, not only their number.
     assert rows[-1]['kl_behaviour_target'] > 1e-4
+
+
+_MAZES = ('tmaze/1', 'tmaze/2', 'tmaze/3')
+
+
+def _multi_level(num_envs=7, **knobs):
+  config = _config(**knobs)
+  return dataclasses.replace(
+      config, environment=config_lib.EnvironmentConfig(level=','.join(_MAZES)),
+      actor=config_lib.ActorConfig(num_envs=num_envs))
+
+
+def _level_frames(row):
+  return [row[f'level/{level}/frames'] for level in _MAZES]
+
+
+def test_levels_are_learned_together_and_told_apart(tmp_path):
+  rows = _rows(_multi_level(), tmp_path)
+  for row in rows:
+    assert sum(_level_frames(row)) == row['frames']
+  # 32 unrolls of seven environments in turn: 5 rounds of levels 0 1 2 0 1 2 0.
+  assert _level_frames(rows[-1]) == [14 * 5, 9 * 5, 9 * 5]
+  for row in rows:  # Every batch of four has some of each.
+    assert all(f'level/{level}/policy_lag' in row for level in _MAZES)
+
+
+def test_frames_of_levels_go_on_where_they_were(tmp_path):
+  seen = []
+  _rows(_multi_level(), tmp_path, should_stop=lambda: len(seen) >= 3,
+        on_row=seen.append)
+  for row in _rows(_multi_level(), tmp_path):
+    assert sum(_level_frames(row)) == row['frames']
+
+
+def _left(monkeypatch):
+  """Every agent walks left, into the wall, until its time is up."""
+
+  def act(self, env_output):
+    del self
+    num_envs = len(env_output.reward)
+    logits = np.full([num_envs, 4], [-9., -9., -9., 9.], np.float32)
+    return tf_types.AgentOutput(np.full(num_envs, 3, np.int32), logits)
+
+  monkeypatch.setattr(policy.Policy, 'act', act)
+
+
+def test_return_is_credited_to_the_level_it_was_played_on(
+    tmp_path, monkeypatch):
+  _left(monkeypatch)
+  last = _rows(_multi_level(
+      num_envs=8, total_frames=80 * _FRAMES_PER_UPDATE), tmp_path)[-1]
+  for length, level in enumerate(_MAZES, start=1):
+    # 10 steps for each cell, at -0.1.
+    assert last[f'level/{level}/episode_return'] == pytest.approx(-length)
+
+
+def test_updates_do_not_depend_on_what_levels_are_called(tmp_path, monkeypatch):
+  """The number of a level is for logs: learning is not shown it."""
+  (tmp_path / 'a').mkdir()
+  (tmp_path / 'b').mkdir()
+  rows = _rows(_multi_level(), tmp_path / 'a')
+  unrolls = actor.UnrollBuffer.unrolls
+
+  def renumbered(self):
+    for unroll in unrolls(self):
+      yield unroll._replace(level_index=np.int32(2) - unroll.level_index)
+
+  monkeypatch.setattr(actor.UnrollBuffer, 'unrolls', renumbered)
+  others = _rows(_multi_level(), tmp_path / 'b')
+  assert _level_frames(others[-1]) == _level_frames(rows[-1])[::-1]
+  assert [_without_levels(row) for row in others] == [
+      _without_levels(row) for row in rows]
+
+
+def _without_levels(row):
+  return {k: v for k, v in row.items() if not k.startswith('level/')}
+
+
+def test_more_levels_than_environments_are_refused(tmp_path):
+  with pytest.raises(config_lib.ConfigError, match='num_envs to 3 at least'):
+    _rows(_multi_level(num_envs=2), tmp_path)
+
+
+def test_levels_that_differ_are_refused(tmp_path):
+  config = dataclasses.replace(
+      _multi_level(),
+      environment=config_lib.EnvironmentConfig(level='tmaze/1,catch'))
+  with pytest.raises(config_lib.ConfigError, match='learned together'):
+    _rows(config, tmp_path)
 
 
 def _replaying(fraction=0.75, updates=_UPDATES, **knobs):

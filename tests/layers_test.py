@@ -27,14 +27,17 @@ LAYERS = {
     'connection': 1,
     'suites': 1,
     'suites.suite': 0,  # What the suites are made of.
+    'suites.levels': 2,  # Which levels a config names: knows every suite.
     'metrics': 1,
-    'sizing': 1,
     'sweeps': 1,
     'envs.environment': 1,  # The interface.
     'networks': 2,
     'sweep_results': 2,
+    'sizing': 3,
+    'level_metrics': 3,
     'envs': 2,
     'envs.minigrid': 3,  # Made of envs.gym.
+    'envs.multi_level': 3,  # Knows suites.
     'envs.factory': 4,  # The only one that knows every domain.
     'agent': 3,
     'policy': 3,

@@ -79,7 +79,8 @@ def _unroll(core_state=(), seed=0):
       core_state=tf.nest.map_structure(
           lambda t: (rng.normal(size=t.shape) * 2).astype(
               t.dtype.as_numpy_dtype), core_state),
-      policy_version=np.zeros([B], np.int64)))
+      policy_version=np.zeros([B], np.int64),
+      level_index=np.zeros([B], np.int32)))
 
 
 def _parameters(module):

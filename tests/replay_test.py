@@ -50,7 +50,8 @@ def test_buffers_may_be_overwritten_once_written(served):
   _, address, writer = served
   unroll = unrolls.numbered(1)
   writer.write(unroll)
-  for array in tf.nest.flatten(unroll._replace(policy_version=())):
+  for array in tf.nest.flatten(unroll._replace(
+      policy_version=(), level_index=())):
     array[...] = 0
   writer.flush()
   unrolls.assert_equal(_read(address), unrolls.numbered(1))

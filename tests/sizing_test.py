@@ -77,9 +77,53 @@ def test_in_process_numbers_do_not_depend_on_the_machine():
   assert len(sizes) == 1
 
 
+def _of_levels(level, in_process=False, **actor):
+  return config_lib.Config(
+      environment=config_lib.EnvironmentConfig(level=level),
+      experiment=config_lib.ExperimentConfig(in_process=in_process),
+      actor=config_lib.ActorConfig(**actor))
+
+
+_SIX = ','.join(f'atari/{game}' for game in (
+    'pong', 'breakout', 'qbert', 'seaquest', 'beam_rider', 'space_invaders'))
+
+
+@pytest.mark.parametrize('level, cores, num_envs', [
+    (_SIX, 4, 21),      # 84 are 14 of each; 20 would do for one level.
+    ('dmlab30', 4, 30),  # 4 of each.
+    ('dmlab30', 1, 32),  # 60 would be too many.
+    ('atari57', 4, 20),  # 57 would be; 80 are one or two of each.
+    ('atari57', 2, 32),
+    ('atari57', 1, 57)])
+def test_levels_have_equal_shares_or_one_environment_at_least(
+    level, cores, num_envs):
+  fitted = sizing.fit(_of_levels(level), cores)
+  assert fitted.actor.num_envs == num_envs
+
+
+def test_in_process_one_actor_plays_every_level():
+  config = _of_levels('atari57', in_process=True)
+  assert sizing.fit(config, cores=8).actor.num_envs == 57
+
+
+@pytest.mark.parametrize('actor, in_process, words', [
+    (dict(num_actors=4, num_envs=14), False,
+     r'57 levels \(atari57\) .* 4 actor processes with 14 environments each; '
+     'raise ActorConfig.num_envs to 15 at least'),
+    (dict(num_actors=8, num_envs=56), True, 'num_envs to 57 at least')])
+def test_level_that_nobody_would_play_is_refused(actor, in_process, words):
+  with pytest.raises(config_lib.ConfigError, match=words) as error:
+    sizing.fit(_of_levels('atari57', in_process, **actor))
+  assert '\n' not in str(error.value)
+  enough = dict(actor, num_envs=actor['num_envs'] + 1)
+  sizing.fit(_of_levels('atari57', in_process, **enough))
+
+
 def test_each_choice_is_explained():
   actors, envs, threads = sizing.explain(config_lib.Config())
   cores = sizing.num_cores()
   assert actors == f'{cores} actor processes (one for each of {cores} cores)'
   assert 'environments each' in envs and '32 new unrolls' in envs
+  assert 'levels' not in envs
+  assert '6 levels have their shares' in sizing.explain(_of_levels(_SIX))[1]
   assert 'learner threads' in threads and f'25% of {cores} cores' in threads

@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 from impala_tf import config as config_lib
+from impala_tf import level_metrics
 from impala_tf import metrics
 from impala_tf import training
 from impala_tf import types
@@ -45,7 +46,8 @@ def _unroll(version=0, returns=(), step_type=MID):
       observation=zeros, episode_return=tf.constant(episode_return),
       episode_steps=tf.constant(np.full((3, 2), 7, np.int32)))
   return types.Unroll(env_outputs, (), (),
-                      tf.constant([version, version - 1], tf.int64))
+                      tf.constant([version, version - 1], tf.int64),
+                      tf.constant([1, 0], tf.int32))
 
 
 class _Reader:
@@ -66,14 +68,16 @@ class _Run:
 
   def __init__(self, tmp_path, unrolls, total_frames=10_000, row_secs=0.,
                checkpoint_secs=1e9, should_stop=lambda: False, publish=None,
-               num_fresh=2):
+               num_fresh=2, levels=()):
     self.learner = _Learner()
-    self.totals = training.Totals()
+    self.totals = training.Totals(max(1, len(levels)))
+    level_log = level_metrics.LevelLog(
+        levels, self.totals.level_frames, FRAMES // 2) if levels else None
     self.published, self.saved, self.shown = [], [], []
     reader = _Reader(unrolls)
     log = training.TrainingLog(str(tmp_path), row_secs, self.learner,
                                self.totals, reader, num_fresh,
-                               lambda: {'queue_occupancy': 0.25})
+                               lambda: {'queue_occupancy': 0.25}, level_log)
     try:
       training.train(
           config_lib.ExperimentConfig(
@@ -160,6 +164,38 @@ def test_replayed_unrolls_count_for_their_own_lag_alone(tmp_path):
   assert row['episodes'] == 2 and row['episode_return'] == (5 + 3) / 2
 
 
+def test_levels_are_told_apart_and_their_frames_add_up(tmp_path):
+  # The second unroll of each batch is of level 0, the first of level 1.
+  unrolls = [_unroll(returns=[5., 1., 3.])] * 2
+  run = _Run(tmp_path, unrolls, levels=('tmaze/1', 'catch'))
+  for row in run.rows:
+    assert row['level/catch/frames'] + row['level/tmaze/1/frames'] == (
+        row['frames'])
+  row = run.rows[-1]
+  assert row['level/catch/episode_return'] == 4.
+  assert row['level/tmaze/1/episode_return'] == 1.
+  assert row['episode_return'] == 3.
+  # Update 1 learns from versions 0 (level 1) and -1.
+  assert row['level/catch/policy_lag'] == 1.
+  assert row['level/tmaze/1/policy_lag'] == 2.
+  assert run.totals.level_frames.numpy().tolist() == [FRAMES, FRAMES]
+
+
+def test_replayed_unrolls_count_for_no_level(tmp_path):
+  run = _Run(tmp_path, [_unroll(returns=[5., 1., 3.])], num_fresh=1,
+             levels=('tmaze/1', 'catch'))
+  row, = run.rows
+  assert row['level/tmaze/1/frames'] == 0
+  assert 'level/tmaze/1/episode_return' not in row
+  assert row['level/catch/episode_return'] == 4.
+
+
+def test_one_level_is_not_told_apart(tmp_path):
+  run = _Run(tmp_path, [_unroll(returns=[5.])])
+  assert not [name for name in run.rows[0] if name.startswith('level/')]
+  assert run.totals.level_frames is None  # Nor kept in its checkpoints.
+
+
 def test_best_return_is_of_full_windows_and_never_falls(tmp_path):
   # 4 episodes each: the window is full with the 25th unroll.
   good, bad = _unroll(returns=[9.] * 4), _unroll(returns=[1.] * 4)
@@ -179,7 +215,7 @@ def test_time_and_best_return_go_on_from_what_was_restored(tmp_path):
   reader = python_types.SimpleNamespace(wait_secs=0.)
   log = training.TrainingLog(
       str(tmp_path), 0., learner, totals, reader, num_fresh=2, gauges=dict)
-  log.add(_unroll().env_outputs, learner.update(None), np.array([0]))
+  log.add(_unroll(), learner.update(None), np.array([0]))
   row = log.write_row()
   assert 1000. < row['secs'] < 1000. + 60.
   assert row['best_episode_return'] == 3.

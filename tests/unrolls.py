@@ -32,7 +32,8 @@ def numbered(number):
     return array.reshape(of.shape).astype(of.dtype.as_numpy_dtype)
 
   unroll = tf.nest.map_structure(values, spec())
-  return unroll._replace(policy_version=np.int64(number))
+  return unroll._replace(policy_version=np.int64(number),
+                         level_index=np.int32(number % 3))
 
 
 def assert_equal(actual, expected):

@@ -19,6 +19,7 @@ from impala_tf.envs import environment
 # Bundled with ale-py, but only for two players or more: told to play one of
 # them alone, the emulator ends the whole process.
 _MULTIPLAYER = ('combat', 'joust', 'maze_craze', 'warlords')
+_FULL_ACTION_SET = 18  # ALE's actions have the numbers from 0, a no-op.
 
 
 def games() -> List[str]:
@@ -68,6 +69,10 @@ class AtariEnvironment(environment.BatchedEnvironment):
   is MID: game, stack and return go on. Training and evaluation differ in
   nothing else.
 
+  With `full_action_set` every game has 18 actions, and each means the same in
+  all of them. Skiing has but 9, being played without FIRE: of the others, each
+  is a no-op there.
+
   Environment i is seeded with `seed + i`. Seeding loads the game anew and takes
   some 0.1 s an environment, so the first `reset` of a large batch is slow.
   """
@@ -110,9 +115,13 @@ class AtariEnvironment(environment.BatchedEnvironment):
         episodic_life=False,
         life_loss_info=False)
     shape = (config.height, config.width, config.frame_stack)
+    num_actions = int(self._ale.single_action_space.n)
+    self._action_table = None
+    if config.full_action_set and num_actions < _FULL_ACTION_SET:
+      self._action_table = self._numbers_in_game()
+      num_actions = _FULL_ACTION_SET
     super().__init__(
-        f'atari/{game}', num_envs,
-        num_actions=int(self._ale.single_action_space.n),
+        f'atari/{game}', num_envs, num_actions=num_actions,
         observation_spec=specs.Array(shape, np.uint8, 'observation'),
         frames_per_step=config.action_repeats, frame_stack=config.frame_stack)
     self._seed = seed
@@ -121,6 +130,20 @@ class AtariEnvironment(environment.BatchedEnvironment):
     self._lives = np.zeros(num_envs, np.int32)
     self._observation = np.zeros((num_envs,) + shape, np.uint8)
 
+  def _numbers_in_game(self) -> np.ndarray:
+    """From each of the 18 actions to its number in a game with fewer.
+
+    ALE numbers a game's actions without gaps (Skiing's RIGHT is 2, that of all
+    others 3) and waits for ever when it is given a number that there is not.
+
+    Returns:
+      int32 [18], 0 (no-op) for an action that the game does not have.
+    """
+    table = np.zeros(_FULL_ACTION_SET, np.int32)
+    for number, action in enumerate(self._ale.ale.get_action_set()):
+      table[action.value] = number
+    return table
+
   def reset(self) -> dm_env.TimeStep:
     stacks, info = self._ale.reset(seed=self._seed)
     self._seed = None
@@ -128,6 +151,8 @@ class AtariEnvironment(environment.BatchedEnvironment):
     return self._first(self._channels_last(stacks))
 
   def _step(self, actions: np.ndarray) -> dm_env.TimeStep:
+    if self._action_table is not None:
+      actions = self._action_table[actions]
     stacks, reward, game_over, time_limit, info = self._ale.step(actions)
     first = game_over | time_limit
     terminal = game_over

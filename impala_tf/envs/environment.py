@@ -32,6 +32,8 @@ class BatchedEnvironment(abc.ABC):
     frame_stack: S. Where S > 1 an observation is [H, W, S], the oldest frame
       first, and frames from before the episode's first are zero. 1 says that
       observations are plain.
+    level_index: int32 [E], which of the run's levels each environment plays;
+      0 everywhere unless there are several (`envs.multi_level`).
   """
 
   def __init__(self, level: str, num_envs: int, num_actions: int,
@@ -41,6 +43,7 @@ class BatchedEnvironment(abc.ABC):
     self.num_envs = num_envs
     self.frames_per_step = frames_per_step
     self.frame_stack = frame_stack
+    self.level_index = np.zeros(num_envs, np.int32)
     self._num_actions = num_actions
     self._action_spec = specs.DiscreteArray(
         num_actions, dtype=np.int32, name='action')

@@ -12,6 +12,7 @@ from impala_tf.envs import environment
 from impala_tf.envs import gym
 from impala_tf.envs import minigrid
 from impala_tf.envs import tmaze
+from impala_tf.suites import levels as levels_lib
 
 _FORMS = ("'atari/<game>', 'catch', 'catch/delayed', 'cartpole_swingup', "
           "'tmaze/<length>', 'minigrid/<id>', 'dmlab30/<name>' or 'gym/<id>'")
@@ -44,6 +45,12 @@ def check_level(level: str) -> None:
     tmaze.corridor_length(name)
 
 
+def check_levels(level: str) -> None:
+  """`check_level` of all that `EnvironmentConfig.level` names."""
+  for one in levels_lib.expand(level):
+    check_level(one)
+
+
 def make_environment(level: str, num_envs: int, seed: int,
                      atari_config: config_lib.AtariConfig,
                      dmlab_config: config_lib.DmlabConfig, training: bool
@@ -51,7 +58,7 @@ def make_environment(level: str, num_envs: int, seed: int,
   """Makes a batch of environments.
 
   Args:
-    level: as `EnvironmentConfig.level` describes it.
+    level: one, as `EnvironmentConfig.level` describes it.
     num_envs: E.
     seed: 0 or more. Environment i takes `seed + i`, so two actors' seeds should
       be at least E apart.

@@ -112,7 +112,7 @@ def _play(config: config_lib.Config):
     steps.append((env_output, agent_output))
     timestep = environment.step(agent_output.action)
   spec = experiment.make_unroll_spec(config, environment, agent)
-  buffer = actor_lib.UnrollBuffer(spec, environment.num_envs,
+  buffer = actor_lib.UnrollBuffer(spec, environment.level_index,
                                   environment.frame_stack)
   environment.close()
   return policy, buffer, steps

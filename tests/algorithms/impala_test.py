@@ -68,7 +68,8 @@ def _unroll(seed=0, batch_size=B):
           action=rng.integers(A, size=shape).astype(np.int32),
           policy_logits=rng.normal(size=shape + [A]).astype(np.float32)),
       core_state=rng.normal(size=[batch_size]).astype(np.float32),
-      policy_version=np.zeros([batch_size], np.int64))
+      policy_version=np.zeros([batch_size], np.int64),
+      level_index=np.zeros([batch_size], np.int32))
 
 
 def _loss(agent, unroll, config=CONFIG):

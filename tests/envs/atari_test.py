@@ -232,16 +232,46 @@ def test_knobs_reach_the_emulator():
   assert (row.step_type == FIRST).all()  # 20 frames are 10 steps of 2.
 
 
-@pytest.mark.parametrize('full, num_actions', [(False, 3), (True, 9)])
+@pytest.mark.parametrize('full, num_actions', [(False, 3), (True, 18)])
 def test_actions_of_skiing(full, num_actions):
   env = _make('skiing', 1, full_action_set=full)
   assert env.action_spec().num_values == num_actions
 
 
+def test_actions_mean_in_skiing_what_they_mean_in_every_game():
+  """What each of the 18 shows is what the emulator shows of its name."""
+  emulator = ale_py.ALEInterface()
+  emulator.loadROM(ale_py.roms.get_rom_path('skiing'))
+  legal = [action.name for action in emulator.getLegalActionSet()]
+  assert len(legal) == 9
+  minimal = [action.name for action in emulator.getMinimalActionSet()]
+  # Up and down do nothing in this game; left and right are all there is.
+  reference = _make('skiing', 1, **FIXED)
+  pictures = {name: _held(reference, minimal.index(name)) for name in minimal}
+  assert len({p.tobytes() for p in pictures.values()}) == len(minimal) == 3
+  env = _make('skiing', 1, full_action_set=True, **FIXED)
+  for name, action in ale_py.Action.__members__.items():
+    shown = _held(env, action.value)
+    same = name if name in minimal else 'NOOP'
+    if name not in legal or name in minimal:
+      np.testing.assert_array_equal(shown, pictures[same], err_msg=name)
+
+
+def _held(env, action):
+  """The picture after an action was held for two seconds of a new game."""
+  env.reset()
+  for _ in range(30):
+    row = env.step(np.array([action], np.int32))
+  return row.observation.copy()
+
+
 @pytest.mark.slow
+@pytest.mark.parametrize('full', [False, True])
 @pytest.mark.parametrize('game', atari.games())
-def test_every_game_plays(game):
-  env = _make(game, 1)
+def test_every_game_plays(game, full):
+  env = _make(game, 1, full_action_set=full)
+  if full:
+    assert env.action_spec().num_values == 18
   env.reset()
   for action in range(env.action_spec().num_values):
     assert env.step(np.array([action], np.int32)).observation.any()

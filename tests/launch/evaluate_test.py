@@ -13,6 +13,7 @@ from impala_tf import config as config_lib
 from impala_tf import experiment
 from impala_tf import training
 from impala_tf.suites import dmlab30
+from impala_tf.suites import levels
 from launch import evaluate
 from launch import gin_config
 from tests import programs
@@ -159,6 +160,27 @@ def test_suite_is_played_level_by_level_and_goes_on_where_it_stopped(
   assert played == ['atari/pong', 'atari/breakout']
 
 
+def test_run_of_several_levels_is_played_on_its_suite(
+    tmp_path, monkeypatch, capsys):
+  for level in ('atari57', 'atari/skiing,atari/breakout'):
+    run_dir = tmp_path / level[:7].replace('/', '_')
+    run_dir.mkdir()
+    # Of one game, as all of the full action set are alike.
+    _make_pong_run(run_dir, full_action_set=True)
+    (run_dir / 'config.gin').write_text(gin_config.dumps(config_lib.Config(
+        environment=config_lib.EnvironmentConfig(level=level),
+        atari=config_lib.AtariConfig(
+            full_action_set=True, max_episode_frames=40))))
+    assert _evaluate(monkeypatch, run_dir) == 2
+    assert ('so give --suite=atari57, with --levels for some of it'
+            in capsys.readouterr().err)
+    assert _evaluate(monkeypatch, run_dir, '--suite=atari57', '--episodes=1',
+                     '--levels=atari/skiing,atari/pong') == 0
+    report = json.loads((run_dir / 'evaluation_atari57.json').read_text())
+    assert report['levels'].keys() == {'atari/skiing', 'atari/pong'}
+    capsys.readouterr()
+
+
 def test_agent_of_other_actions_is_refused_before_anything_is_played(
     tmp_path, monkeypatch, capsys):
   run_dir = _make_pong_run(tmp_path)
@@ -174,16 +196,23 @@ def test_agent_of_other_actions_is_refused_before_anything_is_played(
 @pytest.mark.parametrize('level, suite, words', [
     ('catch', 'atari57', "was trained on 'catch', whose observations are not "
      'those of Atari-57'),
+    ('dmlab30', 'atari57', "was trained on 'dmlab30', whose observations are "
+     'not those of Atari-57'),
+    ('tmaze/1,tmaze/2', None, 'was trained on 2 levels (tmaze/1 and 1 more), '
+     'and only levels of a suite can be evaluated together'),
+    ('dmlab30', None,
+     'trained on 30 levels (dmlab30), so give --suite=dmlab30'),
     ('dmlab30/rooms_watermaze', 'dmlab30',
      'levels of DMLab-30 need the package no_such_package: build its wheel')])
 def test_suite_that_cannot_be_played_is_refused_in_one_line(
     tmp_path, monkeypatch, capsys, level, suite, words):
   # In place of the simulator, which may be there.
-  monkeypatch.setitem(evaluate._SUITES, 'dmlab30', dmlab30.SUITE._replace(
+  monkeypatch.setitem(levels.SUITES, 'dmlab30', dmlab30.SUITE._replace(
       package='no_such_package'))
   (tmp_path / 'config.gin').write_text(gin_config.dumps(config_lib.Config(
       environment=config_lib.EnvironmentConfig(level=level))))
-  assert _evaluate(monkeypatch, tmp_path, f'--suite={suite}') == 2
+  flags = [f'--suite={suite}'] if suite else []
+  assert _evaluate(monkeypatch, tmp_path, *flags) == 2
   line, = capsys.readouterr().err.splitlines()
   assert line.startswith('error: ') and words in line
 

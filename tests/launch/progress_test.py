@@ -25,6 +25,13 @@ def test_no_episode_has_ended_yet():
   assert 'return 1.00 (last 12)' in progress.format_row(row, 10_000_000)
 
 
+def test_suite_has_its_score():
+  row = dict(_ROW, episode_return=1., episodes=12,
+             capped_mean_human_normalised_score=0.1234)
+  assert ('return 1.00 (last 12) · human-normalised 12.3% · lag'
+          in progress.format_row(row, 10_000_000))
+
+
 @pytest.mark.parametrize('frames, speed, eta', [
     (0, 1., '27:46:40'), (99_940, 1., '0:01:00'), (100_000, 1., '0:00:00'),
     (100_320, 1., '0:00:00'), (0, 0., '?')])

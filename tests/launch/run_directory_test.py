@@ -131,3 +131,5 @@ with run_directory.claim(sys.argv[1], config.Config(
 def test_fresh_path_tells_level_and_time():
   path = run_directory.fresh_path('atari/pong')
   assert re.fullmatch(r'runs/atari_pong-\d{8}-\d{6}', path)
+  path = run_directory.fresh_path('atari/pong,atari/qbert,atari/seaquest')
+  assert re.fullmatch(r'runs/atari_pong_and_2_more-\d{8}-\d{6}', path)

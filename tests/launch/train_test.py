@@ -41,6 +41,12 @@ def _bind(name, value):
      "no Atari game 'pnog'; did you mean pong"),
     ([_bind('EnvironmentConfig.level', "'doom/1'")],
      "level must be 'atari/<game>', .* or 'gym/<id>', but is 'doom/1'"),
+    ([_bind('EnvironmentConfig.level', "'catch,atari/pnog'")],
+     "no Atari game 'pnog'; did you mean pong"),
+    ([_bind('EnvironmentConfig.level', "'catch,catch'")],
+     "'catch' is there twice"),
+    ([_bind('EnvironmentConfig.level', "'atari57'")],
+     '57 levels .* 1 actor processes with 4 .*num_envs to 57 at least'),
     ([_bind('LernerConfig.batch_size', 8)],
      'no attribute LernerConfig.*config.py lists all names'),
     ([_bind('LearnerConfig.batchsize', 8)],
@@ -213,6 +219,24 @@ def test_whole_run_writes_all_it_promises(tmp_path):
   assert 38 in _checkpoints(run_dir)
   assert len(_checkpoints(run_dir)) <= config.experiment.checkpoints_to_keep
   assert not _all_pids(run_dir)
+
+
+@_SLOW_START
+def test_actors_share_the_levels_out(tmp_path):
+  mazes = [f'tmaze/{length}' for length in (1, 2, 3, 4)]
+  ran = _train(tmp_path,
+               _bind('EnvironmentConfig.level', repr(','.join(mazes))),
+               _bind('ActorConfig.num_actors', 2),
+               _bind('ActorConfig.num_envs', 2),
+               _bind('ExperimentConfig.total_frames', 4000))
+  assert ran.returncode == 0, ran.stderr
+  assert ran.stdout.startswith(f'Training tmaze/1 and 3 more in {tmp_path}')
+  last = metrics.read_rows(tmp_path)[-1]
+  frames = [last[f'level/{maze}/frames'] for maze in mazes]
+  # The first two are one actor's, the others the other's.
+  assert frames[0] == pytest.approx(frames[1], abs=80)
+  assert frames[2] == pytest.approx(frames[3], abs=80)
+  assert min(frames) > 0 and sum(frames) == last['frames']
 
 
 @_SLOW_START

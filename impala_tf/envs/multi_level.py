@@ -1,0 +1,168 @@
+"""Several levels in one batch, for one agent that learns them all.
+
+Section 5.3 of Espeholt et al. 2018 allocates a fixed number of actors to each
+task. Here it is environments: number g of all those of a run plays level
+g mod L, so that no level has more than one more than another.
+"""
+
+from typing import Callable, List, Sequence, Tuple
+
+import dm_env
+import numpy as np
+
+from impala_tf import config as config_lib
+from impala_tf.envs import environment
+from impala_tf.suites import levels as levels_lib
+
+# Makes a batch of environments from level, number and seed.
+MakeFn = Callable[[str, int, int], environment.BatchedEnvironment]
+
+
+def slots(num_levels: int, first_slot: int, num_envs: int
+          ) -> List[Tuple[int, slice]]:
+  """Shares environments out over levels.
+
+  Args:
+    num_levels: L.
+    first_slot: number of a process's first environment among all of its run.
+    num_envs: E of the process.
+
+  Returns:
+    An index of a level and the rows of the batch that it has, for each level
+    that this process plays.
+  """
+  # Neighbours play different levels, so that unrolls, which are sent in the
+  # order of rows, make batches of many.
+  return [((first_slot + row) % num_levels, slice(row, num_envs, num_levels))
+          for row in range(min(num_levels, num_envs))]
+
+
+def check_alike(level: environment.BatchedEnvironment,
+                other: environment.BatchedEnvironment) -> None:
+  """Raises ConfigError where one agent could not play both."""
+  actions, other_actions = (
+      e.action_spec().num_values for e in (level, other))
+  if actions != other_actions:
+    remedy = 'leave one of them out'
+    if all(e.level.startswith('atari/') for e in (level, other)):
+      remedy = 'set AtariConfig.full_action_set = True'
+    raise config_lib.ConfigError(
+        f'{other.level} has {other_actions} actions and {level.level} '
+        f'{actions}, but levels that are learned together must have the same; '
+        f'{remedy}')
+  for what, of in (
+      ('observations', lambda e: (e.observation_spec().dtype.name,
+                                  e.observation_spec().shape)),
+      ('frames a step', lambda e: e.frames_per_step),
+      ('stacked frames', lambda e: e.frame_stack)):
+    if of(level) != of(other):
+      raise config_lib.ConfigError(
+          f'{other.level} has {what} {of(other)} and {level.level} '
+          f'{of(level)}, but levels that are learned together must have the '
+          'same; leave one of them out')
+
+
+def check_levels(level: str, make: MakeFn, full_action_set: bool) -> None:
+  """Starts each level once, where levels of the domain may differ.
+
+  Args:
+    level: as `EnvironmentConfig` has it.
+    make: a batch of one level.
+    full_action_set: see `AtariConfig`.
+
+  Raises:
+    ConfigError: where one agent could not play all levels.
+  """
+  levels = levels_lib.expand(level)
+  # These are alike as they are made, and to start all takes up to a minute.
+  alike = ['dmlab30'] + ['atari'] * full_action_set
+  domains = {name.partition('/')[0] for name in levels}
+  if len(levels) == 1 or (len(domains) == 1 and domains.issubset(alike)):
+    return
+  first = make(levels[0], 1, 0)
+  for name in levels[1:]:
+    other = make(name, 1, 0)
+    check_alike(first, other)
+    other.close()
+  first.close()
+
+
+def make_environment(level: str, num_envs: int, seed: int, first_slot: int,
+                     make: MakeFn) -> environment.BatchedEnvironment:
+  """A process's environments of one level or of several.
+
+  Args:
+    level: as `EnvironmentConfig` has it.
+    num_envs: E.
+    seed: see `MultiLevelEnvironment`.
+    first_slot: see `slots`.
+    make: a batch of one level, which is returned as it is where there is one.
+  """
+  levels = levels_lib.expand(level)
+  if len(levels) == 1:
+    return make(levels[0], num_envs, seed)
+  return MultiLevelEnvironment(levels_lib.short_name(level), levels, num_envs,
+                               seed, first_slot, make)
+
+
+class MultiLevelEnvironment(environment.BatchedEnvironment):
+  """E environments of several levels that are alike, stepped level by level."""
+
+  def __init__(self, name: str, levels: Sequence[str], num_envs: int, seed: int,
+               first_slot: int, make: MakeFn):
+    """Makes the environments.
+
+    Args:
+      name: for messages.
+      levels: all L of the run, in its order.
+      num_envs: E.
+      seed: other actors should stay away from the E seeds from here, of which
+        no two environments share one.
+      first_slot: of `slots`.
+      make: a batch of one level.
+
+    Raises:
+      ConfigError: where levels differ in what an agent sees or does.
+    """
+    self._rows = []
+    self._groups = []
+    level_index = np.zeros(num_envs, np.int32)
+    for index, rows in slots(len(levels), first_slot, num_envs):
+      level_index[rows] = index
+      number = len(range(num_envs)[rows])
+      self._groups.append(make(levels[index], number, seed))
+      self._rows.append(rows)
+      seed += number
+      check_alike(self._groups[0], self._groups[-1])
+    first = self._groups[0]
+    spec = first.observation_spec()
+    super().__init__(
+        name, num_envs, first.action_spec().num_values, spec,
+        first.frames_per_step, first.frame_stack)
+    self.level_index = level_index
+    self._timestep = dm_env.TimeStep(
+        step_type=np.zeros(num_envs, np.uint8),
+        reward=np.zeros(num_envs, np.float32),
+        discount=np.zeros(num_envs, np.float32),
+        observation=np.zeros((num_envs,) + spec.shape, spec.dtype))
+
+  def reset(self) -> dm_env.TimeStep:
+    for rows, group in zip(self._rows, self._groups):
+      self._take(rows, group.reset())
+    return self._timestep
+
+  def _step(self, actions: np.ndarray) -> dm_env.TimeStep:
+    for rows, group in zip(self._rows, self._groups):
+      self._take(rows, group.step(np.ascontiguousarray(actions[rows])))
+    return self._timestep
+
+  def _take(self, rows: slice, timestep: dm_env.TimeStep):
+    for array, value in zip(self._timestep, timestep):
+      array[rows] = value
+
+  def render(self) -> np.ndarray:
+    return self._groups[0].render()
+
+  def close(self) -> None:
+    for group in self._groups:
+      group.close()

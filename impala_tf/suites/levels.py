@@ -1,0 +1,59 @@
+"""Which levels a run plays, from what its config says."""
+
+from typing import Dict, Optional, Tuple
+
+from impala_tf import config as config_lib
+from impala_tf.suites import atari57
+from impala_tf.suites import dmlab30
+from impala_tf.suites import suite as suite_lib
+
+SUITES: Dict[str, suite_lib.Suite] = {
+    suite.name: suite for suite in (atari57.SUITE, dmlab30.SUITE)}
+
+
+def expand(level: str) -> Tuple[str, ...]:
+  """The levels in their order, one for each task of the agent.
+
+  Args:
+    level: `EnvironmentConfig.level`: a level, several with commas between them,
+      or the name of a suite.
+
+  Returns:
+    Names as `envs.factory` knows them, each once; whether they exist is for it
+    to say. Of a suite those that are trained on.
+
+  Raises:
+    ConfigError: for a list with a gap, a suite within it, or a level twice.
+  """
+  if level in SUITES:
+    return SUITES[level].train_levels
+  levels = tuple(name.strip() for name in level.split(','))
+  if len(levels) == 1:
+    return levels
+  for name in levels:
+    if not name:
+      raise config_lib.ConfigError(
+          f'EnvironmentConfig.level: {level!r} has a comma too many')
+    if name in SUITES:
+      raise config_lib.ConfigError(
+          f'EnvironmentConfig.level: the suite {name!r} must stand alone, not '
+          f'in a list of levels')
+    if levels.count(name) > 1:
+      raise config_lib.ConfigError(
+          f'EnvironmentConfig.level: {name!r} is there twice; name each level '
+          'once')
+  return levels
+
+
+def short_name(level: str) -> str:
+  """For messages and directories: 'atari57', 'atari/pong and 5 more'."""
+  levels = expand(level)
+  if level in SUITES or len(levels) == 1:
+    return level
+  return f'{levels[0]} and {len(levels) - 1} more'
+
+
+def suite_of(level: str) -> Optional[suite_lib.Suite]:
+  """The suite that trains or scores on one level; None where none does."""
+  return next((suite for suite in SUITES.values()
+               if level in (*suite.levels, *suite.train_levels)), None)

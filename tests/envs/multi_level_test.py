@@ -1,0 +1,186 @@
+"""Several levels in one batch: who plays what, and whose row is whose."""
+
+import collections
+
+import numpy as np
+import pytest
+
+from impala_tf import config
+from impala_tf.envs import catch
+from impala_tf.envs import factory
+from impala_tf.envs import multi_level
+from impala_tf.envs import tmaze
+
+LEVELS = ('tmaze/1', 'tmaze/2', 'tmaze/3')
+E = 7
+
+
+@pytest.mark.parametrize('num_levels', [1, 2, 3, 7, 57])
+@pytest.mark.parametrize('num_actors, num_envs', [
+    (1, 57), (4, 16), (3, 20), (8, 57), (57, 1), (5, 32)])
+def test_environments_are_shared_out_evenly(num_levels, num_actors, num_envs):
+  counts = collections.Counter({i: 0 for i in range(num_levels)})
+  for actor in range(num_actors):
+    rows_seen = []
+    for index, rows in multi_level.slots(
+        num_levels, actor * num_envs, num_envs):
+      rows_seen.extend(range(num_envs)[rows])
+      counts[index] += len(range(num_envs)[rows])
+    assert sorted(rows_seen) == list(range(num_envs))
+  assert set(counts) == set(range(num_levels))
+  assert max(counts.values()) - min(counts.values()) <= 1
+
+
+def test_neighbours_play_different_levels():
+  env = _environment()
+  assert env.level_index.dtype == np.int32
+  # Seven from number 5 on, over three levels.
+  assert env.level_index.tolist() == [2, 0, 1, 2, 0, 1, 2]
+
+
+def _make(level, num_envs, seed):
+  return tmaze.TMazeEnvironment(int(level[-1]), num_envs, seed)
+
+
+def _environment(make=_make):
+  return multi_level.MultiLevelEnvironment(
+      'all three', LEVELS, E, seed=40, first_slot=5, make=make)
+
+
+def test_no_two_environments_share_a_seed():
+  made = []
+
+  def make(level, num_envs, seed):
+    made.append((level, num_envs, seed))
+    return _make(*made[-1])
+
+  _environment(make)
+  assert made == [('tmaze/3', 3, 40), ('tmaze/1', 2, 43), ('tmaze/2', 2, 45)]
+
+
+def test_rows_are_those_of_each_level_by_itself():
+  env = _environment()
+  alone = {2: _make('tmaze/3', 3, 40), 0: _make('tmaze/1', 2, 43),
+           1: _make('tmaze/2', 2, 45)}
+  timestep = env.reset()
+  others = {index: other.reset() for index, other in alone.items()}
+  rng = np.random.default_rng(0)
+  first_ends = {}
+  for t in range(200):
+    for index, other in others.items():
+      rows = env.level_index == index
+      for mine, its in zip(timestep, other):
+        assert mine.dtype == its.dtype
+        np.testing.assert_array_equal(mine[rows], its)
+      if t and (other.step_type == 0).any():
+        first_ends.setdefault(index, t)
+    # Seldom up or down, so that the corridor's end is met and bumped into.
+    actions = rng.choice(4, size=E, p=[.05, .5, .05, .4]).astype(np.int32)
+    timestep = env.step(actions)
+    others = {index: other.step(actions[env.level_index == index])
+              for index, other in alone.items()}
+  assert first_ends.keys() == set(alone)
+
+
+def test_every_level_gets_the_actions_of_its_rows():
+  env = _environment()
+  env.reset()
+  walls = np.zeros(E, np.float32)
+  for row in range(E):
+    actions = np.full(E, 1, np.int32)  # To the right; one to the left: a wall.
+    actions[row] = 3
+    env.reset()
+    walls[row] = env.step(actions).reward[row]
+  np.testing.assert_allclose(walls, -0.1)
+
+
+def test_wrong_action_is_refused_before_any_level_is_stepped():
+  env, other = _environment(), _environment()
+  env.reset(), other.reset()
+  actions = np.zeros(E, np.int32)
+  actions[-1] = 4
+  with pytest.raises(ValueError, match='all three: action 4 of environment 6'):
+    env.step(actions)
+  actions[-1] = 0
+  np.testing.assert_array_equal(
+      env.step(actions).observation, other.step(actions).observation)
+  env.close()
+
+
+def _atari(level, **knobs):
+  return factory.make_environment(
+      level, 1, 0, config.AtariConfig(**knobs), config.DmlabConfig(),
+      training=True)
+
+
+def _refused(level, other, words):
+  with pytest.raises(config.ConfigError, match=words) as error:
+    multi_level.check_alike(level, other)
+  assert '\n' not in str(error.value)
+
+
+def test_levels_that_differ_are_refused_with_the_remedy():
+  pong = _atari('atari/pong')
+  _refused(pong, _atari('atari/breakout'),
+           'atari/breakout has 4 actions and atari/pong 6, .* set '
+           'AtariConfig.full_action_set = True')
+  _refused(pong, _atari('atari/qbert', width=40),
+           r"atari/qbert has observations \('uint8', \(84, 40, 4\)\) and "
+           r"atari/pong \('uint8', \(84, 84, 4\)\).* leave one of them out")
+  _refused(pong, _atari('atari/qbert', action_repeats=3),
+           'atari/qbert has frames a step 3 and atari/pong 4')
+  pong.frame_stack = 1
+  _refused(pong, _atari('atari/qbert'),
+           'atari/qbert has stacked frames 4 and atari/pong 1')
+  _refused(catch.CatchEnvironment(1, 0), tmaze.TMazeEnvironment(3, 1, 0),
+           'actions .* leave one of them out')
+
+
+def test_levels_with_the_full_action_set_are_alike():
+  pong, skiing = (_atari(f'atari/{game}', full_action_set=True)
+                  for game in ('pong', 'skiing'))
+  multi_level.check_alike(pong, skiing)
+
+
+def _make_catch_or_tmaze(level, num_envs, seed):
+  if level == 'catch':
+    return catch.CatchEnvironment(num_envs, seed)
+  return _make(level, num_envs, seed)
+
+
+def test_one_level_stays_what_it_is():
+  env = multi_level.make_environment(
+      'tmaze/3', E, 0, first_slot=5, make=_make)
+  assert type(env) is tmaze.TMazeEnvironment
+  assert env.level_index.tolist() == [0] * E
+  assert type(multi_level.make_environment(
+      'tmaze/3,tmaze/2', E, 0, 5, _make)) is multi_level.MultiLevelEnvironment
+
+
+def test_levels_are_compared_before_a_run_begins():
+  multi_level.check_levels('tmaze/1,tmaze/2', _make_catch_or_tmaze, False)
+  with pytest.raises(config.ConfigError, match='catch has 3 actions and tmaze'):
+    multi_level.check_levels(
+        'tmaze/1,tmaze/2,catch', _make_catch_or_tmaze, True)
+
+
+def test_only_levels_that_may_differ_are_started_for_it():
+  started = []
+
+  def make(level, num_envs, seed):
+    started.append(level)
+    return _make('tmaze/1', num_envs, seed)
+
+  multi_level.check_levels('dmlab30', make, False)
+  multi_level.check_levels('atari/pong,atari/skiing', make, True)
+  multi_level.check_levels('atari/pong', make, False)
+  assert not started
+  multi_level.check_levels('atari/pong,atari/skiing', make, False)
+  assert started == ['atari/pong', 'atari/skiing']
+
+
+def test_level_that_differs_is_refused_on_construction():
+  with pytest.raises(config.ConfigError, match='catch has 3 actions and tmaze'):
+    multi_level.MultiLevelEnvironment(
+        'both', ('tmaze/1', 'catch'), 2, seed=0, first_slot=0,
+        make=_make_catch_or_tmaze)

@@ -1,0 +1,56 @@
+"""From what a config says to the levels that are played."""
+
+import pytest
+
+from impala_tf import config
+from impala_tf.suites import levels
+
+
+def test_one_level_is_itself():
+  assert levels.expand('atari/pong') == ('atari/pong',)
+  assert levels.expand('gym/CartPole-v1') == ('gym/CartPole-v1',)
+
+
+def test_list_keeps_its_order():
+  assert levels.expand('atari/seaquest, atari/pong,catch') == (
+      'atari/seaquest', 'atari/pong', 'catch')
+
+
+def test_suite_is_what_it_trains_on():
+  games, tasks = levels.expand('atari57'), levels.expand('dmlab30')
+  assert len(set(games)) == 57 and 'atari/skiing' in games
+  assert len(set(tasks)) == 30
+  assert 'dmlab30/rooms_collect_good_objects_train' in tasks
+  assert not [task for task in tasks if task.endswith('_test')]
+
+
+@pytest.mark.parametrize('level, words', [
+    ('catch,', "'catch,' has a comma too many"),
+    ('catch,,atari/pong', 'a comma too many'),
+    ('catch,atari57', "the suite 'atari57' must stand alone"),
+    ('catch,atari/pong, catch', "'catch' is there twice; name each level once"),
+])
+def test_list_that_is_none_is_refused(level, words):
+  with pytest.raises(config.ConfigError, match=words) as error:
+    levels.expand(level)
+  assert '\n' not in str(error.value)
+
+
+@pytest.mark.parametrize('level, name', [
+    ('atari/pong', 'atari/pong'), ('atari57', 'atari57'),
+    ('catch,catch/delayed,atari/pong', 'catch and 2 more')])
+def test_short_name(level, name):
+  assert levels.short_name(level) == name
+
+
+@pytest.mark.parametrize('level, name', [
+    ('atari/skiing', 'atari57'),
+    ('dmlab30/rooms_collect_good_objects_train', 'dmlab30'),
+    ('dmlab30/rooms_collect_good_objects_test', 'dmlab30')])
+def test_suite_of_a_level(level, name):
+  assert levels.suite_of(level).name == name
+
+
+def test_levels_outside_of_suites_have_none():
+  assert levels.suite_of('catch') is None
+  assert levels.suite_of('atari/adventure') is None
