@@ -48,7 +48,7 @@ def make_environment(config: config_lib.Config, num_envs: int, seed: int,
   return factory.make_environment(
       config.environment.level, num_envs=num_envs, seed=seed,
       atari_config=config.atari, dmlab_config=config.dmlab,
-      training=training)
+      vizdoom_config=config.vizdoom, training=training)
 
 
 def make_agent(config: config_lib.Config,

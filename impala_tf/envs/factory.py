@@ -12,9 +12,12 @@ from impala_tf.envs import environment
 from impala_tf.envs import gym
 from impala_tf.envs import minigrid
 from impala_tf.envs import tmaze
+from impala_tf.envs import vizdoom
 
 _FORMS = ("'atari/<game>', 'catch', 'catch/delayed', 'cartpole_swingup', "
-          "'tmaze/<length>', 'minigrid/<id>', 'dmlab30/<name>' or 'gym/<id>'")
+          "'tmaze/<length>', 'minigrid/<id>', 'dmlab30/<name>', "
+          "'vizdoom/<scenario>' or 'gym/<id>'")
+_DOMAINS = ('atari', 'dmlab30', 'gym', 'minigrid', 'tmaze', 'vizdoom')
 
 
 def check_level(level: str) -> None:
@@ -26,12 +29,13 @@ def check_level(level: str) -> None:
 
   Raises:
     ConfigError: for an unknown domain, game or task, a length out of range, or
-      where the simulator of Atari, MiniGrid or DeepMind Lab is missing.
+      where the simulator of Atari, MiniGrid, DeepMind Lab or VizDoom is
+      missing.
   """
   if level in ('catch', 'catch/delayed', 'cartpole_swingup'):
     return
   domain, _, name = level.partition('/')
-  if domain not in ('atari', 'dmlab30', 'gym', 'minigrid', 'tmaze') or not name:
+  if domain not in _DOMAINS or not name:
     raise config_lib.ConfigError(
         f'EnvironmentConfig.level must be {_FORMS}, but is {level!r}')
   if domain == 'atari':
@@ -42,11 +46,14 @@ def check_level(level: str) -> None:
     minigrid.check_installed()
   elif domain == 'tmaze':
     tmaze.corridor_length(name)
+  elif domain == 'vizdoom':
+    vizdoom.check_name(name)
 
 
 def make_environment(level: str, num_envs: int, seed: int,
                      atari_config: config_lib.AtariConfig,
-                     dmlab_config: config_lib.DmlabConfig, training: bool
+                     dmlab_config: config_lib.DmlabConfig,
+                     vizdoom_config: config_lib.VizdoomConfig, training: bool
                      ) -> environment.BatchedEnvironment:
   """Makes a batch of environments.
 
@@ -57,6 +64,7 @@ def make_environment(level: str, num_envs: int, seed: int,
       be at least E apart.
     atari_config: how Atari is played; of no effect elsewhere.
     dmlab_config: the same of DeepMind Lab.
+    vizdoom_config: the same of VizDoom.
     training: False where full games are scored: a lost life ends nothing then,
       and all cores are used, since nothing else runs; DeepMind Lab's levels are
       those that are held out.
@@ -80,6 +88,8 @@ def make_environment(level: str, num_envs: int, seed: int,
     return minigrid.MinigridEnvironment(name, num_envs, seed)
   if domain == 'dmlab30':
     return dmlab.DmlabEnvironment(name, num_envs, seed, dmlab_config, training)
+  if domain == 'vizdoom':
+    return vizdoom.VizdoomEnvironment(name, num_envs, seed, vizdoom_config)
   if domain == 'gym':
     return gym.GymEnvironment(name, num_envs, seed)
   if training:
