@@ -85,6 +85,8 @@ class EnvironmentConfig(_Section):
         steps, 1 to 1000.
       'minigrid/<id>', as the package minigrid has it without its 'MiniGrid-':
         'minigrid/DoorKey-5x5-v0'; needs the extra 'minigrid'.
+      'babyai/<id>', of the same package without its 'BabyAI-':
+        'babyai/GoToLocal-v0'. The mission is not observed.
       'dmlab30/<name>', a task of DMLab-30: 'dmlab30/rooms_watermaze'.
       'vizdoom/<scenario>', bundled with the package vizdoom:
         'vizdoom/defend_the_center'; needs the extra 'vizdoom'.

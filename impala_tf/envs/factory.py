@@ -15,17 +15,18 @@ from impala_tf.envs import tmaze
 from impala_tf.envs import vizdoom
 
 _FORMS = ("'atari/<game>', 'catch', 'catch/delayed', 'cartpole_swingup', "
-          "'tmaze/<length>', 'minigrid/<id>', 'dmlab30/<name>', "
-          "'vizdoom/<scenario>' or 'gym/<id>'")
-_DOMAINS = ('atari', 'dmlab30', 'gym', 'minigrid', 'tmaze', 'vizdoom')
+          "'tmaze/<length>', 'minigrid/<id>', 'babyai/<id>', "
+          "'dmlab30/<name>', 'vizdoom/<scenario>' or 'gym/<id>'")
+_DOMAINS = (
+    'atari', 'babyai', 'dmlab30', 'gym', 'minigrid', 'tmaze', 'vizdoom')
 
 
 def check_level(level: str) -> None:
   """Refuses a level that `make_environment` could not make.
 
   Cheap enough for a launcher: no simulator is imported. Atari games are looked
-  up among the files of the installed ale-py; an id of Gymnasium or MiniGrid is
-  known only once it is made.
+  up among the files of the installed ale-py; an id of Gymnasium, MiniGrid or
+  BabyAI is known only once it is made.
 
   Raises:
     ConfigError: for an unknown domain, game or task, a length out of range, or
@@ -42,7 +43,7 @@ def check_level(level: str) -> None:
     atari.check_game(name)
   elif domain == 'dmlab30':
     dmlab.check_name(name)
-  elif domain == 'minigrid':
+  elif domain in ('minigrid', 'babyai'):
     minigrid.check_installed()
   elif domain == 'tmaze':
     tmaze.corridor_length(name)
@@ -84,8 +85,8 @@ def make_environment(level: str, num_envs: int, seed: int,
   if domain == 'tmaze':
     return tmaze.TMazeEnvironment(
         tmaze.corridor_length(name), num_envs, seed)
-  if domain == 'minigrid':
-    return minigrid.MinigridEnvironment(name, num_envs, seed)
+  if domain in ('minigrid', 'babyai'):
+    return minigrid.MinigridEnvironment(name, num_envs, seed, domain)
   if domain == 'dmlab30':
     return dmlab.DmlabEnvironment(name, num_envs, seed, dmlab_config, training)
   if domain == 'vizdoom':

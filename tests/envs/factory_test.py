@@ -32,6 +32,7 @@ def _make(level, training=True, **atari_knobs):
     ('cartpole_swingup', cartpole_swingup.CartPoleSwingUpEnvironment),
     ('tmaze/7', tmaze.TMazeEnvironment),
     ('minigrid/Empty-5x5-v0', minigrid.MinigridEnvironment),
+    ('babyai/GoToLocal-v0', minigrid.MinigridEnvironment),
     ('gym/CartPole-v1', gym.GymEnvironment),
     ('atari/pong', atari.AtariEnvironment),
     ('dmlab30/rooms_watermaze', dmlab.DmlabEnvironment),
@@ -67,7 +68,7 @@ def test_a_lost_life_ends_an_episode_in_training_only(training, knob, ends):
     ('catch/', 'must be'), ('catch/1', 'must be'), ('atari', 'must be'),
     ('atari/', 'must be'), ('gym/', 'must be'), ('procgen/coinrun', 'must be'),
     ('catch/delayed/5', 'must be'), ('cartpole_swingup/', 'must be'),
-    ('minigrid', 'must be'), ('minigrid/', 'must be'),
+    ('minigrid', 'must be'), ('minigrid/', 'must be'), ('babyai/', 'must be'),
     ('tmaze', 'must be'), ('tmaze/', 'must be'),
     ('tmaze/ten', '1 to 1000 cells'), ('tmaze/0', '1 to 1000 cells'),
     ('atari/pnog', 'did you mean pong'), ('dmlab30', 'must be'),
@@ -107,6 +108,7 @@ except config.ConfigError:
     ('gym/CartPole-v1', 'pip install.*gymnasium'),
     ('dmlab30/rooms_watermaze', 'package deepmind_lab.* built from https://'),
     ('minigrid/DoorKey-5x5-v0', 'pip install.*minigrid'),
+    ('babyai/GoToLocal-v0', 'pip install.*minigrid'),
     ('vizdoom/basic', 'pip install.*vizdoom')])
 def test_missing_simulator_is_named(monkeypatch, level, package):
   monkeypatch.setattr(importlib.util, 'find_spec', lambda name: None)
