@@ -12,6 +12,9 @@ import setuptools
 # Read, not imported: the build must not depend on what is on its path.
 _INIT = pathlib.Path(__file__).parent / 'impala_tf' / '__init__.py'
 _VERSION = re.search(r"^__version__ = '(.+)'$", _INIT.read_text(), re.M)[1]
+# 1.3.1 is the first to name its shared memory, which we free; the last for
+# Python 3.9 is 1.3.0.
+_VIZDOOM = "vizdoom>=1.3.1; python_version >= '3.10'"
 
 setuptools.setup(
     name='impala_tf',
@@ -43,6 +46,7 @@ setuptools.setup(
         'cpu': ['tensorflow-cpu==2.15.1'],
         'gpu': ['tensorflow[and-cuda]==2.15.1'],
         'minigrid': ['minigrid>=3'],
+        'vizdoom': [_VIZDOOM],
         'test': [
             'hypothesis',
             'minigrid>=3',
@@ -52,6 +56,7 @@ setuptools.setup(
             'pytest-timeout',
             'pytest-xdist',
             'ruff',
+            _VIZDOOM,
         ],
     },
 )

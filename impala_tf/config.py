@@ -86,7 +86,11 @@ class EnvironmentConfig(_Section):
         steps, 1 to 1000.
       'minigrid/<id>', as the package minigrid has it without its 'MiniGrid-':
         'minigrid/DoorKey-5x5-v0'; needs the extra 'minigrid'.
+      'babyai/<id>', of the same package without its 'BabyAI-':
+        'babyai/GoToLocal-v0'. The mission is not observed.
       'dmlab30/<name>', a task of DMLab-30: 'dmlab30/rooms_watermaze'.
+      'vizdoom/<scenario>', bundled with the package vizdoom:
+        'vizdoom/defend_the_center'; needs the extra 'vizdoom'.
       'gym/<id>' for any Gymnasium environment with discrete actions.
   """
   level: str = _knob('atari/pong')
@@ -142,6 +146,24 @@ class DmlabConfig(_Section):
   dataset_path: Optional[str] = _knob(None)
   level_cache_dir: Optional[str] = _knob(None)
   read_instructions: bool = _knob(False)
+
+
+@dataclasses.dataclass(frozen=True)
+class VizdoomConfig(_Section):
+  """How VizDoom is played; the paper has no VizDoom.
+
+  Attributes:
+    action_repeats: frames (35 are a second) an action is held.
+    resolution: at which Doom draws, width x height in pixels. Its smallest is
+      the fastest. Those of 16:9 have a wider field of view.
+    subsample: an observation has every so manyth pixel of every so manyth row:
+      2 makes 80 x 60 of 160 x 120.
+  """
+  action_repeats: int = _knob(4, at_least=1)
+  resolution: str = _knob('160x120', choices=(
+      '160x120', '200x150', '256x144', '256x192', '320x180', '320x240',
+      '400x225', '400x300', '512x288', '512x384', '640x360', '640x480'))
+  subsample: int = _knob(2, at_least=1, at_most=8)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -308,6 +330,7 @@ class Config:
   environment: EnvironmentConfig = EnvironmentConfig()
   atari: AtariConfig = AtariConfig()
   dmlab: DmlabConfig = DmlabConfig()
+  vizdoom: VizdoomConfig = VizdoomConfig()
   agent: AgentConfig = AgentConfig()
   impala: ImpalaConfig = ImpalaConfig()
   optimizer: OptimizerConfig = OptimizerConfig()

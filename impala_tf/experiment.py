@@ -58,7 +58,8 @@ def _make_level(config: config_lib.Config,
                 training: bool) -> multi_level.MakeFn:
   return lambda level, num_envs, seed: factory.make_environment(
       level, num_envs=num_envs, seed=seed, atari_config=config.atari,
-      dmlab_config=config.dmlab, training=training)
+      dmlab_config=config.dmlab, vizdoom_config=config.vizdoom,
+      training=training)
 
 
 def make_agent(config: config_lib.Config,

@@ -12,37 +12,44 @@ from impala_tf.envs import environment
 from impala_tf.envs import gym
 from impala_tf.envs import minigrid
 from impala_tf.envs import tmaze
+from impala_tf.envs import vizdoom
 from impala_tf.suites import levels as levels_lib
 
 _FORMS = ("'atari/<game>', 'catch', 'catch/delayed', 'cartpole_swingup', "
-          "'tmaze/<length>', 'minigrid/<id>', 'dmlab30/<name>' or 'gym/<id>'")
+          "'tmaze/<length>', 'minigrid/<id>', 'babyai/<id>', "
+          "'dmlab30/<name>', 'vizdoom/<scenario>' or 'gym/<id>'")
+_DOMAINS = (
+    'atari', 'babyai', 'dmlab30', 'gym', 'minigrid', 'tmaze', 'vizdoom')
 
 
 def check_level(level: str) -> None:
   """Refuses a level that `make_environment` could not make.
 
   Cheap enough for a launcher: no simulator is imported. Atari games are looked
-  up among the files of the installed ale-py; an id of Gymnasium or MiniGrid is
-  known only once it is made.
+  up among the files of the installed ale-py; an id of Gymnasium, MiniGrid or
+  BabyAI is known only once it is made.
 
   Raises:
     ConfigError: for an unknown domain, game or task, a length out of range, or
-      where the simulator of Atari, MiniGrid or DeepMind Lab is missing.
+      where the simulator of Atari, MiniGrid, DeepMind Lab or VizDoom is
+      missing.
   """
   if level in ('catch', 'catch/delayed', 'cartpole_swingup'):
     return
   domain, _, name = level.partition('/')
-  if domain not in ('atari', 'dmlab30', 'gym', 'minigrid', 'tmaze') or not name:
+  if domain not in _DOMAINS or not name:
     raise config_lib.ConfigError(
         f'EnvironmentConfig.level must be {_FORMS}, but is {level!r}')
   if domain == 'atari':
     atari.check_game(name)
   elif domain == 'dmlab30':
     dmlab.check_name(name)
-  elif domain == 'minigrid':
+  elif domain in ('minigrid', 'babyai'):
     minigrid.check_installed()
   elif domain == 'tmaze':
     tmaze.corridor_length(name)
+  elif domain == 'vizdoom':
+    vizdoom.check_name(name)
 
 
 def check_levels(level: str) -> None:
@@ -53,7 +60,8 @@ def check_levels(level: str) -> None:
 
 def make_environment(level: str, num_envs: int, seed: int,
                      atari_config: config_lib.AtariConfig,
-                     dmlab_config: config_lib.DmlabConfig, training: bool
+                     dmlab_config: config_lib.DmlabConfig,
+                     vizdoom_config: config_lib.VizdoomConfig, training: bool
                      ) -> environment.BatchedEnvironment:
   """Makes a batch of environments.
 
@@ -64,6 +72,7 @@ def make_environment(level: str, num_envs: int, seed: int,
       be at least E apart.
     atari_config: how Atari is played; of no effect elsewhere.
     dmlab_config: the same of DeepMind Lab.
+    vizdoom_config: the same of VizDoom.
     training: False where full games are scored: a lost life ends nothing then,
       and all cores are used, since nothing else runs; DeepMind Lab's levels are
       those that are held out.
@@ -83,10 +92,12 @@ def make_environment(level: str, num_envs: int, seed: int,
   if domain == 'tmaze':
     return tmaze.TMazeEnvironment(
         tmaze.corridor_length(name), num_envs, seed)
-  if domain == 'minigrid':
-    return minigrid.MinigridEnvironment(name, num_envs, seed)
+  if domain in ('minigrid', 'babyai'):
+    return minigrid.MinigridEnvironment(name, num_envs, seed, domain)
   if domain == 'dmlab30':
     return dmlab.DmlabEnvironment(name, num_envs, seed, dmlab_config, training)
+  if domain == 'vizdoom':
+    return vizdoom.VizdoomEnvironment(name, num_envs, seed, vizdoom_config)
   if domain == 'gym':
     return gym.GymEnvironment(name, num_envs, seed)
   if training:

@@ -1,7 +1,7 @@
-"""MiniGrid: rooms, doors and keys, seen from within, as symbols.
+"""MiniGrid and BabyAI: rooms, doors and keys, seen from within, as symbols.
 
-Of the package minigrid (Chevalier-Boisvert et al. 2023), played through
-Gymnasium.
+Of the package minigrid (Chevalier-Boisvert et al. 2023; BabyAI: Chevalier-
+Boisvert et al. 2019), played through Gymnasium.
 """
 
 import importlib.util
@@ -13,17 +13,20 @@ import numpy as np
 from impala_tf import config as config_lib
 from impala_tf.envs import gym
 
+# With what the package begins the names of a domain's levels.
+_PREFIXES = {'minigrid': 'MiniGrid', 'babyai': 'BabyAI'}
+
 
 def check_installed() -> None:
   """Raises ConfigError where minigrid is not; imports nothing."""
   if importlib.util.find_spec('minigrid') is None:
     raise config_lib.ConfigError(
-        'MiniGrid levels need the package minigrid, which is the extra '
+        'MiniGrid and BabyAI levels need the package minigrid, the extra '
         "'minigrid': pip install -c constraints.txt -e '.[minigrid]'")
 
 
 class MinigridEnvironment(gym.GymEnvironment):
-  """E copies of one of MiniGrid's levels.
+  """E copies of one of MiniGrid's or BabyAI's levels.
 
   The agent sees the 7 x 7 cells before it. The package gives each cell three
   numbers: what is there, its colour, and whether a door is open, closed or
@@ -34,19 +37,23 @@ class MinigridEnvironment(gym.GymEnvironment):
   There are seven actions: 0 turn left, 1 turn right, 2 forward, 3 pick up, 4
   drop, 5 toggle, 6 done. Which of them do something depends on the level. The
   mission, a sentence, is left out: levels where it differs between episodes
-  cannot be solved so.
+  cannot be solved so, and in most of BabyAI's it does. There an agent can learn
+  what missions have in common, such as going to some object.
 
   A level's own limit of steps truncates. The rewards are the package's: nothing
   but 1 - 0.9 (steps / limit) at the goal in most levels.
   """
 
-  def __init__(self, name: str, num_envs: int, seed: int):
+  def __init__(self, name: str, num_envs: int, seed: int,
+               domain: str = 'minigrid'):
     """Makes the environments.
 
     Args:
-      name: the package's without its 'MiniGrid-': 'DoorKey-5x5-v0'.
+      name: the package's without its 'MiniGrid-' or 'BabyAI-': 'DoorKey-5x5-v0'
+        or 'GoToLocal-v0'.
       num_envs: E.
       seed: 0 or more.
+      domain: 'minigrid' or 'babyai'.
 
     Raises:
       ConfigError: where minigrid is not installed or has no such level.
@@ -72,5 +79,5 @@ class MinigridEnvironment(gym.GymEnvironment):
           env, encode, gymnasium.spaces.Box(
               0, 1, (height, width, depth), np.float32))
 
-    super().__init__(f'MiniGrid-{name}', num_envs, seed,
-                     level=f'minigrid/{name}', wrappers=[wrap])
+    super().__init__(f'{_PREFIXES[domain]}-{name}', num_envs, seed,
+                     level=f'{domain}/{name}', wrappers=[wrap])

@@ -159,6 +159,8 @@ def summarise(config: config_lib.Config, cores: int,
     frames_per_step = config.atari.action_repeats
   elif config.environment.level.startswith('dmlab30/'):
     frames_per_step = config.dmlab.action_repeats
+  elif config.environment.level.startswith('vizdoom/'):
+    frames_per_step = config.vizdoom.action_repeats
   parts = {name: statistics.fmean(cost[name] for cost in costs)
            for name in PARTS if name in costs[0]}
   total = sum(parts[name] for name in ACTOR_PARTS + LEARNER_PARTS)

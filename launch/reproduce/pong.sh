@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Reproduces README's Pong result: training, evaluation over 200 games, curve.
-# Usage: launch/reproduce/pong.sh [RUN_DIR]; about an hour on 4 cores.
+# Usage: launch/reproduce/pong.sh [RUN_DIR]; an hour and a half on 4 cores.
 # Interrupted, the same command goes on where it stopped.
 
 set -euo pipefail

@@ -92,7 +92,7 @@ def test_only_the_column_of_the_ball_counts():
 def _delayed():
   return factory.make_environment(
       'catch/delayed', E, 3, config.AtariConfig(), config.DmlabConfig(),
-      training=True)
+      config.VizdoomConfig(), training=True)
 
 
 def _act(boards, policies):

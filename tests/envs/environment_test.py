@@ -1,5 +1,7 @@
 """The contract of `BatchedEnvironment`, for each environment there is."""
 
+import sys
+
 import dm_env
 import numpy as np
 import pytest
@@ -10,17 +12,21 @@ from impala_tf.envs import factory
 E = 3
 LEVELS = ('catch', 'catch/delayed', 'tmaze/3', 'cartpole_swingup',
           'minigrid/MultiRoom-N2-S4-v0', 'gym/CartPole-v1', 'atari/freeway',
-          'dmlab30/rooms_watermaze')
+          'dmlab30/rooms_watermaze',
+          pytest.param('vizdoom/basic', marks=pytest.mark.skipif(
+              sys.version_info < (3, 10), reason='VizDoom has no package')))
 # Short games, so that ends are met within few steps.
 ATARI = config.AtariConfig(max_episode_frames=150)
 DMLAB = config.DmlabConfig()  # Those of the stand-in are short.
+VIZDOOM = config.VizdoomConfig()  # 'basic' ends after 75 steps.
 NUM_STEPS = 120  # Cart-pole swing-up needs some 90 to leave its track.
 
 pytestmark = pytest.mark.usefixtures('fake_deepmind_lab')
 
 
 def _make(level, seed=5):
-  return factory.make_environment(level, E, seed, ATARI, DMLAB, training=True)
+  return factory.make_environment(
+      level, E, seed, ATARI, DMLAB, VIZDOOM, training=True)
 
 
 @pytest.fixture(name='env', scope='module', params=LEVELS)

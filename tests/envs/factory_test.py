@@ -17,12 +17,13 @@ from impala_tf.envs import factory
 from impala_tf.envs import gym
 from impala_tf.envs import minigrid
 from impala_tf.envs import tmaze
+from impala_tf.envs import vizdoom
 
 
 def _make(level, training=True, **atari_knobs):
   return factory.make_environment(
       level, 2, 3, config.AtariConfig(**atari_knobs), config.DmlabConfig(),
-      training)
+      config.VizdoomConfig(), training)
 
 
 @pytest.mark.parametrize('level, kind', [
@@ -31,9 +32,13 @@ def _make(level, training=True, **atari_knobs):
     ('cartpole_swingup', cartpole_swingup.CartPoleSwingUpEnvironment),
     ('tmaze/7', tmaze.TMazeEnvironment),
     ('minigrid/Empty-5x5-v0', minigrid.MinigridEnvironment),
+    ('babyai/GoToLocal-v0', minigrid.MinigridEnvironment),
     ('gym/CartPole-v1', gym.GymEnvironment),
     ('atari/pong', atari.AtariEnvironment),
-    ('dmlab30/rooms_watermaze', dmlab.DmlabEnvironment)])
+    ('dmlab30/rooms_watermaze', dmlab.DmlabEnvironment),
+    pytest.param(
+        'vizdoom/basic', vizdoom.VizdoomEnvironment, marks=pytest.mark.skipif(
+            sys.version_info < (3, 10), reason='VizDoom has no package'))])
 @pytest.mark.usefixtures('fake_deepmind_lab')
 def test_level_has_its_kind_and_its_size(level, kind):
   factory.check_level(level)
@@ -63,12 +68,14 @@ def test_a_lost_life_ends_an_episode_in_training_only(training, knob, ends):
     ('catch/', 'must be'), ('catch/1', 'must be'), ('atari', 'must be'),
     ('atari/', 'must be'), ('gym/', 'must be'), ('procgen/coinrun', 'must be'),
     ('catch/delayed/5', 'must be'), ('cartpole_swingup/', 'must be'),
-    ('minigrid', 'must be'), ('minigrid/', 'must be'),
+    ('minigrid', 'must be'), ('minigrid/', 'must be'), ('babyai/', 'must be'),
     ('tmaze', 'must be'), ('tmaze/', 'must be'),
     ('tmaze/ten', '1 to 1000 cells'), ('tmaze/0', '1 to 1000 cells'),
     ('atari/pnog', 'did you mean pong'), ('dmlab30', 'must be'),
     ('dmlab30/', 'must be'), ('dmlab30/watermaze', 'mean rooms_watermaze'),
-    ('dmlab30/contributed/dmlab30/rooms_watermaze', 'no level')])
+    ('dmlab30/contributed/dmlab30/rooms_watermaze', 'no level'),
+    ('vizdoom', 'must be'), ('vizdoom/', 'must be'),
+    ('vizdoom/defend_center', 'mean defend_the_center')])
 def test_unknown_level_is_refused(call, level, message):
   with pytest.raises(config.ConfigError, match=message):
     call(level)
@@ -78,15 +85,17 @@ def test_check_at_launch_imports_nothing_heavy():
   program = """
 import sys
 from impala_tf import config
+# Python 3.9 has no package for it.
+VIZDOOM = ('vizdoom/basic',) if sys.version_info >= (3, 10) else ()
 from impala_tf.envs import factory
 for level in ('atari/pong', 'catch', 'tmaze/10', 'cartpole_swingup',
-              'minigrid/DoorKey-5x5-v0', 'gym/CartPole-v1'):
+              'minigrid/DoorKey-5x5-v0', 'gym/CartPole-v1', *VIZDOOM):
   factory.check_level(level)
 try:
   factory.check_level('atari/pnog')
 except config.ConfigError:
-  print(sorted({'tensorflow', 'ale_py', 'gymnasium', 'minigrid', 'pygame'}
-               & sys.modules.keys()))
+  print(sorted({'tensorflow', 'ale_py', 'gymnasium', 'minigrid', 'pygame',
+                'vizdoom'} & sys.modules.keys()))
 """
   output = subprocess.run(
       [sys.executable, '-c', program], check=True, capture_output=True,
@@ -98,7 +107,9 @@ except config.ConfigError:
     ('atari/pong', 'pip install.*ale-py'),
     ('gym/CartPole-v1', 'pip install.*gymnasium'),
     ('dmlab30/rooms_watermaze', 'package deepmind_lab.* built from https://'),
-    ('minigrid/DoorKey-5x5-v0', 'pip install.*minigrid')])
+    ('minigrid/DoorKey-5x5-v0', 'pip install.*minigrid'),
+    ('babyai/GoToLocal-v0', 'pip install.*minigrid'),
+    ('vizdoom/basic', 'pip install.*vizdoom')])
 def test_missing_simulator_is_named(monkeypatch, level, package):
   monkeypatch.setattr(importlib.util, 'find_spec', lambda name: None)
   monkeypatch.setitem(sys.modules, 'gymnasium', None)

@@ -22,11 +22,16 @@ def _decode(observation):
   return np.stack([part.argmax(-1) for part in parts], -1)
 
 
-@pytest.mark.parametrize('name', [
-    'DoorKey-5x5-v0', 'MultiRoom-N2-S4-v0', 'MemoryS7-v0'])
-def test_every_row_is_what_the_package_gives(name):
-  env = minigrid.MinigridEnvironment(name, 2, seed=3)
-  oracles = [gymnasium.make(f'MiniGrid-{name}', disable_env_checker=True)
+@pytest.mark.parametrize('domain, prefix, name', [
+    ('minigrid', 'MiniGrid', 'DoorKey-5x5-v0'),
+    ('minigrid', 'MiniGrid', 'MultiRoom-N2-S4-v0'),
+    ('minigrid', 'MiniGrid', 'MemoryS7-v0'),
+    ('babyai', 'BabyAI', 'GoToLocal-v0'),
+    ('babyai', 'BabyAI', 'GoToObjS4-v0')])
+def test_every_row_is_what_the_package_gives(domain, prefix, name):
+  env = minigrid.MinigridEnvironment(name, 2, seed=3, domain=domain)
+  assert env.level == f'{domain}/{name}'
+  oracles = [gymnasium.make(f'{prefix}-{name}', disable_env_checker=True)
              for _ in range(2)]
   row = env.reset()
   symbols = [o.reset(seed=3 + i)[0]['image'] for i, o in enumerate(oracles)]

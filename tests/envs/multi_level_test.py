@@ -110,7 +110,7 @@ def test_wrong_action_is_refused_before_any_level_is_stepped():
 def _atari(level, **knobs):
   return factory.make_environment(
       level, 1, 0, config.AtariConfig(**knobs), config.DmlabConfig(),
-      training=True)
+      config.VizdoomConfig(), training=True)
 
 
 def _refused(level, other, words):

@@ -1,0 +1,272 @@
+"""VizDoom (Kempka et al. 2016): first-person levels on the engine of Doom.
+
+The package vizdoom is imported on construction only. Its `DoomGame` is used as
+it is: through Gymnasium a step takes three times as long. Everything said here
+of VizDoom holds for vizdoom 1.3.2 and is tested.
+"""
+
+import contextlib
+import difflib
+import importlib.util
+import os
+import pathlib
+import shlex
+import sys
+import tempfile
+from typing import Iterator
+
+import dm_env
+from dm_env import specs
+import numpy as np
+
+from impala_tf import config as config_lib
+from impala_tf.envs import environment
+
+# The package's scenarios for one player and for pixels alone. It has some more
+# for sound, for on-screen messages, for several players and for games that have
+# to be bought.
+NAMES = (
+    'basic',
+    'deadly_corridor',
+    'deathmatch',
+    'defend_the_center',
+    'defend_the_line',
+    'health_gathering',
+    'health_gathering_supreme',
+    'my_way_home',
+    'predict_position',
+    'rocket_basic',
+    'simpler_basic',
+    'take_cover',
+)
+
+# What is run in the place of Doom, by the Python that runs this. Left alone,
+# Doom writes into the working directory, dies of a Ctrl-C that is meant for
+# us, and waits for orders for ever when we are killed. 1: PR_SET_PDEATHSIG
+# (<linux/prctl.h>); the parent may have died before it was set.
+_LAUNCHER = """
+import ctypes, os, signal, sys
+directory, parent, doom, *arguments = sys.argv[1:]
+os.chdir(directory)
+os.setsid()
+ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+if os.getppid() == int(parent):
+  os.execv(doom, [doom] + arguments)
+"""
+_SHARED_MEMORY = pathlib.Path('/dev/shm')
+
+
+class VizdoomError(RuntimeError):
+  """Doom failed while it was played; one line with the level and the cause.
+
+  Not a `UserError`: an actor that meets one is started anew.
+  """
+
+
+def check_name(name: str) -> None:
+  """Raises ConfigError for an unknown scenario or where vizdoom is missing.
+
+  Imports nothing.
+
+  Args:
+    name: without 'vizdoom/'.
+  """
+  if name not in NAMES:
+    near = difflib.get_close_matches(name, NAMES, n=3)
+    hint = f'did you mean {" or ".join(near)}?' if near else (
+        f'there are {", ".join(NAMES)}')
+    raise config_lib.ConfigError(
+        f'EnvironmentConfig.level: there is no level vizdoom/{name}; {hint}')
+  if importlib.util.find_spec('vizdoom') is None:
+    raise config_lib.ConfigError(
+        'VizDoom levels need the package vizdoom, which is the extra '
+        "'vizdoom': pip install -c constraints.txt -e '.[vizdoom]' (Python "
+        '3.10 or later)')
+
+
+class VizdoomEnvironment(environment.BatchedEnvironment):
+  """E games of one scenario, a process of Doom each, played in turn.
+
+  Action 0 does nothing; action i holds the scenario's i-th button alone, for
+  `action_repeats` frames, whose rewards are summed, raw. ('vizdoom/basic': 1
+  left, 2 right, 3 attack.) Buttons that want an amount and not a press, which
+  'deathmatch' has, are left out.
+
+  The observation is the last frame in colours, uint8 [H, W, 3], of which every
+  `subsample`-th pixel of every `subsample`-th row is taken: what Doom would
+  have drawn at that size, since it does not smooth either. So no library for
+  pictures is needed.
+
+  A scenario's own time limit truncates: FIRST with discount 1. All other ends,
+  such as a death, have discount 0.
+
+  Environment i is seeded with `seed + i`.
+
+  Games are started one after the other, at about half a second each. They draw
+  no window and play no sound. Nothing of them is left, neither processes nor
+  files, however this process ends.
+  """
+
+  def __init__(self, name: str, num_envs: int, seed: int,
+               config: config_lib.VizdoomConfig):
+    """Starts the games.
+
+    Args:
+      name: one of `NAMES`.
+      num_envs: E.
+      seed: 0 or more; other actors should stay away from the E seeds from here.
+      config: how the level is played.
+
+    Raises:
+      ConfigError: for an unknown level, or where vizdoom is not installed or
+        does not start.
+    """
+    check_name(name)
+    import vizdoom  # Lazily: it is a simulator.
+    # They have no common base.
+    self._errors = (
+        vizdoom.FileDoesNotExistException, vizdoom.MessageQueueException,
+        vizdoom.SharedMemoryException, vizdoom.ViZDoomErrorException,
+        vizdoom.ViZDoomIsNotRunningException,
+        vizdoom.ViZDoomUnexpectedExitException)
+    self._games = []
+    level = f'vizdoom/{name}'
+    try:
+      with tempfile.TemporaryDirectory(prefix='vizdoom') as directory:
+        launcher = _write_launcher(directory, vizdoom.exe_path)
+        for i in range(num_envs):
+          game = _make_game(vizdoom, name, config)
+          game.set_seed(seed + i)
+          game.set_vizdoom_path(launcher)
+          self._games.append(game)
+          _start(game)
+    except self._errors as error:
+      self.close()
+      raise config_lib.ConfigError(
+          f'{level}: Doom does not start: {_one_line(error)}') from error
+    num_buttons = self._games[0].get_available_buttons_size()
+    # A row an action.
+    self._buttons = np.eye(num_buttons + 1, num_buttons, k=-1, dtype=int
+                           ).tolist()
+    self._subsample = config.subsample
+    # The slice keeps the last pixel of a size that is no multiple, too.
+    height, width = (-(-pixels // config.subsample) for pixels in (
+        self._games[0].get_screen_height(), self._games[0].get_screen_width()))
+    shape = (height, width, 3)
+    super().__init__(
+        level, num_envs, num_actions=len(self._buttons),
+        observation_spec=specs.Array(shape, np.uint8, 'observation'),
+        frames_per_step=config.action_repeats)
+    self._observation = np.zeros((num_envs,) + shape, np.uint8)
+    self._screen = None  # Environment 0's last frame in full, for videos.
+
+  def reset(self) -> dm_env.TimeStep:
+    for i, game in enumerate(self._games):
+      with self._explained(i):
+        game.new_episode()
+        self._observe(i)
+    return dm_env.TimeStep(
+        step_type=np.full(self.num_envs, dm_env.StepType.FIRST, np.uint8),
+        reward=np.zeros(self.num_envs, np.float32),
+        discount=np.ones(self.num_envs, np.float32),
+        observation=self._observation)
+
+  def _step(self, actions: np.ndarray) -> dm_env.TimeStep:
+    step_type = np.full(self.num_envs, dm_env.StepType.MID, np.uint8)
+    reward = np.zeros(self.num_envs, np.float32)
+    discount = np.ones(self.num_envs, np.float32)
+    for i, game in enumerate(self._games):
+      with self._explained(i):
+        reward[i] = game.make_action(self._buttons[actions[i]],
+                                     self.frames_per_step)
+        # At its end an episode has no frame any more: begin the next.
+        if game.is_episode_finished():
+          step_type[i] = dm_env.StepType.FIRST
+          # The limit is a matter of the clock: true of a death at that time.
+          is_truncated = (game.is_episode_timeout_reached()
+                          and not game.is_player_dead())
+          discount[i] = is_truncated
+          game.new_episode()
+        self._observe(i)
+    return dm_env.TimeStep(step_type=step_type, reward=reward,
+                           discount=discount, observation=self._observation)
+
+  def _observe(self, i: int):
+    screen = self._games[i].get_state().screen_buffer
+    self._observation[i] = screen[::self._subsample, ::self._subsample]
+    if i == 0:
+      self._screen = screen
+
+  @contextlib.contextmanager
+  def _explained(self, i: int) -> Iterator[None]:
+    """Makes one line of what environment i's game raises."""
+    try:
+      yield
+    except self._errors as error:
+      raise VizdoomError(f'{self.level}: Doom failed in environment {i}: '
+                         f'{_one_line(error)}') from error
+
+  def render(self) -> np.ndarray:
+    """The last frame with all of its pixels; Doom is not asked."""
+    return self._screen.copy()
+
+  def close(self) -> None:
+    for game in self._games:
+      game.close()
+
+
+def _write_launcher(directory: str, doom: str) -> str:
+  """Writes the program that starts `doom` in `directory`; returns its path.
+
+  Raises:
+    ConfigError: where programs in `directory` may not be run. VizDoom must not
+      meet one: it would end this process with a segmentation fault.
+  """
+  launcher = pathlib.Path(directory, 'launcher')
+  command = shlex.join([sys.executable, '-IS', '-c', _LAUNCHER, directory,
+                        str(os.getpid()), doom])
+  launcher.write_text(f'#!/bin/sh\nexec {command} "$@"\n')
+  launcher.chmod(0o700)
+  if not os.access(launcher, os.X_OK):
+    raise config_lib.ConfigError(
+        f'VizDoom levels need a directory for temporary files that programs '
+        f'may be run from, but {tempfile.gettempdir()} is none; name another '
+        'in the environment variable TMPDIR')
+  return str(launcher)
+
+
+def _make_game(vizdoom, name: str, config: config_lib.VizdoomConfig):
+  """A `DoomGame` as its scenario says, but for what is seen and heard of it."""
+  game = vizdoom.DoomGame()
+  game.load_config(os.path.join(vizdoom.scenarios_path, f'{name}.cfg'))
+  game.set_available_buttons(
+      [button for button in game.get_available_buttons()
+       if not vizdoom.is_delta_button(button)])
+  game.set_screen_resolution(
+      vizdoom.ScreenResolution.__members__[f'RES_{config.resolution.upper()}'])
+  game.set_screen_format(vizdoom.ScreenFormat.RGB24)
+  game.set_mode(vizdoom.Mode.PLAYER)  # Doom waits for its player.
+  game.set_window_visible(False)
+  game.set_sound_enabled(False)
+  # Some scenarios have them on. They cost time, and nobody reads them.
+  for switch in (game.set_depth_buffer_enabled, game.set_labels_buffer_enabled,
+                 game.set_automap_buffer_enabled, game.set_objects_info_enabled,
+                 game.set_sectors_info_enabled, game.set_audio_buffer_enabled):
+    switch(False)
+  game.set_doom_config_path(os.devnull)  # It would be written on each close.
+  return game
+
+
+def _start(game):
+  """Starts Doom and takes its shared memory (10 MB) off the file system.
+
+  Both processes have it open by now. Nobody would free it if this one were
+  killed.
+  """
+  game.init()
+  for path in _SHARED_MEMORY.glob(f'ViZDoom*{game.get_instance_id()}'):
+    path.unlink(missing_ok=True)
+
+
+def _one_line(error: Exception) -> str:
+  return ' '.join(str(error).split())

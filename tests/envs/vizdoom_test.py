@@ -1,0 +1,246 @@
+"""VizDoom against the package's own games, and what is left of it."""
+
+import importlib.util
+import os
+import pathlib
+
+import dm_env
+import numpy as np
+import psutil
+import pytest
+
+from impala_tf import config
+from impala_tf.envs import vizdoom
+from tests import programs
+
+package = pytest.importorskip('vizdoom')  # Needs Python 3.10.
+
+FIRST, MID = dm_env.StepType.FIRST, dm_env.StepType.MID
+NOTHING, ATTACK = 0, 3  # In 'basic'.
+
+
+def _make(name='basic', num_envs=1, seed=3, **knobs):
+  return vizdoom.VizdoomEnvironment(
+      name, num_envs, seed, config.VizdoomConfig(**knobs))
+
+
+def _act(env, action):
+  return env.step(np.full(env.num_envs, action, np.int32))
+
+
+def _doom_pids():
+  return [child.pid for child in psutil.Process().children()
+          if child.name() == 'vizdoom']
+
+
+def _files():
+  """Names of the memory that games share with their players."""
+  return set(pathlib.Path('/dev/shm').glob('ViZDoom*'))
+
+
+@pytest.fixture(name='bare_games')
+def _bare_games(monkeypatch, tmp_path):
+  """Games of 'basic' without any code of ours, seeded with 3 and 4."""
+  monkeypatch.chdir(tmp_path)  # They write there.
+  games = []
+  for seed in (3, 4):
+    game = package.DoomGame()
+    game.load_config(os.path.join(package.scenarios_path, 'basic.cfg'))
+    game.set_screen_resolution(package.ScreenResolution.RES_160X120)
+    game.set_screen_format(package.ScreenFormat.RGB24)
+    game.set_window_visible(False)
+    game.set_seed(seed)
+    game.init()
+    games.append(game)
+  yield games
+  for game in games:
+    game.close()
+
+
+def test_every_row_is_what_the_package_gives(bare_games):
+  env = _make(num_envs=2)
+  row = env.reset()
+  for game in bare_games:
+    game.new_episode()
+  rng = np.random.default_rng(0)
+  has_killed = [False, False]
+  discounts = []
+  for _ in range(400):
+    for game, observation in zip(bare_games, row.observation):
+      screen = game.get_state().screen_buffer
+      np.testing.assert_array_equal(observation, screen[::2, ::2])
+    np.testing.assert_array_equal(
+        env.render(), bare_games[0].get_state().screen_buffer)
+    actions = rng.integers(4, size=2).astype(np.int32)
+    row = env.step(actions)
+    for i, game in enumerate(bare_games):
+      pressed = [int(actions[i] == button) for button in (1, 2, 3)]
+      assert row.reward[i] == game.make_action(pressed, 4)
+      has_killed[i] |= row.reward[i] > 50  # Nothing else pays so much.
+      ended = game.is_episode_finished()
+      assert row.step_type[i] == (FIRST if ended else MID)
+      if ended:
+        # By then or a frame later. The other way to end is the time limit.
+        assert row.discount[i] == (0 if has_killed[i] else 1)
+        discounts.append(row.discount[i])
+        has_killed[i] = False
+        game.new_episode()
+      else:
+        assert row.discount[i] == 1
+  assert set(discounts) == {0, 1}
+  env.close()
+
+
+def test_time_limit_truncates():
+  env = _make(num_envs=2)
+  env.reset()
+  for t in range(1, 151):  # The limit is 300 frames.
+    row = _act(env, NOTHING)
+    np.testing.assert_array_equal(row.step_type, MID if t % 75 else FIRST)
+    np.testing.assert_array_equal(row.discount, 1)
+    np.testing.assert_array_equal(row.reward, -4)
+  env.close()
+
+
+def test_death_terminates_where_there_is_no_limit():
+  env = _make('take_cover')
+  env.reset()
+  for _ in range(1000):
+    row = _act(env, NOTHING)
+    if row.step_type[0] == FIRST:
+      break
+    assert row.discount[0] == 1
+  assert row.step_type[0] == FIRST and row.discount[0] == 0
+  env.close()
+
+
+@pytest.mark.parametrize('name', vizdoom.NAMES)
+def test_scenario_is_played_with_each_of_its_buttons(name):
+  env = _make(name)
+  env.reset()
+  num_actions = env.action_spec().num_values
+  assert num_actions == {
+      'deadly_corridor': 8, 'deathmatch': 18, 'my_way_home': 6, 'take_cover': 3
+  }.get(name, 4)
+  for action in range(num_actions):
+    assert _act(env, action).observation.any()
+  env.close()
+
+
+@pytest.mark.parametrize('knobs, frame, screen', [
+    ({}, (60, 80), (120, 160)),
+    ({'subsample': 1}, (120, 160), (120, 160)),
+    ({'resolution': '256x144'}, (72, 128), (144, 256)),
+    ({'resolution': '200x150', 'subsample': 4}, (38, 50), (150, 200))])
+def test_size_is_as_configured(knobs, frame, screen):
+  env = _make(**knobs)
+  assert env.observation_spec().shape == frame + (3,)
+  assert env.reset().observation.shape == (1,) + frame + (3,)
+  assert env.render().shape == screen + (3,)
+  env.close()
+
+
+def test_each_resolution_is_one_of_the_package():
+  choices = config.VizdoomConfig.__dataclass_fields__['resolution'].metadata
+  for resolution in choices['choices']:
+    assert f'RES_{resolution.upper()}' in package.ScreenResolution.__members__
+
+
+def test_action_is_held_for_its_repeats():
+  env = _make(action_repeats=10)
+  assert env.frames_per_step == 10
+  env.reset()
+  assert _act(env, NOTHING).reward == -10  # -1 a frame.
+  env.close()
+
+
+@pytest.mark.parametrize('victim', [0, 1])
+def test_dead_game_is_one_line_with_its_level(victim):
+  before = _doom_pids()
+  env = _make(num_envs=2)
+  env.reset()
+  programs.kill([p for p in _doom_pids() if p not in before][victim])
+  with pytest.raises(
+      vizdoom.VizdoomError,
+      match=f'^vizdoom/basic: Doom failed in environment {victim}: ') as error:
+    for _ in range(1000):
+      _act(env, NOTHING)
+  assert '\n' not in str(error.value)
+  env.close()
+
+
+def test_close_ends_the_games():
+  before = _doom_pids()
+  env = _make(num_envs=2)
+  env.reset()
+  assert len(_doom_pids()) == len(before) + 2
+  env.close()
+  programs.wait_until(lambda: _doom_pids() == before, 'games to end')
+
+
+_PLAY = """
+import numpy as np
+from impala_tf import config
+from impala_tf.envs import vizdoom
+env = vizdoom.VizdoomEnvironment('basic', 2, 0, config.VizdoomConfig())
+env.reset()
+for _ in range(100):
+  env.step(np.zeros(2, np.int32))
+print('playing', flush=True)
+"""
+
+
+@pytest.mark.parametrize('end', ['kill', 'exit', 'close'])
+def test_nothing_is_left_however_the_player_ends(end, tmp_path):
+  files = _files()
+  temporary, working = tmp_path / 'temporary files', tmp_path / 'working'
+  temporary.mkdir()
+  working.mkdir()
+  paths = os.pathsep.join([str(programs.ROOT), *filter(None, os.sys.path)])
+  last = {'kill': 'input()', 'exit': '', 'close': 'env.close()'}[end]
+  with programs.running(
+      '-c', _PLAY + last, cwd=working, stdin=programs.PIPE,
+      env={**os.environ, 'TMPDIR': str(temporary), 'PYTHONPATH': paths}
+  ) as player:
+    assert player.stdout.readline() == 'playing\n', player.stderr.read()
+    if end == 'kill':
+      games = psutil.Process(player.pid).children()
+      assert len(games) == 2
+      # A Ctrl-C in the player's terminal is not for them.
+      assert len({os.getsid(p) for p in (
+          player.pid, *(game.pid for game in games))}) == 3
+      programs.kill(player.pid)
+      programs.wait_until(
+          lambda: not any(programs.is_alive(game.pid) for game in games),
+          'games to end')
+    else:
+      assert player.communicate(timeout=60) == ('', '')
+      assert player.returncode == 0
+  assert not list(working.iterdir()) and not list(temporary.iterdir())
+  # Tests that run at the same time have some for a moment, too.
+  programs.wait_until(lambda: _files() <= files, 'shared memory to be gone')
+
+
+def test_temporary_directory_without_programs_is_named(monkeypatch):
+  monkeypatch.setattr(os, 'access', lambda path, mode: False)
+  with pytest.raises(config.ConfigError, match='TMPDIR') as error:
+    _make()
+  assert '\n' not in str(error.value)
+
+
+@pytest.mark.parametrize('name, message', [
+    ('basics', 'vizdoom/basics; did you mean basic'),
+    ('defend_center', 'did you mean defend_the_center'),
+    ('doom2', 'there are basic, deadly_corridor')])
+def test_unknown_level_is_refused_with_the_nearest(name, message):
+  for call in (vizdoom.check_name, _make):
+    with pytest.raises(config.ConfigError, match=message):
+      call(name)
+
+
+def test_missing_package_is_named_with_its_extra(monkeypatch):
+  monkeypatch.setattr(importlib.util, 'find_spec', lambda name: None)
+  for call in (lambda: vizdoom.check_name('basic'), _make):
+    with pytest.raises(config.ConfigError, match=r'vizdoom\]') as error:
+      call()
+    assert '\n' not in str(error.value)
