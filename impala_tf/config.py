@@ -226,12 +226,15 @@ class OptimizerConfig(_Section):
     epsilon: added inside the square root.
     momentum: 0 for none.
     max_gradient_norm: global norm to which gradients are clipped; None: never.
+    max_skipped_updates: in a row. An update whose gradients are not finite is
+      skipped; where no others come, the run ends and the batch is saved.
   """
   learning_rate: float = _knob(6e-4, above=0)
   decay: float = _knob(0.99, at_least=0, below=1)
   epsilon: float = _knob(0.01, above=0)
   momentum: float = _knob(0.0, at_least=0, below=1)
   max_gradient_norm: Optional[float] = _knob(40.0, above=0)
+  max_skipped_updates: int = _knob(20, at_least=1)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -15,6 +15,9 @@ from impala_tf import checkpoint as checkpoint_lib
 from impala_tf import config as config_lib
 from impala_tf import connection
 from impala_tf import dataset as dataset_lib
+from impala_tf import divergence
+from impala_tf import fingerprint
+from impala_tf import inspection
 from impala_tf import learner as learner_lib
 from impala_tf import level_metrics
 from impala_tf import metrics as metrics_lib
@@ -144,18 +147,22 @@ def make_tables(config: config_lib.Config, spec: types.Unroll,
 
 
 def make_writer(config: config_lib.Config, address: str,
-                spec: types.Unroll) -> replay.UnrollWriter:
+                spec: types.Unroll, task: int = 0) -> replay.UnrollWriter:
   """An actor's way into these tables."""
   tables = (replay.REPLAY,) if config.num_replayed else ()
-  return replay.UnrollWriter(address, spec, tables + (replay.QUEUE,))
+  return replay.UnrollWriter(
+      address, spec, tables + (replay.QUEUE,), sender=task,
+      fingerprint=fingerprint.of_unrolls(config))
 
 
 def make_dataset(config: config_lib.Config, address: str,
-                 spec: types.Unroll) -> tf.data.Dataset:
-  """Batches from these tables."""
+                 spec: types.Unroll, refuse: Callable[[int, str], None] =
+                 lambda *unused: None) -> tf.data.Dataset:
+  """Batches from these tables; see `dataset.make_dataset`."""
   return dataset_lib.make_dataset(
       address, spec, replay.QUEUE, config.num_fresh,
-      replay.REPLAY, config.num_replayed)
+      replay.REPLAY, config.num_replayed, fingerprint.of_unrolls(config),
+      refuse)
 
 
 def make_actor(config: config_lib.Config, address: str, seed: int,
@@ -170,8 +177,9 @@ def make_actor(config: config_lib.Config, address: str, seed: int,
   fetcher = weights.Fetcher(address, agent.trainable_variables)
   _wait_for_weights(fetcher)
   spec = make_unroll_spec(config, environment, agent)
-  return actor_lib.Actor(agent, environment, make_writer(config, address, spec),
-                         fetcher, spec, seed=int(policy_seed))
+  return actor_lib.Actor(
+      agent, environment, make_writer(config, address, spec, task), fetcher,
+      spec, seed=int(policy_seed))
 
 
 def _wait_for_weights(fetcher: weights.Fetcher) -> None:
@@ -233,12 +241,13 @@ def _make_learner_role(config: config_lib.Config, run_dir: str,
   address = f'localhost:{server.port}'
   publisher = weights.Publisher(address, agent.trainable_variables)
   publisher.publish(int(learner.num_updates.numpy()), publisher.snapshot())
+  refusals = inspection.Refusals()
   reader = dataset_lib.BatchReader(
-      make_dataset(config, address, spec),
+      make_dataset(config, address, spec, refusals.add),
       # Several devices share the batch out from the host.
       functools.partial(dataset_lib.place_observations, device='/cpu:0'
                         if strategy.num_replicas_in_sync > 1
-                        else strategy.extended.worker_devices[0]))
+                        else strategy.extended.worker_devices[0]), refusals)
   environment.close()
   level_log = None
   if totals.level_frames is not None:
@@ -262,7 +271,10 @@ def _make_server(config: config_lib.Config, run_dir: str, port: Optional[int],
   def save(number: int) -> None:
     # In this order: unrolls of the future would have a lag below 0.
     checkpointer.save(number)
-    client.checkpoint()
+    try:
+      client.checkpoint()
+    except RuntimeError as error:
+      raise OSError(f'the replay could not be saved: {error}') from error
 
   return server, save
 
@@ -272,19 +284,23 @@ def _train(config: config_lib.Config, run_dir: str, role: _LearnerRole,
            log_interval_secs: float, **kwargs) -> None:
   """Runs the loop over the role's parts."""
   client = reverb.Client(role.address)
+  skipped = divergence.SkippedUpdates(
+      run_dir, config.optimizer.max_skipped_updates)
 
-  def occupancies():
+  def gauges():
     # The tables that a server was made of are not its own if it restored any.
     infos = connection.server_info(client)
     names = [replay.QUEUE] + [replay.REPLAY] * bool(config.num_replayed)
-    return {f'{name}_occupancy': infos[name].current_size / infos[name].max_size
-            for name in names}
+    return {'unrolls_refused': role.reader.refusals.total,
+            'updates_skipped': skipped.total, **{
+                f'{name}_occupancy': infos[name].current_size /
+                infos[name].max_size for name in names}}
 
   log = training.TrainingLog(
       run_dir, log_interval_secs, role.learner, role.totals, role.reader,
-      config.num_fresh, occupancies, role.level_log)
+      config.num_fresh, gauges, role.level_log)
   training.train(config.experiment, role.learner, role.reader, publish,
-                 role.save, log, should_stop, **kwargs)
+                 role.save, log, skipped, should_stop, **kwargs)
 
 
 def run_learner(config: config_lib.Config, run_dir: str, port: Optional[int],
@@ -363,15 +379,23 @@ def run_in_process(config: config_lib.Config, run_dir: str,
       role.publisher, int(role.learner.num_updates.numpy()),
       config.actor.controlled_lag_updates or 0)
   actor = make_actor(config, role.address, seed=0)
-  waiting = 0
+  played = wanted = 0
+
+  def play():
+    nonlocal played
+    while played < wanted + role.reader.refusals.total and not should_stop():
+      actor.run_unroll()
+      played += num_envs
 
   def produce():
-    nonlocal waiting
-    while waiting < num_fresh and not should_stop():
-      actor.run_unroll()
-      waiting += num_envs
-    waiting -= num_fresh
+    nonlocal wanted
+    wanted += num_fresh
+    play()
+
+  def play_and_ask():  # While the learner waits, in place of what was refused.
+    play()
+    return should_stop()
 
   # A row an update: means over a stretch of time would differ between runs.
-  _train(config, run_dir, role, publisher.publish, should_stop,
+  _train(config, run_dir, role, publisher.publish, play_and_ask,
          log_interval_secs=0., on_row=on_row, produce=produce)

@@ -4,12 +4,26 @@ Reverb spends on each column about as much as on compressing all frames of an
 unroll, so a dozen columns would cost twice as much as three.
 """
 
-from typing import Dict, List, Sequence, Tuple
+from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
 
 import numpy as np
 import tensorflow as tf
 
 from impala_tf import types
+
+
+class Stamp(NamedTuple):
+  """What travels beside an unroll, so that it can be refused.
+
+  Attributes:
+    sender: int64 [], the task of the actor that played it.
+    fingerprint: int64 [], see `fingerprint.of_unrolls`.
+  """
+  sender: Any
+  fingerprint: Any
+
+
+_STAMP_SPEC = Stamp(*[tf.TensorSpec((), tf.int64) for _ in Stamp._fields])
 
 
 class Packing:
@@ -26,7 +40,8 @@ class Packing:
       spec: of one unroll, see `types.unroll_spec`.
     """
     self._spec = spec
-    self._fields = tf.nest.flatten(spec)
+    # The stamp's come last, and so they do in their column.
+    self._fields = tf.nest.flatten((spec, _STAMP_SPEC))
     self._columns: Dict[tf.DType, List[int]] = {}
     for i, field in enumerate(self._fields):
       self._columns.setdefault(field.dtype, []).append(i)
@@ -37,11 +52,12 @@ class Packing:
   def _sizes(self, members: Sequence[int]) -> List[int]:
     return [self._fields[i].shape.num_elements() for i in members]
 
-  def pack(self, unroll: types.Unroll) -> Tuple[np.ndarray, ...]:
+  def pack(self, unroll: types.Unroll, stamp: Stamp) -> Tuple[np.ndarray, ...]:
     """Copies one unroll's arrays into columns.
 
     Args:
       unroll: NumPy arrays without a batch dimension.
+      stamp: NumPy scalars.
 
     Returns:
       Arrays [N] as `signature` has them.
@@ -49,10 +65,11 @@ class Packing:
     Raises:
       ValueError: where structure, shapes or dtypes are not those of the spec.
     """
-    arrays = tf.nest.flatten(unroll)
+    arrays = tf.nest.flatten((unroll, stamp))
     if len(arrays) != len(self._fields):
-      raise ValueError(f'an unroll must have {len(self._fields)} arrays, but '
-                       f'has {len(arrays)}')
+      raise ValueError(
+          f'an unroll must have {len(self._fields) - len(stamp)} arrays, but '
+          f'has {len(arrays) - len(stamp)}')
     for array, field in zip(arrays, self._fields):
       if array.shape != field.shape or array.dtype != field.dtype:
         raise ValueError(f'an unroll must have {field} where it has '
@@ -61,7 +78,7 @@ class Packing:
                  for members in self._columns.values())
 
   def unpack(self, columns: Sequence[tf.Tensor]) -> types.Unroll:
-    """Undoes `pack` for a batch.
+    """Undoes `pack` for a batch, and leaves the stamps away.
 
     Args:
       columns: tensors [B, N].
@@ -74,4 +91,16 @@ class Packing:
       parts = tf.split(column, self._sizes(members), axis=1)
       for i, part in zip(members, parts):
         fields[i] = tf.reshape(part, (-1, *self._fields[i].shape))
-    return tf.nest.pack_sequence_as(self._spec, fields)
+    return tf.nest.pack_sequence_as(self._spec, fields[:-len(_STAMP_SPEC)])
+
+  def stamp(self, columns: Sequence[tf.Tensor]) -> Stamp:
+    """The stamp of one unroll.
+
+    Args:
+      columns: tensors [N].
+
+    Returns:
+      Tensors.
+    """
+    column = columns[list(self._columns).index(tf.int64)]
+    return Stamp(*tf.unstack(column[-len(_STAMP_SPEC):]))

@@ -1,7 +1,9 @@
 """What is saved comes back, and damage costs the newest checkpoint only."""
 
+import contextlib
 import json
 import pathlib
+import resource
 
 import dm_env
 import numpy as np
@@ -214,11 +216,60 @@ def test_kill_while_writing_leaves_the_one_before(saved, tmp_path):
   parts = _Parts(tmp_path)
   assert parts.checkpointer.restore().endswith('ckpt-12')
   _assert_equal(parts.values(), saved[12])
+  assert {path.name for path in directory.iterdir()} == {
+      'checkpoint', *(p.name for n in (5, 12) for p in _files(tmp_path, n))}
   values = parts.randomise(20)
   parts.checkpointer.save(20)
   again = _Parts(tmp_path)
   again.checkpointer.restore()
   _assert_equal(again.values(), values)
+
+
+def test_checkpoint_killed_before_it_was_listed_does_not_stay_for_ever(
+    tmp_path):
+  parts = _Parts(tmp_path)
+  state = tmp_path / 'checkpoints' / 'checkpoint'
+  for number in (1, 2, 3, 4):
+    values = parts.randomise(number)
+    parts.checkpointer.save(number)
+    if number == 1:  # As if this one alone had been listed.
+      listed = state.read_text()
+      parts = _Parts(tmp_path, keep=9)
+  state.write_text(listed)
+  again = _Parts(tmp_path, keep=2)
+  assert again.checkpointer.restore().endswith('ckpt-4')
+  _assert_equal(again.values(), values)
+  numbers = {path.name for path in (tmp_path / 'checkpoints').glob('*.index')}
+  assert numbers == {'ckpt-1.index', 'ckpt-3.index', 'ckpt-4.index'}
+
+
+@contextlib.contextmanager
+def _largest_file(size):
+  """Lets this process write no larger files (bytes), as on a full disk."""
+  limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+  resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+  try:
+    yield
+  finally:
+    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+@pytest.mark.parametrize('size', [0, 1, 500, 2_000])
+def test_failed_save_is_an_error_and_leaves_the_others(saved, tmp_path, size):
+  assert size < _files(tmp_path, 12)[1].stat().st_size
+  parts = _Parts(tmp_path, keep=2)
+  parts.checkpointer.restore()
+  before = {p.name for p in (tmp_path / 'checkpoints').iterdir()}
+  parts.randomise(20)
+  with _largest_file(size):
+    with pytest.raises(OSError, match='checkpoint 20 could not be written to'):
+      parts.checkpointer.save(20)
+  assert {p.name for p in (tmp_path / 'checkpoints').iterdir()} == before
+  again = _Parts(tmp_path)
+  assert again.checkpointer.restore().endswith('ckpt-12')
+  _assert_equal(again.values(), saved[12])
+  parts.checkpointer.save(21)  # There is room again.
+  assert _Parts(tmp_path).checkpointer.restore().endswith('ckpt-21')
 
 
 def test_tensorflows_state_file_is_not_trusted(saved, tmp_path):

@@ -24,6 +24,9 @@ LAYERS = {
     'returns': 1,
     'frames': 1,
     'packing': 1,
+    'fingerprint': 1,
+    'divergence': 1,
+    'inspection': 2,
     'connection': 1,
     'suites': 1,
     'suites.suite': 0,  # What the suites are made of.
