@@ -15,10 +15,13 @@ from impala_tf import inspection
 from impala_tf import packing
 from impala_tf import types
 
+# Called with sender and reason.
+RefuseFn = Callable[[int, str], None]
+
 
 def make_dataset(address: str, spec: types.Unroll, queue: str, num_fresh: int,
                  replay: str = '', num_replayed: int = 0, fingerprint: int = 0,
-                 refuse: Callable[[int, str], None] = lambda *unused: None
+                 refuse: RefuseFn = lambda sender, reason: None
                  ) -> tf.data.Dataset:
   """Batches from Reverb tables.
 
@@ -31,8 +34,8 @@ def make_dataset(address: str, spec: types.Unroll, queue: str, num_fresh: int,
     num_replayed: unrolls of a batch that come from there.
     fingerprint: of the config; unrolls with another are left out, as are those
       that are not finite.
-    refuse: is called with sender and reason of each unroll of the queue that is
-      left out; see `inspection`.
+    refuse: is called for each unroll of the queue that is left out; see
+      `inspection`.
 
   Returns:
     Dataset of `types.Unroll` with leading [T+1, B] ([B] for what has no
@@ -40,14 +43,12 @@ def make_dataset(address: str, spec: types.Unroll, queue: str, num_fresh: int,
   """
   packed = packing.Packing(spec)
   unpack = packed.unpack
-  dataset = _batches(address, queue, num_fresh,
-                     inspection.refusing(packed, fingerprint, refuse))
+  dataset = _batches(address, queue, num_fresh, packed, fingerprint, refuse)
   if num_replayed:
     # Fresh unrolls are waited for first: then the replay has them, too.
-    sampled = _batches(
-        address, replay, num_replayed,
-        # Whatever is refused here is refused, and counted, in the queue, too.
-        inspection.refusing(packed, fingerprint, lambda *unused: None))
+    # Whatever is refused here is refused, and counted, in the queue, too.
+    sampled = _batches(address, replay, num_replayed, packed, fingerprint,
+                       lambda sender, reason: None)
     dataset = tf.data.Dataset.zip((dataset, sampled))
     dataset = dataset.map(lambda fresh, replayed: _time_major(unpack(
         [tf.concat(pair, axis=0) for pair in zip(fresh.data, replayed.data)])))
@@ -60,15 +61,16 @@ def make_dataset(address: str, spec: types.Unroll, queue: str, num_fresh: int,
   return dataset.with_options(options)
 
 
-def _batches(address: str, table: str, size: int,
-             is_taken: Callable[[Any], tf.Tensor]) -> tf.data.Dataset:
-  """Reverb samples of one table that are taken, columns [size, N]."""
+def _batches(address: str, table: str, size: int, packed: packing.Packing,
+             fingerprint: int, refuse: RefuseFn) -> tf.data.Dataset:
+  """Reverb samples of one table that are not refused, columns [size, N]."""
   dataset = reverb.TrajectoryDataset.from_table_signature(
       server_address=address,
       table=table,
       # Every unroll in flight is one more that grows old on the way.
       max_in_flight_samples_per_worker=max(1, size // 4),
       num_workers_per_iterator=1)  # More would break the order.
+  is_taken = inspection.refusing(packed, fingerprint, refuse)
   dataset = dataset.filter(lambda sample: is_taken(sample.data))
   # A `map` before `batch` would be fused with it to one that works a batch
   # ahead: another batch that grows old.

@@ -91,11 +91,14 @@ def refusing(packed: packing.Packing, fingerprint: int,
     return False
 
   def is_taken(columns):
+    fits = tf.reduce_all(tf.equal([tf.size(column) for column in columns],
+                                  packed.sizes))
     stamp = packed.stamp(columns)
     is_finite = tf.reduce_all([
         tf.reduce_all(tf.math.is_finite(column)) for column in columns
         if column.dtype.is_floating])
-    is_known = tf.equal(stamp.fingerprint, fingerprint)
+    is_known = tf.logical_and(
+        fits, tf.equal(stamp.fingerprint, fingerprint))
     # Python is called for what is refused only.
     return tf.cond(
         tf.logical_and(is_finite, is_known), lambda: True,

@@ -30,7 +30,10 @@ class Packing:
   """Unrolls to columns, in the actor, and batches of them back.
 
   Attributes:
-    signature: of the columns, a `tf.TensorSpec` [N] each.
+    signature: of the columns, a `tf.TensorSpec` each. Their sizes are in their
+      names alone, float32_336 say: Reverb would end the learner's reading where
+      somebody has sent another.
+    sizes: N of each column.
   """
 
   def __init__(self, spec: types.Unroll):
@@ -45,9 +48,11 @@ class Packing:
     self._columns: Dict[tf.DType, List[int]] = {}
     for i, field in enumerate(self._fields):
       self._columns.setdefault(field.dtype, []).append(i)
+    self.sizes = tuple(
+        sum(self._sizes(members)) for members in self._columns.values())
     self.signature: Tuple[tf.TensorSpec, ...] = tuple(
-        tf.TensorSpec([sum(self._sizes(members))], dtype, dtype.name)
-        for dtype, members in self._columns.items())
+        tf.TensorSpec([None], dtype, f'{dtype.name}_{size}')
+        for dtype, size in zip(self._columns, self.sizes))
 
   def _sizes(self, members: Sequence[int]) -> List[int]:
     return [self._fields[i].shape.num_elements() for i in members]
@@ -60,7 +65,7 @@ class Packing:
       stamp: NumPy scalars.
 
     Returns:
-      Arrays [N] as `signature` has them.
+      Arrays [N], as `sizes` and `signature` have them.
 
     Raises:
       ValueError: where structure, shapes or dtypes are not those of the spec.
@@ -103,4 +108,7 @@ class Packing:
       Tensors.
     """
     column = columns[list(self._columns).index(tf.int64)]
-    return Stamp(*tf.unstack(column[-len(_STAMP_SPEC):]))
+    size = len(_STAMP_SPEC)
+    # Of what somebody else made there may be less than a stamp.
+    padded = tf.concat([tf.fill([size], tf.int64.min), column], axis=0)
+    return Stamp(*(padded[i - size] for i in range(size)))

@@ -154,18 +154,15 @@ class UnrollWriter:
 def _check_tables(infos: Mapping[str, Any], tables: Sequence[str],
                   signature: Sequence[tf.TensorSpec]) -> None:
   """Raises ConfigError where a table does not take these columns."""
-
-  def layout(specs):
-    return [(spec.dtype.name, spec.shape.as_list()) for spec in specs]
-
   for table in tables:
     if table not in infos:
       raise config_lib.ConfigError(
           f'the learner has no table {table!r}; start it and its actors with '
           'the same config')
-    wanted = tf.nest.flatten(infos[table].signature)
-    if layout(wanted) != layout(signature):
+    wanted, made = (
+        [spec.name.rpartition('/')[2] for spec in tf.nest.flatten(specs)]
+        for specs in (infos[table].signature, signature))
+    if wanted != made:
       raise config_lib.ConfigError(
-          f'the learner wants unrolls of {layout(wanted)}, but this actor '
-          f'makes them of {layout(signature)}; start both with the same '
-          'config')
+          f'the learner wants unrolls of {", ".join(wanted)}, but this actor '
+          f'makes them of {", ".join(made)}; start both with the same config')

@@ -5,6 +5,7 @@ import time
 
 import numpy as np
 import pytest
+import reverb
 import tensorflow as tf
 
 from impala_tf import config as config_lib
@@ -270,3 +271,29 @@ def test_learner_that_is_left_nothing_gives_up():
   reader = dataset.BatchReader(never, refusals=refusals)
   with pytest.raises(config_lib.UserError, match='refused'):
     _next(reader)
+
+
+@pytest.mark.parametrize('sizes', [(3, 4, 2, 3), (4, 92, 10, 0)])
+def test_what_has_other_shapes_is_left_out_and_told(sizes):
+  spec = unrolls.spec()
+  server = replay.make_server([replay.make_queue(spec, 64)], None)
+  address = f'localhost:{server.port}'
+  refused = []
+  reader = dataset.BatchReader(dataset.make_dataset(
+      address, spec, replay.QUEUE, B,
+      refuse=lambda *what: refused.append(what)))
+  writer = replay.UnrollWriter(address, spec)
+  writer.write(unrolls.numbered(0))
+  writer.flush()
+  # A client that does not ask what the table wants.
+  other = reverb.Client(address).trajectory_writer(1, validate_items=False)
+  other.append(tuple(np.zeros(size, dtype) for size, dtype in zip(
+      sizes, (np.uint8, np.float32, np.int32, np.int64))))
+  other.create_item(replay.QUEUE, priority=1., trajectory=tuple(
+      column[-1] for column in other.history))
+  other.flush(timeout_ms=10_000)
+  writer.write(unrolls.numbered(1))
+  writer.flush()
+  unrolls.assert_equal(_next(reader), _stacked([0, 1]))
+  (_, reason), = refused
+  assert reason == inspection.OTHER_CONFIG

@@ -20,8 +20,9 @@ def test_there_is_a_column_for_each_dtype(packed):
   assert {column.dtype for column in packed.signature} == dtypes
   assert len(packed.signature) == len(dtypes)
   columns = packed.pack(unrolls.numbered(1), STAMP)
-  for column, spec in zip(columns, packed.signature):
-    assert column.shape == spec.shape and column.dtype == spec.dtype
+  for column, size, spec in zip(columns, packed.sizes, packed.signature):
+    assert column.shape == (size,) and column.dtype == spec.dtype
+    assert spec.name == f'{spec.dtype.name}_{size}'
 
 
 def test_batches_come_back_whole(packed):

@@ -1,10 +1,8 @@
 """Checkpoints whose writing is cut short, or has no room."""
 
 import contextlib
-import os
 import pathlib
 import random
-import re
 import resource
 import signal
 import subprocess
@@ -41,7 +39,8 @@ def save_for_ever():
     for part in values.parts:
       part.assign(tf.fill([1000, 1000], float(number)))
     saver.save(number)
-    print('saved', number, flush=True)
+    with open(sys.argv[2], 'w') as file:
+      file.write(str(number))
 
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)
 for line in sys.stdin:
@@ -50,38 +49,35 @@ for line in sys.stdin:
 """
 
 
-def _lines(process, beginning):
-  """Reads lines up to one that begins so; returns it in words."""
-  for line in iter(process.stdout.readline, ''):
-    words = line.split()
-    if words[0] == beginning:
-      return words
-  raise AssertionError(process.stderr.read())
+def _restored(process):
+  """The number that the next process finds, and its id."""
+  process.stdin.write('\n')
+  process.stdin.flush()
+  words = process.stdout.readline().split()
+  assert words, process.stderr.read()
+  return int(words[1]), int(words[2])
 
 
 def test_writer_is_killed_between_the_bytes(tmp_path, fault):
   rng = random.Random(0)
-  directory = tmp_path / 'checkpoints'
+  directory, said = tmp_path / 'checkpoints', tmp_path / 'said'
+  said.write_text('0')
   saved = within = 0
   tries = 5 * fault.tries
-  with programs.running('-c', _SAVER, tmp_path, stdin=programs.PIPE) as process:
+  with programs.running(
+      '-c', _SAVER, tmp_path, said, stdin=programs.PIPE) as process:
     for _ in range(tries):
-      process.stdin.write('\n')
-      process.stdin.flush()
-      _, restored, pid = _lines(process, 'restored')
-      assert int(restored) >= saved  # Nothing that was written is lost.
+      restored, pid = _restored(process)
+      assert restored >= saved  # Nothing that was written is lost.
       names = {path.name for path in directory.glob('ckpt-*')}
       assert len(names) <= 2 * 4, names  # Nor does anything pile up.
       # From when it has written one, so that it is sure to write another.
-      saved = int(_lines(process, 'saved')[1])
+      programs.wait_until(lambda: said.read_text() not in ('', str(saved)),  # noqa: B023
+                          'a checkpoint')
       time.sleep(rng.uniform(0, 0.1))
-      programs.kill(int(pid))
+      programs.kill(pid)
       programs.wait_until(lambda: not programs.is_alive(pid), 'its end')  # noqa: B023
-      # What it had said before it died.
-      os.set_blocking(process.stdout.fileno(), False)
-      said = process.stdout.read() or ''
-      os.set_blocking(process.stdout.fileno(), True)
-      saved = max([saved, *map(int, re.findall(r'saved (\d+)\n', said))])
+      saved = int(said.read_text() or saved)
       within += any('temp' in path.name for path in directory.iterdir())
   assert within or fault.tries < 3
   fault.report(f'kill -9 of a process that writes checkpoints ({within} of '
@@ -239,7 +235,12 @@ def _remount(path, how):
 
 def test_checkpoints_become_read_only_for_a_while(tmp_path, fault):
   directory = tmp_path / 'checkpoints'
-  with _mounted(directory, 24), _training(tmp_path) as run:
+  with contextlib.ExitStack() as stack:
+    run = stack.enter_context(_training(tmp_path))
+    description = (directory / 'agent.json').read_text()
+    stack.enter_context(_mounted(directory, 24))
+    (directory / 'agent.json').write_text(description)
+    run.wait_for_checkpoint()
     for _ in range(fault.tries):
       _remount(directory, 'ro')
       run.wait_for_failure()
