@@ -17,8 +17,10 @@ from impala_tf import packing
 
 NOT_FINITE = 'numbers that are not finite'
 OTHER_CONFIG = 'played with another config'
-# Far more than any queue holds: then nobody sends what can be learned from.
+# Far more than any queue holds, and for long: then nobody sends what can be
+# learned from.
 _MAX_IN_A_ROW = 1_000
+_MAX_SECS = 30.
 _WARNING_INTERVAL_SECS = 60.
 
 
@@ -35,6 +37,7 @@ class Refusals:
     self.total = 0
     self._clock = clock
     self._in_a_row = 0
+    self._last_batch = clock()
     self._untold = collections.Counter()
     self._last_warning = None
     self._lock = threading.Lock()
@@ -49,7 +52,8 @@ class Refusals:
       if (self._last_warning is None or
           now - self._last_warning >= _WARNING_INTERVAL_SECS):
         self._last_warning = now
-        logging.warning('%d unrolls refused: %s', self.total, self._tell())
+        logging.warning('Unrolls refused: %s; %d in all', self._tell(),
+                        self.total)
 
   def _tell(self) -> str:
     told = '; '.join(f'{count} ({what})' for what, count in
@@ -60,14 +64,16 @@ class Refusals:
   def batch_came(self) -> None:
     """Notes that there are unrolls to learn from."""
     self._in_a_row = 0
+    self._last_batch = self._clock()
 
   def check(self) -> None:
-    """Raises UserError where too many were refused and no batch came."""
+    """Raises UserError where many were refused and no batch comes any more."""
+    secs = self._clock() - self._last_batch
+    if self._in_a_row < _MAX_IN_A_ROW or secs < _MAX_SECS:
+      return
     with self._lock:
-      if self._in_a_row < _MAX_IN_A_ROW:
-        return
       raise config_lib.UserError(
-          f'{self._in_a_row} unrolls in a row were refused: '
+          f'{self._in_a_row} unrolls in a row were refused, for {secs:.0f} s: '
           f'{self._tell() or "see the warnings"}; look at the environment, and '
           'start actors with the config of their learner')
 

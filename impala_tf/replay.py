@@ -8,6 +8,7 @@ can be sampled from its first on.
 """
 
 from typing import Any, Mapping, Optional, Sequence, Tuple
+import weakref
 
 import numpy as np
 import reverb
@@ -82,17 +83,20 @@ def make_server(tables: Sequence[reverb.Table], port: Optional[int],
     OSError: where the port is taken.
     UserError: where what is in `checkpoint_dir` is damaged.
   """
-  port = ports.choose(port)
-  if checkpoint_dir is None:
-    return reverb.Server(list(tables), port=port)
+  port, claimed = ports.claim(port)
+  checkpointer = None
+  if checkpoint_dir is not None:
+    checkpointer = reverb.checkpointers.DefaultCheckpointer(checkpoint_dir)
   try:
-    return reverb.Server(
-        list(tables), port=port,
-        checkpointer=reverb.checkpointers.DefaultCheckpointer(checkpoint_dir))
+    server = reverb.Server(list(tables), port=port, checkpointer=checkpointer)
   except RuntimeError as error:
+    if checkpoint_dir is None:
+      raise
     raise config_lib.UserError(
         f'the replay saved in {checkpoint_dir} is damaged ({error}); remove it '
         'to go on with an empty one') from error
+  weakref.finalize(server, claimed.close)  # It lives as long.
+  return server
 
 
 class UnrollWriter:

@@ -263,12 +263,14 @@ def test_what_is_left_out_of_the_queue_is_left_out_of_the_replay(with_replay):
 
 
 def test_learner_that_is_left_nothing_gives_up():
-  refusals = inspection.Refusals()
+  secs = 0.
+  refusals = inspection.Refusals(lambda: secs)
   for _ in range(1000):
     refusals.add(1, inspection.NOT_FINITE)
   never = tf.data.Dataset.from_generator(
       lambda: iter(threading.Event().wait, None), output_types=tf.int32)
   reader = dataset.BatchReader(never, refusals=refusals)
+  secs = 60.
   with pytest.raises(config_lib.UserError, match='refused'):
     _next(reader)
 

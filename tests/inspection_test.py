@@ -37,22 +37,32 @@ def test_senders_are_named_at_once_and_then_once_a_minute(warnings):
   clock.secs += 1
   refusals.add(9, inspection.NOT_FINITE)
   assert len(warnings) == 2
-  assert warnings[1].startswith('120 unrolls refused: 60 (')
+  assert '60 (numbers that are not finite, from actor 9)' in warnings[1]
+  assert warnings[1].endswith('120 in all')
   assert '59 (played with another config, from actor 8)' in warnings[1]
   assert 'actor 7' not in warnings[1]  # That was told.
   assert refusals.total == 120
 
 
-def test_nothing_but_refusals_is_an_error(warnings):
+def test_nothing_but_refusals_for_long_is_an_error(warnings):
   del warnings
-  refusals = inspection.Refusals()
-  for _ in range(2):
-    for _ in range(999):
+  clock = _Clock()
+  refusals = inspection.Refusals(clock)
+
+  def refuse(number):
+    for _ in range(number):
       refusals.add(3, inspection.NOT_FINITE)
+
+  for _ in range(2):
+    refuse(999)
+    clock.secs += 100
     refusals.check()
     refusals.batch_came()
-  for _ in range(1000):
-    refusals.add(3, inspection.NOT_FINITE)
-  with pytest.raises(config_lib.UserError,
-                     match='1000 unrolls in a row were refused.*from actor 3'):
+  refuse(1000)
+  clock.secs += 29
+  refusals.check()
+  clock.secs += 1
+  with pytest.raises(
+      config_lib.UserError,
+      match='1000 unrolls in a row were refused, for 30 s: .*from actor 3'):
     refusals.check()

@@ -63,12 +63,18 @@ def reward(number, action):
 
 
 class Spoilt(gymnasium.Env):
-  """Gives what is in the file `spoil`, if anything: 'reward nan'."""
+  """Gives what is in the file `spoil`, if anything: 'reward nan 4'.
+
+  The last is of how many environments one does.
+  """
   observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (3,), np.float32)
   action_space = gymnasium.spaces.Discrete(2)
+  _num_made = 0
 
   def __init__(self, render_mode=None):
     del render_mode
+    self._me = Spoilt._num_made
+    Spoilt._num_made += 1
     self._steps = 0
 
   def reset(self, seed=None, options=None):
@@ -81,9 +87,11 @@ class Spoilt(gymnasium.Env):
   def step(self, action):
     self._steps += 1
     try:
-      field, value = (directory() / 'spoil').read_text().split()
+      field, value, of = (directory() / 'spoil').read_text().split()
     except (FileNotFoundError, ValueError):
-      field, value = '', 'nan'
+      field, value, of = '', '0', '1'
+    if self._me % int(of):
+      field = ''
     bad = float(value)
     return (self._observation(bad if field == 'observation' else 0.),
             bad if field == 'reward' else float(action),

@@ -126,7 +126,7 @@ def test_environment_that_gives_nan_for_a_while(tmp_path, fault, field):
   with _training(tmp_path, *_SPOILT) as run:
     for _ in range(fault.tries):
       before = run.row()
-      _spoil(tmp_path, f'{field} nan')
+      _spoil(tmp_path, f'{field} nan 4')
       run.wait(lambda: (run.row()['unrolls_refused'] >  # noqa: B023
                         before['unrolls_refused']), 'refusals')  # noqa: B023
       _spoil(tmp_path, '')
@@ -139,7 +139,7 @@ def test_environment_that_gives_nan_for_a_while(tmp_path, fault, field):
 
 def test_environment_that_gives_nothing_but_nan_ends_the_run(tmp_path):
   with _training(tmp_path, *_SPOILT) as run:
-    _spoil(tmp_path, 'reward nan')
+    _spoil(tmp_path, 'reward nan 1')
     _, errors = run.process.communicate(timeout=_DEADLINE_SECS)
   assert run.process.returncode == 2
   line = errors.splitlines()[-1]
@@ -155,14 +155,14 @@ def test_gradients_that_are_not_finite_for_a_while(tmp_path, fault):
                  ) as run:
     for _ in range(fault.tries):
       before = run.row()
-      _spoil(tmp_path, 'reward 3e38')  # Finite, but its square is not.
+      _spoil(tmp_path, 'reward 1e30 4')  # Finite, but its square is not.
       run.wait(lambda: (run.row()['updates_skipped'] >  # noqa: B023
                         before['updates_skipped'] + 2), 'skipped updates')  # noqa: B023
       _spoil(tmp_path, '')
       run.wait_for_frames()
     assert run.row()['unrolls_refused'] == 0
     run.stop()
-  fault.report('rewards of 3e38, whose gradients are not finite', fault.tries,
+  fault.report('rewards of 1e30, whose gradients are not finite', fault.tries,
                0)
 
 
@@ -171,12 +171,12 @@ def test_nothing_but_gradients_that_are_not_finite_ends_the_run(
   for i in range(fault.tries):
     run_dir = tmp_path / str(i)
     with _training(run_dir, *_SPOILT, _UNCLIPPED) as run:
-      _spoil(run_dir, 'reward 3e38')
+      _spoil(run_dir, 'reward 1e30 1')
       _, errors = run.process.communicate(timeout=_DEADLINE_SECS)
     assert run.process.returncode == 2
     assert '20 updates in a row were skipped' in errors.splitlines()[-1]
     batch = np.load(run_dir / 'skipped_batch.npz')
-    assert batch['env_outputs.reward'].max() == np.float32(3e38)
+    assert batch['env_outputs.reward'].max() == np.float32(1e30)
     agent, frames = checkpoint.load_agent(str(run_dir))
     assert frames == run.row()['frames']
     for variable in agent.trainable_variables:
