@@ -103,7 +103,7 @@ def test_header_says_what_to_expect(path):
 
 
 @pytest.mark.parametrize('path', [f for f in _FILES if '/tasks/' in f])
-def test_task_runs_in_one_process_without_unrolls_left_over(path):
+def test_task_runs_in_one_process_and_lags_as_others_do(path):
   config = gin_config.load(path, ())
   assert config.experiment.in_process
-  assert config.learner.batch_size % config.actor.num_envs == 0
+  assert config.actor.num_envs == 8 * config.learner.batch_size
