@@ -136,6 +136,18 @@ def test_task_without_targets_stays_to_the_last_bit(dtype):
     assert np.all(after[..., 2] != before[..., 2])
 
 
+def test_without_targets_no_moments_are_rounded():
+  rng = np.random.default_rng(9)
+  old = popart.Moments(*(tf.constant(rng.gamma(1., size=500), tf.float32)
+                         for _ in range(2)))
+  kernel = tf.constant(rng.normal(size=[F, 500]), tf.float32)
+  bias = tf.constant(rng.normal(size=500), tf.float32)
+  new = popart.update(old, popart.Totals(*[tf.zeros(500)] * 3), 3e-4)
+  for before, after in zip((*old, kernel, bias), (
+      *new, *popart.rescale(kernel, bias, old, new))):
+    np.testing.assert_array_equal(after, before)
+
+
 @pytest.mark.parametrize('scale_of_targets, bound', [
     (0., popart.MIN_SCALE), (1e9, popart.MAX_SCALE)])
 def test_sigma_is_bounded_and_outputs_are_preserved_there(
