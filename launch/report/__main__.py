@@ -21,10 +21,10 @@ from launch.report import figures
 from launch.report import runs as runs_lib
 from launch.report import tables
 
-_CURVES = (
-    f'Curves are means of the last {metrics.EPISODE_WINDOW} episodes, of '
-    f'{level_metrics.EPISODE_WINDOW} where a run has several levels. Dotted: '
-    'random play.')
+_RETURNS = (
+    f'Returns are means of the last {metrics.EPISODE_WINDOW} episodes, of '
+    f'{level_metrics.EPISODE_WINDOW} where a run has several levels. A dotted '
+    'line is random play.')
 _TABLE_1 = (
     'In bold: ours, over all of training. The others are table 1 of the paper, '
     'on seekavoid_arena_01 and rooms_keys_doors_puzzle of DeepMind Lab.')
@@ -45,11 +45,12 @@ def _report(args: argparse.Namespace) -> None:
   trained = [run for run in runs if run.rows]
   pictures, sections = {}, []
   if trained:
-    sections += ['## Training', tables.training(trained)]
+    sections += ['## Training', tables.training(trained),
+                 tables.returns(trained), _RETURNS]
     figure = figures.learning_curves(trained)
     if figure:
       pictures['curves.png'] = figure
-      sections += ['![Learning curves](curves.png)', _CURVES]
+      sections += ['![Learning curves](curves.png)']
   if any(run.results for run in runs):
     sections += ['## Evaluation', tables.evaluations(runs)]
   for name, ours in runs_lib.scores_by_suite(runs).items():

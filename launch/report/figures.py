@@ -37,7 +37,7 @@ def learning_curves(
       (run.label, curves.points(run.rows, level_metrics.HEADLINE))
       for run in runs])]
   for level in dict.fromkeys(itertools.chain(*(run.levels for run in runs))):
-    panels.append((level, [(run.label, _points(run, level))
+    panels.append((level, [(run.label, run.curve(level))
                            for run in runs if level in run.levels]))
   panels = [panel for panel in panels if any(points for _, points in panel[1])]
   if not panels:
@@ -53,13 +53,6 @@ def learning_curves(
   figure.legend(handles.values(), handles.keys(), loc='outside upper center',
                 ncols=4, fontsize=8)
   return figure
-
-
-def _points(run: runs_lib.Run, level: str):
-  if len(run.levels) == 1:
-    return curves.points(run.rows, 'episode_return')
-  return curves.points(run.rows, f'level/{level}/episode_return',
-                       f'level/{level}/frames')
 
 
 def _draw_panel(axes, title: str, lines, labels: Sequence[str]) -> None:

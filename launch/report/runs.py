@@ -28,6 +28,13 @@ class Run(NamedTuple):
   rows: List[metrics.Row]
   results: Results
 
+  def curve(self, level: str) -> List[Tuple[float, float]]:
+    """Frames of one of its levels, and mean return of the last episodes."""
+    if len(self.levels) == 1:
+      return curves.points(self.rows, 'episode_return')
+    return curves.points(self.rows, f'level/{level}/episode_return',
+                         f'level/{level}/frames')
+
 
 def load(run_dirs: Sequence[str]) -> List[Run]:
   """Reads what is there of runs.

@@ -34,20 +34,32 @@ def _number(value: Optional[float], form: str = ',.2f') -> str:
 
 
 def training(runs: Sequence[runs_lib.Run]) -> str:
-  """A line a run: how long, how fast, and where its training has come to."""
-  rows = [[
-      'run', 'trained on', 'frames', 'updates', 'hours', 'frames/s',
-      f'return, last {metrics.EPISODE_WINDOW} episodes',
-      'capped mean human-normalised, in training']]
+  """A line a run: how long and how fast."""
+  rows = [['run', 'trained on', 'frames', 'updates', 'hours', 'frames/s',
+           'capped mean human-normalised']]
   for run in runs:
     last = run.rows[-1]
     rows.append([
         run.label, _what(run.levels), f'{last["frames"]:,}',
         f'{last["updates"]:,}', f'{last["secs"] / 3600:.2f}',
         f'{_frames_per_sec(last):,.0f}',
-        # Of several levels it would be a mean of what cannot be compared.
-        _number(last.get('episode_return') if len(run.levels) == 1 else None),
         _number(last.get(level_metrics.HEADLINE), '.1%')])
+  return '\n'.join(report.table(rows, num_names=2))
+
+
+def returns(runs: Sequence[runs_lib.Run]) -> str:
+  """A line for each level that a run was trained on: the end of its curve."""
+  rows = [['run', 'level', 'frames of it', 'return', 'human-normalised']]
+  for run in runs:
+    for level in run.levels:
+      points = run.curve(level)
+      frames, value = points[-1] if points else (None, None)
+      suite = levels_lib.suite_of(level)
+      normalised = None
+      if points and suite:
+        normalised = suite.human_normalised_score(level, value)
+      rows.append([run.label, level, _number(frames, ','), _number(value),
+                   _number(normalised, '.1%')])
   return '\n'.join(report.table(rows, num_names=2))
 
 

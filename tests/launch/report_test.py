@@ -91,8 +91,11 @@ def test_report_of_two_runs_as_a_user_calls_it(runs, tmp_path):
     assert _colours(output / name) >= 2
   text = (output / 'report.md').read_text()
   for line in (
-      '| many | 2 levels | 960 | 6 | 0.01 | 20 | – | 40.7% |',
-      '| expert | atari/pong | 480 | 6 | 0.01 | 10 | 6.00 | – |',
+      '| many | 2 levels | 960 | 6 | 0.01 | 20 | 40.7% |',
+      '| expert | atari/pong | 480 | 6 | 0.01 | 10 | – |',
+      '| many | atari/pong | 480 | 4.00 | 70.0% |',
+      '| many | atari/breakout | 480 | 5.00 | 11.5% |',
+      '| expert | atari/pong | 480 | 6.00 | 75.6% |',
       '| many | atari/breakout | 4,321 | 2 | 0.00 | 0.00 | -5.9% |',
       '| many | atari/pong | 4,321 | 2 | 0.00 | 0.00 | 58.6% |',
       '| expert | atari/pong | 4,321 | 2 | 0.00 | 0.00 | 58.6% |',
