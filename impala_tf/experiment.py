@@ -38,11 +38,13 @@ _FIRST_WEIGHTS_TIMEOUT_SECS = 120.
 def set_threads(num_threads: int) -> None:
   """TensorFlow's threads on a CPU; before anything else is computed.
 
-  Two operations at a time (a layer's gradients of its input and its kernel,
-  say), with half of the threads each: two threads then cost 3 % more CPU than
-  one and not 20 %, as when they share each operation.
+  Two run an operation each (a layer's gradients of its input and its kernel,
+  say), which costs less CPU than to share each operation. From three on they
+  share, two operations at a time: with fewer threads an operation a third core
+  would stay idle (docs/performance.md has the numbers).
   """
-  tf.config.threading.set_intra_op_parallelism_threads((num_threads + 1) // 2)
+  tf.config.threading.set_intra_op_parallelism_threads(
+      num_threads if num_threads > 2 else 1)
   tf.config.threading.set_inter_op_parallelism_threads(min(num_threads, 2))
 
 
