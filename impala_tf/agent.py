@@ -1,6 +1,6 @@
 """The agent: from observations to a policy, a baseline and memory."""
 
-from typing import NamedTuple, Tuple, Union
+from typing import NamedTuple, Optional, Tuple, Union
 
 import dm_env
 import tensorflow as tf
@@ -9,6 +9,7 @@ from impala_tf import config as config_lib
 from impala_tf import distributions
 from impala_tf import losses
 from impala_tf import networks
+from impala_tf import popart_head
 from impala_tf import types
 
 
@@ -28,7 +29,8 @@ class NetworkOutput(NamedTuple):
 
   Attributes:
     policy_logits: float32 [T+1, B, A].
-    baseline: float32 [T+1, B], V(x_t).
+    baseline: float32 [T+1, B], V(x_t); with PopArt [T+1, B, L], of every
+      task and normalised.
   """
   policy_logits: tf.Tensor
   baseline: tf.Tensor
@@ -43,7 +45,8 @@ class Agent(tf.Module):
   """
 
   def __init__(self, num_actions: int, config: config_lib.AgentConfig,
-               precision: str = 'float32'):
+               precision: str = 'float32',
+               num_tasks: Optional[int] = None):
     """Makes the layers, yet without variables.
 
     Args:
@@ -51,6 +54,8 @@ class Agent(tf.Module):
       config: which network.
       precision: what the torso computes in, 'float32' or 'mixed_bfloat16'.
         Variables, the LSTM and the heads are float32 with either.
+      num_tasks: L, to have values normalised for each of so many tasks by
+        `popart`, a `popart_head.PopArtHead`; None: values as they are.
     """
     super().__init__(name='agent')
     self._num_actions = num_actions
@@ -60,7 +65,10 @@ class Agent(tf.Module):
     if config.use_lstm:
       self._core = networks.LSTMCore(config.lstm_size)
     self._policy_head = networks.linear(num_actions)
-    self._baseline_head = networks.linear(1)
+    self._baseline_head = networks.linear(num_tasks or 1)
+    self.popart = None
+    if num_tasks:
+      self.popart = popart_head.PopArtHead(self._baseline_head)
 
   @property
   def num_actions(self) -> int:
@@ -158,9 +166,12 @@ class Agent(tf.Module):
       features, lstm_state = self._core(features, is_first, core_state.lstm)
     logits = self._policy_head(features)
     baseline = self._baseline_head(features)
+    baseline_shape = leading
+    if self.popart:
+      baseline_shape = tf.concat([leading, [self.popart.num_tasks]], axis=0)
     return NetworkOutput(
         tf.reshape(logits, tf.concat([leading, [self._num_actions]], axis=0)),
-        tf.reshape(baseline, leading)), lstm_state
+        tf.reshape(baseline, baseline_shape)), lstm_state
 
 
 def _is_first(env_outputs: types.EnvOutput) -> tf.Tensor:

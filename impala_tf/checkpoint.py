@@ -111,7 +111,8 @@ class Checkpointer:
 
 def describe_agent(run_dir: str, num_actions: int,
                    observation_spec: dm_env.specs.Array,
-                   config: config_lib.AgentConfig) -> None:
+                   config: config_lib.AgentConfig,
+                   num_tasks: Optional[int] = None) -> None:
   """Writes what `load_agent` needs beside the parameters."""
   directory = pathlib.Path(run_dir, _DIRECTORY)
   directory.mkdir(parents=True, exist_ok=True)
@@ -120,6 +121,7 @@ def describe_agent(run_dir: str, num_actions: int,
       'observation_shape': list(observation_spec.shape),
       'observation_dtype': str(observation_spec.dtype),
       'config': dataclasses.asdict(config),
+      'num_tasks': num_tasks,
   }
   new = directory / f'{_AGENT_FILE}.new'
   new.write_text(json.dumps(description, indent=2) + '\n', encoding='utf-8')
@@ -158,7 +160,8 @@ def load_agent(run_dir: str) -> LoadedAgent:
   try:
     description = json.loads(path.read_text(encoding='utf-8'))
     agent = agent_lib.Agent(description['num_actions'],
-                            config_lib.AgentConfig(**description['config']))
+                            config_lib.AgentConfig(**description['config']),
+                            num_tasks=description.get('num_tasks'))
     spec = dm_env.specs.Array(tuple(description['observation_shape']),
                               description['observation_dtype'])
   except (ValueError, KeyError, TypeError) as error:

@@ -80,7 +80,8 @@ class EnvironmentConfig(_Section):
     level: what one agent learns. A suite, 'atari57' or 'dmlab30'; several
       levels with commas between them; or one of
       'atari/<game>' in snake case: 'atari/space_invaders'.
-      'catch'; 'catch/delayed' pays for five balls in one sum.
+      'catch'; 'catch/delayed' pays for five balls in one sum; 'catch/mirrored'
+        is another task at 100 times the reward, to be learned beside it.
       'cartpole_swingup': a hanging pole is to be swung up and balanced.
       'tmaze/<length>': a signal is to be remembered along a corridor of so many
         steps, 1 to 1000.
@@ -200,6 +201,9 @@ class ImpalaConfig(_Section):
       'epsilon' or 'none'. See `corrections`.
     pg_bootstrap: what the policy gradient's advantage bootstraps from: 'vs',
       the V-trace target, or 'value', the baseline alone (appendix E.3).
+    popart_step_size: to normalise values and advantages by level with moments
+      that move by so much for each V-trace target (PopArt, Hessel et al. 2018);
+      None: not at all.
   """
   discount: float = _knob(0.99, at_least=0, below=1)
   baseline_cost: float = _knob(0.5, at_least=0)
@@ -214,6 +218,7 @@ class ImpalaConfig(_Section):
   correction: str = _knob(
       'vtrace', choices=('vtrace', 'one_step_is', 'epsilon', 'none'))
   pg_bootstrap: str = _knob('vs', choices=('vs', 'value'))
+  popart_step_size: Optional[float] = _knob(None, above=0, below=1)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -26,6 +26,7 @@ from impala_tf import training
 from impala_tf import types
 from impala_tf import weights
 from impala_tf.algorithms import impala
+from impala_tf.algorithms import impala_popart
 from impala_tf.envs import environment as environment_lib
 from impala_tf.envs import factory
 from impala_tf.envs import multi_level
@@ -70,9 +71,16 @@ def make_agent(config: config_lib.Config,
   """An agent with fresh parameters, the same for the same seed."""
   tf.random.set_seed(config.experiment.seed)
   agent = agent_lib.Agent(environment.action_spec().num_values, config.agent,
-                          precision)
+                          precision, _num_tasks(config))
   agent.build(environment.observation_spec())
   return agent
+
+
+def _num_tasks(config: config_lib.Config) -> Optional[int]:
+  """How many levels have values of their own; None: all have the same."""
+  if config.impala.popart_step_size is None:
+    return None
+  return len(levels_lib.expand(config.environment.level))
 
 
 def make_unroll_spec(config: config_lib.Config,
@@ -116,9 +124,12 @@ def make_learner(config: config_lib.Config,
   on_cpu = 'CPU' in strategy.extended.worker_devices[0].upper()
   compile_step = {'auto': not on_cpu, 'on': True, 'off': False}
   optimizer = config.optimizer
+  algorithm = {'loss_fn': impala.loss}
+  if agent.popart:
+    algorithm = {'loss_fn': impala_popart.loss,
+                 'after_step': impala_popart.after_step}
   return learner_lib.Learner(
       agent,
-      loss_fn=functools.partial(impala.loss, config=config.impala),
       make_optimizer=lambda learning_rate: optimizers.RMSProp(
           learning_rate, decay=optimizer.decay, epsilon=optimizer.epsilon,
           momentum=optimizer.momentum),
@@ -128,7 +139,9 @@ def make_learner(config: config_lib.Config,
       frames_per_step=environment.frames_per_step,
       max_gradient_norm=optimizer.max_gradient_norm,
       compile_step=compile_step[config.learner.xla],
-      num_replayed=config.num_replayed)
+      num_replayed=config.num_replayed,
+      **{name: functools.partial(function, config=config.impala)
+         for name, function in algorithm.items()})
 
 
 def make_tables(config: config_lib.Config, spec: types.Unroll,
@@ -225,7 +238,7 @@ def _make_learner_role(config: config_lib.Config, run_dir: str,
   metrics_lib.drop_rows_after(run_dir, frames)
   checkpoint_lib.describe_agent(
       run_dir, environment.action_spec().num_values,
-      environment.observation_spec(), config.agent)
+      environment.observation_spec(), config.agent, _num_tasks(config))
 
   spec = make_unroll_spec(config, environment, agent)
   server, save = _make_server(

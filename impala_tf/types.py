@@ -81,9 +81,10 @@ class Unroll(NamedTuple):
     policy_version: int64 [], learner updates behind the parameters that acted.
       They are fetched as the unroll begins; the action at x_0 was already
       chosen, as the last of the unroll before.
-    level_index: int32 [], which of the run's levels was played. For logs only,
-      the agent is never shown it: "the model does not know which task it is
-      being trained or evaluated on" (section 5.3).
+    level_index: int32 [], which of the run's levels was played. For logs, and
+      for PopArt to pick a level's own moments; policy and torso are never shown
+      it: "the model does not know which task it is being trained or evaluated
+      on" (section 5.3).
   """
   env_outputs: EnvOutput
   agent_outputs: AgentOutput
@@ -142,6 +143,9 @@ class LossOutput(NamedTuple):
     metrics: str to float32, for logs only: [B] where each unroll has its own,
       so that kinds of unrolls can be told apart, else [], a mean over the
       batch. Those under 'loss/' are [B] and add up over the batch.
+    totals: what the algorithm wants to know of the whole batch once it was
+      learned from, float32, any structure; adds up over the batch.
   """
   loss: Any
   metrics: Any
+  totals: Any = ()

@@ -21,6 +21,7 @@ LAYERS = {
     'corrections': 2,
     'losses': 1,
     'optimizers': 1,
+    'popart': 1,
     'returns': 1,
     'frames': 1,
     'packing': 1,
@@ -32,6 +33,7 @@ LAYERS = {
     'sweeps': 1,
     'envs.environment': 1,  # The interface.
     'networks': 2,
+    'popart_head': 2,
     'sweep_results': 2,
     'sizing': 3,
     'level_metrics': 3,
@@ -42,6 +44,7 @@ LAYERS = {
     'agent': 3,
     'policy': 3,
     'algorithms': 4,  # Their losses are of an agent.
+    'algorithms.impala_popart': 5,  # Made of algorithms.impala.
     'actor': 4,
     'replay': 4,
     'dataset': 4,
@@ -51,13 +54,14 @@ LAYERS = {
     'profiling': 4,
     'checkpoint': 4,
     'evaluation': 4,
-    'experiment': 5,
-    'population': 6,
-    'supervisor': 6,
+    'experiment': 6,
+    'population': 7,
+    'supervisor': 7,
 }
 HOPS = ('actor', 'replay', 'dataset', 'learner', 'weights')
 PURE = (
-    'vtrace', 'losses', 'distributions', 'optimizers', 'returns', 'frames')
+    'vtrace', 'losses', 'distributions', 'optimizers', 'popart', 'returns',
+    'frames')
 PURE_MUST_NOT_IMPORT = ('absl', 'gin', 'impala_tf.config', 'logging')
 
 MAX_MODULE_LINES = 400

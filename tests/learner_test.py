@@ -201,6 +201,27 @@ def test_frames_are_transitions_times_action_repeats():
     learner.update(_unroll())
 
 
+def test_after_step_is_given_new_parameters_and_totals():
+  seen = []
+
+  def loss_fn(agent, unroll):
+    return types.LossOutput(
+        agent.factor**2, {}, (tf.reduce_sum(unroll.env_outputs.reward),))
+
+  def after_step(agent, totals):
+    variable, = seen
+    variable.assign([agent.factor, *totals])
+
+  learner = _learner(_Scale, loss_fn, after_step=after_step)
+  seen.append(tf.Variable([0., 0.]))
+  unroll = _unroll()
+  learner.update(unroll)
+  factor, total = seen[0].numpy()
+  assert factor == learner.agent.factor.numpy() < 1
+  np.testing.assert_allclose(
+      total, np.sum(unroll.env_outputs.reward), rtol=1e-5)
+
+
 def test_the_learning_rate_anneals_to_0_at_total_frames():
   learner = _learner(_Scale, _show_observation,
                      total_frames=2 * FRAMES_PER_UPDATE)

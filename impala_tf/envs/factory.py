@@ -15,9 +15,9 @@ from impala_tf.envs import tmaze
 from impala_tf.envs import vizdoom
 from impala_tf.suites import levels as levels_lib
 
-_FORMS = ("'atari/<game>', 'catch', 'catch/delayed', 'cartpole_swingup', "
-          "'tmaze/<length>', 'minigrid/<id>', 'babyai/<id>', "
-          "'dmlab30/<name>', 'vizdoom/<scenario>' or 'gym/<id>'")
+_FORMS = ("'atari/<game>', 'catch', 'catch/delayed', 'catch/mirrored', "
+          "'cartpole_swingup', 'tmaze/<length>', 'minigrid/<id>', "
+          "'babyai/<id>', 'dmlab30/<name>', 'vizdoom/<scenario>' or 'gym/<id>'")
 _DOMAINS = (
     'atari', 'babyai', 'dmlab30', 'gym', 'minigrid', 'tmaze', 'vizdoom')
 
@@ -34,7 +34,7 @@ def check_level(level: str) -> None:
       where the simulator of Atari, MiniGrid, DeepMind Lab or VizDoom is
       missing.
   """
-  if level in ('catch', 'catch/delayed', 'cartpole_swingup'):
+  if level in ('catch', 'catch/delayed', 'catch/mirrored', 'cartpole_swingup'):
     return
   domain, _, name = level.partition('/')
   if domain not in _DOMAINS or not name:
@@ -87,6 +87,8 @@ def make_environment(level: str, num_envs: int, seed: int,
   if level == 'catch/delayed':
     return catch.CatchEnvironment(
         num_envs, seed, catch.BALLS_OF_DELAYED, level)
+  if level == 'catch/mirrored':
+    return catch.CatchEnvironment(num_envs, seed, level=level, mirrored=True)
   if level == 'cartpole_swingup':
     return cartpole_swingup.CartPoleSwingUpEnvironment(num_envs, seed)
   if domain == 'tmaze':

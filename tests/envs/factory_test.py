@@ -29,6 +29,7 @@ def _make(level, training=True, **atari_knobs):
 @pytest.mark.parametrize('level, kind', [
     ('catch', catch.CatchEnvironment),
     ('catch/delayed', catch.CatchEnvironment),
+    ('catch/mirrored', catch.CatchEnvironment),
     ('cartpole_swingup', cartpole_swingup.CartPoleSwingUpEnvironment),
     ('tmaze/7', tmaze.TMazeEnvironment),
     ('minigrid/Empty-5x5-v0', minigrid.MinigridEnvironment),
