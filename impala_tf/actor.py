@@ -119,7 +119,8 @@ class Actor:
     self._buffer = UnrollBuffer(spec, environment.level_index,
                                 environment.frame_stack)
     self.stopwatch = metrics.Stopwatch()
-    self._env_output = self._counter.env_output(environment.reset())
+    self._env_output = self._counter.env_output(
+        environment.reset(), environment.instruction)
     self._core_state = self._policy.core_state  # Before x_t.
     self._agent_output = self._policy.act(self._env_output)
 
@@ -138,7 +139,8 @@ class Actor:
     for t in range(1, self._num_steps):
       lap('assembly')
       timestep = self._environment.step(self._agent_output.action)
-      self._env_output = self._counter.env_output(timestep)
+      self._env_output = self._counter.env_output(
+          timestep, self._environment.instruction)
       lap('environment')
       self._core_state = self._policy.core_state
       self._agent_output = self._policy.act(self._env_output)

@@ -88,7 +88,7 @@ class EnvironmentConfig(_Section):
       'minigrid/<id>', as the package minigrid has it without its 'MiniGrid-':
         'minigrid/DoorKey-5x5-v0'; needs the extra 'minigrid'.
       'babyai/<id>', of the same package without its 'BabyAI-':
-        'babyai/GoToLocal-v0'. The mission is not observed.
+        'babyai/GoToLocal-v0'. Missions: see `AgentConfig.instruction_length`.
       'dmlab30/<name>', a task of DMLab-30: 'dmlab30/rooms_watermaze'.
       'vizdoom/<scenario>', bundled with the package vizdoom:
         'vizdoom/defend_the_center'; needs the extra 'vizdoom'.
@@ -137,8 +137,6 @@ class DmlabConfig(_Section):
       (brady_konkle_oliva2008); None: there are none.
     level_cache_dir: directory of compiled maps, to be shared by all processes
       and kept between runs; None: each map is compiled anew.
-    read_instructions: observe what a level tells its agent, too. No agent
-      takes notice of it yet.
   """
   action_repeats: int = _knob(4, at_least=1)
   height: int = _knob(72, at_least=36)
@@ -146,7 +144,6 @@ class DmlabConfig(_Section):
   renderer: str = _knob('software', choices=('software', 'hardware'))
   dataset_path: Optional[str] = _knob(None)
   level_cache_dir: Optional[str] = _knob(None)
-  read_instructions: bool = _knob(False)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -176,11 +173,15 @@ class AgentConfig(_Section):
     use_lstm: put an LSTM between the torso and the heads.
     hidden_size: units of the torso's last layer (of each layer of 'mlp').
     lstm_size: units.
+    instruction_length: words of an instruction that are read, by an LSTM beside
+      the torso; what is longer is cut. 0 for agents that read none. All of
+      DeepMind Lab is within 16, BabyAI with two tasks in a sentence is not.
   """
   torso: str = _knob('shallow', choices=('shallow', 'deep', 'mlp'))
   use_lstm: bool = _knob(False)
   hidden_size: int = _knob(256, at_least=1)
   lstm_size: int = _knob(256, at_least=1)
+  instruction_length: int = _knob(0, at_least=0)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -62,16 +62,18 @@ def _make_level(config: config_lib.Config,
   return lambda level, num_envs, seed: factory.make_environment(
       level, num_envs=num_envs, seed=seed, atari_config=config.atari,
       dmlab_config=config.dmlab, vizdoom_config=config.vizdoom,
-      training=training)
+      training=training,
+      instruction_length=config.agent.instruction_length)
 
 
 def make_agent(config: config_lib.Config,
                environment: environment_lib.BatchedEnvironment,
-               precision: str = 'float32') -> agent_lib.Agent:
+               precision: str = 'float32',
+               compiled: bool = False) -> agent_lib.Agent:
   """An agent with fresh parameters, the same for the same seed."""
   tf.random.set_seed(config.experiment.seed)
   agent = agent_lib.Agent(environment.action_spec().num_values, config.agent,
-                          precision, _num_tasks(config))
+                          precision, compiled, _num_tasks(config))
   agent.build(environment.observation_spec())
   return agent
 
@@ -90,7 +92,7 @@ def make_unroll_spec(config: config_lib.Config,
   return types.unroll_spec(
       environment.observation_spec(), environment.frame_stack,
       environment.action_spec().num_values, agent.initial_state(1),
-      config.learner.unroll_length)
+      config.learner.unroll_length, environment.instruction_length)
 
 
 def make_strategy() -> tf.distribute.Strategy:
@@ -119,10 +121,12 @@ def make_learner(config: config_lib.Config,
         f'LearnerConfig.batch_size is {config.learner.batch_size}, which '
         f'{num_replicas} devices cannot share evenly; use a multiple of '
         f'{num_replicas}')
-  with strategy.scope():
-    agent = make_agent(config, environment, config.learner.precision)
   on_cpu = 'CPU' in strategy.extended.worker_devices[0].upper()
-  compile_step = {'auto': not on_cpu, 'on': True, 'off': False}
+  compile_step = {
+      'auto': not on_cpu, 'on': True, 'off': False}[config.learner.xla]
+  with strategy.scope():
+    agent = make_agent(
+        config, environment, config.learner.precision, compile_step)
   optimizer = config.optimizer
   algorithm = {'loss_fn': impala.loss}
   if agent.popart:
@@ -138,7 +142,7 @@ def make_learner(config: config_lib.Config,
       total_frames=config.experiment.total_frames,
       frames_per_step=environment.frames_per_step,
       max_gradient_norm=optimizer.max_gradient_norm,
-      compile_step=compile_step[config.learner.xla],
+      compile_step=compile_step,
       num_replayed=config.num_replayed,
       **{name: functools.partial(function, config=config.impala)
          for name, function in algorithm.items()})
@@ -228,6 +232,9 @@ def _make_learner_role(config: config_lib.Config, run_dir: str,
   learner = make_learner(config, environment, strategy)
   agent = learner.agent
   totals = training.Totals(len(levels_lib.expand(config.environment.level)))
+  checkpoint_lib.describe_agent(
+      run_dir, environment.action_spec().num_values,
+      environment.observation_spec(), config.agent, _num_tasks(config))
   checkpointer = checkpoint_lib.Checkpointer(
       run_dir, config.experiment.checkpoints_to_keep, agent=agent,
       learner=learner, totals=totals)
@@ -236,9 +243,6 @@ def _make_learner_role(config: config_lib.Config, run_dir: str,
   if restored:
     logging.info('Resuming from %s at %d frames', restored, frames)
   metrics_lib.drop_rows_after(run_dir, frames)
-  checkpoint_lib.describe_agent(
-      run_dir, environment.action_spec().num_values,
-      environment.observation_spec(), config.agent, _num_tasks(config))
 
   spec = make_unroll_spec(config, environment, agent)
   server, save = _make_server(

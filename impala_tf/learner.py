@@ -135,7 +135,10 @@ class Learner(tf.Module):
     with tf.GradientTape(watch_accessed_variables=False) as tape:
       tape.watch(variables)
       loss_output = self._loss_fn(self.agent, unroll)
-    gradients = tape.gradient(loss_output.loss, variables)
+    # Those of an embedding come in slices, whose norm would be that of each
+    # occurrence of a word by itself.
+    gradients = [tf.convert_to_tensor(gradient) for gradient in
+                 tape.gradient(loss_output.loss, variables)]
     # Losses are sums over the batch, hence so are gradients over replicas.
     gradients, totals = tf.distribute.get_replica_context().all_reduce(
         tf.distribute.ReduceOp.SUM, (gradients, loss_output.totals))

@@ -20,10 +20,15 @@ class EpisodeCounter:
     self._steps = np.full(num_envs, -1, np.int32)  # `reset` is no step.
     self._ended = np.zeros(num_envs, bool)
 
-  def env_output(self, timestep: dm_env.TimeStep) -> types.EnvOutput:
+  def env_output(self, timestep: dm_env.TimeStep, instruction: Any = ()
+                 ) -> types.EnvOutput:
     """Adds one batched step, the first being that of `reset`.
 
     See `types.EnvOutput` for what is counted. The next call overwrites it.
+
+    Args:
+      timestep: as the environment returned it.
+      instruction: `BatchedEnvironment.instruction` of that moment.
     """
     self._return[self._ended] = 0
     self._steps[self._ended] = 0
@@ -36,7 +41,8 @@ class EpisodeCounter:
         discount=timestep.discount,
         observation=timestep.observation,
         episode_return=self._return,
-        episode_steps=self._steps)
+        episode_steps=self._steps,
+        instruction=instruction)
 
 
 class Policy:
@@ -60,7 +66,8 @@ class Policy:
         step_type=tf.constant(env_output.step_type),
         reward=tf.constant(env_output.reward), discount=(),
         observation=tf.constant(env_output.observation),
-        episode_return=(), episode_steps=())
+        episode_return=(), episode_steps=(),
+        instruction=tf.nest.map_structure(tf.constant, env_output.instruction))
     seed = tf.constant([self._seed, self._num_calls], tf.int32)
     self._num_calls += 1
     # A `tf.function` looks at its arguments to choose a graph, every time: a

@@ -47,6 +47,9 @@ class EnvOutput(NamedTuple):
     episode_return: float32, sum of raw rewards of the episode so far; on a
       FIRST row that of the whole episode that has just ended.
     episode_steps: int32, agent steps, counted in the same way.
+    instruction: int32 [..., L], `instructions.word_ids` of what the level tells
+      its agent at x_t, zeros after the last word; an empty tuple where
+      instructions are not read.
   """
   step_type: Any
   reward: Any
@@ -54,6 +57,7 @@ class EnvOutput(NamedTuple):
   observation: Any
   episode_return: Any
   episode_steps: Any
+  instruction: Any = ()
 
 
 class AgentOutput(NamedTuple):
@@ -95,7 +99,8 @@ class Unroll(NamedTuple):
 
 def unroll_spec(observation_spec: dm_env.specs.Array, frame_stack: int,
                 num_actions: int, core_state: Any,
-                unroll_length: int) -> Unroll:
+                unroll_length: int,
+                instruction_length: int = 0) -> Unroll:
   """Shapes and dtypes of one unroll, without a batch dimension.
 
   Args:
@@ -104,6 +109,7 @@ def unroll_spec(observation_spec: dm_env.specs.Array, frame_stack: int,
     num_actions: A.
     core_state: `Agent.initial_state(1)`.
     unroll_length: T.
+    instruction_length: L, 0 where instructions are not read.
 
   Returns:
     An `Unroll` of `tf.TensorSpec`.
@@ -125,7 +131,9 @@ def unroll_spec(observation_spec: dm_env.specs.Array, frame_stack: int,
           discount=of_steps(tf.float32),
           observation=observation,
           episode_return=of_steps(tf.float32),
-          episode_steps=of_steps(tf.int32)),
+          episode_steps=of_steps(tf.int32),
+          instruction=of_steps(tf.int32, (instruction_length,))
+          if instruction_length else ()),
       agent_outputs=AgentOutput(
           action=of_steps(tf.int32),
           policy_logits=of_steps(tf.float32, (num_actions,))),

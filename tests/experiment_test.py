@@ -273,10 +273,16 @@ def test_environment_is_played_as_its_domains_section_says(fake_deepmind_lab):
     environment.close()
 
 
-def test_seed_determines_the_parameters():
+@pytest.mark.parametrize('level, instruction_length', [
+    ('catch', 0), ('babyai/GoToObjS4-v0', 5)])
+def test_seed_determines_the_parameters(level, instruction_length):
 
   def parameters(seed):
-    config = _config(seed)
+    config = dataclasses.replace(
+        _config(seed),
+        environment=config_lib.EnvironmentConfig(level=level),
+        agent=config_lib.AgentConfig(
+            torso='mlp', hidden_size=16, instruction_length=instruction_length))
     environment = experiment.make_environment(config, 1, 0, training=True)
     agent = experiment.make_agent(config, environment)
     return [v.numpy().tolist() for v in agent.trainable_variables]

@@ -16,6 +16,7 @@ LAYERS = {
     'config': 0,
     'types': 0,
     'ports': 0,
+    'instructions': 0,
     'distributions': 0,  # Pure maths too, which vtrace and losses are made of.
     'vtrace': 1,
     'corrections': 2,

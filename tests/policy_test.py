@@ -124,6 +124,27 @@ def test_memory_is_carried_from_call_to_call(use_lstm):
       [o.policy_logits for o in outputs], expected.policy_logits, atol=1e-5)
 
 
+def test_instructions_are_read_with_what_they_came_with():
+  tf.random.set_seed(4)
+  agent = agent_lib.Agent(A, config.AgentConfig(
+      torso='mlp', hidden_size=6, instruction_length=3))
+  agent.build(specs.Array((2, 3), np.uint8))
+  acting = policy.Policy(agent, NUM_ENVS, 1)
+  timestep = dm_env.TimeStep(*_env_output()[:4])
+  counter = policy.EpisodeCounter(NUM_ENVS)
+  instruction = np.array([[1, 2, 0]] * NUM_ENVS, np.int32)
+  logits = []
+  for words in [1, 2, 0], [3, 0, 0]:
+    instruction[:] = words  # In place, as environments do.
+    env_output = counter.env_output(timestep, instruction)
+    logits.append(acting.act(env_output).policy_logits)
+    expected = agent.unroll(
+        tf.nest.map_structure(lambda x: tf.constant(x[np.newaxis]), env_output),
+        tf.zeros([1, NUM_ENVS], tf.int32), ()).policy_logits[0]
+    np.testing.assert_allclose(logits[-1], expected, atol=1e-5)
+  assert np.abs(logits[1] - logits[0]).max(-1).min() > 1e-3
+
+
 def test_new_parameters_act_from_the_next_call_on():
   agent = _agent()
   acting = policy.Policy(agent, NUM_ENVS, 1)

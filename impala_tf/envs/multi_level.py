@@ -138,7 +138,7 @@ class MultiLevelEnvironment(environment.BatchedEnvironment):
     spec = first.observation_spec()
     super().__init__(
         name, num_envs, first.action_spec().num_values, spec,
-        first.frames_per_step, first.frame_stack)
+        first.frames_per_step, first.frame_stack, first.instruction_length)
     self.level_index = level_index
     self._timestep = dm_env.TimeStep(
         step_type=np.zeros(num_envs, np.uint8),
@@ -148,17 +148,24 @@ class MultiLevelEnvironment(environment.BatchedEnvironment):
 
   def reset(self) -> dm_env.TimeStep:
     for rows, group in zip(self._rows, self._groups):
-      self._take(rows, group.reset())
+      self._take(rows, group, group.reset())
     return self._timestep
 
   def _step(self, actions: np.ndarray) -> dm_env.TimeStep:
     for rows, group in zip(self._rows, self._groups):
-      self._take(rows, group.step(np.ascontiguousarray(actions[rows])))
+      self._take(rows, group, group.step(np.ascontiguousarray(actions[rows])))
     return self._timestep
 
-  def _take(self, rows: slice, timestep: dm_env.TimeStep):
+  def _take(self, rows: slice, group: environment.BatchedEnvironment,
+            timestep: dm_env.TimeStep):
     for array, value in zip(self._timestep, timestep):
       array[rows] = value
+    if self.instruction_length:
+      self.instruction[rows] = group.instruction
+
+  @property
+  def num_instructions_cut(self) -> int:
+    return sum(group.num_instructions_cut for group in self._groups)
 
   def render(self) -> np.ndarray:
     return self._groups[0].render()

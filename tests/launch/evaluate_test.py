@@ -74,6 +74,17 @@ def test_seed_and_output_are_as_told(catch_run, tmp_path, monkeypatch):
   assert not (catch_run / 'evaluation.json').exists()
 
 
+def test_agent_that_reads_is_told_what_to_do(tmp_path, monkeypatch):
+  run_dir = _make_run(
+      tmp_path, 'babyai/GoToObjS4-v0', agent=config_lib.AgentConfig(
+          torso='mlp', hidden_size=4, instruction_length=4))
+  assert _evaluate(monkeypatch, run_dir, '--episodes=6') == 0
+  report = json.loads((run_dir / 'evaluation.json').read_text())
+  assert len(report['returns']) == 6
+  # "go to the red ball": each of the six, and of the episodes after them.
+  assert report['instructions_cut'] >= 6
+
+
 def test_atari_has_a_human_normalised_score(tmp_path, monkeypatch):
   # Two points are lost within 600 frames, and it is cut off there.
   run_dir = trained_runs.make(

@@ -47,6 +47,8 @@ def _bind(name, value):
      "'catch' is there twice"),
     ([_bind('EnvironmentConfig.level', "'atari57'")],
      '57 levels .* 1 actor processes with 4 .*num_envs to 57 at least'),
+    ([_bind('AgentConfig.instruction_length', 16)],
+     'instruction_length is 16, but catch gives no instructions; set it to 0'),
     ([_bind('LernerConfig.batch_size', 8)],
      'no attribute LernerConfig.*config.py lists all names'),
     ([_bind('LearnerConfig.batchsize', 8)],
