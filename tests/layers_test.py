@@ -37,12 +37,14 @@ LAYERS = {
     'level_metrics': 3,
     'envs': 2,
     'envs.minigrid': 3,  # Made of envs.gym.
+    'envs.workers': 2,  # Any environments, in processes of their own.
     'envs.multi_level': 3,  # Knows suites.
     'envs.factory': 4,  # The only one that knows every domain.
     'agent': 3,
     'policy': 3,
     'algorithms': 4,  # Their losses are of an agent.
     'actor': 4,
+    'dynamic_actor': 5,  # Made of what the actor is made of.
     'replay': 4,
     'dataset': 4,
     'learner': 4,
@@ -51,9 +53,9 @@ LAYERS = {
     'profiling': 4,
     'checkpoint': 4,
     'evaluation': 4,
-    'experiment': 5,
-    'population': 6,
-    'supervisor': 6,
+    'experiment': 6,
+    'population': 7,
+    'supervisor': 7,
 }
 HOPS = ('actor', 'replay', 'dataset', 'learner', 'weights')
 PURE = (

@@ -184,3 +184,18 @@ def test_level_that_differs_is_refused_on_construction():
     multi_level.MultiLevelEnvironment(
         'both', ('tmaze/1', 'catch'), 2, seed=0, first_slot=0,
         make=_make_catch_or_tmaze)
+
+
+def test_workers_play_what_their_slots_say():
+  pool = multi_level.make_workers(
+      ','.join(LEVELS), seed=40, first_slot=5, make=_make,
+      config=config.ActorConfig(num_envs=E, env_processes=2))
+  try:
+    assert pool.level_index.tolist() == [2, 0, 1, 2, 0, 1, 2]
+    numbers, timestep = pool.recv(min_ready=E)
+    wanted = [_make(LEVELS[pool.level_index[i]], 1, 40 + i).reset()
+              for i in numbers]
+    np.testing.assert_array_equal(
+        timestep.observation, [row.observation[0] for row in wanted])
+  finally:
+    pool.close()
