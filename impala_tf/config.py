@@ -249,6 +249,12 @@ class ActorConfig(_Section):
     num_envs: environments a process, stepped and inferred as one batch; None:
       see `sizing.fit`. Several levels are shared out over all environments of
       a run in turn: a multiple of their number gives each the same share.
+    env_processes: processes beside each of these that step its environments,
+      so that none waits for another and inference is of those that are ready.
+      Those that share a process still wait for each other. None: environments
+      are stepped in turn, in lock-step, as Atari always is.
+    env_timeout_secs: after which an environment process that is still at a
+      step, or has not started, is taken for hung.
     max_restarts: of one actor within `restart_window_secs`, after which the run
       ends with that actor's error.
     restart_window_secs: see `max_restarts`.
@@ -258,6 +264,8 @@ class ActorConfig(_Section):
   """
   num_actors: Optional[int] = _knob(None, at_least=1)
   num_envs: Optional[int] = _knob(None, at_least=1)
+  env_processes: Optional[int] = _knob(None, at_least=1)
+  env_timeout_secs: float = _knob(120.0, above=0)
   max_restarts: int = _knob(5, at_least=0)
   restart_window_secs: float = _knob(600.0, above=0)
   controlled_lag_updates: Optional[int] = _knob(None, at_least=0)
@@ -353,6 +361,12 @@ class Config:
           f'ReplayConfig.replay_fraction is {fraction}, which of a batch of '
           f'{batch_size} is no whole number of unrolls; use a multiple of '
           f'1/{batch_size}')
+    if self.actor.env_processes and self.experiment.in_process:
+      raise ConfigError(
+          'ActorConfig.env_processes cannot go with '
+          'ExperimentConfig.in_process, which promises the same numbers every '
+          'time: which environments are ready together is chance; leave one of '
+          'them out')
     self._check_controlled_lag()
 
   def _check_controlled_lag(self):

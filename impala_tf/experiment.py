@@ -15,6 +15,7 @@ from impala_tf import checkpoint as checkpoint_lib
 from impala_tf import config as config_lib
 from impala_tf import connection
 from impala_tf import dataset as dataset_lib
+from impala_tf import dynamic_actor
 from impala_tf import learner as learner_lib
 from impala_tf import level_metrics
 from impala_tf import metrics as metrics_lib
@@ -59,8 +60,9 @@ def make_environment(config: config_lib.Config, num_envs: int, seed: int,
 
 def _make_level(config: config_lib.Config,
                 training: bool) -> multi_level.MakeFn:
-  return lambda level, num_envs, seed: factory.make_environment(
-      level, num_envs=num_envs, seed=seed, atari_config=config.atari,
+  # Not a closure: `envs.workers` hand it to processes.
+  return functools.partial(
+      factory.make_environment, atari_config=config.atari,
       dmlab_config=config.dmlab, vizdoom_config=config.vizdoom,
       training=training,
       instruction_length=config.agent.instruction_length)
@@ -178,19 +180,27 @@ def make_dataset(config: config_lib.Config, address: str,
 
 
 def make_actor(config: config_lib.Config, address: str, seed: int,
-               task: int = 0) -> actor_lib.Actor:
+               task: int = 0) -> dynamic_actor.AnyActor:
   """An actor that holds the learner's parameters; see `run_actor`."""
   env_seed, policy_seed = np.random.SeedSequence(
       [config.experiment.seed, seed]).generate_state(2) >> 2  # int32
   num_envs = config.actor.num_envs
-  environment = make_environment(config, num_envs, int(env_seed), training=True,
-                                 first_slot=task * num_envs)
+  if config.actor.env_processes:
+    actor_type = dynamic_actor.DynamicActor
+    environment = multi_level.make_workers(
+        config.environment.level, int(env_seed), task * num_envs,
+        _make_level(config, training=True), config.actor)
+  else:
+    actor_type = actor_lib.Actor
+    environment = make_environment(
+        config, num_envs, int(env_seed), training=True,
+        first_slot=task * num_envs)
   agent = make_agent(config, environment)
   fetcher = weights.Fetcher(address, agent.trainable_variables)
   _wait_for_weights(fetcher)
   spec = make_unroll_spec(config, environment, agent)
-  return actor_lib.Actor(agent, environment, make_writer(config, address, spec),
-                         fetcher, spec, seed=int(policy_seed))
+  return actor_type(agent, environment, make_writer(config, address, spec),
+                    fetcher, spec, seed=int(policy_seed))
 
 
 def _wait_for_weights(fetcher: weights.Fetcher) -> None:

@@ -40,6 +40,7 @@ LAYERS = {
     'level_metrics': 3,
     'envs': 2,
     'envs.minigrid': 3,  # Made of envs.gym.
+    'envs.workers': 2,  # Any environments, in processes of their own.
     'envs.multi_level': 3,  # Knows suites.
     'envs.factory': 4,  # The only one that knows every domain.
     'agent': 3,
@@ -47,6 +48,7 @@ LAYERS = {
     'algorithms': 4,  # Their losses are of an agent.
     'algorithms.impala_popart': 5,  # Made of algorithms.impala.
     'actor': 4,
+    'dynamic_actor': 5,  # Made of what the actor is made of.
     'replay': 4,
     'dataset': 4,
     'learner': 4,

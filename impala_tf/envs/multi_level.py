@@ -5,6 +5,7 @@ task. Here it is environments: number g of all those of a run plays level
 g mod L, so that no level has more than one more than another.
 """
 
+import functools
 from typing import Callable, List, Sequence, Tuple
 
 import dm_env
@@ -12,6 +13,7 @@ import numpy as np
 
 from impala_tf import config as config_lib
 from impala_tf.envs import environment
+from impala_tf.envs import workers
 from impala_tf.suites import levels as levels_lib
 
 # Makes a batch of environments from level, number and seed.
@@ -103,6 +105,32 @@ def make_environment(level: str, num_envs: int, seed: int, first_slot: int,
     return make(levels[0], num_envs, seed)
   return MultiLevelEnvironment(levels_lib.short_name(level), levels, num_envs,
                                seed, first_slot, make)
+
+
+def make_workers(level: str, seed: int, first_slot: int, make: MakeFn,
+                 config: config_lib.ActorConfig) -> workers.Workers:
+  """A process's environments of one level or of several, in workers of its own.
+
+  Args:
+    level: as `EnvironmentConfig` has it.
+    seed: of environment 0; number i gets `seed + i`.
+    first_slot: see `slots`.
+    make: a batch of one level; can be pickled.
+    config: how many environments and workers.
+  """
+  return workers.Workers(
+      functools.partial(_make_one, levels_lib.expand(level), seed, first_slot,
+                        make),
+      config.num_envs, config.env_processes, config.env_timeout_secs)
+
+
+def _make_one(levels: Sequence[str], seed: int, first_slot: int, make: MakeFn,
+              row: int) -> environment.BatchedEnvironment:
+  """Environment `row` by itself."""
+  (index, _), = slots(len(levels), first_slot + row, 1)
+  one = make(levels[index], 1, seed + row)
+  one.level_index[:] = index
+  return one
 
 
 class MultiLevelEnvironment(environment.BatchedEnvironment):

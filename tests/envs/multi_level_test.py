@@ -212,3 +212,16 @@ def test_instructions_are_those_of_each_level_by_itself():
   # "go to the red ball" has five words.
   assert env.num_instructions_cut == sum(
       other.num_instructions_cut for other in alone.values()) > 5
+def test_workers_play_what_their_slots_say():
+  pool = multi_level.make_workers(
+      ','.join(LEVELS), seed=40, first_slot=5, make=_make,
+      config=config.ActorConfig(num_envs=E, env_processes=2))
+  try:
+    assert pool.level_index.tolist() == [2, 0, 1, 2, 0, 1, 2]
+    numbers, timestep = pool.recv(min_ready=E)
+    wanted = [_make(LEVELS[pool.level_index[i]], 1, 40 + i).reset()
+              for i in numbers]
+    np.testing.assert_array_equal(
+        timestep.observation, [row.observation[0] for row in wanted])
+  finally:
+    pool.close()
