@@ -70,7 +70,7 @@ def _train_in_processes(config: config_lib.Config, run_dir: str, port: int,
 def _train_in_this_process(config: config_lib.Config, run_dir: str,
                            line: progress.ProgressLine):
   """Returns the signal that ended the run, or None."""
-  from impala_tf import experiment  # Takes seconds, so after all checks.
+  from impala_tf import in_process  # Takes seconds, so after all checks.
   received = []
   stopping = threading.Event()
 
@@ -80,7 +80,7 @@ def _train_in_this_process(config: config_lib.Config, run_dir: str,
 
   for signum in (signal.SIGINT, signal.SIGTERM):
     signal.signal(signum, on_signal)
-  experiment.run_in_process(config, run_dir, stopping.is_set, line.show)
+  in_process.run(config, run_dir, stopping.is_set, line.show)
   return received[0] if received else None
 
 
@@ -90,7 +90,8 @@ def _run(args: argparse.Namespace) -> int:
     raise config_lib.UserError(
         '--profile needs processes of their own for learner and actors; leave '
         'it out, or set ExperimentConfig.in_process = False')
-  factory.check_levels(config.environment.level)
+  factory.check_levels(
+      config.environment.level, config.agent.instruction_length)
   sizing.fit(config)  # Refuses more levels than environments.
   try:
     port = ports.choose(args.port)
