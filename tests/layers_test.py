@@ -61,6 +61,7 @@ LAYERS = {
     'checkpoint': 4,
     'evaluation': 4,
     'experiment': 6,
+    'in_process': 7,
     'population': 7,
     'supervisor': 7,
 }

@@ -184,9 +184,12 @@ def _with_nan(unroll):
 @pytest.mark.parametrize('compile_step', [False, True])
 @pytest.mark.parametrize('max_norm', [MAX_NORM, None])
 def test_update_without_finite_gradients_is_skipped(compile_step, max_norm):
+  num_steps = tf.Variable(0)
   # XLA clips a reward that is NaN, so a loss that does not.
-  learner = _learner(loss_fn=_squares, compile_step=compile_step,
-                     max_gradient_norm=max_norm)
+  learner = _learner(
+      functools.partial(_agent, compiled=compile_step), _squares,
+      compile_step=compile_step, max_gradient_norm=max_norm,
+      after_step=lambda agent, totals: num_steps.assign_add(1))
   learner.update(_unroll(seed=1))
   counts = (learner.num_updates, learner.num_frames)
   kept = [v for v in learner.variables if not any(v is c for c in counts)]
@@ -196,6 +199,7 @@ def test_update_without_finite_gradients_is_skipped(compile_step, max_norm):
   assert not np.isfinite(metrics['gradient_norm'])
   for variable, value in zip(kept, before):
     np.testing.assert_array_equal(variable.numpy(), value)
+  assert num_steps.numpy() == 1
   # It has used its frames up, and the next one counts.
   assert [count.numpy() for count in counts] == [2, 2 * FRAMES_PER_UPDATE]
   metrics = learner.update(_unroll(seed=3))

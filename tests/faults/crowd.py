@@ -9,7 +9,6 @@ share its memory. They end with its standard input.
 import itertools
 import os
 import pickle
-import signal
 import sys
 
 import numpy as np
@@ -19,6 +18,7 @@ import tensorflow as tf
 from impala_tf import connection
 from impala_tf import experiment
 from impala_tf import sizing
+from impala_tf import supervisor
 from launch import gin_config
 from launch.benchmark import parts
 
@@ -46,18 +46,14 @@ def _act(config, unrolls, address, task):
 def _send(config, path, address, number):
   with open(path, 'rb') as file:
     unrolls = pickle.load(file)
-  pids = []
   for task in range(number):
-    pid = os.fork()
-    if not pid:
+    if not os.fork():
+      supervisor.stop_with_parent(lambda: os._exit(0))
       try:
         _act(config, unrolls, address, task)
       finally:
         os._exit(1)
-    pids.append(pid)
   sys.stdin.read()
-  for pid in pids:
-    os.kill(pid, signal.SIGKILL)
 
 
 def main():
