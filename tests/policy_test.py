@@ -189,7 +189,7 @@ def test_rows_are_counted_as_if_they_were_all():
       row = counter.env_output(
           tf.nest.map_structure(lambda x, i=e: x[i:i + 1], timestep),
           rows=np.array([e]))
-      for field, value in zip(row, wanted):
+      for field, value in zip(tf.nest.flatten(row), tf.nest.flatten(wanted)):
         np.testing.assert_array_equal(field, value[e:e + 1])
         assert field.dtype == value.dtype
 
