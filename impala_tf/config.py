@@ -91,7 +91,8 @@ class EnvironmentConfig(_Section):
       'dmlab30/<name>', a task of DMLab-30: 'dmlab30/rooms_watermaze'.
       'vizdoom/<scenario>', bundled with the package vizdoom:
         'vizdoom/defend_the_center'; needs the extra 'vizdoom'.
-      'gym/<id>' for any Gymnasium environment with discrete actions.
+      'gym/<id>' for any Gymnasium environment with discrete actions; of
+        'gym/<module>:<id>' the module must be trusted, see `envs.gym`.
   """
   level: str = _knob('atari/pong')
 
@@ -310,6 +311,9 @@ class ExperimentConfig(_Section):
     checkpoint_interval_secs: at most so much learning is lost to a kill.
     checkpoints_to_keep: newest checkpoints on disk.
     log_interval_secs: between rows of `metrics.jsonl`.
+    evaluation_episodes: full games that an evaluator plays of each level.
+    evaluation_interval_secs: between two of its beginnings, at least: its games
+      take time from actors on the same machine.
   """
   seed: int = _knob(1, at_least=0)
   total_frames: int = _knob(200_000_000, at_least=1)
@@ -317,6 +321,8 @@ class ExperimentConfig(_Section):
   checkpoint_interval_secs: float = _knob(120.0, above=0)
   checkpoints_to_keep: int = _knob(3, at_least=2)
   log_interval_secs: float = _knob(5.0, above=0)
+  evaluation_episodes: int = _knob(20, at_least=1)
+  evaluation_interval_secs: float = _knob(300.0, above=0)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,7 +1,6 @@
 """The wiring: parts are made from the config and run in their roles."""
 
 import functools
-import time
 from typing import Callable, List, Mapping, NamedTuple, Optional, Sequence
 
 from absl import logging
@@ -11,6 +10,7 @@ import tensorflow as tf
 
 from impala_tf import actor as actor_lib
 from impala_tf import agent as agent_lib
+from impala_tf import announcement
 from impala_tf import checkpoint as checkpoint_lib
 from impala_tf import config as config_lib
 from impala_tf import connection
@@ -31,7 +31,8 @@ from impala_tf.envs import factory
 from impala_tf.envs import multi_level
 from impala_tf.suites import levels as levels_lib
 
-_FIRST_WEIGHTS_TIMEOUT_SECS = 120.
+# Called with what is missing while something is waited for.
+PollFn = Callable[[str], None]
 
 
 def set_threads(num_threads: int) -> None:
@@ -159,7 +160,9 @@ def make_dataset(config: config_lib.Config, address: str,
 
 
 def make_actor(config: config_lib.Config, address: str, seed: int,
-               task: int = 0) -> actor_lib.Actor:
+               task: int = 0, connect: Callable[[], None] = lambda: None,
+               poll: PollFn = lambda cause: None,
+               run_table: Optional[str] = None) -> actor_lib.Actor:
   """An actor that holds the learner's parameters; see `run_actor`."""
   env_seed, policy_seed = np.random.SeedSequence(
       [config.experiment.seed, seed]).generate_state(2) >> 2  # int32
@@ -167,27 +170,12 @@ def make_actor(config: config_lib.Config, address: str, seed: int,
   environment = make_environment(config, num_envs, int(env_seed), training=True,
                                  first_slot=task * num_envs)
   agent = make_agent(config, environment)
-  fetcher = weights.Fetcher(address, agent.trainable_variables)
-  _wait_for_weights(fetcher)
+  connect()
+  fetcher = weights.Fetcher(address, agent.trainable_variables, run_table)
+  fetcher.wait(poll)
   spec = make_unroll_spec(config, environment, agent)
   return actor_lib.Actor(agent, environment, make_writer(config, address, spec),
                          fetcher, spec, seed=int(policy_seed))
-
-
-def _wait_for_weights(fetcher: weights.Fetcher) -> None:
-  """Polls until parameters are there; ConnectionError after two minutes."""
-  deadline = time.monotonic() + _FIRST_WEIGHTS_TIMEOUT_SECS
-  while True:
-    try:
-      if fetcher.fetch() is not None:
-        return
-    except ConnectionError:
-      if time.monotonic() > deadline:
-        raise
-    if time.monotonic() > deadline:
-      raise ConnectionError('the learner has published no parameters within '
-                            f'{_FIRST_WEIGHTS_TIMEOUT_SECS:.0f} s')
-    time.sleep(0.1)
 
 
 class _LearnerRole(NamedTuple):
@@ -203,7 +191,8 @@ class _LearnerRole(NamedTuple):
 
 
 def _make_learner_role(config: config_lib.Config, run_dir: str,
-                       port: Optional[int], capacity: int) -> _LearnerRole:
+                       port: Optional[int], capacity: int,
+                       announced: config_lib.Config) -> _LearnerRole:
   """Makes the learner's parts and restores the newest checkpoint."""
   multi_level.check_levels(
       config.environment.level, _make_level(config, training=True),
@@ -229,8 +218,10 @@ def _make_learner_role(config: config_lib.Config, run_dir: str,
   server, save = _make_server(
       config, run_dir, port, checkpointer,
       make_tables(config, spec, capacity) +
-      [weights.make_table(agent.trainable_variables)])
+      [weights.make_table(agent.trainable_variables),
+       announcement.make_table(announced)])
   address = f'localhost:{server.port}'
+  announcement.publish(address, announced)
   publisher = weights.Publisher(address, agent.trainable_variables)
   publisher.publish(int(learner.num_updates.numpy()), publisher.snapshot())
   reader = dataset_lib.BatchReader(
@@ -288,7 +279,9 @@ def _train(config: config_lib.Config, run_dir: str, role: _LearnerRole,
 
 
 def run_learner(config: config_lib.Config, run_dir: str, port: Optional[int],
-                should_stop: training.StopFn, profile: bool = False) -> None:
+                should_stop: training.StopFn, profile: bool = False,
+                before_batch: Callable[[], None] = lambda: None,
+                on_row: training.RowFn = lambda row: None) -> None:
   """The learner's process, with the Reverb server embedded.
 
   Args:
@@ -297,24 +290,31 @@ def run_learner(config: config_lib.Config, run_dir: str, port: Optional[int],
     port: of the server; None for a free one.
     should_stop: is asked often; True ends the run with a checkpoint.
     profile: record a few updates for TensorBoard.
+    before_batch: is called before each batch is read.
+    on_row: is given each row of metrics.
 
   Raises:
     OSError: where the port is taken.
     checkpoint.CheckpointError: where all checkpoints are damaged.
   """
-  config = sizing.fit(config)
+  announced, config = config, sizing.fit(config)
   set_threads(config.learner.num_threads)
   role = _make_learner_role(config, run_dir, port,
-                            config.learner.queue_capacity)
+                            config.learner.queue_capacity, announced)
   publisher = weights.BackgroundPublisher(role.publisher)
-  kwargs = {}
-  if profile:
-    kwargs['produce'] = profiling.LearnerProfiler(run_dir)
+  profiler = profiling.LearnerProfiler(run_dir) if profile else lambda: None
+
+  def produce():  # Actors do, elsewhere.
+    before_batch()
+    profiler()
+
   _train(config, run_dir, role, publisher.publish, should_stop,
-         config.experiment.log_interval_secs, **kwargs)
+         config.experiment.log_interval_secs, on_row=on_row, produce=produce)
 
 
 def run_actor(config: config_lib.Config, address: str, seed: int, task: int,
+              connect: Callable[[], None] = lambda: None,
+              poll: PollFn = lambda cause: None,
               on_unroll: Callable[[Mapping[str, float]], None] =
               lambda hop_secs: None) -> None:
   """An actor's process: plays until it is killed, having nothing to save.
@@ -326,18 +326,26 @@ def run_actor(config: config_lib.Config, address: str, seed: int, task: int,
       has died.
     task: 0 to `ActorConfig.num_actors` - 1, which actor this is. It tells which
       of several levels are played.
+    connect: is called once the environments are there, which takes time, and
+      returns when the learner is.
+    poll: is called over and over with what is missing while the learner has
+      no parameters yet, and may raise.
     on_unroll: is called after each batch of unrolls with what the time went to
       so far; see `actor.Actor.stopwatch`.
 
   Raises:
-    ConnectionError: where the learner does not answer.
+    ConnectionError: where the learner does not answer, or has another config.
   """
+  run_table = announcement.table_name(config)
   config = sizing.fit(config)
   set_threads(1)
-  actor = make_actor(config, address, seed, task)
-  while True:
-    actor.run_unroll()
-    on_unroll(actor.stopwatch.secs)
+  actor = make_actor(config, address, seed, task, connect, poll, run_table)
+  try:
+    while True:
+      actor.run_unroll()
+      on_unroll(actor.stopwatch.secs)
+  finally:
+    actor.close()
 
 
 def run_in_process(config: config_lib.Config, run_dir: str,
@@ -354,11 +362,11 @@ def run_in_process(config: config_lib.Config, run_dir: str,
     should_stop: as for `run_learner`.
     on_row: is given each row of metrics.
   """
-  config = sizing.fit(config)
+  announced, config = config, sizing.fit(config)
   tf.config.experimental.enable_op_determinism()
   num_fresh, num_envs = config.num_fresh, config.actor.num_envs
   role = _make_learner_role(config, run_dir, None,
-                            capacity=num_fresh + num_envs)
+                            num_fresh + num_envs, announced)
   publisher = weights.DelayedPublisher(
       role.publisher, int(role.learner.num_updates.numpy()),
       config.actor.controlled_lag_updates or 0)

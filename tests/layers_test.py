@@ -16,6 +16,7 @@ LAYERS = {
     'config': 0,
     'types': 0,
     'ports': 0,
+    'waiting': 0,
     'distributions': 0,  # Pure maths too, which vtrace and losses are made of.
     'vtrace': 1,
     'corrections': 2,
@@ -25,6 +26,7 @@ LAYERS = {
     'frames': 1,
     'packing': 1,
     'connection': 1,
+    'config_json': 1,
     'suites': 1,
     'suites.suite': 0,  # What the suites are made of.
     'suites.levels': 2,  # Which levels a config names: knows every suite.
@@ -47,6 +49,7 @@ LAYERS = {
     'dataset': 4,
     'learner': 4,
     'weights': 4,
+    'announcement': 4,
     'training': 4,
     'profiling': 4,
     'checkpoint': 4,
@@ -54,6 +57,7 @@ LAYERS = {
     'experiment': 5,
     'population': 6,
     'supervisor': 6,
+    'evaluator': 6,
 }
 HOPS = ('actor', 'replay', 'dataset', 'learner', 'weights')
 PURE = (
