@@ -5,7 +5,6 @@ name holds the config's fingerprint: whoever is connected sees in the list of
 tables, which has to be asked for anyway, whether the server is still its run's.
 """
 
-import socket
 import time
 from typing import Callable, Optional
 
@@ -19,7 +18,6 @@ from impala_tf import connection
 
 _PREFIX = 'config-'
 _POLL_SECS = 0.2
-_CONNECT_TIMEOUT_SECS = 2.
 
 
 def table_name(config: config_lib.Config) -> str:
@@ -70,25 +68,21 @@ def wait_for_config(address: str, poll: Callable[[str], None]
   """The config of the run whose learner is there, or will be.
 
   Args:
-    address: 'host:port' of its server.
+    address: 'host:port' of its server, which should be there by now: whether
+      it is takes ten seconds to find out; see `waiting.for_port`.
     poll: is called over and over with what is missing, and may raise.
 
   Raises:
     ConfigError: where the learner is of another version of this package.
   """
-  host, _, port = address.rpartition(':')
+  client = reverb.Client(address)
   while True:
     try:
-      # Tells why not, which Reverb does not.
-      socket.create_connection(
-          (host.strip('[]'), int(port)), _CONNECT_TIMEOUT_SECS).close()
-      config = _read(reverb.Client(address))
+      config = _read(client)
       if config is not None:
         return config
       cause = 'its server is there, but not yet ready'
     except ConnectionError as error:
-      cause = str(error)
-    except OSError as error:  # An unknown host, or no way to it.
       cause = str(error)
     poll(cause)
     time.sleep(_POLL_SECS)

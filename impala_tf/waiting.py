@@ -3,6 +3,7 @@
 Standard library only.
 """
 
+import socket
 import time
 from typing import Callable
 
@@ -10,6 +11,8 @@ _SAY_SECS = 30.
 # Polls are a fraction of a second apart. Where two are further apart, this
 # process was stopped in between, or its machine was, and not waiting.
 _MAX_POLL_SECS = 20.
+_POLL_SECS = 0.2
+_CONNECT_TIMEOUT_SECS = 5.
 
 
 class PeerMissing(ConnectionError):
@@ -67,3 +70,21 @@ class Waiting:
     self._last_poll = time.monotonic()
     self._next_line_secs = _SAY_SECS
     return secs
+
+
+def for_port(address: str, poll: Callable[[str], None]) -> None:
+  """Returns when something listens there.
+
+  Args:
+    address: 'host:port'.
+    poll: is called over and over with the cause why not, and may raise.
+  """
+  host, _, port = address.rpartition(':')
+  while True:
+    try:
+      socket.create_connection(
+          (host.strip('[]'), int(port)), _CONNECT_TIMEOUT_SECS).close()
+      return
+    except OSError as error:  # Refused, no such host, no way to it.
+      poll(str(error))
+    time.sleep(_POLL_SECS)

@@ -33,7 +33,7 @@ class _Learner:
         f'the learner at {args.address}', args.wait_secs, say)
     self._config: Optional[config_lib.Config] = None
     self.poll = self._waiting.poll
-    self.poll()  # Says so at once; what follows takes seconds.
+    self.poll()  # Says so at once.
 
   def config(self) -> config_lib.Config:
     """Waits for it; returns its config.
@@ -43,6 +43,8 @@ class _Learner:
       UserError: where it has another config than the flags name.
     """
     if self._config is None:
+      # First without TensorFlow, as it may take long.
+      waiting_lib.for_port(self._args.address, self.poll)
       from impala_tf import announcement
       config = announcement.wait_for_config(self._args.address, self.poll)
       self._say(f'got the config of '
