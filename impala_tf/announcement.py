@@ -6,7 +6,7 @@ tables, which has to be asked for anyway, whether the server is still its run's.
 """
 
 import time
-from typing import Callable, Optional
+from typing import Optional
 
 import numpy as np
 import reverb
@@ -15,6 +15,7 @@ import tensorflow as tf
 from impala_tf import config as config_lib
 from impala_tf import config_json
 from impala_tf import connection
+from impala_tf import waiting
 
 _PREFIX = 'config-'
 _POLL_SECS = 0.2
@@ -63,14 +64,13 @@ def _read(client: reverb.Client) -> Optional[config_lib.Config]:
   return None
 
 
-def wait_for_config(address: str, poll: Callable[[str], None]
-                    ) -> config_lib.Config:
+def wait_for_config(address: str, poll: waiting.PollFn) -> config_lib.Config:
   """The config of the run whose learner is there, or will be.
 
   Args:
     address: 'host:port' of its server, which should be there by now: whether
       it is takes ten seconds to find out; see `waiting.for_port`.
-    poll: is called over and over with what is missing, and may raise.
+    poll: is called while it is not.
 
   Raises:
     ConfigError: where the learner is of another version of this package.

@@ -5,7 +5,7 @@ import json
 import os
 import pathlib
 import re
-from typing import List, NamedTuple, Optional
+from typing import Any, Dict, List, NamedTuple, Optional
 
 from absl import logging
 import dm_env
@@ -111,8 +111,20 @@ class Checkpointer:
 
 def describe_agent(run_dir: str, num_actions: int,
                    observation_spec: dm_env.specs.Array,
-                   config: config_lib.AgentConfig) -> None:
-  """Writes what `load_agent` needs beside the parameters."""
+                   config: config_lib.AgentConfig,
+                   num_tasks: Optional[int] = None) -> None:
+  """Writes what `load_agent` needs beside the parameters.
+
+  Args:
+    run_dir: of the run; call this before its checkpoints are restored.
+    num_actions: of the agent.
+    observation_spec: of one environment.
+    config: of the agent.
+    num_tasks: of the agent.
+
+  Raises:
+    CheckpointError: where there are checkpoints of another agent.
+  """
   directory = pathlib.Path(run_dir, _DIRECTORY)
   directory.mkdir(parents=True, exist_ok=True)
   description = {
@@ -120,10 +132,37 @@ def describe_agent(run_dir: str, num_actions: int,
       'observation_shape': list(observation_spec.shape),
       'observation_dtype': str(observation_spec.dtype),
       'config': dataclasses.asdict(config),
+      'num_tasks': num_tasks,
   }
+  _refuse_another(directory / _AGENT_FILE, description)
   new = directory / f'{_AGENT_FILE}.new'
   new.write_text(json.dumps(description, indent=2) + '\n', encoding='utf-8')
   os.replace(new, directory / _AGENT_FILE)
+
+
+def _refuse_another(path: pathlib.Path, description: Dict[str, Any]) -> None:
+  """Raises CheckpointError where `path` describes another agent.
+
+  To restore its parameters would fail as if they were damaged or, where they
+  only meant something else, succeed.
+  """
+  try:
+    old = json.loads(path.read_text(encoding='utf-8'))
+    # Knobs that came later have their defaults.
+    old.update(dataclasses.asdict(config_lib.AgentConfig(**old['config'])))
+  except (OSError, ValueError, KeyError, TypeError):
+    return  # There is none, or it is damaged; it will be written again.
+  if not _newest_first(str(path.parent.parent)):
+    return
+  new = {**description, **description['config']}
+  changes = [f'{name} {old.get(name)!r} and not {value!r}'
+             for name, value in new.items()
+             if name != 'config' and value != old.get(name)]
+  if changes:
+    raise CheckpointError(
+        f'{path.parent} holds checkpoints of an agent with '
+        f'{", ".join(changes)}; give the same config, or choose another run '
+        'directory')
 
 
 class LoadedAgent(NamedTuple):
@@ -158,7 +197,8 @@ def load_agent(run_dir: str) -> LoadedAgent:
   try:
     description = json.loads(path.read_text(encoding='utf-8'))
     agent = agent_lib.Agent(description['num_actions'],
-                            config_lib.AgentConfig(**description['config']))
+                            config_lib.AgentConfig(**description['config']),
+                            num_tasks=description.get('num_tasks'))
     spec = dm_env.specs.Array(tuple(description['observation_shape']),
                               description['observation_dtype'])
   except (ValueError, KeyError, TypeError) as error:

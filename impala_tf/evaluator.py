@@ -14,7 +14,9 @@ from impala_tf import config as config_lib
 from impala_tf import evaluation
 from impala_tf import experiment
 from impala_tf import metrics
+from impala_tf import threads
 from impala_tf import training
+from impala_tf import waiting
 from impala_tf import weights
 from impala_tf.suites import levels as levels_lib
 
@@ -66,7 +68,7 @@ class Evaluator:
   """Follows a learner."""
 
   def __init__(self, config: config_lib.Config, address: str, output_dir: str,
-               seed: int, poll: experiment.PollFn):
+               seed: int, poll: waiting.PollFn):
     """Connects, and waits for the first parameters.
 
     Args:
@@ -75,8 +77,7 @@ class Evaluator:
       output_dir: gets `metrics.jsonl` and `tensorboard/`; rows that are there
         of learning that was lost since are dropped.
       seed: of games and actions.
-      poll: is called over and over with what is missing while the learner has
-        no parameters yet, and may raise.
+      poll: is called while the learner has no parameters yet.
 
     Raises:
       ConnectionError: where the learner does not answer, or has another config.
@@ -139,7 +140,7 @@ class Evaluator:
 
 
 def run_evaluator(config: config_lib.Config, address: str, output_dir: str,
-                  seed: int, poll: experiment.PollFn = lambda cause: None,
+                  seed: int, poll: waiting.PollFn = lambda cause: None,
                   on_row: training.RowFn = lambda row: None) -> None:
   """An evaluator's process: plays until it is killed.
 
@@ -155,7 +156,7 @@ def run_evaluator(config: config_lib.Config, address: str, output_dir: str,
     ConnectionError: where the learner does not answer, or has another config.
   """
   interval_secs = config.experiment.evaluation_interval_secs
-  experiment.set_threads(1)
+  threads.set_threads(1)
   evaluator = Evaluator(config, address, output_dir, seed, poll)
   while True:
     start = time.monotonic()

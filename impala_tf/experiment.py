@@ -15,6 +15,7 @@ from impala_tf import checkpoint as checkpoint_lib
 from impala_tf import config as config_lib
 from impala_tf import connection
 from impala_tf import dataset as dataset_lib
+from impala_tf import dynamic_actor
 from impala_tf import learner as learner_lib
 from impala_tf import level_metrics
 from impala_tf import metrics as metrics_lib
@@ -22,28 +23,17 @@ from impala_tf import optimizers
 from impala_tf import profiling
 from impala_tf import replay
 from impala_tf import sizing
+from impala_tf import threads
 from impala_tf import training
 from impala_tf import types
+from impala_tf import waiting
 from impala_tf import weights
 from impala_tf.algorithms import impala
+from impala_tf.algorithms import impala_popart
 from impala_tf.envs import environment as environment_lib
 from impala_tf.envs import factory
 from impala_tf.envs import multi_level
 from impala_tf.suites import levels as levels_lib
-
-# Called with what is missing while something is waited for.
-PollFn = Callable[[str], None]
-
-
-def set_threads(num_threads: int) -> None:
-  """TensorFlow's threads on a CPU; before anything else is computed.
-
-  Two operations at a time (a layer's gradients of its input and its kernel,
-  say), with half of the threads each: two threads then cost 3 % more CPU than
-  one and not 20 %, as when they share each operation.
-  """
-  tf.config.threading.set_intra_op_parallelism_threads((num_threads + 1) // 2)
-  tf.config.threading.set_inter_op_parallelism_threads(min(num_threads, 2))
 
 
 def make_environment(config: config_lib.Config, num_envs: int, seed: int,
@@ -57,21 +47,31 @@ def make_environment(config: config_lib.Config, num_envs: int, seed: int,
 
 def _make_level(config: config_lib.Config,
                 training: bool) -> multi_level.MakeFn:
-  return lambda level, num_envs, seed: factory.make_environment(
-      level, num_envs=num_envs, seed=seed, atari_config=config.atari,
+  # Not a closure: `envs.workers` hand it to processes.
+  return functools.partial(
+      factory.make_environment, atari_config=config.atari,
       dmlab_config=config.dmlab, vizdoom_config=config.vizdoom,
-      training=training)
+      training=training,
+      instruction_length=config.agent.instruction_length)
 
 
 def make_agent(config: config_lib.Config,
                environment: environment_lib.BatchedEnvironment,
-               precision: str = 'float32') -> agent_lib.Agent:
+               precision: str = 'float32',
+               compiled: bool = False) -> agent_lib.Agent:
   """An agent with fresh parameters, the same for the same seed."""
   tf.random.set_seed(config.experiment.seed)
   agent = agent_lib.Agent(environment.action_spec().num_values, config.agent,
-                          precision)
+                          precision, compiled, _num_tasks(config))
   agent.build(environment.observation_spec())
   return agent
+
+
+def _num_tasks(config: config_lib.Config) -> Optional[int]:
+  """How many levels have values of their own; None: all have the same."""
+  if config.impala.popart_step_size is None:
+    return None
+  return len(levels_lib.expand(config.environment.level))
 
 
 def make_unroll_spec(config: config_lib.Config,
@@ -81,7 +81,7 @@ def make_unroll_spec(config: config_lib.Config,
   return types.unroll_spec(
       environment.observation_spec(), environment.frame_stack,
       environment.action_spec().num_values, agent.initial_state(1),
-      config.learner.unroll_length)
+      config.learner.unroll_length, environment.instruction_length)
 
 
 def make_strategy() -> tf.distribute.Strategy:
@@ -110,14 +110,19 @@ def make_learner(config: config_lib.Config,
         f'LearnerConfig.batch_size is {config.learner.batch_size}, which '
         f'{num_replicas} devices cannot share evenly; use a multiple of '
         f'{num_replicas}')
-  with strategy.scope():
-    agent = make_agent(config, environment, config.learner.precision)
   on_cpu = 'CPU' in strategy.extended.worker_devices[0].upper()
-  compile_step = {'auto': not on_cpu, 'on': True, 'off': False}
+  compile_step = {
+      'auto': not on_cpu, 'on': True, 'off': False}[config.learner.xla]
+  with strategy.scope():
+    agent = make_agent(
+        config, environment, config.learner.precision, compile_step)
   optimizer = config.optimizer
+  algorithm = {'loss_fn': impala.loss}
+  if agent.popart:
+    algorithm = {'loss_fn': impala_popart.loss,
+                 'after_step': impala_popart.after_step}
   return learner_lib.Learner(
       agent,
-      loss_fn=functools.partial(impala.loss, config=config.impala),
       make_optimizer=lambda learning_rate: optimizers.RMSProp(
           learning_rate, decay=optimizer.decay, epsilon=optimizer.epsilon,
           momentum=optimizer.momentum),
@@ -126,8 +131,10 @@ def make_learner(config: config_lib.Config,
       total_frames=config.experiment.total_frames,
       frames_per_step=environment.frames_per_step,
       max_gradient_norm=optimizer.max_gradient_norm,
-      compile_step=compile_step[config.learner.xla],
-      num_replayed=config.num_replayed)
+      compile_step=compile_step,
+      num_replayed=config.num_replayed,
+      **{name: functools.partial(function, config=config.impala)
+         for name, function in algorithm.items()})
 
 
 def make_tables(config: config_lib.Config, spec: types.Unroll,
@@ -161,21 +168,29 @@ def make_dataset(config: config_lib.Config, address: str,
 
 def make_actor(config: config_lib.Config, address: str, seed: int,
                task: int = 0, connect: Callable[[], None] = lambda: None,
-               poll: PollFn = lambda cause: None,
-               run_table: Optional[str] = None) -> actor_lib.Actor:
+               poll: waiting.PollFn = lambda cause: None,
+               run_table: Optional[str] = None) -> dynamic_actor.AnyActor:
   """An actor that holds the learner's parameters; see `run_actor`."""
   env_seed, policy_seed = np.random.SeedSequence(
       [config.experiment.seed, seed]).generate_state(2) >> 2  # int32
   num_envs = config.actor.num_envs
-  environment = make_environment(config, num_envs, int(env_seed), training=True,
-                                 first_slot=task * num_envs)
+  if config.actor.env_processes:
+    actor_type = dynamic_actor.DynamicActor
+    environment = multi_level.make_workers(
+        config.environment.level, int(env_seed), task * num_envs,
+        _make_level(config, training=True), config.actor)
+  else:
+    actor_type = actor_lib.Actor
+    environment = make_environment(
+        config, num_envs, int(env_seed), training=True,
+        first_slot=task * num_envs)
   agent = make_agent(config, environment)
   connect()
   fetcher = weights.Fetcher(address, agent.trainable_variables, run_table)
   fetcher.wait(poll)
   spec = make_unroll_spec(config, environment, agent)
-  return actor_lib.Actor(agent, environment, make_writer(config, address, spec),
-                         fetcher, spec, seed=int(policy_seed))
+  return actor_type(agent, environment, make_writer(config, address, spec),
+                    fetcher, spec, seed=int(policy_seed))
 
 
 class _LearnerRole(NamedTuple):
@@ -202,6 +217,9 @@ def _make_learner_role(config: config_lib.Config, run_dir: str,
   learner = make_learner(config, environment, strategy)
   agent = learner.agent
   totals = training.Totals(len(levels_lib.expand(config.environment.level)))
+  checkpoint_lib.describe_agent(
+      run_dir, environment.action_spec().num_values,
+      environment.observation_spec(), config.agent, _num_tasks(config))
   checkpointer = checkpoint_lib.Checkpointer(
       run_dir, config.experiment.checkpoints_to_keep, agent=agent,
       learner=learner, totals=totals)
@@ -210,9 +228,6 @@ def _make_learner_role(config: config_lib.Config, run_dir: str,
   if restored:
     logging.info('Resuming from %s at %d frames', restored, frames)
   metrics_lib.drop_rows_after(run_dir, frames)
-  checkpoint_lib.describe_agent(
-      run_dir, environment.action_spec().num_values,
-      environment.observation_spec(), config.agent)
 
   spec = make_unroll_spec(config, environment, agent)
   server, save = _make_server(
@@ -298,7 +313,7 @@ def run_learner(config: config_lib.Config, run_dir: str, port: Optional[int],
     checkpoint.CheckpointError: where all checkpoints are damaged.
   """
   announced, config = config, sizing.fit(config)
-  set_threads(config.learner.num_threads)
+  threads.set_threads(config.learner.num_threads)
   role = _make_learner_role(config, run_dir, port,
                             config.learner.queue_capacity, announced)
   publisher = weights.BackgroundPublisher(role.publisher)
@@ -314,7 +329,7 @@ def run_learner(config: config_lib.Config, run_dir: str, port: Optional[int],
 
 def run_actor(config: config_lib.Config, address: str, seed: int, task: int,
               connect: Callable[[], None] = lambda: None,
-              poll: PollFn = lambda cause: None,
+              poll: waiting.PollFn = lambda cause: None,
               on_unroll: Callable[[Mapping[str, float]], None] =
               lambda hop_secs: None) -> None:
   """An actor's process: plays until it is killed, having nothing to save.
@@ -328,8 +343,7 @@ def run_actor(config: config_lib.Config, address: str, seed: int, task: int,
       of several levels are played.
     connect: is called once the environments are there, which takes time, and
       returns when the learner is.
-    poll: is called over and over with what is missing while the learner has
-      no parameters yet, and may raise.
+    poll: is called while the learner has no parameters yet.
     on_unroll: is called after each batch of unrolls with what the time went to
       so far; see `actor.Actor.stopwatch`.
 
@@ -338,7 +352,7 @@ def run_actor(config: config_lib.Config, address: str, seed: int, task: int,
   """
   run_table = announcement.table_name(config)
   config = sizing.fit(config)
-  set_threads(1)
+  threads.set_threads(1)
   actor = make_actor(config, address, seed, task, connect, poll, run_table)
   try:
     while True:

@@ -14,6 +14,9 @@ _MAX_POLL_SECS = 20.
 _POLL_SECS = 0.2
 _CONNECT_TIMEOUT_SECS = 5.
 
+# Called over and over with the cause while something is waited for; may raise.
+PollFn = Callable[[str], None]
+
 
 class PeerMissing(ConnectionError):
   """Whom was waited for has not come in time."""
@@ -72,7 +75,7 @@ class Waiting:
     return secs
 
 
-def for_port(address: str, poll: Callable[[str], None]) -> None:
+def for_port(address: str, poll: PollFn) -> None:
   """Returns when something listens there.
 
   Args:

@@ -9,13 +9,14 @@ import collections
 import functools
 import threading
 import time
-from typing import Callable, Optional, Sequence
+from typing import Optional, Sequence
 
 import numpy as np
 import reverb
 import tensorflow as tf
 
 from impala_tf import connection
+from impala_tf import waiting
 
 _TABLE = 'weights'
 _POLL_SECS = 0.1
@@ -176,11 +177,11 @@ class Fetcher:
       self._version = int(version)
     return self._version
 
-  def wait(self, poll: Callable[[str], None]) -> int:
+  def wait(self, poll: waiting.PollFn) -> int:
     """Like `fetch`, but waits for something to be published.
 
     Args:
-      poll: is called over and over with what is missing, and may raise.
+      poll: is called while there is nothing.
 
     Returns:
       The version that the variables now hold.

@@ -70,7 +70,8 @@ def _learner_config(args: argparse.Namespace) -> config_lib.Config:
     raise config_lib.UserError(
         'ExperimentConfig.in_process leaves no roles to others; set it to '
         'False, or use ./launch/train.sh')
-  factory.check_levels(config.environment.level)
+  factory.check_levels(
+      config.environment.level, config.agent.instruction_length)
   sizing.fit(config)  # Refuses more levels than environments.
   return config
 

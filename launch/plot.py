@@ -1,13 +1,15 @@
-"""Draws learning curves of runs to a PNG; see `launch/plot.sh`."""
+"""Draws a learning curve of runs to a PNG; see `launch/plot.sh`.
+
+All that is known of runs, level by level, `launch/report.sh` draws.
+"""
 
 import argparse
 import pathlib
 import sys
 
-import matplotlib.figure
-
 from impala_tf import config as config_lib
 from impala_tf import metrics
+from launch import curves
 from launch import program
 
 
@@ -25,32 +27,31 @@ def _parse_args() -> argparse.Namespace:
 
 
 def _plot(args: argparse.Namespace) -> None:
-  # Without pyplot, which may want a display.
-  figure = matplotlib.figure.Figure(figsize=(8, 4.5), layout='constrained')
-  axes = figure.subplots()
+  figure, ((axes,),) = curves.grid(1, 1, width=8, height=4.5)
   for run_dir in args.run_dirs:
-    rows = metrics.read_rows(run_dir)
-    points = [(row[args.x], row[args.metric]) for row in rows
-              if row.get(args.metric) is not None]
+    points = curves.points(curves.read_rows(run_dir), args.metric, args.x)
     if not points:
       raise config_lib.UserError(
           f'{run_dir} has no {args.metric} in its {metrics.FILE_NAME}; is it '
           'the directory of a run that has logged it?')
-    axes.plot(*zip(*points), label=pathlib.Path(run_dir).name)
+    axes.plot(*zip(*points), label=_label(pathlib.Path(run_dir)))
   axes.set_xlabel({'frames': 'environment frames', 'secs': 'seconds',
                    'updates': 'learner updates'}[args.x])
   ylabel = args.metric.replace('_', ' ')
   if args.metric == 'episode_return':
-    ylabel = f'mean return of the last {metrics.EPISODE_WINDOW} episodes'
+    ylabel = 'mean return of full episodes'
   axes.set_ylabel(ylabel)
   axes.grid(alpha=0.3)
   axes.legend()
-  try:
-    figure.savefig(args.output, dpi=120)
-  except (OSError, ValueError) as error:
-    raise config_lib.UserError(f'cannot write {args.output}: {error}; choose '
-                               'another --output') from error
+  curves.save(figure, args.output)
   print(f'wrote {args.output}')
+
+
+def _label(run_dir: pathlib.Path) -> str:
+  """The run's name; what its evaluator wrote is told from it."""
+  if run_dir.name == program.EVALUATION:
+    return f'{run_dir.parent.name}, evaluated'
+  return run_dir.name
 
 
 def main() -> int:

@@ -21,6 +21,7 @@ from absl import logging
 from impala_tf import config as config_lib
 from impala_tf import supervisor
 from impala_tf import waiting
+from impala_tf.envs import workers
 from launch import learner_role
 from launch import peer_roles
 from launch import role_flags
@@ -40,6 +41,9 @@ def _run(args: argparse.Namespace) -> int:
   except waiting.PeerMissing as error:
     print(f'{supervisor.COMPLAINT}{error}; is it running, and can the machines '
           'reach each other? (--wait_secs for more patience)', file=sys.stderr)
+    return 1
+  except workers.WorkerError as error:  # It says all, and a trace nothing more.
+    logging.error('%s', error)
     return 1
   except OSError as error:  # ConnectionError is one.
     is_peer = args.role != 'learner'

@@ -47,7 +47,8 @@ class GymEnvironment(environment.BatchedEnvironment):
 
   def __init__(self, env_id: str, num_envs: int, seed: int,
                level: Optional[str] = None,
-               wrappers: Sequence[Callable[[Any], Any]] = ()):
+               wrappers: Sequence[Callable[[Any], Any]] = (),
+               instruction_length: int = 0):
     """Makes the environments.
 
     Args:
@@ -57,6 +58,7 @@ class GymEnvironment(environment.BatchedEnvironment):
       seed: 0 or more.
       level: the name it goes by; None: 'gym/<env_id>'.
       wrappers: Gymnasium's, put around each environment in this order.
+      instruction_length: L of the base class, for those that have instructions.
 
     Raises:
       ConfigError: where Gymnasium or the environment is not installed or cannot
@@ -77,7 +79,8 @@ class GymEnvironment(environment.BatchedEnvironment):
     super().__init__(
         level, num_envs, num_actions=int(actions.n),
         observation_spec=specs.Array(
-            observations.shape, self._dtype, 'observation'))
+            observations.shape, self._dtype, 'observation'),
+        instruction_length=instruction_length)
     self._first_action = int(actions.start)
     self._seed = seed
 
