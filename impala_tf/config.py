@@ -327,6 +327,8 @@ class ExperimentConfig(_Section):
     checkpoint_interval_secs: at most so much learning is lost to a kill.
     checkpoints_to_keep: newest checkpoints on disk.
     log_interval_secs: between rows of `metrics.jsonl`.
+    evaluation_episodes: full games that an evaluator plays of each level.
+    evaluation_interval_secs: from one evaluation's start to the next, at least.
   """
   seed: int = _knob(1, at_least=0)
   total_frames: int = _knob(200_000_000, at_least=1)
@@ -334,6 +336,8 @@ class ExperimentConfig(_Section):
   checkpoint_interval_secs: float = _knob(120.0, above=0)
   checkpoints_to_keep: int = _knob(3, at_least=2)
   log_interval_secs: float = _knob(5.0, above=0)
+  evaluation_episodes: int = _knob(20, at_least=1)
+  evaluation_interval_secs: float = _knob(300.0, above=0)
 
 
 @dataclasses.dataclass(frozen=True)

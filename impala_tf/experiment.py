@@ -1,7 +1,6 @@
 """The wiring: parts are made from the config and run in their roles."""
 
 import functools
-import time
 from typing import Callable, List, Mapping, NamedTuple, Optional, Sequence
 
 from absl import logging
@@ -11,6 +10,7 @@ import tensorflow as tf
 
 from impala_tf import actor as actor_lib
 from impala_tf import agent as agent_lib
+from impala_tf import announcement
 from impala_tf import checkpoint as checkpoint_lib
 from impala_tf import config as config_lib
 from impala_tf import connection
@@ -26,8 +26,10 @@ from impala_tf import optimizers
 from impala_tf import profiling
 from impala_tf import replay
 from impala_tf import sizing
+from impala_tf import threads
 from impala_tf import training
 from impala_tf import types
+from impala_tf import waiting
 from impala_tf import weights
 from impala_tf.algorithms import impala
 from impala_tf.algorithms import impala_popart
@@ -35,21 +37,6 @@ from impala_tf.envs import environment as environment_lib
 from impala_tf.envs import factory
 from impala_tf.envs import multi_level
 from impala_tf.suites import levels as levels_lib
-
-_FIRST_WEIGHTS_TIMEOUT_SECS = 120.
-
-
-def set_threads(num_threads: int) -> None:
-  """TensorFlow's threads on a CPU; before anything else is computed.
-
-  Two run an operation each (a layer's gradients of its input and its kernel,
-  say), which costs less CPU than to share each operation. From three on they
-  share, two operations at a time: with fewer threads an operation a third core
-  would stay idle (docs/performance.md has the numbers).
-  """
-  tf.config.threading.set_intra_op_parallelism_threads(
-      num_threads if num_threads > 2 else 1)
-  tf.config.threading.set_inter_op_parallelism_threads(min(num_threads, 2))
 
 
 def make_environment(config: config_lib.Config, num_envs: int, seed: int,
@@ -187,7 +174,9 @@ def make_dataset(config: config_lib.Config, address: str,
 
 
 def make_actor(config: config_lib.Config, address: str, seed: int,
-               task: int = 0) -> dynamic_actor.AnyActor:
+               task: int = 0, connect: Callable[[], None] = lambda: None,
+               poll: waiting.PollFn = lambda cause: None,
+               run_table: Optional[str] = None) -> dynamic_actor.AnyActor:
   """An actor that holds the learner's parameters; see `run_actor`."""
   env_seed, policy_seed = np.random.SeedSequence(
       [config.experiment.seed, seed]).generate_state(2) >> 2  # int32
@@ -203,28 +192,13 @@ def make_actor(config: config_lib.Config, address: str, seed: int,
         config, num_envs, int(env_seed), training=True,
         first_slot=task * num_envs)
   agent = make_agent(config, environment)
-  fetcher = weights.Fetcher(address, agent.trainable_variables)
-  _wait_for_weights(fetcher)
+  connect()
+  fetcher = weights.Fetcher(address, agent.trainable_variables, run_table)
+  fetcher.wait(poll)
   spec = make_unroll_spec(config, environment, agent)
   return actor_type(agent, environment,
                     make_writer(config, address, spec, task), fetcher, spec,
                     seed=int(policy_seed))
-
-
-def _wait_for_weights(fetcher: weights.Fetcher) -> None:
-  """Polls until parameters are there; ConnectionError after two minutes."""
-  deadline = time.monotonic() + _FIRST_WEIGHTS_TIMEOUT_SECS
-  while True:
-    try:
-      if fetcher.fetch() is not None:
-        return
-    except ConnectionError:
-      if time.monotonic() > deadline:
-        raise
-    if time.monotonic() > deadline:
-      raise ConnectionError('the learner has published no parameters within '
-                            f'{_FIRST_WEIGHTS_TIMEOUT_SECS:.0f} s')
-    time.sleep(0.1)
 
 
 class LearnerRole(NamedTuple):
@@ -240,7 +214,8 @@ class LearnerRole(NamedTuple):
 
 
 def make_learner_role(config: config_lib.Config, run_dir: str,
-                       port: Optional[int], capacity: int) -> LearnerRole:
+                      port: Optional[int], capacity: int,
+                      announced: config_lib.Config) -> LearnerRole:
   """Makes the learner's parts and restores the newest checkpoint."""
   multi_level.check_levels(
       config.environment.level, _make_level(config, training=True),
@@ -266,8 +241,10 @@ def make_learner_role(config: config_lib.Config, run_dir: str,
   server, save = _make_server(
       config, run_dir, port, checkpointer,
       make_tables(config, spec, capacity) +
-      [weights.make_table(agent.trainable_variables)])
+      [weights.make_table(agent.trainable_variables),
+       announcement.make_table(announced)])
   address = f'localhost:{server.port}'
+  announcement.publish(address, announced)
   publisher = weights.Publisher(address, agent.trainable_variables)
   publisher.publish(int(learner.num_updates.numpy()), publisher.snapshot())
   refusals = inspection.Refusals()
@@ -333,7 +310,9 @@ def train(config: config_lib.Config, run_dir: str, role: LearnerRole,
 
 
 def run_learner(config: config_lib.Config, run_dir: str, port: Optional[int],
-                should_stop: training.StopFn, profile: bool = False) -> None:
+                should_stop: training.StopFn, profile: bool = False,
+                before_batch: Callable[[], None] = lambda: None,
+                on_row: training.RowFn = lambda row: None) -> None:
   """The learner's process, with the Reverb server embedded.
 
   Args:
@@ -342,24 +321,31 @@ def run_learner(config: config_lib.Config, run_dir: str, port: Optional[int],
     port: of the server; None for a free one.
     should_stop: is asked often; True ends the run with a checkpoint.
     profile: record a few updates for TensorBoard.
+    before_batch: is called before each batch is read.
+    on_row: is given each row of metrics.
 
   Raises:
     OSError: where the port is taken.
     checkpoint.CheckpointError: where all checkpoints are damaged.
   """
-  config = sizing.fit(config)
-  set_threads(config.learner.num_threads)
+  announced, config = config, sizing.fit(config)
+  threads.set_threads(config.learner.num_threads)
   role = make_learner_role(config, run_dir, port,
-                            config.learner.queue_capacity)
+                            config.learner.queue_capacity, announced)
   publisher = weights.BackgroundPublisher(role.publisher)
-  kwargs = {}
-  if profile:
-    kwargs['produce'] = profiling.LearnerProfiler(run_dir)
+  profiler = profiling.LearnerProfiler(run_dir) if profile else lambda: None
+
+  def produce():  # Actors do, elsewhere.
+    before_batch()
+    profiler()
+
   train(config, run_dir, role, publisher.publish, should_stop,
-        config.experiment.log_interval_secs, **kwargs)
+        config.experiment.log_interval_secs, on_row=on_row, produce=produce)
 
 
 def run_actor(config: config_lib.Config, address: str, seed: int, task: int,
+              connect: Callable[[], None] = lambda: None,
+              poll: waiting.PollFn = lambda cause: None,
               on_unroll: Callable[[Mapping[str, float]], None] =
               lambda hop_secs: None) -> None:
   """An actor's process: plays until it is killed, having nothing to save.
@@ -371,15 +357,22 @@ def run_actor(config: config_lib.Config, address: str, seed: int, task: int,
       has died.
     task: 0 to `ActorConfig.num_actors` - 1, which actor this is. It tells which
       of several levels are played.
+    connect: is called once the environments are there, which takes time, and
+      returns when the learner is.
+    poll: is called while the learner has no parameters yet.
     on_unroll: is called after each batch of unrolls with what the time went to
       so far; see `actor.Actor.stopwatch`.
 
   Raises:
-    ConnectionError: where the learner does not answer.
+    ConnectionError: where the learner does not answer, or has another config.
   """
+  run_table = announcement.table_name(config)
   config = sizing.fit(config)
-  set_threads(1)
-  actor = make_actor(config, address, seed, task)
-  while True:
-    actor.run_unroll()
-    on_unroll(actor.stopwatch.secs)
+  threads.set_threads(1)
+  actor = make_actor(config, address, seed, task, connect, poll, run_table)
+  try:
+    while True:
+      actor.run_unroll()
+      on_unroll(actor.stopwatch.secs)
+  finally:
+    actor.close()

@@ -23,11 +23,11 @@ def run(config: config_lib.Config, run_dir: str,
     should_stop: as for `experiment.run_learner`.
     on_row: is given each row of metrics.
   """
-  config = sizing.fit(config)
+  announced, config = config, sizing.fit(config)
   tf.config.experimental.enable_op_determinism()
   num_fresh, num_envs = config.num_fresh, config.actor.num_envs
   role = experiment.make_learner_role(config, run_dir, None,
-                                      capacity=num_fresh + num_envs)
+                                      num_fresh + num_envs, announced)
   publisher = weights.DelayedPublisher(
       role.publisher, int(role.learner.num_updates.numpy()),
       config.actor.controlled_lag_updates or 0)

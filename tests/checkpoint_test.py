@@ -3,7 +3,9 @@
 import contextlib
 import dataclasses
 import json
+import os
 import pathlib
+import pickle
 import resource
 
 import dm_env
@@ -17,6 +19,7 @@ from impala_tf import config as config_lib
 from impala_tf import experiment
 from impala_tf import training
 from impala_tf import types
+from tests import programs
 
 CONFIG = config_lib.Config(
     environment=config_lib.EnvironmentConfig(level='catch'),
@@ -371,3 +374,90 @@ def test_checkpoints_of_another_agent_are_refused(tmp_path, knobs, words):
     describe(other)
   assert '\n' not in str(raised.value)
   assert checkpoint.load_agent(str(tmp_path)).agent.num_actions == 3
+
+
+# Checkpoints of strangers.
+
+# Loads one run and then another, and prints what of this Python told of while
+# it loaded the second: the first has had imported and compiled what is needed.
+_WATCHED = """
+import json, sys
+from impala_tf import checkpoint
+seen = []
+watching = False
+def watch(event, arguments):
+  if watching and event.startswith((
+      'exec', 'compile', 'import', 'marshal', 'pickle', 'subprocess',
+      'os.exec', 'os.fork', 'os.posix_spawn', 'os.system', 'ctypes', 'code',
+      'socket', 'function', 'cpython.run')):
+    seen.append(f'{event} {arguments}'[:300])
+sys.addaudithook(watch)
+checkpoint.load_agent(sys.argv[1])
+watching = True
+loaded = checkpoint.load_agent(sys.argv[2])
+watching = False
+print(json.dumps([loaded.num_frames, seen]))
+"""
+
+
+class _Bomb:
+  """Runs a command wherever it is unpickled."""
+
+  def __init__(self, trace):
+    self._trace = str(trace)
+
+  def __reduce__(self):
+    return os.system, (f'touch {self._trace}',)
+
+
+class _PickledState(tf.train.experimental.PythonState):
+  """As careless programs have it in their checkpoints."""
+
+  def __init__(self, content):
+    self._content = content
+
+  def serialize(self):
+    return pickle.dumps(self._content)
+
+  def deserialize(self, string_value):
+    pickle.loads(string_value)
+
+
+def test_loading_parameters_runs_nothing_of_them(tmp_path):
+  trace, good, bad = (tmp_path / name for name in ('trace', 'good', 'bad'))
+  parts = _Parts(good)
+  _describe(good, parts)
+  parts.checkpointer.save(1)
+  parts.learner.num_frames.assign(77)
+  _describe(bad, parts)
+  # Under a name of its own, and where parts of ours belong.
+  parts.learner.agent.bomb = _PickledState(_Bomb(trace))
+  tf.train.Checkpoint(
+      agent=parts.learner.agent, learner=parts.learner, totals=parts.totals,
+      bomb=_PickledState(_Bomb(trace)),
+  ).save(str(bad / 'checkpoints' / 'ckpt'))  # ckpt-1
+  (bad / 'checkpoints' / 'checkpoint.pkl').write_bytes(
+      pickle.dumps(_Bomb(trace)))
+  with programs.running('-c', _WATCHED, good, bad) as process:
+    output, errors = process.communicate(timeout=programs.DEADLINE_SECS)
+  assert process.returncode == 0, errors
+  num_frames, seen = json.loads(output.splitlines()[-1])
+  assert num_frames == 77
+  assert not seen
+  assert not trace.exists()
+  _PickledState(None).deserialize(pickle.dumps(_Bomb(trace)))
+  assert trace.exists()  # It would have gone off.
+
+
+@pytest.mark.parametrize('change', [
+    {'config': {'torso': "__import__('os').abort()"}},
+    {'config': {'__class__': 'os.system'}},
+    {'config': {'hidden_size': {'py/object': 'os.system'}}},
+    {'observation_dtype': 'os.system'}, {'observation_shape': 'abc'}])
+def test_description_of_an_agent_is_data(tmp_path, change):
+  parts = _Parts(tmp_path)
+  _describe(tmp_path, parts)
+  path = tmp_path / 'checkpoints' / 'agent.json'
+  path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+  with pytest.raises(checkpoint.CheckpointError, match='is damaged'):
+    checkpoint.load_agent(str(tmp_path))

@@ -16,6 +16,8 @@ LAYERS = {
     'config': 0,
     'types': 0,
     'ports': 0,
+    'waiting': 0,
+    'threads': 0,
     'instructions': 0,
     'distributions': 0,  # Pure maths too, which vtrace and losses are made of.
     'vtrace': 1,
@@ -30,6 +32,7 @@ LAYERS = {
     'divergence': 1,
     'inspection': 2,
     'connection': 1,
+    'config_json': 1,
     'suites': 1,
     'suites.suite': 0,  # What the suites are made of.
     'suites.levels': 2,  # Which levels a config names: knows every suite.
@@ -56,6 +59,7 @@ LAYERS = {
     'dataset': 4,
     'learner': 4,
     'weights': 4,
+    'announcement': 4,
     'training': 4,
     'profiling': 4,
     'checkpoint': 4,
@@ -64,6 +68,7 @@ LAYERS = {
     'in_process': 7,
     'population': 7,
     'supervisor': 7,
+    'evaluator': 7,
 }
 HOPS = ('actor', 'replay', 'dataset', 'learner', 'weights')
 PURE = (

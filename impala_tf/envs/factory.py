@@ -31,9 +31,9 @@ def check_level(level: str) -> None:
   BabyAI is known only once it is made.
 
   Raises:
-    ConfigError: for an unknown domain, game or task, a length out of range, or
-      where the simulator of Atari, MiniGrid, DeepMind Lab or VizDoom is
-      missing.
+    ConfigError: for an unknown domain, game or task, a length out of range, a
+      module that is not trusted, or where the simulator of Atari, MiniGrid,
+      DeepMind Lab or VizDoom is missing.
   """
   if level in ('catch', 'catch/delayed', 'catch/mirrored', 'cartpole_swingup'):
     return
@@ -47,6 +47,9 @@ def check_level(level: str) -> None:
     dmlab.check_name(name)
   elif domain in ('minigrid', 'babyai'):
     minigrid.check_installed()
+    gym.check_module(level)
+  elif domain == 'gym':
+    gym.check_module(level)
   elif domain == 'tmaze':
     tmaze.corridor_length(name)
   elif domain == 'vizdoom':
