@@ -75,7 +75,7 @@ def test_seed_and_output_are_as_told(catch_run, tmp_path, monkeypatch):
 
 
 def test_agent_that_reads_is_told_what_to_do(tmp_path, monkeypatch):
-  run_dir = _make_run(
+  run_dir = trained_runs.make(
       tmp_path, 'babyai/GoToObjS4-v0', agent=config_lib.AgentConfig(
           torso='mlp', hidden_size=4, instruction_length=4))
   assert _evaluate(monkeypatch, run_dir, '--episodes=6') == 0
