@@ -1,7 +1,6 @@
 """The wiring: parts are made from the config and run in their roles."""
 
 import functools
-import time
 from typing import Callable, List, Mapping, NamedTuple, Optional, Sequence
 
 from absl import logging
@@ -32,8 +31,6 @@ from impala_tf.envs import environment as environment_lib
 from impala_tf.envs import factory
 from impala_tf.envs import multi_level
 from impala_tf.suites import levels as levels_lib
-
-_FIRST_WEIGHTS_TIMEOUT_SECS = 120.
 
 
 def set_threads(num_threads: int) -> None:
@@ -197,26 +194,10 @@ def make_actor(config: config_lib.Config, address: str, seed: int,
         first_slot=task * num_envs)
   agent = make_agent(config, environment)
   fetcher = weights.Fetcher(address, agent.trainable_variables)
-  _wait_for_weights(fetcher)
+  fetcher.wait()
   spec = make_unroll_spec(config, environment, agent)
   return actor_type(agent, environment, make_writer(config, address, spec),
                     fetcher, spec, seed=int(policy_seed))
-
-
-def _wait_for_weights(fetcher: weights.Fetcher) -> None:
-  """Polls until parameters are there; ConnectionError after two minutes."""
-  deadline = time.monotonic() + _FIRST_WEIGHTS_TIMEOUT_SECS
-  while True:
-    try:
-      if fetcher.fetch() is not None:
-        return
-    except ConnectionError:
-      if time.monotonic() > deadline:
-        raise
-    if time.monotonic() > deadline:
-      raise ConnectionError('the learner has published no parameters within '
-                            f'{_FIRST_WEIGHTS_TIMEOUT_SECS:.0f} s')
-    time.sleep(0.1)
 
 
 class _LearnerRole(NamedTuple):

@@ -8,6 +8,7 @@ behind them.
 import collections
 import functools
 import threading
+import time
 from typing import Optional, Sequence
 
 import numpy as np
@@ -17,6 +18,7 @@ import tensorflow as tf
 from impala_tf import connection
 
 _TABLE = 'weights'
+_FIRST_TIMEOUT_SECS = 120.
 
 
 def make_table(variables: Sequence[tf.Variable]) -> reverb.Table:
@@ -161,6 +163,25 @@ class Fetcher:
       self._assign(tf.constant(parameters))
       self._version = int(version)
     return self._version
+
+  def wait(self) -> None:
+    """Polls until parameters are there.
+
+    Raises:
+      ConnectionError: where there are none within two minutes.
+    """
+    deadline = time.monotonic() + _FIRST_TIMEOUT_SECS
+    while True:
+      try:
+        if self.fetch() is not None:
+          return
+      except ConnectionError:
+        if time.monotonic() > deadline:
+          raise
+      if time.monotonic() > deadline:
+        raise ConnectionError('the learner has published no parameters within '
+                              f'{_FIRST_TIMEOUT_SECS:.0f} s')
+      time.sleep(0.1)
 
 
 def _unflatten(variables, sizes, parameters):
