@@ -5,7 +5,7 @@ import json
 import os
 import pathlib
 import re
-from typing import List, NamedTuple, Optional
+from typing import Any, List, Mapping, NamedTuple, Optional
 
 from absl import logging
 import dm_env
@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from impala_tf import agent as agent_lib
 from impala_tf import config as config_lib
+from impala_tf import distributions
 
 _DIRECTORY = 'checkpoints'
 _PREFIX = 'ckpt'
@@ -109,14 +110,14 @@ class Checkpointer:
     return self._manager.save(checkpoint_number=number)
 
 
-def describe_agent(run_dir: str, num_actions: int,
+def describe_agent(run_dir: str, distribution: distributions.Distribution,
                    observation_spec: dm_env.specs.Array,
                    config: config_lib.AgentConfig) -> None:
   """Writes what `load_agent` needs beside the parameters."""
   directory = pathlib.Path(run_dir, _DIRECTORY)
   directory.mkdir(parents=True, exist_ok=True)
   description = {
-      'num_actions': num_actions,
+      **dataclasses.asdict(distribution),
       'observation_shape': list(observation_spec.shape),
       'observation_dtype': str(observation_spec.dtype),
       'config': dataclasses.asdict(config),
@@ -124,6 +125,14 @@ def describe_agent(run_dir: str, num_actions: int,
   new = directory / f'{_AGENT_FILE}.new'
   new.write_text(json.dumps(description, indent=2) + '\n', encoding='utf-8')
   os.replace(new, directory / _AGENT_FILE)
+
+
+def _distribution(description: Mapping[str, Any]
+                  ) -> distributions.Distribution:
+  """The one whose size is there."""
+  if 'num_dims' in description:
+    return distributions.Gaussian(description['num_dims'])
+  return distributions.Categorical(description['num_actions'])
 
 
 class LoadedAgent(NamedTuple):
@@ -157,7 +166,7 @@ def load_agent(run_dir: str) -> LoadedAgent:
                           'it the directory of a run?')
   try:
     description = json.loads(path.read_text(encoding='utf-8'))
-    agent = agent_lib.Agent(description['num_actions'],
+    agent = agent_lib.Agent(_distribution(description),
                             config_lib.AgentConfig(**description['config']))
     spec = dm_env.specs.Array(tuple(description['observation_shape']),
                               description['observation_dtype'])

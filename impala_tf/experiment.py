@@ -15,6 +15,7 @@ from impala_tf import checkpoint as checkpoint_lib
 from impala_tf import config as config_lib
 from impala_tf import connection
 from impala_tf import dataset as dataset_lib
+from impala_tf import distributions
 from impala_tf import learner as learner_lib
 from impala_tf import level_metrics
 from impala_tf import metrics as metrics_lib
@@ -67,8 +68,9 @@ def make_agent(config: config_lib.Config,
                precision: str = 'float32') -> agent_lib.Agent:
   """An agent with fresh parameters, the same for the same seed."""
   tf.random.set_seed(config.experiment.seed)
-  agent = agent_lib.Agent(environment.action_spec().num_values, config.agent,
-                          precision)
+  agent = agent_lib.Agent(
+      distributions.of_actions(environment.action_spec()), config.agent,
+      precision)
   agent.build(environment.observation_spec())
   return agent
 
@@ -79,8 +81,8 @@ def make_unroll_spec(config: config_lib.Config,
   """What one unroll of this experiment looks like."""
   return types.unroll_spec(
       environment.observation_spec(), environment.frame_stack,
-      environment.action_spec().num_values, agent.initial_state(1),
-      config.learner.unroll_length)
+      environment.action_spec(), agent.distribution.num_logits,
+      agent.initial_state(1), config.learner.unroll_length)
 
 
 def make_strategy() -> tf.distribute.Strategy:
@@ -222,8 +224,8 @@ def _make_learner_role(config: config_lib.Config, run_dir: str,
     logging.info('Resuming from %s at %d frames', restored, frames)
   metrics_lib.drop_rows_after(run_dir, frames)
   checkpoint_lib.describe_agent(
-      run_dir, environment.action_spec().num_values,
-      environment.observation_spec(), config.agent)
+      run_dir, agent.distribution, environment.observation_spec(),
+      config.agent)
 
   spec = make_unroll_spec(config, environment, agent)
   server, save = _make_server(

@@ -23,7 +23,7 @@ so nothing may be bootstrapped across a discount of 0, and a transition into a
 FIRST row with discount 1 must be masked out: the value of x_t says nothing of
 the episode that was cut off.
 
-Shapes: T time, B batch, A actions, E environments. NumPy arrays in the actor,
+Shapes: T time, B batch, L logits, E environments. NumPy arrays in the actor,
 tensors in the learner; an unroll is [T+1, ...] in Reverb and [T+1, B, ...] in
 the learner (time-major; only `dataset.py` transposes).
 """
@@ -60,8 +60,10 @@ class AgentOutput(NamedTuple):
   """What the behaviour policy chose at x_t.
 
   Attributes:
-    action: int32.
-    policy_logits: float32 [..., A], of the behaviour policy.
+    action: int32, or float32 [..., D] where actions are continuous: as sampled,
+      though the environment may have clipped it.
+    policy_logits: float32 [..., L], of the behaviour policy; see
+      `distributions`.
   """
   action: Any
   policy_logits: Any
@@ -93,14 +95,15 @@ class Unroll(NamedTuple):
 
 
 def unroll_spec(observation_spec: dm_env.specs.Array, frame_stack: int,
-                num_actions: int, core_state: Any,
-                unroll_length: int) -> Unroll:
+                action_spec: dm_env.specs.Array, num_logits: int,
+                core_state: Any, unroll_length: int) -> Unroll:
   """Shapes and dtypes of one unroll, without a batch dimension.
 
   Args:
     observation_spec: of one environment.
     frame_stack: S of `Unroll`, 1 where observations travel as they are.
-    num_actions: A.
+    action_spec: of one environment.
+    num_logits: L.
     core_state: `Agent.initial_state(1)`.
     unroll_length: T.
 
@@ -126,8 +129,8 @@ def unroll_spec(observation_spec: dm_env.specs.Array, frame_stack: int,
           episode_return=of_steps(tf.float32),
           episode_steps=of_steps(tf.int32)),
       agent_outputs=AgentOutput(
-          action=of_steps(tf.int32),
-          policy_logits=of_steps(tf.float32, (num_actions,))),
+          action=of_steps(action_spec.dtype, action_spec.shape),
+          policy_logits=of_steps(tf.float32, (num_logits,))),
       core_state=tf.nest.map_structure(
           lambda t: tf.TensorSpec(t.shape[1:], t.dtype), core_state),
       policy_version=tf.TensorSpec((), tf.int64),

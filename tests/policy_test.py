@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from impala_tf import agent as agent_lib
 from impala_tf import config
+from impala_tf import distributions
 from impala_tf import policy
 from impala_tf import types
 
@@ -64,7 +65,7 @@ NUM_ENVS, A = 64, 5
 
 def _agent(use_lstm=False):
   tf.random.set_seed(4)
-  agent = agent_lib.Agent(A, config.AgentConfig(
+  agent = agent_lib.Agent(distributions.Categorical(A), config.AgentConfig(
       torso='mlp', use_lstm=use_lstm, hidden_size=6, lstm_size=3))
   agent.build(specs.Array((2, 3), np.uint8))
   return agent

@@ -6,7 +6,6 @@ import tensorflow as tf
 from impala_tf import agent as agent_lib
 from impala_tf import config as config_lib
 from impala_tf import corrections
-from impala_tf import distributions
 from impala_tf import losses
 from impala_tf import types
 
@@ -41,8 +40,9 @@ def loss(agent: agent_lib.Agent, unroll: types.Unroll,
   mask = 1. - tf.cast(truncated, tf.float32)
   rewards = losses.clip_rewards(effects.reward, config.reward_clipping)
   correction = corrections.CORRECTIONS[config.correction]
-  log_rhos = (distributions.log_prob(target_logits, actions) -
-              distributions.log_prob(behaviour_logits, actions))
+  policy = agent.distribution
+  log_probs = policy.log_prob(target_logits, actions)
+  log_rhos = log_probs - policy.log_prob(behaviour_logits, actions)
   returns = corrections.returns(
       correction,
       log_rhos=log_rhos,
@@ -58,10 +58,10 @@ def loss(agent: agent_lib.Agent, unroll: types.Unroll,
       pg_bootstrap=config.pg_bootstrap)
 
   policy_gradient_loss = losses.policy_gradient_loss(
-      target_logits, actions, returns.pg_advantages, mask,
-      correction.log_epsilon)
+      log_probs, returns.pg_advantages, mask, correction.log_epsilon)
   baseline_loss = losses.baseline_loss(returns.vs, values, mask)
-  entropy_loss = losses.entropy_loss(target_logits, mask)
+  entropies = policy.entropy(target_logits)
+  entropy_loss = losses.entropy_loss(entropies, mask)
   unroll_losses = (policy_gradient_loss + config.baseline_cost * baseline_loss +
                    config.entropy_cost * entropy_loss)
   metrics = {
@@ -69,11 +69,12 @@ def loss(agent: agent_lib.Agent, unroll: types.Unroll,
       'loss/policy_gradient': policy_gradient_loss,
       'loss/baseline': baseline_loss,
       'loss/entropy': entropy_loss,
-      'entropy': _time_mean(distributions.entropy(target_logits)),
+      'entropy': _time_mean(entropies),
       'explained_variance': _explained_variance(returns.vs, values),
   }
   metrics.update(_off_policy_metrics(
-      behaviour_logits, target_logits, log_rhos, config.clip_rho_threshold))
+      log_rhos, policy.kl_divergence(behaviour_logits, target_logits),
+      config.clip_rho_threshold))
   return types.LossOutput(tf.reduce_sum(unroll_losses), metrics)
 
 
@@ -88,7 +89,7 @@ def _explained_variance(vs: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
       tf.math.reduce_variance(vs - values), tf.math.reduce_variance(vs))
 
 
-def _off_policy_metrics(behaviour_logits, target_logits, log_rhos, threshold):
+def _off_policy_metrics(log_rhos, kl_divergences, threshold):
   """How far the target policy has moved from the behaviour policy."""
   rhos = tf.exp(log_rhos)
   clipped = tf.zeros_like(rhos)
@@ -98,6 +99,5 @@ def _off_policy_metrics(behaviour_logits, target_logits, log_rhos, threshold):
   return {
       'rho/mean': _time_mean(rhos),
       'rho/clipped_share': _time_mean(clipped),
-      'kl_behaviour_target': _time_mean(
-          distributions.kl_divergence(behaviour_logits, target_logits)),
+      'kl_behaviour_target': _time_mean(kl_divergences),
   }
