@@ -15,6 +15,9 @@ import impala_tf  # noqa: F401  Has switches for TensorFlow, too.
 os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '2')
 os.environ.setdefault('TF_NUM_INTRAOP_THREADS', '1')
 os.environ.setdefault('TF_NUM_INTEROP_THREADS', '1')
+# Gymnasium's choice for MuJoCo and dm_control's differ where there is no
+# display, and a process that has drawn in both ways aborts.
+os.environ.setdefault('MUJOCO_GL', 'egl')
 
 
 @pytest.fixture(autouse=True)
