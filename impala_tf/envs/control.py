@@ -4,10 +4,8 @@ Of the package dm_control (Tassa et al. 2018, "DeepMind Control Suite",
 arXiv:1801.00690), on MuJoCo.
 """
 
-import ctypes.util
 import difflib
 import importlib.util
-import os
 from typing import Sequence
 
 import dm_env
@@ -15,6 +13,7 @@ from dm_env import specs
 import numpy as np
 
 from impala_tf import config as config_lib
+from impala_tf.envs import display
 from impala_tf.envs import environment
 
 _HEIGHT, _WIDTH = 240, 320  # Of videos.
@@ -55,7 +54,7 @@ class ControlEnvironment(environment.BatchedEnvironment):
       ConfigError: where dm_control is not installed or has no such task.
     """
     check_installed()
-    _draw_without_display()
+    display.draw_without_display()
     from dm_control import suite  # Lazily: it is a simulator.
     from dm_control.rl import control
     self._key = control.FLAT_OBSERVATION_KEY
@@ -98,15 +97,6 @@ class ControlEnvironment(environment.BatchedEnvironment):
   def close(self) -> None:
     for env in self._envs:
       env.close()
-
-
-def _draw_without_display() -> None:
-  """Has pictures drawn through EGL; GLFW, which comes first, needs a display.
-
-  Some tasks draw even when nobody looks ('quadruped/escape').
-  """
-  if 'DISPLAY' not in os.environ and ctypes.util.find_library('EGL'):
-    os.environ.setdefault('MUJOCO_GL', 'egl')
 
 
 def _check_task(name: str, tasks: Sequence[str]) -> None:

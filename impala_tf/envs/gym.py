@@ -7,6 +7,7 @@ from dm_env import specs
 import numpy as np
 
 from impala_tf import config as config_lib
+from impala_tf.envs import display
 from impala_tf.envs import environment
 
 
@@ -86,6 +87,7 @@ class GymEnvironment(environment.BatchedEnvironment):
 def _make(level: str, env_id: str, num_envs: int,
           wrappers: Sequence[Callable[[Any], Any]]):
   """Returns a `gymnasium.vector.SyncVectorEnv`; raises ConfigError."""
+  display.draw_without_display()
   try:
     import gymnasium  # Lazily: it and what it registers are simulators.
   except ImportError as e:

@@ -1,8 +1,6 @@
 """dm_control's tasks against the suite's own environments, stepped by hand."""
 
-import os
-import subprocess
-import sys
+import ctypes.util
 
 import dm_env
 import numpy as np
@@ -76,6 +74,8 @@ def test_a_task_that_terminates_has_discount_0(monkeypatch):
                   ([MID, MID], [1, 1])]
 
 
+@pytest.mark.skipif(
+    not ctypes.util.find_library('EGL'), reason='there is no EGL')
 # 'escape' draws its height field when an episode begins; 'CMU' terminates.
 @pytest.mark.parametrize('name', [
     'acrobot/swingup', 'ball_in_cup/catch', 'humanoid_CMU/run',
@@ -89,19 +89,6 @@ def test_tasks_of_all_kinds_can_be_played_and_filmed(name):
   picture = env.render()
   assert picture.shape == (240, 320, 3) and picture.std() > 0
   env.close()
-
-
-def test_pictures_need_no_display():
-  program = '''
-from impala_tf.envs import control
-env = control.ControlEnvironment('cartpole/balance', 1, seed=0)
-env.reset()
-print(env.render().std() > 0)
-'''
-  output = subprocess.run(
-      [sys.executable, '-c', program], check=True, capture_output=True,
-      env={'PYTHONPATH': ':'.join(sys.path), 'PATH': os.environ['PATH']})
-  assert output.stdout == b'True\n'
 
 
 @pytest.mark.parametrize('name, message', [
