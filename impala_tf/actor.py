@@ -48,44 +48,64 @@ class UnrollBuffer:
         lambda s: np.zeros([num_envs] + s.shape, s.dtype.as_numpy_dtype), spec)
     self._arrays.level_index[:] = level_index
 
-  def begin(self, policy_version: int, core_state: Any) -> None:
+  def begin(self, policy_version: int, core_state: Any,
+            rows: Any = slice(None)) -> None:
     """Begins unrolls that parameters of this version play.
 
     Args:
       policy_version: learner updates behind the parameters.
-      core_state: before x_0, tensors [E, ...].
+      core_state: before x_0, tensors or arrays [n, ...].
+      rows: of which environments, int [n]; all by default.
     """
-    self._arrays.policy_version[:] = policy_version
-    tf.nest.map_structure(lambda array, t: np.copyto(array, t.numpy()),
-                          self._arrays.core_state, core_state)
+    self._arrays.policy_version[rows] = policy_version
 
-  def record(self, t: int, env_output: types.EnvOutput,
-             agent_output: types.AgentOutput) -> None:
-    """Takes x_t and what was chosen there, [E] each."""
-    self._record_observation(t, env_output.observation)
+    def put(array, value):
+      array[rows] = value
+
+    tf.nest.map_structure(put, self._arrays.core_state, core_state)
+
+  def record(self, t: Any, env_output: types.EnvOutput,
+             agent_output: types.AgentOutput, rows: Any = slice(None)) -> None:
+    """Takes x_t and what was chosen there, leading [n] each.
+
+    Args:
+      t: 0 to T; or int [n], where rows are at different steps of theirs, none
+        of them at 0.
+      env_output: what was seen.
+      agent_output: what was chosen.
+      rows: of which environments, int [n]; all by default.
+    """
+    self._record_observation(t, env_output.observation, rows)
     rest = env_output._replace(observation=())
     arrays = self._arrays.env_outputs._replace(observation=())
     for array, value in zip(
         tf.nest.flatten((arrays, self._arrays.agent_outputs)),
         tf.nest.flatten((rest, agent_output))):
-      array[:, t] = value
+      array[rows, t] = value
 
-  def _record_observation(self, t: int, observation: np.ndarray) -> None:
+  def _record_observation(self, t: Any, observation: np.ndarray,
+                          rows: Any) -> None:
     """Each frame once: the whole stack of x_0, then the newest frames."""
     array = self._arrays.env_outputs.observation
     stack = self._frame_stack
     if stack == 1:
-      array[:, t] = observation
-    elif t == 0:
+      array[rows, t] = observation
+    elif np.ndim(t) == 0 and t == 0:
       for i in range(stack):
-        array[:, i] = observation[..., i]
+        array[rows, i] = observation[..., i]
     else:
-      array[:, t + stack - 1] = observation[..., -1]
+      array[rows, t + stack - 1] = observation[..., -1]
 
-  def unrolls(self) -> Iterator[types.Unroll]:
-    """The E unrolls; views of arrays that will be used again."""
-    for unroll in zip(*tf.nest.flatten(self._arrays)):
-      yield tf.nest.pack_sequence_as(self._arrays, unroll)
+  def unrolls(self, rows: Any = slice(None)) -> Iterator[types.Unroll]:
+    """Yields one an environment; views of arrays that will be used again.
+
+    Args:
+      rows: of which environments, int [n]; all by default.
+    """
+    arrays = tf.nest.flatten(self._arrays)
+    for row in np.arange(len(arrays[0]))[rows]:
+      yield tf.nest.pack_sequence_as(
+          self._arrays, [array[row] for array in arrays])
 
 
 class Actor:
@@ -119,7 +139,8 @@ class Actor:
     self._buffer = UnrollBuffer(spec, environment.level_index,
                                 environment.frame_stack)
     self.stopwatch = metrics.Stopwatch()
-    self._env_output = self._counter.env_output(environment.reset())
+    self._env_output = self._counter.env_output(
+        environment.reset(), environment.instruction)
     self._core_state = self._policy.core_state  # Before x_t.
     self._agent_output = self._policy.act(self._env_output)
 
@@ -138,7 +159,8 @@ class Actor:
     for t in range(1, self._num_steps):
       lap('assembly')
       timestep = self._environment.step(self._agent_output.action)
-      self._env_output = self._counter.env_output(timestep)
+      self._env_output = self._counter.env_output(
+          timestep, self._environment.instruction)
       lap('environment')
       self._core_state = self._policy.core_state
       self._agent_output = self._policy.act(self._env_output)

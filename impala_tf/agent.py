@@ -1,6 +1,6 @@
 """The agent: from observations to a policy, a baseline and memory."""
 
-from typing import NamedTuple, Tuple, Union
+from typing import NamedTuple, Optional, Tuple, Union
 
 import dm_env
 import tensorflow as tf
@@ -9,6 +9,7 @@ from impala_tf import config as config_lib
 from impala_tf import distributions
 from impala_tf import losses
 from impala_tf import networks
+from impala_tf import popart_head
 from impala_tf import types
 
 
@@ -27,8 +28,9 @@ class NetworkOutput(NamedTuple):
   """What the target policy and the baseline say of x_t.
 
   Attributes:
-    policy_logits: float32 [T+1, B, L].
-    baseline: float32 [T+1, B], V(x_t).
+    policy_logits: float32 [T+1, B, P].
+    baseline: float32 [T+1, B], V(x_t); with PopArt [T+1, B, L], of every
+      task and normalised.
   """
   policy_logits: tf.Tensor
   baseline: tf.Tensor
@@ -39,11 +41,13 @@ class Agent(tf.Module):
 
   Feed-forward agents (appendix G) see the observation alone; recurrent ones
   also the last action and the last reward, clipped to [-1, 1]. All memory,
-  those two included, ends where an episode starts.
+  those two included, ends where an episode starts. Either kind may
+  read instructions, whose encoding joins the torso's features.
   """
 
   def __init__(self, distribution: distributions.Distribution,
-               config: config_lib.AgentConfig, precision: str = 'float32'):
+               config: config_lib.AgentConfig, precision: str = 'float32',
+               compiled: bool = False, num_tasks: Optional[int] = None):
     """Makes the layers, yet without variables.
 
     Args:
@@ -51,16 +55,30 @@ class Agent(tf.Module):
       config: which network.
       precision: what the torso computes in, 'float32' or 'mixed_bfloat16'.
         Variables, the LSTM and the heads are float32 with either.
+      compiled: whether XLA will compile it.
+      num_tasks: L, to have values normalised for each of so many tasks by
+        `popart`, a `popart_head.PopArtHead`; None: values as they are.
     """
     super().__init__(name='agent')
     self._distribution = distribution
     self._torso_name = config.torso
     self._torso = networks.TORSOS[config.torso](config.hidden_size, precision)
+    self._instruction_length = config.instruction_length
+    self._instruction_encoder = None
+    if config.instruction_length:
+      self._instruction_encoder = networks.InstructionEncoder(compiled)
     self._core = None
     if config.use_lstm:
       self._core = networks.LSTMCore(config.lstm_size)
+    elif config.instruction_length:
+      # Linear heads could add up what is read and what is seen, but not act on
+      # what is seen because of what is read. Else the LSTM sees to it.
+      self._join = networks.linear(config.hidden_size, activation='relu')
     self._policy_head = networks.linear(distribution.num_logits)
-    self._baseline_head = networks.linear(1)
+    self._baseline_head = networks.linear(num_tasks or 1)
+    self.popart = None
+    if num_tasks:
+      self.popart = popart_head.PopArtHead(self._baseline_head)
 
   @property
   def distribution(self) -> distributions.Distribution:
@@ -83,9 +101,10 @@ class Agent(tf.Module):
           "AgentConfig.torso = 'mlp'")
     observation = tf.zeros((1, 1) + observation_spec.shape,
                            observation_spec.dtype)
+    instruction = tf.zeros([1, 1, self._instruction_length], tf.int32)
     zeros = tf.zeros([1, 1])
     self._forward(observation, zeros, self._no_actions(1, 1),
-                  tf.cast(zeros, tf.bool), self.initial_state(1))
+                  tf.cast(zeros, tf.bool), instruction, self.initial_state(1))
 
   def initial_state(self, batch_size) -> Union[CoreState, Tuple[()]]:
     """Memory before a first step; an empty tuple without an LSTM."""
@@ -114,7 +133,8 @@ class Agent(tf.Module):
     last_action = core_state.last_action if core_state else None
     outputs, lstm = self._forward(
         *_with_time(env_output.observation, env_output.reward, last_action,
-                    _is_first(env_output)), core_state)
+                    _is_first(env_output), self._instruction(env_output)),
+        core_state)
     logits = outputs.policy_logits[0]
     action = self._distribution.sample(logits, seed)
     core_state = CoreState(lstm, action) if core_state else ()
@@ -137,16 +157,32 @@ class Agent(tf.Module):
       last_actions = tf.concat(
           [core_state.last_action[tf.newaxis], actions[:-1]], axis=0)
     outputs, _ = self._forward(env_outputs.observation, env_outputs.reward,
-                               last_actions, _is_first(env_outputs), core_state)
+                               last_actions, _is_first(env_outputs),
+                               self._instruction(env_outputs), core_state)
     return outputs
 
-  def _forward(self, observations, rewards, last_actions, is_first, core_state):
+  def _instruction(self, env_outputs: types.EnvOutput):
+    """Word ids, or None where the agent reads none."""
+    if self._instruction_encoder is None:
+      return None
+    if isinstance(env_outputs.instruction, tuple):
+      raise ValueError('the agent reads instructions, but was given none')
+    return env_outputs.instruction
+
+  def _forward(self, observations, rewards, last_actions, is_first,
+               instructions, core_state):
     """Leading [T, B] of all; returns `NetworkOutput` and the LSTM's state."""
     # Time is folded into the batch for all but the LSTM (section 3.1).
     folded = tf.reshape(observations,
                         tf.concat([[-1], tf.shape(observations)[2:]], axis=0))
     folded = tf.ensure_shape(folded, [None] + observations.shape[2:])
     features = self._torso(folded)
+    if self._instruction_encoder is not None:
+      read = self._instruction_encoder(
+          tf.reshape(instructions, [-1, instructions.shape[-1]]))
+      features = tf.concat([features, read], axis=-1)
+      if self._core is None:
+        features = self._join(features)
     leading = tf.shape(is_first)
     lstm_state = None
     if self._core is not None:
@@ -163,9 +199,12 @@ class Agent(tf.Module):
       features, lstm_state = self._core(features, is_first, core_state.lstm)
     logits = self._policy_head(features)
     baseline = self._baseline_head(features)
+    baseline_shape = leading
+    if self.popart:
+      baseline_shape = tf.concat([leading, [self.popart.num_tasks]], axis=0)
     return NetworkOutput(
         tf.reshape(logits, tf.concat([leading, [logits.shape[-1]]], axis=0)),
-        tf.reshape(baseline, leading)), lstm_state
+        tf.reshape(baseline, baseline_shape)), lstm_state
 
 
 def _is_first(env_outputs: types.EnvOutput) -> tf.Tensor:

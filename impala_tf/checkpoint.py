@@ -5,7 +5,7 @@ import json
 import os
 import pathlib
 import re
-from typing import Any, List, Mapping, NamedTuple, Optional
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional
 
 from absl import logging
 import dm_env
@@ -112,26 +112,66 @@ class Checkpointer:
 
 def describe_agent(run_dir: str, distribution: distributions.Distribution,
                    observation_spec: dm_env.specs.Array,
-                   config: config_lib.AgentConfig) -> None:
-  """Writes what `load_agent` needs beside the parameters."""
+                   config: config_lib.AgentConfig,
+                   num_tasks: Optional[int] = None) -> None:
+  """Writes what `load_agent` needs beside the parameters.
+
+  Args:
+    run_dir: of the run; call this before its checkpoints are restored.
+    distribution: of its policy.
+    observation_spec: of one environment.
+    config: of the agent.
+    num_tasks: of the agent.
+
+  Raises:
+    CheckpointError: where there are checkpoints of another agent.
+  """
   directory = pathlib.Path(run_dir, _DIRECTORY)
   directory.mkdir(parents=True, exist_ok=True)
   description = {
+      'num_actions': None,
       **dataclasses.asdict(distribution),
       'observation_shape': list(observation_spec.shape),
       'observation_dtype': str(observation_spec.dtype),
       'config': dataclasses.asdict(config),
+      'num_tasks': num_tasks,
   }
+  _refuse_another(directory / _AGENT_FILE, description)
   new = directory / f'{_AGENT_FILE}.new'
   new.write_text(json.dumps(description, indent=2) + '\n', encoding='utf-8')
   os.replace(new, directory / _AGENT_FILE)
 
 
+def _refuse_another(path: pathlib.Path, description: Dict[str, Any]) -> None:
+  """Raises CheckpointError where `path` describes another agent.
+
+  To restore its parameters would fail as if they were damaged or, where they
+  only meant something else, succeed.
+  """
+  try:
+    old = json.loads(path.read_text(encoding='utf-8'))
+    # Knobs that came later have their defaults.
+    old.update(dataclasses.asdict(config_lib.AgentConfig(**old['config'])))
+  except (OSError, ValueError, KeyError, TypeError):
+    return  # There is none, or it is damaged; it will be written again.
+  if not _newest_first(str(path.parent.parent)):
+    return
+  new = {**description, **description['config']}
+  changes = [f'{name} {old.get(name)!r} and not {value!r}'
+             for name, value in new.items()
+             if name != 'config' and value != old.get(name)]
+  if changes:
+    raise CheckpointError(
+        f'{path.parent} holds checkpoints of an agent with '
+        f'{", ".join(changes)}; give the same config, or choose another run '
+        'directory')
+
+
 def _distribution(description: Mapping[str, Any]
                   ) -> distributions.Distribution:
   """The one whose size is there."""
-  if 'num_dims' in description:
-    return distributions.Gaussian(description['num_dims'])
+  if 'action_size' in description:
+    return distributions.Gaussian(description['action_size'])
   return distributions.Categorical(description['num_actions'])
 
 
@@ -167,7 +207,8 @@ def load_agent(run_dir: str) -> LoadedAgent:
   try:
     description = json.loads(path.read_text(encoding='utf-8'))
     agent = agent_lib.Agent(_distribution(description),
-                            config_lib.AgentConfig(**description['config']))
+                            config_lib.AgentConfig(**description['config']),
+                            num_tasks=description.get('num_tasks'))
     spec = dm_env.specs.Array(tuple(description['observation_shape']),
                               description['observation_dtype'])
   except (ValueError, KeyError, TypeError) as error:

@@ -80,14 +80,15 @@ class EnvironmentConfig(_Section):
     level: what one agent learns. A suite, 'atari57' or 'dmlab30'; several
       levels with commas between them; or one of
       'atari/<game>' in snake case: 'atari/space_invaders'.
-      'catch'; 'catch/delayed' pays for five balls in one sum.
+      'catch'; 'catch/delayed' pays for five balls in one sum; 'catch/mirrored'
+        is another task at 100 times the reward, to be learned beside it.
       'cartpole_swingup': a hanging pole is to be swung up and balanced.
       'tmaze/<length>': a signal is to be remembered along a corridor of so many
         steps, 1 to 1000.
       'minigrid/<id>', as the package minigrid has it without its 'MiniGrid-':
         'minigrid/DoorKey-5x5-v0'; needs the extra 'minigrid'.
       'babyai/<id>', of the same package without its 'BabyAI-':
-        'babyai/GoToLocal-v0'. The mission is not observed.
+        'babyai/GoToLocal-v0'. Missions: see `AgentConfig.instruction_length`.
       'dmlab30/<name>', a task of DMLab-30: 'dmlab30/rooms_watermaze'.
       'vizdoom/<scenario>', bundled with the package vizdoom:
         'vizdoom/defend_the_center'; needs the extra 'vizdoom'.
@@ -139,8 +140,6 @@ class DmlabConfig(_Section):
       (brady_konkle_oliva2008); None: there are none.
     level_cache_dir: directory of compiled maps, to be shared by all processes
       and kept between runs; None: each map is compiled anew.
-    read_instructions: observe what a level tells its agent, too. No agent
-      takes notice of it yet.
   """
   action_repeats: int = _knob(4, at_least=1)
   height: int = _knob(72, at_least=36)
@@ -148,7 +147,6 @@ class DmlabConfig(_Section):
   renderer: str = _knob('software', choices=('software', 'hardware'))
   dataset_path: Optional[str] = _knob(None)
   level_cache_dir: Optional[str] = _knob(None)
-  read_instructions: bool = _knob(False)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -178,11 +176,15 @@ class AgentConfig(_Section):
     use_lstm: put an LSTM between the torso and the heads.
     hidden_size: units of the torso's last layer (of each layer of 'mlp').
     lstm_size: units.
+    instruction_length: words of an instruction that are read, by an LSTM beside
+      the torso; what is longer is cut. 0 for agents that read none. All of
+      DeepMind Lab is within 16, BabyAI with two tasks in a sentence is not.
   """
   torso: str = _knob('shallow', choices=('shallow', 'deep', 'mlp'))
   use_lstm: bool = _knob(False)
   hidden_size: int = _knob(256, at_least=1)
   lstm_size: int = _knob(256, at_least=1)
+  instruction_length: int = _knob(0, at_least=0)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -204,6 +206,9 @@ class ImpalaConfig(_Section):
       'epsilon' or 'none'. See `corrections`.
     pg_bootstrap: what the policy gradient's advantage bootstraps from: 'vs',
       the V-trace target, or 'value', the baseline alone (appendix E.3).
+    popart_step_size: to normalise values and advantages by level with moments
+      that move by so much for each V-trace target (PopArt, Hessel et al. 2018);
+      None: not at all.
   """
   discount: float = _knob(0.99, at_least=0, below=1)
   baseline_cost: float = _knob(0.5, at_least=0)
@@ -218,6 +223,7 @@ class ImpalaConfig(_Section):
   correction: str = _knob(
       'vtrace', choices=('vtrace', 'one_step_is', 'epsilon', 'none'))
   pg_bootstrap: str = _knob('vs', choices=('vs', 'value'))
+  popart_step_size: Optional[float] = _knob(None, above=0, below=1)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -247,6 +253,12 @@ class ActorConfig(_Section):
     num_envs: environments a process, stepped and inferred as one batch; None:
       see `sizing.fit`. Several levels are shared out over all environments of
       a run in turn: a multiple of their number gives each the same share.
+    env_processes: processes beside each of these that step its environments,
+      so that none waits for another and inference is of those that are ready.
+      Those that share a process still wait for each other. None: environments
+      are stepped in turn, in lock-step, as Atari always is.
+    env_timeout_secs: after which an environment process that is still at a
+      step, or has not started, is taken for hung.
     max_restarts: of one actor within `restart_window_secs`, after which the run
       ends with that actor's error.
     restart_window_secs: see `max_restarts`.
@@ -256,6 +268,8 @@ class ActorConfig(_Section):
   """
   num_actors: Optional[int] = _knob(None, at_least=1)
   num_envs: Optional[int] = _knob(None, at_least=1)
+  env_processes: Optional[int] = _knob(None, at_least=1)
+  env_timeout_secs: float = _knob(120.0, above=0)
   max_restarts: int = _knob(5, at_least=0)
   restart_window_secs: float = _knob(600.0, above=0)
   controlled_lag_updates: Optional[int] = _knob(None, at_least=0)
@@ -351,6 +365,12 @@ class Config:
           f'ReplayConfig.replay_fraction is {fraction}, which of a batch of '
           f'{batch_size} is no whole number of unrolls; use a multiple of '
           f'1/{batch_size}')
+    if self.actor.env_processes and self.experiment.in_process:
+      raise ConfigError(
+          'ActorConfig.env_processes cannot go with '
+          'ExperimentConfig.in_process, which promises the same numbers every '
+          'time: which environments are ready together is chance; leave one of '
+          'them out')
     self._check_controlled_lag()
 
   def _check_controlled_lag(self):

@@ -9,7 +9,7 @@ All functions work on any leading dimensions (`[B]` in the actor, `[T, B]` in
 the learner) and refuse the broadcasting that TensorFlow Probability would do:
 logits of one step against the actions of T steps is a mistake here.
 
-Shapes: L logits a step, A discrete actions, D numbers of a continuous action.
+Shapes: P logits a step, A discrete actions, D numbers of a continuous action.
 """
 
 import abc
@@ -31,7 +31,7 @@ class Distribution(abc.ABC):
   @property
   @abc.abstractmethod
   def num_logits(self) -> int:
-    """L, what the policy's head puts out a step."""
+    """P, what the policy's head puts out a step."""
 
   @property
   @abc.abstractmethod
@@ -45,7 +45,7 @@ class Distribution(abc.ABC):
 
   @abc.abstractmethod
   def _distribution(self, logits: tf.Tensor) -> tfp.distributions.Distribution:
-    """TensorFlow Probability's, for float32 [..., L]."""
+    """TensorFlow Probability's, for float32 [..., P]."""
 
   @abc.abstractmethod
   def encode(self, actions: tf.Tensor) -> tf.Tensor:
@@ -55,7 +55,7 @@ class Distribution(abc.ABC):
     """Log-probability of each action, or its density's logarithm.
 
     Args:
-      logits: float32 [..., L].
+      logits: float32 [..., P].
       actions: [...] followed by `action_shape`, of `action_dtype`.
 
     Returns:
@@ -76,7 +76,7 @@ class Distribution(abc.ABC):
     """Entropy of each distribution.
 
     Args:
-      logits: float32 [..., L].
+      logits: float32 [..., P].
 
     Returns:
       float32 [...], in nats. That of discrete actions is between 0 and log A;
@@ -89,8 +89,8 @@ class Distribution(abc.ABC):
     """Kullback-Leibler divergence KL(p || q).
 
     Args:
-      p_logits: float32 [..., L], of the distribution the expectation is over.
-      q_logits: float32 [..., L].
+      p_logits: float32 [..., P], of the distribution the expectation is over.
+      q_logits: float32 [..., P].
 
     Returns:
       float32 [...], in nats.
@@ -112,7 +112,7 @@ class Distribution(abc.ABC):
     calls.
 
     Args:
-      logits: float32 [..., L].
+      logits: float32 [..., P].
       seed: int32 [2].
 
     Returns:
@@ -174,22 +174,22 @@ class Gaussian(Distribution):
   Actions are not bounded. Environments clip them, and know nothing of it: the
   density is that of the action as it was sampled.
   """
-  num_dims: int
+  action_size: int
 
   @property
   def num_logits(self) -> int:
-    return 2 * self.num_dims
+    return 2 * self.action_size
 
   @property
   def action_shape(self) -> Tuple[int, ...]:
-    return (self.num_dims,)
+    return (self.action_size,)
 
   @property
   def action_dtype(self) -> tf.DType:
     return tf.float32
 
   def __str__(self):
-    return f'continuous actions [{self.num_dims}]'
+    return f'continuous actions [{self.action_size}]'
 
   def _distribution(self, logits):
     mean, x = tf.split(logits, 2, axis=-1)

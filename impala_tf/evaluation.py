@@ -63,10 +63,11 @@ def evaluate(agent: Any, environment: environment_lib.BatchedEnvironment,
   policy = policy_lib.Policy(agent, num_envs, seed)
   counter = policy_lib.EpisodeCounter(num_envs)
   result = Evaluation([], [])
-  env_output = counter.env_output(environment.reset())
+  env_output = counter.env_output(environment.reset(), environment.instruction)
   while np.any(ended < shares):
     actions = policy.act(env_output).action
-    env_output = counter.env_output(environment.step(actions))
+    env_output = counter.env_output(
+        environment.step(actions), environment.instruction)
     is_first = env_output.step_type == int(dm_env.StepType.FIRST)
     for e in np.flatnonzero(is_first & (ended < shares)):
       result.returns.append(float(env_output.episode_return[e]))

@@ -16,6 +16,7 @@ from impala_tf import config as config_lib
 from impala_tf import connection
 from impala_tf import dataset as dataset_lib
 from impala_tf import distributions
+from impala_tf import dynamic_actor
 from impala_tf import learner as learner_lib
 from impala_tf import level_metrics
 from impala_tf import metrics as metrics_lib
@@ -27,6 +28,7 @@ from impala_tf import training
 from impala_tf import types
 from impala_tf import weights
 from impala_tf.algorithms import impala
+from impala_tf.algorithms import impala_popart
 from impala_tf.envs import environment as environment_lib
 from impala_tf.envs import factory
 from impala_tf.envs import multi_level
@@ -38,11 +40,13 @@ _FIRST_WEIGHTS_TIMEOUT_SECS = 120.
 def set_threads(num_threads: int) -> None:
   """TensorFlow's threads on a CPU; before anything else is computed.
 
-  Two operations at a time (a layer's gradients of its input and its kernel,
-  say), with half of the threads each: two threads then cost 3 % more CPU than
-  one and not 20 %, as when they share each operation.
+  Two run an operation each (a layer's gradients of its input and its kernel,
+  say), which costs less CPU than to share each operation. From three on they
+  share, two operations at a time: with fewer threads an operation a third core
+  would stay idle (docs/performance.md has the numbers).
   """
-  tf.config.threading.set_intra_op_parallelism_threads((num_threads + 1) // 2)
+  tf.config.threading.set_intra_op_parallelism_threads(
+      num_threads if num_threads > 2 else 1)
   tf.config.threading.set_inter_op_parallelism_threads(min(num_threads, 2))
 
 
@@ -57,22 +61,32 @@ def make_environment(config: config_lib.Config, num_envs: int, seed: int,
 
 def _make_level(config: config_lib.Config,
                 training: bool) -> multi_level.MakeFn:
-  return lambda level, num_envs, seed: factory.make_environment(
-      level, num_envs=num_envs, seed=seed, atari_config=config.atari,
+  # Not a closure: `envs.workers` hand it to processes.
+  return functools.partial(
+      factory.make_environment, atari_config=config.atari,
       dmlab_config=config.dmlab, vizdoom_config=config.vizdoom,
-      training=training)
+      training=training,
+      instruction_length=config.agent.instruction_length)
 
 
 def make_agent(config: config_lib.Config,
                environment: environment_lib.BatchedEnvironment,
-               precision: str = 'float32') -> agent_lib.Agent:
+               precision: str = 'float32',
+               compiled: bool = False) -> agent_lib.Agent:
   """An agent with fresh parameters, the same for the same seed."""
   tf.random.set_seed(config.experiment.seed)
   agent = agent_lib.Agent(
       distributions.of_actions(environment.action_spec()), config.agent,
-      precision)
+      precision, compiled, _num_tasks(config))
   agent.build(environment.observation_spec())
   return agent
+
+
+def _num_tasks(config: config_lib.Config) -> Optional[int]:
+  """How many levels have values of their own; None: all have the same."""
+  if config.impala.popart_step_size is None:
+    return None
+  return len(levels_lib.expand(config.environment.level))
 
 
 def make_unroll_spec(config: config_lib.Config,
@@ -82,7 +96,8 @@ def make_unroll_spec(config: config_lib.Config,
   return types.unroll_spec(
       environment.observation_spec(), environment.frame_stack,
       environment.action_spec(), agent.distribution.num_logits,
-      agent.initial_state(1), config.learner.unroll_length)
+      agent.initial_state(1), config.learner.unroll_length,
+      environment.instruction_length)
 
 
 def make_strategy() -> tf.distribute.Strategy:
@@ -111,14 +126,19 @@ def make_learner(config: config_lib.Config,
         f'LearnerConfig.batch_size is {config.learner.batch_size}, which '
         f'{num_replicas} devices cannot share evenly; use a multiple of '
         f'{num_replicas}')
-  with strategy.scope():
-    agent = make_agent(config, environment, config.learner.precision)
   on_cpu = 'CPU' in strategy.extended.worker_devices[0].upper()
-  compile_step = {'auto': not on_cpu, 'on': True, 'off': False}
+  compile_step = {
+      'auto': not on_cpu, 'on': True, 'off': False}[config.learner.xla]
+  with strategy.scope():
+    agent = make_agent(
+        config, environment, config.learner.precision, compile_step)
   optimizer = config.optimizer
+  algorithm = {'loss_fn': impala.loss}
+  if agent.popart:
+    algorithm = {'loss_fn': impala_popart.loss,
+                 'after_step': impala_popart.after_step}
   return learner_lib.Learner(
       agent,
-      loss_fn=functools.partial(impala.loss, config=config.impala),
       make_optimizer=lambda learning_rate: optimizers.RMSProp(
           learning_rate, decay=optimizer.decay, epsilon=optimizer.epsilon,
           momentum=optimizer.momentum),
@@ -127,8 +147,10 @@ def make_learner(config: config_lib.Config,
       total_frames=config.experiment.total_frames,
       frames_per_step=environment.frames_per_step,
       max_gradient_norm=optimizer.max_gradient_norm,
-      compile_step=compile_step[config.learner.xla],
-      num_replayed=config.num_replayed)
+      compile_step=compile_step,
+      num_replayed=config.num_replayed,
+      **{name: functools.partial(function, config=config.impala)
+         for name, function in algorithm.items()})
 
 
 def make_tables(config: config_lib.Config, spec: types.Unroll,
@@ -161,19 +183,27 @@ def make_dataset(config: config_lib.Config, address: str,
 
 
 def make_actor(config: config_lib.Config, address: str, seed: int,
-               task: int = 0) -> actor_lib.Actor:
+               task: int = 0) -> dynamic_actor.AnyActor:
   """An actor that holds the learner's parameters; see `run_actor`."""
   env_seed, policy_seed = np.random.SeedSequence(
       [config.experiment.seed, seed]).generate_state(2) >> 2  # int32
   num_envs = config.actor.num_envs
-  environment = make_environment(config, num_envs, int(env_seed), training=True,
-                                 first_slot=task * num_envs)
+  if config.actor.env_processes:
+    actor_type = dynamic_actor.DynamicActor
+    environment = multi_level.make_workers(
+        config.environment.level, int(env_seed), task * num_envs,
+        _make_level(config, training=True), config.actor)
+  else:
+    actor_type = actor_lib.Actor
+    environment = make_environment(
+        config, num_envs, int(env_seed), training=True,
+        first_slot=task * num_envs)
   agent = make_agent(config, environment)
   fetcher = weights.Fetcher(address, agent.trainable_variables)
   _wait_for_weights(fetcher)
   spec = make_unroll_spec(config, environment, agent)
-  return actor_lib.Actor(agent, environment, make_writer(config, address, spec),
-                         fetcher, spec, seed=int(policy_seed))
+  return actor_type(agent, environment, make_writer(config, address, spec),
+                    fetcher, spec, seed=int(policy_seed))
 
 
 def _wait_for_weights(fetcher: weights.Fetcher) -> None:
@@ -215,6 +245,9 @@ def _make_learner_role(config: config_lib.Config, run_dir: str,
   learner = make_learner(config, environment, strategy)
   agent = learner.agent
   totals = training.Totals(len(levels_lib.expand(config.environment.level)))
+  checkpoint_lib.describe_agent(
+      run_dir, agent.distribution, environment.observation_spec(),
+      config.agent, _num_tasks(config))
   checkpointer = checkpoint_lib.Checkpointer(
       run_dir, config.experiment.checkpoints_to_keep, agent=agent,
       learner=learner, totals=totals)
@@ -223,9 +256,6 @@ def _make_learner_role(config: config_lib.Config, run_dir: str,
   if restored:
     logging.info('Resuming from %s at %d frames', restored, frames)
   metrics_lib.drop_rows_after(run_dir, frames)
-  checkpoint_lib.describe_agent(
-      run_dir, agent.distribution, environment.observation_spec(),
-      config.agent)
 
   spec = make_unroll_spec(config, environment, agent)
   server, save = _make_server(

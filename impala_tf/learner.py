@@ -10,6 +10,7 @@ from impala_tf import optimizers
 from impala_tf import types
 
 LossFn = Callable[[agent_lib.Agent, types.Unroll], types.LossOutput]
+AfterStepFn = Callable[[agent_lib.Agent, Any], None]
 
 
 class Learner(tf.Module):
@@ -26,7 +27,8 @@ class Learner(tf.Module):
                strategy: tf.distribute.Strategy, *, learning_rate: float,
                total_frames: int, frames_per_step: int,
                max_gradient_norm: Any, compile_step: bool,
-               num_replayed: int = 0):
+               num_replayed: int = 0,
+               after_step: AfterStepFn = lambda agent, totals: None):
     """Builds the optimiser.
 
     Args:
@@ -42,6 +44,8 @@ class Learner(tf.Module):
       compile_step: with XLA.
       num_replayed: so many unrolls of a batch, its last ones, were learned from
         before: they count no frames, and metrics tell them apart.
+      after_step: is given the agent with its new parameters, and the loss's
+        totals of the whole batch; in every replica.
     """
     super().__init__(name='learner')
     self.agent = agent
@@ -50,6 +54,7 @@ class Learner(tf.Module):
     self._frames_per_step = frames_per_step
     self._max_gradient_norm = max_gradient_norm
     self._num_replayed = num_replayed
+    self._after_step = after_step
     with strategy.scope():
       self.num_updates = tf.Variable(0, trainable=False, dtype=tf.int64)
       self.num_frames = tf.Variable(0, trainable=False, dtype=tf.int64)
@@ -130,12 +135,16 @@ class Learner(tf.Module):
     with tf.GradientTape(watch_accessed_variables=False) as tape:
       tape.watch(variables)
       loss_output = self._loss_fn(self.agent, unroll)
-    gradients = tape.gradient(loss_output.loss, variables)
+    # Those of an embedding come in slices, whose norm would be that of each
+    # occurrence of a word by itself.
+    gradients = [tf.convert_to_tensor(gradient) for gradient in
+                 tape.gradient(loss_output.loss, variables)]
     # Losses are sums over the batch, hence so are gradients over replicas.
-    gradients = tf.distribute.get_replica_context().all_reduce(
-        tf.distribute.ReduceOp.SUM, gradients)
+    gradients, totals = tf.distribute.get_replica_context().all_reduce(
+        tf.distribute.ReduceOp.SUM, (gradients, loss_output.totals))
     gradients, norm = optimizers.clip_by_global_norm(
         gradients, self._max_gradient_norm)
     self.optimizer.apply_gradients(zip(gradients, variables))
+    self._after_step(self.agent, totals)
     return dict(loss_output.metrics, gradient_norm=norm,
                 learning_rate=self._learning_rate())

@@ -1,4 +1,4 @@
-"""Torsos, the LSTM core and the heads' layers (figure 3, appendix G).
+"""Torsos, LSTM core, language channel, heads' layers (figure 3, appendix G).
 
 Layers are Keras's; weights are initialised as in the paper's published code:
 truncated normal with standard deviation 1/sqrt(fan-in), biases zero.
@@ -8,6 +8,8 @@ import math
 from typing import NamedTuple, Tuple
 
 import tensorflow as tf
+
+from impala_tf import instructions
 
 # Beyond this many steps a loop in the graph compiles faster than an unrolled
 # one runs: 20 steps are Atari's unroll length, 100 DMLab-30's.
@@ -29,6 +31,11 @@ def fan_in_truncated_normal(shape, dtype=tf.float32, **unused_kwargs):
   """
   fan_in = math.prod(shape[:-1])
   return tf.random.truncated_normal(shape, stddev=fan_in**-0.5, dtype=dtype)
+
+
+def _standard_normal(shape, dtype=tf.float32, **unused_kwargs):
+  # Keras's own would not heed `tf.random.set_seed`.
+  return tf.random.normal(shape, dtype=dtype)
 
 
 def linear(size: int, **kwargs) -> tf.keras.layers.Dense:
@@ -197,3 +204,57 @@ class LSTMCore(tf.Module):
     # The bias of 1 keeps memory at first (Jozefowicz et al. 2015).
     cell = tf.sigmoid(forget + 1.) * cell + tf.sigmoid(i) * tf.tanh(new)
     return LSTMState(tf.sigmoid(o) * tf.tanh(cell), cell)
+
+
+class InstructionEncoder(tf.Module):
+  """Figure 3's language channel: embedded words, and an LSTM over them."""
+
+  # "Embedding 20", "LSTM 64" in the figure.
+  _EMBEDDING_SIZE = 20
+  SIZE = 64
+
+  def __init__(self, compiled: bool = False):
+    """Makes the layers.
+
+    Args:
+      compiled: with XLA, which cannot have what makes this fast: of equal
+        instructions, as nearly all of an unroll are, one is read.
+    """
+    super().__init__()
+    self._compiled = compiled
+    # As in the published code. Row 0 is of no use.
+    self._embedding = tf.keras.layers.Embedding(
+        instructions.NUM_WORD_IDS + 1, self._EMBEDDING_SIZE,
+        embeddings_initializer=_standard_normal)
+    self._lstm = LSTMCore(self.SIZE)
+
+  def __call__(self, word_ids: tf.Tensor) -> tf.Tensor:
+    """Reads each instruction by itself.
+
+    Args:
+      word_ids: int32 [N, L], zeros after the last word.
+
+    Returns:
+      float32 [N, SIZE], the LSTM's output at the last word; zeros where there
+      is none.
+    """
+    if self._compiled:
+      return self._read(word_ids)
+    # An update of an 'mlp' agent on 32 unrolls of 20 steps takes 9 ms; to read
+    # 16 words with it, 20 more, and without this 170 more.
+    unique = tf.raw_ops.UniqueV2(x=word_ids, axis=[0])
+    return tf.gather(
+        self._read(tf.ensure_shape(unique.y, [None, word_ids.shape[1]])),
+        unique.idx)
+
+  def _read(self, word_ids: tf.Tensor) -> tf.Tensor:
+    length = word_ids.shape[1]
+    num_words = tf.math.count_nonzero(word_ids, axis=1, dtype=tf.int32)
+    # To [L, N]: the core's time are words here. It reads on into the padding,
+    # which changes nothing of what was before.
+    words = self._embedding(tf.transpose(word_ids))
+    outputs, _ = self._lstm(words, tf.zeros(tf.shape(words)[:2], tf.bool),
+                            self._lstm.initial_state(tf.shape(words)[1]))
+    # None of them for -1.
+    is_last = tf.one_hot(num_words - 1, length, axis=0)
+    return tf.reduce_sum(outputs * is_last[..., tf.newaxis], axis=0)

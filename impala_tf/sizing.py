@@ -63,14 +63,15 @@ def fit(config: config_lib.Config,
     and `LearnerConfig.num_threads`.
 
   Raises:
-    ConfigError: where there are more levels than environments.
+    ConfigError: where there are more levels than environments, or environment
+      processes that cannot be.
   """
   if cores is None:
     cores = num_cores()
   actor, learner = config.actor, config.learner
   num_actors = actor.num_actors
   if num_actors is None:
-    num_actors = cores
+    num_actors = max(1, cores // (actor.env_processes or 1))
   num_envs = actor.num_envs
   if num_envs is None:
     num_envs = _MIN_ENVS
@@ -80,10 +81,12 @@ def fit(config: config_lib.Config,
       num_envs = max(_MIN_ENVS, min(_MAX_ENVS, wanted))
     num_envs = _shared_evenly(num_envs, _num_processes(config, num_actors),
                               len(levels_lib.expand(config.environment.level)))
+    num_envs = max(num_envs, actor.env_processes or 0)
   num_threads = learner.num_threads
   if num_threads is None:
     share = _learner_share(config)
     num_threads = min(cores, math.ceil(share * cores + 0.5))
+  _check_env_processes(config, num_envs)
   _check_every_level_is_played(
       config, _num_processes(config, num_actors), num_envs)
   return dataclasses.replace(
@@ -124,6 +127,24 @@ def _check_every_level_is_played(config: config_lib.Config, num_processes: int,
         f'environments each; raise ActorConfig.num_envs to {at_least} at least')
 
 
+def _check_env_processes(config: config_lib.Config, num_envs: int) -> None:
+  """Raises ConfigError where they would have nothing to do."""
+  number = config.actor.env_processes
+  if number is None:
+    return
+  levels = levels_lib.expand(config.environment.level)
+  native = [level for level in levels if level.startswith('atari/')]
+  if native:
+    raise config_lib.ConfigError(
+        'ActorConfig.env_processes is for environments that are stepped one '
+        f'by one, but the emulator of {native[0]} steps a batch as a whole; '
+        'leave it out')
+  if number > num_envs:
+    raise config_lib.ConfigError(
+        f'ActorConfig.env_processes is {number}, but there are {num_envs} '
+        'environments only (ActorConfig.num_envs); use that many at most')
+
+
 def explain(config: config_lib.Config) -> List[str]:
   """One line for each number that `fit` finds, with its reason."""
   cores = num_cores()
@@ -135,10 +156,15 @@ def explain(config: config_lib.Config) -> List[str]:
   def line(number, what, given, reason):
     return f'{number} {what} ({"as configured" if given else reason})'
 
+  number = actor.env_processes
+  per_actor = f'one for each of {cores} cores'
+  if number:
+    per_actor = (f'{cores} cores with {number} environment processes for each '
+                 'actor, but at least one')
   return [
       line(actor.num_actors, 'actor processes',
-           config.actor.num_actors is not None,
-           f'one for each of {cores} cores'),
+           config.actor.num_actors is not None, per_actor),
+      *[line(number, 'environment processes each', True, '')] * bool(number),
       line(actor.num_envs, 'environments each',
            config.actor.num_envs is not None,
            f'{_MIN_ENVS} to {_MAX_ENVS}, such that about {_BATCHES_IN_PLAY} '

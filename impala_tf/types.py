@@ -23,7 +23,7 @@ so nothing may be bootstrapped across a discount of 0, and a transition into a
 FIRST row with discount 1 must be masked out: the value of x_t says nothing of
 the episode that was cut off.
 
-Shapes: T time, B batch, L logits, E environments. NumPy arrays in the actor,
+Shapes: T time, B batch, P logits, E environments. NumPy arrays in the actor,
 tensors in the learner; an unroll is [T+1, ...] in Reverb and [T+1, B, ...] in
 the learner (time-major; only `dataset.py` transposes).
 """
@@ -47,6 +47,9 @@ class EnvOutput(NamedTuple):
     episode_return: float32, sum of raw rewards of the episode so far; on a
       FIRST row that of the whole episode that has just ended.
     episode_steps: int32, agent steps, counted in the same way.
+    instruction: int32 [..., P], `instructions.word_ids` of what the level tells
+      its agent at x_t, zeros after the last word; an empty tuple where
+      instructions are not read.
   """
   step_type: Any
   reward: Any
@@ -54,6 +57,7 @@ class EnvOutput(NamedTuple):
   observation: Any
   episode_return: Any
   episode_steps: Any
+  instruction: Any = ()
 
 
 class AgentOutput(NamedTuple):
@@ -62,7 +66,7 @@ class AgentOutput(NamedTuple):
   Attributes:
     action: int32, or float32 [..., D] where actions are continuous: as sampled,
       though the environment may have clipped it.
-    policy_logits: float32 [..., L], of the behaviour policy; see
+    policy_logits: float32 [..., P], of the behaviour policy; see
       `distributions`.
   """
   action: Any
@@ -82,10 +86,12 @@ class Unroll(NamedTuple):
       `Agent.initial_state` lays it out; an empty tuple for feed-forward agents.
     policy_version: int64 [], learner updates behind the parameters that acted.
       They are fetched as the unroll begins; the action at x_0 was already
-      chosen, as the last of the unroll before.
-    level_index: int32 [], which of the run's levels was played. For logs only,
-      the agent is never shown it: "the model does not know which task it is
-      being trained or evaluated on" (section 5.3).
+      chosen, as the last of the unroll before. Where environments are out of
+      phase (`dynamic_actor`), later steps may be by newer ones.
+    level_index: int32 [], which of the run's levels was played. For logs, and
+      for PopArt to pick a level's own moments; policy and torso are never shown
+      it: "the model does not know which task it is being trained or evaluated
+      on" (section 5.3).
   """
   env_outputs: EnvOutput
   agent_outputs: AgentOutput
@@ -96,16 +102,18 @@ class Unroll(NamedTuple):
 
 def unroll_spec(observation_spec: dm_env.specs.Array, frame_stack: int,
                 action_spec: dm_env.specs.Array, num_logits: int,
-                core_state: Any, unroll_length: int) -> Unroll:
+                core_state: Any, unroll_length: int,
+                instruction_length: int = 0) -> Unroll:
   """Shapes and dtypes of one unroll, without a batch dimension.
 
   Args:
     observation_spec: of one environment.
     frame_stack: S of `Unroll`, 1 where observations travel as they are.
     action_spec: of one environment.
-    num_logits: L.
+    num_logits: P.
     core_state: `Agent.initial_state(1)`.
     unroll_length: T.
+    instruction_length: L, 0 where instructions are not read.
 
   Returns:
     An `Unroll` of `tf.TensorSpec`.
@@ -127,7 +135,9 @@ def unroll_spec(observation_spec: dm_env.specs.Array, frame_stack: int,
           discount=of_steps(tf.float32),
           observation=observation,
           episode_return=of_steps(tf.float32),
-          episode_steps=of_steps(tf.int32)),
+          episode_steps=of_steps(tf.int32),
+          instruction=of_steps(tf.int32, (instruction_length,))
+          if instruction_length else ()),
       agent_outputs=AgentOutput(
           action=of_steps(action_spec.dtype, action_spec.shape),
           policy_logits=of_steps(tf.float32, (num_logits,))),
@@ -145,6 +155,9 @@ class LossOutput(NamedTuple):
     metrics: str to float32, for logs only: [B] where each unroll has its own,
       so that kinds of unrolls can be told apart, else [], a mean over the
       batch. Those under 'loss/' are [B] and add up over the batch.
+    totals: what the algorithm wants to know of the whole batch once it was
+      learned from, float32, any structure; adds up over the batch.
   """
   loss: Any
   metrics: Any
+  totals: Any = ()

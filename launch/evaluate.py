@@ -176,6 +176,8 @@ def _play(level: str, loaded: Any, environment: Any, episodes: int, seed: int,
       loaded.agent, environment, episodes, seed, on_step)
   report = {'level': level, 'trained_frames': loaded.num_frames, 'seed': seed,
             **result.summary()}
+  if environment.instruction_length:
+    report['instructions_cut'] = environment.num_instructions_cut
   suite = levels_lib.suite_of(level)
   if suite:
     report['human_normalised_score'] = suite.human_normalised_score(

@@ -1,13 +1,15 @@
-"""Draws learning curves of runs to a PNG; see `launch/plot.sh`."""
+"""Draws a learning curve of runs to a PNG; see `launch/plot.sh`.
+
+All that is known of runs, level by level, `launch/report.sh` draws.
+"""
 
 import argparse
 import pathlib
 import sys
 
-import matplotlib.figure
-
 from impala_tf import config as config_lib
 from impala_tf import metrics
+from launch import curves
 from launch import program
 
 
@@ -25,13 +27,9 @@ def _parse_args() -> argparse.Namespace:
 
 
 def _plot(args: argparse.Namespace) -> None:
-  # Without pyplot, which may want a display.
-  figure = matplotlib.figure.Figure(figsize=(8, 4.5), layout='constrained')
-  axes = figure.subplots()
+  figure, ((axes,),) = curves.grid(1, 1, width=8, height=4.5)
   for run_dir in args.run_dirs:
-    rows = metrics.read_rows(run_dir)
-    points = [(row[args.x], row[args.metric]) for row in rows
-              if row.get(args.metric) is not None]
+    points = curves.points(curves.read_rows(run_dir), args.metric, args.x)
     if not points:
       raise config_lib.UserError(
           f'{run_dir} has no {args.metric} in its {metrics.FILE_NAME}; is it '
@@ -45,11 +43,7 @@ def _plot(args: argparse.Namespace) -> None:
   axes.set_ylabel(ylabel)
   axes.grid(alpha=0.3)
   axes.legend()
-  try:
-    figure.savefig(args.output, dpi=120)
-  except (OSError, ValueError) as error:
-    raise config_lib.UserError(f'cannot write {args.output}: {error}; choose '
-                               'another --output') from error
+  curves.save(figure, args.output)
   print(f'wrote {args.output}')
 
 

@@ -12,6 +12,7 @@ from absl import logging
 
 from impala_tf import config as config_lib
 from impala_tf import supervisor
+from impala_tf.envs import workers
 from launch import gin_config
 
 _GRACE_SECS = 5.
@@ -60,6 +61,9 @@ def main() -> int:
   except config_lib.UserError as error:
     print(f'{supervisor.COMPLAINT}{error}', file=sys.stderr)
     return supervisor.BAD_INPUT
+  except workers.WorkerError as error:  # It says all, and a trace nothing more.
+    logging.error('%s', error)
+    return 1
   except OSError as error:  # ConnectionError is one.
     logging.error('%s', error)
     if args.role == 'actor':

@@ -3,11 +3,15 @@
 import json
 import os
 import pathlib
-from typing import Any, Dict
+from typing import Any, Dict, Mapping
 
 from impala_tf import config as config_lib
+from impala_tf.suites import levels as levels_lib
 from impala_tf.suites import report
 from impala_tf.suites import suite as suite_lib
+
+# What results of levels must share to be put into one table.
+CONDITIONS = ('trained_frames', 'episodes', 'seed')
 
 
 def can_write(path: pathlib.Path) -> bool:
@@ -72,10 +76,15 @@ class SuiteResults:
     return all(name in result and result[name] == value
                for name, value in self._conditions.items())
 
-  def scores(self) -> Dict[str, float]:
-    """Mean raw returns of the levels that count, in the suite's order."""
-    return {level: self._levels[level]['mean']
+  def counted(self) -> Dict[str, Dict[str, Any]]:
+    """Results of the levels that count, in the suite's order."""
+    return {level: self._levels[level]
             for level in self._suite.levels if self.has(level)}
+
+  def scores(self) -> Dict[str, float]:
+    """Their mean raw returns."""
+    return {level: result['mean']
+            for level, result in self.counted().items()}
 
   def add(self, level: str, result: Dict[str, Any]) -> None:
     """Takes a level's result up and writes everything."""
@@ -89,7 +98,7 @@ class SuiteResults:
                 'levels_counted': len(scores), **self.summary(),
                 'levels': self._levels}
     write_json(self._path, contents)
-    write(self.table_path, report.markdown(self._suite, scores))
+    write(self.table_path, report.markdown(self._suite, {'ours': scores}))
 
   def summary(self) -> Dict[str, float]:
     """The sums, once every level counts; empty before."""
@@ -103,3 +112,28 @@ class SuiteResults:
   def table_path(self) -> pathlib.Path:
     """Where the table is."""
     return self._path.with_suffix('.md')
+
+
+def read_levels(path: pathlib.Path) -> Mapping[str, Dict[str, Any]]:
+  """What `launch/evaluate.sh` wrote of each level that it played.
+
+  Args:
+    path: of its JSON, of one level or of a suite.
+
+  Returns:
+    Level to result; of a suite the levels that count.
+
+  Raises:
+    UserError: where it is no such file.
+  """
+  try:
+    contents = json.loads(path.read_text(encoding='utf-8'))
+    conditions = {name: contents[name] for name in CONDITIONS}
+    if 'suite' not in contents:
+      return {contents['level']: {**contents, 'mean': float(contents['mean'])}}
+    suite = levels_lib.SUITES[contents['suite']]
+  except (OSError, ValueError, TypeError, KeyError) as error:
+    raise config_lib.UserError(
+        f'{path} holds no evaluation ({error!r}); remove it, or evaluate '
+        'again') from error
+  return SuiteResults(path, suite, conditions).counted()

@@ -63,9 +63,9 @@ def check_runs(config: sweeps.SweepConfig
       continue
     loaded = gin_config.load(config.tasks[run.task], run.gin_bindings())
     in_process &= loaded.experiment.in_process
-    levels.add(loaded.environment.level)
-  for level in sorted(levels):
-    factory.check_levels(level)
+    levels.add((loaded.environment.level, loaded.agent.instruction_length))
+  for level, instruction_length in sorted(levels):
+    factory.check_levels(level, instruction_length)
   return tasks, in_process
 
 

@@ -90,7 +90,8 @@ def _run(args: argparse.Namespace) -> int:
     raise config_lib.UserError(
         '--profile needs processes of their own for learner and actors; leave '
         'it out, or set ExperimentConfig.in_process = False')
-  factory.check_levels(config.environment.level)
+  factory.check_levels(
+      config.environment.level, config.agent.instruction_length)
   sizing.fit(config)  # Refuses more levels than environments.
   try:
     port = ports.choose(args.port)

@@ -16,7 +16,7 @@ from impala_tf import frames
 from impala_tf import types
 from impala_tf.envs import environment
 
-T, E, A, STACK, HEIGHT, WIDTH = 5, 2, 4, 3, 2, 3
+T, E, A, STACK, HEIGHT, WIDTH, L = 5, 2, 4, 3, 2, 3, 2
 NUM_UNROLLS = 4
 FIRST, MID = 0, 1
 # Where rows of each environment begin an episode: inside an unroll, one after
@@ -37,7 +37,7 @@ class FakeEnvironment(environment.BatchedEnvironment):
     if frame_stack > 1:
       shape, dtype = shape + (frame_stack,), np.uint8
     super().__init__('fake', E, environment.discrete(A),
-                     specs.Array(shape, dtype), 4, frame_stack)
+                     specs.Array(shape, dtype), 4, frame_stack, L)
     self.level_index = np.array([7, 4], np.int32)
     self._log = log
     self._time = -1
@@ -63,6 +63,7 @@ class FakeEnvironment(environment.BatchedEnvironment):
       row.step_type[e] = FIRST if is_first else MID
       row.discount[e] = 0 if terminal or t in LIFE_LOSSES[e] else 1
       row.reward[e] = 0 if t == 0 else 10 * t * (-1)**e + 0.5
+      self.instruction[e] = e + 1, t + 1
       frame = np.zeros([HEIGHT, WIDTH])
       frame[0, 0], frame[1, 2] = e + 1, t + 1
       if self.frame_stack == 1:
@@ -129,13 +130,13 @@ class Run:
     tf.random.set_seed(1)
     self.agent = agent_lib.Agent(
         distributions.Categorical(A), config.AgentConfig(
-            torso='mlp', use_lstm=use_lstm, hidden_size=6, lstm_size=4))
+            torso='mlp', use_lstm=use_lstm, hidden_size=6, lstm_size=4,
+            instruction_length=L))
     self.agent.build(self.environment.observation_spec())
     self.step = tf.function(self.agent.step)
     self.spec = types.unroll_spec(
         self.environment.observation_spec(), frame_stack,
-        self.environment.action_spec(), A,
-        self.agent.initial_state(1), T)
+        self.environment.action_spec(), A, self.agent.initial_state(1), T, L)
     writer = FakeWriter(self.log)
     self.fetcher = FakeFetcher(self.agent, self.log)
     actor = actor_lib.Actor(self.agent, self.environment, writer, self.fetcher,
@@ -246,6 +247,19 @@ def test_the_last_step_of_an_unroll_is_the_first_of_the_next(run):
                                   begins.env_outputs.observation[STACK - 1])
 
 
+def _instruction(row):
+  """What the fake environment says there."""
+  return np.array([[e + 1, row + 1] for e in range(E)], np.int32)
+
+
+def test_instructions_are_those_of_their_rows(run):
+  for k in range(NUM_UNROLLS):
+    instruction = run.batch(k).env_outputs.instruction
+    assert instruction.shape == (T + 1, E, L)
+    for t, row in enumerate(instruction):
+      np.testing.assert_array_equal(row, _instruction(k * T + t))
+
+
 def _recompute(run, k):
   """Logits [T+1, E] of unroll k, and the core state before its x_T.
 
@@ -260,7 +274,8 @@ def _recompute(run, k):
       variable.assign(value)
     env_output = types.EnvOutput(
         tf.constant(rows.step_type[t]), tf.constant(rows.reward[t]), (),
-        tf.constant(rows.observation[t]), (), ())
+        tf.constant(rows.observation[t]), (), (),
+        tf.constant(_instruction(k * T + t)))
     before = core_state
     output, core_state = run.step(env_output, core_state, tf.constant([0, 0]))
     logits.append(output.policy_logits)

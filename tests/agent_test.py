@@ -11,7 +11,7 @@ from impala_tf import distributions
 from impala_tf import networks
 from impala_tf import types
 
-T, B, A, D, FEATURES = 6, 3, 5, 2, 4
+T, B, A, D, FEATURES, L = 6, 3, 5, 2, 4, 3
 FIRST, MID = 0, 1
 DISCRETE = distributions.Categorical(A)
 CONTINUOUS = distributions.Gaussian(D)
@@ -20,10 +20,11 @@ both_kinds = pytest.mark.parametrize(
 
 
 def _agent(use_lstm=True, torso='mlp', shape=(FEATURES,), dtype=np.float32,
-           policy=DISCRETE):
+           instruction_length=0, policy=DISCRETE):
   tf.random.set_seed(2)
   agent = agent_lib.Agent(policy, config.AgentConfig(
-      torso=torso, use_lstm=use_lstm, hidden_size=7, lstm_size=6))
+      torso=torso, use_lstm=use_lstm, hidden_size=7, lstm_size=6,
+      instruction_length=instruction_length))
   agent.build(specs.Array(shape, dtype))
   rng = np.random.default_rng(1)
   for v in agent.trainable_variables:  # Biases too, and logits far apart.
@@ -31,12 +32,20 @@ def _agent(use_lstm=True, torso='mlp', shape=(FEATURES,), dtype=np.float32,
   return agent
 
 
-def _data(policy=DISCRETE):
+def _data(instruction_length=0, policy=DISCRETE):
   """env_outputs and actions [T+1, B]; env 0 ends no episode, env 1 two.
 
-  Env 2 loses a life at x_3.
+  Env 2 loses a life at x_3. Instructions have any number of words up to the
+  most, other ones at each step.
   """
   rng = np.random.default_rng(0)
+  instruction = ()
+  if instruction_length:
+    of_words = np.random.default_rng(9)
+    instruction = of_words.integers(
+        1, 1001, size=[T + 1, B, instruction_length]).astype(np.int32)
+    num_words = of_words.integers(instruction_length + 1, size=[T + 1, B, 1])
+    instruction *= np.arange(instruction_length) < num_words
   step_type = np.full([T + 1, B], MID, np.uint8)
   discount = np.ones([T + 1, B], np.float32)
   step_type[2, 1] = step_type[5, 1] = FIRST
@@ -47,7 +56,8 @@ def _data(policy=DISCRETE):
       discount=discount,
       observation=rng.normal(size=[T + 1, B, FEATURES]).astype(np.float32),
       episode_return=np.zeros([T + 1, B], np.float32),
-      episode_steps=np.zeros([T + 1, B], np.int32))
+      episode_steps=np.zeros([T + 1, B], np.int32),
+      instruction=instruction)
   if policy is CONTINUOUS:
     return env_outputs, rng.normal(size=[T + 1, B, D]).astype(np.float32)
   return env_outputs, rng.integers(A, size=[T + 1, B]).astype(np.int32)
@@ -68,6 +78,10 @@ def _state(policy=DISCRETE):
   return agent_lib.CoreState(
       networks.LSTMState(tf.constant(hidden), tf.constant(cell)),
       tf.constant(last_action))
+
+
+def _at(env_outputs, index):
+  return tf.nest.map_structure(lambda x: x[index], env_outputs)
 
 
 def _constant(tree):
@@ -96,7 +110,7 @@ def _play(agent, env_outputs, core_state, num_steps):
   step = tf.function(agent.step)
   actions, logits = [], []
   for t in range(num_steps):
-    env_output = _constant(types.EnvOutput(*(x[t] for x in env_outputs)))
+    env_output = _constant(_at(env_outputs, t))
     output, core_state = step(env_output, core_state, tf.constant([7, t]))
     actions.append(output.action)
     logits.append(output.policy_logits)
@@ -104,10 +118,11 @@ def _play(agent, env_outputs, core_state, num_steps):
 
 
 @both_kinds
+@pytest.mark.parametrize('instruction_length', [0, L])
 @pytest.mark.parametrize('use_lstm', [False, True])
-def test_steps_over_time_are_the_unroll(use_lstm, policy):
-  agent = _agent(use_lstm, policy=policy)
-  env_outputs, _ = _data()
+def test_steps_over_time_are_the_unroll(use_lstm, instruction_length, policy):
+  agent = _agent(use_lstm, instruction_length=instruction_length, policy=policy)
+  env_outputs, _ = _data(instruction_length)
   core_state = _state(policy) if use_lstm else ()
   actions, logits, _ = _play(agent, env_outputs, core_state, T + 1)
   assert actions.dtype == policy.action_dtype and len(set(actions.flat)) > 2
@@ -129,7 +144,7 @@ def test_an_unroll_goes_on_from_the_core_state_of_the_steps_before(policy):
   # As it travels: through NumPy and back.
   core_state = _constant(tf.nest.map_structure(
       lambda t: t.numpy(), core_state))
-  rest = types.EnvOutput(*(x[k:] for x in env_outputs))
+  rest = _at(env_outputs, np.s_[k:])
   outputs = agent.unroll(_constant(rest), tf.constant(actions[k:]), core_state)
   np.testing.assert_allclose(outputs.policy_logits, logits[k:], atol=1e-5)
 
@@ -137,7 +152,7 @@ def test_an_unroll_goes_on_from_the_core_state_of_the_steps_before(policy):
 @both_kinds
 def test_the_last_action_is_that_of_the_step_before(policy):
   agent = _agent(policy=policy)
-  env_outputs, actions = _data(policy)
+  env_outputs, actions = _data(policy=policy)
   state = _state(policy)
   before = _unroll(agent, env_outputs, actions, state)
   for t in range(T + 1):
@@ -159,7 +174,7 @@ def test_the_last_action_is_that_of_the_step_before(policy):
 @both_kinds
 def test_nothing_crosses_the_start_of_an_episode(policy):
   agent = _agent(policy=policy)
-  env_outputs, actions = _data(policy)
+  env_outputs, actions = _data(policy=policy)
   first = 2
   state = _state(policy)
   before = _unroll(agent, env_outputs, actions, state)
@@ -184,7 +199,7 @@ def test_an_episode_that_starts_inside_is_one_that_starts_an_unroll():
   agent = _agent()
   env_outputs, actions = _data()
   outputs = _unroll(agent, env_outputs, actions, _state())
-  rest = types.EnvOutput(*(x[2:] for x in env_outputs))
+  rest = _at(env_outputs, np.s_[2:])
   anew = _unroll(agent, rest, actions[2:], agent.initial_state(B))
   np.testing.assert_allclose(outputs[2:, 1], anew[:, 1], atol=1e-6)
   # No last action is not action 0, which a lost memory would stand for.
@@ -256,10 +271,11 @@ def test_a_recurrent_agent_begins_with_zeros(policy):
     np.testing.assert_array_equal(t, np.zeros([B, 6]))
 
 
+@pytest.mark.parametrize('instruction_length', [0, L])
 @pytest.mark.parametrize('use_lstm', [False, True])
-def test_time_and_batch_may_be_unknown(use_lstm):
-  agent = _agent(use_lstm)
-  env_outputs, actions = _data()
+def test_time_and_batch_may_be_unknown(use_lstm, instruction_length):
+  agent = _agent(use_lstm, instruction_length=instruction_length)
+  env_outputs, actions = _data(instruction_length)
   core_state = _state() if use_lstm else ()
 
   def of_unknown(leading):
@@ -274,7 +290,7 @@ def test_time_and_batch_may_be_unknown(use_lstm):
   for x, y in zip(outputs, known):
     np.testing.assert_allclose(x, y, atol=1e-5)
 
-  step_arguments = (types.EnvOutput(*(t[0] for t in arguments[0])), core_state)
+  step_arguments = (_at(arguments[0], 0), core_state)
   step = tf.function(agent.step, input_signature=(
       *tf.nest.map_structure(of_unknown(1), step_arguments),
       tf.TensorSpec([2], tf.int32)))
@@ -296,7 +312,7 @@ def test_images_fold_time_into_the_batch(use_lstm):
   assert np.ptp(outputs, axis=(0, 1)).min() > 0.1
   for b in range(B):
     one = slice(b, b + 1)
-    alone = _unroll(agent, types.EnvOutput(*(x[:, one] for x in env_outputs)),
+    alone = _unroll(agent, _at(env_outputs, np.s_[:, one]),
                     actions[:, one], agent.initial_state(1))
     np.testing.assert_allclose(outputs[:, b], alone[:, 0], rtol=1e-4, atol=1e-5)
 
@@ -305,8 +321,8 @@ def test_actions_are_sampled_from_the_policy():
   agent = _agent(use_lstm=False)
   env_outputs, _ = _data()
   num_samples = 20_000
-  row = types.EnvOutput(*(np.repeat(x[0, :1], num_samples, axis=0)
-                          for x in env_outputs))
+  row = tf.nest.map_structure(
+      lambda x: np.repeat(x[0, :1], num_samples, axis=0), env_outputs)
   output, _ = agent.step(_constant(row), (), tf.constant([5, 6]))
   logits = output.policy_logits[0].numpy().astype(np.float64)
   probs = np.exp(logits) / np.exp(logits).sum()
@@ -316,15 +332,66 @@ def test_actions_are_sampled_from_the_policy():
   assert np.all(np.abs(frequencies - probs) < 5 * deviation)
 
 
-@pytest.mark.parametrize('use_lstm,num_variables', [(False, 8), (True, 11)])
-def test_build_makes_all_variables(use_lstm, num_variables):
-  agent = _agent(use_lstm)
+@pytest.mark.parametrize('use_lstm,instruction_length,num_variables', [
+    (False, 0, 8), (True, 0, 11), (False, L, 14), (True, L, 15)])
+def test_build_makes_all_variables(
+    use_lstm, instruction_length, num_variables):
+  agent = _agent(use_lstm, instruction_length=instruction_length)
   assert len(agent.trainable_variables) == num_variables
-  env_outputs, actions = _data()
+  env_outputs, actions = _data(instruction_length)
   core_state = agent.initial_state(B)
   _play(agent, env_outputs, core_state, 1)
   _unroll(agent, env_outputs, actions, core_state)
   assert len(agent.variables) == num_variables
+
+
+def test_what_an_agent_reads_it_remembers_for_the_rest_of_the_episode():
+  agent = _agent(instruction_length=L)
+  env_outputs, actions = _data(L)
+  before = _unroll(agent, env_outputs, actions, _state())
+  # Environment 1 is told something else at x_3; its next episode begins at x_5.
+  changed = _change(env_outputs, instruction=((3, 1), [7, 8, 0]))
+  after = _unroll(agent, changed, actions, _state())
+  differs = np.abs(after - before).max(-1) > 1e-4
+  np.testing.assert_array_equal(np.argwhere(differs), [[3, 1], [4, 1]])
+
+
+def test_a_feed_forward_agent_reads_at_each_step_anew():
+  agent = _agent(use_lstm=False, instruction_length=L)
+  env_outputs, actions = _data(L)
+  before = _unroll(agent, env_outputs, actions, ())
+  changed = _change(env_outputs, instruction=((3, 1), [7, 8, 0]))
+  differs = np.any(_unroll(agent, changed, actions, ()) != before, axis=-1)
+  np.testing.assert_array_equal(np.argwhere(differs), [[3, 1]])
+
+
+@pytest.mark.parametrize('use_lstm', [False, True])
+def test_what_is_read_decides_what_is_done_about_what_is_seen(use_lstm):
+  agent = _agent(use_lstm, instruction_length=L)
+  env_outputs, actions = _data(L)
+  core_state = _state() if use_lstm else ()
+
+  def logits(scale, words):
+    changed = _change(
+        env_outputs, observation=(0, scale * env_outputs.observation[0]),
+        instruction=(0, words))
+    return _unroll(agent, changed, actions, core_state)[0]
+
+  differences = [logits(1, [3, word, 0]) - logits(-1, [3, word, 0])
+                 for word in range(1, 20)]
+  # In a sum of what each of the two says for itself they would all be one.
+  assert np.ptp(differences, axis=0).max() > 1e-2
+
+
+@pytest.mark.parametrize('use_lstm', [False, True])
+def test_an_agent_that_reads_refuses_to_be_given_nothing(use_lstm):
+  agent = _agent(use_lstm, instruction_length=L)
+  env_outputs, actions = _data()
+  core_state = agent.initial_state(B)
+  with pytest.raises(ValueError, match='reads instructions, but was given'):
+    _unroll(agent, env_outputs, actions, core_state)
+  with pytest.raises(ValueError, match='reads instructions, but was given'):
+    _play(agent, env_outputs, core_state, 1)
 
 
 def test_an_image_torso_refuses_what_is_no_image():
@@ -335,16 +402,22 @@ def test_an_image_torso_refuses_what_is_no_image():
 
 # Torso (see networks_test.py), LSTM of torso + reward + 9 actions, heads. The
 # paper's 1.2 and 1.6 million include the instruction's LSTM of 64 over
-# embeddings of 20, which adds (20 + 64 + 1) * 256 and 64 * 1024 to these.
+# embeddings of 20 (of 1001 words, one of which is none); what it says is one
+# more input of the LSTM.
 @pytest.mark.parametrize('torso,of_torso,in_millions', [
     ('shallow', 585_008, 1.2), ('deep', 982_592, 1.6)])
 def test_sizes_are_those_of_figure_3(torso, of_torso, in_millions):
-  agent = agent_lib.Agent(
-      distributions.Categorical(9),
-      config.AgentConfig(torso=torso, use_lstm=True))
-  agent.build(specs.Array((72, 96, 3), np.uint8))
-  num_parameters = sum(int(tf.size(v)) for v in agent.trainable_variables)
-  assert num_parameters == (
-      of_torso + (256 + 1 + 9 + 256 + 1) * 4 * 256 + 257 * (9 + 1))
-  with_instructions = num_parameters + (20 + 64 + 1) * 256 + 64 * 1024
-  assert round(with_instructions / 1e6, 1) == in_millions
+
+  def num_parameters(**knobs):
+    agent = agent_lib.Agent(
+        distributions.Categorical(9),
+        config.AgentConfig(torso=torso, use_lstm=True, **knobs))
+    agent.build(specs.Array((72, 96, 3), np.uint8))
+    return sum(int(tf.size(v)) for v in agent.trainable_variables)
+
+  without = of_torso + (256 + 1 + 9 + 256 + 1) * 4 * 256 + 257 * (9 + 1)
+  assert num_parameters() == without
+  reading = num_parameters(instruction_length=16)
+  assert reading == (
+      without + 1001 * 20 + (20 + 64 + 1) * 4 * 64 + 64 * 4 * 256)
+  assert round(reading / 1e6, 1) == in_millions

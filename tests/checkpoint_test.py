@@ -1,5 +1,6 @@
 """What is saved comes back, and damage costs the newest checkpoint only."""
 
+import dataclasses
 import json
 import pathlib
 
@@ -313,3 +314,30 @@ def test_damaged_description_is_an_error_of_one_line(tmp_path, content):
   with pytest.raises(checkpoint.CheckpointError, match='is damaged') as raised:
     checkpoint.load_agent(str(tmp_path))
   assert '\n' not in str(raised.value)
+
+
+@pytest.mark.parametrize('knobs, words', [
+    ({'instruction_length': 16}, 'instruction_length 0 and not 16;'),
+    ({'lstm_size': 5}, 'lstm_size 4 and not 5;')])
+def test_checkpoints_of_another_agent_are_refused(tmp_path, knobs, words):
+  parts = _Parts(tmp_path)
+  other = dataclasses.replace(CONFIG.agent, **knobs)
+
+  def describe(config):
+    checkpoint.describe_agent(
+        str(tmp_path), distributions.Categorical(3),
+        parts.environment.observation_spec(), config)
+
+  describe(other)
+  describe(CONFIG.agent)  # There is nothing that would be lost.
+  parts.checkpointer.save(1)
+  path = tmp_path / 'checkpoints' / 'agent.json'
+  description = json.loads(path.read_text())
+  del description['config']['instruction_length']  # From before there was any.
+  path.write_text(json.dumps(description))
+  describe(CONFIG.agent)
+  with pytest.raises(checkpoint.CheckpointError, match=words) as raised:
+    describe(other)
+  assert '\n' not in str(raised.value)
+  assert checkpoint.load_agent(
+      str(tmp_path)).agent.distribution == distributions.Categorical(3)

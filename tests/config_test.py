@@ -67,6 +67,8 @@ _IN_PROCESS = config.ExperimentConfig(in_process=True)
     (_of(actor=config.ActorConfig(controlled_lag_updates=1),
          experiment=_IN_PROCESS),
      ('ActorConfig.num_envs', 'None')),
+    (_of(actor=config.ActorConfig(env_processes=2), experiment=_IN_PROCESS),
+     ('ActorConfig.env_processes', 'in_process', 'leave one of them out')),
 ])
 def test_values_that_do_not_go_together_are_refused(make, words):
   test_a_wrong_value_is_refused_by_name(make, words)

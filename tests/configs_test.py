@@ -27,9 +27,11 @@ _TINY = ('ExperimentConfig.in_process = True',
          'LearnerConfig.queue_capacity = 2',
          'ActorConfig.num_envs = 2')
 _SEVERAL_LEVELS = ('configs/atari57/multitask.gin',
+                   'configs/atari57/multitask_popart.gin',
                    'configs/atari57/six_games.gin',
                    'configs/dmlab30/multitask_deep.gin',
-                   'configs/dmlab30/multitask_shallow.gin')
+                   'configs/dmlab30/multitask_shallow.gin',
+                   'configs/tasks/catch_two_scales.gin')
 
 
 def test_there_are_files():
@@ -59,16 +61,17 @@ def test_file_trains_for_two_updates(path, tmp_path):
 
 @pytest.mark.timeout(900)  # Starts and resets 57 emulators.
 @pytest.mark.parametrize('path', [
-    pytest.param(f, marks=[pytest.mark.slow] * ('/multitask.gin' in f))
+    pytest.param(f, marks=[pytest.mark.slow] * ('atari57/multitask' in f))
     for f in _SEVERAL_LEVELS])
 def test_every_level_of_the_file_trains_for_three_updates(path, tmp_path):
   level = gin_config.load(path, ()).environment.level
   levels = levels_lib.expand(level)
+  frames = 2 * (1 if '/tasks/' in path else 4)  # Of an unroll.
   # A batch holds an unroll of each.
   config = gin_config.load(path, _TINY + (
       f'ActorConfig.num_envs = {len(levels)}',
       f'LearnerConfig.batch_size = {len(levels)}',
-      f'ExperimentConfig.total_frames = {3 * len(levels) * 2 * 4}',
+      f'ExperimentConfig.total_frames = {3 * len(levels) * frames}',
       'DmlabConfig.dataset_path = "/photographs"'))
   experiment.run_in_process(config, str(tmp_path))
   rows = metrics.read_rows(str(tmp_path))
@@ -76,14 +79,14 @@ def test_every_level_of_the_file_trains_for_three_updates(path, tmp_path):
   for row in rows:
     assert math.isfinite(row['loss/total'])
     assert {row[f'level/{level}/frames'] for level in levels} == {
-        row['updates'] * 2 * 4}
+        row['updates'] * frames}
 
 
 def test_files_of_several_levels_are_whole():
   sizes = {path: len(levels_lib.expand(gin_config.load(path).environment.level))
            for path in _FILES}
   assert {p: n for p, n in sizes.items() if n > 1} == dict(
-      zip(_SEVERAL_LEVELS, (57, 6, 30, 30)))
+      zip(_SEVERAL_LEVELS, (57, 57, 6, 30, 30, 2)))
   for path in _SEVERAL_LEVELS:  # Each level has its share in each process.
     config = gin_config.load(path)
     assert config.actor.num_envs % sizes[path] == 0
@@ -104,7 +107,7 @@ def test_header_says_what_to_expect(path):
 
 
 @pytest.mark.parametrize('path', [f for f in _FILES if '/tasks/' in f])
-def test_task_runs_in_one_process_without_unrolls_left_over(path):
+def test_task_runs_in_one_process_and_lags_as_others_do(path):
   config = gin_config.load(path, ())
   assert config.experiment.in_process
-  assert config.learner.batch_size % config.actor.num_envs == 0
+  assert config.actor.num_envs == 8 * config.learner.batch_size

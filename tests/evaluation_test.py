@@ -19,6 +19,7 @@ class _Environment:
   n counts its episodes; the reward comes at an episode's end.
   """
   frames_per_step = 4
+  instruction = ()
 
   def __init__(self, num_envs):
     self.num_envs = num_envs
@@ -84,6 +85,32 @@ def test_it_stops_with_the_last_episode_and_carries_memory_to_it():
   environment = _Environment(3)
   evaluation.evaluate(_CountingAgent(), environment, 6, seed=0)
   # Two episodes of three steps; no step in vain.
+  assert environment.actions == [[t] * 3 for t in range(6)]
+
+
+class _TellingEnvironment(_Environment):
+  """Tells its agents the number of steps so far, in an array of its own."""
+
+  def __init__(self, num_envs):
+    super().__init__(num_envs)
+    self.instruction = np.full((num_envs, 1), -1, np.int32)
+
+  def _timestep(self, is_first, rewards):
+    self.instruction += 1
+    return super()._timestep(is_first, rewards)
+
+
+class _ObedientAgent(_CountingAgent):
+  """Does what it is told."""
+
+  def step(self, env_output, core_state, seed):
+    output, core_state = super().step(env_output, core_state, seed)
+    return output._replace(action=env_output.instruction[:, 0]), core_state
+
+
+def test_agent_is_told_the_instruction_of_the_observation():
+  environment = _TellingEnvironment(3)
+  evaluation.evaluate(_ObedientAgent(), environment, 6, seed=0)
   assert environment.actions == [[t] * 3 for t in range(6)]
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from impala_tf import actor
+from impala_tf import checkpoint
 from impala_tf import config as config_lib
 from impala_tf import experiment
 from impala_tf import metrics
@@ -193,6 +194,35 @@ def _without_levels(row):
   return {k: v for k, v in row.items() if not k.startswith('level/')}
 
 
+def _popart(**knobs):
+  return dataclasses.replace(
+      _multi_level(**knobs), impala=config_lib.ImpalaConfig(
+          popart_step_size=0.01, reward_clipping='none'))
+
+
+def test_popart_has_moments_of_each_level_that_go_on_and_are_loaded(tmp_path):
+  seen = []
+  _rows(_popart(), tmp_path, should_stop=lambda: len(seen) >= 4,
+        on_row=seen.append)
+  before = checkpoint.load_agent(str(tmp_path)).agent.popart.moments
+  rows = _rows(_popart(), tmp_path)
+  after = checkpoint.load_agent(str(tmp_path)).agent.popart.moments
+  assert before.mean.shape == after.mean.shape == [len(_MAZES)]
+  assert np.all(before.mean != 0) and np.all(before.variance != 1)
+  # The first update after it uses what the one before it has left.
+  assert rows[4]['popart/scale_max'] == pytest.approx(
+      float(np.sqrt(max(before.variance))), rel=1e-5)
+  assert rows[0]['popart/scale_min'] == rows[0]['popart/scale_max'] == 1
+  assert len({row['popart/scale_min'] for row in rows}) == _UPDATES
+  assert np.all(before.mean != after.mean)
+
+
+def test_without_popart_nothing_is_normalised(rows, tmp_path):
+  assert not any(name.startswith('popart/') for name in rows[0])
+  _rows(_config(total_frames=1), tmp_path)
+  assert checkpoint.load_agent(str(tmp_path)).agent.popart is None
+
+
 def test_more_levels_than_environments_are_refused(tmp_path):
   with pytest.raises(config_lib.ConfigError, match='num_envs to 3 at least'):
     _rows(_multi_level(num_envs=2), tmp_path)
@@ -261,10 +291,16 @@ def test_environment_is_played_as_its_domains_section_says(fake_deepmind_lab):
     environment.close()
 
 
-def test_seed_determines_the_parameters():
+@pytest.mark.parametrize('level, instruction_length', [
+    ('catch', 0), ('babyai/GoToObjS4-v0', 5)])
+def test_seed_determines_the_parameters(level, instruction_length):
 
   def parameters(seed):
-    config = _config(seed)
+    config = dataclasses.replace(
+        _config(seed),
+        environment=config_lib.EnvironmentConfig(level=level),
+        agent=config_lib.AgentConfig(
+            torso='mlp', hidden_size=16, instruction_length=instruction_length))
     environment = experiment.make_environment(config, 1, 0, training=True)
     agent = experiment.make_agent(config, environment)
     return [v.numpy().tolist() for v in agent.trainable_variables]

@@ -16,11 +16,13 @@ LAYERS = {
     'config': 0,
     'types': 0,
     'ports': 0,
+    'instructions': 0,
     'distributions': 0,  # Pure maths too, which vtrace and losses are made of.
     'vtrace': 1,
     'corrections': 2,
     'losses': 1,
     'optimizers': 1,
+    'popart': 1,
     'returns': 1,
     'frames': 1,
     'packing': 1,
@@ -33,17 +35,21 @@ LAYERS = {
     'envs.display': 1,
     'envs.environment': 1,  # The interface.
     'networks': 2,
+    'popart_head': 2,
     'sweep_results': 2,
     'sizing': 3,
     'level_metrics': 3,
     'envs': 2,
     'envs.minigrid': 3,  # Made of envs.gym.
+    'envs.workers': 2,  # Any environments, in processes of their own.
     'envs.multi_level': 3,  # Knows suites.
     'envs.factory': 4,  # The only one that knows every domain.
     'agent': 3,
     'policy': 3,
     'algorithms': 4,  # Their losses are of an agent.
+    'algorithms.impala_popart': 5,  # Made of algorithms.impala.
     'actor': 4,
+    'dynamic_actor': 5,  # Made of what the actor is made of.
     'replay': 4,
     'dataset': 4,
     'learner': 4,
@@ -52,13 +58,14 @@ LAYERS = {
     'profiling': 4,
     'checkpoint': 4,
     'evaluation': 4,
-    'experiment': 5,
-    'population': 6,
-    'supervisor': 6,
+    'experiment': 6,
+    'population': 7,
+    'supervisor': 7,
 }
 HOPS = ('actor', 'replay', 'dataset', 'learner', 'weights')
 PURE = (
-    'vtrace', 'losses', 'distributions', 'optimizers', 'returns', 'frames')
+    'vtrace', 'losses', 'distributions', 'optimizers', 'popart', 'returns',
+    'frames')
 PURE_MUST_NOT_IMPORT = ('absl', 'gin', 'impala_tf.config', 'logging')
 
 MAX_MODULE_LINES = 400

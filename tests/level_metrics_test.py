@@ -66,7 +66,7 @@ def test_returns_are_of_the_last_twenty_episodes_of_a_level():
 def _between(level, fraction, suite=atari57.SUITE):
   """A return so far from a random player's to the human's."""
   random, human = (
-      column[suite._scored_level(level)] for column in (suite.random,
+      column[suite.scored_level(level)] for column in (suite.random,
                                                         suite.human))
   return random + fraction * (human - random)
 

@@ -293,3 +293,55 @@ def test_the_forget_gate_starts_at_sigmoid_1_and_the_others_at_a_half(core):
   np.testing.assert_allclose(last.cell, 0.7310586 * cell, rtol=1e-6)
   np.testing.assert_allclose(
       last.hidden, 0.5 * np.tanh(0.7310586 * cell), rtol=1e-6)
+
+
+def _encoder(compiled=False):
+  encoder = networks.InstructionEncoder(compiled)
+  encoder(tf.ones([1, 1], tf.int32))
+  return encoder
+
+
+def _numpy_encoder(encoder, instructions):
+  """Word by word, up to the last of each."""
+  weights = {tuple(v.shape): v.numpy().astype(np.float64)
+             for v in encoder.trainable_variables}
+  outputs = np.zeros([len(instructions), 64])
+  for n, words in enumerate(instructions):
+    h, c = np.zeros(64), np.zeros(64)
+    for word in words:
+      x = weights[1001, 20][word]
+      gates = x @ weights[20, 256] + h @ weights[64, 256] + weights[(256,)]
+      i, new, forget, o = np.split(gates, 4)
+      i, forget, o = (1 / (1 + np.exp(-z)) for z in (i, forget + 1, o))
+      c = forget * c + i * np.tanh(new)
+      h = o * np.tanh(c)
+    outputs[n] = h
+  return outputs
+
+
+# From 33 words on they are read in a loop of the graph.
+@pytest.mark.parametrize('compiled', [False, True])
+@pytest.mark.parametrize('length', [4, 7, 40])
+def test_an_instruction_is_what_the_lstm_says_at_its_last_word(
+    length, compiled):
+  encoder = _encoder(compiled)
+  _randomise(encoder, scale=2.0)
+  # Some more than once, in another order than that of their ids.
+  instructions = [[], [1000], [5, 1, 5], [1, 5, 5], [9, 8, 7, 6], [5, 1, 5], []]
+  padded = np.zeros([len(instructions), length], np.int32)
+  for row, words in zip(padded, instructions):
+    row[:len(words)] = words
+  outputs = tf.function(encoder, jit_compile=compiled)(tf.constant(padded))
+  assert outputs.shape == [7, 64] and outputs.dtype == tf.float32
+  expected = _numpy_encoder(encoder, instructions)
+  assert not expected[0].any() and np.abs(np.diff(expected, axis=0)).max() > .1
+  np.testing.assert_allclose(outputs, expected, atol=1e-5)
+
+
+def test_words_start_as_standard_normal_vectors_of_20():
+  embedding, = [v for v in _encoder().trainable_variables
+                if v.shape == (1001, 20)]
+  values = embedding.numpy()
+  assert abs(values.mean()) < 4 / np.sqrt(values.size)
+  assert abs(values.std() - 1) < 4 / np.sqrt(2 * values.size)
+  assert np.abs(values).max() > 3  # Not truncated.

@@ -125,6 +125,27 @@ def test_memory_is_carried_from_call_to_call(use_lstm):
       [o.policy_logits for o in outputs], expected.policy_logits, atol=1e-5)
 
 
+def test_instructions_are_read_with_what_they_came_with():
+  tf.random.set_seed(4)
+  agent = agent_lib.Agent(distributions.Categorical(A), config.AgentConfig(
+      torso='mlp', hidden_size=6, instruction_length=3))
+  agent.build(specs.Array((2, 3), np.uint8))
+  acting = policy.Policy(agent, NUM_ENVS, 1)
+  timestep = dm_env.TimeStep(*_env_output()[:4])
+  counter = policy.EpisodeCounter(NUM_ENVS)
+  instruction = np.array([[1, 2, 0]] * NUM_ENVS, np.int32)
+  logits = []
+  for words in [1, 2, 0], [3, 0, 0]:
+    instruction[:] = words  # In place, as environments do.
+    env_output = counter.env_output(timestep, instruction)
+    logits.append(acting.act(env_output).policy_logits)
+    expected = agent.unroll(
+        tf.nest.map_structure(lambda x: tf.constant(x[np.newaxis]), env_output),
+        tf.zeros([1, NUM_ENVS], tf.int32), ()).policy_logits[0]
+    np.testing.assert_allclose(logits[-1], expected, atol=1e-5)
+  assert np.abs(logits[1] - logits[0]).max(-1).min() > 1e-3
+
+
 def test_new_parameters_act_from_the_next_call_on():
   agent = _agent()
   acting = policy.Policy(agent, NUM_ENVS, 1)
@@ -133,3 +154,43 @@ def test_new_parameters_act_from_the_next_call_on():
     v.assign(tf.zeros_like(v))
   after = acting.act(_env_output()).policy_logits
   assert np.any(before) and not np.any(after)
+
+@pytest.mark.parametrize('use_lstm', [False, True])
+def test_rows_are_acted_on_as_if_they_were_all(use_lstm):
+  """Whichever come together, each has its own memory."""
+  agent = _agent(use_lstm)
+  everyone = policy.Policy(agent, NUM_ENVS, 1)
+  some = policy.RowPolicy(agent, NUM_ENVS, 1)
+  rng = np.random.default_rng(3)
+  for t in range(4):
+    row = _env_output(t)
+    before = tf.nest.map_structure(np.array, everyone.core_state)
+    logits = everyone.act(row).policy_logits
+    # A batch of one is among them, and none is in order.
+    for rows in np.split(rng.permutation(NUM_ENVS), [1, 20]):
+      output = some.act(
+          tf.nest.map_structure(lambda x, r=rows: x[r], row), rows)
+      assert output.action.dtype == np.int32
+      assert output.action.shape == rows.shape
+      np.testing.assert_allclose(
+          output.policy_logits, logits[rows], atol=1e-5)
+    if use_lstm:  # Other actions were sampled.
+      taken = some.core_state.last_action
+      assert set(taken) == set(range(A))
+      everyone.core_state = everyone.core_state._replace(
+          last_action=tf.constant(taken))
+      assert np.any(before.lstm.hidden != some.core_state.lstm.hidden)
+
+
+def test_rows_are_counted_as_if_they_were_all():
+  expected = _counted(_timesteps())
+  counter = policy.EpisodeCounter(2)
+  for timestep, wanted in zip(_timesteps(), expected):
+    for e in 1, 0:
+      row = counter.env_output(
+          tf.nest.map_structure(lambda x, i=e: x[i:i + 1], timestep),
+          rows=np.array([e]))
+      for field, value in zip(tf.nest.flatten(row), tf.nest.flatten(wanted)):
+        np.testing.assert_array_equal(field, value[e:e + 1])
+        assert field.dtype == value.dtype
+

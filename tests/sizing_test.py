@@ -127,3 +127,34 @@ def test_each_choice_is_explained():
   assert 'levels' not in envs
   assert '6 levels have their shares' in sizing.explain(_of_levels(_SIX))[1]
   assert 'learner threads' in threads and f'25% of {cores} cores' in threads
+
+
+@pytest.mark.parametrize('env_processes, cores, num_actors, num_envs', [
+    (1, 4, 4, 20), (2, 4, 2, 32), (4, 4, 1, 32), (16, 4, 1, 32),
+    (40, 4, 1, 40)])
+def test_environment_processes_take_the_place_of_actors(
+    env_processes, cores, num_actors, num_envs):
+  config = _of_levels('catch', env_processes=env_processes)
+  fitted = sizing.fit(config, cores)
+  assert fitted.actor.num_actors == num_actors
+  assert fitted.actor.num_envs == num_envs
+  assert fitted.actor.env_processes == env_processes
+
+
+def test_environment_processes_are_explained():
+  cores = sizing.num_cores()
+  actors, processes, _, _ = sizing.explain(
+      _of_levels('catch', env_processes=2))
+  assert f'{cores} cores with 2 environment processes for each' in actors
+  assert processes == '2 environment processes each (as configured)'
+
+
+@pytest.mark.parametrize('level, words', [
+    ('atari/pong', 'the emulator of atari/pong steps a batch as a whole; leave '
+     'it out'),
+    ('catch,atari/pong', 'the emulator of atari/pong'),
+    ('catch', 'env_processes is 5, but there are 4 environments only')])
+def test_environment_processes_that_would_be_idle_are_refused(level, words):
+  with pytest.raises(config_lib.ConfigError, match=words) as error:
+    sizing.fit(_of_levels(level, env_processes=5, num_envs=4))
+  assert '\n' not in str(error.value)

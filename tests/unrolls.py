@@ -19,7 +19,8 @@ def spec():
   """Of one unroll, with a core state that has parts of its own."""
   core_state = (tf.zeros([1, 4]), tf.zeros([1], tf.int32))
   return types.unroll_spec(
-      _OBSERVATION, 1, _ACTION, NUM_ACTIONS, core_state, T)
+      _OBSERVATION, 1, _ACTION, NUM_ACTIONS, core_state, T,
+      instruction_length=4)
 
 
 def numbered(number):

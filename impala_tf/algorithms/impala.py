@@ -1,11 +1,14 @@
 """IMPALA's loss: the V-trace actor-critic (section 4.2) and its ablations."""
 
+from typing import NamedTuple, Tuple, Union
+
 import dm_env
 import tensorflow as tf
 
 from impala_tf import agent as agent_lib
 from impala_tf import config as config_lib
 from impala_tf import corrections
+from impala_tf import distributions
 from impala_tf import losses
 from impala_tf import types
 
@@ -24,6 +27,38 @@ def loss(agent: agent_lib.Agent, unroll: types.Unroll,
   """
   outputs = agent.unroll(unroll.env_outputs, unroll.agent_outputs.action,
                          unroll.core_state)
+  return loss_and_targets(outputs, agent.distribution, unroll, config)[0]
+
+
+class Targets(NamedTuple):
+  """What values are trained towards.
+
+  Attributes:
+    vs: float32 [T, B], V-trace targets (or what else corrects), no gradient.
+    mask: float32 [T, B], 0 where a time limit has cut off, which is no target.
+  """
+  vs: tf.Tensor
+  mask: tf.Tensor
+
+
+def loss_and_targets(
+    outputs: agent_lib.NetworkOutput,
+    distribution: distributions.Distribution, unroll: types.Unroll,
+    config: config_lib.ImpalaConfig,
+    value_scale: Union[float, tf.Tensor] = 1.
+) -> Tuple[types.LossOutput, Targets]:
+  """The same of what the network has said.
+
+  Args:
+    outputs: leading [T+1, B].
+    distribution: of the policy.
+    unroll: as for `loss`.
+    config: as for `loss`.
+    value_scale: unit of values and advantages in the losses, float32 [B].
+
+  Returns:
+    `LossOutput` and `Targets`.
+  """
   # x_T is there for its value alone; what was done at x_t for t < T had its
   # effects, reward and discount, recorded with x_{t+1}.
   bootstrap_value = outputs.baseline[-1]
@@ -40,9 +75,8 @@ def loss(agent: agent_lib.Agent, unroll: types.Unroll,
   mask = 1. - tf.cast(truncated, tf.float32)
   rewards = losses.clip_rewards(effects.reward, config.reward_clipping)
   correction = corrections.CORRECTIONS[config.correction]
-  policy = agent.distribution
-  log_probs = policy.log_prob(target_logits, actions)
-  log_rhos = log_probs - policy.log_prob(behaviour_logits, actions)
+  log_probs = distribution.log_prob(target_logits, actions)
+  log_rhos = log_probs - distribution.log_prob(behaviour_logits, actions)
   returns = corrections.returns(
       correction,
       log_rhos=log_rhos,
@@ -58,9 +92,11 @@ def loss(agent: agent_lib.Agent, unroll: types.Unroll,
       pg_bootstrap=config.pg_bootstrap)
 
   policy_gradient_loss = losses.policy_gradient_loss(
-      log_probs, returns.pg_advantages, mask, correction.log_epsilon)
-  baseline_loss = losses.baseline_loss(returns.vs, values, mask)
-  entropies = policy.entropy(target_logits)
+      log_probs, returns.pg_advantages / value_scale, mask,
+      correction.log_epsilon)
+  scaled = returns.vs / value_scale, values / value_scale
+  baseline_loss = losses.baseline_loss(*scaled, mask)
+  entropies = distribution.entropy(target_logits)
   entropy_loss = losses.entropy_loss(entropies, mask)
   unroll_losses = (policy_gradient_loss + config.baseline_cost * baseline_loss +
                    config.entropy_cost * entropy_loss)
@@ -70,12 +106,13 @@ def loss(agent: agent_lib.Agent, unroll: types.Unroll,
       'loss/baseline': baseline_loss,
       'loss/entropy': entropy_loss,
       'entropy': _time_mean(entropies),
-      'explained_variance': _explained_variance(returns.vs, values),
+      'explained_variance': _explained_variance(*scaled),
   }
   metrics.update(_off_policy_metrics(
-      log_rhos, policy.kl_divergence(behaviour_logits, target_logits),
+      log_rhos, distribution.kl_divergence(behaviour_logits, target_logits),
       config.clip_rho_threshold))
-  return types.LossOutput(tf.reduce_sum(unroll_losses), metrics)
+  return (types.LossOutput(tf.reduce_sum(unroll_losses), metrics),
+          Targets(returns.vs, mask))
 
 
 def _time_mean(x: tf.Tensor) -> tf.Tensor:

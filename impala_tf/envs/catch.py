@@ -14,6 +14,8 @@ _COLUMNS = 5
 # 45 steps, more than two unrolls of 20: many catches are paid for only after
 # their unroll has ended, and the baseline must tell what they are worth.
 BALLS_OF_DELAYED = 5
+# So that tasks learned together can differ in scale, as games do.
+_REWARD_OF_MIRRORED = 100
 
 
 class CatchEnvironment(environment.BatchedEnvironment):
@@ -33,11 +35,15 @@ class CatchEnvironment(environment.BatchedEnvironment):
   baseline could know what is owed, and nothing would be learned of a catch that
   its unroll does not see paid.
 
+  In a mirror, left is right and right is left, a board has -1 where it has 1
+  else, and a catch pays 100 and a miss -100: a task that an agent can learn
+  beside the first, but not from it.
+
   It is float and not uint8 because it is no picture: nothing is to be scaled.
   """
 
   def __init__(self, num_envs: int, seed: int, num_balls: int = 1,
-               level: str = 'catch'):
+               level: str = 'catch', mirrored: bool = False):
     """Makes the boards.
 
     Args:
@@ -45,6 +51,7 @@ class CatchEnvironment(environment.BatchedEnvironment):
       seed: 0 or more, of all balls.
       num_balls: N, balls in an episode, 1 to 5.
       level: the name it goes by.
+      mirrored: see above.
     """
     shape = (_ROWS if num_balls == 1 else _ROWS + 1, _COLUMNS)
     super().__init__(
@@ -54,6 +61,8 @@ class CatchEnvironment(environment.BatchedEnvironment):
     self._envs = np.arange(num_envs)
     self._board = np.zeros((num_envs,) + shape, np.float32)
     self._num_balls = num_balls
+    self._sign = -1 if mirrored else 1
+    self._reward = _REWARD_OF_MIRRORED if mirrored else 1
     self._ball_number = 0
     self._earned = np.zeros((num_envs, num_balls), np.float32)
     self._row = 0
@@ -78,11 +87,12 @@ class CatchEnvironment(environment.BatchedEnvironment):
 
   def _step(self, actions: np.ndarray) -> dm_env.TimeStep:
     self._row += 1
-    self._paddle = np.clip(self._paddle + actions - 1, 0, _COLUMNS - 1)
+    self._paddle = np.clip(
+        self._paddle + self._sign * (actions - 1), 0, _COLUMNS - 1)
     if self._row < _ROWS - 1:
       return self._timestep(dm_env.StepType.MID, self._nothing(), discount=1)
     self._earned[:, self._ball_number] = np.where(
-        self._ball == self._paddle, 1, -1)
+        self._ball == self._paddle, self._reward, -self._reward)
     self._ball_number += 1
     if self._ball_number < self._num_balls:
       self._begin_ball()
@@ -94,8 +104,8 @@ class CatchEnvironment(environment.BatchedEnvironment):
   def _timestep(self, step_type: dm_env.StepType, reward: np.ndarray,
                 discount: int) -> dm_env.TimeStep:
     self._board[...] = 0
-    self._board[self._envs, self._row, self._ball] = 1
-    self._board[self._envs, _ROWS - 1, self._paddle] = 1
+    self._board[self._envs, self._row, self._ball] = self._sign
+    self._board[self._envs, _ROWS - 1, self._paddle] = self._sign
     if self._num_balls > 1:
       self._board[:, _ROWS, :self._num_balls] = self._earned
     return dm_env.TimeStep(

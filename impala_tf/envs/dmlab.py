@@ -164,15 +164,12 @@ class DmlabEnvironment(environment.BatchedEnvironment):
   In evaluation, levels are generated as in no training (`mixerSeed`), and those
   named '_train' give way to their held-out '_test'.
 
-  Attributes:
-    instructions: what each level tells its agent to do, str [E], of the moment
-      of the observations and overwritten as they are; for a language channel.
-      Empty where the level says nothing, and everywhere unless
-      `DmlabConfig.read_instructions`.
+  Instructions are Lab's observation INSTR, which is empty in most levels.
   """
 
   def __init__(self, name: str, num_envs: int, seed: int,
-               config: config_lib.DmlabConfig, training: bool):
+               config: config_lib.DmlabConfig, training: bool,
+               instruction_length: int = 0):
     """Starts the simulators.
 
     Args:
@@ -181,6 +178,8 @@ class DmlabEnvironment(environment.BatchedEnvironment):
       seed: 0 or more; other actors should stay away from the E seeds from here.
       config: how the level is played.
       training: False for evaluation; see above.
+      instruction_length: words of an instruction that are handed over, at most;
+        0 for none.
 
     Raises:
       ConfigError: for an unknown level, one that is held out from training or
@@ -202,10 +201,12 @@ class DmlabEnvironment(environment.BatchedEnvironment):
     super().__init__(
         f'dmlab30/{name}', num_envs, environment.discrete(len(ACTIONS)),
         observation_spec=specs.Array(shape, np.uint8, 'observation'),
-        frames_per_step=config.action_repeats)
+        frames_per_step=config.action_repeats,
+        instruction_length=instruction_length)
     # Instructions only where they are read: Lab renders what it is asked for.
-    self._observed = ['RGB_INTERLEAVED'] + ['INSTR'] * config.read_instructions
-    self.instructions = [''] * num_envs
+    self._observed = ['RGB_INTERLEAVED']
+    if instruction_length:
+      self._observed.append('INSTR')
     self._observation = np.zeros((num_envs,) + shape, np.uint8)
     self._rngs = [np.random.default_rng(seed + i) for i in range(num_envs)]
     self._labs = []
@@ -268,7 +269,8 @@ class DmlabEnvironment(environment.BatchedEnvironment):
   def _observe(self, i: int):
     observations = self._labs[i].observations()
     self._observation[i] = observations['RGB_INTERLEAVED']
-    self.instructions[i] = observations.get('INSTR', '')
+    if self.instruction_length:
+      self._instruct(i, observations['INSTR'])
 
   @contextlib.contextmanager
   def _explained(self, i: int) -> Iterator[None]:

@@ -2,11 +2,13 @@
 
 import abc
 
+from absl import logging
 import dm_env
 from dm_env import specs
 import numpy as np
 
 from impala_tf import config as config_lib
+from impala_tf import instructions
 
 
 class ActionError(config_lib.UserError):
@@ -45,16 +47,28 @@ class BatchedEnvironment(abc.ABC):
       observations are plain.
     level_index: int32 [E], which of the run's levels each environment plays;
       0 everywhere unless there are several (`envs.multi_level`).
+    instruction_length: L, words of an instruction that are handed over; 0 where
+      none is.
+    instruction: int32 [E, L], `instructions.word_ids` of what each environment
+      tells its agent at the observations last returned, zeros after the last
+      word; overwritten as they are. An empty tuple where L is 0.
   """
 
   def __init__(self, level: str, num_envs: int,
                action_spec: specs.BoundedArray, observation_spec: specs.Array,
-               frames_per_step: int = 1, frame_stack: int = 1):
+               frames_per_step: int = 1, frame_stack: int = 1,
+               instruction_length: int = 0):
     self.level = level
     self.num_envs = num_envs
     self.frames_per_step = frames_per_step
     self.frame_stack = frame_stack
     self.level_index = np.zeros(num_envs, np.int32)
+    self.instruction_length = instruction_length
+    self.instruction = ()
+    if instruction_length:
+      self.instruction = np.zeros([num_envs, instruction_length], np.int32)
+    self._instruction_texts = [''] * num_envs
+    self._num_instructions_cut = 0
     self._action_spec = action_spec
     self._is_discrete = isinstance(action_spec, specs.DiscreteArray)
     self._observation_spec = observation_spec
@@ -66,6 +80,11 @@ class BatchedEnvironment(abc.ABC):
   def observation_spec(self) -> specs.Array:
     """Of one environment, that is without the leading [E]."""
     return self._observation_spec
+
+  @property
+  def num_instructions_cut(self) -> int:
+    """Of all instructions so far, those that had more than L words."""
+    return self._num_instructions_cut
 
   @abc.abstractmethod
   def reset(self) -> dm_env.TimeStep:
@@ -85,6 +104,23 @@ class BatchedEnvironment(abc.ABC):
         reward=np.zeros(self.num_envs, np.float32),
         discount=np.ones(self.num_envs, np.float32),
         observation=observation)
+
+  def _instruct(self, i: int, text: str) -> None:
+    """Takes what environment i tells its agent from this observation on."""
+    if text == self._instruction_texts[i]:  # As in most steps.
+      return
+    self._instruction_texts[i] = text
+    ids = instructions.word_ids(text)
+    if len(ids) > self.instruction_length:
+      if not self._num_instructions_cut:
+        logging.warning(
+            '%s: an instruction of %d words is cut to the %d of '
+            'AgentConfig.instruction_length, and others may be: "%s"',
+            self.level, len(ids), self.instruction_length, text)
+      self._num_instructions_cut += 1
+      ids = ids[:self.instruction_length]
+    self.instruction[i] = instructions.PADDING
+    self.instruction[i, :len(ids)] = ids
 
   def step(self, actions: np.ndarray) -> dm_env.TimeStep:
     """Plays one agent step everywhere; to be called after `reset`.

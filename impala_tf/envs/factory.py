@@ -16,12 +16,13 @@ from impala_tf.envs import tmaze
 from impala_tf.envs import vizdoom
 from impala_tf.suites import levels as levels_lib
 
-_FORMS = ("'atari/<game>', 'catch', 'catch/delayed', 'cartpole_swingup', "
-          "'tmaze/<length>', 'minigrid/<id>', 'babyai/<id>', "
-          "'dmlab30/<name>', 'vizdoom/<scenario>', 'control/<domain>/<task>' "
-          "or 'gym/<id>'")
+_FORMS = ("'atari/<game>', 'catch', 'catch/delayed', 'catch/mirrored', "
+          "'cartpole_swingup', 'tmaze/<length>', 'minigrid/<id>', "
+          "'babyai/<id>', 'dmlab30/<name>', 'vizdoom/<scenario>', "
+          "'control/<domain>/<task>' or 'gym/<id>'")
 _DOMAINS = ('atari', 'babyai', 'control', 'dmlab30', 'gym', 'minigrid', 'tmaze',
             'vizdoom')
+_WITH_INSTRUCTIONS = ('babyai', 'dmlab30', 'minigrid')
 
 
 def check_level(level: str) -> None:
@@ -36,7 +37,7 @@ def check_level(level: str) -> None:
       where the simulator of Atari, MiniGrid, dm_control, DeepMind Lab or
       VizDoom is missing.
   """
-  if level in ('catch', 'catch/delayed', 'cartpole_swingup'):
+  if level in ('catch', 'catch/delayed', 'catch/mirrored', 'cartpole_swingup'):
     return
   domain, _, name = level.partition('/')
   if domain not in _DOMAINS or not name:
@@ -56,16 +57,27 @@ def check_level(level: str) -> None:
     vizdoom.check_name(name)
 
 
-def check_levels(level: str) -> None:
-  """`check_level` of all that `EnvironmentConfig.level` names."""
+def check_levels(level: str, instruction_length: int) -> None:
+  """`check_level` and `check_instructions` of all that a config names."""
   for one in levels_lib.expand(level):
     check_level(one)
+    check_instructions(one, instruction_length)
+
+
+def check_instructions(level: str, instruction_length: int) -> None:
+  """Raises ConfigError where the level has none to read."""
+  if instruction_length and level.partition('/')[0] not in _WITH_INSTRUCTIONS:
+    raise config_lib.ConfigError(
+        f'AgentConfig.instruction_length is {instruction_length}, but {level} '
+        f'gives no instructions; set it to 0 (those that do are of '
+        f'{", ".join(_WITH_INSTRUCTIONS)})')
 
 
 def make_environment(level: str, num_envs: int, seed: int,
                      atari_config: config_lib.AtariConfig,
                      dmlab_config: config_lib.DmlabConfig,
-                     vizdoom_config: config_lib.VizdoomConfig, training: bool
+                     vizdoom_config: config_lib.VizdoomConfig, training: bool,
+                     instruction_length: int = 0
                      ) -> environment.BatchedEnvironment:
   """Makes a batch of environments.
 
@@ -80,28 +92,36 @@ def make_environment(level: str, num_envs: int, seed: int,
     training: False where full games are scored: a lost life ends nothing then,
       and all cores are used, since nothing else runs; DeepMind Lab's levels are
       those that are held out.
+    instruction_length: words of an instruction that are handed over, at most; 0
+      for none.
 
   Raises:
-    ConfigError: where the level is unknown or its simulator is not installed.
+    ConfigError: where the level is unknown, its simulator is not installed, or
+      it has no instructions though they are wanted.
   """
   check_level(level)
+  check_instructions(level, instruction_length)
   domain, _, name = level.partition('/')
   if level == 'catch':
     return catch.CatchEnvironment(num_envs, seed)
   if level == 'catch/delayed':
     return catch.CatchEnvironment(
         num_envs, seed, catch.BALLS_OF_DELAYED, level)
+  if level == 'catch/mirrored':
+    return catch.CatchEnvironment(num_envs, seed, level=level, mirrored=True)
   if level == 'cartpole_swingup':
     return cartpole_swingup.CartPoleSwingUpEnvironment(num_envs, seed)
   if domain == 'tmaze':
     return tmaze.TMazeEnvironment(
         tmaze.corridor_length(name), num_envs, seed)
   if domain in ('minigrid', 'babyai'):
-    return minigrid.MinigridEnvironment(name, num_envs, seed, domain)
+    return minigrid.MinigridEnvironment(
+        name, num_envs, seed, domain, instruction_length)
   if domain == 'control':
     return control.ControlEnvironment(name, num_envs, seed)
   if domain == 'dmlab30':
-    return dmlab.DmlabEnvironment(name, num_envs, seed, dmlab_config, training)
+    return dmlab.DmlabEnvironment(
+        name, num_envs, seed, dmlab_config, training, instruction_length)
   if domain == 'vizdoom':
     return vizdoom.VizdoomEnvironment(name, num_envs, seed, vizdoom_config)
   if domain == 'gym':

@@ -25,7 +25,8 @@ class GymEnvironment(environment.BatchedEnvironment):
 
   def __init__(self, env_id: str, num_envs: int, seed: int,
                level: Optional[str] = None,
-               wrappers: Sequence[Callable[[Any], Any]] = ()):
+               wrappers: Sequence[Callable[[Any], Any]] = (),
+               instruction_length: int = 0):
     """Makes the environments.
 
     Args:
@@ -34,6 +35,7 @@ class GymEnvironment(environment.BatchedEnvironment):
       seed: 0 or more.
       level: the name it goes by; None: 'gym/<env_id>'.
       wrappers: Gymnasium's, put around each environment in this order.
+      instruction_length: L of the base class, for those that have instructions.
 
     Raises:
       ConfigError: where Gymnasium or the environment is not installed or cannot
@@ -54,7 +56,8 @@ class GymEnvironment(environment.BatchedEnvironment):
     super().__init__(
         level, num_envs, action_spec,
         observation_spec=specs.Array(
-            observations.shape, self._dtype, 'observation'))
+            observations.shape, self._dtype, 'observation'),
+        instruction_length=instruction_length)
     # Only discrete actions have one.
     self._first_action = int(
         getattr(self._envs.single_action_space, 'start', 0))

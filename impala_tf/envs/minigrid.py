@@ -8,6 +8,7 @@ import importlib.util
 import os
 from typing import Any, Mapping
 
+import dm_env
 import numpy as np
 
 from impala_tf import config as config_lib
@@ -36,16 +37,15 @@ class MinigridEnvironment(gym.GymEnvironment):
 
   There are seven actions: 0 turn left, 1 turn right, 2 forward, 3 pick up, 4
   drop, 5 toggle, 6 done. Which of them do something depends on the level. The
-  mission, a sentence, is left out: levels where it differs between episodes
-  cannot be solved so, and in most of BabyAI's it does. There an agent can learn
-  what missions have in common, such as going to some object.
+  mission, a sentence, is the instruction. Agents that do not read it cannot
+  solve levels where it differs between episodes, as in most of BabyAI's.
 
   A level's own limit of steps truncates. The rewards are the package's: nothing
   but 1 - 0.9 (steps / limit) at the goal in most levels.
   """
 
   def __init__(self, name: str, num_envs: int, seed: int,
-               domain: str = 'minigrid'):
+               domain: str = 'minigrid', instruction_length: int = 0):
     """Makes the environments.
 
     Args:
@@ -54,6 +54,8 @@ class MinigridEnvironment(gym.GymEnvironment):
       num_envs: E.
       seed: 0 or more.
       domain: 'minigrid' or 'babyai'.
+      instruction_length: words of a mission that are handed over, at most; 0
+        for none.
 
     Raises:
       ConfigError: where minigrid is not installed or has no such level.
@@ -80,4 +82,21 @@ class MinigridEnvironment(gym.GymEnvironment):
               0, 1, (height, width, depth), np.float32))
 
     super().__init__(f'{_PREFIXES[domain]}-{name}', num_envs, seed,
-                     level=f'{domain}/{name}', wrappers=[wrap])
+                     level=f'{domain}/{name}', wrappers=[wrap],
+                     instruction_length=instruction_length)
+
+  def reset(self) -> dm_env.TimeStep:
+    timestep = super().reset()
+    self._read_missions()
+    return timestep
+
+  def _step(self, actions: np.ndarray) -> dm_env.TimeStep:
+    timestep = super()._step(actions)
+    self._read_missions()
+    return timestep
+
+  def _read_missions(self) -> None:
+    if not self.instruction_length:
+      return
+    for i, env in enumerate(self._envs.envs):
+      self._instruct(i, env.unwrapped.mission)

@@ -5,6 +5,7 @@ task. Here it is environments: number g of all those of a run plays level
 g mod L, so that no level has more than one more than another.
 """
 
+import functools
 from typing import Callable, List, Sequence, Tuple
 
 import dm_env
@@ -13,6 +14,7 @@ import numpy as np
 
 from impala_tf import config as config_lib
 from impala_tf.envs import environment
+from impala_tf.envs import workers
 from impala_tf.suites import levels as levels_lib
 
 # Makes a batch of environments from level, number and seed.
@@ -112,6 +114,32 @@ def make_environment(level: str, num_envs: int, seed: int, first_slot: int,
                                seed, first_slot, make)
 
 
+def make_workers(level: str, seed: int, first_slot: int, make: MakeFn,
+                 config: config_lib.ActorConfig) -> workers.Workers:
+  """A process's environments of one level or of several, in workers of its own.
+
+  Args:
+    level: as `EnvironmentConfig` has it.
+    seed: of environment 0; number i gets `seed + i`.
+    first_slot: see `slots`.
+    make: a batch of one level; can be pickled.
+    config: how many environments and workers.
+  """
+  return workers.Workers(
+      functools.partial(_make_one, levels_lib.expand(level), seed, first_slot,
+                        make),
+      config.num_envs, config.env_processes, config.env_timeout_secs)
+
+
+def _make_one(levels: Sequence[str], seed: int, first_slot: int, make: MakeFn,
+              row: int) -> environment.BatchedEnvironment:
+  """Environment `row` by itself."""
+  (index, _), = slots(len(levels), first_slot + row, 1)
+  one = make(levels[index], 1, seed + row)
+  one.level_index[:] = index
+  return one
+
+
 class MultiLevelEnvironment(environment.BatchedEnvironment):
   """E environments of several levels that are alike, stepped level by level."""
 
@@ -145,7 +173,7 @@ class MultiLevelEnvironment(environment.BatchedEnvironment):
     spec = first.observation_spec()
     super().__init__(
         name, num_envs, first.action_spec(), spec,
-        first.frames_per_step, first.frame_stack)
+        first.frames_per_step, first.frame_stack, first.instruction_length)
     self.level_index = level_index
     self._timestep = dm_env.TimeStep(
         step_type=np.zeros(num_envs, np.uint8),
@@ -155,17 +183,24 @@ class MultiLevelEnvironment(environment.BatchedEnvironment):
 
   def reset(self) -> dm_env.TimeStep:
     for rows, group in zip(self._rows, self._groups):
-      self._take(rows, group.reset())
+      self._take(rows, group, group.reset())
     return self._timestep
 
   def _step(self, actions: np.ndarray) -> dm_env.TimeStep:
     for rows, group in zip(self._rows, self._groups):
-      self._take(rows, group.step(np.ascontiguousarray(actions[rows])))
+      self._take(rows, group, group.step(np.ascontiguousarray(actions[rows])))
     return self._timestep
 
-  def _take(self, rows: slice, timestep: dm_env.TimeStep):
+  def _take(self, rows: slice, group: environment.BatchedEnvironment,
+            timestep: dm_env.TimeStep):
     for array, value in zip(self._timestep, timestep):
       array[rows] = value
+    if self.instruction_length:
+      self.instruction[rows] = group.instruction
+
+  @property
+  def num_instructions_cut(self) -> int:
+    return sum(group.num_instructions_cut for group in self._groups)
 
   def render(self) -> np.ndarray:
     return self._groups[0].render()

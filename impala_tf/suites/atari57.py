@@ -45,6 +45,15 @@ SUITE = suite_lib.Suite(
         'IMPALA (shallow)': _COLUMNS['impala_shallow'],
         'IMPALA (deep)': _COLUMNS['impala_deep'],
     },
+    published={
+        'A3C, shallow, experts': {'median': 0.549, 'mean': 2.859},
+        'A3C, deep, experts': {'median': 1.179, 'mean': 5.036},
+        'Reactor, experts': {'median': 1.87},
+        'IMPALA, shallow, experts': {'median': 0.932, 'mean': 4.664},
+        'IMPALA, deep, experts': {'median': 1.918, 'mean': 9.576},
+        'IMPALA, deep, multi-task': {'median': 0.597, 'mean': 1.769},
+    },
+    published_in='table 4',
     episodes=200,  # Section 5.3.2.
     decimals=2,
     package='ale_py',

@@ -43,6 +43,15 @@ SUITE = suite_lib.Suite(
         'IMPALA-Experts': _COLUMNS['impala_experts'],
         'IMPALA': _COLUMNS['impala_multitask'],
     },
+    published={
+        'A3C, deep': {'mean_capped': 0.238},
+        'IMPALA, shallow': {'mean_capped': 0.371},
+        'IMPALA-Experts, deep': {'mean_capped': 0.445},
+        'IMPALA, deep': {'mean_capped': 0.465},
+        'IMPALA, deep, PBT': {'mean_capped': 0.494},
+        'IMPALA, deep, PBT, 8 learners': {'mean_capped': 0.491},
+    },
+    published_in='table 3',
     episodes=500,  # Table 3.
     decimals=1,
     package='deepmind_lab',

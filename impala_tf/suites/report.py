@@ -1,4 +1,6 @@
-"""A suite's scores as a table beside the paper's."""
+"""A suite's scores as tables beside the paper's."""
+
+from typing import List, Mapping, Sequence
 
 from impala_tf.suites import suite as suite_lib
 
@@ -11,15 +13,34 @@ _SUMMARY_ROWS = {
 }
 
 
-def markdown(suite: suite_lib.Suite, scores: suite_lib.Scores) -> str:
-  """Writes a table in the form of the paper's tables B.1 and C.1.
+def table(rows: Sequence[Sequence[str]], num_names: int = 1) -> List[str]:
+  """Lines of a Markdown table.
 
-  All columns are summed up with the same reference scores. A sum is of all
-  levels or not there at all: over a part it could not be compared.
+  Args:
+    rows: the header first.
+    num_names: so many columns, the first ones, hold names and stand to the
+      left; numbers stand to the right.
+  """
+  lines = [f'| {" | ".join(row)} |' for row in rows]
+  lines.insert(1, '|' + '---|' * num_names +
+               '---:|' * (len(rows[0]) - num_names))
+  return lines
+
+
+def markdown(suite: suite_lib.Suite,
+             ours: Mapping[str, suite_lib.Scores]) -> str:
+  """Writes tables in the form of the paper's.
+
+  First every level, as tables B.1 and C.1 have them, where all columns are
+  summed up with the same reference scores. Then the sums alone beside those
+  that the paper prints for more agents than it gives every level of (tables 3
+  and 4). A sum is of all levels or not there at all: over a part it could not
+  be compared.
 
   Args:
     suite: which.
-    scores: mean raw return by level, of some or all of `suite.levels`.
+    ours: title of a column to mean raw return by level, of some or all of
+      `suite.levels`.
 
   Returns:
     Lines of Markdown.
@@ -27,35 +48,62 @@ def markdown(suite: suite_lib.Suite, scores: suite_lib.Scores) -> str:
   Raises:
     ValueError: for a level that is not one of `suite.levels`.
   """
-  unknown = [level for level in scores if level not in suite.levels]
+  unknown = [level for scores in ours.values() for level in scores
+             if level not in suite.levels]
   if unknown:
     raise ValueError(
         f'not scored in {suite.title}: {", ".join(map(repr, unknown))}')
-  columns = {'ours': scores, 'human': suite.human, 'random': suite.random,
-             **suite.paper}
-  rows = [['level', *columns, 'ours, normalised']]
-  for level in suite.levels:
-    normalised = _MISSING
-    if level in scores:
-      normalised = _percent(suite.human_normalised_score(level, scores[level]))
-    rows.append([level.partition('/')[2],
-                 *(_score(column, level, suite.decimals)
-                   for column in columns.values()),
-                 normalised])
-  summaries = [_summary(suite, column) for column in columns.values()]
-  for name, title in _SUMMARY_ROWS.items():
-    rows.append([f'**{title}**', *(s[name] for s in summaries), ''])
-  lines = [f'| {" | ".join(row)} |' for row in rows]
-  # Names to the left, numbers to the right.
-  lines.insert(1, '|---|' + '---:|' * (len(rows[0]) - 1))
+  num_scored = ', '.join(f'{len(scores)} of {len(suite.levels)} scored'
+                         + (f' ({name})' if len(ours) > 1 else '')
+                         for name, scores in ours.items())
   return '\n'.join([
-      *lines, '',
-      f'Levels of {suite.title}: {len(scores)} of {len(suite.levels)} scored. '
-      f'{suite.note}', ''])
+      *_levels(suite, ours), '', f'Levels of {suite.title}: {num_scored}. '
+      f'{suite.note}', '', *_sums(suite, ours), '',
+      f'In bold: ours. The others are {suite.published_in} of the paper, as it '
+      'prints them.', ''])
+
+
+def _levels(suite: suite_lib.Suite,
+            ours: Mapping[str, suite_lib.Scores]) -> List[str]:
+  """A line a level, and the sums of every column."""
+  columns = [*ours.items(), ('human', suite.human),
+             ('random', suite.random), *suite.paper.items()]
+  rows = [['level', *(name for name, _ in columns),
+           *(f'{name}, normalised' for name in ours)]]
+  for level in suite.levels:
+    rows.append([
+        level.partition('/')[2],
+        *(_score(column, level, suite.decimals) for _, column in columns),
+        *(_normalised(suite, scores, level) for scores in ours.values())])
+  summaries = [_summary(suite, column) for _, column in columns]
+  for name, title in _SUMMARY_ROWS.items():
+    rows.append([f'**{title}**', *(s[name] for s in summaries),
+                 *('' for _ in ours)])
+  return table(rows)
+
+
+def _sums(suite: suite_lib.Suite,
+          ours: Mapping[str, suite_lib.Scores]) -> List[str]:
+  """A line an agent."""
+  rows = [['human-normalised', *(title.replace('human-normalised ', '')
+                                 for title in _SUMMARY_ROWS.values())]]
+  for name, scores in ours.items():
+    rows.append([f'**{name}**', *_summary(suite, scores).values()])
+  for agent, sums in suite.published.items():
+    rows.append([agent, *(_percent(sums[name]) if name in sums else _MISSING
+                          for name in _SUMMARY_ROWS)])
+  return table(rows)
 
 
 def _score(column: suite_lib.Scores, level: str, decimals: int) -> str:
   return f'{column[level]:.{decimals}f}' if level in column else _MISSING
+
+
+def _normalised(suite: suite_lib.Suite, scores: suite_lib.Scores,
+                level: str) -> str:
+  if level not in scores:
+    return _MISSING
+  return _percent(suite.human_normalised_score(level, scores[level]))
 
 
 def _percent(fraction: float) -> str:

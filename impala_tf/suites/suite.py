@@ -36,6 +36,9 @@ class Suite(NamedTuple):
     human: likewise.
     paper: the paper's columns, 'IMPALA (deep)' for one, each of them by level;
       where the paper has none, neither has the column.
+    published: sums that the paper prints, by agent, as fractions: of the fields
+      of `Summary` those that it has.
+    published_in: which of its tables does.
     episodes: how many the paper plays for a score.
     decimals: of a score, as the paper prints it.
     package: what levels of the suite need to be importable.
@@ -49,6 +52,8 @@ class Suite(NamedTuple):
   random: Scores
   human: Scores
   paper: Mapping[str, Scores]
+  published: Mapping[str, Mapping[str, float]]
+  published_in: str
   episodes: int
   decimals: int
   package: str
@@ -69,7 +74,7 @@ class Suite(NamedTuple):
     Raises:
       ValueError: for a level outside of the suite.
     """
-    level = self._scored_level(level)
+    level = self.scored_level(level)
     random = self.random[level]
     return (score - random) / (self.human[level] - random)
 
@@ -85,7 +90,7 @@ class Suite(NamedTuple):
     """
     by_level = {}
     for level, score in scores.items():
-      scored = self._scored_level(level)
+      scored = self.scored_level(level)
       if scored in by_level:
         raise ValueError(f'{level!r} is there twice: it was trained on for '
                          f'{scored!r}, so give one of the two')
@@ -100,7 +105,12 @@ class Suite(NamedTuple):
         mean=statistics.fmean(values),
         mean_capped=statistics.fmean(min(1., value) for value in values))
 
-  def _scored_level(self, level: str) -> str:
+  def scored_level(self, level: str) -> str:
+    """The one of `levels` that a level is, or is trained on for.
+
+    Raises:
+      ValueError: for a level outside of the suite.
+    """
     if level in self.random:
       return level
     if level in self.train_levels:

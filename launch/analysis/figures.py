@@ -4,38 +4,28 @@ import itertools
 import pathlib
 from typing import Iterable, Sequence
 
-import matplotlib.figure
 import numpy as np
 
-from impala_tf import metrics
 from impala_tf import sweep_results
+from launch import curves
 from launch.analysis import tables
 
 _POINTS = 200  # Of a curve that is a mean of several.
 
 
-def _grid(num_rows: int, num_columns: int):
-  # Without pyplot, which may want a display.
-  figure = matplotlib.figure.Figure(
-      figsize=(3.4 * num_columns, 2.8 * num_rows), layout='constrained')
-  return figure, figure.subplots(num_rows, num_columns, squeeze=False)
-
-
 def _curves(sweep_dir: str, results: Iterable[sweep_results.Result]):
   """Frames [P] and returns [runs, P] of runs, on common frames."""
-  curves = []
+  found = []
   for result in results:
-    rows = metrics.read_rows(str(pathlib.Path(
-        sweep_dir, 'runs', result.run.name)))
-    points = [(row['frames'], row['episode_return']) for row in rows
-              if row.get('episode_return') is not None]
+    points = curves.points(curves.read_rows(str(pathlib.Path(
+        sweep_dir, 'runs', result.run.name))), 'episode_return')
     if points:
-      curves.append(np.array(points).T)
-  if not curves:
+      found.append(np.array(points).T)
+  if not found:
     return np.empty(0), np.empty((0, 0))
-  frames = np.linspace(max(x[0] for x, _ in curves),
-                       min(x[-1] for x, _ in curves), _POINTS)
-  return frames, np.array([np.interp(frames, x, y) for x, y in curves])
+  frames = np.linspace(max(x[0] for x, _ in found),
+                       min(x[-1] for x, _ in found), _POINTS)
+  return frames, np.array([np.interp(frames, x, y) for x, y in found])
 
 
 def _best(results: Sequence[sweep_results.Result]):
@@ -48,7 +38,7 @@ def table_2(sweep_dir: str, results: tables.Results):
   """Bars: the table's numbers, a task each."""
   del sweep_dir
   tasks = tables.tasks_of(results)
-  figure, (row,) = _grid(1, len(tasks))
+  figure, (row,) = curves.grid(1, len(tasks))
   width = 0.4
   for axes, task in zip(row, tasks):
     for shift, (suffix, title) in zip((-0.5, 0.5), tables.REPLAY.items()):
@@ -68,7 +58,7 @@ def table_2(sweep_dir: str, results: tables.Results):
 def figure_e1(sweep_dir: str, results: tables.Results):
   """Learning curves: a row a task, a column a method, a line a lag."""
   tasks = tables.tasks_of(results)
-  figure, grid = _grid(len(tasks), len(tables.METHODS))
+  figure, grid = curves.grid(len(tasks), len(tables.METHODS))
   for (i, task), (j, (method, name)) in itertools.product(
       enumerate(tasks), enumerate(tables.METHODS.items())):
     axes = grid[i, j]
@@ -98,7 +88,7 @@ def figure_e2(sweep_dir: str, results: tables.Results):
   """Final return against the rank of the setting, with replay."""
   del sweep_dir
   tasks = tables.tasks_of(results)
-  figure, (row,) = _grid(1, len(tasks))
+  figure, (row,) = curves.grid(1, len(tasks))
   for axes, task in zip(row, tasks):
     for method, name in tables.METHODS.items():
       returns = sweep_results.ranked(sweep_results.select(
@@ -114,7 +104,7 @@ def figure_e2(sweep_dir: str, results: tables.Results):
 def figure_e3(sweep_dir: str, results: tables.Results):
   """Learning curves of the best three settings: v_{s+1} against V(x_{s+1})."""
   tasks = tables.tasks_of(results)
-  figure, grid = _grid(1, len(tasks))
+  figure, grid = curves.grid(1, len(tasks))
   for axes, task in zip(grid[0], tasks):
     for variant, label in (('vtrace', r'$r_s + \gamma v_{s+1}$'),
                            ('vtrace_value', r'$r_s + \gamma V(x_{s+1})$')):
@@ -132,7 +122,7 @@ def figure_e3(sweep_dir: str, results: tables.Results):
 def replay(sweep_dir: str, results: tables.Results):
   """Learning curves, mean and range over seeds."""
   tasks = tables.tasks_of(results)
-  figure, grid = _grid(1, len(tasks))
+  figure, grid = curves.grid(1, len(tasks))
   for axes, task in zip(grid[0], tasks):
     for variant in dict.fromkeys(r.run.variant for r in results):
       frames, returns = _curves(

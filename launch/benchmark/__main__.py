@@ -67,8 +67,20 @@ def _use_cores(number) -> None:
   os.sched_setaffinity(0, available[:number])
 
 
+def _check_writable(path: str) -> None:
+  """Before minutes of measuring, not after."""
+  directory = os.path.dirname(path) or '.'
+  if os.path.isdir(path) or not os.access(
+      path if os.path.exists(path) else directory, os.W_OK):
+    raise config_lib.UserError(
+        f'--json: {path} cannot be written; name a file in a directory that '
+        'exists and is yours')
+
+
 def _run(args: argparse.Namespace) -> None:
   _use_cores(args.cores)
+  if args.json:
+    _check_writable(args.json)
   if args.seconds <= 0:
     raise config_lib.UserError(
         f'--seconds must be above 0, but is {args.seconds}')

@@ -19,11 +19,11 @@ PARTS = ('emulator', 'environment', 'inference', 'assembly', 'write', 'read',
 ACTOR_PARTS = ('environment', 'inference', 'assembly', 'write')
 LEARNER_PARTS = ('read', 'learner')
 _DATA_PLANE_WRITERS = 2
-_ROWS_A_ROUND = 3
+_SECS_A_ROUND = 12.  # Three rows of metrics by default.
 # Often and shortly, since the host's speed changes within seconds.
 _PART_SECS = 0.5
 _PASSES_A_ROUND = 3
-_SETTLE_ROUNDS = 2
+_SETTLE_SECS = 30.
 
 Result = Dict[str, Any]
 
@@ -123,7 +123,7 @@ def run(setting: Setting, secs: float) -> Result:
     parts = stack.enter_context(_Parts(
         gin_config.config_path(run_.run_dir), is_atari))
     run_.go_on()
-    run_.measure(_SETTLE_ROUNDS * _ROWS_A_ROUND)
+    run_.measure(_SETTLE_SECS)
     windows, costs, data_plane = [], [], []
     while sum(window.secs for window in windows) < secs:
       run_.hold()
@@ -131,7 +131,7 @@ def run(setting: Setting, secs: float) -> Result:
         costs.append(parts.measure())
         data_plane.append(parts.data_plane_steps_per_sec())
       run_.go_on()
-      windows.append(run_.measure(_ROWS_A_ROUND))
+      windows.append(run_.measure(_SECS_A_ROUND))
   return {
       'setting': setting.name,
       'start_to_first_update_secs': run_.start_secs,

@@ -86,13 +86,15 @@ def _environment(config: config_lib.Config) -> Part:
   """Stepping, and counting returns."""
   environment = _make_environment(config)
   counter = policy_lib.EpisodeCounter(environment.num_envs)
-  counter.env_output(environment.reset())
+  counter.env_output(environment.reset(), environment.instruction)
   rng = np.random.default_rng(0)
   num_actions = environment.action_spec().num_values
 
   def run():
-    counter.env_output(environment.step(rng.integers(
-        num_actions, size=environment.num_envs, dtype=np.int32)))
+    counter.env_output(
+        environment.step(rng.integers(
+            num_actions, size=environment.num_envs, dtype=np.int32)),
+        environment.instruction)
     return environment.num_envs
 
   return run
@@ -107,7 +109,8 @@ def _play(config: config_lib.Config):
   timestep = environment.reset()
   steps = []
   for _ in range(config.learner.unroll_length + 1):
-    env_output = tf.nest.map_structure(np.copy, counter.env_output(timestep))
+    env_output = tf.nest.map_structure(
+        np.copy, counter.env_output(timestep, environment.instruction))
     agent_output = policy.act(env_output)
     steps.append((env_output, agent_output))
     timestep = environment.step(agent_output.action)

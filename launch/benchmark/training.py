@@ -64,13 +64,13 @@ class TrainingRun:
       raise
     self.start_secs = time.monotonic() - start
 
-  def measure(self, num_rows: int) -> Window:
-    """Lets it train for so many rows of metrics, from one to another."""
+  def measure(self, secs: float) -> Window:
+    """Lets it train from one row of metrics to one at least so much later."""
     self._rows.new_rows()
     first = self._next_rows()[-1]
     cpu_start, stolen_start = self._cpu_secs(), _stolen_secs()
-    rows = []
-    while len(rows) < num_rows:
+    rows = [first]
+    while rows[-1]['secs'] - first['secs'] < secs:
       rows += self._next_rows()
       self._note_memory()
     cpu_end, stolen_end = self._cpu_secs(), _stolen_secs()
@@ -79,7 +79,7 @@ class TrainingRun:
         secs=rows[-1]['secs'] - first['secs'],
         cpu_secs={role: cpu_end[role] - cpu_start[role] for role in cpu_end},
         stolen_secs=stolen_end - stolen_start,
-        rows=rows)
+        rows=rows[1:])
 
   def hold(self) -> None:
     """Stops all its processes until `go_on`."""

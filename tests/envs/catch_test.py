@@ -139,3 +139,22 @@ def test_reset_forgets_what_is_owed():
     row = env.step(_act(boards, [False] * E))
     boards = row.observation
   np.testing.assert_array_equal(row.reward, -5)
+
+
+def test_mirror_turns_moves_and_signs_around_and_pays_a_hundredfold():
+  env, mirrored = (factory.make_environment(
+      level, E, 3, config.AtariConfig(), config.DmlabConfig(),
+      config.VizdoomConfig(), training=True)
+                   for level in ('catch', 'catch/mirrored'))
+  np.testing.assert_array_equal(
+      mirrored.reset().observation, -env.reset().observation)
+  rng = np.random.default_rng(0)
+  rewards = set()
+  for _ in range(30):
+    actions = rng.integers(3, size=E).astype(np.int32)
+    row, other = env.step(actions), mirrored.step(2 - actions)
+    np.testing.assert_array_equal(other.observation, -row.observation)
+    np.testing.assert_array_equal(other.reward, 100 * row.reward)
+    np.testing.assert_array_equal(other.discount, row.discount)
+    rewards |= set(other.reward)
+  assert rewards == {-100, 0, 100}

@@ -13,6 +13,7 @@ import pytest
 import tensorflow as tf
 
 from impala_tf import config
+from impala_tf import instructions
 from impala_tf import networks
 from impala_tf.envs import dmlab
 
@@ -41,9 +42,11 @@ def _lab(fake_deepmind_lab):
   return fake_deepmind_lab
 
 
-def _make(num_envs=2, seed=3, name=LEVEL, training=True, **knobs):
+def _make(num_envs=2, seed=3, name=LEVEL, training=True, instruction_length=0,
+          **knobs):
   return dmlab.DmlabEnvironment(
-      name, num_envs, seed, config.DmlabConfig(**knobs), training)
+      name, num_envs, seed, config.DmlabConfig(**knobs), training,
+      instruction_length)
 
 
 def _play(env, num_steps, action=0):
@@ -155,13 +158,16 @@ def test_each_environment_has_its_own_seeds_and_they_come_again(lab):
 def test_instructions_are_read_only_where_they_are_asked_for(lab):
   env = _make()
   env.reset()
-  assert env.instructions == ['', '']
-  env = _make(read_instructions=True)
+  assert env.instruction == ()
+  env = _make(instruction_length=5)
   assert lab.labs[-1].observed == ['RGB_INTERLEAVED', 'INSTR']
   env.reset()
-  _play(env, 2)
-  assert env.instructions == [
-      f'find {_seeds(made)[-1]} at 8' for made in lab.labs[-2:]]
+  for frames in (8, 0):
+    # In the end that of the next episode.
+    _play(env, 2 if frames else STEPS_AN_EPISODE - 2)
+    assert env.instruction.tolist() == [
+        instructions.word_ids(f'find {_seeds(made)[-1]} at {frames}') + [0]
+        for made in lab.labs[-2:]]
 
 
 @pytest.mark.parametrize('name, played', [

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from impala_tf import config
+from impala_tf import instructions
+from impala_tf.envs import environment
 from impala_tf.envs import factory
 
 E = 3
@@ -211,3 +213,65 @@ def test_picture_for_videos(env):
   assert picture.dtype == np.uint8
   assert picture.ndim == 3 and picture.shape[-1] == 3
   assert picture.any()
+
+
+class _Telling(environment.BatchedEnvironment):
+  """Tells what it is told to."""
+
+  def __init__(self, instruction_length):
+    super().__init__('telling', 2, environment.discrete(1),
+                     dm_env.specs.Array((), np.float32),
+                     instruction_length=instruction_length)
+    self.texts = ['', '']
+
+  def reset(self):
+    for i, text in enumerate(self.texts):
+      self._instruct(i, text)
+    return self._first(np.zeros(2, np.float32))
+
+  def _step(self, actions):
+    return self.reset()
+
+  def render(self):
+    raise NotImplementedError
+
+  def close(self):
+    pass
+
+
+def _ids(*words):
+  return [instructions.word_ids(word)[0] if word else 0 for word in words]
+
+
+def test_instruction_is_each_environments_newest_padded_with_zeros():
+  env = _Telling(4)
+  assert env.instruction.dtype == np.int32
+  for texts, expected in (
+      (['', 'go to it'], [_ids('', '', '', ''), _ids('go', 'to', 'it', '')]),
+      (['open the door now', 'go to it'],
+       [_ids('open', 'the', 'door', 'now'), _ids('go', 'to', 'it', '')]),
+      (['go', ''], [_ids('go', '', '', ''), _ids('', '', '', '')])):
+    env.texts = texts
+    env.reset()
+    np.testing.assert_array_equal(env.instruction, expected)
+  assert env.num_instructions_cut == 0
+
+
+def test_long_instruction_is_cut_and_counted_and_warned_of_once(caplog):
+  env = _Telling(2)
+  caplog.set_level('WARNING')
+  for texts in (['go to it', 'go there'], ['go to it', 'open the red door'],
+                ['go to it', 'open the red door'], ['go', 'go to it']):
+    env.texts = texts
+    env.reset()
+  np.testing.assert_array_equal(env.instruction, [_ids('go', ''),
+                                                  _ids('go', 'to')])
+  assert env.num_instructions_cut == 3  # Each when it was given.
+  record, = caplog.records
+  assert record.getMessage() == (
+      'telling: an instruction of 3 words is cut to the 2 of '
+      'AgentConfig.instruction_length, and others may be: "go to it"')
+
+
+def test_environment_that_is_not_asked_hands_over_no_instruction(env):
+  assert env.instruction_length == 0 and env.instruction == ()

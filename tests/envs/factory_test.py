@@ -30,6 +30,7 @@ def _make(level, training=True, **atari_knobs):
 @pytest.mark.parametrize('level, kind', [
     ('catch', catch.CatchEnvironment),
     ('catch/delayed', catch.CatchEnvironment),
+    ('catch/mirrored', catch.CatchEnvironment),
     ('cartpole_swingup', cartpole_swingup.CartPoleSwingUpEnvironment),
     ('tmaze/7', tmaze.TMazeEnvironment),
     ('minigrid/Empty-5x5-v0', minigrid.MinigridEnvironment),
@@ -122,3 +123,32 @@ def test_missing_simulator_is_named(monkeypatch, level, package):
   with pytest.raises(config.ConfigError, match=package) as error:
     _make(level)
   assert '\n' not in str(error.value)
+
+
+@pytest.mark.parametrize('level', [
+    'catch', 'tmaze/3', 'atari/pong', 'gym/CartPole-v1',
+    'minigrid/Empty-5x5-v0,catch'])
+def test_instructions_are_refused_where_there_are_none(level):
+  words = r'instruction_length is 16, but .* gives no instructions; set it to 0'
+  with pytest.raises(config.ConfigError, match=words) as error:
+    factory.check_levels(level, 16)
+  assert '\n' not in str(error.value)
+  factory.check_levels(level, 0)
+  with pytest.raises(config.ConfigError, match=words):
+    factory.make_environment(
+        level.split(',')[-1], 2, 3, config.AtariConfig(), config.DmlabConfig(),
+        config.VizdoomConfig(), True, instruction_length=16)
+
+
+@pytest.mark.usefixtures('fake_deepmind_lab')
+@pytest.mark.parametrize('level', [
+    'minigrid/Empty-5x5-v0', 'babyai/GoToObjS4-v0',
+    'dmlab30/language_select_described_object'])
+def test_instructions_are_handed_over_where_they_are_wanted(level):
+  env = factory.make_environment(
+      level, 2, 3, config.AtariConfig(), config.DmlabConfig(),
+      config.VizdoomConfig(), True, instruction_length=7)
+  env.reset()
+  assert env.instruction_length == 7
+  assert env.instruction.shape == (2, 7) and env.instruction[:, 0].all()
+  env.close()

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from impala_tf import config
+from impala_tf import instructions
 from impala_tf.envs import minigrid
 
 FIRST, MID = dm_env.StepType.FIRST, dm_env.StepType.MID
@@ -97,3 +98,31 @@ def test_missing_package_is_named_with_its_extra(monkeypatch):
     with pytest.raises(config.ConfigError, match=r'minigrid\]') as error:
       call()
     assert '\n' not in str(error.value)
+
+
+@pytest.mark.parametrize('domain, prefix, name', [
+    ('minigrid', 'MiniGrid', 'GoToDoor-5x5-v0'),
+    ('babyai', 'BabyAI', 'GoToLocalS5N2-v0')])
+def test_instruction_is_the_mission_of_the_episode_that_is_shown(
+    domain, prefix, name):
+  env = minigrid.MinigridEnvironment(
+      name, 2, seed=3, domain=domain, instruction_length=6)
+  oracles = [gymnasium.make(f'{prefix}-{name}', disable_env_checker=True)
+             for _ in range(2)]
+  env.reset()
+  missions = [o.reset(seed=3 + i)[0]['mission'] for i, o in enumerate(oracles)]
+  seen = set()
+  rng = np.random.default_rng(0)
+  for _ in range(200):
+    for row, mission in zip(env.instruction, missions):
+      ids = instructions.word_ids(mission)
+      assert row.tolist() == ids + [0] * (6 - len(ids))
+    seen.update(missions)
+    actions = rng.integers(7, size=2).astype(np.int32)
+    env.step(actions)
+    for i, (oracle, action) in enumerate(zip(oracles, actions)):
+      observation, _, terminated, truncated, _ = oracle.step(action)
+      if terminated or truncated:
+        observation, _ = oracle.reset()
+      missions[i] = observation['mission']
+  assert len(seen) > 4

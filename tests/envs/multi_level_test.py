@@ -9,6 +9,7 @@ from impala_tf import config
 from impala_tf.envs import catch
 from impala_tf.envs import factory
 from impala_tf.envs import gym
+from impala_tf.envs import minigrid
 from impala_tf.envs import multi_level
 from impala_tf.envs import tmaze
 
@@ -192,3 +193,43 @@ def test_level_that_differs_is_refused_on_construction():
     multi_level.MultiLevelEnvironment(
         'both', ('tmaze/1', 'catch'), 2, seed=0, first_slot=0,
         make=_make_catch_or_tmaze)
+
+
+def test_instructions_are_those_of_each_level_by_itself():
+
+  def make(level, num_envs, seed):
+    return minigrid.MinigridEnvironment(
+        level, num_envs, seed, 'babyai', instruction_length=4)
+
+  levels = ('GoToLocalS5N2-v0', 'GoToObjS4-v0')
+  env = multi_level.MultiLevelEnvironment('both', levels, 5, 7, 1, make)
+  alone = {1: make(levels[1], 3, 7), 0: make(levels[0], 2, 10)}
+  env.reset()
+  for other in alone.values():
+    other.reset()
+  rng = np.random.default_rng(0)
+  for _ in range(60):
+    assert env.instruction.shape == (5, 4)
+    for index, other in alone.items():
+      rows = env.level_index == index
+      np.testing.assert_array_equal(env.instruction[rows], other.instruction)
+    actions = rng.integers(3, size=5).astype(np.int32)
+    env.step(actions)
+    for index, other in alone.items():
+      other.step(actions[env.level_index == index])
+  # "go to the red ball" has five words.
+  assert env.num_instructions_cut == sum(
+      other.num_instructions_cut for other in alone.values()) > 5
+def test_workers_play_what_their_slots_say():
+  pool = multi_level.make_workers(
+      ','.join(LEVELS), seed=40, first_slot=5, make=_make,
+      config=config.ActorConfig(num_envs=E, env_processes=2))
+  try:
+    assert pool.level_index.tolist() == [2, 0, 1, 2, 0, 1, 2]
+    numbers, timestep = pool.recv(min_ready=E)
+    wanted = [_make(LEVELS[pool.level_index[i]], 1, 40 + i).reset()
+              for i in numbers]
+    np.testing.assert_array_equal(
+        timestep.observation, [row.observation[0] for row in wanted])
+  finally:
+    pool.close()

@@ -8,39 +8,18 @@ import imageio
 import numpy as np
 import pytest
 
-from impala_tf import checkpoint
 from impala_tf import config as config_lib
-from impala_tf import experiment
-from impala_tf import training
 from impala_tf.suites import dmlab30
 from impala_tf.suites import levels
 from launch import evaluate
 from launch import gin_config
 from tests import programs
-
-
-def _make_run(run_dir, level, **sections):
-  """What training leaves behind, without training."""
-  config = config_lib.Config(
-      environment=config_lib.EnvironmentConfig(level=level), **sections)
-  environment = experiment.make_environment(config, 1, 0, training=True)
-  learner = experiment.make_learner(
-      config, environment, experiment.make_strategy())
-  learner.num_frames.assign(4321)
-  (run_dir / 'config.gin').write_text(gin_config.dumps(config))
-  checkpoint.describe_agent(
-      str(run_dir), learner.agent.distribution,
-      environment.observation_spec(), config.agent)
-  checkpoint.Checkpointer(
-      str(run_dir), 2, agent=learner.agent, learner=learner,
-      totals=training.Totals()).save(7)
-  environment.close()
-  return run_dir
+from tests import trained_runs
 
 
 @pytest.fixture(name='catch_run')
 def _catch_run(tmp_path):
-  return _make_run(tmp_path, 'catch', agent=config_lib.AgentConfig(
+  return trained_runs.make(tmp_path, 'catch', agent=config_lib.AgentConfig(
       torso='mlp', hidden_size=4))
 
 
@@ -95,9 +74,20 @@ def test_seed_and_output_are_as_told(catch_run, tmp_path, monkeypatch):
   assert not (catch_run / 'evaluation.json').exists()
 
 
+def test_agent_that_reads_is_told_what_to_do(tmp_path, monkeypatch):
+  run_dir = trained_runs.make(
+      tmp_path, 'babyai/GoToObjS4-v0', agent=config_lib.AgentConfig(
+          torso='mlp', hidden_size=4, instruction_length=4))
+  assert _evaluate(monkeypatch, run_dir, '--episodes=6') == 0
+  report = json.loads((run_dir / 'evaluation.json').read_text())
+  assert len(report['returns']) == 6
+  # "go to the red ball": each of the six, and of the episodes after them.
+  assert report['instructions_cut'] >= 6
+
+
 def test_atari_has_a_human_normalised_score(tmp_path, monkeypatch):
   # Two points are lost within 600 frames, and it is cut off there.
-  run_dir = _make_run(
+  run_dir = trained_runs.make(
       tmp_path, 'atari/pong',
       atari=config_lib.AtariConfig(max_episode_frames=600),
       agent=config_lib.AgentConfig(hidden_size=4))
@@ -116,7 +106,7 @@ def test_atari_has_a_human_normalised_score(tmp_path, monkeypatch):
 
 def _make_pong_run(run_dir, **atari):
   # Games are cut off before a point is lost.
-  return _make_run(
+  return trained_runs.make(
       run_dir, 'atari/pong',
       atari=config_lib.AtariConfig(max_episode_frames=40, **atari),
       agent=config_lib.AgentConfig(hidden_size=4))
@@ -194,7 +184,7 @@ def test_agent_of_other_actions_is_refused_before_anything_is_played(
 
 
 def test_continuous_actions_are_played_and_filmed(tmp_path, monkeypatch):
-  run_dir = _make_run(
+  run_dir = trained_runs.make(
       tmp_path, 'gym/InvertedPendulum-v5',
       agent=config_lib.AgentConfig(torso='mlp', hidden_size=4))
   video = tmp_path / 'out.mp4'
@@ -217,7 +207,7 @@ def test_continuous_actions_are_played_and_filmed(tmp_path, monkeypatch):
      'trained with 3 actions; choose a run')])
 def test_agent_of_actions_of_another_kind_is_refused(
     tmp_path, monkeypatch, capsys, trained, played, words):
-  run_dir = _make_run(tmp_path, trained, agent=config_lib.AgentConfig(
+  run_dir = trained_runs.make(tmp_path, trained, agent=config_lib.AgentConfig(
       torso='mlp', hidden_size=4))
   path = run_dir / 'config.gin'
   path.write_text(path.read_text().replace(trained, played))

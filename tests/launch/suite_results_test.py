@@ -12,7 +12,8 @@ SUITE = suite_lib.Suite(
     name='toy', title='Toy-2',
     levels=('toy/a', 'toy/b'), train_levels=('toy/a', 'toy/b'),
     random={'toy/a': 0., 'toy/b': -10.}, human={'toy/a': 10., 'toy/b': 10.},
-    paper={}, episodes=1, decimals=1, package='toy', install='', note='')
+    paper={}, published={'Theirs': {'mean': 3.}}, published_in='table 9',
+    episodes=1, decimals=1, package='toy', install='', note='')
 
 
 def _results(path, **conditions):

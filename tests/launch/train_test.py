@@ -5,6 +5,7 @@ import signal
 import socket
 import time
 
+import psutil
 import pytest
 
 from impala_tf import metrics
@@ -47,6 +48,8 @@ def _bind(name, value):
      "'catch' is there twice"),
     ([_bind('EnvironmentConfig.level', "'atari57'")],
      '57 levels .* 1 actor processes with 4 .*num_envs to 57 at least'),
+    ([_bind('AgentConfig.instruction_length', 16)],
+     'instruction_length is 16, but catch gives no instructions; set it to 0'),
     ([_bind('LernerConfig.batch_size', 8)],
      'no attribute LernerConfig.*config.py lists all names'),
     ([_bind('LearnerConfig.batchsize', 8)],
@@ -347,6 +350,42 @@ def test_interrupted_run_goes_on_each_time_until_nothing_is_whole(tmp_path):
   after = _tree(tmp_path)
   assert {path: after[path] for path in before} == before
 
+
+def _environment_pids(actor):
+  return [child.pid for child in psutil.Process(actor).children()
+          if 'multiprocessing.spawn' in ' '.join(child.cmdline())]
+
+
+@_SLOW_START
+def test_environment_processes_come_and_go_with_their_actor(tmp_path):
+  with _training(tmp_path, *_LONG,
+                 _bind('ActorConfig.env_processes', 2)) as process:
+    _wait_for_frames(process, tmp_path, 400)
+    actor, = _pids(tmp_path, 'actor')
+    workers = _environment_pids(actor)
+    assert len(workers) == 2
+    programs.kill(workers[0])
+    _wait(process, lambda: set(_pids(tmp_path, 'actor')) - {actor},
+          'a new actor')
+    log = (tmp_path / 'logs' / 'actor_0.log').read_text()
+    assert re.search(r'environment [0-3] \(catch\): its process was killed by '
+                     'SIGKILL', log)
+    assert 'Traceback' not in log
+
+    _wait_for_frames(process, tmp_path, _frames(tmp_path) + 400)
+    actor, = _pids(tmp_path, 'actor')
+    workers += _environment_pids(actor)
+    assert len(workers) == 4
+    _kill_actor_and_wait_for_another(process, tmp_path)
+    programs.wait_until(lambda: not any(map(programs.is_alive, workers)),
+                        'the end of all workers', secs=10)
+
+    actor, = _pids(tmp_path, 'actor')
+    workers = _environment_pids(actor)
+    assert len(workers) == 2
+    _press_ctrl_c(process, tmp_path)
+    programs.wait_until(lambda: not any(map(programs.is_alive, workers)),
+                        'the end of all workers', secs=2)
 
 @_SLOW_START
 @pytest.mark.slow

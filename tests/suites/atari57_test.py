@@ -60,6 +60,18 @@ def test_means_of_table_4_need_two_other_random_scores(column, mean):
       expected, abs=0.05)
 
 
+@pytest.mark.parametrize('column, agent', [
+    ('Reactor', 'Reactor, experts'),
+    ('IMPALA (shallow)', 'IMPALA, shallow, experts'),
+    ('IMPALA (deep)', 'IMPALA, deep, experts'),
+    ('IMPALA (deep, multi-task)', 'IMPALA, deep, multi-task')])
+def test_published_sums_are_those_of_table_4(column, agent):
+  sums = atari57.SUITE.published[agent]
+  expected = dict(zip(('median', 'mean'), TABLE_4[column]))
+  assert {name: round(100 * value, 1) for name, value in sums.items()} == {
+      name: value for name, value in expected.items() if value is not None}
+
+
 def test_acktr_has_no_sum_since_games_are_missing():
   with pytest.raises(ValueError, match='^13 of 57 levels .*: atari/chopper_'):
     atari57.SUITE.summary(atari57.SUITE.paper['ACKTR'])

@@ -44,6 +44,9 @@ def test_scores_are_those_of_table_b1(level, human, random, experts, multitask):
     ('IMPALA-Experts', 44.44, 44.5), ('IMPALA', 49.34, 49.4)])
 def test_sums_of_table_b1_come_out_but_for_rounding(column, exact, printed):
   suite = dmlab30.SUITE
+  agent = {'IMPALA-Experts': 'IMPALA-Experts, deep',
+           'IMPALA': 'IMPALA, deep, PBT'}[column]
+  assert suite.published[agent] == {'mean_capped': printed / 100}
   mean = 100 * suite.summary(suite.paper[column]).mean_capped
   assert mean == pytest.approx(exact, abs=0.005)
   # Half of the last digit of the sum, and of each score that it is made of.

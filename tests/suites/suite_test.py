@@ -10,7 +10,8 @@ SUITE = suite_lib.Suite(
     train_levels=('toy/a', 'toy/b_train', 'toy/c'),
     random={'toy/a': 0., 'toy/b_test': -10., 'toy/c': 100.},
     human={'toy/a': 10., 'toy/b_test': 10., 'toy/c': 300.},
-    paper={}, episodes=1, decimals=1, package='toy', install='', note='')
+    paper={}, published={}, published_in='', episodes=1, decimals=1,
+    package='toy', install='', note='')
 
 
 def test_summary_is_as_by_hand():

@@ -15,6 +15,8 @@ def _run(*arguments, **kwargs):
     (['--cores=1000'], '--cores must be 1 to'),
     (['--seconds=0'], '--seconds must be above 0'),
     (['--config=nowhere.gin'], 'there is no file nowhere.gin'),
+    (['--json=/nowhere/result.json'], '/nowhere/result.json cannot be written'),
+    (['--json=/'], '/ cannot be written'),
 ])
 def test_bad_input_is_refused_before_anything_starts(arguments, words):
   assert words in programs.error_line(_run(*arguments))

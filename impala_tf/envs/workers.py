@@ -1,0 +1,384 @@
+"""Environments in processes of their own, of which none waits for another.
+
+For simulators that are stepped from Python. Gymnasium's `AsyncVectorEnv` waits
+for all of its environments at every step; of libraries that do not, Tianshou
+needs PyTorch, and EnvPool plays what is written in C++. So the protocol is
+ours, on the standard library's processes, pipes and shared memory.
+
+Nothing is left behind, however a process ends. Shared memory has no name:
+`RawArray` takes it off the file system as it makes it. The kernel kills workers
+with the thread that started them.
+"""
+
+import ctypes
+import multiprocessing
+from multiprocessing import connection as connection_lib
+import os
+import selectors
+import signal
+import time
+import traceback
+from typing import Any, Callable, NamedTuple, Sequence, Tuple
+
+import dm_env
+from dm_env import specs
+import numpy as np
+import tree
+
+from impala_tf import config as config_lib
+from impala_tf.envs import environment as environment_lib
+
+# Simulators and TensorFlow do not survive a fork.
+_CONTEXT = multiprocessing.get_context('spawn')
+_PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
+_POLL_SECS = 1.
+_CLOSE_SECS = 5.
+_MAX_BYTES = 1 << 16  # A pipe holds no more.
+
+# Makes environment i, alone in its batch; can be pickled.
+MakeFn = Callable[[int], environment_lib.BatchedEnvironment]
+
+
+class WorkerError(RuntimeError):
+  """An environment failed in its process; one line with its number and why.
+
+  Not a `UserError`: an actor that meets one is started anew.
+  """
+
+
+class _Shared(NamedTuple):
+  """What all processes see, as memory, as arrays or as specs; leading [E].
+
+  Attributes:
+    rows: `dm_env.TimeStep`, what each environment returned last.
+    instruction: int32 [E, L] of these rows, see `BatchedEnvironment`; an empty
+      tuple where L is 0.
+    actions: what each is to play next.
+    at_work: int32, the environment that worker w makes or steps or, if it is
+      idle, did last; the first W of these.
+  """
+  rows: Any
+  instruction: Any
+  actions: Any
+  at_work: Any
+
+
+class _Started(NamedTuple):
+  """A worker's first message: its environments are there.
+
+  Attributes:
+    levels: the name of each.
+    level_index: of each, see `BatchedEnvironment`.
+  """
+  levels: Sequence[str]
+  level_index: Sequence[int]
+
+
+class _Failed(NamedTuple):
+  """A worker's last message.
+
+  Attributes:
+    reason: one line.
+    is_user_error: it would happen again.
+  """
+  reason: str
+  is_user_error: bool
+
+
+def _specs(env: environment_lib.BatchedEnvironment) -> _Shared:
+  return _Shared(
+      rows=dm_env.TimeStep(
+          step_type=specs.Array((), np.uint8),
+          reward=specs.Array((), np.float32),
+          discount=specs.Array((), np.float32),
+          observation=env.observation_spec()),
+      instruction=specs.Array((env.instruction_length,), np.int32)
+      if env.instruction_length else (),
+      actions=env.action_spec(),
+      at_work=specs.Array((), np.int32))
+
+
+def _allocate(shared_specs: _Shared, num_envs: int) -> _Shared:
+  """Zeros in `RawArray`s, which can be handed to a process as it starts."""
+  return tree.map_structure(
+      lambda spec: _CONTEXT.RawArray(
+          'b', num_envs * int(np.prod(spec.shape)) * spec.dtype.itemsize),
+      shared_specs)
+
+
+def _arrays(memory: _Shared, shared_specs: _Shared, num_envs: int) -> _Shared:
+  """The same memory as NumPy arrays."""
+  return tree.map_structure(
+      lambda raw, spec: np.frombuffer(raw, spec.dtype).reshape(
+          (num_envs,) + spec.shape), memory, shared_specs)
+
+
+class Workers:
+  """E environments, each of which steps as soon as it has its action.
+
+  They reset by themselves at first: the first rows that `recv` returns are
+  those. Worker w has the environments w, w + W, ..., and steps them in the
+  order in which their actions come: one that is slow holds up those that share
+  its process, and no others.
+
+  Attributes:
+    num_envs: E.
+    frame_stack: see `BatchedEnvironment`.
+    level_index: likewise.
+    instruction_length: likewise.
+    instruction: int32 [n, L] of the rows that `recv` returned last; an empty
+      tuple where L is 0.
+    timeout_secs: that a step, or the start of a process, may take.
+  """
+
+  def __init__(self, make: MakeFn, num_envs: int, num_processes: int,
+               timeout_secs: float):
+    """Starts the processes and waits until their environments are there.
+
+    Environment 0 is made here, too, and closed again: what it shows decides how
+    much memory is shared.
+
+    To be called from a thread that lasts as long as this, see above.
+
+    Args:
+      make: makes environment i.
+      num_envs: E.
+      num_processes: W, 1 to E.
+      timeout_secs: see above.
+
+    Raises:
+      UserError: where environments cannot be made.
+      WorkerError: where one fails.
+    """
+    probe = make(0)
+    self._specs = _specs(probe)
+    self.num_envs = num_envs
+    self.frame_stack = probe.frame_stack
+    self.instruction_length = probe.instruction_length
+    self.instruction = ()
+    self.level_index = np.zeros(num_envs, np.int32)
+    self.timeout_secs = timeout_secs
+    self._levels = [probe.level] * num_envs
+    probe.close()
+    memory = _allocate(self._specs, num_envs)
+    self._shared = _arrays(memory, self._specs, num_envs)
+    self._shared.at_work[:num_processes] = np.arange(num_processes)
+    self._owner = np.arange(num_envs) % num_processes
+    # Of each worker: what it has yet to answer, and for how long it has not.
+    self._num_pending = np.bincount(self._owner)
+    self._silent_secs = np.zeros(num_processes)
+    self._last_poll = time.monotonic()
+    self._ready = []  # Not handed out yet.
+    self._num_started = 0
+    self._processes, self._connections = [], []
+    self._selector = selectors.DefaultSelector()
+    try:
+      self._start(make, memory, num_processes)
+      while self._num_started < num_processes:
+        self._poll()
+    except BaseException:
+      self.close()
+      raise
+
+  def _start(self, make: MakeFn, memory: _Shared, num_processes: int):
+    # Numbers of environments that are ready come through one pipe from all
+    # workers: one system call whatever their number, and the kernel does not
+    # mix such short writes. Each worker has a connection for the numbers of
+    # environments that have an action. Back come what is rare, and the end of
+    # file if it dies.
+    self._answers, write_end = _CONTEXT.Pipe(duplex=False)
+    self._selector.register(self._answers, selectors.EVENT_READ)
+    for w in range(num_processes):
+      connection, other_end = _CONTEXT.Pipe()
+      process = _CONTEXT.Process(
+          target=_serve, daemon=True,
+          args=(make, w, self._owner, self._specs, memory, other_end,
+                write_end))
+      process.start()
+      other_end.close()  # There is no end of file while anyone has it open.
+      self._processes.append(process)
+      self._connections.append(connection)
+      self._selector.register(connection, selectors.EVENT_READ, w)
+    write_end.close()
+
+  def observation_spec(self) -> specs.Array:
+    """Of one environment."""
+    return self._specs.rows.observation
+
+  def action_spec(self) -> specs.Array:
+    """Of one environment."""
+    return self._specs.actions
+
+  def send(self, numbers: np.ndarray, actions: np.ndarray) -> None:
+    """Has environments step, and returns at once.
+
+    Args:
+      numbers: int32 [n], of environments that `recv` has returned and that have
+        been sent nothing since.
+      actions: [n, ...], as `action_spec()` says.
+
+    Raises:
+      WorkerError: where a worker has died.
+    """
+    self._shared.actions[numbers] = actions
+    owners = self._owner[numbers]
+    for w in np.unique(owners):
+      asked = numbers[owners == w]
+      self._num_pending[w] += len(asked)
+      try:
+        self._connections[w].send_bytes(asked.tobytes())
+      except OSError:
+        self._hear(w)
+
+  def recv(self, min_ready: int = 1) -> Tuple[np.ndarray, dm_env.TimeStep]:
+    """Waits for environments, and returns all that are ready by then.
+
+    Args:
+      min_ready: how many to wait for.
+
+    Returns:
+      Their numbers, int32 [n], and copies of their rows, [n, ...].
+
+    Raises:
+      ValueError: where not so many have an action to play.
+      UserError: for an action that an environment does not have.
+      WorkerError: where an environment raises anything, its process dies, or
+        has not been heard of for `timeout_secs`.
+    """
+    if len(self._ready) + self._num_pending.sum() < min_ready:
+      raise ValueError(f'{min_ready} environments would be waited for for ever:'
+                       ' fewer have an action to play')
+    while len(self._ready) < min_ready:
+      self._poll()
+    numbers = np.array(self._ready, np.int32)
+    self._ready = []
+    timestep, self.instruction = tree.map_structure(
+        lambda array: array[numbers],
+        (self._shared.rows, self._shared.instruction))
+    return numbers, timestep
+
+  def _poll(self):
+    """Waits until there is something to hear, but not for long."""
+    events = self._selector.select(_POLL_SECS)
+    now = time.monotonic()
+    # While this process does something else, or is stopped, nobody is late.
+    self._silent_secs += (self._num_pending > 0) * min(
+        now - self._last_poll, _POLL_SECS)
+    self._last_poll = now
+    for key, _ in events:
+      if key.fileobj is not self._answers:
+        self._hear(key.data)
+        continue
+      numbers = np.frombuffer(os.read(key.fd, _MAX_BYTES), np.int32)
+      self._ready += numbers.tolist()
+      np.subtract.at(self._num_pending, self._owner[numbers], 1)
+      self._silent_secs[self._owner[numbers]] = 0
+    if self._silent_secs.max() > self.timeout_secs:
+      raise WorkerError(
+          f'{self._at_work(self._silent_secs.argmax())} has not answered for '
+          f'{self.timeout_secs:g} s; if it may take so long, raise '
+          'ActorConfig.env_timeout_secs')
+
+  def _hear(self, w: int):
+    """Takes worker w's message; if it is its last, raises what it says."""
+    try:
+      message = self._connections[w].recv()
+    except (EOFError, OSError):
+      message = _Failed(f'its process {self._how_it_ended(w)}', False)
+    if isinstance(message, _Failed):
+      error = config_lib.UserError if message.is_user_error else WorkerError
+      raise error(f'{self._at_work(w)}: {message.reason}')
+    self._num_started += 1
+    self._silent_secs[w] = 0
+    mine = np.flatnonzero(self._owner == w)
+    self.level_index[mine] = message.level_index
+    for i, level in zip(mine, message.levels):
+      self._levels[i] = level
+
+  def _at_work(self, w: int) -> str:
+    i = self._shared.at_work[w]
+    return f'environment {i} ({self._levels[i]})'
+
+  def _how_it_ended(self, w: int) -> str:
+    self._processes[w].join(_CLOSE_SECS)
+    code = self._processes[w].exitcode
+    if code is not None and code < 0:
+      return f'was killed by {signal.Signals(-code).name}'
+    return f'ended with exit code {code}'
+
+  def close(self) -> None:
+    """Ends the processes; nothing may be called afterwards."""
+    for connection in self._connections:
+      connection.close()
+    deadline = time.monotonic() + _CLOSE_SECS
+    for process in self._processes:
+      process.join(max(0., deadline - time.monotonic()))
+      process.kill()
+      process.join()
+    self._selector.close()
+    self._answers.close()  # Last: whoever was at work has answered.
+
+
+def _serve(make: MakeFn, w: int, owner: np.ndarray, shared_specs: _Shared,
+           memory: _Shared, connection: connection_lib.Connection,
+           answers: connection_lib.Connection) -> None:
+  """What worker w does; the other arguments are those of `Workers`."""
+  _end_with_parent()
+  shared = _arrays(memory, shared_specs, len(owner))
+  try:
+    _step_until_closed(make, w, owner, shared, connection, answers)
+  except config_lib.UserError as error:
+    connection.send(_Failed(_one_line(error), True))
+  except Exception as error:  # A simulator's may be anything.
+    traceback.print_exc()
+    connection.send(_Failed(f'{type(error).__name__}: {_one_line(error)}',
+                            False))
+
+
+def _step_until_closed(make, w, owner, shared, connection, answers):
+  """The arguments are those of `_serve`."""
+  envs = {}
+
+  def answer(i: int, timestep: dm_env.TimeStep):
+    def put(array, value):
+      array[i] = value[0]
+
+    tree.map_structure(put, (shared.rows, shared.instruction),
+                       (timestep, envs[i].instruction))
+    os.write(answers.fileno(), np.int32(i).tobytes())
+
+  for i in np.flatnonzero(owner == w).tolist():
+    shared.at_work[w] = i
+    envs[i] = make(i)
+  connection.send(_Started([env.level for env in envs.values()],
+                           [env.level_index[0] for env in envs.values()]))
+  for i, env in envs.items():
+    shared.at_work[w] = i
+    answer(i, env.reset())
+  while True:
+    try:
+      asked = np.frombuffer(connection.recv_bytes(), np.int32)
+    except (EOFError, ConnectionError):
+      break
+    for i in asked.tolist():
+      shared.at_work[w] = i
+      # A copy: an environment may keep what it is given.
+      answer(i, envs[i].step(shared.actions[i:i + 1].copy()))
+  for env in envs.values():
+    env.close()
+
+
+def _end_with_parent() -> None:
+  """Has the kernel kill this process with the thread that started it.
+
+  In the midst of a step, nothing else would. A Ctrl-C in the terminal is for
+  the parent alone.
+  """
+  signal.signal(signal.SIGINT, signal.SIG_IGN)
+  ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+  if os.getppid() != multiprocessing.parent_process().pid:
+    os._exit(1)  # It died before that could be told.
+
+
+def _one_line(error: Exception) -> str:
+  return ' '.join(str(error).split())

@@ -1,0 +1,9 @@
+#!/usr/bin/env bash
+# Draws scores and learning curves of one or more runs, level by level.
+# Usage: launch/report.sh RUN_DIR... [--output=DIRECTORY]
+
+set -euo pipefail
+
+# shellcheck source-path=SCRIPTDIR
+source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
+exec "$PYTHON" -m launch.report "$@"

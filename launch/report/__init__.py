@@ -1,0 +1,1 @@
+"""Reports on runs: scores and learning curves, level by level."""

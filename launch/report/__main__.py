@@ -1,0 +1,78 @@
+"""Draws scores and learning curves of runs, level by level, and prints tables.
+
+Writes report.md, curves.png and, where a level of a suite was evaluated,
+scores_SUITE.png: human-normalised scores beside the paper's. Takes what
+training and `launch/evaluate.sh` have left in the runs' directories.
+"""
+
+import argparse
+import pathlib
+import sys
+
+from impala_tf import level_metrics
+from impala_tf import metrics
+from impala_tf.suites import levels as levels_lib
+from impala_tf.suites import report as suite_report
+from launch import curves
+from launch import program
+from launch import run_directory
+from launch import suite_results
+from launch.report import figures
+from launch.report import runs as runs_lib
+from launch.report import tables
+
+_RETURNS = (
+    f'Returns are means of the last {metrics.EPISODE_WINDOW} episodes, of '
+    f'{level_metrics.EPISODE_WINDOW} where a run has several levels. A dotted '
+    'line is random play.')
+_TABLE_1 = (
+    'In bold: ours, over all of training. The others are table 1 of the paper, '
+    'on seekavoid_arena_01 and rooms_keys_doors_puzzle of DeepMind Lab.')
+
+
+def _parse_args() -> argparse.Namespace:
+  parser = argparse.ArgumentParser(prog='report.sh', description=__doc__)
+  parser.add_argument('run_dirs', nargs='+', metavar='RUN_DIR')
+  parser.add_argument('--output', default='report', metavar='DIRECTORY',
+                      help='where to write (default: %(default)s)')
+  return parser.parse_args()
+
+
+def _report(args: argparse.Namespace) -> None:
+  output = pathlib.Path(args.output)
+  run_directory.check_writable(output, '--output')
+  runs = runs_lib.load(args.run_dirs)
+  trained = [run for run in runs if run.rows]
+  pictures, sections = {}, []
+  if trained:
+    sections += ['## Training', tables.training(trained),
+                 tables.returns(trained), _RETURNS]
+    figure = figures.learning_curves(trained)
+    if figure:
+      pictures['curves.png'] = figure
+      sections += ['![Learning curves](curves.png)']
+  if any(run.results for run in runs):
+    sections += ['## Evaluation', tables.evaluations(runs)]
+  for name, ours in runs_lib.scores_by_suite(runs).items():
+    suite = levels_lib.SUITES[name]
+    pictures[f'scores_{name}.png'] = figures.scores(suite, ours)
+    sections += [f'## {suite.title}', f'![Scores](scores_{name}.png)',
+                 suite_report.markdown(suite, ours)]
+  if trained:
+    sections += ['## Throughput', tables.throughput(trained), _TABLE_1]
+
+  output.mkdir(parents=True, exist_ok=True)
+  suite_results.write(output / 'report.md', '\n\n'.join(sections) + '\n')
+  for name, figure in pictures.items():
+    curves.save(figure, str(output / name))
+  print('\n\n'.join(s for s in sections if not s.startswith('![')))
+  print(f'\nwrote {", ".join(("report.md", *pictures))} to {output}')
+
+
+def main() -> int:
+  """Returns the exit code."""
+  return program.run(lambda: _report(_parse_args()))
+
+
+if __name__ == '__main__':
+  sys.exit(main())

@@ -1,0 +1,117 @@
+"""Runs in pictures: matplotlib figures."""
+
+import itertools
+import math
+from typing import Iterator, List, Mapping, Optional, Sequence, Tuple
+
+import matplotlib.figure
+import matplotlib.ticker
+
+from impala_tf import level_metrics
+from impala_tf.suites import levels as levels_lib
+from impala_tf.suites import suite as suite_lib
+from launch import curves
+from launch.report import runs as runs_lib
+
+# Where the best is more than so many times the human, all is drawn on a scale
+# that is logarithmic beyond 1: Atari's scores span four orders of magnitude.
+_LINEAR_UP_TO = 3.
+_INCHES_PER_BAR = 0.08
+
+
+def learning_curves(
+    runs: Sequence[runs_lib.Run]) -> Optional[matplotlib.figure.Figure]:
+  """Returns in training against frames: a picture a level, a line a run.
+
+  Frames are those of the level, so that an agent of many levels can be compared
+  with experts. What random play gets is a dotted line, where it is known. With
+  several levels of a suite, its headline comes first, over all frames.
+
+  Args:
+    runs: each with rows.
+
+  Returns:
+    The figure; None where no run has ended an episode yet.
+  """
+  panels: List[Tuple[str, list]] = [(level_metrics.HEADLINE.replace('_', ' '), [
+      (run.label, curves.points(run.rows, level_metrics.HEADLINE))
+      for run in runs])]
+  for level in dict.fromkeys(itertools.chain(*(run.levels for run in runs))):
+    panels.append((level, [(run.label, run.curve(level))
+                           for run in runs if level in run.levels]))
+  panels = [panel for panel in panels if any(points for _, points in panel[1])]
+  if not panels:
+    return None
+  num_columns = math.ceil(math.sqrt(len(panels)))
+  figure, grid = curves.grid(
+      math.ceil(len(panels) / num_columns), num_columns)
+  for axes, (title, lines) in itertools.zip_longest(
+      grid.flat, panels, fillvalue=('', ())):
+    _draw_panel(axes, title, lines, [run.label for run in runs])
+  handles = {label: line for axes in grid.flat for line, label in zip(
+      *axes.get_legend_handles_labels())}
+  figure.legend(handles.values(), handles.keys(), loc='outside upper center',
+                ncols=4, fontsize=8)
+  return figure
+
+
+def _draw_panel(axes, title: str, lines, labels: Sequence[str]) -> None:
+  if not lines:
+    axes.set_axis_off()
+    return
+  for label, points in lines:
+    if points:
+      # A run has one colour wherever it is.
+      axes.plot(*zip(*points), f'C{labels.index(label) % 10}', label=label)
+  suite = levels_lib.suite_of(title)
+  if suite:
+    axes.axhline(suite.random[suite.scored_level(title)], color='grey',
+                 linestyle=':', linewidth=1)
+  axes.set_title(title, fontsize=8)
+  axes.tick_params(labelsize=7)
+  axes.set_xlabel('environment frames', fontsize=7)
+  axes.grid(alpha=0.3)
+
+
+def scores(suite: suite_lib.Suite, ours: Mapping[str, suite_lib.Scores]
+           ) -> matplotlib.figure.Figure:
+  """Human-normalised scores: bars for every level, ours and the paper's.
+
+  Args:
+    suite: which.
+    ours: agent to mean raw return by level, of some or all of `suite.levels`.
+
+  Returns:
+    The figure, of the levels that any of ours has.
+  """
+  levels = [level for level in suite.levels
+            if any(level in column for column in ours.values())]
+  columns = [*ours.items(), *(
+      (f'{name}, paper', column) for name, column in suite.paper.items()
+      if name.startswith('IMPALA'))]
+  width = 1 / (len(columns) + 1)
+  figure, ((axes,),) = curves.grid(
+      1, 1, 8, 1.2 + _INCHES_PER_BAR * len(levels) * (len(columns) + 1))
+  for i, (name, column) in enumerate(columns):
+    axes.barh(list(_places(levels, column, i * width)),
+              [suite.human_normalised_score(level, column[level])
+               for level in levels if level in column],
+              width, label=name)
+  axes.set_yticks([i + width * (len(columns) - 1) / 2
+                   for i in range(len(levels))],
+                  [level.partition('/')[2] for level in levels], fontsize=7)
+  axes.invert_yaxis()
+  axes.axvline(1, color='black', linewidth=1)  # The human.
+  if axes.get_xlim()[1] > _LINEAR_UP_TO:
+    axes.set_xscale('symlog', linthresh=1)
+  axes.xaxis.set_major_formatter(matplotlib.ticker.PercentFormatter(1))
+  axes.set_xlabel(f'human-normalised score on {suite.title}', fontsize=8)
+  axes.margins(y=0.01)
+  figure.legend(loc='outside upper center', ncols=3, fontsize=8)
+  return figure
+
+
+def _places(levels: Sequence[str], column: suite_lib.Scores,
+            shift: float) -> Iterator[float]:
+  """Where bars go; a level that the column lacks leaves a gap."""
+  return (i + shift for i, level in enumerate(levels) if level in column)

@@ -1,0 +1,123 @@
+"""What runs have left behind: their rows, and what evaluations wrote."""
+
+import pathlib
+from typing import Any, Dict, List, Mapping, NamedTuple, Sequence, Tuple
+
+from impala_tf import config as config_lib
+from impala_tf import metrics
+from impala_tf.suites import levels as levels_lib
+from impala_tf.suites import suite as suite_lib
+from launch import curves
+from launch import gin_config
+from launch import suite_results
+
+Results = Mapping[str, Mapping[str, Any]]  # By level, as evaluate.sh wrote.
+
+
+class Run(NamedTuple):
+  """One.
+
+  Attributes:
+    label: tells it from the others.
+    levels: that it was trained on.
+    rows: of its metrics.jsonl; may be empty.
+    results: of the levels that it was evaluated on; may be empty.
+  """
+  label: str
+  levels: Tuple[str, ...]
+  rows: List[metrics.Row]
+  results: Results
+
+  def curve(self, level: str) -> List[Tuple[float, float]]:
+    """Frames of one of its levels, and mean return of the last episodes."""
+    if len(self.levels) == 1:
+      return curves.points(self.rows, 'episode_return')
+    return curves.points(self.rows, f'level/{level}/episode_return',
+                         f'level/{level}/frames')
+
+
+def load(run_dirs: Sequence[str]) -> List[Run]:
+  """Reads what is there of runs.
+
+  Raises:
+    UserError: where a directory holds no run, is named twice, has nothing to
+      show, or where a file in it is damaged.
+  """
+  paths = [pathlib.Path(run_dir).resolve() for run_dir in run_dirs]
+  for path, run_dir in zip(paths, run_dirs):
+    if paths.count(path) > 1:
+      raise config_lib.UserError(f'{run_dir} is named twice; leave one out')
+  names = [path.name for path in paths]
+  return [_load(run_dir, run_dir if names.count(path.name) > 1 else path.name)
+          for path, run_dir in zip(paths, run_dirs)]
+
+
+def _load(run_dir: str, label: str) -> Run:
+  config_path = pathlib.Path(gin_config.config_path(run_dir))
+  if not config_path.exists():
+    raise config_lib.UserError(
+        f'{run_dir} holds no config.gin; is it the directory of a run?')
+  level = gin_config.load(str(config_path)).environment.level
+  run = Run(label, levels_lib.expand(level), curves.read_rows(run_dir),
+            _results(pathlib.Path(run_dir)))
+  if not (run.rows or run.results):
+    raise config_lib.UserError(
+        f'{run_dir} has neither rows in its {metrics.FILE_NAME} nor an '
+        'evaluation yet; let it train')
+  return run
+
+
+def _results(run_dir: pathlib.Path) -> Results:
+  """Of levels in several files, those after most training and of most games."""
+  found: Dict[str, Mapping[str, Any]] = {}
+  for path in sorted(run_dir.glob('evaluation*.json')):
+    for level, result in suite_results.read_levels(path).items():
+      found[level] = max(
+          found.get(level, result), result,
+          key=lambda r: (r['trained_frames'], r['episodes']))
+  return found
+
+
+def _agents(runs: Sequence[Run]) -> Dict[str, Results]:
+  """What goes under one name: a run, or experts together.
+
+  Several runs that were trained and evaluated on one level each, no two of them
+  on the same, are experts as in tables 3 and 4 of the paper.
+  """
+  evaluated = [run for run in runs if run.results]
+  together = {level: result for run in evaluated
+              for level, result in run.results.items()}
+  if len(together) == len(evaluated) > 1 and all(
+      len(run.levels) == len(run.results) == 1 for run in evaluated):
+    return {'experts': together}
+  return {run.label: run.results for run in evaluated}
+
+
+def _scores(results: Results, suite: suite_lib.Suite) -> Dict[str, float]:
+  """Mean raw returns on the levels that the suite scores, in its order."""
+  # Where only the variant for training was played, it stands for its level.
+  found = {suite.scored_level(level): results[level]['mean']
+           for level in (*suite.train_levels, *suite.levels)
+           if level in results}
+  return {level: found[level] for level in suite.levels if level in found}
+
+
+def scores_by_suite(
+    runs: Sequence[Run]
+) -> Dict[str, Dict[str, suite_lib.Scores]]:
+  """What was scored in evaluations, as far as it can be human-normalised.
+
+  Args:
+    runs: some may not have been evaluated; they are left out.
+
+  Returns:
+    Name of a suite to name of an agent to scores. An agent is a run, or all of
+    them, see `_agents`. Suites and agents without scores are left out.
+  """
+  found: Dict[str, Dict[str, suite_lib.Scores]] = {}
+  for agent, results in _agents(runs).items():
+    for name, suite in levels_lib.SUITES.items():
+      scores = _scores(results, suite)
+      if scores:
+        found.setdefault(name, {})[agent] = scores
+  return found

@@ -1,0 +1,101 @@
+"""Runs in numbers: Markdown tables.
+
+Pure: what is known of runs in, text out.
+"""
+
+from typing import Optional, Sequence
+
+from impala_tf import level_metrics
+from impala_tf import metrics
+from impala_tf.suites import levels as levels_lib
+from impala_tf.suites import report
+from launch.report import runs as runs_lib
+
+_MISSING = '–'
+# Espeholt et al. 2018, table 1, with the shallow network and batches of 32:
+# CPU cores, GPUs, thousand frames/s on seekavoid_arena_01 and, if measured, on
+# rooms_keys_doors_puzzle.
+_PAPER_TABLE_1 = (
+    ('A3C, 32 workers', '64', '0', '6.5, 9'),
+    ('Batched A2C (sync step)', '48', '0', '9, 5'),
+    ('Batched A2C (sync step)', '48', '1', '13, 5.5'),
+    ('Batched A2C (sync traj.)', '48', '0', '16, 17.5'),
+    ('Batched A2C (dyn. batch)', '48', '1', '16, 13'),
+    ('IMPALA, 48 actors', '48', '0', '17, 20.5'),
+    ('IMPALA (dyn. batch), 48 actors', '48', '1', '21, 24'),
+    ('A3C, distributed', '200', '0', '46, 50'),
+    ('IMPALA, distributed', '150', '1', '80'),
+    ('IMPALA (optimised), distributed', '375', '1', '200'),
+    ('IMPALA (optimised), batch 128, distributed', '500', '1', '250'))
+
+
+def _number(value: Optional[float], form: str = ',.2f') -> str:
+  return _MISSING if value is None else format(value, form)
+
+
+def training(runs: Sequence[runs_lib.Run]) -> str:
+  """A line a run: how long and how fast."""
+  rows = [['run', 'trained on', 'frames', 'updates', 'hours', 'frames/s',
+           'capped mean human-normalised']]
+  for run in runs:
+    last = run.rows[-1]
+    rows.append([
+        run.label, _what(run.levels), f'{last["frames"]:,}',
+        f'{last["updates"]:,}', f'{last["secs"] / 3600:.2f}',
+        f'{_frames_per_sec(last):,.0f}',
+        _number(last.get(level_metrics.HEADLINE), '.1%')])
+  return '\n'.join(report.table(rows, num_names=2))
+
+
+def returns(runs: Sequence[runs_lib.Run]) -> str:
+  """A line for each level that a run was trained on: the end of its curve."""
+  rows = [['run', 'level', 'frames of it', 'return', 'human-normalised']]
+  for run in runs:
+    for level in run.levels:
+      points = run.curve(level)
+      frames, value = points[-1] if points else (None, None)
+      suite = levels_lib.suite_of(level)
+      normalised = None
+      if points and suite:
+        normalised = suite.human_normalised_score(level, value)
+      rows.append([run.label, level, _number(frames, ','), _number(value),
+                   _number(normalised, '.1%')])
+  return '\n'.join(report.table(rows, num_names=2))
+
+
+def _what(levels: Sequence[str]) -> str:
+  if len(levels) == 1:
+    return levels[0]
+  for suite in levels_lib.SUITES.values():
+    if tuple(levels) == suite.train_levels:
+      return f'{suite.title} ({len(levels)} levels)'
+  return f'{len(levels)} levels'
+
+
+def _frames_per_sec(row: metrics.Row) -> float:
+  """Over all of training; a row has it of its own stretch only."""
+  return row['frames'] / row['secs']
+
+
+def evaluations(runs: Sequence[runs_lib.Run]) -> str:
+  """A line for each level that a run was evaluated on."""
+  rows = [['run', 'level', 'frames', 'episodes', 'mean return',
+           'standard error', 'human-normalised']]
+  for run in runs:
+    for level, result in run.results.items():
+      rows.append([
+          run.label, level, f'{result["trained_frames"]:,}',
+          f'{result["episodes"]:,}', _number(result['mean']),
+          _number(result.get('standard_error')),
+          _number(result.get('human_normalised_score'), '.1%')])
+  return '\n'.join(report.table(rows, num_names=2))
+
+
+def throughput(runs: Sequence[runs_lib.Run]) -> str:
+  """The paper's table 1 with our runs above it."""
+  ours = [(f'**{run.label}** on {_what(run.levels)}', _MISSING, _MISSING,
+           f'{_frames_per_sec(run.rows[-1]) / 1000:.1f}')
+          for run in runs]
+  return '\n'.join(report.table([
+      ('agent', 'CPU cores', 'GPUs', 'thousand frames/s'), *ours,
+      *_PAPER_TABLE_1]))

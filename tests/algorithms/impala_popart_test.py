@@ -1,0 +1,301 @@
+"""PopArt in IMPALA: what it divides, what it leaves alone, what it remembers.
+
+The oracle is IMPALA's loss without it, on values as they are; that one has its
+own tests.
+"""
+
+import concurrent.futures
+import functools
+import multiprocessing
+import types as std_types
+
+from dm_env import specs
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from impala_tf import agent as agent_lib
+from impala_tf import config as config_lib
+from impala_tf import distributions
+from impala_tf import learner as learner_lib
+from impala_tf import optimizers
+from impala_tf import popart
+from impala_tf import types
+from impala_tf.algorithms import impala
+from impala_tf.algorithms import impala_popart
+
+T, B, A, L, FEATURES = 6, 5, 4, 3, 7
+FIRST, MID = 0, 1
+TASK = np.array([2, 0, 2, 0, 0], np.int32)  # Nobody plays task 1.
+CONFIG = config_lib.ImpalaConfig(
+    discount=0.9, baseline_cost=0.7, entropy_cost=0.3, reward_clipping='none',
+    clip_rho_threshold=1.6, clip_pg_rho_threshold=2.3, clip_c_threshold=1.1,
+    popart_step_size=0.01)
+# No tensors yet: a process that sets its devices imports this, too.
+MOMENTS = popart.Moments(np.array([3., 1., -40.], np.float32),
+                         np.array([4., 1., 900.], np.float32))
+
+
+class TableAgent:
+  """Says of every x_t what its variables hold."""
+
+  distribution = distributions.Categorical(A)
+
+  def __init__(self, baseline, moments=MOMENTS):
+    rng = np.random.default_rng(1)
+    self.logits = tf.Variable(rng.normal(size=[T + 1, B, A]), dtype=tf.float32)
+    self.baseline = tf.Variable(baseline, dtype=tf.float32)
+    self.popart = std_types.SimpleNamespace(
+        moments=popart.Moments(*map(tf.constant, moments)))
+
+  def unroll(self, env_outputs, actions, core_state):
+    del env_outputs, actions, core_state
+    return agent_lib.NetworkOutput(self.logits + 0., self.baseline + 0.)
+
+
+def _outputs():
+  """n of every task [T+1, B, L]."""
+  return np.random.default_rng(2).normal(size=[T + 1, B, L])
+
+
+def _unroll(rewards_of_task=(1., 1., 1.), batch_size=B):
+  rng = np.random.default_rng(3)
+  shape = [T + 1, batch_size]
+  step_type = np.full(shape, MID, np.uint8)
+  discount = np.ones(shape, np.float32)
+  step_type[3, 0], discount[3, 0] = FIRST, 0  # A game that ends.
+  step_type[2, 1] = step_type[T, 2] = FIRST  # Two that are cut off.
+  task = np.resize(TASK, batch_size)
+  rewards = rng.normal(size=shape) * np.take(rewards_of_task, task)
+  return tf.nest.map_structure(tf.constant, types.Unroll(
+      env_outputs=types.EnvOutput(
+          step_type=step_type,
+          reward=rewards.astype(np.float32),
+          discount=discount,
+          observation=rng.normal(size=shape + [FEATURES]).astype(np.float32),
+          episode_return=np.zeros(shape, np.float32),
+          episode_steps=np.zeros(shape, np.int32)),
+      agent_outputs=types.AgentOutput(
+          action=rng.integers(A, size=shape).astype(np.int32),
+          policy_logits=rng.normal(size=shape + [A]).astype(np.float32)),
+      core_state=(),
+      policy_version=np.zeros([batch_size], np.int64),
+      level_index=task))
+
+
+def _loss(agent, unroll, loss=impala_popart.loss):
+  """The loss and its gradients for logits and baseline."""
+  with tf.GradientTape() as tape:
+    output = loss(agent, unroll, CONFIG)
+  return output, tape.gradient(output.loss, (agent.logits, agent.baseline))
+
+
+def _own(per_task):
+  """[..., L] to [..., B]."""
+  per_task = np.asarray(per_task)
+  if per_task.ndim == 1:
+    return per_task[TASK]
+  return per_task[:, range(B), TASK]
+
+
+SIGMA = np.sqrt(MOMENTS.variance)
+VALUES = _own(SIGMA) * _own(_outputs()) + _own(MOMENTS.mean)
+
+
+def _plain():
+  """What IMPALA makes of the same values as they are."""
+  agent = TableAgent(VALUES)
+  return (*_loss(agent, _unroll(), impala.loss),
+          impala.loss_and_targets(
+              agent.unroll(None, None, None), agent.distribution, _unroll(),
+              CONFIG)[1])
+
+
+def test_errors_are_divided_by_the_sigma_of_their_task():
+  expected, _, _ = _plain()
+  output, _ = _loss(TableAgent(_outputs()), _unroll())
+  sigma = _own(SIGMA)
+  assert len(set(sigma)) > 1 and np.all(sigma > 1)
+  for name, unit in (('policy_gradient', sigma), ('baseline', sigma**2),
+                     ('entropy', np.ones(B))):
+    np.testing.assert_allclose(
+        output.metrics[f'loss/{name}'],
+        expected.metrics[f'loss/{name}'] / unit, rtol=1e-4, err_msg=name)
+  np.testing.assert_allclose(
+      output.loss, tf.reduce_sum(output.metrics['loss/total']), rtol=1e-5)
+  # V-trace saw the same: its weights, that is.
+  for name in 'rho/mean', 'rho/clipped_share', 'kl_behaviour_target':
+    np.testing.assert_array_equal(
+        output.metrics[name], expected.metrics[name])
+
+
+def test_baseline_learns_normalised_targets_and_its_own_tasks_alone():
+  _, _, targets = _plain()
+  _, (_, gradient) = _loss(TableAgent(_outputs()), _unroll())
+  normalised = (targets.vs - _own(MOMENTS.mean)) / _own(SIGMA)
+  expected = np.zeros([T + 1, B, L])
+  expected[:T, range(B), TASK] = CONFIG.baseline_cost * targets.mask * (
+      _own(_outputs())[:T] - normalised)
+  np.testing.assert_allclose(gradient, expected, rtol=1e-4, atol=1e-5)
+  assert np.count_nonzero(targets.mask == 0) == 2
+
+
+def test_policy_learns_from_advantages_in_units_of_sigma():
+  _, (gradient, _), _ = _plain()
+  _, (scaled, _) = _loss(TableAgent(_outputs()), _unroll())
+  agent = TableAgent(VALUES)
+  with tf.GradientTape() as tape:
+    entropy = CONFIG.entropy_cost * tf.reduce_sum(
+        impala.loss(agent, _unroll(), CONFIG).metrics['loss/entropy'])
+  of_entropy = tape.gradient(entropy, agent.logits)
+  np.testing.assert_allclose(
+      scaled - of_entropy,
+      (gradient - of_entropy) / _own(SIGMA)[np.newaxis, :, np.newaxis],
+      rtol=1e-3, atol=1e-5)
+
+
+def test_what_a_task_pays_does_not_matter_once_its_moments_know():
+  factors = np.array([1000., 1., 0.01], np.float32)
+  other = popart.Moments(MOMENTS.mean * factors, MOMENTS.variance * factors**2)
+  (output, gradients), (paid, paid_gradients) = (
+      _loss(TableAgent(_outputs(), moments), _unroll(rewards))
+      for moments, rewards in ((MOMENTS, np.ones(L)), (other, factors)))
+  np.testing.assert_allclose(paid.loss, output.loss, rtol=1e-4)
+  for a, b in zip(paid_gradients, gradients):
+    np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-4)
+
+
+def test_at_the_start_nothing_is_different():
+  moments = popart.Moments(np.zeros(L, np.float32), np.ones(L, np.float32))
+  output, (policy, baseline) = _loss(
+      TableAgent(_outputs(), moments), _unroll())
+  plain, (plain_policy, plain_baseline) = _loss(
+      TableAgent(_own(_outputs())), _unroll(), impala.loss)
+  np.testing.assert_allclose(output.loss, plain.loss, rtol=1e-6)
+  np.testing.assert_allclose(policy, plain_policy, rtol=1e-5, atol=1e-6)
+  np.testing.assert_allclose(_own(baseline), plain_baseline, rtol=1e-5,
+                             atol=1e-6)
+
+
+def test_numbers_of_tasks_are_names():
+  order = np.array([1, 2, 0])  # Task i is called order[i].
+  back = np.argsort(order)
+  unroll = _unroll()
+  renamed = unroll._replace(level_index=tf.constant(order[TASK], tf.int32))
+  output, (policy, baseline) = _loss(TableAgent(_outputs()), unroll)
+  other, (other_policy, other_baseline) = _loss(
+      TableAgent(_outputs()[..., back], popart.Moments(
+          *(m[back] for m in MOMENTS))), renamed)
+  np.testing.assert_allclose(other.loss, output.loss, rtol=1e-6)
+  np.testing.assert_allclose(other_policy, policy, rtol=1e-5, atol=1e-7)
+  np.testing.assert_allclose(
+      other_baseline, tf.gather(baseline, back, axis=-1), rtol=1e-5, atol=1e-7)
+
+
+def test_totals_are_of_targets_that_no_time_limit_cut_off():
+  _, _, targets = _plain()
+  totals = _loss(TableAgent(_outputs()), _unroll())[0].totals
+  assert totals.count.numpy().tolist() == [3 * T - 1, 0, 2 * T - 1]
+  for task in 0, 2:
+    own = TASK == task
+    deviation = (targets.vs.numpy()[:, own] - MOMENTS.mean[task])[
+        targets.mask.numpy()[:, own] == 1]
+    np.testing.assert_allclose(
+        totals.deviation[task], deviation.sum(), rtol=1e-4)
+    np.testing.assert_allclose(
+        totals.squared_deviation[task], (deviation**2).sum(), rtol=1e-4)
+
+
+def _agent():
+  tf.random.set_seed(5)
+  agent = agent_lib.Agent(
+      distributions.Categorical(A),
+      config_lib.AgentConfig(torso='mlp', hidden_size=8), num_tasks=L)
+  agent.build(specs.Array((FEATURES,), np.float32))
+  return agent
+
+
+def _learner(strategy, compile_step=False):
+  with strategy.scope():
+    agent = _agent()
+  return learner_lib.Learner(
+      agent, functools.partial(impala_popart.loss, config=CONFIG),
+      lambda rate: optimizers.RMSProp(rate, decay=0.9, epsilon=0.01),
+      strategy, learning_rate=0.01, total_frames=10_000, frames_per_step=1,
+      max_gradient_norm=40., compile_step=compile_step,
+      after_step=functools.partial(impala_popart.after_step, config=CONFIG))
+
+
+def _batch():
+  # Even, for two replicas: 0 and 2 play in both, rewards are of other scales.
+  return _unroll(rewards_of_task=(1., 1., 100.), batch_size=6)
+
+
+def _values(agent, unroll):
+  """V of each unroll's own task."""
+  outputs = agent.unroll(unroll.env_outputs, unroll.agent_outputs.action, ())
+  return popart.denormalise(
+      outputs.baseline, agent.popart.moments, unroll.level_index)
+
+
+@pytest.mark.parametrize('compile_step', [False, True])
+def test_update_moves_the_moments_to_the_targets_and_values_stay(compile_step):
+  learner = _learner(tf.distribute.OneDeviceStrategy('/cpu:0'), compile_step)
+  agent, unroll = learner.agent, _batch()
+  totals = impala_popart.loss(agent, unroll, CONFIG).totals
+  expected = popart.update(
+      agent.popart.moments, totals, CONFIG.popart_step_size)
+  metrics = learner.update(unroll)
+  for moment, value in zip(agent.popart.moments, expected):
+    np.testing.assert_allclose(moment, value, rtol=1e-4, atol=1e-5)
+  assert [float(m[1]) for m in agent.popart.moments] == [0., 1.]
+  assert expected.variance[2] > 10 > 2 > expected.variance[0]
+  assert metrics['popart/scale_min'] == metrics['popart/scale_max'] == 1
+  np.testing.assert_allclose(
+      learner.update(unroll)['popart/scale_max'],
+      popart.scale(expected)[2], rtol=1e-4)
+
+  # The head moves against them.
+  before = _values(agent, unroll)
+  agent.popart.update(impala_popart.loss(agent, unroll, CONFIG).totals, 0.01)
+  np.testing.assert_allclose(
+      _values(agent, unroll), before, rtol=1e-4, atol=1e-4)
+
+
+def test_moments_are_no_parameters_and_the_policy_is_not_told_the_task():
+  agent = _agent()
+  shapes = sorted(tuple(v.shape) for v in agent.trainable_variables)
+  assert shapes == sorted([(FEATURES, 8), (8,), (8, 8), (8,), (8, A), (A,),
+                           (8, L), (L,)])
+  unroll = _unroll()
+  outputs = agent.unroll(unroll.env_outputs, unroll.agent_outputs.action, ())
+  assert outputs.policy_logits.shape == [T + 1, B, A]
+  assert outputs.baseline.shape == [T + 1, B, L]
+
+
+def _on_two_cpus():
+  """Run in a process of its own: TensorFlow's devices are set only once."""
+  cpu = tf.config.list_physical_devices('CPU')[0]
+  tf.config.set_logical_device_configuration(
+      cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+  results = []
+  for strategy in (
+      tf.distribute.OneDeviceStrategy('/cpu:0'),
+      tf.distribute.MirroredStrategy(['/cpu:0', '/cpu:1'])):
+    learner = _learner(strategy)
+    for _ in range(3):
+      learner.update(_batch())
+    results.append([
+        [x.numpy() for x in strategy.experimental_local_results(v)]
+        for v in learner.agent.variables])
+  return results
+
+
+def test_two_replicas_have_the_moments_of_one_with_the_whole_batch():
+  with concurrent.futures.ProcessPoolExecutor(
+      1, mp_context=multiprocessing.get_context('spawn')) as process:
+    one, two = process.submit(_on_two_cpus).result(100)
+  assert len(one) == len(two) == 8 + 2
+  for (whole,), (left, right) in zip(one, two):
+    np.testing.assert_array_equal(left, right)
+    np.testing.assert_allclose(left, whole, rtol=1e-4, atol=1e-5)

@@ -1,0 +1,288 @@
+"""Reports on small runs, from files that the real writers wrote."""
+
+import json
+import pathlib
+import shutil
+import sys
+
+import imageio
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from impala_tf import config as config_lib
+from impala_tf import level_metrics
+from impala_tf import metrics
+from impala_tf.suites import atari57
+from impala_tf.suites import dmlab30
+from launch import evaluate
+from launch.report import __main__ as report
+from launch.report import figures
+from launch.report import runs as runs_lib
+from tests import programs
+from tests import trained_runs
+
+PONG, BREAKOUT = 'atari/pong', 'atari/breakout'
+ROWS = 6
+_TINY = dict(
+    # Games are cut off before a point is lost.
+    atari=config_lib.AtariConfig(max_episode_frames=40, full_action_set=True),
+    agent=config_lib.AgentConfig(hidden_size=4))
+
+
+def _write_rows(run_dir, levels):
+  """What a run logs, whose returns grow from row to row, on level i from i."""
+  writer = metrics.MetricsWriter(str(run_dir))
+  num = len(levels)
+  log = None
+  if num > 1:
+    log = level_metrics.LevelLog(
+        levels, tf.Variable(np.zeros(num, np.int64)), frames_per_unroll=80)
+  for n in range(1, ROWS + 1):
+    row = {'frames': 80 * num * n, 'updates': n, 'secs': 8. * n}
+    if n > 1:  # Nothing has ended yet.
+      row['episode_return'] = float(n)
+    if log:
+      log.add(np.full([1, num], n > 1), np.arange(num)[np.newaxis] + float(n),
+              np.zeros(num, np.int64), np.arange(num, dtype=np.int32))
+      row.update(log.finish())
+    writer.write(row)
+  writer.close()
+
+
+@pytest.fixture(name='runs', scope='module')
+def _runs(tmp_path_factory):
+  """An agent of two games and an expert of one, trained and evaluated."""
+  root = tmp_path_factory.mktemp('runs')
+  for name, levels in (('many', (PONG, BREAKOUT)), ('expert', (PONG,))):
+    run_dir = root / name
+    run_dir.mkdir()
+    trained_runs.make(run_dir, ','.join(levels), **_TINY)
+    _write_rows(run_dir, levels)
+    arguments = ['--episodes=2']
+    if len(levels) > 1:
+      arguments += ['--suite=atari57', f'--levels={",".join(levels)}']
+    with pytest.MonkeyPatch.context() as patch:
+      patch.setattr(sys, 'argv', ['evaluate', str(run_dir), *arguments])
+      assert evaluate.main() == 0
+  return root
+
+
+def _report(monkeypatch, *arguments):
+  monkeypatch.setattr(sys, 'argv', ['report', *map(str, arguments)])
+  return report.main()
+
+
+def _colours(path):
+  """The number of colours that are not grey."""
+  pixels = np.asarray(imageio.v2.imread(path))[..., :3].reshape(-1, 3)
+  strong = pixels[np.ptp(pixels.astype(int), axis=1) > 100]
+  return len(np.unique(strong // 64, axis=0))
+
+
+def test_report_of_two_runs_as_a_user_calls_it(runs, tmp_path):
+  output = tmp_path / 'new' / 'report'
+  ran = programs.run('launch.report', runs / 'many', runs / 'expert',
+                     f'--output={output}')
+  assert ran.returncode == 0, ran.stderr
+  assert sorted(p.name for p in output.iterdir()) == [
+      'curves.png', 'report.md', 'scores_atari57.png']
+  for name in 'curves.png', 'scores_atari57.png':
+    assert _colours(output / name) >= 2
+  text = (output / 'report.md').read_text()
+  for line in (
+      '| many | 2 levels | 960 | 6 | 0.01 | 20 | 40.7% |',
+      '| expert | atari/pong | 480 | 6 | 0.01 | 10 | – |',
+      '| many | atari/pong | 480 | 4.00 | 70.0% |',
+      '| many | atari/breakout | 480 | 5.00 | 11.5% |',
+      '| expert | atari/pong | 480 | 6.00 | 75.6% |',
+      '| many | atari/breakout | 4,321 | 2 | 0.00 | 0.00 | -5.9% |',
+      '| many | atari/pong | 4,321 | 2 | 0.00 | 0.00 | 58.6% |',
+      '| expert | atari/pong | 4,321 | 2 | 0.00 | 0.00 | 58.6% |',
+      '| pong | 0.00 | 0.00 | 14.60 | -20.70 | 20.90 | 20.70 | 8.58 | 20.40 '
+      '| 20.98 | 58.6% | 58.6% |',
+      '| breakout | 0.00 | – | 30.50 | 1.70 | 735.70 | 518.40 | 35.67 | 640.43 '
+      '| 787.34 | -5.9% | – |',
+      '| **many** | – | – | – |',
+      '| IMPALA, deep, multi-task | 59.7% | 176.9% | – |',
+      '| **many** on 2 levels | – | – | 0.0 |',
+      '| IMPALA (dyn. batch), 48 actors | 48 | 1 | 21, 24 |'):
+    assert line in text.splitlines()
+    assert line in ran.stdout.splitlines()
+  for name in 'curves.png', 'scores_atari57.png':
+    assert f']({name})' in text
+  assert f'to {output}' in ran.stdout
+
+
+def _loaded(*run_dirs):
+  return runs_lib.load([str(run_dir) for run_dir in run_dirs])
+
+
+def _lines(axes):
+  """Label to points."""
+  return {line.get_label(): list(zip(*map(list, line.get_data())))
+          for line in axes.lines if not line.get_label().startswith('_')}
+
+
+def test_curves_are_each_levels_own_over_its_own_frames(runs):
+  figure = figures.learning_curves(_loaded(runs / 'many', runs / 'expert'))
+  panels = {axes.get_title(): axes for axes in figure.axes if axes.get_title()}
+  assert list(panels) == [
+      'capped mean human normalised score', PONG, BREAKOUT]
+  # From the second row on; all returns so far are within 20 episodes.
+  frames = [80 * n for n in range(2, ROWS + 1)]
+  means = [np.mean(range(2, n + 1)) for n in range(2, ROWS + 1)]
+  assert _lines(panels[PONG]) == {
+      'many': list(zip(frames, means)),
+      'expert': list(zip(frames, range(2, ROWS + 1)))}
+  assert _lines(panels[BREAKOUT]) == {
+      'many': list(zip(frames, [mean + 1 for mean in means]))}
+  normalised = [(80 * 2 * n, (min(1, (mean + 20.7) / 35.3) + min(
+      1, (mean + 1 - 1.7) / 28.8)) / 2)
+                for n, mean in zip(range(2, ROWS + 1), means)]
+  headline = _lines(panels['capped mean human normalised score'])
+  assert list(headline) == ['many']
+  np.testing.assert_allclose(headline['many'], normalised, rtol=1e-6)
+  # What random play gets.
+  level, = {line.get_ydata()[0] for line in panels[BREAKOUT].lines
+            if line.get_linestyle() == ':'}
+  assert level == 1.7
+
+
+def test_bars_are_human_normalised_scores_of_levels_that_we_have():
+  suite = atari57.SUITE
+  figure = figures.scores(suite, {
+      'a': {PONG: -20.7, BREAKOUT: 30.5}, 'b': {BREAKOUT: 59.3}})
+  axes, = figure.axes
+  assert [t.get_text() for t in axes.get_yticklabels()] == ['breakout', 'pong']
+  widths = {container.get_label(): [bar.get_width() for bar in container]
+            for container in axes.containers}
+  columns = ('IMPALA (deep, multi-task)', 'IMPALA (shallow)', 'IMPALA (deep)')
+  assert list(widths) == ['a', 'b', *(f'{name}, paper' for name in columns)]
+  np.testing.assert_allclose(widths['a'], [1, 0], atol=1e-9)
+  np.testing.assert_allclose(widths['b'], [2], atol=1e-9)
+  for name in columns:
+    np.testing.assert_allclose(widths[f'{name}, paper'], [
+        suite.human_normalised_score(level, suite.paper[name][level])
+        for level in (BREAKOUT, PONG)])
+  # Each bar of its own height and place.
+  places = [bar.get_y() for container in axes.containers for bar in container]
+  assert len(set(np.round(places, 6))) == len(places)
+  assert axes.get_xscale() == 'symlog'  # Some are 27 times the human.
+
+
+def test_scores_near_the_humans_are_drawn_on_a_linear_scale():
+  level = dmlab30.TEST_LEVELS[0]
+  axes, = figures.scores(dmlab30.SUITE, {'a': {level: 5.}}).axes
+  assert axes.get_xscale() == 'linear'
+
+
+def _run(label, levels, results):
+  return runs_lib.Run(label, levels, [], {
+      level: {'mean': mean} for level, mean in results.items()})
+
+
+def test_runs_of_a_level_each_are_experts_together():
+  experts = [_run('x', (PONG,), {PONG: 1.}),
+             _run('y', (BREAKOUT,), {BREAKOUT: 2.}), _run('z', ('catch',), {})]
+  assert runs_lib.scores_by_suite(experts) == {
+      'atari57': {'experts': {BREAKOUT: 2., PONG: 1.}}}
+  # The same level twice, or an agent of several, is no expert.
+  for other in (_run('y', (PONG,), {PONG: 2.}),
+                _run('y', (PONG, BREAKOUT), {BREAKOUT: 2.})):
+    assert list(runs_lib.scores_by_suite(
+        [experts[0], other])['atari57']) == ['x', 'y']
+
+
+def test_level_has_the_score_of_its_test_variant_before_that_of_training():
+  train, test = dmlab30.TRAIN_LEVELS[0], dmlab30.TEST_LEVELS[0]
+  assert runs_lib.scores_by_suite([_run('x', (train,), {train: 1.})]) == {
+      'dmlab30': {'x': {test: 1.}}}
+  for results in ({train: 1., test: 2.}, {test: 2., train: 1.}):
+    assert runs_lib.scores_by_suite([_run('x', (train,), results)]) == {
+        'dmlab30': {'x': {test: 2.}}}
+
+
+def test_of_several_evaluations_that_after_most_training_counts(
+    runs, tmp_path):
+  run_dir = tmp_path / 'run'
+  shutil.copytree(runs / 'expert', run_dir)
+  path = run_dir / 'evaluation.json'
+  older = json.loads(path.read_text())
+  older.update(trained_frames=4000, episodes=99, mean=7.)
+  (run_dir / 'evaluation_older.json').write_text(json.dumps(older))
+  run, = _loaded(run_dir)
+  assert run.results[PONG]['mean'] == 0
+  # Of the same training, that of more episodes.
+  older.update(trained_frames=4321)
+  (run_dir / 'evaluation_older.json').write_text(json.dumps(older))
+  run, = _loaded(run_dir)
+  assert run.results[PONG]['mean'] == 7
+
+
+def test_run_without_an_evaluation_or_a_curve_shows_the_rest(
+    runs, tmp_path, monkeypatch, capsys):
+  evaluated = tmp_path / 'a'
+  shutil.copytree(runs / 'expert', evaluated)
+  trained = tmp_path / 'b'
+  shutil.copytree(evaluated, trained)
+  (evaluated / 'metrics.jsonl').unlink()
+  (trained / 'evaluation.json').unlink()
+  assert _report(monkeypatch, evaluated, f'--output={tmp_path / "x"}') == 0
+  assert sorted(p.name for p in (tmp_path / 'x').iterdir()) == [
+      'report.md', 'scores_atari57.png']
+  assert _report(monkeypatch, trained, f'--output={tmp_path / "y"}') == 0
+  assert sorted(p.name for p in (tmp_path / 'y').iterdir()) == [
+      'curves.png', 'report.md']
+  assert 'Evaluation' not in (tmp_path / 'y' / 'report.md').read_text()
+  # Runs of one name are told apart by their paths.
+  other = tmp_path / 'others' / 'b'
+  shutil.copytree(trained, other)
+  capsys.readouterr()
+  assert _report(monkeypatch, trained, other, f'--output={tmp_path / "z"}') == 0
+  output = capsys.readouterr().out
+  assert f'| {trained} |' in output and f'| {other} |' in output
+
+
+@pytest.mark.parametrize('spoil, words', [
+    (lambda run: (run / 'config.gin').unlink(),
+     'holds no config.gin; is it the directory of a run?'),
+    (lambda run: [p.unlink() for p in run.glob('*.json*')],
+     'has neither rows in its metrics.jsonl nor an evaluation yet'),
+    (lambda run: (run / 'metrics.jsonl').write_text('?\n'),
+     'metrics.jsonl is damaged'),
+    (lambda run: (run / 'evaluation.json').write_text('{'),
+     'evaluation.json holds no evaluation'),
+    (lambda run: (run / 'evaluation.json').write_text('{"level": "catch"}'),
+     'evaluation.json holds no evaluation'),
+    (lambda run: (run / 'evaluation_x.json').write_text(
+        '{"suite": "x", "trained_frames": 1, "episodes": 1, "seed": 0}'),
+     'evaluation_x.json holds no evaluation'),
+    (lambda run: (run / 'evaluation_x.json').write_text(
+        '{"suite": "atari57", "trained_frames": 1, "episodes": 1, "seed": 0}'),
+     'evaluation_x.json holds no results of Atari-57')])
+def test_bad_run_is_refused_in_one_line(
+    runs, tmp_path, monkeypatch, capsys, spoil, words):
+  run_dir = tmp_path / 'run'
+  shutil.copytree(runs / 'expert', run_dir)
+  spoil(run_dir)
+  output = tmp_path / 'report'
+  assert _report(monkeypatch, run_dir, f'--output={output}') == 2
+  line, = capsys.readouterr().err.splitlines()
+  assert line.startswith('error: ') and words in line
+  assert not output.exists()
+
+
+@pytest.mark.parametrize('arguments, words', [
+    (['{runs}/expert', '{runs}/many/../expert'], 'is named twice'),
+    (['{runs}/expert', '--output={runs}/expert/config.gin'],
+     'config.gin is not a directory; choose another --output'),
+    (['{runs}/none'], 'none holds no config.gin')])
+def test_bad_flag_is_refused_in_one_line(
+    runs, monkeypatch, tmp_path, capsys, arguments, words):
+  monkeypatch.chdir(tmp_path)
+  arguments = [a.format(runs=runs) for a in arguments]
+  assert _report(monkeypatch, *arguments) == 2
+  line, = capsys.readouterr().err.splitlines()
+  assert line.startswith('error: ') and words in line
+  assert not list(pathlib.Path(tmp_path).iterdir())
