@@ -57,20 +57,21 @@ class Fetcher:
     return 100 + self.num_fetched
 
 
-def _agent(spec, num_actions, use_lstm):
+def _agent(environment, use_lstm):
   tf.random.set_seed(2)
-  agent = agent_lib.Agent(num_actions, config.AgentConfig(
-      torso='mlp', use_lstm=use_lstm, hidden_size=8, lstm_size=4))
-  agent.build(spec)
+  agent = agent_lib.Agent(
+      distributions.of_actions(environment.action_spec()), config.AgentConfig(
+          torso='mlp', use_lstm=use_lstm, hidden_size=8, lstm_size=4))
+  agent.build(environment.observation_spec())
   return agent
 
 
 def _parts(environment, use_lstm=True, stays=False):
   """What both actors are made of, from that environment on."""
-  num_actions = environment.action_spec().num_values
-  agent = _agent(environment.observation_spec(), num_actions, use_lstm)
+  agent = _agent(environment, use_lstm)
   spec = types.unroll_spec(
-      environment.observation_spec(), environment.frame_stack, num_actions,
+      environment.observation_spec(), environment.frame_stack,
+      environment.action_spec(), agent.distribution.num_logits,
       agent.initial_state(1), T)
   return agent, environment, Writer(), Fetcher(agent, stays), spec, SEED
 
@@ -115,9 +116,9 @@ def test_unrolls_are_those_of_lock_step(
     start, monkeypatch, game, use_lstm, num_processes):
   """With a policy that does not depend on chance, nor on the batch."""
   monkeypatch.setattr(
-      distributions, 'sample',
+      distributions.Categorical, 'sample',
       # The sine makes it choose now this, now that.
-      lambda logits, seed: tf.argmax(
+      lambda self, logits, seed: tf.argmax(
           tf.sin(30. * logits), axis=-1, output_type=tf.int32))
   make, make_all = GAMES[game]
   parts = _parts(make_all(), use_lstm, stays=True)

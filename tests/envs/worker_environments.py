@@ -29,7 +29,8 @@ class Ticking(environment.BatchedEnvironment):
     if frame_stack > 1:
       shape, dtype = shape + (frame_stack,), np.uint8
     super().__init__(
-        'ticking', num_envs, NUM_ACTIONS, specs.Array(shape, dtype),
+        'ticking', num_envs, environment.discrete(NUM_ACTIONS),
+        specs.Array(shape, dtype),
         frame_stack=frame_stack)
     self.level_index = np.arange(
         first_number, first_number + num_envs, dtype=np.int32)
