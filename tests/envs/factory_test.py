@@ -135,7 +135,7 @@ def test_level_imports_no_module_that_is_not_trusted(
     (tmp_path / f'{name}.py').write_text(
         f'open({str(tmp_path / "trace")!r}, "w")')
   monkeypatch.syspath_prepend(str(tmp_path))
-  monkeypatch.setenv(gym.TRUSTED_MODULES, 'my_traps,other')
+  monkeypatch.setenv(gym.TRUSTED_MODULES, 'my_traps,,other')
   with pytest.raises(config.ConfigError,
                      match=f'if you trust it, set {gym.TRUSTED_MODULES}='):
     call(level)
