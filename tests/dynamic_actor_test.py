@@ -94,15 +94,19 @@ def _ticking(frame_stack=1):
   return functools.partial(worker_environments.ticking, frame_stack)
 
 
-def _cart_poles():
-  env = gym.GymEnvironment('CartPole-v1', E, SEED)
-  env.level_index = np.arange(E, dtype=np.int32)
-  return env
+def _of_gym(env_id):
+
+  def make_all():
+    env = gym.GymEnvironment(env_id, E, SEED)
+    env.level_index = np.arange(E, dtype=np.int32)
+    return env
+
+  return functools.partial(worker_environments.of_gym, env_id, SEED), make_all
 
 
 GAMES = {
-    'cart_pole': (functools.partial(worker_environments.cart_pole, SEED),
-                  _cart_poles),
+    'cart_pole': _of_gym('CartPole-v1'),
+    'pendulum': _of_gym('Pendulum-v1'),  # Its actions are continuous.
     'frames': (_ticking(), lambda: worker_environments.Ticking(E)),
     'stacks': (_ticking(STACK),
                lambda: worker_environments.Ticking(E, frame_stack=STACK)),
@@ -111,6 +115,7 @@ GAMES = {
 
 @pytest.mark.parametrize('game, use_lstm, num_processes', [
     ('cart_pole', True, 2), ('cart_pole', False, E), ('frames', True, 3),
+    ('pendulum', True, 2),
     ('stacks', True, 2), ('stacks', False, 1)])
 def test_unrolls_are_those_of_lock_step(
     start, monkeypatch, game, use_lstm, num_processes):
@@ -120,6 +125,9 @@ def test_unrolls_are_those_of_lock_step(
       # The sine makes it choose now this, now that.
       lambda self, logits, seed: tf.argmax(
           tf.sin(30. * logits), axis=-1, output_type=tf.int32))
+  monkeypatch.setattr(
+      distributions.Gaussian, 'sample',
+      lambda self, logits, seed: tf.sin(30. * logits[..., :1]))
   make, make_all = GAMES[game]
   parts = _parts(make_all(), use_lstm, stays=True)
   lock_step, expected = actor_lib.Actor(*parts), parts[2].unrolls
@@ -138,7 +146,7 @@ def test_unrolls_are_those_of_lock_step(
       for x, y in zip(tf.nest.flatten(unroll), tf.nest.flatten(wanted)):
         assert x.dtype == y.dtype and x.shape == y.shape
         np.testing.assert_allclose(x, y, rtol=1e-5, atol=1e-5)
-      actions.update(unroll.agent_outputs.action.tolist())
+      actions.update(unroll.agent_outputs.action.flat)
   assert len(actions) > 1
 
 

@@ -137,7 +137,7 @@ def introspective(number):
   return Introspective(1, number)
 
 
-def cart_pole(seed, number):
-  env = gym.GymEnvironment('CartPole-v1', 1, seed + number)
+def of_gym(env_id, seed, number):
+  env = gym.GymEnvironment(env_id, 1, seed + number)
   env.level_index[:] = number
   return env

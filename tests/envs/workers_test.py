@@ -69,8 +69,8 @@ def test_each_environment_plays_as_it_does_in_lock_step(start, num_processes):
     timestep = env.step(_actions(np.arange(E), np.full(E, t)))
     expected.append([np.copy(field) for field in timestep])
   rows = _trajectories(
-      start(functools.partial(worker_environments.cart_pole, seed), E,
-            num_processes), num_steps)
+      start(functools.partial(worker_environments.of_gym, 'CartPole-v1', seed),
+            E, num_processes), num_steps)
   ends = 0
   for number in range(E):
     for row, wanted in zip(rows[number], expected):
