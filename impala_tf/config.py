@@ -236,12 +236,15 @@ class OptimizerConfig(_Section):
     epsilon: added inside the square root.
     momentum: 0 for none.
     max_gradient_norm: global norm to which gradients are clipped; None: never.
+    max_skipped_updates: in a row. An update whose gradients are not finite is
+      skipped; where no others come, the run ends and the batch is saved.
   """
   learning_rate: float = _knob(6e-4, above=0)
   decay: float = _knob(0.99, at_least=0, below=1)
   epsilon: float = _knob(0.01, above=0)
   momentum: float = _knob(0.0, at_least=0, below=1)
   max_gradient_norm: Optional[float] = _knob(40.0, above=0)
+  max_skipped_updates: int = _knob(20, at_least=1)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -328,6 +331,8 @@ class ExperimentConfig(_Section):
     checkpoint_interval_secs: at most so much learning is lost to a kill.
     checkpoints_to_keep: newest checkpoints on disk.
     log_interval_secs: between rows of `metrics.jsonl`.
+    evaluation_episodes: full games that an evaluator plays of each level.
+    evaluation_interval_secs: from one evaluation's start to the next, at least.
   """
   seed: int = _knob(1, at_least=0)
   total_frames: int = _knob(200_000_000, at_least=1)
@@ -335,6 +340,8 @@ class ExperimentConfig(_Section):
   checkpoint_interval_secs: float = _knob(120.0, above=0)
   checkpoints_to_keep: int = _knob(3, at_least=2)
   log_interval_secs: float = _knob(5.0, above=0)
+  evaluation_episodes: int = _knob(20, at_least=1)
+  evaluation_interval_secs: float = _knob(300.0, above=0)
 
 
 @dataclasses.dataclass(frozen=True)

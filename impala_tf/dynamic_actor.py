@@ -125,6 +125,10 @@ class DynamicActor:
       self._writer.flush(max_pending=self._environments.num_envs // 2)
       self.stopwatch.lap('queue_full')
 
+  def close(self) -> None:
+    """Ends the environments."""
+    self._environments.close()
+
 
 AnyActor = Union[actor.Actor, DynamicActor]
 

@@ -1,7 +1,6 @@
 """The wiring: parts are made from the config and run in their roles."""
 
 import functools
-import time
 from typing import Callable, List, Mapping, NamedTuple, Optional, Sequence
 
 from absl import logging
@@ -11,12 +10,16 @@ import tensorflow as tf
 
 from impala_tf import actor as actor_lib
 from impala_tf import agent as agent_lib
+from impala_tf import announcement
 from impala_tf import checkpoint as checkpoint_lib
 from impala_tf import config as config_lib
 from impala_tf import connection
 from impala_tf import dataset as dataset_lib
 from impala_tf import distributions
+from impala_tf import divergence
 from impala_tf import dynamic_actor
+from impala_tf import fingerprint
+from impala_tf import inspection
 from impala_tf import learner as learner_lib
 from impala_tf import level_metrics
 from impala_tf import metrics as metrics_lib
@@ -24,8 +27,10 @@ from impala_tf import optimizers
 from impala_tf import profiling
 from impala_tf import replay
 from impala_tf import sizing
+from impala_tf import threads
 from impala_tf import training
 from impala_tf import types
+from impala_tf import waiting
 from impala_tf import weights
 from impala_tf.algorithms import impala
 from impala_tf.algorithms import impala_popart
@@ -33,21 +38,6 @@ from impala_tf.envs import environment as environment_lib
 from impala_tf.envs import factory
 from impala_tf.envs import multi_level
 from impala_tf.suites import levels as levels_lib
-
-_FIRST_WEIGHTS_TIMEOUT_SECS = 120.
-
-
-def set_threads(num_threads: int) -> None:
-  """TensorFlow's threads on a CPU; before anything else is computed.
-
-  Two run an operation each (a layer's gradients of its input and its kernel,
-  say), which costs less CPU than to share each operation. From three on they
-  share, two operations at a time: with fewer threads an operation a third core
-  would stay idle (docs/performance.md has the numbers).
-  """
-  tf.config.threading.set_intra_op_parallelism_threads(
-      num_threads if num_threads > 2 else 1)
-  tf.config.threading.set_inter_op_parallelism_threads(min(num_threads, 2))
 
 
 def make_environment(config: config_lib.Config, num_envs: int, seed: int,
@@ -168,22 +158,28 @@ def make_tables(config: config_lib.Config, spec: types.Unroll,
 
 
 def make_writer(config: config_lib.Config, address: str,
-                spec: types.Unroll) -> replay.UnrollWriter:
+                spec: types.Unroll, task: int = 0) -> replay.UnrollWriter:
   """An actor's way into these tables."""
   tables = (replay.REPLAY,) if config.num_replayed else ()
-  return replay.UnrollWriter(address, spec, tables + (replay.QUEUE,))
+  return replay.UnrollWriter(
+      address, spec, tables + (replay.QUEUE,), sender=task,
+      fingerprint=fingerprint.of_unrolls(config))
 
 
 def make_dataset(config: config_lib.Config, address: str,
-                 spec: types.Unroll) -> tf.data.Dataset:
-  """Batches from these tables."""
+                 spec: types.Unroll, refuse: Callable[[int, str], None] =
+                 lambda *unused: None) -> tf.data.Dataset:
+  """Batches from these tables; see `dataset.make_dataset`."""
   return dataset_lib.make_dataset(
       address, spec, replay.QUEUE, config.num_fresh,
-      replay.REPLAY, config.num_replayed)
+      replay.REPLAY, config.num_replayed, fingerprint.of_unrolls(config),
+      refuse)
 
 
 def make_actor(config: config_lib.Config, address: str, seed: int,
-               task: int = 0) -> dynamic_actor.AnyActor:
+               task: int = 0, connect: Callable[[], None] = lambda: None,
+               poll: waiting.PollFn = lambda cause: None,
+               run_table: Optional[str] = None) -> dynamic_actor.AnyActor:
   """An actor that holds the learner's parameters; see `run_actor`."""
   env_seed, policy_seed = np.random.SeedSequence(
       [config.experiment.seed, seed]).generate_state(2) >> 2  # int32
@@ -199,30 +195,16 @@ def make_actor(config: config_lib.Config, address: str, seed: int,
         config, num_envs, int(env_seed), training=True,
         first_slot=task * num_envs)
   agent = make_agent(config, environment)
-  fetcher = weights.Fetcher(address, agent.trainable_variables)
-  _wait_for_weights(fetcher)
+  connect()
+  fetcher = weights.Fetcher(address, agent.trainable_variables, run_table)
+  fetcher.wait(poll)
   spec = make_unroll_spec(config, environment, agent)
-  return actor_type(agent, environment, make_writer(config, address, spec),
-                    fetcher, spec, seed=int(policy_seed))
+  return actor_type(agent, environment,
+                    make_writer(config, address, spec, task), fetcher, spec,
+                    seed=int(policy_seed))
 
 
-def _wait_for_weights(fetcher: weights.Fetcher) -> None:
-  """Polls until parameters are there; ConnectionError after two minutes."""
-  deadline = time.monotonic() + _FIRST_WEIGHTS_TIMEOUT_SECS
-  while True:
-    try:
-      if fetcher.fetch() is not None:
-        return
-    except ConnectionError:
-      if time.monotonic() > deadline:
-        raise
-    if time.monotonic() > deadline:
-      raise ConnectionError('the learner has published no parameters within '
-                            f'{_FIRST_WEIGHTS_TIMEOUT_SECS:.0f} s')
-    time.sleep(0.1)
-
-
-class _LearnerRole(NamedTuple):
+class LearnerRole(NamedTuple):
   """The parts that learning needs, however it is run."""
   learner: learner_lib.Learner
   totals: training.Totals
@@ -234,8 +216,9 @@ class _LearnerRole(NamedTuple):
   level_log: Optional[level_metrics.LevelLog]
 
 
-def _make_learner_role(config: config_lib.Config, run_dir: str,
-                       port: Optional[int], capacity: int) -> _LearnerRole:
+def make_learner_role(config: config_lib.Config, run_dir: str,
+                      port: Optional[int], capacity: int,
+                      announced: config_lib.Config) -> LearnerRole:
   """Makes the learner's parts and restores the newest checkpoint."""
   multi_level.check_levels(
       config.environment.level, _make_level(config, training=True),
@@ -261,23 +244,26 @@ def _make_learner_role(config: config_lib.Config, run_dir: str,
   server, save = _make_server(
       config, run_dir, port, checkpointer,
       make_tables(config, spec, capacity) +
-      [weights.make_table(agent.trainable_variables)])
+      [weights.make_table(agent.trainable_variables),
+       announcement.make_table(announced)])
   address = f'localhost:{server.port}'
+  announcement.publish(address, announced)
   publisher = weights.Publisher(address, agent.trainable_variables)
   publisher.publish(int(learner.num_updates.numpy()), publisher.snapshot())
+  refusals = inspection.Refusals()
   reader = dataset_lib.BatchReader(
-      make_dataset(config, address, spec),
+      make_dataset(config, address, spec, refusals.add),
       # Several devices share the batch out from the host.
       functools.partial(dataset_lib.place_observations, device='/cpu:0'
                         if strategy.num_replicas_in_sync > 1
-                        else strategy.extended.worker_devices[0]))
+                        else strategy.extended.worker_devices[0]), refusals)
   environment.close()
   level_log = None
   if totals.level_frames is not None:
     level_log = level_metrics.LevelLog(
         levels_lib.expand(config.environment.level), totals.level_frames,
         config.learner.unroll_length * environment.frames_per_step)
-  return _LearnerRole(learner, totals, save, server, address, publisher, reader,
+  return LearnerRole(learner, totals, save, server, address, publisher, reader,
                       level_log)
 
 
@@ -294,33 +280,42 @@ def _make_server(config: config_lib.Config, run_dir: str, port: Optional[int],
   def save(number: int) -> None:
     # In this order: unrolls of the future would have a lag below 0.
     checkpointer.save(number)
-    client.checkpoint()
+    try:
+      client.checkpoint()
+    except RuntimeError as error:
+      raise OSError(f'the replay could not be saved: {error}') from error
 
   return server, save
 
 
-def _train(config: config_lib.Config, run_dir: str, role: _LearnerRole,
-           publish: Callable[[int], None], should_stop: training.StopFn,
-           log_interval_secs: float, **kwargs) -> None:
-  """Runs the loop over the role's parts."""
+def train(config: config_lib.Config, run_dir: str, role: LearnerRole,
+          publish: Callable[[int], None], should_stop: training.StopFn,
+          log_interval_secs: float, **kwargs) -> None:
+  """Runs the loop over the role's parts; see `training.train`."""
   client = reverb.Client(role.address)
+  skipped = divergence.SkippedUpdates(
+      run_dir, config.optimizer.max_skipped_updates)
 
-  def occupancies():
+  def gauges():
     # The tables that a server was made of are not its own if it restored any.
     infos = connection.server_info(client)
     names = [replay.QUEUE] + [replay.REPLAY] * bool(config.num_replayed)
-    return {f'{name}_occupancy': infos[name].current_size / infos[name].max_size
-            for name in names}
+    return {'unrolls_refused': role.reader.refusals.total,
+            'updates_skipped': skipped.total, **{
+                f'{name}_occupancy': infos[name].current_size /
+                infos[name].max_size for name in names}}
 
   log = training.TrainingLog(
       run_dir, log_interval_secs, role.learner, role.totals, role.reader,
-      config.num_fresh, occupancies, role.level_log)
+      config.num_fresh, gauges, role.level_log)
   training.train(config.experiment, role.learner, role.reader, publish,
-                 role.save, log, should_stop, **kwargs)
+                 role.save, log, skipped, should_stop, **kwargs)
 
 
 def run_learner(config: config_lib.Config, run_dir: str, port: Optional[int],
-                should_stop: training.StopFn, profile: bool = False) -> None:
+                should_stop: training.StopFn, profile: bool = False,
+                before_batch: Callable[[], None] = lambda: None,
+                on_row: training.RowFn = lambda row: None) -> None:
   """The learner's process, with the Reverb server embedded.
 
   Args:
@@ -329,24 +324,31 @@ def run_learner(config: config_lib.Config, run_dir: str, port: Optional[int],
     port: of the server; None for a free one.
     should_stop: is asked often; True ends the run with a checkpoint.
     profile: record a few updates for TensorBoard.
+    before_batch: is called before each batch is read.
+    on_row: is given each row of metrics.
 
   Raises:
     OSError: where the port is taken.
     checkpoint.CheckpointError: where all checkpoints are damaged.
   """
-  config = sizing.fit(config)
-  set_threads(config.learner.num_threads)
-  role = _make_learner_role(config, run_dir, port,
-                            config.learner.queue_capacity)
+  announced, config = config, sizing.fit(config)
+  threads.set_threads(config.learner.num_threads)
+  role = make_learner_role(config, run_dir, port,
+                            config.learner.queue_capacity, announced)
   publisher = weights.BackgroundPublisher(role.publisher)
-  kwargs = {}
-  if profile:
-    kwargs['produce'] = profiling.LearnerProfiler(run_dir)
-  _train(config, run_dir, role, publisher.publish, should_stop,
-         config.experiment.log_interval_secs, **kwargs)
+  profiler = profiling.LearnerProfiler(run_dir) if profile else lambda: None
+
+  def produce():  # Actors do, elsewhere.
+    before_batch()
+    profiler()
+
+  train(config, run_dir, role, publisher.publish, should_stop,
+        config.experiment.log_interval_secs, on_row=on_row, produce=produce)
 
 
 def run_actor(config: config_lib.Config, address: str, seed: int, task: int,
+              connect: Callable[[], None] = lambda: None,
+              poll: waiting.PollFn = lambda cause: None,
               on_unroll: Callable[[Mapping[str, float]], None] =
               lambda hop_secs: None) -> None:
   """An actor's process: plays until it is killed, having nothing to save.
@@ -358,52 +360,22 @@ def run_actor(config: config_lib.Config, address: str, seed: int, task: int,
       has died.
     task: 0 to `ActorConfig.num_actors` - 1, which actor this is. It tells which
       of several levels are played.
+    connect: is called once the environments are there, which takes time, and
+      returns when the learner is.
+    poll: is called while the learner has no parameters yet.
     on_unroll: is called after each batch of unrolls with what the time went to
       so far; see `actor.Actor.stopwatch`.
 
   Raises:
-    ConnectionError: where the learner does not answer.
+    ConnectionError: where the learner does not answer, or has another config.
   """
+  run_table = announcement.table_name(config)
   config = sizing.fit(config)
-  set_threads(1)
-  actor = make_actor(config, address, seed, task)
-  while True:
-    actor.run_unroll()
-    on_unroll(actor.stopwatch.secs)
-
-
-def run_in_process(config: config_lib.Config, run_dir: str,
-                   should_stop: training.StopFn = lambda: False,
-                   on_row: training.RowFn = lambda row: None) -> None:
-  """Actor and learner take turns in this process.
-
-  The same hops as between processes, and the same numbers from the same seed
-  unless unrolls are replayed: Reverb's sampling takes no seed.
-
-  Args:
-    config: of the run.
-    run_dir: as for `run_learner`.
-    should_stop: as for `run_learner`.
-    on_row: is given each row of metrics.
-  """
-  config = sizing.fit(config)
-  tf.config.experimental.enable_op_determinism()
-  num_fresh, num_envs = config.num_fresh, config.actor.num_envs
-  role = _make_learner_role(config, run_dir, None,
-                            capacity=num_fresh + num_envs)
-  publisher = weights.DelayedPublisher(
-      role.publisher, int(role.learner.num_updates.numpy()),
-      config.actor.controlled_lag_updates or 0)
-  actor = make_actor(config, role.address, seed=0)
-  waiting = 0
-
-  def produce():
-    nonlocal waiting
-    while waiting < num_fresh and not should_stop():
+  threads.set_threads(1)
+  actor = make_actor(config, address, seed, task, connect, poll, run_table)
+  try:
+    while True:
       actor.run_unroll()
-      waiting += num_envs
-    waiting -= num_fresh
-
-  # A row an update: means over a stretch of time would differ between runs.
-  _train(config, run_dir, role, publisher.publish, should_stop,
-         log_interval_secs=0., on_row=on_row, produce=produce)
+      on_unroll(actor.stopwatch.secs)
+  finally:
+    actor.close()

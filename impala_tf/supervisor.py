@@ -6,6 +6,8 @@ when the supervisor goes away, however it dies, children read its end and stop.
 Standard library only.
 """
 
+import functools
+import math
 import os
 import pathlib
 import signal
@@ -34,6 +36,9 @@ _MALLOC = {'MALLOC_MMAP_THRESHOLD_': str(32 * 2**20),
 # and a line that begins so.
 BAD_INPUT = 2
 COMPLAINT = 'error: '
+
+# From how often it was started before, to a program and its arguments.
+Command = Callable[[int], Sequence[str]]
 
 
 class RunFailed(RuntimeError):
@@ -112,12 +117,13 @@ class Child:
     return f'ended with exit code {code}'
 
 
-class _ActorSlot:
-  """An actor that is restarted when it dies, later and later."""
+class _Slot:
+  """A child that is restarted when it dies, later and later."""
 
-  def __init__(self, task: int, child: Child):
-    self.task = task
+  def __init__(self, child: Child, command: Command, is_needed: bool = True):
     self.child = child
+    self.command = command
+    self.is_needed = is_needed
     self.attempts = 0
     self.due: Optional[float] = 0.  # When to start; None while it runs.
     self.deaths: List[float] = []
@@ -129,12 +135,13 @@ class _ActorSlot:
 
 
 class Supervisor:
-  """One learner and its actors."""
+  """One learner, its actors, and perhaps an evaluator."""
 
   def __init__(self, learner_command: Sequence[str],
                actor_command: Callable[[int, int], Sequence[str]],
                num_actors: int, log_dir: str, max_restarts: int,
-               restart_window_secs: float):
+               restart_window_secs: float,
+               evaluator_command: Optional[Command] = None):
     """Starts nothing yet.
 
     Args:
@@ -144,16 +151,21 @@ class Supervisor:
       log_dir: gets a file a child.
       max_restarts: of one actor within `restart_window_secs`.
       restart_window_secs: see `max_restarts`.
+      evaluator_command: of an evaluator; None for none. If it dies too often
+        training goes on without.
     """
     directory = pathlib.Path(log_dir)
     directory.mkdir(parents=True, exist_ok=True)
     self._learner_command = learner_command
-    self._actor_command = actor_command
     self._max_restarts = max_restarts
     self._window_secs = restart_window_secs
     self._learner = Child('learner', directory)
-    self._actors = [_ActorSlot(i, Child(f'actor_{i}', directory))
-                    for i in range(num_actors)]
+    self._slots = [_Slot(Child(f'actor_{i}', directory),
+                         functools.partial(actor_command, i))
+                   for i in range(num_actors)]
+    if evaluator_command is not None:
+      self._slots.append(_Slot(Child('evaluator', directory), evaluator_command,
+                               is_needed=False))
     self._stop_signal: Optional[int] = None
 
   def run(self, on_poll: Callable[[], None]) -> Optional[int]:
@@ -178,7 +190,7 @@ class Supervisor:
         if self._learner.exit_code is not None:
           self._check_learner()
           return None
-        self._tend_actors()
+        self._tend_slots()
         on_poll()
         time.sleep(_POLL_SECS)
       self._stop()
@@ -191,7 +203,7 @@ class Supervisor:
       on_poll()
 
   def _children(self) -> List[Child]:
-    return [self._learner] + [slot.child for slot in self._actors]
+    return [self._learner] + [slot.child for slot in self._slots]
 
   def _on_signal(self, signum, unused_frame):
     if self._stop_signal is not None:  # Asked twice: at once, then.
@@ -208,23 +220,28 @@ class Supervisor:
           f'the learner {learner.how_it_ended()}; the end of '
           f'{learner.log_path}:\n{learner.last_words()}')
 
-  def _tend_actors(self):
-    """Starts actors that are due, and notes deaths."""
+  def _tend_slots(self):
+    """Starts what is due, and notes deaths."""
     now = time.monotonic()
-    for slot in self._actors:
+    for slot in self._slots:
       if slot.due is None and not slot.child.is_running:
         self._note_death(slot, now)
       elif slot.due is not None and now >= slot.due:
-        slot.child.start(self._actor_command(slot.task, slot.attempts))
+        slot.child.start(slot.command(slot.attempts))
         slot.attempts += 1
         slot.due = None
 
-  def _note_death(self, slot: _ActorSlot, now: float):
+  def _note_death(self, slot: _Slot, now: float):
     slot.note_death(now, self._window_secs)
     child = slot.child
     if child.exit_code == BAD_INPUT:  # It would be bad the next time, too.
       raise config_lib.UserError(child.complaint())
     if len(slot.deaths) > self._max_restarts:
+      if not slot.is_needed:
+        slot.due = math.inf
+        logging.error('%s %s, too often; training goes on without it; see %s',
+                      child.name, child.how_it_ended(), child.log_path)
+        return
       raise RunFailed(
           f'{child.name} {child.how_it_ended()}: death {len(slot.deaths)} '
           f'within {self._window_secs:.0f} s; the end of {child.log_path}:\n'
@@ -245,7 +262,7 @@ class Supervisor:
       raise RunFailed(f'the learner did not stop within {_STOP_SECS:.0f} s and '
                       'is killed; the run resumes from its last checkpoint')
     # It handles SIGTERM from its start-up on; before, there is nothing to save.
-    if self._learner.exit_code != -signal.SIGTERM:
+    if self._learner.exit_code not in (-signal.SIGTERM, 128 + signal.SIGTERM):
       self._check_learner()
 
 

@@ -8,6 +8,7 @@ behind them.
 import collections
 import functools
 import threading
+import time
 from typing import Optional, Sequence
 
 import numpy as np
@@ -15,8 +16,10 @@ import reverb
 import tensorflow as tf
 
 from impala_tf import connection
+from impala_tf import waiting
 
 _TABLE = 'weights'
+_POLL_SECS = 0.1
 
 
 def make_table(variables: Sequence[tf.Variable]) -> reverb.Table:
@@ -126,8 +129,18 @@ class DelayedPublisher:
 class Fetcher:
   """An actor's end."""
 
-  def __init__(self, address: str, variables: Sequence[tf.Variable]):
+  def __init__(self, address: str, variables: Sequence[tf.Variable],
+               run_table: Optional[str] = None):
+    """Connects.
+
+    Args:
+      address: 'host:port' of the learner's server.
+      variables: to be brought up to date.
+      run_table: that the server has as long as it is of the same run; see
+        `announcement.table_name`.
+    """
     self._client = reverb.Client(address)
+    self._run_table = run_table
     self._sizes = [int(np.prod(v.shape)) for v in variables]
     assign = functools.partial(_unflatten, list(variables), self._sizes)
     self._assign = tf.function(assign, autograph=False).get_concrete_function(
@@ -142,10 +155,12 @@ class Fetcher:
       The version they now hold; None while nothing has been published.
 
     Raises:
-      ConnectionError: where the server does not answer.
+      ConnectionError: where the server does not answer, or is of another run.
       ValueError: where the learner's agent has another number of parameters.
     """
     info = connection.server_info(self._client)
+    if self._run_table and self._run_table not in info:
+      raise ConnectionError('the learner there is of another config now')
     # The count of inserts tells in half a millisecond whether it is worth
     # asking, and `sample` would block on an empty table or a dead server.
     inserts = info[_TABLE].rate_limiter_info.insert_stats.completed
@@ -161,6 +176,22 @@ class Fetcher:
       self._assign(tf.constant(parameters))
       self._version = int(version)
     return self._version
+
+  def wait(self, poll: waiting.PollFn) -> int:
+    """Like `fetch`, but waits for something to be published.
+
+    Args:
+      poll: is called while there is nothing.
+
+    Returns:
+      The version that the variables now hold.
+    """
+    while True:
+      version = self.fetch()
+      if version is not None:
+        return version
+      poll('it has published no parameters yet')
+      time.sleep(_POLL_SECS)
 
 
 def _unflatten(variables, sizes, parameters):

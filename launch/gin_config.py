@@ -1,14 +1,21 @@
-"""From .gin files to configs and back: the only user of gin."""
+"""From .gin files to configs and back: the only user of gin.
+
+gin imports what a file names and calls what a value refers to. Files may come
+from strangers, so all text is looked through before gin reads it, and what does
+more than bind data is refused.
+"""
 
 import contextlib
 import dataclasses
 import importlib.util  # gin 0.5.0 uses it without importing it.
+import io
 import os
 import pathlib
 import re
 from typing import Any, Iterator, Mapping, Sequence
 
 import gin
+from gin import config_parser
 
 from impala_tf import config as config_lib
 from impala_tf import sweeps
@@ -19,10 +26,67 @@ _ROOT = pathlib.Path(__file__).resolve().parent.parent
 _HEADER = ('from __gin__ import dynamic_registration\n'
            'from impala_tf import config\n')
 
+# All that a file may import, as gin names it.
+_MODULES = ('__gin__.dynamic_registration', 'impala_tf.config',
+            'impala_tf.sweeps')
+
+
+class _References(config_parser.ParserDelegate):
+  """Notes what values refer to, and resolves nothing."""
+
+  def __init__(self):
+    self.names = []
+
+  def configurable_reference(self, scoped_configurable_name, evaluate):
+    del evaluate
+    self.names.append(scoped_configurable_name)
+
+  def macro(self, macro_name):
+    del macro_name  # The name of a value that is bound in the file.
+
+
+def _checked(text: str, what: str) -> io.StringIO:
+  """Returns a text for gin to read.
+
+  Args:
+    text: of a file or a binding.
+    what: it is, for messages.
+
+  Raises:
+    ConfigError: where gin would import or call anything.
+  """
+  stream = io.StringIO(text)
+  stream.name = what
+  references = _References()
+  for statement in config_parser.ConfigParser(stream, references):
+    if references.names:
+      raise config_lib.ConfigError(
+          f'{what} refers to code (@{references.names[0]}), but a .gin file '
+          'binds data only; write the value itself')
+    if (isinstance(statement, config_parser.ImportStatement)
+        and statement.module not in _MODULES):
+      raise config_lib.ConfigError(
+          f'{what} imports {statement.module}, but a .gin file binds data and '
+          f'may import {" and ".join(_MODULES[1:])} only; leave that out')
+    # Modules have further ones as attributes, some of which are imported then.
+    if getattr(statement, 'selector', '').count('.') > 1:
+      raise config_lib.ConfigError(
+          f'{what} binds {statement.selector}, which is no section of the '
+          'config; impala_tf/config.py lists them')
+  stream.seek(0)
+  return stream
+
+
+def _open_checked(path: str) -> io.StringIO:
+  """What gin opens every file with, included ones too."""
+  return _checked(pathlib.Path(path).read_text(encoding='utf-8'), path)
+
+
 gin.add_config_file_search_path(str(_ROOT))
-# gin would also take configs/ for a Python package, and fail since it is none,
-# instead of looking for the file in the next place.
-del gin.config._FILE_READERS[1:]  # pylint: disable=protected-access
+# In place of gin's own two readers. The other would take configs/ for a Python
+# package, and fail since it is none, instead of looking in the next place.
+gin.config._FILE_READERS[:] = [  # pylint: disable=protected-access
+    (_open_checked, os.path.isfile)]
 
 
 def load(path: str, bindings: Sequence[str] = ()) -> config_lib.Config:
@@ -70,8 +134,9 @@ def _parsed(path: str, bindings: Sequence[str] = ()) -> Iterator[None]:
       gin.parse_config_files_and_bindings([path], None, finalize_config=False)
     for binding in bindings:
       qualified = re.sub(r'^\s*(?:config\.)?', 'config.', binding, count=1)
-      with _explained(f'the binding {binding!r}'):
-        gin.parse_config(_HEADER + qualified)
+      what = f'the binding {binding!r}'
+      with _explained(what):
+        gin.parse_config(_checked(_HEADER + qualified, what))
     with _explained(path):
       yield
   finally:
@@ -83,8 +148,9 @@ def _explained(what: str) -> Iterator[None]:
   """Makes one line of whatever gin raises: it is nearly every kind."""
   try:
     yield
-  except config_lib.ConfigError:
-    raise
+  except config_lib.ConfigError as error:
+    # gin adds lines that say where a file was included.
+    raise config_lib.ConfigError(str(error).partition('\n')[0]) from error
   except Exception as error:
     cause = ' '.join(str(error).split()).rstrip('.')
     raise config_lib.ConfigError(

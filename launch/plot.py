@@ -34,17 +34,24 @@ def _plot(args: argparse.Namespace) -> None:
       raise config_lib.UserError(
           f'{run_dir} has no {args.metric} in its {metrics.FILE_NAME}; is it '
           'the directory of a run that has logged it?')
-    axes.plot(*zip(*points), label=pathlib.Path(run_dir).name)
+    axes.plot(*zip(*points), label=_label(pathlib.Path(run_dir)))
   axes.set_xlabel({'frames': 'environment frames', 'secs': 'seconds',
                    'updates': 'learner updates'}[args.x])
   ylabel = args.metric.replace('_', ' ')
   if args.metric == 'episode_return':
-    ylabel = f'mean return of the last {metrics.EPISODE_WINDOW} episodes'
+    ylabel = 'mean return of full episodes'
   axes.set_ylabel(ylabel)
   axes.grid(alpha=0.3)
   axes.legend()
   curves.save(figure, args.output)
   print(f'wrote {args.output}')
+
+
+def _label(run_dir: pathlib.Path) -> str:
+  """The run's name; what its evaluator wrote is told from it."""
+  if run_dir.name == program.EVALUATION:
+    return f'{run_dir.parent.name}, evaluated'
+  return run_dir.name
 
 
 def main() -> int:

@@ -1,11 +1,16 @@
-"""What the programs have in common: how they end."""
+"""What the programs have in common: how they begin and how they end."""
 
+import signal
 import sys
 from typing import Callable, Optional
 
 from impala_tf import config as config_lib
+from impala_tf import sizing
+from impala_tf.suites import levels
 
 BAD_INPUT = 2
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+EVALUATION = 'evaluation'  # In the run directory: what an evaluator writes.
 
 
 def run(action: Callable[[], Optional[int]]) -> int:
@@ -22,3 +27,37 @@ def run(action: Callable[[], Optional[int]]) -> int:
   except config_lib.UserError as error:
     print(f'error: {error}', file=sys.stderr)
     return BAD_INPUT
+
+
+def show_beginning(config: config_lib.Config, run_dir: str,
+                   resuming: bool) -> None:
+  """Says what is trained where, and what was chosen for it."""
+  print(f'{"Resuming" if resuming else "Training"} '
+        f'{levels.short_name(config.environment.level)} in {run_dir}')
+  for choice in sizing.explain(config):
+    print(f'  {choice}', flush=True)
+
+
+def open_port(port: Optional[int]) -> str:
+  """A warning; None is for a port that is yet to be chosen."""
+  name = 'a port' if port is None else f'port {port}'
+  return (f'{name} is open to every machine that reaches this one, and Reverb '
+          'asks nobody who he is (docs/cluster.md: what to close)')
+
+
+def conclude(run_dir: str, signum: Optional[int]) -> int:
+  """Says how training ended.
+
+  Args:
+    run_dir: of the run.
+    signum: that ended it; None where it is done.
+
+  Returns:
+    The exit code.
+  """
+  if signum is None:
+    print(f'Done; evaluate with ./launch/evaluate.sh {run_dir}')
+    return 0
+  print(f'Stopped, checkpoint written; the same command with '
+        f'--run_dir={run_dir} resumes')
+  return 128 + signum

@@ -23,6 +23,8 @@ def format_row(row: metrics.Row, total_frames: int) -> str:
                  f'(last {min(row["episodes"], metrics.EPISODE_WINDOW)})')
   if row.get(level_metrics.HEADLINE) is not None:
     parts.append(f'human-normalised {row[level_metrics.HEADLINE]:.1%}')
+  if row.get('evaluated_return') is not None:
+    parts.append(f'evaluated {row["evaluated_return"]:.2f}')
   return ' · '.join(parts + [f'lag {row["policy_lag"]:.1f}'])
 
 

@@ -1,10 +1,18 @@
-"""One role of a run as a process of its own; started by `launch.train`."""
+"""One role of a run as a program of its own; see `launch/role.sh`.
+
+Roles find each other by the learner's address, whoever starts first: each waits
+for its peers, says for whom, and gives up after --wait_secs. Actors and
+evaluators take the config from the learner. `launch.train` starts the same
+roles as child processes.
+
+Exit codes: 0 all frames are learned from, 2 bad input, 130 Ctrl-C, 143 asked to
+terminate, 1 anything else, such as a peer that has not come. Actors and
+evaluators have nothing to save and no end of their own: a signal ends them.
+"""
 
 import argparse
 import os
-import signal
 import sys
-import threading
 import time
 
 from absl import flags
@@ -12,70 +20,65 @@ from absl import logging
 
 from impala_tf import config as config_lib
 from impala_tf import supervisor
+from impala_tf import waiting
 from impala_tf.envs import workers
-from launch import gin_config
+from launch import learner_role
+from launch import peer_roles
+from launch import role_flags
 
 _GRACE_SECS = 5.
+_ROLES = {'learner': learner_role.run, 'actor': peer_roles.run_actor,
+          'evaluator': peer_roles.run_evaluator}
 
 
-def _run(args: argparse.Namespace, config: config_lib.Config) -> None:
-  """Runs the role until its end."""
-  from impala_tf import experiment  # Takes seconds, so after all checks.
-  from impala_tf import profiling
-  if args.role == 'actor':
-    supervisor.yield_to_others()
-    supervisor.stop_with_parent(lambda: os._exit(0))
-    kwargs = {}
-    if args.profile:
-      kwargs['on_unroll'] = profiling.HopTimesWriter(
-          args.run_dir, f'actor_{args.seed}').add_unroll
-    experiment.run_actor(config, f'localhost:{args.port}', args.seed,
-                         args.task, **kwargs)
-    return
-  stopping = threading.Event()
-  signal.signal(signal.SIGTERM, lambda *unused: stopping.set())
-  supervisor.stop_with_parent(stopping.set)
-  experiment.run_learner(config, args.run_dir, args.port, stopping.is_set,
-                         args.profile)
-
-
-def main() -> int:
-  """Returns the exit code."""
-  parser = argparse.ArgumentParser(description=__doc__)
-  parser.add_argument('role', choices=('learner', 'actor'))
-  parser.add_argument('--run_dir', required=True)
-  parser.add_argument('--port', type=int, required=True,
-                      help='of the Reverb server in the learner')
-  parser.add_argument('--seed', type=int, default=0,
-                      help='differs between the actors of a run')
-  parser.add_argument('--task', type=int, default=0,
-                      help='which of the actors this is')
-  parser.add_argument('--profile', action='store_true',
-                      help='record what time goes to')
-  args = parser.parse_args()
-  flags.FLAGS.mark_as_parsed()  # Else absl warns of early logging.
-  logging.use_absl_handler()
-  logging.set_verbosity(logging.INFO)
+def _run(args: argparse.Namespace) -> int:
   try:
-    _run(args, gin_config.load(gin_config.config_path(args.run_dir)))
+    role_flags.check(args)
+    return _ROLES[args.role](args) or 0
   except config_lib.UserError as error:
     print(f'{supervisor.COMPLAINT}{error}', file=sys.stderr)
     return supervisor.BAD_INPUT
+  except waiting.PeerMissing as error:
+    print(f'{supervisor.COMPLAINT}{error}; is it running, and can the machines '
+          'reach each other? (--wait_secs for more patience)', file=sys.stderr)
+    return 1
   except workers.WorkerError as error:  # It says all, and a trace nothing more.
     logging.error('%s', error)
     return 1
   except OSError as error:  # ConnectionError is one.
+    is_peer = args.role != 'learner'
+    if is_peer and isinstance(error, ConnectionError) and not args.supervised:
+      _start_over(args, error)
     logging.error('%s', error)
-    if args.role == 'actor':
+    if is_peer:
       # Most likely the learner has ended, and the supervisor is about to end
       # this process too. It would take an exit before that for a failure.
       time.sleep(_GRACE_SECS)
     return 1
-  return 0
+
+
+def _start_over(args: argparse.Namespace, error: ConnectionError) -> None:
+  """Waits for the learner again, as a new program with nothing of the old."""
+  say = role_flags.make_say(args)
+  say(f'lost the learner at {args.address}: {error}; starting over')
+  sys.stderr.flush()
+  os.execv(sys.executable,
+           [sys.executable, '-m', 'launch.role', *sys.argv[1:]])
+
+
+def main() -> int:
+  """Returns the exit code."""
+  args = role_flags.make_parser(__doc__).parse_args()
+  flags.FLAGS.mark_as_parsed()  # Else absl warns of early logging.
+  logging.set_verbosity(logging.INFO)
+  if args.supervised or args.role != 'learner':  # Else above the progress line.
+    logging.use_absl_handler()
+  return _run(args)
 
 
 if __name__ == '__main__':
   exit_code = main()
+  sys.stdout.flush()
   sys.stderr.flush()
   # At once. All is saved, and TensorFlow's and Reverb's own endings can take
   # seconds on a busy machine, of which Ctrl-C has only ten.

@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 import threading
+from typing import Optional
 
 from impala_tf import config as config_lib
 from impala_tf import metrics
@@ -16,8 +17,8 @@ from impala_tf import ports
 from impala_tf import sizing
 from impala_tf import supervisor
 from impala_tf.envs import factory
-from impala_tf.suites import levels
 from launch import gin_config
+from launch import private_network
 from launch import program
 from launch import progress
 from launch import run_directory
@@ -36,41 +37,79 @@ def _parse_args() -> argparse.Namespace:
                       metavar='"LearnerConfig.batch_size = 16"',
                       help='changes one value; may be repeated')
   parser.add_argument('--port', type=int,
-                      help='of the Reverb server (default: a free one)')
+                      help='of the Reverb server, for others to connect to '
+                      '(default: a free one)')
+  parser.add_argument('--network', choices=('auto', 'private', 'open'),
+                      default='auto',
+                      help='private: no other machine can reach the run, nor '
+                      'the run others; open: any can; auto: private where the '
+                      'system allows it, unless there is a --port (default: '
+                      '%(default)s)')
+  parser.add_argument('--evaluate', action='store_true',
+                      help='play full games beside training, and log to '
+                      'evaluation/ in the run directory')
   parser.add_argument('--profile', action='store_true',
                       help="record a few updates for TensorBoard's profiler, "
                       'and print at the end where the time went')
   return parser.parse_args()
 
 
-def _train_in_processes(config: config_lib.Config, run_dir: str, port: int,
-                        profile: bool, line: progress.ProgressLine):
+def _train_in_processes(args: argparse.Namespace, config: config_lib.Config,
+                        run_dir: str, port: int, line: progress.ProgressLine):
   """Returns the signal that ended the run, or None."""
-  role = [sys.executable, '-m', 'launch.role']
-  where = [f'--run_dir={run_dir}', f'--port={port}']
-  if profile:
-    where.append('--profile')
-  rows = metrics.RowReader(run_dir)
-  rows.new_rows()  # Those of the past, where a run is resumed.
+
+  def role(name, *flags):
+    return [sys.executable, '-m', 'launch.role', name, '--supervised',
+            f'--address=localhost:{port}', f'--run_dir={run_dir}', *flags]
+
+
+  def evaluator(attempt):
+    return role('evaluator', f'--seed={attempt}')
+
+  profile = ['--profile'] * args.profile
+  newest = _NewestRow(run_dir)
 
   def show_newest():
-    for row in rows.new_rows()[-1:]:
+    row = newest.read()
+    if row:
       line.show(row)
 
   return supervisor.Supervisor(
-      learner_command=role + ['learner'] + where,
-      actor_command=lambda task, attempt: role + ['actor'] + where + [
-          f'--task={task}', f'--seed={task + attempt * 10_000}'],
+      learner_command=role('learner', *profile),
+      actor_command=lambda task, attempt: role(
+          'actor', f'--task={task}', f'--seed={task + attempt * 10_000}',
+          *profile),
       num_actors=sizing.fit(config).actor.num_actors,
       log_dir=os.path.join(run_dir, 'logs'),
       max_restarts=config.actor.max_restarts,
-      restart_window_secs=config.actor.restart_window_secs).run(show_newest)
+      restart_window_secs=config.actor.restart_window_secs,
+      evaluator_command=evaluator if args.evaluate else None).run(show_newest)
+
+
+class _NewestRow:
+  """What a run writes from now on, to be shown."""
+
+  def __init__(self, run_dir: str):
+    self._rows = metrics.RowReader(run_dir)
+    self._rows.new_rows()  # Those of the past, where a run is resumed.
+    self._evaluations = metrics.RowReader(
+        os.path.join(run_dir, program.EVALUATION))
+    self._evaluated = {}
+
+  def read(self) -> Optional[metrics.Row]:
+    """The newest row with the newest evaluation; None where there is no new."""
+    for evaluation in self._evaluations.new_rows()[-1:]:
+      self._evaluated = {
+          'evaluated_return': evaluation['episode_return']}
+    for row in self._rows.new_rows()[-1:]:
+      return {**row, **self._evaluated}
+    return None
 
 
 def _train_in_this_process(config: config_lib.Config, run_dir: str,
                            line: progress.ProgressLine):
   """Returns the signal that ended the run, or None."""
-  from impala_tf import experiment  # Takes seconds, so after all checks.
+  from impala_tf import in_process  # Takes seconds, so after all checks.
   received = []
   stopping = threading.Event()
 
@@ -80,16 +119,36 @@ def _train_in_this_process(config: config_lib.Config, run_dir: str,
 
   for signum in (signal.SIGINT, signal.SIGTERM):
     signal.signal(signum, on_signal)
-  experiment.run_in_process(config, run_dir, stopping.is_set, line.show)
+  in_process.run(config, run_dir, stopping.is_set, line.show)
   return received[0] if received else None
 
 
-def _run(args: argparse.Namespace) -> int:
-  config = gin_config.load(args.config, args.gin_binding)
-  if args.profile and config.experiment.in_process:
+def _not_private(args: argparse.Namespace) -> Optional[str]:
+  """Why others can reach this run; None where they cannot.
+
+  May start this program anew, within a network of its own.
+  """
+  if args.network == 'open' or (
+      args.network == 'auto' and args.port is not None):
+    return 'as asked for'
+  if not private_network.is_settled():
+    private_network.restart_within('launch.train')
+  obstacle = private_network.obstacle()
+  if obstacle and args.network == 'private':
     raise config_lib.UserError(
-        '--profile needs processes of their own for learner and actors; leave '
-        'it out, or set ExperimentConfig.in_process = False')
+        f'--network=private: the system does not allow it ({obstacle}); close '
+        'the port to others (docs/cluster.md), and give --network=open')
+  return f'no private network here: {obstacle}' if obstacle else None
+
+
+def _run(args: argparse.Namespace) -> int:
+  not_private = _not_private(args)
+  config = gin_config.load(args.config, args.gin_binding)
+  for flag in ('profile', 'evaluate'):
+    if getattr(args, flag) and config.experiment.in_process:
+      raise config_lib.UserError(
+          f'--{flag} needs processes of their own for learner and actors; '
+          'leave it out, or set ExperimentConfig.in_process = False')
   factory.check_levels(
       config.environment.level, config.agent.instruction_length)
   sizing.fit(config)  # Refuses more levels than environments.
@@ -99,25 +158,21 @@ def _run(args: argparse.Namespace) -> int:
     raise config_lib.UserError(f'--port: {error}') from error
   run_dir = args.run_dir or run_directory.fresh_path(config.environment.level)
   with run_directory.claim(run_dir, config) as resuming:
-    print(f'{"Resuming" if resuming else "Training"} '
-          f'{levels.short_name(config.environment.level)} in {run_dir}',
-          flush=True)
-    for choice in sizing.explain(config):
-      print(f'  {choice}', flush=True)
+    program.show_beginning(config, run_dir, resuming)
+    if not_private is None:
+      print('  a network of its own: no other machine can reach this run',
+            flush=True)
+    else:
+      port_or_any = None if config.experiment.in_process else port
+      print(f'  {program.open_port(port_or_any)}; {not_private}', flush=True)
     with progress.ProgressLine(config.experiment.total_frames) as line:
       if config.experiment.in_process:
         signum = _train_in_this_process(config, run_dir, line)
       else:
-        signum = _train_in_processes(config, run_dir, port, args.profile,
-                                     line)
+        signum = _train_in_processes(args, config, run_dir, port, line)
   if args.profile:
     time_budget.show(config, run_dir)
-  if signum is None:
-    print(f'Done; evaluate with ./launch/evaluate.sh {run_dir}')
-    return 0
-  print(f'Stopped, checkpoint written; the same command with '
-        f'--run_dir={run_dir} resumes')
-  return 128 + signum
+  return program.conclude(run_dir, signum)
 
 
 def main() -> int:

@@ -1,8 +1,12 @@
 """What is saved comes back, and damage costs the newest checkpoint only."""
 
+import contextlib
 import dataclasses
 import json
+import os
 import pathlib
+import pickle
+import resource
 
 import dm_env
 import numpy as np
@@ -16,6 +20,7 @@ from impala_tf import distributions
 from impala_tf import experiment
 from impala_tf import training
 from impala_tf import types
+from tests import programs
 
 CONFIG = config_lib.Config(
     environment=config_lib.EnvironmentConfig(level='catch'),
@@ -218,11 +223,60 @@ def test_kill_while_writing_leaves_the_one_before(saved, tmp_path):
   parts = _Parts(tmp_path)
   assert parts.checkpointer.restore().endswith('ckpt-12')
   _assert_equal(parts.values(), saved[12])
+  assert {path.name for path in directory.iterdir()} == {
+      'checkpoint', *(p.name for n in (5, 12) for p in _files(tmp_path, n))}
   values = parts.randomise(20)
   parts.checkpointer.save(20)
   again = _Parts(tmp_path)
   again.checkpointer.restore()
   _assert_equal(again.values(), values)
+
+
+def test_checkpoint_killed_before_it_was_listed_does_not_stay_for_ever(
+    tmp_path):
+  parts = _Parts(tmp_path)
+  state = tmp_path / 'checkpoints' / 'checkpoint'
+  for number in (1, 2, 3, 4):
+    values = parts.randomise(number)
+    parts.checkpointer.save(number)
+    if number == 1:  # As if this one alone had been listed.
+      listed = state.read_text()
+      parts = _Parts(tmp_path, keep=9)
+  state.write_text(listed)
+  again = _Parts(tmp_path, keep=2)
+  assert again.checkpointer.restore().endswith('ckpt-4')
+  _assert_equal(again.values(), values)
+  numbers = {path.name for path in (tmp_path / 'checkpoints').glob('*.index')}
+  assert numbers == {'ckpt-1.index', 'ckpt-3.index', 'ckpt-4.index'}
+
+
+@contextlib.contextmanager
+def _largest_file(size):
+  """Lets this process write no larger files (bytes), as on a full disk."""
+  limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+  resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+  try:
+    yield
+  finally:
+    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+@pytest.mark.parametrize('size', [0, 1, 500, 2_000])
+def test_failed_save_is_an_error_and_leaves_the_others(saved, tmp_path, size):
+  assert size < _files(tmp_path, 12)[1].stat().st_size
+  parts = _Parts(tmp_path, keep=2)
+  parts.checkpointer.restore()
+  before = {p.name for p in (tmp_path / 'checkpoints').iterdir()}
+  parts.randomise(20)
+  with _largest_file(size):
+    with pytest.raises(OSError, match='checkpoint 20 could not be written to'):
+      parts.checkpointer.save(20)
+  assert {p.name for p in (tmp_path / 'checkpoints').iterdir()} == before
+  again = _Parts(tmp_path)
+  assert again.checkpointer.restore().endswith('ckpt-12')
+  _assert_equal(again.values(), saved[12])
+  parts.checkpointer.save(21)  # There is room again.
+  assert _Parts(tmp_path).checkpointer.restore().endswith('ckpt-21')
 
 
 def test_tensorflows_state_file_is_not_trusted(saved, tmp_path):
@@ -341,3 +395,90 @@ def test_checkpoints_of_another_agent_are_refused(tmp_path, knobs, words):
   assert '\n' not in str(raised.value)
   assert checkpoint.load_agent(
       str(tmp_path)).agent.distribution == distributions.Categorical(3)
+
+
+# Checkpoints of strangers.
+
+# Loads one run and then another, and prints what of this Python told of while
+# it loaded the second: the first has had imported and compiled what is needed.
+_WATCHED = """
+import json, sys
+from impala_tf import checkpoint
+seen = []
+watching = False
+def watch(event, arguments):
+  if watching and event.startswith((
+      'exec', 'compile', 'import', 'marshal', 'pickle', 'subprocess',
+      'os.exec', 'os.fork', 'os.posix_spawn', 'os.system', 'ctypes', 'code',
+      'socket', 'function', 'cpython.run')):
+    seen.append(f'{event} {arguments}'[:300])
+sys.addaudithook(watch)
+checkpoint.load_agent(sys.argv[1])
+watching = True
+loaded = checkpoint.load_agent(sys.argv[2])
+watching = False
+print(json.dumps([loaded.num_frames, seen]))
+"""
+
+
+class _Bomb:
+  """Runs a command wherever it is unpickled."""
+
+  def __init__(self, trace):
+    self._trace = str(trace)
+
+  def __reduce__(self):
+    return os.system, (f'touch {self._trace}',)
+
+
+class _PickledState(tf.train.experimental.PythonState):
+  """As careless programs have it in their checkpoints."""
+
+  def __init__(self, content):
+    self._content = content
+
+  def serialize(self):
+    return pickle.dumps(self._content)
+
+  def deserialize(self, string_value):
+    pickle.loads(string_value)
+
+
+def test_loading_parameters_runs_nothing_of_them(tmp_path):
+  trace, good, bad = (tmp_path / name for name in ('trace', 'good', 'bad'))
+  parts = _Parts(good)
+  _describe(good, parts)
+  parts.checkpointer.save(1)
+  parts.learner.num_frames.assign(77)
+  _describe(bad, parts)
+  # Under a name of its own, and where parts of ours belong.
+  parts.learner.agent.bomb = _PickledState(_Bomb(trace))
+  tf.train.Checkpoint(
+      agent=parts.learner.agent, learner=parts.learner, totals=parts.totals,
+      bomb=_PickledState(_Bomb(trace)),
+  ).save(str(bad / 'checkpoints' / 'ckpt'))  # ckpt-1
+  (bad / 'checkpoints' / 'checkpoint.pkl').write_bytes(
+      pickle.dumps(_Bomb(trace)))
+  with programs.running('-c', _WATCHED, good, bad) as process:
+    output, errors = process.communicate(timeout=programs.DEADLINE_SECS)
+  assert process.returncode == 0, errors
+  num_frames, seen = json.loads(output.splitlines()[-1])
+  assert num_frames == 77
+  assert not seen
+  assert not trace.exists()
+  _PickledState(None).deserialize(pickle.dumps(_Bomb(trace)))
+  assert trace.exists()  # It would have gone off.
+
+
+@pytest.mark.parametrize('change', [
+    {'config': {'torso': "__import__('os').abort()"}},
+    {'config': {'__class__': 'os.system'}},
+    {'config': {'hidden_size': {'py/object': 'os.system'}}},
+    {'observation_dtype': 'os.system'}, {'observation_shape': 'abc'}])
+def test_description_of_an_agent_is_data(tmp_path, change):
+  parts = _Parts(tmp_path)
+  _describe(tmp_path, parts)
+  path = tmp_path / 'checkpoints' / 'agent.json'
+  path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+  with pytest.raises(checkpoint.CheckpointError, match='is damaged'):
+    checkpoint.load_agent(str(tmp_path))

@@ -12,6 +12,7 @@ from impala_tf import actor
 from impala_tf import checkpoint
 from impala_tf import config as config_lib
 from impala_tf import experiment
+from impala_tf import in_process
 from impala_tf import metrics
 from impala_tf import policy
 from impala_tf import types as tf_types
@@ -38,7 +39,7 @@ def _config(seed=1, **experiment_knobs):
 
 def _rows(config, run_dir, **kwargs):
   """Runs; returns the rows without what depends on the clock."""
-  experiment.run_in_process(config, str(run_dir), **kwargs)
+  in_process.run(config, str(run_dir), **kwargs)
   return [{k: v for k, v in row.items() if k not in _TIMES}
           for row in metrics.read_rows(str(run_dir))]
 

@@ -16,6 +16,8 @@ LAYERS = {
     'config': 0,
     'types': 0,
     'ports': 0,
+    'waiting': 0,
+    'threads': 0,
     'instructions': 0,
     'distributions': 0,  # Pure maths too, which vtrace and losses are made of.
     'vtrace': 1,
@@ -26,7 +28,11 @@ LAYERS = {
     'returns': 1,
     'frames': 1,
     'packing': 1,
+    'fingerprint': 1,
+    'divergence': 1,
+    'inspection': 2,
     'connection': 1,
+    'config_json': 1,
     'suites': 1,
     'suites.suite': 0,  # What the suites are made of.
     'suites.levels': 2,  # Which levels a config names: knows every suite.
@@ -54,13 +60,16 @@ LAYERS = {
     'dataset': 4,
     'learner': 4,
     'weights': 4,
+    'announcement': 4,
     'training': 4,
     'profiling': 4,
     'checkpoint': 4,
     'evaluation': 4,
     'experiment': 6,
+    'in_process': 7,
     'population': 7,
     'supervisor': 7,
+    'evaluator': 7,
 }
 HOPS = ('actor', 'replay', 'dataset', 'learner', 'weights')
 PURE = (

@@ -42,8 +42,8 @@ def run(module, *arguments, timeout=DEADLINE_SECS, **kwargs):
 def running(*arguments, **kwargs):
   """Starts Python with these arguments; yields `Popen`, killed at the end."""
   process = subprocess.Popen(
-      [sys.executable, *map(str, arguments)], stdout=subprocess.PIPE,
-      stderr=subprocess.PIPE, **_options(kwargs))
+      [sys.executable, *map(str, arguments)],
+      **_options({'stdout': PIPE, 'stderr': PIPE, **kwargs}))
   try:
     yield process
   finally:

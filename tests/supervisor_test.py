@@ -19,6 +19,9 @@ kwargs = json.loads(sys.argv[1])
 actor = kwargs.pop('actor_command')
 kwargs['actor_command'] = lambda task, attempt: [*actor, str(task),
                                                  str(attempt)]
+evaluator = kwargs.pop('evaluator_command')
+if evaluator:
+  kwargs['evaluator_command'] = lambda attempt: [*evaluator, str(attempt)]
 try:
   signum = supervisor.Supervisor(**kwargs).run(lambda: None)
 except (supervisor.RunFailed, config.UserError) as error:
@@ -111,17 +114,19 @@ def supervise(tmp_path):
   with contextlib.ExitStack() as stack:
 
     def start(learner, actor, num_actors=1, max_restarts=5,
-              restart_window_secs=600.):
+              restart_window_secs=600., evaluator=None, **options):
       python = [programs.sys.executable, '-c']
       kwargs = {
           'learner_command':
               [*python, _CHILD + learner, str(tmp_path), 'learner'],
           'actor_command': [*python, _CHILD + actor, str(tmp_path), 'actor'],
+          'evaluator_command': evaluator and
+              [*python, _CHILD + evaluator, str(tmp_path), 'evaluator'],
           'num_actors': num_actors, 'log_dir': str(tmp_path / 'logs'),
           'max_restarts': max_restarts,
           'restart_window_secs': restart_window_secs}
       process = stack.enter_context(
-          programs.running('-c', _SUPERVISOR, json.dumps(kwargs)))
+          programs.running('-c', _SUPERVISOR, json.dumps(kwargs), **options))
       return _Run(tmp_path, process)
 
     yield start
@@ -180,6 +185,27 @@ def test_dead_actor_starts_again_later_and_later_until_the_limit(supervise):
   assert [line for line in run.log('actor_0').splitlines()
           if line.startswith('hello')] == [
               f'hello from actor 0 {attempt}' for attempt in range(3)]
+
+
+def test_evaluator_is_started_again_but_training_goes_on_without_it(
+    supervise, tmp_path):
+  with (tmp_path / 'errors').open('w') as errors:
+    run = supervise(_WAIT_FOR_END, _STAY, max_restarts=1, evaluator=_DIE,
+                    stderr=errors)
+
+    def said(words):
+      return words in (tmp_path / 'errors').read_text()
+
+    programs.wait_until(
+        lambda: said('evaluator ended with exit code 7, too often; training '
+                     'goes on without it'), 'its last end')
+    assert said('evaluator ended with exit code 7; restart 1 of 1')
+    # Long enough to start it again.
+    programs.kill(run.wait_for_start('actor_0'))
+    run.wait_for_start('actor_0', number=2)
+    run.end_learner(0)
+    assert run.wait_for_end() == (0, '')
+  assert run.log('evaluator').count('hello from evaluator') == 2
 
 
 def test_deaths_outside_of_the_window_are_forgotten(supervise):

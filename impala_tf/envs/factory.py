@@ -33,9 +33,9 @@ def check_level(level: str) -> None:
   BabyAI or dm_control is known only once it is made.
 
   Raises:
-    ConfigError: for an unknown domain, game or task, a length out of range, or
-      where the simulator of Atari, MiniGrid, dm_control, DeepMind Lab or
-      VizDoom is missing.
+    ConfigError: for an unknown domain, game or task, a length out of range, a
+      module that is not trusted, or where the simulator of Atari, MiniGrid,
+      dm_control, DeepMind Lab or VizDoom is missing.
   """
   if level in ('catch', 'catch/delayed', 'catch/mirrored', 'cartpole_swingup'):
     return
@@ -51,6 +51,9 @@ def check_level(level: str) -> None:
     dmlab.check_name(name)
   elif domain in ('minigrid', 'babyai'):
     minigrid.check_installed()
+    gym.check_module(level)
+  elif domain == 'gym':
+    gym.check_module(level)
   elif domain == 'tmaze':
     tmaze.corridor_length(name)
   elif domain == 'vizdoom':

@@ -1,5 +1,6 @@
 """Any registered Gymnasium environment with discrete or continuous actions."""
 
+import os
 from typing import Any, Callable, Optional, Sequence
 
 import dm_env
@@ -9,6 +10,29 @@ import numpy as np
 from impala_tf import config as config_lib
 from impala_tf.envs import display
 from impala_tf.envs import environment
+
+# Names, with commas between them, of the modules that ids may have imported.
+TRUSTED_MODULES = 'IMPALA_TF_TRUSTED_MODULES'
+
+
+def check_module(level: str) -> None:
+  """Refuses a level that would have Gymnasium import a module unasked.
+
+  Its ids may be 'module:Name-v0', and configs may come from strangers. So that
+  they cannot run code, the user names such modules in an environment variable.
+
+  Args:
+    level: with its domain.
+
+  Raises:
+    ConfigError: where the module is not named there.
+  """
+  module, colon, _ = level.partition('/')[2].partition(':')
+  trusted = os.environ.get(TRUSTED_MODULES, '').split(',')
+  if colon and not (module and module in trusted):
+    raise config_lib.ConfigError(
+        f'EnvironmentConfig.level: {level} has the module {module!r} imported, '
+        f'which runs its code; if you trust it, set {TRUSTED_MODULES}={module}')
 
 
 class GymEnvironment(environment.BatchedEnvironment):
@@ -30,7 +54,8 @@ class GymEnvironment(environment.BatchedEnvironment):
     """Makes the environments.
 
     Args:
-      env_id: as Gymnasium registers it: 'CartPole-v1', 'module:Name-v0'.
+      env_id: as Gymnasium registers it: 'CartPole-v1'; 'module:Name-v0'
+        has the module imported first, which `check_module` may refuse.
       num_envs: E.
       seed: 0 or more.
       level: the name it goes by; None: 'gym/<env_id>'.

@@ -17,6 +17,7 @@ from impala_tf import experiment
 from impala_tf import policy as policy_lib
 from impala_tf import replay
 from impala_tf import sizing
+from impala_tf import threads
 from impala_tf import types
 from launch import gin_config
 from launch.benchmark import worker
@@ -187,7 +188,7 @@ def main():
   parser.add_argument('config')
   args = parser.parse_args()
   config = sizing.fit(gin_config.load(args.config))
-  experiment.set_threads(
+  threads.set_threads(
       config.learner.num_threads if args.name == 'learner' else 1)
   run = PARTS[args.name](config)
   for _ in range(_WARM_UP_CALLS):

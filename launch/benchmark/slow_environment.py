@@ -188,8 +188,8 @@ def _run():
   parser.add_argument('--seconds', type=float, default=2.,
                       help='of each measurement in a round')
   args = parser.parse_args()
-  from impala_tf import experiment  # Imports TensorFlow.
-  experiment.set_threads(1)
+  from impala_tf import threads  # Imports TensorFlow.
+  threads.set_threads(1)
   step_secs = np.full(args.num_envs, args.step_ms / 1e3)
   fast = _Case('all fast', step_secs.copy(), args.spin)
   step_secs[0] = args.slow_step_ms / 1e3

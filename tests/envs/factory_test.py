@@ -125,6 +125,34 @@ def test_missing_simulator_is_named(monkeypatch, level, package):
   assert '\n' not in str(error.value)
 
 
+@pytest.mark.parametrize('call', [factory.check_level, _make])
+@pytest.mark.parametrize('level', [
+    'gym/my_trap:Foo-v0', 'gym/:Foo-v0', 'minigrid/my_trap:Foo',
+    'babyai/my_trap:Foo'])
+def test_level_imports_no_module_that_is_not_trusted(
+    tmp_path, monkeypatch, call, level):
+  for name in ('my_trap', 'MiniGrid-my_trap', 'BabyAI-my_trap'):
+    (tmp_path / f'{name}.py').write_text(
+        f'open({str(tmp_path / "trace")!r}, "w")')
+  monkeypatch.syspath_prepend(str(tmp_path))
+  monkeypatch.setenv(gym.TRUSTED_MODULES, 'my_traps,,other')
+  with pytest.raises(config.ConfigError,
+                     match=f'if you trust it, set {gym.TRUSTED_MODULES}='):
+    call(level)
+  assert not (tmp_path / 'trace').exists()
+
+
+def test_trusted_module_is_imported(tmp_path, monkeypatch):
+  (tmp_path / 'my_levels.py').write_text("""
+import gymnasium
+gymnasium.register('Mine-v0', 'gymnasium.envs.classic_control:CartPoleEnv')
+""")
+  monkeypatch.syspath_prepend(str(tmp_path))
+  monkeypatch.setenv(gym.TRUSTED_MODULES, 'other,my_levels')
+  factory.check_level('gym/my_levels:Mine-v0')
+  assert _make('gym/my_levels:Mine-v0').level == 'gym/my_levels:Mine-v0'
+
+
 @pytest.mark.parametrize('level', [
     'catch', 'tmaze/3', 'atari/pong', 'gym/CartPole-v1',
     'minigrid/Empty-5x5-v0,catch'])

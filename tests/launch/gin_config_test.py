@@ -1,12 +1,11 @@
 """From .gin files to configs and back; what is wrong is told in one line."""
 
-import dataclasses
-from typing import Optional
-
 import pytest
 
 from impala_tf import config as config_lib
 from launch import gin_config
+from tests import configs
+from tests import programs
 
 _HEADER = ('from __gin__ import dynamic_registration\n'
            'from impala_tf import config\n')
@@ -18,46 +17,18 @@ def _load(tmp_path, text, bindings=()):
   return gin_config.load(str(path), bindings)
 
 
-# Of a batch of 33 (32 and one) 11 are replayed, and 22 new in 11 environments.
-_GO_TOGETHER = {'replay_fraction': 1 / 3, 'num_envs': 11}
-
-
-def _other_than_default(field, value):
-  """A value that is allowed and not the default, for any knob."""
-  if field.name in _GO_TOGETHER:
-    return _GO_TOGETHER[field.name]
-  if field.metadata.get('choices'):
-    return field.metadata['choices'][-1]
-  if isinstance(value, bool):
-    return not value
-  if isinstance(value, str):
-    return 'catch'
-  if value is None:
-    return '/a b' if field.type == Optional[str] else 7
-  return value + 1 if isinstance(value, int) else value * 0.75 + 0.01
-
-
-def _changed_everywhere():
-  sections = {}
-  for section in dataclasses.fields(config_lib.Config):
-    defaults = section.type()
-    sections[section.name] = section.type(**{
-        f.name: _other_than_default(f, getattr(defaults, f.name))
-        for f in dataclasses.fields(defaults)})
-  return config_lib.Config(**sections)
-
-
 @pytest.mark.parametrize('config', [
-    config_lib.Config(), _changed_everywhere(),
+    config_lib.Config(), configs.changed_everywhere(),
     config_lib.Config(impala=config_lib.ImpalaConfig(clip_rho_threshold=None))])
 def test_what_is_written_reads_back_equal(tmp_path, config):
   assert _load(tmp_path, gin_config.dumps(config)) == config
 
 
 def test_no_value_is_left_out_when_written():
-  changed = gin_config.dumps(_changed_everywhere()).splitlines()
+  changed = gin_config.dumps(configs.changed_everywhere()).splitlines()
   default = gin_config.dumps(config_lib.Config()).splitlines()
-  knobs = [line for line in default if ' = ' in line]
+  knobs = [line for line in default
+           if ' = ' in line and configs.LEFT_ALONE not in line]
   assert len(knobs) > 30
   assert not set(knobs) & set(changed)
 
@@ -94,7 +65,7 @@ def test_nothing_stays_from_the_load_before(tmp_path):
     ('LearnerConfig.batch_size = ', 'Unable to parse value'),
     ('LearnerConfig.batch_size', 'expected'),
     ('AgentConfig.torso = shallow', "'shallow'"),
-    ('LearnerConfig.batch_size = @nope()', "'nope'"),
+    ('LearnerConfig.batch_size = @nope()', 'refers to code (@nope)'),
     ('LearnerConfig.batch_size = 8.0', 'must be of type int, but is 8.0'),
     ("LearnerConfig.batch_size = '8'", "must be of type int, but is '8'"),
     ('LearnerConfig.batch_size = True', 'must be of type int, but is True'),
@@ -150,5 +121,91 @@ def test_differences_name_each_value_that_differs():
   assert gin_config.differences(old, new) == [
       'ImpalaConfig.clip_c_threshold (1.0, now None)',
       'LearnerConfig.batch_size (32, now 5)']
-  everything = gin_config.differences(old, _changed_everywhere())
-  assert len(everything) == gin_config.dumps(old).count(' = ')
+  everything = gin_config.differences(old, configs.changed_everywhere())
+  assert len(everything) == gin_config.dumps(old).count(' = ') - 1
+
+
+# Files of strangers. Each of these would leave a trace, if gin saw it.
+
+_TRAP = """
+import os, pathlib
+pathlib.Path(os.environ['TRACE']).touch()
+"""
+_HEADER_ALONE = 'from __gin__ import dynamic_registration\n'
+
+
+@pytest.fixture(name='trace')
+def _trace(tmp_path, monkeypatch):
+  """A file that is there as soon as one of the modules is imported."""
+  path = tmp_path / 'trace'
+  modules = tmp_path / 'modules'
+  (modules / 'a_package').mkdir(parents=True)
+  for name in ('a_trap.py', 'a_package/__init__.py'):
+    (modules / name).write_text(_TRAP)
+  (modules / 'a_package' / 'part.py').write_text('class Thing:\n  pass\n')
+  monkeypatch.setenv('TRACE', str(path))
+  monkeypatch.syspath_prepend(str(modules))
+  return path
+
+
+_IMPORTS = [
+    ('import a_trap', 'a_trap'),
+    ('import a_trap as config', 'a_trap'),
+    ('import a_package.part', 'a_package.part'),
+    ('from a_package import part', 'a_package.part'),
+    ('from a_package import part as config', 'a_package.part'),
+    ('from impala_tf import a_trap', 'impala_tf.a_trap'),
+    ('import os', 'os'),
+    ('from impala_tf import experiment', 'impala_tf.experiment')]
+
+
+@pytest.mark.parametrize('statement, module', _IMPORTS)
+@pytest.mark.parametrize('header', [_HEADER, _HEADER_ALONE, ''])
+@pytest.mark.parametrize('where', ['file', 'include', 'after', 'binding'])
+def test_no_other_module_is_imported(
+    tmp_path, trace, statement, module, header, where):
+  text = header + statement + '\n'
+  bindings = ()
+  if where == 'include':
+    (tmp_path / 'other.gin').write_text(text)
+    text = f"{_HEADER}include '{tmp_path / 'other.gin'}'\n"
+  elif where == 'after':
+    text = f'{header}config.LearnerConfig.batch_size = 8\n{statement}\n'
+  elif where == 'binding':  # As a sweep's file may have them.
+    text, bindings = _HEADER, [f'LearnerConfig.batch_size = 8\n{statement}']
+  with pytest.raises(config_lib.ConfigError) as raised:
+    _load(tmp_path, text, bindings)
+  message = str(raised.value)
+  assert f' imports {module}, but a .gin file binds data' in message
+  assert 'impala_tf.config and impala_tf.sweeps only' in message
+  assert '\n' not in message
+  assert not trace.exists()
+
+
+@pytest.mark.parametrize('line, words', [
+    ('LearnerConfig.batch_size = @config.dataclasses.inspect.os.abort()',
+     'refers to code (@config.dataclasses.inspect.os.abort)'),
+    ("AgentConfig.torso = ['shallow', {'a': (@config.ConfigError(),)}]",
+     'refers to code (@config.ConfigError)'),
+    ('LearnerConfig.batch_size = @s/config.dataclasses.sys.exit',
+     'refers to code (@s/config.dataclasses.sys.exit)'),
+    ('dataclasses.inspect.os.system:\n  command = "true"',
+     'binds config.dataclasses.inspect.os.system, which is no section'),
+    ('dataclasses.inspect.os.system.command = "true"',
+     'binds config.dataclasses.inspect.os.system, which is no section')])
+def test_nothing_is_called_or_looked_up(tmp_path, line, words):
+  with pytest.raises(config_lib.ConfigError) as raised:
+    _load(tmp_path, f'{_HEADER}config.{line}\n')
+  assert words in str(raised.value) and '\n' not in str(raised.value)
+
+
+def test_names_for_values_may_be_used(tmp_path):
+  text = f'{_HEADER}SIZE = 7\nconfig.LearnerConfig.batch_size = %SIZE\n'
+  assert _load(tmp_path, text).learner.batch_size == 7
+
+
+def test_evaluate_imports_nothing_that_a_run_directory_names(tmp_path, trace):
+  (tmp_path / 'config.gin').write_text(_HEADER + 'import a_trap\n')
+  line = programs.error_line(programs.run('launch.evaluate', tmp_path))
+  assert 'config.gin imports a_trap, but a .gin file binds data' in line
+  assert not trace.exists()

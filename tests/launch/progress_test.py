@@ -32,6 +32,13 @@ def test_suite_has_its_score():
           in progress.format_row(row, 10_000_000))
 
 
+def test_evaluation_is_shown_once_there_is_one():
+  row = dict(_ROW, episode_return=1., episodes=12, evaluated_return=-0.126)
+  assert ('return 1.00 (last 12) · evaluated -0.13 · lag'
+          in progress.format_row(row, 10_000_000))
+  assert 'evaluated' not in progress.format_row(_ROW, 10_000_000)
+
+
 @pytest.mark.parametrize('frames, speed, eta', [
     (0, 1., '27:46:40'), (99_940, 1., '0:01:00'), (100_000, 1., '0:00:00'),
     (100_320, 1., '0:00:00'), (0, 0., '?')])

@@ -8,7 +8,8 @@ import subprocess
 import pytest
 
 ROOT = pathlib.Path(__file__).parent.parent.parent
-SCRIPTS = (*sorted((ROOT / 'launch').rglob('*.sh')), ROOT / '.ci' / 'run')
+SCRIPTS = (*sorted((ROOT / 'launch').rglob('*.sh')),
+           *sorted((ROOT / 'launch').rglob('*.sbatch')), ROOT / '.ci' / 'run')
 
 
 def _run(*command, **kwargs):

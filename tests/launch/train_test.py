@@ -1,5 +1,7 @@
 """`launch.train` as a program: what it refuses, writes and survives."""
 
+import os
+import pathlib
 import re
 import signal
 import socket
@@ -9,6 +11,7 @@ import psutil
 import pytest
 
 from impala_tf import metrics
+from impala_tf import ports
 from launch import gin_config
 from tests import programs
 
@@ -171,15 +174,18 @@ def _wait_for_end(process):
 def test_whole_run_writes_all_it_promises(tmp_path):
   run_dir = tmp_path / 'new' / 'run'  # Parents are made, too.
   total = 1510  # No multiple of an update's frames: rounded up.
+  port = ports.choose()
   arguments = [_bind('ActorConfig.num_actors', 2),
                _bind('ExperimentConfig.total_frames', total),
                _bind('ExperimentConfig.checkpoint_interval_secs', 1.)]
-  ran = _train(run_dir, *arguments)
+  ran = _train(run_dir, f'--port={port}', *arguments)
   assert ran.returncode == 0, ran.stderr
   assert 'restart' not in ran.stderr  # Actors that lost a learner that is done.
   first, *sizes, last = ran.stdout.splitlines()
   assert first == f'Training catch in {run_dir}'
-  sizes, progress = sizes[:3], sizes[3:]
+  sizes, network, progress = sizes[:3], sizes[3], sizes[4:]
+  assert network.startswith(f'  port {port} is open to every machine that ')
+  assert network.endswith('; as asked for')
   assert sizes[0] == '  2 actor processes (as configured)'
   assert re.fullmatch(r'  \d+ learner threads \(25% of .*\)', sizes[2])
   assert last == f'Done; evaluate with ./launch/evaluate.sh {run_dir}'
@@ -278,6 +284,21 @@ def _press_ctrl_c(process, run_dir):
   assert not _all_pids(run_dir)
   rows = metrics.read_rows(run_dir)
   assert max(_checkpoints(run_dir)) == rows[-1]['updates']
+  return output
+
+
+def _is_private(run_dir):
+  """Whether the server is out of reach; all its processes are, or none."""
+  pids = _all_pids(run_dir)
+  command = pathlib.Path(
+      f'/proc/{_pids(run_dir, "learner")[0]}/cmdline').read_text()
+  port = int(re.search(r'--address=localhost:(\d+)', command)[1])
+  networks = {os.readlink(f'/proc/{pid}/ns/net') for pid in pids}
+  assert len(pids) == 3 and len(networks) == 1
+  with socket.socket() as client:
+    is_private = client.connect_ex(('localhost', port)) != 0
+  assert is_private == (networks != {os.readlink('/proc/self/ns/net')})
+  return is_private
 
 
 def _kill_learner(process, run_dir):
@@ -321,7 +342,10 @@ def test_interrupted_run_goes_on_each_time_until_nothing_is_whole(tmp_path):
     line = programs.error_line(_train(tmp_path, *_LONG))
     assert 'another process is training' in line
     _kill_actor_and_wait_for_another(process, tmp_path)
-    _press_ctrl_c(process, tmp_path)
+    says_private = _is_private(tmp_path)
+    output = _press_ctrl_c(process, tmp_path)
+  assert ('a network of its own: no other machine' in output) == says_private
+  assert ('is open to every machine' in output) != says_private
 
   stopped = metrics.read_rows(tmp_path)[-1]
   with _training(tmp_path, *_LONG) as process:

@@ -1,0 +1,100 @@
+"""The learner as a program of its own; see `launch/role.sh`."""
+
+import argparse
+import os
+import signal
+from typing import Callable, List, Optional
+
+from impala_tf import config as config_lib
+from impala_tf import metrics
+from impala_tf import ports
+from impala_tf import sizing
+from impala_tf import supervisor
+from impala_tf import waiting as waiting_lib
+from impala_tf.envs import factory
+from launch import gin_config
+from launch import program
+from launch import progress
+from launch import role_flags
+from launch import run_directory
+
+
+def _learn(args: argparse.Namespace, config: config_lib.Config, run_dir: str,
+           on_row: Callable[[metrics.Row], None] = lambda row: None
+           ) -> Optional[int]:
+  """Returns the signal that ended it, if one did."""
+  say = role_flags.make_say(args)
+  waiting = waiting_lib.Waiting(f'unrolls that actors send to {args.address}',
+                                args.wait_secs, say)
+  if not args.supervised:
+    waiting.poll()  # Says so at once; what follows takes seconds.
+  from impala_tf import experiment
+  stopping: List[int] = []
+  for signum in (signal.SIGTERM,) if args.supervised else program.STOP_SIGNALS:
+    signal.signal(signum, lambda signum, frame: stopping.append(signum))
+  if args.supervised:
+    supervisor.stop_with_parent(lambda: stopping.append(signal.SIGTERM))
+  num_batches = 0
+
+  def before_batch():
+    nonlocal num_batches
+    secs = waiting.restart()
+    if num_batches == 1:
+      say(f'got the first unrolls after {secs:.0f} s')
+    num_batches += 1
+
+  def should_stop():
+    if not stopping:
+      waiting.poll()
+    return bool(stopping)
+
+  _, port = role_flags.parse_address(args.address)
+  experiment.run_learner(config, run_dir, port, should_stop, args.profile,
+                         before_batch, on_row)
+  return stopping[0] if stopping else None
+
+
+def _learner_config(args: argparse.Namespace) -> config_lib.Config:
+  """What to train; raises UserError where it cannot be trained so."""
+  path = args.config
+  if path is None and args.run_dir:
+    path = gin_config.config_path(args.run_dir)
+    if not os.path.exists(path):
+      raise config_lib.UserError(f'{args.run_dir} holds no run to be resumed; '
+                                 'give --config for a new one')
+  if path is None:
+    raise config_lib.UserError('a learner needs --config for a new run, or '
+                               '--run_dir of one to be resumed')
+  config = gin_config.load(path, args.gin_binding)
+  if config.experiment.in_process:
+    raise config_lib.UserError(
+        'ExperimentConfig.in_process leaves no roles to others; set it to '
+        'False, or use ./launch/train.sh')
+  factory.check_levels(
+      config.environment.level, config.agent.instruction_length)
+  sizing.fit(config)  # Refuses more levels than environments.
+  return config
+
+
+def run(args: argparse.Namespace) -> int:
+  """Runs it to its end; returns the exit code."""
+  if args.supervised:
+    config = gin_config.load(gin_config.config_path(args.run_dir))
+    signum = _learn(args, config, args.run_dir)
+    return 128 + signum if signum else 0
+  config = _learner_config(args)
+  _, port = role_flags.parse_address(args.address)
+  try:
+    ports.choose(port)
+  except OSError as error:
+    raise config_lib.UserError(f'--address: {error}') from error
+  run_dir = args.run_dir or run_directory.fresh_path(config.environment.level)
+  with run_directory.claim(run_dir, config) as resuming:
+    program.show_beginning(config, run_dir, resuming)
+    last_task = sizing.fit(config).actor.num_actors - 1
+    print(f'  {program.open_port(port)}\n'
+          f'  its actors: ./launch/role.sh actor --address={args.address} '
+          f'--task=N, N = 0 to {last_task}', flush=True)
+    with progress.ProgressLine(config.experiment.total_frames) as line:
+      signum = _learn(args, config, run_dir, line.show)
+  return program.conclude(run_dir, signum)

@@ -1,0 +1,9 @@
+#!/usr/bin/env bash
+# Runs one role of a run on this machine: learner, actor or evaluator.
+# Usage: launch/role.sh ROLE --address=HOST:PORT [--flags]; --help lists them.
+
+set -euo pipefail
+
+# shellcheck source-path=SCRIPTDIR
+source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
+exec "$PYTHON" -m launch.role "$@"

@@ -1,0 +1,60 @@
+"""A config as text: equal when it is read back, or refused."""
+
+import dataclasses
+import json
+
+import pytest
+
+from impala_tf import config as config_lib
+from impala_tf import config_json
+from tests import configs
+
+
+def _changed(change):
+  """The text of the default config, with something changed in it."""
+  values = json.loads(config_json.dumps(config_lib.Config()))
+  change(values)
+  return json.dumps(values)
+
+
+@pytest.mark.parametrize('config', [
+    config_lib.Config(), configs.changed_everywhere()])
+def test_what_is_written_reads_back_equal(config):
+  assert config_json.loads(config_json.dumps(config)) == config
+
+
+def test_equal_configs_have_one_fingerprint_and_others_another():
+  default = config_lib.Config()
+  prints = {config_json.fingerprint(default)}
+  assert config_json.fingerprint(config_lib.Config()) in prints
+  for section in dataclasses.fields(config_lib.Config):
+    defaults = section.type()
+    for field in dataclasses.fields(defaults):
+      try:
+        changed = dataclasses.replace(default, **{
+            section.name: dataclasses.replace(defaults, **{
+                field.name: configs.other_than_default(
+                    field, getattr(defaults, field.name))})})
+      except config_lib.ConfigError:
+        continue  # It goes together with others only.
+      prints.add(config_json.fingerprint(changed))
+  assert len(prints) > 40
+
+
+@pytest.mark.parametrize('text, words', [
+    ('{', 'is no config'), ('[]', 'is no config'), ('{}', 'actor is missing'),
+    (_changed(lambda v: v.pop('agent')), 'agent is missing'),
+    (_changed(lambda v: v.update(os={})), 'os is unknown'),
+    (_changed(lambda v: v['agent'].pop('torso')),
+     'AgentConfig.torso is missing; install the same version'),
+    (_changed(lambda v: v['agent'].update(wings=2)),
+     'another version of impala_tf: AgentConfig.wings is unknown'),
+    (_changed(lambda v: v.update(agent=[])), 'is no config'),
+    (_changed(lambda v: v['learner'].update(batch_size='8')),
+     'LearnerConfig.batch_size must be of type int'),
+    (_changed(lambda v: v['learner'].update(batch_size=0)),
+     'LearnerConfig.batch_size must be at least 1')])
+def test_anything_else_is_refused_in_one_line(text, words):
+  with pytest.raises(config_lib.ConfigError, match=words) as error:
+    config_json.loads(text)
+  assert '\n' not in str(error.value)

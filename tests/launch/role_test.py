@@ -1,0 +1,216 @@
+"""Roles as programs of their own, each started by hand."""
+
+import contextlib
+import re
+import signal
+
+import pytest
+
+from impala_tf import metrics
+from impala_tf import ports
+from launch import gin_config
+from tests import programs
+
+# Programs that import TensorFlow one after another, on a machine that is busy.
+_SLOW_START = pytest.mark.timeout(900)
+_DEADLINE_SECS = 300.
+_CONFIG = f'--config={programs.CATCH[0]}'
+_BINDINGS = (*programs.CATCH[1:],
+             '--gin_binding=ExperimentConfig.evaluation_interval_secs = 0.2',
+             '--gin_binding=ExperimentConfig.evaluation_episodes = 3')
+
+
+class _Role:
+  """A running role and what it says."""
+
+  def __init__(self, process, log):
+    self.process = process
+    self._log = log
+
+  def log(self):
+    return self._log.read_text()
+
+  def wait_for(self, words, number=1):
+    """Waits for a line that has these words; returns the last such."""
+
+    def found():
+      lines = [line for line in self.log().splitlines() if words in line]
+      assert self.process.poll() is None or len(lines) >= number, self.log()
+      return len(lines) >= number and lines[-1]
+
+    return programs.wait_until(found, words, _DEADLINE_SECS)
+
+  def stop(self, signum):
+    """Sends a signal; returns the exit code."""
+    self.process.send_signal(signum)
+    return self.process.wait(_DEADLINE_SECS)
+
+
+@pytest.fixture(name='start')
+def _start(tmp_path):
+  """Starts a role; its words go to a file of this name."""
+  with contextlib.ExitStack() as stack:
+
+    def start(name, role, *arguments):
+      path = tmp_path / f'{name}.log'
+      log = stack.enter_context(path.open('w'))
+      return _Role(stack.enter_context(programs.running(
+          '-m', 'launch.role', role, *arguments, stdout=log, stderr=log)), path)
+
+    yield start
+
+
+def _rows(directory):
+  return metrics.read_rows(str(directory))
+
+
+def _wait_for_rows(directory, number):
+  programs.wait_until(lambda: len(_rows(directory)) >= number,
+                      f'{number} rows in {directory}', _DEADLINE_SECS)
+
+
+def _refuse(*arguments):
+  return programs.error_line(programs.run(
+      'launch.role', *arguments, timeout=_DEADLINE_SECS))
+
+
+def _newest_checkpoint(run_dir):
+  return max(int(path.stem[len('ckpt-'):])
+             for path in (run_dir / 'checkpoints').glob('ckpt-*.index'))
+
+
+def _check_refusals(address, run_dir):
+  """What does not belong to a run that is going on."""
+  line = _refuse('learner', f'--address=localhost:{ports.choose()}', _CONFIG,
+                 *_BINDINGS, f'--run_dir={run_dir}')
+  assert f'another process is training in {run_dir}' in line
+  line = _refuse('learner', f'--address={address}', _CONFIG)
+  assert re.search(r'--address: port \d+ cannot be used', line), line
+
+
+@_SLOW_START
+def test_peers_come_first_and_outlive_their_learner(start, tmp_path):
+  port = ports.choose()
+  address, run_dir = f'localhost:{port}', tmp_path / 'run'
+  output = tmp_path / 'evaluation'
+  actor = start('actor', 'actor', f'--address={address}', '--task=3')
+  evaluator = start('evaluator', 'evaluator', f'--address={address}',
+                    f'--output={output}')
+  stranger = start('stranger', 'actor', f'--address={address}', _CONFIG)
+  for role, name in ((actor, 'actor 3'), (evaluator, 'evaluator')):
+    assert role.wait_for('waiting for').startswith(
+        f'{name}: waiting for the learner at {address} (0 of 600 s)')
+
+  where = (f'--address={address}', f'--run_dir={run_dir}')
+  learner = start('learner', 'learner', _CONFIG, *_BINDINGS, *where)
+  learner.wait_for(f'port {port} is open to every machine')
+  learner.wait_for(f'actor --address={address} --task=N, N = 0 to 0')
+  learner.wait_for(f'waiting for unrolls that actors send to {address} (0 of')
+  assert actor.wait_for('got the config').startswith(
+      'actor 3: got the config of catch (')
+  actor.wait_for('sent its first unrolls')
+  learner.wait_for('got the first unrolls after')
+  assert gin_config.load(str(run_dir / 'config.gin')) == gin_config.load(
+      programs.CATCH[0], [b.partition('=')[2] for b in _BINDINGS])
+  # Another config was asked for than that of the learner, which names it.
+  assert stranger.process.wait(_DEADLINE_SECS) == 2
+  line, = [line for line in stranger.log().splitlines() if 'error: ' in line]
+  assert f'the learner at {address} has another config than configs/' in line
+  assert 'LearnerConfig.batch_size (32, now 8)' in line
+  _wait_for_rows(output, 2)
+  _check_refusals(address, run_dir)
+
+  assert learner.stop(signal.SIGTERM) == 143
+  assert f'the same command with --run_dir={run_dir} resumes' in learner.log()
+  last = _rows(run_dir)[-1]
+  assert _newest_checkpoint(run_dir) == last['updates']
+  actor.wait_for(f'lost the learner at {address}')
+
+  learner = start('resumed', 'learner', *where)
+  learner.wait_for(f'Resuming catch in {run_dir}')
+  learner.wait_for('got the first unrolls after')
+  num_rows = len(_rows(output))
+  _wait_for_rows(output, num_rows + 2)
+  assert learner.stop(signal.SIGINT) == 130
+  assert _rows(run_dir)[-1]['frames'] > last['frames']
+  # Or as any program, where it is about to start over.
+  assert actor.stop(signal.SIGTERM) in (143, -signal.SIGTERM)
+  assert evaluator.stop(signal.SIGINT) in (130, -signal.SIGINT)
+  _check_evaluations(_rows(output), evaluator.log())
+  assert list((output / 'tensorboard').glob('events.out.tfevents.*'))
+
+
+def _check_evaluations(rows, log):
+  assert 'lost the learner' in log
+  updates = [row['updates'] for row in rows]
+  assert updates == sorted(set(updates))
+  for row in rows:
+    assert row['frames'] == row['updates'] * programs.CATCH_FRAMES_PER_UPDATE
+    assert row['episodes'] == 3 and row['episode_frames'] == 9
+    assert -1 <= row['episode_return'] <= 1 and row['standard_error'] >= 0
+
+
+@_SLOW_START
+def test_learner_comes_first_and_ends_with_all_frames(start, tmp_path):
+  address = f'localhost:{ports.choose()}'
+  learner = start(
+      'learner', 'learner', f'--address={address}', _CONFIG, *_BINDINGS,
+      f'--run_dir={tmp_path / "run"}',
+      '--gin_binding=ExperimentConfig.total_frames = 4000')
+  learner.wait_for('Started replay server')
+  start('actor', 'actor', f'--address={address}')
+  assert learner.process.wait(_DEADLINE_SECS) == 0
+  log = learner.log()
+  assert 'Done; evaluate with ./launch/evaluate.sh' in log
+  assert '4,000 frames (100.0%)' in log
+  assert _newest_checkpoint(tmp_path / 'run') == 100
+
+
+def test_learner_that_does_not_come_is_named():
+  address = f'localhost:{ports.choose()}'
+  for role, flag in (('actor', '--task=1'), ('evaluator', '--output=/tmp')):
+    ran = programs.run('launch.role', role, f'--address={address}', flag,
+                       '--wait_secs=0.5')
+    assert ran.returncode == 1
+    assert ran.stdout.splitlines()[0].endswith(
+        f'waiting for the learner at {address} (0 of 0.5 s)')
+    last = ran.stderr.splitlines()[-1]
+    assert last.startswith(
+        f'error: waited 0.5 s for the learner at {address}, in vain')
+    assert 'Connection refused' in last and '--wait_secs' in last
+
+
+@_SLOW_START
+def test_actors_that_do_not_come_are_named(tmp_path):
+  address = f'localhost:{ports.choose()}'
+  ran = programs.run(
+      'launch.role', 'learner', f'--address={address}', _CONFIG,
+      f'--run_dir={tmp_path / "run"}', '--wait_secs=2', timeout=_DEADLINE_SECS)
+  assert ran.returncode == 1
+  assert (f'error: waited 2 s for unrolls that actors send to {address}, in '
+          'vain') in ran.stderr
+  assert 'Traceback' not in ran.stderr
+  assert _newest_checkpoint(tmp_path / 'run') == 0
+
+
+@pytest.mark.parametrize('arguments, words', [
+    (['actor', '--address=host'], "--address must be HOST:PORT, but is 'host'"),
+    (['actor', '--address=:50'], "--address must be HOST:PORT, but is ':50'"),
+    (['actor', '--address=x:0'], '--address must be HOST:PORT'),
+    (['actor', '--address=x:65536'], '--address must be HOST:PORT'),
+    (['actor', '--address=x:y'], '--address must be HOST:PORT'),
+    (['actor', '--address=x:1', '--task=-1'], '--task must be at least 0'),
+    (['actor', '--address=x:1', '--wait_secs=0'], '--wait_secs must be above'),
+    (['actor', '--address=x:1', '--wait_secs=nan'], '--wait_secs must be'),
+    (['actor', '--address=x:1', '--profile'], '--profile needs --run_dir'),
+    (['evaluator', '--address=x:1'], 'needs --run_dir, or --output'),
+    (['learner', '--address=x:1'], 'needs --config for a new run'),
+    (['learner', '--address=x:1', '--run_dir=runs/no/such'],
+     'runs/no/such holds no run to be resumed; give --config'),
+    (['learner', '--address=x:1', '--config=no.gin'], 'no file no.gin'),
+    (['learner', '--address=x:1', _CONFIG,
+      '--gin_binding=ExperimentConfig.in_process = True'], 'leaves no roles'),
+    (['learner', '--address=x:1', _CONFIG,
+      "--gin_binding=EnvironmentConfig.level = 'atari/pnog'"], 'mean pong')])
+def test_bad_flag_is_refused_in_one_line(arguments, words):
+  assert words in _refuse(*arguments)
