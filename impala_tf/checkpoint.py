@@ -7,7 +7,7 @@ import os
 import pathlib
 import re
 import shutil
-from typing import Any, Dict, List, NamedTuple, Optional
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional
 
 from absl import logging
 import dm_env
@@ -15,6 +15,7 @@ import tensorflow as tf
 
 from impala_tf import agent as agent_lib
 from impala_tf import config as config_lib
+from impala_tf import distributions
 
 _DIRECTORY = 'checkpoints'
 _PREFIX = 'ckpt'
@@ -143,7 +144,7 @@ class Checkpointer:
         shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
-def describe_agent(run_dir: str, num_actions: int,
+def describe_agent(run_dir: str, distribution: distributions.Distribution,
                    observation_spec: dm_env.specs.Array,
                    config: config_lib.AgentConfig,
                    num_tasks: Optional[int] = None) -> None:
@@ -151,7 +152,7 @@ def describe_agent(run_dir: str, num_actions: int,
 
   Args:
     run_dir: of the run; call this before its checkpoints are restored.
-    num_actions: of the agent.
+    distribution: of its policy.
     observation_spec: of one environment.
     config: of the agent.
     num_tasks: of the agent.
@@ -162,7 +163,8 @@ def describe_agent(run_dir: str, num_actions: int,
   directory = pathlib.Path(run_dir, _DIRECTORY)
   directory.mkdir(parents=True, exist_ok=True)
   description = {
-      'num_actions': num_actions,
+      'num_actions': None,
+      **dataclasses.asdict(distribution),
       'observation_shape': list(observation_spec.shape),
       'observation_dtype': str(observation_spec.dtype),
       'config': dataclasses.asdict(config),
@@ -199,6 +201,14 @@ def _refuse_another(path: pathlib.Path, description: Dict[str, Any]) -> None:
         'directory')
 
 
+def _distribution(description: Mapping[str, Any]
+                  ) -> distributions.Distribution:
+  """The one whose size is there."""
+  if 'action_size' in description:
+    return distributions.Gaussian(description['action_size'])
+  return distributions.Categorical(description['num_actions'])
+
+
 class LoadedAgent(NamedTuple):
   """Parameters and how long they were trained.
 
@@ -230,7 +240,7 @@ def load_agent(run_dir: str) -> LoadedAgent:
                           'it the directory of a run?')
   try:
     description = json.loads(path.read_text(encoding='utf-8'))
-    agent = agent_lib.Agent(description['num_actions'],
+    agent = agent_lib.Agent(_distribution(description),
                             config_lib.AgentConfig(**description['config']),
                             num_tasks=description.get('num_tasks'))
     spec = dm_env.specs.Array(tuple(description['observation_shape']),

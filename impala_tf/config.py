@@ -92,7 +92,10 @@ class EnvironmentConfig(_Section):
       'dmlab30/<name>', a task of DMLab-30: 'dmlab30/rooms_watermaze'.
       'vizdoom/<scenario>', bundled with the package vizdoom:
         'vizdoom/defend_the_center'; needs the extra 'vizdoom'.
-      'gym/<id>' for any Gymnasium environment with discrete actions.
+      'control/<domain>/<task>' of dm_control's suite:
+        'control/cartpole/balance'; needs the extra 'dm_control'.
+      'gym/<id>' for any Gymnasium environment with discrete or continuous
+        actions; MuJoCo's, 'gym/InvertedPendulum-v5', need the extra 'mujoco'.
   """
   level: str = _knob('atari/pong')
 
@@ -191,7 +194,8 @@ class ImpalaConfig(_Section):
   Attributes:
     discount: gamma.
     baseline_cost: weight of the baseline's loss.
-    entropy_cost: weight of the entropy bonus.
+    entropy_cost: weight of the entropy bonus (differential where actions are
+      continuous).
     reward_clipping: a name that `losses.clip_rewards` knows.
     clip_rho_threshold: rho-bar; None for no clipping.
     clip_pg_rho_threshold: rho-bar of the policy gradient; None likewise.

@@ -15,6 +15,7 @@ from impala_tf import checkpoint as checkpoint_lib
 from impala_tf import config as config_lib
 from impala_tf import connection
 from impala_tf import dataset as dataset_lib
+from impala_tf import distributions
 from impala_tf import divergence
 from impala_tf import dynamic_actor
 from impala_tf import fingerprint
@@ -64,8 +65,9 @@ def make_agent(config: config_lib.Config,
                compiled: bool = False) -> agent_lib.Agent:
   """An agent with fresh parameters, the same for the same seed."""
   tf.random.set_seed(config.experiment.seed)
-  agent = agent_lib.Agent(environment.action_spec().num_values, config.agent,
-                          precision, compiled, _num_tasks(config))
+  agent = agent_lib.Agent(
+      distributions.of_actions(environment.action_spec()), config.agent,
+      precision, compiled, _num_tasks(config))
   agent.build(environment.observation_spec())
   return agent
 
@@ -83,8 +85,9 @@ def make_unroll_spec(config: config_lib.Config,
   """What one unroll of this experiment looks like."""
   return types.unroll_spec(
       environment.observation_spec(), environment.frame_stack,
-      environment.action_spec().num_values, agent.initial_state(1),
-      config.learner.unroll_length, environment.instruction_length)
+      environment.action_spec(), agent.distribution.num_logits,
+      agent.initial_state(1), config.learner.unroll_length,
+      environment.instruction_length)
 
 
 def make_strategy() -> tf.distribute.Strategy:
@@ -226,8 +229,8 @@ def make_learner_role(config: config_lib.Config, run_dir: str,
   agent = learner.agent
   totals = training.Totals(len(levels_lib.expand(config.environment.level)))
   checkpoint_lib.describe_agent(
-      run_dir, environment.action_spec().num_values,
-      environment.observation_spec(), config.agent, _num_tasks(config))
+      run_dir, agent.distribution, environment.observation_spec(),
+      config.agent, _num_tasks(config))
   checkpointer = checkpoint_lib.Checkpointer(
       run_dir, config.experiment.checkpoints_to_keep, agent=agent,
       learner=learner, totals=totals)

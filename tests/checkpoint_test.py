@@ -16,6 +16,7 @@ import tensorflow as tf
 from impala_tf import agent as agent_lib
 from impala_tf import checkpoint
 from impala_tf import config as config_lib
+from impala_tf import distributions
 from impala_tf import experiment
 from impala_tf import training
 from impala_tf import types
@@ -158,7 +159,9 @@ def _flip_data(index, data):
 def _other_run(index, data):
   """Whole, but of a network of another size."""
   environment = experiment.make_environment(CONFIG, 1, 0, training=True)
-  agent = agent_lib.Agent(3, config_lib.AgentConfig(torso='mlp', hidden_size=4))
+  agent = agent_lib.Agent(
+      distributions.Categorical(3),
+      config_lib.AgentConfig(torso='mlp', hidden_size=4))
   agent.build(environment.observation_spec())
   path = str(index.with_suffix(''))
   data.unlink()
@@ -294,7 +297,7 @@ def test_tensorflows_state_file_is_not_trusted(saved, tmp_path):
 def _describe(run_dir, parts):
   environment = parts.environment
   checkpoint.describe_agent(
-      str(run_dir), environment.action_spec().num_values,
+      str(run_dir), distributions.of_actions(environment.action_spec()),
       environment.observation_spec(), CONFIG.agent)
 
 
@@ -329,6 +332,22 @@ def test_loaded_agent_is_the_saved_one(tmp_path):
   np.testing.assert_array_equal(_logits(loaded.agent), expected)
 
 
+def test_loaded_agent_of_continuous_actions_is_the_saved_one(tmp_path):
+  policy = distributions.Gaussian(2)
+  agent_config = config_lib.AgentConfig(torso='mlp', hidden_size=4)
+  agent = agent_lib.Agent(policy, agent_config)
+  spec = dm_env.specs.Array((10, 5), np.float32)
+  agent.build(spec)
+  learner = tf.Module()
+  learner.num_frames = tf.Variable(77, dtype=tf.int64)
+  checkpoint.describe_agent(str(tmp_path), policy, spec, agent_config)
+  checkpoint.Checkpointer(
+      str(tmp_path), 2, agent=agent, learner=learner).save(1)
+  loaded = checkpoint.load_agent(str(tmp_path))
+  assert loaded.num_frames == 77 and loaded.agent.distribution == policy
+  np.testing.assert_array_equal(_logits(loaded.agent), _logits(agent))
+
+
 def test_directory_of_no_run_has_no_agent(tmp_path):
   with pytest.raises(checkpoint.CheckpointError, match='directory of a run'):
     checkpoint.load_agent(str(tmp_path))
@@ -360,7 +379,8 @@ def test_checkpoints_of_another_agent_are_refused(tmp_path, knobs, words):
 
   def describe(config):
     checkpoint.describe_agent(
-        str(tmp_path), 3, parts.environment.observation_spec(), config)
+        str(tmp_path), distributions.Categorical(3),
+        parts.environment.observation_spec(), config)
 
   describe(other)
   describe(CONFIG.agent)  # There is nothing that would be lost.
@@ -373,7 +393,8 @@ def test_checkpoints_of_another_agent_are_refused(tmp_path, knobs, words):
   with pytest.raises(checkpoint.CheckpointError, match=words) as raised:
     describe(other)
   assert '\n' not in str(raised.value)
-  assert checkpoint.load_agent(str(tmp_path)).agent.num_actions == 3
+  assert checkpoint.load_agent(
+      str(tmp_path)).agent.distribution == distributions.Categorical(3)
 
 
 # Checkpoints of strangers.

@@ -97,7 +97,8 @@ def test_files_of_several_levels_are_whole():
 @pytest.mark.parametrize('path', [
     f for f in _FILES
     if any(d in f for d in (
-        '/atari/', '/atari57/', '/tasks/', '/dmlab30/', '/vizdoom/'))])
+        '/atari/', '/atari57/', '/tasks/', '/dmlab30/', '/vizdoom/', '/mujoco/',
+        '/control/'))])
 def test_header_says_what_to_expect(path):
   header = (_ROOT / path).read_text().split('from __gin__')[0]
   purpose = 'Stands for' if '/tasks/' in path else 'Reproduces'

@@ -9,12 +9,14 @@ import numpy as np
 import pytest
 
 import impala_tf  # noqa: F401  Has switches for TensorFlow, too.
+from impala_tf.envs import display
 
 # Before TensorFlow is imported: errors only, and one thread, since the tests
 # already run in as many processes as there are cores.
 os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '2')
 os.environ.setdefault('TF_NUM_INTRAOP_THREADS', '1')
 os.environ.setdefault('TF_NUM_INTEROP_THREADS', '1')
+display.draw_without_display()  # Before a test imports a simulator by itself.
 
 
 @pytest.fixture(autouse=True)

@@ -66,6 +66,24 @@ def test_same_seed_gives_the_same_numbers(rows, tmp_path):
   assert _rows(_config(), tmp_path) == rows
 
 
+def test_learner_says_of_continuous_actions_what_the_actor_said(tmp_path):
+  config = _config(total_frames=4 * 20)
+  rows = _rows(dataclasses.replace(
+      config,
+      environment=config_lib.EnvironmentConfig(level='gym/InvertedPendulum-v5'),
+      agent=dataclasses.replace(config.agent, use_lstm=True, lstm_size=8),
+      learner=dataclasses.replace(config.learner, unroll_length=20)), tmp_path)
+  row, = rows
+  # Nothing has been learned, so each ratio is 1: the action as it was sampled,
+  # its logits and the memory of the last one have all arrived.
+  assert row['rho/mean'] == pytest.approx(1, abs=1e-5)
+  assert row['kl_behaviour_target'] == pytest.approx(0, abs=1e-6)
+  assert row['episodes'] > 0
+  # About that of variance SoftPlus(0) = log 2.
+  assert row['entropy'] == pytest.approx(
+      0.5 * math.log(2 * math.pi * math.e * math.log(2)), abs=0.2)
+
+
 def test_another_seed_gives_others(rows, tmp_path):
   other, = _rows(_config(seed=2, total_frames=1), tmp_path)
   for name in ('loss/total', 'gradient_norm', 'entropy'):

@@ -38,6 +38,7 @@ LAYERS = {
     'suites.levels': 2,  # Which levels a config names: knows every suite.
     'metrics': 1,
     'sweeps': 1,
+    'envs.display': 1,
     'envs.environment': 1,  # The interface.
     'networks': 2,
     'popart_head': 2,

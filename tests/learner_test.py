@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from impala_tf import agent as agent_lib
 from impala_tf import config
+from impala_tf import distributions
 from impala_tf import learner as learner_lib
 from impala_tf import optimizers
 from impala_tf import types
@@ -28,7 +29,7 @@ OPTIMIZER = dict(decay=0.9, epsilon=0.02, momentum=0.6)
 
 def _agent(use_lstm=False, compiled=False):
   tf.random.set_seed(5)
-  agent = agent_lib.Agent(A, config.AgentConfig(
+  agent = agent_lib.Agent(distributions.Categorical(A), config.AgentConfig(
       torso='mlp', use_lstm=use_lstm, hidden_size=7, lstm_size=6,
       instruction_length=L), compiled=compiled)
   agent.build(specs.Array(SHAPE, np.float32))
@@ -329,7 +330,7 @@ def test_compiled_step_in_bfloat16_is_close_to_that_in_float32(torso):
 
     def make_agent(precision=precision):
       tf.random.set_seed(5)
-      agent = agent_lib.Agent(A, config.AgentConfig(
+      agent = agent_lib.Agent(distributions.Categorical(A), config.AgentConfig(
           torso=torso, hidden_size=8), precision)
       agent.build(specs.Array(shape + (STACK,), np.uint8))
       return agent
