@@ -190,10 +190,11 @@ class Agent(tf.Module):
           features, tf.concat([leading, [features.shape[-1]]], axis=0))
       features = tf.ensure_shape(
           features, is_first.shape.concatenate(features.shape[-1]))
-      old = tf.cast(is_first, tf.float32)
-      rewards = losses.clip_rewards(rewards, 'abs_one') * (1. - old)
-      last_actions = self._distribution.encode(last_actions)
-      last_actions *= (1. - old)[..., tf.newaxis]
+      keep = 1. - tf.cast(is_first, tf.float32)
+      rewards = tf.math.multiply_no_nan(
+          losses.clip_rewards(rewards, 'abs_one'), keep)
+      last_actions = tf.math.multiply_no_nan(
+          self._distribution.encode(last_actions), keep[..., tf.newaxis])
       features = tf.concat(
           [features, rewards[..., tf.newaxis], last_actions], axis=-1)
       features, lstm_state = self._core(features, is_first, core_state.lstm)

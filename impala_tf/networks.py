@@ -198,7 +198,8 @@ class LSTMCore(tf.Module):
 
   def _step(self, state: LSTMState, gates_and_keep) -> LSTMState:
     gates, keep = gates_and_keep
-    hidden, cell = state.hidden * keep, state.cell * keep
+    # A NaN that came from an environment ends with its episode.
+    hidden, cell = (tf.math.multiply_no_nan(s, keep) for s in state)
     gates += self._hidden_gates(hidden)
     i, new, forget, o = tf.split(gates, 4, axis=-1)
     # The bias of 1 keeps memory at first (Jozefowicz et al. 2015).

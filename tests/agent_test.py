@@ -194,6 +194,24 @@ def test_nothing_crosses_the_start_of_an_episode(policy):
   np.testing.assert_array_equal(after[first:, 1], before[first:, 1])
   assert np.abs(after[:first, 1] - before[:first, 1]).max(-1).min() > 1e-3
 
+@both_kinds
+def test_not_even_nan_crosses_the_start_of_an_episode(policy):
+  agent = _agent(policy=policy)
+  env_outputs, actions = _data(policy=policy)
+  first = 2
+  state = _state(policy)
+  before = _unroll(agent, env_outputs, actions, state)
+  past = (slice(None, first), 1)
+  spoilt = _change(env_outputs, observation=(past, np.nan),
+                   reward=((slice(None, first + 1), 1), np.nan))
+  spoilt_actions = actions.copy()
+  if spoilt_actions.dtype == np.float32:
+    spoilt_actions[past] = np.nan
+  nan = tf.nest.map_structure(lambda t: t * np.nan, state.lstm)
+  after = _unroll(agent, spoilt, spoilt_actions, state._replace(lstm=nan))
+  np.testing.assert_array_equal(after[first:, 1], before[first:, 1])
+  assert np.all(np.isnan(after[:first, 1]))
+
 
 def test_an_episode_that_starts_inside_is_one_that_starts_an_unroll():
   agent = _agent()

@@ -15,6 +15,7 @@ from impala_tf import experiment
 from impala_tf import in_process
 from impala_tf import metrics
 from impala_tf import policy
+from impala_tf import replay
 from impala_tf import types as tf_types
 
 pytestmark = pytest.mark.usefixtures('servers_stay')
@@ -99,6 +100,25 @@ def test_stopped_run_goes_on_where_it_was(rows, tmp_path):
   assert [row['updates'] for row in resumed] == list(range(1, _UPDATES + 1))
   for name in ('frames', 'learning_rate'):
     assert [r[name] for r in resumed] == [r[name] for r in rows]
+
+def test_refused_unrolls_are_played_anew(tmp_path, monkeypatch):
+  write, written = replay.UnrollWriter.write, []
+
+  def spoil(self, unroll):
+    written.append(len(written) % 5 == 2)
+    if written[-1]:
+      outputs = unroll.env_outputs
+      unroll = unroll._replace(env_outputs=outputs._replace(
+          reward=np.full_like(outputs.reward, np.nan)))
+    write(self, unroll)
+
+  monkeypatch.setattr(replay.UnrollWriter, 'write', spoil)
+  rows = _rows(_config(), tmp_path)
+  assert [row['updates'] for row in rows] == list(range(1, _UPDATES + 1))
+  # All that was played and is neither learned from nor waiting.
+  refused = rows[-1]['unrolls_refused']
+  assert sum(written[:_UPDATES * 4]) <= refused <= sum(written)
+  assert all(math.isfinite(row['loss/total']) for row in rows)
 
 
 def _lagging(lag_updates, updates):
