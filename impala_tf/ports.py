@@ -14,6 +14,9 @@ def choose(port: Optional[int] = None) -> int:
   """
   with socket.socket(socket.AF_INET6, socket.SOCK_STREAM) as probe:
     probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+    # Else the connections of a server that was killed would keep its port from
+    # the next one for a minute. A port that is listened on stays taken.
+    probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
       probe.bind(('::', port or 0))
     except (OSError, OverflowError) as error:

@@ -58,3 +58,13 @@ def test_port_that_somebody_else_has_cannot_be_claimed():
     port = server.getsockname()[1]
     with pytest.raises(OSError, match=f'port {port} cannot be used'):
       ports.claim(port)
+
+
+def test_connections_of_a_server_that_is_gone_do_not_keep_its_port():
+  server = socket.create_server(('', 0))
+  port = server.getsockname()[1]
+  with socket.create_connection(('localhost', port)):
+    ours, _ = server.accept()
+    server.close()
+    ours.close()  # The side that closes first has to remember it for a minute.
+  assert ports.choose(port) == port

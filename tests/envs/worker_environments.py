@@ -12,6 +12,7 @@ import numpy as np
 from impala_tf import config as config_lib
 from impala_tf.envs import environment
 from impala_tf.envs import gym
+from impala_tf.envs import minigrid
 
 FIRST, MID = 0, 1
 SHAPE = (2, 3)
@@ -137,7 +138,14 @@ def introspective(number):
   return Introspective(1, number)
 
 
-def cart_pole(seed, number):
-  env = gym.GymEnvironment('CartPole-v1', 1, seed + number)
+def gym_game(env_id, seed, number):
+  env = gym.GymEnvironment(env_id, 1, seed + number)
+  env.level_index[:] = number
+  return env
+
+
+def mission(seed, number):
+  env = minigrid.MinigridEnvironment(
+      'GoToObjS4-v0', 1, seed + number, 'babyai', instruction_length=4)
   env.level_index[:] = number
   return env

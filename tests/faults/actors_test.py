@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import os
 import random
 import signal
 import time
@@ -80,9 +79,7 @@ def _running(run_dir, config, **variables):
   (run_dir / 'config.gin').write_text(gin_config.dumps(config))
   with programs.running(
       '-m', 'tests.faults.supervised', run_dir, ports.choose(),
-      env={**os.environ, 'PYTHONPATH': os.pathsep.join(
-          [str(programs.ROOT), *filter(None, programs.sys.path)]),
-           'FAULTS_DIR': str(run_dir), **variables}) as process:
+      env=environments.variables(run_dir, **variables)) as process:
     yield _Run(run_dir, process)
 
 

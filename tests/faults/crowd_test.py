@@ -1,7 +1,6 @@
 """Many actors on one learner: none starves, and nothing piles up."""
 
 import json
-import os
 import pathlib
 import re
 
@@ -13,6 +12,7 @@ from impala_tf import ports
 from launch import gin_config
 from tests import programs
 from tests.faults import counting_learner
+from tests.faults import environments
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -44,9 +44,7 @@ def test_each_of_many_actors_gets_its_share(tmp_path, fault):
   ran = programs.run('tests.faults.crowd', 'record', path, recorded,
                      timeout=_DEADLINE_SECS)
   assert ran.returncode == 0, ran.stderr
-  variables = {**os.environ, 'FAULTS_DIR': str(tmp_path),
-               'PYTHONPATH': os.pathsep.join(
-                   [str(programs.ROOT), *filter(None, programs.sys.path)])}
+  variables = environments.variables(tmp_path)
 
   def counts():
     try:
@@ -56,8 +54,9 @@ def test_each_of_many_actors_gets_its_share(tmp_path, fault):
     return np.array(json.loads(text) + [0] * number)[:number]
 
   with programs.running(
-      '-m', 'tests.faults.counting_learner', 'learner',
-      f'--run_dir={tmp_path}', f'--port={port}', stdin=programs.PIPE,
+      '-m', 'tests.faults.counting_learner', 'learner', '--supervised',
+      f'--run_dir={tmp_path}', f'--address=localhost:{port}',
+      stdin=programs.PIPE,
       env=variables) as learner, programs.running(
           '-m', 'tests.faults.crowd', 'send', path, recorded,
           f'localhost:{port}', number, stdin=programs.PIPE) as crowd:

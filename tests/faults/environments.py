@@ -6,9 +6,13 @@ Where files are to be, the variable FAULTS_DIR says.
 
 import os
 import pathlib
+import sys
 
 import gymnasium
 import numpy as np
+
+from impala_tf.envs import gym
+from tests import programs
 
 EPISODE_STEPS = 7
 _MODULE = 'tests.faults.environments'
@@ -16,6 +20,13 @@ _MODULE = 'tests.faults.environments'
 
 def directory():
   return pathlib.Path(os.environ['FAULTS_DIR'])
+
+
+def variables(path, **others):
+  """The environment of programs that play these and write there."""
+  return {**os.environ, 'FAULTS_DIR': str(path), gym.TRUSTED_MODULES: _MODULE,
+          'PYTHONPATH': os.pathsep.join(
+              [str(programs.ROOT), *filter(None, sys.path)]), **others}
 
 
 class Counter(gymnasium.Env):

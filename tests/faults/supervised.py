@@ -13,7 +13,8 @@ from launch import gin_config
 def main():
   run_dir, port = sys.argv[1:]
   config = gin_config.load(gin_config.config_path(run_dir))
-  where = [f'--run_dir={run_dir}', f'--port={port}']
+  where = ['--supervised', f'--run_dir={run_dir}',
+           f'--address=localhost:{port}']
   signum = supervisor.Supervisor(
       learner_command=[sys.executable, '-m', 'tests.faults.checked_learner',
                        'learner', *where],

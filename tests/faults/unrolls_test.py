@@ -63,10 +63,7 @@ def _training(run_dir, *arguments):
       '-m', 'launch.train', *programs.CATCH, f'--run_dir={run_dir}',
       f'--port={port}', *arguments,
       '--gin_binding=ExperimentConfig.total_frames = 1000000000',
-      env={**os.environ, 'FAULTS_DIR': str(run_dir),
-           'PYTHONPATH': os.pathsep.join(
-               [str(programs.ROOT), *filter(None, programs.sys.path)])}
-  ) as process:
+      env=environments.variables(run_dir)) as process:
     run = _Run(run_dir, port, process)
     run.wait_for_frames()
     yield run
