@@ -90,10 +90,11 @@ class Fault:
     self.tries = chaos or 1
     self._record = record
 
-  def report(self, name, survived, lost_unrolls=None, recovery_secs=()):
+  def report(self, name, survived, lost_unrolls=None, recovery_secs=(),
+             tried=None):
     """Notes figures for the table at the end of the session."""
     self._record('fault', name)
-    self._record('tried', self.tries)
+    self._record('tried', tried or self.tries)
     self._record('survived', survived)
     self._record('lost_unrolls', '' if lost_unrolls is None else lost_unrolls)
     self._record('recovery_secs', ', '.join(

@@ -4,19 +4,16 @@ import contextlib
 import pathlib
 import random
 import resource
-import signal
 import subprocess
 import time
 
 import pytest
 
 from impala_tf import checkpoint
-from impala_tf import metrics
 from tests import programs
+from tests.faults import runs
 
 pytestmark = pytest.mark.timeout(600)
-
-_DEADLINE_SECS = 240.
 
 # Imports once; each line that it reads starts another process, which restores
 # and then saves, again and again: 16 MB that all hold the checkpoint's number.
@@ -84,57 +81,18 @@ def test_writer_is_killed_between_the_bytes(tmp_path, fault):
                f'{tries} kills between the bytes)', fault.tries, 0)
 
 
-class _Run:
-  """A run of Catch that saves five times a second."""
-
-  def __init__(self, run_dir, process):
-    self.run_dir = run_dir
-    self.process = process
-
-  def learner(self):
-    pid, = programs.pids('learner', f'--run_dir={self.run_dir}')
-    return pid
-
-  def row(self):
-    rows = metrics.read_rows(str(self.run_dir))
-    return rows[-1] if rows else {'frames': 0, 'checkpoints_failed': 0}
-
-  def newest(self):
-    numbers = [int(path.stem[len('ckpt-'):]) for path in
-               (self.run_dir / 'checkpoints').glob('ckpt-*.index')]
-    return max(numbers, default=0)
-
-  def wait(self, condition, what):
-    def holds():
-      assert self.process.poll() is None, self.process.communicate()
-      return condition()
-    return programs.wait_until(holds, what, _DEADLINE_SECS)
-
-  def wait_for_checkpoint(self):
-    before = self.newest()
-    self.wait(lambda: self.newest() > before, 'a checkpoint')
-
-  def wait_for_failure(self):
-    before = self.row()
-    self.wait(lambda: (self.row()['checkpoints_failed'] >
-                       before['checkpoints_failed']), 'one that fails')
-
-  def stop(self):
-    self.process.send_signal(signal.SIGINT)
-    output, errors = self.process.communicate(timeout=_DEADLINE_SECS)
-    return self.process.returncode, output + errors
-
-
 @contextlib.contextmanager
 def _training(run_dir):
-  with programs.running(
-      '-m', 'launch.train', *programs.CATCH, f'--run_dir={run_dir}',
-      '--gin_binding=ExperimentConfig.total_frames = 1000000000',
-      '--gin_binding=ExperimentConfig.checkpoint_interval_secs = 0.2'
-  ) as process:
-    run = _Run(run_dir, process)
+  """Saves five times a second."""
+  with runs.training(run_dir, runs.bind(
+      'ExperimentConfig.checkpoint_interval_secs', 0.2)) as run:
     run.wait_for_checkpoint()
     yield run
+
+
+def _learner(run):
+  pid, = run.pids('learner')
+  return pid
 
 
 def _limit_files(pid, size):
@@ -147,26 +105,25 @@ def test_run_that_cannot_save_goes_on_and_says_so_at_its_end(tmp_path, fault):
   """Files may not grow: what anyone can do without rights."""
   with _training(tmp_path) as run:
     for _ in range(fault.tries):
-      before = run.row()
-      _limit_files(run.learner(), 200_000)  # A checkpoint has a megabyte.
-      run.wait_for_failure()
+      _limit_files(_learner(run), 200_000)  # A checkpoint has a megabyte.
+      run.wait_for_more('checkpoints_failed')
       usable = checkpoint.load_agent(str(tmp_path)).num_frames
-      run.wait(lambda: run.row()['frames'] > before['frames'] + 400, 'frames')  # noqa: B023
+      run.wait_for_frames()
       assert checkpoint.load_agent(str(tmp_path)).num_frames == usable
-      _limit_files(run.learner(), -1)
+      _limit_files(_learner(run), -1)
       run.wait_for_checkpoint()
-    _limit_files(run.learner(), 200_000)
-    run.wait_for_failure()
-    code, text = run.stop()
+    _limit_files(_learner(run), 200_000)
+    run.wait_for_more('checkpoints_failed')
+    code, text = run.interrupt()
   assert code == 1, text
   assert 'could not be written' in text
   log = (tmp_path / 'logs' / 'learner.log').read_text()
   assert 'No checkpoint, training goes on' in log
-  newest = run.newest()
+  newest = run.newest_checkpoint()
   with _training(tmp_path) as run:  # From the last that could be written.
     assert f'ckpt-{newest} at' in (
         tmp_path / 'logs' / 'learner.log').read_text()
-    assert run.stop()[0] == 130
+    run.stop()
   fault.report('checkpoints that fail (no file may grow)', fault.tries, 0)
 
 
@@ -204,7 +161,7 @@ def test_disk_is_full_for_a_while(tmp_path, fault):
       before = run.row()
       filler = _fill(run_dir, leave=(0, 300_000)[i % 2])
       if i % 2:  # Rows still fit.
-        run.wait_for_failure()
+        run.wait_for_more('checkpoints_failed')
       else:
         time.sleep(1.)  # Nothing that could be looked at can be written.
       assert run.process.poll() is None
@@ -214,14 +171,14 @@ def test_disk_is_full_for_a_while(tmp_path, fault):
       run.wait(lambda: (run.row()['checkpoints_failed'] >  # noqa: B023
                         before['checkpoints_failed']), 'a row that says so')  # noqa: B023
     filler = _fill(run_dir, leave=0)
-    code, text = run.stop()
+    code, text = run.interrupt()
     assert code == 1, text
-    usable = run.newest()
+    usable = run.newest_checkpoint()
     filler.unlink()
     with _training(run_dir) as run:
       assert f'ckpt-{usable} at' in (
           run_dir / 'logs' / 'learner.log').read_text()
-      assert run.stop()[0] == 130
+      run.stop()
   fault.report('disk full while training', fault.tries, 0)
 
 
@@ -243,11 +200,11 @@ def test_checkpoints_become_read_only_for_a_while(tmp_path, fault):
     run.wait_for_checkpoint()
     for _ in range(fault.tries):
       _remount(directory, 'ro')
-      run.wait_for_failure()
+      run.wait_for_more('checkpoints_failed')
       checkpoint.load_agent(str(tmp_path))
       _remount(directory, 'rw')
       run.wait_for_checkpoint()
-    assert run.stop()[0] == 130
+    run.stop()
   fault.report('checkpoints on a file system that becomes read-only',
                fault.tries, 0)
 

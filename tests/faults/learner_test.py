@@ -2,85 +2,32 @@
 
 import contextlib
 import os
-import pathlib
 import random
-import re
 import signal
 import time
 
 import pytest
 
-from impala_tf import metrics
 from tests import programs
+from tests.faults import runs
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = pytest.mark.timeout(900)
 
-_DEADLINE_SECS = 240.
 _INTERVAL_SECS = 1.
-
-
-class _Run:
-
-  def __init__(self, run_dir, process):
-    self.run_dir = run_dir
-    self.process = process
-
-  def pids(self, role):
-    return programs.pids(role, f'--run_dir={self.run_dir}')
-
-  def rows(self):
-    return metrics.read_rows(str(self.run_dir))
-
-  def frames(self):
-    rows = self.rows()
-    return rows[-1]['frames'] if rows else 0
-
-  def wait(self, condition, what):
-    def holds():
-      assert self.process.poll() is None, self.process.communicate()
-      return condition()
-    return programs.wait_until(holds, what, _DEADLINE_SECS)
-
-  def wait_for_frames(self, number=400):
-    before = self.frames()
-    self.wait(lambda: self.frames() > before + number, 'frames')
-
-  def log(self):
-    return (self.run_dir / 'logs' / 'learner.log').read_text()
-
-  def stop(self):
-    self.process.send_signal(signal.SIGINT)
-    _, errors = self.process.communicate(timeout=_DEADLINE_SECS)
-    assert self.process.returncode == 130, errors
-
-
-@contextlib.contextmanager
-def _training(run_dir, *arguments):
-  with programs.running(
-      '-m', 'launch.train', *programs.CATCH, f'--run_dir={run_dir}', *arguments,
-      '--gin_binding=ExperimentConfig.total_frames = 1000000000',
-      '--gin_binding=ExperimentConfig.checkpoint_interval_secs = '
-      f'{_INTERVAL_SECS}') as process:
-    yield _Run(run_dir, process)
-
-
-def _newest(run_dir):
-  return max((int(path.stem[len('ckpt-'):]) for path in
-              (run_dir / 'checkpoints').glob('ckpt-*.index')), default=0)
+_OFTEN = runs.bind('ExperimentConfig.checkpoint_interval_secs', _INTERVAL_SECS)
 
 
 def _kill(run, rng):
   """Kills the learner some time after a checkpoint; returns the last rows."""
-  before = _newest(run.run_dir)
-  run.wait(lambda: _newest(run.run_dir) > before, 'a checkpoint')
+  run.wait_for_checkpoint()
   run.wait_for_frames()
   time.sleep(rng.uniform(0, _INTERVAL_SECS))
   learner, = run.pids('learner')
   rows = run.rows()
   programs.kill(learner)
-  _, errors = run.process.communicate(timeout=_DEADLINE_SECS)
-  assert run.process.returncode == 1
-  assert 'the learner was killed by SIGKILL' in errors
+  code, text = run.end()
+  assert code == 1
+  assert 'the learner was killed by SIGKILL' in text
   assert not programs.pids(f'--run_dir={run.run_dir}')
   return rows
 
@@ -89,19 +36,19 @@ def test_learner_is_killed_and_the_same_command_goes_on(tmp_path, fault):
   rng = random.Random(0)
   recovery_secs, lost_secs = [], []
   with contextlib.ExitStack() as stack:
-    run = stack.enter_context(_training(tmp_path))
+    run = stack.enter_context(runs.training(tmp_path, _OFTEN))
     for _ in range(fault.tries):
       rows = _kill(run, rng)
       killed = time.monotonic()
-      saved = _newest(tmp_path)
+      saved = run.newest_checkpoint()
       kept = [row['secs'] for row in rows if row['updates'] <= saved]
       lost_secs.append(rows[-1]['secs'] - kept[-1])
       # Rows come five times a second, and to save takes time too.
       assert lost_secs[-1] < _INTERVAL_SECS + 5.
-      run = stack.enter_context(_training(tmp_path))
+      run = stack.enter_context(runs.training(tmp_path, _OFTEN))
       line = f'Resuming from {tmp_path}/checkpoints/ckpt-{saved} '
       run.wait(lambda: line in run.log(), line)  # noqa: B023
-      run.wait(lambda: run.rows()[-1]['updates'] > saved, 'an update')  # noqa: B023
+      run.wait(lambda: run.row()['updates'] > saved, 'an update')  # noqa: B023
       recovery_secs.append(time.monotonic() - killed)
       updates = [row['updates'] for row in run.rows()]
       assert updates == sorted(set(updates))
@@ -112,24 +59,19 @@ def test_learner_is_killed_and_the_same_command_goes_on(tmp_path, fault):
       f'{_INTERVAL_SECS:g} s', recovery_secs)
 
 
-def _rss(pid):
-  """Resident memory in MiB."""
-  text = pathlib.Path(f'/proc/{pid}/status').read_text()
-  return int(re.search(r'VmRSS:\s+(\d+) kB', text).group(1)) / 1024
-
-
 def test_learner_is_stopped_for_a_while(tmp_path, fault):
   stop_secs = 30. if fault.is_chaos else 3.
   recovery_secs, growth = [], []
-  with _training(tmp_path) as run:
+  with runs.training(tmp_path) as run:
     run.wait_for_frames()
     actors, (learner,) = run.pids('actor'), run.pids('learner')
     for _ in range(fault.tries):
       run.wait_for_frames()
-      before = [_rss(pid) for pid in actors]
+      before = [runs.memory_mib(pid) for pid in actors]
       os.kill(learner, signal.SIGSTOP)
       time.sleep(stop_secs)
-      growth.append(max(_rss(pid) - was for pid, was in zip(actors, before)))
+      growth.append(max(runs.memory_mib(pid) - was
+                        for pid, was in zip(actors, before)))
       assert run.process.poll() is None
       start = time.monotonic()
       os.kill(learner, signal.SIGCONT)
@@ -143,7 +85,7 @@ def test_learner_is_stopped_for_a_while(tmp_path, fault):
 
 
 def test_actor_is_stopped_and_the_others_go_on(tmp_path, fault):
-  with _training(tmp_path, '--gin_binding=ActorConfig.num_actors = 2') as run:
+  with runs.training(tmp_path, runs.bind('ActorConfig.num_actors', 2)) as run:
     run.wait(lambda: len(run.pids('actor')) == 2, 'actors')
     run.wait_for_frames(2000)
     actors = run.pids('actor')

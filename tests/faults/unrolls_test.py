@@ -2,79 +2,33 @@
 
 import contextlib
 import os
-import signal
 
 import numpy as np
 import pytest
 
-from impala_tf import checkpoint
-from impala_tf import metrics
 from impala_tf import ports
 from launch import gin_config
 from tests import programs
 from tests.faults import environments
+from tests.faults import runs
 from tests.faults import stranger
 
 pytestmark = pytest.mark.timeout(600)
 
-_DEADLINE_SECS = 240.
-
-
-class _Run:
-
-  def __init__(self, run_dir, port, process):
-    self.run_dir = run_dir
-    self.address = f'localhost:{port}'
-    self.process = process
-
-  def row(self):
-    rows = metrics.read_rows(str(self.run_dir))
-    return rows[-1] if rows else {
-        'frames': 0, 'unrolls_refused': 0, 'updates_skipped': 0}
-
-  def wait(self, condition, what):
-    def holds():
-      assert self.process.poll() is None, self.process.communicate()
-      return condition()
-    return programs.wait_until(holds, what, _DEADLINE_SECS)
-
-  def wait_for_frames(self):
-    before = self.row()['frames']
-    self.wait(lambda: self.row()['frames'] > before + 400, 'frames')
-
-  def log(self):
-    return (self.run_dir / 'logs' / 'learner.log').read_text()
-
-  def stop(self):
-    """Ends it; all it has learned must be finite."""
-    self.process.send_signal(signal.SIGINT)
-    _, errors = self.process.communicate(timeout=_DEADLINE_SECS)
-    assert self.process.returncode == 130, errors
-    agent, frames = checkpoint.load_agent(str(self.run_dir))
-    assert frames == self.row()['frames']
-    for variable in agent.trainable_variables:
-      assert np.all(np.isfinite(variable.numpy())), variable.name
-
 
 @contextlib.contextmanager
 def _training(run_dir, *arguments):
-  port = ports.choose()
-  with programs.running(
-      '-m', 'launch.train', *programs.CATCH, f'--run_dir={run_dir}',
-      f'--port={port}', *arguments,
-      '--gin_binding=ExperimentConfig.total_frames = 1000000000',
-      env=environments.variables(run_dir)) as process:
-    run = _Run(run_dir, port, process)
+  with runs.training(run_dir, *arguments) as run:
     run.wait_for_frames()
     yield run
 
 
 @contextlib.contextmanager
-def _stranger(run):
+def _stranger(run, address):
   """Yields how to send: task, number and kind to what came of it."""
   with programs.running(
       '-m', 'tests.faults.stranger',
-      gin_config.config_path(str(run.run_dir)), run.address,
+      gin_config.config_path(str(run.run_dir)), address,
       stdin=programs.PIPE) as process:
 
     def send(task, number, kind):
@@ -89,13 +43,19 @@ def _stranger(run):
 
 def test_unrolls_of_strangers_are_refused_and_counted(tmp_path, fault):
   number, sent = 10, 0
-  with _training(tmp_path) as run, _stranger(run) as send:
+  port = ports.choose()
+  with _training(tmp_path, f'--port={port}') as run, _stranger(
+      run, f'localhost:{port}') as send:
     for _ in range(fault.tries):
       for i, kind in enumerate(stranger.KINDS):
         assert send(700 + i, number, kind) == 'sent'
         sent += number
         run.wait(lambda: run.row()['unrolls_refused'] == sent,  # noqa: B023
                  f'{sent} refusals')
+      assert send(708, 1, stranger.UNCHECKED_SHAPES) == 'sent'
+      sent += 1
+      run.wait(lambda: run.row()['unrolls_refused'] == sent,  # noqa: B023
+               f'{sent} refusals')
       assert 'start both with the same config' in send(
           709, number, stranger.OTHER_SHAPES)
       run.wait_for_frames()
@@ -105,11 +65,11 @@ def test_unrolls_of_strangers_are_refused_and_counted(tmp_path, fault):
         run.log())
     assert run.row()['updates_skipped'] == 0
     run.stop()
-  fault.report(f'unrolls that are not finite, or of another config ({sent} '
-               'sent)', fault.tries, 0)
+  fault.report('unrolls that are not finite, of another config or other '
+               f'shapes ({sent} sent)', fault.tries, 0)
 
 
-_SPOILT = (f'--gin_binding=EnvironmentConfig.level = "{environments.SPOILT}"',)
+_SPOILT = (runs.bind('EnvironmentConfig.level', environments.SPOILT),)
 
 
 def _spoil(run_dir, text):
@@ -122,10 +82,8 @@ def _spoil(run_dir, text):
 def test_environment_that_gives_nan_for_a_while(tmp_path, fault, field):
   with _training(tmp_path, *_SPOILT) as run:
     for _ in range(fault.tries):
-      before = run.row()
       _spoil(tmp_path, f'{field} nan 4')
-      run.wait(lambda: (run.row()['unrolls_refused'] >  # noqa: B023
-                        before['unrolls_refused']), 'refusals')  # noqa: B023
+      run.wait_for_more('unrolls_refused')
       _spoil(tmp_path, '')
       run.wait_for_frames()
     run.stop()
@@ -137,24 +95,22 @@ def test_environment_that_gives_nan_for_a_while(tmp_path, fault, field):
 def test_environment_that_gives_nothing_but_nan_ends_the_run(tmp_path):
   with _training(tmp_path, *_SPOILT) as run:
     _spoil(tmp_path, 'reward nan 1')
-    _, errors = run.process.communicate(timeout=_DEADLINE_SECS)
-  assert run.process.returncode == 2
-  line = errors.splitlines()[-1]
+    code, text = run.end()
+  assert code == 2
+  line = text.splitlines()[-1]
   assert 'unrolls in a row were refused' in line and 'actor 0' in line
 
 
-_UNCLIPPED = "--gin_binding=ImpalaConfig.reward_clipping = 'none'"
+_UNCLIPPED = runs.bind('ImpalaConfig.reward_clipping', 'none')
 
 
 def test_gradients_that_are_not_finite_for_a_while(tmp_path, fault):
   with _training(tmp_path, *_SPOILT, _UNCLIPPED,
-                 '--gin_binding=OptimizerConfig.max_skipped_updates = 100000'
+                 runs.bind('OptimizerConfig.max_skipped_updates', 100_000)
                  ) as run:
     for _ in range(fault.tries):
-      before = run.row()
       _spoil(tmp_path, 'reward 1e30 4')  # Finite, but its square is not.
-      run.wait(lambda: (run.row()['updates_skipped'] >  # noqa: B023
-                        before['updates_skipped'] + 2), 'skipped updates')  # noqa: B023
+      run.wait_for_more('updates_skipped', 3)
       _spoil(tmp_path, '')
       run.wait_for_frames()
     assert run.row()['unrolls_refused'] == 0
@@ -169,14 +125,11 @@ def test_nothing_but_gradients_that_are_not_finite_ends_the_run(
     run_dir = tmp_path / str(i)
     with _training(run_dir, *_SPOILT, _UNCLIPPED) as run:
       _spoil(run_dir, 'reward 1e30 1')
-      _, errors = run.process.communicate(timeout=_DEADLINE_SECS)
-    assert run.process.returncode == 2
-    assert '20 updates in a row were skipped' in errors.splitlines()[-1]
+      code, text = run.end()
+    assert code == 2
+    assert '20 updates in a row were skipped' in text.splitlines()[-1]
     batch = np.load(run_dir / 'skipped_batch.npz')
     assert batch['env_outputs.reward'].max() == np.float32(1e30)
-    agent, frames = checkpoint.load_agent(str(run_dir))
-    assert frames == run.row()['frames']
-    for variable in agent.trainable_variables:
-      assert np.all(np.isfinite(variable.numpy())), variable.name
+    run.check_parameters()
   fault.report('nothing but gradients that are not finite: the run ends',
                fault.tries, 0)

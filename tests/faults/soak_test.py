@@ -1,0 +1,112 @@
+"""Everything goes wrong, one after the other, for minutes."""
+
+import contextlib
+import os
+import random
+import resource
+import signal
+import time
+
+import pytest
+
+from tests import programs
+from tests.faults import runs
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
+
+_NUM_ACTORS = 2
+_FLAGS = (
+    runs.bind('ActorConfig.num_actors', _NUM_ACTORS),
+    runs.bind('ActorConfig.max_restarts', 1000),
+    runs.bind('ActorConfig.restart_window_secs', 0.5),
+    runs.bind('ExperimentConfig.checkpoint_interval_secs', 2.))
+
+
+class _Soak:
+  """A run and what can happen to it; each leaves it at work again."""
+
+  def __init__(self, run_dir, rng):
+    self._run_dir = run_dir
+    self._rng = rng
+    self._stack = contextlib.ExitStack()
+    self.start()
+
+  def start(self):
+    self._stack.close()
+    self.run = self._stack.enter_context(runs.training(self._run_dir, *_FLAGS))
+    self.run.wait(lambda: len(self.run.pids('actor')) == _NUM_ACTORS, 'actors')
+    self.run.wait(lambda: self.run.pids('learner'), 'a learner')
+
+  def kill_actor(self):
+    actors = self.run.wait(lambda: self.run.pids('actor'), 'an actor')
+    programs.kill(self._rng.choice(actors))
+
+  def stop_actor(self):
+    self._pause(self._rng.choice(
+        self.run.wait(lambda: self.run.pids('actor'), 'an actor')))
+
+  def stop_learner(self):
+    self._pause(*self.run.pids('learner'))
+
+  def _pause(self, pid):
+    os.kill(pid, signal.SIGSTOP)
+    time.sleep(self._rng.uniform(0, 5))
+    os.kill(pid, signal.SIGCONT)
+
+  def fail_to_save(self):
+    learner, = self.run.pids('learner')
+    hard = resource.prlimit(learner, resource.RLIMIT_FSIZE)[1]
+    resource.prlimit(learner, resource.RLIMIT_FSIZE, (1, hard))
+    time.sleep(5.)
+    resource.prlimit(learner, resource.RLIMIT_FSIZE, (-1, hard))
+
+  def kill_learner(self):
+    self.run.wait_for_checkpoint()
+    programs.kill(*self.run.pids('learner'))
+    assert self.run.end()[0] == 1
+    self.start()
+
+  def kill_supervisor(self):
+    self.run.wait_for_checkpoint()
+    programs.kill(self.run.process.pid)
+    self.run.process.wait()
+    programs.wait_until(
+        lambda: not programs.pids(f'--run_dir={self._run_dir}'),
+        'the end of its children')
+    self.start()
+
+  def interrupt(self):
+    assert self.run.interrupt()[0] == 130
+    self.start()
+
+  def stop(self):
+    self.run.stop()
+    self._stack.close()
+
+
+def test_soak(tmp_path, fault):
+  secs = 1200. if fault.is_chaos else 180.
+  rng = random.Random(0)
+  names = ('kill_actor', 'stop_actor', 'stop_learner', 'fail_to_save',
+           'kill_learner', 'kill_supervisor', 'interrupt')
+  start, recovery_secs, done = time.monotonic(), [], []
+  soak = _Soak(tmp_path, rng)
+  while time.monotonic() < start + secs or len(done) < len(names):
+    soak.run.wait_for_frames(1000)
+    done.append(names[len(done) % len(names)])
+    began = time.monotonic()
+    getattr(soak, done[-1])()
+    soak.run.wait_for_frames(1000)
+    recovery_secs.append(time.monotonic() - began)
+    rows = soak.run.rows()
+    updates = [row['updates'] for row in rows]
+    assert updates == sorted(set(updates)), done
+    assert rows[-1]['frames'] == (
+        updates[-1] * programs.CATCH_FRAMES_PER_UPDATE), done
+    assert rows[-1]['unrolls_refused'] == rows[-1]['updates_skipped'] == 0
+  soak.stop()
+  best = soak.run.row()['best_episode_return']
+  assert best > 0  # It has learned meanwhile: random play gives -0.6.
+  fault.report(f'soak: {len(done)} faults of {len(names)} kinds in '
+               f'{time.monotonic() - start:.0f} s (return {best:.2f})',
+               len(done), None, recovery_secs, tried=len(done))
