@@ -27,19 +27,13 @@ class EnvironmentConfig(knobs.Section):
       'catch'; 'catch/delayed' pays for five balls in one sum; 'catch/mirrored'
         is another task at 100 times the reward, to be learned beside it.
       'cartpole_swingup': a hanging pole is to be swung up and balanced.
-      'tmaze/<length>': a signal is to be remembered along a corridor of so many
-        steps, 1 to 1000.
-      'minigrid/<id>', as the package minigrid has it without its 'MiniGrid-':
-        'minigrid/DoorKey-5x5-v0'; needs the extra 'minigrid'.
-      'babyai/<id>', of the same package without its 'BabyAI-':
-        'babyai/GoToLocal-v0'. Missions: see `AgentConfig.instruction_length`.
+      'tmaze/<length>': a signal is to be remembered for so many steps, to 1000.
+      'minigrid/<id>', without its 'MiniGrid-': 'minigrid/DoorKey-5x5-v0'.
+      'babyai/<id>' likewise; missions: see `AgentConfig.instruction_length`.
       'dmlab30/<name>', a task of DMLab-30: 'dmlab30/rooms_watermaze'.
-      'vizdoom/<scenario>', bundled with the package vizdoom:
-        'vizdoom/defend_the_center'; needs the extra 'vizdoom'.
-      'control/<domain>/<task>' of dm_control's suite:
-        'control/cartpole/balance'; needs the extra 'dm_control'.
-      'gym/<id>' for any Gymnasium environment with discrete or continuous
-        actions; MuJoCo's, 'gym/InvertedPendulum-v5', need the extra 'mujoco'.
+      'vizdoom/<scenario>' of that package, the extra 'vizdoom'.
+      'control/<domain>/<task>' of dm_control's suite, the extra 'dm_control'.
+      'gym/<id>' of Gymnasium; MuJoCo's need the extra 'mujoco'.
   """
   level: str = _knob('atari/pong')
 
@@ -138,8 +132,7 @@ class ImpalaConfig(knobs.Section):
   Attributes:
     discount: gamma.
     baseline_cost: weight of the baseline's loss.
-    entropy_cost: weight of the entropy bonus (differential where actions are
-      continuous).
+    entropy_cost: weight of the entropy bonus.
     reward_clipping: a name that `losses.clip_rewards` knows.
     clip_rho_threshold: rho-bar; None for no clipping.
     clip_pg_rho_threshold: rho-bar of the policy gradient; None likewise.
