@@ -15,6 +15,8 @@ _VERSION = re.search(r"^__version__ = '(.+)'$", _INIT.read_text(), re.M)[1]
 # 1.3.1 is the first to name its shared memory, which we free; the last for
 # Python 3.9 is 1.3.0.
 _VIZDOOM = "vizdoom>=1.3.1; python_version >= '3.10'"
+# dm_control 1.0.50 does not work with 4.0.0.
+_MUJOCO = 'mujoco<4'
 
 setuptools.setup(
     name='impala_tf',
@@ -45,13 +47,17 @@ setuptools.setup(
     extras_require={
         'cpu': ['tensorflow-cpu==2.15.1'],
         'gpu': ['tensorflow[and-cuda]==2.15.1'],
+        'dm_control': ['dm_control', _MUJOCO],
         'minigrid': ['minigrid>=3'],
+        'mujoco': [_MUJOCO],
         # 110 MB: what the manifests for Kubernetes are checked against.
         'schemas': ['kubernetes-validate'],
         'vizdoom': [_VIZDOOM],
         'test': [
+            'dm_control',
             'hypothesis',
             'minigrid>=3',
+            _MUJOCO,
             # Gymnasium's Atari wrappers, which ours are compared with, need it.
             'opencv-python-headless<4.12',
             'pytest',

@@ -18,7 +18,7 @@ class CoreState(NamedTuple):
 
   Attributes:
     lstm: see `networks.LSTMState`, [B, size].
-    last_action: int32 [B], the action that led to x_t.
+    last_action: [B, ...], the action that led to x_t.
   """
   lstm: networks.LSTMState
   last_action: tf.Tensor
@@ -28,7 +28,7 @@ class NetworkOutput(NamedTuple):
   """What the target policy and the baseline say of x_t.
 
   Attributes:
-    policy_logits: float32 [T+1, B, A].
+    policy_logits: float32 [T+1, B, P].
     baseline: float32 [T+1, B], V(x_t); with PopArt [T+1, B, L], of every
       task and normalised.
   """
@@ -45,13 +45,13 @@ class Agent(tf.Module):
   read instructions, whose encoding joins the torso's features.
   """
 
-  def __init__(self, num_actions: int, config: config_lib.AgentConfig,
-               precision: str = 'float32', compiled: bool = False,
-               num_tasks: Optional[int] = None):
+  def __init__(self, distribution: distributions.Distribution,
+               config: config_lib.AgentConfig, precision: str = 'float32',
+               compiled: bool = False, num_tasks: Optional[int] = None):
     """Makes the layers, yet without variables.
 
     Args:
-      num_actions: A.
+      distribution: of the policy, see `distributions.of_actions`.
       config: which network.
       precision: what the torso computes in, 'float32' or 'mixed_bfloat16'.
         Variables, the LSTM and the heads are float32 with either.
@@ -60,7 +60,7 @@ class Agent(tf.Module):
         `popart`, a `popart_head.PopArtHead`; None: values as they are.
     """
     super().__init__(name='agent')
-    self._num_actions = num_actions
+    self._distribution = distribution
     self._torso_name = config.torso
     self._torso = networks.TORSOS[config.torso](config.hidden_size, precision)
     self._instruction_length = config.instruction_length
@@ -74,16 +74,16 @@ class Agent(tf.Module):
       # Linear heads could add up what is read and what is seen, but not act on
       # what is seen because of what is read. Else the LSTM sees to it.
       self._join = networks.linear(config.hidden_size, activation='relu')
-    self._policy_head = networks.linear(num_actions)
+    self._policy_head = networks.linear(distribution.num_logits)
     self._baseline_head = networks.linear(num_tasks or 1)
     self.popart = None
     if num_tasks:
       self.popart = popart_head.PopArtHead(self._baseline_head)
 
   @property
-  def num_actions(self) -> int:
-    """A."""
-    return self._num_actions
+  def distribution(self) -> distributions.Distribution:
+    """What its logits mean."""
+    return self._distribution
 
   def build(self, observation_spec: dm_env.specs.Array) -> None:
     """Creates the variables, so that they can be restored before any step.
@@ -103,7 +103,7 @@ class Agent(tf.Module):
                            observation_spec.dtype)
     instruction = tf.zeros([1, 1, self._instruction_length], tf.int32)
     zeros = tf.zeros([1, 1])
-    self._forward(observation, zeros, tf.cast(zeros, tf.int32),
+    self._forward(observation, zeros, self._no_actions(1, 1),
                   tf.cast(zeros, tf.bool), instruction, self.initial_state(1))
 
   def initial_state(self, batch_size) -> Union[CoreState, Tuple[()]]:
@@ -111,7 +111,12 @@ class Agent(tf.Module):
     if self._core is None:
       return ()
     return CoreState(self._core.initial_state(batch_size),
-                     tf.zeros([batch_size], tf.int32))
+                     self._no_actions(batch_size))
+
+  def _no_actions(self, *leading) -> tf.Tensor:
+    """Zeros [*leading, ...] for where there is no last action."""
+    return tf.zeros([*leading, *self._distribution.action_shape],
+                    self._distribution.action_dtype)
 
   def step(self, env_output: types.EnvOutput, core_state,
            seed: tf.Tensor) -> Tuple[types.AgentOutput, CoreState]:
@@ -131,7 +136,7 @@ class Agent(tf.Module):
                     _is_first(env_output), self._instruction(env_output)),
         core_state)
     logits = outputs.policy_logits[0]
-    action = distributions.sample(logits, seed)
+    action = self._distribution.sample(logits, seed)
     core_state = CoreState(lstm, action) if core_state else ()
     return types.AgentOutput(action, logits), core_state
 
@@ -141,7 +146,7 @@ class Agent(tf.Module):
 
     Args:
       env_outputs: x_0 to x_T, leading [T+1, B].
-      actions: int32 [T+1, B] that were taken at these.
+      actions: [T+1, B, ...] that were taken at these.
       core_state: before x_0, as the actor had it.
 
     Returns:
@@ -187,7 +192,7 @@ class Agent(tf.Module):
           features, is_first.shape.concatenate(features.shape[-1]))
       old = tf.cast(is_first, tf.float32)
       rewards = losses.clip_rewards(rewards, 'abs_one') * (1. - old)
-      last_actions = tf.one_hot(last_actions, self._num_actions)
+      last_actions = self._distribution.encode(last_actions)
       last_actions *= (1. - old)[..., tf.newaxis]
       features = tf.concat(
           [features, rewards[..., tf.newaxis], last_actions], axis=-1)
@@ -198,7 +203,7 @@ class Agent(tf.Module):
     if self.popart:
       baseline_shape = tf.concat([leading, [self.popart.num_tasks]], axis=0)
     return NetworkOutput(
-        tf.reshape(logits, tf.concat([leading, [self._num_actions]], axis=0)),
+        tf.reshape(logits, tf.concat([leading, [logits.shape[-1]]], axis=0)),
         tf.reshape(baseline, baseline_shape)), lstm_state
 
 

@@ -1,11 +1,13 @@
 """Save and restore: whole runs for resuming, agents alone for inference."""
 
+import contextlib
 import dataclasses
 import json
 import os
 import pathlib
 import re
-from typing import Any, Dict, List, NamedTuple, Optional
+import shutil
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional
 
 from absl import logging
 import dm_env
@@ -13,9 +15,11 @@ import tensorflow as tf
 
 from impala_tf import agent as agent_lib
 from impala_tf import config as config_lib
+from impala_tf import distributions
 
 _DIRECTORY = 'checkpoints'
 _PREFIX = 'ckpt'
+_PART = re.compile(rf'({_PREFIX}-\d+)\.(index|data-\d+-of-\d+)')
 _AGENT_FILE = 'agent.json'
 # What TensorFlow raises for files that are missing, cut short or altered.
 _DAMAGE = (tf.errors.OpError, ValueError, AssertionError, IndexError)
@@ -91,25 +95,56 @@ class Checkpointer:
       **parts: what is saved; the agent goes by the name `agent`.
     """
     self._run_dir = run_dir
+    self._keep = keep
     self._checkpoint = tf.train.Checkpoint(**parts)
     self._manager = tf.train.CheckpointManager(
         self._checkpoint, os.path.join(run_dir, _DIRECTORY), max_to_keep=keep,
         checkpoint_name=_PREFIX)
 
   def restore(self) -> Optional[str]:
-    """Restores the newest whole checkpoint, see `_restore`."""
-    return _restore(self._checkpoint, self._run_dir, whole=True)
+    """Restores the newest whole checkpoint, see `_restore`.
+
+    What a process that was killed while it wrote has left is removed.
+    """
+    path = _restore(self._checkpoint, self._run_dir, whole=True)
+    self._remove_remains(path)
+    return path
 
   def save(self, number: int) -> str:
     """Writes a checkpoint whole or not at all; returns its path.
 
     Args:
       number: orders checkpoints, e.g. learner updates.
+
+    Raises:
+      OSError: where it cannot be written; those that there are stay usable.
     """
-    return self._manager.save(checkpoint_number=number)
+    try:
+      return self._manager.save(checkpoint_number=number)
+    except tf.errors.OpError as error:
+      self._remove_remains(None)  # They fill a disk that is full.
+      raise OSError(f'checkpoint {number} could not be written to '
+                    f'{self._manager.directory}: {error.message}') from error
+
+  def _remove_remains(self, restored: Optional[str]) -> None:
+    """Removes files of checkpoints that are not whole or not wanted any more.
+
+    Args:
+      restored: a path that is wanted.
+    """
+    wanted = {restored, *self._manager.checkpoints,
+              *_newest_first(self._run_dir)[:self._keep]}
+    directory = pathlib.Path(self._manager.directory)
+    for path in [*directory.glob(f'{_PREFIX}-*'),
+                 *directory.glob('checkpoint.tmp*')]:
+      part = _PART.fullmatch(path.name)
+      if part and str(path.with_name(part.group(1))) in wanted:
+        continue
+      with contextlib.suppress(OSError):  # It does no harm but take room.
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
-def describe_agent(run_dir: str, num_actions: int,
+def describe_agent(run_dir: str, distribution: distributions.Distribution,
                    observation_spec: dm_env.specs.Array,
                    config: config_lib.AgentConfig,
                    num_tasks: Optional[int] = None) -> None:
@@ -117,7 +152,7 @@ def describe_agent(run_dir: str, num_actions: int,
 
   Args:
     run_dir: of the run; call this before its checkpoints are restored.
-    num_actions: of the agent.
+    distribution: of its policy.
     observation_spec: of one environment.
     config: of the agent.
     num_tasks: of the agent.
@@ -128,7 +163,8 @@ def describe_agent(run_dir: str, num_actions: int,
   directory = pathlib.Path(run_dir, _DIRECTORY)
   directory.mkdir(parents=True, exist_ok=True)
   description = {
-      'num_actions': num_actions,
+      'num_actions': None,
+      **dataclasses.asdict(distribution),
       'observation_shape': list(observation_spec.shape),
       'observation_dtype': str(observation_spec.dtype),
       'config': dataclasses.asdict(config),
@@ -165,6 +201,14 @@ def _refuse_another(path: pathlib.Path, description: Dict[str, Any]) -> None:
         'directory')
 
 
+def _distribution(description: Mapping[str, Any]
+                  ) -> distributions.Distribution:
+  """The one whose size is there."""
+  if 'action_size' in description:
+    return distributions.Gaussian(description['action_size'])
+  return distributions.Categorical(description['num_actions'])
+
+
 class LoadedAgent(NamedTuple):
   """Parameters and how long they were trained.
 
@@ -196,7 +240,7 @@ def load_agent(run_dir: str) -> LoadedAgent:
                           'it the directory of a run?')
   try:
     description = json.loads(path.read_text(encoding='utf-8'))
-    agent = agent_lib.Agent(description['num_actions'],
+    agent = agent_lib.Agent(_distribution(description),
                             config_lib.AgentConfig(**description['config']),
                             num_tasks=description.get('num_tasks'))
     spec = dm_env.specs.Array(tuple(description['observation_shape']),

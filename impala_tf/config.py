@@ -6,74 +6,18 @@ before anything heavy is imported.
 """
 
 import dataclasses
-import numbers
-import operator
-import typing
-from typing import Any, Optional
+from typing import Optional
 
+from impala_tf import knobs
 
-class UserError(ValueError):
-  """What was given cannot work; one line names the cause and the remedy."""
-
-
-class ConfigError(UserError):
-  """A value of a knob that cannot work."""
-
-
-def _knob(default: Any, *, at_least=None, at_most=None, above=None, below=None,
-          choices=None):
-  """A field with a default and the range that `_Section` checks."""
-  limits = dict(at_least=at_least, at_most=at_most, above=above, below=below,
-                choices=choices)
-  return dataclasses.field(default=default, metadata=limits)
-
-
-def _check_type(name: str, value: Any, hint: Any) -> Any:
-  """Returns `value`, as a float where one is wanted; raises ConfigError."""
-  if typing.get_origin(hint) is typing.Union:  # Optional[X]
-    if value is None:
-      return None
-    hint = next(h for h in typing.get_args(hint) if h is not type(None))
-  is_bool = isinstance(value, bool)
-  if hint is float and isinstance(value, numbers.Real) and not is_bool:
-    return float(value)
-  if isinstance(value, hint) and (hint is bool or not is_bool):
-    return value
-  raise ConfigError(f'{name} must be of type {hint.__name__}, but is {value!r} '
-                    f'({type(value).__name__})')
-
-
-def _check_range(name: str, value: Any, limits: typing.Mapping[str, Any]):
-  """Raises ConfigError where `value` is outside of `limits`."""
-  if value is None or not limits:
-    return
-  if limits['choices'] is not None and value not in limits['choices']:
-    raise ConfigError(f'{name} must be one of {", ".join(limits["choices"])}, '
-                      f'but is {value!r}')
-  checks = {'at_least': operator.ge, 'at_most': operator.le,
-            'above': operator.gt, 'below': operator.lt}
-  for word, holds in checks.items():
-    limit = limits[word]
-    if limit is not None and not holds(value, limit):  # A NaN fails here too.
-      raise ConfigError(
-          f'{name} must be {word.replace("_", " ")} {limit}, but is {value!r}')
-
-
-class _Section:
-  """Checks each field's type and range on construction."""
-
-  def __post_init__(self):
-    hints = typing.get_type_hints(type(self))
-    for field in dataclasses.fields(self):
-      name = f'{type(self).__name__}.{field.name}'
-      value = _check_type(name, getattr(self, field.name), hints[field.name])
-      # Frozen, but an int is to become a float where one is wanted.
-      object.__setattr__(self, field.name, value)
-      _check_range(name, value, field.metadata)
+# All others know them by these names.
+UserError = knobs.UserError
+ConfigError = knobs.ConfigError
+_knob = knobs.knob
 
 
 @dataclasses.dataclass(frozen=True)
-class EnvironmentConfig(_Section):
+class EnvironmentConfig(knobs.Section):
   """Which tasks are played.
 
   Attributes:
@@ -92,13 +36,16 @@ class EnvironmentConfig(_Section):
       'dmlab30/<name>', a task of DMLab-30: 'dmlab30/rooms_watermaze'.
       'vizdoom/<scenario>', bundled with the package vizdoom:
         'vizdoom/defend_the_center'; needs the extra 'vizdoom'.
-      'gym/<id>' for any Gymnasium environment with discrete actions.
+      'control/<domain>/<task>' of dm_control's suite:
+        'control/cartpole/balance'; needs the extra 'dm_control'.
+      'gym/<id>' for any Gymnasium environment with discrete or continuous
+        actions; MuJoCo's, 'gym/InvertedPendulum-v5', need the extra 'mujoco'.
   """
   level: str = _knob('atari/pong')
 
 
 @dataclasses.dataclass(frozen=True)
-class AtariConfig(_Section):
+class AtariConfig(knobs.Section):
   """How Atari is played (pre-processing: Mnih et al. 2016; table G.1).
 
   Attributes:
@@ -126,7 +73,7 @@ class AtariConfig(_Section):
 
 
 @dataclasses.dataclass(frozen=True)
-class DmlabConfig(_Section):
+class DmlabConfig(knobs.Section):
   """How DeepMind Lab is played (table D.3).
 
   Attributes:
@@ -147,7 +94,7 @@ class DmlabConfig(_Section):
 
 
 @dataclasses.dataclass(frozen=True)
-class VizdoomConfig(_Section):
+class VizdoomConfig(knobs.Section):
   """How VizDoom is played; the paper has no VizDoom.
 
   Attributes:
@@ -165,7 +112,7 @@ class VizdoomConfig(_Section):
 
 
 @dataclasses.dataclass(frozen=True)
-class AgentConfig(_Section):
+class AgentConfig(knobs.Section):
   """The network (figure 3 of the paper).
 
   Attributes:
@@ -185,13 +132,14 @@ class AgentConfig(_Section):
 
 
 @dataclasses.dataclass(frozen=True)
-class ImpalaConfig(_Section):
+class ImpalaConfig(knobs.Section):
   """The V-trace actor-critic loss (sections 4.1 and 4.2).
 
   Attributes:
     discount: gamma.
     baseline_cost: weight of the baseline's loss.
-    entropy_cost: weight of the entropy bonus.
+    entropy_cost: weight of the entropy bonus (differential where actions are
+      continuous).
     reward_clipping: a name that `losses.clip_rewards` knows.
     clip_rho_threshold: rho-bar; None for no clipping.
     clip_pg_rho_threshold: rho-bar of the policy gradient; None likewise.
@@ -223,7 +171,7 @@ class ImpalaConfig(_Section):
 
 
 @dataclasses.dataclass(frozen=True)
-class OptimizerConfig(_Section):
+class OptimizerConfig(knobs.Section):
   """RMSProp as TensorFlow 1 computed it; see `optimizers.RMSProp`.
 
   Attributes:
@@ -232,16 +180,19 @@ class OptimizerConfig(_Section):
     epsilon: added inside the square root.
     momentum: 0 for none.
     max_gradient_norm: global norm to which gradients are clipped; None: never.
+    max_skipped_updates: in a row. An update whose gradients are not finite is
+      skipped; where no others come, the run ends and the batch is saved.
   """
   learning_rate: float = _knob(6e-4, above=0)
   decay: float = _knob(0.99, at_least=0, below=1)
   epsilon: float = _knob(0.01, above=0)
   momentum: float = _knob(0.0, at_least=0, below=1)
   max_gradient_norm: Optional[float] = _knob(40.0, above=0)
+  max_skipped_updates: int = _knob(20, at_least=1)
 
 
 @dataclasses.dataclass(frozen=True)
-class ActorConfig(_Section):
+class ActorConfig(knobs.Section):
   """The processes that play.
 
   Attributes:
@@ -272,7 +223,7 @@ class ActorConfig(_Section):
 
 
 @dataclasses.dataclass(frozen=True)
-class LearnerConfig(_Section):
+class LearnerConfig(knobs.Section):
   """What one update sees and how it is computed.
 
   Attributes:
@@ -296,7 +247,7 @@ class LearnerConfig(_Section):
 
 
 @dataclasses.dataclass(frozen=True)
-class ReplayConfig(_Section):
+class ReplayConfig(knobs.Section):
   """Learning again from old unrolls (section 5.2.2).
 
   Attributes:
@@ -313,7 +264,7 @@ class ReplayConfig(_Section):
 
 
 @dataclasses.dataclass(frozen=True)
-class ExperimentConfig(_Section):
+class ExperimentConfig(knobs.Section):
   """The run as a whole.
 
   Attributes:

@@ -11,7 +11,9 @@ from typing import Any, Mapping
 import reverb
 
 _FLUSH_TIMEOUT_MS = 1_000
-_PROBE_TIMEOUT_SECS = 10
+# A learner may be stopped for a while, or a network cut. One that is gone for
+# good is told by its supervisor.
+_PROBE_TIMEOUT_SECS = 90
 
 
 def server_info(client: reverb.Client) -> Mapping[str, Any]:

@@ -11,12 +11,18 @@ from typing import Any, Callable, Optional
 import reverb
 import tensorflow as tf
 
+from impala_tf import inspection
 from impala_tf import packing
 from impala_tf import types
 
+# Called with sender and reason.
+RefuseFn = Callable[[int, str], None]
+
 
 def make_dataset(address: str, spec: types.Unroll, queue: str, num_fresh: int,
-                 replay: str = '', num_replayed: int = 0) -> tf.data.Dataset:
+                 replay: str = '', num_replayed: int = 0, fingerprint: int = 0,
+                 refuse: RefuseFn = lambda sender, reason: None
+                 ) -> tf.data.Dataset:
   """Batches from Reverb tables.
 
   Args:
@@ -26,17 +32,24 @@ def make_dataset(address: str, spec: types.Unroll, queue: str, num_fresh: int,
     num_fresh: unrolls of a batch that come from the queue.
     replay: name of the table that is sampled.
     num_replayed: unrolls of a batch that come from there.
+    fingerprint: of the config; unrolls with another are left out, as are those
+      that are not finite.
+    refuse: is called for each unroll of the queue that is left out; see
+      `inspection`.
 
   Returns:
     Dataset of `types.Unroll` with leading [T+1, B] ([B] for what has no
     time), B = num_fresh + num_replayed, the fresh ones first.
   """
-  dataset = _batches(address, queue, num_fresh)
-  unpack = packing.Packing(spec).unpack
+  packed = packing.Packing(spec)
+  unpack = packed.unpack
+  dataset = _batches(address, queue, num_fresh, packed, fingerprint, refuse)
   if num_replayed:
     # Fresh unrolls are waited for first: then the replay has them, too.
-    dataset = tf.data.Dataset.zip(
-        (dataset, _batches(address, replay, num_replayed)))
+    # Whatever is refused here is refused, and counted, in the queue, too.
+    sampled = _batches(address, replay, num_replayed, packed, fingerprint,
+                       lambda sender, reason: None)
+    dataset = tf.data.Dataset.zip((dataset, sampled))
     dataset = dataset.map(lambda fresh, replayed: _time_major(unpack(
         [tf.concat(pair, axis=0) for pair in zip(fresh.data, replayed.data)])))
   else:
@@ -48,14 +61,17 @@ def make_dataset(address: str, spec: types.Unroll, queue: str, num_fresh: int,
   return dataset.with_options(options)
 
 
-def _batches(address: str, table: str, size: int) -> tf.data.Dataset:
-  """Reverb samples of one table, columns [size, N]."""
+def _batches(address: str, table: str, size: int, packed: packing.Packing,
+             fingerprint: int, refuse: RefuseFn) -> tf.data.Dataset:
+  """Reverb samples of one table that are not refused, columns [size, N]."""
   dataset = reverb.TrajectoryDataset.from_table_signature(
       server_address=address,
       table=table,
       # Every unroll in flight is one more that grows old on the way.
       max_in_flight_samples_per_worker=max(1, size // 4),
       num_workers_per_iterator=1)  # More would break the order.
+  is_taken = inspection.refusing(packed, fingerprint, refuse)
+  dataset = dataset.filter(lambda sample: is_taken(sample.data))
   # A `map` before `batch` would be fused with it to one that works a batch
   # ahead: another batch that grows old.
   return dataset.batch(size, drop_remainder=True)
@@ -89,18 +105,24 @@ class BatchReader:
 
   `next(dataset)` cannot be interrupted while the queue is empty, so a daemon
   thread does it and hands over.
+
+  Attributes:
+    refusals: how many unrolls were left out, and whose.
   """
 
   def __init__(self, dataset: tf.data.Dataset,
-               prepare: Callable[[Any], Any] = lambda batch: batch):
+               prepare: Callable[[Any], Any] = lambda batch: batch,
+               refusals: Optional[inspection.Refusals] = None):
     """Starts to read.
 
     Args:
       dataset: of batches.
       prepare: what else is done to each ahead of time.
+      refusals: where the dataset counts what it leaves out.
     """
     self._dataset = dataset
     self._prepare = prepare
+    self.refusals = refusals or inspection.Refusals()
     self._batches = queue.SimpleQueue()
     # One batch ahead and no more: a queue of one would let the thread hold
     # another, a batch older for nothing.
@@ -118,6 +140,7 @@ class BatchReader:
 
     Raises:
       RuntimeError: where reading failed.
+      UserError: where all unrolls are left out.
     """
     start = time.monotonic()
     try:
@@ -125,6 +148,7 @@ class BatchReader:
         try:
           item = self._batches.get(timeout=0.2)
         except queue.Empty:
+          self.refusals.check()
           continue
         if isinstance(item, Exception):
           raise RuntimeError('reading the queue failed') from item
@@ -139,6 +163,8 @@ class BatchReader:
       iterator = iter(self._dataset)
       while True:
         self._wanted.acquire()
-        self._batches.put(self._prepare(next(iterator)))
+        batch = next(iterator)
+        self.refusals.batch_came()
+        self._batches.put(self._prepare(batch))
     except Exception as error:  # pylint: disable=broad-except
       self._batches.put(error)

@@ -1,95 +1,221 @@
 """The policy's distribution over actions, parameterised by `logits`.
 
-The rest of the system knows a policy only as the tensor its head puts out and
-these functions of it; a policy over continuous actions means other functions
-with these signatures. TensorFlow Probability is used here and nowhere else.
+The rest of the system knows a policy only as the tensor its head puts out, the
+logits, and as one of the distributions here, which say what it means: which of
+them follows from the environment's actions (`of_actions`). TensorFlow
+Probability is used here and nowhere else.
 
 All functions work on any leading dimensions (`[B]` in the actor, `[T, B]` in
 the learner) and refuse the broadcasting that TensorFlow Probability would do:
-logits of one step against the actions of T steps is a mistake here. An illegal
-action may have the logit -inf.
+logits of one step against the actions of T steps is a mistake here.
+
+Shapes: P logits a step, A discrete actions, D numbers of a continuous action.
 """
 
+import abc
+import dataclasses
+from typing import Tuple
+
+from dm_env import specs
 import tensorflow as tf
 import tensorflow_probability as tfp
 
-_Categorical = tfp.distributions.Categorical
+# Added to the variance of a Gaussian. A policy that has become sure would
+# otherwise have an infinite density, and from 1e-38 on a gradient of NaN.
+MIN_VARIANCE = 1e-6
 
 
-def log_prob(logits: tf.Tensor, actions: tf.Tensor) -> tf.Tensor:
-  """Log-probability of each action.
+class Distribution(abc.ABC):
+  """One kind of policy; equal to any other of its kind and size."""
+
+  @property
+  @abc.abstractmethod
+  def num_logits(self) -> int:
+    """P, what the policy's head puts out a step."""
+
+  @property
+  @abc.abstractmethod
+  def action_shape(self) -> Tuple[int, ...]:
+    """Of one action, below [...]."""
+
+  @property
+  @abc.abstractmethod
+  def action_dtype(self) -> tf.DType:
+    """Of actions."""
+
+  @abc.abstractmethod
+  def _distribution(self, logits: tf.Tensor) -> tfp.distributions.Distribution:
+    """TensorFlow Probability's, for float32 [..., P]."""
+
+  @abc.abstractmethod
+  def encode(self, actions: tf.Tensor) -> tf.Tensor:
+    """Actions as a network's input: float32 [..., K]."""
+
+  def log_prob(self, logits: tf.Tensor, actions: tf.Tensor) -> tf.Tensor:
+    """Log-probability of each action, or its density's logarithm.
+
+    Args:
+      logits: float32 [..., P].
+      actions: [...] followed by `action_shape`, of `action_dtype`.
+
+    Returns:
+      float32 [...], in nats.
+
+    Raises:
+      ValueError: shapes do not belong together.
+      tf.errors.InvalidArgumentError: a discrete action is not in [0, A). On GPU
+        and TPU its log-probability is NaN instead.
+    """
+    logits = self._checked('logits', logits)
+    actions = tf.convert_to_tensor(actions)
+    _check_same_shape('actions', actions.shape,
+                      logits.shape[:-1].concatenate(self.action_shape))
+    return self._distribution(logits).log_prob(actions)
+
+  def entropy(self, logits: tf.Tensor) -> tf.Tensor:
+    """Entropy of each distribution.
+
+    Args:
+      logits: float32 [..., P].
+
+    Returns:
+      float32 [...], in nats. That of discrete actions is between 0 and log A;
+      that of continuous actions is differential and has no bound.
+    """
+    return self._distribution(self._checked('logits', logits)).entropy()
+
+  def kl_divergence(self, p_logits: tf.Tensor, q_logits: tf.Tensor
+                    ) -> tf.Tensor:
+    """Kullback-Leibler divergence KL(p || q).
+
+    Args:
+      p_logits: float32 [..., P], of the distribution the expectation is over.
+      q_logits: float32 [..., P].
+
+    Returns:
+      float32 [...], in nats.
+
+    Raises:
+      ValueError: shapes differ.
+    """
+    p_logits = self._checked('p_logits', p_logits)
+    q_logits = self._checked('q_logits', q_logits)
+    _check_same_shape('q_logits', q_logits.shape, p_logits.shape)
+    return tfp.distributions.kl_divergence(
+        self._distribution(p_logits), self._distribution(q_logits))
+
+  def sample(self, logits: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+    """Samples one action from each distribution.
+
+    The same seed and logits give the same actions on the same kind of device
+    (but not with and without XLA), so the caller must change the seed between
+    calls.
+
+    Args:
+      logits: float32 [..., P].
+      seed: int32 [2].
+
+    Returns:
+      [...] followed by `action_shape`, of `action_dtype`. A network that has
+      diverged to NaN gives what is no action: A on the CPU, or NaN.
+
+    Raises:
+      ValueError: seed is not of shape [2].
+    """
+    seed = tf.convert_to_tensor(seed, tf.int32)
+    _check_same_shape('seed', seed.shape, tf.TensorShape([2]))
+    return self._distribution(self._checked('logits', logits)).sample(seed=seed)
+
+  def _checked(self, name, logits):
+    logits = tf.convert_to_tensor(logits, tf.float32)
+    _check_same_shape(name, logits.shape[-1:], [self.num_logits])
+    return logits
+
+
+@dataclasses.dataclass(frozen=True)
+class Categorical(Distribution):
+  """One of A actions, int32; logits are unnormalised log-probabilities [A].
+
+  An illegal action may have the logit -inf.
+  """
+  num_actions: int
+
+  @property
+  def num_logits(self) -> int:
+    return self.num_actions
+
+  @property
+  def action_shape(self) -> Tuple[int, ...]:
+    return ()
+
+  @property
+  def action_dtype(self) -> tf.DType:
+    return tf.int32
+
+  def __str__(self):
+    return f'{self.num_actions} actions'
+
+  def _distribution(self, logits):
+    return tfp.distributions.Categorical(logits)
+
+  def encode(self, actions: tf.Tensor) -> tf.Tensor:
+    """One-hot."""
+    return tf.one_hot(actions, self.num_actions)
+
+
+@dataclasses.dataclass(frozen=True)
+class Gaussian(Distribution):
+  """A vector of D numbers, float32, independent and normal.
+
+  Of the 2 D logits the first half is the mean; SoftPlus of the second,
+  log(1 + exp(x)), is the variance (Mnih et al. 2016, section 9). Theirs is one
+  variance for all dimensions, here each has its own.
+
+  Actions are not bounded. Environments clip them, and know nothing of it: the
+  density is that of the action as it was sampled.
+  """
+  action_size: int
+
+  @property
+  def num_logits(self) -> int:
+    return 2 * self.action_size
+
+  @property
+  def action_shape(self) -> Tuple[int, ...]:
+    return (self.action_size,)
+
+  @property
+  def action_dtype(self) -> tf.DType:
+    return tf.float32
+
+  def __str__(self):
+    return f'continuous actions [{self.action_size}]'
+
+  def _distribution(self, logits):
+    mean, x = tf.split(logits, 2, axis=-1)
+    deviation = tf.sqrt(tf.nn.softplus(x) + MIN_VARIANCE)
+    return tfp.distributions.Independent(
+        tfp.distributions.Normal(mean, deviation), reinterpreted_batch_ndims=1)
+
+  def encode(self, actions: tf.Tensor) -> tf.Tensor:
+    """As they are."""
+    return actions
+
+
+def of_actions(spec: specs.Array) -> Distribution:
+  """The distribution for an environment's actions.
 
   Args:
-    logits: float32 [..., A], unnormalised log-probabilities.
-    actions: int32 or int64 [...], in [0, A).
-
-  Returns:
-    float32 [...], in nats.
+    spec: of one action: a `DiscreteArray`, or floating [D].
 
   Raises:
-    ValueError: shapes do not belong together.
-    tf.errors.InvalidArgumentError: an action is not in [0, A). On GPU and TPU
-      its log-probability is NaN instead.
+    ValueError: for actions of any other kind.
   """
-  logits = tf.convert_to_tensor(logits, tf.float32)
-  actions = tf.convert_to_tensor(actions)
-  _check_same_shape('actions', actions.shape, logits.shape[:-1])
-  return _Categorical(logits).log_prob(actions)
-
-
-def entropy(logits: tf.Tensor) -> tf.Tensor:
-  """Entropy of each distribution.
-
-  Args:
-    logits: float32 [..., A], unnormalised log-probabilities.
-
-  Returns:
-    float32 [...], in nats, between 0 and log A.
-  """
-  return _Categorical(tf.convert_to_tensor(logits, tf.float32)).entropy()
-
-
-def kl_divergence(p_logits: tf.Tensor, q_logits: tf.Tensor) -> tf.Tensor:
-  """Kullback-Leibler divergence KL(p || q).
-
-  Args:
-    p_logits: float32 [..., A], of the distribution the expectation is over.
-    q_logits: float32 [..., A].
-
-  Returns:
-    float32 [...], in nats.
-
-  Raises:
-    ValueError: shapes differ.
-  """
-  p_logits = tf.convert_to_tensor(p_logits, tf.float32)
-  q_logits = tf.convert_to_tensor(q_logits, tf.float32)
-  _check_same_shape('q_logits', q_logits.shape, p_logits.shape)
-  return tfp.distributions.kl_divergence(
-      _Categorical(p_logits), _Categorical(q_logits))
-
-
-def sample(logits: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-  """Samples one action from each distribution.
-
-  The same seed and logits give the same actions on the same kind of device (but
-  not with and without XLA), so the caller must change the seed between calls.
-
-  Args:
-    logits: float32 [..., A], unnormalised log-probabilities.
-    seed: int32 [2].
-
-  Returns:
-    int32 [...], in [0, A) where at least one logit is finite. Where none is, as
-    in a network that has diverged to NaN, the CPU gives A, which is no action.
-
-  Raises:
-    ValueError: seed is not of shape [2].
-  """
-  logits = tf.convert_to_tensor(logits, tf.float32)
-  seed = tf.convert_to_tensor(seed, tf.int32)
-  _check_same_shape('seed', seed.shape, tf.TensorShape([2]))
-  return _Categorical(logits).sample(seed=seed)
+  if isinstance(spec, specs.DiscreteArray):
+    return Categorical(int(spec.num_values))
+  if len(spec.shape) == 1 and tf.as_dtype(spec.dtype).is_floating:
+    return Gaussian(spec.shape[0])
+  raise ValueError(f'there is no policy for actions like {spec}')
 
 
 def _check_same_shape(name, shape, wanted):

@@ -15,7 +15,11 @@ from impala_tf import checkpoint as checkpoint_lib
 from impala_tf import config as config_lib
 from impala_tf import connection
 from impala_tf import dataset as dataset_lib
+from impala_tf import distributions
+from impala_tf import divergence
 from impala_tf import dynamic_actor
+from impala_tf import fingerprint
+from impala_tf import inspection
 from impala_tf import learner as learner_lib
 from impala_tf import level_metrics
 from impala_tf import metrics as metrics_lib
@@ -61,8 +65,9 @@ def make_agent(config: config_lib.Config,
                compiled: bool = False) -> agent_lib.Agent:
   """An agent with fresh parameters, the same for the same seed."""
   tf.random.set_seed(config.experiment.seed)
-  agent = agent_lib.Agent(environment.action_spec().num_values, config.agent,
-                          precision, compiled, _num_tasks(config))
+  agent = agent_lib.Agent(
+      distributions.of_actions(environment.action_spec()), config.agent,
+      precision, compiled, _num_tasks(config))
   agent.build(environment.observation_spec())
   return agent
 
@@ -80,8 +85,9 @@ def make_unroll_spec(config: config_lib.Config,
   """What one unroll of this experiment looks like."""
   return types.unroll_spec(
       environment.observation_spec(), environment.frame_stack,
-      environment.action_spec().num_values, agent.initial_state(1),
-      config.learner.unroll_length, environment.instruction_length)
+      environment.action_spec(), agent.distribution.num_logits,
+      agent.initial_state(1), config.learner.unroll_length,
+      environment.instruction_length)
 
 
 def make_strategy() -> tf.distribute.Strategy:
@@ -152,18 +158,22 @@ def make_tables(config: config_lib.Config, spec: types.Unroll,
 
 
 def make_writer(config: config_lib.Config, address: str,
-                spec: types.Unroll) -> replay.UnrollWriter:
+                spec: types.Unroll, task: int = 0) -> replay.UnrollWriter:
   """An actor's way into these tables."""
   tables = (replay.REPLAY,) if config.num_replayed else ()
-  return replay.UnrollWriter(address, spec, tables + (replay.QUEUE,))
+  return replay.UnrollWriter(
+      address, spec, tables + (replay.QUEUE,), sender=task,
+      fingerprint=fingerprint.of_unrolls(config))
 
 
 def make_dataset(config: config_lib.Config, address: str,
-                 spec: types.Unroll) -> tf.data.Dataset:
-  """Batches from these tables."""
+                 spec: types.Unroll, refuse: Callable[[int, str], None] =
+                 lambda *unused: None) -> tf.data.Dataset:
+  """Batches from these tables; see `dataset.make_dataset`."""
   return dataset_lib.make_dataset(
       address, spec, replay.QUEUE, config.num_fresh,
-      replay.REPLAY, config.num_replayed)
+      replay.REPLAY, config.num_replayed, fingerprint.of_unrolls(config),
+      refuse)
 
 
 def make_actor(config: config_lib.Config, address: str, seed: int,
@@ -189,11 +199,12 @@ def make_actor(config: config_lib.Config, address: str, seed: int,
   fetcher = weights.Fetcher(address, agent.trainable_variables, run_table)
   fetcher.wait(poll)
   spec = make_unroll_spec(config, environment, agent)
-  return actor_type(agent, environment, make_writer(config, address, spec),
-                    fetcher, spec, seed=int(policy_seed))
+  return actor_type(agent, environment,
+                    make_writer(config, address, spec, task), fetcher, spec,
+                    seed=int(policy_seed))
 
 
-class _LearnerRole(NamedTuple):
+class LearnerRole(NamedTuple):
   """The parts that learning needs, however it is run."""
   learner: learner_lib.Learner
   totals: training.Totals
@@ -205,9 +216,9 @@ class _LearnerRole(NamedTuple):
   level_log: Optional[level_metrics.LevelLog]
 
 
-def _make_learner_role(config: config_lib.Config, run_dir: str,
-                       port: Optional[int], capacity: int,
-                       announced: config_lib.Config) -> _LearnerRole:
+def make_learner_role(config: config_lib.Config, run_dir: str,
+                      port: Optional[int], capacity: int,
+                      announced: config_lib.Config) -> LearnerRole:
   """Makes the learner's parts and restores the newest checkpoint."""
   multi_level.check_levels(
       config.environment.level, _make_level(config, training=True),
@@ -218,8 +229,8 @@ def _make_learner_role(config: config_lib.Config, run_dir: str,
   agent = learner.agent
   totals = training.Totals(len(levels_lib.expand(config.environment.level)))
   checkpoint_lib.describe_agent(
-      run_dir, environment.action_spec().num_values,
-      environment.observation_spec(), config.agent, _num_tasks(config))
+      run_dir, agent.distribution, environment.observation_spec(),
+      config.agent, _num_tasks(config))
   checkpointer = checkpoint_lib.Checkpointer(
       run_dir, config.experiment.checkpoints_to_keep, agent=agent,
       learner=learner, totals=totals)
@@ -239,19 +250,20 @@ def _make_learner_role(config: config_lib.Config, run_dir: str,
   announcement.publish(address, announced)
   publisher = weights.Publisher(address, agent.trainable_variables)
   publisher.publish(int(learner.num_updates.numpy()), publisher.snapshot())
+  refusals = inspection.Refusals()
   reader = dataset_lib.BatchReader(
-      make_dataset(config, address, spec),
+      make_dataset(config, address, spec, refusals.add),
       # Several devices share the batch out from the host.
       functools.partial(dataset_lib.place_observations, device='/cpu:0'
                         if strategy.num_replicas_in_sync > 1
-                        else strategy.extended.worker_devices[0]))
+                        else strategy.extended.worker_devices[0]), refusals)
   environment.close()
   level_log = None
   if totals.level_frames is not None:
     level_log = level_metrics.LevelLog(
         levels_lib.expand(config.environment.level), totals.level_frames,
         config.learner.unroll_length * environment.frames_per_step)
-  return _LearnerRole(learner, totals, save, server, address, publisher, reader,
+  return LearnerRole(learner, totals, save, server, address, publisher, reader,
                       level_log)
 
 
@@ -268,29 +280,36 @@ def _make_server(config: config_lib.Config, run_dir: str, port: Optional[int],
   def save(number: int) -> None:
     # In this order: unrolls of the future would have a lag below 0.
     checkpointer.save(number)
-    client.checkpoint()
+    try:
+      client.checkpoint()
+    except RuntimeError as error:
+      raise OSError(f'the replay could not be saved: {error}') from error
 
   return server, save
 
 
-def _train(config: config_lib.Config, run_dir: str, role: _LearnerRole,
-           publish: Callable[[int], None], should_stop: training.StopFn,
-           log_interval_secs: float, **kwargs) -> None:
-  """Runs the loop over the role's parts."""
+def train(config: config_lib.Config, run_dir: str, role: LearnerRole,
+          publish: Callable[[int], None], should_stop: training.StopFn,
+          log_interval_secs: float, **kwargs) -> None:
+  """Runs the loop over the role's parts; see `training.train`."""
   client = reverb.Client(role.address)
+  skipped = divergence.SkippedUpdates(
+      run_dir, config.optimizer.max_skipped_updates)
 
-  def occupancies():
+  def gauges():
     # The tables that a server was made of are not its own if it restored any.
     infos = connection.server_info(client)
     names = [replay.QUEUE] + [replay.REPLAY] * bool(config.num_replayed)
-    return {f'{name}_occupancy': infos[name].current_size / infos[name].max_size
-            for name in names}
+    return {'unrolls_refused': role.reader.refusals.total,
+            'updates_skipped': skipped.total, **{
+                f'{name}_occupancy': infos[name].current_size /
+                infos[name].max_size for name in names}}
 
   log = training.TrainingLog(
       run_dir, log_interval_secs, role.learner, role.totals, role.reader,
-      config.num_fresh, occupancies, role.level_log)
+      config.num_fresh, gauges, role.level_log)
   training.train(config.experiment, role.learner, role.reader, publish,
-                 role.save, log, should_stop, **kwargs)
+                 role.save, log, skipped, should_stop, **kwargs)
 
 
 def run_learner(config: config_lib.Config, run_dir: str, port: Optional[int],
@@ -314,7 +333,7 @@ def run_learner(config: config_lib.Config, run_dir: str, port: Optional[int],
   """
   announced, config = config, sizing.fit(config)
   threads.set_threads(config.learner.num_threads)
-  role = _make_learner_role(config, run_dir, port,
+  role = make_learner_role(config, run_dir, port,
                             config.learner.queue_capacity, announced)
   publisher = weights.BackgroundPublisher(role.publisher)
   profiler = profiling.LearnerProfiler(run_dir) if profile else lambda: None
@@ -323,8 +342,8 @@ def run_learner(config: config_lib.Config, run_dir: str, port: Optional[int],
     before_batch()
     profiler()
 
-  _train(config, run_dir, role, publisher.publish, should_stop,
-         config.experiment.log_interval_secs, on_row=on_row, produce=produce)
+  train(config, run_dir, role, publisher.publish, should_stop,
+        config.experiment.log_interval_secs, on_row=on_row, produce=produce)
 
 
 def run_actor(config: config_lib.Config, address: str, seed: int, task: int,
@@ -360,40 +379,3 @@ def run_actor(config: config_lib.Config, address: str, seed: int, task: int,
       on_unroll(actor.stopwatch.secs)
   finally:
     actor.close()
-
-
-def run_in_process(config: config_lib.Config, run_dir: str,
-                   should_stop: training.StopFn = lambda: False,
-                   on_row: training.RowFn = lambda row: None) -> None:
-  """Actor and learner take turns in this process.
-
-  The same hops as between processes, and the same numbers from the same seed
-  unless unrolls are replayed: Reverb's sampling takes no seed.
-
-  Args:
-    config: of the run.
-    run_dir: as for `run_learner`.
-    should_stop: as for `run_learner`.
-    on_row: is given each row of metrics.
-  """
-  announced, config = config, sizing.fit(config)
-  tf.config.experimental.enable_op_determinism()
-  num_fresh, num_envs = config.num_fresh, config.actor.num_envs
-  role = _make_learner_role(config, run_dir, None,
-                            num_fresh + num_envs, announced)
-  publisher = weights.DelayedPublisher(
-      role.publisher, int(role.learner.num_updates.numpy()),
-      config.actor.controlled_lag_updates or 0)
-  actor = make_actor(config, role.address, seed=0)
-  waiting = 0
-
-  def produce():
-    nonlocal waiting
-    while waiting < num_fresh and not should_stop():
-      actor.run_unroll()
-      waiting += num_envs
-    waiting -= num_fresh
-
-  # A row an update: means over a stretch of time would differ between runs.
-  _train(config, run_dir, role, publisher.publish, should_stop,
-         log_interval_secs=0., on_row=on_row, produce=produce)

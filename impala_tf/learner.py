@@ -17,8 +17,10 @@ class Learner(tf.Module):
   """Updates an agent's parameters.
 
   Attributes:
-    num_updates: int64 variable, how often `update` was called. Read it with
-      `.numpy()`: over several devices `int()` does not take it.
+    num_updates: int64 variable, how often `update` was called. Those count,
+      too, that were skipped because their gradients were not finite: they left
+      parameters and optimiser as they were, but have used up a batch. Read it
+      with `.numpy()`: over several devices `int()` does not take it.
     num_frames: int64 variable, environment frames learned from; likewise.
   """
 
@@ -144,7 +146,12 @@ class Learner(tf.Module):
         tf.distribute.ReduceOp.SUM, (gradients, loss_output.totals))
     gradients, norm = optimizers.clip_by_global_norm(
         gradients, self._max_gradient_norm)
-    self.optimizer.apply_gradients(zip(gradients, variables))
-    self._after_step(self.agent, totals)
+
+    def apply():
+      self.optimizer.apply_gradients(zip(gradients, variables))
+      self._after_step(self.agent, totals)
+
+    # All or nothing: a single NaN would never leave the parameters again.
+    tf.cond(tf.math.is_finite(norm), apply, lambda: None)
     return dict(loss_output.metrics, gradient_norm=norm,
                 learning_rate=self._learning_rate())

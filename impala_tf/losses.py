@@ -11,15 +11,13 @@ entropy would not need it, as x_t and its policy are sound; it is masked too so
 that all terms speak of the same transitions and their ratio does not depend on
 how many there are.
 
-Shapes: T time, B batch, A actions. `mask` is [T, B], float32 or bool: 1 where
-the transition counts, 0 where not; `vtrace` takes the same one.
+Shapes: T time, B batch. `mask` is [T, B], float32 or bool: 1 where the
+transition counts, 0 where not; `vtrace` takes the same one.
 """
 
 import math
 
 import tensorflow as tf
-
-from impala_tf import distributions
 
 _CLIPPINGS = {
     'none': tf.identity,
@@ -31,14 +29,13 @@ _CLIPPINGS = {
 }
 
 
-def policy_gradient_loss(logits: tf.Tensor, actions: tf.Tensor,
-                         advantages: tf.Tensor, mask: tf.Tensor,
-                         epsilon: float = 0.0) -> tf.Tensor:
+def policy_gradient_loss(log_probs: tf.Tensor, advantages: tf.Tensor,
+                         mask: tf.Tensor, epsilon: float = 0.0) -> tf.Tensor:
   """-sum log pi(a_t|x_t) advantage_t; its descent is section 4.2's ascent.
 
   Args:
-    logits: float32 [T, B, A], of the target policy pi.
-    actions: int32 [T, B].
+    log_probs: float32 [T, B], log pi(a_t|x_t) of the target policy, through
+      which the gradient flows.
     advantages: float32 [T, B], rho_t (r_t + gamma v_{t+1} - V(x_t)), as
       `vtrace` returns them. No gradient flows through them.
     mask: [T, B].
@@ -52,9 +49,7 @@ def policy_gradient_loss(logits: tf.Tensor, actions: tf.Tensor,
     ValueError: a rank or a static shape is wrong.
   """
   tf.debugging.assert_shapes([
-      (logits, ('T', 'B', 'A')), (actions, ('T', 'B')),
-      (advantages, ('T', 'B')), (mask, ('T', 'B'))])
-  log_probs = distributions.log_prob(logits, actions)
+      (log_probs, ('T', 'B')), (advantages, ('T', 'B')), (mask, ('T', 'B'))])
   if epsilon:
     log_probs = tf.experimental.numpy.logaddexp(log_probs, math.log(epsilon))
   return -_masked_sum(log_probs * tf.stop_gradient(advantages), mask)
@@ -80,22 +75,22 @@ def baseline_loss(vs: tf.Tensor, values: tf.Tensor,
   return 0.5 * _masked_sum(tf.square(tf.stop_gradient(vs) - values), mask)
 
 
-def entropy_loss(logits: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+def entropy_loss(entropies: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
   """-sum of the policy's entropy, the bonus of section 4.2 as a loss.
 
   Args:
-    logits: float32 [T, B, A], of the target policy pi.
+    entropies: float32 [T, B], of the target policy pi at x_t, in nats.
     mask: [T, B].
 
   Returns:
-    float32 [B], in nats, summed over T; never above 0.
+    float32 [B], in nats, summed over T.
 
   Raises:
     ValueError: a rank or a static shape is wrong.
   """
   tf.debugging.assert_shapes([
-      (logits, ('T', 'B', 'A')), (mask, ('T', 'B'))])
-  return -_masked_sum(distributions.entropy(logits), mask)
+      (entropies, ('T', 'B')), (mask, ('T', 'B'))])
+  return -_masked_sum(entropies, mask)
 
 
 def clip_rewards(rewards: tf.Tensor, name: str) -> tf.Tensor:

@@ -5,12 +5,14 @@ Only the writer needs TensorBoard, so only it imports it: those who read rows
 """
 
 import collections
+import errno
 import json
 import os
 import pathlib
 import time
-from typing import Any, Dict, List, Mapping, Optional
+from typing import Any, Callable, Dict, List, Mapping, Optional
 
+from absl import logging
 import numpy as np
 
 FILE_NAME = 'metrics.jsonl'
@@ -20,7 +22,11 @@ Row = Dict[str, Any]
 
 
 class MetricsWriter:
-  """Appends rows to `metrics.jsonl` and scalars to TensorBoard's event file."""
+  """Appends rows to `metrics.jsonl` and scalars to TensorBoard's event file.
+
+  Training is worth more than its log: where something cannot be written, as on
+  a full disk, that is said and what was to be written is lost.
+  """
 
   def __init__(self, run_dir: str):
     # TensorBoard's own writer: tf.summary takes a millisecond for each scalar.
@@ -29,28 +35,53 @@ class MetricsWriter:
     from tensorboard.summary.writer import event_file_writer
     self._make_event = event_pb2.Event
     self._make_summary = summary_pb2.Summary
-    self._file = open(os.path.join(run_dir, FILE_NAME), 'a', encoding='utf-8')
+    # Unbuffered: what could not be written must not come later.
+    self._file = open(os.path.join(run_dir, FILE_NAME), 'ab', buffering=0)
     self._events = event_file_writer.EventFileWriter(
         os.path.join(run_dir, 'tensorboard'))
 
   def write(self, row: Row) -> None:
-    """Writes one row whole; `row['frames']` is TensorBoard's step."""
+    """Writes one row whole or not at all; `frames` is TensorBoard's step."""
     # NaN is not JSON; a metric that has become NaN is written as null.
     finite = {k: v if np.isfinite(v) else None for k, v in row.items()}
-    self._file.write(json.dumps(finite, allow_nan=False) + '\n')
-    self._file.flush()
+    line = json.dumps(finite, allow_nan=False) + '\n'
+    try:
+      self._append(line.encode('utf-8'))
+    except OSError as error:
+      logging.warning('A row of %s is lost: %s', FILE_NAME, error)
+    self._try_events(lambda events: self._add_event(events, row))
+
+  def _append(self, line: bytes):
+    start = os.fstat(self._file.fileno()).st_size
+    try:
+      if self._file.write(line) < len(line):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    except OSError:
+      self._file.truncate(start)  # Half a line would spoil all that follow.
+      raise
+
+  def _add_event(self, events: Any, row: Row):
     summary = self._make_summary()
     for name, value in row.items():
       if name != 'frames':
         summary.value.add(tag=name, simple_value=value)
-    self._events.add_event(self._make_event(
+    events.add_event(self._make_event(
         wall_time=time.time(), step=row['frames'], summary=summary))
-    self._events.flush()
+    events.flush()
+
+  def _try_events(self, action: Callable[[Any], None]):
+    if self._events is None:
+      return
+    try:
+      action(self._events)
+    except Exception as error:  # TensorFlow's files have kinds of their own.
+      logging.warning('TensorBoard gets no more rows from here: %s', error)
+      self._events = None  # It does not recover.
 
   def close(self) -> None:
     """Closes both files."""
     self._file.close()
-    self._events.close()
+    self._try_events(lambda events: events.close())
 
 
 class RowReader:

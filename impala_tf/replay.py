@@ -7,8 +7,10 @@ The replay never blocks anybody: it drops its oldest unroll for a new one, and
 can be sampled from its first on.
 """
 
-from typing import Optional, Sequence, Tuple
+from typing import Any, Mapping, Optional, Sequence, Tuple
+import weakref
 
+import numpy as np
 import reverb
 import tensorflow as tf
 
@@ -81,24 +83,28 @@ def make_server(tables: Sequence[reverb.Table], port: Optional[int],
     OSError: where the port is taken.
     UserError: where what is in `checkpoint_dir` is damaged.
   """
-  port = ports.choose(port)
-  if checkpoint_dir is None:
-    return reverb.Server(list(tables), port=port)
+  port, claimed = ports.claim(port)
+  checkpointer = None
+  if checkpoint_dir is not None:
+    checkpointer = reverb.checkpointers.DefaultCheckpointer(checkpoint_dir)
   try:
-    return reverb.Server(
-        list(tables), port=port,
-        checkpointer=reverb.checkpointers.DefaultCheckpointer(checkpoint_dir))
+    server = reverb.Server(list(tables), port=port, checkpointer=checkpointer)
   except RuntimeError as error:
+    if checkpoint_dir is None:
+      raise
     raise config_lib.UserError(
         f'the replay saved in {checkpoint_dir} is damaged ({error}); remove it '
         'to go on with an empty one') from error
+  weakref.finalize(server, claimed.close)  # It lives as long.
+  return server
 
 
 class UnrollWriter:
   """An actor process's way into the tables."""
 
   def __init__(self, address: str, spec: types.Unroll,
-               tables: Tuple[str, ...] = (QUEUE,)):
+               tables: Tuple[str, ...] = (QUEUE,), sender: int = 0,
+               fingerprint: int = 0):
     """Connects.
 
     Args:
@@ -106,14 +112,20 @@ class UnrollWriter:
       spec: of one unroll, as the tables were made for.
       tables: that take each unroll, in this order: one that may block comes
         last.
+      sender: the task of the actor, for which unrolls are stamped.
+      fingerprint: of its config, likewise.
 
     Raises:
       ConnectionError: where it does not answer.
+      ConfigError: where its tables take other unrolls.
     """
     self._client = reverb.Client(address)
-    connection.server_info(self._client)  # What follows would wait for ever.
-    self._writer = self._client.trajectory_writer(num_keep_alive_refs=1)
     self._packing = packing.Packing(spec)
+    # Without an answer, what follows would wait for ever.
+    _check_tables(connection.server_info(self._client), tables,
+                  self._packing.signature)
+    self._writer = self._client.trajectory_writer(num_keep_alive_refs=1)
+    self._stamp = packing.Stamp(np.int64(sender), np.int64(fingerprint))
     self._tables = tables
 
   def write(self, unroll: types.Unroll) -> None:
@@ -125,7 +137,7 @@ class UnrollWriter:
     Raises:
       ValueError: where shapes or dtypes are not those of the spec.
     """
-    self._writer.append(self._packing.pack(unroll))
+    self._writer.append(self._packing.pack(unroll, self._stamp))
     trajectory = tuple(column[-1] for column in self._writer.history)
     for table in self._tables:
       self._writer.create_item(table, priority=1.0, trajectory=trajectory)
@@ -141,3 +153,20 @@ class UnrollWriter:
     """
     connection.flush(self._client, self._writer,
                      max_pending * len(self._tables))
+
+
+def _check_tables(infos: Mapping[str, Any], tables: Sequence[str],
+                  signature: Sequence[tf.TensorSpec]) -> None:
+  """Raises ConfigError where a table does not take these columns."""
+  for table in tables:
+    if table not in infos:
+      raise config_lib.ConfigError(
+          f'the learner has no table {table!r}; start it and its actors with '
+          'the same config')
+    wanted, made = (
+        [spec.name.rpartition('/')[2] for spec in tf.nest.flatten(specs)]
+        for specs in (infos[table].signature, signature))
+    if wanted != made:
+      raise config_lib.ConfigError(
+          f'the learner wants unrolls of {", ".join(wanted)}, but this actor '
+          f'makes them of {", ".join(made)}; start both with the same config')

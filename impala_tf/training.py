@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from impala_tf import config as config_lib
+from impala_tf import divergence
 from impala_tf import level_metrics
 from impala_tf import metrics as metrics_lib
 from impala_tf import types
@@ -39,7 +40,11 @@ class Totals(tf.Module):
 
 
 class TrainingLog:
-  """Turns updates into rows of `metrics.jsonl`."""
+  """Turns updates into rows of `metrics.jsonl`.
+
+  Attributes:
+    failed_saves: checkpoints that could not be written; a column of the rows.
+  """
 
   def __init__(self, run_dir: str, interval_secs: float, learner: Any,
                totals: Totals, reader: Any, num_fresh: int,
@@ -57,6 +62,7 @@ class TrainingLog:
       gauges: further columns, read off when a row is written.
       level_log: tells levels apart, where there are several.
     """
+    self.failed_saves = 0
     self._learner = learner
     self._totals = totals
     self._reader = reader
@@ -80,7 +86,7 @@ class TrainingLog:
 
     Args:
       unroll: its batch, leading [T+1, B].
-      metrics: that `Learner.update` returned.
+      metrics: that `Learner.update` returned; none of one that was skipped.
       lags: int64 [B], policy lag of each unroll in updates.
     """
     # x_0 was the last step of an earlier unroll and was counted there, and so
@@ -117,6 +123,7 @@ class TrainingLog:
         'secs': float(self._totals.secs),
         **self._interval.finish(frames, self._reader.wait_secs),
         **self._gauges(),
+        'checkpoints_failed': self.failed_saves,
         'episodes': self._episodes.num_episodes,
         **episodes,
     }
@@ -136,7 +143,8 @@ class TrainingLog:
 
 def train(config: config_lib.ExperimentConfig, learner: Any, reader: Any,
           publish: Callable[[int], Any], save: Callable[[int], Any],
-          log: TrainingLog, should_stop: StopFn,
+          log: TrainingLog, skipped: divergence.SkippedUpdates,
+          should_stop: StopFn,
           on_row: RowFn = lambda row: None,
           produce: Callable[[], None] = lambda: None) -> None:
   """Learns until all frames are learned from or `should_stop` says so.
@@ -147,11 +155,16 @@ def train(config: config_lib.ExperimentConfig, learner: Any, reader: Any,
     reader: a `dataset.BatchReader`.
     publish: is called with the number of updates after each.
     save: writes a checkpoint of that number of updates; also called at the end,
-      however it comes.
+      however it comes. OSError says that it could not: training goes on then.
     log: of the run; closed at the end.
+    skipped: is told of each update.
     should_stop: is asked between updates and while waiting.
     on_row: is given each row of metrics.
     produce: is called before each batch is read.
+
+  Raises:
+    OSError: where the last checkpoint could not be written.
+    UserError: see `divergence.SkippedUpdates`.
   """
   last_save = time.monotonic()
   try:
@@ -165,12 +178,18 @@ def train(config: config_lib.ExperimentConfig, learner: Any, reader: Any,
       metrics = learner.update(unroll)
       num_updates += 1
       publish(num_updates)
+      if skipped.was_skipped(metrics['gradient_norm'], unroll):
+        metrics = {}  # They would spoil the means of the others.
       log.add(unroll, metrics, lags)
       if log.is_due:
         on_row(log.write_row())
       if time.monotonic() - last_save > config.checkpoint_interval_secs:
         last_save = time.monotonic()
-        save(num_updates)
+        try:
+          save(num_updates)
+        except OSError as error:
+          log.failed_saves += 1
+          logging.warning('No checkpoint, training goes on: %s', error)
   finally:
     log.close()
     save(int(learner.num_updates.numpy()))

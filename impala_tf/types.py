@@ -23,7 +23,7 @@ so nothing may be bootstrapped across a discount of 0, and a transition into a
 FIRST row with discount 1 must be masked out: the value of x_t says nothing of
 the episode that was cut off.
 
-Shapes: T time, B batch, A actions, E environments. NumPy arrays in the actor,
+Shapes: T time, B batch, P logits, E environments. NumPy arrays in the actor,
 tensors in the learner; an unroll is [T+1, ...] in Reverb and [T+1, B, ...] in
 the learner (time-major; only `dataset.py` transposes).
 """
@@ -47,7 +47,7 @@ class EnvOutput(NamedTuple):
     episode_return: float32, sum of raw rewards of the episode so far; on a
       FIRST row that of the whole episode that has just ended.
     episode_steps: int32, agent steps, counted in the same way.
-    instruction: int32 [..., L], `instructions.word_ids` of what the level tells
+    instruction: int32 [..., P], `instructions.word_ids` of what the level tells
       its agent at x_t, zeros after the last word; an empty tuple where
       instructions are not read.
   """
@@ -64,8 +64,10 @@ class AgentOutput(NamedTuple):
   """What the behaviour policy chose at x_t.
 
   Attributes:
-    action: int32.
-    policy_logits: float32 [..., A], of the behaviour policy.
+    action: int32, or float32 [..., D] where actions are continuous: as sampled,
+      though the environment may have clipped it.
+    policy_logits: float32 [..., P], of the behaviour policy; see
+      `distributions`.
   """
   action: Any
   policy_logits: Any
@@ -99,15 +101,16 @@ class Unroll(NamedTuple):
 
 
 def unroll_spec(observation_spec: dm_env.specs.Array, frame_stack: int,
-                num_actions: int, core_state: Any,
-                unroll_length: int,
+                action_spec: dm_env.specs.Array, num_logits: int,
+                core_state: Any, unroll_length: int,
                 instruction_length: int = 0) -> Unroll:
   """Shapes and dtypes of one unroll, without a batch dimension.
 
   Args:
     observation_spec: of one environment.
     frame_stack: S of `Unroll`, 1 where observations travel as they are.
-    num_actions: A.
+    action_spec: of one environment.
+    num_logits: P.
     core_state: `Agent.initial_state(1)`.
     unroll_length: T.
     instruction_length: L, 0 where instructions are not read.
@@ -136,8 +139,8 @@ def unroll_spec(observation_spec: dm_env.specs.Array, frame_stack: int,
           instruction=of_steps(tf.int32, (instruction_length,))
           if instruction_length else ()),
       agent_outputs=AgentOutput(
-          action=of_steps(tf.int32),
-          policy_logits=of_steps(tf.float32, (num_actions,))),
+          action=of_steps(action_spec.dtype, action_spec.shape),
+          policy_logits=of_steps(tf.float32, (num_logits,))),
       core_state=tf.nest.map_structure(
           lambda t: tf.TensorSpec(t.shape[1:], t.dtype), core_state),
       policy_version=tf.TensorSpec((), tf.int64),

@@ -75,7 +75,7 @@ def from_logits(
     clip_c_threshold: Threshold = 1.0,
     lambda_: Union[float, tf.Tensor] = 1.0,
     mask: Optional[tf.Tensor] = None) -> VTraceFromLogitsReturns:
-  """V-trace for policies that are given by their logits.
+  """V-trace for policies over discrete actions, given by their logits.
 
   Computes the log importance ratios of the actions that were taken and hands
   them to `from_importance_weights`, which documents the other arguments.
@@ -108,10 +108,9 @@ def from_logits(
       (target_policy_logits, ('T', 'B', 'A')),
       (actions, ('T', 'B'))])
 
-  behaviour_action_log_probs = distributions.log_prob(
-      behaviour_policy_logits, actions)
-  target_action_log_probs = distributions.log_prob(
-      target_policy_logits, actions)
+  policy = distributions.Categorical(target_policy_logits.shape[-1])
+  behaviour_action_log_probs = policy.log_prob(behaviour_policy_logits, actions)
+  target_action_log_probs = policy.log_prob(target_policy_logits, actions)
   log_rhos = target_action_log_probs - behaviour_action_log_probs
   returns = from_importance_weights(
       log_rhos=log_rhos,

@@ -156,6 +156,7 @@ def _evaluate_level(args: argparse.Namespace, config: config_lib.Config,
   episodes = args.episodes or (suite.episodes if suite else _EPISODES)
   environment = experiment.make_environment(
       config, min(episodes, _MAX_ENVS), args.seed, training=False)
+  _check_actions(environment, loaded.agent)
   video = _Video(args.video, environment) if args.video else None
   # What is played may be a held-out variant of the configured level.
   report, returns = _play(environment.level, loaded, environment, episodes,
@@ -219,7 +220,7 @@ def _evaluate_suite(args: argparse.Namespace, config: config_lib.Config,
   waiting = [level for level in levels if not results.has(level)]
   for level in waiting:  # All of them, before an hour of games.
     environment = make_environment(level, 1)
-    _check_num_actions(environment, loaded.agent)
+    _check_actions(environment, loaded.agent)
     environment.close()
   for i, level in enumerate(waiting, start=1):
     environment = make_environment(level, min(episodes, _MAX_ENVS))
@@ -236,15 +237,19 @@ def _evaluate_suite(args: argparse.Namespace, config: config_lib.Config,
           'table': str(results.table_path)}
 
 
-def _check_num_actions(environment: Any, agent: Any) -> None:
+def _check_actions(environment: Any, agent: Any) -> None:
   """An action out of range would hang the emulator."""
-  num_actions = environment.action_spec().num_values
-  if num_actions == agent.num_actions:
+  from impala_tf import distributions
+  policy = distributions.of_actions(environment.action_spec())
+  if policy == agent.distribution:
     return
+  remedy = 'choose a run that was trained on it'
+  if environment.level.startswith('atari/'):
+    remedy = ('for an agent that plays every game, train with '
+              'AtariConfig.full_action_set = True, or choose with --levels')
   raise config_lib.UserError(
-      f'{environment.level} has {num_actions} actions, but the agent was '
-      f'trained with {agent.num_actions}; for an agent that plays every game, '
-      'train with AtariConfig.full_action_set = True, or choose with --levels')
+      f'{environment.level} has {policy}, but the agent was trained with '
+      f'{agent.distribution}; {remedy}')
 
 
 def main() -> int:

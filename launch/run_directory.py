@@ -62,6 +62,17 @@ def _check(path: pathlib.Path, config: config_lib.Config) -> None:
 
 
 @contextlib.contextmanager
+def _writing(path: str) -> Iterator[None]:
+  """Makes a RunDirectoryError of what the system says, as of a full disk."""
+  try:
+    yield
+  except OSError as error:
+    raise RunDirectoryError(
+        f'{path} cannot be written ({error.strerror}); make room, or choose '
+        'another --run_dir') from error
+
+
+@contextlib.contextmanager
 def claim(path: str, config: config_lib.Config) -> Iterator[bool]:
   """Makes or takes up a run directory and keeps others out of it.
 
@@ -81,8 +92,10 @@ def claim(path: str, config: config_lib.Config) -> Iterator[bool]:
   directory = pathlib.Path(path)
   _check(directory, config)
   was_there = directory.exists()
-  directory.mkdir(parents=True, exist_ok=True)
-  with open(directory / _LOCK, 'wb') as lock:
+  with _writing(path):
+    directory.mkdir(parents=True, exist_ok=True)
+    lock = open(directory / _LOCK, 'wb')
+  with lock:
     try:
       fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -91,9 +104,10 @@ def claim(path: str, config: config_lib.Config) -> Iterator[bool]:
     config_path = pathlib.Path(gin_config.config_path(path))
     resuming = config_path.exists()
     if not resuming:
-      new = directory / _NEW_CONFIG
-      new.write_text(gin_config.dumps(config), encoding='utf-8')
-      os.replace(new, config_path)
+      with _writing(path):
+        new = directory / _NEW_CONFIG
+        new.write_text(gin_config.dumps(config), encoding='utf-8')
+        os.replace(new, config_path)
     try:
       yield resuming
     except config_lib.UserError:

@@ -109,7 +109,7 @@ class _NewestRow:
 def _train_in_this_process(config: config_lib.Config, run_dir: str,
                            line: progress.ProgressLine):
   """Returns the signal that ended the run, or None."""
-  from impala_tf import experiment  # Takes seconds, so after all checks.
+  from impala_tf import in_process  # Takes seconds, so after all checks.
   received = []
   stopping = threading.Event()
 
@@ -119,7 +119,7 @@ def _train_in_this_process(config: config_lib.Config, run_dir: str,
 
   for signum in (signal.SIGINT, signal.SIGTERM):
     signal.signal(signum, on_signal)
-  experiment.run_in_process(config, run_dir, stopping.is_set, line.show)
+  in_process.run(config, run_dir, stopping.is_set, line.show)
   return received[0] if received else None
 
 

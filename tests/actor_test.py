@@ -11,6 +11,7 @@ import tensorflow as tf
 from impala_tf import actor as actor_lib
 from impala_tf import agent as agent_lib
 from impala_tf import config
+from impala_tf import distributions
 from impala_tf import frames
 from impala_tf import types
 from impala_tf.envs import environment
@@ -35,7 +36,8 @@ class FakeEnvironment(environment.BatchedEnvironment):
     shape, dtype = (HEIGHT, WIDTH), np.float32
     if frame_stack > 1:
       shape, dtype = shape + (frame_stack,), np.uint8
-    super().__init__('fake', E, A, specs.Array(shape, dtype), 4, frame_stack, L)
+    super().__init__('fake', E, environment.discrete(A),
+                     specs.Array(shape, dtype), 4, frame_stack, L)
     self.level_index = np.array([7, 4], np.int32)
     self._log = log
     self._time = -1
@@ -126,14 +128,15 @@ class Run:
     self.log = []
     self.environment = FakeEnvironment(frame_stack, self.log)
     tf.random.set_seed(1)
-    self.agent = agent_lib.Agent(A, config.AgentConfig(
-        torso='mlp', use_lstm=use_lstm, hidden_size=6, lstm_size=4,
-        instruction_length=L))
+    self.agent = agent_lib.Agent(
+        distributions.Categorical(A), config.AgentConfig(
+            torso='mlp', use_lstm=use_lstm, hidden_size=6, lstm_size=4,
+            instruction_length=L))
     self.agent.build(self.environment.observation_spec())
     self.step = tf.function(self.agent.step)
     self.spec = types.unroll_spec(
-        self.environment.observation_spec(), frame_stack, A,
-        self.agent.initial_state(1), T, L)
+        self.environment.observation_spec(), frame_stack,
+        self.environment.action_spec(), A, self.agent.initial_state(1), T, L)
     writer = FakeWriter(self.log)
     self.fetcher = FakeFetcher(self.agent, self.log)
     actor = actor_lib.Actor(self.agent, self.environment, writer, self.fetcher,
@@ -350,9 +353,11 @@ def test_a_lost_learner_is_reported_before_anything_is_played():
       raise ConnectionError('lost')
 
   env = FakeEnvironment(1, log)
-  agent = agent_lib.Agent(A, config.AgentConfig(torso='mlp', hidden_size=3))
+  agent = agent_lib.Agent(distributions.Categorical(A),
+                          config.AgentConfig(torso='mlp', hidden_size=3))
   agent.build(env.observation_spec())
-  spec = types.unroll_spec(env.observation_spec(), 1, A, (), T)
+  spec = types.unroll_spec(
+      env.observation_spec(), 1, env.action_spec(), A, (), T)
   actor = actor_lib.Actor(agent, env, FakeWriter(log), Lost(), spec, seed=1)
   with pytest.raises(ConnectionError, match='lost'):
     actor.run_unroll()

@@ -7,17 +7,22 @@ import tensorflow as tf
 
 from impala_tf import agent as agent_lib
 from impala_tf import config
+from impala_tf import distributions
 from impala_tf import networks
 from impala_tf import types
 
-T, B, A, FEATURES, L = 6, 3, 5, 4, 3
+T, B, A, D, FEATURES, L = 6, 3, 5, 2, 4, 3
 FIRST, MID = 0, 1
+DISCRETE = distributions.Categorical(A)
+CONTINUOUS = distributions.Gaussian(D)
+both_kinds = pytest.mark.parametrize(
+    'policy', [DISCRETE, CONTINUOUS], ids=str)
 
 
 def _agent(use_lstm=True, torso='mlp', shape=(FEATURES,), dtype=np.float32,
-           instruction_length=0):
+           instruction_length=0, policy=DISCRETE):
   tf.random.set_seed(2)
-  agent = agent_lib.Agent(A, config.AgentConfig(
+  agent = agent_lib.Agent(policy, config.AgentConfig(
       torso=torso, use_lstm=use_lstm, hidden_size=7, lstm_size=6,
       instruction_length=instruction_length))
   agent.build(specs.Array(shape, dtype))
@@ -27,7 +32,7 @@ def _agent(use_lstm=True, torso='mlp', shape=(FEATURES,), dtype=np.float32,
   return agent
 
 
-def _data(instruction_length=0):
+def _data(instruction_length=0, policy=DISCRETE):
   """env_outputs and actions [T+1, B]; env 0 ends no episode, env 1 two.
 
   Env 2 loses a life at x_3. Instructions have any number of words up to the
@@ -53,16 +58,26 @@ def _data(instruction_length=0):
       episode_return=np.zeros([T + 1, B], np.float32),
       episode_steps=np.zeros([T + 1, B], np.int32),
       instruction=instruction)
+  if policy is CONTINUOUS:
+    return env_outputs, rng.normal(size=[T + 1, B, D]).astype(np.float32)
   return env_outputs, rng.integers(A, size=[T + 1, B]).astype(np.int32)
 
 
-def _state():
+def _other(actions):
+  """Each of them another."""
+  return (actions + 1) % A if actions.dtype == np.int32 else actions + 0.5
+
+
+def _state(policy=DISCRETE):
   """Memory of something."""
   rng = np.random.default_rng(3)
   hidden, cell = rng.normal(size=[2, B, 6]).astype(np.float32)
+  last_action = np.array([3, 4, 1], np.int32)
+  if policy is CONTINUOUS:
+    last_action = rng.normal(size=[B, D]).astype(np.float32)
   return agent_lib.CoreState(
       networks.LSTMState(tf.constant(hidden), tf.constant(cell)),
-      tf.constant([3, 4, 1]))
+      tf.constant(last_action))
 
 
 def _at(env_outputs, index):
@@ -102,26 +117,29 @@ def _play(agent, env_outputs, core_state, num_steps):
   return np.array(actions), np.array(logits), core_state
 
 
+@both_kinds
 @pytest.mark.parametrize('instruction_length', [0, L])
 @pytest.mark.parametrize('use_lstm', [False, True])
-def test_steps_over_time_are_the_unroll(use_lstm, instruction_length):
-  agent = _agent(use_lstm, instruction_length=instruction_length)
+def test_steps_over_time_are_the_unroll(use_lstm, instruction_length, policy):
+  agent = _agent(use_lstm, instruction_length=instruction_length, policy=policy)
   env_outputs, _ = _data(instruction_length)
-  core_state = _state() if use_lstm else ()
+  core_state = _state(policy) if use_lstm else ()
   actions, logits, _ = _play(agent, env_outputs, core_state, T + 1)
-  assert actions.dtype == np.int32 and len(set(actions.flat)) > 2
+  assert actions.dtype == policy.action_dtype and len(set(actions.flat)) > 2
+  assert actions.shape == (T + 1, B) + policy.action_shape
   outputs = agent.unroll(_constant(env_outputs), tf.constant(actions),
                          core_state)
   np.testing.assert_allclose(outputs.policy_logits, logits, atol=1e-5)
   assert outputs.baseline.shape == [T + 1, B]
 
 
-def test_an_unroll_goes_on_from_the_core_state_of_the_steps_before():
-  agent = _agent()
+@both_kinds
+def test_an_unroll_goes_on_from_the_core_state_of_the_steps_before(policy):
+  agent = _agent(policy=policy)
   env_outputs, _ = _data()
-  actions, logits, _ = _play(agent, env_outputs, _state(), T + 1)
+  actions, logits, _ = _play(agent, env_outputs, _state(policy), T + 1)
   k = 4
-  _, _, core_state = _play(agent, env_outputs, _state(), k)
+  _, _, core_state = _play(agent, env_outputs, _state(policy), k)
   np.testing.assert_array_equal(core_state.last_action, actions[k - 1])
   # As it travels: through NumPy and back.
   core_state = _constant(tf.nest.map_structure(
@@ -131,41 +149,47 @@ def test_an_unroll_goes_on_from_the_core_state_of_the_steps_before():
   np.testing.assert_allclose(outputs.policy_logits, logits[k:], atol=1e-5)
 
 
-def test_the_last_action_is_that_of_the_step_before():
-  agent = _agent()
-  env_outputs, actions = _data()
-  before = _unroll(agent, env_outputs, actions, _state())
+@both_kinds
+def test_the_last_action_is_that_of_the_step_before(policy):
+  agent = _agent(policy=policy)
+  env_outputs, actions = _data(policy=policy)
+  state = _state(policy)
+  before = _unroll(agent, env_outputs, actions, state)
   for t in range(T + 1):
     changed = actions.copy()
-    changed[t, 0] = (changed[t, 0] + 1) % A
-    after = _unroll(agent, env_outputs, changed, _state())
+    changed[t, 0] = _other(changed[t, 0])
+    after = _unroll(agent, env_outputs, changed, state)
     np.testing.assert_array_equal(after[:t + 1], before[:t + 1])
     np.testing.assert_array_equal(after[:, 1:], before[:, 1:])
     if t < T:
       assert np.abs(after[t + 1, 0] - before[t + 1, 0]).max() > 1e-3
   # That before x_0 is in the core state.
+  last_action = state.last_action.numpy()
+  last_action[0] = _other(last_action[0])
   after = _unroll(agent, env_outputs, actions,
-                  _state()._replace(last_action=tf.constant([0, 4, 1])))
+                  state._replace(last_action=tf.constant(last_action)))
   assert np.abs(after[0, 0] - before[0, 0]).max() > 1e-3
 
 
-def test_nothing_crosses_the_start_of_an_episode():
-  agent = _agent()
-  env_outputs, actions = _data()
+@both_kinds
+def test_nothing_crosses_the_start_of_an_episode(policy):
+  agent = _agent(policy=policy)
+  env_outputs, actions = _data(policy=policy)
   first = 2
-  before = _unroll(agent, env_outputs, actions, _state())
+  state = _state(policy)
+  before = _unroll(agent, env_outputs, actions, state)
   rng = np.random.default_rng(5)
   # All that was before x_2, and the reward that led to it.
   other_actions = actions.copy()
-  other_actions[:first, 1] = (actions[:first, 1] + 1) % A
+  other_actions[:first, 1] = _other(actions[:first, 1])
   past = slice(None, first)
   other = _change(
       env_outputs,
       observation=((past, 1), rng.normal(size=[first, FEATURES])),
       reward=((slice(None, first + 1), 1), rng.normal(size=first + 1)))
   state = agent_lib.CoreState(
-      tf.nest.map_structure(lambda t: t + 1, _state().lstm),
-      (_state().last_action + 1) % A)
+      tf.nest.map_structure(lambda t: t + 1, state.lstm),
+      tf.constant(_other(state.last_action.numpy())))
   after = _unroll(agent, other, other_actions, state)
   np.testing.assert_array_equal(after[first:, 1], before[first:, 1])
   assert np.abs(after[:first, 1] - before[:first, 1]).max(-1).min() > 1e-3
@@ -237,10 +261,12 @@ def test_a_feed_forward_agent_sees_the_observation_alone():
   np.testing.assert_array_equal(np.argwhere(differs), [[2, 1]])
 
 
-def test_a_recurrent_agent_begins_with_zeros():
-  state = _agent().initial_state(B)
+@both_kinds
+def test_a_recurrent_agent_begins_with_zeros(policy):
+  state = _agent(policy=policy).initial_state(B)
   assert isinstance(state, agent_lib.CoreState)
-  assert state.last_action.dtype == tf.int32 and state.last_action.shape == [B]
+  assert state.last_action.dtype == policy.action_dtype
+  assert state.last_action.shape == (B,) + policy.action_shape
   for t in tf.nest.flatten(state.lstm):
     np.testing.assert_array_equal(t, np.zeros([B, 6]))
 
@@ -369,7 +395,7 @@ def test_an_agent_that_reads_refuses_to_be_given_nothing(use_lstm):
 
 
 def test_an_image_torso_refuses_what_is_no_image():
-  agent = agent_lib.Agent(A, config.AgentConfig(torso='deep'))
+  agent = agent_lib.Agent(DISCRETE, config.AgentConfig(torso='deep'))
   with pytest.raises(config.ConfigError, match="'deep' needs images.*'mlp'"):
     agent.build(specs.Array((10, 5), np.float32))
 
@@ -384,7 +410,8 @@ def test_sizes_are_those_of_figure_3(torso, of_torso, in_millions):
 
   def num_parameters(**knobs):
     agent = agent_lib.Agent(
-        9, config.AgentConfig(torso=torso, use_lstm=True, **knobs))
+        distributions.Categorical(9),
+        config.AgentConfig(torso=torso, use_lstm=True, **knobs))
     agent.build(specs.Array((72, 96, 3), np.uint8))
     return sum(int(tf.size(v)) for v in agent.trainable_variables)
 

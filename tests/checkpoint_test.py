@@ -1,10 +1,12 @@
 """What is saved comes back, and damage costs the newest checkpoint only."""
 
+import contextlib
 import dataclasses
 import json
 import os
 import pathlib
 import pickle
+import resource
 
 import dm_env
 import numpy as np
@@ -14,6 +16,7 @@ import tensorflow as tf
 from impala_tf import agent as agent_lib
 from impala_tf import checkpoint
 from impala_tf import config as config_lib
+from impala_tf import distributions
 from impala_tf import experiment
 from impala_tf import training
 from impala_tf import types
@@ -156,7 +159,9 @@ def _flip_data(index, data):
 def _other_run(index, data):
   """Whole, but of a network of another size."""
   environment = experiment.make_environment(CONFIG, 1, 0, training=True)
-  agent = agent_lib.Agent(3, config_lib.AgentConfig(torso='mlp', hidden_size=4))
+  agent = agent_lib.Agent(
+      distributions.Categorical(3),
+      config_lib.AgentConfig(torso='mlp', hidden_size=4))
   agent.build(environment.observation_spec())
   path = str(index.with_suffix(''))
   data.unlink()
@@ -218,11 +223,60 @@ def test_kill_while_writing_leaves_the_one_before(saved, tmp_path):
   parts = _Parts(tmp_path)
   assert parts.checkpointer.restore().endswith('ckpt-12')
   _assert_equal(parts.values(), saved[12])
+  assert {path.name for path in directory.iterdir()} == {
+      'checkpoint', *(p.name for n in (5, 12) for p in _files(tmp_path, n))}
   values = parts.randomise(20)
   parts.checkpointer.save(20)
   again = _Parts(tmp_path)
   again.checkpointer.restore()
   _assert_equal(again.values(), values)
+
+
+def test_checkpoint_killed_before_it_was_listed_does_not_stay_for_ever(
+    tmp_path):
+  parts = _Parts(tmp_path)
+  state = tmp_path / 'checkpoints' / 'checkpoint'
+  for number in (1, 2, 3, 4):
+    values = parts.randomise(number)
+    parts.checkpointer.save(number)
+    if number == 1:  # As if this one alone had been listed.
+      listed = state.read_text()
+      parts = _Parts(tmp_path, keep=9)
+  state.write_text(listed)
+  again = _Parts(tmp_path, keep=2)
+  assert again.checkpointer.restore().endswith('ckpt-4')
+  _assert_equal(again.values(), values)
+  numbers = {path.name for path in (tmp_path / 'checkpoints').glob('*.index')}
+  assert numbers == {'ckpt-1.index', 'ckpt-3.index', 'ckpt-4.index'}
+
+
+@contextlib.contextmanager
+def _largest_file(size):
+  """Lets this process write no larger files (bytes), as on a full disk."""
+  limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+  resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+  try:
+    yield
+  finally:
+    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+@pytest.mark.parametrize('size', [0, 1, 500, 2_000])
+def test_failed_save_is_an_error_and_leaves_the_others(saved, tmp_path, size):
+  assert size < _files(tmp_path, 12)[1].stat().st_size
+  parts = _Parts(tmp_path, keep=2)
+  parts.checkpointer.restore()
+  before = {p.name for p in (tmp_path / 'checkpoints').iterdir()}
+  parts.randomise(20)
+  with _largest_file(size):
+    with pytest.raises(OSError, match='checkpoint 20 could not be written to'):
+      parts.checkpointer.save(20)
+  assert {p.name for p in (tmp_path / 'checkpoints').iterdir()} == before
+  again = _Parts(tmp_path)
+  assert again.checkpointer.restore().endswith('ckpt-12')
+  _assert_equal(again.values(), saved[12])
+  parts.checkpointer.save(21)  # There is room again.
+  assert _Parts(tmp_path).checkpointer.restore().endswith('ckpt-21')
 
 
 def test_tensorflows_state_file_is_not_trusted(saved, tmp_path):
@@ -243,7 +297,7 @@ def test_tensorflows_state_file_is_not_trusted(saved, tmp_path):
 def _describe(run_dir, parts):
   environment = parts.environment
   checkpoint.describe_agent(
-      str(run_dir), environment.action_spec().num_values,
+      str(run_dir), distributions.of_actions(environment.action_spec()),
       environment.observation_spec(), CONFIG.agent)
 
 
@@ -278,6 +332,22 @@ def test_loaded_agent_is_the_saved_one(tmp_path):
   np.testing.assert_array_equal(_logits(loaded.agent), expected)
 
 
+def test_loaded_agent_of_continuous_actions_is_the_saved_one(tmp_path):
+  policy = distributions.Gaussian(2)
+  agent_config = config_lib.AgentConfig(torso='mlp', hidden_size=4)
+  agent = agent_lib.Agent(policy, agent_config)
+  spec = dm_env.specs.Array((10, 5), np.float32)
+  agent.build(spec)
+  learner = tf.Module()
+  learner.num_frames = tf.Variable(77, dtype=tf.int64)
+  checkpoint.describe_agent(str(tmp_path), policy, spec, agent_config)
+  checkpoint.Checkpointer(
+      str(tmp_path), 2, agent=agent, learner=learner).save(1)
+  loaded = checkpoint.load_agent(str(tmp_path))
+  assert loaded.num_frames == 77 and loaded.agent.distribution == policy
+  np.testing.assert_array_equal(_logits(loaded.agent), _logits(agent))
+
+
 def test_directory_of_no_run_has_no_agent(tmp_path):
   with pytest.raises(checkpoint.CheckpointError, match='directory of a run'):
     checkpoint.load_agent(str(tmp_path))
@@ -309,7 +379,8 @@ def test_checkpoints_of_another_agent_are_refused(tmp_path, knobs, words):
 
   def describe(config):
     checkpoint.describe_agent(
-        str(tmp_path), 3, parts.environment.observation_spec(), config)
+        str(tmp_path), distributions.Categorical(3),
+        parts.environment.observation_spec(), config)
 
   describe(other)
   describe(CONFIG.agent)  # There is nothing that would be lost.
@@ -322,7 +393,8 @@ def test_checkpoints_of_another_agent_are_refused(tmp_path, knobs, words):
   with pytest.raises(checkpoint.CheckpointError, match=words) as raised:
     describe(other)
   assert '\n' not in str(raised.value)
-  assert checkpoint.load_agent(str(tmp_path)).agent.num_actions == 3
+  assert checkpoint.load_agent(
+      str(tmp_path)).agent.distribution == distributions.Categorical(3)
 
 
 # Checkpoints of strangers.

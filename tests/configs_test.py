@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from impala_tf import experiment
+from impala_tf import in_process
 from impala_tf import metrics
 from impala_tf.suites import levels as levels_lib
 from launch import gin_config
@@ -53,7 +53,7 @@ def test_file_trains_for_two_updates(path, tmp_path):
   frames_per_update = config.num_fresh * 2 * repeats  # Replayed: none.
   config = gin_config.load(path, _TINY + (
       f'ExperimentConfig.total_frames = {2 * frames_per_update}',))
-  experiment.run_in_process(config, str(tmp_path))
+  in_process.run(config, str(tmp_path))
   rows = metrics.read_rows(str(tmp_path))
   assert [row['updates'] for row in rows] == [1, 2]
   assert rows[-1]['frames'] == 2 * frames_per_update
@@ -73,7 +73,7 @@ def test_every_level_of_the_file_trains_for_three_updates(path, tmp_path):
       f'LearnerConfig.batch_size = {len(levels)}',
       f'ExperimentConfig.total_frames = {3 * len(levels) * frames}',
       'DmlabConfig.dataset_path = "/photographs"'))
-  experiment.run_in_process(config, str(tmp_path))
+  in_process.run(config, str(tmp_path))
   rows = metrics.read_rows(str(tmp_path))
   assert [row['updates'] for row in rows] == [1, 2, 3]
   for row in rows:
@@ -97,7 +97,8 @@ def test_files_of_several_levels_are_whole():
 @pytest.mark.parametrize('path', [
     f for f in _FILES
     if any(d in f for d in (
-        '/atari/', '/atari57/', '/tasks/', '/dmlab30/', '/vizdoom/'))])
+        '/atari/', '/atari57/', '/tasks/', '/dmlab30/', '/vizdoom/', '/mujoco/',
+        '/control/'))])
 def test_header_says_what_to_expect(path):
   header = (_ROOT / path).read_text().split('from __gin__')[0]
   purpose = 'Stands for' if '/tasks/' in path else 'Reproduces'

@@ -9,12 +9,14 @@ import numpy as np
 import pytest
 
 import impala_tf  # noqa: F401  Has switches for TensorFlow, too.
+from impala_tf.envs import display
 
 # Before TensorFlow is imported: errors only, and one thread, since the tests
 # already run in as many processes as there are cores.
 os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '2')
 os.environ.setdefault('TF_NUM_INTRAOP_THREADS', '1')
 os.environ.setdefault('TF_NUM_INTEROP_THREADS', '1')
+display.draw_without_display()  # Before a test imports a simulator by itself.
 
 
 @pytest.fixture(autouse=True)
@@ -56,3 +58,65 @@ def fake_deepmind_lab():
   with pytest.MonkeyPatch.context() as patch:
     patch.setitem(sys.modules, 'deepmind_lab', module)
     yield module
+
+
+# Faults: few tries in an ordinary run, many with --chaos.
+
+
+def pytest_addoption(parser):
+  parser.addoption(
+      '--chaos', type=int, default=0, metavar='TRIES',
+      help='try each fault in tests/faults so often, and show figures')
+
+
+def pytest_collection_modifyitems(config, items):
+  tries = config.getoption('--chaos')
+  for item in items:
+    if tries and 'faults' in item.path.parts:
+      # No try may wait for longer than its own deadlines.
+      item.add_marker(pytest.mark.timeout(900 + 300 * tries), append=False)
+
+
+class Fault:
+  """How often a fault is tried, and what came of it.
+
+  Attributes:
+    tries: how often.
+    is_chaos: whether to take one's time.
+  """
+
+  def __init__(self, chaos, record):
+    self.is_chaos = bool(chaos)
+    self.tries = chaos or 1
+    self._record = record
+
+  def report(self, name, survived, lost_unrolls=None, recovery_secs=()):
+    """Notes figures for the table at the end of the session."""
+    self._record('fault', name)
+    self._record('tried', self.tries)
+    self._record('survived', survived)
+    self._record('lost_unrolls', '' if lost_unrolls is None else lost_unrolls)
+    self._record('recovery_secs', ', '.join(
+        f'{word} {value:.1f}' for word, value in
+        (('median', np.median(recovery_secs)), ('worst', max(recovery_secs)))
+    ) if len(recovery_secs) else '')
+
+
+@pytest.fixture
+def fault(request, record_property):
+  """See `Fault`."""
+  return Fault(request.config.getoption('--chaos'), record_property)
+
+
+def pytest_terminal_summary(terminalreporter, config):
+  if not config.getoption('--chaos'):
+    return
+  write = terminalreporter.write_line
+  write('| fault | tried | survived | lost unrolls | time to recover (s) |')
+  write('|---|---|---|---|---|')
+  for outcome in ('passed', 'failed'):
+    for report in terminalreporter.getreports(outcome):
+      row = dict(report.user_properties)
+      if report.when == 'call' and 'fault' in row:
+        write(f'| {row["fault"]} | {row["tried"]} | {row["survived"]} | '
+              f'{row["lost_unrolls"]} | {row["recovery_secs"]} |')

@@ -24,7 +24,8 @@ def test_flush_ends_with_the_server(monkeypatch):
     writer = client.trajectory_writer(num_keep_alive_refs=1)
     process.kill()
     process.wait()
-    packed = packing.Packing(unrolls.spec()).pack(unrolls.numbered(1))
+    packed = packing.Packing(unrolls.spec()).pack(
+        unrolls.numbered(1), packing.Stamp(np.int64(0), np.int64(0)))
     writer.append(tuple(np.asarray(column) for column in packed))
     writer.create_item(
         replay.QUEUE, priority=1.0,

@@ -5,9 +5,12 @@ import time
 
 import numpy as np
 import pytest
+import reverb
 import tensorflow as tf
 
+from impala_tf import config as config_lib
 from impala_tf import dataset
+from impala_tf import inspection
 from impala_tf import replay
 from impala_tf import types
 from tests import programs
@@ -196,3 +199,103 @@ def test_first_batch_does_not_wait_for_a_replay_to_fill(with_replay):
   assert queue.info.current_size == 0 and replay_table.info.current_size == 3
   # What is drawn again and again does not let the queue be passed by.
   assert _next_until(reader, iter([False, True]).__next__) is None
+
+
+def _spoilt(number, field, value):
+  """An unroll with one such value in a field."""
+  unroll = unrolls.numbered(number)
+  arrays = {'reward': unroll.env_outputs.reward,
+            'observation': unroll.env_outputs.observation,
+            'policy_logits': unroll.agent_outputs.policy_logits,
+            'core_state': unroll.core_state[0]}
+  arrays[field].flat[-1] = value
+  return unroll
+
+
+@pytest.mark.parametrize('field, value', [
+    ('reward', np.nan), ('observation', np.inf), ('observation', np.nan),
+    ('policy_logits', -np.inf), ('core_state', np.nan)])
+def test_what_is_not_finite_is_left_out_and_told(field, value):
+  spec = unrolls.spec()
+  server = replay.make_server([replay.make_queue(spec, 64)], None)
+  address = f'localhost:{server.port}'
+  refused = []
+  reader = dataset.BatchReader(dataset.make_dataset(
+      address, spec, replay.QUEUE, B, fingerprint=5,
+      refuse=lambda *what: refused.append(what)))
+  writer = replay.UnrollWriter(address, spec, sender=3, fingerprint=5)
+  for unroll in (unrolls.numbered(0), _spoilt(1, field, value),
+                 unrolls.numbered(2), unrolls.numbered(3),
+                 _spoilt(4, field, value), unrolls.numbered(5)):
+    writer.write(unroll)
+  writer.flush()
+  unrolls.assert_equal(_next(reader), _stacked([0, 2]))
+  unrolls.assert_equal(_next(reader), _stacked([3, 5]))
+  assert refused == [(3, inspection.NOT_FINITE)] * 2
+
+
+def test_unrolls_of_another_config_are_left_out_and_told():
+  spec = unrolls.spec()
+  server = replay.make_server([replay.make_queue(spec, 64)], None)
+  address = f'localhost:{server.port}'
+  refused = []
+  reader = dataset.BatchReader(dataset.make_dataset(
+      address, spec, replay.QUEUE, B, fingerprint=-5,
+      refuse=lambda *what: refused.append(what)))
+  ours = replay.UnrollWriter(address, spec, sender=1, fingerprint=-5)
+  theirs = replay.UnrollWriter(address, spec, sender=2, fingerprint=5)
+  for number, writer in enumerate((theirs, ours, theirs, ours)):
+    writer.write(unrolls.numbered(number))
+    writer.flush()
+  unrolls.assert_equal(_next(reader), _stacked([1, 3]))
+  assert refused == [(2, inspection.OTHER_CONFIG)] * 2
+
+
+def test_what_is_left_out_of_the_queue_is_left_out_of_the_replay(with_replay):
+  _, writer, reader = with_replay
+  for number in range(6):
+    writer.write(_spoilt(number, 'reward', np.nan) if number % 2 else
+                 unrolls.numbered(number))
+  writer.flush()
+  numbers = _next(reader).policy_version.numpy().tolist()
+  assert numbers[:3] == [0, 2, 4]
+  assert set(numbers[3:]) <= {0, 2, 4}
+
+
+def test_learner_that_is_left_nothing_gives_up():
+  secs = 0.
+  refusals = inspection.Refusals(lambda: secs)
+  for _ in range(1000):
+    refusals.add(1, inspection.NOT_FINITE)
+  never = tf.data.Dataset.from_generator(
+      lambda: iter(threading.Event().wait, None), output_types=tf.int32)
+  reader = dataset.BatchReader(never, refusals=refusals)
+  secs = 60.
+  with pytest.raises(config_lib.UserError, match='refused'):
+    _next(reader)
+
+
+@pytest.mark.parametrize('sizes', [(3, 4, 2, 3), (4, 92, 10, 0)])
+def test_what_has_other_shapes_is_left_out_and_told(sizes):
+  spec = unrolls.spec()
+  server = replay.make_server([replay.make_queue(spec, 64)], None)
+  address = f'localhost:{server.port}'
+  refused = []
+  reader = dataset.BatchReader(dataset.make_dataset(
+      address, spec, replay.QUEUE, B,
+      refuse=lambda *what: refused.append(what)))
+  writer = replay.UnrollWriter(address, spec)
+  writer.write(unrolls.numbered(0))
+  writer.flush()
+  # A client that does not ask what the table wants.
+  other = reverb.Client(address).trajectory_writer(1, validate_items=False)
+  other.append(tuple(np.zeros(size, dtype) for size, dtype in zip(
+      sizes, (np.uint8, np.float32, np.int32, np.int64))))
+  other.create_item(replay.QUEUE, priority=1., trajectory=tuple(
+      column[-1] for column in other.history))
+  other.flush(timeout_ms=10_000)
+  writer.write(unrolls.numbered(1))
+  writer.flush()
+  unrolls.assert_equal(_next(reader), _stacked([0, 1]))
+  (_, reason), = refused
+  assert reason == inspection.OTHER_CONFIG

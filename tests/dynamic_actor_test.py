@@ -14,6 +14,7 @@ from impala_tf import distributions
 from impala_tf import dynamic_actor
 from impala_tf import types
 from impala_tf.envs import gym
+from impala_tf.envs import minigrid
 from impala_tf.envs import workers
 from tests.envs import worker_environments
 
@@ -57,21 +58,23 @@ class Fetcher:
     return 100 + self.num_fetched
 
 
-def _agent(spec, num_actions, use_lstm):
+def _agent(environment, use_lstm):
   tf.random.set_seed(2)
-  agent = agent_lib.Agent(num_actions, config.AgentConfig(
-      torso='mlp', use_lstm=use_lstm, hidden_size=8, lstm_size=4))
-  agent.build(spec)
+  agent = agent_lib.Agent(
+      distributions.of_actions(environment.action_spec()), config.AgentConfig(
+          torso='mlp', use_lstm=use_lstm, hidden_size=8, lstm_size=4,
+          instruction_length=environment.instruction_length))
+  agent.build(environment.observation_spec())
   return agent
 
 
 def _parts(environment, use_lstm=True, stays=False):
   """What both actors are made of, from that environment on."""
-  num_actions = environment.action_spec().num_values
-  agent = _agent(environment.observation_spec(), num_actions, use_lstm)
+  agent = _agent(environment, use_lstm)
   spec = types.unroll_spec(
-      environment.observation_spec(), environment.frame_stack, num_actions,
-      agent.initial_state(1), T)
+      environment.observation_spec(), environment.frame_stack,
+      environment.action_spec(), agent.distribution.num_logits,
+      agent.initial_state(1), T, environment.instruction_length)
   return agent, environment, Writer(), Fetcher(agent, stays), spec, SEED
 
 
@@ -93,15 +96,29 @@ def _ticking(frame_stack=1):
   return functools.partial(worker_environments.ticking, frame_stack)
 
 
-def _cart_poles():
-  env = gym.GymEnvironment('CartPole-v1', E, SEED)
+def _gym(env_id):
+  env = gym.GymEnvironment(env_id, E, SEED)
   env.level_index = np.arange(E, dtype=np.int32)
   return env
 
 
+def _missions():
+  env = minigrid.MinigridEnvironment(
+      'GoToObjS4-v0', E, SEED, 'babyai', instruction_length=4)
+  env.level_index = np.arange(E, dtype=np.int32)
+  return env
+
+
+# In workers one by one, and all together.
 GAMES = {
-    'cart_pole': (functools.partial(worker_environments.cart_pole, SEED),
-                  _cart_poles),
+    'cart_pole': (functools.partial(
+        worker_environments.gym_game, 'CartPole-v1', SEED),
+                  lambda: _gym('CartPole-v1')),
+    'pendulum': (functools.partial(
+        worker_environments.gym_game, 'Pendulum-v1', SEED),
+                 lambda: _gym('Pendulum-v1')),
+    'missions': (functools.partial(worker_environments.mission, SEED),
+                 _missions),
     'frames': (_ticking(), lambda: worker_environments.Ticking(E)),
     'stacks': (_ticking(STACK),
                lambda: worker_environments.Ticking(E, frame_stack=STACK)),
@@ -109,16 +126,20 @@ GAMES = {
 
 
 @pytest.mark.parametrize('game, use_lstm, num_processes', [
-    ('cart_pole', True, 2), ('cart_pole', False, E), ('frames', True, 3),
-    ('stacks', True, 2), ('stacks', False, 1)])
+    ('cart_pole', True, 2), ('cart_pole', False, E), ('pendulum', True, 2),
+    ('missions', True, 2), ('frames', True, 3), ('stacks', True, 2),
+    ('stacks', False, 1)])
 def test_unrolls_are_those_of_lock_step(
     start, monkeypatch, game, use_lstm, num_processes):
   """With a policy that does not depend on chance, nor on the batch."""
   monkeypatch.setattr(
-      distributions, 'sample',
+      distributions.Categorical, 'sample',
       # The sine makes it choose now this, now that.
-      lambda logits, seed: tf.argmax(
+      lambda self, logits, seed: tf.argmax(
           tf.sin(30. * logits), axis=-1, output_type=tf.int32))
+  monkeypatch.setattr(
+      distributions.Gaussian, 'sample',
+      lambda self, logits, seed: tf.split(logits, 2, axis=-1)[0])
   make, make_all = GAMES[game]
   parts = _parts(make_all(), use_lstm, stays=True)
   lock_step, expected = actor_lib.Actor(*parts), parts[2].unrolls
@@ -137,7 +158,7 @@ def test_unrolls_are_those_of_lock_step(
       for x, y in zip(tf.nest.flatten(unroll), tf.nest.flatten(wanted)):
         assert x.dtype == y.dtype and x.shape == y.shape
         np.testing.assert_allclose(x, y, rtol=1e-5, atol=1e-5)
-      actions.update(unroll.agent_outputs.action.tolist())
+      actions.update(unroll.agent_outputs.action.ravel().tolist())
   assert len(actions) > 1
 
 

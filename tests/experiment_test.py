@@ -12,6 +12,7 @@ from impala_tf import actor
 from impala_tf import checkpoint
 from impala_tf import config as config_lib
 from impala_tf import experiment
+from impala_tf import in_process
 from impala_tf import metrics
 from impala_tf import policy
 from impala_tf import types as tf_types
@@ -38,7 +39,7 @@ def _config(seed=1, **experiment_knobs):
 
 def _rows(config, run_dir, **kwargs):
   """Runs; returns the rows without what depends on the clock."""
-  experiment.run_in_process(config, str(run_dir), **kwargs)
+  in_process.run(config, str(run_dir), **kwargs)
   return [{k: v for k, v in row.items() if k not in _TIMES}
           for row in metrics.read_rows(str(run_dir))]
 
@@ -63,6 +64,24 @@ def test_there_is_a_row_an_update(rows):
 
 def test_same_seed_gives_the_same_numbers(rows, tmp_path):
   assert _rows(_config(), tmp_path) == rows
+
+
+def test_learner_says_of_continuous_actions_what_the_actor_said(tmp_path):
+  config = _config(total_frames=4 * 20)
+  rows = _rows(dataclasses.replace(
+      config,
+      environment=config_lib.EnvironmentConfig(level='gym/InvertedPendulum-v5'),
+      agent=dataclasses.replace(config.agent, use_lstm=True, lstm_size=8),
+      learner=dataclasses.replace(config.learner, unroll_length=20)), tmp_path)
+  row, = rows
+  # Nothing has been learned, so each ratio is 1: the action as it was sampled,
+  # its logits and the memory of the last one have all arrived.
+  assert row['rho/mean'] == pytest.approx(1, abs=1e-5)
+  assert row['kl_behaviour_target'] == pytest.approx(0, abs=1e-6)
+  assert row['episodes'] > 0
+  # About that of variance SoftPlus(0) = log 2.
+  assert row['entropy'] == pytest.approx(
+      0.5 * math.log(2 * math.pi * math.e * math.log(2)), abs=0.2)
 
 
 def test_another_seed_gives_others(rows, tmp_path):

@@ -13,6 +13,7 @@ ROOT = pathlib.Path(__file__).parent.parent
 # A module imports strictly lower layers only. A package's name stands for those
 # of its modules that have no line of their own.
 LAYERS = {
+    'knobs': -1,  # What config is made of.
     'config': 0,
     'types': 0,
     'ports': 0,
@@ -28,6 +29,9 @@ LAYERS = {
     'returns': 1,
     'frames': 1,
     'packing': 1,
+    'fingerprint': 1,
+    'divergence': 1,
+    'inspection': 2,
     'connection': 1,
     'config_json': 1,
     'suites': 1,
@@ -35,6 +39,7 @@ LAYERS = {
     'suites.levels': 2,  # Which levels a config names: knows every suite.
     'metrics': 1,
     'sweeps': 1,
+    'envs.display': 1,
     'envs.environment': 1,  # The interface.
     'networks': 2,
     'popart_head': 2,
@@ -62,6 +67,7 @@ LAYERS = {
     'checkpoint': 4,
     'evaluation': 4,
     'experiment': 6,
+    'in_process': 7,
     'population': 7,
     'supervisor': 7,
     'evaluator': 7,

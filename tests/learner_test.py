@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from impala_tf import agent as agent_lib
 from impala_tf import config
+from impala_tf import distributions
 from impala_tf import learner as learner_lib
 from impala_tf import optimizers
 from impala_tf import types
@@ -28,7 +29,7 @@ OPTIMIZER = dict(decay=0.9, epsilon=0.02, momentum=0.6)
 
 def _agent(use_lstm=False, compiled=False):
   tf.random.set_seed(5)
-  agent = agent_lib.Agent(A, config.AgentConfig(
+  agent = agent_lib.Agent(distributions.Categorical(A), config.AgentConfig(
       torso='mlp', use_lstm=use_lstm, hidden_size=7, lstm_size=6,
       instruction_length=L), compiled=compiled)
   agent.build(specs.Array(SHAPE, np.float32))
@@ -173,6 +174,42 @@ def test_every_parameter_learns_through_the_lstm_too():
     assert np.any(x != y), v.name
 
 
+def _with_nan(unroll):
+  """The same with one reward that is none."""
+  reward = unroll.env_outputs.reward.numpy()
+  reward[2, 1] = np.nan
+  return unroll._replace(env_outputs=unroll.env_outputs._replace(
+      reward=tf.constant(reward)))
+
+
+@pytest.mark.parametrize('compile_step', [False, True])
+@pytest.mark.parametrize('max_norm', [MAX_NORM, None])
+def test_update_without_finite_gradients_is_skipped(compile_step, max_norm):
+  num_steps = tf.Variable(0)
+  # XLA clips a reward that is NaN, so a loss that does not.
+  learner = _learner(
+      functools.partial(_agent, compiled=compile_step), _squares,
+      compile_step=compile_step, max_gradient_norm=max_norm,
+      after_step=lambda agent, totals: num_steps.assign_add(1))
+  learner.update(_unroll(seed=1))
+  counts = (learner.num_updates, learner.num_frames)
+  kept = [v for v in learner.variables if not any(v is c for c in counts)]
+  before = [v.numpy() for v in kept]
+  assert len(kept) == 3 * len(learner.agent.trainable_variables)
+  metrics = learner.update(_with_nan(_unroll(seed=2)))
+  assert not np.isfinite(metrics['gradient_norm'])
+  for variable, value in zip(kept, before):
+    np.testing.assert_array_equal(variable.numpy(), value)
+  assert num_steps.numpy() == 1
+  # It has used its frames up, and the next one counts.
+  assert [count.numpy() for count in counts] == [2, 2 * FRAMES_PER_UPDATE]
+  metrics = learner.update(_unroll(seed=3))
+  assert np.isfinite(metrics['gradient_norm'])
+  for variable, value in zip(kept, before):
+    assert np.any(variable.numpy() != value) and np.all(
+        np.isfinite(variable.numpy()))
+
+
 def test_xla_gives_the_same_update_to_rounding():
   parameters = []
   for compiled in False, True:
@@ -293,7 +330,7 @@ def test_compiled_step_in_bfloat16_is_close_to_that_in_float32(torso):
 
     def make_agent(precision=precision):
       tf.random.set_seed(5)
-      agent = agent_lib.Agent(A, config.AgentConfig(
+      agent = agent_lib.Agent(distributions.Categorical(A), config.AgentConfig(
           torso=torso, hidden_size=8), precision)
       agent.build(specs.Array(shape + (STACK,), np.uint8))
       return agent
@@ -326,6 +363,7 @@ def _on_two_cpus():
     agent = learner.agent
     for i in range(2):
       metrics = learner.update(_unroll(agent.initial_state(B), seed=i))
+    learner.update(_with_nan(_unroll(agent.initial_state(B))))
     results.append((
         [[x.numpy() for x in strategy.experimental_local_results(v)]
          for v in agent.trainable_variables],
@@ -346,4 +384,4 @@ def test_two_replicas_take_the_step_of_one_with_the_whole_batch():
   for name in ('gradient_norm', 'learning_rate', 'error', 'of_unroll',
                'fresh/of_unroll', 'replayed/of_unroll'):
     np.testing.assert_allclose(two[1][name], one[1][name], rtol=1e-4)
-  assert one[2:] == two[2:] == (2, 2 * FRAMES_PER_UPDATE * (B - 1) // B)
+  assert one[2:] == two[2:] == (3, 3 * FRAMES_PER_UPDATE * (B - 1) // B)

@@ -6,11 +6,7 @@ import tensorflow as tf
 
 from impala_tf import losses
 
-T, B, A = 4, 3, 5
-
-
-def _log_softmax(logits):
-  return logits - np.log(np.sum(np.exp(logits), axis=-1, keepdims=True))
+T, B = 4, 3
 
 
 @pytest.fixture(name='batch')
@@ -19,8 +15,9 @@ def _batch():
   mask = np.ones([T, B], np.float32)
   mask[1, 2] = mask[3, 0] = 0
   return dict(
-      logits=tf.constant(rng.normal(size=[T, B, A]), tf.float32),
-      actions=tf.constant(rng.integers(A, size=[T, B]), tf.int32),
+      # Densities are above 1 here and there, and entropies negative.
+      log_probs=tf.constant(rng.normal(-1, size=[T, B]), tf.float32),
+      entropies=tf.constant(rng.normal(size=[T, B]), tf.float32),
       advantages=tf.constant(rng.normal(size=[T, B]), tf.float32),
       vs=tf.constant(rng.normal(size=[T, B]), tf.float32),
       values=tf.constant(rng.normal(size=[T, B]), tf.float32),
@@ -32,24 +29,23 @@ def _call(loss, batch):
 
 
 ARGUMENTS = {
-    'policy_gradient_loss': ('logits', 'actions', 'advantages', 'mask'),
+    'policy_gradient_loss': ('log_probs', 'advantages', 'mask'),
     'baseline_loss': ('vs', 'values', 'mask'),
-    'entropy_loss': ('logits', 'mask'),
+    'entropy_loss': ('entropies', 'mask'),
 }
 
 
 def _expected(loss, batch):
   """An unroll's sum over every transition that counts, one by one."""
   x = {k: v.numpy().astype(np.float64) for k, v in batch.items()}
-  log_probs = _log_softmax(x['logits'])
   total = np.zeros(B)
   for t, b in np.ndindex(T, B):
     if x['mask'][t, b]:
       total[b] += {
-          'policy_gradient_loss': -x['advantages'][t, b] * log_probs[
-              t, b, int(x['actions'][t, b])],
+          'policy_gradient_loss':
+              -x['advantages'][t, b] * x['log_probs'][t, b],
           'baseline_loss': 0.5 * (x['vs'][t, b] - x['values'][t, b])**2,
-          'entropy_loss': np.sum(np.exp(log_probs[t, b]) * log_probs[t, b]),
+          'entropy_loss': -x['entropies'][t, b],
       }[loss]
   return total
 
@@ -64,36 +60,30 @@ def test_loss_is_the_sum_over_transitions_that_count(batch, loss):
 
 
 def test_policy_gradient_raises_the_log_prob_of_good_actions(batch):
-  logits = batch['logits']
+  log_probs = batch['log_probs']
   with tf.GradientTape() as tape:
-    tape.watch(logits)
+    tape.watch(log_probs)
     loss = _call('policy_gradient_loss', batch)
-  towards_action = (
-      np.eye(A)[batch['actions']] - np.exp(_log_softmax(logits.numpy())))
-  weights = batch['advantages'] * batch['mask']
   np.testing.assert_allclose(
-      -tape.gradient(loss, logits), weights[..., None] * towards_action,
-      atol=1e-5)
+      -tape.gradient(loss, log_probs), batch['advantages'] * batch['mask'],
+      atol=1e-6)
 
 
 @pytest.mark.parametrize('epsilon', [1e-6, 0.1])
 def test_epsilon_damps_the_gradient_of_unlikely_actions(batch, epsilon):
   """d log(pi + epsilon) = pi / (pi + epsilon) d log pi."""
-  logits = batch['logits'] * 8  # Some actions are far less likely than 1e-6.
+  log_probs = batch['log_probs'] * 8  # Some actions are unlikelier than 1e-6.
   with tf.GradientTape() as tape:
-    tape.watch(logits)
+    tape.watch(log_probs)
     loss = losses.policy_gradient_loss(
-        logits, batch['actions'], batch['advantages'], batch['mask'], epsilon)
-  log_probs = _log_softmax(logits.numpy().astype(np.float64))
-  chosen = np.eye(A)[batch['actions']]
-  pi = np.exp(np.sum(chosen * log_probs, -1))
+        log_probs, batch['advantages'], batch['mask'], epsilon)
+  pi = np.exp(log_probs.numpy().astype(np.float64))
   weights = batch['advantages'].numpy() * batch['mask'].numpy()
   np.testing.assert_allclose(
       loss, -np.sum(weights * np.log(pi + epsilon), axis=0), rtol=1e-5)
-  damped = weights * pi / (pi + epsilon)
   np.testing.assert_allclose(
-      -tape.gradient(loss, logits),
-      damped[..., None] * (chosen - np.exp(log_probs)), atol=1e-5)
+      -tape.gradient(loss, log_probs), weights * pi / (pi + epsilon),
+      atol=1e-5)
   assert np.min(pi) < 1e-6
 
 
@@ -115,23 +105,16 @@ def test_no_gradient_flows_through_targets(batch, loss, target):
   assert tape.gradient(value, batch[target]) is None
 
 
-def test_entropy_loss_of_a_uniform_policy_is_the_lowest(batch):
-  batch['logits'] = tf.ones([T, B, A])
-  np.testing.assert_allclose(
-      _call('entropy_loss', batch),
-      -np.sum(batch['mask'], axis=0) * np.log(A), rtol=1e-5)
-
-
 @pytest.mark.parametrize('loss,argument,shape', [
-    ('policy_gradient_loss', 'logits', [T * B, A]),
-    ('policy_gradient_loss', 'actions', [T, 1]),
+    ('policy_gradient_loss', 'log_probs', [T * B]),
+    ('policy_gradient_loss', 'log_probs', [T, 1]),
     ('policy_gradient_loss', 'advantages', [T, 1]),
     ('policy_gradient_loss', 'advantages', [B]),
     ('policy_gradient_loss', 'mask', [1, B]),
     ('baseline_loss', 'vs', [T, B, 1]),
     ('baseline_loss', 'values', [T + 1, B]),
     ('baseline_loss', 'mask', [T]),
-    ('entropy_loss', 'logits', [T, B]),
+    ('entropy_loss', 'entropies', [T, B, 1]),
     ('entropy_loss', 'mask', [T, 1]),
 ])
 def test_shapes_that_would_broadcast_are_refused(batch, loss, argument, shape):

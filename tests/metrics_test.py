@@ -2,6 +2,7 @@
 
 import json
 import math
+import resource
 
 import numpy as np
 import pytest
@@ -36,6 +37,30 @@ def test_nan_is_written_as_null(tmp_path):
   text = (tmp_path / metrics.FILE_NAME).read_text()
   assert 'NaN' not in text
   assert json.loads(text)['kl'] is None
+
+
+@pytest.mark.parametrize('room', [0, 1, 20])
+def test_row_without_room_is_lost_whole_and_later_ones_are_not(
+    tmp_path, room, monkeypatch):
+  warnings = []
+  monkeypatch.setattr(metrics.logging, 'warning',
+                      lambda text, *args: warnings.append(text % args))
+  writer = metrics.MetricsWriter(str(tmp_path))
+  writer.write(_row(10))
+  size = (tmp_path / metrics.FILE_NAME).stat().st_size
+  limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+  resource.setrlimit(resource.RLIMIT_FSIZE, (size + room, limits[1]))
+  try:
+    for frames in (20, 30):
+      writer.write(_row(frames))
+  finally:
+    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+  writer.write(_row(40))
+  writer.close()
+  rows = metrics.read_rows(str(tmp_path))
+  assert [row['frames'] for row in rows] == [10, 40]
+  assert len([w for w in warnings if 'is lost' in w]) == 2
+  assert len([w for w in warnings if 'TensorBoard' in w]) == 1
 
 
 def test_tensorboard_has_every_number_at_its_frames(tmp_path):

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from impala_tf import agent as agent_lib
 from impala_tf import config
+from impala_tf import distributions
 from impala_tf import policy
 from impala_tf import types
 
@@ -64,7 +65,7 @@ NUM_ENVS, A = 64, 5
 
 def _agent(use_lstm=False):
   tf.random.set_seed(4)
-  agent = agent_lib.Agent(A, config.AgentConfig(
+  agent = agent_lib.Agent(distributions.Categorical(A), config.AgentConfig(
       torso='mlp', use_lstm=use_lstm, hidden_size=6, lstm_size=3))
   agent.build(specs.Array((2, 3), np.uint8))
   return agent
@@ -126,7 +127,7 @@ def test_memory_is_carried_from_call_to_call(use_lstm):
 
 def test_instructions_are_read_with_what_they_came_with():
   tf.random.set_seed(4)
-  agent = agent_lib.Agent(A, config.AgentConfig(
+  agent = agent_lib.Agent(distributions.Categorical(A), config.AgentConfig(
       torso='mlp', hidden_size=6, instruction_length=3))
   agent.build(specs.Array((2, 3), np.uint8))
   acting = policy.Policy(agent, NUM_ENVS, 1)
@@ -189,7 +190,7 @@ def test_rows_are_counted_as_if_they_were_all():
       row = counter.env_output(
           tf.nest.map_structure(lambda x, i=e: x[i:i + 1], timestep),
           rows=np.array([e]))
-      for field, value in zip(row, wanted):
+      for field, value in zip(tf.nest.flatten(row), tf.nest.flatten(wanted)):
         np.testing.assert_array_equal(field, value[e:e + 1])
         assert field.dtype == value.dtype
 

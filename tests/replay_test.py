@@ -107,6 +107,24 @@ def test_unroll_of_another_shape_or_type_is_refused(served, spoil):
   assert queue.info.current_size == 0
 
 
+@pytest.mark.parametrize('other, words', [
+    (unrolls.spec()._replace(core_state=()), 'wants unrolls of .* but this'),
+    (unrolls.spec()._replace(level_index=tf.TensorSpec((), tf.float64)),
+     'wants unrolls of .* but this actor makes .*float64')])
+def test_writer_of_other_unrolls_is_refused_as_it_connects(
+    served, other, words):
+  _, address, _ = served
+  with pytest.raises(config.ConfigError, match=words) as error:
+    replay.UnrollWriter(address, other)
+  assert 'the same config' in str(error.value)
+
+
+def test_writer_to_a_table_that_is_not_there_is_refused(served):
+  _, address, _ = served
+  with pytest.raises(config.ConfigError, match="no table 'replay'"):
+    replay.UnrollWriter(address, unrolls.spec(), (replay.REPLAY, replay.QUEUE))
+
+
 def test_taken_port_is_refused(served):
   _, address, _ = served
   port = int(address.rpartition(':')[2])

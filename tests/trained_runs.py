@@ -19,7 +19,7 @@ def make(run_dir, level, **sections):
   learner.num_frames.assign(NUM_FRAMES)
   (run_dir / 'config.gin').write_text(gin_config.dumps(config))
   checkpoint.describe_agent(
-      str(run_dir), environment.action_spec().num_values,
+      str(run_dir), learner.agent.distribution,
       environment.observation_spec(), config.agent)
   checkpoint.Checkpointer(
       str(run_dir), 2, agent=learner.agent, learner=learner,

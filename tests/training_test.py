@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 from impala_tf import config as config_lib
+from impala_tf import divergence
 from impala_tf import level_metrics
 from impala_tf import metrics
 from impala_tf import training
@@ -15,12 +16,14 @@ from impala_tf import types
 
 FIRST, MID = int(dm_env.StepType.FIRST), int(dm_env.StepType.MID)
 FRAMES = 100  # An update.
+MAX_SKIPPED = 3
 
 
 class _Learner:
   """Counts; its metric is ten times the number of updates before."""
 
-  def __init__(self):
+  def __init__(self, skipped=()):
+    self._skipped = skipped  # Updates, counted from 1.
     self.num_updates = tf.Variable(0, dtype=tf.int64)
     self.num_frames = tf.Variable(0, dtype=tf.int64)
 
@@ -29,7 +32,8 @@ class _Learner:
     metric = 10. * float(self.num_updates)
     self.num_updates.assign_add(1)
     self.num_frames.assign_add(FRAMES)
-    return {'metric': tf.constant(metric)}
+    norm = float('nan') if int(self.num_updates) in self._skipped else 1.
+    return {'metric': tf.constant(metric), 'gradient_norm': tf.constant(norm)}
 
 
 def _unroll(version=0, returns=(), step_type=MID):
@@ -68,12 +72,13 @@ class _Run:
 
   def __init__(self, tmp_path, unrolls, total_frames=10_000, row_secs=0.,
                checkpoint_secs=1e9, should_stop=lambda: False, publish=None,
-               num_fresh=2, levels=()):
-    self.learner = _Learner()
+               num_fresh=2, levels=(), skipped=(), save=None):
+    self.learner = _Learner(skipped)
     self.totals = training.Totals(max(1, len(levels)))
     level_log = level_metrics.LevelLog(
         levels, self.totals.level_frames, FRAMES // 2) if levels else None
     self.published, self.saved, self.shown = [], [], []
+    self.skipped = divergence.SkippedUpdates(str(tmp_path), MAX_SKIPPED)
     reader = _Reader(unrolls)
     log = training.TrainingLog(str(tmp_path), row_secs, self.learner,
                                self.totals, reader, num_fresh,
@@ -84,7 +89,8 @@ class _Run:
               total_frames=total_frames,
               checkpoint_interval_secs=checkpoint_secs),
           self.learner, reader, publish or self.published.append,
-          self.saved.append, log, should_stop, self.shown.append)
+          save or self.saved.append, log, self.skipped, should_stop,
+          self.shown.append)
     finally:
       self.rows = metrics.read_rows(str(tmp_path))
 
@@ -220,3 +226,63 @@ def test_time_and_best_return_go_on_from_what_was_restored(tmp_path):
   assert 1000. < row['secs'] < 1000. + 60.
   assert row['best_episode_return'] == 3.
   log.close()
+
+
+def test_skipped_updates_count_and_leave_the_means_alone(tmp_path):
+  run = _Run(tmp_path, [_unroll(returns=[7.])] * 4, row_secs=1e9,
+             skipped=(2, 3))
+  row, = run.rows
+  assert row['metric'] == (0 + 30) / 2
+  assert row['gradient_norm'] == 1.
+  assert row['frames'] == 400 and row['updates'] == 4
+  assert row['episodes'] == 4  # They were played all the same.
+  assert run.skipped.total == 2
+  assert run.published == [1, 2, 3, 4]
+  assert not (tmp_path / divergence.FILE_NAME).exists()
+
+
+def test_row_of_skipped_updates_alone_can_be_written(tmp_path):
+  run = _Run(tmp_path, [_unroll()] * 2, skipped=(1, 2))
+  assert [row['frames'] for row in run.rows] == [100, 200]
+  assert all('metric' not in row for row in run.rows)
+
+
+def test_run_of_nothing_but_skipped_updates_ends_with_the_batch(tmp_path):
+  unrolls = [_unroll(version=v) for v in range(9)]
+  saved = []
+  with pytest.raises(config_lib.UserError, match='3 updates in a row') as error:
+    _Run(tmp_path, unrolls, skipped=(1, 2, 4, 5, 6, 7), save=saved.append)
+  assert divergence.FILE_NAME in str(error.value)
+  assert '\n' not in str(error.value)
+  assert saved == [6]
+  batch = np.load(tmp_path / divergence.FILE_NAME)
+  assert batch['policy_version'].tolist() == [5, 4]  # The sixth.
+  np.testing.assert_array_equal(
+      batch['env_outputs.step_type'], unrolls[5].env_outputs.step_type)
+  assert set(batch) == {'policy_version', 'level_index'} | {
+      f'env_outputs.{name}' for name in types.EnvOutput._fields
+      if name != 'instruction'}  # There is none.
+
+
+def _failing_saves(numbers, saved):
+  def save(number):
+    if number in numbers:
+      raise OSError('no space left')
+    saved.append(number)
+
+  return save
+
+
+def test_checkpoint_that_fails_is_counted_and_training_goes_on(tmp_path):
+  saved = []
+  run = _Run(tmp_path, [_unroll()] * 4, checkpoint_secs=1e-9,
+             save=_failing_saves({1, 2}, saved))
+  assert saved == [3, 4, 4]
+  assert [row['checkpoints_failed'] for row in run.rows] == [0, 1, 2, 2]
+
+
+def test_last_checkpoint_that_fails_is_an_error(tmp_path):
+  saved = []
+  with pytest.raises(OSError, match='no space left'):
+    _Run(tmp_path, [_unroll()] * 4, save=_failing_saves({4}, saved))
+  assert len(metrics.read_rows(str(tmp_path))) == 4

@@ -12,13 +12,15 @@ from tests import programs
 T = 3
 NUM_ACTIONS = 5
 _OBSERVATION = dm_env.specs.Array((2, 7), np.float32)
+_ACTION = dm_env.specs.DiscreteArray(NUM_ACTIONS, np.int32)
 
 
 def spec():
   """Of one unroll, with a core state that has parts of its own."""
   core_state = (tf.zeros([1, 4]), tf.zeros([1], tf.int32))
-  return types.unroll_spec(_OBSERVATION, 1, NUM_ACTIONS, core_state, T,
-                           instruction_length=4)
+  return types.unroll_spec(
+      _OBSERVATION, 1, _ACTION, NUM_ACTIONS, core_state, T,
+      instruction_length=4)
 
 
 def numbered(number):

@@ -50,6 +50,22 @@ def test_nothing_is_fetched_before_anything_is_published(ends):
   assert _values(actors) == _values(_variables(0))
 
 
+def test_first_parameters_are_waited_for(ends):
+  _, publisher, actors, fetcher = ends
+  waiting = threading.Thread(target=fetcher.wait, daemon=True)
+  waiting.start()
+  publisher.publish(3, publisher.snapshot())
+  waiting.join(30.)
+  assert not waiting.is_alive()
+  assert _values(actors) == _values(_variables(1))
+
+
+def test_first_parameters_are_not_waited_for_for_ever(ends, monkeypatch):
+  monkeypatch.setattr(weights, '_FIRST_TIMEOUT_SECS', 0.3)
+  with pytest.raises(ConnectionError, match='has published no parameters'):
+    ends[3].wait()
+
+
 def test_parameters_arrive_in_their_shapes(ends):
   learners, publisher, actors, fetcher = ends
   learners[0].assign([[1., 2.], [3., 4.], [5., 6.]])

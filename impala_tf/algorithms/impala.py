@@ -27,7 +27,7 @@ def loss(agent: agent_lib.Agent, unroll: types.Unroll,
   """
   outputs = agent.unroll(unroll.env_outputs, unroll.agent_outputs.action,
                          unroll.core_state)
-  return loss_and_targets(outputs, unroll, config)[0]
+  return loss_and_targets(outputs, agent.distribution, unroll, config)[0]
 
 
 class Targets(NamedTuple):
@@ -42,7 +42,8 @@ class Targets(NamedTuple):
 
 
 def loss_and_targets(
-    outputs: agent_lib.NetworkOutput, unroll: types.Unroll,
+    outputs: agent_lib.NetworkOutput,
+    distribution: distributions.Distribution, unroll: types.Unroll,
     config: config_lib.ImpalaConfig,
     value_scale: Union[float, tf.Tensor] = 1.
 ) -> Tuple[types.LossOutput, Targets]:
@@ -50,6 +51,7 @@ def loss_and_targets(
 
   Args:
     outputs: leading [T+1, B].
+    distribution: of the policy.
     unroll: as for `loss`.
     config: as for `loss`.
     value_scale: unit of values and advantages in the losses, float32 [B].
@@ -73,8 +75,8 @@ def loss_and_targets(
   mask = 1. - tf.cast(truncated, tf.float32)
   rewards = losses.clip_rewards(effects.reward, config.reward_clipping)
   correction = corrections.CORRECTIONS[config.correction]
-  log_rhos = (distributions.log_prob(target_logits, actions) -
-              distributions.log_prob(behaviour_logits, actions))
+  log_probs = distribution.log_prob(target_logits, actions)
+  log_rhos = log_probs - distribution.log_prob(behaviour_logits, actions)
   returns = corrections.returns(
       correction,
       log_rhos=log_rhos,
@@ -90,11 +92,12 @@ def loss_and_targets(
       pg_bootstrap=config.pg_bootstrap)
 
   policy_gradient_loss = losses.policy_gradient_loss(
-      target_logits, actions, returns.pg_advantages / value_scale, mask,
+      log_probs, returns.pg_advantages / value_scale, mask,
       correction.log_epsilon)
   scaled = returns.vs / value_scale, values / value_scale
   baseline_loss = losses.baseline_loss(*scaled, mask)
-  entropy_loss = losses.entropy_loss(target_logits, mask)
+  entropies = distribution.entropy(target_logits)
+  entropy_loss = losses.entropy_loss(entropies, mask)
   unroll_losses = (policy_gradient_loss + config.baseline_cost * baseline_loss +
                    config.entropy_cost * entropy_loss)
   metrics = {
@@ -102,11 +105,12 @@ def loss_and_targets(
       'loss/policy_gradient': policy_gradient_loss,
       'loss/baseline': baseline_loss,
       'loss/entropy': entropy_loss,
-      'entropy': _time_mean(distributions.entropy(target_logits)),
+      'entropy': _time_mean(entropies),
       'explained_variance': _explained_variance(*scaled),
   }
   metrics.update(_off_policy_metrics(
-      behaviour_logits, target_logits, log_rhos, config.clip_rho_threshold))
+      log_rhos, distribution.kl_divergence(behaviour_logits, target_logits),
+      config.clip_rho_threshold))
   return (types.LossOutput(tf.reduce_sum(unroll_losses), metrics),
           Targets(returns.vs, mask))
 
@@ -122,7 +126,7 @@ def _explained_variance(vs: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
       tf.math.reduce_variance(vs - values), tf.math.reduce_variance(vs))
 
 
-def _off_policy_metrics(behaviour_logits, target_logits, log_rhos, threshold):
+def _off_policy_metrics(log_rhos, kl_divergences, threshold):
   """How far the target policy has moved from the behaviour policy."""
   rhos = tf.exp(log_rhos)
   clipped = tf.zeros_like(rhos)
@@ -132,6 +136,5 @@ def _off_policy_metrics(behaviour_logits, target_logits, log_rhos, threshold):
   return {
       'rho/mean': _time_mean(rhos),
       'rho/clipped_share': _time_mean(clipped),
-      'kl_behaviour_target': _time_mean(
-          distributions.kl_divergence(behaviour_logits, target_logits)),
+      'kl_behaviour_target': _time_mean(kl_divergences),
   }

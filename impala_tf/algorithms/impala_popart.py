@@ -41,7 +41,7 @@ def loss(agent: agent_lib.Agent, unroll: types.Unroll,
   output, targets = impala.loss_and_targets(
       outputs._replace(
           baseline=popart.denormalise(outputs.baseline, moments, task)),
-      unroll, config, value_scale=tf.gather(scales, task))
+      agent.distribution, unroll, config, value_scale=tf.gather(scales, task))
   metrics = {**output.metrics,
              'popart/scale_min': tf.reduce_min(scales),
              'popart/scale_max': tf.reduce_max(scales)}

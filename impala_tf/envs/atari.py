@@ -121,7 +121,7 @@ class AtariEnvironment(environment.BatchedEnvironment):
       self._action_table = self._numbers_in_game()
       num_actions = _FULL_ACTION_SET
     super().__init__(
-        f'atari/{game}', num_envs, num_actions=num_actions,
+        f'atari/{game}', num_envs, environment.discrete(num_actions),
         observation_spec=specs.Array(shape, np.uint8, 'observation'),
         frames_per_step=config.action_repeats, frame_stack=config.frame_stack)
     self._seed = seed

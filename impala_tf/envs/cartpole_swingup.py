@@ -59,7 +59,7 @@ class CartPoleSwingUpEnvironment(environment.BatchedEnvironment):
 
   def __init__(self, num_envs: int, seed: int):
     super().__init__(
-        'cartpole_swingup', num_envs, num_actions=3,
+        'cartpole_swingup', num_envs, environment.discrete(3),
         observation_spec=specs.Array((8,), np.float32, 'observation'))
     self._rng = np.random.default_rng(seed)
     # Rows: position, speed, angle, angular speed.

@@ -55,7 +55,7 @@ class CatchEnvironment(environment.BatchedEnvironment):
     """
     shape = (_ROWS if num_balls == 1 else _ROWS + 1, _COLUMNS)
     super().__init__(
-        level, num_envs, num_actions=3,
+        level, num_envs, environment.discrete(3),
         observation_spec=specs.Array(shape, np.float32, 'observation'))
     self._rng = np.random.default_rng(seed)
     self._envs = np.arange(num_envs)

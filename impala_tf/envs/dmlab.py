@@ -199,7 +199,7 @@ class DmlabEnvironment(environment.BatchedEnvironment):
           'brady_konkle_oliva2008 (see its README.md in the data/ of Lab)')
     shape = (config.height, config.width, 3)
     super().__init__(
-        f'dmlab30/{name}', num_envs, num_actions=len(ACTIONS),
+        f'dmlab30/{name}', num_envs, environment.discrete(len(ACTIONS)),
         observation_spec=specs.Array(shape, np.uint8, 'observation'),
         frames_per_step=config.action_repeats,
         instruction_length=instruction_length)

@@ -15,6 +15,17 @@ class ActionError(config_lib.UserError):
   """Actions that the environment does not have."""
 
 
+def discrete(num_actions: int) -> specs.DiscreteArray:
+  """The spec of actions 0 to `num_actions` - 1."""
+  return specs.DiscreteArray(num_actions, dtype=np.int32, name='action')
+
+
+def continuous(minimum: np.ndarray, maximum: np.ndarray) -> specs.BoundedArray:
+  """The spec of actions that are vectors within these bounds, [D] each."""
+  return specs.BoundedArray(
+      np.shape(minimum), np.float32, minimum, maximum, name='action')
+
+
 class BatchedEnvironment(abc.ABC):
   """E copies of one level, stepped together; dm_env with a leading [E].
 
@@ -43,9 +54,10 @@ class BatchedEnvironment(abc.ABC):
       word; overwritten as they are. An empty tuple where L is 0.
   """
 
-  def __init__(self, level: str, num_envs: int, num_actions: int,
-               observation_spec: specs.Array, frames_per_step: int = 1,
-               frame_stack: int = 1, instruction_length: int = 0):
+  def __init__(self, level: str, num_envs: int,
+               action_spec: specs.BoundedArray, observation_spec: specs.Array,
+               frames_per_step: int = 1, frame_stack: int = 1,
+               instruction_length: int = 0):
     self.level = level
     self.num_envs = num_envs
     self.frames_per_step = frames_per_step
@@ -57,13 +69,12 @@ class BatchedEnvironment(abc.ABC):
       self.instruction = np.zeros([num_envs, instruction_length], np.int32)
     self._instruction_texts = [''] * num_envs
     self._num_instructions_cut = 0
-    self._num_actions = num_actions
-    self._action_spec = specs.DiscreteArray(
-        num_actions, dtype=np.int32, name='action')
+    self._action_spec = action_spec
+    self._is_discrete = isinstance(action_spec, specs.DiscreteArray)
     self._observation_spec = observation_spec
 
-  def action_spec(self) -> specs.DiscreteArray:
-    """Of one environment: int32 [], 0 to `num_values` - 1."""
+  def action_spec(self) -> specs.BoundedArray:
+    """Of one environment: `discrete` or `continuous`."""
     return self._action_spec
 
   def observation_spec(self) -> specs.Array:
@@ -115,7 +126,8 @@ class BatchedEnvironment(abc.ABC):
     """Plays one agent step everywhere; to be called after `reset`.
 
     Args:
-      actions: int32 [E], each within `action_spec()`.
+      actions: int32 [E], each within `action_spec()`; or float32 [E, D], which
+        are clipped to its bounds.
 
     Returns:
       `step_type` uint8 [E], FIRST (0) or MID (1); `reward` float32 [E], raw;
@@ -123,27 +135,41 @@ class BatchedEnvironment(abc.ABC):
       `observation_spec()` says.
 
     Raises:
-      ActionError: for actions of another type or shape, or out of range. No
-        simulator has seen them then, which matters: some wait for ever.
+      ActionError: for actions of another type or shape, out of range where they
+        are discrete, not finite where they are continuous. No simulator has
+        seen them then, which matters: some wait for ever.
     """
-    # Seen as unsigned, a negative action is too large: one reduction does both.
-    if (not isinstance(actions, np.ndarray) or actions.dtype != np.int32
-        or actions.shape != (self.num_envs,)
-        or actions.view(np.uint32).max() >= self._num_actions):
+    spec = self._action_spec
+    if (not isinstance(actions, np.ndarray) or actions.dtype != spec.dtype
+        or actions.shape != (self.num_envs,) + spec.shape
+        or not self._are_valid(actions)):
       raise ActionError(self._complaint(actions))
+    if not self._is_discrete:
+      actions = np.clip(actions, spec.minimum, spec.maximum)
     return self._step(actions)
 
+  def _are_valid(self, actions: np.ndarray) -> bool:
+    if not self._is_discrete:
+      return bool(np.isfinite(actions).all())
+    # Seen as unsigned, a negative action is too large: one reduction does both.
+    return actions.view(np.uint32).max() < self._action_spec.num_values
+
   def _complaint(self, actions) -> str:
+    spec = self._action_spec
     array = np.asarray(actions)
-    last = self._num_actions - 1
-    if array.dtype != np.int32 or array.shape != (self.num_envs,):
-      return (f'{self.level}: actions must be an int32 array of shape '
-              f'({self.num_envs},), but are {array.dtype} of shape '
-              f'{array.shape} ({type(actions).__name__})')
+    wanted = (self.num_envs,) + spec.shape
+    if (not isinstance(actions, np.ndarray) or array.dtype != spec.dtype
+        or array.shape != wanted):
+      return (f'{self.level}: actions must be a NumPy array, {spec.dtype} of '
+              f'shape {wanted}, but are {array.dtype} of shape {array.shape} '
+              f'({type(actions).__name__})')
+    if not self._is_discrete:
+      wrong = np.flatnonzero(~np.isfinite(array).all(axis=1))
+      return (f'{self.level}: the action of environment {wrong[0]} is not '
+              'finite, as of a network that has diverged; lower '
+              'OptimizerConfig.learning_rate')
+    last = spec.num_values - 1
     wrong = np.flatnonzero((array < 0) | (array > last))
-    if not wrong.size:
-      return (f'{self.level}: actions must be a NumPy array, but are a '
-              f'{type(actions).__name__}')
     return (f'{self.level}: action {array[wrong[0]]} of environment {wrong[0]} '
             f'is out of range; it must be within 0 to {last}')
 

@@ -7,6 +7,7 @@ from impala_tf import sizing
 from impala_tf.envs import atari
 from impala_tf.envs import cartpole_swingup
 from impala_tf.envs import catch
+from impala_tf.envs import control
 from impala_tf.envs import dmlab
 from impala_tf.envs import environment
 from impala_tf.envs import gym
@@ -17,9 +18,10 @@ from impala_tf.suites import levels as levels_lib
 
 _FORMS = ("'atari/<game>', 'catch', 'catch/delayed', 'catch/mirrored', "
           "'cartpole_swingup', 'tmaze/<length>', 'minigrid/<id>', "
-          "'babyai/<id>', 'dmlab30/<name>', 'vizdoom/<scenario>' or 'gym/<id>'")
-_DOMAINS = (
-    'atari', 'babyai', 'dmlab30', 'gym', 'minigrid', 'tmaze', 'vizdoom')
+          "'babyai/<id>', 'dmlab30/<name>', 'vizdoom/<scenario>', "
+          "'control/<domain>/<task>' or 'gym/<id>'")
+_DOMAINS = ('atari', 'babyai', 'control', 'dmlab30', 'gym', 'minigrid', 'tmaze',
+            'vizdoom')
 _WITH_INSTRUCTIONS = ('babyai', 'dmlab30', 'minigrid')
 
 
@@ -27,13 +29,13 @@ def check_level(level: str) -> None:
   """Refuses a level that `make_environment` could not make.
 
   Cheap enough for a launcher: no simulator is imported. Atari games are looked
-  up among the files of the installed ale-py; an id of Gymnasium, MiniGrid or
-  BabyAI is known only once it is made.
+  up among the files of the installed ale-py; an id of Gymnasium, MiniGrid,
+  BabyAI or dm_control is known only once it is made.
 
   Raises:
     ConfigError: for an unknown domain, game or task, a length out of range, a
       module that is not trusted, or where the simulator of Atari, MiniGrid,
-      DeepMind Lab or VizDoom is missing.
+      dm_control, DeepMind Lab or VizDoom is missing.
   """
   if level in ('catch', 'catch/delayed', 'catch/mirrored', 'cartpole_swingup'):
     return
@@ -43,6 +45,8 @@ def check_level(level: str) -> None:
         f'EnvironmentConfig.level must be {_FORMS}, but is {level!r}')
   if domain == 'atari':
     atari.check_game(name)
+  elif domain == 'control':
+    control.check_installed()
   elif domain == 'dmlab30':
     dmlab.check_name(name)
   elif domain in ('minigrid', 'babyai'):
@@ -116,6 +120,8 @@ def make_environment(level: str, num_envs: int, seed: int,
   if domain in ('minigrid', 'babyai'):
     return minigrid.MinigridEnvironment(
         name, num_envs, seed, domain, instruction_length)
+  if domain == 'control':
+    return control.ControlEnvironment(name, num_envs, seed)
   if domain == 'dmlab30':
     return dmlab.DmlabEnvironment(
         name, num_envs, seed, dmlab_config, training, instruction_length)

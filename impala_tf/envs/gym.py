@@ -1,4 +1,4 @@
-"""Any registered Gymnasium environment with discrete actions."""
+"""Any registered Gymnasium environment with discrete or continuous actions."""
 
 import os
 from typing import Any, Callable, Optional, Sequence
@@ -8,6 +8,7 @@ from dm_env import specs
 import numpy as np
 
 from impala_tf import config as config_lib
+from impala_tf.envs import display
 from impala_tf.envs import environment
 
 # Names, with commas between them, of the modules that ids may have imported.
@@ -38,7 +39,8 @@ class GymEnvironment(environment.BatchedEnvironment):
   """E copies of one environment, stepped in turn within this process.
 
   Observations must be a `Box`: uint8 stays uint8, all else becomes float32.
-  Actions must be `Discrete` and count from 0 here, whatever their `start` is.
+  Actions are `Discrete`, and count from 0 here whatever their `start` is, or a
+  `Box` [D] of floating numbers, which are clipped to its bounds.
   An environment's own time limit truncates: discount 1 with FIRST. Termination
   wins where both fall on one step.
 
@@ -66,22 +68,24 @@ class GymEnvironment(environment.BatchedEnvironment):
     """
     level = level or f'gym/{env_id}'
     self._envs = _make(level, env_id, num_envs, wrappers)
-    actions = self._envs.single_action_space
     observations = self._envs.single_observation_space
     try:
-      _check_space(level, 'actions', actions, 'Discrete')
-      _check_space(level, 'observations', observations, 'Box')
+      action_spec = _action_spec(level, self._envs.single_action_space)
+      if type(observations).__name__ != 'Box':
+        raise _unsupported(level, 'observations', observations, 'Box')
     except config_lib.ConfigError:
       self._envs.close()
       raise
     is_bytes = observations.dtype == np.uint8
     self._dtype = np.uint8 if is_bytes else np.float32
     super().__init__(
-        level, num_envs, num_actions=int(actions.n),
+        level, num_envs, action_spec,
         observation_spec=specs.Array(
             observations.shape, self._dtype, 'observation'),
         instruction_length=instruction_length)
-    self._first_action = int(actions.start)
+    # Only discrete actions have one.
+    self._first_action = int(
+        getattr(self._envs.single_action_space, 'start', 0))
     self._seed = seed
 
   def reset(self) -> dm_env.TimeStep:
@@ -111,6 +115,7 @@ class GymEnvironment(environment.BatchedEnvironment):
 def _make(level: str, env_id: str, num_envs: int,
           wrappers: Sequence[Callable[[Any], Any]]):
   """Returns a `gymnasium.vector.SyncVectorEnv`; raises ConfigError."""
+  display.draw_without_display()
   try:
     import gymnasium  # Lazily: it and what it registers are simulators.
   except ImportError as e:
@@ -125,13 +130,31 @@ def _make(level: str, env_id: str, num_envs: int,
         wrappers=wrappers, render_mode='rgb_array')
   except (gymnasium.error.Error, ImportError) as e:
     # Gymnasium names the nearest ids, and the package to install.
+    cause = str(e)
+    if cause.startswith('MuJoCo is not installed'):
+      cause = ("it needs the package mujoco, the extra 'mujoco': "
+               "pip install -c constraints.txt -e '.[mujoco]'")
     raise config_lib.ConfigError(
-        f'EnvironmentConfig.level: {level} cannot be made: {e}') from e
+        f'EnvironmentConfig.level: {level} cannot be made: {cause}') from e
 
 
-def _check_space(level: str, what: str, space, wanted: str):
-  found = type(space).__name__
-  if found != wanted:
-    raise config_lib.ConfigError(
-        f'EnvironmentConfig.level: {level} has {what} of type {found}, but '
-        f'only {wanted} is supported')
+def _action_spec(level: str, space) -> specs.BoundedArray:
+  """Raises ConfigError where there is no policy for such actions."""
+  kind = type(space).__name__
+  if kind == 'Discrete':
+    return environment.discrete(int(space.n))
+  if (kind == 'Box' and len(space.shape) == 1
+      and np.issubdtype(space.dtype, np.floating)):
+    return environment.continuous(space.low, space.high)
+  raise _unsupported(
+      level, 'actions', space, 'Discrete or Box [D] of floating numbers')
+
+
+def _unsupported(level: str, what: str, space, wanted: str
+                 ) -> config_lib.ConfigError:
+  kind = type(space).__name__
+  if space.shape is not None:
+    kind += f' {list(space.shape)} of {space.dtype}'
+  return config_lib.ConfigError(
+      f'EnvironmentConfig.level: {level} has {what} of type {kind}, but only '
+      f'{wanted} is supported')

@@ -9,6 +9,7 @@ import functools
 from typing import Callable, List, Sequence, Tuple
 
 import dm_env
+from dm_env import specs
 import numpy as np
 
 from impala_tf import config as config_lib
@@ -42,16 +43,15 @@ def slots(num_levels: int, first_slot: int, num_envs: int
 def check_alike(level: environment.BatchedEnvironment,
                 other: environment.BatchedEnvironment) -> None:
   """Raises ConfigError where one agent could not play both."""
-  actions, other_actions = (
-      e.action_spec().num_values for e in (level, other))
+  actions, other_actions = level.action_spec(), other.action_spec()
   if actions != other_actions:
     remedy = 'leave one of them out'
     if all(e.level.startswith('atari/') for e in (level, other)):
       remedy = 'set AtariConfig.full_action_set = True'
     raise config_lib.ConfigError(
-        f'{other.level} has {other_actions} actions and {level.level} '
-        f'{actions}, but levels that are learned together must have the same; '
-        f'{remedy}')
+        f'{other.level} has {_describe(other_actions)} and {level.level} '
+        f'{_describe(actions)}, but levels that are learned together must have '
+        f'the same; {remedy}')
   for what, of in (
       ('observations', lambda e: (e.observation_spec().dtype.name,
                                   e.observation_spec().shape)),
@@ -62,6 +62,13 @@ def check_alike(level: environment.BatchedEnvironment,
           f'{other.level} has {what} {of(other)} and {level.level} '
           f'{of(level)}, but levels that are learned together must have the '
           'same; leave one of them out')
+
+
+def _describe(action_spec: specs.BoundedArray) -> str:
+  if isinstance(action_spec, specs.DiscreteArray):
+    return f'{action_spec.num_values} actions'
+  low, high = action_spec.minimum.tolist(), action_spec.maximum.tolist()
+  return f'continuous actions within {low} and {high}'
 
 
 def check_levels(level: str, make: MakeFn, full_action_set: bool) -> None:
@@ -165,7 +172,7 @@ class MultiLevelEnvironment(environment.BatchedEnvironment):
     first = self._groups[0]
     spec = first.observation_spec()
     super().__init__(
-        name, num_envs, first.action_spec().num_values, spec,
+        name, num_envs, first.action_spec(), spec,
         first.frames_per_step, first.frame_stack, first.instruction_length)
     self.level_index = level_index
     self._timestep = dm_env.TimeStep(

@@ -56,7 +56,7 @@ class TMazeEnvironment(environment.BatchedEnvironment):
       seed: 0 or more, of the signals.
     """
     super().__init__(
-        f'tmaze/{length}', num_envs, num_actions=4,
+        f'tmaze/{length}', num_envs, environment.discrete(4),
         observation_spec=specs.Array((4,), np.float32, 'observation'))
     self._length = length
     self._rng = np.random.default_rng(seed)

@@ -154,7 +154,7 @@ class VizdoomEnvironment(environment.BatchedEnvironment):
         self._games[0].get_screen_height(), self._games[0].get_screen_width()))
     shape = (height, width, 3)
     super().__init__(
-        level, num_envs, num_actions=len(self._buttons),
+        level, num_envs, environment.discrete(len(self._buttons)),
         observation_spec=specs.Array(shape, np.uint8, 'observation'),
         frames_per_step=config.action_repeats)
     self._observation = np.zeros((num_envs,) + shape, np.uint8)

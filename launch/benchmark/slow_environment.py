@@ -35,7 +35,7 @@ class TimedEnvironment(environment.BatchedEnvironment):
 
   def __init__(self, step_secs, spin):
     num_envs = len(step_secs)
-    super().__init__('timed', num_envs, _NUM_ACTIONS,
+    super().__init__('timed', num_envs, environment.discrete(_NUM_ACTIONS),
                      specs.Array(_SHAPE, np.uint8))
     self._step_secs = step_secs
     self._spin = spin
@@ -99,13 +99,16 @@ def _make_actors(step_secs, spin):
   # Not above: workers import this module.
   from impala_tf import actor
   from impala_tf import agent as agent_lib
+  from impala_tf import distributions
   from impala_tf import dynamic_actor
   from impala_tf import types
   in_turn = TimedEnvironment(step_secs, spin)
-  agent = agent_lib.Agent(_NUM_ACTIONS, config_lib.AgentConfig())
+  agent = agent_lib.Agent(
+      distributions.of_actions(in_turn.action_spec()), config_lib.AgentConfig())
   agent.build(in_turn.observation_spec())
-  spec = types.unroll_spec(in_turn.observation_spec(), 1, _NUM_ACTIONS,
-                           agent.initial_state(1), _UNROLL_LENGTH)
+  spec = types.unroll_spec(
+      in_turn.observation_spec(), 1, in_turn.action_spec(),
+      agent.distribution.num_logits, agent.initial_state(1), _UNROLL_LENGTH)
   num_envs = len(step_secs)
   pool = _WaitForAll(workers.Workers(
       functools.partial(_one_timed, step_secs, spin), num_envs, num_envs,

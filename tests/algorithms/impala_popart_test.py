@@ -16,6 +16,7 @@ import tensorflow as tf
 
 from impala_tf import agent as agent_lib
 from impala_tf import config as config_lib
+from impala_tf import distributions
 from impala_tf import learner as learner_lib
 from impala_tf import optimizers
 from impala_tf import popart
@@ -37,6 +38,8 @@ MOMENTS = popart.Moments(np.array([3., 1., -40.], np.float32),
 
 class TableAgent:
   """Says of every x_t what its variables hold."""
+
+  distribution = distributions.Categorical(A)
 
   def __init__(self, baseline, moments=MOMENTS):
     rng = np.random.default_rng(1)
@@ -104,7 +107,8 @@ def _plain():
   agent = TableAgent(VALUES)
   return (*_loss(agent, _unroll(), impala.loss),
           impala.loss_and_targets(
-              agent.unroll(None, None, None), _unroll(), CONFIG)[1])
+              agent.unroll(None, None, None), agent.distribution, _unroll(),
+              CONFIG)[1])
 
 
 def test_errors_are_divided_by_the_sigma_of_their_task():
@@ -204,8 +208,9 @@ def test_totals_are_of_targets_that_no_time_limit_cut_off():
 
 def _agent():
   tf.random.set_seed(5)
-  agent = agent_lib.Agent(A, config_lib.AgentConfig(
-      torso='mlp', hidden_size=8), num_tasks=L)
+  agent = agent_lib.Agent(
+      distributions.Categorical(A),
+      config_lib.AgentConfig(torso='mlp', hidden_size=8), num_tasks=L)
   agent.build(specs.Array((FEATURES,), np.float32))
   return agent
 
@@ -286,10 +291,11 @@ def _on_two_cpus():
   return results
 
 
+@pytest.mark.timeout(300)  # Imports TensorFlow and traces twice.
 def test_two_replicas_have_the_moments_of_one_with_the_whole_batch():
   with concurrent.futures.ProcessPoolExecutor(
       1, mp_context=multiprocessing.get_context('spawn')) as process:
-    one, two = process.submit(_on_two_cpus).result(100)
+    one, two = process.submit(_on_two_cpus).result(280)
   assert len(one) == len(two) == 8 + 2
   for (whole,), (left, right) in zip(one, two):
     np.testing.assert_array_equal(left, right)

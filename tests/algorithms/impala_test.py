@@ -1,6 +1,7 @@
 """IMPALA's loss against section 4.2 of the paper, term by term in float64."""
 
 import dataclasses
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -8,10 +9,16 @@ import tensorflow as tf
 
 from impala_tf import agent as agent_lib
 from impala_tf import config as config_lib
+from impala_tf import distributions
 from impala_tf import types
 from impala_tf.algorithms import impala
 
-T, B, A, FEATURES = 7, 4, 5, 6
+T, B, A, D, FEATURES = 7, 4, 5, 2, 6
+DISCRETE = distributions.Categorical(A)
+CONTINUOUS = distributions.Gaussian(D)
+SCALE = 0.6  # Of what is continuous: far-off actions are all rounding errors.
+both_kinds = pytest.mark.parametrize(
+    'policy', [DISCRETE, CONTINUOUS], ids=str)
 FIRST, MID = 0, 1
 # Three different bounds that all bind, and no weight of 1.
 CONFIG = config_lib.ImpalaConfig(
@@ -23,17 +30,20 @@ CONFIG = config_lib.ImpalaConfig(
 class LinearAgent:
   """pi and V are linear in the observation and in what is remembered."""
 
-  def __init__(self, num_features=FEATURES):
+  def __init__(self, num_features=FEATURES, policy=DISCRETE):
     rng = np.random.default_rng(1)
+    self.distribution = policy
+    scale = 1.0 if policy is DISCRETE else SCALE
     self.policy = tf.Variable(
-        rng.normal(size=[num_features + 1, A]), dtype=tf.float32)
+        rng.normal(scale=scale, size=[num_features + 1, policy.num_logits]),
+        dtype=tf.float32)
     self.value = tf.Variable(
         rng.normal(size=[num_features + 1]), dtype=tf.float32)
     self.trainable_variables = (self.policy, self.value)
 
   def unroll(self, env_outputs, actions, core_state):
     """The core state is one number of each unroll."""
-    assert actions.shape == env_outputs.reward.shape
+    assert actions.shape[:2] == env_outputs.reward.shape
     observations = env_outputs.observation
     memory = tf.broadcast_to(core_state[tf.newaxis, :, tf.newaxis],
                              observations.shape[:2] + [1])
@@ -43,10 +53,11 @@ class LinearAgent:
         tf.linalg.matvec(features, self.value))
 
 
-def _unroll(seed=0, batch_size=B):
+def _unroll(seed=0, batch_size=B, policy=DISCRETE):
   """Every kind of end: inside, at the first and at the last transition."""
   rng = np.random.default_rng(seed)
   shape = [T + 1, batch_size]
+  scale = 1.0 if policy is DISCRETE else SCALE
   step_type = np.full(shape, MID, np.uint8)
   discount = np.ones(shape, np.float32)
   if batch_size >= B:
@@ -65,8 +76,12 @@ def _unroll(seed=0, batch_size=B):
           episode_return=np.zeros(shape, np.float32),
           episode_steps=np.zeros(shape, np.int32)),
       agent_outputs=types.AgentOutput(
-          action=rng.integers(A, size=shape).astype(np.int32),
-          policy_logits=rng.normal(size=shape + [A]).astype(np.float32)),
+          action=(rng.integers(A, size=shape).astype(np.int32)
+                  if policy is DISCRETE else
+                  rng.normal(size=shape + [D], scale=scale).astype(np.float32)),
+          policy_logits=rng.normal(
+              size=shape + [policy.num_logits], scale=scale
+          ).astype(np.float32)),
       core_state=rng.normal(size=[batch_size]).astype(np.float32),
       policy_version=np.zeros([batch_size], np.int64),
       level_index=np.zeros([batch_size], np.int32))
@@ -88,29 +103,58 @@ def _log_softmax(x):
   return x - np.log(np.sum(np.exp(x)))
 
 
+class Evaluation(NamedTuple):
+  """Of one unroll, [T+1] each: what pi and mu say of the actions taken."""
+  log_pi: np.ndarray
+  log_mu: np.ndarray
+  entropy: np.ndarray
+  divergence: np.ndarray
+  value: np.ndarray
+
+
+def _categorical(pi, mu, action):
+  """log pi(a), log mu(a), H(pi), KL(mu || pi) of logits."""
+  pi, mu = _log_softmax(pi), _log_softmax(mu)
+  return (pi[action], mu[action], -np.sum(np.exp(pi) * pi),
+          np.sum(np.exp(mu) * (mu - pi)))
+
+
+def _gaussian(pi, mu, action):
+  """The same of means and inverse SoftPlus of variances."""
+  means, variances = zip(*(
+      (x[:D], np.log1p(np.exp(x[D:])) + distributions.MIN_VARIANCE)
+      for x in (pi, mu)))
+  log_densities = [
+      -0.5 * np.sum((action - m)**2 / v + np.log(2 * np.pi * v))
+      for m, v in zip(means, variances)]
+  ratios = variances[1] / variances[0]
+  return (*log_densities, 0.5 * np.sum(np.log(2 * np.pi * variances[0]) + 1),
+          0.5 * np.sum((means[1] - means[0])**2 / variances[0] + ratios - 1 -
+                       np.log(ratios)))
+
+
 def _evaluate(parameters, unroll, b):
-  """log pi [T+1, A], log mu [T+1, A], V [T+1] of one unroll."""
   policy, value = parameters
-  log_pi, log_mu, values = [], [], []
+  actions, mu = unroll.agent_outputs
+  say = _categorical if actions.ndim == 2 else _gaussian
+  rows = []
   for t in range(T + 1):
     features = np.append(
         unroll.env_outputs.observation[t, b].astype(np.float64),
         unroll.core_state[b])
-    log_pi.append(_log_softmax(features @ policy))
-    log_mu.append(_log_softmax(
-        unroll.agent_outputs.policy_logits[t, b].astype(np.float64)))
-    values.append(features @ value)
-  return np.array(log_pi), np.array(log_mu), np.array(values)
+    rows.append((*say(features @ policy, mu[t, b].astype(np.float64),
+                      actions[t, b]), features @ value))
+  return Evaluation(*np.transpose(rows))
 
 
 def _transitions(unroll, b, config):
-  """Yields (action, reward, discount, was truncated) of x_0 to x_{T-1}."""
+  """Yields (reward, discount, was truncated) of x_0 to x_{T-1}."""
   env = unroll.env_outputs
   for t in range(T):
     reward = np.clip(np.float64(env.reward[t + 1, b]), -1, 1)
     discount = config.discount * env.discount[t + 1, b]
     truncated = env.step_type[t + 1, b] == FIRST and discount > 0
-    yield unroll.agent_outputs.action[t, b], reward, discount, truncated
+    yield reward, discount, truncated
 
 
 def _targets(parameters, unroll, config):
@@ -121,15 +165,14 @@ def _targets(parameters, unroll, config):
   """
   vs, advantages = np.zeros([T + 1, B]), np.zeros([T, B])
   for b in range(B):
-    log_pi, log_mu, values = _evaluate(parameters, unroll, b)
+    log_pi, log_mu, _, _, values = _evaluate(parameters, unroll, b)
     steps = list(_transitions(unroll, b, config))
-    ratio = [np.exp(log_pi[t, steps[t][0]] - log_mu[t, steps[t][0]])
-             for t in range(T)]
+    ratio = np.exp(log_pi - log_mu)
     vs[T, b] = values[T]
     for s in range(T):
       vs[s, b], weight = values[s], 1.0
       for t in range(s, T):
-        _, reward, discount, truncated = steps[t]
+        reward, discount, truncated = steps[t]
         if truncated:
           break
         # What is not corrected takes mu for pi.
@@ -140,7 +183,7 @@ def _targets(parameters, unroll, config):
         delta = rho * (reward + discount * values[t + 1] - values[t])
         vs[s, b] += weight * delta
         weight *= discount * config.lambda_ * c
-    for t, (_, reward, discount, truncated) in enumerate(steps):
+    for t, (reward, discount, truncated) in enumerate(steps):
       if not truncated:
         rho = 1.0
         if config.correction in ('vtrace', 'one_step_is'):
@@ -156,15 +199,14 @@ def _terms(parameters, unroll, targets, config):
   vs, advantages = targets
   terms = np.zeros(3)
   for b in range(B):
-    log_pi, _, values = _evaluate(parameters, unroll, b)
-    for t, (action, _, _, truncated) in enumerate(
-        _transitions(unroll, b, config)):
+    log_pi, _, entropies, _, values = _evaluate(parameters, unroll, b)
+    for t, (_, _, truncated) in enumerate(_transitions(unroll, b, config)):
       if not truncated:
         epsilon = 1e-6 if config.correction == 'epsilon' else 0.0
-        log_prob = np.log(np.exp(log_pi[t, action]) + epsilon)
+        log_prob = np.log(np.exp(log_pi[t]) + epsilon)
         terms += (-log_prob * advantages[t, b],
                   0.5 * (vs[t, b] - values[t])**2,
-                  np.sum(np.exp(log_pi[t]) * log_pi[t]))
+                  -entropies[t])
   return terms
 
 
@@ -187,13 +229,12 @@ def _expected_gradients(parameters, unroll, config):
   return gradients
 
 
-def test_the_inputs_bite():
-  unroll, parameters = _unroll(), _float64(LinearAgent())
-  ratios = []
-  for b in range(B):
-    log_pi, log_mu, _ = _evaluate(parameters, unroll, b)
-    ratios += [np.exp(log_pi[t, a] - log_mu[t, a]) for t, a in enumerate(
-        unroll.agent_outputs.action[:T, b])]
+@both_kinds
+def test_the_inputs_bite(policy):
+  unroll = _unroll(policy=policy)
+  parameters = _float64(LinearAgent(policy=policy))
+  evaluations = [_evaluate(parameters, unroll, b) for b in range(B)]
+  ratios = np.array([np.exp(e.log_pi - e.log_mu)[:T] for e in evaluations])
   for bound in (CONFIG.clip_rho_threshold, CONFIG.clip_pg_rho_threshold,
                 CONFIG.clip_c_threshold):
     assert 4 < np.sum(ratios > np.float64(bound)) < T * B - 4
@@ -211,6 +252,7 @@ ABLATIONS = (*(dataclasses.replace(CONFIG, correction=c) for c in NAMES[:3]),
              dataclasses.replace(CONFIG, pg_bootstrap='value'))
 
 
+@both_kinds
 @pytest.mark.parametrize('config,oracle_config', [
     (CONFIG, CONFIG),
     (config_lib.ImpalaConfig(), config_lib.ImpalaConfig()),
@@ -219,8 +261,8 @@ ABLATIONS = (*(dataclasses.replace(CONFIG, correction=c) for c in NAMES[:3]),
      UNCLIPPED),
     *((c, c) for c in ABLATIONS)],
     ids=['different clips', 'defaults', 'no clips', *NAMES])
-def test_loss_is_that_of_section_4_2(config, oracle_config):
-  agent, unroll = LinearAgent(), _unroll()
+def test_loss_is_that_of_section_4_2(config, oracle_config, policy):
+  agent, unroll = LinearAgent(policy=policy), _unroll(policy=policy)
   output, _ = _loss(agent, unroll, config)
   parameters = _float64(agent)
   terms = _terms(parameters, unroll,
@@ -236,10 +278,12 @@ def test_loss_is_that_of_section_4_2(config, oracle_config):
   assert output.loss.shape == () and output.loss.dtype == tf.float32
 
 
+@both_kinds
 @pytest.mark.parametrize('config', [CONFIG, *ABLATIONS],
                          ids=['vtrace', *NAMES])
-def test_gradients_are_those_with_vs_and_advantages_held_fixed(config):
-  agent, unroll = LinearAgent(), _unroll()
+def test_gradients_are_those_with_vs_and_advantages_held_fixed(
+    config, policy):
+  agent, unroll = LinearAgent(policy=policy), _unroll(policy=policy)
   _, gradients = _loss(agent, unroll, config)
   for gradient, expected in zip(
       gradients, _expected_gradients(_float64(agent), unroll, config)):
@@ -386,19 +430,14 @@ def test_metrics_on_policy():
   assert not np.any(metrics['rho/clipped_share'])
 
 
-def test_metrics_off_policy():
-  agent, unroll = LinearAgent(), _unroll()
+@both_kinds
+def test_metrics_off_policy(policy):
+  agent, unroll = LinearAgent(policy=policy), _unroll(policy=policy)
   parameters = _float64(agent)
-  ratios, divergences, entropies, values = np.zeros([4, T, B])
-  for b in range(B):
-    log_pi, log_mu, v = _evaluate(parameters, unroll, b)
-    values[:, b] = v[:T]
-    for t in range(T):
-      action = unroll.agent_outputs.action[t, b]
-      ratios[t, b] = np.exp(log_pi[t, action] - log_mu[t, action])
-      divergences[t, b] = np.sum(
-          np.exp(log_mu[t]) * (log_mu[t] - log_pi[t]))
-      entropies[t, b] = -np.sum(np.exp(log_pi[t]) * log_pi[t])
+  # [T, B] each.
+  log_pi, log_mu, entropies, divergences, values = np.transpose(
+      [_evaluate(parameters, unroll, b) for b in range(B)], (1, 2, 0))[:, :T]
+  ratios = np.exp(log_pi - log_mu)
   vs, _ = _targets(parameters, unroll, CONFIG)
   output, _ = _loss(agent, unroll)
   expected = {

@@ -1,8 +1,10 @@
 """The contract of `BatchedEnvironment`, for each environment there is."""
 
+import ctypes.util
 import sys
 
 import dm_env
+from dm_env import specs
 import numpy as np
 import pytest
 
@@ -12,16 +14,20 @@ from impala_tf.envs import environment
 from impala_tf.envs import factory
 
 E = 3
-LEVELS = ('catch', 'catch/delayed', 'tmaze/3', 'cartpole_swingup',
-          'minigrid/MultiRoom-N2-S4-v0', 'gym/CartPole-v1', 'atari/freeway',
-          'dmlab30/rooms_watermaze',
-          pytest.param('vizdoom/basic', marks=pytest.mark.skipif(
-              sys.version_info < (3, 10), reason='VizDoom has no package')))
+DISCRETE = (
+    'catch', 'catch/delayed', 'tmaze/3', 'cartpole_swingup',
+    'minigrid/MultiRoom-N2-S4-v0', 'gym/CartPole-v1', 'atari/freeway',
+    'dmlab30/rooms_watermaze',
+    pytest.param('vizdoom/basic', marks=pytest.mark.skipif(
+        sys.version_info < (3, 10), reason='VizDoom has no package')))
+CONTINUOUS = ('gym/InvertedPendulum-v5', 'control/cartpole/balance')
+LEVELS = DISCRETE + CONTINUOUS
 # Short games, so that ends are met within few steps.
 ATARI = config.AtariConfig(max_episode_frames=150)
 DMLAB = config.DmlabConfig()  # Those of the stand-in are short.
 VIZDOOM = config.VizdoomConfig()  # 'basic' ends after 75 steps.
 NUM_STEPS = 120  # Cart-pole swing-up needs some 90 to leave its track.
+MORE_STEPS = {'control/cartpole/balance': 1005}  # Its limit of time is 1000.
 
 pytestmark = pytest.mark.usefixtures('fake_deepmind_lab')
 
@@ -42,20 +48,25 @@ def _copy(timestep):
   return dm_env.TimeStep(*(np.array(field) for field in timestep))
 
 
+def _random_actions(spec, rng):
+  if isinstance(spec, specs.DiscreteArray):
+    return rng.integers(spec.num_values, size=E).astype(np.int32)
+  # Some beyond the bounds, as a policy's are.
+  return (2 * rng.uniform(spec.minimum, spec.maximum, (E, *spec.shape))
+          ).astype(np.float32)
+
+
 def _play(env, num_steps=NUM_STEPS):
   """Returns copies of the rows of random play, `reset` included."""
   rng = np.random.default_rng(0)
   rows = [_copy(env.reset())]
   for _ in range(num_steps):
-    actions = rng.integers(env.action_spec().num_values, size=E)
-    rows.append(_copy(env.step(actions.astype(np.int32))))
+    rows.append(_copy(env.step(_random_actions(env.action_spec(), rng))))
   return rows
 
 
 def test_rows_are_as_the_specs_say(env):
   spec = env.observation_spec()
-  assert env.action_spec().dtype == np.int32
-  assert env.action_spec().minimum == 0
   for row in _play(env):
     assert row.step_type.dtype == np.uint8 and row.step_type.shape == (E,)
     assert row.reward.dtype == np.float32 and row.reward.shape == (E,)
@@ -69,8 +80,9 @@ def test_rows_are_as_the_specs_say(env):
 
 
 def test_rows_are_first_or_mid_and_episodes_end_within_their_last_step(env):
-  first = np.array([row.step_type == 0 for row in _play(env)])
-  assert {t for row in _play(env) for t in row.step_type} == {
+  rows = _play(env, MORE_STEPS.get(env.level, NUM_STEPS))
+  first = np.array([row.step_type == 0 for row in rows])
+  assert {t for row in rows for t in row.step_type} == {
       dm_env.StepType.FIRST, dm_env.StepType.MID}
   # Never twice in a row: no step is spent on the reset.
   assert not (first[1:] & first[:-1]).any()
@@ -105,9 +117,12 @@ def test_environments_of_a_batch_differ(env):
   assert any((row.observation[0] != row.observation[1]).any() for row in rows)
 
 
+@pytest.mark.parametrize('env', DISCRETE, indirect=True)
 @pytest.mark.parametrize('action', [-1, -2**31, 2**31 - 1, 'one too many'])
 def test_action_out_of_range_is_refused_and_the_game_goes_on(env, action):
   env.reset()
+  assert env.action_spec().dtype == np.int32
+  assert env.action_spec().minimum == 0
   num_actions = env.action_spec().num_values
   if action == 'one too many':
     action = num_actions
@@ -121,17 +136,68 @@ def test_action_out_of_range_is_refused_and_the_game_goes_on(env, action):
   env.step(np.zeros(E, np.int32))
 
 
+@pytest.mark.parametrize('env', CONTINUOUS, indirect=True)
+@pytest.mark.parametrize('number', [np.nan, np.inf, -np.inf])
+def test_action_that_is_not_finite_is_refused_and_the_game_goes_on(env, number):
+  env.reset()
+  actions = np.zeros((E, *env.action_spec().shape), np.float32)
+  actions[1, -1] = number
+  with pytest.raises(ValueError) as error:
+    env.step(actions)
+  assert '\n' not in str(error.value)
+  for part in (env.level, 'action of environment 1 is not finite',
+               'lower OptimizerConfig.learning_rate'):
+    assert part in str(error.value)
+  env.step(np.zeros_like(actions))
+
+
+@pytest.mark.parametrize('level', CONTINUOUS)
+def test_actions_are_clipped_to_their_bounds_and_left_as_they_were(level):
+  env, other = _make(level), _make(level)
+  spec = env.action_spec()
+  assert spec.dtype == np.float32 and spec.shape
+  env.reset(), other.reset()
+  for factor in (-1, 1):
+    beyond = np.stack([factor * spec.maximum * x for x in (1.001, 3, 1e6)])
+    kept = beyond.copy()
+    row = _copy(env.step(beyond))
+    np.testing.assert_array_equal(beyond, kept)
+    at_bound = np.stack([factor * spec.maximum] * E)
+    np.testing.assert_array_equal(
+        row.observation, other.step(at_bound).observation)
+    # Within them they are not.
+    assert (env.step(at_bound / 2).observation
+            != other.step(at_bound).observation).any()
+    env.reset(), other.reset()
+
+
+@pytest.mark.parametrize('env', DISCRETE, indirect=True)
 @pytest.mark.parametrize('actions, message', [
     (np.zeros(E + 1, np.int32), r'shape \(3,\), but are int32 of shape \(4,\)'),
     (np.zeros([E, 1], np.int32), r'of shape \(3, 1\)'),
     (np.int32(0), r'of shape \(\)'),
-    (np.zeros(E, np.int64), 'int32 array .* but are int64'),
-    (np.zeros(E, np.float32), 'int32 array .* but are float32'),
-    (np.zeros(E, np.uint32), 'int32 array .* but are uint32'),
-    ([0] * E, 'int32 array'),
-    (None, 'int32 array'),
+    (np.zeros(E, np.int64), 'int32 of .* but are int64'),
+    (np.zeros(E, np.float32), 'int32 of .* but are float32'),
+    (np.zeros(E, np.uint32), 'int32 of .* but are uint32'),
+    ([0] * E, r'NumPy array.* \(list\)'),
+    (None, r'NumPy array.* \(NoneType\)'),
 ])
 def test_actions_of_another_kind_are_refused(env, actions, message):
+  env.reset()
+  with pytest.raises(ValueError, match=f'^{env.level}: .*{message}'):
+    env.step(actions)
+
+
+@pytest.mark.parametrize('env', CONTINUOUS, indirect=True)
+@pytest.mark.parametrize('actions, message', [
+    (np.zeros([E + 1, 1], np.float32), r'\(3, 1\), but are .* \(4, 1\)'),
+    (np.zeros(E, np.float32), r'of shape \(3,\)'),
+    (np.zeros([E, 2], np.float32), r'of shape \(3, 2\)'),
+    (np.zeros([E, 1], np.float64), 'float32 of .* but are float64'),
+    (np.zeros(E, np.int32), 'float32 of .* but are int32'),
+    ([[0.]] * E, r'NumPy array.* \(list\)'),
+])
+def test_continuous_actions_of_another_kind_are_refused(env, actions, message):
   env.reset()
   with pytest.raises(ValueError, match=f'^{env.level}: .*{message}'):
     env.step(actions)
@@ -140,6 +206,8 @@ def test_actions_of_another_kind_are_refused(env, actions, message):
 def test_picture_for_videos(env):
   if env.level == 'gym/CartPole-v1':
     pytest.importorskip('pygame')
+  if env.level in CONTINUOUS and not ctypes.util.find_library('EGL'):
+    pytest.skip('there is no EGL')
   env.reset()
   picture = env.render()
   assert picture.dtype == np.uint8
@@ -151,7 +219,8 @@ class _Telling(environment.BatchedEnvironment):
   """Tells what it is told to."""
 
   def __init__(self, instruction_length):
-    super().__init__('telling', 2, 1, dm_env.specs.Array((), np.float32),
+    super().__init__('telling', 2, environment.discrete(1),
+                     dm_env.specs.Array((), np.float32),
                      instruction_length=instruction_length)
     self.texts = ['', '']
 

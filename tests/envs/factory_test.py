@@ -12,6 +12,7 @@ from impala_tf import config
 from impala_tf.envs import atari
 from impala_tf.envs import cartpole_swingup
 from impala_tf.envs import catch
+from impala_tf.envs import control
 from impala_tf.envs import dmlab
 from impala_tf.envs import factory
 from impala_tf.envs import gym
@@ -35,6 +36,8 @@ def _make(level, training=True, **atari_knobs):
     ('minigrid/Empty-5x5-v0', minigrid.MinigridEnvironment),
     ('babyai/GoToLocal-v0', minigrid.MinigridEnvironment),
     ('gym/CartPole-v1', gym.GymEnvironment),
+    ('gym/InvertedPendulum-v5', gym.GymEnvironment),
+    ('control/cartpole/balance', control.ControlEnvironment),
     ('atari/pong', atari.AtariEnvironment),
     ('dmlab30/rooms_watermaze', dmlab.DmlabEnvironment),
     pytest.param(
@@ -75,6 +78,7 @@ def test_a_lost_life_ends_an_episode_in_training_only(training, knob, ends):
     ('atari/pnog', 'did you mean pong'), ('dmlab30', 'must be'),
     ('dmlab30/', 'must be'), ('dmlab30/watermaze', 'mean rooms_watermaze'),
     ('dmlab30/contributed/dmlab30/rooms_watermaze', 'no level'),
+    ('control', 'must be'), ('control/', 'must be'),
     ('vizdoom', 'must be'), ('vizdoom/', 'must be'),
     ('vizdoom/defend_center', 'mean defend_the_center')])
 def test_unknown_level_is_refused(call, level, message):
@@ -90,13 +94,14 @@ from impala_tf import config
 VIZDOOM = ('vizdoom/basic',) if sys.version_info >= (3, 10) else ()
 from impala_tf.envs import factory
 for level in ('atari/pong', 'catch', 'tmaze/10', 'cartpole_swingup',
-              'minigrid/DoorKey-5x5-v0', 'gym/CartPole-v1', *VIZDOOM):
+              'minigrid/DoorKey-5x5-v0', 'gym/CartPole-v1',
+              'control/cartpole/balance', *VIZDOOM):
   factory.check_level(level)
 try:
   factory.check_level('atari/pnog')
 except config.ConfigError:
   print(sorted({'tensorflow', 'ale_py', 'gymnasium', 'minigrid', 'pygame',
-                'vizdoom'} & sys.modules.keys()))
+                'dm_control', 'mujoco', 'vizdoom'} & sys.modules.keys()))
 """
   output = subprocess.run(
       [sys.executable, '-c', program], check=True, capture_output=True,
@@ -110,6 +115,7 @@ except config.ConfigError:
     ('dmlab30/rooms_watermaze', 'package deepmind_lab.* built from https://'),
     ('minigrid/DoorKey-5x5-v0', 'pip install.*minigrid'),
     ('babyai/GoToLocal-v0', 'pip install.*minigrid'),
+    ('control/cartpole/balance', 'pip install.*dm_control'),
     ('vizdoom/basic', 'pip install.*vizdoom')])
 def test_missing_simulator_is_named(monkeypatch, level, package):
   monkeypatch.setattr(importlib.util, 'find_spec', lambda name: None)

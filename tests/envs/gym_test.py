@@ -1,4 +1,6 @@
-"""Gymnasium environments: CartPole, and small ones with every kind of end."""
+"""Gymnasium environments: known ones, and small ones with every kind of end."""
+
+import sys
 
 import dm_env
 import gymnasium
@@ -41,12 +43,38 @@ class _Counter(gymnasium.Env):
     return np.full((4, 6, 3), self._steps, np.uint8)
 
 
+_MOVES = {
+    'Bounded': gymnasium.spaces.Box(
+        np.array([-1., 0.]), np.array([2., 0.5]), dtype=np.float64),
+    'Unbounded': gymnasium.spaces.Box(-np.inf, np.inf, (2,), np.float32),
+    'Integers': gymnasium.spaces.Box(0, 4, (3,), np.int32),
+    'Matrix': gymnasium.spaces.Box(-1, 1, (2, 2), np.float32)}
+
+
+class _Moves(_Counter):
+  """Observes its last action, and pays for its sum."""
+
+  def __init__(self, kind, render_mode=None):
+    super().__init__(render_mode)
+    self.action_space = _MOVES[kind]
+    self.observation_space = gymnasium.spaces.Box(
+        -np.inf, np.inf, (2,), np.float64)
+
+  def step(self, action):
+    assert self.action_space.shape == action.shape
+    return action.astype(float), float(action.sum()), False, False, {}
+
+
 @pytest.fixture(autouse=True)
 def _registered():
+  for kind in _MOVES:
+    gymnasium.register(f'Moves-{kind}-v0', _Moves, kwargs={'kind': kind})
   gymnasium.register('Counter-v0', _Counter)
   gymnasium.register('Bytes-v0', _Counter, kwargs={'dtype': np.uint8})
   yield
   del gymnasium.registry['Counter-v0'], gymnasium.registry['Bytes-v0']
+  for kind in _MOVES:
+    del gymnasium.registry[f'Moves-{kind}-v0']
 
 
 def _rows(env, *actions):
@@ -89,6 +117,48 @@ def test_bytes_stay_bytes_and_all_else_is_float32(env_id, dtype):
   assert env.observation_spec().dtype == dtype
   assert env.reset().observation.dtype == dtype
   assert env.step(np.zeros(2, np.int32)).observation.dtype == dtype
+
+
+@pytest.mark.parametrize('kind, seen', [
+    ('Bounded', [[0.25, 0.5], [-1, 0]]),
+    ('Unbounded', [[0.25, 3], [-1e6, -1]])])
+def test_vectors_reach_the_environment_within_its_bounds(kind, seen):
+  env = gym.GymEnvironment(f'Moves-{kind}-v0', 2, seed=0)
+  space, spec = _MOVES[kind], env.action_spec()
+  assert spec.dtype == np.float32
+  np.testing.assert_array_equal(spec.minimum, space.low)
+  np.testing.assert_array_equal(spec.maximum, space.high)
+  env.reset()
+  row = env.step(np.array([[0.25, 3], [-1e6, -1]], np.float32))
+  np.testing.assert_array_equal(row.observation, np.float32(seen))
+  np.testing.assert_array_equal(row.reward, np.sum(np.float32(seen), axis=1))
+
+
+def test_inverted_pendulum_falls_with_discount_0_or_is_truncated_at_1000():
+  env = gym.GymEnvironment('InvertedPendulum-v5', 2, seed=0)
+  assert (env.action_spec().minimum, env.action_spec().maximum) == (-3, 3)
+  observation = env.reset().observation
+  ends = []
+  for t in range(1, 1001):
+    # Cart, pole, and their speeds: a controller that balances, and none.
+    force = observation[0] @ np.array([1, 30, 2, 3], np.float32)
+    row = env.step(np.array([[force], [3]], np.float32))
+    observation = row.observation
+    for e in np.flatnonzero(row.step_type == FIRST):
+      ends.append((e, t, row.discount[e]))
+  assert ends.pop() == (0, 1000, 1)
+  assert len(ends) > 10 and {(e, d) for e, _, d in ends} == {(1, 0)}
+
+
+def test_missing_mujoco_is_named_with_the_extra(monkeypatch):
+  for name in list(sys.modules):
+    if name.startswith('gymnasium.envs.mujoco'):
+      monkeypatch.delitem(sys.modules, name)
+  monkeypatch.setitem(sys.modules, 'mujoco', None)
+  with pytest.raises(config.ConfigError, match=r"-e '\.\[mujoco\]'") as error:
+    gym.GymEnvironment('InvertedPendulum-v5', 2, seed=0)
+  assert '\n' not in str(error.value)
+  assert 'gym/InvertedPendulum-v5' in str(error.value)
 
 
 def test_picture_is_of_environment_0():
@@ -143,9 +213,10 @@ def test_wrappers_and_another_name():
     ('CartPol-v1', 'Did you mean: `CartPole`'),
     ('CartPole-v9', 'version `v9` .* doesn\'t exist'),
     ('no_such_module:Foo-v0', 'No module named'),
-    ('Pendulum-v1', 'actions of type Box, but only Discrete'),
+    ('Moves-Integers-v0', r'actions of type Box \[3\] of int32, but only '),
+    ('Moves-Matrix-v0', r'actions of type Box \[2, 2\] of float32, but only '),
     ('Blackjack-v1', 'observations of type Tuple, but only Box'),
-    ('FrozenLake-v1', 'observations of type Discrete, but only Box'),
+    ('FrozenLake-v1', 'observations of type Discrete .*, but only Box'),
 ])
 def test_what_cannot_be_played_is_refused_with_the_cause(env_id, message):
   with pytest.raises(config.ConfigError, match=message) as error:

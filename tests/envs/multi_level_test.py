@@ -8,6 +8,7 @@ import pytest
 from impala_tf import config
 from impala_tf.envs import catch
 from impala_tf.envs import factory
+from impala_tf.envs import gym
 from impala_tf.envs import minigrid
 from impala_tf.envs import multi_level
 from impala_tf.envs import tmaze
@@ -123,7 +124,7 @@ def _refused(level, other, words):
 def test_levels_that_differ_are_refused_with_the_remedy():
   pong = _atari('atari/pong')
   _refused(pong, _atari('atari/breakout'),
-           'atari/breakout has 4 actions and atari/pong 6, .* set '
+           'atari/breakout has 4 actions and atari/pong 6 actions, .* set '
            'AtariConfig.full_action_set = True')
   _refused(pong, _atari('atari/qbert', width=40),
            r"atari/qbert has observations \('uint8', \(84, 40, 4\)\) and "
@@ -135,6 +136,13 @@ def test_levels_that_differ_are_refused_with_the_remedy():
            'atari/qbert has stacked frames 4 and atari/pong 1')
   _refused(catch.CatchEnvironment(1, 0), tmaze.TMazeEnvironment(3, 1, 0),
            'actions .* leave one of them out')
+  pendulum = gym.GymEnvironment('Pendulum-v1', 1, 0)
+  _refused(pendulum, catch.CatchEnvironment(1, 0),
+           r'catch has 3 actions and gym/Pendulum-v1 continuous actions within '
+           r'\[-2.0\] and \[2.0\], .* leave one of them out')
+  _refused(gym.GymEnvironment('MountainCarContinuous-v0', 1, 0), pendulum,
+           r'gym/Pendulum-v1 has continuous actions within \[-2.0\] and '
+           r'\[2.0\] and gym/MountainCarContinuous-v0 .* \[-1.0\] and \[1.0\]')
 
 
 def test_levels_with_the_full_action_set_are_alike():

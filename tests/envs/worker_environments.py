@@ -12,6 +12,7 @@ import numpy as np
 from impala_tf import config as config_lib
 from impala_tf.envs import environment
 from impala_tf.envs import gym
+from impala_tf.envs import minigrid
 
 FIRST, MID = 0, 1
 SHAPE = (2, 3)
@@ -29,7 +30,8 @@ class Ticking(environment.BatchedEnvironment):
     if frame_stack > 1:
       shape, dtype = shape + (frame_stack,), np.uint8
     super().__init__(
-        'ticking', num_envs, NUM_ACTIONS, specs.Array(shape, dtype),
+        'ticking', num_envs, environment.discrete(NUM_ACTIONS),
+        specs.Array(shape, dtype),
         frame_stack=frame_stack)
     self.level_index = np.arange(
         first_number, first_number + num_envs, dtype=np.int32)
@@ -136,7 +138,14 @@ def introspective(number):
   return Introspective(1, number)
 
 
-def cart_pole(seed, number):
-  env = gym.GymEnvironment('CartPole-v1', 1, seed + number)
+def gym_game(env_id, seed, number):
+  env = gym.GymEnvironment(env_id, 1, seed + number)
+  env.level_index[:] = number
+  return env
+
+
+def mission(seed, number):
+  env = minigrid.MinigridEnvironment(
+      'GoToObjS4-v0', 1, seed + number, 'babyai', instruction_length=4)
   env.level_index[:] = number
   return env

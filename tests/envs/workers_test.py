@@ -11,7 +11,6 @@ import pytest
 
 from impala_tf import config as config_lib
 from impala_tf.envs import gym
-from impala_tf.envs import minigrid
 from impala_tf.envs import workers
 from tests import programs
 from tests.envs import worker_environments
@@ -69,8 +68,8 @@ def test_each_environment_plays_as_it_does_in_lock_step(start, num_processes):
     timestep = env.step(_actions(np.arange(E), np.full(E, t)))
     expected.append([np.copy(field) for field in timestep])
   rows = _trajectories(
-      start(functools.partial(worker_environments.cart_pole, seed), E,
-            num_processes), num_steps)
+      start(functools.partial(worker_environments.gym_game, 'CartPole-v1',
+                              seed), E, num_processes), num_steps)
   ends = 0
   for number in range(E):
     for row, wanted in zip(rows[number], expected):
@@ -90,15 +89,11 @@ def test_specs_and_levels_are_the_environments(start):
   assert pool.level_index.tolist() == list(range(E))
 
 
-def _minigrid(i):
-  return minigrid.MinigridEnvironment(
-      'GoToObjS4-v0', 1, i, 'babyai', instruction_length=4)
-
-
 def test_instructions_are_those_of_each_environment(start):
-  pool = start(_minigrid)
+  make = functools.partial(worker_environments.mission, 0)
+  pool = start(make)
   assert pool.instruction_length == 4
-  alone = [_minigrid(i) for i in range(E)]
+  alone = [make(i) for i in range(E)]
   for env in alone:
     env.reset()
   for _ in range(70):  # Episodes have 64 steps at most.

@@ -6,7 +6,7 @@ import pathlib
 
 import pytest
 
-from impala_tf import experiment
+from impala_tf import in_process
 from impala_tf import sweep_results
 from impala_tf import sweeps
 from launch import gin_config
@@ -54,7 +54,7 @@ def _run(path, config):
   with sweep_directory.claim(path, config, tasks) as directory:
     for run in sweeps.runs(config):
       pathlib.Path(directory.run_dir(run)).mkdir(parents=True)
-      experiment.run_in_process(
+      in_process.run(
           gin_config.load(config.tasks[run.task], run.gin_bindings()),
           directory.run_dir(run))
       result = directory.record(run, sweep_results.FINISHED, '')

@@ -177,10 +177,43 @@ def test_agent_of_other_actions_is_refused_before_anything_is_played(
   assert _evaluate(monkeypatch, run_dir, '--suite=atari57', '--episodes=1',
                    '--levels=atari/pong,atari/breakout') == 2
   line, = capsys.readouterr().err.splitlines()
-  assert ('atari/breakout has 4 actions, but the agent was trained with 6; for '
-          'an agent that plays every game, train with '
+  assert ('atari/breakout has 4 actions, but the agent was trained with 6 '
+          'actions; for an agent that plays every game, train with '
           'AtariConfig.full_action_set = True') in line
   assert not list(run_dir.glob('evaluation*'))
+
+
+def test_continuous_actions_are_played_and_filmed(tmp_path, monkeypatch):
+  run_dir = trained_runs.make(
+      tmp_path, 'gym/InvertedPendulum-v5',
+      agent=config_lib.AgentConfig(torso='mlp', hidden_size=4))
+  video = tmp_path / 'out.mp4'
+  assert _evaluate(
+      monkeypatch, run_dir, '--episodes=3', f'--video={video}') == 0
+  report = json.loads((run_dir / 'evaluation.json').read_text())
+  # A step upright is worth 1; the last, which falls, nothing.
+  assert report['mean'] == pytest.approx(report['mean_episode_frames'] - 1)
+  assert 2 < report['mean'] < 100  # Its policy is noise.
+  pictures = _pictures(video)
+  assert 2 < len(pictures) < 100 and pictures[0].std() > 0
+
+
+@pytest.mark.parametrize('trained, played, words', [
+    ('gym/InvertedPendulum-v5', 'catch',
+     'catch has 3 actions, but the agent was trained with continuous actions '
+     '[1]; choose a run that was trained on it'),
+    ('catch', 'gym/InvertedPendulum-v5',
+     'gym/InvertedPendulum-v5 has continuous actions [1], but the agent was '
+     'trained with 3 actions; choose a run')])
+def test_agent_of_actions_of_another_kind_is_refused(
+    tmp_path, monkeypatch, capsys, trained, played, words):
+  run_dir = trained_runs.make(tmp_path, trained, agent=config_lib.AgentConfig(
+      torso='mlp', hidden_size=4))
+  path = run_dir / 'config.gin'
+  path.write_text(path.read_text().replace(trained, played))
+  assert _evaluate(monkeypatch, run_dir, '--episodes=1') == 2
+  line, = capsys.readouterr().err.splitlines()
+  assert words in line
 
 
 @pytest.mark.parametrize('level, suite, words', [

@@ -1,0 +1,111 @@
+"""dm_control's suite: bodies to be moved, seen as positions and velocities.
+
+Of the package dm_control (Tassa et al. 2018, "DeepMind Control Suite",
+arXiv:1801.00690), on MuJoCo.
+"""
+
+import difflib
+import importlib.util
+from typing import Sequence
+
+import dm_env
+from dm_env import specs
+import numpy as np
+
+from impala_tf import config as config_lib
+from impala_tf.envs import display
+from impala_tf.envs import environment
+
+_HEIGHT, _WIDTH = 240, 320  # Of videos.
+
+
+def check_installed() -> None:
+  """Raises ConfigError where dm_control is not; imports nothing."""
+  if importlib.util.find_spec('dm_control') is None:
+    raise config_lib.ConfigError(
+        'dm_control levels need the package dm_control, the extra '
+        "'dm_control': pip install -c constraints.txt -e '.[dm_control]'")
+
+
+class ControlEnvironment(environment.BatchedEnvironment):
+  """E copies of one task, stepped in turn within this process.
+
+  Actions are vectors, clipped to the task's bounds (-1 and 1 throughout the
+  suite). A task observes several things, each by its name; here they are one
+  float32 vector, end to end in the order in which the task lists them. Rewards
+  are the suite's, 0 to 1 a step.
+
+  Tasks end by their limit of time, 1,000 steps. That truncates: discount 1 with
+  FIRST. Where one terminates, the discount is 0. The domain 'lqr' is left out:
+  it has no limit, and only a policy without noise gets to its end.
+
+  Environment i is seeded with `seed + i`.
+  """
+
+  def __init__(self, name: str, num_envs: int, seed: int):
+    """Makes the environments.
+
+    Args:
+      name: '<domain>/<task>' as the suite has them: 'cartpole/balance'.
+      num_envs: E.
+      seed: 0 or more.
+
+    Raises:
+      ConfigError: where dm_control is not installed or has no such task.
+    """
+    check_installed()
+    display.draw_without_display()
+    from dm_control import suite  # Lazily: it is a simulator.
+    from dm_control.rl import control
+    self._key = control.FLAT_OBSERVATION_KEY
+    _check_task(name, ['/'.join(pair) for pair in suite.ALL_TASKS
+                       if pair[0] != 'lqr'])
+    self._envs = [
+        suite.load(*name.split('/'), task_kwargs={'random': seed + i},
+                   environment_kwargs={'flat_observation': True})
+        for i in range(num_envs)]
+    actions = self._envs[0].action_spec()
+    shape = self._envs[0].observation_spec()[self._key].shape
+    super().__init__(
+        f'control/{name}', num_envs,
+        environment.continuous(actions.minimum, actions.maximum),
+        observation_spec=specs.Array(shape, np.float32, 'observation'))
+    self._observation = np.zeros((num_envs,) + shape, np.float32)
+
+  def reset(self) -> dm_env.TimeStep:
+    for i, env in enumerate(self._envs):
+      self._observation[i] = env.reset().observation[self._key]
+    return self._first(self._observation)
+
+  def _step(self, actions: np.ndarray) -> dm_env.TimeStep:
+    step_type = np.full(self.num_envs, dm_env.StepType.MID, np.uint8)
+    reward = np.zeros(self.num_envs, np.float32)
+    discount = np.ones(self.num_envs, np.float32)
+    for i, env in enumerate(self._envs):
+      timestep = env.step(actions[i])
+      reward[i], discount[i] = timestep.reward, timestep.discount
+      if timestep.last():
+        timestep = env.reset()
+        step_type[i] = dm_env.StepType.FIRST
+      self._observation[i] = timestep.observation[self._key]
+    return dm_env.TimeStep(step_type, reward, discount, self._observation)
+
+  def render(self) -> np.ndarray:
+    """By the task's first camera."""
+    return self._envs[0].physics.render(_HEIGHT, _WIDTH, camera_id=0)
+
+  def close(self) -> None:
+    for env in self._envs:
+      env.close()
+
+
+def _check_task(name: str, tasks: Sequence[str]) -> None:
+  """Raises ConfigError with the nearest name where there is no such task."""
+  if name in tasks:
+    return
+  near = difflib.get_close_matches(name, tasks, n=1)
+  hint = f'did you mean control/{near[0]}?' if near else (
+      'choose from ' + ', '.join(tasks))
+  raise config_lib.ConfigError(
+      f'EnvironmentConfig.level: {name!r} is no task of dm_control with a '
+      f'limit of time; {hint}')

@@ -1,0 +1,31 @@
+"""A number that tells apart configs whose unrolls must not be mixed."""
+
+import dataclasses
+import hashlib
+
+from impala_tf import config as config_lib
+
+# They say what is made of unrolls, or how many are made, not what they are.
+_NOT_OF_UNROLLS = (
+    'experiment', 'impala', 'optimizer', 'actor', 'learner', 'replay')
+
+
+def of_unrolls(config: config_lib.Config) -> int:
+  """Of all that decides what an unroll holds and means.
+
+  These are the level and how it is played, the agent, and the unroll's length.
+  Where DeepMind Lab has its files may differ between machines.
+
+  Args:
+    config: of a run.
+
+  Returns:
+    An int64, the same in every process and for every version of Python.
+  """
+  config = dataclasses.replace(config, dmlab=dataclasses.replace(
+      config.dmlab, dataset_path=None, level_cache_dir=None))
+  sections = [getattr(config, field.name) for field in
+              dataclasses.fields(config) if field.name not in _NOT_OF_UNROLLS]
+  text = repr((sections, config.learner.unroll_length))
+  digest = hashlib.sha256(text.encode()).digest()
+  return int.from_bytes(digest[:8], 'big', signed=True)

@@ -1,0 +1,102 @@
+"""dm_control's tasks against the suite's own environments, stepped by hand."""
+
+import ctypes.util
+
+import dm_env
+import numpy as np
+import pytest
+
+from impala_tf import config
+from impala_tf.envs import control
+
+FIRST, MID = dm_env.StepType.FIRST, dm_env.StepType.MID
+E = 2
+
+
+def _actions(env, rng):
+  return rng.uniform(
+      -1, 1, (E, *env.action_spec().shape)).astype(np.float32)
+
+
+@pytest.mark.parametrize('name, parts, num_actions', [
+    ('cartpole/balance', ('position', 'velocity'), 1),
+    # 'height' and 'upright' of other tasks are plain numbers.
+    ('walker/walk', ('orientations', 'height', 'velocity'), 6),
+    ('reacher/easy', ('position', 'to_target', 'velocity'), 2)])
+def test_rows_are_those_of_the_suite(name, parts, num_actions):
+  from dm_control import suite
+  env = control.ControlEnvironment(name, E, seed=7)
+  others = [suite.load(*name.split('/'), task_kwargs={'random': 7 + i})
+            for i in range(E)]
+  assert env.level == f'control/{name}' and env.frames_per_step == 1
+  assert env.action_spec().shape == (num_actions,)
+  np.testing.assert_array_equal(env.action_spec().minimum, -1)
+  np.testing.assert_array_equal(env.action_spec().maximum, 1)
+
+  def flat(timestep):
+    assert set(timestep.observation) == set(parts)
+    return np.concatenate([np.atleast_1d(timestep.observation[part])
+                           for part in parts]).astype(np.float32)
+
+  row = env.reset()
+  for e, other in enumerate(others):
+    np.testing.assert_array_equal(row.observation[e], flat(other.reset()))
+  rng = np.random.default_rng(0)
+  num_firsts = 0
+  for t in range(1, 1005):
+    actions = _actions(env, rng)
+    row = env.step(actions)
+    for e, other in enumerate(others):
+      timestep = other.step(actions[e])
+      assert row.reward[e] == np.float32(timestep.reward)
+      assert row.step_type[e] == (FIRST if timestep.last() else MID)
+      assert row.discount[e] == 1  # A limit of time is no end.
+      if timestep.last():
+        assert t == 1000
+        num_firsts += 1
+        timestep = other.reset()
+      np.testing.assert_array_equal(row.observation[e], flat(timestep))
+  assert num_firsts == E
+
+
+def test_a_task_that_terminates_has_discount_0(monkeypatch):
+  from dm_control.suite import cartpole
+  env = control.ControlEnvironment('cartpole/balance', E, seed=0)
+  env.reset()
+  ends = iter([None, None, 0., None, None, None])  # Step by step, turn by turn.
+  monkeypatch.setattr(cartpole.Balance, 'get_termination',
+                      lambda self, physics: next(ends))
+  rows = []
+  for _ in range(3):
+    row = env.step(np.zeros((E, 1), np.float32))
+    rows.append((row.step_type.tolist(), row.discount.tolist()))
+  assert rows == [([MID, MID], [1, 1]), ([FIRST, MID], [0, 1]),
+                  ([MID, MID], [1, 1])]
+
+
+@pytest.mark.skipif(
+    not ctypes.util.find_library('EGL'), reason='there is no EGL')
+# 'escape' draws its height field when an episode begins; 'CMU' terminates.
+@pytest.mark.parametrize('name', [
+    'acrobot/swingup', 'ball_in_cup/catch', 'humanoid_CMU/run',
+    'manipulator/bring_ball', 'quadruped/escape'])
+def test_tasks_of_all_kinds_can_be_played_and_filmed(name):
+  env = control.ControlEnvironment(name, E, seed=0)
+  rng = np.random.default_rng(0)
+  for row in (env.reset(), env.step(_actions(env, rng))):
+    assert row.observation.shape == (E,) + env.observation_spec().shape
+    assert np.isfinite(row.observation).all()
+  picture = env.render()
+  assert picture.shape == (240, 320, 3) and picture.std() > 0
+  env.close()
+
+
+@pytest.mark.parametrize('name, message', [
+    ('cartpole/balanse', 'did you mean control/cartpole/balance[?]'),
+    ('cartpole', 'no task'), ('lqr/lqr_2_1', 'no task .* with a limit of time'),
+    ('cartpole/', 'did you mean control/cartpole'),
+    ('zzz/yyy', 'choose from acrobot/swingup, ')])
+def test_unknown_task_is_refused_with_what_there_is(name, message):
+  with pytest.raises(config.ConfigError, match=message) as error:
+    control.ControlEnvironment(name, E, seed=0)
+  assert '\n' not in str(error.value)

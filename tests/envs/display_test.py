@@ -1,0 +1,45 @@
+"""Programs of their own: what draws is decided on import of the simulators."""
+
+import ctypes.util
+import os
+import subprocess
+import sys
+
+import pytest
+
+pytestmark = pytest.mark.skipif(
+    not ctypes.util.find_library('EGL'), reason='there is no EGL')
+
+_DRAW = """
+from impala_tf.envs import control
+from impala_tf.envs import gym
+for make in {}:
+  env = make()
+  env.reset()
+  assert env.render().std() > 0
+"""
+_GYM = "lambda: gym.GymEnvironment('InvertedPendulum-v5', 1, seed=0)"
+_CONTROL = "lambda: control.ControlEnvironment('cartpole/balance', 1, seed=0)"
+
+
+def _run(program, **environ):
+  return subprocess.run(
+      [sys.executable, '-c', program], text=True, capture_output=True, env={
+          'PATH': os.environ['PATH'], 'PYTHONPATH': ':'.join(sys.path),
+          **environ})
+
+
+@pytest.mark.parametrize('makers', [(_GYM, _CONTROL), (_CONTROL, _GYM)])
+def test_both_draw_without_a_display_in_one_process(makers):
+  result = _run(_DRAW.format(f'({", ".join(makers)})'))
+  assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.parametrize('environ, chosen', [
+    ({}, 'egl'), ({'MUJOCO_GL': 'osmesa'}, 'osmesa'),
+    ({'DISPLAY': ':0'}, None)])
+def test_a_display_or_the_users_choice_comes_first(environ, chosen):
+  result = _run('import os\nfrom impala_tf.envs import display\n'
+                'display.draw_without_display()\n'
+                "print(os.environ.get('MUJOCO_GL'))", **environ)
+  assert result.stdout == f'{chosen}\n'

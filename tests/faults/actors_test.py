@@ -1,0 +1,149 @@
+"""Actors die, again and again, while the learner looks at every unroll."""
+
+import contextlib
+import json
+import random
+import signal
+import time
+
+import pytest
+
+from impala_tf import checkpoint
+from impala_tf import config as config_lib
+from impala_tf import metrics
+from impala_tf import ports
+from launch import gin_config
+from tests import programs
+from tests.faults import checked_learner
+from tests.faults import environments
+
+pytestmark = pytest.mark.timeout(600)
+
+T, B = 5, 4
+_QUEUE = 6
+_DEADLINE_SECS = 240.
+
+
+def _config(num_actors, num_envs=2):
+  return config_lib.Config(
+      experiment=config_lib.ExperimentConfig(
+          total_frames=10**9, log_interval_secs=0.2),
+      environment=config_lib.EnvironmentConfig(level=environments.COUNTER),
+      agent=config_lib.AgentConfig(torso='mlp', hidden_size=4),
+      actor=config_lib.ActorConfig(
+          num_actors=num_actors, num_envs=num_envs, max_restarts=10**6,
+          restart_window_secs=0.5),  # They come back after a second each time.
+      learner=config_lib.LearnerConfig(
+          batch_size=B, unroll_length=T, queue_capacity=_QUEUE, num_threads=1))
+
+
+class _Run:
+  """A supervised run with a checked learner."""
+
+  def __init__(self, run_dir, process):
+    self.run_dir = run_dir
+    self.process = process
+
+  def pids(self, *words):
+    return programs.pids(f'--run_dir={self.run_dir}', *words)
+
+  def learned(self):
+    """Unrolls learned from in all, and numbers of (process, environment)."""
+    try:
+      content = (self.run_dir / checked_learner.FILE_NAME).read_text()
+    except FileNotFoundError:
+      return 0, {}
+    content = json.loads(content)
+    return content['unrolls'], {tuple(map(int, key.split('-'))): value for
+                                key, value in content['newest'].items()}
+
+  def wait(self, condition, what):
+    def holds():
+      assert self.process.poll() is None, self.process.communicate()
+      return condition()
+    return programs.wait_until(holds, what, _DEADLINE_SECS)
+
+  def wait_for_unrolls_of(self, pids):
+    """Waits until something of each of these actors is learned."""
+    self.wait(lambda: set(pids) <= {pid for pid, _ in self.learned()[1]},
+              f'unrolls of {pids}')
+
+  def stop(self):
+    self.process.send_signal(signal.SIGINT)
+    _, errors = self.process.communicate(timeout=_DEADLINE_SECS)
+    assert self.process.returncode == 130, errors
+
+
+@contextlib.contextmanager
+def _running(run_dir, config, **variables):
+  (run_dir / 'config.gin').write_text(gin_config.dumps(config))
+  with programs.running(
+      '-m', 'tests.faults.supervised', run_dir, ports.choose(),
+      env=environments.variables(run_dir, **variables)) as process:
+    yield _Run(run_dir, process)
+
+
+def test_actors_are_killed_again_and_again(tmp_path, fault):
+  rng = random.Random(0)
+  config = _config(num_actors=3)
+  recovery_secs, killed = [], []
+  with _running(tmp_path, config) as run:
+    for _ in range(fault.tries):
+      actors = run.wait(
+          lambda: len(p := run.pids('actor')) == 3 and p, 'three actors')
+      run.wait_for_unrolls_of(actors)
+      time.sleep(rng.uniform(0, 0.1))  # Anywhere within an unroll.
+      victims = rng.sample(actors, rng.choice((1, 1, 2, 3)))
+      start = time.monotonic()
+      for victim in victims:
+        programs.kill(victim)
+      killed += victims
+      others = set(actors) - set(victims)
+      fresh = run.wait(
+          lambda: len(p := set(run.pids('actor')) - others) == len(victims)  # noqa: B023
+          and not p & set(victims) and p, 'actors in their place')  # noqa: B023
+      run.wait_for_unrolls_of(fresh)
+      recovery_secs.append(time.monotonic() - start)
+    run.stop()
+
+  num_unrolls, newest = run.learned()
+  # All that the checked learner has seen was whole, and in turn.
+  assert checkpoint.load_agent(str(tmp_path)).num_frames == num_unrolls * T
+  last = metrics.read_rows(str(tmp_path))[-1]
+  assert last['frames'] == num_unrolls * T
+  assert last['updates'] * B == num_unrolls
+  assert last['unrolls_refused'] == last['updates_skipped'] == 0
+  log = (tmp_path / 'logs' / 'learner.log').read_text()
+  assert 'Assertion' not in log
+  played = environments.counts(tmp_path)
+  lost = [(steps - newest.get(key, 0)) / T for key, steps in played.items()
+          if key[0] in killed]
+  # Of each environment no more than what is being played, and on its way: all
+  # that is not in the queue.
+  assert lost and 0 <= min(lost) and max(lost) <= 3
+  fault.report('kill -9 of one to three of three actors', fault.tries,
+               f'{sum(lost) / len(killed):.1f} an actor of 2 environments',
+               recovery_secs)
+
+
+def test_slow_learner_makes_actors_wait(tmp_path, fault):
+  config = _config(num_actors=3, num_envs=4)
+  survived = 0
+  with _running(tmp_path, config, FAULTS_SLOW_SECS='0.2') as run:
+    run.wait(lambda: len({pid for pid, _ in run.learned()[1]}) == 3,
+             'unrolls of three actors')
+    for _ in range(fault.tries):
+      before = run.learned()[0]
+      run.wait(lambda: run.learned()[0] >= before + 5 * B, 'updates')  # noqa: B023
+      # Read in this order, the difference can only be too large.
+      learned = run.learned()[1]
+      played = environments.counts(tmp_path)
+      waiting = sum(steps - learned.get(key, 0)
+                    for key, steps in played.items()) / T
+      # In the queue; in flight, one batch ready and one being learned from;
+      # of each actor what it plays and half of that on its way; and what was
+      # learned since the file was written.
+      assert waiting <= _QUEUE + 4 * B + 3 * (4 + 2)
+      survived += 1
+    run.stop()
+  fault.report('a learner that sleeps for 0.2 s in each update', survived, 0)

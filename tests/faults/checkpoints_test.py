@@ -1,0 +1,266 @@
+"""Checkpoints whose writing is cut short, or has no room."""
+
+import contextlib
+import pathlib
+import random
+import resource
+import signal
+import subprocess
+import time
+
+import pytest
+
+from impala_tf import checkpoint
+from impala_tf import metrics
+from tests import programs
+
+pytestmark = pytest.mark.timeout(600)
+
+_DEADLINE_SECS = 240.
+
+# Imports once; each line that it reads starts another process, which restores
+# and then saves, again and again: 16 MB that all hold the checkpoint's number.
+_SAVER = """
+import os, signal, sys
+import tensorflow as tf
+from impala_tf import checkpoint
+
+def save_for_ever():
+  values = tf.Module()
+  values.parts = [tf.Variable(tf.zeros([1000, 1000])) for _ in range(4)]
+  saver = checkpoint.Checkpointer(sys.argv[1], 3, values=values)
+  saver.restore()
+  number = int(values.parts[0][0, 0])
+  for part in values.parts:
+    assert bool(tf.reduce_all(part == number)), 'values of several'
+  print('restored', number, os.getpid(), flush=True)
+  while True:
+    number += 1
+    for part in values.parts:
+      part.assign(tf.fill([1000, 1000], float(number)))
+    saver.save(number)
+    with open(sys.argv[2], 'w') as file:
+      file.write(str(number))
+
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+for line in sys.stdin:
+  if not os.fork():
+    save_for_ever()
+"""
+
+
+def _restored(process):
+  """The number that the next process finds, and its id."""
+  process.stdin.write('\n')
+  process.stdin.flush()
+  words = process.stdout.readline().split()
+  assert words, process.stderr.read()
+  return int(words[1]), int(words[2])
+
+
+def test_writer_is_killed_between_the_bytes(tmp_path, fault):
+  rng = random.Random(0)
+  directory, said = tmp_path / 'checkpoints', tmp_path / 'said'
+  said.write_text('0')
+  saved = within = 0
+  tries = 5 * fault.tries
+  with programs.running(
+      '-c', _SAVER, tmp_path, said, stdin=programs.PIPE) as process:
+    for _ in range(tries):
+      restored, pid = _restored(process)
+      assert restored >= saved  # Nothing that was written is lost.
+      names = {path.name for path in directory.glob('ckpt-*')}
+      assert len(names) <= 2 * 4, names  # Nor does anything pile up.
+      # From when it has written one, so that it is sure to write another.
+      programs.wait_until(lambda: said.read_text() not in ('', str(saved)),  # noqa: B023
+                          'a checkpoint')
+      time.sleep(rng.uniform(0, 0.1))
+      programs.kill(pid)
+      programs.wait_until(lambda: not programs.is_alive(pid), 'its end')  # noqa: B023
+      saved = int(said.read_text() or saved)
+      within += any('temp' in path.name for path in directory.iterdir())
+  assert within or fault.tries < 3
+  fault.report(f'kill -9 of a process that writes checkpoints ({within} of '
+               f'{tries} kills between the bytes)', fault.tries, 0)
+
+
+class _Run:
+  """A run of Catch that saves five times a second."""
+
+  def __init__(self, run_dir, process):
+    self.run_dir = run_dir
+    self.process = process
+
+  def learner(self):
+    pid, = programs.pids('learner', f'--run_dir={self.run_dir}')
+    return pid
+
+  def row(self):
+    rows = metrics.read_rows(str(self.run_dir))
+    return rows[-1] if rows else {'frames': 0, 'checkpoints_failed': 0}
+
+  def newest(self):
+    numbers = [int(path.stem[len('ckpt-'):]) for path in
+               (self.run_dir / 'checkpoints').glob('ckpt-*.index')]
+    return max(numbers, default=0)
+
+  def wait(self, condition, what):
+    def holds():
+      assert self.process.poll() is None, self.process.communicate()
+      return condition()
+    return programs.wait_until(holds, what, _DEADLINE_SECS)
+
+  def wait_for_checkpoint(self):
+    before = self.newest()
+    self.wait(lambda: self.newest() > before, 'a checkpoint')
+
+  def wait_for_failure(self):
+    before = self.row()
+    self.wait(lambda: (self.row()['checkpoints_failed'] >
+                       before['checkpoints_failed']), 'one that fails')
+
+  def stop(self):
+    self.process.send_signal(signal.SIGINT)
+    output, errors = self.process.communicate(timeout=_DEADLINE_SECS)
+    return self.process.returncode, output + errors
+
+
+@contextlib.contextmanager
+def _training(run_dir):
+  with programs.running(
+      '-m', 'launch.train', *programs.CATCH, f'--run_dir={run_dir}',
+      '--gin_binding=ExperimentConfig.total_frames = 1000000000',
+      '--gin_binding=ExperimentConfig.checkpoint_interval_secs = 0.2'
+  ) as process:
+    run = _Run(run_dir, process)
+    run.wait_for_checkpoint()
+    yield run
+
+
+def _limit_files(pid, size):
+  """Has a process write no larger files (bytes; -1 for any)."""
+  hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)[1]
+  resource.prlimit(pid, resource.RLIMIT_FSIZE, (size, hard))
+
+
+def test_run_that_cannot_save_goes_on_and_says_so_at_its_end(tmp_path, fault):
+  """Files may not grow: what anyone can do without rights."""
+  with _training(tmp_path) as run:
+    for _ in range(fault.tries):
+      before = run.row()
+      _limit_files(run.learner(), 200_000)  # A checkpoint has a megabyte.
+      run.wait_for_failure()
+      usable = checkpoint.load_agent(str(tmp_path)).num_frames
+      run.wait(lambda: run.row()['frames'] > before['frames'] + 400, 'frames')  # noqa: B023
+      assert checkpoint.load_agent(str(tmp_path)).num_frames == usable
+      _limit_files(run.learner(), -1)
+      run.wait_for_checkpoint()
+    _limit_files(run.learner(), 200_000)
+    run.wait_for_failure()
+    code, text = run.stop()
+  assert code == 1, text
+  assert 'could not be written' in text
+  log = (tmp_path / 'logs' / 'learner.log').read_text()
+  assert 'No checkpoint, training goes on' in log
+  newest = run.newest()
+  with _training(tmp_path) as run:  # From the last that could be written.
+    assert f'ckpt-{newest} at' in (
+        tmp_path / 'logs' / 'learner.log').read_text()
+    assert run.stop()[0] == 130
+  fault.report('checkpoints that fail (no file may grow)', fault.tries, 0)
+
+
+@contextlib.contextmanager
+def _mounted(path, size_mb):
+  """A file system of its own; skips where that is not allowed."""
+  path.mkdir(parents=True, exist_ok=True)
+  mount = subprocess.run(
+      ['mount', '-t', 'tmpfs', '-o', f'size={size_mb}m', 'faults', path],
+      capture_output=True, check=False)
+  if mount.returncode:
+    pytest.skip('mounting is not allowed')
+  try:
+    yield
+  finally:
+    subprocess.run(['umount', '--lazy', path], check=True)
+
+
+def _fill(path, leave):
+  """Fills the file system up but for about so many bytes."""
+  filler = path / 'filler'
+  with open(filler, 'wb', buffering=0) as file:
+    with contextlib.suppress(OSError):
+      while file.write(bytes(65536)):
+        pass
+    size = file.tell()
+    file.truncate(max(0, size - leave))
+  return filler
+
+
+def test_disk_is_full_for_a_while(tmp_path, fault):
+  run_dir = tmp_path / 'run'
+  with _mounted(run_dir, 24), _training(run_dir) as run:
+    for i in range(fault.tries):
+      before = run.row()
+      filler = _fill(run_dir, leave=(0, 300_000)[i % 2])
+      if i % 2:  # Rows still fit.
+        run.wait_for_failure()
+      else:
+        time.sleep(1.)  # Nothing that could be looked at can be written.
+      assert run.process.poll() is None
+      checkpoint.load_agent(str(run_dir))
+      filler.unlink()
+      run.wait_for_checkpoint()
+      run.wait(lambda: (run.row()['checkpoints_failed'] >  # noqa: B023
+                        before['checkpoints_failed']), 'a row that says so')  # noqa: B023
+    filler = _fill(run_dir, leave=0)
+    code, text = run.stop()
+    assert code == 1, text
+    usable = run.newest()
+    filler.unlink()
+    with _training(run_dir) as run:
+      assert f'ckpt-{usable} at' in (
+          run_dir / 'logs' / 'learner.log').read_text()
+      assert run.stop()[0] == 130
+  fault.report('disk full while training', fault.tries, 0)
+
+
+def _remount(path, how):
+  def done():
+    return not subprocess.run(['mount', '-o', f'remount,{how}', path],
+                              capture_output=True, check=False).returncode
+  # While a checkpoint is being written the system refuses.
+  programs.wait_until(done, f'{path} to become {how}')
+
+
+def test_checkpoints_become_read_only_for_a_while(tmp_path, fault):
+  directory = tmp_path / 'checkpoints'
+  with contextlib.ExitStack() as stack:
+    run = stack.enter_context(_training(tmp_path))
+    description = (directory / 'agent.json').read_text()
+    stack.enter_context(_mounted(directory, 24))
+    (directory / 'agent.json').write_text(description)
+    run.wait_for_checkpoint()
+    for _ in range(fault.tries):
+      _remount(directory, 'ro')
+      run.wait_for_failure()
+      checkpoint.load_agent(str(tmp_path))
+      _remount(directory, 'rw')
+      run.wait_for_checkpoint()
+    assert run.stop()[0] == 130
+  fault.report('checkpoints on a file system that becomes read-only',
+               fault.tries, 0)
+
+
+def test_new_run_on_a_full_or_read_only_disk_is_refused(tmp_path):
+  with _mounted(tmp_path / 'disk', 1):
+    run_dir = tmp_path / 'disk' / 'run'
+    _fill(tmp_path / 'disk', leave=0)
+    line = programs.error_line(programs.run(
+        'launch.train', *programs.CATCH, f'--run_dir={run_dir}'))
+    assert 'cannot be written' in line and 'No space left' in line
+    _remount(tmp_path / 'disk', 'ro')
+    line = programs.error_line(programs.run(
+        'launch.train', *programs.CATCH, f'--run_dir={run_dir}'))
+    assert 'cannot be written' in line
+    assert not pathlib.Path(run_dir, 'config.gin').exists()

@@ -1,0 +1,193 @@
+"""Learner and actors on machines of their own, between which things happen.
+
+The machines are network namespaces, and a third is the switch they hang on.
+That takes the rights of root; without them these tests are skipped.
+"""
+
+import contextlib
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from impala_tf import metrics
+from tests import programs
+
+pytestmark = pytest.mark.timeout(900)
+
+_DEADLINE_SECS = 300.
+_PORT = 5000
+# Each of two actors with one environment plays one of them, so that the frames
+# of levels tell of both actors.
+_LEVELS = ('tmaze/1', 'tmaze/2')
+
+
+def _ip(*words):
+  return subprocess.run(['ip', *map(str, words)], capture_output=True,
+                        check=False).returncode == 0
+
+
+class _Network:
+  """Two machines, `learner` (10.77.0.1) and `actors`, and a switch."""
+
+  def __init__(self):
+    self._prefix = f'faults{os.getpid()}'
+    self.learner, self.actors, self._switch = (
+        f'{self._prefix}-{name}' for name in ('learner', 'actors', 'switch'))
+
+  def _connect(self, machine, number):
+    """A cable, and an address at its end."""
+    return all((
+        _ip('-n', self._switch, 'link', 'add', f'port{number}', 'type', 'veth',
+            'peer', 'name', 'eth0', 'netns', machine),
+        _ip('-n', self._switch, 'link', 'set', f'port{number}', 'up'),
+        _ip('-n', machine, 'address', 'add', f'10.77.0.{number}/24', 'dev',
+            'eth0'),
+        _ip('-n', machine, 'link', 'set', 'eth0', 'up'),
+        _ip('-n', machine, 'link', 'set', 'lo', 'up')))
+
+  def make(self):
+    """Returns whether it could be made."""
+    machines = (self._switch, self.learner, self.actors)
+    return all((
+        *(_ip('netns', 'add', name) for name in machines),
+        _ip('-n', self._switch, 'link', 'add', 'switch', 'type', 'bridge'),
+        _ip('-n', self._switch, 'link', 'set', 'switch', 'up'),
+        self._connect(self.learner, 1), self._connect(self.actors, 2),
+        self.heal(), _ip('-n', self._switch, 'link', 'set', 'port1', 'master',
+                         'switch')))
+
+  def cut(self):
+    """What is sent goes nowhere, and nobody is told."""
+    return _ip('-n', self._switch, 'link', 'set', 'port2', 'nomaster')
+
+  def heal(self):
+    return _ip('-n', self._switch, 'link', 'set', 'port2', 'master', 'switch')
+
+  def remove(self):
+    for name in (self.learner, self.actors, self._switch):
+      _ip('netns', 'delete', name)
+
+
+@pytest.fixture(name='network')
+def _network():
+  network = _Network()
+  try:
+    if not network.make():
+      pytest.skip('network namespaces are not allowed')
+    yield network
+  finally:
+    network.remove()
+
+
+@contextlib.contextmanager
+def _role(machine, output, *arguments):
+  """A role on that machine; it may be killed by its process id."""
+  with open(output, 'ab') as log:
+    process = subprocess.Popen(
+        ['ip', 'netns', 'exec', machine, sys.executable, '-m', 'launch.role',
+         *arguments, f'--address=10.77.0.1:{_PORT}'],
+        stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=programs.ROOT)
+  try:
+    yield process
+  finally:
+    process.kill()
+    process.wait()
+
+
+def _learner(network, run_dir):
+  return _role(
+      network.learner, run_dir.with_suffix('.log'), 'learner',
+      f'--run_dir={run_dir}', '--config', *programs.CATCH,
+      f'--gin_binding=EnvironmentConfig.level = "{",".join(_LEVELS)}"',
+      '--gin_binding=ActorConfig.num_actors = 2',
+      '--gin_binding=ActorConfig.num_envs = 1',
+      '--gin_binding=ExperimentConfig.total_frames = 1000000000',
+      '--gin_binding=ExperimentConfig.checkpoint_interval_secs = 1.')
+
+
+@contextlib.contextmanager
+def _actors(network, tmp_path):
+  with contextlib.ExitStack() as stack:
+    yield [stack.enter_context(_role(
+        network.actors, tmp_path / f'actor_{task}.log', 'actor',
+        f'--task={task}')) for task in range(2)]
+
+
+def _frames(run_dir):
+  """Learned from, of each actor."""
+  rows = metrics.read_rows(str(run_dir))
+  return [rows[-1][f'level/{level}/frames'] if rows else 0
+          for level in _LEVELS]
+
+
+def _wait_for_frames(run_dir, number=200):
+  """Waits for so many more of each actor."""
+  before = _frames(run_dir)
+  programs.wait_until(
+      lambda: min(np.subtract(_frames(run_dir), before)) >= number,
+      f'frames of both actors since {before}', _DEADLINE_SECS)
+
+
+def _rss(process):
+  """Resident memory in MiB."""
+  text = pathlib.Path(f'/proc/{process.pid}/status').read_text()
+  return int(re.search(r'VmRSS:\s+(\d+) kB', text).group(1)) / 1024
+
+
+def test_network_is_cut_for_a_while(tmp_path, fault, network):
+  cut_secs = 60. if fault.is_chaos else 5.
+  run_dir = tmp_path / 'run'
+  recovery_secs, growth = [], []
+  with _learner(network, run_dir) as learner, _actors(
+      network, tmp_path) as actors:
+    _wait_for_frames(run_dir)
+    for _ in range(fault.tries):
+      _wait_for_frames(run_dir)
+      before = [_rss(process) for process in actors]
+      assert network.cut()
+      time.sleep(cut_secs)
+      growth += [_rss(process) - was for process, was in zip(actors, before)]
+      assert network.heal()
+      start = time.monotonic()
+      _wait_for_frames(run_dir, 1)
+      recovery_secs.append(time.monotonic() - start)
+      assert all(process.poll() is None for process in (learner, *actors))
+  said = ''.join((tmp_path / f'actor_{task}.log').read_text()
+                 for task in range(2))
+  assert max(growth) < 50
+  fault.report(
+      f'network cut for {cut_secs:.0f} s (actors grew by {max(growth):.0f} MiB '
+      f'at most, and started over {said.count("starting over")} times)',
+      fault.tries, 0, recovery_secs)
+
+
+def test_learner_is_killed_and_actors_elsewhere_are_there_again(
+    tmp_path, fault, network):
+  run_dir = tmp_path / 'run'
+  recovery_secs = []
+  with _actors(network, tmp_path) as actors, contextlib.ExitStack() as stack:
+    learner = stack.enter_context(_learner(network, run_dir))
+    for _ in range(fault.tries):
+      _wait_for_frames(run_dir)
+      learner.kill()
+      learner.wait()
+      # The next one: what counts is from when it serves.
+      log = run_dir.with_suffix('.log')
+      said = log.stat().st_size
+      learner = stack.enter_context(_learner(network, run_dir))
+      programs.wait_until(
+          lambda: 'Resuming from' in log.read_text()[said:], 'a learner',  # noqa: B023
+          _DEADLINE_SECS)
+      start = time.monotonic()
+      _wait_for_frames(run_dir, 1)
+      recovery_secs.append(time.monotonic() - start)
+      assert all(process.poll() is None for process in (learner, *actors))
+  assert max(recovery_secs) < 40
+  fault.report('kill -9 of the learner, its actors on another machine',
+               fault.tries, 0, recovery_secs)

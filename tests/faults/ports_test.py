@@ -1,0 +1,84 @@
+"""Learners that want one port, and runs that want one directory."""
+
+import contextlib
+import time
+
+import pytest
+
+from impala_tf import ports
+from tests import programs
+
+pytestmark = pytest.mark.timeout(600)
+
+# Imports once; for each port that it reads two processes try to serve there,
+# from the same moment on. Says what became of them.
+_RIVALS = """
+import os, sys, time
+from impala_tf import replay
+from tests import unrolls
+
+def serve(port, start, pipe):
+  while time.time() < start:
+    pass
+  try:
+    server = replay.make_server([replay.make_queue(unrolls.spec(), 2)], port)
+    os.write(pipe, b'served ')
+    time.sleep(1.)  # Longer than the other needs to try.
+  except OSError as error:
+    assert 'choose another' in str(error)
+    os.write(pipe, b'refused ')
+
+for line in sys.stdin:
+  ours, theirs = os.pipe()
+  start = time.time() + 0.2
+  for _ in range(2):
+    if not os.fork():
+      try:
+        serve(int(line), start, theirs)
+      finally:
+        os._exit(0)
+  for _ in range(2):
+    os.wait()
+  os.close(theirs)
+  print(os.read(ours, 100).decode(), flush=True)
+  os.close(ours)
+"""
+
+
+def test_one_of_two_servers_gets_the_port(fault):
+  with programs.running('-c', _RIVALS, stdin=programs.PIPE) as process:
+    for _ in range(fault.tries):
+      process.stdin.write(f'{ports.choose()}\n')
+      process.stdin.flush()
+      said = process.stdout.readline().split()
+      assert sorted(said) == ['refused', 'served'], process.stderr.read()
+  fault.report('two servers at once on one port', fault.tries, 0)
+
+
+def test_second_run_is_refused_at_once(tmp_path, fault):
+  """In a live run directory, and on the port of a live run."""
+  port = ports.choose()
+  refusal_secs = []
+  with contextlib.ExitStack() as stack:
+    process = stack.enter_context(programs.running(
+        '-m', 'launch.train', *programs.CATCH, f'--run_dir={tmp_path / "one"}',
+        f'--port={port}',
+        '--gin_binding=ExperimentConfig.total_frames = 1000000000'))
+    metrics_path = tmp_path / 'one' / 'metrics.jsonl'
+    programs.wait_until(metrics_path.exists, 'training')
+    for _ in range(fault.tries):
+      for name, flags, words in (
+          ('one', (), 'another process is training'),
+          ('two', (f'--port={port}',), f'port {port} cannot be used')):
+        start = time.monotonic()
+        line = programs.error_line(programs.run(
+            'launch.train', *programs.CATCH, f'--run_dir={tmp_path / name}',
+            *flags, '--gin_binding=ExperimentConfig.total_frames = 1000000000'))
+        refusal_secs.append(time.monotonic() - start)
+        assert words in line
+      assert not (tmp_path / 'two').exists()
+    size = metrics_path.stat().st_size
+    programs.wait_until(lambda: metrics_path.stat().st_size > size, 'rows')
+    assert process.poll() is None
+  fault.report('a second run in a live directory, or on its port (time to be '
+               'refused)', fault.tries, 0, refusal_secs)

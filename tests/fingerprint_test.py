@@ -1,0 +1,49 @@
+"""Configs have one fingerprint exactly where their unrolls can be mixed."""
+
+import dataclasses
+import os
+import subprocess
+import sys
+
+import pytest
+
+from impala_tf import config as config_lib
+from impala_tf import fingerprint
+from tests import programs
+
+CONFIG = config_lib.Config()
+
+
+def _with(section, **values):
+  return dataclasses.replace(CONFIG, **{
+      section: dataclasses.replace(getattr(CONFIG, section), **values)})
+
+
+@pytest.mark.parametrize('section, values', [
+    ('environment', {'level': 'catch'}), ('atari', {'action_repeats': 2}),
+    ('dmlab', {'height': 84}), ('vizdoom', {'subsample': 4}),
+    ('agent', {'use_lstm': True}), ('learner', {'unroll_length': 19})])
+def test_unrolls_that_differ_tell_it(section, values):
+  assert fingerprint.of_unrolls(_with(section, **values)) != (
+      fingerprint.of_unrolls(CONFIG))
+
+
+@pytest.mark.parametrize('section, values', [
+    ('experiment', {'seed': 9}), ('impala', {'discount': 0.9}),
+    ('optimizer', {'learning_rate': 1.}), ('actor', {'num_envs': 3}),
+    ('learner', {'batch_size': 5}), ('replay', {'capacity_unrolls': 7}),
+    ('dmlab', {'level_cache_dir': '/here', 'dataset_path': '/there'})])
+def test_what_is_made_of_unrolls_does_not_matter(section, values):
+  assert fingerprint.of_unrolls(_with(section, **values)) == (
+      fingerprint.of_unrolls(CONFIG))
+
+
+def test_it_is_an_int64_and_the_same_in_every_process():
+  # Python's own `hash` is another one in each.
+  program = ('from impala_tf import config, fingerprint; '
+             'print(fingerprint.of_unrolls(config.Config()))')
+  ran = subprocess.run([sys.executable, '-c', program], check=True, text=True,
+                       capture_output=True, cwd=programs.ROOT,
+                       env={**os.environ, 'PYTHONHASHSEED': '7'})
+  assert int(ran.stdout) == fingerprint.of_unrolls(CONFIG)
+  assert -2**63 <= int(ran.stdout) < 2**63
