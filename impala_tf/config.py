@@ -6,74 +6,18 @@ before anything heavy is imported.
 """
 
 import dataclasses
-import numbers
-import operator
-import typing
-from typing import Any, Optional
+from typing import Optional
 
+from impala_tf import knobs
 
-class UserError(ValueError):
-  """What was given cannot work; one line names the cause and the remedy."""
-
-
-class ConfigError(UserError):
-  """A value of a knob that cannot work."""
-
-
-def _knob(default: Any, *, at_least=None, at_most=None, above=None, below=None,
-          choices=None):
-  """A field with a default and the range that `_Section` checks."""
-  limits = dict(at_least=at_least, at_most=at_most, above=above, below=below,
-                choices=choices)
-  return dataclasses.field(default=default, metadata=limits)
-
-
-def _check_type(name: str, value: Any, hint: Any) -> Any:
-  """Returns `value`, as a float where one is wanted; raises ConfigError."""
-  if typing.get_origin(hint) is typing.Union:  # Optional[X]
-    if value is None:
-      return None
-    hint = next(h for h in typing.get_args(hint) if h is not type(None))
-  is_bool = isinstance(value, bool)
-  if hint is float and isinstance(value, numbers.Real) and not is_bool:
-    return float(value)
-  if isinstance(value, hint) and (hint is bool or not is_bool):
-    return value
-  raise ConfigError(f'{name} must be of type {hint.__name__}, but is {value!r} '
-                    f'({type(value).__name__})')
-
-
-def _check_range(name: str, value: Any, limits: typing.Mapping[str, Any]):
-  """Raises ConfigError where `value` is outside of `limits`."""
-  if value is None or not limits:
-    return
-  if limits['choices'] is not None and value not in limits['choices']:
-    raise ConfigError(f'{name} must be one of {", ".join(limits["choices"])}, '
-                      f'but is {value!r}')
-  checks = {'at_least': operator.ge, 'at_most': operator.le,
-            'above': operator.gt, 'below': operator.lt}
-  for word, holds in checks.items():
-    limit = limits[word]
-    if limit is not None and not holds(value, limit):  # A NaN fails here too.
-      raise ConfigError(
-          f'{name} must be {word.replace("_", " ")} {limit}, but is {value!r}')
-
-
-class _Section:
-  """Checks each field's type and range on construction."""
-
-  def __post_init__(self):
-    hints = typing.get_type_hints(type(self))
-    for field in dataclasses.fields(self):
-      name = f'{type(self).__name__}.{field.name}'
-      value = _check_type(name, getattr(self, field.name), hints[field.name])
-      # Frozen, but an int is to become a float where one is wanted.
-      object.__setattr__(self, field.name, value)
-      _check_range(name, value, field.metadata)
+# All others know them by these names.
+UserError = knobs.UserError
+ConfigError = knobs.ConfigError
+_knob = knobs.knob
 
 
 @dataclasses.dataclass(frozen=True)
-class EnvironmentConfig(_Section):
+class EnvironmentConfig(knobs.Section):
   """Which tasks are played.
 
   Attributes:
@@ -83,25 +27,19 @@ class EnvironmentConfig(_Section):
       'catch'; 'catch/delayed' pays for five balls in one sum; 'catch/mirrored'
         is another task at 100 times the reward, to be learned beside it.
       'cartpole_swingup': a hanging pole is to be swung up and balanced.
-      'tmaze/<length>': a signal is to be remembered along a corridor of so many
-        steps, 1 to 1000.
-      'minigrid/<id>', as the package minigrid has it without its 'MiniGrid-':
-        'minigrid/DoorKey-5x5-v0'; needs the extra 'minigrid'.
-      'babyai/<id>', of the same package without its 'BabyAI-':
-        'babyai/GoToLocal-v0'. Missions: see `AgentConfig.instruction_length`.
+      'tmaze/<length>': a signal is to be remembered for so many steps, to 1000.
+      'minigrid/<id>', without its 'MiniGrid-': 'minigrid/DoorKey-5x5-v0'.
+      'babyai/<id>' likewise; missions: see `AgentConfig.instruction_length`.
       'dmlab30/<name>', a task of DMLab-30: 'dmlab30/rooms_watermaze'.
-      'vizdoom/<scenario>', bundled with the package vizdoom:
-        'vizdoom/defend_the_center'; needs the extra 'vizdoom'.
-      'control/<domain>/<task>' of dm_control's suite:
-        'control/cartpole/balance'; needs the extra 'dm_control'.
-      'gym/<id>' for any Gymnasium environment with discrete or continuous
-        actions; MuJoCo's, 'gym/InvertedPendulum-v5', need the extra 'mujoco'.
+      'vizdoom/<scenario>' of that package, the extra 'vizdoom'.
+      'control/<domain>/<task>' of dm_control's suite, the extra 'dm_control'.
+      'gym/<id>' of Gymnasium; MuJoCo's need the extra 'mujoco'.
   """
   level: str = _knob('atari/pong')
 
 
 @dataclasses.dataclass(frozen=True)
-class AtariConfig(_Section):
+class AtariConfig(knobs.Section):
   """How Atari is played (pre-processing: Mnih et al. 2016; table G.1).
 
   Attributes:
@@ -129,7 +67,7 @@ class AtariConfig(_Section):
 
 
 @dataclasses.dataclass(frozen=True)
-class DmlabConfig(_Section):
+class DmlabConfig(knobs.Section):
   """How DeepMind Lab is played (table D.3).
 
   Attributes:
@@ -150,7 +88,7 @@ class DmlabConfig(_Section):
 
 
 @dataclasses.dataclass(frozen=True)
-class VizdoomConfig(_Section):
+class VizdoomConfig(knobs.Section):
   """How VizDoom is played; the paper has no VizDoom.
 
   Attributes:
@@ -168,7 +106,7 @@ class VizdoomConfig(_Section):
 
 
 @dataclasses.dataclass(frozen=True)
-class AgentConfig(_Section):
+class AgentConfig(knobs.Section):
   """The network (figure 3 of the paper).
 
   Attributes:
@@ -188,14 +126,13 @@ class AgentConfig(_Section):
 
 
 @dataclasses.dataclass(frozen=True)
-class ImpalaConfig(_Section):
+class ImpalaConfig(knobs.Section):
   """The V-trace actor-critic loss (sections 4.1 and 4.2).
 
   Attributes:
     discount: gamma.
     baseline_cost: weight of the baseline's loss.
-    entropy_cost: weight of the entropy bonus (differential where actions are
-      continuous).
+    entropy_cost: weight of the entropy bonus.
     reward_clipping: a name that `losses.clip_rewards` knows.
     clip_rho_threshold: rho-bar; None for no clipping.
     clip_pg_rho_threshold: rho-bar of the policy gradient; None likewise.
@@ -227,7 +164,7 @@ class ImpalaConfig(_Section):
 
 
 @dataclasses.dataclass(frozen=True)
-class OptimizerConfig(_Section):
+class OptimizerConfig(knobs.Section):
   """RMSProp as TensorFlow 1 computed it; see `optimizers.RMSProp`.
 
   Attributes:
@@ -248,7 +185,7 @@ class OptimizerConfig(_Section):
 
 
 @dataclasses.dataclass(frozen=True)
-class ActorConfig(_Section):
+class ActorConfig(knobs.Section):
   """The processes that play.
 
   Attributes:
@@ -279,7 +216,7 @@ class ActorConfig(_Section):
 
 
 @dataclasses.dataclass(frozen=True)
-class LearnerConfig(_Section):
+class LearnerConfig(knobs.Section):
   """What one update sees and how it is computed.
 
   Attributes:
@@ -303,7 +240,7 @@ class LearnerConfig(_Section):
 
 
 @dataclasses.dataclass(frozen=True)
-class ReplayConfig(_Section):
+class ReplayConfig(knobs.Section):
   """Learning again from old unrolls (section 5.2.2).
 
   Attributes:
@@ -320,7 +257,7 @@ class ReplayConfig(_Section):
 
 
 @dataclasses.dataclass(frozen=True)
-class ExperimentConfig(_Section):
+class ExperimentConfig(knobs.Section):
   """The run as a whole.
 
   Attributes:

@@ -134,11 +134,11 @@ class TrainingLog:
     self._writer.write(row)
     return row
 
-  def close(self) -> None:
-    """Writes what has not yet been written and closes the files."""
-    if not self._interval.is_empty:
-      self.write_row()
+  def close(self) -> Optional[metrics_lib.Row]:
+    """Closes the files; writes and returns the last row if there is any."""
+    row = None if self._interval.is_empty else self.write_row()
     self._writer.close()
+    return row
 
 
 def train(config: config_lib.ExperimentConfig, learner: Any, reader: Any,
@@ -191,7 +191,9 @@ def train(config: config_lib.ExperimentConfig, learner: Any, reader: Any,
           log.failed_saves += 1
           logging.warning('No checkpoint, training goes on: %s', error)
   finally:
-    log.close()
+    last_row = log.close()
+    if last_row is not None:
+      on_row(last_row)
     save(int(learner.num_updates.numpy()))
   logging.info('%d frames in %d updates', learner.num_frames.numpy(),
                learner.num_updates.numpy())

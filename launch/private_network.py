@@ -20,7 +20,8 @@ import socket
 import struct
 import sys
 
-# Empty where it worked, else why not.
+# Of a process id, and why it did not work, if it did not. Executing another
+# program keeps the process id, so nobody else takes this for his own.
 _RESULT = 'IMPALA_TF_NOT_PRIVATE'
 
 # <linux/sched.h>, <linux/sockios.h>, <net/if.h>
@@ -35,7 +36,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 def is_settled() -> bool:
   """Whether this program was started through this one."""
-  return _RESULT in os.environ
+  return os.environ.get(_RESULT, '').partition(' ')[0] == str(os.getpid())
 
 
 def obstacle() -> str:
@@ -43,7 +44,7 @@ def obstacle() -> str:
 
   Once `is_settled`. What this program starts is told nothing of it.
   """
-  return os.environ.pop(_RESULT)
+  return os.environ.pop(_RESULT).partition(' ')[2]
 
 
 def restart_within(module: str) -> None:
@@ -106,7 +107,7 @@ def main() -> None:
   cause = _try()
   if not cause:
     _enter()
-  os.environ[_RESULT] = cause
+  os.environ[_RESULT] = f'{os.getpid()} {cause}'
   os.execv(sys.executable, [sys.executable, '-m', *sys.argv[1:]])
 
 

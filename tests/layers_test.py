@@ -13,6 +13,7 @@ ROOT = pathlib.Path(__file__).parent.parent
 # A module imports strictly lower layers only. A package's name stands for those
 # of its modules that have no line of their own.
 LAYERS = {
+    'knobs': -1,  # What config is made of.
     'config': 0,
     'types': 0,
     'ports': 0,

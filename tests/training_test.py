@@ -140,7 +140,7 @@ def test_row_sums_up_what_came_since_the_last(tmp_path):
   unrolls = [_unroll(version=0), _unroll(version=1), _unroll(version=1)]
   run = _Run(tmp_path, unrolls, row_secs=1e9)
   row, = run.rows  # Written at the end, though no row was due.
-  assert run.shown == []
+  assert run.shown == [row]
   assert row['metric'] == 10.  # 0, 10, 20.
   # Updates 0, 1, 2 learn from versions (0, -1), (1, 0) and (1, 0).
   assert row['policy_lag'] == pytest.approx((0 + 1 + 0 + 1 + 1 + 2) / 6)

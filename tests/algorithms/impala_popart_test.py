@@ -291,10 +291,11 @@ def _on_two_cpus():
   return results
 
 
+@pytest.mark.timeout(300)  # Imports TensorFlow and traces twice.
 def test_two_replicas_have_the_moments_of_one_with_the_whole_batch():
   with concurrent.futures.ProcessPoolExecutor(
       1, mp_context=multiprocessing.get_context('spawn')) as process:
-    one, two = process.submit(_on_two_cpus).result(100)
+    one, two = process.submit(_on_two_cpus).result(280)
   assert len(one) == len(two) == 8 + 2
   for (whole,), (left, right) in zip(one, two):
     np.testing.assert_array_equal(left, right)

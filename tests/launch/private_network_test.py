@@ -10,6 +10,7 @@ import sys
 
 import pytest
 
+from launch import private_network
 from tests import programs
 
 # Serves, and says where, in which network, and whether it reaches itself and
@@ -87,6 +88,13 @@ def test_nobody_else_reaches_it_nor_does_it_reach_others(start, tmp_path):
     assert int(uid) == os.getuid()
     assert (tmp_path / 'file').read_text() == 'files are as ever'
     assert (tmp_path / 'file').stat().st_uid == os.getuid()
+
+
+def test_what_another_program_was_told_does_not_count(monkeypatch):
+  monkeypatch.setenv('IMPALA_TF_NOT_PRIVATE', f'{os.getpid() + 1} ')
+  assert not private_network.is_settled()
+  monkeypatch.setenv('IMPALA_TF_NOT_PRIVATE', f'{os.getpid()} ')
+  assert private_network.is_settled() and private_network.obstacle() == ''
 
 
 # What the system does where it does not allow it.

@@ -5,14 +5,17 @@ import pathlib
 import re
 import signal
 import socket
+import sys
 import time
 
 import psutil
 import pytest
 
+from impala_tf import config as config_lib
 from impala_tf import metrics
 from impala_tf import ports
 from launch import gin_config
+from launch import train
 from tests import programs
 
 # Of tests that start programs one after another, each of which imports
@@ -122,6 +125,38 @@ def test_run_of_another_config_is_refused_and_left_alone(tmp_path):
   assert 'LearnerConfig.unroll_length (20, now 5)' in line
   assert 'give the same config to resume, or another --run_dir' in line
   assert _tree(tmp_path) == before
+
+
+class _StartedAnew(Exception):
+  pass
+
+
+@pytest.mark.parametrize('flags, obstacle, expected', [
+    ([], '', None), ([], 'no way', 'no private network here: no way'),
+    (['--network=private'], '', None),
+    (['--network=private', '--port=5000'], '', None),
+    (['--network=private'], 'no way', config_lib.UserError),
+    ([], None, _StartedAnew), (['--network=private'], None, _StartedAnew),
+    (['--port=5000'], None, 'as asked for'),
+    (['--network=open'], None, 'as asked for')])
+def test_network_is_private_where_it_can_be_unless_others_shall_connect(
+    monkeypatch, flags, obstacle, expected):
+
+  def restart(module):
+    assert module == 'launch.train'
+    raise _StartedAnew
+
+  network = train.private_network
+  monkeypatch.setattr(network, 'restart_within', restart)
+  monkeypatch.setattr(network, 'is_settled', lambda: obstacle is not None)
+  monkeypatch.setattr(network, 'obstacle', lambda: obstacle)
+  monkeypatch.setattr(sys, 'argv', ['train', *flags])
+  args = train._parse_args()
+  if isinstance(expected, type):
+    with pytest.raises(expected):
+      train._not_private(args)
+  else:
+    assert train._not_private(args) == expected
 
 
 # Real runs.
@@ -262,7 +297,9 @@ def test_profile_is_recorded_and_tells_where_the_time_went(tmp_path):
 
 # Without an end, and with a checkpoint a second.
 _LONG = (_bind('ExperimentConfig.total_frames', 100_000_000),
-         _bind('ExperimentConfig.checkpoint_interval_secs', 1.))
+         _bind('ExperimentConfig.checkpoint_interval_secs', 1.),
+         _bind('ExperimentConfig.evaluation_interval_secs', 0.2),
+         _bind('ExperimentConfig.evaluation_episodes', 2))
 
 
 def _kill_actor_and_wait_for_another(process, run_dir):
@@ -294,7 +331,7 @@ def _is_private(run_dir):
       f'/proc/{_pids(run_dir, "learner")[0]}/cmdline').read_text()
   port = int(re.search(r'--address=localhost:(\d+)', command)[1])
   networks = {os.readlink(f'/proc/{pid}/ns/net') for pid in pids}
-  assert len(pids) == 3 and len(networks) == 1
+  assert len(pids) == 4 and len(networks) == 1  # With train.sh's.
   with socket.socket() as client:
     is_private = client.connect_ex(('localhost', port)) != 0
   assert is_private == (networks != {os.readlink('/proc/self/ns/net')})
@@ -336,14 +373,18 @@ def _check_continuation(run_dir, stopped):
 
 @_SLOW_START
 def test_interrupted_run_goes_on_each_time_until_nothing_is_whole(tmp_path):
-  with _training(tmp_path, *_LONG) as process:
+  with _training(tmp_path, '--evaluate', *_LONG) as process:
     # So far that 100 episodes have ended and a best return is known.
     _wait_for_frames(process, tmp_path, 1500)
     line = programs.error_line(_train(tmp_path, *_LONG))
     assert 'another process is training' in line
     _kill_actor_and_wait_for_another(process, tmp_path)
     says_private = _is_private(tmp_path)
+    _wait(process, lambda: metrics.read_rows(tmp_path / 'evaluation'),
+          'an evaluation')
+    _wait_for_frames(process, tmp_path, _frames(tmp_path) + 400)
     output = _press_ctrl_c(process, tmp_path)
+  assert ' · evaluated ' in output
   assert ('a network of its own: no other machine' in output) == says_private
   assert ('is open to every machine' in output) != says_private
 

@@ -1,0 +1,70 @@
+"""What a knob is: a field of a frozen dataclass with a range that is checked.
+
+Standard library only.
+"""
+
+import dataclasses
+import numbers
+import operator
+import typing
+from typing import Any
+
+
+class UserError(ValueError):
+  """What was given cannot work; one line names the cause and the remedy."""
+
+
+class ConfigError(UserError):
+  """A value of a knob that cannot work."""
+
+
+def knob(default: Any, *, at_least=None, at_most=None, above=None, below=None,
+          choices=None):
+  """A field with a default and the range that `Section` checks."""
+  limits = dict(at_least=at_least, at_most=at_most, above=above, below=below,
+                choices=choices)
+  return dataclasses.field(default=default, metadata=limits)
+
+
+def _check_type(name: str, value: Any, hint: Any) -> Any:
+  """Returns `value`, as a float where one is wanted; raises ConfigError."""
+  if typing.get_origin(hint) is typing.Union:  # Optional[X]
+    if value is None:
+      return None
+    hint = next(h for h in typing.get_args(hint) if h is not type(None))
+  is_bool = isinstance(value, bool)
+  if hint is float and isinstance(value, numbers.Real) and not is_bool:
+    return float(value)
+  if isinstance(value, hint) and (hint is bool or not is_bool):
+    return value
+  raise ConfigError(f'{name} must be of type {hint.__name__}, but is {value!r} '
+                    f'({type(value).__name__})')
+
+
+def _check_range(name: str, value: Any, limits: typing.Mapping[str, Any]):
+  """Raises ConfigError where `value` is outside of `limits`."""
+  if value is None or not limits:
+    return
+  if limits['choices'] is not None and value not in limits['choices']:
+    raise ConfigError(f'{name} must be one of {", ".join(limits["choices"])}, '
+                      f'but is {value!r}')
+  checks = {'at_least': operator.ge, 'at_most': operator.le,
+            'above': operator.gt, 'below': operator.lt}
+  for word, holds in checks.items():
+    limit = limits[word]
+    if limit is not None and not holds(value, limit):  # A NaN fails here too.
+      raise ConfigError(
+          f'{name} must be {word.replace("_", " ")} {limit}, but is {value!r}')
+
+
+class Section:
+  """Checks each field's type and range on construction."""
+
+  def __post_init__(self):
+    hints = typing.get_type_hints(type(self))
+    for field in dataclasses.fields(self):
+      name = f'{type(self).__name__}.{field.name}'
+      value = _check_type(name, getattr(self, field.name), hints[field.name])
+      # Frozen, but an int is to become a float where one is wanted.
+      object.__setattr__(self, field.name, value)
+      _check_range(name, value, field.metadata)
