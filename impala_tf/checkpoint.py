@@ -171,9 +171,13 @@ def describe_agent(run_dir: str, distribution: distributions.Distribution,
       'num_tasks': num_tasks,
   }
   _refuse_another(directory / _AGENT_FILE, description)
-  new = directory / f'{_AGENT_FILE}.new'
-  new.write_text(json.dumps(description, indent=2) + '\n', encoding='utf-8')
-  os.replace(new, directory / _AGENT_FILE)
+  path = directory / _AGENT_FILE
+  text = json.dumps(description, indent=2) + '\n'
+  if path.exists() and path.read_bytes() == text.encode():
+    return
+  new = path.with_suffix('.new')
+  new.write_text(text, encoding='utf-8')
+  os.replace(new, path)
 
 
 def _refuse_another(path: pathlib.Path, description: Dict[str, Any]) -> None:
