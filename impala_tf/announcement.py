@@ -15,15 +15,17 @@ import tensorflow as tf
 from impala_tf import config as config_lib
 from impala_tf import config_json
 from impala_tf import connection
+from impala_tf import fingerprint
 from impala_tf import waiting
 
 _PREFIX = 'config-'
 _POLL_SECS = 0.2
+_PROBE_TIMEOUT_SECS = 10
 
 
 def table_name(config: config_lib.Config) -> str:
   """Of the table that a learner with this config, and no other, has."""
-  return _PREFIX + config_json.fingerprint(config)
+  return _PREFIX + fingerprint.of_config(config)
 
 
 def make_table(config: config_lib.Config) -> reverb.Table:
@@ -55,7 +57,7 @@ def publish(address: str, config: config_lib.Config) -> None:
 
 def _read(client: reverb.Client) -> Optional[config_lib.Config]:
   """The config of the learner there; None while it has published none."""
-  infos = connection.server_info(client)
+  infos = connection.server_info(client, _PROBE_TIMEOUT_SECS)
   for name, info in infos.items():
     if name.startswith(_PREFIX) and info.current_size:
       sample = next(iter(client.sample(

@@ -1,11 +1,10 @@
-"""A config as text that other machines can read, and its fingerprint.
+"""A config as text that other machines can read.
 
 JSON and not gin, because it comes over a network: reading it can do nothing but
 fill in the dataclasses of `config.py`. Standard library only.
 """
 
 import dataclasses
-import hashlib
 import json
 from typing import Any, Mapping
 
@@ -49,8 +48,3 @@ def _check_names(prefix: str, fields: Any, values: Mapping[str, Any]) -> None:
         f'the config is of another version of impala_tf: {prefix}{name} is '
         f'{"missing" if name in names else "unknown"}; install the same '
         'version on all machines')
-
-
-def fingerprint(config: config_lib.Config) -> str:
-  """12 hexadecimal digits that tell configs apart."""
-  return hashlib.sha256(dumps(config).encode()).hexdigest()[:12]

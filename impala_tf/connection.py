@@ -11,19 +11,24 @@ from typing import Any, Mapping
 import reverb
 
 _FLUSH_TIMEOUT_MS = 1_000
-# A learner may be stopped for a while, or a network cut. One that is gone for
-# good is told by its supervisor.
+# A learner may be stopped for a while, or a network cut. Of one that is gone
+# for good a supervisor tells sooner.
 _PROBE_TIMEOUT_SECS = 90
 
 
-def server_info(client: reverb.Client) -> Mapping[str, Any]:
+def server_info(client: reverb.Client, timeout_secs: int = _PROBE_TIMEOUT_SECS
+                ) -> Mapping[str, Any]:
   """What the server says of its tables.
+
+  Args:
+    client: of the server.
+    timeout_secs: after which it counts as gone.
 
   Raises:
     ConnectionError: where it does not answer.
   """
   try:
-    return client.server_info(timeout=_PROBE_TIMEOUT_SECS)
+    return client.server_info(timeout=timeout_secs)
   except Exception as error:  # Reverb raises several kinds.
     raise ConnectionError(f'the Reverb server does not answer: {error}'
                          ) from error

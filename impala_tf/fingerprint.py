@@ -1,9 +1,10 @@
-"""A number that tells apart configs whose unrolls must not be mixed."""
+"""What tells configs apart: as wholes, and by their unrolls."""
 
 import dataclasses
 import hashlib
 
 from impala_tf import config as config_lib
+from impala_tf import config_json
 
 # They say what is made of unrolls, or how many are made, not what they are.
 _NOT_OF_UNROLLS = (
@@ -29,3 +30,9 @@ def of_unrolls(config: config_lib.Config) -> int:
   text = repr((sections, config.learner.unroll_length))
   digest = hashlib.sha256(text.encode()).digest()
   return int.from_bytes(digest[:8], 'big', signed=True)
+
+
+def of_config(config: config_lib.Config) -> str:
+  """Of all values: 12 hexadecimal digits."""
+  text = config_json.dumps(config)
+  return hashlib.sha256(text.encode()).hexdigest()[:12]

@@ -7,7 +7,7 @@ import signal
 from typing import Callable, Optional
 
 from impala_tf import config as config_lib
-from impala_tf import config_json
+from impala_tf import fingerprint
 from impala_tf import supervisor
 from impala_tf import waiting as waiting_lib
 from impala_tf.suites import levels
@@ -49,7 +49,7 @@ class _Learner:
       config = announcement.wait_for_config(self._args.address, self.poll)
       self._say(f'got the config of '
                 f'{levels.short_name(config.environment.level)} '
-                f'({config_json.fingerprint(config)}) from '
+                f'({fingerprint.of_config(config)}) from '
                 f'{self._args.address} after {self._waiting.restart():.0f} s')
       self._check(config)
       self._config = config

@@ -9,6 +9,7 @@ import pytest
 
 from impala_tf import config as config_lib
 from impala_tf import fingerprint
+from tests import configs
 from tests import programs
 
 CONFIG = config_lib.Config()
@@ -47,3 +48,21 @@ def test_it_is_an_int64_and_the_same_in_every_process():
                        env={**os.environ, 'PYTHONHASHSEED': '7'})
   assert int(ran.stdout) == fingerprint.of_unrolls(CONFIG)
   assert -2**63 <= int(ran.stdout) < 2**63
+
+
+def test_equal_configs_have_one_fingerprint_and_others_another():
+  default = config_lib.Config()
+  prints = {fingerprint.of_config(default)}
+  assert fingerprint.of_config(config_lib.Config()) in prints
+  for section in dataclasses.fields(config_lib.Config):
+    defaults = section.type()
+    for field in dataclasses.fields(defaults):
+      try:
+        changed = dataclasses.replace(default, **{
+            section.name: dataclasses.replace(defaults, **{
+                field.name: configs.other_than_default(
+                    field, getattr(defaults, field.name))})})
+      except config_lib.ConfigError:
+        continue  # It goes together with others only.
+      prints.add(fingerprint.of_config(changed))
+  assert len(prints) > 40

@@ -29,7 +29,7 @@ LAYERS = {
     'returns': 1,
     'frames': 1,
     'packing': 1,
-    'fingerprint': 1,
+    'fingerprint': 2,
     'divergence': 1,
     'inspection': 2,
     'connection': 1,
