@@ -174,6 +174,7 @@ def explain(config: config_lib.Config) -> List[str]:
   if number:
     per_actor = (f'{cores} cores with {number} environment processes for each '
                  'actor, but at least one')
+  per_actor += ', as many for each learner' * several
   return [
       *[line(learner.num_learners, 'learners', True, '')] * several,
       line(actor.num_actors, 'actor processes',
