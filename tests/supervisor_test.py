@@ -114,11 +114,13 @@ def supervise(tmp_path):
   with contextlib.ExitStack() as stack:
 
     def start(learner, actor, num_actors=1, max_restarts=5,
-              restart_window_secs=600., evaluator=None, **options):
+              restart_window_secs=600., evaluator=None, num_learners=1,
+              **options):
       python = [programs.sys.executable, '-c']
       kwargs = {
-          'learner_command':
-              [*python, _CHILD + learner, str(tmp_path), 'learner'],
+          'learner_commands': [
+              [*python, _CHILD + learner, str(tmp_path), 'learner',
+               *[str(i)] * bool(i)] for i in range(num_learners)],
           'actor_command': [*python, _CHILD + actor, str(tmp_path), 'actor'],
           'evaluator_command': evaluator and
               [*python, _CHILD + evaluator, str(tmp_path), 'evaluator'],
