@@ -45,8 +45,8 @@ def test_replay_takes_threads_and_leaves_fewer_unrolls_to_play():
 
 @pytest.mark.parametrize('cores,num_actors,num_envs,num_threads', [
     (1, 2, 32, 1),
-    (5, 4, 32, 1),
-    (16, 16, 16, 3),
+    (5, 4, 32, 2),
+    (16, 16, 20, 3),
     (28, 28, 16, 4),
 ])
 def test_learners_have_equal_shares_of_actors_and_cores(
