@@ -316,7 +316,7 @@ def run_learner(config: config_lib.Config, run_dir: str, port: Optional[int],
                 before_batch: Callable[[], None] = lambda: None,
                 on_row: training.RowFn = lambda row: None,
                 join: Callable[[], replicas.Learners] = replicas.alone
-                ) -> None:
+                ) -> bool:
   """The learner's process, with the Reverb server embedded.
 
   Args:
@@ -328,6 +328,9 @@ def run_learner(config: config_lib.Config, run_dir: str, port: Optional[int],
     before_batch: is called before each batch is read.
     on_row: is given each row of metrics.
     join: returns the learners that it is one of, see `replicas.join`.
+
+  Returns:
+    Whether all frames are learned from; else it, or another, was to stop.
 
   Raises:
     OSError: where the port is taken.
@@ -350,6 +353,7 @@ def run_learner(config: config_lib.Config, run_dir: str, port: Optional[int],
 
     train(config, role, publisher.publish, should_stop,
           config.experiment.log_interval_secs, on_row=on_row, produce=produce)
+    return role.learner.num_frames.numpy() >= config.experiment.total_frames
 
 
 def run_actor(config: config_lib.Config, address: str, seed: int, task: int,

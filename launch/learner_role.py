@@ -62,11 +62,14 @@ def _learn(args: argparse.Namespace, config: config_lib.Config, run_dir: str,
     return learners
 
   _, port = role_flags.parse_address(args.address)
+  is_done = False
   with contextlib.suppress(_Stopped):
-    experiment.run_learner(config, run_dir, port, should_stop, args.profile,
-                           before_batch, on_row,
-                           join if addresses else replicas.alone)
-  return stopping[0] if stopping else None
+    is_done = experiment.run_learner(
+        config, run_dir, port, should_stop, args.profile, before_batch, on_row,
+        join if addresses else replicas.alone)
+  if stopping:
+    return stopping[0]
+  return None if is_done else signal.SIGTERM  # That another learner was sent.
 
 
 def _join(args: argparse.Namespace, addresses: List[str],
