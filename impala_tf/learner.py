@@ -81,9 +81,9 @@ class Learner(tf.Module):
       unroll: leading [T+1, B], frames not yet re-stacked; this learner's own.
 
     Returns:
-      Metrics, float32 [] each, of the whole batch, that of all learners together;
-      see `types.LossOutput`. Where unrolls are replayed, those that each unroll
-      has of its own also of either part, under 'fresh/' and 'replayed/'.
+      Metrics, float32 [] each, of the batches of all learners together; see
+      `types.LossOutput`. Where unrolls are replayed, those that each unroll has
+      of its own also of either part, under 'fresh/' and 'replayed/'.
     """
     num_steps, batch_size = unroll.env_outputs.reward.shape
     num_fresh = batch_size - self._num_replayed
@@ -120,10 +120,11 @@ class Learner(tf.Module):
       local = self._strategy.experimental_local_results(value)[0]
       (of_unrolls if local.shape.rank == 1 else of_batch)[name] = value
     means = self._strategy.reduce('MEAN', self._stack(of_batch), axis=None)
-    reduced = dict(zip(of_batch, tf.unstack(means)))
+    reduced = dict(zip(of_batch, tf.unstack(means, len(of_batch))))
     if of_unrolls:
       table = self._strategy.gather(self._stack(of_unrolls), axis=0)
-      for name, column in zip(of_unrolls, tf.unstack(table, axis=1)):
+      for name, column in zip(of_unrolls, tf.unstack(
+          table, len(of_unrolls), axis=1)):
         reduced.update(self._reduce(name, column, num_fresh))
     return reduced
 

@@ -13,12 +13,11 @@ and so no learner waits for long in one, where it would hear no signals.
 """
 
 import contextlib
+import faulthandler
 import os
-import queue
 import socket
-import threading
 import time
-from typing import Any, Callable, List, NamedTuple, Optional, Sequence
+from typing import Any, Callable, Iterable, List, NamedTuple, Optional, Sequence
 import zlib
 
 import numpy as np
@@ -30,8 +29,9 @@ from impala_tf import types
 from impala_tf import waiting
 
 _POLL_SECS = 0.5
+_PROBE_SECS = 1.
+_CONNECT_SECS = 120.
 _TURN_SECS = 0.5
-_CONNECT_SECS = 1.
 # Of a learner that is dead or stopped TensorFlow tells sooner. It is for one
 # that is neither, but does not go on; first updates and checkpoints take long.
 _TIMEOUT_SECS = 300.
@@ -120,6 +120,8 @@ def _local_strategy() -> tf.distribute.Strategy:
 def join(place: Place, poll: waiting.PollFn) -> Learners:
   """Waits for all learners; before TensorFlow has computed anything here.
 
+  TensorFlow takes SIGTERM for itself meanwhile; handlers must be set after it.
+
   Args:
     place: of this one.
     poll: is called over and over with the cause why not yet, and may raise.
@@ -132,26 +134,32 @@ def join(place: Place, poll: waiting.PollFn) -> Learners:
     raise config_lib.ConfigError(
         'several learners are for GPUs and CPUs, but here is a TPU, all of '
         'whose cores are one learner\'s; set LearnerConfig.num_learners = 1')
-  made = queue.SimpleQueue()
+  _meet(place, poll)
+  # TensorFlow connects with Python's lock held: no other thread and no handler
+  # of a signal would run. If one of the others dies just now, this ends the
+  # process, with a traceback and exit code 1.
+  faulthandler.dump_traceback_later(_CONNECT_SECS, exit=True)
+  try:
+    return _Together(_strategy(place), place)
+  except tf.errors.OpError as error:
+    raise waiting.PeerLost(
+        f'learners did not come together: {error.message}') from error
+  finally:
+    faulthandler.cancel_dump_traceback_later()
 
-  def make():  # By a thread, since nothing interrupts it.
-    try:
-      made.put(_strategy(place))
-    except Exception as error:  # pylint: disable=broad-except
-      made.put(error)
 
-  threading.Thread(target=make, daemon=True).start()
-  while True:
-    try:
-      strategy = made.get(timeout=_POLL_SECS)
-    except queue.Empty:
-      poll(f'not there: {_absent(place)}')
-      continue
-    if isinstance(strategy, Exception):
-      raise waiting.PeerLost(
-          f'learners did not come together: {_first_line(strategy)}'
-      ) from strategy
-    return _Together(strategy, place)
+def _meet(place: Place, poll: waiting.PollFn) -> None:
+  """Returns when each of the others has been at its address."""
+  port = int(place.addresses[place.task].rpartition(':')[2])
+  absent = [task for task in range(len(place.addresses)) if task != place.task]
+  with socket.create_server(('::', port), family=socket.AF_INET6,
+                            dualstack_ipv6=True):
+    while True:
+      absent = [task for task in absent if not _listens(place.addresses[task])]
+      if not absent:
+        return  # Some look here only now, and find TensorFlow.
+      poll(f'not there: {_names(place, absent)}')
+      time.sleep(_POLL_SECS)
 
 
 def _strategy(place: Place) -> tf.distribute.MultiWorkerMirroredStrategy:
@@ -165,22 +173,19 @@ def _strategy(place: Place) -> tf.distribute.MultiWorkerMirroredStrategy:
           timeout_seconds=_TIMEOUT_SECS))
 
 
-def _absent(place: Place) -> str:
-  """The other learners at whose addresses nothing listens."""
-  absent = []
-  for task, address in enumerate(place.addresses):
-    host, _, port = address.rpartition(':')
-    try:
-      if task != place.task:
-        socket.create_connection(
-            (host.strip('[]'), int(port)), _CONNECT_SECS).close()
-    except OSError:
-      absent.append(f'learner {task} ({address})')
-  return ', '.join(absent)
+def _listens(address: str) -> bool:
+  host, _, port = address.rpartition(':')
+  try:
+    socket.create_connection(
+        (host.strip('[]'), int(port)), _PROBE_SECS).close()
+    return True
+  except OSError:
+    return False
 
 
-def _first_line(error: Exception) -> str:
-  return str(error).strip().splitlines()[0][:200]
+def _names(place: Place, tasks: Iterable[int]) -> str:
+  return ', '.join(f'learner {task} ({place.addresses[task]})'
+                   for task in tasks)
 
 
 class _Together(Learners):
@@ -219,12 +224,14 @@ class _Together(Learners):
     try:
       yield
     except _LOSSES as error:
-      absent = _absent(self._place)
+      absent = _names(self._place, (
+          task for task, address in enumerate(self._place.addresses)
+          if task != self.task and not _listens(address)))
       raise waiting.PeerLost(
           f'learner {self.task} has lost '
           f'{absent or "another learner, though all still answer"}; to go on '
           'from the last checkpoint start all learners anew '
-          f'({_first_line(error)})') from error
+          f'({type(error).__name__})') from error
 
   def own_directory(self, run_dir: str) -> str:
     if self.is_chief:
@@ -234,8 +241,9 @@ class _Together(Learners):
     return path
 
   def require_same(self, config: config_lib.Config, num_threads: int) -> None:
-    self._require_equal('another config', int(fingerprint.of_config(config), 16),
-                        'start all with the same')
+    self._require_equal(
+        'another config', int(fingerprint.of_config(config), 16),
+        'start all with the same')
     # Sums are rounded in another order where more threads share them.
     self._require_equal('another number of threads', num_threads,
                         'set LearnerConfig.num_threads')

@@ -38,8 +38,13 @@ def _learn(args: argparse.Namespace, config: config_lib.Config, run_dir: str,
   from impala_tf import experiment
   from impala_tf import replicas
   stopping: List[int] = []
-  for signum in (signal.SIGTERM,) if args.supervised else program.STOP_SIGNALS:
-    signal.signal(signum, lambda signum, frame: stopping.append(signum))
+
+  def handle_signals():
+    for signum in ([signal.SIGTERM] if args.supervised
+                   else program.STOP_SIGNALS):
+      signal.signal(signum, lambda signum, frame: stopping.append(signum))
+
+  handle_signals()
   if args.supervised:
     supervisor.stop_with_parent(lambda: stopping.append(signal.SIGTERM))
   num_batches = 0
@@ -58,6 +63,7 @@ def _learn(args: argparse.Namespace, config: config_lib.Config, run_dir: str,
 
   def join():
     learners = _join(args, addresses, say, stopping)
+    handle_signals()  # TensorFlow has taken SIGTERM.
     waiting.restart()
     return learners
 

@@ -38,7 +38,7 @@ ARRAYS = ([np.array([[1.5, 2.5]], np.float32), np.array([7, 2**40]),
            np.zeros([0], np.int64)])
 
 
-def _unroll(update, learner):
+def _unroll(update, learner, core_state):
   """The batch of a learner, of which the last unroll is a replayed one."""
   rng = np.random.default_rng([update, learner])
   shape = [T + 1, B]
@@ -56,8 +56,9 @@ def _unroll(update, learner):
       agent_outputs=types.AgentOutput(
           action=rng.integers(A, size=shape).astype(np.int32),
           policy_logits=rng.normal(size=shape + [A]).astype(np.float32)),
-      core_state=tuple(rng.normal(size=[B, 6]).astype(np.float32)
-                       for _ in range(2)),
+      core_state=tf.nest.map_structure(
+          lambda t: (rng.normal(size=t.shape) * 2).astype(
+              t.dtype.as_numpy_dtype), core_state),
       policy_version=np.zeros([B], np.int64),
       level_index=rng.integers(2, size=[B]).astype(np.int32))
 
@@ -104,16 +105,18 @@ class _Batches:
 
 def main(output, task, *addresses):
   task = int(task)
-  learners = replicas.alone()
   if addresses:
     learners = replicas.join(
         replicas.Place(task, addresses), lambda cause: print(cause, flush=True))
+  else:
+    learners = replicas.alone()
   num_replayed = (1 if addresses else NUM_LEARNERS) * (B - NUM_FRESH)
   learner = _make_learner(learners.strategy, num_replayed)
   variables = [*learner.agent.variables, *learner.optimizer.variables]
   rows, values = [], []
   for update in range(NUM_UPDATES):
-    unrolls = [_unroll(update, i) for i in range(NUM_LEARNERS)]
+    unrolls = [_unroll(update, i, learner.agent.initial_state(B))
+               for i in range(NUM_LEARNERS)]
     batch = unrolls[task] if addresses else _together(unrolls)
     metrics = learner.update(tf.nest.map_structure(tf.constant, batch))
     rows.append([float(metrics[name]) for name in sorted(metrics)])

@@ -84,7 +84,8 @@ class _Run:
     reader = _Reader(unrolls)
     log = training.TrainingLog(str(tmp_path), row_secs, self.learner,
                                self.totals, reader, num_fresh,
-                               lambda: {'queue_occupancy': 0.25}, level_log, gather)
+                               lambda: {'queue_occupancy': 0.25}, level_log,
+                               gather)
     try:
       training.train(
           config_lib.ExperimentConfig(
