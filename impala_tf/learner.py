@@ -115,23 +115,21 @@ class Learner(tf.Module):
     metrics = self._strategy.run(self._replica_step, args=(unroll,))
     self.num_updates.assign_add(1)
     self.num_frames.assign_add(num_frames)
-    of_unrolls, of_batch = {}, {}
+    of_unrolls, reduced = {}, {}
     for name, value in metrics.items():
-      local = self._strategy.experimental_local_results(value)[0]
-      (of_unrolls if local.shape.rank == 1 else of_batch)[name] = value
-    means = self._strategy.reduce('MEAN', self._stack(of_batch), axis=None)
-    reduced = dict(zip(of_batch, tf.unstack(means, len(of_batch))))
+      if self._strategy.experimental_local_results(value)[0].shape.rank == 1:
+        of_unrolls[name] = value
+      else:
+        reduced[name] = self._strategy.reduce('MEAN', value, axis=None)
     if of_unrolls:
-      table = self._strategy.gather(self._stack(of_unrolls), axis=0)
-      for name, column in zip(of_unrolls, tf.unstack(
-          table, len(of_unrolls), axis=1)):
+      # As one tensor, since each costs a message where learners are several.
+      table = self._strategy.gather(
+          self._strategy.run(lambda *columns: tf.stack(columns, axis=1),
+                             args=(*of_unrolls.values(),)), axis=0)
+      columns = tf.unstack(table, len(of_unrolls), axis=1)
+      for name, column in zip(of_unrolls, columns):
         reduced.update(self._reduce(name, column, num_fresh))
     return reduced
-
-  def _stack(self, metrics):
-    """[..., M] in each replica: to send one tensor costs less than many."""
-    return self._strategy.run(
-        lambda *columns: tf.stack(columns, axis=-1), args=(*metrics.values(),))
 
   def _reduce(self, name: str, of_unrolls: tf.Tensor,
               num_fresh: int) -> Dict[str, tf.Tensor]:

@@ -116,7 +116,7 @@ def test_learner_by_hand_that_is_asked_to_stop_stops_the_other(tmp_path):
 
     def frames():
       rows = metrics.read_rows(str(run_dir)) if run_dir.exists() else ()
-      return rows and rows[-1]['frames']
+      return rows[-1]['frames'] if rows else 0
 
     programs.wait_until(lambda: frames() >= 400, 'frames', _DEADLINE_SECS)
     started[1][1].send_signal(signal.SIGTERM)
