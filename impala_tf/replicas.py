@@ -195,12 +195,20 @@ class _Together(Learners):
     super().__init__(strategy, place.task, len(place.addresses))
     self._place = place
     self._num_local = len(strategy.extended.worker_devices)
-    self._all_gather = tf.function(self._in_graph, autograph=False)
+    self._gather = tf.function(self._in_graph, autograph=False)
 
   def _in_graph(self, row: tf.Tensor) -> tf.Tensor:
-    rows = self.strategy.run(
-        lambda: tf.distribute.get_replica_context().all_gather(
-            row[tf.newaxis], axis=0))
+    """[K] to [replicas, K], by one message; `all_gather` would send two."""
+    number = self.strategy.num_replicas_in_sync
+
+    def gather():
+      context = tf.distribute.get_replica_context()
+      i = context.replica_id_in_sync_group
+      return context.all_reduce(
+          tf.distribute.ReduceOp.SUM,
+          tf.pad(row[tf.newaxis], [[i, number - 1 - i], [0, 0]]))
+
+    rows = self.strategy.run(gather)
     return self.strategy.experimental_local_results(rows)[0]
 
   def gather(self, numbers: Sequence[float]) -> np.ndarray:
@@ -216,7 +224,7 @@ class _Together(Learners):
       PeerLost: where another learner has gone.
     """
     with self.noticing_loss():
-      rows = self._all_gather(tf.constant(numbers, tf.float64)).numpy()
+      rows = self._gather(tf.constant(numbers, tf.float64)).numpy()
     return rows[::self._num_local]  # All devices of a learner say the same.
 
   @contextlib.contextmanager
