@@ -1,5 +1,6 @@
 """Learners that update together: real processes, and turns between threads."""
 
+import concurrent.futures
 import contextlib
 import threading
 import time
@@ -207,25 +208,18 @@ class _Reader:
 def _take_turns(is_ready, should_stop):
   """Batches that each of two got before it was told to stop."""
   exchange, got = _Exchange(), [[], []]
-  readers = []
 
   def run(task):
     reader = replicas._Reader(_Reader(is_ready[task]), exchange.of(task))
-    readers.append(reader)
     while True:
       batch = reader.next(lambda: should_stop[task](got[task]))
       if batch is None:
-        return
+        return reader
       got[task].append(batch)
 
-  threads = [threading.Thread(target=run, args=(task,), daemon=True)
-             for task in range(2)]
-  for thread in threads:
-    thread.start()
-  for thread in threads:
-    thread.join(30)
-    assert not thread.is_alive()
-  return got, readers
+  with concurrent.futures.ThreadPoolExecutor(2) as threads:
+    futures = [threads.submit(run, task) for task in range(2)]
+    return got, [future.result(60) for future in futures]
 
 
 def test_one_that_is_asked_to_stop_stops_all_at_the_same_update():

@@ -312,6 +312,7 @@ def test_all_start_again_where_one_of_several_learners_dies(
   said = (tmp_path / 'errors').read_text()
   assert ('learner_1 was killed by SIGKILL; all processes start again, from '
           'the last checkpoint: restart 1 of 5') in said
+  assert 'actor_0' not in said  # It has not died by itself.
 
 
 def test_learners_that_die_again_and_again_end_all(supervise):
