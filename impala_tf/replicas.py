@@ -232,14 +232,16 @@ class _Together(Learners):
     try:
       yield
     except _LOSSES as error:
-      absent = _names(self._place, (
-          task for task, address in enumerate(self._place.addresses)
-          if task != self.task and not _listens(address)))
+      others = [task for task in range(self.number) if task != self.task]
+      absent = [task for task in others
+                if not _listens(self._place.addresses[task])]
+      lost = _names(self._place, absent)
+      if not lost:
+        lost = f'{_names(self._place, others)}, where something still listens'
       raise waiting.PeerLost(
-          f'learner {self.task} has lost '
-          f'{absent or "another learner, though all still answer"}; to go on '
-          'from the last checkpoint start all learners anew '
-          f'({type(error).__name__})') from error
+          f'learner {self.task} has lost {lost}; to go on from the last '
+          f'checkpoint start all learners anew ({type(error).__name__})'
+      ) from error
 
   def own_directory(self, run_dir: str) -> str:
     if self.is_chief:

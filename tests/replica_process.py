@@ -122,13 +122,29 @@ def main(output, task, *addresses):
     rows.append([float(metrics[name]) for name in sorted(metrics)])
     values.append(np.concatenate([v.numpy().ravel() for v in variables]))
   gathered = learners.concatenate(ARRAYS[task])
+  refusals = [_refusal(learners.require_same, config.Config(), 1),
+              _refusal(learners.require_same, config.Config(), 1 + task),
+              _refusal(learners.require_same, config.Config(
+                  learner=config.LearnerConfig(batch_size=1 + task)), 1),
+              _refusal(learners.require_same_parameters, values[-1], 7),
+              _refusal(learners.require_same_parameters, values[-1], 7 + task),
+              _refusal(learners.require_same_parameters, values[-task], 7)]
   np.savez(output, values=values, rows=rows, names=sorted(metrics),
            num_updates=learner.num_updates.numpy(),
            num_frames=learner.num_frames.numpy(),
+           refusals=refusals,
            **{f'gathered_{i}': array for i, array in enumerate(gathered)})
   print('done', flush=True)
   if addresses:
     _take_turns(learners)
+
+
+def _refusal(require, *arguments):
+  try:
+    require(*arguments)
+  except config.UserError as error:
+    return str(error)
+  return ''
 
 
 def _take_turns(learners):

@@ -133,6 +133,18 @@ def test_logs_see_the_unrolls_of_all(ran):
       np.testing.assert_array_equal(gathered, whole)
 
 
+def test_learners_that_would_learn_apart_are_refused_by_all(ran):
+  same = ''
+  for result in ran[0]:
+    for message, words in zip(result['refusals'], (
+        same, 'another number of threads than learner 0; set LearnerConfig.num',
+        'another config than learner 0; start all with the same',
+        same, 'other parameters than learner 0; all must see the same run dir',
+        'other parameters than learner 0')):
+      assert message.startswith('learner 1 has ' + words if words else same)
+      assert bool(message) == bool(words)
+
+
 def test_killed_learner_is_named_and_ends_the_other(ran):
   address, code, log, secs = ran[2]
   assert code == 1
