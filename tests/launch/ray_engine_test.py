@@ -169,14 +169,15 @@ sweeps.SweepConfig.tasks = {'catch': 'configs/catch.gin'}
 sweeps.SweepConfig.fixed = {
     'ExperimentConfig.in_process': True,
     'ExperimentConfig.checkpoint_interval_secs': 1.0,
-    'ExperimentConfig.log_interval_secs': 0.5,
+    'ExperimentConfig.log_interval_secs': 1000.0,  # One row: the same always.
     'LearnerConfig.batch_size': 8, 'LearnerConfig.unroll_length': 5,
     'ActorConfig.num_actors': 1, 'ActorConfig.num_envs': 4}
 sweeps.SweepConfig.points = {
     'short': {'ExperimentConfig.total_frames': 1600},
     'other': {'ExperimentConfig.total_frames': 1600,
               'OptimizerConfig.learning_rate': 0.01},
-    'long': {'ExperimentConfig.total_frames': %d}}
+    'long': {'ExperimentConfig.total_frames': %d,
+             'ExperimentConfig.log_interval_secs': 0.5}}
 """
 _LONG = 'catch/default/long/seed_1'
 
