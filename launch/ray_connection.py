@@ -1,4 +1,4 @@
-"""Connecting to a Ray cluster, or starting Ray here, and what there is room for.
+"""Connects to a Ray cluster, or starts Ray here; counts what there is room for.
 
 Whatever can be wrong with it is said in one line.
 """

@@ -2,9 +2,7 @@
 
 import contextlib
 import os
-import sys
 
-from ray import cloudpickle
 from ray import cluster_utils
 
 # Soon enough for a test, and late enough for a machine that is busy.
@@ -13,10 +11,7 @@ _HEALTH = {'health_check_initial_delay_ms': 0, 'health_check_period_ms': 1000,
 _OPTIONS = {'object_store_memory': 100 * 2**20, 'include_dashboard': False}
 
 
-@contextlibcloudpickle.register_pickle_by_value(sys.modules[__name__])
-
-
-.contextmanager
+@contextlib.contextmanager
 def running(num_nodes, num_cpus, **options):
   """Yields a `cluster_utils.Cluster`: a head without CPUs, and these nodes.
 
@@ -43,7 +38,3 @@ def lose(cluster, node_id):
   """Kills all of Ray that runs on the node, as the end of a machine does."""
   node, = [n for n in cluster.worker_nodes if n.node_id.startswith(node_id)]
   cluster.remove_node(node, allow_graceful=False)
-
-
-class Occupant:
-  """Takes up room on a node, and does nothing."""

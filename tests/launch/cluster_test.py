@@ -15,9 +15,10 @@ from launch import gin_config
 from launch import ray_connection
 from tests import programs
 
-ray = pytest.importorskip('ray', reason="needs the extra 'ray'")
+pytest.importorskip('ray', reason="needs the extra 'ray'")
 
-from tests import ray_nodes  # noqa: E402  It needs Ray.
+from launch import ray_program  # noqa: E402  It needs Ray.
+from tests import ray_nodes  # noqa: E402
 
 _SLOW_START = pytest.mark.timeout(900)
 _DEADLINE_SECS = 300.
@@ -43,8 +44,10 @@ def _plan(monkeypatch, nodes, *flags):
 
 @pytest.mark.parametrize('nodes, flags, actors, gpus', [
     ([(4, 0)], [], 3, 0), ([(0, 0), (4, 0), (4, 0)], [], 7, 0),
-    ([(4, 0), (2, 1)], [], 5, 1), ([(4, 0), (2, 1)], ['--learner_gpus=0'], 5, 0),
-    ([(4, 0)], ['--actor_cpus=0.5'], 6, 0), ([(4, 0)], ['--num_actors=2'], 2, 0),
+    ([(4, 0), (2, 1)], [], 5, 1),
+    ([(4, 0), (2, 1)], ['--learner_gpus=0'], 5, 0),
+    ([(4, 0)], ['--actor_cpus=0.5'], 6, 0),
+    ([(4, 0)], ['--num_actors=2'], 2, 0),
     ([(4, 0)], ['--learner_cpus=3'], 1, 0),
     ([(4, 0)], [_bind('ActorConfig.num_actors', 2)], 2, 0),
     ([(4, 0)], [_bind('ActorConfig.env_processes', 3)], 1, 0)])
@@ -56,7 +59,7 @@ def test_plan_fills_the_cluster_unless_told_otherwise(
 
 
 @pytest.mark.parametrize('nodes, flags, words', [
-    ([(4, 0)], ['--learner_gpus=1'], 'no node has 1 CPU, 1 GPU for the learner'),
+    ([(4, 0)], ['--learner_gpus=1'], 'no node has 1 CPU, 1 GPU for the'),
     ([(2, 0), (2, 0)], ['--learner_cpus=4'], 'no node has 4 CPU for the'),
     ([], [], 'no node has 1 CPU for the learner: the cluster has 0 nodes'),
     ([(2, 0), (1, 0)], ['--num_actors=3'],
@@ -279,11 +282,14 @@ def test_what_the_learner_complains_of_ends_the_run(monkeypatch, tmp_path):
 @pytest.mark.slow
 @_SLOW_START
 def test_learner_without_room_is_waited_for_and_then_given_up(tmp_path):
-  occupant = ray.remote(ray_nodes.Occupant).options(num_cpus=2)
   with ray_nodes.running(num_nodes=1, num_cpus=2) as nodes:
     with ray_connection.connected(nodes.address):
-      handle = occupant.remote()
-      ray.get(handle.__ray_ready__.remote())
+      occupant = ray_program.RayProgram(
+          'occupant', tmp_path, ray_connection.Resources(2., 0.))
+      occupant.place()
+      programs.wait_until(
+          lambda: occupant.collect() or (
+              occupant.state is ray_program.State.PLACED), 'its place')
       with _training(tmp_path / 'run', f'--ray_address={nodes.address}',
                      '--wait_secs=2') as run:
         assert run.process.wait(_DEADLINE_SECS) == 1, run.output()

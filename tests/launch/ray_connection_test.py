@@ -40,7 +40,8 @@ def _refusal(address):
   return line
 
 
-@pytest.mark.parametrize('address', ['head', 'ray://head:10001', ':6379', 'x:y'])
+@pytest.mark.parametrize(
+    'address', ['head', 'ray://head:10001', ':6379', 'x:y'])
 def test_bad_address_is_refused(address):
   pytest.importorskip('ray', reason="needs the extra 'ray'")
   assert f"must be 'auto' or HOST:PORT, but is '{address}'" in _refusal(address)
