@@ -23,8 +23,8 @@ from tests import ray_nodes  # noqa: E402
 _SLOW_START = pytest.mark.timeout(900)
 _DEADLINE_SECS = 300.
 _CONFIG, *_BINDINGS = programs.CATCH
-_FLAGS = (f'--config={_CONFIG}', *(
-    b for b in _BINDINGS if 'num_actors' not in b))
+_FLAGS = (f'--config={_CONFIG}', *_BINDINGS,
+          '--gin_binding=ActorConfig.num_actors = None')
 
 
 def _bind(name, value):
