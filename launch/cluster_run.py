@@ -192,12 +192,12 @@ class ClusterRun:
     places = collections.Counter(
         role.program.place_name for role in self._actors
         if role.program.state is State.RUNNING)
-    where = ''.join(f', {number} on {place}'
-                    for place, number in sorted(places.items()))
+    where = ', '.join(f'{number} on {place}'
+                      for place, number in sorted(places.items()))
     restarts = sum(max(role.num_starts - 1, 0) for role in self._roles())
     return (f'learner on {learner.place_name} at {self._address}; '
-            f'{sum(places.values())} of {len(self._actors)} actors{where}; '
-            f'{restarts} restarts')
+            f'{sum(places.values())} of {len(self._actors)} actors run '
+            f'({where or "none has room yet"}); {restarts} restarts')
 
   def _stop(self) -> None:
     """Actors have nothing to save; the learner writes a checkpoint."""

@@ -172,11 +172,11 @@ def _check_nothing_stays(run_dir):
 
 
 @_SLOW_START
-def test_without_a_cluster_it_trains_here_to_the_end_and_resumes(tmp_path):
+def test_without_a_cluster_it_trains_here_to_the_end(tmp_path):
   run_dir = tmp_path / 'run'
   frames = _bind('ExperimentConfig.total_frames', 4000)
-  command = _command(run_dir, '--num_actors=2', frames)
-  ran = programs.run(*command[1:], timeout=_DEADLINE_SECS)
+  ran = programs.run(*_command(run_dir, '--num_actors=2', frames)[1:],
+                     timeout=_DEADLINE_SECS)
   assert ran.returncode == 0, (ran.stdout, ran.stderr)
   assert ran.stdout.startswith(f'Training catch in {run_dir}\n')
   assert '  2 actors with 1 CPU each\n' in ran.stdout
@@ -187,10 +187,6 @@ def test_without_a_cluster_it_trains_here_to_the_end_and_resumes(tmp_path):
     assert 'sent its first unrolls' in (
         run_dir / 'logs' / f'{name}.log').read_text()
   _check_nothing_stays(run_dir)
-
-  ran = programs.run(*command[1:], timeout=_DEADLINE_SECS)
-  assert ran.returncode == 0, (ran.stdout, ran.stderr)
-  assert ran.stdout.startswith(f'Resuming catch in {run_dir}\n')
 
 
 @pytest.mark.slow
