@@ -169,12 +169,14 @@ sweeps.SweepConfig.tasks = {'catch': 'configs/catch.gin'}
 sweeps.SweepConfig.fixed = {
     'ExperimentConfig.in_process': True,
     'ExperimentConfig.checkpoint_interval_secs': 1.0,
-    'ExperimentConfig.log_interval_secs': 1000.0,  # One row: the same always.
     'LearnerConfig.batch_size': 8, 'LearnerConfig.unroll_length': 5,
     'ActorConfig.num_actors': 1, 'ActorConfig.num_envs': 4}
+# Short runs have one row, which is the same each time.
 sweeps.SweepConfig.points = {
-    'short': {'ExperimentConfig.total_frames': 1600},
+    'short': {'ExperimentConfig.total_frames': 1600,
+              'ExperimentConfig.log_interval_secs': 1000.0},
     'other': {'ExperimentConfig.total_frames': 1600,
+              'ExperimentConfig.log_interval_secs': 1000.0,
               'OptimizerConfig.learning_rate': 0.01},
     'long': {'ExperimentConfig.total_frames': %d,
              'ExperimentConfig.log_interval_secs': 0.5}}
@@ -202,8 +204,10 @@ def test_sweep_outlives_a_node_and_has_the_results_of_a_local_one(tmp_path):
           f'--ray_address={cluster.address}', stdout=output,
           stderr=output) as process:
         programs.wait_until(
-            lambda: log.exists() and log.read_text().count(' frames (') > 2,
+            lambda: process.poll() is not None or (
+                log.exists() and log.read_text().count(' frames (') > 2),
             'the long run', _DEADLINE_SECS)
+        assert process.poll() is None, (tmp_path / 'output').read_text()
         _lose_node(cluster, remote / 'logs', _LONG)
         process.wait(_DEADLINE_SECS)
   said = (tmp_path / 'output').read_text()
