@@ -87,8 +87,6 @@ def connected(address: Optional[str], spare_cpus: float = 0.
         "3.10 or later: pip install -c constraints.txt -e '.[ray]'") from error
   options = {'address': address}
   if address is None:
-    # It would warn that there is no other network than its own.
-    os.environ.setdefault('RAY_BACKEND_LOG_LEVEL', 'error')
     options = {
         'address': 'local',  # Not one that has been started before.
         'num_cpus': math.ceil(sizing.num_cores() + spare_cpus),

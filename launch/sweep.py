@@ -207,6 +207,12 @@ def _engine(args: argparse.Namespace,
 
 def _run(args: argparse.Namespace) -> int:
   _check_flags(args)
+  if args.engine == 'ray' and not args.ray_address:
+    # Ray listens on all interfaces, and runs whatever it is sent.
+    why_open = program.not_private('launch.sweep', 'auto', False)
+    if why_open:
+      print('Ray is open to every machine that reaches this one '
+            f'(docs/cluster.md: what to close); {why_open}', flush=True)
   config = gin_config.load_sweep(args.sweep)
   tasks, in_process = check_runs(config)
   with _engine(args, in_process) as (

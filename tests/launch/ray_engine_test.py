@@ -184,6 +184,20 @@ sweeps.SweepConfig.points = {
 _LONG = 'catch/default/long/seed_1'
 
 
+@pytest.mark.slow
+@_SLOW_START
+def test_sweep_without_a_cluster_runs_here(tmp_path):
+  path = tmp_path / 'my_sweep.gin'
+  path.write_text(_SWEEP % 1600)
+  ran = programs.run(
+      'launch.sweep', path, f'--sweep_dir={tmp_path / "sweep"}',
+      '--engine=ray', '--run_cpus=0.5', timeout=_DEADLINE_SECS)
+  assert ran.returncode == 0, (ran.stdout, ran.stderr)
+  assert '3 of 3 runs to do' in ran.stdout
+  assert {r.status for r in _results(tmp_path / 'sweep').values()} == {
+      'finished'}
+
+
 def _results(sweep_dir):
   """By name of the run, without what differs from time to time."""
   results = sweep_results.from_csv((sweep_dir / 'results.csv').read_text())
