@@ -7,7 +7,7 @@ import contextlib
 import logging
 import math
 import os
-from typing import Iterator, List, NamedTuple, Optional, Sequence
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence
 
 from impala_tf import config as config_lib
 from impala_tf import sizing
@@ -44,10 +44,8 @@ class Resources(NamedTuple):
     return Resources(self.cpus - needs.cpus, self.gpus - needs.gpus)
 
 
-def _check_address(address: str) -> None:
-  """Ray itself would take minutes to find out, or end this process."""
-  if address == 'auto':
-    return
+def _probe(address: str) -> None:
+  """Ray itself would take minutes to find out that nobody is there."""
   host, _, port = address.rpartition(':')
   if '/' in host or not host or not port.isdecimal():
     raise config_lib.UserError(
@@ -60,6 +58,18 @@ def _check_address(address: str) -> None:
     raise config_lib.UserError(
         f'--ray_address: {error}; start it there (docs/cluster.md), or leave '
         'the flag out to start Ray on this machine') from error
+
+
+def _find_auto() -> str:
+  """The address of the cluster that this machine was made a node of last."""
+  from ray._private import services  # Nothing public tells without connecting.
+  try:
+    return services.canonicalize_bootstrap_address('auto')
+  except ConnectionError as error:
+    raise config_lib.UserError(
+        '--ray_address=auto: no cluster was started on this machine; start it '
+        '(docs/cluster.md), or leave the flag out to start Ray on this machine'
+    ) from error
 
 
 @contextlib.contextmanager
@@ -85,16 +95,16 @@ def connected(address: Optional[str], spare_cpus: float = 0.
     raise config_lib.UserError(
         f"Ray cannot be imported ({error}); it is the extra 'ray', for Python "
         "3.10 or later: pip install -c constraints.txt -e '.[ray]'") from error
-  options = {'address': address}
   if address is None:
-    options = {
+    options: Dict[str, Any] = {
         'address': 'local',  # Not one that has been started before.
         'num_cpus': math.ceil(sizing.num_cores() + spare_cpus),
         'object_store_memory': _OBJECT_STORE_BYTES,
         'include_dashboard': False,
         '_node_ip_address': '127.0.0.1'}
   else:
-    _check_address(address)
+    options = {'address': _find_auto() if address == 'auto' else address}
+    _probe(options['address'])
   try:
     ray.init(log_to_driver=False, logging_level=logging.ERROR, **options)
   except (OSError, RuntimeError, TimeoutError, ValueError) as error:

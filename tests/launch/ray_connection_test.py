@@ -60,8 +60,19 @@ def test_auto_without_a_cluster_is_said_so(monkeypatch, tmp_path):
   monkeypatch.delenv('RAY_ADDRESS', raising=False)
   monkeypatch.setenv('RAY_TMPDIR', str(tmp_path))  # Where it would be noted.
   line = _refusal('auto')
-  assert line.startswith('--ray_address=auto: ')
-  assert line.endswith('docs/cluster.md says how a cluster is started')
+  assert line.startswith('--ray_address=auto: no cluster was started on this')
+  assert 'start it (docs/cluster.md)' in line
+
+
+def test_auto_of_a_cluster_that_has_died_is_said_so(monkeypatch, tmp_path):
+  pytest.importorskip('ray', reason="needs the extra 'ray'")
+  monkeypatch.delenv('RAY_ADDRESS', raising=False)
+  monkeypatch.setenv('RAY_TMPDIR', str(tmp_path))
+  monkeypatch.setattr(ray_connection, '_CONNECT_SECS', 0.5)
+  port = ports.choose()
+  (tmp_path / 'ray').mkdir()
+  (tmp_path / 'ray' / 'ray_current_cluster').write_text(f'127.0.0.1:{port}')
+  assert f':{port}, in vain' in _refusal('auto')
 
 
 def test_missing_ray_is_said_so(monkeypatch):
