@@ -29,6 +29,8 @@ def run(action: Callable[[], Optional[int]]) -> int:
   except config_lib.UserError as error:
     print(f'error: {error}', file=sys.stderr)
     return BAD_INPUT
+  except KeyboardInterrupt:  # Before there was anything to end in order.
+    return 128 + signal.SIGINT
 
 
 def show_beginning(config: config_lib.Config, run_dir: str,

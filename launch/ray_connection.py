@@ -11,6 +11,7 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence
 
 from impala_tf import config as config_lib
 from impala_tf import sizing
+from impala_tf import supervisor
 from impala_tf import waiting
 
 _CONNECT_SECS = 10.
@@ -87,6 +88,7 @@ def connected(address: Optional[str], spare_cpus: float = 0.
 
   Raises:
     UserError: where Ray is not installed, or not to be reached.
+    RunFailed: where Ray itself fails later.
   """
   os.environ.setdefault('RAY_USAGE_STATS_ENABLED', '0')
   try:
@@ -117,6 +119,10 @@ def connected(address: Optional[str], spare_cpus: float = 0.
     yield [Resources(node['Resources'].get('CPU', 0.),
                      node['Resources'].get('GPU', 0.))
            for node in ray.nodes() if node['Alive']]
+  except ray.exceptions.RayError as error:
+    cause = ' '.join(str(error).split())
+    raise supervisor.RunFailed(
+        f'Ray has failed: {cause}; the same command resumes') from error
   finally:
     ray.shutdown()
 

@@ -18,6 +18,7 @@ from typing import Any, Callable, Dict, Iterator, List, Sequence, Tuple
 
 from impala_tf import config as config_lib
 from impala_tf import sizing
+from impala_tf import supervisor
 from impala_tf import sweep_results
 from impala_tf import sweeps
 from impala_tf import waiting
@@ -245,8 +246,8 @@ def main() -> int:
   """Returns the exit code."""
   try:
     return program.run(lambda: _run(_parse_args()))
-  except waiting.PeerMissing as error:
-    print(f'error: {error}; the same command resumes', file=sys.stderr)
+  except (supervisor.RunFailed, waiting.PeerMissing) as error:
+    print(f'error: {error}', file=sys.stderr)
     return 1
 
 

@@ -10,6 +10,8 @@ import pytest
 
 from impala_tf import config as config_lib
 from impala_tf import metrics
+from impala_tf import supervisor
+from impala_tf import waiting
 from launch import cluster
 from launch import gin_config
 from launch import ray_connection
@@ -97,6 +99,20 @@ def test_bad_flag_is_refused_in_one_line(monkeypatch, capsys, flag, words):
   output, errors = capsys.readouterr()
   line, = errors.splitlines()
   assert line.startswith('error: ') and words in line and not output
+
+
+@pytest.mark.parametrize('what, code', [
+    (KeyboardInterrupt(), 130), (supervisor.RunFailed('it broke'), 1),
+    (waiting.PeerMissing('in vain'), 1)])
+def test_exit_code_tells_what_happened(monkeypatch, capsys, what, code):
+
+  def connect(*unused):
+    raise what
+
+  monkeypatch.setattr(ray_connection, 'connected', connect)
+  monkeypatch.setattr(sys, 'argv', ['cluster', *_FLAGS, '--network=open'])
+  assert cluster.main() == code
+  assert capsys.readouterr().err == (f'error: {what}\n' if code == 1 else '')
 
 
 # Real runs.

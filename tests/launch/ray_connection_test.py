@@ -6,6 +6,7 @@ import pytest
 
 from impala_tf import config as config_lib
 from impala_tf import ports
+from impala_tf import supervisor
 from launch import ray_connection
 
 Resources = ray_connection.Resources
@@ -73,6 +74,16 @@ def test_auto_of_a_cluster_that_has_died_is_said_so(monkeypatch, tmp_path):
   (tmp_path / 'ray').mkdir()
   (tmp_path / 'ray' / 'ray_current_cluster').write_text(f'127.0.0.1:{port}')
   assert f':{port}, in vain' in _refusal('auto')
+
+
+def test_failure_of_ray_later_is_said_so(monkeypatch):
+  ray = pytest.importorskip('ray', reason="needs the extra 'ray'")
+  for name in ('init', 'shutdown'):
+    monkeypatch.setattr(ray, name, lambda **unused: None)
+  monkeypatch.setattr(ray, 'nodes', lambda: [])
+  with pytest.raises(supervisor.RunFailed, match='Ray has failed: .*gone; the'):
+    with ray_connection.connected(None):
+      raise ray.exceptions.RaySystemError('gone')
 
 
 def test_missing_ray_is_said_so(monkeypatch):
