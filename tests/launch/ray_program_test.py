@@ -1,5 +1,6 @@
 """One program on a real cluster: it comes, ends, and is lost with its node."""
 
+import contextlib
 import os
 import signal
 import sys
@@ -193,5 +194,6 @@ def test_host_that_does_not_answer_is_given_up(make, cluster, monkeypatch):
     program.place()
     _until(program, State.PLACED)
   finally:
-    programs.kill(host)
+    with contextlib.suppress(ProcessLookupError):  # Ray may have, meanwhile.
+      programs.kill(host)
   programs.wait_until(lambda: not programs.is_alive(pid), 'its end')
