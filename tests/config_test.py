@@ -67,6 +67,10 @@ _IN_PROCESS = config.ExperimentConfig(in_process=True)
     (_of(actor=config.ActorConfig(controlled_lag_updates=1),
          experiment=_IN_PROCESS),
      ('ActorConfig.num_envs', 'None')),
+    (_of(actor=config.ActorConfig(controlled_lag_updates=1, num_envs=4,
+                                  fetch_interval_unrolls=2),
+         experiment=_IN_PROCESS),
+     ('ActorConfig.fetch_interval_unrolls must be 1', 'controlled_lag')),
     (_of(actor=config.ActorConfig(env_processes=2), experiment=_IN_PROCESS),
      ('ActorConfig.env_processes', 'in_process', 'leave one of them out')),
 ])

@@ -1,0 +1,215 @@
+"""Thin actors: they play nothing, send what was recorded and fetch parameters.
+
+`python -m launch.benchmark.crowd CONFIG.gin FILE` records; `Crowd` sends. Its
+actors are forked from one process, in which TensorFlow must not have computed
+anything yet, and share its memory, so that there can be many.
+"""
+
+import itertools
+import mmap
+import os
+import pickle
+import signal
+import socket
+import struct
+import sys
+import time
+import traceback
+from typing import Callable, Dict, Tuple
+
+import numpy as np
+import tensorflow as tf
+
+from impala_tf import announcement
+from impala_tf import config as config_lib
+from impala_tf import experiment
+from impala_tf import sizing
+from impala_tf import supervisor
+from impala_tf import threads
+from impala_tf import types
+from impala_tf import weights
+from launch import gin_config
+
+# Of several moments of a game: not all are compressed alike.
+_NUM_RECORDED = 64
+# <linux/tcp.h>: where struct tcp_info has tcpi_bytes_acked and
+# tcpi_bytes_received, both 64 bits.
+_TCP_BYTES = struct.Struct('120xQQ')
+
+# What an actor counts: unrolls sent; how often it asked for parameters, and
+# got new ones; sums of their versions, of when they came (`time.time`) and of
+# how long that took; bytes that its connections have sent and received.
+COUNTS = ('unrolls', 'asked', 'fetched', 'versions', 'fetch_times',
+          'fetch_secs', 'sent_bytes', 'received_bytes')
+
+
+def record(config: config_lib.Config, path: str) -> None:
+  """Writes unrolls, and the shapes of the agent's parameters, for `Crowd`.
+
+  Args:
+    config: of a run, `sizing.fit`.
+    path: of the file.
+  """
+  # Makes everything of a step; what sends needs nothing of it.
+  from launch.benchmark import parts
+  environment = experiment.make_environment(config, 1, seed=0, training=True)
+  agent = experiment.make_agent(config, environment)
+  environment.close()
+  with open(path, 'wb') as file:
+    pickle.dump((parts.record_unrolls(config, _NUM_RECORDED),
+                 [tuple(v.shape) for v in agent.trainable_variables]), file)
+
+
+def tcp_bytes() -> Tuple[int, int]:
+  """What this process's TCP connections have sent and received.
+
+  As TCP has it: with gRPC's framing, without headers of TCP and below.
+  """
+  totals = np.zeros(2, np.int64)
+  for descriptor in os.listdir('/proc/self/fd'):
+    try:
+      with socket.socket(fileno=os.dup(int(descriptor))) as connection:
+        if (connection.family in (socket.AF_INET, socket.AF_INET6) and
+            connection.type == socket.SOCK_STREAM):
+          totals += _TCP_BYTES.unpack(connection.getsockopt(
+              socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_BYTES.size))
+    except OSError:  # It is no socket, or is closed by now.
+      pass
+  return int(totals[0]), int(totals[1])
+
+
+class Crowd:
+  """Actors in processes of their own, which end with this one.
+
+  Attributes:
+    num_envs: E. An actor sends so many unrolls, and then waits until half of
+      them have arrived, like `actor.Actor`.
+    parameter_bytes: of the agent, in float32.
+    unroll_bytes: of one, not compressed.
+  """
+
+  def __init__(self, config: config_lib.Config, path: str, address: str,
+               number: int, fetch_every: int,
+               of_task: Callable[[types.Unroll, int], types.Unroll] =
+               lambda unroll, task: unroll):
+    """Starts to send.
+
+    Args:
+      config: of the run, as its learner announces it.
+      path: of what was recorded.
+      address: 'host:port' of the learner's server, which is there.
+      number: of actors, at least one.
+      fetch_every: unrolls, see `fetch_every`.
+      of_task: makes a recorded unroll that of an actor.
+    """
+    with open(path, 'rb') as file:
+      self._unrolls, self._shapes = pickle.load(file)
+    self._config, self._address, self._of_task = config, address, of_task
+    self._number = number
+    self.num_envs = sizing.fit(config).actor.num_envs
+    self.parameter_bytes = 4 * sum(int(np.prod(s)) for s in self._shapes)
+    self.unroll_bytes = sum(
+        array.nbytes for array in tf.nest.flatten(self._unrolls[0]))
+    # Shared with the actors, of whom each writes to a row of its own.
+    numbers = np.frombuffer(mmap.mmap(-1, 8 * (1 + number * len(COUNTS))))
+    self._fetch_every = numbers[:1]
+    self._counts = numbers[1:].reshape(number, len(COUNTS))
+    self.fetch_every(fetch_every)
+    reader, self._alive = os.pipe()
+    self._pids = [self._fork(task, reader) for task in range(number)]
+    os.close(reader)
+
+  def fetch_every(self, num_unrolls: int) -> None:
+    """Has each actor ask for parameters before every so manyth unroll.
+
+    Args:
+      num_unrolls: 0 for never.
+    """
+    self._fetch_every[0] = num_unrolls
+
+  def counts(self) -> Dict[str, float]:
+    """What all of them together have counted so far; see `COUNTS`."""
+    return dict(zip(COUNTS, self._counts.sum(axis=0).tolist()))
+
+  def unrolls_sent(self) -> np.ndarray:
+    """By each, float64 [number]."""
+    return self._counts[:, COUNTS.index('unrolls')].copy()
+
+  def check(self) -> None:
+    """Raises RuntimeError where one has ended; it has said why."""
+    for task, pid in enumerate(self._pids):
+      ended, status = os.waitpid(pid, os.WNOHANG)
+      if ended:
+        self._pids.remove(pid)
+        raise RuntimeError(f'thin actor {task} ended with status {status}; its '
+                           'errors are above')
+
+  def close(self) -> None:
+    """Ends them."""
+    for pid in self._pids:
+      os.kill(pid, signal.SIGKILL)
+      os.waitpid(pid, 0)
+    self._pids = []
+    os.close(self._alive)
+
+  def _fork(self, task: int, reader: int) -> int:
+    pid = os.fork()
+    if pid:
+      return pid
+    try:
+      os.close(self._alive)
+      os.dup2(reader, 0)
+      supervisor.stop_with_parent(lambda: os._exit(0))
+      self._act(task)
+    except BaseException:
+      traceback.print_exc()
+    finally:
+      sys.stderr.flush()
+      os._exit(1)
+
+  def _act(self, task: int) -> None:
+    """Sends unrolls of one actor until the process ends."""
+    threads.set_threads(1)
+    fetcher = weights.Fetcher(
+        self._address, [tf.Variable(tf.zeros(shape)) for shape in self._shapes],
+        announcement.table_name(self._config))
+    version = fetcher.wait(lambda cause: None)
+    writer = experiment.make_writer(
+        self._config, self._address, tf.nest.map_structure(
+            lambda array: tf.TensorSpec(array.shape, array.dtype),
+            self._unrolls[0]), task)
+    counted = dict(zip(COUNTS, self._counts[task][:, np.newaxis]))
+    num_envs = self.num_envs
+    # They did not start at the same moment: else all would ask at once.
+    for i in itertools.count(task * num_envs // self._number):
+      fetch_every = int(self._fetch_every[0])
+      if fetch_every and i % fetch_every == 0:
+        version = self._fetch(fetcher, version, counted)
+      unroll = self._of_task(self._unrolls[i % len(self._unrolls)], task)
+      writer.write(unroll._replace(policy_version=np.int64(version)))
+      counted['unrolls'] += 1
+      if i % num_envs == num_envs - 1:
+        writer.flush(max_pending=num_envs // 2)
+      counted['sent_bytes'][:], counted['received_bytes'][:] = tcp_bytes()
+
+  def _fetch(self, fetcher: weights.Fetcher, version: int,
+             counted: Dict[str, np.ndarray]) -> int:
+    """Returns the version of the newest parameters, which it fetches."""
+    start = time.time()
+    newest = fetcher.fetch()
+    counted['asked'] += 1
+    if newest != version:
+      counted['fetched'] += 1
+      counted['versions'] += newest
+      counted['fetch_times'] += time.time()
+      counted['fetch_secs'] += time.time() - start
+    return newest
+
+
+def main():
+  config_path, path = sys.argv[1:]
+  record(sizing.fit(gin_config.load(config_path)), path)
+
+
+if __name__ == '__main__':
+  main()
