@@ -157,6 +157,8 @@ class Crowd:
     if pid:
       return pid
     try:
+      # Ctrl-C is for the process that ends them.
+      signal.signal(signal.SIGINT, signal.SIG_IGN)
       os.close(self._alive)
       os.dup2(reader, 0)
       supervisor.stop_with_parent(lambda: os._exit(0))
