@@ -8,6 +8,7 @@ anything yet, and share its memory, so that there can be many.
 import itertools
 import mmap
 import os
+import pathlib
 import pickle
 import signal
 import socket
@@ -66,14 +67,16 @@ def tcp_bytes() -> Tuple[int, int]:
   As TCP has it: with gRPC's framing, without headers of TCP and below.
   """
   totals = np.zeros(2, np.int64)
-  for descriptor in os.listdir('/proc/self/fd'):
+  for path in pathlib.Path('/proc/self/fd').iterdir():
     try:
-      with socket.socket(fileno=os.dup(int(descriptor))) as connection:
+      if not os.readlink(path).startswith('socket:'):
+        continue
+      with socket.socket(fileno=os.dup(int(path.name))) as connection:
         if (connection.family in (socket.AF_INET, socket.AF_INET6) and
             connection.type == socket.SOCK_STREAM):
           totals += _TCP_BYTES.unpack(connection.getsockopt(
               socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_BYTES.size))
-    except OSError:  # It is no socket, or is closed by now.
+    except OSError:  # It is closed by now, or listens.
       pass
   return int(totals[0]), int(totals[1])
 

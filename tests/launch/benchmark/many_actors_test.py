@@ -47,7 +47,7 @@ def test_two_actors_are_measured_in_each_way(tmp_path):
   # Floats of a network are hardly compressed, Catch's bytes are.
   assert each['bytes_per_fetch'] > 0.8 * result['parameter_bytes']
   assert 0 < result['sent_bytes_per_unroll'] < result['unroll_bytes']
-  assert 0 <= each['age_updates'] < 50
+  assert {'age_updates', 'learner_cpu_ms_per_fetch'} <= each.keys()
   assert 'bytes a fetch' in ran.stdout
 
 
