@@ -183,7 +183,7 @@ class Crowd:
         self._config, self._address, tf.nest.map_structure(
             lambda array: tf.TensorSpec(array.shape, array.dtype),
             self._unrolls[0]), task)
-    counted = dict(zip(COUNTS, self._counts[task][:, np.newaxis]))
+    counted = dict.fromkeys(COUNTS, 0.)
     num_envs = self.num_envs
     # They did not start at the same moment: else all would ask at once.
     for i in itertools.count(task * num_envs // self._number):
@@ -195,10 +195,12 @@ class Crowd:
       counted['unrolls'] += 1
       if i % num_envs == num_envs - 1:
         writer.flush(max_pending=num_envs // 2)
-      counted['sent_bytes'][:], counted['received_bytes'][:] = tcp_bytes()
+      counted['sent_bytes'], counted['received_bytes'] = tcp_bytes()
+      # All at once: whoever looks shall not see a half of it.
+      self._counts[task] = list(counted.values())
 
   def _fetch(self, fetcher: weights.Fetcher, version: int,
-             counted: Dict[str, np.ndarray]) -> int:
+             counted: Dict[str, float]) -> int:
     """Returns the version of the newest parameters, which it fetches."""
     start = time.time()
     newest = fetcher.fetch()

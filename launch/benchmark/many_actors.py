@@ -37,7 +37,8 @@ from launch.benchmark import report
 
 NEVER, AS_ACTORS_DO, EACH_UNROLL = 'never', 'as actors do', 'for each unroll'
 _START_TIMEOUT_SECS = 300.
-_SETTLE_SECS = 1.
+# Unrolls that were on their way are learned from by then.
+_SETTLE_SECS = 2.
 _POLL_SECS = 0.01
 
 # Far more than any benchmark takes; nothing is saved meanwhile.
@@ -172,12 +173,11 @@ class _Measurement:
       time.sleep(_POLL_SECS)
 
 
-def summarise(turns: Dict[str, List[Turn]], batch_size: int) -> Dict[str, Any]:
+def summarise(turns: Dict[str, List[Turn]]) -> Dict[str, Any]:
   """Turns what was measured into what is reported, for each way of fetching.
 
   Args:
     turns: of each way; those of equal position were taken together.
-    batch_size: new unrolls of an update.
   """
   unroll_bytes = [
       _total(turns[NEVER], name) / _total(turns[NEVER], 'unrolls')
@@ -197,7 +197,7 @@ def summarise(turns: Dict[str, List[Turn]], batch_size: int) -> Dict[str, Any]:
           never['learner_cpu_ms_per_update']) / result['fetches_per_update']
   return {'sent_bytes_per_unroll': unroll_bytes[0],
           'received_bytes_per_unroll': unroll_bytes[1],
-          'unrolls_per_update': batch_size, 'fetching': results}
+          'fetching': results}
 
 
 def _total(turns: Sequence[Turn], name: str) -> float:
@@ -229,6 +229,7 @@ def _of_one_way(turns: Sequence[Turn],
       'loopback_mb_per_sec': difference(
           lambda look: look.loopback_bytes) / secs / 1e6,
       'unrolls_per_sec': _total(turns, 'unrolls') / secs,
+      'unrolls_per_update': _total(turns, 'unrolls') / secs / updates_per_sec,
       'asked_per_sec': _total(turns, 'asked') / secs,
       'fetches_per_sec': fetched / secs,
       'fetches_per_update': fetched / secs / updates_per_sec,
@@ -281,7 +282,7 @@ def _measure(args: argparse.Namespace, num_actors: int,
       'learner_cores': len(learner_cores), 'actor_cores': len(actor_cores),
       'parameter_bytes': crowd.parameter_bytes,
       'unroll_bytes': crowd.unroll_bytes,
-      **summarise(turns, config.num_fresh)}
+      'unrolls_per_batch': config.num_fresh, **summarise(turns)}
 
 
 def _warm_up(crowd: Any, measurement: _Measurement) -> None:
@@ -310,7 +311,7 @@ def _parse_args() -> argparse.Namespace:
   parser.add_argument('--gin_binding', action='append', default=[],
                       metavar='"LearnerConfig.batch_size = 16"',
                       help='changes one value; may be repeated')
-  parser.add_argument('--rounds', type=int, default=10,
+  parser.add_argument('--rounds', type=int, default=8,
                       help='of turns (default: %(default)s)')
   parser.add_argument('--seconds', type=float, default=4.,
                       help='of each turn (default: %(default)s)')

@@ -27,6 +27,7 @@ _MANY_ACTORS = (
     ('updates/s', 'updates_per_sec', '.3f'),
     ('frames/s', 'frames_per_sec', ',.0f'),
     ('slower than without fetching', 'slowdown', '.1%'),
+    ('unrolls sent an update', 'unrolls_per_update', '.1f'),
     ('learner waits', 'learner_wait_share', '.1%'),
     ('learner\'s CPU (ms an update)', 'learner_cpu_ms_per_update', ',.1f'),
     ('learner\'s CPU (ms a fetch)', 'learner_cpu_ms_per_fetch', '.2f'),
@@ -142,4 +143,5 @@ def show_many_actors(results: Sequence[Dict[str, Any]]) -> None:
     print('{num_actors} actors of {num_envs} environments; learner on '
           '{learner_cores} cores, actors on {actor_cores}; an unroll: '
           '{unroll_bytes:,} bytes, {sent_bytes_per_unroll:,.0f} sent; '
-          'parameters: {parameter_bytes:,} bytes'.format(**result))
+          '{unrolls_per_batch} an update; parameters: {parameter_bytes:,} bytes'
+          .format(**result))

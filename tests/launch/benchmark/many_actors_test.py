@@ -107,7 +107,7 @@ def _with_fetching():
 def _result():
   return many_actors.summarise(
       {many_actors.NEVER: [_never()],
-       many_actors.AS_ACTORS_DO: [_with_fetching()]}, batch_size=32)
+       many_actors.AS_ACTORS_DO: [_with_fetching()]})
 
 
 def test_turns_are_compared_with_those_of_their_round(result):
@@ -121,7 +121,7 @@ def test_turns_are_compared_with_those_of_their_round(result):
   fast_fetching = _turn(_look(0, 0.), _look(36, 2., unrolls=1.))
   both = many_actors.summarise(
       {many_actors.NEVER: [slow, fast_never],
-       many_actors.AS_ACTORS_DO: [fast, fast_fetching]}, batch_size=32)
+       many_actors.AS_ACTORS_DO: [fast, fast_fetching]})
   assert both['fetching'][many_actors.AS_ACTORS_DO]['slowdown'] == (
       pytest.approx(0.1))
 
@@ -151,7 +151,8 @@ def test_age_is_of_the_moment_of_arrival(result):
 def test_table_shows_the_numbers(result, capsys):
   report.show_many_actors([{
       'num_actors': 7, 'num_envs': 16, 'learner_cores': 2, 'actor_cores': 2,
-      'parameter_bytes': 4_000, 'unroll_bytes': 9_876, **result}])
+      'parameter_bytes': 4_000, 'unroll_bytes': 9_876,
+      'unrolls_per_batch': 32, **result}])
   shown = capsys.readouterr().out
   for words in ('7: never', '10.000', '10.0%', '5,000', '1,000 sent', '9,876'):
     assert words in shown
