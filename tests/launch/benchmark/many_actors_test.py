@@ -117,8 +117,9 @@ def test_turns_are_compared_with_those_of_their_round(result):
   assert result['fetching'][many_actors.NEVER]['slowdown'] == 0
   # Twice as fast a host in the second round changes nothing.
   slow, fast = _never(), _with_fetching()
-  fast_never = _turn(_look(0, 0.), _look(40, 2., unrolls=1.))
-  fast_fetching = _turn(_look(0, 0.), _look(36, 2., unrolls=1.))
+  fast_never, fast_fetching = (
+      _turn(_look(0, 0.), _look(updates, 2., row_time=2., unrolls=1.))
+      for updates in (40, 36))
   both = many_actors.summarise(
       {many_actors.NEVER: [slow, fast_never],
        many_actors.AS_ACTORS_DO: [fast, fast_fetching]})
