@@ -18,7 +18,7 @@ class Writer(Protocol):
   def write(self, unroll: types.Unroll) -> None:
     """Takes a copy of one unroll (NumPy, no batch dimension)."""
 
-  def flush(self, max_pending: int) -> None:
+  def flush(self, max_pending: int = 0) -> None:
     """Returns when all but `max_pending` unrolls have arrived."""
 
 
@@ -170,9 +170,8 @@ class Actor:
     for unroll in self._buffer.unrolls():
       self._writer.write(unroll)
     lap('write')
-    # To wait for the last would leave a core idle for as long as messages take.
-    # More would only grow old while the learner is behind.
-    self._writer.flush(max_pending=self._environment.num_envs // 2)
+    # What is sent while the learner is behind would only grow old.
+    self._writer.flush()
     lap('queue_full')
 
   def close(self) -> None:

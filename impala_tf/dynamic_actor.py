@@ -121,7 +121,8 @@ class DynamicActor:
     if len(rows):
       self._num_unrolls += len(rows)
       self.stopwatch.lap('write')
-      # See `actor.Actor`.
+      # To wait for each would hold up all environments; more would only grow
+      # old while the learner is behind.
       self._writer.flush(max_pending=self._environments.num_envs // 2)
       self.stopwatch.lap('queue_full')
 

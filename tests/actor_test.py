@@ -93,8 +93,8 @@ class FakeWriter:
     self._log.append('write')
     self.unrolls.append(tf.nest.map_structure(np.copy, unroll))
 
-  def flush(self, max_pending):
-    self._log.append(f'flush {max_pending}')
+  def flush(self, max_pending=0):
+    self._log.append(f'flush to {max_pending}')
 
 
 class FakeFetcher:
@@ -313,9 +313,9 @@ def test_the_core_state_is_that_before_x_0(run):
     assert all(np.any(x) for x in recorded.lstm)
 
 
-def test_parameters_are_fetched_as_an_unroll_begins_and_half_is_flushed(run):
+def test_parameters_are_fetched_as_an_unroll_begins_and_all_are_flushed(run):
   assert run.log == (
-      ['fetch'] + ['step'] * T + ['write'] * E + [f'flush {E // 2}']
+      ['fetch'] + ['step'] * T + ['write'] * E + ['flush to 0']
   ) * NUM_UNROLLS
   for k in range(NUM_UNROLLS):
     np.testing.assert_array_equal(run.batch(k).policy_version, [101 + k] * E)

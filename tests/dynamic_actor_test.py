@@ -37,7 +37,7 @@ class Writer:
     self.unrolls[number].append(tf.nest.map_structure(np.copy, unroll))
     self.order.append(number)
 
-  def flush(self, max_pending):
+  def flush(self, max_pending=0):
     self.pending.append(max_pending)
 
 

@@ -73,7 +73,7 @@ class _Nobody:
   def write(self, unroll):
     pass
 
-  def flush(self, max_pending):
+  def flush(self, max_pending=0):
     pass
 
   def fetch(self):
