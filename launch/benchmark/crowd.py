@@ -85,8 +85,8 @@ class Crowd:
   """Actors in processes of their own, which end with this one.
 
   Attributes:
-    num_envs: E. An actor sends so many unrolls, and then waits until half of
-      them have arrived, like `actor.Actor`.
+    num_envs: E. An actor sends so many unrolls, and then waits until they have
+      arrived, like `actor.Actor`.
     parameter_bytes: of the agent, in float32.
     unroll_bytes: of one, not compressed.
   """
@@ -194,7 +194,7 @@ class Crowd:
       writer.write(unroll._replace(policy_version=np.int64(version)))
       counted['unrolls'] += 1
       if i % num_envs == num_envs - 1:
-        writer.flush(max_pending=num_envs // 2)
+        writer.flush()
       counted['sent_bytes'], counted['received_bytes'] = tcp_bytes()
       # All at once: whoever looks shall not see a half of it.
       self._counts[task] = list(counted.values())
