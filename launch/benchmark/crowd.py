@@ -85,8 +85,7 @@ class Crowd:
   """Actors in processes of their own, which end with this one.
 
   Attributes:
-    num_envs: E. An actor sends so many unrolls, and then waits until they have
-      arrived, like `actor.Actor`.
+    num_envs: E; an actor fetches for so many unrolls at once.
     parameter_bytes: of the agent, in float32.
     unroll_bytes: of one, not compressed.
   """
@@ -108,7 +107,6 @@ class Crowd:
     with open(path, 'rb') as file:
       self._unrolls, self._shapes = pickle.load(file)
     self._config, self._address, self._of_task = config, address, of_task
-    self._number = number
     self.num_envs = sizing.fit(config).actor.num_envs
     self.parameter_bytes = 4 * sum(int(np.prod(s)) for s in self._shapes)
     self.unroll_bytes = sum(
@@ -123,7 +121,7 @@ class Crowd:
     os.close(reader)
 
   def fetch_every(self, num_unrolls: int) -> None:
-    """Has each actor ask for parameters before every so manyth unroll.
+    """Has each actor ask for parameters once for so many unrolls, on average.
 
     Args:
       num_unrolls: 0 for never.
@@ -184,17 +182,19 @@ class Crowd:
             lambda array: tf.TensorSpec(array.shape, array.dtype),
             self._unrolls[0]), task)
     counted = dict.fromkeys(COUNTS, 0.)
-    num_envs = self.num_envs
-    # They did not start at the same moment: else all would ask at once.
-    for i in itertools.count(task * num_envs // self._number):
+    # By chance: actors that count would stay in whatever step they are, and
+    # many ask at once.
+    rng = np.random.default_rng(task)
+    for unroll in itertools.cycle(self._unrolls):
       fetch_every = int(self._fetch_every[0])
-      if fetch_every and i % fetch_every == 0:
+      if fetch_every and not rng.integers(fetch_every):
         version = self._fetch(fetcher, version, counted)
-      unroll = self._of_task(self._unrolls[i % len(self._unrolls)], task)
-      writer.write(unroll._replace(policy_version=np.int64(version)))
+      writer.write(self._of_task(unroll, task)._replace(
+          policy_version=np.int64(version)))
       counted['unrolls'] += 1
-      if i % num_envs == num_envs - 1:
-        writer.flush()
+      # After each, not after E: with nothing under way, what `fetch_every` says
+      # holds at once.
+      writer.flush()
       counted['sent_bytes'], counted['received_bytes'] = tcp_bytes()
       # All at once: whoever looks shall not see a half of it.
       self._counts[task] = list(counted.values())

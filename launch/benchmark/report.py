@@ -27,6 +27,7 @@ _MANY_ACTORS = (
     ('updates/s', 'updates_per_sec', '.3f'),
     ('frames/s', 'frames_per_sec', ',.0f'),
     ('slower than without fetching', 'slowdown', '.1%'),
+    ('  standard error', 'slowdown_error', '.1%'),
     ('unrolls sent an update', 'unrolls_per_update', '.1f'),
     ('learner waits', 'learner_wait_share', '.1%'),
     ('learner\'s CPU (ms an update)', 'learner_cpu_ms_per_update', ',.1f'),
@@ -37,7 +38,6 @@ _MANY_ACTORS = (
     ('bytes a fetch', 'bytes_per_fetch', ',.0f'),
     ('a fetch takes (ms)', 'fetch_ms', ',.0f'),
     ('age when it arrives (updates)', 'age_updates', '.2f'),
-    ('policy lag (updates)', 'policy_lag_updates', '.1f'),
     ('all traffic (MB/s)', 'loopback_mb_per_sec', ',.1f'),
 )
 

@@ -83,7 +83,7 @@ def _look(updates, secs, row_time=0., cpu_secs=0., loopback=0, **counts):
 
 def _turn(start, end, memory=100.):
   return many_actors.Turn(
-      start, end, [{'policy_lag': 2., 'learner_wait_share': 0.1}], memory)
+      start, end, [{'learner_wait_share': 0.1}], memory)
 
 
 def _never():
