@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from typing import Any, Dict, List, NamedTuple, Sequence
+from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
 
 import numpy as np
 import psutil
@@ -37,7 +37,7 @@ from launch.benchmark import report
 
 NEVER, AS_ACTORS_DO, EACH_UNROLL = 'never', 'as actors do', 'for each unroll'
 _START_TIMEOUT_SECS = 300.
-_SETTLE_SECS = 1.
+_SETTLE_SECS = 0.5
 _POLL_SECS = 0.01
 
 # Far more than any benchmark takes; nothing is saved meanwhile.
@@ -172,30 +172,38 @@ class _Measurement:
       time.sleep(_POLL_SECS)
 
 
-def summarise(turns: Dict[str, List[Turn]]) -> Dict[str, Any]:
+def summarise(taken: Sequence[Tuple[str, Turn]]) -> Dict[str, Any]:
   """Turns what was measured into what is reported, for each way of fetching.
 
   Args:
-    turns: of each way; those of equal position were taken together.
+    taken: turns with their ways, one after the other; before and after each
+      with fetching there is one without.
   """
+  turns = {way: [turn for other, turn in taken if other == way]
+           for way, _ in taken}
   unroll_bytes = [
       _total(turns[NEVER], name) / _total(turns[NEVER], 'unrolls')
       for name in ('sent_bytes', 'received_bytes')]
-  results = {name: _of_one_way(taken, unroll_bytes)
-             for name, taken in turns.items()}
-  never = results[NEVER]
-  for name, result in results.items():
-    ratios = [turn.updates_per_sec() / base.updates_per_sec()
-              for turn, base in zip(turns[name], turns[NEVER])]
+  results = {way: _of_one_way(of_way, unroll_bytes)
+             for way, of_way in turns.items()}
+  for way in turns.keys() - {NEVER}:
+    # Beside the mean of its neighbours, so that a steady drift cancels out.
+    slowdowns = [
+        1 - 2 * turn.updates_per_sec() / (
+            before.updates_per_sec() + after.updates_per_sec())
+        for (_, before), (other, turn), (_, after) in zip(
+            taken, taken[1:], taken[2:]) if other == way]
     # The median, and its standard error as of a normal distribution: what else
     # runs on the machine makes outliers.
-    low, median, high = np.percentile(ratios, [25, 50, 75])
-    result['slowdown'] = 1 - median
-    result['slowdown_error'] = 0.93 * (high - low) / np.sqrt(len(ratios))
-    if result['fetches_per_update']:
-      result['learner_cpu_ms_per_fetch'] = (
-          result['learner_cpu_ms_per_update'] -
-          never['learner_cpu_ms_per_update']) / result['fetches_per_update']
+    low, median, high = np.percentile(slowdowns, [25, 50, 75])
+    results[way]['slowdown'] = median
+    results[way]['slowdown_error'] = 0.93 * (high - low) / np.sqrt(
+        len(slowdowns))
+    if results[way]['fetches_per_update']:
+      results[way]['learner_cpu_ms_per_fetch'] = (
+          results[way]['learner_cpu_ms_per_update'] -
+          results[NEVER]['learner_cpu_ms_per_update']
+      ) / results[way]['fetches_per_update']
   return {'sent_bytes_per_unroll': unroll_bytes[0],
           'received_bytes_per_unroll': unroll_bytes[1],
           'fetching': results}
@@ -270,17 +278,14 @@ def _measure(args: argparse.Namespace, num_actors: int,
     ways = {NEVER: 0, AS_ACTORS_DO: crowd.num_envs, EACH_UNROLL: 1}
     measurement = _Measurement(learner, crowd)
     _warm_up(crowd, measurement)
-    turns: Dict[str, List[Turn]] = {name: [] for name in ways}
-    for i in range(args.rounds):
-      # There and back, so that a steady drift cancels out too.
-      for name in list(ways)[::-1 if i % 2 else 1]:
-        turns[name].append(measurement.turn(ways[name], args.seconds))
+    order = [NEVER, AS_ACTORS_DO, NEVER, EACH_UNROLL] * args.rounds + [NEVER]
+    taken = [(way, measurement.turn(ways[way], args.seconds)) for way in order]
   return {
       'num_actors': num_actors, 'num_envs': crowd.num_envs,
       'learner_cores': len(learner_cores), 'actor_cores': len(actor_cores),
       'parameter_bytes': crowd.parameter_bytes,
       'unroll_bytes': crowd.unroll_bytes,
-      'unrolls_per_batch': config.num_fresh, **summarise(turns)}
+      'unrolls_per_batch': config.num_fresh, **summarise(taken)}
 
 
 def _warm_up(crowd: Any, measurement: _Measurement) -> None:
@@ -309,9 +314,9 @@ def _parse_args() -> argparse.Namespace:
   parser.add_argument('--gin_binding', action='append', default=[],
                       metavar='"LearnerConfig.batch_size = 16"',
                       help='changes one value; may be repeated')
-  parser.add_argument('--rounds', type=int, default=20,
+  parser.add_argument('--rounds', type=int, default=30,
                       help='of turns (default: %(default)s)')
-  parser.add_argument('--seconds', type=float, default=2.,
+  parser.add_argument('--seconds', type=float, default=1.,
                       help='of each turn (default: %(default)s)')
   parser.add_argument('--json', metavar='FILE',
                       help='also write the numbers there')
