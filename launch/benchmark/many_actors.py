@@ -184,8 +184,7 @@ def summarise(taken: Sequence[Tuple[str, Turn]]) -> Dict[str, Any]:
   unroll_bytes = [
       _total(turns[NEVER], name) / _total(turns[NEVER], 'unrolls')
       for name in ('sent_bytes', 'received_bytes')]
-  results = {way: _of_one_way(of_way, unroll_bytes)
-             for way, of_way in turns.items()}
+  results = {way: _of_one_way(of_way) for way, of_way in turns.items()}
   for way in turns.keys() - {NEVER}:
     # Beside the mean of its neighbours, so that a steady drift cancels out.
     slowdowns = [
@@ -199,11 +198,7 @@ def summarise(taken: Sequence[Tuple[str, Turn]]) -> Dict[str, Any]:
     results[way]['slowdown'] = median
     results[way]['slowdown_error'] = 0.93 * (high - low) / np.sqrt(
         len(slowdowns))
-    if results[way]['fetches_per_update']:
-      results[way]['learner_cpu_ms_per_fetch'] = (
-          results[way]['learner_cpu_ms_per_update'] -
-          results[NEVER]['learner_cpu_ms_per_update']
-      ) / results[way]['fetches_per_update']
+    results[way].update(_of_fetches(turns[way], results, way, unroll_bytes[1]))
   return {'sent_bytes_per_unroll': unroll_bytes[0],
           'received_bytes_per_unroll': unroll_bytes[1],
           'fetching': results}
@@ -213,8 +208,26 @@ def _total(turns: Sequence[Turn], name: str) -> float:
   return sum(turn.counted(name) for turn in turns)
 
 
-def _of_one_way(turns: Sequence[Turn],
-                unroll_bytes: Sequence[float]) -> Dict[str, float]:
+def _of_fetches(turns: Sequence[Turn], results: Dict[str, Dict[str, float]],
+                way: str, bytes_per_unroll: float) -> Dict[str, float]:
+  """What a fetch takes; nothing where there were none. See `summarise`."""
+  fetched = _total(turns, 'fetched')
+  if not fetched:
+    return {}
+  received = (_total(turns, 'received_bytes') -
+              _total(turns, 'unrolls') * bytes_per_unroll)
+  more_cpu_ms = (results[way]['learner_cpu_ms_per_update'] -
+                 results[NEVER]['learner_cpu_ms_per_update'])
+  return {
+      'learner_cpu_ms_per_fetch':
+          more_cpu_ms / results[way]['fetches_per_update'],
+      'bytes_per_fetch': received / fetched,
+      'age_updates': sum(turn.age_updates() for turn in turns) / fetched,
+      'fetch_ms': _total(turns, 'fetch_secs') / fetched * 1e3,
+  }
+
+
+def _of_one_way(turns: Sequence[Turn]) -> Dict[str, float]:
   """What does not need the others; see `summarise`."""
 
   def difference(of):
@@ -224,7 +237,7 @@ def _of_one_way(turns: Sequence[Turn],
   secs = difference(lambda look: look.time)
   updates_per_sec = updates / difference(lambda look: look.row['secs'])
   fetched = _total(turns, 'fetched')
-  result = {
+  return {
       'updates_per_sec': updates_per_sec,
       'frames_per_sec': updates_per_sec * difference(
           lambda look: look.row['frames']) / updates,
@@ -241,13 +254,6 @@ def _of_one_way(turns: Sequence[Turn],
       'fetches_per_sec': fetched / secs,
       'fetches_per_update': fetched / secs / updates_per_sec,
   }
-  if fetched:
-    result['bytes_per_fetch'] = (
-        _total(turns, 'received_bytes') -
-        _total(turns, 'unrolls') * unroll_bytes[1]) / fetched
-    result['age_updates'] = sum(t.age_updates() for t in turns) / fetched
-    result['fetch_ms'] = _total(turns, 'fetch_secs') / fetched * 1e3
-  return result
 
 
 def _measure(args: argparse.Namespace, num_actors: int,

@@ -37,10 +37,12 @@ def test_two_actors_are_measured_in_each_way(tmp_path):
     assert way['updates_per_sec'] > 0
     assert way['frames_per_sec'] == pytest.approx(
         32 * 20 * way['updates_per_sec'])
-  assert never['fetches_per_sec'] == never['asked_per_sec'] == 0
-  # Each asks once for the unrolls of its 16 environments, or for each of them.
-  assert as_actors_do['asked_per_sec'] == pytest.approx(
-      as_actors_do['unrolls_per_sec'] / 16, rel=0.3)
+  assert never['asked_per_sec'] < never['unrolls_per_sec'] / 32
+  assert 'bytes_per_fetch' not in never
+  # Each asks once for the unrolls of its 16 environments, on average, or for
+  # each of them.
+  assert (as_actors_do['unrolls_per_sec'] / 64 < as_actors_do['asked_per_sec'] <
+          as_actors_do['unrolls_per_sec'] / 4)
   assert each['asked_per_sec'] == pytest.approx(
       each['unrolls_per_sec'], rel=0.2)
   # Floats of a network are hardly compressed, Catch's bytes are.
