@@ -53,26 +53,21 @@ def test_two_actors_are_measured_in_each_way(tmp_path):
 
 
 @pytest.mark.slow
-def test_actor_that_dies_ends_it_all_with_an_error():
-  with programs.running(
-      '-m', _MODULE, '--actors=2', '--seconds=1000',
-      '--config=configs/catch.gin') as process:
-    benchmark = psutil.Process(process.pid)
-
-    def actors():
-      # Forked, hence the same program; the others are the learner and so on.
-      return [child for child in benchmark.children()
-              if child.cmdline() == benchmark.cmdline()]
-
-    killed, other = programs.wait_until(
-        lambda: len(actors()) == 2 and actors(), 'both actors')
-    everyone = benchmark.children(recursive=True)
-    killed.kill()
+def test_actor_that_dies_ends_it_all_with_an_error(tmp_path):
+  mine = f'--json={tmp_path / "result.json"}'
+  with programs.running('-m', _MODULE, '--actors=2', '--seconds=1000',
+                        '--config=configs/catch.gin', mine) as process:
+    # Forked, hence with the same command line.
+    programs.wait_until(lambda: len(programs.pids(mine)) == 3, 'both actors')
+    actors = sorted(set(programs.pids(mine)) - {process.pid})
+    learner, = [child for child in psutil.Process(process.pid).children()
+                if child.pid not in actors]
+    programs.kill(actors[0])
     _, errors = process.communicate(timeout=programs.DEADLINE_SECS)
     assert process.returncode == 1
     assert 'thin actor 0 ended with status 9' in errors
-    assert other in everyone
-    assert not psutil.wait_procs(everyone, timeout=30).alive
+    assert not programs.pids(mine)
+    learner.wait(timeout=30)
 
 
 def _look(updates, secs, row_time=0., cpu_secs=0., loopback=0, **counts):
