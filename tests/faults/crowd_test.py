@@ -66,8 +66,8 @@ def test_each_of_many_actors_gets_its_share(tmp_path, fault):
     for _ in range(fault.tries + 1):
       before = counts()
       programs.wait_until(
-          lambda: (counts() - before).sum() >= 50 * number,  # noqa: B023
-          '50 unrolls of each', _DEADLINE_SECS)
+          lambda: (counts() - before).sum() >= 200 * number,  # noqa: B023
+          '200 unrolls of each', _DEADLINE_SECS)
       shares = (counts() - before) / np.mean(counts() - before)
       worst.append(np.abs(shares - 1.).max())
       memory.append(_memory(learner.pid))
