@@ -27,7 +27,7 @@ def test_bad_input_is_refused_before_anything_starts(arguments, words):
 def test_two_actors_are_measured_in_each_way(tmp_path):
   path = tmp_path / 'result.json'
   ran = programs.run(
-      _MODULE, '--actors=2', '--rounds=1', '--seconds=0.5',
+      _MODULE, '--actors=2', '--rounds=1', '--seconds=1',
       '--config=configs/catch.gin', f'--json={path}')
   assert ran.returncode == 0, ran.stderr
   result, = json.loads(path.read_text())
@@ -39,10 +39,8 @@ def test_two_actors_are_measured_in_each_way(tmp_path):
         32 * 20 * way['updates_per_sec'])
   assert never['asked_per_sec'] < never['unrolls_per_sec'] / 32
   assert 'bytes_per_fetch' not in never
-  # Each asks once for the unrolls of its 16 environments, on average, or for
-  # each of them.
-  assert (as_actors_do['unrolls_per_sec'] / 64 < as_actors_do['asked_per_sec'] <
-          as_actors_do['unrolls_per_sec'] / 4)
+  # Each asks for one in 16 unrolls, by chance, or for each of them.
+  assert as_actors_do['asked_per_sec'] < as_actors_do['unrolls_per_sec'] / 4
   assert each['asked_per_sec'] == pytest.approx(
       each['unrolls_per_sec'], rel=0.2)
   # Floats of a network are hardly compressed, Catch's bytes are.
