@@ -101,13 +101,15 @@ class Checkpointer:
         self._checkpoint, os.path.join(run_dir, _DIRECTORY), max_to_keep=keep,
         checkpoint_name=_PREFIX)
 
-  def restore(self) -> Optional[str]:
+  def restore(self, tidy: bool = True) -> Optional[str]:
     """Restores the newest whole checkpoint, see `_restore`.
 
-    What a process that was killed while it wrote has left is removed.
+    Args:
+      tidy: remove what a process that was killed while it wrote has left.
     """
     path = _restore(self._checkpoint, self._run_dir, whole=True)
-    self._remove_remains(path)
+    if tidy:
+      self._remove_remains(path)
     return path
 
   def save(self, number: int) -> str:

@@ -224,8 +224,10 @@ class LearnerConfig(knobs.Section):
   """What one update sees and how it is computed.
 
   Attributes:
-    batch_size: B, unrolls in an update.
+    batch_size: B, unrolls in an update; of each learner, where there are more.
     unroll_length: T, agent steps in an unroll.
+    num_learners: N processes that update together, each with a queue and a
+      share of the actors of its own: an update is of N x B unrolls.
     queue_capacity: unrolls that wait in the queue before actors block. Each
       adds to the policy lag.
     num_threads: TensorFlow's threads in the learner on a CPU; None: see
@@ -237,6 +239,7 @@ class LearnerConfig(knobs.Section):
   """
   batch_size: int = _knob(32, at_least=1)
   unroll_length: int = _knob(20, at_least=1)
+  num_learners: int = _knob(1, at_least=1)
   queue_capacity: int = _knob(16, at_least=1)
   num_threads: Optional[int] = _knob(None, at_least=1)
   xla: str = _knob('auto', choices=('auto', 'on', 'off'))
@@ -319,7 +322,21 @@ class Config:
           'ExperimentConfig.in_process, which promises the same numbers every '
           'time: which environments are ready together is chance; leave one of '
           'them out')
+    self._check_learners()
     self._check_controlled_lag()
+
+  def _check_learners(self):
+    """What one learner can do and several cannot."""
+    if self.learner.num_learners == 1:
+      return
+    if self.experiment.in_process:
+      raise ConfigError(
+          'LearnerConfig.num_learners needs processes, but '
+          'ExperimentConfig.in_process allows only one; leave one of them out')
+    if self.num_replayed and self.replay.survives_resume:
+      raise ConfigError(
+          'ReplayConfig.survives_resume is for a single learner; leave it out, '
+          'or set LearnerConfig.num_learners = 1')
 
   def _check_controlled_lag(self):
     """Every batch must be played whole, and from one version."""

@@ -88,8 +88,8 @@ class Evaluator:
     self._levels = {level: self._level_config(level) for level in levels}
     environment = self._make_environment(levels[0], 1, seed)
     self._frames_per_update = (
-        config.num_fresh * config.learner.unroll_length
-        * environment.frames_per_step)
+        config.learner.num_learners * config.num_fresh
+        * config.learner.unroll_length * environment.frames_per_step)
     self._agent = experiment.make_agent(config, environment)
     environment.close()
     self._fetcher = weights.Fetcher(

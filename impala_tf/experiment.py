@@ -26,6 +26,7 @@ from impala_tf import metrics as metrics_lib
 from impala_tf import optimizers
 from impala_tf import profiling
 from impala_tf import replay
+from impala_tf import replicas
 from impala_tf import sizing
 from impala_tf import threads
 from impala_tf import training
@@ -90,18 +91,6 @@ def make_unroll_spec(config: config_lib.Config,
       environment.instruction_length)
 
 
-def make_strategy() -> tf.distribute.Strategy:
-  """Over the accelerators that are there: TPUs, else GPUs, else the CPU."""
-  if tf.config.list_physical_devices('TPU'):
-    resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu='local')
-    tf.tpu.experimental.initialize_tpu_system(resolver)
-    return tf.distribute.TPUStrategy(resolver)
-  gpus = tf.config.list_logical_devices('GPU')
-  if len(gpus) > 1:
-    return tf.distribute.MirroredStrategy()
-  return tf.distribute.OneDeviceStrategy('/gpu:0' if gpus else '/cpu:0')
-
-
 def make_learner(config: config_lib.Config,
                  environment: environment_lib.BatchedEnvironment,
                  strategy: tf.distribute.Strategy) -> learner_lib.Learner:
@@ -110,13 +99,13 @@ def make_learner(config: config_lib.Config,
   Raises:
     ConfigError: where a batch cannot be shared out evenly over the devices.
   """
-  num_replicas = strategy.num_replicas_in_sync
-  if config.learner.batch_size % num_replicas:
+  devices = strategy.extended.worker_devices
+  if config.learner.batch_size % len(devices):
     raise config_lib.ConfigError(
         f'LearnerConfig.batch_size is {config.learner.batch_size}, which '
-        f'{num_replicas} devices cannot share evenly; use a multiple of '
-        f'{num_replicas}')
-  on_cpu = 'CPU' in strategy.extended.worker_devices[0].upper()
+        f'{len(devices)} devices cannot share evenly; use a multiple of '
+        f'{len(devices)}')
+  on_cpu = 'CPU' in devices[0].upper()
   compile_step = {
       'auto': not on_cpu, 'on': True, 'off': False}[config.learner.xla]
   with strategy.scope():
@@ -207,6 +196,8 @@ def make_actor(config: config_lib.Config, address: str, seed: int,
 
 class LearnerRole(NamedTuple):
   """The parts that learning needs, however it is run."""
+  run_dir: str
+  learners: replicas.Learners
   learner: learner_lib.Learner
   totals: training.Totals
   save: Callable[[int], None]
@@ -219,27 +210,31 @@ class LearnerRole(NamedTuple):
 
 def make_learner_role(config: config_lib.Config, run_dir: str,
                       port: Optional[int], capacity: int,
-                      announced: config_lib.Config) -> LearnerRole:
+                      announced: config_lib.Config,
+                      learners: replicas.Learners) -> LearnerRole:
   """Makes the learner's parts and restores the newest checkpoint."""
   multi_level.check_levels(
       config.environment.level, _make_level(config, training=True),
       config.atari.full_action_set)
   environment = make_environment(config, 1, seed=0, training=True)
-  strategy = make_strategy()
+  learners.require_same(announced, config.learner.num_threads)
+  strategy = learners.strategy
   learner = make_learner(config, environment, strategy)
   agent = learner.agent
   totals = training.Totals(len(levels_lib.expand(config.environment.level)))
-  checkpoint_lib.describe_agent(
-      run_dir, agent.distribution, environment.observation_spec(),
-      config.agent, _num_tasks(config))
+  if learners.is_chief:
+    checkpoint_lib.describe_agent(
+        run_dir, agent.distribution, environment.observation_spec(),
+        config.agent, _num_tasks(config))
   checkpointer = checkpoint_lib.Checkpointer(
       run_dir, config.experiment.checkpoints_to_keep, agent=agent,
       learner=learner, totals=totals)
-  restored = checkpointer.restore()
+  restored = checkpointer.restore(tidy=learners.is_chief)
   frames = int(learner.num_frames.numpy())
   if restored:
     logging.info('Resuming from %s at %d frames', restored, frames)
-  metrics_lib.drop_rows_after(run_dir, frames)
+  own_dir = learners.own_directory(run_dir)
+  metrics_lib.drop_rows_after(own_dir, frames)
 
   spec = make_unroll_spec(config, environment, agent)
   server, save = _make_server(
@@ -250,13 +245,15 @@ def make_learner_role(config: config_lib.Config, run_dir: str,
   address = f'localhost:{server.port}'
   announcement.publish(address, announced)
   publisher = weights.Publisher(address, agent.trainable_variables)
-  publisher.publish(int(learner.num_updates.numpy()), publisher.snapshot())
+  version, parameters = int(learner.num_updates.numpy()), publisher.snapshot()
+  learners.require_same_parameters(parameters, version)
+  publisher.publish(version, parameters)
   refusals = inspection.Refusals()
   reader = dataset_lib.BatchReader(
       make_dataset(config, address, spec, refusals.add),
       # Several devices share the batch out from the host.
       functools.partial(dataset_lib.place_observations, device='/cpu:0'
-                        if strategy.num_replicas_in_sync > 1
+                        if len(strategy.extended.worker_devices) > 1
                         else strategy.extended.worker_devices[0]), refusals)
   environment.close()
   level_log = None
@@ -264,8 +261,10 @@ def make_learner_role(config: config_lib.Config, run_dir: str,
     level_log = level_metrics.LevelLog(
         levels_lib.expand(config.environment.level), totals.level_frames,
         config.learner.unroll_length * environment.frames_per_step)
-  return LearnerRole(learner, totals, save, server, address, publisher, reader,
-                      level_log)
+  return LearnerRole(
+      own_dir, learners, learners.wrap_learner(learner), totals,
+      save if learners.is_chief else lambda number: None, server, address,
+      publisher, learners.wrap_reader(reader), level_log)
 
 
 def _make_server(config: config_lib.Config, run_dir: str, port: Optional[int],
@@ -289,13 +288,13 @@ def _make_server(config: config_lib.Config, run_dir: str, port: Optional[int],
   return server, save
 
 
-def train(config: config_lib.Config, run_dir: str, role: LearnerRole,
+def train(config: config_lib.Config, role: LearnerRole,
           publish: Callable[[int], None], should_stop: training.StopFn,
           log_interval_secs: float, **kwargs) -> None:
   """Runs the loop over the role's parts; see `training.train`."""
   client = reverb.Client(role.address)
   skipped = divergence.SkippedUpdates(
-      run_dir, config.optimizer.max_skipped_updates)
+      role.run_dir, config.optimizer.max_skipped_updates)
 
   def gauges():
     # The tables that a server was made of are not its own if it restored any.
@@ -307,8 +306,8 @@ def train(config: config_lib.Config, run_dir: str, role: LearnerRole,
                 infos[name].max_size for name in names}}
 
   log = training.TrainingLog(
-      run_dir, log_interval_secs, role.learner, role.totals, role.reader,
-      config.num_fresh, gauges, role.level_log)
+      role.run_dir, log_interval_secs, role.learner, role.totals, role.reader,
+      config.num_fresh, gauges, role.level_log, role.learners.concatenate)
   training.train(config.experiment, role.learner, role.reader, publish,
                  role.save, log, skipped, should_stop, **kwargs)
 
@@ -316,7 +315,9 @@ def train(config: config_lib.Config, run_dir: str, role: LearnerRole,
 def run_learner(config: config_lib.Config, run_dir: str, port: Optional[int],
                 should_stop: training.StopFn, profile: bool = False,
                 before_batch: Callable[[], None] = lambda: None,
-                on_row: training.RowFn = lambda row: None) -> None:
+                on_row: training.RowFn = lambda row: None,
+                join: Callable[[], replicas.Learners] = replicas.alone
+                ) -> bool:
   """The learner's process, with the Reverb server embedded.
 
   Args:
@@ -327,24 +328,33 @@ def run_learner(config: config_lib.Config, run_dir: str, port: Optional[int],
     profile: record a few updates for TensorBoard.
     before_batch: is called before each batch is read.
     on_row: is given each row of metrics.
+    join: returns the learners that it is one of, see `replicas.join`.
+
+  Returns:
+    Whether all frames are learned from; else it, or another, was to stop.
 
   Raises:
     OSError: where the port is taken.
+    PeerLost: where another learner has gone.
     checkpoint.CheckpointError: where all checkpoints are damaged.
   """
   announced, config = config, sizing.fit(config)
   threads.set_threads(config.learner.num_threads)
-  role = make_learner_role(config, run_dir, port,
-                            config.learner.queue_capacity, announced)
-  publisher = weights.BackgroundPublisher(role.publisher)
-  profiler = profiling.LearnerProfiler(run_dir) if profile else lambda: None
+  learners = join()
+  with learners.noticing_loss():
+    role = make_learner_role(config, run_dir, port,
+                             config.learner.queue_capacity, announced, learners)
+    publisher = weights.BackgroundPublisher(role.publisher)
+    profiler = (profiling.LearnerProfiler(role.run_dir) if profile
+                else lambda: None)
 
-  def produce():  # Actors do, elsewhere.
-    before_batch()
-    profiler()
+    def produce():  # Actors do, elsewhere.
+      before_batch()
+      profiler()
 
-  train(config, run_dir, role, publisher.publish, should_stop,
-        config.experiment.log_interval_secs, on_row=on_row, produce=produce)
+    train(config, role, publisher.publish, should_stop,
+          config.experiment.log_interval_secs, on_row=on_row, produce=produce)
+    return role.learner.num_frames.numpy() >= config.experiment.total_frames
 
 
 def run_actor(config: config_lib.Config, address: str, seed: int, task: int,

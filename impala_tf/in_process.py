@@ -4,6 +4,7 @@ import tensorflow as tf
 
 from impala_tf import config as config_lib
 from impala_tf import experiment
+from impala_tf import replicas
 from impala_tf import sizing
 from impala_tf import training
 from impala_tf import weights
@@ -26,8 +27,8 @@ def run(config: config_lib.Config, run_dir: str,
   announced, config = config, sizing.fit(config)
   tf.config.experimental.enable_op_determinism()
   num_fresh, num_envs = config.num_fresh, config.actor.num_envs
-  role = experiment.make_learner_role(config, run_dir, None,
-                                      num_fresh + num_envs, announced)
+  role = experiment.make_learner_role(
+      config, run_dir, None, num_fresh + num_envs, announced, replicas.alone())
   publisher = weights.DelayedPublisher(
       role.publisher, int(role.learner.num_updates.numpy()),
       config.actor.controlled_lag_updates or 0)
@@ -50,5 +51,5 @@ def run(config: config_lib.Config, run_dir: str,
     return should_stop()
 
   # A row an update: means over a stretch of time would differ between runs.
-  experiment.train(config, run_dir, role, publisher.publish, play_and_ask,
+  experiment.train(config, role, publisher.publish, play_and_ask,
                    log_interval_secs=0., on_row=on_row, produce=produce)

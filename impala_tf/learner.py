@@ -21,7 +21,8 @@ class Learner(tf.Module):
       too, that were skipped because their gradients were not finite: they left
       parameters and optimiser as they were, but have used up a batch. Read it
       with `.numpy()`: over several devices `int()` does not take it.
-    num_frames: int64 variable, environment frames learned from; likewise.
+    num_frames: int64 variable, environment frames learned from; likewise. Those
+      of all learners, where an update is of several.
   """
 
   def __init__(self, agent: agent_lib.Agent, loss_fn: LossFn,
@@ -38,7 +39,8 @@ class Learner(tf.Module):
       loss_fn: agent and time-major unroll to `types.LossOutput`.
       make_optimizer: from a callable that returns the learning rate, to an
         `optimizers.RMSProp` or one with its methods.
-      strategy: over the learner's devices; B must divide by its replicas.
+      strategy: over the learner's devices, by whose number B must divide; and
+        over those of other learners, where an update is of several.
       learning_rate: at frame 0.
       total_frames: where the learning rate reaches 0.
       frames_per_step: environment frames in an agent step.
@@ -53,6 +55,8 @@ class Learner(tf.Module):
     self.agent = agent
     self._loss_fn = loss_fn
     self._strategy = strategy
+    self._num_local = len(strategy.extended.worker_devices)
+    self._num_learners = strategy.num_replicas_in_sync // self._num_local
     self._frames_per_step = frames_per_step
     self._max_gradient_norm = max_gradient_norm
     self._num_replayed = num_replayed
@@ -74,29 +78,29 @@ class Learner(tf.Module):
     """Learns from one batch.
 
     Args:
-      unroll: leading [T+1, B], frames not yet re-stacked.
+      unroll: leading [T+1, B], frames not yet re-stacked; this learner's own.
 
     Returns:
-      Metrics, float32 [] each, of the whole batch; see `types.LossOutput`.
-      Where unrolls are replayed, those that each unroll has of its own also of
-      either part, under 'fresh/' and 'replayed/'.
+      Metrics, float32 [] each, of the batches of all learners together; see
+      `types.LossOutput`. Where unrolls are replayed, those that each unroll has
+      of its own also of either part, under 'fresh/' and 'replayed/'.
     """
     num_steps, batch_size = unroll.env_outputs.reward.shape
     num_fresh = batch_size - self._num_replayed
     return self._distributed_step(
         self._split(unroll), num_fresh,
-        (num_steps - 1) * num_fresh * self._frames_per_step)
+        self._num_learners * (num_steps - 1) * num_fresh *
+        self._frames_per_step)
 
   def _split(self, unroll: types.Unroll):
-    """Shares the batch out over the replicas."""
-    num_replicas = self._strategy.num_replicas_in_sync
-    if num_replicas == 1:
+    """Shares the batch out over the replicas here."""
+    if self._num_local == 1:
       return unroll
 
     def part(context: tf.distribute.ReplicaContext):
       def of(axis):
-        return lambda t: tf.split(t, num_replicas, axis)[
-            context.replica_id_in_sync_group]
+        return lambda t: tf.split(t, self._num_local, axis)[
+            context.replica_id_in_sync_group % self._num_local]
       return types.Unroll(
           env_outputs=tf.nest.map_structure(of(1), unroll.env_outputs),
           agent_outputs=tf.nest.map_structure(of(1), unroll.agent_outputs),
@@ -111,19 +115,32 @@ class Learner(tf.Module):
     metrics = self._strategy.run(self._replica_step, args=(unroll,))
     self.num_updates.assign_add(1)
     self.num_frames.assign_add(num_frames)
-    reduced = {}
+    of_unrolls, reduced = {}, {}
     for name, value in metrics.items():
-      if self._strategy.experimental_local_results(value)[0].shape.rank != 1:
+      if self._strategy.experimental_local_results(value)[0].shape.rank == 1:
+        of_unrolls[name] = value
+      else:
         reduced[name] = self._strategy.reduce('MEAN', value, axis=None)
-        continue
-      of_unrolls = self._strategy.gather(value, axis=0)
-      parts = {name: of_unrolls}
-      if self._num_replayed:
-        parts[f'fresh/{name}'] = of_unrolls[:num_fresh]
-        parts[f'replayed/{name}'] = of_unrolls[num_fresh:]
-      reduce = tf.reduce_sum if name.startswith('loss/') else tf.reduce_mean
-      reduced.update((part, reduce(of)) for part, of in parts.items())
+    if of_unrolls:
+      # As one tensor, since each costs a message where learners are several.
+      table = self._strategy.gather(
+          self._strategy.run(lambda *columns: tf.stack(columns, axis=1),
+                             args=(*of_unrolls.values(),)), axis=0)
+      columns = tf.unstack(table, len(of_unrolls), axis=1)
+      for name, column in zip(of_unrolls, columns):
+        reduced.update(self._reduce(name, column, num_fresh))
     return reduced
+
+  def _reduce(self, name: str, of_unrolls: tf.Tensor,
+              num_fresh: int) -> Dict[str, tf.Tensor]:
+    """Sum or mean over the unrolls of all learners."""
+    of_unrolls = tf.reshape(of_unrolls, [self._num_learners, -1])
+    parts = {name: of_unrolls}
+    if self._num_replayed:
+      parts[f'fresh/{name}'] = of_unrolls[:, :num_fresh]
+      parts[f'replayed/{name}'] = of_unrolls[:, num_fresh:]
+    reduce = tf.reduce_sum if name.startswith('loss/') else tf.reduce_mean
+    return {part: reduce(of) for part, of in parts.items()}
 
   def _step(self, unroll: types.Unroll) -> Dict[str, tf.Tensor]:
     """One replica's share of an update."""

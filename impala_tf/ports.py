@@ -1,7 +1,7 @@
 """Choosing a port for a server; standard library only."""
 
 import socket
-from typing import Optional, Tuple
+from typing import List, Optional, Sequence, Tuple
 
 
 def choose(port: Optional[int] = None) -> int:
@@ -23,6 +23,16 @@ def choose(port: Optional[int] = None) -> int:
       raise OSError(f'port {port} cannot be used ({error}); choose another, or '
                     'none to get a free one') from error
     return probe.getsockname()[1]
+
+
+def choose_free(number: int, besides: Sequence[int] = ()) -> List[int]:
+  """Returns free ports, all different, and none of `besides`."""
+  found = []
+  while len(found) < number:
+    port = choose()
+    if port not in (*found, *besides):
+      found.append(port)
+  return found
 
 
 def claim(port: Optional[int] = None) -> Tuple[int, socket.socket]:

@@ -63,21 +63,24 @@ def fit(config: config_lib.Config,
     and `LearnerConfig.num_threads`.
 
   Raises:
-    ConfigError: where there are more levels than environments, or environment
-      processes that cannot be.
+    ConfigError: where there are more levels than environments, learners that
+      no actor plays for, or environment processes that cannot be.
   """
   if cores is None:
     cores = num_cores()
   actor, learner = config.actor, config.learner
   num_actors = actor.num_actors
+  num_learners = learner.num_learners
   if num_actors is None:
     num_actors = max(1, cores // (actor.env_processes or 1))
+    num_actors = max(1, num_actors // num_learners) * num_learners
   num_envs = actor.num_envs
   if num_envs is None:
     num_envs = _MIN_ENVS
     # Numbers that do not depend on the machine, where they are to be the same.
     if not config.experiment.in_process:
-      wanted = int(_BATCHES_IN_PLAY * config.num_fresh / num_actors)
+      wanted = int(
+          _BATCHES_IN_PLAY * num_learners * config.num_fresh / num_actors)
       num_envs = max(_MIN_ENVS, min(_MAX_ENVS, wanted))
     num_envs = _shared_evenly(num_envs, _num_processes(config, num_actors),
                               len(levels_lib.expand(config.environment.level)))
@@ -85,7 +88,8 @@ def fit(config: config_lib.Config,
   num_threads = learner.num_threads
   if num_threads is None:
     share = _learner_share(config)
-    num_threads = min(cores, math.ceil(share * cores + 0.5))
+    num_threads = min(cores, math.ceil(share * cores / num_learners + 0.5))
+  _check_learners(num_learners, num_actors)
   _check_env_processes(config, num_envs)
   _check_every_level_is_played(
       config, _num_processes(config, num_actors), num_envs)
@@ -127,6 +131,14 @@ def _check_every_level_is_played(config: config_lib.Config, num_processes: int,
         f'environments each; raise ActorConfig.num_envs to {at_least} at least')
 
 
+def _check_learners(num_learners: int, num_actors: int) -> None:
+  """All others would wait for one that gets no unrolls."""
+  if num_actors < num_learners:
+    raise config_lib.ConfigError(
+        f'{num_learners} learners cannot share {num_actors} actor processes; '
+        f'raise ActorConfig.num_actors to {num_learners} at least')
+
+
 def _check_env_processes(config: config_lib.Config, num_envs: int) -> None:
   """Raises ConfigError where they would have nothing to do."""
   number = config.actor.env_processes
@@ -157,21 +169,26 @@ def explain(config: config_lib.Config) -> List[str]:
     return f'{number} {what} ({"as configured" if given else reason})'
 
   number = actor.env_processes
+  several = learner.num_learners > 1
   per_actor = f'one for each of {cores} cores'
   if number:
     per_actor = (f'{cores} cores with {number} environment processes for each '
                  'actor, but at least one')
+  per_actor += ', as many for each learner' * several
   return [
+      *[line(learner.num_learners, 'learners', True, '')] * several,
       line(actor.num_actors, 'actor processes',
            config.actor.num_actors is not None, per_actor),
       *[line(number, 'environment processes each', True, '')] * bool(number),
       line(actor.num_envs, 'environments each',
            config.actor.num_envs is not None,
            f'{_MIN_ENVS} to {_MAX_ENVS}, such that about {_BATCHES_IN_PLAY} '
-           f'batches of {config.num_fresh} new unrolls are being played'
+           f'batches of {learner.num_learners * config.num_fresh} new unrolls '
+           'are being played'
            + shares * (num_levels > 1)),
-      line(learner.num_threads, 'learner threads',
+      line(learner.num_threads, 'learner threads' + ' each' * several,
            config.learner.num_threads is not None,
-           f'{_learner_share(config):.0%} of {cores} cores, and '
-           'half of one'),
+           f'{_learner_share(config):.0%} of {cores} cores' +
+           f' for {learner.num_learners} learners' * several +
+           ', and half of one'),
   ]

@@ -23,6 +23,7 @@ from impala_tf import config as config_lib
 
 _POLL_SECS = 0.2
 _STOP_SECS = 8.  # Ctrl-C promises to end within 10.
+_LAST_WORDS_SECS = 3.
 _MAX_BACKOFF_SECS = 30.
 _LOG_TAIL_LINES = 12
 _ACTOR_NICENESS = 10  # Of 19; each halves and more.
@@ -140,9 +141,9 @@ class _Slot:
 
 
 class Supervisor:
-  """One learner, its actors, and perhaps an evaluator."""
+  """Learners, mostly one, their actors, and perhaps an evaluator."""
 
-  def __init__(self, learner_command: Sequence[str],
+  def __init__(self, learner_commands: Sequence[Sequence[str]],
                actor_command: Callable[[int, int], Sequence[str]],
                num_actors: int, log_dir: str, max_restarts: int,
                restart_window_secs: float,
@@ -150,21 +151,24 @@ class Supervisor:
     """Starts nothing yet.
 
     Args:
-      learner_command: its program.
+      learner_commands: the program of each, the chief's first.
       actor_command: from task and attempt (0 at first) to the program.
       num_actors: processes.
       log_dir: gets a file a child.
-      max_restarts: of one actor within `restart_window_secs`.
+      max_restarts: of one actor within `restart_window_secs`, and likewise of
+        all processes where one of several learners dies.
       restart_window_secs: see `max_restarts`.
       evaluator_command: of an evaluator; None for none. If it dies too often
         training goes on without.
     """
     directory = pathlib.Path(log_dir)
     directory.mkdir(parents=True, exist_ok=True)
-    self._learner_command = learner_command
+    self._learner_commands = learner_commands
+    self._learner_deaths: List[float] = []
     self._max_restarts = max_restarts
     self._window_secs = restart_window_secs
-    self._learner = Child('learner', directory)
+    self._learners = [Child(f'learner_{i}' if i else 'learner', directory)
+                      for i in range(len(learner_commands))]
     self._slots = [_Slot(Child(f'actor_{i}', directory),
                          functools.partial(actor_command, i))
                    for i in range(num_actors)]
@@ -174,26 +178,26 @@ class Supervisor:
     self._stop_signal: Optional[int] = None
 
   def run(self, on_poll: Callable[[], None]) -> Optional[int]:
-    """Runs until the learner ends or a signal comes.
+    """Runs until the learners end or a signal comes.
 
     Args:
       on_poll: is called about five times a second.
 
     Returns:
-      None if the learner ended well, else the signal (SIGINT, SIGTERM) that
+      None if the learners ended well, else the signal (SIGINT, SIGTERM) that
       ended the run.
 
     Raises:
-      RunFailed: where the learner died, or an actor too often.
+      RunFailed: where the only learner died, or one of several learners or an
+        actor too often.
       UserError: where a child says that its input cannot work.
     """
     handlers = {s: signal.signal(s, self._on_signal)
                 for s in (signal.SIGINT, signal.SIGTERM)}
     try:
-      self._learner.start(self._learner_command)
+      self._start_all()
       while self._stop_signal is None:
-        if self._learner.exit_code is not None:
-          self._check_learner()
+        if self._have_learners_ended():
           return None
         self._tend_slots()
         on_poll()
@@ -208,7 +212,7 @@ class Supervisor:
       on_poll()
 
   def _children(self) -> List[Child]:
-    return [self._learner] + [slot.child for slot in self._slots]
+    return self._learners + [slot.child for slot in self._slots]
 
   def _on_signal(self, signum, unused_frame):
     if self._stop_signal is not None:  # Asked twice: at once, then.
@@ -216,13 +220,55 @@ class Supervisor:
         child.send(signal.SIGKILL)
     self._stop_signal = signum
 
-  def _check_learner(self):
-    learner = self._learner
+  def _start_all(self):
+    for child in self._children():
+      child.close()
+    for learner, command in zip(self._learners, self._learner_commands):
+      learner.start(command)
+    for slot in self._slots:
+      if slot.due is None:
+        slot.due = 0.
+
+  def _have_learners_ended(self) -> bool:
+    """Whether all have, and well; where one of several has died all restart."""
+    dead = [child for child in self._learners
+            if not child.is_running and child.exit_code]
+    if not dead:
+      return not any(child.is_running for child in self._learners)
+    if len(self._learners) == 1:
+      self._check_learner(dead[0])
+    self._wait_for_learners(_LAST_WORDS_SECS)  # That others may save, or tell.
+    dead.sort(key=lambda child: child.exit_code)  # The first were killed.
+    for child in dead:
+      if child.exit_code == BAD_INPUT:
+        self._check_learner(child)
+    now = time.monotonic()
+    self._learner_deaths = [t for t in self._learner_deaths
+                            if now - t < self._window_secs] + [now]
+    if len(self._learner_deaths) > self._max_restarts:
+      self._check_learner(dead[0])
+    logging.warning(
+        '%s; all processes start again, from the last checkpoint: restart %d '
+        'of %d; see %s', ', '.join(
+            f'{child.name} {child.how_it_ended()}' for child in dead),
+        len(self._learner_deaths), self._max_restarts, dead[0].log_path)
+    self._start_all()
+    return False
+
+  def _wait_for_learners(self, secs: float):
+    """Returns when all have ended, or after so long."""
+    deadline = time.monotonic() + secs
+    while time.monotonic() < deadline and any(
+        child.is_running for child in self._learners):
+      time.sleep(0.05)
+
+  def _check_learner(self, learner: Child):
     if learner.exit_code == BAD_INPUT:
       raise config_lib.UserError(learner.complaint())
     if learner.exit_code != 0:
+      name = learner.name.replace('_', ' ')
       raise RunFailed(
-          f'the learner {learner.how_it_ended()}; the end of '
+          f'the {name} {learner.how_it_ended()}; the end of '
           f'{learner.log_path}:\n{learner.last_words()}')
 
   def _tend_slots(self):
@@ -257,18 +303,18 @@ class Supervisor:
         slot.due - now, child.log_path)
 
   def _stop(self):
-    """Actors have nothing to save; the learner writes a checkpoint."""
-    deadline = time.monotonic() + _STOP_SECS
+    """Actors have nothing to save; the learners write a checkpoint."""
     for child in self._children():
       child.send(signal.SIGTERM)
-    while self._learner.is_running and time.monotonic() < deadline:
-      time.sleep(0.05)
-    if self._learner.is_running:
+    self._wait_for_learners(_STOP_SECS)
+    if any(child.is_running for child in self._learners):
       raise RunFailed(f'the learner did not stop within {_STOP_SECS:.0f} s and '
                       'is killed; the run resumes from its last checkpoint')
-    # It handles SIGTERM from its start-up on; before, there is nothing to save.
-    if self._learner.exit_code not in (-signal.SIGTERM, 128 + signal.SIGTERM):
-      self._check_learner()
+    for learner in self._learners:
+      # It handles SIGTERM from its start-up on; before, there is nothing to
+      # save.
+      if learner.exit_code not in (-signal.SIGTERM, 128 + signal.SIGTERM):
+        self._check_learner(learner)
 
 
 def stop_with_parent(stop: Callable[[], None]) -> None:

@@ -1,7 +1,7 @@
 """The learner's loop: read, update, publish, log, save."""
 
 import time
-from typing import Any, Callable, Mapping, Optional
+from typing import Any, Callable, List, Mapping, Optional, Sequence
 
 from absl import logging
 import dm_env
@@ -13,9 +13,11 @@ from impala_tf import divergence
 from impala_tf import level_metrics
 from impala_tf import metrics as metrics_lib
 from impala_tf import types
+from impala_tf import waiting
 
 StopFn = Callable[[], bool]
 RowFn = Callable[[metrics_lib.Row], None]
+GatherFn = Callable[[Sequence[np.ndarray]], List[np.ndarray]]
 
 
 class Totals(tf.Module):
@@ -49,7 +51,8 @@ class TrainingLog:
   def __init__(self, run_dir: str, interval_secs: float, learner: Any,
                totals: Totals, reader: Any, num_fresh: int,
                gauges: Callable[[], Mapping[str, float]],
-               level_log: Optional[level_metrics.LevelLog] = None):
+               level_log: Optional[level_metrics.LevelLog] = None,
+               gather: GatherFn = list):
     """Opens the files.
 
     Args:
@@ -61,6 +64,8 @@ class TrainingLog:
       num_fresh: unrolls of a batch, its first ones, that are new.
       gauges: further columns, read off when a row is written.
       level_log: tells levels apart, where there are several.
+      gather: from arrays of unrolls, whose last axis is the batch, to those of
+        all learners.
     """
     self.failed_saves = 0
     self._learner = learner
@@ -69,6 +74,7 @@ class TrainingLog:
     self._num_fresh = num_fresh
     self._gauges = gauges
     self._level_log = level_log
+    self._gather = gather
     self._writer = metrics_lib.MetricsWriter(run_dir)
     self._episodes = metrics_lib.EpisodeWindow()
     self._interval = metrics_lib.Interval(
@@ -92,20 +98,21 @@ class TrainingLog:
     # x_0 was the last step of an earlier unroll and was counted there, and so
     # was all that is replayed. NumPy slices, because those of tensors would
     # cost more than all else here.
-    env_outputs = unroll.env_outputs
-    step_type, episode_return, episode_steps = (
-        tensor.numpy()[1:, :self._num_fresh]
+    env_outputs, num_fresh = unroll.env_outputs, self._num_fresh
+    of_steps = [
+        tensor.numpy()[1:, :num_fresh]
         for tensor in (env_outputs.step_type, env_outputs.episode_return,
-                       env_outputs.episode_steps))
+                       env_outputs.episode_steps)]
+    step_type, episode_return, episode_steps, level_index, fresh, replayed = (
+        self._gather([*of_steps, unroll.level_index.numpy()[:num_fresh],
+                      lags[:num_fresh], lags[num_fresh:]]))
     is_first = step_type == int(dm_env.StepType.FIRST)
     self._episodes.add(is_first, episode_return, episode_steps)
-    fresh, replayed = np.split(lags, [self._num_fresh])
     if replayed.size:
       metrics = {**metrics, 'replayed/policy_lag': np.mean(replayed)}
     self._interval.add(metrics, fresh)
     if self._level_log:
-      self._level_log.add(is_first, episode_return, fresh,
-                          unroll.level_index.numpy()[:self._num_fresh])
+      self._level_log.add(is_first, episode_return, fresh, level_index)
 
   def write_row(self) -> metrics_lib.Row:
     """Writes what has come together since the last row; returns it."""
@@ -164,9 +171,12 @@ def train(config: config_lib.ExperimentConfig, learner: Any, reader: Any,
 
   Raises:
     OSError: where the last checkpoint could not be written.
+    PeerLost: where another learner has gone; then there is no last checkpoint,
+      since an update may be half done.
     UserError: see `divergence.SkippedUpdates`.
   """
   last_save = time.monotonic()
+  is_whole = True
   try:
     num_updates = int(learner.num_updates.numpy())
     while learner.num_frames.numpy() < config.total_frames:
@@ -190,10 +200,14 @@ def train(config: config_lib.ExperimentConfig, learner: Any, reader: Any,
         except OSError as error:
           log.failed_saves += 1
           logging.warning('No checkpoint, training goes on: %s', error)
+  except waiting.PeerLost:
+    is_whole = False
+    raise
   finally:
     last_row = log.close()
     if last_row is not None:
       on_row(last_row)
-    save(int(learner.num_updates.numpy()))
+    if is_whole:
+      save(int(learner.num_updates.numpy()))
   logging.info('%d frames in %d updates', learner.num_frames.numpy(),
                learner.num_updates.numpy())

@@ -22,6 +22,10 @@ class PeerMissing(ConnectionError):
   """Whom was waited for has not come in time."""
 
 
+class PeerLost(ConnectionError):
+  """Whom this process works together with has gone."""
+
+
 class Waiting:
   """One wait, or one after the other, for the same."""
 

@@ -38,11 +38,11 @@ def show_beginning(config: config_lib.Config, run_dir: str,
     print(f'  {choice}', flush=True)
 
 
-def open_port(port: Optional[int]) -> str:
+def open_port(port: Optional[int], server: str = 'Reverb') -> str:
   """A warning; None is for a port that is yet to be chosen."""
   name = 'a port' if port is None else f'port {port}'
-  return (f'{name} is open to every machine that reaches this one, and Reverb '
-          'asks nobody who he is (docs/cluster.md: what to close)')
+  return (f'{name} is open to every machine that reaches this one, and '
+          f'{server} asks nobody who he is (docs/cluster.md: what to close)')
 
 
 def conclude(run_dir: str, signum: Optional[int]) -> int:

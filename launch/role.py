@@ -38,6 +38,9 @@ def _run(args: argparse.Namespace) -> int:
   except config_lib.UserError as error:
     print(f'{supervisor.COMPLAINT}{error}', file=sys.stderr)
     return supervisor.BAD_INPUT
+  except waiting.PeerLost as error:
+    print(f'{supervisor.COMPLAINT}{error}', file=sys.stderr)
+    return 1
   except waiting.PeerMissing as error:
     print(f'{supervisor.COMPLAINT}{error}; is it running, and can the machines '
           'reach each other? (--wait_secs for more patience)', file=sys.stderr)

@@ -1,7 +1,7 @@
 """Flags of the roles, see `launch/role.sh`, and what is wrong with them."""
 
 import argparse
-from typing import Callable, Tuple
+from typing import Callable, List, Tuple
 
 from impala_tf import config as config_lib
 from launch import program
@@ -14,8 +14,12 @@ def make_parser(description: str) -> argparse.ArgumentParser:
   parser.add_argument('--address', required=True, metavar='HOST:PORT',
                       help='where the learner listens, as its peers reach it')
   parser.add_argument('--task', type=int, default=0,
-                      help='which of the actors this is, from 0 on (default: '
+                      help='which of the actors, or of several learners, this '
+                      'is, from 0 on (default: '
                       '%(default)s)')
+  parser.add_argument('--learners', metavar='HOST:PORT,HOST:PORT',
+                      help='learner: where each of several listens for the '
+                      'others, that with --task=0 first; not its --address')
   parser.add_argument('--config', metavar='FILE.gin',
                       help='learner: what to train (default: as in --run_dir); '
                       'others: refuse a learner with another config')
@@ -42,12 +46,12 @@ def make_parser(description: str) -> argparse.ArgumentParser:
   return parser
 
 
-def parse_address(text: str) -> Tuple[str, int]:
-  """Returns host and port; raises UserError where it is not both."""
+def parse_address(text: str, flag: str = '--address') -> Tuple[str, int]:
+  """Returns host and port; raises UserError where `flag` does not give both."""
   host, _, port = text.rpartition(':')
   if not host or not port.isdecimal() or not 0 < int(port) < 2**16:
     raise config_lib.UserError(
-        f'--address must be HOST:PORT, but is {text!r}; give the machine of '
+        f'{flag} must be HOST:PORT, but is {text!r}; give the machine of '
         'the learner and the port it listens on')
   return host, int(port)
 
@@ -68,7 +72,37 @@ def check(args: argparse.Namespace) -> None:
     raise config_lib.UserError('--profile needs --run_dir to write to')
 
 
+def learner_addresses(args: argparse.Namespace, number: int) -> List[str]:
+  """Where several learners reach one another; none where there is one only.
+
+  Raises:
+    UserError: where they are not as many as `number`, those of the config.
+  """
+  addresses = args.learners.split(',') if args.learners else []
+  for address in addresses:
+    parse_address(address, '--learners')
+  if number == 1 and addresses:
+    raise config_lib.UserError(
+        '--learners is for several, but LearnerConfig.num_learners is 1; '
+        'leave it out, or set that')
+  if number == 1:
+    return []
+  if len(addresses) != number:
+    raise config_lib.UserError(
+        f'LearnerConfig.num_learners is {number}, but --learners gives '
+        f'{len(addresses)} addresses; give one of each, commas between them')
+  if args.task >= number:
+    raise config_lib.UserError(
+        f'--task of a learner must be below {number}, the number of learners, '
+        f'but is {args.task}')
+  if not args.run_dir:
+    raise config_lib.UserError(
+        'several learners need --run_dir, the same directory for all')
+  return addresses
+
+
 def make_say(args: argparse.Namespace) -> Callable[[str], None]:
   """Prints lines that tell which role they are of."""
-  name = f'actor {args.task}' if args.role == 'actor' else args.role
+  is_one_of_many = args.role == 'actor' or args.learners
+  name = f'{args.role} {args.task}' if is_one_of_many else args.role
   return lambda line: print(f'{name}: {line}', flush=True)

@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 import threading
-from typing import Optional
+from typing import List, NamedTuple, Optional
 
 from impala_tf import config as config_lib
 from impala_tf import metrics
@@ -38,7 +38,8 @@ def _parse_args() -> argparse.Namespace:
                       help='changes one value; may be repeated')
   parser.add_argument('--port', type=int,
                       help='of the Reverb server, for others to connect to '
-                      '(default: a free one)')
+                      '(default: a free one); of several learners the first '
+                      'of as many')
   parser.add_argument('--network', choices=('auto', 'private', 'open'),
                       default='auto',
                       help='private: no other machine can reach the run, nor '
@@ -54,18 +55,45 @@ def _parse_args() -> argparse.Namespace:
   return parser.parse_args()
 
 
+class _Ports(NamedTuple):
+  """Where processes find one another.
+
+  Attributes:
+    reverb: of each learner, for its actors.
+    tensorflow: of each of several learners, for the others.
+  """
+  reverb: List[int]
+  tensorflow: List[int]
+
+
+def _choose_ports(first: Optional[int], num_learners: int) -> _Ports:
+  """Raises UserError where one of those from `first` on is taken."""
+  try:
+    if first is None:
+      reverb = ports.choose_free(num_learners)
+    else:
+      reverb = [ports.choose(first + i) for i in range(num_learners)]
+  except OSError as error:
+    raise config_lib.UserError(f'--port: {error}') from error
+  several = num_learners if num_learners > 1 else 0
+  return _Ports(reverb, ports.choose_free(several, besides=reverb))
+
+
 def _train_in_processes(args: argparse.Namespace, config: config_lib.Config,
-                        run_dir: str, port: int, line: progress.ProgressLine):
+                        run_dir: str, chosen: _Ports,
+                        line: progress.ProgressLine):
   """Returns the signal that ended the run, or None."""
 
-  def role(name, *flags):
+  def role(name, learner, *flags):
     return [sys.executable, '-m', 'launch.role', name, '--supervised',
-            f'--address=localhost:{port}', f'--run_dir={run_dir}', *flags]
-
+            f'--address=localhost:{chosen.reverb[learner]}',
+            f'--run_dir={run_dir}', *flags]
 
   def evaluator(attempt):
-    return role('evaluator', f'--seed={attempt}')
+    return role('evaluator', 0, f'--seed={attempt}')
 
+  num_learners = len(chosen.reverb)
+  addresses = ','.join(f'localhost:{port}' for port in chosen.tensorflow)
   profile = ['--profile'] * args.profile
   newest = _NewestRow(run_dir)
 
@@ -75,10 +103,13 @@ def _train_in_processes(args: argparse.Namespace, config: config_lib.Config,
       line.show(row)
 
   return supervisor.Supervisor(
-      learner_command=role('learner', *profile),
+      learner_commands=[
+          role('learner', i, f'--task={i}',
+               *[f'--learners={addresses}'] * bool(addresses), *profile)
+          for i in range(num_learners)],
       actor_command=lambda task, attempt: role(
-          'actor', f'--task={task}', f'--seed={task + attempt * 10_000}',
-          *profile),
+          'actor', task % num_learners, f'--task={task}',
+          f'--seed={task + attempt * 10_000}', *profile),
       num_actors=sizing.fit(config).actor.num_actors,
       log_dir=os.path.join(run_dir, 'logs'),
       max_restarts=config.actor.max_restarts,
@@ -152,10 +183,7 @@ def _run(args: argparse.Namespace) -> int:
   factory.check_levels(
       config.environment.level, config.agent.instruction_length)
   sizing.fit(config)  # Refuses more levels than environments.
-  try:
-    port = ports.choose(args.port)
-  except OSError as error:
-    raise config_lib.UserError(f'--port: {error}') from error
+  chosen = _choose_ports(args.port, config.learner.num_learners)
   run_dir = args.run_dir or run_directory.fresh_path(config.environment.level)
   with run_directory.claim(run_dir, config) as resuming:
     program.show_beginning(config, run_dir, resuming)
@@ -163,13 +191,16 @@ def _run(args: argparse.Namespace) -> int:
       print('  a network of its own: no other machine can reach this run',
             flush=True)
     else:
-      port_or_any = None if config.experiment.in_process else port
+      port_or_any = None if config.experiment.in_process else chosen.reverb[0]
       print(f'  {program.open_port(port_or_any)}; {not_private}', flush=True)
+      for server, port in [('Reverb', port) for port in chosen.reverb[1:]] + [
+          ('TensorFlow', port) for port in chosen.tensorflow]:
+        print(f'  {program.open_port(port, server)}', flush=True)
     with progress.ProgressLine(config.experiment.total_frames) as line:
       if config.experiment.in_process:
         signum = _train_in_this_process(config, run_dir, line)
       else:
-        signum = _train_in_processes(args, config, run_dir, port, line)
+        signum = _train_in_processes(args, config, run_dir, chosen, line)
   if args.profile:
     time_budget.show(config, run_dir)
   return program.conclude(run_dir, signum)

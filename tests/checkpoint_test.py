@@ -18,6 +18,7 @@ from impala_tf import checkpoint
 from impala_tf import config as config_lib
 from impala_tf import distributions
 from impala_tf import experiment
+from impala_tf import replicas
 from impala_tf import training
 from impala_tf import types
 from tests import programs
@@ -35,7 +36,7 @@ class _Parts:
   def __init__(self, run_dir, seed=1, keep=3):
     environment = experiment.make_environment(CONFIG, E, seed, training=True)
     self.learner = experiment.make_learner(
-        CONFIG, environment, experiment.make_strategy())
+        CONFIG, environment, replicas.alone().strategy)
     self.totals = training.Totals()
     self.checkpointer = checkpoint.Checkpointer(
         str(run_dir), keep, agent=self.learner.agent, learner=self.learner,

@@ -73,6 +73,11 @@ _IN_PROCESS = config.ExperimentConfig(in_process=True)
      ('ActorConfig.fetch_interval_unrolls must be 1', 'controlled_lag')),
     (_of(actor=config.ActorConfig(env_processes=2), experiment=_IN_PROCESS),
      ('ActorConfig.env_processes', 'in_process', 'leave one of them out')),
+    (_of(learner=config.LearnerConfig(num_learners=2), experiment=_IN_PROCESS),
+     ('LearnerConfig.num_learners', 'in_process', 'leave one of them out')),
+    (_of(learner=config.LearnerConfig(num_learners=2),
+         replay=config.ReplayConfig(replay_fraction=.5, survives_resume=True)),
+     ('ReplayConfig.survives_resume', 'LearnerConfig.num_learners = 1')),
 ])
 def test_values_that_do_not_go_together_are_refused(make, words):
   test_a_wrong_value_is_refused_by_name(make, words)

@@ -333,6 +333,7 @@ def test_batch_that_devices_cannot_share_is_refused():
   config = dataclasses.replace(
       _config(), learner=config_lib.LearnerConfig(batch_size=5))
   environment = experiment.make_environment(config, 1, 0, training=True)
-  strategy = types.SimpleNamespace(num_replicas_in_sync=2)
+  strategy = types.SimpleNamespace(
+      extended=types.SimpleNamespace(worker_devices=('/cpu:0', '/cpu:1')))
   with pytest.raises(config_lib.ConfigError, match='use a multiple of 2'):
     experiment.make_learner(config, environment, strategy)

@@ -30,6 +30,7 @@ LAYERS = {
     'frames': 1,
     'packing': 1,
     'fingerprint': 2,
+    'replicas': 3,
     'divergence': 1,
     'inspection': 2,
     'connection': 1,

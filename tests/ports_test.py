@@ -14,6 +14,13 @@ def test_free_port_is_kept_and_none_gives_one():
   assert ports.choose(port) == port
 
 
+def test_several_free_ports_differ(monkeypatch):
+  found = iter([5, 7, 7, 8, 6, 9])
+  monkeypatch.setattr(ports, 'choose', lambda: next(found))
+  assert ports.choose_free(3, besides=[5, 8]) == [7, 6, 9]
+  assert ports.choose_free(0) == []
+
+
 @pytest.mark.parametrize('family, address', [
     (socket.AF_INET, '127.0.0.1'), (socket.AF_INET, '0.0.0.0'),
     (socket.AF_INET6, '::')])

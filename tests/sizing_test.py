@@ -43,6 +43,40 @@ def test_replay_takes_threads_and_leaves_fewer_unrolls_to_play():
   assert sizing.fit(config, cores=1).actor.num_envs == 20  # 2.5 * 8.
 
 
+@pytest.mark.parametrize('cores,num_actors,num_envs,num_threads', [
+    (1, 2, 32, 1),
+    (5, 4, 32, 2),
+    (16, 16, 20, 3),
+    (28, 28, 16, 4),
+])
+def test_learners_have_equal_shares_of_actors_and_cores(
+    cores, num_actors, num_envs, num_threads):
+  config = config_lib.Config(
+      learner=config_lib.LearnerConfig(num_learners=2, batch_size=64))
+  fitted = sizing.fit(config, cores)
+  assert fitted.actor.num_actors == num_actors
+  assert fitted.actor.num_envs == num_envs
+  assert fitted.learner.num_threads == num_threads
+
+
+def test_learner_that_no_actor_plays_for_is_refused():
+  config = config_lib.Config(
+      actor=config_lib.ActorConfig(num_actors=2),
+      learner=config_lib.LearnerConfig(num_learners=3))
+  with pytest.raises(config_lib.ConfigError,
+                     match='3 learners cannot.*num_actors to 3 at least'):
+    sizing.fit(config)
+
+
+def test_several_learners_are_explained():
+  config = config_lib.Config(
+      learner=config_lib.LearnerConfig(num_learners=2))
+  learners, actors, _, threads = sizing.explain(config)
+  assert learners == '2 learners (as configured)'
+  assert actors.endswith(', as many for each learner)')
+  assert 'learner threads each' in threads and ' for 2 learners, ' in threads
+
+
 def test_memory_is_what_the_machine_or_its_container_has(
     tmp_path, monkeypatch):
   whole = sizing.memory_bytes()

@@ -49,11 +49,12 @@ while not (home / 'end').exists():
 sys.exit(int((home / 'end').read_text()))
 """
 _SAVE_ON_SIGTERM = """
+name = '_'.join([role, *numbers])
 def save(*unused):
-  (home / 'saved').touch()
+  (home / f'{name}.saved').touch()
   sys.exit(0)
 signal.signal(signal.SIGTERM, save)
-(home / f'{role}.ready').touch()
+(home / f'{name}.ready').touch()
 time.sleep(1000)
 """
 _IGNORE_SIGTERM = """
@@ -114,11 +115,13 @@ def supervise(tmp_path):
   with contextlib.ExitStack() as stack:
 
     def start(learner, actor, num_actors=1, max_restarts=5,
-              restart_window_secs=600., evaluator=None, **options):
+              restart_window_secs=600., evaluator=None, num_learners=1,
+              **options):
       python = [programs.sys.executable, '-c']
       kwargs = {
-          'learner_command':
-              [*python, _CHILD + learner, str(tmp_path), 'learner'],
+          'learner_commands': [
+              [*python, _CHILD + learner, str(tmp_path), 'learner',
+               *[str(i)] * bool(i)] for i in range(num_learners)],
           'actor_command': [*python, _CHILD + actor, str(tmp_path), 'actor'],
           'evaluator_command': evaluator and
               [*python, _CHILD + evaluator, str(tmp_path), 'evaluator'],
@@ -235,7 +238,7 @@ def test_signal_lets_the_learner_save_and_ends_all(supervise, tmp_path, signum):
   run.send(signum)
   assert run.wait_for_end() == (128 + signum, '')
   assert time.monotonic() - start < 10
-  assert (tmp_path / 'saved').exists()
+  assert (tmp_path / 'learner.saved').exists()
 
 
 def test_learner_that_does_not_stop_is_killed_within_ten_seconds(supervise):
@@ -276,6 +279,68 @@ def test_children_of_a_killed_supervisor_stop_by_themselves(supervise):
   assert len(run.children()) == 3
   run.send(signal.SIGKILL)
   programs.wait_until(lambda: not run.children(), 'children to stop', secs=10)
+
+
+# Several learners.
+
+
+def test_learners_that_end_well_end_all_once_the_last_has(supervise, tmp_path):
+  run = supervise(
+      'if numbers: sys.exit(0)' + _WAIT_FOR_END, _STAY, num_learners=3)
+  run.wait_for_start('learner_2')
+  actor = run.wait_for_start('actor_0')
+  time.sleep(1)  # Longer than between looks at them.
+  assert programs.is_alive(actor)
+  run.end_learner(0)
+  assert run.wait_for_end() == (0, '')
+  assert run.log('learner') == 'hello from learner\n'
+  assert run.log('learner_1') == 'hello from learner 1\n'
+
+
+def test_all_start_again_where_one_of_several_learners_dies(
+    supervise, tmp_path):
+  with (tmp_path / 'errors').open('w') as errors:
+    run = supervise(_WAIT_FOR_END, _STAY, num_learners=2, stderr=errors)
+    roles = ('learner', 'learner_1', 'actor_0')
+    before = [run.wait_for_start(role) for role in roles]
+    programs.kill(before[1])
+    after = [run.wait_for_start(role, number=2) for role in roles]
+    assert not any(map(programs.is_alive, before))
+    assert all(map(programs.is_alive, after))
+    run.end_learner(0)
+    assert run.wait_for_end() == (0, '')
+  said = (tmp_path / 'errors').read_text()
+  assert ('learner_1 was killed by SIGKILL; all processes start again, from '
+          'the last checkpoint: restart 1 of 5') in said
+  assert 'actor_0' not in said  # It has not died by itself.
+
+
+def test_learners_that_die_again_and_again_end_all(supervise):
+  run = supervise('time.sleep(0.1)' + '\nif numbers: ' + _DIE + '\n' + _STAY,
+                  _STAY, num_learners=2, max_restarts=1)
+  code, output = run.wait_for_end()
+  assert code == 11
+  assert 'the learner 1 ended with exit code 7' in output
+  assert 'my last words' in output
+  assert len(run.starts('learner')) == len(run.starts('learner_1')) == 2
+
+
+def test_bad_input_of_one_learner_is_not_tried_again(supervise):
+  run = supervise('if numbers: print("error: no such thing"); sys.exit(2)\n'
+                  + _STAY, _STAY, num_learners=2)
+  assert run.wait_for_end() == (12, 'no such thing\n')
+  assert len(run.starts('learner')) == 1
+
+
+def test_signal_lets_every_learner_save(supervise, tmp_path):
+  run = supervise(_SAVE_ON_SIGTERM, _STAY, num_learners=2)
+  names = ('learner', 'learner_1')
+  for name in names:
+    run.wait_for_file(f'{name}.ready')
+  run.wait_for_start('actor_0')
+  run.send(signal.SIGTERM)
+  assert run.wait_for_end() == (143, '')
+  assert all((tmp_path / f'{name}.saved').exists() for name in names)
 
 
 def test_actors_yield_to_the_learner():

@@ -3,6 +3,7 @@
 from impala_tf import checkpoint
 from impala_tf import config as config_lib
 from impala_tf import experiment
+from impala_tf import replicas
 from impala_tf import training
 from launch import gin_config
 
@@ -15,7 +16,7 @@ def make(run_dir, level, **sections):
       environment=config_lib.EnvironmentConfig(level=level), **sections)
   environment = experiment.make_environment(config, 1, 0, training=True)
   learner = experiment.make_learner(
-      config, environment, experiment.make_strategy())
+      config, environment, replicas.alone().strategy)
   learner.num_frames.assign(NUM_FRAMES)
   (run_dir / 'config.gin').write_text(gin_config.dumps(config))
   checkpoint.describe_agent(

@@ -13,6 +13,7 @@ from impala_tf import level_metrics
 from impala_tf import metrics
 from impala_tf import training
 from impala_tf import types
+from impala_tf import waiting
 
 FIRST, MID = int(dm_env.StepType.FIRST), int(dm_env.StepType.MID)
 FRAMES = 100  # An update.
@@ -72,7 +73,8 @@ class _Run:
 
   def __init__(self, tmp_path, unrolls, total_frames=10_000, row_secs=0.,
                checkpoint_secs=1e9, should_stop=lambda: False, publish=None,
-               num_fresh=2, levels=(), skipped=(), save=None):
+               num_fresh=2, levels=(), skipped=(), save=None,
+               gather=list):
     self.learner = _Learner(skipped)
     self.totals = training.Totals(max(1, len(levels)))
     level_log = level_metrics.LevelLog(
@@ -82,7 +84,8 @@ class _Run:
     reader = _Reader(unrolls)
     log = training.TrainingLog(str(tmp_path), row_secs, self.learner,
                                self.totals, reader, num_fresh,
-                               lambda: {'queue_occupancy': 0.25}, level_log)
+                               lambda: {'queue_occupancy': 0.25}, level_log,
+                               gather)
     try:
       training.train(
           config_lib.ExperimentConfig(
@@ -129,6 +132,35 @@ def test_failure_is_raised_and_what_was_learned_is_saved(tmp_path):
     _Run(tmp_path, [_unroll()] * 9, publish=publish)
   assert saved == [1]
   assert [r['updates'] for r in metrics.read_rows(str(tmp_path))] == [1]
+
+
+def test_where_another_learner_is_lost_nothing_is_saved(tmp_path):
+  saved = []
+
+  def publish(version):
+    if version == 3:
+      raise waiting.PeerLost('lost')
+
+  with pytest.raises(waiting.PeerLost):
+    _Run(tmp_path, [_unroll()] * 9, publish=publish, save=saved.append)
+  assert not saved
+  assert len(metrics.read_rows(str(tmp_path))) == 2
+
+
+def test_rows_are_of_the_unrolls_of_all_learners(tmp_path):
+
+  def gather(arrays):  # Of two learners that have the same.
+    return [np.concatenate([array, array], axis=-1) for array in arrays]
+
+  unrolls = [_unroll(version=-i, returns=[5., 1., 3.]) for i in range(2)]
+  run = _Run(tmp_path, unrolls, num_fresh=1, row_secs=1e9,
+             levels=('tmaze/1', 'catch'), gather=gather)
+  row, = run.rows
+  assert row['episodes'] == 2 * 2 * 2  # Of the first unroll of each batch.
+  assert row['episode_return'] == (5 + 3) / 2
+  assert row['policy_lag'] == (0 + 2) / 2 and row['policy_lag_max'] == 2
+  assert row['replayed/policy_lag'] == (1 + 3) / 2
+  assert row['level/catch/frames'] == 2 * 2 * FRAMES // 2
 
 
 def test_checkpoints_come_with_time(tmp_path):

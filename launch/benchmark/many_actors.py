@@ -43,6 +43,7 @@ _POLL_SECS = 0.01
 # Far more than any benchmark takes; nothing is saved meanwhile.
 _BINDINGS = (
     'ExperimentConfig.in_process = False',
+    'LearnerConfig.num_learners = 1',
     'ExperimentConfig.total_frames = 1_000_000_000_000',
     'ExperimentConfig.checkpoint_interval_secs = 1e9',
     'ExperimentConfig.log_interval_secs = 0.2')

@@ -16,6 +16,7 @@ from impala_tf import dataset
 from impala_tf import experiment
 from impala_tf import policy as policy_lib
 from impala_tf import replay
+from impala_tf import replicas
 from impala_tf import sizing
 from impala_tf import threads
 from impala_tf import types
@@ -152,7 +153,7 @@ def _learner(config: config_lib.Config) -> Part:
   """Updates on a batch that is there."""
   environment = experiment.make_environment(config, 1, seed=0, training=True)
   learner = experiment.make_learner(config, environment,
-                                    experiment.make_strategy())
+                                    replicas.alone().strategy)
   batch_size = config.learner.batch_size
   spec = experiment.make_unroll_spec(config, environment, learner.agent)
   server = replay.make_server([replay.make_queue(spec, batch_size)], None)

@@ -16,8 +16,8 @@ def main():
   where = ['--supervised', f'--run_dir={run_dir}',
            f'--address=localhost:{port}']
   signum = supervisor.Supervisor(
-      learner_command=[sys.executable, '-m', 'tests.faults.checked_learner',
-                       'learner', *where],
+      learner_commands=[[sys.executable, '-m', 'tests.faults.checked_learner',
+                         'learner', *where]],
       actor_command=lambda task, attempt: [
           sys.executable, '-m', 'launch.role', 'actor', *where,
           f'--task={task}', f'--seed={task + 10_000 * attempt}'],

@@ -27,9 +27,8 @@ def test_what_is_written_reads_back_equal(tmp_path, config):
 def test_no_value_is_left_out_when_written():
   changed = gin_config.dumps(configs.changed_everywhere()).splitlines()
   default = gin_config.dumps(config_lib.Config()).splitlines()
-  knobs = [line for line in default
-           if ' = ' in line
-           and not any(name in line for name in configs.LEFT_ALONE)]
+  knobs = [line for line in default if ' = ' in line and
+           not any(name in line for name in configs.LEFT_ALONE)]
   assert len(knobs) > 30
   assert not set(knobs) & set(changed)
 
@@ -123,8 +122,8 @@ def test_differences_name_each_value_that_differs():
       'ImpalaConfig.clip_c_threshold (1.0, now None)',
       'LearnerConfig.batch_size (32, now 5)']
   everything = gin_config.differences(old, configs.changed_everywhere())
-  assert len(everything) == (
-      gin_config.dumps(old).count(' = ') - len(configs.LEFT_ALONE))
+  assert len(everything) == gin_config.dumps(old).count(' = ') - len(
+      configs.LEFT_ALONE)
 
 
 # Files of strangers. Each of these would leave a trace, if gin saw it.
