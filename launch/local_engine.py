@@ -35,6 +35,22 @@ class Ended(NamedTuple):
   error: str
 
 
+def ended(program: supervisor.Program, was_stopped: bool) -> Ended:
+  """How it ended.
+
+  Args:
+    program: that has ended.
+    was_stopped: all were asked to.
+  """
+  code = program.exit_code
+  if code == 0:
+    return Ended(code, False, '')
+  # Before it handles them a signal ends it; later it says so.
+  asked = any(code in (-s, 128 + s) for s in _ASKED_TO_STOP)
+  return Ended(code, asked or was_stopped,
+               f'{program.how_it_ended()}: {program.complaint()}')
+
+
 class LocalEngine:
   """Programs as processes of this one; if it dies they are asked to stop."""
 
@@ -111,16 +127,7 @@ class LocalEngine:
       if not child.is_running:
         child.close()
         del self._running[name]
-        on_end(name, self._how_it_ended(child))
-
-  def _how_it_ended(self, child: supervisor.Child) -> Ended:
-    code = child.exit_code
-    if code == 0:
-      return Ended(code, False, '')
-    # Before it handles them a signal ends it; later it says so.
-    asked = any(code in (-s, 128 + s) for s in _ASKED_TO_STOP)
-    return Ended(code, asked or self._stop_signal is not None,
-                 f'{child.how_it_ended()}: {child.complaint()}')
+        on_end(name, ended(child, self._stop_signal is not None))
 
   def _stop(self, on_end: Callable[[str, Ended], None]):
     # SIGTERM, because shells have what they start with & ignore SIGINT.

@@ -1,12 +1,14 @@
 """What the programs have in common: how they begin and how they end."""
 
+import argparse
 import signal
 import sys
-from typing import Callable, Optional
+from typing import Callable, Optional, Sequence, Tuple
 
 from impala_tf import config as config_lib
 from impala_tf import sizing
 from impala_tf.suites import levels
+from launch import private_network
 
 BAD_INPUT = 2
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -27,6 +29,8 @@ def run(action: Callable[[], Optional[int]]) -> int:
   except config_lib.UserError as error:
     print(f'error: {error}', file=sys.stderr)
     return BAD_INPUT
+  except KeyboardInterrupt:  # Before there was anything to end in order.
+    return 128 + signal.SIGINT
 
 
 def show_beginning(config: config_lib.Config, run_dir: str,
@@ -36,6 +40,68 @@ def show_beginning(config: config_lib.Config, run_dir: str,
         f'{levels.short_name(config.environment.level)} in {run_dir}')
   for choice in sizing.explain(config):
     print(f'  {choice}', flush=True)
+
+
+def add_network(parser: argparse.ArgumentParser) -> None:
+  """Adds the flag --network, see `not_private`."""
+  parser.add_argument('--network', choices=('auto', 'private', 'open'),
+                      default='auto',
+                      help='private: no other machine can reach the run, nor '
+                      'the run others; open: any can; auto: private where the '
+                      'system allows it, unless others are to connect, as '
+                      'other flags say (default: %(default)s)')
+
+
+def add_ray_address(parser: argparse.ArgumentParser) -> None:
+  """Adds the flag --ray_address, see `ray_connection.connected`."""
+  parser.add_argument('--ray_address', metavar='HOST:PORT',
+                      help="of the cluster that this machine is a node of, or "
+                      "'auto' (default: Ray is started on this machine)")
+
+
+def not_private(module: str, network: str, is_for_others: bool
+                ) -> Optional[str]:
+  """Sees to it that other machines cannot reach this program.
+
+  May start it anew, within a network of its own.
+
+  Args:
+    module: this program.
+    network: the flag.
+    is_for_others: other machines are to connect.
+
+  Returns:
+    Why they can reach it; None where they cannot.
+
+  Raises:
+    UserError: where they shall not, and the system does not allow that.
+  """
+  if network == 'open' or (network == 'auto' and is_for_others):
+    return 'as asked for'
+  if not private_network.is_settled():
+    private_network.restart_within(module)
+  obstacle = private_network.obstacle()
+  if obstacle and network == 'private':
+    raise config_lib.UserError(
+        f'--network=private: the system does not allow it ({obstacle}); close '
+        'the port to others (docs/cluster.md), and give --network=open')
+  return f'no private network here: {obstacle}' if obstacle else None
+
+
+def show_network(open_ports: Sequence[Tuple[str, Optional[int]]],
+                 why_open: Optional[str]) -> None:
+  """Says who can reach the run.
+
+  Args:
+    open_ports: what listens, and where; None is for a port yet to be chosen.
+    why_open: see `not_private`.
+  """
+  if why_open is None:
+    print('  a network of its own: no other machine can reach this run',
+          flush=True)
+  else:
+    for server, port in open_ports:
+      print(f'  {open_port(port, server)}; {why_open}', flush=True)
 
 
 def open_port(port: Optional[int], server: str = 'Reverb') -> str:

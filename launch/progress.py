@@ -2,6 +2,8 @@
 
 import logging
 import math
+import os
+from typing import Optional
 
 import rich.console
 import rich.live
@@ -9,6 +11,7 @@ import rich.text
 
 from impala_tf import level_metrics
 from impala_tf import metrics
+from launch import program
 
 
 def format_row(row: metrics.Row, total_frames: int) -> str:
@@ -66,3 +69,29 @@ class ProgressLine:
       self._live.update(rich.text.Text(line, no_wrap=True), refresh=True)
     else:
       self._console.print(line, soft_wrap=True)
+
+
+class NewestRow:
+  """What a run writes from now on, to be shown."""
+
+  def __init__(self, run_dir: str):
+    self._rows = metrics.RowReader(run_dir)
+    self._rows.new_rows()  # Those of the past, where a run is resumed.
+    self._evaluations = metrics.RowReader(
+        os.path.join(run_dir, program.EVALUATION))
+    self._evaluated = {}
+
+  def _read(self) -> Optional[metrics.Row]:
+    """The newest row with the newest evaluation; None where there is no new."""
+    for evaluation in self._evaluations.new_rows()[-1:]:
+      self._evaluated = {
+          'evaluated_return': evaluation['episode_return']}
+    for row in self._rows.new_rows()[-1:]:
+      return {**row, **self._evaluated}
+    return None
+
+  def show(self, line: ProgressLine) -> None:
+    """Shows it, if it is new."""
+    row = self._read()
+    if row:
+      line.show(row)

@@ -5,6 +5,7 @@ import datetime
 import fcntl
 import os
 import pathlib
+import re
 import shutil
 from typing import Iterator
 
@@ -35,6 +36,10 @@ def check_writable(path: pathlib.Path, flag: str) -> None:
 
   It need not exist yet.
   """
+  if re.match(r'\w+:/', str(path)):  # Of two slashes pathlib makes one.
+    raise RunDirectoryError(
+        f'{flag} must be a path of a file system, but is a URL; mount the '
+        'bucket (with gcsfuse, say), and give the path of that')
   if path.exists() and not path.is_dir():
     raise RunDirectoryError(f'{path} is not a directory; choose another {flag}')
   nearest = path

@@ -1,4 +1,4 @@
-"""Runs a sweep on this machine; see `launch/sweep.sh`.
+"""Runs a sweep, here or on a Ray cluster; see `launch/sweep.sh`.
 
 The same command resumes it: finished runs are left alone, interrupted ones go
 on.
@@ -8,26 +8,31 @@ their ends), 2 bad input, 130 Ctrl-C, 143 asked to terminate.
 """
 
 import argparse
+import contextlib
 import datetime
 import itertools
 import os
 import sys
 import time
-from typing import Dict, List, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Sequence, Tuple
 
 from impala_tf import config as config_lib
 from impala_tf import sizing
+from impala_tf import supervisor
 from impala_tf import sweep_results
 from impala_tf import sweeps
+from impala_tf import waiting
 from impala_tf.envs import factory
 from launch import gin_config
 from launch import local_engine
 from launch import program
+from launch import ray_connection
 from launch import sweep_directory
 
 _BEST = 3  # Settings that the paper's table 2 averages over.
 # Of a run within one process, which otherwise has as many threads as cores.
 _ONE_THREAD = {'TF_NUM_INTRAOP_THREADS': '1', 'TF_NUM_INTEROP_THREADS': '1'}
+_WAIT_SECS = 600.  # For room on a cluster, while none of the runs has any.
 
 
 def _parse_args() -> argparse.Namespace:
@@ -39,9 +44,19 @@ def _parse_args() -> argparse.Namespace:
                       'resumed')
   parser.add_argument('--jobs', type=int,
                       help='runs at a time (default: one a core where all runs '
-                      'are in_process, else one)')
+                      'are in_process, else one; on Ray as many as there is '
+                      'room for)')
   parser.add_argument('--retry_failed', action='store_true',
                       help='also run those again that have failed')
+  parser.add_argument('--engine', choices=('local', 'ray'), default='local',
+                      help='what runs them: this machine, or a Ray cluster '
+                      'whose nodes share --sweep_dir (default: %(default)s)')
+  program.add_ray_address(parser)
+  parser.add_argument('--run_cpus', type=float,
+                      help='that Ray reserves for a run (default: 1 where all '
+                      'runs are in_process, else all of the smallest node)')
+  parser.add_argument('--run_gpus', type=float, default=0.,
+                      help='likewise (default: %(default)g)')
   return parser.parse_args()
 
 
@@ -144,13 +159,66 @@ def _status(ended: local_engine.Ended) -> str:
   return sweep_results.FAILED
 
 
-def _run(args: argparse.Namespace) -> int:
+def _check_flags(args: argparse.Namespace) -> None:
   if args.jobs is not None and args.jobs < 1:
     raise config_lib.UserError(f'--jobs must be at least 1, but is {args.jobs}')
+  if args.run_cpus is not None and not args.run_cpus > 0:
+    raise config_lib.UserError(
+        f'--run_cpus must be above 0, but is {args.run_cpus:g}')
+  if not args.run_gpus >= 0:
+    raise config_lib.UserError(
+        f'--run_gpus must be at least 0, but is {args.run_gpus:g}')
+  if args.engine != 'ray' and (args.ray_address or args.run_cpus
+                               or args.run_gpus):
+    raise config_lib.UserError(
+        '--ray_address, --run_cpus and --run_gpus are for --engine=ray; give '
+        'that, too, or leave them out')
+
+
+# Of a sweep's directory makes what runs it.
+_MakeEngine = Callable[[sweep_directory.SweepDirectory], Any]
+
+
+@contextlib.contextmanager
+def _engine(args: argparse.Namespace,
+            in_process: bool) -> Iterator[Tuple[int, _MakeEngine]]:
+  """Yields how many runs there are at a time, and what runs them."""
+  environment = _ONE_THREAD if in_process else {}
+  if args.engine == 'local':
+    num_jobs = args.jobs or (sizing.num_cores() if in_process else 1)
+    yield num_jobs, lambda directory: local_engine.LocalEngine(
+        num_jobs, directory.log_dir, environment, keep_open=directory.lock)
+    return
+  with ray_connection.connected(args.ray_address) as nodes:
+    from launch import ray_engine  # Imports Ray.
+    all_of_a_node = min((n.cpus for n in nodes if n.cpus), default=1.)
+    needs = ray_connection.Resources(
+        args.run_cpus or (1. if in_process else all_of_a_node), args.run_gpus)
+    room = ray_connection.num_places(nodes, needs)
+    if not room:
+      raise config_lib.UserError(
+          f'no node has {needs} for a run: the cluster has '
+          f'{ray_connection.describe(nodes)}; give smaller --run_cpus or '
+          '--run_gpus, or add such a node')
+    num_jobs = min(args.jobs or room, room)
+    yield num_jobs, lambda directory: ray_engine.RayEngine(
+        num_jobs, directory.log_dir, environment, needs,
+        [os.path.abspath(args.sweep_dir)], _WAIT_SECS)
+
+
+def _run(args: argparse.Namespace) -> int:
+  _check_flags(args)
+  if args.engine == 'ray' and not args.ray_address:
+    # Ray listens on all interfaces, and runs whatever it is sent.
+    why_open = program.not_private('launch.sweep', 'auto', False)
+    if why_open:
+      print('Ray is open to every machine that reaches this one '
+            f'(docs/cluster.md: what to close); {why_open}', flush=True)
   config = gin_config.load_sweep(args.sweep)
   tasks, in_process = check_runs(config)
-  num_jobs = args.jobs or (sizing.num_cores() if in_process else 1)
-  with sweep_directory.claim(args.sweep_dir, config, tasks) as directory:
+  with _engine(args, in_process) as (
+      num_jobs, make_engine), sweep_directory.claim(
+          args.sweep_dir, config, tasks) as directory:
     all_runs = {run.name: run for run in sweeps.runs(config)}
     to_do = _runs_to_do(directory, list(all_runs.values()), args.retry_failed)
     print(f'{len(to_do)} of {len(all_runs)} runs to do in {args.sweep_dir}, '
@@ -161,10 +229,7 @@ def _run(args: argparse.Namespace) -> int:
       progress.show(directory.record(
           all_runs[name], _status(ended), ended.error))
 
-    engine = local_engine.LocalEngine(
-        num_jobs, directory.log_dir, _ONE_THREAD if in_process else {},
-        keep_open=directory.lock)
-    signum = engine.run(
+    signum = make_engine(directory).run(
         {run.name: directory.arguments(run) for run in to_do}, on_end)
     results = directory.results()
   print(summary(config, results))
@@ -179,7 +244,11 @@ def _run(args: argparse.Namespace) -> int:
 
 def main() -> int:
   """Returns the exit code."""
-  return program.run(lambda: _run(_parse_args()))
+  try:
+    return program.run(lambda: _run(_parse_args()))
+  except (supervisor.RunFailed, waiting.PeerMissing) as error:
+    print(f'error: {error}', file=sys.stderr)
+    return 1
 
 
 if __name__ == '__main__':

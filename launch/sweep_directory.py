@@ -60,9 +60,10 @@ class SweepDirectory:
     return str(self._path / 'logs')
 
   def arguments(self, run: sweeps.Run) -> List[str]:
-    """What follows `python -m` to start or resume the run."""
-    return run.arguments(str(self._path / 'tasks' / f'{run.task}.gin'),
-                         self.run_dir(run))
+    """What follows `python -m` to start or resume the run, anywhere."""
+    tasks = self._path / 'tasks'
+    return run.arguments(os.path.abspath(tasks / f'{run.task}.gin'),
+                         os.path.abspath(self.run_dir(run)))
 
   def run_dir(self, run: sweeps.Run) -> str:
     """Of one training run."""

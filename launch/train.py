@@ -12,13 +12,11 @@ import threading
 from typing import List, NamedTuple, Optional
 
 from impala_tf import config as config_lib
-from impala_tf import metrics
 from impala_tf import ports
 from impala_tf import sizing
 from impala_tf import supervisor
 from impala_tf.envs import factory
 from launch import gin_config
-from launch import private_network
 from launch import program
 from launch import progress
 from launch import run_directory
@@ -40,12 +38,7 @@ def _parse_args() -> argparse.Namespace:
                       help='of the Reverb server, for others to connect to '
                       '(default: a free one); of several learners the first '
                       'of as many')
-  parser.add_argument('--network', choices=('auto', 'private', 'open'),
-                      default='auto',
-                      help='private: no other machine can reach the run, nor '
-                      'the run others; open: any can; auto: private where the '
-                      'system allows it, unless there is a --port (default: '
-                      '%(default)s)')
+  program.add_network(parser)
   parser.add_argument('--evaluate', action='store_true',
                       help='play full games beside training, and log to '
                       'evaluation/ in the run directory')
@@ -95,12 +88,7 @@ def _train_in_processes(args: argparse.Namespace, config: config_lib.Config,
   num_learners = len(chosen.reverb)
   addresses = ','.join(f'localhost:{port}' for port in chosen.tensorflow)
   profile = ['--profile'] * args.profile
-  newest = _NewestRow(run_dir)
-
-  def show_newest():
-    row = newest.read()
-    if row:
-      line.show(row)
+  newest = progress.NewestRow(run_dir)
 
   return supervisor.Supervisor(
       learner_commands=[
@@ -114,27 +102,8 @@ def _train_in_processes(args: argparse.Namespace, config: config_lib.Config,
       log_dir=os.path.join(run_dir, 'logs'),
       max_restarts=config.actor.max_restarts,
       restart_window_secs=config.actor.restart_window_secs,
-      evaluator_command=evaluator if args.evaluate else None).run(show_newest)
-
-
-class _NewestRow:
-  """What a run writes from now on, to be shown."""
-
-  def __init__(self, run_dir: str):
-    self._rows = metrics.RowReader(run_dir)
-    self._rows.new_rows()  # Those of the past, where a run is resumed.
-    self._evaluations = metrics.RowReader(
-        os.path.join(run_dir, program.EVALUATION))
-    self._evaluated = {}
-
-  def read(self) -> Optional[metrics.Row]:
-    """The newest row with the newest evaluation; None where there is no new."""
-    for evaluation in self._evaluations.new_rows()[-1:]:
-      self._evaluated = {
-          'evaluated_return': evaluation['episode_return']}
-    for row in self._rows.new_rows()[-1:]:
-      return {**row, **self._evaluated}
-    return None
+      evaluator_command=evaluator if args.evaluate else None).run(
+          lambda: newest.show(line))
 
 
 def _train_in_this_process(config: config_lib.Config, run_dir: str,
@@ -154,26 +123,9 @@ def _train_in_this_process(config: config_lib.Config, run_dir: str,
   return received[0] if received else None
 
 
-def _not_private(args: argparse.Namespace) -> Optional[str]:
-  """Why others can reach this run; None where they cannot.
-
-  May start this program anew, within a network of its own.
-  """
-  if args.network == 'open' or (
-      args.network == 'auto' and args.port is not None):
-    return 'as asked for'
-  if not private_network.is_settled():
-    private_network.restart_within('launch.train')
-  obstacle = private_network.obstacle()
-  if obstacle and args.network == 'private':
-    raise config_lib.UserError(
-        f'--network=private: the system does not allow it ({obstacle}); close '
-        'the port to others (docs/cluster.md), and give --network=open')
-  return f'no private network here: {obstacle}' if obstacle else None
-
-
 def _run(args: argparse.Namespace) -> int:
-  not_private = _not_private(args)
+  not_private = program.not_private(
+      'launch.train', args.network, args.port is not None)
   config = gin_config.load(args.config, args.gin_binding)
   for flag in ('profile', 'evaluate'):
     if getattr(args, flag) and config.experiment.in_process:
@@ -187,15 +139,10 @@ def _run(args: argparse.Namespace) -> int:
   run_dir = args.run_dir or run_directory.fresh_path(config.environment.level)
   with run_directory.claim(run_dir, config) as resuming:
     program.show_beginning(config, run_dir, resuming)
-    if not_private is None:
-      print('  a network of its own: no other machine can reach this run',
-            flush=True)
-    else:
-      port_or_any = None if config.experiment.in_process else chosen.reverb[0]
-      print(f'  {program.open_port(port_or_any)}; {not_private}', flush=True)
-      for server, port in [('Reverb', port) for port in chosen.reverb[1:]] + [
-          ('TensorFlow', port) for port in chosen.tensorflow]:
-        print(f'  {program.open_port(port, server)}', flush=True)
+    program.show_network(
+        [('Reverb', None)] if config.experiment.in_process else
+        [('Reverb', port) for port in chosen.reverb] +
+        [('TensorFlow', port) for port in chosen.tensorflow], not_private)
     with progress.ProgressLine(config.experiment.total_frames) as line:
       if config.experiment.in_process:
         signum = _train_in_this_process(config, run_dir, line)

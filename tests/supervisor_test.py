@@ -320,7 +320,7 @@ def test_learners_that_die_again_and_again_end_all(supervise):
                   _STAY, num_learners=2, max_restarts=1)
   code, output = run.wait_for_end()
   assert code == 11
-  assert 'the learner 1 ended with exit code 7' in output
+  assert 'the learner_1 ended with exit code 7' in output
   assert 'my last words' in output
   assert len(run.starts('learner')) == len(run.starts('learner_1')) == 2
 

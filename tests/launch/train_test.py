@@ -15,6 +15,7 @@ from impala_tf import config as config_lib
 from impala_tf import metrics
 from impala_tf import ports
 from launch import gin_config
+from launch import program
 from launch import train
 from tests import programs
 
@@ -146,7 +147,7 @@ def test_network_is_private_where_it_can_be_unless_others_shall_connect(
     assert module == 'launch.train'
     raise _StartedAnew
 
-  network = train.private_network
+  network = program.private_network
   monkeypatch.setattr(network, 'restart_within', restart)
   monkeypatch.setattr(network, 'is_settled', lambda: obstacle is not None)
   monkeypatch.setattr(network, 'obstacle', lambda: obstacle)
@@ -154,9 +155,10 @@ def test_network_is_private_where_it_can_be_unless_others_shall_connect(
   args = train._parse_args()
   if isinstance(expected, type):
     with pytest.raises(expected):
-      train._not_private(args)
+      program.not_private('launch.train', args.network, args.port is not None)
   else:
-    assert train._not_private(args) == expected
+    assert program.not_private(
+        'launch.train', args.network, args.port is not None) == expected
 
 
 # Real runs.

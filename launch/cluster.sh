@@ -1,0 +1,9 @@
+#!/usr/bin/env bash
+# Trains on a Ray cluster; without --ray_address it starts Ray on this machine.
+# Usage: launch/cluster.sh --config=CONFIG.gin [--flags]; --help lists them.
+
+set -euo pipefail
+
+# shellcheck source-path=SCRIPTDIR
+source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
+exec "$PYTHON" -m launch.cluster "$@"

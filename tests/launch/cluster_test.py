@@ -1,0 +1,316 @@
+"""`launch.cluster` as a user runs it, on clusters that lose nodes."""
+
+import contextlib
+import re
+import signal
+import sys
+import time
+
+import pytest
+
+from impala_tf import config as config_lib
+from impala_tf import metrics
+from impala_tf import supervisor
+from impala_tf import waiting
+from launch import cluster
+from launch import gin_config
+from launch import ray_connection
+from tests import programs
+
+pytest.importorskip('ray', reason="needs the extra 'ray'")
+
+from launch import ray_program  # noqa: E402  It needs Ray.
+from tests import ray_nodes  # noqa: E402
+
+_SLOW_START = pytest.mark.timeout(900)
+_DEADLINE_SECS = 300.
+_CONFIG, *_BINDINGS = programs.CATCH
+_FLAGS = (f'--config={_CONFIG}', *_BINDINGS,
+          '--gin_binding=ActorConfig.num_actors = None')
+
+
+def _bind(name, value):
+  return f'--gin_binding={name} = {value}'
+
+
+# Plans, and what is refused.
+
+
+def _plan(monkeypatch, nodes, *flags):
+  monkeypatch.setattr(sys, 'argv', ['cluster', *_FLAGS, *flags])
+  args = cluster._parse_args()
+  cluster._check_flags(args)
+  return cluster._Plan(args, cluster._load(args), [
+      ray_connection.Resources(*node) for node in nodes])
+
+
+@pytest.mark.parametrize('nodes, flags, actors, gpus', [
+    ([(4, 0)], [], 3, 0), ([(0, 0), (4, 0), (4, 0)], [], 7, 0),
+    ([(4, 0), (2, 1)], [], 5, 1),
+    ([(4, 0), (2, 1)], ['--learner_gpus=0'], 5, 0),
+    ([(4, 0)], ['--actor_cpus=0.5'], 6, 0),
+    ([(4, 0)], ['--num_actors=2'], 2, 0),
+    ([(4, 0)], ['--learner_cpus=3'], 1, 0),
+    ([(4, 0)], [_bind('ActorConfig.num_actors', 2)], 2, 0),
+    ([(4, 0)], [_bind('ActorConfig.env_processes', 3)], 1, 0)])
+def test_plan_fills_the_cluster_unless_told_otherwise(
+    monkeypatch, nodes, flags, actors, gpus):
+  plan = _plan(monkeypatch, nodes, *flags)
+  assert plan.config.actor.num_actors == actors
+  assert plan.learner.gpus == gpus
+
+
+@pytest.mark.parametrize('nodes, flags, words', [
+    ([(4, 0)], ['--learner_gpus=1'], 'no node has 1 CPU, 1 GPU for the'),
+    ([(2, 0), (2, 0)], ['--learner_cpus=4'], 'no node has 4 CPU for the'),
+    ([], [], 'no node has 1 CPU for the learner: the cluster has 0 nodes'),
+    ([(2, 0), (1, 0)], ['--num_actors=3'],
+     'room for 2 actors of 1 CPU each beside the learner, not for 3'),
+    ([(1, 0)], [], 'room for 0 actors of 1 CPU each beside the learner, not')])
+def test_plan_without_room_is_refused(monkeypatch, nodes, flags, words):
+  with pytest.raises(config_lib.UserError, match=re.escape(words)) as error:
+    _plan(monkeypatch, nodes, *flags)
+  assert '--' in str(error.value)  # The remedy.
+
+
+def test_resumed_run_has_as_many_actors_as_before(monkeypatch, tmp_path):
+  flag = f'--run_dir={tmp_path}'
+  config = _plan(monkeypatch, [(4, 0)], flag).config
+  (tmp_path / 'config.gin').write_text(gin_config.dumps(config))
+  assert _plan(monkeypatch, [(4, 0), (4, 0)], flag).config == config
+  with pytest.raises(config_lib.UserError, match='for 1 actors.* not for 3'):
+    _plan(monkeypatch, [(2, 0)], flag)
+
+
+@pytest.mark.parametrize('flag, words', [
+    ('--num_actors=0', '--num_actors must be above 0, but is 0'),
+    ('--actor_cpus=0', '--actor_cpus must be above 0'),
+    ('--learner_cpus=nan', '--learner_cpus must be above 0'),
+    ('--learner_gpus=-1', '--learner_gpus must be at least 0, but is -1'),
+    ('--wait_secs=0', '--wait_secs must be above 0'),
+    ('--port=65536', '--port must be 1 to 65535'),
+    (_bind('ExperimentConfig.in_process', True), 'leaves no roles to others'),
+    (_bind('LearnerConfig.num_learners', 2), 'on Ray there is one'),
+    (_bind('EnvironmentConfig.level', "'atari/pnog'"), 'mean pong'),
+    ('--ray_address=head', "must be 'auto' or HOST:PORT")])
+def test_bad_flag_is_refused_in_one_line(monkeypatch, capsys, flag, words):
+  monkeypatch.setattr(
+      sys, 'argv', ['cluster', *_FLAGS, '--network=open', flag])
+  assert cluster.main() == 2
+  output, errors = capsys.readouterr()
+  line, = errors.splitlines()
+  assert line.startswith('error: ') and words in line and not output
+
+
+@pytest.mark.parametrize('what, code', [
+    (KeyboardInterrupt(), 130), (supervisor.RunFailed('it broke'), 1),
+    (waiting.PeerMissing('in vain'), 1)])
+def test_exit_code_tells_what_happened(monkeypatch, capsys, what, code):
+
+  def connect(*unused):
+    raise what
+
+  monkeypatch.setattr(ray_connection, 'connected', connect)
+  monkeypatch.setattr(sys, 'argv', ['cluster', *_FLAGS, '--network=open'])
+  assert cluster.main() == code
+  assert capsys.readouterr().err == (f'error: {what}\n' if code == 1 else '')
+
+
+# Real runs.
+
+
+class _Run:
+  """A run that is going on, and what its log tells."""
+
+  def __init__(self, run_dir, process, output):
+    self.run_dir = run_dir
+    self.process = process
+    self._output = output
+
+  def output(self):
+    return self._output.read_text()
+
+  def rows(self):
+    return metrics.read_rows(str(self.run_dir))
+
+  def log(self, name='cluster'):
+    path = self.run_dir / 'logs' / f'{name}.log'
+    return path.read_text() if path.exists() else ''
+
+  def wait(self, condition, what):
+    def holds():
+      value = condition()
+      if not value and self.process.poll() is not None:
+        raise AssertionError((what, self.output(), self.log()))
+      return value
+    return programs.wait_until(holds, what, _DEADLINE_SECS)
+
+  def nodes(self, name):
+    """Where the program was started, in turn."""
+    return re.findall(rf' {name} started on \S+ \(node (\w+)\)', self.log())
+
+  def wait_for_start(self, name, number=1):
+    """Returns the node."""
+    return self.wait(
+        lambda: len(self.nodes(name)) >= number and self.nodes(name)[-1],
+        f'start {number} of {name}')
+
+  def wait_for_frames(self, more_than):
+    return self.wait(
+        lambda: any(row['frames'] > more_than for row in self.rows()),
+        f'more than {more_than} frames')
+
+  def frames(self):
+    rows = self.rows()
+    return rows[-1]['frames'] if rows else 0
+
+  def newest_checkpoint(self):
+    return max((int(path.stem[len('ckpt-'):]) for path in
+                (self.run_dir / 'checkpoints').glob('ckpt-*.index')), default=0)
+
+
+def _command(run_dir, *flags):
+  return ('-m', 'launch.cluster', *_FLAGS, f'--run_dir={run_dir}', *flags)
+
+
+@contextlib.contextmanager
+def _training(run_dir, *flags):
+  """Yields a `_Run`."""
+  path = run_dir.parent / 'output'
+  with path.open('w') as output:
+    with programs.running(*_command(run_dir, *flags), stdout=output,
+                          stderr=output) as process:
+      yield _Run(run_dir, process, path)
+
+
+def _check_nothing_stays(run_dir):
+  programs.wait_until(
+      lambda: not programs.pids(f'--run_dir={run_dir}'), 'the end of all')
+
+
+@_SLOW_START
+def test_without_a_cluster_it_trains_here_to_the_end(tmp_path):
+  run_dir = tmp_path / 'run'
+  frames = _bind('ExperimentConfig.total_frames', 4000)
+  ran = programs.run(*_command(run_dir, '--num_actors=2', frames)[1:],
+                     timeout=_DEADLINE_SECS)
+  assert ran.returncode == 0, (ran.stdout, ran.stderr)
+  assert ran.stdout.startswith(f'Training catch in {run_dir}\n')
+  assert '  2 actors with 1 CPU each\n' in ran.stdout
+  assert f'Done; evaluate with ./launch/evaluate.sh {run_dir}' in ran.stdout
+  rows = metrics.read_rows(str(run_dir))
+  assert rows[-1]['frames'] == 4000
+  for name in ('actor_0', 'actor_1'):
+    assert 'sent its first unrolls' in (
+        run_dir / 'logs' / f'{name}.log').read_text()
+  _check_nothing_stays(run_dir)
+
+
+@pytest.mark.slow
+@_SLOW_START
+def test_training_outlives_the_nodes_of_actor_and_learner(tmp_path):
+  run_dir = tmp_path / 'run'
+  with ray_nodes.running(num_nodes=3, num_cpus=2) as nodes:
+    with _training(
+        run_dir, f'--ray_address={nodes.address}', '--num_actors=3',
+        _bind('ExperimentConfig.checkpoint_interval_secs', 1.)) as run:
+      names = ['learner', 'actor_0', 'actor_1', 'actor_2']
+      places = [run.wait_for_start(name) for name in names]
+      assert len(set(places)) == 3  # Spread over the nodes.
+      run.wait_for_frames(1000)
+
+      # That of an actor, or of two.
+      assert places[1] != places[0]
+      ray_nodes.lose(nodes, places[1])
+      frames = run.frames()
+      run.wait(lambda: 'actor_0 was lost: ' in run.log(), 'the loss')
+      for name, place in zip(names, places):
+        if place == places[1]:
+          assert run.wait_for_start(name, number=2) != place
+        else:
+          assert len(run.nodes(name)) == 1
+      run.wait_for_frames(frames + 1000)
+
+      # That of the learner. The other is full of actors, and there will be room
+      # for one of them only.
+      saved = run.newest_checkpoint()
+      assert saved > 0
+      ray_nodes.lose(nodes, places[0])
+      frames = run.frames()
+      assert run.wait_for_start('learner', number=2) not in (
+          places[:2])
+      run.wait_for_frames(frames + 1000)
+      resumed, = re.findall(r'Resuming from \S+/ckpt-(\d+) at (\d+) frames',
+                            run.log('learner'))
+      assert int(resumed[0]) >= saved
+      assert int(resumed[1]) == int(resumed[0]) * (
+          programs.CATCH_FRAMES_PER_UPDATE)
+      updates = [row['updates'] for row in run.rows()]
+      assert updates == sorted(set(updates))
+
+      start = time.monotonic()
+      run.process.send_signal(signal.SIGINT)
+      assert run.process.wait(_DEADLINE_SECS) == 130, run.output()
+      assert time.monotonic() - start < 15
+    assert 'Stopped, checkpoint written' in run.output()
+    assert run.newest_checkpoint() == run.rows()[-1]['updates']
+    _check_nothing_stays(run_dir)
+
+
+@pytest.mark.slow
+@_SLOW_START
+def test_driver_that_is_killed_leaves_nothing_and_the_run_can_be_resumed(
+    tmp_path):
+  run_dir = tmp_path / 'run'
+  with ray_nodes.running(num_nodes=1, num_cpus=2) as nodes:
+    flags = (f'--ray_address={nodes.address}',
+             _bind('ExperimentConfig.checkpoint_interval_secs', 1.))
+    with _training(run_dir, *flags) as run:
+      run.wait(lambda: run.newest_checkpoint() > 0, 'a checkpoint')
+      # The learner alone is killed first: it is started again.
+      pid, = programs.pids(f'--run_dir={run_dir}', 'learner')
+      programs.kill(pid)
+      run.wait_for_start('learner', number=2)
+      assert 'learner was killed by SIGKILL; restart 1 of 5' in run.log()
+      run.wait_for_frames(run.frames() + 400)
+      programs.kill(run.process.pid)
+      _check_nothing_stays(run_dir)
+    saved = run.newest_checkpoint()
+    with _training(run_dir, *flags) as run:
+      run.wait(lambda: f'ckpt-{saved} at' in run.log('learner'), 'resumption')
+      run.wait_for_frames(run.frames() + 400)
+      run.process.send_signal(signal.SIGTERM)
+      assert run.process.wait(_DEADLINE_SECS) == 143, run.output()
+
+
+@pytest.mark.slow
+@_SLOW_START
+def test_what_the_learner_complains_of_ends_the_run(monkeypatch, tmp_path):
+  config = _plan(monkeypatch, [(2, 0)]).config
+  (tmp_path / 'run' / 'checkpoints').mkdir(parents=True)
+  (tmp_path / 'run' / 'config.gin').write_text(gin_config.dumps(config))
+  (tmp_path / 'run' / 'checkpoints' / 'ckpt-5.index').write_text('damaged')
+  with ray_nodes.running(num_nodes=1, num_cpus=2) as nodes:
+    with _training(
+        tmp_path / 'run', f'--ray_address={nodes.address}') as run:
+      assert run.process.wait(_DEADLINE_SECS) == 2, run.output()
+  line = run.output().splitlines()[-1]
+  assert line.startswith('error: all 1 checkpoints in '), run.output()
+
+
+@pytest.mark.slow
+@_SLOW_START
+def test_learner_without_room_is_waited_for_and_then_given_up(tmp_path):
+  with ray_nodes.running(num_nodes=1, num_cpus=2) as nodes:
+    with ray_connection.connected(nodes.address):
+      occupant = ray_program.RayProgram(
+          'occupant', tmp_path, ray_connection.Resources(2., 0.))
+      occupant.place()
+      programs.wait_until(
+          lambda: occupant.collect() or (
+              occupant.state is ray_program.State.PLACED), 'its place')
+      with _training(tmp_path / 'run', f'--ray_address={nodes.address}',
+                     '--wait_secs=2') as run:
+        assert run.process.wait(_DEADLINE_SECS) == 1, run.output()
+  assert run.output().splitlines()[-1].startswith(
+      'error: waited 2 s for a node with room for the learner, in vain')
