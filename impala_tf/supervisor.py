@@ -127,11 +127,6 @@ class Child(Program):
           start_new_session=True, **{'env': child_environment(), **options})
 
   @property
-  def pid(self) -> int:
-    """Of the process that was started last."""
-    return self._process.pid
-
-  @property
   def exit_code(self) -> Optional[int]:
     """None while it runs; negative for a signal."""
     return self._process.poll()

@@ -114,7 +114,7 @@ class _Learner(contextlib.ExitStack):
     self._child.start([
         sys.executable, '-m', 'launch.role', 'learner', '--supervised',
         f'--run_dir={run_dir}', f'--address=localhost:{port}'])
-    self._process = psutil.Process(self._child.pid)
+    self._process, = psutil.Process().children()  # Actors come later.
     self._rows = metrics.RowReader(run_dir)
     self._rows_path = os.path.join(run_dir, metrics.FILE_NAME)
 

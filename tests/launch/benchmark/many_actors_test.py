@@ -24,11 +24,12 @@ def test_bad_input_is_refused_before_anything_starts(arguments, words):
   assert words in programs.error_line(programs.run(_MODULE, *arguments))
 
 
+@pytest.mark.timeout(400)
 def test_two_actors_are_measured_in_each_way(tmp_path):
   path = tmp_path / 'result.json'
   ran = programs.run(
       _MODULE, '--actors=2', '--rounds=1', '--seconds=1',
-      '--config=configs/catch.gin', f'--json={path}')
+      '--config=configs/catch.gin', f'--json={path}', timeout=300)
   assert ran.returncode == 0, ran.stderr
   result, = json.loads(path.read_text())
   never, as_actors_do, each = (result['fetching'][name] for name in (
