@@ -202,6 +202,9 @@ class ActorConfig(knobs.Section):
     max_restarts: of one actor within `restart_window_secs`, after which the run
       ends with that actor's error.
     restart_window_secs: see `max_restarts`.
+    fetch_interval_unrolls: k; parameters are fetched as every kth unroll begins
+      and kept until the next. More than 1 divides the traffic of parameters,
+      and makes the policy lag grow (docs/scaling.md).
     controlled_lag_updates: N, to have actors act with parameters exactly N
       learner updates old (appendix E.1), if `in_process`; None: with the newest
       there are.
@@ -212,6 +215,7 @@ class ActorConfig(knobs.Section):
   env_timeout_secs: float = _knob(120.0, above=0)
   max_restarts: int = _knob(5, at_least=0)
   restart_window_secs: float = _knob(600.0, above=0)
+  fetch_interval_unrolls: int = _knob(1, at_least=1)
   controlled_lag_updates: Optional[int] = _knob(None, at_least=0)
 
 
@@ -343,6 +347,11 @@ class Config:
           'ActorConfig.controlled_lag_updates needs '
           'ExperimentConfig.in_process = True: between processes the queue '
           'adds a lag of its own')
+    if self.actor.fetch_interval_unrolls > 1:
+      raise ConfigError(
+          'ActorConfig.fetch_interval_unrolls must be 1 where '
+          'ActorConfig.controlled_lag_updates is given: parameters that are '
+          'kept grow older than that')
     num_envs = self.actor.num_envs
     if num_envs is None or self.num_fresh % num_envs:
       raise ConfigError(

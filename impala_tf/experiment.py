@@ -185,7 +185,8 @@ def make_actor(config: config_lib.Config, address: str, seed: int,
         first_slot=task * num_envs)
   agent = make_agent(config, environment)
   connect()
-  fetcher = weights.Fetcher(address, agent.trainable_variables, run_table)
+  fetcher = weights.Fetcher(address, agent.trainable_variables, run_table,
+                            config.actor.fetch_interval_unrolls)
   fetcher.wait(poll)
   spec = make_unroll_spec(config, environment, agent)
   return actor_type(agent, environment,

@@ -130,7 +130,7 @@ class Fetcher:
   """An actor's end."""
 
   def __init__(self, address: str, variables: Sequence[tf.Variable],
-               run_table: Optional[str] = None):
+               run_table: Optional[str] = None, interval: int = 1):
     """Connects.
 
     Args:
@@ -138,9 +138,13 @@ class Fetcher:
       variables: to be brought up to date.
       run_table: that the server has as long as it is of the same run; see
         `announcement.table_name`.
+      interval: the learner is asked at the first of so many calls of `fetch`;
+        the others leave all as it is.
     """
     self._client = reverb.Client(address)
     self._run_table = run_table
+    self._interval = interval
+    self._calls_left = 0  # Until the learner is asked again.
     self._sizes = [int(np.prod(v.shape)) for v in variables]
     assign = functools.partial(_unflatten, list(variables), self._sizes)
     self._assign = tf.function(assign, autograph=False).get_concrete_function(
@@ -158,6 +162,10 @@ class Fetcher:
       ConnectionError: where the server does not answer, or is of another run.
       ValueError: where the learner's agent has another number of parameters.
     """
+    if self._version is not None and self._calls_left:
+      self._calls_left -= 1
+      return self._version
+    self._calls_left = self._interval - 1
     info = connection.server_info(self._client)
     if self._run_table and self._run_table not in info:
       raise ConnectionError('the learner there is of another config now')

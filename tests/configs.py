@@ -8,7 +8,7 @@ from impala_tf import config as config_lib
 # Of a batch of 33 (32 and one) 11 are replayed, and 22 new in 11 environments.
 _GO_TOGETHER = {'replay_fraction': 1 / 3, 'num_envs': 11}
 # Go with nothing but their defaults where all others are changed.
-LEFT_ALONE = ('env_processes', 'num_learners')
+LEFT_ALONE = ('env_processes', 'fetch_interval_unrolls', 'num_learners')
 
 
 def other_than_default(field, value):

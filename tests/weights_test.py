@@ -84,6 +84,22 @@ def test_newest_wins_and_stays(ends):
   assert _values(actors)[1:] == [[3., -3.], 9.]
 
 
+def test_learner_is_asked_at_the_first_of_so_many_calls():
+  learners, actors = _variables(1), _variables(0)
+  server = replay.make_server([weights.make_table(learners)], port=None)
+  address = f'localhost:{server.port}'
+  publisher = weights.Publisher(address, learners)
+  fetcher = weights.Fetcher(address, actors, interval=3)
+  assert fetcher.fetch() is None and fetcher.fetch() is None  # Asks on.
+  fetched = []
+  for version in range(1, 9):
+    learners[2].assign(float(version))
+    publisher.publish(version, publisher.snapshot())
+    fetched.append(fetcher.fetch())
+    assert _values(actors)[2] == fetched[-1]
+  assert fetched == [1, 1, 1, 4, 4, 4, 7, 7]
+
+
 def test_snapshot_is_not_changed_by_the_next_update(ends):
   learners, publisher, _, _ = ends
   snapshot = publisher.snapshot()

@@ -6,7 +6,6 @@ a machine with nothing else to do.
 """
 
 import argparse
-import json
 import os
 import sys
 
@@ -67,20 +66,10 @@ def _use_cores(number) -> None:
   os.sched_setaffinity(0, available[:number])
 
 
-def _check_writable(path: str) -> None:
-  """Before minutes of measuring, not after."""
-  directory = os.path.dirname(path) or '.'
-  if os.path.isdir(path) or not os.access(
-      path if os.path.exists(path) else directory, os.W_OK):
-    raise config_lib.UserError(
-        f'--json: {path} cannot be written; name a file in a directory that '
-        'exists and is yours')
-
-
 def _run(args: argparse.Namespace) -> None:
   _use_cores(args.cores)
   if args.json:
-    _check_writable(args.json)
+    report.check_writable(args.json)
   if args.seconds <= 0:
     raise config_lib.UserError(
         f'--seconds must be above 0, but is {args.seconds}')
@@ -102,9 +91,7 @@ def _run(args: argparse.Namespace) -> None:
     results = measure.run(setting, args.seconds)
     report.show(results)
   if args.json:
-    with open(args.json, 'w', encoding='utf-8') as file:
-      json.dump(results, file, indent=2)
-      file.write('\n')
+    report.write_json(args.json, results)
 
 
 def main() -> int:

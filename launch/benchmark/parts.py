@@ -48,7 +48,7 @@ def record_unrolls(config: config_lib.Config,
     def write(self, unroll):
       unrolls.append(tf.nest.map_structure(np.copy, unroll))
 
-    def flush(self, max_pending):
+    def flush(self, max_pending=0):
       pass
 
     def fetch(self):

@@ -1,11 +1,14 @@
-"""What was measured, as tables for people."""
+"""What was measured, as tables for people and JSON for programs."""
 
-from typing import Sequence
+import json
+import os
+from typing import Any, Dict, Sequence
 
 import rich.box
 import rich.console
 import rich.table
 
+from impala_tf import config as config_lib
 from launch.benchmark import measure
 
 _PARTS = {
@@ -17,6 +20,43 @@ _PARTS = {
     'read': 'Reverb and tf.data, learner\'s end',
     'learner': 'learner step',
 }
+
+
+# Of each way of fetching: what, its name in the results, how it is shown.
+_MANY_ACTORS = (
+    ('updates/s', 'updates_per_sec', '.3f'),
+    ('frames/s', 'frames_per_sec', ',.0f'),
+    ('slower than without fetching', 'slowdown', '.1%'),
+    ('  standard error', 'slowdown_error', '.1%'),
+    ('unrolls sent an update', 'unrolls_per_update', '.1f'),
+    ('learner waits', 'learner_wait_share', '.1%'),
+    ('learner\'s CPU (ms an update)', 'learner_cpu_ms_per_update', ',.1f'),
+    ('learner\'s CPU (ms a fetch)', 'learner_cpu_ms_per_fetch', '.2f'),
+    ('learner\'s memory (MiB)', 'learner_mib', ',.0f'),
+    ('fetches/s', 'fetches_per_sec', '.1f'),
+    ('fetches an update', 'fetches_per_update', '.2f'),
+    ('bytes a fetch', 'bytes_per_fetch', ',.0f'),
+    ('a fetch takes (ms)', 'fetch_ms', ',.0f'),
+    ('age when it arrives (updates)', 'age_updates', '.2f'),
+    ('all traffic (MB/s)', 'loopback_mb_per_sec', ',.1f'),
+)
+
+
+def check_writable(path: str) -> None:
+  """Raises UserError before minutes of measuring, not after."""
+  directory = os.path.dirname(path) or '.'
+  if os.path.isdir(path) or not os.access(
+      path if os.path.exists(path) else directory, os.W_OK):
+    raise config_lib.UserError(
+        f'--json: {path} cannot be written; name a file in a directory that '
+        'exists and is yours')
+
+
+def write_json(path: str, results: Any) -> None:
+  """Writes results as they are."""
+  with open(path, 'w', encoding='utf-8') as file:
+    json.dump(results, file, indent=2)
+    file.write('\n')
 
 
 def _table(*columns: str) -> rich.table.Table:
@@ -87,3 +127,21 @@ def show_scaling(results: Sequence[measure.Result]) -> None:
         f'{result["policy_lag_updates_mean"]:.1f}',
         f'{result["learner_wait_share"]:.0%}', f'{result["peak_rss_mib"]:,.0f}')
   _print(table)
+
+
+def show_many_actors(results: Sequence[Dict[str, Any]]) -> None:
+  """Prints what `many_actors` has measured, numbers of actors side by side."""
+  columns = [(f'{result["num_actors"]}: {way}', numbers)
+             for result in results
+             for way, numbers in result['fetching'].items()]
+  table = _table('actors: they fetch', *(name for name, _ in columns))
+  for what, name, form in _MANY_ACTORS:
+    table.add_row(what, *(format(numbers[name], form) if name in numbers else ''
+                          for _, numbers in columns))
+  _print(table)
+  for result in results:
+    print('{num_actors} actors of {num_envs} environments; learner on '
+          '{learner_cores} cores, actors on {actor_cores}; an unroll: '
+          '{unroll_bytes:,} bytes, {sent_bytes_per_unroll:,.0f} sent; '
+          '{unrolls_per_batch} an update; parameters: {parameter_bytes:,} bytes'
+          .format(**result))

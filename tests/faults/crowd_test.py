@@ -41,7 +41,7 @@ def test_each_of_many_actors_gets_its_share(tmp_path, fault):
   recorded, port = tmp_path / 'recorded', ports.choose()
   path = gin_config.config_path(str(tmp_path))
   pathlib.Path(path).write_text(gin_config.dumps(_config()))
-  ran = programs.run('tests.faults.crowd', 'record', path, recorded,
+  ran = programs.run('launch.benchmark.crowd', path, recorded,
                      timeout=_DEADLINE_SECS)
   assert ran.returncode == 0, ran.stderr
   variables = environments.variables(tmp_path)
@@ -58,16 +58,16 @@ def test_each_of_many_actors_gets_its_share(tmp_path, fault):
       f'--run_dir={tmp_path}', f'--address=localhost:{port}',
       stdin=programs.PIPE,
       env=variables) as learner, programs.running(
-          '-m', 'tests.faults.crowd', 'send', path, recorded,
-          f'localhost:{port}', number, stdin=programs.PIPE) as crowd:
+          '-m', 'tests.faults.crowd', path, recorded, f'localhost:{port}',
+          number, stdin=programs.PIPE) as crowd:
     worst, memory = [], []
     programs.wait_until(lambda: counts().min() > 0, 'all of them',
                         _DEADLINE_SECS)
     for _ in range(fault.tries + 1):
       before = counts()
       programs.wait_until(
-          lambda: (counts() - before).sum() >= 50 * number,  # noqa: B023
-          '50 unrolls of each', _DEADLINE_SECS)
+          lambda: (counts() - before).sum() >= 200 * number,  # noqa: B023
+          '200 unrolls of each', _DEADLINE_SECS)
       shares = (counts() - before) / np.mean(counts() - before)
       worst.append(np.abs(shares - 1.).max())
       memory.append(_memory(learner.pid))
