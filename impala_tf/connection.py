@@ -6,7 +6,7 @@ reason (a full queue, a machine that was suspended): when one passes, the server
 is asked whether it is there.
 """
 
-from typing import Any, Mapping
+from typing import Any, Mapping, Optional
 
 import reverb
 
@@ -16,19 +16,19 @@ _FLUSH_TIMEOUT_MS = 1_000
 _PROBE_TIMEOUT_SECS = 90
 
 
-def server_info(client: reverb.Client, timeout_secs: int = _PROBE_TIMEOUT_SECS
+def server_info(client: reverb.Client, timeout_secs: Optional[int] = None
                 ) -> Mapping[str, Any]:
   """What the server says of its tables.
 
   Args:
     client: of the server.
-    timeout_secs: after which it counts as gone.
+    timeout_secs: after which it counts as gone; None: after 90.
 
   Raises:
     ConnectionError: where it does not answer.
   """
   try:
-    return client.server_info(timeout=timeout_secs)
+    return client.server_info(timeout=timeout_secs or _PROBE_TIMEOUT_SECS)
   except Exception as error:  # Reverb raises several kinds.
     raise ConnectionError(f'the Reverb server does not answer: {error}'
                          ) from error

@@ -12,8 +12,6 @@ import os
 import pathlib
 import signal
 import subprocess
-import sys
-import threading
 import time
 from typing import Callable, Dict, List, Optional, Sequence
 
@@ -26,7 +24,6 @@ _STOP_SECS = 8.  # Ctrl-C promises to end within 10.
 _LAST_WORDS_SECS = 3.
 _MAX_BACKOFF_SECS = 30.
 _LOG_TAIL_LINES = 12
-_ACTOR_NICENESS = 10  # Of 19; each halves and more.
 # glibc hands large blocks back to the kernel at once and takes the next with a
 # page fault for every 4 KiB: half of what sending parameters costs. These keep
 # blocks of up to 32 MiB; other C libraries ignore them.
@@ -372,32 +369,3 @@ class Supervisor:
       # save.
       if learner.exit_code not in (-signal.SIGTERM, 128 + signal.SIGTERM):
         learner.check()
-
-
-def stop_with_parent(stop: Callable[[], None]) -> None:
-  """Calls `stop` from a thread once the supervisor is gone."""
-
-  def watch():
-    try:
-      while os.read(sys.stdin.fileno(), 1):
-        pass
-    except OSError:
-      pass
-    stop()
-
-  threading.Thread(target=watch, daemon=True).start()
-
-
-def yield_to_others() -> None:
-  """Lowers the priority of this process below that of its siblings.
-
-  For actors: where all cores are busy the learner gets what it needs, and they
-  share the rest. Otherwise it would get a fair share, which is too little, and
-  then they would wait for it.
-  """
-  os.nice(_ACTOR_NICENESS)
-  try:
-    # Where the kernel groups processes by session, only this has an effect.
-    pathlib.Path('/proc/self/autogroup').write_text(str(_ACTOR_NICENESS))
-  except OSError:
-    pass

@@ -10,7 +10,7 @@ from impala_tf import config as config_lib
 from impala_tf import metrics
 from impala_tf import ports
 from impala_tf import sizing
-from impala_tf import supervisor
+from impala_tf import supervised
 from impala_tf import waiting as waiting_lib
 from impala_tf.envs import factory
 from launch import gin_config
@@ -46,7 +46,7 @@ def _learn(args: argparse.Namespace, config: config_lib.Config, run_dir: str,
 
   handle_signals()
   if args.supervised:
-    supervisor.stop_with_parent(lambda: stopping.append(signal.SIGTERM))
+    supervised.stop_with_parent(lambda: stopping.append(signal.SIGTERM))
   num_batches = 0
 
   def before_batch():

@@ -8,7 +8,7 @@ from typing import Callable, Optional
 
 from impala_tf import config as config_lib
 from impala_tf import fingerprint
-from impala_tf import supervisor
+from impala_tf import supervised
 from impala_tf import waiting as waiting_lib
 from impala_tf.suites import levels
 from launch import gin_config
@@ -80,7 +80,7 @@ def _end_at_once(signum: int, unused_frame):
 def _prepare_to_end(args: argparse.Namespace) -> None:
   """There is nothing to save."""
   if args.supervised:
-    supervisor.stop_with_parent(lambda: os._exit(0))
+    supervised.stop_with_parent(lambda: os._exit(0))
   else:
     for signum in program.STOP_SIGNALS:
       signal.signal(signum, _end_at_once)
@@ -91,7 +91,7 @@ def run_actor(args: argparse.Namespace) -> None:
   say = role_flags.make_say(args)
   _prepare_to_end(args)
   if args.supervised:  # On the learner's machine.
-    supervisor.yield_to_others()
+    supervised.yield_to_others()
   learner = _Learner(args, say)
   # Where the config is known, environments are made while the learner starts.
   path = _config_path(args)
@@ -124,7 +124,7 @@ def run_evaluator(args: argparse.Namespace) -> None:
   say = role_flags.make_say(args)
   _prepare_to_end(args)
   if args.supervised:
-    supervisor.yield_to_others()
+    supervised.yield_to_others()
   learner = _Learner(args, say)
   config = learner.config()
   from impala_tf import evaluator

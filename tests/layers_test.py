@@ -19,6 +19,7 @@ LAYERS = {
     'ports': 0,
     'waiting': 0,
     'threads': 0,
+    'supervised': 0,
     'instructions': 0,
     'distributions': 0,  # Pure maths too, which vtrace and losses are made of.
     'vtrace': 1,

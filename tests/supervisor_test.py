@@ -33,8 +33,8 @@ sys.exit(128 + signum if signum else 0)
 # The beginning of each child: notes its start in a file of its role.
 _CHILD = """
 import os, pathlib, signal, sys, time
-from impala_tf import supervisor
-supervisor.stop_with_parent(lambda: os._exit(0))
+from impala_tf import supervised
+supervised.stop_with_parent(lambda: os._exit(0))
 home, role, *numbers = sys.argv[1:]
 home = pathlib.Path(home)
 with open(home / ('_'.join([role] + numbers[:1]) + '.starts'), 'a') as file:
@@ -346,9 +346,9 @@ def test_signal_lets_every_learner_save(supervise, tmp_path):
 def test_actors_yield_to_the_learner():
   code = """
 import os
-from impala_tf import supervisor
+from impala_tf import supervised
 before = os.nice(0)
-supervisor.yield_to_others()
+supervised.yield_to_others()
 print(os.nice(0) - before)
 try:
   print(open('/proc/self/autogroup').read())

@@ -25,7 +25,7 @@ from impala_tf import announcement
 from impala_tf import config as config_lib
 from impala_tf import experiment
 from impala_tf import sizing
-from impala_tf import supervisor
+from impala_tf import supervised
 from impala_tf import threads
 from impala_tf import types
 from impala_tf import weights
@@ -162,7 +162,7 @@ class Crowd:
       signal.signal(signal.SIGINT, signal.SIG_IGN)
       os.close(self._alive)
       os.dup2(reader, 0)
-      supervisor.stop_with_parent(lambda: os._exit(0))
+      supervised.stop_with_parent(lambda: os._exit(0))
       self._act(task)
     except BaseException:
       traceback.print_exc()
