@@ -142,15 +142,6 @@ def test_parameters_of_another_agent_are_refused_whole():
   assert _values(small) == [[0., 0.]]
 
 
-def test_a_server_that_is_gone_is_said_and_not_waited_for():
-  learners = _variables(1)
-  server = replay.make_server([weights.make_table(learners)], port=None)
-  fetcher = weights.Fetcher(f'localhost:{server.port}', learners)
-  server.stop()
-  with pytest.raises(ConnectionError, match='does not answer'):
-    fetcher.fetch()
-
-
 def test_killed_server_is_told_within_a_deadline(monkeypatch):
   monkeypatch.setattr(connection, '_PROBE_TIMEOUT_SECS', 2)
   with unrolls.server_process() as (process, address):
