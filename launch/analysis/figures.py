@@ -4,6 +4,7 @@ import itertools
 import pathlib
 from typing import Iterable, Sequence
 
+from matplotlib import ticker
 import numpy as np
 
 from impala_tf import sweep_results
@@ -26,6 +27,12 @@ def _curves(sweep_dir: str, results: Iterable[sweep_results.Result]):
   frames = np.linspace(max(x[0] for x, _ in found),
                        min(x[-1] for x, _ in found), _POINTS)
   return frames, np.array([np.interp(frames, x, y) for x, y in found])
+
+
+def _label_frames(axes) -> None:
+  """In thousands or millions: whole numbers would run into each other."""
+  axes.set_xlabel('environment frames')
+  axes.xaxis.set_major_formatter(ticker.EngFormatter(sep=''))
 
 
 def _best(results: Sequence[sweep_results.Result]):
@@ -80,8 +87,8 @@ def _share_limits(grid) -> None:
     for axes in row:
       axes.set_ylim(min(low), max(high))
     row[0].set_ylabel('return')
-  for axes in grid[-1]:
-    axes.set_xlabel('environment frames')
+  for axes in grid.flat:
+    _label_frames(axes)
 
 
 def figure_e2(sweep_dir: str, results: tables.Results):
@@ -113,7 +120,7 @@ def figure_e3(sweep_dir: str, results: tables.Results):
       if returns.size:
         axes.plot(frames, returns.mean(axis=0), label=label)
     axes.set_title(task, fontsize=9)
-    axes.set_xlabel('environment frames')
+    _label_frames(axes)
   grid[0, 0].set_ylabel(f'return, mean of best {tables.BEST}')
   grid[0, 0].legend(fontsize=7)
   return figure
@@ -132,7 +139,7 @@ def replay(sweep_dir: str, results: tables.Results):
         axes.fill_between(frames, returns.min(axis=0), returns.max(axis=0),
                           alpha=0.25)
     axes.set_title(task, fontsize=9)
-    axes.set_xlabel('environment frames')
+    _label_frames(axes)
   grid[0, 0].set_ylabel('return')
   grid[0, 0].legend(fontsize=7)
   return figure
