@@ -18,8 +18,6 @@ from typing import Iterator, Optional, Sequence
 
 from impala_tf import config as config_lib
 from impala_tf import sizing
-from impala_tf import supervisor
-from impala_tf import waiting
 from impala_tf.envs import factory
 from impala_tf.suites import levels
 from launch import gin_config
@@ -199,11 +197,7 @@ def _run(args: argparse.Namespace) -> int:
 
 def main() -> int:
   """Returns the exit code."""
-  try:
-    return program.run(lambda: _run(_parse_args()))
-  except (supervisor.RunFailed, waiting.PeerMissing) as error:
-    print(f'error: {error}', file=sys.stderr)
-    return 1
+  return program.run(lambda: _run(_parse_args()))
 
 
 if __name__ == '__main__':

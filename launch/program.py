@@ -7,6 +7,8 @@ from typing import Callable, Optional, Sequence, Tuple
 
 from impala_tf import config as config_lib
 from impala_tf import sizing
+from impala_tf import supervisor
+from impala_tf import waiting
 from impala_tf.suites import levels
 from launch import private_network
 
@@ -16,7 +18,7 @@ EVALUATION = 'evaluation'  # In the run directory: what an evaluator writes.
 
 
 def run(action: Callable[[], Optional[int]]) -> int:
-  """Runs a program; of bad input it says one line.
+  """Runs a program; of bad input, and of what failed, it says one line.
 
   Args:
     action: returns the exit code, or None for 0.
@@ -29,6 +31,9 @@ def run(action: Callable[[], Optional[int]]) -> int:
   except config_lib.UserError as error:
     print(f'error: {error}', file=sys.stderr)
     return BAD_INPUT
+  except (supervisor.RunFailed, waiting.PeerMissing) as error:
+    print(f'error: {error}', file=sys.stderr)
+    return 1
   except KeyboardInterrupt:  # Before there was anything to end in order.
     return 128 + signal.SIGINT
 

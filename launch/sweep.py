@@ -18,10 +18,8 @@ from typing import Any, Callable, Dict, Iterator, List, Sequence, Tuple
 
 from impala_tf import config as config_lib
 from impala_tf import sizing
-from impala_tf import supervisor
 from impala_tf import sweep_results
 from impala_tf import sweeps
-from impala_tf import waiting
 from impala_tf.envs import factory
 from launch import gin_config
 from launch import local_engine
@@ -244,11 +242,7 @@ def _run(args: argparse.Namespace) -> int:
 
 def main() -> int:
   """Returns the exit code."""
-  try:
-    return program.run(lambda: _run(_parse_args()))
-  except (supervisor.RunFailed, waiting.PeerMissing) as error:
-    print(f'error: {error}', file=sys.stderr)
-    return 1
+  return program.run(lambda: _run(_parse_args()))
 
 
 if __name__ == '__main__':

@@ -155,11 +155,7 @@ def _run(args: argparse.Namespace) -> int:
 
 def main() -> int:
   """Returns the exit code."""
-  try:
-    return program.run(lambda: _run(_parse_args()))
-  except supervisor.RunFailed as error:
-    print(f'error: {error}', file=sys.stderr)
-    return 1
+  return program.run(lambda: _run(_parse_args()))
 
 
 if __name__ == '__main__':
