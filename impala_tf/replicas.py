@@ -35,6 +35,9 @@ _TURN_SECS = 0.5
 # Of a learner that is dead or stopped TensorFlow tells sooner. It is for one
 # that is neither, but does not go on; first updates and checkpoints take long.
 _TIMEOUT_SECS = 300.
+# A process that is killed closes what it has open one by one: those connected to
+# it may hear of its end before its port is free.
+_DYING_SECS = 5.
 # What collective operations raise when another process has gone.
 _LOSSES = (tf.errors.UnavailableError, tf.errors.AbortedError,
            tf.errors.CancelledError, tf.errors.DeadlineExceededError,
@@ -232,16 +235,23 @@ class _Together(Learners):
     try:
       yield
     except _LOSSES as error:
-      others = [task for task in range(self.number) if task != self.task]
-      absent = [task for task in others
-                if not _listens(self._place.addresses[task])]
-      lost = _names(self._place, absent)
-      if not lost:
-        lost = f'{_names(self._place, others)}, where something still listens'
       raise waiting.PeerLost(
-          f'learner {self.task} has lost {lost}; to go on from the last '
+          f'learner {self.task} has lost {self._lost()}; to go on from the last '
           f'checkpoint start all learners anew ({type(error).__name__})'
       ) from error
+
+  def _lost(self) -> str:
+    """Who has gone: those at whose address nothing listens any more."""
+    others = [task for task in range(self.number) if task != self.task]
+    until = time.monotonic() + _DYING_SECS
+    while True:
+      absent = [task for task in others
+                if not _listens(self._place.addresses[task])]
+      if absent:
+        return _names(self._place, absent)
+      if time.monotonic() > until:
+        return f'{_names(self._place, others)}, where something still listens'
+      time.sleep(_POLL_SECS)
 
   def own_directory(self, run_dir: str) -> str:
     if self.is_chief:
