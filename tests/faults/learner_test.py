@@ -3,33 +3,39 @@
 import contextlib
 import os
 import random
+import re
 import signal
 import time
 
 import pytest
 
 from tests import programs
+from tests import two_learners
 from tests.faults import runs
 
 pytestmark = pytest.mark.timeout(900)
 
 _INTERVAL_SECS = 1.
 _OFTEN = runs.bind('ExperimentConfig.checkpoint_interval_secs', _INTERVAL_SECS)
+# Rows come five times a second, and to save takes time too.
+_MOST_LOST_SECS = _INTERVAL_SECS + 5.
 
 
-def _kill(run, rng):
-  """Kills the learner some time after a checkpoint; returns the last rows."""
+def _learn_a_while(run, rng):
+  """Returns some time after a checkpoint."""
   run.wait_for_checkpoint()
   run.wait_for_frames()
   time.sleep(rng.uniform(0, _INTERVAL_SECS))
-  learner, = run.pids('learner')
-  rows = run.rows()
-  programs.kill(learner)
+
+
+def _kill(run, rng):
+  """Kills the learner, which ends the run."""
+  _learn_a_while(run, rng)
+  programs.kill(*run.pids('learner'))
   code, text = run.end()
   assert code == 1
   assert 'the learner was killed by SIGKILL' in text
   assert not programs.pids(f'--run_dir={run.run_dir}')
-  return rows
 
 
 def test_learner_is_killed_and_the_same_command_goes_on(tmp_path, fault):
@@ -38,13 +44,11 @@ def test_learner_is_killed_and_the_same_command_goes_on(tmp_path, fault):
   with contextlib.ExitStack() as stack:
     run = stack.enter_context(runs.training(tmp_path, _OFTEN))
     for _ in range(fault.tries):
-      rows = _kill(run, rng)
+      _kill(run, rng)
       killed = time.monotonic()
       saved = run.newest_checkpoint()
-      kept = [row['secs'] for row in rows if row['updates'] <= saved]
-      lost_secs.append(rows[-1]['secs'] - kept[-1])
-      # Rows come five times a second, and to save takes time too.
-      assert lost_secs[-1] < _INTERVAL_SECS + 5.
+      lost_secs.append(run.lost_secs())
+      assert lost_secs[-1] < _MOST_LOST_SECS
       run = stack.enter_context(runs.training(tmp_path, _OFTEN))
       line = f'Resuming from {tmp_path}/checkpoints/ckpt-{saved} '
       run.wait(lambda: line in run.log(), line)  # noqa: B023
@@ -57,6 +61,55 @@ def test_learner_is_killed_and_the_same_command_goes_on(tmp_path, fault):
       'kill -9 of the learner, the same command again', fault.tries,
       f'{max(lost_secs):.1f} s of learning at most, saving every '
       f'{_INTERVAL_SECS:g} s', recovery_secs)
+
+
+def _kill_one_of_two(run, rng, learner):
+  """Returns when it did; all are dead by then, and none has gone on yet."""
+  _learn_a_while(run, rng)
+  pids = [two_learners.pid(run.run_dir, i) for i in range(2)]
+  actors = run.pids('actor')
+  killed = time.monotonic()
+  programs.kill(pids[learner])
+  run.wait(lambda: not any(map(programs.is_alive, [*pids, *actors])),
+           'the end of the others')
+  return killed
+
+
+def test_one_of_two_learners_is_killed_and_all_go_on(tmp_path, fault):
+  rng = random.Random(0)
+  recovery_secs, lost_secs = [], []
+  tries = max(2, fault.tries)
+  with runs.training(tmp_path, *two_learners.FLAGS, _OFTEN,
+                     runs.bind('ActorConfig.max_restarts', 1000)) as run:
+    for i in range(tries):
+      killed = _kill_one_of_two(run, rng, learner=i % 2)
+      before, saved = run.row()['updates'], run.newest_checkpoint()
+      lost_secs.append(run.lost_secs())
+      assert lost_secs[-1] < _MOST_LOST_SECS
+      run.wait(lambda: run.log().count('Resuming from') == i + 1, 'a start')  # noqa: B023
+      resumed = re.findall(r'Resuming from \S*/ckpt-(\d+) at (\d+)', run.log())
+      assert resumed[-1] == (
+          str(saved), str(saved * two_learners.FRAMES_PER_UPDATE))
+      run.wait(lambda: run.row()['updates'] > before, 'updates')  # noqa: B023
+      recovery_secs.append(time.monotonic() - killed)
+      assert len(run.pids('actor')) == 2
+    code, text = run.interrupt()
+  assert code == 130, text
+  for i in range(tries):
+    name = 'learner_1' if i % 2 else 'learner'
+    # Where the other was quick to notice, it is dead as well by then.
+    assert re.search(
+        rf'^{name} was killed by SIGKILL(, learner\S* ended with .* 1)?; '
+        'all processes start again, from the last checkpoint: restart '
+        rf'{i + 1} of 1000', text, re.MULTILINE), text
+    survivor = 'learner' if i % 2 else 'learner_1'
+    log = (tmp_path / 'logs' / f'{survivor}.log').read_text()
+    assert f'has lost learner {i % 2} (localhost:' in log
+  two_learners.check_end(tmp_path)
+  fault.report(
+      'kill -9 of one of two learners, each in turn', tries,
+      f'{max(lost_secs):.1f} s of learning at most, saving every '
+      f'{_INTERVAL_SECS:g} s', recovery_secs, tried=tries)
 
 
 def test_learner_is_stopped_for_a_while(tmp_path, fault):

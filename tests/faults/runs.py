@@ -40,6 +40,12 @@ class Run:
     return max((int(path.stem[len('ckpt-'):]) for path in
                 (self.run_dir / 'checkpoints').glob('ckpt-*.index')), default=0)
 
+  def lost_secs(self):
+    """Of learning since the newest checkpoint, when no learner runs."""
+    rows, saved = self.rows(), self.newest_checkpoint()
+    kept = [row['secs'] for row in rows if row['updates'] <= saved]
+    return rows[-1]['secs'] - kept[-1]
+
   def log(self):
     return (self.run_dir / 'logs' / 'learner.log').read_text()
 
