@@ -7,7 +7,6 @@ Standard library only.
 """
 
 import functools
-import math
 import os
 import pathlib
 import signal
@@ -15,32 +14,18 @@ import subprocess
 import time
 from typing import Callable, Dict, List, Optional, Sequence
 
-from absl import logging
-
-from impala_tf import config as config_lib
+from impala_tf import restarts
 
 _POLL_SECS = 0.2
 _STOP_SECS = 8.  # Ctrl-C promises to end within 10.
-_LAST_WORDS_SECS = 3.
-_MAX_BACKOFF_SECS = 30.
-_LOG_TAIL_LINES = 12
 # glibc hands large blocks back to the kernel at once and takes the next with a
 # page fault for every 4 KiB: half of what sending parameters costs. These keep
 # blocks of up to 32 MiB; other C libraries ignore them.
 MALLOC = {'MALLOC_MMAP_THRESHOLD_': str(32 * 2**20),
            'MALLOC_TRIM_THRESHOLD_': str(2**30)}
 
-# How a child says that what the user gave cannot work: with this exit code,
-# and a line that begins so.
-BAD_INPUT = 2
-COMPLAINT = 'error: '
-
 # From how often it was started before, to a program and its arguments.
 Command = Callable[[int], Sequence[str]]
-
-
-class RunFailed(RuntimeError):
-  """The run cannot go on; the message holds the culprit's last words."""
 
 
 def child_environment() -> Dict[str, str]:
@@ -48,61 +33,7 @@ def child_environment() -> Dict[str, str]:
   return {**MALLOC, **os.environ}
 
 
-class Program:
-  """What is said of a program by its exit code and its log file.
-
-  Attributes:
-    name: of the program, for messages.
-    log_path: of the file.
-  """
-
-  def __init__(self, name: str, log_dir: pathlib.Path):
-    self.name = name
-    self.log_path = log_dir / f'{name}.log'
-    self._log_start = 0  # Bytes; before are the words of earlier processes.
-
-  @property
-  def exit_code(self) -> Optional[int]:
-    """None while it runs; negative for a signal."""
-    raise NotImplementedError
-
-  def _log_lines(self) -> List[str]:
-    text = self.log_path.read_bytes()[self._log_start:]
-    return text.decode('utf-8', errors='replace').splitlines()
-
-  def last_words(self) -> str:
-    """The end of its log."""
-    return '\n'.join(self._log_lines()[-_LOG_TAIL_LINES:])
-
-  def complaint(self) -> str:
-    """The line in which it told what is wrong with its input."""
-    # Anywhere: libraries may have had much to say after it.
-    found = [line for line in self._log_lines() if line.startswith(COMPLAINT)]
-    return found[-1][len(COMPLAINT):] if found else f'see {self.log_path}'
-
-  def check(self) -> None:
-    """Raises what it has ended with, unless with success.
-
-    Raises:
-      UserError: where it said that its input cannot work.
-      RunFailed: anything else.
-    """
-    if self.exit_code == BAD_INPUT:
-      raise config_lib.UserError(self.complaint())
-    if self.exit_code != 0:
-      raise RunFailed(
-          f'the {self.name} {self.how_it_ended()}; the end of '
-          f'{self.log_path}:\n{self.last_words()}')
-
-  def how_it_ended(self) -> str:
-    """In words."""
-    code = self.exit_code
-    if code is not None and code < 0:
-      return f'was killed by {signal.Signals(-code).name}'
-    return f'ended with exit code {code}'
-
-
-class Child(Program):
+class Child(restarts.Program):
   """One process with its log file."""
 
   def __init__(self, name: str, log_dir: pathlib.Path):
@@ -146,63 +77,14 @@ class Child(Program):
       self._process.stdin.close()
 
 
-class Restarts:
-  """When a program that dies is started again: later and later, then never."""
-
-  def __init__(self, program: Program, max_restarts: int, window_secs: float):
-    """It has not died yet.
-
-    Args:
-      program: that is restarted.
-      max_restarts: within `window_secs`.
-      window_secs: see `max_restarts`.
-    """
-    self._program = program
-    self._max_restarts = max_restarts
-    self._window_secs = window_secs
-    self._deaths: List[float] = []
-
-  def note_death(self, now: float) -> float:
-    """Says that it has died.
-
-    Args:
-      now: in seconds, by any clock.
-
-    Returns:
-      When it is to start again, by that clock.
-
-    Raises:
-      UserError: where it said that its input cannot work.
-      RunFailed: where it has died too often.
-    """
-    program = self._program
-    if program.exit_code == BAD_INPUT:  # It would be bad the next time, too.
-      raise config_lib.UserError(program.complaint())
-    self._deaths = [t for t in self._deaths if now - t < self._window_secs]
-    self._deaths.append(now)
-    number = len(self._deaths)
-    if number > self._max_restarts:
-      raise RunFailed(
-          f'{program.name} {program.how_it_ended()}: death {number} within '
-          f'{self._window_secs:.0f} s; the end of {program.log_path}:\n'
-          f'{program.last_words()}')
-    wait_secs = min(2.**(number - 1), _MAX_BACKOFF_SECS)
-    logging.warning(
-        '%s %s; restart %d of %d in %.0f s; see %s', program.name,
-        program.how_it_ended(), number, self._max_restarts, wait_secs,
-        program.log_path)
-    return now + wait_secs
-
-
 class _Slot:
   """A child that is restarted when it dies."""
 
-  def __init__(self, child: Child, command: Command, restarts: Restarts,
-               is_needed: bool = True):
+  def __init__(self, child: Child, command: Command,
+               restart: restarts.Restarts):
     self.child = child
     self.command = command
-    self.restarts = restarts
-    self.is_needed = is_needed
+    self.restarts = restart
     self.attempts = 0
     self.due: Optional[float] = 0.  # When to start; None while it runs.
 
@@ -233,14 +115,13 @@ class Supervisor:
     self._learner_commands = learner_commands
     self._learners = [Child(f'learner_{i}' if i else 'learner', directory)
                       for i in range(len(learner_commands))]
-    self._learner_deaths: List[float] = []
-    self._max_restarts = max_restarts
-    self._window_secs = restart_window_secs
+    self._learner_restarts = restarts.JointRestarts(
+        max_restarts, restart_window_secs)
 
     def slot(name, command, is_needed=True):
       child = Child(name, directory)
-      restarts = Restarts(child, max_restarts, restart_window_secs)
-      return _Slot(child, command, restarts, is_needed)
+      return _Slot(child, command, restarts.Restarts(
+          child, max_restarts, restart_window_secs, is_needed))
 
     self._slots = [
         slot(f'actor_{i}', functools.partial(actor_command, i))
@@ -309,21 +190,10 @@ class Supervisor:
       return not any(child.is_running for child in self._learners)
     if len(self._learners) == 1:
       dead[0].check()
-    self._wait_for_learners(_LAST_WORDS_SECS)  # That others may save, or tell.
-    dead.sort(key=lambda child: child.exit_code)  # The first were killed.
-    for child in dead:
-      if child.exit_code == BAD_INPUT:
-        child.check()
-    now = time.monotonic()
-    self._learner_deaths = [t for t in self._learner_deaths
-                            if now - t < self._window_secs] + [now]
-    if len(self._learner_deaths) > self._max_restarts:
-      dead[0].check()
-    logging.warning(
-        '%s; all processes start again, from the last checkpoint: restart %d '
-        'of %d; see %s', ', '.join(
-            f'{child.name} {child.how_it_ended()}' for child in dead),
-        len(self._learner_deaths), self._max_restarts, dead[0].log_path)
+    self._wait_for_learners(restarts.LAST_WORDS_SECS)
+    self._learner_restarts.note_deaths(
+        [child for child in self._learners
+         if not child.is_running and child.exit_code], time.monotonic())
     self._start_all()
     return False
 
@@ -339,22 +209,11 @@ class Supervisor:
     now = time.monotonic()
     for slot in self._slots:
       if slot.due is None and not slot.child.is_running:
-        self._note_death(slot, now)
+        slot.due = slot.restarts.note_death(now)
       elif slot.due is not None and now >= slot.due:
         slot.child.start(slot.command(slot.attempts))
         slot.attempts += 1
         slot.due = None
-
-  def _note_death(self, slot: _Slot, now: float):
-    try:
-      slot.due = slot.restarts.note_death(now)
-    except RunFailed:
-      if slot.is_needed:
-        raise
-      slot.due = math.inf
-      child = slot.child
-      logging.error('%s %s, too often; training goes on without it; see %s',
-                    child.name, child.how_it_ended(), child.log_path)
 
   def _stop(self):
     """Actors have nothing to save; the learners write a checkpoint."""
@@ -362,8 +221,9 @@ class Supervisor:
       child.send(signal.SIGTERM)
     self._wait_for_learners(_STOP_SECS)
     if any(child.is_running for child in self._learners):
-      raise RunFailed(f'the learner did not stop within {_STOP_SECS:.0f} s and '
-                      'is killed; the run resumes from its last checkpoint')
+      raise restarts.RunFailed(
+          f'the learner did not stop within {_STOP_SECS:.0f} s and is killed; '
+          'the run resumes from its last checkpoint')
     for learner in self._learners:
       # It handles SIGTERM from its start-up on; before, there is nothing to
       # save.

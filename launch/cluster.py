@@ -10,16 +10,14 @@ terminate, 1 anything else.
 
 import argparse
 import contextlib
-import dataclasses
 import logging
 import os
 import sys
-from typing import Iterator, Optional, Sequence
+from typing import Iterator, List, Optional, Tuple
 
 from impala_tf import config as config_lib
-from impala_tf import sizing
 from impala_tf.envs import factory
-from impala_tf.suites import levels
+from launch import cluster_plan
 from launch import gin_config
 from launch import program
 from launch import progress
@@ -45,20 +43,25 @@ def _parse_args() -> argparse.Namespace:
   parser.add_argument('--num_actors', type=int,
                       help='(default: ActorConfig.num_actors; if that is open, '
                       'as many as there is room for)')
+  parser.add_argument('--evaluate', action='store_true',
+                      help='play full games beside training, and log to '
+                      'evaluation/ in the run directory')
   parser.add_argument('--learner_cpus', type=float, default=1.,
-                      help='that Ray reserves for the learner (default: '
+                      help='that Ray reserves for each learner (default: '
                       '%(default)g)')
   parser.add_argument('--learner_gpus', type=float,
                       help='likewise (default: 1 if any node has one)')
   parser.add_argument('--actor_cpus', type=float,
                       help='likewise for each actor (default: '
-                      'ActorConfig.env_processes, or 1)')
+                      'ActorConfig.env_processes, or 1), and for the evaluator '
+                      '(default: 1)')
   parser.add_argument('--port', type=int,
-                      help="of the Reverb server on the learner's node "
-                      '(default: a free one)')
+                      help="of the Reverb server on the learner's node; of "
+                      'several learners the first of as many (default: a free '
+                      'one)')
   parser.add_argument('--wait_secs', type=float, default=600.,
-                      help='for room for the learner, and of learner and '
-                      'actors for each other (default: %(default)g)')
+                      help='for room for learners, and of roles for each '
+                      'other (default: %(default)g)')
   return parser.parse_args()
 
 
@@ -81,77 +84,9 @@ def _load(args: argparse.Namespace) -> config_lib.Config:
     raise config_lib.UserError(
         'ExperimentConfig.in_process leaves no roles to others; set it to '
         'False, or use ./launch/train.sh')
-  if config.learner.num_learners > 1:
-    raise config_lib.UserError(
-        f'LearnerConfig.num_learners is {config.learner.num_learners}, but on '
-        'Ray there is one; start several by ./launch/role.sh '
-        '(docs/cluster.md)')
   factory.check_levels(
       config.environment.level, config.agent.instruction_length)
   return config
-
-
-class _Plan:
-  """What is to run on the cluster.
-
-  Attributes:
-    config: with a number for `ActorConfig.num_actors`.
-    learner: what it needs.
-    actor: what each needs.
-  """
-
-  def __init__(self, args: argparse.Namespace, config: config_lib.Config,
-               nodes: Sequence[ray_connection.Resources]):
-    """Raises UserError where there is no room for it."""
-    gpus = args.learner_gpus
-    if gpus is None:
-      gpus = float(any(node.gpus >= 1 for node in nodes))
-    self.learner = ray_connection.Resources(args.learner_cpus, gpus)
-    self.actor = ray_connection.Resources(
-        args.actor_cpus or config.actor.env_processes or 1., 0.)
-    room = self._room_for_actors(nodes)
-    number = (args.num_actors or config.actor.num_actors
-              or _number_before(args.run_dir) or max(1, room))
-    if number > room:
-      raise config_lib.UserError(
-          f'the cluster has room for {room} actors of {self.actor} each beside '
-          f'the learner, not for {number}: it has '
-          f'{ray_connection.describe(nodes)}; add nodes, or give smaller '
-          '--actor_cpus or --num_actors')
-    self.config = dataclasses.replace(config, actor=dataclasses.replace(
-        config.actor, num_actors=number))
-    sizing.fit(self.config)  # Refuses more levels than environments.
-
-  def _room_for_actors(self, nodes: Sequence[ray_connection.Resources]) -> int:
-    """Beside the learner; raises UserError where there is none for that."""
-    rooms = [
-        ray_connection.num_places(
-            [*nodes[:i], node.minus(self.learner), *nodes[i + 1:]], self.actor)
-        for i, node in enumerate(nodes) if node.num_places(self.learner)]
-    if not rooms:
-      raise config_lib.UserError(
-          f'no node has {self.learner} for the learner: the cluster has '
-          f'{ray_connection.describe(nodes)}; add such a node, or give smaller '
-          '--learner_cpus or --learner_gpus (0 learns on CPUs)')
-    return max(rooms)
-
-  def show(self, nodes: Sequence[ray_connection.Resources], run_dir: str,
-           resuming: bool) -> None:
-    """Says what is trained where."""
-    level = levels.short_name(self.config.environment.level)
-    print(f'{"Resuming" if resuming else "Training"} {level} in {run_dir}\n'
-          f'  on {ray_connection.describe(nodes)} of Ray\n'
-          f'  a learner with {self.learner}\n'
-          f'  {self.config.actor.num_actors} actors with {self.actor} each',
-          flush=True)
-
-
-def _number_before(run_dir: Optional[str]) -> Optional[int]:
-  """How many actors a run has that is resumed; None where there is none."""
-  path = gin_config.config_path(run_dir or '')
-  if not os.path.exists(path):
-    return None
-  return gin_config.load(path).actor.num_actors
 
 
 @contextlib.contextmanager
@@ -168,18 +103,29 @@ def _logging_to(path: str) -> Iterator[None]:
     handler.close()
 
 
+def _open_ports(args: argparse.Namespace, config: config_lib.Config
+                ) -> List[Tuple[str, Optional[int]]]:
+  """What listens where, see `program.show_network`."""
+  number = config.learner.num_learners
+  reverb = [args.port + i for i in range(number)] if args.port else [None]
+  return [*(('Reverb', port) for port in reverb),
+          *[('TensorFlow', None)] * (number > 1)]
+
+
 def _train(args: argparse.Namespace, config: config_lib.Config,
            not_private: Optional[str]) -> int:
   run_dir = args.run_dir or run_directory.fresh_path(config.environment.level)
-  with ray_connection.connected(args.ray_address, args.learner_cpus) as nodes:
+  with ray_connection.connected(
+      args.ray_address, cluster_plan.cpus_besides_actors(args, config)
+  ) as nodes:
     from launch import cluster_run  # Imports Ray.
-    plan = _Plan(args, config, nodes)
+    plan = cluster_plan.Plan(args, config, nodes)
     with run_directory.claim(run_dir, plan.config) as resuming:
       plan.show(nodes, run_dir, resuming)
-      program.show_network([('Reverb', args.port)], not_private)
+      program.show_network(_open_ports(args, config), not_private)
       run = cluster_run.ClusterRun(
-          plan.config, os.path.abspath(run_dir), args.port, plan.learner,
-          plan.actor, args.wait_secs)
+          plan.config, os.path.abspath(run_dir), args.port, plan.needs,
+          args.wait_secs)
       newest = progress.NewestRow(run_dir)
       with progress.ProgressLine(
           plan.config.experiment.total_frames) as line, _logging_to(

@@ -1,22 +1,23 @@
 """One training run on a Ray cluster: its programs are kept alive together.
 
-The learner is placed first, and actors once it runs, where there is room. When
-it is lost all actors are given back before it is placed again: the cluster may
-be full of them, and they would have to look for it anew anyway.
+Learners are placed first, and the others once they run, where there is room.
+When a learner is lost all others are given back before it is placed again: the
+cluster may be full of them, and they would have to look for it anew anyway.
 """
 
 import collections
 import logging
+import math
 import pathlib
 import signal
 import time
 from typing import Callable, List, Optional, Sequence
 
 from impala_tf import config as config_lib
-from impala_tf import supervisor
-from impala_tf import waiting
+from impala_tf import restarts
+from launch import cluster_plan
 from launch import program
-from launch import ray_connection
+from launch import ray_learners
 from launch import ray_program
 
 State = ray_program.State
@@ -28,77 +29,87 @@ _STOP_SECS = 8.  # Ctrl-C promises to end within 10.
 _log = logging.getLogger('cluster')
 
 
-class _Role:
-  """A program that is started again where it was, or elsewhere."""
+class _Peer:
+  """An actor or evaluator, started again where it was, or elsewhere."""
 
   def __init__(self, own: ray_program.RayProgram,
-               config: config_lib.ActorConfig):
-    self.program = own
-    self.num_starts = 0
-    self._restarts = supervisor.Restarts(
-        own, config.max_restarts, config.restart_window_secs)
-    self._due = 0.
-
-  def tend(self, arguments: Callable[[int], Sequence[str]],
-           needed: Sequence[str] = ()) -> None:
-    """Brings it nearer to running.
+               arguments: Callable[[int], Sequence[str]],
+               restart: restarts.Restarts, needed: Sequence[str] = ()):
+    """Starts nothing yet.
 
     Args:
+      own: its program.
       arguments: from how often it was started before to its arguments.
+      restart: of the program.
       needed: paths that its node must have.
+    """
+    self.program = own
+    self.num_starts = 0
+    self._arguments = arguments
+    self._restarts = restart
+    self._needed = needed
+    self._due = 0.
+
+  def tend(self) -> None:
+    """Brings it nearer to running.
 
     Raises:
-      RunFailed, UserError: see `supervisor.Restarts.note_death`.
+      RunFailed, UserError: see `restarts.Restarts.note_death`.
     """
     own, now = self.program, time.monotonic()
     if own.state in (State.ENDED, State.LOST):
       self._due = self._restarts.note_death(now)
-      own.place()
-    elif own.state is State.ABSENT:
+      if math.isinf(self._due):
+        own.withdraw()
+      else:
+        own.place()
+    elif own.state is State.ABSENT and not math.isinf(self._due):
       own.place()
     elif own.state is State.PLACED and now >= self._due:
-      own.start(arguments(self.num_starts), {}, needed)
+      own.start(self._arguments(self.num_starts), {}, self._needed)
       self.num_starts += 1
       _log.info('%s started on %s', own.name, own.place_name)
 
 
 class ClusterRun:
-  """A learner and its actors."""
+  """Learners, mostly one, their actors, and perhaps an evaluator."""
 
   def __init__(self, config: config_lib.Config, run_dir: str,
-               port: Optional[int], learner_needs: ray_connection.Resources,
-               actor_needs: ray_connection.Resources, wait_secs: float):
+               port: Optional[int], needs: cluster_plan.Needs,
+               wait_secs: float):
     """Starts nothing yet.
 
     Args:
       config: of the run, with a number for `ActorConfig.num_actors`.
       run_dir: of the run, an absolute path; claimed.
-      port: of the Reverb server; None for a free one.
-      learner_needs: what Ray reserves for it.
-      actor_needs: likewise for each.
-      wait_secs: for room for the learner at most, and of roles for each other.
+      port: of the Reverb server, and of several learners the first of as many;
+        None for free ones.
+      needs: of the programs; no evaluator is started where it has none.
+      wait_secs: for room for the learners at most, and of roles for each other.
     """
     self._run_dir = run_dir
-    self._port = port
     self._wait_secs = wait_secs
-    self._address = ''
-    log_dir = pathlib.Path(run_dir, 'logs')
+    self._learners = ray_learners.RayLearners(
+        config, run_dir, port, needs.learner, wait_secs)
 
-    def role(name, needs):
-      return _Role(ray_program.RayProgram(name, log_dir, needs), config.actor)
+    def peer(name, needs, arguments, needed=(), is_needed=True):
+      own = ray_program.RayProgram(name, pathlib.Path(run_dir, 'logs'), needs)
+      return _Peer(own, arguments, restarts.Restarts(
+          own, config.actor.max_restarts, config.actor.restart_window_secs,
+          is_needed), needed)
 
-    self._learner = role('learner', learner_needs)
-    self._actors = [role(f'actor_{i}', actor_needs)
-                    for i in range(config.actor.num_actors)]
-    self._waiting = self._wait_for_room()
+    def actor(task):
+      return peer(f'actor_{task}', needs.actor,
+                  lambda attempt: self._actor_arguments(task, attempt))
+
+    self._actors = [actor(task) for task in range(config.actor.num_actors)]
+    self._peers = list(self._actors)
+    if needs.evaluator is not None:
+      self._peers.append(peer(
+          'evaluator', needs.evaluator, self._evaluator_arguments, [run_dir],
+          is_needed=False))
     self._next_status = time.monotonic() + _STATUS_SECS
     self._signals: List[int] = []
-
-  def _wait_for_room(self) -> waiting.Waiting:
-    wait = waiting.Waiting('a node with room for the learner', self._wait_secs,
-                           _log.info)
-    wait.restart()  # Says nothing at first.
-    return wait
 
   def run(self, on_poll: Callable[[], None]) -> Optional[int]:
     """Runs until all is learned or a signal comes.
@@ -107,21 +118,22 @@ class ClusterRun:
       on_poll: is called about twice a second.
 
     Returns:
-      None if the learner ended well, else the signal (SIGINT, SIGTERM) that
+      None if the learners ended well, else the signal (SIGINT, SIGTERM) that
       ended the run.
 
     Raises:
-      RunFailed: where the learner ended of itself, or a program too often.
+      RunFailed: where the only learner ended of itself, or an actor or one of
+        several learners too often.
       UserError: where a program says that its input cannot work.
-      PeerMissing: where there was no room for the learner in time.
+      PeerMissing: where there was no room for the learners in time.
     """
     handlers = {s: signal.signal(s, lambda s, frame: self._signals.append(s))
                 for s in program.STOP_SIGNALS}
     try:
       while not self._signals:
-        for role in self._roles():
-          role.program.collect()
-        if self._is_done():
+        for own in self._programs():
+          own.collect()
+        if self._learners.are_done():
           return None
         self._tend()
         self._say_status()
@@ -130,52 +142,36 @@ class ClusterRun:
       self._stop()
       return self._signals[0]
     finally:
-      for role in self._roles():
-        role.program.withdraw()
+      for own in self._programs():
+        own.withdraw()
       for signum, handler in handlers.items():
         signal.signal(signum, handler)
       on_poll()
 
-  def _roles(self) -> List[_Role]:
-    return [self._learner, *self._actors]
-
-  def _is_done(self) -> bool:
-    """Whether the learner has ended well; raises where it cannot go on."""
-    learner = self._learner.program
-    code = learner.exit_code
-    # A signal came from outside, such as from a kernel without memory.
-    if code is None or code < 0 or code > 128:
-      return False
-    learner.check()
-    return True
+  def _programs(self) -> List[ray_program.RayProgram]:
+    return [*self._learners.programs, *(peer.program for peer in self._peers)]
 
   def _tend(self) -> None:
-    learner = self._learner.program
-    if learner.state in (State.ENDED, State.LOST):
-      for role in self._actors:
-        role.program.withdraw()
-      self._waiting = self._wait_for_room()
-    if learner.state is State.PLACING:
-      self._waiting.poll()
-    self._learner.tend(self._learner_arguments, [self._run_dir])
-    if learner.state is State.RUNNING:
-      for task, role in enumerate(self._actors):
-        role.tend(lambda attempt, task=task: self._actor_arguments(
-            task, attempt))
+    if self._learners.have_died():
+      for peer in self._peers:
+        peer.program.withdraw()
+      self._learners.place_anew()
+    self._learners.tend()
+    if self._learners.are_running:
+      for peer in self._peers:
+        peer.tend()
 
-  def _role_arguments(self, name: str, *flags: str) -> List[str]:
-    return ['launch.role', name, '--supervised', f'--address={self._address}',
-            f'--wait_secs={self._wait_secs:g}', *flags]
-
-  def _learner_arguments(self, unused_attempt: int) -> List[str]:
-    place = self._learner.program.report
-    self._address = f'{place.ip}:{self._port or place.free_port}'
-    return self._role_arguments('learner', f'--run_dir={self._run_dir}')
-
+  # Without a run directory, which actors' nodes need not see.
   def _actor_arguments(self, task: int, attempt: int) -> List[str]:
-    # Without a run directory, which their nodes need not see.
-    return self._role_arguments('actor', f'--task={task}',
-                                f'--seed={task + attempt * 10_000}')
+    addresses = self._learners.addresses
+    return ray_learners.role_arguments(
+        'actor', addresses[task % len(addresses)], self._wait_secs,
+        f'--task={task}', f'--seed={task + attempt * 10_000}')
+
+  def _evaluator_arguments(self, attempt: int) -> List[str]:
+    return ray_learners.role_arguments(
+        'evaluator', self._learners.addresses[0], self._wait_secs,
+        f'--run_dir={self._run_dir}', f'--seed={attempt}')
 
   def _say_status(self) -> None:
     now = time.monotonic()
@@ -186,36 +182,48 @@ class ClusterRun:
 
   def status(self) -> str:
     """One line: what runs where, and how often it was started anew."""
-    learner = self._learner.program
-    if learner.state is not State.RUNNING:
-      return 'the learner does not run'
+    learners = self._learners
+    if not learners.are_running:
+      return ('not all learners run' if len(learners.programs) > 1
+              else 'the learner does not run')
+    where = ', '.join(
+        f'{own.name} on {own.place_name} at {address}'
+        for own, address in zip(learners.programs, learners.addresses))
     places = collections.Counter(
-        role.program.place_name for role in self._actors
-        if role.program.state is State.RUNNING)
-    where = ', '.join(f'{number} on {place}'
-                      for place, number in sorted(places.items()))
-    restarts = sum(max(role.num_starts - 1, 0) for role in self._roles())
-    return (f'learner on {learner.place_name} at {self._address}; '
-            f'{sum(places.values())} of {len(self._actors)} actors run '
-            f'({where or "none has room yet"}); {restarts} restarts')
+        peer.program.place_name for peer in self._actors
+        if peer.program.state is State.RUNNING)
+    of_actors = ', '.join(f'{number} on {place}'
+                          for place, number in sorted(places.items()))
+    number = sum(max(starts - 1, 0) for starts in (
+        learners.num_starts, *(peer.num_starts for peer in self._peers)))
+    return (f'{where}; {sum(places.values())} of {len(self._actors)} actors '
+            f'run ({of_actors or "none has room yet"}); {number} restarts')
 
   def _stop(self) -> None:
-    """Actors have nothing to save; the learner writes a checkpoint."""
-    learner = self._learner.program
-    learner.send(signal.SIGTERM)
+    """Others have nothing to save; the learners write a checkpoint."""
+    learners = self._learners.programs
+    for own in learners:
+      own.send(signal.SIGTERM)
     deadline = time.monotonic() + _STOP_SECS
-    while learner.state is State.RUNNING and time.monotonic() < deadline:
+    while time.monotonic() < deadline and any(
+        own.state is State.RUNNING for own in learners):
       if len(self._signals) > 1:  # Asked twice: at once, then.
         break
       time.sleep(0.05)
-      learner.collect()
+      for own in learners:
+        own.collect()
+    for own in learners:
+      self._check_stopped(own)
+
+  def _check_stopped(self, learner: ray_program.RayProgram) -> None:
+    """Raises RunFailed where it could not save."""
     resumes = 'the run resumes from its last checkpoint'
     if learner.state is State.RUNNING:
-      raise supervisor.RunFailed(
-          f'the learner did not stop in time and is killed; {resumes}')
+      raise restarts.RunFailed(
+          f'the {learner.name} did not stop in time and is killed; {resumes}')
     if learner.state is State.LOST:
-      raise supervisor.RunFailed(
-          f'the learner {learner.how_it_ended()}; {resumes}')
+      raise restarts.RunFailed(
+          f'the {learner.name} {learner.how_it_ended()}; {resumes}')
     # It handles SIGTERM from its start-up on; before, there is nothing to save.
     if learner.state is State.ENDED and learner.exit_code not in (
         -signal.SIGTERM, 128 + signal.SIGTERM):

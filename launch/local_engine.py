@@ -12,6 +12,7 @@ import sys
 import time
 from typing import Callable, Dict, Mapping, NamedTuple, Optional, Sequence
 
+from impala_tf import restarts
 from impala_tf import supervisor
 
 _POLL_SECS = 0.1
@@ -35,7 +36,7 @@ class Ended(NamedTuple):
   error: str
 
 
-def ended(program: supervisor.Program, was_stopped: bool) -> Ended:
+def ended(program: restarts.Program, was_stopped: bool) -> Ended:
   """How it ended.
 
   Args:

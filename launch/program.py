@@ -6,8 +6,8 @@ import sys
 from typing import Callable, Optional, Sequence, Tuple
 
 from impala_tf import config as config_lib
+from impala_tf import restarts
 from impala_tf import sizing
-from impala_tf import supervisor
 from impala_tf import waiting
 from impala_tf.suites import levels
 from launch import private_network
@@ -31,7 +31,7 @@ def run(action: Callable[[], Optional[int]]) -> int:
   except config_lib.UserError as error:
     print(f'error: {error}', file=sys.stderr)
     return BAD_INPUT
-  except (supervisor.RunFailed, waiting.PeerMissing) as error:
+  except (restarts.RunFailed, waiting.PeerMissing) as error:
     print(f'error: {error}', file=sys.stderr)
     return 1
   except KeyboardInterrupt:  # Before there was anything to end in order.

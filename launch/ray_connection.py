@@ -10,8 +10,8 @@ import os
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence
 
 from impala_tf import config as config_lib
+from impala_tf import restarts
 from impala_tf import sizing
-from impala_tf import supervisor
 from impala_tf import waiting
 
 _CONNECT_SECS = 10.
@@ -121,7 +121,7 @@ def connected(address: Optional[str], spare_cpus: float = 0.
            for node in ray.nodes() if node['Alive']]
   except ray.exceptions.RayError as error:
     cause = ' '.join(str(error).split())
-    raise supervisor.RunFailed(
+    raise restarts.RunFailed(
         f'Ray has failed: {cause}; the same command resumes') from error
   finally:
     ray.shutdown()

@@ -11,7 +11,7 @@ import signal
 import time
 from typing import Callable, Dict, List, Mapping, Optional, Sequence
 
-from impala_tf import supervisor
+from impala_tf import restarts
 from impala_tf import waiting
 from launch import local_engine
 from launch import program
@@ -31,7 +31,7 @@ class _Run:
 
   def __init__(self, own: ray_program.RayProgram):
     self.program = own
-    self.restarts = supervisor.Restarts(own, _MAX_LOSSES, math.inf)
+    self.restarts = restarts.Restarts(own, _MAX_LOSSES, math.inf)
 
 
 class RayEngine:
@@ -122,7 +122,7 @@ class RayEngine:
       try:
         run.restarts.note_death(time.monotonic())
         own.place()
-      except supervisor.RunFailed:
+      except restarts.RunFailed:
         self._end(name, local_engine.Ended(
             1, False, f'{own.how_it_ended()}, as {_MAX_LOSSES} times before'),
                   on_end)

@@ -21,6 +21,12 @@ _BAD_INPUT = 2
 _MOST_BYTES = 64 * 2**10
 
 
+def _free_ports() -> Sequence[int]:
+  """Two that differ."""
+  with socket.create_server(('', 0)) as a, socket.create_server(('', 0)) as b:
+    return a.getsockname()[1], b.getsockname()[1]
+
+
 class Host:
   """One program after the other, as children of this process.
 
@@ -87,11 +93,10 @@ class Host:
     self._told += len(output)
     if len(output) == _MOST_BYTES:
       exit_code = None  # There may be more to tell first.
-    with socket.create_server(('', 0)) as server:
-      free_port = server.getsockname()[1]
     return {'host': self._id, 'ip': ray.util.get_node_ip_address(),
             'node': ray.get_runtime_context().get_node_id(),
-            'free_port': free_port, 'exit_code': exit_code, 'output': output}
+            'free_ports': _free_ports(), 'exit_code': exit_code,
+            'output': output}
 
   def send(self, signum: int) -> None:
     """Sends the program a signal if it still runs."""

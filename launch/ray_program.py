@@ -16,6 +16,7 @@ import ray
 from ray import cloudpickle
 from ray import exceptions
 
+from impala_tf import restarts
 from impala_tf import supervisor
 from launch import ray_connection
 from launch import ray_host
@@ -41,14 +42,14 @@ class Report(NamedTuple):
     host: tells one from the other.
     ip: of its node.
     node: Ray's name for it.
-    free_port: of its node: nothing listened there a moment ago.
+    free_ports: two of its node: nothing listened there a moment ago.
     exit_code: of the program; None while it runs, or before it was started.
     output: of the program since the last report.
   """
   host: str
   ip: str
   node: str
-  free_port: int
+  free_ports: Sequence[int]
   exit_code: Optional[int]
   output: bytes
 
@@ -71,7 +72,7 @@ def _environment() -> Mapping[str, str]:
           'PYTHONPATH': os.pathsep.join(paths)}
 
 
-class RayProgram(supervisor.Program):
+class RayProgram(restarts.Program):
   """A program with its log file, which is here wherever the program runs.
 
   Attributes:
@@ -136,7 +137,7 @@ class RayProgram(supervisor.Program):
       environment: variables beside those that all programs get.
       needed: paths that its node must have.
     """
-    assert self.state is State.PLACED and self._answer is None
+    assert self.state is State.PLACED
     self._append(f'started on {self.place_name}\n'.encode())
     self._log_start = self.log_path.stat().st_size
     self._answer = self._host.start.remote(

@@ -19,7 +19,7 @@ from absl import flags
 from absl import logging
 
 from impala_tf import config as config_lib
-from impala_tf import supervisor
+from impala_tf import restarts
 from impala_tf import waiting
 from impala_tf.envs import workers
 from launch import learner_role
@@ -36,13 +36,13 @@ def _run(args: argparse.Namespace) -> int:
     role_flags.check(args)
     return _ROLES[args.role](args) or 0
   except config_lib.UserError as error:
-    print(f'{supervisor.COMPLAINT}{error}', file=sys.stderr)
-    return supervisor.BAD_INPUT
+    print(f'{restarts.COMPLAINT}{error}', file=sys.stderr)
+    return restarts.BAD_INPUT
   except waiting.PeerLost as error:
-    print(f'{supervisor.COMPLAINT}{error}', file=sys.stderr)
+    print(f'{restarts.COMPLAINT}{error}', file=sys.stderr)
     return 1
   except waiting.PeerMissing as error:
-    print(f'{supervisor.COMPLAINT}{error}; is it running, and can the machines '
+    print(f'{restarts.COMPLAINT}{error}; is it running, and can the machines '
           'reach each other? (--wait_secs for more patience)', file=sys.stderr)
     return 1
   except workers.WorkerError as error:  # It says all, and a trace nothing more.

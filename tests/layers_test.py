@@ -71,6 +71,7 @@ LAYERS = {
     'experiment': 6,
     'in_process': 7,
     'population': 7,
+    'restarts': 6,  # What the supervisor is made of, and others may be.
     'supervisor': 7,
     'evaluator': 7,
 }

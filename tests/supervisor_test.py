@@ -14,7 +14,7 @@ from tests import programs
 # be Python's own.
 _SUPERVISOR = """
 import json, sys
-from impala_tf import config, supervisor
+from impala_tf import config, restarts, supervisor
 kwargs = json.loads(sys.argv[1])
 actor = kwargs.pop('actor_command')
 kwargs['actor_command'] = lambda task, attempt: [*actor, str(task),
@@ -24,7 +24,7 @@ if evaluator:
   kwargs['evaluator_command'] = lambda attempt: [*evaluator, str(attempt)]
 try:
   signum = supervisor.Supervisor(**kwargs).run(lambda: None)
-except (supervisor.RunFailed, config.UserError) as error:
+except (restarts.RunFailed, config.UserError) as error:
   print(error)
   sys.exit(12 if isinstance(error, config.UserError) else 11)
 sys.exit(128 + signum if signum else 0)

@@ -10,12 +10,14 @@ import pytest
 
 from impala_tf import config as config_lib
 from impala_tf import metrics
-from impala_tf import supervisor
+from impala_tf import restarts
 from impala_tf import waiting
 from launch import cluster
+from launch import cluster_plan
 from launch import gin_config
 from launch import ray_connection
 from tests import programs
+from tests import two_learners
 
 pytest.importorskip('ray', reason="needs the extra 'ray'")
 
@@ -33,6 +35,9 @@ def _bind(name, value):
   return f'--gin_binding={name} = {value}'
 
 
+_TWO = _bind('LearnerConfig.num_learners', 2)
+
+
 # Plans, and what is refused.
 
 
@@ -40,7 +45,7 @@ def _plan(monkeypatch, nodes, *flags):
   monkeypatch.setattr(sys, 'argv', ['cluster', *_FLAGS, *flags])
   args = cluster._parse_args()
   cluster._check_flags(args)
-  return cluster._Plan(args, cluster._load(args), [
+  return cluster_plan.Plan(args, cluster._load(args), [
       ray_connection.Resources(*node) for node in nodes])
 
 
@@ -52,12 +57,21 @@ def _plan(monkeypatch, nodes, *flags):
     ([(4, 0)], ['--num_actors=2'], 2, 0),
     ([(4, 0)], ['--learner_cpus=3'], 1, 0),
     ([(4, 0)], [_bind('ActorConfig.num_actors', 2)], 2, 0),
-    ([(4, 0)], [_bind('ActorConfig.env_processes', 3)], 1, 0)])
+    ([(4, 0)], [_bind('ActorConfig.env_processes', 3)], 1, 0),
+    ([(4, 0)], ['--evaluate'], 2, 0),
+    ([(4, 0)], ['--evaluate', '--actor_cpus=0.5'], 5, 0),
+    # As many for each learner.
+    ([(4, 0), (3, 0)], [_TWO], 4, 0), ([(4, 0)], [_TWO], 2, 0),
+    ([(4, 0)], [_TWO, '--num_actors=2'], 2, 0),
+    ([(4, 0), (4, 2)], [_TWO], 6, 1),
+    ([(4, 0), (4, 1)], [_TWO, '--learner_gpus=0.5'], 6, 0.5),
+    ([(3, 0), (6, 0)], [_TWO, '--learner_cpus=3', '--evaluate'], 2, 0)])
 def test_plan_fills_the_cluster_unless_told_otherwise(
     monkeypatch, nodes, flags, actors, gpus):
   plan = _plan(monkeypatch, nodes, *flags)
   assert plan.config.actor.num_actors == actors
-  assert plan.learner.gpus == gpus
+  assert plan.needs.learner.gpus == gpus
+  assert (plan.needs.evaluator is not None) == ('--evaluate' in flags)
 
 
 @pytest.mark.parametrize('nodes, flags, words', [
@@ -71,6 +85,11 @@ def test_plan_without_room_is_refused(monkeypatch, nodes, flags, words):
   with pytest.raises(config_lib.UserError, match=re.escape(words)) as error:
     _plan(monkeypatch, nodes, *flags)
   assert '--' in str(error.value)  # The remedy.
+
+
+def test_learners_without_an_actor_each_are_refused(monkeypatch):
+  with pytest.raises(config_lib.ConfigError, match='2 learners cannot share 1'):
+    _plan(monkeypatch, [(4, 0)], _TWO, '--num_actors=1')
 
 
 def test_resumed_run_has_as_many_actors_as_before(monkeypatch, tmp_path):
@@ -90,7 +109,6 @@ def test_resumed_run_has_as_many_actors_as_before(monkeypatch, tmp_path):
     ('--wait_secs=0', '--wait_secs must be above 0'),
     ('--port=65536', '--port must be 1 to 65535'),
     (_bind('ExperimentConfig.in_process', True), 'leaves no roles to others'),
-    (_bind('LearnerConfig.num_learners', 2), 'on Ray there is one'),
     (_bind('EnvironmentConfig.level', "'atari/pnog'"), 'mean pong'),
     ('--ray_address=head', "must be 'auto' or HOST:PORT")])
 def test_bad_flag_is_refused_in_one_line(monkeypatch, capsys, flag, words):
@@ -103,7 +121,7 @@ def test_bad_flag_is_refused_in_one_line(monkeypatch, capsys, flag, words):
 
 
 @pytest.mark.parametrize('what, code', [
-    (KeyboardInterrupt(), 130), (supervisor.RunFailed('it broke'), 1),
+    (KeyboardInterrupt(), 130), (restarts.RunFailed('it broke'), 1),
     (waiting.PeerMissing('in vain'), 1)])
 def test_exit_code_tells_what_happened(monkeypatch, capsys, what, code):
 
@@ -257,6 +275,68 @@ def test_training_outlives_the_nodes_of_actor_and_learner(tmp_path):
     _check_nothing_stays(run_dir)
 
 
+def _last_addresses(run):
+  """Of the Reverb servers of both learners."""
+  return [re.findall(rf' {name} started on .*, at (\S+)', run.log())[-1]
+          for name in ('learner', 'learner_1')]
+
+
+def _check_resumption(run, number, saved):
+  """That is the so many-th, and lost no more than since that checkpoint."""
+  run.wait(lambda: run.log('learner').count('Resuming from') == number,
+           f'resumption {number}')
+  updates, frames = map(int, re.findall(
+      r'Resuming from \S+/ckpt-(\d+) at (\d+) frames', run.log('learner'))[-1])
+  assert updates >= saved > 0
+  assert frames == updates * two_learners.FRAMES_PER_UPDATE
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)  # Three starts.
+def test_two_learners_agree_and_outlive_a_process_and_a_node(tmp_path):
+  run_dir = tmp_path / 'run'
+  names = ['learner', 'learner_1', 'actor_0', 'actor_1', 'evaluator']
+  with ray_nodes.running(num_nodes=3, num_cpus=2) as nodes:
+    with _training(
+        run_dir, f'--ray_address={nodes.address}', *two_learners.FLAGS,
+        '--evaluate', _bind('ExperimentConfig.evaluation_episodes', 2),
+        _bind('ExperimentConfig.evaluation_interval_secs', 1.),
+        _bind('ExperimentConfig.checkpoint_interval_secs', 1.)) as run:
+      places = [run.wait_for_start(name) for name in names]
+      assert places[0] != places[1] and len(set(places)) == 3
+      run.wait_for_frames(800)
+      two_learners.check_equal_parameters(_last_addresses(run), _DEADLINE_SECS)
+      for i in range(2):  # Each plays for its own.
+        assert f'from {_last_addresses(run)[i]} after' in run.log(f'actor_{i}')
+      run.wait(lambda: metrics.read_rows(str(run_dir / 'evaluation')), 'games')
+
+      # The second learner is killed: all start again.
+      saved = run.newest_checkpoint()
+      programs.kill(two_learners.pid(run_dir, 1))
+      for name in names:
+        run.wait_for_start(name, number=2)
+      assert re.search(r'learner_1 was killed by SIGKILL(, learner ended with '
+                       r'exit code 1)?; all processes start again, from the '
+                       'last checkpoint: restart 1 of 5', run.log())
+      _check_resumption(run, 1, saved)
+      assert 'has lost learner 1 (' in run.log('learner')
+      run.wait_for_frames(run.frames() + 800)
+
+      # The node of the first is lost. There is no room for the evaluator then.
+      saved, lost = run.newest_checkpoint(), run.nodes('learner')[-1]
+      ray_nodes.lose(nodes, lost)
+      for name in names[:4]:
+        assert run.wait_for_start(name, number=3) != lost
+      _check_resumption(run, 2, saved)
+      two_learners.check_equal_parameters(_last_addresses(run), _DEADLINE_SECS)
+
+      run.process.send_signal(signal.SIGINT)
+      assert run.process.wait(_DEADLINE_SECS) == 130, run.output()
+    assert 'Stopped, checkpoint written' in run.output()
+    two_learners.check_end(run_dir)
+    _check_nothing_stays(run_dir)
+
+
 @pytest.mark.slow
 @_SLOW_START
 def test_driver_that_is_killed_leaves_nothing_and_the_run_can_be_resumed(
@@ -271,7 +351,8 @@ def test_driver_that_is_killed_leaves_nothing_and_the_run_can_be_resumed(
       pid, = programs.pids(f'--run_dir={run_dir}', 'learner')
       programs.kill(pid)
       run.wait_for_start('learner', number=2)
-      assert 'learner was killed by SIGKILL; restart 1 of 5' in run.log()
+      assert ('learner was killed by SIGKILL; all processes start again, from '
+              'the last checkpoint: restart 1 of 5') in run.log()
       run.wait_for_frames(run.frames() + 400)
       programs.kill(run.process.pid)
       _check_nothing_stays(run_dir)

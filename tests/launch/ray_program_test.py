@@ -9,7 +9,7 @@ import time
 import psutil
 import pytest
 
-from impala_tf import supervisor
+from impala_tf import restarts
 from launch import ray_connection
 from tests import programs
 
@@ -100,7 +100,7 @@ def test_output_comes_whole_and_before_the_end(make):
   assert first == f'started on {program.place_name}'
   assert second.split()[2:] == ['mine', os.getcwd()]
   assert third == 'x' * 200_000 + 'the end'
-  with pytest.raises(supervisor.RunFailed, match='exit code 3.*the end of'):
+  with pytest.raises(restarts.RunFailed, match='exit code 3.*the end of'):
     program.check()
 
 
@@ -118,11 +118,24 @@ def test_complaint_is_that_of_the_last_start(make):
 
 
 @pytest.mark.usefixtures('cluster')
+def test_it_can_be_started_while_its_node_is_being_asked(make):
+  program = make()
+  program.place()
+  _until(program, State.PLACED)
+  assert len(set(program.report.free_ports)) == 2
+  program.collect()
+  program.start(['my_program', 'short'], {'MY_VARIABLE': 'mine'}, ())
+  _until(program, State.ENDED)
+  assert program.exit_code == 3
+  assert program.log_path.read_text().endswith('the end')
+
+
+@pytest.mark.usefixtures('cluster')
 def test_node_without_the_directory_is_named(make, tmp_path):
   program = make()
   _start(program, 'long', needed=[str(tmp_path), str(tmp_path / 'nope')])
   _until(program, State.ENDED)
-  assert program.exit_code == supervisor.BAD_INPUT
+  assert program.exit_code == restarts.BAD_INPUT
   assert f'has no {tmp_path / "nope"}; the project' in program.complaint()
 
 
