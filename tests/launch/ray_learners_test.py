@@ -210,6 +210,7 @@ def test_learners_that_die_too_often_end_the_run(make):
     _run(learners)
     learners.programs[0].end(1)
     learners.programs[1].end(-9)
+    assert not learners.are_done()
     if learners.num_starts == 1:
       assert learners.have_died()
       learners.place_anew()
