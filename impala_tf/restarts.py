@@ -12,8 +12,9 @@ from absl import logging
 
 from impala_tf import config as config_lib
 
-# Where one of several learners has died, others save, or tell whom they lost.
-LAST_WORDS_SECS = 3.
+# Where one of several learners has died, others save, or tell whom they lost;
+# they take up to five seconds to find out (`replicas`).
+LAST_WORDS_SECS = 8.
 _MAX_BACKOFF_SECS = 30.
 _LOG_TAIL_LINES = 12
 

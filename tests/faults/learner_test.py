@@ -95,14 +95,17 @@ def test_one_of_two_learners_is_killed_and_all_go_on(tmp_path, fault):
       assert len(run.pids('actor')) == 2
     code, text = run.interrupt()
   assert code == 130, text
-  # The other has noticed, and is dead as well by then, or was too slow.
-  assert re.findall(
-      r'^(learner\S*) was killed by SIGKILL(?:, learner\S* ended with .* 1)?; '
-      'all processes start again, from the last checkpoint: restart', text,
-      re.MULTILINE) == [('learner', 'learner_1')[i % 2] for i in range(tries)]
-  for i, survivor in enumerate(('learner_1', 'learner')):
-    log = (tmp_path / 'logs' / f'{survivor}.log').read_text()
-    assert f'has lost learner {i} (localhost:' in log
+  said = re.findall(
+      r'^(learner\S*) was killed by SIGKILL(?:, (learner\S*) ended with .* 1)?'
+      '; all processes start again, from the last checkpoint: restart', text,
+      re.MULTILINE)
+  names = ('learner', 'learner_1')
+  assert [killed for killed, _ in said] == [names[i % 2] for i in range(tries)]
+  # The other has noticed, unless it was too slow.
+  for i, name in enumerate(names):
+    log = (tmp_path / 'logs' / f'{name}.log').read_text()
+    number = sum(other == name for _, other in said)
+    assert log.count(f'has lost learner {1 - i} (localhost:') >= number
   two_learners.check_end(tmp_path)
   fault.report(
       'kill -9 of one of two learners, each in turn', tries,

@@ -315,11 +315,13 @@ def test_two_learners_agree_and_outlive_a_process_and_a_node(tmp_path):
       programs.kill(two_learners.pid(run_dir, 1))
       for name in names:
         run.wait_for_start(name, number=2)
-      assert re.search(r'learner_1 was killed by SIGKILL(, learner ended with '
-                       r'exit code 1)?; all processes start again, from the '
-                       'last checkpoint: restart 1 of 5', run.log())
+      noticed, = re.findall(
+          r'learner_1 was killed by SIGKILL(, learner ended with exit code 1)?'
+          '; all processes start again, from the last checkpoint: restart 1 of '
+          '5', run.log())
       _check_resumption(run, 1, saved)
-      assert 'has lost learner 1 (' in run.log('learner')
+      # Unless it was too slow, the other has told.
+      assert not noticed or 'has lost learner 1 (' in run.log('learner')
       run.wait_for_frames(run.frames() + 800)
 
       # The node of the first is lost. There is no room for the evaluator then.
