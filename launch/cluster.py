@@ -13,10 +13,12 @@ import contextlib
 import dataclasses
 import logging
 import os
+import pathlib
 import sys
 from typing import Iterator, Optional, Sequence
 
 from impala_tf import config as config_lib
+from impala_tf import files
 from impala_tf import sizing
 from impala_tf.envs import factory
 from impala_tf.suites import levels
@@ -26,8 +28,6 @@ from launch import progress
 from launch import ray_connection
 from launch import run_directory
 
-_LOG = os.path.join('logs', 'cluster.log')  # In the run directory.
-
 
 def _parse_args() -> argparse.Namespace:
   parser = argparse.ArgumentParser(prog='cluster.sh', description=__doc__)
@@ -36,9 +36,10 @@ def _parse_args() -> argparse.Namespace:
   parser.add_argument('--gin_binding', action='append', default=[],
                       metavar='"LearnerConfig.batch_size = 16"',
                       help='changes one value; may be repeated')
-  parser.add_argument('--run_dir', help='where logs and checkpoints go, on a '
-                      'file system that this machine shares with all nodes '
-                      'the learner may be on; an existing run is resumed '
+  parser.add_argument('--run_dir', help='where logs and checkpoints go: a '
+                      'path on a file system that this machine shares with all '
+                      'nodes the learner may be on, or a URL that TensorFlow '
+                      'opens on them; an existing run is resumed '
                       '(default: a new one in runs/)')
   program.add_ray_address(parser)
   program.add_network(parser)
@@ -149,16 +150,16 @@ class _Plan:
 def _number_before(run_dir: Optional[str]) -> Optional[int]:
   """How many actors a run has that is resumed; None where there is none."""
   path = gin_config.config_path(run_dir or '')
-  if not os.path.exists(path):
+  if not files.exists(path):
     return None
   return gin_config.load(path).actor.num_actors
 
 
 @contextlib.contextmanager
-def _logging_to(path: str) -> Iterator[None]:
+def _logging_to(log_dir: pathlib.Path) -> Iterator[None]:
   """Has a file get what is logged, too."""
-  os.makedirs(os.path.dirname(path), exist_ok=True)
-  handler = logging.FileHandler(path)
+  log_dir.mkdir(parents=True, exist_ok=True)
+  handler = logging.FileHandler(log_dir / 'cluster.log')
   handler.setFormatter(logging.Formatter('%(asctime)s %(message)s'))
   logging.getLogger().addHandler(handler)
   try:
@@ -171,26 +172,30 @@ def _logging_to(path: str) -> Iterator[None]:
 def _train(args: argparse.Namespace, config: config_lib.Config,
            not_private: Optional[str]) -> int:
   run_dir = args.run_dir or run_directory.fresh_path(config.environment.level)
+  run_directory.reach(run_dir)
+  log_dir = pathlib.Path(run_directory.logs_path(run_dir))
   with ray_connection.connected(args.ray_address, args.learner_cpus) as nodes:
     from launch import cluster_run  # Imports Ray.
     plan = _Plan(args, config, nodes)
     with run_directory.claim(run_dir, plan.config) as resuming:
       plan.show(nodes, run_dir, resuming)
       program.show_network([('Reverb', args.port)], not_private)
+      program.show_logs(run_dir)
       run = cluster_run.ClusterRun(
-          plan.config, os.path.abspath(run_dir), args.port, plan.learner,
-          plan.actor, args.wait_secs)
+          plan.config,
+          run_dir if files.is_url(run_dir) else os.path.abspath(run_dir),
+          log_dir, args.port, plan.learner, plan.actor, args.wait_secs)
       newest = progress.NewestRow(run_dir)
       with progress.ProgressLine(
-          plan.config.experiment.total_frames) as line, _logging_to(
-              os.path.join(run_dir, _LOG)):
+          plan.config.experiment.total_frames) as line, _logging_to(log_dir):
         signum = run.run(lambda: newest.show(line))
   return program.conclude(run_dir, signum)
 
 
 def _run(args: argparse.Namespace) -> int:
   not_private = program.not_private(
-      'launch.cluster', args.network, args.ray_address is not None)
+      'launch.cluster', args.network, args.ray_address is not None,
+      args.run_dir)
   _check_flags(args)
   return _train(args, _load(args), not_private)
 

@@ -13,6 +13,7 @@ import time
 from typing import Callable, List, Optional, Sequence
 
 from impala_tf import config as config_lib
+from impala_tf import files
 from impala_tf import supervisor
 from impala_tf import waiting
 from launch import program
@@ -66,13 +67,15 @@ class ClusterRun:
   """A learner and its actors."""
 
   def __init__(self, config: config_lib.Config, run_dir: str,
-               port: Optional[int], learner_needs: ray_connection.Resources,
+               log_dir: pathlib.Path, port: Optional[int],
+               learner_needs: ray_connection.Resources,
                actor_needs: ray_connection.Resources, wait_secs: float):
     """Starts nothing yet.
 
     Args:
       config: of the run, with a number for `ActorConfig.num_actors`.
-      run_dir: of the run, an absolute path; claimed.
+      run_dir: of the run, an absolute path or a URL; claimed.
+      log_dir: gets what each program says.
       port: of the Reverb server; None for a free one.
       learner_needs: what Ray reserves for it.
       actor_needs: likewise for each.
@@ -82,7 +85,6 @@ class ClusterRun:
     self._port = port
     self._wait_secs = wait_secs
     self._address = ''
-    log_dir = pathlib.Path(run_dir, 'logs')
 
     def role(name, needs):
       return _Role(ray_program.RayProgram(name, log_dir, needs), config.actor)
@@ -157,7 +159,9 @@ class ClusterRun:
       self._waiting = self._wait_for_room()
     if learner.state is State.PLACING:
       self._waiting.poll()
-    self._learner.tend(self._learner_arguments, [self._run_dir])
+    self._learner.tend(
+        self._learner_arguments,
+        [] if files.is_url(self._run_dir) else [self._run_dir])
     if learner.state is State.RUNNING:
       for task, role in enumerate(self._actors):
         role.tend(lambda attempt, task=task: self._actor_arguments(

@@ -11,6 +11,7 @@ from impala_tf import config as config_lib
 from impala_tf import metrics
 from launch import curves
 from launch import program
+from launch import run_directory
 
 
 def _parse_args() -> argparse.Namespace:
@@ -29,6 +30,7 @@ def _parse_args() -> argparse.Namespace:
 def _plot(args: argparse.Namespace) -> None:
   figure, ((axes,),) = curves.grid(1, 1, width=8, height=4.5)
   for run_dir in args.run_dirs:
+    run_directory.reach(run_dir)
     points = curves.points(curves.read_rows(run_dir), args.metric, args.x)
     if not points:
       raise config_lib.UserError(

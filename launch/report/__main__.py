@@ -62,7 +62,7 @@ def _report(args: argparse.Namespace) -> None:
     sections += ['## Throughput', tables.throughput(trained), _TABLE_1]
 
   output.mkdir(parents=True, exist_ok=True)
-  suite_results.write(output / 'report.md', '\n\n'.join(sections) + '\n')
+  suite_results.write(str(output / 'report.md'), '\n\n'.join(sections) + '\n')
   for name, figure in pictures.items():
     curves.save(figure, str(output / name))
   print('\n\n'.join(s for s in sections if not s.startswith('![')))
