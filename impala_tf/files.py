@@ -15,12 +15,15 @@ import os
 import re
 import shutil
 import threading
-from typing import Any, Iterator, List
+from typing import Any, Callable, Iterator, List
 
 _NEW = '.new'
 _URL = re.compile(r'(\w[\w+.-]*)://')
 _REMEDY = 'check its name, the network, and what this machine may do there'
 _OF_THIS_MACHINE = ('file', 'ram')
+
+
+_threads: List[threading.Thread] = []  # That may wait for an answer.
 
 
 class RemoteError(OSError):
@@ -80,6 +83,22 @@ def one_line(error: Exception) -> str:
   return ' '.join(str(error).split())[:300]
 
 
+def in_background(action: Callable[[], None]) -> threading.Thread:
+  """Starts a thread for what may take long, as an answer from afar does."""
+  thread = threading.Thread(target=action, daemon=True)
+  _threads[:] = [*filter(threading.Thread.is_alive, _threads), thread]
+  thread.start()
+  return thread
+
+
+def is_waiting() -> bool:
+  """Whether such a thread runs, so that Python cannot end in order.
+
+  Threads that come back from TensorFlow later abort the process.
+  """
+  return any(thread.is_alive() for thread in _threads)
+
+
 def reach(url: str, secs: float) -> None:
   """Returns once there was an answer.
 
@@ -103,8 +122,7 @@ def reach(url: str, secs: float) -> None:
     except OSError as error:
       errors.append(error)
 
-  asking = threading.Thread(target=ask, daemon=True)
-  asking.start()
+  asking = in_background(ask)
   asking.join(secs)
   if asking.is_alive():
     raise RemoteError(

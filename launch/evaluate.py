@@ -269,4 +269,4 @@ def _print(report: dict) -> None:
 
 
 if __name__ == '__main__':
-  sys.exit(main())
+  program.end(main())

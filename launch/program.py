@@ -1,6 +1,7 @@
 """What the programs have in common: how they begin and how they end."""
 
 import argparse
+import os
 import signal
 import sys
 from typing import Callable, Optional, Sequence, Tuple
@@ -39,6 +40,15 @@ def run(action: Callable[[], Optional[int]]) -> int:
     return 1
   except KeyboardInterrupt:  # Before there was anything to end in order.
     return 128 + signal.SIGINT
+
+
+def end(exit_code: int) -> None:
+  """Ends the process, at once where a thread still waits for a URL."""
+  if files.is_waiting():
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(exit_code)
+  sys.exit(exit_code)
 
 
 def show_beginning(config: config_lib.Config, run_dir: str,

@@ -75,4 +75,4 @@ def main() -> int:
 
 
 if __name__ == '__main__':
-  sys.exit(main())
+  program.end(main())
