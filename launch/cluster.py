@@ -14,7 +14,6 @@ import dataclasses
 import logging
 import os
 import pathlib
-import sys
 from typing import Iterator, Optional, Sequence
 
 from impala_tf import config as config_lib

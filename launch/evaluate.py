@@ -9,7 +9,6 @@ import dataclasses
 import difflib
 import importlib.util
 import os
-import sys
 from typing import Any, Callable, List, Optional, Sequence, Tuple
 
 from impala_tf import config as config_lib

@@ -5,7 +5,6 @@ All that is known of runs, level by level, `launch/report.sh` draws.
 
 import argparse
 import pathlib
-import sys
 
 from impala_tf import config as config_lib
 from impala_tf import metrics

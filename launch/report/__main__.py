@@ -7,7 +7,6 @@ training and `launch/evaluate.sh` have left in the runs' directories.
 
 import argparse
 import pathlib
-import sys
 
 from impala_tf import level_metrics
 from impala_tf import metrics
