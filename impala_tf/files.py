@@ -15,7 +15,7 @@ import os
 import re
 import shutil
 import threading
-from typing import Any, Callable, Iterator, List
+from typing import Any, Iterator, List, Set
 
 _NEW = '.new'
 _URL = re.compile(r'(\w[\w+.-]*)://')
@@ -23,7 +23,7 @@ _REMEDY = 'check its name, the network, and what this machine may do there'
 _OF_THIS_MACHINE = ('file', 'ram')
 
 
-_threads: List[threading.Thread] = []  # That may wait for an answer.
+_opened: Set[str] = set()  # Schemes.
 
 
 class RemoteError(OSError):
@@ -62,6 +62,7 @@ def _gfile(url: str) -> Any:
           f'TensorFlow here opens {known} and paths, but not {_scheme(url)}://;'
           ' install tensorflow-io (docs/cluster.md), or mount it and give the '
           'path of that')
+  _opened.add(_scheme(url))
   return gfile
 
 
@@ -83,20 +84,13 @@ def one_line(error: Exception) -> str:
   return ' '.join(str(error).split())[:300]
 
 
-def in_background(action: Callable[[], None]) -> threading.Thread:
-  """Starts a thread for what may take long, as an answer from afar does."""
-  thread = threading.Thread(target=action, daemon=True)
-  _threads[:] = [*filter(threading.Thread.is_alive, _threads), thread]
-  thread.start()
-  return thread
+def were_urls_opened() -> bool:
+  """Whether the process should end at once, and not in order.
 
-
-def is_waiting() -> bool:
-  """Whether such a thread runs, so that Python cannot end in order.
-
-  Threads that come back from TensorFlow later abort the process.
+  Some of what TensorFlow opens URLs with aborts the process then, and so does
+  a thread that still waits for an answer.
   """
-  return any(thread.is_alive() for thread in _threads)
+  return bool(_opened)
 
 
 def reach(url: str, secs: float) -> None:
@@ -122,7 +116,8 @@ def reach(url: str, secs: float) -> None:
     except OSError as error:
       errors.append(error)
 
-  asking = in_background(ask)
+  asking = threading.Thread(target=ask, daemon=True)
+  asking.start()
   asking.join(secs)
   if asking.is_alive():
     raise RemoteError(
@@ -168,7 +163,12 @@ def new_path(path: str) -> str:
 
 
 def write(path: str, content: bytes) -> None:
-  """Puts a whole file in place, or nothing; raises OSError."""
+  """Puts a whole file in place, or nothing; raises OSError.
+
+  Args:
+    path: of the file.
+    content: not empty where it is a URL: not every store renames such a file.
+  """
   new = new_path(path)
   if not is_url(path):
     with open(new, 'wb') as file:

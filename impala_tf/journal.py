@@ -8,7 +8,6 @@ again and again as a whole.
 """
 
 import errno
-import functools
 import os
 import re
 import threading
@@ -66,8 +65,9 @@ class _PieceAppender:
       self._content, self._num_written = b'', 0
     self._content += line
     if self._thread is None or not self._thread.is_alive():
-      self._thread = files.in_background(
-          functools.partial(self._write, self._content))
+      self._thread = threading.Thread(
+          target=self._write, args=(self._content,), daemon=True)
+      self._thread.start()
 
   def _write(self, content: bytes) -> None:
     try:

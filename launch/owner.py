@@ -6,7 +6,6 @@ the process lives.
 """
 
 import contextlib
-import functools
 import json
 import os
 import pathlib
@@ -115,8 +114,9 @@ def owning(path: str) -> Iterator[None]:
   time.sleep(_SETTLE_SECS)
   _refuse_if_owned(path, process)
   is_over = threading.Event()
-  beating = files.in_background(
-      functools.partial(_beat, path, process, is_over))
+  beating = threading.Thread(
+      target=_beat, args=(path, process, is_over), daemon=True)
+  beating.start()
   try:
     yield
   finally:

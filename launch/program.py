@@ -43,8 +43,8 @@ def run(action: Callable[[], Optional[int]]) -> int:
 
 
 def end(exit_code: int) -> None:
-  """Ends the process, at once where a thread still waits for a URL."""
-  if files.is_waiting():
+  """Ends the process."""
+  if files.were_urls_opened():
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(exit_code)

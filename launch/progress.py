@@ -108,7 +108,8 @@ class NewestRow:
     found, self._found = self._found, None
     if time.monotonic() >= self._next_time:
       self._next_time = time.monotonic() + _REMOTE_INTERVAL_SECS
-      self._reading = files.in_background(self._find)
+      self._reading = threading.Thread(target=self._find, daemon=True)
+      self._reading.start()
     return found
 
   def _find(self) -> None:

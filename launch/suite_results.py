@@ -20,7 +20,7 @@ def can_write(path: str) -> bool:
   if files.is_url(path):
     new = files.new_path(path)  # Only to try shows it.
     try:
-      files.write(new, b'')
+      files.write(new, b'to be removed')
       files.remove(new)
     except OSError:
       return False
