@@ -30,7 +30,7 @@ _SETTLE_SECS = 2.
 
 
 class OwnedError(Exception):
-  """Another process owns it; the message says which."""
+  """Another process owns it; the message says which, as far as is known."""
 
 
 def _machine() -> str:
@@ -68,8 +68,9 @@ def _read(path: str) -> Optional[Dict[str, Any]]:
   """Whom the file names; None where there is none, or something else in it."""
   try:
     owner = json.loads(files.read(path))
+    owner['secs'], owner['pid'] = float(owner['secs']), int(owner['pid'])
     return owner if owner.keys() == {*_this_process(), 'secs'} else None
-  except (FileNotFoundError, ValueError, AttributeError):
+  except (FileNotFoundError, ValueError, TypeError, KeyError):
     return None
 
 

@@ -104,20 +104,26 @@ def _writing(path: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _locked(path: str) -> Iterator[None]:
+def _locking(path: str) -> Iterator[None]:
+  """What `owner.owning` is for a URL; the system does not say whose it is."""
+  with open(path, 'wb') as lock:
+    try:
+      fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+      raise owner.OwnedError from None
+    yield
+
+
+@contextlib.contextmanager
+def _alone(path: str) -> Iterator[None]:
   """Keeps others out; raises RunDirectoryError where they were first."""
-  lock_path = os.path.join(path, _LOCK)
+  own = owner.owning if files.is_url(path) else _locking
   with contextlib.ExitStack() as stack:
     try:
-      if files.is_url(path):
-        with _writing(path):
-          stack.enter_context(owner.owning(lock_path))
-      else:
-        with _writing(path):
-          lock = stack.enter_context(open(lock_path, 'wb'))
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except (BlockingIOError, owner.OwnedError) as error:
-      whose = f' ({error})' if isinstance(error, owner.OwnedError) else ''
+      with _writing(path):
+        stack.enter_context(own(os.path.join(path, _LOCK)))
+    except owner.OwnedError as error:
+      whose = f' ({error})' if str(error) else ''
       raise RunDirectoryError(
           f'another process is training in {path}{whose}; wait for it, or '
           'choose another --run_dir') from None
@@ -145,7 +151,7 @@ def claim(path: str, config: config_lib.Config) -> Iterator[bool]:
   was_there = files.exists(path)
   with _writing(path):
     files.make_directory(path)
-  with _locked(path):
+  with _alone(path):
     config_path = gin_config.config_path(path)
     resuming = files.exists(config_path)
     if not resuming:

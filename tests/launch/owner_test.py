@@ -63,7 +63,9 @@ def test_owner_on_another_machine_is_believed_for_a_minute(path):
     assert json.loads(files.read(path))['host'] != 'beta'
 
 
-@pytest.mark.parametrize('text', ['', 'nonsense', '[]', '3', '{"pid": 3}'])
+@pytest.mark.parametrize('text', [
+    '', 'nonsense', '[]', '3', '{"pid": 3, "secs": 1}',
+    '{"pid": "self/../1", "secs": 1}', '{"pid": 1, "secs": []}'])
 def test_file_that_names_nobody_keeps_nobody_out(path, text):
   files.write(path, text.encode())
   with owner.owning(path):
