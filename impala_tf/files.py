@@ -52,6 +52,9 @@ def _gfile(url: str) -> Any:
   import tensorflow as tf
   gfile = tf.io.gfile
   if _scheme(url) not in gfile.get_registered_schemes():
+    # Else it cuts checkpoints short that it reads from S3, see
+    # https://github.com/tensorflow/tensorflow/issues/61449 (in 0.36.0, too).
+    os.environ.setdefault('S3_DISABLE_MULTI_PART_DOWNLOAD', '1')
     with contextlib.suppress(ImportError):
       importlib.import_module('tensorflow_io')  # Makes more of them known.
     if _scheme(url) not in gfile.get_registered_schemes():
