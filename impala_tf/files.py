@@ -160,19 +160,20 @@ def read(path: str) -> bytes:
     return file.read()
 
 
-def new_path(path: str) -> str:
+def new_path(path: str, writer: str = '') -> str:
   """What `write` may leave behind where it is killed."""
-  return path + _NEW
+  return path + writer + _NEW
 
 
-def write(path: str, content: bytes) -> None:
+def write(path: str, content: bytes, writer: str = '') -> None:
   """Puts a whole file in place, or nothing; raises OSError.
 
   Args:
     path: of the file.
     content: not empty where it is a URL: not every store renames such a file.
+    writer: differs between those who may write it at the same time.
   """
-  new = new_path(path)
+  new = new_path(path, writer)
   if not is_url(path):
     with open(new, 'wb') as file:
       file.write(content)

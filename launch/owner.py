@@ -92,7 +92,8 @@ def _refuse_if_owned(path: str, process: Dict[str, Any]) -> None:
 
 
 def _write(path: str, process: Dict[str, Any]) -> None:
-  files.write(path, json.dumps({**process, 'secs': time.time()}).encode())
+  files.write(path, json.dumps({**process, 'secs': time.time()}).encode(),
+              process['token'])
 
 
 @contextlib.contextmanager

@@ -19,9 +19,8 @@ from launch import gin_config
 from launch import owner
 
 _LOCK = '.lock'
-# All that is there of a run that was killed before it had its config.
-_OWN = (_LOCK, files.new_path(_LOCK),
-        os.path.basename(files.new_path(gin_config.config_path(''))))
+# All that is there of a run that was killed before it had its config begins so.
+_OWN = (_LOCK, files.new_path(gin_config.config_path('')))
 _REACH_SECS = 30.
 
 
@@ -87,7 +86,7 @@ def _check(path: str, config: config_lib.Config) -> None:
       raise RunDirectoryError(
           f'{path} holds a run with another config: {", ".join(changed)}; '
           'give the same config to resume, or another --run_dir')
-  elif any(name not in _OWN for name in files.names(path)):
+  elif any(not name.startswith(_OWN) for name in files.names(path)):
     raise RunDirectoryError(f'{path} is not empty and holds no run; choose '
                             'another --run_dir')
 

@@ -102,28 +102,33 @@ def test_store_that_fails_for_a_while_ends_nothing(path, monkeypatch):
 
 def test_of_many_who_come_at_once_one_is_let_in(path, monkeypatch):
   monkeypatch.setattr(owner, '_SETTLE_SECS', 1.)
-  for _ in range(3):
-    barrier = threading.Barrier(8)
-    is_over = threading.Event()
-    outcomes = []
+  barrier = threading.Barrier(8)
+  is_over = threading.Event()
+  outcomes = []
+  write = owner._write
 
-    def come(barrier=barrier, is_over=is_over, outcomes=outcomes):
-      barrier.wait()
-      try:
-        with owner.owning(path):
-          outcomes.append('in')
-          is_over.wait(60.)
-      except owner.OwnedError:
-        outcomes.append('out')
+  def write_when_all_have_looked(*arguments):
+    barrier.wait(60.)
+    write(*arguments)
 
-    threads = [threading.Thread(target=come) for _ in range(8)]
-    for thread in threads:
-      thread.start()
-    programs.wait_until(lambda: len(outcomes) == 8, 'all')  # noqa: B023
-    is_over.set()
-    for thread in threads:
-      thread.join()
-    assert sorted(outcomes) == ['in'] + ['out'] * 7
+  monkeypatch.setattr(owner, '_write', write_when_all_have_looked)
+
+  def come():
+    try:
+      with owner.owning(path):
+        outcomes.append('in')
+        is_over.wait(60.)
+    except owner.OwnedError:
+      outcomes.append('out')
+
+  threads = [threading.Thread(target=come) for _ in range(8)]
+  for thread in threads:
+    thread.start()
+  programs.wait_until(lambda: len(outcomes) == 8, 'all')
+  is_over.set()
+  for thread in threads:
+    thread.join()
+  assert sorted(outcomes) == ['in'] + ['out'] * 7
 
 
 _OWNER = """
