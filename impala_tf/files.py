@@ -21,8 +21,6 @@ _NEW = '.new'
 _URL = re.compile(r'(\w[\w+.-]*)://')
 _REMEDY = 'check its name, the network, and what this machine may do there'
 _OF_THIS_MACHINE = ('file', 'ram')
-
-
 _opened: Set[str] = set()  # Schemes.
 
 
@@ -52,8 +50,9 @@ def _gfile(url: str) -> Any:
   import tensorflow as tf
   gfile = tf.io.gfile
   if _scheme(url) not in gfile.get_registered_schemes():
-    # Else it cuts checkpoints short that it reads from S3, see
-    # https://github.com/tensorflow/tensorflow/issues/61449 (in 0.36.0, too).
+    # Else tensorflow-io 0.36.0 cuts short what it reads from S3, and no
+    # checkpoint can be written or read: 'truncated block read', as others find
+    # in https://github.com/tensorflow/tensorflow/issues/61449.
     os.environ.setdefault('S3_DISABLE_MULTI_PART_DOWNLOAD', '1')
     with contextlib.suppress(ImportError):
       importlib.import_module('tensorflow_io')  # Makes more of them known.
