@@ -32,16 +32,11 @@ class SkippedUpdates:
     self._max_in_a_row = max_in_a_row
     self._in_a_row = 0
 
-  def was_skipped(self, gradient_norm: float, unroll: types.Unroll) -> bool:
+  def add(self, gradient_norm: float) -> bool:
     """Takes an update; says whether the learner skipped it.
 
     Args:
       gradient_norm: of its gradients, before they were clipped.
-      unroll: its batch.
-
-    Raises:
-      UserError: where it is the last in a row that may be skipped. The batch is
-        saved then, an array a field: 'env_outputs.reward', for instance.
     """
     if np.isfinite(gradient_norm):
       self._in_a_row = 0
@@ -50,6 +45,18 @@ class SkippedUpdates:
     self._in_a_row += 1
     logging.warning('Update skipped, its gradients are not finite: %d in a '
                     'row, %d in all', self._in_a_row, self.total)
+    return True
+
+  def check(self, unroll: types.Unroll) -> None:
+    """Ends the run after too many in a row.
+
+    Args:
+      unroll: the last update's batch.
+
+    Raises:
+      UserError: where it is the last in a row that may be skipped. The batch is
+        saved then, an array a field: 'env_outputs.reward', for instance.
+    """
     if self._in_a_row >= self._max_in_a_row:
       contents = io.BytesIO()
       np.savez_compressed(contents, **_named_arrays(unroll))
@@ -59,7 +66,6 @@ class SkippedUpdates:
           f'were not finite; the last batch is in {self._path}; look at its '
           'rewards and observations, or try a lower '
           'OptimizerConfig.learning_rate')
-    return True
 
 
 def _named_arrays(unroll: types.Unroll, prefix: str = ''):

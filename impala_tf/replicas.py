@@ -36,8 +36,8 @@ _TURN_SECS = 0.5
 # Of a learner that is dead or stopped TensorFlow tells sooner. It is for one
 # that is neither, but does not go on; first updates and checkpoints take long.
 _TIMEOUT_SECS = 300.
-# A process that is killed closes what it has open one by one: those connected to
-# it may hear of its end before its port is free.
+# A process that is killed closes what it has open one by one: those connected
+# to it may hear of its end before its port is free.
 _DYING_SECS = 5.
 # What collective operations raise when another process has gone.
 _LOSSES = (tf.errors.UnavailableError, tf.errors.AbortedError,
@@ -237,8 +237,9 @@ class _Together(Learners):
       yield
     except _LOSSES as error:
       raise waiting.PeerLost(
-          f'learner {self.task} has lost {self._lost()}; to go on from the last '
-          f'checkpoint start all learners anew ({type(error).__name__})'
+          f'learner {self.task} has lost {self._lost()}; to go on from the '
+          'last checkpoint start all learners anew '
+          f'({type(error).__name__})'
       ) from error
 
   def _lost(self) -> str:

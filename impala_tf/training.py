@@ -188,9 +188,11 @@ def train(config: config_lib.ExperimentConfig, learner: Any, reader: Any,
       metrics = learner.update(unroll)
       num_updates += 1
       publish(num_updates)
-      if skipped.was_skipped(metrics['gradient_norm'], unroll):
+      if skipped.add(metrics['gradient_norm']):
         metrics = {}  # They would spoil the means of the others.
+      # Before the run may end of it: the last row counts its frames, too.
       log.add(unroll, metrics, lags)
+      skipped.check(unroll)
       if log.is_due:
         on_row(log.write_row())
       if time.monotonic() - last_save > config.checkpoint_interval_secs:

@@ -287,6 +287,7 @@ def test_run_of_nothing_but_skipped_updates_ends_with_the_batch(tmp_path):
   assert divergence.FILE_NAME in str(error.value)
   assert '\n' not in str(error.value)
   assert saved == [6]
+  assert metrics.read_rows(str(tmp_path))[-1]['updates'] == 6
   batch = np.load(tmp_path / divergence.FILE_NAME)
   assert batch['policy_version'].tolist() == [5, 4]  # The sixth.
   np.testing.assert_array_equal(

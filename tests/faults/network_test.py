@@ -182,7 +182,7 @@ def test_learner_is_killed_and_actors_elsewhere_are_there_again(
       said = log.stat().st_size
       learner = stack.enter_context(_learner(network, run_dir))
       programs.wait_until(
-          lambda: 'Resuming from' in log.read_text()[said:], 'a learner',  # noqa: B023
+          lambda: b'Resuming from' in log.read_bytes()[said:], 'a learner',  # noqa: B023
           _DEADLINE_SECS)
       start = time.monotonic()
       _wait_for_frames(run_dir, 1)
