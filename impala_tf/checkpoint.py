@@ -2,11 +2,10 @@
 
 import contextlib
 import dataclasses
+import errno
 import json
 import os
-import pathlib
 import re
-import shutil
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional
 
 from absl import logging
@@ -16,6 +15,7 @@ import tensorflow as tf
 from impala_tf import agent as agent_lib
 from impala_tf import config as config_lib
 from impala_tf import distributions
+from impala_tf import files
 
 _DIRECTORY = 'checkpoints'
 _PREFIX = 'ckpt'
@@ -23,6 +23,10 @@ _PART = re.compile(rf'({_PREFIX}-\d+)\.(index|data-\d+-of-\d+)')
 _AGENT_FILE = 'agent.json'
 # What TensorFlow raises for files that are missing, cut short or altered.
 _DAMAGE = (tf.errors.OpError, ValueError, AssertionError, IndexError)
+# And for files behind a URL that cannot be had just now.
+_NO_ANSWER = (tf.errors.UnavailableError, tf.errors.DeadlineExceededError,
+              tf.errors.AbortedError, tf.errors.FailedPreconditionError,
+              tf.errors.PermissionDeniedError, tf.errors.UnauthenticatedError)
 
 
 class CheckpointError(config_lib.UserError):
@@ -36,13 +40,14 @@ def replay_directory(run_dir: str) -> str:
 
 def _newest_first(run_dir: str) -> List[str]:
   """Checkpoint prefixes by number; does not trust TensorFlow's state file."""
-  directory = pathlib.Path(run_dir, _DIRECTORY)
+  directory = os.path.join(run_dir, _DIRECTORY)
   numbers = []
-  for path in directory.glob(f'{_PREFIX}-*.index'):
-    match = re.fullmatch(rf'{_PREFIX}-(\d+)', path.stem)
+  for name in files.names(directory):
+    match = re.fullmatch(rf'{_PREFIX}-(\d+)\.index', name)
     if match:
       numbers.append(int(match.group(1)))
-  return [str(directory / f'{_PREFIX}-{n}') for n in sorted(numbers)[::-1]]
+  return [os.path.join(directory, f'{_PREFIX}-{n}')
+          for n in sorted(numbers)[::-1]]
 
 
 def _restore(checkpoint: tf.train.Checkpoint, run_dir: str,
@@ -59,6 +64,7 @@ def _restore(checkpoint: tf.train.Checkpoint, run_dir: str,
 
   Raises:
     CheckpointError: where there are some and all are damaged.
+    OSError: where the run directory is a URL, and nobody answers there.
   """
   paths = _newest_first(run_dir)
   for path in paths:
@@ -73,12 +79,15 @@ def _restore(checkpoint: tf.train.Checkpoint, run_dir: str,
         status.expect_partial()  # Else TensorFlow warns of each value left.
       return path
     except _DAMAGE as error:
+      if files.is_url(path) and isinstance(error, _NO_ANSWER):
+        raise files.RemoteError(
+            errno.EIO, f'{path}: {files.one_line(error)}') from error
       cause = str(error).strip().splitlines()[0][:200]
       logging.error('Checkpoint %s is damaged, trying the one before: %s',
                     path, cause)
   if paths:
     raise CheckpointError(
-        f'all {len(paths)} checkpoints in {pathlib.Path(run_dir, _DIRECTORY)} '
+        f'all {len(paths)} checkpoints in {os.path.join(run_dir, _DIRECTORY)} '
         'are damaged; put back a good copy, or choose another run directory')
   return None
 
@@ -136,14 +145,15 @@ class Checkpointer:
     """
     wanted = {restored, *self._manager.checkpoints,
               *_newest_first(self._run_dir)[:self._keep]}
-    directory = pathlib.Path(self._manager.directory)
-    for path in [*directory.glob(f'{_PREFIX}-*'),
-                 *directory.glob('checkpoint.tmp*')]:
-      part = _PART.fullmatch(path.name)
-      if part and str(path.with_name(part.group(1))) in wanted:
+    directory = self._manager.directory
+    for name in files.names(directory):
+      if not name.startswith((f'{_PREFIX}-', 'checkpoint.tmp')):
+        continue
+      part = _PART.fullmatch(name)
+      if part and os.path.join(directory, part.group(1)) in wanted:
         continue
       with contextlib.suppress(OSError):  # It does no harm but take room.
-        shutil.rmtree(path) if path.is_dir() else path.unlink()
+        files.remove(os.path.join(directory, name))
 
 
 def describe_agent(run_dir: str, distribution: distributions.Distribution,
@@ -162,8 +172,8 @@ def describe_agent(run_dir: str, distribution: distributions.Distribution,
   Raises:
     CheckpointError: where there are checkpoints of another agent.
   """
-  directory = pathlib.Path(run_dir, _DIRECTORY)
-  directory.mkdir(parents=True, exist_ok=True)
+  directory = os.path.join(run_dir, _DIRECTORY)
+  files.make_directory(directory)
   description = {
       'num_actions': None,
       **dataclasses.asdict(distribution),
@@ -172,29 +182,30 @@ def describe_agent(run_dir: str, distribution: distributions.Distribution,
       'config': dataclasses.asdict(config),
       'num_tasks': num_tasks,
   }
-  _refuse_another(directory / _AGENT_FILE, description)
+  _refuse_another(run_dir, description)
   text = json.dumps(description, indent=2) + '\n'
-  path = directory / _AGENT_FILE
-  if path.exists() and path.read_bytes() == text.encode():
+  path = os.path.join(directory, _AGENT_FILE)
+  if files.exists(path) and files.read(path) == text.encode():
     return  # Whoever finds all checkpoints damaged shall leave all as it is.
-  new = directory / f'{_AGENT_FILE}.new'
-  new.write_text(text, encoding='utf-8')
-  os.replace(new, path)
+  files.write(path, text.encode())
 
 
-def _refuse_another(path: pathlib.Path, description: Dict[str, Any]) -> None:
-  """Raises CheckpointError where `path` describes another agent.
+def _refuse_another(run_dir: str, description: Dict[str, Any]) -> None:
+  """Raises CheckpointError where checkpoints there are another agent's.
 
   To restore its parameters would fail as if they were damaged or, where they
   only meant something else, succeed.
   """
+  directory = os.path.join(run_dir, _DIRECTORY)
   try:
-    old = json.loads(path.read_text(encoding='utf-8'))
+    old = json.loads(files.read(os.path.join(directory, _AGENT_FILE)))
     # Knobs that came later have their defaults.
     old.update(dataclasses.asdict(config_lib.AgentConfig(**old['config'])))
+  except files.RemoteError:
+    raise
   except (OSError, ValueError, KeyError, TypeError):
     return  # There is none, or it is damaged; it will be written again.
-  if not _newest_first(str(path.parent.parent)):
+  if not _newest_first(run_dir):
     return
   new = {**description, **description['config']}
   changes = [f'{name} {old.get(name)!r} and not {value!r}'
@@ -202,7 +213,7 @@ def _refuse_another(path: pathlib.Path, description: Dict[str, Any]) -> None:
              if name != 'config' and value != old.get(name)]
   if changes:
     raise CheckpointError(
-        f'{path.parent} holds checkpoints of an agent with '
+        f'{directory} holds checkpoints of an agent with '
         f'{", ".join(changes)}; give the same config, or choose another run '
         'directory')
 
@@ -240,12 +251,12 @@ def load_agent(run_dir: str) -> LoadedAgent:
   Raises:
     CheckpointError: where there is no usable checkpoint.
   """
-  path = pathlib.Path(run_dir, _DIRECTORY, _AGENT_FILE)
-  if not path.exists():
+  path = os.path.join(run_dir, _DIRECTORY, _AGENT_FILE)
+  if not files.exists(path):
     raise CheckpointError(f'{run_dir} holds no {_DIRECTORY}/{_AGENT_FILE}; is '
                           'it the directory of a run?')
   try:
-    description = json.loads(path.read_text(encoding='utf-8'))
+    description = json.loads(files.read(path))
     agent = agent_lib.Agent(_distribution(description),
                             config_lib.AgentConfig(**description['config']),
                             num_tasks=description.get('num_tasks'))

@@ -1,11 +1,13 @@
 """What becomes of updates whose gradients are not finite."""
 
+import io
 import os
 
 from absl import logging
 import numpy as np
 
 from impala_tf import config as config_lib
+from impala_tf import files
 from impala_tf import types
 
 FILE_NAME = 'skipped_batch.npz'
@@ -56,7 +58,9 @@ class SkippedUpdates:
         saved then, an array a field: 'env_outputs.reward', for instance.
     """
     if self._in_a_row >= self._max_in_a_row:
-      np.savez_compressed(self._path, **_named_arrays(unroll))
+      contents = io.BytesIO()
+      np.savez_compressed(contents, **_named_arrays(unroll))
+      files.write(self._path, contents.getvalue())
       raise config_lib.UserError(
           f'{self._in_a_row} updates in a row were skipped, their gradients '
           f'were not finite; the last batch is in {self._path}; look at its '

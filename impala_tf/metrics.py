@@ -5,15 +5,16 @@ Only the writer needs TensorBoard, so only it imports it: those who read rows
 """
 
 import collections
-import errno
 import json
 import os
-import pathlib
 import time
 from typing import Any, Callable, Dict, List, Mapping, Optional
 
 from absl import logging
 import numpy as np
+
+from impala_tf import files
+from impala_tf import journal
 
 FILE_NAME = 'metrics.jsonl'
 EPISODE_WINDOW = 100
@@ -25,7 +26,8 @@ class MetricsWriter:
   """Appends rows to `metrics.jsonl` and scalars to TensorBoard's event file.
 
   Training is worth more than its log: where something cannot be written, as on
-  a full disk, that is said and what was to be written is lost.
+  a full disk, that is said and what was to be written is lost. Where the run
+  directory is a URL, `metrics.jsonl` is in pieces; see `journal`.
   """
 
   def __init__(self, run_dir: str):
@@ -35,8 +37,11 @@ class MetricsWriter:
     from tensorboard.summary.writer import event_file_writer
     self._make_event = event_pb2.Event
     self._make_summary = summary_pb2.Summary
-    # Unbuffered: what could not be written must not come later.
-    self._file = open(os.path.join(run_dir, FILE_NAME), 'ab', buffering=0)
+    self._journal = journal.open_for_appending(
+        os.path.join(run_dir, FILE_NAME))
+    # To an object store this is to send the whole file; TensorBoard's writer
+    # does so by itself every two minutes.
+    self._flushes_each = not files.is_url(run_dir)
     self._events = event_file_writer.EventFileWriter(
         os.path.join(run_dir, 'tensorboard'))
 
@@ -46,19 +51,10 @@ class MetricsWriter:
     finite = {k: v if np.isfinite(v) else None for k, v in row.items()}
     line = json.dumps(finite, allow_nan=False) + '\n'
     try:
-      self._append(line.encode('utf-8'))
+      self._journal.append(line.encode('utf-8'))
     except OSError as error:
       logging.warning('A row of %s is lost: %s', FILE_NAME, error)
     self._try_events(lambda events: self._add_event(events, row))
-
-  def _append(self, line: bytes):
-    start = os.fstat(self._file.fileno()).st_size
-    try:
-      if self._file.write(line) < len(line):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-    except OSError:
-      self._file.truncate(start)  # Half a line would spoil all that follow.
-      raise
 
   def _add_event(self, events: Any, row: Row):
     summary = self._make_summary()
@@ -67,7 +63,8 @@ class MetricsWriter:
         summary.value.add(tag=name, simple_value=value)
     events.add_event(self._make_event(
         wall_time=time.time(), step=row['frames'], summary=summary))
-    events.flush()
+    if self._flushes_each:
+      events.flush()
 
   def _try_events(self, action: Callable[[Any], None]):
     if self._events is None:
@@ -80,7 +77,7 @@ class MetricsWriter:
 
   def close(self) -> None:
     """Closes both files."""
-    self._file.close()
+    self._journal.close()
     self._try_events(lambda events: events.close())
 
 
@@ -88,9 +85,7 @@ class RowReader:
   """Follows a file that is being written."""
 
   def __init__(self, run_dir: str):
-    self._path = os.path.join(run_dir, FILE_NAME)
-    self._file_number = None
-    self._offset = 0
+    self._journal = journal.open_for_reading(os.path.join(run_dir, FILE_NAME))
 
   def new_rows(self) -> List[Row]:
     """Rows since the last call, oldest first; none while there is no file.
@@ -98,17 +93,7 @@ class RowReader:
     A last line without its end is being written, or was cut short by a kill:
     it is left for later. After `drop_rows_after` all begins anew.
     """
-    try:
-      with open(self._path, 'rb') as file:
-        number = os.fstat(file.fileno()).st_ino
-        if number != self._file_number:
-          self._file_number, self._offset = number, 0
-        file.seek(self._offset)
-        whole, end, _ = file.read().rpartition(b'\n')
-    except FileNotFoundError:
-      return []
-    self._offset += len(whole) + len(end)
-    return [json.loads(line) for line in whole.splitlines()]
+    return [json.loads(line) for line in self._journal.new_lines()]
 
 
 def read_rows(run_dir: str) -> List[Row]:
@@ -118,14 +103,8 @@ def read_rows(run_dir: str) -> List[Row]:
 
 def drop_rows_after(run_dir: str, frames: int) -> None:
   """Forgets rows of learning that was lost: a resumed run writes them again."""
-  path = pathlib.Path(run_dir, FILE_NAME)
-  if not path.exists():
-    return
-  kept = [row for row in read_rows(run_dir) if row['frames'] <= frames]
-  new = path.with_suffix('.new')
-  new.write_text(''.join(json.dumps(row) + '\n' for row in kept),
-                 encoding='utf-8')
-  os.replace(new, path)
+  journal.keep(os.path.join(run_dir, FILE_NAME),
+               lambda line: json.loads(line)['frames'] <= frames)
 
 
 class Stopwatch:

@@ -5,9 +5,10 @@ Only the former needs TensorFlow, so only it imports it.
 
 import json
 import os
-import pathlib
 import time
 from typing import Dict, List, Mapping
+
+from impala_tf import files
 
 _SKIPPED_UPDATES = 20  # Graphs are built and memory grows in the first.
 _PROFILED_UPDATES = 5
@@ -37,8 +38,8 @@ class HopTimesWriter:
   """Keeps a file up to date with what an actor's time went to."""
 
   def __init__(self, run_dir: str, name: str):
-    self._path = pathlib.Path(run_dir, _DIRECTORY, f'{name}.json')
-    self._path.parent.mkdir(exist_ok=True)
+    self._path = os.path.join(run_dir, _DIRECTORY, f'{name}.json')
+    files.make_directory(os.path.dirname(self._path))
     self._num_unrolls = 0
     self._last_write = time.monotonic()
 
@@ -52,14 +53,13 @@ class HopTimesWriter:
     if time.monotonic() - self._last_write < _WRITE_INTERVAL_SECS:
       return
     self._last_write = time.monotonic()
-    new = self._path.with_suffix('.new')
-    new.write_text(json.dumps(
-        {name: total / self._num_unrolls for name, total in secs.items()}),
-                   encoding='utf-8')
-    os.replace(new, self._path)
+    files.write(self._path, json.dumps(
+        {name: total / self._num_unrolls
+         for name, total in secs.items()}).encode('utf-8'))
 
 
 def read_hop_times(run_dir: str) -> List[Dict[str, float]]:
   """Of each actor: seconds an unroll, by hop."""
-  return [json.loads(path.read_text(encoding='utf-8'))
-          for path in sorted(pathlib.Path(run_dir, _DIRECTORY).glob('*.json'))]
+  directory = os.path.join(run_dir, _DIRECTORY)
+  return [json.loads(files.read(os.path.join(directory, name)))
+          for name in files.names(directory) if name.endswith('.json')]

@@ -24,6 +24,7 @@ import numpy as np
 import tensorflow as tf
 
 from impala_tf import config as config_lib
+from impala_tf import files
 from impala_tf import fingerprint
 from impala_tf import types
 from impala_tf import waiting
@@ -258,7 +259,7 @@ class _Together(Learners):
     if self.is_chief:
       return run_dir
     path = os.path.join(run_dir, f'learner_{self.task}')
-    os.makedirs(path, exist_ok=True)
+    files.make_directory(path)
     return path
 
   def require_same(self, config: config_lib.Config, num_threads: int) -> None:

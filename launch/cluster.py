@@ -12,10 +12,11 @@ import argparse
 import contextlib
 import logging
 import os
-import sys
+import pathlib
 from typing import Iterator, List, Optional, Tuple
 
 from impala_tf import config as config_lib
+from impala_tf import files
 from impala_tf.envs import factory
 from launch import cluster_plan
 from launch import gin_config
@@ -23,8 +24,6 @@ from launch import program
 from launch import progress
 from launch import ray_connection
 from launch import run_directory
-
-_LOG = os.path.join('logs', 'cluster.log')  # In the run directory.
 
 
 def _parse_args() -> argparse.Namespace:
@@ -34,9 +33,10 @@ def _parse_args() -> argparse.Namespace:
   parser.add_argument('--gin_binding', action='append', default=[],
                       metavar='"LearnerConfig.batch_size = 16"',
                       help='changes one value; may be repeated')
-  parser.add_argument('--run_dir', help='where logs and checkpoints go, on a '
-                      'file system that this machine shares with all nodes '
-                      'the learner may be on; an existing run is resumed '
+  parser.add_argument('--run_dir', help='where logs and checkpoints go: a '
+                      'path on a file system that this machine shares with all '
+                      'nodes the learner may be on, or a URL that TensorFlow '
+                      'opens on them; an existing run is resumed '
                       '(default: a new one in runs/)')
   program.add_ray_address(parser)
   program.add_network(parser)
@@ -90,10 +90,10 @@ def _load(args: argparse.Namespace) -> config_lib.Config:
 
 
 @contextlib.contextmanager
-def _logging_to(path: str) -> Iterator[None]:
+def _logging_to(log_dir: pathlib.Path) -> Iterator[None]:
   """Has a file get what is logged, too."""
-  os.makedirs(os.path.dirname(path), exist_ok=True)
-  handler = logging.FileHandler(path)
+  log_dir.mkdir(parents=True, exist_ok=True)
+  handler = logging.FileHandler(log_dir / 'cluster.log')
   handler.setFormatter(logging.Formatter('%(asctime)s %(message)s'))
   logging.getLogger().addHandler(handler)
   try:
@@ -115,6 +115,8 @@ def _open_ports(args: argparse.Namespace, config: config_lib.Config
 def _train(args: argparse.Namespace, config: config_lib.Config,
            not_private: Optional[str]) -> int:
   run_dir = args.run_dir or run_directory.fresh_path(config.environment.level)
+  run_directory.reach(run_dir)
+  log_dir = pathlib.Path(run_directory.logs_path(run_dir))
   with ray_connection.connected(
       args.ray_address, cluster_plan.cpus_besides_actors(args, config)
   ) as nodes:
@@ -123,20 +125,22 @@ def _train(args: argparse.Namespace, config: config_lib.Config,
     with run_directory.claim(run_dir, plan.config) as resuming:
       plan.show(nodes, run_dir, resuming)
       program.show_network(_open_ports(args, config), not_private)
+      program.show_logs(run_dir)
       run = cluster_run.ClusterRun(
-          plan.config, os.path.abspath(run_dir), args.port, plan.needs,
-          args.wait_secs)
+          plan.config,
+          run_dir if files.is_url(run_dir) else os.path.abspath(run_dir),
+          log_dir, args.port, plan.needs, args.wait_secs)
       newest = progress.NewestRow(run_dir)
       with progress.ProgressLine(
-          plan.config.experiment.total_frames) as line, _logging_to(
-              os.path.join(run_dir, _LOG)):
+          plan.config.experiment.total_frames) as line, _logging_to(log_dir):
         signum = run.run(lambda: newest.show(line))
   return program.conclude(run_dir, signum)
 
 
 def _run(args: argparse.Namespace) -> int:
   not_private = program.not_private(
-      'launch.cluster', args.network, args.ray_address is not None)
+      'launch.cluster', args.network, args.ray_address is not None,
+      args.run_dir)
   _check_flags(args)
   return _train(args, _load(args), not_private)
 
@@ -147,4 +151,4 @@ def main() -> int:
 
 
 if __name__ == '__main__':
-  sys.exit(main())
+  program.end(main())

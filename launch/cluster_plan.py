@@ -2,10 +2,10 @@
 
 import argparse
 import dataclasses
-import os
 from typing import NamedTuple, Optional, Sequence
 
 from impala_tf import config as config_lib
+from impala_tf import files
 from impala_tf import sizing
 from impala_tf.suites import levels
 from launch import gin_config
@@ -146,6 +146,6 @@ class Plan:
 def _number_before(run_dir: Optional[str]) -> Optional[int]:
   """How many actors a run has that is resumed; None where there is none."""
   path = gin_config.config_path(run_dir or '')
-  if not os.path.exists(path):
+  if not files.exists(path):
     return None
   return gin_config.load(path).actor.num_actors

@@ -75,13 +75,14 @@ class ClusterRun:
   """Learners, mostly one, their actors, and perhaps an evaluator."""
 
   def __init__(self, config: config_lib.Config, run_dir: str,
-               port: Optional[int], needs: cluster_plan.Needs,
-               wait_secs: float):
+               log_dir: pathlib.Path, port: Optional[int],
+               needs: cluster_plan.Needs, wait_secs: float):
     """Starts nothing yet.
 
     Args:
       config: of the run, with a number for `ActorConfig.num_actors`.
-      run_dir: of the run, an absolute path; claimed.
+      run_dir: of the run, an absolute path or a URL; claimed.
+      log_dir: gets what each program says.
       port: of the Reverb server, and of several learners the first of as many;
         None for free ones.
       needs: of the programs; no evaluator is started where it has none.
@@ -90,10 +91,10 @@ class ClusterRun:
     self._run_dir = run_dir
     self._wait_secs = wait_secs
     self._learners = ray_learners.RayLearners(
-        config, run_dir, port, needs.learner, wait_secs)
+        config, run_dir, log_dir, port, needs.learner, wait_secs)
 
     def peer(name, needs, arguments, needed=(), is_needed=True):
-      own = ray_program.RayProgram(name, pathlib.Path(run_dir, 'logs'), needs)
+      own = ray_program.RayProgram(name, log_dir, needs)
       return _Peer(own, arguments, restarts.Restarts(
           own, config.actor.max_restarts, config.actor.restart_window_secs,
           is_needed), needed)
@@ -106,8 +107,8 @@ class ClusterRun:
     self._peers = list(self._actors)
     if needs.evaluator is not None:
       self._peers.append(peer(
-          'evaluator', needs.evaluator, self._evaluator_arguments, [run_dir],
-          is_needed=False))
+          'evaluator', needs.evaluator, self._evaluator_arguments,
+          ray_learners.needed_paths(run_dir), is_needed=False))
     self._next_status = time.monotonic() + _STATUS_SECS
     self._signals: List[int] = []
 

@@ -1,6 +1,6 @@
 """What pictures of runs are made of: points, and figures without a display."""
 
-import pathlib
+import os
 from typing import List, Sequence, Tuple
 
 import matplotlib.figure
@@ -19,7 +19,7 @@ def read_rows(run_dir: str) -> List[metrics.Row]:
     return metrics.read_rows(run_dir)
   except ValueError as error:
     raise config_lib.UserError(
-        f'{pathlib.Path(run_dir, metrics.FILE_NAME)} is damaged ({error}); '
+        f'{os.path.join(run_dir, metrics.FILE_NAME)} is damaged ({error}); '
         'remove the line that is no JSON') from error
 
 

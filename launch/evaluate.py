@@ -9,15 +9,15 @@ import dataclasses
 import difflib
 import importlib.util
 import os
-import pathlib
-import sys
 from typing import Any, Callable, List, Optional, Sequence, Tuple
 
 from impala_tf import config as config_lib
+from impala_tf import files
 from impala_tf.suites import levels as levels_lib
 from impala_tf.suites import suite as suite_lib
 from launch import gin_config
 from launch import program
+from launch import run_directory
 from launch import suite_results
 
 _EPISODES = 200  # Of a level outside of them.
@@ -70,8 +70,9 @@ class _Video:
 
 def _evaluate(args: argparse.Namespace) -> dict:
   """Returns what is shown at the end."""
+  run_directory.reach(args.run_dir)
   config_path = gin_config.config_path(args.run_dir)
-  if not os.path.exists(config_path):
+  if not files.exists(config_path):
     raise config_lib.UserError(
         f'{args.run_dir} holds no config.gin; is it the directory of a run?')
   if args.episodes is not None and args.episodes < 1:
@@ -116,16 +117,19 @@ def _suite_and_levels(args: argparse.Namespace
   return suite, levels
 
 
-def _output(args: argparse.Namespace) -> pathlib.Path:
+def _output(args: argparse.Namespace) -> str:
   """Where the JSON goes."""
   name = f'evaluation_{args.suite}.json' if args.suite else 'evaluation.json'
-  output = pathlib.Path(args.output or os.path.join(args.run_dir, name))
-  if args.suite and output.suffix == '.md':
+  output = args.output or os.path.join(args.run_dir, name)
+  if args.suite and os.path.splitext(output)[1] == '.md':
     raise config_lib.UserError(
         f'--output is the JSON, and {output} the table beside it; choose '
         'another ending')
+  if args.video and files.is_url(args.video):
+    raise config_lib.UserError(
+        '--video must be a path, but is a URL; copy the video there later')
   for path in (output, args.video):
-    if path and not suite_results.can_write(pathlib.Path(path)):
+    if path and not suite_results.can_write(path):
       raise config_lib.UserError(f'{path} cannot be written; choose another')
   return output
 
@@ -146,7 +150,7 @@ def _check_one_level(config: config_lib.Config) -> None:
 
 
 def _evaluate_level(args: argparse.Namespace, config: config_lib.Config,
-                    output: pathlib.Path) -> dict:
+                    output: str) -> dict:
   """Plays what the run was trained on."""
   _check_one_level(config)
   from impala_tf import checkpoint  # TensorFlow takes seconds to import.
@@ -164,7 +168,7 @@ def _evaluate_level(args: argparse.Namespace, config: config_lib.Config,
   if video:
     video.close()
   suite_results.write_json(output, {**report, 'returns': returns})
-  return {**report, 'written_to': str(output)}
+  return {**report, 'written_to': output}
 
 
 def _play(level: str, loaded: Any, environment: Any, episodes: int, seed: int,
@@ -187,7 +191,7 @@ def _play(level: str, loaded: Any, environment: Any, episodes: int, seed: int,
 
 def _evaluate_suite(args: argparse.Namespace, config: config_lib.Config,
                     suite: suite_lib.Suite, levels: Sequence[str],
-                    output: pathlib.Path) -> dict:
+                    output: str) -> dict:
   """Plays the levels that are not yet in the output."""
   domain = suite.levels[0].partition('/')[0]
   trained_on = config.environment.level
@@ -233,8 +237,8 @@ def _evaluate_suite(args: argparse.Namespace, config: config_lib.Config,
   results.write()
   return {'suite': suite.title, 'trained_frames': loaded.num_frames,
           'levels': f'{len(results.scores())} of {len(suite.levels)}',
-          **results.summary(), 'written_to': str(output),
-          'table': str(results.table_path)}
+          **results.summary(), 'written_to': output,
+          'table': results.table_path}
 
 
 def _check_actions(environment: Any, agent: Any) -> None:
@@ -264,4 +268,4 @@ def _print(report: dict) -> None:
 
 
 if __name__ == '__main__':
-  sys.exit(main())
+  program.end(main())

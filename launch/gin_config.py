@@ -18,6 +18,7 @@ import gin
 from gin import config_parser
 
 from impala_tf import config as config_lib
+from impala_tf import files
 from impala_tf import sweeps
 
 assert importlib.util  # Imported for gin alone.
@@ -79,7 +80,7 @@ def _checked(text: str, what: str) -> io.StringIO:
 
 def _open_checked(path: str) -> io.StringIO:
   """What gin opens every file with, included ones too."""
-  return _checked(pathlib.Path(path).read_text(encoding='utf-8'), path)
+  return _checked(files.read(path).decode('utf-8'), path)
 
 
 gin.add_config_file_search_path(str(_ROOT))
@@ -93,8 +94,8 @@ def load(path: str, bindings: Sequence[str] = ()) -> config_lib.Config:
   """Reads a .gin file and bindings on top of it.
 
   Args:
-    path: of the file; includes in it are sought from the working directory and
-      from the project's top directory.
+    path: of the file, or a URL; includes in it are sought from the working
+      directory and from the project's top directory, and are no URLs.
     bindings: like 'LearnerConfig.batch_size = 16'.
 
   Returns:
@@ -125,13 +126,19 @@ def load_sweep(path: str) -> sweeps.SweepConfig:
 @contextlib.contextmanager
 def _parsed(path: str, bindings: Sequence[str] = ()) -> Iterator[None]:
   """Has gin know what is bound in the file and on top of it."""
-  if not any(os.path.isfile(os.path.join(d, path)) for d in ('', _ROOT)):
+  is_url = files.is_url(path)
+  if not (files.exists(path) if is_url else any(
+      os.path.isfile(os.path.join(d, path)) for d in ('', _ROOT))):
     raise config_lib.ConfigError(
         f'there is no file {path}; name a .gin file, as configs/ has them')
   gin.clear_config()
   try:
     with _explained(path):
-      gin.parse_config_files_and_bindings([path], None, finalize_config=False)
+      if is_url:  # gin has no way to URLs, so that no file can include one.
+        gin.parse_config(_open_checked(path))
+      else:
+        gin.parse_config_files_and_bindings(
+            [path], None, finalize_config=False)
     for binding in bindings:
       qualified = re.sub(r'^\s*(?:config\.)?', 'config.', binding, count=1)
       what = f'the binding {binding!r}'

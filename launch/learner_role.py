@@ -2,11 +2,11 @@
 
 import argparse
 import contextlib
-import os
 import signal
 from typing import Callable, List, Optional
 
 from impala_tf import config as config_lib
+from impala_tf import files
 from impala_tf import metrics
 from impala_tf import ports
 from impala_tf import sizing
@@ -99,7 +99,8 @@ def _learner_config(args: argparse.Namespace) -> config_lib.Config:
   path = args.config
   if path is None and args.run_dir:
     path = gin_config.config_path(args.run_dir)
-    if not os.path.exists(path):
+    run_directory.reach(args.run_dir)
+    if not files.exists(path):
       raise config_lib.UserError(f'{args.run_dir} holds no run to be resumed; '
                                  'give --config for a new one')
   if path is None:

@@ -7,6 +7,7 @@ import signal
 from typing import Callable, Optional
 
 from impala_tf import config as config_lib
+from impala_tf import files
 from impala_tf import fingerprint
 from impala_tf import supervised
 from impala_tf import waiting as waiting_lib
@@ -14,6 +15,7 @@ from impala_tf.suites import levels
 from launch import gin_config
 from launch import program
 from launch import role_flags
+from launch import run_directory
 
 
 def _config_path(args: argparse.Namespace) -> Optional[str]:
@@ -59,7 +61,7 @@ class _Learner:
     path = _config_path(self._args)
     if path is None:
       return
-    if not os.path.exists(path) and not self._args.config:
+    if not files.exists(path) and not self._args.config:
       raise config_lib.UserError(
           f'{self._args.run_dir} holds no config.gin, so it is not the run '
           f'directory of the learner at {self._args.address}; leave out '
@@ -95,7 +97,7 @@ def run_actor(args: argparse.Namespace) -> None:
   learner = _Learner(args, say)
   # Where the config is known, environments are made while the learner starts.
   path = _config_path(args)
-  if path is not None and os.path.exists(path):
+  if path is not None and files.exists(path):
     config = gin_config.load(path, args.gin_binding)
   else:
     config = learner.config()
@@ -125,11 +127,12 @@ def run_evaluator(args: argparse.Namespace) -> None:
   _prepare_to_end(args)
   if args.supervised:
     supervised.yield_to_others()
+  output = args.output or os.path.join(args.run_dir, program.EVALUATION)
+  run_directory.reach(output)
   learner = _Learner(args, say)
   config = learner.config()
   from impala_tf import evaluator
-  output = args.output or os.path.join(args.run_dir, program.EVALUATION)
-  os.makedirs(output, exist_ok=True)
+  files.make_directory(output)
 
   def on_row(row):
     error = row.get('standard_error')

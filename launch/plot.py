@@ -5,12 +5,12 @@ All that is known of runs, level by level, `launch/report.sh` draws.
 
 import argparse
 import pathlib
-import sys
 
 from impala_tf import config as config_lib
 from impala_tf import metrics
 from launch import curves
 from launch import program
+from launch import run_directory
 
 
 def _parse_args() -> argparse.Namespace:
@@ -29,6 +29,7 @@ def _parse_args() -> argparse.Namespace:
 def _plot(args: argparse.Namespace) -> None:
   figure, ((axes,),) = curves.grid(1, 1, width=8, height=4.5)
   for run_dir in args.run_dirs:
+    run_directory.reach(run_dir)
     points = curves.points(curves.read_rows(run_dir), args.metric, args.x)
     if not points:
       raise config_lib.UserError(
@@ -60,4 +61,4 @@ def main() -> int:
 
 
 if __name__ == '__main__':
-  sys.exit(main())
+  program.end(main())

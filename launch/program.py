@@ -1,16 +1,19 @@
 """What the programs have in common: how they begin and how they end."""
 
 import argparse
+import os
 import signal
 import sys
 from typing import Callable, Optional, Sequence, Tuple
 
 from impala_tf import config as config_lib
+from impala_tf import files
 from impala_tf import restarts
 from impala_tf import sizing
 from impala_tf import waiting
 from impala_tf.suites import levels
 from launch import private_network
+from launch import run_directory
 
 BAD_INPUT = 2
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -31,11 +34,21 @@ def run(action: Callable[[], Optional[int]]) -> int:
   except config_lib.UserError as error:
     print(f'error: {error}', file=sys.stderr)
     return BAD_INPUT
-  except (restarts.RunFailed, waiting.PeerMissing) as error:
+  except (restarts.RunFailed, waiting.PeerMissing,
+          files.RemoteError) as error:
     print(f'error: {error}', file=sys.stderr)
     return 1
   except KeyboardInterrupt:  # Before there was anything to end in order.
     return 128 + signal.SIGINT
+
+
+def end(exit_code: int) -> None:
+  """Ends the process."""
+  if files.were_urls_opened():
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(exit_code)
+  sys.exit(exit_code)
 
 
 def show_beginning(config: config_lib.Config, run_dir: str,
@@ -45,6 +58,13 @@ def show_beginning(config: config_lib.Config, run_dir: str,
         f'{levels.short_name(config.environment.level)} in {run_dir}')
   for choice in sizing.explain(config):
     print(f'  {choice}', flush=True)
+
+
+def show_logs(run_dir: str) -> None:
+  """Says where the logs of a run's processes are, unless it goes without."""
+  if files.is_url(run_dir):
+    print(f'  logs of its processes in {run_directory.logs_path(run_dir)}',
+          flush=True)
 
 
 def add_network(parser: argparse.ArgumentParser) -> None:
@@ -64,8 +84,8 @@ def add_ray_address(parser: argparse.ArgumentParser) -> None:
                       "'auto' (default: Ray is started on this machine)")
 
 
-def not_private(module: str, network: str, is_for_others: bool
-                ) -> Optional[str]:
+def not_private(module: str, network: str, is_for_others: bool,
+                run_dir: Optional[str] = None) -> Optional[str]:
   """Sees to it that other machines cannot reach this program.
 
   May start it anew, within a network of its own.
@@ -74,13 +94,21 @@ def not_private(module: str, network: str, is_for_others: bool
     module: this program.
     network: the flag.
     is_for_others: other machines are to connect.
+    run_dir: of the run, as far as it is known; may be a URL.
 
   Returns:
     Why they can reach it; None where they cannot.
 
   Raises:
-    UserError: where they shall not, and the system does not allow that.
+    UserError: where they shall not, and the system does not allow that, or
+      the run directory is on another machine.
   """
+  if network != 'open' and files.needs_network(run_dir or ''):
+    if network == 'private':
+      raise config_lib.UserError(
+          f'--network=private: {run_dir} is on another machine; close the port '
+          'to others (docs/cluster.md), and give --network=open')
+    return f'{run_dir} is on another machine'
   if network == 'open' or (network == 'auto' and is_for_others):
     return 'as asked for'
   if not private_network.is_settled():

@@ -3,12 +3,15 @@
 import logging
 import math
 import os
+import threading
+import time
 from typing import Optional
 
 import rich.console
 import rich.live
 import rich.text
 
+from impala_tf import files
 from impala_tf import level_metrics
 from impala_tf import metrics
 from launch import program
@@ -37,6 +40,9 @@ def _duration(secs: float) -> str:
   minutes, secs = divmod(round(secs), 60)
   hours, minutes = divmod(minutes, 60)
   return f'{hours:d}:{minutes:02d}:{secs:02d}'
+
+
+_REMOTE_INTERVAL_SECS = 5.
 
 
 class ProgressLine:
@@ -80,6 +86,11 @@ class NewestRow:
     self._evaluations = metrics.RowReader(
         os.path.join(run_dir, program.EVALUATION))
     self._evaluated = {}
+    # Others may take long to answer, and a supervisor has more to do.
+    self._is_remote = files.is_url(run_dir)
+    self._reading: Optional[threading.Thread] = None
+    self._next_time = 0.
+    self._found: Optional[metrics.Row] = None
 
   def _read(self) -> Optional[metrics.Row]:
     """The newest row with the newest evaluation; None where there is no new."""
@@ -90,8 +101,25 @@ class NewestRow:
       return {**row, **self._evaluated}
     return None
 
+  def _read_meanwhile(self) -> Optional[metrics.Row]:
+    """What was read in a thread since the last call; starts another in time."""
+    if self._reading is not None and self._reading.is_alive():
+      return None
+    found, self._found = self._found, None
+    if time.monotonic() >= self._next_time:
+      self._next_time = time.monotonic() + _REMOTE_INTERVAL_SECS
+      self._reading = threading.Thread(target=self._find, daemon=True)
+      self._reading.start()
+    return found
+
+  def _find(self) -> None:
+    try:
+      self._found = self._read()
+    except OSError as error:
+      logging.warning('Progress cannot be read: %s', error)
+
   def show(self, line: ProgressLine) -> None:
     """Shows it, if it is new."""
-    row = self._read()
+    row = self._read_meanwhile() if self._is_remote else self._read()
     if row:
       line.show(row)

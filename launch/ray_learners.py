@@ -12,6 +12,7 @@ import time
 from typing import List, Optional
 
 from impala_tf import config as config_lib
+from impala_tf import files
 from impala_tf import restarts
 from impala_tf import waiting
 from launch import ray_connection
@@ -29,6 +30,11 @@ def role_arguments(name: str, address: str, wait_secs: float, *flags: str
           f'--wait_secs={wait_secs:g}', *flags]
 
 
+def needed_paths(run_dir: str) -> List[str]:
+  """Paths that a node must have to write into a run's directory."""
+  return [] if files.is_url(run_dir) else [run_dir]
+
+
 class RayLearners:
   """Where they are and how they are.
 
@@ -39,21 +45,22 @@ class RayLearners:
   """
 
   def __init__(self, config: config_lib.Config, run_dir: str,
-               port: Optional[int], needs: ray_connection.Resources,
-               wait_secs: float):
+               log_dir: pathlib.Path, port: Optional[int],
+               needs: ray_connection.Resources, wait_secs: float):
     """Starts nothing yet.
 
     Args:
       config: of the run.
-      run_dir: of the run, an absolute path.
+      run_dir: of the run, an absolute path or a URL.
+      log_dir: gets what each says.
       port: of the first one's Reverb server, and one more for each of the
         others; None for free ones.
       needs: what Ray reserves for each.
       wait_secs: for room at most, and of roles for each other.
     """
     self.programs = [
-        ray_program.RayProgram(f'learner_{i}' if i else 'learner',
-                               pathlib.Path(run_dir, 'logs'), needs)
+        ray_program.RayProgram(
+            f'learner_{i}' if i else 'learner', log_dir, needs)
         for i in range(config.learner.num_learners)]
     self.addresses: List[str] = []
     self.num_starts = 0
@@ -145,7 +152,8 @@ class RayLearners:
     for i, own in enumerate(self.programs):
       own.start(role_arguments(
           'learner', own_addresses[i], self._wait_secs, f'--task={i}',
-          *together, f'--run_dir={self._run_dir}'), {}, [self._run_dir])
+          *together, f'--run_dir={self._run_dir}'), {},
+                needed_paths(self._run_dir))
       _log.info('%s started on %s, at %s', own.name, own.place_name,
                 own_addresses[i])
     self.addresses = own_addresses

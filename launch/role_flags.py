@@ -27,8 +27,9 @@ def make_parser(description: str) -> argparse.ArgumentParser:
                       metavar='"LearnerConfig.batch_size = 16"',
                       help='changes one value of --config; may be repeated')
   parser.add_argument('--run_dir',
-                      help='learner: where logs and checkpoints go; an '
-                      'existing run is resumed (default: a new one in runs/); '
+                      help='learner: where logs and checkpoints go, a path '
+                      'or a URL that TensorFlow opens; an existing run is '
+                      'resumed (default: a new one in runs/); '
                       f'evaluator: writes to {program.EVALUATION}/ in it')
   parser.add_argument('--output', metavar='DIR',
                       help='evaluator: writes there instead')

@@ -1,4 +1,7 @@
-"""A run's directory: claimed before anything is written, or refused."""
+"""A run's directory: claimed before anything is written, or refused.
+
+It may be a URL; see `files`.
+"""
 
 import contextlib
 import datetime
@@ -6,18 +9,19 @@ import fcntl
 import os
 import pathlib
 import re
-import shutil
 from typing import Iterator
 
 from impala_tf import config as config_lib
+from impala_tf import files
 from impala_tf import metrics
 from impala_tf.suites import levels
 from launch import gin_config
+from launch import owner
 
 _LOCK = '.lock'
-_NEW_CONFIG = 'config.new'
-# All that is there of a run that was killed before it had its config.
-_OWN = (_LOCK, _NEW_CONFIG)
+# All that is there of a run that was killed before it had its config begins so.
+_OWN = (_LOCK, files.new_path(gin_config.config_path('')))
+_REACH_SECS = 30.
 
 
 class RunDirectoryError(config_lib.UserError):
@@ -31,6 +35,23 @@ def fresh_path(level: str) -> str:
   return os.path.join('runs', f'{name}-{now}')
 
 
+def logs_path(run_dir: str) -> str:
+  """Where a run's processes log to, a path: what grows is no object's."""
+  if files.is_url(run_dir):
+    return os.path.join('runs', 'logs', re.sub(r'\W+', '_', run_dir).strip('_'))
+  return os.path.join(run_dir, 'logs')
+
+
+def reach(run_dir: str) -> None:
+  """Raises RunDirectoryError where it is a URL that does not answer."""
+  if files.is_url(run_dir):
+    try:
+      files.reach(run_dir, _REACH_SECS)
+    except files.RemoteError as error:
+      raise RunDirectoryError(f'{run_dir} cannot be reached: {error}'
+                              ) from error
+
+
 def check_writable(path: pathlib.Path, flag: str) -> None:
   """Raises RunDirectoryError where `path`, given by `flag`, is no directory.
 
@@ -38,8 +59,9 @@ def check_writable(path: pathlib.Path, flag: str) -> None:
   """
   if re.match(r'\w+:/', str(path)):  # Of two slashes pathlib makes one.
     raise RunDirectoryError(
-        f'{flag} must be a path of a file system, but is a URL; mount the '
-        'bucket (with gcsfuse, say), and give the path of that')
+        f'{flag} must be a path of a file system, but is a URL, as only a '
+        'run directory can be; mount the bucket (with gcsfuse, say), and give '
+        'the path of that')
   if path.exists() and not path.is_dir():
     raise RunDirectoryError(f'{path} is not a directory; choose another {flag}')
   nearest = path
@@ -50,18 +72,21 @@ def check_writable(path: pathlib.Path, flag: str) -> None:
                             f'allow it); choose another {flag}')
 
 
-def _check(path: pathlib.Path, config: config_lib.Config) -> None:
+def _check(path: str, config: config_lib.Config) -> None:
   """Raises RunDirectoryError where `path` is not free nor this run's."""
-  check_writable(path, '--run_dir')
-  config_path = pathlib.Path(gin_config.config_path(str(path)))
-  if config_path.exists():
-    old = gin_config.load(str(config_path))
+  if files.is_url(path):
+    reach(path)
+  else:
+    check_writable(pathlib.Path(path), '--run_dir')
+  config_path = gin_config.config_path(path)
+  if files.exists(config_path):
+    old = gin_config.load(config_path)
     changed = gin_config.differences(old, config)
     if changed:
       raise RunDirectoryError(
           f'{path} holds a run with another config: {", ".join(changed)}; '
           'give the same config to resume, or another --run_dir')
-  elif path.exists() and any(p.name not in _OWN for p in path.iterdir()):
+  elif any(not name.startswith(_OWN) for name in files.names(path)):
     raise RunDirectoryError(f'{path} is not empty and holds no run; choose '
                             'another --run_dir')
 
@@ -75,6 +100,33 @@ def _writing(path: str) -> Iterator[None]:
     raise RunDirectoryError(
         f'{path} cannot be written ({error.strerror}); make room, or choose '
         'another --run_dir') from error
+
+
+@contextlib.contextmanager
+def _locking(path: str) -> Iterator[None]:
+  """What `owner.owning` is for a URL; the system does not say whose it is."""
+  with open(path, 'wb') as lock:
+    try:
+      fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+      raise owner.OwnedError from None
+    yield
+
+
+@contextlib.contextmanager
+def _alone(path: str) -> Iterator[None]:
+  """Keeps others out; raises RunDirectoryError where they were first."""
+  own = owner.owning if files.is_url(path) else _locking
+  with contextlib.ExitStack() as stack:
+    try:
+      with _writing(path):
+        stack.enter_context(own(os.path.join(path, _LOCK)))
+    except owner.OwnedError as error:
+      whose = f' ({error})' if str(error) else ''
+      raise RunDirectoryError(
+          f'another process is training in {path}{whose}; wait for it, or '
+          'choose another --run_dir') from None
+    yield
 
 
 @contextlib.contextmanager
@@ -94,45 +146,36 @@ def claim(path: str, config: config_lib.Config) -> Iterator[bool]:
     UserError: that came from within; unless something had been learned by
       then, nothing is left of what was written.
   """
-  directory = pathlib.Path(path)
-  _check(directory, config)
-  was_there = directory.exists()
+  _check(path, config)
+  was_there = files.exists(path)
   with _writing(path):
-    directory.mkdir(parents=True, exist_ok=True)
-    lock = open(directory / _LOCK, 'wb')
-  with lock:
-    try:
-      fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-      raise RunDirectoryError(f'another process is training in {path}; wait '
-                              'for it, or choose another --run_dir') from None
-    config_path = pathlib.Path(gin_config.config_path(path))
-    resuming = config_path.exists()
+    files.make_directory(path)
+  with _alone(path):
+    config_path = gin_config.config_path(path)
+    resuming = files.exists(config_path)
     if not resuming:
       with _writing(path):
-        new = directory / _NEW_CONFIG
-        new.write_text(gin_config.dumps(config), encoding='utf-8')
-        os.replace(new, config_path)
+        files.write(config_path, gin_config.dumps(config).encode('utf-8'))
     try:
       yield resuming
     except config_lib.UserError:
       # Only its processes could see that it cannot work.
-      if not resuming and not _has_learned(directory):
-        _remove(directory, keep=was_there)
+      if not resuming and not _has_learned(path):
+        _remove(path, keep=was_there)
       raise
 
 
-def _has_learned(directory: pathlib.Path) -> bool:
-  return (any(directory.glob('checkpoints/*.index'))
-          or bool(metrics.read_rows(str(directory))))
+def _has_learned(path: str) -> bool:
+  checkpoints = files.names(os.path.join(path, 'checkpoints'))
+  return (any(name.endswith('.index') for name in checkpoints)
+          or bool(metrics.read_rows(path)))
 
 
-def _remove(directory: pathlib.Path, keep: bool) -> None:
+def _remove(path: str, keep: bool) -> None:
   """Removes what is in it, and the directory itself unless it is to stay."""
-  for path in directory.iterdir():
-    if path.is_dir():
-      shutil.rmtree(path)
-    else:
-      path.unlink()
+  for name in files.names(path):
+    files.remove(os.path.join(path, name))
   if not keep:
-    directory.rmdir()
+    # In an object store there are no directories but for what is in them.
+    with contextlib.suppress(FileNotFoundError):
+      files.remove(path)

@@ -6,6 +6,7 @@ import pathlib
 from typing import Any, Dict, Mapping
 
 from impala_tf import config as config_lib
+from impala_tf import files
 from impala_tf.suites import levels as levels_lib
 from impala_tf.suites import report
 from impala_tf.suites import suite as suite_lib
@@ -14,21 +15,27 @@ from impala_tf.suites import suite as suite_lib
 CONDITIONS = ('trained_frames', 'episodes', 'seed')
 
 
-def can_write(path: pathlib.Path) -> bool:
+def can_write(path: str) -> bool:
   """Whether a file could be put there: before an hour of games, not after."""
-  parent = path.resolve().parent
+  if files.is_url(path):
+    new = files.new_path(path)  # Only to try shows it.
+    try:
+      files.write(new, b'to be removed')
+      files.remove(new)
+    except OSError:
+      return False
+    return True
+  parent = pathlib.Path(path).resolve().parent
   return (parent.is_dir() and os.access(parent, os.W_OK | os.X_OK)
-          and not path.is_dir())
+          and not os.path.isdir(path))
 
 
-def write(path: pathlib.Path, text: str) -> None:
+def write(path: str, text: str) -> None:
   """Puts the whole file in place or nothing."""
-  new = path.with_name(path.name + '.new')
-  new.write_text(text, encoding='utf-8')
-  os.replace(new, path)
+  files.write(path, text.encode('utf-8'))
 
 
-def write_json(path: pathlib.Path, contents: Dict[str, Any]) -> None:
+def write_json(path: str, contents: Dict[str, Any]) -> None:
   """The same of what JSON can hold."""
   write(path, json.dumps(contents, indent=2) + '\n')
 
@@ -40,12 +47,12 @@ class SuiteResults:
   episodes. They stay until they are played anew, and are not counted before.
   """
 
-  def __init__(self, path: pathlib.Path, suite: suite_lib.Suite,
+  def __init__(self, path: str, suite: suite_lib.Suite,
                conditions: Dict[str, Any]):
     """Reads what is there.
 
     Args:
-      path: of the JSON file.
+      path: of the JSON file; may be a URL.
       suite: which.
       conditions: what results must share to be put into one table; each of
         them holds these values.
@@ -57,10 +64,10 @@ class SuiteResults:
     self._suite = suite
     self._conditions = conditions
     self._levels = {}
-    if not path.exists():
+    if not files.exists(path):
       return
     try:
-      contents = json.loads(path.read_text(encoding='utf-8'))
+      contents = json.loads(files.read(path))
       if contents['suite'] != suite.name:
         raise ValueError('It is of another suite.')
       self._levels = {level: {**result, 'mean': float(result['mean'])}
@@ -109,12 +116,12 @@ class SuiteResults:
             for name, value in self._suite.summary(scores)._asdict().items()}
 
   @property
-  def table_path(self) -> pathlib.Path:
+  def table_path(self) -> str:
     """Where the table is."""
-    return self._path.with_suffix('.md')
+    return os.path.splitext(self._path)[0] + '.md'
 
 
-def read_levels(path: pathlib.Path) -> Mapping[str, Dict[str, Any]]:
+def read_levels(path: str) -> Mapping[str, Dict[str, Any]]:
   """What `launch/evaluate.sh` wrote of each level that it played.
 
   Args:
@@ -127,7 +134,7 @@ def read_levels(path: pathlib.Path) -> Mapping[str, Dict[str, Any]]:
     UserError: where it is no such file.
   """
   try:
-    contents = json.loads(path.read_text(encoding='utf-8'))
+    contents = json.loads(files.read(path))
     conditions = {name: contents[name] for name in CONDITIONS}
     if 'suite' not in contents:
       return {contents['level']: {**contents, 'mean': float(contents['mean'])}}

@@ -4,7 +4,7 @@
 
 set -euo pipefail
 
-if [[ $# -eq 0 || ! -d "$1" ]]; then
+if [[ $# -eq 0 || ! ( -d "$1" || "$1" == *://* ) ]]; then
   echo "tensorboard.sh: there is no run directory '${1:-}';" \
     "usage: launch/tensorboard.sh RUN_DIR [--port=6006]" >&2
   exit 2

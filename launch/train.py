@@ -5,7 +5,6 @@ terminate, 1 anything else.
 """
 
 import argparse
-import os
 import signal
 import sys
 import threading
@@ -29,8 +28,9 @@ def _parse_args() -> argparse.Namespace:
   parser = argparse.ArgumentParser(prog='train.sh', description=__doc__)
   parser.add_argument('config', nargs='?', default=_DEFAULT_CONFIG,
                       help='a .gin file (default: %(default)s)')
-  parser.add_argument('--run_dir', help='where logs and checkpoints go; an '
-                      'existing run is resumed (default: a new one in runs/)')
+  parser.add_argument('--run_dir', help='where logs and checkpoints go, a '
+                      'path or a URL that TensorFlow opens; an existing run '
+                      'is resumed (default: a new one in runs/)')
   parser.add_argument('--gin_binding', action='append', default=[],
                       metavar='"LearnerConfig.batch_size = 16"',
                       help='changes one value; may be repeated')
@@ -99,7 +99,7 @@ def _train_in_processes(args: argparse.Namespace, config: config_lib.Config,
           'actor', task % num_learners, f'--task={task}',
           f'--seed={task + attempt * 10_000}', *profile),
       num_actors=sizing.fit(config).actor.num_actors,
-      log_dir=os.path.join(run_dir, 'logs'),
+      log_dir=run_directory.logs_path(run_dir),
       max_restarts=config.actor.max_restarts,
       restart_window_secs=config.actor.restart_window_secs,
       evaluator_command=evaluator if args.evaluate else None).run(
@@ -125,7 +125,7 @@ def _train_in_this_process(config: config_lib.Config, run_dir: str,
 
 def _run(args: argparse.Namespace) -> int:
   not_private = program.not_private(
-      'launch.train', args.network, args.port is not None)
+      'launch.train', args.network, args.port is not None, args.run_dir)
   config = gin_config.load(args.config, args.gin_binding)
   for flag in ('profile', 'evaluate'):
     if getattr(args, flag) and config.experiment.in_process:
@@ -147,6 +147,7 @@ def _run(args: argparse.Namespace) -> int:
       if config.experiment.in_process:
         signum = _train_in_this_process(config, run_dir, line)
       else:
+        program.show_logs(run_dir)
         signum = _train_in_processes(args, config, run_dir, chosen, line)
   if args.profile:
     time_budget.show(config, run_dir)
@@ -159,4 +160,4 @@ def main() -> int:
 
 
 if __name__ == '__main__':
-  sys.exit(main())
+  program.end(main())

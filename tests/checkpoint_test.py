@@ -18,6 +18,7 @@ from impala_tf import checkpoint
 from impala_tf import config as config_lib
 from impala_tf import distributions
 from impala_tf import experiment
+from impala_tf import files
 from impala_tf import replicas
 from impala_tf import training
 from impala_tf import types
@@ -483,3 +484,52 @@ def test_description_of_an_agent_is_data(tmp_path, change):
   path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
   with pytest.raises(checkpoint.CheckpointError, match='is damaged'):
     checkpoint.load_agent(str(tmp_path))
+
+
+# Behind a URL.
+
+
+def _cut(path):
+  content = files.read(path)
+  files.write(path, content[:len(content) // 2])
+
+
+def test_behind_a_url_damage_costs_the_newest_only_and_remains_go(tmp_path):
+  url = f'ram:/{tmp_path}'
+  parts = _Parts(url)
+  _describe(url, parts)
+  values = {}
+  for number in (5, 12):
+    values[number] = parts.randomise(number)
+    parts.checkpointer.save(number)
+  directory = f'{url}/checkpoints'
+  whole = files.names(directory)
+  files.make_directory(f'{directory}/ckpt-20_temp')
+  for name in ('ckpt-20_temp/part-0', 'ckpt-20.data-00000-of-00001',
+               'ckpt-20.index.tempstate7', 'checkpoint.tmp8'):
+    files.write(f'{directory}/{name}', b'half')
+  again = _Parts(url, seed=2)
+  assert again.checkpointer.restore() == f'{directory}/ckpt-12'
+  _assert_equal(again.values(), values[12])
+  assert files.names(directory) == whole
+  _cut(f'{directory}/ckpt-12.index')
+  assert again.checkpointer.restore() == f'{directory}/ckpt-5'
+  _assert_equal(again.values(), values[5])
+  assert checkpoint.load_agent(url).num_frames == (
+      int(again.learner.num_frames))
+
+
+def test_store_that_does_not_answer_is_no_damage(tmp_path, monkeypatch):
+  url = f'ram:/{tmp_path}'
+  parts = _Parts(url)
+  for number in (5, 12):
+    parts.checkpointer.save(number)
+
+  def fail(*unused):
+    raise tf.errors.UnavailableError(None, None, 'no route\nto the bucket')
+
+  with monkeypatch.context() as patch:
+    patch.setattr(tf.train.Checkpoint, 'restore', fail)
+    with pytest.raises(files.RemoteError, match='ckpt-12: no route to the'):
+      parts.checkpointer.restore()
+  assert parts.checkpointer.restore().endswith('ckpt-12')

@@ -16,6 +16,7 @@ LAYERS = {
     'knobs': -1,  # What config is made of.
     'config': 0,
     'types': 0,
+    'files': 0,
     'ports': 0,
     'waiting': 0,
     'threads': 0,
@@ -39,7 +40,8 @@ LAYERS = {
     'suites': 1,
     'suites.suite': 0,  # What the suites are made of.
     'suites.levels': 2,  # Which levels a config names: knows every suite.
-    'metrics': 1,
+    'journal': 1,
+    'metrics': 2,
     'sweeps': 1,
     'envs.display': 1,
     'envs.environment': 1,  # The interface.

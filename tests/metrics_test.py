@@ -138,3 +138,15 @@ def test_interval_averages_updates_and_starts_anew():
 @pytest.mark.parametrize('interval_secs, is_over', [(0., True), (1e9, False)])
 def test_interval_is_over_when_its_time_is(interval_secs, is_over):
   assert metrics.Interval(interval_secs, 0, 0.).is_over == is_over
+
+
+def test_behind_a_url_all_is_there_but_for_what_was_lost(tmp_path):
+  url = f'ram:/{tmp_path}'
+  _write(url, _row(10), _row(20, episode_return=-3.), _row(30))
+  metrics.drop_rows_after(url, 20)
+  _write(url, _row(25))
+  assert metrics.read_rows(url) == [
+      _row(10), _row(20, episode_return=-3.), _row(25)]
+  events = event_accumulator.EventAccumulator(f'{url}/tensorboard')
+  events.Reload()
+  assert [e.step for e in events.Scalars('loss')] == [10, 20, 30, 25]

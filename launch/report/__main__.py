@@ -7,7 +7,6 @@ training and `launch/evaluate.sh` have left in the runs' directories.
 
 import argparse
 import pathlib
-import sys
 
 from impala_tf import level_metrics
 from impala_tf import metrics
@@ -62,7 +61,7 @@ def _report(args: argparse.Namespace) -> None:
     sections += ['## Throughput', tables.throughput(trained), _TABLE_1]
 
   output.mkdir(parents=True, exist_ok=True)
-  suite_results.write(output / 'report.md', '\n\n'.join(sections) + '\n')
+  suite_results.write(str(output / 'report.md'), '\n\n'.join(sections) + '\n')
   for name, figure in pictures.items():
     curves.save(figure, str(output / name))
   print('\n\n'.join(s for s in sections if not s.startswith('![')))
@@ -75,4 +74,4 @@ def main() -> int:
 
 
 if __name__ == '__main__':
-  sys.exit(main())
+  program.end(main())

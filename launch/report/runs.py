@@ -1,14 +1,18 @@
 """What runs have left behind: their rows, and what evaluations wrote."""
 
+import fnmatch
+import os
 import pathlib
 from typing import Any, Dict, List, Mapping, NamedTuple, Sequence, Tuple
 
 from impala_tf import config as config_lib
+from impala_tf import files
 from impala_tf import metrics
 from impala_tf.suites import levels as levels_lib
 from impala_tf.suites import suite as suite_lib
 from launch import curves
 from launch import gin_config
+from launch import run_directory
 from launch import suite_results
 
 Results = Mapping[str, Mapping[str, Any]]  # By level, as evaluate.sh wrote.
@@ -53,13 +57,14 @@ def load(run_dirs: Sequence[str]) -> List[Run]:
 
 
 def _load(run_dir: str, label: str) -> Run:
-  config_path = pathlib.Path(gin_config.config_path(run_dir))
-  if not config_path.exists():
+  run_directory.reach(run_dir)
+  config_path = gin_config.config_path(run_dir)
+  if not files.exists(config_path):
     raise config_lib.UserError(
         f'{run_dir} holds no config.gin; is it the directory of a run?')
-  level = gin_config.load(str(config_path)).environment.level
+  level = gin_config.load(config_path).environment.level
   run = Run(label, levels_lib.expand(level), curves.read_rows(run_dir),
-            _results(pathlib.Path(run_dir)))
+            _results(run_dir))
   if not (run.rows or run.results):
     raise config_lib.UserError(
         f'{run_dir} has neither rows in its {metrics.FILE_NAME} nor an '
@@ -67,10 +72,11 @@ def _load(run_dir: str, label: str) -> Run:
   return run
 
 
-def _results(run_dir: pathlib.Path) -> Results:
+def _results(run_dir: str) -> Results:
   """Of levels in several files, those after most training and of most games."""
   found: Dict[str, Mapping[str, Any]] = {}
-  for path in sorted(run_dir.glob('evaluation*.json')):
+  for name in fnmatch.filter(files.names(run_dir), 'evaluation*.json'):
+    path = os.path.join(run_dir, name)
     for level, result in suite_results.read_levels(path).items():
       found[level] = max(
           found.get(level, result), result,

@@ -16,6 +16,7 @@ from launch import cluster
 from launch import cluster_plan
 from launch import gin_config
 from launch import ray_connection
+from launch import run_directory
 from tests import programs
 from tests import two_learners
 
@@ -207,20 +208,22 @@ def _check_nothing_stays(run_dir):
 
 
 @_SLOW_START
-def test_without_a_cluster_it_trains_here_to_the_end(tmp_path):
-  run_dir = tmp_path / 'run'
+@pytest.mark.parametrize('scheme', [
+    '', pytest.param('file://', marks=pytest.mark.slow)])
+def test_without_a_cluster_it_trains_here_to_the_end(tmp_path, scheme):
+  run_dir = f'{scheme}{tmp_path}/run'
   frames = _bind('ExperimentConfig.total_frames', 4000)
   ran = programs.run(*_command(run_dir, '--num_actors=2', frames)[1:],
-                     timeout=_DEADLINE_SECS)
+                     timeout=_DEADLINE_SECS, cwd=tmp_path)
   assert ran.returncode == 0, (ran.stdout, ran.stderr)
   assert ran.stdout.startswith(f'Training catch in {run_dir}\n')
   assert '  2 actors with 1 CPU each\n' in ran.stdout
   assert f'Done; evaluate with ./launch/evaluate.sh {run_dir}' in ran.stdout
-  rows = metrics.read_rows(str(run_dir))
-  assert rows[-1]['frames'] == 4000
+  assert metrics.read_rows(run_dir)[-1]['frames'] == 4000
+  log_dir = tmp_path / run_directory.logs_path(run_dir)
   for name in ('actor_0', 'actor_1'):
-    assert 'sent its first unrolls' in (
-        run_dir / 'logs' / f'{name}.log').read_text()
+    assert 'sent its first unrolls' in (log_dir / f'{name}.log').read_text()
+  assert 'learner started on ' in (log_dir / 'cluster.log').read_text()
   _check_nothing_stays(run_dir)
 
 

@@ -75,7 +75,7 @@ def _make(monkeypatch, tmp_path):
         learner=config_lib.LearnerConfig(num_learners=number),
         actor=config_lib.ActorConfig(max_restarts=max_restarts))
     return ray_learners.RayLearners(
-        config, str(tmp_path), port, _NEEDS, wait_secs)
+        config, str(tmp_path), tmp_path, port, _NEEDS, wait_secs)
 
   return make
 

@@ -44,7 +44,7 @@ def test_same_config_resumes(tmp_path):
 
 def test_run_killed_before_it_had_a_config_begins_anew(tmp_path):
   (tmp_path / '.lock').touch()
-  (tmp_path / 'config.new').write_text('half a con')
+  (tmp_path / 'config.gin.new').write_text('half a con')
   with run_directory.claim(str(tmp_path), CONFIG) as resuming:
     assert not resuming
   assert gin_config.load(str(tmp_path / 'config.gin')) == CONFIG

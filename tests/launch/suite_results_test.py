@@ -17,7 +17,7 @@ SUITE = suite_lib.Suite(
 
 
 def _results(path, **conditions):
-  return suite_results.SuiteResults(path, SUITE, conditions)
+  return suite_results.SuiteResults(str(path), SUITE, conditions)
 
 
 def test_sums_are_there_once_the_suite_is_whole(tmp_path):

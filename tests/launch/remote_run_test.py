@@ -1,0 +1,328 @@
+"""Runs whose directory is a URL, as users start, disturb and look at them.
+
+What ram:// holds only TensorFlow sees, so that whoever opened a file by any
+other way would not find it. It is one process's; between processes is file://.
+"""
+
+import argparse
+import json
+import os
+import re
+import sys
+
+import pytest
+
+from impala_tf import config as config_lib
+from impala_tf import files
+from impala_tf import metrics
+from launch import cluster
+from launch import evaluate
+from launch import gin_config
+from launch import plot
+from launch import program
+from launch import progress
+from launch import role
+from launch import run_directory
+from launch import train
+from launch.report import __main__ as report
+from tests import programs
+from tests.faults import runs
+
+_CONFIG = config_lib.Config(
+    environment=config_lib.EnvironmentConfig(level='catch'))
+
+
+@pytest.fixture(name='url')
+def _url(tmp_path, monkeypatch):
+  monkeypatch.setattr(run_directory.owner, '_SETTLE_SECS', 0.)
+  return f'ram:/{tmp_path}/run'
+
+
+# A directory.
+
+
+def _refused(url, config, words):
+  with pytest.raises(run_directory.RunDirectoryError, match=words) as raised:
+    with run_directory.claim(url, config):
+      pytest.fail('it was let in')
+  assert '\n' not in str(raised.value)
+
+
+def test_directory_is_made_with_its_config_and_resumed(url):
+  for is_there in (False, True):
+    with run_directory.claim(url, _CONFIG) as resuming:
+      assert resuming == is_there
+      assert gin_config.load(f'{url}/config.gin') == _CONFIG
+      _refused(url, _CONFIG, r'another process is training in .*\(process \d+')
+  other = config_lib.Config(
+      environment=config_lib.EnvironmentConfig(level='atari/pong'))
+  _refused(url, other, r"EnvironmentConfig.level \('catch', now 'atari")
+  assert files.names(url) == ['config.gin']
+
+
+def test_foreign_directory_is_refused(url):
+  files.make_directory(url)
+  files.write(f'{url}/thesis.tex', b'')
+  _refused(url, _CONFIG, 'not empty and holds no run')
+  assert files.names(url) == ['thesis.tex']
+
+
+@pytest.mark.parametrize('file, is_kept', [
+    ('metrics-00000.jsonl', True), ('checkpoints/ckpt-7.index', True),
+    ('checkpoints/agent.json', False)])
+def test_what_was_learned_is_kept_and_what_could_not_begin_is_not(
+    url, file, is_kept):
+  with pytest.raises(config_lib.UserError, match='no such thing'):
+    with run_directory.claim(url, _CONFIG):
+      files.make_directory(os.path.dirname(f'{url}/{file}'))
+      files.write(f'{url}/{file}', b'{"frames": 1}\n')
+      raise config_lib.UserError('no such thing')
+  assert files.exists(f'{url}/{file}') == is_kept
+  assert files.exists(f'{url}/config.gin') == is_kept
+
+
+def test_logs_are_of_this_machine_and_of_one_run():
+  assert run_directory.logs_path('runs/x') == 'runs/x/logs'
+  one, other = (run_directory.logs_path(f'gs://bucket/{name}')
+                for name in ('a/b', 'a/c'))
+  assert one != other and not files.is_url(one)
+
+
+def test_file_cannot_include_what_is_behind_a_url(url, tmp_path):
+  files.make_directory(url)
+  files.write(f'{url}/x.gin', gin_config.dumps(_CONFIG).encode())
+  assert gin_config.load(f'{url}/x.gin') == _CONFIG
+  path = tmp_path / 'y.gin'
+  path.write_text(f"include '{url}/x.gin'\n")
+  with pytest.raises(config_lib.ConfigError, match='cannot read'):
+    gin_config.load(str(path))
+  with pytest.raises(config_lib.ConfigError, match='there is no file ram:'):
+    gin_config.load(f'{url}/z.gin')
+
+
+# What is refused, and how.
+
+
+def _main(program_main, monkeypatch, *arguments):
+  monkeypatch.setattr(sys, 'argv', ['x', *map(str, arguments)])
+  return program_main()
+
+
+@pytest.mark.parametrize('url, words', [
+    ('nosuch://bucket/run', 'nosuch://bucket/run cannot be reached: TensorFlow '
+     'here opens file://'),
+    ('file://tmp/run', 'file:///a/b')])
+@pytest.mark.parametrize('main, arguments', [
+    (train.main, ['configs/catch.gin', '--run_dir={}']),
+    (cluster.main, ['--config=configs/catch.gin', '--run_dir={}']),
+    (evaluate.main, ['{}']), (plot.main, ['{}']), (report.main, ['{}'])])
+def test_url_that_cannot_be_reached_is_refused_in_one_line(
+    monkeypatch, capsys, main, arguments, url, words):
+  # No other word with --network=open, but for file:// it would be started anew.
+  monkeypatch.setattr(program, 'not_private', lambda *unused: None)
+  assert _main(main, monkeypatch, *(a.format(url) for a in arguments)) == 2
+  output, errors = capsys.readouterr()
+  line, = errors.splitlines()
+  assert line.startswith('error: ') and words in line and not output
+
+
+@pytest.mark.parametrize('arguments', [
+    ['learner'], ['learner', '--config=configs/catch.gin'], ['evaluator']])
+def test_so_it_is_for_roles(capsys, arguments):
+  args = role.role_flags.make_parser('').parse_args(
+      [*arguments, '--address=localhost:5000', '--run_dir=nosuch://b/run'])
+  assert role._run(args) == 2
+  line, = capsys.readouterr().err.splitlines()
+  assert re.match('error: nosuch://b/run(/evaluation)? cannot be reached: ',
+                  line)
+
+
+def test_store_that_fails_later_is_one_line_too(monkeypatch, capsys, url):
+
+  def fail(path):
+    raise files.RemoteError(5, 'the bucket is gone')
+
+  files.make_directory(url)
+  monkeypatch.setattr(metrics, 'read_rows', fail)
+  assert _main(plot.main, monkeypatch, url) == 1
+  assert capsys.readouterr().err == 'error: the bucket is gone\n'
+
+
+@pytest.mark.parametrize('network, run_dir, expected', [
+    ('auto', 'gs://b/run', 'gs://b/run is on another machine'),
+    ('open', 'gs://b/run', 'as asked for'),
+    ('private', 'gs://b/run', config_lib.UserError),
+    ('auto', 'file:///b', None), ('auto', 'runs/x', None),
+    ('private', None, None)])
+def test_network_is_open_where_the_directory_is_far(
+    monkeypatch, network, run_dir, expected):
+  own = program.private_network
+  monkeypatch.setattr(own, 'is_settled', lambda: True)
+  monkeypatch.setattr(own, 'obstacle', lambda: None)
+  if isinstance(expected, type):
+    with pytest.raises(expected, match='on another machine'):
+      program.not_private('launch.train', network, False, run_dir)
+  else:
+    assert program.not_private(
+        'launch.train', network, False, run_dir) == expected
+
+
+def test_video_is_a_path(monkeypatch, capsys, url):
+  with run_directory.claim(url, _CONFIG):
+    pass
+  assert _main(evaluate.main, monkeypatch, url, '--video=ram://x.mp4') == 2
+  assert '--video must be a path' in capsys.readouterr().err
+
+
+def test_progress_is_shown_though_nobody_waits_for_it(monkeypatch, url):
+  monkeypatch.setattr(progress, '_REMOTE_INTERVAL_SECS', 0.)
+  files.make_directory(f'{url}/evaluation')
+
+  def write(where, row):
+    appender = metrics.journal.open_for_appending(f'{where}/metrics.jsonl')
+    appender.append(json.dumps(row).encode() + b'\n')
+    appender.close()
+
+  write(url, {'frames': 1})
+  newest = progress.NewestRow(url)
+  shown = []
+  line = argparse.Namespace(show=shown.append)
+
+  def shows(row):
+    newest.show(line)
+    return shown == [row]
+
+  write(f'{url}/evaluation', {'episode_return': 0.5})
+  write(url, {'frames': 2})
+  programs.wait_until(
+      lambda: shows({'frames': 2, 'evaluated_return': 0.5}), 'the row')
+
+
+# Whole runs.
+
+# All in one process, in a directory that must stay empty.
+_ALL_PROGRAMS = """
+import json, os, signal, sys
+from tensorboard.backend.event_processing import event_accumulator
+from impala_tf import files, metrics
+from launch import evaluate, plot, progress, train
+from launch.report import __main__ as report
+
+run, picture, tables = sys.argv[1:4]
+training = sys.argv[4:]
+
+def call(program, *arguments, code=0):
+  sys.argv = ['x', *arguments]
+  ended = program.main()
+  assert ended == code, (program, ended)
+
+def interrupt(line, row):
+  if row['frames'] == 400:
+    os.kill(os.getpid(), signal.SIGINT)
+
+progress.ProgressLine.show = interrupt
+for code in (130, 0):
+  call(train, *training, f'--run_dir={run}', code=code)
+  frames = [row['frames'] for row in metrics.read_rows(run)]
+  assert frames == list(range(40, frames[-1] + 1, 40)), frames
+events = event_accumulator.EventAccumulator(run + '/tensorboard')
+events.Reload()
+steps = [event.step for event in events.Scalars('policy_lag')]
+call(evaluate, run, '--episodes=4')
+call(plot, run, f'--output={picture}', '--metric=policy_lag')
+call(report, run, f'--output={tables}')
+print(json.dumps({
+    'names': files.names(run), 'steps': steps,
+    'checkpoints': files.names(run + '/checkpoints'),
+    'evaluation': json.loads(files.read(run + '/evaluation.json')),
+    'here': os.listdir('.')}), flush=True)
+os._exit(0)
+"""
+
+
+@pytest.mark.timeout(900)
+def test_whole_run_and_all_who_look_at_it_open_files_by_tensorflow(tmp_path):
+  (tmp_path / 'here').mkdir()
+  picture, tables = tmp_path / 'curve.png', tmp_path / 'report'
+  with programs.running(
+      '-c', _ALL_PROGRAMS, 'ram://bucket/run', picture, tables,
+      *programs.CATCH, '--network=open',
+      runs.bind('ExperimentConfig.total_frames', 800),
+      runs.bind('ExperimentConfig.in_process', True),
+      runs.bind('ReplayConfig.replay_fraction', 0.5),
+      runs.bind('LearnerConfig.batch_size', 16),
+      runs.bind('ReplayConfig.survives_resume', True),
+      cwd=tmp_path / 'here') as process:
+    output, errors = process.communicate(timeout=800)
+  assert process.returncode == 0, (output, errors)
+  found = json.loads(output.splitlines()[-1])
+  assert found['names'] == ['checkpoints', 'config.gin', 'evaluation.json',
+                            'metrics-00000.jsonl', 'metrics-00001.jsonl',
+                            'tensorboard']
+  assert {'agent.json', 'replay', 'ckpt-20.index'} <= set(found['checkpoints'])
+  assert found['steps'] == list(range(40, 801, 40))
+  assert found['evaluation']['trained_frames'] == 800
+  assert found['here'] == []
+  assert 'Resuming catch in ram://bucket/run' in output
+  assert picture.stat().st_size > 1000
+  assert (tables / 'report.md').exists()
+
+
+class _FarRun(runs.Run):
+  """What is seen of it by URL; its files are here."""
+
+  def rows(self):
+    return metrics.read_rows(f'file://{self.run_dir}')
+
+
+@pytest.mark.timeout(1500)
+def test_run_that_is_killed_goes_on_and_a_second_one_is_refused(tmp_path):
+  run_dir, url = tmp_path / 'run', f'file://{tmp_path}/run'
+  training = (
+      'launch.train', *programs.CATCH, f'--run_dir={url}',
+      runs.bind('ExperimentConfig.total_frames', 10**9),
+      runs.bind('ExperimentConfig.checkpoint_interval_secs', 1.))
+  with programs.running('-m', *training, cwd=tmp_path) as process:
+    run = _FarRun(run_dir, process)
+    run.wait_for_checkpoint()
+    run.wait_for_frames()
+    line = programs.error_line(
+        programs.run(*training, cwd=tmp_path, timeout=runs.DEADLINE_SECS))
+    assert f'is training in {url} (process {process.pid} on ' in line
+    # Whatever it is at; it has no time to write a last checkpoint.
+    learner, = programs.pids('learner', f'--run_dir={url}')
+    programs.kill(learner)
+    programs.kill(process.pid)
+  programs.wait_until(lambda: not programs.pids(f'--run_dir={url}'),
+                      'the end of all', runs.DEADLINE_SECS)
+  killed_at = run.newest_checkpoint()
+  with programs.running('-m', *training, cwd=tmp_path) as process:
+    run = _FarRun(run_dir, process)
+    run.wait_for_checkpoint()
+    run.wait_for_frames()
+    code, text = run.interrupt()
+    assert code == 130, text
+  log = tmp_path / run_directory.logs_path(url) / 'learner.log'
+  assert f'Resuming from {url}/checkpoints/ckpt-{killed_at} ' in log.read_text()
+  updates = [row['updates'] for row in run.rows()]
+  assert updates == sorted(set(updates))
+  assert updates[-1] == run.newest_checkpoint()
+  assert not (run_dir / '.lock').exists() and not (run_dir / 'logs').exists()
+
+
+_BUCKET_THAT_IS_SILENT = """
+import threading
+from impala_tf import files
+from launch import plot, program, run_directory
+files.exists = lambda path: threading.Event().wait()
+run_directory._REACH_SECS = 0.1
+program.end(plot.main())
+"""
+
+
+@pytest.mark.timeout(400)
+def test_program_ends_though_nobody_answers():
+  with programs.running('-c', _BUCKET_THAT_IS_SILENT, 'file:///x') as process:
+    _, errors = process.communicate(timeout=runs.DEADLINE_SECS)
+  assert process.returncode == 2
+  assert 'no answer' in errors and len(errors.splitlines()) == 1, errors
