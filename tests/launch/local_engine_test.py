@@ -20,6 +20,10 @@ if mode == 'stubborn':
 pathlib.Path(directory, f'pid_{os.getpid()}').touch()
 if mode == 'bad':
   sys.exit('error: it was bad')
+if mode == 'after_2':  # Two have been started.
+  while len(list(pathlib.Path(directory).glob('pid_*'))) < 2:
+    time.sleep(0.05)
+  mode = 'short'
 time.sleep(0.5 if mode == 'short' else 600)
 pathlib.Path(directory, f'times_{os.getpid()}').write_text(
     f'{started} {time.monotonic()} {os.environ["MY_VARIABLE"]}')
@@ -55,7 +59,8 @@ def _pids(directory):
 
 
 def test_so_many_run_at_a_time(start, tmp_path):
-  signum, ends = start(['short'] * 5, num_jobs=2)
+  modes = ['after_2'] * 2 + ['short'] * 3  # Two that wait for each other.
+  signum, ends = start(modes, num_jobs=2)
   assert signum is None
   assert set(ends.values()) == {local_engine.Ended(0, False, '')}
   texts = [p.read_text().split() for p in tmp_path.glob('times_*')]

@@ -86,7 +86,8 @@ def _pids(directory, name='*'):
 
 
 def test_so_many_run_at_a_time(start, tmp_path):
-  signum, ends = start(['short'] * 5, num_jobs=2)
+  modes = ['after_2'] * 2 + ['short'] * 3  # Two that wait for each other.
+  signum, ends = start(modes, num_jobs=2)
   assert signum is None
   assert list(ends.values()) == [Ended(0, False, '')] * 5
   texts = [p.read_text().split() for p in tmp_path.glob('times_*')]
