@@ -67,8 +67,9 @@ def _batches(address: str, table: str, size: int, packed: packing.Packing,
   dataset = reverb.TrajectoryDataset.from_table_signature(
       server_address=address,
       table=table,
-      # Every unroll in flight is one more that grows old on the way.
-      max_in_flight_samples_per_worker=max(1, size // 4),
+      # Reverb's sampler wakes up every 3 s from waiting. If it waits for more
+      # than one, Reverb 0.14.0 loses what comes in that very millisecond.
+      max_in_flight_samples_per_worker=1,
       num_workers_per_iterator=1)  # More would break the order.
   is_taken = inspection.refusing(packed, fingerprint, refuse)
   dataset = dataset.filter(lambda sample: is_taken(sample.data))

@@ -17,9 +17,7 @@ from typing import Iterator, List, Optional, Tuple
 
 from impala_tf import config as config_lib
 from impala_tf import files
-from impala_tf.envs import factory
 from launch import cluster_plan
-from launch import gin_config
 from launch import program
 from launch import progress
 from launch import ray_connection
@@ -78,17 +76,6 @@ def _check_flags(args: argparse.Namespace) -> None:
         f'--port must be 1 to {2**16 - 1}, but is {args.port}')
 
 
-def _load(args: argparse.Namespace) -> config_lib.Config:
-  config = gin_config.load(args.config, args.gin_binding)
-  if config.experiment.in_process:
-    raise config_lib.UserError(
-        'ExperimentConfig.in_process leaves no roles to others; set it to '
-        'False, or use ./launch/train.sh')
-  factory.check_levels(
-      config.environment.level, config.agent.instruction_length)
-  return config
-
-
 @contextlib.contextmanager
 def _logging_to(log_dir: pathlib.Path) -> Iterator[None]:
   """Has a file get what is logged, too."""
@@ -142,7 +129,8 @@ def _run(args: argparse.Namespace) -> int:
       'launch.cluster', args.network, args.ray_address is not None,
       args.run_dir)
   _check_flags(args)
-  return _train(args, _load(args), not_private)
+  config = program.load_for_roles(args.config, args.gin_binding)
+  return _train(args, config, not_private)
 
 
 def main() -> int:

@@ -12,7 +12,6 @@ from impala_tf import ports
 from impala_tf import sizing
 from impala_tf import supervised
 from impala_tf import waiting as waiting_lib
-from impala_tf.envs import factory
 from launch import gin_config
 from launch import program
 from launch import progress
@@ -106,13 +105,7 @@ def _learner_config(args: argparse.Namespace) -> config_lib.Config:
   if path is None:
     raise config_lib.UserError('a learner needs --config for a new run, or '
                                '--run_dir of one to be resumed')
-  config = gin_config.load(path, args.gin_binding)
-  if config.experiment.in_process:
-    raise config_lib.UserError(
-        'ExperimentConfig.in_process leaves no roles to others; set it to '
-        'False, or use ./launch/train.sh')
-  factory.check_levels(
-      config.environment.level, config.agent.instruction_length)
+  config = program.load_for_roles(path, args.gin_binding)
   sizing.fit(config)  # Refuses more levels than environments.
   return config
 

@@ -11,7 +11,9 @@ from impala_tf import files
 from impala_tf import restarts
 from impala_tf import sizing
 from impala_tf import waiting
+from impala_tf.envs import factory
 from impala_tf.suites import levels
+from launch import gin_config
 from launch import private_network
 from launch import run_directory
 
@@ -49,6 +51,29 @@ def end(exit_code: int) -> None:
     sys.stderr.flush()
     os._exit(exit_code)
   sys.exit(exit_code)
+
+
+def load_for_roles(path: str, bindings: Sequence[str]) -> config_lib.Config:
+  """Reads what learner and actors, each a program, are to train.
+
+  Args:
+    path: of the .gin file.
+    bindings: as of --gin_binding.
+
+  Returns:
+    The configuration.
+
+  Raises:
+    UserError: where it cannot be trained so.
+  """
+  config = gin_config.load(path, bindings)
+  if config.experiment.in_process:
+    raise config_lib.UserError(
+        'ExperimentConfig.in_process leaves no roles to others; set it to '
+        'False, or use ./launch/train.sh')
+  factory.check_levels(
+      config.environment.level, config.agent.instruction_length)
+  return config
 
 
 def show_beginning(config: config_lib.Config, run_dir: str,

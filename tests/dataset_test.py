@@ -1,5 +1,7 @@
 """Batches from a real queue: order, layout, and how far is read ahead."""
 
+from concurrent import futures
+import random
 import threading
 import time
 
@@ -11,6 +13,7 @@ import tensorflow as tf
 from impala_tf import config as config_lib
 from impala_tf import dataset
 from impala_tf import inspection
+from impala_tf import packing
 from impala_tf import replay
 from impala_tf import types
 from tests import programs
@@ -108,6 +111,32 @@ def test_nothing_is_read_that_is_not_soon_learned_from(served):
       assert queue.info.current_size >= ahead - 1
       time.sleep(0.01)
     assert queue.info.current_size <= ahead  # It does read ahead.
+
+
+def test_no_unroll_is_lost_that_comes_as_reverb_stops_waiting():
+  """Which it does every 3 s; several tries at many queues, as it is a race."""
+  names, batch_size, secs = [f'queue_{i}' for i in range(32)], 8, 3.
+  spec = unrolls.spec()
+  server = replay.make_server([
+      reverb.Table.queue(name, 64, signature=packing.Packing(spec).signature)
+      for name in names], None)
+  address = f'localhost:{server.port}'
+  readers = [dataset.BatchReader(
+      dataset.make_dataset(address, spec, name, batch_size)) for name in names]
+  writers = [replay.UnrollWriter(address, spec, (name,)) for name in names]
+
+  def write_all(of_queue):
+    for number in range(batch_size):
+      _write(writers[of_queue], [number])
+      if batch_size - 4 <= number < batch_size - 1:
+        # On the spot and a little off it.
+        time.sleep(secs + rng.uniform(-0.004, 0.004))
+
+  rng = random.Random(0)
+  with futures.ThreadPoolExecutor(len(names)) as pool:
+    list(pool.map(write_all, range(len(names))))
+  for reader in readers:
+    _next(reader)
 
 
 def test_waiting_for_an_empty_queue_ends_when_told(served):
