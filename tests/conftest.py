@@ -1,6 +1,7 @@
 """Settings that every test shares."""
 
 import atexit
+import contextlib
 import os
 import random
 import sys
@@ -58,6 +59,20 @@ def fake_deepmind_lab():
   with pytest.MonkeyPatch.context() as patch:
     patch.setitem(sys.modules, 'deepmind_lab', module)
     yield module
+
+
+@pytest.fixture
+def start_workers():
+  """Makes `workers.Workers`, which are closed at the end."""
+  from impala_tf.envs import workers
+  with contextlib.ExitStack() as started:
+
+    def start(make, num_envs, num_processes=2, timeout_secs=60.):
+      pool = workers.Workers(make, num_envs, num_processes, timeout_secs)
+      started.callback(pool.close)
+      return pool
+
+    yield start
 
 
 # Faults: few tries in an ordinary run, many with --chaos.

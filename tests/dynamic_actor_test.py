@@ -78,20 +78,6 @@ def _parts(environment, use_lstm=True, stays=False):
   return agent, environment, Writer(), Fetcher(agent, stays), spec, SEED
 
 
-@pytest.fixture(name='start')
-def _start():
-  """Makes `Workers`, which are closed at the end."""
-  started = []
-
-  def start(make, num_envs=E, num_processes=2):
-    started.append(workers.Workers(make, num_envs, num_processes, TIMEOUT_SECS))
-    return started[-1]
-
-  yield start
-  for pool in started:
-    pool.close()
-
-
 def _ticking(frame_stack=1):
   return functools.partial(worker_environments.ticking, frame_stack)
 
@@ -130,7 +116,7 @@ GAMES = {
     ('missions', True, 2), ('frames', True, 3), ('stacks', True, 2),
     ('stacks', False, 1)])
 def test_unrolls_are_those_of_lock_step(
-    start, monkeypatch, game, use_lstm, num_processes):
+    start_workers, monkeypatch, game, use_lstm, num_processes):
   """With a policy that does not depend on chance, nor on the batch."""
   monkeypatch.setattr(
       distributions.Categorical, 'sample',
@@ -145,7 +131,7 @@ def test_unrolls_are_those_of_lock_step(
   lock_step, expected = actor_lib.Actor(*parts), parts[2].unrolls
   for _ in range(NUM_UNROLLS):
     lock_step.run_unroll()
-  parts = _parts(start(make, E, num_processes), use_lstm, stays=True)
+  parts = _parts(start_workers(make, E, num_processes), use_lstm, stays=True)
   writer = parts[2]
   dynamic = dynamic_actor.DynamicActor(*parts)
   while (len(writer.unrolls) < E
@@ -214,9 +200,9 @@ def test_a_call_fetches_once_and_sends_as_many_unrolls_as_environments(played):
   assert set(writer.pending) == {E // 2}
 
 
-def test_unroll_tells_the_version_with_which_it_began(start):
+def test_unroll_tells_the_version_with_which_it_began(start_workers):
   """One environment: nobody else's unrolls end in between."""
-  parts = _parts(start(_ticking(), 1, 1))
+  parts = _parts(start_workers(_ticking(), 1, 1))
   actor = dynamic_actor.DynamicActor(*parts)
   for _ in range(4):
     actor.run_unroll()
@@ -226,9 +212,9 @@ def test_unroll_tells_the_version_with_which_it_began(start):
   assert versions == [101, 101, 102, 103]
 
 
-def test_new_parameters_act_from_then_on_whatever_is_under_way(start):
+def test_new_parameters_act_from_then_on_whatever_is_under_way(start_workers):
   """The logits say so, and V-trace goes by the logits."""
-  parts = _parts(start(_ticking(), 1, 1), use_lstm=False)
+  parts = _parts(start_workers(_ticking(), 1, 1), use_lstm=False)
   agent, _, writer, _, _, _ = parts
   initial = [v.numpy() for v in agent.trainable_variables]
   actor = dynamic_actor.DynamicActor(*parts)
@@ -249,9 +235,9 @@ def test_new_parameters_act_from_then_on_whatever_is_under_way(start):
         rtol=1e-4)
 
 
-def test_slow_environment_holds_up_nobody(start, tmp_path):
+def test_slow_environment_holds_up_nobody(start_workers, tmp_path):
   gate = tmp_path / 'gate'
-  parts = _parts(start(functools.partial(
+  parts = _parts(start_workers(functools.partial(
       worker_environments.faulty, str(gate), 1), E, E))
   writer = parts[2]
   actor = dynamic_actor.DynamicActor(*parts)
@@ -275,7 +261,7 @@ def test_batch_sizes_add_up_to_the_steps(played):
   assert actor.batch_sizes[0] == 0
 
 
-def test_one_graph_serves_all_batch_sizes(start, monkeypatch):
+def test_one_graph_serves_all_batch_sizes(start_workers, monkeypatch):
   traced = []
   step = agent_lib.Agent.step
 
@@ -284,14 +270,15 @@ def test_one_graph_serves_all_batch_sizes(start, monkeypatch):
     return step(self, *arguments)
 
   monkeypatch.setattr(agent_lib.Agent, 'step', counted)
-  actor = dynamic_actor.DynamicActor(*_parts(start(_ticking(STACK), E, E)))
+  actor = dynamic_actor.DynamicActor(
+      *_parts(start_workers(_ticking(STACK), E, E)))
   while np.count_nonzero(actor.batch_sizes) < 2:
     actor.run_unroll()
   assert len(traced) == 1
 
 
-def test_fault_ends_the_actor(start):
-  actor = dynamic_actor.DynamicActor(*_parts(start(functools.partial(
-      worker_environments.faulty, 'fail', 2))))
+def test_fault_ends_the_actor(start_workers):
+  actor = dynamic_actor.DynamicActor(*_parts(start_workers(functools.partial(
+      worker_environments.faulty, 'fail', 2), E)))
   with pytest.raises(workers.WorkerError, match='environment 2 '):
     actor.run_unroll()

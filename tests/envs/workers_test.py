@@ -19,20 +19,6 @@ E = 5
 TIMEOUT_SECS = 60.
 
 
-@pytest.fixture(name='start')
-def _start():
-  """Makes `Workers`, which are closed at the end."""
-  started = []
-
-  def start(make, num_envs=E, num_processes=2):
-    started.append(workers.Workers(make, num_envs, num_processes, TIMEOUT_SECS))
-    return started[-1]
-
-  yield start
-  for pool in started:
-    pool.close()
-
-
 def _ticking(frame_stack=1):
   return functools.partial(worker_environments.ticking, frame_stack)
 
@@ -60,16 +46,17 @@ def _trajectories(pool, num_steps):
 
 
 @pytest.mark.parametrize('num_processes', [1, 2, E])
-def test_each_environment_plays_as_it_does_in_lock_step(start, num_processes):
+def test_each_environment_plays_as_it_does_in_lock_step(
+    start_workers, num_processes):
   seed, num_steps = 7, 60
   env = gym.GymEnvironment('CartPole-v1', E, seed)
   expected = [[np.copy(field) for field in env.reset()]]
   for t in range(1, num_steps + 1):
     timestep = env.step(_actions(np.arange(E), np.full(E, t)))
     expected.append([np.copy(field) for field in timestep])
-  rows = _trajectories(
-      start(functools.partial(worker_environments.gym_game, 'CartPole-v1',
-                              seed), E, num_processes), num_steps)
+  pool = start_workers(functools.partial(
+      worker_environments.gym_game, 'CartPole-v1', seed), E, num_processes)
+  rows = _trajectories(pool, num_steps)
   ends = 0
   for number in range(E):
     for row, wanted in zip(rows[number], expected):
@@ -80,8 +67,8 @@ def test_each_environment_plays_as_it_does_in_lock_step(start, num_processes):
   assert ends > 2 * E  # Episodes have ended, too.
 
 
-def test_specs_and_levels_are_the_environments(start):
-  pool = start(_ticking(frame_stack=3))
+def test_specs_and_levels_are_the_environments(start_workers):
+  pool = start_workers(_ticking(frame_stack=3), E)
   env = worker_environments.Ticking(1, frame_stack=3)
   assert pool.observation_spec() == env.observation_spec()
   assert pool.action_spec() == env.action_spec()
@@ -89,9 +76,9 @@ def test_specs_and_levels_are_the_environments(start):
   assert pool.level_index.tolist() == list(range(E))
 
 
-def test_instructions_are_those_of_each_environment(start):
+def test_instructions_are_those_of_each_environment(start_workers):
   make = functools.partial(worker_environments.mission, 0)
-  pool = start(make)
+  pool = start_workers(make, E)
   assert pool.instruction_length == 4
   alone = [make(i) for i in range(E)]
   for env in alone:
@@ -106,8 +93,8 @@ def test_instructions_are_those_of_each_environment(start):
   assert len(np.unique(pool.instruction, axis=0)) > 1
 
 
-def test_rows_are_copies_which_stay_as_they_are(start):
-  pool = start(_ticking())
+def test_rows_are_copies_which_stay_as_they_are(start_workers):
+  pool = start_workers(_ticking(), E)
   numbers, timestep = pool.recv(min_ready=E)
   before = np.copy(timestep.observation)
   pool.send(numbers, np.zeros(E, np.int32))
@@ -115,8 +102,8 @@ def test_rows_are_copies_which_stay_as_they_are(start):
   np.testing.assert_array_equal(timestep.observation, before)
 
 
-def test_workers_are_processes_without_tensorflow(start):
-  pool = start(worker_environments.introspective, num_processes=3)
+def test_workers_are_processes_without_tensorflow(start_workers):
+  pool = start_workers(worker_environments.introspective, E, 3)
   numbers, timestep = pool.recv(min_ready=E)
   assert not timestep.discount.any()
   pids = dict(zip(numbers.tolist(), timestep.reward.astype(int).tolist()))
@@ -140,9 +127,9 @@ def _never(num_rows):
   return False
 
 
-def test_slow_environment_holds_up_its_process_only(start, tmp_path):
+def test_slow_environment_holds_up_its_process_only(start_workers, tmp_path):
   gate = tmp_path / 'gate'
-  pool = start(_faulty(gate, culprit=3), num_envs=4, num_processes=2)
+  pool = start_workers(_faulty(gate, culprit=3), 4)
   num_rows = _play(pool, lambda n: n[[0, 2]].min() == 50)
   # That of `reset` and two more. Environment 1 shares its process.
   assert num_rows[3] <= 3 and num_rows[1] < 10
@@ -158,16 +145,17 @@ def test_slow_environment_holds_up_its_process_only(start, tmp_path):
     ('exit', workers.WorkerError,
      r'environment 1 \(ticking\): its process ended with exit code 3')])
 def test_fault_is_told_in_a_line_that_names_the_environment(
-    start, fault, error, words):
-  pool = start(_faulty(fault, culprit=1))  # Number 3 is made after it.
+    start_workers, fault, error, words):
+  # Number 3 is made after it.
+  pool = start_workers(_faulty(fault, culprit=1), E)
   with pytest.raises(error) as caught:
     _play(pool, _never)
   assert type(caught.value) is error
   assert re.fullmatch(words, str(caught.value))
 
 
-def test_action_out_of_range_is_the_users_error(start):
-  pool = start(_ticking())
+def test_action_out_of_range_is_the_users_error(start_workers):
+  pool = start_workers(_ticking(), E)
   pool.recv(min_ready=E)
   pool.send(np.array([2], np.int32), np.array([9], np.int32))
   with pytest.raises(config_lib.UserError, match='environment 2.*action 9'):
@@ -189,8 +177,8 @@ def _worker_pids():
           if 'multiprocessing.spawn' in ' '.join(child.cmdline())]
 
 
-def test_killed_worker_is_told(start, tmp_path):
-  pool = start(_faulty(tmp_path / 'gate', culprit=1), num_processes=E)
+def test_killed_worker_is_told(start_workers, tmp_path):
+  pool = start_workers(_faulty(tmp_path / 'gate', culprit=1), E, E)
   # Environment 1 is within its third step then.
   _play(pool, lambda n: n[1] == 3 and n[0] > 10)
   programs.kill(_worker_pids()[1])
@@ -199,8 +187,8 @@ def test_killed_worker_is_told(start, tmp_path):
     _play(pool, _never)
 
 
-def test_hanging_step_has_a_deadline_though_others_play_on(start):
-  pool = start(_faulty('hang', culprit=4))
+def test_hanging_step_has_a_deadline_though_others_play_on(start_workers):
+  pool = start_workers(_faulty('hang', culprit=4), E)
   pool.timeout_secs = 2.
   with pytest.raises(workers.WorkerError, match=(
       r'environment 4 \(ticking\) has not answered for 2 s.*'
@@ -208,8 +196,8 @@ def test_hanging_step_has_a_deadline_though_others_play_on(start):
     _play(pool, _never)
 
 
-def test_time_without_anything_to_do_is_no_hang(start):
-  pool = start(_ticking())
+def test_time_without_anything_to_do_is_no_hang(start_workers):
+  pool = start_workers(_ticking(), E)
   pool.recv(min_ready=E)
   began = time.monotonic()
   while time.monotonic() < began + 2:
@@ -219,8 +207,8 @@ def test_time_without_anything_to_do_is_no_hang(start):
     pool.recv()
 
 
-def test_waiting_for_what_cannot_come_is_refused(start):
-  pool = start(_ticking())
+def test_waiting_for_what_cannot_come_is_refused(start_workers):
+  pool = start_workers(_ticking(), E)
   numbers, _ = pool.recv(min_ready=E)
   pool.send(numbers[:2], np.zeros(2, np.int32))
   with pytest.raises(ValueError, match='3 environments .* for ever'):
@@ -228,9 +216,9 @@ def test_waiting_for_what_cannot_come_is_refused(start):
 
 
 def test_close_ends_the_processes_even_in_the_midst_of_a_step(
-    start, tmp_path, monkeypatch):
+    start_workers, tmp_path, monkeypatch):
   monkeypatch.setattr(workers, '_CLOSE_SECS', 0.5)
-  pool = start(_faulty(tmp_path / 'gate', culprit=0), num_processes=E)
+  pool = start_workers(_faulty(tmp_path / 'gate', culprit=0), E, E)
   _play(pool, lambda n: n[0] == 3)
   assert len(_worker_pids()) == E
   pool.close()
