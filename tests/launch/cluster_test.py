@@ -15,6 +15,7 @@ from impala_tf import waiting
 from launch import cluster
 from launch import cluster_plan
 from launch import gin_config
+from launch import program
 from launch import ray_connection
 from launch import run_directory
 from tests import programs
@@ -46,7 +47,8 @@ def _plan(monkeypatch, nodes, *flags):
   monkeypatch.setattr(sys, 'argv', ['cluster', *_FLAGS, *flags])
   args = cluster._parse_args()
   cluster._check_flags(args)
-  return cluster_plan.Plan(args, cluster._load(args), [
+  config = program.load_for_roles(args.config, args.gin_binding)
+  return cluster_plan.Plan(args, config, [
       ray_connection.Resources(*node) for node in nodes])
 
 
