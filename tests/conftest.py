@@ -19,6 +19,10 @@ os.environ.setdefault('TF_NUM_INTRAOP_THREADS', '1')
 os.environ.setdefault('TF_NUM_INTEROP_THREADS', '1')
 display.draw_without_display()  # Before a test imports a simulator by itself.
 
+# What modules that tests share assert is explained, too.
+pytest.register_assert_rewrite(
+    'tests.faults', 'tests.launch', 'tests.two_learners')
+
 
 @pytest.fixture(autouse=True)
 def fixed_seeds():

@@ -40,11 +40,24 @@ class Run:
     return max((int(path.stem[len('ckpt-'):]) for path in
                 (self.run_dir / 'checkpoints').glob('ckpt-*.index')), default=0)
 
-  def lost_secs(self):
-    """Of learning since the newest checkpoint, when no learner runs."""
+  def check_lost_secs(self, interval_secs):
+    """Checks that the next checkpoint was not overdue, when no learner runs.
+
+    One is begun with the first update after the interval, or after the last
+    one where writing that took longer. How long updates and writing take on
+    this machine now shows in the time between rows: one before the first is
+    begun, at most one to write it, one before the next is begun.
+
+    Returns:
+      The seconds of learning since the newest.
+    """
     rows, saved = self.rows(), self.newest_checkpoint()
-    kept = [row['secs'] for row in rows if row['updates'] <= saved]
-    return rows[-1]['secs'] - kept[-1]
+    num_kept = sum(row['updates'] <= saved for row in rows)
+    secs = [row['secs'] for row in rows[num_kept - 1:]]
+    longest = max(np.diff(secs), default=0.)
+    lost_secs = secs[-1] - secs[0]
+    assert lost_secs <= interval_secs + 3 * longest, secs
+    return lost_secs
 
   def log(self):
     return (self.run_dir / 'logs' / 'learner.log').read_text()

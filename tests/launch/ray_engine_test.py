@@ -2,56 +2,31 @@
 
 import os
 import re
-import signal
 import sys
-import time
 
 import pytest
 
 from impala_tf import sweep_results
 from impala_tf import waiting
-from launch import local_engine
 from launch import ray_connection
 from tests import programs
+from tests.launch import engine_contract
 
 pytest.importorskip('ray', reason="needs the extra 'ray'")
 
 from launch import ray_engine  # noqa: E402  It needs Ray.
 from tests import ray_nodes  # noqa: E402
 
-Ended = local_engine.Ended
+WELL = engine_contract.WELL
 
 _SLOW_START = pytest.mark.timeout(900)
 _DEADLINE_SECS = 300.
 
-_PROGRAM = """
-import os, pathlib, signal, sys, time
-mode, name, directory = sys.argv[1:]
-started = time.monotonic()
-if mode == 'stubborn':
-  signal.signal(signal.SIGTERM, signal.SIG_IGN)
-pathlib.Path(directory, f'pid_{name}_{os.getpid()}').touch()
-if mode == 'bad':
-  sys.exit('error: it was bad')
-if mode.startswith('after_'):  # So many have been started.
-  while len(list(pathlib.Path(directory).glob('pid_*'))) < int(mode[-1]):
-    time.sleep(0.05)
-  mode = 'short'
-if mode == 'second':  # Ends when it is started for the second time.
-  mode = 'short' if len(list(
-      pathlib.Path(directory).glob(f'pid_{name}_*'))) > 1 else 'long'
-time.sleep(0.5 if mode == 'short' else 600)
-pathlib.Path(directory, f'times_{name}').write_text(
-    f'{started} {time.monotonic()} {os.environ["MY_VARIABLE"]}')
-"""
-
 
 @pytest.fixture(name='cluster', scope='module')
-def _cluster(tmp_path_factory):
-  directory = tmp_path_factory.mktemp('path')
-  (directory / 'my_program.py').write_text(_PROGRAM)
+def _cluster():
   with pytest.MonkeyPatch.context() as patch:
-    patch.setenv('PYTHONPATH', os.pathsep.join([str(directory), *sys.path]))
+    patch.setenv('PYTHONPATH', os.pathsep.join(sys.path))
     with ray_nodes.running(num_nodes=2, num_cpus=2) as cluster:
       with ray_connection.connected(cluster.address):
         yield cluster
@@ -61,71 +36,18 @@ def _cluster(tmp_path_factory):
 def _start(tmp_path, cluster):
   del cluster
 
-  def start(modes, num_jobs, on_end=lambda name, ended: None, cpus=1.,
-            wait_secs=60.):
-    engine = ray_engine.RayEngine(
-        num_jobs, str(tmp_path / 'logs'), {'MY_VARIABLE': 'mine'},
-        ray_connection.Resources(cpus, 0.), [str(tmp_path)], wait_secs)
-    ends = {}
-
-    def note(name, ended):
-      ends[name] = ended
-      on_end(name, ended)
-
-    signum = engine.run(
-        {f'{mode}/{i}': ['my_program', mode, str(i), str(tmp_path)]
-         for i, mode in enumerate(modes)}, note)
-    return signum, ends
+  def start(modes, num_jobs, cpus=1., wait_secs=60., **kwargs):
+    return engine_contract.run(
+        ray_engine.RayEngine(
+            num_jobs, str(tmp_path / 'logs'), engine_contract.ENVIRONMENT,
+            ray_connection.Resources(cpus, 0.), [str(tmp_path)], wait_secs),
+        tmp_path, modes, **kwargs)
 
   return start
 
 
-def _pids(directory, name='*'):
-  return [int(p.name.rpartition('_')[2])
-          for p in directory.glob(f'pid_{name}_*')]
-
-
-def test_so_many_run_at_a_time(start, tmp_path):
-  modes = ['after_2'] * 2 + ['short'] * 3  # Two that wait for each other.
-  signum, ends = start(modes, num_jobs=2)
-  assert signum is None
-  assert list(ends.values()) == [Ended(0, False, '')] * 5
-  texts = [p.read_text().split() for p in tmp_path.glob('times_*')]
-  assert len(texts) == 5 and {text[2] for text in texts} == {'mine'}
-  times = [(float(start), float(end)) for start, end, _ in texts]
-  assert max(sum(a <= start < b for a, b in times) for start, _ in times) == 2
-
-
-def test_failure_is_told_in_one_line_and_the_others_go_on(start, tmp_path):
-  signum, ends = start(['bad', 'short'], num_jobs=1)
-  assert signum is None
-  assert ends == {
-      'bad/0': Ended(1, False, 'ended with exit code 1: it was bad'),
-      'short/1': Ended(0, False, '')}
-  assert 'it was bad' in (tmp_path / 'logs' / 'bad' / '0.log').read_text()
-
-
-def test_signal_ends_all_even_those_that_do_not_listen(
-    start, tmp_path, monkeypatch):
-  monkeypatch.setattr(ray_engine, '_STOP_SECS', 1.)
-  before = signal.getsignal(signal.SIGINT)
-  stopped = []
-
-  def press_ctrl_c(unused_name, unused_ended):
-    if not stopped:
-      stopped.append(time.monotonic())
-      os.kill(os.getpid(), signal.SIGINT)
-
-  modes = ['after_3', 'stubborn', 'long', 'never_started']
-  signum, ends = start(modes, num_jobs=3, on_end=press_ctrl_c)
-  assert time.monotonic() - stopped[0] < 10
-  assert signum == signal.SIGINT
-  assert ends.keys() == {'after_3/0', 'stubborn/1', 'long/2'}
-  assert ends['stubborn/1'].exit_code == -signal.SIGKILL
-  assert ends['stubborn/1'].was_stopped and ends['long/2'].was_stopped
-  programs.wait_until(
-      lambda: not any(map(programs.is_alive, _pids(tmp_path))), 'their ends')
-  assert signal.getsignal(signal.SIGINT) == before
+class TestRayEngine(engine_contract.EngineContract):
+  module = ray_engine
 
 
 def _lose_node(cluster, log_dir, name):
@@ -143,13 +65,14 @@ def test_lost_with_its_node_it_is_started_again_elsewhere(
       _lose_node(cluster, tmp_path / 'logs', 'second/1')
 
   # A node each.
-  signum, ends = start(['after_2', 'second', 'short'], 2, on_end, cpus=2.)
+  signum, ends = start(['after_2', 'second', 'short'], num_jobs=2,
+                       on_end=on_end, cpus=2.)
   ray_nodes.add_node(cluster, num_cpus=2)
   assert signum is None
-  assert ends['after_2/0'] == ends['short/2'] == Ended(0, False, '')
+  assert ends['after_2/0'] == ends['short/2'] == WELL
   if max_losses:
-    assert ends['second/1'] == Ended(0, False, '')
-    assert len(_pids(tmp_path, '1')) == 2
+    assert ends['second/1'] == WELL
+    assert len(engine_contract.pids(tmp_path, '1')) == 2
   else:
     assert ends['second/1'].exit_code == 1
     assert not ends['second/1'].was_stopped
