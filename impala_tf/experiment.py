@@ -162,7 +162,8 @@ def make_dataset(config: config_lib.Config, address: str,
   return dataset_lib.make_dataset(
       address, spec, replay.QUEUE, config.num_fresh,
       replay.REPLAY, config.num_replayed, fingerprint.of_unrolls(config),
-      refuse)
+      # Between processes the order is that of chance already.
+      refuse, in_order=config.experiment.in_process)
 
 
 def make_actor(config: config_lib.Config, address: str, seed: int,

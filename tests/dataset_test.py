@@ -88,6 +88,17 @@ def test_batches_are_time_major_in_order_and_each_unroll_once(served):
   assert queue.info.current_size == 0
 
 
+def test_where_order_does_not_matter_each_unroll_still_comes_once():
+  spec, batch_size, number = unrolls.spec(), 32, 128
+  server = replay.make_server([replay.make_queue(spec, number)], None)
+  address = f'localhost:{server.port}'
+  reader = dataset.BatchReader(dataset.make_dataset(
+      address, spec, replay.QUEUE, batch_size, in_order=False))
+  _write(replay.UnrollWriter(address, spec), range(number))
+  seen = [_next(reader).policy_version for _ in range(number // batch_size)]
+  assert sorted(np.concatenate(seen)) == list(range(number))
+
+
 def test_shapes_are_known_before_anything_is_read(served):
   _, writer, reader = served
   _write(writer, range(B))
@@ -113,16 +124,18 @@ def test_nothing_is_read_that_is_not_soon_learned_from(served):
     assert queue.info.current_size <= ahead  # It does read ahead.
 
 
-def test_no_unroll_is_lost_that_comes_as_reverb_stops_waiting():
+@pytest.mark.parametrize('batch_size, in_order', [(8, True), (32, False)])
+def test_no_unroll_is_lost_that_comes_as_reverb_stops_waiting(
+    batch_size, in_order):
   """Which it does every 3 s; several tries at many queues, as it is a race."""
-  names, batch_size, secs = [f'queue_{i}' for i in range(32)], 8, 3.
+  names, secs = [f'queue_{i}' for i in range(32)], 3.
   spec = unrolls.spec()
   server = replay.make_server([
       reverb.Table.queue(name, 64, signature=packing.Packing(spec).signature)
       for name in names], None)
   address = f'localhost:{server.port}'
-  readers = [dataset.BatchReader(
-      dataset.make_dataset(address, spec, name, batch_size)) for name in names]
+  readers = [dataset.BatchReader(dataset.make_dataset(
+      address, spec, name, batch_size, in_order=in_order)) for name in names]
   writers = [replay.UnrollWriter(address, spec, (name,)) for name in names]
 
   def write_all(of_queue):
