@@ -5,7 +5,7 @@ Started by the benchmark: `python -m launch.benchmark.parts NAME CONFIG.gin`.
 
 import argparse
 import time
-from typing import Callable, List
+from typing import Callable, List, Optional
 
 import numpy as np
 import tensorflow as tf
@@ -149,25 +149,43 @@ def _assembly(config: config_lib.Config) -> Part:
   return run
 
 
+class OneBatch:
+  """A `dataset.BatchReader` of one batch, which is there at any time.
+
+  Attributes:
+    refusals: None; nothing is left out.
+  """
+  refusals = None
+
+  def __init__(self, config: config_lib.Config, spec: types.Unroll):
+    """Sends recorded unrolls through a queue of its own."""
+    batch_size = config.learner.batch_size
+    # Kept: without it the reader's thread would spin.
+    self._server = replay.make_server(
+        [replay.make_queue(spec, batch_size)], None)
+    address = f'localhost:{self._server.port}'
+    writer = replay.UnrollWriter(address, spec)
+    for unroll in record_unrolls(config, batch_size)[:batch_size]:
+      writer.write(unroll)
+    self._batch = dataset.BatchReader(dataset.make_dataset(
+        address, spec, replay.QUEUE, batch_size)).next(lambda: False)
+
+  def next(self, should_stop: Callable[[], bool]) -> Optional[types.Unroll]:
+    """The batch, or None once `should_stop` says so."""
+    return None if should_stop() else self._batch
+
+
 def _learner(config: config_lib.Config) -> Part:
   """Updates on a batch that is there."""
   environment = experiment.make_environment(config, 1, seed=0, training=True)
   learner = experiment.make_learner(config, environment,
                                     replicas.alone().strategy)
-  batch_size = config.learner.batch_size
-  spec = experiment.make_unroll_spec(config, environment, learner.agent)
-  server = replay.make_server([replay.make_queue(spec, batch_size)], None)
-  address = f'localhost:{server.port}'
-  writer = replay.UnrollWriter(address, spec)
-  for unroll in record_unrolls(config, batch_size)[:batch_size]:
-    writer.write(unroll)
-  reader = dataset.BatchReader(dataset.make_dataset(
-      address, spec, replay.QUEUE, batch_size))
-  batch = reader.next(lambda: False)
+  reader = OneBatch(config, experiment.make_unroll_spec(
+      config, environment, learner.agent))
 
   def run():
-    learner.update(batch)['loss/total'].numpy()  # Waits for it.
-    assert server  # Kept alive: without it the reader's thread would spin.
+    # Waits for it.
+    learner.update(reader.next(lambda: False))['loss/total'].numpy()
     # Replayed steps are part of what a new one costs.
     return config.num_fresh * config.learner.unroll_length
 

@@ -145,3 +145,13 @@ def show_many_actors(results: Sequence[Dict[str, Any]]) -> None:
           '{unroll_bytes:,} bytes, {sent_bytes_per_unroll:,.0f} sent; '
           '{unrolls_per_batch} an update; parameters: {parameter_bytes:,} bytes'
           .format(**result))
+
+
+def show_several_learners(results: Sequence[Dict[str, Any]]) -> None:
+  """Prints what `several_learners` has measured, a line for each number."""
+  table = _table('learners', 'ms an update', 'CPU-ms of each', 'efficiency')
+  for result in results:
+    table.add_row(
+        str(result['num_learners']), f'{result["update_ms"]:.1f}',
+        f'{result["cpu_ms_per_update"]:.1f}', f'{result["efficiency"]:.3f}')
+  _print(table)

@@ -1,0 +1,72 @@
+"""A learner on a core of its own, alone or among several, without actors.
+
+Started by `launch.benchmark.several_learners` as `python -m
+launch.benchmark.joint_learner CONFIG.gin CORE TASK [ADDRESS...]`. Before each
+update of several they agree that all have a batch, as in training.
+"""
+
+import argparse
+import os
+import time
+
+from impala_tf import experiment
+from impala_tf import replicas
+from impala_tf import sizing
+from impala_tf import threads
+from impala_tf import waiting
+from launch import gin_config
+from launch.benchmark import parts
+from launch.benchmark import worker
+
+_WARM_UP_UPDATES = 3
+_WAIT_SECS = 300.
+
+
+def _join(task, addresses):
+  if len(addresses) < 2:
+    return replicas.alone()
+  wait = waiting.Waiting('the other learners', _WAIT_SECS, lambda line: None)
+  return replicas.join(replicas.Place(task, addresses), wait.poll)
+
+
+def main():
+  parser = argparse.ArgumentParser(description=__doc__)
+  parser.add_argument('config')
+  parser.add_argument('core', type=int)
+  parser.add_argument('task', type=int)
+  parser.add_argument('addresses', nargs='*')
+  args = parser.parse_args()
+  os.sched_setaffinity(0, {args.core})
+  threads.set_threads(1)
+  learners = _join(args.task, args.addresses)
+  config = sizing.fit(gin_config.load(args.config))
+  environment = experiment.make_environment(config, 1, seed=0, training=True)
+  own = experiment.make_learner(config, environment, learners.strategy)
+  reader = learners.wrap_reader(parts.OneBatch(
+      config, experiment.make_unroll_spec(config, environment, own.agent)))
+  environment.close()
+  learner = learners.wrap_learner(own)
+
+  def update(should_stop):
+    batch = reader.next(should_stop)
+    if batch is not None:
+      learner.update(batch)['loss/total'].numpy()  # Waits for it.
+    return batch is not None
+
+  for _ in range(_WARM_UP_UPDATES):
+    update(lambda: False)
+
+  def measure(secs):
+    start, cpu_start = time.monotonic(), time.process_time()
+    num_updates = 0
+    # All stop together, once one of them would.
+    while update(lambda: time.monotonic() > start + secs):
+      num_updates += 1
+    return {'updates': num_updates, 'wall_secs': time.monotonic() - start,
+            'cpu_secs': time.process_time() - cpu_start}
+
+  worker.serve(measure)
+
+
+if __name__ == '__main__':
+  main()

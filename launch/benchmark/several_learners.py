@@ -1,0 +1,140 @@
+"""What it costs learners to take each step together.
+
+    python -m launch.benchmark.several_learners [--learners=1,2,4]
+
+Learners update on a batch that is there, each on a core of its own: one alone,
+two that sum their gradients, and so on, in turns. There are no actors.
+Efficiency is how many updates several make in the time in which one alone makes
+one: if they needed no words, and the host had them wait for no core, it were 1.
+"""
+
+import argparse
+import contextlib
+import os
+import sys
+from typing import Dict, List
+
+import numpy as np
+
+from impala_tf import config as config_lib
+from impala_tf import ports
+from launch import gin_config
+from launch import program
+from launch.benchmark import report
+from launch.benchmark import worker
+
+_MODULE = 'launch.benchmark.joint_learner'
+
+
+class _Group:
+  """Learners that belong together.
+
+  Attributes:
+    number: of them.
+    turns: what was measured, a row [number] of answers each.
+  """
+
+  def __init__(self, stack: contextlib.ExitStack, config_path: str,
+               cores: List[int]):
+    self.number = len(cores)
+    self.turns: List[List[worker.Measurement]] = []
+    addresses = [f'localhost:{port}'
+                 for port in ports.choose_free(self.number)]
+    self._workers = [
+        worker.Worker(_MODULE, [config_path, str(core), str(task), *addresses])
+        for task, core in enumerate(cores)]
+    for each in self._workers:
+      stack.callback(each.close)
+    for each in self._workers:
+      each.wait_until_ready()
+
+  def measure(self, secs: float) -> None:
+    for each in self._workers:
+      each.ask(secs)
+    self.turns.append([each.answer() for each in self._workers])
+
+
+def summarise(turns: Dict[int, List[List[worker.Measurement]]]
+              ) -> List[Dict[str, float]]:
+  """Compares learners with as many that need not wait for each other.
+
+  Args:
+    turns: by number of learners, in turns; 1 is among them.
+
+  Returns:
+    Of each number its `num_learners`, medians of `update_ms` and
+    `cpu_ms_per_update` (of a learner), and `efficiency`, the median of how many
+    updates it made for one of a single learner in the same turn.
+  """
+
+  def updates_per_sec(number):
+    return np.array([turn[0]['updates'] / turn[0]['wall_secs']
+                     for turn in turns[number]])
+
+  return [{
+      'num_learners': number,
+      'update_ms': 1e3 / float(np.median(updates_per_sec(number))),
+      'cpu_ms_per_update': 1e3 * float(np.median(
+          [each['cpu_secs'] / each['updates'] for turn in turns[number]
+           for each in turn])),
+      'efficiency': float(np.median(
+          updates_per_sec(number) / updates_per_sec(1)))}
+      for number in sorted(turns)]
+
+
+def _parse_args() -> argparse.Namespace:
+  parser = argparse.ArgumentParser(
+      description=__doc__,
+      formatter_class=argparse.RawDescriptionHelpFormatter)
+  parser.add_argument('--learners', default='1,2', metavar='N,N',
+                      help='how many, a core each; one alone is always among '
+                      'them (default: %(default)s)')
+  parser.add_argument('--config', default='configs/benchmark.gin',
+                      help='a .gin file (default: %(default)s)')
+  parser.add_argument('--rounds', type=int, default=10,
+                      help='of turns (default: %(default)s)')
+  parser.add_argument('--seconds', type=float, default=3.,
+                      help='of each turn (default: %(default)s)')
+  parser.add_argument('--json', metavar='FILE',
+                      help='also write the numbers there')
+  return parser.parse_args()
+
+
+def _numbers(args: argparse.Namespace, num_cores: int) -> List[int]:
+  numbers = args.learners.split(',')
+  if not all(text.isdecimal() and 0 < int(text) <= num_cores
+             for text in numbers):
+    raise config_lib.UserError(
+        f'--learners must be numbers from 1 to {num_cores}, the cores that '
+        f'there are, with commas between them, but is {args.learners!r}')
+  return sorted({1, *map(int, numbers)})
+
+
+def _run(args: argparse.Namespace) -> None:
+  cores = sorted(os.sched_getaffinity(0))
+  numbers = _numbers(args, len(cores))
+  if args.rounds < 1 or args.seconds <= 0:
+    raise config_lib.UserError(
+        f'--rounds and --seconds must be above 0, but are {args.rounds} and '
+        f'{args.seconds}')
+  if args.json:
+    report.check_writable(args.json)
+  gin_config.load(args.config)  # Refused here, in one line.
+  with contextlib.ExitStack() as stack:
+    groups = [_Group(stack, args.config, cores[:number]) for number in numbers]
+    for _ in range(args.rounds):
+      for group in groups:
+        group.measure(args.seconds)
+  results = summarise({group.number: group.turns for group in groups})
+  report.show_several_learners(results)
+  if args.json:
+    report.write_json(args.json, results)
+
+
+def main() -> int:
+  """Returns the exit code."""
+  return program.run(lambda: _run(_parse_args()))
+
+
+if __name__ == '__main__':
+  sys.exit(main())
