@@ -28,7 +28,7 @@ _TINY = ('ExperimentConfig.in_process = True',
          'ActorConfig.num_envs = 2')
 _SEVERAL_LEVELS = ('configs/atari57/multitask.gin',
                    'configs/atari57/multitask_popart.gin',
-                   'configs/atari57/six_games.gin',
+                   'configs/atari57/seven_games.gin',
                    'configs/dmlab30/multitask_deep.gin',
                    'configs/dmlab30/multitask_shallow.gin',
                    'configs/tasks/catch_two_scales.gin')
@@ -64,13 +64,14 @@ def test_file_trains_for_two_updates(path, tmp_path):
     pytest.param(f, marks=[pytest.mark.slow] * ('atari57/multitask' in f))
     for f in _SEVERAL_LEVELS])
 def test_every_level_of_the_file_trains_for_three_updates(path, tmp_path):
-  level = gin_config.load(path, ()).environment.level
-  levels = levels_lib.expand(level)
+  config = gin_config.load(path, ())
+  levels = levels_lib.expand(config.environment.level)
   frames = 2 * (1 if '/tasks/' in path else 4)  # Of an unroll.
-  # A batch holds an unroll of each.
+  # A batch holds a new unroll of each.
+  batch_size = round(len(levels) / (1 - config.replay.replay_fraction))
   config = gin_config.load(path, _TINY + (
       f'ActorConfig.num_envs = {len(levels)}',
-      f'LearnerConfig.batch_size = {len(levels)}',
+      f'LearnerConfig.batch_size = {batch_size}',
       f'ExperimentConfig.total_frames = {3 * len(levels) * frames}',
       'DmlabConfig.dataset_path = "/photographs"'))
   in_process.run(config, str(tmp_path))
@@ -86,7 +87,7 @@ def test_files_of_several_levels_are_whole():
   sizes = {path: len(levels_lib.expand(gin_config.load(path).environment.level))
            for path in _FILES}
   assert {p: n for p, n in sizes.items() if n > 1} == dict(
-      zip(_SEVERAL_LEVELS, (57, 57, 6, 30, 30, 2)))
+      zip(_SEVERAL_LEVELS, (57, 57, 7, 30, 30, 2)))
   for path in _SEVERAL_LEVELS:  # Each level has its share in each process.
     config = gin_config.load(path)
     assert config.actor.num_envs % sizes[path] == 0

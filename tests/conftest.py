@@ -93,7 +93,8 @@ def pytest_collection_modifyitems(config, items):
   for item in items:
     if tries and 'faults' in item.path.parts:
       # No try may wait for longer than its own deadlines.
-      item.add_marker(pytest.mark.timeout(900 + 300 * tries), append=False)
+      own_secs = item.get_closest_marker('timeout').args[0]
+      item.add_marker(pytest.mark.timeout(own_secs + 300 * tries), append=False)
 
 
 class Fault:
