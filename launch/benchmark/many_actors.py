@@ -34,6 +34,7 @@ from launch import gin_config
 from launch import private_network
 from launch import program
 from launch.benchmark import report
+from launch.benchmark import turns as turns_lib
 
 NEVER, AS_ACTORS_DO, EACH_UNROLL = 'never', 'as actors do', 'for each unroll'
 _START_TIMEOUT_SECS = 300.
@@ -316,17 +317,10 @@ def _parse_args() -> argparse.Namespace:
   parser.add_argument('--actors', default='8,64', metavar='N,N',
                       help='how many, one after the other (default: '
                       '%(default)s)')
-  parser.add_argument('--config', default='configs/benchmark.gin',
-                      help='a .gin file (default: %(default)s)')
   parser.add_argument('--gin_binding', action='append', default=[],
                       metavar='"LearnerConfig.batch_size = 16"',
                       help='changes one value; may be repeated')
-  parser.add_argument('--rounds', type=int, default=30,
-                      help='of turns (default: %(default)s)')
-  parser.add_argument('--seconds', type=float, default=1.,
-                      help='of each turn (default: %(default)s)')
-  parser.add_argument('--json', metavar='FILE',
-                      help='also write the numbers there')
+  turns_lib.add_flags(parser, rounds=30, secs=1.)
   return parser.parse_args()
 
 
@@ -341,12 +335,7 @@ def _numbers_of_actors(args: argparse.Namespace) -> List[int]:
 
 def _run(args: argparse.Namespace) -> None:
   numbers = _numbers_of_actors(args)
-  if args.rounds < 1 or args.seconds <= 0:
-    raise config_lib.UserError(
-        f'--rounds and --seconds must be above 0, but are {args.rounds} and '
-        f'{args.seconds}')
-  if args.json:
-    report.check_writable(args.json)
+  turns_lib.check(args)
   config = _config(args, numbers[0], 1)
   factory.check_levels(
       config.environment.level, config.agent.instruction_length)

@@ -21,6 +21,7 @@ from impala_tf import ports
 from launch import gin_config
 from launch import program
 from launch.benchmark import report
+from launch.benchmark import turns as turns_lib
 from launch.benchmark import worker
 
 _MODULE = 'launch.benchmark.joint_learner'
@@ -89,14 +90,7 @@ def _parse_args() -> argparse.Namespace:
   parser.add_argument('--learners', default='1,2', metavar='N,N',
                       help='how many, a core each; one alone is always among '
                       'them (default: %(default)s)')
-  parser.add_argument('--config', default='configs/benchmark.gin',
-                      help='a .gin file (default: %(default)s)')
-  parser.add_argument('--rounds', type=int, default=10,
-                      help='of turns (default: %(default)s)')
-  parser.add_argument('--seconds', type=float, default=3.,
-                      help='of each turn (default: %(default)s)')
-  parser.add_argument('--json', metavar='FILE',
-                      help='also write the numbers there')
+  turns_lib.add_flags(parser, rounds=10, secs=3.)
   return parser.parse_args()
 
 
@@ -113,12 +107,7 @@ def _numbers(args: argparse.Namespace, num_cores: int) -> List[int]:
 def _run(args: argparse.Namespace) -> None:
   cores = sorted(os.sched_getaffinity(0))
   numbers = _numbers(args, len(cores))
-  if args.rounds < 1 or args.seconds <= 0:
-    raise config_lib.UserError(
-        f'--rounds and --seconds must be above 0, but are {args.rounds} and '
-        f'{args.seconds}')
-  if args.json:
-    report.check_writable(args.json)
+  turns_lib.check(args)
   gin_config.load(args.config)  # Refused here, in one line.
   with contextlib.ExitStack() as stack:
     groups = [_Group(stack, args.config, cores[:number]) for number in numbers]

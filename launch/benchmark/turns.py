@@ -1,0 +1,29 @@
+"""Flags of the benchmarks that measure several settings in turns."""
+
+import argparse
+
+from impala_tf import config as config_lib
+from launch.benchmark import report
+
+
+def add_flags(parser: argparse.ArgumentParser, rounds: int,
+              secs: float) -> None:
+  """Adds --rounds and --seconds with these defaults, --config and --json."""
+  parser.add_argument('--config', default='configs/benchmark.gin',
+                      help='a .gin file (default: %(default)s)')
+  parser.add_argument('--rounds', type=int, default=rounds,
+                      help='of turns (default: %(default)s)')
+  parser.add_argument('--seconds', type=float, default=secs,
+                      help='of each turn (default: %(default)s)')
+  parser.add_argument('--json', metavar='FILE',
+                      help='also write the numbers there')
+
+
+def check(args: argparse.Namespace) -> None:
+  """Raises UserError where a value cannot be used."""
+  if args.rounds < 1 or args.seconds <= 0:
+    raise config_lib.UserError(
+        f'--rounds and --seconds must be above 0, but are {args.rounds} and '
+        f'{args.seconds}')
+  if args.json:
+    report.check_writable(args.json)
