@@ -51,6 +51,20 @@ def _first_rows(tmp_path_factory, servers_stay):
   return _rows(_config(), tmp_path_factory.mktemp('run'))
 
 
+@pytest.mark.parametrize('is_in_process', [True, False])
+def test_order_is_kept_where_runs_are_to_be_repeatable(
+    monkeypatch, is_in_process):
+  # Seen only in batches of 16 and more, by chance.
+  asked = []
+  monkeypatch.setattr(experiment.dataset_lib, 'make_dataset',
+                      lambda *args, in_order: asked.append(in_order))
+  config = _config()
+  config = dataclasses.replace(config, experiment=dataclasses.replace(
+      config.experiment, in_process=is_in_process))
+  experiment.make_dataset(config, 'localhost:0', spec=None)
+  assert asked == [is_in_process]
+
+
 def test_there_is_a_row_an_update(rows):
   assert [row['updates'] for row in rows] == list(range(1, _UPDATES + 1))
   assert [row['frames'] for row in rows] == [
