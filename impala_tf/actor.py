@@ -5,11 +5,11 @@ from typing import Any, Iterator, Protocol
 import numpy as np
 import tensorflow as tf
 
-from impala_tf import agent as agent_lib
-from impala_tf import metrics
-from impala_tf import policy
 from impala_tf import types
+from impala_tf.agents import acting
+from impala_tf.agents import agent as agent_lib
 from impala_tf.envs import environment as environment_lib
+from impala_tf.monitoring import metrics
 
 
 class Writer(Protocol):
@@ -133,8 +133,8 @@ class Actor:
     self._environment = environment
     self._writer = writer
     self._fetcher = fetcher
-    self._policy = policy.Policy(agent, num_envs, seed)
-    self._counter = policy.EpisodeCounter(num_envs)
+    self._policy = acting.Policy(agent, num_envs, seed)
+    self._counter = acting.EpisodeCounter(num_envs)
     self._num_steps = spec.env_outputs.reward.shape[0]  # T+1
     self._buffer = UnrollBuffer(spec, environment.level_index,
                                 environment.frame_stack)

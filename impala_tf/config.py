@@ -8,16 +8,16 @@ before anything heavy is imported.
 import dataclasses
 from typing import Optional
 
-from impala_tf import knobs
+from impala_tf import config_fields
 
 # All others know them by these names.
-UserError = knobs.UserError
-ConfigError = knobs.ConfigError
-_knob = knobs.knob
+UserError = config_fields.UserError
+ConfigError = config_fields.ConfigError
+_knob = config_fields.knob
 
 
 @dataclasses.dataclass(frozen=True)
-class EnvironmentConfig(knobs.Section):
+class EnvironmentConfig(config_fields.Section):
   """Which tasks are played.
 
   Attributes:
@@ -39,7 +39,7 @@ class EnvironmentConfig(knobs.Section):
 
 
 @dataclasses.dataclass(frozen=True)
-class AtariConfig(knobs.Section):
+class AtariConfig(config_fields.Section):
   """How Atari is played (pre-processing: Mnih et al. 2016; table G.1).
 
   Attributes:
@@ -67,7 +67,7 @@ class AtariConfig(knobs.Section):
 
 
 @dataclasses.dataclass(frozen=True)
-class DmlabConfig(knobs.Section):
+class DmlabConfig(config_fields.Section):
   """How DeepMind Lab is played (table D.3).
 
   Attributes:
@@ -88,7 +88,7 @@ class DmlabConfig(knobs.Section):
 
 
 @dataclasses.dataclass(frozen=True)
-class VizdoomConfig(knobs.Section):
+class VizdoomConfig(config_fields.Section):
   """How VizDoom is played; the paper has no VizDoom.
 
   Attributes:
@@ -106,7 +106,7 @@ class VizdoomConfig(knobs.Section):
 
 
 @dataclasses.dataclass(frozen=True)
-class AgentConfig(knobs.Section):
+class AgentConfig(config_fields.Section):
   """The network (figure 3 of the paper).
 
   Attributes:
@@ -126,7 +126,7 @@ class AgentConfig(knobs.Section):
 
 
 @dataclasses.dataclass(frozen=True)
-class ImpalaConfig(knobs.Section):
+class ImpalaConfig(config_fields.Section):
   """The V-trace actor-critic loss (sections 4.1 and 4.2).
 
   Attributes:
@@ -140,7 +140,7 @@ class ImpalaConfig(knobs.Section):
     lambda_: the factor of remark 2.
     correction: what is made of unrolls that an older policy played: 'vtrace',
       or what the paper compares it with (section 5.2.2): 'one_step_is',
-      'epsilon' or 'none'. See `corrections`.
+      'epsilon' or 'none'. See `off_policy`.
     pg_bootstrap: what the policy gradient's advantage bootstraps from: 'vs',
       the V-trace target, or 'value', the baseline alone (appendix E.3).
     popart_step_size: to normalise values and advantages by level with moments
@@ -164,7 +164,7 @@ class ImpalaConfig(knobs.Section):
 
 
 @dataclasses.dataclass(frozen=True)
-class OptimizerConfig(knobs.Section):
+class OptimizerConfig(config_fields.Section):
   """RMSProp as TensorFlow 1 computed it; see `optimizers.RMSProp`.
 
   Attributes:
@@ -185,7 +185,7 @@ class OptimizerConfig(knobs.Section):
 
 
 @dataclasses.dataclass(frozen=True)
-class ActorConfig(knobs.Section):
+class ActorConfig(config_fields.Section):
   """The processes that play.
 
   Attributes:
@@ -220,7 +220,7 @@ class ActorConfig(knobs.Section):
 
 
 @dataclasses.dataclass(frozen=True)
-class LearnerConfig(knobs.Section):
+class LearnerConfig(config_fields.Section):
   """What one update sees and how it is computed.
 
   Attributes:
@@ -247,7 +247,7 @@ class LearnerConfig(knobs.Section):
 
 
 @dataclasses.dataclass(frozen=True)
-class ReplayConfig(knobs.Section):
+class ReplayConfig(config_fields.Section):
   """Learning again from old unrolls (section 5.2.2).
 
   Attributes:
@@ -264,7 +264,7 @@ class ReplayConfig(knobs.Section):
 
 
 @dataclasses.dataclass(frozen=True)
-class ExperimentConfig(knobs.Section):
+class ExperimentConfig(config_fields.Section):
   """The run as a whole.
 
   Attributes:

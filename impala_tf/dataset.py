@@ -11,9 +11,9 @@ from typing import Any, Callable, Optional
 import reverb
 import tensorflow as tf
 
-from impala_tf import inspection
-from impala_tf import packing
 from impala_tf import types
+from impala_tf.transport import packing
+from impala_tf.transport import unroll_filter
 
 # Called with sender and reason.
 RefuseFn = Callable[[int, str], None]
@@ -38,7 +38,7 @@ def make_dataset(address: str, spec: types.Unroll, queue: str, num_fresh: int,
     fingerprint: of the config; unrolls with another are left out, as are those
       that are not finite.
     refuse: is called for each unroll of the queue that is left out; see
-      `inspection`.
+      `unroll_filter`.
     in_order: whether the queue's order is kept to the letter. Faster is to have
       neighbours change places.
 
@@ -80,7 +80,7 @@ def _batches(address: str, table: str, size: int, packed: packing.Packing,
       # In each another unroll grows old: in all at most an eighth of a batch.
       num_workers_per_iterator=1 if in_order else
       max(1, min(_MAX_SAMPLERS, size // 8)))
-  is_taken = inspection.refusing(packed, fingerprint, refuse)
+  is_taken = unroll_filter.refusing(packed, fingerprint, refuse)
   dataset = dataset.filter(lambda sample: is_taken(sample.data))
   # A `map` before `batch` would be fused with it to one that works a batch
   # ahead: another batch that grows old.
@@ -122,7 +122,7 @@ class BatchReader:
 
   def __init__(self, dataset: tf.data.Dataset,
                prepare: Callable[[Any], Any] = lambda batch: batch,
-               refusals: Optional[inspection.Refusals] = None):
+               refusals: Optional[unroll_filter.Refusals] = None):
     """Starts to read.
 
     Args:
@@ -132,7 +132,7 @@ class BatchReader:
     """
     self._dataset = dataset
     self._prepare = prepare
-    self.refusals = refusals or inspection.Refusals()
+    self.refusals = refusals or unroll_filter.Refusals()
     self._batches = queue.SimpleQueue()
     # One batch ahead and no more: a queue of one would let the thread hold
     # another, a batch older for nothing.

@@ -5,7 +5,7 @@ from typing import Any, Callable, List, NamedTuple
 import dm_env
 import numpy as np
 
-from impala_tf import policy as policy_lib
+from impala_tf.agents import acting as policy_lib
 from impala_tf.envs import environment as environment_lib
 
 

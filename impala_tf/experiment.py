@@ -9,36 +9,36 @@ import reverb
 import tensorflow as tf
 
 from impala_tf import actor as actor_lib
-from impala_tf import agent as agent_lib
-from impala_tf import announcement
-from impala_tf import checkpoint as checkpoint_lib
 from impala_tf import config as config_lib
-from impala_tf import connection
+from impala_tf import config_fingerprint
 from impala_tf import dataset as dataset_lib
-from impala_tf import distributions
-from impala_tf import divergence
-from impala_tf import dynamic_actor
-from impala_tf import fingerprint
-from impala_tf import inspection
+from impala_tf import dynamic_batching_actor
 from impala_tf import learner as learner_lib
-from impala_tf import level_metrics
-from impala_tf import metrics as metrics_lib
-from impala_tf import optimizers
-from impala_tf import profiling
 from impala_tf import replay
-from impala_tf import replicas
-from impala_tf import sizing
-from impala_tf import threads
 from impala_tf import training
 from impala_tf import types
-from impala_tf import waiting
 from impala_tf import weights
+from impala_tf.agents import agent as agent_lib
 from impala_tf.algorithms import impala
 from impala_tf.algorithms import impala_popart
 from impala_tf.envs import environment as environment_lib
 from impala_tf.envs import factory
 from impala_tf.envs import multi_level
+from impala_tf.maths import distributions
+from impala_tf.maths import optimizers
+from impala_tf.monitoring import level_metrics
+from impala_tf.monitoring import metrics as metrics_lib
+from impala_tf.monitoring import profiling
+from impala_tf.monitoring import skipped_updates
+from impala_tf.processes import learner_group
+from impala_tf.processes import sizing
+from impala_tf.processes import tf_threads
+from impala_tf.processes import waiting
+from impala_tf.storage import checkpoint as checkpoint_lib
 from impala_tf.suites import levels as levels_lib
+from impala_tf.transport import config_table
+from impala_tf.transport import reverb_calls
+from impala_tf.transport import unroll_filter
 
 
 def make_environment(config: config_lib.Config, num_envs: int, seed: int,
@@ -52,7 +52,7 @@ def make_environment(config: config_lib.Config, num_envs: int, seed: int,
 
 def _make_level(config: config_lib.Config,
                 training: bool) -> multi_level.MakeFn:
-  # Not a closure: `envs.workers` hand it to processes.
+  # Not a closure: `env_processes` hands it to processes.
   return functools.partial(
       factory.make_environment, atari_config=config.atari,
       dmlab_config=config.dmlab, vizdoom_config=config.vizdoom,
@@ -152,7 +152,7 @@ def make_writer(config: config_lib.Config, address: str,
   tables = (replay.REPLAY,) if config.num_replayed else ()
   return replay.UnrollWriter(
       address, spec, tables + (replay.QUEUE,), sender=task,
-      fingerprint=fingerprint.of_unrolls(config))
+      fingerprint=config_fingerprint.of_unrolls(config))
 
 
 def make_dataset(config: config_lib.Config, address: str,
@@ -161,7 +161,7 @@ def make_dataset(config: config_lib.Config, address: str,
   """Batches from these tables; see `dataset.make_dataset`."""
   return dataset_lib.make_dataset(
       address, spec, replay.QUEUE, config.num_fresh,
-      replay.REPLAY, config.num_replayed, fingerprint.of_unrolls(config),
+      replay.REPLAY, config.num_replayed, config_fingerprint.of_unrolls(config),
       # Between processes the order is that of chance already.
       refuse, in_order=config.experiment.in_process)
 
@@ -169,13 +169,14 @@ def make_dataset(config: config_lib.Config, address: str,
 def make_actor(config: config_lib.Config, address: str, seed: int,
                task: int = 0, connect: Callable[[], None] = lambda: None,
                poll: waiting.PollFn = lambda cause: None,
-               run_table: Optional[str] = None) -> dynamic_actor.AnyActor:
+               run_table: Optional[str] = None
+               ) -> dynamic_batching_actor.AnyActor:
   """An actor that holds the learner's parameters; see `run_actor`."""
   env_seed, policy_seed = np.random.SeedSequence(
       [config.experiment.seed, seed]).generate_state(2) >> 2  # int32
   num_envs = config.actor.num_envs
   if config.actor.env_processes:
-    actor_type = dynamic_actor.DynamicActor
+    actor_type = dynamic_batching_actor.DynamicActor
     environment = multi_level.make_workers(
         config.environment.level, int(env_seed), task * num_envs,
         _make_level(config, training=True), config.actor)
@@ -198,7 +199,7 @@ def make_actor(config: config_lib.Config, address: str, seed: int,
 class LearnerRole(NamedTuple):
   """The parts that learning needs, however it is run."""
   run_dir: str
-  learners: replicas.Learners
+  learners: learner_group.Learners
   learner: learner_lib.Learner
   totals: training.Totals
   save: Callable[[int], None]
@@ -212,7 +213,7 @@ class LearnerRole(NamedTuple):
 def make_learner_role(config: config_lib.Config, run_dir: str,
                       port: Optional[int], capacity: int,
                       announced: config_lib.Config,
-                      learners: replicas.Learners) -> LearnerRole:
+                      learners: learner_group.Learners) -> LearnerRole:
   """Makes the learner's parts and restores the newest checkpoint."""
   multi_level.check_levels(
       config.environment.level, _make_level(config, training=True),
@@ -242,14 +243,14 @@ def make_learner_role(config: config_lib.Config, run_dir: str,
       config, run_dir, port, checkpointer,
       make_tables(config, spec, capacity) +
       [weights.make_table(agent.trainable_variables),
-       announcement.make_table(announced)])
+       config_table.make_table(announced)])
   address = f'localhost:{server.port}'
-  announcement.publish(address, announced)
+  config_table.publish(address, announced)
   publisher = weights.Publisher(address, agent.trainable_variables)
   version, parameters = int(learner.num_updates.numpy()), publisher.snapshot()
   learners.require_same_parameters(parameters, version)
   publisher.publish(version, parameters)
-  refusals = inspection.Refusals()
+  refusals = unroll_filter.Refusals()
   reader = dataset_lib.BatchReader(
       make_dataset(config, address, spec, refusals.add),
       # Several devices share the batch out from the host.
@@ -294,12 +295,12 @@ def train(config: config_lib.Config, role: LearnerRole,
           log_interval_secs: float, **kwargs) -> None:
   """Runs the loop over the role's parts; see `training.train`."""
   client = reverb.Client(role.address)
-  skipped = divergence.SkippedUpdates(
+  skipped = skipped_updates.SkippedUpdates(
       role.run_dir, config.optimizer.max_skipped_updates)
 
   def gauges():
     # The tables that a server was made of are not its own if it restored any.
-    infos = connection.server_info(client)
+    infos = reverb_calls.server_info(client)
     names = [replay.QUEUE] + [replay.REPLAY] * bool(config.num_replayed)
     return {'unrolls_refused': role.reader.refusals.total,
             'updates_skipped': skipped.total, **{
@@ -317,7 +318,7 @@ def run_learner(config: config_lib.Config, run_dir: str, port: Optional[int],
                 should_stop: training.StopFn, profile: bool = False,
                 before_batch: Callable[[], None] = lambda: None,
                 on_row: training.RowFn = lambda row: None,
-                join: Callable[[], replicas.Learners] = replicas.alone
+                join: Callable[[], learner_group.Learners] = learner_group.alone
                 ) -> bool:
   """The learner's process, with the Reverb server embedded.
 
@@ -329,7 +330,7 @@ def run_learner(config: config_lib.Config, run_dir: str, port: Optional[int],
     profile: record a few updates for TensorBoard.
     before_batch: is called before each batch is read.
     on_row: is given each row of metrics.
-    join: returns the learners that it is one of, see `replicas.join`.
+    join: returns the learners that it is one of, see `learner_group.join`.
 
   Returns:
     Whether all frames are learned from; else it, or another, was to stop.
@@ -340,7 +341,7 @@ def run_learner(config: config_lib.Config, run_dir: str, port: Optional[int],
     checkpoint.CheckpointError: where all checkpoints are damaged.
   """
   announced, config = config, sizing.fit(config)
-  threads.set_threads(config.learner.num_threads)
+  tf_threads.set_threads(config.learner.num_threads)
   learners = join()
   with learners.noticing_loss():
     role = make_learner_role(config, run_dir, port,
@@ -381,9 +382,9 @@ def run_actor(config: config_lib.Config, address: str, seed: int, task: int,
   Raises:
     ConnectionError: where the learner does not answer, or has another config.
   """
-  run_table = announcement.table_name(config)
+  run_table = config_table.table_name(config)
   config = sizing.fit(config)
-  threads.set_threads(1)
+  tf_threads.set_threads(1)
   actor = make_actor(config, address, seed, task, connect, poll, run_table)
   try:
     while True:

@@ -4,10 +4,10 @@ from typing import Any, Callable, Dict
 
 import tensorflow as tf
 
-from impala_tf import agent as agent_lib
-from impala_tf import frames
-from impala_tf import optimizers
 from impala_tf import types
+from impala_tf.agents import agent as agent_lib
+from impala_tf.maths import frame_stacks
+from impala_tf.maths import optimizers
 
 LossFn = Callable[[agent_lib.Agent, types.Unroll], types.LossOutput]
 AfterStepFn = Callable[[agent_lib.Agent, Any], None]
@@ -147,7 +147,8 @@ class Learner(tf.Module):
     env_outputs = unroll.env_outputs
     # More frames than steps: each travelled once, to be stacked again here.
     if env_outputs.observation.shape[0] > env_outputs.step_type.shape[0]:
-      stacked = frames.restack(env_outputs.observation, env_outputs.step_type)
+      stacked = frame_stacks.restack(
+          env_outputs.observation, env_outputs.step_type)
       unroll = unroll._replace(
           env_outputs=env_outputs._replace(observation=stacked))
     variables = self.agent.trainable_variables

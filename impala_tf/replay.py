@@ -15,10 +15,10 @@ import reverb
 import tensorflow as tf
 
 from impala_tf import config as config_lib
-from impala_tf import connection
-from impala_tf import packing
-from impala_tf import ports
 from impala_tf import types
+from impala_tf.processes import ports
+from impala_tf.transport import packing
+from impala_tf.transport import reverb_calls
 
 QUEUE = 'queue'
 REPLAY = 'replay'
@@ -122,7 +122,7 @@ class UnrollWriter:
     self._client = reverb.Client(address)
     self._packing = packing.Packing(spec)
     # Without an answer, what follows would wait for ever.
-    _check_tables(connection.server_info(self._client), tables,
+    _check_tables(reverb_calls.server_info(self._client), tables,
                   self._packing.signature)
     self._writer = self._client.trajectory_writer(num_keep_alive_refs=1)
     self._stamp = packing.Stamp(np.int64(sender), np.int64(fingerprint))
@@ -151,7 +151,7 @@ class UnrollWriter:
     Raises:
       ConnectionError: where the server does not answer any more.
     """
-    connection.flush(self._client, self._writer,
+    reverb_calls.flush(self._client, self._writer,
                      max_pending * len(self._tables))
 
 

@@ -9,11 +9,11 @@ import numpy as np
 import tensorflow as tf
 
 from impala_tf import config as config_lib
-from impala_tf import divergence
-from impala_tf import level_metrics
-from impala_tf import metrics as metrics_lib
 from impala_tf import types
-from impala_tf import waiting
+from impala_tf.monitoring import level_metrics
+from impala_tf.monitoring import metrics as metrics_lib
+from impala_tf.monitoring import skipped_updates
+from impala_tf.processes import waiting
 
 StopFn = Callable[[], bool]
 RowFn = Callable[[metrics_lib.Row], None]
@@ -150,7 +150,7 @@ class TrainingLog:
 
 def train(config: config_lib.ExperimentConfig, learner: Any, reader: Any,
           publish: Callable[[int], Any], save: Callable[[int], Any],
-          log: TrainingLog, skipped: divergence.SkippedUpdates,
+          log: TrainingLog, skipped: skipped_updates.SkippedUpdates,
           should_stop: StopFn,
           on_row: RowFn = lambda row: None,
           produce: Callable[[], None] = lambda: None) -> None:
@@ -173,7 +173,7 @@ def train(config: config_lib.ExperimentConfig, learner: Any, reader: Any,
     OSError: where the last checkpoint could not be written.
     PeerLost: where another learner has gone; then there is no last checkpoint,
       since an update may be half done.
-    UserError: see `divergence.SkippedUpdates`.
+    UserError: see `skipped_updates.SkippedUpdates`.
   """
   last_save = time.monotonic()
   is_whole = True

@@ -47,7 +47,7 @@ class EnvOutput(NamedTuple):
     episode_return: float32, sum of raw rewards of the episode so far; on a
       FIRST row that of the whole episode that has just ended.
     episode_steps: int32, agent steps, counted in the same way.
-    instruction: int32 [..., P], `instructions.word_ids` of what the level tells
+    instruction: int32 [..., P], `word_ids.word_ids` of what the level tells
       its agent at x_t, zeros after the last word; an empty tuple where
       instructions are not read.
   """
@@ -80,14 +80,15 @@ class Unroll(NamedTuple):
     env_outputs: `EnvOutput` with leading [T+1]. Where the environment stacks
       S > 1 frames, `observation` holds each frame once, [T+S, H, W]: the stack
       of x_0 (oldest first), then the newest frame of each later step.
-      `frames.restack` makes [T+1, H, W, S] of it, inside the learner's step.
+      `frame_stacks.restack` makes [T+1, H, W, S] of it, inside the learner's
+      step.
     agent_outputs: `AgentOutput` with leading [T+1].
     core_state: the recurrent state before x_0 without a time dimension, as
       `Agent.initial_state` lays it out; an empty tuple for feed-forward agents.
     policy_version: int64 [], learner updates behind the parameters that acted.
       They are fetched as the unroll begins; the action at x_0 was already
       chosen, as the last of the unroll before. Where environments are out of
-      phase (`dynamic_actor`), later steps may be by newer ones.
+      phase (`dynamic_batching_actor`), later steps may be by newer ones.
     level_index: int32 [], which of the run's levels was played. For logs, and
       for PopArt to pick a level's own moments; policy and torso are never shown
       it: "the model does not know which task it is being trained or evaluated

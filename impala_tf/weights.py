@@ -15,8 +15,8 @@ import numpy as np
 import reverb
 import tensorflow as tf
 
-from impala_tf import connection
-from impala_tf import waiting
+from impala_tf.processes import waiting
+from impala_tf.transport import reverb_calls
 
 _TABLE = 'weights'
 _POLL_SECS = 0.1
@@ -62,7 +62,7 @@ class Publisher:
     self._writer.create_item(
         _TABLE, priority=1.0,
         trajectory=tuple(column[-1] for column in self._writer.history))
-    connection.flush(self._client, self._writer)
+    reverb_calls.flush(self._client, self._writer)
 
 
 class BackgroundPublisher:
@@ -137,7 +137,7 @@ class Fetcher:
       address: 'host:port' of the learner's server.
       variables: to be brought up to date.
       run_table: that the server has as long as it is of the same run; see
-        `announcement.table_name`.
+        `config_table.table_name`.
       interval: the learner is asked at the first of so many calls of `fetch`;
         the others leave all as it is.
     """
@@ -166,7 +166,7 @@ class Fetcher:
       self._calls_left -= 1
       return self._version
     self._calls_left = self._interval - 1
-    info = connection.server_info(self._client)
+    info = reverb_calls.server_info(self._client)
     if self._run_table and self._run_table not in info:
       raise ConnectionError('the learner there is of another config now')
     # The count of inserts tells in half a millisecond whether it is worth

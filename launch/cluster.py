@@ -16,12 +16,12 @@ import pathlib
 from typing import Iterator, List, Optional, Tuple
 
 from impala_tf import config as config_lib
-from impala_tf import files
-from launch import cluster_plan
-from launch import program
-from launch import progress
-from launch import ray_connection
-from launch import run_directory
+from impala_tf.storage import files
+from launch.ray_cluster import connection as ray_connection
+from launch.ray_cluster import plan as cluster_plan
+from launch.run import program
+from launch.run import progress
+from launch.run import run_directory
 
 
 def _parse_args() -> argparse.Namespace:
@@ -107,7 +107,7 @@ def _train(args: argparse.Namespace, config: config_lib.Config,
   with ray_connection.connected(
       args.ray_address, cluster_plan.cpus_besides_actors(args, config)
   ) as nodes:
-    from launch import cluster_run  # Imports Ray.
+    from launch.ray_cluster import run as cluster_run  # Imports Ray.
     plan = cluster_plan.Plan(args, config, nodes)
     with run_directory.claim(run_dir, plan.config) as resuming:
       plan.show(nodes, run_dir, resuming)

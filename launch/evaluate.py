@@ -12,13 +12,13 @@ import os
 from typing import Any, Callable, List, Optional, Sequence, Tuple
 
 from impala_tf import config as config_lib
-from impala_tf import files
+from impala_tf.storage import files
 from impala_tf.suites import levels as levels_lib
 from impala_tf.suites import suite as suite_lib
-from launch import gin_config
-from launch import program
-from launch import run_directory
-from launch import suite_results
+from launch.report import suite_results
+from launch.run import gin_config
+from launch.run import program
+from launch.run import run_directory
 
 _EPISODES = 200  # Of a level outside of them.
 _MAX_ENVS = 32
@@ -153,8 +153,10 @@ def _evaluate_level(args: argparse.Namespace, config: config_lib.Config,
                     output: str) -> dict:
   """Plays what the run was trained on."""
   _check_one_level(config)
-  from impala_tf import checkpoint  # TensorFlow takes seconds to import.
   from impala_tf import experiment
+  from impala_tf.storage import (
+    checkpoint,  # TensorFlow takes seconds to import.
+  )
   loaded = checkpoint.load_agent(args.run_dir)
   suite = levels_lib.suite_of(config.environment.level)
   episodes = args.episodes or (suite.episodes if suite else _EPISODES)
@@ -206,8 +208,10 @@ def _evaluate_suite(args: argparse.Namespace, config: config_lib.Config,
     raise config_lib.UserError(f'levels of {suite.title} need the package '
                                f'{suite.package}: {suite.install}')
 
-  from impala_tf import checkpoint  # TensorFlow takes seconds to import.
   from impala_tf import experiment
+  from impala_tf.storage import (
+    checkpoint,  # TensorFlow takes seconds to import.
+  )
 
   def make_environment(level, num_envs):
     return experiment.make_environment(
@@ -243,7 +247,7 @@ def _evaluate_suite(args: argparse.Namespace, config: config_lib.Config,
 
 def _check_actions(environment: Any, agent: Any) -> None:
   """An action out of range would hang the emulator."""
-  from impala_tf import distributions
+  from impala_tf.maths import distributions
   policy = distributions.of_actions(environment.action_spec())
   if policy == agent.distribution:
     return

@@ -7,10 +7,10 @@ import argparse
 import pathlib
 
 from impala_tf import config as config_lib
-from impala_tf import metrics
-from launch import curves
-from launch import program
-from launch import run_directory
+from impala_tf.monitoring import metrics
+from launch.report import curves
+from launch.run import program
+from launch.run import run_directory
 
 
 def _parse_args() -> argparse.Namespace:

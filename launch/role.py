@@ -19,12 +19,12 @@ from absl import flags
 from absl import logging
 
 from impala_tf import config as config_lib
-from impala_tf import restarts
-from impala_tf import waiting
-from impala_tf.envs import workers
-from launch import learner_role
-from launch import peer_roles
-from launch import role_flags
+from impala_tf.envs import env_processes
+from impala_tf.processes import waiting
+from launch.processes import restarts
+from launch.roles import flags as role_flags
+from launch.roles import learner as learner_role
+from launch.roles import peers as peer_roles
 
 _GRACE_SECS = 5.
 _ROLES = {'learner': learner_role.run, 'actor': peer_roles.run_actor,
@@ -45,7 +45,7 @@ def _run(args: argparse.Namespace) -> int:
     print(f'{restarts.COMPLAINT}{error}; is it running, and can the machines '
           'reach each other? (--wait_secs for more patience)', file=sys.stderr)
     return 1
-  except workers.WorkerError as error:  # It says all, and a trace nothing more.
+  except env_processes.WorkerError as error:  # A trace would say nothing more.
     logging.error('%s', error)
     return 1
   except OSError as error:  # ConnectionError is one.

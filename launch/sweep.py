@@ -17,15 +17,15 @@ import time
 from typing import Any, Callable, Dict, Iterator, List, Sequence, Tuple
 
 from impala_tf import config as config_lib
-from impala_tf import sizing
-from impala_tf import sweep_results
-from impala_tf import sweeps
 from impala_tf.envs import factory
-from launch import gin_config
-from launch import local_engine
-from launch import program
-from launch import ray_connection
-from launch import sweep_directory
+from impala_tf.processes import sizing
+from impala_tf.sweeps import plan as plan_lib
+from impala_tf.sweeps import results as results_lib
+from launch.processes import batch as local_batch
+from launch.ray_cluster import connection as ray_connection
+from launch.run import gin_config
+from launch.run import program
+from launch.run import sweep_directory
 
 _BEST = 3  # Settings that the paper's table 2 averages over.
 # Of a run within one process, which otherwise has as many threads as cores.
@@ -58,7 +58,7 @@ def _parse_args() -> argparse.Namespace:
   return parser.parse_args()
 
 
-def check_runs(config: sweeps.SweepConfig
+def check_runs(config: plan_lib.SweepConfig
                ) -> Tuple[Dict[str, config_lib.Config], bool]:
   """Reads each task's config, as it is and with what the sweep binds.
 
@@ -71,7 +71,7 @@ def check_runs(config: sweeps.SweepConfig
   tasks = {task: gin_config.load(path) for task, path in config.tasks.items()}
   in_process = True
   levels = set()
-  for run in sweeps.runs(config, sweeps.corners(config)):
+  for run in plan_lib.runs(config, plan_lib.corners(config)):
     if run.seed > 1:  # All seeds are alike.
       continue
     loaded = gin_config.load(config.tasks[run.task], run.gin_bindings())
@@ -90,9 +90,9 @@ class _Progress:
     self._num_runs = num_runs
     self._start = time.monotonic()
 
-  def show(self, result: sweep_results.Result) -> None:
+  def show(self, result: results_lib.Result) -> None:
     """Tells of one more run."""
-    if result.status != sweep_results.INTERRUPTED:
+    if result.status != results_lib.INTERRUPTED:
       self._num_done += 1
     parts = [f'[{self._num_done}/{self._num_runs}] {result.run.name} '
              f'{result.status}']
@@ -119,42 +119,42 @@ def _table(rows: Sequence[Sequence[str]]) -> str:
       for row in rows)
 
 
-def summary(config: sweeps.SweepConfig,
-            results: Sequence[sweep_results.Result]) -> str:
+def summary(config: plan_lib.SweepConfig,
+            results: Sequence[results_lib.Result]) -> str:
   """A table with a line for each task and variant.
 
   Its columns: runs by status, the mean final return of the best three settings
-  and of all (see `sweep_results`), and the best setting.
+  and of all (see `results`), and the best setting.
   """
   rows = [['task', 'variant', 'finished', 'failed', f'best {_BEST}', 'all',
            'best setting']]
   for task, variant in itertools.product(config.tasks, config.variants):
-    own = sweep_results.select(results, task, variant)
+    own = results_lib.select(results, task, variant)
     statuses = [result.status for result in own]
-    returns = sweep_results.setting_returns(own)
+    returns = results_lib.setting_returns(own)
     rows.append([
-        task, variant, str(statuses.count(sweep_results.FINISHED)),
-        str(statuses.count(sweep_results.FAILED)),
-        f'{sweep_results.best_mean(own, _BEST):.2f}',
-        f'{sweep_results.rank_area(own):.2f}', next(iter(returns), '-')])
+        task, variant, str(statuses.count(results_lib.FINISHED)),
+        str(statuses.count(results_lib.FAILED)),
+        f'{results_lib.best_mean(own, _BEST):.2f}',
+        f'{results_lib.rank_area(own):.2f}', next(iter(returns), '-')])
   return _table(rows)
 
 
 def _runs_to_do(directory: sweep_directory.SweepDirectory,
-                all_runs: Sequence[sweeps.Run],
-                retry_failed: bool) -> List[sweeps.Run]:
-  done = {sweep_results.FINISHED}
+                all_runs: Sequence[plan_lib.Run],
+                retry_failed: bool) -> List[plan_lib.Run]:
+  done = {results_lib.FINISHED}
   if not retry_failed:
-    done.add(sweep_results.FAILED)
+    done.add(results_lib.FAILED)
   return [run for run in all_runs if directory.status(run) not in done]
 
 
-def _status(ended: local_engine.Ended) -> str:
+def _status(ended: local_batch.Ended) -> str:
   if ended.exit_code == 0:
-    return sweep_results.FINISHED
+    return results_lib.FINISHED
   if ended.was_stopped:
-    return sweep_results.INTERRUPTED
-  return sweep_results.FAILED
+    return results_lib.INTERRUPTED
+  return results_lib.FAILED
 
 
 def _check_flags(args: argparse.Namespace) -> None:
@@ -184,11 +184,11 @@ def _engine(args: argparse.Namespace,
   environment = _ONE_THREAD if in_process else {}
   if args.engine == 'local':
     num_jobs = args.jobs or (sizing.num_cores() if in_process else 1)
-    yield num_jobs, lambda directory: local_engine.LocalEngine(
+    yield num_jobs, lambda directory: local_batch.LocalEngine(
         num_jobs, directory.log_dir, environment, keep_open=directory.lock)
     return
   with ray_connection.connected(args.ray_address) as nodes:
-    from launch import ray_engine  # Imports Ray.
+    from launch.ray_cluster import batch as ray_batch  # Imports Ray.
     all_of_a_node = min((n.cpus for n in nodes if n.cpus), default=1.)
     needs = ray_connection.Resources(
         args.run_cpus or (1. if in_process else all_of_a_node), args.run_gpus)
@@ -199,7 +199,7 @@ def _engine(args: argparse.Namespace,
           f'{ray_connection.describe(nodes)}; give smaller --run_cpus or '
           '--run_gpus, or add such a node')
     num_jobs = min(args.jobs or room, room)
-    yield num_jobs, lambda directory: ray_engine.RayEngine(
+    yield num_jobs, lambda directory: ray_batch.RayEngine(
         num_jobs, directory.log_dir, environment, needs,
         [os.path.abspath(args.sweep_dir)], _WAIT_SECS)
 
@@ -217,13 +217,13 @@ def _run(args: argparse.Namespace) -> int:
   with _engine(args, in_process) as (
       num_jobs, make_engine), sweep_directory.claim(
           args.sweep_dir, config, tasks) as directory:
-    all_runs = {run.name: run for run in sweeps.runs(config)}
+    all_runs = {run.name: run for run in plan_lib.runs(config)}
     to_do = _runs_to_do(directory, list(all_runs.values()), args.retry_failed)
     print(f'{len(to_do)} of {len(all_runs)} runs to do in {args.sweep_dir}, '
           f'{num_jobs} at a time', flush=True)
     progress = _Progress(len(all_runs) - len(to_do), len(all_runs))
 
-    def on_end(name: str, ended: local_engine.Ended):
+    def on_end(name: str, ended: local_batch.Ended):
       progress.show(directory.record(
           all_runs[name], _status(ended), ended.error))
 
@@ -232,7 +232,7 @@ def _run(args: argparse.Namespace) -> int:
     results = directory.results()
   print(summary(config, results))
   print(f'All results: {os.path.join(args.sweep_dir, sweep_directory.RESULTS)}')
-  finished = sum(r.status == sweep_results.FINISHED for r in results)
+  finished = sum(r.status == results_lib.FINISHED for r in results)
   if signum is not None:
     print(f'Stopped with {finished} of {len(all_runs)} runs finished; the same '
           'command resumes')

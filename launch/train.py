@@ -11,15 +11,15 @@ import threading
 from typing import List, NamedTuple, Optional
 
 from impala_tf import config as config_lib
-from impala_tf import ports
-from impala_tf import sizing
-from impala_tf import supervisor
 from impala_tf.envs import factory
-from launch import gin_config
-from launch import program
-from launch import progress
-from launch import run_directory
-from launch import time_budget
+from impala_tf.processes import ports
+from impala_tf.processes import sizing
+from launch.processes import supervisor
+from launch.run import gin_config
+from launch.run import program
+from launch.run import progress
+from launch.run import run_directory
+from launch.run import time_budget
 
 _DEFAULT_CONFIG = 'configs/atari/pong.gin'
 
@@ -109,7 +109,9 @@ def _train_in_processes(args: argparse.Namespace, config: config_lib.Config,
 def _train_in_this_process(config: config_lib.Config, run_dir: str,
                            line: progress.ProgressLine):
   """Returns the signal that ended the run, or None."""
-  from impala_tf import in_process  # Takes seconds, so after all checks.
+  from impala_tf.architectures import (
+    in_process,  # Takes seconds, so after all checks.
+  )
   received = []
   stopping = threading.Event()
 

@@ -9,12 +9,12 @@ import pytest
 import tensorflow as tf
 
 from impala_tf import actor as actor_lib
-from impala_tf import agent as agent_lib
 from impala_tf import config
-from impala_tf import distributions
-from impala_tf import frames
 from impala_tf import types
+from impala_tf.agents import agent as agent_lib
 from impala_tf.envs import environment
+from impala_tf.maths import distributions
+from impala_tf.maths import frame_stacks
 
 T, E, A, STACK, HEIGHT, WIDTH, L = 5, 2, 4, 3, 2, 3, 2
 NUM_UNROLLS = 4
@@ -222,7 +222,7 @@ def test_frames_travel_once_and_restack_to_what_the_environment_returned(run):
     # Their newest frames, behind the older ones of x_0.
     np.testing.assert_array_equal(observation[STACK - 1:],
                                   rows.observation[..., -1])
-    restacked = frames.restack(tf.constant(observation),
+    restacked = frame_stacks.restack(tf.constant(observation),
                                tf.constant(unroll.env_outputs.step_type))
     np.testing.assert_array_equal(restacked, rows.observation)
 

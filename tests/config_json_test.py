@@ -6,7 +6,7 @@ import pytest
 
 from impala_tf import config as config_lib
 from impala_tf import config_json
-from tests import configs
+from tests.fixtures import configs
 
 
 def _changed(change):

@@ -6,10 +6,10 @@ import sys
 
 import pytest
 
-from impala_tf import in_process
-from impala_tf import metrics
+from impala_tf.architectures import in_process
+from impala_tf.monitoring import metrics
 from impala_tf.suites import levels as levels_lib
-from launch import gin_config
+from launch.run import gin_config
 
 _ROOT = pathlib.Path(__file__).resolve().parent.parent
 _SWEEPS = _ROOT / 'configs' / 'sweeps'  # See tests/launch/sweep_test.py.

@@ -21,7 +21,7 @@ display.draw_without_display()  # Before a test imports a simulator by itself.
 
 # What modules that tests share assert is explained, too.
 pytest.register_assert_rewrite(
-    'tests.faults', 'tests.launch', 'tests.two_learners')
+    'tests.faults', 'tests.fixtures')
 
 
 @pytest.fixture(autouse=True)
@@ -59,7 +59,7 @@ def servers_stay():
 @pytest.fixture(scope='module')
 def fake_deepmind_lab():
   """Puts the stand-in where the simulator would be; returns it."""
-  from tests.envs import fake_deepmind_lab as module
+  from tests.fixtures import fake_deepmind_lab as module
   with pytest.MonkeyPatch.context() as patch:
     patch.setitem(sys.modules, 'deepmind_lab', module)
     yield module
@@ -67,12 +67,12 @@ def fake_deepmind_lab():
 
 @pytest.fixture
 def start_workers():
-  """Makes `workers.Workers`, which are closed at the end."""
-  from impala_tf.envs import workers
+  """Makes `env_processes.Workers`, which are closed at the end."""
+  from impala_tf.envs import env_processes
   with contextlib.ExitStack() as started:
 
     def start(make, num_envs, num_processes=2, timeout_secs=60.):
-      pool = workers.Workers(make, num_envs, num_processes, timeout_secs)
+      pool = env_processes.Workers(make, num_envs, num_processes, timeout_secs)
       started.callback(pool.close)
       return pool
 

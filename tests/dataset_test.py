@@ -12,12 +12,12 @@ import tensorflow as tf
 
 from impala_tf import config as config_lib
 from impala_tf import dataset
-from impala_tf import inspection
-from impala_tf import packing
 from impala_tf import replay
 from impala_tf import types
-from tests import programs
-from tests import unrolls
+from impala_tf.transport import packing
+from impala_tf.transport import unroll_filter
+from tests.fixtures import programs
+from tests.fixtures import unrolls
 
 pytestmark = pytest.mark.usefixtures('servers_stay')
 
@@ -273,7 +273,7 @@ def test_what_is_not_finite_is_left_out_and_told(field, value):
   writer.flush()
   unrolls.assert_equal(_next(reader), _stacked([0, 2]))
   unrolls.assert_equal(_next(reader), _stacked([3, 5]))
-  assert refused == [(3, inspection.NOT_FINITE)] * 2
+  assert refused == [(3, unroll_filter.NOT_FINITE)] * 2
 
 
 def test_unrolls_of_another_config_are_left_out_and_told():
@@ -290,7 +290,7 @@ def test_unrolls_of_another_config_are_left_out_and_told():
     writer.write(unrolls.numbered(number))
     writer.flush()
   unrolls.assert_equal(_next(reader), _stacked([1, 3]))
-  assert refused == [(2, inspection.OTHER_CONFIG)] * 2
+  assert refused == [(2, unroll_filter.OTHER_CONFIG)] * 2
 
 
 def test_what_is_left_out_of_the_queue_is_left_out_of_the_replay(with_replay):
@@ -306,9 +306,9 @@ def test_what_is_left_out_of_the_queue_is_left_out_of_the_replay(with_replay):
 
 def test_learner_that_is_left_nothing_gives_up():
   secs = 0.
-  refusals = inspection.Refusals(lambda: secs)
+  refusals = unroll_filter.Refusals(lambda: secs)
   for _ in range(1000):
-    refusals.add(1, inspection.NOT_FINITE)
+    refusals.add(1, unroll_filter.NOT_FINITE)
   never = tf.data.Dataset.from_generator(
       lambda: iter(threading.Event().wait, None), output_types=tf.int32)
   reader = dataset.BatchReader(never, refusals=refusals)
@@ -340,4 +340,4 @@ def test_what_has_other_shapes_is_left_out_and_told(sizes):
   writer.flush()
   unrolls.assert_equal(_next(reader), _stacked([0, 1]))
   (_, reason), = refused
-  assert reason == inspection.OTHER_CONFIG
+  assert reason == unroll_filter.OTHER_CONFIG

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from impala_tf import actor
-from impala_tf import checkpoint
 from impala_tf import config as config_lib
 from impala_tf import experiment
-from impala_tf import in_process
-from impala_tf import metrics
-from impala_tf import policy
 from impala_tf import replay
 from impala_tf import types as tf_types
+from impala_tf.agents import acting
+from impala_tf.architectures import in_process
+from impala_tf.monitoring import metrics
+from impala_tf.storage import checkpoint
 
 pytestmark = pytest.mark.usefixtures('servers_stay')
 
@@ -194,7 +194,7 @@ def _left(monkeypatch):
     logits = np.full([num_envs, 4], [-9., -9., -9., 9.], np.float32)
     return tf_types.AgentOutput(np.full(num_envs, 3, np.int32), logits)
 
-  monkeypatch.setattr(policy.Policy, 'act', act)
+  monkeypatch.setattr(acting.Policy, 'act', act)
 
 
 def test_return_is_credited_to_the_level_it_was_played_on(

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from impala_tf import agent as agent_lib
 from impala_tf import config
-from impala_tf import distributions
 from impala_tf import learner as learner_lib
-from impala_tf import optimizers
 from impala_tf import types
+from impala_tf.agents import agent as agent_lib
 from impala_tf.algorithms import impala
+from impala_tf.maths import distributions
+from impala_tf.maths import optimizers
 
 T, B, A, SHAPE = 6, 4, 3, (10, 5)  # Observations and actions of Catch.
 L = 3  # Words of an instruction.

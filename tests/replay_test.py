@@ -10,11 +10,11 @@ import reverb
 import tensorflow as tf
 
 from impala_tf import config
-from impala_tf import connection
-from impala_tf import packing
 from impala_tf import replay
-from tests import programs
-from tests import unrolls
+from impala_tf.transport import packing
+from impala_tf.transport import reverb_calls
+from tests.fixtures import programs
+from tests.fixtures import unrolls
 
 
 @pytest.fixture
@@ -147,7 +147,7 @@ def test_server_is_where_it_was_told_to_be():
 
 
 def test_dead_server_is_told_within_a_deadline(monkeypatch):
-  monkeypatch.setattr(connection, '_PROBE_TIMEOUT_SECS', 2)
+  monkeypatch.setattr(reverb_calls, '_PROBE_TIMEOUT_SECS', 2)
   with unrolls.server_process() as (process, address):
     writer = replay.UnrollWriter(address, unrolls.spec())
     writer.write(unrolls.numbered(1))

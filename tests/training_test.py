@@ -8,12 +8,12 @@ import pytest
 import tensorflow as tf
 
 from impala_tf import config as config_lib
-from impala_tf import divergence
-from impala_tf import level_metrics
-from impala_tf import metrics
 from impala_tf import training
 from impala_tf import types
-from impala_tf import waiting
+from impala_tf.monitoring import level_metrics
+from impala_tf.monitoring import metrics
+from impala_tf.monitoring import skipped_updates
+from impala_tf.processes import waiting
 
 FIRST, MID = int(dm_env.StepType.FIRST), int(dm_env.StepType.MID)
 FRAMES = 100  # An update.
@@ -80,7 +80,7 @@ class _Run:
     level_log = level_metrics.LevelLog(
         levels, self.totals.level_frames, FRAMES // 2) if levels else None
     self.published, self.saved, self.shown = [], [], []
-    self.skipped = divergence.SkippedUpdates(str(tmp_path), MAX_SKIPPED)
+    self.skipped = skipped_updates.SkippedUpdates(str(tmp_path), MAX_SKIPPED)
     reader = _Reader(unrolls)
     log = training.TrainingLog(str(tmp_path), row_secs, self.learner,
                                self.totals, reader, num_fresh,
@@ -270,7 +270,7 @@ def test_skipped_updates_count_and_leave_the_means_alone(tmp_path):
   assert row['episodes'] == 4  # They were played all the same.
   assert run.skipped.total == 2
   assert run.published == [1, 2, 3, 4]
-  assert not (tmp_path / divergence.FILE_NAME).exists()
+  assert not (tmp_path / skipped_updates.FILE_NAME).exists()
 
 
 def test_row_of_skipped_updates_alone_can_be_written(tmp_path):
@@ -284,11 +284,11 @@ def test_run_of_nothing_but_skipped_updates_ends_with_the_batch(tmp_path):
   saved = []
   with pytest.raises(config_lib.UserError, match='3 updates in a row') as error:
     _Run(tmp_path, unrolls, skipped=(1, 2, 4, 5, 6, 7), save=saved.append)
-  assert divergence.FILE_NAME in str(error.value)
+  assert skipped_updates.FILE_NAME in str(error.value)
   assert '\n' not in str(error.value)
   assert saved == [6]
   assert metrics.read_rows(str(tmp_path))[-1]['updates'] == 6
-  batch = np.load(tmp_path / divergence.FILE_NAME)
+  batch = np.load(tmp_path / skipped_updates.FILE_NAME)
   assert batch['policy_version'].tolist() == [5, 4]  # The sixth.
   np.testing.assert_array_equal(
       batch['env_outputs.step_type'], unrolls[5].env_outputs.step_type)

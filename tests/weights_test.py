@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from impala_tf import connection
 from impala_tf import replay
 from impala_tf import weights
-from tests import programs
-from tests import unrolls
+from impala_tf.transport import reverb_calls
+from tests.fixtures import programs
+from tests.fixtures import unrolls
 
 _SHAPES = ((3, 2), (2,), ())
 
@@ -143,7 +143,7 @@ def test_parameters_of_another_agent_are_refused_whole():
 
 
 def test_killed_server_is_told_within_a_deadline(monkeypatch):
-  monkeypatch.setattr(connection, '_PROBE_TIMEOUT_SECS', 2)
+  monkeypatch.setattr(reverb_calls, '_PROBE_TIMEOUT_SECS', 2)
   with unrolls.server_process() as (process, address):
     fetcher = weights.Fetcher(address, unrolls.variables())
     assert fetcher.fetch() is None

@@ -1,1 +1,4 @@
-"""Learning algorithms, one module each: `loss(agent, unroll, config)`."""
+"""Learning algorithms, one file each and one row each in their table.
+
+May import `agents`, `maths` and config.
+"""

@@ -5,12 +5,12 @@ from typing import NamedTuple, Tuple, Union
 import dm_env
 import tensorflow as tf
 
-from impala_tf import agent as agent_lib
 from impala_tf import config as config_lib
-from impala_tf import corrections
-from impala_tf import distributions
-from impala_tf import losses
 from impala_tf import types
+from impala_tf.agents import agent as agent_lib
+from impala_tf.maths import distributions
+from impala_tf.maths import losses
+from impala_tf.maths import off_policy
 
 
 def loss(agent: agent_lib.Agent, unroll: types.Unroll,
@@ -74,10 +74,10 @@ def loss_and_targets(
       effects.discount > 0)
   mask = 1. - tf.cast(truncated, tf.float32)
   rewards = losses.clip_rewards(effects.reward, config.reward_clipping)
-  correction = corrections.CORRECTIONS[config.correction]
+  correction = off_policy.CORRECTIONS[config.correction]
   log_probs = distribution.log_prob(target_logits, actions)
   log_rhos = log_probs - distribution.log_prob(behaviour_logits, actions)
-  returns = corrections.returns(
+  returns = off_policy.returns(
       correction,
       log_rhos=log_rhos,
       discounts=effects.discount * config.discount,

@@ -9,11 +9,11 @@ from typing import Any
 
 import tensorflow as tf
 
-from impala_tf import agent as agent_lib
 from impala_tf import config as config_lib
-from impala_tf import popart
 from impala_tf import types
+from impala_tf.agents import agent as agent_lib
 from impala_tf.algorithms import impala
+from impala_tf.maths import popart
 
 
 def loss(agent: agent_lib.Agent, unroll: types.Unroll,

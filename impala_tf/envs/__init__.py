@@ -1,1 +1,4 @@
-"""Batched environments behind one interface, one module a domain."""
+"""Batched environments behind one interface, one file a domain.
+
+May import `suites`, `processes` and config; simulators are imported lazily.
+"""

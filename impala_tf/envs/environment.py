@@ -8,7 +8,7 @@ from dm_env import specs
 import numpy as np
 
 from impala_tf import config as config_lib
-from impala_tf import instructions
+from impala_tf.envs import word_ids
 
 
 class ActionError(config_lib.UserError):
@@ -49,7 +49,7 @@ class BatchedEnvironment(abc.ABC):
       0 everywhere unless there are several (`envs.multi_level`).
     instruction_length: L, words of an instruction that are handed over; 0 where
       none is.
-    instruction: int32 [E, L], `instructions.word_ids` of what each environment
+    instruction: int32 [E, L], `word_ids.word_ids` of what each environment
       tells its agent at the observations last returned, zeros after the last
       word; overwritten as they are. An empty tuple where L is 0.
   """
@@ -110,7 +110,7 @@ class BatchedEnvironment(abc.ABC):
     if text == self._instruction_texts[i]:  # As in most steps.
       return
     self._instruction_texts[i] = text
-    ids = instructions.word_ids(text)
+    ids = word_ids.word_ids(text)
     if len(ids) > self.instruction_length:
       if not self._num_instructions_cut:
         logging.warning(
@@ -119,7 +119,7 @@ class BatchedEnvironment(abc.ABC):
             self.level, len(ids), self.instruction_length, text)
       self._num_instructions_cut += 1
       ids = ids[:self.instruction_length]
-    self.instruction[i] = instructions.PADDING
+    self.instruction[i] = word_ids.PADDING
     self.instruction[i, :len(ids)] = ids
 
   def step(self, actions: np.ndarray) -> dm_env.TimeStep:

@@ -3,7 +3,6 @@
 import dataclasses
 
 from impala_tf import config as config_lib
-from impala_tf import sizing
 from impala_tf.envs import atari
 from impala_tf.envs import cartpole_swingup
 from impala_tf.envs import catch
@@ -14,6 +13,7 @@ from impala_tf.envs import gym
 from impala_tf.envs import minigrid
 from impala_tf.envs import tmaze
 from impala_tf.envs import vizdoom
+from impala_tf.processes import sizing
 from impala_tf.suites import levels as levels_lib
 
 _FORMS = ("'atari/<game>', 'catch', 'catch/delayed', 'catch/mirrored', "

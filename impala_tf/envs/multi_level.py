@@ -13,8 +13,8 @@ from dm_env import specs
 import numpy as np
 
 from impala_tf import config as config_lib
+from impala_tf.envs import env_processes
 from impala_tf.envs import environment
-from impala_tf.envs import workers
 from impala_tf.suites import levels as levels_lib
 
 # Makes a batch of environments from level, number and seed.
@@ -115,7 +115,7 @@ def make_environment(level: str, num_envs: int, seed: int, first_slot: int,
 
 
 def make_workers(level: str, seed: int, first_slot: int, make: MakeFn,
-                 config: config_lib.ActorConfig) -> workers.Workers:
+                 config: config_lib.ActorConfig) -> env_processes.Workers:
   """A process's environments of one level or of several, in workers of its own.
 
   Args:
@@ -125,7 +125,7 @@ def make_workers(level: str, seed: int, first_slot: int, make: MakeFn,
     make: a batch of one level; can be pickled.
     config: how many environments and workers.
   """
-  return workers.Workers(
+  return env_processes.Workers(
       functools.partial(_make_one, levels_lib.expand(level), seed, first_slot,
                         make),
       config.num_envs, config.env_processes, config.env_timeout_secs)

@@ -1,1 +1,4 @@
-"""Displays of the paper's analysis, drawn from sweeps."""
+"""Figures and tables of the paper's analysis, from finished sweeps.
+
+May import `impala_tf`, `launch.run` and `launch.report`.
+"""

@@ -8,11 +8,11 @@ import pathlib
 import sys
 
 from impala_tf import config as config_lib
-from impala_tf import sweep_results
-from launch import program
-from launch import sweep_directory
+from impala_tf.sweeps import results as results_lib
 from launch.analysis import figures
 from launch.analysis import tables
+from launch.run import program
+from launch.run import sweep_directory
 
 _DISPLAYS = {
     name: (getattr(tables, name), getattr(figures, name))
@@ -36,8 +36,8 @@ def _show(args: argparse.Namespace) -> None:
     raise config_lib.UserError(
         f'{path} cannot be read ({error.strerror}); is {args.sweep_dir} the '
         'directory of a sweep?') from error
-  results = [r for r in sweep_results.from_csv(text)
-             if r.status == sweep_results.FINISHED]
+  results = [r for r in results_lib.from_csv(text)
+             if r.status == results_lib.FINISHED]
   if not results:
     raise config_lib.UserError(f'{path} has no finished run yet')
   table, draw = _DISPLAYS[args.display]

@@ -7,14 +7,14 @@ from typing import Iterable, Sequence
 from matplotlib import ticker
 import numpy as np
 
-from impala_tf import sweep_results
-from launch import curves
+from impala_tf.sweeps import results as results_lib
 from launch.analysis import tables
+from launch.report import curves
 
 _POINTS = 200  # Of a curve that is a mean of several.
 
 
-def _curves(sweep_dir: str, results: Iterable[sweep_results.Result]):
+def _curves(sweep_dir: str, results: Iterable[results_lib.Result]):
   """Frames [P] and returns [runs, P] of runs, on common frames."""
   found = []
   for result in results:
@@ -35,9 +35,9 @@ def _label_frames(axes) -> None:
   axes.xaxis.set_major_formatter(ticker.EngFormatter(sep=''))
 
 
-def _best(results: Sequence[sweep_results.Result]):
+def _best(results: Sequence[results_lib.Result]):
   """Runs of the best settings."""
-  names = list(sweep_results.setting_returns(results))[:tables.BEST]
+  names = list(results_lib.setting_returns(results))[:tables.BEST]
   return [r for r in results if r.run.setting in names]
 
 
@@ -49,7 +49,7 @@ def table_2(sweep_dir: str, results: tables.Results):
   width = 0.4
   for axes, task in zip(row, tasks):
     for shift, (suffix, title) in zip((-0.5, 0.5), tables.REPLAY.items()):
-      heights = [sweep_results.best_mean(sweep_results.select(
+      heights = [results_lib.best_mean(results_lib.select(
           results, task, method + suffix), tables.BEST)
                  for method in tables.METHODS]
       axes.bar(np.arange(len(heights)) + shift * width, heights, width,
@@ -70,7 +70,7 @@ def figure_e1(sweep_dir: str, results: tables.Results):
       enumerate(tasks), enumerate(tables.METHODS.items())):
     axes = grid[i, j]
     for lag in tables.LAGS:
-      frames, returns = _curves(sweep_dir, sweep_results.select(
+      frames, returns = _curves(sweep_dir, results_lib.select(
           results, task, f'{method}_lag_{lag}'))
       if returns.size:
         axes.plot(frames, returns.mean(axis=0), label=str(lag))
@@ -98,7 +98,7 @@ def figure_e2(sweep_dir: str, results: tables.Results):
   figure, (row,) = curves.grid(1, len(tasks))
   for axes, task in zip(row, tasks):
     for method, name in tables.METHODS.items():
-      returns = sweep_results.ranked(sweep_results.select(
+      returns = results_lib.ranked(results_lib.select(
           results, task, f'{method}_replay'))
       axes.plot(range(1, len(returns) + 1), returns, marker='.', label=name)
     axes.set_title(task, fontsize=9)
@@ -116,7 +116,7 @@ def figure_e3(sweep_dir: str, results: tables.Results):
     for variant, label in (('vtrace', r'$r_s + \gamma v_{s+1}$'),
                            ('vtrace_value', r'$r_s + \gamma V(x_{s+1})$')):
       frames, returns = _curves(
-          sweep_dir, _best(sweep_results.select(results, task, variant)))
+          sweep_dir, _best(results_lib.select(results, task, variant)))
       if returns.size:
         axes.plot(frames, returns.mean(axis=0), label=label)
     axes.set_title(task, fontsize=9)
@@ -133,7 +133,7 @@ def replay(sweep_dir: str, results: tables.Results):
   for axes, task in zip(grid[0], tasks):
     for variant in dict.fromkeys(r.run.variant for r in results):
       frames, returns = _curves(
-          sweep_dir, sweep_results.select(results, task, variant))
+          sweep_dir, results_lib.select(results, task, variant))
       if returns.size:
         axes.plot(frames, returns.mean(axis=0), label=variant)
         axes.fill_between(frames, returns.min(axis=0), returns.max(axis=0),

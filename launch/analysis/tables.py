@@ -7,9 +7,9 @@ import itertools
 import math
 from typing import Iterable, List, Sequence
 
-from impala_tf import sweep_results
+from impala_tf.sweeps import results as results_lib
 
-Results = Sequence[sweep_results.Result]
+Results = Sequence[results_lib.Result]
 
 BEST = 3  # Settings that table 2 and figure E.3 average over.
 LAGS = (0, 1, 10, 100, 500)  # Figure E.1, in updates.
@@ -62,8 +62,8 @@ def table_2(results: Results) -> str:
   """Mean final return of the best three settings, and the paper's table."""
 
   def ours(variant, task):
-    return sweep_results.best_mean(
-        sweep_results.select(results, task, variant), BEST)
+    return results_lib.best_mean(
+        results_lib.select(results, task, variant), BEST)
 
   def papers(variant, task):
     return _PAPER_TABLE_2[variant][_PAPER_TASKS.index(task)]
@@ -80,7 +80,7 @@ def figure_e1(results: Results) -> str:
   for task, (method, name) in itertools.product(
       tasks_of(results), METHODS.items()):
     rows.append([task, name] + [
-        _number(sweep_results.rank_area(sweep_results.select(
+        _number(results_lib.rank_area(results_lib.select(
             results, task, f'{method}_lag_{lag}')), 2) for lag in LAGS])
   return ('Mean final return, by policy lag in updates (at lag 0 all methods '
           'are on-policy):\n\n' +
@@ -91,7 +91,7 @@ def figure_e2(results: Results) -> str:
   """Area under the ranked returns, with replay."""
   tasks = tasks_of(results)
   rows = [[name] + [
-      _number(sweep_results.rank_area(sweep_results.select(
+      _number(results_lib.rank_area(results_lib.select(
           results, task, f'{method}_replay')), 2) for task in tasks]
           for method, name in METHODS.items()]
   return ('Area under return against rank (the mean over all settings), with '
@@ -104,9 +104,9 @@ def figure_e3(results: Results) -> str:
   for task in tasks_of(results):
     row = [task]
     for variant in 'vtrace', 'vtrace_value':
-      own = sweep_results.select(results, task, variant)
-      row += [_number(sweep_results.best_mean(own, BEST), 2),
-              _number(sweep_results.rank_area(own), 2)]
+      own = results_lib.select(results, task, variant)
+      row += [_number(results_lib.best_mean(own, BEST), 2),
+              _number(results_lib.rank_area(own), 2)]
     rows.append(row)
   return ('Mean final return, q_s bootstrapped from v_{s+1} or from '
           'V(x_{s+1}):\n\n' + _markdown(
@@ -119,7 +119,7 @@ def replay(results: Results) -> str:
   rows = []
   for task, variant in itertools.product(
       tasks_of(results), dict.fromkeys(r.run.variant for r in results)):
-    own = [r for r in sweep_results.select(results, task, variant)
+    own = [r for r in results_lib.select(results, task, variant)
            if r.final_return is not None]
     finals = [r.final_return for r in own]
     rows.append([

@@ -1,1 +1,4 @@
-"""What an agent step costs, in parts and as a whole; see `__main__.py`."""
+"""Measurements of parts, of whole runs and of many processes.
+
+May import `impala_tf`, `launch.processes` and `launch.run`.
+"""

@@ -10,11 +10,11 @@ import os
 import sys
 
 from impala_tf import config as config_lib
-from impala_tf import sizing
 from impala_tf.envs import factory
-from launch import program
+from impala_tf.processes import sizing
 from launch.benchmark import measure
 from launch.benchmark import report
+from launch.run import program
 
 _DEFAULT_CONFIG = 'configs/benchmark.gin'
 _LSTM = 'AgentConfig.use_lstm = True'

@@ -21,15 +21,15 @@ from typing import Callable, Dict, Tuple
 import numpy as np
 import tensorflow as tf
 
-from impala_tf import announcement
 from impala_tf import config as config_lib
 from impala_tf import experiment
-from impala_tf import sizing
-from impala_tf import supervised
-from impala_tf import threads
 from impala_tf import types
 from impala_tf import weights
-from launch import gin_config
+from impala_tf.processes import sizing
+from impala_tf.processes import tf_threads
+from impala_tf.transport import config_table
+from launch.processes import child as child_lib
+from launch.run import gin_config
 
 # Of several moments of a game: not all are compressed alike.
 _NUM_RECORDED = 64
@@ -162,7 +162,7 @@ class Crowd:
       signal.signal(signal.SIGINT, signal.SIG_IGN)
       os.close(self._alive)
       os.dup2(reader, 0)
-      supervised.stop_with_parent(lambda: os._exit(0))
+      child_lib.stop_with_parent(lambda: os._exit(0))
       self._act(task)
     except BaseException:
       traceback.print_exc()
@@ -172,10 +172,10 @@ class Crowd:
 
   def _act(self, task: int) -> None:
     """Sends unrolls of one actor until the process ends."""
-    threads.set_threads(1)
+    tf_threads.set_threads(1)
     fetcher = weights.Fetcher(
         self._address, [tf.Variable(tf.zeros(shape)) for shape in self._shapes],
-        announcement.table_name(self._config))
+        config_table.table_name(self._config))
     version = fetcher.wait(lambda cause: None)
     writer = experiment.make_writer(
         self._config, self._address, tf.nest.map_structure(

@@ -14,12 +14,12 @@ from impala_tf import config as config_lib
 from impala_tf import dataset
 from impala_tf import experiment
 from impala_tf import replay
-from impala_tf import sizing
-from impala_tf import threads
 from impala_tf import types
-from launch import gin_config
+from impala_tf.processes import sizing
+from impala_tf.processes import tf_threads
 from launch.benchmark import parts
 from launch.benchmark import worker
+from launch.run import gin_config
 
 _QUEUE_BATCHES = 2
 
@@ -81,7 +81,7 @@ def main():
   args = parser.parse_args()
   config = sizing.fit(gin_config.load(args.config))
   is_reader = args.role == 'reader'
-  threads.set_threads(config.learner.num_threads if is_reader else 1)
+  tf_threads.set_threads(config.learner.num_threads if is_reader else 1)
   environment = experiment.make_environment(config, 1, seed=0, training=True)
   spec = experiment.make_unroll_spec(
       config, environment, experiment.make_agent(config, environment))

@@ -10,13 +10,13 @@ import os
 import time
 
 from impala_tf import experiment
-from impala_tf import replicas
-from impala_tf import sizing
-from impala_tf import threads
-from impala_tf import waiting
-from launch import gin_config
+from impala_tf.processes import learner_group
+from impala_tf.processes import sizing
+from impala_tf.processes import tf_threads
+from impala_tf.processes import waiting
 from launch.benchmark import parts
 from launch.benchmark import worker
+from launch.run import gin_config
 
 _WARM_UP_UPDATES = 3
 _WAIT_SECS = 300.
@@ -24,9 +24,9 @@ _WAIT_SECS = 300.
 
 def _join(task, addresses):
   if len(addresses) < 2:
-    return replicas.alone()
+    return learner_group.alone()
   wait = waiting.Waiting('the other learners', _WAIT_SECS, lambda line: None)
-  return replicas.join(replicas.Place(task, addresses), wait.poll)
+  return learner_group.join(learner_group.Place(task, addresses), wait.poll)
 
 
 def main():
@@ -37,7 +37,7 @@ def main():
   parser.add_argument('addresses', nargs='*')
   args = parser.parse_args()
   os.sched_setaffinity(0, {args.core})
-  threads.set_threads(1)
+  tf_threads.set_threads(1)
   learners = _join(args.task, args.addresses)
   config = sizing.fit(gin_config.load(args.config))
   environment = experiment.make_environment(config, 1, seed=0, training=True)

@@ -24,17 +24,17 @@ import numpy as np
 import psutil
 
 from impala_tf import config as config_lib
-from impala_tf import metrics
-from impala_tf import ports
-from impala_tf import sizing
-from impala_tf import supervisor
-from impala_tf import waiting
 from impala_tf.envs import factory
-from launch import gin_config
-from launch import private_network
-from launch import program
+from impala_tf.monitoring import metrics
+from impala_tf.processes import ports
+from impala_tf.processes import sizing
+from impala_tf.processes import waiting
 from launch.benchmark import report
 from launch.benchmark import turns as turns_lib
+from launch.processes import supervisor
+from launch.run import gin_config
+from launch.run import private_network
+from launch.run import program
 
 NEVER, AS_ACTORS_DO, EACH_UNROLL = 'never', 'as actors do', 'for each unroll'
 _START_TIMEOUT_SECS = 300.

@@ -6,11 +6,11 @@ import statistics
 from typing import Any, Dict, List, NamedTuple, Sequence
 
 from impala_tf import config as config_lib
-from impala_tf import ports
-from impala_tf import sizing
-from launch import gin_config
+from impala_tf.processes import ports
+from impala_tf.processes import sizing
 from launch.benchmark import training
 from launch.benchmark import worker
+from launch.run import gin_config
 
 # What a step costs, in the order in which it is paid. The emulator is a part of
 # the environment and in no sum.

@@ -14,14 +14,14 @@ from impala_tf import actor as actor_lib
 from impala_tf import config as config_lib
 from impala_tf import dataset
 from impala_tf import experiment
-from impala_tf import policy as policy_lib
 from impala_tf import replay
-from impala_tf import replicas
-from impala_tf import sizing
-from impala_tf import threads
 from impala_tf import types
-from launch import gin_config
+from impala_tf.agents import acting as policy_lib
+from impala_tf.processes import learner_group
+from impala_tf.processes import sizing
+from impala_tf.processes import tf_threads
 from launch.benchmark import worker
+from launch.run import gin_config
 
 _WARM_UP_CALLS = 3
 _EMULATOR_STEPS = 16
@@ -179,7 +179,7 @@ def _learner(config: config_lib.Config) -> Part:
   """Updates on a batch that is there."""
   environment = experiment.make_environment(config, 1, seed=0, training=True)
   learner = experiment.make_learner(config, environment,
-                                    replicas.alone().strategy)
+                                    learner_group.alone().strategy)
   reader = OneBatch(config, experiment.make_unroll_spec(
       config, environment, learner.agent))
 
@@ -207,7 +207,7 @@ def main():
   parser.add_argument('config')
   args = parser.parse_args()
   config = sizing.fit(gin_config.load(args.config))
-  threads.set_threads(
+  tf_threads.set_threads(
       config.learner.num_threads if args.name == 'learner' else 1)
   run = PARTS[args.name](config)
   for _ in range(_WARM_UP_CALLS):

@@ -17,12 +17,12 @@ from typing import Dict, List
 import numpy as np
 
 from impala_tf import config as config_lib
-from impala_tf import ports
-from launch import gin_config
-from launch import program
+from impala_tf.processes import ports
 from launch.benchmark import report
 from launch.benchmark import turns as turns_lib
 from launch.benchmark import worker
+from launch.run import gin_config
+from launch.run import program
 
 _MODULE = 'launch.benchmark.joint_learner'
 

@@ -19,9 +19,9 @@ from dm_env import specs
 import numpy as np
 
 from impala_tf import config as config_lib
+from impala_tf.envs import env_processes
 from impala_tf.envs import environment
-from impala_tf.envs import workers
-from launch import program
+from launch.run import program
 
 _SHAPE = (84, 84, 4)
 _NUM_ACTIONS = 6
@@ -98,10 +98,10 @@ def _make_actors(step_secs, spin):
   """The two actors and the workers of one of them."""
   # Not above: workers import this module.
   from impala_tf import actor
-  from impala_tf import agent as agent_lib
-  from impala_tf import distributions
-  from impala_tf import dynamic_actor
+  from impala_tf import dynamic_batching_actor
   from impala_tf import types
+  from impala_tf.agents import agent as agent_lib
+  from impala_tf.maths import distributions
   in_turn = TimedEnvironment(step_secs, spin)
   agent = agent_lib.Agent(
       distributions.of_actions(in_turn.action_spec()), config_lib.AgentConfig())
@@ -110,13 +110,13 @@ def _make_actors(step_secs, spin):
       in_turn.observation_spec(), 1, in_turn.action_spec(),
       agent.distribution.num_logits, agent.initial_state(1), _UNROLL_LENGTH)
   num_envs = len(step_secs)
-  pool = _WaitForAll(workers.Workers(
+  pool = _WaitForAll(env_processes.Workers(
       functools.partial(_one_timed, step_secs, spin), num_envs, num_envs,
       _TIMEOUT_SECS))
   return (
       actor.Actor(agent, in_turn, _Nobody(), _Nobody(), spec, seed=0),
-      dynamic_actor.DynamicActor(agent, pool, _Nobody(), _Nobody(), spec,
-                                 seed=0),
+      dynamic_batching_actor.DynamicActor(
+          agent, pool, _Nobody(), _Nobody(), spec, seed=0),
       pool)
 
 
@@ -188,8 +188,8 @@ def _run():
   parser.add_argument('--seconds', type=float, default=2.,
                       help='of each measurement in a round')
   args = parser.parse_args()
-  from impala_tf import threads  # Imports TensorFlow.
-  threads.set_threads(1)
+  from impala_tf.processes import tf_threads  # Imports TensorFlow.
+  tf_threads.set_threads(1)
   step_secs = np.full(args.num_envs, args.step_ms / 1e3)
   fast = _Case('all fast', step_secs.copy(), args.spin)
   step_secs[0] = args.slow_step_ms / 1e3

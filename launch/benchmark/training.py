@@ -9,7 +9,7 @@ from typing import Dict, List, NamedTuple, Sequence
 
 import psutil
 
-from impala_tf import metrics
+from impala_tf.monitoring import metrics
 
 _START_TIMEOUT_SECS = 300
 _POLL_SECS = 0.02

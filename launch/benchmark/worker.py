@@ -5,7 +5,7 @@ import subprocess
 import sys
 from typing import Callable, Dict, Sequence
 
-from impala_tf import supervisor
+from launch.processes import supervisor
 
 Measurement = Dict[str, float]
 

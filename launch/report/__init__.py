@@ -1,1 +1,4 @@
-"""Reports on runs: scores and learning curves, level by level."""
+"""Pictures and tables of finished runs, beside the papers' scores.
+
+May import `impala_tf` and `launch.run`.
+"""

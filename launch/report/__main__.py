@@ -8,17 +8,17 @@ training and `launch/evaluate.sh` have left in the runs' directories.
 import argparse
 import pathlib
 
-from impala_tf import level_metrics
-from impala_tf import metrics
+from impala_tf.monitoring import level_metrics
+from impala_tf.monitoring import metrics
 from impala_tf.suites import levels as levels_lib
-from impala_tf.suites import report as suite_report
-from launch import curves
-from launch import program
-from launch import run_directory
-from launch import suite_results
+from launch.report import curves
 from launch.report import figures
 from launch.report import runs as runs_lib
+from launch.report import suite_results
+from launch.report import suite_tables as suite_report
 from launch.report import tables
+from launch.run import program
+from launch.run import run_directory
 
 _RETURNS = (
     f'Returns are means of the last {metrics.EPISODE_WINDOW} episodes, of '

@@ -7,10 +7,10 @@ from typing import Iterator, List, Mapping, Optional, Sequence, Tuple
 import matplotlib.figure
 import matplotlib.ticker
 
-from impala_tf import level_metrics
+from impala_tf.monitoring import level_metrics
 from impala_tf.suites import levels as levels_lib
 from impala_tf.suites import suite as suite_lib
-from launch import curves
+from launch.report import curves
 from launch.report import runs as runs_lib
 
 # Where the best is more than so many times the human, all is drawn on a scale

@@ -6,14 +6,14 @@ import pathlib
 from typing import Any, Dict, List, Mapping, NamedTuple, Sequence, Tuple
 
 from impala_tf import config as config_lib
-from impala_tf import files
-from impala_tf import metrics
+from impala_tf.monitoring import metrics
+from impala_tf.storage import files
 from impala_tf.suites import levels as levels_lib
 from impala_tf.suites import suite as suite_lib
-from launch import curves
-from launch import gin_config
-from launch import run_directory
-from launch import suite_results
+from launch.report import curves
+from launch.report import suite_results
+from launch.run import gin_config
+from launch.run import run_directory
 
 Results = Mapping[str, Mapping[str, Any]]  # By level, as evaluate.sh wrote.
 

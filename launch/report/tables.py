@@ -5,11 +5,11 @@ Pure: what is known of runs in, text out.
 
 from typing import Optional, Sequence
 
-from impala_tf import level_metrics
-from impala_tf import metrics
+from impala_tf.monitoring import level_metrics
+from impala_tf.monitoring import metrics
 from impala_tf.suites import levels as levels_lib
-from impala_tf.suites import report
 from launch.report import runs as runs_lib
+from launch.report import suite_tables
 
 _MISSING = '–'
 # Espeholt et al. 2018, table 1, with the shallow network and batches of 32:
@@ -44,7 +44,7 @@ def training(runs: Sequence[runs_lib.Run]) -> str:
         f'{last["updates"]:,}', f'{last["secs"] / 3600:.2f}',
         f'{_frames_per_sec(last):,.0f}',
         _number(last.get(level_metrics.HEADLINE), '.1%')])
-  return '\n'.join(report.table(rows, num_names=2))
+  return '\n'.join(suite_tables.table(rows, num_names=2))
 
 
 def returns(runs: Sequence[runs_lib.Run]) -> str:
@@ -60,7 +60,7 @@ def returns(runs: Sequence[runs_lib.Run]) -> str:
         normalised = suite.human_normalised_score(level, value)
       rows.append([run.label, level, _number(frames, ','), _number(value),
                    _number(normalised, '.1%')])
-  return '\n'.join(report.table(rows, num_names=2))
+  return '\n'.join(suite_tables.table(rows, num_names=2))
 
 
 def _what(levels: Sequence[str]) -> str:
@@ -88,7 +88,7 @@ def evaluations(runs: Sequence[runs_lib.Run]) -> str:
           f'{result["episodes"]:,}', _number(result['mean']),
           _number(result.get('standard_error')),
           _number(result.get('human_normalised_score'), '.1%')])
-  return '\n'.join(report.table(rows, num_names=2))
+  return '\n'.join(suite_tables.table(rows, num_names=2))
 
 
 def throughput(runs: Sequence[runs_lib.Run]) -> str:
@@ -96,6 +96,6 @@ def throughput(runs: Sequence[runs_lib.Run]) -> str:
   ours = [(f'**{run.label}** on {_what(run.levels)}', _MISSING, _MISSING,
            f'{_frames_per_sec(run.rows[-1]) / 1000:.1f}')
           for run in runs]
-  return '\n'.join(report.table([
+  return '\n'.join(suite_tables.table([
       ('agent', 'CPU cores', 'GPUs', 'thousand frames/s'), *ours,
       *_PAPER_TABLE_1]))

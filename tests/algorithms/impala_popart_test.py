@@ -14,15 +14,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from impala_tf import agent as agent_lib
 from impala_tf import config as config_lib
-from impala_tf import distributions
 from impala_tf import learner as learner_lib
-from impala_tf import optimizers
-from impala_tf import popart
 from impala_tf import types
+from impala_tf.agents import agent as agent_lib
 from impala_tf.algorithms import impala
 from impala_tf.algorithms import impala_popart
+from impala_tf.maths import distributions
+from impala_tf.maths import optimizers
+from impala_tf.maths import popart
 
 T, B, A, L, FEATURES = 6, 5, 4, 3, 7
 FIRST, MID = 0, 1

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from impala_tf import agent as agent_lib
 from impala_tf import config as config_lib
-from impala_tf import distributions
 from impala_tf import types
+from impala_tf.agents import agent as agent_lib
 from impala_tf.algorithms import impala
+from impala_tf.maths import distributions
 
 T, B, A, D, FEATURES = 7, 4, 5, 2, 6
 DISCRETE = distributions.Categorical(A)

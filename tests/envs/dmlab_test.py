@@ -13,9 +13,9 @@ import pytest
 import tensorflow as tf
 
 from impala_tf import config
-from impala_tf import instructions
-from impala_tf import networks
+from impala_tf.agents import networks
 from impala_tf.envs import dmlab
+from impala_tf.envs import word_ids
 
 FIRST, MID = dm_env.StepType.FIRST, dm_env.StepType.MID
 LEVEL = 'rooms_watermaze'
@@ -166,7 +166,7 @@ def test_instructions_are_read_only_where_they_are_asked_for(lab):
     # In the end that of the next episode.
     _play(env, 2 if frames else STEPS_AN_EPISODE - 2)
     assert env.instruction.tolist() == [
-        instructions.word_ids(f'find {_seeds(made)[-1]} at {frames}') + [0]
+        word_ids.word_ids(f'find {_seeds(made)[-1]} at {frames}') + [0]
         for made in lab.labs[-2:]]
 
 

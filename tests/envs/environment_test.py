@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from impala_tf import config
-from impala_tf import instructions
 from impala_tf.envs import environment
 from impala_tf.envs import factory
+from impala_tf.envs import word_ids
 
 E = 3
 DISCRETE = (
@@ -240,7 +240,7 @@ class _Telling(environment.BatchedEnvironment):
 
 
 def _ids(*words):
-  return [instructions.word_ids(word)[0] if word else 0 for word in words]
+  return [word_ids.word_ids(word)[0] if word else 0 for word in words]
 
 
 def test_instruction_is_each_environments_newest_padded_with_zeros():

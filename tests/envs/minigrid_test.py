@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from impala_tf import config
-from impala_tf import instructions
 from impala_tf.envs import minigrid
+from impala_tf.envs import word_ids
 
 FIRST, MID = dm_env.StepType.FIRST, dm_env.StepType.MID
 TURN_RIGHT, FORWARD, DONE = 1, 2, 6
@@ -115,7 +115,7 @@ def test_instruction_is_the_mission_of_the_episode_that_is_shown(
   rng = np.random.default_rng(0)
   for _ in range(200):
     for row, mission in zip(env.instruction, missions):
-      ids = instructions.word_ids(mission)
+      ids = word_ids.word_ids(mission)
       assert row.tolist() == ids + [0] * (6 - len(ids))
     seen.update(missions)
     actions = rng.integers(7, size=2).astype(np.int32)

@@ -11,7 +11,7 @@ import pytest
 
 from impala_tf import config
 from impala_tf.envs import vizdoom
-from tests import programs
+from tests.fixtures import programs
 
 package = pytest.importorskip('vizdoom')  # Needs Python 3.10.
 

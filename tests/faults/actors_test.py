@@ -8,14 +8,14 @@ import time
 
 import pytest
 
-from impala_tf import checkpoint
 from impala_tf import config as config_lib
-from impala_tf import metrics
-from impala_tf import ports
-from launch import gin_config
-from tests import programs
-from tests.faults import checked_learner
-from tests.faults import environments
+from impala_tf.monitoring import metrics
+from impala_tf.processes import ports
+from impala_tf.storage import checkpoint
+from launch.run import gin_config
+from tests.fixtures import programs
+from tests.fixtures.faults import checked_learner
+from tests.fixtures.faults import environments
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -78,7 +78,7 @@ class _Run:
 def _running(run_dir, config, **variables):
   (run_dir / 'config.gin').write_text(gin_config.dumps(config))
   with programs.running(
-      '-m', 'tests.faults.supervised', run_dir, ports.choose(),
+      '-m', 'tests.fixtures.faults.supervised_run', run_dir, ports.choose(),
       env=environments.variables(run_dir, **variables)) as process:
     yield _Run(run_dir, process)
 

@@ -9,9 +9,9 @@ import time
 
 import pytest
 
-from impala_tf import checkpoint
-from tests import programs
-from tests.faults import runs
+from impala_tf.storage import checkpoint
+from tests.fixtures import programs
+from tests.fixtures.faults import runs
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.timeout(600)
 _SAVER = """
 import ctypes, os, signal, sys
 import tensorflow as tf
-from impala_tf import checkpoint
+from impala_tf.storage import checkpoint
 
 def save_for_ever():
   ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # When its parent dies.

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from impala_tf import config as config_lib
-from impala_tf import ports
-from launch import gin_config
-from tests import programs
-from tests.faults import counting_learner
-from tests.faults import environments
+from impala_tf.processes import ports
+from launch.run import gin_config
+from tests.fixtures import programs
+from tests.fixtures.faults import counting_learner
+from tests.fixtures.faults import environments
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -54,12 +54,12 @@ def test_each_of_many_actors_gets_its_share(tmp_path, fault):
     return np.array(json.loads(text) + [0] * number)[:number]
 
   with programs.running(
-      '-m', 'tests.faults.counting_learner', 'learner', '--supervised',
+      '-m', 'tests.fixtures.faults.counting_learner', 'learner', '--supervised',
       f'--run_dir={tmp_path}', f'--address=localhost:{port}',
       stdin=programs.PIPE,
       env=variables) as learner, programs.running(
-          '-m', 'tests.faults.crowd', path, recorded, f'localhost:{port}',
-          number, stdin=programs.PIPE) as crowd:
+          '-m', 'tests.fixtures.faults.crowd', path, recorded,
+          f'localhost:{port}', number, stdin=programs.PIPE) as crowd:
     worst, memory = [], []
     programs.wait_until(lambda: counts().min() > 0, 'all of them',
                         _DEADLINE_SECS)

@@ -9,9 +9,9 @@ import time
 
 import pytest
 
-from tests import programs
-from tests import two_learners
-from tests.faults import runs
+from tests.fixtures import programs
+from tests.fixtures import two_learners
+from tests.fixtures.faults import runs
 
 pytestmark = pytest.mark.timeout(900)
 

@@ -15,8 +15,8 @@ import time
 import numpy as np
 import pytest
 
-from impala_tf import metrics
-from tests import programs
+from impala_tf.monitoring import metrics
+from tests.fixtures import programs
 
 pytestmark = pytest.mark.timeout(900)
 

@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from impala_tf import ports
-from tests import programs
+from impala_tf.processes import ports
+from tests.fixtures import programs
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.timeout(600)
 _RIVALS = """
 import os, sys, time
 from impala_tf import replay
-from tests import unrolls
+from tests.fixtures import unrolls
 
 def serve(port, start, pipe):
   while time.time() < start:

@@ -9,8 +9,8 @@ import time
 
 import pytest
 
-from tests import programs
-from tests.faults import runs
+from tests.fixtures import programs
+from tests.fixtures.faults import runs
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 

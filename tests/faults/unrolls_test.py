@@ -6,12 +6,12 @@ import os
 import numpy as np
 import pytest
 
-from impala_tf import ports
-from launch import gin_config
-from tests import programs
-from tests.faults import environments
-from tests.faults import runs
-from tests.faults import stranger
+from impala_tf.processes import ports
+from launch.run import gin_config
+from tests.fixtures import programs
+from tests.fixtures.faults import environments
+from tests.fixtures.faults import runs
+from tests.fixtures.faults import stranger
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -27,7 +27,7 @@ def _training(run_dir, *arguments):
 def _stranger(run, address):
   """Yields how to send: task, number and kind to what came of it."""
   with programs.running(
-      '-m', 'tests.faults.stranger',
+      '-m', 'tests.fixtures.faults.stranger',
       gin_config.config_path(str(run.run_dir)), address,
       stdin=programs.PIPE) as process:
 

@@ -6,13 +6,13 @@ import pathlib
 
 import pytest
 
-from impala_tf import in_process
-from impala_tf import sweep_results
-from impala_tf import sweeps
-from launch import gin_config
-from launch import sweep_directory
+from impala_tf.architectures import in_process
+from impala_tf.sweeps import plan as plan_lib
+from impala_tf.sweeps import results as results_lib
 from launch.analysis import tables
-from tests import programs
+from launch.run import gin_config
+from launch.run import sweep_directory
+from tests.fixtures import programs
 
 pytestmark = pytest.mark.usefixtures('servers_stay')
 
@@ -52,12 +52,12 @@ def _run(path, config):
   """What `launch.sweep` does, without a process a run."""
   tasks = {task: gin_config.load(file) for task, file in config.tasks.items()}
   with sweep_directory.claim(path, config, tasks) as directory:
-    for run in sweeps.runs(config):
+    for run in plan_lib.runs(config):
       pathlib.Path(directory.run_dir(run)).mkdir(parents=True)
       in_process.run(
           gin_config.load(config.tasks[run.task], run.gin_bindings()),
           directory.run_dir(run))
-      result = directory.record(run, sweep_results.FINISHED, '')
+      result = directory.record(run, results_lib.FINISHED, '')
       assert result.frames >= 3 * 4 * 10 / 2 and result.final_return is not None
 
 
@@ -100,8 +100,8 @@ def test_replay_against_no_replay(sweep_dir):
 
 def _results(returns):
   """{(variant, setting, seed): final return}, all of one task."""
-  return [sweep_results.Result(
-      sweeps.Run('task', variant, setting, seed, {}), sweep_results.FINISHED,
+  return [results_lib.Result(
+      plan_lib.Run('task', variant, setting, seed, {}), results_lib.FINISHED,
       frames=10, secs=1., final_return=value, best_return=value, area=value)
           for (variant, setting, seed), value in returns.items()]
 

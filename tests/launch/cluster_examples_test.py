@@ -11,9 +11,9 @@ import sys
 import pytest
 import yaml
 
-from launch import gin_config
-from launch import role_flags
-from tests import programs
+from launch.roles import flags as role_flags
+from launch.run import gin_config
+from tests.fixtures import programs
 
 _LAUNCH = programs.ROOT / 'launch'
 _MANIFESTS = sorted((_LAUNCH / 'kubernetes').glob('*.yaml'))

@@ -9,22 +9,22 @@ import time
 import pytest
 
 from impala_tf import config as config_lib
-from impala_tf import metrics
-from impala_tf import restarts
-from impala_tf import waiting
+from impala_tf.monitoring import metrics
+from impala_tf.processes import waiting
 from launch import cluster
-from launch import cluster_plan
-from launch import gin_config
-from launch import program
-from launch import ray_connection
-from launch import run_directory
-from tests import programs
-from tests import two_learners
+from launch.processes import restarts
+from launch.ray_cluster import connection as ray_connection
+from launch.ray_cluster import plan as cluster_plan
+from launch.run import gin_config
+from launch.run import program
+from launch.run import run_directory
+from tests.fixtures import programs
+from tests.fixtures import two_learners
 
 pytest.importorskip('ray', reason="needs the extra 'ray'")
 
-from launch import ray_program  # noqa: E402  It needs Ray.
-from tests import ray_nodes  # noqa: E402
+from launch.ray_cluster import program as ray_program  # noqa: E402  It needs Ray.
+from tests.fixtures import ray_nodes  # noqa: E402
 
 _SLOW_START = pytest.mark.timeout(900)
 _DEADLINE_SECS = 300.

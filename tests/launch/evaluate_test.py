@@ -12,9 +12,9 @@ from impala_tf import config as config_lib
 from impala_tf.suites import dmlab30
 from impala_tf.suites import levels
 from launch import evaluate
-from launch import gin_config
-from tests import programs
-from tests import trained_runs
+from launch.run import gin_config
+from tests.fixtures import programs
+from tests.fixtures import trained_runs
 
 
 @pytest.fixture(name='catch_run')

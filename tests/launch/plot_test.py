@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from launch import plot
-from tests import programs
+from tests.fixtures import programs
 
 
 def _run_dir(path, *rows):

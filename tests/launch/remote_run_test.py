@@ -13,20 +13,20 @@ import sys
 import pytest
 
 from impala_tf import config as config_lib
-from impala_tf import files
-from impala_tf import metrics
+from impala_tf.monitoring import metrics
+from impala_tf.storage import files
 from launch import cluster
 from launch import evaluate
-from launch import gin_config
 from launch import plot
-from launch import program
-from launch import progress
 from launch import role
-from launch import run_directory
 from launch import train
 from launch.report import __main__ as report
-from tests import programs
-from tests.faults import runs
+from launch.run import gin_config
+from launch.run import program
+from launch.run import progress
+from launch.run import run_directory
+from tests.fixtures import programs
+from tests.fixtures.faults import runs
 
 _CONFIG = config_lib.Config(
     environment=config_lib.EnvironmentConfig(level='catch'))
@@ -204,8 +204,10 @@ def test_progress_is_shown_though_nobody_waits_for_it(monkeypatch, url):
 _ALL_PROGRAMS = """
 import json, os, signal, sys
 from tensorboard.backend.event_processing import event_accumulator
-from impala_tf import files, metrics
-from launch import evaluate, plot, progress, train
+from impala_tf.monitoring import metrics
+from impala_tf.storage import files
+from launch import evaluate, plot, train
+from launch.run import progress
 from launch.report import __main__ as report
 
 run, picture, tables = sys.argv[1:4]
@@ -312,8 +314,9 @@ def test_run_that_is_killed_goes_on_and_a_second_one_is_refused(tmp_path):
 
 _BUCKET_THAT_IS_SILENT = """
 import threading
-from impala_tf import files
-from launch import plot, program, run_directory
+from impala_tf.storage import files
+from launch import plot
+from launch.run import program, run_directory
 files.exists = lambda path: threading.Event().wait()
 run_directory._REACH_SECS = 0.1
 program.end(plot.main())

@@ -11,16 +11,16 @@ import pytest
 import tensorflow as tf
 
 from impala_tf import config as config_lib
-from impala_tf import level_metrics
-from impala_tf import metrics
+from impala_tf.monitoring import level_metrics
+from impala_tf.monitoring import metrics
 from impala_tf.suites import atari57
 from impala_tf.suites import dmlab30
 from launch import evaluate
 from launch.report import __main__ as report
 from launch.report import figures
 from launch.report import runs as runs_lib
-from tests import programs
-from tests import trained_runs
+from tests.fixtures import programs
+from tests.fixtures import trained_runs
 
 PONG, BREAKOUT = 'atari/pong', 'atari/breakout'
 ROWS = 6

@@ -6,10 +6,10 @@ import signal
 
 import pytest
 
-from impala_tf import metrics
-from impala_tf import ports
-from launch import gin_config
-from tests import programs
+from impala_tf.monitoring import metrics
+from impala_tf.processes import ports
+from launch.run import gin_config
+from tests.fixtures import programs
 
 # Programs that import TensorFlow one after another, on a machine that is busy.
 _SLOW_START = pytest.mark.timeout(900)

@@ -10,11 +10,11 @@ import time
 import pytest
 
 from impala_tf import config as config_lib
-from impala_tf import sweep_results
-from impala_tf import sweeps
-from launch import gin_config
+from impala_tf.sweeps import plan as plan_lib
+from impala_tf.sweeps import results as results_lib
 from launch import sweep
-from tests import programs
+from launch.run import gin_config
+from tests.fixtures import programs
 
 _FILES = sorted(
     p.relative_to(programs.ROOT).as_posix()
@@ -57,7 +57,7 @@ def _results(tmp_path):
   path = tmp_path / 'sweep' / 'results.csv'
   if not path.exists():
     return {}
-  return {r.run.name: r for r in sweep_results.from_csv(path.read_text())}
+  return {r.run.name: r for r in results_lib.from_csv(path.read_text())}
 
 
 # Files of sweeps.
@@ -86,7 +86,7 @@ def test_table_d1_is_the_papers(tmp_path):
 
 
 def test_what_is_written_reads_back_equal(tmp_path):
-  config = sweeps.SweepConfig(
+  config = plan_lib.SweepConfig(
       tasks={'a': 'a.gin'}, variants={'x': {'A.b': None}, 'y': {'A.b': "'"}},
       ranges={'A.c': ('categorical', 'p', 2, True, None, -1e-9),
               'A.d': ('log_uniform', 1, 2.5)},
@@ -211,10 +211,10 @@ def test_failed_run_is_recorded_and_all_others_finish(tmp_path):
   lines = ran.stdout.splitlines()
   assert lines[0].startswith('4 of 4 runs to do') and '2 at a time' in lines[0]
   assert re.search(r'\[4/4\] catch/.* · ETA 0:00:00', ran.stdout)
-  own = sweep_results.select(list(results.values()), 'catch', 'good')
+  own = results_lib.select(list(results.values()), 'catch', 'good')
   table = {tuple(line.split()[:2]): line.split()[2:] for line in lines[5:]}
   assert table['catch', 'good'][:4] == [
-      '2', '0', *[f'{sweep_results.best_mean(own):.2f}'] * 2]
+      '2', '0', *[f'{results_lib.best_mean(own):.2f}'] * 2]
   assert table['catch', 'bad'] == ['0', '2', 'nan', 'nan', '-']
 
   before = _contents(tmp_path / 'sweep' / 'runs')

@@ -12,12 +12,12 @@ import psutil
 import pytest
 
 from impala_tf import config as config_lib
-from impala_tf import metrics
-from impala_tf import ports
-from launch import gin_config
-from launch import program
+from impala_tf.monitoring import metrics
+from impala_tf.processes import ports
 from launch import train
-from tests import programs
+from launch.run import gin_config
+from launch.run import program
+from tests.fixtures import programs
 
 # Of tests that start programs one after another, each of which imports
 # TensorFlow in several processes: that takes long on a machine that is busy.

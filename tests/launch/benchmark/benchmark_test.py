@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests import programs
+from tests.fixtures import programs
 
 
 def _run(*arguments, **kwargs):

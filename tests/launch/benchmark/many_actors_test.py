@@ -8,7 +8,7 @@ import pytest
 from launch.benchmark import crowd
 from launch.benchmark import many_actors
 from launch.benchmark import report
-from tests import programs
+from tests.fixtures import programs
 
 _MODULE = 'launch.benchmark.many_actors'
 

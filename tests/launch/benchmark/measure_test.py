@@ -3,7 +3,7 @@
 import pytest
 
 from impala_tf import config as config_lib
-from impala_tf import sizing
+from impala_tf.processes import sizing
 from launch.benchmark import measure
 from launch.benchmark import report
 from launch.benchmark import training

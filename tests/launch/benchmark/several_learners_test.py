@@ -5,7 +5,7 @@ import json
 import pytest
 
 from launch.benchmark import several_learners
-from tests import programs
+from tests.fixtures import programs
 
 _MODULE = 'launch.benchmark.several_learners'
 

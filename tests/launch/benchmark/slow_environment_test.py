@@ -2,7 +2,7 @@
 
 import re
 
-from tests import programs
+from tests.fixtures import programs
 
 
 def test_each_way_of_playing_is_measured():

@@ -1,0 +1,49 @@
+"""PopArt's variables, beside those of the head that it keeps in step."""
+
+import tensorflow as tf
+
+from impala_tf.maths import popart
+
+
+class PopArtHead(tf.Module):
+  """A linear head with an output a task, and the moments of each.
+
+  The moments are no parameters: actors need none of them.
+  """
+
+  def __init__(self, linear: tf.keras.layers.Dense):
+    """Begins with mean 0 and variance 1, which is as if there were no PopArt.
+
+    Args:
+      linear: without an activation, with `num_tasks` units.
+    """
+    super().__init__(name='popart')
+    self.num_tasks = linear.units
+    self._linear = linear
+    self._mean = tf.Variable(tf.zeros([self.num_tasks]), trainable=False)
+    self._variance = tf.Variable(tf.ones([self.num_tasks]), trainable=False)
+
+  @property
+  def moments(self) -> popart.Moments:
+    """As they are now."""
+    return popart.Moments(tf.convert_to_tensor(self._mean),
+                          tf.convert_to_tensor(self._variance))
+
+  def update(self, totals: popart.Totals, step_size: float) -> None:
+    """Moves the moments, and the head so that no value changes.
+
+    The optimiser's slots stay as they are.
+
+    Args:
+      totals: over all replicas; every replica calls this.
+      step_size: see `popart.update`.
+    """
+    old = self.moments
+    new = popart.update(old, totals, step_size)
+    rescaled = popart.rescale(
+        self._linear.kernel, self._linear.bias, old, new)
+    for variable, value in zip(
+        (self._mean, self._variance, self._linear.kernel, self._linear.bias),
+        (*new, *rescaled)):
+      # `assign` is not for replicas, which here all write the same.
+      tf.raw_ops.AssignVariableOp(resource=variable.handle, value=value)

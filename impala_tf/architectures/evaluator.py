@@ -1,0 +1,168 @@
+"""The evaluator: plays full games with the newest parameters, again and again.
+
+By the protocol of `evaluation.py`, beside training and without touching it.
+"""
+
+import dataclasses
+import time
+from typing import Mapping, Optional
+
+import numpy as np
+
+from impala_tf import config as config_lib
+from impala_tf import evaluation
+from impala_tf import experiment
+from impala_tf import training
+from impala_tf import weights
+from impala_tf.monitoring import metrics
+from impala_tf.processes import tf_threads
+from impala_tf.processes import waiting
+from impala_tf.suites import levels as levels_lib
+from impala_tf.transport import config_table
+
+_MAX_ENVS = 32
+_POLL_SECS = 0.5
+
+
+def make_row(updates: int, frames_per_update: int,
+             results: Mapping[str, evaluation.Evaluation]) -> metrics.Row:
+  """What is written of one evaluation.
+
+  Args:
+    updates: learner updates behind the parameters.
+    frames_per_update: environment frames that an update learns from.
+    results: of each level.
+
+  Returns:
+    `frames` and `updates` behind the parameters; over all games their number
+    (`episodes`), mean (`episode_return`) and `standard_error`, and
+    `episode_frames`, their mean length. Where there are several levels mean and
+    standard error of each as well, under 'level/<name>/'.
+  """
+  together = evaluation.Evaluation(
+      [r for result in results.values() for r in result.returns],
+      [f for result in results.values() for f in result.frames])
+  summary = together.summary()
+  row = {'frames': updates * frames_per_update, 'updates': updates,
+         'episodes': summary['episodes'],
+         'episode_frames': summary['mean_episode_frames'],
+         **_mean_and_error('', summary)}
+  if len(results) > 1:
+    for level, result in results.items():
+      row.update(_mean_and_error(f'level/{level}/', result.summary()))
+  return row
+
+
+def _mean_and_error(prefix: str, summary: dict) -> metrics.Row:
+  """Under the names that training's rows have, so that curves can be compared.
+
+  One game has no standard error.
+  """
+  row = {f'{prefix}episode_return': summary['mean']}
+  if summary['standard_error'] is not None:
+    row[f'{prefix}standard_error'] = summary['standard_error']
+  return row
+
+
+class Evaluator:
+  """Follows a learner."""
+
+  def __init__(self, config: config_lib.Config, address: str, output_dir: str,
+               seed: int, poll: waiting.PollFn):
+    """Connects, and waits for the first parameters.
+
+    Args:
+      config: of the run.
+      address: 'host:port' of the learner's server.
+      output_dir: gets `metrics.jsonl` and `tensorboard/`; rows that are there
+        of learning that was lost since are dropped.
+      seed: of games and actions.
+      poll: is called while the learner has no parameters yet.
+
+    Raises:
+      ConnectionError: where the learner does not answer, or has another config.
+    """
+    self._config = config
+    self._seed = seed
+    levels = levels_lib.expand(config.environment.level)
+    self._levels = {level: self._level_config(level) for level in levels}
+    environment = self._make_environment(levels[0], 1, seed)
+    self._frames_per_update = (
+        config.learner.num_learners * config.num_fresh
+        * config.learner.unroll_length * environment.frames_per_step)
+    self._agent = experiment.make_agent(config, environment)
+    environment.close()
+    self._fetcher = weights.Fetcher(
+        address, self._agent.trainable_variables,
+        config_table.table_name(config))
+    updates = self._fetcher.wait(poll)
+    metrics.drop_rows_after(output_dir, updates * self._frames_per_update)
+    rows = metrics.read_rows(output_dir)
+    self._evaluated = rows[-1]['updates'] if rows else None
+    self._writer = metrics.MetricsWriter(output_dir)
+
+  def _level_config(self, level: str) -> config_lib.Config:
+    return dataclasses.replace(
+        self._config, environment=dataclasses.replace(
+            self._config.environment, level=level))
+
+  def _make_environment(self, level: str, num_envs: int, seed: int):
+    return experiment.make_environment(
+        self._levels[level], num_envs, seed, training=False)
+
+  def run_once(self) -> Optional[metrics.Row]:
+    """Fetches, plays and writes a row.
+
+    Returns:
+      The row; None where there is nothing newer than the last.
+
+    Raises:
+      ConnectionError: as above.
+    """
+    updates = self._fetcher.fetch()
+    if updates == self._evaluated:
+      return None
+    episodes = self._config.experiment.evaluation_episodes
+    results = {}
+    for i, level in enumerate(self._levels):
+      # Other games each time: those of one seed may be easier than others.
+      env_seed, policy_seed = np.random.SeedSequence(
+          [self._seed, updates, i]).generate_state(2) >> 2  # int32
+      environment = self._make_environment(
+          level, min(episodes, _MAX_ENVS), int(env_seed))
+      results[level] = evaluation.evaluate(
+          self._agent, environment, episodes, int(policy_seed))
+      environment.close()
+    row = make_row(updates, self._frames_per_update, results)
+    self._writer.write(row)
+    self._evaluated = updates
+    return row
+
+
+def run_evaluator(config: config_lib.Config, address: str, output_dir: str,
+                  seed: int, poll: waiting.PollFn = lambda cause: None,
+                  on_row: training.RowFn = lambda row: None) -> None:
+  """An evaluator's process: plays until it is killed.
+
+  Args:
+    config: see `Evaluator`.
+    address: see `Evaluator`.
+    output_dir: see `Evaluator`.
+    seed: see `Evaluator`.
+    poll: see `Evaluator`.
+    on_row: is given each row.
+
+  Raises:
+    ConnectionError: where the learner does not answer, or has another config.
+  """
+  interval_secs = config.experiment.evaluation_interval_secs
+  tf_threads.set_threads(1)
+  evaluator = Evaluator(config, address, output_dir, seed, poll)
+  while True:
+    start = time.monotonic()
+    row = evaluator.run_once()
+    if row is not None:
+      on_row(row)
+      time.sleep(max(0., start + interval_secs - time.monotonic()))
+    else:
+      time.sleep(_POLL_SECS)

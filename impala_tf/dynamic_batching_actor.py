@@ -1,0 +1,140 @@
+"""The actor that waits for no environment: inference takes what is ready.
+
+Dynamic batching, as section 5.1 of Espeholt et al. 2018 has it on a single
+machine: environments step by themselves, and each forward pass is of those that
+have something to see by then. While one is slow the others play on, and while a
+pass is under way more become ready for the next.
+"""
+
+from typing import Any, Union
+
+import numpy as np
+import tensorflow as tf
+
+from impala_tf import actor
+from impala_tf import types
+from impala_tf.agents import acting
+from impala_tf.agents import agent as agent_lib
+from impala_tf.envs import env_processes
+from impala_tf.monitoring import metrics
+
+
+class DynamicActor:
+  """Plays and sends, each environment's unroll as soon as it is whole.
+
+  Environments are out of phase: new parameters come while unrolls are under
+  way, and act from then on. (The published code says the same of its single
+  machine.) An unroll tells the version with which it began, its oldest; each of
+  its steps has the logits of the policy that did choose there, and V-trace asks
+  for no more.
+
+  Attributes:
+    stopwatch: see `actor.Actor`; environment is the time spent waiting until
+      one is ready.
+    batch_sizes: int64 [E+1], how often inference was of so many environments.
+  """
+
+  def __init__(self, agent: agent_lib.Agent,
+               environments: env_processes.Workers, writer: actor.Writer,
+               fetcher: actor.Fetcher,
+               spec: types.Unroll, seed: int):
+    """Starts no step yet: environments reset by themselves.
+
+    Args:
+      agent: its variables are what `fetcher` updates.
+      environments: E of them.
+      writer: takes the unrolls.
+      fetcher: brings parameters.
+      spec: of one unroll, see `types.unroll_spec`.
+      seed: of the action sampling.
+    """
+    num_envs = environments.num_envs
+    self._environments = environments
+    self._writer = writer
+    self._fetcher = fetcher
+    self._policy = acting.RowPolicy(agent, num_envs, seed)
+    self._counter = acting.EpisodeCounter(num_envs)
+    self._unroll_length = spec.env_outputs.reward.shape[0] - 1  # T
+    self._buffer = actor.UnrollBuffer(spec, environments.level_index,
+                                      environments.frame_stack)
+    # Index of each environment's next row. The first is taken for the end of an
+    # unroll, of which nobody hears.
+    self._t = np.full(num_envs, self._unroll_length)
+    self._has_begun = np.zeros(num_envs, bool)
+    self._version = None
+    self._num_unrolls = 0  # Since the last E.
+    self.stopwatch = metrics.Stopwatch()
+    self.batch_sizes = np.zeros(num_envs + 1, np.int64)
+
+  def run_unroll(self) -> None:
+    """Fetches parameters and plays until E more unrolls are sent.
+
+    They are of whichever environments have played T steps by then.
+
+    Raises:
+      ConnectionError: where writer or fetcher have lost the learner.
+      UserError: see `env_processes.Workers.recv`.
+      WorkerError: likewise.
+    """
+    lap = self.stopwatch.lap
+    lap()  # What lies between two calls is nobody's.
+    self._version = self._fetcher.fetch()
+    lap('weights')
+    while self._num_unrolls < self._environments.num_envs:
+      rows, timestep = self._environments.recv()
+      lap('environment')
+      env_output = self._counter.env_output(
+          timestep, self._environments.instruction, rows)
+      core_state = _take(self._policy.core_state, rows)
+      agent_output = self._policy.act(env_output, rows)
+      self.batch_sizes[len(rows)] += 1
+      lap('inference')
+      # First of all, so that nobody waits for what follows.
+      self._environments.send(rows, agent_output.action)
+      self._record(rows, env_output, agent_output, core_state)
+    self._num_unrolls -= self._environments.num_envs
+
+  def _record(self, rows: np.ndarray, env_output: types.EnvOutput,
+              agent_output: types.AgentOutput, core_state: Any):
+    """Takes a step of some environments; sends the unrolls that it ends.
+
+    An unroll's last step is the first of the next.
+    """
+    lap = self.stopwatch.lap
+    t = self._t[rows]
+    self._buffer.record(t, env_output, agent_output, rows)
+    lap('assembly')
+    is_last = t == self._unroll_length
+    self._send(rows[is_last & self._has_begun[rows]])
+    if is_last.any():
+      self._buffer.begin(self._version, _take(core_state, is_last),
+                         rows[is_last])
+      self._buffer.record(0, *_take((env_output, agent_output), is_last),
+                          rows[is_last])
+      self._has_begun[rows] = True
+    self._t[rows] = np.where(is_last, 1, t + 1)
+    lap('assembly')
+
+  def _send(self, rows: np.ndarray):
+    """Sends the unrolls of these environments."""
+    for unroll in self._buffer.unrolls(rows):
+      self._writer.write(unroll)
+    if len(rows):
+      self._num_unrolls += len(rows)
+      self.stopwatch.lap('write')
+      # To wait for each would hold up all environments; more would only grow
+      # old while the learner is behind.
+      self._writer.flush(max_pending=self._environments.num_envs // 2)
+      self.stopwatch.lap('queue_full')
+
+  def close(self) -> None:
+    """Ends the environments."""
+    self._environments.close()
+
+
+AnyActor = Union[actor.Actor, DynamicActor]
+
+
+def _take(arrays: Any, rows: np.ndarray) -> Any:
+  """These rows of each array."""
+  return tf.nest.map_structure(lambda array: array[rows], arrays)

@@ -1,0 +1,288 @@
+"""V-trace: off-policy targets for values and advantages.
+
+Source: Espeholt et al. 2018, "IMPALA: Scalable Distributed Deep-RL with
+Importance Weighted Actor-Learner Architectures" (arXiv:1802.01561v3), section
+4. The paper's letters:
+
+  =========  ====================================  ==========================
+  paper      meaning                               here
+  =========  ====================================  ==========================
+  mu         behaviour policy, which acted         `behaviour_policy_logits`
+  pi         target policy, which learns           `target_policy_logits`
+  r_t        reward of a_t                         `rewards[t]`
+  gamma      discount                              `discounts[t]`, gamma or 0
+  V(x_t)     value estimate                        `values[t]`
+  rho_t      min(rho-bar, pi/mu)                   `rhos`
+  c_t        lambda min(c-bar, pi/mu)              `cs`
+  v_s        V-trace target, equation 1            `vs[s]`
+  =========  ====================================  ==========================
+
+The paper writes gamma^(t-s) for a constant gamma. Here it is the product of the
+discounts from s to t-1, which ends a sum at the end of an episode.
+
+Shapes: T time, B batch, A actions. Everything is time-major.
+"""
+
+from typing import NamedTuple, Optional, Union
+
+import tensorflow as tf
+
+from impala_tf.maths import distributions
+
+Threshold = Optional[Union[float, tf.Tensor]]
+
+
+class VTraceReturns(NamedTuple):
+  """Constants to learn from; no gradient flows through them.
+
+  Attributes:
+    vs: float32 [T, B, ...], targets for the values of x_0 .. x_{T-1}.
+    pg_advantages: float32 [T, B, ...], weights of grad log pi(a_t|x_t).
+  """
+  vs: tf.Tensor
+  pg_advantages: tf.Tensor
+
+
+class VTraceFromLogitsReturns(NamedTuple):
+  """`VTraceReturns` and what was computed on the way.
+
+  Gradients flow through the last three, but not through the first two.
+
+  Attributes:
+    vs: float32 [T, B].
+    pg_advantages: float32 [T, B].
+    log_rhos: float32 [T, B], log pi(a_t|x_t) - log mu(a_t|x_t), not clipped.
+    behaviour_action_log_probs: float32 [T, B], log mu(a_t|x_t).
+    target_action_log_probs: float32 [T, B], log pi(a_t|x_t).
+  """
+  vs: tf.Tensor
+  pg_advantages: tf.Tensor
+  log_rhos: tf.Tensor
+  behaviour_action_log_probs: tf.Tensor
+  target_action_log_probs: tf.Tensor
+
+
+def from_logits(
+    behaviour_policy_logits: tf.Tensor,
+    target_policy_logits: tf.Tensor,
+    actions: tf.Tensor,
+    discounts: tf.Tensor,
+    rewards: tf.Tensor,
+    values: tf.Tensor,
+    bootstrap_value: tf.Tensor,
+    clip_rho_threshold: Threshold = 1.0,
+    clip_pg_rho_threshold: Threshold = 1.0,
+    clip_c_threshold: Threshold = 1.0,
+    lambda_: Union[float, tf.Tensor] = 1.0,
+    mask: Optional[tf.Tensor] = None) -> VTraceFromLogitsReturns:
+  """V-trace for policies over discrete actions, given by their logits.
+
+  Computes the log importance ratios of the actions that were taken and hands
+  them to `from_importance_weights`, which documents the other arguments.
+
+  Args:
+    behaviour_policy_logits: float32 [T, B, A], of mu at x_0 .. x_{T-1}.
+    target_policy_logits: float32 [T, B, A], of pi at the same observations.
+    actions: int32 [T, B], a_t, sampled from mu.
+    discounts: float32 [T, B].
+    rewards: float32 [T, B].
+    values: float32 [T, B].
+    bootstrap_value: float32 [B].
+    clip_rho_threshold: scalar or None.
+    clip_pg_rho_threshold: scalar or None.
+    clip_c_threshold: scalar or None.
+    lambda_: scalar.
+    mask: [T, B] or None.
+
+  Returns:
+    `VTraceFromLogitsReturns`.
+
+  Raises:
+    ValueError: an argument's rank or static shape is wrong.
+  """
+  behaviour_policy_logits = _to_tensor(behaviour_policy_logits)
+  target_policy_logits = _to_tensor(target_policy_logits)
+  actions = tf.convert_to_tensor(actions)
+  tf.debugging.assert_shapes([
+      (behaviour_policy_logits, ('T', 'B', 'A')),
+      (target_policy_logits, ('T', 'B', 'A')),
+      (actions, ('T', 'B'))])
+
+  policy = distributions.Categorical(target_policy_logits.shape[-1])
+  behaviour_action_log_probs = policy.log_prob(behaviour_policy_logits, actions)
+  target_action_log_probs = policy.log_prob(target_policy_logits, actions)
+  log_rhos = target_action_log_probs - behaviour_action_log_probs
+  returns = from_importance_weights(
+      log_rhos=log_rhos,
+      discounts=discounts,
+      rewards=rewards,
+      values=values,
+      bootstrap_value=bootstrap_value,
+      clip_rho_threshold=clip_rho_threshold,
+      clip_pg_rho_threshold=clip_pg_rho_threshold,
+      clip_c_threshold=clip_c_threshold,
+      lambda_=lambda_,
+      mask=mask)
+  return VTraceFromLogitsReturns(
+      vs=returns.vs,
+      pg_advantages=returns.pg_advantages,
+      log_rhos=log_rhos,
+      behaviour_action_log_probs=behaviour_action_log_probs,
+      target_action_log_probs=target_action_log_probs)
+
+
+def from_importance_weights(
+    log_rhos: tf.Tensor,
+    discounts: tf.Tensor,
+    rewards: tf.Tensor,
+    values: tf.Tensor,
+    bootstrap_value: tf.Tensor,
+    clip_rho_threshold: Threshold = 1.0,
+    clip_pg_rho_threshold: Threshold = 1.0,
+    clip_c_threshold: Threshold = 1.0,
+    lambda_: Union[float, tf.Tensor] = 1.0,
+    mask: Optional[tf.Tensor] = None,
+    pg_bootstrap: str = 'vs') -> VTraceReturns:
+  """V-trace for given importance ratios (section 4.1, equation 1).
+
+  Equation 1 is evaluated backwards by remark 1,
+
+    v_t = V(x_t) + delta_t V + gamma c_t (v_{t+1} - V(x_{t+1}))
+    delta_t V = rho_t (r_t + gamma V(x_{t+1}) - V(x_t))
+
+  from v_T = V(x_T), the bootstrap value. The advantage is that of the canonical
+  V-trace actor-critic algorithm of section 4.2,
+
+    rho_t (r_t + gamma v_{t+1} - V(x_t)),
+
+  where v_{t+1}, not V(x_{t+1}), is in the brackets (appendix A.3 says why).
+
+  A masked transition is the last one of an episode that a time limit cut off.
+  Nobody knows what x_{t+1} would have been: the row holds the next episode's
+  first observation. Discount 0 would declare the value 0, and discount gamma
+  would leak the next episode's value. So the transition is taken out of every
+  sum: delta_t V = 0 and c_t = 0, hence v_t = V(x_t), from which the steps
+  before it bootstrap, and its advantage is 0. The paper has no such case.
+
+  All arguments may have further dimensions behind [T, B], as in [T, B, C] for C
+  rewards learned at once. Those broadcast; T and B do not. T and B may be
+  unknown while a function is traced.
+
+  Args:
+    log_rhos: float32 [T, B, ...], log pi(a_t|x_t) - log mu(a_t|x_t).
+    discounts: float32 [T, B, ...], gamma, or 0 where a_t ended the episode.
+    rewards: float32 [T, B, ...], r_t, the reward that followed a_t.
+    values: float32 [T, B, ...], V(x_t) for t = 0 .. T-1.
+    bootstrap_value: float32 [B, ...], V(x_T).
+    clip_rho_threshold: scalar, rho-bar in delta V. It decides which policy's
+      value is the fixed point (equation 3). None: no clipping. 0 is a bound
+      like any other.
+    clip_pg_rho_threshold: scalar, rho-bar of the advantage. None: no clipping.
+    clip_c_threshold: scalar, c-bar, which bounds how far an error is traced
+      back and so the variance. None: no clipping. The paper assumes that it
+      does not exceed rho-bar; this is not enforced.
+    lambda_: scalar in [0, 1], multiplies every c_t (remark 2). 1 is equation 1;
+      0 gives one-step targets.
+    mask: float32 or bool [T, B], 1 where the transition from x_t to x_{t+1}
+      counts and 0 where it is cut out. None: all count.
+    pg_bootstrap: what follows gamma in the advantage: 'vs' is v_{t+1}, 'value'
+      is V(x_{t+1}), which appendix E.3 finds to be worse.
+
+  Returns:
+    `VTraceReturns` with the shape of `rewards`, through which no gradient
+    flows.
+
+  Raises:
+    ValueError: an argument's rank or static shape is wrong, while tracing. Of
+      sizes unknown then, the mismatch is a `tf.errors.InvalidArgumentError`
+      when the function runs. Also where `pg_bootstrap` is neither.
+  """
+  log_rhos, discounts, rewards, values, bootstrap_value = map(
+      _to_tensor, (log_rhos, discounts, rewards, values, bootstrap_value))
+  _check_shapes(log_rhos, discounts, rewards, values, bootstrap_value)
+
+  ratios = tf.exp(log_rhos)
+  rhos = clip(ratios, clip_rho_threshold, 'clip_rho_threshold')
+  pg_rhos = clip(ratios, clip_pg_rho_threshold, 'clip_pg_rho_threshold')
+  cs = lambda_ * clip(ratios, clip_c_threshold, 'clip_c_threshold')
+
+  next_values = tf.concat([values[1:], bootstrap_value[tf.newaxis]], axis=0)
+  deltas = rhos * (rewards + discounts * next_values - values)
+  # Selected, not multiplied: where a transition is cut, even NaN is.
+  counts = _expand_mask(mask, log_rhos)
+  deltas = tf.where(counts, deltas, 0.0)
+  cs = tf.where(counts, cs, 0.0)
+
+  # A scan also runs where T is unknown, and keeps graph and XLA's compilation
+  # small. With B=32 on one CPU core it takes 0.3 ms for T=20 and 1 ms for
+  # T=100, against 0.13 ms and 0.2 ms unrolled: 0.1% of a learner's step.
+  vs_minus_values = tf.scan(
+      lambda later, step: step[0] + step[1] * later,
+      (deltas, discounts * cs),
+      initializer=tf.zeros_like(deltas[0]),
+      parallel_iterations=1,
+      reverse=True)
+  vs = values + vs_minus_values
+
+  next_vs = tf.concat([vs[1:], bootstrap_value[tf.newaxis]], axis=0)
+  estimate = {'vs': next_vs, 'value': next_values}.get(pg_bootstrap)
+  if estimate is None:
+    raise ValueError(f"pg_bootstrap must be 'vs' or 'value', but is "
+                     f'{pg_bootstrap!r}')
+  pg_advantages = pg_rhos * (rewards + discounts * estimate - values)
+  pg_advantages = tf.where(counts, pg_advantages, 0.0)
+  return VTraceReturns(vs=tf.stop_gradient(vs),
+                       pg_advantages=tf.stop_gradient(pg_advantages))
+
+
+def _to_tensor(x):
+  return tf.convert_to_tensor(x, dtype=tf.float32)
+
+
+def _check_shapes(log_rhos, discounts, rewards, values, bootstrap_value):
+  """Raises ValueError unless ranks are equal and T and B agree."""
+  if log_rhos.shape.rank is None:
+    raise ValueError('the rank of log_rhos must be known while tracing')
+  further = (None,) * (log_rhos.shape.rank - 2)  # Any size, even of 1.
+  time_major = ('T', 'B') + further
+  tf.debugging.assert_shapes([
+      (log_rhos, time_major),
+      (discounts, time_major),
+      (rewards, time_major),
+      (values, time_major),
+      (bootstrap_value, ('B',) + further)])
+
+
+def clip(ratios: tf.Tensor, threshold: Threshold, name: str) -> tf.Tensor:
+  """Bounds the ratios from above; a threshold of 0 is one, None is not.
+
+  Args:
+    ratios: float32 of any shape, pi/mu.
+    threshold: scalar or None.
+    name: of the threshold, for the message.
+
+  Returns:
+    float32 in the shape of `ratios`.
+
+  Raises:
+    ValueError: the threshold is no scalar.
+  """
+  if threshold is None:
+    return ratios
+  threshold = _to_tensor(threshold)
+  if threshold.shape.rank != 0:
+    raise ValueError(f'{name} must be a scalar, but has shape '
+                     f'{threshold.shape}')
+  return tf.minimum(threshold, ratios)
+
+
+def _expand_mask(mask, log_rhos):
+  """The mask as a bool of the rank of `log_rhos`."""
+  if mask is None:
+    return tf.ones_like(log_rhos, tf.bool)
+  mask = tf.cast(mask, tf.bool)
+  further = (None,) * (log_rhos.shape.rank - 2)
+  tf.debugging.assert_shapes([
+      (mask, ('T', 'B')), (log_rhos, ('T', 'B') + further)])
+  return tf.reshape(
+      mask, tf.concat([tf.shape(mask), [1] * len(further)], axis=0))

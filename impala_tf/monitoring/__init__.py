@@ -1,0 +1,5 @@
+"""What a run says of itself: rows of metrics, profiles, skipped updates.
+
+May import `storage`, `suites`, and of the modules outside of rooms `types` and
+config.
+"""

@@ -1,0 +1,206 @@
+"""Rows of numbers for TensorBoard and `metrics.jsonl`, written and read back.
+
+Only the writer needs TensorBoard, so only it imports it: those who read rows
+(progress, plots) start at once.
+"""
+
+import collections
+import json
+import os
+import time
+from typing import Any, Callable, Dict, List, Mapping, Optional
+
+from absl import logging
+import numpy as np
+
+from impala_tf.storage import files
+from impala_tf.storage import line_log
+
+FILE_NAME = 'metrics.jsonl'
+EPISODE_WINDOW = 100
+
+Row = Dict[str, Any]
+
+
+class MetricsWriter:
+  """Appends rows to `metrics.jsonl` and scalars to TensorBoard's event file.
+
+  Training is worth more than its log: where something cannot be written, as on
+  a full disk, that is said and what was to be written is lost. Where the run
+  directory is a URL, `metrics.jsonl` is in pieces; see `line_log`.
+  """
+
+  def __init__(self, run_dir: str):
+    # TensorBoard's own writer: tf.summary takes a millisecond for each scalar.
+    from tensorboard.compat.proto import event_pb2
+    from tensorboard.compat.proto import summary_pb2
+    from tensorboard.summary.writer import event_file_writer
+    self._make_event = event_pb2.Event
+    self._make_summary = summary_pb2.Summary
+    self._journal = line_log.open_for_appending(
+        os.path.join(run_dir, FILE_NAME))
+    # To an object store this is to send the whole file; TensorBoard's writer
+    # does so by itself every two minutes.
+    self._flushes_each = not files.is_url(run_dir)
+    self._events = event_file_writer.EventFileWriter(
+        os.path.join(run_dir, 'tensorboard'))
+
+  def write(self, row: Row) -> None:
+    """Writes one row whole or not at all; `frames` is TensorBoard's step."""
+    # NaN is not JSON; a metric that has become NaN is written as null.
+    finite = {k: v if np.isfinite(v) else None for k, v in row.items()}
+    line = json.dumps(finite, allow_nan=False) + '\n'
+    try:
+      self._journal.append(line.encode('utf-8'))
+    except OSError as error:
+      logging.warning('A row of %s is lost: %s', FILE_NAME, error)
+    self._try_events(lambda events: self._add_event(events, row))
+
+  def _add_event(self, events: Any, row: Row):
+    summary = self._make_summary()
+    for name, value in row.items():
+      if name != 'frames':
+        summary.value.add(tag=name, simple_value=value)
+    events.add_event(self._make_event(
+        wall_time=time.time(), step=row['frames'], summary=summary))
+    if self._flushes_each:
+      events.flush()
+
+  def _try_events(self, action: Callable[[Any], None]):
+    if self._events is None:
+      return
+    try:
+      action(self._events)
+    except Exception as error:  # TensorFlow's files have kinds of their own.
+      logging.warning('TensorBoard gets no more rows from here: %s', error)
+      self._events = None  # It does not recover.
+
+  def close(self) -> None:
+    """Closes both files."""
+    self._journal.close()
+    self._try_events(lambda events: events.close())
+
+
+class RowReader:
+  """Follows a file that is being written."""
+
+  def __init__(self, run_dir: str):
+    self._journal = line_log.open_for_reading(os.path.join(run_dir, FILE_NAME))
+
+  def new_rows(self) -> List[Row]:
+    """Rows since the last call, oldest first; none while there is no file.
+
+    A last line without its end is being written, or was cut short by a kill:
+    it is left for later. After `drop_rows_after` all begins anew.
+    """
+    return [json.loads(line) for line in self._journal.new_lines()]
+
+
+def read_rows(run_dir: str) -> List[Row]:
+  """All rows of a run, oldest first; none where it has written none."""
+  return RowReader(run_dir).new_rows()
+
+
+def drop_rows_after(run_dir: str, frames: int) -> None:
+  """Forgets rows of learning that was lost: a resumed run writes them again."""
+  line_log.keep(os.path.join(run_dir, FILE_NAME),
+               lambda line: json.loads(line)['frames'] <= frames)
+
+
+class Stopwatch:
+  """Adds up the wall time of what takes turns.
+
+  Attributes:
+    secs: name to seconds.
+  """
+
+  def __init__(self):
+    self.secs: Dict[str, float] = collections.defaultdict(float)
+    self._last = time.perf_counter()
+
+  def lap(self, name: Optional[str] = None) -> None:
+    """Adds the time since the last call to `name`; None forgets it."""
+    now = time.perf_counter()
+    if name is not None:
+      self.secs[name] += now - self._last
+    self._last = now
+
+
+class EpisodeWindow:
+  """The last 100 full episodes."""
+
+  def __init__(self):
+    self._returns = collections.deque(maxlen=EPISODE_WINDOW)
+    self._steps = collections.deque(maxlen=EPISODE_WINDOW)
+    self.num_episodes = 0
+
+  def add(self, is_first: np.ndarray, episode_return: np.ndarray,
+          episode_steps: np.ndarray) -> None:
+    """Takes the episodes that ended within a batch of unrolls.
+
+    Args:
+      is_first: bool [T, B], of x_1 to x_T: x_0 was the last of an earlier
+        unroll and counted there.
+      episode_return: float32 [T, B].
+      episode_steps: int32 [T, B].
+    """
+    self._returns.extend(episode_return[is_first].tolist())
+    self._steps.extend(episode_steps[is_first].tolist())
+    self.num_episodes += int(np.sum(is_first))
+
+  @property
+  def is_full(self) -> bool:
+    """Whether it holds 100 episodes."""
+    return len(self._returns) == EPISODE_WINDOW
+
+  def means(self) -> Mapping[str, float]:
+    """Mean return and length (agent steps); empty before the first episode."""
+    if not self._returns:
+      return {}
+    return {'episode_return': float(np.mean(self._returns)),
+            'episode_steps': float(np.mean(self._steps))}
+
+
+class Interval:
+  """Sums up what happened since the last row."""
+
+  def __init__(self, interval_secs: float, frames: int, wait_secs: float):
+    self._interval_secs = interval_secs
+    self._restart(frames, wait_secs)
+
+  def _restart(self, frames: int, wait_secs: float):
+    self._start = time.monotonic()
+    self._start_frames = frames
+    self._start_wait_secs = wait_secs
+    self._values: Dict[str, List[Any]] = collections.defaultdict(list)
+    self._lags: List[np.ndarray] = []
+
+  @property
+  def is_over(self) -> bool:
+    """Whether a row is due."""
+    return time.monotonic() - self._start >= self._interval_secs
+
+  def add(self, metrics: Mapping[str, Any], lags: np.ndarray) -> None:
+    """Takes one update's metrics and the policy lags of its new unrolls."""
+    for name, value in metrics.items():
+      self._values[name].append(value)
+    self._lags.append(lags)
+
+  @property
+  def is_empty(self) -> bool:
+    """Whether no update has come since the last row."""
+    return not self._lags
+
+  def finish(self, frames: int, wait_secs: float) -> Row:
+    """Returns the means since the last row, if not empty, and starts anew."""
+    secs = time.monotonic() - self._start
+    row = {
+        'frames_per_sec': (frames - self._start_frames) / secs,
+        'learner_wait_share': (wait_secs - self._start_wait_secs) / secs,
+        'policy_lag': float(np.mean(self._lags)),
+        'policy_lag_max': int(np.max(self._lags)),
+    }
+    for name, values in self._values.items():
+      row[name] = float(np.mean([float(v) for v in values]))
+    self._restart(frames, wait_secs)
+    return row

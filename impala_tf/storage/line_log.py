@@ -1,0 +1,198 @@
+"""Lines that one process appends, and that others read while it does.
+
+On a disk they are one file, that grows. Object stores cannot append: behind a
+URL there are numbered pieces, metrics-00000.jsonl and so on for metrics.jsonl,
+of which the last is written anew with each line. So a piece is whole at any
+time, and what a line costs is bounded by its size; a single file would be sent
+again and again as a whole.
+"""
+
+import errno
+import os
+import re
+import threading
+from typing import Callable, List, Optional, Union
+
+from absl import logging
+
+from impala_tf.storage import files
+
+_PIECE_BYTES = 2**18
+_CLOSE_SECS = 30.
+
+
+class _FileAppender:
+  """Appends to a file, each line whole or not at all."""
+
+  def __init__(self, path: str):
+    # Unbuffered: what could not be written must not come later.
+    self._file = open(path, 'ab', buffering=0)
+
+  def append(self, line: bytes) -> None:
+    """Raises OSError where there is no room; the line is lost then."""
+    start = os.fstat(self._file.fileno()).st_size
+    try:
+      if self._file.write(line) < len(line):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    except OSError:
+      self._file.truncate(start)  # Half a line would spoil all that follow.
+      raise
+
+  def close(self) -> None:
+    """Closes the file."""
+    self._file.close()
+
+
+class _PieceAppender:
+  """Appends to pieces, from a thread of its own: who appends never waits.
+
+  Lines that come while others are on their way go with the next, and so do
+  those that could not be written.
+  """
+
+  def __init__(self, path: str):
+    self._path = path
+    numbers = _numbers(path)
+    self._number = numbers[-1] + 1 if numbers else 0
+    self._content = b''  # Of the last piece.
+    self._num_written = 0  # Bytes of it.
+    self._thread: Optional[threading.Thread] = None
+
+  def append(self, line: bytes) -> None:
+    """Takes the line, and sees to it that it is written."""
+    if self._num_written == len(self._content) >= _PIECE_BYTES:
+      self._number += 1
+      self._content, self._num_written = b'', 0
+    self._content += line
+    if self._thread is None or not self._thread.is_alive():
+      self._thread = threading.Thread(
+          target=self._write, args=(self._content,), daemon=True)
+      self._thread.start()
+
+  def _write(self, content: bytes) -> None:
+    try:
+      files.write(_piece(self._path, self._number), content)
+      self._num_written = len(content)
+    except OSError as error:
+      logging.warning('Lines are not yet in %s: %s', self._path, error)
+
+  def close(self) -> None:
+    """Waits until all is written; says so where it cannot be."""
+    if self._thread is not None:
+      self._thread.join(_CLOSE_SECS)
+      if not self._thread.is_alive() and (
+          self._num_written < len(self._content)):
+        self._write(self._content)
+    if self._num_written < len(self._content):
+      logging.warning('The last lines of %s are lost', self._path)
+
+
+Appender = Union[_FileAppender, _PieceAppender]
+
+
+def open_for_appending(path: str) -> Appender:
+  """Its directory must be there; raises OSError where it cannot be opened."""
+  return (_PieceAppender if files.is_url(path) else _FileAppender)(path)
+
+
+def _piece(path: str, number: int) -> str:
+  stem, ending = os.path.splitext(path)
+  return f'{stem}-{number:05d}{ending}'
+
+
+def _numbers(path: str) -> List[int]:
+  """Of the pieces that are there, in their order."""
+  directory, name = os.path.split(path)
+  stem, ending = map(re.escape, os.path.splitext(name))
+  found = (re.fullmatch(rf'{stem}-(\d+){ending}', name)
+           for name in files.names(directory))
+  return sorted(int(match.group(1)) for match in found if match)
+
+
+class _FileReader:
+  """Follows a file."""
+
+  def __init__(self, path: str):
+    self._path = path
+    self._file_number = None
+    self._offset = 0
+
+  def new_lines(self) -> List[bytes]:
+    """See `open_for_reading`."""
+    try:
+      with open(self._path, 'rb') as file:
+        number = os.fstat(file.fileno()).st_ino
+        if number != self._file_number:
+          self._file_number, self._offset = number, 0
+        file.seek(self._offset)
+        whole, end, _ = file.read().rpartition(b'\n')
+    except FileNotFoundError:
+      return []
+    self._offset += len(whole) + len(end)
+    return whole.splitlines()
+
+
+class _PieceReader:
+  """Follows pieces."""
+
+  def __init__(self, path: str):
+    self._path = path
+    self._number = 0  # Of the piece that was the last, and what it held.
+    self._content = b''
+
+  def new_lines(self) -> List[bytes]:
+    """See `open_for_reading`."""
+    try:
+      contents = {number: files.read(_piece(self._path, number))
+                  for number in _numbers(self._path)
+                  if number >= self._number}
+      if not contents.get(self._number, b'').startswith(self._content):
+        self._number, self._content = 0, b''  # Lines were dropped.
+        return self.new_lines()
+    except FileNotFoundError:  # They are being dropped.
+      return []
+    known = len(self._content)
+    if contents:
+      self._number = max(contents)
+      self._content = contents[self._number]
+    return b''.join(contents.values())[known:].splitlines()
+
+
+Reader = Union[_FileReader, _PieceReader]
+
+
+def open_for_reading(path: str) -> Reader:
+  """Returns what follows a journal that may be written meanwhile.
+
+  Its `new_lines` returns those since the last call, oldest first, and none
+  while there is no journal. A last line without its end is being written, or
+  was cut short by a kill: it is left for later. After `keep` all begins anew.
+  """
+  return (_PieceReader if files.is_url(path) else _FileReader)(path)
+
+
+def keep(path: str, is_wanted: Callable[[bytes], bool]) -> None:
+  """Drops the last lines of a journal that nobody appends to.
+
+  Args:
+    path: of the journal, which need not exist.
+    is_wanted: whether a line stays. Before one that does all do.
+  """
+  if not files.is_url(path):
+    if os.path.exists(path):
+      files.write(path, _wanted(_FileReader(path).new_lines(), is_wanted))
+    return
+  # From the last on: where this is killed, the next time it does the rest.
+  for number in reversed(_numbers(path)):
+    piece = _piece(path, number)
+    content = files.read(piece)
+    wanted = _wanted(content.splitlines(), is_wanted)
+    if wanted:
+      if wanted != content:
+        files.write(piece, wanted)
+      return
+    files.remove(piece)
+
+
+def _wanted(lines: List[bytes], is_wanted: Callable[[bytes], bool]) -> bytes:
+  return b''.join(line + b'\n' for line in lines if is_wanted(line))

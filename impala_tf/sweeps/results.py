@@ -1,0 +1,166 @@
+"""What became of a sweep's runs, and what it adds up to: tables and displays.
+
+Standard library only, and no files: rows and text in, text out.
+"""
+
+import ast
+import csv
+import io
+import itertools
+import math
+import statistics
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
+
+from impala_tf import config as config_lib
+from impala_tf.sweeps import plan as plan_lib
+
+_FINAL_SHARE = 0.1  # Of a run's frames: what its final return is the mean of.
+
+# What became of a run. An interrupted one is resumed by the next call.
+FINISHED, FAILED, INTERRUPTED = 'finished', 'failed', 'interrupted'
+
+
+class Result(NamedTuple):
+  """What became of a run; None where nothing is known.
+
+  Attributes:
+    run: which one.
+    status: FINISHED, FAILED or INTERRUPTED.
+    error: one line; empty for a finished run.
+    frames: environment frames that were learned from.
+    secs: wall time of training, interruptions left out.
+    final_return: mean `episode_return` of the rows of `metrics.jsonl` within
+      the last tenth of the run's frames. Each is a mean of 100 episodes.
+    best_return: highest mean return of 100 full episodes.
+    area: area under the curve of `episode_return` over frames, divided by the
+      frames it spans: a mean return over the whole of training.
+  """
+  run: plan_lib.Run
+  status: str
+  error: str = ''
+  frames: Optional[int] = None
+  secs: Optional[float] = None
+  final_return: Optional[float] = None
+  best_return: Optional[float] = None
+  area: Optional[float] = None
+
+
+def result(run: plan_lib.Run, status: str, error: str,
+           rows: Sequence[Mapping[str, Any]]) -> Result:
+  """Sums up the rows of a run's `metrics.jsonl`, oldest first."""
+  if not rows:
+    return Result(run, status, error)
+  last = rows[-1]
+  curve = [(row['frames'], row['episode_return']) for row in rows
+           if row.get('episode_return') is not None]
+  final = [y for x, y in curve if x > (1 - _FINAL_SHARE) * last['frames']]
+  return Result(
+      run, status, error, last['frames'], last['secs'],
+      statistics.fmean(final) if final else None,
+      last.get('best_episode_return'), _mean_height(curve))
+
+
+def _mean_height(curve: Sequence[tuple]) -> Optional[float]:
+  """Area under straight lines between points (x, y), over what x spans."""
+  if len(curve) < 2:
+    return curve[0][1] if curve else None
+  area = sum((x - x0) * (y + y0) / 2
+             for (x0, y0), (x, y) in zip(curve, curve[1:]))
+  return area / (curve[-1][0] - curve[0][0])
+
+
+def select(results: Sequence[Result], task: str, variant: str) -> List[Result]:
+  """Those of one task and variant."""
+  return [r for r in results if (r.run.task, r.run.variant) == (task, variant)]
+
+
+def setting_returns(results: Sequence[Result]) -> Dict[str, float]:
+  """Setting to mean final return over its seeds, best first.
+
+  Only finished runs count, and settings without one are left out: compare
+  variants only where none has failed.
+
+  Args:
+    results: of one task and variant.
+
+  Raises:
+    ValueError: where they are of several.
+  """
+  if len({(r.run.task, r.run.variant) for r in results}) > 1:
+    raise ValueError('the results are of several tasks or variants; use select')
+  returns: Dict[str, List[float]] = {}
+  for r in results:
+    if r.status == FINISHED and r.final_return is not None:
+      returns.setdefault(r.run.setting, []).append(r.final_return)
+  means = {name: statistics.fmean(values) for name, values in returns.items()}
+  return dict(sorted(means.items(), key=lambda item: -item[1]))
+
+
+def best_mean(results: Sequence[Result], num_settings: int = 3) -> float:
+  """Mean final return of the best settings, seeds averaged first (table 2).
+
+  Args:
+    results: of one task and variant.
+    num_settings: how many; all, where there are fewer.
+
+  Returns:
+    The mean; NaN where nothing is finished.
+  """
+  best = ranked(results)[:num_settings]
+  return statistics.fmean(best) if best else math.nan
+
+
+def ranked(results: Sequence[Result]) -> List[float]:
+  """Final returns of one task's and variant's settings, best first (E.2)."""
+  return list(setting_returns(results).values())
+
+
+def rank_area(results: Sequence[Result]) -> float:
+  """Area under the bars of `ranked`, each 1 / number of settings wide.
+
+  It is the mean over all settings, as in figure E.4. NaN where nothing is
+  finished.
+  """
+  return best_mean(results, len(results))
+
+
+_NUMBERS = ('frames', 'secs', 'final_return', 'best_return', 'area')
+_COLUMNS = ('task', 'variant', 'setting', 'seed', 'status', *_NUMBERS, 'error')
+
+
+def to_csv(results: Sequence[Result]) -> str:
+  """A line a run; what each is bound to (as Python writes it) comes last."""
+  names = dict.fromkeys(itertools.chain(*(r.run.bindings for r in results)))
+  text = io.StringIO()
+  writer = csv.writer(text, lineterminator='\n')
+  writer.writerow([*_COLUMNS, *names])
+  for r in results:
+    values = {**r.run._asdict(), **r._asdict()}
+    writer.writerow([
+        *('' if values[name] is None else values[name] for name in _COLUMNS),
+        *(repr(r.run.bindings[name]) if name in r.run.bindings else ''
+          for name in names)])
+  return text.getvalue()
+
+
+def from_csv(text: str) -> List[Result]:
+  """Reads what `to_csv` wrote.
+
+  Raises:
+    ConfigError: where something else is in it.
+  """
+  found = []
+  for line in csv.DictReader(io.StringIO(text)):
+    try:
+      bindings = {name: ast.literal_eval(value) for name, value in line.items()
+                  if name not in _COLUMNS and value}
+      run = plan_lib.Run(line['task'], line['variant'], line['setting'],
+                int(line['seed']), bindings)
+      values = {name: ast.literal_eval(line[name]) for name in _NUMBERS
+                if line[name]}
+      found.append(Result(run, line['status'], line['error'], **values))
+    except (KeyError, TypeError, ValueError, SyntaxError) as error:
+      raise config_lib.ConfigError(
+          f'a table of results cannot be read at run {len(found) + 1}: '
+          f'{error!r}') from error
+  return found

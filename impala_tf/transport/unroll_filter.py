@@ -1,0 +1,114 @@
+"""Which unrolls the learner takes, and whose it refuses.
+
+An unroll of another config, or with NaN in it, would spoil what was learned
+from all others: nothing that comes through the network is learned from unseen.
+"""
+
+import collections
+import threading
+import time
+from typing import Callable, Sequence
+
+from absl import logging
+import tensorflow as tf
+
+from impala_tf import config as config_lib
+from impala_tf.transport import packing
+
+NOT_FINITE = 'numbers that are not finite'
+OTHER_CONFIG = 'played with another config'
+# Far more than any queue holds, and for long: then nobody sends what can be
+# learned from.
+_MAX_IN_A_ROW = 1_000
+_MAX_SECS = 30.
+_WARNING_INTERVAL_SECS = 60.
+
+
+class Refusals:
+  """Counts unrolls that were refused, and says whose they were.
+
+  One thread may refuse while another asks.
+
+  Attributes:
+    total: unrolls refused so far.
+  """
+
+  def __init__(self, clock: Callable[[], float] = time.monotonic):
+    self.total = 0
+    self._clock = clock
+    self._in_a_row = 0
+    self._last_batch = clock()
+    self._untold = collections.Counter()
+    self._last_warning = None
+    self._lock = threading.Lock()
+
+  def add(self, sender: int, reason: str) -> None:
+    """Refuses an unroll; warns at once, but at most once a minute."""
+    with self._lock:
+      self.total += 1
+      self._in_a_row += 1
+      self._untold[f'{reason}, from actor {sender}'] += 1
+      now = self._clock()
+      if (self._last_warning is None or
+          now - self._last_warning >= _WARNING_INTERVAL_SECS):
+        self._last_warning = now
+        logging.warning('Unrolls refused: %s; %d in all', self._tell(),
+                        self.total)
+
+  def _tell(self) -> str:
+    told = '; '.join(f'{count} ({what})' for what, count in
+                     self._untold.most_common(10))
+    self._untold.clear()
+    return told
+
+  def batch_came(self) -> None:
+    """Notes that there are unrolls to learn from."""
+    self._in_a_row = 0
+    self._last_batch = self._clock()
+
+  def check(self) -> None:
+    """Raises UserError where many were refused and no batch comes any more."""
+    secs = self._clock() - self._last_batch
+    if self._in_a_row < _MAX_IN_A_ROW or secs < _MAX_SECS:
+      return
+    with self._lock:
+      raise config_lib.UserError(
+          f'{self._in_a_row} unrolls in a row were refused, for {secs:.0f} s: '
+          f'{self._tell() or "see the warnings"}; look at the environment, and '
+          'start actors with the config of their learner')
+
+
+def refusing(packed: packing.Packing, fingerprint: int,
+             refuse: Callable[[int, str], None]
+             ) -> Callable[[Sequence[tf.Tensor]], tf.Tensor]:
+  """Makes a predicate for `tf.data.Dataset.filter`.
+
+  Args:
+    packed: how unrolls travel.
+    fingerprint: that stamps must have.
+    refuse: is called with sender and reason of each unroll that is not taken.
+
+  Returns:
+    From the columns [N] of one unroll to bool [].
+  """
+
+  def note(sender, is_known):
+    refuse(int(sender), NOT_FINITE if is_known else OTHER_CONFIG)
+    return False
+
+  def is_taken(columns):
+    fits = tf.reduce_all(tf.equal([tf.size(column) for column in columns],
+                                  packed.sizes))
+    stamp = packed.stamp(columns)
+    is_finite = tf.reduce_all([
+        tf.reduce_all(tf.math.is_finite(column)) for column in columns
+        if column.dtype.is_floating])
+    is_known = tf.logical_and(
+        fits, tf.equal(stamp.fingerprint, fingerprint))
+    # Python is called for what is refused only.
+    return tf.cond(
+        tf.logical_and(is_finite, is_known), lambda: True,
+        lambda: tf.ensure_shape(tf.numpy_function(
+            note, [stamp.sender, is_known], tf.bool), []))
+
+  return is_taken

@@ -1,0 +1,4 @@
+"""Runs and sweeps on a Ray cluster.
+
+May import `impala_tf`, `launch.processes` and `launch.run`.
+"""

@@ -1,0 +1,138 @@
+"""Connects to a Ray cluster, or starts Ray here; counts what there is room for.
+
+Whatever can be wrong with it is said in one line.
+"""
+
+import contextlib
+import logging
+import math
+import os
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence
+
+from impala_tf import config as config_lib
+from impala_tf.processes import sizing
+from impala_tf.processes import waiting
+from launch.processes import restarts
+
+_CONNECT_SECS = 10.
+# Next to nothing goes through it.
+_OBJECT_STORE_BYTES = 100 * 2**20
+
+
+class Resources(NamedTuple):
+  """What a node has, or a program needs of it.
+
+  Attributes:
+    cpus: as Ray counts them.
+    gpus: likewise.
+  """
+  cpus: float
+  gpus: float
+
+  def __str__(self):
+    gpus = f', {self.gpus:g} GPU' if self.gpus else ''
+    return f'{self.cpus:g} CPU{gpus}'
+
+  def num_places(self, needs: 'Resources') -> int:
+    """How many programs with such needs fit in; they need a CPU or a part."""
+    limits = [self.cpus / needs.cpus]
+    if needs.gpus:
+      limits.append(self.gpus / needs.gpus)
+    return max(0, math.floor(min(limits) + 1e-6))  # 0.3 / 0.1 is less than 3.
+
+  def minus(self, needs: 'Resources') -> 'Resources':
+    """What is left beside a program with such needs."""
+    return Resources(self.cpus - needs.cpus, self.gpus - needs.gpus)
+
+
+def _probe(address: str) -> None:
+  """Ray itself would take minutes to find out that nobody is there."""
+  host, _, port = address.rpartition(':')
+  if '/' in host or not host or not port.isdecimal():
+    raise config_lib.UserError(
+        f"--ray_address must be 'auto' or HOST:PORT, but is {address!r}; give "
+        "that of Ray's head node, as `ray start` says it there")
+  wait = waiting.Waiting(f'Ray at {address}', _CONNECT_SECS, lambda line: None)
+  try:
+    waiting.for_port(address, wait.poll)
+  except waiting.PeerMissing as error:
+    raise config_lib.UserError(
+        f'--ray_address: {error}; start it there (docs/cluster.md), or leave '
+        'the flag out to start Ray on this machine') from error
+
+
+def _find_auto() -> str:
+  """The address of the cluster that this machine was made a node of last."""
+  from ray._private import services  # Nothing public tells without connecting.
+  try:
+    return services.canonicalize_bootstrap_address('auto')
+  except ConnectionError as error:
+    raise config_lib.UserError(
+        '--ray_address=auto: no cluster was started on this machine; start it '
+        '(docs/cluster.md), or leave the flag out to start Ray on this machine'
+    ) from error
+
+
+@contextlib.contextmanager
+def connected(address: Optional[str], spare_cpus: float = 0.
+              ) -> Iterator[List[Resources]]:
+  """Connects to a cluster, and leaves it at the end.
+
+  Args:
+    address: 'auto' or 'HOST:PORT', of a cluster that this machine is a node of;
+      None starts Ray here, and ends it at the end.
+    spare_cpus: that a Ray which is started here counts beyond those there are.
+
+  Yields:
+    What its nodes have.
+
+  Raises:
+    UserError: where Ray is not installed, or not to be reached.
+    RunFailed: where Ray itself fails later.
+  """
+  os.environ.setdefault('RAY_USAGE_STATS_ENABLED', '0')
+  try:
+    import ray
+  except ImportError as error:
+    raise config_lib.UserError(
+        f"Ray cannot be imported ({error}); it is the extra 'ray', for Python "
+        "3.10 or later: pip install -c constraints.txt -e '.[ray]'") from error
+  if address is None:
+    options: Dict[str, Any] = {
+        'address': 'local',  # Not one that has been started before.
+        'num_cpus': math.ceil(sizing.num_cores() + spare_cpus),
+        'object_store_memory': _OBJECT_STORE_BYTES,
+        'include_dashboard': False,
+        '_node_ip_address': '127.0.0.1'}
+  else:
+    options = {'address': _find_auto() if address == 'auto' else address}
+    _probe(options['address'])
+  try:
+    ray.init(log_to_driver=False, logging_level=logging.ERROR, **options)
+  except (OSError, RuntimeError, TimeoutError, ValueError) as error:
+    where = f'--ray_address={address}' if address else 'starting Ray here'
+    cause = ' '.join(str(error).split())
+    raise config_lib.UserError(
+        f'{where}: {cause}; docs/cluster.md says how a cluster is started'
+    ) from error
+  try:
+    yield [Resources(node['Resources'].get('CPU', 0.),
+                     node['Resources'].get('GPU', 0.))
+           for node in ray.nodes() if node['Alive']]
+  except ray.exceptions.RayError as error:
+    cause = ' '.join(str(error).split())
+    raise restarts.RunFailed(
+        f'Ray has failed: {cause}; the same command resumes') from error
+  finally:
+    ray.shutdown()
+
+
+def num_places(nodes: Sequence[Resources], needs: Resources) -> int:
+  """How many programs with such needs there is room for in all."""
+  return sum(node.num_places(needs) for node in nodes)
+
+
+def describe(nodes: Sequence[Resources]) -> str:
+  """Such as '3 nodes (2 CPU; 2 CPU; 4 CPU, 1 GPU)'."""
+  return (f'{len(nodes)} node{"s" * (len(nodes) != 1)} '
+          f'({"; ".join(map(str, nodes))})')

@@ -1,0 +1,151 @@
+"""What a run needs of a cluster, and whether there is room for it."""
+
+import argparse
+import dataclasses
+from typing import NamedTuple, Optional, Sequence
+
+from impala_tf import config as config_lib
+from impala_tf.processes import sizing
+from impala_tf.storage import files
+from impala_tf.suites import levels
+from launch.ray_cluster import connection as ray_connection
+from launch.run import gin_config
+
+_Nodes = Sequence[ray_connection.Resources]
+
+
+class Needs(NamedTuple):
+  """What Ray reserves for each program.
+
+  Attributes:
+    learner: for each.
+    actor: for each.
+    evaluator: None where there is none.
+  """
+  learner: ray_connection.Resources
+  actor: ray_connection.Resources
+  evaluator: Optional[ray_connection.Resources]
+
+
+def evaluator_needs(args: argparse.Namespace
+                    ) -> Optional[ray_connection.Resources]:
+  """None where there is to be none."""
+  if not args.evaluate:
+    return None
+  return ray_connection.Resources(args.actor_cpus or 1., 0.)
+
+
+def cpus_besides_actors(args: argparse.Namespace,
+                        config: config_lib.Config) -> float:
+  """For learners and evaluator."""
+  evaluator = evaluator_needs(args)
+  return (config.learner.num_learners * args.learner_cpus +
+          (evaluator.cpus if evaluator else 0.))
+
+
+class Plan:
+  """What is to run on the cluster.
+
+  Attributes:
+    config: with a number for `ActorConfig.num_actors`.
+    needs: of the programs.
+  """
+
+  def __init__(self, args: argparse.Namespace, config: config_lib.Config,
+               nodes: _Nodes):
+    """Finds room for the run.
+
+    Args:
+      args: of `launch.cluster`.
+      config: of the run.
+      nodes: what they have.
+
+    Raises:
+      UserError: where there is no room for it.
+    """
+    gpus = args.learner_gpus
+    if gpus is None:
+      gpus = float(any(node.gpus >= 1 for node in nodes))
+    self.needs = Needs(
+        ray_connection.Resources(args.learner_cpus, gpus),
+        ray_connection.Resources(
+            args.actor_cpus or config.actor.env_processes or 1., 0.),
+        evaluator_needs(args))
+    self._num_learners = config.learner.num_learners
+    room = ray_connection.num_places(self._left(nodes), self.needs.actor)
+    others = self._learners() + ' and the evaluator' * args.evaluate
+    number = (args.num_actors or config.actor.num_actors
+              or _number_before(args.run_dir)
+              or max(1, room // self._num_learners) * self._num_learners)
+    if number > room:
+      raise config_lib.UserError(
+          f'the cluster has room for {room} actors of {self.needs.actor} each '
+          f'beside {others}, not for {number}: it has '
+          f'{ray_connection.describe(nodes)}; add nodes, or give smaller '
+          '--actor_cpus or --num_actors')
+    self.config = dataclasses.replace(config, actor=dataclasses.replace(
+        config.actor, num_actors=number))
+    # Refuses more levels than environments, and more learners than actors.
+    sizing.fit(self.config)
+
+  def _learners(self) -> str:
+    number = self._num_learners
+    return f'the {number} learners' if number > 1 else 'the learner'
+
+  def _left(self, nodes: _Nodes) -> _Nodes:
+    """What nodes have beside learners and evaluator; raises UserError."""
+    left = nodes
+    for i in range(self._num_learners):
+      left = self._with(left, self.needs.learner)
+      if not left:
+        self._refuse_learner(i, nodes)
+    if self.needs.evaluator is not None:
+      left = self._with(left, self.needs.evaluator)
+      if not left:
+        raise config_lib.UserError(
+            f'no node has {self.needs.evaluator} for the evaluator beside '
+            f'{self._learners()}: the cluster has '
+            f'{ray_connection.describe(nodes)}; add a node, or leave out '
+            '--evaluate')
+    return left
+
+  def _with(self, nodes: _Nodes, needs: ray_connection.Resources) -> _Nodes:
+    """What is left beside a program; nothing where it has no room."""
+    left = [[*nodes[:i], node.minus(needs), *nodes[i + 1:]]
+            for i, node in enumerate(nodes) if node.num_places(needs)]
+    return max(left, default=[], key=lambda option: (
+        ray_connection.num_places(option, self.needs.actor)))
+
+  def _refuse_learner(self, number: int, nodes: _Nodes) -> None:
+    """There is room for `number` of them only."""
+    needs = self.needs.learner
+    has = f'the cluster has {ray_connection.describe(nodes)}'
+    smaller = ('give smaller --learner_cpus or --learner_gpus (0 learns on '
+               'CPUs)')
+    if self._num_learners == 1:
+      raise config_lib.UserError(
+          f'no node has {needs} for the learner: {has}; add such a node, or '
+          f'{smaller}')
+    raise config_lib.UserError(
+        f'there is room for {number} learners with {needs} each, not for '
+        f'{self._num_learners}: {has}; add nodes, or {smaller}')
+
+  def show(self, nodes: _Nodes, run_dir: str, resuming: bool) -> None:
+    """Says what is trained where."""
+    level = levels.short_name(self.config.environment.level)
+    needs, number = self.needs, self._num_learners
+    print(f'{"Resuming" if resuming else "Training"} {level} in {run_dir}\n'
+          f'  on {ray_connection.describe(nodes)} of Ray')
+    print(f'  {number} learners with {needs.learner} each' if number > 1 else
+          f'  a learner with {needs.learner}')
+    print(f'  {self.config.actor.num_actors} actors with {needs.actor} each')
+    if needs.evaluator is not None:
+      print(f'  an evaluator with {needs.evaluator}')
+
+
+def _number_before(run_dir: Optional[str]) -> Optional[int]:
+  """How many actors a run has that is resumed; None where there is none."""
+  path = gin_config.config_path(run_dir or '')
+  if not files.exists(path):
+    return None
+  return gin_config.load(path).actor.num_actors

@@ -1,0 +1,146 @@
+"""What is known of an agent on a suite: a JSON file, and a table beside it."""
+
+import json
+import os
+import pathlib
+from typing import Any, Dict, Mapping
+
+from impala_tf import config as config_lib
+from impala_tf.storage import files
+from impala_tf.suites import levels as levels_lib
+from impala_tf.suites import suite as suite_lib
+from launch.report import suite_tables
+
+# What results of levels must share to be put into one table.
+CONDITIONS = ('trained_frames', 'episodes', 'seed')
+
+
+def can_write(path: str) -> bool:
+  """Whether a file could be put there: before an hour of games, not after."""
+  if files.is_url(path):
+    new = files.new_path(path)  # Only to try shows it.
+    try:
+      files.write(new, b'to be removed')
+      files.remove(new)
+    except OSError:
+      return False
+    return True
+  parent = pathlib.Path(path).resolve().parent
+  return (parent.is_dir() and os.access(parent, os.W_OK | os.X_OK)
+          and not os.path.isdir(path))
+
+
+def write(path: str, text: str) -> None:
+  """Puts the whole file in place or nothing."""
+  files.write(path, text.encode('utf-8'))
+
+
+def write_json(path: str, contents: Dict[str, Any]) -> None:
+  """The same of what JSON can hold."""
+  write(path, json.dumps(contents, indent=2) + '\n')
+
+
+class SuiteResults:
+  """Results by level, in `path` and, as a table, in the same name with `.md`.
+
+  The file may hold levels of an older checkpoint, or of another number of
+  episodes. They stay until they are played anew, and are not counted before.
+  """
+
+  def __init__(self, path: str, suite: suite_lib.Suite,
+               conditions: Dict[str, Any]):
+    """Reads what is there.
+
+    Args:
+      path: of the JSON file; may be a URL.
+      suite: which.
+      conditions: what results must share to be put into one table; each of
+        them holds these values.
+
+    Raises:
+      UserError: where the file is no such file.
+    """
+    self._path = path
+    self._suite = suite
+    self._conditions = conditions
+    self._levels = {}
+    if not files.exists(path):
+      return
+    try:
+      contents = json.loads(files.read(path))
+      if contents['suite'] != suite.name:
+        raise ValueError('It is of another suite.')
+      self._levels = {level: {**result, 'mean': float(result['mean'])}
+                      for level, result in contents['levels'].items()}
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+      raise config_lib.UserError(
+          f'{path} holds no results of {suite.title}; move it away, or choose '
+          'another --output') from error
+
+  def has(self, level: str) -> bool:
+    """Whether the level was played under these conditions."""
+    result = self._levels.get(level, {})
+    return all(name in result and result[name] == value
+               for name, value in self._conditions.items())
+
+  def counted(self) -> Dict[str, Dict[str, Any]]:
+    """Results of the levels that count, in the suite's order."""
+    return {level: self._levels[level]
+            for level in self._suite.levels if self.has(level)}
+
+  def scores(self) -> Dict[str, float]:
+    """Their mean raw returns."""
+    return {level: result['mean']
+            for level, result in self.counted().items()}
+
+  def add(self, level: str, result: Dict[str, Any]) -> None:
+    """Takes a level's result up and writes everything."""
+    self._levels[level] = result
+    self.write()
+
+  def write(self) -> None:
+    """Writes both files."""
+    scores = self.scores()
+    contents = {'suite': self._suite.name, **self._conditions,
+                'levels_counted': len(scores), **self.summary(),
+                'levels': self._levels}
+    write_json(self._path, contents)
+    write(self.table_path, suite_tables.markdown(self._suite, {'ours': scores}))
+
+  def summary(self) -> Dict[str, float]:
+    """The sums, once every level counts; empty before."""
+    scores = self.scores()
+    if len(scores) < len(self._suite.levels):
+      return {}
+    return {f'human_normalised_{name}': value
+            for name, value in self._suite.summary(scores)._asdict().items()}
+
+  @property
+  def table_path(self) -> str:
+    """Where the table is."""
+    return os.path.splitext(self._path)[0] + '.md'
+
+
+def read_levels(path: str) -> Mapping[str, Dict[str, Any]]:
+  """What `launch/evaluate.sh` wrote of each level that it played.
+
+  Args:
+    path: of its JSON, of one level or of a suite.
+
+  Returns:
+    Level to result; of a suite the levels that count.
+
+  Raises:
+    UserError: where it is no such file.
+  """
+  try:
+    contents = json.loads(files.read(path))
+    conditions = {name: contents[name] for name in CONDITIONS}
+    if 'suite' not in contents:
+      return {contents['level']: {**contents, 'mean': float(contents['mean'])}}
+    suite = levels_lib.SUITES[contents['suite']]
+  except (OSError, ValueError, TypeError, KeyError) as error:
+    raise config_lib.UserError(
+        f'{path} holds no evaluation ({error!r}); remove it, or evaluate '
+        'again') from error
+  return SuiteResults(path, suite, conditions).counted()

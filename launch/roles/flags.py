@@ -1,0 +1,109 @@
+"""Flags of the roles, see `launch/role.sh`, and what is wrong with them."""
+
+import argparse
+from typing import Callable, List, Tuple
+
+from impala_tf import config as config_lib
+from launch.run import program
+
+
+def make_parser(description: str) -> argparse.ArgumentParser:
+  """Of the flags of all roles."""
+  parser = argparse.ArgumentParser(prog='role.sh', description=description)
+  parser.add_argument('role', choices=('learner', 'actor', 'evaluator'))
+  parser.add_argument('--address', required=True, metavar='HOST:PORT',
+                      help='where the learner listens, as its peers reach it')
+  parser.add_argument('--task', type=int, default=0,
+                      help='which of the actors, or of several learners, this '
+                      'is, from 0 on (default: '
+                      '%(default)s)')
+  parser.add_argument('--learners', metavar='HOST:PORT,HOST:PORT',
+                      help='learner: where each of several listens for the '
+                      'others, that with --task=0 first; not its --address')
+  parser.add_argument('--config', metavar='FILE.gin',
+                      help='learner: what to train (default: as in --run_dir); '
+                      'others: refuse a learner with another config')
+  parser.add_argument('--gin_binding', action='append', default=[],
+                      metavar='"LearnerConfig.batch_size = 16"',
+                      help='changes one value of --config; may be repeated')
+  parser.add_argument('--run_dir',
+                      help='learner: where logs and checkpoints go, a path '
+                      'or a URL that TensorFlow opens; an existing run is '
+                      'resumed (default: a new one in runs/); '
+                      f'evaluator: writes to {program.EVALUATION}/ in it')
+  parser.add_argument('--output', metavar='DIR',
+                      help='evaluator: writes there instead')
+  parser.add_argument('--wait_secs', type=float, default=600.,
+                      help='for a peer at most, at the start and later '
+                      '(default: %(default)g)')
+  parser.add_argument('--seed', type=int, help='of games and actions (default: '
+                      'another each time)')
+  parser.add_argument('--profile', action='store_true',
+                      help='learner, actor: record what time goes to, in '
+                      '--run_dir')
+  parser.add_argument('--supervised', action='store_true',
+                      help='as a child of train.sh: the run directory is '
+                      'claimed, and the end of standard input ends it')
+  return parser
+
+
+def parse_address(text: str, flag: str = '--address') -> Tuple[str, int]:
+  """Returns host and port; raises UserError where `flag` does not give both."""
+  host, _, port = text.rpartition(':')
+  if not host or not port.isdecimal() or not 0 < int(port) < 2**16:
+    raise config_lib.UserError(
+        f'{flag} must be HOST:PORT, but is {text!r}; give the machine of '
+        'the learner and the port it listens on')
+  return host, int(port)
+
+
+def check(args: argparse.Namespace) -> None:
+  """Raises UserError before anything is waited for."""
+  parse_address(args.address)
+  if args.task < 0:
+    raise config_lib.UserError(
+        f'--task must be at least 0, but is {args.task}')
+  if not args.wait_secs > 0:
+    raise config_lib.UserError(
+        f'--wait_secs must be above 0, but is {args.wait_secs:g}')
+  if args.role == 'evaluator' and not (args.output or args.run_dir):
+    raise config_lib.UserError(
+        'an evaluator needs --run_dir, or --output where it cannot see that')
+  if args.role == 'actor' and args.profile and not args.run_dir:
+    raise config_lib.UserError('--profile needs --run_dir to write to')
+
+
+def learner_addresses(args: argparse.Namespace, number: int) -> List[str]:
+  """Where several learners reach one another; none where there is one only.
+
+  Raises:
+    UserError: where they are not as many as `number`, those of the config.
+  """
+  addresses = args.learners.split(',') if args.learners else []
+  for address in addresses:
+    parse_address(address, '--learners')
+  if number == 1 and addresses:
+    raise config_lib.UserError(
+        '--learners is for several, but LearnerConfig.num_learners is 1; '
+        'leave it out, or set that')
+  if number == 1:
+    return []
+  if len(addresses) != number:
+    raise config_lib.UserError(
+        f'LearnerConfig.num_learners is {number}, but --learners gives '
+        f'{len(addresses)} addresses; give one of each, commas between them')
+  if args.task >= number:
+    raise config_lib.UserError(
+        f'--task of a learner must be below {number}, the number of learners, '
+        f'but is {args.task}')
+  if not args.run_dir:
+    raise config_lib.UserError(
+        'several learners need --run_dir, the same directory for all')
+  return addresses
+
+
+def make_say(args: argparse.Namespace) -> Callable[[str], None]:
+  """Prints lines that tell which role they are of."""
+  is_one_of_many = args.role == 'actor' or args.learners
+  name = f'{args.role} {args.task}' if is_one_of_many else args.role
+  return lambda line: print(f'{name}: {line}', flush=True)

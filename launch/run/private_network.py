@@ -1,0 +1,115 @@
+"""Starts a program where no other machine can reach it.
+
+    python -m launch.run.private_network MODULE ARGUMENTS
+
+runs that module in a network namespace of its own (Linux), which has nothing
+but a loopback interface: Reverb listens on all interfaces, without
+authentication, and cannot be told otherwise. Where the system does not allow
+that, the module runs as it would otherwise, and is told why.
+
+Standard library only: a process may go into such a namespace only as long as it
+has one thread, and libraries start some. So this cannot be done by the program
+itself, but by another just before it.
+"""
+
+import ctypes
+import fcntl
+import os
+import pathlib
+import socket
+import struct
+import sys
+
+# Of a process id, and why it did not work, if it did not. Executing another
+# program keeps the process id, so nobody else takes this for his own.
+_RESULT = 'IMPALA_TF_NOT_PRIVATE'
+
+# <linux/sched.h>, <linux/sockios.h>, <net/if.h>
+_CLONE_NEWUSER = 0x10000000
+_CLONE_NEWNET = 0x40000000
+_SIOCSIFFLAGS = 0x8914
+_IFF_UP = 0x1
+_IFREQ = '16sh22x'
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def is_settled() -> bool:
+  """Whether this program was started through this one."""
+  return os.environ.get(_RESULT, '').partition(' ')[0] == str(os.getpid())
+
+
+def obstacle() -> str:
+  """Why this program's network is not private; empty where it is.
+
+  Once `is_settled`. What this program starts is told nothing of it.
+  """
+  return os.environ.pop(_RESULT).partition(' ')[2]
+
+
+def restart_within(module: str) -> None:
+  """Starts this program anew, through this one; does not return."""
+  sys.stdout.flush()
+  os.execv(sys.executable, [sys.executable, '-m', 'launch.run.private_network',
+                            module, *sys.argv[1:]])
+
+
+def _unshare(what: int) -> None:
+  if _libc.unshare(what):
+    code = ctypes.get_errno()
+    raise OSError(code, f'unshare: {os.strerror(code)}')
+
+
+def _enter() -> None:
+  """Takes this process into a network of its own.
+
+  Raises:
+    OSError: where the system does not allow it; it may be half-way then.
+  """
+  uid, gid = os.geteuid(), os.getegid()
+  if uid == 0:
+    # Root needs no user namespace, and in one it would lose its power over
+    # files of other users.
+    _unshare(_CLONE_NEWNET)
+  else:
+    _unshare(_CLONE_NEWUSER | _CLONE_NEWNET)
+    own = pathlib.Path('/proc/self')
+    (own / 'setgroups').write_text('deny')
+    (own / 'uid_map').write_text(f'{uid} {uid} 1')
+    (own / 'gid_map').write_text(f'{gid} {gid} 1')
+  with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+    fcntl.ioctl(any_socket, _SIOCSIFFLAGS,
+                struct.pack(_IFREQ, b'lo', _IFF_UP))
+  # Do processes reach each other there?
+  with socket.create_server(('127.0.0.1', 0)) as server:
+    socket.create_connection(server.getsockname(), timeout=5).close()
+
+
+def _try() -> str:
+  """Why `_enter` fails, or nothing. A child tries: nothing undoes it."""
+  reader, writer = os.pipe()
+  if os.fork() == 0:
+    try:
+      _enter()
+    except Exception as error:
+      os.write(writer, str(error).encode())
+    finally:
+      os._exit(0)
+  os.close(writer)
+  with open(reader, 'rb') as file:
+    cause = file.read().decode()
+  os.wait()
+  return cause
+
+
+def main() -> None:
+  """Does not return."""
+  cause = _try()
+  if not cause:
+    _enter()
+  os.environ[_RESULT] = f'{os.getpid()} {cause}'
+  os.execv(sys.executable, [sys.executable, '-m', *sys.argv[1:]])
+
+
+if __name__ == '__main__':
+  main()

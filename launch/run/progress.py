@@ -1,0 +1,125 @@
+"""The live progress line, from the rows of `metrics.jsonl`."""
+
+import logging
+import math
+import os
+import threading
+import time
+from typing import Optional
+
+import rich.console
+import rich.live
+import rich.text
+
+from impala_tf.monitoring import level_metrics
+from impala_tf.monitoring import metrics
+from impala_tf.storage import files
+from launch.run import program
+
+
+def format_row(row: metrics.Row, total_frames: int) -> str:
+  """One line: frames, speed, time left, return and policy lag."""
+  frames, speed = row['frames'], row['frames_per_sec']
+  left_secs = max(total_frames - frames, 0) / speed if speed else math.inf
+  parts = [f'{frames:,d} frames ({frames / total_frames:.1%})',
+           f'{speed:,.0f} frames/s',
+           f'ETA {_duration(left_secs)}']
+  if row.get('episode_return') is not None:
+    parts.append(f'return {row["episode_return"]:.2f} '
+                 f'(last {min(row["episodes"], metrics.EPISODE_WINDOW)})')
+  if row.get(level_metrics.HEADLINE) is not None:
+    parts.append(f'human-normalised {row[level_metrics.HEADLINE]:.1%}')
+  if row.get('evaluated_return') is not None:
+    parts.append(f'evaluated {row["evaluated_return"]:.2f}')
+  return ' · '.join(parts + [f'lag {row["policy_lag"]:.1f}'])
+
+
+def _duration(secs: float) -> str:
+  if not math.isfinite(secs):
+    return '?'
+  minutes, secs = divmod(round(secs), 60)
+  hours, minutes = divmod(minutes, 60)
+  return f'{hours:d}:{minutes:02d}:{secs:02d}'
+
+
+_REMOTE_INTERVAL_SECS = 5.
+
+
+class ProgressLine:
+  """Rewrites one line on a terminal; prints line after line elsewhere."""
+
+  def __init__(self, total_frames: int):
+    self._total_frames = total_frames
+    self._console = rich.console.Console(highlight=False)
+    self._live = None
+    if self._console.is_terminal:
+      self._live = rich.live.Live('starting …', console=self._console,
+                                  auto_refresh=False)
+
+  def __enter__(self):
+    if self._live:
+      self._live.start(refresh=True)
+    # After `start`, which puts itself in front of stderr: what is logged is
+    # printed above the line and does not tear it.
+    logging.basicConfig(format='%(message)s', level=logging.INFO, force=True)
+    return self
+
+  def __exit__(self, *unused):
+    if self._live:
+      self._live.stop()
+
+  def show(self, row: metrics.Row) -> None:
+    """Shows the newest row."""
+    line = format_row(row, self._total_frames)
+    if self._live:
+      self._live.update(rich.text.Text(line, no_wrap=True), refresh=True)
+    else:
+      self._console.print(line, soft_wrap=True)
+
+
+class NewestRow:
+  """What a run writes from now on, to be shown."""
+
+  def __init__(self, run_dir: str):
+    self._rows = metrics.RowReader(run_dir)
+    self._rows.new_rows()  # Those of the past, where a run is resumed.
+    self._evaluations = metrics.RowReader(
+        os.path.join(run_dir, program.EVALUATION))
+    self._evaluated = {}
+    # Others may take long to answer, and a supervisor has more to do.
+    self._is_remote = files.is_url(run_dir)
+    self._reading: Optional[threading.Thread] = None
+    self._next_time = 0.
+    self._found: Optional[metrics.Row] = None
+
+  def _read(self) -> Optional[metrics.Row]:
+    """The newest row with the newest evaluation; None where there is no new."""
+    for evaluation in self._evaluations.new_rows()[-1:]:
+      self._evaluated = {
+          'evaluated_return': evaluation['episode_return']}
+    for row in self._rows.new_rows()[-1:]:
+      return {**row, **self._evaluated}
+    return None
+
+  def _read_meanwhile(self) -> Optional[metrics.Row]:
+    """What was read in a thread since the last call; starts another in time."""
+    if self._reading is not None and self._reading.is_alive():
+      return None
+    found, self._found = self._found, None
+    if time.monotonic() >= self._next_time:
+      self._next_time = time.monotonic() + _REMOTE_INTERVAL_SECS
+      self._reading = threading.Thread(target=self._find, daemon=True)
+      self._reading.start()
+    return found
+
+  def _find(self) -> None:
+    try:
+      self._found = self._read()
+    except OSError as error:
+      logging.warning('Progress cannot be read: %s', error)
+
+  def show(self, line: ProgressLine) -> None:
+    """Shows it, if it is new."""
+    row = self._read_meanwhile() if self._is_remote else self._read()
+    if row:
+      line.show(row)

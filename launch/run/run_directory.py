@@ -1,0 +1,181 @@
+"""A run's directory: claimed before anything is written, or refused.
+
+It may be a URL; see `files`.
+"""
+
+import contextlib
+import datetime
+import fcntl
+import os
+import pathlib
+import re
+from typing import Iterator
+
+from impala_tf import config as config_lib
+from impala_tf.monitoring import metrics
+from impala_tf.storage import files
+from impala_tf.suites import levels
+from launch.run import gin_config
+from launch.run import url_lock
+
+_LOCK = '.lock'
+# All that is there of a run that was killed before it had its config begins so.
+_OWN = (_LOCK, files.new_path(gin_config.config_path('')))
+_REACH_SECS = 30.
+
+
+class RunDirectoryError(config_lib.UserError):
+  """The directory cannot be this run's."""
+
+
+def fresh_path(level: str) -> str:
+  """A new directory's name under `runs/`, by level and time."""
+  now = datetime.datetime.now().strftime('%Y%m%d-%H%M%S')
+  name = levels.short_name(level).replace('/', '_').replace(' ', '_')
+  return os.path.join('runs', f'{name}-{now}')
+
+
+def logs_path(run_dir: str) -> str:
+  """Where a run's processes log to, a path: what grows is no object's."""
+  if files.is_url(run_dir):
+    return os.path.join('runs', 'logs', re.sub(r'\W+', '_', run_dir).strip('_'))
+  return os.path.join(run_dir, 'logs')
+
+
+def reach(run_dir: str) -> None:
+  """Raises RunDirectoryError where it is a URL that does not answer."""
+  if files.is_url(run_dir):
+    try:
+      files.reach(run_dir, _REACH_SECS)
+    except files.RemoteError as error:
+      raise RunDirectoryError(f'{run_dir} cannot be reached: {error}'
+                              ) from error
+
+
+def check_writable(path: pathlib.Path, flag: str) -> None:
+  """Raises RunDirectoryError where `path`, given by `flag`, is no directory.
+
+  It need not exist yet.
+  """
+  if re.match(r'\w+:/', str(path)):  # Of two slashes pathlib makes one.
+    raise RunDirectoryError(
+        f'{flag} must be a path of a file system, but is a URL, as only a '
+        'run directory can be; mount the bucket (with gcsfuse, say), and give '
+        'the path of that')
+  if path.exists() and not path.is_dir():
+    raise RunDirectoryError(f'{path} is not a directory; choose another {flag}')
+  nearest = path
+  while not nearest.exists():
+    nearest = nearest.parent
+  if not os.access(nearest, os.W_OK | os.X_OK) or not nearest.is_dir():
+    raise RunDirectoryError(f'{path} cannot be written ({nearest} does not '
+                            f'allow it); choose another {flag}')
+
+
+def _check(path: str, config: config_lib.Config) -> None:
+  """Raises RunDirectoryError where `path` is not free nor this run's."""
+  if files.is_url(path):
+    reach(path)
+  else:
+    check_writable(pathlib.Path(path), '--run_dir')
+  config_path = gin_config.config_path(path)
+  if files.exists(config_path):
+    old = gin_config.load(config_path)
+    changed = gin_config.differences(old, config)
+    if changed:
+      raise RunDirectoryError(
+          f'{path} holds a run with another config: {", ".join(changed)}; '
+          'give the same config to resume, or another --run_dir')
+  elif any(not name.startswith(_OWN) for name in files.names(path)):
+    raise RunDirectoryError(f'{path} is not empty and holds no run; choose '
+                            'another --run_dir')
+
+
+@contextlib.contextmanager
+def _writing(path: str) -> Iterator[None]:
+  """Makes a RunDirectoryError of what the system says, as of a full disk."""
+  try:
+    yield
+  except OSError as error:
+    raise RunDirectoryError(
+        f'{path} cannot be written ({error.strerror}); make room, or choose '
+        'another --run_dir') from error
+
+
+@contextlib.contextmanager
+def _locking(path: str) -> Iterator[None]:
+  """Holds a directory's lock while in context, as `url_lock.owning` a URL's."""
+  with open(path, 'wb') as lock:
+    try:
+      fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+      raise url_lock.OwnedError from None
+    yield
+
+
+@contextlib.contextmanager
+def _alone(path: str) -> Iterator[None]:
+  """Keeps others out; raises RunDirectoryError where they were first."""
+  own = url_lock.owning if files.is_url(path) else _locking
+  with contextlib.ExitStack() as stack:
+    try:
+      with _writing(path):
+        stack.enter_context(own(os.path.join(path, _LOCK)))
+    except url_lock.OwnedError as error:
+      whose = f' ({error})' if str(error) else ''
+      raise RunDirectoryError(
+          f'another process is training in {path}{whose}; wait for it, or '
+          'choose another --run_dir') from None
+    yield
+
+
+@contextlib.contextmanager
+def claim(path: str, config: config_lib.Config) -> Iterator[bool]:
+  """Makes or takes up a run directory and keeps others out of it.
+
+  Args:
+    path: of the directory.
+    config: of the run; written to `config.gin` first of all.
+
+  Yields:
+    Whether a run is there to be resumed.
+
+  Raises:
+    RunDirectoryError: before anything is touched, where the directory is in
+      use, foreign, unwritable or of another config.
+    UserError: that came from within; unless something had been learned by
+      then, nothing is left of what was written.
+  """
+  _check(path, config)
+  was_there = files.exists(path)
+  with _writing(path):
+    files.make_directory(path)
+  with _alone(path):
+    config_path = gin_config.config_path(path)
+    resuming = files.exists(config_path)
+    if not resuming:
+      with _writing(path):
+        files.write(config_path, gin_config.dumps(config).encode('utf-8'))
+    try:
+      yield resuming
+    except config_lib.UserError:
+      # Only its processes could see that it cannot work.
+      if not resuming and not _has_learned(path):
+        _remove(path, keep=was_there)
+      raise
+
+
+def _has_learned(path: str) -> bool:
+  checkpoints = files.names(os.path.join(path, 'checkpoints'))
+  return (any(name.endswith('.index') for name in checkpoints)
+          or bool(metrics.read_rows(path)))
+
+
+def _remove(path: str, keep: bool) -> None:
+  """Removes what is in it, and the directory itself unless it is to stay."""
+  for name in files.names(path):
+    files.remove(os.path.join(path, name))
+  if not keep:
+    # In an object store there are no directories but for what is in them.
+    with contextlib.suppress(FileNotFoundError):
+      files.remove(path)

@@ -1,0 +1,78 @@
+"""Where the life of a frame goes, from its playing to its learning."""
+
+import statistics
+from typing import Dict
+
+import rich.box
+import rich.console
+import rich.table
+
+from impala_tf import config as config_lib
+from impala_tf.monitoring import metrics
+from impala_tf.monitoring import profiling
+from impala_tf.processes import sizing
+
+_ROWS = 12  # The last minute.
+_LABELS = {
+    'weights': 'waiting for weights',
+    'environment': 'stepping',
+    'assembly': 'assembling unrolls',
+    'write': 'writing to Reverb',
+    'queue_full': 'blocked on the queue',
+}
+
+
+def compute(config: config_lib.Config, run_dir: str) -> Dict[str, float]:
+  """Seconds that an unroll spends in each hop, in the order of its life.
+
+  Actors measure theirs. How long it waits in the queue follows from how many
+  wait there and how many come a second (Little's law); batching is what is left
+  of the policy lag, which counts from the fetching of parameters to learning.
+
+  Args:
+    config: of the run.
+    run_dir: of a run with `--profile`.
+
+  Returns:
+    Hop to seconds; empty where the run ended too soon.
+  """
+  hop_times = profiling.read_hop_times(run_dir)
+  rows = metrics.read_rows(run_dir)[-_ROWS:]
+  if not hop_times or len(rows) < 2:
+    return {}
+
+  def mean_of(name):
+    return statistics.fmean(row[name] for row in rows)
+
+  learner = sizing.fit(config).learner
+  updates = rows[-1]['updates'] - rows[0]['updates']
+  update_secs = (rows[-1]['secs'] - rows[0]['secs']) / updates
+  budget = {name: statistics.fmean(times[name] for times in hop_times)
+            for name in hop_times[0]}
+  playing_secs = sum(budget.values())
+  budget['in the queue'] = (
+      mean_of('queue_occupancy') * learner.queue_capacity
+      / learner.batch_size * update_secs)
+  budget['batching'] = max(0., mean_of('policy_lag') * update_secs
+                           - playing_secs - budget['in the queue'])
+  budget['learning'] = (1 - mean_of('learner_wait_share')) * update_secs
+  return budget
+
+
+def show(config: config_lib.Config, run_dir: str) -> None:
+  """Prints the table."""
+  budget = compute(config, run_dir)
+  if not budget:
+    print('No time budget: the run ended before there was one')
+    return
+  total = sum(budget.values())
+  table = rich.table.Table(box=rich.box.SIMPLE)
+  table.add_column('the life of an unroll')
+  table.add_column('ms', justify='right')
+  table.add_column('share', justify='right')
+  for name, secs in budget.items():
+    table.add_row(_LABELS.get(name, name), f'{secs * 1e3:.1f}',
+                  f'{secs / total:.1%}')
+  table.add_section()
+  table.add_row('all', f'{total * 1e3:.1f}', '100.0%')
+  rich.console.Console(highlight=False).print(table)

@@ -1,0 +1,196 @@
+"""Acting on NumPy batches: what an episode is, and what a seed determines."""
+
+import dm_env
+from dm_env import specs
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from impala_tf import config
+from impala_tf import types
+from impala_tf.agents import acting
+from impala_tf.agents import agent as agent_lib
+from impala_tf.maths import distributions
+
+FIRST, MID = 0, 1
+# Steps of two environments: (step_type, reward, discount). The first loses a
+# life at step 2, ends its game at step 4 and another, of one step, at step 5;
+# the second is cut off by a time limit at step 3.
+STEPS = (
+    ((FIRST, 0, 1), (FIRST, 0, 1)),
+    ((MID, 7.5, 1), (MID, -20, 1)),
+    ((MID, 2, 0), (MID, 0, 1)),
+    ((MID, 0.25, 1), (FIRST, -3, 1)),
+    ((FIRST, 100, 0), (MID, 1, 1)),
+    ((FIRST, -4, 0), (MID, 1, 1)),
+    ((MID, 5, 1), (MID, 1, 0)),
+)
+RETURNS = ((7.5, 9.5, 9.75, 109.75, -4, 5), (-20, -20, -23, 1, 2, 3))
+LENGTHS = ((1, 2, 3, 4, 1, 1), (1, 2, 3, 1, 2, 3))
+
+
+def _timesteps():
+  for step in STEPS:
+    step_type, reward, discount = np.float32(step).T
+    yield dm_env.TimeStep(step_type.astype(np.uint8), reward, discount,
+                          np.zeros([2, 1], np.float32))
+
+
+def _counted(timesteps):
+  counter = acting.EpisodeCounter(2)
+  # Copies: the counter goes on with its own arrays.
+  return [tf.nest.map_structure(np.copy, counter.env_output(t))
+          for t in timesteps]
+
+
+def test_returns_and_lengths_are_of_full_games_and_raw_rewards():
+  rows = _counted(_timesteps())[1:]
+  np.testing.assert_array_equal(
+      np.transpose([r.episode_return for r in rows]), RETURNS)
+  np.testing.assert_array_equal(
+      np.transpose([r.episode_steps for r in rows]), LENGTHS)
+  assert rows[0].episode_return.dtype == np.float32
+  assert rows[0].episode_steps.dtype == np.int32
+
+
+def test_what_the_environment_said_is_passed_on():
+  for row, timestep in zip(_counted(_timesteps()), _timesteps()):
+    for name, value in timestep._asdict().items():
+      np.testing.assert_array_equal(getattr(row, name), value)
+      assert getattr(row, name).dtype == value.dtype
+
+
+NUM_ENVS, A = 64, 5
+
+
+def _agent(use_lstm=False):
+  tf.random.set_seed(4)
+  agent = agent_lib.Agent(distributions.Categorical(A), config.AgentConfig(
+      torso='mlp', use_lstm=use_lstm, hidden_size=6, lstm_size=3))
+  agent.build(specs.Array((2, 3), np.uint8))
+  return agent
+
+
+def _env_output(t=1):
+  rng = np.random.default_rng(t)
+  return types.EnvOutput(
+      step_type=(rng.random(NUM_ENVS) < 0.8).astype(np.uint8),
+      reward=rng.normal(size=NUM_ENVS).astype(np.float32),
+      discount=np.ones(NUM_ENVS, np.float32),
+      observation=rng.integers(4, size=[NUM_ENVS, 2, 3]).astype(np.uint8),
+      episode_return=np.zeros(NUM_ENVS, np.float32),
+      episode_steps=np.zeros(NUM_ENVS, np.int32))
+
+
+def _actions(agent, seed, num_calls=3):
+  player = acting.Policy(agent, NUM_ENVS, seed)
+  return np.array([player.act(_env_output()).action for _ in range(num_calls)])
+
+
+def test_seed_and_call_number_determine_the_actions():
+  agent = _agent()
+  actions = _actions(agent, seed=3)
+  np.testing.assert_array_equal(_actions(agent, seed=3), actions)
+  others = [*actions, *_actions(agent, seed=4)]
+  # The same observations every time: only seed and call number differ.
+  for i, x in enumerate(others):
+    for y in others[:i]:
+      assert 0.1 < np.mean(x == y) < 0.9
+
+
+def test_the_largest_seed_an_int32_holds_will_do():
+  assert _actions(_agent(), seed=2**31 - 1).shape == (3, NUM_ENVS)
+
+
+def test_actions_are_what_environments_take():
+  output = acting.Policy(_agent(), NUM_ENVS, 1).act(_env_output())
+  assert isinstance(output.action, np.ndarray)
+  assert output.action.dtype == np.int32 and output.action.shape == (NUM_ENVS,)
+  assert set(output.action) == set(range(A))
+  assert isinstance(output.policy_logits, np.ndarray)
+  assert output.policy_logits.shape == (NUM_ENVS, A)
+
+
+@pytest.mark.parametrize('use_lstm', [False, True])
+def test_memory_is_carried_from_call_to_call(use_lstm):
+  agent = _agent(use_lstm)
+  player = acting.Policy(agent, NUM_ENVS, 1)
+  rows = [_env_output(t) for t in range(4)]
+  initial_state = player.core_state
+  outputs = [player.act(row) for row in rows]
+  over_time = tf.nest.map_structure(lambda *x: tf.stack(x), *rows)
+  actions = tf.stack([o.action for o in outputs])
+  expected = agent.unroll(over_time, actions, initial_state)
+  np.testing.assert_allclose(
+      [o.policy_logits for o in outputs], expected.policy_logits, atol=1e-5)
+
+
+def test_instructions_are_read_with_what_they_came_with():
+  tf.random.set_seed(4)
+  agent = agent_lib.Agent(distributions.Categorical(A), config.AgentConfig(
+      torso='mlp', hidden_size=6, instruction_length=3))
+  agent.build(specs.Array((2, 3), np.uint8))
+  player = acting.Policy(agent, NUM_ENVS, 1)
+  timestep = dm_env.TimeStep(*_env_output()[:4])
+  counter = acting.EpisodeCounter(NUM_ENVS)
+  instruction = np.array([[1, 2, 0]] * NUM_ENVS, np.int32)
+  logits = []
+  for words in [1, 2, 0], [3, 0, 0]:
+    instruction[:] = words  # In place, as environments do.
+    env_output = counter.env_output(timestep, instruction)
+    logits.append(player.act(env_output).policy_logits)
+    expected = agent.unroll(
+        tf.nest.map_structure(lambda x: tf.constant(x[np.newaxis]), env_output),
+        tf.zeros([1, NUM_ENVS], tf.int32), ()).policy_logits[0]
+    np.testing.assert_allclose(logits[-1], expected, atol=1e-5)
+  assert np.abs(logits[1] - logits[0]).max(-1).min() > 1e-3
+
+
+def test_new_parameters_act_from_the_next_call_on():
+  agent = _agent()
+  player = acting.Policy(agent, NUM_ENVS, 1)
+  before = player.act(_env_output()).policy_logits
+  for v in agent.trainable_variables:
+    v.assign(tf.zeros_like(v))
+  after = player.act(_env_output()).policy_logits
+  assert np.any(before) and not np.any(after)
+
+@pytest.mark.parametrize('use_lstm', [False, True])
+def test_rows_are_acted_on_as_if_they_were_all(use_lstm):
+  """Whichever come together, each has its own memory."""
+  agent = _agent(use_lstm)
+  everyone = acting.Policy(agent, NUM_ENVS, 1)
+  some = acting.RowPolicy(agent, NUM_ENVS, 1)
+  rng = np.random.default_rng(3)
+  for t in range(4):
+    row = _env_output(t)
+    before = tf.nest.map_structure(np.array, everyone.core_state)
+    logits = everyone.act(row).policy_logits
+    # A batch of one is among them, and none is in order.
+    for rows in np.split(rng.permutation(NUM_ENVS), [1, 20]):
+      output = some.act(
+          tf.nest.map_structure(lambda x, r=rows: x[r], row), rows)
+      assert output.action.dtype == np.int32
+      assert output.action.shape == rows.shape
+      np.testing.assert_allclose(
+          output.policy_logits, logits[rows], atol=1e-5)
+    if use_lstm:  # Other actions were sampled.
+      taken = some.core_state.last_action
+      assert set(taken) == set(range(A))
+      everyone.core_state = everyone.core_state._replace(
+          last_action=tf.constant(taken))
+      assert np.any(before.lstm.hidden != some.core_state.lstm.hidden)
+
+
+def test_rows_are_counted_as_if_they_were_all():
+  expected = _counted(_timesteps())
+  counter = acting.EpisodeCounter(2)
+  for timestep, wanted in zip(_timesteps(), expected):
+    for e in 1, 0:
+      row = counter.env_output(
+          tf.nest.map_structure(lambda x, i=e: x[i:i + 1], timestep),
+          rows=np.array([e]))
+      for field, value in zip(tf.nest.flatten(row), tf.nest.flatten(wanted)):
+        np.testing.assert_array_equal(field, value[e:e + 1])
+        assert field.dtype == value.dtype
+

@@ -1,0 +1,441 @@
+"""The agent: step against unroll, and what may cross which boundary."""
+
+from dm_env import specs
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from impala_tf import config
+from impala_tf import types
+from impala_tf.agents import agent as agent_lib
+from impala_tf.agents import networks
+from impala_tf.maths import distributions
+
+T, B, A, D, FEATURES, L = 6, 3, 5, 2, 4, 3
+FIRST, MID = 0, 1
+DISCRETE = distributions.Categorical(A)
+CONTINUOUS = distributions.Gaussian(D)
+both_kinds = pytest.mark.parametrize(
+    'policy', [DISCRETE, CONTINUOUS], ids=str)
+
+
+def _agent(use_lstm=True, torso='mlp', shape=(FEATURES,), dtype=np.float32,
+           instruction_length=0, policy=DISCRETE):
+  tf.random.set_seed(2)
+  agent = agent_lib.Agent(policy, config.AgentConfig(
+      torso=torso, use_lstm=use_lstm, hidden_size=7, lstm_size=6,
+      instruction_length=instruction_length))
+  agent.build(specs.Array(shape, dtype))
+  rng = np.random.default_rng(1)
+  for v in agent.trainable_variables:  # Biases too, and logits far apart.
+    v.assign_add(rng.normal(scale=np.prod(v.shape[:-1])**-0.5, size=v.shape))
+  return agent
+
+
+def _data(instruction_length=0, policy=DISCRETE):
+  """env_outputs and actions [T+1, B]; env 0 ends no episode, env 1 two.
+
+  Env 2 loses a life at x_3. Instructions have any number of words up to the
+  most, other ones at each step.
+  """
+  rng = np.random.default_rng(0)
+  instruction = ()
+  if instruction_length:
+    of_words = np.random.default_rng(9)
+    instruction = of_words.integers(
+        1, 1001, size=[T + 1, B, instruction_length]).astype(np.int32)
+    num_words = of_words.integers(instruction_length + 1, size=[T + 1, B, 1])
+    instruction *= np.arange(instruction_length) < num_words
+  step_type = np.full([T + 1, B], MID, np.uint8)
+  discount = np.ones([T + 1, B], np.float32)
+  step_type[2, 1] = step_type[5, 1] = FIRST
+  discount[2, 1] = discount[3, 2] = 0
+  env_outputs = types.EnvOutput(
+      step_type=step_type,
+      reward=rng.normal(size=[T + 1, B]).astype(np.float32),
+      discount=discount,
+      observation=rng.normal(size=[T + 1, B, FEATURES]).astype(np.float32),
+      episode_return=np.zeros([T + 1, B], np.float32),
+      episode_steps=np.zeros([T + 1, B], np.int32),
+      instruction=instruction)
+  if policy is CONTINUOUS:
+    return env_outputs, rng.normal(size=[T + 1, B, D]).astype(np.float32)
+  return env_outputs, rng.integers(A, size=[T + 1, B]).astype(np.int32)
+
+
+def _other(actions):
+  """Each of them another."""
+  return (actions + 1) % A if actions.dtype == np.int32 else actions + 0.5
+
+
+def _state(policy=DISCRETE):
+  """Memory of something."""
+  rng = np.random.default_rng(3)
+  hidden, cell = rng.normal(size=[2, B, 6]).astype(np.float32)
+  last_action = np.array([3, 4, 1], np.int32)
+  if policy is CONTINUOUS:
+    last_action = rng.normal(size=[B, D]).astype(np.float32)
+  return agent_lib.CoreState(
+      networks.LSTMState(tf.constant(hidden), tf.constant(cell)),
+      tf.constant(last_action))
+
+
+def _at(env_outputs, index):
+  return tf.nest.map_structure(lambda x: x[index], env_outputs)
+
+
+def _constant(tree):
+  return tf.nest.map_structure(tf.constant, tree)
+
+
+def _unroll(agent, env_outputs, actions, core_state):
+  """policy_logits and baseline as one array [T+1, B, A+1]."""
+  outputs = agent.unroll(_constant(env_outputs), tf.constant(actions),
+                         core_state)
+  return np.concatenate(
+      [outputs.policy_logits, outputs.baseline[..., np.newaxis]], axis=-1)
+
+
+def _change(env_outputs, **fields):
+  """A copy; `fields` hold (index, value)."""
+  changed = {}
+  for name, (index, value) in fields.items():
+    changed[name] = getattr(env_outputs, name).copy()
+    changed[name][index] = value
+  return env_outputs._replace(**changed)
+
+
+def _play(agent, env_outputs, core_state, num_steps):
+  """Acts step by step; returns actions, logits and the last core state."""
+  step = tf.function(agent.step)
+  actions, logits = [], []
+  for t in range(num_steps):
+    env_output = _constant(_at(env_outputs, t))
+    output, core_state = step(env_output, core_state, tf.constant([7, t]))
+    actions.append(output.action)
+    logits.append(output.policy_logits)
+  return np.array(actions), np.array(logits), core_state
+
+
+@both_kinds
+@pytest.mark.parametrize('instruction_length', [0, L])
+@pytest.mark.parametrize('use_lstm', [False, True])
+def test_steps_over_time_are_the_unroll(use_lstm, instruction_length, policy):
+  agent = _agent(use_lstm, instruction_length=instruction_length, policy=policy)
+  env_outputs, _ = _data(instruction_length)
+  core_state = _state(policy) if use_lstm else ()
+  actions, logits, _ = _play(agent, env_outputs, core_state, T + 1)
+  assert actions.dtype == policy.action_dtype and len(set(actions.flat)) > 2
+  assert actions.shape == (T + 1, B) + policy.action_shape
+  outputs = agent.unroll(_constant(env_outputs), tf.constant(actions),
+                         core_state)
+  np.testing.assert_allclose(outputs.policy_logits, logits, atol=1e-5)
+  assert outputs.baseline.shape == [T + 1, B]
+
+
+@both_kinds
+def test_an_unroll_goes_on_from_the_core_state_of_the_steps_before(policy):
+  agent = _agent(policy=policy)
+  env_outputs, _ = _data()
+  actions, logits, _ = _play(agent, env_outputs, _state(policy), T + 1)
+  k = 4
+  _, _, core_state = _play(agent, env_outputs, _state(policy), k)
+  np.testing.assert_array_equal(core_state.last_action, actions[k - 1])
+  # As it travels: through NumPy and back.
+  core_state = _constant(tf.nest.map_structure(
+      lambda t: t.numpy(), core_state))
+  rest = _at(env_outputs, np.s_[k:])
+  outputs = agent.unroll(_constant(rest), tf.constant(actions[k:]), core_state)
+  np.testing.assert_allclose(outputs.policy_logits, logits[k:], atol=1e-5)
+
+
+@both_kinds
+def test_the_last_action_is_that_of_the_step_before(policy):
+  agent = _agent(policy=policy)
+  env_outputs, actions = _data(policy=policy)
+  state = _state(policy)
+  before = _unroll(agent, env_outputs, actions, state)
+  for t in range(T + 1):
+    changed = actions.copy()
+    changed[t, 0] = _other(changed[t, 0])
+    after = _unroll(agent, env_outputs, changed, state)
+    np.testing.assert_array_equal(after[:t + 1], before[:t + 1])
+    np.testing.assert_array_equal(after[:, 1:], before[:, 1:])
+    if t < T:
+      assert np.abs(after[t + 1, 0] - before[t + 1, 0]).max() > 1e-3
+  # That before x_0 is in the core state.
+  last_action = state.last_action.numpy()
+  last_action[0] = _other(last_action[0])
+  after = _unroll(agent, env_outputs, actions,
+                  state._replace(last_action=tf.constant(last_action)))
+  assert np.abs(after[0, 0] - before[0, 0]).max() > 1e-3
+
+
+@both_kinds
+def test_nothing_crosses_the_start_of_an_episode(policy):
+  agent = _agent(policy=policy)
+  env_outputs, actions = _data(policy=policy)
+  first = 2
+  state = _state(policy)
+  before = _unroll(agent, env_outputs, actions, state)
+  rng = np.random.default_rng(5)
+  # All that was before x_2, and the reward that led to it.
+  other_actions = actions.copy()
+  other_actions[:first, 1] = _other(actions[:first, 1])
+  past = slice(None, first)
+  other = _change(
+      env_outputs,
+      observation=((past, 1), rng.normal(size=[first, FEATURES])),
+      reward=((slice(None, first + 1), 1), rng.normal(size=first + 1)))
+  state = agent_lib.CoreState(
+      tf.nest.map_structure(lambda t: t + 1, state.lstm),
+      tf.constant(_other(state.last_action.numpy())))
+  after = _unroll(agent, other, other_actions, state)
+  np.testing.assert_array_equal(after[first:, 1], before[first:, 1])
+  assert np.abs(after[:first, 1] - before[:first, 1]).max(-1).min() > 1e-3
+
+@both_kinds
+def test_not_even_nan_crosses_the_start_of_an_episode(policy):
+  agent = _agent(policy=policy)
+  env_outputs, actions = _data(policy=policy)
+  first = 2
+  state = _state(policy)
+  before = _unroll(agent, env_outputs, actions, state)
+  past = (slice(None, first), 1)
+  spoilt = _change(env_outputs, observation=(past, np.nan),
+                   reward=((slice(None, first + 1), 1), np.nan))
+  spoilt_actions = actions.copy()
+  if spoilt_actions.dtype == np.float32:
+    spoilt_actions[past] = np.nan
+  nan = tf.nest.map_structure(lambda t: t * np.nan, state.lstm)
+  after = _unroll(agent, spoilt, spoilt_actions, state._replace(lstm=nan))
+  np.testing.assert_array_equal(after[first:, 1], before[first:, 1])
+  assert np.all(np.isnan(after[:first, 1]))
+
+
+def test_an_episode_that_starts_inside_is_one_that_starts_an_unroll():
+  agent = _agent()
+  env_outputs, actions = _data()
+  outputs = _unroll(agent, env_outputs, actions, _state())
+  rest = _at(env_outputs, np.s_[2:])
+  anew = _unroll(agent, rest, actions[2:], agent.initial_state(B))
+  np.testing.assert_allclose(outputs[2:, 1], anew[:, 1], atol=1e-6)
+  # No last action is not action 0, which a lost memory would stand for.
+  for last_action in range(A):
+    state = agent.initial_state(B)._replace(
+        last_action=tf.fill([B], last_action))
+    np.testing.assert_array_equal(
+        _unroll(agent, rest, actions[2:], state)[:, 1], anew[:, 1])
+
+
+@pytest.mark.parametrize('past', ['memory', 'action', 'reward'])
+def test_memory_action_and_reward_cross_a_lost_life(past):
+  agent = _agent()
+  env_outputs, actions = _data()
+  life_loss = 3
+  assert env_outputs.discount[life_loss, 2] == 0
+  before = _unroll(agent, env_outputs, actions, _state())
+  other, other_actions = env_outputs, actions.copy()
+  if past == 'memory':
+    other = _change(env_outputs, observation=((life_loss - 1, 2), 0.5))
+  elif past == 'action':
+    other_actions[life_loss - 1, 2] = (actions[life_loss - 1, 2] + 1) % A
+  else:
+    other = _change(env_outputs, reward=((life_loss, 2), 0.5))
+  after = _unroll(agent, other, other_actions, _state())
+  assert np.abs(after[life_loss, 2] - before[life_loss, 2]).max() > 1e-3
+  # The agent does not see the discount at all.
+  unseen = _change(env_outputs, discount=((life_loss, 2), 1))
+  np.testing.assert_array_equal(
+      _unroll(agent, unseen, actions, _state()), before)
+
+
+@pytest.mark.parametrize('reward,same_as,differs_from', [
+    (7.0, 1.0, 0.5), (-20.0, -1.0, -0.5), (0.3, 0.3, 0.7)])
+def test_the_last_reward_is_seen_clipped(reward, same_as, differs_from):
+  agent = _agent()
+  env_outputs, actions = _data()
+
+  def outputs(r):
+    changed = _change(env_outputs, reward=((4, 0), r))
+    return _unroll(agent, changed, actions, _state())[4, 0]
+
+  np.testing.assert_array_equal(outputs(reward), outputs(same_as))
+  assert np.abs(outputs(reward) - outputs(differs_from)).max() > 1e-3
+
+
+def test_a_feed_forward_agent_sees_the_observation_alone():
+  agent = _agent(use_lstm=False)
+  assert agent.initial_state(B) == ()
+  env_outputs, actions = _data()
+  outputs = _unroll(agent, env_outputs, actions, ())
+  blind = env_outputs._replace(reward=env_outputs.reward + 1,
+                               step_type=1 - env_outputs.step_type)
+  np.testing.assert_array_equal(
+      _unroll(agent, blind, (actions + 1) % A, ()), outputs)
+  # Of its own step: x_t says nothing of what x_s becomes.
+  changed = _change(env_outputs, observation=((2, 1), 0.5))
+  differs = np.any(_unroll(agent, changed, actions, ()) != outputs, axis=-1)
+  np.testing.assert_array_equal(np.argwhere(differs), [[2, 1]])
+
+
+@both_kinds
+def test_a_recurrent_agent_begins_with_zeros(policy):
+  state = _agent(policy=policy).initial_state(B)
+  assert isinstance(state, agent_lib.CoreState)
+  assert state.last_action.dtype == policy.action_dtype
+  assert state.last_action.shape == (B,) + policy.action_shape
+  for t in tf.nest.flatten(state.lstm):
+    np.testing.assert_array_equal(t, np.zeros([B, 6]))
+
+
+@pytest.mark.parametrize('instruction_length', [0, L])
+@pytest.mark.parametrize('use_lstm', [False, True])
+def test_time_and_batch_may_be_unknown(use_lstm, instruction_length):
+  agent = _agent(use_lstm, instruction_length=instruction_length)
+  env_outputs, actions = _data(instruction_length)
+  core_state = _state() if use_lstm else ()
+
+  def of_unknown(leading):
+    return lambda t: tf.TensorSpec([None] * leading + t.shape[leading:],
+                                   t.dtype)
+
+  arguments = (_constant(env_outputs), tf.constant(actions))
+  unroll = tf.function(agent.unroll, input_signature=(
+      *tf.nest.map_structure(of_unknown(2), arguments),
+      tf.nest.map_structure(of_unknown(1), core_state)))
+  outputs, known = (f(*arguments, core_state) for f in (unroll, agent.unroll))
+  for x, y in zip(outputs, known):
+    np.testing.assert_allclose(x, y, atol=1e-5)
+
+  step_arguments = (_at(arguments[0], 0), core_state)
+  step = tf.function(agent.step, input_signature=(
+      *tf.nest.map_structure(of_unknown(1), step_arguments),
+      tf.TensorSpec([2], tf.int32)))
+  seed = tf.constant([1, 2])
+  for x, y in zip(tf.nest.flatten(step(*step_arguments, seed)),
+                  tf.nest.flatten(agent.step(*step_arguments, seed))):
+    np.testing.assert_allclose(x, y, atol=1e-5)
+
+
+@pytest.mark.parametrize('use_lstm', [False, True])
+def test_images_fold_time_into_the_batch(use_lstm):
+  agent = _agent(use_lstm, 'shallow', (36, 40, 2), np.uint8)
+  env_outputs, actions = _data()
+  images = np.random.default_rng(0).integers(256, size=[T + 1, B, 36, 40, 2])
+  env_outputs = env_outputs._replace(observation=images.astype(np.uint8))
+  core_state = agent.initial_state(B)
+  outputs = _unroll(agent, env_outputs, actions, core_state)
+  assert outputs.shape == (T + 1, B, A + 1)
+  assert np.ptp(outputs, axis=(0, 1)).min() > 0.1
+  for b in range(B):
+    one = slice(b, b + 1)
+    alone = _unroll(agent, _at(env_outputs, np.s_[:, one]),
+                    actions[:, one], agent.initial_state(1))
+    np.testing.assert_allclose(outputs[:, b], alone[:, 0], rtol=1e-4, atol=1e-5)
+
+
+def test_actions_are_sampled_from_the_policy():
+  agent = _agent(use_lstm=False)
+  env_outputs, _ = _data()
+  num_samples = 20_000
+  row = tf.nest.map_structure(
+      lambda x: np.repeat(x[0, :1], num_samples, axis=0), env_outputs)
+  output, _ = agent.step(_constant(row), (), tf.constant([5, 6]))
+  logits = output.policy_logits[0].numpy().astype(np.float64)
+  probs = np.exp(logits) / np.exp(logits).sum()
+  assert probs.max() - probs.min() > 0.1
+  frequencies = np.bincount(output.action, minlength=A) / num_samples
+  deviation = np.sqrt(probs * (1 - probs) / num_samples)
+  assert np.all(np.abs(frequencies - probs) < 5 * deviation)
+
+
+@pytest.mark.parametrize('use_lstm,instruction_length,num_variables', [
+    (False, 0, 8), (True, 0, 11), (False, L, 14), (True, L, 15)])
+def test_build_makes_all_variables(
+    use_lstm, instruction_length, num_variables):
+  agent = _agent(use_lstm, instruction_length=instruction_length)
+  assert len(agent.trainable_variables) == num_variables
+  env_outputs, actions = _data(instruction_length)
+  core_state = agent.initial_state(B)
+  _play(agent, env_outputs, core_state, 1)
+  _unroll(agent, env_outputs, actions, core_state)
+  assert len(agent.variables) == num_variables
+
+
+def test_what_an_agent_reads_it_remembers_for_the_rest_of_the_episode():
+  agent = _agent(instruction_length=L)
+  env_outputs, actions = _data(L)
+  before = _unroll(agent, env_outputs, actions, _state())
+  # Environment 1 is told something else at x_3; its next episode begins at x_5.
+  changed = _change(env_outputs, instruction=((3, 1), [7, 8, 0]))
+  after = _unroll(agent, changed, actions, _state())
+  differs = np.abs(after - before).max(-1) > 1e-4
+  np.testing.assert_array_equal(np.argwhere(differs), [[3, 1], [4, 1]])
+
+
+def test_a_feed_forward_agent_reads_at_each_step_anew():
+  agent = _agent(use_lstm=False, instruction_length=L)
+  env_outputs, actions = _data(L)
+  before = _unroll(agent, env_outputs, actions, ())
+  changed = _change(env_outputs, instruction=((3, 1), [7, 8, 0]))
+  differs = np.any(_unroll(agent, changed, actions, ()) != before, axis=-1)
+  np.testing.assert_array_equal(np.argwhere(differs), [[3, 1]])
+
+
+@pytest.mark.parametrize('use_lstm', [False, True])
+def test_what_is_read_decides_what_is_done_about_what_is_seen(use_lstm):
+  agent = _agent(use_lstm, instruction_length=L)
+  env_outputs, actions = _data(L)
+  core_state = _state() if use_lstm else ()
+
+  def logits(scale, words):
+    changed = _change(
+        env_outputs, observation=(0, scale * env_outputs.observation[0]),
+        instruction=(0, words))
+    return _unroll(agent, changed, actions, core_state)[0]
+
+  differences = [logits(1, [3, word, 0]) - logits(-1, [3, word, 0])
+                 for word in range(1, 20)]
+  # In a sum of what each of the two says for itself they would all be one.
+  assert np.ptp(differences, axis=0).max() > 1e-2
+
+
+@pytest.mark.parametrize('use_lstm', [False, True])
+def test_an_agent_that_reads_refuses_to_be_given_nothing(use_lstm):
+  agent = _agent(use_lstm, instruction_length=L)
+  env_outputs, actions = _data()
+  core_state = agent.initial_state(B)
+  with pytest.raises(ValueError, match='reads instructions, but was given'):
+    _unroll(agent, env_outputs, actions, core_state)
+  with pytest.raises(ValueError, match='reads instructions, but was given'):
+    _play(agent, env_outputs, core_state, 1)
+
+
+def test_an_image_torso_refuses_what_is_no_image():
+  agent = agent_lib.Agent(DISCRETE, config.AgentConfig(torso='deep'))
+  with pytest.raises(config.ConfigError, match="'deep' needs images.*'mlp'"):
+    agent.build(specs.Array((10, 5), np.float32))
+
+
+# Torso (see networks_test.py), LSTM of torso + reward + 9 actions, heads. The
+# paper's 1.2 and 1.6 million include the instruction's LSTM of 64 over
+# embeddings of 20 (of 1001 words, one of which is none); what it says is one
+# more input of the LSTM.
+@pytest.mark.parametrize('torso,of_torso,in_millions', [
+    ('shallow', 585_008, 1.2), ('deep', 982_592, 1.6)])
+def test_sizes_are_those_of_figure_3(torso, of_torso, in_millions):
+
+  def num_parameters(**knobs):
+    agent = agent_lib.Agent(
+        distributions.Categorical(9),
+        config.AgentConfig(torso=torso, use_lstm=True, **knobs))
+    agent.build(specs.Array((72, 96, 3), np.uint8))
+    return sum(int(tf.size(v)) for v in agent.trainable_variables)
+
+  without = of_torso + (256 + 1 + 9 + 256 + 1) * 4 * 256 + 257 * (9 + 1)
+  assert num_parameters() == without
+  reading = num_parameters(instruction_length=16)
+  assert reading == (
+      without + 1001 * 20 + (20 + 64 + 1) * 4 * 64 + 64 * 4 * 256)
+  assert round(reading / 1e6, 1) == in_millions

@@ -1,0 +1,347 @@
+"""Torsos and the LSTM against NumPy in float64, and their sizes by hand."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from impala_tf.agents import networks
+
+ATARI, DMLAB = (84, 84, 4), (72, 96, 3)
+
+
+def _randomise(module, scale=1.0):
+  """Gives biases, which start at zero, a value too."""
+  rng = np.random.default_rng(1)
+  for v in module.trainable_variables:
+    std = scale / np.sqrt(np.prod(v.shape[:-1]))
+    v.assign(rng.normal(scale=std, size=v.shape))
+
+
+def _layers(torso):
+  """Kernel and bias of each layer in float64; dense ones last."""
+  variables = [v.numpy().astype(np.float64) for v in torso.trainable_variables]
+  pairs = list(zip(variables[::2], variables[1::2]))
+  return sorted(pairs, key=lambda pair: pair[0].ndim, reverse=True)
+
+
+def _windows(x, size, stride, same, fill):
+  """[size, size, N, H', W', C]: what each place of a kernel sees."""
+  outputs = []
+  for axis in 1, 2:
+    length = x.shape[axis]
+    if same:
+      out = -(-length // stride)
+      pad = max((out - 1) * stride + size - length, 0)
+      widths = [(0, 0)] * x.ndim
+      widths[axis] = (pad // 2, pad - pad // 2)
+      x = np.pad(x, widths, constant_values=fill)
+    else:
+      out = (length - size) // stride + 1
+    outputs.append(out)
+  height, width = outputs
+  return np.array([[x[:, i:i + stride * height:stride,
+                      j:j + stride * width:stride]
+                    for j in range(size)] for i in range(size)])
+
+
+def _conv(x, layer, stride, same):
+  kernel, bias = layer
+  windows = _windows(x, len(kernel), stride, same, 0.0)
+  return np.einsum('ijnhwc,ijcd->nhwd', windows, kernel) + bias
+
+
+def _pool(x):
+  return _windows(x, 3, 2, True, -np.inf).max(axis=(0, 1))
+
+
+def _relu(x):
+  return np.maximum(x, 0.0)
+
+
+def _dense(x, layer):
+  return _relu(x.reshape([len(x), -1]) @ layer[0] + layer[1])
+
+
+def _shallow(images, layers):
+  """Figure 3, left."""
+  x = _relu(_conv(images / 255.0, layers[0], 4, same=False))
+  x = _relu(_conv(x, layers[1], 2, same=False))
+  return _dense(x, layers[2])
+
+
+def _deep(images, layers):
+  """Figure 3, right."""
+  layers = iter(layers)
+  x = images / 255.0
+  for _ in range(3):
+    x = _pool(_conv(x, next(layers), 1, same=True))
+    for _ in range(2):
+      y = _conv(_relu(x), next(layers), 1, same=True)
+      y = _conv(_relu(y), next(layers), 1, same=True)
+      x = x + y
+  return _dense(_relu(x), next(layers))
+
+
+# Shallow, VALID. Atari: 84 -> (84-8)/4+1 = 20 -> (20-4)/2+1 = 9. DMLab: 72 ->
+# 17 -> 7 and 96 -> 23 -> 10. Deep, SAME: each pooling halves, rounded up.
+# Atari: 84 -> 42 -> 21 -> 11. DMLab: 72 -> 36 -> 18 -> 9, 96 -> 48 -> 24 -> 12.
+_SHALLOW_SECOND = 4 * 4 * 16 * 32 + 32
+_DEEP_AFTER_FIRST = (
+    4 * (9 * 16 * 16 + 16)
+    + (9 * 16 * 32 + 32) + 4 * (9 * 32 * 32 + 32)
+    + 5 * (9 * 32 * 32 + 32))
+
+
+@pytest.mark.parametrize('torso,image,flat,num_parameters', [
+    ('shallow', ATARI, 9 * 9 * 32,
+     (8 * 8 * 4 * 16 + 16) + _SHALLOW_SECOND + (2592 + 1) * 256),  # 676,144
+    ('shallow', DMLAB, 7 * 10 * 32,
+     (8 * 8 * 3 * 16 + 16) + _SHALLOW_SECOND + (2240 + 1) * 256),  # 585,008
+    ('deep', ATARI, 11 * 11 * 32,
+     (9 * 4 * 16 + 16) + _DEEP_AFTER_FIRST + (3872 + 1) * 256),  # 1,089,232
+    ('deep', DMLAB, 9 * 12 * 32,
+     (9 * 3 * 16 + 16) + _DEEP_AFTER_FIRST + (3456 + 1) * 256),  # 982,592
+])
+def test_sizes_are_those_of_figure_3(torso, image, flat, num_parameters):
+  torso = networks.TORSOS[torso](256)
+  outputs = torso(tf.zeros((2,) + image, tf.uint8))
+  assert outputs.shape == [2, 256] and outputs.dtype == tf.float32
+  shapes = [tuple(v.shape) for v in torso.trainable_variables]
+  assert (flat, 256) in shapes
+  assert sum(np.prod(s) for s in shapes) == num_parameters
+
+
+def test_the_deep_torso_has_15_convolutions():
+  torso = networks.DeepTorso(8)
+  torso(tf.zeros([1, 16, 16, 3], tf.uint8))
+  channels = [v.shape[-1] for v in torso.trainable_variables
+              if v.shape.rank == 4]
+  assert sorted(channels) == [16] * 5 + [32] * 10
+
+
+# Odd lengths, and height unlike width.
+@pytest.mark.parametrize('torso,oracle,image', [
+    ('shallow', _shallow, (21, 37, 2)), ('deep', _deep, (20, 21, 3))])
+def test_image_torso_is_figure_3_of_pixels_divided_by_255(
+    torso, oracle, image):
+  torso = networks.TORSOS[torso](7)
+  torso(tf.zeros((1,) + image, tf.uint8))  # Creates the variables.
+  _randomise(torso, scale=2.0)
+  images = np.random.default_rng(0).integers(256, size=(3,) + image)
+  expected = oracle(images.astype(np.float64), _layers(torso))
+  assert 0.2 < np.mean(expected > 0) < 0.9
+  np.testing.assert_allclose(
+      torso(tf.constant(images, tf.uint8)), expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize('dtype', [np.float32, np.uint8, np.int64, np.float64])
+def test_the_mlp_torso_takes_numbers_of_any_type_and_shape_as_they_are(dtype):
+  torso = networks.MLPTorso(5)
+  observations = np.random.default_rng(0).integers(9, size=[4, 2, 3])
+  observations = observations.astype(dtype)
+  torso(tf.constant(observations))
+  _randomise(torso)
+  expected = observations
+  for layer in _layers(torso):
+    expected = _dense(expected, layer)
+  assert (expected > 0).any()
+  outputs = torso(tf.constant(observations))
+  assert outputs.dtype == tf.float32
+  np.testing.assert_allclose(outputs, expected, rtol=1e-5, atol=1e-6)
+
+
+# A kernel's shape, and how many inputs one of its outputs sums over.
+@pytest.mark.parametrize('torso,fan_ins', [
+    ('shallow', {(8, 8, 4, 16): 256, (4, 4, 16, 32): 256, (2592, 256): 2592}),
+    ('deep', {(3, 3, 4, 16): 36, (3, 3, 16, 16): 144, (3, 3, 16, 32): 144,
+              (3, 3, 32, 32): 288, (3872, 256): 3872}),
+    ('lstm', {(266, 1024): 266, (256, 1024): 256})])
+def test_weights_start_truncated_normal_by_fan_in_and_biases_zero(
+    torso, fan_ins):
+  tf.random.set_seed(3)
+  if torso == 'lstm':
+    module = networks.LSTMCore(256)
+    module(tf.zeros([1, 1, 266]), tf.zeros([1, 1], tf.bool),
+           module.initial_state(1))
+  else:
+    module = networks.TORSOS[torso](256)
+    module(tf.zeros((1,) + ATARI, tf.uint8))
+  kernels = [v for v in module.trainable_variables if v.shape.rank > 1]
+  assert {tuple(k.shape) for k in kernels} == set(fan_ins)
+  first_weights = set()
+  for kernel in kernels:
+    # In units of 1/sqrt(fan-in). Truncation at 2 leaves a deviation of 0.8796:
+    # corrected for that (as Keras's VarianceScaling is) it would be 1.
+    weights = kernel.numpy() * np.sqrt(fan_ins[tuple(kernel.shape)])
+    assert 1.9 < np.abs(weights).max() <= 2.00001
+    num = weights.size
+    assert abs(weights.std() - 0.8796) < 4 * 0.88 / np.sqrt(2 * num)
+    assert abs(weights.mean()) < 4 * 0.88 / np.sqrt(num)
+    first_weights.add(float(weights.flat[0]))
+  assert len(first_weights) == len(kernels)  # No two start alike.
+  for v in module.trainable_variables:
+    if v.shape.rank == 1:
+      np.testing.assert_array_equal(v, 0)
+
+
+T, B, F, SIZE = 7, 3, 4, 5
+
+
+@pytest.fixture(name='core')
+def _core():
+  core = networks.LSTMCore(SIZE)
+  core(tf.zeros([1, B, F]), tf.zeros([1, B], tf.bool), core.initial_state(B))
+  _randomise(core, scale=2.0)
+  return core
+
+
+def _inputs(num_steps=T):
+  """Inputs, resets (none at all, the first step, inside) and a state."""
+  rng = np.random.default_rng(0)
+  resets = np.zeros([num_steps, B], bool)
+  resets[0, 1] = resets[3, 1] = resets[2, 2] = True
+  state = networks.LSTMState(*(
+      tf.constant(rng.normal(size=[B, SIZE]), tf.float32) for _ in range(2)))
+  inputs = tf.constant(rng.normal(size=[num_steps, B, F]), tf.float32)
+  return inputs, tf.constant(resets), state
+
+
+def _numpy_lstm(core, inputs, resets, state):
+  """Step by step, gate by gate, from the equations."""
+  weights = {tuple(v.shape): v.numpy().astype(np.float64)
+             for v in core.trainable_variables}
+  of_inputs, of_hidden = weights[F, 4 * SIZE], weights[SIZE, 4 * SIZE]
+  bias = weights[(4 * SIZE,)]
+
+  def gate(k, x, h):
+    columns = slice(k * SIZE, (k + 1) * SIZE)
+    return x @ of_inputs[:, columns] + h @ of_hidden[:, columns] + bias[columns]
+
+  def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+  outputs = np.zeros(inputs.shape[:2] + (SIZE,))
+  last = networks.LSTMState(np.zeros([B, SIZE]), np.zeros([B, SIZE]))
+  for b in range(B):
+    h, c = (s[b].numpy().astype(np.float64) for s in state)
+    for t, x in enumerate(inputs[:, b].numpy().astype(np.float64)):
+      if resets[t, b]:
+        h, c = np.zeros(SIZE), np.zeros(SIZE)
+      i, new, forget, o = (gate(k, x, h) for k in range(4))
+      c = sigmoid(forget + 1) * c + sigmoid(i) * np.tanh(new)
+      h = sigmoid(o) * np.tanh(c)
+      outputs[t, b] = h
+    last.hidden[b], last.cell[b] = h, c
+  return outputs, last
+
+
+# 40 steps are too many to unroll statically: a loop in the graph.
+@pytest.mark.parametrize('num_steps', [T, 40])
+def test_the_lstm_is_that_of_the_equations(core, num_steps):
+  inputs, resets, state = _inputs(num_steps)
+  outputs, last = core(inputs, resets, state)
+  expected, expected_last = _numpy_lstm(core, inputs, resets, state)
+  np.testing.assert_allclose(outputs, expected, atol=1e-5)
+  assert isinstance(last, networks.LSTMState)
+  for s, e in zip(last, expected_last):
+    np.testing.assert_allclose(s, e, atol=1e-5)
+
+
+def test_a_loop_over_unknown_steps_has_the_static_unrolls_gradients(core):
+  inputs, resets, state = _inputs()
+
+  def gradients(inputs, resets, state):
+    with tf.GradientTape() as tape:
+      outputs, last = core(inputs, resets, state)
+      loss = tf.reduce_sum(outputs**2) + tf.reduce_sum(last.cell)
+    return outputs, tape.gradient(loss, core.trainable_variables)
+
+  state_spec = tf.TensorSpec([None, SIZE])
+  of_any_size = tf.function(gradients, input_signature=(
+      tf.TensorSpec([None, None, F]), tf.TensorSpec([None, None], tf.bool),
+      networks.LSTMState(state_spec, state_spec)))
+  static = gradients(inputs, resets, state)
+  looped = of_any_size(inputs, resets, state)
+  for x, y in zip(tf.nest.flatten(looped), tf.nest.flatten(static)):
+    np.testing.assert_allclose(x, y, atol=1e-5)
+
+
+def test_a_reset_inside_a_sequence_is_a_new_beginning(core):
+  inputs, resets, state = _inputs()
+  outputs, _ = core(inputs, resets, state)
+  anew, _ = core(inputs[3:], tf.zeros_like(resets[3:]), core.initial_state(B))
+  np.testing.assert_allclose(outputs[3:, 1], anew[:, 1], atol=1e-6)
+  assert np.abs(outputs[3:, 0] - anew[:, 0]).max() > 1e-3
+
+
+def test_a_reset_leaves_the_past_and_the_rest_of_the_batch_alone(core):
+  inputs, resets, state = _inputs()
+  outputs, _ = core(inputs, resets, state)
+  without, _ = core(inputs, tf.zeros_like(resets), state)
+  np.testing.assert_array_equal(outputs[:, 0], without[:, 0])
+  np.testing.assert_array_equal(outputs[:2, 2], without[:2, 2])
+  assert np.abs(outputs[2:, 2] - without[2:, 2]).max(-1).min() > 1e-4
+
+
+def test_the_forget_gate_starts_at_sigmoid_1_and_the_others_at_a_half(core):
+  for v in core.trainable_variables:
+    v.assign(tf.zeros_like(v))
+  cell = np.float32([[2.0] * SIZE] * B)
+  _, last = core(tf.ones([1, B, F]), tf.zeros([1, B], tf.bool),
+                 networks.LSTMState(tf.ones([B, SIZE]), tf.constant(cell)))
+  # sigmoid(1) = 0.7310586; tanh(new) = 0 adds nothing.
+  np.testing.assert_allclose(last.cell, 0.7310586 * cell, rtol=1e-6)
+  np.testing.assert_allclose(
+      last.hidden, 0.5 * np.tanh(0.7310586 * cell), rtol=1e-6)
+
+
+def _encoder(compiled=False):
+  encoder = networks.InstructionEncoder(compiled)
+  encoder(tf.ones([1, 1], tf.int32))
+  return encoder
+
+
+def _numpy_encoder(encoder, instructions):
+  """Word by word, up to the last of each."""
+  weights = {tuple(v.shape): v.numpy().astype(np.float64)
+             for v in encoder.trainable_variables}
+  outputs = np.zeros([len(instructions), 64])
+  for n, words in enumerate(instructions):
+    h, c = np.zeros(64), np.zeros(64)
+    for word in words:
+      x = weights[1001, 20][word]
+      gates = x @ weights[20, 256] + h @ weights[64, 256] + weights[(256,)]
+      i, new, forget, o = np.split(gates, 4)
+      i, forget, o = (1 / (1 + np.exp(-z)) for z in (i, forget + 1, o))
+      c = forget * c + i * np.tanh(new)
+      h = o * np.tanh(c)
+    outputs[n] = h
+  return outputs
+
+
+# From 33 words on they are read in a loop of the graph.
+@pytest.mark.parametrize('compiled', [False, True])
+@pytest.mark.parametrize('length', [4, 7, 40])
+def test_an_instruction_is_what_the_lstm_says_at_its_last_word(
+    length, compiled):
+  encoder = _encoder(compiled)
+  _randomise(encoder, scale=2.0)
+  # Some more than once, in another order than that of their ids.
+  instructions = [[], [1000], [5, 1, 5], [1, 5, 5], [9, 8, 7, 6], [5, 1, 5], []]
+  padded = np.zeros([len(instructions), length], np.int32)
+  for row, words in zip(padded, instructions):
+    row[:len(words)] = words
+  outputs = tf.function(encoder, jit_compile=compiled)(tf.constant(padded))
+  assert outputs.shape == [7, 64] and outputs.dtype == tf.float32
+  expected = _numpy_encoder(encoder, instructions)
+  assert not expected[0].any() and np.abs(np.diff(expected, axis=0)).max() > .1
+  np.testing.assert_allclose(outputs, expected, atol=1e-5)
+
+
+def test_words_start_as_standard_normal_vectors_of_20():
+  embedding, = [v for v in _encoder().trainable_variables
+                if v.shape == (1001, 20)]
+  values = embedding.numpy()
+  assert abs(values.mean()) < 4 / np.sqrt(values.size)
+  assert abs(values.std() - 1) < 4 / np.sqrt(2 * values.size)
+  assert np.abs(values).max() > 3  # Not truncated.

@@ -1,0 +1,68 @@
+"""Configs have one fingerprint exactly where their unrolls can be mixed."""
+
+import dataclasses
+import os
+import subprocess
+import sys
+
+import pytest
+
+from impala_tf import config as config_lib
+from impala_tf import config_fingerprint
+from tests.fixtures import configs
+from tests.fixtures import programs
+
+CONFIG = config_lib.Config()
+
+
+def _with(section, **values):
+  return dataclasses.replace(CONFIG, **{
+      section: dataclasses.replace(getattr(CONFIG, section), **values)})
+
+
+@pytest.mark.parametrize('section, values', [
+    ('environment', {'level': 'catch'}), ('atari', {'action_repeats': 2}),
+    ('dmlab', {'height': 84}), ('vizdoom', {'subsample': 4}),
+    ('agent', {'use_lstm': True}), ('learner', {'unroll_length': 19})])
+def test_unrolls_that_differ_tell_it(section, values):
+  assert config_fingerprint.of_unrolls(_with(section, **values)) != (
+      config_fingerprint.of_unrolls(CONFIG))
+
+
+@pytest.mark.parametrize('section, values', [
+    ('experiment', {'seed': 9}), ('impala', {'discount': 0.9}),
+    ('optimizer', {'learning_rate': 1.}), ('actor', {'num_envs': 3}),
+    ('learner', {'batch_size': 5}), ('replay', {'capacity_unrolls': 7}),
+    ('dmlab', {'level_cache_dir': '/here', 'dataset_path': '/there'})])
+def test_what_is_made_of_unrolls_does_not_matter(section, values):
+  assert config_fingerprint.of_unrolls(_with(section, **values)) == (
+      config_fingerprint.of_unrolls(CONFIG))
+
+
+def test_it_is_an_int64_and_the_same_in_every_process():
+  # Python's own `hash` is another one in each.
+  program = ('from impala_tf import config, config_fingerprint; '
+             'print(config_fingerprint.of_unrolls(config.Config()))')
+  ran = subprocess.run([sys.executable, '-c', program], check=True, text=True,
+                       capture_output=True, cwd=programs.ROOT,
+                       env={**os.environ, 'PYTHONHASHSEED': '7'})
+  assert int(ran.stdout) == config_fingerprint.of_unrolls(CONFIG)
+  assert -2**63 <= int(ran.stdout) < 2**63
+
+
+def test_equal_configs_have_one_fingerprint_and_others_another():
+  default = config_lib.Config()
+  prints = {config_fingerprint.of_config(default)}
+  assert config_fingerprint.of_config(config_lib.Config()) in prints
+  for section in dataclasses.fields(config_lib.Config):
+    defaults = section.type()
+    for field in dataclasses.fields(defaults):
+      try:
+        changed = dataclasses.replace(default, **{
+            section.name: dataclasses.replace(defaults, **{
+                field.name: configs.other_than_default(
+                    field, getattr(defaults, field.name))})})
+      except config_lib.ConfigError:
+        continue  # It goes together with others only.
+      prints.add(config_fingerprint.of_config(changed))
+  assert len(prints) > 40

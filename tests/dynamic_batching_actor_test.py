@@ -1,0 +1,284 @@
+"""The actor that takes what is ready, against the one that waits for all."""
+
+import collections
+import functools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from impala_tf import actor as actor_lib
+from impala_tf import config
+from impala_tf import dynamic_batching_actor
+from impala_tf import types
+from impala_tf.agents import agent as agent_lib
+from impala_tf.envs import env_processes
+from impala_tf.envs import gym
+from impala_tf.envs import minigrid
+from impala_tf.maths import distributions
+from tests.fixtures import worker_environments
+
+E, T, STACK = 4, 5, 3
+NUM_UNROLLS = 4  # Of each environment.
+SEED = 11
+TIMEOUT_SECS = 60.
+
+
+class Writer:
+  """Keeps unrolls by environment, of which `level_index` is the number."""
+
+  def __init__(self):
+    self.unrolls = collections.defaultdict(list)
+    self.order = []
+    self.pending = []
+
+  def write(self, unroll):
+    number = int(unroll.level_index)
+    self.unrolls[number].append(tf.nest.map_structure(np.copy, unroll))
+    self.order.append(number)
+
+  def flush(self, max_pending=0):
+    self.pending.append(max_pending)
+
+
+class Fetcher:
+  """Has other parameters every time, unless they are to stay."""
+
+  def __init__(self, agent, stays=False):
+    self._agent = agent
+    self._stays = stays
+    self.num_fetched = 0
+
+  def fetch(self):
+    self.num_fetched += 1
+    if self._stays:
+      return 0
+    for v in self._agent.trainable_variables:
+      v.assign_add(tf.ones_like(v))
+    return 100 + self.num_fetched
+
+
+def _agent(environment, use_lstm):
+  tf.random.set_seed(2)
+  agent = agent_lib.Agent(
+      distributions.of_actions(environment.action_spec()), config.AgentConfig(
+          torso='mlp', use_lstm=use_lstm, hidden_size=8, lstm_size=4,
+          instruction_length=environment.instruction_length))
+  agent.build(environment.observation_spec())
+  return agent
+
+
+def _parts(environment, use_lstm=True, stays=False):
+  """What both actors are made of, from that environment on."""
+  agent = _agent(environment, use_lstm)
+  spec = types.unroll_spec(
+      environment.observation_spec(), environment.frame_stack,
+      environment.action_spec(), agent.distribution.num_logits,
+      agent.initial_state(1), T, environment.instruction_length)
+  return agent, environment, Writer(), Fetcher(agent, stays), spec, SEED
+
+
+def _ticking(frame_stack=1):
+  return functools.partial(worker_environments.ticking, frame_stack)
+
+
+def _gym(env_id):
+  env = gym.GymEnvironment(env_id, E, SEED)
+  env.level_index = np.arange(E, dtype=np.int32)
+  return env
+
+
+def _missions():
+  env = minigrid.MinigridEnvironment(
+      'GoToObjS4-v0', E, SEED, 'babyai', instruction_length=4)
+  env.level_index = np.arange(E, dtype=np.int32)
+  return env
+
+
+# In workers one by one, and all together.
+GAMES = {
+    'cart_pole': (functools.partial(
+        worker_environments.gym_game, 'CartPole-v1', SEED),
+                  lambda: _gym('CartPole-v1')),
+    'pendulum': (functools.partial(
+        worker_environments.gym_game, 'Pendulum-v1', SEED),
+                 lambda: _gym('Pendulum-v1')),
+    'missions': (functools.partial(worker_environments.mission, SEED),
+                 _missions),
+    'frames': (_ticking(), lambda: worker_environments.Ticking(E)),
+    'stacks': (_ticking(STACK),
+               lambda: worker_environments.Ticking(E, frame_stack=STACK)),
+}
+
+
+@pytest.mark.parametrize('game, use_lstm, num_processes', [
+    ('cart_pole', True, 2), ('cart_pole', False, E), ('pendulum', True, 2),
+    ('missions', True, 2), ('frames', True, 3), ('stacks', True, 2),
+    ('stacks', False, 1)])
+def test_unrolls_are_those_of_lock_step(
+    start_workers, monkeypatch, game, use_lstm, num_processes):
+  """With a policy that does not depend on chance, nor on the batch."""
+  monkeypatch.setattr(
+      distributions.Categorical, 'sample',
+      # The sine makes it choose now this, now that.
+      lambda self, logits, seed: tf.argmax(
+          tf.sin(30. * logits), axis=-1, output_type=tf.int32))
+  monkeypatch.setattr(
+      distributions.Gaussian, 'sample',
+      lambda self, logits, seed: tf.split(logits, 2, axis=-1)[0])
+  make, make_all = GAMES[game]
+  parts = _parts(make_all(), use_lstm, stays=True)
+  lock_step, expected = actor_lib.Actor(*parts), parts[2].unrolls
+  for _ in range(NUM_UNROLLS):
+    lock_step.run_unroll()
+  parts = _parts(start_workers(make, E, num_processes), use_lstm, stays=True)
+  writer = parts[2]
+  dynamic = dynamic_batching_actor.DynamicActor(*parts)
+  while (len(writer.unrolls) < E
+         or min(map(len, writer.unrolls.values())) < NUM_UNROLLS):
+    dynamic.run_unroll()
+  actions = set()
+  for number in range(E):
+    for unroll, wanted in zip(writer.unrolls[number], expected[number]):
+      tf.nest.assert_same_structure(unroll, wanted)
+      for x, y in zip(tf.nest.flatten(unroll), tf.nest.flatten(wanted)):
+        assert x.dtype == y.dtype and x.shape == y.shape
+        np.testing.assert_allclose(x, y, rtol=1e-5, atol=1e-5)
+      actions.update(unroll.agent_outputs.action.ravel().tolist())
+  assert len(actions) > 1
+
+
+CALLS = 8
+
+
+@pytest.fixture(name='played', scope='module')
+def _played():
+  """An actor after its calls, with its parts and the unrolls sent by each.
+
+  No test changes what it recorded.
+  """
+  pool = env_processes.Workers(_ticking(STACK), E, E, TIMEOUT_SECS)
+  parts = _parts(pool)
+  actor = dynamic_batching_actor.DynamicActor(*parts)
+  num_sent = []
+  for _ in range(CALLS):
+    actor.run_unroll()
+    num_sent.append(len(parts[2].order))
+  yield actor, parts, num_sent
+  pool.close()
+
+
+def test_last_step_of_an_unroll_is_the_first_of_the_next(played):
+  writer = played[1][2]
+  pairs = 0
+  for unrolls in writer.unrolls.values():
+    for ends, begins in zip(unrolls, unrolls[1:]):
+      for x, y in zip(
+          tf.nest.flatten((ends.env_outputs._replace(observation=()),
+                           ends.agent_outputs)),
+          tf.nest.flatten((begins.env_outputs._replace(observation=()),
+                           begins.agent_outputs))):
+        np.testing.assert_array_equal(x[-1], y[0])
+      np.testing.assert_array_equal(ends.env_outputs.observation[-1],
+                                    begins.env_outputs.observation[STACK - 1])
+      pairs += 1
+  assert pairs >= E
+
+
+def test_recorded_actions_are_those_the_environment_played(played):
+  for unrolls in played[1][2].unrolls.values():
+    for unroll in unrolls:
+      shown = unroll.env_outputs.observation[STACK:, 0, 2] - 1
+      np.testing.assert_array_equal(unroll.agent_outputs.action[:-1], shown)
+
+
+def test_a_call_fetches_once_and_sends_as_many_unrolls_as_environments(played):
+  _, (_, _, writer, fetcher, _, _), num_sent = played
+  assert fetcher.num_fetched == CALLS
+  for call, number in enumerate(num_sent, start=1):
+    assert call * E <= number < (call + 1) * E  # Several may come together.
+  assert set(writer.pending) == {E // 2}
+
+
+def test_unroll_tells_the_version_with_which_it_began(start_workers):
+  """One environment: nobody else's unrolls end in between."""
+  parts = _parts(start_workers(_ticking(), 1, 1))
+  actor = dynamic_batching_actor.DynamicActor(*parts)
+  for _ in range(4):
+    actor.run_unroll()
+  # An unroll begins with the end of the one before, in the call that sends it:
+  # the first two are of the first call's parameters.
+  versions = [int(u.policy_version) for u in parts[2].unrolls[0]]
+  assert versions == [101, 101, 102, 103]
+
+
+def test_new_parameters_act_from_then_on_whatever_is_under_way(start_workers):
+  """The logits say so, and V-trace goes by the logits."""
+  parts = _parts(start_workers(_ticking(), 1, 1), use_lstm=False)
+  agent, _, writer, _, _, _ = parts
+  initial = [v.numpy() for v in agent.trainable_variables]
+  actor = dynamic_batching_actor.DynamicActor(*parts)
+  for _ in range(3):
+    actor.run_unroll()
+  third = writer.unrolls[0][2]
+  step = tf.function(agent.step)
+  for t in range(T + 1):
+    # Chosen in the second call, the last of all steps of the second unroll, and
+    # in the third.
+    for v, value in zip(agent.trainable_variables, initial):
+      v.assign(value + (2 if t == 0 else 3))
+    seen = types.EnvOutput(
+        *(tf.constant(field[t:t + 1]) for field in third.env_outputs))
+    output, _ = step(seen, (), tf.constant([0, 0]))
+    np.testing.assert_allclose(
+        third.agent_outputs.policy_logits[t], output.policy_logits[0],
+        rtol=1e-4)
+
+
+def test_slow_environment_holds_up_nobody(start_workers, tmp_path):
+  gate = tmp_path / 'gate'
+  parts = _parts(start_workers(functools.partial(
+      worker_environments.faulty, str(gate), 1), E, E))
+  writer = parts[2]
+  actor = dynamic_batching_actor.DynamicActor(*parts)
+  for _ in range(3):
+    actor.run_unroll()
+  assert len(writer.order) >= 3 * E and set(writer.order) == {0, 2, 3}
+  assert actor.batch_sizes[E] <= 3  # It has shown three rows.
+  gate.touch()
+  while 1 not in writer.unrolls:
+    actor.run_unroll()
+  # It has waited within its first unroll, which is whole all the same.
+  np.testing.assert_array_equal(
+      writer.unrolls[1][0].env_outputs.observation[:, 0, 1], range(T + 1))
+
+
+def test_batch_sizes_add_up_to_the_steps(played):
+  actor, (_, _, writer, _, _, _), _ = played
+  steps = actor.batch_sizes @ np.arange(E + 1)
+  # The very first step of each environment, and unrolls under way.
+  assert 0 <= steps - E - len(writer.order) * T < E * T
+  assert actor.batch_sizes[0] == 0
+
+
+def test_one_graph_serves_all_batch_sizes(start_workers, monkeypatch):
+  traced = []
+  step = agent_lib.Agent.step
+
+  def counted(self, *arguments):
+    traced.append(arguments[0].reward.shape)
+    return step(self, *arguments)
+
+  monkeypatch.setattr(agent_lib.Agent, 'step', counted)
+  actor = dynamic_batching_actor.DynamicActor(
+      *_parts(start_workers(_ticking(STACK), E, E)))
+  while np.count_nonzero(actor.batch_sizes) < 2:
+    actor.run_unroll()
+  assert len(traced) == 1
+
+
+def test_fault_ends_the_actor(start_workers):
+  actor = dynamic_batching_actor.DynamicActor(*_parts(start_workers(
+      functools.partial(worker_environments.faulty, 'fail', 2), E)))
+  with pytest.raises(env_processes.WorkerError, match='environment 2 '):
+    actor.run_unroll()

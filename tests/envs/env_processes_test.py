@@ -1,0 +1,272 @@
+"""Environments in processes of their own: the same games, and no leftovers."""
+
+import functools
+import pathlib
+import re
+import time
+
+import numpy as np
+import psutil
+import pytest
+
+from impala_tf import config as config_lib
+from impala_tf.envs import env_processes
+from impala_tf.envs import gym
+from tests.fixtures import programs
+from tests.fixtures import worker_environments
+
+E = 5
+TIMEOUT_SECS = 60.
+
+
+def _ticking(frame_stack=1):
+  return functools.partial(worker_environments.ticking, frame_stack)
+
+
+def _faulty(fault, culprit):
+  return functools.partial(worker_environments.faulty, str(fault), culprit)
+
+
+def _actions(numbers, times):
+  """Something that depends on both."""
+  return ((3 * numbers + times * (numbers + 1)) % 4 // 2).astype(np.int32)
+
+
+def _trajectories(pool, num_steps):
+  """Rows of each environment, `reset` included, [E][num_steps + 1]."""
+  rows = [[] for _ in range(pool.num_envs)]
+  while min(map(len, rows)) <= num_steps:
+    numbers, timestep = pool.recv()
+    for i, number in enumerate(numbers):
+      rows[number].append([np.copy(field[i]) for field in timestep])
+    times = np.array([len(rows[number]) for number in numbers])
+    going = times <= num_steps
+    pool.send(numbers[going], _actions(numbers[going], times[going]))
+  return rows
+
+
+@pytest.mark.parametrize('num_processes', [1, 2, E])
+def test_each_environment_plays_as_it_does_in_lock_step(
+    start_workers, num_processes):
+  seed, num_steps = 7, 60
+  env = gym.GymEnvironment('CartPole-v1', E, seed)
+  expected = [[np.copy(field) for field in env.reset()]]
+  for t in range(1, num_steps + 1):
+    timestep = env.step(_actions(np.arange(E), np.full(E, t)))
+    expected.append([np.copy(field) for field in timestep])
+  pool = start_workers(functools.partial(
+      worker_environments.gym_game, 'CartPole-v1', seed), E, num_processes)
+  rows = _trajectories(pool, num_steps)
+  ends = 0
+  for number in range(E):
+    for row, wanted in zip(rows[number], expected):
+      for field, value in zip(row, wanted):
+        np.testing.assert_array_equal(field, value[number])
+        assert field.dtype == value.dtype
+      ends += wanted[0][number] == worker_environments.FIRST
+  assert ends > 2 * E  # Episodes have ended, too.
+
+
+def test_specs_and_levels_are_the_environments(start_workers):
+  pool = start_workers(_ticking(frame_stack=3), E)
+  env = worker_environments.Ticking(1, frame_stack=3)
+  assert pool.observation_spec() == env.observation_spec()
+  assert pool.action_spec() == env.action_spec()
+  assert (pool.num_envs, pool.frame_stack) == (E, 3)
+  assert pool.level_index.tolist() == list(range(E))
+
+
+def test_instructions_are_those_of_each_environment(start_workers):
+  make = functools.partial(worker_environments.mission, 0)
+  pool = start_workers(make, E)
+  assert pool.instruction_length == 4
+  alone = [make(i) for i in range(E)]
+  for env in alone:
+    env.reset()
+  for _ in range(70):  # Episodes have 64 steps at most.
+    numbers, _ = pool.recv(min_ready=E)
+    np.testing.assert_array_equal(
+        pool.instruction, [alone[i].instruction[0] for i in numbers])
+    pool.send(numbers, np.full(E, 2, np.int32))
+    for env in alone:
+      env.step(np.full(1, 2, np.int32))
+  assert len(np.unique(pool.instruction, axis=0)) > 1
+
+
+def test_rows_are_copies_which_stay_as_they_are(start_workers):
+  pool = start_workers(_ticking(), E)
+  numbers, timestep = pool.recv(min_ready=E)
+  before = np.copy(timestep.observation)
+  pool.send(numbers, np.zeros(E, np.int32))
+  pool.recv(min_ready=E)
+  np.testing.assert_array_equal(timestep.observation, before)
+
+
+def test_workers_are_processes_without_tensorflow(start_workers):
+  pool = start_workers(worker_environments.introspective, E, 3)
+  numbers, timestep = pool.recv(min_ready=E)
+  assert not timestep.discount.any()
+  pids = dict(zip(numbers.tolist(), timestep.reward.astype(int).tolist()))
+  assert set(pids.values()) <= {c.pid for c in psutil.Process().children()}
+  assert pids[0] == pids[3] and pids[1] == pids[4]
+  assert len(set(pids.values())) == 3
+
+
+def _play(pool, until):
+  """Plays until `until` is true of the numbers of rows, which it returns."""
+  num_rows = np.zeros(pool.num_envs, int)
+  while not until(num_rows):
+    numbers, _ = pool.recv()
+    num_rows[numbers] += 1
+    pool.send(numbers, np.zeros(len(numbers), np.int32))
+  return num_rows
+
+
+def _never(num_rows):
+  del num_rows
+  return False
+
+
+def test_slow_environment_holds_up_its_process_only(start_workers, tmp_path):
+  gate = tmp_path / 'gate'
+  pool = start_workers(_faulty(gate, culprit=3), 4)
+  num_rows = _play(pool, lambda n: n[[0, 2]].min() == 50)
+  # That of `reset` and two more. Environment 1 shares its process.
+  assert num_rows[3] <= 3 and num_rows[1] < 10
+  gate.touch()
+  _play(pool, lambda n: n.min() == 10)
+
+
+@pytest.mark.parametrize('fault, error, words', [
+    ('fail', env_processes.WorkerError,
+     r'environment 1 \(ticking\): RuntimeError: the simulator has crashed'),
+    ('refuse', config_lib.UserError,
+     r'environment 1 \(ticking\): there is no such map'),
+    ('exit', env_processes.WorkerError,
+     r'environment 1 \(ticking\): its process ended with exit code 3')])
+def test_fault_is_told_in_a_line_that_names_the_environment(
+    start_workers, fault, error, words):
+  # Number 3 is made after it.
+  pool = start_workers(_faulty(fault, culprit=1), E)
+  with pytest.raises(error) as caught:
+    _play(pool, _never)
+  assert type(caught.value) is error
+  assert re.fullmatch(words, str(caught.value))
+
+
+def test_action_out_of_range_is_the_users_error(start_workers):
+  pool = start_workers(_ticking(), E)
+  pool.recv(min_ready=E)
+  pool.send(np.array([2], np.int32), np.array([9], np.int32))
+  with pytest.raises(config_lib.UserError, match='environment 2.*action 9'):
+    pool.recv()
+
+
+def test_environment_that_cannot_be_made_is_told():
+  make = functools.partial(worker_environments.never_there, 4)
+  with pytest.raises(config_lib.UserError,
+                     match=r'environment 4 \(ticking\): there is no such map'):
+    env_processes.Workers(make, E, 2, TIMEOUT_SECS)
+  assert not _worker_pids()
+
+
+def _worker_pids():
+  """In the order in which they were started."""
+  children = sorted(psutil.Process().children(), key=lambda c: c.create_time())
+  return [child.pid for child in children
+          if 'multiprocessing.spawn' in ' '.join(child.cmdline())]
+
+
+def test_killed_worker_is_told(start_workers, tmp_path):
+  pool = start_workers(_faulty(tmp_path / 'gate', culprit=1), E, E)
+  # Environment 1 is within its third step then.
+  _play(pool, lambda n: n[1] == 3 and n[0] > 10)
+  programs.kill(_worker_pids()[1])
+  with pytest.raises(env_processes.WorkerError, match=(
+      r'environment 1 \(ticking\): its process was killed by SIGKILL')):
+    _play(pool, _never)
+
+
+def test_hanging_step_has_a_deadline_though_others_play_on(start_workers):
+  pool = start_workers(_faulty('hang', culprit=4), E)
+  pool.timeout_secs = 2.
+  with pytest.raises(env_processes.WorkerError, match=(
+      r'environment 4 \(ticking\) has not answered for 2 s.*'
+      'raise ActorConfig.env_timeout_secs')):
+    _play(pool, _never)
+
+
+def test_time_without_anything_to_do_is_no_hang(start_workers):
+  pool = start_workers(_ticking(), E)
+  pool.recv(min_ready=E)
+  began = time.monotonic()
+  while time.monotonic() < began + 2:
+    pool.send(np.array([0], np.int32), np.zeros(1, np.int32))
+    if time.monotonic() > began + 1:
+      pool.timeout_secs = 1.  # All others have been idle for longer.
+    pool.recv()
+
+
+def test_waiting_for_what_cannot_come_is_refused(start_workers):
+  pool = start_workers(_ticking(), E)
+  numbers, _ = pool.recv(min_ready=E)
+  pool.send(numbers[:2], np.zeros(2, np.int32))
+  with pytest.raises(ValueError, match='3 environments .* for ever'):
+    pool.recv(min_ready=3)
+
+
+def test_close_ends_the_processes_even_in_the_midst_of_a_step(
+    start_workers, tmp_path, monkeypatch):
+  monkeypatch.setattr(env_processes, '_CLOSE_SECS', 0.5)
+  pool = start_workers(_faulty(tmp_path / 'gate', culprit=0), E, E)
+  _play(pool, lambda n: n[0] == 3)
+  assert len(_worker_pids()) == E
+  pool.close()
+  assert not _worker_pids()
+
+
+_PROGRAM = """
+import functools, sys
+import numpy as np
+from impala_tf.envs import env_processes
+from tests.fixtures import worker_environments as envs
+
+if __name__ == '__main__':
+  make = functools.partial(envs.faulty, sys.argv[1], 0)
+  pool = env_processes.Workers(make, 3, 3, 60.)
+  for _ in range(int(sys.argv[2])):
+    numbers, _ = pool.recv()
+    pool.send(numbers, np.zeros(len(numbers), np.int32))
+  print('played', flush=True)
+  if sys.argv[3] == 'stay':
+    sys.stdin.read()
+"""
+
+
+def _program(tmp_path, what):
+  path = tmp_path / 'program.py'
+  path.write_text(_PROGRAM)
+  return programs.running(path, tmp_path / 'gate', 100, what,
+                          stdin=programs.PIPE)
+
+
+def test_nothing_is_left_of_an_actor_that_is_killed(tmp_path):
+  with _program(tmp_path, 'stay') as process:
+    assert process.stdout.readline() == 'played\n'
+    children = [c.pid for c in psutil.Process(process.pid).children()]
+    assert len(children) >= 3  # One of them within a step that never ends.
+    memory = {line.split(maxsplit=5)[5] for line in pathlib.Path(
+        f'/proc/{process.pid}/maps').read_text().splitlines()
+              if '/dev/shm/' in line}
+    assert memory and all(name.endswith(' (deleted)') for name in memory)
+    programs.kill(process.pid)
+    programs.wait_until(lambda: not any(map(programs.is_alive, children)),
+                        'the end of all workers')
+  assert not list(pathlib.Path('/dev/shm').glob(f'*{process.pid}*'))
+
+
+def test_program_that_forgets_to_close_ends_all_the_same(tmp_path):
+  with _program(tmp_path, 'leave') as process:
+    _, errors = process.communicate(timeout=programs.DEADLINE_SECS)
+  assert process.returncode == 0
+  assert not errors

@@ -1,0 +1,62 @@
+"""Who is said to be the culprit, and how often is too often."""
+
+import math
+
+import pytest
+
+from impala_tf import config as config_lib
+from launch.processes import restarts
+
+
+class _Ended(restarts.Program):
+  """One that has ended with an exit code, or is lost (None)."""
+
+  def __init__(self, name, log_dir, exit_code, words=''):
+    super().__init__(name, log_dir)
+    self._exit_code = exit_code
+    self.log_path.write_text(words)
+
+  @property
+  def exit_code(self):
+    return self._exit_code
+
+  def how_it_ended(self):
+    return super().how_it_ended() if self._exit_code else 'was lost'
+
+
+@pytest.fixture(name='make')
+def _make(tmp_path):
+  return lambda *arguments: _Ended(arguments[0], tmp_path, *arguments[1:])
+
+
+def test_program_that_is_not_needed_is_given_up_and_nothing_else(make):
+  program = make('mine', 7)
+  own = restarts.Restarts(program, 2, 100., is_needed=False)
+  assert [own.note_death(now) for now in (0., 10., 20., 30.)] == [
+      1., 12., math.inf, math.inf]
+  needed = restarts.Restarts(program, 1, 100.)
+  assert [needed.note_death(now) for now in (0., 101., 301.)] == [
+      1., 102., 302.]  # Each window has one.
+  with pytest.raises(restarts.RunFailed, match='code 7: death 2 within 100 s'):
+    needed.note_death(302.)
+
+
+def test_of_several_the_first_to_be_lost_or_killed_is_the_culprit(make, caplog):
+  joint = restarts.JointRestarts(2, 100.)
+  ended, killed, lost = make('c', 1), make('b', -9), make('a', None)
+  joint.note_deaths([ended, killed], 0.)
+  joint.note_deaths([ended, killed, lost, lost], 1.)
+  first, second = [record.getMessage() for record in caplog.records]
+  assert first.startswith(
+      'b was killed by SIGKILL, c ended with exit code 1; all processes start '
+      'again, from the last checkpoint: restart 1 of 2')
+  assert second.startswith('a was lost, a was lost, b was killed')
+  with pytest.raises(restarts.RunFailed, match='the b was killed by SIGKILL'):
+    joint.note_deaths([ended, killed], 2.)
+  joint.note_deaths([ended], 103.)  # The others are long ago.
+
+
+def test_complaint_of_any_ends_all_at_once(make):
+  joint = restarts.JointRestarts(5, 100.)
+  with pytest.raises(config_lib.UserError, match='^it was bad$'):
+    joint.note_deaths([make('a', -9), make('b', 2, 'error: it was bad')], 0.)

@@ -1,0 +1,363 @@
+"""A real supervisor over small children that die, hang or leave."""
+
+import contextlib
+import json
+import pathlib
+import signal
+import time
+
+import pytest
+
+from tests.fixtures import programs
+
+# Runs a supervisor as `launch.train` does; failures get exit codes that cannot
+# be Python's own.
+_SUPERVISOR = """
+import json, sys
+from impala_tf import config
+from launch.processes import restarts, supervisor
+kwargs = json.loads(sys.argv[1])
+actor = kwargs.pop('actor_command')
+kwargs['actor_command'] = lambda task, attempt: [*actor, str(task),
+                                                 str(attempt)]
+evaluator = kwargs.pop('evaluator_command')
+if evaluator:
+  kwargs['evaluator_command'] = lambda attempt: [*evaluator, str(attempt)]
+try:
+  signum = supervisor.Supervisor(**kwargs).run(lambda: None)
+except (restarts.RunFailed, config.UserError) as error:
+  print(error)
+  sys.exit(12 if isinstance(error, config.UserError) else 11)
+sys.exit(128 + signum if signum else 0)
+"""
+
+# The beginning of each child: notes its start in a file of its role.
+_CHILD = """
+import os, pathlib, signal, sys, time
+from launch.processes import child
+child.stop_with_parent(lambda: os._exit(0))
+home, role, *numbers = sys.argv[1:]
+home = pathlib.Path(home)
+with open(home / ('_'.join([role] + numbers[:1]) + '.starts'), 'a') as file:
+  file.write(f'{os.getpid()} {time.monotonic()}\\n')
+print('hello from', role, *numbers, flush=True)
+"""
+_STAY = 'time.sleep(1000)'
+_DIE = 'print("my last words"); sys.exit(7)'
+_WAIT_FOR_END = """
+while not (home / 'end').exists():
+  time.sleep(0.01)
+sys.exit(int((home / 'end').read_text()))
+"""
+_SAVE_ON_SIGTERM = """
+name = '_'.join([role, *numbers])
+def save(*unused):
+  (home / f'{name}.saved').touch()
+  sys.exit(0)
+signal.signal(signal.SIGTERM, save)
+(home / f'{name}.ready').touch()
+time.sleep(1000)
+"""
+_IGNORE_SIGTERM = """
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+(home / f'{role}.ready').touch()
+time.sleep(1000)
+"""
+
+
+class _Run:
+  """What can be seen of a supervisor and its children."""
+
+  def __init__(self, home: pathlib.Path, process):
+    self._home = home
+    self._process = process
+
+  def starts(self, role):
+    """(pid, time) of each start of a role so far."""
+    try:
+      lines = (self._home / f'{role}.starts').read_text().splitlines()
+    except FileNotFoundError:
+      return []
+    return [(int(pid), float(secs)) for pid, secs in map(str.split, lines)]
+
+  def wait_for_start(self, role, number=1):
+    """Returns the process id of a role's start of this number."""
+    return programs.wait_until(lambda: len(self.starts(role)) >= number,
+                               f'{role} to start') and self.starts(
+                                   role)[number - 1][0]
+
+  def wait_for_file(self, name):
+    programs.wait_until((self._home / name).exists, f'the file {name}')
+
+  def end_learner(self, code):
+    new = self._home / 'end.new'
+    new.write_text(str(code))
+    new.rename(self._home / 'end')
+
+  def send(self, signum):
+    self._process.send_signal(signum)
+
+  def wait_for_end(self):
+    """Returns exit code and output; no child may be left."""
+    output, _ = self._process.communicate(timeout=programs.DEADLINE_SECS)
+    assert not self.children()
+    return self._process.returncode, output
+
+  def children(self):
+    return programs.pids(self._home)
+
+  def log(self, name):
+    return (self._home / 'logs' / f'{name}.log').read_text()
+
+
+@pytest.fixture
+def supervise(tmp_path):
+  """Starts a supervisor over these programs; returns a `_Run`."""
+  with contextlib.ExitStack() as stack:
+
+    def start(learner, actor, num_actors=1, max_restarts=5,
+              restart_window_secs=600., evaluator=None, num_learners=1,
+              **options):
+      python = [programs.sys.executable, '-c']
+      kwargs = {
+          'learner_commands': [
+              [*python, _CHILD + learner, str(tmp_path), 'learner',
+               *[str(i)] * bool(i)] for i in range(num_learners)],
+          'actor_command': [*python, _CHILD + actor, str(tmp_path), 'actor'],
+          'evaluator_command': evaluator and
+              [*python, _CHILD + evaluator, str(tmp_path), 'evaluator'],
+          'num_actors': num_actors, 'log_dir': str(tmp_path / 'logs'),
+          'max_restarts': max_restarts,
+          'restart_window_secs': restart_window_secs}
+      process = stack.enter_context(
+          programs.running('-c', _SUPERVISOR, json.dumps(kwargs), **options))
+      return _Run(tmp_path, process)
+
+    yield start
+
+
+def test_learner_that_ends_well_ends_all_and_each_has_its_log(supervise):
+  run = supervise(_WAIT_FOR_END, _STAY, num_actors=2)
+  for role in ('learner', 'actor_0', 'actor_1'):
+    run.wait_for_start(role)
+  run.end_learner(0)
+  assert run.wait_for_end() == (0, '')
+  assert run.log('learner') == 'hello from learner\n'
+  assert run.log('actor_1') == 'hello from actor 1 0\n'
+
+
+def test_dead_learner_ends_all_with_its_last_words(supervise):
+  run = supervise(_WAIT_FOR_END, _STAY)
+  run.wait_for_start('actor_0')
+  run.end_learner(7)
+  code, output = run.wait_for_end()
+  assert code == 11
+  assert 'the learner ended with exit code 7' in output
+  assert 'hello from learner' in output
+
+
+def test_killed_learner_is_said_to_be_killed(supervise):
+  run = supervise(_STAY, _STAY)
+  run.wait_for_start('actor_0')
+  programs.kill(run.wait_for_start('learner'))
+  code, output = run.wait_for_end()
+  assert code == 11
+  assert 'the learner was killed by SIGKILL' in output
+
+
+def test_what_the_learner_says_of_bad_input_is_all_that_is_said(supervise):
+  run = supervise('print("error: no such thing", "\\nMuch else." * 50); '
+                  'sys.exit(2)', _STAY)
+  assert run.wait_for_end() == (12, 'no such thing \n')
+
+
+def test_bad_input_of_an_actor_is_not_tried_again(supervise):
+  run = supervise(_STAY, 'print("error: no such thing"); sys.exit(2)')
+  assert run.wait_for_end() == (12, 'no such thing\n')
+  assert len(run.starts('actor_0')) == 1
+
+
+def test_dead_actor_starts_again_later_and_later_until_the_limit(supervise):
+  run = supervise(_STAY, _DIE, max_restarts=2)
+  code, output = run.wait_for_end()
+  assert code == 11
+  assert 'actor_0 ended with exit code 7' in output
+  assert 'my last words' in output
+  first, second, third = [secs for _, secs in run.starts('actor_0')]
+  assert second - first >= 1 and third - second >= 2
+  # Each start has a number of its own, for a seed of its own.
+  assert [line for line in run.log('actor_0').splitlines()
+          if line.startswith('hello')] == [
+              f'hello from actor 0 {attempt}' for attempt in range(3)]
+
+
+def test_evaluator_is_started_again_but_training_goes_on_without_it(
+    supervise, tmp_path):
+  with (tmp_path / 'errors').open('w') as errors:
+    run = supervise(_WAIT_FOR_END, _STAY, max_restarts=1, evaluator=_DIE,
+                    stderr=errors)
+
+    def said(words):
+      return words in (tmp_path / 'errors').read_text()
+
+    programs.wait_until(
+        lambda: said('evaluator ended with exit code 7, too often; training '
+                     'goes on without it'), 'its last end')
+    assert said('evaluator ended with exit code 7; restart 1 of 1')
+    # Long enough to start it again.
+    programs.kill(run.wait_for_start('actor_0'))
+    run.wait_for_start('actor_0', number=2)
+    run.end_learner(0)
+    assert run.wait_for_end() == (0, '')
+  assert run.log('evaluator').count('hello from evaluator') == 2
+
+
+def test_deaths_outside_of_the_window_are_forgotten(supervise):
+  run = supervise(_WAIT_FOR_END, _DIE, max_restarts=1, restart_window_secs=0.1)
+  run.wait_for_start('actor_0', number=4)
+  run.end_learner(0)
+  assert run.wait_for_end()[0] == 0
+
+
+def test_killed_actor_is_replaced_and_the_others_go_on(supervise):
+  run = supervise(_WAIT_FOR_END, _STAY, num_actors=2)
+  pid = run.wait_for_start('actor_1')
+  other = run.wait_for_start('actor_0')
+  programs.kill(pid)
+  assert run.wait_for_start('actor_1', number=2) != pid
+  assert programs.is_alive(other) and len(run.starts('actor_0')) == 1
+  run.end_learner(0)
+  assert run.wait_for_end()[0] == 0
+
+
+@pytest.mark.parametrize('signum', [signal.SIGINT, signal.SIGTERM])
+def test_signal_lets_the_learner_save_and_ends_all(supervise, tmp_path, signum):
+  run = supervise(_SAVE_ON_SIGTERM, _IGNORE_SIGTERM)
+  run.wait_for_file('learner.ready')
+  run.wait_for_start('actor_0')
+  start = time.monotonic()
+  run.send(signum)
+  assert run.wait_for_end() == (128 + signum, '')
+  assert time.monotonic() - start < 10
+  assert (tmp_path / 'learner.saved').exists()
+
+
+def test_learner_that_does_not_stop_is_killed_within_ten_seconds(supervise):
+  run = supervise(_IGNORE_SIGTERM, _STAY)
+  run.wait_for_file('learner.ready')
+  run.wait_for_start('actor_0')
+  start = time.monotonic()
+  run.send(signal.SIGINT)
+  code, output = run.wait_for_end()
+  assert time.monotonic() - start < 10
+  assert code == 11
+  assert 'did not stop within 8 s' in output
+
+
+def test_second_signal_does_not_wait(supervise):
+  run = supervise(_IGNORE_SIGTERM, _STAY)
+  run.wait_for_file('learner.ready')
+  actor = run.wait_for_start('actor_0')
+  start = time.monotonic()
+  run.send(signal.SIGINT)
+  programs.wait_until(lambda: not programs.is_alive(actor), 'the first signal')
+  run.send(signal.SIGINT)
+  assert run.wait_for_end()[0] == 11
+  assert time.monotonic() - start < 7
+
+
+def test_signal_before_the_learner_is_ready_is_no_failure(supervise):
+  run = supervise(_STAY, _STAY)  # Has no handler, like one that is importing.
+  run.wait_for_start('learner')
+  run.send(signal.SIGINT)
+  assert run.wait_for_end() == (130, '')
+
+
+def test_children_of_a_killed_supervisor_stop_by_themselves(supervise):
+  run = supervise(_STAY, _STAY, num_actors=2)
+  for role in ('learner', 'actor_0', 'actor_1'):
+    run.wait_for_start(role)
+  assert len(run.children()) == 3
+  run.send(signal.SIGKILL)
+  programs.wait_until(lambda: not run.children(), 'children to stop', secs=10)
+
+
+# Several learners.
+
+
+def test_learners_that_end_well_end_all_once_the_last_has(supervise, tmp_path):
+  run = supervise(
+      'if numbers: sys.exit(0)' + _WAIT_FOR_END, _STAY, num_learners=3)
+  run.wait_for_start('learner_2')
+  actor = run.wait_for_start('actor_0')
+  time.sleep(1)  # Longer than between looks at them.
+  assert programs.is_alive(actor)
+  run.end_learner(0)
+  assert run.wait_for_end() == (0, '')
+  assert run.log('learner') == 'hello from learner\n'
+  assert run.log('learner_1') == 'hello from learner 1\n'
+
+
+def test_all_start_again_where_one_of_several_learners_dies(
+    supervise, tmp_path):
+  with (tmp_path / 'errors').open('w') as errors:
+    run = supervise(_WAIT_FOR_END, _STAY, num_learners=2, stderr=errors)
+    roles = ('learner', 'learner_1', 'actor_0')
+    before = [run.wait_for_start(role) for role in roles]
+    programs.kill(before[1])
+    after = [run.wait_for_start(role, number=2) for role in roles]
+    assert not any(map(programs.is_alive, before))
+    assert all(map(programs.is_alive, after))
+    run.end_learner(0)
+    assert run.wait_for_end() == (0, '')
+  said = (tmp_path / 'errors').read_text()
+  assert ('learner_1 was killed by SIGKILL; all processes start again, from '
+          'the last checkpoint: restart 1 of 5') in said
+  assert 'actor_0' not in said  # It has not died by itself.
+
+
+def test_learners_that_die_again_and_again_end_all(supervise):
+  run = supervise('time.sleep(0.1)' + '\nif numbers: ' + _DIE + '\n' + _STAY,
+                  _STAY, num_learners=2, max_restarts=1)
+  code, output = run.wait_for_end()
+  assert code == 11
+  assert 'the learner_1 ended with exit code 7' in output
+  assert 'my last words' in output
+  assert len(run.starts('learner')) == len(run.starts('learner_1')) == 2
+
+
+def test_bad_input_of_one_learner_is_not_tried_again(supervise):
+  run = supervise('if numbers: print("error: no such thing"); sys.exit(2)\n'
+                  + _STAY, _STAY, num_learners=2)
+  assert run.wait_for_end() == (12, 'no such thing\n')
+  assert len(run.starts('learner')) == 1
+
+
+def test_signal_lets_every_learner_save(supervise, tmp_path):
+  run = supervise(_SAVE_ON_SIGTERM, _STAY, num_learners=2)
+  names = ('learner', 'learner_1')
+  for name in names:
+    run.wait_for_file(f'{name}.ready')
+  run.wait_for_start('actor_0')
+  run.send(signal.SIGTERM)
+  assert run.wait_for_end() == (143, '')
+  assert all((tmp_path / f'{name}.saved').exists() for name in names)
+
+
+def test_actors_yield_to_the_learner():
+  code = """
+import os
+from launch.processes import child as child_lib
+before = os.nice(0)
+supervised.yield_to_others()
+print(os.nice(0) - before)
+try:
+  print(open('/proc/self/autogroup').read())
+except OSError:
+  print('no groups')
+"""
+  with programs.running('-c', code, start_new_session=True) as process:
+    output, errors = process.communicate(timeout=programs.DEADLINE_SECS)
+  niceness, group = output.strip().splitlines()
+  assert int(niceness) >= 10 and not errors
+  assert group == 'no groups' or group.endswith('nice 10')

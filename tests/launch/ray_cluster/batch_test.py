@@ -1,0 +1,184 @@
+"""Programs on a cluster, so many at a time, and none stays behind."""
+
+import os
+import re
+import sys
+
+import pytest
+
+from impala_tf.processes import waiting
+from impala_tf.sweeps import results as results_lib
+from launch.ray_cluster import connection as ray_connection
+from tests.fixtures import batch_contract
+from tests.fixtures import programs
+
+pytest.importorskip('ray', reason="needs the extra 'ray'")
+
+from launch.ray_cluster import batch as ray_batch  # noqa: E402  It needs Ray.
+from tests.fixtures import ray_nodes  # noqa: E402
+
+WELL = batch_contract.WELL
+
+_SLOW_START = pytest.mark.timeout(900)
+_DEADLINE_SECS = 300.
+
+
+@pytest.fixture(name='cluster', scope='module')
+def _cluster():
+  with pytest.MonkeyPatch.context() as patch:
+    patch.setenv('PYTHONPATH', os.pathsep.join(sys.path))
+    with ray_nodes.running(num_nodes=2, num_cpus=2) as cluster:
+      with ray_connection.connected(cluster.address):
+        yield cluster
+
+
+@pytest.fixture(name='start')
+def _start(tmp_path, cluster):
+  del cluster
+
+  def start(modes, num_jobs, cpus=1., wait_secs=60., **kwargs):
+    return batch_contract.run(
+        ray_batch.RayEngine(
+            num_jobs, str(tmp_path / 'logs'), batch_contract.ENVIRONMENT,
+            ray_connection.Resources(cpus, 0.), [str(tmp_path)], wait_secs),
+        tmp_path, modes, **kwargs)
+
+  return start
+
+
+class TestRayEngine(batch_contract.EngineContract):
+  module = ray_batch
+
+
+def _lose_node(cluster, log_dir, name):
+  log = (log_dir / f'{name}.log').read_text()
+  ray_nodes.lose(cluster, re.search(r'\(node (\w+)\)', log).group(1))
+
+
+@pytest.mark.parametrize('max_losses', [0, 1])
+def test_lost_with_its_node_it_is_started_again_elsewhere(
+    start, tmp_path, cluster, monkeypatch, max_losses):
+  monkeypatch.setattr(ray_batch, '_MAX_LOSSES', max_losses)
+
+  def on_end(name, unused_ended):
+    if name == 'after_2/0':
+      _lose_node(cluster, tmp_path / 'logs', 'second/1')
+
+  # A node each.
+  signum, ends = start(['after_2', 'second', 'short'], num_jobs=2,
+                       on_end=on_end, cpus=2.)
+  ray_nodes.add_node(cluster, num_cpus=2)
+  assert signum is None
+  assert ends['after_2/0'] == ends['short/2'] == WELL
+  if max_losses:
+    assert ends['second/1'] == WELL
+    assert len(batch_contract.pids(tmp_path, '1')) == 2
+  else:
+    assert ends['second/1'].exit_code == 1
+    assert not ends['second/1'].was_stopped
+    assert ends['second/1'].error.startswith('was lost: ')
+
+
+def test_no_room_is_not_waited_for_forever(start):
+  with pytest.raises(waiting.PeerMissing, match='1 s for room on the cluster'):
+    start(['short'], num_jobs=1, cpus=3., wait_secs=1.)
+
+
+# Real sweeps.
+
+_SWEEP = """
+from __gin__ import dynamic_registration
+from impala_tf import sweeps
+sweeps.SweepConfig.tasks = {'catch': 'configs/catch.gin'}
+sweeps.SweepConfig.fixed = {
+    'ExperimentConfig.in_process': True,
+    'ExperimentConfig.checkpoint_interval_secs': 1.0,
+    'LearnerConfig.batch_size': 8, 'LearnerConfig.unroll_length': 5,
+    'ActorConfig.num_actors': 1, 'ActorConfig.num_envs': 4}
+# Short runs have one row, which is the same each time.
+sweeps.SweepConfig.points = {
+    'short': {'ExperimentConfig.total_frames': 1600,
+              'ExperimentConfig.log_interval_secs': 1000.0},
+    'other': {'ExperimentConfig.total_frames': 1600,
+              'ExperimentConfig.log_interval_secs': 1000.0,
+              'OptimizerConfig.learning_rate': 0.01},
+    'long': {'ExperimentConfig.total_frames': %d,
+             'ExperimentConfig.log_interval_secs': 0.5}}
+"""
+_LONG = 'catch/default/long/seed_1'
+
+
+@pytest.mark.slow
+@_SLOW_START
+def test_sweep_without_a_cluster_runs_here(tmp_path):
+  path = tmp_path / 'my_sweep.gin'
+  path.write_text(_SWEEP % 1600)
+  ran = programs.run(
+      'launch.sweep', path, f'--sweep_dir={tmp_path / "sweep"}',
+      '--engine=ray', '--run_cpus=0.5', timeout=_DEADLINE_SECS)
+  assert ran.returncode == 0, (ran.stdout, ran.stderr)
+  assert '3 of 3 runs to do' in ran.stdout
+  assert {r.status for r in _results(tmp_path / 'sweep').values()} == {
+      'finished'}
+
+
+def _results(sweep_dir):
+  """By name of the run, without what differs from time to time."""
+  results = results_lib.from_csv((sweep_dir / 'results.csv').read_text())
+  return {r.run.name: r._replace(secs=None) for r in results}
+
+
+@pytest.mark.slow
+@_SLOW_START
+def test_sweep_outlives_a_node_and_has_the_results_of_a_local_one(tmp_path):
+  path = tmp_path / 'my_sweep.gin'
+  path.write_text(_SWEEP % 60_000)
+  local, remote = tmp_path / 'local', tmp_path / 'remote'
+  log = remote / 'logs' / f'{_LONG}.log'
+  with ray_nodes.running(num_nodes=3, num_cpus=1) as cluster:
+    with (tmp_path / 'output').open('w') as output:
+      with programs.running(
+          '-m', 'launch.sweep', path, f'--sweep_dir={remote}', '--engine=ray',
+          f'--ray_address={cluster.address}', stdout=output,
+          stderr=output) as process:
+        programs.wait_until(
+            lambda: process.poll() is not None or (
+                log.exists() and log.read_text().count(' frames (') > 2),
+            'the long run', _DEADLINE_SECS)
+        assert process.poll() is None, (tmp_path / 'output').read_text()
+        _lose_node(cluster, remote / 'logs', _LONG)
+        process.wait(_DEADLINE_SECS)
+  said = (tmp_path / 'output').read_text()
+  assert process.returncode == 0, said
+  assert '3 of 3 runs to do' in said and '3 at a time' in said
+  assert log.read_text().count('started on ') == 2
+  assert re.search(r'Resuming from \S+/ckpt-\d+ at', log.read_text())
+  ran = programs.run('launch.sweep', path, f'--sweep_dir={local}',
+                     timeout=_DEADLINE_SECS)
+  assert ran.returncode == 0, ran.stderr
+  expected, found = _results(local), _results(remote)
+  assert found.pop(_LONG).frames == expected.pop(_LONG).frames == 60_000
+  assert found == expected
+
+
+@pytest.mark.parametrize('flag, words', [
+    ('--ray_address=auto', 'are for --engine=ray'),
+    ('--run_cpus=2', 'are for --engine=ray'),
+    ('--run_gpus=1', 'are for --engine=ray'),
+    ('--run_cpus=0', '--run_cpus must be above 0, but is 0'),
+    ('--run_gpus=-1', '--run_gpus must be at least 0, but is -1')])
+def test_bad_flag_is_refused(tmp_path, flag, words):
+  line = programs.error_line(programs.run(
+      'launch.sweep', 'configs/sweeps/example.gin',
+      f'--sweep_dir={tmp_path / "sweep"}', flag))
+  assert words in line and not list(tmp_path.iterdir())
+
+
+def test_sweep_without_room_for_a_run_is_refused(tmp_path, cluster):
+  path = tmp_path / 'my_sweep.gin'
+  path.write_text(_SWEEP % 1600)
+  line = programs.error_line(programs.run(
+      'launch.sweep', path, f'--sweep_dir={tmp_path / "sweep"}',
+      '--engine=ray', f'--ray_address={cluster.address}', '--run_gpus=1'))
+  assert 'no node has 1 CPU, 1 GPU for a run: the cluster has 3 nodes' in line
+  assert list(tmp_path.iterdir()) == [path]

@@ -1,0 +1,92 @@
+"""What there is room for, and a Ray that is not there."""
+
+import sys
+
+import pytest
+
+from impala_tf import config as config_lib
+from impala_tf.processes import ports
+from launch.processes import restarts
+from launch.ray_cluster import connection as ray_connection
+
+Resources = ray_connection.Resources
+
+
+@pytest.mark.parametrize('node, needs, expected', [
+    ((4, 0), (1, 0), 4), ((4, 0), (3, 0), 1), ((4, 0), (5, 0), 0),
+    ((0.3, 0), (0.1, 0), 3), ((8, 1), (1, 0.5), 2), ((8, 0), (1, 1), 0),
+    ((-1, 0), (1, 0), 0), ((2, 8), (1, 1), 2)])
+def test_places_are_counted_by_what_is_scarcest(node, needs, expected):
+  assert Resources(*node).num_places(Resources(*needs)) == expected
+
+
+def test_nodes_are_not_added_up():
+  nodes = [Resources(3, 0), Resources(3, 1)]
+  assert ray_connection.num_places(nodes, Resources(2, 0)) == 2
+  assert ray_connection.num_places(nodes, Resources(1, 1)) == 1
+  assert Resources(3, 1).minus(Resources(2, 1)) == Resources(1, 0)
+
+
+def test_nodes_are_described():
+  assert ray_connection.describe([Resources(2, 0), Resources(4.5, 1)]) == (
+      '2 nodes (2 CPU; 4.5 CPU, 1 GPU)')
+  assert ray_connection.describe([Resources(2, 0)]) == '1 node (2 CPU)'
+
+
+def _refusal(address):
+  with pytest.raises(config_lib.UserError) as error:
+    with ray_connection.connected(address):
+      pass
+  line, = str(error.value).splitlines()
+  return line
+
+
+@pytest.mark.parametrize(
+    'address', ['head', 'ray://head:10001', ':6379', 'x:y'])
+def test_bad_address_is_refused(address):
+  pytest.importorskip('ray', reason="needs the extra 'ray'")
+  assert f"must be 'auto' or HOST:PORT, but is '{address}'" in _refusal(address)
+
+
+def test_cluster_that_is_not_there_is_said_so(monkeypatch):
+  pytest.importorskip('ray', reason="needs the extra 'ray'")
+  monkeypatch.setattr(ray_connection, '_CONNECT_SECS', 0.5)
+  line = _refusal(f'localhost:{ports.choose()}')
+  assert 'waited 0.5 s for Ray at localhost' in line and 'refused' in line
+  assert 'start it there (docs/cluster.md)' in line
+
+
+def test_auto_without_a_cluster_is_said_so(monkeypatch, tmp_path):
+  pytest.importorskip('ray', reason="needs the extra 'ray'")
+  monkeypatch.delenv('RAY_ADDRESS', raising=False)
+  monkeypatch.setenv('RAY_TMPDIR', str(tmp_path))  # Where it would be noted.
+  line = _refusal('auto')
+  assert line.startswith('--ray_address=auto: no cluster was started on this')
+  assert 'start it (docs/cluster.md)' in line
+
+
+def test_auto_of_a_cluster_that_has_died_is_said_so(monkeypatch, tmp_path):
+  pytest.importorskip('ray', reason="needs the extra 'ray'")
+  monkeypatch.delenv('RAY_ADDRESS', raising=False)
+  monkeypatch.setenv('RAY_TMPDIR', str(tmp_path))
+  monkeypatch.setattr(ray_connection, '_CONNECT_SECS', 0.5)
+  port = ports.choose()
+  (tmp_path / 'ray').mkdir()
+  (tmp_path / 'ray' / 'ray_current_cluster').write_text(f'127.0.0.1:{port}')
+  assert f':{port}, in vain' in _refusal('auto')
+
+
+def test_failure_of_ray_later_is_said_so(monkeypatch):
+  ray = pytest.importorskip('ray', reason="needs the extra 'ray'")
+  for name in ('init', 'shutdown'):
+    monkeypatch.setattr(ray, name, lambda **unused: None)
+  monkeypatch.setattr(ray, 'nodes', lambda: [])
+  with pytest.raises(restarts.RunFailed, match='Ray has failed: .*gone; the'):
+    with ray_connection.connected(None):
+      raise ray.exceptions.RaySystemError('gone')
+
+
+def test_missing_ray_is_said_so(monkeypatch):
+  monkeypatch.setitem(sys.modules, 'ray', None)
+  line = _refusal('auto')
+  assert 'Ray cannot be imported' in line and "-e '.[ray]'" in line

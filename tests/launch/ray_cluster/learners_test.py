@@ -1,0 +1,226 @@
+"""When learners on a cluster start, are done, and start again; with stand-ins.
+
+Real ones are in cluster_test.py.
+"""
+
+import re
+
+import pytest
+
+from impala_tf import config as config_lib
+from impala_tf.processes import waiting
+from launch.processes import restarts
+from launch.ray_cluster import connection as ray_connection
+
+pytest.importorskip('ray', reason="needs the extra 'ray'")
+
+from launch.ray_cluster import learners as ray_learners  # noqa: E402  It needs Ray.
+from launch.ray_cluster import program as ray_program  # noqa: E402
+
+State = ray_program.State
+_NEEDS = ray_connection.Resources(1., 0.)
+
+
+class _Program(restarts.Program):
+  """Is in whatever state the test says, and notes what is asked of it."""
+
+  def __init__(self, name, log_dir, needs):
+    super().__init__(name, log_dir)
+    assert needs == _NEEDS
+    log_dir.mkdir(exist_ok=True)
+    self.log_path.write_text('my last words')
+    self.state = State.ABSENT
+    self.report = None
+    self.calls = []
+    self._code = None
+
+  @property
+  def exit_code(self):
+    return self._code if self.state is State.ENDED else None
+
+  @property
+  def place_name(self):
+    return self.report.ip
+
+  def how_it_ended(self):
+    return 'was lost' if self.state is State.LOST else super().how_it_ended()
+
+  def end(self, code):
+    self.state, self._code = State.ENDED, code
+
+  def be_placed(self, ip, *ports):
+    self.state = State.PLACED
+    self.report = ray_program.Report('', ip, '', ports, None, b'')
+
+  def place(self):
+    self.calls.append('place')
+    self.state = State.PLACING
+
+  def withdraw(self):
+    self.calls.append('withdraw')
+    self.state = State.ABSENT
+
+  def start(self, arguments, environment, needed):
+    assert self.state is State.PLACED and not environment
+    self.calls.append((arguments, needed))
+    self.state = State.RUNNING
+
+
+@pytest.fixture(name='make')
+def _make(monkeypatch, tmp_path):
+  monkeypatch.setattr(ray_program, 'RayProgram', _Program)
+
+  def make(number, port=None, wait_secs=600., max_restarts=5):
+    config = config_lib.Config(
+        learner=config_lib.LearnerConfig(num_learners=number),
+        actor=config_lib.ActorConfig(max_restarts=max_restarts))
+    return ray_learners.RayLearners(
+        config, str(tmp_path), tmp_path, port, _NEEDS, wait_secs)
+
+  return make
+
+
+def _flags(program):
+  """Of its last start."""
+  (module, role, *flags), needed = program.calls[-1]
+  assert (module, role) == ('launch.role', 'learner')
+  assert f'--run_dir={needed[0]}' in flags and len(needed) == 1
+  assert {'--supervised', '--wait_secs=600'} <= set(flags)
+  return [flag for flag in flags if re.match(
+      '--(address|task|learners)=', flag)]
+
+
+def _run(learners):
+  """Gives each a place of its own, and starts all."""
+  learners.tend()
+  for i, program in enumerate(learners.programs):
+    program.be_placed(f'10.0.0.{i}', 1, 2)
+  learners.tend()
+  assert learners.are_running
+
+
+def test_one_alone_has_nobody_to_find(make):
+  learners = make(1)
+  _run(learners)
+  program, = learners.programs
+  assert _flags(program) == ['--address=10.0.0.0:1', '--task=0']
+  assert learners.addresses == ['10.0.0.0:1']
+
+
+def test_several_start_once_all_are_placed_and_know_of_each_other(make):
+  learners = make(2)
+  first, second = learners.programs
+  learners.tend()
+  first.be_placed('10.0.0.0', 5, 6)
+  learners.tend()
+  assert first.state is State.PLACED and not learners.are_running
+  second.be_placed('10.0.0.1', 5, 6)  # Another node has ports of its own.
+  learners.tend()
+  together = '--learners=10.0.0.0:6,10.0.0.1:6'
+  assert _flags(first) == ['--address=10.0.0.0:5', '--task=0', together]
+  assert _flags(second) == ['--address=10.0.0.1:5', '--task=1', together]
+  assert learners.addresses == ['10.0.0.0:5', '10.0.0.1:5']
+  assert learners.are_running and learners.num_starts == 1
+
+
+def test_two_on_one_node_have_no_port_in_common(make):
+  learners = make(2)
+  first, second = learners.programs
+  learners.tend()
+  first.be_placed('10.0.0.0', 5, 6)
+  second.be_placed('10.0.0.0', 7, 5)
+  learners.tend()
+  assert not learners.are_running  # Its next report has others.
+  second.be_placed('10.0.0.0', 7, 8)
+  learners.tend()
+  assert _flags(second)[-1] == '--learners=10.0.0.0:6,10.0.0.0:8'
+
+
+def test_port_that_was_asked_for_is_the_first_of_as_many(make):
+  learners = make(2, port=5000)
+  _run(learners)
+  assert learners.addresses == ['10.0.0.0:5000', '10.0.0.1:5001']
+  assert _flags(learners.programs[0])[-1] == '--learners=10.0.0.0:2,10.0.0.1:2'
+
+
+def test_all_must_end_well(make):
+  learners = make(2)
+  _run(learners)
+  assert not learners.are_done()
+  learners.programs[0].end(0)
+  assert not learners.are_done() and not learners.have_died()
+  learners.programs[1].end(0)
+  assert learners.are_done() and not learners.have_died()
+
+
+@pytest.mark.parametrize('code, error', [
+    (1, restarts.RunFailed), (2, config_lib.UserError)])
+def test_one_alone_that_fails_by_itself_is_not_tried_again(make, code, error):
+  learners = make(1)
+  _run(learners)
+  learners.programs[0].end(code)
+  with pytest.raises(error):
+    learners.are_done()
+
+
+@pytest.mark.parametrize('code', [None, -9, 143])
+def test_one_alone_that_is_lost_or_killed_starts_again(make, code):
+  learners = make(1)
+  _run(learners)
+  program, = learners.programs
+  program.end(code)
+  if code is None:
+    program.state = State.LOST
+  assert not learners.are_done()
+  assert learners.have_died()
+  learners.place_anew()
+  assert program.calls[-1] == 'place'
+  _run(learners)
+  assert learners.num_starts == 2
+
+
+def test_where_one_of_several_dies_all_start_again_with_new_addresses(
+    make, monkeypatch):
+  learners = make(3)
+  _run(learners)
+  first, second, third = learners.programs
+  second.end(1)  # Of the loss; that of the node is not known yet.
+  assert not learners.are_done()
+  assert not learners.have_died()  # The third may have something to say.
+  third.end(1)
+  assert not learners.have_died()
+  learners.tend()  # Starts nothing meanwhile.
+  assert second.state is third.state is State.ENDED
+  monkeypatch.setattr(restarts, 'LAST_WORDS_SECS', 0.)
+  assert learners.have_died()
+  learners.place_anew()
+  assert first.calls[-2:] == ['withdraw', 'place']
+  assert second.calls[-1] == third.calls[-1] == 'place'
+  assert not learners.have_died()
+  for program in (first, second, third):
+    program.be_placed('10.0.0.7', id(program), -id(program))
+  learners.tend()
+  assert learners.are_running and learners.num_starts == 2
+  assert learners.addresses == [f'10.0.0.7:{id(p)}' for p in learners.programs]
+
+
+def test_learners_that_die_too_often_end_the_run(make):
+  learners = make(2, max_restarts=1)
+  for _ in range(2):
+    _run(learners)
+    learners.programs[0].end(1)
+    learners.programs[1].end(-9)
+    assert not learners.are_done()
+    if learners.num_starts == 1:
+      assert learners.have_died()
+      learners.place_anew()
+  with pytest.raises(restarts.RunFailed,
+                     match='the learner_1 was killed by SIGKILL'):
+    learners.have_died()
+
+
+def test_room_for_all_is_not_waited_for_forever(make):
+  learners = make(2, wait_secs=1e-9)
+  learners.programs[0].be_placed('10.0.0.0', 1, 2)
+  with pytest.raises(waiting.PeerMissing, match='nodes with room for 2 learne'):
+    learners.tend()

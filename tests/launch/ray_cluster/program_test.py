@@ -1,0 +1,212 @@
+"""One program on a real cluster: it comes, ends, and is lost with its node."""
+
+import contextlib
+import os
+import signal
+import sys
+import time
+
+import psutil
+import pytest
+
+from launch.processes import restarts
+from launch.ray_cluster import connection as ray_connection
+from tests.fixtures import programs
+
+ray = pytest.importorskip('ray', reason="needs the extra 'ray'")
+
+from launch.ray_cluster import program as ray_program  # noqa: E402  It needs Ray.
+from tests.fixtures import ray_nodes  # noqa: E402
+
+State = ray_program.State
+
+_PROGRAM = """
+import os, signal, sys, time
+mode = sys.argv[1]
+signal.signal(signal.SIGTERM, lambda *unused: sys.exit(143))
+print('pid', os.getpid(), os.environ['MY_VARIABLE'], os.getcwd(), flush=True)
+if mode == 'bad':
+  sys.exit('error: it was bad')
+if mode == 'long':
+  time.sleep(1000)
+sys.stdout.write('x' * 200_000 + 'the end')
+sys.exit(3)
+"""
+
+
+@pytest.fixture(name='cluster', scope='module')
+def _cluster(tmp_path_factory):
+  """Two nodes; the program is on the path of nobody but its own."""
+  directory = tmp_path_factory.mktemp('path')
+  (directory / 'my_program.py').write_text(_PROGRAM)
+  with pytest.MonkeyPatch.context() as patch:
+    patch.setenv('PYTHONPATH', os.pathsep.join([str(directory), *sys.path]))
+    with ray_nodes.running(num_nodes=2, num_cpus=1) as cluster:
+      with ray_connection.connected(cluster.address) as nodes:
+        assert sorted(nodes) == [(0, 0), (1, 0), (1, 0)]
+        yield cluster
+
+
+@pytest.fixture(name='make')
+def _make(tmp_path):
+  made = []
+
+  def make(name='mine'):
+    made.append(ray_program.RayProgram(
+        name, tmp_path, ray_connection.Resources(1., 0.)))
+    return made[-1]
+
+  yield make
+  for one in made:
+    one.withdraw()
+
+
+def _until(program, state):
+  def reached():
+    program.collect()
+    return program.state is state
+  programs.wait_until(reached, f'{program.name} to be {state}')
+
+
+def _start(program, mode, needed=()):
+  program.place()
+  _until(program, State.PLACED)
+  program.start(['my_program', mode], {'MY_VARIABLE': 'mine'}, needed)
+  assert program.state is State.RUNNING
+
+
+def _pid(program, start=1):
+  """Of the process of this start."""
+
+  def found():
+    program.collect()
+    lines = program.log_path.read_text().splitlines()
+    pids = [line.split()[1] for line in lines if line.startswith('pid ')]
+    return len(pids) >= start and pids
+
+  return int(programs.wait_until(found, 'its first line')[start - 1])
+
+
+@pytest.mark.usefixtures('cluster')
+def test_output_comes_whole_and_before_the_end(make):
+  program = make('a/b')
+  assert program.exit_code is None
+  _start(program, 'short')
+  _until(program, State.ENDED)
+  assert program.exit_code == 3
+  assert program.how_it_ended() == 'ended with exit code 3'
+  text = program.log_path.read_text()
+  first, second, third = text.splitlines()
+  assert first == f'started on {program.place_name}'
+  assert second.split()[2:] == ['mine', os.getcwd()]
+  assert third == 'x' * 200_000 + 'the end'
+  with pytest.raises(restarts.RunFailed, match='exit code 3.*the end of'):
+    program.check()
+
+
+@pytest.mark.usefixtures('cluster')
+def test_complaint_is_that_of_the_last_start(make):
+  program = make()
+  _start(program, 'bad')
+  _until(program, State.ENDED)
+  assert (program.exit_code, program.complaint()) == (1, 'it was bad')
+  # On the same node, at once.
+  program.place()
+  assert program.state is State.PLACED
+  program.start(['my_program', 'long'], {'MY_VARIABLE': 'mine'}, ())
+  assert program.complaint() == f'see {program.log_path}'
+
+
+@pytest.mark.usefixtures('cluster')
+def test_it_can_be_started_while_its_node_is_being_asked(make):
+  program = make()
+  program.place()
+  _until(program, State.PLACED)
+  assert len(set(program.report.free_ports)) == 2
+  program.collect()
+  program.start(['my_program', 'short'], {'MY_VARIABLE': 'mine'}, ())
+  _until(program, State.ENDED)
+  assert program.exit_code == 3
+  assert program.log_path.read_text().endswith('the end')
+
+
+@pytest.mark.usefixtures('cluster')
+def test_node_without_the_directory_is_named(make, tmp_path):
+  program = make()
+  _start(program, 'long', needed=[str(tmp_path), str(tmp_path / 'nope')])
+  _until(program, State.ENDED)
+  assert program.exit_code == restarts.BAD_INPUT
+  assert f'has no {tmp_path / "nope"}; the project' in program.complaint()
+
+
+@pytest.mark.usefixtures('cluster')
+def test_signal_and_withdrawal_end_it(make):
+  program = make()
+  _start(program, 'long')
+  pid = _pid(program)
+  program.send(signal.SIGTERM)
+  _until(program, State.ENDED)
+  assert program.exit_code == 143 and not programs.is_alive(pid)
+  program.withdraw()
+  assert program.state is State.ABSENT
+
+  _start(program, 'long')
+  pid = _pid(program)
+  program.withdraw()
+  programs.wait_until(lambda: not programs.is_alive(pid), 'its end')
+
+
+def test_program_without_room_waits_and_nobody_is_blocked(make, cluster):
+  del cluster
+  both = [make('one'), make('two')]
+  for program in both:
+    _start(program, 'long')
+  assert both[0].report.node != both[1].report.node
+  third = make('three')
+  third.place()
+  for _ in range(10):
+    start = time.monotonic()
+    third.collect()
+    assert time.monotonic() - start < 5
+    assert third.state is State.PLACING
+  both[0].withdraw()
+  _until(third, State.PLACED)
+  assert third.report.node == both[0].report.node
+
+
+def test_lost_with_its_node_it_is_placed_elsewhere(make, cluster):
+  program = make()
+  _start(program, 'long')
+  pid, node = _pid(program), program.report.node
+  ray_nodes.lose(cluster, node)
+  _until(program, State.LOST)
+  assert program.how_it_ended().startswith('was lost: ')
+  assert program.exit_code is None
+  # Before it can be anywhere else.
+  programs.wait_until(lambda: not programs.is_alive(pid), 'its end')
+  program.place()
+  _until(program, State.PLACED)
+  assert program.report.node != node
+  program.start(['my_program', 'long'], {'MY_VARIABLE': 'mine'}, ())
+  _until(program, State.RUNNING)
+  assert programs.is_alive(_pid(program, start=2))
+  ray_nodes.add_node(cluster, num_cpus=1)  # For whichever test is next.
+
+
+def test_host_that_does_not_answer_is_given_up(make, cluster, monkeypatch):
+  del cluster
+  program = make()
+  _start(program, 'long')
+  pid = _pid(program)
+  host = psutil.Process(pid).ppid()
+  monkeypatch.setattr(ray_program, '_SILENCE_SECS', 1.)
+  os.kill(host, signal.SIGSTOP)
+  try:
+    _until(program, State.LOST)
+    assert 'has not answered for 1 s' in program.how_it_ended()
+    program.place()
+    _until(program, State.PLACED)
+  finally:
+    with contextlib.suppress(ProcessLookupError):  # Ray may have, meanwhile.
+      programs.kill(host)
+  programs.wait_until(lambda: not programs.is_alive(pid), 'its end')

@@ -1,0 +1,66 @@
+"""What is kept, what counts and what is refused, on a suite of two levels."""
+
+import json
+
+import pytest
+
+from impala_tf import config as config_lib
+from impala_tf.suites import suite as suite_lib
+from launch.report import suite_results
+
+SUITE = suite_lib.Suite(
+    name='toy', title='Toy-2',
+    levels=('toy/a', 'toy/b'), train_levels=('toy/a', 'toy/b'),
+    random={'toy/a': 0., 'toy/b': -10.}, human={'toy/a': 10., 'toy/b': 10.},
+    paper={}, published={'Theirs': {'mean': 3.}}, published_in='table 9',
+    episodes=1, decimals=1, package='toy', install='', note='')
+
+
+def _results(path, **conditions):
+  return suite_results.SuiteResults(str(path), SUITE, conditions)
+
+
+def test_sums_are_there_once_the_suite_is_whole(tmp_path):
+  path = tmp_path / 'x.json'
+  results = _results(path, frames=1)
+  results.add('toy/b', {'mean': 0., 'frames': 1})
+  assert results.summary() == {}
+  results.add('toy/a', {'mean': 20., 'frames': 1})
+  sums = {'human_normalised_median': 1.25, 'human_normalised_mean': 1.25,
+          'human_normalised_mean_capped': 0.75}
+  assert results.summary() == sums
+  assert results.scores() == {'toy/a': 20., 'toy/b': 0.}
+  contents = json.loads(path.read_text())
+  assert sums.items() <= contents.items()
+  assert contents['suite'] == 'toy' and contents['frames'] == 1
+  assert '| a | 20.0 |' in (tmp_path / 'x.md').read_text()
+  assert sorted(p.name for p in tmp_path.iterdir()) == ['x.json', 'x.md']
+  assert _results(path, frames=1).scores() == results.scores()
+
+
+def test_other_conditions_are_kept_but_do_not_count(tmp_path):
+  path = tmp_path / 'x.json'
+  old = _results(path, frames=1, episodes=5)
+  for level in SUITE.levels:
+    old.add(level, {'mean': 1., 'frames': 1, 'episodes': 5})
+  for conditions in ({'frames': 2, 'episodes': 5}, {'frames': 1, 'episodes': 6},
+                     {'frames': 1, 'episodes': 5, 'seed': 0}):
+    results = _results(path, **conditions)
+    assert not results.has('toy/a') and not results.has('toy/b')
+  results = _results(path, frames=2, episodes=5)
+  results.add('toy/a', {'mean': 3., 'frames': 2, 'episodes': 5})
+  assert results.scores() == {'toy/a': 3.} and results.summary() == {}
+  assert '| b | – |' in (tmp_path / 'x.md').read_text()
+  assert _results(path, frames=1, episodes=5).scores() == {'toy/b': 1.}
+
+
+@pytest.mark.parametrize('text', [
+    '', '{', '[]', '{"levels": {}}', '{"suite": "other", "levels": {}}',
+    '{"suite": "toy"}', '{"suite": "toy", "levels": {"toy/a": {}}}',
+    '{"suite": "toy", "levels": {"toy/a": {"mean": "?"}}}'])
+def test_file_of_something_else_is_refused_and_stays(tmp_path, text):
+  path = tmp_path / 'x.json'
+  path.write_text(text)
+  with pytest.raises(config_lib.UserError, match='holds no results of Toy-2'):
+    _results(path)
+  assert path.read_text() == text

@@ -1,0 +1,75 @@
+"""The tables by hand, of two levels."""
+
+import pytest
+
+from impala_tf.suites import suite as suite_lib
+from launch.report import suite_tables
+
+SUITE = suite_lib.Suite(
+    name='toy', title='Toy-2',
+    levels=('toy/easy', 'toy/hard'), train_levels=('toy/easy', 'toy/hard'),
+    random={'toy/easy': 0., 'toy/hard': -10.},
+    human={'toy/easy': 10., 'toy/hard': 10.},
+    paper={'Theirs': {'toy/easy': 20., 'toy/hard': -5.},
+           'Others': {'toy/easy': 7.25}},
+    published={'Theirs': {'median': 1.12, 'mean_capped': 0.6},
+               'Nobody': {'mean': 0.5}},
+    published_in='table 9',
+    episodes=1, decimals=2, package='toy', install='', note='A note.')
+
+
+def test_tables_are_as_by_hand():
+  # Normalised: ours 0.5 and 1.25, theirs 2 and 0.25.
+  text = suite_tables.markdown(
+      SUITE, {'ours': {'toy/hard': 15., 'toy/easy': 5.}})
+  assert text.splitlines() == [
+      '| level | ours | human | random | Theirs | Others | ours, normalised |',
+      '|---|---:|---:|---:|---:|---:|---:|',
+      '| easy | 5.00 | 10.00 | 0.00 | 20.00 | 7.25 | 50.0% |',
+      '| hard | 15.00 | 10.00 | -10.00 | -5.00 | – | 125.0% |',
+      '| **human-normalised median** '
+      '| 87.5% | 100.0% | 0.0% | 112.5% | – |  |',
+      '| **human-normalised mean** '
+      '| 87.5% | 100.0% | 0.0% | 112.5% | – |  |',
+      '| **human-normalised mean, capped at 100%** '
+      '| 75.0% | 100.0% | 0.0% | 62.5% | – |  |',
+      '', 'Levels of Toy-2: 2 of 2 scored. A note.', '',
+      '| human-normalised | median | mean | mean, capped at 100% |',
+      '|---|---:|---:|---:|',
+      '| **ours** | 87.5% | 87.5% | 75.0% |',
+      '| Theirs | 112.0% | – | 60.0% |',
+      '| Nobody | – | 50.0% | – |',
+      '', 'In bold: ours. The others are table 9 of the paper, as it prints '
+      'them.']
+
+
+def test_several_agents_have_a_column_each_whatever_they_are_called():
+  lines = suite_tables.markdown(SUITE, {
+      'human': {'toy/hard': 0.}, 'b': {'toy/hard': 20., 'toy/easy': 1.}}
+                          ).splitlines()
+  assert lines[0] == (
+      '| level | human | b | human | random | Theirs | Others '
+      '| human, normalised | b, normalised |')
+  assert lines[2] == (
+      '| easy | – | 1.00 | 10.00 | 0.00 | 20.00 | 7.25 | – | 10.0% |')
+  assert lines[3] == (
+      '| hard | 0.00 | 20.00 | 10.00 | -10.00 | -5.00 | – | 50.0% | 150.0% |')
+  assert lines[4].endswith('| – | 80.0% | 100.0% | 0.0% | 112.5% | – |  |  |')
+  assert ('Levels of Toy-2: 1 of 2 scored (human), 2 of 2 scored (b). A note.'
+          in lines)
+  assert '| **human** | – | – | – |' in lines
+  assert '| **b** | 80.0% | 80.0% | 55.0% |' in lines
+
+
+def test_part_of_the_suite_is_shown_and_not_summed_up():
+  lines = suite_tables.markdown(SUITE, {'ours': {'toy/hard': 15.}}).splitlines()
+  assert lines[2] == '| easy | – | 10.00 | 0.00 | 20.00 | 7.25 | – |'
+  assert lines[4] == (
+      '| **human-normalised median** | – | 100.0% | 0.0% | 112.5% | – |  |')
+  assert 'Levels of Toy-2: 1 of 2 scored. A note.' in lines
+  assert '| **ours** | – | – | – |' in lines
+
+
+def test_foreign_level_is_refused():
+  with pytest.raises(ValueError, match="not scored in Toy-2: 'toy/other'"):
+    suite_tables.markdown(SUITE, {'ours': {'toy/easy': 1., 'toy/other': 1.}})

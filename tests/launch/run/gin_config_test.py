@@ -1,0 +1,212 @@
+"""From .gin files to configs and back; what is wrong is told in one line."""
+
+import pytest
+
+from impala_tf import config as config_lib
+from launch.run import gin_config
+from tests.fixtures import configs
+from tests.fixtures import programs
+
+_HEADER = ('from __gin__ import dynamic_registration\n'
+           'from impala_tf import config\n')
+
+
+def _load(tmp_path, text, bindings=()):
+  path = tmp_path / 'my.gin'
+  path.write_text(text)
+  return gin_config.load(str(path), bindings)
+
+
+@pytest.mark.parametrize('config', [
+    config_lib.Config(), configs.changed_everywhere(),
+    config_lib.Config(impala=config_lib.ImpalaConfig(clip_rho_threshold=None))])
+def test_what_is_written_reads_back_equal(tmp_path, config):
+  assert _load(tmp_path, gin_config.dumps(config)) == config
+
+
+def test_no_value_is_left_out_when_written():
+  changed = gin_config.dumps(configs.changed_everywhere()).splitlines()
+  default = gin_config.dumps(config_lib.Config()).splitlines()
+  knobs = [line for line in default if ' = ' in line and
+           not any(name in line for name in configs.LEFT_ALONE)]
+  assert len(knobs) > 30
+  assert not set(knobs) & set(changed)
+
+
+def test_file_may_include_others_and_bindings_have_the_last_word(
+    tmp_path, monkeypatch):
+  monkeypatch.chdir(tmp_path)  # Includes are found from anywhere.
+  text = (_HEADER + "include 'configs/catch.gin'\n"
+          'config.LearnerConfig.batch_size = 7\n'
+          'config.LearnerConfig.unroll_length = 7\n')
+  config = _load(tmp_path, text, ['LearnerConfig.unroll_length = 8',
+                                  'config.ActorConfig.num_envs=9',
+                                  ' ExperimentConfig.seed = 1_0'])
+  assert config.environment.level == 'catch'
+  assert config.learner.batch_size == 7
+  assert config.learner.unroll_length == 8
+  assert config.actor.num_envs == 9
+  assert config.experiment.seed == 10
+  assert gin_config.load('configs/catch.gin').learner.batch_size == 32
+
+
+def test_nothing_stays_from_the_load_before(tmp_path):
+  _load(tmp_path, _HEADER + 'config.LearnerConfig.batch_size = 7\n')
+  assert _load(tmp_path, _HEADER) == config_lib.Config()
+  with pytest.raises(config_lib.ConfigError):
+    _load(tmp_path, _HEADER, ['LearnerConfig.batch_size = 5',
+                              'LearnerConfig.nope = 5'])
+  assert _load(tmp_path, _HEADER) == config_lib.Config()
+
+
+@pytest.mark.parametrize('line, words', [
+    ('LernerConfig.batch_size = 8', 'LernerConfig'),
+    ('LearnerConfig.batchsize = 8', "'batchsize'"),
+    ('LearnerConfig.batch_size = ', 'Unable to parse value'),
+    ('LearnerConfig.batch_size', 'expected'),
+    ('AgentConfig.torso = shallow', "'shallow'"),
+    ('LearnerConfig.batch_size = @nope()', 'refers to code (@nope)'),
+    ('LearnerConfig.batch_size = 8.0', 'must be of type int, but is 8.0'),
+    ("LearnerConfig.batch_size = '8'", "must be of type int, but is '8'"),
+    ('LearnerConfig.batch_size = True', 'must be of type int, but is True'),
+    ('LearnerConfig.batch_size = None', 'must be of type int, but is None'),
+    ('LearnerConfig.batch_size = 0', 'must be at least 1, but is 0'),
+    ("AgentConfig.torso = 'shalow'", 'must be one of shallow, deep, mlp'),
+    # Nothing would ever look at these.
+    ('Config.learner = 3', 'config.Config is no section of the config'),
+    ('UserError.args = 3', 'config.UserError is no section of the config')])
+@pytest.mark.parametrize('where', ['file', 'binding'])
+def test_wrong_line_is_told_in_one(tmp_path, capfd, line, words, where):
+  with pytest.raises(config_lib.ConfigError) as raised:
+    if where == 'file':
+      _load(tmp_path, f'{_HEADER}config.{line}\n')
+    else:
+      _load(tmp_path, _HEADER, [line])
+  message = str(raised.value)
+  assert words in message and '\n' not in message
+  assert line.split('.')[0] in message or 'my.gin' in message
+  assert capfd.readouterr() == ('', '')  # gin itself says nothing beside.
+
+
+def test_scoped_value_is_refused(tmp_path):
+  text = _HEADER + 'actor/config.LearnerConfig.batch_size = 8\n'
+  with pytest.raises(config_lib.ConfigError, match='actor/config.LearnerConf'):
+    _load(tmp_path, text)
+
+
+def test_missing_files_are_told_in_one_line(tmp_path, capfd):
+  for path in ('configs/nope.gin', str(tmp_path)):
+    with pytest.raises(config_lib.ConfigError, match=f'no file {path};'):
+      gin_config.load(path)
+  with pytest.raises(config_lib.ConfigError, match='nope.gin') as raised:
+    _load(tmp_path, _HEADER + "include 'configs/nope.gin'\n")
+  assert '\n' not in str(raised.value)
+  assert capfd.readouterr() == ('', '')
+
+
+def test_file_that_is_no_text_is_told_in_one_line(tmp_path):
+  path = tmp_path / 'my.gin'
+  path.write_bytes(b'\x80\x00\xff' * 9)
+  with pytest.raises(config_lib.ConfigError, match='my.gin') as raised:
+    gin_config.load(str(path))
+  assert '\n' not in str(raised.value)
+
+
+def test_differences_name_each_value_that_differs():
+  old = config_lib.Config()
+  assert gin_config.differences(old, config_lib.Config()) == []
+  new = config_lib.Config(
+      learner=config_lib.LearnerConfig(batch_size=5),
+      impala=config_lib.ImpalaConfig(clip_c_threshold=None))
+  assert gin_config.differences(old, new) == [
+      'ImpalaConfig.clip_c_threshold (1.0, now None)',
+      'LearnerConfig.batch_size (32, now 5)']
+  everything = gin_config.differences(old, configs.changed_everywhere())
+  assert len(everything) == gin_config.dumps(old).count(' = ') - len(
+      configs.LEFT_ALONE)
+
+
+# Files of strangers. Each of these would leave a trace, if gin saw it.
+
+_TRAP = """
+import os, pathlib
+pathlib.Path(os.environ['TRACE']).touch()
+"""
+_HEADER_ALONE = 'from __gin__ import dynamic_registration\n'
+
+
+@pytest.fixture(name='trace')
+def _trace(tmp_path, monkeypatch):
+  """A file that is there as soon as one of the modules is imported."""
+  path = tmp_path / 'trace'
+  modules = tmp_path / 'modules'
+  (modules / 'a_package').mkdir(parents=True)
+  for name in ('a_trap.py', 'a_package/__init__.py'):
+    (modules / name).write_text(_TRAP)
+  (modules / 'a_package' / 'part.py').write_text('class Thing:\n  pass\n')
+  monkeypatch.setenv('TRACE', str(path))
+  monkeypatch.syspath_prepend(str(modules))
+  return path
+
+
+_IMPORTS = [
+    ('import a_trap', 'a_trap'),
+    ('import a_trap as config', 'a_trap'),
+    ('import a_package.part', 'a_package.part'),
+    ('from a_package import part', 'a_package.part'),
+    ('from a_package import part as config', 'a_package.part'),
+    ('from impala_tf import a_trap', 'impala_tf.a_trap'),
+    ('import os', 'os'),
+    ('from impala_tf import experiment', 'impala_tf.experiment')]
+
+
+@pytest.mark.parametrize('statement, module', _IMPORTS)
+@pytest.mark.parametrize('header', [_HEADER, _HEADER_ALONE, ''])
+@pytest.mark.parametrize('where', ['file', 'include', 'after', 'binding'])
+def test_no_other_module_is_imported(
+    tmp_path, trace, statement, module, header, where):
+  text = header + statement + '\n'
+  bindings = ()
+  if where == 'include':
+    (tmp_path / 'other.gin').write_text(text)
+    text = f"{_HEADER}include '{tmp_path / 'other.gin'}'\n"
+  elif where == 'after':
+    text = f'{header}config.LearnerConfig.batch_size = 8\n{statement}\n'
+  elif where == 'binding':  # As a sweep's file may have them.
+    text, bindings = _HEADER, [f'LearnerConfig.batch_size = 8\n{statement}']
+  with pytest.raises(config_lib.ConfigError) as raised:
+    _load(tmp_path, text, bindings)
+  message = str(raised.value)
+  assert f' imports {module}, but a .gin file binds data' in message
+  assert 'impala_tf.config and impala_tf.sweeps only' in message
+  assert '\n' not in message
+  assert not trace.exists()
+
+
+@pytest.mark.parametrize('line, words', [
+    ('LearnerConfig.batch_size = @config.dataclasses.inspect.os.abort()',
+     'refers to code (@config.dataclasses.inspect.os.abort)'),
+    ("AgentConfig.torso = ['shallow', {'a': (@config.ConfigError(),)}]",
+     'refers to code (@config.ConfigError)'),
+    ('LearnerConfig.batch_size = @s/config.dataclasses.sys.exit',
+     'refers to code (@s/config.dataclasses.sys.exit)'),
+    ('dataclasses.inspect.os.system:\n  command = "true"',
+     'binds config.dataclasses.inspect.os.system, which is no section'),
+    ('dataclasses.inspect.os.system.command = "true"',
+     'binds config.dataclasses.inspect.os.system, which is no section')])
+def test_nothing_is_called_or_looked_up(tmp_path, line, words):
+  with pytest.raises(config_lib.ConfigError) as raised:
+    _load(tmp_path, f'{_HEADER}config.{line}\n')
+  assert words in str(raised.value) and '\n' not in str(raised.value)
+
+
+def test_names_for_values_may_be_used(tmp_path):
+  text = f'{_HEADER}SIZE = 7\nconfig.LearnerConfig.batch_size = %SIZE\n'
+  assert _load(tmp_path, text).learner.batch_size == 7
+
+
+def test_evaluate_imports_nothing_that_a_run_directory_names(tmp_path, trace):
+  (tmp_path / 'config.gin').write_text(_HEADER + 'import a_trap\n')
+  line = programs.error_line(programs.run('launch.evaluate', tmp_path))
+  assert 'config.gin imports a_trap, but a .gin file binds data' in line
+  assert not trace.exists()

@@ -1,0 +1,68 @@
+"""The progress line says what a row says."""
+
+import logging
+
+import pytest
+
+from launch.run import progress
+
+_ROW = {'frames': 1_250_000, 'frames_per_sec': 2_500.4, 'policy_lag': 3.26}
+
+
+def test_line_by_hand():
+  row = dict(_ROW, episode_return=-3.456, episodes=250)
+  # 8.75 million frames at 2,500.4 a second.
+  assert progress.format_row(row, 10_000_000) == (
+      '1,250,000 frames (12.5%) · 2,500 frames/s · ETA 0:58:19 · '
+      'return -3.46 (last 100) · lag 3.3')
+
+
+def test_no_episode_has_ended_yet():
+  assert 'return' not in progress.format_row(_ROW, 10_000_000)
+  row = dict(_ROW, episode_return=None, episodes=0)
+  assert 'return' not in progress.format_row(row, 10_000_000)
+  row = dict(_ROW, episode_return=1., episodes=12)
+  assert 'return 1.00 (last 12)' in progress.format_row(row, 10_000_000)
+
+
+def test_suite_has_its_score():
+  row = dict(_ROW, episode_return=1., episodes=12,
+             capped_mean_human_normalised_score=0.1234)
+  assert ('return 1.00 (last 12) · human-normalised 12.3% · lag'
+          in progress.format_row(row, 10_000_000))
+
+
+def test_evaluation_is_shown_once_there_is_one():
+  row = dict(_ROW, episode_return=1., episodes=12, evaluated_return=-0.126)
+  assert ('return 1.00 (last 12) · evaluated -0.13 · lag'
+          in progress.format_row(row, 10_000_000))
+  assert 'evaluated' not in progress.format_row(_ROW, 10_000_000)
+
+
+@pytest.mark.parametrize('frames, speed, eta', [
+    (0, 1., '27:46:40'), (99_940, 1., '0:01:00'), (100_000, 1., '0:00:00'),
+    (100_320, 1., '0:00:00'), (0, 0., '?')])
+def test_time_left(frames, speed, eta):
+  row = dict(_ROW, frames=frames, frames_per_sec=speed)
+  assert f'ETA {eta} ' in progress.format_row(row, 100_000)
+
+
+@pytest.fixture(name='root_logger')
+def _root_logger():
+  """The root logger, put back as it was afterwards."""
+  logger = logging.getLogger()
+  handlers, level = list(logger.handlers), logger.level
+  yield logger
+  logger.handlers[:] = handlers
+  logger.setLevel(level)
+
+
+def test_elsewhere_than_on_a_terminal_it_prints_line_after_line(
+    capsys, root_logger):
+  del root_logger  # To be put back.
+  with progress.ProgressLine(10_000_000) as line:
+    line.show(_ROW)
+    line.show(dict(_ROW, frames=2_500_000))
+  first, second = capsys.readouterr().out.splitlines()
+  assert first == progress.format_row(_ROW, 10_000_000)
+  assert second.startswith('2,500,000 frames (25.0%)')

@@ -1,0 +1,135 @@
+"""A run directory is one run's, and one process's at a time."""
+
+import re
+
+import pytest
+
+from impala_tf import config as config_lib
+from launch.run import gin_config
+from launch.run import run_directory
+from tests.fixtures import programs
+
+CONFIG = config_lib.Config(
+    environment=config_lib.EnvironmentConfig(level='catch'))
+OTHER = config_lib.Config(
+    environment=config_lib.EnvironmentConfig(level='atari/pong'))
+
+
+def _refused(path, config, words):
+  with pytest.raises(run_directory.RunDirectoryError, match=words) as raised:
+    with run_directory.claim(str(path), config):
+      pytest.fail('it was let in')
+  assert '\n' not in str(raised.value)
+
+
+def test_new_directory_is_made_with_its_config(tmp_path):
+  path = tmp_path / 'a' / 'b'
+  with run_directory.claim(str(path), CONFIG) as resuming:
+    assert not resuming
+    assert gin_config.load(str(path / 'config.gin')) == CONFIG
+
+
+def test_empty_directory_will_do(tmp_path):
+  with run_directory.claim(str(tmp_path), CONFIG) as resuming:
+    assert not resuming
+
+
+def test_same_config_resumes(tmp_path):
+  with run_directory.claim(str(tmp_path), CONFIG):
+    pass
+  (tmp_path / 'metrics.jsonl').write_text('x')
+  with run_directory.claim(str(tmp_path), CONFIG) as resuming:
+    assert resuming
+
+
+def test_run_killed_before_it_had_a_config_begins_anew(tmp_path):
+  (tmp_path / '.lock').touch()
+  (tmp_path / 'config.gin.new').write_text('half a con')
+  with run_directory.claim(str(tmp_path), CONFIG) as resuming:
+    assert not resuming
+  assert gin_config.load(str(tmp_path / 'config.gin')) == CONFIG
+
+
+def test_other_config_is_refused(tmp_path):
+  with run_directory.claim(str(tmp_path), CONFIG):
+    pass
+  _refused(tmp_path, OTHER, r"EnvironmentConfig.level \('catch', now 'atari")
+
+
+def test_foreign_directory_is_refused(tmp_path):
+  (tmp_path / 'thesis.tex').touch()
+  _refused(tmp_path, CONFIG, 'not empty and holds no run')
+  assert [p.name for p in tmp_path.iterdir()] == ['thesis.tex']
+
+
+@pytest.mark.parametrize('path', ['file', 'file/run', 'file/a/b'])
+def test_what_cannot_be_a_directory_is_refused(tmp_path, path):
+  (tmp_path / 'file').touch()
+  _refused(tmp_path / path, CONFIG, 'choose another --run_dir')
+
+
+def _fail_within(path, *files):
+  """A run that writes these and then finds that its input is bad."""
+  with pytest.raises(config_lib.UserError, match='no such thing'):
+    with run_directory.claim(str(path), CONFIG):
+      for name in files:
+        (path / name).parent.mkdir(exist_ok=True)
+        (path / name).write_text('{"frames": 1}\n')
+      raise config_lib.UserError('no such thing')
+
+
+def test_nothing_is_left_where_it_could_not_begin(tmp_path):
+  _fail_within(tmp_path / 'new', 'logs/learner.log', 'checkpoints/agent.json')
+  assert not (tmp_path / 'new').exists()
+  (tmp_path / 'empty').mkdir()
+  (tmp_path / 'link').symlink_to(tmp_path / 'empty')
+  for name in ('empty', 'link'):
+    _fail_within(tmp_path / name, 'logs/learner.log', 'tensorboard/events')
+    assert (tmp_path / name).exists()
+    assert not any((tmp_path / 'empty').iterdir())
+
+
+@pytest.mark.parametrize('file', ['metrics.jsonl', 'checkpoints/ckpt-7.index'])
+def test_what_was_learned_is_never_removed(tmp_path, file):
+  _fail_within(tmp_path / 'new', file)
+  assert (tmp_path / 'new' / file).exists()
+
+
+def test_nothing_of_a_resumed_run_is_removed(tmp_path):
+  with run_directory.claim(str(tmp_path), CONFIG):
+    pass
+  _fail_within(tmp_path, 'logs/learner.log')
+  assert (tmp_path / 'logs' / 'learner.log').exists()
+
+
+def test_two_at_a_time_are_refused(tmp_path):
+  with run_directory.claim(str(tmp_path), CONFIG):
+    _refused(tmp_path, CONFIG, 'another process is training')
+  with run_directory.claim(str(tmp_path), CONFIG) as resuming:
+    assert resuming
+
+
+def test_killed_process_leaves_no_lock_behind(tmp_path):
+  program = """
+import sys, time
+from impala_tf import config
+from launch.run import run_directory
+with run_directory.claim(sys.argv[1], config.Config(
+    environment=config.EnvironmentConfig(level='catch'))):
+  print('in', flush=True)
+  time.sleep(1000)
+"""
+  with programs.running('-c', program, tmp_path) as process:
+    assert process.stdout.readline() == 'in\n'
+    _refused(tmp_path, CONFIG, 'another process is training')
+    process.kill()
+    process.wait()
+    with run_directory.claim(str(tmp_path), CONFIG) as resuming:
+      assert resuming
+
+
+def test_fresh_path_tells_level_and_time():
+  path = run_directory.fresh_path('atari/pong')
+  assert re.fullmatch(r'runs/atari_pong-\d{8}-\d{6}', path)
+  path = run_directory.fresh_path('atari/pong,atari/qbert,atari/seaquest')
+  assert re.fullmatch(r'runs/atari_pong_and_2_more-\d{8}-\d{6}', path)

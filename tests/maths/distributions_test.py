@@ -1,0 +1,237 @@
+"""Policies over discrete and continuous actions against NumPy in float64."""
+
+from dm_env import specs
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from impala_tf.maths import distributions
+
+T, B, A, D = 4, 3, 5, 2
+CATEGORICAL = distributions.Categorical(A)
+GAUSSIAN = distributions.Gaussian(D)
+KINDS = (CATEGORICAL, GAUSSIAN)
+both_kinds = pytest.mark.parametrize('policy', KINDS, ids=str)
+
+
+def _logits(policy, seed=0, leading=(T, B)):
+  return 2 * np.random.default_rng(seed).normal(
+      size=(*leading, policy.num_logits))
+
+
+def _actions(policy, leading=(T, B)):
+  rng = np.random.default_rng(1)
+  if policy is CATEGORICAL:
+    return rng.integers(A, size=leading).astype(np.int32)
+  return (3 * rng.normal(size=(*leading, D))).astype(np.float32)
+
+
+def _log_softmax(logits):
+  return logits - np.log(np.sum(np.exp(logits), axis=-1, keepdims=True))
+
+
+def _moments(logits):
+  """Mean and variance [..., D] as section 9 of the A3C paper has them."""
+  return logits[..., :D], np.log1p(np.exp(logits[..., D:])) + 1e-6
+
+
+def _log_density(logits, actions):
+  """Of each number by itself."""
+  mean, variance = _moments(logits)
+  return -0.5 * ((actions - mean)**2 / variance + np.log(2 * np.pi * variance))
+
+
+def _expectation(logits, f):
+  """Of `f`, a polynomial of actions [..., D], exactly: by quadrature."""
+  nodes, weights = np.polynomial.hermite_e.hermegauss(8)
+  mean, variance = _moments(logits)
+  return sum(w / np.sqrt(2 * np.pi) * f(mean + x * np.sqrt(variance))
+             for x, w in zip(nodes, weights))
+
+
+@pytest.mark.parametrize('dtype', [np.int32, np.int64])
+def test_log_prob_is_the_log_softmax_of_the_action(dtype):
+  logits, actions = _logits(CATEGORICAL), _actions(CATEGORICAL).astype(dtype)
+  expected = np.take_along_axis(
+      _log_softmax(logits), actions[..., None], axis=-1)[..., 0]
+  np.testing.assert_allclose(
+      CATEGORICAL.log_prob(logits, actions), expected, rtol=1e-5)
+
+
+def test_log_prob_of_a_vector_is_the_sum_of_its_log_densities():
+  logits, actions = _logits(GAUSSIAN), _actions(GAUSSIAN)
+  np.testing.assert_allclose(
+      GAUSSIAN.log_prob(logits, actions),
+      np.sum(_log_density(logits, actions.astype(np.float64)), axis=-1),
+      rtol=1e-4)
+
+
+@pytest.mark.parametrize('shape', [[B], [1, B], [T, 1], [T, B, 1]])
+def test_log_prob_does_not_broadcast(shape):
+  with pytest.raises(ValueError, match='actions'):
+    CATEGORICAL.log_prob(_logits(CATEGORICAL), np.zeros(shape, np.int32))
+
+
+@pytest.mark.parametrize('shape', [[B, D], [1, B, D], [T, B], [T, B, 1]])
+def test_log_density_does_not_broadcast(shape):
+  with pytest.raises(ValueError, match='actions'):
+    GAUSSIAN.log_prob(_logits(GAUSSIAN), np.zeros(shape, np.float32))
+
+
+def test_log_prob_refuses_actions_out_of_range():
+  with pytest.raises(tf.errors.InvalidArgumentError):
+    CATEGORICAL.log_prob(_logits(CATEGORICAL), np.full([T, B], A, np.int32))
+
+
+def test_entropy_is_minus_the_expected_log_prob():
+  log_probs = _log_softmax(_logits(CATEGORICAL))
+  np.testing.assert_allclose(
+      CATEGORICAL.entropy(_logits(CATEGORICAL)),
+      -np.sum(np.exp(log_probs) * log_probs, axis=-1), rtol=1e-5)
+
+
+def test_entropy_is_minus_the_expected_log_density_and_may_be_negative():
+  logits = _logits(GAUSSIAN) * 2
+  expected = -np.sum(
+      _expectation(logits, lambda a: _log_density(logits, a)), axis=-1)
+  np.testing.assert_allclose(
+      GAUSSIAN.entropy(logits), expected, rtol=1e-4, atol=1e-5)
+  assert expected.min() < 0 < expected.max()
+
+
+def test_kl_divergence_is_the_expected_log_ratio_under_the_first():
+  p_logits, q_logits = (_logits(CATEGORICAL, seed) for seed in (0, 1))
+  p, q = _log_softmax(p_logits), _log_softmax(q_logits)
+  np.testing.assert_allclose(
+      CATEGORICAL.kl_divergence(p_logits, q_logits),
+      np.sum(np.exp(p) * (p - q), axis=-1), rtol=1e-4)
+
+
+def test_kl_divergence_of_densities_likewise():
+  p_logits, q_logits = (_logits(GAUSSIAN, seed) for seed in (0, 1))
+  expected = _expectation(
+      p_logits,
+      lambda a: _log_density(p_logits, a) - _log_density(q_logits, a))
+  np.testing.assert_allclose(
+      GAUSSIAN.kl_divergence(p_logits, q_logits),
+      np.sum(expected, axis=-1), rtol=1e-3)
+
+
+@both_kinds
+def test_kl_divergence_does_not_broadcast(policy):
+  with pytest.raises(ValueError, match='q_logits'):
+    policy.kl_divergence(_logits(policy), _logits(policy, leading=(B,)))
+
+
+@both_kinds
+def test_logits_of_another_number_are_refused(policy):
+  logits = np.zeros([T, B, policy.num_logits + 2])
+  actions = _actions(policy)
+  for call in (lambda: policy.log_prob(logits, actions),
+               lambda: policy.entropy(logits),
+               lambda: policy.kl_divergence(logits, logits),
+               lambda: policy.sample(logits, [1, 2])):
+    with pytest.raises(ValueError, match='logits must have shape'):
+      call()
+
+
+def test_an_illegal_action_has_no_part_in_anything():
+  logits = tf.constant([[-np.inf, 0.0, 1.0]], tf.float32)
+  legal = logits[:, 1:]
+  three, two = distributions.Categorical(3), distributions.Categorical(2)
+  with tf.GradientTape(persistent=True) as tape:
+    tape.watch([logits, legal])
+    pairs = [
+        (three.entropy(logits), two.entropy(legal)),
+        (three.log_prob(logits, [1]), two.log_prob(legal, [0])),
+        (three.kl_divergence(logits, tf.constant([[-np.inf, 2.0, 0]])),
+         two.kl_divergence(legal, tf.constant([[2.0, 0]]))),
+    ]
+  for masked, plain in pairs:
+    np.testing.assert_allclose(masked, plain, rtol=1e-5)
+    gradient = tape.gradient(masked, logits)
+    assert gradient[0, 0] == 0
+    np.testing.assert_allclose(
+        gradient[:, 1:], tape.gradient(plain, legal), atol=1e-6)
+  samples = three.sample(tf.repeat(logits, 200, axis=0), [0, 1])
+  assert set(samples.numpy()) == {1, 2}
+
+
+@pytest.mark.parametrize('x', [-1e4, -120., -95., 60.])
+def test_a_very_sure_or_unsure_gaussian_keeps_everything_finite(x):
+  logits = tf.constant([[0.3, -0.2, x, x]])
+  with tf.GradientTape(persistent=True) as tape:
+    tape.watch(logits)
+    values = [GAUSSIAN.log_prob(logits, tf.constant([[0.301, -0.2]])),
+              GAUSSIAN.entropy(logits),
+              GAUSSIAN.kl_divergence(logits, tf.zeros_like(logits))]
+  for value in values:
+    assert np.isfinite(value).all()
+    assert np.isfinite(tape.gradient(value, logits)).all()
+
+
+def test_samples_follow_the_probabilities():
+  logits = _logits(CATEGORICAL, leading=())
+  n = 20_000
+  samples = CATEGORICAL.sample(np.tile(logits, [n, 1]), [3, 4])
+  frequencies = np.bincount(samples, minlength=A) / n
+  probabilities = np.exp(_log_softmax(logits))
+  deviations = np.sqrt(probabilities * (1 - probabilities) / n)
+  np.testing.assert_array_less(
+      np.abs(frequencies - probabilities), 4 * deviations)
+
+
+def test_samples_follow_the_density():
+  logits = _logits(GAUSSIAN, leading=())
+  mean, variance = _moments(logits)
+  n = 20_000
+  samples = GAUSSIAN.sample(np.tile(logits, [n, 1]), [3, 4]).numpy()
+  z = (samples.astype(np.float64) - mean) / np.sqrt(variance)
+  # Standard normal and independent; fourth moment 3, so of z^2 variance 2.
+  for moment, deviation in (
+      (z.mean(axis=0), 1), ((z**2).mean(axis=0) - 1, 2**0.5),
+      ((z**4).mean(axis=0) - 3, 96**0.5), (np.prod(z, axis=1).mean(), 1)):
+    np.testing.assert_array_less(np.abs(moment), 4 * deviation / n**0.5)
+
+
+@both_kinds
+def test_samples_are_a_function_of_the_seed(policy):
+  logits = tf.zeros([T, B, policy.num_logits])
+  samples = policy.sample(logits, [1, 2])
+  assert samples.shape == (T, B) + policy.action_shape
+  assert samples.dtype == policy.action_dtype
+  compiled = tf.function(
+      policy.sample,
+      input_signature=[tf.TensorSpec([None, None, policy.num_logits]),
+                       tf.TensorSpec([2], tf.int32)])
+  np.testing.assert_array_equal(compiled(logits, tf.constant([1, 2])), samples)
+  for other in [1, 3], [2, 2]:
+    assert np.any(policy.sample(logits, other) != samples)
+
+
+@both_kinds
+@pytest.mark.parametrize('seed', [7, [7], [7, 7, 7]])
+def test_sample_refuses_a_seed_that_has_not_two_parts(policy, seed):
+  with pytest.raises(ValueError, match='seed'):
+    policy.sample(tf.zeros([B, policy.num_logits]), seed)
+
+
+def test_actions_as_inputs_are_one_hot_or_themselves():
+  np.testing.assert_array_equal(
+      CATEGORICAL.encode(tf.constant([[3, 0]])), np.eye(A)[[[3, 0]]])
+  actions = tf.constant([[[3., -7.]]])
+  np.testing.assert_array_equal(GAUSSIAN.encode(actions), actions)
+
+
+def test_actions_choose_the_distribution():
+  assert distributions.of_actions(specs.DiscreteArray(7)) == (
+      distributions.Categorical(7))
+  for dtype in np.float32, np.float64:
+    bounded = specs.BoundedArray((3,), dtype, -1, 1)
+    assert distributions.of_actions(bounded) == distributions.Gaussian(3)
+  assert distributions.Categorical(3) != distributions.Gaussian(3)
+  for spec in (specs.BoundedArray((3,), np.int32, 0, 4),
+               specs.BoundedArray((), np.float32, 0, 4),
+               specs.BoundedArray((2, 2), np.float32, 0, 4)):
+    with pytest.raises(ValueError, match='no policy'):
+      distributions.of_actions(spec)

@@ -1,0 +1,143 @@
+"""Losses against sums in NumPy, and the clipping of rewards."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from impala_tf.maths import losses
+
+T, B = 4, 3
+
+
+@pytest.fixture(name='batch')
+def _batch():
+  rng = np.random.default_rng(0)
+  mask = np.ones([T, B], np.float32)
+  mask[1, 2] = mask[3, 0] = 0
+  return dict(
+      # Densities are above 1 here and there, and entropies negative.
+      log_probs=tf.constant(rng.normal(-1, size=[T, B]), tf.float32),
+      entropies=tf.constant(rng.normal(size=[T, B]), tf.float32),
+      advantages=tf.constant(rng.normal(size=[T, B]), tf.float32),
+      vs=tf.constant(rng.normal(size=[T, B]), tf.float32),
+      values=tf.constant(rng.normal(size=[T, B]), tf.float32),
+      mask=tf.constant(mask))
+
+
+def _call(loss, batch):
+  return getattr(losses, loss)(*(batch[k] for k in ARGUMENTS[loss]))
+
+
+ARGUMENTS = {
+    'policy_gradient_loss': ('log_probs', 'advantages', 'mask'),
+    'baseline_loss': ('vs', 'values', 'mask'),
+    'entropy_loss': ('entropies', 'mask'),
+}
+
+
+def _expected(loss, batch):
+  """An unroll's sum over every transition that counts, one by one."""
+  x = {k: v.numpy().astype(np.float64) for k, v in batch.items()}
+  total = np.zeros(B)
+  for t, b in np.ndindex(T, B):
+    if x['mask'][t, b]:
+      total[b] += {
+          'policy_gradient_loss':
+              -x['advantages'][t, b] * x['log_probs'][t, b],
+          'baseline_loss': 0.5 * (x['vs'][t, b] - x['values'][t, b])**2,
+          'entropy_loss': -x['entropies'][t, b],
+      }[loss]
+  return total
+
+
+@pytest.mark.parametrize('loss', ARGUMENTS)
+def test_loss_is_the_sum_over_transitions_that_count(batch, loss):
+  np.testing.assert_allclose(
+      _call(loss, batch), _expected(loss, batch), rtol=1e-5)
+  batch['mask'] = tf.cast(batch['mask'], tf.bool)
+  np.testing.assert_allclose(
+      _call(loss, batch), _expected(loss, batch), rtol=1e-5)
+
+
+def test_policy_gradient_raises_the_log_prob_of_good_actions(batch):
+  log_probs = batch['log_probs']
+  with tf.GradientTape() as tape:
+    tape.watch(log_probs)
+    loss = _call('policy_gradient_loss', batch)
+  np.testing.assert_allclose(
+      -tape.gradient(loss, log_probs), batch['advantages'] * batch['mask'],
+      atol=1e-6)
+
+
+@pytest.mark.parametrize('epsilon', [1e-6, 0.1])
+def test_epsilon_damps_the_gradient_of_unlikely_actions(batch, epsilon):
+  """d log(pi + epsilon) = pi / (pi + epsilon) d log pi."""
+  log_probs = batch['log_probs'] * 8  # Some actions are unlikelier than 1e-6.
+  with tf.GradientTape() as tape:
+    tape.watch(log_probs)
+    loss = losses.policy_gradient_loss(
+        log_probs, batch['advantages'], batch['mask'], epsilon)
+  pi = np.exp(log_probs.numpy().astype(np.float64))
+  weights = batch['advantages'].numpy() * batch['mask'].numpy()
+  np.testing.assert_allclose(
+      loss, -np.sum(weights * np.log(pi + epsilon), axis=0), rtol=1e-5)
+  np.testing.assert_allclose(
+      -tape.gradient(loss, log_probs), weights * pi / (pi + epsilon),
+      atol=1e-5)
+  assert np.min(pi) < 1e-6
+
+
+def test_baseline_gradient_is_value_minus_target(batch):
+  with tf.GradientTape() as tape:
+    tape.watch(batch['values'])
+    loss = _call('baseline_loss', batch)
+  np.testing.assert_allclose(
+      tape.gradient(loss, batch['values']),
+      batch['mask'] * (batch['values'] - batch['vs']), atol=1e-6)
+
+
+@pytest.mark.parametrize('loss,target', [
+    ('policy_gradient_loss', 'advantages'), ('baseline_loss', 'vs')])
+def test_no_gradient_flows_through_targets(batch, loss, target):
+  with tf.GradientTape() as tape:
+    tape.watch(batch[target])
+    value = _call(loss, batch)
+  assert tape.gradient(value, batch[target]) is None
+
+
+@pytest.mark.parametrize('loss,argument,shape', [
+    ('policy_gradient_loss', 'log_probs', [T * B]),
+    ('policy_gradient_loss', 'log_probs', [T, 1]),
+    ('policy_gradient_loss', 'advantages', [T, 1]),
+    ('policy_gradient_loss', 'advantages', [B]),
+    ('policy_gradient_loss', 'mask', [1, B]),
+    ('baseline_loss', 'vs', [T, B, 1]),
+    ('baseline_loss', 'values', [T + 1, B]),
+    ('baseline_loss', 'mask', [T]),
+    ('entropy_loss', 'entropies', [T, B, 1]),
+    ('entropy_loss', 'mask', [T, 1]),
+])
+def test_shapes_that_would_broadcast_are_refused(batch, loss, argument, shape):
+  batch[argument] = tf.zeros(shape, batch[argument].dtype)
+  with pytest.raises(ValueError, match='shape'):
+    _call(loss, batch)
+
+
+@pytest.mark.parametrize('name,rewards,expected', [
+    ('none', [-20.0, 0.3, 7.0], [-20.0, 0.3, 7.0]),
+    ('abs_one', [-20.0, -0.4, 0.0, 0.3, 7.0], [-1.0, -0.4, 0.0, 0.3, 1.0]),
+    # 0.3 tanh(-1), 5 tanh(1); read off figure D.1 at -10 and 10.
+    ('tanh_asymmetric', [-10.0, -1.0, 0.0, 1.0, 10.0],
+     [-0.3, -0.2284783, 0.0, 3.8079708, 5.0]),
+    # 1.5 tanh(-1), 1.5 tanh(-0.2), 5 tanh(0.2), 5 tanh(1).
+    ('soft_asymmetric', [-5.0, -1.0, 0.0, 1.0, 5.0, 100.0],
+     [-1.1423912, -0.2960630, 0.0, 0.9868766, 3.8079708, 5.0]),
+])
+def test_rewards_are_clipped_as_named(name, rewards, expected):
+  np.testing.assert_allclose(
+      losses.clip_rewards(tf.constant(rewards), name), expected, atol=1e-6)
+
+
+def test_unknown_clipping_is_refused():
+  with pytest.raises(ValueError, match="abs_one.*'abs_two'"):
+    losses.clip_rewards(tf.zeros([2]), 'abs_two')

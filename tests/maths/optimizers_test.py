@@ -1,0 +1,240 @@
+"""RMSProp against TensorFlow 1's own, alone and under tf.distribute."""
+
+import concurrent.futures
+import multiprocessing
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from impala_tf.maths import optimizers
+
+SETTINGS = dict(decay=0.9, epsilon=0.05, momentum=0.8)
+RATES = (0.5, 0.4, 0.3, 0.2)
+# A step a row; gradients on both sides of epsilon, and some of exactly 0.
+GRADIENTS = np.float32([[1e-3, -2.0, 0.0],
+                        [0.3, 1.0, 0.0],
+                        [-5.0, 0.1, 0.2],
+                        [0.0, 0.1, -7.0]])
+START = np.float32([1.0, -1.0, 0.5])
+
+
+def _tf1_positions():
+  """The variable after every step of TensorFlow 1's optimiser."""
+  variable = tf.Variable(START)
+  rate = tf.Variable(0.0)
+  optimizer = tf.compat.v1.train.RMSPropOptimizer(
+      lambda: rate, **SETTINGS, centered=False)
+  positions = []
+  for learning_rate, gradient in zip(RATES, GRADIENTS):
+    rate.assign(learning_rate)
+    optimizer.apply_gradients([(tf.constant(gradient), variable)])
+    positions.append(variable.numpy())
+  return positions
+
+
+def _make(start=START, learning_rate=1.0, **settings):
+  variable = tf.Variable(start)
+  optimizer = optimizers.RMSProp(learning_rate, **dict(SETTINGS, **settings))
+  optimizer.build([variable])
+  return variable, optimizer
+
+
+def test_steps_are_those_of_tensorflow_1():
+  variable, optimizer = _make()
+  for rate, gradient, expected in zip(RATES, GRADIENTS, _tf1_positions()):
+    optimizer.learning_rate = rate
+    optimizer.apply_gradients([(tf.constant(gradient), variable)])
+    np.testing.assert_allclose(variable, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize('jit_compile', [False, True])
+def test_a_compiled_step_asks_for_the_learning_rate_every_time(jit_compile):
+  rate = tf.Variable(0.0)
+  variable, optimizer = _make(learning_rate=lambda: 2 * rate)
+
+  @tf.function(jit_compile=jit_compile)
+  def step(gradient):
+    optimizer.apply_gradients([(gradient, variable)])
+
+  for value, gradient, expected in zip(RATES, GRADIENTS, _tf1_positions()):
+    rate.assign(value / 2)
+    step(tf.constant(gradient))
+    np.testing.assert_allclose(variable, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize('rate', [1.0, 1, tf.constant, np.float64],
+                         ids=['float', 'int', 'tensor', 'float64'])
+def test_the_first_step_with_a_large_epsilon(rate):
+  learning_rate = rate(1.0) if callable(rate) else rate
+  variable, optimizer = _make(
+      0.0, learning_rate, decay=0.99, epsilon=0.1, momentum=0.0)
+  optimizer.apply_gradients([(tf.constant(1e-3), variable)])
+  # 1e-3 / sqrt(0.99 * 1 + 0.01 * 1e-6 + 0.1).
+  np.testing.assert_allclose(-variable, 9.5783e-4, rtol=1e-4)
+
+
+def test_the_mean_square_starts_at_one_and_is_not_centred():
+  variable, optimizer = _make(decay=0.75)
+  np.testing.assert_array_equal(optimizer.mean_squares[0], np.ones(3))
+  np.testing.assert_array_equal(optimizer.momenta[0], np.zeros(3))
+  optimizer.apply_gradients([(tf.constant([2.0, 0.0, -4.0]), variable)])
+  np.testing.assert_allclose(optimizer.mean_squares[0], [1.75, 0.75, 4.75])
+
+
+def test_an_embedding_row_that_was_not_used_has_gradient_0():
+  table, optimizer = _make(np.ones([3, 2], np.float32), decay=0.75)
+  with tf.GradientTape() as tape:
+    loss = tf.reduce_sum(tf.gather(table, [2, 0, 2]))
+  gradient = tape.gradient(loss, table)
+  assert isinstance(gradient, tf.IndexedSlices)
+  optimizer.apply_gradients([(gradient, table)])
+  np.testing.assert_allclose(
+      optimizer.mean_squares[0], [[1.0] * 2, [0.75] * 2, [1.75] * 2])
+  np.testing.assert_array_equal(table[1], [1.0, 1.0])
+
+
+def test_a_checkpoint_is_restored_before_the_first_step(tmp_path):
+  variable, optimizer = _make(learning_rate=0.5)
+  optimizer.apply_gradients([(tf.constant(GRADIENTS[1]), variable)])
+  path = tf.train.Checkpoint(
+      optimizer=optimizer, variable=variable).write(str(tmp_path / 'ckpt'))
+  assert {name.split('/.')[0] for name, _ in tf.train.list_variables(path)} == {
+      '_CHECKPOINTABLE_OBJECT_GRAPH', 'variable', 'optimizer/mean_squares/0',
+      'optimizer/momenta/0'}
+
+  restored_variable, restored = _make(learning_rate=0.5)
+  tf.train.Checkpoint(optimizer=restored, variable=restored_variable).read(
+      path).assert_consumed()
+  for v, o in (variable, optimizer), (restored_variable, restored):
+    o.apply_gradients([(tf.constant(GRADIENTS[2]), v)])
+  np.testing.assert_array_equal(restored_variable, variable)
+
+
+def test_only_the_slots_belong_to_the_optimiser():
+  variable, optimizer = _make()
+  assert len(optimizer.variables) == 2 and not optimizer.trainable_variables
+  assert all(v is not variable for v in optimizer.variables)
+
+
+def test_misuse_is_refused():
+  variable, other = tf.Variable(0.0), tf.Variable(0.0)
+  gradient = tf.constant(1.0)
+  optimizer = optimizers.RMSProp(1.0, **SETTINGS)
+  with pytest.raises(ValueError, match='build'):
+    optimizer.apply_gradients([(gradient, variable)])
+  optimizer.build([variable, other])
+  with pytest.raises(ValueError, match='before'):
+    optimizer.build([variable, other])
+  for variables in [other, variable], [variable], [variable, other, other]:
+    with pytest.raises(ValueError, match='order'):
+      optimizer.apply_gradients([(gradient, v) for v in variables])
+  with pytest.raises(ValueError, match='no gradient'):
+    optimizer.apply_gradients([(gradient, variable), (None, other)])
+  assert variable.numpy() == other.numpy() == 0
+
+
+def _distributed_steps(strategy, jit_compile):
+  """Every replica's variable and mean square after the steps of `RATES`."""
+  with strategy.scope():
+    rate = tf.Variable(0.0)
+    variable, optimizer = _make(learning_rate=rate.read_value)
+
+  @tf.function(jit_compile=jit_compile)
+  def apply(gradient):
+    optimizer.apply_gradients([(gradient, variable)])
+
+  def replica_step(gradient):
+    replica = tf.distribute.get_replica_context()
+    # Replicas see different gradients, as they see different data.
+    share = tf.cast(replica.replica_id_in_sync_group + 1, tf.float32)
+    share /= sum(range(1, replica.num_replicas_in_sync + 1))
+    apply(replica.all_reduce(tf.distribute.ReduceOp.SUM, share * gradient))
+
+  step = tf.function(lambda g: strategy.run(replica_step, args=(g,)))
+  for learning_rate, gradient in zip(RATES, GRADIENTS):
+    rate.assign(learning_rate)
+    step(tf.constant(gradient))
+  return [[x.numpy() for x in strategy.experimental_local_results(v)]
+          for v in (variable, optimizer.mean_squares[0])]
+
+
+@pytest.mark.parametrize('jit_compile', [False, True])
+def test_steps_are_the_same_under_a_one_device_strategy(jit_compile):
+  strategy = tf.distribute.OneDeviceStrategy('/cpu:0')
+  (position,), _ = _distributed_steps(strategy, jit_compile)
+  np.testing.assert_allclose(position, _tf1_positions()[-1], rtol=1e-5)
+
+
+def _on_two_cpus():
+  """Run in a process of its own: TensorFlow's devices are set only once."""
+  cpu = tf.config.list_physical_devices('CPU')[0]
+  tf.config.set_logical_device_configuration(
+      cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+  strategy = tf.distribute.MirroredStrategy(['/cpu:0', '/cpu:1'])
+  steps = [_distributed_steps(strategy, jit) for jit in (False, True)]
+  with strategy.scope():
+    variable = tf.Variable(START)
+  try:
+    optimizers.RMSProp(1.0, **SETTINGS).build([variable])
+  except ValueError as error:
+    return steps, str(error)
+  return steps, None
+
+
+def test_replicas_take_the_same_steps_under_a_mirrored_strategy():
+  with concurrent.futures.ProcessPoolExecutor(
+      1, mp_context=multiprocessing.get_context('spawn')) as process:
+    steps, error_outside_of_scope = process.submit(_on_two_cpus).result(60)
+  mean_square = np.ones(3)
+  for gradient in GRADIENTS:
+    mean_square = 0.9 * mean_square + 0.1 * gradient**2
+  for positions, mean_squares in steps:
+    assert len(positions) == len(mean_squares) == 2
+    for position in positions:
+      np.testing.assert_allclose(position, _tf1_positions()[-1], rtol=1e-5)
+    for x in mean_squares:
+      np.testing.assert_allclose(x, mean_square, rtol=1e-5)
+  assert 'strategy.scope()' in error_outside_of_scope
+
+
+def test_annealing_is_a_line_to_zero_and_stays_there():
+  total = 200_000_000
+  for frames, expected in ((0, 6e-4), (total // 4, 4.5e-4), (total, 0.0),
+                           (total + 640, 0.0), (10 * total, 0.0)):
+    for x in frames, tf.constant(frames, tf.int64):
+      np.testing.assert_allclose(
+          optimizers.linear_anneal(6e-4, x, total), expected, rtol=1e-6)
+
+
+def test_annealing_tells_the_last_frames_apart():
+  np.testing.assert_allclose(
+      optimizers.linear_anneal(1.0, tf.constant(199_999_999, tf.int64),
+                               200_000_000), 5e-9, rtol=1e-6)
+
+
+@pytest.mark.parametrize('total_frames', [0, -1])
+def test_annealing_needs_frames(total_frames):
+  with pytest.raises(ValueError, match='total_frames'):
+    optimizers.linear_anneal(1.0, 0, total_frames)
+
+
+@pytest.mark.parametrize('max_norm,scale', [(None, 1.0), (13.0, 1.0),
+                                            (20.0, 1.0), (6.5, 0.5)])
+def test_gradients_are_scaled_together_and_the_norm_is_from_before(
+    max_norm, scale):
+  gradients = [tf.constant([3.0, 4.0]), tf.constant([[12.0]])]
+  clipped, norm = optimizers.clip_by_global_norm(gradients, max_norm)
+  np.testing.assert_allclose(norm, 13.0)
+  for x, y in zip(clipped, gradients):
+    np.testing.assert_allclose(x, scale * y, rtol=1e-6)
+
+
+@pytest.mark.parametrize('bad', [np.nan, np.inf])
+def test_a_gradient_that_is_not_finite_shows_in_the_norm(bad):
+  gradients = [tf.constant([1.0]), tf.constant([bad])]
+  clipped, norm = optimizers.clip_by_global_norm(gradients, 1.0)
+  assert not np.isfinite(norm) and np.all(np.isnan(clipped))
+  unclipped, norm = optimizers.clip_by_global_norm(gradients, None)
+  assert not np.isfinite(norm)
+  np.testing.assert_array_equal(unclipped, gradients)

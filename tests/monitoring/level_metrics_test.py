@@ -1,0 +1,95 @@
+"""What is said of each level is that level's own."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from impala_tf.monitoring import level_metrics
+from impala_tf.suites import atari57
+from impala_tf.suites import dmlab30
+
+PONG, BREAKOUT, OTHER = 'atari/pong', 'atari/breakout', 'catch'
+T, FRAMES = 2, 80
+
+
+def _log(*levels, frames=None):
+  if frames is None:
+    frames = tf.Variable(np.zeros(len(levels), np.int64))
+  return level_metrics.LevelLog(levels, frames, FRAMES)
+
+
+def _add(log, level_index, ends, lags=None):
+  """Unrolls of these levels; `ends` are {(t, b): return}."""
+  num = len(level_index)
+  is_first = np.zeros((T, num), bool)
+  returns = np.full((T, num), -99., np.float32)
+  for place, value in ends.items():
+    is_first[place], returns[place] = True, value
+  if lags is None:
+    lags = np.zeros(num, np.int64)
+  log.add(is_first, returns, np.asarray(lags), np.array(level_index, np.int32))
+
+
+def test_frames_lags_and_returns_are_credited_to_their_level():
+  frames = tf.Variable(np.array([1000, 0, 0], np.int64))
+  log = _log(PONG, BREAKOUT, OTHER, frames=frames)
+  _add(log, [0, 2, 0, 2], {(0, 0): 5., (1, 2): 7., (1, 3): -1.},
+       [1, 10, 3, 20])
+  _add(log, [2], {}, [60])
+  assert log.finish() == {
+      'level/atari/pong/frames': 1000 + 2 * FRAMES,
+      'level/atari/pong/episode_return': 6.,
+      'level/atari/pong/policy_lag': 2.,
+      'level/atari/breakout/frames': 0,
+      'level/catch/frames': 3 * FRAMES,
+      'level/catch/episode_return': -1.,
+      'level/catch/policy_lag': 30.}
+  assert frames.numpy().tolist() == [1160, 0, 240]
+  # Lags are of what came since, returns of the last episodes.
+  _add(log, [0], {}, [4])
+  row = log.finish()
+  assert row['level/atari/pong/policy_lag'] == 4.
+  assert row['level/atari/pong/episode_return'] == 6.
+  assert 'level/catch/policy_lag' not in row
+
+
+def test_returns_are_of_the_last_twenty_episodes_of_a_level():
+  log = _log(PONG, OTHER)
+  _add(log, [1], {(0, 0): 50.})
+  for i in range(25):
+    _add(log, [0], {(0, 0): float(i)})
+  row = log.finish()
+  assert row['level/atari/pong/episode_return'] == np.mean(range(5, 25))
+  assert row['level/catch/episode_return'] == 50.
+
+
+def _between(level, fraction, suite=atari57.SUITE):
+  """A return so far from a random player's to the human's."""
+  random, human = (
+      column[suite.scored_level(level)] for column in (suite.random,
+                                                        suite.human))
+  return random + fraction * (human - random)
+
+
+def test_headline_is_the_capped_mean_once_all_of_the_suite_have_a_return():
+  log = _log(PONG, BREAKOUT, OTHER)  # Catch is in no suite: never waited for.
+  _add(log, [0], {(0, 0): _between(PONG, 3.)})
+  assert level_metrics.HEADLINE not in log.finish()
+  _add(log, [1], {(0, 0): _between(BREAKOUT, -0.5)})
+  # Pong counts as 1, not 3; nothing holds Breakout up at 0.
+  assert log.finish()[level_metrics.HEADLINE] == pytest.approx(.25, abs=1e-5)
+
+
+def test_trained_variant_of_a_task_has_its_score():
+  level = 'dmlab30/rooms_collect_good_objects_train'
+  log = _log(level, OTHER)
+  _add(log, [0], {(0, 0): _between(level, .5, dmlab30.SUITE)})
+  assert log.finish()[level_metrics.HEADLINE] == pytest.approx(.5, abs=1e-5)
+
+
+def test_levels_of_no_suite_have_no_headline():
+  log = _log(OTHER, 'tmaze/3')
+  _add(log, [0, 1], {(0, 0): 1., (0, 1): 1.})
+  row = log.finish()
+  assert 'level/tmaze/3/episode_return' in row
+  assert level_metrics.HEADLINE not in row

@@ -1,0 +1,152 @@
+"""Rows are written whole, read back, and forgotten where learning was lost."""
+
+import json
+import math
+import resource
+
+import numpy as np
+import pytest
+from tensorboard.backend.event_processing import event_accumulator
+
+from impala_tf.monitoring import metrics
+
+
+def _row(frames, **values):
+  return {'frames': frames, 'loss': 0.5, **values}
+
+
+def _write(run_dir, *rows):
+  writer = metrics.MetricsWriter(str(run_dir))
+  for row in rows:
+    writer.write(row)
+  writer.close()
+
+
+def test_rows_are_read_back(tmp_path):
+  _write(tmp_path, _row(10), _row(20, episode_return=-3.))
+  assert metrics.read_rows(str(tmp_path)) == [
+      _row(10), _row(20, episode_return=-3.)]
+
+
+def test_no_file_means_no_rows(tmp_path):
+  assert metrics.read_rows(str(tmp_path)) == []
+
+
+def test_nan_is_written_as_null(tmp_path):
+  _write(tmp_path, _row(10, kl=math.nan))
+  text = (tmp_path / metrics.FILE_NAME).read_text()
+  assert 'NaN' not in text
+  assert json.loads(text)['kl'] is None
+
+
+@pytest.mark.parametrize('room', [0, 1, 20])
+def test_row_without_room_is_lost_whole_and_later_ones_are_not(
+    tmp_path, room, monkeypatch):
+  warnings = []
+  monkeypatch.setattr(metrics.logging, 'warning',
+                      lambda text, *args: warnings.append(text % args))
+  writer = metrics.MetricsWriter(str(tmp_path))
+  writer.write(_row(10))
+  size = (tmp_path / metrics.FILE_NAME).stat().st_size
+  limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+  resource.setrlimit(resource.RLIMIT_FSIZE, (size + room, limits[1]))
+  try:
+    for frames in (20, 30):
+      writer.write(_row(frames))
+  finally:
+    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+  writer.write(_row(40))
+  writer.close()
+  rows = metrics.read_rows(str(tmp_path))
+  assert [row['frames'] for row in rows] == [10, 40]
+  assert len([w for w in warnings if 'is lost' in w]) == 2
+  assert len([w for w in warnings if 'TensorBoard' in w]) == 1
+
+
+def test_tensorboard_has_every_number_at_its_frames(tmp_path):
+  _write(tmp_path, _row(10, episode_return=-3.), _row(20))
+  events = event_accumulator.EventAccumulator(str(tmp_path / 'tensorboard'))
+  events.Reload()
+  assert set(events.Tags()['scalars']) == {'loss', 'episode_return'}
+  assert [(e.step, e.value) for e in events.Scalars('loss')] == [
+      (10, 0.5), (20, 0.5)]
+  assert [(e.step, e.value) for e in events.Scalars('episode_return')] == [
+      (10, -3.)]
+
+
+def test_reader_follows_and_leaves_a_line_that_is_being_written(tmp_path):
+  reader = metrics.RowReader(str(tmp_path))
+  assert reader.new_rows() == []
+  path = tmp_path / metrics.FILE_NAME
+  path.write_text('{"frames": 1}\n{"fra')
+  assert reader.new_rows() == [{'frames': 1}]
+  assert reader.new_rows() == []
+  path.write_text('{"frames": 1}\n{"frames": 2}\n')
+  assert reader.new_rows() == [{'frames': 2}]
+
+
+def test_rows_after_the_checkpoint_are_dropped_with_a_torn_one(tmp_path):
+  _write(tmp_path, _row(10), _row(20), _row(30))
+  with open(tmp_path / metrics.FILE_NAME, 'a') as file:
+    file.write('{"frames": 4')
+  metrics.drop_rows_after(str(tmp_path), 20)
+  _write(tmp_path, _row(25))
+  assert [r['frames'] for r in metrics.read_rows(str(tmp_path))] == [10, 20, 25]
+
+
+def test_reader_goes_on_when_rows_were_dropped(tmp_path):
+  _write(tmp_path, _row(10), _row(20), _row(30))
+  reader = metrics.RowReader(str(tmp_path))
+  reader.new_rows()
+  metrics.drop_rows_after(str(tmp_path), 10)
+  _write(tmp_path, _row(11), _row(1000000))
+  assert [row['frames'] for row in reader.new_rows()][-2:] == [11, 1000000]
+  _write(tmp_path, _row(1000001))
+  assert reader.new_rows() == [_row(1000001)]
+
+
+def test_window_holds_the_last_100_episodes():
+  window = metrics.EpisodeWindow()
+  assert window.means() == {} and not window.is_full
+  returns = np.arange(120, dtype=np.float32).reshape(60, 2)
+  is_first = np.ones((60, 2), bool)
+  window.add(is_first, returns, np.full((60, 2), 7, np.int32))
+  assert window.is_full and window.num_episodes == 120
+  assert window.means() == {
+      'episode_return': np.mean(np.arange(20, 120)), 'episode_steps': 7.}
+
+
+def test_window_takes_ended_episodes_only():
+  window = metrics.EpisodeWindow()
+  is_first = np.array([[False, True], [False, False]])
+  window.add(is_first, np.array([[1., 2.], [3., 4.]]),
+             np.array([[5, 6], [7, 8]]))
+  assert window.means() == {'episode_return': 2., 'episode_steps': 6.}
+
+
+def test_interval_averages_updates_and_starts_anew():
+  interval = metrics.Interval(1e9, frames=0, wait_secs=0.)
+  assert interval.is_empty and not interval.is_over
+  interval.add({'loss': 1.}, np.array([0, 2]))
+  interval.add({'loss': 3.}, np.array([4, 6]))
+  row = interval.finish(frames=10, wait_secs=0.)
+  assert row['loss'] == 2.
+  assert (row['policy_lag'], row['policy_lag_max']) == (3., 6)
+  assert interval.is_empty
+
+
+@pytest.mark.parametrize('interval_secs, is_over', [(0., True), (1e9, False)])
+def test_interval_is_over_when_its_time_is(interval_secs, is_over):
+  assert metrics.Interval(interval_secs, 0, 0.).is_over == is_over
+
+
+def test_behind_a_url_all_is_there_but_for_what_was_lost(tmp_path):
+  url = f'ram:/{tmp_path}'
+  _write(url, _row(10), _row(20, episode_return=-3.), _row(30))
+  metrics.drop_rows_after(url, 20)
+  _write(url, _row(25))
+  assert metrics.read_rows(url) == [
+      _row(10), _row(20, episode_return=-3.), _row(25)]
+  events = event_accumulator.EventAccumulator(f'{url}/tensorboard')
+  events.Reload()
+  assert [e.step for e in events.Scalars('loss')] == [10, 20, 30, 25]

@@ -1,0 +1,264 @@
+"""Learners that update together: real processes, and turns between threads."""
+
+import concurrent.futures
+import contextlib
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from impala_tf.processes import learner_group
+from impala_tf.processes import ports
+from tests.fixtures import programs
+from tests.fixtures import replica_process
+
+_DEADLINE_SECS = 200.
+pytestmark = pytest.mark.timeout(400)
+
+
+class _Process:
+  """A learner that runs, its words and its results."""
+
+  def __init__(self, process, directory, name):
+    self.process = process
+    self._directory = directory
+    self._name = name
+
+  def log(self):
+    return (self._directory / f'{self._name}.log').read_text()
+
+  def wait_until_done(self):
+    programs.wait_until(
+        lambda: 'done' in self.log() or self.process.poll() is not None,
+        'updates', _DEADLINE_SECS)
+    assert 'done' in self.log(), self.log()
+
+  def results(self):
+    self.wait_until_done()
+    return np.load(self._directory / f'{self._name}.npz')
+
+
+@contextlib.contextmanager
+def _running(directory, name, *arguments):
+  with (directory / f'{name}.log').open('w') as log:
+    with programs.running('-m', 'tests.fixtures.replica_process',
+                          directory / name, *arguments, stdout=log,
+                          stderr=log) as process:
+      yield _Process(process, directory, name)
+
+
+@contextlib.contextmanager
+def _two(directory):
+  addresses = [f'localhost:{port}' for port in ports.choose_free(2)]
+  with contextlib.ExitStack() as stack:
+    yield addresses, [stack.enter_context(_running(
+        directory, f'learner_{task}', task, *addresses)) for task in range(2)]
+
+
+@pytest.fixture(name='ran', scope='module')
+def _ran(tmp_path_factory):
+  """Results of both learners and of one alone, and how the survivor ended."""
+  directory = tmp_path_factory.mktemp('replicas')
+  with _two(directory) as (addresses, processes), _running(
+      directory, 'alone', 0) as alone:
+    results = [process.results() for process in processes]
+    one = alone.results()
+    killed = time.monotonic()
+    processes[1].process.kill()
+    code = processes[0].process.wait(_DEADLINE_SECS)
+    secs = time.monotonic() - killed
+    return results, one, (addresses[1], code, processes[0].log(), secs)
+
+
+def test_parameters_are_equal_to_the_last_bit(ran):
+  (first, second), _, _ = ran
+  assert first['values'].shape[0] == replica_process.NUM_UPDATES
+  np.testing.assert_array_equal(first['values'], second['values'])
+  np.testing.assert_array_equal(first['rows'], second['rows'])
+
+
+def test_update_is_that_of_one_learner_with_all_batches(ran):
+  (first, _), one, _ = ran
+  # Sums over a batch of 6 x 5 steps in another order differ by some 10
+  # roundings of 6e-8 each; an update multiplies by a learning rate of 0.05
+  # over a root that is 0.14 at least, and there are six.
+  np.testing.assert_allclose(
+      first['values'], one['values'], rtol=1e-5, atol=2e-6)
+  moved = np.abs(np.diff(one['values'], axis=0)).max(axis=1)
+  assert np.all(np.delete(moved, replica_process.NAN_UPDATE - 1) > 1e-3)
+  assert first['num_updates'] == one['num_updates'] == (
+      replica_process.NUM_UPDATES)
+  frames = (2 * replica_process.NUM_FRESH * replica_process.T *
+            replica_process.FRAMES_PER_STEP * replica_process.NUM_UPDATES)
+  assert first['num_frames'] == one['num_frames'] == frames
+
+
+def test_metrics_are_those_of_all_batches(ran):
+  (first, _), one, _ = ran
+  names = list(first['names'])
+  assert names == list(one['names'])
+  assert {'loss/total', 'fresh/rho/mean', 'replayed/rho/mean', 'gradient_norm',
+          'popart/scale_max'} <= set(names)
+  rows, ones = (
+      np.delete(result['rows'], replica_process.NAN_UPDATE, axis=0)
+      for result in (first, one))
+  assert np.all(np.isfinite(ones))
+  # It is a ratio of each replica's own variances; all others are sums.
+  is_sum = np.array(names) != 'explained_variance'
+  np.testing.assert_allclose(
+      rows[:, is_sum], ones[:, is_sum], rtol=1e-4, atol=1e-5)
+  assert np.any(ones[:, names.index('gradient_norm')] >
+                replica_process.MAX_NORM)  # So that what is clipped matters.
+
+
+def test_update_that_is_bad_for_one_is_skipped_by_all(ran):
+  (first, second), one, _ = ran
+  bad = replica_process.NAN_UPDATE
+  for result in (first, second, one):
+    norm = result['rows'][:, list(result['names']).index('gradient_norm')]
+    assert list(np.flatnonzero(~np.isfinite(norm))) == [bad]
+    np.testing.assert_array_equal(
+        result['values'][bad], result['values'][bad - 1])
+    assert np.all(np.isfinite(result['values']))
+
+
+def test_logs_see_the_unrolls_of_all(ran):
+  (first, second), _, _ = ran
+  wholes = [np.concatenate(pair, axis=-1)
+            for pair in zip(*replica_process.ARRAYS)]
+  for result in (first, second):
+    for i, whole in enumerate(wholes):
+      gathered = result[f'gathered_{i}']
+      assert gathered.dtype == whole.dtype
+      np.testing.assert_array_equal(gathered, whole)
+
+
+def test_learners_that_would_learn_apart_are_refused_by_all(ran):
+  same = ''
+  for result in ran[0]:
+    for message, words in zip(result['refusals'], (
+        same, 'another number of threads than learner 0; set LearnerConfig.num',
+        'another config than learner 0; start all with the same',
+        same, 'other parameters than learner 0; all must see the same run dir',
+        'other parameters than learner 0')):
+      assert message.startswith('learner 1 has ' + words if words else same)
+      assert bool(message) == bool(words)
+
+
+def test_killed_learner_is_named_and_ends_the_other(ran):
+  address, code, log, secs = ran[2]
+  assert code == 1
+  line, = [line for line in log.splitlines() if line.startswith('error: ')]
+  assert line.startswith(
+      f'error: learner 0 has lost learner 1 ({address}); to go on from the '
+      'last checkpoint start all learners anew')
+  assert secs < 60
+
+
+def test_killed_chief_is_named_and_ends_the_other(tmp_path):
+  with _two(tmp_path) as (addresses, (chief, other)):
+    chief.wait_until_done()
+    other.wait_until_done()
+    chief.process.kill()
+    assert other.process.wait(_DEADLINE_SECS) == 1
+    assert f'learner 1 has lost learner 0 ({addresses[0]});' in other.log()
+
+
+def test_learner_that_does_not_come_is_waited_for_and_named(tmp_path):
+  addresses = [f'localhost:{port}' for port in ports.choose_free(2)]
+  with _running(tmp_path, 'first', 0, *addresses) as first:
+    words = f'not there: learner 1 ({addresses[1]})'
+    programs.wait_until(lambda: words in first.log(), words, _DEADLINE_SECS)
+    assert first.process.poll() is None
+
+
+# Turns.
+
+
+class _Exchange:
+  """What two learners' gathering does, between two threads."""
+
+  number = 2
+
+  def __init__(self):
+    self._barrier = threading.Barrier(2)
+    self._rows = {}
+
+  def of(self, task):
+    exchange = self
+
+    class _One:
+      number = 2
+
+      def gather(self, numbers):
+        exchange._rows[task] = np.array(numbers, float)
+        exchange._barrier.wait(20)
+        rows = np.stack([exchange._rows[i] for i in range(2)])
+        exchange._barrier.wait(20)
+        return rows
+
+    return _One()
+
+
+class _Reader:
+  """Has batches at times."""
+  refusals = 'refusals'
+
+  def __init__(self, is_ready):
+    self._is_ready = is_ready
+    self._number = 0
+
+  def next(self, should_stop):
+    while not should_stop():
+      if self._is_ready(self._number):
+        self._number += 1
+        return self._number
+      time.sleep(0.001)
+    return None
+
+
+def _take_turns(is_ready, should_stop):
+  """Batches that each of two got before it was told to stop."""
+  exchange, got = _Exchange(), [[], []]
+
+  def run(task):
+    reader = learner_group._Reader(_Reader(is_ready[task]), exchange.of(task))
+    while True:
+      batch = reader.next(lambda: should_stop[task](got[task]))
+      if batch is None:
+        return reader
+      got[task].append(batch)
+
+  with concurrent.futures.ThreadPoolExecutor(2) as threads:
+    futures = [threads.submit(run, task) for task in range(2)]
+    return got, [future.result(60) for future in futures]
+
+
+def test_one_that_is_asked_to_stop_stops_all_at_the_same_update():
+  got, readers = _take_turns(
+      [lambda number: True] * 2,
+      [lambda got: len(got) >= 3, lambda got: False])
+  assert got == [[1, 2, 3]] * 2
+  assert all(reader.refusals == 'refusals' for reader in readers)
+
+
+def test_one_without_a_batch_makes_all_wait_and_can_still_be_stopped():
+  start = time.monotonic()
+  got, readers = _take_turns(
+      [lambda number: True, lambda number: number < 2],
+      [lambda got: time.monotonic() > start + 2, lambda got: False])
+  assert got == [[1, 2]] * 2  # Nothing is lost that was learned from by one.
+  assert all(1 < reader.wait_secs < 20 for reader in readers)
+
+
+def test_slow_one_holds_the_other_up_and_loses_no_batch():
+  start = time.monotonic()
+
+  def slow(number):
+    return time.monotonic() > start + 0.7 * (number + 1)
+
+  got, _ = _take_turns(
+      [lambda number: True, slow],
+      [lambda got: False, lambda got: len(got) >= 2])
+  assert got == [[1, 2]] * 2

@@ -1,0 +1,78 @@
+"""A port that something listens on is refused, whichever address it is on."""
+
+import socket
+
+import pytest
+
+from impala_tf.processes import ports
+from tests.fixtures import programs
+
+
+def test_free_port_is_kept_and_none_gives_one():
+  port = ports.choose()
+  assert 1024 <= port <= 65535
+  assert ports.choose(port) == port
+
+
+def test_several_free_ports_differ(monkeypatch):
+  found = iter([5, 7, 7, 8, 6, 9])
+  monkeypatch.setattr(ports, 'choose', lambda: next(found))
+  assert ports.choose_free(3, besides=[5, 8]) == [7, 6, 9]
+  assert ports.choose_free(0) == []
+
+
+@pytest.mark.parametrize('family, address', [
+    (socket.AF_INET, '127.0.0.1'), (socket.AF_INET, '0.0.0.0'),
+    (socket.AF_INET6, '::')])
+def test_taken_port_is_refused(family, address):
+  with socket.socket(family, socket.SOCK_STREAM) as server:
+    server.bind((address, 0))
+    server.listen()
+    port = server.getsockname()[1]
+    with pytest.raises(OSError, match=f'port {port} cannot be used'):
+      ports.choose(port)
+
+
+def test_impossible_port_is_refused():
+  with pytest.raises(OSError, match='port 70000 cannot be used'):
+    ports.choose(70_000)
+
+
+def test_claimed_port_is_refused_until_it_is_free_again():
+  port, claimed = ports.claim()
+  with pytest.raises(OSError, match=f'port {port} cannot be used.*choose'):
+    ports.claim(port)
+  claimed.close()
+  again, claimed = ports.claim(port)
+  assert again == port
+  claimed.close()
+
+
+def test_claim_ends_with_a_killed_process():
+  program = ('from impala_tf.processes import ports; '
+             'port, claimed = ports.claim(); '
+             'print(port, flush=True); input()')
+  with programs.running('-c', program, stdin=programs.PIPE) as process:
+    port = int(process.stdout.readline())
+    with pytest.raises(OSError):
+      ports.claim(port)
+    process.kill()
+    process.wait()
+    ports.claim(port)[1].close()
+
+
+def test_port_that_somebody_else_has_cannot_be_claimed():
+  with socket.create_server(('', 0)) as server:
+    port = server.getsockname()[1]
+    with pytest.raises(OSError, match=f'port {port} cannot be used'):
+      ports.claim(port)
+
+
+def test_connections_of_a_server_that_is_gone_do_not_keep_its_port():
+  server = socket.create_server(('', 0))
+  port = server.getsockname()[1]
+  with socket.create_connection(('localhost', port)):
+    ours, _ = server.accept()
+    server.close()
+    ours.close()  # The side that closes first has to remember it for a minute.
+  assert ports.choose(port) == port

@@ -1,0 +1,194 @@
+"""What the config leaves open is filled in from the machine."""
+
+import dataclasses
+
+import pytest
+
+from impala_tf import config as config_lib
+from impala_tf.processes import sizing
+
+
+@pytest.mark.parametrize('cores,num_actors,num_envs,num_threads', [
+    (1, 1, 32, 1),
+    (2, 2, 32, 1),
+    (4, 4, 20, 2),
+    (6, 6, 16, 2),
+    (16, 16, 16, 5),
+])
+def test_open_numbers_follow_from_the_cores(
+    cores, num_actors, num_envs, num_threads):
+  fitted = sizing.fit(config_lib.Config(), cores)
+  assert fitted.actor.num_actors == num_actors
+  assert fitted.actor.num_envs == num_envs
+  assert fitted.learner.num_threads == num_threads
+
+
+def test_two_and_a_half_batches_of_unrolls_are_being_played():
+  config = config_lib.Config(learner=config_lib.LearnerConfig(batch_size=24))
+  assert sizing.fit(config, cores=2).actor.num_envs == 30
+
+
+def test_learning_with_the_deep_network_takes_most_of_the_threads():
+  config = config_lib.Config(agent=config_lib.AgentConfig(torso='deep'))
+  assert sizing.fit(config, cores=4).learner.num_threads == 4
+  assert sizing.fit(config, cores=1).learner.num_threads == 1
+
+
+def test_replay_takes_threads_and_leaves_fewer_unrolls_to_play():
+  config = config_lib.Config(
+      replay=config_lib.ReplayConfig(replay_fraction=0.75))
+  fitted = sizing.fit(config, cores=4)
+  # 25 % of the work becomes 4 * 25 / (4 * 25 + 75) = 57 %.
+  assert fitted.learner.num_threads == 3
+  assert sizing.fit(config, cores=1).actor.num_envs == 20  # 2.5 * 8.
+
+
+@pytest.mark.parametrize('cores,num_actors,num_envs,num_threads', [
+    (1, 2, 32, 1),
+    (5, 4, 32, 2),
+    (16, 16, 20, 3),
+    (28, 28, 16, 4),
+])
+def test_learners_have_equal_shares_of_actors_and_cores(
+    cores, num_actors, num_envs, num_threads):
+  config = config_lib.Config(
+      learner=config_lib.LearnerConfig(num_learners=2, batch_size=64))
+  fitted = sizing.fit(config, cores)
+  assert fitted.actor.num_actors == num_actors
+  assert fitted.actor.num_envs == num_envs
+  assert fitted.learner.num_threads == num_threads
+
+
+def test_learner_that_no_actor_plays_for_is_refused():
+  config = config_lib.Config(
+      actor=config_lib.ActorConfig(num_actors=2),
+      learner=config_lib.LearnerConfig(num_learners=3))
+  with pytest.raises(config_lib.ConfigError,
+                     match='3 learners cannot.*num_actors to 3 at least'):
+    sizing.fit(config)
+
+
+def test_several_learners_are_explained():
+  config = config_lib.Config(
+      learner=config_lib.LearnerConfig(num_learners=2))
+  learners, actors, _, threads = sizing.explain(config)
+  assert learners == '2 learners (as configured)'
+  assert actors.endswith(', as many for each learner)')
+  assert 'learner threads each' in threads and ' for 2 learners, ' in threads
+
+
+def test_memory_is_what_the_machine_or_its_container_has(
+    tmp_path, monkeypatch):
+  whole = sizing.memory_bytes()
+  assert whole > 1 << 28
+  (tmp_path / 'max').write_text('max\n')
+  (tmp_path / 'low').write_text('1000\n')
+  monkeypatch.setattr(sizing, '_CGROUP_LIMITS', (
+      tmp_path / 'max', tmp_path / 'missing', tmp_path / 'low'))
+  assert sizing.memory_bytes() == 1000
+
+
+def test_what_is_configured_stays():
+  config = config_lib.Config(
+      actor=config_lib.ActorConfig(num_actors=3, num_envs=5),
+      learner=config_lib.LearnerConfig(num_threads=7))
+  assert sizing.fit(config, cores=16) == config
+  assert all('as configured' in line for line in sizing.explain(config))
+
+
+def test_nothing_else_is_changed():
+  config = config_lib.Config()
+  fitted = sizing.fit(config, cores=2)
+  assert dataclasses.replace(
+      fitted, actor=config.actor, learner=config.learner) == config
+  assert fitted.learner.queue_capacity == config.learner.queue_capacity
+
+
+def test_in_process_numbers_do_not_depend_on_the_machine():
+  config = config_lib.Config(
+      experiment=config_lib.ExperimentConfig(in_process=True))
+  sizes = {sizing.fit(config, cores).actor.num_envs for cores in (1, 2, 8)}
+  assert len(sizes) == 1
+
+
+def _of_levels(level, in_process=False, **actor):
+  return config_lib.Config(
+      environment=config_lib.EnvironmentConfig(level=level),
+      experiment=config_lib.ExperimentConfig(in_process=in_process),
+      actor=config_lib.ActorConfig(**actor))
+
+
+_SIX = ','.join(f'atari/{game}' for game in (
+    'pong', 'breakout', 'qbert', 'seaquest', 'beam_rider', 'space_invaders'))
+
+
+@pytest.mark.parametrize('level, cores, num_envs', [
+    (_SIX, 4, 21),      # 84 are 14 of each; 20 would do for one level.
+    ('dmlab30', 4, 30),  # 4 of each.
+    ('dmlab30', 1, 32),  # 60 would be too many.
+    ('atari57', 4, 20),  # 57 would be; 80 are one or two of each.
+    ('atari57', 2, 32),
+    ('atari57', 1, 57)])
+def test_levels_have_equal_shares_or_one_environment_at_least(
+    level, cores, num_envs):
+  fitted = sizing.fit(_of_levels(level), cores)
+  assert fitted.actor.num_envs == num_envs
+
+
+def test_in_process_one_actor_plays_every_level():
+  config = _of_levels('atari57', in_process=True)
+  assert sizing.fit(config, cores=8).actor.num_envs == 57
+
+
+@pytest.mark.parametrize('actor, in_process, words', [
+    (dict(num_actors=4, num_envs=14), False,
+     r'57 levels \(atari57\) .* 4 actor processes with 14 environments each; '
+     'raise ActorConfig.num_envs to 15 at least'),
+    (dict(num_actors=8, num_envs=56), True, 'num_envs to 57 at least')])
+def test_level_that_nobody_would_play_is_refused(actor, in_process, words):
+  with pytest.raises(config_lib.ConfigError, match=words) as error:
+    sizing.fit(_of_levels('atari57', in_process, **actor))
+  assert '\n' not in str(error.value)
+  enough = dict(actor, num_envs=actor['num_envs'] + 1)
+  sizing.fit(_of_levels('atari57', in_process, **enough))
+
+
+def test_each_choice_is_explained():
+  actors, envs, threads = sizing.explain(config_lib.Config())
+  cores = sizing.num_cores()
+  assert actors == f'{cores} actor processes (one for each of {cores} cores)'
+  assert 'environments each' in envs and '32 new unrolls' in envs
+  assert 'levels' not in envs
+  assert '6 levels have their shares' in sizing.explain(_of_levels(_SIX))[1]
+  assert 'learner threads' in threads and f'25% of {cores} cores' in threads
+
+
+@pytest.mark.parametrize('env_processes, cores, num_actors, num_envs', [
+    (1, 4, 4, 20), (2, 4, 2, 32), (4, 4, 1, 32), (16, 4, 1, 32),
+    (40, 4, 1, 40)])
+def test_environment_processes_take_the_place_of_actors(
+    env_processes, cores, num_actors, num_envs):
+  config = _of_levels('catch', env_processes=env_processes)
+  fitted = sizing.fit(config, cores)
+  assert fitted.actor.num_actors == num_actors
+  assert fitted.actor.num_envs == num_envs
+  assert fitted.actor.env_processes == env_processes
+
+
+def test_environment_processes_are_explained():
+  cores = sizing.num_cores()
+  actors, processes, _, _ = sizing.explain(
+      _of_levels('catch', env_processes=2))
+  assert f'{cores} cores with 2 environment processes for each' in actors
+  assert processes == '2 environment processes each (as configured)'
+
+
+@pytest.mark.parametrize('level, words', [
+    ('atari/pong', 'the emulator of atari/pong steps a batch as a whole; leave '
+     'it out'),
+    ('catch,atari/pong', 'the emulator of atari/pong'),
+    ('catch', 'env_processes is 5, but there are 4 environments only')])
+def test_environment_processes_that_would_be_idle_are_refused(level, words):
+  with pytest.raises(config_lib.ConfigError, match=words) as error:
+    sizing.fit(_of_levels(level, env_processes=5, num_envs=4))
+  assert '\n' not in str(error.value)

@@ -1,0 +1,90 @@
+"""Waits say for whom, and end."""
+
+import socket
+
+import pytest
+
+from impala_tf.processes import ports
+from impala_tf.processes import waiting
+
+
+@pytest.fixture(name='clock')
+def _clock(monkeypatch):
+  """Time goes on by what is appended."""
+  passed = [100.]
+  monkeypatch.setattr(waiting.time, 'monotonic', lambda: sum(passed))
+  return passed
+
+
+def _poll(wait, clock, secs, step=0.5, cause=''):
+  for _ in range(int(secs / step)):
+    clock.append(step)
+    wait.poll(cause)
+
+
+def test_it_says_for_whom_at_once_then_every_half_minute_and_gives_up(clock):
+  lines = []
+  wait = waiting.Waiting('the learner at x:1', 100., lines.append)
+  wait.poll('nobody is there')
+  assert lines == [
+      'waiting for the learner at x:1 (0 of 100 s): nobody is there']
+  _poll(wait, clock, 99.5)
+  assert lines[1:] == [
+      f'waiting for the learner at x:1 ({n} of 100 s)' for n in (30, 60, 90)]
+  with pytest.raises(waiting.PeerMissing) as error:
+    _poll(wait, clock, 0.5, cause='no way')
+  assert str(error.value) == (
+      'waited 100 s for the learner at x:1, in vain: no way')
+
+
+def test_next_wait_has_its_own_time_and_begins_in_silence(clock):
+  lines = []
+  wait = waiting.Waiting('it', 50., lines.append)
+  _poll(wait, clock, 40)
+  clock.append(1.)
+  assert wait.restart() == 41
+  del lines[:]
+  _poll(wait, clock, 29)
+  assert not lines
+  _poll(wait, clock, 20.5)
+  assert lines == ['waiting for it (30 of 50 s)']
+  with pytest.raises(waiting.PeerMissing):
+    _poll(wait, clock, 0.5)
+
+
+def test_who_was_stopped_meanwhile_has_not_waited(clock):
+  wait = waiting.Waiting('it', 50., lambda line: None)
+  clock.append(10_000.)
+  wait.poll()
+  with pytest.raises(waiting.PeerMissing):
+    _poll(wait, clock, 30.)
+
+
+class _GiveUp(Exception):
+  pass
+
+
+@pytest.mark.parametrize('host, words', [
+    ('localhost', 'refused'), ('[::1]', 'refused'),
+    # Which, depends on who is asked for names.
+    ('no.such.host.invalid', 'Name or service not known|resolution')])
+def test_cause_is_told(host, words):
+
+  def poll(cause):
+    raise _GiveUp(cause)
+
+  with pytest.raises(_GiveUp, match=words):
+    waiting.for_port(f'{host}:{ports.choose()}', poll)
+
+
+def test_port_is_waited_for():
+  port = ports.choose()
+  servers = []
+
+  def poll(cause):
+    assert 'refused' in cause
+    servers.append(socket.create_server(('localhost', port)))
+
+  waiting.for_port(f'localhost:{port}', poll)
+  assert len(servers) == 1
+  servers[0].close()

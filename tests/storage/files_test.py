@@ -1,0 +1,132 @@
+"""What holds of a run's files holds on a disk and behind URLs."""
+
+import resource
+import threading
+
+import pytest
+
+from impala_tf.storage import files
+from tests.fixtures import programs
+
+KINDS = ('path', 'file', 'ram')
+
+
+@pytest.fixture(params=KINDS, name='base')
+def _base(request, tmp_path):
+  """A directory that is not there yet; nothing but TensorFlow sees ram://."""
+  return {'path': '', 'file': 'file://', 'ram': 'ram:/'}[request.param] + str(
+      tmp_path / 'a' / 'b')
+
+
+def test_file_comes_back_and_is_replaced(base):
+  files.make_directory(base)
+  path = f'{base}/x'
+  for content in (b'', b'one\n', b'\x00\xff' * 100_000, b'two'):
+    files.write(path, content)
+    assert files.read(path) == content
+  assert files.exists(path) and files.names(base) == ['x']
+
+
+def test_names_are_of_files_and_directories(base):
+  assert files.names(base) == [] and not files.exists(base)
+  files.make_directory(f'{base}/sub/below')
+  files.write(f'{base}/sub/file', b'')
+  files.write(f'{base}/.hidden', b'')
+  assert files.names(base) == ['.hidden', 'sub']
+  assert files.names(f'{base}/sub') == ['below', 'file']
+  files.make_directory(base)  # It may be there.
+
+
+def test_what_is_removed_is_gone_with_all_in_it(base):
+  files.make_directory(f'{base}/sub/below')
+  files.write(f'{base}/sub/below/file', b'1')
+  files.write(f'{base}/file', b'1')
+  files.remove(f'{base}/file')
+  assert files.names(base) == ['sub']
+  files.remove(f'{base}/sub')
+  assert files.names(base) == []
+  assert not files.exists(f'{base}/sub/below/file')
+
+
+def test_what_is_not_there_says_so(base):
+  with pytest.raises(FileNotFoundError) as raised:
+    files.read(f'{base}/x')
+  assert raised.value.strerror and '\n' not in raised.value.strerror
+
+
+@pytest.mark.parametrize('scheme', ['', 'file://'])
+def test_file_that_has_no_room_leaves_the_old_one(tmp_path, scheme):
+  path = f'{scheme}{tmp_path}/x'
+  files.write(path, b'old')
+  limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+  resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
+  try:
+    with pytest.raises(OSError):
+      files.write(path, bytes(1_000_000))
+  finally:
+    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+  assert files.read(path) == b'old'
+
+
+@pytest.mark.parametrize('path, is_url, needs_network', [
+    ('runs/pong', False, False), ('/a/b', False, False), ('', False, False),
+    ('a b://c', False, False), ('file:///a', True, False),
+    ('ram://a', True, False), ('gs://a/b', True, True),
+    ('s3://a', True, True), ('hdfs://host:9000/a', True, True)])
+def test_url_is_told_from_a_path(path, is_url, needs_network):
+  assert files.is_url(path) == is_url
+  assert files.needs_network(path) == needs_network
+
+
+@pytest.mark.parametrize('url, words', [
+    ('nosuch://a/b', r'opens .*file://.* but not nosuch://; install'),
+    ('file://tmp/a', 'file:///a/b')])
+def test_what_tensorflow_does_not_open_is_said_at_once(url, words):
+  with pytest.raises(files.RemoteError, match=words) as raised:
+    files.reach(url, 60.)
+  assert '\n' not in str(raised.value)
+
+
+def test_directory_that_can_be_made_is_reached(base):
+  if files.is_url(base):
+    files.reach(base, 60.)
+
+
+def test_silence_ends(monkeypatch):
+  never = threading.Event()
+  monkeypatch.setattr(files, 'exists', lambda path: never.wait(60.))
+  with pytest.raises(files.RemoteError, match='no answer within 0 s; check'):
+    files.reach('ram://a', 0.1)
+  never.set()
+
+
+def test_error_is_told_in_one_line_with_a_remedy(monkeypatch):
+
+  def fail(path):
+    raise files.RemoteError(5, 'permission denied')
+
+  monkeypatch.setattr(files, 'exists', fail)
+  with pytest.raises(files.RemoteError, match='^permission denied; check its'):
+    files.reach('ram://a', 60.)
+
+
+@pytest.mark.timeout(400)
+def test_nobody_waits_for_tensorflow_but_for_urls(tmp_path):
+  program = """
+import os, sys
+from impala_tf.storage import files
+from impala_tf.storage import line_log
+from impala_tf.monitoring import metrics
+from launch import evaluate, plot, train
+from launch.run import progress, run_directory
+run_directory.reach(sys.argv[1])
+files.write(sys.argv[1] + '/x', b'1')
+progress.NewestRow(sys.argv[1])
+print('tensorflow' in sys.modules)
+files.exists('file://' + sys.argv[1])
+print('tensorflow' in sys.modules, flush=True)
+os._exit(0)
+"""
+  with programs.running('-c', program, tmp_path) as process:
+    output, errors = process.communicate(timeout=300)
+  assert output.split() == ['False', 'True'], errors

@@ -1,0 +1,185 @@
+"""Lines are appended whole, followed while they are, and dropped from the end.
+
+What holds of a growing file, tests/monitoring/metrics_test.py says; here is
+what must hold of it and of pieces behind a URL alike, and what of pieces alone.
+"""
+
+import threading
+
+import pytest
+
+from impala_tf.storage import files
+from impala_tf.storage import line_log
+
+SCHEMES = ('', 'file://', 'ram:/')
+
+
+@pytest.fixture(params=SCHEMES, name='path')
+def _path(request, tmp_path):
+  return _journal(request.param, tmp_path)
+
+
+def _journal(scheme, tmp_path):
+  directory = f'{scheme}{tmp_path}/run'
+  files.make_directory(directory)
+  return f'{directory}/metrics.jsonl'
+
+
+def _append(path, *lines):
+  appender = line_log.open_for_appending(path)
+  for line in lines:
+    appender.append(line + b'\n')
+  appender.close()
+
+
+def _lines(path):
+  return line_log.open_for_reading(path).new_lines()
+
+
+def _numbers(n):
+  return [b'%d' % i for i in range(n)]
+
+
+@pytest.fixture(name='small_pieces')
+def _small_pieces(monkeypatch):
+  monkeypatch.setattr(line_log, '_PIECE_BYTES', 40)
+
+
+def test_lines_come_back_in_their_order(path, small_pieces):
+  assert _lines(path) == []
+  _append(path, *_numbers(100))
+  _append(path, b'of another process')
+  assert _lines(path) == [*_numbers(100), b'of another process']
+
+
+def test_reader_gets_each_line_once(path, small_pieces):
+  reader = line_log.open_for_reading(path)
+  found = []
+  for i in range(30):
+    _append(path, b'%d' % i)
+    new = reader.new_lines()
+    assert new == [b'%d' % i]
+    found += new
+  assert reader.new_lines() == [] and found == _numbers(30)
+
+
+@pytest.mark.parametrize('num_kept', [0, 1, 15, 99, 100])
+def test_dropped_lines_are_gone_and_others_follow(path, num_kept, small_pieces):
+  _append(path, *_numbers(100))
+  line_log.keep(path, lambda line: int(line) < num_kept)
+  assert _lines(path) == _numbers(num_kept)
+  _append(path, b'new')
+  assert _lines(path) == [*_numbers(num_kept), b'new']
+
+
+@pytest.mark.parametrize('num_kept', [0, 1, 15, 99])
+def test_reader_begins_anew_where_lines_were_dropped(
+    path, num_kept, small_pieces):
+  _append(path, *_numbers(100))
+  reader = line_log.open_for_reading(path)
+  reader.new_lines()
+  line_log.keep(path, lambda line: int(line) < num_kept)
+  _append(path, *[b'a line that is new'] * 9)
+  assert reader.new_lines() == _numbers(num_kept) + [b'a line that is new'] * 9
+  _append(path, b'last')
+  assert reader.new_lines() == [b'last']
+
+
+def test_nothing_can_be_dropped_where_nothing_is(path):
+  line_log.keep(path, lambda line: False)
+  assert _lines(path) == []
+
+
+# Pieces.
+
+
+@pytest.fixture(name='ram')
+def _ram(tmp_path):
+  return _journal('ram:/', tmp_path)
+
+
+class _Store:
+  """Takes the place of `files.write`; can be slow or fail."""
+
+  def __init__(self, monkeypatch):
+    self._write = files.write
+    self.sizes = []
+    self.is_failing = False
+    self.may_go_on = threading.Event()
+    self.may_go_on.set()
+    monkeypatch.setattr(files, 'write', self._note)
+
+  def _note(self, path, content):
+    assert self.may_go_on.wait(60.)
+    if self.is_failing:
+      raise files.RemoteError(5, 'just now there is no bucket')
+    self.sizes.append(len(content))
+    self._write(path, content)
+
+
+def test_a_line_costs_no_more_than_a_piece(ram, monkeypatch):
+  store = _Store(monkeypatch)
+  lines = [b'x' * 999] * 2000  # 2 MB.
+  for start in range(0, 2000, 50):
+    _append(ram, *lines[start:start + 50])
+  assert _lines(ram) == lines
+  store.sizes.clear()
+  appender = line_log.open_for_appending(ram)
+  for line in lines:
+    appender.append(line + b'\n')
+    appender._thread.join()
+  appender.close()
+  assert len(store.sizes) == 2000 and max(store.sizes) < 2**18 + 1000
+
+
+def test_who_appends_does_not_wait_and_nothing_is_lost(ram, monkeypatch):
+  store = _Store(monkeypatch)
+  store.may_go_on.clear()
+  appender = line_log.open_for_appending(ram)
+  for line in _numbers(1000):
+    appender.append(line + b'\n')
+  assert not files.names(ram.rpartition('/')[0])
+  store.may_go_on.set()
+  appender.close()
+  assert _lines(ram) == _numbers(1000)
+  assert len(store.sizes) == 2  # The first line, and all that came meanwhile.
+
+
+def test_lines_that_could_not_be_written_go_with_the_next(ram, monkeypatch):
+  warnings = []
+  monkeypatch.setattr(line_log.logging, 'warning',
+                      lambda text, *args: warnings.append(text % args))
+  store = _Store(monkeypatch)
+  store.is_failing = True
+  appender = line_log.open_for_appending(ram)
+  for line in (b'1\n', b'2\n'):
+    appender.append(line)
+    appender._thread.join()
+  store.is_failing = False
+  appender.append(b'3\n')
+  appender._thread.join()
+  assert _lines(ram) == [b'1', b'2', b'3']
+  store.is_failing = True
+  appender.append(b'4\n')
+  appender.close()
+  assert 'no bucket' in warnings[0] and 'are lost' in warnings[-1]
+  assert _lines(ram) == [b'1', b'2', b'3']
+
+
+def test_pieces_that_are_dropped_halfway_are_dropped_by_the_next(
+    ram, monkeypatch, small_pieces):
+  for line in _numbers(50):
+    _append(ram, line)
+
+  def fail_after_two(path, remove=files.remove, done=[]):  # noqa: B006
+    if len(done) == 2:
+      raise files.RemoteError(5, 'killed')
+    done.append(remove(path))
+
+  with monkeypatch.context() as patch:
+    patch.setattr(files, 'remove', fail_after_two)
+    with pytest.raises(files.RemoteError):
+      line_log.keep(ram, lambda line: int(line) < 5)
+  assert _lines(ram) == _numbers(48)
+  line_log.keep(ram, lambda line: int(line) < 5)
+  assert _lines(ram) == _numbers(5)

@@ -1,0 +1,171 @@
+"""The runs of a sweep follow from its config, and compare like with like."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from impala_tf import config as config_lib
+from impala_tf.sweeps import plan as plan_lib
+
+_RANGES = {
+    'OptimizerConfig.learning_rate': ('log_uniform', 5e-6, 5e-3),
+    'OptimizerConfig.epsilon': ('categorical', 1e-1, 1e-3, 1e-5, 1e-7),
+    'ImpalaConfig.entropy_cost': ('log_uniform', 5e-5, 1e-2)}
+
+
+def _config(**kwargs):
+  return plan_lib.SweepConfig(**{
+      'tasks': {'catch': 'a.gin', 'pong': 'b.gin'},
+      'variants': {'x': {'AgentConfig.use_lstm': True}, 'y': {}},
+      'ranges': _RANGES, 'num_settings': 5, 'num_seeds': 3,
+      'fixed': {'LearnerConfig.batch_size': 4}, **kwargs})
+
+
+def test_same_seed_gives_the_same_settings_and_another_others():
+  first = plan_lib.settings(_config(seed=3))
+  assert first == plan_lib.settings(_config(seed=3))
+  assert first != plan_lib.settings(_config(seed=4))
+  # On every machine and with every version.
+  assert plan_lib.settings(_config(seed=1))[0].bindings == {
+      'ImpalaConfig.entropy_cost': 0.0001019,
+      'OptimizerConfig.epsilon': 1e-07,
+      'OptimizerConfig.learning_rate': 0.0009779}
+
+
+def test_settings_do_not_depend_on_the_order_of_ranges_or_their_number():
+  few = plan_lib.settings(_config())
+  assert plan_lib.settings(_config(num_settings=50))[:5] == few
+  turned = dict(reversed(_RANGES.items()))
+  assert plan_lib.settings(_config(ranges=turned)) == few
+
+
+def test_log_uniform_is_uniform_in_its_logarithm():
+  drawn = [s.bindings for s in plan_lib.settings(_config(num_settings=2000))]
+  for name in ('OptimizerConfig.learning_rate', 'ImpalaConfig.entropy_cost'):
+    _, low, high = _RANGES[name]
+    values = np.array([bindings[name] for bindings in drawn])
+    assert low <= values.min() < 1.01 * low
+    assert high >= values.max() > 0.99 * high
+    shares = np.sort(np.log(values / low) / math.log(high / low))
+    # Kolmogorov and Smirnov: beyond 1.63 / sqrt(n) once in a hundred.
+    distance = np.abs(shares - (np.arange(2000) + 0.5) / 2000).max()
+    assert distance < 1.63 / math.sqrt(2000)
+
+
+def test_categorical_takes_each_choice_equally_often_and_by_itself():
+  drawn = [s.bindings for s in plan_lib.settings(_config(num_settings=2000))]
+  _, *choices = _RANGES['OptimizerConfig.epsilon']
+  chosen = np.array([choices.index(b['OptimizerConfig.epsilon'])
+                     for b in drawn])
+  # Standard deviation sqrt(2000 * 3 / 16) = 19.
+  np.testing.assert_allclose(np.bincount(chosen), 500, atol=60)
+  rates = np.log([b['OptimizerConfig.learning_rate'] for b in drawn])
+  costs = np.log([b['ImpalaConfig.entropy_cost'] for b in drawn])
+  correlations = np.corrcoef([chosen, rates, costs])
+  np.testing.assert_allclose(correlations, np.eye(3), atol=0.07)
+
+
+def test_every_task_and_variant_has_the_same_settings_and_seeds():
+  config = _config()
+  found = plan_lib.runs(config)
+  assert len(found) == 5 * 3 * 2 * 2
+  settings = {s.name: s.bindings for s in plan_lib.settings(config)}
+
+  def pairs(task, variant):
+    return [(r.setting, r.seed) for r in found
+            if (r.task, r.variant) == (task, variant)]
+
+  for task, variant in itertools.product(config.tasks, config.variants):
+    assert pairs(task, variant) == list(
+        itertools.product(settings, (1, 2, 3)))
+  for run in found:
+    assert run.bindings == {
+        'LearnerConfig.batch_size': 4, **settings[run.setting],
+        **config.variants[run.variant], 'ExperimentConfig.seed': run.seed}
+  # Stopped anywhere, no variant is ahead of another by more than one run.
+  for end in range(len(found)):
+    variants = [run.variant for run in found[:end]]
+    assert abs(variants.count('x') - variants.count('y')) <= 1
+
+
+def test_run_is_a_command_and_a_directory_of_its_own():
+  found = plan_lib.runs(_config())
+  assert len({run.name for run in found}) == len(found)
+  run = next(r for r in found if r.name == 'pong/x/setting_02/seed_3')
+  arguments = run.arguments('some/b.gin', 'here/run')
+  assert arguments[:3] == ['launch.train', 'some/b.gin', '--run_dir=here/run']
+  assert '--gin_binding=ExperimentConfig.seed = 3' in arguments
+  assert '--gin_binding=AgentConfig.use_lstm = True' in arguments
+  assert len(arguments) == 3 + len(run.bindings) == 3 + 6
+
+
+def test_points_are_settings_as_they_are_given():
+  points = {'lag_1': {'LearnerConfig.queue_capacity': 1},
+            'lag_9': {'LearnerConfig.queue_capacity': 9}}
+  config = _config(ranges={}, num_settings=1, points=points)
+  assert dict(plan_lib.settings(config)) == points
+  assert [r.name for r in plan_lib.runs(config)][-1] == 'pong/y/lag_9/seed_3'
+  assert plan_lib.corners(config) == plan_lib.settings(config)
+
+
+def test_without_ranges_and_points_there_is_one_setting():
+  config = _config(ranges={}, num_settings=1)
+  assert [s.bindings for s in plan_lib.settings(config)] == [{}]
+
+
+def test_corners_have_each_limit_and_choice():
+  corners = plan_lib.corners(_config())
+  assert len(corners) == 4
+  for name, (_, *limits) in _RANGES.items():
+    assert {c.bindings[name] for c in corners} == set(limits)
+
+
+@pytest.mark.parametrize('kwargs, words', [
+    ({'tasks': {}}, 'SweepConfig.tasks is empty'),
+    ({'variants': {}}, 'SweepConfig.variants is empty'),
+    ({'tasks': ['a.gin']}, r"tasks must be a dict, but is \['a.gin'\]"),
+    ({'tasks': {'a/b': 'a.gin'}}, "tasks has the name 'a/b'"),
+    ({'tasks': {'..': 'a.gin'}}, "tasks has the name '..'"),
+    ({'tasks': {'a': 5}}, r"tasks\['a'\] must be the path .* but is 5"),
+    ({'variants': {'x': 5}}, r"variants\['x'\] must be a dict of bindings"),
+    ({'fixed': {'batch_size': 5}}, "of names like .*'batch_size'"),
+    ({'fixed': {'A.b': [5]}}, r"fixed\['A.b'\] must be a number.*\[5\]"),
+    ({'fixed': {'ExperimentConfig.seed': 5}}, 'set SweepConfig.num_seeds'),
+    ({'ranges': {'A.b': 5}}, r"ranges\['A.b'\] must be \('log_uniform'"),
+    ({'ranges': {'A.b': ('uniform', 1, 2)}}, "but is .'uniform', 1, 2"),
+    ({'ranges': {'A.b': ('categorical',)}}, "but is .'categorical',"),
+    ({'ranges': {'A.b': ('log_uniform', 1)}}, 'must have two numbers'),
+    ({'ranges': {'A.b': ('log_uniform', '1', 2)}}, 'must have two numbers'),
+    ({'ranges': {'A.b': ('log_uniform', 2, 2)}}, '0 < low < high'),
+    ({'ranges': {'A.b': ('log_uniform', 3, 2)}}, '0 < low < high'),
+    ({'ranges': {'A.b': ('log_uniform', 0, 2)}}, '0 < low < high'),
+    ({'ranges': {'A.b': ('log_uniform', 1, math.nan)}}, '0 < low < high'),
+    ({'ranges': {'A.b': ('log_uniform', 1, math.inf)}}, '0 < low < high'),
+    ({'ranges': {}}, 'num_settings is 5, but there are no ranges'),
+    ({'points': {'p': {}}}, 'both points and ranges'),
+    ({'num_settings': 0}, 'num_settings must be at least 1, but is 0'),
+    ({'num_seeds': 1.0}, 'num_seeds must be of type int, but is 1.0'),
+    ({'seed': -1}, 'seed must be at least 0, but is -1'),
+    ({'fixed': {'AgentConfig.use_lstm': True}},
+     'use_lstm is bound in SweepConfig.fixed and in SweepConfig.variants'),
+    ({'fixed': {'OptimizerConfig.epsilon': 1.}},
+     'epsilon is bound in SweepConfig.fixed and in SweepConfig.ranges')])
+def test_sweep_without_sense_is_refused_in_one_line(kwargs, words):
+  with pytest.raises(config_lib.ConfigError, match=words) as raised:
+    _config(**kwargs)
+  assert '\n' not in str(raised.value)
+
+
+def test_differences_name_each_value_that_differs():
+  assert plan_lib.differences(_config(), _config()) == []
+  other = _config(num_seeds=4, tasks={'catch': 'a.gin', 'qbert': 'c.gin'},
+                  ranges={**_RANGES, 'OptimizerConfig.epsilon':
+                          ('categorical', 1.)})
+  assert plan_lib.differences(_config(), other) == [
+      "SweepConfig.tasks['pong'] ('b.gin', now nothing)",
+      "SweepConfig.tasks['qbert'] (nothing, now 'c.gin')",
+      "SweepConfig.ranges['OptimizerConfig.epsilon'] (('categorical', 0.1, "
+      "0.001, 1e-05, 1e-07), now ('categorical', 1.0))",
+      'SweepConfig.num_seeds (3, now 4)']

@@ -1,0 +1,95 @@
+"""Peers get the learner's config, when it is there, and no other."""
+
+import socket
+import threading
+import time
+
+import pytest
+
+from impala_tf import config as config_lib
+from impala_tf import replay
+from impala_tf import weights
+from impala_tf.transport import config_table
+from tests.fixtures import configs
+from tests.fixtures import unrolls
+
+
+class _GiveUp(Exception):
+  pass
+
+
+def _serve(config):
+  return replay.make_server([
+      config_table.make_table(config),
+      weights.make_table(unrolls.variables())], None)
+
+
+def _poll_until(secs):
+  """A poll that gives up, and what it was told."""
+  deadline = time.monotonic() + secs
+  causes = []
+
+  def poll(cause):
+    causes.append(cause)
+    if time.monotonic() > deadline:
+      raise _GiveUp
+
+  return poll, causes
+
+
+def test_config_arrives_as_it_is():
+  config = configs.changed_everywhere()
+  server = _serve(config)
+  address = f'localhost:{server.port}'
+  config_table.publish(address, config)
+  assert config_table.wait_for_config(
+      address, poll=lambda cause: None) == config
+  server.stop()
+
+
+def test_it_is_waited_for():
+  server = _serve(config_lib.Config())
+  address = f'localhost:{server.port}'
+  poll, causes = _poll_until(60.)
+  found = []
+  thread = threading.Thread(target=lambda: found.append(
+      config_table.wait_for_config(address, poll)))
+  thread.start()
+
+  def wait_for(words):
+    deadline = time.monotonic() + 50.
+    while not any(words in cause for cause in causes):
+      assert time.monotonic() < deadline, causes
+      time.sleep(0.02)
+
+  wait_for('not yet ready')
+  config_table.publish(address, config_lib.Config())
+  thread.join(60)
+  assert found == [config_lib.Config()]
+  server.stop()
+
+
+def test_server_that_is_no_learner_is_not_taken_for_one():
+  with socket.create_server(('localhost', 0)) as server:
+    poll, causes = _poll_until(0.)
+    with pytest.raises(_GiveUp):
+      config_table.wait_for_config(
+          f'localhost:{server.getsockname()[1]}', poll)
+  assert 'does not answer' in causes[0]
+
+
+def test_who_follows_one_run_does_not_take_parameters_of_another():
+  mine = config_lib.Config()
+  server = _serve(mine)
+  address = f'localhost:{server.port}'
+  learners = unrolls.variables()
+  publisher = weights.Publisher(address, learners)
+  publisher.publish(3, publisher.snapshot())
+  fetcher = weights.Fetcher(
+      address, unrolls.variables(), config_table.table_name(mine))
+  assert fetcher.fetch() == 3
+  others = weights.Fetcher(address, unrolls.variables(),
+                           config_table.table_name(configs.changed_everywhere()))
+  with pytest.raises(ConnectionError, match='of another config now'):
+    others.fetch()
+  server.stop()

@@ -1,0 +1,36 @@
+"""Waiting for a server: as long as it lives, and no longer."""
+
+import time
+
+import numpy as np
+import pytest
+import reverb
+
+from impala_tf import replay
+from impala_tf.transport import packing
+from impala_tf.transport import reverb_calls
+from tests.fixtures import unrolls
+
+
+def test_server_tells_of_its_tables():
+  with unrolls.server_process() as (_, address):
+    assert replay.QUEUE in reverb_calls.server_info(reverb.Client(address))
+
+
+def test_flush_ends_with_the_server(monkeypatch):
+  monkeypatch.setattr(reverb_calls, '_PROBE_TIMEOUT_SECS', 2)
+  with unrolls.server_process() as (process, address):
+    client = reverb.Client(address)
+    writer = client.trajectory_writer(num_keep_alive_refs=1)
+    process.kill()
+    process.wait()
+    packed = packing.Packing(unrolls.spec()).pack(
+        unrolls.numbered(1), packing.Stamp(np.int64(0), np.int64(0)))
+    writer.append(tuple(np.asarray(column) for column in packed))
+    writer.create_item(
+        replay.QUEUE, priority=1.0,
+        trajectory=tuple(column[-1] for column in writer.history))
+    start = time.monotonic()
+    with pytest.raises(ConnectionError, match='does not answer'):
+      reverb_calls.flush(client, writer)
+    assert time.monotonic() - start < 20
