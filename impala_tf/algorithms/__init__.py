@@ -1,4 +1,4 @@
-"""Learning algorithms, one file each and one row each in their table.
+"""Learning algorithms, one file each: losses of an agent's unrolls.
 
-May import `agents`, `maths` and config.
+May import `config`, `types`, `maths` and `agents`.
 """

@@ -1,4 +1,5 @@
-"""Who runs where: the loops of learner, actor, evaluator and of one process.
+"""Arrangements of hops into programs: learner, evaluator, one process.
 
-May import every other room but `sweeps`; only programs in `launch/` import it.
+May import `config`, `evaluation`, `experiment`, `monitoring`, `processes`,
+`suites`, `training`, `transport` and `weights`.
 """

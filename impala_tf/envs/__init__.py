@@ -1,4 +1,4 @@
 """Batched environments behind one interface, one file a domain.
 
-May import `suites`, `processes` and config; simulators are imported lazily.
+May import `config`, `processes` and `suites`; simulators are imported lazily.
 """

@@ -1,4 +1,4 @@
-"""Pure functions of tensors: V-trace, losses, distributions, PopArt's formulas.
+"""Pure functions of tensors: no variables, config, logging or I/O.
 
-Nothing here has variables, config, logging or I/O; it imports no other room.
+May import no other module of the project.
 """

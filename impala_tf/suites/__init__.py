@@ -1,4 +1,4 @@
-"""Sets of levels with the scores of humans, random play and the papers.
+"""Sets of levels, with scores of humans, random play and the papers.
 
-May import config and nothing else of the project.
+May import `config`.
 """

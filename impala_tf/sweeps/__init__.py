@@ -1,6 +1,6 @@
-"""Which runs a sweep is made of, and what became of them.
+"""Sweeps: the runs they consist of, and the results of these.
 
-Imports the config only; nothing else in `impala_tf` imports this room.
+May import `config`.
 """
 
 # Files of sweeps, old ones too, bind `sweeps.SweepConfig`.

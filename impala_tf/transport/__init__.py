@@ -1,4 +1,5 @@
-"""How unrolls and configs travel through Reverb, and which unrolls are refused.
+"""Unrolls and configs on their way through Reverb.
 
-May import `processes`, and of the modules outside of rooms `types` and config.
+May import `config`, `config_fingerprint`, `config_json`, `types` and
+`processes`.
 """
