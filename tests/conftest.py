@@ -79,6 +79,29 @@ def start_workers():
     yield start
 
 
+@pytest.fixture
+def refused(monkeypatch, capsys):
+  """Calls a program that is to refuse its arguments; returns its one line.
+
+  In this process, since one of its own would spend seconds importing
+  TensorFlow. That its exit code and its line arrive outside is tested once for
+  each program.
+  """
+  from launch.run import program
+  # It would start the program anew, in a network of its own.
+  monkeypatch.setattr(program, 'not_private', lambda *unused: None)
+
+  def call(main, *arguments):
+    monkeypatch.setattr(sys, 'argv', ['program', *map(str, arguments)])
+    assert main() == program.BAD_INPUT
+    output, errors = capsys.readouterr()
+    line, = errors.splitlines()
+    assert line.startswith('error: ') and not output
+    return line
+
+  return call
+
+
 # Faults: few tries in an ordinary run, many with --chaos.
 
 
