@@ -157,8 +157,7 @@ def _check_nothing_stays(run_dir):
 
 
 @_SLOW_START
-@pytest.mark.parametrize('scheme', [
-    '', pytest.param('file://', marks=pytest.mark.slow)])
+@pytest.mark.parametrize('scheme', ['', 'file://'])
 def test_without_a_cluster_it_trains_here_to_the_end(tmp_path, scheme):
   run_dir = f'{scheme}{tmp_path}/run'
   frames = _bind('ExperimentConfig.total_frames', 4000)

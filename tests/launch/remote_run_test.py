@@ -223,6 +223,7 @@ os._exit(0)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_whole_run_and_all_who_look_at_it_open_files_by_tensorflow(tmp_path):
   (tmp_path / 'here').mkdir()
@@ -258,6 +259,7 @@ class _FarRun(runs.Run):
     return metrics.read_rows(f'file://{self.run_dir}')
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(1500)
 def test_run_that_is_killed_goes_on_and_a_second_one_is_refused(tmp_path):
   run_dir, url = tmp_path / 'run', f'file://{tmp_path}/run'

@@ -86,6 +86,7 @@ def _check_refusals(address, run_dir):
   assert re.search(r'--address: port \d+ cannot be used', line), line
 
 
+@pytest.mark.slow
 @_SLOW_START
 def test_peers_come_first_and_outlive_their_learner(start, tmp_path):
   port = ports.choose()
@@ -148,6 +149,7 @@ def _check_evaluations(rows):
     assert -1 <= row['episode_return'] <= 1 and row['standard_error'] >= 0
 
 
+@pytest.mark.slow
 @_SLOW_START
 def test_learner_comes_first_and_ends_with_all_frames(start, tmp_path):
   address = f'localhost:{ports.choose()}'
@@ -165,6 +167,7 @@ def test_learner_comes_first_and_ends_with_all_frames(start, tmp_path):
   assert _newest_checkpoint(tmp_path / 'run') == 100
 
 
+@pytest.mark.slow
 def test_learner_that_does_not_come_is_named():
   address = f'localhost:{ports.choose()}'
   for role, flag in (('actor', '--task=1'), ('evaluator', '--output=/tmp')):
@@ -179,6 +182,7 @@ def test_learner_that_does_not_come_is_named():
     assert 'Connection refused' in last and '--wait_secs' in last
 
 
+@pytest.mark.slow
 @_SLOW_START
 def test_actors_that_do_not_come_are_named(tmp_path):
   address = f'localhost:{ports.choose()}'

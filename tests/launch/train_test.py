@@ -92,6 +92,7 @@ def test_taken_port_is_refused(refuse, tmp_path):
   assert not any(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 @_SLOW_START
 def test_environment_that_only_its_processes_know_is_refused(tmp_path):
   ran = _train(tmp_path / 'run',
@@ -238,6 +239,7 @@ def test_whole_run_writes_all_it_promises(tmp_path):
   assert not _all_pids(run_dir)
 
 
+@pytest.mark.slow
 @_SLOW_START
 def test_actors_share_the_levels_out(tmp_path):
   mazes = [f'tmaze/{length}' for length in (1, 2, 3, 4)]
@@ -256,6 +258,7 @@ def test_actors_share_the_levels_out(tmp_path):
   assert min(frames) > 0 and sum(frames) == last['frames']
 
 
+@pytest.mark.slow
 @_SLOW_START
 def test_profile_is_recorded_and_tells_where_the_time_went(tmp_path):
   ran = _train(tmp_path, '--profile',
@@ -344,6 +347,7 @@ def _check_continuation(run_dir, stopped):
   assert resumed['episodes'] < stopped['episodes']  # That window starts anew.
 
 
+@pytest.mark.slow
 @_SLOW_START
 def test_interrupted_run_goes_on_each_time_until_nothing_is_whole(tmp_path):
   with _training(tmp_path, '--evaluate', *_LONG) as process:
@@ -394,6 +398,7 @@ def _environment_pids(actor):
           if 'multiprocessing.spawn' in ' '.join(child.cmdline())]
 
 
+@pytest.mark.slow
 @_SLOW_START
 def test_environment_processes_come_and_go_with_their_actor(tmp_path):
   with _training(tmp_path, *_LONG,

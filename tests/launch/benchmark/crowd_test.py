@@ -1,8 +1,11 @@
 """Bytes that a crowd of thin actors has sent, counted by the kernel."""
 
+import pytest
+
 from tests.fixtures import programs
 
 
+@pytest.mark.slow
 def test_what_connections_have_sent_is_counted():
   # In a process that has no others.
   program = (

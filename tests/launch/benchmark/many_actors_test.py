@@ -25,6 +25,7 @@ def test_bad_input_is_refused_before_anything_starts(
   assert words in refused(many_actors.main, *arguments)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_two_actors_are_measured_in_each_way(tmp_path):
   path = tmp_path / 'result.json'
