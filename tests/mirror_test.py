@@ -48,7 +48,8 @@ OF_NO_MODULE = {
     'tests/mirror_test.py': 'the tree',
 }
 # What pytest and Bazel need where it is.
-NO_TESTS = ('tests/bazel_main.py', 'tests/conftest.py')
+NO_TESTS = ('tests/bazel_main.py', 'tests/conftest.py',
+            'tests/launch/ray_cluster/conftest.py')
 
 
 def _mirrored(module):
