@@ -70,6 +70,7 @@ def _draw(display, path):
   return table
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('display', ['table_2', 'figure_e2', 'figure_e3'])
 def test_displays_of_corrections(sweep_dir, display):
   table = _draw(display, sweep_dir('corrections', _CORRECTIONS,
@@ -82,6 +83,7 @@ def test_displays_of_corrections(sweep_dir, display):
   assert '–' not in lines['catch' if display == 'figure_e3' else 'V-trace']
 
 
+@pytest.mark.slow
 def test_figure_e1(sweep_dir):
   table = _draw('figure_e1', sweep_dir(
       'figure_e1', ('vtrace_lag_0', 'vtrace_lag_10', 'none_lag_0')))

@@ -74,6 +74,7 @@ program.end(plot.main())
 """
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_program_ends_though_nobody_answers():
   with programs.running('-c', _BUCKET_THAT_IS_SILENT, 'file:///x') as process:
