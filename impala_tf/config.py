@@ -143,9 +143,9 @@ class ImpalaConfig(config_fields.Section):
       'epsilon' or 'none'. See `off_policy`.
     pg_bootstrap: what the policy gradient's advantage bootstraps from: 'vs',
       the V-trace target, or 'value', the baseline alone (appendix E.3).
-    popart_step_size: to normalise values and advantages by level with moments
-      that move by so much for each V-trace target (PopArt, Hessel et al. 2018);
-      None: not at all.
+    popart_step_size: weight of each V-trace target in the moments by which
+      'impala_popart' normalises values and advantages (Hessel et al. 2018);
+      None for other algorithms.
   """
   discount: float = _knob(0.99, at_least=0, below=1)
   baseline_cost: float = _knob(0.5, at_least=0)
@@ -165,10 +165,12 @@ class ImpalaConfig(config_fields.Section):
 
 @dataclasses.dataclass(frozen=True)
 class OptimizerConfig(config_fields.Section):
-  """RMSProp as TensorFlow 1 computed it; see `optimizers.RMSProp`.
+  """RMSProp as TensorFlow 1 computed it; see `rmsprop.RMSProp`.
 
   Attributes:
-    learning_rate: at frame 0; annealed linearly to 0 at `total_frames`.
+    learning_rate: at frame 0.
+    annealed: whether the learning rate falls linearly to 0 at `total_frames`,
+      as in the paper; else it stays as it is.
     decay: of the mean square.
     epsilon: added inside the square root.
     momentum: 0 for none.
@@ -177,6 +179,7 @@ class OptimizerConfig(config_fields.Section):
       skipped; where no others come, the run ends and the batch is saved.
   """
   learning_rate: float = _knob(6e-4, above=0)
+  annealed: bool = _knob(True)
   decay: float = _knob(0.99, at_least=0, below=1)
   epsilon: float = _knob(0.01, above=0)
   momentum: float = _knob(0.0, at_least=0, below=1)
@@ -268,6 +271,8 @@ class ExperimentConfig(config_fields.Section):
   """The run as a whole.
 
   Attributes:
+    algorithm: a row of `algorithms.table`: 'impala', or 'impala_popart', which
+      normalises values by level.
     seed: of parameters, environments and action sampling.
     total_frames: environment frames that are learned from.
     in_process: actor and learner take turns in one process: slow, and the same
@@ -278,6 +283,7 @@ class ExperimentConfig(config_fields.Section):
     evaluation_episodes: full games that an evaluator plays of each level.
     evaluation_interval_secs: from one evaluation's start to the next, at least.
   """
+  algorithm: str = _knob('impala')
   seed: int = _knob(1, at_least=0)
   total_frames: int = _knob(200_000_000, at_least=1)
   in_process: bool = _knob(False)
@@ -322,8 +328,23 @@ class Config:
           'ExperimentConfig.in_process, which promises the same numbers every '
           'time: which environments are ready together is chance; leave one of '
           'them out')
+    self._check_popart()
     self._check_learners()
     self._check_controlled_lag()
+
+  def _check_popart(self):
+    """Raises ConfigError unless PopArt has its step size, and nobody else."""
+    algorithm = self.experiment.algorithm
+    step_size = self.impala.popart_step_size
+    if algorithm == 'impala_popart' and step_size is None:
+      raise ConfigError(
+          "ExperimentConfig.algorithm = 'impala_popart' needs "
+          'ImpalaConfig.popart_step_size; 3e-4 is the published one')
+    if algorithm != 'impala_popart' and step_size is not None:
+      raise ConfigError(
+          f'ImpalaConfig.popart_step_size is {step_size}, but '
+          f"ExperimentConfig.algorithm is {algorithm!r}; set that to "
+          "'impala_popart', or popart_step_size to None")
 
   def _check_learners(self):
     """What one learner can do and several cannot."""

@@ -82,8 +82,13 @@ class Agent(tf.Module):
 
   @property
   def distribution(self) -> distributions.Distribution:
-    """What its logits mean."""
+    """The policy's distribution, which tells what its logits mean."""
     return self._distribution
+
+  @property
+  def num_tasks(self) -> Optional[int]:
+    """Tasks whose values are normalised apart; None where none are."""
+    return self.popart.num_tasks if self.popart else None
 
   def build(self, observation_spec: dm_env.specs.Array) -> None:
     """Creates the variables, so that they can be restored before any step.

@@ -1,0 +1,332 @@
+"""Whole runs in one process: repeatable, and resumable."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+from tensorflow.python.framework import config as tf_config
+
+from impala_tf import actor
+from impala_tf import config as config_lib
+from impala_tf import replay
+from impala_tf import types as tf_types
+from impala_tf.agents import acting
+from impala_tf.agents import saved
+from impala_tf.algorithms import table
+from impala_tf.architectures import in_process
+from impala_tf.monitoring import metrics
+from impala_tf.processes import host as host_lib
+from tests.fixtures import dummy_algorithm
+from tests.fixtures import hosts
+
+
+@pytest.fixture(scope='module', autouse=True)
+def determinism_ends():
+  """Undoes what a run in one process switches on for the whole process.
+
+  TensorFlow has no public way back, and other tests compile gradients with XLA
+  that have no deterministic kernel.
+  """
+  yield
+  tf_config.disable_op_determinism()
+
+
+pytestmark = pytest.mark.usefixtures('servers_stay')
+
+# What depends on the clock, or on how far ahead the reader's thread is.
+_TIMES = ('secs', 'frames_per_sec', 'learner_wait_share', 'queue_occupancy')
+_UPDATES = 8
+_FRAMES_PER_UPDATE = 4 * 5
+
+
+def _config(seed=1, **experiment_knobs):
+  """Catch; three environments that do not fill batches of four evenly."""
+  knobs = {'total_frames': _UPDATES * _FRAMES_PER_UPDATE, **experiment_knobs}
+  return config_lib.Config(
+      experiment=config_lib.ExperimentConfig(
+          seed=seed, in_process=True, **knobs),
+      environment=config_lib.EnvironmentConfig(level='catch'),
+      agent=config_lib.AgentConfig(torso='mlp', hidden_size=16),
+      actor=config_lib.ActorConfig(num_envs=3),
+      learner=config_lib.LearnerConfig(batch_size=4, unroll_length=5))
+
+
+def _rows(config, run_dir, host=None):
+  """Runs; returns the rows without what depends on the clock."""
+  in_process.run(config, str(run_dir), host or host_lib.LearnerHost())
+  return [{k: v for k, v in row.items() if k not in _TIMES}
+          for row in metrics.read_rows(str(run_dir))]
+
+
+@pytest.fixture(name='rows', scope='module')
+def _first_rows(tmp_path_factory, servers_stay):
+  del servers_stay  # Only to be there first.
+  return _rows(_config(), tmp_path_factory.mktemp('run'))
+
+
+def test_there_is_a_row_an_update(rows):
+  assert [row['updates'] for row in rows] == list(range(1, _UPDATES + 1))
+  assert [row['frames'] for row in rows] == [
+      _FRAMES_PER_UPDATE * n for n in range(1, _UPDATES + 1)]
+  for row in rows:
+    assert all(math.isfinite(value) for value in row.values())
+  # Turns are taken: what is played is learned from at once or, where a few
+  # unrolls were left over, with the next update.
+  assert max(row['policy_lag_max'] for row in rows) <= 1
+  assert rows[-1]['episodes'] > 0
+
+
+def test_same_seed_gives_the_same_numbers(rows, tmp_path):
+  assert _rows(_config(), tmp_path) == rows
+
+
+def test_learner_says_of_continuous_actions_what_the_actor_said(tmp_path):
+  config = _config(total_frames=4 * 20)
+  rows = _rows(dataclasses.replace(
+      config,
+      environment=config_lib.EnvironmentConfig(level='gym/InvertedPendulum-v5'),
+      agent=dataclasses.replace(config.agent, use_lstm=True, lstm_size=8),
+      learner=dataclasses.replace(config.learner, unroll_length=20)), tmp_path)
+  row, = rows
+  # Nothing has been learned, so each ratio is 1: the action as it was sampled,
+  # its logits and the memory of the last one have all arrived.
+  assert row['rho/mean'] == pytest.approx(1, abs=1e-5)
+  assert row['kl_behaviour_target'] == pytest.approx(0, abs=1e-6)
+  assert row['episodes'] > 0
+  # About that of variance SoftPlus(0) = log 2.
+  assert row['entropy'] == pytest.approx(
+      0.5 * math.log(2 * math.pi * math.e * math.log(2)), abs=0.2)
+
+
+def test_another_seed_gives_others(rows, tmp_path):
+  other, = _rows(_config(seed=2, total_frames=1), tmp_path)
+  for name in ('loss/total', 'gradient_norm', 'entropy'):
+    assert other[name] != rows[0][name]
+
+
+def test_stopped_run_goes_on_where_it_was(rows, tmp_path):
+  host = hosts.StoppedAfter(3)
+  _rows(_config(), tmp_path, host)
+  assert [row['updates'] for row in host.rows] == [1, 2, 3]
+  resumed = _rows(_config(), tmp_path)
+  assert [row['updates'] for row in resumed] == list(range(1, _UPDATES + 1))
+  for name in ('frames', 'learning_rate'):
+    assert [r[name] for r in resumed] == [r[name] for r in rows]
+
+def test_refused_unrolls_are_played_anew(tmp_path, monkeypatch):
+  write, written = replay.UnrollWriter.write, []
+
+  def spoil(self, unroll):
+    written.append(len(written) % 5 == 2)
+    if written[-1]:
+      outputs = unroll.env_outputs
+      unroll = unroll._replace(env_outputs=outputs._replace(
+          reward=np.full_like(outputs.reward, np.nan)))
+    write(self, unroll)
+
+  monkeypatch.setattr(replay.UnrollWriter, 'write', spoil)
+  rows = _rows(_config(), tmp_path)
+  assert [row['updates'] for row in rows] == list(range(1, _UPDATES + 1))
+  # All that was played and is neither learned from nor waiting.
+  refused = rows[-1]['unrolls_refused']
+  assert sum(written[:_UPDATES * 4]) <= refused <= sum(written)
+  assert all(math.isfinite(row['loss/total']) for row in rows)
+
+
+def _lagging(lag_updates, updates):
+  config = _config(total_frames=updates * _FRAMES_PER_UPDATE)
+  return dataclasses.replace(
+      config, optimizer=config_lib.OptimizerConfig(learning_rate=0.05),
+      actor=config_lib.ActorConfig(
+          num_envs=4, controlled_lag_updates=lag_updates))
+
+
+@pytest.mark.parametrize('lag_updates', [0, 1, 10])
+def test_controlled_lag_is_exact(tmp_path, lag_updates):
+  rows = _rows(_lagging(lag_updates, 15), tmp_path)
+  for update, row in enumerate(rows):  # Before, there are no older ones.
+    assert row['policy_lag'] == row['policy_lag_max'] == min(
+        update, lag_updates)
+  if lag_updates == 10:  # The parameters are old, not only their number.
+    assert rows[-1]['kl_behaviour_target'] > 1e-4
+
+
+_MAZES = ('tmaze/1', 'tmaze/2', 'tmaze/3')
+
+
+def _multi_level(num_envs=7, **knobs):
+  config = _config(**knobs)
+  return dataclasses.replace(
+      config, environment=config_lib.EnvironmentConfig(level=','.join(_MAZES)),
+      actor=config_lib.ActorConfig(num_envs=num_envs))
+
+
+def _level_frames(row):
+  return [row[f'level/{level}/frames'] for level in _MAZES]
+
+
+def test_levels_are_learned_together_and_told_apart(tmp_path):
+  rows = _rows(_multi_level(), tmp_path)
+  for row in rows:
+    assert sum(_level_frames(row)) == row['frames']
+  # 32 unrolls of seven environments in turn: 5 rounds of levels 0 1 2 0 1 2 0.
+  assert _level_frames(rows[-1]) == [14 * 5, 9 * 5, 9 * 5]
+  for row in rows:  # Every batch of four has some of each.
+    assert all(f'level/{level}/policy_lag' in row for level in _MAZES)
+
+
+def test_frames_of_levels_go_on_where_they_were(tmp_path):
+  host = hosts.StoppedAfter(3)
+  _rows(_multi_level(), tmp_path, host)
+  for row in _rows(_multi_level(), tmp_path):
+    assert sum(_level_frames(row)) == row['frames']
+
+
+def _left(monkeypatch):
+  """Every agent walks left, into the wall, until its time is up."""
+
+  def act(self, env_output):
+    del self
+    num_envs = len(env_output.reward)
+    logits = np.full([num_envs, 4], [-9., -9., -9., 9.], np.float32)
+    return tf_types.AgentOutput(np.full(num_envs, 3, np.int32), logits)
+
+  monkeypatch.setattr(acting.Policy, 'act', act)
+
+
+def test_return_is_credited_to_the_level_it_was_played_on(
+    tmp_path, monkeypatch):
+  _left(monkeypatch)
+  last = _rows(_multi_level(
+      num_envs=8, total_frames=80 * _FRAMES_PER_UPDATE), tmp_path)[-1]
+  for length, level in enumerate(_MAZES, start=1):
+    # 10 steps for each cell, at -0.1.
+    assert last[f'level/{level}/episode_return'] == pytest.approx(-length)
+
+
+def test_updates_do_not_depend_on_what_levels_are_called(tmp_path, monkeypatch):
+  """The number of a level is for logs: learning is not shown it."""
+  (tmp_path / 'a').mkdir()
+  (tmp_path / 'b').mkdir()
+  rows = _rows(_multi_level(), tmp_path / 'a')
+  unrolls = actor.UnrollBuffer.unrolls
+
+  def renumbered(self):
+    for unroll in unrolls(self):
+      yield unroll._replace(level_index=np.int32(2) - unroll.level_index)
+
+  monkeypatch.setattr(actor.UnrollBuffer, 'unrolls', renumbered)
+  others = _rows(_multi_level(), tmp_path / 'b')
+  assert _level_frames(others[-1]) == _level_frames(rows[-1])[::-1]
+  assert [_without_levels(row) for row in others] == [
+      _without_levels(row) for row in rows]
+
+
+def _without_levels(row):
+  return {k: v for k, v in row.items() if not k.startswith('level/')}
+
+
+def _popart(**knobs):
+  config = _multi_level(**knobs)
+  return dataclasses.replace(
+      config, experiment=dataclasses.replace(
+          config.experiment, algorithm='impala_popart'),
+      impala=config_lib.ImpalaConfig(
+          popart_step_size=0.01, reward_clipping='none'))
+
+
+def test_popart_has_moments_of_each_level_that_go_on_and_are_loaded(tmp_path):
+  host = hosts.StoppedAfter(4)
+  _rows(_popart(), tmp_path, host)
+  before = saved.load_agent(str(tmp_path)).agent.popart.moments
+  rows = _rows(_popart(), tmp_path)
+  after = saved.load_agent(str(tmp_path)).agent.popart.moments
+  assert before.mean.shape == after.mean.shape == [len(_MAZES)]
+  assert np.all(before.mean != 0) and np.all(before.variance != 1)
+  # The first update after it uses what the one before it has left.
+  assert rows[4]['popart/scale_max'] == pytest.approx(
+      float(np.sqrt(max(before.variance))), rel=1e-5)
+  assert rows[0]['popart/scale_min'] == rows[0]['popart/scale_max'] == 1
+  assert len({row['popart/scale_min'] for row in rows}) == _UPDATES
+  assert np.all(before.mean != after.mean)
+
+
+def test_without_popart_nothing_is_normalised(rows, tmp_path):
+  assert not any(name.startswith('popart/') for name in rows[0])
+  _rows(_config(total_frames=1), tmp_path)
+  assert saved.load_agent(str(tmp_path)).agent.popart is None
+
+
+def test_more_levels_than_environments_are_refused(tmp_path):
+  with pytest.raises(config_lib.ConfigError, match='num_envs to 3 at least'):
+    _rows(_multi_level(num_envs=2), tmp_path)
+
+
+def test_levels_that_differ_are_refused(tmp_path):
+  config = dataclasses.replace(
+      _multi_level(),
+      environment=config_lib.EnvironmentConfig(level='tmaze/1,catch'))
+  with pytest.raises(config_lib.ConfigError, match='learned together'):
+    _rows(config, tmp_path)
+
+
+def _replaying(fraction=0.75, updates=_UPDATES, **knobs):
+  # One new unroll in a batch of four.
+  config = _config(total_frames=updates * 5)
+  return dataclasses.replace(config, replay=config_lib.ReplayConfig(
+      replay_fraction=fraction, **knobs))
+
+
+def test_replayed_unrolls_count_no_frames_and_are_told_apart(tmp_path):
+  rows = _rows(_replaying(updates=20), tmp_path)
+  assert [row['frames'] for row in rows] == [5 * n for n in range(1, 21)]
+  last = rows[-1]
+  assert last['replayed/policy_lag'] > last['policy_lag']
+  for name in ('rho/mean', 'rho/clipped_share', 'kl_behaviour_target',
+               'entropy', 'loss/total'):
+    assert all(f'{part}/{name}' in last for part in ('fresh', 'replayed'))
+  assert last['loss/total'] == pytest.approx(
+      last['fresh/loss/total'] + last['replayed/loss/total'], rel=1e-4)
+  # 21 unrolls at least were played, of which one is as long as 5 frames.
+  assert last['replay_occupancy'] >= 20 / 10_000
+
+
+def test_resumed_run_has_its_replay_again(tmp_path):
+  host = hosts.StoppedAfter(5)
+  _rows(_replaying(survives_resume=True), tmp_path, host)
+  first = _rows(_replaying(survives_resume=True), tmp_path)[5]
+  assert first['replay_occupancy'] >= host.rows[-1]['replay_occupancy'] > 0
+
+
+def test_replay_that_memory_does_not_allow_is_refused(tmp_path):
+  with pytest.raises(config_lib.ConfigError, match='GiB of memory'):
+    _rows(_replaying(capacity_unrolls=10**9), tmp_path)
+
+
+def test_algorithm_is_a_file_and_a_row(tmp_path, monkeypatch):
+  monkeypatch.setitem(table.ROWS, 'dummy', 'tests.fixtures.dummy_algorithm')
+  dummy_algorithm.STEPS.clear()
+  config = _config(algorithm='dummy', total_frames=2 * _FRAMES_PER_UPDATE)
+  rows = _rows(config, tmp_path)
+  assert [row['updates'] for row in rows] == [1, 2]
+  # Its loss is what was learned from, and its own `after_step` was called once
+  # an update with its totals.
+  assert all(row['gradient_norm'] > 0 for row in rows)
+  assert all(row['dummy/mean_square'] == row['loss/total'] / 4 for row in rows)
+  assert dummy_algorithm.STEPS == [4., 4.]
+  assert 'rho/mean' not in rows[0]
+
+
+def test_algorithm_that_the_table_does_not_have_is_refused(tmp_path):
+  with pytest.raises(config_lib.ConfigError, match=(
+      "algorithm must be one of impala, impala_popart, but is 'impalla'")):
+    _rows(_config(algorithm='impalla'), tmp_path)
+
+
+def test_popart_needs_its_step_size_and_nobody_else_has_one():
+  with pytest.raises(config_lib.ConfigError, match='needs ImpalaConfig.popart'):
+    _config(algorithm='impala_popart')
+  with pytest.raises(config_lib.ConfigError, match="set that to 'impala_popa"):
+    dataclasses.replace(_config(), impala=config_lib.ImpalaConfig(
+        popart_step_size=0.01))
