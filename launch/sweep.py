@@ -28,7 +28,8 @@ from launch.run import program
 from launch.run import sweep_directory
 
 _BEST = 3  # Settings that the paper's table 2 averages over.
-# Of a run within one process, which otherwise has as many threads as cores.
+# Of a run within one process, which otherwise has as many threads as cores:
+# results must not depend on --jobs.
 _ONE_THREAD = {'TF_NUM_INTRAOP_THREADS': '1', 'TF_NUM_INTEROP_THREADS': '1'}
 _WAIT_SECS = 600.  # For room on a cluster, while none of the runs has any.
 
