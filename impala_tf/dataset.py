@@ -83,11 +83,12 @@ def _batches(address: str, table: str, size: int, packed: packing.Packing,
       # In each another unroll grows old: in all at most an eighth of a batch.
       num_workers_per_iterator=1 if in_order else
       max(1, min(_MAX_SAMPLERS, size // 8)))
-  # One by one, which costs 4 microseconds a step on a busy machine (a function
-  # call for each unroll). Looking at whole batches would be free, but nothing
-  # could take the place of a refused unroll.
   is_taken = unroll_filter.refusing(packed, fingerprint, refuse)
   dataset = dataset.filter(lambda sample: is_taken(sample.data))
+  # Unrolls are filtered singly, which costs 4 microseconds a step on a busy
+  # machine (a function call for each). Filtering whole batches would be free, but
+  # nothing could take the place of a refused unroll.
+  #
   # A `map` before `batch` would be fused with it to one that works a batch
   # ahead: another batch that grows old.
   return dataset.batch(size, drop_remainder=True)

@@ -153,7 +153,6 @@ class JointRestarts:
   """Whether programs that are nothing without each other start again together.
 
   As several learners: where one of them dies all do, from the last checkpoint.
-  So do their actors, whose unrolls would be newer than the parameters.
   """
 
   def __init__(self, max_restarts: int, window_secs: float):

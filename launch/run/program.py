@@ -113,9 +113,6 @@ def not_private(module: str, network: str, is_for_others: bool,
                 run_dir: Optional[str] = None) -> Optional[str]:
   """Sees to it that other machines cannot reach this program.
 
-  By default a run is private, since only flags such as --port say that others
-  are to connect.
-
   May start it anew, within a network of its own.
 
   Args:
