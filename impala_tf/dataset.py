@@ -86,8 +86,8 @@ def _batches(address: str, table: str, size: int, packed: packing.Packing,
   is_taken = unroll_filter.refusing(packed, fingerprint, refuse)
   dataset = dataset.filter(lambda sample: is_taken(sample.data))
   # Unrolls are filtered singly, which costs 4 microseconds a step on a busy
-  # machine (a function call for each). Filtering whole batches would be free, but
-  # nothing could take the place of a refused unroll.
+  # machine (a function call for each). Filtering whole batches would be free,
+  # but nothing could take the place of a refused unroll.
   #
   # A `map` before `batch` would be fused with it to one that works a batch
   # ahead: another batch that grows old.

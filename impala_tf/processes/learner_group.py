@@ -12,6 +12,9 @@ update when all have one, and stop together when one is to. A turn is short,
 and so no learner waits for long in one, where it would hear no signals. It
 costs a message of 16 bytes for each update, and one every half second while a
 learner has no batch because its actors are slow.
+
+Once a learner is lost nothing is saved, and all processes start again from the
+last checkpoint. So do actors, whose unrolls would be newer than the parameters.
 """
 
 import contextlib
