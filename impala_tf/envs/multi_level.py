@@ -2,9 +2,7 @@
 
 Section 5.3 of Espeholt et al. 2018 allocates a fixed number of actors to each
 task. Here it is environments: number g of all those of a run plays level
-g mod L, so that no level has more than one more than another. So a few
-processes can play 57 games, any few unrolls in a row come from many levels, and
-a restarted actor plays what it played before.
+g mod L, so that no level has more than one more than another.
 """
 
 import functools

@@ -42,8 +42,7 @@ NAMES = (
 
 # What is run in the place of Doom, by the Python that runs this. Left alone,
 # Doom writes into the working directory, dies of a Ctrl-C that is meant for
-# us (the learner answers it with a checkpoint), and waits for orders for ever
-# when we are killed. 1: PR_SET_PDEATHSIG
+# us, and waits for orders for ever when we are killed. 1: PR_SET_PDEATHSIG
 # (<linux/prctl.h>); the parent may have died before it was set.
 _LAUNCHER = """
 import ctypes, os, signal, sys

@@ -171,10 +171,8 @@ class Gaussian(Distribution):
   log(1 + exp(x)), is the variance (Mnih et al. 2016, section 9). Theirs is one
   variance for all dimensions, here each has its own.
 
-  Actions are not bounded. The environment clips them and nothing else knows of
-  it: the action as sampled is what travels, what the LSTM sees and what has its
-  density taken. The density of a clipped action would be the mass of a whole
-  tail.
+  Actions are not bounded. Environments clip them, and know nothing of it: the
+  density is that of the action as it was sampled.
   """
   action_size: int
 
