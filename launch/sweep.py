@@ -28,8 +28,7 @@ from launch.run import program
 from launch.run import sweep_directory
 
 _BEST = 3  # Settings that the paper's table 2 averages over.
-# Of a run within one process, which otherwise has as many threads as cores:
-# results must not depend on --jobs.
+# Of a run within one process, which otherwise has as many threads as cores.
 _ONE_THREAD = {'TF_NUM_INTRAOP_THREADS': '1', 'TF_NUM_INTEROP_THREADS': '1'}
 _WAIT_SECS = 600.  # For room on a cluster, while none of the runs has any.
 
@@ -184,6 +183,7 @@ def _engine(args: argparse.Namespace,
   """Yields how many runs there are at a time, and what runs them."""
   environment = _ONE_THREAD if in_process else {}
   if args.engine == 'local':
+    # Runs keep one thread whatever --jobs is: results must not depend on it.
     num_jobs = args.jobs or (sizing.num_cores() if in_process else 1)
     yield num_jobs, lambda directory: local_batch.LocalEngine(
         num_jobs, directory.log_dir, environment, keep_open=directory.lock)

@@ -1,8 +1,5 @@
 """Who owns a directory behind a URL, where there are no locks.
 
-Nor does TensorFlow write on a condition. A process writes, waits until whoever
-looked before must have written too, and looks again.
-
 A file says which process does and when it last said so. It is believed while
 that is recent, except on the owner's own machine, which sees at once whether
 the process lives.
