@@ -83,13 +83,20 @@ def _batches(source: Source, packed: packing.Packing, fingerprint: int,
       server_address=source.address,
       table=source.table,
       # Reverb's sampler wakes up every 3 s from waiting. If it waits for more
-      # than one, Reverb 0.14.0 loses what comes in that very millisecond.
+      # than one, Reverb 0.14.0 loses what comes in that very millisecond, where
+      # the server is in the same process. A run in one process counts its
+      # unrolls, and would wait for the lost one for ever (seen once; of 64
+      # unrolls that came at that moment three or four were lost).
       max_in_flight_samples_per_worker=1,
       # In each another unroll grows old: in all at most an eighth of a batch.
       num_workers_per_iterator=1 if in_order else
       max(1, min(_MAX_SAMPLERS, size // 8)))
   is_taken = unroll_filter.refusing(packed, fingerprint, refusals)
   dataset = dataset.filter(lambda sample: is_taken(sample.data))
+  # Unrolls are filtered singly, which costs 4 microseconds a step on a busy
+  # machine (a function call for each). Filtering whole batches would be free,
+  # but nothing could take the place of a refused unroll.
+  #
   # A `map` before `batch` would be fused with it to one that works a batch
   # ahead: another batch that grows old.
   return dataset.batch(size, drop_remainder=True)

@@ -26,7 +26,8 @@ class DynamicActor:
   way, and act from then on. (The published code says the same of its single
   machine.) An unroll tells the version with which it began, its oldest; each of
   its steps has the logits of the policy that did choose there, and V-trace asks
-  for no more.
+  for no more. (`actor.Actor`, in lock-step, plays an unroll from one version,
+  as the published code's distributed actors do.)
 
   Attributes:
     stopwatch: see `actor.Actor`; environment is the time spent waiting until

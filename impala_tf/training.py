@@ -207,7 +207,7 @@ def train(config: config_lib.ExperimentConfig, learner: Learner,
   Raises:
     OSError: where the last checkpoint could not be written.
     PeerLost: where another learner has gone; then there is no last checkpoint,
-      since an update may be half done.
+      since within an update counts may be ahead of parameters.
     UserError: see `skipped_updates.SkippedUpdates`.
   """
   last_save = time.monotonic()

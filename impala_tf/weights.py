@@ -3,6 +3,11 @@
 The table holds the newest parameters only, as one flat vector (one column is
 one copy, whatever the number of variables), with the number of learner updates
 behind them.
+
+Actors fetch, and nobody sends to them: a fetch serves the E unrolls that an
+actor plays at once, so there are B/E fetches in an update however many actors
+share them, and each gets the newest parameters (docs/scaling.md). Where E is
+small, `ActorConfig.fetch_interval_unrolls` has an actor keep them longer.
 """
 
 import collections

@@ -25,6 +25,9 @@ def make_row(updates: int, frames_per_update: int,
              results: Mapping[str, evaluation.Evaluation]) -> metrics.Row:
   """Makes the row of metrics of one evaluation.
 
+  Frames are computed from updates, so parameters travel with no other number
+  than their version.
+
   Args:
     updates: learner updates behind the parameters.
     frames_per_update: environment frames that an update learns from.
