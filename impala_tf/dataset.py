@@ -42,10 +42,10 @@ def make_dataset(fresh: Source, spec: types.Unroll,
 
   Args:
     fresh: the queue, whose unrolls come in its order.
-    spec: of one unroll, as the tables were made for.
+    spec: shapes and dtypes of one unroll, as the tables were made for.
     replayed: the replay, which is sampled and may be on another server; None
       where nothing is replayed.
-    fingerprint: of the config; unrolls with another are left out, as are those
+    fingerprint: the config's; unrolls with another are left out, as are those
       that are not finite.
     refusals: is told of each unroll of the queue that is left out.
     in_order: whether the queue's order is kept to the letter. Faster is to have
@@ -126,24 +126,24 @@ def place_observations(unroll: types.Unroll, device: str) -> types.Unroll:
 
 
 class BatchReader:
-  """Reads a dataset ahead by one batch and never blocks for ever.
+  """A reader that is one batch ahead and never blocks for ever.
 
   `next(dataset)` cannot be interrupted while the queue is empty, so a daemon
   thread does it and hands over.
 
   Attributes:
-    refusals: how many unrolls were left out, and whose.
+    refusals: counts the unrolls that were left out, and tells whose they were.
   """
 
   def __init__(self, dataset: tf.data.Dataset,
                prepare: Callable[[Any], Any] = lambda batch: batch,
                refusals: Optional[unroll_filter.Refusals] = None):
-    """Starts to read.
+    """Starts the thread that reads.
 
     Args:
-      dataset: of batches.
-      prepare: what else is done to each ahead of time.
-      refusals: where the dataset counts what it leaves out.
+      dataset: gives batches.
+      prepare: is applied to each batch ahead of time.
+      refusals: counts the unrolls that the dataset leaves out.
     """
     self._dataset = dataset
     self._prepare = prepare

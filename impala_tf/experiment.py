@@ -33,10 +33,10 @@ AnyEnvironment = Union[environment_lib.BatchedEnvironment,
 
 
 def make_seeds(*entropy: int) -> Tuple[int, int]:
-  """Makes two seeds of whole numbers; others where one number differs.
+  """Makes two seeds that depend on all of some whole numbers.
 
   Args:
-    *entropy: what the seeds are to depend on, 0 or more each.
+    *entropy: whole numbers from 0 on; others give other seeds.
 
   Returns:
     A seed for environments and one for the policy's sampling, below 2**30: an
@@ -169,8 +169,8 @@ def make_tables(config: config_lib.Config, spec: types.Unroll,
 
   Args:
     config: the run's.
-    spec: of one unroll.
-    queue_capacity: unrolls.
+    spec: shapes and dtypes of one unroll.
+    queue_capacity: unrolls that wait before actors block.
     has_replay: False where the replay is at an address of its own.
 
   Raises:
@@ -200,7 +200,7 @@ def make_writer(config: config_lib.Config, address: str, spec: types.Unroll,
   Args:
     config: the run's.
     address: 'host:port' of the queue's server.
-    spec: of one unroll.
+    spec: shapes and dtypes of one unroll.
     task: which of the actors writes.
     replay_address: 'host:port' of the replay's server; None: the queue's.
   """
@@ -220,7 +220,7 @@ def make_dataset(config: config_lib.Config, address: str, spec: types.Unroll,
   Args:
     config: the run's.
     address: 'host:port' of the queue's server.
-    spec: of one unroll.
+    spec: shapes and dtypes of one unroll.
     refusals: is told of each fresh unroll that is left out.
     replay_address: 'host:port' of the replay's server; None: the queue's.
   """

@@ -97,7 +97,7 @@ class Learner:
 
   @property
   def saved(self) -> tf.Module:
-    """What a checkpoint holds of the learner beside agent, hyper-parameters."""
+    """The learner's own part of a checkpoint: its counts and the slots."""
     saved = tf.Module()
     saved.num_updates = self.num_updates
     saved.num_frames = self.num_frames

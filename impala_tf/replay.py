@@ -1,4 +1,4 @@
-"""Unrolls on their way from actors to the learner: Reverb's queue and replay.
+"""Reverb's queue and replay, which take unrolls from actors to the learner.
 
 One unroll is one Reverb step (one `append` of the whole structure) and one item
 in each table; both items share its data. That costs a tenth of appending step
@@ -32,19 +32,21 @@ _PIXEL_COMPRESSION = 4
 
 
 def make_queue(spec: types.Unroll, capacity: int) -> reverb.Table:
-  """First in, first out, each unroll (see `types.unroll_spec`) read once."""
+  """Makes the queue: first in, first out, each unroll read once."""
   return reverb.Table.queue(QUEUE, capacity,
                             signature=packing.Packing(spec).signature)
 
 
 def make_replay(spec: types.Unroll, capacity: int,
                 memory_bytes: int) -> reverb.Table:
-  """Uniform sampling, first-in-first-out removal (table D.3 of the paper).
+  """Makes the replay (table D.3 of the paper).
+
+  Unrolls are sampled uniformly; the oldest make room for the newest.
 
   Args:
-    spec: of one unroll.
-    capacity: unrolls.
-    memory_bytes: that the machine has.
+    spec: shapes and dtypes of one unroll.
+    capacity: unrolls that it holds.
+    memory_bytes: memory of the machine.
 
   Raises:
     ConfigError: where so many unrolls would not fit.
@@ -77,8 +79,8 @@ def make_server(tables: Sequence[reverb.Table], port: Optional[int],
   """Serves `tables` on `port`, or on a free one.
 
   Args:
-    tables: of one server.
-    port: None for a free one.
+    tables: tables that the server holds.
+    port: where it listens; None for a free port.
     checkpoint_dir: where `reverb.Client.checkpoint` writes the tables' unrolls,
       and from where the newest such are read back; None for nowhere.
 
@@ -103,7 +105,7 @@ def make_server(tables: Sequence[reverb.Table], port: Optional[int],
 
 
 class UnrollWriter:
-  """An actor process's way into the tables."""
+  """A writer that sends an actor's unrolls to the tables."""
 
   def __init__(self, address: str, spec: types.Unroll,
                tables: Sequence[str] = (QUEUE,), sender: int = 0,
@@ -112,11 +114,11 @@ class UnrollWriter:
 
     Args:
       address: 'host:port' of the queue's server.
-      spec: of one unroll, as the tables were made for.
+      spec: shapes and dtypes of one unroll, as the tables were made for.
       tables: names of the tables that take each unroll, in this order: one that
         may block comes last.
-      sender: the task of the actor, for which unrolls are stamped.
-      fingerprint: of its config, likewise.
+      sender: task of the actor, with which unrolls are stamped.
+      fingerprint: the config's, with which unrolls are stamped.
       replay_address: 'host:port' of the replay's server; None: the queue's.
 
     Raises:
@@ -161,7 +163,7 @@ class UnrollWriter:
 
 
 class _ServerWriter:
-  """The way into the tables of one server, which share each unroll's data."""
+  """A writer for the tables of one server, which share each unroll's data."""
 
   def __init__(self, address: str, tables: Sequence[str],
                signature: Sequence[tf.TensorSpec]):

@@ -32,7 +32,7 @@ class Learner(typing.Protocol):
 
 
 class Reader(typing.Protocol):
-  """Where batches come from; see `dataset.BatchReader`.
+  """A source of batches; see `dataset.BatchReader`.
 
   Attributes:
     wait_secs: seconds spent so far in waiting for batches.
@@ -44,14 +44,14 @@ class Reader(typing.Protocol):
 
 
 class Publisher(typing.Protocol):
-  """Where new parameters go; those in `weights` are some."""
+  """A destination of new parameters; see `weights`."""
 
   def publish(self, version: int) -> None:
     """Publishes the parameters as they are after so many updates."""
 
 
 class Saver(typing.Protocol):
-  """What writes checkpoints; `checkpoint.Checkpointer` is one."""
+  """A writer of checkpoints; see `checkpoint.Checkpointer`."""
 
   def save(self, number: int) -> Any:
     """Writes a checkpoint of so many updates; raises OSError."""
@@ -79,7 +79,7 @@ class Totals(tf.Module):
 
 
 class TrainingLog:
-  """Turns updates into rows of `metrics.jsonl`.
+  """A log that turns updates into rows of `metrics.jsonl`.
 
   Attributes:
     failed_saves: checkpoints that could not be written; a column of the rows.
@@ -125,11 +125,11 @@ class TrainingLog:
 
   def add(self, unroll: types.Unroll, metrics: Mapping[str, tf.Tensor],
           lags: np.ndarray) -> None:
-    """Takes one update.
+    """Adds one update.
 
     Args:
-      unroll: its batch, leading [T+1, B].
-      metrics: that `Learner.update` returned; none of one that was skipped.
+      unroll: the update's batch, leading [T+1, B].
+      metrics: what `Learner.update` returned; empty where it was skipped.
       lags: int64 [B], policy lag of each unroll in updates.
     """
     # x_0 was the last step of an earlier unroll and was counted there, and so
@@ -152,7 +152,7 @@ class TrainingLog:
       self._level_log.add(is_first, episode_return, fresh, level_index)
 
   def write_row(self) -> metrics_lib.Row:
-    """Writes what has come together since the last row; returns it."""
+    """Writes a row of the updates since the last; returns it."""
     now = time.monotonic()
     self._totals.secs.assign_add(now - self._last_time)
     self._last_time = now

@@ -79,7 +79,7 @@ def _refuse_another(run_dir: str, description: Dict[str, Any]) -> None:
 
 def _distribution(description: Mapping[str, Any]
                   ) -> distributions.Distribution:
-  """The one whose size is there."""
+  """Makes the distribution whose size the description has."""
   if 'action_size' in description:
     return distributions.Gaussian(description['action_size'])
   return distributions.Categorical(description['num_actions'])

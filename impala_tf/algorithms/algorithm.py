@@ -1,4 +1,4 @@
-"""What every learning algorithm provides."""
+"""The interface of a learning algorithm."""
 
 from typing import Any, Callable, NamedTuple
 
@@ -24,7 +24,7 @@ def _do_nothing(agent: agent_lib.Agent, totals: Any,
 
 
 class Algorithm(NamedTuple):
-  """What tells one algorithm from another; all else is shared.
+  """The parts in which algorithms differ; all else is shared.
 
   Attributes:
     make_agent: from the config, the policy's distribution, the precision of the

@@ -95,7 +95,7 @@ def make_learner_parts(config: config_lib.Config, announced: config_lib.Config,
 
   Args:
     config: the run's, with numbers for all that was left to the machine.
-    announced: the same as it was given, which actors are to have.
+    announced: the config as it was given, which actors are to have.
     place: where the learner works.
     queue_capacity: unrolls.
     learners: all learners of the run.

@@ -1,4 +1,4 @@
-"""What an update keeps beside the agent: slots of optimisers, hyper-parameters.
+"""Optimisers with their slots, and hyper-parameters that are variables.
 
 May import `maths`, and of the modules outside of rooms config.
 """

@@ -8,7 +8,7 @@ from impala_tf import config as config_lib
 
 
 class Hyperparameters(tf.Module):
-  """What population based training adapts (appendix F), kept as variables.
+  """Hyper-parameters as variables, for population based training (appendix F).
 
   They are read at every update, so assigning one takes effect with the next and
   compiles nothing anew. A run begins with its config's values and goes on with
