@@ -13,7 +13,7 @@ from impala_tf.monitoring import metrics
 
 
 class Writer(Protocol):
-  """Where unrolls go; `replay.UnrollWriter` is one."""
+  """A destination of unrolls; see `replay.UnrollWriter`."""
 
   def write(self, unroll: types.Unroll) -> None:
     """Takes a copy of one unroll (NumPy, no batch dimension)."""
@@ -23,21 +23,21 @@ class Writer(Protocol):
 
 
 class Fetcher(Protocol):
-  """Where parameters come from; `weights.Fetcher` is one."""
+  """A source of parameters; see `weights.Fetcher`."""
 
   def fetch(self) -> Any:
     """Updates the agent's variables and returns their version."""
 
 
 class UnrollBuffer:
-  """E unrolls being put together, step by step."""
+  """A buffer in which E unrolls are put together, step by step."""
 
   def __init__(self, spec: types.Unroll, level_index: np.ndarray,
                frame_stack: int):
     """Allocates the arrays, which are used again for each batch of unrolls.
 
     Args:
-      spec: of one unroll, see `types.unroll_spec`.
+      spec: shapes and dtypes of one unroll; see `types.unroll_spec`.
       level_index: int32 [E], what each environment plays.
       frame_stack: S of `types.Unroll`.
     """
@@ -55,7 +55,7 @@ class UnrollBuffer:
     Args:
       policy_version: learner updates behind the parameters.
       core_state: before x_0, tensors or arrays [n, ...].
-      rows: of which environments, int [n]; all by default.
+      rows: indices of these environments, int [n]; all by default.
     """
     self._arrays.policy_version[rows] = policy_version
 
@@ -66,14 +66,14 @@ class UnrollBuffer:
 
   def record(self, t: Any, env_output: types.EnvOutput,
              agent_output: types.AgentOutput, rows: Any = slice(None)) -> None:
-    """Takes x_t and what was chosen there, leading [n] each.
+    """Stores observations x_t and the actions chosen there, leading [n] each.
 
     Args:
       t: 0 to T; or int [n], where rows are at different steps of theirs, none
         of them at 0.
-      env_output: what was seen.
-      agent_output: what was chosen.
-      rows: of which environments, int [n]; all by default.
+      env_output: observations and rewards.
+      agent_output: actions and their logits.
+      rows: indices of these environments, int [n]; all by default.
     """
     self._record_observation(t, env_output.observation, rows)
     rest = env_output._replace(observation=())
@@ -85,7 +85,7 @@ class UnrollBuffer:
 
   def _record_observation(self, t: Any, observation: np.ndarray,
                           rows: Any) -> None:
-    """Each frame once: the whole stack of x_0, then the newest frames."""
+    """Stores each frame once: the stack of x_0, then the newest frames."""
     array = self._arrays.env_outputs.observation
     stack = self._frame_stack
     if stack == 1:
@@ -97,10 +97,10 @@ class UnrollBuffer:
       array[rows, t + stack - 1] = observation[..., -1]
 
   def unrolls(self, rows: Any = slice(None)) -> Iterator[types.Unroll]:
-    """Yields one an environment; views of arrays that will be used again.
+    """Yields each environment's unroll, as views of arrays that are used again.
 
     Args:
-      rows: of which environments, int [n]; all by default.
+      rows: indices of these environments, int [n]; all by default.
     """
     arrays = tf.nest.flatten(self._arrays)
     for row in np.arange(len(arrays[0]))[rows]:
@@ -109,7 +109,7 @@ class UnrollBuffer:
 
 
 class Actor:
-  """Plays and sends, one batch of unrolls at a time.
+  """An actor that plays in lock-step and sends one batch of unrolls at a time.
 
   Attributes:
     stopwatch: seconds spent on weights, environment, inference, assembly,
@@ -126,8 +126,8 @@ class Actor:
       environment: E of them.
       writer: takes the unrolls.
       fetcher: brings parameters.
-      spec: of one unroll, see `types.unroll_spec`.
-      seed: of the action sampling.
+      spec: shapes and dtypes of one unroll; see `types.unroll_spec`.
+      seed: seed of the action sampling.
     """
     num_envs = environment.num_envs
     self._environment = environment
@@ -151,7 +151,7 @@ class Actor:
       ConnectionError: where writer or fetcher have lost the learner.
     """
     lap = self.stopwatch.lap
-    lap()  # What lies between two calls is nobody's.
+    lap()  # Time between calls is not billed.
     version = self._fetcher.fetch()
     lap('weights')
     self._buffer.begin(version, self._core_state)
@@ -170,7 +170,7 @@ class Actor:
     for unroll in self._buffer.unrolls():
       self._writer.write(unroll)
     lap('write')
-    # What is sent while the learner is behind would only grow old.
+    # Unrolls that are sent while the learner is behind would only grow old.
     self._writer.flush()
     lap('queue_full')
 

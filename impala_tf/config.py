@@ -18,11 +18,11 @@ _knob = config_fields.knob
 
 @dataclasses.dataclass(frozen=True)
 class EnvironmentConfig(config_fields.Section):
-  """Which tasks are played.
+  """Tasks that are played.
 
   Attributes:
-    level: what one agent learns. A suite, 'atari57' or 'dmlab30'; several
-      levels with commas between them; or one of
+    level: task of one agent. A suite, 'atari57' or 'dmlab30'; several levels
+      with commas between them; or one of
       'atari/<game>' in snake case: 'atari/space_invaders'.
       'catch'; 'catch/delayed' pays for five balls in one sum; 'catch/mirrored'
         is another task at 100 times the reward, to be learned beside it.
@@ -40,7 +40,7 @@ class EnvironmentConfig(config_fields.Section):
 
 @dataclasses.dataclass(frozen=True)
 class AtariConfig(config_fields.Section):
-  """How Atari is played (pre-processing: Mnih et al. 2016; table G.1).
+  """Settings of Atari (pre-processing: Mnih et al. 2016; table G.1).
 
   Attributes:
     action_repeats: emulator frames an action is held.
@@ -53,7 +53,8 @@ class AtariConfig(config_fields.Section):
       game goes on. Evaluation ignores it.
     full_action_set: all 18 actions instead of the game's own, as several games
       together need; what a game lacks (half of them in Skiing) is a no-op.
-    sticky_action_probability: that the emulator repeats the last action.
+    sticky_action_probability: probability that the emulator repeats the last
+      action.
   """
   action_repeats: int = _knob(4, at_least=1)
   frame_stack: int = _knob(4, at_least=1, at_most=8)
@@ -68,7 +69,7 @@ class AtariConfig(config_fields.Section):
 
 @dataclasses.dataclass(frozen=True)
 class DmlabConfig(config_fields.Section):
-  """How DeepMind Lab is played (table D.3).
+  """Settings of DeepMind Lab (table D.3).
 
   Attributes:
     action_repeats: frames an action is held.
@@ -89,14 +90,14 @@ class DmlabConfig(config_fields.Section):
 
 @dataclasses.dataclass(frozen=True)
 class VizdoomConfig(config_fields.Section):
-  """How VizDoom is played; the paper has no VizDoom.
+  """Settings of VizDoom, which the paper does not have.
 
   Attributes:
     action_repeats: frames (35 are a second) an action is held.
-    resolution: at which Doom draws, width x height in pixels. Its smallest is
+    resolution: width x height in pixels at which Doom draws. The smallest is
       the fastest. Those of 16:9 have a wider field of view.
-    subsample: an observation has every so manyth pixel of every so manyth row:
-      2 makes 80 x 60 of 160 x 120.
+    subsample: n, to keep every n-th pixel of every n-th row: 2 makes 80 x 60 of
+      160 x 120.
   """
   action_repeats: int = _knob(4, at_least=1)
   resolution: str = _knob('160x120', choices=(
@@ -138,14 +139,14 @@ class ImpalaConfig(config_fields.Section):
     clip_pg_rho_threshold: rho-bar of the policy gradient; None likewise.
     clip_c_threshold: c-bar; None likewise.
     lambda_: the factor of remark 2.
-    correction: what is made of unrolls that an older policy played: 'vtrace',
-      or what the paper compares it with (section 5.2.2): 'one_step_is',
+    correction: correction for unrolls that an older policy played: 'vtrace',
+      or one that the paper compares it with (section 5.2.2): 'one_step_is',
       'epsilon' or 'none'. See `off_policy`.
-    pg_bootstrap: what the policy gradient's advantage bootstraps from: 'vs',
-      the V-trace target, or 'value', the baseline alone (appendix E.3).
-    popart_step_size: to normalise values and advantages by level with moments
-      that move by so much for each V-trace target (PopArt, Hessel et al. 2018);
-      None: not at all.
+    pg_bootstrap: value that the policy gradient's advantage bootstraps from:
+      'vs', the V-trace target, or 'value', the baseline alone (appendix E.3).
+    popart_step_size: weight of each V-trace target in the moments by which
+      'impala_popart' normalises values and advantages (Hessel et al. 2018);
+      None for other algorithms.
   """
   discount: float = _knob(0.99, at_least=0, below=1)
   baseline_cost: float = _knob(0.5, at_least=0)
@@ -165,18 +166,22 @@ class ImpalaConfig(config_fields.Section):
 
 @dataclasses.dataclass(frozen=True)
 class OptimizerConfig(config_fields.Section):
-  """RMSProp as TensorFlow 1 computed it; see `optimizers.RMSProp`.
+  """RMSProp as TensorFlow 1 computed it; see `rmsprop.RMSProp`.
 
   Attributes:
-    learning_rate: at frame 0; annealed linearly to 0 at `total_frames`.
-    decay: of the mean square.
+    learning_rate: at frame 0.
+    annealed: whether the learning rate falls linearly to 0 at `total_frames`,
+      as in the paper; else it stays as it is.
+    decay: share of the mean square that an update keeps.
     epsilon: added inside the square root.
     momentum: 0 for none.
     max_gradient_norm: global norm to which gradients are clipped; None: never.
-    max_skipped_updates: in a row. An update whose gradients are not finite is
-      skipped; where no others come, the run ends and the batch is saved.
+    max_skipped_updates: skipped updates in a row after which the run ends and
+      the last batch is saved. An update is skipped where its gradients are not
+      finite.
   """
   learning_rate: float = _knob(6e-4, above=0)
+  annealed: bool = _knob(True)
   decay: float = _knob(0.99, at_least=0, below=1)
   epsilon: float = _knob(0.01, above=0)
   momentum: float = _knob(0.0, at_least=0, below=1)
@@ -199,8 +204,8 @@ class ActorConfig(config_fields.Section):
       are stepped in turn, in lock-step, as Atari always is.
     env_timeout_secs: after which an environment process that is still at a
       step, or has not started, is taken for hung.
-    max_restarts: of one actor within `restart_window_secs`, after which the run
-      ends with that actor's error.
+    max_restarts: restarts of one actor within `restart_window_secs`, after
+      which the run ends with that actor's error.
     restart_window_secs: see `max_restarts`.
     fetch_interval_unrolls: k; parameters are fetched as every kth unroll begins
       and kept until the next. More than 1 divides the traffic of parameters,
@@ -221,13 +226,13 @@ class ActorConfig(config_fields.Section):
 
 @dataclasses.dataclass(frozen=True)
 class LearnerConfig(config_fields.Section):
-  """What one update sees and how it is computed.
+  """The learner: the batch of an update and how the update is computed.
 
   Attributes:
-    batch_size: B, unrolls in an update; of each learner, where there are more.
+    batch_size: B, unrolls in an update of each learner.
     unroll_length: T, agent steps in an unroll.
-    num_learners: N processes that update together, each with a queue and a
-      share of the actors of its own: an update is of N x B unrolls.
+    num_learners: N, processes that update together, each with a queue and
+      actors of its own: an update is of N x B unrolls.
     queue_capacity: unrolls that wait in the queue before actors block. Each
       adds to the policy lag.
     num_threads: TensorFlow's threads in the learner on a CPU; None: see
@@ -254,7 +259,8 @@ class ReplayConfig(config_fields.Section):
     replay_fraction: share of each batch that is sampled from the replay, which
       must be a whole number of unrolls; 0 for no replay. Replayed unrolls do
       not count as frames.
-    capacity_unrolls: of the replay; the oldest make room for the newest.
+    capacity_unrolls: unrolls that the replay holds; the oldest make room for
+      the newest.
     survives_resume: write the replay with every checkpoint, which takes as much
       room on disk as in memory, so that a resumed run has it again.
   """
@@ -268,7 +274,9 @@ class ExperimentConfig(config_fields.Section):
   """The run as a whole.
 
   Attributes:
-    seed: of parameters, environments and action sampling.
+    algorithm: a row of `algorithms.table`: 'impala', or 'impala_popart', which
+      normalises values by level.
+    seed: seed of parameters, environments and action sampling.
     total_frames: environment frames that are learned from.
     in_process: actor and learner take turns in one process: slow, and the same
       numbers from the same seed every time.
@@ -278,6 +286,7 @@ class ExperimentConfig(config_fields.Section):
     evaluation_episodes: full games that an evaluator plays of each level.
     evaluation_interval_secs: from one evaluation's start to the next, at least.
   """
+  algorithm: str = _knob('impala')
   seed: int = _knob(1, at_least=0)
   total_frames: int = _knob(200_000_000, at_least=1)
   in_process: bool = _knob(False)
@@ -290,7 +299,7 @@ class ExperimentConfig(config_fields.Section):
 
 @dataclasses.dataclass(frozen=True)
 class Config:
-  """All sections; what one run is.
+  """The config of one run: all sections.
 
   Raises:
     ConfigError: where two values do not go together.
@@ -322,11 +331,26 @@ class Config:
           'ExperimentConfig.in_process, which promises the same numbers every '
           'time: which environments are ready together is chance; leave one of '
           'them out')
+    self._check_popart()
     self._check_learners()
     self._check_controlled_lag()
 
+  def _check_popart(self):
+    """Raises ConfigError unless PopArt has its step size, and nobody else."""
+    algorithm = self.experiment.algorithm
+    step_size = self.impala.popart_step_size
+    if algorithm == 'impala_popart' and step_size is None:
+      raise ConfigError(
+          "ExperimentConfig.algorithm = 'impala_popart' needs "
+          'ImpalaConfig.popart_step_size; 3e-4 is the published one')
+    if algorithm != 'impala_popart' and step_size is not None:
+      raise ConfigError(
+          f'ImpalaConfig.popart_step_size is {step_size}, but '
+          f"ExperimentConfig.algorithm is {algorithm!r}; set that to "
+          "'impala_popart', or popart_step_size to None")
+
   def _check_learners(self):
-    """What one learner can do and several cannot."""
+    """Raises ConfigError for settings that several learners cannot have."""
     if self.learner.num_learners == 1:
       return
     if self.experiment.in_process:
@@ -339,7 +363,7 @@ class Config:
           'or set LearnerConfig.num_learners = 1')
 
   def _check_controlled_lag(self):
-    """Every batch must be played whole, and from one version."""
+    """Raises ConfigError unless one version plays each batch whole."""
     if self.actor.controlled_lag_updates is None:
       return
     if not self.experiment.in_process:

@@ -1,4 +1,4 @@
-"""What a knob is: a field of a frozen dataclass with a range that is checked.
+"""Knobs: fields of frozen dataclasses with ranges that are checked.
 
 Standard library only.
 """
@@ -11,7 +11,7 @@ from typing import Any
 
 
 class UserError(ValueError):
-  """What was given cannot work; one line names the cause and the remedy."""
+  """A user's input that cannot work; one line names cause and remedy."""
 
 
 class ConfigError(UserError):
@@ -20,7 +20,7 @@ class ConfigError(UserError):
 
 def knob(default: Any, *, at_least=None, at_most=None, above=None, below=None,
           choices=None):
-  """A field with a default and the range that `Section` checks."""
+  """Makes a field with a default and the range that `Section` checks."""
   limits = dict(at_least=at_least, at_most=at_most, above=above, below=below,
                 choices=choices)
   return dataclasses.field(default=default, metadata=limits)
@@ -58,7 +58,7 @@ def _check_range(name: str, value: Any, limits: typing.Mapping[str, Any]):
 
 
 class Section:
-  """Checks each field's type and range on construction."""
+  """A section of the config; checks each field's type and range."""
 
   def __post_init__(self):
     hints = typing.get_type_hints(type(self))

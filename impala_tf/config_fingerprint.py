@@ -1,4 +1,4 @@
-"""What tells configs apart: as wholes, and by their unrolls."""
+"""Fingerprints of configs: of whole ones, and of what shapes their unrolls."""
 
 import dataclasses
 import hashlib
@@ -12,13 +12,13 @@ _NOT_OF_UNROLLS = (
 
 
 def of_unrolls(config: config_lib.Config) -> int:
-  """Of all that decides what an unroll holds and means.
+  """Computes the fingerprint of all that decides what an unroll means.
 
   These are the level and how it is played, the agent, and the unroll's length.
   Where DeepMind Lab has its files may differ between machines.
 
   Args:
-    config: of a run.
+    config: a run's.
 
   Returns:
     An int64, the same in every process and for every version of Python.
@@ -33,6 +33,6 @@ def of_unrolls(config: config_lib.Config) -> int:
 
 
 def of_config(config: config_lib.Config) -> str:
-  """Of all values: 12 hexadecimal digits."""
+  """Computes the fingerprint of all values: 12 hexadecimal digits."""
   text = config_json.dumps(config)
   return hashlib.sha256(text.encode()).hexdigest()[:12]

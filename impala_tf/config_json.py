@@ -1,4 +1,4 @@
-"""A config as text that other machines can read.
+"""Configs as text that other machines can read.
 
 JSON and not gin, because it comes over a network: reading it can do nothing but
 fill in the dataclasses of `config.py`. Standard library only.
@@ -12,12 +12,12 @@ from impala_tf import config as config_lib
 
 
 def dumps(config: config_lib.Config) -> str:
-  """Every value; the same text for equal configs."""
+  """Writes every value; the same text for equal configs."""
   return json.dumps(dataclasses.asdict(config), sort_keys=True)
 
 
 def loads(text: str) -> config_lib.Config:
-  """Undoes `dumps`.
+  """Reads a config that `dumps` has written.
 
   Raises:
     ConfigError: where the text is not that of a config, or of another version's

@@ -6,55 +6,62 @@ The only module that transposes.
 import queue
 import threading
 import time
-from typing import Any, Callable, Optional
+from typing import Any, Callable, NamedTuple, Optional
 
 import reverb
 import tensorflow as tf
 
 from impala_tf import types
+from impala_tf.processes import host as host_lib
 from impala_tf.transport import packing
 from impala_tf.transport import unroll_filter
 
-# Called with sender and reason.
-RefuseFn = Callable[[int, str], None]
-
 # Two read 30 % more unrolls in a second than one, four 40 % more.
 _MAX_SAMPLERS = 4
+_POLL_SECS = 0.2
 
 
-def make_dataset(address: str, spec: types.Unroll, queue: str, num_fresh: int,
-                 replay: str = '', num_replayed: int = 0, fingerprint: int = 0,
-                 refuse: RefuseFn = lambda sender, reason: None,
+class Source(NamedTuple):
+  """A table that some unrolls of each batch come from.
+
+  Attributes:
+    address: 'host:port' of its server.
+    table: its name.
+    num_unrolls: unrolls of a batch.
+  """
+  address: str
+  table: str
+  num_unrolls: int
+
+
+def make_dataset(fresh: Source, spec: types.Unroll,
+                 replayed: Optional[Source] = None, fingerprint: int = 0,
+                 refusals: Optional[unroll_filter.RefusalLog] = None,
                  in_order: bool = True) -> tf.data.Dataset:
-  """Batches from Reverb tables.
+  """Makes batches from Reverb tables.
 
   Args:
-    address: 'host:port' of the server.
-    spec: of one unroll, as the tables were made for.
-    queue: name of the table whose unrolls come in its order.
-    num_fresh: unrolls of a batch that come from the queue.
-    replay: name of the table that is sampled.
-    num_replayed: unrolls of a batch that come from there.
-    fingerprint: of the config; unrolls with another are left out, as are those
+    fresh: the queue, whose unrolls come in its order.
+    spec: shapes and dtypes of one unroll, as the tables were made for.
+    replayed: the replay, which is sampled and may be on another server; None
+      where nothing is replayed.
+    fingerprint: the config's; unrolls with another are left out, as are those
       that are not finite.
-    refuse: is called for each unroll of the queue that is left out; see
-      `unroll_filter`.
+    refusals: is told of each unroll of the queue that is left out.
     in_order: whether the queue's order is kept to the letter. Faster is to have
       neighbours change places.
 
   Returns:
-    Dataset of `types.Unroll` with leading [T+1, B] ([B] for what has no
-    time), B = num_fresh + num_replayed, the fresh ones first.
+    Dataset of `types.Unroll` with leading [T+1, B] ([B] for fields without
+    time), where B is the sum of both sources; the fresh unrolls come first.
   """
   packed = packing.Packing(spec)
   unpack = packed.unpack
-  dataset = _batches(
-      address, queue, num_fresh, packed, fingerprint, refuse, in_order)
-  if num_replayed:
+  dataset = _batches(fresh, packed, fingerprint, refusals, in_order)
+  if replayed is not None:
     # Fresh unrolls are waited for first: then the replay has them, too.
     # Whatever is refused here is refused, and counted, in the queue, too.
-    sampled = _batches(address, replay, num_replayed, packed, fingerprint,
-                       lambda sender, reason: None, in_order)
+    sampled = _batches(replayed, packed, fingerprint, None, in_order)
     dataset = tf.data.Dataset.zip((dataset, sampled))
     dataset = dataset.map(lambda fresh, replayed: _time_major(unpack(
         [tf.concat(pair, axis=0) for pair in zip(fresh.data, replayed.data)])))
@@ -67,28 +74,36 @@ def make_dataset(address: str, spec: types.Unroll, queue: str, num_fresh: int,
   return dataset.with_options(options)
 
 
-def _batches(address: str, table: str, size: int, packed: packing.Packing,
-             fingerprint: int, refuse: RefuseFn, in_order: bool
+def _batches(source: Source, packed: packing.Packing, fingerprint: int,
+             refusals: Optional[unroll_filter.RefusalLog], in_order: bool
              ) -> tf.data.Dataset:
-  """Reverb samples of one table that are not refused, columns [size, N]."""
+  """Batches the samples of one table that are taken, columns [size, N]."""
+  size = source.num_unrolls
   dataset = reverb.TrajectoryDataset.from_table_signature(
-      server_address=address,
-      table=table,
+      server_address=source.address,
+      table=source.table,
       # Reverb's sampler wakes up every 3 s from waiting. If it waits for more
-      # than one, Reverb 0.14.0 loses what comes in that very millisecond.
+      # than one, Reverb 0.14.0 loses what comes in that very millisecond, where
+      # the server is in the same process. A run in one process counts its
+      # unrolls, and would wait for the lost one for ever (seen once; of 64
+      # unrolls that came at that moment three or four were lost).
       max_in_flight_samples_per_worker=1,
       # In each another unroll grows old: in all at most an eighth of a batch.
       num_workers_per_iterator=1 if in_order else
       max(1, min(_MAX_SAMPLERS, size // 8)))
-  is_taken = unroll_filter.refusing(packed, fingerprint, refuse)
+  is_taken = unroll_filter.refusing(packed, fingerprint, refusals)
   dataset = dataset.filter(lambda sample: is_taken(sample.data))
+  # Unrolls are filtered singly, which costs 4 microseconds a step on a busy
+  # machine (a function call for each). Filtering whole batches would be free,
+  # but nothing could take the place of a refused unroll.
+  #
   # A `map` before `batch` would be fused with it to one that works a batch
   # ahead: another batch that grows old.
   return dataset.batch(size, drop_remainder=True)
 
 
 def _time_major(unroll: types.Unroll) -> types.Unroll:
-  """[B, T+1, ...] to [T+1, B, ...] where there is time."""
+  """Moves time before the batch: [B, T+1, ...] to [T+1, B, ...]."""
 
   def transpose(tensor):
     return tf.transpose(
@@ -111,24 +126,24 @@ def place_observations(unroll: types.Unroll, device: str) -> types.Unroll:
 
 
 class BatchReader:
-  """Reads a dataset ahead by one batch and never blocks for ever.
+  """A reader that is one batch ahead and never blocks for ever.
 
   `next(dataset)` cannot be interrupted while the queue is empty, so a daemon
   thread does it and hands over.
 
   Attributes:
-    refusals: how many unrolls were left out, and whose.
+    refusals: counts the unrolls that were left out, and tells whose they were.
   """
 
   def __init__(self, dataset: tf.data.Dataset,
                prepare: Callable[[Any], Any] = lambda batch: batch,
                refusals: Optional[unroll_filter.Refusals] = None):
-    """Starts to read.
+    """Starts the thread that reads.
 
     Args:
-      dataset: of batches.
-      prepare: what else is done to each ahead of time.
-      refusals: where the dataset counts what it leaves out.
+      dataset: gives batches.
+      prepare: is applied to each batch ahead of time.
+      refusals: counts the unrolls that the dataset leaves out.
     """
     self._dataset = dataset
     self._prepare = prepare
@@ -142,11 +157,15 @@ class BatchReader:
 
   @property
   def wait_secs(self) -> float:
-    """Seconds that `next` has waited in all."""
+    """Seconds that `next` has waited so far."""
     return self._wait_secs
 
-  def next(self, should_stop: Callable[[], bool]) -> Optional[types.Unroll]:
-    """The next batch, or None once `should_stop` says so.
+  def next(self, host: host_lib.LearnerHost) -> Optional[types.Unroll]:
+    """Returns the next batch, or None once the host says to stop.
+
+    Args:
+      host: is asked whether to stop, and told several times a second that there
+        is no batch yet.
 
     Raises:
       RuntimeError: where reading failed.
@@ -154,11 +173,12 @@ class BatchReader:
     """
     start = time.monotonic()
     try:
-      while not should_stop():
+      while not host.should_stop():
         try:
-          item = self._batches.get(timeout=0.2)
+          item = self._batches.get(timeout=_POLL_SECS)
         except queue.Empty:
           self.refusals.check()
+          host.on_wait()
           continue
         if isinstance(item, Exception):
           raise RuntimeError('reading the queue failed') from item

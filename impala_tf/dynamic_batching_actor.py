@@ -1,4 +1,4 @@
-"""The actor that waits for no environment: inference takes what is ready.
+"""The actor that waits for no environment: inference is of those ready.
 
 Dynamic batching, as section 5.1 of Espeholt et al. 2018 has it on a single
 machine: environments step by themselves, and each forward pass is of those that
@@ -20,13 +20,14 @@ from impala_tf.monitoring import metrics
 
 
 class DynamicActor:
-  """Plays and sends, each environment's unroll as soon as it is whole.
+  """An actor that sends each environment's unroll as soon as it is whole.
 
   Environments are out of phase: new parameters come while unrolls are under
   way, and act from then on. (The published code says the same of its single
   machine.) An unroll tells the version with which it began, its oldest; each of
   its steps has the logits of the policy that did choose there, and V-trace asks
-  for no more.
+  for no more. (`actor.Actor`, in lock-step, plays an unroll from one version,
+  as the published code's distributed actors do.)
 
   Attributes:
     stopwatch: see `actor.Actor`; environment is the time spent waiting until
@@ -45,8 +46,8 @@ class DynamicActor:
       environments: E of them.
       writer: takes the unrolls.
       fetcher: brings parameters.
-      spec: of one unroll, see `types.unroll_spec`.
-      seed: of the action sampling.
+      spec: shapes and dtypes of one unroll; see `types.unroll_spec`.
+      seed: seed of the action sampling.
     """
     num_envs = environments.num_envs
     self._environments = environments
@@ -77,7 +78,7 @@ class DynamicActor:
       WorkerError: likewise.
     """
     lap = self.stopwatch.lap
-    lap()  # What lies between two calls is nobody's.
+    lap()  # Time between calls is not billed.
     self._version = self._fetcher.fetch()
     lap('weights')
     while self._num_unrolls < self._environments.num_envs:
@@ -136,5 +137,5 @@ AnyActor = Union[actor.Actor, DynamicActor]
 
 
 def _take(arrays: Any, rows: np.ndarray) -> Any:
-  """These rows of each array."""
+  """Takes rows of each array in a structure."""
   return tf.nest.map_structure(lambda array: array[rows], arrays)

@@ -1,26 +1,27 @@
 """Plays full episodes with fixed parameters."""
 
-from typing import Any, Callable, List, NamedTuple
+from typing import Callable, List, NamedTuple
 
 import dm_env
 import numpy as np
 
 from impala_tf.agents import acting as policy_lib
+from impala_tf.agents import agent as agent_lib
 from impala_tf.envs import environment as environment_lib
 
 
 class Evaluation(NamedTuple):
-  """What came of it.
+  """Returns and lengths of the games of an evaluation.
 
   Attributes:
-    returns: of each episode, sums of raw rewards.
+    returns: sum of raw rewards of each episode.
     frames: environment frames of each episode.
   """
   returns: List[float]
   frames: List[int]
 
   def summary(self) -> dict:
-    """Mean, median, standard error of the mean, extremes."""
+    """Computes mean, median, standard error of the mean and extremes."""
     returns = np.asarray(self.returns)
     error = None  # One episode tells nothing of the spread.
     if len(returns) > 1:
@@ -36,7 +37,8 @@ class Evaluation(NamedTuple):
     }
 
 
-def evaluate(agent: Any, environment: environment_lib.BatchedEnvironment,
+def evaluate(agent: agent_lib.Agent,
+             environment: environment_lib.BatchedEnvironment,
              num_episodes: int, seed: int,
              on_step: Callable[[int], None] = lambda num_ended: None
             ) -> Evaluation:
@@ -46,15 +48,15 @@ def evaluate(agent: Any, environment: environment_lib.BatchedEnvironment,
   would favour short ones.
 
   Args:
-    agent: an `agent.Agent`.
+    agent: plays.
     environment: made for evaluation.
     num_episodes: at least 1.
-    seed: of the action sampling.
+    seed: seed of the action sampling.
     on_step: is called after each step with the number of episodes that the
       first environment has ended.
 
   Returns:
-    `num_episodes` of them.
+    The `Evaluation` of `num_episodes` games.
   """
   num_envs = environment.num_envs
   shares = np.full(num_envs, num_episodes // num_envs)

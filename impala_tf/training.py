@@ -1,7 +1,8 @@
 """The learner's loop: read, update, publish, log, save."""
 
 import time
-from typing import Any, Callable, List, Mapping, Optional, Sequence
+import typing
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
 
 from absl import logging
 import dm_env
@@ -13,18 +14,54 @@ from impala_tf import types
 from impala_tf.monitoring import level_metrics
 from impala_tf.monitoring import metrics as metrics_lib
 from impala_tf.monitoring import skipped_updates
+from impala_tf.optimizers import hyperparameters as hyperparameters_lib
+from impala_tf.processes import host as host_lib
 from impala_tf.processes import waiting
 
-StopFn = Callable[[], bool]
-RowFn = Callable[[metrics_lib.Row], None]
 GatherFn = Callable[[Sequence[np.ndarray]], List[np.ndarray]]
 
 
-class Totals(tf.Module):
-  """What a run has come to beside the learner's own counts; in checkpoints.
+class Learner(typing.Protocol):
+  """The learner as the loop sees it; see `learner.Learner`."""
+  num_updates: tf.Variable
+  num_frames: tf.Variable
+  hyperparameters: hyperparameters_lib.Hyperparameters
+
+  def update(self, unroll: types.Unroll) -> Dict[str, tf.Tensor]:
+    """Learns from one batch; returns metrics, 'gradient_norm' among them."""
+
+
+class Reader(typing.Protocol):
+  """A source of batches; see `dataset.BatchReader`.
 
   Attributes:
-    secs: float64 variable, wall time of training, interruptions left out.
+    wait_secs: seconds spent so far in waiting for batches.
+  """
+  wait_secs: float
+
+  def next(self, host: host_lib.LearnerHost) -> Optional[types.Unroll]:
+    """Returns the next batch, or None once the host says to stop."""
+
+
+class Publisher(typing.Protocol):
+  """A destination of new parameters; see `weights`."""
+
+  def publish(self, version: int) -> None:
+    """Publishes the parameters as they are after so many updates."""
+
+
+class Saver(typing.Protocol):
+  """A writer of checkpoints; see `checkpoint.Checkpointer`."""
+
+  def save(self, number: int) -> Any:
+    """Writes a checkpoint of so many updates; raises OSError."""
+
+
+class Totals(tf.Module):
+  """Totals of a run beside the learner's own counts; in checkpoints.
+
+  Attributes:
+    secs: float64 variable, wall time of training without interruptions.
     best_return: float64 variable, the best mean of 100 full episodes.
     level_frames: int64 variable [L], frames learned from by level; None where
       there is one level only.
@@ -42,27 +79,27 @@ class Totals(tf.Module):
 
 
 class TrainingLog:
-  """Turns updates into rows of `metrics.jsonl`.
+  """A log that turns updates into rows of `metrics.jsonl`.
 
   Attributes:
     failed_saves: checkpoints that could not be written; a column of the rows.
   """
 
-  def __init__(self, run_dir: str, interval_secs: float, learner: Any,
-               totals: Totals, reader: Any, num_fresh: int,
+  def __init__(self, run_dir: str, interval_secs: float, learner: Learner,
+               totals: Totals, reader: Reader, num_fresh: int,
                gauges: Callable[[], Mapping[str, float]],
                level_log: Optional[level_metrics.LevelLog] = None,
                gather: GatherFn = list):
     """Opens the files.
 
     Args:
-      run_dir: of the run.
-      interval_secs: between rows.
-      learner: a `learner.Learner`.
+      run_dir: directory that gets the rows.
+      interval_secs: seconds between rows.
+      learner: whose updates are logged.
       totals: is kept up to date.
-      reader: a `dataset.BatchReader`.
+      reader: whose waiting is logged.
       num_fresh: unrolls of a batch, its first ones, that are new.
-      gauges: further columns, read off when a row is written.
+      gauges: returns further columns when a row is written.
       level_log: tells levels apart, where there are several.
       gather: from arrays of unrolls, whose last axis is the batch, to those of
         all learners.
@@ -88,23 +125,23 @@ class TrainingLog:
 
   def add(self, unroll: types.Unroll, metrics: Mapping[str, tf.Tensor],
           lags: np.ndarray) -> None:
-    """Takes one update.
+    """Adds one update.
 
     Args:
-      unroll: its batch, leading [T+1, B].
-      metrics: that `Learner.update` returned; none of one that was skipped.
+      unroll: the update's batch, leading [T+1, B].
+      metrics: what `Learner.update` returned; empty where it was skipped.
       lags: int64 [B], policy lag of each unroll in updates.
     """
     # x_0 was the last step of an earlier unroll and was counted there, and so
     # was all that is replayed. NumPy slices, because those of tensors would
     # cost more than all else here.
     env_outputs, num_fresh = unroll.env_outputs, self._num_fresh
-    of_steps = [
+    steps = [
         tensor.numpy()[1:, :num_fresh]
         for tensor in (env_outputs.step_type, env_outputs.episode_return,
                        env_outputs.episode_steps)]
     step_type, episode_return, episode_steps, level_index, fresh, replayed = (
-        self._gather([*of_steps, unroll.level_index.numpy()[:num_fresh],
+        self._gather([*steps, unroll.level_index.numpy()[:num_fresh],
                       lags[:num_fresh], lags[num_fresh:]]))
     is_first = step_type == int(dm_env.StepType.FIRST)
     self._episodes.add(is_first, episode_return, episode_steps)
@@ -115,7 +152,7 @@ class TrainingLog:
       self._level_log.add(is_first, episode_return, fresh, level_index)
 
   def write_row(self) -> metrics_lib.Row:
-    """Writes what has come together since the last row; returns it."""
+    """Writes a row of the updates since the last; returns it."""
     now = time.monotonic()
     self._totals.secs.assign_add(now - self._last_time)
     self._last_time = now
@@ -129,6 +166,7 @@ class TrainingLog:
         'updates': int(self._learner.num_updates.numpy()),
         'secs': float(self._totals.secs),
         **self._interval.finish(frames, self._reader.wait_secs),
+        **self._learner.hyperparameters.row(),
         **self._gauges(),
         'checkpoints_failed': self.failed_saves,
         'episodes': self._episodes.num_episodes,
@@ -143,36 +181,33 @@ class TrainingLog:
 
   def close(self) -> Optional[metrics_lib.Row]:
     """Closes the files; writes and returns the last row if there is any."""
-    row = None if self._interval.is_empty else self.write_row()
-    self._writer.close()
-    return row
+    try:
+      return None if self._interval.is_empty else self.write_row()
+    finally:
+      self._writer.close()
 
 
-def train(config: config_lib.ExperimentConfig, learner: Any, reader: Any,
-          publish: Callable[[int], Any], save: Callable[[int], Any],
+def train(config: config_lib.ExperimentConfig, learner: Learner,
+          reader: Reader, publisher: Publisher, saver: Saver,
           log: TrainingLog, skipped: skipped_updates.SkippedUpdates,
-          should_stop: StopFn,
-          on_row: RowFn = lambda row: None,
-          produce: Callable[[], None] = lambda: None) -> None:
-  """Learns until all frames are learned from or `should_stop` says so.
+          host: host_lib.LearnerHost) -> None:
+  """Learns until all frames are learned from or the host says to stop.
 
   Args:
-    config: of the run.
-    learner: a `learner.Learner`.
-    reader: a `dataset.BatchReader`.
-    publish: is called with the number of updates after each.
-    save: writes a checkpoint of that number of updates; also called at the end,
-      however it comes. OSError says that it could not: training goes on then.
-    log: of the run; closed at the end.
+    config: number of frames, and how often a checkpoint is due.
+    learner: is updated.
+    reader: gives the batches.
+    publisher: gets the parameters after each update.
+    saver: writes checkpoints now and then, and one at the end, however it
+      comes. Where one before the last cannot be written training goes on.
+    log: takes each update; closed at the end.
     skipped: is told of each update.
-    should_stop: is asked between updates and while waiting.
-    on_row: is given each row of metrics.
-    produce: is called before each batch is read.
+    host: the process that this runs in.
 
   Raises:
     OSError: where the last checkpoint could not be written.
     PeerLost: where another learner has gone; then there is no last checkpoint,
-      since an update may be half done.
+      since within an update counts may be ahead of parameters.
     UserError: see `skipped_updates.SkippedUpdates`.
   """
   last_save = time.monotonic()
@@ -180,25 +215,25 @@ def train(config: config_lib.ExperimentConfig, learner: Any, reader: Any,
   try:
     num_updates = int(learner.num_updates.numpy())
     while learner.num_frames.numpy() < config.total_frames:
-      produce()
-      unroll = reader.next(should_stop)
+      host.before_batch()
+      unroll = reader.next(host)
       if unroll is None:
         break
       lags = num_updates - unroll.policy_version.numpy()
       metrics = learner.update(unroll)
       num_updates += 1
-      publish(num_updates)
+      publisher.publish(num_updates)
       if skipped.add(metrics['gradient_norm']):
         metrics = {}  # They would spoil the means of the others.
       # Before the run may end of it: the last row counts its frames, too.
       log.add(unroll, metrics, lags)
       skipped.check(unroll)
       if log.is_due:
-        on_row(log.write_row())
+        host.on_row(log.write_row())
       if time.monotonic() - last_save > config.checkpoint_interval_secs:
         last_save = time.monotonic()
         try:
-          save(num_updates)
+          saver.save(num_updates)
         except OSError as error:
           log.failed_saves += 1
           logging.warning('No checkpoint, training goes on: %s', error)
@@ -206,10 +241,14 @@ def train(config: config_lib.ExperimentConfig, learner: Any, reader: Any,
     is_whole = False
     raise
   finally:
-    last_row = log.close()
-    if last_row is not None:
-      on_row(last_row)
-    if is_whole:
-      save(int(learner.num_updates.numpy()))
+    # The last row first: its totals belong into the last checkpoint, which is
+    # written even where the row fails.
+    try:
+      last_row = log.close()
+      if last_row is not None:
+        host.on_row(last_row)
+    finally:
+      if is_whole:
+        saver.save(int(learner.num_updates.numpy()))
   logging.info('%d frames in %d updates', learner.num_frames.numpy(),
                learner.num_updates.numpy())

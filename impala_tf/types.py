@@ -35,7 +35,7 @@ import tensorflow as tf
 
 
 class EnvOutput(NamedTuple):
-  """What the environment and the actor's bookkeeping say of x_t.
+  """The environment's side of x_t, with the actor's bookkeeping.
 
   Attributes:
     step_type: uint8, `dm_env.StepType.FIRST` (0) where x_t begins an episode
@@ -61,7 +61,7 @@ class EnvOutput(NamedTuple):
 
 
 class AgentOutput(NamedTuple):
-  """What the behaviour policy chose at x_t.
+  """The behaviour policy's choice at x_t.
 
   Attributes:
     action: int32, or float32 [..., D] where actions are continuous: as sampled,
@@ -105,12 +105,12 @@ def unroll_spec(observation_spec: dm_env.specs.Array, frame_stack: int,
                 action_spec: dm_env.specs.Array, num_logits: int,
                 core_state: Any, unroll_length: int,
                 instruction_length: int = 0) -> Unroll:
-  """Shapes and dtypes of one unroll, without a batch dimension.
+  """Describes shapes and dtypes of one unroll without a batch dimension.
 
   Args:
-    observation_spec: of one environment.
+    observation_spec: observations of one environment.
     frame_stack: S of `Unroll`, 1 where observations travel as they are.
-    action_spec: of one environment.
+    action_spec: actions of one environment.
     num_logits: P.
     core_state: `Agent.initial_state(1)`.
     unroll_length: T.
@@ -149,15 +149,15 @@ def unroll_spec(observation_spec: dm_env.specs.Array, frame_stack: int,
 
 
 class LossOutput(NamedTuple):
-  """What an algorithm makes of a batch of unrolls.
+  """The loss that an algorithm computes of a batch of unrolls.
 
   Attributes:
     loss: float32 [], summed over batch and time; to be minimised.
     metrics: str to float32, for logs only: [B] where each unroll has its own,
       so that kinds of unrolls can be told apart, else [], a mean over the
       batch. Those under 'loss/' are [B] and add up over the batch.
-    totals: what the algorithm wants to know of the whole batch once it was
-      learned from, float32, any structure; adds up over the batch.
+    totals: sums over the batch that the algorithm wants after the step, float32
+      in any structure.
   """
   loss: Any
   metrics: Any

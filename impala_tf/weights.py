@@ -1,8 +1,13 @@
-"""Parameters on their way back: learner to actors, through a Reverb table.
+"""The Reverb table through which parameters go from learner to actors.
 
 The table holds the newest parameters only, as one flat vector (one column is
 one copy, whatever the number of variables), with the number of learner updates
 behind them.
+
+Actors fetch, and nobody sends to them: a fetch serves the E unrolls that an
+actor plays at once, so there are B/E fetches in an update however many actors
+share them, and each gets the newest parameters (docs/scaling.md). Where E is
+small, `ActorConfig.fetch_interval_unrolls` has an actor keep them longer.
 """
 
 import collections
@@ -23,7 +28,7 @@ _POLL_SECS = 0.1
 
 
 def make_table(variables: Sequence[tf.Variable]) -> reverb.Table:
-  """The table for parameters of these shapes."""
+  """Makes the table for parameters of these shapes."""
   size = sum(int(np.prod(v.shape)) for v in variables)
   return reverb.Table(
       name=_TABLE,
@@ -37,7 +42,7 @@ def make_table(variables: Sequence[tf.Variable]) -> reverb.Table:
 
 
 class Publisher:
-  """The learner's end."""
+  """A publisher that sends the learner's parameters to the table."""
 
   def __init__(self, address: str, variables: Sequence[tf.Variable]):
     self._client = reverb.Client(address)
@@ -49,11 +54,11 @@ class Publisher:
         autograph=False)
 
   def snapshot(self) -> np.ndarray:
-    """A copy of the parameters as one vector, float32 [P]."""
+    """Copies the parameters into one vector, float32 [P]."""
     return self._flatten().numpy()
 
   def publish(self, version: int, parameters: np.ndarray) -> None:
-    """Makes a snapshot what actors fetch from now on.
+    """Publishes a snapshot, which actors fetch from now on.
 
     Raises:
       ConnectionError: where the server does not answer.
@@ -66,7 +71,7 @@ class Publisher:
 
 
 class BackgroundPublisher:
-  """Publishes from a thread, so that updates do not wait for it.
+  """A publisher in a thread, so that updates do not wait for it.
 
   Only the newest snapshot counts: one that is still waiting when the next
   arrives is dropped.
@@ -102,13 +107,13 @@ class BackgroundPublisher:
 
 
 class DelayedPublisher:
-  """Publishes parameters a fixed number of updates late (appendix E.1)."""
+  """A publisher that is a fixed number of updates late (appendix E.1)."""
 
   def __init__(self, publisher: Publisher, version: int, lag_updates: int):
     """Publishes the parameters as they are now, there being no older ones.
 
     Args:
-      publisher: of the learner.
+      publisher: sends snapshots to the table.
       version: learner updates behind the parameters.
       lag_updates: N; so many snapshots are kept in memory.
     """
@@ -117,7 +122,7 @@ class DelayedPublisher:
     self.publish(version)
 
   def publish(self, version: int) -> None:
-    """Publishes what was handed in N calls ago, or else the oldest there is.
+    """Publishes the parameters of N calls ago, or else the oldest there are.
 
     Raises:
       ConnectionError: where the server does not answer.
@@ -127,7 +132,7 @@ class DelayedPublisher:
 
 
 class Fetcher:
-  """An actor's end."""
+  """A fetcher that brings an actor's variables up to date."""
 
   def __init__(self, address: str, variables: Sequence[tf.Variable],
                run_table: Optional[str] = None, interval: int = 1):
@@ -136,8 +141,8 @@ class Fetcher:
     Args:
       address: 'host:port' of the learner's server.
       variables: to be brought up to date.
-      run_table: that the server has as long as it is of the same run; see
-        `config_table.table_name`.
+      run_table: table that the server has as long as it is of the same run;
+        see `config_table.table_name`.
       interval: the learner is asked at the first of so many calls of `fetch`;
         the others leave all as it is.
     """
@@ -186,7 +191,7 @@ class Fetcher:
     return self._version
 
   def wait(self, poll: waiting.PollFn) -> int:
-    """Like `fetch`, but waits for something to be published.
+    """Fetches the parameters once some are published.
 
     Args:
       poll: is called while there is nothing.

@@ -153,11 +153,10 @@ def _evaluate_level(args: argparse.Namespace, config: config_lib.Config,
                     output: str) -> dict:
   """Plays what the run was trained on."""
   _check_one_level(config)
+  # Here, since they import TensorFlow, which takes seconds.
   from impala_tf import experiment
-  from impala_tf.storage import (
-    checkpoint,  # TensorFlow takes seconds to import.
-  )
-  loaded = checkpoint.load_agent(args.run_dir)
+  from impala_tf.agents import saved
+  loaded = saved.load_agent(args.run_dir)
   suite = levels_lib.suite_of(config.environment.level)
   episodes = args.episodes or (suite.episodes if suite else _EPISODES)
   environment = experiment.make_environment(
@@ -208,10 +207,9 @@ def _evaluate_suite(args: argparse.Namespace, config: config_lib.Config,
     raise config_lib.UserError(f'levels of {suite.title} need the package '
                                f'{suite.package}: {suite.install}')
 
+  # Here, since they import TensorFlow, which takes seconds.
   from impala_tf import experiment
-  from impala_tf.storage import (
-    checkpoint,  # TensorFlow takes seconds to import.
-  )
+  from impala_tf.agents import saved
 
   def make_environment(level, num_envs):
     return experiment.make_environment(
@@ -220,7 +218,7 @@ def _evaluate_suite(args: argparse.Namespace, config: config_lib.Config,
                 config.environment, level=level)),
         num_envs, args.seed, training=False)
 
-  loaded = checkpoint.load_agent(args.run_dir)
+  loaded = saved.load_agent(args.run_dir)
   episodes = args.episodes or suite.episodes
   results = suite_results.SuiteResults(output, suite, {
       'trained_frames': loaded.num_frames, 'episodes': episodes,

@@ -22,13 +22,14 @@ from impala_tf import config as config_lib
 from impala_tf.envs import env_processes
 from impala_tf.processes import waiting
 from launch.processes import restarts
+from launch.roles import actor as actor_role
+from launch.roles import evaluator as evaluator_role
 from launch.roles import flags as role_flags
 from launch.roles import learner as learner_role
-from launch.roles import peers as peer_roles
 
 _GRACE_SECS = 5.
-_ROLES = {'learner': learner_role.run, 'actor': peer_roles.run_actor,
-          'evaluator': peer_roles.run_evaluator}
+_ROLES = {'learner': learner_role.run, 'actor': actor_role.run,
+          'evaluator': evaluator_role.run}
 
 
 def _run(args: argparse.Namespace) -> int:

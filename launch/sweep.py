@@ -183,6 +183,7 @@ def _engine(args: argparse.Namespace,
   """Yields how many runs there are at a time, and what runs them."""
   environment = _ONE_THREAD if in_process else {}
   if args.engine == 'local':
+    # Runs keep one thread whatever --jobs is: results must not depend on it.
     num_jobs = args.jobs or (sizing.num_cores() if in_process else 1)
     yield num_jobs, lambda directory: local_batch.LocalEngine(
         num_jobs, directory.log_dir, environment, keep_open=directory.lock)

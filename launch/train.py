@@ -7,11 +7,11 @@ terminate, 1 anything else.
 import argparse
 import signal
 import sys
-import threading
 from typing import List, NamedTuple, Optional
 
 from impala_tf import config as config_lib
 from impala_tf.envs import factory
+from impala_tf.processes import host as host_lib
 from impala_tf.processes import ports
 from impala_tf.processes import sizing
 from launch.processes import supervisor
@@ -106,23 +106,27 @@ def _train_in_processes(args: argparse.Namespace, config: config_lib.Config,
           lambda: newest.show(line))
 
 
+class _Host(host_lib.LearnerHost):
+  """This process where actor and learner take turns in it."""
+
+  def __init__(self, line: progress.ProgressLine):
+    self.signals: List[int] = []
+    self.on_row = line.show
+    for signum in program.STOP_SIGNALS:
+      signal.signal(signum, lambda signum, frame: self.signals.append(signum))
+
+  def should_stop(self) -> bool:
+    return bool(self.signals)
+
+
 def _train_in_this_process(config: config_lib.Config, run_dir: str,
-                           line: progress.ProgressLine):
-  """Returns the signal that ended the run, or None."""
-  from impala_tf.architectures import (
-    in_process,  # Takes seconds, so after all checks.
-  )
-  received = []
-  stopping = threading.Event()
-
-  def on_signal(signum, unused_frame):
-    received.append(signum)
-    stopping.set()
-
-  for signum in (signal.SIGINT, signal.SIGTERM):
-    signal.signal(signum, on_signal)
-  in_process.run(config, run_dir, stopping.is_set, line.show)
-  return received[0] if received else None
+                           line: progress.ProgressLine) -> Optional[int]:
+  """Trains in turns; returns the signal that ended the run, if one did."""
+  # Here, after all checks, since it imports TensorFlow, which takes seconds.
+  from impala_tf.architectures import in_process
+  host = _Host(line)
+  in_process.run(config, run_dir, host)
+  return host.signals[0] if host.signals else None
 
 
 def _run(args: argparse.Namespace) -> int:

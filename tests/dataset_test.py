@@ -16,6 +16,7 @@ from impala_tf import replay
 from impala_tf import types
 from impala_tf.transport import packing
 from impala_tf.transport import unroll_filter
+from tests.fixtures import hosts
 from tests.fixtures import programs
 from tests.fixtures import unrolls
 
@@ -32,7 +33,7 @@ def served():
   address = f'localhost:{server.port}'
   spec = unrolls.spec()
   reader = dataset.BatchReader(
-      dataset.make_dataset(address, spec, replay.QUEUE, B))
+      dataset.make_dataset(dataset.Source(address, replay.QUEUE, B), spec))
   return queue, replay.UnrollWriter(address, spec), reader
 
 
@@ -42,10 +43,20 @@ def _write(writer, numbers):
   writer.flush()
 
 
+class _Refusals:
+  """An `unroll_filter.RefusalLog` that keeps what it is told."""
+
+  def __init__(self):
+    self.seen = []
+
+  def add(self, sender, reason):
+    self.seen.append((sender, reason))
+
+
 def _next(reader):
   """The next batch; gives up after the deadline."""
   deadline = time.monotonic() + programs.DEADLINE_SECS
-  unroll = reader.next(lambda: time.monotonic() > deadline)
+  unroll = reader.next(hosts.StoppedBy(lambda: time.monotonic() > deadline))
   assert unroll is not None, 'no batch came'
   return unroll
 
@@ -54,7 +65,8 @@ def _next_until(reader, should_stop):
   """`reader.next` in a thread, so that it may hang."""
   returned = []
   thread = threading.Thread(
-      target=lambda: returned.append(reader.next(should_stop)), daemon=True)
+      target=lambda: returned.append(
+          reader.next(hosts.StoppedBy(should_stop))), daemon=True)
   thread.start()
   thread.join(programs.DEADLINE_SECS)
   assert returned, 'it hangs'
@@ -93,7 +105,7 @@ def test_where_order_does_not_matter_each_unroll_still_comes_once():
   server = replay.make_server([replay.make_queue(spec, number)], None)
   address = f'localhost:{server.port}'
   reader = dataset.BatchReader(dataset.make_dataset(
-      address, spec, replay.QUEUE, batch_size, in_order=False))
+      dataset.Source(address, replay.QUEUE, batch_size), spec, in_order=False))
   _write(replay.UnrollWriter(address, spec), range(number))
   seen = [_next(reader).policy_version for _ in range(number // batch_size)]
   assert sorted(np.concatenate(seen)) == list(range(number))
@@ -135,7 +147,8 @@ def test_no_unroll_is_lost_that_comes_as_reverb_stops_waiting(
       for name in names], None)
   address = f'localhost:{server.port}'
   readers = [dataset.BatchReader(dataset.make_dataset(
-      address, spec, name, batch_size, in_order=in_order)) for name in names]
+      dataset.Source(address, name, batch_size), spec, in_order=in_order))
+             for name in names]
   writers = [replay.UnrollWriter(address, spec, (name,)) for name in names]
 
   def write_all(of_queue):
@@ -215,7 +228,8 @@ def _with_replay():
   server = replay.make_server(tables, None)
   address = f'localhost:{server.port}'
   reader = dataset.BatchReader(dataset.make_dataset(
-      address, spec, replay.QUEUE, 3, replay.REPLAY, 2))
+      dataset.Source(address, replay.QUEUE, 3), spec,
+      dataset.Source(address, replay.REPLAY, 2)))
   writer = replay.UnrollWriter(address, spec, (replay.REPLAY, replay.QUEUE))
   return tables, writer, reader
 
@@ -261,10 +275,10 @@ def test_what_is_not_finite_is_left_out_and_told(field, value):
   spec = unrolls.spec()
   server = replay.make_server([replay.make_queue(spec, 64)], None)
   address = f'localhost:{server.port}'
-  refused = []
+  refusals = _Refusals()
   reader = dataset.BatchReader(dataset.make_dataset(
-      address, spec, replay.QUEUE, B, fingerprint=5,
-      refuse=lambda *what: refused.append(what)))
+      dataset.Source(address, replay.QUEUE, B), spec, fingerprint=5,
+      refusals=refusals))
   writer = replay.UnrollWriter(address, spec, sender=3, fingerprint=5)
   for unroll in (unrolls.numbered(0), _spoilt(1, field, value),
                  unrolls.numbered(2), unrolls.numbered(3),
@@ -273,24 +287,24 @@ def test_what_is_not_finite_is_left_out_and_told(field, value):
   writer.flush()
   unrolls.assert_equal(_next(reader), _stacked([0, 2]))
   unrolls.assert_equal(_next(reader), _stacked([3, 5]))
-  assert refused == [(3, unroll_filter.NOT_FINITE)] * 2
+  assert refusals.seen == [(3, unroll_filter.NOT_FINITE)] * 2
 
 
 def test_unrolls_of_another_config_are_left_out_and_told():
   spec = unrolls.spec()
   server = replay.make_server([replay.make_queue(spec, 64)], None)
   address = f'localhost:{server.port}'
-  refused = []
+  refusals = _Refusals()
   reader = dataset.BatchReader(dataset.make_dataset(
-      address, spec, replay.QUEUE, B, fingerprint=-5,
-      refuse=lambda *what: refused.append(what)))
+      dataset.Source(address, replay.QUEUE, B), spec, fingerprint=-5,
+      refusals=refusals))
   ours = replay.UnrollWriter(address, spec, sender=1, fingerprint=-5)
   theirs = replay.UnrollWriter(address, spec, sender=2, fingerprint=5)
   for number, writer in enumerate((theirs, ours, theirs, ours)):
     writer.write(unrolls.numbered(number))
     writer.flush()
   unrolls.assert_equal(_next(reader), _stacked([1, 3]))
-  assert refused == [(2, unroll_filter.OTHER_CONFIG)] * 2
+  assert refusals.seen == [(2, unroll_filter.OTHER_CONFIG)] * 2
 
 
 def test_what_is_left_out_of_the_queue_is_left_out_of_the_replay(with_replay):
@@ -322,10 +336,9 @@ def test_what_has_other_shapes_is_left_out_and_told(sizes):
   spec = unrolls.spec()
   server = replay.make_server([replay.make_queue(spec, 64)], None)
   address = f'localhost:{server.port}'
-  refused = []
+  refusals = _Refusals()
   reader = dataset.BatchReader(dataset.make_dataset(
-      address, spec, replay.QUEUE, B,
-      refuse=lambda *what: refused.append(what)))
+      dataset.Source(address, replay.QUEUE, B), spec, refusals=refusals))
   writer = replay.UnrollWriter(address, spec)
   writer.write(unrolls.numbered(0))
   writer.flush()
@@ -339,5 +352,5 @@ def test_what_has_other_shapes_is_left_out_and_told(sizes):
   writer.write(unrolls.numbered(1))
   writer.flush()
   unrolls.assert_equal(_next(reader), _stacked([0, 1]))
-  (_, reason), = refused
+  (_, reason), = refusals.seen
   assert reason == unroll_filter.OTHER_CONFIG

@@ -1,4 +1,4 @@
-"""Hops are made of what the config says, and refused what cannot work."""
+"""Parts as the config has them, and an algorithm that is a file and a row."""
 
 import dataclasses
 import sys
@@ -7,12 +7,19 @@ import types
 import pytest
 
 from impala_tf import config as config_lib
+from impala_tf import dataset
 from impala_tf import experiment
+from impala_tf import replay
+from impala_tf.processes import host as host_lib
+from tests.fixtures import unrolls
 
 
-def _config(seed=1):
+def _config(seed=1, **experiment_knobs):
+  """Catch; three environments that do not fill batches of four evenly."""
+  knobs = {'total_frames': 160, **experiment_knobs}
   return config_lib.Config(
-      experiment=config_lib.ExperimentConfig(seed=seed, in_process=True),
+      experiment=config_lib.ExperimentConfig(
+          seed=seed, in_process=True, **knobs),
       environment=config_lib.EnvironmentConfig(level='catch'),
       agent=config_lib.AgentConfig(torso='mlp', hidden_size=16),
       actor=config_lib.ActorConfig(num_envs=3),
@@ -79,3 +86,48 @@ def test_batch_that_devices_cannot_share_is_refused():
       extended=types.SimpleNamespace(worker_devices=('/cpu:0', '/cpu:1')))
   with pytest.raises(config_lib.ConfigError, match='use a multiple of 2'):
     experiment.make_learner(config, environment, strategy)
+
+
+def _replaying(**knobs):
+  return dataclasses.replace(
+      _config(**knobs), learner=config_lib.LearnerConfig(
+          batch_size=4, unroll_length=unrolls.T),
+      replay=config_lib.ReplayConfig(replay_fraction=0.5))
+
+
+def _next(reader):
+  """Returns the next batch's versions, of fresh and of replayed unrolls."""
+  unroll = reader.next(host_lib.LearnerHost())
+  versions = unroll.policy_version.numpy().tolist()
+  return versions[:2], versions[2:]
+
+
+@pytest.mark.usefixtures('servers_stay')
+def test_two_learners_with_queues_of_their_own_sample_one_replay():
+  spec = unrolls.spec()
+  configs = _replaying(seed=1), _replaying(seed=2)
+  shared = replay.make_server([experiment.make_replay(configs[0], spec)], None)
+  replay_address = f'localhost:{shared.port}'
+  readers, writers = [], []
+  for task, config in enumerate(configs):
+    tables = experiment.make_tables(config, spec, 64, has_replay=False)
+    assert [made.name for made in tables] == [replay.QUEUE]
+    server = replay.make_server(tables, None)
+    address = f'localhost:{server.port}'
+    writers.append(experiment.make_writer(
+        config, address, spec, task, replay_address))
+    readers.append(dataset.BatchReader(experiment.make_dataset(
+        config, address, spec, replay_address=replay_address)))
+  for number in range(40):
+    for task, writer in enumerate(writers):
+      # Numbers tell whose they are: those of the second are above 1000.
+      writer.write(unrolls.numbered(1000 * task + number))
+      writer.flush()
+  replayed = [set(), set()]
+  for batch in range(20):
+    for task, reader in enumerate(readers):
+      fresh, sampled = _next(reader)
+      assert fresh == [1000 * task + 2 * batch, 1000 * task + 2 * batch + 1]
+      replayed[task].update(sampled)
+  for numbers in replayed:  # Either learns from what both have played.
+    assert min(numbers) < 40 and max(numbers) >= 1000

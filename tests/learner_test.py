@@ -1,6 +1,7 @@
 """The learner's update against its parts put together by hand."""
 
 import concurrent.futures
+import dataclasses
 import functools
 import multiprocessing
 
@@ -15,7 +16,8 @@ from impala_tf import types
 from impala_tf.agents import agent as agent_lib
 from impala_tf.algorithms import impala
 from impala_tf.maths import distributions
-from impala_tf.maths import optimizers
+from impala_tf.optimizers import hyperparameters as hyperparameters_lib
+from impala_tf.optimizers import rmsprop
 
 T, B, A, SHAPE = 6, 4, 3, (10, 5)  # Observations and actions of Catch.
 L = 3  # Words of an instruction.
@@ -36,8 +38,12 @@ def _agent(use_lstm=False, compiled=False):
   return agent
 
 
+CONFIG = config.Config(optimizer=config.OptimizerConfig(
+    learning_rate=LEARNING_RATE, epsilon=0.02, max_gradient_norm=MAX_NORM))
+
+
 def _loss(agent, unroll):
-  return impala.loss(agent, unroll, config.ImpalaConfig())
+  return impala.loss(agent, unroll, CONFIG, CONFIG.impala)
 
 
 def _squares(agent, unroll):
@@ -53,16 +59,22 @@ def _squares(agent, unroll):
 
 def _learner(make_agent=_agent, loss_fn=_loss, strategy=None, **replaced):
   strategy = strategy or tf.distribute.OneDeviceStrategy('/cpu:0')
+  settings = dataclasses.replace(CONFIG, optimizer=dataclasses.replace(
+      CONFIG.optimizer,
+      max_gradient_norm=replaced.pop('max_gradient_norm', MAX_NORM)))
   arguments = dict(
-      learning_rate=LEARNING_RATE, total_frames=10 * FRAMES_PER_UPDATE,
-      frames_per_step=FRAMES_PER_STEP, max_gradient_norm=MAX_NORM,
+      total_frames=10 * FRAMES_PER_UPDATE, frames_per_step=FRAMES_PER_STEP,
       compile_step=False)
   arguments.update(replaced)
   with strategy.scope():
     agent = make_agent()
+    hyperparameters = hyperparameters_lib.Hyperparameters(settings)
   return learner_lib.Learner(
-      agent, loss_fn, lambda rate: optimizers.RMSProp(rate, **OPTIMIZER),
-      strategy, **arguments)
+      agent, loss_fn,
+      lambda rate: rmsprop.RMSProp(
+          rate, OPTIMIZER['decay'], lambda: hyperparameters.epsilon,
+          OPTIMIZER['momentum']),
+      hyperparameters, strategy, **arguments)
 
 
 def _unroll(core_state=(), seed=0):
@@ -159,10 +171,10 @@ def test_replayed_unrolls_are_told_apart_and_count_no_frames(num_replayed):
       assert f'fresh/{name}' not in metrics
       continue
     whole = np.sum if name.startswith('loss/') else np.mean
-    for part, of in (('', value), ('fresh/', value[:num_fresh]),
-                     ('replayed/', value[num_fresh:])):
-      np.testing.assert_allclose(metrics[part + name], whole(of), rtol=1e-4,
-                                 err_msg=part + name)
+    for kind, values in (('', value), ('fresh/', value[:num_fresh]),
+                         ('replayed/', value[num_fresh:])):
+      np.testing.assert_allclose(metrics[kind + name], whole(values), rtol=1e-4,
+                                 err_msg=kind + name)
 
 
 def test_every_parameter_learns_through_the_lstm_too():
@@ -193,7 +205,7 @@ def test_update_without_finite_gradients_is_skipped(compile_step, max_norm):
       after_step=lambda agent, totals: num_steps.assign_add(1))
   learner.update(_unroll(seed=1))
   counts = (learner.num_updates, learner.num_frames)
-  kept = [v for v in learner.variables if not any(v is c for c in counts)]
+  kept = [*learner.agent.variables, *learner.optimizer.variables]
   before = [v.numpy() for v in kept]
   assert len(kept) == 3 * len(learner.agent.trainable_variables)
   metrics = learner.update(_with_nan(_unroll(seed=2)))
@@ -278,6 +290,75 @@ def test_the_learning_rate_anneals_to_0_at_total_frames():
   for _ in range(2):
     assert learner.update(_unroll())['learning_rate'] == 0
   assert learner.agent.factor.numpy() == before < 1
+
+
+def test_rate_that_is_not_annealed_stays():
+  learner = _learner(_Scale, _show_observation, annealed=False,
+                     total_frames=2 * FRAMES_PER_UPDATE)
+  rates = [learner.update(_unroll())['learning_rate'] for _ in range(4)]
+  np.testing.assert_array_equal(rates, np.float32([LEARNING_RATE] * 4))
+
+
+def test_gradients_and_apply_are_the_update():
+  whole, apart = _learner(), _learner()
+  for i in range(2):
+    metrics = whole.update(_unroll(seed=i))
+    gradients = apart.gradients(_unroll(seed=i))
+    applied = apart.apply(gradients)
+    apart.num_frames.assign_add(FRAMES_PER_UPDATE)
+    for name in 'gradient_norm', 'learning_rate':
+      np.testing.assert_allclose(applied[name], metrics[name], rtol=1e-5)
+  for x, y, v in zip(_parameters(apart), _parameters(whole),
+                     whole.agent.trainable_variables):
+    np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-6, err_msg=v.name)
+
+
+def test_gradients_of_two_workers_can_be_applied_by_one():
+  learner, worker = _learner(loss_fn=_squares), _learner(loss_fn=_squares)
+  before = _parameters(learner)
+  gradients = worker.gradients(_unroll())
+  np.testing.assert_array_equal(_parameters(worker)[0], before[0])
+  assert [g.shape for g in gradients.values] == [p.shape for p in before]
+  learner.apply(gradients)
+  assert all(np.any(x != y) for x, y in zip(_parameters(learner), before))
+
+
+def _entropy_bonus(hyperparameters):
+  """Another loss whose gradient is the entropy cost."""
+
+  def loss(agent, unroll):
+    del unroll
+    return types.LossOutput(hyperparameters.entropy_cost * agent.factor, {})
+
+  return loss
+
+
+def test_hyperparameters_are_read_at_every_update_and_nothing_is_retraced():
+  strategy = tf.distribute.OneDeviceStrategy('/cpu:0')
+  with strategy.scope():
+    hyperparameters = hyperparameters_lib.Hyperparameters(CONFIG)
+    agent = _Scale()
+  learner = learner_lib.Learner(
+      agent, _entropy_bonus(hyperparameters),
+      lambda rate: rmsprop.RMSProp(rate, 0.9, lambda: hyperparameters.epsilon),
+      hyperparameters, strategy, total_frames=1, frames_per_step=1,
+      compile_step=False, annealed=False)
+  mean_square, factor = 1.0, 1.0
+  for learning_rate, epsilon, entropy_cost, max_norm in (
+      (0.05, 0.02, 0.01, 0.7), (0.1, 0.5, 0.3, 0.7), (0.1, 0.5, 3.0, 2.0),
+      (0.01, 1e-5, 3.0, 9.0)):
+    hyperparameters.learning_rate.assign(learning_rate)
+    hyperparameters.epsilon.assign(epsilon)
+    hyperparameters.entropy_cost.assign(entropy_cost)
+    hyperparameters.max_gradient_norm.assign(max_norm)
+    metrics = learner.update(_unroll())
+    gradient = min(entropy_cost, max_norm)
+    mean_square = 0.9 * mean_square + 0.1 * gradient**2
+    factor -= learning_rate * gradient / np.sqrt(mean_square + epsilon)
+    np.testing.assert_allclose(metrics['gradient_norm'], entropy_cost,
+                               rtol=1e-6)
+    np.testing.assert_allclose(agent.factor.numpy(), factor, rtol=1e-5)
+  assert learner._distributed_step.experimental_get_tracing_count() == 1
 
 
 @pytest.mark.parametrize('compile_step', [False, True])

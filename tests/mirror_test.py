@@ -14,6 +14,12 @@ TESTS = ROOT / 'tests'
 
 # Modules without a test of their own: the tests that cover them, and why.
 COVERED_ELSEWHERE = {
+    'impala_tf/algorithms/algorithm.py': (
+        'tests/algorithms/table_test.py', 'has fields, which rows fill'),
+    'impala_tf/architectures/actor_learner.py': (
+        'tests/architectures/in_process_test.py', 'has loops, run by that'),
+    'impala_tf/processes/host.py': (
+        'tests/architectures/in_process_test.py', 'is asked by those loops'),
     'impala_tf/types.py': (
         'tests/actor_test.py', 'has fields and specs, which actors fill'),
     'launch/benchmark/data_plane.py': (
@@ -30,10 +36,9 @@ COVERED_ELSEWHERE = {
         'is the end of `program` that Ray places'),
     'launch/ray_cluster/run.py': (
         'tests/launch/cluster_test.py', 'is tried by whole runs on clusters'),
-    'launch/roles/learner.py': (
-        'tests/launch/role_test.py', 'is a program, tried as such'),
-    'launch/roles/peers.py': (
-        'tests/launch/role_test.py', 'are programs, tried as such'),
+    **{f'launch/roles/{name}.py': (
+        'tests/launch/role_test.py', 'is a program, tried as such')
+       for name in ('actor', 'evaluator', 'learner', 'learner_connection')},
 }
 # Tests of no single module, and what they test.
 OF_NO_MODULE = {

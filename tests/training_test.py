@@ -13,7 +13,9 @@ from impala_tf import types
 from impala_tf.monitoring import level_metrics
 from impala_tf.monitoring import metrics
 from impala_tf.monitoring import skipped_updates
+from impala_tf.optimizers import hyperparameters
 from impala_tf.processes import waiting
+from tests.fixtures import hosts
 
 FIRST, MID = int(dm_env.StepType.FIRST), int(dm_env.StepType.MID)
 FRAMES = 100  # An update.
@@ -25,6 +27,7 @@ class _Learner:
 
   def __init__(self, skipped=()):
     self._skipped = skipped  # Updates, counted from 1.
+    self.hyperparameters = hyperparameters.Hyperparameters(config_lib.Config())
     self.num_updates = tf.Variable(0, dtype=tf.int64)
     self.num_frames = tf.Variable(0, dtype=tf.int64)
 
@@ -62,8 +65,8 @@ class _Reader:
   def __init__(self, unrolls):
     self._unrolls = list(unrolls)
 
-  def next(self, should_stop):
-    if should_stop() or not self._unrolls:
+  def next(self, host):
+    if host.should_stop() or not self._unrolls:
       return None
     return self._unrolls.pop(0)
 
@@ -74,26 +77,29 @@ class _Run:
   def __init__(self, tmp_path, unrolls, total_frames=10_000, row_secs=0.,
                checkpoint_secs=1e9, should_stop=lambda: False, publish=None,
                num_fresh=2, levels=(), skipped=(), save=None,
-               gather=list):
+               gather=list, gauges=lambda: {'queue_occupancy': 0.25}):
     self.learner = _Learner(skipped)
     self.totals = training.Totals(max(1, len(levels)))
     level_log = level_metrics.LevelLog(
         levels, self.totals.level_frames, FRAMES // 2) if levels else None
-    self.published, self.saved, self.shown = [], [], []
+    self.published, self.saved = [], []
+    host = hosts.StoppedBy(should_stop)
+    self.shown = host.rows
     self.skipped = skipped_updates.SkippedUpdates(str(tmp_path), MAX_SKIPPED)
     reader = _Reader(unrolls)
     log = training.TrainingLog(str(tmp_path), row_secs, self.learner,
                                self.totals, reader, num_fresh,
-                               lambda: {'queue_occupancy': 0.25}, level_log,
-                               gather)
+                               gauges, level_log, gather)
     try:
       training.train(
           config_lib.ExperimentConfig(
               total_frames=total_frames,
               checkpoint_interval_secs=checkpoint_secs),
-          self.learner, reader, publish or self.published.append,
-          save or self.saved.append, log, self.skipped, should_stop,
-          self.shown.append)
+          self.learner, reader,
+          python_types.SimpleNamespace(
+              publish=publish or self.published.append),
+          python_types.SimpleNamespace(save=save or self.saved.append),
+          log, self.skipped, host)
     finally:
       self.rows = metrics.read_rows(str(tmp_path))
 
@@ -312,6 +318,32 @@ def test_checkpoint_that_fails_is_counted_and_training_goes_on(tmp_path):
              save=_failing_saves({1, 2}, saved))
   assert saved == [3, 4, 4]
   assert [row['checkpoints_failed'] for row in run.rows] == [0, 1, 2, 2]
+
+
+def test_row_that_fails_loses_no_checkpoint(tmp_path):
+  saved = []
+
+  def gauges():
+    raise ConnectionError('the server does not answer')
+
+  with pytest.raises(ConnectionError, match='does not answer'):
+    _Run(tmp_path, [_unroll()] * 4, row_secs=1e9, save=saved.append,
+         gauges=gauges)
+  assert saved == [4]
+
+
+def test_rows_tell_the_hyperparameters_of_their_moment(tmp_path):
+  learner = _Learner()
+  reader = python_types.SimpleNamespace(wait_secs=0.)
+  log = training.TrainingLog(str(tmp_path), 0., learner, training.Totals(),
+                             reader, num_fresh=2, gauges=dict)
+  learner.hyperparameters.entropy_cost.assign(0.125)
+  log.add(_unroll(), learner.update(None), np.array([0]))
+  row = log.write_row()
+  assert row['entropy_cost'] == 0.125
+  assert row['epsilon'] == pytest.approx(0.01)
+  assert row['max_gradient_norm'] == 40
+  log.close()
 
 
 def test_last_checkpoint_that_fails_is_an_error(tmp_path):

@@ -14,7 +14,7 @@ from impala_tf.maths import losses
 
 
 class CoreState(NamedTuple):
-  """What a recurrent agent remembers before it sees x_t.
+  """The memory of a recurrent agent before it sees x_t.
 
   Attributes:
     lstm: see `networks.LSTMState`, [B, size].
@@ -25,7 +25,7 @@ class CoreState(NamedTuple):
 
 
 class NetworkOutput(NamedTuple):
-  """What the target policy and the baseline say of x_t.
+  """The outputs of target policy and baseline at x_t.
 
   Attributes:
     policy_logits: float32 [T+1, B, P].
@@ -37,7 +37,7 @@ class NetworkOutput(NamedTuple):
 
 
 class Agent(tf.Module):
-  """Figure 3 of the paper, with or without the LSTM.
+  """The agent of the paper's figure 3, with or without the LSTM.
 
   Feed-forward agents (appendix G) see the observation alone; recurrent ones
   also the last action and the last reward, clipped to [-1, 1]. All memory,
@@ -51,9 +51,9 @@ class Agent(tf.Module):
     """Makes the layers, yet without variables.
 
     Args:
-      distribution: of the policy, see `distributions.of_actions`.
-      config: which network.
-      precision: what the torso computes in, 'float32' or 'mixed_bfloat16'.
+      distribution: the policy's, see `distributions.of_actions`.
+      config: kind and sizes of the network.
+      precision: the torso's, 'float32' or 'mixed_bfloat16'.
         Variables, the LSTM and the heads are float32 with either.
       compiled: whether XLA will compile it.
       num_tasks: L, to have values normalised for each of so many tasks by
@@ -82,14 +82,19 @@ class Agent(tf.Module):
 
   @property
   def distribution(self) -> distributions.Distribution:
-    """What its logits mean."""
+    """The policy's distribution, which tells what its logits mean."""
     return self._distribution
+
+  @property
+  def num_tasks(self) -> Optional[int]:
+    """Tasks whose values are normalised apart; None where none are."""
+    return self.popart.num_tasks if self.popart else None
 
   def build(self, observation_spec: dm_env.specs.Array) -> None:
     """Creates the variables, so that they can be restored before any step.
 
     Args:
-      observation_spec: of one environment.
+      observation_spec: observations of one environment.
 
     Raises:
       ConfigError: where the torso cannot take such observations.
@@ -107,14 +112,14 @@ class Agent(tf.Module):
                   tf.cast(zeros, tf.bool), instruction, self.initial_state(1))
 
   def initial_state(self, batch_size) -> Union[CoreState, Tuple[()]]:
-    """Memory before a first step; an empty tuple without an LSTM."""
+    """Makes the memory before a first step; an empty tuple without an LSTM."""
     if self._core is None:
       return ()
     return CoreState(self._core.initial_state(batch_size),
                      self._no_actions(batch_size))
 
   def _no_actions(self, *leading) -> tf.Tensor:
-    """Zeros [*leading, ...] for where there is no last action."""
+    """Makes zeros [*leading, ...] for steps that have no last action."""
     return tf.zeros([*leading, *self._distribution.action_shape],
                     self._distribution.action_dtype)
 
@@ -125,7 +130,7 @@ class Agent(tf.Module):
     Args:
       env_output: x_t, leading [B].
       core_state: before x_t.
-      seed: int32 [2] of the stateless sampling.
+      seed: int32 [2], seed of the stateless sampling.
 
     Returns:
       The sampled action with its logits, leading [B], and the next core state.
@@ -162,7 +167,7 @@ class Agent(tf.Module):
     return outputs
 
   def _instruction(self, env_outputs: types.EnvOutput):
-    """Word ids, or None where the agent reads none."""
+    """Returns the word ids, or None where the agent reads none."""
     if self._instruction_encoder is None:
       return None
     if isinstance(env_outputs.instruction, tuple):
@@ -171,7 +176,11 @@ class Agent(tf.Module):
 
   def _forward(self, observations, rewards, last_actions, is_first,
                instructions, core_state):
-    """Leading [T, B] of all; returns `NetworkOutput` and the LSTM's state."""
+    """Runs the network on leading [T, B].
+
+    Returns:
+      `NetworkOutput` and the LSTM's state.
+    """
     # Time is folded into the batch for all but the LSTM (section 3.1).
     folded = tf.reshape(observations,
                         tf.concat([[-1], tf.shape(observations)[2:]], axis=0))
@@ -213,5 +222,5 @@ def _is_first(env_outputs: types.EnvOutput) -> tf.Tensor:
 
 
 def _with_time(*tensors):
-  """Adds a time dimension of 1 to each that is not None."""
+  """Adds a time dimension of 1 to each tensor that is not None."""
   return [None if t is None else tf.expand_dims(t, 0) for t in tensors]

@@ -1,4 +1,4 @@
-"""PopArt's variables, beside those of the head that it keeps in step."""
+"""The variables of PopArt: moments of each task, and the head they move."""
 
 import tensorflow as tf
 
@@ -6,7 +6,7 @@ from impala_tf.maths import popart
 
 
 class PopArtHead(tf.Module):
-  """A linear head with an output a task, and the moments of each.
+  """A linear head with an output for each task, and the moments of each.
 
   The moments are no parameters: actors need none of them.
   """
@@ -25,7 +25,7 @@ class PopArtHead(tf.Module):
 
   @property
   def moments(self) -> popart.Moments:
-    """As they are now."""
+    """The moments as they are now, float32 [L] each."""
     return popart.Moments(tf.convert_to_tensor(self._mean),
                           tf.convert_to_tensor(self._variance))
 

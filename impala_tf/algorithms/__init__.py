@@ -1,4 +1,4 @@
-"""Learning algorithms, one file each: losses of an agent's unrolls.
+"""Learning algorithms, one file each and one row each in their table.
 
-May import `config`, `types`, `maths` and `agents`.
+May import `config`, `types`, `agents`, `maths`, `optimizers` and `suites`.
 """

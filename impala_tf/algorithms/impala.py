@@ -8,34 +8,52 @@ import tensorflow as tf
 from impala_tf import config as config_lib
 from impala_tf import types
 from impala_tf.agents import agent as agent_lib
+from impala_tf.algorithms import algorithm
 from impala_tf.maths import distributions
 from impala_tf.maths import losses
 from impala_tf.maths import off_policy
+from impala_tf.optimizers import hyperparameters as hyperparameters_lib
+
+
+def make_agent(config: config_lib.Config,
+               distribution: distributions.Distribution, precision: str,
+               compiled: bool) -> agent_lib.Agent:
+  """Makes the agent of figure 3; see `algorithm.Algorithm`."""
+  return agent_lib.Agent(distribution, config.agent, precision, compiled)
 
 
 def loss(agent: agent_lib.Agent, unroll: types.Unroll,
-         config: config_lib.ImpalaConfig) -> types.LossOutput:
-  """The sum of the three losses of section 4.2.
+         config: config_lib.Config,
+         hyperparameters: hyperparameters_lib.Hyperparameters
+         ) -> types.LossOutput:
+  """Sums up the three losses of section 4.2.
 
   Args:
-    agent: the target policy and baseline.
-    unroll: leading [T+1, B]; frames already re-stacked.
-    config: see `config.ImpalaConfig`.
+    agent: target policy and baseline.
+    unroll: batch with leading [T+1, B]; frames already re-stacked.
+    config: the run's; see `config.ImpalaConfig`.
+    hyperparameters: the run's; has the weight of the entropy bonus.
 
   Returns:
     `LossOutput`.
   """
   outputs = agent.unroll(unroll.env_outputs, unroll.agent_outputs.action,
                          unroll.core_state)
-  return loss_and_targets(outputs, agent.distribution, unroll, config)[0]
+  return loss_and_targets(outputs, agent.distribution, unroll, config.impala,
+                          hyperparameters.entropy_cost)[0]
+
+
+ALGORITHM = algorithm.Algorithm(make_agent, loss)
 
 
 class Targets(NamedTuple):
-  """What values are trained towards.
+  """Targets that the baseline is trained towards.
 
   Attributes:
-    vs: float32 [T, B], V-trace targets (or what else corrects), no gradient.
-    mask: float32 [T, B], 0 where a time limit has cut off, which is no target.
+    vs: float32 [T, B], V-trace's targets or those of another correction,
+      without gradient.
+    mask: float32 [T, B], 0 where a time limit has cut the episode off and there
+      is no target, else 1.
   """
   vs: tf.Tensor
   mask: tf.Tensor
@@ -44,16 +62,17 @@ class Targets(NamedTuple):
 def loss_and_targets(
     outputs: agent_lib.NetworkOutput,
     distribution: distributions.Distribution, unroll: types.Unroll,
-    config: config_lib.ImpalaConfig,
+    config: config_lib.ImpalaConfig, entropy_cost: Union[float, tf.Tensor],
     value_scale: Union[float, tf.Tensor] = 1.
 ) -> Tuple[types.LossOutput, Targets]:
-  """The same of what the network has said.
+  """Computes the losses from outputs that the network has given already.
 
   Args:
-    outputs: leading [T+1, B].
-    distribution: of the policy.
-    unroll: as for `loss`.
-    config: as for `loss`.
+    outputs: network outputs with leading [T+1, B].
+    distribution: the policy's.
+    unroll: batch that the outputs are of, with leading [T+1, B].
+    config: discount, clipping thresholds, correction and weights.
+    entropy_cost: weight of the entropy bonus, a number or float32 [].
     value_scale: unit of values and advantages in the losses, float32 [B].
 
   Returns:
@@ -99,7 +118,7 @@ def loss_and_targets(
   entropies = distribution.entropy(target_logits)
   entropy_loss = losses.entropy_loss(entropies, mask)
   unroll_losses = (policy_gradient_loss + config.baseline_cost * baseline_loss +
-                   config.entropy_cost * entropy_loss)
+                   entropy_cost * entropy_loss)
   metrics = {
       'loss/total': unroll_losses,
       'loss/policy_gradient': policy_gradient_loss,
@@ -116,18 +135,18 @@ def loss_and_targets(
 
 
 def _time_mean(x: tf.Tensor) -> tf.Tensor:
-  """[T, B] to [B]."""
+  """Averages [T, B] over time, to [B]."""
   return tf.reduce_mean(x, axis=0)
 
 
 def _explained_variance(vs: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
-  """1 - Var[vs - V] / Var[vs]: 1 is perfect, 0 as good as a constant."""
+  """Returns 1 - Var[vs - V] / Var[vs]: 1 is perfect, 0 like a constant."""
   return 1. - tf.math.divide_no_nan(
       tf.math.reduce_variance(vs - values), tf.math.reduce_variance(vs))
 
 
 def _off_policy_metrics(log_rhos, kl_divergences, threshold):
-  """How far the target policy has moved from the behaviour policy."""
+  """Measures the distance from the behaviour policy to the target policy."""
   rhos = tf.exp(log_rhos)
   clipped = tf.zeros_like(rhos)
   if threshold is not None:

@@ -12,13 +12,28 @@ import tensorflow as tf
 from impala_tf import config as config_lib
 from impala_tf import types
 from impala_tf.agents import agent as agent_lib
+from impala_tf.algorithms import algorithm
 from impala_tf.algorithms import impala
+from impala_tf.maths import distributions
 from impala_tf.maths import popart
+from impala_tf.optimizers import hyperparameters as hyperparameters_lib
+from impala_tf.suites import levels as levels_lib
+
+
+def make_agent(config: config_lib.Config,
+               distribution: distributions.Distribution, precision: str,
+               compiled: bool) -> agent_lib.Agent:
+  """Makes an agent with a value for each level; see `algorithm.Algorithm`."""
+  return agent_lib.Agent(
+      distribution, config.agent, precision, compiled,
+      num_tasks=len(levels_lib.expand(config.environment.level)))
 
 
 def loss(agent: agent_lib.Agent, unroll: types.Unroll,
-         config: config_lib.ImpalaConfig) -> types.LossOutput:
-  """IMPALA's, with the errors of each task in units of its sigma.
+         config: config_lib.Config,
+         hyperparameters: hyperparameters_lib.Hyperparameters
+         ) -> types.LossOutput:
+  """Computes IMPALA's loss with each task's errors in units of its sigma.
 
   V-trace works on values as they are, sigma n + mu. The baseline is trained on
   normalised ones, ((v_t - mu) / sigma - n)^2, and the policy gradient's
@@ -26,9 +41,10 @@ def loss(agent: agent_lib.Agent, unroll: types.Unroll,
   The entropy bonus stays as it is.
 
   Args:
-    agent: has `popart`.
-    unroll: as for `impala.loss`.
-    config: likewise.
+    agent: target policy and baseline, with `popart`.
+    unroll: batch with leading [T+1, B]; frames already re-stacked.
+    config: the run's; see `config.ImpalaConfig`.
+    hyperparameters: the run's; has the weight of the entropy bonus.
 
   Returns:
     `LossOutput`; its totals are for `after_step`.
@@ -41,7 +57,8 @@ def loss(agent: agent_lib.Agent, unroll: types.Unroll,
   output, targets = impala.loss_and_targets(
       outputs._replace(
           baseline=popart.denormalise(outputs.baseline, moments, task)),
-      agent.distribution, unroll, config, value_scale=tf.gather(scales, task))
+      agent.distribution, unroll, config.impala, hyperparameters.entropy_cost,
+      value_scale=tf.gather(scales, task))
   metrics = {**output.metrics,
              'popart/scale_min': tf.reduce_min(scales),
              'popart/scale_max': tf.reduce_max(scales)}
@@ -51,7 +68,7 @@ def loss(agent: agent_lib.Agent, unroll: types.Unroll,
 
 
 def after_step(agent: agent_lib.Agent, totals: Any,
-               config: config_lib.ImpalaConfig) -> None:
+               config: config_lib.Config) -> None:
   """Moves the moments towards the targets that the step has learned from.
 
   So a step uses what the steps before it have seen, where algorithm 1 of van
@@ -59,8 +76,11 @@ def after_step(agent: agent_lib.Agent, totals: Any,
   pass through the network and one reduction over replicas.
 
   Args:
-    agent: has `popart`.
+    agent: whose `popart` is moved.
     totals: `popart.Totals` of the whole batch.
-    config: of the loss.
+    config: the run's; has `ImpalaConfig.popart_step_size`.
   """
-  agent.popart.update(totals, config.popart_step_size)
+  agent.popart.update(totals, config.impala.popart_step_size)
+
+
+ALGORITHM = algorithm.Algorithm(make_agent, loss, after_step)

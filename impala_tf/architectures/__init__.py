@@ -1,5 +1,6 @@
 """Arrangements of hops into programs: learner, evaluator, one process.
 
-May import `config`, `evaluation`, `experiment`, `monitoring`, `processes`,
-`suites`, `training`, `transport` and `weights`.
+May import `config`, `types`, `storage`, `suites`, `processes`, `envs`,
+`monitoring`, `transport`, `agents`, `actor`, `replay`, `dataset`, `learner`,
+`weights`, `evaluation`, `training`, `dynamic_batching_actor` and `experiment`.
 """

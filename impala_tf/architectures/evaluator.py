@@ -5,14 +5,11 @@ By the protocol of `evaluation.py`, beside training and without touching it.
 
 import dataclasses
 import time
-from typing import Mapping, Optional
-
-import numpy as np
+from typing import Callable, Mapping, Optional
 
 from impala_tf import config as config_lib
 from impala_tf import evaluation
 from impala_tf import experiment
-from impala_tf import training
 from impala_tf import weights
 from impala_tf.monitoring import metrics
 from impala_tf.processes import tf_threads
@@ -26,12 +23,15 @@ _POLL_SECS = 0.5
 
 def make_row(updates: int, frames_per_update: int,
              results: Mapping[str, evaluation.Evaluation]) -> metrics.Row:
-  """What is written of one evaluation.
+  """Makes the row of metrics of one evaluation.
+
+  Frames are computed from updates, so parameters travel with no other number
+  than their version.
 
   Args:
     updates: learner updates behind the parameters.
     frames_per_update: environment frames that an update learns from.
-    results: of each level.
+    results: games played, by level.
 
   Returns:
     `frames` and `updates` behind the parameters; over all games their number
@@ -54,7 +54,7 @@ def make_row(updates: int, frames_per_update: int,
 
 
 def _mean_and_error(prefix: str, summary: dict) -> metrics.Row:
-  """Under the names that training's rows have, so that curves can be compared.
+  """Names mean and error as training's rows do, so that curves compare.
 
   One game has no standard error.
   """
@@ -65,18 +65,18 @@ def _mean_and_error(prefix: str, summary: dict) -> metrics.Row:
 
 
 class Evaluator:
-  """Follows a learner."""
+  """An agent that plays full games with a learner's newest parameters."""
 
   def __init__(self, config: config_lib.Config, address: str, output_dir: str,
                seed: int, poll: waiting.PollFn):
     """Connects, and waits for the first parameters.
 
     Args:
-      config: of the run.
+      config: the run's.
       address: 'host:port' of the learner's server.
-      output_dir: gets `metrics.jsonl` and `tensorboard/`; rows that are there
-        of learning that was lost since are dropped.
-      seed: of games and actions.
+      output_dir: gets `metrics.jsonl` and `tensorboard/`; rows of learning that
+        was lost since are dropped from it.
+      seed: seed of games and actions.
       poll: is called while the learner has no parameters yet.
 
     Raises:
@@ -126,12 +126,12 @@ class Evaluator:
     results = {}
     for i, level in enumerate(self._levels):
       # Other games each time: those of one seed may be easier than others.
-      env_seed, policy_seed = np.random.SeedSequence(
-          [self._seed, updates, i]).generate_state(2) >> 2  # int32
+      environment_seed, policy_seed = experiment.make_seeds(
+          self._seed, updates, i)
       environment = self._make_environment(
-          level, min(episodes, _MAX_ENVS), int(env_seed))
+          level, min(episodes, _MAX_ENVS), environment_seed)
       results[level] = evaluation.evaluate(
-          self._agent, environment, episodes, int(policy_seed))
+          self._agent, environment, episodes, policy_seed)
       environment.close()
     row = make_row(updates, self._frames_per_update, results)
     self._writer.write(row)
@@ -141,8 +141,9 @@ class Evaluator:
 
 def run_evaluator(config: config_lib.Config, address: str, output_dir: str,
                   seed: int, poll: waiting.PollFn = lambda cause: None,
-                  on_row: training.RowFn = lambda row: None) -> None:
-  """An evaluator's process: plays until it is killed.
+                  on_row: Callable[[metrics.Row], None] = lambda row: None
+                  ) -> None:
+  """Runs an evaluator's process: plays until killed.
 
   Args:
     config: see `Evaluator`.

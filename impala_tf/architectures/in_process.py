@@ -2,55 +2,74 @@
 
 import tensorflow as tf
 
+from impala_tf import actor as actor_lib
 from impala_tf import config as config_lib
-from impala_tf import experiment
-from impala_tf import training
 from impala_tf import weights
+from impala_tf.architectures import actor_learner
+from impala_tf.processes import host as host_lib
 from impala_tf.processes import learner_group
 from impala_tf.processes import sizing
+from impala_tf.transport import unroll_filter
+
+
+class _Turns(host_lib.LearnerHost):
+  """A learner's host that has the actor play before each batch is read."""
+
+  def __init__(self, host: host_lib.LearnerHost, actor: actor_lib.Actor,
+               refusals: unroll_filter.Refusals, num_fresh: int, num_envs: int):
+    self._host = host
+    self._actor = actor
+    self._refusals = refusals
+    self._num_fresh = num_fresh
+    self._num_envs = num_envs
+    self._num_played = 0
+    self._num_wanted = 0
+    self.should_stop = host.should_stop
+    self.on_row = host.on_row
+
+  def before_batch(self) -> None:
+    self._host.before_batch()
+    self._num_wanted += self._num_fresh
+    self._play()
+
+  def on_wait(self) -> None:
+    """Plays again in place of unrolls that were refused."""
+    self._host.on_wait()
+    self._play()
+
+  def _play(self) -> None:
+    """Plays until there is a batch, and one unroll more for each refused."""
+    while (self._num_played < self._num_wanted + self._refusals.total
+           and not self._host.should_stop()):
+      self._actor.run_unroll()
+      self._num_played += self._num_envs
 
 
 def run(config: config_lib.Config, run_dir: str,
-        should_stop: training.StopFn = lambda: False,
-        on_row: training.RowFn = lambda row: None) -> None:
-  """Plays and learns.
+        host: host_lib.LearnerHost) -> None:
+  """Plays and learns in turns.
 
   The same hops as between processes, and the same numbers from the same seed
   unless unrolls are replayed: Reverb's sampling takes no seed.
 
   Args:
-    config: of the run.
-    run_dir: as for `experiment.run_learner`.
-    should_stop: as for `experiment.run_learner`.
-    on_row: is given each row of metrics.
+    config: the run's.
+    run_dir: directory of the run, which exists; checkpoints in it are resumed
+      from.
+    host: the process that this runs in.
   """
   announced, config = config, sizing.fit(config)
   tf.config.experimental.enable_op_determinism()
   num_fresh, num_envs = config.num_fresh, config.actor.num_envs
-  role = experiment.make_learner_role(
-      config, run_dir, None, num_fresh + num_envs, announced,
+  parts = actor_learner.make_learner_parts(
+      config, announced, actor_learner.Place(run_dir), num_fresh + num_envs,
       learner_group.alone())
   publisher = weights.DelayedPublisher(
-      role.publisher, int(role.learner.num_updates.numpy()),
+      parts.publisher, int(parts.learner.num_updates.numpy()),
       config.actor.controlled_lag_updates or 0)
-  actor = experiment.make_actor(config, role.address, seed=0)
-  played = wanted = 0
-
-  def play():
-    nonlocal played
-    while played < wanted + role.reader.refusals.total and not should_stop():
-      actor.run_unroll()
-      played += num_envs
-
-  def produce():
-    nonlocal wanted
-    wanted += num_fresh
-    play()
-
-  def play_and_ask():  # While the learner waits, in place of what was refused.
-    play()
-    return should_stop()
-
+  actor = actor_learner.start_actor(
+      config, parts.address, seed=0, task=0, host=host_lib.ActorHost())
   # A row an update: means over a stretch of time would differ between runs.
-  experiment.train(config, role, publisher.publish, play_and_ask,
-                   log_interval_secs=0., on_row=on_row, produce=produce)
+  actor_learner.train(
+      parts, publisher, log_interval_secs=0.,
+      host=_Turns(host, actor, parts.refusals, num_fresh, num_envs))

@@ -9,7 +9,12 @@ An update waits for all, so all must agree to make it: a learner that stopped by
 itself would leave the others waiting. So they take turns. In each, every
 learner says whether it has a batch and whether it was asked to stop; they
 update when all have one, and stop together when one is to. A turn is short,
-and so no learner waits for long in one, where it would hear no signals.
+and so no learner waits for long in one, where it would hear no signals. It
+costs a message of 16 bytes for each update, and one every half second while a
+learner has no batch because its actors are slow.
+
+Once a learner is lost nothing is saved, and all processes start again from the
+last checkpoint. So do actors, whose unrolls would be newer than the parameters.
 """
 
 import contextlib
@@ -17,7 +22,7 @@ import faulthandler
 import os
 import socket
 import time
-from typing import Any, Callable, Iterable, List, NamedTuple, Optional, Sequence
+from typing import Any, Iterable, List, NamedTuple, Optional, Sequence
 import zlib
 
 import numpy as np
@@ -26,6 +31,7 @@ import tensorflow as tf
 from impala_tf import config as config_lib
 from impala_tf import config_fingerprint
 from impala_tf import types
+from impala_tf.processes import host as host_lib
 from impala_tf.processes import waiting
 from impala_tf.storage import files
 
@@ -90,7 +96,11 @@ class Learners:
 
   def require_same_parameters(self, parameters: np.ndarray,
                               version: int) -> None:
-    """Raises UserError where another has restored another checkpoint."""
+    """Raises UserError where another has restored another checkpoint.
+
+    A learner that restored nothing, because it sees another directory, would
+    otherwise learn on without a word.
+    """
 
   def concatenate(self, arrays: Sequence[np.ndarray]) -> List[np.ndarray]:
     """Each array with those of the other learners behind it, last axis."""
@@ -302,26 +312,24 @@ class _Reader:
   """Hands over a batch when every learner has one.
 
   Attributes:
-    refusals: as of `dataset.BatchReader`.
-    wait_secs: likewise, with the time that others made it wait.
+    wait_secs: seconds spent in `next` so far, for others too.
   """
 
   def __init__(self, reader: Any, learners: _Together):
-    self.refusals = reader.refusals
     self.wait_secs = 0.
     self._reader = reader
     self._learners = learners
 
-  def next(self, should_stop: Callable[[], bool]) -> Optional[types.Unroll]:
-    """As that of `dataset.BatchReader`; None for all where it is for one."""
+  def next(self, host: host_lib.LearnerHost) -> Optional[types.Unroll]:
+    """Returns a batch when all have one, or None once one is to stop."""
     start = time.monotonic()
     try:
       unroll = None
       while True:
         if unroll is None:
-          unroll = self._reader.next(_or_later(should_stop))
+          unroll = self._reader.next(_Turn(host))
         num_ready, num_stopping = self._learners.gather(
-            [unroll is not None, should_stop()]).sum(axis=0)
+            [unroll is not None, host.should_stop()]).sum(axis=0)
         if num_stopping:
           return None
         if num_ready == self._learners.number:
@@ -330,10 +338,18 @@ class _Reader:
       self.wait_secs += time.monotonic() - start
 
 
-def _or_later(should_stop: Callable[[], bool]) -> Callable[[], bool]:
-  """True as well once a turn has taken long enough."""
-  end = time.monotonic() + _TURN_SECS
-  return lambda: should_stop() or time.monotonic() > end
+class _Turn(host_lib.LearnerHost):
+  """A host that also stops once a turn has taken long enough."""
+
+  def __init__(self, host: host_lib.LearnerHost):
+    self._host = host
+    self._end = time.monotonic() + _TURN_SECS
+
+  def should_stop(self) -> bool:
+    return self._host.should_stop() or time.monotonic() > self._end
+
+  def on_wait(self) -> None:
+    self._host.on_wait()
 
 
 class _Learner:
@@ -342,6 +358,7 @@ class _Learner:
   def __init__(self, learner: Any, learners: _Together):
     self.num_updates = learner.num_updates
     self.num_frames = learner.num_frames
+    self.hyperparameters = learner.hyperparameters
     self._learner = learner
     self._learners = learners
 

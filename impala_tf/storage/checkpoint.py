@@ -1,26 +1,20 @@
-"""Save and restore: whole runs for resuming, agents alone for inference."""
+"""Checkpoints in a run's directory: written whole, restored from the newest."""
 
 import contextlib
-import dataclasses
 import errno
-import json
 import os
 import re
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional
+from typing import Collection, List, Mapping, Optional
 
 from absl import logging
-import dm_env
 import tensorflow as tf
 
 from impala_tf import config as config_lib
-from impala_tf.agents import agent as agent_lib
-from impala_tf.maths import distributions
 from impala_tf.storage import files
 
-_DIRECTORY = 'checkpoints'
+DIRECTORY = 'checkpoints'  # In the run's.
 _PREFIX = 'ckpt'
 _PART = re.compile(rf'({_PREFIX}-\d+)\.(index|data-\d+-of-\d+)')
-_AGENT_FILE = 'agent.json'
 # What TensorFlow raises for files that are missing, cut short or altered.
 _DAMAGE = (tf.errors.OpError, ValueError, AssertionError, IndexError)
 # And for files behind a URL that cannot be had just now.
@@ -35,12 +29,15 @@ class CheckpointError(config_lib.UserError):
 
 def replay_directory(run_dir: str) -> str:
   """Where the replay is saved beside the checkpoints."""
-  return os.path.join(run_dir, _DIRECTORY, 'replay')
+  return os.path.join(run_dir, DIRECTORY, 'replay')
 
 
-def _newest_first(run_dir: str) -> List[str]:
-  """Checkpoint prefixes by number; does not trust TensorFlow's state file."""
-  directory = os.path.join(run_dir, _DIRECTORY)
+def newest_first(run_dir: str) -> List[str]:
+  """Lists checkpoint prefixes by number, the newest first.
+
+  It does not trust TensorFlow's state file.
+  """
+  directory = os.path.join(run_dir, DIRECTORY)
   numbers = []
   for name in files.names(directory):
     match = re.fullmatch(rf'{_PREFIX}-(\d+)\.index', name)
@@ -50,14 +47,16 @@ def _newest_first(run_dir: str) -> List[str]:
           for n in sorted(numbers)[::-1]]
 
 
-def _restore(checkpoint: tf.train.Checkpoint, run_dir: str,
-             whole: bool) -> Optional[str]:
+def restore_newest(parts: Mapping[str, tf.Module], run_dir: str, whole: bool,
+                   optional: Collection[str] = ()) -> Optional[str]:
   """Reads the newest checkpoint that is whole.
 
   Args:
-    checkpoint: what to restore.
+    parts: what to restore, by the names under which it was saved.
     run_dir: where from.
     whole: whether everything in the file must be wanted.
+    optional: parts that keep their values where the file has nothing of them,
+      as a file of an older version may.
 
   Returns:
     Its path; None where there is none at all.
@@ -66,12 +65,16 @@ def _restore(checkpoint: tf.train.Checkpoint, run_dir: str,
     CheckpointError: where there are some and all are damaged.
     OSError: where the run directory is a URL, and nobody answers there.
   """
-  paths = _newest_first(run_dir)
+  paths = newest_first(run_dir)
   for path in paths:
     try:
+      saved = {name.partition('/')[0]
+               for name, _ in tf.train.list_variables(path)}
+      wanted = {name: part for name, part in parts.items()
+                if name in saved or name not in optional}
       # `restore`, since `read` would not ask for TensorFlow's own counter, and
       # the file would hold one thing more than is wanted.
-      status = checkpoint.restore(path)
+      status = tf.train.Checkpoint(**wanted).restore(path)
       status.assert_existing_objects_matched()
       if whole:
         status.assert_consumed()
@@ -87,7 +90,7 @@ def _restore(checkpoint: tf.train.Checkpoint, run_dir: str,
                     path, cause)
   if paths:
     raise CheckpointError(
-        f'all {len(paths)} checkpoints in {os.path.join(run_dir, _DIRECTORY)} '
+        f'all {len(paths)} checkpoints in {os.path.join(run_dir, DIRECTORY)} '
         'are damaged; put back a good copy, or choose another run directory')
   return None
 
@@ -95,28 +98,32 @@ def _restore(checkpoint: tf.train.Checkpoint, run_dir: str,
 class Checkpointer:
   """Checkpoints of a training run in `RUN_DIR/checkpoints`."""
 
-  def __init__(self, run_dir: str, keep: int, **parts: tf.Module):
+  def __init__(self, run_dir: str, keep: int,
+               optional: Collection[str] = (), **parts: tf.Module):
     """Writes nothing yet.
 
     Args:
-      run_dir: of the run.
+      run_dir: directory of the run.
       keep: how many of the newest checkpoints stay.
+      optional: see `restore_newest`.
       **parts: what is saved; the agent goes by the name `agent`.
     """
     self._run_dir = run_dir
     self._keep = keep
-    self._checkpoint = tf.train.Checkpoint(**parts)
+    self._optional = optional
+    self._parts = parts
     self._manager = tf.train.CheckpointManager(
-        self._checkpoint, os.path.join(run_dir, _DIRECTORY), max_to_keep=keep,
-        checkpoint_name=_PREFIX)
+        tf.train.Checkpoint(**parts), os.path.join(run_dir, DIRECTORY),
+        max_to_keep=keep, checkpoint_name=_PREFIX)
 
   def restore(self, tidy: bool = True) -> Optional[str]:
-    """Restores the newest whole checkpoint, see `_restore`.
+    """Restores the newest whole checkpoint; see `restore_newest`.
 
     Args:
       tidy: remove what a process that was killed while it wrote has left.
     """
-    path = _restore(self._checkpoint, self._run_dir, whole=True)
+    path = restore_newest(
+        self._parts, self._run_dir, whole=True, optional=self._optional)
     if tidy:
       self._remove_remains(path)
     return path
@@ -144,7 +151,7 @@ class Checkpointer:
       restored: a path that is wanted.
     """
     wanted = {restored, *self._manager.checkpoints,
-              *_newest_first(self._run_dir)[:self._keep]}
+              *newest_first(self._run_dir)[:self._keep]}
     directory = self._manager.directory
     for name in files.names(directory):
       if not name.startswith((f'{_PREFIX}-', 'checkpoint.tmp')):
@@ -154,121 +161,3 @@ class Checkpointer:
         continue
       with contextlib.suppress(OSError):  # It does no harm but take room.
         files.remove(os.path.join(directory, name))
-
-
-def describe_agent(run_dir: str, distribution: distributions.Distribution,
-                   observation_spec: dm_env.specs.Array,
-                   config: config_lib.AgentConfig,
-                   num_tasks: Optional[int] = None) -> None:
-  """Writes what `load_agent` needs beside the parameters.
-
-  Args:
-    run_dir: of the run; call this before its checkpoints are restored.
-    distribution: of its policy.
-    observation_spec: of one environment.
-    config: of the agent.
-    num_tasks: of the agent.
-
-  Raises:
-    CheckpointError: where there are checkpoints of another agent.
-  """
-  directory = os.path.join(run_dir, _DIRECTORY)
-  files.make_directory(directory)
-  description = {
-      'num_actions': None,
-      **dataclasses.asdict(distribution),
-      'observation_shape': list(observation_spec.shape),
-      'observation_dtype': str(observation_spec.dtype),
-      'config': dataclasses.asdict(config),
-      'num_tasks': num_tasks,
-  }
-  _refuse_another(run_dir, description)
-  text = json.dumps(description, indent=2) + '\n'
-  path = os.path.join(directory, _AGENT_FILE)
-  if files.exists(path) and files.read(path) == text.encode():
-    return  # Whoever finds all checkpoints damaged shall leave all as it is.
-  files.write(path, text.encode())
-
-
-def _refuse_another(run_dir: str, description: Dict[str, Any]) -> None:
-  """Raises CheckpointError where checkpoints there are another agent's.
-
-  To restore its parameters would fail as if they were damaged or, where they
-  only meant something else, succeed.
-  """
-  directory = os.path.join(run_dir, _DIRECTORY)
-  try:
-    old = json.loads(files.read(os.path.join(directory, _AGENT_FILE)))
-    # Knobs that came later have their defaults.
-    old.update(dataclasses.asdict(config_lib.AgentConfig(**old['config'])))
-  except files.RemoteError:
-    raise
-  except (OSError, ValueError, KeyError, TypeError):
-    return  # There is none, or it is damaged; it will be written again.
-  if not _newest_first(run_dir):
-    return
-  new = {**description, **description['config']}
-  changes = [f'{name} {old.get(name)!r} and not {value!r}'
-             for name, value in new.items()
-             if name != 'config' and value != old.get(name)]
-  if changes:
-    raise CheckpointError(
-        f'{directory} holds checkpoints of an agent with '
-        f'{", ".join(changes)}; give the same config, or choose another run '
-        'directory')
-
-
-def _distribution(description: Mapping[str, Any]
-                  ) -> distributions.Distribution:
-  """The one whose size is there."""
-  if 'action_size' in description:
-    return distributions.Gaussian(description['action_size'])
-  return distributions.Categorical(description['num_actions'])
-
-
-class LoadedAgent(NamedTuple):
-  """Parameters and how long they were trained.
-
-  Attributes:
-    agent: ready for `step` and `unroll`.
-    num_frames: environment frames it has learned from.
-  """
-  agent: agent_lib.Agent
-  num_frames: int
-
-
-def load_agent(run_dir: str) -> LoadedAgent:
-  """The agent of a run with its newest parameters, for inference.
-
-  Needs neither gin nor the environment, and executes nothing from the files.
-
-  Args:
-    run_dir: of a run that has written a checkpoint.
-
-  Returns:
-    See `LoadedAgent`.
-
-  Raises:
-    CheckpointError: where there is no usable checkpoint.
-  """
-  path = os.path.join(run_dir, _DIRECTORY, _AGENT_FILE)
-  if not files.exists(path):
-    raise CheckpointError(f'{run_dir} holds no {_DIRECTORY}/{_AGENT_FILE}; is '
-                          'it the directory of a run?')
-  try:
-    description = json.loads(files.read(path))
-    agent = agent_lib.Agent(_distribution(description),
-                            config_lib.AgentConfig(**description['config']),
-                            num_tasks=description.get('num_tasks'))
-    spec = dm_env.specs.Array(tuple(description['observation_shape']),
-                              description['observation_dtype'])
-  except (ValueError, KeyError, TypeError) as error:
-    raise CheckpointError(f'{path} is damaged ({error}); training that is '
-                          'resumed writes it again') from error
-  agent.build(spec)
-  learner = tf.Module()
-  learner.num_frames = tf.Variable(0, dtype=tf.int64)
-  checkpoint = tf.train.Checkpoint(agent=agent, learner=learner)
-  if _restore(checkpoint, run_dir, whole=False) is None:
-    raise CheckpointError(f'{run_dir} holds no checkpoint yet; train first')
-  return LoadedAgent(agent, int(learner.num_frames))

@@ -4,7 +4,9 @@ On a disk they are one file, that grows. Object stores cannot append: behind a
 URL there are numbered pieces, metrics-00000.jsonl and so on for metrics.jsonl,
 of which the last is written anew with each line. So a piece is whole at any
 time, and what a line costs is bounded by its size; a single file would be sent
-again and again as a whole.
+again and again as a whole. (TensorFlow's own appending does that, and is not
+atomic; a file for each start of a process would still grow with the run; rare
+writes would lose rows that a checkpoint has.)
 """
 
 import errno

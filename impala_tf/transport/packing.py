@@ -31,8 +31,9 @@ class Packing:
 
   Attributes:
     signature: of the columns, a `tf.TensorSpec` each. Their sizes are in their
-      names alone, float32_336 say: Reverb would end the learner's reading where
-      somebody has sent another.
+      names alone, float32_336 say. With sizes in their shapes, Reverb would end
+      the learner's reading, and so the run, where an actor of the last run that
+      still reconnects sends another size.
     sizes: N of each column.
   """
 

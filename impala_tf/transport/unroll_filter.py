@@ -7,7 +7,7 @@ from all others: nothing that comes through the network is learned from unseen.
 import collections
 import threading
 import time
-from typing import Callable, Sequence
+from typing import Callable, Optional, Protocol, Sequence
 
 from absl import logging
 import tensorflow as tf
@@ -22,6 +22,13 @@ OTHER_CONFIG = 'played with another config'
 _MAX_IN_A_ROW = 1_000
 _MAX_SECS = 30.
 _WARNING_INTERVAL_SECS = 60.
+
+
+class RefusalLog(Protocol):
+  """Takes note of refused unrolls; `Refusals` is one."""
+
+  def add(self, sender: int, reason: str) -> None:
+    """Notes an unroll that this actor has sent."""
 
 
 class Refusals:
@@ -79,21 +86,21 @@ class Refusals:
 
 
 def refusing(packed: packing.Packing, fingerprint: int,
-             refuse: Callable[[int, str], None]
+             refusals: Optional[RefusalLog]
              ) -> Callable[[Sequence[tf.Tensor]], tf.Tensor]:
   """Makes a predicate for `tf.data.Dataset.filter`.
 
   Args:
     packed: how unrolls travel.
     fingerprint: that stamps must have.
-    refuse: is called with sender and reason of each unroll that is not taken.
+    refusals: is told of each unroll that is not taken; None: nobody is.
 
   Returns:
     From the columns [N] of one unroll to bool [].
   """
 
   def note(sender, is_known):
-    refuse(int(sender), NOT_FINITE if is_known else OTHER_CONFIG)
+    refusals.add(int(sender), NOT_FINITE if is_known else OTHER_CONFIG)
     return False
 
   def is_taken(columns):
@@ -105,9 +112,12 @@ def refusing(packed: packing.Packing, fingerprint: int,
         if column.dtype.is_floating])
     is_known = tf.logical_and(
         fits, tf.equal(stamp.fingerprint, fingerprint))
+    is_good = tf.logical_and(is_finite, is_known)
+    if refusals is None:
+      return is_good
     # Python is called for what is refused only.
     return tf.cond(
-        tf.logical_and(is_finite, is_known), lambda: True,
+        is_good, lambda: True,
         lambda: tf.ensure_shape(tf.numpy_function(
             note, [stamp.sender, is_known], tf.bool), []))
 

@@ -15,6 +15,7 @@ from impala_tf import dataset
 from impala_tf import experiment
 from impala_tf import replay
 from impala_tf import types
+from impala_tf.processes import host as host_lib
 from impala_tf.processes import sizing
 from impala_tf.processes import tf_threads
 from launch.benchmark import parts
@@ -56,7 +57,7 @@ def _read(config: config_lib.Config, spec: types.Unroll, port: int) -> None:
 
   def drain():
     nonlocal num_batches
-    while reader.next(lambda: False) is not None:
+    while reader.next(host_lib.LearnerHost()) is not None:
       num_batches += 1
 
   threading.Thread(target=drain, daemon=True).start()

@@ -10,6 +10,7 @@ import os
 import time
 
 from impala_tf import experiment
+from impala_tf.processes import host as host_lib
 from impala_tf.processes import learner_group
 from impala_tf.processes import sizing
 from impala_tf.processes import tf_threads
@@ -27,6 +28,16 @@ def _join(task, addresses):
     return learner_group.alone()
   wait = waiting.Waiting('the other learners', _WAIT_SECS, lambda line: None)
   return learner_group.join(learner_group.Place(task, addresses), wait.poll)
+
+
+class _Timed(host_lib.LearnerHost):
+  """A host that stops at a time of the monotonic clock."""
+
+  def __init__(self, end: float):
+    self._end = end
+
+  def should_stop(self) -> bool:
+    return time.monotonic() > self._end
 
 
 def main():
@@ -47,20 +58,21 @@ def main():
   environment.close()
   learner = learners.wrap_learner(own)
 
-  def update(should_stop):
-    batch = reader.next(should_stop)
+  def update(host):
+    batch = reader.next(host)
     if batch is not None:
       learner.update(batch)['loss/total'].numpy()  # Waits for it.
     return batch is not None
 
   for _ in range(_WARM_UP_UPDATES):
-    update(lambda: False)
+    update(host_lib.LearnerHost())
 
   def measure(secs):
     start, cpu_start = time.monotonic(), time.process_time()
     num_updates = 0
     # All stop together, once one of them would.
-    while update(lambda: time.monotonic() > start + secs):
+    host = _Timed(start + secs)
+    while update(host):
       num_updates += 1
     return {'updates': num_updates, 'wall_secs': time.monotonic() - start,
             'cpu_secs': time.process_time() - cpu_start}

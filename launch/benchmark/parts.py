@@ -17,6 +17,7 @@ from impala_tf import experiment
 from impala_tf import replay
 from impala_tf import types
 from impala_tf.agents import acting as policy_lib
+from impala_tf.processes import host as host_lib
 from impala_tf.processes import learner_group
 from impala_tf.processes import sizing
 from impala_tf.processes import tf_threads
@@ -150,12 +151,7 @@ def _assembly(config: config_lib.Config) -> Part:
 
 
 class OneBatch:
-  """A `dataset.BatchReader` of one batch, which is there at any time.
-
-  Attributes:
-    refusals: None; nothing is left out.
-  """
-  refusals = None
+  """A `dataset.BatchReader` of one batch, which is there at any time."""
 
   def __init__(self, config: config_lib.Config, spec: types.Unroll):
     """Sends recorded unrolls through a queue of its own."""
@@ -168,11 +164,12 @@ class OneBatch:
     for unroll in record_unrolls(config, batch_size)[:batch_size]:
       writer.write(unroll)
     self._batch = dataset.BatchReader(dataset.make_dataset(
-        address, spec, replay.QUEUE, batch_size)).next(lambda: False)
+        dataset.Source(address, replay.QUEUE, batch_size), spec)
+    ).next(host_lib.LearnerHost())
 
-  def next(self, should_stop: Callable[[], bool]) -> Optional[types.Unroll]:
-    """The batch, or None once `should_stop` says so."""
-    return None if should_stop() else self._batch
+  def next(self, host: host_lib.LearnerHost) -> Optional[types.Unroll]:
+    """Returns the batch, or None once the host says to stop."""
+    return None if host.should_stop() else self._batch
 
 
 def _learner(config: config_lib.Config) -> Part:
@@ -185,7 +182,7 @@ def _learner(config: config_lib.Config) -> Part:
 
   def run():
     # Waits for it.
-    learner.update(reader.next(lambda: False))['loss/total'].numpy()
+    learner.update(reader.next(host_lib.LearnerHost()))['loss/total'].numpy()
     # Replayed steps are part of what a new one costs.
     return config.num_fresh * config.learner.unroll_length
 

@@ -3,6 +3,10 @@
 It is sent to the node by value (see `launch.ray_cluster.program`), since Ray's
 workers do not have this project on their path: it needs nothing but the
 standard library and Ray.
+
+Ray restarts hosts, and the project restarts programs: Ray sees its own
+processes and nodes only, while `launch.processes.restarts` judges what a
+program's end means and how often is too often, on one machine and on many.
 """
 
 import os

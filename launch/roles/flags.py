@@ -20,6 +20,9 @@ def make_parser(description: str) -> argparse.ArgumentParser:
   parser.add_argument('--learners', metavar='HOST:PORT,HOST:PORT',
                       help='learner: where each of several listens for the '
                       'others, that with --task=0 first; not its --address')
+  parser.add_argument('--replay_address', metavar='HOST:PORT',
+                      help='learner, actor: where the replay is that several '
+                      "learners share (default: in the learner's own server)")
   parser.add_argument('--config', metavar='FILE.gin',
                       help='learner: what to train (default: as in --run_dir); '
                       'others: refuse a learner with another config')
@@ -60,6 +63,8 @@ def parse_address(text: str, flag: str = '--address') -> Tuple[str, int]:
 def check(args: argparse.Namespace) -> None:
   """Raises UserError before anything is waited for."""
   parse_address(args.address)
+  if args.replay_address is not None:
+    parse_address(args.replay_address, '--replay_address')
   if args.task < 0:
     raise config_lib.UserError(
         f'--task must be at least 0, but is {args.task}')

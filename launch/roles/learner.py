@@ -3,10 +3,10 @@
 import argparse
 import contextlib
 import signal
-from typing import Callable, List, Optional
+from typing import Any, Callable, List, Mapping, Optional
 
 from impala_tf import config as config_lib
-from impala_tf.monitoring import metrics
+from impala_tf.processes import host as host_lib
 from impala_tf.processes import ports
 from impala_tf.processes import sizing
 from impala_tf.processes import waiting as waiting_lib
@@ -18,83 +18,111 @@ from launch.run import program
 from launch.run import progress
 from launch.run import run_directory
 
+RowFn = Callable[[Mapping[str, Any]], None]
+
 
 class _Stopped(Exception):
-  """Asked to stop before there was anything to save."""
+  """The learner was asked to stop before there was anything to save."""
+
+
+class _Host(host_lib.LearnerHost):
+  """The process that the learner's loop runs in: signals, waiting, messages.
+
+  Attributes:
+    signals: those that came so far; any of them ends the loop.
+  """
+
+  def __init__(self, args: argparse.Namespace, addresses: List[str],
+               on_row: RowFn):
+    """Says at once for whom a learner by hand waits; handles signals.
+
+    Args:
+      args: the role's flags.
+      addresses: where several learners reach one another; empty for one.
+      on_row: is given each row of metrics.
+    """
+    unrolls = f'unrolls that actors send to {args.address}'
+    if addresses:
+      unrolls += ' and to the other learners'
+    self.signals: List[int] = []
+    self.on_row = on_row
+    self._args = args
+    self._addresses = addresses
+    self._say = role_flags.make_say(args)
+    self._waiting = waiting_lib.Waiting(unrolls, args.wait_secs, self._say)
+    self._num_batches = 0
+    if args.supervised:
+      child_lib.stop_with_parent(lambda: self.signals.append(signal.SIGTERM))
+    else:
+      self._waiting.poll()  # What follows takes seconds.
+    self._handle_signals()
+
+  def _handle_signals(self) -> None:
+    handled = ([signal.SIGTERM] if self._args.supervised
+               else program.STOP_SIGNALS)
+    for signum in handled:
+      signal.signal(signum, lambda signum, frame: self.signals.append(signum))
+
+  def should_stop(self) -> bool:
+    return bool(self.signals)
+
+  def on_wait(self) -> None:
+    if not self.signals:
+      self._waiting.poll()
+
+  def before_batch(self) -> None:
+    secs = self._waiting.restart()
+    if self._num_batches == 1:
+      self._say(f'got the first unrolls after {secs:.0f} s')
+    self._num_batches += 1
+
+  def join(self) -> Any:
+    """Waits for all learners of the run; returns `learner_group.Learners`.
+
+    Raises:
+      _Stopped: where a signal came meanwhile.
+      PeerMissing: where they have not come in time.
+    """
+    from impala_tf.processes import learner_group
+    if not self._addresses:
+      return learner_group.alone()
+    waiting = waiting_lib.Waiting(
+        'the other learners', self._args.wait_secs, self._say)
+
+    def poll(cause):
+      if self.signals:
+        raise _Stopped
+      waiting.poll(cause)
+
+    learners = learner_group.join(
+        learner_group.Place(self._args.task, self._addresses), poll)
+    self._say(f'all {learners.number} are there after '
+              f'{waiting.restart():.0f} s')
+    self._handle_signals()  # TensorFlow has taken SIGTERM.
+    self._waiting.restart()
+    return learners
 
 
 def _learn(args: argparse.Namespace, config: config_lib.Config, run_dir: str,
-           on_row: Callable[[metrics.Row], None] = lambda row: None
-           ) -> Optional[int]:
-  """Returns the signal that ended it, if one did."""
-  say = role_flags.make_say(args)
+           on_row: RowFn = lambda row: None) -> Optional[int]:
+  """Learns to the end; returns the signal that ended it, if one did."""
   addresses = role_flags.learner_addresses(args, config.learner.num_learners)
-  waiting = waiting_lib.Waiting(
-      f'unrolls that actors send to {args.address}' +
-      ' and to the other learners' * bool(addresses), args.wait_secs, say)
-  if not args.supervised:
-    waiting.poll()  # Says so at once; what follows takes seconds.
-  from impala_tf import experiment
-  from impala_tf.processes import learner_group
-  stopping: List[int] = []
-
-  def handle_signals():
-    for signum in ([signal.SIGTERM] if args.supervised
-                   else program.STOP_SIGNALS):
-      signal.signal(signum, lambda signum, frame: stopping.append(signum))
-
-  handle_signals()
-  if args.supervised:
-    child_lib.stop_with_parent(lambda: stopping.append(signal.SIGTERM))
-  num_batches = 0
-
-  def before_batch():
-    nonlocal num_batches
-    secs = waiting.restart()
-    if num_batches == 1:
-      say(f'got the first unrolls after {secs:.0f} s')
-    num_batches += 1
-
-  def should_stop():
-    if not stopping:
-      waiting.poll()
-    return bool(stopping)
-
-  def join():
-    learners = _join(args, addresses, say, stopping)
-    handle_signals()  # TensorFlow has taken SIGTERM.
-    waiting.restart()
-    return learners
-
+  host = _Host(args, addresses, on_row)
+  # Here, since it imports TensorFlow, which takes seconds.
+  from impala_tf.architectures import actor_learner
   _, port = role_flags.parse_address(args.address)
+  place = actor_learner.Place(run_dir, port, args.replay_address)
   is_done = False
   with contextlib.suppress(_Stopped):
-    is_done = experiment.run_learner(
-        config, run_dir, port, should_stop, args.profile, before_batch, on_row,
-        join if addresses else learner_group.alone)
-  if stopping:
-    return stopping[0]
+    is_done = actor_learner.run_learner(
+        config, place, host, host.join, args.profile)
+  if host.signals:
+    return host.signals[0]
   return None if is_done else signal.SIGTERM  # That another learner was sent.
 
 
-def _join(args: argparse.Namespace, addresses: List[str],
-          say: Callable[[str], None], stopping: List[int]):
-  """Waits for all learners; raises _Stopped once `stopping` is not empty."""
-  from impala_tf.processes import learner_group
-  others = waiting_lib.Waiting('the other learners', args.wait_secs, say)
-
-  def poll(cause):
-    if stopping:
-      raise _Stopped
-    others.poll(cause)
-
-  learners = learner_group.join(learner_group.Place(args.task, addresses), poll)
-  say(f'all {learners.number} are there after {others.restart():.0f} s')
-  return learners
-
-
 def _learner_config(args: argparse.Namespace) -> config_lib.Config:
-  """What to train; raises UserError where it cannot be trained so."""
+  """Reads what to train; raises UserError where it cannot be trained so."""
   path = args.config
   if path is None and args.run_dir:
     path = gin_config.config_path(args.run_dir)
@@ -111,7 +139,7 @@ def _learner_config(args: argparse.Namespace) -> config_lib.Config:
 
 
 def _free_port(address: str, flag: str) -> int:
-  """That of the address; raises UserError where it is taken."""
+  """Returns the address's port; raises UserError where it is taken."""
   try:
     return ports.choose(role_flags.parse_address(address)[1])
   except OSError as error:
@@ -119,7 +147,7 @@ def _free_port(address: str, flag: str) -> int:
 
 
 def _actor_tasks(args: argparse.Namespace, config: config_lib.Config) -> str:
-  """Of the actors that are this learner's share."""
+  """Says which actors are this learner's share."""
   last = sizing.fit(config).actor.num_actors - 1
   if config.learner.num_learners == 1:
     return f'0 to {last}'
@@ -127,7 +155,7 @@ def _actor_tasks(args: argparse.Namespace, config: config_lib.Config) -> str:
 
 
 def run(args: argparse.Namespace) -> int:
-  """Runs it to its end; returns the exit code."""
+  """Runs the learner to its end; returns the exit code."""
   if args.supervised:
     config = gin_config.load(gin_config.config_path(args.run_dir))
     signum = _learn(args, config, args.run_dir)

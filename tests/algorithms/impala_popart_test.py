@@ -21,16 +21,20 @@ from impala_tf.agents import agent as agent_lib
 from impala_tf.algorithms import impala
 from impala_tf.algorithms import impala_popart
 from impala_tf.maths import distributions
-from impala_tf.maths import optimizers
 from impala_tf.maths import popart
+from impala_tf.optimizers import hyperparameters as hyperparameters_lib
+from impala_tf.optimizers import rmsprop
 
 T, B, A, L, FEATURES = 6, 5, 4, 3, 7
 FIRST, MID = 0, 1
 TASK = np.array([2, 0, 2, 0, 0], np.int32)  # Nobody plays task 1.
-CONFIG = config_lib.ImpalaConfig(
-    discount=0.9, baseline_cost=0.7, entropy_cost=0.3, reward_clipping='none',
-    clip_rho_threshold=1.6, clip_pg_rho_threshold=2.3, clip_c_threshold=1.1,
-    popart_step_size=0.01)
+CONFIG = config_lib.Config(
+    experiment=config_lib.ExperimentConfig(algorithm='impala_popart'),
+    optimizer=config_lib.OptimizerConfig(learning_rate=0.01, epsilon=0.01),
+    impala=config_lib.ImpalaConfig(
+        discount=0.9, baseline_cost=0.7, entropy_cost=0.3,
+        reward_clipping='none', clip_rho_threshold=1.6,
+        clip_pg_rho_threshold=2.3, clip_c_threshold=1.1, popart_step_size=0.01))
 # No tensors yet: a process that sets its devices imports this, too.
 MOMENTS = popart.Moments(np.array([3., 1., -40.], np.float32),
                          np.array([4., 1., 900.], np.float32))
@@ -86,7 +90,7 @@ def _unroll(rewards_of_task=(1., 1., 1.), batch_size=B):
 def _loss(agent, unroll, loss=impala_popart.loss):
   """The loss and its gradients for logits and baseline."""
   with tf.GradientTape() as tape:
-    output = loss(agent, unroll, CONFIG)
+    output = loss(agent, unroll, CONFIG, CONFIG.impala)
   return output, tape.gradient(output.loss, (agent.logits, agent.baseline))
 
 
@@ -108,7 +112,7 @@ def _plain():
   return (*_loss(agent, _unroll(), impala.loss),
           impala.loss_and_targets(
               agent.unroll(None, None, None), agent.distribution, _unroll(),
-              CONFIG)[1])
+              CONFIG.impala, CONFIG.impala.entropy_cost)[1])
 
 
 def test_errors_are_divided_by_the_sigma_of_their_task():
@@ -145,8 +149,8 @@ def test_policy_learns_from_advantages_in_units_of_sigma():
   _, (scaled, _) = _loss(TableAgent(_outputs()), _unroll())
   agent = TableAgent(VALUES)
   with tf.GradientTape() as tape:
-    entropy = CONFIG.entropy_cost * tf.reduce_sum(
-        impala.loss(agent, _unroll(), CONFIG).metrics['loss/entropy'])
+    entropy = CONFIG.impala.entropy_cost * tf.reduce_sum(impala.loss(
+        agent, _unroll(), CONFIG, CONFIG.impala).metrics['loss/entropy'])
   of_entropy = tape.gradient(entropy, agent.logits)
   np.testing.assert_allclose(
       scaled - of_entropy,
@@ -218,17 +222,23 @@ def _agent():
 def _learner(strategy, compile_step=False):
   with strategy.scope():
     agent = _agent()
+    hyperparameters = hyperparameters_lib.Hyperparameters(CONFIG)
   return learner_lib.Learner(
-      agent, functools.partial(impala_popart.loss, config=CONFIG),
-      lambda rate: optimizers.RMSProp(rate, decay=0.9, epsilon=0.01),
-      strategy, learning_rate=0.01, total_frames=10_000, frames_per_step=1,
-      max_gradient_norm=40., compile_step=compile_step,
+      agent, functools.partial(impala_popart.loss, config=CONFIG,
+                               hyperparameters=hyperparameters),
+      lambda rate: rmsprop.RMSProp(rate, decay=0.9, epsilon=0.01),
+      hyperparameters, strategy, total_frames=10_000, frames_per_step=1,
+      compile_step=compile_step,
       after_step=functools.partial(impala_popart.after_step, config=CONFIG))
 
 
 def _batch():
   # Even, for two replicas: 0 and 2 play in both, rewards are of other scales.
   return _unroll(rewards_of_task=(1., 1., 100.), batch_size=6)
+
+
+def _totals(agent, unroll):
+  return impala_popart.loss(agent, unroll, CONFIG, CONFIG.impala).totals
 
 
 def _values(agent, unroll):
@@ -242,9 +252,9 @@ def _values(agent, unroll):
 def test_update_moves_the_moments_to_the_targets_and_values_stay(compile_step):
   learner = _learner(tf.distribute.OneDeviceStrategy('/cpu:0'), compile_step)
   agent, unroll = learner.agent, _batch()
-  totals = impala_popart.loss(agent, unroll, CONFIG).totals
+  totals = _totals(agent, unroll)
   expected = popart.update(
-      agent.popart.moments, totals, CONFIG.popart_step_size)
+      agent.popart.moments, totals, CONFIG.impala.popart_step_size)
   metrics = learner.update(unroll)
   for moment, value in zip(agent.popart.moments, expected):
     np.testing.assert_allclose(moment, value, rtol=1e-4, atol=1e-5)
@@ -257,7 +267,7 @@ def test_update_moves_the_moments_to_the_targets_and_values_stay(compile_step):
 
   # The head moves against them.
   before = _values(agent, unroll)
-  agent.popart.update(impala_popart.loss(agent, unroll, CONFIG).totals, 0.01)
+  agent.popart.update(_totals(agent, unroll), 0.01)
   np.testing.assert_allclose(
       _values(agent, unroll), before, rtol=1e-4, atol=1e-4)
 

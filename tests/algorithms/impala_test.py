@@ -91,7 +91,8 @@ def _loss(agent, unroll, config=CONFIG):
   """The loss and its gradients."""
   unroll = tf.nest.map_structure(tf.constant, unroll)
   with tf.GradientTape() as tape:
-    output = impala.loss(agent, unroll, config)
+    whole = config_lib.Config(impala=config)
+    output = impala.loss(agent, unroll, whole, config)
   return output, tape.gradient(output.loss, agent.trainable_variables)
 
 

@@ -5,17 +5,35 @@ import math
 
 import numpy as np
 import pytest
+from tensorflow.python.framework import config as tf_config
 
 from impala_tf import actor
 from impala_tf import config as config_lib
 from impala_tf import replay
 from impala_tf import types as tf_types
 from impala_tf.agents import acting
+from impala_tf.agents import saved
+from impala_tf.algorithms import table
 from impala_tf.architectures import in_process
 from impala_tf.monitoring import metrics
-from impala_tf.storage import checkpoint
+from impala_tf.processes import host as host_lib
+from tests.fixtures import dummy_algorithm
+from tests.fixtures import hosts
+
+
+@pytest.fixture(scope='module', autouse=True)
+def determinism_ends():
+  """Undoes what a run in one process switches on for the whole process.
+
+  TensorFlow has no public way back, and other tests compile gradients with XLA
+  that have no deterministic kernel.
+  """
+  yield
+  tf_config.disable_op_determinism()
+
 
 pytestmark = pytest.mark.usefixtures('servers_stay')
+
 # What depends on the clock, or on how far ahead the reader's thread is.
 _TIMES = ('secs', 'frames_per_sec', 'learner_wait_share', 'queue_occupancy')
 _UPDATES = 8
@@ -34,9 +52,9 @@ def _config(seed=1, **experiment_knobs):
       learner=config_lib.LearnerConfig(batch_size=4, unroll_length=5))
 
 
-def _rows(config, run_dir, **kwargs):
+def _rows(config, run_dir, host=None):
   """Runs; returns the rows without what depends on the clock."""
-  in_process.run(config, str(run_dir), **kwargs)
+  in_process.run(config, str(run_dir), host or host_lib.LearnerHost())
   return [{k: v for k, v in row.items() if k not in _TIMES}
           for row in metrics.read_rows(str(run_dir))]
 
@@ -88,15 +106,13 @@ def test_another_seed_gives_others(rows, tmp_path):
 
 
 def test_stopped_run_goes_on_where_it_was(rows, tmp_path):
-  seen = []
-  _rows(_config(), tmp_path, should_stop=lambda: len(seen) >= 3,
-        on_row=seen.append)
-  assert [row['updates'] for row in seen] == [1, 2, 3]
+  host = hosts.StoppedAfter(3)
+  _rows(_config(), tmp_path, host)
+  assert [row['updates'] for row in host.rows] == [1, 2, 3]
   resumed = _rows(_config(), tmp_path)
   assert [row['updates'] for row in resumed] == list(range(1, _UPDATES + 1))
   for name in ('frames', 'learning_rate'):
     assert [r[name] for r in resumed] == [r[name] for r in rows]
-
 
 def test_refused_unrolls_are_played_anew(tmp_path, monkeypatch):
   write, written = replay.UnrollWriter.write, []
@@ -161,9 +177,8 @@ def test_levels_are_learned_together_and_told_apart(tmp_path):
 
 
 def test_frames_of_levels_go_on_where_they_were(tmp_path):
-  seen = []
-  _rows(_multi_level(), tmp_path, should_stop=lambda: len(seen) >= 3,
-        on_row=seen.append)
+  host = hosts.StoppedAfter(3)
+  _rows(_multi_level(), tmp_path, host)
   for row in _rows(_multi_level(), tmp_path):
     assert sum(_level_frames(row)) == row['frames']
 
@@ -213,18 +228,20 @@ def _without_levels(row):
 
 
 def _popart(**knobs):
+  config = _multi_level(**knobs)
   return dataclasses.replace(
-      _multi_level(**knobs), impala=config_lib.ImpalaConfig(
+      config, experiment=dataclasses.replace(
+          config.experiment, algorithm='impala_popart'),
+      impala=config_lib.ImpalaConfig(
           popart_step_size=0.01, reward_clipping='none'))
 
 
 def test_popart_has_moments_of_each_level_that_go_on_and_are_loaded(tmp_path):
-  seen = []
-  _rows(_popart(), tmp_path, should_stop=lambda: len(seen) >= 4,
-        on_row=seen.append)
-  before = checkpoint.load_agent(str(tmp_path)).agent.popart.moments
+  host = hosts.StoppedAfter(4)
+  _rows(_popart(), tmp_path, host)
+  before = saved.load_agent(str(tmp_path)).agent.popart.moments
   rows = _rows(_popart(), tmp_path)
-  after = checkpoint.load_agent(str(tmp_path)).agent.popart.moments
+  after = saved.load_agent(str(tmp_path)).agent.popart.moments
   assert before.mean.shape == after.mean.shape == [len(_MAZES)]
   assert np.all(before.mean != 0) and np.all(before.variance != 1)
   # The first update after it uses what the one before it has left.
@@ -238,7 +255,7 @@ def test_popart_has_moments_of_each_level_that_go_on_and_are_loaded(tmp_path):
 def test_without_popart_nothing_is_normalised(rows, tmp_path):
   assert not any(name.startswith('popart/') for name in rows[0])
   _rows(_config(total_frames=1), tmp_path)
-  assert checkpoint.load_agent(str(tmp_path)).agent.popart is None
+  assert saved.load_agent(str(tmp_path)).agent.popart is None
 
 
 def test_more_levels_than_environments_are_refused(tmp_path):
@@ -276,13 +293,40 @@ def test_replayed_unrolls_count_no_frames_and_are_told_apart(tmp_path):
 
 
 def test_resumed_run_has_its_replay_again(tmp_path):
-  seen = []
-  _rows(_replaying(survives_resume=True), tmp_path,
-        should_stop=lambda: len(seen) >= 5, on_row=seen.append)
+  host = hosts.StoppedAfter(5)
+  _rows(_replaying(survives_resume=True), tmp_path, host)
   first = _rows(_replaying(survives_resume=True), tmp_path)[5]
-  assert first['replay_occupancy'] >= seen[-1]['replay_occupancy'] > 0
+  assert first['replay_occupancy'] >= host.rows[-1]['replay_occupancy'] > 0
 
 
 def test_replay_that_memory_does_not_allow_is_refused(tmp_path):
   with pytest.raises(config_lib.ConfigError, match='GiB of memory'):
     _rows(_replaying(capacity_unrolls=10**9), tmp_path)
+
+
+def test_algorithm_is_a_file_and_a_row(tmp_path, monkeypatch):
+  monkeypatch.setitem(table.ROWS, 'dummy', 'tests.fixtures.dummy_algorithm')
+  dummy_algorithm.STEPS.clear()
+  config = _config(algorithm='dummy', total_frames=2 * _FRAMES_PER_UPDATE)
+  rows = _rows(config, tmp_path)
+  assert [row['updates'] for row in rows] == [1, 2]
+  # Its loss is what was learned from, and its own `after_step` was called once
+  # an update with its totals.
+  assert all(row['gradient_norm'] > 0 for row in rows)
+  assert all(row['dummy/mean_square'] == row['loss/total'] / 4 for row in rows)
+  assert dummy_algorithm.STEPS == [4., 4.]
+  assert 'rho/mean' not in rows[0]
+
+
+def test_algorithm_that_the_table_does_not_have_is_refused(tmp_path):
+  with pytest.raises(config_lib.ConfigError, match=(
+      "algorithm must be one of impala, impala_popart, but is 'impalla'")):
+    _rows(_config(algorithm='impalla'), tmp_path)
+
+
+def test_popart_needs_its_step_size_and_nobody_else_has_one():
+  with pytest.raises(config_lib.ConfigError, match='needs ImpalaConfig.popart'):
+    _config(algorithm='impala_popart')
+  with pytest.raises(config_lib.ConfigError, match="set that to 'impala_popa"):
+    dataclasses.replace(_config(), impala=config_lib.ImpalaConfig(
+        popart_step_size=0.01))

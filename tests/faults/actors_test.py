@@ -9,9 +9,9 @@ import time
 import pytest
 
 from impala_tf import config as config_lib
+from impala_tf.agents import saved
 from impala_tf.monitoring import metrics
 from impala_tf.processes import ports
-from impala_tf.storage import checkpoint
 from launch.run import gin_config
 from tests.fixtures import programs
 from tests.fixtures.faults import checked_learner
@@ -108,7 +108,7 @@ def test_actors_are_killed_again_and_again(tmp_path, fault):
 
   num_unrolls, newest = run.learned()
   # All that the checked learner has seen was whole, and in turn.
-  assert checkpoint.load_agent(str(tmp_path)).num_frames == num_unrolls * T
+  assert saved.load_agent(str(tmp_path)).num_frames == num_unrolls * T
   last = metrics.read_rows(str(tmp_path))[-1]
   assert last['frames'] == num_unrolls * T
   assert last['updates'] * B == num_unrolls

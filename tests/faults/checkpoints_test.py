@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from impala_tf.storage import checkpoint
+from impala_tf.agents import saved
 from tests.fixtures import programs
 from tests.fixtures.faults import runs
 
@@ -110,9 +110,9 @@ def test_run_that_cannot_save_goes_on_and_says_so_at_its_end(tmp_path, fault):
     for _ in range(fault.tries):
       _limit_files(_learner(run), 200_000)  # A checkpoint has a megabyte.
       run.wait_for_more('checkpoints_failed')
-      usable = checkpoint.load_agent(str(tmp_path)).num_frames
+      usable = saved.load_agent(str(tmp_path)).num_frames
       run.wait_for_frames()
-      assert checkpoint.load_agent(str(tmp_path)).num_frames == usable
+      assert saved.load_agent(str(tmp_path)).num_frames == usable
       _limit_files(_learner(run), -1)
       run.wait_for_checkpoint()
     _limit_files(_learner(run), 200_000)
@@ -168,7 +168,7 @@ def test_disk_is_full_for_a_while(tmp_path, fault):
       else:
         time.sleep(1.)  # Nothing that could be looked at can be written.
       assert run.process.poll() is None
-      checkpoint.load_agent(str(run_dir))
+      saved.load_agent(str(run_dir))
       filler.unlink()
       run.wait_for_checkpoint()
       run.wait(lambda: (run.row()['checkpoints_failed'] >  # noqa: B023
@@ -204,7 +204,7 @@ def test_checkpoints_become_read_only_for_a_while(tmp_path, fault):
     for _ in range(fault.tries):
       _remount(directory, 'ro')
       run.wait_for_more('checkpoints_failed')
-      checkpoint.load_agent(str(tmp_path))
+      saved.load_agent(str(tmp_path))
       _remount(directory, 'rw')
       run.wait_for_checkpoint()
     run.stop()

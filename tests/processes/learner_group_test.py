@@ -10,6 +10,7 @@ import pytest
 
 from impala_tf.processes import learner_group
 from impala_tf.processes import ports
+from tests.fixtures import hosts
 from tests.fixtures import programs
 from tests.fixtures import replica_process
 
@@ -203,14 +204,13 @@ class _Exchange:
 
 class _Reader:
   """Has batches at times."""
-  refusals = 'refusals'
 
   def __init__(self, is_ready):
     self._is_ready = is_ready
     self._number = 0
 
-  def next(self, should_stop):
-    while not should_stop():
+  def next(self, host):
+    while not host.should_stop():
       if self._is_ready(self._number):
         self._number += 1
         return self._number
@@ -225,7 +225,8 @@ def _take_turns(is_ready, should_stop):
   def run(task):
     reader = learner_group._Reader(_Reader(is_ready[task]), exchange.of(task))
     while True:
-      batch = reader.next(lambda: should_stop[task](got[task]))
+      batch = reader.next(
+          hosts.StoppedBy(lambda: should_stop[task](got[task])))
       if batch is None:
         return reader
       got[task].append(batch)
@@ -236,11 +237,10 @@ def _take_turns(is_ready, should_stop):
 
 
 def test_one_that_is_asked_to_stop_stops_all_at_the_same_update():
-  got, readers = _take_turns(
+  got, _ = _take_turns(
       [lambda number: True] * 2,
       [lambda got: len(got) >= 3, lambda got: False])
   assert got == [[1, 2, 3]] * 2
-  assert all(reader.refusals == 'refusals' for reader in readers)
 
 
 def test_one_without_a_batch_makes_all_wait_and_can_still_be_stopped():

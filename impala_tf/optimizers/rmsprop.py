@@ -1,15 +1,17 @@
-"""RMSProp with TensorFlow 1's arithmetic, and what surrounds an update.
+"""RMSProp with TensorFlow 1's arithmetic.
 
 The paper's code trained with TensorFlow 1's RMSProp. Later forms put epsilon
 outside the square root or start the mean square at zero, and differ by up to
 ten times in the first steps: learning rates and epsilons do not carry over.
 """
 
-from typing import Callable, Iterable, Optional, Sequence, Tuple, Union
+from typing import Callable, Iterable, Sequence, Tuple, Union
 
 import tensorflow as tf
 
-LearningRate = Union[float, tf.Tensor, Callable[[], Union[float, tf.Tensor]]]
+Number = Union[float, tf.Tensor, tf.Variable]
+# A number, or a function without arguments that is asked for it at every step.
+Setting = Union[Number, Callable[[], Number]]
 
 
 class RMSProp(tf.Module):
@@ -30,20 +32,20 @@ class RMSProp(tf.Module):
   replicas.
 
   Attributes:
-    learning_rate: may be replaced between steps that are not compiled.
+    learning_rate: a `Setting` that may be replaced between steps which are not
+      compiled.
     mean_squares: ms, one a variable in the order of `build`; in a checkpoint
       `mean_squares/<index>`.
     momenta: mom, likewise. Kept without momentum too: the kernel wants it.
   """
 
-  def __init__(self, learning_rate: LearningRate, decay: float, epsilon: float,
+  def __init__(self, learning_rate: Setting, decay: float, epsilon: Setting,
                momentum: float = 0.0):
     """Creates the optimiser, yet without slots.
 
     Args:
-      learning_rate: a number, a scalar, or a function without arguments that
-        gives one; called at every `apply_gradients`.
-      decay: of the mean square, in [0, 1).
+      learning_rate: factor of the step.
+      decay: share of the mean square that a step keeps, in [0, 1).
       epsilon: added to the mean square, inside of the root.
       momentum: in [0, 1); 0 for none.
     """
@@ -58,7 +60,7 @@ class RMSProp(tf.Module):
     """Creates the slots, so that a checkpoint can be restored into them.
 
     Args:
-      variables: what will be trained. Their order names the slots.
+      variables: those to be trained. Their order names the slots.
 
     Raises:
       ValueError: called twice, or outside of the variables' strategy scope.
@@ -100,9 +102,8 @@ class RMSProp(tf.Module):
       if gradient is None:
         raise ValueError(f'variable {variable.name} has no gradient')
 
-    learning_rate = self.learning_rate
-    if callable(learning_rate):
-      learning_rate = learning_rate()
+    learning_rate = _present(self.learning_rate)
+    epsilon = _present(self._epsilon)
     for i, (gradient, variable) in enumerate(grads_and_vars):
       dtype = variable.dtype
       tf.raw_ops.ResourceApplyRMSProp(
@@ -112,52 +113,10 @@ class RMSProp(tf.Module):
           lr=tf.cast(learning_rate, dtype),
           rho=tf.cast(self._decay, dtype),
           momentum=tf.cast(self._momentum, dtype),
-          epsilon=tf.cast(self._epsilon, dtype),
+          epsilon=tf.cast(epsilon, dtype),
           grad=tf.convert_to_tensor(gradient, dtype))
 
 
-def linear_anneal(initial_value: float, frames: Union[int, tf.Tensor],
-                  total_frames: int) -> tf.Tensor:
-  """Goes from `initial_value` at frame 0 to 0 at `total_frames`, and stays.
-
-  The learning rate's schedule in the paper (table G.1).
-
-  Args:
-    initial_value: at frame 0.
-    frames: int64 [] or a number, environment frames so far.
-    total_frames: environment frames of the whole run, above 0.
-
-  Returns:
-    float32 [], never below 0.
-
-  Raises:
-    ValueError: `total_frames` is not above 0.
-  """
-  if total_frames <= 0:
-    raise ValueError(f'total_frames must be above 0, but is {total_frames}')
-  # In integers, because float32 cannot tell 200,000,000 from its neighbours.
-  remaining = tf.maximum(total_frames - tf.cast(frames, tf.int64), 0)
-  return initial_value * tf.cast(remaining / total_frames, tf.float32)
-
-
-def clip_by_global_norm(
-    gradients: Sequence[tf.Tensor], max_norm: Optional[float]
-) -> Tuple[Sequence[tf.Tensor], tf.Tensor]:
-  """Scales gradients down together so that their norm is at most `max_norm`.
-
-  A gradient that is not finite makes the norm so. With a `max_norm`, ALL
-  gradients are then NaN; without, they are returned as they came. A caller that
-  wants to survive must look at the norm before it applies them.
-
-  Args:
-    gradients: tensors.
-    max_norm: bound of the l2 norm of all gradients taken as one vector, above
-      0. None: do not clip.
-
-  Returns:
-    The gradients, and their norm BEFORE clipping, float32 [].
-  """
-  norm = tf.linalg.global_norm(gradients)
-  if max_norm is not None:
-    gradients, _ = tf.clip_by_global_norm(gradients, max_norm, use_norm=norm)
-  return gradients, norm
+def _present(setting: Setting) -> Number:
+  """Asks for a setting that is a function; returns a number as it is."""
+  return setting() if callable(setting) else setting

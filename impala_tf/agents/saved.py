@@ -1,0 +1,136 @@
+"""Agents of finished or running runs, loaded for inference without gin."""
+
+import dataclasses
+import json
+import os
+from typing import Any, Dict, Mapping, NamedTuple
+
+import dm_env
+import tensorflow as tf
+
+from impala_tf import config as config_lib
+from impala_tf.agents import agent as agent_lib
+from impala_tf.maths import distributions
+from impala_tf.storage import checkpoint
+from impala_tf.storage import files
+
+_AGENT_FILE = 'agent.json'
+
+
+def describe_agent(run_dir: str, agent: agent_lib.Agent,
+                   observation_spec: dm_env.specs.Array,
+                   config: config_lib.AgentConfig) -> None:
+  """Writes what `load_agent` needs beside the parameters.
+
+  Args:
+    run_dir: directory of the run, whose checkpoints are not restored yet.
+    agent: the run's.
+    observation_spec: observations of one environment.
+    config: the agent's.
+
+  Raises:
+    checkpoint.CheckpointError: where there are checkpoints of another agent.
+  """
+  directory = os.path.join(run_dir, checkpoint.DIRECTORY)
+  files.make_directory(directory)
+  description = {
+      'num_actions': None,
+      **dataclasses.asdict(agent.distribution),
+      'observation_shape': list(observation_spec.shape),
+      'observation_dtype': str(observation_spec.dtype),
+      'config': dataclasses.asdict(config),
+      'num_tasks': agent.num_tasks,
+  }
+  _refuse_another(run_dir, description)
+  text = json.dumps(description, indent=2) + '\n'
+  path = os.path.join(directory, _AGENT_FILE)
+  if files.exists(path) and files.read(path) == text.encode():
+    return  # Whoever finds all checkpoints damaged shall leave all as it is.
+  files.write(path, text.encode())
+
+
+def _refuse_another(run_dir: str, description: Dict[str, Any]) -> None:
+  """Raises CheckpointError where the run has checkpoints of another agent.
+
+  To restore its parameters would fail as if they were damaged or, where they
+  only meant something else, succeed.
+  """
+  directory = os.path.join(run_dir, checkpoint.DIRECTORY)
+  try:
+    old = json.loads(files.read(os.path.join(directory, _AGENT_FILE)))
+    # Knobs that came later have their defaults.
+    old.update(dataclasses.asdict(config_lib.AgentConfig(**old['config'])))
+  except files.RemoteError:
+    raise
+  except (OSError, ValueError, KeyError, TypeError):
+    return  # There is none, or it is damaged; it will be written again.
+  if not checkpoint.newest_first(run_dir):
+    return
+  new = {**description, **description['config']}
+  changes = [f'{name} {old.get(name)!r} and not {value!r}'
+             for name, value in new.items()
+             if name != 'config' and value != old.get(name)]
+  if changes:
+    raise checkpoint.CheckpointError(
+        f'{directory} holds checkpoints of an agent with '
+        f'{", ".join(changes)}; give the same config, or choose another run '
+        'directory')
+
+
+def _distribution(description: Mapping[str, Any]
+                  ) -> distributions.Distribution:
+  """Makes the distribution whose size the description has."""
+  if 'action_size' in description:
+    return distributions.Gaussian(description['action_size'])
+  return distributions.Categorical(description['num_actions'])
+
+
+class LoadedAgent(NamedTuple):
+  """An agent with its parameters and how long it was trained.
+
+  Attributes:
+    agent: ready for `step` and `unroll`.
+    num_frames: environment frames that it has learned from.
+  """
+  agent: agent_lib.Agent
+  num_frames: int
+
+
+def load_agent(run_dir: str) -> LoadedAgent:
+  """Loads a run's agent with its newest parameters, for inference.
+
+  Needs neither gin nor the environment, and executes nothing from the files.
+
+  Args:
+    run_dir: of a run that has written a checkpoint.
+
+  Returns:
+    See `LoadedAgent`.
+
+  Raises:
+    checkpoint.CheckpointError: where there is no usable checkpoint.
+  """
+  path = os.path.join(run_dir, checkpoint.DIRECTORY, _AGENT_FILE)
+  if not files.exists(path):
+    raise checkpoint.CheckpointError(
+        f'{run_dir} holds no {checkpoint.DIRECTORY}/{_AGENT_FILE}; is it the '
+        'directory of a run?')
+  try:
+    description = json.loads(files.read(path))
+    agent = agent_lib.Agent(_distribution(description),
+                            config_lib.AgentConfig(**description['config']),
+                            num_tasks=description.get('num_tasks'))
+    spec = dm_env.specs.Array(tuple(description['observation_shape']),
+                              description['observation_dtype'])
+  except (ValueError, KeyError, TypeError) as error:
+    raise checkpoint.CheckpointError(
+        f'{path} is damaged ({error}); training that is resumed writes it again'
+    ) from error
+  agent.build(spec)
+  learner = tf.Module()
+  learner.num_frames = tf.Variable(0, dtype=tf.int64)
+  if checkpoint.restore_newest(
+      {'agent': agent, 'learner': learner}, run_dir, whole=False) is None:
+    raise checkpoint.CheckpointError(
+        f'{run_dir} holds no checkpoint yet; train first')
+  return LoadedAgent(agent, int(learner.num_frames))

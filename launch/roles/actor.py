@@ -1,0 +1,57 @@
+"""The actor as a program of its own; see `launch/role.sh`."""
+
+import argparse
+import secrets
+from typing import Any, Callable, Mapping
+
+from impala_tf.processes import host as host_lib
+from impala_tf.storage import files
+from launch.processes import child as child_lib
+from launch.roles import learner_connection
+from launch.run import gin_config
+
+
+class _Host(host_lib.ActorHost):
+  """The process that the actor's loop runs in."""
+
+  def __init__(self, learner: learner_connection.LearnerConnection,
+               say: Callable[[str], None], profile: Any = None):
+    self._learner = learner
+    self._say = say
+    self._profile = profile
+    self._has_sent = False
+    self.poll = learner.poll
+
+  def wait_for_learner(self) -> None:
+    self._learner.config()
+
+  def on_unroll(self, hop_secs: Mapping[str, float]) -> None:
+    if not self._has_sent:
+      self._say('sent its first unrolls')
+    self._has_sent = True
+    if self._profile is not None:
+      self._profile.add_unroll(hop_secs)
+
+
+def run(args: argparse.Namespace) -> None:
+  """Plays until a signal comes, or the learner goes (ConnectionError)."""
+  say = learner_connection.begin(args)
+  if args.supervised:  # On the learner's machine.
+    child_lib.yield_to_others()
+  learner = learner_connection.LearnerConnection(args, say)
+  # Where the config is known, environments are made while the learner starts.
+  path = learner_connection.config_path(args)
+  if path is not None and files.exists(path):
+    config = gin_config.load(path, args.gin_binding)
+  else:
+    config = learner.config()
+  # Here, since they import TensorFlow, which takes seconds.
+  from impala_tf.architectures import actor_learner
+  from impala_tf.monitoring import profiling
+  seed = secrets.randbits(31) if args.seed is None else args.seed
+  profile = None
+  if args.profile:
+    profile = profiling.HopTimesWriter(args.run_dir, f'actor_{seed}')
+  actor_learner.run_actor(
+      config, args.address, seed, args.task, _Host(learner, say, profile),
+      args.replay_address)

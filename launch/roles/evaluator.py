@@ -1,0 +1,36 @@
+"""The evaluator as a program of its own; see `launch/role.sh`."""
+
+import argparse
+import os
+from typing import Any, Mapping
+
+from impala_tf.storage import files
+from launch.processes import child as child_lib
+from launch.roles import learner_connection
+from launch.run import program
+from launch.run import run_directory
+
+
+def _describe(row: Mapping[str, Any]) -> str:
+  """One line about an evaluation."""
+  error = row.get('standard_error')
+  spread = f' ± {error:.2f}' if error is not None else ''
+  return (f'{row["frames"]:,d} frames: return {row["episode_return"]:.2f}'
+          f'{spread} ({row["episodes"]} games)')
+
+
+def run(args: argparse.Namespace) -> None:
+  """Plays until a signal comes, or the learner goes (ConnectionError)."""
+  say = learner_connection.begin(args)
+  if args.supervised:
+    child_lib.yield_to_others()
+  output = args.output or os.path.join(args.run_dir, program.EVALUATION)
+  run_directory.reach(output)
+  learner = learner_connection.LearnerConnection(args, say)
+  config = learner.config()
+  # Here, since it imports TensorFlow, which takes seconds.
+  from impala_tf.architectures import evaluator
+  files.make_directory(output)
+  evaluator.run_evaluator(
+      config, args.address, output, args.seed or args.task, learner.poll,
+      on_row=lambda row: say(_describe(row)))

@@ -1,0 +1,204 @@
+"""Agents that are loaded from a run, and strangers' files that do nothing."""
+
+import dataclasses
+import json
+import os
+import pickle
+
+import dm_env
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from impala_tf import config as config_lib
+from impala_tf import types
+from impala_tf.agents import agent as agent_lib
+from impala_tf.agents import saved
+from impala_tf.maths import distributions
+from impala_tf.storage import checkpoint
+from tests.fixtures import programs
+from tests.fixtures import saved_parts
+
+
+def _logits(agent):
+  """Of a few boards, with memory."""
+  rng = np.random.default_rng(7)
+  shape = 2, saved_parts.E
+  board = tf.constant(rng.random((*shape, 10, 5)), tf.float32)
+  zeros = tf.zeros(shape)
+  step_type = tf.constant(int(dm_env.StepType.MID), tf.uint8, shape)
+  outputs = agent.unroll(
+      types.EnvOutput(step_type, zeros, zeros, board, zeros, zeros),
+      tf.zeros(shape, tf.int32), agent.initial_state(saved_parts.E))
+  return outputs.policy_logits.numpy()
+
+
+def test_loaded_agent_is_the_saved_one(tmp_path):
+  parts = saved_parts.Parts(tmp_path)
+  saved_parts.describe(tmp_path, parts)
+  parts.learner.num_frames.assign(1234)
+  parts.checkpointer.save(3)
+  expected = _logits(parts.learner.agent)
+  tf.random.set_seed(99)  # Whatever it is initialised with must not matter.
+  loaded = saved.load_agent(str(tmp_path))
+  assert loaded.num_frames == 1234
+  np.testing.assert_array_equal(_logits(loaded.agent), expected)
+  # From before a damage, too.
+  parts.learner.num_frames.assign(2345)
+  parts.checkpointer.save(4)
+  saved_parts.cut_index(*saved_parts.checkpoint_files(tmp_path, 4))
+  loaded = saved.load_agent(str(tmp_path))
+  assert loaded.num_frames == 1234
+  np.testing.assert_array_equal(_logits(loaded.agent), expected)
+
+
+def test_loaded_agent_of_continuous_actions_is_the_saved_one(tmp_path):
+  policy = distributions.Gaussian(2)
+  agent_config = config_lib.AgentConfig(torso='mlp', hidden_size=4)
+  agent = agent_lib.Agent(policy, agent_config)
+  spec = dm_env.specs.Array((10, 5), np.float32)
+  agent.build(spec)
+  learner = tf.Module()
+  learner.num_frames = tf.Variable(77, dtype=tf.int64)
+  saved.describe_agent(str(tmp_path), agent, spec, agent_config)
+  checkpoint.Checkpointer(
+      str(tmp_path), 2, agent=agent, learner=learner).save(1)
+  loaded = saved.load_agent(str(tmp_path))
+  assert loaded.num_frames == 77 and loaded.agent.distribution == policy
+  np.testing.assert_array_equal(_logits(loaded.agent), _logits(agent))
+
+
+def test_directory_of_no_run_has_no_agent(tmp_path):
+  with pytest.raises(checkpoint.CheckpointError, match='directory of a run'):
+    saved.load_agent(str(tmp_path))
+
+
+def test_run_without_a_checkpoint_has_no_agent_yet(tmp_path):
+  saved_parts.describe(tmp_path, saved_parts.Parts(tmp_path))
+  with pytest.raises(checkpoint.CheckpointError, match='train first'):
+    saved.load_agent(str(tmp_path))
+
+
+@pytest.mark.parametrize('content', ['', '{"num_actions": 3}', 'nonsense'])
+def test_damaged_description_is_an_error_of_one_line(tmp_path, content):
+  saved_parts.describe(tmp_path, saved_parts.Parts(tmp_path))
+  path = tmp_path / 'checkpoints' / 'agent.json'
+  assert json.loads(path.read_text())['num_actions'] == 3
+  path.write_text(content)
+  with pytest.raises(checkpoint.CheckpointError, match='is damaged') as raised:
+    saved.load_agent(str(tmp_path))
+  assert '\n' not in str(raised.value)
+
+
+@pytest.mark.parametrize('knobs, words', [
+    ({'instruction_length': 16}, 'instruction_length 0 and not 16;'),
+    ({'lstm_size': 5}, 'lstm_size 4 and not 5;')])
+def test_checkpoints_of_another_agent_are_refused(tmp_path, knobs, words):
+  parts = saved_parts.Parts(tmp_path)
+  other = dataclasses.replace(saved_parts.CONFIG.agent, **knobs)
+
+  def describe(config):
+    saved.describe_agent(str(tmp_path), parts.learner.agent,
+                         parts.environment.observation_spec(), config)
+
+  describe(other)
+  describe(saved_parts.CONFIG.agent)  # There is nothing that would be lost.
+  parts.checkpointer.save(1)
+  path = tmp_path / 'checkpoints' / 'agent.json'
+  description = json.loads(path.read_text())
+  del description['config']['instruction_length']  # From before there was any.
+  path.write_text(json.dumps(description))
+  describe(saved_parts.CONFIG.agent)
+  with pytest.raises(checkpoint.CheckpointError, match=words) as raised:
+    describe(other)
+  assert '\n' not in str(raised.value)
+  assert saved.load_agent(
+      str(tmp_path)).agent.distribution == distributions.Categorical(3)
+
+
+# Checkpoints of strangers.
+
+# Loads one run and then another, and prints what of this Python told of while
+# it loaded the second: the first has had imported and compiled what is needed.
+_WATCHED = """
+import json, sys
+from impala_tf.agents import saved
+seen = []
+watching = False
+def watch(event, arguments):
+  if watching and event.startswith((
+      'exec', 'compile', 'import', 'marshal', 'pickle', 'subprocess',
+      'os.exec', 'os.fork', 'os.posix_spawn', 'os.system', 'ctypes', 'code',
+      'socket', 'function', 'cpython.run')):
+    seen.append(f'{event} {arguments}'[:300])
+sys.addaudithook(watch)
+saved.load_agent(sys.argv[1])
+watching = True
+loaded = saved.load_agent(sys.argv[2])
+watching = False
+print(json.dumps([loaded.num_frames, seen]))
+"""
+
+
+class _Bomb:
+  """Runs a command wherever it is unpickled."""
+
+  def __init__(self, trace):
+    self._trace = str(trace)
+
+  def __reduce__(self):
+    return os.system, (f'touch {self._trace}',)
+
+
+class _PickledState(tf.train.experimental.PythonState):
+  """As careless programs have it in their checkpoints."""
+
+  def __init__(self, content):
+    self._content = content
+
+  def serialize(self):
+    return pickle.dumps(self._content)
+
+  def deserialize(self, string_value):
+    pickle.loads(string_value)
+
+
+def test_loading_parameters_runs_nothing_of_them(tmp_path):
+  trace, good, bad = (tmp_path / name for name in ('trace', 'good', 'bad'))
+  parts = saved_parts.Parts(good)
+  saved_parts.describe(good, parts)
+  parts.checkpointer.save(1)
+  parts.learner.num_frames.assign(77)
+  saved_parts.describe(bad, parts)
+  # Under a name of its own, and where parts of ours belong.
+  parts.learner.agent.bomb = _PickledState(_Bomb(trace))
+  tf.train.Checkpoint(
+      agent=parts.learner.agent, learner=parts.learner.saved,
+      totals=parts.totals, hyperparameters=parts.learner.hyperparameters,
+      bomb=_PickledState(_Bomb(trace)),
+  ).save(str(bad / 'checkpoints' / 'ckpt'))  # ckpt-1
+  (bad / 'checkpoints' / 'checkpoint.pkl').write_bytes(
+      pickle.dumps(_Bomb(trace)))
+  with programs.running('-c', _WATCHED, good, bad) as process:
+    output, errors = process.communicate(timeout=programs.DEADLINE_SECS)
+  assert process.returncode == 0, errors
+  num_frames, seen = json.loads(output.splitlines()[-1])
+  assert num_frames == 77
+  assert not seen
+  assert not trace.exists()
+  _PickledState(None).deserialize(pickle.dumps(_Bomb(trace)))
+  assert trace.exists()  # It would have gone off.
+
+
+@pytest.mark.parametrize('change', [
+    {'config': {'torso': "__import__('os').abort()"}},
+    {'config': {'__class__': 'os.system'}},
+    {'config': {'hidden_size': {'py/object': 'os.system'}}},
+    {'observation_dtype': 'os.system'}, {'observation_shape': 'abc'}])
+def test_description_of_an_agent_is_data(tmp_path, change):
+  parts = saved_parts.Parts(tmp_path)
+  saved_parts.describe(tmp_path, parts)
+  path = tmp_path / 'checkpoints' / 'agent.json'
+  path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+  with pytest.raises(checkpoint.CheckpointError, match='is damaged'):
+    saved.load_agent(str(tmp_path))
