@@ -54,10 +54,7 @@ def _make_level(config: config_lib.Config,
                 training: bool) -> multi_level.MakeFn:
   # Not a closure: `env_processes` hands it to processes.
   return functools.partial(
-      factory.make_environment, atari_config=config.atari,
-      dmlab_config=config.dmlab, vizdoom_config=config.vizdoom,
-      training=training,
-      instruction_length=config.agent.instruction_length)
+      factory.make_environment, config=config, training=training)
 
 
 def make_agent(config: config_lib.Config,
@@ -215,9 +212,7 @@ def make_learner_role(config: config_lib.Config, run_dir: str,
                       announced: config_lib.Config,
                       learners: learner_group.Learners) -> LearnerRole:
   """Makes the learner's parts and restores the newest checkpoint."""
-  multi_level.check_levels(
-      config.environment.level, _make_level(config, training=True),
-      config.atari.full_action_set)
+  multi_level.check_levels(config, _make_level(config, training=True))
   environment = make_environment(config, 1, seed=0, training=True)
   learners.require_same(announced, config.learner.num_threads)
   strategy = learners.strategy

@@ -4,6 +4,7 @@ ALE is imported on construction only, so that a misspelt game is reported at
 once. Everything said here of ALE holds for ale-py 0.12 and is tested.
 """
 
+import dataclasses
 import difflib
 import importlib.util
 import pathlib
@@ -14,7 +15,9 @@ from dm_env import specs
 import numpy as np
 
 from impala_tf import config as config_lib
+from impala_tf.envs import domain
 from impala_tf.envs import environment
+from impala_tf.processes import sizing
 
 # Bundled with ale-py, but only for two players or more: told to play one of
 # them alone, the emulator ends the whole process.
@@ -199,3 +202,20 @@ class AtariEnvironment(environment.BatchedEnvironment):
 
   def close(self) -> None:
     self._ale.close()
+
+
+def _make(game: str, num_envs: int, seed: int, config: config_lib.Config,
+          training: bool) -> AtariEnvironment:
+  """Makes games to learn from on one thread, or full games on all cores."""
+  if training:
+    return AtariEnvironment(game, num_envs, seed, config.atari)
+  return AtariEnvironment(
+      game, num_envs, seed,
+      dataclasses.replace(config.atari, life_loss_ends_episode=False),
+      num_threads=sizing.num_cores())
+
+
+DOMAIN = domain.Domain(
+    forms=('atari/<game>',), check=check_game, make=_make, steps_batches=True,
+    is_uniform=lambda config: config.atari.full_action_set,
+    action_remedy='set AtariConfig.full_action_set = True')

@@ -14,6 +14,7 @@ import dm_env
 from dm_env import specs
 import numpy as np
 
+from impala_tf.envs import domain
 from impala_tf.envs import environment
 
 # SI units, as in bsuite.
@@ -150,3 +151,12 @@ def _derivative(state: np.ndarray, force: np.ndarray) -> np.ndarray:
       _HALF_LENGTH * (4 / 3 - _POLE_MASS * cosine**2 / mass))
   acceleration = push - moment * angular_acceleration * cosine / mass
   return np.stack([speed, acceleration, angular_speed, angular_acceleration])
+
+
+def _make(unused_name: str, num_envs: int, seed: int, *unused
+          ) -> CartPoleSwingUpEnvironment:
+  return CartPoleSwingUpEnvironment(num_envs, seed)
+
+
+DOMAIN = domain.Domain(
+    forms=('cartpole_swingup',), check=lambda name: None, make=_make)

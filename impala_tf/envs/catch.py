@@ -7,13 +7,14 @@ import dm_env
 from dm_env import specs
 import numpy as np
 
+from impala_tf.envs import domain
 from impala_tf.envs import environment
 
 _ROWS = 10
 _COLUMNS = 5
 # 45 steps, more than two unrolls of 20: many catches are paid for only after
 # their unroll has ended, and the baseline must tell what they are worth.
-BALLS_OF_DELAYED = 5
+_NUM_BALLS_OF_DELAYED = 5
 # So that tasks learned together can differ in scale, as games do.
 _REWARD_OF_MIRRORED = 100
 
@@ -119,3 +120,18 @@ class CatchEnvironment(environment.BatchedEnvironment):
 
   def close(self) -> None:
     pass
+
+
+def _make(name: str, num_envs: int, seed: int, *unused) -> CatchEnvironment:
+  if name == 'delayed':
+    return CatchEnvironment(num_envs, seed, _NUM_BALLS_OF_DELAYED,
+                            'catch/delayed')
+  if name == 'mirrored':
+    return CatchEnvironment(num_envs, seed, level='catch/mirrored',
+                            mirrored=True)
+  return CatchEnvironment(num_envs, seed)
+
+
+DOMAIN = domain.Domain(
+    forms=('catch', 'catch/delayed', 'catch/mirrored'),
+    check=lambda name: None, make=_make)

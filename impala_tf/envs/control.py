@@ -14,6 +14,7 @@ import numpy as np
 
 from impala_tf import config as config_lib
 from impala_tf.envs import display
+from impala_tf.envs import domain
 from impala_tf.envs import environment
 
 _HEIGHT, _WIDTH = 240, 320  # Of videos.
@@ -109,3 +110,13 @@ def _check_task(name: str, tasks: Sequence[str]) -> None:
   raise config_lib.ConfigError(
       f'EnvironmentConfig.level: {name!r} is no task of dm_control with a '
       f'limit of time; {hint}')
+
+
+def _make(name: str, num_envs: int, seed: int, *unused) -> ControlEnvironment:
+  return ControlEnvironment(name, num_envs, seed)
+
+
+# Its tasks are known only once dm_control is imported.
+DOMAIN = domain.Domain(
+    forms=('control/<domain>/<task>',),
+    check=lambda name: check_installed(), make=_make)

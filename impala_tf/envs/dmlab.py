@@ -17,6 +17,7 @@ from dm_env import specs
 import numpy as np
 
 from impala_tf import config as config_lib
+from impala_tf.envs import domain
 from impala_tf.envs import environment
 
 # Table D.2 of Espeholt et al. 2018, in its order. Columns: look left/right and
@@ -293,3 +294,14 @@ class DmlabEnvironment(environment.BatchedEnvironment):
 def _one_line(error: Exception) -> str:
   """Lab quotes its scripts, with a line break for each level of their calls."""
   return ' '.join(str(error).split())
+
+
+def _make(name: str, num_envs: int, seed: int, config: config_lib.Config,
+          training: bool) -> DmlabEnvironment:
+  return DmlabEnvironment(name, num_envs, seed, config.dmlab, training,
+                          config.agent.instruction_length)
+
+
+DOMAIN = domain.Domain(
+    forms=('dmlab30/<name>',), check=check_name, make=_make,
+    has_instructions=True, is_uniform=lambda config: True)

@@ -9,6 +9,7 @@ import numpy as np
 
 from impala_tf import config as config_lib
 from impala_tf.envs import display
+from impala_tf.envs import domain
 from impala_tf.envs import environment
 
 # Names, with commas between them, of the modules that ids may have imported.
@@ -158,3 +159,13 @@ def _unsupported(level: str, what: str, space, wanted: str
   return config_lib.ConfigError(
       f'EnvironmentConfig.level: {level} has {what} of type {kind}, but only '
       f'{wanted} is supported')
+
+
+def _make_environment(env_id: str, num_envs: int, seed: int, *unused
+                      ) -> GymEnvironment:
+  return GymEnvironment(env_id, num_envs, seed)
+
+
+DOMAIN = domain.Domain(
+    forms=('gym/<id>',), check=lambda env_id: check_module(f'gym/{env_id}'),
+    make=_make_environment)

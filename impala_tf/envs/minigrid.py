@@ -12,6 +12,7 @@ import dm_env
 import numpy as np
 
 from impala_tf import config as config_lib
+from impala_tf.envs import domain as domain_lib
 from impala_tf.envs import gym
 
 # With what the package begins the names of a domain's levels.
@@ -100,3 +101,23 @@ class MinigridEnvironment(gym.GymEnvironment):
       return
     for i, env in enumerate(self._envs.envs):
       self._instruct(i, env.unwrapped.mission)
+
+
+def _domain(domain: str) -> domain_lib.Domain:
+  """Describes one of the package's two domains, 'minigrid' or 'babyai'."""
+
+  def check(name: str) -> None:
+    check_installed()
+    gym.check_module(f'{domain}/{name}')
+
+  def make(name: str, num_envs: int, seed: int, config: config_lib.Config,
+           unused_training: bool) -> MinigridEnvironment:
+    return MinigridEnvironment(
+        name, num_envs, seed, domain, config.agent.instruction_length)
+
+  return domain_lib.Domain(
+      forms=(f'{domain}/<id>',), check=check, make=make, has_instructions=True)
+
+
+MINIGRID = _domain('minigrid')
+BABYAI = _domain('babyai')

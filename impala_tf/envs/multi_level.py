@@ -15,10 +15,13 @@ import numpy as np
 from impala_tf import config as config_lib
 from impala_tf.envs import env_processes
 from impala_tf.envs import environment
+from impala_tf.envs import factory
 from impala_tf.suites import levels as levels_lib
 
 # Makes a batch of environments from level, number and seed.
 MakeFn = Callable[[str, int, int], environment.BatchedEnvironment]
+
+_LEAVE_OUT = 'leave one of them out'
 
 
 def slots(num_levels: int, first_slot: int, num_envs: int
@@ -42,26 +45,45 @@ def slots(num_levels: int, first_slot: int, num_envs: int
 
 def check_alike(level: environment.BatchedEnvironment,
                 other: environment.BatchedEnvironment) -> None:
-  """Raises ConfigError where one agent could not play both."""
+  """Raises ConfigError where one agent could not play both levels.
+
+  Args:
+    level: environments of one level.
+    other: environments of another.
+  """
   actions, other_actions = level.action_spec(), other.action_spec()
   if actions != other_actions:
-    remedy = 'leave one of them out'
-    if all(e.level.startswith('atari/') for e in (level, other)):
-      remedy = 'set AtariConfig.full_action_set = True'
-    raise config_lib.ConfigError(
+    raise _difference(
         f'{other.level} has {_describe(other_actions)} and {level.level} '
-        f'{_describe(actions)}, but levels that are learned together must have '
-        f'the same; {remedy}')
-  for what, of in (
-      ('observations', lambda e: (e.observation_spec().dtype.name,
-                                  e.observation_spec().shape)),
-      ('frames a step', lambda e: e.frames_per_step),
-      ('stacked frames', lambda e: e.frame_stack)):
-    if of(level) != of(other):
-      raise config_lib.ConfigError(
-          f'{other.level} has {what} {of(other)} and {level.level} '
-          f'{of(level)}, but levels that are learned together must have the '
-          'same; leave one of them out')
+        f'{_describe(actions)}', _action_remedy(level.level, other.level))
+  for what, value, other_value in (
+      ('observations', _describe_observations(level),
+       _describe_observations(other)),
+      ('frames a step', level.frames_per_step, other.frames_per_step),
+      ('stacked frames', level.frame_stack, other.frame_stack)):
+    if value != other_value:
+      raise _difference(
+          f'{other.level} has {what} {other_value} and {level.level} {value}',
+          _LEAVE_OUT)
+
+
+def _difference(facts: str, remedy: str) -> config_lib.ConfigError:
+  return config_lib.ConfigError(
+      f'{facts}, but levels that are learned together must have the same; '
+      f'{remedy}')
+
+
+def _action_remedy(level: str, other: str) -> str:
+  domain = factory.domain_of(level)
+  if domain is None or domain != factory.domain_of(other):
+    return _LEAVE_OUT
+  return domain.action_remedy
+
+
+def _describe_observations(env: environment.BatchedEnvironment
+                           ) -> Tuple[str, Tuple[int, ...]]:
+  spec = env.observation_spec()
+  return spec.dtype.name, spec.shape
 
 
 def _describe(action_spec: specs.BoundedArray) -> str:
@@ -71,22 +93,22 @@ def _describe(action_spec: specs.BoundedArray) -> str:
   return f'continuous actions within {low} and {high}'
 
 
-def check_levels(level: str, make: MakeFn, full_action_set: bool) -> None:
-  """Starts each level once, where levels of the domain may differ.
+def check_levels(config: config_lib.Config, make: MakeFn) -> None:
+  """Starts each level of a run once, unless they must be alike.
 
   Args:
-    level: as `EnvironmentConfig` has it.
-    make: a batch of one level.
-    full_action_set: see `AtariConfig`.
+    config: of the run.
+    make: makes a batch of one level.
 
   Raises:
     ConfigError: where one agent could not play all levels.
   """
-  levels = levels_lib.expand(level)
-  # These are alike as they are made, and to start all takes up to a minute.
-  alike = ['dmlab30'] + ['atari'] * full_action_set
-  domains = {name.partition('/')[0] for name in levels}
-  if len(levels) == 1 or (len(domains) == 1 and domains.issubset(alike)):
+  levels = levels_lib.expand(config.environment.level)
+  if len(levels) == 1:
+    return
+  domains = {factory.domain_of(level) for level in levels}
+  # Starting all levels takes up to a minute.
+  if len(domains) == 1 and domains.pop().is_uniform(config):
     return
   first = make(levels[0], 1, 0)
   for name in levels[1:]:
@@ -124,10 +146,17 @@ def make_workers(level: str, seed: int, first_slot: int, make: MakeFn,
     first_slot: see `slots`.
     make: a batch of one level; can be pickled.
     config: how many environments and workers.
+
+  Raises:
+    ConfigError: where the simulator of a level steps whole batches.
+    UserError: see `env_processes.Workers`.
+    WorkerError: likewise.
   """
+  levels = levels_lib.expand(level)
+  for name in levels:
+    factory.check_steps_alone(name)
   return env_processes.Workers(
-      functools.partial(_make_one, levels_lib.expand(level), seed, first_slot,
-                        make),
+      functools.partial(_make_one, levels, seed, first_slot, make),
       config.num_envs, config.env_processes, config.env_timeout_secs)
 
 

@@ -10,6 +10,7 @@ from dm_env import specs
 import numpy as np
 
 from impala_tf import config as config_lib
+from impala_tf.envs import domain
 from impala_tf.envs import environment
 
 _MAX_LENGTH = 1000
@@ -114,3 +115,11 @@ class TMazeEnvironment(environment.BatchedEnvironment):
 
   def close(self) -> None:
     pass
+
+
+def _make(name: str, num_envs: int, seed: int, *unused) -> TMazeEnvironment:
+  return TMazeEnvironment(corridor_length(name), num_envs, seed)
+
+
+DOMAIN = domain.Domain(
+    forms=('tmaze/<length>',), check=corridor_length, make=_make)

@@ -20,6 +20,7 @@ from dm_env import specs
 import numpy as np
 
 from impala_tf import config as config_lib
+from impala_tf.envs import domain
 from impala_tf.envs import environment
 
 # The package's scenarios for one player and for pixels alone. It has some more
@@ -270,3 +271,12 @@ def _start(game):
 
 def _one_line(error: Exception) -> str:
   return ' '.join(str(error).split())
+
+
+def _make(name: str, num_envs: int, seed: int, config: config_lib.Config,
+          unused_training: bool) -> VizdoomEnvironment:
+  return VizdoomEnvironment(name, num_envs, seed, config.vizdoom)
+
+
+DOMAIN = domain.Domain(
+    forms=('vizdoom/<scenario>',), check=check_name, make=_make)

@@ -142,16 +142,7 @@ def _check_learners(num_learners: int, num_actors: int) -> None:
 def _check_env_processes(config: config_lib.Config, num_envs: int) -> None:
   """Raises ConfigError where they would have nothing to do."""
   number = config.actor.env_processes
-  if number is None:
-    return
-  levels = levels_lib.expand(config.environment.level)
-  native = [level for level in levels if level.startswith('atari/')]
-  if native:
-    raise config_lib.ConfigError(
-        'ActorConfig.env_processes is for environments that are stepped one '
-        f'by one, but the emulator of {native[0]} steps a batch as a whole; '
-        'leave it out')
-  if number > num_envs:
+  if number is not None and number > num_envs:
     raise config_lib.ConfigError(
         f'ActorConfig.env_processes is {number}, but there are {num_envs} '
         'environments only (ActorConfig.num_envs); use that many at most')

@@ -91,8 +91,7 @@ def test_only_the_column_of_the_ball_counts():
 
 def _delayed():
   return factory.make_environment(
-      'catch/delayed', E, 3, config.AtariConfig(), config.DmlabConfig(),
-      config.VizdoomConfig(), training=True)
+      'catch/delayed', E, 3, config.Config(), training=True)
 
 
 def _act(boards, policies):
@@ -143,8 +142,7 @@ def test_reset_forgets_what_is_owed():
 
 def test_mirror_turns_moves_and_signs_around_and_pays_a_hundredfold():
   env, mirrored = (factory.make_environment(
-      level, E, 3, config.AtariConfig(), config.DmlabConfig(),
-      config.VizdoomConfig(), training=True)
+      level, E, 3, config.Config(), training=True)
                    for level in ('catch', 'catch/mirrored'))
   np.testing.assert_array_equal(
       mirrored.reset().observation, -env.reset().observation)

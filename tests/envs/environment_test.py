@@ -23,9 +23,8 @@ DISCRETE = (
 CONTINUOUS = ('gym/InvertedPendulum-v5', 'control/cartpole/balance')
 LEVELS = DISCRETE + CONTINUOUS
 # Short games, so that ends are met within few steps.
-ATARI = config.AtariConfig(max_episode_frames=150)
-DMLAB = config.DmlabConfig()  # Those of the stand-in are short.
-VIZDOOM = config.VizdoomConfig()  # 'basic' ends after 75 steps.
+# Those of DeepMind Lab's stand-in are short; VizDoom's 'basic' has 75 steps.
+CONFIG = config.Config(atari=config.AtariConfig(max_episode_frames=150))
 NUM_STEPS = 120  # Cart-pole swing-up needs some 90 to leave its track.
 MORE_STEPS = {'control/cartpole/balance': 1005}  # Its limit of time is 1000.
 
@@ -34,7 +33,7 @@ pytestmark = pytest.mark.usefixtures('fake_deepmind_lab')
 
 def _make(level, seed=5):
   return factory.make_environment(
-      level, E, seed, ATARI, DMLAB, VIZDOOM, training=True)
+      level, E, seed, CONFIG, training=True)
 
 
 @pytest.fixture(name='env', scope='module', params=LEVELS)
