@@ -149,37 +149,59 @@ def _check_env_processes(config: config_lib.Config, num_envs: int) -> None:
 
 
 def explain(config: config_lib.Config) -> List[str]:
-  """One line for each number that `fit` finds, with its reason."""
+  """Explains the sizes of a run: one line a number, with its reason."""
   cores = num_cores()
   fitted = fit(config, cores)
   actor, learner = fitted.actor, fitted.learner
-  num_levels = len(levels_lib.expand(config.environment.level))
-  shares = f', and that {num_levels} levels have their shares'
+  lines = []
+  if learner.num_learners > 1:
+    lines.append(_line(learner.num_learners, 'learners'))
+  reason = None
+  if config.actor.num_actors is None:
+    reason = _reason_for_actors(fitted, cores)
+  lines.append(_line(actor.num_actors, 'actor processes', reason))
+  if actor.env_processes:
+    lines.append(_line(actor.env_processes, 'environment processes each'))
+  reason = None
+  if config.actor.num_envs is None:
+    reason = _reason_for_envs(fitted)
+  lines.append(_line(actor.num_envs, 'environments each', reason))
+  what = 'learner threads'
+  if learner.num_learners > 1:
+    what += ' each'
+  reason = None
+  if config.learner.num_threads is None:
+    reason = _reason_for_threads(fitted, cores)
+  lines.append(_line(learner.num_threads, what, reason))
+  return lines
 
-  def line(number, what, given, reason):
-    return f'{number} {what} ({"as configured" if given else reason})'
 
-  number = actor.env_processes
-  several = learner.num_learners > 1
-  per_actor = f'one for each of {cores} cores'
-  if number:
-    per_actor = (f'{cores} cores with {number} environment processes for each '
-                 'actor, but at least one')
-  per_actor += ', as many for each learner' * several
-  return [
-      *[line(learner.num_learners, 'learners', True, '')] * several,
-      line(actor.num_actors, 'actor processes',
-           config.actor.num_actors is not None, per_actor),
-      *[line(number, 'environment processes each', True, '')] * bool(number),
-      line(actor.num_envs, 'environments each',
-           config.actor.num_envs is not None,
-           f'{_MIN_ENVS} to {_MAX_ENVS}, such that about {_BATCHES_IN_PLAY} '
-           f'batches of {learner.num_learners * config.num_fresh} new unrolls '
-           'are being played'
-           + shares * (num_levels > 1)),
-      line(learner.num_threads, 'learner threads' + ' each' * several,
-           config.learner.num_threads is not None,
-           f'{_learner_share(config):.0%} of {cores} cores' +
-           f' for {learner.num_learners} learners' * several +
-           ', and half of one'),
-  ]
+def _line(number: int, what: str, reason: Optional[str] = None) -> str:
+  return f'{number} {what} ({reason or "as configured"})'
+
+
+def _reason_for_actors(fitted: config_lib.Config, cores: int) -> str:
+  reason = f'one for each of {cores} cores'
+  if fitted.actor.env_processes:
+    reason = (f'{cores} cores with {fitted.actor.env_processes} environment '
+              'processes for each actor, but at least one')
+  if fitted.learner.num_learners > 1:
+    reason += ', as many for each learner'
+  return reason
+
+
+def _reason_for_envs(fitted: config_lib.Config) -> str:
+  num_unrolls = fitted.learner.num_learners * fitted.num_fresh
+  reason = (f'{_MIN_ENVS} to {_MAX_ENVS}, such that about {_BATCHES_IN_PLAY} '
+            f'batches of {num_unrolls} new unrolls are being played')
+  num_levels = len(levels_lib.expand(fitted.environment.level))
+  if num_levels > 1:
+    reason += f', and that {num_levels} levels have their shares'
+  return reason
+
+
+def _reason_for_threads(fitted: config_lib.Config, cores: int) -> str:
+  reason = f'{_learner_share(fitted):.0%} of {cores} cores'
+  if fitted.learner.num_learners > 1:
+    reason += f' for {fitted.learner.num_learners} learners'
+  return f'{reason}, and half of one'
