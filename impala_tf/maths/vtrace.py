@@ -72,6 +72,8 @@ def from_logits(
     bootstrap_value: tf.Tensor,
     clip_rho_threshold: Threshold = 1.0,
     clip_pg_rho_threshold: Threshold = 1.0,
+    name: str = 'vtrace_from_logits',
+    *,
     clip_c_threshold: Threshold = 1.0,
     lambda_: Union[float, tf.Tensor] = 1.0,
     mask: Optional[tf.Tensor] = None) -> VTraceFromLogitsReturns:
@@ -79,6 +81,14 @@ def from_logits(
 
   Computes the log importance ratios of the actions that were taken and hands
   them to `from_importance_weights`, which documents the other arguments.
+
+  This is the entry for code from elsewhere; the losses of this project call
+  `from_importance_weights`. Arguments, their order and the result's fields are
+  those of deepmind/scalable_agent (`vtrace.py`), so that calls written for it
+  work unchanged, and what is new here comes by keyword. TorchBeast has the same
+  function for PyTorch, but spells `behavior_policy_logits`. SEED RL has only
+  `from_importance_weights`, of the two policies' log-probabilities: hand it
+  their difference here.
 
   Args:
     behaviour_policy_logits: float32 [T, B, A], of mu at x_0 .. x_{T-1}.
@@ -90,6 +100,7 @@ def from_logits(
     bootstrap_value: float32 [B].
     clip_rho_threshold: scalar or None.
     clip_pg_rho_threshold: scalar or None.
+    name: scope of the operations' names in graphs and profiles.
     clip_c_threshold: scalar or None.
     lambda_: scalar.
     mask: [T, B] or None.
@@ -108,21 +119,23 @@ def from_logits(
       (target_policy_logits, ('T', 'B', 'A')),
       (actions, ('T', 'B'))])
 
-  policy = distributions.Categorical(target_policy_logits.shape[-1])
-  behaviour_action_log_probs = policy.log_prob(behaviour_policy_logits, actions)
-  target_action_log_probs = policy.log_prob(target_policy_logits, actions)
-  log_rhos = target_action_log_probs - behaviour_action_log_probs
-  returns = from_importance_weights(
-      log_rhos=log_rhos,
-      discounts=discounts,
-      rewards=rewards,
-      values=values,
-      bootstrap_value=bootstrap_value,
-      clip_rho_threshold=clip_rho_threshold,
-      clip_pg_rho_threshold=clip_pg_rho_threshold,
-      clip_c_threshold=clip_c_threshold,
-      lambda_=lambda_,
-      mask=mask)
+  with tf.name_scope(name):
+    policy = distributions.Categorical(target_policy_logits.shape[-1])
+    behaviour_action_log_probs = policy.log_prob(
+        behaviour_policy_logits, actions)
+    target_action_log_probs = policy.log_prob(target_policy_logits, actions)
+    log_rhos = target_action_log_probs - behaviour_action_log_probs
+    returns = from_importance_weights(
+        log_rhos=log_rhos,
+        discounts=discounts,
+        rewards=rewards,
+        values=values,
+        bootstrap_value=bootstrap_value,
+        clip_rho_threshold=clip_rho_threshold,
+        clip_pg_rho_threshold=clip_pg_rho_threshold,
+        clip_c_threshold=clip_c_threshold,
+        lambda_=lambda_,
+        mask=mask)
   return VTraceFromLogitsReturns(
       vs=returns.vs,
       pg_advantages=returns.pg_advantages,
