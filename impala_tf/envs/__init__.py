@@ -1,4 +1,5 @@
 """Batched environments behind one interface, one file a domain.
 
-May import `suites`, `processes` and config; simulators are imported lazily.
+May import `suites`, `processes`, `storage` and config; simulators are imported
+lazily.
 """

@@ -19,6 +19,7 @@ import numpy as np
 from impala_tf import config as config_lib
 from impala_tf.envs import domain
 from impala_tf.envs import environment
+from impala_tf.storage import files
 
 # Table D.2 of Espeholt et al. 2018, in its order. Columns: look left/right and
 # look down/up (pixels a frame), strafe left/right, move back/forward, fire,
@@ -235,8 +236,8 @@ class DmlabEnvironment(environment.BatchedEnvironment):
     except (ImportError, TypeError, ValueError, RuntimeError) as error:
       self.close()
       raise config_lib.ConfigError(
-          f'{self.level}: DeepMind Lab does not start: {_one_line(error)}'
-      ) from error
+          f'{self.level}: DeepMind Lab does not start: '
+          f'{files.one_line(error, None)}') from error
 
   def reset(self) -> dm_env.TimeStep:
     for i in range(self.num_envs):
@@ -280,7 +281,7 @@ class DmlabEnvironment(environment.BatchedEnvironment):
       yield
     except (RuntimeError, ValueError, OSError) as error:
       raise LabError(f'{self.level}: DeepMind Lab failed in environment {i}: '
-                     f'{_one_line(error)}') from error
+                     f'{files.one_line(error, None)}') from error
 
   def render(self) -> np.ndarray:
     """The last frame in colours; Lab is not asked, and need not be running."""
@@ -289,11 +290,6 @@ class DmlabEnvironment(environment.BatchedEnvironment):
   def close(self) -> None:
     for lab in self._labs:
       lab.close()
-
-
-def _one_line(error: Exception) -> str:
-  """Lab quotes its scripts, with a line break for each level of their calls."""
-  return ' '.join(str(error).split())
 
 
 def _make(name: str, num_envs: int, seed: int, config: config_lib.Config,

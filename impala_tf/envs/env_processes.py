@@ -27,6 +27,7 @@ import tree
 
 from impala_tf import config as config_lib
 from impala_tf.envs import environment as environment_lib
+from impala_tf.storage import files
 
 # Simulators and TensorFlow do not survive a fork.
 _CONTEXT = multiprocessing.get_context('spawn')
@@ -328,11 +329,11 @@ def _serve(make: MakeFn, w: int, owner: np.ndarray, shared_specs: _Shared,
   try:
     _step_until_closed(make, w, owner, shared, connection, answers)
   except config_lib.UserError as error:
-    connection.send(_Failed(_one_line(error), True))
+    connection.send(_Failed(files.one_line(error, None), True))
   except Exception as error:  # A simulator's may be anything.
     traceback.print_exc()
-    connection.send(_Failed(f'{type(error).__name__}: {_one_line(error)}',
-                            False))
+    reason = f'{type(error).__name__}: {files.one_line(error, None)}'
+    connection.send(_Failed(reason, False))
 
 
 def _step_until_closed(make, w, owner, shared, connection, answers):
@@ -378,7 +379,3 @@ def _end_with_parent() -> None:
   ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
   if os.getppid() != multiprocessing.parent_process().pid:
     os._exit(1)  # It died before that could be told.
-
-
-def _one_line(error: Exception) -> str:
-  return ' '.join(str(error).split())

@@ -22,6 +22,7 @@ import numpy as np
 from impala_tf import config as config_lib
 from impala_tf.envs import domain
 from impala_tf.envs import environment
+from impala_tf.storage import files
 
 # The package's scenarios for one player and for pixels alone. It has some more
 # for sound, for on-screen messages, for several players and for games that have
@@ -144,7 +145,8 @@ class VizdoomEnvironment(environment.BatchedEnvironment):
     except self._errors as error:
       self.close()
       raise config_lib.ConfigError(
-          f'{level}: Doom does not start: {_one_line(error)}') from error
+          f'{level}: Doom does not start: {files.one_line(error, None)}'
+      ) from error
     num_buttons = self._games[0].get_available_buttons_size()
     # A row an action.
     self._buttons = np.eye(num_buttons + 1, num_buttons, k=-1, dtype=int
@@ -205,7 +207,7 @@ class VizdoomEnvironment(environment.BatchedEnvironment):
       yield
     except self._errors as error:
       raise VizdoomError(f'{self.level}: Doom failed in environment {i}: '
-                         f'{_one_line(error)}') from error
+                         f'{files.one_line(error, None)}') from error
 
   def render(self) -> np.ndarray:
     """The last frame with all of its pixels; Doom is not asked."""
@@ -267,10 +269,6 @@ def _start(game):
   game.init()
   for path in _SHARED_MEMORY.glob(f'ViZDoom*{game.get_instance_id()}'):
     path.unlink(missing_ok=True)
-
-
-def _one_line(error: Exception) -> str:
-  return ' '.join(str(error).split())
 
 
 def _make(name: str, num_envs: int, seed: int, config: config_lib.Config,

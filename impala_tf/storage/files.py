@@ -15,7 +15,7 @@ import os
 import re
 import shutil
 import threading
-from typing import Any, Iterator, List, Set
+from typing import Any, Iterator, List, Optional, Set
 
 _NEW = '.new'
 _URL = re.compile(r'(\w[\w+.-]*)://')
@@ -81,9 +81,14 @@ def _explained(path: str) -> Iterator[None]:
     raise RemoteError(errno.EIO, one_line(error)) from error
 
 
-def one_line(error: Exception) -> str:
-  """What an error says, short enough to be read."""
-  return ' '.join(str(error).split())[:300]
+def one_line(error: Exception, max_characters: Optional[int] = 300) -> str:
+  """Returns an error's message on one line, cut where it is too long to read.
+
+  Args:
+    error: any error, such as one that quotes a script or a stack of calls.
+    max_characters: number of characters that are kept; None for all.
+  """
+  return ' '.join(str(error).split())[:max_characters]
 
 
 def were_urls_opened() -> bool:
