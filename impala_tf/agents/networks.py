@@ -1,7 +1,20 @@
 """Torsos, LSTM core, language channel, heads' layers (figure 3, appendix G).
 
-Layers are Keras's; weights are initialised as in the paper's published code:
-truncated normal with standard deviation 1/sqrt(fan-in), biases zero.
+Layers are Keras's. Weights start as in the paper's published code
+(deepmind/scalable_agent, `experiment.py`), that is by the defaults of the
+libraries it is made of:
+
+  layers                   initial weights                   default of
+  =======================  ================================  =================
+  convolutions and dense   truncated normal with standard    Sonnet 1's Conv2D
+  layers                   deviation 1/sqrt(fan-in)          and Linear
+  embedding of words       standard normal                   Sonnet 1's Embed
+  LSTMs                    Glorot uniform over inputs and    TensorFlow 1's
+                           hidden state together             `get_variable`,
+                                                             LSTMBlockCell
+  =======================  ================================  =================
+
+Biases start at zero, but 1 is added to that of an LSTM's forget gate.
 """
 
 import math
@@ -31,6 +44,26 @@ def fan_in_truncated_normal(shape, dtype=tf.float32, **unused_kwargs):
   """
   fan_in = math.prod(shape[:-1])
   return tf.random.truncated_normal(shape, stddev=fan_in**-0.5, dtype=dtype)
+
+
+def glorot_uniform(fan_in: int, fan_out: int):
+  """Makes an initializer by Glorot and Bengio 2010, equation 16.
+
+  Keras's own would take the fans from the shape, and knows of one kernel only.
+
+  Args:
+    fan_in: inputs that an output is a sum over, of all kernels together.
+    fan_out: outputs.
+
+  Returns:
+    Initializer with weights uniform within sqrt(6 / (fan_in + fan_out)) of 0.
+  """
+  limit = math.sqrt(6 / (fan_in + fan_out))
+
+  def initial_weights(shape, dtype=tf.float32, **unused_kwargs):
+    return tf.random.uniform(shape, -limit, limit, dtype)
+
+  return initial_weights
 
 
 def _standard_normal(shape, dtype=tf.float32, **unused_kwargs):
@@ -157,14 +190,29 @@ class LSTMCore(tf.Module):
   """An LSTM over time that forgets where an episode starts.
 
   Keras's LSTM cannot reset its state within a sequence, hence our own. The
-  product with the inputs is taken for all steps at once (section 3.1).
+  product with the inputs is taken for all steps at once (section 3.1), so the
+  kernel is in two parts, for the inputs and for the hidden state. Both start as
+  if they were one.
   """
 
   def __init__(self, size: int):
+    """Makes no layers yet: how they start depends on the number of inputs.
+
+    Args:
+      size: units.
+    """
     super().__init__()
     self._size = size
-    self._input_gates = linear(4 * size)
-    self._hidden_gates = linear(4 * size, use_bias=False)
+    self._input_gates = None
+    self._hidden_gates = None
+
+  def _make_layers(self, num_inputs: int) -> None:
+    num_gates = 4 * self._size
+    initializer = glorot_uniform(num_inputs + self._size, num_gates)
+    self._input_gates = tf.keras.layers.Dense(
+        num_gates, kernel_initializer=initializer)
+    self._hidden_gates = tf.keras.layers.Dense(
+        num_gates, use_bias=False, kernel_initializer=initializer)
 
   def initial_state(self, batch_size) -> LSTMState:
     """Zeros, [batch_size, size] each."""
@@ -184,6 +232,8 @@ class LSTMCore(tf.Module):
     Returns:
       Outputs [T, B, size] and the state after the last step.
     """
+    if self._input_gates is None:
+      self._make_layers(inputs.shape[-1])
     gates = self._input_gates(inputs)
     keeps = 1. - tf.cast(resets, tf.float32)[..., tf.newaxis]
     num_steps = inputs.shape[0]
@@ -223,7 +273,7 @@ class InstructionEncoder(tf.Module):
     """
     super().__init__()
     self._compiled = compiled
-    # As in the published code. Row 0 is of no use.
+    # Row 0 is of no use.
     self._embedding = tf.keras.layers.Embedding(
         word_ids.NUM_WORD_IDS + 1, self._EMBEDDING_SIZE,
         embeddings_initializer=_standard_normal)

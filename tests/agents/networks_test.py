@@ -151,21 +151,15 @@ def test_the_mlp_torso_takes_numbers_of_any_type_and_shape_as_they_are(dtype):
 
 
 # A kernel's shape, and how many inputs one of its outputs sums over.
-@pytest.mark.parametrize('torso,fan_ins', [
+@pytest.mark.parametrize('torso, fan_ins', [
     ('shallow', {(8, 8, 4, 16): 256, (4, 4, 16, 32): 256, (2592, 256): 2592}),
     ('deep', {(3, 3, 4, 16): 36, (3, 3, 16, 16): 144, (3, 3, 16, 32): 144,
-              (3, 3, 32, 32): 288, (3872, 256): 3872}),
-    ('lstm', {(266, 1024): 266, (256, 1024): 256})])
+              (3, 3, 32, 32): 288, (3872, 256): 3872})])
 def test_weights_start_truncated_normal_by_fan_in_and_biases_zero(
     torso, fan_ins):
   tf.random.set_seed(3)
-  if torso == 'lstm':
-    module = networks.LSTMCore(256)
-    module(tf.zeros([1, 1, 266]), tf.zeros([1, 1], tf.bool),
-           module.initial_state(1))
-  else:
-    module = networks.TORSOS[torso](256)
-    module(tf.zeros((1,) + ATARI, tf.uint8))
+  module = networks.TORSOS[torso](256)
+  module(tf.zeros((1,) + ATARI, tf.uint8))
   kernels = [v for v in module.trainable_variables if v.shape.rank > 1]
   assert {tuple(k.shape) for k in kernels} == set(fan_ins)
   first_weights = set()
@@ -182,6 +176,43 @@ def test_weights_start_truncated_normal_by_fan_in_and_biases_zero(
   for v in module.trainable_variables:
     if v.shape.rank == 1:
       np.testing.assert_array_equal(v, 0)
+
+
+def _lstm_core():
+  core = networks.LSTMCore(256)
+  core(tf.zeros([1, 1, 266]), tf.zeros([1, 1], tf.bool), core.initial_state(1))
+  return core
+
+
+def _kernels(module, shapes):
+  kernels = {tuple(v.shape): v.numpy() for v in module.trainable_variables}
+  return [kernels[shape] for shape in shapes]
+
+
+# By hand: sqrt(6 / 1546) with 266 inputs and 256 units, sqrt(6 / 340) with 20
+# and 64. Fans of each kernel by itself would give others.
+@pytest.mark.parametrize('make, shapes, limit', [
+    (_lstm_core, [(266, 1024), (256, 1024)], 0.0622975),
+    (lambda: _encoder(), [(20, 256), (64, 256)], 0.1328422)])
+def test_both_kernels_of_an_lstm_start_as_one_of_glorot(make, shapes, limit):
+  tf.random.set_seed(3)
+  module = make()
+  kernels = _kernels(module, shapes)
+  for weights in kernels:
+    assert 0.99 * limit < weights.max() < limit * (1 + 1e-6)
+    assert 0.99 * limit < -weights.min() < limit * (1 + 1e-6)
+    # A uniform variable's variance is limit^2 / 3, its kurtosis 9/5.
+    deviation = limit / np.sqrt(3)
+    assert abs(weights.mean()) < 4 * deviation / np.sqrt(weights.size)
+    assert abs(weights.std() / deviation - 1) < 4 * np.sqrt(
+        (9 / 5 - 1) / 4 / weights.size)
+  assert kernels[0][0, 0] != kernels[1][0, 0]
+  for v in module.trainable_variables:
+    if v.shape.rank == 1:
+      np.testing.assert_array_equal(v, 0)
+  tf.random.set_seed(3)
+  for weights, same in zip(kernels, _kernels(make(), shapes)):
+    np.testing.assert_array_equal(weights, same)
 
 
 T, B, F, SIZE = 7, 3, 4, 5
@@ -210,12 +241,14 @@ def _numpy_lstm(core, inputs, resets, state):
   """Step by step, gate by gate, from the equations."""
   weights = {tuple(v.shape): v.numpy().astype(np.float64)
              for v in core.trainable_variables}
-  of_inputs, of_hidden = weights[F, 4 * SIZE], weights[SIZE, 4 * SIZE]
+  input_kernel = weights[F, 4 * SIZE]
+  hidden_kernel = weights[SIZE, 4 * SIZE]
   bias = weights[(4 * SIZE,)]
 
   def gate(k, x, h):
     columns = slice(k * SIZE, (k + 1) * SIZE)
-    return x @ of_inputs[:, columns] + h @ of_hidden[:, columns] + bias[columns]
+    return (x @ input_kernel[:, columns] + h @ hidden_kernel[:, columns]
+            + bias[columns])
 
   def sigmoid(x):
     return 1 / (1 + np.exp(-x))
