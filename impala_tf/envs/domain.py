@@ -1,4 +1,4 @@
-"""The description of a domain, by which the factory makes its levels.
+"""Descriptions of domains, from which the factory makes environments.
 
 A domain is all levels whose names begin alike, such as 'atari/pong' and
 'atari/breakout'. Its file in `envs/` ends with a `Domain`, and the table in
@@ -12,26 +12,28 @@ from impala_tf.envs import environment
 
 
 class Domain(NamedTuple):
-  """Everything that the rest of the system must know of a domain.
+  """A description of a domain for the rest of the system.
 
   Attributes:
-    forms: how its levels are written, for messages and for telling names that
-      cannot be levels. A placeholder in angle brackets, as in 'atari/<game>',
-      stands for any text that is not empty; 'catch' stands for itself.
-    check: raises ConfigError for a level that cannot be made, because its name
-      is unknown or its simulator is missing. It is called with the level's
-      name without the domain, 'pong' for 'atari/pong' and '' for 'catch', and
-      imports no simulator, so that programs may call it as they start.
-    make: makes a batch of one level. It is called with that same name; with E,
-      the number of environments; with a seed of 0 or more, from which
-      environment i takes `seed + i`; with the config of the run; and with
-      whether the batch is for training (False where full games are scored). It
-      raises ConfigError.
-    has_instructions: whether its levels tell their agents in words what to do.
+    forms: the ways in which its levels are written. Other names are refused,
+      with a message that lists all forms. A placeholder in angle brackets, as
+      in 'atari/<game>', stands for any text that is not empty.
+    check: function that raises ConfigError for a level that cannot be made,
+      because its name is unknown or its simulator is missing. Its argument is
+      the level's name without the domain, 'pong' for 'atari/pong' and '' for
+      'catch'. It imports no simulator, so that programs can call it as they
+      start.
+    make: function that makes a batch of one level, or raises ConfigError. Its
+      arguments are the name as for `check`; E, the number of environments; a
+      seed of 0 or more, from which environment i takes `seed + i`; the config
+      of the run; and whether the batch is for training, which is False where
+      full games are scored.
+    has_instructions: whether its levels give instructions in words.
     steps_batches: whether its simulator steps a whole batch by itself, so that
       `ActorConfig.env_processes` would have nothing to do.
-    is_uniform: whether one agent can play all its levels with a given config,
-      so that they need not be started to be compared.
+    is_uniform: function that tells of a config whether all levels of the domain
+      have the same actions and observations with it; they are not started for a
+      comparison then.
     action_remedy: advice to the user where two of its levels differ in their
       actions.
   """

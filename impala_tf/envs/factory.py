@@ -1,4 +1,4 @@
-"""Making environments from the names of their levels."""
+"""The table of all domains, and environments made from names of levels."""
 
 from typing import Dict, Optional
 
@@ -67,12 +67,12 @@ def check_level(level: str) -> None:
 
 
 def check_levels(config: config_lib.Config) -> None:
-  """Refuses a config with levels that cannot be made, or not in its way.
+  """Refuses a config with levels that could not be made.
 
-  As cheap as `check_level`, which every level must pass.
+  It is as cheap as `check_level`.
 
   Args:
-    config: of a run, which may name several levels.
+    config: config of a run, which may name several levels.
 
   Raises:
     ConfigError: see `check_level`, `check_instructions` and, where environment
@@ -113,19 +113,19 @@ def make_environment(level: str, num_envs: int, seed: int,
   """Makes a batch of environments of one level.
 
   Args:
-    level: name of one level. It decides, whatever `config.environment` names.
+    level: name of one level; `config.environment.level` is not looked at.
     num_envs: E.
     seed: 0 or more. Environment i takes `seed + i`, so two actors' seeds should
       be at least E apart.
-    config: of the run: how each domain is played, and how many words of an
-      instruction are handed over.
-    training: False where full games are scored: a lost life ends nothing then,
-      and all cores are used, since nothing else runs; DeepMind Lab's levels are
-      those that are held out.
+    config: config of the run, for how its domain is played and how many words
+      of an instruction the agent gets.
+    training: False where full games are scored. A lost life does not end an
+      Atari episode then, all cores are used, since nothing else runs, and
+      DeepMind Lab plays its held-out levels.
 
   Raises:
     ConfigError: where the level is unknown, its simulator is not installed, or
-      it has no instructions though they are wanted.
+      instructions are wanted and it has none.
   """
   check_level(level)
   check_instructions(level, config.agent.instruction_length)

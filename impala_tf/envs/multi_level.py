@@ -1,8 +1,8 @@
 """Several levels in one batch, for one agent that learns them all.
 
 Section 5.3 of Espeholt et al. 2018 allocates a fixed number of actors to each
-task. Here it is environments: number g of all those of a run plays level
-g mod L, so that no level has more than one more than another.
+task. Here environments are allocated: number g of all environments of a run
+plays level g mod L, so that their numbers differ by one at most.
 """
 
 import functools
@@ -30,15 +30,16 @@ def slots(num_levels: int, first_slot: int, num_envs: int
 
   Args:
     num_levels: L.
-    first_slot: number of a process's first environment among all of its run.
-    num_envs: E of the process.
+    first_slot: number of a process's first environment among all environments
+      of the run.
+    num_envs: E, number of the process's environments.
 
   Returns:
-    An index of a level and the rows of the batch that it has, for each level
-    that this process plays.
+    For each level that the process plays, the level's index and its rows of the
+    process's batch.
   """
-  # Neighbours play different levels, so that unrolls, which are sent in the
-  # order of rows, make batches of many.
+  # Neighbours play different levels. Since unrolls are sent in the order of
+  # rows, each batch of the learner is then of many levels.
   return [((first_slot + row) % num_levels, slice(row, num_envs, num_levels))
           for row in range(min(num_levels, num_envs))]
 
@@ -120,14 +121,17 @@ def check_levels(config: config_lib.Config, make: MakeFn) -> None:
 
 def make_environment(level: str, num_envs: int, seed: int, first_slot: int,
                      make: MakeFn) -> environment.BatchedEnvironment:
-  """A process's environments of one level or of several.
+  """Makes a process's environments of one level or of several.
 
   Args:
-    level: as `EnvironmentConfig` has it.
+    level: `EnvironmentConfig.level`.
     num_envs: E.
     seed: see `MultiLevelEnvironment`.
     first_slot: see `slots`.
-    make: a batch of one level, which is returned as it is where there is one.
+    make: makes a batch of one level.
+
+  Returns:
+    A `MultiLevelEnvironment`; of a single level what `make` returns.
   """
   levels = levels_lib.expand(level)
   if len(levels) == 1:
@@ -138,14 +142,14 @@ def make_environment(level: str, num_envs: int, seed: int, first_slot: int,
 
 def make_workers(level: str, seed: int, first_slot: int, make: MakeFn,
                  config: config_lib.ActorConfig) -> env_processes.Workers:
-  """A process's environments of one level or of several, in workers of its own.
+  """Makes a process's environments of one level or of several, in workers.
 
   Args:
-    level: as `EnvironmentConfig` has it.
-    seed: of environment 0; number i gets `seed + i`.
+    level: `EnvironmentConfig.level`.
+    seed: seed of environment 0; number i gets `seed + i`.
     first_slot: see `slots`.
-    make: a batch of one level; can be pickled.
-    config: how many environments and workers.
+    make: makes a batch of one level; can be pickled.
+    config: numbers of environments and of workers.
 
   Raises:
     ConfigError: where the simulator of a level steps whole batches.
@@ -162,28 +166,31 @@ def make_workers(level: str, seed: int, first_slot: int, make: MakeFn,
 
 def _make_one(levels: Sequence[str], seed: int, first_slot: int, make: MakeFn,
               row: int) -> environment.BatchedEnvironment:
-  """Environment `row` by itself."""
+  """Makes environment `row` of the process as a batch of one."""
   (index, _), = slots(len(levels), first_slot + row, 1)
-  one = make(levels[index], 1, seed + row)
-  one.level_index[:] = index
-  return one
+  env = make(levels[index], 1, seed + row)
+  env.level_index[:] = index
+  return env
 
 
 class MultiLevelEnvironment(environment.BatchedEnvironment):
-  """E environments of several levels that are alike, stepped level by level."""
+  """E environments of several levels, stepped level by level.
+
+  All levels must have the same actions and observations; see `check_alike`.
+  """
 
   def __init__(self, name: str, levels: Sequence[str], num_envs: int, seed: int,
                first_slot: int, make: MakeFn):
     """Makes the environments.
 
     Args:
-      name: for messages.
-      levels: all L of the run, in its order.
+      name: name of the batch for messages.
+      levels: names of all L levels of the run, in its order.
       num_envs: E.
-      seed: other actors should stay away from the E seeds from here, of which
-        no two environments share one.
-      first_slot: of `slots`.
-      make: a batch of one level.
+      seed: 0 or more. Each environment gets one of the E seeds from it on,
+        which should be no other actor's.
+      first_slot: see `slots`.
+      make: makes a batch of one level.
 
     Raises:
       ConfigError: where levels differ in what an agent sees or does.
