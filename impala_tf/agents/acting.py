@@ -61,11 +61,11 @@ class _GraphStep:
   """
 
   def __init__(self, agent: Any, seed: int, any_batch_size: bool):
-    """Builds no graph yet: the first call shows what shapes there are.
+    """Builds no graph yet, since the first call shows the shapes.
 
     Args:
       agent: an `agent.Agent`.
-      seed: of the action sampling.
+      seed: seed with which actions are sampled.
       any_batch_size: whether the number of rows differs between calls; where it
         does not, a call costs a little less.
     """
@@ -87,7 +87,7 @@ class _GraphStep:
       Actions with their logits as NumPy arrays, and the next core state as
       tensors.
     """
-    # TensorFlow gets only what the agent looks at.
+    # TensorFlow gets only the fields that the agent uses.
     seen = types.EnvOutput(
         step_type=tf.constant(env_output.step_type),
         reward=tf.constant(env_output.reward), discount=(),
@@ -116,7 +116,7 @@ class Policy:
   """An agent that acts on NumPy batches of E environments.
 
   Attributes:
-    core_state: of all E before their next x_t, tensors [E, ...].
+    core_state: core states of all E before their next x_t, tensors [E, ...].
   """
 
   def __init__(self, agent: Any, num_envs: int, seed: int):
@@ -125,7 +125,7 @@ class Policy:
     Args:
       agent: an `agent.Agent`.
       num_envs: E.
-      seed: of the action sampling.
+      seed: seed with which actions are sampled.
     """
     self.core_state = agent.initial_state(num_envs)
     self._step = _GraphStep(agent, seed, any_batch_size=False)
@@ -137,12 +137,13 @@ class Policy:
 
 
 class RowPolicy:
-  """An agent that acts for some of E environments at a time, whichever.
+  """An agent that acts for any of E environments at a time.
 
   One graph serves any number of rows, so nothing is traced anew.
 
   Attributes:
-    core_state: of all E before their next x_t, NumPy arrays [E, ...].
+    core_state: core states of all E before their next x_t, NumPy arrays
+      [E, ...].
   """
 
   def __init__(self, agent: Any, num_envs: int, seed: int):
@@ -156,8 +157,8 @@ class RowPolicy:
     """Chooses actions [n] at x_t of some environments, as NumPy arrays.
 
     Args:
-      env_output: what they observe, leading [n].
-      rows: their numbers, int [n] without repetition.
+      env_output: x_t of these environments, leading [n].
+      rows: numbers of these environments, int [n] without repetition.
     """
     agent_output, core_state = self._step(env_output, tf.nest.map_structure(
         lambda array: tf.constant(array[rows]), self.core_state))

@@ -98,7 +98,7 @@ def check_levels(config: config_lib.Config, make: MakeFn) -> None:
   """Starts each level of a run once, unless they must be alike.
 
   Args:
-    config: of the run.
+    config: config of the run.
     make: makes a batch of one level.
 
   Raises:

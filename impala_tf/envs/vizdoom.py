@@ -254,7 +254,7 @@ def _make_game(vizdoom, name: str, config: config_lib.VizdoomConfig):
                  game.set_automap_buffer_enabled, game.set_objects_info_enabled,
                  game.set_sectors_info_enabled, game.set_audio_buffer_enabled):
     switch(False)
-  game.set_doom_config_path(os.devnull)  # It would be written on each close.
+  game.set_doom_config_path(os.devnull)  # Doom writes it on each close.
   return game
 
 

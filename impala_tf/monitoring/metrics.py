@@ -78,7 +78,7 @@ class MetricsWriter:
       action(self._events)
     except Exception as error:  # Errors of TensorFlow's files are no OSErrors.
       logging.warning('TensorBoard gets no more rows from here: %s', error)
-      self._events = None  # It does not recover.
+      self._events = None  # TensorBoard's writer does not recover.
 
   def close(self) -> None:
     """Closes both files."""

@@ -39,7 +39,7 @@ _TIMEOUT_SECS = 300.
 # A process that is killed closes its sockets one by one: its peers may lose
 # their connections before its port is free.
 _DYING_SECS = 5.
-# What collective operations raise when another process has gone.
+# Errors of collective operations when another process has gone.
 _LOSSES = (tf.errors.UnavailableError, tf.errors.AbortedError,
            tf.errors.CancelledError, tf.errors.DeadlineExceededError,
            tf.errors.FailedPreconditionError, tf.errors.InternalError)
@@ -296,7 +296,7 @@ class _Together(Learners):
     flat = [array.astype(np.float64).ravel() for array in arrays]
     rows = self.gather(np.concatenate(flat))
     ends = np.cumsum([array.size for array in arrays])
-    groups = np.split(rows, ends[:-1], axis=1)  # Of one array each, [N, size].
+    groups = np.split(rows, ends[:-1], axis=1)  # [N, size] for each array.
     return [
         np.concatenate([row.reshape(array.shape) for row in group], axis=-1)
         .astype(array.dtype) for array, group in zip(arrays, groups)]

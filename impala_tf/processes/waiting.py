@@ -29,16 +29,16 @@ class PeerLost(ConnectionError):
 class Waiting:
   """A wait for a peer, which may be repeated."""
 
-  def __init__(self, whom: str, limit_secs: float,
+  def __init__(self, peer: str, limit_secs: float,
                say: Callable[[str], None]):
     """Begins to wait.
 
     Args:
-      whom: words that follow 'waiting for', such as the peer and the reason.
+      peer: name of the peer, and the reason, as words behind 'waiting for'.
       limit_secs: seconds after which `poll` raises.
       say: function that shows a line to the user.
     """
-    self._whom = whom
+    self._peer = peer
     self._limit_secs = limit_secs
     self._say = say
     self._secs = 0.
@@ -62,9 +62,9 @@ class Waiting:
     because = f': {cause}' if cause else ''
     if self._secs >= self._limit_secs:
       raise PeerMissing(
-          f'waited {self._limit_secs:g} s for {self._whom}, in vain{because}')
+          f'waited {self._limit_secs:g} s for {self._peer}, in vain{because}')
     if self._secs >= self._next_line_secs:
-      self._say(f'waiting for {self._whom} ({self._secs:.0f} of '
+      self._say(f'waiting for {self._peer} ({self._secs:.0f} of '
                 f'{self._limit_secs:g} s){because}')
       self._next_line_secs = self._secs + _SAY_SECS
 

@@ -138,7 +138,7 @@ class _PieceReader:
   def __init__(self, path: str):
     self._path = path
     self._number = 0  # The piece that was the last.
-    self._content = b''  # What that piece held.
+    self._content = b''  # Its content then.
 
   def new_lines(self) -> List[bytes]:
     """See `open_for_reading`."""
