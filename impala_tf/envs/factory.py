@@ -16,7 +16,7 @@ from impala_tf.envs import tmaze
 from impala_tf.envs import vizdoom
 from impala_tf.suites import levels as levels_lib
 
-# By what comes before the first slash of a level's name.
+# Keys are the beginnings of levels' names, up to the first slash.
 DOMAINS: Dict[str, domain_lib.Domain] = {
     'atari': atari.DOMAIN,
     'catch': catch.DOMAIN,
@@ -51,9 +51,10 @@ def _known_domain(level: str) -> domain_lib.Domain:
 def check_level(level: str) -> None:
   """Refuses a level that `make_environment` could not make.
 
-  Cheap enough for a launcher: no simulator is imported. Atari games are looked
-  up among the files of the installed ale-py; an id of Gymnasium, MiniGrid,
-  BabyAI or dm_control is known only once its environment is made.
+  It is cheap enough for a launcher, since no simulator is imported. Atari games
+  are looked up among the files of the installed ale-py. Whether an id of
+  Gymnasium, MiniGrid, BabyAI or dm_control exists shows only when its
+  environment is made.
 
   Args:
     level: name of one level.

@@ -107,9 +107,9 @@ def check_levels(config: config_lib.Config, make: MakeFn) -> None:
   levels = levels_lib.expand(config.environment.level)
   if len(levels) == 1:
     return
-  domains = {factory.domain_of(level) for level in levels}
+  domain, *others = {factory.domain_of(level) for level in levels}
   # Starting all levels takes up to a minute.
-  if len(domains) == 1 and domains.pop().is_uniform(config):
+  if domain is not None and not others and domain.is_uniform(config):
     return
   first = make(levels[0], 1, 0)
   for name in levels[1:]:

@@ -18,14 +18,14 @@ def _randomise(module, scale=1.0):
 
 
 def _layers(torso):
-  """Kernel and bias of each layer in float64; dense ones last."""
+  """Returns kernel and bias of each layer in float64; dense ones last."""
   variables = [v.numpy().astype(np.float64) for v in torso.trainable_variables]
   pairs = list(zip(variables[::2], variables[1::2]))
   return sorted(pairs, key=lambda pair: pair[0].ndim, reverse=True)
 
 
 def _windows(x, size, stride, same, fill):
-  """[size, size, N, H', W', C]: what each place of a kernel sees."""
+  """Returns each place of a kernel's inputs, [size, size, N, H', W', C]."""
   outputs = []
   for axis in 1, 2:
     length = x.shape[axis]
@@ -63,14 +63,14 @@ def _dense(x, layer):
 
 
 def _shallow(images, layers):
-  """Figure 3, left."""
+  """Computes the torso of figure 3, left."""
   x = _relu(_conv(images / 255.0, layers[0], 4, same=False))
   x = _relu(_conv(x, layers[1], 2, same=False))
   return _dense(x, layers[2])
 
 
 def _deep(images, layers):
-  """Figure 3, right."""
+  """Computes the torso of figure 3, right."""
   layers = iter(layers)
   x = images / 255.0
   for _ in range(3):
@@ -227,7 +227,7 @@ def _core():
 
 
 def _inputs(num_steps=T):
-  """Inputs, resets (none at all, the first step, inside) and a state."""
+  """Makes inputs, resets (none, at the first step, inside) and a state."""
   rng = np.random.default_rng(0)
   resets = np.zeros([num_steps, B], bool)
   resets[0, 1] = resets[3, 1] = resets[2, 2] = True
@@ -238,7 +238,7 @@ def _inputs(num_steps=T):
 
 
 def _numpy_lstm(core, inputs, resets, state):
-  """Step by step, gate by gate, from the equations."""
+  """Computes an LSTM step by step and gate by gate from the equations."""
   weights = {tuple(v.shape): v.numpy().astype(np.float64)
              for v in core.trainable_variables}
   input_kernel = weights[F, 4 * SIZE]
@@ -335,7 +335,7 @@ def _encoder(compiled=False):
 
 
 def _numpy_encoder(encoder, instructions):
-  """Word by word, up to the last of each."""
+  """Encodes instructions word by word, up to the last of each."""
   weights = {tuple(v.shape): v.numpy().astype(np.float64)
              for v in encoder.trainable_variables}
   outputs = np.zeros([len(instructions), 64])

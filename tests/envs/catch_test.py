@@ -12,7 +12,7 @@ LEFT, STAY, RIGHT = 0, 1, 2
 
 
 def _positions(board):
-  """The ball's row, and columns of ball and paddle, from one board."""
+  """Reads the ball's row, and the columns of ball and paddle, off a board."""
   board = board[:10]
   (row,), (ball,) = np.nonzero(board[:-1])
   (paddle,) = np.flatnonzero(board[-1])
@@ -95,7 +95,7 @@ def _delayed():
 
 
 def _act(boards, policies):
-  """Actions [E]: an environment follows its ball (True) or flees from it."""
+  """Chooses actions [E] that follow the ball (True) or flee from it."""
   actions = []
   for board, follows in zip(boards, policies):
     _, ball, paddle = _positions(board)

@@ -129,9 +129,9 @@ def test_action_out_of_range_is_refused_and_the_game_goes_on(env, action):
   with pytest.raises(ValueError) as error:
     env.step(actions)
   assert '\n' not in str(error.value)
-  for part in (env.level, f'action {action} of environment 1',
+  for words in (env.level, f'action {action} of environment 1',
                f'0 to {num_actions - 1}'):
-    assert part in str(error.value)
+    assert words in str(error.value)
   env.step(np.zeros(E, np.int32))
 
 
@@ -144,9 +144,9 @@ def test_action_that_is_not_finite_is_refused_and_the_game_goes_on(env, number):
   with pytest.raises(ValueError) as error:
     env.step(actions)
   assert '\n' not in str(error.value)
-  for part in (env.level, 'action of environment 1 is not finite',
+  for words in (env.level, 'action of environment 1 is not finite',
                'lower OptimizerConfig.learning_rate'):
-    assert part in str(error.value)
+    assert words in str(error.value)
   env.step(np.zeros_like(actions))
 
 
@@ -215,7 +215,7 @@ def test_picture_for_videos(env):
 
 
 class _Telling(environment.BatchedEnvironment):
-  """Tells what it is told to."""
+  """An environment that gives the instructions it is made with."""
 
   def __init__(self, instruction_length):
     super().__init__('telling', 2, environment.discrete(1),

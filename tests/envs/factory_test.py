@@ -1,4 +1,4 @@
-"""From names to environments, and what is said of names that are none."""
+"""Environments from names, and messages for names that cannot be."""
 
 import functools
 import importlib.util
@@ -207,7 +207,7 @@ def test_environment_processes_that_would_be_idle_are_refused(level, words):
   factory.check_levels(_config('catch', env_processes=5))
 
 
-# A level of each row of the table.
+# One level for each row of the table.
 _LEVELS = {
     'atari': 'atari/pong', 'catch': 'catch',
     'cartpole_swingup': 'cartpole_swingup', 'tmaze': 'tmaze/3',
@@ -238,7 +238,7 @@ def test_domain_checks_and_makes_its_levels_or_names_what_is_missing(name):
 
 
 class _Coins(environment.BatchedEnvironment):
-  """Pays 1 for the side on which a coin has fallen."""
+  """Environments that pay 1 for the action of their side."""
 
   def __init__(self, side, num_envs):
     super().__init__(f'coins/{side}', num_envs, environment.discrete(2),

@@ -1,6 +1,7 @@
-"""Several levels in one batch: who plays what, and whose row is whose."""
+"""Several levels in one batch: which environment plays which level."""
 
 import collections
+import functools
 
 import numpy as np
 import pytest
@@ -178,6 +179,13 @@ def test_levels_are_compared_before_a_run_begins():
     multi_level.check_levels(
         _config('tmaze/1,tmaze/2,catch', full_action_set=True),
         _make_catch_or_tmaze)
+
+
+def test_levels_of_no_domain_are_refused_by_what_makes_them():
+  level = _config('pong,breakout')
+  with pytest.raises(config.ConfigError, match="but is 'pong'"):
+    multi_level.check_levels(level, functools.partial(
+        factory.make_environment, config=level, training=True))
 
 
 def test_only_levels_that_may_differ_are_started_for_it():

@@ -30,7 +30,7 @@ def _inputs(seed=0, **replaced):
 
 
 def _truncations():
-  """First, last and neighbouring transitions; one beside a termination."""
+  """Masks first, last and neighbouring transitions, one at a termination."""
   mask = np.ones([T, B])
   for t, b in (0, 1), (3, 0), (4, 0), (6, 2), (3, 3):
     mask[t, b] = 0
@@ -40,7 +40,7 @@ def _truncations():
 def _equation_1(log_rhos, discounts, rewards, values, bootstrap_value,
                 clip_rho_threshold=1.0, clip_pg_rho_threshold=1.0,
                 clip_c_threshold=1.0, lambda_=1.0):
-  """The double sum as it is written; returns vs and pg_advantages."""
+  """Computes the double sum as it is written; returns vs and pg_advantages."""
   def truncated(bound):
     return np.minimum(np.inf if bound is None else bound, np.exp(log_rhos))
 
@@ -62,7 +62,7 @@ def _equation_1(log_rhos, discounts, rewards, values, bootstrap_value,
 
 
 def _equation_1_between(mask, inputs, **kwargs):
-  """Equation 1 on each piece between truncations; it has no mask."""
+  """Applies equation 1, without a mask, to each piece between truncations."""
   vs, advantages = np.zeros([T, B]), np.zeros([T, B])
   for b in range(B):
     start = 0
@@ -345,7 +345,7 @@ def _logits(seed):
 
 
 def test_calls_written_for_scalable_agent_work_as_they_are():
-  """Its argument names, all of them, in its order, and its result's fields."""
+  """Argument names and order, and the result's fields, are the same."""
   rng = np.random.default_rng(3)
   arguments = dict(
       behaviour_policy_logits=_logits(1), target_policy_logits=_logits(2),

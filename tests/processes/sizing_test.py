@@ -1,4 +1,4 @@
-"""What the config leaves open is filled in from the machine."""
+"""Numbers that the config leaves open follow from the machine."""
 
 import dataclasses
 
