@@ -70,15 +70,15 @@ def check_runs(config: plan_lib.SweepConfig
   """
   tasks = {task: gin_config.load(path) for task, path in config.tasks.items()}
   in_process = True
-  levels = set()
+  configs = {}  # By what is checked of them.
   for run in plan_lib.runs(config, plan_lib.corners(config)):
     if run.seed > 1:  # All seeds are alike.
       continue
     loaded = gin_config.load(config.tasks[run.task], run.gin_bindings())
     in_process &= loaded.experiment.in_process
-    levels.add((loaded.environment.level, loaded.agent.instruction_length))
-  for level, instruction_length in sorted(levels):
-    factory.check_levels(level, instruction_length)
+    configs[loaded.environment, loaded.agent, loaded.actor] = loaded
+  for loaded in configs.values():
+    factory.check_levels(loaded)
   return tasks, in_process
 
 

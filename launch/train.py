@@ -138,8 +138,7 @@ def _run(args: argparse.Namespace) -> int:
       raise config_lib.UserError(
           f'--{flag} needs processes of their own for learner and actors; '
           'leave it out, or set ExperimentConfig.in_process = False')
-  factory.check_levels(
-      config.environment.level, config.agent.instruction_length)
+  factory.check_levels(config)
   sizing.fit(config)  # Refuses more levels than environments.
   chosen = _choose_ports(args.port, config.learner.num_learners)
   run_dir = args.run_dir or run_directory.fresh_path(config.environment.level)

@@ -1,4 +1,5 @@
-"""Batched environments behind one interface, one file a domain.
+"""Batched environments behind one interface, with a file for each domain.
 
-May import `suites`, `processes` and config; simulators are imported lazily.
+May import `suites`, `processes`, `storage` and config; simulators are imported
+lazily.
 """

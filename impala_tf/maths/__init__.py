@@ -1,4 +1,4 @@
 """Pure functions of tensors: V-trace, losses, distributions, PopArt's formulas.
 
-Nothing here has variables, config, logging or I/O; it imports no other room.
+Modules here have no variables, config, logging or I/O and import no other room.
 """

@@ -1,4 +1,4 @@
-"""What a run says of itself: rows of metrics, profiles, skipped updates.
+"""Logs of a run: rows of metrics, profiles, skipped updates.
 
 May import `storage`, `suites`, and of the modules outside of rooms `types` and
 config.

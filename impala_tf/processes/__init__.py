@@ -1,4 +1,4 @@
-"""What a process needs of machine and peers: ports, waiting, threads, sizes.
+"""Processes on a machine and their peers: ports, waiting, threads, sizes.
 
 May import `storage`, `suites`, and of the modules outside of rooms `types` and
 config.

@@ -1,6 +1,6 @@
-"""Which runs a sweep is made of, and what became of them.
+"""Sweeps of training runs: the plan of a sweep and its results.
 
-Imports the config only; nothing else in `impala_tf` imports this room.
+May import the config only; nothing else in `impala_tf` imports this room.
 """
 
 # Files of sweeps, old ones too, bind `sweeps.SweepConfig`.

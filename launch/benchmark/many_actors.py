@@ -337,8 +337,7 @@ def _run(args: argparse.Namespace) -> None:
   numbers = _numbers_of_actors(args)
   turns_lib.check(args)
   config = _config(args, numbers[0], 1)
-  factory.check_levels(
-      config.environment.level, config.agent.instruction_length)
+  factory.check_levels(config)
   sizing.fit(config)  # Refuses more levels than environments.
   # Nothing else in the loopback's counters, and no open port.
   if not private_network.is_settled():

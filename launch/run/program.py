@@ -71,8 +71,7 @@ def load_for_roles(path: str, bindings: Sequence[str]) -> config_lib.Config:
     raise config_lib.UserError(
         'ExperimentConfig.in_process leaves no roles to others; set it to '
         'False, or use ./launch/train.sh')
-  factory.check_levels(
-      config.environment.level, config.agent.instruction_length)
+  factory.check_levels(config)
   return config
 
 
