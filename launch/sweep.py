@@ -21,7 +21,8 @@ from impala_tf.envs import factory
 from impala_tf.processes import sizing
 from impala_tf.sweeps import plan as plan_lib
 from impala_tf.sweeps import results as results_lib
-from launch.processes import batch as local_batch
+from launch.processes import batch
+from launch.processes import local
 from launch.ray_cluster import connection as ray_connection
 from launch.run import gin_config
 from launch.run import program
@@ -149,7 +150,7 @@ def _runs_to_do(directory: sweep_directory.SweepDirectory,
   return [run for run in all_runs if directory.status(run) not in done]
 
 
-def _status(ended: local_batch.Ended) -> str:
+def _status(ended: batch.Ended) -> str:
   if ended.exit_code == 0:
     return results_lib.FINISHED
   if ended.was_stopped:
@@ -184,7 +185,7 @@ def _engine(args: argparse.Namespace,
   environment = _ONE_THREAD if in_process else {}
   if args.engine == 'local':
     num_jobs = args.jobs or (sizing.num_cores() if in_process else 1)
-    yield num_jobs, lambda directory: local_batch.LocalEngine(
+    yield num_jobs, lambda directory: local.make_batch(
         num_jobs, directory.log_dir, environment, keep_open=directory.lock)
     return
   with ray_connection.connected(args.ray_address) as nodes:
@@ -199,7 +200,7 @@ def _engine(args: argparse.Namespace,
           f'{ray_connection.describe(nodes)}; give smaller --run_cpus or '
           '--run_gpus, or add such a node')
     num_jobs = min(args.jobs or room, room)
-    yield num_jobs, lambda directory: ray_batch.RayEngine(
+    yield num_jobs, lambda directory: ray_batch.make_batch(
         num_jobs, directory.log_dir, environment, needs,
         [os.path.abspath(args.sweep_dir)], _WAIT_SECS)
 
@@ -208,10 +209,10 @@ def _run(args: argparse.Namespace) -> int:
   _check_flags(args)
   if args.engine == 'ray' and not args.ray_address:
     # Ray listens on all interfaces, and runs whatever it is sent.
-    why_open = program.not_private('launch.sweep', 'auto', False)
-    if why_open:
+    why_public = program.enter_private_network('launch.sweep', 'auto')
+    if why_public:
       print('Ray is open to every machine that reaches this one '
-            f'(docs/cluster.md: what to close); {why_open}', flush=True)
+            f'(docs/cluster.md: what to close); {why_public}', flush=True)
   config = gin_config.load_sweep(args.sweep)
   tasks, in_process = check_runs(config)
   with _engine(args, in_process) as (
@@ -223,7 +224,7 @@ def _run(args: argparse.Namespace) -> int:
           f'{num_jobs} at a time', flush=True)
     progress = _Progress(len(all_runs) - len(to_do), len(all_runs))
 
-    def on_end(name: str, ended: local_batch.Ended):
+    def on_end(name: str, ended: batch.Ended):
       progress.show(directory.record(
           all_runs[name], _status(ended), ended.error))
 

@@ -31,10 +31,12 @@ from impala_tf.processes import sizing
 from impala_tf.processes import waiting
 from launch.benchmark import report
 from launch.benchmark import turns as turns_lib
-from launch.processes import supervisor
+from launch.processes import local
+from launch.processes import program as program_lib
 from launch.run import gin_config
 from launch.run import private_network
 from launch.run import program
+from launch.run import role_commands
 
 NEVER, AS_ACTORS_DO, EACH_UNROLL = 'never', 'as actors do', 'for each unroll'
 _START_TIMEOUT_SECS = 300.
@@ -110,20 +112,22 @@ class _Learner(contextlib.ExitStack):
     super().__init__()
     path = gin_config.config_path(run_dir)
     pathlib.Path(path).write_text(gin_config.dumps(config))
-    self._child = supervisor.Child('learner', pathlib.Path(run_dir))
-    self.callback(self._child.close)
-    self._child.start([
-        sys.executable, '-m', 'launch.role', 'learner', '--supervised',
-        f'--run_dir={run_dir}', f'--address=localhost:{port}'])
+    self._program = local.LocalProgram('learner', pathlib.Path(run_dir))
+    self.callback(self._program.withdraw)
+    self._program.place()
+    self._program.start(role_commands.learner(
+        f'localhost:{port}', 0, [], f'--run_dir={run_dir}'))
     self._process, = psutil.Process().children()  # Actors come later.
     self._rows = metrics.RowReader(run_dir)
     self._rows_path = os.path.join(run_dir, metrics.FILE_NAME)
 
   def check(self) -> None:
     """Raises RuntimeError where it has ended."""
-    if not self._child.is_running:
-      raise RuntimeError(f'the learner {self._child.how_it_ended()}; the end '
-                         f'of its log:\n{self._child.last_words()}')
+    self._program.collect()
+    if self._program.state is not program_lib.State.RUNNING:
+      raise RuntimeError(
+          f'the learner {self._program.how_it_ended()}; the end of its log:\n'
+          f'{self._program.last_words()}')
 
   def new_rows(self) -> List[metrics.Row]:
     """Of metrics, since the last call."""

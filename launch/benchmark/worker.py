@@ -5,7 +5,7 @@ import subprocess
 import sys
 from typing import Callable, Dict, Sequence
 
-from launch.processes import supervisor
+from launch.processes import local
 
 Measurement = Dict[str, float]
 
@@ -29,7 +29,7 @@ class Worker:
     self._name = ' '.join([module, *arguments])
     self._process = subprocess.Popen(
         [sys.executable, '-m', module, *arguments], stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE, text=True, env=supervisor.child_environment())
+        stdout=subprocess.PIPE, text=True, env=local.child_environment())
 
   def wait_until_ready(self) -> None:
     """Returns once it has warmed up."""

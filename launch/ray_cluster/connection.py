@@ -12,7 +12,7 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence
 from impala_tf import config as config_lib
 from impala_tf.processes import sizing
 from impala_tf.processes import waiting
-from launch.processes import restarts
+from launch.processes import program
 
 _CONNECT_SECS = 10.
 # Next to nothing goes through it.
@@ -121,7 +121,7 @@ def connected(address: Optional[str], spare_cpus: float = 0.
            for node in ray.nodes() if node['Alive']]
   except ray.exceptions.RayError as error:
     cause = ' '.join(str(error).split())
-    raise restarts.RunFailed(
+    raise program.RunFailed(
         f'Ray has failed: {cause}; the same command resumes') from error
   finally:
     ray.shutdown()

@@ -12,6 +12,7 @@ from impala_tf.processes import sizing
 from impala_tf.processes import waiting as waiting_lib
 from impala_tf.storage import files
 from launch.processes import child as child_lib
+from launch.processes import stop_signals
 from launch.roles import flags as role_flags
 from launch.run import gin_config
 from launch.run import program
@@ -40,7 +41,7 @@ def _learn(args: argparse.Namespace, config: config_lib.Config, run_dir: str,
 
   def handle_signals():
     for signum in ([signal.SIGTERM] if args.supervised
-                   else program.STOP_SIGNALS):
+                   else stop_signals.STOP_SIGNALS):
       signal.signal(signum, lambda signum, frame: stopping.append(signum))
 
   handle_signals()

@@ -12,6 +12,7 @@ from impala_tf.processes import waiting as waiting_lib
 from impala_tf.storage import files
 from impala_tf.suites import levels
 from launch.processes import child as child_lib
+from launch.processes import stop_signals
 from launch.roles import flags as role_flags
 from launch.run import gin_config
 from launch.run import program
@@ -84,7 +85,7 @@ def _prepare_to_end(args: argparse.Namespace) -> None:
   if args.supervised:
     child_lib.stop_with_parent(lambda: os._exit(0))
   else:
-    for signum in program.STOP_SIGNALS:
+    for signum in stop_signals.STOP_SIGNALS:
       signal.signal(signum, _end_at_once)
 
 

@@ -12,7 +12,7 @@ from impala_tf import config as config_lib
 from impala_tf.monitoring import metrics
 from impala_tf.processes import waiting
 from launch import cluster
-from launch.processes import restarts
+from launch.processes import program as program_lib
 from launch.ray_cluster import connection as ray_connection
 from launch.ray_cluster import plan as cluster_plan
 from launch.run import gin_config
@@ -124,7 +124,7 @@ def test_bad_flag_is_refused_in_one_line(monkeypatch, capsys, flag, words):
 
 
 @pytest.mark.parametrize('what, code', [
-    (KeyboardInterrupt(), 130), (restarts.RunFailed('it broke'), 1),
+    (KeyboardInterrupt(), 130), (program_lib.RunFailed('it broke'), 1),
     (waiting.PeerMissing('in vain'), 1)])
 def test_exit_code_tells_what_happened(monkeypatch, capsys, what, code):
 

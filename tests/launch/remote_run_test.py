@@ -119,7 +119,8 @@ def _main(program_main, monkeypatch, *arguments):
 def test_url_that_cannot_be_reached_is_refused_in_one_line(
     monkeypatch, capsys, main, arguments, url, words):
   # No other word with --network=open, but for file:// it would be started anew.
-  monkeypatch.setattr(program, 'not_private', lambda *unused: None)
+  monkeypatch.setattr(
+      program, 'enter_private_network', lambda *unused: None)
   assert _main(main, monkeypatch, *(a.format(url) for a in arguments)) == 2
   output, errors = capsys.readouterr()
   line, = errors.splitlines()
@@ -155,16 +156,12 @@ def test_store_that_fails_later_is_one_line_too(monkeypatch, capsys, url):
     ('auto', 'file:///b', None), ('auto', 'runs/x', None),
     ('private', None, None)])
 def test_network_is_open_where_the_directory_is_far(
-    monkeypatch, network, run_dir, expected):
-  own = program.private_network
-  monkeypatch.setattr(own, 'is_settled', lambda: True)
-  monkeypatch.setattr(own, 'obstacle', lambda: None)
+    network, run_dir, expected):
   if isinstance(expected, type):
     with pytest.raises(expected, match='on another machine'):
-      program.not_private('launch.train', network, False, run_dir)
+      program.why_public(network, False, run_dir)
   else:
-    assert program.not_private(
-        'launch.train', network, False, run_dir) == expected
+    assert program.why_public(network, False, run_dir) == expected
 
 
 def test_video_is_a_path(monkeypatch, capsys, url):

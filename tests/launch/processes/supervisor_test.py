@@ -15,7 +15,7 @@ from tests.fixtures import programs
 _SUPERVISOR = """
 import json, sys
 from impala_tf import config
-from launch.processes import restarts, supervisor
+from launch.processes import local, program
 kwargs = json.loads(sys.argv[1])
 actor = kwargs.pop('actor_command')
 kwargs['actor_command'] = lambda task, attempt: [*actor, str(task),
@@ -24,8 +24,9 @@ evaluator = kwargs.pop('evaluator_command')
 if evaluator:
   kwargs['evaluator_command'] = lambda attempt: [*evaluator, str(attempt)]
 try:
-  signum = supervisor.Supervisor(**kwargs).run(lambda: None)
-except (restarts.RunFailed, config.UserError) as error:
+  signum = local.make_supervisor(
+      launcher=[sys.executable, '-c'], **kwargs).run(lambda: None)
+except (program.RunFailed, config.UserError) as error:
   print(error)
   sys.exit(12 if isinstance(error, config.UserError) else 11)
 sys.exit(128 + signum if signum else 0)
@@ -118,14 +119,13 @@ def supervise(tmp_path):
     def start(learner, actor, num_actors=1, max_restarts=5,
               restart_window_secs=600., evaluator=None, num_learners=1,
               **options):
-      python = [programs.sys.executable, '-c']
       kwargs = {
           'learner_commands': [
-              [*python, _CHILD + learner, str(tmp_path), 'learner',
+              [_CHILD + learner, str(tmp_path), 'learner',
                *[str(i)] * bool(i)] for i in range(num_learners)],
-          'actor_command': [*python, _CHILD + actor, str(tmp_path), 'actor'],
+          'actor_command': [_CHILD + actor, str(tmp_path), 'actor'],
           'evaluator_command': evaluator and
-              [*python, _CHILD + evaluator, str(tmp_path), 'evaluator'],
+              [_CHILD + evaluator, str(tmp_path), 'evaluator'],
           'num_actors': num_actors, 'log_dir': str(tmp_path / 'logs'),
           'max_restarts': max_restarts,
           'restart_window_secs': restart_window_secs}
@@ -349,7 +349,7 @@ def test_actors_yield_to_the_learner():
 import os
 from launch.processes import child as child_lib
 before = os.nice(0)
-supervised.yield_to_others()
+child_lib.yield_to_others()
 print(os.nice(0) - before)
 try:
   print(open('/proc/self/autogroup').read())

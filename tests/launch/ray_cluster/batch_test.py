@@ -8,6 +8,7 @@ import pytest
 
 from impala_tf.processes import waiting
 from impala_tf.sweeps import results as results_lib
+from launch.processes import batch as batch_lib
 from launch.ray_cluster import connection as ray_connection
 from tests.fixtures import batch_contract
 from tests.fixtures import programs
@@ -38,7 +39,7 @@ def _start(tmp_path, cluster):
 
   def start(modes, num_jobs, cpus=1., wait_secs=60., **kwargs):
     return batch_contract.run(
-        ray_batch.RayEngine(
+        ray_batch.make_batch(
             num_jobs, str(tmp_path / 'logs'), batch_contract.ENVIRONMENT,
             ray_connection.Resources(cpus, 0.), [str(tmp_path)], wait_secs),
         tmp_path, modes, **kwargs)
@@ -46,8 +47,8 @@ def _start(tmp_path, cluster):
   return start
 
 
-class TestRayEngine(batch_contract.EngineContract):
-  module = ray_batch
+class TestRayBatch(batch_contract.BatchContract):
+  pass
 
 
 def _lose_node(cluster, log_dir, name):
@@ -58,7 +59,7 @@ def _lose_node(cluster, log_dir, name):
 @pytest.mark.parametrize('max_losses', [0, 1])
 def test_lost_with_its_node_it_is_started_again_elsewhere(
     start, tmp_path, cluster, monkeypatch, max_losses):
-  monkeypatch.setattr(ray_batch, '_MAX_LOSSES', max_losses)
+  monkeypatch.setattr(batch_lib, '_MAX_LOSSES', max_losses)
 
   def on_end(name, unused_ended):
     if name == 'after_2/0':
