@@ -1,8 +1,8 @@
 """Trains an agent on a Ray cluster; see `launch/cluster.sh`.
 
-Without --ray_address it starts Ray on this machine. This program must stay: it
-starts anew what is lost, gathers logs, and ends everything. Ctrl-C writes a
-checkpoint, and the same command resumes.
+Without --ray_address it starts Ray on this machine. This program must keep
+running: it restarts what is lost, gathers logs, and ends everything. Ctrl-C
+writes a checkpoint, and the same command resumes.
 
 Exit codes: 0 all frames are learned from, 2 bad input, 130 Ctrl-C, 143 asked to
 terminate, 1 anything else.
@@ -45,18 +45,19 @@ def _parse_args() -> argparse.Namespace:
                       help='play full games beside training, and log to '
                       'evaluation/ in the run directory')
   parser.add_argument('--learner_cpus', type=float, default=1.,
-                      help='that Ray reserves for each learner (default: '
+                      help='CPUs that Ray reserves for each learner (default: '
                       '%(default)g)')
   parser.add_argument('--learner_gpus', type=float,
-                      help='likewise (default: 1 if any node has one)')
+                      help='GPUs that Ray reserves for each learner (default: '
+                      '1 if any node has one)')
   parser.add_argument('--actor_cpus', type=float,
-                      help='likewise for each actor (default: '
+                      help='CPUs that Ray reserves for each actor (default: '
                       'ActorConfig.env_processes, or 1), and for the evaluator '
                       '(default: 1)')
   parser.add_argument('--port', type=int,
-                      help="of the Reverb server on the learner's node; of "
-                      'several learners the first of as many (default: a free '
-                      'one)')
+                      help="of the Reverb server on the learner's node; with "
+                      'several learners, the first of one port each (default: '
+                      'a free one)')
   parser.add_argument('--wait_secs', type=float, default=600.,
                       help='for room for learners, and of roles for each '
                       'other (default: %(default)g)')

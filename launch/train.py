@@ -35,8 +35,8 @@ def _parse_args() -> argparse.Namespace:
                       help='changes one value; may be repeated')
   parser.add_argument('--port', type=int,
                       help='of the Reverb server, for others to connect to '
-                      '(default: a free one); of several learners the first '
-                      'of as many')
+                      '(default: a free one); with several learners, the '
+                      'first of one port each')
   program.add_network(parser)
   parser.add_argument('--evaluate', action='store_true',
                       help='play full games beside training, and log to '

@@ -1,11 +1,11 @@
-"""What it costs learners to take each step together.
+"""Measures what it costs learners to make each update together.
 
     python -m launch.benchmark.several_learners [--learners=1,2,4]
 
-Learners update on a batch that is there, each on a core of its own: one alone,
+Learners update on a batch that is ready, each on a core of its own: one alone,
 two that sum their gradients, and so on, in turns. There are no actors.
-Efficiency is how many updates several make in the time in which one alone makes
-one: if they needed no words, and the host had them wait for no core, it were 1.
+Efficiency is how many updates several learners make in the time in which one
+alone makes one: without communication, and with cores to themselves, it is 1.
 """
 
 import argparse
@@ -28,11 +28,11 @@ _MODULE = 'launch.benchmark.joint_learner'
 
 
 class _Group:
-  """Learners that belong together.
+  """Learners that apply each update together.
 
   Attributes:
-    number: of them.
-    turns: what was measured, a row [number] of answers each.
+    number: number of learners.
+    turns: measurements, for each turn one of each learner.
   """
 
   def __init__(self, stack: contextlib.ExitStack, config_path: str,
@@ -57,15 +57,15 @@ class _Group:
 
 def summarise(turns: Dict[int, List[List[worker.Measurement]]]
               ) -> List[Dict[str, float]]:
-  """Compares learners with as many that need not wait for each other.
+  """Compares several learners with a single one.
 
   Args:
-    turns: by number of learners, in turns; 1 is among them.
+    turns: number of learners, 1 among them, to their measurements in turns.
 
   Returns:
-    Of each number its `num_learners`, medians of `update_ms` and
+    For each number its `num_learners`, medians of `update_ms` and
     `cpu_ms_per_update` (of a learner), and `efficiency`, the median of how many
-    updates it made for one of a single learner in the same turn.
+    updates they made for each update of a single learner in the same turn.
   """
 
   def updates_per_sec(number):

@@ -113,7 +113,7 @@ def _refused(tmp_path, monkeypatch, capsys, *flags):
 
 
 @pytest.mark.parametrize('fields, words', [
-    ({'nope': 5}, "parameter named 'nope'.*sweeps.py"),
+    ({'nope': 5}, "parameter named 'nope'.*sweeps/plan.py"),
     ({'tasks': {}}, 'SweepConfig.tasks is empty'),
     ({'tasks': {'a': 'configs/nope.gin'}}, 'no file configs/nope.gin'),
     ({'ranges': {'A.b': ('log_uniform', 2, 1)}}, '0 < low < high'),
