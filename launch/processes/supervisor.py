@@ -63,7 +63,7 @@ class Learners:
 
   @property
   def are_running(self) -> bool:
-    """Whether all learners run."""
+    """True while all learners run."""
     return all(program.state is State.RUNNING for program in self.programs)
 
   def are_done(self) -> bool:

@@ -1,4 +1,4 @@
-"""Programs of this machine, which the lock of their sweep outlives."""
+"""Tests of batches on this machine, whose programs hold their sweep's lock."""
 
 import os
 import pathlib

@@ -1,4 +1,4 @@
-"""Who is said to be the culprit, and how often is too often."""
+"""Tests of the restart policy: who is the culprit, how often is too often."""
 
 import math
 
@@ -10,7 +10,7 @@ from launch.processes import restarts
 
 
 class _Ended(program_lib.Program):
-  """One that has ended with an exit code, or is lost (None)."""
+  """A program that has ended with an exit code, or is lost (None)."""
 
   def __init__(self, name, log_dir, exit_code, words=''):
     super().__init__(name, log_dir)

@@ -1,4 +1,4 @@
-"""A real supervisor over small children that die, hang or leave."""
+"""Tests of a real supervisor with small children that die, hang or leave."""
 
 import contextlib
 import json
@@ -67,14 +67,14 @@ time.sleep(1000)
 
 
 class _Run:
-  """What can be seen of a supervisor and its children."""
+  """A running supervisor and its children, seen from outside."""
 
   def __init__(self, home: pathlib.Path, process):
     self._home = home
     self._process = process
 
   def starts(self, role):
-    """(pid, time) of each start of a role so far."""
+    """Returns (pid, time) of each start of a role so far."""
     try:
       lines = (self._home / f'{role}.starts').read_text().splitlines()
     except FileNotFoundError:

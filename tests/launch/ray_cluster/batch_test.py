@@ -1,4 +1,4 @@
-"""Programs on a cluster, so many at a time, and none stays behind."""
+"""Tests of batches on a cluster, which leave no program behind."""
 
 import os
 import re
@@ -65,7 +65,7 @@ def test_lost_with_its_node_it_is_started_again_elsewhere(
     if name == 'after_2/0':
       _lose_node(cluster, tmp_path / 'logs', 'second/1')
 
-  # A node each.
+  # Each program fills a node.
   signum, ends = start(['after_2', 'second', 'short'], num_jobs=2,
                        on_end=on_end, cpus=2.)
   ray_nodes.add_node(cluster, num_cpus=2)
@@ -124,7 +124,7 @@ def test_sweep_without_a_cluster_runs_here(tmp_path):
 
 
 def _results(sweep_dir):
-  """By name of the run, without what differs from time to time."""
+  """Returns results by run, without fields that differ each time."""
   results = results_lib.from_csv((sweep_dir / 'results.csv').read_text())
   return {r.run.name: r._replace(secs=None) for r in results}
 

@@ -1,4 +1,4 @@
-"""What there is room for, and a Ray that is not there."""
+"""Tests of the room on a cluster, and of a Ray that is not there."""
 
 import sys
 

@@ -1,6 +1,6 @@
-"""When learners on a cluster start, are done, and start again; with stand-ins.
+"""Tests of when learners on a cluster start, end and restart, with stand-ins.
 
-Real ones are in cluster_test.py.
+Real learners are in cluster_test.py.
 """
 
 import re
@@ -23,7 +23,7 @@ _NEEDS = ray_connection.Resources(1., 0.)
 
 
 class _Program(program_lib.Program):
-  """Is in whatever state the test says, and notes what is asked of it."""
+  """A program in whatever state the test says, which notes all calls."""
 
   def __init__(self, name, log_dir, needs, environment=None, needed=()):
     super().__init__(name, log_dir)
@@ -83,7 +83,7 @@ def _make(monkeypatch, tmp_path):
 
 
 def _flags(program):
-  """Of its last start."""
+  """Returns some flags of the last start of a program."""
   (module, role, *flags), needed = program.calls[-1]
   assert (module, role) == ('launch.role', 'learner')
   assert f'--run_dir={needed[0]}' in flags and len(needed) == 1
@@ -93,7 +93,7 @@ def _flags(program):
 
 
 def _run(learners):
-  """Gives each a place of its own, and starts all."""
+  """Gives each learner a place of its own, and starts all."""
   learners.tend()
   for i, program in enumerate(learners.programs):
     program.be_placed(f'10.0.0.{i}', 1, 2)

@@ -1,4 +1,4 @@
-"""One program on a real cluster: it comes, ends, and is lost with its node."""
+"""Tests of a program on a real cluster: its start, its end, and its loss."""
 
 import contextlib
 import os
@@ -37,7 +37,7 @@ sys.exit(3)
 
 @pytest.fixture(name='cluster', scope='module')
 def _cluster(tmp_path_factory):
-  """Two nodes; the program is on the path of nobody but its own."""
+  """Yields a cluster of two nodes; no worker has the module on its path."""
   directory = tmp_path_factory.mktemp('path')
   (directory / 'my_program.py').write_text(_PROGRAM)
   with pytest.MonkeyPatch.context() as patch:
@@ -78,7 +78,7 @@ def _start(program, mode):
 
 
 def _pid(program, start=1):
-  """Of the process of this start."""
+  """Returns the process id of this start of the program."""
 
   def found():
     program.collect()
@@ -112,7 +112,7 @@ def test_complaint_is_that_of_the_last_start(make):
   _start(program, 'bad')
   _until(program, State.ENDED)
   assert (program.exit_code, program.complaint()) == (1, 'it was bad')
-  # On the same node, at once.
+  # It can start on the same node at once.
   program.place()
   assert program.state is State.PLACED
   program.start(['my_program', 'long'])
@@ -184,7 +184,7 @@ def test_lost_with_its_node_it_is_placed_elsewhere(make, cluster):
   _until(program, State.LOST)
   assert program.how_it_ended().startswith('was lost: ')
   assert program.exit_code is None
-  # Before it can be anywhere else.
+  # The old process ends before a new one can be anywhere.
   programs.wait_until(lambda: not programs.is_alive(pid), 'its end')
   program.place()
   _until(program, State.PLACED)
