@@ -83,8 +83,8 @@ def _run(args: argparse.Namespace) -> None:
                         [*args.gin_binding, *more])
         for more in _scaling(sizing.num_cores())]
     results = []
-    for each in settings:
-      results.append(measure.run(each, args.seconds))
+    for variation in settings:
+      results.append(measure.run(variation, args.seconds))
       report.show_scaling(results[-1:])
     report.show_scaling(results)
   else:

@@ -44,15 +44,15 @@ class _Group:
     self._workers = [
         worker.Worker(_MODULE, [config_path, str(core), str(task), *addresses])
         for task, core in enumerate(cores)]
-    for each in self._workers:
-      stack.callback(each.close)
-    for each in self._workers:
-      each.wait_until_ready()
+    for learner in self._workers:
+      stack.callback(learner.close)
+    for learner in self._workers:
+      learner.wait_until_ready()
 
   def measure(self, secs: float) -> None:
-    for each in self._workers:
-      each.ask(secs)
-    self.turns.append([each.answer() for each in self._workers])
+    for learner in self._workers:
+      learner.ask(secs)
+    self.turns.append([learner.answer() for learner in self._workers])
 
 
 def summarise(turns: Dict[int, List[List[worker.Measurement]]]
@@ -76,8 +76,8 @@ def summarise(turns: Dict[int, List[List[worker.Measurement]]]
       'num_learners': number,
       'update_ms': 1e3 / float(np.median(updates_per_sec(number))),
       'cpu_ms_per_update': 1e3 * float(np.median(
-          [each['cpu_secs'] / each['updates'] for turn in turns[number]
-           for each in turn])),
+          [answer['cpu_secs'] / answer['updates'] for turn in turns[number]
+           for answer in turn])),
       'efficiency': float(np.median(
           updates_per_sec(number) / updates_per_sec(1)))}
       for number in sorted(turns)]

@@ -122,7 +122,7 @@ def supervise(tmp_path):
       kwargs = {
           'learner_commands': [
               [_CHILD + learner, str(tmp_path), 'learner',
-               *[str(i)] * bool(i)] for i in range(num_learners)],
+               *([str(i)] if i else [])] for i in range(num_learners)],
           'actor_command': [_CHILD + actor, str(tmp_path), 'actor'],
           'evaluator_command': evaluator and
               [_CHILD + evaluator, str(tmp_path), 'evaluator'],
