@@ -1,4 +1,4 @@
-"""What programs share: flags and gin files, directories of runs, how they end.
+"""Parts that programs share: flags, gin files, run directories, exit codes.
 
 May import `impala_tf` and `launch.processes`.
 """

@@ -1,4 +1,4 @@
-"""The paper's displays: from real sweeps in a tiny form, and by hand."""
+"""Tests of the analysis, on tiny real sweeps and on numbers made by hand."""
 
 import dataclasses
 import itertools
@@ -49,7 +49,7 @@ def _sweep_dir(tmp_path_factory, servers_stay):
 
 
 def _run(path, config):
-  """What `launch.sweep` does, without a process a run."""
+  """Does what `launch.sweep` does, but all runs in this process."""
   tasks = {task: gin_config.load(file) for task, file in config.tasks.items()}
   with sweep_directory.claim(path, config, tasks) as directory:
     for run in plan_lib.runs(config):
@@ -99,7 +99,7 @@ def test_replay_against_no_replay(sweep_dir):
 
 
 def _results(returns):
-  """{(variant, setting, seed): final return}, all of one task."""
+  """Returns results of one task from {(variant, setting, seed): return}."""
   return [results_lib.Result(
       plan_lib.Run('task', variant, setting, seed, {}), results_lib.FINISHED,
       frames=10, secs=1., final_return=value, best_return=value, area=value)

@@ -1,7 +1,8 @@
-"""Runs whose directory is a URL, as users start, disturb and look at them.
+"""Tests of runs whose directory is a URL, as users start and disturb them.
 
-What ram:// holds only TensorFlow sees, so that whoever opened a file by any
-other way would not find it. It is one process's; between processes is file://.
+Only TensorFlow can open a file at ram://, so that a test fails where the code
+opens one in another way. Such files are those of one process; file:// is for
+several processes.
 """
 
 import argparse
@@ -38,7 +39,7 @@ def _url(tmp_path, monkeypatch):
   return f'ram:/{tmp_path}/run'
 
 
-# A directory.
+# The directory.
 
 
 def _refused(url, config, words):
@@ -100,7 +101,7 @@ def test_file_cannot_include_what_is_behind_a_url(url, tmp_path):
     gin_config.load(f'{url}/z.gin')
 
 
-# What is refused, and how.
+# Refusals.
 
 
 def _main(program_main, monkeypatch, *arguments):
@@ -119,7 +120,8 @@ def _main(program_main, monkeypatch, *arguments):
 def test_url_that_cannot_be_reached_is_refused_in_one_line(
     monkeypatch, capsys, main, arguments, url, words):
   # No other word with --network=open, but for file:// it would be started anew.
-  monkeypatch.setattr(program, 'not_private', lambda *unused: None)
+  monkeypatch.setattr(
+      program, 'enter_private_network', lambda *unused: None)
   assert _main(main, monkeypatch, *(a.format(url) for a in arguments)) == 2
   output, errors = capsys.readouterr()
   line, = errors.splitlines()
@@ -155,16 +157,12 @@ def test_store_that_fails_later_is_one_line_too(monkeypatch, capsys, url):
     ('auto', 'file:///b', None), ('auto', 'runs/x', None),
     ('private', None, None)])
 def test_network_is_open_where_the_directory_is_far(
-    monkeypatch, network, run_dir, expected):
-  own = program.private_network
-  monkeypatch.setattr(own, 'is_settled', lambda: True)
-  monkeypatch.setattr(own, 'obstacle', lambda: None)
+    network, run_dir, expected):
   if isinstance(expected, type):
     with pytest.raises(expected, match='on another machine'):
-      program.not_private('launch.train', network, False, run_dir)
+      program.why_public(network, False, run_dir)
   else:
-    assert program.not_private(
-        'launch.train', network, False, run_dir) == expected
+    assert program.why_public(network, False, run_dir) == expected
 
 
 def test_video_is_a_path(monkeypatch, capsys, url):
@@ -200,7 +198,7 @@ def test_progress_is_shown_though_nobody_waits_for_it(monkeypatch, url):
 
 # Whole runs.
 
-# All in one process, in a directory that must stay empty.
+# Runs within one process, in a working directory that must stay empty.
 _ALL_PROGRAMS = """
 import json, os, signal, sys
 from tensorboard.backend.event_processing import event_accumulator
@@ -271,7 +269,7 @@ def test_whole_run_and_all_who_look_at_it_open_files_by_tensorflow(tmp_path):
 
 
 class _FarRun(runs.Run):
-  """What is seen of it by URL; its files are here."""
+  """A run whose directory is given as a URL, though its files are local."""
 
   def rows(self):
     return metrics.read_rows(f'file://{self.run_dir}')
@@ -291,7 +289,7 @@ def test_run_that_is_killed_goes_on_and_a_second_one_is_refused(tmp_path):
     line = programs.error_line(
         programs.run(*training, cwd=tmp_path, timeout=runs.DEADLINE_SECS))
     assert f'is training in {url} (process {process.pid} on ' in line
-    # Whatever it is at; it has no time to write a last checkpoint.
+    # At any moment; it has no time to write a last checkpoint.
     learner, = programs.pids('learner', f'--run_dir={url}')
     programs.kill(learner)
     programs.kill(process.pid)
