@@ -1,4 +1,4 @@
-"""Runs the test files it is given with pytest, for Bazel."""
+"""Entry point of Bazel's tests: runs the given files with pytest."""
 
 import importlib.util
 import sys

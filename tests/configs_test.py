@@ -39,10 +39,20 @@ def test_there_are_files():
   assert 'configs/dmlab30/rooms_watermaze.gin' in _FILES
 
 
+# The first file of each directory, for those who wait.
+_OF_FIRST_TIER = {str(pathlib.PurePath(f).parent): f for f in reversed(
+    [f for f in _FILES if f not in _SEVERAL_LEVELS])}.values()
+
+
+def _marks(path):
+  has_package = '/vizdoom/' not in path or sys.version_info >= (3, 10)
+  marks = [pytest.mark.skipif(
+      not has_package, reason='VizDoom has no package')]
+  return marks if path in _OF_FIRST_TIER else [*marks, pytest.mark.slow]
+
+
 @pytest.mark.parametrize('path', [
-    pytest.param(f, marks=pytest.mark.skipif(
-        '/vizdoom/' in f and sys.version_info < (3, 10),
-        reason='VizDoom has no package'))
+    pytest.param(f, marks=_marks(f))
     for f in _FILES if f not in _SEVERAL_LEVELS])
 def test_file_trains_for_two_updates(path, tmp_path):
   config = gin_config.load(path, _TINY)
@@ -61,7 +71,7 @@ def test_file_trains_for_two_updates(path, tmp_path):
 
 @pytest.mark.timeout(900)  # Starts and resets 57 emulators.
 @pytest.mark.parametrize('path', [
-    pytest.param(f, marks=[pytest.mark.slow] * ('atari57/multitask' in f))
+    pytest.param(f, marks=[] if '/tasks/' in f else pytest.mark.slow)
     for f in _SEVERAL_LEVELS])
 def test_every_level_of_the_file_trains_for_three_updates(path, tmp_path):
   config = gin_config.load(path, ())

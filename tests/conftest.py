@@ -1,4 +1,4 @@
-"""Settings that every test shares."""
+"""Settings, fixtures and options that all tests share."""
 
 import atexit
 import contextlib
@@ -12,6 +12,8 @@ import pytest
 import impala_tf  # noqa: F401  Has switches for TensorFlow, too.
 from impala_tf.envs import display
 
+_FIRST_TIER = 'not slow and not soak'  # As in pyproject.toml.
+
 # Before TensorFlow is imported: errors only, and one thread, since the tests
 # already run in as many processes as there are cores.
 os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '2')
@@ -19,7 +21,7 @@ os.environ.setdefault('TF_NUM_INTRAOP_THREADS', '1')
 os.environ.setdefault('TF_NUM_INTEROP_THREADS', '1')
 display.draw_without_display()  # Before a test imports a simulator by itself.
 
-# What modules that tests share assert is explained, too.
+# Explains failed assertions in modules that tests share, too.
 pytest.register_assert_rewrite(
     'tests.faults', 'tests.fixtures')
 
@@ -29,7 +31,7 @@ def fixed_seeds():
   """Gives each test the same random numbers, whatever ran before it."""
   random.seed(0)
   np.random.seed(0)
-  if 'tensorflow' in sys.modules:  # Not worth its import where nobody uses it.
+  if 'tensorflow' in sys.modules:  # Not imported for tests that do not use it.
     sys.modules['tensorflow'].random.set_seed(0)
 
 
@@ -42,7 +44,7 @@ def servers_stay():
   """Keeps Reverb's servers running until the process ends.
 
   A thread that waits for a queue cannot be ended. Without its server it would
-  look for it over and over, and slow down all tests that come after.
+  look for the server over and over, and slow down all later tests.
   """
   from impala_tf import replay
   make_server = replay.make_server
@@ -58,7 +60,7 @@ def servers_stay():
 
 @pytest.fixture(scope='module')
 def fake_deepmind_lab():
-  """Puts the stand-in where the simulator would be; returns it."""
+  """Replaces the simulator by its stand-in, and returns that module."""
   from tests.fixtures import fake_deepmind_lab as module
   with pytest.MonkeyPatch.context() as patch:
     patch.setitem(sys.modules, 'deepmind_lab', module)
@@ -67,7 +69,7 @@ def fake_deepmind_lab():
 
 @pytest.fixture
 def start_workers():
-  """Makes `env_processes.Workers`, which are closed at the end."""
+  """Makes `env_processes.Workers` that are closed at the end of the test."""
   from impala_tf.envs import env_processes
   with contextlib.ExitStack() as started:
 
@@ -79,30 +81,60 @@ def start_workers():
     yield start
 
 
-# Faults: few tries in an ordinary run, many with --chaos.
+@pytest.fixture
+def refused(monkeypatch, capsys):
+  """Calls a program that is to refuse its arguments; returns its one line.
+
+  In this process, since one of its own would spend seconds importing
+  TensorFlow. That its exit code and its line arrive outside is tested once for
+  each program.
+  """
+  from launch.processes import child
+  from launch.run import program
+  # It would start the program anew, in a network of its own.
+  monkeypatch.setattr(program, 'enter_private_network', lambda *unused: None)
+
+  def call(main, *arguments):
+    monkeypatch.setattr(sys, 'argv', ['program', *map(str, arguments)])
+    assert main() == child.BAD_INPUT
+    output, errors = capsys.readouterr()
+    line, = errors.splitlines()
+    assert line.startswith('error: ') and not output
+    return line
+
+  return call
+
+
+# Faults: one or two tries each in an ordinary run, many with --chaos.
 
 
 def pytest_addoption(parser):
   parser.addoption(
       '--chaos', type=int, default=0, metavar='TRIES',
-      help='try each fault in tests/faults so often, and show figures')
+      help='try each fault in tests/faults this often, and show figures')
+
+
+def pytest_configure(config):
+  # Whoever asks for many tries of each fault wants those of every tier.
+  if config.getoption('--chaos') and config.option.markexpr == _FIRST_TIER:
+    config.option.markexpr = 'not soak'
 
 
 def pytest_collection_modifyitems(config, items):
   tries = config.getoption('--chaos')
   for item in items:
     if tries and 'faults' in item.path.parts:
-      # No try may wait for longer than its own deadlines.
+      # Each try may take as long as its own deadlines allow.
       own_secs = item.get_closest_marker('timeout').args[0]
       item.add_marker(pytest.mark.timeout(own_secs + 300 * tries), append=False)
 
 
 class Fault:
-  """How often a fault is tried, and what came of it.
+  """Number of tries of a fault, and a recorder of their outcome.
 
   Attributes:
-    tries: how often.
-    is_chaos: whether to take one's time.
+    tries: number of times to cause the fault.
+    is_chaos: whether --chaos was given, which allows long disturbances.
   """
 
   def __init__(self, chaos, record):
@@ -112,7 +144,15 @@ class Fault:
 
   def report(self, name, survived, lost_unrolls=None, recovery_secs=(),
              tried=None):
-    """Notes figures for the table at the end of the session."""
+    """Records figures for the table at the end of the session.
+
+    Args:
+      name: description of the fault.
+      survived: number of tries that were survived.
+      lost_unrolls: unrolls lost, a number or words; None where not counted.
+      recovery_secs: seconds that each recovery took.
+      tried: number of tries where it is not `tries`.
+    """
     self._record('fault', name)
     self._record('tried', tried or self.tries)
     self._record('survived', survived)
@@ -125,7 +165,7 @@ class Fault:
 
 @pytest.fixture
 def fault(request, record_property):
-  """See `Fault`."""
+  """Returns the `Fault` that a test tries."""
   return Fault(request.config.getoption('--chaos'), record_property)
 
 

@@ -3,6 +3,7 @@
 import ast
 import graphlib
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -10,101 +11,78 @@ import pytest
 
 ROOT = pathlib.Path(__file__).parent.parent
 
-# A module imports strictly lower layers only. A package's name stands for those
-# of its modules that have no line of their own.
-LAYERS = {
-    'knobs': -1,  # What config is made of.
-    'config': 0,
-    'types': 0,
-    'files': 0,
-    'ports': 0,
-    'waiting': 0,
-    'threads': 0,
-    'supervised': 0,
-    'instructions': 0,
-    'distributions': 0,  # Pure maths too, which vtrace and losses are made of.
-    'vtrace': 1,
-    'corrections': 2,
-    'losses': 1,
-    'optimizers': 1,
-    'popart': 1,
-    'returns': 1,
-    'frames': 1,
-    'packing': 1,
-    'fingerprint': 2,
-    'replicas': 3,
-    'divergence': 1,
-    'inspection': 2,
-    'connection': 1,
-    'config_json': 1,
-    'suites': 1,
-    'suites.suite': 0,  # What the suites are made of.
-    'suites.levels': 2,  # Which levels a config names: knows every suite.
-    'journal': 1,
-    'metrics': 2,
-    'sweeps': 1,
-    'envs.display': 1,
-    'envs.environment': 1,  # The interface.
-    'networks': 2,
-    'popart_head': 2,
-    'sweep_results': 2,
-    'sizing': 3,
-    'level_metrics': 3,
-    'envs': 2,
-    'envs.minigrid': 3,  # Made of envs.gym.
-    'envs.workers': 2,  # Any environments, in processes of their own.
-    'envs.multi_level': 3,  # Knows suites.
-    'envs.factory': 4,  # The only one that knows every domain.
-    'agent': 3,
-    'policy': 3,
-    'algorithms': 4,  # Their losses are of an agent.
-    'algorithms.impala_popart': 5,  # Made of algorithms.impala.
-    'actor': 4,
-    'dynamic_actor': 5,  # Made of what the actor is made of.
-    'replay': 4,
-    'dataset': 4,
-    'learner': 4,
-    'weights': 4,
-    'announcement': 4,
-    'training': 4,
-    'profiling': 4,
-    'checkpoint': 4,
-    'evaluation': 4,
-    'experiment': 6,
-    'in_process': 7,
-    'population': 7,
-    'restarts': 6,  # What the supervisor is made of, and others may be.
-    'supervisor': 7,
-    'evaluator': 7,
-}
+# The five modules an unroll and its parameters travel through.
 HOPS = ('actor', 'replay', 'dataset', 'learner', 'weights')
-PURE = (
-    'vtrace', 'losses', 'distributions', 'optimizers', 'popart', 'returns',
-    'frames')
-PURE_MUST_NOT_IMPORT = ('absl', 'gin', 'impala_tf.config', 'logging')
 
+# The order of all rooms and flat modules, lowest layer first. An entry imports
+# entries of lower layers only, never one beside it; the modules of one room may
+# import each other without a cycle. All else is derived from the tree.
+CORE = (  # impala_tf/
+    ('config_fields',),
+    ('config', 'types'),
+    ('config_json', 'maths', 'storage', 'suites', 'sweeps'),
+    ('config_fingerprint', 'optimizers'),
+    ('processes',),
+    ('envs', 'monitoring', 'transport'),
+    ('agents',),
+    ('algorithms',),
+    (*HOPS, 'evaluation', 'training'),
+    ('dynamic_batching_actor',),
+    ('experiment',),
+    ('architectures',),
+)
+PROGRAMS = (  # launch/, all of it above all of impala_tf/
+    ('processes',),
+    ('run',),
+    ('ray_cluster', 'report', 'roles'),
+    ('analysis', 'benchmark'),
+    ('cluster', 'evaluate', 'plot', 'role', 'sweep', 'train'),
+)
+ORDER = [*([f'impala_tf.{name}' for name in layer] for layer in CORE),
+         *([f'launch.{name}' for name in layer] for layer in PROGRAMS)]
+LAYER_OF = {entry: i for i, layer in enumerate(ORDER) for entry in layer}
+
+MAX_FLAT_MODULES = {'impala_tf': 16, 'launch': 12}
 MAX_MODULE_LINES = 400
 MAX_FUNCTION_LINES = 70  # Without the docstring; aim for 60.
 
+# What modules of maths/ may import and use: tensors in, tensors out.
+PURE_ROOM = 'impala_tf.maths'
+PURE_MAY_IMPORT = (
+    PURE_ROOM, 'abc', 'collections', 'dataclasses', 'dm_env', 'functools',
+    'math', 'numpy', 'tensorflow', 'tensorflow_probability', 'typing')
+IMPURE_BUILTINS = ('breakpoint', 'exec', 'eval', 'input', 'open', 'print',
+                   '__import__')
+IMPURE_IN_TENSORFLOW = (
+    'Module', 'Variable', 'compat', 'data', 'distribute', 'get_logger', 'io',
+    'keras', 'lookup', 'numpy_function', 'print', 'py_function', 'queue',
+    'saved_model', 'summary', 'train')
+IMPURE_IN_NUMPY = ('load', 'loadtxt', 'memmap', 'save', 'savetxt', 'savez')
+
 
 def _name(path):
-  """'impala_tf/envs/__init__.py' -> 'impala_tf.envs'."""
-  parts = path.relative_to(ROOT).with_suffix('').parts
-  return '.'.join(p for p in parts if p != '__init__')
+  """Converts 'impala_tf/envs/__init__.py' to 'impala_tf.envs'."""
+  names = path.relative_to(ROOT).with_suffix('').parts
+  return '.'.join(n for n in names if n != '__init__')
 
 
-PATHS = {_name(p): p for p in sorted((ROOT / 'impala_tf').rglob('*.py'))}
-LAUNCH_PATHS = {_name(p): p for p in sorted((ROOT / 'launch').rglob('*.py'))}
+PATHS = {
+    _name(path): path
+    for top in ('impala_tf', 'launch')
+    for path in sorted((ROOT / top).rglob('*.py'))}
+TREES = {name: ast.parse(path.read_text()) for name, path in PATHS.items()}
+ROOMS = [name for name, path in PATHS.items()
+         if path.name == '__init__.py' and name.count('.') == 1]
 
 
-def _imports(path):
-  """Every module that the file imports anywhere, inside of functions too."""
+def _imports(module):
+  """Lists what the module imports anywhere, inside of functions too."""
   found = set()
-  for node in ast.walk(ast.parse(path.read_text())):
+  for node in ast.walk(TREES[module]):
     if isinstance(node, ast.Import):
       found.update(alias.name for alias in node.names)
     elif isinstance(node, ast.ImportFrom):
-      assert node.level == 0, f'{path}: import by the full name instead'
+      assert node.level == 0, f'{module}: import by the full name instead'
       names = {f'{node.module}.{alias.name}' for alias in node.names}
       # `from package import module` or `from module import thing`.
       found.update(names & PATHS.keys())
@@ -113,41 +91,87 @@ def _imports(path):
   return found
 
 
-IMPORTS = {name: _imports(path) for name, path in PATHS.items()}
+IMPORTS = {module: _imports(module) for module in PATHS}
+MODULES = [module for module in PATHS if '.' in module]
 
 
 def _is_or_is_in(module, packages):
   return any(module == p or module.startswith(f'{p}.') for p in packages)
 
 
-def _layer(module):
-  """The layer of the module, or of the package it is in."""
-  if module == 'impala_tf':
-    return -1  # impala_tf/__init__.py, which every import runs.
-  name = module[len('impala_tf.'):]
-  package = name.split('.')[0]
-  assert name in LAYERS or package in LAYERS, (
-      f'{PATHS[module]} is in no layer: add {name!r} to LAYERS in '
-      'tests/layers_test.py, and to the table in DESIGN.md')
-  return LAYERS.get(name, LAYERS.get(package))
+def _entry(module):
+  """Returns the room or flat module of the order that a module belongs to."""
+  return '.'.join(module.split('.')[:2])
+
+
+def _imported_entries(module):
+  """Lists other entries of the order that a module imports.
+
+  Left out are the packages `impala_tf` and `launch` themselves, which every
+  import runs.
+  """
+  imported = {_entry(m) for m in IMPORTS[module] & PATHS.keys() if '.' in m}
+  return sorted(imported - {_entry(module)})
+
+
+# The order and the tree.
 
 
 def test_there_is_something_to_check():
-  assert {'impala_tf', 'impala_tf.config', 'impala_tf.envs'} <= PATHS.keys()
+  assert {'impala_tf', 'impala_tf.config', 'impala_tf.envs.atari', 'launch',
+          'launch.train', 'launch.run.program'} <= PATHS.keys()
+  assert {'impala_tf.maths', 'impala_tf.envs', 'launch.run'} <= set(ROOMS)
+
+
+@pytest.mark.parametrize('entry', LAYER_OF)
+def test_declared_name_exists(entry):
+  assert entry in PATHS, f'{entry} is in the order, but not in the tree'
+
+
+def test_nothing_is_declared_twice():
+  declared = [entry for layer in ORDER for entry in layer]
+  assert len(declared) == len(LAYER_OF)
+
+
+@pytest.mark.parametrize('entry', sorted({_entry(m) for m in MODULES}))
+def test_room_or_module_has_a_layer(entry):
+  assert entry in LAYER_OF, (
+      f'{entry} is in no layer: add it to the order in tests/layers_test.py')
+
+
+@pytest.mark.parametrize('top', MAX_FLAT_MODULES)
+def test_few_modules_lie_outside_of_rooms(top):
+  flat = list((ROOT / top).glob('*.py'))
+  assert len(flat) <= MAX_FLAT_MODULES[top], (
+      f'{top}/ has {len(flat)} modules outside of rooms')
+
+
+# Imports.
+
+
+@pytest.mark.parametrize('module', MODULES)
+def test_module_imports_lower_layers_and_its_own_room_only(module):
+  layer = LAYER_OF.get(_entry(module), 0)
+  wrong = [entry for entry in _imported_entries(module)
+           if LAYER_OF.get(entry, len(ORDER)) >= layer]
+  assert not wrong, f'{module} is not above {", ".join(wrong)}'
+
+
+@pytest.mark.parametrize('module', ['impala_tf', 'launch'])
+def test_top_package_imports_no_room_and_no_module(module):
+  assert not _imported_entries(module)
 
 
 @pytest.mark.parametrize('module', PATHS)
-def test_module_imports_strictly_lower_layers_only(module):
-  layer = _layer(module)
-  wrong = [m for m in sorted(IMPORTS[module] & PATHS.keys())
-           if _layer(m) >= layer]
-  assert not wrong, f'{module} is not above {", ".join(wrong)}'
+def test_imported_module_of_the_project_exists(module):
+  project = {m for m in IMPORTS[module] if _is_or_is_in(m, MAX_FLAT_MODULES)}
+  assert project <= PATHS.keys()
 
 
 @pytest.mark.parametrize('hop', HOPS)
 def test_hop_imports_no_other_hop(hop):
   hops = {f'impala_tf.{h}' for h in HOPS}
-  assert not IMPORTS.get(f'impala_tf.{hop}', set()) & hops
+  assert not IMPORTS[f'impala_tf.{hop}'] & hops
 
 
 def test_imports_have_no_cycle():
@@ -155,14 +179,9 @@ def test_imports_have_no_cycle():
   graphlib.TopologicalSorter(graph).prepare()  # Raises CycleError.
 
 
-@pytest.mark.parametrize('module', PURE)
-def test_pure_module_imports_no_config_and_no_logging(module):
-  imports = IMPORTS.get(f'impala_tf.{module}', ())
-  assert not [m for m in imports if _is_or_is_in(m, PURE_MUST_NOT_IMPORT)]
-
-
-@pytest.mark.parametrize('module', PATHS)
-def test_module_imports_neither_gin_nor_launch(module):
+@pytest.mark.parametrize('module',
+                         [m for m in PATHS if _is_or_is_in(m, ['impala_tf'])])
+def test_core_imports_neither_gin_nor_launch(module):
   wrong = [m for m in IMPORTS[module] if _is_or_is_in(m, ('gin', 'launch'))]
   assert not wrong, 'only launch/ binds gin, and nothing imports launch/'
 
@@ -174,18 +193,98 @@ def test_package_and_config_need_the_standard_library_only():
   subprocess.run([sys.executable, '-I', '-S', '-c', program, ROOT], check=True)
 
 
+# What a room says of itself.
+
+
+def _sentences(room):
+  """Splits the docstring of a room into its sentences."""
+  docstring = ast.get_docstring(TREES[room]) or ''
+  return [' '.join(s.split()) for s in re.split(r'(?<=\.)\s+', docstring) if s]
+
+
+def _permitted(room):
+  """Lists the entries that a room's docstring says it may import."""
+  top = room.split('.')[0]
+  _, permission = _sentences(room)
+  names = re.findall(r'`([\w.]+)`', permission)
+  return [n if n in PATHS else f'{top}.{n}' for n in names]
+
+
+@pytest.mark.parametrize('room', ROOMS)
+def test_room_says_what_belongs_there_and_what_it_may_import(room):
+  sentences = _sentences(room)
+  assert len(sentences) == 2, f'{room}: two sentences, not {len(sentences)}'
+  assert sentences[1].startswith('May import ')
+
+
+@pytest.mark.parametrize('room', ROOMS)
+def test_room_may_import_lower_layers_only(room):
+  for entry in _permitted(room):
+    if entry == 'impala_tf' and room.startswith('launch.'):
+      continue  # All of it is below.
+    assert entry in LAYER_OF, f'{room} names {entry}, which is in no layer'
+    assert LAYER_OF[entry] < LAYER_OF[room], f'{room} is not above {entry}'
+
+
+@pytest.mark.parametrize('room', ROOMS)
+def test_room_imports_what_it_says_only(room):
+  permitted = _permitted(room)
+  for module in PATHS:
+    if _entry(module) == room:
+      wrong = [entry for entry in _imported_entries(module)
+               if not _is_or_is_in(entry, permitted)]
+      assert not wrong, f'{room}/__init__.py does not name {", ".join(wrong)}'
+
+
+# Purity.
+
+
+def _impurities(tree):
+  """Lists what a module has of variables, modules, I/O and global state."""
+  banned = {'tf': IMPURE_IN_TENSORFLOW, 'tensorflow': IMPURE_IN_TENSORFLOW,
+            'np': IMPURE_IN_NUMPY, 'numpy': IMPURE_IN_NUMPY}
+  for node in ast.walk(tree):
+    if isinstance(node, ast.Name) and node.id in IMPURE_BUILTINS:
+      yield node.id
+    elif isinstance(node, ast.Global):
+      yield f'global {", ".join(node.names)}'
+    elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+      if node.attr in banned.get(node.value.id, ()):
+        yield f'{node.value.id}.{node.attr}'
+    elif isinstance(node, ast.ImportFrom):
+      package = node.module.split('.')[0]
+      names = {*node.module.split('.')[1:], *(a.name for a in node.names)}
+      yield from (f'{package}.{name}' for name in names
+                  if name in banned.get(package, ()))
+
+
+PURE_MODULES = [m for m in PATHS if _is_or_is_in(m, [PURE_ROOM])]
+
+
+@pytest.mark.parametrize('module', PURE_MODULES)
+def test_pure_module_has_no_variables_and_no_io(module):
+  assert not list(_impurities(TREES[module]))
+
+
+@pytest.mark.parametrize('module', PURE_MODULES)
+def test_pure_module_imports_no_config_no_logging_and_no_io(module):
+  wrong = [m for m in IMPORTS[module] if not _is_or_is_in(m, PURE_MAY_IMPORT)]
+  assert not wrong
+
+
+# Names and lengths.
+
+
 def test_no_module_has_a_name_that_says_nothing():
-  tests = (ROOT / 'tests').rglob('*.py')
-  paths = [*PATHS.values(), *LAUNCH_PATHS.values(), *tests]
+  paths = [*PATHS.values(), *(ROOT / 'tests').rglob('*.py')]
   assert not [p for p in paths if p.stem in ('utils', 'common', 'helpers')]
 
 
-@pytest.mark.parametrize('module', {**PATHS, **LAUNCH_PATHS})
+@pytest.mark.parametrize('module', PATHS)
 def test_module_and_its_functions_are_short(module):
-  text = {**PATHS, **LAUNCH_PATHS}[module].read_text()
-  lines = text.count('\n')
+  lines = PATHS[module].read_text().count('\n')
   assert lines <= MAX_MODULE_LINES, f'{module} has {lines} lines: split it'
-  for node in ast.walk(ast.parse(text)):
+  for node in ast.walk(TREES[module]):
     if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
       continue
     lines = node.end_lineno - node.lineno + 1

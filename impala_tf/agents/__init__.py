@@ -1,4 +1,4 @@
-"""Networks, the agent that they make up, and acting with it on NumPy batches.
+"""Networks, the agents built of them, and acting on NumPy batches.
 
-May import `maths`, `envs` (for its word ids) and what lies below them.
+May import `config`, `types`, `maths`, `storage` and `envs`.
 """

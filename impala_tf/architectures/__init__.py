@@ -1,4 +1,6 @@
-"""Who runs where: the loops of learner, actor, evaluator and of one process.
+"""Arrangements of hops into programs: learner, evaluator, one process.
 
-May import every other room but `sweeps`; only programs in `launch/` import it.
+May import `config`, `types`, `storage`, `suites`, `processes`, `envs`,
+`monitoring`, `transport`, `agents`, `actor`, `replay`, `dataset`, `learner`,
+`weights`, `evaluation`, `training`, `dynamic_batching_actor` and `experiment`.
 """

@@ -1,5 +1,5 @@
 """Batched environments behind one interface, with a file for each domain.
 
-May import `suites`, `processes`, `storage` and config; simulators are imported
-lazily.
+May import `config`, `processes`, `storage` and `suites`; simulators are
+imported lazily.
 """

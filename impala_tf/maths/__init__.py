@@ -1,4 +1,4 @@
-"""Pure functions of tensors: V-trace, losses, distributions, PopArt's formulas.
+"""Pure functions of tensors, without variables, config, logging or I/O.
 
-Modules here have no variables, config, logging or I/O and import no other room.
+May import no other module of the project.
 """

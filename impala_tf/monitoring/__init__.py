@@ -1,5 +1,4 @@
-"""Logs of a run: rows of metrics, profiles, skipped updates.
+"""Records of a run's course: metrics, profiles, skipped updates.
 
-May import `storage`, `suites`, and of the modules outside of rooms `types` and
-config.
+May import `config`, `types`, `storage` and `suites`.
 """

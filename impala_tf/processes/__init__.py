@@ -1,5 +1,4 @@
-"""Processes on a machine and their peers: ports, waiting, threads, sizes.
+"""A process's ports, threads, waiting, shares of work and fellow learners.
 
-May import `storage`, `suites`, and of the modules outside of rooms `types` and
-config.
+May import `config`, `config_fingerprint`, `types`, `storage` and `suites`.
 """

@@ -1,4 +1,4 @@
-"""Files on a disk or behind a URL: whole files, growing logs and checkpoints.
+"""Files on a disk or behind a URL: whole files, growing logs, checkpoints.
 
-May import config and nothing else of the project.
+May import `config`.
 """

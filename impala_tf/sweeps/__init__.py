@@ -1,6 +1,6 @@
-"""Sweeps of training runs: the plan of a sweep and its results.
+"""Sweeps: the runs they consist of, and the results of these.
 
-May import the config only; nothing else in `impala_tf` imports this room.
+May import `config`.
 """
 
 # Files of sweeps, old ones too, bind `sweeps.SweepConfig`.

@@ -1,4 +1,5 @@
 """Transport of unrolls and configs through Reverb, and refusal of bad unrolls.
 
-May import `processes`, and of the modules outside of rooms `types` and config.
+May import `config`, `config_fingerprint`, `config_json`, `types` and
+`processes`.
 """

@@ -1,4 +1,4 @@
-"""Child processes: starting them, keeping them alive, ending them together.
+"""Child processes: starting, supervising and ending them.
 
-May import of `impala_tf` the config only; nothing in `impala_tf` imports it.
+May import `impala_tf.config`; nothing in `impala_tf` imports this room.
 """

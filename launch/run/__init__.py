@@ -1,4 +1,4 @@
-"""Parts that programs share: flags, gin files, run directories, exit codes.
+"""Parts of every program: flags, gin files, run directories, exit codes.
 
 May import `impala_tf` and `launch.processes`.
 """

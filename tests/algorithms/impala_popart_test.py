@@ -301,6 +301,7 @@ def _on_two_cpus():
   return results
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)  # Imports TensorFlow and traces twice.
 def test_two_replicas_have_the_moments_of_one_with_the_whole_batch():
   with concurrent.futures.ProcessPoolExecutor(

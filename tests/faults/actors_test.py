@@ -17,7 +17,7 @@ from tests.fixtures import programs
 from tests.fixtures.faults import checked_learner
 from tests.fixtures.faults import environments
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 T, B = 5, 4
 _QUEUE = 6

@@ -13,7 +13,7 @@ from impala_tf.agents import saved
 from tests.fixtures import programs
 from tests.fixtures.faults import runs
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 # Imports once; each line that it reads starts another process, which restores
 # and then saves, again and again: 16 MB that all hold the checkpoint's number.

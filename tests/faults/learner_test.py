@@ -13,7 +13,7 @@ from tests.fixtures import programs
 from tests.fixtures import two_learners
 from tests.fixtures.faults import runs
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 _INTERVAL_SECS = 1.
 _OFTEN = runs.bind('ExperimentConfig.checkpoint_interval_secs', _INTERVAL_SECS)

@@ -18,7 +18,7 @@ import pytest
 from impala_tf.monitoring import metrics
 from tests.fixtures import programs
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 _DEADLINE_SECS = 300.
 _PORT = 5000

@@ -8,7 +8,7 @@ import pytest
 from impala_tf.processes import ports
 from tests.fixtures import programs
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 # Imports once; for each port that it reads two processes try to serve there,
 # from the same moment on. Says what became of them.

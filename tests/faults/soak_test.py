@@ -12,7 +12,7 @@ import pytest
 from tests.fixtures import programs
 from tests.fixtures.faults import runs
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(3600)]
 
 _NUM_ACTORS = 2
 _FLAGS = (

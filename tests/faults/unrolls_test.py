@@ -13,7 +13,7 @@ from tests.fixtures.faults import environments
 from tests.fixtures.faults import runs
 from tests.fixtures.faults import stranger
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 @contextlib.contextmanager

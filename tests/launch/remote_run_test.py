@@ -150,21 +150,6 @@ def test_store_that_fails_later_is_one_line_too(monkeypatch, capsys, url):
   assert capsys.readouterr().err == 'error: the bucket is gone\n'
 
 
-@pytest.mark.parametrize('network, run_dir, expected', [
-    ('auto', 'gs://b/run', 'gs://b/run is on another machine'),
-    ('open', 'gs://b/run', 'as asked for'),
-    ('private', 'gs://b/run', config_lib.UserError),
-    ('auto', 'file:///b', None), ('auto', 'runs/x', None),
-    ('private', None, None)])
-def test_network_is_open_where_the_directory_is_far(
-    network, run_dir, expected):
-  if isinstance(expected, type):
-    with pytest.raises(expected, match='on another machine'):
-      program.why_public(network, False, run_dir)
-  else:
-    assert program.why_public(network, False, run_dir) == expected
-
-
 def test_video_is_a_path(monkeypatch, capsys, url):
   with run_directory.claim(url, _CONFIG):
     pass
@@ -240,6 +225,7 @@ os._exit(0)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_whole_run_and_all_who_look_at_it_open_files_by_tensorflow(tmp_path):
   (tmp_path / 'here').mkdir()
@@ -275,6 +261,7 @@ class _FarRun(runs.Run):
     return metrics.read_rows(f'file://{self.run_dir}')
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(1500)
 def test_run_that_is_killed_goes_on_and_a_second_one_is_refused(tmp_path):
   run_dir, url = tmp_path / 'run', f'file://{tmp_path}/run'
@@ -308,22 +295,3 @@ def test_run_that_is_killed_goes_on_and_a_second_one_is_refused(tmp_path):
   assert updates == sorted(set(updates))
   assert updates[-1] == run.newest_checkpoint()
   assert not (run_dir / '.lock').exists() and not (run_dir / 'logs').exists()
-
-
-_BUCKET_THAT_IS_SILENT = """
-import threading
-from impala_tf.storage import files
-from launch import plot
-from launch.run import program, run_directory
-files.exists = lambda path: threading.Event().wait()
-run_directory._REACH_SECS = 0.1
-program.end(plot.main())
-"""
-
-
-@pytest.mark.timeout(400)
-def test_program_ends_though_nobody_answers():
-  with programs.running('-c', _BUCKET_THAT_IS_SILENT, 'file:///x') as process:
-    _, errors = process.communicate(timeout=runs.DEADLINE_SECS)
-  assert process.returncode == 2
-  assert 'no answer' in errors and len(errors.splitlines()) == 1, errors

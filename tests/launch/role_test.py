@@ -18,10 +18,6 @@ _CONFIG = f'--config={programs.CATCH[0]}'
 _BINDINGS = (*programs.CATCH[1:],
              '--gin_binding=ExperimentConfig.evaluation_interval_secs = 0.2',
              '--gin_binding=ExperimentConfig.evaluation_episodes = 3')
-_TWO_LEARNERS = ('--gin_binding=LearnerConfig.num_learners = 2',
-                 '--gin_binding=ActorConfig.num_actors = 2')
-
-
 class _Role:
   """A running role and what it says."""
 
@@ -90,6 +86,7 @@ def _check_refusals(address, run_dir):
   assert re.search(r'--address: port \d+ cannot be used', line), line
 
 
+@pytest.mark.slow
 @_SLOW_START
 def test_peers_come_first_and_outlive_their_learner(start, tmp_path):
   port = ports.choose()
@@ -152,6 +149,7 @@ def _check_evaluations(rows):
     assert -1 <= row['episode_return'] <= 1 and row['standard_error'] >= 0
 
 
+@pytest.mark.slow
 @_SLOW_START
 def test_learner_comes_first_and_ends_with_all_frames(start, tmp_path):
   address = f'localhost:{ports.choose()}'
@@ -169,6 +167,7 @@ def test_learner_comes_first_and_ends_with_all_frames(start, tmp_path):
   assert _newest_checkpoint(tmp_path / 'run') == 100
 
 
+@pytest.mark.slow
 def test_learner_that_does_not_come_is_named():
   address = f'localhost:{ports.choose()}'
   for role, flag in (('actor', '--task=1'), ('evaluator', '--output=/tmp')):
@@ -183,6 +182,7 @@ def test_learner_that_does_not_come_is_named():
     assert 'Connection refused' in last and '--wait_secs' in last
 
 
+@pytest.mark.slow
 @_SLOW_START
 def test_actors_that_do_not_come_are_named(tmp_path):
   address = f'localhost:{ports.choose()}'
@@ -194,36 +194,3 @@ def test_actors_that_do_not_come_are_named(tmp_path):
           'vain') in ran.stderr
   assert 'Traceback' not in ran.stderr
   assert _newest_checkpoint(tmp_path / 'run') == 0
-
-
-@pytest.mark.parametrize('arguments, words', [
-    (['actor', '--address=host'], "--address must be HOST:PORT, but is 'host'"),
-    (['actor', '--address=:50'], "--address must be HOST:PORT, but is ':50'"),
-    (['actor', '--address=x:0'], '--address must be HOST:PORT'),
-    (['actor', '--address=x:65536'], '--address must be HOST:PORT'),
-    (['actor', '--address=x:y'], '--address must be HOST:PORT'),
-    (['actor', '--address=x:1', '--task=-1'], '--task must be at least 0'),
-    (['actor', '--address=x:1', '--wait_secs=0'], '--wait_secs must be above'),
-    (['actor', '--address=x:1', '--wait_secs=nan'], '--wait_secs must be'),
-    (['actor', '--address=x:1', '--profile'], '--profile needs --run_dir'),
-    (['evaluator', '--address=x:1'], 'needs --run_dir, or --output'),
-    (['learner', '--address=x:1'], 'needs --config for a new run'),
-    (['learner', '--address=x:1', _CONFIG, '--learners=x:2'],
-     '--learners is for several, but LearnerConfig.num_learners is 1'),
-    (['learner', '--address=x:1', _CONFIG, *_TWO_LEARNERS],
-     'num_learners is 2, but --learners gives 0 addresses; give one of each'),
-    (['learner', '--address=x:1', _CONFIG, *_TWO_LEARNERS, '--learners=x:2,y'],
-     "--learners must be HOST:PORT, but is 'y'"),
-    (['learner', '--address=x:1', _CONFIG, *_TWO_LEARNERS, '--learners=x:2,y:2',
-      '--task=2'], '--task of a learner must be below 2'),
-    (['learner', '--address=x:1', _CONFIG, *_TWO_LEARNERS,
-      '--learners=x:2,y:2'], 'several learners need --run_dir, the same'),
-    (['learner', '--address=x:1', '--run_dir=runs/no/such'],
-     'runs/no/such holds no run to be resumed; give --config'),
-    (['learner', '--address=x:1', '--config=no.gin'], 'no file no.gin'),
-    (['learner', '--address=x:1', _CONFIG,
-      '--gin_binding=ExperimentConfig.in_process = True'], 'leaves no roles'),
-    (['learner', '--address=x:1', _CONFIG,
-      "--gin_binding=EnvironmentConfig.level = 'atari/pnog'"], 'mean pong')])
-def test_bad_flag_is_refused_in_one_line(arguments, words):
-  assert words in _refuse(*arguments)

@@ -39,6 +39,7 @@ def _role(log, *arguments):
     yield process
 
 
+@pytest.mark.slow
 def test_learner_by_hand_that_is_asked_to_stop_stops_the_other(tmp_path):
   run_dir = tmp_path / 'run'
   queues, others = ports.choose_free(2), ports.choose_free(2)

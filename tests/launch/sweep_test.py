@@ -177,6 +177,7 @@ def _contents(directory):
   return {path: path.stat().st_mtime_ns for path in directory.rglob('*')}
 
 
+@pytest.mark.slow
 @_SLOW_START
 def test_failed_run_is_recorded_and_all_others_finish(tmp_path):
   _write(tmp_path, num_settings=2, fixed={
@@ -263,6 +264,7 @@ def _nothing_stays(tmp_path):
     programs.kill(pid)
 
 
+@pytest.mark.slow
 @_SLOW_START
 @pytest.mark.usefixtures('nothing_stays')
 def test_interrupted_sweep_goes_on_and_leaves_finished_runs_alone(tmp_path):

@@ -5,18 +5,15 @@ import pathlib
 import re
 import signal
 import socket
-import sys
 import time
 
 import psutil
 import pytest
 
-from impala_tf import config as config_lib
 from impala_tf.monitoring import metrics
 from impala_tf.processes import ports
 from launch import train
 from launch.run import gin_config
-from launch.run import program
 from tests.fixtures import programs
 
 # For tests that start programs one after another, each of which imports
@@ -44,6 +41,12 @@ def _bind(name, value):
 # Bad input.
 
 
+@pytest.fixture(name='refuse')
+def _refuse(refused):
+  return lambda run_dir, *arguments: refused(
+      train.main, *programs.CATCH, f'--run_dir={run_dir}', *arguments)
+
+
 @pytest.mark.parametrize('arguments, words', [
     ([_bind('EnvironmentConfig.level', "'atari/pnog'")],
      "no Atari game 'pnog'; did you mean pong"),
@@ -66,8 +69,9 @@ def _bind(name, value):
     ([_bind('LearnerConfig.batch_size', 0)],
      'LearnerConfig.batch_size must be at least 1, but is 0'),
     (['--port=65536'], '--port: port 65536 cannot be used.*; choose another')])
-def test_bad_value_is_refused_and_nothing_is_made(tmp_path, arguments, words):
-  line = programs.error_line(_train(tmp_path / 'run', *arguments))
+def test_bad_value_is_refused_and_nothing_is_made(
+    refuse, tmp_path, arguments, words):
+  line = refuse(tmp_path / 'run', *arguments)
   assert re.search(words, line), line
   assert not any(tmp_path.iterdir())
 
@@ -79,15 +83,16 @@ def test_missing_gin_file_is_refused(tmp_path):
   assert not any(tmp_path.iterdir())
 
 
-def test_taken_port_is_refused(tmp_path):
+def test_taken_port_is_refused(refuse, tmp_path):
   with socket.create_server(('', 0)) as server:
     port = server.getsockname()[1]
-    line = programs.error_line(_train(tmp_path / 'run', f'--port={port}'))
+    line = refuse(tmp_path / 'run', f'--port={port}')
   assert f'port {port} cannot be used' in line
   assert 'choose another, or none to get a free one' in line
   assert not any(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 @_SLOW_START
 def test_environment_that_only_its_processes_know_is_refused(tmp_path):
   ran = _train(tmp_path / 'run',
@@ -108,61 +113,24 @@ def _tree(directory):
     ({'thesis.tex': 'x'}, '.', 'holds no run; choose another --run_dir'),
     ({'config.gin': '5'}, '.', 'cannot read .*config.gin')])
 def test_directory_that_is_no_run_is_refused_and_left_alone(
-    tmp_path, content, run_dir, words):
+    refuse, tmp_path, content, run_dir, words):
   for name, text in content.items():
     (tmp_path / name).write_text(text)
   before = _tree(tmp_path)
-  line = programs.error_line(_train(tmp_path / run_dir))
+  line = refuse(tmp_path / run_dir)
   assert re.search(words, line), line
   assert _tree(tmp_path) == before
 
 
-def test_run_of_another_config_is_refused_and_left_alone(tmp_path):
+def test_run_of_another_config_is_refused_and_left_alone(refuse, tmp_path):
   config = gin_config.load('configs/catch.gin')
   (tmp_path / 'config.gin').write_text(gin_config.dumps(config))
   before = _tree(tmp_path)
-  line = programs.error_line(_train(tmp_path))
+  line = refuse(tmp_path)
   assert 'LearnerConfig.batch_size (32, now 8)' in line
   assert 'LearnerConfig.unroll_length (20, now 5)' in line
   assert 'give the same config to resume, or another --run_dir' in line
   assert _tree(tmp_path) == before
-
-
-class _StartedAnew(Exception):
-  pass
-
-
-@pytest.mark.parametrize('flags, obstacle, expected', [
-    ([], '', None), ([], 'no way', 'no private network here: no way'),
-    (['--network=private'], '', None),
-    (['--network=private', '--port=5000'], '', None),
-    (['--network=private'], 'no way', config_lib.UserError),
-    ([], None, _StartedAnew), (['--network=private'], None, _StartedAnew),
-    (['--port=5000'], None, 'as asked for'),
-    (['--network=open'], None, 'as asked for')])
-def test_network_is_private_where_it_can_be_unless_others_shall_connect(
-    monkeypatch, flags, obstacle, expected):
-
-  def restart(module):
-    assert module == 'launch.train'
-    raise _StartedAnew
-
-  network = program.private_network
-  monkeypatch.setattr(network, 'restart_within', restart)
-  monkeypatch.setattr(network, 'is_settled', lambda: obstacle is not None)
-  monkeypatch.setattr(network, 'obstacle', lambda: obstacle)
-  monkeypatch.setattr(sys, 'argv', ['train', *flags])
-  args = train._parse_args()
-
-  def why_public():
-    return (program.why_public(args.network, args.port is not None) or
-            program.enter_private_network('launch.train', args.network))
-
-  if isinstance(expected, type):
-    with pytest.raises(expected):
-      why_public()
-  else:
-    assert why_public() == expected
 
 
 # Real runs.
@@ -271,6 +239,7 @@ def test_whole_run_writes_all_it_promises(tmp_path):
   assert not _all_pids(run_dir)
 
 
+@pytest.mark.slow
 @_SLOW_START
 def test_actors_share_the_levels_out(tmp_path):
   mazes = [f'tmaze/{length}' for length in (1, 2, 3, 4)]
@@ -289,6 +258,7 @@ def test_actors_share_the_levels_out(tmp_path):
   assert min(frames) > 0 and sum(frames) == last['frames']
 
 
+@pytest.mark.slow
 @_SLOW_START
 def test_profile_is_recorded_and_tells_where_the_time_went(tmp_path):
   ran = _train(tmp_path, '--profile',
@@ -377,6 +347,7 @@ def _check_continuation(run_dir, stopped):
   assert resumed['episodes'] < stopped['episodes']  # That window starts anew.
 
 
+@pytest.mark.slow
 @_SLOW_START
 def test_interrupted_run_goes_on_each_time_until_nothing_is_whole(tmp_path):
   with _training(tmp_path, '--evaluate', *_LONG) as process:
@@ -427,6 +398,7 @@ def _environment_pids(actor):
           if 'multiprocessing.spawn' in ' '.join(child.cmdline())]
 
 
+@pytest.mark.slow
 @_SLOW_START
 def test_environment_processes_come_and_go_with_their_actor(tmp_path):
   with _training(tmp_path, *_LONG,

@@ -20,10 +20,12 @@ _MODULE = 'launch.benchmark.many_actors'
     (['--config=nowhere.gin'], 'there is no file nowhere.gin'),
     (['--json=/nowhere/result.json'], '/nowhere/result.json cannot be written'),
 ])
-def test_bad_input_is_refused_before_anything_starts(arguments, words):
-  assert words in programs.error_line(programs.run(_MODULE, *arguments))
+def test_bad_input_is_refused_before_anything_starts(
+    refused, arguments, words):
+  assert words in refused(many_actors.main, *arguments)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_two_actors_are_measured_in_each_way(tmp_path):
   path = tmp_path / 'result.json'
@@ -153,23 +155,3 @@ def test_table_shows_the_numbers(result, capsys):
   shown = capsys.readouterr().out
   for words in ('7: never', '10.000', '10.0%', '5,000', '1,000 sent', '9,876'):
     assert words in shown
-
-
-def test_what_connections_have_sent_is_counted():
-  # In a process without other connections.
-  program = (
-      'import socket\n'
-      'from launch.benchmark import crowd\n'
-      'with socket.create_server(("127.0.0.1", 0)) as server:\n'
-      '  one = socket.create_connection(server.getsockname())\n'
-      '  other, _ = server.accept()\n'
-      '  before = crowd.tcp_bytes()\n'
-      '  one.sendall(b"x" * 12_345)\n'
-      '  left = 12_345\n'
-      '  while left:\n'
-      '    left -= len(other.recv(left))\n'
-      '  after = crowd.tcp_bytes()\n'
-      'print(after[0] - before[0], after[1] - before[1])\n')
-  with programs.running('-c', program) as process:
-    out, errors = process.communicate(timeout=programs.DEADLINE_SECS)
-  assert out.split() == ['12345', '12345'], errors

@@ -5,38 +5,14 @@ import pytest
 from impala_tf import config as config_lib
 from impala_tf.processes import sizing
 from launch.benchmark import measure
-from launch.benchmark import report
-from launch.benchmark import training
-
-# Means of two rounds: 0.5, 0.1, 0.02, 0.02 for an actor; 0.02 and 0.24 for the
-# learner; 0.9 in all.
-COSTS = [
-    dict(emulator=0.3, environment=0.4, inference=0.1, assembly=0.02,
-         write=0.01, read=0.02, learner=0.20),
-    dict(emulator=0.5, environment=0.6, inference=0.1, assembly=0.02,
-         write=0.03, read=0.02, learner=0.28),
-]
-# 40,000 frames are 10,000 steps in 3 s on 4 cores: 12 s of cores, 10 s used,
-# 1.2 s (a tenth) stolen.
-WINDOWS = [
-    training.Window(
-        frames=10_000, secs=1., cpu_secs=dict(supervisor=0.1, learner=1.0,
-                                              actors=2.),
-        stolen_secs=0.,
-        rows=[dict(policy_lag=2., learner_wait_share=0.5)]),
-    training.Window(
-        frames=30_000, secs=2., cpu_secs=dict(supervisor=0.1, learner=1.8,
-                                              actors=5.),
-        stolen_secs=1.2,
-        rows=[dict(policy_lag=4., learner_wait_share=0.1),
-              dict(policy_lag=3., learner_wait_share=0.3)]),
-]
+from tests.fixtures import measurements
 
 
 @pytest.fixture(name='result')
 def _result():
   config = sizing.fit(config_lib.Config(), cores=4)
-  return measure.summarise(config, 4, WINDOWS, COSTS, [1e5, 2e5])
+  return measure.summarise(
+      config, 4, measurements.WINDOWS, measurements.COSTS, [1e5, 2e5])
 
 
 def test_parts_are_means_and_the_emulator_is_counted_once(result):
@@ -80,21 +56,9 @@ def test_levels_without_an_emulator_do_without_it():
   config = sizing.fit(config_lib.Config(
       environment=config_lib.EnvironmentConfig(level='catch')), cores=4)
   costs = [{k: v for k, v in cost.items() if k != 'emulator'}
-           for cost in COSTS]
-  result = measure.summarise(config, 4, WINDOWS, costs, [1e5])
+           for cost in measurements.COSTS]
+  result = measure.summarise(config, 4, measurements.WINDOWS, costs, [1e5])
   assert 'emulator' not in result['parts_cpu_ms_per_step']
   # A step of that level is one frame.
   assert result['allowed_frames_per_sec'] == pytest.approx(
       4 * 0.9 / 0.9e-3)
-
-
-def test_tables_show_the_numbers(result, capsys):
-  result = {'setting': 'a setting', 'peak_rss_mib': 1234.,
-            'start_to_first_update_secs': 5., **result}
-  report.show(result)
-  shown = capsys.readouterr().out
-  for words in ('a setting', '0.9000', '0.833', '16,000', '13,333', '1,234',
-                'data plane alone', '4 × 20'):
-    assert words in shown
-  report.show_scaling([result])
-  assert '0.83' in capsys.readouterr().out

@@ -18,10 +18,12 @@ _MODULE = 'launch.benchmark.several_learners'
     (['--config=nowhere.gin'], 'there is no file nowhere.gin'),
     (['--json=/nowhere/result.json'], '/nowhere/result.json cannot be written'),
 ])
-def test_bad_input_is_refused_before_anything_starts(arguments, words):
-  assert words in programs.error_line(programs.run(_MODULE, *arguments))
+def test_bad_input_is_refused_before_anything_starts(
+    refused, arguments, words):
+  assert words in refused(several_learners.main, *arguments)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_two_learners_are_compared_with_one(tmp_path):
   path = tmp_path / 'result.json'

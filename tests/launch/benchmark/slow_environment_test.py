@@ -2,9 +2,12 @@
 
 import re
 
+import pytest
+
 from tests.fixtures import programs
 
 
+@pytest.mark.slow
 def test_each_way_of_playing_is_measured():
   ran = programs.run(
       'launch.benchmark.slow_environment', '--num_envs=3', '--step_ms=0.1',

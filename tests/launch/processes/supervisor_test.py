@@ -342,22 +342,3 @@ def test_signal_lets_every_learner_save(supervise, tmp_path):
   run.send(signal.SIGTERM)
   assert run.wait_for_end() == (143, '')
   assert all((tmp_path / f'{name}.saved').exists() for name in names)
-
-
-def test_actors_yield_to_the_learner():
-  code = """
-import os
-from launch.processes import child as child_lib
-before = os.nice(0)
-child_lib.yield_to_others()
-print(os.nice(0) - before)
-try:
-  print(open('/proc/self/autogroup').read())
-except OSError:
-  print('no groups')
-"""
-  with programs.running('-c', code, start_new_session=True) as process:
-    output, errors = process.communicate(timeout=programs.DEADLINE_SECS)
-  niceness, group = output.strip().splitlines()
-  assert int(niceness) >= 10 and not errors
-  assert group == 'no groups' or group.endswith('nice 10')

@@ -1,13 +1,12 @@
 """Tests of batches on a cluster, which leave no program behind."""
 
-import os
 import re
-import sys
 
 import pytest
 
 from impala_tf.processes import waiting
 from impala_tf.sweeps import results as results_lib
+from launch import sweep
 from launch.processes import batch as batch_lib
 from launch.ray_cluster import connection as ray_connection
 from tests.fixtures import batch_contract
@@ -25,12 +24,9 @@ _DEADLINE_SECS = 300.
 
 
 @pytest.fixture(name='cluster', scope='module')
-def _cluster():
-  with pytest.MonkeyPatch.context() as patch:
-    patch.setenv('PYTHONPATH', os.pathsep.join(sys.path))
-    with ray_nodes.running(num_nodes=2, num_cpus=2) as cluster:
-      with ray_connection.connected(cluster.address):
-        yield cluster
+def _cluster(shared_cluster):
+  with ray_connection.connected(shared_cluster.address):
+    yield shared_cluster
 
 
 @pytest.fixture(name='start')
@@ -47,6 +43,7 @@ def _start(tmp_path, cluster):
   return start
 
 
+@pytest.mark.slow
 class TestRayBatch(batch_contract.BatchContract):
   pass
 
@@ -56,6 +53,7 @@ def _lose_node(cluster, log_dir, name):
   ray_nodes.lose(cluster, re.search(r'\(node (\w+)\)', log).group(1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('max_losses', [0, 1])
 def test_lost_with_its_node_it_is_started_again_elsewhere(
     start, tmp_path, cluster, monkeypatch, max_losses):
@@ -80,6 +78,7 @@ def test_lost_with_its_node_it_is_started_again_elsewhere(
     assert ends['second/1'].error.startswith('was lost: ')
 
 
+@pytest.mark.slow
 def test_no_room_is_not_waited_for_forever(start):
   with pytest.raises(waiting.PeerMissing, match='1 s for room on the cluster'):
     start(['short'], num_jobs=1, cpus=3., wait_secs=1.)
@@ -168,13 +167,13 @@ def test_sweep_outlives_a_node_and_has_the_results_of_a_local_one(tmp_path):
     ('--run_gpus=1', 'are for --engine=ray'),
     ('--run_cpus=0', '--run_cpus must be above 0, but is 0'),
     ('--run_gpus=-1', '--run_gpus must be at least 0, but is -1')])
-def test_bad_flag_is_refused(tmp_path, flag, words):
-  line = programs.error_line(programs.run(
-      'launch.sweep', 'configs/sweeps/example.gin',
-      f'--sweep_dir={tmp_path / "sweep"}', flag))
-  assert words in line and not list(tmp_path.iterdir())
+def test_bad_flag_is_refused(refused, tmp_path, flag, words):
+  assert words in refused(sweep.main, 'configs/sweeps/example.gin',
+                          f'--sweep_dir={tmp_path / "sweep"}', flag)
+  assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_sweep_without_room_for_a_run_is_refused(tmp_path, cluster):
   path = tmp_path / 'my_sweep.gin'
   path.write_text(_SWEEP % 1600)

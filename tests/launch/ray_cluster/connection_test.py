@@ -56,23 +56,29 @@ def test_cluster_that_is_not_there_is_said_so(monkeypatch):
   assert 'start it there (docs/cluster.md)' in line
 
 
-def test_auto_without_a_cluster_is_said_so(monkeypatch, tmp_path):
+@pytest.fixture(name='ray_dir')
+def _ray_dir(monkeypatch, tmp_path):
+  """Returns where Ray notes a cluster; those of other tests are not seen."""
   pytest.importorskip('ray', reason="needs the extra 'ray'")
+  from ray._private import services
+  monkeypatch.setattr(services, 'find_gcs_addresses', set)
   monkeypatch.delenv('RAY_ADDRESS', raising=False)
-  monkeypatch.setenv('RAY_TMPDIR', str(tmp_path))  # Where it would be noted.
+  monkeypatch.setenv('RAY_TMPDIR', str(tmp_path))
+  return tmp_path / 'ray'
+
+
+@pytest.mark.usefixtures('ray_dir')
+def test_auto_without_a_cluster_is_said_so():
   line = _refusal('auto')
   assert line.startswith('--ray_address=auto: no cluster was started on this')
   assert 'start it (docs/cluster.md)' in line
 
 
-def test_auto_of_a_cluster_that_has_died_is_said_so(monkeypatch, tmp_path):
-  pytest.importorskip('ray', reason="needs the extra 'ray'")
-  monkeypatch.delenv('RAY_ADDRESS', raising=False)
-  monkeypatch.setenv('RAY_TMPDIR', str(tmp_path))
+def test_auto_of_a_cluster_that_has_died_is_said_so(monkeypatch, ray_dir):
   monkeypatch.setattr(ray_connection, '_CONNECT_SECS', 0.5)
   port = ports.choose()
-  (tmp_path / 'ray').mkdir()
-  (tmp_path / 'ray' / 'ray_current_cluster').write_text(f'127.0.0.1:{port}')
+  ray_dir.mkdir()
+  (ray_dir / 'ray_current_cluster').write_text(f'127.0.0.1:{port}')
   assert f':{port}, in vain' in _refusal('auto')
 
 

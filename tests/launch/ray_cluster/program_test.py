@@ -3,7 +3,6 @@
 import contextlib
 import os
 import signal
-import sys
 import time
 
 import psutil
@@ -21,31 +20,18 @@ from tests.fixtures import ray_nodes  # noqa: E402
 
 State = program_lib.State
 
-_PROGRAM = """
-import os, signal, sys, time
-mode = sys.argv[1]
-signal.signal(signal.SIGTERM, lambda *unused: sys.exit(143))
-print('pid', os.getpid(), os.environ['MY_VARIABLE'], os.getcwd(), flush=True)
-if mode == 'bad':
-  sys.exit('error: it was bad')
-if mode == 'long':
-  time.sleep(1000)
-sys.stdout.write('x' * 200_000 + 'the end')
-sys.exit(3)
-"""
+# A node has room for one.
+_NEEDS = ray_connection.Resources(2., 0.)
+
+# On a real cluster.
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(name='cluster', scope='module')
-def _cluster(tmp_path_factory):
-  """Yields a cluster of two nodes; no worker has the module on its path."""
-  directory = tmp_path_factory.mktemp('path')
-  (directory / 'my_program.py').write_text(_PROGRAM)
-  with pytest.MonkeyPatch.context() as patch:
-    patch.setenv('PYTHONPATH', os.pathsep.join([str(directory), *sys.path]))
-    with ray_nodes.running(num_nodes=2, num_cpus=1) as cluster:
-      with ray_connection.connected(cluster.address) as nodes:
-        assert sorted(nodes) == [(0, 0), (1, 0), (1, 0)]
-        yield cluster
+def _cluster(shared_cluster):
+  with ray_connection.connected(shared_cluster.address) as nodes:
+    assert sorted(nodes) == [(0, 0), (2, 0), (2, 0)]
+    yield shared_cluster
 
 
 @pytest.fixture(name='make')
@@ -54,7 +40,7 @@ def _make(tmp_path):
 
   def make(name='mine', needed=()):
     made.append(ray_program.RayProgram(
-        name, tmp_path, ray_connection.Resources(1., 0.),
+        name, tmp_path, _NEEDS,
         {'MY_VARIABLE': 'mine'}, needed))
     return made[-1]
 
@@ -192,7 +178,7 @@ def test_lost_with_its_node_it_is_placed_elsewhere(make, cluster):
   program.start(['my_program', 'long'])
   _until(program, State.RUNNING)
   assert programs.is_alive(_pid(program, start=2))
-  ray_nodes.add_node(cluster, num_cpus=1)  # For whichever test is next.
+  ray_nodes.add_node(cluster, num_cpus=2)  # For whichever test is next.
 
 
 def test_host_that_does_not_answer_is_given_up(make, cluster, monkeypatch):

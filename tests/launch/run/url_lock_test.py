@@ -152,6 +152,7 @@ def _owner(path):
     yield process
 
 
+@pytest.mark.slow
 def test_process_that_is_killed_is_out_at_once(tmp_path):
   path = f'file://{tmp_path}/.lock'
   with _owner(path) as process:
@@ -179,6 +180,7 @@ def test_process_id_that_is_used_again_is_no_owner(path):
     sleeper.kill()
 
 
+@pytest.mark.slow
 def test_owner_that_was_succeeded_ends(tmp_path):
   path = f'file://{tmp_path}/.lock'
   with _owner(path) as process:

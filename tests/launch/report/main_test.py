@@ -13,8 +13,6 @@ import tensorflow as tf
 from impala_tf import config as config_lib
 from impala_tf.monitoring import level_metrics
 from impala_tf.monitoring import metrics
-from impala_tf.suites import atari57
-from impala_tf.suites import dmlab30
 from launch import evaluate
 from launch.report import __main__ as report
 from launch.report import figures
@@ -147,60 +145,6 @@ def test_curves_are_each_levels_own_over_its_own_frames(runs):
   level, = {line.get_ydata()[0] for line in panels[BREAKOUT].lines
             if line.get_linestyle() == ':'}
   assert level == 1.7
-
-
-def test_bars_are_human_normalised_scores_of_levels_that_we_have():
-  suite = atari57.SUITE
-  figure = figures.scores(suite, {
-      'a': {PONG: -20.7, BREAKOUT: 30.5}, 'b': {BREAKOUT: 59.3}})
-  axes, = figure.axes
-  assert [t.get_text() for t in axes.get_yticklabels()] == ['breakout', 'pong']
-  widths = {container.get_label(): [bar.get_width() for bar in container]
-            for container in axes.containers}
-  columns = ('IMPALA (deep, multi-task)', 'IMPALA (shallow)', 'IMPALA (deep)')
-  assert list(widths) == ['a', 'b', *(f'{name}, paper' for name in columns)]
-  np.testing.assert_allclose(widths['a'], [1, 0], atol=1e-9)
-  np.testing.assert_allclose(widths['b'], [2], atol=1e-9)
-  for name in columns:
-    np.testing.assert_allclose(widths[f'{name}, paper'], [
-        suite.human_normalised_score(level, suite.paper[name][level])
-        for level in (BREAKOUT, PONG)])
-  # Each bar has its own height and place.
-  places = [bar.get_y() for container in axes.containers for bar in container]
-  assert len(set(np.round(places, 6))) == len(places)
-  assert axes.get_xscale() == 'symlog'  # Some are 27 times the human.
-
-
-def test_scores_near_the_humans_are_drawn_on_a_linear_scale():
-  level = dmlab30.TEST_LEVELS[0]
-  axes, = figures.scores(dmlab30.SUITE, {'a': {level: 5.}}).axes
-  assert axes.get_xscale() == 'linear'
-
-
-def _run(label, levels, results):
-  return runs_lib.Run(label, levels, [], {
-      level: {'mean': mean} for level, mean in results.items()})
-
-
-def test_runs_of_a_level_each_are_experts_together():
-  experts = [_run('x', (PONG,), {PONG: 1.}),
-             _run('y', (BREAKOUT,), {BREAKOUT: 2.}), _run('z', ('catch',), {})]
-  assert runs_lib.scores_by_suite(experts) == {
-      'atari57': {'experts': {BREAKOUT: 2., PONG: 1.}}}
-  # The same level twice, or an agent of several, is no expert.
-  for other in (_run('y', (PONG,), {PONG: 2.}),
-                _run('y', (PONG, BREAKOUT), {BREAKOUT: 2.})):
-    assert list(runs_lib.scores_by_suite(
-        [experts[0], other])['atari57']) == ['x', 'y']
-
-
-def test_level_has_the_score_of_its_test_variant_before_that_of_training():
-  train, test = dmlab30.TRAIN_LEVELS[0], dmlab30.TEST_LEVELS[0]
-  assert runs_lib.scores_by_suite([_run('x', (train,), {train: 1.})]) == {
-      'dmlab30': {'x': {test: 1.}}}
-  for results in ({train: 1., test: 2.}, {test: 2., train: 1.}):
-    assert runs_lib.scores_by_suite([_run('x', (train,), results)]) == {
-        'dmlab30': {'x': {test: 2.}}}
 
 
 def test_of_several_evaluations_that_after_most_training_counts(

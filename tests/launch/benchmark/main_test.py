@@ -4,11 +4,8 @@ import json
 
 import pytest
 
+from launch.benchmark import __main__ as benchmark
 from tests.fixtures import programs
-
-
-def _run(*arguments, **kwargs):
-  return programs.run('launch.benchmark', *arguments, **kwargs)
 
 
 @pytest.mark.parametrize('arguments,words', [
@@ -18,17 +15,19 @@ def _run(*arguments, **kwargs):
     (['--json=/nowhere/result.json'], '/nowhere/result.json cannot be written'),
     (['--json=/'], '/ cannot be written'),
 ])
-def test_bad_input_is_refused_before_anything_starts(arguments, words):
-  assert words in programs.error_line(_run(*arguments))
+def test_bad_input_is_refused_before_anything_starts(
+    refused, arguments, words):
+  assert words in refused(benchmark.main, *arguments)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_whole_benchmark_reports_what_it_promises(tmp_path):
   path = tmp_path / 'result.json'
-  ran = _run('--config=configs/catch.gin', '--seconds=1', '--cores=2',
-             '--gin_binding=ExperimentConfig.log_interval_secs = 0.3',
-             f'--json={path}', timeout=300)
+  ran = programs.run(
+      'launch.benchmark', '--config=configs/catch.gin', '--seconds=1',
+      '--cores=2', '--gin_binding=ExperimentConfig.log_interval_secs = 0.3',
+      f'--json={path}', timeout=300)
   assert ran.returncode == 0, ran.stderr
   result = json.loads(path.read_text())
   assert {

@@ -1,0 +1,54 @@
+"""Figures of the paper's analysis, with numbers that can be checked by hand."""
+
+import json
+
+import numpy as np
+
+from impala_tf.sweeps import plan as plan_lib
+from impala_tf.sweeps import results as results_lib
+from launch.analysis import figures
+
+
+def _result(variant, setting, seed, final_return):
+  return results_lib.Result(
+      plan_lib.Run('catch', variant, setting, seed, {}), results_lib.FINISHED,
+      frames=100, secs=1., final_return=final_return)
+
+
+def _write_curve(sweep_dir, result, points):
+  run_dir = sweep_dir / 'runs' / result.run.name
+  run_dir.mkdir(parents=True)
+  (run_dir / 'metrics.jsonl').write_text(''.join(
+      json.dumps({'frames': x, 'episode_return': y}) + '\n'
+      for x, y in points))
+
+
+def _lines(axes):
+  return {line.get_label(): line.get_ydata().tolist() for line in axes.lines}
+
+
+def test_settings_are_ranked_by_their_returns():
+  results = [_result('none_replay', f'setting_{i}', 1, value)
+             for i, value in enumerate((1., 6., 2.))]
+  axes, = figures.figure_e2('', results).axes
+  assert _lines(axes)['No-correction'] == [6., 2., 1.]
+
+
+def test_curve_is_the_mean_over_frames_that_all_runs_have(tmp_path):
+  results = [_result('replay', 'default', seed, 0.) for seed in (1, 2)]
+  _write_curve(tmp_path, results[0], [(0, 0.), (100, 10.)])
+  _write_curve(tmp_path, results[1], [(50, 1.), (200, 1.)])
+  axes, = figures.replay(str(tmp_path), results).axes
+  line, = axes.lines
+  x, y = line.get_data()
+  assert (x[0], x[-1]) == (50, 100)
+  np.testing.assert_allclose((y[0], y[-1]), ((5 + 1) / 2, (10 + 1) / 2))
+
+
+def test_lags_are_lines_of_their_own(tmp_path):
+  results = [_result(f'vtrace_lag_{lag}', 'default', 1, 0.) for lag in (0, 100)]
+  for height, result in enumerate(results):
+    _write_curve(tmp_path, result, [(0, height), (10, height)])
+  panel = figures.figure_e1(str(tmp_path), results).axes[0]
+  assert {label: set(y) for label, y in _lines(panel).items()} == {
+      '0': {0.}, '100': {1.}}

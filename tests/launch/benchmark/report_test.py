@@ -1,0 +1,41 @@
+"""Tables of benchmarks show the numbers they are given."""
+
+import json
+
+import pytest
+
+from impala_tf import config as config_lib
+from impala_tf.processes import sizing
+from launch.benchmark import measure
+from launch.benchmark import report
+from tests.fixtures import measurements
+
+
+@pytest.mark.parametrize('path', ['nowhere/result.json', '.'])
+def test_file_that_cannot_be_written_is_refused(tmp_path, path):
+  with pytest.raises(config_lib.UserError, match='cannot be written'):
+    report.check_writable(str(tmp_path / path))
+
+
+def test_results_are_written_as_they_are(tmp_path):
+  path = str(tmp_path / 'result.json')
+  report.check_writable(path)
+  report.write_json(path, {'a': [1, None]})
+  report.check_writable(path)  # Again, since a file may be replaced.
+  with open(path) as file:
+    assert json.load(file) == {'a': [1, None]}
+
+
+def test_tables_show_the_numbers(capsys):
+  result = measure.summarise(
+      sizing.fit(config_lib.Config(), cores=4), 4, measurements.WINDOWS,
+      measurements.COSTS, [1e5, 2e5])
+  result = {'setting': 'a setting', 'peak_rss_mib': 1234.,
+            'start_to_first_update_secs': 5., **result}
+  report.show(result)
+  shown = capsys.readouterr().out
+  for words in ('a setting', '0.9000', '0.833', '16,000', '13,333', '1,234',
+                'data plane alone', '4 × 20'):
+    assert words in shown
+  report.show_scaling([result])
+  assert '0.83' in capsys.readouterr().out

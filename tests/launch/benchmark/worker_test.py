@@ -1,0 +1,28 @@
+"""Processes that measure something each time they are asked."""
+
+import pytest
+
+from launch.benchmark import worker
+from tests.fixtures import programs
+
+_MODULE = 'tests.fixtures.measurement'
+
+
+def test_each_question_gets_its_answer():
+  process = worker.Worker(_MODULE, ['3'])
+  try:
+    process.wait_until_ready()
+    for secs in (0.5, 2.):
+      process.ask(secs)
+      assert process.answer() == {'product': 3 * secs}
+  finally:
+    process.close()
+  assert not programs.pids(_MODULE, '3')
+
+
+def test_worker_that_dies_is_named():
+  process = worker.Worker(_MODULE, ['no_number'])
+  with pytest.raises(RuntimeError, match=f'{_MODULE} no_number ended with exit '
+                     'code 1'):
+    process.wait_until_ready()
+  process.close()

@@ -1,0 +1,38 @@
+"""Supervised processes make room for others."""
+
+from tests.fixtures import programs
+
+
+def test_actors_yield_to_the_learner():
+  code = """
+import os
+from launch.processes import child as child_lib
+before = os.nice(0)
+child_lib.yield_to_others()
+print(os.nice(0) - before)
+try:
+  print(open('/proc/self/autogroup').read())
+except OSError:
+  print('no groups')
+"""
+  with programs.running('-c', code, start_new_session=True) as process:
+    output, errors = process.communicate(timeout=programs.DEADLINE_SECS)
+  niceness, group = output.strip().splitlines()
+  assert int(niceness) >= 10 and not errors
+  assert group == 'no groups' or group.endswith('nice 10')
+
+
+def test_child_notices_the_end_of_its_supervisor():
+  code = """
+import os, time
+from launch.processes import child
+child.stop_with_parent(lambda: os._exit(7))
+print('ready', flush=True)
+time.sleep(1000)
+"""
+  with programs.running('-c', code, stdin=programs.PIPE) as process:
+    assert process.stdout.readline() == 'ready\n'
+    assert process.poll() is None
+    process.stdin.close()
+    assert process.wait(programs.DEADLINE_SECS) == 7
+    process.stdin = None  # `communicate` would flush it.

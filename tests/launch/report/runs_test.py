@@ -1,0 +1,32 @@
+"""Scores of runs, sorted by suite and by agent."""
+
+from impala_tf.suites import dmlab30
+from launch.report import runs as runs_lib
+
+PONG, BREAKOUT = 'atari/pong', 'atari/breakout'
+
+
+def _run(label, levels, results):
+  return runs_lib.Run(label, levels, [], {
+      level: {'mean': mean} for level, mean in results.items()})
+
+
+def test_runs_of_a_level_each_are_experts_together():
+  experts = [_run('x', (PONG,), {PONG: 1.}),
+             _run('y', (BREAKOUT,), {BREAKOUT: 2.}), _run('z', ('catch',), {})]
+  assert runs_lib.scores_by_suite(experts) == {
+      'atari57': {'experts': {BREAKOUT: 2., PONG: 1.}}}
+  # The same level twice, or an agent of several, is no expert.
+  for other in (_run('y', (PONG,), {PONG: 2.}),
+                _run('y', (PONG, BREAKOUT), {BREAKOUT: 2.})):
+    assert list(runs_lib.scores_by_suite(
+        [experts[0], other])['atari57']) == ['x', 'y']
+
+
+def test_level_has_the_score_of_its_test_variant_before_that_of_training():
+  train, test = dmlab30.TRAIN_LEVELS[0], dmlab30.TEST_LEVELS[0]
+  assert runs_lib.scores_by_suite([_run('x', (train,), {train: 1.})]) == {
+      'dmlab30': {'x': {test: 1.}}}
+  for results in ({train: 1., test: 2.}, {test: 2., train: 1.}):
+    assert runs_lib.scores_by_suite([_run('x', (train,), results)]) == {
+        'dmlab30': {'x': {test: 2.}}}

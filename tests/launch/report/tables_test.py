@@ -1,0 +1,33 @@
+"""Tables of a report, with numbers that can be checked by hand."""
+
+from impala_tf.suites import atari57
+from launch.report import runs as runs_lib
+from launch.report import tables
+
+_PONG = 'atari/pong'
+
+
+def _run(levels=(_PONG,), rows=(), results=()):
+  return runs_lib.Run('mine', levels, list(rows), dict(results))
+
+
+def test_speed_is_of_the_whole_run():
+  run = _run(rows=[{'frames': 10, 'updates': 1, 'secs': 9.},
+                   {'frames': 7_200_000, 'updates': 9_000, 'secs': 3_600.}])
+  assert ('| mine | atari/pong | 7,200,000 | 9,000 | 1.00 | 2,000 | – |'
+          in tables.training([run]))
+  assert '| **mine** on atari/pong | – | – | 2.0 |' in tables.throughput([run])
+
+
+def test_whole_suite_is_named():
+  rows = [{'frames': 60, 'updates': 1, 'secs': 1.}]
+  assert '| mine | Atari-57 (57 levels) |' in tables.training(
+      [_run(atari57.SUITE.train_levels, rows)])
+  assert '| mine | 2 levels |' in tables.training(
+      [_run(atari57.SUITE.train_levels[:2], rows)])
+
+
+def test_level_without_a_score_of_humans_is_not_normalised():
+  result = {'trained_frames': 1_000, 'episodes': 20, 'mean': -0.25}
+  assert '| mine | catch | 1,000 | 20 | -0.25 | – | – |' in (
+      tables.evaluations([_run(('catch',), results={'catch': result})]))

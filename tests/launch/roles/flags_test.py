@@ -1,0 +1,46 @@
+"""Flags of the roles: what is refused, and in which words."""
+
+
+import pytest
+
+from launch import role
+from launch.roles import flags
+from tests.fixtures import programs
+
+_CONFIG = f'--config={programs.CATCH[0]}'
+_TWO_LEARNERS = ('--gin_binding=LearnerConfig.num_learners = 2',
+                 '--gin_binding=ActorConfig.num_actors = 2')
+
+
+@pytest.mark.parametrize('arguments, words', [
+    (['actor', '--address=host'], "--address must be HOST:PORT, but is 'host'"),
+    (['actor', '--address=:50'], "--address must be HOST:PORT, but is ':50'"),
+    (['actor', '--address=x:0'], '--address must be HOST:PORT'),
+    (['actor', '--address=x:65536'], '--address must be HOST:PORT'),
+    (['actor', '--address=x:y'], '--address must be HOST:PORT'),
+    (['actor', '--address=x:1', '--task=-1'], '--task must be at least 0'),
+    (['actor', '--address=x:1', '--wait_secs=0'], '--wait_secs must be above'),
+    (['actor', '--address=x:1', '--wait_secs=nan'], '--wait_secs must be'),
+    (['actor', '--address=x:1', '--profile'], '--profile needs --run_dir'),
+    (['evaluator', '--address=x:1'], 'needs --run_dir, or --output'),
+    (['learner', '--address=x:1'], 'needs --config for a new run'),
+    (['learner', '--address=x:1', _CONFIG, '--learners=x:2'],
+     '--learners is for several, but LearnerConfig.num_learners is 1'),
+    (['learner', '--address=x:1', _CONFIG, *_TWO_LEARNERS],
+     'num_learners is 2, but --learners gives 0 addresses; give one of each'),
+    (['learner', '--address=x:1', _CONFIG, *_TWO_LEARNERS, '--learners=x:2,y'],
+     "--learners must be HOST:PORT, but is 'y'"),
+    (['learner', '--address=x:1', _CONFIG, *_TWO_LEARNERS, '--learners=x:2,y:2',
+      '--task=2'], '--task of a learner must be below 2'),
+    (['learner', '--address=x:1', _CONFIG, *_TWO_LEARNERS,
+      '--learners=x:2,y:2'], 'several learners need --run_dir, the same'),
+    (['learner', '--address=x:1', '--run_dir=runs/no/such'],
+     'runs/no/such holds no run to be resumed; give --config'),
+    (['learner', '--address=x:1', '--config=no.gin'], 'no file no.gin'),
+    (['learner', '--address=x:1', _CONFIG,
+      '--gin_binding=ExperimentConfig.in_process = True'], 'leaves no roles'),
+    (['learner', '--address=x:1', _CONFIG,
+      "--gin_binding=EnvironmentConfig.level = 'atari/pnog'"], 'mean pong')])
+def test_bad_flag_is_refused_in_one_line(refused, arguments, words):
+  args = flags.make_parser('').parse_args(arguments)
+  assert words in refused(lambda: role._run(args))

@@ -1,0 +1,83 @@
+"""What all programs share: how they end, and which network they open."""
+
+import sys
+
+import pytest
+
+from impala_tf import config as config_lib
+from launch import train
+from launch.run import program
+from tests.fixtures import programs
+from tests.fixtures.faults import runs
+
+
+class _StartedAnew(Exception):
+  pass
+
+
+@pytest.mark.parametrize('flags, obstacle, expected', [
+    ([], '', None), ([], 'no way', 'no private network here: no way'),
+    (['--network=private'], '', None),
+    (['--network=private', '--port=5000'], '', None),
+    (['--network=private'], 'no way', config_lib.UserError),
+    ([], None, _StartedAnew), (['--network=private'], None, _StartedAnew),
+    (['--port=5000'], None, 'as asked for'),
+    (['--network=open'], None, 'as asked for')])
+def test_network_is_private_where_it_can_be_unless_others_shall_connect(
+    monkeypatch, flags, obstacle, expected):
+
+  def restart(module):
+    assert module == 'launch.train'
+    raise _StartedAnew
+
+  network = program.private_network
+  monkeypatch.setattr(network, 'restart_within', restart)
+  monkeypatch.setattr(network, 'is_settled', lambda: obstacle is not None)
+  monkeypatch.setattr(network, 'obstacle', lambda: obstacle)
+  monkeypatch.setattr(sys, 'argv', ['train', *flags])
+  args = train._parse_args()
+
+  def why_public():
+    return (program.why_public(args.network, args.port is not None) or
+            program.enter_private_network('launch.train', args.network))
+
+  if isinstance(expected, type):
+    with pytest.raises(expected):
+      why_public()
+  else:
+    assert why_public() == expected
+
+
+@pytest.mark.parametrize('network, run_dir, expected', [
+    ('auto', 'gs://b/run', 'gs://b/run is on another machine'),
+    ('open', 'gs://b/run', 'as asked for'),
+    ('private', 'gs://b/run', config_lib.UserError),
+    ('auto', 'file:///b', None), ('auto', 'runs/x', None),
+    ('private', None, None)])
+def test_network_is_open_where_the_directory_is_far(
+    network, run_dir, expected):
+  if isinstance(expected, type):
+    with pytest.raises(expected, match='on another machine'):
+      program.why_public(network, False, run_dir)
+  else:
+    assert program.why_public(network, False, run_dir) == expected
+
+
+_BUCKET_THAT_IS_SILENT = """
+import threading
+from impala_tf.storage import files
+from launch import plot
+from launch.run import program, run_directory
+files.exists = lambda path: threading.Event().wait()
+run_directory._REACH_SECS = 0.1
+program.end(plot.main())
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_program_ends_though_nobody_answers():
+  with programs.running('-c', _BUCKET_THAT_IS_SILENT, 'file:///x') as process:
+    _, errors = process.communicate(timeout=runs.DEADLINE_SECS)
+  assert process.returncode == 2
+  assert 'no answer' in errors and len(errors.splitlines()) == 1, errors

@@ -1,0 +1,47 @@
+"""A sweep's directory: its table of results, and who may use it."""
+
+import pytest
+
+from impala_tf import config as config_lib
+from impala_tf.sweeps import plan as plan_lib
+from impala_tf.sweeps import results as results_lib
+from launch.run import gin_config
+from launch.run import run_directory
+from launch.run import sweep_directory
+
+_CONFIG = plan_lib.SweepConfig(tasks={'catch': 'configs/catch.gin'},
+                               variants={'a': {}, 'b': {}}, num_seeds=2)
+_TASKS = {'catch': config_lib.Config()}
+
+
+def test_results_stay_and_are_in_the_order_of_the_runs(tmp_path):
+  path = str(tmp_path / 'sweep')
+  runs = plan_lib.runs(_CONFIG)
+  with sweep_directory.claim(path, _CONFIG, _TASKS) as directory:
+    directory.record(runs[2], results_lib.FAILED, 'it broke')
+    directory.record(runs[0], results_lib.FINISHED, '')
+  with sweep_directory.claim(path, _CONFIG, _TASKS) as directory:
+    assert [result.run.name for result in directory.results()] == [
+        runs[0].name, runs[2].name]
+    assert [directory.status(run) for run in runs] == [
+        results_lib.FINISHED, '', results_lib.FAILED, '']
+  assert gin_config.load_sweep(f'{path}/sweep.gin') == _CONFIG
+  assert gin_config.load(f'{path}/tasks/catch.gin') == _TASKS['catch']
+
+
+def test_two_at_a_time_are_refused_and_two_in_turn_are_not(tmp_path):
+  for _ in range(2):
+    with sweep_directory.claim(str(tmp_path), _CONFIG, _TASKS):
+      with pytest.raises(run_directory.RunDirectoryError,
+                         match='a sweep is running in'):
+        with sweep_directory.claim(str(tmp_path), _CONFIG, _TASKS):
+          pytest.fail('it was let in')
+
+
+def test_run_is_started_with_paths_that_hold_anywhere(tmp_path, monkeypatch):
+  monkeypatch.chdir(tmp_path)
+  run = plan_lib.runs(_CONFIG)[0]
+  with sweep_directory.claim('sweep', _CONFIG, _TASKS) as directory:
+    arguments = directory.arguments(run)
+  assert f'{tmp_path}/sweep/tasks/catch.gin' in arguments
+  assert f'--run_dir={tmp_path}/sweep/runs/{run.name}' in arguments

@@ -1,0 +1,117 @@
+"""tests/ mirrors the tree: each module has its test, and each test its module.
+
+`impala_tf/maths/vtrace.py` is tested by `tests/maths/vtrace_test.py`,
+`launch/run/program.py` by `tests/launch/run/program_test.py`, and `__main__.py`
+by `main_test.py`. Modules that several tests share lie in tests/fixtures/.
+"""
+
+import pathlib
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parent.parent
+TESTS = ROOT / 'tests'
+
+# Modules without a test of their own: the tests that cover them, and why.
+COVERED_ELSEWHERE = {
+    'impala_tf/algorithms/algorithm.py': (
+        'tests/algorithms/table_test.py', 'has fields, which rows fill'),
+    'impala_tf/architectures/actor_learner.py': (
+        'tests/architectures/in_process_test.py', 'has loops, run by that'),
+    'impala_tf/processes/host.py': (
+        'tests/architectures/in_process_test.py', 'is asked by those loops'),
+    'impala_tf/types.py': (
+        'tests/actor_test.py', 'has fields and specs, which actors fill'),
+    'launch/benchmark/data_plane.py': (
+        'tests/launch/benchmark/main_test.py', 'measures in a whole benchmark'),
+    'launch/benchmark/joint_learner.py': (
+        'tests/launch/benchmark/several_learners_test.py',
+        'is a process of that benchmark'),
+    'launch/benchmark/parts.py': (
+        'tests/launch/benchmark/main_test.py', 'measures in a whole benchmark'),
+    'launch/benchmark/training.py': (
+        'tests/launch/benchmark/main_test.py', 'measures a whole run'),
+    'launch/ray_cluster/host.py': (
+        'tests/launch/ray_cluster/program_test.py',
+        'is the end of `program` that Ray places'),
+    'launch/ray_cluster/run.py': (
+        'tests/launch/cluster_test.py', 'is tried by whole runs on clusters'),
+    **{f'launch/roles/{name}.py': (
+        'tests/launch/role_test.py', 'is a program, tried as such')
+       for name in ('actor', 'evaluator', 'learner', 'learner_connection')},
+}
+# Tests of no single module, and what they test.
+OF_NO_MODULE = {
+    'tests/configs_test.py': 'every .gin file in configs/',
+    'tests/faults': 'what real runs survive, docs/reliability.md',
+    'tests/launch/cluster_examples_test.py': 'Slurm and Kubernetes files',
+    'tests/launch/remote_run_test.py': 'every program on a directory at a URL',
+    'tests/launch/scripts_test.py': 'shell scripts',
+    'tests/launch/several_learners_test.py': 'whole runs of several learners',
+    'tests/layers_test.py': 'the tree',
+    'tests/maths/vtrace_theory_test.py': "V-trace's theorems, beyond its code",
+    'tests/mirror_test.py': 'the tree',
+}
+# What pytest and Bazel need where it is.
+NO_TESTS = ('tests/bazel_main.py', 'tests/conftest.py',
+            'tests/launch/ray_cluster/conftest.py')
+
+
+def _mirrored(module):
+  """Returns the path of a module's test, both relative to the root."""
+  place = module.parent
+  if place.parts[0] == 'impala_tf':
+    place = place.relative_to('impala_tf')
+  return pathlib.Path('tests', place, f'{module.stem.strip("_")}_test.py')
+
+
+def _paths(*tops):
+  return [path.relative_to(ROOT) for top in tops
+          for path in sorted((ROOT / top).rglob('*.py'))]
+
+
+MODULES = [m for m in _paths('impala_tf', 'launch') if m.name != '__init__.py']
+MIRRORED = {_mirrored(module): module for module in MODULES}
+TEST_FILES = [path for path in _paths('tests')
+              if pathlib.Path('tests/fixtures') not in path.parents]
+
+
+def _of_no_module(path):
+  return any(str(p) in OF_NO_MODULE for p in (path, *path.parents))
+
+
+def test_there_is_something_to_check():
+  assert pathlib.Path('launch/run/program.py') in MODULES
+  assert pathlib.Path('tests/maths/vtrace_test.py') in MIRRORED
+  assert pathlib.Path('tests/launch/report/main_test.py') in MIRRORED
+  assert len(MIRRORED) == len(MODULES)
+
+
+@pytest.mark.parametrize('module', MODULES, ids=str)
+def test_module_has_its_test(module):
+  test = _mirrored(module)
+  if str(module) in COVERED_ELSEWHERE:
+    other, _ = COVERED_ELSEWHERE[str(module)]
+    assert (ROOT / other).exists(), f'{other} is to cover {module}'
+    assert not (ROOT / test).exists(), f'{module} needs no exception'
+  else:
+    assert (ROOT / test).exists(), f'{module} has no {test}'
+
+
+@pytest.mark.parametrize('path', TEST_FILES, ids=str)
+def test_test_has_its_module(path):
+  if str(path) in NO_TESTS:
+    return
+  assert path.name.endswith('_test.py'), (
+      f'{path} is no test: it belongs in tests/fixtures/')
+  assert (path in MIRRORED) != _of_no_module(path), (
+      f'{path} mirrors no module, or is an exception without need')
+
+
+def test_exceptions_are_of_files_that_exist():
+  for path in (*COVERED_ELSEWHERE, *OF_NO_MODULE, *NO_TESTS):
+    assert (ROOT / path).exists(), path
+
+
+def test_fixtures_hold_no_tests():
+  assert not list((TESTS / 'fixtures').rglob('*_test.py'))

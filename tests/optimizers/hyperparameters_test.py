@@ -1,0 +1,45 @@
+"""Hyper-parameters begin with the config's values and may change."""
+
+import pytest
+
+from impala_tf import config as config_lib
+from impala_tf.optimizers import hyperparameters
+
+
+def _make(**knobs):
+  return hyperparameters.Hyperparameters(config_lib.Config(
+      impala=config_lib.ImpalaConfig(entropy_cost=0.25),
+      optimizer=config_lib.OptimizerConfig(
+          learning_rate=0.5, epsilon=0.125, **knobs)))
+
+
+def test_values_are_those_of_the_config():
+  made = _make(max_gradient_norm=2.)
+  assert made.learning_rate.numpy() == 0.5
+  assert made.row() == {
+      'epsilon': 0.125, 'entropy_cost': 0.25, 'max_gradient_norm': 2.}
+
+
+def test_row_has_the_present_values():
+  made = _make(max_gradient_norm=2.)
+  made.epsilon.assign(4.)
+  made.max_gradient_norm.assign(8.)
+  assert made.row() == {
+      'epsilon': 4., 'entropy_cost': 0.25, 'max_gradient_norm': 8.}
+
+
+def test_gradients_that_are_not_clipped_have_no_threshold():
+  made = _make(max_gradient_norm=None)
+  assert made.max_gradient_norm is None
+  assert made.row().keys() == {'epsilon', 'entropy_cost'}
+
+
+def test_none_is_trained():
+  made = _make(max_gradient_norm=2.)
+  assert len(made.variables) == 4 and not made.trainable_variables
+  assert made.variables[0].dtype == 'float32'
+
+
+@pytest.mark.parametrize('name', ['learning_rate', 'epsilon', 'entropy_cost'])
+def test_each_is_a_scalar(name):
+  assert getattr(_make(), name).shape == []
