@@ -17,7 +17,6 @@ import time
 from typing import Callable, Dict, Iterator, List, Sequence, Tuple
 
 from impala_tf import config as config_lib
-from impala_tf.envs import factory
 from impala_tf.processes import sizing
 from impala_tf.sweeps import plan as plan_lib
 from impala_tf.sweeps import results as results_lib
@@ -83,7 +82,7 @@ def check_runs(config: plan_lib.SweepConfig
     in_process &= loaded.experiment.in_process
     configs[loaded.environment, loaded.agent, loaded.actor] = loaded
   for loaded in configs.values():
-    factory.check_levels(loaded)
+    program.check_names(loaded)
   return tasks, in_process
 
 

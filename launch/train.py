@@ -8,7 +8,6 @@ import argparse
 from typing import List, NamedTuple, Optional
 
 from impala_tf import config as config_lib
-from impala_tf.envs import factory
 from impala_tf.processes import host as host_lib
 from impala_tf.processes import ports
 from impala_tf.processes import sizing
@@ -146,7 +145,7 @@ def _run(args: argparse.Namespace) -> int:
       raise config_lib.UserError(
           f'--{flag} needs processes of their own for learner and actors; '
           'leave it out, or set ExperimentConfig.in_process = False')
-  factory.check_levels(config)
+  program.check_names(config)
   sizing.fit(config)  # Refuses more levels than environments.
   chosen = _choose_ports(args.port, config.learner.num_learners)
   run_dir = args.run_dir or run_directory.fresh_path(config.environment.level)

@@ -7,6 +7,7 @@ import sys
 from typing import Callable, Optional, Sequence, Tuple
 
 from impala_tf import config as config_lib
+from impala_tf.algorithms import table as algorithms
 from impala_tf.envs import factory
 from impala_tf.processes import sizing
 from impala_tf.processes import waiting
@@ -70,8 +71,14 @@ def load_for_roles(path: str, bindings: Sequence[str]) -> config_lib.Config:
     raise config_lib.UserError(
         'ExperimentConfig.in_process leaves no roles to others; set it to '
         'False, or use ./launch/train.sh')
-  factory.check_levels(config)
+  check_names(config)
   return config
+
+
+def check_names(config: config_lib.Config) -> None:
+  """Raises ConfigError where there is no such level or algorithm."""
+  factory.check_levels(config)
+  algorithms.check(config.experiment.algorithm)
 
 
 def show_beginning(config: config_lib.Config, run_dir: str,

@@ -52,6 +52,8 @@ def _refuse(refused):
      "no Atari game 'pnog'; did you mean pong"),
     ([_bind('EnvironmentConfig.level', "'doom/1'")],
      "level must be 'atari/<game>', .* or 'gym/<id>', but is 'doom/1'"),
+    ([_bind('ExperimentConfig.algorithm', "'impalla'")],
+     "must be one of impala, impala_popart, but is 'impalla'"),
     ([_bind('EnvironmentConfig.level', "'catch,atari/pnog'")],
      "no Atari game 'pnog'; did you mean pong"),
     ([_bind('EnvironmentConfig.level', "'catch,catch'")],
