@@ -44,7 +44,7 @@ COVERED_ELSEWHERE = {
         'tests/launch/role_test.py', 'is a program, tried as such')
        for name in ('actor', 'evaluator', 'learner', 'learner_connection')},
     'launch/run/role_commands.py': (
-        'tests/launch/train_test.py', 'makes commands, which real runs execute'),
+        'tests/launch/train_test.py', 'makes commands, which runs execute'),
 }
 # Tests of no single module, and what they test.
 OF_NO_MODULE = {
