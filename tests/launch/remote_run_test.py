@@ -35,7 +35,7 @@ _CONFIG = config_lib.Config(
 
 @pytest.fixture(name='url')
 def _url(tmp_path, monkeypatch):
-  monkeypatch.setattr(run_directory.owner, '_SETTLE_SECS', 0.)
+  monkeypatch.setattr(run_directory.url_lock, '_SETTLE_SECS', 0.)
   return f'ram:/{tmp_path}/run'
 
 
