@@ -136,6 +136,7 @@ def test_nothing_is_read_that_is_not_soon_learned_from(served):
     assert queue.info.current_size <= ahead  # It does read ahead.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('batch_size, in_order', [(8, True), (32, False)])
 def test_no_unroll_is_lost_that_comes_as_reverb_stops_waiting(
     batch_size, in_order):

@@ -223,6 +223,7 @@ def test_update_without_finite_gradients_is_skipped(compile_step, max_norm):
         np.isfinite(variable.numpy()))
 
 
+@pytest.mark.slow
 def test_xla_gives_the_same_update_to_rounding():
   parameters = []
   for compiled in False, True:
@@ -395,7 +396,8 @@ def test_other_observations_are_left_as_they_are(shape, dtype):
       learner.update(unroll)['observation'], observation)
 
 
-@pytest.mark.parametrize('torso', ['shallow', 'deep'])
+@pytest.mark.parametrize('torso', [
+    'shallow', pytest.param('deep', marks=pytest.mark.slow)])
 def test_compiled_step_in_bfloat16_is_close_to_that_in_float32(torso):
   """All that GPU and TPU get: XLA, mixed precision, stacks made on the device.
 
@@ -454,6 +456,7 @@ def _on_two_cpus():
   return results
 
 
+@pytest.mark.slow
 def test_two_replicas_take_the_step_of_one_with_the_whole_batch():
   with concurrent.futures.ProcessPoolExecutor(
       1, mp_context=multiprocessing.get_context('spawn')) as process:

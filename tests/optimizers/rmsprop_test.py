@@ -182,6 +182,7 @@ def _on_two_cpus():
   return steps, None
 
 
+@pytest.mark.slow
 def test_replicas_take_the_same_steps_under_a_mirrored_strategy():
   with concurrent.futures.ProcessPoolExecutor(
       1, mp_context=multiprocessing.get_context('spawn')) as process:

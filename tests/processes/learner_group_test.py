@@ -72,6 +72,7 @@ def _ran(tmp_path_factory):
     return results, one, (addresses[1], code, processes[0].log(), secs)
 
 
+@pytest.mark.slow
 def test_parameters_are_equal_to_the_last_bit(ran):
   (first, second), _, _ = ran
   assert first['values'].shape[0] == replica_process.NUM_UPDATES
@@ -79,6 +80,7 @@ def test_parameters_are_equal_to_the_last_bit(ran):
   np.testing.assert_array_equal(first['rows'], second['rows'])
 
 
+@pytest.mark.slow
 def test_update_is_that_of_one_learner_with_all_batches(ran):
   (first, _), one, _ = ran
   # Sums over a batch of 6 x 5 steps in another order differ by some 10
@@ -95,6 +97,7 @@ def test_update_is_that_of_one_learner_with_all_batches(ran):
   assert first['num_frames'] == one['num_frames'] == frames
 
 
+@pytest.mark.slow
 def test_metrics_are_those_of_all_batches(ran):
   (first, _), one, _ = ran
   names = list(first['names'])
@@ -113,6 +116,7 @@ def test_metrics_are_those_of_all_batches(ran):
                 replica_process.MAX_NORM)  # So that what is clipped matters.
 
 
+@pytest.mark.slow
 def test_update_that_is_bad_for_one_is_skipped_by_all(ran):
   (first, second), one, _ = ran
   bad = replica_process.NAN_UPDATE
@@ -124,6 +128,7 @@ def test_update_that_is_bad_for_one_is_skipped_by_all(ran):
     assert np.all(np.isfinite(result['values']))
 
 
+@pytest.mark.slow
 def test_logs_see_the_unrolls_of_all(ran):
   (first, second), _, _ = ran
   wholes = [np.concatenate(pair, axis=-1)
@@ -135,6 +140,7 @@ def test_logs_see_the_unrolls_of_all(ran):
       np.testing.assert_array_equal(gathered, whole)
 
 
+@pytest.mark.slow
 def test_learners_that_would_learn_apart_are_refused_by_all(ran):
   same = ''
   for result in ran[0]:
@@ -147,6 +153,7 @@ def test_learners_that_would_learn_apart_are_refused_by_all(ran):
       assert bool(message) == bool(words)
 
 
+@pytest.mark.slow
 def test_killed_learner_is_named_and_ends_the_other(ran):
   address, code, log, secs = ran[2]
   assert code == 1
@@ -157,6 +164,7 @@ def test_killed_learner_is_named_and_ends_the_other(ran):
   assert secs < 60
 
 
+@pytest.mark.slow
 def test_killed_chief_is_named_and_ends_the_other(tmp_path):
   with _two(tmp_path) as (addresses, (chief, other)):
     chief.wait_until_done()
@@ -166,6 +174,7 @@ def test_killed_chief_is_named_and_ends_the_other(tmp_path):
     assert f'learner 1 has lost learner 0 ({addresses[0]});' in other.log()
 
 
+@pytest.mark.slow
 def test_learner_that_does_not_come_is_waited_for_and_named(tmp_path):
   addresses = [f'localhost:{port}' for port in ports.choose_free(2)]
   with _running(tmp_path, 'first', 0, *addresses) as first:
