@@ -60,10 +60,7 @@ def _make_level(config: config_lib.Config,
                 training: bool) -> multi_level.MakeFn:
   # Not a closure: `env_processes` hands it to processes.
   return functools.partial(
-      factory.make_environment, atari_config=config.atari,
-      dmlab_config=config.dmlab, vizdoom_config=config.vizdoom,
-      training=training,
-      instruction_length=config.agent.instruction_length)
+      factory.make_environment, config=config, training=training)
 
 
 def make_probe_environment(config: config_lib.Config
@@ -73,9 +70,7 @@ def make_probe_environment(config: config_lib.Config
   Raises:
     ConfigError: where one agent could not play all levels.
   """
-  multi_level.check_levels(
-      config.environment.level, _make_level(config, training=True),
-      config.atari.full_action_set)
+  multi_level.check_levels(config, _make_level(config, training=True))
   return make_environment(config, 1, seed=0, training=True)
 
 

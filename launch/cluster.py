@@ -1,8 +1,8 @@
 """Trains an agent on a Ray cluster; see `launch/cluster.sh`.
 
-Without --ray_address it starts Ray on this machine. This program must stay: it
-starts anew what is lost, gathers logs, and ends everything. Ctrl-C writes a
-checkpoint, and the same command resumes.
+Without --ray_address it starts Ray on this machine. This program must keep
+running: it restarts what is lost, gathers logs, and ends everything. Ctrl-C
+writes a checkpoint, and the same command resumes.
 
 Exit codes: 0 all frames are learned from, 2 bad input, 130 Ctrl-C, 143 asked to
 terminate, 1 anything else.
@@ -45,18 +45,19 @@ def _parse_args() -> argparse.Namespace:
                       help='play full games beside training, and log to '
                       'evaluation/ in the run directory')
   parser.add_argument('--learner_cpus', type=float, default=1.,
-                      help='that Ray reserves for each learner (default: '
+                      help='CPUs that Ray reserves for each learner (default: '
                       '%(default)g)')
   parser.add_argument('--learner_gpus', type=float,
-                      help='likewise (default: 1 if any node has one)')
+                      help='GPUs that Ray reserves for each learner (default: '
+                      '1 if any node has one)')
   parser.add_argument('--actor_cpus', type=float,
-                      help='likewise for each actor (default: '
+                      help='CPUs that Ray reserves for each actor (default: '
                       'ActorConfig.env_processes, or 1), and for the evaluator '
                       '(default: 1)')
   parser.add_argument('--port', type=int,
-                      help="of the Reverb server on the learner's node; of "
-                      'several learners the first of as many (default: a free '
-                      'one)')
+                      help="of the Reverb server on the learner's node; with "
+                      'several learners, the first of one port each (default: '
+                      'a free one)')
   parser.add_argument('--wait_secs', type=float, default=600.,
                       help='for room for learners, and of roles for each '
                       'other (default: %(default)g)')
@@ -78,7 +79,7 @@ def _check_flags(args: argparse.Namespace) -> None:
 
 @contextlib.contextmanager
 def _logging_to(log_dir: pathlib.Path) -> Iterator[None]:
-  """Has a file get what is logged, too."""
+  """Also writes to `cluster.log` what is logged."""
   log_dir.mkdir(parents=True, exist_ok=True)
   handler = logging.FileHandler(log_dir / 'cluster.log')
   handler.setFormatter(logging.Formatter('%(asctime)s %(message)s'))
@@ -92,15 +93,19 @@ def _logging_to(log_dir: pathlib.Path) -> Iterator[None]:
 
 def _open_ports(args: argparse.Namespace, config: config_lib.Config
                 ) -> List[Tuple[str, Optional[int]]]:
-  """What listens where, see `program.show_network`."""
+  """Returns servers and their ports, see `program.show_network`."""
   number = config.learner.num_learners
-  reverb = [args.port + i for i in range(number)] if args.port else [None]
-  return [*(('Reverb', port) for port in reverb),
-          *[('TensorFlow', None)] * (number > 1)]
+  if args.port:
+    open_ports = [('Reverb', args.port + i) for i in range(number)]
+  else:
+    open_ports = [('Reverb', None)]
+  if number > 1:
+    open_ports.append(('TensorFlow', None))
+  return open_ports
 
 
 def _train(args: argparse.Namespace, config: config_lib.Config,
-           not_private: Optional[str]) -> int:
+           why_public: Optional[str]) -> int:
   run_dir = args.run_dir or run_directory.fresh_path(config.environment.level)
   run_directory.reach(run_dir)
   log_dir = pathlib.Path(run_directory.logs_path(run_dir))
@@ -111,7 +116,7 @@ def _train(args: argparse.Namespace, config: config_lib.Config,
     plan = cluster_plan.Plan(args, config, nodes)
     with run_directory.claim(run_dir, plan.config) as resuming:
       plan.show(nodes, run_dir, resuming)
-      program.show_network(_open_ports(args, config), not_private)
+      program.show_network(_open_ports(args, config), why_public)
       program.show_logs(run_dir)
       run = cluster_run.ClusterRun(
           plan.config,
@@ -125,12 +130,13 @@ def _train(args: argparse.Namespace, config: config_lib.Config,
 
 
 def _run(args: argparse.Namespace) -> int:
-  not_private = program.not_private(
-      'launch.cluster', args.network, args.ray_address is not None,
-      args.run_dir)
+  why_public = program.why_public(
+      args.network, args.ray_address is not None, args.run_dir)
+  if why_public is None:
+    why_public = program.enter_private_network('launch.cluster', args.network)
   _check_flags(args)
   config = program.load_for_roles(args.config, args.gin_binding)
-  return _train(args, config, not_private)
+  return _train(args, config, why_public)
 
 
 def main() -> int:

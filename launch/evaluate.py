@@ -20,10 +20,10 @@ from launch.run import gin_config
 from launch.run import program
 from launch.run import run_directory
 
-_EPISODES = 200  # Of a level outside of them.
+_EPISODES = 200  # Games on a level that is of no suite.
 _MAX_ENVS = 32
 _MAX_SEED = 2**30  # Emulators take an int32, and each has its own.
-_VIDEO_FRAMES_PER_SEC = 60  # Of the emulator.
+_VIDEO_FRAMES_PER_SEC = 60  # The emulator's own speed.
 
 
 def _parse_args() -> argparse.Namespace:
@@ -49,7 +49,7 @@ def _parse_args() -> argparse.Namespace:
 
 
 class _Video:
-  """Records the first environment's first episode."""
+  """A video of the first environment's first episode."""
 
   def __init__(self, path: str, environment):
     import imageio
@@ -59,17 +59,17 @@ class _Video:
         macro_block_size=2)
 
   def on_step(self, num_ended: int) -> None:
-    """Adds the picture of this moment."""
+    """Adds the current picture while the first episode lasts."""
     if not num_ended:
       self._writer.append_data(self._environment.render())
 
   def close(self) -> None:
-    """Ends the file."""
+    """Completes the file."""
     self._writer.close()
 
 
 def _evaluate(args: argparse.Namespace) -> dict:
-  """Returns what is shown at the end."""
+  """Plays what the flags say; returns the report to be printed."""
   run_directory.reach(args.run_dir)
   config_path = gin_config.config_path(args.run_dir)
   if not files.exists(config_path):
@@ -91,7 +91,11 @@ def _evaluate(args: argparse.Namespace) -> dict:
 
 def _suite_and_levels(args: argparse.Namespace
                       ) -> Tuple[Optional[suite_lib.Suite], Sequence[str]]:
-  """What the flags name, without a look at the run."""
+  """Returns the suite that the flags name, if any, and its levels to play.
+
+  Raises:
+    UserError: where the flags contradict each other or name what there is not.
+  """
   if args.suite is None:
     if args.levels is not None:
       raise config_lib.UserError('--levels are of a suite; give --suite too')
@@ -118,7 +122,7 @@ def _suite_and_levels(args: argparse.Namespace
 
 
 def _output(args: argparse.Namespace) -> str:
-  """Where the JSON goes."""
+  """Returns the path of the JSON; raises UserError where it is unusable."""
   name = f'evaluation_{args.suite}.json' if args.suite else 'evaluation.json'
   output = args.output or os.path.join(args.run_dir, name)
   if args.suite and os.path.splitext(output)[1] == '.md':
@@ -135,7 +139,7 @@ def _output(args: argparse.Namespace) -> str:
 
 
 def _check_one_level(config: config_lib.Config) -> None:
-  """Of several levels it must be said which are played."""
+  """Raises UserError where the run was trained on more levels than one."""
   level = config.environment.level
   levels = levels_lib.expand(level)
   if len(levels) == 1:
@@ -151,7 +155,7 @@ def _check_one_level(config: config_lib.Config) -> None:
 
 def _evaluate_level(args: argparse.Namespace, config: config_lib.Config,
                     output: str) -> dict:
-  """Plays what the run was trained on."""
+  """Plays the level that the run was trained on; returns the report."""
   _check_one_level(config)
   # Here, since they import TensorFlow, which takes seconds.
   from impala_tf import experiment
@@ -163,7 +167,7 @@ def _evaluate_level(args: argparse.Namespace, config: config_lib.Config,
       config, min(episodes, _MAX_ENVS), args.seed, training=False)
   _check_actions(environment, loaded.agent)
   video = _Video(args.video, environment) if args.video else None
-  # What is played may be a held-out variant of the configured level.
+  # The environment may play a held-out variant of the configured level.
   report, returns = _play(environment.level, loaded, environment, episodes,
                           args.seed, *([video.on_step] if video else []))
   if video:
@@ -193,7 +197,7 @@ def _play(level: str, loaded: Any, environment: Any, episodes: int, seed: int,
 def _evaluate_suite(args: argparse.Namespace, config: config_lib.Config,
                     suite: suite_lib.Suite, levels: Sequence[str],
                     output: str) -> dict:
-  """Plays the levels that are not yet in the output."""
+  """Plays the levels that the output lacks; returns the report."""
   domain = suite.levels[0].partition('/')[0]
   trained_on = config.environment.level
   # Levels that were trained on together are seen alike, but one of another
@@ -244,7 +248,10 @@ def _evaluate_suite(args: argparse.Namespace, config: config_lib.Config,
 
 
 def _check_actions(environment: Any, agent: Any) -> None:
-  """An action out of range would hang the emulator."""
+  """Raises UserError where an agent's actions are not the environment's.
+
+  An action out of range would hang the emulator.
+  """
   from impala_tf.maths import distributions
   policy = distributions.of_actions(environment.action_spec())
   if policy == agent.distribution:

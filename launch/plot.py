@@ -1,6 +1,6 @@
 """Draws a learning curve of runs to a PNG; see `launch/plot.sh`.
 
-All that is known of runs, level by level, `launch/report.sh` draws.
+`launch/report.sh` draws everything that is known of runs, level by level.
 """
 
 import argparse
@@ -49,7 +49,7 @@ def _plot(args: argparse.Namespace) -> None:
 
 
 def _label(run_dir: pathlib.Path) -> str:
-  """The run's name; what its evaluator wrote is told from it."""
+  """Returns the run's name, with a note where an evaluator's rows are drawn."""
   if run_dir.name == program.EVALUATION:
     return f'{run_dir.parent.name}, evaluated'
   return run_dir.name

@@ -21,7 +21,7 @@ from absl import logging
 from impala_tf import config as config_lib
 from impala_tf.envs import env_processes
 from impala_tf.processes import waiting
-from launch.processes import restarts
+from launch.processes import child
 from launch.roles import actor as actor_role
 from launch.roles import evaluator as evaluator_role
 from launch.roles import flags as role_flags
@@ -37,13 +37,13 @@ def _run(args: argparse.Namespace) -> int:
     role_flags.check(args)
     return _ROLES[args.role](args) or 0
   except config_lib.UserError as error:
-    print(f'{restarts.COMPLAINT}{error}', file=sys.stderr)
-    return restarts.BAD_INPUT
+    print(f'{child.COMPLAINT}{error}', file=sys.stderr)
+    return child.BAD_INPUT
   except waiting.PeerLost as error:
-    print(f'{restarts.COMPLAINT}{error}', file=sys.stderr)
+    print(f'{child.COMPLAINT}{error}', file=sys.stderr)
     return 1
   except waiting.PeerMissing as error:
-    print(f'{restarts.COMPLAINT}{error}; is it running, and can the machines '
+    print(f'{child.COMPLAINT}{error}; is it running, and can the machines '
           'reach each other? (--wait_secs for more patience)', file=sys.stderr)
     return 1
   except env_processes.WorkerError as error:  # A trace would say nothing more.

@@ -14,23 +14,24 @@ import itertools
 import os
 import sys
 import time
-from typing import Any, Callable, Dict, Iterator, List, Sequence, Tuple
+from typing import Callable, Dict, Iterator, List, Sequence, Tuple
 
 from impala_tf import config as config_lib
-from impala_tf.envs import factory
 from impala_tf.processes import sizing
 from impala_tf.sweeps import plan as plan_lib
 from impala_tf.sweeps import results as results_lib
-from launch.processes import batch as local_batch
+from launch.processes import batch
+from launch.processes import local
 from launch.ray_cluster import connection as ray_connection
 from launch.run import gin_config
 from launch.run import program
 from launch.run import sweep_directory
 
 _BEST = 3  # Settings that the paper's table 2 averages over.
-# Of a run within one process, which otherwise has as many threads as cores.
+# Variables of a run within one process, which otherwise has as many threads as
+# the machine has cores.
 _ONE_THREAD = {'TF_NUM_INTRAOP_THREADS': '1', 'TF_NUM_INTEROP_THREADS': '1'}
-_WAIT_SECS = 600.  # For room on a cluster, while none of the runs has any.
+_WAIT_SECS = 600.  # Longest wait for room while no run has any.
 
 
 def _parse_args() -> argparse.Namespace:
@@ -60,30 +61,33 @@ def _parse_args() -> argparse.Namespace:
 
 def check_runs(config: plan_lib.SweepConfig
                ) -> Tuple[Dict[str, config_lib.Config], bool]:
-  """Reads each task's config, as it is and with what the sweep binds.
+  """Reads each task's config, alone and with the bindings of every run.
+
+  Args:
+    config: config of the sweep.
 
   Returns:
-    Configs of tasks, and whether all runs are of one process each.
+    Config of each task, and whether each run is a single process.
 
   Raises:
-    ConfigError: where a run could not be.
+    ConfigError: where a run could not work.
   """
   tasks = {task: gin_config.load(path) for task, path in config.tasks.items()}
   in_process = True
-  levels = set()
+  configs = {}  # By what is checked of them.
   for run in plan_lib.runs(config, plan_lib.corners(config)):
     if run.seed > 1:  # All seeds are alike.
       continue
     loaded = gin_config.load(config.tasks[run.task], run.gin_bindings())
     in_process &= loaded.experiment.in_process
-    levels.add((loaded.environment.level, loaded.agent.instruction_length))
-  for level, instruction_length in sorted(levels):
-    factory.check_levels(level, instruction_length)
+    configs[loaded.environment, loaded.agent, loaded.actor] = loaded
+  for loaded in configs.values():
+    program.check_names(loaded)
   return tasks, in_process
 
 
 class _Progress:
-  """A line for each run that ends."""
+  """Progress of a sweep, printed as a line for each run that ends."""
 
   def __init__(self, num_done: int, num_runs: int):
     self._before = self._num_done = num_done
@@ -91,7 +95,7 @@ class _Progress:
     self._start = time.monotonic()
 
   def show(self, result: results_lib.Result) -> None:
-    """Tells of one more run."""
+    """Prints the line of a run that has ended."""
     if result.status != results_lib.INTERRUPTED:
       self._num_done += 1
     parts = [f'[{self._num_done}/{self._num_runs}] {result.run.name} '
@@ -111,7 +115,11 @@ class _Progress:
 
 
 def _table(rows: Sequence[Sequence[str]]) -> str:
-  """Columns under each other; the first two to the left, numbers right."""
+  """Returns rows as lines of text, with aligned columns.
+
+  The first two columns are aligned to the left, the others, which are numbers,
+  to the right.
+  """
   widths = [max(map(len, column)) for column in zip(*rows)]
   return '\n'.join(
       '  '.join(cell.ljust(width) if i < 2 else cell.rjust(width)
@@ -121,22 +129,22 @@ def _table(rows: Sequence[Sequence[str]]) -> str:
 
 def summary(config: plan_lib.SweepConfig,
             results: Sequence[results_lib.Result]) -> str:
-  """A table with a line for each task and variant.
+  """Returns a table with a line for each task and variant.
 
-  Its columns: runs by status, the mean final return of the best three settings
-  and of all (see `results`), and the best setting.
+  Its columns are the runs by status, the mean final return of the best three
+  settings and of all (see `results`), and the best setting.
   """
   rows = [['task', 'variant', 'finished', 'failed', f'best {_BEST}', 'all',
            'best setting']]
   for task, variant in itertools.product(config.tasks, config.variants):
-    own = results_lib.select(results, task, variant)
-    statuses = [result.status for result in own]
-    returns = results_lib.setting_returns(own)
+    selected = results_lib.select(results, task, variant)
+    statuses = [result.status for result in selected]
+    returns = results_lib.setting_returns(selected)
     rows.append([
         task, variant, str(statuses.count(results_lib.FINISHED)),
         str(statuses.count(results_lib.FAILED)),
-        f'{results_lib.best_mean(own, _BEST):.2f}',
-        f'{results_lib.rank_area(own):.2f}', next(iter(returns), '-')])
+        f'{results_lib.best_mean(selected, _BEST):.2f}',
+        f'{results_lib.rank_area(selected):.2f}', next(iter(returns), '-')])
   return _table(rows)
 
 
@@ -149,7 +157,7 @@ def _runs_to_do(directory: sweep_directory.SweepDirectory,
   return [run for run in all_runs if directory.status(run) not in done]
 
 
-def _status(ended: local_batch.Ended) -> str:
+def _status(ended: batch.Ended) -> str:
   if ended.exit_code == 0:
     return results_lib.FINISHED
   if ended.was_stopped:
@@ -173,19 +181,26 @@ def _check_flags(args: argparse.Namespace) -> None:
         'that, too, or leave them out')
 
 
-# Of a sweep's directory makes what runs it.
-_MakeEngine = Callable[[sweep_directory.SweepDirectory], Any]
+_MakeBatch = Callable[[sweep_directory.SweepDirectory], batch.Batch]
 
 
 @contextlib.contextmanager
-def _engine(args: argparse.Namespace,
-            in_process: bool) -> Iterator[Tuple[int, _MakeEngine]]:
-  """Yields how many runs there are at a time, and what runs them."""
+def _connected(args: argparse.Namespace,
+               in_process: bool) -> Iterator[Tuple[int, _MakeBatch]]:
+  """Connects to the host of the runs.
+
+  Args:
+    args: flags of the program.
+    in_process: whether each run is a single process.
+
+  Yields:
+    The number of runs at a time, and what makes their batch.
+  """
   environment = _ONE_THREAD if in_process else {}
   if args.engine == 'local':
     # Runs keep one thread whatever --jobs is: results must not depend on it.
     num_jobs = args.jobs or (sizing.num_cores() if in_process else 1)
-    yield num_jobs, lambda directory: local_batch.LocalEngine(
+    yield num_jobs, lambda directory: local.make_batch(
         num_jobs, directory.log_dir, environment, keep_open=directory.lock)
     return
   with ray_connection.connected(args.ray_address) as nodes:
@@ -200,7 +215,7 @@ def _engine(args: argparse.Namespace,
           f'{ray_connection.describe(nodes)}; give smaller --run_cpus or '
           '--run_gpus, or add such a node')
     num_jobs = min(args.jobs or room, room)
-    yield num_jobs, lambda directory: ray_batch.RayEngine(
+    yield num_jobs, lambda directory: ray_batch.make_batch(
         num_jobs, directory.log_dir, environment, needs,
         [os.path.abspath(args.sweep_dir)], _WAIT_SECS)
 
@@ -209,14 +224,14 @@ def _run(args: argparse.Namespace) -> int:
   _check_flags(args)
   if args.engine == 'ray' and not args.ray_address:
     # Ray listens on all interfaces, and runs whatever it is sent.
-    why_open = program.not_private('launch.sweep', 'auto', False)
-    if why_open:
+    why_public = program.enter_private_network('launch.sweep', 'auto')
+    if why_public:
       print('Ray is open to every machine that reaches this one '
-            f'(docs/cluster.md: what to close); {why_open}', flush=True)
+            f'(docs/cluster.md: what to close); {why_public}', flush=True)
   config = gin_config.load_sweep(args.sweep)
   tasks, in_process = check_runs(config)
-  with _engine(args, in_process) as (
-      num_jobs, make_engine), sweep_directory.claim(
+  with _connected(args, in_process) as (
+      num_jobs, make_batch), sweep_directory.claim(
           args.sweep_dir, config, tasks) as directory:
     all_runs = {run.name: run for run in plan_lib.runs(config)}
     to_do = _runs_to_do(directory, list(all_runs.values()), args.retry_failed)
@@ -224,11 +239,11 @@ def _run(args: argparse.Namespace) -> int:
           f'{num_jobs} at a time', flush=True)
     progress = _Progress(len(all_runs) - len(to_do), len(all_runs))
 
-    def on_end(name: str, ended: local_batch.Ended):
+    def on_end(name: str, ended: batch.Ended):
       progress.show(directory.record(
           all_runs[name], _status(ended), ended.error))
 
-    signum = make_engine(directory).run(
+    signum = make_batch(directory).run(
         {run.name: directory.arguments(run) for run in to_do}, on_end)
     results = directory.results()
   print(summary(config, results))

@@ -5,19 +5,18 @@ terminate, 1 anything else.
 """
 
 import argparse
-import signal
-import sys
 from typing import List, NamedTuple, Optional
 
 from impala_tf import config as config_lib
-from impala_tf.envs import factory
 from impala_tf.processes import host as host_lib
 from impala_tf.processes import ports
 from impala_tf.processes import sizing
-from launch.processes import supervisor
+from launch.processes import local
+from launch.processes import stop_signals
 from launch.run import gin_config
 from launch.run import program
 from launch.run import progress
+from launch.run import role_commands
 from launch.run import run_directory
 from launch.run import time_budget
 
@@ -36,8 +35,8 @@ def _parse_args() -> argparse.Namespace:
                       help='changes one value; may be repeated')
   parser.add_argument('--port', type=int,
                       help='of the Reverb server, for others to connect to '
-                      '(default: a free one); of several learners the first '
-                      'of as many')
+                      '(default: a free one); with several learners, the '
+                      'first of one port each')
   program.add_network(parser)
   parser.add_argument('--evaluate', action='store_true',
                       help='play full games beside training, and log to '
@@ -49,18 +48,26 @@ def _parse_args() -> argparse.Namespace:
 
 
 class _Ports(NamedTuple):
-  """Where processes find one another.
+  """Ports at which the processes of a run find one another.
 
   Attributes:
-    reverb: of each learner, for its actors.
-    tensorflow: of each of several learners, for the others.
+    reverb: port of each learner's Reverb server, for its actors.
+    tensorflow: port of each learner for the others; none for a single learner.
   """
   reverb: List[int]
   tensorflow: List[int]
 
 
 def _choose_ports(first: Optional[int], num_learners: int) -> _Ports:
-  """Raises UserError where one of those from `first` on is taken."""
+  """Finds free ports for all learners.
+
+  Args:
+    first: first port of the Reverb servers; None for any free ones.
+    num_learners: how many learners there are.
+
+  Raises:
+    UserError: where a port that was asked for is taken.
+  """
   try:
     if first is None:
       reverb = ports.choose_free(num_learners)
@@ -68,36 +75,35 @@ def _choose_ports(first: Optional[int], num_learners: int) -> _Ports:
       reverb = [ports.choose(first + i) for i in range(num_learners)]
   except OSError as error:
     raise config_lib.UserError(f'--port: {error}') from error
-  several = num_learners if num_learners > 1 else 0
-  return _Ports(reverb, ports.choose_free(several, besides=reverb))
+  if num_learners == 1:
+    return _Ports(reverb, [])
+  return _Ports(reverb, ports.choose_free(num_learners, besides=reverb))
 
 
 def _train_in_processes(args: argparse.Namespace, config: config_lib.Config,
                         run_dir: str, chosen: _Ports,
                         line: progress.ProgressLine):
   """Returns the signal that ended the run, or None."""
+  addresses = [f'localhost:{port}' for port in chosen.reverb]
+  joint_addresses = [f'localhost:{port}' for port in chosen.tensorflow]
+  run_dir_flag = f'--run_dir={run_dir}'
+  flags = [run_dir_flag]
+  if args.profile:
+    flags.append('--profile')
 
-  def role(name, learner, *flags):
-    return [sys.executable, '-m', 'launch.role', name, '--supervised',
-            f'--address=localhost:{chosen.reverb[learner]}',
-            f'--run_dir={run_dir}', *flags]
+  def actor(task, attempt):
+    return role_commands.actor(
+        addresses[task % len(addresses)], task, attempt, *flags)
 
   def evaluator(attempt):
-    return role('evaluator', 0, f'--seed={attempt}')
+    return role_commands.evaluator(addresses[0], attempt, run_dir_flag)
 
-  num_learners = len(chosen.reverb)
-  addresses = ','.join(f'localhost:{port}' for port in chosen.tensorflow)
-  profile = ['--profile'] * args.profile
   newest = progress.NewestRow(run_dir)
-
-  return supervisor.Supervisor(
+  return local.make_supervisor(
       learner_commands=[
-          role('learner', i, f'--task={i}',
-               *[f'--learners={addresses}'] * bool(addresses), *profile)
-          for i in range(num_learners)],
-      actor_command=lambda task, attempt: role(
-          'actor', task % num_learners, f'--task={task}',
-          f'--seed={task + attempt * 10_000}', *profile),
+          role_commands.learner(address, task, joint_addresses, *flags)
+          for task, address in enumerate(addresses)],
+      actor_command=actor,
       num_actors=sizing.fit(config).actor.num_actors,
       log_dir=run_directory.logs_path(run_dir),
       max_restarts=config.actor.max_restarts,
@@ -109,14 +115,13 @@ def _train_in_processes(args: argparse.Namespace, config: config_lib.Config,
 class _Host(host_lib.LearnerHost):
   """This process where actor and learner take turns in it."""
 
-  def __init__(self, line: progress.ProgressLine):
-    self.signals: List[int] = []
+  def __init__(self, signals: stop_signals.StopSignals,
+               line: progress.ProgressLine):
+    self._signals = signals
     self.on_row = line.show
-    for signum in program.STOP_SIGNALS:
-      signal.signal(signum, lambda signum, frame: self.signals.append(signum))
 
   def should_stop(self) -> bool:
-    return bool(self.signals)
+    return self._signals.first is not None
 
 
 def _train_in_this_process(config: config_lib.Config, run_dir: str,
@@ -124,22 +129,23 @@ def _train_in_this_process(config: config_lib.Config, run_dir: str,
   """Trains in turns; returns the signal that ended the run, if one did."""
   # Here, after all checks, since it imports TensorFlow, which takes seconds.
   from impala_tf.architectures import in_process
-  host = _Host(line)
-  in_process.run(config, run_dir, host)
-  return host.signals[0] if host.signals else None
+  with stop_signals.StopSignals() as signals:
+    in_process.run(config, run_dir, _Host(signals, line))
+  return signals.first
 
 
 def _run(args: argparse.Namespace) -> int:
-  not_private = program.not_private(
-      'launch.train', args.network, args.port is not None, args.run_dir)
+  why_public = program.why_public(
+      args.network, args.port is not None, args.run_dir)
+  if why_public is None:
+    why_public = program.enter_private_network('launch.train', args.network)
   config = gin_config.load(args.config, args.gin_binding)
   for flag in ('profile', 'evaluate'):
     if getattr(args, flag) and config.experiment.in_process:
       raise config_lib.UserError(
           f'--{flag} needs processes of their own for learner and actors; '
           'leave it out, or set ExperimentConfig.in_process = False')
-  factory.check_levels(
-      config.environment.level, config.agent.instruction_length)
+  program.check_names(config)
   sizing.fit(config)  # Refuses more levels than environments.
   chosen = _choose_ports(args.port, config.learner.num_learners)
   run_dir = args.run_dir or run_directory.fresh_path(config.environment.level)
@@ -148,7 +154,7 @@ def _run(args: argparse.Namespace) -> int:
     program.show_network(
         [('Reverb', None)] if config.experiment.in_process else
         [('Reverb', port) for port in chosen.reverb] +
-        [('TensorFlow', port) for port in chosen.tensorflow], not_private)
+        [('TensorFlow', port) for port in chosen.tensorflow], why_public)
     with progress.ProgressLine(config.experiment.total_frames) as line:
       if config.experiment.in_process:
         signum = _train_in_this_process(config, run_dir, line)

@@ -89,13 +89,14 @@ def refused(monkeypatch, capsys):
   TensorFlow. That its exit code and its line arrive outside is tested once for
   each program.
   """
+  from launch.processes import child
   from launch.run import program
   # It would start the program anew, in a network of its own.
-  monkeypatch.setattr(program, 'not_private', lambda *unused: None)
+  monkeypatch.setattr(program, 'enter_private_network', lambda *unused: None)
 
   def call(main, *arguments):
     monkeypatch.setattr(sys, 'argv', ['program', *map(str, arguments)])
-    assert main() == program.BAD_INPUT
+    assert main() == child.BAD_INPUT
     output, errors = capsys.readouterr()
     line, = errors.splitlines()
     assert line.startswith('error: ') and not output

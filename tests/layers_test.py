@@ -293,3 +293,16 @@ def test_module_and_its_functions_are_short(module):
     assert lines <= MAX_FUNCTION_LINES, (
         f'{module}.{node.name} has {lines} lines without its docstring: '
         'split it')
+
+
+def test_experiment_is_the_wiring_and_knows_no_algorithm():
+  text = (ROOT / 'impala_tf' / 'experiment.py').read_text()
+  functions = [node for node in ast.parse(text).body
+               if isinstance(node, ast.FunctionDef)]
+  assert all(f.name.startswith(('make_', '_')) for f in functions)
+  assert max(f.end_lineno - f.lineno + 1 for f in functions) <= 40
+  imports = [node for node in ast.walk(ast.parse(text))
+             if isinstance(node, ast.ImportFrom)
+             and node.module.startswith('impala_tf')]
+  assert len(imports) <= 20
+  assert 'popart' not in text.lower()

@@ -122,7 +122,8 @@ def _by_hand(loss_fn, num_updates, max_norm, total_updates=10):
 
   for i in range(num_updates):
     gradients = [g.numpy() for g in gradients_of(_unroll(seed=i))]
-    norms.append(np.sqrt(sum(np.sum(np.float64(g)**2) for g in gradients)))
+    norms.append(np.linalg.norm(np.concatenate(
+        [g.astype(np.float64).ravel() for g in gradients])))
     scale = min(1.0, max_norm / norms[-1])
     rate.assign(LEARNING_RATE * (1 - i / total_updates))
     optimizer.apply_gradients(

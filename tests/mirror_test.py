@@ -31,6 +31,10 @@ COVERED_ELSEWHERE = {
         'tests/launch/benchmark/main_test.py', 'measures in a whole benchmark'),
     'launch/benchmark/training.py': (
         'tests/launch/benchmark/main_test.py', 'measures a whole run'),
+    **{f'launch/processes/{name}.py': (
+        'tests/launch/processes/supervisor_test.py',
+        'is what the supervisor is made of, tried with real processes')
+       for name in ('local', 'program', 'stop_signals')},
     'launch/ray_cluster/host.py': (
         'tests/launch/ray_cluster/program_test.py',
         'is the end of `program` that Ray places'),
@@ -39,6 +43,8 @@ COVERED_ELSEWHERE = {
     **{f'launch/roles/{name}.py': (
         'tests/launch/role_test.py', 'is a program, tried as such')
        for name in ('actor', 'evaluator', 'learner', 'learner_connection')},
+    'launch/run/role_commands.py': (
+        'tests/launch/train_test.py', 'makes commands, which runs execute'),
 }
 # Tests of no single module, and what they test.
 OF_NO_MODULE = {

@@ -1,6 +1,6 @@
-"""Acting on NumPy batches: what actors and evaluation share."""
+"""Acting on NumPy batches, for actors and for evaluation."""
 
-from typing import Any
+from typing import Any, Tuple
 
 import dm_env
 import numpy as np
@@ -12,24 +12,32 @@ from impala_tf import types
 class EpisodeCounter:
   """Return and length of each environment's episode, of raw rewards.
 
-  A lost life is no end (its row is MID), so these are full games.
+  A lost life is no end (its row is MID), so the episodes are full games.
   """
 
   def __init__(self, num_envs: int):
+    """Begins before the first step.
+
+    Args:
+      num_envs: E.
+    """
     self._return = np.zeros(num_envs, np.float32)
     self._steps = np.full(num_envs, -1, np.int32)  # `reset` is no step.
     self._ended = np.zeros(num_envs, bool)
 
   def env_output(self, timestep: dm_env.TimeStep, instruction: Any = (),
                  rows: Any = slice(None)) -> types.EnvOutput:
-    """Adds one batched step, the first being that of `reset`.
-
-    See `types.EnvOutput` for what is counted. The next call overwrites it.
+    """Adds one batched step to the count; the first is that of `reset`.
 
     Args:
-      timestep: of these environments, in this order.
-      instruction: `BatchedEnvironment.instruction` of that moment, likewise.
-      rows: which they are, int [n] without repetition; all by default.
+      timestep: a step of some environments, leading [n].
+      instruction: `BatchedEnvironment.instruction` of that step, leading [n].
+      rows: numbers of these environments, int [n] without repetition; all E by
+        default.
+
+    Returns:
+      The step with its counts, see `types.EnvOutput`. The next call overwrites
+      its arrays.
     """
     goes_on = ~self._ended[rows]
     self._ended[rows] = timestep.step_type == int(dm_env.StepType.FIRST)
@@ -45,34 +53,41 @@ class EpisodeCounter:
         instruction=instruction)
 
 
-class Policy:
-  """An agent that acts on NumPy batches, one graph call a step.
+class _GraphStep:
+  """An agent's step on NumPy batches as one call of a graph.
 
-  Its core state stays in the graph's tensors between calls.
+  Core states are handed in and out. It counts its calls: seed and number of a
+  call determine the actions that are sampled in it.
   """
 
-  def __init__(self, agent: Any, num_envs: int, seed: int,
-               any_batch_size: bool = False):
-    """Starts with the memory of a first step.
+  def __init__(self, agent: Any, seed: int, any_batch_size: bool):
+    """Builds no graph yet, since the first call shows the shapes.
 
     Args:
       agent: an `agent.Agent`.
-      num_envs: E.
-      seed: of the action sampling.
-      any_batch_size: calls may be of any number of rows, `core_state` being set
-        to theirs before; otherwise of E, which costs a little less.
+      seed: seed with which actions are sampled.
+      any_batch_size: whether the number of rows differs between calls; where it
+        does not, a call costs a little less.
     """
-    self._any_batch_size = any_batch_size
-    self._seed = seed
-    self._num_calls = 0
-    self.core_state = agent.initial_state(num_envs)
     self._agent = agent
-    self._step = None
+    self._seed = seed
+    self._any_batch_size = any_batch_size
+    self._num_calls = 0
+    self._graph = None
 
-  def act(self, env_output: types.EnvOutput) -> types.AgentOutput:
-    """Chooses actions [E] at the batch x_t, as NumPy arrays."""
-    # TensorFlow gets what the agent looks at, and a seed for this call alone:
-    # the same seed and call number give the same actions.
+  def __call__(self, env_output: types.EnvOutput, core_state: Any
+               ) -> Tuple[types.AgentOutput, Any]:
+    """Chooses actions at x_t.
+
+    Args:
+      env_output: NumPy arrays, leading [n].
+      core_state: tensors, leading [n], before x_t.
+
+    Returns:
+      Actions with their logits as NumPy arrays, and the next core state as
+      tensors.
+    """
+    # TensorFlow gets only the fields that the agent uses.
     seen = types.EnvOutput(
         step_type=tf.constant(env_output.step_type),
         reward=tf.constant(env_output.reward), discount=(),
@@ -83,45 +98,73 @@ class Policy:
     self._num_calls += 1
     # A `tf.function` looks at its arguments to choose a graph, every time: a
     # tenth of what a small batch costs.
-    if self._step is None:
-      step = tf.function(self._agent.step, autograph=False)  # Traces faster.
-      example = seen, self.core_state
-      if self._any_batch_size:
-        example = tf.nest.map_structure(
-            lambda t: tf.TensorSpec([None] + t.shape[1:], t.dtype), example)
-      self._step = step.get_concrete_function(*example, seed)
-    agent_output, self.core_state = self._step(seen, self.core_state, seed)
-    return types.AgentOutput(*(t.numpy() for t in agent_output))
+    if self._graph is None:
+      self._graph = self._build(seen, core_state, seed)
+    agent_output, core_state = self._graph(seen, core_state, seed)
+    return types.AgentOutput(*(t.numpy() for t in agent_output)), core_state
+
+  def _build(self, seen: types.EnvOutput, core_state: Any, seed: tf.Tensor):
+    step = tf.function(self._agent.step, autograph=False)  # Traces faster.
+    example = seen, core_state
+    if self._any_batch_size:
+      example = tf.nest.map_structure(
+          lambda t: tf.TensorSpec([None] + t.shape[1:], t.dtype), example)
+    return step.get_concrete_function(*example, seed)
+
+
+class Policy:
+  """An agent that acts on NumPy batches of E environments.
+
+  Attributes:
+    core_state: core states of all E before their next x_t, tensors [E, ...].
+  """
+
+  def __init__(self, agent: Any, num_envs: int, seed: int):
+    """Starts with the memory of a first step.
+
+    Args:
+      agent: an `agent.Agent`.
+      num_envs: E.
+      seed: seed with which actions are sampled.
+    """
+    self.core_state = agent.initial_state(num_envs)
+    self._step = _GraphStep(agent, seed, any_batch_size=False)
+
+  def act(self, env_output: types.EnvOutput) -> types.AgentOutput:
+    """Chooses actions [E] at the batch x_t, as NumPy arrays."""
+    agent_output, self.core_state = self._step(env_output, self.core_state)
+    return agent_output
 
 
 class RowPolicy:
-  """The same for some of E environments at a time, whichever they are.
+  """An agent that acts for any of E environments at a time.
 
   One graph serves any number of rows, so nothing is traced anew.
 
   Attributes:
-    core_state: of all E before their next x_t, NumPy arrays [E, ...].
+    core_state: core states of all E before their next x_t, NumPy arrays
+      [E, ...].
   """
 
   def __init__(self, agent: Any, num_envs: int, seed: int):
-    self._policy = Policy(agent, num_envs, seed, any_batch_size=True)
+    """Starts with the memory of a first step; see `Policy`."""
     self.core_state = tf.nest.map_structure(
-        lambda t: t.numpy(), self._policy.core_state)
+        lambda t: t.numpy(), agent.initial_state(num_envs))
+    self._step = _GraphStep(agent, seed, any_batch_size=True)
 
   def act(self, env_output: types.EnvOutput,
           rows: np.ndarray) -> types.AgentOutput:
-    """Chooses actions [n] at x_t of these environments, as NumPy arrays.
+    """Chooses actions [n] at x_t of some environments, as NumPy arrays.
 
     Args:
-      env_output: leading [n].
-      rows: which environments, int [n] without repetition.
+      env_output: x_t of these environments, leading [n].
+      rows: numbers of these environments, int [n] without repetition.
     """
-    self._policy.core_state = tf.nest.map_structure(
-        lambda array: tf.constant(array[rows]), self.core_state)
-    agent_output = self._policy.act(env_output)
+    agent_output, core_state = self._step(env_output, tf.nest.map_structure(
+        lambda array: tf.constant(array[rows]), self.core_state))
 
     def put(array, t):
       array[rows] = t.numpy()
 
-    tf.nest.map_structure(put, self.core_state, self._policy.core_state)
+    tf.nest.map_structure(put, self.core_state, core_state)
     return agent_output

@@ -1,7 +1,20 @@
-"""Torsos, LSTM core, language channel, heads' layers (figure 3, appendix G).
+"""Networks of the agent: torsos, LSTM, language channel (figure 3, appendix G).
 
-Layers are Keras's; weights are initialised as in the paper's published code:
-truncated normal with standard deviation 1/sqrt(fan-in), biases zero.
+Layers are Keras's. Their weights start as in the paper's published code
+(deepmind/scalable_agent, `experiment.py`), that is by the defaults of the
+libraries that it uses:
+
+  layers                   initial weights                   default of
+  =======================  ================================  =================
+  convolutions and dense   truncated normal with standard    Sonnet 1's Conv2D
+  layers                   deviation 1/sqrt(fan-in)          and Linear
+  embedding of words       standard normal                   Sonnet 1's Embed
+  LSTMs                    Glorot uniform over inputs and    TensorFlow 1's
+                           hidden state together             `get_variable`,
+                                                             LSTMBlockCell
+  =======================  ================================  =================
+
+Biases start at zero, but 1 is added to that of an LSTM's forget gate.
 """
 
 import math
@@ -11,20 +24,21 @@ import tensorflow as tf
 
 from impala_tf.envs import word_ids
 
-# Beyond this many steps a loop in the graph compiles faster than an unrolled
-# one runs: 20 steps are Atari's unroll length, 100 DMLab-30's.
+# Up to this many steps the graph of the LSTM is unrolled, which runs faster.
+# With more steps a loop in the graph saves more time in compilation. Unrolls
+# have 20 steps for Atari and 100 for DMLab-30.
 _MAX_STATIC_STEPS = 32
 
 
 def fan_in_truncated_normal(shape, dtype=tf.float32, **unused_kwargs):
-  """Initial weights with variance 1/fan-in before truncation.
+  """Draws initial weights with variance 1/fan-in before truncation.
 
   Keras's `VarianceScaling` corrects for the truncation and so differs from the
   original by 14 %.
 
   Args:
-    shape: [..., inputs, outputs] of a kernel.
-    dtype: of the weights.
+    shape: [..., inputs, outputs], shape of a kernel.
+    dtype: type of the weights.
 
   Returns:
     Tensor of that shape.
@@ -33,13 +47,35 @@ def fan_in_truncated_normal(shape, dtype=tf.float32, **unused_kwargs):
   return tf.random.truncated_normal(shape, stddev=fan_in**-0.5, dtype=dtype)
 
 
+def glorot_uniform(fan_in: int, fan_out: int):
+  """Makes an initializer after Glorot and Bengio 2010, equation 16.
+
+  Keras's own takes the fans from a kernel's shape. An LSTM has two kernels,
+  whose outputs are added.
+
+  Args:
+    fan_in: number of inputs of all kernels.
+    fan_out: number of outputs.
+
+  Returns:
+    Initializer of weights that are uniform within -x and x, where x is
+    sqrt(6 / (fan_in + fan_out)).
+  """
+  limit = math.sqrt(6 / (fan_in + fan_out))
+
+  def initial_weights(shape, dtype=tf.float32, **unused_kwargs):
+    return tf.random.uniform(shape, -limit, limit, dtype)
+
+  return initial_weights
+
+
 def _standard_normal(shape, dtype=tf.float32, **unused_kwargs):
-  # Keras's own would not heed `tf.random.set_seed`.
+  # Keras's own initializer would ignore `tf.random.set_seed`.
   return tf.random.normal(shape, dtype=dtype)
 
 
 def linear(size: int, **kwargs) -> tf.keras.layers.Dense:
-  """A dense layer with the project's initialisation."""
+  """Makes a dense layer with the project's initial weights."""
   return tf.keras.layers.Dense(
       size, kernel_initializer=fan_in_truncated_normal, **kwargs)
 
@@ -49,7 +85,7 @@ def _policy(precision: str) -> tf.keras.mixed_precision.Policy:
 
 
 class _Conv2D(tf.keras.layers.Conv2D):
-  """A convolution with the project's initialisation."""
+  """A convolution with the project's initial weights."""
 
   def __init__(self, channels: int, size: int, stride: int, **kwargs):
     super().__init__(channels, size, stride,
@@ -57,10 +93,10 @@ class _Conv2D(tf.keras.layers.Conv2D):
 
 
 class _PixelConv2D(_Conv2D):
-  """The first layer of an image torso, on bytes.
+  """A first convolution of an image torso, which takes bytes.
 
-  The division by 255 is folded into the kernel: that is 16 x 8 x 8 numbers a
-  channel instead of every pixel of the batch.
+  Its kernel is divided by 255, not the pixels: a kernel has 16 x 8 x 8 numbers
+  a channel, a batch has far more pixels.
   """
 
   def call(self, inputs):
@@ -70,12 +106,12 @@ class _PixelConv2D(_Conv2D):
     return super().convolution_op(inputs, kernel / 255.)
 
 
-# `precision` below is the name of a Keras policy: what layers compute in. Their
-# variables and the torso's result are float32 with either.
+# `precision` below names the Keras policy by which layers compute, 'float32' or
+# 'mixed_bfloat16'. Their variables and the torso's result are always float32.
 
 
 class ShallowTorso(tf.Module):
-  """Figure 3, left: two convolutions and a dense layer."""
+  """The torso of figure 3, left: two convolutions and a dense layer."""
 
   def __init__(self, hidden_size: int, precision: str = 'float32'):
     super().__init__()
@@ -87,7 +123,7 @@ class ShallowTorso(tf.Module):
     ]
 
   def __call__(self, images: tf.Tensor) -> tf.Tensor:
-    """[N, H, W, C] uint8 to [N, hidden_size] float32."""
+    """Maps images, uint8 [N, H, W, C], to float32 [N, hidden_size]."""
     outputs = images
     for layer in self._layers:
       outputs = layer(outputs)
@@ -95,7 +131,7 @@ class ShallowTorso(tf.Module):
 
 
 class DeepTorso(tf.Module):
-  """Figure 3, right: 15 convolutions in three residual sections."""
+  """The torso of figure 3, right: 15 convolutions in 3 residual sections."""
 
   def __init__(self, hidden_size: int, precision: str = 'float32'):
     super().__init__()
@@ -113,7 +149,7 @@ class DeepTorso(tf.Module):
     self._linear = linear(hidden_size, activation='relu', dtype=policy)
 
   def __call__(self, images: tf.Tensor) -> tf.Tensor:
-    """[N, H, W, C] uint8 to [N, hidden_size] float32."""
+    """Maps images, uint8 [N, H, W, C], to float32 [N, hidden_size]."""
     outputs = images
     for conv, pool, blocks in self._sections:
       outputs = pool(conv(outputs))
@@ -127,7 +163,7 @@ class DeepTorso(tf.Module):
 
 
 class MLPTorso(tf.Module):
-  """Two dense layers, for observations that are no images."""
+  """A torso of two dense layers, for observations that are no images."""
 
   def __init__(self, hidden_size: int, precision: str = 'float32'):
     super().__init__()
@@ -136,7 +172,7 @@ class MLPTorso(tf.Module):
         for _ in range(2)]
 
   def __call__(self, observations: tf.Tensor) -> tf.Tensor:
-    """[N, ...] of any numeric type to [N, hidden_size] float32."""
+    """Maps observations [N, ...] of any numeric type to [N, hidden_size]."""
     outputs = tf.cast(observations, tf.float32)
     outputs = tf.reshape(outputs, [-1, math.prod(outputs.shape[1:])])
     for layer in self._layers:
@@ -148,42 +184,64 @@ TORSOS = {'shallow': ShallowTorso, 'deep': DeepTorso, 'mlp': MLPTorso}
 
 
 class LSTMState(NamedTuple):
-  """float32 [B, size] each."""
+  """The state of an LSTM between two steps.
+
+  Attributes:
+    hidden: float32 [B, size].
+    cell: float32 [B, size].
+  """
   hidden: tf.Tensor
   cell: tf.Tensor
 
 
 class LSTMCore(tf.Module):
-  """An LSTM over time that forgets where an episode starts.
+  """An LSTM whose state is reset where an episode begins.
 
-  Keras's LSTM cannot reset its state within a sequence, hence our own. The
-  product with the inputs is taken for all steps at once (section 3.1).
+  Keras's LSTM cannot reset its state within a sequence. The product with the
+  inputs is computed for all steps at once (section 3.1), so the kernel is in
+  two parts, for the inputs and for the hidden state. Both start as if they were
+  one kernel.
   """
 
   def __init__(self, size: int):
+    """Makes no layers yet: initial weights depend on the number of inputs.
+
+    Args:
+      size: number of units.
+    """
     super().__init__()
     self._size = size
-    self._input_gates = linear(4 * size)
-    self._hidden_gates = linear(4 * size, use_bias=False)
+    self._input_gates = None
+    self._hidden_gates = None
+
+  def _make_layers(self, num_inputs: int) -> None:
+    num_gates = 4 * self._size
+    initializer = glorot_uniform(num_inputs + self._size, num_gates)
+    self._input_gates = tf.keras.layers.Dense(
+        num_gates, kernel_initializer=initializer)
+    self._hidden_gates = tf.keras.layers.Dense(
+        num_gates, use_bias=False, kernel_initializer=initializer)
 
   def initial_state(self, batch_size) -> LSTMState:
-    """Zeros, [batch_size, size] each."""
+    """Makes the state before an episode's first step: zeros."""
     zeros = tf.zeros([batch_size, self._size])
     return LSTMState(zeros, zeros)
 
   def __call__(self, inputs: tf.Tensor, resets: tf.Tensor,
                state: LSTMState) -> Tuple[tf.Tensor, LSTMState]:
-    """Runs over time.
+    """Runs over the steps of a sequence.
 
     Args:
       inputs: float32 [T, B, F].
       resets: bool [T, B], True where x_t begins an episode: the state before
         that step is replaced by zeros.
-      state: before the first step.
+      state: state before the first step.
 
     Returns:
       Outputs [T, B, size] and the state after the last step.
     """
+    if self._input_gates is None:
+      self._make_layers(inputs.shape[-1])
     gates = self._input_gates(inputs)
     keeps = 1. - tf.cast(resets, tf.float32)[..., tf.newaxis]
     num_steps = inputs.shape[0]
@@ -198,7 +256,7 @@ class LSTMCore(tf.Module):
 
   def _step(self, state: LSTMState, gates_and_keep) -> LSTMState:
     gates, keep = gates_and_keep
-    # A NaN that came from an environment ends with its episode.
+    # `multiply_no_nan` ends a NaN of an environment with its episode.
     hidden, cell = (tf.math.multiply_no_nan(s, keep) for s in state)
     gates += self._hidden_gates(hidden)
     i, new, forget, o = tf.split(gates, 4, axis=-1)
@@ -208,7 +266,7 @@ class LSTMCore(tf.Module):
 
 
 class InstructionEncoder(tf.Module):
-  """Figure 3's language channel: embedded words, and an LSTM over them."""
+  """The language channel of figure 3: embedded words and an LSTM over them."""
 
   # "Embedding 20", "LSTM 64" in the figure.
   _EMBEDDING_SIZE = 20
@@ -218,19 +276,20 @@ class InstructionEncoder(tf.Module):
     """Makes the layers.
 
     Args:
-      compiled: with XLA, which cannot have what makes this fast: of equal
-        instructions, as nearly all of an unroll are, one is read.
+      compiled: whether XLA compiles the agent. XLA has no way to read equal
+        instructions only once, which saves most of the time: an unroll has few
+        different ones.
     """
     super().__init__()
     self._compiled = compiled
-    # As in the published code. Row 0 is of no use.
+    # Row 0 is that of padding and is not used.
     self._embedding = tf.keras.layers.Embedding(
         word_ids.NUM_WORD_IDS + 1, self._EMBEDDING_SIZE,
         embeddings_initializer=_standard_normal)
     self._lstm = LSTMCore(self.SIZE)
 
   def __call__(self, word_ids: tf.Tensor) -> tf.Tensor:
-    """Reads each instruction by itself.
+    """Encodes instructions, each by itself.
 
     Args:
       word_ids: int32 [N, L], zeros after the last word.
@@ -251,11 +310,11 @@ class InstructionEncoder(tf.Module):
   def _read(self, word_ids: tf.Tensor) -> tf.Tensor:
     length = word_ids.shape[1]
     num_words = tf.math.count_nonzero(word_ids, axis=1, dtype=tf.int32)
-    # To [L, N]: the core's time are words here. It reads on into the padding,
-    # which changes nothing of what was before.
+    # [L, N]: words take the place of time. The LSTM reads on into the padding,
+    # which does not change its earlier outputs.
     words = self._embedding(tf.transpose(word_ids))
     outputs, _ = self._lstm(words, tf.zeros(tf.shape(words)[:2], tf.bool),
                             self._lstm.initial_state(tf.shape(words)[1]))
-    # None of them for -1.
+    # An instruction without words, -1, has no last one.
     is_last = tf.one_hot(num_words - 1, length, axis=0)
     return tf.reduce_sum(outputs * is_last[..., tf.newaxis], axis=0)

@@ -1,4 +1,5 @@
-"""Batched environments behind one interface, one file a domain.
+"""Batched environments behind one interface, with a file for each domain.
 
-May import `config`, `processes` and `suites`; simulators are imported lazily.
+May import `config`, `processes`, `storage` and `suites`; simulators are
+imported lazily.
 """

@@ -1,9 +1,10 @@
 """Atari games on the emulator's own batched interface (`ale_py.vector_env`).
 
 ALE is imported on construction only, so that a misspelt game is reported at
-once. Everything said here of ALE holds for ale-py 0.12 and is tested.
+once. Statements about ALE in this file hold for ale-py 0.12 and are tested.
 """
 
+import dataclasses
 import difflib
 import importlib.util
 import pathlib
@@ -14,7 +15,9 @@ from dm_env import specs
 import numpy as np
 
 from impala_tf import config as config_lib
+from impala_tf.envs import domain
 from impala_tf.envs import environment
+from impala_tf.processes import sizing
 
 # Bundled with ale-py, but only for two players or more: told to play one of
 # them alone, the emulator ends the whole process.
@@ -40,11 +43,11 @@ def games() -> List[str]:
 
 
 def check_game(game: str) -> None:
-  """Raises ConfigError, naming the nearest, for a game ALE does not have."""
+  """Raises ConfigError, with names that are near, for an unknown game."""
   known = games()
   if game in known:
     return
-  # 'SpaceInvaders-v5' and 'ms-pacman' are what other libraries have one write.
+  # Other libraries write 'SpaceInvaders-v5' and 'ms-pacman'.
   spelling = game.lower().replace('-', '_').replace(' ', '_')
   near = difflib.get_close_matches(spelling, known, n=3)
   hint = f'did you mean {" or ".join(near)}?' if near else (
@@ -69,9 +72,9 @@ class AtariEnvironment(environment.BatchedEnvironment):
   is MID: game, stack and return go on. Training and evaluation differ in
   nothing else.
 
-  With `full_action_set` every game has 18 actions, and each means the same in
-  all of them. Skiing has but 9, being played without FIRE: of the others, each
-  is a no-op there.
+  With `full_action_set` every game has 18 actions, each with one meaning in all
+  games. Skiing is played without FIRE and so has only 9; the other 9 are no-ops
+  there.
 
   Environment i is seeded with `seed + i`. Seeding loads the game anew and takes
   some 0.1 s an environment, so the first `reset` of a large batch is slow.
@@ -82,11 +85,11 @@ class AtariEnvironment(environment.BatchedEnvironment):
     """Starts the emulators.
 
     Args:
-      game: a name of `games()`.
+      game: one of `games()`.
       num_envs: E.
-      seed: 0 or more; other actors should stay away from the E seeds from here.
+      seed: 0 or more. The E seeds from it on should be no other actor's.
       config: how the game is played.
-      num_threads: for all of them together; of no effect on what is played.
+      num_threads: threads that step all E emulators; games do not depend on it.
 
     Raises:
       ConfigError: for an unknown game, or where ale-py is not installed.
@@ -98,8 +101,8 @@ class AtariEnvironment(environment.BatchedEnvironment):
         num_envs,
         num_threads=min(num_threads, num_envs),
         autoreset_mode='SameStep',
-        # ALE counts both in emulator frames and draws no-ops from 0 to one less
-        # than told. Draws of 0 are repeated below.
+        # ALE counts both in emulator frames and draws no-ops from 0 to
+        # `noop_max` - 1. Draws of 0 are repeated below.
         max_num_frames_per_episode=config.max_episode_frames,
         noop_max=config.noop_max + 1 if config.noop_max else 0,
         repeat_action_probability=config.sticky_action_probability,
@@ -110,8 +113,8 @@ class AtariEnvironment(environment.BatchedEnvironment):
         frameskip=config.action_repeats,
         reward_clipping=False,
         use_fire_reset=False,
-        # Neither ALE's way to end the game with a life nor its report of it,
-        # which leaves out a life that drops to 0 while the game goes on.
+        # ALE would end the game with a life. Its report of lost lives leaves
+        # out a life that drops to 0 while the game goes on.
         episodic_life=False,
         life_loss_info=False)
     shape = (config.height, config.width, config.frame_stack)
@@ -131,13 +134,13 @@ class AtariEnvironment(environment.BatchedEnvironment):
     self._observation = np.zeros((num_envs,) + shape, np.uint8)
 
   def _numbers_in_game(self) -> np.ndarray:
-    """From each of the 18 actions to its number in a game with fewer.
+    """Maps each of the 18 actions to its number in a game with fewer.
 
-    ALE numbers a game's actions without gaps (Skiing's RIGHT is 2, that of all
-    others 3) and waits for ever when it is given a number that there is not.
+    ALE numbers a game's actions without gaps (RIGHT is 2 in Skiing and 3 in all
+    other games) and waits for ever for a number that does not exist.
 
     Returns:
-      int32 [18], 0 (no-op) for an action that the game does not have.
+      Numbers, int32 [18]; 0 (no-op) for an action that the game does not have.
     """
     table = np.zeros(_FULL_ACTION_SET, np.int32)
     for number, action in enumerate(self._ale.ale.get_action_set()):
@@ -160,7 +163,7 @@ class AtariEnvironment(environment.BatchedEnvironment):
     if first.any():
       stacks, lives = self._redraw_noops(stacks, info)
     if self._life_loss_ends_episode:
-      # On a FIRST row the lives are the new game's. They rise, too: bonuses.
+      # On a FIRST row the lives are the new game's. A bonus adds a life.
       terminal = terminal | ((lives < self._lives) & ~first)
     self._lives = lives
     return dm_env.TimeStep(
@@ -171,14 +174,14 @@ class AtariEnvironment(environment.BatchedEnvironment):
         observation=self._channels_last(stacks))
 
   def _redraw_noops(self, stacks, info):
-    """Resets again where a game began without a no-op: draws are 1 to n then.
+    """Resets games again that began without a no-op, so that draws are 1 to n.
 
     Args:
-      stacks: uint8 [E, S, H, W].
-      info: ALE's, of the same rows.
+      stacks: uint8 [E, S, H, W], stacks that ALE returned.
+      info: ALE's `info` with them.
 
     Returns:
-      Stacks and lives (int32 [E]); rows of games under way are as before.
+      Stacks and lives (int32 [E]); games under way are left alone.
     """
     while self._has_noops:
       again = info['episode_frame_number'] == 0  # No frame yet: a new game.
@@ -188,14 +191,31 @@ class AtariEnvironment(environment.BatchedEnvironment):
     return stacks, info['lives']
 
   def _channels_last(self, stacks: np.ndarray) -> np.ndarray:
-    # A strided copy a frame: 7 times faster than a single transposing copy.
+    # One strided copy a frame is 7 times faster than one transposing copy.
     for i in range(self.frame_stack):
       self._observation[..., i] = stacks[:, i]
     return self._observation
 
   def render(self) -> np.ndarray:
-    """The agent's newest frame in grey: ALE shows no colours of a batch."""
+    """Returns the newest frame in grey, since a batch of ALE has no colours."""
     return np.repeat(self._observation[0, :, :, -1:], 3, axis=-1)
 
   def close(self) -> None:
     self._ale.close()
+
+
+def _make(game: str, num_envs: int, seed: int, config: config_lib.Config,
+          training: bool) -> AtariEnvironment:
+  """Makes games: for training on one thread, for scores on all cores."""
+  if training:
+    return AtariEnvironment(game, num_envs, seed, config.atari)
+  return AtariEnvironment(
+      game, num_envs, seed,
+      dataclasses.replace(config.atari, life_loss_ends_episode=False),
+      num_threads=sizing.num_cores())
+
+
+DOMAIN = domain.Domain(
+    forms=('atari/<game>',), check=check_game, make=_make, steps_batches=True,
+    is_uniform=lambda config: config.atari.full_action_set,
+    action_remedy='set AtariConfig.full_action_set = True')

@@ -1,10 +1,10 @@
-"""Cart-pole swing-up: the reward must be found before it can be learned from.
+"""Cart-pole swing-up, a task of exploration: rewards are rare at first.
 
-The task of bsuite (Osband et al. 2020), written anew for a whole batch. Two
-things differ so that it fits experiments of a minute: an action is held for
+It is the task of bsuite (Osband et al. 2020), implemented for a whole batch.
+Two things differ so that it fits experiments of a minute: an action is held for
 four steps of the physics instead of one, and a push costs 0.001 instead of 0.1.
-At bsuite's cost IMPALA learns to hold still and nothing else; at 0.01, to run
-off the track, where nothing more is to be paid.
+At bsuite's cost IMPALA learns only to hold still; at 0.01 it learns to leave
+the track, which ends the costs.
 
 The equations are those of Barto, Sutton and Anderson 1983 without friction, the
 pole being a uniform rod.
@@ -14,6 +14,7 @@ import dm_env
 from dm_env import specs
 import numpy as np
 
+from impala_tf.envs import domain
 from impala_tf.envs import environment
 
 # SI units, as in bsuite.
@@ -27,8 +28,8 @@ _TIME_LIMIT_SECS = 10.0
 _TRACK = 3.0  # The cart may be this far from the centre, in metres.
 _START_RANGE = 0.05
 
-# What is rewarded: upright, slow and near the centre, as in the easiest of
-# bsuite's twenty settings.
+# The pole is rewarded for being upright and slow near the centre, as in the
+# easiest of bsuite's twenty settings.
 _MIN_HEIGHT = 0.0  # Cosine of the angle.
 _MAX_ANGULAR_SPEED = 1.0
 _MAX_DISTANCE = 1.0
@@ -48,16 +49,22 @@ class CartPoleSwingUpEnvironment(environment.BatchedEnvironment):
   200. Each push costs 0.001. An episode takes 250 steps (10 s) unless the cart
   leaves the track at 3 m.
 
-  Both ends terminate, with discount 0, as in bsuite: time is observed, so the
-  end is part of what there is to know. Nothing is truncated.
+  Both ends are terminations with discount 0, as in bsuite: the agent observes
+  the time and can expect the end. No episode is truncated.
 
-  The observation is float32 [8], bsuite's: position and speed of the cart over
+  The observation is bsuite's, float32 [8]: position and speed of the cart over
   3 m; sine and cosine of the angle (0 is upright); angular speed in rad/s; the
-  share of time that is over; and +1 or -1 each for whether the cart is near
-  enough to the centre and the pole slow enough for a reward.
+  share of the episode's time that has passed; and +1 or -1 each for whether the
+  cart is near enough to the centre and the pole slow enough for a reward.
   """
 
   def __init__(self, num_envs: int, seed: int):
+    """Makes the carts.
+
+    Args:
+      num_envs: E.
+      seed: 0 or more; determines where episodes start.
+    """
     super().__init__(
         'cartpole_swingup', num_envs, environment.discrete(3),
         observation_spec=specs.Array((8,), np.float32, 'observation'))
@@ -73,7 +80,7 @@ class CartPoleSwingUpEnvironment(environment.BatchedEnvironment):
     return self._first(self._observation)
 
   def _begin_episodes(self, where: np.ndarray):
-    """New episodes where bool [E] says so."""
+    """Begins new episodes where bool [E] is True."""
     start = self._rng.uniform(
         -_START_RANGE, _START_RANGE, (4, np.count_nonzero(where)))
     start[2] += np.pi
@@ -114,7 +121,7 @@ class CartPoleSwingUpEnvironment(environment.BatchedEnvironment):
       self._observation[:, i] = column
 
   def render(self) -> np.ndarray:
-    """Cart and pole from the side, 20 pixels a metre."""
+    """Draws cart and pole from the side, 20 pixels a metre."""
     scale, height, width = 20, 60, 160
     picture = np.full((height, width, 3), 255, np.uint8)
     position, _, angle, _ = self._state[:, 0]
@@ -132,11 +139,11 @@ class CartPoleSwingUpEnvironment(environment.BatchedEnvironment):
 
 
 def _derivative(state: np.ndarray, force: np.ndarray) -> np.ndarray:
-  """Of the state over time.
+  """Computes the derivative of the state with respect to time.
 
   Args:
     state: float64 [4, E]: position, speed, angle from upright, angular speed.
-    force: on the cart, float64 [E], in newtons.
+    force: float64 [E], force on the cart in newtons.
 
   Returns:
     float64 [4, E], per second.
@@ -150,3 +157,12 @@ def _derivative(state: np.ndarray, force: np.ndarray) -> np.ndarray:
       _HALF_LENGTH * (4 / 3 - _POLE_MASS * cosine**2 / mass))
   acceleration = push - moment * angular_acceleration * cosine / mass
   return np.stack([speed, acceleration, angular_speed, angular_acceleration])
+
+
+def _make(unused_name: str, num_envs: int, seed: int, *unused
+          ) -> CartPoleSwingUpEnvironment:
+  return CartPoleSwingUpEnvironment(num_envs, seed)
+
+
+DOMAIN = domain.Domain(
+    forms=('cartpole_swingup',), check=lambda name: None, make=_make)

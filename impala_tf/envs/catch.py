@@ -1,45 +1,48 @@
 """Catch: the smallest task that needs credit over time.
 
-The game of bsuite (Osband et al. 2020), written anew and for a whole batch.
+It is the game of bsuite (Osband et al. 2020), implemented for a whole batch.
 """
 
 import dm_env
 from dm_env import specs
 import numpy as np
 
+from impala_tf.envs import domain
 from impala_tf.envs import environment
 
 _ROWS = 10
 _COLUMNS = 5
-# 45 steps, more than two unrolls of 20: many catches are paid for only after
-# their unroll has ended, and the baseline must tell what they are worth.
-BALLS_OF_DELAYED = 5
-# So that tasks learned together can differ in scale, as games do.
+# Five balls take 45 steps, more than two unrolls of 20: many catches are paid
+# for only after their unroll has ended, and the baseline must predict it.
+_NUM_BALLS_OF_DELAYED = 5
+# Tasks that are learned together can so differ in scale, as games do.
 _REWARD_OF_MIRRORED = 100
 
 
 class CatchEnvironment(environment.BatchedEnvironment):
-  """A ball falls one row a step; a paddle in the last row must be under it.
+  """A game of catching a ball that falls one row a step, with a paddle.
 
-  The ball starts in a random column, the paddle in the middle. Actions: 0 left,
+  The ball starts in a random column, the paddle in the middle of the last row.
+  At the last step the paddle must be under the ball. Actions: 0 left,
   1 stay, 2 right; walls stop the paddle. An episode takes 9 steps, of which the
   last gives +1 for a catch and -1 for a miss. Episodes have one length, so all
   environments end together.
 
-  With N balls an episode takes 9 N steps: the next ball and the paddle start as
-  the first did, and what all N have earned is paid as one sum at the end.
+  With N balls an episode takes 9 N steps: every ball starts with the paddle in
+  the middle, and the rewards of all N are paid as one sum at the end.
 
   The observation is the board, float32 [10, 5]: 1 at ball and paddle, else 0.
-  With N > 1 it is [11, 5]: the last row tells of the episode's balls, from the
-  left, 1 for a catch, -1 for a miss and 0 for what is to come. Without it no
-  baseline could know what is owed, and nothing would be learned of a catch that
-  its unroll does not see paid.
+  With N > 1 it is [11, 5]: the last row shows the balls of the episode from
+  left to right, 1 for a catch, -1 for a miss and 0 for a ball to come. Without
+  it the baseline could not predict the sum, and nothing would be learned from a
+  catch that is paid for after its unroll.
 
-  In a mirror, left is right and right is left, a board has -1 where it has 1
-  else, and a catch pays 100 and a miss -100: a task that an agent can learn
+  The mirrored game swaps left and right, has -1 on the board instead of 1, and
+  pays 100 for a catch and -100 for a miss: a task that an agent can learn
   beside the first, but not from it.
 
-  It is float and not uint8 because it is no picture: nothing is to be scaled.
+  Observations are float and not uint8 because they are no pictures, whose bytes
+  would be divided by 255.
   """
 
   def __init__(self, num_envs: int, seed: int, num_balls: int = 1,
@@ -48,10 +51,10 @@ class CatchEnvironment(environment.BatchedEnvironment):
 
     Args:
       num_envs: E.
-      seed: 0 or more, of all balls.
+      seed: 0 or more; determines the balls of all environments.
       num_balls: N, balls in an episode, 1 to 5.
-      level: the name it goes by.
-      mirrored: see above.
+      level: name for messages.
+      mirrored: whether left and right are swapped; see above.
     """
     shape = (_ROWS if num_balls == 1 else _ROWS + 1, _COLUMNS)
     super().__init__(
@@ -119,3 +122,18 @@ class CatchEnvironment(environment.BatchedEnvironment):
 
   def close(self) -> None:
     pass
+
+
+def _make(name: str, num_envs: int, seed: int, *unused) -> CatchEnvironment:
+  if name == 'delayed':
+    return CatchEnvironment(num_envs, seed, _NUM_BALLS_OF_DELAYED,
+                            'catch/delayed')
+  if name == 'mirrored':
+    return CatchEnvironment(num_envs, seed, level='catch/mirrored',
+                            mirrored=True)
+  return CatchEnvironment(num_envs, seed)
+
+
+DOMAIN = domain.Domain(
+    forms=('catch', 'catch/delayed', 'catch/mirrored'),
+    check=lambda name: None, make=_make)

@@ -1,7 +1,7 @@
-"""dm_control's suite: bodies to be moved, seen as positions and velocities.
+"""Tasks of dm_control: bodies to be moved, seen as positions and velocities.
 
-Of the package dm_control (Tassa et al. 2018, "DeepMind Control Suite",
-arXiv:1801.00690), on MuJoCo.
+The package's suite is that of Tassa et al. 2018 ("DeepMind Control Suite",
+arXiv:1801.00690), simulated by MuJoCo.
 """
 
 import difflib
@@ -14,13 +14,14 @@ import numpy as np
 
 from impala_tf import config as config_lib
 from impala_tf.envs import display
+from impala_tf.envs import domain
 from impala_tf.envs import environment
 
-_HEIGHT, _WIDTH = 240, 320  # Of videos.
+_HEIGHT, _WIDTH = 240, 320  # Pixels of videos.
 
 
 def check_installed() -> None:
-  """Raises ConfigError where dm_control is not; imports nothing."""
+  """Raises ConfigError where dm_control is not installed; imports nothing."""
   if importlib.util.find_spec('dm_control') is None:
     raise config_lib.ConfigError(
         'dm_control levels need the package dm_control, the extra '
@@ -31,13 +32,13 @@ class ControlEnvironment(environment.BatchedEnvironment):
   """E copies of one task, stepped in turn within this process.
 
   Actions are vectors, clipped to the task's bounds (-1 and 1 throughout the
-  suite). A task observes several things, each by its name; here they are one
-  float32 vector, end to end in the order in which the task lists them. Rewards
-  are the suite's, 0 to 1 a step.
+  suite). A task has several named observations; here they are one float32
+  vector, concatenated in the task's order. Rewards are the suite's, 0 to 1 a
+  step.
 
-  Tasks end by their limit of time, 1,000 steps. That truncates: discount 1 with
-  FIRST. Where one terminates, the discount is 0. The domain 'lqr' is left out:
-  it has no limit, and only a policy without noise gets to its end.
+  Tasks end at their time limit of 1,000 steps, which truncates: discount 1 with
+  FIRST. Where a task terminates, the discount is 0. The domain 'lqr' is left
+  out: it has no time limit, and only a policy without noise reaches its end.
 
   Environment i is seeded with `seed + i`.
   """
@@ -46,7 +47,7 @@ class ControlEnvironment(environment.BatchedEnvironment):
     """Makes the environments.
 
     Args:
-      name: '<domain>/<task>' as the suite has them: 'cartpole/balance'.
+      name: '<domain>/<task>' of the suite, such as 'cartpole/balance'.
       num_envs: E.
       seed: 0 or more.
 
@@ -91,7 +92,7 @@ class ControlEnvironment(environment.BatchedEnvironment):
     return dm_env.TimeStep(step_type, reward, discount, self._observation)
 
   def render(self) -> np.ndarray:
-    """By the task's first camera."""
+    """Returns a picture by the task's first camera."""
     return self._envs[0].physics.render(_HEIGHT, _WIDTH, camera_id=0)
 
   def close(self) -> None:
@@ -100,7 +101,7 @@ class ControlEnvironment(environment.BatchedEnvironment):
 
 
 def _check_task(name: str, tasks: Sequence[str]) -> None:
-  """Raises ConfigError with the nearest name where there is no such task."""
+  """Raises ConfigError, with the nearest name, for a task that is not known."""
   if name in tasks:
     return
   near = difflib.get_close_matches(name, tasks, n=1)
@@ -109,3 +110,13 @@ def _check_task(name: str, tasks: Sequence[str]) -> None:
   raise config_lib.ConfigError(
       f'EnvironmentConfig.level: {name!r} is no task of dm_control with a '
       f'limit of time; {hint}')
+
+
+def _make(name: str, num_envs: int, seed: int, *unused) -> ControlEnvironment:
+  return ControlEnvironment(name, num_envs, seed)
+
+
+# Tasks are checked as they are made: their names are dm_control's.
+DOMAIN = domain.Domain(
+    forms=('control/<domain>/<task>',),
+    check=lambda name: check_installed(), make=_make)

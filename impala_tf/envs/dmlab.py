@@ -1,7 +1,8 @@
 """DMLab-30, thirty tasks of DeepMind Lab (Beattie et al. 2016).
 
-`deepmind_lab` is imported on construction only. One builds it from
-https://github.com/google-deepmind/lab (see its python/pip_package/README.md).
+The package `deepmind_lab` is imported on construction only. It has to be built
+from https://github.com/google-deepmind/lab (see its
+python/pip_package/README.md).
 """
 
 import contextlib
@@ -17,7 +18,9 @@ from dm_env import specs
 import numpy as np
 
 from impala_tf import config as config_lib
+from impala_tf.envs import domain
 from impala_tf.envs import environment
+from impala_tf.storage import files
 
 # Table D.2 of Espeholt et al. 2018, in its order. Columns: look left/right and
 # look down/up (pixels a frame), strafe left/right, move back/forward, fire,
@@ -73,17 +76,17 @@ NAMES = (
 _NEED_DATASET = ('psychlab_arbitrary_visuomotor_mapping',
                  'psychlab_continuous_recognition')
 
-# Mixed into every episode's seed, so that what is generated in evaluation is
-# generated in no training, where Lab's default of 0 holds. It is the value that
-# Lab's documentation reserves and the paper's published code uses.
+# Mixed into every episode's seed, so that evaluation generates other levels
+# than training, where Lab's default of 0 holds. It is the value that Lab's
+# documentation reserves and the paper's published code uses.
 _EVALUATION_MIXER_SEED = 0x600D5EED
 _MAX_SEED = 2**31 - 1  # Exclusive, as in the published code; Lab takes a C int.
 
 
 class LabError(RuntimeError):
-  """Lab failed while it was played; one line with the level and the cause.
+  """A failure of Lab during play: one line with the level and the cause.
 
-  Not a `UserError`: an actor that meets one is started anew.
+  It is no `UserError`, since an actor that is started anew may go on.
   """
 
 
@@ -91,7 +94,7 @@ def check_name(name: str) -> None:
   """Raises ConfigError for an unknown level, or where Lab is not installed.
 
   Args:
-    name: without 'dmlab30/'.
+    name: name of the level without 'dmlab30/'.
   """
   if name not in NAMES:
     near = difflib.get_close_matches(name, NAMES, n=3)
@@ -108,11 +111,11 @@ def check_name(name: str) -> None:
 
 
 class LevelCache:
-  """Compiled maps in a directory that any number of processes may share.
+  """A cache of compiled maps in a directory that processes may share.
 
-  Many levels make new maps, and compiling one holds its episode up. Lab asks
-  the cache before, and hands the map over after. Keys are file names, with a
-  digest of the map's source in them.
+  Many levels make new maps, whose compilation delays their episodes. Lab asks
+  the cache before it compiles a map and hands the map over afterwards. Keys are
+  file names with a digest of the map's source.
   """
 
   def __init__(self, directory: str):
@@ -138,14 +141,14 @@ class LevelCache:
     path = self._directory / key
     if path.exists():
       return
-    # Renamed when it is whole, so that nobody fetches half of it. Two who write
-    # the same map at once write the same bytes, each to a file of its own.
-    part = self._directory / f'.{key}.{uuid.uuid4().hex}.part'
+    # Renamed when it is whole, so that no process fetches half of it. Processes
+    # that write one map at once write the same bytes to different files.
+    temporary = self._directory / f'.{key}.{uuid.uuid4().hex}.part'
     try:
-      shutil.copyfile(pk3_path, part)
-      part.replace(path)
+      shutil.copyfile(pk3_path, temporary)
+      temporary.replace(path)
     finally:
-      part.unlink(missing_ok=True)
+      temporary.unlink(missing_ok=True)
 
 
 class DmlabEnvironment(environment.BatchedEnvironment):
@@ -155,14 +158,14 @@ class DmlabEnvironment(environment.BatchedEnvironment):
   rewards are summed, raw. The observation is the last frame, uint8 [H, W, 3].
 
   Levels end by themselves, most of them when their time is up. Lab does not
-  tell why, and the published code takes each end for a termination; so does
-  this: FIRST with discount 0, never a truncation.
+  report why. As in the paper's published code, every end is a termination,
+  FIRST with discount 0, and never a truncation.
 
-  Environment i draws a seed for each of its episodes from a generator of its
-  own, seeded with `seed + i`.
+  Environment i draws the seeds of its episodes from its own generator, which is
+  seeded with `seed + i`.
 
-  In evaluation, levels are generated as in no training (`mixerSeed`), and those
-  named '_train' give way to their held-out '_test'.
+  Evaluation generates other levels than training (`mixerSeed`), and plays the
+  held-out '_test' in place of a level that is named '_train'.
 
   Instructions are Lab's observation INSTR, which is empty in most levels.
   """
@@ -175,11 +178,11 @@ class DmlabEnvironment(environment.BatchedEnvironment):
     Args:
       name: one of `NAMES`.
       num_envs: E.
-      seed: 0 or more; other actors should stay away from the E seeds from here.
+      seed: 0 or more. The E seeds from it on should be no other actor's.
       config: how the level is played.
       training: False for evaluation; see above.
-      instruction_length: words of an instruction that are handed over, at most;
-        0 for none.
+      instruction_length: L, number of words of an instruction that the agent
+        gets; 0 for no instructions.
 
     Raises:
       ConfigError: for an unknown level, one that is held out from training or
@@ -203,7 +206,7 @@ class DmlabEnvironment(environment.BatchedEnvironment):
         observation_spec=specs.Array(shape, np.uint8, 'observation'),
         frames_per_step=config.action_repeats,
         instruction_length=instruction_length)
-    # Instructions only where they are read: Lab renders what it is asked for.
+    # Lab computes only the observations that it is asked for.
     self._observed = ['RGB_INTERLEAVED']
     if instruction_length:
       self._observed.append('INSTR')
@@ -213,7 +216,7 @@ class DmlabEnvironment(environment.BatchedEnvironment):
     self._start(name, config, training)
 
   def _start(self, name: str, config: config_lib.DmlabConfig, training: bool):
-    """Makes all simulators, or none and raises ConfigError."""
+    """Makes all simulators; raises ConfigError and leaves none if one fails."""
     settings = {'width': config.width, 'height': config.height,
                 'logLevel': 'WARN'}
     if config.dataset_path is not None:
@@ -234,8 +237,8 @@ class DmlabEnvironment(environment.BatchedEnvironment):
     except (ImportError, TypeError, ValueError, RuntimeError) as error:
       self.close()
       raise config_lib.ConfigError(
-          f'{self.level}: DeepMind Lab does not start: {_one_line(error)}'
-      ) from error
+          f'{self.level}: DeepMind Lab does not start: '
+          f'{files.one_line(error, None)}') from error
 
   def reset(self) -> dm_env.TimeStep:
     for i in range(self.num_envs):
@@ -251,7 +254,7 @@ class DmlabEnvironment(environment.BatchedEnvironment):
       with self._explained(i):
         reward[i] = lab.step(ACTIONS[actions[i]],
                              num_steps=self.frames_per_step)
-        # At its end an episode has no observation any more: begin the next.
+        # An episode that has ended has no observation: begin the next.
         if not lab.is_running():
           step_type[i] = dm_env.StepType.FIRST
           self._begin_episode(i)
@@ -274,15 +277,15 @@ class DmlabEnvironment(environment.BatchedEnvironment):
 
   @contextlib.contextmanager
   def _explained(self, i: int) -> Iterator[None]:
-    """Makes one line of what environment i's simulator or its cache raises."""
+    """Turns errors of environment i's simulator or cache into `LabError`s."""
     try:
       yield
     except (RuntimeError, ValueError, OSError) as error:
       raise LabError(f'{self.level}: DeepMind Lab failed in environment {i}: '
-                     f'{_one_line(error)}') from error
+                     f'{files.one_line(error, None)}') from error
 
   def render(self) -> np.ndarray:
-    """The last frame in colours; Lab is not asked, and need not be running."""
+    """Returns the last frame in colours, even where Lab has ended."""
     return self._observation[0].copy()
 
   def close(self) -> None:
@@ -290,6 +293,12 @@ class DmlabEnvironment(environment.BatchedEnvironment):
       lab.close()
 
 
-def _one_line(error: Exception) -> str:
-  """Lab quotes its scripts, with a line break for each level of their calls."""
-  return ' '.join(str(error).split())
+def _make(name: str, num_envs: int, seed: int, config: config_lib.Config,
+          training: bool) -> DmlabEnvironment:
+  return DmlabEnvironment(name, num_envs, seed, config.dmlab, training,
+                          config.agent.instruction_length)
+
+
+DOMAIN = domain.Domain(
+    forms=('dmlab30/<name>',), check=check_name, make=_make,
+    has_instructions=True, is_uniform=lambda config: True)

@@ -1,13 +1,14 @@
-"""Environments in processes of their own, of which none waits for another.
+"""Environments in processes of their own that do not wait for each other.
 
-For simulators that are stepped from Python. Gymnasium's `AsyncVectorEnv` waits
-for all of its environments at every step; of libraries that do not, Tianshou
-needs PyTorch, and EnvPool plays what is written in C++. So the protocol is
-ours, on the standard library's processes, pipes and shared memory.
+This is for simulators that are stepped from Python. Gymnasium's
+`AsyncVectorEnv` waits for all of its environments at every step. Of the
+libraries that do not, Tianshou needs PyTorch, and EnvPool's environments are
+written in C++. So the protocol is our own, on the standard library's processes,
+pipes and shared memory.
 
-Nothing is left behind, however a process ends. Shared memory has no name:
-`RawArray` takes it off the file system as it makes it. The kernel kills workers
-with the thread that started them.
+No process and no memory stay behind, however a process ends. Shared memory has
+no name: `RawArray` removes it from the file system as it makes it. The kernel
+kills workers with the thread that started them.
 """
 
 import ctypes
@@ -27,6 +28,7 @@ import tree
 
 from impala_tf import config as config_lib
 from impala_tf.envs import environment as environment_lib
+from impala_tf.storage import files
 
 # Simulators and TensorFlow do not survive a fork.
 _CONTEXT = multiprocessing.get_context('spawn')
@@ -35,27 +37,27 @@ _POLL_SECS = 1.
 _CLOSE_SECS = 5.
 _MAX_BYTES = 1 << 16  # A pipe holds no more.
 
-# Makes environment i, alone in its batch; can be pickled.
+# Makes environment i as a batch of one; can be pickled.
 MakeFn = Callable[[int], environment_lib.BatchedEnvironment]
 
 
 class WorkerError(RuntimeError):
-  """An environment failed in its process; one line with its number and why.
+  """A failure of an environment in its process: one line with number and cause.
 
-  Not a `UserError`: an actor that meets one is started anew.
+  It is no `UserError`, since an actor that is started anew may go on.
   """
 
 
 class _Shared(NamedTuple):
-  """What all processes see, as memory, as arrays or as specs; leading [E].
+  """State that all processes share, as memory, as arrays [E, ...] or as specs.
 
   Attributes:
-    rows: `dm_env.TimeStep`, what each environment returned last.
-    instruction: int32 [E, L] of these rows, see `BatchedEnvironment`; an empty
-      tuple where L is 0.
-    actions: what each is to play next.
-    at_work: int32, the environment that worker w makes or steps or, if it is
-      idle, did last; the first W of these.
+    rows: `dm_env.TimeStep`, the rows that environments returned last.
+    instruction: int32 [E, L], instructions with these rows, see
+      `BatchedEnvironment`; an empty tuple where L is 0.
+    actions: actions that environments play next.
+    at_work: int32. Of its first W, number w is the environment that worker w
+      makes or steps, or was the last to do so if the worker is idle.
   """
   rows: Any
   instruction: Any
@@ -64,22 +66,22 @@ class _Shared(NamedTuple):
 
 
 class _Started(NamedTuple):
-  """A worker's first message: its environments are there.
+  """A worker's first message, once it has made its environments.
 
   Attributes:
-    levels: the name of each.
-    level_index: of each, see `BatchedEnvironment`.
+    levels: name of each environment's level.
+    level_index: number of each environment's level, see `BatchedEnvironment`.
   """
   levels: Sequence[str]
   level_index: Sequence[int]
 
 
 class _Failed(NamedTuple):
-  """A worker's last message.
+  """A worker's last message, where it has failed.
 
   Attributes:
-    reason: one line.
-    is_user_error: it would happen again.
+    reason: cause in one line.
+    is_user_error: whether it is a `UserError`, which would come again.
   """
   reason: str
   is_user_error: bool
@@ -99,7 +101,7 @@ def _specs(env: environment_lib.BatchedEnvironment) -> _Shared:
 
 
 def _allocate(shared_specs: _Shared, num_envs: int) -> _Shared:
-  """Zeros in `RawArray`s, which can be handed to a process as it starts."""
+  """Makes `RawArray`s of zeros, which a process can be given as it starts."""
   return tree.map_structure(
       lambda spec: _CONTEXT.RawArray(
           'b', num_envs * int(np.prod(spec.shape)) * spec.dtype.itemsize),
@@ -107,7 +109,7 @@ def _allocate(shared_specs: _Shared, num_envs: int) -> _Shared:
 
 
 def _arrays(memory: _Shared, shared_specs: _Shared, num_envs: int) -> _Shared:
-  """The same memory as NumPy arrays."""
+  """Makes NumPy arrays that show the shared memory."""
   return tree.map_structure(
       lambda raw, spec: np.frombuffer(raw, spec.dtype).reshape(
           (num_envs,) + spec.shape), memory, shared_specs)
@@ -116,39 +118,39 @@ def _arrays(memory: _Shared, shared_specs: _Shared, num_envs: int) -> _Shared:
 class Workers:
   """E environments, each of which steps as soon as it has its action.
 
-  They reset by themselves at first: the first rows that `recv` returns are
-  those. Worker w has the environments w, w + W, ..., and steps them in the
-  order in which their actions come: one that is slow holds up those that share
-  its process, and no others.
+  They reset by themselves at the start, and `recv` returns those rows first.
+  Worker w has the environments w, w + W, ..., and steps them in the order in
+  which their actions come: a slow one delays only those that share its process.
 
   Attributes:
     num_envs: E.
     frame_stack: see `BatchedEnvironment`.
-    level_index: likewise.
-    instruction_length: likewise.
-    instruction: int32 [n, L] of the rows that `recv` returned last; an empty
-      tuple where L is 0.
-    timeout_secs: that a step, or the start of a process, may take.
+    level_index: see `BatchedEnvironment`.
+    instruction_length: see `BatchedEnvironment`.
+    instruction: int32 [n, L], instructions of the rows that `recv` returned
+      last; an empty tuple where L is 0.
+    timeout_secs: seconds that a step, or the start of a process, may take.
   """
 
   def __init__(self, make: MakeFn, num_envs: int, num_processes: int,
                timeout_secs: float):
-    """Starts the processes and waits until their environments are there.
+    """Starts the processes and waits until they have made their environments.
 
-    Environment 0 is made here, too, and closed again: what it shows decides how
-    much memory is shared.
+    Environment 0 is made in this process, too, and closed again: its specs
+    decide how much memory is shared.
 
-    To be called from a thread that lasts as long as this, see above.
+    The thread that calls this must outlive the object, since the kernel kills
+    workers with it.
 
     Args:
       make: makes environment i.
       num_envs: E.
       num_processes: W, 1 to E.
-      timeout_secs: see above.
+      timeout_secs: seconds that a step, or the start of a process, may take.
 
     Raises:
       UserError: where environments cannot be made.
-      WorkerError: where one fails.
+      WorkerError: where an environment or its process fails.
     """
     probe = make(0)
     self._specs = _specs(probe)
@@ -164,11 +166,11 @@ class Workers:
     self._shared = _arrays(memory, self._specs, num_envs)
     self._shared.at_work[:num_processes] = np.arange(num_processes)
     self._owner = np.arange(num_envs) % num_processes
-    # Of each worker: what it has yet to answer, and for how long it has not.
+    # For each worker: answers that it owes, and the time since its last one.
     self._num_pending = np.bincount(self._owner)
     self._silent_secs = np.zeros(num_processes)
     self._last_poll = time.monotonic()
-    self._ready = []  # Not handed out yet.
+    self._ready = []  # Environments that `recv` has yet to return.
     self._num_started = 0
     self._processes, self._connections = [], []
     self._selector = selectors.DefaultSelector()
@@ -181,11 +183,11 @@ class Workers:
       raise
 
   def _start(self, make: MakeFn, memory: _Shared, num_processes: int):
-    # Numbers of environments that are ready come through one pipe from all
-    # workers: one system call whatever their number, and the kernel does not
-    # mix such short writes. Each worker has a connection for the numbers of
-    # environments that have an action. Back come what is rare, and the end of
-    # file if it dies.
+    # All workers write the numbers of environments that are ready into one
+    # pipe: that is read by one system call whatever their number, and the
+    # kernel does not mix such short writes. Each worker has a connection by
+    # which it gets the numbers of environments that have an action. It answers
+    # there with rare messages, and with the end of file if it dies.
     self._answers, write_end = _CONTEXT.Pipe(duplex=False)
     self._selector.register(self._answers, selectors.EVENT_READ)
     for w in range(num_processes):
@@ -195,27 +197,27 @@ class Workers:
           args=(make, w, self._owner, self._specs, memory, other_end,
                 write_end))
       process.start()
-      other_end.close()  # There is no end of file while anyone has it open.
+      other_end.close()  # While it is open here, there is no end of file.
       self._processes.append(process)
       self._connections.append(connection)
       self._selector.register(connection, selectors.EVENT_READ, w)
     write_end.close()
 
   def observation_spec(self) -> specs.Array:
-    """Of one environment."""
+    """Returns the spec of one environment's observations."""
     return self._specs.rows.observation
 
   def action_spec(self) -> specs.Array:
-    """Of one environment."""
+    """Returns the spec of one environment's actions."""
     return self._specs.actions
 
   def send(self, numbers: np.ndarray, actions: np.ndarray) -> None:
     """Has environments step, and returns at once.
 
     Args:
-      numbers: int32 [n], of environments that `recv` has returned and that have
-        been sent nothing since.
-      actions: [n, ...], as `action_spec()` says.
+      numbers: int32 [n], numbers of environments that `recv` has returned and
+        that have got no action since.
+      actions: [n, ...], see `action_spec`.
 
     Raises:
       WorkerError: where a worker has died.
@@ -234,16 +236,17 @@ class Workers:
     """Waits for environments, and returns all that are ready by then.
 
     Args:
-      min_ready: how many to wait for.
+      min_ready: number of environments to wait for.
 
     Returns:
-      Their numbers, int32 [n], and copies of their rows, [n, ...].
+      Numbers of the environments, int32 [n], and copies of their rows,
+      [n, ...].
 
     Raises:
-      ValueError: where not so many have an action to play.
+      ValueError: where fewer environments than that have an action to play.
       UserError: for an action that an environment does not have.
-      WorkerError: where an environment raises anything, its process dies, or
-        has not been heard of for `timeout_secs`.
+      WorkerError: where an environment raises any other error, or its process
+        dies or does not answer for `timeout_secs`.
     """
     if len(self._ready) + self._num_pending.sum() < min_ready:
       raise ValueError(f'{min_ready} environments would be waited for for ever:'
@@ -258,10 +261,10 @@ class Workers:
     return numbers, timestep
 
   def _poll(self):
-    """Waits until there is something to hear, but not for long."""
+    """Waits for messages of workers, for a second at most."""
     events = self._selector.select(_POLL_SECS)
     now = time.monotonic()
-    # While this process does something else, or is stopped, nobody is late.
+    # Time in which this process was busy or stopped does not count.
     self._silent_secs += (self._num_pending > 0) * min(
         now - self._last_poll, _POLL_SECS)
     self._last_poll = now
@@ -280,7 +283,7 @@ class Workers:
           'ActorConfig.env_timeout_secs')
 
   def _hear(self, w: int):
-    """Takes worker w's message; if it is its last, raises what it says."""
+    """Reads a message of worker w; raises the error of a last one."""
     try:
       message = self._connections[w].recv()
     except (EOFError, OSError):
@@ -290,9 +293,9 @@ class Workers:
       raise error(f'{self._at_work(w)}: {message.reason}')
     self._num_started += 1
     self._silent_secs[w] = 0
-    mine = np.flatnonzero(self._owner == w)
-    self.level_index[mine] = message.level_index
-    for i, level in zip(mine, message.levels):
+    numbers = np.flatnonzero(self._owner == w)
+    self.level_index[numbers] = message.level_index
+    for i, level in zip(numbers, message.levels):
       self._levels[i] = level
 
   def _at_work(self, w: int) -> str:
@@ -316,27 +319,27 @@ class Workers:
       process.kill()
       process.join()
     self._selector.close()
-    self._answers.close()  # Last: whoever was at work has answered.
+    self._answers.close()  # Last, so that workers at a step can answer.
 
 
 def _serve(make: MakeFn, w: int, owner: np.ndarray, shared_specs: _Shared,
            memory: _Shared, connection: connection_lib.Connection,
            answers: connection_lib.Connection) -> None:
-  """What worker w does; the other arguments are those of `Workers`."""
+  """Runs worker w in its process; see `Workers` for the other arguments."""
   _end_with_parent()
   shared = _arrays(memory, shared_specs, len(owner))
   try:
     _step_until_closed(make, w, owner, shared, connection, answers)
   except config_lib.UserError as error:
-    connection.send(_Failed(_one_line(error), True))
-  except Exception as error:  # A simulator's may be anything.
+    connection.send(_Failed(files.one_line(error, None), True))
+  except Exception as error:  # A simulator may raise anything.
     traceback.print_exc()
-    connection.send(_Failed(f'{type(error).__name__}: {_one_line(error)}',
-                            False))
+    reason = f'{type(error).__name__}: {files.one_line(error, None)}'
+    connection.send(_Failed(reason, False))
 
 
 def _step_until_closed(make, w, owner, shared, connection, answers):
-  """The arguments are those of `_serve`."""
+  """Makes worker w's environments and steps them; see `_serve`."""
   envs = {}
 
   def answer(i: int, timestep: dm_env.TimeStep):
@@ -371,14 +374,10 @@ def _step_until_closed(make, w, owner, shared, connection, answers):
 def _end_with_parent() -> None:
   """Has the kernel kill this process with the thread that started it.
 
-  In the midst of a step, nothing else would. A Ctrl-C in the terminal is for
-  the parent alone.
+  Nothing else would end it in the midst of a step. A Ctrl-C in the terminal is
+  left to the parent.
   """
   signal.signal(signal.SIGINT, signal.SIG_IGN)
   ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
   if os.getppid() != multiprocessing.parent_process().pid:
-    os._exit(1)  # It died before that could be told.
-
-
-def _one_line(error: Exception) -> str:
-  return ' '.join(str(error).split())
+    os._exit(1)  # The parent died before the kernel was told.

@@ -1,4 +1,4 @@
-"""The one interface behind which every simulator hides."""
+"""The interface that every batch of environments has, whatever simulates it."""
 
 import abc
 
@@ -12,22 +12,24 @@ from impala_tf.envs import word_ids
 
 
 class ActionError(config_lib.UserError):
-  """Actions that the environment does not have."""
+  """An action that the environment does not have."""
 
 
 def discrete(num_actions: int) -> specs.DiscreteArray:
-  """The spec of actions 0 to `num_actions` - 1."""
+  """Makes the spec of actions 0 to `num_actions` - 1."""
   return specs.DiscreteArray(num_actions, dtype=np.int32, name='action')
 
 
 def continuous(minimum: np.ndarray, maximum: np.ndarray) -> specs.BoundedArray:
-  """The spec of actions that are vectors within these bounds, [D] each."""
+  """Makes the spec of actions that are vectors within two bounds, [D] each."""
   return specs.BoundedArray(
       np.shape(minimum), np.float32, minimum, maximum, name='action')
 
 
 class BatchedEnvironment(abc.ABC):
-  """E copies of one level, stepped together; dm_env with a leading [E].
+  """E copies of one level that are stepped together.
+
+  The interface is that of dm_env with a leading [E].
 
   An environment resets by itself within the step that ends its episode, so a
   row is FIRST or MID and never LAST. The table in `types.py` tells what step
@@ -38,20 +40,20 @@ class BatchedEnvironment(abc.ABC):
   overwritten by the next call** of `reset` or `step`: copy what must last.
 
   Attributes:
-    level: the name by which it was made, for messages.
+    level: name by which the batch was made, for messages.
     num_envs: E.
     frames_per_step: emulator frames in one agent step; 1 where no action is
       repeated.
     frame_stack: S. Where S > 1 an observation is [H, W, S], the oldest frame
-      first, and frames from before the episode's first are zero. 1 says that
-      observations are plain.
-    level_index: int32 [E], which of the run's levels each environment plays;
-      0 everywhere unless there are several (`envs.multi_level`).
-    instruction_length: L, words of an instruction that are handed over; 0 where
-      none is.
-    instruction: int32 [E, L], `word_ids.word_ids` of what each environment
-      tells its agent at the observations last returned, zeros after the last
-      word; overwritten as they are. An empty tuple where L is 0.
+      first, and frames from before the episode's first are zero. Where S = 1,
+      observations are not stacked.
+    level_index: int32 [E], number of the level that each environment plays
+      among those of the run; 0 unless there are several (`envs.multi_level`).
+    instruction_length: L, number of words of an instruction that the agent
+      gets; 0 where it gets no instructions.
+    instruction: int32 [E, L], `word_ids.word_ids` of each environment's
+      instruction at the observations that were returned last, zeros after the
+      last word; overwritten like the observations. An empty tuple where L is 0.
   """
 
   def __init__(self, level: str, num_envs: int,
@@ -74,31 +76,31 @@ class BatchedEnvironment(abc.ABC):
     self._observation_spec = observation_spec
 
   def action_spec(self) -> specs.BoundedArray:
-    """Of one environment: `discrete` or `continuous`."""
+    """Returns the spec of one environment: `discrete` or `continuous`."""
     return self._action_spec
 
   def observation_spec(self) -> specs.Array:
-    """Of one environment, that is without the leading [E]."""
+    """Returns the spec of one environment, without the leading [E]."""
     return self._observation_spec
 
   @property
   def num_instructions_cut(self) -> int:
-    """Of all instructions so far, those that had more than L words."""
+    """Number of instructions so far that had more than L words."""
     return self._num_instructions_cut
 
   @abc.abstractmethod
   def reset(self) -> dm_env.TimeStep:
-    """Begins a new episode everywhere.
+    """Begins a new episode in every environment.
 
     The first call starts the random stream that the seed determines; later
     calls go on with it.
 
     Returns:
-      Rows as of `step`: all FIRST, with reward 0 and discount 1.
+      Rows like those of `step`: all FIRST, with reward 0 and discount 1.
     """
 
   def _first(self, observation: np.ndarray) -> dm_env.TimeStep:
-    """What `reset` returns, for observations [E, ...]."""
+    """Makes the rows that `reset` returns from observations [E, ...]."""
     return dm_env.TimeStep(
         step_type=np.full(self.num_envs, dm_env.StepType.FIRST, np.uint8),
         reward=np.zeros(self.num_envs, np.float32),
@@ -106,8 +108,8 @@ class BatchedEnvironment(abc.ABC):
         observation=observation)
 
   def _instruct(self, i: int, text: str) -> None:
-    """Takes what environment i tells its agent from this observation on."""
-    if text == self._instruction_texts[i]:  # As in most steps.
+    """Sets the instruction of environment i from this observation on."""
+    if text == self._instruction_texts[i]:  # In most steps nothing changes.
       return
     self._instruction_texts[i] = text
     ids = word_ids.word_ids(text)
@@ -123,7 +125,7 @@ class BatchedEnvironment(abc.ABC):
     self.instruction[i, :len(ids)] = ids
 
   def step(self, actions: np.ndarray) -> dm_env.TimeStep:
-    """Plays one agent step everywhere; to be called after `reset`.
+    """Plays one agent step in every environment, after `reset`.
 
     Args:
       actions: int32 [E], each within `action_spec()`; or float32 [E, D], which
@@ -135,9 +137,9 @@ class BatchedEnvironment(abc.ABC):
       `observation_spec()` says.
 
     Raises:
-      ActionError: for actions of another type or shape, out of range where they
-        are discrete, not finite where they are continuous. No simulator has
-        seen them then, which matters: some wait for ever.
+      ActionError: for actions of another type or shape, discrete actions out of
+        range, and continuous ones that are not finite. No simulator gets them:
+        some would wait for ever.
     """
     spec = self._action_spec
     if (not isinstance(actions, np.ndarray) or actions.dtype != spec.dtype
@@ -175,7 +177,7 @@ class BatchedEnvironment(abc.ABC):
 
   @abc.abstractmethod
   def _step(self, actions: np.ndarray) -> dm_env.TimeStep:
-    """`step` with actions that have been checked."""
+    """Plays one agent step with actions that `step` has checked."""
 
   @abc.abstractmethod
   def render(self) -> np.ndarray:

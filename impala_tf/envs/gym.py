@@ -1,4 +1,4 @@
-"""Any registered Gymnasium environment with discrete or continuous actions."""
+"""Registered environments of Gymnasium with discrete or continuous actions."""
 
 import os
 from typing import Any, Callable, Optional, Sequence
@@ -9,23 +9,26 @@ import numpy as np
 
 from impala_tf import config as config_lib
 from impala_tf.envs import display
+from impala_tf.envs import domain
 from impala_tf.envs import environment
 
-# Names, with commas between them, of the modules that ids may have imported.
+# Environment variable: names of modules, with commas between them, that
+# Gymnasium may import for an id.
 TRUSTED_MODULES = 'IMPALA_TF_TRUSTED_MODULES'
 
 
 def check_module(level: str) -> None:
-  """Refuses a level that would have Gymnasium import a module unasked.
+  """Refuses a level for which Gymnasium would import a module unasked.
 
   Its ids may be 'module:Name-v0', and configs may come from strangers. So that
-  they cannot run code, the user names such modules in an environment variable.
+  configs cannot run code, the user has to name such modules in the environment
+  variable IMPALA_TF_TRUSTED_MODULES.
 
   Args:
-    level: with its domain.
+    level: name with its domain, such as 'gym/module:Name-v0'.
 
   Raises:
-    ConfigError: where the module is not named there.
+    ConfigError: where the user has not named the module.
   """
   module, colon, _ = level.partition('/')[2].partition(':')
   trusted = os.environ.get(TRUSTED_MODULES, '').split(',')
@@ -38,9 +41,9 @@ def check_module(level: str) -> None:
 class GymEnvironment(environment.BatchedEnvironment):
   """E copies of one environment, stepped in turn within this process.
 
-  Observations must be a `Box`: uint8 stays uint8, all else becomes float32.
-  Actions are `Discrete`, and count from 0 here whatever their `start` is, or a
-  `Box` [D] of floating numbers, which are clipped to its bounds.
+  Observations must be a `Box`: uint8 stays uint8, other types become float32.
+  Actions are `Discrete`, counted from 0 here whatever their `start` is, or a
+  `Box` [D] of floating numbers, to whose bounds they are clipped.
   An environment's own time limit truncates: discount 1 with FIRST. Termination
   wins where both fall on one step.
 
@@ -54,17 +57,18 @@ class GymEnvironment(environment.BatchedEnvironment):
     """Makes the environments.
 
     Args:
-      env_id: as Gymnasium registers it: 'CartPole-v1'; 'module:Name-v0'
-        has the module imported first, which `check_module` may refuse.
+      env_id: id that Gymnasium has registered, such as 'CartPole-v1'. For
+        'module:Name-v0' it imports the module first; see `check_module`.
       num_envs: E.
       seed: 0 or more.
-      level: the name it goes by; None: 'gym/<env_id>'.
-      wrappers: Gymnasium's, put around each environment in this order.
-      instruction_length: L of the base class, for those that have instructions.
+      level: name for messages; None for 'gym/<env_id>'.
+      wrappers: wrappers of Gymnasium that are put around each environment, in
+        this order.
+      instruction_length: L of the base class, where there are instructions.
 
     Raises:
-      ConfigError: where Gymnasium or the environment is not installed or cannot
-        be made, or has spaces other than those above.
+      ConfigError: where Gymnasium or the environment is not installed, where it
+        cannot be made, or where it has other spaces than those above.
     """
     level = level or f'gym/{env_id}'
     self._envs = _make(level, env_id, num_envs, wrappers)
@@ -83,7 +87,7 @@ class GymEnvironment(environment.BatchedEnvironment):
         observation_spec=specs.Array(
             observations.shape, self._dtype, 'observation'),
         instruction_length=instruction_length)
-    # Only discrete actions have one.
+    # Only discrete actions have a `start`.
     self._first_action = int(
         getattr(self._envs.single_action_space, 'start', 0))
     self._seed = seed
@@ -114,7 +118,7 @@ class GymEnvironment(environment.BatchedEnvironment):
 
 def _make(level: str, env_id: str, num_envs: int,
           wrappers: Sequence[Callable[[Any], Any]]):
-  """Returns a `gymnasium.vector.SyncVectorEnv`; raises ConfigError."""
+  """Makes a `gymnasium.vector.SyncVectorEnv`; raises ConfigError."""
   display.draw_without_display()
   try:
     import gymnasium  # Lazily: it and what it registers are simulators.
@@ -139,7 +143,7 @@ def _make(level: str, env_id: str, num_envs: int,
 
 
 def _action_spec(level: str, space) -> specs.BoundedArray:
-  """Raises ConfigError where there is no policy for such actions."""
+  """Makes the spec of actions; raises ConfigError where no policy has such."""
   kind = type(space).__name__
   if kind == 'Discrete':
     return environment.discrete(int(space.n))
@@ -158,3 +162,13 @@ def _unsupported(level: str, what: str, space, wanted: str
   return config_lib.ConfigError(
       f'EnvironmentConfig.level: {level} has {what} of type {kind}, but only '
       f'{wanted} is supported')
+
+
+def _make_environment(env_id: str, num_envs: int, seed: int, *unused
+                      ) -> GymEnvironment:
+  return GymEnvironment(env_id, num_envs, seed)
+
+
+DOMAIN = domain.Domain(
+    forms=('gym/<id>',), check=lambda env_id: check_module(f'gym/{env_id}'),
+    make=_make_environment)

@@ -1,7 +1,7 @@
-"""MiniGrid and BabyAI: rooms, doors and keys, seen from within, as symbols.
+"""MiniGrid and BabyAI: rooms, doors and keys, seen from within as symbols.
 
-Of the package minigrid (Chevalier-Boisvert et al. 2023; BabyAI: Chevalier-
-Boisvert et al. 2019), played through Gymnasium.
+Both are of the package minigrid (Chevalier-Boisvert et al. 2023; BabyAI:
+Chevalier-Boisvert et al. 2019) and played through Gymnasium.
 """
 
 import importlib.util
@@ -12,14 +12,15 @@ import dm_env
 import numpy as np
 
 from impala_tf import config as config_lib
+from impala_tf.envs import domain as domain_lib
 from impala_tf.envs import gym
 
-# With what the package begins the names of a domain's levels.
+# The package's names for a domain's levels begin with these.
 _PREFIXES = {'minigrid': 'MiniGrid', 'babyai': 'BabyAI'}
 
 
 def check_installed() -> None:
-  """Raises ConfigError where minigrid is not; imports nothing."""
+  """Raises ConfigError where minigrid is not installed; imports nothing."""
   if importlib.util.find_spec('minigrid') is None:
     raise config_lib.ConfigError(
         'MiniGrid and BabyAI levels need the package minigrid, the extra '
@@ -27,21 +28,21 @@ def check_installed() -> None:
 
 
 class MinigridEnvironment(gym.GymEnvironment):
-  """E copies of one of MiniGrid's or BabyAI's levels.
+  """E copies of one level of MiniGrid or BabyAI.
 
   The agent sees the 7 x 7 cells before it. The package gives each cell three
-  numbers: what is there, its colour, and whether a door is open, closed or
+  numbers: the object there, its colour, and whether a door is open, closed or
   locked. These are names, not amounts (a key is 5 and a ball 6), so each
   becomes a one-hot vector: the observation is float32 [7, 7, 20], 11 objects, 6
   colours and 3 states. It is float and not uint8 because it is no picture.
 
   There are seven actions: 0 turn left, 1 turn right, 2 forward, 3 pick up, 4
-  drop, 5 toggle, 6 done. Which of them do something depends on the level. The
-  mission, a sentence, is the instruction. Agents that do not read it cannot
-  solve levels where it differs between episodes, as in most of BabyAI's.
+  drop, 5 toggle, 6 done. Some levels ignore some of them. The mission, a
+  sentence, is the instruction. Agents that do not read it cannot solve levels
+  where it differs between episodes, such as most of BabyAI's.
 
-  A level's own limit of steps truncates. The rewards are the package's: nothing
-  but 1 - 0.9 (steps / limit) at the goal in most levels.
+  A level's own limit of steps truncates. Rewards are the package's: in most
+  levels 1 - 0.9 (steps / limit) at the goal and 0 elsewhere.
   """
 
   def __init__(self, name: str, num_envs: int, seed: int,
@@ -49,13 +50,13 @@ class MinigridEnvironment(gym.GymEnvironment):
     """Makes the environments.
 
     Args:
-      name: the package's without its 'MiniGrid-' or 'BabyAI-': 'DoorKey-5x5-v0'
-        or 'GoToLocal-v0'.
+      name: the package's name without its 'MiniGrid-' or 'BabyAI-', such as
+        'DoorKey-5x5-v0' or 'GoToLocal-v0'.
       num_envs: E.
       seed: 0 or more.
       domain: 'minigrid' or 'babyai'.
-      instruction_length: words of a mission that are handed over, at most; 0
-        for none.
+      instruction_length: L, number of words of a mission that the agent gets; 0
+        for no missions.
 
     Raises:
       ConfigError: where minigrid is not installed or has no such level.
@@ -100,3 +101,23 @@ class MinigridEnvironment(gym.GymEnvironment):
       return
     for i, env in enumerate(self._envs.envs):
       self._instruct(i, env.unwrapped.mission)
+
+
+def _domain(domain: str) -> domain_lib.Domain:
+  """Describes one of the package's two domains, 'minigrid' or 'babyai'."""
+
+  def check(name: str) -> None:
+    check_installed()
+    gym.check_module(f'{domain}/{name}')
+
+  def make(name: str, num_envs: int, seed: int, config: config_lib.Config,
+           unused_training: bool) -> MinigridEnvironment:
+    return MinigridEnvironment(
+        name, num_envs, seed, domain, config.agent.instruction_length)
+
+  return domain_lib.Domain(
+      forms=(f'{domain}/<id>',), check=check, make=make, has_instructions=True)
+
+
+MINIGRID = _domain('minigrid')
+BABYAI = _domain('babyai')

@@ -1,8 +1,8 @@
 """Several levels in one batch, for one agent that learns them all.
 
 Section 5.3 of Espeholt et al. 2018 allocates a fixed number of actors to each
-task. Here it is environments: number g of all those of a run plays level
-g mod L, so that no level has more than one more than another.
+task. Here environments are allocated: number g of all environments of a run
+plays level g mod L, so that their numbers differ by one at most.
 """
 
 import functools
@@ -15,10 +15,13 @@ import numpy as np
 from impala_tf import config as config_lib
 from impala_tf.envs import env_processes
 from impala_tf.envs import environment
+from impala_tf.envs import factory
 from impala_tf.suites import levels as levels_lib
 
 # Makes a batch of environments from level, number and seed.
 MakeFn = Callable[[str, int, int], environment.BatchedEnvironment]
+
+_LEAVE_OUT = 'leave one of them out'
 
 
 def slots(num_levels: int, first_slot: int, num_envs: int
@@ -27,41 +30,61 @@ def slots(num_levels: int, first_slot: int, num_envs: int
 
   Args:
     num_levels: L.
-    first_slot: number of a process's first environment among all of its run.
-    num_envs: E of the process.
+    first_slot: number of a process's first environment among all environments
+      of the run.
+    num_envs: E, number of the process's environments.
 
   Returns:
-    An index of a level and the rows of the batch that it has, for each level
-    that this process plays.
+    For each level that the process plays, the level's index and its rows of the
+    process's batch.
   """
-  # Neighbours play different levels, so that unrolls, which are sent in the
-  # order of rows, make batches of many.
+  # Neighbours play different levels. Since unrolls are sent in the order of
+  # rows, each batch of the learner is then of many levels.
   return [((first_slot + row) % num_levels, slice(row, num_envs, num_levels))
           for row in range(min(num_levels, num_envs))]
 
 
 def check_alike(level: environment.BatchedEnvironment,
                 other: environment.BatchedEnvironment) -> None:
-  """Raises ConfigError where one agent could not play both."""
+  """Raises ConfigError where one agent could not play both levels.
+
+  Args:
+    level: environments of one level.
+    other: environments of another.
+  """
   actions, other_actions = level.action_spec(), other.action_spec()
   if actions != other_actions:
-    remedy = 'leave one of them out'
-    if all(e.level.startswith('atari/') for e in (level, other)):
-      remedy = 'set AtariConfig.full_action_set = True'
-    raise config_lib.ConfigError(
+    raise _difference(
         f'{other.level} has {_describe(other_actions)} and {level.level} '
-        f'{_describe(actions)}, but levels that are learned together must have '
-        f'the same; {remedy}')
-  for what, of in (
-      ('observations', lambda e: (e.observation_spec().dtype.name,
-                                  e.observation_spec().shape)),
-      ('frames a step', lambda e: e.frames_per_step),
-      ('stacked frames', lambda e: e.frame_stack)):
-    if of(level) != of(other):
-      raise config_lib.ConfigError(
-          f'{other.level} has {what} {of(other)} and {level.level} '
-          f'{of(level)}, but levels that are learned together must have the '
-          'same; leave one of them out')
+        f'{_describe(actions)}', _action_remedy(level.level, other.level))
+  for what, value, other_value in (
+      ('observations', _describe_observations(level),
+       _describe_observations(other)),
+      ('frames a step', level.frames_per_step, other.frames_per_step),
+      ('stacked frames', level.frame_stack, other.frame_stack)):
+    if value != other_value:
+      raise _difference(
+          f'{other.level} has {what} {other_value} and {level.level} {value}',
+          _LEAVE_OUT)
+
+
+def _difference(facts: str, remedy: str) -> config_lib.ConfigError:
+  return config_lib.ConfigError(
+      f'{facts}, but levels that are learned together must have the same; '
+      f'{remedy}')
+
+
+def _action_remedy(level: str, other: str) -> str:
+  domain = factory.domain_of(level)
+  if domain is None or domain != factory.domain_of(other):
+    return _LEAVE_OUT
+  return domain.action_remedy
+
+
+def _describe_observations(env: environment.BatchedEnvironment
+                           ) -> Tuple[str, Tuple[int, ...]]:
+  spec = env.observation_spec()
+  return spec.dtype.name, spec.shape
 
 
 def _describe(action_spec: specs.BoundedArray) -> str:
@@ -71,22 +94,22 @@ def _describe(action_spec: specs.BoundedArray) -> str:
   return f'continuous actions within {low} and {high}'
 
 
-def check_levels(level: str, make: MakeFn, full_action_set: bool) -> None:
-  """Starts each level once, where levels of the domain may differ.
+def check_levels(config: config_lib.Config, make: MakeFn) -> None:
+  """Starts each level of a run once, unless they must be alike.
 
   Args:
-    level: as `EnvironmentConfig` has it.
-    make: a batch of one level.
-    full_action_set: see `AtariConfig`.
+    config: config of the run.
+    make: makes a batch of one level.
 
   Raises:
     ConfigError: where one agent could not play all levels.
   """
-  levels = levels_lib.expand(level)
-  # These are alike as they are made, and to start all takes up to a minute.
-  alike = ['dmlab30'] + ['atari'] * full_action_set
-  domains = {name.partition('/')[0] for name in levels}
-  if len(levels) == 1 or (len(domains) == 1 and domains.issubset(alike)):
+  levels = levels_lib.expand(config.environment.level)
+  if len(levels) == 1:
+    return
+  domain, *others = {factory.domain_of(level) for level in levels}
+  # Starting all levels takes up to a minute.
+  if domain is not None and not others and domain.is_uniform(config):
     return
   first = make(levels[0], 1, 0)
   for name in levels[1:]:
@@ -98,14 +121,17 @@ def check_levels(level: str, make: MakeFn, full_action_set: bool) -> None:
 
 def make_environment(level: str, num_envs: int, seed: int, first_slot: int,
                      make: MakeFn) -> environment.BatchedEnvironment:
-  """A process's environments of one level or of several.
+  """Makes a process's environments of one level or of several.
 
   Args:
-    level: as `EnvironmentConfig` has it.
+    level: `EnvironmentConfig.level`.
     num_envs: E.
     seed: see `MultiLevelEnvironment`.
     first_slot: see `slots`.
-    make: a batch of one level, which is returned as it is where there is one.
+    make: makes a batch of one level.
+
+  Returns:
+    A `MultiLevelEnvironment`; of a single level what `make` returns.
   """
   levels = levels_lib.expand(level)
   if len(levels) == 1:
@@ -116,45 +142,55 @@ def make_environment(level: str, num_envs: int, seed: int, first_slot: int,
 
 def make_workers(level: str, seed: int, first_slot: int, make: MakeFn,
                  config: config_lib.ActorConfig) -> env_processes.Workers:
-  """A process's environments of one level or of several, in workers of its own.
+  """Makes a process's environments of one level or of several, in workers.
 
   Args:
-    level: as `EnvironmentConfig` has it.
-    seed: of environment 0; number i gets `seed + i`.
+    level: `EnvironmentConfig.level`.
+    seed: seed of environment 0; number i gets `seed + i`.
     first_slot: see `slots`.
-    make: a batch of one level; can be pickled.
-    config: how many environments and workers.
+    make: makes a batch of one level; can be pickled.
+    config: numbers of environments and of workers.
+
+  Raises:
+    ConfigError: where the simulator of a level steps whole batches.
+    UserError: see `env_processes.Workers`.
+    WorkerError: likewise.
   """
+  levels = levels_lib.expand(level)
+  for name in levels:
+    factory.check_steps_alone(name)
   return env_processes.Workers(
-      functools.partial(_make_one, levels_lib.expand(level), seed, first_slot,
-                        make),
+      functools.partial(_make_one, levels, seed, first_slot, make),
       config.num_envs, config.env_processes, config.env_timeout_secs)
 
 
 def _make_one(levels: Sequence[str], seed: int, first_slot: int, make: MakeFn,
               row: int) -> environment.BatchedEnvironment:
-  """Environment `row` by itself."""
+  """Makes environment `row` of the process as a batch of one."""
   (index, _), = slots(len(levels), first_slot + row, 1)
-  one = make(levels[index], 1, seed + row)
-  one.level_index[:] = index
-  return one
+  env = make(levels[index], 1, seed + row)
+  env.level_index[:] = index
+  return env
 
 
 class MultiLevelEnvironment(environment.BatchedEnvironment):
-  """E environments of several levels that are alike, stepped level by level."""
+  """E environments of several levels, stepped level by level.
+
+  All levels must have the same actions and observations; see `check_alike`.
+  """
 
   def __init__(self, name: str, levels: Sequence[str], num_envs: int, seed: int,
                first_slot: int, make: MakeFn):
     """Makes the environments.
 
     Args:
-      name: for messages.
-      levels: all L of the run, in its order.
+      name: name of the batch for messages.
+      levels: names of all L levels of the run, in its order.
       num_envs: E.
-      seed: other actors should stay away from the E seeds from here, of which
-        no two environments share one.
-      first_slot: of `slots`.
-      make: a batch of one level.
+      seed: 0 or more. Each environment gets one of the E seeds from it on,
+        which should be no other actor's.
+      first_slot: see `slots`.
+      make: makes a batch of one level.
 
     Raises:
       ConfigError: where levels differ in what an agent sees or does.

@@ -1,8 +1,9 @@
-"""T-maze: what was seen first decides what is right last.
+"""T-maze, a task of memory: the first observation decides the last action.
 
-The task of Bakker 2002 ("Reinforcement Learning with Long Short-Term Memory"),
-for a whole batch. Rewards are +1 and -1 here instead of his 4 and -0.1, so that
-guessing earns nothing and the clipping to [-1, 1] changes nothing.
+It is the task of Bakker 2002 ("Reinforcement Learning with Long Short-Term
+Memory") for a whole batch. Rewards are +1 and -1 instead of Bakker's 4 and
+-0.1, so that guessing earns 0 on average and clipping to [-1, 1] changes
+nothing.
 """
 
 import dm_env
@@ -10,21 +11,23 @@ from dm_env import specs
 import numpy as np
 
 from impala_tf import config as config_lib
+from impala_tf.envs import domain
 from impala_tf.envs import environment
 
 _MAX_LENGTH = 1000
 _BUMP_REWARD = -0.1
-# An episode is cut off after this many times the corridor's length. At random
-# three in four are at length 10; whoever knows the way needs 1 + 1/N.
+# An episode is cut off after this many steps for each cell of the corridor. At
+# length 10 that happens to three in four episodes of random play; the shortest
+# way takes 1 + 1/N.
 _LIMIT_PER_CELL = 10
 
 _UP, _RIGHT, _DOWN, _LEFT = range(4)  # Actions.
-_SIGNAL_UP, _SIGNAL_DOWN, _CORRIDOR, _JUNCTION = range(4)  # Of an observation.
+_SIGNAL_UP, _SIGNAL_DOWN, _CORRIDOR, _JUNCTION = range(4)  # Observations.
 
 
 def corridor_length(text: str) -> int:
-  """Reads N of 'tmaze/<N>'; raises ConfigError where it is no length."""
-  # isdecimal alone takes other scripts' digits, too.
+  """Reads N of 'tmaze/<N>'; raises ConfigError where N is no length."""
+  # isdecimal alone would take other scripts' digits, too.
   if not (text.isascii() and text.isdecimal()
           and 1 <= int(text) <= _MAX_LENGTH):
     raise config_lib.ConfigError(
@@ -36,15 +39,15 @@ def corridor_length(text: str) -> int:
 class TMazeEnvironment(environment.BatchedEnvironment):
   """A corridor of N steps to a junction, where one of two turns is right.
 
-  Which one is told by the first observation of an episode and by no other, so
-  that an agent without memory cannot do better than 0. Actions: 0 up, 1 right,
-  2 down, 3 left; the corridor leads to the right. A turn at the junction ends
-  the episode with +1 or -1. Whoever walks into a wall stays and gets -0.1, as
-  in Bakker 2002. After 10 N steps an episode is truncated.
+  Only the first observation of an episode shows which turn, so that an agent
+  without memory cannot do better than 0. Actions: 0 up, 1 right, 2 down, 3
+  left; the corridor leads to the right. A turn at the junction ends the episode
+  with +1 or -1. An agent that walks into a wall stays and gets -0.1, as in
+  Bakker 2002. After 10 N steps an episode is truncated.
 
-  The observation is float32 [4], of which one is 1 and the rest 0: the signal
-  'up', the signal 'down', a cell of the corridor (the first one, too, once the
-  signal is gone), the junction.
+  The observation is a one-hot vector, float32 [4]: the signal 'up', the signal
+  'down', a cell of the corridor (the first cell, too, after the signal), the
+  junction.
   """
 
   def __init__(self, length: int, num_envs: int, seed: int):
@@ -53,7 +56,7 @@ class TMazeEnvironment(environment.BatchedEnvironment):
     Args:
       length: N, steps from the start to the junction.
       num_envs: E.
-      seed: 0 or more, of the signals.
+      seed: 0 or more; determines the signals.
     """
     super().__init__(
         f'tmaze/{length}', num_envs, environment.discrete(4),
@@ -72,7 +75,7 @@ class TMazeEnvironment(environment.BatchedEnvironment):
     return self._first(self._observation)
 
   def _begin_episodes(self, where: np.ndarray):
-    """New episodes where bool [E] says so."""
+    """Begins new episodes where bool [E] is True."""
     self._goes_up[where] = self._rng.random(np.count_nonzero(where)) < 0.5
     self._position[where] = 0
     self._steps[where] = 0
@@ -105,7 +108,7 @@ class TMazeEnvironment(environment.BatchedEnvironment):
         self._envs, np.where(self._steps == 0, signal, cell)] = 1
 
   def render(self) -> np.ndarray:
-    """The maze from above: walls black, the agent red, the way to go green."""
+    """Draws the maze from above: walls black, the agent red, the goal green."""
     picture = np.zeros((3, self._length + 1, 3), np.uint8)
     picture[1] = picture[:, -1] = 255
     picture[0 if self._goes_up[0] else 2, -1] = (0, 255, 0)
@@ -114,3 +117,11 @@ class TMazeEnvironment(environment.BatchedEnvironment):
 
   def close(self) -> None:
     pass
+
+
+def _make(name: str, num_envs: int, seed: int, *unused) -> TMazeEnvironment:
+  return TMazeEnvironment(corridor_length(name), num_envs, seed)
+
+
+DOMAIN = domain.Domain(
+    forms=('tmaze/<length>',), check=corridor_length, make=_make)

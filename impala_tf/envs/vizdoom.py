@@ -1,8 +1,8 @@
 """VizDoom (Kempka et al. 2016): first-person levels on the engine of Doom.
 
-The package vizdoom is imported on construction only. Its `DoomGame` is used as
-it is: through Gymnasium a step takes three times as long. Everything said here
-of VizDoom holds for vizdoom 1.3.2 and is tested.
+The package vizdoom is imported on construction only. Its `DoomGame` is used
+directly: through Gymnasium a step takes three times as long. Statements about
+VizDoom in this file hold for vizdoom 1.3.2 and are tested.
 """
 
 import contextlib
@@ -20,11 +20,12 @@ from dm_env import specs
 import numpy as np
 
 from impala_tf import config as config_lib
+from impala_tf.envs import domain
 from impala_tf.envs import environment
+from impala_tf.storage import files
 
-# The package's scenarios for one player and for pixels alone. It has some more
-# for sound, for on-screen messages, for several players and for games that have
-# to be bought.
+# The package's scenarios for one player who sees pixels only. Its others need
+# sound, messages on the screen, several players or games that are not free.
 NAMES = (
     'basic',
     'deadly_corridor',
@@ -40,10 +41,10 @@ NAMES = (
     'take_cover',
 )
 
-# What is run in the place of Doom, by the Python that runs this. Left alone,
-# Doom writes into the working directory, dies of a Ctrl-C that is meant for
-# us, and waits for orders for ever when we are killed. 1: PR_SET_PDEATHSIG
-# (<linux/prctl.h>); the parent may have died before it was set.
+# Program that is started in place of Doom and becomes Doom. By itself Doom
+# would write into the working directory, die of a Ctrl-C that is meant for this
+# process, and wait for ever once this process is killed. 1 is PR_SET_PDEATHSIG
+# (<linux/prctl.h>); the parent may have died before it is set.
 _LAUNCHER = """
 import ctypes, os, signal, sys
 directory, parent, doom, *arguments = sys.argv[1:]
@@ -57,9 +58,9 @@ _SHARED_MEMORY = pathlib.Path('/dev/shm')
 
 
 class VizdoomError(RuntimeError):
-  """Doom failed while it was played; one line with the level and the cause.
+  """A failure of Doom during play: one line with the level and the cause.
 
-  Not a `UserError`: an actor that meets one is started anew.
+  It is no `UserError`, since an actor that is started anew may go on.
   """
 
 
@@ -69,7 +70,7 @@ def check_name(name: str) -> None:
   Imports nothing.
 
   Args:
-    name: without 'vizdoom/'.
+    name: name of the level without 'vizdoom/'.
   """
   if name not in NAMES:
     near = difflib.get_close_matches(name, NAMES, n=3)
@@ -85,17 +86,16 @@ def check_name(name: str) -> None:
 
 
 class VizdoomEnvironment(environment.BatchedEnvironment):
-  """E games of one scenario, a process of Doom each, played in turn.
+  """E games of one scenario, each a process of Doom, played in turn.
 
-  Action 0 does nothing; action i holds the scenario's i-th button alone, for
-  `action_repeats` frames, whose rewards are summed, raw. ('vizdoom/basic': 1
-  left, 2 right, 3 attack.) Buttons that want an amount and not a press, which
-  'deathmatch' has, are left out.
+  Action 0 does nothing; action i holds the scenario's i-th button alone for
+  `action_repeats` frames, whose raw rewards are summed. ('vizdoom/basic': 1
+  left, 2 right, 3 attack.) Buttons that take an amount instead of a press, as
+  in 'deathmatch', are left out.
 
-  The observation is the last frame in colours, uint8 [H, W, 3], of which every
-  `subsample`-th pixel of every `subsample`-th row is taken: what Doom would
-  have drawn at that size, since it does not smooth either. So no library for
-  pictures is needed.
+  The observation is the last frame in colours, uint8 [H, W, 3]. Of each frame
+  every `subsample`-th pixel of every `subsample`-th row is kept: the picture
+  that Doom would draw at that size, since it does not smooth either.
 
   A scenario's own time limit truncates: FIRST with discount 1. All other ends,
   such as a death, have discount 0.
@@ -103,8 +103,8 @@ class VizdoomEnvironment(environment.BatchedEnvironment):
   Environment i is seeded with `seed + i`.
 
   Games are started one after the other, at about half a second each. They draw
-  no window and play no sound. Nothing of them is left, neither processes nor
-  files, however this process ends.
+  no window and play no sound. They leave neither processes nor files behind,
+  however this process ends.
   """
 
   def __init__(self, name: str, num_envs: int, seed: int,
@@ -114,7 +114,7 @@ class VizdoomEnvironment(environment.BatchedEnvironment):
     Args:
       name: one of `NAMES`.
       num_envs: E.
-      seed: 0 or more; other actors should stay away from the E seeds from here.
+      seed: 0 or more. The E seeds from it on should be no other actor's.
       config: how the level is played.
 
     Raises:
@@ -123,7 +123,7 @@ class VizdoomEnvironment(environment.BatchedEnvironment):
     """
     check_name(name)
     import vizdoom  # Lazily: it is a simulator.
-    # They have no common base.
+    # These errors have no common base class.
     self._errors = (
         vizdoom.FileDoesNotExistException, vizdoom.MessageQueueException,
         vizdoom.SharedMemoryException, vizdoom.ViZDoomErrorException,
@@ -143,9 +143,10 @@ class VizdoomEnvironment(environment.BatchedEnvironment):
     except self._errors as error:
       self.close()
       raise config_lib.ConfigError(
-          f'{level}: Doom does not start: {_one_line(error)}') from error
+          f'{level}: Doom does not start: {files.one_line(error, None)}'
+      ) from error
     num_buttons = self._games[0].get_available_buttons_size()
-    # A row an action.
+    # One row for each action.
     self._buttons = np.eye(num_buttons + 1, num_buttons, k=-1, dtype=int
                            ).tolist()
     self._subsample = config.subsample
@@ -179,10 +180,10 @@ class VizdoomEnvironment(environment.BatchedEnvironment):
       with self._explained(i):
         reward[i] = game.make_action(self._buttons[actions[i]],
                                      self.frames_per_step)
-        # At its end an episode has no frame any more: begin the next.
+        # An episode that has ended has no frame: begin the next.
         if game.is_episode_finished():
           step_type[i] = dm_env.StepType.FIRST
-          # The limit is a matter of the clock: true of a death at that time.
+          # Doom looks at the clock only: a death at that time is no timeout.
           is_truncated = (game.is_episode_timeout_reached()
                           and not game.is_player_dead())
           discount[i] = is_truncated
@@ -199,15 +200,15 @@ class VizdoomEnvironment(environment.BatchedEnvironment):
 
   @contextlib.contextmanager
   def _explained(self, i: int) -> Iterator[None]:
-    """Makes one line of what environment i's game raises."""
+    """Turns errors of environment i's game into `VizdoomError`s."""
     try:
       yield
     except self._errors as error:
       raise VizdoomError(f'{self.level}: Doom failed in environment {i}: '
-                         f'{_one_line(error)}') from error
+                         f'{files.one_line(error, None)}') from error
 
   def render(self) -> np.ndarray:
-    """The last frame with all of its pixels; Doom is not asked."""
+    """Returns the last frame with all of its pixels, even after Doom's end."""
     return self._screen.copy()
 
   def close(self) -> None:
@@ -219,8 +220,8 @@ def _write_launcher(directory: str, doom: str) -> str:
   """Writes the program that starts `doom` in `directory`; returns its path.
 
   Raises:
-    ConfigError: where programs in `directory` may not be run. VizDoom must not
-      meet one: it would end this process with a segmentation fault.
+    ConfigError: where programs in `directory` may not be run. VizDoom would end
+      this process with a segmentation fault there.
   """
   launcher = pathlib.Path(directory, 'launcher')
   command = shlex.join([sys.executable, '-IS', '-c', _LAUNCHER, directory,
@@ -236,7 +237,7 @@ def _write_launcher(directory: str, doom: str) -> str:
 
 
 def _make_game(vizdoom, name: str, config: config_lib.VizdoomConfig):
-  """A `DoomGame` as its scenario says, but for what is seen and heard of it."""
+  """Makes a scenario's `DoomGame` without window, sound and extra buffers."""
   game = vizdoom.DoomGame()
   game.load_config(os.path.join(vizdoom.scenarios_path, f'{name}.cfg'))
   game.set_available_buttons(
@@ -248,25 +249,30 @@ def _make_game(vizdoom, name: str, config: config_lib.VizdoomConfig):
   game.set_mode(vizdoom.Mode.PLAYER)  # Doom waits for its player.
   game.set_window_visible(False)
   game.set_sound_enabled(False)
-  # Some scenarios have them on. They cost time, and nobody reads them.
+  # Some scenarios switch these buffers on. They cost time and are not used.
   for switch in (game.set_depth_buffer_enabled, game.set_labels_buffer_enabled,
                  game.set_automap_buffer_enabled, game.set_objects_info_enabled,
                  game.set_sectors_info_enabled, game.set_audio_buffer_enabled):
     switch(False)
-  game.set_doom_config_path(os.devnull)  # It would be written on each close.
+  game.set_doom_config_path(os.devnull)  # Doom writes it on each close.
   return game
 
 
 def _start(game):
-  """Starts Doom and takes its shared memory (10 MB) off the file system.
+  """Starts Doom and removes its shared memory (10 MB) from the file system.
 
-  Both processes have it open by now. Nobody would free it if this one were
-  killed.
+  Both processes have it open by then. It would stay for ever if this process
+  were killed.
   """
   game.init()
   for path in _SHARED_MEMORY.glob(f'ViZDoom*{game.get_instance_id()}'):
     path.unlink(missing_ok=True)
 
 
-def _one_line(error: Exception) -> str:
-  return ' '.join(str(error).split())
+def _make(name: str, num_envs: int, seed: int, config: config_lib.Config,
+          unused_training: bool) -> VizdoomEnvironment:
+  return VizdoomEnvironment(name, num_envs, seed, config.vizdoom)
+
+
+DOMAIN = domain.Domain(
+    forms=('vizdoom/<scenario>',), check=check_name, make=_make)

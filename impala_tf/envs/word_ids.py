@@ -1,10 +1,10 @@
-"""What a level tells its agent to do, in words, as numbers.
+"""Words of instructions as numbers.
 
 Words are hashed, as in the paper's published code, and not looked up in a list:
-so actors, learner, evaluation and resumed runs agree without one, and any level
+actors, learner, evaluation and resumed runs need no common list, and a level
 may use any word. The price is that two words may share an id: n words have
-about n^2 / 2,000 such pairs. Those of MiniGrid, BabyAI and DeepMind Lab have
-none.
+about n^2 / 2,000 such pairs. The words of MiniGrid, BabyAI and DeepMind Lab
+have none.
 """
 
 import re
@@ -13,18 +13,18 @@ import zlib
 
 # The published code's number of "hash buckets".
 NUM_WORD_IDS = 1000
-# Stands behind an instruction's last word.
+# Id that fills an instruction up behind its last word.
 PADDING = 0
 
-# The first number from which on no two words of the levels above, 102 words,
-# get the same id.
+# The smallest start of the hash with which no two of the 102 words of these
+# packages get the same id.
 _HASH_START = 14
 
 
 def word_ids(instruction: str) -> List[int]:
-  """Ids, 1 to `NUM_WORD_IDS`, of an instruction's words in their order.
+  """Converts an instruction's words in order to ids, 1 to `NUM_WORD_IDS`.
 
-  Words are what spaces and punctuation separate; capitals do not matter.
+  Spaces and punctuation separate words; capitals do not matter.
   """
   # Not `hash`, which differs from process to process.
   return [1 + zlib.crc32(word.encode(), _HASH_START) % NUM_WORD_IDS

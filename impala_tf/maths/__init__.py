@@ -1,4 +1,4 @@
-"""Pure functions of tensors: no variables, config, logging or I/O.
+"""Pure functions of tensors, without variables, config, logging or I/O.
 
 May import no other module of the project.
 """

@@ -1,8 +1,8 @@
-"""The policy's distribution over actions, parameterised by `logits`.
+"""Distributions over actions, parameterised by a policy's logits.
 
 The rest of the system knows a policy only as the tensor its head puts out, the
-logits, and as one of the distributions here, which say what it means: which of
-them follows from the environment's actions (`of_actions`). TensorFlow
+logits, and as one of the distributions here, which gives the tensor its
+meaning. The environment's actions decide which one (`of_actions`). TensorFlow
 Probability is used here and nowhere else.
 
 All functions work on any leading dimensions (`[B]` in the actor, `[T, B]` in
@@ -31,28 +31,28 @@ class Distribution(abc.ABC):
   @property
   @abc.abstractmethod
   def num_logits(self) -> int:
-    """P, what the policy's head puts out a step."""
+    """Number of logits a step, P: the size of the policy's head."""
 
   @property
   @abc.abstractmethod
   def action_shape(self) -> Tuple[int, ...]:
-    """Of one action, below [...]."""
+    """Shape of one action, without leading dimensions."""
 
   @property
   @abc.abstractmethod
   def action_dtype(self) -> tf.DType:
-    """Of actions."""
+    """Type of actions."""
 
   @abc.abstractmethod
   def _distribution(self, logits: tf.Tensor) -> tfp.distributions.Distribution:
-    """TensorFlow Probability's, for float32 [..., P]."""
+    """Makes TensorFlow Probability's distribution of logits [..., P]."""
 
   @abc.abstractmethod
   def encode(self, actions: tf.Tensor) -> tf.Tensor:
-    """Actions as a network's input: float32 [..., K]."""
+    """Encodes actions as a network's input: float32 [..., K]."""
 
   def log_prob(self, logits: tf.Tensor, actions: tf.Tensor) -> tf.Tensor:
-    """Log-probability of each action, or its density's logarithm.
+    """Computes each action's log-probability, or its density's logarithm.
 
     Args:
       logits: float32 [..., P].
@@ -62,7 +62,7 @@ class Distribution(abc.ABC):
       float32 [...], in nats.
 
     Raises:
-      ValueError: shapes do not belong together.
+      ValueError: the shapes of logits and actions do not fit.
       tf.errors.InvalidArgumentError: a discrete action is not in [0, A). On GPU
         and TPU its log-probability is NaN instead.
     """
@@ -73,7 +73,7 @@ class Distribution(abc.ABC):
     return self._distribution(logits).log_prob(actions)
 
   def entropy(self, logits: tf.Tensor) -> tf.Tensor:
-    """Entropy of each distribution.
+    """Computes the entropy of each distribution.
 
     Args:
       logits: float32 [..., P].
@@ -86,7 +86,7 @@ class Distribution(abc.ABC):
 
   def kl_divergence(self, p_logits: tf.Tensor, q_logits: tf.Tensor
                     ) -> tf.Tensor:
-    """Kullback-Leibler divergence KL(p || q).
+    """Computes the Kullback-Leibler divergence KL(p || q).
 
     Args:
       p_logits: float32 [..., P], of the distribution the expectation is over.
@@ -134,9 +134,10 @@ class Distribution(abc.ABC):
 
 @dataclasses.dataclass(frozen=True)
 class Categorical(Distribution):
-  """One of A actions, int32; logits are unnormalised log-probabilities [A].
+  """A choice of one of A actions, int32.
 
-  An illegal action may have the logit -inf.
+  Logits are unnormalised log-probabilities [A]; that of an illegal action may
+  be -inf.
   """
   num_actions: int
 
@@ -159,20 +160,20 @@ class Categorical(Distribution):
     return tfp.distributions.Categorical(logits)
 
   def encode(self, actions: tf.Tensor) -> tf.Tensor:
-    """One-hot."""
+    """Encodes actions as one-hot vectors [..., A]."""
     return tf.one_hot(actions, self.num_actions)
 
 
 @dataclasses.dataclass(frozen=True)
 class Gaussian(Distribution):
-  """A vector of D numbers, float32, independent and normal.
+  """A vector of D independent normal variables, float32.
 
   Of the 2 D logits the first half is the mean; SoftPlus of the second,
-  log(1 + exp(x)), is the variance (Mnih et al. 2016, section 9). Theirs is one
-  variance for all dimensions, here each has its own.
+  log(1 + exp(x)), is the variance (Mnih et al. 2016, section 9). They have one
+  variance for all dimensions, here each dimension has its own.
 
-  Actions are not bounded. Environments clip them, and know nothing of it: the
-  density is that of the action as it was sampled.
+  Actions are not bounded. Environments clip what they are given; densities are
+  those of the actions as they were sampled.
   """
   action_size: int
 
@@ -198,15 +199,15 @@ class Gaussian(Distribution):
         tfp.distributions.Normal(mean, deviation), reinterpreted_batch_ndims=1)
 
   def encode(self, actions: tf.Tensor) -> tf.Tensor:
-    """As they are."""
+    """Returns the actions [..., D] themselves."""
     return actions
 
 
 def of_actions(spec: specs.Array) -> Distribution:
-  """The distribution for an environment's actions.
+  """Chooses the distribution for an environment's actions.
 
   Args:
-    spec: of one action: a `DiscreteArray`, or floating [D].
+    spec: spec of one action: a `DiscreteArray`, or floating numbers [D].
 
   Raises:
     ValueError: for actions of any other kind.

@@ -1,18 +1,18 @@
-"""Stacks of frames, made again where each frame travelled once.
+"""Rebuilding stacks of frames in the learner, since each frame travels once.
 
 Consecutive stacks of S frames share S-1 of them. `types.Unroll` therefore holds
-each frame once, and the learner undoes that here, inside its compiled step.
+each frame once, and the learner rebuilds the stacks inside its compiled step.
 """
 
 import tensorflow as tf
 
 
 def restack(frames: tf.Tensor, step_type: tf.Tensor) -> tf.Tensor:
-  """Returns the stacks the environment returned, bit for bit.
+  """Rebuilds the stacks that the environment returned, bit for bit.
 
   A stack holds the frames since its episode began, and zeros before: where row
-  t >= 1 is FIRST, its stack is S-1 zero frames and its own. Row 0 needs no
-  such care, since the S frames it travelled with are its stack as it was.
+  t >= 1 is FIRST, its stack is S-1 zero frames and the row's own frame. Row 0
+  is no special case: the S frames that it came with are its stack.
 
   The stack slides through the bytes of one machine word a pixel, which on one
   core takes a tenth of the time of `tf.stack` along the last axis (0.015

@@ -7,9 +7,9 @@ not averaged, over the batch (table D.1): published learning rates and gradient
 norms hold for the published batch sizes only.
 
 Transitions that a time limit cut off are masked out of all three losses. The
-entropy would not need it, as x_t and its policy are sound; it is masked too so
-that all terms speak of the same transitions and their ratio does not depend on
-how many there are.
+entropy's need not be, since x_t and its policy are valid; it is masked too, so
+that all terms are sums over the same transitions and their ratio does not
+depend on how many are masked.
 
 Shapes: T time, B batch. `mask` is [T, B], float32 or bool: 1 where the
 transition counts, 0 where not; `vtrace` takes the same one.
@@ -31,7 +31,9 @@ _CLIPPINGS = {
 
 def policy_gradient_loss(log_probs: tf.Tensor, advantages: tf.Tensor,
                          mask: tf.Tensor, epsilon: float = 0.0) -> tf.Tensor:
-  """-sum log pi(a_t|x_t) advantage_t; its descent is section 4.2's ascent.
+  """Computes the policy gradient's loss, -sum log pi(a_t|x_t) advantage_t.
+
+  Descending it is the gradient ascent of section 4.2.
 
   Args:
     log_probs: float32 [T, B], log pi(a_t|x_t) of the target policy, through
@@ -57,7 +59,9 @@ def policy_gradient_loss(log_probs: tf.Tensor, advantages: tf.Tensor,
 
 def baseline_loss(vs: tf.Tensor, values: tf.Tensor,
                   mask: tf.Tensor) -> tf.Tensor:
-  """0.5 sum (v_t - V(x_t))^2, the l2 loss to the V-trace target of section 4.2.
+  """Computes the baseline's loss, 0.5 sum (v_t - V(x_t))^2.
+
+  It is section 4.2's l2 loss to the V-trace target.
 
   Args:
     vs: float32 [T, B], targets v_t. No gradient flows through them.
@@ -76,7 +80,9 @@ def baseline_loss(vs: tf.Tensor, values: tf.Tensor,
 
 
 def entropy_loss(entropies: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-  """-sum of the policy's entropy, the bonus of section 4.2 as a loss.
+  """Computes the negative sum of the policy's entropies.
+
+  It is section 4.2's entropy bonus as a loss.
 
   Args:
     entropies: float32 [T, B], of the target policy pi at x_t, in nats.
@@ -99,7 +105,7 @@ def clip_rewards(rewards: tf.Tensor, name: str) -> tf.Tensor:
   Args:
     rewards: float32 of any shape.
     name: one of
-      'none': as they are.
+      'none': rewards stay as they are.
       'abs_one': to [-1, 1] (tables D.3 and G.1).
       'tanh_asymmetric': 0.3 min(tanh r, 0) + 5 max(tanh r, 0), the paper's
         optimistic asymmetric clipping for DMLab-30 (figure D.1).

@@ -1,7 +1,7 @@
-"""What to make of unrolls that an older policy played: section 5.2.2's ways.
+"""Corrections for learning from unrolls that an older policy has played.
 
 Source: Espeholt et al. 2018 (arXiv:1802.01561v3), section 5.2.2. V-trace is the
-paper's; the others are what it is compared with in table 2 and appendix E.
+paper's own; table 2 and appendix E compare it with the others.
 """
 
 from typing import NamedTuple, Optional
@@ -12,27 +12,30 @@ from impala_tf.maths import vtrace
 
 
 class Correction(NamedTuple):
-  """One way.
+  """One way to correct for the difference between mu and pi.
 
   Attributes:
-    of_values: the values' targets weigh transitions by pi/mu.
-    of_policy_gradient: so does the policy gradient, each by its own.
-    log_epsilon: added to pi(a_t|x_t) within the policy gradient's logarithm.
+    corrects_values: whether the values' targets weigh transitions by pi/mu.
+    corrects_policy_gradient: whether the policy gradient weighs each transition
+      by its pi/mu.
+    log_epsilon: number added to pi(a_t|x_t) within the policy gradient's
+      logarithm; 0 for none.
   """
-  of_values: bool
-  of_policy_gradient: bool
+  corrects_values: bool
+  corrects_policy_gradient: bool
   log_epsilon: float = 0.0
 
 
 CORRECTIONS = {
-    'vtrace': Correction(of_values=True, of_policy_gradient=True),
+    'vtrace': Correction(corrects_values=True, corrects_policy_gradient=True),
     # "V-trace without traces": n-step targets as if pi had acted.
-    'one_step_is': Correction(of_values=False, of_policy_gradient=True),
+    'one_step_is': Correction(corrects_values=False,
+                              corrects_policy_gradient=True),
     # "during gradient calculation to prevent log pi(a) from becoming very
     # small", after Babaeizadeh et al. 2016.
-    'epsilon': Correction(of_values=False, of_policy_gradient=False,
+    'epsilon': Correction(corrects_values=False, corrects_policy_gradient=False,
                           log_epsilon=1e-6),
-    'none': Correction(of_values=False, of_policy_gradient=False),
+    'none': Correction(corrects_values=False, corrects_policy_gradient=False),
 }
 
 
@@ -41,26 +44,27 @@ def returns(correction: Correction, log_rhos: tf.Tensor,
             clip_pg_rho_threshold: Optional[float],
             clip_c_threshold: Optional[float], **kwargs
             ) -> vtrace.VTraceReturns:
-  """Targets for values and advantages, corrected as named.
+  """Computes targets for values and advantages with a given correction.
 
-  Where values are not corrected, all ratios in their targets are 1: what
-  remains is the n-step return (the lambda-return for `lambda_` below 1).
+  Where values are not corrected, all ratios in their targets are 1, so that
+  targets are n-step returns (lambda-returns for `lambda_` below 1).
 
   Args:
-    correction: of `CORRECTIONS`.
+    correction: one of `CORRECTIONS`.
     log_rhos: float32 [T, B], log pi(a_t|x_t) - log mu(a_t|x_t).
-    clip_rho_threshold: for the values, where they are corrected.
-    clip_pg_rho_threshold: for the policy gradient, where it is corrected.
-    clip_c_threshold: for the values, where they are corrected.
+    clip_rho_threshold: rho-bar of the values, where they are corrected.
+    clip_pg_rho_threshold: rho-bar of the policy gradient, where it is
+      corrected.
+    clip_c_threshold: c-bar of the values, where they are corrected.
     **kwargs: further arguments of `vtrace.from_importance_weights`.
 
   Returns:
     `vtrace.VTraceReturns`.
 
   Raises:
-    ValueError: as `vtrace.from_importance_weights`.
+    ValueError: see `vtrace.from_importance_weights`.
   """
-  if correction.of_values:
+  if correction.corrects_values:
     return vtrace.from_importance_weights(
         log_rhos, clip_rho_threshold=clip_rho_threshold,
         clip_pg_rho_threshold=clip_pg_rho_threshold,
@@ -68,7 +72,7 @@ def returns(correction: Correction, log_rhos: tf.Tensor,
   on_policy = vtrace.from_importance_weights(
       tf.zeros_like(log_rhos), clip_rho_threshold=None,
       clip_pg_rho_threshold=None, clip_c_threshold=None, **kwargs)
-  if not correction.of_policy_gradient:
+  if not correction.corrects_policy_gradient:
     return on_policy
   pg_rhos = vtrace.clip(
       tf.exp(log_rhos), clip_pg_rho_threshold, 'clip_pg_rho_threshold')

@@ -1,4 +1,4 @@
-"""PopArt: values on a scale of their own for every task, outputs unchanged.
+"""PopArt: normalised values for every task, with outputs that stay unchanged.
 
 Sources: Hessel et al. 2018 ("Multi-task Deep Reinforcement Learning with
 PopArt", arXiv:1809.04474) for several tasks and the actor-critic; van Hasselt
@@ -10,8 +10,8 @@ mu and sigma follow mean and standard deviation of the targets of V ("Art",
 adaptively rescaling targets). Whenever they move, the layer is moved against
 them, so that no V changes ("Pop", preserving outputs precisely).
 
-Pure maths. Shapes: T time, B batch, L tasks, F inputs of the layer. Where a
-task has no target nothing of it changes, to the last bit.
+Shapes: T time, B batch, L tasks, F inputs of the layer. A task without targets
+stays as it is, to the last bit.
 """
 
 from typing import NamedTuple, Tuple
@@ -24,25 +24,25 @@ MAX_SCALE = 1e6
 
 
 class Moments(NamedTuple):
-  """What is known of each task's targets.
+  """Mean and variance of each task's targets.
 
-  The variance and not the second moment of the papers: in float32 the
-  difference of two large squares would leave nothing of it.
+  The papers keep the second moment instead of the variance. In float32 a small
+  variance would be lost in the difference of two large squares.
 
   Attributes:
-    mean: float32 [L], mu; 0 at first.
-    variance: float32 [L], sigma squared before it is bounded; 1 at first.
+    mean: float32 [L], mu, which starts at 0.
+    variance: float32 [L], sigma squared without its bounds, which starts at 1.
   """
   mean: tf.Tensor
   variance: tf.Tensor
 
 
 class Totals(NamedTuple):
-  """Sums over targets; those of the replicas add up.
+  """Sums over the targets of each task. Sums of several replicas add up.
 
   Attributes:
-    count: float32 [L], how many.
-    deviation: float32 [L], sum of target - mu.
+    count: float32 [L], number of targets.
+    deviation: float32 [L], sum of (target - mu).
     squared_deviation: float32 [L], sum of (target - mu)^2.
   """
   count: tf.Tensor
@@ -57,15 +57,15 @@ def scale(moments: Moments) -> tf.Tensor:
 
 def denormalise(outputs: tf.Tensor, moments: Moments,
                 task: tf.Tensor) -> tf.Tensor:
-  """V = sigma n + mu.
+  """Computes values from normalised outputs, V = sigma n + mu.
 
   Args:
     outputs: float32 [T, B, L], n of every task.
-    moments: no gradient flows into them.
-    task: int32 [B].
+    moments: moments of every task. No gradient flows into them.
+    task: int32 [B], task of each unroll.
 
   Returns:
-    float32 [T, B], of each unroll's own task.
+    float32 [T, B], V for the task of each unroll.
 
   Raises:
     ValueError: a rank or a static shape is wrong.
@@ -74,8 +74,8 @@ def denormalise(outputs: tf.Tensor, moments: Moments,
       (outputs, ('T', 'B', 'L')), (moments.mean, ('L',)),
       (moments.variance, ('L',)), (task, ('B',))])
   moments = tf.nest.map_structure(tf.stop_gradient, moments)
-  own = tf.reduce_sum(outputs * _one_hot(task, moments), axis=-1)
-  return (tf.gather(scale(moments), task) * own +
+  normalised = tf.reduce_sum(outputs * _one_hot(task, moments), axis=-1)
+  return (tf.gather(scale(moments), task) * normalised +
           tf.gather(moments.mean, task))
 
 
@@ -84,10 +84,10 @@ def totals(targets: tf.Tensor, mask: tf.Tensor, task: tf.Tensor,
   """Sums up the targets of a batch.
 
   Args:
-    targets: float32 [T, B], of V.
-    mask: float32 [T, B], 1 where there is one, else 0.
-    task: int32 [B].
-    moments: as they are.
+    targets: float32 [T, B], targets of V.
+    mask: float32 [T, B], 1 where there is a target, else 0.
+    task: int32 [B], task of each unroll.
+    moments: moments before these targets.
 
   Returns:
     `Totals`, without gradients.
@@ -116,14 +116,14 @@ def update(moments: Moments, sums: Totals, step_size: float) -> Moments:
 
     mu <- (1 - step_size) mu + step_size G, and likewise nu of G^2,
 
-  with nu = variance + mu^2. n targets of a task at once count as n steps, in no
-  order: what was known keeps the weight (1 - step_size)^n, and each of them
-  gets the same part of the rest. So no batch can overshoot.
+  with nu = variance + mu^2. n targets of a task in one batch count as n steps
+  in no order: the old moments keep the weight (1 - step_size)^n, and the
+  targets share the rest equally. So no batch can overshoot.
 
   Args:
-    moments: as `totals` was given them.
-    sums: of all replicas.
-    step_size: of one target, above 0 and below 1.
+    moments: moments before these targets, as `totals` was given them.
+    sums: sums over the targets of all replicas.
+    step_size: weight of a single target, above 0 and below 1.
 
   Returns:
     The new moments.
@@ -133,25 +133,28 @@ def update(moments: Moments, sums: Totals, step_size: float) -> Moments:
       sums.count * tf.math.log1p(tf.constant(-step_size, sums.count.dtype)))
   shift = weight * tf.math.divide_no_nan(sums.deviation, sums.count)
   spread = tf.math.divide_no_nan(sums.squared_deviation, sums.count)
-  # nu - mu^2 with both written out; mu cancels.
+  # nu - mu^2 with both written out, where mu cancels.
   variance = ((1. - weight) * moments.variance + weight * spread -
               tf.square(shift))
-  # Rounding could leave less than nothing of it.
+  # Rounding could make it negative.
   return Moments(moments.mean + shift, tf.maximum(variance, 0.))
 
 
 def rescale(kernel: tf.Tensor, bias: tf.Tensor, old: Moments,
             new: Moments) -> Tuple[tf.Tensor, tf.Tensor]:
-  """Keeps all V as they are (van Hasselt et al. 2016, proposition 1).
+  """Moves a linear layer so that no V changes with the moments.
+
+  See van Hasselt et al. 2016, proposition 1.
 
   Args:
-    kernel: [F, L], of the linear layer.
-    bias: [L].
+    kernel: [F, L], kernel of the layer.
+    bias: [L], bias of the layer.
     old: moments that kernel and bias belong to.
-    new: moments that they are to belong to.
+    new: moments that the results belong to.
 
   Returns:
-    Kernel sigma / sigma' and bias (sigma bias + mu - mu') / sigma'.
+    The new kernel, kernel sigma / sigma', and the new bias,
+    (sigma bias + mu - mu') / sigma'.
 
   Raises:
     ValueError: a rank or a static shape is wrong.
@@ -160,10 +163,10 @@ def rescale(kernel: tf.Tensor, bias: tf.Tensor, old: Moments,
       (kernel, ('F', 'L')), (bias, ('L',)), (old.mean, ('L',)),
       (new.mean, ('L',))])
   ratio = scale(old) / scale(new)
-  # The bias in two terms: one that stays as it is where nothing moves.
+  # In two terms, of which the first is exact where nothing moves.
   return kernel * ratio, bias * ratio + (old.mean - new.mean) / scale(new)
 
 
 def _one_hot(task: tf.Tensor, moments: Moments) -> tf.Tensor:
-  """[B, L]."""
+  """Encodes tasks as one-hot rows, [B, L]."""
   return tf.one_hot(task, moments.mean.shape[0], dtype=moments.mean.dtype)

@@ -33,7 +33,7 @@ Threshold = Optional[Union[float, tf.Tensor]]
 
 
 class VTraceReturns(NamedTuple):
-  """Constants to learn from; no gradient flows through them.
+  """Targets and advantages to learn from; no gradient flows through them.
 
   Attributes:
     vs: float32 [T, B, ...], targets for the values of x_0 .. x_{T-1}.
@@ -44,7 +44,7 @@ class VTraceReturns(NamedTuple):
 
 
 class VTraceFromLogitsReturns(NamedTuple):
-  """`VTraceReturns` and what was computed on the way.
+  """`VTraceReturns` together with the log-probabilities behind them.
 
   Gradients flow through the last three, but not through the first two.
 
@@ -72,13 +72,23 @@ def from_logits(
     bootstrap_value: tf.Tensor,
     clip_rho_threshold: Threshold = 1.0,
     clip_pg_rho_threshold: Threshold = 1.0,
+    name: str = 'vtrace_from_logits',
+    *,
     clip_c_threshold: Threshold = 1.0,
     lambda_: Union[float, tf.Tensor] = 1.0,
     mask: Optional[tf.Tensor] = None) -> VTraceFromLogitsReturns:
-  """V-trace for policies over discrete actions, given by their logits.
+  """Computes V-trace for policies over discrete actions from their logits.
 
   Computes the log importance ratios of the actions that were taken and hands
   them to `from_importance_weights`, which documents the other arguments.
+
+  This is the entry for code from elsewhere; the losses of this project call
+  `from_importance_weights`. Arguments, their order and the result's fields are
+  those of deepmind/scalable_agent (`vtrace.py`), so that calls written for it
+  work unchanged, and what is new here comes by keyword. TorchBeast has the same
+  function for PyTorch, but spells `behavior_policy_logits`. SEED RL has only
+  `from_importance_weights`, of the two policies' log-probabilities: hand it
+  their difference here.
 
   Args:
     behaviour_policy_logits: float32 [T, B, A], of mu at x_0 .. x_{T-1}.
@@ -90,6 +100,7 @@ def from_logits(
     bootstrap_value: float32 [B].
     clip_rho_threshold: scalar or None.
     clip_pg_rho_threshold: scalar or None.
+    name: scope of the operations' names in graphs and profiles.
     clip_c_threshold: scalar or None.
     lambda_: scalar.
     mask: [T, B] or None.
@@ -108,21 +119,23 @@ def from_logits(
       (target_policy_logits, ('T', 'B', 'A')),
       (actions, ('T', 'B'))])
 
-  policy = distributions.Categorical(target_policy_logits.shape[-1])
-  behaviour_action_log_probs = policy.log_prob(behaviour_policy_logits, actions)
-  target_action_log_probs = policy.log_prob(target_policy_logits, actions)
-  log_rhos = target_action_log_probs - behaviour_action_log_probs
-  returns = from_importance_weights(
-      log_rhos=log_rhos,
-      discounts=discounts,
-      rewards=rewards,
-      values=values,
-      bootstrap_value=bootstrap_value,
-      clip_rho_threshold=clip_rho_threshold,
-      clip_pg_rho_threshold=clip_pg_rho_threshold,
-      clip_c_threshold=clip_c_threshold,
-      lambda_=lambda_,
-      mask=mask)
+  with tf.name_scope(name):
+    policy = distributions.Categorical(target_policy_logits.shape[-1])
+    behaviour_action_log_probs = policy.log_prob(
+        behaviour_policy_logits, actions)
+    target_action_log_probs = policy.log_prob(target_policy_logits, actions)
+    log_rhos = target_action_log_probs - behaviour_action_log_probs
+    returns = from_importance_weights(
+        log_rhos=log_rhos,
+        discounts=discounts,
+        rewards=rewards,
+        values=values,
+        bootstrap_value=bootstrap_value,
+        clip_rho_threshold=clip_rho_threshold,
+        clip_pg_rho_threshold=clip_pg_rho_threshold,
+        clip_c_threshold=clip_c_threshold,
+        lambda_=lambda_,
+        mask=mask)
   return VTraceFromLogitsReturns(
       vs=returns.vs,
       pg_advantages=returns.pg_advantages,
@@ -143,7 +156,7 @@ def from_importance_weights(
     lambda_: Union[float, tf.Tensor] = 1.0,
     mask: Optional[tf.Tensor] = None,
     pg_bootstrap: str = 'vs') -> VTraceReturns:
-  """V-trace for given importance ratios (section 4.1, equation 1).
+  """Computes V-trace for given importance ratios (section 4.1, equation 1).
 
   Equation 1 is evaluated backwards by remark 1,
 
@@ -158,11 +171,12 @@ def from_importance_weights(
   where v_{t+1}, not V(x_{t+1}), is in the brackets (appendix A.3 says why).
 
   A masked transition is the last one of an episode that a time limit cut off.
-  Nobody knows what x_{t+1} would have been: the row holds the next episode's
-  first observation. Discount 0 would declare the value 0, and discount gamma
-  would leak the next episode's value. So the transition is taken out of every
-  sum: delta_t V = 0 and c_t = 0, hence v_t = V(x_t), from which the steps
-  before it bootstrap, and its advantage is 0. The paper has no such case.
+  The x_{t+1} that would have followed is not known: the row holds the next
+  episode's first observation. Discount 0 would take its value for 0, and
+  discount gamma would leak the next episode's value. So the transition is taken
+  out of every sum: delta_t V = 0 and c_t = 0, hence v_t = V(x_t), from which
+  the steps before it bootstrap, and its advantage is 0. The paper has no such
+  case.
 
   All arguments may have further dimensions behind [T, B], as in [T, B, C] for C
   rewards learned at once. Those broadcast; T and B do not. T and B may be
@@ -185,17 +199,17 @@ def from_importance_weights(
       0 gives one-step targets.
     mask: float32 or bool [T, B], 1 where the transition from x_t to x_{t+1}
       counts and 0 where it is cut out. None: all count.
-    pg_bootstrap: what follows gamma in the advantage: 'vs' is v_{t+1}, 'value'
-      is V(x_{t+1}), which appendix E.3 finds to be worse.
+    pg_bootstrap: factor behind gamma in the advantage: 'vs' for v_{t+1}, or
+      'value' for V(x_{t+1}), which appendix E.3 finds to be worse.
 
   Returns:
     `VTraceReturns` with the shape of `rewards`, through which no gradient
     flows.
 
   Raises:
-    ValueError: an argument's rank or static shape is wrong, while tracing. Of
-      sizes unknown then, the mismatch is a `tf.errors.InvalidArgumentError`
-      when the function runs. Also where `pg_bootstrap` is neither.
+    ValueError: an argument's rank or static shape is wrong, or `pg_bootstrap`
+      is unknown. A mismatch of sizes that are unknown while tracing is a
+      `tf.errors.InvalidArgumentError` when the function runs.
   """
   log_rhos, discounts, rewards, values, bootstrap_value = map(
       _to_tensor, (log_rhos, discounts, rewards, values, bootstrap_value))
@@ -225,10 +239,10 @@ def from_importance_weights(
   vs = values + vs_minus_values
 
   next_vs = tf.concat([vs[1:], bootstrap_value[tf.newaxis]], axis=0)
-  estimate = {'vs': next_vs, 'value': next_values}.get(pg_bootstrap)
-  if estimate is None:
+  if pg_bootstrap not in ('vs', 'value'):
     raise ValueError(f"pg_bootstrap must be 'vs' or 'value', but is "
                      f'{pg_bootstrap!r}')
+  estimate = next_vs if pg_bootstrap == 'vs' else next_values
   pg_advantages = pg_rhos * (rewards + discounts * estimate - values)
   pg_advantages = tf.where(counts, pg_advantages, 0.0)
   return VTraceReturns(vs=tf.stop_gradient(vs),
@@ -254,12 +268,12 @@ def _check_shapes(log_rhos, discounts, rewards, values, bootstrap_value):
 
 
 def clip(ratios: tf.Tensor, threshold: Threshold, name: str) -> tf.Tensor:
-  """Bounds the ratios from above; a threshold of 0 is one, None is not.
+  """Bounds the ratios from above.
 
   Args:
     ratios: float32 of any shape, pi/mu.
-    threshold: scalar or None.
-    name: of the threshold, for the message.
+    threshold: scalar bound, which may be 0; None for no bound.
+    name: name of the threshold, for messages.
 
   Returns:
     float32 in the shape of `ratios`.
@@ -277,7 +291,7 @@ def clip(ratios: tf.Tensor, threshold: Threshold, name: str) -> tf.Tensor:
 
 
 def _expand_mask(mask, log_rhos):
-  """The mask as a bool of the rank of `log_rhos`."""
+  """Gives a mask [T, B] the rank of `log_rhos`, as bool."""
   if mask is None:
     return tf.ones_like(log_rhos, tf.bool)
   mask = tf.cast(mask, tf.bool)

@@ -1,4 +1,4 @@
-"""What a run of several levels logs of each, and of its suite as a whole."""
+"""Metrics of each level of a run, and of its suite as a whole."""
 
 import collections
 import statistics
@@ -9,28 +9,29 @@ import numpy as np
 from impala_tf.monitoring import metrics
 from impala_tf.suites import levels as levels_lib
 
-EPISODE_WINDOW = 20  # Of a level; a row of 57 waits long enough for them.
+# Episodes of a level in a mean. More would take 57 levels too long to fill.
+EPISODE_WINDOW = 20
 HEADLINE = 'capped_mean_human_normalised_score'
 
 
 class LevelLog:
-  """Tells frames, returns and policy lag apart by level."""
+  """A log of frames, returns and policy lag by level."""
 
   def __init__(self, levels: Sequence[str], frames: Any,
                frames_per_unroll: int):
     """Begins with no episodes.
 
     Args:
-      levels: all L, in the order that `types.Unroll.level_index` counts in.
-      frames: int64 variable [L], environment frames learned from so far; is
-        kept up to date.
-      frames_per_unroll: environment frames.
+      levels: names of all L levels, in the order of `types.Unroll.level_index`.
+      frames: int64 variable [L], environment frames of each level that were
+        learned from so far; `add` updates it.
+      frames_per_unroll: environment frames in an unroll.
     """
     self._levels = levels
     self._frames = frames
     self._frames_per_unroll = frames_per_unroll
     self._returns = [collections.deque(maxlen=EPISODE_WINDOW) for _ in levels]
-    # The levels whose returns say how good a human would find them.
+    # Levels whose returns can be normalised by a human's.
     self._suites = {level: suite for level in levels
                     if (suite := levels_lib.suite_of(level))}
     self._restart()
@@ -41,13 +42,13 @@ class LevelLog:
 
   def add(self, is_first: np.ndarray, episode_return: np.ndarray,
           lags: np.ndarray, level_index: np.ndarray) -> None:
-    """Takes the new unrolls of an update.
+    """Adds the new unrolls of an update.
 
     Args:
-      is_first: bool [T, B], of x_1 to x_T, as for `metrics.EpisodeWindow`.
-      episode_return: float32 [T, B].
-      lags: int64 [B], updates.
-      level_index: int32 [B].
+      is_first: bool [T, B], of x_1 to x_T; see `metrics.EpisodeWindow.add`.
+      episode_return: float32 [T, B], raw returns.
+      lags: int64 [B], policy lags in updates.
+      level_index: int32 [B], number of each unroll's level.
     """
     num_levels = len(self._levels)
     num_unrolls = np.bincount(level_index, minlength=num_levels)
@@ -58,16 +59,16 @@ class LevelLog:
       self._returns[level_index[b]].append(float(episode_return[t, b]))
 
   def finish(self) -> metrics.Row:
-    """Returns what a row says of the levels, and starts lags anew.
+    """Returns the levels' metrics for a row, and starts policy lags anew.
 
-    By level, under 'level/<name>/': `frames` learned from; `episode_return`,
-    the mean of its last 20 episodes, once there is one; `policy_lag`, the mean
-    since the last row, where unrolls came.
+    Names begin with 'level/<name>/': `frames` learned from; `episode_return`,
+    the mean of the level's last 20 episodes, once there is one; `policy_lag`,
+    the mean since the last row, where unrolls came.
 
-    Besides the headline, of the run's levels that are of a suite: their mean
-    human-normalised score, where none counts more than 1.0 (appendix B), once
-    each of them has a return. It is of training, with sampled actions; what the
-    paper's tables compare, `launch/evaluate.sh --suite` plays.
+    Levels of a suite have a headline besides, `HEADLINE`: the mean of their
+    human-normalised scores, each counted as 1.0 at most (appendix B), once each
+    level has a return. These scores are of training, with sampled actions; for
+    the paper's tables use `launch/evaluate.sh --suite`.
     """
     row = {}
     for i, (level, frames) in enumerate(zip(self._levels,

@@ -1,7 +1,7 @@
-"""Rows of numbers for TensorBoard and `metrics.jsonl`, written and read back.
+"""Rows of metrics for TensorBoard and `metrics.jsonl`, written and read back.
 
-Only the writer needs TensorBoard, so only it imports it: those who read rows
-(progress, plots) start at once.
+Only the writer imports TensorBoard, so that programs which read rows (progress,
+plots) start at once.
 """
 
 import collections
@@ -23,14 +23,19 @@ Row = Dict[str, Any]
 
 
 class MetricsWriter:
-  """Appends rows to `metrics.jsonl` and scalars to TensorBoard's event file.
+  """A writer of rows to `metrics.jsonl` and of scalars to TensorBoard.
 
-  Training is worth more than its log: where something cannot be written, as on
-  a full disk, that is said and what was to be written is lost. Where the run
-  directory is a URL, `metrics.jsonl` is in pieces; see `line_log`.
+  Training is worth more than its log: a row that cannot be written, as on a
+  full disk, is lost with a warning. Where the run directory is a URL,
+  `metrics.jsonl` is in pieces; see `line_log`.
   """
 
   def __init__(self, run_dir: str):
+    """Opens both files.
+
+    Args:
+      run_dir: path or URL of the run's directory, which must exist.
+    """
     # TensorBoard's own writer: tf.summary takes a millisecond for each scalar.
     from tensorboard.compat.proto import event_pb2
     from tensorboard.compat.proto import summary_pb2
@@ -39,15 +44,15 @@ class MetricsWriter:
     self._make_summary = summary_pb2.Summary
     self._journal = line_log.open_for_appending(
         os.path.join(run_dir, FILE_NAME))
-    # To an object store this is to send the whole file; TensorBoard's writer
-    # does so by itself every two minutes.
+    # An object store would get the whole file with each flush. TensorBoard's
+    # writer flushes by itself every two minutes.
     self._flushes_each = not files.is_url(run_dir)
     self._events = event_file_writer.EventFileWriter(
         os.path.join(run_dir, 'tensorboard'))
 
   def write(self, row: Row) -> None:
     """Writes one row whole or not at all; `frames` is TensorBoard's step."""
-    # NaN is not JSON; a metric that has become NaN is written as null.
+    # JSON has no NaN: a metric that has become NaN is written as null.
     finite = {k: v if np.isfinite(v) else None for k, v in row.items()}
     line = json.dumps(finite, allow_nan=False) + '\n'
     try:
@@ -71,9 +76,9 @@ class MetricsWriter:
       return
     try:
       action(self._events)
-    except Exception as error:  # TensorFlow's files have kinds of their own.
+    except Exception as error:  # Errors of TensorFlow's files are no OSErrors.
       logging.warning('TensorBoard gets no more rows from here: %s', error)
-      self._events = None  # It does not recover.
+      self._events = None  # TensorBoard's writer does not recover.
 
   def close(self) -> None:
     """Closes both files."""
@@ -82,36 +87,47 @@ class MetricsWriter:
 
 
 class RowReader:
-  """Follows a file that is being written."""
+  """A reader that follows the rows of a run that may be going on."""
 
   def __init__(self, run_dir: str):
+    """Begins before the first row.
+
+    Args:
+      run_dir: path or URL of the run's directory.
+    """
     self._journal = line_log.open_for_reading(os.path.join(run_dir, FILE_NAME))
 
   def new_rows(self) -> List[Row]:
-    """Rows since the last call, oldest first; none while there is no file.
+    """Returns rows since the last call, oldest first; none without a file.
 
     A last line without its end is being written, or was cut short by a kill:
-    it is left for later. After `drop_rows_after` all begins anew.
+    it is left for later. After `drop_rows_after` the reader begins anew with
+    the first row.
     """
     return [json.loads(line) for line in self._journal.new_lines()]
 
 
 def read_rows(run_dir: str) -> List[Row]:
-  """All rows of a run, oldest first; none where it has written none."""
+  """Reads all rows of a run, oldest first."""
   return RowReader(run_dir).new_rows()
 
 
 def drop_rows_after(run_dir: str, frames: int) -> None:
-  """Forgets rows of learning that was lost: a resumed run writes them again."""
+  """Drops rows after a checkpoint, which a resumed run will write again.
+
+  Args:
+    run_dir: path or URL of the run's directory.
+    frames: number of frames at the checkpoint.
+  """
   line_log.keep(os.path.join(run_dir, FILE_NAME),
                lambda line: json.loads(line)['frames'] <= frames)
 
 
 class Stopwatch:
-  """Adds up the wall time of what takes turns.
+  """A stopwatch that adds up the wall time of phases that take turns.
 
   Attributes:
-    secs: name to seconds.
+    secs: seconds of each phase by name.
   """
 
   def __init__(self):
@@ -119,7 +135,7 @@ class Stopwatch:
     self._last = time.perf_counter()
 
   def lap(self, name: Optional[str] = None) -> None:
-    """Adds the time since the last call to `name`; None forgets it."""
+    """Adds the time since the last call to a phase; None bills it to none."""
     now = time.perf_counter()
     if name is not None:
       self.secs[name] += now - self._last
@@ -127,7 +143,7 @@ class Stopwatch:
 
 
 class EpisodeWindow:
-  """The last 100 full episodes."""
+  """Returns and lengths of the last 100 full episodes."""
 
   def __init__(self):
     self._returns = collections.deque(maxlen=EPISODE_WINDOW)
@@ -136,13 +152,13 @@ class EpisodeWindow:
 
   def add(self, is_first: np.ndarray, episode_return: np.ndarray,
           episode_steps: np.ndarray) -> None:
-    """Takes the episodes that ended within a batch of unrolls.
+    """Adds the episodes that ended within a batch of unrolls.
 
     Args:
-      is_first: bool [T, B], of x_1 to x_T: x_0 was the last of an earlier
-        unroll and counted there.
-      episode_return: float32 [T, B].
-      episode_steps: int32 [T, B].
+      is_first: bool [T, B], whether x_1 to x_T begin an episode. x_0 was the
+        last of an earlier unroll and counted there.
+      episode_return: float32 [T, B], raw returns.
+      episode_steps: int32 [T, B], agent steps.
     """
     self._returns.extend(episode_return[is_first].tolist())
     self._steps.extend(episode_steps[is_first].tolist())
@@ -150,11 +166,11 @@ class EpisodeWindow:
 
   @property
   def is_full(self) -> bool:
-    """Whether it holds 100 episodes."""
+    """Whether the window holds 100 episodes."""
     return len(self._returns) == EPISODE_WINDOW
 
   def means(self) -> Mapping[str, float]:
-    """Mean return and length (agent steps); empty before the first episode."""
+    """Returns mean return and length in agent steps; empty without episodes."""
     if not self._returns:
       return {}
     return {'episode_return': float(np.mean(self._returns)),
@@ -162,9 +178,16 @@ class EpisodeWindow:
 
 
 class Interval:
-  """Sums up what happened since the last row."""
+  """Means of metrics since the last row."""
 
   def __init__(self, interval_secs: float, frames: int, wait_secs: float):
+    """Begins the first interval.
+
+    Args:
+      interval_secs: seconds between rows.
+      frames: environment frames learned from so far.
+      wait_secs: seconds that the learner has waited for batches so far.
+    """
     self._interval_secs = interval_secs
     self._restart(frames, wait_secs)
 
@@ -181,7 +204,7 @@ class Interval:
     return time.monotonic() - self._start >= self._interval_secs
 
   def add(self, metrics: Mapping[str, Any], lags: np.ndarray) -> None:
-    """Takes one update's metrics and the policy lags of its new unrolls."""
+    """Adds one update's metrics and the policy lags of its new unrolls."""
     for name, value in metrics.items():
       self._values[name].append(value)
     self._lags.append(lags)
@@ -192,7 +215,14 @@ class Interval:
     return not self._lags
 
   def finish(self, frames: int, wait_secs: float) -> Row:
-    """Returns the means since the last row, if not empty, and starts anew."""
+    """Returns the means since the last row and starts anew.
+
+    The interval must not be empty.
+
+    Args:
+      frames: environment frames learned from so far.
+      wait_secs: seconds that the learner has waited for batches so far.
+    """
     secs = time.monotonic() - self._start
     row = {
         'frames_per_sec': (frames - self._start_frames) / secs,

@@ -1,6 +1,6 @@
-"""Where time goes: TensorBoard's profile of updates, and the actors' hops.
+"""Profiles of a run: TensorBoard's of updates, and times of actors' hops.
 
-Only the former needs TensorFlow, so only it imports it.
+Only the profile of updates imports TensorFlow.
 """
 
 import json
@@ -10,23 +10,31 @@ from typing import Dict, List, Mapping
 
 from impala_tf.storage import files
 
-_SKIPPED_UPDATES = 20  # Graphs are built and memory grows in the first.
+_SKIPPED_UPDATES = 20  # The first build graphs and allocate memory.
 _PROFILED_UPDATES = 5
 _WRITE_INTERVAL_SECS = 2.
 _DIRECTORY = 'profile'
 
 
 class LearnerProfiler:
-  """To be called before each update; records a few for TensorBoard."""
+  """A profiler that records a few updates for TensorBoard.
+
+  It must be called before each update.
+  """
 
   def __init__(self, run_dir: str):
+    """Records nothing yet.
+
+    Args:
+      run_dir: path or URL of the run's directory.
+    """
     import tensorflow as tf
     self._profiler = tf.profiler.experimental
     self._log_dir = os.path.join(run_dir, 'tensorboard')
     self._num_calls = 0
 
   def __call__(self) -> None:
-    """Starts and ends the profile where it is time."""
+    """Starts or ends the profile if the next update is the one for it."""
     if self._num_calls == _SKIPPED_UPDATES:
       self._profiler.start(self._log_dir)
     elif self._num_calls == _SKIPPED_UPDATES + _PROFILED_UPDATES:
@@ -35,9 +43,15 @@ class LearnerProfiler:
 
 
 class HopTimesWriter:
-  """Keeps a file up to date with what an actor's time went to."""
+  """A writer that keeps a file of an actor's seconds an unroll by hop."""
 
   def __init__(self, run_dir: str, name: str):
+    """Makes the directory.
+
+    Args:
+      run_dir: path or URL of the run's directory.
+      name: name of the actor, which no other actor of the run has.
+    """
     self._path = os.path.join(run_dir, _DIRECTORY, f'{name}.json')
     files.make_directory(os.path.dirname(self._path))
     self._num_unrolls = 0
@@ -47,7 +61,7 @@ class HopTimesWriter:
     """Counts one call of `Actor.run_unroll`.
 
     Args:
-      secs: by hop, since the actor began; see `actor.Actor.stopwatch`.
+      secs: seconds by hop since the actor began; see `actor.Actor.stopwatch`.
     """
     self._num_unrolls += 1
     if time.monotonic() - self._last_write < _WRITE_INTERVAL_SECS:
@@ -59,7 +73,7 @@ class HopTimesWriter:
 
 
 def read_hop_times(run_dir: str) -> List[Dict[str, float]]:
-  """Of each actor: seconds an unroll, by hop."""
+  """Reads each actor's seconds an unroll by hop."""
   directory = os.path.join(run_dir, _DIRECTORY)
   return [json.loads(files.read(os.path.join(directory, name)))
           for name in files.names(directory) if name.endswith('.json')]

@@ -1,4 +1,4 @@
-"""What becomes of updates whose gradients are not finite."""
+"""Updates that are skipped because their gradients are not finite."""
 
 import io
 import os
@@ -14,18 +14,19 @@ FILE_NAME = 'skipped_batch.npz'
 
 
 class SkippedUpdates:
-  """Counts updates that the learner skipped, and ends a run of nothing else.
+  """Counts of skipped updates, too many of which in a row end the run.
 
   Attributes:
-    total: updates skipped since this process began.
+    total: number of updates skipped since this process began.
   """
 
   def __init__(self, run_dir: str, max_in_a_row: int):
-    """Begins with none.
+    """Begins with no skipped updates.
 
     Args:
-      run_dir: gets the batch at the end of a run that can not go on.
-      max_in_a_row: so many skipped updates end it.
+      run_dir: path or URL of the run's directory, in which the last batch of a
+        run that cannot go on is saved.
+      max_in_a_row: number of skipped updates in a row that ends the run.
     """
     self.total = 0
     self._path = os.path.join(run_dir, FILE_NAME)
@@ -33,10 +34,10 @@ class SkippedUpdates:
     self._in_a_row = 0
 
   def add(self, gradient_norm: float) -> bool:
-    """Takes an update; says whether the learner skipped it.
+    """Counts an update and returns whether the learner skipped it.
 
     Args:
-      gradient_norm: of its gradients, before they were clipped.
+      gradient_norm: global norm of the update's gradients before clipping.
     """
     if np.isfinite(gradient_norm):
       self._in_a_row = 0
@@ -48,14 +49,14 @@ class SkippedUpdates:
     return True
 
   def check(self, unroll: types.Unroll) -> None:
-    """Ends the run after too many in a row.
+    """Ends the run after too many skipped updates in a row.
 
     Args:
-      unroll: the last update's batch.
+      unroll: batch of the last update.
 
     Raises:
-      UserError: where it is the last in a row that may be skipped. The batch is
-        saved then, an array a field: 'env_outputs.reward', for instance.
+      UserError: where too many updates in a row were skipped. The batch is
+        saved then, with an array for each field, such as 'env_outputs.reward'.
     """
     if self._in_a_row >= self._max_in_a_row:
       contents = io.BytesIO()
@@ -69,7 +70,7 @@ class SkippedUpdates:
 
 
 def _named_arrays(unroll: types.Unroll, prefix: str = ''):
-  """Flattens nested tuples; names say the way to each array."""
+  """Flattens nested tuples; an array's name is its path, with dots."""
   if not isinstance(unroll, tuple):
     return {prefix: np.asarray(unroll)}
   names = getattr(unroll, '_fields', range(len(unroll)))

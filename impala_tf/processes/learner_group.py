@@ -1,17 +1,17 @@
-"""Learners that take each step together, alone or several of them.
+"""Learners that apply each update together, or a single learner.
 
 Each of several learners is a process with a queue, actors and devices of its
 own. TensorFlow's MultiWorkerMirroredStrategy keeps their parameters equal:
 gradients are summed over all, and since losses are sums, an update is that of
 one learner with all their batches as one (figure 1 of the paper, right).
 
-An update waits for all, so all must agree to make it: a learner that stopped by
-itself would leave the others waiting. So they take turns. In each, every
-learner says whether it has a batch and whether it was asked to stop; they
-update when all have one, and stop together when one is to. A turn is short,
-and so no learner waits for long in one, where it would hear no signals. It
-costs a message of 16 bytes for each update, and one every half second while a
-learner has no batch because its actors are slow.
+An update waits for all learners, so all must agree to make it: a learner that
+stopped by itself would leave the others waiting. So they take turns. In each
+turn every learner tells whether it has a batch and whether it was asked to
+stop. They update when all have a batch, and stop together when one was asked
+to. Signals are not handled within a turn, so turns are short. A turn costs a
+message of 16 bytes for each update, and one every half second while a learner
+has no batch because its actors are slow.
 
 Once a learner is lost nothing is saved, and all processes start again from the
 last checkpoint. So do actors, whose unrolls would be newer than the parameters.
@@ -39,37 +39,38 @@ _POLL_SECS = 0.5
 _PROBE_SECS = 1.
 _CONNECT_SECS = 120.
 _TURN_SECS = 0.5
-# Of a learner that is dead or stopped TensorFlow tells sooner. It is for one
-# that is neither, but does not go on; first updates and checkpoints take long.
+# TensorFlow reports a learner that is dead or stopped sooner. This is for one
+# that hangs; first updates and checkpoints take long.
 _TIMEOUT_SECS = 300.
-# A process that is killed closes what it has open one by one: those connected
-# to it may hear of its end before its port is free.
+# A process that is killed closes its sockets one by one: its peers may lose
+# their connections before its port is free.
 _DYING_SECS = 5.
-# What collective operations raise when another process has gone.
+# Errors of collective operations when another process has gone.
 _LOSSES = (tf.errors.UnavailableError, tf.errors.AbortedError,
            tf.errors.CancelledError, tf.errors.DeadlineExceededError,
            tf.errors.FailedPreconditionError, tf.errors.InternalError)
 
 
 class Place(NamedTuple):
-  """Which of several learners this process is.
+  """The place of this process among several learners.
 
   Attributes:
-    task: from 0 on; 0 is the chief, who writes what there is only one of.
-    addresses: 'host:port' of each, where learners reach one another. It is not
-      where their actors do.
+    task: number of this learner, from 0 on. Number 0 is the chief, which writes
+      the files that a run has only once.
+    addresses: 'host:port' of each learner, at which learners reach one another;
+      their actors use other addresses.
   """
   task: int
   addresses: Sequence[str]
 
 
 class Learners:
-  """All learners of a run as one of them sees them; here it is alone.
+  """The learners of a run from the view of one; this class is a single learner.
 
   Attributes:
-    strategy: over the devices of all.
-    task: which of them it is.
-    number: how many there are.
+    strategy: distribution strategy over the devices of all learners.
+    task: number of this learner.
+    number: number of all learners.
   """
 
   def __init__(self, strategy: tf.distribute.Strategy, task: int = 0,
@@ -80,15 +81,15 @@ class Learners:
 
   @property
   def is_chief(self) -> bool:
-    """Whether it is this one that writes checkpoints."""
+    """Whether this learner writes the checkpoints."""
     return self.task == 0
 
   def noticing_loss(self) -> contextlib.AbstractContextManager:
-    """Within, PeerLost is raised where another learner has gone."""
+    """Makes a context that raises PeerLost where another learner has gone."""
     return contextlib.nullcontext()
 
   def own_directory(self, run_dir: str) -> str:
-    """Where it writes what each learner has of its own, such as logs."""
+    """Returns the directory of this learner's own files, such as logs."""
     return run_dir
 
   def require_same(self, config: config_lib.Config, num_threads: int) -> None:
@@ -96,27 +97,27 @@ class Learners:
 
   def require_same_parameters(self, parameters: np.ndarray,
                               version: int) -> None:
-    """Raises UserError where another has restored another checkpoint.
+    """Raises UserError where another learner has restored other parameters.
 
     A learner that restored nothing, because it sees another directory, would
     otherwise learn on without a word.
     """
 
   def concatenate(self, arrays: Sequence[np.ndarray]) -> List[np.ndarray]:
-    """Each array with those of the other learners behind it, last axis."""
+    """Concatenates each array with the other learners', along the last axis."""
     return list(arrays)
 
   def wrap_reader(self, reader: Any) -> Any:
-    """A `dataset.BatchReader` that waits for all."""
+    """Wraps a `dataset.BatchReader` so that it waits for all learners."""
     return reader
 
   def wrap_learner(self, learner: Any) -> Any:
-    """A `learner.Learner` that tells when another is lost."""
+    """Wraps a `learner.Learner` so that it notices the loss of another."""
     return learner
 
 
 def alone() -> Learners:
-  """A learner on the accelerators that are there: TPUs, GPUs or the CPU."""
+  """Makes a single learner on TPUs, GPUs or else the CPU."""
   return Learners(_local_strategy())
 
 
@@ -132,26 +133,31 @@ def _local_strategy() -> tf.distribute.Strategy:
 
 
 def join(place: Place, poll: waiting.PollFn) -> Learners:
-  """Waits for all learners; before TensorFlow has computed anything here.
+  """Waits for all learners and connects them.
 
-  TensorFlow takes SIGTERM for itself meanwhile; handlers must be set after it.
+  It must be called before TensorFlow has computed anything in this process.
+  TensorFlow handles SIGTERM during the call: set handlers afterwards.
 
   Args:
-    place: of this one.
-    poll: is called over and over with the cause why not yet, and may raise.
+    place: place of this learner.
+    poll: function that is called again and again with the cause while learners
+      are missing; may raise.
+
+  Returns:
+    The learners as this one sees them.
 
   Raises:
     ConfigError: on a TPU.
-    PeerLost: where they did not come together.
+    PeerLost: where the learners could not be connected.
   """
   if tf.config.list_physical_devices('TPU'):
     raise config_lib.ConfigError(
         'several learners are for GPUs and CPUs, but here is a TPU, all of '
         'whose cores are one learner\'s; set LearnerConfig.num_learners = 1')
   _meet(place, poll)
-  # TensorFlow connects with Python's lock held: no other thread and no handler
-  # of a signal would run. If one of the others dies just now, this ends the
-  # process, with a traceback and exit code 1.
+  # TensorFlow connects with Python's lock held, so that no other thread and no
+  # handler of a signal would run. If a learner dies just then, this ends the
+  # process with a traceback and exit code 1.
   faulthandler.dump_traceback_later(_CONNECT_SECS, exit=True)
   try:
     return _Together(_strategy(place), place)
@@ -163,7 +169,7 @@ def join(place: Place, poll: waiting.PollFn) -> Learners:
 
 
 def _meet(place: Place, poll: waiting.PollFn) -> None:
-  """Returns when each of the others has been at its address."""
+  """Waits until every other learner has listened at its address."""
   port = int(place.addresses[place.task].rpartition(':')[2])
   absent = [task for task in range(len(place.addresses)) if task != place.task]
   with socket.create_server(('::', port), family=socket.AF_INET6,
@@ -171,7 +177,7 @@ def _meet(place: Place, poll: waiting.PollFn) -> None:
     while True:
       absent = [task for task in absent if not _listens(place.addresses[task])]
       if not absent:
-        return  # Some look here only now, and find TensorFlow.
+        return  # Learners that look here later find TensorFlow's server.
       poll(f'not there: {_names(place, absent)}')
       time.sleep(_POLL_SECS)
 
@@ -203,7 +209,7 @@ def _names(place: Place, tasks: Iterable[int]) -> str:
 
 
 class _Together(Learners):
-  """The same of several."""
+  """Several learners that apply each update together."""
 
   def __init__(self, strategy: tf.distribute.Strategy, place: Place):
     super().__init__(strategy, place.task, len(place.addresses))
@@ -212,7 +218,10 @@ class _Together(Learners):
     self._gather = tf.function(self._in_graph, autograph=False)
 
   def _in_graph(self, row: tf.Tensor) -> tf.Tensor:
-    """[K] to [replicas, K], by one message; `all_gather` would send two."""
+    """Gathers rows [K] as [replicas, K] by one message.
+
+    TensorFlow's `all_gather` would send two.
+    """
     number = self.strategy.num_replicas_in_sync
 
     def gather():
@@ -226,20 +235,20 @@ class _Together(Learners):
     return self.strategy.experimental_local_results(rows)[0]
 
   def gather(self, numbers: Sequence[float]) -> np.ndarray:
-    """The numbers of all; each learner must call this, in the same order.
+    """Gathers numbers of all learners, which must all call it in one order.
 
     Args:
-      numbers: [K], as many as every other learner's.
+      numbers: [K], this learner's numbers. K is the same for all learners.
 
     Returns:
-      float64 [N, K].
+      float64 [N, K], the numbers of each of the N learners.
 
     Raises:
       PeerLost: where another learner has gone.
     """
     with self.noticing_loss():
       rows = self._gather(tf.constant(numbers, tf.float64)).numpy()
-    return rows[::self._num_local]  # All devices of a learner say the same.
+    return rows[::self._num_local]  # Devices of one learner have equal rows.
 
   @contextlib.contextmanager
   def noticing_loss(self):
@@ -253,7 +262,7 @@ class _Together(Learners):
       ) from error
 
   def _lost(self) -> str:
-    """Who has gone: those at whose address nothing listens any more."""
+    """Names the learners at whose addresses nothing listens any more."""
     others = [task for task in range(self.number) if task != self.task]
     until = time.monotonic() + _DYING_SECS
     while True:
@@ -276,7 +285,7 @@ class _Together(Learners):
     self._require_equal(
         'another config', int(config_fingerprint.of_config(config), 16),
         'start all with the same')
-    # Sums are rounded in another order where more threads share them.
+    # Threads that share a sum change the order in which it is rounded.
     self._require_equal('another number of threads', num_threads,
                         'set LearnerConfig.num_threads')
 
@@ -296,10 +305,11 @@ class _Together(Learners):
   def concatenate(self, arrays: Sequence[np.ndarray]) -> List[np.ndarray]:
     flat = [array.astype(np.float64).ravel() for array in arrays]
     rows = self.gather(np.concatenate(flat))
-    parts = np.split(rows, np.cumsum([part.size for part in flat])[:-1], axis=1)
+    ends = np.cumsum([array.size for array in arrays])
+    groups = np.split(rows, ends[:-1], axis=1)  # [N, size] for each array.
     return [
-        np.concatenate([row.reshape(array.shape) for row in part], axis=-1)
-        .astype(array.dtype) for array, part in zip(arrays, parts)]
+        np.concatenate([row.reshape(array.shape) for row in group], axis=-1)
+        .astype(array.dtype) for array, group in zip(arrays, groups)]
 
   def wrap_reader(self, reader: Any) -> Any:
     return _Reader(reader, self)
@@ -309,10 +319,10 @@ class _Together(Learners):
 
 
 class _Reader:
-  """Hands over a batch when every learner has one.
+  """A `dataset.BatchReader` that returns a batch when every learner has one.
 
   Attributes:
-    wait_secs: seconds spent in `next` so far, for others too.
+    wait_secs: seconds spent waiting for a batch and for the other learners.
   """
 
   def __init__(self, reader: Any, learners: _Together):
@@ -321,7 +331,7 @@ class _Reader:
     self._learners = learners
 
   def next(self, host: host_lib.LearnerHost) -> Optional[types.Unroll]:
-    """Returns a batch when all have one, or None once one is to stop."""
+    """Returns the next batch; None for all learners where one is to stop."""
     start = time.monotonic()
     try:
       unroll = None
@@ -353,7 +363,7 @@ class _Turn(host_lib.LearnerHost):
 
 
 class _Learner:
-  """A `learner.Learner` among several."""
+  """A `learner.Learner` that notices the loss of another learner."""
 
   def __init__(self, learner: Any, learners: _Together):
     self.num_updates = learner.num_updates
@@ -363,6 +373,6 @@ class _Learner:
     self._learners = learners
 
   def update(self, unroll: types.Unroll) -> Any:
-    """As that of `learner.Learner`; raises PeerLost."""
+    """Applies one update; raises PeerLost where another learner has gone."""
     with self._learners.noticing_loss():
       return self._learner.update(unroll)

@@ -1,4 +1,4 @@
-"""Choosing a port for a server; standard library only."""
+"""Free ports for servers; standard library only."""
 
 import socket
 from typing import List, Optional, Sequence, Tuple
@@ -7,15 +7,16 @@ from typing import List, Optional, Sequence, Tuple
 def choose(port: Optional[int] = None) -> int:
   """Returns `port` if nothing listens on it, or a free one for None.
 
-  Reverb must be asked nothing else: two of its servers share a port in silence.
+  Reverb's servers must get a port that was checked: two of them would share one
+  in silence.
 
   Raises:
-    OSError: where the port is taken or none at all.
+    OSError: where the port is taken, or no port is free.
   """
   with socket.socket(socket.AF_INET6, socket.SOCK_STREAM) as probe:
     probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-    # Else the connections of a server that was killed would keep its port from
-    # the next one for a minute. A port that is listened on stays taken.
+    # Otherwise the connections of a server that was killed would block its port
+    # for a minute. A port on which a server listens stays taken.
     probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
       probe.bind(('::', port or 0))
@@ -26,7 +27,7 @@ def choose(port: Optional[int] = None) -> int:
 
 
 def choose_free(number: int, besides: Sequence[int] = ()) -> List[int]:
-  """Returns free ports, all different, and none of `besides`."""
+  """Returns free ports that differ from each other and from `besides`."""
   found = []
   while len(found) < number:
     port = choose()
@@ -36,25 +37,25 @@ def choose_free(number: int, besides: Sequence[int] = ()) -> List[int]:
 
 
 def claim(port: Optional[int] = None) -> Tuple[int, socket.socket]:
-  """Chooses a port and keeps it from all others that ask here.
+  """Chooses a port and keeps it from other processes that call this function.
 
-  Of two processes that look at the same time, both would find it free.
+  Two processes that only look at the same time would both find it free.
 
   Args:
-    port: None for a free one.
+    port: number of the port; None for a free one.
 
   Returns:
     The port, and a socket that holds it until it is closed or the process ends.
 
   Raises:
-    OSError: where the port is taken or none at all.
+    OSError: where the port is taken, or no port is free.
   """
   port = choose(port)
   claimed = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
   try:
-    # A name without a file, of this network namespace as ports are.
+    # A name without a file, which like ports belongs to the network namespace.
     claimed.bind(f'\0impala_tf-port-{port}')
-    choose(port)  # Whoever held it may have begun to listen.
+    choose(port)  # A process that held it may have begun to listen.
   except OSError as error:
     claimed.close()
     raise OSError(f'port {port} cannot be used (another learner has it); '

@@ -1,7 +1,7 @@
-"""How many processes, environments and threads fit a machine.
+"""Numbers of processes, environments and threads that fit a machine.
 
-What the config leaves open (None) is filled in from the number of cores. The
-numbers behind the rules are in docs/performance.md.
+Numbers that the config leaves open (None) are filled in from the number of
+cores. The measurements behind the rules are in docs/performance.md.
 """
 
 import dataclasses
@@ -13,14 +13,14 @@ from typing import List, Optional
 from impala_tf import config as config_lib
 from impala_tf.suites import levels as levels_lib
 
-# Below, inference and the fetching of parameters cost too much a step; above,
-# nothing is gained any more and unrolls grow old.
+# With fewer environments, inference and fetching parameters cost too much a
+# step; with more, nothing is gained any more and unrolls grow old.
 _MIN_ENVS, _MAX_ENVS = 16, 32
-# Unrolls being played at any time, in batches: each is an update of policy lag,
-# and the lag shall stay below 4.
+# Batches of unrolls that are being played at any time. Each adds an update to
+# the policy lag, which should stay below 4.
 _BATCHES_IN_PLAY = 2.5
-# What learning takes of all the work without replay, by torso. Half a core
-# more, so that all do not wait for the learner; many more would only cost.
+# Share of learning in all work without replay, by torso. The learner gets half
+# a core more, so that nothing waits for it; still more would be wasted.
 _LEARNER_SHARE = {'shallow': 0.25, 'mlp': 0.25, 'deep': 0.75}
 
 _CGROUP_LIMITS = ('/sys/fs/cgroup/memory.max',
@@ -28,12 +28,12 @@ _CGROUP_LIMITS = ('/sys/fs/cgroup/memory.max',
 
 
 def num_cores() -> int:
-  """Cores that this process may use."""
+  """Counts the cores that this process may use."""
   return len(os.sched_getaffinity(0))
 
 
 def memory_bytes() -> int:
-  """Memory that this machine has, or its container may use."""
+  """Returns the bytes that this machine has, or its container may use."""
   limits = [os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES')]
   for path in _CGROUP_LIMITS:
     try:
@@ -44,7 +44,7 @@ def memory_bytes() -> int:
 
 
 def _learner_share(config: config_lib.Config) -> float:
-  """What learning takes of all the work; more where unrolls are replayed."""
+  """Share of learning in all work, which is larger with replay."""
   share = _LEARNER_SHARE[config.agent.torso]
   learning = share * config.learner.batch_size / config.num_fresh
   return learning / (learning + 1 - share)
@@ -52,19 +52,20 @@ def _learner_share(config: config_lib.Config) -> float:
 
 def fit(config: config_lib.Config,
         cores: Optional[int] = None) -> config_lib.Config:
-  """Fills in what the config leaves to the machine.
+  """Fills in the numbers that the config leaves to the machine.
 
   Args:
-    config: of a run.
-    cores: of the machine; None for those that this process may use.
+    config: config of a run.
+    cores: number of the machine's cores; None for those that this process may
+      use.
 
   Returns:
     The config with numbers for `ActorConfig.num_actors`, `ActorConfig.num_envs`
     and `LearnerConfig.num_threads`.
 
   Raises:
-    ConfigError: where there are more levels than environments, learners that
-      no actor plays for, or environment processes that cannot be.
+    ConfigError: where there are more levels than environments, more learners
+      than actors, or more environment processes than environments.
   """
   if cores is None:
     cores = num_cores()
@@ -77,7 +78,7 @@ def fit(config: config_lib.Config,
   num_envs = actor.num_envs
   if num_envs is None:
     num_envs = _MIN_ENVS
-    # Numbers that do not depend on the machine, where they are to be the same.
+    # Runs in one process give the same numbers on every machine.
     if not config.experiment.in_process:
       wanted = int(
           _BATCHES_IN_PLAY * num_learners * config.num_fresh / num_actors)
@@ -101,12 +102,12 @@ def fit(config: config_lib.Config,
 
 
 def _num_processes(config: config_lib.Config, num_actors: int) -> int:
-  """Those that play: in process, all turns are one actor's."""
+  """Number of processes that play: in process, one actor takes all turns."""
   return 1 if config.experiment.in_process else num_actors
 
 
 def _shared_evenly(num_envs: int, num_processes: int, num_levels: int) -> int:
-  """Environments a process, more where levels are to have equal shares.
+  """Raises the environments of a process so that levels have equal shares.
 
   Where that would be too many, some levels are played by one environment more
   than others.
@@ -120,7 +121,7 @@ def _shared_evenly(num_envs: int, num_processes: int, num_levels: int) -> int:
 
 def _check_every_level_is_played(config: config_lib.Config, num_processes: int,
                                  num_envs: int) -> None:
-  """A level without an environment would be left out silently."""
+  """Refuses fewer environments than levels: some would be left out silently."""
   level = config.environment.level
   num_levels = len(levels_lib.expand(level))
   if num_processes * num_envs < num_levels:
@@ -132,7 +133,7 @@ def _check_every_level_is_played(config: config_lib.Config, num_processes: int,
 
 
 def _check_learners(num_learners: int, num_actors: int) -> None:
-  """All others would wait for one that gets no unrolls."""
+  """Refuses learners without actors: all others would wait for them."""
   if num_actors < num_learners:
     raise config_lib.ConfigError(
         f'{num_learners} learners cannot share {num_actors} actor processes; '
@@ -140,55 +141,68 @@ def _check_learners(num_learners: int, num_actors: int) -> None:
 
 
 def _check_env_processes(config: config_lib.Config, num_envs: int) -> None:
-  """Raises ConfigError where they would have nothing to do."""
+  """Refuses environment processes that would have nothing to do."""
   number = config.actor.env_processes
-  if number is None:
-    return
-  levels = levels_lib.expand(config.environment.level)
-  native = [level for level in levels if level.startswith('atari/')]
-  if native:
-    raise config_lib.ConfigError(
-        'ActorConfig.env_processes is for environments that are stepped one '
-        f'by one, but the emulator of {native[0]} steps a batch as a whole; '
-        'leave it out')
-  if number > num_envs:
+  if number is not None and number > num_envs:
     raise config_lib.ConfigError(
         f'ActorConfig.env_processes is {number}, but there are {num_envs} '
         'environments only (ActorConfig.num_envs); use that many at most')
 
 
 def explain(config: config_lib.Config) -> List[str]:
-  """One line for each number that `fit` finds, with its reason."""
+  """Explains the sizes of a run: one line a number, with its reason."""
   cores = num_cores()
   fitted = fit(config, cores)
   actor, learner = fitted.actor, fitted.learner
-  num_levels = len(levels_lib.expand(config.environment.level))
-  shares = f', and that {num_levels} levels have their shares'
+  lines = []
+  if learner.num_learners > 1:
+    lines.append(_line(learner.num_learners, 'learners'))
+  reason = None
+  if config.actor.num_actors is None:
+    reason = _reason_for_actors(fitted, cores)
+  lines.append(_line(actor.num_actors, 'actor processes', reason))
+  if actor.env_processes:
+    lines.append(_line(actor.env_processes, 'environment processes each'))
+  reason = None
+  if config.actor.num_envs is None:
+    reason = _reason_for_envs(fitted)
+  lines.append(_line(actor.num_envs, 'environments each', reason))
+  what = 'learner threads'
+  if learner.num_learners > 1:
+    what += ' each'
+  reason = None
+  if config.learner.num_threads is None:
+    reason = _reason_for_threads(fitted, cores)
+  lines.append(_line(learner.num_threads, what, reason))
+  return lines
 
-  def line(number, what, given, reason):
-    return f'{number} {what} ({"as configured" if given else reason})'
 
-  number = actor.env_processes
-  several = learner.num_learners > 1
-  per_actor = f'one for each of {cores} cores'
-  if number:
-    per_actor = (f'{cores} cores with {number} environment processes for each '
-                 'actor, but at least one')
-  per_actor += ', as many for each learner' * several
-  return [
-      *[line(learner.num_learners, 'learners', True, '')] * several,
-      line(actor.num_actors, 'actor processes',
-           config.actor.num_actors is not None, per_actor),
-      *[line(number, 'environment processes each', True, '')] * bool(number),
-      line(actor.num_envs, 'environments each',
-           config.actor.num_envs is not None,
-           f'{_MIN_ENVS} to {_MAX_ENVS}, such that about {_BATCHES_IN_PLAY} '
-           f'batches of {learner.num_learners * config.num_fresh} new unrolls '
-           'are being played'
-           + shares * (num_levels > 1)),
-      line(learner.num_threads, 'learner threads' + ' each' * several,
-           config.learner.num_threads is not None,
-           f'{_learner_share(config):.0%} of {cores} cores' +
-           f' for {learner.num_learners} learners' * several +
-           ', and half of one'),
-  ]
+def _line(number: int, what: str, reason: Optional[str] = None) -> str:
+  return f'{number} {what} ({reason or "as configured"})'
+
+
+def _reason_for_actors(fitted: config_lib.Config, cores: int) -> str:
+  reason = f'one for each of {cores} cores'
+  if fitted.actor.env_processes:
+    reason = (f'{cores} cores with {fitted.actor.env_processes} environment '
+              'processes for each actor, but at least one')
+  if fitted.learner.num_learners > 1:
+    reason += ', as many for each learner'
+  return reason
+
+
+def _reason_for_envs(fitted: config_lib.Config) -> str:
+  num_unrolls = fitted.learner.num_learners * fitted.num_fresh
+  reason = (f'{_MIN_ENVS} to {_MAX_ENVS}, such that about {_BATCHES_IN_PLAY} '
+            f'batches of {num_unrolls} new unrolls are being played')
+  num_levels = len(levels_lib.expand(fitted.environment.level))
+  if num_levels > 1:
+    reason += f', and that {num_levels} levels have their shares'
+  return reason
+
+
+def _reason_for_threads(fitted: config_lib.Config, cores: int) -> str:
+  reason = f'{_learner_share(fitted):.0%} of {cores} cores'
+  if fitted.learner.num_learners > 1:
+    reason += f' for {fitted.learner.num_learners} learners'
+  return f'{reason}, and half of one'

@@ -1,15 +1,18 @@
-"""TensorFlow's threads on a CPU."""
+"""Number of TensorFlow's threads on a CPU."""
 
 import tensorflow as tf
 
 
 def set_threads(num_threads: int) -> None:
-  """Sets how many there are; before anything else is computed.
+  """Sets the number of threads, before TensorFlow has computed anything.
 
-  Two run an operation each (a layer's gradients of its input and its kernel,
-  say), which costs less CPU than to share each operation. From three on they
-  share, two operations at a time: with fewer threads an operation a third core
-  would stay idle (docs/performance.md has the numbers).
+  Two threads run one operation each, such as a layer's gradients of its input
+  and of its kernel. That costs less CPU than sharing each operation. Three or
+  more share operations, two at a time: otherwise a third core would be idle
+  (docs/performance.md has the numbers).
+
+  Args:
+    num_threads: number of threads, 1 or more.
   """
   tf.config.threading.set_intra_op_parallelism_threads(
       num_threads if num_threads > 2 else 1)

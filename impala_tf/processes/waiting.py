@@ -1,4 +1,4 @@
-"""Waiting for another process: with a deadline, and not in silence.
+"""Waiting for another process, with a deadline and messages to the user.
 
 Standard library only.
 """
@@ -9,36 +9,36 @@ from typing import Callable
 
 _SAY_SECS = 30.
 # Polls are a fraction of a second apart. Where two are further apart, this
-# process was stopped in between, or its machine was, and not waiting.
+# process or its machine was stopped in between, which is no waiting.
 _MAX_POLL_SECS = 20.
 _POLL_SECS = 0.2
 _CONNECT_TIMEOUT_SECS = 5.
 
-# Called over and over with the cause while something is waited for; may raise.
+# Called again and again, with the cause, while a process waits; may raise.
 PollFn = Callable[[str], None]
 
 
 class PeerMissing(ConnectionError):
-  """Whom was waited for has not come in time."""
+  """A peer did not appear before its deadline."""
 
 
 class PeerLost(ConnectionError):
-  """Whom this process works together with has gone."""
+  """A peer that this process works with has gone."""
 
 
 class Waiting:
-  """One wait, or one after the other, for the same."""
+  """A wait for a peer, which may be repeated."""
 
-  def __init__(self, whom: str, limit_secs: float,
+  def __init__(self, peer: str, limit_secs: float,
                say: Callable[[str], None]):
     """Begins to wait.
 
     Args:
-      whom: and what for, in words that follow 'waiting for'.
-      limit_secs: after which `poll` raises.
-      say: is given lines.
+      peer: name of the peer, and the reason, as words behind 'waiting for'.
+      limit_secs: seconds after which `poll` raises.
+      say: function that shows a line to the user.
     """
-    self._whom = whom
+    self._peer = peer
     self._limit_secs = limit_secs
     self._say = say
     self._secs = 0.
@@ -46,13 +46,15 @@ class Waiting:
     self._next_line_secs = 0.
 
   def poll(self, cause: str = '') -> None:
-    """Is to be called again and again while it goes on; says so at times.
+    """Notes that the wait goes on, and tells the user at times.
+
+    It must be called again and again.
 
     Args:
-      cause: why it is not over.
+      cause: reason for which the wait is not over.
 
     Raises:
-      PeerMissing: where it has taken too long.
+      PeerMissing: where the wait has taken too long.
     """
     now = time.monotonic()
     self._secs += min(now - self._last_poll, _MAX_POLL_SECS)
@@ -60,17 +62,17 @@ class Waiting:
     because = f': {cause}' if cause else ''
     if self._secs >= self._limit_secs:
       raise PeerMissing(
-          f'waited {self._limit_secs:g} s for {self._whom}, in vain{because}')
+          f'waited {self._limit_secs:g} s for {self._peer}, in vain{because}')
     if self._secs >= self._next_line_secs:
-      self._say(f'waiting for {self._whom} ({self._secs:.0f} of '
+      self._say(f'waiting for {self._peer} ({self._secs:.0f} of '
                 f'{self._limit_secs:g} s){because}')
       self._next_line_secs = self._secs + _SAY_SECS
 
   def restart(self) -> float:
-    """Ends this wait and begins another, which says nothing at first.
+    """Ends this wait and begins another, which is silent at first.
 
     Returns:
-      The seconds that this one took.
+      The seconds that the wait took.
     """
     secs = self._secs + min(time.monotonic() - self._last_poll, _MAX_POLL_SECS)
     self._secs = 0.
@@ -80,11 +82,12 @@ class Waiting:
 
 
 def for_port(address: str, poll: PollFn) -> None:
-  """Returns when something listens there.
+  """Waits until a server listens at an address.
 
   Args:
     address: 'host:port'.
-    poll: is called over and over with the cause why not, and may raise.
+    poll: function that is called again and again with the cause while no server
+      listens; may raise.
   """
   host, _, port = address.rpartition(':')
   while True:
@@ -92,6 +95,6 @@ def for_port(address: str, poll: PollFn) -> None:
       socket.create_connection(
           (host.strip('[]'), int(port)), _CONNECT_TIMEOUT_SECS).close()
       return
-    except OSError as error:  # Refused, no such host, no way to it.
+    except OSError as error:  # Refused, no such host, or no way to it.
       poll(str(error))
     time.sleep(_POLL_SECS)

@@ -1,11 +1,11 @@
 """Files of a run, on a disk or behind a URL.
 
 A run's directory may be a path, or a URL such as gs://bucket/run that
-TensorFlow opens: it writes the checkpoints, so no other library would do for
-the rest. TensorFlow takes seconds to import, and is imported for URLs only.
+TensorFlow opens: it writes the checkpoints, so all other files must be where it
+can write. TensorFlow takes seconds to import and is imported for URLs only.
 
-What there is for URLs is what object stores have: files are read and written
-whole. There is no appending (see `line_log`), and there are no locks.
+Files are read and written whole, as object stores have it. There is no
+appending (see `line_log`), and there are no locks.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ import os
 import re
 import shutil
 import threading
-from typing import Any, Iterator, List, Set
+from typing import Any, Iterator, List, Optional, Set
 
 _NEW = '.new'
 _URL = re.compile(r'(\w[\w+.-]*)://')
@@ -25,19 +25,19 @@ _opened: Set[str] = set()  # Schemes.
 
 
 class RemoteError(OSError):
-  """What is behind a URL cannot be had; one line says why."""
+  """A file behind a URL that cannot be reached; its message is one line."""
 
   def __str__(self):
     return self.strerror
 
 
 def is_url(path: str) -> bool:
-  """Whether it is a URL; else it is a path of the system's."""
+  """Tells whether a path is a URL; otherwise it is a path of this system."""
   return _URL.match(path) is not None
 
 
 def needs_network(path: str) -> bool:
-  """Whether other machines are asked for what is there."""
+  """Tells whether other machines are asked for a file."""
   return is_url(path) and _scheme(path) not in _OF_THIS_MACHINE
 
 
@@ -46,16 +46,16 @@ def _scheme(url: str) -> str:
 
 
 def _gfile(url: str) -> Any:
-  """TensorFlow's functions for files, once they know what the URL is of."""
+  """Returns TensorFlow's functions for files, able to open a URL."""
   import tensorflow as tf
   gfile = tf.io.gfile
   if _scheme(url) not in gfile.get_registered_schemes():
-    # Else tensorflow-io 0.36.0 cuts short what it reads from S3, and no
-    # checkpoint can be written or read: 'truncated block read', as others find
-    # in https://github.com/tensorflow/tensorflow/issues/61449.
+    # Otherwise tensorflow-io 0.36.0 cuts short what it reads from S3, and no
+    # checkpoint can be written or read: 'truncated block read', as in
+    # https://github.com/tensorflow/tensorflow/issues/61449.
     os.environ.setdefault('S3_DISABLE_MULTI_PART_DOWNLOAD', '1')
     with contextlib.suppress(ImportError):
-      importlib.import_module('tensorflow_io')  # Makes more of them known.
+      importlib.import_module('tensorflow_io')  # Registers more schemes.
     if _scheme(url) not in gfile.get_registered_schemes():
       known = ', '.join(
           f'{s}://' for s in sorted(gfile.get_registered_schemes()) if s)
@@ -70,7 +70,7 @@ def _gfile(url: str) -> Any:
 
 @contextlib.contextmanager
 def _explained(path: str) -> Iterator[None]:
-  """Makes OSErrors, of one line, of TensorFlow's."""
+  """Turns TensorFlow's errors into OSErrors of one line."""
   import tensorflow as tf
   try:
     yield
@@ -81,32 +81,37 @@ def _explained(path: str) -> Iterator[None]:
     raise RemoteError(errno.EIO, one_line(error)) from error
 
 
-def one_line(error: Exception) -> str:
-  """What an error says, short enough to be read."""
-  return ' '.join(str(error).split())[:300]
+def one_line(error: Exception, max_characters: Optional[int] = 300) -> str:
+  """Returns an error's message on one line, cut where it is too long to read.
+
+  Args:
+    error: any error, such as one that quotes a script or a stack of calls.
+    max_characters: number of characters that are kept; None for all.
+  """
+  return ' '.join(str(error).split())[:max_characters]
 
 
 def were_urls_opened() -> bool:
-  """Whether the process should end at once, and not in order.
+  """Tells whether the process should end at once, without cleaning up.
 
-  Some of what TensorFlow opens URLs with aborts the process then, and so does
-  a thread that still waits for an answer.
+  Some of the libraries with which TensorFlow opens URLs abort a process that
+  ends in order, and so does a thread that still waits for an answer.
   """
   return bool(_opened)
 
 
 def reach(url: str, secs: float) -> None:
-  """Returns once there was an answer.
+  """Waits until the store behind a URL answers.
 
   Args:
-    url: of a directory, which need not exist.
-    secs: to wait for it at most. TensorFlow itself would try for minutes.
+    url: URL of a directory, which need not exist.
+    secs: seconds to wait at most. TensorFlow itself would try for minutes.
 
   Raises:
-    RemoteError: where there is none, or only an error.
+    RemoteError: where there is no answer, or the answer is an error.
   """
   if re.match(r'file://[^/]', url):
-    # TensorFlow would take what follows for the name of a machine.
+    # TensorFlow would take 'a' of file://a/b for the name of a machine.
     raise RemoteError(
         errno.EINVAL, 'file:// is followed by a path from / on: file:///a/b')
   _gfile(url)  # Imports TensorFlow, which may take longer than the answer.
@@ -129,7 +134,7 @@ def reach(url: str, secs: float) -> None:
 
 
 def exists(path: str) -> bool:
-  """Whether there is a file or directory; raises OSError where nobody says."""
+  """Tells whether a file or directory exists; raises OSError without answer."""
   if not is_url(path):
     return os.path.exists(path)
   gfile = _gfile(path)
@@ -138,19 +143,19 @@ def exists(path: str) -> bool:
 
 
 def names(directory: str) -> List[str]:
-  """Of what is in a directory, sorted; empty where there is none."""
+  """Lists the names in a directory, sorted; empty where there is none."""
   if not exists(directory):
     return []
   if not is_url(directory):
     return sorted(os.listdir(directory))
   gfile = _gfile(directory)
   with _explained(directory):
-    # Those of directories may end in a slash.
+    # Names of directories may end in a slash.
     return sorted(name.rstrip('/') for name in gfile.listdir(directory))
 
 
 def read(path: str) -> bytes:
-  """A whole file; raises OSError, FileNotFoundError where there is none."""
+  """Reads a whole file; raises OSError, or FileNotFoundError if missing."""
   if not is_url(path):
     with open(path, 'rb') as file:
       return file.read()
@@ -160,17 +165,18 @@ def read(path: str) -> bytes:
 
 
 def new_path(path: str, writer: str = '') -> str:
-  """What `write` may leave behind where it is killed."""
+  """Returns the path that `write` may leave behind if it is killed."""
   return path + writer + _NEW
 
 
 def write(path: str, content: bytes, writer: str = '') -> None:
-  """Puts a whole file in place, or nothing; raises OSError.
+  """Writes a file whole or not at all; raises OSError.
 
   Args:
-    path: of the file.
-    content: not empty where it is a URL: not every store renames such a file.
-    writer: differs between those who may write it at the same time.
+    path: path of the file.
+    content: content of the file. It must not be empty behind a URL: some stores
+      cannot rename an empty file.
+    writer: text that differs between processes that may write at once.
   """
   new = new_path(path, writer)
   if not is_url(path):
@@ -186,7 +192,7 @@ def write(path: str, content: bytes, writer: str = '') -> None:
 
 
 def make_directory(path: str) -> None:
-  """Makes it, and those above it, unless they are there; raises OSError."""
+  """Makes a directory and its parents where missing; raises OSError."""
   if not is_url(path):
     os.makedirs(path, exist_ok=True)
     return
@@ -196,7 +202,7 @@ def make_directory(path: str) -> None:
 
 
 def remove(path: str) -> None:
-  """Removes a file, or a directory with all in it; raises OSError."""
+  """Removes a file, or a directory with its contents; raises OSError."""
   if not is_url(path):
     if os.path.isdir(path) and not os.path.islink(path):
       shutil.rmtree(path)

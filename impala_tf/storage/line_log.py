@@ -1,9 +1,9 @@
-"""Lines that one process appends, and that others read while it does.
+"""Logs of lines that one process appends while others read them.
 
-On a disk they are one file, that grows. Object stores cannot append: behind a
+On a disk a log is one file that grows. Object stores cannot append: behind a
 URL there are numbered pieces, metrics-00000.jsonl and so on for metrics.jsonl,
-of which the last is written anew with each line. So a piece is whole at any
-time, and what a line costs is bounded by its size; a single file would be sent
+of which the last is rewritten with each line. So a piece is whole at any time,
+and the size of a piece bounds the cost of a line; a single file would be sent
 again and again as a whole. (TensorFlow's own appending does that, and is not
 atomic; a file for each start of a process would still grow with the run; rare
 writes would lose rows that a checkpoint has.)
@@ -24,14 +24,14 @@ _CLOSE_SECS = 30.
 
 
 class _FileAppender:
-  """Appends to a file, each line whole or not at all."""
+  """A log in one file, to which each line is appended whole or not at all."""
 
   def __init__(self, path: str):
-    # Unbuffered: what could not be written must not come later.
+    # Unbuffered, so that no part of a lost line comes later.
     self._file = open(path, 'ab', buffering=0)
 
   def append(self, line: bytes) -> None:
-    """Raises OSError where there is no room; the line is lost then."""
+    """Appends a line, or raises OSError and loses it where there is no room."""
     start = os.fstat(self._file.fileno()).st_size
     try:
       if self._file.write(line) < len(line):
@@ -46,22 +46,22 @@ class _FileAppender:
 
 
 class _PieceAppender:
-  """Appends to pieces, from a thread of its own: who appends never waits.
+  """A log in pieces, which a thread writes so that the caller never waits.
 
-  Lines that come while others are on their way go with the next, and so do
-  those that could not be written.
+  Lines that come during a write go with the next one, and so do lines that
+  could not be written.
   """
 
   def __init__(self, path: str):
     self._path = path
     numbers = _numbers(path)
     self._number = numbers[-1] + 1 if numbers else 0
-    self._content = b''  # Of the last piece.
-    self._num_written = 0  # Bytes of it.
+    self._content = b''  # The last piece.
+    self._num_written = 0  # Bytes of the last piece in the store.
     self._thread: Optional[threading.Thread] = None
 
   def append(self, line: bytes) -> None:
-    """Takes the line, and sees to it that it is written."""
+    """Takes a line, and starts a write unless one is under way."""
     if self._num_written == len(self._content) >= _PIECE_BYTES:
       self._number += 1
       self._content, self._num_written = b'', 0
@@ -79,7 +79,7 @@ class _PieceAppender:
       logging.warning('Lines are not yet in %s: %s', self._path, error)
 
   def close(self) -> None:
-    """Waits until all is written; says so where it cannot be."""
+    """Waits until all lines are written; warns where they cannot be."""
     if self._thread is not None:
       self._thread.join(_CLOSE_SECS)
       if not self._thread.is_alive() and (
@@ -93,8 +93,8 @@ Appender = Union[_FileAppender, _PieceAppender]
 
 
 def open_for_appending(path: str) -> Appender:
-  """Its directory must be there; raises OSError where it cannot be opened."""
-  return (_PieceAppender if files.is_url(path) else _FileAppender)(path)
+  """Opens a log in a directory that exists; raises OSError where it cannot."""
+  return _PieceAppender(path) if files.is_url(path) else _FileAppender(path)
 
 
 def _piece(path: str, number: int) -> str:
@@ -103,7 +103,7 @@ def _piece(path: str, number: int) -> str:
 
 
 def _numbers(path: str) -> List[int]:
-  """Of the pieces that are there, in their order."""
+  """Lists the numbers of the pieces that exist, in their order."""
   directory, name = os.path.split(path)
   stem, ending = map(re.escape, os.path.splitext(name))
   found = (re.fullmatch(rf'{stem}-(\d+){ending}', name)
@@ -112,7 +112,7 @@ def _numbers(path: str) -> List[int]:
 
 
 class _FileReader:
-  """Follows a file."""
+  """A reader that follows a log in one file."""
 
   def __init__(self, path: str):
     self._path = path
@@ -135,12 +135,12 @@ class _FileReader:
 
 
 class _PieceReader:
-  """Follows pieces."""
+  """A reader that follows a log in pieces."""
 
   def __init__(self, path: str):
     self._path = path
-    self._number = 0  # Of the piece that was the last, and what it held.
-    self._content = b''
+    self._number = 0  # The piece that was the last.
+    self._content = b''  # Its content then.
 
   def new_lines(self) -> List[bytes]:
     """See `open_for_reading`."""
@@ -151,7 +151,7 @@ class _PieceReader:
       if not contents.get(self._number, b'').startswith(self._content):
         self._number, self._content = 0, b''  # Lines were dropped.
         return self.new_lines()
-    except FileNotFoundError:  # They are being dropped.
+    except FileNotFoundError:  # Lines are being dropped.
       return []
     known = len(self._content)
     if contents:
@@ -164,27 +164,29 @@ Reader = Union[_FileReader, _PieceReader]
 
 
 def open_for_reading(path: str) -> Reader:
-  """Returns what follows a journal that may be written meanwhile.
+  """Makes a reader of a log that may be written meanwhile.
 
-  Its `new_lines` returns those since the last call, oldest first, and none
-  while there is no journal. A last line without its end is being written, or
-  was cut short by a kill: it is left for later. After `keep` all begins anew.
+  Its `new_lines` returns the lines since the last call, oldest first, and none
+  while there is no log. A last line without its end is being written, or was
+  cut short by a kill: it is left for later. After `keep` the reader begins anew
+  with the first line.
   """
-  return (_PieceReader if files.is_url(path) else _FileReader)(path)
+  return _PieceReader(path) if files.is_url(path) else _FileReader(path)
 
 
 def keep(path: str, is_wanted: Callable[[bytes], bool]) -> None:
-  """Drops the last lines of a journal that nobody appends to.
+  """Drops the last lines of a log to which no process appends.
 
   Args:
-    path: of the journal, which need not exist.
-    is_wanted: whether a line stays. Before one that does all do.
+    path: path of the log, which need not exist.
+    is_wanted: tells whether a line stays. All lines before one that stays must
+      stay, too.
   """
   if not files.is_url(path):
     if os.path.exists(path):
       files.write(path, _wanted(_FileReader(path).new_lines(), is_wanted))
     return
-  # From the last on: where this is killed, the next time it does the rest.
+  # Backwards, so that the next call does the rest if this one is killed.
   for number in reversed(_numbers(path)):
     piece = _piece(path, number)
     content = files.read(piece)

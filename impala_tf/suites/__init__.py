@@ -1,4 +1,4 @@
-"""Sets of levels, with scores of humans, random play and the papers.
+"""Suites of levels, with scores of humans, of random play and of the papers.
 
 May import `config`.
 """

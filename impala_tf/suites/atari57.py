@@ -3,8 +3,8 @@
 The scores belong to the protocol of Espeholt et al. 2018, table C.1: up to 30
 no-ops at the start of a game, raw rewards.
 
-From the columns of table C.1 follow all medians of table 4 (59.7%, 93.2%,
-191.8% and Reactor's 187%), but not its means:
+The columns of table C.1 give all medians of table 4 (59.7%, 93.2%, 191.8% and
+Reactor's 187%), but not its means:
 
 | | from table C.1 | table 4 |
 |---|---|---|
@@ -12,13 +12,13 @@ From the columns of table C.1 follow all medians of table 4 (59.7%, 93.2%,
 | IMPALA, shallow, experts | 707.4% | 466.4% |
 | IMPALA, deep, experts | 1592.5% | 957.6% |
 
-Most likely two random scores differ, since they explain all three. With 0 in
-Video Pinball instead of 16256.9, as some published lists have it, 176.6%,
-466.1% and 957.3% come out; with -18.55 in Double Dunk too, which is rounded to
--18.6 here, the paper's numbers. In both games the human is hardly better than
-random (in Video Pinball, of scores up to 572,898, by 1,411), so that Video
-Pinball alone is 692% of those 1592.5%: prefer the median. We keep 16256.9, as
-DQN Zoo (`atari_data.py`) does.
+Most likely two random scores differ, since these explain all three means. With
+0 in Video Pinball instead of 16256.9, as in some published lists, the means are
+176.6%, 466.1% and 957.3%; with -18.55 in Double Dunk too, which is rounded to
+-18.6 here, they are the paper's. In both games the human is hardly better than
+random (in Video Pinball by 1,411, where scores are up to 572,898), so that
+Video Pinball alone makes up 692% of those 1592.5%: prefer the median. We keep
+16256.9, as DQN Zoo (`atari_data.py`) does.
 """
 
 from impala_tf.suites import suite as suite_lib

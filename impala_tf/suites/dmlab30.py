@@ -1,22 +1,21 @@
 """DMLab-30: level names, reference scores, the paper's scores.
 
 A level is 'dmlab30/<name>' here and `contributed/dmlab30/<name>` in DeepMind
-Lab. Two of the 30 are trained on in another variant than they are scored in;
-the references are those of the level that is scored, for both.
+Lab. Two of the 30 levels are trained on in one variant and scored in another;
+both variants have the reference scores of the one that is scored.
 
-References and scores are table B.1 of Espeholt et al. 2018, whose misspellings
-(`pyschlab_…` and `lasertag_three_oponents_large`) are corrected to the names of
-the simulator. From its columns follow 44.44% for IMPALA-Experts and 49.34% for
-IMPALA, where tables 3 and B.1 have 44.5% and 49.4%. No single score must differ
-for that: the columns are rounded to one decimal, which leaves 0.11% open in the
-scores alone, half of it in rooms_collect_good_objects and the lasertag levels.
-With the references unrounded, as in the code that the authors published
-(scalable_agent, `dmlab30.py`), it is 44.45% and 49.36%.
+Reference scores and the paper's scores are from table B.1 of Espeholt et al.
+2018, whose misspellings (`pyschlab_…` and `lasertag_three_oponents_large`) are
+corrected to the names of the simulator. Its columns give 44.44% for
+IMPALA-Experts and 49.34% for IMPALA, where tables 3 and B.1 have 44.5% and
+49.4%. Rounding explains that: the columns have one decimal, which leaves 0.11%
+open in the scores alone, half of it in rooms_collect_good_objects and the
+lasertag levels. With the unrounded references of the code that the authors
+published (scalable_agent, `dmlab30.py`), it is 44.45% and 49.36%.
 
-That code gives the lasertag levels' references the other way round, those of
-large maps to small ones. In table B.1 small maps and many opponents have the
-higher human scores, and figure B.1 orders the levels as the table does; we
-follow the paper.
+That code swaps the lasertag levels' references: small maps have those of large
+ones. In table B.1 small maps and many opponents have the higher human scores,
+and figure B.1 orders the levels as the table does; we follow the paper.
 """
 
 from impala_tf.suites import suite as suite_lib
@@ -27,7 +26,7 @@ _COLUMNS = suite_lib.read_columns('dmlab30_scores.csv', 'dmlab30')
 RANDOM_SCORES = _COLUMNS['random']
 HUMAN_SCORES = _COLUMNS['human']
 TEST_LEVELS = tuple(RANDOM_SCORES)
-# In the same order: figure B.1 is of these.
+# In the same order. Figure B.1 shows scores on these.
 TRAIN_LEVELS = tuple(
     f'{level[:-len("_test")]}_train' if level.endswith('_test') else level
     for level in TEST_LEVELS)

@@ -1,4 +1,4 @@
-"""Which levels a run plays, from what its config says."""
+"""The levels that a run plays, from its config."""
 
 from typing import Dict, Optional, Tuple
 
@@ -12,15 +12,15 @@ SUITES: Dict[str, suite_lib.Suite] = {
 
 
 def expand(level: str) -> Tuple[str, ...]:
-  """The levels in their order, one for each task of the agent.
+  """Lists the levels of a run in their order, one for each task of the agent.
 
   Args:
     level: `EnvironmentConfig.level`: a level, several with commas between them,
       or the name of a suite.
 
   Returns:
-    Names as `envs.factory` knows them, each once; whether they exist is for it
-    to say. Of a suite those that are trained on.
+    Names of levels for `envs.factory`, each once; of a suite the levels that
+    are trained on. Whether levels exist is not checked.
 
   Raises:
     ConfigError: for a list with a gap, a suite within it, or a level twice.
@@ -46,7 +46,7 @@ def expand(level: str) -> Tuple[str, ...]:
 
 
 def short_name(level: str) -> str:
-  """For messages and directories: 'atari57', 'atari/pong and 5 more'."""
+  """Shortens a list of levels for messages, as 'atari/pong and 5 more'."""
   levels = expand(level)
   if level in SUITES or len(levels) == 1:
     return level
@@ -54,6 +54,6 @@ def short_name(level: str) -> str:
 
 
 def suite_of(level: str) -> Optional[suite_lib.Suite]:
-  """The suite that trains or scores on one level; None where none does."""
+  """Finds the suite that trains or scores on a level; None without one."""
   return next((suite for suite in SUITES.values()
                if level in (*suite.levels, *suite.train_levels)), None)

@@ -1,4 +1,4 @@
-"""What a suite of levels is, and how scores on it are summed up.
+"""Suites of levels, and summaries of scores on them.
 
 A score is the mean raw return of full episodes on a level.
 """
@@ -12,12 +12,12 @@ Scores = Mapping[str, float]  # By level name.
 
 
 class Summary(NamedTuple):
-  """Sums of human-normalised scores, as fractions: 1.0 is the human's.
+  """A summary of human-normalised scores as fractions, 1.0 being the human's.
 
   Attributes:
-    median: over the levels (section 5.3.2).
-    mean: over the levels.
-    mean_capped: the mean where no level counts more than 1.0 (appendix B).
+    median: median over the levels (section 5.3.2).
+    mean: mean over the levels.
+    mean_capped: mean with each level counted as 1.0 at most (appendix B).
   """
   median: float
   mean: float
@@ -25,25 +25,25 @@ class Summary(NamedTuple):
 
 
 class Suite(NamedTuple):
-  """Levels that are scored together.
+  """A suite: levels that are scored together.
 
   Attributes:
-    name: as flags and files have it, 'atari57'.
-    title: as people have it, 'Atari-57'.
-    levels: those that are scored, in the order of the paper's table.
-    train_levels: what is trained on for each of them.
-    random: a random player's scores by level of `levels`.
-    human: likewise.
-    paper: the paper's columns, 'IMPALA (deep)' for one, each of them by level;
-      where the paper has none, neither has the column.
-    published: sums that the paper prints, by agent, as fractions: of the fields
-      of `Summary` those that it has.
-    published_in: which of its tables does.
-    episodes: how many the paper plays for a score.
-    decimals: of a score, as the paper prints it.
-    package: what levels of the suite need to be importable.
-    install: how to get it.
-    note: what to know when tables are compared with the paper's.
+    name: name in flags and files, such as 'atari57'.
+    title: name for readers, such as 'Atari-57'.
+    levels: levels that are scored, in the order of the paper's table.
+    train_levels: levels that are trained on, one for each of `levels`.
+    random: scores of a random player, by level of `levels`.
+    human: scores of a human, by level of `levels`.
+    paper: the paper's scores, by agent such as 'IMPALA (deep)' and then by
+      level; levels that the paper has no score for are left out.
+    published: the paper's summaries, by agent and then by field of `Summary`,
+      as fractions; fields that it does not print are left out.
+    published_in: the paper's table with these summaries.
+    episodes: number of episodes that the paper plays for a score.
+    decimals: number of decimals of a score in the paper.
+    package: package that levels of the suite import.
+    install: how to install the package.
+    note: remark for readers who compare with the paper's tables.
   """
   name: str
   title: str
@@ -64,8 +64,8 @@ class Suite(NamedTuple):
     """Places a score between a random player's (0.0) and the human's (1.0).
 
     Args:
-      level: one of `levels` or of `train_levels`, which have the references of
-        the level they are trained for.
+      level: one of `levels`, or one of `train_levels`, which have the reference
+        scores of the level they are trained for.
       score: mean raw return of full episodes.
 
     Returns:
@@ -82,11 +82,11 @@ class Suite(NamedTuple):
     """Sums up a score on every level.
 
     Args:
-      scores: by level; of those that differ, the one that was trained on or the
-        one that is scored.
+      scores: score of each level. A level may have its name in `levels` or in
+        `train_levels`.
 
     Raises:
-      ValueError: where a level is missing, there twice, or of another suite.
+      ValueError: where a level is missing, given twice, or of another suite.
     """
     by_level = {}
     for level, score in scores.items():
@@ -106,7 +106,7 @@ class Suite(NamedTuple):
         mean_capped=statistics.fmean(min(1., value) for value in values))
 
   def scored_level(self, level: str) -> str:
-    """The one of `levels` that a level is, or is trained on for.
+    """Finds the one of `levels` for which a level is trained on or scored.
 
     Raises:
       ValueError: for a level outside of the suite.
@@ -120,14 +120,15 @@ class Suite(NamedTuple):
 
 
 def read_columns(file_name: str, domain: str) -> Dict[str, Dict[str, float]]:
-  """Reads a file beside this one: level names first, then a column each.
+  """Reads columns of scores from a CSV file beside this module.
 
   Args:
-    file_name: 'atari57_scores.csv'.
-    domain: what stands before the names, as in 'atari/pong'.
+    file_name: name of the file, such as 'atari57_scores.csv'. Its first column
+      has the names of levels.
+    domain: domain of the levels, such as 'atari'.
 
   Returns:
-    By column and level; empty cells are left out.
+    Scores by column and level; empty cells are left out.
   """
   path = pathlib.Path(__file__).with_name(file_name)
   with path.open(newline='', encoding='utf-8') as file:

@@ -1,9 +1,9 @@
-"""Which runs a sweep is made of.
+"""The plan of a sweep: its config, and the runs that follow from it.
 
 A sweep trains every variant of an agent on every task with the same settings of
 its hyper-parameters and the same seeds, so that variants are compared in pairs
 (section 5.2 of the paper: "an identical set of 24 pre-sampled hyperparameter
-combinations"). The runs follow from the config alone, whoever starts them.
+combinations"). The config alone determines the runs, wherever they are started.
 Standard library only.
 """
 
@@ -30,7 +30,7 @@ def _check_count(name: str, value: Any, at_least: int) -> None:
 
 
 def _check_names(name: str, value: Any) -> None:
-  """Of a dict whose keys become names of directories."""
+  """Checks a dict whose keys become names of directories."""
   if not isinstance(value, dict):
     raise config_lib.ConfigError(f'{name} must be a dict, but is {value!r}')
   for key in value:
@@ -66,7 +66,7 @@ def _check_bindings(name: str, value: Any) -> None:
 
 
 def _check_range(name: str, value: Any) -> None:
-  """Of one entry of `SweepConfig.ranges`."""
+  """Checks one entry of `SweepConfig.ranges`."""
   if not isinstance(value, (tuple, list)) or len(value) < 2 or (
       value[0] not in ('log_uniform', 'categorical')):
     raise config_lib.ConfigError(
@@ -90,18 +90,21 @@ def _check_range(name: str, value: Any) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class SweepConfig:
-  """What a sweep is; bindings are like {'LearnerConfig.batch_size': 16}.
+  """The config of a sweep.
+
+  Bindings are dicts such as {'LearnerConfig.batch_size': 16}.
 
   Attributes:
-    tasks: name to the .gin file of a training run.
-    variants: name to bindings; all variants get the same settings and seeds.
-    ranges: binding to ('log_uniform', low, high) or ('categorical', first,
-      second, …), from which settings are drawn.
-    num_settings: how many are drawn.
-    points: name to bindings: settings that are given, not drawn.
+    tasks: for each name of a task, the .gin file of a training run.
+    variants: for each name of a variant, its bindings; all variants get the
+      same settings and seeds.
+    ranges: for each name that settings bind, ('log_uniform', low, high) or
+      ('categorical', first, second, …), from which values are drawn.
+    num_settings: number of settings that are drawn.
+    points: for each name of a setting, its bindings, if settings are not drawn.
     fixed: bindings of all runs.
-    num_seeds: each is run with the seeds 1 to this.
-    seed: of the drawing of settings.
+    num_seeds: number of seeds with which each setting is run, from 1 on.
+    seed: seed with which settings are drawn.
   """
   tasks: dict = dataclasses.field(default_factory=dict)
   variants: dict = dataclasses.field(default_factory=lambda: {'default': {}})
@@ -155,11 +158,11 @@ class SweepConfig:
 
     groups = {'fixed': set(self.fixed), 'variants': names(self.variants),
               'points': names(self.points), 'ranges': set(self.ranges)}
-    for one, other in itertools.combinations(groups, 2):
-      for name in sorted(groups[one] & groups[other]):
+    for field, other in itertools.combinations(groups, 2):
+      for name in sorted(groups[field] & groups[other]):
         raise config_lib.ConfigError(
-            f'{name} is bound in SweepConfig.{one} and in SweepConfig.{other}; '
-            'bind it in one of them')
+            f'{name} is bound in SweepConfig.{field} and in '
+            f'SweepConfig.{other}; bind it in one of them')
 
 
 class Setting(NamedTuple):
@@ -169,43 +172,53 @@ class Setting(NamedTuple):
 
 
 class Run(NamedTuple):
-  """One training run of a sweep."""
+  """One training run of a sweep.
+
+  Attributes:
+    task: name of the task.
+    variant: name of the variant.
+    setting: name of the setting.
+    seed: seed of the run.
+    bindings: all bindings of the run, its seed included.
+  """
   task: str
   variant: str
   setting: str
   seed: int
-  bindings: Mapping[str, Any]  # All, the seed too.
+  bindings: Mapping[str, Any]
 
   @property
   def name(self) -> str:
-    """Its directory, relative to that of all runs; unique in the sweep."""
+    """The run's directory below that of all runs, unique in the sweep."""
     return f'{self.task}/{self.variant}/{self.setting}/seed_{self.seed}'
 
   def arguments(self, task_path: str, run_dir: str) -> List[str]:
-    """What follows `python -m`; any engine can start it with these."""
+    """Returns the arguments after `python -m` that start the run."""
     return ['launch.train', task_path, f'--run_dir={run_dir}',
             *(f'--gin_binding={line}' for line in self.gin_bindings())]
 
   def gin_bindings(self) -> List[str]:
-    """Like 'LearnerConfig.batch_size = 16'."""
+    """Returns bindings as lines of gin: 'LearnerConfig.batch_size = 16'."""
     return [f'{name} = {value!r}' for name, value in self.bindings.items()]
 
 
 def _draw(limits: Sequence[Any], position: float) -> Any:
-  """A range's value at `position` in [0, 1)."""
+  """Returns a range's value at `position` in [0, 1)."""
   kind, *limits = limits
   if kind == 'categorical':
     return limits[int(position * len(limits))]
   low, high = map(float, limits)
   value = low * (high / low)**position
-  # With four digits it is the same on every machine, whatever its last bit.
+  # Four digits are the same on every machine, the last bits may not be.
   return min(max(float(f'{value:.4g}'), low), high)
 
 
 def settings(config: SweepConfig) -> List[Setting]:
-  """The combinations, the same for the same seed; with more, more are added.
+  """Draws the settings, or returns the ones that are given.
 
-  `random.Random.random` is promised never to change, unlike NumPy's generators.
+  The same seed draws the same settings; a larger `num_settings` adds some at
+  the end. Python promises that `random.Random.random` never changes. NumPy does
+  not promise that of its generators.
   """
   if config.points:
     return [Setting(name, bindings) for name, bindings in config.points.items()]
@@ -217,9 +230,9 @@ def settings(config: SweepConfig) -> List[Setting]:
 
 
 def corners(config: SweepConfig) -> List[Setting]:
-  """A few settings in which each limit and each choice occurs.
+  """Makes a few settings that contain each limit and each choice.
 
-  What is right for them is right for all: to be tried before a sweep begins.
+  If no range check refuses these, none will refuse a drawn setting.
   """
   if not config.ranges:
     return settings(config)
@@ -229,37 +242,40 @@ def corners(config: SweepConfig) -> List[Setting]:
           for i in range(max(map(len, limits.values())))]
 
 
-def runs(config: SweepConfig, of: Optional[Sequence[Setting]] = None
+def runs(config: SweepConfig, chosen: Optional[Sequence[Setting]] = None
          ) -> List[Run]:
-  """All runs, so ordered that an unfinished sweep compares like with like.
+  """Lists all runs, with those first that are compared with each other.
+
+  So the results of an unfinished sweep can be compared, too.
 
   Args:
-    config: of the sweep.
-    of: settings; None for those of the config.
+    config: config of the sweep.
+    chosen: settings to run; None for the config's.
   """
-  if of is None:
-    of = settings(config)
+  if chosen is None:
+    chosen = settings(config)
   return [
       Run(task, variant, setting.name, seed, {
           **config.fixed, **setting.bindings, **config.variants[variant],
           _SEED: seed})
-      for setting in of for seed in range(1, config.num_seeds + 1)
+      for setting in chosen for seed in range(1, config.num_seeds + 1)
       for task in config.tasks for variant in config.variants]
 
 
 def differences(old: SweepConfig, new: SweepConfig) -> List[str]:
-  """One entry a value that differs: 'SweepConfig.num_seeds (1, now 2)'."""
+  """Lists the values that differ, as in 'SweepConfig.num_seeds (1, now 2)'."""
   found = []
   for field in dataclasses.fields(SweepConfig):
     name = f'SweepConfig.{field.name}'
-    was, now = getattr(old, field.name), getattr(new, field.name)
-    if isinstance(was, dict):
-      found.extend(
-          f'{name}[{key!r}] ({_shown(was, key)}, now {_shown(now, key)})'
-          for key in {**was, **now}
-          if _shown(was, key) != _shown(now, key))
-    elif was != now:
-      found.append(f'{name} ({was!r}, now {now!r})')
+    old_value, new_value = getattr(old, field.name), getattr(new, field.name)
+    if not isinstance(old_value, dict):
+      if old_value != new_value:
+        found.append(f'{name} ({old_value!r}, now {new_value!r})')
+      continue
+    for key in {**old_value, **new_value}:
+      shown, now_shown = _shown(old_value, key), _shown(new_value, key)
+      if shown != now_shown:
+        found.append(f'{name}[{key!r}] ({shown}, now {now_shown})')
   return found
 
 

@@ -1,4 +1,4 @@
-"""What became of a sweep's runs, and what it adds up to: tables and displays.
+"""Results of a sweep's runs, and statistics of them for tables and displays.
 
 Standard library only, and no files: rows and text in, text out.
 """
@@ -14,21 +14,22 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
 from impala_tf import config as config_lib
 from impala_tf.sweeps import plan as plan_lib
 
-_FINAL_SHARE = 0.1  # Of a run's frames: what its final return is the mean of.
+# The final return is the mean over this share of a run's frames, its last ones.
+_FINAL_SHARE = 0.1
 
-# What became of a run. An interrupted one is resumed by the next call.
+# A run's status. The next call of the sweep resumes an interrupted run.
 FINISHED, FAILED, INTERRUPTED = 'finished', 'failed', 'interrupted'
 
 
 class Result(NamedTuple):
-  """What became of a run; None where nothing is known.
+  """The result of a run; numbers are None where they are not known.
 
   Attributes:
-    run: which one.
+    run: the run.
     status: FINISHED, FAILED or INTERRUPTED.
-    error: one line; empty for a finished run.
+    error: cause of a failure in one line; empty for a finished run.
     frames: environment frames that were learned from.
-    secs: wall time of training, interruptions left out.
+    secs: wall time of training without interruptions, in seconds.
     final_return: mean `episode_return` of the rows of `metrics.jsonl` within
       the last tenth of the run's frames. Each is a mean of 100 episodes.
     best_return: highest mean return of 100 full episodes.
@@ -47,7 +48,14 @@ class Result(NamedTuple):
 
 def result(run: plan_lib.Run, status: str, error: str,
            rows: Sequence[Mapping[str, Any]]) -> Result:
-  """Sums up the rows of a run's `metrics.jsonl`, oldest first."""
+  """Makes the result of a run from the rows of its `metrics.jsonl`.
+
+  Args:
+    run: the run.
+    status: FINISHED, FAILED or INTERRUPTED.
+    error: see `Result`.
+    rows: rows, oldest first.
+  """
   if not rows:
     return Result(run, status, error)
   last = rows[-1]
@@ -61,7 +69,7 @@ def result(run: plan_lib.Run, status: str, error: str,
 
 
 def _mean_height(curve: Sequence[tuple]) -> Optional[float]:
-  """Area under straight lines between points (x, y), over what x spans."""
+  """Mean height of the straight lines between points (x, y)."""
   if len(curve) < 2:
     return curve[0][1] if curve else None
   area = sum((x - x0) * (y + y0) / 2
@@ -70,21 +78,24 @@ def _mean_height(curve: Sequence[tuple]) -> Optional[float]:
 
 
 def select(results: Sequence[Result], task: str, variant: str) -> List[Result]:
-  """Those of one task and variant."""
+  """Selects the results of one task and variant."""
   return [r for r in results if (r.run.task, r.run.variant) == (task, variant)]
 
 
 def setting_returns(results: Sequence[Result]) -> Dict[str, float]:
-  """Setting to mean final return over its seeds, best first.
+  """Averages final returns over the seeds of each setting.
 
   Only finished runs count, and settings without one are left out: compare
-  variants only where none has failed.
+  variants only where no run has failed.
 
   Args:
-    results: of one task and variant.
+    results: results of one task and variant.
+
+  Returns:
+    Mean final return by name of the setting, best first.
 
   Raises:
-    ValueError: where they are of several.
+    ValueError: where results are of several tasks or variants.
   """
   if len({(r.run.task, r.run.variant) for r in results}) > 1:
     raise ValueError('the results are of several tasks or variants; use select')
@@ -97,29 +108,38 @@ def setting_returns(results: Sequence[Result]) -> Dict[str, float]:
 
 
 def best_mean(results: Sequence[Result], num_settings: int = 3) -> float:
-  """Mean final return of the best settings, seeds averaged first (table 2).
+  """Averages final returns over the best settings, as table 2 does.
+
+  Returns of a setting are averaged over its seeds first.
 
   Args:
-    results: of one task and variant.
-    num_settings: how many; all, where there are fewer.
+    results: results of one task and variant.
+    num_settings: number of settings; all where there are fewer.
 
   Returns:
-    The mean; NaN where nothing is finished.
+    The mean; NaN where no run is finished.
   """
   best = ranked(results)[:num_settings]
   return statistics.fmean(best) if best else math.nan
 
 
 def ranked(results: Sequence[Result]) -> List[float]:
-  """Final returns of one task's and variant's settings, best first (E.2)."""
+  """Ranks the final returns of settings, best first, as appendix E.2 does.
+
+  Args:
+    results: results of one task and variant.
+  """
   return list(setting_returns(results).values())
 
 
 def rank_area(results: Sequence[Result]) -> float:
-  """Area under the bars of `ranked`, each 1 / number of settings wide.
+  """Computes the area under the bars of `ranked`, as in figure E.4.
 
-  It is the mean over all settings, as in figure E.4. NaN where nothing is
-  finished.
+  A bar's width is 1 / number of settings, so that the area is the mean over all
+  settings. It is NaN where no run is finished.
+
+  Args:
+    results: results of one task and variant.
   """
   return best_mean(results, len(results))
 
@@ -129,25 +149,28 @@ _COLUMNS = ('task', 'variant', 'setting', 'seed', 'status', *_NUMBERS, 'error')
 
 
 def to_csv(results: Sequence[Result]) -> str:
-  """A line a run; what each is bound to (as Python writes it) comes last."""
+  """Writes a table with a line for each run.
+
+  The last columns are its bindings, with values as Python writes them.
+  """
   names = dict.fromkeys(itertools.chain(*(r.run.bindings for r in results)))
   text = io.StringIO()
   writer = csv.writer(text, lineterminator='\n')
   writer.writerow([*_COLUMNS, *names])
   for r in results:
+    bindings = r.run.bindings
     values = {**r.run._asdict(), **r._asdict()}
     writer.writerow([
         *('' if values[name] is None else values[name] for name in _COLUMNS),
-        *(repr(r.run.bindings[name]) if name in r.run.bindings else ''
-          for name in names)])
+        *(repr(bindings[name]) if name in bindings else '' for name in names)])
   return text.getvalue()
 
 
 def from_csv(text: str) -> List[Result]:
-  """Reads what `to_csv` wrote.
+  """Reads a table that `to_csv` wrote.
 
   Raises:
-    ConfigError: where something else is in it.
+    ConfigError: where a line cannot be read.
   """
   found = []
   for line in csv.DictReader(io.StringIO(text)):
@@ -155,7 +178,7 @@ def from_csv(text: str) -> List[Result]:
       bindings = {name: ast.literal_eval(value) for name, value in line.items()
                   if name not in _COLUMNS and value}
       run = plan_lib.Run(line['task'], line['variant'], line['setting'],
-                int(line['seed']), bindings)
+                         int(line['seed']), bindings)
       values = {name: ast.literal_eval(line[name]) for name in _NUMBERS
                 if line[name]}
       found.append(Result(run, line['status'], line['error'], **values))

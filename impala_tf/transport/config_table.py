@@ -1,8 +1,9 @@
-"""What a learner tells everyone who connects to it: the run's config.
+"""The Reverb table by which a learner publishes the run's config.
 
-So actors and evaluators cannot have another, wherever they run. The table's
-name holds the config's fingerprint: whoever is connected sees in the list of
-tables, which has to be asked for anyway, whether the server is still its run's.
+Actors and evaluators read their config there, so that they cannot have another,
+wherever they run. The table's name holds the config's fingerprint: peers see in
+the server's list of tables, which they ask for anyway, whether the server still
+belongs to their run.
 """
 
 import time
@@ -24,24 +25,28 @@ _PROBE_TIMEOUT_SECS = 10
 
 
 def table_name(config: config_lib.Config) -> str:
-  """Of the table that a learner with this config, and no other, has."""
+  """Returns the name of the table that only learners with this config have."""
   return _PREFIX + config_fingerprint.of_config(config)
 
 
 def make_table(config: config_lib.Config) -> reverb.Table:
-  """The table; `publish` fills it."""
+  """Makes the table, which `publish` fills."""
   return reverb.Table(
       name=table_name(config),
       sampler=reverb.selectors.Fifo(),
       remover=reverb.selectors.Fifo(),
       max_size=1,
       rate_limiter=reverb.rate_limiters.MinSize(1),
-      max_times_sampled=0,  # Any number of peers reads it.
+      max_times_sampled=0,  # Any number of peers may read it.
       signature=(tf.TensorSpec([None], tf.uint8, 'json'),))
 
 
 def publish(address: str, config: config_lib.Config) -> None:
   """Puts the config into its table.
+
+  Args:
+    address: 'host:port' of the server with the table.
+    config: config of the run.
 
   Raises:
     ConnectionError: where the server does not answer.
@@ -56,7 +61,7 @@ def publish(address: str, config: config_lib.Config) -> None:
 
 
 def _read(client: reverb.Client) -> Optional[config_lib.Config]:
-  """The config of the learner there; None while it has published none."""
+  """Reads the config from a learner; None while it has published none."""
   infos = reverb_calls.server_info(client, _PROBE_TIMEOUT_SECS)
   for name, info in infos.items():
     if name.startswith(_PREFIX) and info.current_size:
@@ -67,12 +72,16 @@ def _read(client: reverb.Client) -> Optional[config_lib.Config]:
 
 
 def wait_for_config(address: str, poll: waiting.PollFn) -> config_lib.Config:
-  """The config of the run whose learner is there, or will be.
+  """Waits for a learner's config.
 
   Args:
-    address: 'host:port' of its server, which should be there by now: whether
-      it is takes ten seconds to find out; see `waiting.for_port`.
-    poll: is called while it is not.
+    address: 'host:port' of the learner's server, which should listen by now
+      (see `waiting.for_port`): each try takes up to ten seconds otherwise.
+    poll: function that is called again and again with the cause while there is
+      no config; may raise.
+
+  Returns:
+    The config of the learner's run.
 
   Raises:
     ConfigError: where the learner is of another version of this package.

@@ -1,7 +1,7 @@
-"""How an unroll travels: its arrays end to end, one vector for each dtype.
+"""Packing of an unroll's arrays into one vector for each dtype.
 
-Reverb spends on each column about as much as on compressing all frames of an
-unroll, so a dozen columns would cost twice as much as three.
+Reverb spends as much on each column as on compressing all frames of an unroll,
+so a dozen columns would cost twice as much as three.
 """
 
 from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
@@ -13,11 +13,12 @@ from impala_tf import types
 
 
 class Stamp(NamedTuple):
-  """What travels beside an unroll, so that it can be refused.
+  """Sender and config of an unroll, by which it can be refused.
 
   Attributes:
-    sender: int64 [], the task of the actor that played it.
-    fingerprint: int64 [], see `config_fingerprint.of_unrolls`.
+    sender: int64 [], task of the actor that played the unroll.
+    fingerprint: int64 [], fingerprint of its config, see
+      `config_fingerprint.of_unrolls`.
   """
   sender: Any
   fingerprint: Any
@@ -27,24 +28,24 @@ _STAMP_SPEC = Stamp(*[tf.TensorSpec((), tf.int64) for _ in Stamp._fields])
 
 
 class Packing:
-  """Unrolls to columns, in the actor, and batches of them back.
+  """The layout of unrolls in columns: actors pack unrolls, the learner unpacks.
 
   Attributes:
-    signature: of the columns, a `tf.TensorSpec` each. Their sizes are in their
-      names alone, float32_336 say. With sizes in their shapes, Reverb would end
-      the learner's reading, and so the run, where an actor of the last run that
-      still reconnects sends another size.
+    signature: a `tf.TensorSpec` for each column. Sizes are in names alone, as
+      in float32_336: with sizes in shapes, Reverb would end the learner's
+      reading, and so the run, where an actor of the last run that still
+      reconnects sends a column of another size.
     sizes: N of each column.
   """
 
   def __init__(self, spec: types.Unroll):
-    """Lays the fields out.
+    """Assigns the fields of an unroll to columns.
 
     Args:
-      spec: of one unroll, see `types.unroll_spec`.
+      spec: spec of one unroll, see `types.unroll_spec`.
     """
     self._spec = spec
-    # The stamp's come last, and so they do in their column.
+    # The fields of the stamp are the last ones of their column.
     self._fields = tf.nest.flatten((spec, _STAMP_SPEC))
     self._columns: Dict[tf.DType, List[int]] = {}
     for i, field in enumerate(self._fields):
@@ -66,10 +67,10 @@ class Packing:
       stamp: NumPy scalars.
 
     Returns:
-      Arrays [N], as `sizes` and `signature` have them.
+      An array [N] for each column; see `sizes` and `signature`.
 
     Raises:
-      ValueError: where structure, shapes or dtypes are not those of the spec.
+      ValueError: where structure, shapes or dtypes differ from the spec.
     """
     arrays = tf.nest.flatten((unroll, stamp))
     if len(arrays) != len(self._fields):
@@ -84,32 +85,32 @@ class Packing:
                  for members in self._columns.values())
 
   def unpack(self, columns: Sequence[tf.Tensor]) -> types.Unroll:
-    """Undoes `pack` for a batch, and leaves the stamps away.
+    """Unpacks a batch of unrolls, without their stamps.
 
     Args:
-      columns: tensors [B, N].
+      columns: a tensor [B, N] for each column.
 
     Returns:
       An `Unroll` of tensors with leading [B].
     """
     fields = [None] * len(self._fields)
     for column, members in zip(columns, self._columns.values()):
-      parts = tf.split(column, self._sizes(members), axis=1)
-      for i, part in zip(members, parts):
-        fields[i] = tf.reshape(part, (-1, *self._fields[i].shape))
+      vectors = tf.split(column, self._sizes(members), axis=1)
+      for i, vector in zip(members, vectors):
+        fields[i] = tf.reshape(vector, (-1, *self._fields[i].shape))
     return tf.nest.pack_sequence_as(self._spec, fields[:-len(_STAMP_SPEC)])
 
   def stamp(self, columns: Sequence[tf.Tensor]) -> Stamp:
-    """The stamp of one unroll.
+    """Unpacks the stamp of one unroll.
 
     Args:
-      columns: tensors [N].
+      columns: a tensor [N] for each column.
 
     Returns:
-      Tensors.
+      A `Stamp` of tensors.
     """
     column = columns[list(self._columns).index(tf.int64)]
     size = len(_STAMP_SPEC)
-    # Of what somebody else made there may be less than a stamp.
+    # A column of another program may be shorter than a stamp.
     padded = tf.concat([tf.fill([size], tf.int64.min), column], axis=0)
     return Stamp(*(padded[i - size] for i in range(size)))

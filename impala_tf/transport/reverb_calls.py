@@ -1,9 +1,9 @@
-"""Talking to a Reverb server without ever waiting for a dead one.
+"""Calls to a Reverb server that never wait for a dead one.
 
-Nothing raises by itself when a server dies: calls without a deadline wait for
-ever. A deadline alone will not do either, since a server may be slow for a good
-reason (a full queue, a machine that was suspended): when one passes, the server
-is asked whether it is there.
+No call raises by itself when a server dies: calls without a deadline wait for
+ever. A deadline alone is not enough, since a server may be slow for a good
+reason (a full queue, a machine that was suspended): when a deadline has passed,
+the server is asked whether it is alive.
 """
 
 from typing import Any, Mapping, Optional
@@ -11,25 +11,28 @@ from typing import Any, Mapping, Optional
 import reverb
 
 _FLUSH_TIMEOUT_MS = 1_000
-# A learner may be stopped for a while, or a network cut. Of one that is gone
-# for good a supervisor tells sooner.
+# A learner may be stopped or the network cut for a while. A supervisor notices
+# sooner if the learner has ended.
 _PROBE_TIMEOUT_SECS = 90
 
 
 def server_info(client: reverb.Client, timeout_secs: Optional[int] = None
                 ) -> Mapping[str, Any]:
-  """What the server says of its tables.
+  """Asks a server for its tables.
 
   Args:
-    client: of the server.
-    timeout_secs: after which it counts as gone; None: after 90.
+    client: client of the server.
+    timeout_secs: seconds after which the server counts as gone; None for 90.
+
+  Returns:
+    Name and `reverb.TableInfo` of each table.
 
   Raises:
-    ConnectionError: where it does not answer.
+    ConnectionError: where the server does not answer.
   """
   try:
     return client.server_info(timeout=timeout_secs or _PROBE_TIMEOUT_SECS)
-  except Exception as error:  # Reverb raises several kinds.
+  except Exception as error:  # Reverb raises errors of several kinds.
     raise ConnectionError(f'the Reverb server does not answer: {error}'
                          ) from error
 
@@ -39,9 +42,9 @@ def flush(client: reverb.Client, writer: reverb.TrajectoryWriter,
   """Waits, as long as it takes, until tables have taken a writer's items.
 
   Args:
-    client: of the writer's server.
-    writer: whose items are on their way.
-    max_pending: so many may still be.
+    client: client of the writer's server.
+    writer: writer with items on their way.
+    max_pending: number of items that may still be on their way afterwards.
 
   Raises:
     ConnectionError: where the server does not answer any more.

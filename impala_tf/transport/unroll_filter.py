@@ -1,7 +1,7 @@
-"""Which unrolls the learner takes, and whose it refuses.
+"""The filter by which a learner refuses unrolls it must not learn from.
 
-An unroll of another config, or with NaN in it, would spoil what was learned
-from all others: nothing that comes through the network is learned from unseen.
+An unroll of another config, or with NaN in it, would spoil the parameters, so
+every unroll that comes through the network is checked.
 """
 
 import collections
@@ -17,8 +17,8 @@ from impala_tf.transport import packing
 
 NOT_FINITE = 'numbers that are not finite'
 OTHER_CONFIG = 'played with another config'
-# Far more than any queue holds, and for long: then nobody sends what can be
-# learned from.
+# More refusals than any queue holds, for a long time: no actor sends unrolls
+# that can be learned from.
 _MAX_IN_A_ROW = 1_000
 _MAX_SECS = 30.
 _WARNING_INTERVAL_SECS = 60.
@@ -32,15 +32,20 @@ class RefusalLog(Protocol):
 
 
 class Refusals:
-  """Counts unrolls that were refused, and says whose they were.
+  """Counts of refused unrolls by reason and sender.
 
-  One thread may refuse while another asks.
+  One thread may refuse unrolls while another checks.
 
   Attributes:
-    total: unrolls refused so far.
+    total: number of unrolls refused so far.
   """
 
   def __init__(self, clock: Callable[[], float] = time.monotonic):
+    """Begins with no refusals.
+
+    Args:
+      clock: function that returns the time in seconds.
+    """
     self.total = 0
     self._clock = clock
     self._in_a_row = 0
@@ -50,7 +55,12 @@ class Refusals:
     self._lock = threading.Lock()
 
   def add(self, sender: int, reason: str) -> None:
-    """Refuses an unroll; warns at once, but at most once a minute."""
+    """Counts a refused unroll; warns at once, but at most once a minute.
+
+    Args:
+      sender: task of the actor that played the unroll.
+      reason: reason for the refusal, for messages.
+    """
     with self._lock:
       self.total += 1
       self._in_a_row += 1
@@ -63,18 +73,18 @@ class Refusals:
                         self.total)
 
   def _tell(self) -> str:
-    told = '; '.join(f'{count} ({what})' for what, count in
-                     self._untold.most_common(10))
+    counts = '; '.join(f'{count} ({what})' for what, count in
+                       self._untold.most_common(10))
     self._untold.clear()
-    return told
+    return counts
 
   def batch_came(self) -> None:
-    """Notes that there are unrolls to learn from."""
+    """Notes that unrolls came that can be learned from."""
     self._in_a_row = 0
     self._last_batch = self._clock()
 
   def check(self) -> None:
-    """Raises UserError where many were refused and no batch comes any more."""
+    """Raises UserError where many refusals came and no batch any more."""
     secs = self._clock() - self._last_batch
     if self._in_a_row < _MAX_IN_A_ROW or secs < _MAX_SECS:
       return
@@ -91,12 +101,13 @@ def refusing(packed: packing.Packing, fingerprint: int,
   """Makes a predicate for `tf.data.Dataset.filter`.
 
   Args:
-    packed: how unrolls travel.
-    fingerprint: that stamps must have.
-    refusals: is told of each unroll that is not taken; None: nobody is.
+    packed: layout of unrolls in columns.
+    fingerprint: fingerprint that unrolls must have, see
+      `config_fingerprint.of_unrolls`.
+    refusals: is told of each unroll that is refused; None: nobody is.
 
   Returns:
-    From the columns [N] of one unroll to bool [].
+    Function from the columns [N] of one unroll to bool [].
   """
 
   def note(sender, is_known):
@@ -115,7 +126,7 @@ def refusing(packed: packing.Packing, fingerprint: int,
     is_good = tf.logical_and(is_finite, is_known)
     if refusals is None:
       return is_good
-    # Python is called for what is refused only.
+    # Python is called for refused unrolls only.
     return tf.cond(
         is_good, lambda: True,
         lambda: tf.ensure_shape(tf.numpy_function(

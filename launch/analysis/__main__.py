@@ -1,4 +1,4 @@
-"""Draws a display of the paper's analysis from a sweep, and prints its table.
+"""Draws a figure of the paper's analysis from a sweep, and prints its table.
 
 Writes OUTPUT.png and OUTPUT.md. Runs that have not finished are left out.
 """

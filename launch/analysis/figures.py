@@ -1,4 +1,4 @@
-"""The analysis in pictures: matplotlib figures of a sweep's results."""
+"""Figures of the analysis, made of a sweep's results with matplotlib."""
 
 import itertools
 import pathlib
@@ -11,11 +11,11 @@ from impala_tf.sweeps import results as results_lib
 from launch.analysis import tables
 from launch.report import curves
 
-_POINTS = 200  # Of a curve that is a mean of several.
+_POINTS = 200  # Points of a curve that is a mean of several.
 
 
 def _curves(sweep_dir: str, results: Iterable[results_lib.Result]):
-  """Frames [P] and returns [runs, P] of runs, on common frames."""
+  """Returns common frames [P] of runs, and their returns [runs, P] there."""
   found = []
   for result in results:
     points = curves.points(curves.read_rows(str(pathlib.Path(
@@ -30,19 +30,19 @@ def _curves(sweep_dir: str, results: Iterable[results_lib.Result]):
 
 
 def _label_frames(axes) -> None:
-  """In thousands or millions: whole numbers would run into each other."""
+  """Labels frames in thousands or millions, as long numbers would overlap."""
   axes.set_xlabel('environment frames')
   axes.xaxis.set_major_formatter(ticker.EngFormatter(sep=''))
 
 
 def _best(results: Sequence[results_lib.Result]):
-  """Runs of the best settings."""
+  """Returns the runs of the best settings."""
   names = list(results_lib.setting_returns(results))[:tables.BEST]
   return [r for r in results if r.run.setting in names]
 
 
 def table_2(sweep_dir: str, results: tables.Results):
-  """Bars: the table's numbers, a task each."""
+  """Draws the numbers of table 2 as bars: axes for each task."""
   del sweep_dir
   tasks = tables.tasks_of(results)
   figure, (row,) = curves.grid(1, len(tasks))
@@ -63,7 +63,7 @@ def table_2(sweep_dir: str, results: tables.Results):
 
 
 def figure_e1(sweep_dir: str, results: tables.Results):
-  """Learning curves: a row a task, a column a method, a line a lag."""
+  """Draws learning curves: a row a task, a column a method, a line a lag."""
   tasks = tables.tasks_of(results)
   figure, grid = curves.grid(len(tasks), len(tables.METHODS))
   for (i, task), (j, (method, name)) in itertools.product(
@@ -81,7 +81,7 @@ def figure_e1(sweep_dir: str, results: tables.Results):
 
 
 def _share_limits(grid) -> None:
-  """A row of one task has one scale of returns."""
+  """Gives the axes of each row, which is one task, the same limits."""
   for row in grid:
     low, high = zip(*(axes.get_ylim() for axes in row))
     for axes in row:
@@ -92,7 +92,7 @@ def _share_limits(grid) -> None:
 
 
 def figure_e2(sweep_dir: str, results: tables.Results):
-  """Final return against the rank of the setting, with replay."""
+  """Draws the final return against the rank of the setting, with replay."""
   del sweep_dir
   tasks = tables.tasks_of(results)
   figure, (row,) = curves.grid(1, len(tasks))
@@ -109,7 +109,7 @@ def figure_e2(sweep_dir: str, results: tables.Results):
 
 
 def figure_e3(sweep_dir: str, results: tables.Results):
-  """Learning curves of the best three settings: v_{s+1} against V(x_{s+1})."""
+  """Draws curves of the best three settings: v_{s+1} against V(x_{s+1})."""
   tasks = tables.tasks_of(results)
   figure, grid = curves.grid(1, len(tasks))
   for axes, task in zip(grid[0], tasks):
@@ -127,7 +127,7 @@ def figure_e3(sweep_dir: str, results: tables.Results):
 
 
 def replay(sweep_dir: str, results: tables.Results):
-  """Learning curves, mean and range over seeds."""
+  """Draws learning curves with and without replay: mean and range of seeds."""
   tasks = tables.tasks_of(results)
   figure, grid = curves.grid(1, len(tasks))
   for axes, task in zip(grid[0], tasks):

@@ -1,6 +1,6 @@
-"""The analysis in numbers: Markdown tables in the paper's form.
+"""Markdown tables of the analysis in the paper's form.
 
-Pure: results of a sweep in, text out.
+Pure functions from results of a sweep to text.
 """
 
 import itertools
@@ -11,8 +11,8 @@ from impala_tf.sweeps import results as results_lib
 
 Results = Sequence[results_lib.Result]
 
-BEST = 3  # Settings that table 2 and figure E.3 average over.
-LAGS = (0, 1, 10, 100, 500)  # Figure E.1, in updates.
+BEST = 3  # Number of settings that table 2 and figure E.3 average over.
+LAGS = (0, 1, 10, 100, 500)  # Policy lags of figure E.1, in updates.
 METHODS = {'vtrace': 'V-trace', 'one_step_is': '1-Step',
            'epsilon': 'ε-correction', 'none': 'No-correction'}
 REPLAY = {'': 'Without replay', '_replay': 'With replay'}
@@ -34,7 +34,7 @@ _PAPER_TABLE_2 = {
 
 
 def tasks_of(results: Results) -> List[str]:
-  """In the sweep's order."""
+  """Returns the tasks of results, in the sweep's order."""
   return list(dict.fromkeys(r.run.task for r in results))
 
 
@@ -48,7 +48,13 @@ def _markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def _by_correction(tasks: Sequence[str], value, digits: int) -> str:
-  """Table 2's form; `value` is asked for each variant and task."""
+  """Returns a table in the form of table 2.
+
+  Args:
+    tasks: names of the columns.
+    value: function of variant and task to the number of a cell.
+    digits: decimal places.
+  """
   rows = []
   for suffix, title in REPLAY.items():
     rows.append([f'**{title}**'] + [''] * len(tasks))
@@ -59,7 +65,7 @@ def _by_correction(tasks: Sequence[str], value, digits: int) -> str:
 
 
 def table_2(results: Results) -> str:
-  """Mean final return of the best three settings, and the paper's table."""
+  """Returns mean final returns of the best settings, and the paper's table."""
 
   def ours(variant, task):
     return results_lib.best_mean(
@@ -75,7 +81,7 @@ def table_2(results: Results) -> str:
 
 
 def figure_e1(results: Results) -> str:
-  """Mean final return by method and policy lag."""
+  """Returns a table of mean final returns by method and policy lag."""
   rows = []
   for task, (method, name) in itertools.product(
       tasks_of(results), METHODS.items()):
@@ -88,7 +94,7 @@ def figure_e1(results: Results) -> str:
 
 
 def figure_e2(results: Results) -> str:
-  """Area under the ranked returns, with replay."""
+  """Returns a table of areas under the ranked returns, with replay."""
   tasks = tasks_of(results)
   rows = [[name] + [
       _number(results_lib.rank_area(results_lib.select(
@@ -99,14 +105,14 @@ def figure_e2(results: Results) -> str:
 
 
 def figure_e3(results: Results) -> str:
-  """v_{s+1} against V(x_{s+1}): best three and all settings."""
+  """Returns a table of v_{s+1} against V(x_{s+1}), best and all settings."""
   rows = []
   for task in tasks_of(results):
     row = [task]
     for variant in 'vtrace', 'vtrace_value':
-      own = results_lib.select(results, task, variant)
-      row += [_number(results_lib.best_mean(own, BEST), 2),
-              _number(results_lib.rank_area(own), 2)]
+      selected = results_lib.select(results, task, variant)
+      row += [_number(results_lib.best_mean(selected, BEST), 2),
+              _number(results_lib.rank_area(selected), 2)]
     rows.append(row)
   return ('Mean final return, q_s bootstrapped from v_{s+1} or from '
           'V(x_{s+1}):\n\n' + _markdown(
@@ -115,19 +121,21 @@ def figure_e3(results: Results) -> str:
 
 
 def replay(results: Results) -> str:
-  """With and without replay: mean and range over seeds."""
+  """Returns a table with and without replay: mean and range of seeds."""
   rows = []
   for task, variant in itertools.product(
       tasks_of(results), dict.fromkeys(r.run.variant for r in results)):
-    own = [r for r in results_lib.select(results, task, variant)
-           if r.final_return is not None]
-    finals = [r.final_return for r in own]
+    ended = [r for r in results_lib.select(results, task, variant)
+             if r.final_return is not None]
+    if not ended:
+      rows.append([task, variant, '0', '–', '–', '–', '–'])
+      continue
+    finals = [r.final_return for r in ended]
     rows.append([
-        task, variant, str(len(own)), f'{max(r.frames for r in own):,}',
+        task, variant, str(len(ended)), f'{max(r.frames for r in ended):,}',
         _number(sum(finals) / len(finals), 2),
         f'{min(finals):.2f} to {max(finals):.2f}',
-        _number(sum(r.area for r in own) / len(own), 2)] if own else
-                [task, variant, '0', '–', '–', '–', '–'])
+        _number(sum(r.area for r in ended) / len(ended), 2)])
   return ('The same frames with and without replay:\n\n' + _markdown(
       ['task', '', 'seeds', 'frames', 'final return', 'from, to',
        'mean over training'], rows))

@@ -1,7 +1,7 @@
 """Measures what an agent step costs, in parts and as a whole.
 
-Each part runs by itself, and a real training run is held meanwhile; then it
-goes on, and so in turns: how fast the host is at the moment cancels out. Needs
+Each part runs by itself while a real training run is suspended; then the run
+goes on, and so in turns, so that changes of the host's speed cancel out. Needs
 a machine with nothing else to do.
 """
 
@@ -22,7 +22,7 @@ _DEEP = "AgentConfig.torso = 'deep'"
 
 
 def _scaling(cores: int):
-  """What changes, one thing at a time."""
+  """Yields the bindings of each variation; most change a single value."""
   for number in sorted({1, 2, cores, 2 * cores}):
     yield f'ActorConfig.num_actors = {number}',
   for number in 8, 16, 32, 64:
@@ -44,7 +44,7 @@ def _parse_args() -> argparse.Namespace:
                       metavar='"LearnerConfig.batch_size = 16"',
                       help='changes one value; may be repeated')
   parser.add_argument('--cores', type=int,
-                      help='use only so many (default: all)')
+                      help='number of cores to use (default: all)')
   parser.add_argument('--seconds', type=float, default=60.,
                       help='of training to measure (default: %(default)s)')
   parser.add_argument('--scaling', action='store_true',
@@ -56,7 +56,7 @@ def _parse_args() -> argparse.Namespace:
 
 
 def _use_cores(number) -> None:
-  """Confines this process, and so all that it starts."""
+  """Confines this process, and what it starts, to some of its cores."""
   available = sorted(os.sched_getaffinity(0))
   if number is None:
     return
@@ -83,8 +83,8 @@ def _run(args: argparse.Namespace) -> None:
                         [*args.gin_binding, *more])
         for more in _scaling(sizing.num_cores())]
     results = []
-    for each in settings:
-      results.append(measure.run(each, args.seconds))
+    for variation in settings:
+      results.append(measure.run(variation, args.seconds))
       report.show_scaling(results[-1:])
     report.show_scaling(results)
   else:

@@ -1,4 +1,4 @@
-"""Thin actors: they play nothing, send what was recorded and fetch parameters.
+"""Thin actors: they send recorded unrolls and fetch parameters, but never play.
 
 `python -m launch.benchmark.crowd CONFIG.gin FILE` records; `Crowd` sends. Its
 actors are forked from one process, in which TensorFlow must not have computed
@@ -31,15 +31,15 @@ from impala_tf.transport import config_table
 from launch.processes import child as child_lib
 from launch.run import gin_config
 
-# Of several moments of a game: not all are compressed alike.
+# Unrolls from several moments of a game, as not all compress alike.
 _NUM_RECORDED = 64
 # <linux/tcp.h>: where struct tcp_info has tcpi_bytes_acked and
 # tcpi_bytes_received, both 64 bits.
 _TCP_BYTES = struct.Struct('120xQQ')
 
-# What an actor counts: unrolls sent; how often it asked for parameters, and
-# got new ones; sums of their versions, of when they came (`time.time`) and of
-# how long that took; bytes that its connections have sent and received.
+# Counters of an actor: unrolls sent; how often it asked for parameters, and got
+# new ones; sums of their versions, of their arrival times (`time.time`) and of
+# the seconds that fetching took; bytes that its connections sent and received.
 COUNTS = ('unrolls', 'asked', 'fetched', 'versions', 'fetch_times',
           'fetch_secs', 'sent_bytes', 'received_bytes')
 
@@ -48,10 +48,10 @@ def record(config: config_lib.Config, path: str) -> None:
   """Writes unrolls, and the shapes of the agent's parameters, for `Crowd`.
 
   Args:
-    config: of a run, `sizing.fit`.
-    path: of the file.
+    config: config of a run, as `sizing.fit` returns it.
+    path: path of the file.
   """
-  # Makes everything of a step; what sends needs nothing of it.
+  # Imports all that a step needs; sending needs nothing of it.
   from launch.benchmark import parts
   environment = experiment.make_environment(config, 1, seed=0, training=True)
   agent = experiment.make_agent(config, environment)
@@ -62,9 +62,9 @@ def record(config: config_lib.Config, path: str) -> None:
 
 
 def tcp_bytes() -> Tuple[int, int]:
-  """What this process's TCP connections have sent and received.
+  """Returns the bytes that this process's TCP connections sent and received.
 
-  As TCP has it: with gRPC's framing, without headers of TCP and below.
+  They include gRPC's framing, but no headers of TCP and below.
   """
   totals = np.zeros(2, np.int64)
   for path in pathlib.Path('/proc/self/fd').iterdir():
@@ -82,12 +82,13 @@ def tcp_bytes() -> Tuple[int, int]:
 
 
 class Crowd:
-  """Actors in processes of their own, which end with this one.
+  """Thin actors in processes of their own, which end with this one.
 
   Attributes:
-    num_envs: E; an actor fetches for so many unrolls at once.
-    parameter_bytes: of the agent, in float32.
-    unroll_bytes: of one, not compressed.
+    num_envs: number E of environments of a real actor, which fetches parameters
+      once for E unrolls.
+    parameter_bytes: size of the agent's parameters in float32.
+    unroll_bytes: size of an unroll before compression.
   """
 
   def __init__(self, config: config_lib.Config, path: str, address: str,
@@ -97,12 +98,14 @@ class Crowd:
     """Starts to send.
 
     Args:
-      config: of the run, as its learner announces it.
-      path: of what was recorded.
-      address: 'host:port' of the learner's server, which is there.
-      number: of actors, at least one.
-      fetch_every: unrolls, see `fetch_every`.
-      of_task: makes a recorded unroll that of an actor.
+      config: config of the run, as its learner announces it.
+      path: path of the recording.
+      address: 'host:port' of the learner's server, which listens already.
+      number: number of actors, at least one.
+      fetch_every: mean number of unrolls between two fetches of an actor, see
+        the method `fetch_every`.
+      of_task: function of a recorded unroll and an actor's number to the unroll
+        that this actor sends.
     """
     with open(path, 'rb') as file:
       self._unrolls, self._shapes = pickle.load(file)
@@ -111,7 +114,7 @@ class Crowd:
     self.parameter_bytes = 4 * sum(int(np.prod(s)) for s in self._shapes)
     self.unroll_bytes = sum(
         array.nbytes for array in tf.nest.flatten(self._unrolls[0]))
-    # Shared with the actors, of whom each writes to a row of its own.
+    # Shared memory, in which each actor writes to a row of its own.
     numbers = np.frombuffer(mmap.mmap(-1, 8 * (1 + number * len(COUNTS))))
     self._fetch_every = numbers[:1]
     self._counts = numbers[1:].reshape(number, len(COUNTS))
@@ -121,23 +124,23 @@ class Crowd:
     os.close(reader)
 
   def fetch_every(self, num_unrolls: int) -> None:
-    """Has each actor ask for parameters once for so many unrolls, on average.
+    """Sets how often each actor asks for parameters.
 
     Args:
-      num_unrolls: 0 for never.
+      num_unrolls: mean number of unrolls between two fetches; 0 for never.
     """
     self._fetch_every[0] = num_unrolls
 
   def counts(self) -> Dict[str, float]:
-    """What all of them together have counted so far; see `COUNTS`."""
+    """Returns sums of all actors' counters so far, see `COUNTS`."""
     return dict(zip(COUNTS, self._counts.sum(axis=0).tolist()))
 
   def unrolls_sent(self) -> np.ndarray:
-    """By each, float64 [number]."""
+    """Returns how many unrolls each actor has sent, float64 [number]."""
     return self._counts[:, COUNTS.index('unrolls')].copy()
 
   def check(self) -> None:
-    """Raises RuntimeError where one has ended; it has said why."""
+    """Raises RuntimeError where an actor has ended, which has said why."""
     for task, pid in enumerate(self._pids):
       ended, status = os.waitpid(pid, os.WNOHANG)
       if ended:
@@ -146,7 +149,7 @@ class Crowd:
                            'errors are above')
 
   def close(self) -> None:
-    """Ends them."""
+    """Ends all actors."""
     for pid in self._pids:
       os.kill(pid, signal.SIGKILL)
       os.waitpid(pid, 0)
@@ -182,8 +185,8 @@ class Crowd:
             lambda array: tf.TensorSpec(array.shape, array.dtype),
             self._unrolls[0]), task)
     counted = dict.fromkeys(COUNTS, 0.)
-    # By chance: actors that count would stay in whatever step they are, and
-    # many ask at once.
+    # Fetches are random: actors that count unrolls would stay in step with each
+    # other, and many would ask at once.
     rng = np.random.default_rng(task)
     for unroll in itertools.cycle(self._unrolls):
       fetch_every = int(self._fetch_every[0])
@@ -192,16 +195,16 @@ class Crowd:
       writer.write(self._of_task(unroll, task)._replace(
           policy_version=np.int64(version)))
       counted['unrolls'] += 1
-      # After each, not after E: with nothing under way, what `fetch_every` says
-      # holds at once.
+      # After each unroll, not after E: with nothing under way, a new value of
+      # `fetch_every` takes effect at once.
       writer.flush()
       counted['sent_bytes'], counted['received_bytes'] = tcp_bytes()
-      # All at once: whoever looks shall not see a half of it.
+      # All at once, so that readers never see half of it.
       self._counts[task] = list(counted.values())
 
   def _fetch(self, fetcher: weights.Fetcher, version: int,
              counted: Dict[str, float]) -> int:
-    """Returns the version of the newest parameters, which it fetches."""
+    """Fetches the newest parameters; returns their version."""
     start = time.time()
     newest = fetcher.fetch()
     counted['asked'] += 1

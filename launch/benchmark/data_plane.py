@@ -1,4 +1,4 @@
-"""The way of unrolls from actors to ready batches, and nothing else.
+"""The path of unrolls from actors to ready batches, measured by itself.
 
 Started by the benchmark as `python -m launch.benchmark.data_plane ROLE
 CONFIG.gin PORT`, once as `reader` (the server is in its process, as in a run)
@@ -47,7 +47,7 @@ def _write(config: config_lib.Config, spec: types.Unroll, port: int) -> None:
 def _read(config: config_lib.Config, spec: types.Unroll, port: int) -> None:
   """Reads batches all the time, so that no writer is ever left waiting."""
   # Larger than in a run, where waiting keeps unrolls young: here neither end
-  # shall wait for a message of the other.
+  # is to wait for the other.
   server = replay.make_server(
       experiment.make_tables(config, spec, _QUEUE_BATCHES * config.num_fresh),
       port)

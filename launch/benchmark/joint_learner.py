@@ -1,8 +1,8 @@
 """A learner on a core of its own, alone or among several, without actors.
 
 Started by `launch.benchmark.several_learners` as `python -m
-launch.benchmark.joint_learner CONFIG.gin CORE TASK [ADDRESS...]`. Before each
-update of several they agree that all have a batch, as in training.
+launch.benchmark.joint_learner CONFIG.gin CORE TASK [ADDRESS...]`. Several
+learners agree before each update that all have a batch, as in training.
 """
 
 import argparse
@@ -52,11 +52,13 @@ def main():
   learners = _join(args.task, args.addresses)
   config = sizing.fit(gin_config.load(args.config))
   environment = experiment.make_environment(config, 1, seed=0, training=True)
-  own = experiment.make_learner(config, environment, learners.strategy)
+  local_learner = experiment.make_learner(
+      config, environment, learners.strategy)
   reader = learners.wrap_reader(parts.OneBatch(
-      config, experiment.make_unroll_spec(config, environment, own.agent)))
+      config,
+      experiment.make_unroll_spec(config, environment, local_learner.agent)))
   environment.close()
-  learner = learners.wrap_learner(own)
+  learner = learners.wrap_learner(local_learner)
 
   def update(host):
     batch = reader.next(host)

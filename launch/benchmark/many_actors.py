@@ -1,4 +1,4 @@
-"""What many actors cost their learner, and what they send and fetch.
+"""Measures what many actors cost their learner, and what they send and fetch.
 
     python -m launch.benchmark.many_actors [--actors=8,64]
 
@@ -6,8 +6,8 @@ A real learner has half of the cores. Thin actors on the others, see `crowd`,
 send recorded unrolls as fast as it takes them. In turns of seconds they never
 fetch parameters, fetch them as actors do (once for all their environments'
 unrolls), and for every single unroll, which is what actors with one environment
-each would do. So how fast the host is at the moment cancels out. Needs a
-machine with nothing else to do.
+each would do. Taking turns cancels changes of the host's speed. Needs a machine
+with nothing else to do.
 """
 
 import argparse
@@ -31,10 +31,12 @@ from impala_tf.processes import sizing
 from impala_tf.processes import waiting
 from launch.benchmark import report
 from launch.benchmark import turns as turns_lib
-from launch.processes import supervisor
+from launch.processes import local
+from launch.processes import program as program_lib
 from launch.run import gin_config
 from launch.run import private_network
 from launch.run import program
+from launch.run import role_commands
 
 NEVER, AS_ACTORS_DO, EACH_UNROLL = 'never', 'as actors do', 'for each unroll'
 _START_TIMEOUT_SECS = 300.
@@ -51,15 +53,15 @@ _BINDINGS = (
 
 
 class Look(NamedTuple):
-  """What was seen at one moment, shortly after a row of metrics.
+  """A snapshot of learner and actors, shortly after a row of metrics.
 
   Attributes:
-    row: of metrics, the newest.
-    row_time: when it was written, `time.time`.
-    time: of this look, `time.monotonic`.
-    counts: of all actors, see `crowd.COUNTS`.
-    learner_cpu_secs: of its process.
-    loopback_bytes: all that the network has sent.
+    row: newest row of metrics.
+    row_time: when the row was written, by `time.time`.
+    time: when the snapshot was taken, by `time.monotonic`.
+    counts: sums of all actors' counters, see `crowd.COUNTS`.
+    learner_cpu_secs: CPU time of the learner's process.
+    loopback_bytes: bytes that the loopback network has sent in all.
   """
   row: metrics.Row
   row_time: float
@@ -70,11 +72,12 @@ class Look(NamedTuple):
 
 
 class Turn(NamedTuple):
-  """A stretch in which all actors fetch in one way.
+  """A stretch of time in which all actors fetch in one way.
 
   Attributes:
-    start, end: of it.
-    rows: of metrics in between, the end's included.
+    start: snapshot at the beginning.
+    end: snapshot at the end.
+    rows: rows of metrics in between, the end's included.
     learner_mib: memory of the learner's process alone, at the end.
   """
   start: Look
@@ -83,60 +86,62 @@ class Turn(NamedTuple):
   learner_mib: float
 
   def updates_per_sec(self) -> float:
-    """Of the learner."""
+    """Returns the learner's updates a second."""
     start, end = self.start.row, self.end.row
     return (end['updates'] - start['updates']) / (end['secs'] - start['secs'])
 
   def counted(self, name: str) -> float:
-    """How much was added to one of `crowd.COUNTS`."""
+    """Returns how much was added to one of `crowd.COUNTS`."""
     return self.end.counts[name] - self.start.counts[name]
 
   def age_updates(self) -> float:
-    """Sum over all fetches: updates from a version's own to its arrival."""
+    """Returns the sum of all fetched versions' ages, in updates, on arrival."""
     start, end = self.start, self.end
     updates_per_sec = ((end.row['updates'] - start.row['updates']) /
                        (end.row_time - start.row_time))
     number = self.counted('fetched')
-    # At each fetch there were so many, if they are even within a turn.
+    # Sum of the learner's updates at each fetch, at an even speed in a turn.
     updates = (number * start.row['updates'] + updates_per_sec * (
         self.counted('fetch_times') - number * start.row_time))
     return updates - self.counted('versions')
 
 
 class _Learner(contextlib.ExitStack):
-  """A learner that is looked at."""
+  """A real learner, and what can be seen of it."""
 
   def __init__(self, config: config_lib.Config, run_dir: str, port: int):
     super().__init__()
     path = gin_config.config_path(run_dir)
     pathlib.Path(path).write_text(gin_config.dumps(config))
-    self._child = supervisor.Child('learner', pathlib.Path(run_dir))
-    self.callback(self._child.close)
-    self._child.start([
-        sys.executable, '-m', 'launch.role', 'learner', '--supervised',
-        f'--run_dir={run_dir}', f'--address=localhost:{port}'])
+    self._program = local.LocalProgram('learner', pathlib.Path(run_dir))
+    self.callback(self._program.withdraw)
+    self._program.place()
+    self._program.start(role_commands.learner(
+        f'localhost:{port}', 0, [], f'--run_dir={run_dir}'))
     self._process, = psutil.Process().children()  # Actors come later.
     self._rows = metrics.RowReader(run_dir)
     self._rows_path = os.path.join(run_dir, metrics.FILE_NAME)
 
   def check(self) -> None:
-    """Raises RuntimeError where it has ended."""
-    if not self._child.is_running:
-      raise RuntimeError(f'the learner {self._child.how_it_ended()}; the end '
-                         f'of its log:\n{self._child.last_words()}')
+    """Raises RuntimeError where the learner has ended."""
+    self._program.collect()
+    if self._program.state is not program_lib.State.RUNNING:
+      raise RuntimeError(
+          f'the learner {self._program.how_it_ended()}; the end of its log:\n'
+          f'{self._program.last_words()}')
 
   def new_rows(self) -> List[metrics.Row]:
-    """Of metrics, since the last call."""
+    """Returns rows of metrics since the last call."""
     return self._rows.new_rows()
 
   def look(self, row: metrics.Row, counts: Dict[str, float]) -> Look:
-    """To be called as soon as the row is there."""
+    """Returns a snapshot; to be called as soon as the row was written."""
     cpu = self._process.cpu_times()
     return Look(row, os.stat(self._rows_path).st_mtime, time.monotonic(),
                 counts, cpu.user + cpu.system, _loopback_bytes())
 
   def memory_mib(self) -> float:
-    """Of its process alone."""
+    """Returns the memory of the learner's process alone."""
     return self._process.memory_full_info().uss / 2**20
 
 
@@ -145,21 +150,21 @@ def _loopback_bytes() -> int:
 
 
 class _Measurement:
-  """Takes turns."""
+  """A learner and its actors, measured in turns."""
 
   def __init__(self, learner: _Learner, crowd: Any):
     self._learner = learner
     self._crowd = crowd
 
   def turn(self, fetch_every: int, secs: float) -> Turn:
-    """Has all actors fetch in one way for about so long."""
+    """Has all actors fetch in one way for about `secs`."""
     self._crowd.fetch_every(fetch_every)
     start, _ = self._look_after(_SETTLE_SECS)
     end, rows = self._look_after(secs)
     return Turn(start, end, rows, self._learner.memory_mib())
 
   def _look_after(self, secs: float):
-    """At the first row after so long, and all that have come by then."""
+    """Returns a snapshot at the first row after `secs`, and all rows so far."""
     start = time.monotonic()
     rows = []
     while True:
@@ -175,32 +180,34 @@ class _Measurement:
 
 
 def summarise(taken: Sequence[Tuple[str, Turn]]) -> Dict[str, Any]:
-  """Turns what was measured into what is reported, for each way of fetching.
+  """Computes the reported numbers for each way of fetching.
 
   Args:
-    taken: turns with their ways, one after the other; before and after each
-      with fetching there is one without.
+    taken: ways and turns, one after the other; before and after each turn with
+      fetching there is one without.
   """
   turns = {way: [turn for other, turn in taken if other == way]
            for way, _ in taken}
   unroll_bytes = [
       _total(turns[NEVER], name) / _total(turns[NEVER], 'unrolls')
       for name in ('sent_bytes', 'received_bytes')]
-  results = {way: _of_one_way(of_way) for way, of_way in turns.items()}
+  results = {way: _summarise_way(way_turns)
+             for way, way_turns in turns.items()}
   for way in turns.keys() - {NEVER}:
-    # Beside the mean of its neighbours, so that a steady drift cancels out.
+    # Compared with the mean of its neighbours, a steady drift cancels out.
     slowdowns = [
         1 - 2 * turn.updates_per_sec() / (
             before.updates_per_sec() + after.updates_per_sec())
         for (_, before), (other, turn), (_, after) in zip(
             taken, taken[1:], taken[2:]) if other == way]
-    # The median, and its standard error as of a normal distribution: what else
-    # runs on the machine makes outliers.
+    # The median, and its standard error as of a normal distribution: other
+    # programs on the machine cause outliers.
     low, median, high = np.percentile(slowdowns, [25, 50, 75])
     results[way]['slowdown'] = median
     results[way]['slowdown_error'] = 0.93 * (high - low) / np.sqrt(
         len(slowdowns))
-    results[way].update(_of_fetches(turns[way], results, way, unroll_bytes[1]))
+    results[way].update(
+        _summarise_fetches(turns[way], results, way, unroll_bytes[1]))
   return {'sent_bytes_per_unroll': unroll_bytes[0],
           'received_bytes_per_unroll': unroll_bytes[1],
           'fetching': results}
@@ -210,9 +217,10 @@ def _total(turns: Sequence[Turn], name: str) -> float:
   return sum(turn.counted(name) for turn in turns)
 
 
-def _of_fetches(turns: Sequence[Turn], results: Dict[str, Dict[str, float]],
-                way: str, bytes_per_unroll: float) -> Dict[str, float]:
-  """What a fetch takes; nothing where there were none. See `summarise`."""
+def _summarise_fetches(
+    turns: Sequence[Turn], results: Dict[str, Dict[str, float]], way: str,
+    bytes_per_unroll: float) -> Dict[str, float]:
+  """Returns what a fetch costs; empty where nothing was fetched."""
   fetched = _total(turns, 'fetched')
   if not fetched:
     return {}
@@ -229,11 +237,11 @@ def _of_fetches(turns: Sequence[Turn], results: Dict[str, Dict[str, float]],
   }
 
 
-def _of_one_way(turns: Sequence[Turn]) -> Dict[str, float]:
-  """What does not need the others; see `summarise`."""
+def _summarise_way(turns: Sequence[Turn]) -> Dict[str, float]:
+  """Returns the numbers of one way of fetching, by itself."""
 
-  def difference(of):
-    return sum(of(turn.end) - of(turn.start) for turn in turns)
+  def difference(value):
+    return sum(value(turn.end) - value(turn.start) for turn in turns)
 
   updates = difference(lambda look: look.row['updates'])
   secs = difference(lambda look: look.time)
@@ -260,7 +268,7 @@ def _of_one_way(turns: Sequence[Turn]) -> Dict[str, float]:
 
 def _measure(args: argparse.Namespace, num_actors: int,
              recording: str) -> Dict[str, Any]:
-  """Measures so many actors on one learner."""
+  """Measures a number of actors on one learner."""
   from launch.benchmark import crowd as crowd_lib  # Takes seconds.
   cores = sorted(os.sched_getaffinity(0))
   learner_cores = cores[:max(1, len(cores) // 2)]
@@ -297,7 +305,7 @@ def _measure(args: argparse.Namespace, num_actors: int,
 
 
 def _warm_up(crowd: Any, measurement: _Measurement) -> None:
-  """Until each actor has sent a batch of unrolls, some with fetching."""
+  """Returns when each actor has sent a batch of unrolls, some with fetching."""
   while crowd.unrolls_sent().min() < crowd.num_envs:
     measurement.turn(crowd.num_envs, 0.)
 
@@ -305,7 +313,7 @@ def _warm_up(crowd: Any, measurement: _Measurement) -> None:
 def _config(args: argparse.Namespace, num_actors: int,
             learner_threads: int) -> config_lib.Config:
   return gin_config.load(args.config, [
-      # All that the machine of a learner has, when actors have others.
+      # A learner whose actors are on other machines has all cores of its own.
       f'LearnerConfig.num_threads = {learner_threads}',
       *args.gin_binding, *_BINDINGS, f'ActorConfig.num_actors = {num_actors}'])
 
@@ -337,10 +345,9 @@ def _run(args: argparse.Namespace) -> None:
   numbers = _numbers_of_actors(args)
   turns_lib.check(args)
   config = _config(args, numbers[0], 1)
-  factory.check_levels(
-      config.environment.level, config.agent.instruction_length)
+  factory.check_levels(config)
   sizing.fit(config)  # Refuses more levels than environments.
-  # Nothing else in the loopback's counters, and no open port.
+  # A private network has no other traffic in its counters, and no open port.
   if not private_network.is_settled():
     private_network.restart_within('launch.benchmark.many_actors')
   obstacle = private_network.obstacle()

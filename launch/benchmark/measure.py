@@ -1,4 +1,4 @@
-"""Parts and whole, measured in turns so that drift of the host cancels out."""
+"""Measures parts and whole in turns, so that drift of the host cancels out."""
 
 import contextlib
 import os
@@ -12,15 +12,16 @@ from launch.benchmark import training
 from launch.benchmark import worker
 from launch.run import gin_config
 
-# What a step costs, in the order in which it is paid. The emulator is a part of
-# the environment and in no sum.
+# Parts of an agent step, in the order in which they run. The emulator is a part
+# of the environment, and so it is in no sum.
 PARTS = ('emulator', 'environment', 'inference', 'assembly', 'write', 'read',
          'learner')
 ACTOR_PARTS = ('environment', 'inference', 'assembly', 'write')
 LEARNER_PARTS = ('read', 'learner')
 _DATA_PLANE_WRITERS = 2
 _SECS_A_ROUND = 12.  # Three rows of metrics by default.
-# Often and shortly, since the host's speed changes within seconds.
+# Parts are measured often and shortly, as the host's speed changes within
+# seconds.
 _PART_SECS = 0.5
 _PASSES_A_ROUND = 3
 _SETTLE_SECS = 30.
@@ -29,24 +30,24 @@ Result = Dict[str, Any]
 
 
 class Setting(NamedTuple):
-  """What is measured.
+  """A configuration that is measured.
 
   Attributes:
-    name: for people.
-    config_path: a .gin file.
-    bindings: on top of it.
+    name: title of the setting, for people.
+    config_path: path of a .gin file.
+    bindings: values that replace those of the file.
   """
   name: str
   config_path: str
   bindings: Sequence[str] = ()
 
   def config(self) -> config_lib.Config:
-    """All values, those that depend on the machine included."""
+    """Returns all values, those that depend on the machine included."""
     return sizing.fit(gin_config.load(self.config_path, self.bindings))
 
 
 class _Parts(contextlib.ExitStack):
-  """The processes that measure parts, warmed up and waiting."""
+  """Worker processes that measure parts, warmed up and waiting."""
 
   def __init__(self, config_path: str, is_atari: bool):
     super().__init__()
@@ -70,7 +71,7 @@ class _Parts(contextlib.ExitStack):
     return started
 
   def measure(self) -> Dict[str, float]:
-    """CPU-ms an agent step of each part, one after the other."""
+    """Returns CPU-ms an agent step of each part, one after the other."""
     costs = {}
     for name, part in self._single.items():
       part.ask(_PART_SECS)
@@ -81,12 +82,12 @@ class _Parts(contextlib.ExitStack):
     return costs
 
   def data_plane_steps_per_sec(self) -> float:
-    """With all writers at once: agent steps a second in ready batches."""
+    """Returns agent steps a second in ready batches, with all writers."""
     _, read = self._run_data_plane(_DATA_PLANE_WRITERS)
     return read['steps'] / read['wall_secs']
 
   def _run_data_plane(self, num_writers):
-    """What the first writer and the reader measured."""
+    """Returns measurements of the first writer and of the reader."""
     for writer in self._writers[:num_writers]:
       # Longer than the reader looks, so that it never sees them stop.
       writer.ask(_PART_SECS + 1)
@@ -104,9 +105,9 @@ def run(setting: Setting, secs: float) -> Result:
   """Measures one setting on the cores that this process may use.
 
   Args:
-    setting: see there.
-    secs: of training to be measured, in rounds between which the parts are
-      measured and the run is held.
+    setting: configuration to be measured.
+    secs: time of training to be measured, in rounds; between them the run is
+      suspended and the parts are measured.
 
   Returns:
     The numbers that README and `--json` show; see docs/performance.md.
@@ -142,14 +143,15 @@ def run(setting: Setting, secs: float) -> Result:
 def summarise(config: config_lib.Config, cores: int,
               windows: List[training.Window], costs: List[Dict[str, float]],
               data_plane_steps_per_sec: List[float]) -> Result:
-  """Turns what was measured into what is reported.
+  """Computes the reported numbers from measurements.
 
   Args:
-    config: of the run.
-    cores: that it had.
-    windows: of training.
+    config: config of the run.
+    cores: number of cores that the run had.
+    windows: measured stretches of training.
     costs: CPU-ms a step by part, one entry for each time they were measured.
-    data_plane_steps_per_sec: likewise.
+    data_plane_steps_per_sec: agent steps a second of the data plane alone, one
+      entry for each time it was measured.
 
   Returns:
     See `run`.
@@ -179,10 +181,10 @@ def summarise(config: config_lib.Config, cores: int,
   def mean_of(name):
     return statistics.fmean(row[name] for row in rows)
 
-  extra = {role: cost - sum(parts[name] for name in names)
+  extra = {role: cpu_ms_per_step[role] - sum(parts[name] for name in names)
            for role, names in (('actors', ACTOR_PARTS),
                                ('learner', LEARNER_PARTS))
-           for cost in [cpu_ms_per_step.get(role)] if cost is not None}
+           if role in cpu_ms_per_step}
   return {
       'machine': _machine(),
       'cores': cores,
@@ -210,7 +212,7 @@ def summarise(config: config_lib.Config, cores: int,
 
 
 def _machine() -> str:
-  """The processor's name and how many cores there are in all."""
+  """Returns the processor's name and how many cores there are in all."""
   name = 'unknown processor'
   with contextlib.suppress(OSError):
     with open('/proc/cpuinfo', encoding='utf-8') as file:

@@ -1,4 +1,4 @@
-"""Each part of an agent step by itself, in a process of its own.
+"""Measures each part of an agent step by itself, in a process of its own.
 
 Started by the benchmark: `python -m launch.benchmark.parts NAME CONFIG.gin`.
 """
@@ -27,7 +27,7 @@ from launch.run import gin_config
 _WARM_UP_CALLS = 3
 _EMULATOR_STEPS = 16
 
-# Does a part's work once; returns the agent steps that it was for.
+# A function that does a part's work once, and returns for how many agent steps.
 Part = Callable[[], int]
 
 
@@ -38,13 +38,13 @@ def _make_environment(config: config_lib.Config):
 
 def record_unrolls(config: config_lib.Config,
                    number: int) -> List[types.Unroll]:
-  """At least so many unrolls of the configured level, by a new agent."""
+  """Returns at least `number` unrolls of the config's level, by a new agent."""
   environment = _make_environment(config)
   agent = experiment.make_agent(config, environment)
   unrolls = []
 
   class Keeper:
-    """Keeps what an actor writes, and has no parameters for it."""
+    """A writer that keeps unrolls, and a fetcher without parameters."""
 
     def write(self, unroll):
       unrolls.append(tf.nest.map_structure(np.copy, unroll))
@@ -65,7 +65,7 @@ def record_unrolls(config: config_lib.Config,
 
 
 def _emulator(config: config_lib.Config) -> Part:
-  """The bare emulator: a game's frames, of which nobody makes a picture."""
+  """Makes the part of the bare emulator, without pictures of its frames."""
   import ale_py
   ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
   ale = ale_py.ALEInterface()
@@ -86,7 +86,7 @@ def _emulator(config: config_lib.Config) -> Part:
 
 
 def _environment(config: config_lib.Config) -> Part:
-  """Stepping, and counting returns."""
+  """Makes the part of stepping environments and counting their returns."""
   environment = _make_environment(config)
   counter = policy_lib.EpisodeCounter(environment.num_envs)
   counter.env_output(environment.reset(), environment.instruction)
@@ -104,7 +104,7 @@ def _environment(config: config_lib.Config) -> Part:
 
 
 def _play(config: config_lib.Config):
-  """A policy, the spec of an unroll, and what it holds: T+1 steps of E."""
+  """Plays an unroll; returns the policy, an unroll buffer, and T+1 steps."""
   environment = _make_environment(config)
   agent = experiment.make_agent(config, environment)
   policy = policy_lib.Policy(agent, environment.num_envs, seed=0)
@@ -125,7 +125,7 @@ def _play(config: config_lib.Config):
 
 
 def _inference(config: config_lib.Config) -> Part:
-  """From observations to actions, as NumPy arrays both."""
+  """Makes the part of inference, from observations to actions in NumPy."""
   policy, _, steps = _play(config)
 
   def run():
@@ -137,7 +137,7 @@ def _inference(config: config_lib.Config) -> Part:
 
 
 def _assembly(config: config_lib.Config) -> Part:
-  """Putting unrolls together."""
+  """Makes the part of putting unrolls together."""
   policy, buffer, steps = _play(config)
 
   def run():
@@ -151,12 +151,12 @@ def _assembly(config: config_lib.Config) -> Part:
 
 
 class OneBatch:
-  """A `dataset.BatchReader` of one batch, which is there at any time."""
+  """A stand-in for `dataset.BatchReader` with one batch, always ready."""
 
   def __init__(self, config: config_lib.Config, spec: types.Unroll):
     """Sends recorded unrolls through a queue of its own."""
     batch_size = config.learner.batch_size
-    # Kept: without it the reader's thread would spin.
+    # Kept alive: without the server the reader's thread would spin.
     self._server = replay.make_server(
         [replay.make_queue(spec, batch_size)], None)
     address = f'localhost:{self._server.port}'
@@ -173,7 +173,7 @@ class OneBatch:
 
 
 def _learner(config: config_lib.Config) -> Part:
-  """Updates on a batch that is there."""
+  """Makes the part of the learner: updates on a batch that is ready."""
   environment = experiment.make_environment(config, 1, seed=0, training=True)
   learner = experiment.make_learner(config, environment,
                                     learner_group.alone().strategy)

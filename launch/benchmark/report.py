@@ -1,4 +1,4 @@
-"""What was measured, as tables for people and JSON for programs."""
+"""Reports of benchmarks, as tables for people and JSON for programs."""
 
 import json
 import os
@@ -22,7 +22,7 @@ _PARTS = {
 }
 
 
-# Of each way of fetching: what, its name in the results, how it is shown.
+# Rows of the table of `many_actors`: title, name in the results, format.
 _MANY_ACTORS = (
     ('updates/s', 'updates_per_sec', '.3f'),
     ('frames/s', 'frames_per_sec', ',.0f'),
@@ -43,7 +43,7 @@ _MANY_ACTORS = (
 
 
 def check_writable(path: str) -> None:
-  """Raises UserError before minutes of measuring, not after."""
+  """Raises UserError where a file cannot be written, before minutes pass."""
   directory = os.path.dirname(path) or '.'
   if os.path.isdir(path) or not os.access(
       path if os.path.exists(path) else directory, os.W_OK):
@@ -53,7 +53,7 @@ def check_writable(path: str) -> None:
 
 
 def write_json(path: str, results: Any) -> None:
-  """Writes results as they are."""
+  """Writes results as JSON."""
   with open(path, 'w', encoding='utf-8') as file:
     json.dump(results, file, indent=2)
     file.write('\n')
@@ -67,12 +67,12 @@ def _table(*columns: str) -> rich.table.Table:
 
 
 def _print(table: rich.table.Table) -> None:
-  # As wide as it is, whatever the terminal.
+  # Not cut to the width of the terminal.
   rich.console.Console(width=140, highlight=False).print(table)
 
 
 def show(result: measure.Result) -> None:
-  """Prints one setting in full."""
+  """Prints the results of one setting in full."""
   parts = result['parts_cpu_ms_per_step']
   environment = parts['environment']
   table = _table(result['setting'], 'CPU-ms a step', '÷ environment')
@@ -117,7 +117,7 @@ def show(result: measure.Result) -> None:
 
 
 def show_scaling(results: Sequence[measure.Result]) -> None:
-  """Prints one line for each of several settings."""
+  """Prints a table with a line for each setting."""
   table = _table('', 'frames/s', 'ratio', 'CPU-s per 1,000', 'lag',
                  'learner waits', 'MiB')
   for result in results:
@@ -130,7 +130,7 @@ def show_scaling(results: Sequence[measure.Result]) -> None:
 
 
 def show_many_actors(results: Sequence[Dict[str, Any]]) -> None:
-  """Prints what `many_actors` has measured, numbers of actors side by side."""
+  """Prints results of `many_actors`, numbers of actors side by side."""
   columns = [(f'{result["num_actors"]}: {way}', numbers)
              for result in results
              for way, numbers in result['fetching'].items()]
@@ -148,7 +148,7 @@ def show_many_actors(results: Sequence[Dict[str, Any]]) -> None:
 
 
 def show_several_learners(results: Sequence[Dict[str, Any]]) -> None:
-  """Prints what `several_learners` has measured, a line for each number."""
+  """Prints results of `several_learners`, a line for each number of them."""
   table = _table('learners', 'ms an update', 'CPU-ms of each', 'efficiency')
   for result in results:
     table.add_row(

@@ -1,11 +1,11 @@
-"""What it costs learners to take each step together.
+"""Measures what it costs learners to make each update together.
 
     python -m launch.benchmark.several_learners [--learners=1,2,4]
 
-Learners update on a batch that is there, each on a core of its own: one alone,
+Learners update on a batch that is ready, each on a core of its own: one alone,
 two that sum their gradients, and so on, in turns. There are no actors.
-Efficiency is how many updates several make in the time in which one alone makes
-one: if they needed no words, and the host had them wait for no core, it were 1.
+Efficiency is how many updates several learners make in the time in which one
+alone makes one: without communication, and with cores to themselves, it is 1.
 """
 
 import argparse
@@ -28,11 +28,11 @@ _MODULE = 'launch.benchmark.joint_learner'
 
 
 class _Group:
-  """Learners that belong together.
+  """Learners that apply each update together.
 
   Attributes:
-    number: of them.
-    turns: what was measured, a row [number] of answers each.
+    number: number of learners.
+    turns: measurements, for each turn one of each learner.
   """
 
   def __init__(self, stack: contextlib.ExitStack, config_path: str,
@@ -44,28 +44,28 @@ class _Group:
     self._workers = [
         worker.Worker(_MODULE, [config_path, str(core), str(task), *addresses])
         for task, core in enumerate(cores)]
-    for each in self._workers:
-      stack.callback(each.close)
-    for each in self._workers:
-      each.wait_until_ready()
+    for learner in self._workers:
+      stack.callback(learner.close)
+    for learner in self._workers:
+      learner.wait_until_ready()
 
   def measure(self, secs: float) -> None:
-    for each in self._workers:
-      each.ask(secs)
-    self.turns.append([each.answer() for each in self._workers])
+    for learner in self._workers:
+      learner.ask(secs)
+    self.turns.append([learner.answer() for learner in self._workers])
 
 
 def summarise(turns: Dict[int, List[List[worker.Measurement]]]
               ) -> List[Dict[str, float]]:
-  """Compares learners with as many that need not wait for each other.
+  """Compares several learners with a single one.
 
   Args:
-    turns: by number of learners, in turns; 1 is among them.
+    turns: number of learners, 1 among them, to their measurements in turns.
 
   Returns:
-    Of each number its `num_learners`, medians of `update_ms` and
+    For each number its `num_learners`, medians of `update_ms` and
     `cpu_ms_per_update` (of a learner), and `efficiency`, the median of how many
-    updates it made for one of a single learner in the same turn.
+    updates they made for each update of a single learner in the same turn.
   """
 
   def updates_per_sec(number):
@@ -76,8 +76,8 @@ def summarise(turns: Dict[int, List[List[worker.Measurement]]]
       'num_learners': number,
       'update_ms': 1e3 / float(np.median(updates_per_sec(number))),
       'cpu_ms_per_update': 1e3 * float(np.median(
-          [each['cpu_secs'] / each['updates'] for turn in turns[number]
-           for each in turn])),
+          [answer['cpu_secs'] / answer['updates'] for turn in turns[number]
+           for answer in turn])),
       'efficiency': float(np.median(
           updates_per_sec(number) / updates_per_sec(1)))}
       for number in sorted(turns)]

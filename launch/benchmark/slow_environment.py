@@ -1,12 +1,12 @@
-"""What one slow environment costs, with and without dynamic batching.
+"""Measures the cost of a slow environment, with and without dynamic batching.
 
     python -m launch.benchmark.slow_environment [--spin]
 
 An actor plays environments of which one takes 20 times as long for a step as
-the others, and the same number of them that are all fast; in turn within its
+the others, and the same number of fast ones only. It plays each set in its own
 process, in worker processes that wait for each other at every step, and in
-workers that do not. The network is the shallow one. There is no learner:
-parameters stay, unrolls are dropped.
+workers that do not, in turns. The network is the shallow one. There is no
+learner: parameters stay the same, and unrolls are dropped.
 """
 
 import argparse
@@ -31,7 +31,7 @@ _PERCENTILES = (10, 50, 90)
 
 
 class TimedEnvironment(environment.BatchedEnvironment):
-  """Steps take a given time each, and show noise."""
+  """Environments whose steps take a given time each, and show noise."""
 
   def __init__(self, step_secs, spin):
     num_envs = len(step_secs)
@@ -68,7 +68,7 @@ def _one_timed(step_secs, spin, number):
 
 
 class _Nobody:
-  """Takes unrolls, and has no parameters."""
+  """A writer that drops unrolls, and a fetcher without parameters."""
 
   def write(self, unroll):
     pass
@@ -81,7 +81,11 @@ class _Nobody:
 
 
 class _WaitForAll:
-  """Workers whose environments are waited for together, if they are to be."""
+  """Worker processes of which at least `min_ready` are waited for.
+
+  Attributes:
+    min_ready: number of environments that must be ready.
+  """
 
   def __init__(self, environments):
     self._environments = environments
@@ -95,8 +99,8 @@ class _WaitForAll:
 
 
 def _make_actors(step_secs, spin):
-  """The two actors and the workers of one of them."""
-  # Not above: workers import this module.
+  """Returns two actors, in turn and dynamic, and the workers of the latter."""
+  # Imported here, because workers import this module.
   from impala_tf import actor
   from impala_tf import dynamic_batching_actor
   from impala_tf import types
@@ -121,7 +125,7 @@ def _make_actors(step_secs, spin):
 
 
 class _Case:
-  """Some environments, and what was measured of them."""
+  """A set of environments, and its measurements."""
 
   def __init__(self, name, step_secs, spin):
     self.name = name
@@ -131,7 +135,7 @@ class _Case:
     self.batch_sizes = np.zeros(self._num_envs + 1, np.int64)
 
   def measure(self, secs):
-    """Each way for about so long."""
+    """Measures each way of stepping for about `secs`."""
     self._note('in turn', self._in_turn,
                lambda: self._num_envs * _UNROLL_LENGTH, secs)
     for name, min_ready in (('all together', self._num_envs), ('dynamic', 1)):

@@ -1,4 +1,4 @@
-"""A real training run, measured and held in turns."""
+"""A real training run, which is measured and suspended in turns."""
 
 import os
 import subprocess
@@ -23,10 +23,10 @@ class Window(NamedTuple):
   Attributes:
     frames: environment frames that were learned from.
     secs: wall time.
-    cpu_secs: of each role: 'learner', 'actors', 'supervisor' or, in a single
-      process, 'in_process'.
-    stolen_secs: of this process's cores together, taken by the host for others.
-    rows: of metrics, each but the one that the window began with.
+    cpu_secs: CPU time of each role: 'learner', 'actors', 'supervisor' or, in a
+      single process, 'in_process'.
+    stolen_secs: time of all this process's cores that the host gave to others.
+    rows: rows of metrics, without the one that the window began with.
   """
   frames: int
   secs: float
@@ -36,13 +36,14 @@ class Window(NamedTuple):
 
 
 class TrainingRun:
-  """`launch.train` with its processes, in a directory that will be removed.
+  """A run of `launch.train`, in a directory that is removed at the end.
 
   Attributes:
-    start_secs: from the command to the first row of metrics, which is written
-      after the first update (or up to 5 s later).
-    peak_rss_mib: most resident memory of all processes together; pages that
-      they share, such as libraries, are counted once.
+    run_dir: directory of the run.
+    start_secs: time from the command to the first row of metrics, which is
+      written after the first update (or up to 5 s later).
+    peak_rss_mib: peak of the resident memory of all processes together; pages
+      that they share, such as libraries, are counted once.
   """
 
   def __init__(self, config_path: str, bindings: Sequence[str]):
@@ -65,7 +66,11 @@ class TrainingRun:
     self.start_secs = time.monotonic() - start
 
   def measure(self, secs: float) -> Window:
-    """Lets it train from one row of metrics to one at least so much later."""
+    """Measures training between two rows of metrics.
+
+    Args:
+      secs: least time from the first row to the last.
+    """
     self._rows.new_rows()
     first = self._next_rows()[-1]
     cpu_start, stolen_start = self._cpu_secs(), _stolen_secs()
@@ -82,12 +87,12 @@ class TrainingRun:
         rows=rows[1:])
 
   def hold(self) -> None:
-    """Stops all its processes until `go_on`."""
+    """Suspends all processes of the run until `go_on`."""
     for process in self._processes():
       process.suspend()
 
   def go_on(self) -> None:
-    """Undoes `hold`."""
+    """Resumes all processes of the run after `hold`."""
     for process in self._processes():
       process.resume()
 
@@ -123,7 +128,7 @@ class TrainingRun:
     self.peak_rss_mib = max(self.peak_rss_mib, rss / 2**20)
 
   def _next_rows(self) -> List[metrics.Row]:
-    """The next rows to be written."""
+    """Waits until rows of metrics are written, and returns them."""
     deadline = time.monotonic() + _START_TIMEOUT_SECS
     while True:
       rows = self._rows.new_rows()
@@ -140,6 +145,6 @@ class TrainingRun:
 
 
 def _stolen_secs() -> float:
-  """Time that the host has kept this process's cores from running."""
+  """Returns how long the host has kept this process's cores from running."""
   times = psutil.cpu_times(percpu=True)
   return sum(times[core].steal for core in os.sched_getaffinity(0))

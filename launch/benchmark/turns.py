@@ -12,7 +12,8 @@ def add_flags(parser: argparse.ArgumentParser, rounds: int,
   parser.add_argument('--config', default='configs/benchmark.gin',
                       help='a .gin file (default: %(default)s)')
   parser.add_argument('--rounds', type=int, default=rounds,
-                      help='of turns (default: %(default)s)')
+                      help='how often each is measured (default: '
+                      '%(default)s)')
   parser.add_argument('--seconds', type=float, default=secs,
                       help='of each turn (default: %(default)s)')
   parser.add_argument('--json', metavar='FILE',

@@ -1,20 +1,20 @@
-"""Processes that measure something each time they are asked."""
+"""Worker processes that measure something each time they are asked."""
 
 import json
 import subprocess
 import sys
 from typing import Callable, Dict, Sequence
 
-from launch.processes import supervisor
+from launch.processes import local
 
 Measurement = Dict[str, float]
 
 
 def serve(measure: Callable[[float], Measurement]) -> None:
-  """Answers on stdout each number of seconds that comes on stdin.
+  """Answers each number of seconds on stdin with a measurement on stdout.
 
   Args:
-    measure: measures for about so many seconds.
+    measure: function that measures for about the given seconds.
   """
   print('ready', flush=True)
   for line in sys.stdin:
@@ -22,27 +22,27 @@ def serve(measure: Callable[[float], Measurement]) -> None:
 
 
 class Worker:
-  """The other end: a process that has called `serve`."""
+  """A process that calls `serve`, as its parent sees it."""
 
   def __init__(self, module: str, arguments: Sequence[str]):
-    """Starts it; `wait_until_ready` returns when it can be asked."""
+    """Starts the process, which warms up; see `wait_until_ready`."""
     self._name = ' '.join([module, *arguments])
     self._process = subprocess.Popen(
         [sys.executable, '-m', module, *arguments], stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE, text=True, env=supervisor.child_environment())
+        stdout=subprocess.PIPE, text=True, env=local.child_environment())
 
   def wait_until_ready(self) -> None:
-    """Returns once it has warmed up."""
+    """Returns once the process has warmed up and can be asked."""
     if self._read() != 'ready':
       raise RuntimeError(f'{self._name} printed something else than "ready"')
 
   def ask(self, secs: float) -> None:
-    """Makes it measure; `answer` must be called before the next time."""
+    """Makes the process measure; `answer` must be called before the next."""
     self._process.stdin.write(f'{secs}\n')
     self._process.stdin.flush()
 
   def answer(self) -> Measurement:
-    """What came of `ask`."""
+    """Waits for the measurement that `ask` has started, and returns it."""
     return json.loads(self._read())
 
   def close(self) -> None:

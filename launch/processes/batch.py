@@ -1,143 +1,165 @@
-"""Runs programs on this machine, so many at a time, and ends them together.
+"""The loop that runs a number of programs at a time, and ends them together.
 
-It knows nothing of sweeps: names and commands in, how each ended out.
+The programs may run on this machine or on others, and need not be of a sweep:
+names and commands go in, and how each program ended comes out.
 """
 
 import collections
-import ctypes
-import os
-import pathlib
+import math
 import signal
-import sys
 import time
 from typing import Callable, Dict, Mapping, NamedTuple, Optional, Sequence
 
+from launch.processes import program as program_lib
 from launch.processes import restarts
-from launch.processes import supervisor
+from launch.processes import stop_signals
 
-_POLL_SECS = 0.1
+State = program_lib.State
+
 _STOP_SECS = 9.  # Ctrl-C promises to end within 10.
-_PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
-_ASKED_TO_STOP = (signal.SIGINT, signal.SIGTERM)
-
-_libc = ctypes.CDLL(None)
+_STOP_POLL_SECS = 0.05
+# A program that is lost so often takes its machine with it, most likely.
+_MAX_LOSSES = 3
 
 
 class Ended(NamedTuple):
   """How a program ended.
 
   Attributes:
-    exit_code: 0 for the best; negative for a signal.
-    was_stopped: it was asked to stop, by whomever, and is not done.
-    error: one line; empty where the exit code is 0.
+    exit_code: 0 for success; negative for a signal.
+    was_stopped: whether it was asked to stop, by anyone, and is not done.
+    error: cause in one line; empty where the exit code is 0.
   """
   exit_code: int
   was_stopped: bool
   error: str
 
 
-def ended(program: restarts.Program, was_stopped: bool) -> Ended:
-  """How it ended.
+def _ended(program: program_lib.Program, was_stopped: bool) -> Ended:
+  """Describes the end of a program.
 
   Args:
-    program: that has ended.
-    was_stopped: all were asked to.
+    program: program that has ended or was withdrawn.
+    was_stopped: whether all programs were asked to stop.
   """
   code = program.exit_code
+  if code is None:
+    return Ended(
+        -signal.SIGKILL, True, 'did not stop in time and was killed')
   if code == 0:
     return Ended(code, False, '')
-  # Before it handles them a signal ends it; later it says so.
-  asked = any(code in (-s, 128 + s) for s in _ASKED_TO_STOP)
+  # A signal ends a program that does not handle it yet; later the program
+  # handles it, and tells of it by its exit code.
+  asked = any(code in (-s, 128 + s) for s in stop_signals.STOP_SIGNALS)
   return Ended(code, asked or was_stopped,
                f'{program.how_it_ended()}: {program.complaint()}')
 
 
-class LocalEngine:
-  """Programs as processes of this one; if it dies they are asked to stop."""
+# Is called with the name and the end of a program that was started.
+OnEnd = Callable[[str, Ended], None]
 
-  def __init__(self, num_jobs: int, log_dir: str,
-               environment: Mapping[str, str], keep_open: int):
+
+class _Job:
+  """A program, and how often it may still be lost."""
+
+  def __init__(self, program: program_lib.Program):
+    self.program = program
+    self.restarts = restarts.Restarts(program, _MAX_LOSSES, math.inf)
+
+
+class Batch:
+  """Runs programs, a fixed number at a time, until all have ended."""
+
+  def __init__(self, num_jobs: int,
+               make_program: Callable[[str], program_lib.Program],
+               poll_secs: float,
+               on_poll: Callable[[bool], None] = lambda is_any_running: None):
     """Starts nothing yet.
 
     Args:
-      num_jobs: programs at a time.
-      log_dir: each program has its output in `log_dir/NAME.log`.
-      environment: variables for the programs, beside those of this process,
-        which win.
-      keep_open: a file descriptor that programs hold as long as they live, so
-        that its lock tells of them even after this process.
+      num_jobs: most programs at a time.
+      make_program: makes a program of its name.
+      poll_secs: time between two looks at the programs.
+      on_poll: is called after each look, with whether any program runs.
     """
     self._num_jobs = num_jobs
-    self._log_dir = pathlib.Path(log_dir)
-    self._environment = {**environment, **supervisor.child_environment()}
-    self._keep_open = keep_open
-    self._running: Dict[str, supervisor.Child] = {}
-    self._stop_signal: Optional[int] = None
+    self._make_program = make_program
+    self._poll_secs = poll_secs
+    self._on_poll = on_poll
+    self._jobs: Dict[str, _Job] = {}
 
   def run(self, commands: Mapping[str, Sequence[str]],
-          on_end: Callable[[str, Ended], None]) -> Optional[int]:
-    """Runs all, or until a signal comes.
+          on_end: OnEnd) -> Optional[int]:
+    """Runs all programs, or those that start before a signal comes.
 
     Args:
-      commands: name (it may have slashes) to what follows `python -m`.
+      commands: name of each program (it may have slashes) to its command, which
+        follows `python -m`. A program that is lost with its machine is started
+        again elsewhere.
       on_end: is called with name and end of each program that was started.
 
     Returns:
       The signal (SIGINT, SIGTERM) that ended it, else None.
     """
-    waiting = collections.deque(commands.items())
-    handlers = {s: signal.signal(s, self._on_signal) for s in _ASKED_TO_STOP}
-    try:
-      while (waiting or self._running) and self._stop_signal is None:
-        while waiting and len(self._running) < self._num_jobs:
-          self._start(*waiting.popleft())
-        self._collect(on_end)
-        time.sleep(_POLL_SECS)
-      if self._stop_signal is not None:
-        self._stop(on_end)
-      return self._stop_signal
-    finally:
-      for child in self._running.values():
-        child.close()
-      for signum, handler in handlers.items():
-        signal.signal(signum, handler)
+    todo = collections.deque(commands)
+    with stop_signals.StopSignals() as signals:
+      try:
+        while (todo or self._jobs) and signals.first is None:
+          while todo and len(self._jobs) < self._num_jobs:
+            name = todo.popleft()
+            self._jobs[name] = _Job(self._make_program(name))
+          for name in list(self._jobs):
+            self._tend(name, commands[name], on_end, signals)
+          self._on_poll(any(job.program.state is State.RUNNING
+                            for job in self._jobs.values()))
+          time.sleep(self._poll_secs)
+        if signals.first is not None:
+          self._stop(on_end, signals)
+        return signals.first
+      finally:
+        for job in self._jobs.values():
+          job.program.withdraw()
 
-  def _on_signal(self, signum, unused_frame):
-    if self._stop_signal is not None:  # Asked twice: at once, then.
-      for child in self._running.values():
-        child.send(signal.SIGKILL)
-    self._stop_signal = signum
+  def _tend(self, name: str, command: Sequence[str], on_end: OnEnd,
+            signals: stop_signals.StopSignals) -> None:
+    """Places or starts a program, or takes leave of it if it has ended."""
+    job = self._jobs[name]
+    program = job.program
+    program.collect()
+    if program.state is State.ENDED:
+      self._end(name, _ended(program, signals.first is not None), on_end)
+    elif program.state is State.LOST:
+      try:
+        job.restarts.note_death(time.monotonic())
+        program.place()
+      except program_lib.RunFailed:
+        self._end(name, Ended(
+            1, False,
+            f'{program.how_it_ended()}, as {_MAX_LOSSES} times before'), on_end)
+    elif program.state is State.ABSENT:
+      program.place()
+    if program.state is State.PLACED:
+      program.start(command)
 
-  def _start(self, name: str, command: Sequence[str]):
-    (self._log_dir / name).parent.mkdir(parents=True, exist_ok=True)
-    child = supervisor.Child(name, self._log_dir)
-    parent = os.getpid()
+  def _end(self, name: str, ended: Ended, on_end: OnEnd) -> None:
+    self._jobs.pop(name).program.withdraw()
+    on_end(name, ended)
 
-    def stop_with_parent():  # Between fork and exec.
-      _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-      if os.getppid() != parent:  # It died before that could be told.
-        os._exit(1)
-
-    child.start([sys.executable, '-m', *command], env=self._environment,
-                pass_fds=(self._keep_open,), preexec_fn=stop_with_parent)
-    self._running[name] = child
-
-  def _collect(self, on_end: Callable[[str, Ended], None]):
-    """Takes leave of those that have ended."""
-    for name, child in list(self._running.items()):
-      if not child.is_running:
-        child.close()
-        del self._running[name]
-        on_end(name, ended(child, self._stop_signal is not None))
-
-  def _stop(self, on_end: Callable[[str, Ended], None]):
-    # SIGTERM, because shells have what they start with & ignore SIGINT.
-    for child in self._running.values():
-      child.send(signal.SIGTERM)
+  def _stop(self, on_end: OnEnd, signals: stop_signals.StopSignals) -> None:
+    """Asks programs that run to stop, so that they write their checkpoints."""
+    for name, job in list(self._jobs.items()):
+      if job.program.state is not State.RUNNING:
+        self._jobs.pop(name).program.withdraw()
+      # SIGTERM, because shells have what they start with & ignore SIGINT.
+      job.program.send(signal.SIGTERM)
     deadline = time.monotonic() + _STOP_SECS
-    while self._running and time.monotonic() < deadline:
-      self._collect(on_end)
-      time.sleep(0.05)
-    for child in self._running.values():
-      child.close()
-    self._collect(on_end)
+    while (self._jobs and time.monotonic() < deadline
+           and not signals.are_repeated):
+      for name, job in list(self._jobs.items()):
+        job.program.collect()
+        if job.program.state is State.ENDED:
+          self._end(name, _ended(job.program, True), on_end)
+      time.sleep(_STOP_POLL_SECS)
+    for name, job in list(self._jobs.items()):
+      job.program.withdraw()
+      self._end(name, _ended(job.program, True), on_end)

@@ -1,4 +1,7 @@
-"""What a process does that `supervisor` keeps alive. Standard library only."""
+"""The child's side of a supervised program: how it ends, yields and complains.
+
+Standard library only.
+"""
 
 import os
 import pathlib
@@ -6,11 +9,20 @@ import sys
 import threading
 from typing import Callable
 
-_ACTOR_NICENESS = 10  # Of 19; each halves and more.
+# A child that cannot work with what the user gave ends with this exit code,
+# and says why in a line that begins so.
+BAD_INPUT = 2
+COMPLAINT = 'error: '
+
+_ACTOR_NICENESS = 10  # Of 19; about a tenth of the share of niceness 0.
 
 
 def stop_with_parent(stop: Callable[[], None]) -> None:
-  """Calls `stop` from a thread once the supervisor is gone."""
+  """Calls `stop` from a thread once the supervisor is gone.
+
+  The supervisor holds the other end of the child's standard input and never
+  writes to it, so the input ends when the supervisor does.
+  """
 
   def watch():
     try:
@@ -26,9 +38,9 @@ def stop_with_parent(stop: Callable[[], None]) -> None:
 def yield_to_others() -> None:
   """Lowers the priority of this process below that of its siblings.
 
-  For actors: where all cores are busy the learner gets what it needs, and they
-  share the rest. Otherwise it would get a fair share, which is too little, and
-  then they would wait for it.
+  For actors: where all cores are busy the learner gets what it needs, and the
+  actors share the rest. A fair share would be too little for the learner, and
+  the actors would then wait for it.
   """
   os.nice(_ACTOR_NICENESS)
   try:

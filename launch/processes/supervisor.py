@@ -1,231 +1,265 @@
-"""Keeps a run's processes alive, and ends them together.
+"""The loop that keeps a run's programs alive, and ends them together.
 
-Children are programs of their own (nothing is forked, Atari's emulator would
-hang). Each gets a pipe as standard input that this process never writes to:
-when the supervisor goes away, however it dies, children read its end and stop.
-Standard library only.
+The programs may run on this machine or on others: the loop knows of them what
+`program.Program` says. Standard library only.
 """
 
-import functools
-import os
-import pathlib
+import math
 import signal
-import subprocess
 import time
-from typing import Callable, Dict, List, Optional, Sequence
+from typing import Callable, List, Optional, Sequence
 
+from launch.processes import program as program_lib
 from launch.processes import restarts
+from launch.processes import stop_signals
 
-_POLL_SECS = 0.2
+State = program_lib.State
+
 _STOP_SECS = 8.  # Ctrl-C promises to end within 10.
-# glibc hands large blocks back to the kernel at once and takes the next with a
-# page fault for every 4 KiB: half of what sending parameters costs. These keep
-# blocks of up to 32 MiB; other C libraries ignore them.
-MALLOC = {'MALLOC_MMAP_THRESHOLD_': str(32 * 2**20),
-           'MALLOC_TRIM_THRESHOLD_': str(2**30)}
-
-# From how often it was started before, to a program and its arguments.
-Command = Callable[[int], Sequence[str]]
+_STOP_POLL_SECS = 0.05
 
 
-def child_environment() -> Dict[str, str]:
-  """Environment variables of learners and actors."""
-  return {**MALLOC, **os.environ}
+class Learners:
+  """The learners of a run, mostly one: all of them run, or none.
 
+  Several learners may have to know where the others are, so none is started
+  before all are placed. Where one of them dies, all start again from the last
+  checkpoint.
 
-class Child(restarts.Program):
-  """One process with its log file."""
+  Attributes:
+    programs: program of each learner, the chief's first.
+    num_starts: how often all were started together.
+  """
 
-  def __init__(self, name: str, log_dir: pathlib.Path):
-    super().__init__(name, log_dir)
-    self._process: Optional[subprocess.Popen] = None
-
-  def start(self, command: Sequence[str], **options) -> None:
-    """Starts it in a session of its own, so that Ctrl-C does not reach it.
-
-    Args:
-      command: the program and its arguments.
-      **options: of `subprocess.Popen`.
-    """
-    self.close()
-    with open(self.log_path, 'ab') as log:
-      self._log_start = log.tell()
-      self._process = subprocess.Popen(
-          command, stdin=subprocess.PIPE, stdout=log, stderr=log,
-          start_new_session=True, **{'env': child_environment(), **options})
-
-  @property
-  def exit_code(self) -> Optional[int]:
-    """None while it runs; negative for a signal."""
-    return self._process.poll()
-
-  @property
-  def is_running(self) -> bool:
-    """Whether it was started and has not ended."""
-    return self._process is not None and self._process.poll() is None
-
-  def send(self, signum: int) -> None:
-    """Sends a signal if it still runs."""
-    if self.is_running:
-      self._process.send_signal(signum)
-
-  def close(self) -> None:
-    """Reaps it and closes its pipe; kills it if it still runs."""
-    if self._process is not None:
-      self.send(signal.SIGKILL)
-      self._process.wait()
-      self._process.stdin.close()
-
-
-class _Slot:
-  """A child that is restarted when it dies."""
-
-  def __init__(self, child: Child, command: Command,
-               restart: restarts.Restarts):
-    self.child = child
-    self.command = command
-    self.restarts = restart
-    self.attempts = 0
-    self.due: Optional[float] = 0.  # When to start; None while it runs.
-
-
-class Supervisor:
-  """Learners, mostly one, their actors, and perhaps an evaluator."""
-
-  def __init__(self, learner_commands: Sequence[Sequence[str]],
-               actor_command: Callable[[int, int], Sequence[str]],
-               num_actors: int, log_dir: str, max_restarts: int,
-               restart_window_secs: float,
-               evaluator_command: Optional[Command] = None):
+  def __init__(self, number: int,
+               make_program: Callable[[str], program_lib.Program],
+               restart: restarts.JointRestarts):
     """Starts nothing yet.
 
     Args:
-      learner_commands: the program of each, the chief's first.
-      actor_command: from task and attempt (0 at first) to the program.
-      num_actors: processes.
-      log_dir: gets a file a child.
-      max_restarts: of one actor within `restart_window_secs`, and likewise of
-        all processes where one of several learners dies.
-      restart_window_secs: see `max_restarts`.
-      evaluator_command: of an evaluator; None for none. If it dies too often
-        training goes on without.
+      number: how many learners there are.
+      make_program: makes a learner's program of its name.
+      restart: restart policy of all together.
     """
-    directory = pathlib.Path(log_dir)
-    directory.mkdir(parents=True, exist_ok=True)
-    self._learner_commands = learner_commands
-    self._learners = [Child(f'learner_{i}' if i else 'learner', directory)
-                      for i in range(len(learner_commands))]
-    self._learner_restarts = restarts.JointRestarts(
-        max_restarts, restart_window_secs)
+    self.programs = [make_program(f'learner_{i}' if i else 'learner')
+                     for i in range(number)]
+    self.num_starts = 0
+    self._restarts = restart
+    self._noticed: Optional[float] = None  # When the first death was seen.
 
-    def slot(name, command, is_needed=True):
-      child = Child(name, directory)
-      return _Slot(child, command, restarts.Restarts(
-          child, max_restarts, restart_window_secs, is_needed))
+  def _commands(self) -> Sequence[Sequence[str]]:
+    """Returns a command for each learner, now that all are placed.
 
-    self._slots = [
-        slot(f'actor_{i}', functools.partial(actor_command, i))
-        for i in range(num_actors)]
-    if evaluator_command is not None:
-      self._slots.append(slot('evaluator', evaluator_command, is_needed=False))
-    self._stop_signal: Optional[int] = None
+    An empty sequence postpones the start to the next call.
+    """
+    raise NotImplementedError
+
+  def _wait_for_room(self) -> None:
+    """Is called again and again while learners have no place; may raise."""
+
+  def _is_final(self, exit_code: int) -> bool:
+    """Returns whether a failure of the only learner ends the run."""
+    return exit_code != 0
+
+  @property
+  def are_running(self) -> bool:
+    """True while all learners run."""
+    return all(program.state is State.RUNNING for program in self.programs)
+
+  def are_done(self) -> bool:
+    """Returns whether all learners have ended with success.
+
+    Raises:
+      RunFailed, UserError: where the only learner has failed for good.
+    """
+    codes = [program.exit_code for program in self.programs]
+    if len(codes) == 1 and codes[0] is not None and self._is_final(codes[0]):
+      self.programs[0].check()
+    return all(code == 0 for code in codes)
+
+  def have_died(self) -> bool:
+    """Returns whether a learner has died and all are to be placed anew.
+
+    Says so once for each such event, when the other learners have ended too or
+    have had time to.
+
+    Raises:
+      RunFailed, UserError: see `restarts.JointRestarts.note_deaths`.
+    """
+    dead = [program for program in self.programs
+            if program.state is State.LOST or program.exit_code]
+    if not dead:
+      return False
+    now = time.monotonic()
+    if self._noticed is None:
+      self._noticed = now
+    if now - self._noticed < restarts.LAST_WORDS_SECS and any(
+        program.state is State.RUNNING for program in self.programs):
+      return False
+    self._noticed = None
+    self._restarts.note_deaths(dead, now)
+    return True
+
+  def place_anew(self) -> None:
+    """Ends the learners that still run, and finds a place for all."""
+    for program in self.programs:
+      if program.state is State.RUNNING:
+        program.withdraw()
+      program.place()
+
+  def tend(self) -> None:
+    """Places learners that have no place, or starts all once they have one."""
+    for program in self.programs:
+      if program.state is State.ABSENT:
+        program.place()
+    if any(program.state is State.PLACING for program in self.programs):
+      self._wait_for_room()
+    elif all(program.state is State.PLACED for program in self.programs):
+      commands = self._commands()
+      for program, command in zip(self.programs, commands):
+        program.start(command)
+      if commands:
+        self.num_starts += 1
+
+
+class Peer:
+  """An actor or evaluator, which starts again where it was, or elsewhere.
+
+  Attributes:
+    program: program of the peer.
+    num_starts: how often it was started.
+  """
+
+  def __init__(self, program: program_lib.Program,
+               command: Callable[[int], Sequence[str]],
+               restart: restarts.Restarts):
+    """Starts nothing yet.
+
+    Args:
+      program: program of the peer.
+      command: makes a command of the number of earlier starts.
+      restart: restart policy of the program.
+    """
+    self.program = program
+    self.num_starts = 0
+    self._command = command
+    self._restarts = restart
+    self._due = 0.  # When the next start may be.
+
+  def tend(self) -> None:
+    """Places or starts the program if it does not run.
+
+    Raises:
+      RunFailed, UserError: see `restarts.Restarts.note_death`.
+    """
+    program, now = self.program, time.monotonic()
+    if program.state in (State.ENDED, State.LOST):
+      self._due = self._restarts.note_death(now)
+      if math.isinf(self._due):
+        program.withdraw()
+      else:
+        program.place()
+    elif program.state is State.ABSENT and not math.isinf(self._due):
+      program.place()
+    if program.state is State.PLACED and now >= self._due:
+      self._start()
+
+  def _start(self) -> None:
+    self.program.start(self._command(self.num_starts))
+    self.num_starts += 1
+
+
+class Supervisor:
+  """Keeps learners and their peers alive until the learners are done."""
+
+  def __init__(self, learners: Learners, peers: Sequence[Peer],
+               poll_secs: float):
+    """Starts nothing yet.
+
+    Args:
+      learners: all learners of the run.
+      peers: actors, and perhaps an evaluator; they run while all learners do.
+      poll_secs: time between two looks at the programs.
+    """
+    self._learners = learners
+    self._peers = peers
+    self._poll_secs = poll_secs
 
   def run(self, on_poll: Callable[[], None]) -> Optional[int]:
     """Runs until the learners end or a signal comes.
 
     Args:
-      on_poll: is called about five times a second.
+      on_poll: is called after each look at the programs, and at the end.
 
     Returns:
       None if the learners ended well, else the signal (SIGINT, SIGTERM) that
       ended the run.
 
     Raises:
-      RunFailed: where the only learner died, or one of several learners or an
-        actor too often.
-      UserError: where a child says that its input cannot work.
+      RunFailed: where the only learner died for good, or an actor or one of
+        several learners too often.
+      UserError: where a program says that its input cannot work.
+      PeerMissing: where there was no room for the learners in time.
     """
-    handlers = {s: signal.signal(s, self._on_signal)
-                for s in (signal.SIGINT, signal.SIGTERM)}
-    try:
-      self._start_all()
-      while self._stop_signal is None:
-        if self._have_learners_ended():
-          return None
-        self._tend_slots()
+    with stop_signals.StopSignals() as signals:
+      try:
+        while signals.first is None:
+          for program in self._programs():
+            program.collect()
+          if self._learners.are_done():
+            return None
+          self._tend()
+          on_poll()
+          time.sleep(self._poll_secs)
+        self._stop(signals)
+        return signals.first
+      finally:
+        for program in self._programs():
+          program.withdraw()
         on_poll()
-        time.sleep(_POLL_SECS)
-      self._stop()
-      return self._stop_signal
-    finally:
-      for child in self._children():
-        child.close()
-      for signum, handler in handlers.items():
-        signal.signal(signum, handler)
-      on_poll()
 
-  def _children(self) -> List[Child]:
-    return self._learners + [slot.child for slot in self._slots]
+  def _programs(self) -> List[program_lib.Program]:
+    return [*self._learners.programs, *(peer.program for peer in self._peers)]
 
-  def _on_signal(self, signum, unused_frame):
-    if self._stop_signal is not None:  # Asked twice: at once, then.
-      for child in self._children():
-        child.send(signal.SIGKILL)
-    self._stop_signal = signum
+  def _tend(self) -> None:
+    """Starts what does not run and may."""
+    if self._learners.have_died():
+      # Peers give back their places: where there is room for few programs, the
+      # learners need it first.
+      for peer in self._peers:
+        peer.program.withdraw()
+      self._learners.place_anew()
+    self._learners.tend()
+    if self._learners.are_running:
+      for peer in self._peers:
+        peer.tend()
 
-  def _start_all(self):
-    for child in self._children():
-      child.close()
-    for learner, command in zip(self._learners, self._learner_commands):
-      learner.start(command)
-    for slot in self._slots:
-      if slot.due is None:
-        slot.due = 0.
+  def _stop(self, signals: stop_signals.StopSignals) -> None:
+    """Asks all to stop, and waits for the learners to write a checkpoint."""
+    for program in self._programs():
+      program.send(signal.SIGTERM)
+    learners = self._learners.programs
+    deadline = time.monotonic() + _STOP_SECS
+    while (time.monotonic() < deadline and not signals.are_repeated and
+           any(learner.state is State.RUNNING for learner in learners)):
+      time.sleep(_STOP_POLL_SECS)
+      for learner in learners:
+        learner.collect()
+    when = 'in time' if signals.are_repeated else f'within {_STOP_SECS:.0f} s'
+    for learner in learners:
+      _check_stopped(learner, when)
 
-  def _have_learners_ended(self) -> bool:
-    """Whether all have, and well; where one of several has died all restart."""
-    dead = [child for child in self._learners
-            if not child.is_running and child.exit_code]
-    if not dead:
-      return not any(child.is_running for child in self._learners)
-    if len(self._learners) == 1:
-      dead[0].check()
-    self._wait_for_learners(restarts.LAST_WORDS_SECS)
-    self._learner_restarts.note_deaths(
-        [child for child in self._learners
-         if not child.is_running and child.exit_code], time.monotonic())
-    self._start_all()
-    return False
 
-  def _wait_for_learners(self, secs: float):
-    """Returns when all have ended, or after so long."""
-    deadline = time.monotonic() + secs
-    while time.monotonic() < deadline and any(
-        child.is_running for child in self._learners):
-      time.sleep(0.05)
-
-  def _tend_slots(self):
-    """Starts what is due, and notes deaths."""
-    now = time.monotonic()
-    for slot in self._slots:
-      if slot.due is None and not slot.child.is_running:
-        slot.due = slot.restarts.note_death(now)
-      elif slot.due is not None and now >= slot.due:
-        slot.child.start(slot.command(slot.attempts))
-        slot.attempts += 1
-        slot.due = None
-
-  def _stop(self):
-    """Actors have nothing to save; the learners write a checkpoint."""
-    for child in self._children():
-      child.send(signal.SIGTERM)
-    self._wait_for_learners(_STOP_SECS)
-    if any(child.is_running for child in self._learners):
-      raise restarts.RunFailed(
-          f'the learner did not stop within {_STOP_SECS:.0f} s and is killed; '
-          'the run resumes from its last checkpoint')
-    for learner in self._learners:
-      # It handles SIGTERM from its start-up on; before, there is nothing to
-      # save.
-      if learner.exit_code not in (-signal.SIGTERM, 128 + signal.SIGTERM):
-        learner.check()
+def _check_stopped(learner: program_lib.Program, when: str) -> None:
+  """Raises RunFailed where a learner that was to stop could not save."""
+  resumes = 'the run resumes from its last checkpoint'
+  if learner.state is State.RUNNING:
+    raise program_lib.RunFailed(
+        f'the {learner.name} did not stop {when} and is killed; {resumes}')
+  if learner.state is State.LOST:
+    raise program_lib.RunFailed(
+        f'the {learner.name} {learner.how_it_ended()}; {resumes}')
+  # It handles SIGTERM from its start-up on; before, there is nothing to save.
+  if learner.state is State.ENDED and learner.exit_code not in (
+      -signal.SIGTERM, 128 + signal.SIGTERM):
+    learner.check()

@@ -1,6 +1,6 @@
-"""Connects to a Ray cluster, or starts Ray here; counts what there is room for.
+"""Connection to a Ray cluster, or to Ray on this machine, and its resources.
 
-Whatever can be wrong with it is said in one line.
+Whatever can be wrong with the connection is said in one line.
 """
 
 import contextlib
@@ -12,19 +12,19 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence
 from impala_tf import config as config_lib
 from impala_tf.processes import sizing
 from impala_tf.processes import waiting
-from launch.processes import restarts
+from launch.processes import program
 
 _CONNECT_SECS = 10.
-# Next to nothing goes through it.
+# Next to nothing goes through Ray's object store.
 _OBJECT_STORE_BYTES = 100 * 2**20
 
 
 class Resources(NamedTuple):
-  """What a node has, or a program needs of it.
+  """Resources that a node has, or that a program needs.
 
   Attributes:
-    cpus: as Ray counts them.
-    gpus: likewise.
+    cpus: CPUs as Ray counts them, may be a fraction.
+    gpus: GPUs, likewise.
   """
   cpus: float
   gpus: float
@@ -34,19 +34,26 @@ class Resources(NamedTuple):
     return f'{self.cpus:g} CPU{gpus}'
 
   def num_places(self, needs: 'Resources') -> int:
-    """How many programs with such needs fit in; they need a CPU or a part."""
+    """Returns how many programs fit in.
+
+    Args:
+      needs: resources of one program, more than 0 CPUs.
+    """
     limits = [self.cpus / needs.cpus]
     if needs.gpus:
       limits.append(self.gpus / needs.gpus)
     return max(0, math.floor(min(limits) + 1e-6))  # 0.3 / 0.1 is less than 3.
 
   def minus(self, needs: 'Resources') -> 'Resources':
-    """What is left beside a program with such needs."""
+    """Returns the resources that are left beside a program with such needs."""
     return Resources(self.cpus - needs.cpus, self.gpus - needs.gpus)
 
 
 def _probe(address: str) -> None:
-  """Ray itself would take minutes to find out that nobody is there."""
+  """Raises UserError where nothing listens at the address.
+
+  Ray itself would take minutes to find out.
+  """
   host, _, port = address.rpartition(':')
   if '/' in host or not host or not port.isdecimal():
     raise config_lib.UserError(
@@ -62,7 +69,7 @@ def _probe(address: str) -> None:
 
 
 def _find_auto() -> str:
-  """The address of the cluster that this machine was made a node of last."""
+  """Returns the address of the cluster that this machine joined last."""
   from ray._private import services  # Nothing public tells without connecting.
   try:
     return services.canonicalize_bootstrap_address('auto')
@@ -79,12 +86,12 @@ def connected(address: Optional[str], spare_cpus: float = 0.
   """Connects to a cluster, and leaves it at the end.
 
   Args:
-    address: 'auto' or 'HOST:PORT', of a cluster that this machine is a node of;
-      None starts Ray here, and ends it at the end.
-    spare_cpus: that a Ray which is started here counts beyond those there are.
+    address: 'auto' or 'HOST:PORT' of a cluster that this machine is a node of;
+      None starts Ray on this machine, and ends it at the end.
+    spare_cpus: CPUs that Ray on this machine counts beyond those there are.
 
   Yields:
-    What its nodes have.
+    The resources of each node.
 
   Raises:
     UserError: where Ray is not installed, or not to be reached.
@@ -121,18 +128,18 @@ def connected(address: Optional[str], spare_cpus: float = 0.
            for node in ray.nodes() if node['Alive']]
   except ray.exceptions.RayError as error:
     cause = ' '.join(str(error).split())
-    raise restarts.RunFailed(
+    raise program.RunFailed(
         f'Ray has failed: {cause}; the same command resumes') from error
   finally:
     ray.shutdown()
 
 
 def num_places(nodes: Sequence[Resources], needs: Resources) -> int:
-  """How many programs with such needs there is room for in all."""
+  """Returns how many programs with such needs all nodes have room for."""
   return sum(node.num_places(needs) for node in nodes)
 
 
 def describe(nodes: Sequence[Resources]) -> str:
-  """Such as '3 nodes (2 CPU; 2 CPU; 4 CPU, 1 GPU)'."""
-  return (f'{len(nodes)} node{"s" * (len(nodes) != 1)} '
-          f'({"; ".join(map(str, nodes))})')
+  """Returns words such as '3 nodes (2 CPU; 2 CPU; 4 CPU, 1 GPU)'."""
+  noun = 'node' if len(nodes) == 1 else 'nodes'
+  return f'{len(nodes)} {noun} ({"; ".join(map(str, nodes))})'

@@ -1,4 +1,4 @@
-"""What Ray runs on a node: it starts one program there, and tells of it.
+"""The part of a Ray program that runs on its node: it starts the program.
 
 It is sent to the node by value (see `launch.ray_cluster.program`), since Ray's
 workers do not have this project on their path: it needs nothing but the
@@ -20,19 +20,18 @@ import uuid
 
 import ray
 
-_BAD_INPUT = 2
 # What Ray sends along with an answer, and not through its object store.
 _MOST_BYTES = 64 * 2**10
 
 
 def _free_ports() -> Sequence[int]:
-  """Two that differ."""
+  """Returns two ports, which differ."""
   with socket.create_server(('', 0)) as a, socket.create_server(('', 0)) as b:
     return a.getsockname()[1], b.getsockname()[1]
 
 
 class Host:
-  """One program after the other, as children of this process.
+  """Starts one program after the other, as children of this process.
 
   A program is killed when this process dies, so that it is nowhere else while
   Ray starts another host for it.
@@ -47,19 +46,19 @@ class Host:
     self._root = root
     self._id = uuid.uuid4().hex
     self._process: Optional[subprocess.Popen] = None
-    self._exit_code: Optional[int] = None
+    self._missing = ''
     # Without a name: nothing is left of it, however this process ends.
     self._output = tempfile.TemporaryFile()
     self._told = 0
 
-  def start(self, directory: str, arguments: Sequence[str],
+  def start(self, directory: str, command: Sequence[str],
             environment: Mapping[str, str],
             needed: Sequence[str]) -> Dict[str, Any]:
-    """Starts a program; what ran before is killed.
+    """Starts a program unless a path is missing; kills what ran before.
 
     Args:
       directory: to start it in; the project's where the node does not have it.
-      arguments: what follows `python -m`.
+      command: module and arguments, which follow `python -m`.
       environment: variables beside those that Ray's workers have.
       needed: paths that the node must have.
 
@@ -69,30 +68,22 @@ class Host:
     self._kill()
     self._output = tempfile.TemporaryFile()
     self._told = 0
-    missing = [path for path in (self._root, *needed)
-               if not os.path.exists(path)]
-    if missing:
-      self._exit_code = _BAD_INPUT
-      line = (f'error: {ray.util.get_node_ip_address()} has no {missing[0]}; '
-              'the project must be at the same path on all nodes, and the run '
-              'directory on a file system that they share\n')
-      self._output.write(line.encode())
-      self._output.flush()
-      return self.tell()
-    self._exit_code = None
-    self._process = subprocess.Popen(
-        [sys.executable, '-m', 'launch.processes.bound_to_parent',
-         str(os.getpid()), *arguments],
-        cwd=directory if os.path.isdir(directory) else self._root,
-        stdin=subprocess.PIPE, stdout=self._output, stderr=self._output,
-        start_new_session=True, env={**os.environ, **environment})
+    self._missing = next((path for path in (self._root, *needed)
+                          if not os.path.exists(path)), '')
+    if not self._missing:
+      self._process = subprocess.Popen(
+          [sys.executable, '-m', 'launch.processes.bound_to_parent',
+           str(os.getpid()), 'SIGKILL', *command],
+          cwd=directory if os.path.isdir(directory) else self._root,
+          stdin=subprocess.PIPE, stdout=self._output, stderr=self._output,
+          start_new_session=True, env={**os.environ, **environment})
     return self.tell()
 
   def tell(self) -> Dict[str, Any]:
     """Returns the fields of `program.Report`."""
+    exit_code = None
     if self._process is not None:
-      self._exit_code = self._process.poll()
-    exit_code = self._exit_code  # Before its last words are read.
+      exit_code = self._process.poll()  # Before its last words are read.
     output = os.pread(self._output.fileno(), _MOST_BYTES, self._told)
     self._told += len(output)
     if len(output) == _MOST_BYTES:
@@ -100,7 +91,7 @@ class Host:
     return {'host': self._id, 'ip': ray.util.get_node_ip_address(),
             'node': ray.get_runtime_context().get_node_id(),
             'free_ports': _free_ports(), 'exit_code': exit_code,
-            'output': output}
+            'output': output, 'missing': self._missing}
 
   def send(self, signum: int) -> None:
     """Sends the program a signal if it still runs."""

@@ -1,4 +1,4 @@
-"""What a run needs of a cluster, and whether there is room for it."""
+"""Plan of a run on a cluster: what it needs, and whether there is room."""
 
 import argparse
 import dataclasses
@@ -15,12 +15,12 @@ _Nodes = Sequence[ray_connection.Resources]
 
 
 class Needs(NamedTuple):
-  """What Ray reserves for each program.
+  """Resources that Ray reserves for each program of a run.
 
   Attributes:
-    learner: for each.
-    actor: for each.
-    evaluator: None where there is none.
+    learner: for each learner.
+    actor: for each actor.
+    evaluator: for the evaluator; None where there is none.
   """
   learner: ray_connection.Resources
   actor: ray_connection.Resources
@@ -29,7 +29,7 @@ class Needs(NamedTuple):
 
 def evaluator_needs(args: argparse.Namespace
                     ) -> Optional[ray_connection.Resources]:
-  """None where there is to be none."""
+  """Returns what an evaluator needs; None where the flags ask for none."""
   if not args.evaluate:
     return None
   return ray_connection.Resources(args.actor_cpus or 1., 0.)
@@ -37,18 +37,18 @@ def evaluator_needs(args: argparse.Namespace
 
 def cpus_besides_actors(args: argparse.Namespace,
                         config: config_lib.Config) -> float:
-  """For learners and evaluator."""
+  """Returns how many CPUs the learners and the evaluator need."""
   evaluator = evaluator_needs(args)
   return (config.learner.num_learners * args.learner_cpus +
           (evaluator.cpus if evaluator else 0.))
 
 
 class Plan:
-  """What is to run on the cluster.
+  """Programs that are to run on the cluster.
 
   Attributes:
-    config: with a number for `ActorConfig.num_actors`.
-    needs: of the programs.
+    config: config of the run, with a number for `ActorConfig.num_actors`.
+    needs: resources of each program.
   """
 
   def __init__(self, args: argparse.Namespace, config: config_lib.Config,
@@ -56,9 +56,9 @@ class Plan:
     """Finds room for the run.
 
     Args:
-      args: of `launch.cluster`.
-      config: of the run.
-      nodes: what they have.
+      args: flags of `launch.cluster`.
+      config: config of the run.
+      nodes: resources of each node.
 
     Raises:
       UserError: where there is no room for it.
@@ -73,7 +73,9 @@ class Plan:
         evaluator_needs(args))
     self._num_learners = config.learner.num_learners
     room = ray_connection.num_places(self._left(nodes), self.needs.actor)
-    others = self._learners() + ' and the evaluator' * args.evaluate
+    others = self._learners()
+    if args.evaluate:
+      others += ' and the evaluator'
     number = (args.num_actors or config.actor.num_actors
               or _number_before(args.run_dir)
               or max(1, room // self._num_learners) * self._num_learners)
@@ -93,7 +95,11 @@ class Plan:
     return f'the {number} learners' if number > 1 else 'the learner'
 
   def _left(self, nodes: _Nodes) -> _Nodes:
-    """What nodes have beside learners and evaluator; raises UserError."""
+    """Returns what nodes have left beside learners and evaluator.
+
+    Raises:
+      UserError: where learners or evaluator have no room.
+    """
     left = nodes
     for i in range(self._num_learners):
       left = self._with(left, self.needs.learner)
@@ -110,14 +116,14 @@ class Plan:
     return left
 
   def _with(self, nodes: _Nodes, needs: ray_connection.Resources) -> _Nodes:
-    """What is left beside a program; nothing where it has no room."""
+    """Returns what nodes have left beside a program; empty without room."""
     left = [[*nodes[:i], node.minus(needs), *nodes[i + 1:]]
             for i, node in enumerate(nodes) if node.num_places(needs)]
     return max(left, default=[], key=lambda option: (
         ray_connection.num_places(option, self.needs.actor)))
 
   def _refuse_learner(self, number: int, nodes: _Nodes) -> None:
-    """There is room for `number` of them only."""
+    """Raises UserError: there is room for only `number` learners."""
     needs = self.needs.learner
     has = f'the cluster has {ray_connection.describe(nodes)}'
     smaller = ('give smaller --learner_cpus or --learner_gpus (0 learns on '
@@ -131,7 +137,7 @@ class Plan:
         f'{self._num_learners}: {has}; add nodes, or {smaller}')
 
   def show(self, nodes: _Nodes, run_dir: str, resuming: bool) -> None:
-    """Says what is trained where."""
+    """Prints what is trained where."""
     level = levels.short_name(self.config.environment.level)
     needs, number = self.needs, self._num_learners
     print(f'{"Resuming" if resuming else "Training"} {level} in {run_dir}\n'
@@ -144,7 +150,7 @@ class Plan:
 
 
 def _number_before(run_dir: Optional[str]) -> Optional[int]:
-  """How many actors a run has that is resumed; None where there is none."""
+  """Returns the number of actors of the run to be resumed; None without one."""
   path = gin_config.config_path(run_dir or '')
   if not files.exists(path):
     return None

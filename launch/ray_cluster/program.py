@@ -1,12 +1,11 @@
 """A program on some node of a Ray cluster.
 
-Ray finds a node with room for it, and another where that one is lost. What it
-places is a `host.Host`, an actor in Ray's sense, that starts the program as
-its child and tells of it when asked. Nothing here waits: what a node has to say
-is taken when it has come.
+Ray finds a node with room for it, and another where that one is lost. Ray
+places a `host.Host`, an actor in Ray's sense, which starts the program as its
+child and tells of it when asked. Nothing here waits: a node's answer is taken
+when it has come.
 """
 
-import enum
 import os
 import pathlib
 import time
@@ -16,10 +15,13 @@ import ray
 from ray import cloudpickle
 from ray import exceptions
 
-from launch.processes import restarts
-from launch.processes import supervisor
+from launch.processes import child
+from launch.processes import local
+from launch.processes import program as program_lib
 from launch.ray_cluster import connection as ray_connection
 from launch.ray_cluster import host as ray_host
+
+State = program_lib.State
 
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Ray finds out by itself when a node or a process is gone, but not when a
@@ -29,22 +31,25 @@ _SILENCE_SECS = 60.
 # apart, this process was stopped, and not the other.
 _MAX_POLL_SECS = 2.
 _MOST_OF_CAUSE = 200  # Characters; Ray's explanations are pages.
-# Variables that programs have from here, beside those that Ray gives them.
+# Beginnings of the names of variables that programs get from this process,
+# beside those that Ray gives them.
 _HANDED_ON = ('IMPALA_TF_', 'MUJOCO_', 'PYTHONSAFEPATH', 'TF_')
 
 cloudpickle.register_pickle_by_value(ray_host)
 
 
 class Report(NamedTuple):
-  """What a host tells.
+  """A host's answer: where it is, and how its program is.
 
   Attributes:
-    host: tells one from the other.
-    ip: of its node.
-    node: Ray's name for it.
-    free_ports: two of its node: nothing listened there a moment ago.
+    host: identifies the host; differs after Ray has restarted it.
+    ip: address of its node.
+    node: Ray's name for its node.
+    free_ports: two ports of its node; nothing listened there a moment ago.
     exit_code: of the program; None while it runs, or before it was started.
-    output: of the program since the last report.
+    output: what the program has written since the last report.
+    missing: path that the node does not have, so that the program was not
+      started; empty otherwise.
   """
   host: str
   ip: str
@@ -52,48 +57,42 @@ class Report(NamedTuple):
   free_ports: Sequence[int]
   exit_code: Optional[int]
   output: bytes
-
-
-class State(enum.Enum):
-  """Of a program: the next is one of the lines below, or ABSENT."""
-  ABSENT = enum.auto()
-  PLACING = enum.auto()  # Ray looks for room.
-  PLACED = enum.auto()  # It can be started.
-  RUNNING = enum.auto()
-  ENDED = enum.auto()  # By itself, or by a signal.
-  LOST = enum.auto()  # With its node, or with what Ray runs there.
+  missing: str = ''
 
 
 def _environment() -> Mapping[str, str]:
+  """Returns the variables that every program gets from this process."""
   handed_on = {name: value for name, value in os.environ.items()
                if name.startswith(_HANDED_ON)}
   paths = [str(_ROOT), *filter(None, [os.environ.get('PYTHONPATH')])]
-  return {**supervisor.MALLOC, **handed_on,
-          'PYTHONPATH': os.pathsep.join(paths)}
+  return {**local.MALLOC, **handed_on, 'PYTHONPATH': os.pathsep.join(paths)}
 
 
-class RayProgram(restarts.Program):
-  """A program with its log file, which is here wherever the program runs.
+class RayProgram(program_lib.Program):
+  """A program on a node, with its log file on this machine.
 
   Attributes:
-    state: see `State`; as of the last call of `collect`.
-    report: the last one of the host it has; None while it has none.
+    report: last report of the host; None before the first.
   """
 
   def __init__(self, name: str, log_dir: pathlib.Path,
-               needs: ray_connection.Resources):
+               needs: ray_connection.Resources,
+               environment: Optional[Mapping[str, str]] = None,
+               needed: Sequence[str] = ()):
     """Starts nothing yet.
 
     Args:
-      name: may have slashes.
-      log_dir: has its log.
+      name: of the program.
+      log_dir: directory of its log file.
       needs: what Ray reserves for it.
+      environment: variables beside those that all programs get.
+      needed: paths that its node must have.
     """
     super().__init__(name, log_dir)
-    self.log_path.parent.mkdir(parents=True, exist_ok=True)
-    self.state = State.ABSENT
     self.report: Optional[Report] = None
     self._needs = needs
+    self._variables = environment or {}
+    self._needed = needed
     self._host: Any = None
     self._answer: Any = None  # That is awaited.
     self._silent_secs = 0.
@@ -102,22 +101,23 @@ class RayProgram(restarts.Program):
 
   @property
   def exit_code(self) -> Optional[int]:
-    """None unless it has ended."""
-    return self.report.exit_code if self.state is State.ENDED else None
+    """Exit code, negative for a signal; None unless the program has ended."""
+    if self.state is not State.ENDED:
+      return None
+    return child.BAD_INPUT if self.report.missing else self.report.exit_code
 
   @property
   def place_name(self) -> str:
-    """Where it is or was, in words."""
+    """Name of the node that the program runs on, or ran on last."""
     return f'{self.report.ip} (node {self.report.node[:8]})'
 
   def how_it_ended(self) -> str:
-    """In words."""
     if self.state is State.LOST:
       return f'was lost: {self._cause}'
     return super().how_it_ended()
 
   def place(self) -> None:
-    """Has Ray find a node for it, unless it has one that it can start on."""
+    """Has Ray find a node for the program, unless it can start where it was."""
     if self._host is None:
       # Ray restarts it without limit; how often is too often is not its
       # business but that of the callers.
@@ -128,34 +128,21 @@ class RayProgram(restarts.Program):
     self.state = (
         State.PLACED if self.state is State.ENDED else State.PLACING)
 
-  def start(self, arguments: Sequence[str], environment: Mapping[str, str],
-            needed: Sequence[str]) -> None:
-    """Starts the program where it was placed.
-
-    Args:
-      arguments: what follows `python -m`.
-      environment: variables beside those that all programs get.
-      needed: paths that its node must have.
-    """
+  def start(self, command: Sequence[str]) -> None:
     assert self.state is State.PLACED
     self._append(f'started on {self.place_name}\n'.encode())
     self._log_start = self.log_path.stat().st_size
     self._answer = self._host.start.remote(
-        os.getcwd(), list(arguments), {**environment, **_environment()},
-        list(needed))
+        os.getcwd(), list(command), {**self._variables, **_environment()},
+        list(self._needed))
     self.state = State.RUNNING
 
   def send(self, signum: int) -> None:
-    """Sends it a signal if it still runs."""
     if self.state is State.RUNNING:
       self._host.send.remote(signum)
 
   def collect(self) -> None:
-    """Takes what has come from its node, and asks for more.
-
-    To be called again and again. Changes `state` when it is placed, has ended
-    or is lost.
-    """
+    """Takes what has come from the node, and asks for more."""
     if self._host is None:
       return
     secs = min(time.monotonic() - self._last_poll, _MAX_POLL_SECS)
@@ -203,6 +190,12 @@ class RayProgram(restarts.Program):
     self.report = report
     if self.state is State.PLACING:
       self.state = State.PLACED
+    elif self.state is State.RUNNING and report.missing:
+      self._append(
+          f'{child.COMPLAINT}{report.ip} has no {report.missing}; the project '
+          'must be at the same path on all nodes, and the run directory on a '
+          'file system that they share\n'.encode())
+      self.state = State.ENDED
     elif self.state is State.RUNNING and report.exit_code is not None:
       self.state = State.ENDED
 
@@ -211,7 +204,6 @@ class RayProgram(restarts.Program):
       log.write(output)
 
   def withdraw(self) -> None:
-    """Kills it, and gives back its place."""
     if self._host is not None:
       ray.kill(self._host)
     self._host = self._answer = None

@@ -1,8 +1,8 @@
 """Draws scores and learning curves of runs, level by level, and prints tables.
 
 Writes report.md, curves.png and, where a level of a suite was evaluated,
-scores_SUITE.png: human-normalised scores beside the paper's. Takes what
-training and `launch/evaluate.sh` have left in the runs' directories.
+scores_SUITE.png: human-normalised scores beside the paper's. Reads what
+training and `launch/evaluate.sh` have written to the runs' directories.
 """
 
 import argparse

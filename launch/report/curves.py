@@ -1,4 +1,4 @@
-"""What pictures of runs are made of: points, and figures without a display."""
+"""Points of learning curves, and figures that need no display."""
 
 import os
 from typing import List, Sequence, Tuple
@@ -10,10 +10,13 @@ from impala_tf.monitoring import metrics
 
 
 def read_rows(run_dir: str) -> List[metrics.Row]:
-  """Rows of a run's `metrics.jsonl`, oldest first; none where there is none.
+  """Reads the rows of a run's `metrics.jsonl`, oldest first.
+
+  Returns:
+    The rows; none where there is no such file.
 
   Raises:
-    UserError: where something else is in it.
+    UserError: where the file holds something else.
   """
   try:
     return metrics.read_rows(run_dir)
@@ -25,14 +28,24 @@ def read_rows(run_dir: str) -> List[metrics.Row]:
 
 def points(rows: Sequence[metrics.Row], metric: str,
            x: str = 'frames') -> List[Tuple[float, float]]:
-  """A curve, of those rows that have both."""
+  """Returns pairs of `x` and `metric`, of the rows that have both."""
   return [(row[x], row[metric]) for row in rows
           if row.get(metric) is not None and row.get(x) is not None]
 
 
 def grid(num_rows: int, num_columns: int, width: float = 3.4,
          height: float = 2.8):
-  """A figure and its axes [num_rows, num_columns], inches each."""
+  """Makes a figure of several axes.
+
+  Args:
+    num_rows: rows of axes.
+    num_columns: columns of axes.
+    width: width of each of the axes in inches.
+    height: height of each of the axes in inches.
+
+  Returns:
+    The figure, and its axes [num_rows, num_columns].
+  """
   # Without pyplot, which may want a display.
   figure = matplotlib.figure.Figure(
       figsize=(width * num_columns, height * num_rows), layout='constrained')
@@ -40,7 +53,7 @@ def grid(num_rows: int, num_columns: int, width: float = 3.4,
 
 
 def save(figure: matplotlib.figure.Figure, path: str) -> None:
-  """Writes a picture; raises UserError where that cannot be."""
+  """Writes a figure to a file; raises UserError where it cannot be written."""
   try:
     figure.savefig(path, dpi=120)
   except (OSError, ValueError) as error:

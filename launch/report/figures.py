@@ -1,4 +1,4 @@
-"""Runs in pictures: matplotlib figures."""
+"""Figures of runs, made with matplotlib."""
 
 import itertools
 import math
@@ -13,22 +13,23 @@ from impala_tf.suites import suite as suite_lib
 from launch.report import curves
 from launch.report import runs as runs_lib
 
-# Where the best is more than so many times the human, all is drawn on a scale
-# that is logarithmic beyond 1: Atari's scores span four orders of magnitude.
+# Where the best score is more than so many times the human one, the scale is
+# logarithmic beyond 1: Atari's scores span four orders of magnitude.
 _LINEAR_UP_TO = 3.
 _INCHES_PER_BAR = 0.08
 
 
 def learning_curves(
     runs: Sequence[runs_lib.Run]) -> Optional[matplotlib.figure.Figure]:
-  """Returns in training against frames: a picture a level, a line a run.
+  """Draws returns in training against frames: a panel a level, a line a run.
 
-  Frames are those of the level, so that an agent of many levels can be compared
-  with experts. What random play gets is a dotted line, where it is known. With
-  several levels of a suite, its headline comes first, over all frames.
+  Only frames of the level count, so that an agent of many levels can be
+  compared with experts. The return of random play is a dotted line, where it is
+  known. With several levels of a suite, the suite's headline comes first, over
+  all frames.
 
   Args:
-    runs: each with rows.
+    runs: runs with rows.
 
   Returns:
     The figure; None where no run has ended an episode yet.
@@ -61,7 +62,7 @@ def _draw_panel(axes, title: str, lines, labels: Sequence[str]) -> None:
     return
   for label, points in lines:
     if points:
-      # A run has one colour wherever it is.
+      # A run has the same colour in all panels.
       axes.plot(*zip(*points), f'C{labels.index(label) % 10}', label=label)
   suite = levels_lib.suite_of(title)
   if suite:
@@ -75,11 +76,12 @@ def _draw_panel(axes, title: str, lines, labels: Sequence[str]) -> None:
 
 def scores(suite: suite_lib.Suite, ours: Mapping[str, suite_lib.Scores]
            ) -> matplotlib.figure.Figure:
-  """Human-normalised scores: bars for every level, ours and the paper's.
+  """Draws human-normalised scores: bars for every level, ours and the paper's.
 
   Args:
-    suite: which.
-    ours: agent to mean raw return by level, of some or all of `suite.levels`.
+    suite: suite of the levels.
+    ours: name of each agent to its mean raw return by level, of some or all of
+      `suite.levels`.
 
   Returns:
     The figure, of the levels that any of ours has.
@@ -113,5 +115,5 @@ def scores(suite: suite_lib.Suite, ours: Mapping[str, suite_lib.Scores]
 
 def _places(levels: Sequence[str], column: suite_lib.Scores,
             shift: float) -> Iterator[float]:
-  """Where bars go; a level that the column lacks leaves a gap."""
+  """Returns positions of bars; a level that the column lacks leaves a gap."""
   return (i + shift for i, level in enumerate(levels) if level in column)

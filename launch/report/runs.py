@@ -1,4 +1,4 @@
-"""What runs have left behind: their rows, and what evaluations wrote."""
+"""Metrics and evaluations of runs, as their directories hold them."""
 
 import fnmatch
 import os
@@ -15,17 +15,17 @@ from launch.report import suite_results
 from launch.run import gin_config
 from launch.run import run_directory
 
-Results = Mapping[str, Mapping[str, Any]]  # By level, as evaluate.sh wrote.
+Results = Mapping[str, Mapping[str, Any]]  # Level to result of evaluate.sh.
 
 
 class Run(NamedTuple):
-  """One.
+  """A training run, as its directory holds it.
 
   Attributes:
-    label: tells it from the others.
-    levels: that it was trained on.
-    rows: of its metrics.jsonl; may be empty.
-    results: of the levels that it was evaluated on; may be empty.
+    label: name that tells it from the other runs.
+    levels: levels that it was trained on.
+    rows: rows of its metrics.jsonl; may be empty.
+    results: results of the levels that it was evaluated on; may be empty.
   """
   label: str
   levels: Tuple[str, ...]
@@ -33,7 +33,7 @@ class Run(NamedTuple):
   results: Results
 
   def curve(self, level: str) -> List[Tuple[float, float]]:
-    """Frames of one of its levels, and mean return of the last episodes."""
+    """Returns the frames of a level, with mean returns of the last episodes."""
     if len(self.levels) == 1:
       return curves.points(self.rows, 'episode_return')
     return curves.points(self.rows, f'level/{level}/episode_return',
@@ -41,7 +41,7 @@ class Run(NamedTuple):
 
 
 def load(run_dirs: Sequence[str]) -> List[Run]:
-  """Reads what is there of runs.
+  """Reads the directories of runs.
 
   Raises:
     UserError: where a directory holds no run, is named twice, has nothing to
@@ -73,7 +73,12 @@ def _load(run_dir: str, label: str) -> Run:
 
 
 def _results(run_dir: str) -> Results:
-  """Of levels in several files, those after most training and of most games."""
+  """Reads the evaluations of a run.
+
+  Returns:
+    Level to result; of several results the one after most training, and then of
+    most games.
+  """
   found: Dict[str, Mapping[str, Any]] = {}
   for name in fnmatch.filter(files.names(run_dir), 'evaluation*.json'):
     path = os.path.join(run_dir, name)
@@ -85,7 +90,7 @@ def _results(run_dir: str) -> Results:
 
 
 def _agents(runs: Sequence[Run]) -> Dict[str, Results]:
-  """What goes under one name: a run, or experts together.
+  """Groups results by agent: an agent is a run, or all experts together.
 
   Several runs that were trained and evaluated on one level each, no two of them
   on the same, are experts as in tables 3 and 4 of the paper.
@@ -100,8 +105,9 @@ def _agents(runs: Sequence[Run]) -> Dict[str, Results]:
 
 
 def _scores(results: Results, suite: suite_lib.Suite) -> Dict[str, float]:
-  """Mean raw returns on the levels that the suite scores, in its order."""
-  # Where only the variant for training was played, it stands for its level.
+  """Returns mean raw returns on the levels that the suite scores, in order."""
+  # Where only a level's variant for training was played, it stands for the
+  # level.
   found = {suite.scored_level(level): results[level]['mean']
            for level in (*suite.train_levels, *suite.levels)
            if level in results}
@@ -111,14 +117,14 @@ def _scores(results: Results, suite: suite_lib.Suite) -> Dict[str, float]:
 def scores_by_suite(
     runs: Sequence[Run]
 ) -> Dict[str, Dict[str, suite_lib.Scores]]:
-  """What was scored in evaluations, as far as it can be human-normalised.
+  """Groups scores of evaluations by suite and agent.
 
   Args:
-    runs: some may not have been evaluated; they are left out.
+    runs: runs; the ones that have not been evaluated are left out.
 
   Returns:
-    Name of a suite to name of an agent to scores. An agent is a run, or all of
-    them, see `_agents`. Suites and agents without scores are left out.
+    Name of a suite to name of an agent to scores. An agent is a run, or all
+    runs together, see `_agents`. Suites and agents without scores are left out.
   """
   found: Dict[str, Dict[str, suite_lib.Scores]] = {}
   for agent, results in _agents(runs).items():

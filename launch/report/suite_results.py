@@ -1,4 +1,4 @@
-"""What is known of an agent on a suite: a JSON file, and a table beside it."""
+"""Results of an agent on a suite: a JSON file, and a table beside it."""
 
 import json
 import os
@@ -11,14 +11,14 @@ from impala_tf.suites import levels as levels_lib
 from impala_tf.suites import suite as suite_lib
 from launch.report import suite_tables
 
-# What results of levels must share to be put into one table.
+# Fields that results of levels must share to be put into one table.
 CONDITIONS = ('trained_frames', 'episodes', 'seed')
 
 
 def can_write(path: str) -> bool:
-  """Whether a file could be put there: before an hour of games, not after."""
+  """Returns whether a file can be written, before hours of games are played."""
   if files.is_url(path):
-    new = files.new_path(path)  # Only to try shows it.
+    new = files.new_path(path)  # For a URL, only a trial shows it.
     try:
       files.write(new, b'to be removed')
       files.remove(new)
@@ -31,12 +31,12 @@ def can_write(path: str) -> bool:
 
 
 def write(path: str, text: str) -> None:
-  """Puts the whole file in place or nothing."""
+  """Writes a text as a whole or not at all."""
   files.write(path, text.encode('utf-8'))
 
 
 def write_json(path: str, contents: Dict[str, Any]) -> None:
-  """The same of what JSON can hold."""
+  """Writes contents as JSON, as a whole or not at all."""
   write(path, json.dumps(contents, indent=2) + '\n')
 
 
@@ -49,16 +49,16 @@ class SuiteResults:
 
   def __init__(self, path: str, suite: suite_lib.Suite,
                conditions: Dict[str, Any]):
-    """Reads what is there.
+    """Reads the results that the file holds already, if there is one.
 
     Args:
-      path: of the JSON file; may be a URL.
-      suite: which.
-      conditions: what results must share to be put into one table; each of
-        them holds these values.
+      path: path or URL of the JSON file.
+      suite: suite of the levels.
+      conditions: names and values of the fields that results must share to be
+        put into one table.
 
     Raises:
-      UserError: where the file is no such file.
+      UserError: where the file holds anything else.
     """
     self._path = path
     self._suite = suite
@@ -78,23 +78,23 @@ class SuiteResults:
           'another --output') from error
 
   def has(self, level: str) -> bool:
-    """Whether the level was played under these conditions."""
+    """Returns whether the level was played under these conditions."""
     result = self._levels.get(level, {})
     return all(name in result and result[name] == value
                for name, value in self._conditions.items())
 
   def counted(self) -> Dict[str, Dict[str, Any]]:
-    """Results of the levels that count, in the suite's order."""
+    """Returns results of the levels that count, in the suite's order."""
     return {level: self._levels[level]
             for level in self._suite.levels if self.has(level)}
 
   def scores(self) -> Dict[str, float]:
-    """Their mean raw returns."""
+    """Returns mean raw returns of the levels that count."""
     return {level: result['mean']
             for level, result in self.counted().items()}
 
   def add(self, level: str, result: Dict[str, Any]) -> None:
-    """Takes a level's result up and writes everything."""
+    """Adds a level's result, and writes both files."""
     self._levels[level] = result
     self.write()
 
@@ -108,7 +108,7 @@ class SuiteResults:
     write(self.table_path, suite_tables.markdown(self._suite, {'ours': scores}))
 
   def summary(self) -> Dict[str, float]:
-    """The sums, once every level counts; empty before."""
+    """Returns sums over the suite, once every level counts; empty before."""
     scores = self.scores()
     if len(scores) < len(self._suite.levels):
       return {}
@@ -117,21 +117,21 @@ class SuiteResults:
 
   @property
   def table_path(self) -> str:
-    """Where the table is."""
+    """Path of the table."""
     return os.path.splitext(self._path)[0] + '.md'
 
 
 def read_levels(path: str) -> Mapping[str, Dict[str, Any]]:
-  """What `launch/evaluate.sh` wrote of each level that it played.
+  """Reads the results that `launch/evaluate.sh` has written.
 
   Args:
-    path: of its JSON, of one level or of a suite.
+    path: path or URL of the JSON, of one level or of a suite.
 
   Returns:
     Level to result; of a suite the levels that count.
 
   Raises:
-    UserError: where it is no such file.
+    UserError: where the file holds anything else.
   """
   try:
     contents = json.loads(files.read(path))

@@ -1,4 +1,4 @@
-"""A suite's scores as tables beside the paper's."""
+"""Tables of a suite's scores beside the paper's."""
 
 from typing import List, Mapping, Sequence
 
@@ -14,12 +14,12 @@ _SUMMARY_ROWS = {
 
 
 def table(rows: Sequence[Sequence[str]], num_names: int = 1) -> List[str]:
-  """Lines of a Markdown table.
+  """Returns the lines of a Markdown table.
 
   Args:
-    rows: the header first.
-    num_names: so many columns, the first ones, hold names and stand to the
-      left; numbers stand to the right.
+    rows: rows of cells, the header first.
+    num_names: number of first columns that hold names, which are aligned to the
+      left; the others hold numbers, which are aligned to the right.
   """
   lines = [f'| {" | ".join(row)} |' for row in rows]
   lines.insert(1, '|' + '---|' * num_names +
@@ -29,21 +29,20 @@ def table(rows: Sequence[Sequence[str]], num_names: int = 1) -> List[str]:
 
 def markdown(suite: suite_lib.Suite,
              ours: Mapping[str, suite_lib.Scores]) -> str:
-  """Writes tables in the form of the paper's.
+  """Returns tables in the form of the paper's.
 
-  First every level, as tables B.1 and C.1 have them, where all columns are
-  summed up with the same reference scores. Then the sums alone beside those
-  that the paper prints for more agents than it gives every level of (tables 3
-  and 4). A sum is of all levels or not there at all: over a part it could not
-  be compared.
+  The first table has every level, as tables B.1 and C.1, and sums up all
+  columns with the same reference scores. The second has the sums alone, beside
+  those of agents that the paper prints no levels of (tables 3 and 4). A sum is
+  of all levels or missing: over some levels it could not be compared.
 
   Args:
-    suite: which.
+    suite: suite of the levels.
     ours: title of a column to mean raw return by level, of some or all of
       `suite.levels`.
 
   Returns:
-    Lines of Markdown.
+    Markdown text.
 
   Raises:
     ValueError: for a level that is not one of `suite.levels`.
@@ -65,7 +64,7 @@ def markdown(suite: suite_lib.Suite,
 
 def _levels(suite: suite_lib.Suite,
             ours: Mapping[str, suite_lib.Scores]) -> List[str]:
-  """A line a level, and the sums of every column."""
+  """Returns a table with a line for each level, and the sums of columns."""
   columns = [*ours.items(), ('human', suite.human),
              ('random', suite.random), *suite.paper.items()]
   rows = [['level', *(name for name, _ in columns),
@@ -84,7 +83,7 @@ def _levels(suite: suite_lib.Suite,
 
 def _sums(suite: suite_lib.Suite,
           ours: Mapping[str, suite_lib.Scores]) -> List[str]:
-  """A line an agent."""
+  """Returns a table of sums with a line for each agent."""
   rows = [['human-normalised', *(title.replace('human-normalised ', '')
                                  for title in _SUMMARY_ROWS.values())]]
   for name, scores in ours.items():

@@ -1,6 +1,6 @@
-"""Runs in numbers: Markdown tables.
+"""Markdown tables of runs.
 
-Pure: what is known of runs in, text out.
+Pure functions from runs to text.
 """
 
 from typing import Optional, Sequence
@@ -34,7 +34,7 @@ def _number(value: Optional[float], form: str = ',.2f') -> str:
 
 
 def training(runs: Sequence[runs_lib.Run]) -> str:
-  """A line a run: how long and how fast."""
+  """Returns a table of how long and how fast each run was trained."""
   rows = [['run', 'trained on', 'frames', 'updates', 'hours', 'frames/s',
            'capped mean human-normalised']]
   for run in runs:
@@ -48,7 +48,7 @@ def training(runs: Sequence[runs_lib.Run]) -> str:
 
 
 def returns(runs: Sequence[runs_lib.Run]) -> str:
-  """A line for each level that a run was trained on: the end of its curve."""
+  """Returns a table of the last return on each level of each run."""
   rows = [['run', 'level', 'frames of it', 'return', 'human-normalised']]
   for run in runs:
     for level in run.levels:
@@ -73,12 +73,12 @@ def _what(levels: Sequence[str]) -> str:
 
 
 def _frames_per_sec(row: metrics.Row) -> float:
-  """Over all of training; a row has it of its own stretch only."""
+  """Returns the mean speed of all of training; rows have that of a while."""
   return row['frames'] / row['secs']
 
 
 def evaluations(runs: Sequence[runs_lib.Run]) -> str:
-  """A line for each level that a run was evaluated on."""
+  """Returns a table with a line for each evaluated level of each run."""
   rows = [['run', 'level', 'frames', 'episodes', 'mean return',
            'standard error', 'human-normalised']]
   for run in runs:
@@ -92,7 +92,7 @@ def evaluations(runs: Sequence[runs_lib.Run]) -> str:
 
 
 def throughput(runs: Sequence[runs_lib.Run]) -> str:
-  """The paper's table 1 with our runs above it."""
+  """Returns the paper's table 1 with our runs above it."""
   ours = [(f'**{run.label}** on {_what(run.levels)}', _MISSING, _MISSING,
            f'{_frames_per_sec(run.rows[-1]) / 1000:.1f}')
           for run in runs]

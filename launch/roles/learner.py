@@ -12,6 +12,7 @@ from impala_tf.processes import sizing
 from impala_tf.processes import waiting as waiting_lib
 from impala_tf.storage import files
 from launch.processes import child as child_lib
+from launch.processes import stop_signals
 from launch.roles import flags as role_flags
 from launch.run import gin_config
 from launch.run import program
@@ -59,7 +60,7 @@ class _Host(host_lib.LearnerHost):
 
   def _handle_signals(self) -> None:
     handled = ([signal.SIGTERM] if self._args.supervised
-               else program.STOP_SIGNALS)
+               else stop_signals.STOP_SIGNALS)
     for signum in handled:
       signal.signal(signum, lambda signum, frame: self.signals.append(signum))
 

@@ -11,9 +11,9 @@ from impala_tf.processes import waiting as waiting_lib
 from impala_tf.storage import files
 from impala_tf.suites import levels
 from launch.processes import child as child_lib
+from launch.processes import stop_signals
 from launch.roles import flags as role_flags
 from launch.run import gin_config
-from launch.run import program
 
 
 def config_path(args: argparse.Namespace) -> Optional[str]:
@@ -91,6 +91,6 @@ def begin(args: argparse.Namespace) -> Callable[[str], None]:
   if args.supervised:
     child_lib.stop_with_parent(lambda: os._exit(0))
   else:
-    for signum in program.STOP_SIGNALS:
+    for signum in stop_signals.STOP_SIGNALS:
       signal.signal(signum, lambda signum, unused_frame: os._exit(128 + signum))
   return role_flags.make_say(args)

@@ -1,7 +1,7 @@
-"""From .gin files to configs and back: the only user of gin.
+"""Conversion from .gin files to configs and back; the only user of gin.
 
 gin imports what a file names and calls what a value refers to. Files may come
-from strangers, so all text is looked through before gin reads it, and what does
+from strangers, so all text is checked before gin reads it, and text that does
 more than bind data is refused.
 """
 
@@ -27,13 +27,13 @@ _ROOT = pathlib.Path(__file__).resolve().parents[2]
 _HEADER = ('from __gin__ import dynamic_registration\n'
            'from impala_tf import config\n')
 
-# All that a file may import, as gin names it.
+# Modules that a file may import, as gin names them.
 _MODULES = ('__gin__.dynamic_registration', 'impala_tf.config',
             'impala_tf.sweeps')
 
 
 class _References(config_parser.ParserDelegate):
-  """Notes what values refer to, and resolves nothing."""
+  """A parser delegate that notes what values refer to, and resolves nothing."""
 
   def __init__(self):
     self.names = []
@@ -47,11 +47,11 @@ class _References(config_parser.ParserDelegate):
 
 
 def _checked(text: str, what: str) -> io.StringIO:
-  """Returns a text for gin to read.
+  """Returns a text as a stream for gin to read.
 
   Args:
-    text: of a file or a binding.
-    what: it is, for messages.
+    text: content of a file, or a binding.
+    what: name of the text, for messages.
 
   Raises:
     ConfigError: where gin would import or call anything.
@@ -79,7 +79,7 @@ def _checked(text: str, what: str) -> io.StringIO:
 
 
 def _open_checked(path: str) -> io.StringIO:
-  """What gin opens every file with, included ones too."""
+  """Opens a file for gin, which calls this for included files too."""
   return _checked(files.read(path).decode('utf-8'), path)
 
 
@@ -94,15 +94,15 @@ def load(path: str, bindings: Sequence[str] = ()) -> config_lib.Config:
   """Reads a .gin file and bindings on top of it.
 
   Args:
-    path: of the file, or a URL; includes in it are sought from the working
-      directory and from the project's top directory, and are no URLs.
-    bindings: like 'LearnerConfig.batch_size = 16'.
+    path: path or URL of the file; files that it includes are sought from the
+      working directory and from the project's top directory, and are no URLs.
+    bindings: such as 'LearnerConfig.batch_size = 16'.
 
   Returns:
     The config.
 
   Raises:
-    config_lib.ConfigError: one line that names the cause.
+    config_lib.ConfigError: in one line that names the cause.
   """
   with _parsed(path, bindings):
     return _from_gin()
@@ -112,7 +112,7 @@ def load_sweep(path: str) -> plan_lib.SweepConfig:
   """Reads a sweep's .gin file, like `load`.
 
   Raises:
-    config_lib.ConfigError: one line that names the cause.
+    config_lib.ConfigError: in one line that names the cause.
   """
   with _parsed(path):
     for name in _bound_names():
@@ -125,7 +125,7 @@ def load_sweep(path: str) -> plan_lib.SweepConfig:
 
 @contextlib.contextmanager
 def _parsed(path: str, bindings: Sequence[str] = ()) -> Iterator[None]:
-  """Has gin know what is bound in the file and on top of it."""
+  """Loads a file and bindings into gin as long as the context lasts."""
   is_url = files.is_url(path)
   if not (files.exists(path) if is_url else any(
       os.path.isfile(os.path.join(d, path)) for d in ('', _ROOT))):
@@ -152,7 +152,7 @@ def _parsed(path: str, bindings: Sequence[str] = ()) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _explained(what: str) -> Iterator[None]:
-  """Makes one line of whatever gin raises: it is nearly every kind."""
+  """Turns whatever gin raises, which may be anything, into a ConfigError."""
   try:
     yield
   except config_lib.ConfigError as error:
@@ -166,10 +166,10 @@ def _explained(what: str) -> Iterator[None]:
 
 
 def _from_gin() -> config_lib.Config:
-  """Builds each section from what was bound to it."""
+  """Builds a config from what was bound to each of its sections."""
   fields = dataclasses.fields(config_lib.Config)
   known = [field.type.__name__ for field in fields]
-  # Bound in a scope, or to another class, a value would never be looked at.
+  # A value that is bound in a scope, or to another class, has no effect.
   for name in _bound_names():
     if re.sub(r'^config\.', '', name) not in known:
       raise config_lib.ConfigError(
@@ -183,7 +183,7 @@ def _from_gin() -> config_lib.Config:
 
 
 def _bound_names() -> Sequence[str]:
-  """Of all that anything was bound to, one for each value."""
+  """Returns the class of each bound value, once for each value."""
   return re.findall(r'^(\S+)\.\w+ =', gin.config_str(), re.MULTILINE)
 
 
@@ -195,7 +195,7 @@ def _bindings_of(name: str) -> Mapping[str, Any]:
 
 
 def dumps(config: config_lib.Config) -> str:
-  """All values as a .gin file that `load` reads back to an equal config."""
+  """Returns all values as a .gin file, for `load` to read back."""
   lines = [_HEADER]
   for section in dataclasses.fields(config):
     values = getattr(config, section.name)
@@ -207,7 +207,7 @@ def dumps(config: config_lib.Config) -> str:
 
 
 def dumps_sweep(config: plan_lib.SweepConfig) -> str:
-  """The same of a sweep, for `load_sweep`."""
+  """Returns a .gin file of a sweep's values for `load_sweep`."""
   lines = ['from __gin__ import dynamic_registration',
            'from impala_tf import sweeps', '']
   for field in dataclasses.fields(config):
@@ -218,7 +218,7 @@ def dumps_sweep(config: plan_lib.SweepConfig) -> str:
 
 def differences(old: config_lib.Config,
                 new: config_lib.Config) -> Sequence[str]:
-  """One entry a value that differs: 'LearnerConfig.batch_size (32, now 16)'."""
+  """Lists values that differ, like 'LearnerConfig.batch_size (32, now 16)'."""
   found = []
   for section in dataclasses.fields(old):
     was, now = getattr(old, section.name), getattr(new, section.name)
@@ -231,5 +231,5 @@ def differences(old: config_lib.Config,
 
 
 def config_path(run_dir: str) -> str:
-  """Where a run keeps the config it runs with."""
+  """Returns the path of a run's own config file."""
   return os.path.join(run_dir, 'config.gin')

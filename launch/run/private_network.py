@@ -20,8 +20,8 @@ import socket
 import struct
 import sys
 
-# Of a process id, and why it did not work, if it did not. Executing another
-# program keeps the process id, so nobody else takes this for his own.
+# Holds a process id, and why it did not work, if it did not. Executing another
+# program keeps the process id, so no child takes this for its own result.
 _RESULT = 'IMPALA_TF_NOT_PRIVATE'
 
 # <linux/sched.h>, <linux/sockios.h>, <net/if.h>
@@ -40,15 +40,19 @@ def is_settled() -> bool:
 
 
 def obstacle() -> str:
-  """Why this program's network is not private; empty where it is.
+  """Returns why this program's network is not private; empty where it is.
 
-  Once `is_settled`. What this program starts is told nothing of it.
+  May be called once, and only if `is_settled`; children do not inherit it.
   """
   return os.environ.pop(_RESULT).partition(' ')[2]
 
 
 def restart_within(module: str) -> None:
-  """Starts this program anew, through this one; does not return."""
+  """Executes this program anew within a network; does not return.
+
+  Args:
+    module: of this program.
+  """
   sys.stdout.flush()
   os.execv(sys.executable, [sys.executable, '-m', 'launch.run.private_network',
                             module, *sys.argv[1:]])
@@ -73,10 +77,10 @@ def _enter() -> None:
     _unshare(_CLONE_NEWNET)
   else:
     _unshare(_CLONE_NEWUSER | _CLONE_NEWNET)
-    own = pathlib.Path('/proc/self')
-    (own / 'setgroups').write_text('deny')
-    (own / 'uid_map').write_text(f'{uid} {uid} 1')
-    (own / 'gid_map').write_text(f'{gid} {gid} 1')
+    process = pathlib.Path('/proc/self')
+    (process / 'setgroups').write_text('deny')
+    (process / 'uid_map').write_text(f'{uid} {uid} 1')
+    (process / 'gid_map').write_text(f'{gid} {gid} 1')
   with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
     fcntl.ioctl(any_socket, _SIOCSIFFLAGS,
                 struct.pack(_IFREQ, b'lo', _IFF_UP))
@@ -86,7 +90,10 @@ def _enter() -> None:
 
 
 def _try() -> str:
-  """Why `_enter` fails, or nothing. A child tries: nothing undoes it."""
+  """Returns why `_enter` fails, or nothing.
+
+  A child tries it, because a process cannot leave such a network again.
+  """
   reader, writer = os.pipe()
   if os.fork() == 0:
     try:
@@ -103,7 +110,7 @@ def _try() -> str:
 
 
 def main() -> None:
-  """Does not return."""
+  """Executes the module in place of this program."""
   cause = _try()
   if not cause:
     _enter()

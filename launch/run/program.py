@@ -1,4 +1,4 @@
-"""What the programs have in common: how they begin and how they end."""
+"""Beginning and end of every program: network, first lines, exit code."""
 
 import argparse
 import os
@@ -7,26 +7,26 @@ import sys
 from typing import Callable, Optional, Sequence, Tuple
 
 from impala_tf import config as config_lib
+from impala_tf.algorithms import table as algorithms
 from impala_tf.envs import factory
 from impala_tf.processes import sizing
 from impala_tf.processes import waiting
 from impala_tf.storage import files
 from impala_tf.suites import levels
-from launch.processes import restarts
+from launch.processes import child
+from launch.processes import program as program_lib
 from launch.run import gin_config
 from launch.run import private_network
 from launch.run import run_directory
 
-BAD_INPUT = 2
-STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 EVALUATION = 'evaluation'  # In the run directory: what an evaluator writes.
 
 
 def run(action: Callable[[], Optional[int]]) -> int:
-  """Runs a program; of bad input, and of what failed, it says one line.
+  """Runs a program, and prints one line where its input or the run is bad.
 
   Args:
-    action: returns the exit code, or None for 0.
+    action: does the program's work; returns the exit code, or None for 0.
 
   Returns:
     The exit code.
@@ -34,18 +34,18 @@ def run(action: Callable[[], Optional[int]]) -> int:
   try:
     return action() or 0
   except config_lib.UserError as error:
-    print(f'error: {error}', file=sys.stderr)
-    return BAD_INPUT
-  except (restarts.RunFailed, waiting.PeerMissing,
+    print(f'{child.COMPLAINT}{error}', file=sys.stderr)
+    return child.BAD_INPUT
+  except (program_lib.RunFailed, waiting.PeerMissing,
           files.RemoteError) as error:
-    print(f'error: {error}', file=sys.stderr)
+    print(f'{child.COMPLAINT}{error}', file=sys.stderr)
     return 1
   except KeyboardInterrupt:  # Before there was anything to end in order.
     return 128 + signal.SIGINT
 
 
 def end(exit_code: int) -> None:
-  """Ends the process."""
+  """Ends the process with this exit code."""
   if files.were_urls_opened():
     sys.stdout.flush()
     sys.stderr.flush()
@@ -54,31 +54,36 @@ def end(exit_code: int) -> None:
 
 
 def load_for_roles(path: str, bindings: Sequence[str]) -> config_lib.Config:
-  """Reads what learner and actors, each a program, are to train.
+  """Reads a configuration for a learner and actors in processes of their own.
 
   Args:
-    path: of the .gin file.
-    bindings: as of --gin_binding.
+    path: path or URL of the .gin file.
+    bindings: values of --gin_binding.
 
   Returns:
     The configuration.
 
   Raises:
-    UserError: where it cannot be trained so.
+    UserError: where it cannot be trained in this way.
   """
   config = gin_config.load(path, bindings)
   if config.experiment.in_process:
     raise config_lib.UserError(
         'ExperimentConfig.in_process leaves no roles to others; set it to '
         'False, or use ./launch/train.sh')
-  factory.check_levels(
-      config.environment.level, config.agent.instruction_length)
+  check_names(config)
   return config
+
+
+def check_names(config: config_lib.Config) -> None:
+  """Raises ConfigError where there is no such level or algorithm."""
+  factory.check_levels(config)
+  algorithms.check(config.experiment.algorithm)
 
 
 def show_beginning(config: config_lib.Config, run_dir: str,
                    resuming: bool) -> None:
-  """Says what is trained where, and what was chosen for it."""
+  """Prints what is trained where, and which settings the machine decided."""
   print(f'{"Resuming" if resuming else "Training"} '
         f'{levels.short_name(config.environment.level)} in {run_dir}')
   for choice in sizing.explain(config):
@@ -86,14 +91,14 @@ def show_beginning(config: config_lib.Config, run_dir: str,
 
 
 def show_logs(run_dir: str) -> None:
-  """Says where the logs of a run's processes are, unless it goes without."""
+  """Prints where the logs of a run's processes are if it is not obvious."""
   if files.is_url(run_dir):
     print(f'  logs of its processes in {run_directory.logs_path(run_dir)}',
           flush=True)
 
 
 def add_network(parser: argparse.ArgumentParser) -> None:
-  """Adds the flag --network, see `not_private`."""
+  """Adds the flag --network, see `why_public`."""
   parser.add_argument('--network', choices=('auto', 'private', 'open'),
                       default='auto',
                       help='private: no other machine can reach the run, nor '
@@ -109,24 +114,21 @@ def add_ray_address(parser: argparse.ArgumentParser) -> None:
                       "'auto' (default: Ray is started on this machine)")
 
 
-def not_private(module: str, network: str, is_for_others: bool,
-                run_dir: Optional[str] = None) -> Optional[str]:
-  """Sees to it that other machines cannot reach this program.
-
-  May start it anew, within a network of its own.
+def why_public(network: str, is_for_others: bool,
+               run_dir: Optional[str] = None) -> Optional[str]:
+  """Decides from the flags whether other machines may reach the run.
 
   Args:
-    module: this program.
-    network: the flag.
-    is_for_others: other machines are to connect.
-    run_dir: of the run, as far as it is known; may be a URL.
+    network: value of --network.
+    is_for_others: whether other machines are to connect.
+    run_dir: directory of the run, as far as it is known; may be a URL.
 
   Returns:
-    Why they can reach it; None where they cannot.
+    Why they may reach it; None where the run is to be private, see
+    `enter_private_network`.
 
   Raises:
-    UserError: where they shall not, and the system does not allow that, or
-      the run directory is on another machine.
+    UserError: where they may not, but the run directory is on another machine.
   """
   if network != 'open' and files.needs_network(run_dir or ''):
     if network == 'private':
@@ -136,6 +138,24 @@ def not_private(module: str, network: str, is_for_others: bool,
     return f'{run_dir} is on another machine'
   if network == 'open' or (network == 'auto' and is_for_others):
     return 'as asked for'
+  return None
+
+
+def enter_private_network(module: str, network: str) -> Optional[str]:
+  """Has this program run where other machines cannot reach it.
+
+  Executes the program anew within a network of its own, unless that was tried.
+
+  Args:
+    module: this program.
+    network: value of --network.
+
+  Returns:
+    Why other machines can reach it all the same; None where they cannot.
+
+  Raises:
+    UserError: where the flag demands it and the system does not allow it.
+  """
   if not private_network.is_settled():
     private_network.restart_within(module)
   obstacle = private_network.obstacle()
@@ -147,34 +167,35 @@ def not_private(module: str, network: str, is_for_others: bool,
 
 
 def show_network(open_ports: Sequence[Tuple[str, Optional[int]]],
-                 why_open: Optional[str]) -> None:
-  """Says who can reach the run.
+                 why_public: Optional[str]) -> None:
+  """Prints who can reach the run.
 
   Args:
-    open_ports: what listens, and where; None is for a port yet to be chosen.
-    why_open: see `not_private`.
+    open_ports: name and port of each server; None is for a port that is yet to
+      be chosen.
+    why_public: why other machines can reach it; None where they cannot.
   """
-  if why_open is None:
+  if why_public is None:
     print('  a network of its own: no other machine can reach this run',
           flush=True)
   else:
     for server, port in open_ports:
-      print(f'  {open_port(port, server)}; {why_open}', flush=True)
+      print(f'  {open_port(port, server)}; {why_public}', flush=True)
 
 
 def open_port(port: Optional[int], server: str = 'Reverb') -> str:
-  """A warning; None is for a port that is yet to be chosen."""
+  """Returns a warning of an open port; None is for one yet to be chosen."""
   name = 'a port' if port is None else f'port {port}'
   return (f'{name} is open to every machine that reaches this one, and '
           f'{server} asks nobody who he is (docs/cluster.md: what to close)')
 
 
 def conclude(run_dir: str, signum: Optional[int]) -> int:
-  """Says how training ended.
+  """Prints how training ended.
 
   Args:
-    run_dir: of the run.
-    signum: that ended it; None where it is done.
+    run_dir: directory of the run.
+    signum: signal that ended it; None where it is done.
 
   Returns:
     The exit code.

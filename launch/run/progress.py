@@ -1,4 +1,4 @@
-"""The live progress line, from the rows of `metrics.jsonl`."""
+"""The live progress line, made of the rows of `metrics.jsonl`."""
 
 import logging
 import math
@@ -18,7 +18,7 @@ from launch.run import program
 
 
 def format_row(row: metrics.Row, total_frames: int) -> str:
-  """One line: frames, speed, time left, return and policy lag."""
+  """Returns a line: frames, speed, time left, return and policy lag."""
   frames, speed = row['frames'], row['frames_per_sec']
   left_secs = max(total_frames - frames, 0) / speed if speed else math.inf
   parts = [f'{frames:,d} frames ({frames / total_frames:.1%})',
@@ -46,7 +46,7 @@ _REMOTE_INTERVAL_SECS = 5.
 
 
 class ProgressLine:
-  """Rewrites one line on a terminal; prints line after line elsewhere."""
+  """A line that is rewritten on a terminal; elsewhere one after the other."""
 
   def __init__(self, total_frames: int):
     self._total_frames = total_frames
@@ -78,22 +78,22 @@ class ProgressLine:
 
 
 class NewestRow:
-  """What a run writes from now on, to be shown."""
+  """A reader of the rows that a run writes from now on."""
 
   def __init__(self, run_dir: str):
     self._rows = metrics.RowReader(run_dir)
-    self._rows.new_rows()  # Those of the past, where a run is resumed.
+    self._rows.new_rows()  # Skips the past of a run that is resumed.
     self._evaluations = metrics.RowReader(
         os.path.join(run_dir, program.EVALUATION))
     self._evaluated = {}
-    # Others may take long to answer, and a supervisor has more to do.
+    # Remote files may take long to answer, and a supervisor has more to do.
     self._is_remote = files.is_url(run_dir)
     self._reading: Optional[threading.Thread] = None
     self._next_time = 0.
     self._found: Optional[metrics.Row] = None
 
   def _read(self) -> Optional[metrics.Row]:
-    """The newest row with the newest evaluation; None where there is no new."""
+    """Returns the newest row with the newest evaluation, or None."""
     for evaluation in self._evaluations.new_rows()[-1:]:
       self._evaluated = {
           'evaluated_return': evaluation['episode_return']}
@@ -102,7 +102,10 @@ class NewestRow:
     return None
 
   def _read_meanwhile(self) -> Optional[metrics.Row]:
-    """What was read in a thread since the last call; starts another in time."""
+    """Returns the row that a thread has read since the last call, or None.
+
+    Starts the thread again every few seconds.
+    """
     if self._reading is not None and self._reading.is_alive():
       return None
     found, self._found = self._found, None
@@ -119,7 +122,7 @@ class NewestRow:
       logging.warning('Progress cannot be read: %s', error)
 
   def show(self, line: ProgressLine) -> None:
-    """Shows it, if it is new."""
+    """Shows the newest row if it is new."""
     row = self._read_meanwhile() if self._is_remote else self._read()
     if row:
       line.show(row)

@@ -1,4 +1,4 @@
-"""A run's directory: claimed before anything is written, or refused.
+"""A run's directory, which is claimed before anything is written, or refused.
 
 It may be a URL; see `files`.
 """
@@ -19,31 +19,35 @@ from launch.run import gin_config
 from launch.run import url_lock
 
 _LOCK = '.lock'
-# All that is there of a run that was killed before it had its config begins so.
-_OWN = (_LOCK, files.new_path(gin_config.config_path('')))
+# A run that was killed before it had its config leaves only files whose names
+# begin so.
+_LEFTOVERS = (_LOCK, files.new_path(gin_config.config_path('')))
 _REACH_SECS = 30.
 
 
 class RunDirectoryError(config_lib.UserError):
-  """The directory cannot be this run's."""
+  """The directory cannot be used for this run."""
 
 
 def fresh_path(level: str) -> str:
-  """A new directory's name under `runs/`, by level and time."""
+  """Returns a new directory's name under `runs/`, made of level and time."""
   now = datetime.datetime.now().strftime('%Y%m%d-%H%M%S')
   name = levels.short_name(level).replace('/', '_').replace(' ', '_')
   return os.path.join('runs', f'{name}-{now}')
 
 
 def logs_path(run_dir: str) -> str:
-  """Where a run's processes log to, a path: what grows is no object's."""
+  """Returns the directory of the logs of a run's processes, always a path.
+
+  Logs grow, and an object in a store cannot.
+  """
   if files.is_url(run_dir):
     return os.path.join('runs', 'logs', re.sub(r'\W+', '_', run_dir).strip('_'))
   return os.path.join(run_dir, 'logs')
 
 
 def reach(run_dir: str) -> None:
-  """Raises RunDirectoryError where it is a URL that does not answer."""
+  """Raises RunDirectoryError where the directory's URL does not answer."""
   if files.is_url(run_dir):
     try:
       files.reach(run_dir, _REACH_SECS)
@@ -53,9 +57,14 @@ def reach(run_dir: str) -> None:
 
 
 def check_writable(path: pathlib.Path, flag: str) -> None:
-  """Raises RunDirectoryError where `path`, given by `flag`, is no directory.
+  """Refuses a path that is no directory which this process can write.
 
-  It need not exist yet.
+  Args:
+    path: path of the directory, which need not exist yet.
+    flag: flag that the path was given by, for messages.
+
+  Raises:
+    RunDirectoryError: where it is a URL, a file, or cannot be written.
   """
   if re.match(r'\w+:/', str(path)):  # Of two slashes pathlib makes one.
     raise RunDirectoryError(
@@ -73,7 +82,7 @@ def check_writable(path: pathlib.Path, flag: str) -> None:
 
 
 def _check(path: str, config: config_lib.Config) -> None:
-  """Raises RunDirectoryError where `path` is not free nor this run's."""
+  """Raises RunDirectoryError unless `path` is free or holds this run."""
   if files.is_url(path):
     reach(path)
   else:
@@ -86,14 +95,14 @@ def _check(path: str, config: config_lib.Config) -> None:
       raise RunDirectoryError(
           f'{path} holds a run with another config: {", ".join(changed)}; '
           'give the same config to resume, or another --run_dir')
-  elif any(not name.startswith(_OWN) for name in files.names(path)):
+  elif any(not name.startswith(_LEFTOVERS) for name in files.names(path)):
     raise RunDirectoryError(f'{path} is not empty and holds no run; choose '
                             'another --run_dir')
 
 
 @contextlib.contextmanager
 def _writing(path: str) -> Iterator[None]:
-  """Makes a RunDirectoryError of what the system says, as of a full disk."""
+  """Turns an error of the system, as of a full disk, to RunDirectoryError."""
   try:
     yield
   except OSError as error:
@@ -104,7 +113,7 @@ def _writing(path: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _locking(path: str) -> Iterator[None]:
-  """Holds a directory's lock while in context, as `url_lock.owning` a URL's."""
+  """Holds a lock file; the counterpart of `url_lock.owning` for a path."""
   with open(path, 'wb') as lock:
     try:
       fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -115,12 +124,16 @@ def _locking(path: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _alone(path: str) -> Iterator[None]:
-  """Keeps others out; raises RunDirectoryError where they were first."""
-  own = url_lock.owning if files.is_url(path) else _locking
+  """Keeps other processes out of a directory.
+
+  Raises:
+    RunDirectoryError: where another process is in it already.
+  """
+  owning = url_lock.owning if files.is_url(path) else _locking
   with contextlib.ExitStack() as stack:
     try:
       with _writing(path):
-        stack.enter_context(own(os.path.join(path, _LOCK)))
+        stack.enter_context(owning(os.path.join(path, _LOCK)))
     except url_lock.OwnedError as error:
       whose = f' ({error})' if str(error) else ''
       raise RunDirectoryError(
@@ -134,8 +147,8 @@ def claim(path: str, config: config_lib.Config) -> Iterator[bool]:
   """Makes or takes up a run directory and keeps others out of it.
 
   Args:
-    path: of the directory.
-    config: of the run; written to `config.gin` first of all.
+    path: path or URL of the directory.
+    config: config of the run; written to `config.gin` first of all.
 
   Yields:
     Whether a run is there to be resumed.
@@ -143,8 +156,8 @@ def claim(path: str, config: config_lib.Config) -> Iterator[bool]:
   Raises:
     RunDirectoryError: before anything is touched, where the directory is in
       use, foreign, unwritable or of another config.
-    UserError: that came from within; unless something had been learned by
-      then, nothing is left of what was written.
+    UserError: where the caller raised it within the context; unless the run had
+      learned by then, what was written is removed.
   """
   _check(path, config)
   was_there = files.exists(path)
@@ -159,7 +172,7 @@ def claim(path: str, config: config_lib.Config) -> Iterator[bool]:
     try:
       yield resuming
     except config_lib.UserError:
-      # Only its processes could see that it cannot work.
+      # Only the run's processes could see that it cannot work.
       if not resuming and not _has_learned(path):
         _remove(path, keep=was_there)
       raise
@@ -172,10 +185,10 @@ def _has_learned(path: str) -> bool:
 
 
 def _remove(path: str, keep: bool) -> None:
-  """Removes what is in it, and the directory itself unless it is to stay."""
+  """Removes the content of a directory, and itself unless it is to stay."""
   for name in files.names(path):
     files.remove(os.path.join(path, name))
   if not keep:
-    # In an object store there are no directories but for what is in them.
+    # An object store has no directories, only the files in them.
     with contextlib.suppress(FileNotFoundError):
       files.remove(path)

@@ -1,6 +1,6 @@
-"""A sweep's directory: what was asked, its runs, and the table of results.
+"""A sweep's directory: its config, its runs, and the table of results.
 
-    sweep.gin            what was asked, all values spelt out
+    sweep.gin            the sweep's config, all values spelt out
     tasks/TASK.gin       each task's config as it was when the sweep began
     runs/TASK/VARIANT/SETTING/seed_N/   a training run each
     logs/TASK/VARIANT/SETTING/seed_N.log
@@ -24,12 +24,12 @@ RESULTS = 'results.csv'
 _SWEEP = 'sweep.gin'
 _LOCK = '.lock'
 _NEW = '.new'
-# All that is there of a sweep that was killed before it had its config.
-_OWN = (_LOCK, _SWEEP + _NEW)
+# A sweep that was killed before it had its config leaves only these.
+_LEFTOVERS = (_LOCK, _SWEEP + _NEW)
 
 
 def _write(path: pathlib.Path, text: str) -> None:
-  """As a whole or not at all."""
+  """Writes a file as a whole or not at all."""
   new = path.with_name(path.name + _NEW)
   new.write_text(text, encoding='utf-8')
   os.replace(new, path)
@@ -39,11 +39,11 @@ class SweepDirectory:
   """The directory of one sweep while this process holds it.
 
   Attributes:
-    lock: file descriptor; who holds it holds the directory.
+    lock: file descriptor; whatever process has it open holds the directory.
   """
 
   def __init__(self, path: str, config: plan_lib.SweepConfig, lock: int):
-    """Reads the results that are there."""
+    """Reads the results that the directory holds already."""
     self._path = pathlib.Path(path)
     self._order = [run.name for run in plan_lib.runs(config)]
     self._results: Dict[str, results_lib.Result] = {}
@@ -56,32 +56,35 @@ class SweepDirectory:
 
   @property
   def log_dir(self) -> str:
-    """Where the output of runs goes."""
+    """Directory of the output of runs."""
     return str(self._path / 'logs')
 
   def arguments(self, run: plan_lib.Run) -> List[str]:
-    """What follows `python -m` to start or resume the run, anywhere."""
+    """Returns a command, which follows `python -m`, to start or resume a run.
+
+    The command works on any machine and in any directory.
+    """
     tasks = self._path / 'tasks'
     return run.arguments(os.path.abspath(tasks / f'{run.task}.gin'),
                          os.path.abspath(self.run_dir(run)))
 
   def run_dir(self, run: plan_lib.Run) -> str:
-    """Of one training run."""
+    """Returns the directory of one training run."""
     return str(self._path / 'runs' / run.name)
 
   def status(self, run: plan_lib.Run) -> str:
-    """The run's, or '' where nothing is known of it."""
+    """Returns the status of a run, or '' where nothing is known of it."""
     result = self._results.get(run.name)
     return result.status if result else ''
 
   def results(self) -> List[results_lib.Result]:
-    """Those that are there, in the order of the sweep's runs."""
+    """Returns the results so far, in the order of the sweep's runs."""
     return [self._results[name] for name in self._order
             if name in self._results]
 
   def record(self, run: plan_lib.Run, status: str,
              error: str) -> results_lib.Result:
-    """Sums up a run that has ended, and writes the table."""
+    """Sums up a run that has ended, and writes the table of results."""
     result = results_lib.result(run, status, error,
                                   metrics.read_rows(self.run_dir(run)))
     self._results[run.name] = result
@@ -106,7 +109,7 @@ def _check(path: pathlib.Path, config: plan_lib.SweepConfig,
       raise run_directory.RunDirectoryError(
           f'{path} holds another sweep: {", ".join(changed)}; give the same '
           'to resume it, or another --sweep_dir')
-  elif path.exists() and any(p.name not in _OWN for p in path.iterdir()):
+  elif path.exists() and any(p.name not in _LEFTOVERS for p in path.iterdir()):
     raise run_directory.RunDirectoryError(
         f'{path} is not empty and holds no sweep; choose another --sweep_dir')
 
@@ -117,9 +120,9 @@ def claim(path: str, config: plan_lib.SweepConfig,
   """Makes or takes up a sweep's directory and keeps others out of it.
 
   Args:
-    path: of the directory.
-    config: of the sweep.
-    tasks: name to config, without any of the sweep's bindings.
+    path: path of the directory.
+    config: config of the sweep.
+    tasks: name of each task to its config, without the sweep's bindings.
 
   Yields:
     The directory.

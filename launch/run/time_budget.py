@@ -1,4 +1,4 @@
-"""Where the life of a frame goes, from its playing to its learning."""
+"""Time that a frame spends on its way from the actor to the learner."""
 
 import statistics
 from typing import Dict
@@ -23,15 +23,15 @@ _LABELS = {
 
 
 def compute(config: config_lib.Config, run_dir: str) -> Dict[str, float]:
-  """Seconds that an unroll spends in each hop, in the order of its life.
+  """Computes the seconds that an unroll spends in each hop, in turn.
 
-  Actors measure theirs. How long it waits in the queue follows from how many
-  wait there and how many come a second (Little's law); batching is what is left
+  Actors measure their hops. The wait in the queue follows from how many unrolls
+  wait there and how many come a second (Little's law). Batching is what is left
   of the policy lag, which counts from the fetching of parameters to learning.
 
   Args:
     config: of the run.
-    run_dir: of a run with `--profile`.
+    run_dir: directory of a run with `--profile`.
 
   Returns:
     Hop to seconds; empty where the run ended too soon.
@@ -60,7 +60,7 @@ def compute(config: config_lib.Config, run_dir: str) -> Dict[str, float]:
 
 
 def show(config: config_lib.Config, run_dir: str) -> None:
-  """Prints the table."""
+  """Prints the time budget of a run as a table, see `compute`."""
   budget = compute(config, run_dir)
   if not budget:
     print('No time budget: the run ended before there was one')

@@ -1,8 +1,8 @@
-"""Who owns a directory behind a URL, where there are no locks.
+"""Ownership of a directory behind a URL, where there are no locks.
 
-A file says which process does and when it last said so. It is believed while
-that is recent, except on the owner's own machine, which sees at once whether
-the process lives.
+A file names the process that owns the directory, and when it last said so. The
+file is believed while that is recent, except on the owner's own machine, where
+it can be seen at once whether the process lives.
 """
 
 import contextlib
@@ -21,20 +21,20 @@ from absl import logging
 from impala_tf.storage import files
 
 _BEAT_SECS = 10.
-# Without a word for so long an owner on another machine counts as dead. Clocks
-# must agree to less.
+# An owner on another machine counts as dead after such a silence. The clocks of
+# machines must differ by less.
 _SILENCE_SECS = 60.
-# What one does to look and then write must take less: of two who come at once,
+# Looking and then writing must take less: of two processes that come at once,
 # both have written when the first looks again.
 _SETTLE_SECS = 2.
 
 
 class OwnedError(Exception):
-  """Another process owns it; the message says which, as far as is known."""
+  """Another process owns the directory; the message says which, if known."""
 
 
 def _machine() -> str:
-  """Differs where process ids mean something else; empty where unknown."""
+  """Returns a name for where process ids are valid; empty where unknown."""
   try:
     boot = pathlib.Path('/proc/sys/kernel/random/boot_id').read_text().strip()
     return f'{boot} {os.readlink("/proc/self/ns/pid")}'
@@ -43,7 +43,10 @@ def _machine() -> str:
 
 
 def _start_ticks(pid: int) -> Optional[int]:
-  """When a process began; None where it does not run. Ids are used again."""
+  """Returns when a process began; None where it does not run.
+
+  Tells it from a later process with the same id.
+  """
   try:
     stat = pathlib.Path(f'/proc/{pid}/stat').read_text()
   except OSError:
@@ -65,7 +68,7 @@ def _is_alive(owner: Dict[str, Any]) -> bool:
 
 
 def _read(path: str) -> Optional[Dict[str, Any]]:
-  """Whom the file names; None where there is none, or something else in it."""
+  """Returns the owner that the file names; None where it names none."""
   try:
     owner = json.loads(files.read(path))
     owner['secs'], owner['pid'] = float(owner['secs']), int(owner['pid'])
@@ -98,13 +101,13 @@ def _write(path: str, process: Dict[str, Any]) -> None:
 
 @contextlib.contextmanager
 def owning(path: str) -> Iterator[None]:
-  """Makes this process the owner while it is within.
+  """Makes this process the owner as long as the context lasts.
 
-  Where another has become the owner meanwhile, as after this machine was
-  suspended, this process gets SIGTERM.
+  Where another process has become the owner meanwhile, as after this machine
+  was suspended, this process gets SIGTERM.
 
   Args:
-    path: of the file, a URL.
+    path: URL of the file that names the owner.
 
   Raises:
     OwnedError: where another process is the owner.

@@ -157,7 +157,7 @@ def test_new_parameters_act_from_the_next_call_on():
 
 @pytest.mark.parametrize('use_lstm', [False, True])
 def test_rows_are_acted_on_as_if_they_were_all(use_lstm):
-  """Whichever come together, each has its own memory."""
+  """Each environment has its own memory, in whatever batches they come."""
   agent = _agent(use_lstm)
   everyone = acting.Policy(agent, NUM_ENVS, 1)
   some = acting.RowPolicy(agent, NUM_ENVS, 1)

@@ -18,14 +18,14 @@ def _randomise(module, scale=1.0):
 
 
 def _layers(torso):
-  """Kernel and bias of each layer in float64; dense ones last."""
+  """Returns kernel and bias of each layer in float64; dense ones last."""
   variables = [v.numpy().astype(np.float64) for v in torso.trainable_variables]
   pairs = list(zip(variables[::2], variables[1::2]))
   return sorted(pairs, key=lambda pair: pair[0].ndim, reverse=True)
 
 
 def _windows(x, size, stride, same, fill):
-  """[size, size, N, H', W', C]: what each place of a kernel sees."""
+  """Returns each place of a kernel's inputs, [size, size, N, H', W', C]."""
   outputs = []
   for axis in 1, 2:
     length = x.shape[axis]
@@ -63,14 +63,14 @@ def _dense(x, layer):
 
 
 def _shallow(images, layers):
-  """Figure 3, left."""
+  """Computes the torso of figure 3, left."""
   x = _relu(_conv(images / 255.0, layers[0], 4, same=False))
   x = _relu(_conv(x, layers[1], 2, same=False))
   return _dense(x, layers[2])
 
 
 def _deep(images, layers):
-  """Figure 3, right."""
+  """Computes the torso of figure 3, right."""
   layers = iter(layers)
   x = images / 255.0
   for _ in range(3):
@@ -151,21 +151,15 @@ def test_the_mlp_torso_takes_numbers_of_any_type_and_shape_as_they_are(dtype):
 
 
 # A kernel's shape, and how many inputs one of its outputs sums over.
-@pytest.mark.parametrize('torso,fan_ins', [
+@pytest.mark.parametrize('torso, fan_ins', [
     ('shallow', {(8, 8, 4, 16): 256, (4, 4, 16, 32): 256, (2592, 256): 2592}),
     ('deep', {(3, 3, 4, 16): 36, (3, 3, 16, 16): 144, (3, 3, 16, 32): 144,
-              (3, 3, 32, 32): 288, (3872, 256): 3872}),
-    ('lstm', {(266, 1024): 266, (256, 1024): 256})])
+              (3, 3, 32, 32): 288, (3872, 256): 3872})])
 def test_weights_start_truncated_normal_by_fan_in_and_biases_zero(
     torso, fan_ins):
   tf.random.set_seed(3)
-  if torso == 'lstm':
-    module = networks.LSTMCore(256)
-    module(tf.zeros([1, 1, 266]), tf.zeros([1, 1], tf.bool),
-           module.initial_state(1))
-  else:
-    module = networks.TORSOS[torso](256)
-    module(tf.zeros((1,) + ATARI, tf.uint8))
+  module = networks.TORSOS[torso](256)
+  module(tf.zeros((1,) + ATARI, tf.uint8))
   kernels = [v for v in module.trainable_variables if v.shape.rank > 1]
   assert {tuple(k.shape) for k in kernels} == set(fan_ins)
   first_weights = set()
@@ -184,6 +178,43 @@ def test_weights_start_truncated_normal_by_fan_in_and_biases_zero(
       np.testing.assert_array_equal(v, 0)
 
 
+def _lstm_core():
+  core = networks.LSTMCore(256)
+  core(tf.zeros([1, 1, 266]), tf.zeros([1, 1], tf.bool), core.initial_state(1))
+  return core
+
+
+def _kernels(module, shapes):
+  kernels = {tuple(v.shape): v.numpy() for v in module.trainable_variables}
+  return [kernels[shape] for shape in shapes]
+
+
+# By hand: sqrt(6 / 1546) with 266 inputs and 256 units, sqrt(6 / 340) with 20
+# and 64. Fans of each kernel by itself would give others.
+@pytest.mark.parametrize('make, shapes, limit', [
+    (_lstm_core, [(266, 1024), (256, 1024)], 0.0622975),
+    (lambda: _encoder(), [(20, 256), (64, 256)], 0.1328422)])
+def test_both_kernels_of_an_lstm_start_as_one_of_glorot(make, shapes, limit):
+  tf.random.set_seed(3)
+  module = make()
+  kernels = _kernels(module, shapes)
+  for weights in kernels:
+    assert 0.99 * limit < weights.max() < limit * (1 + 1e-6)
+    assert 0.99 * limit < -weights.min() < limit * (1 + 1e-6)
+    # A uniform variable's variance is limit^2 / 3, its kurtosis 9/5.
+    deviation = limit / np.sqrt(3)
+    assert abs(weights.mean()) < 4 * deviation / np.sqrt(weights.size)
+    assert abs(weights.std() / deviation - 1) < 4 * np.sqrt(
+        (9 / 5 - 1) / 4 / weights.size)
+  assert kernels[0][0, 0] != kernels[1][0, 0]
+  for v in module.trainable_variables:
+    if v.shape.rank == 1:
+      np.testing.assert_array_equal(v, 0)
+  tf.random.set_seed(3)
+  for weights, same in zip(kernels, _kernels(make(), shapes)):
+    np.testing.assert_array_equal(weights, same)
+
+
 T, B, F, SIZE = 7, 3, 4, 5
 
 
@@ -196,7 +227,7 @@ def _core():
 
 
 def _inputs(num_steps=T):
-  """Inputs, resets (none at all, the first step, inside) and a state."""
+  """Makes inputs, resets (none, at the first step, inside) and a state."""
   rng = np.random.default_rng(0)
   resets = np.zeros([num_steps, B], bool)
   resets[0, 1] = resets[3, 1] = resets[2, 2] = True
@@ -207,15 +238,17 @@ def _inputs(num_steps=T):
 
 
 def _numpy_lstm(core, inputs, resets, state):
-  """Step by step, gate by gate, from the equations."""
+  """Computes an LSTM step by step and gate by gate from the equations."""
   weights = {tuple(v.shape): v.numpy().astype(np.float64)
              for v in core.trainable_variables}
-  of_inputs, of_hidden = weights[F, 4 * SIZE], weights[SIZE, 4 * SIZE]
+  input_kernel = weights[F, 4 * SIZE]
+  hidden_kernel = weights[SIZE, 4 * SIZE]
   bias = weights[(4 * SIZE,)]
 
   def gate(k, x, h):
     columns = slice(k * SIZE, (k + 1) * SIZE)
-    return x @ of_inputs[:, columns] + h @ of_hidden[:, columns] + bias[columns]
+    return (x @ input_kernel[:, columns] + h @ hidden_kernel[:, columns]
+            + bias[columns])
 
   def sigmoid(x):
     return 1 / (1 + np.exp(-x))
@@ -302,7 +335,7 @@ def _encoder(compiled=False):
 
 
 def _numpy_encoder(encoder, instructions):
-  """Word by word, up to the last of each."""
+  """Encodes instructions word by word, up to the last of each."""
   weights = {tuple(v.shape): v.numpy().astype(np.float64)
              for v in encoder.trainable_variables}
   outputs = np.zeros([len(instructions), 64])

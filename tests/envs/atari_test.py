@@ -69,7 +69,7 @@ def test_every_row_is_what_gymnasium_gives_through_lives_and_games(
 
 
 class _ScriptedALE:
-  """Stands in for AtariVectorEnv: one environment whose rows are written."""
+  """A stand-in for AtariVectorEnv: one environment with scripted rows."""
 
   single_action_space = gymnasium.spaces.Discrete(2)
 
@@ -239,7 +239,7 @@ def test_actions_of_skiing(full, num_actions):
 
 
 def test_actions_mean_in_skiing_what_they_mean_in_every_game():
-  """What each of the 18 shows is what the emulator shows of its name."""
+  """Each of the 18 shows what the emulator shows for the action's name."""
   emulator = ale_py.ALEInterface()
   emulator.loadROM(ale_py.roms.get_rom_path('skiing'))
   legal = [action.name for action in emulator.getLegalActionSet()]
@@ -258,7 +258,7 @@ def test_actions_mean_in_skiing_what_they_mean_in_every_game():
 
 
 def _held(env, action):
-  """The picture after an action was held for two seconds of a new game."""
+  """Returns the picture after an action was held for two seconds of a game."""
   env.reset()
   for _ in range(30):
     row = env.step(np.array([action], np.int32))

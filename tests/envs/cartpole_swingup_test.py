@@ -25,7 +25,7 @@ def _step(env, action):
 
 
 def _energy(state):
-  """Of cart (1 kg) and uniform rod (0.1 kg, 1 m), from their velocities."""
+  """Computes the energy of cart (1 kg) and uniform rod (0.1 kg, 1 m)."""
   _, speed, angle, angular_speed = state
   rod_speed = np.array([speed + 0.5 * angular_speed * np.cos(angle),
                         -0.5 * angular_speed * np.sin(angle)])
@@ -133,7 +133,7 @@ def test_observation_is_the_state_in_its_units():
 
 
 def _controller(observation):
-  """Pumps energy up, then balances; actions [E]."""
+  """Chooses actions [E] that pump energy up and then balance."""
   position, speed, sine, cosine, angular_speed = observation[:, :5].T
   position, speed = position * TRACK, speed * TRACK
   angle = np.arctan2(sine, cosine)

@@ -12,7 +12,7 @@ LEFT, STAY, RIGHT = 0, 1, 2
 
 
 def _positions(board):
-  """The ball's row, and columns of ball and paddle, from one board."""
+  """Reads the ball's row, and the columns of ball and paddle, off a board."""
   board = board[:10]
   (row,), (ball,) = np.nonzero(board[:-1])
   (paddle,) = np.flatnonzero(board[-1])
@@ -91,12 +91,11 @@ def test_only_the_column_of_the_ball_counts():
 
 def _delayed():
   return factory.make_environment(
-      'catch/delayed', E, 3, config.AtariConfig(), config.DmlabConfig(),
-      config.VizdoomConfig(), training=True)
+      'catch/delayed', E, 3, config.Config(), training=True)
 
 
 def _act(boards, policies):
-  """Actions [E]: an environment follows its ball (True) or flees from it."""
+  """Chooses actions [E] that follow the ball (True) or flee from it."""
   actions = []
   for board, follows in zip(boards, policies):
     _, ball, paddle = _positions(board)
@@ -143,8 +142,7 @@ def test_reset_forgets_what_is_owed():
 
 def test_mirror_turns_moves_and_signs_around_and_pays_a_hundredfold():
   env, mirrored = (factory.make_environment(
-      level, E, 3, config.AtariConfig(), config.DmlabConfig(),
-      config.VizdoomConfig(), training=True)
+      level, E, 3, config.Config(), training=True)
                    for level in ('catch', 'catch/mirrored'))
   np.testing.assert_array_equal(
       mirrored.reset().observation, -env.reset().observation)

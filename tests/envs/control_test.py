@@ -18,12 +18,12 @@ def _actions(env, rng):
       -1, 1, (E, *env.action_spec().shape)).astype(np.float32)
 
 
-@pytest.mark.parametrize('name, parts, num_actions', [
+@pytest.mark.parametrize('name, keys, num_actions', [
     ('cartpole/balance', ('position', 'velocity'), 1),
     # 'height' and 'upright' of other tasks are plain numbers.
     ('walker/walk', ('orientations', 'height', 'velocity'), 6),
     ('reacher/easy', ('position', 'to_target', 'velocity'), 2)])
-def test_rows_are_those_of_the_suite(name, parts, num_actions):
+def test_rows_are_those_of_the_suite(name, keys, num_actions):
   from dm_control import suite
   env = control.ControlEnvironment(name, E, seed=7)
   others = [suite.load(*name.split('/'), task_kwargs={'random': 7 + i})
@@ -34,9 +34,9 @@ def test_rows_are_those_of_the_suite(name, parts, num_actions):
   np.testing.assert_array_equal(env.action_spec().maximum, 1)
 
   def flat(timestep):
-    assert set(timestep.observation) == set(parts)
-    return np.concatenate([np.atleast_1d(timestep.observation[part])
-                           for part in parts]).astype(np.float32)
+    assert set(timestep.observation) == set(keys)
+    return np.concatenate([np.atleast_1d(timestep.observation[key])
+                           for key in keys]).astype(np.float32)
 
   row = env.reset()
   for e, other in enumerate(others):

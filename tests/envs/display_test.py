@@ -1,4 +1,4 @@
-"""Programs of their own: what draws is decided on import of the simulators."""
+"""Drawing without a display, in programs that import simulators anew."""
 
 import ctypes.util
 import os

@@ -134,7 +134,7 @@ def test_picture_is_kept_and_lab_is_not_asked_for_it(lab):
 
 
 def _seeds(made):
-  """Of its episodes. Each is an int, and nothing was given for `episode`."""
+  """Returns the seeds of a simulator's episodes, which must be ints."""
   assert {episode for episode, _ in _calls(made, 'reset')} == {-1}
   return [seed for _, seed in _calls(made, 'reset')]
 

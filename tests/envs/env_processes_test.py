@@ -28,12 +28,12 @@ def _faulty(fault, culprit):
 
 
 def _actions(numbers, times):
-  """Something that depends on both."""
+  """Makes actions that depend on environment and step."""
   return ((3 * numbers + times * (numbers + 1)) % 4 // 2).astype(np.int32)
 
 
 def _trajectories(pool, num_steps):
-  """Rows of each environment, `reset` included, [E][num_steps + 1]."""
+  """Collects rows of each environment, `reset` included, [E][num_steps + 1]."""
   rows = [[] for _ in range(pool.num_envs)]
   while min(map(len, rows)) <= num_steps:
     numbers, timestep = pool.recv()
@@ -171,7 +171,7 @@ def test_environment_that_cannot_be_made_is_told():
 
 
 def _worker_pids():
-  """In the order in which they were started."""
+  """Returns the workers' process ids in the order of their start."""
   children = sorted(psutil.Process().children(), key=lambda c: c.create_time())
   return [child.pid for child in children
           if 'multiprocessing.spawn' in ' '.join(child.cmdline())]

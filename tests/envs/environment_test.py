@@ -23,9 +23,8 @@ DISCRETE = (
 CONTINUOUS = ('gym/InvertedPendulum-v5', 'control/cartpole/balance')
 LEVELS = DISCRETE + CONTINUOUS
 # Short games, so that ends are met within few steps.
-ATARI = config.AtariConfig(max_episode_frames=150)
-DMLAB = config.DmlabConfig()  # Those of the stand-in are short.
-VIZDOOM = config.VizdoomConfig()  # 'basic' ends after 75 steps.
+# Those of DeepMind Lab's stand-in are short; VizDoom's 'basic' has 75 steps.
+CONFIG = config.Config(atari=config.AtariConfig(max_episode_frames=150))
 NUM_STEPS = 120  # Cart-pole swing-up needs some 90 to leave its track.
 MORE_STEPS = {'control/cartpole/balance': 1005}  # Its limit of time is 1000.
 
@@ -34,7 +33,7 @@ pytestmark = pytest.mark.usefixtures('fake_deepmind_lab')
 
 def _make(level, seed=5):
   return factory.make_environment(
-      level, E, seed, ATARI, DMLAB, VIZDOOM, training=True)
+      level, E, seed, CONFIG, training=True)
 
 
 @pytest.fixture(name='env', scope='module', params=LEVELS)
@@ -130,9 +129,9 @@ def test_action_out_of_range_is_refused_and_the_game_goes_on(env, action):
   with pytest.raises(ValueError) as error:
     env.step(actions)
   assert '\n' not in str(error.value)
-  for part in (env.level, f'action {action} of environment 1',
+  for words in (env.level, f'action {action} of environment 1',
                f'0 to {num_actions - 1}'):
-    assert part in str(error.value)
+    assert words in str(error.value)
   env.step(np.zeros(E, np.int32))
 
 
@@ -145,9 +144,9 @@ def test_action_that_is_not_finite_is_refused_and_the_game_goes_on(env, number):
   with pytest.raises(ValueError) as error:
     env.step(actions)
   assert '\n' not in str(error.value)
-  for part in (env.level, 'action of environment 1 is not finite',
+  for words in (env.level, 'action of environment 1 is not finite',
                'lower OptimizerConfig.learning_rate'):
-    assert part in str(error.value)
+    assert words in str(error.value)
   env.step(np.zeros_like(actions))
 
 
@@ -216,7 +215,7 @@ def test_picture_for_videos(env):
 
 
 class _Telling(environment.BatchedEnvironment):
-  """Tells what it is told to."""
+  """An environment that gives the instructions it is made with."""
 
   def __init__(self, instruction_length):
     super().__init__('telling', 2, environment.discrete(1),

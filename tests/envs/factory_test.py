@@ -1,10 +1,12 @@
-"""From names to environments, and what is said of names that are none."""
+"""Environments from names, and messages for names that cannot be."""
 
+import functools
 import importlib.util
 import subprocess
 import sys
 
 import dm_env
+from dm_env import specs
 import numpy as np
 import pytest
 
@@ -14,17 +16,27 @@ from impala_tf.envs import cartpole_swingup
 from impala_tf.envs import catch
 from impala_tf.envs import control
 from impala_tf.envs import dmlab
+from impala_tf.envs import domain as domain_lib
+from impala_tf.envs import environment
 from impala_tf.envs import factory
 from impala_tf.envs import gym
 from impala_tf.envs import minigrid
+from impala_tf.envs import multi_level
 from impala_tf.envs import tmaze
 from impala_tf.envs import vizdoom
 
 
 def _make(level, training=True, **atari_knobs):
   return factory.make_environment(
-      level, 2, 3, config.AtariConfig(**atari_knobs), config.DmlabConfig(),
-      config.VizdoomConfig(), training)
+      level, 2, 3, config.Config(atari=config.AtariConfig(**atari_knobs)),
+      training)
+
+
+def _config(level, instruction_length=0, env_processes=None):
+  return config.Config(
+      environment=config.EnvironmentConfig(level=level),
+      agent=config.AgentConfig(instruction_length=instruction_length),
+      actor=config.ActorConfig(env_processes=env_processes))
 
 
 @pytest.mark.parametrize('level, kind', [
@@ -159,13 +171,12 @@ gymnasium.register('Mine-v0', 'gymnasium.envs.classic_control:CartPoleEnv')
 def test_instructions_are_refused_where_there_are_none(level):
   words = r'instruction_length is 16, but .* gives no instructions; set it to 0'
   with pytest.raises(config.ConfigError, match=words) as error:
-    factory.check_levels(level, 16)
+    factory.check_levels(_config(level, 16))
   assert '\n' not in str(error.value)
-  factory.check_levels(level, 0)
+  factory.check_levels(_config(level, 0))
   with pytest.raises(config.ConfigError, match=words):
     factory.make_environment(
-        level.split(',')[-1], 2, 3, config.AtariConfig(), config.DmlabConfig(),
-        config.VizdoomConfig(), True, instruction_length=16)
+        level.split(',')[-1], 2, 3, _config(level, 16), training=True)
 
 
 @pytest.mark.usefixtures('fake_deepmind_lab')
@@ -173,10 +184,107 @@ def test_instructions_are_refused_where_there_are_none(level):
     'minigrid/Empty-5x5-v0', 'babyai/GoToObjS4-v0',
     'dmlab30/language_select_described_object'])
 def test_instructions_are_handed_over_where_they_are_wanted(level):
-  env = factory.make_environment(
-      level, 2, 3, config.AtariConfig(), config.DmlabConfig(),
-      config.VizdoomConfig(), True, instruction_length=7)
+  env = factory.make_environment(level, 2, 3, _config(level, 7), training=True)
   env.reset()
   assert env.instruction_length == 7
   assert env.instruction.shape == (2, 7) and env.instruction[:, 0].all()
   env.close()
+
+
+@pytest.mark.parametrize('level, words', [
+    ('atari/pong', 'the emulator of atari/pong steps a batch as a whole; leave '
+     'it out'),
+    ('catch,atari/pong', 'the emulator of atari/pong')])
+def test_environment_processes_that_would_be_idle_are_refused(level, words):
+  for call in (
+      lambda: factory.check_levels(_config(level, env_processes=5)),
+      lambda: multi_level.make_workers(
+          level, 0, 0, _make, config.ActorConfig(num_envs=5, env_processes=5))):
+    with pytest.raises(config.ConfigError, match=words) as error:
+      call()
+    assert '\n' not in str(error.value)
+  factory.check_levels(_config(level))
+  factory.check_levels(_config('catch', env_processes=5))
+
+
+# One level for each row of the table.
+_LEVELS = {
+    'atari': 'atari/pong', 'catch': 'catch',
+    'cartpole_swingup': 'cartpole_swingup', 'tmaze': 'tmaze/3',
+    'minigrid': 'minigrid/Empty-5x5-v0', 'babyai': 'babyai/GoToObjS4-v0',
+    'dmlab30': 'dmlab30/rooms_watermaze', 'vizdoom': 'vizdoom/basic',
+    'control': 'control/cartpole/balance', 'gym': 'gym/CartPole-v1'}
+
+
+@pytest.mark.usefixtures('fake_deepmind_lab')
+@pytest.mark.parametrize('name', factory.DOMAINS)
+def test_domain_checks_and_makes_its_levels_or_names_what_is_missing(name):
+  level = _LEVELS[name]
+  domain = factory.domain_of(level)
+  assert domain is factory.DOMAINS[name] and domain.has_form_of(level)
+  assert all(form.partition('/')[0] == name for form in domain.forms)
+  rest = level.partition('/')[2]
+  try:
+    domain.check(rest)
+    env = domain.make(rest, 2, 3, config.Config(), True)
+  except config.ConfigError as error:
+    assert 'package' in str(error) and '\n' not in str(error)
+    assert name == 'vizdoom' and sys.version_info < (3, 10)
+    return
+  assert env.level == level and env.num_envs == 2
+  row = env.reset()
+  assert (row.step_type == dm_env.StepType.FIRST).all()
+  env.close()
+
+
+class _Coins(environment.BatchedEnvironment):
+  """Environments that pay 1 for the action of their side."""
+
+  def __init__(self, side, num_envs):
+    super().__init__(f'coins/{side}', num_envs, environment.discrete(2),
+                     specs.Array((1,), np.float32))
+    self._side = side
+    self._observation = np.zeros([num_envs, 1], np.float32)
+
+  def reset(self):
+    return self._first(self._observation)
+
+  def _step(self, actions):
+    paid = actions == ('heads', 'tails').index(self._side)
+    return self._first(self._observation)._replace(
+        reward=paid.astype(np.float32))
+
+  def render(self):
+    return np.zeros([1, 1, 3], np.uint8)
+
+  def close(self):
+    pass
+
+
+def test_new_domain_is_one_row(monkeypatch):
+
+  def check(side):
+    if side not in ('heads', 'tails'):
+      raise config.ConfigError(f'there is no side {side!r}')
+
+  monkeypatch.setitem(factory.DOMAINS, 'coins', domain_lib.Domain(
+      forms=('coins/<side>',), check=check, has_instructions=True,
+      steps_batches=True, is_uniform=lambda config: True,
+      make=lambda side, num_envs, *unused: _Coins(side, num_envs)))
+  both = 'coins/heads,coins/tails'
+  factory.check_levels(_config(both, instruction_length=3))
+  env = multi_level.make_environment(both, 4, 0, 0, functools.partial(
+      factory.make_environment, config=_config(both), training=True))
+  env.reset()
+  row = env.step(np.array([0, 0, 0, 1], np.int32))
+  assert row.reward.tolist() == [1, 0, 1, 1]
+  multi_level.check_levels(_config(both), make=None)  # Starts none.
+  for call, words in (
+      (lambda: _make('coins/edge'), "no side 'edge'"),
+      (lambda: _make('coins'), "'gym/<id>' or 'coins/<side>', but is 'coins'"),
+      (lambda: factory.check_levels(_config(both, env_processes=2)),
+       'the emulator of coins/heads'),
+      (lambda: factory.check_levels(_config('catch', 3)),
+       'are of babyai, coins, dmlab30, minigrid')):
+    with pytest.raises(config.ConfigError, match=words):
+      call()

@@ -14,7 +14,7 @@ FIRST, MID = dm_env.StepType.FIRST, dm_env.StepType.MID
 
 
 class _Counter(gymnasium.Env):
-  """Counts actions of -1, 0 and 1; which action ends it tells how."""
+  """An environment that counts actions and ends in a way for some of them."""
 
   metadata = {'render_modes': ['rgb_array'], 'render_fps': 30}
 
@@ -52,7 +52,7 @@ _MOVES = {
 
 
 class _Moves(_Counter):
-  """Observes its last action, and pays for its sum."""
+  """An environment that observes its last action and pays for its sum."""
 
   def __init__(self, kind, render_mode=None):
     super().__init__(render_mode)
@@ -78,7 +78,7 @@ def _registered():
 
 
 def _rows(env, *actions):
-  """Copies of the rows of each [E] of actions, as (type, reward, discount)."""
+  """Plays actions [E]; returns rows as (type, reward, discount)."""
   rows = [env.step(np.array(a, np.int32)) for a in actions]
   return [list(zip(r.step_type, r.reward, r.discount)) for r in rows]
 

@@ -16,11 +16,11 @@ TURN_RIGHT, FORWARD, DONE = 1, 2, 6
 
 
 def _decode(observation):
-  """[..., 20] of one-hot vectors back to the package's three numbers."""
-  parts = np.split(observation, [11, 17], axis=-1)
-  for part in parts:
-    np.testing.assert_array_equal(part.sum(-1), 1)
-  return np.stack([part.argmax(-1) for part in parts], -1)
+  """Decodes one-hot vectors [..., 20] to the package's three numbers."""
+  codes = np.split(observation, [11, 17], axis=-1)
+  for code in codes:
+    np.testing.assert_array_equal(code.sum(-1), 1)
+  return np.stack([code.argmax(-1) for code in codes], -1)
 
 
 @pytest.mark.parametrize('domain, prefix, name', [

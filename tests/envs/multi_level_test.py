@@ -1,6 +1,7 @@
-"""Several levels in one batch: who plays what, and whose row is whose."""
+"""Several levels in one batch: which environment plays which level."""
 
 import collections
+import functools
 
 import numpy as np
 import pytest
@@ -111,8 +112,8 @@ def test_wrong_action_is_refused_before_any_level_is_stepped():
 
 def _atari(level, **knobs):
   return factory.make_environment(
-      level, 1, 0, config.AtariConfig(**knobs), config.DmlabConfig(),
-      config.VizdoomConfig(), training=True)
+      level, 1, 0, config.Config(atari=config.AtariConfig(**knobs)),
+      training=True)
 
 
 def _refused(level, other, words):
@@ -166,11 +167,25 @@ def test_one_level_stays_what_it_is():
       'tmaze/3,tmaze/2', E, 0, 5, _make)) is multi_level.MultiLevelEnvironment
 
 
+def _config(level, full_action_set=False):
+  return config.Config(
+      environment=config.EnvironmentConfig(level=level),
+      atari=config.AtariConfig(full_action_set=full_action_set))
+
+
 def test_levels_are_compared_before_a_run_begins():
-  multi_level.check_levels('tmaze/1,tmaze/2', _make_catch_or_tmaze, False)
+  multi_level.check_levels(_config('tmaze/1,tmaze/2'), _make_catch_or_tmaze)
   with pytest.raises(config.ConfigError, match='catch has 3 actions and tmaze'):
     multi_level.check_levels(
-        'tmaze/1,tmaze/2,catch', _make_catch_or_tmaze, True)
+        _config('tmaze/1,tmaze/2,catch', full_action_set=True),
+        _make_catch_or_tmaze)
+
+
+def test_levels_of_no_domain_are_refused_by_what_makes_them():
+  level = _config('pong,breakout')
+  with pytest.raises(config.ConfigError, match="but is 'pong'"):
+    multi_level.check_levels(level, functools.partial(
+        factory.make_environment, config=level, training=True))
 
 
 def test_only_levels_that_may_differ_are_started_for_it():
@@ -180,11 +195,12 @@ def test_only_levels_that_may_differ_are_started_for_it():
     started.append(level)
     return _make('tmaze/1', num_envs, seed)
 
-  multi_level.check_levels('dmlab30', make, False)
-  multi_level.check_levels('atari/pong,atari/skiing', make, True)
-  multi_level.check_levels('atari/pong', make, False)
+  two_games = 'atari/pong,atari/skiing'
+  multi_level.check_levels(_config('dmlab30'), make)
+  multi_level.check_levels(_config(two_games, full_action_set=True), make)
+  multi_level.check_levels(_config('atari/pong'), make)
   assert not started
-  multi_level.check_levels('atari/pong,atari/skiing', make, False)
+  multi_level.check_levels(_config(two_games), make)
   assert started == ['atari/pong', 'atari/skiing']
 
 

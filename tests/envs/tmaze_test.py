@@ -13,12 +13,12 @@ CORRIDOR, JUNCTION = [0, 0, 1, 0], [0, 0, 0, 1]
 
 
 def _step(env, *actions):
-  """One step; an action for all where only one is given."""
+  """Plays one step; a single action is for all environments."""
   return env.step(np.resize(np.array(actions, np.int32), env.num_envs))
 
 
 def _turns(observation):
-  """The right turns, from the signals of first observations."""
+  """Reads the right turns off the signals of first observations."""
   assert set(map(tuple, observation)) == {(1, 0, 0, 0), (0, 1, 0, 0)}
   return np.where(observation[:, 0] == 1, UP, DOWN)
 
@@ -112,7 +112,7 @@ def test_a_turn_on_the_last_step_terminates():
 
 
 def _expected_return_of_chance(length):
-  """By the chain of positions: rows of `chances` are where one may be."""
+  """Computes chance's return from the Markov chain of positions."""
   chances = np.zeros(length + 1)
   chances[0] = 1
   expected = 0.0

@@ -1,4 +1,4 @@
-"""VizDoom against the package's own games, and what is left of it."""
+"""VizDoom against the package's own games, and its leftovers."""
 
 import importlib.util
 import os
@@ -34,13 +34,13 @@ def _doom_pids():
 
 
 def _files():
-  """Names of the memory that games share with their players."""
+  """Lists the shared memory of games and their players."""
   return set(pathlib.Path('/dev/shm').glob('ViZDoom*'))
 
 
 @pytest.fixture(name='bare_games')
 def _bare_games(monkeypatch, tmp_path):
-  """Games of 'basic' without any code of ours, seeded with 3 and 4."""
+  """Starts games of 'basic' by the package alone, seeded with 3 and 4."""
   monkeypatch.chdir(tmp_path)  # They write there.
   games = []
   for seed in (3, 4):

@@ -115,7 +115,7 @@ def _objects():
 
 
 def _pods():
-  """Templates of pods, by role."""
+  """Returns templates of pods by role."""
   objects = _objects()
   return {name.rpartition('-')[2]: objects[kind, name]['spec']['template']
           for kind, name in (('Job', 'impala-learner'),
@@ -123,7 +123,7 @@ def _pods():
 
 
 def _selects(selector, labels):
-  """Whether it does, by the rules of Kubernetes that are used here."""
+  """Returns whether labels are selected, by the Kubernetes rules in use."""
   wanted = selector.get('matchLabels', {})
   return (all(labels.get(k) == v for k, v in wanted.items())
           and all(e['operator'] == 'In' and labels.get(e['key']) in e['values']

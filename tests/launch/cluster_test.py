@@ -11,7 +11,7 @@ import pytest
 from impala_tf.monitoring import metrics
 from impala_tf.processes import waiting
 from launch import cluster
-from launch.processes import restarts
+from launch.processes import program as program_lib
 from launch.ray_cluster import connection as ray_connection
 from launch.ray_cluster import plan as cluster_plan
 from launch.run import gin_config
@@ -71,7 +71,7 @@ def test_bad_flag_is_refused_in_one_line(monkeypatch, capsys, flag, words):
 
 
 @pytest.mark.parametrize('what, code', [
-    (KeyboardInterrupt(), 130), (restarts.RunFailed('it broke'), 1),
+    (KeyboardInterrupt(), 130), (program_lib.RunFailed('it broke'), 1),
     (waiting.PeerMissing('in vain'), 1)])
 def test_exit_code_tells_what_happened(monkeypatch, capsys, what, code):
 
@@ -114,11 +114,11 @@ class _Run:
     return programs.wait_until(holds, what, _DEADLINE_SECS)
 
   def nodes(self, name):
-    """Where the program was started, in turn."""
+    """Returns the nodes on which the program was started, in turn."""
     return re.findall(rf' {name} started on \S+ \(node (\w+)\)', self.log())
 
   def wait_for_start(self, name, number=1):
-    """Returns the node."""
+    """Waits until the program has started so often; returns its node."""
     return self.wait(
         lambda: len(self.nodes(name)) >= number and self.nodes(name)[-1],
         f'start {number} of {name}')
@@ -143,7 +143,7 @@ def _command(run_dir, *flags):
 
 @contextlib.contextmanager
 def _training(run_dir, *flags):
-  """Yields a `_Run`."""
+  """Starts the program; yields a `_Run`."""
   path = run_dir.parent / 'output'
   with path.open('w') as output:
     with programs.running(*_command(run_dir, *flags), stdout=output,
@@ -190,7 +190,7 @@ def test_training_outlives_the_nodes_of_actor_and_learner(tmp_path):
       assert len(set(places)) == 3  # Spread over the nodes.
       run.wait_for_frames(1000)
 
-      # That of an actor, or of two.
+      # The node of an actor, or of two, is lost.
       assert places[1] != places[0]
       ray_nodes.lose(nodes, places[1])
       frames = run.frames()
@@ -202,8 +202,8 @@ def test_training_outlives_the_nodes_of_actor_and_learner(tmp_path):
           assert len(run.nodes(name)) == 1
       run.wait_for_frames(frames + 1000)
 
-      # That of the learner. The other is full of actors, and there will be room
-      # for one of them only.
+      # The node of the learner is lost. The other is full of actors, and there
+      # will be room for only one of them.
       saved = run.newest_checkpoint()
       assert saved > 0
       ray_nodes.lose(nodes, places[0])
@@ -229,13 +229,13 @@ def test_training_outlives_the_nodes_of_actor_and_learner(tmp_path):
 
 
 def _last_addresses(run):
-  """Of the Reverb servers of both learners."""
+  """Returns the addresses of the Reverb servers of both learners."""
   return [re.findall(rf' {name} started on .*, at (\S+)', run.log())[-1]
           for name in ('learner', 'learner_1')]
 
 
 def _check_resumption(run, number, saved):
-  """That is the so many-th, and lost no more than since that checkpoint."""
+  """Waits for a resumption, which lost nothing from before a checkpoint."""
   run.wait(lambda: run.log('learner').count('Resuming from') == number,
            f'resumption {number}')
   updates, frames = map(int, re.findall(
@@ -264,7 +264,7 @@ def test_two_learners_agree_and_outlive_a_process_and_a_node(tmp_path):
         assert f'from {_last_addresses(run)[i]} after' in run.log(f'actor_{i}')
       run.wait(lambda: metrics.read_rows(str(run_dir / 'evaluation')), 'games')
 
-      # The second learner is killed: all start again.
+      # The second learner is killed, and all start again.
       saved = run.newest_checkpoint()
       programs.kill(two_learners.pid(run_dir, 1))
       for name in names:
@@ -274,7 +274,7 @@ def test_two_learners_agree_and_outlive_a_process_and_a_node(tmp_path):
           '; all processes start again, from the last checkpoint: restart 1 of '
           '5', run.log())
       _check_resumption(run, 1, saved)
-      # Unless it was too slow, the other has told.
+      # The other learner has told of it, unless it was too slow.
       assert not noticed or 'has lost learner 1 (' in run.log('learner')
       run.wait_for_frames(run.frames() + 800)
 

@@ -1,4 +1,4 @@
-"""`launch.evaluate` on runs of a few parameters, as a user calls it."""
+"""Tests of `launch.evaluate` as a user calls it, on runs of few parameters."""
 
 import json
 import re
@@ -54,7 +54,7 @@ def test_result_is_written_and_shown_and_the_first_game_filmed(
   assert f'written_to              {catch_run / "evaluation.json"}' in output
 
   pictures = _pictures(video)
-  # The eight boards between the first action and the last.
+  # The video has the eight boards between the first action and the last.
   assert len(pictures) == 8
   brightest = [np.unravel_index(np.argmax(p[:8, :, 0]), p[:8, :, 0].shape)[0]
                for p in pictures[:6]]
@@ -155,7 +155,7 @@ def test_run_of_several_levels_is_played_on_its_suite(
   for level in ('atari57', 'atari/skiing,atari/breakout'):
     run_dir = tmp_path / level[:7].replace('/', '_')
     run_dir.mkdir()
-    # Of one game, as all of the full action set are alike.
+    # The agent knows one game; agents of the full action set know all.
     _make_pong_run(run_dir, full_action_set=True)
     (run_dir / 'config.gin').write_text(gin_config.dumps(config_lib.Config(
         environment=config_lib.EnvironmentConfig(level=level),
@@ -229,7 +229,7 @@ def test_agent_of_actions_of_another_kind_is_refused(
      'levels of DMLab-30 need the package no_such_package: build its wheel')])
 def test_suite_that_cannot_be_played_is_refused_in_one_line(
     tmp_path, monkeypatch, capsys, level, suite, words):
-  # In place of the simulator, which may be there.
+  # A stand-in for the simulator, which may be installed.
   monkeypatch.setitem(levels.SUITES, 'dmlab30', dmlab30.SUITE._replace(
       package='no_such_package'))
   (tmp_path / 'config.gin').write_text(gin_config.dumps(config_lib.Config(

@@ -1,4 +1,4 @@
-"""Curves become a PNG that can be looked at."""
+"""Tests that curves become a PNG with lines in it."""
 
 import json
 import sys
@@ -35,7 +35,7 @@ def _plot(monkeypatch, *arguments):
 
 
 def _colours(path):
-  """Whole picture, and the number of colours that are not grey."""
+  """Returns the picture, and its number of colours that are not grey."""
   image = np.asarray(imageio.v2.imread(path))[..., :3]
   assert image.shape == (540, 960, 3)
   pixels = image.reshape(-1, 3)

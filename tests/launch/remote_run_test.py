@@ -1,7 +1,8 @@
-"""Runs whose directory is a URL, as users start, disturb and look at them.
+"""Tests of runs whose directory is a URL, as users start and disturb them.
 
-What ram:// holds only TensorFlow sees, so that whoever opened a file by any
-other way would not find it. It is one process's; between processes is file://.
+Only TensorFlow can open a file at ram://, so that a test fails where the code
+opens one in another way. Such files are those of one process; file:// is for
+several processes.
 """
 
 import argparse
@@ -34,11 +35,11 @@ _CONFIG = config_lib.Config(
 
 @pytest.fixture(name='url')
 def _url(tmp_path, monkeypatch):
-  monkeypatch.setattr(run_directory.owner, '_SETTLE_SECS', 0.)
+  monkeypatch.setattr(run_directory.url_lock, '_SETTLE_SECS', 0.)
   return f'ram:/{tmp_path}/run'
 
 
-# A directory.
+# The directory.
 
 
 def _refused(url, config, words):
@@ -100,7 +101,7 @@ def test_file_cannot_include_what_is_behind_a_url(url, tmp_path):
     gin_config.load(f'{url}/z.gin')
 
 
-# What is refused, and how.
+# Refusals.
 
 
 def _main(program_main, monkeypatch, *arguments):
@@ -119,7 +120,8 @@ def _main(program_main, monkeypatch, *arguments):
 def test_url_that_cannot_be_reached_is_refused_in_one_line(
     monkeypatch, capsys, main, arguments, url, words):
   # No other word with --network=open, but for file:// it would be started anew.
-  monkeypatch.setattr(program, 'not_private', lambda *unused: None)
+  monkeypatch.setattr(
+      program, 'enter_private_network', lambda *unused: None)
   assert _main(main, monkeypatch, *(a.format(url) for a in arguments)) == 2
   output, errors = capsys.readouterr()
   line, = errors.splitlines()
@@ -181,7 +183,7 @@ def test_progress_is_shown_though_nobody_waits_for_it(monkeypatch, url):
 
 # Whole runs.
 
-# All in one process, in a directory that must stay empty.
+# Runs within one process, in a working directory that must stay empty.
 _ALL_PROGRAMS = """
 import json, os, signal, sys
 from tensorboard.backend.event_processing import event_accumulator
@@ -253,7 +255,7 @@ def test_whole_run_and_all_who_look_at_it_open_files_by_tensorflow(tmp_path):
 
 
 class _FarRun(runs.Run):
-  """What is seen of it by URL; its files are here."""
+  """A run whose directory is given as a URL, though its files are local."""
 
   def rows(self):
     return metrics.read_rows(f'file://{self.run_dir}')
@@ -274,7 +276,7 @@ def test_run_that_is_killed_goes_on_and_a_second_one_is_refused(tmp_path):
     line = programs.error_line(
         programs.run(*training, cwd=tmp_path, timeout=runs.DEADLINE_SECS))
     assert f'is training in {url} (process {process.pid} on ' in line
-    # Whatever it is at; it has no time to write a last checkpoint.
+    # At any moment; it has no time to write a last checkpoint.
     learner, = programs.pids('learner', f'--run_dir={url}')
     programs.kill(learner)
     programs.kill(process.pid)

@@ -1,4 +1,4 @@
-"""Roles as programs of their own, each started by hand."""
+"""Tests of roles as programs of their own, each started by hand."""
 
 import contextlib
 import re
@@ -11,7 +11,7 @@ from impala_tf.processes import ports
 from launch.run import gin_config
 from tests.fixtures import programs
 
-# Programs that import TensorFlow one after another, on a machine that is busy.
+# Each test starts programs that import TensorFlow, perhaps on a busy machine.
 _SLOW_START = pytest.mark.timeout(900)
 _DEADLINE_SECS = 300.
 _CONFIG = f'--config={programs.CATCH[0]}'
@@ -78,7 +78,7 @@ def _newest_checkpoint(run_dir):
 
 
 def _check_refusals(address, run_dir):
-  """What does not belong to a run that is going on."""
+  """Checks that what does not belong to a running run is refused."""
   line = _refuse('learner', f'--address=localhost:{ports.choose()}', _CONFIG,
                  *_BINDINGS, f'--run_dir={run_dir}')
   assert f'another process is training in {run_dir}' in line
@@ -111,7 +111,7 @@ def test_peers_come_first_and_outlive_their_learner(start, tmp_path):
   learner.wait_for('got the first unrolls after')
   assert gin_config.load(str(run_dir / 'config.gin')) == gin_config.load(
       programs.CATCH[0], [b.partition('=')[2] for b in _BINDINGS])
-  # Another config was asked for than that of the learner, which names it.
+  # The config that was asked for is not the learner's; the message says so.
   assert stranger.process.wait(_DEADLINE_SECS) == 2
   line, = [line for line in stranger.log().splitlines() if 'error: ' in line]
   assert f'the learner at {address} has another config than configs/' in line
@@ -133,7 +133,7 @@ def test_peers_come_first_and_outlive_their_learner(start, tmp_path):
   assert _rows(run_dir)[-1]['frames'] > last['frames']
   actor.wait_for(f'lost the learner at {address}')
   actor.wait_for(f'waiting for the learner at {address} (0 of 600 s)', number=2)
-  # Or as any program, where it is about to start over.
+  # It ends as any program does where it is about to start over.
   assert actor.stop(signal.SIGTERM) in (143, -signal.SIGTERM)
   assert evaluator.stop(signal.SIGINT) in (130, -signal.SIGINT)
   _check_evaluations(_rows(output))

@@ -1,4 +1,4 @@
-"""The shell scripts: well-formed, and clear about what is missing."""
+"""Tests of the shell scripts: well-formed, and clear about what is missing."""
 
 import os
 import pathlib
@@ -26,7 +26,7 @@ def test_script_is_executable_and_well_formed(script):
 
 
 def _set_up(tmp_path, pythons):
-  """Runs setup.sh in a tree of its own where `pythons` are all there is."""
+  """Runs setup.sh in a tree of its own with only these versions of Python."""
   root = tmp_path / 'a root'
   (root / 'launch').mkdir(parents=True)
   shutil.copy(ROOT / 'launch' / 'setup.sh', root / 'launch')
@@ -58,7 +58,7 @@ def test_setup_takes_a_python_that_does_not_run_for_none(tmp_path):
 
 
 def test_setup_with_python_without_venv_names_the_package(tmp_path):
-  # Runs, but not `import ensurepip`.
+  # A Python that runs, but lacks `ensurepip`.
   ran = _set_up(tmp_path, {'python3.10': '[[ "$2" != *ensurepip* ]]'})
   assert ran.returncode == 2
   assert len(ran.stderr.splitlines()) == 1

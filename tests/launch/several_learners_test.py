@@ -1,4 +1,4 @@
-"""Several learners as programs: under `launch.train`, and started by hand."""
+"""Tests of several learners, under `launch.train` and started by hand."""
 
 import contextlib
 import os
@@ -13,8 +13,8 @@ from tests.fixtures import programs
 from tests.fixtures import two_learners
 from tests.fixtures.faults import runs
 
-# Each test starts five programs or more that import TensorFlow. That a learner
-# dies is in tests/faults.
+# Each test starts five programs or more that import TensorFlow. Deaths of
+# learners are in tests/faults.
 pytestmark = pytest.mark.timeout(900)
 _DEADLINE_SECS = 300.
 

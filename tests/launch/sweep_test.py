@@ -1,4 +1,4 @@
-"""`launch.sweep` as a user runs it: what it refuses, writes and survives."""
+"""Tests of `launch.sweep` as a user runs it: its refusals, files and deaths."""
 
 import json
 import pathlib
@@ -53,7 +53,7 @@ def _sweep(tmp_path, *flags):
 
 
 def _results(tmp_path):
-  """By name of the run; none before there is a table."""
+  """Returns results by run; none before there is a table."""
   path = tmp_path / 'sweep' / 'results.csv'
   if not path.exists():
     return {}
@@ -100,7 +100,7 @@ def test_what_is_written_reads_back_equal(tmp_path):
 
 
 def _refused(tmp_path, monkeypatch, capsys, *flags):
-  """The one line; nothing else is said, nor anything made."""
+  """Returns the one line of a refusal, after which nothing was made."""
   before = sorted(tmp_path.rglob('*'))
   monkeypatch.setattr(
       sys, 'argv', ['sweep', *map(str, _arguments(tmp_path, *flags))])
@@ -113,7 +113,7 @@ def _refused(tmp_path, monkeypatch, capsys, *flags):
 
 
 @pytest.mark.parametrize('fields, words', [
-    ({'nope': 5}, "parameter named 'nope'.*sweeps.py"),
+    ({'nope': 5}, "parameter named 'nope'.*sweeps/plan.py"),
     ({'tasks': {}}, 'SweepConfig.tasks is empty'),
     ({'tasks': {'a': 'configs/nope.gin'}}, 'no file configs/nope.gin'),
     ({'ranges': {'A.b': ('log_uniform', 2, 1)}}, '0 < low < high'),
@@ -166,7 +166,7 @@ def test_other_sweep_in_the_directory_is_refused(tmp_path, monkeypatch, capsys):
   _write(tmp_path, num_seeds=2)
   line = _refused(tmp_path, monkeypatch, capsys)
   assert 'SweepConfig.num_seeds (1, now 2)' in line
-  # The task's file has changed since.
+  # The task's file has changed since then.
   assert "catch: AgentConfig.torso ('shallow', now 'mlp')" in line
 
 
@@ -198,7 +198,7 @@ def test_failed_run_is_recorded_and_all_others_finish(tmp_path):
     assert result.status == 'finished' and not result.error
     assert result.frames == 1600 and result.secs > 0
     assert -1 <= result.final_return <= result.best_return <= 1
-    # What the run itself says.
+    # The words of the run itself.
     run_dir = tmp_path / 'sweep' / 'runs' / result.run.name
     rows = [json.loads(line) for line in
             (run_dir / 'metrics.jsonl').read_text().splitlines()]
@@ -258,7 +258,7 @@ def _checkpoints(tmp_path):
 
 @pytest.fixture(name='nothing_stays')
 def _nothing_stays(tmp_path):
-  """Where the test fails its runs would go on for hours."""
+  """Kills what is left where a test fails; it would run for hours."""
   yield
   for pid in _children(tmp_path):
     programs.kill(pid)

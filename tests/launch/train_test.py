@@ -1,4 +1,4 @@
-"""`launch.train` as a program: what it refuses, writes and survives."""
+"""Tests of `launch.train` as a program: its refusals, files and deaths."""
 
 import os
 import pathlib
@@ -16,8 +16,8 @@ from launch import train
 from launch.run import gin_config
 from tests.fixtures import programs
 
-# Of tests that start programs one after another, each of which imports
-# TensorFlow in several processes: that takes long on a machine that is busy.
+# For tests that start programs one after another, each of which imports
+# TensorFlow in several processes: that takes long on a busy machine.
 _SLOW_START = pytest.mark.timeout(900)
 _DEADLINE_SECS = 300.
 
@@ -52,6 +52,8 @@ def _refuse(refused):
      "no Atari game 'pnog'; did you mean pong"),
     ([_bind('EnvironmentConfig.level', "'doom/1'")],
      "level must be 'atari/<game>', .* or 'gym/<id>', but is 'doom/1'"),
+    ([_bind('ExperimentConfig.algorithm', "'impalla'")],
+     "must be one of impala, impala_popart, but is 'impalla'"),
     ([_bind('EnvironmentConfig.level', "'catch,atari/pnog'")],
      "no Atari game 'pnog'; did you mean pong"),
     ([_bind('EnvironmentConfig.level', "'catch,catch'")],
@@ -102,7 +104,7 @@ def test_environment_that_only_its_processes_know_is_refused(tmp_path):
 
 
 def _tree(directory):
-  """Everything in a directory, with contents and times."""
+  """Returns everything in a directory, with contents and times."""
   return {path: (path.stat().st_mtime_ns, path.is_file() and path.read_bytes())
           for path in [directory, *directory.rglob('*')]}
 
@@ -145,19 +147,19 @@ def _all_pids(run_dir):
 
 
 def _frames(run_dir):
-  """That the newest row tells; 0 before the first."""
+  """Returns the frames of the newest row; 0 before the first."""
   rows = metrics.read_rows(run_dir)
   return rows[-1]['frames'] if rows else 0
 
 
 def _checkpoints(run_dir):
-  """Their numbers, which are counts of updates."""
+  """Returns the numbers of checkpoints, which are counts of updates."""
   return {int(path.stem[len('ckpt-'):])
           for path in (run_dir / 'checkpoints').glob('ckpt-*.index')}
 
 
 def _wait(process, condition, what):
-  """Waits for it while the program runs."""
+  """Waits for a condition while the program runs."""
   programs.wait_until(lambda: condition() or process.poll() is not None, what,
                       _DEADLINE_SECS)
   assert condition(), process.communicate()
@@ -174,7 +176,7 @@ def _wait_for_resumption(process, run_dir, updates):
 
 
 def _wait_for_end(process):
-  """Returns exit code, output and errors."""
+  """Waits for the end; returns exit code, output and errors."""
   output, errors = process.communicate(timeout=_DEADLINE_SECS)
   return process.returncode, output, errors
 
@@ -212,8 +214,8 @@ def test_whole_run_writes_all_it_promises(tmp_path):
             'explained_variance', 'queue_occupancy', 'learner_wait_share',
             'loss/total'} <= row.keys()
     assert row['frames'] == row['updates'] * programs.CATCH_FRAMES_PER_UPDATE
-    # In the queue 16 unrolls, a batch of 8 ready, 2 in flight and 8 being
-    # played: 34, or five updates; parameters may be late by a few more.
+    # 16 unrolls in the queue, a batch of 8 ready, 2 in flight and 8 being
+    # played are 34, or five updates; parameters may be late by a few more.
     assert 0 <= row['policy_lag'] <= row['policy_lag_max'] <= 10
     assert 0 <= row['queue_occupancy'] <= 1
     assert 0 <= row['learner_wait_share'] <= 1
@@ -252,7 +254,7 @@ def test_actors_share_the_levels_out(tmp_path):
   assert ran.stdout.startswith(f'Training tmaze/1 and 3 more in {tmp_path}')
   last = metrics.read_rows(tmp_path)[-1]
   frames = [last[f'level/{maze}/frames'] for maze in mazes]
-  # The first two are one actor's, the others the other's.
+  # The first two rows are of one actor, the others of the other.
   assert frames[0] == pytest.approx(frames[1], abs=80)
   assert frames[2] == pytest.approx(frames[3], abs=80)
   assert min(frames) > 0 and sum(frames) == last['frames']
@@ -267,11 +269,11 @@ def test_profile_is_recorded_and_tells_where_the_time_went(tmp_path):
   for hop in ('stepping', 'inference', 'waiting for weights',
               'blocked on the queue', 'in the queue', 'batching', 'learning'):
     assert hop in ran.stdout
-  # What TensorBoard's profiler shows.
+  # The file that TensorBoard's profiler shows.
   assert list(tmp_path.glob('tensorboard/plugins/profile/*/*.xplane.pb'))
 
 
-# Without an end, and with a checkpoint a second.
+# A run without an end, and with a checkpoint a second.
 _LONG = (_bind('ExperimentConfig.total_frames', 100_000_000),
          _bind('ExperimentConfig.checkpoint_interval_secs', 1.),
          _bind('ExperimentConfig.evaluation_interval_secs', 0.2),
@@ -286,7 +288,7 @@ def _kill_actor_and_wait_for_another(process, run_dir):
 
 
 def _press_ctrl_c(process, run_dir):
-  """All ends within 10 s, with a checkpoint of all that was learned."""
+  """Checks that all ends within 10 s, with a checkpoint of all learning."""
   start = time.monotonic()
   process.send_signal(signal.SIGINT)
   code, output, errors = _wait_for_end(process)
@@ -301,7 +303,7 @@ def _press_ctrl_c(process, run_dir):
 
 
 def _is_private(run_dir):
-  """Whether the server is out of reach; all its processes are, or none."""
+  """Returns whether the server, and every process, is out of reach."""
   pids = _all_pids(run_dir)
   command = pathlib.Path(
       f'/proc/{_pids(run_dir, "learner")[0]}/cmdline').read_text()
@@ -315,7 +317,7 @@ def _is_private(run_dir):
 
 
 def _kill_learner(process, run_dir):
-  """All ends, with the cause."""
+  """Checks that all ends, and that the cause is told."""
   learner, = _pids(run_dir, 'learner')
   programs.kill(learner)
   code, _, errors = _wait_for_end(process)
@@ -326,7 +328,7 @@ def _kill_learner(process, run_dir):
 
 
 def _kill_supervisor(process, run_dir):
-  """What it leaves behind ends by itself, and the learner still saves."""
+  """Checks that children end by themselves, and that the learner saves."""
   process.kill()
   programs.wait_until(lambda: not _all_pids(run_dir), 'the end of all', secs=20)
   rows = metrics.read_rows(run_dir)
@@ -334,7 +336,7 @@ def _kill_supervisor(process, run_dir):
 
 
 def _check_continuation(run_dir, stopped):
-  """The row after the one of the interruption goes on from there."""
+  """Checks that rows go on after the row of the interruption."""
   rows = metrics.read_rows(run_dir)
   updates = [row['updates'] for row in rows]
   assert sorted(set(updates)) == updates
@@ -351,7 +353,7 @@ def _check_continuation(run_dir, stopped):
 @_SLOW_START
 def test_interrupted_run_goes_on_each_time_until_nothing_is_whole(tmp_path):
   with _training(tmp_path, '--evaluate', *_LONG) as process:
-    # So far that 100 episodes have ended and a best return is known.
+    # By then 100 episodes have ended and a best return is known.
     _wait_for_frames(process, tmp_path, 1500)
     line = programs.error_line(_train(tmp_path, *_LONG))
     assert 'another process is training' in line
@@ -376,7 +378,7 @@ def test_interrupted_run_goes_on_each_time_until_nothing_is_whole(tmp_path):
   saved = max(_checkpoints(tmp_path))
   with _training(tmp_path, *_LONG) as process:
     _wait_for_resumption(process, tmp_path, saved)
-    # Not a wait for frames: rows of what was lost may still be there.
+    # Waiting for frames would not do: rows of lost updates may still be there.
     _wait(process, lambda: max(_checkpoints(tmp_path)) > saved,
           'another checkpoint')
     _check_continuation(tmp_path, stopped)

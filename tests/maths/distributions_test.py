@@ -31,18 +31,18 @@ def _log_softmax(logits):
 
 
 def _moments(logits):
-  """Mean and variance [..., D] as section 9 of the A3C paper has them."""
+  """Computes mean and variance [..., D] after section 9 of the A3C paper."""
   return logits[..., :D], np.log1p(np.exp(logits[..., D:])) + 1e-6
 
 
 def _log_density(logits, actions):
-  """Of each number by itself."""
+  """Computes the logarithm of each number's density."""
   mean, variance = _moments(logits)
   return -0.5 * ((actions - mean)**2 / variance + np.log(2 * np.pi * variance))
 
 
 def _expectation(logits, f):
-  """Of `f`, a polynomial of actions [..., D], exactly: by quadrature."""
+  """Integrates `f`, a polynomial of actions [..., D], exactly by quadrature."""
   nodes, weights = np.polynomial.hermite_e.hermegauss(8)
   mean, variance = _moments(logits)
   return sum(w / np.sqrt(2 * np.pi) * f(mean + x * np.sqrt(variance))

@@ -52,7 +52,7 @@ def test_stacks_are_the_environments_own_through_lives_and_games(
 
 
 def _slide(frames_, step_type, size):
-  """Stacks by the book: one environment at a time, one row at a time."""
+  """Makes stacks one environment and one row at a time."""
   num_steps, batch = step_type.shape
   stacks = np.zeros((num_steps, batch) + frames_.shape[2:] + (size,), np.uint8)
   for b in range(batch):

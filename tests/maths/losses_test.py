@@ -36,7 +36,7 @@ ARGUMENTS = {
 
 
 def _expected(loss, batch):
-  """An unroll's sum over every transition that counts, one by one."""
+  """Sums over every transition of an unroll that counts, one by one."""
   x = {k: v.numpy().astype(np.float64) for k, v in batch.items()}
   total = np.zeros(B)
   for t, b in np.ndindex(T, B):

@@ -10,7 +10,7 @@ LOG_RHOS = np.log([[2.0], [0.5]]).astype(np.float32)
 
 
 def _returns(name, pg_bootstrap='vs', rho=1.0, pg_rho=1.0, c=1.0):
-  """Two steps of one unroll: r = 1, 2; V = 3, 5, 7; gamma = 0.5."""
+  """Computes targets of two steps: r = 1, 2; V = 3, 5, 7; gamma = 0.5."""
 
   def column(*xs):
     return tf.constant(xs, tf.float32)[:, tf.newaxis]

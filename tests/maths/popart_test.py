@@ -12,13 +12,13 @@ STEP = 0.05
 
 
 def _moments(dtype=np.float64):
-  """Of three tasks at different scales."""
+  """Makes moments of three tasks at different scales."""
   return popart.Moments(tf.constant([3., -0.5, 200.], dtype),
                         tf.constant([4., 0.3, 900.], dtype))
 
 
 def _targets(seed=0):
-  """Targets [T, B] and which of them count."""
+  """Makes targets [T, B] and a mask of those that count."""
   rng = np.random.default_rng(seed + 1)
   targets = rng.normal([150., 2., 300., -8.], [40., 3., 10., 1.], size=[T, B])
   mask = (rng.random([T, B]) < 0.7).astype(np.float64)
@@ -40,7 +40,7 @@ def _layer(dtype=np.float64):
 
 
 def _values(kernel, bias, moments, inputs):
-  """V of every task [N, L], in float64."""
+  """Computes V of every task, [N, L], in float64."""
   kernel, bias, mean, sigma = (
       np.float64(x) for x in (kernel, bias, moments.mean,
                               popart.scale(moments)))
@@ -89,8 +89,8 @@ def test_small_steps_are_those_of_one_target_after_another():
 def test_replicas_totals_add_up_to_those_of_the_whole_batch():
   moments, (targets, mask) = _moments(), _targets()
   whole, left, right = (
-      popart.totals(targets[:, part], mask[:, part], TASK[part], moments)
-      for part in (slice(None), slice(2), slice(2, None)))
+      popart.totals(targets[:, rows], mask[:, rows], TASK[rows], moments)
+      for rows in (slice(None), slice(2), slice(2, None)))
   for total, a, b in zip(whole, left, right):
     np.testing.assert_allclose(total, a + b, rtol=1e-12)
   assert whole.count.numpy().tolist() == [
@@ -167,7 +167,7 @@ def test_sigma_is_bounded_and_outputs_are_preserved_there(
 
 
 def test_float32_keeps_a_small_spread_around_a_large_mean():
-  """Where the difference of the moments would be rounding alone."""
+  """The difference of the papers' moments would be only rounding here."""
   rng = np.random.default_rng(7)
   moments = popart.Moments(tf.zeros([1]), tf.ones([1]))
   for _ in range(300):

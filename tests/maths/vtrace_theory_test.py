@@ -50,7 +50,7 @@ def values():
 
 
 def _apply(mdp, values, rho_bar=1.0, c_bar=1.0, lambda_=1.0):
-  """RV for N steps, [X], from the code under test."""
+  """Computes RV for N steps, [X], with the code under test."""
   # x_0, a_0, x_1, .. x_N of each trajectory; x_0 changes slowest.
   paths = np.indices([X] + [A, X] * N).reshape(1 + 2 * N, -1)
   states, actions, next_states = paths[:-1:2], paths[1::2], paths[2::2]
@@ -70,19 +70,19 @@ def _apply(mdp, values, rho_bar=1.0, c_bar=1.0, lambda_=1.0):
 
 
 def _bellman(mdp, policy, values):
-  """The reward of one step of `policy`, and the discounted values after it."""
+  """Adds one reward of `policy` to the discounted values of the next step."""
   return (policy * (mdp.rewards + GAMMA * mdp.transitions @ values)).sum(axis=1)
 
 
 def _value(mdp, policy):
-  """V^policy: the one solution of V = r + gamma P V."""
+  """Computes V^policy, the one solution of V = r + gamma P V."""
   transitions = np.einsum('xa,xay->xy', policy, mdp.transitions)
   rewards = (policy * mdp.rewards).sum(axis=1)
   return np.linalg.solve(np.eye(X) - GAMMA * transitions, rewards)
 
 
 def _pi_rho_bar(mdp, rho_bar):
-  """Equation 3."""
+  """Computes the policy of equation 3."""
   weights = np.minimum(np.inf if rho_bar is None else rho_bar * mdp.mu, mdp.pi)
   return weights / weights.sum(axis=1, keepdims=True)
 
@@ -92,7 +92,7 @@ def _truncated(mdp, bound):
 
 
 def _eta(mdp, rho_bar, c_bar, lambda_):
-  """Theorem 1's eta for N steps, given each x_0, [X].
+  """Computes theorem 1's eta for N steps, given each x_0, [X].
 
   The appendix has infinite N, and "very similar results hold" for this one. As
   in its proof, RV_1 - RV_2 is a weighted sum of V_1 - V_2 over the x_t. Only
@@ -210,7 +210,7 @@ def test_on_policy_lambda_0_is_td_0(mdp, values):
 
 
 def _lambda_return(rewards, next_values, lambda_):
-  """TD(lambda)'s forward view: a weighted mean of the n-step returns of x_0.
+  """Computes TD(lambda)'s forward view, a weighted mean of n-step returns.
 
   The n-step return's weight is (1 - lambda) lambda^(n-1). All that reach the
   end of the episode are equal, and their weights sum to lambda^(length-1).

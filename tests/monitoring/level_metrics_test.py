@@ -1,4 +1,4 @@
-"""What is said of each level is that level's own."""
+"""Metrics of a level are of its own unrolls."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ def _log(*levels, frames=None):
 
 
 def _add(log, level_index, ends, lags=None):
-  """Unrolls of these levels; `ends` are {(t, b): return}."""
+  """Adds unrolls of some levels; `ends` are {(t, b): return}."""
   num = len(level_index)
   is_first = np.zeros((T, num), bool)
   returns = np.full((T, num), -99., np.float32)
@@ -64,7 +64,7 @@ def test_returns_are_of_the_last_twenty_episodes_of_a_level():
 
 
 def _between(level, fraction, suite=atari57.SUITE):
-  """A return so far from a random player's to the human's."""
+  """Returns a score between a random player's (0) and the human's (1)."""
   random, human = (
       column[suite.scored_level(level)] for column in (suite.random,
                                                         suite.human))

@@ -1,4 +1,4 @@
-"""What a run with --profile leaves behind."""
+"""Files of a run with --profile."""
 
 from impala_tf.monitoring import profiling
 

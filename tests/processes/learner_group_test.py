@@ -19,7 +19,7 @@ pytestmark = pytest.mark.timeout(400)
 
 
 class _Process:
-  """A learner that runs, its words and its results."""
+  """A learner's process with its output and its results."""
 
   def __init__(self, process, directory, name):
     self.process = process
@@ -59,7 +59,7 @@ def _two(directory):
 
 @pytest.fixture(name='ran', scope='module')
 def _ran(tmp_path_factory):
-  """Results of both learners and of one alone, and how the survivor ended."""
+  """Runs two learners and a single one; returns their results and ends."""
   directory = tmp_path_factory.mktemp('replicas')
   with _two(directory) as (addresses, processes), _running(
       directory, 'alone', 0) as alone:
@@ -187,7 +187,7 @@ def test_learner_that_does_not_come_is_waited_for_and_named(tmp_path):
 
 
 class _Exchange:
-  """What two learners' gathering does, between two threads."""
+  """An exchange of numbers between two threads, in place of `gather`."""
 
   number = 2
 
@@ -212,7 +212,7 @@ class _Exchange:
 
 
 class _Reader:
-  """Has batches at times."""
+  """A reader that has a batch at some times and none at others."""
 
   def __init__(self, is_ready):
     self._is_ready = is_ready
@@ -228,7 +228,7 @@ class _Reader:
 
 
 def _take_turns(is_ready, should_stop):
-  """Batches that each of two got before it was told to stop."""
+  """Runs two learners' turns; returns the batches that each got."""
   exchange, got = _Exchange(), [[], []]
 
   def run(task):

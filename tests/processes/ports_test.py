@@ -1,4 +1,4 @@
-"""A port that something listens on is refused, whichever address it is on."""
+"""Ports on which a server listens, at any address, are refused."""
 
 import socket
 

@@ -1,4 +1,4 @@
-"""Waits say for whom, and end."""
+"""Waits name the peer, and end."""
 
 import socket
 
@@ -10,7 +10,7 @@ from impala_tf.processes import waiting
 
 @pytest.fixture(name='clock')
 def _clock(monkeypatch):
-  """Time goes on by what is appended."""
+  """Replaces the clock by one that the test moves on."""
   passed = [100.]
   monkeypatch.setattr(waiting.time, 'monotonic', lambda: sum(passed))
   return passed

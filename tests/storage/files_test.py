@@ -1,4 +1,4 @@
-"""What holds of a run's files holds on a disk and behind URLs."""
+"""Files of a run behave alike on a disk and behind URLs."""
 
 import resource
 import threading
@@ -13,7 +13,7 @@ KINDS = ('path', 'file', 'ram')
 
 @pytest.fixture(params=KINDS, name='base')
 def _base(request, tmp_path):
-  """A directory that is not there yet; nothing but TensorFlow sees ram://."""
+  """Returns a directory that does not exist; only TensorFlow sees ram://."""
   return {'path': '', 'file': 'file://', 'ram': 'ram:/'}[request.param] + str(
       tmp_path / 'a' / 'b')
 

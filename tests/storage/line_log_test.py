@@ -99,7 +99,7 @@ def _ram(tmp_path):
 
 
 class _Store:
-  """Takes the place of `files.write`; can be slow or fail."""
+  """A replacement for `files.write` that can be slow or fail."""
 
   def __init__(self, monkeypatch):
     self._write = files.write

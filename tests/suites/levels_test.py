@@ -1,4 +1,4 @@
-"""From what a config says to the levels that are played."""
+"""Levels that a config names."""
 
 import pytest
 

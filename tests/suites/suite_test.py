@@ -1,4 +1,4 @@
-"""Sums by hand, of three levels; one is trained on in another variant."""
+"""Summaries by hand of three levels; one is trained on in another variant."""
 
 import pytest
 

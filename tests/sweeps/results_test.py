@@ -1,4 +1,4 @@
-"""Sums over the results of sweeps, against examples by hand."""
+"""Statistics of results, against examples by hand."""
 
 import math
 
@@ -16,7 +16,7 @@ def _run(setting='s', seed=1, task='catch', variant='x', **bindings):
 
 
 def _results(returns, **kwargs):
-  """From setting to the final returns of its seeds; None for a failed one."""
+  """Makes results from each setting's final returns; None for a failed run."""
   return [
       results_lib.Result(_run(setting, seed, **kwargs),
                            _FAILED if value is None else _FINISHED,

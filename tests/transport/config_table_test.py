@@ -1,4 +1,4 @@
-"""Peers get the learner's config, when it is there, and no other."""
+"""Peers get the config of their learner, once it is published."""
 
 import socket
 import threading
@@ -25,7 +25,7 @@ def _serve(config):
 
 
 def _poll_until(secs):
-  """A poll that gives up, and what it was told."""
+  """Makes a poll that gives up, and the list of causes that it was given."""
   deadline = time.monotonic() + secs
   causes = []
 

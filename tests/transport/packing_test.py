@@ -1,4 +1,4 @@
-"""Unrolls as columns: nothing is lost, and nothing of another shape passes."""
+"""Unrolls as columns come back unchanged; other shapes are refused."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Waiting for a server: as long as it lives, and no longer."""
+"""Calls wait for a server as long as it lives, and no longer."""
 
 import time
 

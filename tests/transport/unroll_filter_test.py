@@ -1,4 +1,4 @@
-"""What is refused is counted, told seldom, and ends a run of nothing else."""
+"""Refused unrolls are counted, seldom warned of, and can end a run."""
 
 from absl import logging
 import pytest
@@ -16,7 +16,7 @@ class _Clock:
 
 @pytest.fixture(name='warnings')
 def _warnings(monkeypatch):
-  """What is logged as a warning."""
+  """Collects warnings that are logged."""
   lines = []
   monkeypatch.setattr(logging, 'warning',
                       lambda text, *args: lines.append(text % args))

@@ -1,4 +1,4 @@
-"""The paper's displays: from real sweeps in a tiny form, and by hand."""
+"""Tests of the analysis, on tiny real sweeps and on numbers made by hand."""
 
 import dataclasses
 import pathlib
@@ -47,7 +47,7 @@ def _sweep_dir(tmp_path_factory, servers_stay):
 
 
 def _run(path, config):
-  """What `launch.sweep` does, without a process a run."""
+  """Does what `launch.sweep` does, but all runs in this process."""
   tasks = {task: gin_config.load(file) for task, file in config.tasks.items()}
   with sweep_directory.claim(path, config, tasks) as directory:
     for run in plan_lib.runs(config):

@@ -1,4 +1,4 @@
-"""The benchmark as a user runs it, on a level that needs no simulator."""
+"""Tests of the benchmark as a user runs it, on a level without a simulator."""
 
 import json
 

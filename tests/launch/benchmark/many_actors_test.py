@@ -1,4 +1,4 @@
-"""The benchmark of many actors: as a user runs it, and its sums."""
+"""Tests of the benchmark of many actors: as a user runs it, and its sums."""
 
 import json
 
@@ -43,7 +43,7 @@ def test_two_actors_are_measured_in_each_way(tmp_path):
         32 * 20 * way['updates_per_sec'])
   assert never['asked_per_sec'] < never['unrolls_per_sec'] / 32
   assert 'bytes_per_fetch' not in never
-  # Each asks for one in 16 unrolls, by chance, or for each of them.
+  # Actors ask once in 16 unrolls, by chance, or for each unroll.
   assert as_actors_do['asked_per_sec'] < as_actors_do['unrolls_per_sec'] / 4
   assert each['asked_per_sec'] == pytest.approx(
       each['unrolls_per_sec'], rel=0.2)
@@ -60,7 +60,7 @@ def test_actor_that_dies_ends_it_all_with_an_error(tmp_path):
   mine = f'--json={tmp_path / "result.json"}'
   with programs.running('-m', _MODULE, '--actors=2', '--seconds=1000',
                         '--config=configs/catch.gin', mine) as process:
-    # Forked, hence with the same command line.
+    # Actors are forked, so they have the same command line.
     programs.wait_until(lambda: len(programs.pids(mine)) == 3, 'both actors')
     actors = sorted(set(programs.pids(mine)) - {process.pid})
     learner, = [child for child in psutil.Process(process.pid).children()

@@ -1,4 +1,4 @@
-"""The benchmark's sums, with numbers that can be checked by hand."""
+"""Tests of the benchmark's sums, with numbers that can be checked by hand."""
 
 import pytest
 
@@ -23,7 +23,7 @@ def test_parts_are_means_and_the_emulator_is_counted_once(result):
 
 
 def test_ratio_is_of_what_the_sum_allows_on_these_cores(result):
-  # A tenth of the cores was not there.
+  # A tenth of the cores was taken by the host.
   assert result['allowed_frames_per_sec'] == pytest.approx(
       4 * 0.9 * 4 / 0.9e-3)
   assert result['frames_per_sec'] == pytest.approx(40_000 / 3)
@@ -59,6 +59,6 @@ def test_levels_without_an_emulator_do_without_it():
            for cost in measurements.COSTS]
   result = measure.summarise(config, 4, measurements.WINDOWS, costs, [1e5])
   assert 'emulator' not in result['parts_cpu_ms_per_step']
-  # A step is a frame there.
+  # A step of that level is one frame.
   assert result['allowed_frames_per_sec'] == pytest.approx(
       4 * 0.9 / 0.9e-3)

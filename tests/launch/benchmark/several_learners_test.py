@@ -1,4 +1,4 @@
-"""The benchmark of several learners: as a user runs it, and its sums."""
+"""Tests of the benchmark of several learners: a user's run, and its sums."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The benchmark of one slow environment, in a few seconds."""
+"""Tests of the benchmark of one slow environment, in a few seconds."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Programs of this machine, which the lock of their sweep outlives."""
+"""Tests of batches on this machine, whose programs hold their sweep's lock."""
 
 import os
 import pathlib
@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from launch.processes import batch as local_batch
+from launch.processes import local
 from tests.fixtures import batch_contract
 from tests.fixtures import programs
 
@@ -17,15 +17,15 @@ def _start(tmp_path):
   def start(modes, num_jobs, **kwargs):
     with open(tmp_path / 'lock', 'wb') as lock:
       return batch_contract.run(
-          local_batch.LocalEngine(
+          local.make_batch(
               num_jobs, str(tmp_path / 'logs'), batch_contract.ENVIRONMENT,
               lock.fileno()), tmp_path, modes, **kwargs)
 
   return start
 
 
-class TestLocalEngine(batch_contract.EngineContract):
-  module = local_batch
+class TestLocalBatch(batch_contract.BatchContract):
+  pass
 
 
 def test_program_holds_the_lock_and_may_be_stopped_by_others(start, tmp_path):

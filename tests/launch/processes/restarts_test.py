@@ -1,15 +1,16 @@
-"""Who is said to be the culprit, and how often is too often."""
+"""Tests of the restart policy: who is the culprit, how often is too often."""
 
 import math
 
 import pytest
 
 from impala_tf import config as config_lib
+from launch.processes import program as program_lib
 from launch.processes import restarts
 
 
-class _Ended(restarts.Program):
-  """One that has ended with an exit code, or is lost (None)."""
+class _Ended(program_lib.Program):
+  """A program that has ended with an exit code, or is lost (None)."""
 
   def __init__(self, name, log_dir, exit_code, words=''):
     super().__init__(name, log_dir)
@@ -37,7 +38,8 @@ def test_program_that_is_not_needed_is_given_up_and_nothing_else(make):
   needed = restarts.Restarts(program, 1, 100.)
   assert [needed.note_death(now) for now in (0., 101., 301.)] == [
       1., 102., 302.]  # Each window has one.
-  with pytest.raises(restarts.RunFailed, match='code 7: death 2 within 100 s'):
+  with pytest.raises(
+      program_lib.RunFailed, match='code 7: death 2 within 100 s'):
     needed.note_death(302.)
 
 
@@ -51,7 +53,8 @@ def test_of_several_the_first_to_be_lost_or_killed_is_the_culprit(make, caplog):
       'b was killed by SIGKILL, c ended with exit code 1; all processes start '
       'again, from the last checkpoint: restart 1 of 2')
   assert second.startswith('a was lost, a was lost, b was killed')
-  with pytest.raises(restarts.RunFailed, match='the b was killed by SIGKILL'):
+  with pytest.raises(
+      program_lib.RunFailed, match='the b was killed by SIGKILL'):
     joint.note_deaths([ended, killed], 2.)
   joint.note_deaths([ended], 103.)  # The others are long ago.
 

@@ -1,4 +1,4 @@
-"""A real supervisor over small children that die, hang or leave."""
+"""Tests of a real supervisor with small children that die, hang or leave."""
 
 import contextlib
 import json
@@ -15,7 +15,7 @@ from tests.fixtures import programs
 _SUPERVISOR = """
 import json, sys
 from impala_tf import config
-from launch.processes import restarts, supervisor
+from launch.processes import local, program
 kwargs = json.loads(sys.argv[1])
 actor = kwargs.pop('actor_command')
 kwargs['actor_command'] = lambda task, attempt: [*actor, str(task),
@@ -24,8 +24,9 @@ evaluator = kwargs.pop('evaluator_command')
 if evaluator:
   kwargs['evaluator_command'] = lambda attempt: [*evaluator, str(attempt)]
 try:
-  signum = supervisor.Supervisor(**kwargs).run(lambda: None)
-except (restarts.RunFailed, config.UserError) as error:
+  signum = local.make_supervisor(
+      launcher=[sys.executable, '-c'], **kwargs).run(lambda: None)
+except (program.RunFailed, config.UserError) as error:
   print(error)
   sys.exit(12 if isinstance(error, config.UserError) else 11)
 sys.exit(128 + signum if signum else 0)
@@ -66,14 +67,14 @@ time.sleep(1000)
 
 
 class _Run:
-  """What can be seen of a supervisor and its children."""
+  """A running supervisor and its children, seen from outside."""
 
   def __init__(self, home: pathlib.Path, process):
     self._home = home
     self._process = process
 
   def starts(self, role):
-    """(pid, time) of each start of a role so far."""
+    """Returns (pid, time) of each start of a role so far."""
     try:
       lines = (self._home / f'{role}.starts').read_text().splitlines()
     except FileNotFoundError:
@@ -118,14 +119,13 @@ def supervise(tmp_path):
     def start(learner, actor, num_actors=1, max_restarts=5,
               restart_window_secs=600., evaluator=None, num_learners=1,
               **options):
-      python = [programs.sys.executable, '-c']
       kwargs = {
           'learner_commands': [
-              [*python, _CHILD + learner, str(tmp_path), 'learner',
-               *[str(i)] * bool(i)] for i in range(num_learners)],
-          'actor_command': [*python, _CHILD + actor, str(tmp_path), 'actor'],
+              [_CHILD + learner, str(tmp_path), 'learner',
+               *([str(i)] if i else [])] for i in range(num_learners)],
+          'actor_command': [_CHILD + actor, str(tmp_path), 'actor'],
           'evaluator_command': evaluator and
-              [*python, _CHILD + evaluator, str(tmp_path), 'evaluator'],
+              [_CHILD + evaluator, str(tmp_path), 'evaluator'],
           'num_actors': num_actors, 'log_dir': str(tmp_path / 'logs'),
           'max_restarts': max_restarts,
           'restart_window_secs': restart_window_secs}

@@ -1,4 +1,4 @@
-"""Programs on a cluster, so many at a time, and none stays behind."""
+"""Tests of batches on a cluster, which leave no program behind."""
 
 import re
 
@@ -7,6 +7,7 @@ import pytest
 from impala_tf.processes import waiting
 from impala_tf.sweeps import results as results_lib
 from launch import sweep
+from launch.processes import batch as batch_lib
 from launch.ray_cluster import connection as ray_connection
 from tests.fixtures import batch_contract
 from tests.fixtures import programs
@@ -34,7 +35,7 @@ def _start(tmp_path, cluster):
 
   def start(modes, num_jobs, cpus=1., wait_secs=60., **kwargs):
     return batch_contract.run(
-        ray_batch.RayEngine(
+        ray_batch.make_batch(
             num_jobs, str(tmp_path / 'logs'), batch_contract.ENVIRONMENT,
             ray_connection.Resources(cpus, 0.), [str(tmp_path)], wait_secs),
         tmp_path, modes, **kwargs)
@@ -43,8 +44,8 @@ def _start(tmp_path, cluster):
 
 
 @pytest.mark.slow
-class TestRayEngine(batch_contract.EngineContract):
-  module = ray_batch
+class TestRayBatch(batch_contract.BatchContract):
+  pass
 
 
 def _lose_node(cluster, log_dir, name):
@@ -56,13 +57,13 @@ def _lose_node(cluster, log_dir, name):
 @pytest.mark.parametrize('max_losses', [0, 1])
 def test_lost_with_its_node_it_is_started_again_elsewhere(
     start, tmp_path, cluster, monkeypatch, max_losses):
-  monkeypatch.setattr(ray_batch, '_MAX_LOSSES', max_losses)
+  monkeypatch.setattr(batch_lib, '_MAX_LOSSES', max_losses)
 
   def on_end(name, unused_ended):
     if name == 'after_2/0':
       _lose_node(cluster, tmp_path / 'logs', 'second/1')
 
-  # A node each.
+  # Each program fills a node.
   signum, ends = start(['after_2', 'second', 'short'], num_jobs=2,
                        on_end=on_end, cpus=2.)
   ray_nodes.add_node(cluster, num_cpus=2)
@@ -123,7 +124,7 @@ def test_sweep_without_a_cluster_runs_here(tmp_path):
 
 
 def _results(sweep_dir):
-  """By name of the run, without what differs from time to time."""
+  """Returns results by run, without fields that differ each time."""
   results = results_lib.from_csv((sweep_dir / 'results.csv').read_text())
   return {r.run.name: r._replace(secs=None) for r in results}
 

@@ -1,4 +1,4 @@
-"""What there is room for, and a Ray that is not there."""
+"""Tests of the room on a cluster, and of a Ray that is not there."""
 
 import sys
 
@@ -6,7 +6,7 @@ import pytest
 
 from impala_tf import config as config_lib
 from impala_tf.processes import ports
-from launch.processes import restarts
+from launch.processes import program
 from launch.ray_cluster import connection as ray_connection
 
 Resources = ray_connection.Resources
@@ -87,7 +87,7 @@ def test_failure_of_ray_later_is_said_so(monkeypatch):
   for name in ('init', 'shutdown'):
     monkeypatch.setattr(ray, name, lambda **unused: None)
   monkeypatch.setattr(ray, 'nodes', lambda: [])
-  with pytest.raises(restarts.RunFailed, match='Ray has failed: .*gone; the'):
+  with pytest.raises(program.RunFailed, match='Ray has failed: .*gone; the'):
     with ray_connection.connected(None):
       raise ray.exceptions.RaySystemError('gone')
 

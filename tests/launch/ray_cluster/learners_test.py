@@ -1,6 +1,6 @@
-"""When learners on a cluster start, are done, and start again; with stand-ins.
+"""Tests of when learners on a cluster start, end and restart, with stand-ins.
 
-Real ones are in cluster_test.py.
+Real learners are in cluster_test.py.
 """
 
 import re
@@ -9,6 +9,7 @@ import pytest
 
 from impala_tf import config as config_lib
 from impala_tf.processes import waiting
+from launch.processes import program as program_lib
 from launch.processes import restarts
 from launch.ray_cluster import connection as ray_connection
 
@@ -17,21 +18,22 @@ pytest.importorskip('ray', reason="needs the extra 'ray'")
 from launch.ray_cluster import learners as ray_learners  # noqa: E402  It needs Ray.
 from launch.ray_cluster import program as ray_program  # noqa: E402
 
-State = ray_program.State
+State = program_lib.State
 _NEEDS = ray_connection.Resources(1., 0.)
 
 
-class _Program(restarts.Program):
-  """Is in whatever state the test says, and notes what is asked of it."""
+class _Program(program_lib.Program):
+  """A program in whatever state the test says, which notes all calls."""
 
-  def __init__(self, name, log_dir, needs):
+  def __init__(self, name, log_dir, needs, environment=None, needed=()):
     super().__init__(name, log_dir)
-    assert needs == _NEEDS
+    assert needs == _NEEDS and not environment
     log_dir.mkdir(exist_ok=True)
     self.log_path.write_text('my last words')
     self.state = State.ABSENT
     self.report = None
     self.calls = []
+    self._needed = needed
     self._code = None
 
   @property
@@ -60,9 +62,9 @@ class _Program(restarts.Program):
     self.calls.append('withdraw')
     self.state = State.ABSENT
 
-  def start(self, arguments, environment, needed):
-    assert self.state is State.PLACED and not environment
-    self.calls.append((arguments, needed))
+  def start(self, command):
+    assert self.state is State.PLACED
+    self.calls.append((command, self._needed))
     self.state = State.RUNNING
 
 
@@ -81,7 +83,7 @@ def _make(monkeypatch, tmp_path):
 
 
 def _flags(program):
-  """Of its last start."""
+  """Returns some flags of the last start of a program."""
   (module, role, *flags), needed = program.calls[-1]
   assert (module, role) == ('launch.role', 'learner')
   assert f'--run_dir={needed[0]}' in flags and len(needed) == 1
@@ -91,7 +93,7 @@ def _flags(program):
 
 
 def _run(learners):
-  """Gives each a place of its own, and starts all."""
+  """Gives each learner a place of its own, and starts all."""
   learners.tend()
   for i, program in enumerate(learners.programs):
     program.be_placed(f'10.0.0.{i}', 1, 2)
@@ -154,7 +156,7 @@ def test_all_must_end_well(make):
 
 
 @pytest.mark.parametrize('code, error', [
-    (1, restarts.RunFailed), (2, config_lib.UserError)])
+    (1, program_lib.RunFailed), (2, config_lib.UserError)])
 def test_one_alone_that_fails_by_itself_is_not_tried_again(make, code, error):
   learners = make(1)
   _run(learners)
@@ -214,7 +216,7 @@ def test_learners_that_die_too_often_end_the_run(make):
     if learners.num_starts == 1:
       assert learners.have_died()
       learners.place_anew()
-  with pytest.raises(restarts.RunFailed,
+  with pytest.raises(program_lib.RunFailed,
                      match='the learner_1 was killed by SIGKILL'):
     learners.have_died()
 

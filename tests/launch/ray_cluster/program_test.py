@@ -1,4 +1,4 @@
-"""One program on a real cluster: it comes, ends, and is lost with its node."""
+"""Tests of a program on a real cluster: its start, its end, and its loss."""
 
 import contextlib
 import os
@@ -8,7 +8,8 @@ import time
 import psutil
 import pytest
 
-from launch.processes import restarts
+from launch.processes import child
+from launch.processes import program as program_lib
 from launch.ray_cluster import connection as ray_connection
 from tests.fixtures import programs
 
@@ -17,7 +18,7 @@ ray = pytest.importorskip('ray', reason="needs the extra 'ray'")
 from launch.ray_cluster import program as ray_program  # noqa: E402  It needs Ray.
 from tests.fixtures import ray_nodes  # noqa: E402
 
-State = ray_program.State
+State = program_lib.State
 
 # A node has room for one.
 _NEEDS = ray_connection.Resources(2., 0.)
@@ -37,8 +38,10 @@ def _cluster(shared_cluster):
 def _make(tmp_path):
   made = []
 
-  def make(name='mine'):
-    made.append(ray_program.RayProgram(name, tmp_path, _NEEDS))
+  def make(name='mine', needed=()):
+    made.append(ray_program.RayProgram(
+        name, tmp_path, _NEEDS,
+        {'MY_VARIABLE': 'mine'}, needed))
     return made[-1]
 
   yield make
@@ -53,15 +56,15 @@ def _until(program, state):
   programs.wait_until(reached, f'{program.name} to be {state}')
 
 
-def _start(program, mode, needed=()):
+def _start(program, mode):
   program.place()
   _until(program, State.PLACED)
-  program.start(['my_program', mode], {'MY_VARIABLE': 'mine'}, needed)
+  program.start(['my_program', mode])
   assert program.state is State.RUNNING
 
 
 def _pid(program, start=1):
-  """Of the process of this start."""
+  """Returns the process id of this start of the program."""
 
   def found():
     program.collect()
@@ -85,7 +88,7 @@ def test_output_comes_whole_and_before_the_end(make):
   assert first == f'started on {program.place_name}'
   assert second.split()[2:] == ['mine', os.getcwd()]
   assert third == 'x' * 200_000 + 'the end'
-  with pytest.raises(restarts.RunFailed, match='exit code 3.*the end of'):
+  with pytest.raises(program_lib.RunFailed, match='exit code 3.*the end of'):
     program.check()
 
 
@@ -95,10 +98,10 @@ def test_complaint_is_that_of_the_last_start(make):
   _start(program, 'bad')
   _until(program, State.ENDED)
   assert (program.exit_code, program.complaint()) == (1, 'it was bad')
-  # On the same node, at once.
+  # It can start on the same node at once.
   program.place()
   assert program.state is State.PLACED
-  program.start(['my_program', 'long'], {'MY_VARIABLE': 'mine'}, ())
+  program.start(['my_program', 'long'])
   assert program.complaint() == f'see {program.log_path}'
 
 
@@ -109,7 +112,7 @@ def test_it_can_be_started_while_its_node_is_being_asked(make):
   _until(program, State.PLACED)
   assert len(set(program.report.free_ports)) == 2
   program.collect()
-  program.start(['my_program', 'short'], {'MY_VARIABLE': 'mine'}, ())
+  program.start(['my_program', 'short'])
   _until(program, State.ENDED)
   assert program.exit_code == 3
   assert program.log_path.read_text().endswith('the end')
@@ -117,10 +120,10 @@ def test_it_can_be_started_while_its_node_is_being_asked(make):
 
 @pytest.mark.usefixtures('cluster')
 def test_node_without_the_directory_is_named(make, tmp_path):
-  program = make()
-  _start(program, 'long', needed=[str(tmp_path), str(tmp_path / 'nope')])
+  program = make(needed=[str(tmp_path), str(tmp_path / 'nope')])
+  _start(program, 'long')
   _until(program, State.ENDED)
-  assert program.exit_code == restarts.BAD_INPUT
+  assert program.exit_code == child.BAD_INPUT
   assert f'has no {tmp_path / "nope"}; the project' in program.complaint()
 
 
@@ -167,12 +170,12 @@ def test_lost_with_its_node_it_is_placed_elsewhere(make, cluster):
   _until(program, State.LOST)
   assert program.how_it_ended().startswith('was lost: ')
   assert program.exit_code is None
-  # Before it can be anywhere else.
+  # The old process ends before a new one can be anywhere.
   programs.wait_until(lambda: not programs.is_alive(pid), 'its end')
   program.place()
   _until(program, State.PLACED)
   assert program.report.node != node
-  program.start(['my_program', 'long'], {'MY_VARIABLE': 'mine'}, ())
+  program.start(['my_program', 'long'])
   _until(program, State.RUNNING)
   assert programs.is_alive(_pid(program, start=2))
   ray_nodes.add_node(cluster, num_cpus=2)  # For whichever test is next.

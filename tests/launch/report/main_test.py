@@ -1,4 +1,4 @@
-"""Reports on small runs, from files that the real writers wrote."""
+"""Tests of reports on small runs, from files that the real writers wrote."""
 
 import json
 import pathlib
@@ -29,7 +29,7 @@ _TINY = dict(
 
 
 def _write_rows(run_dir, levels):
-  """What a run logs, whose returns grow from row to row, on level i from i."""
+  """Writes rows of a run whose returns grow by row, on level i from i."""
   writer = metrics.MetricsWriter(str(run_dir))
   num = len(levels)
   log = None
@@ -50,7 +50,7 @@ def _write_rows(run_dir, levels):
 
 @pytest.fixture(name='runs', scope='module')
 def _runs(tmp_path_factory):
-  """An agent of two games and an expert of one, trained and evaluated."""
+  """Makes runs of an agent of two games and of an expert of one."""
   root = tmp_path_factory.mktemp('runs')
   for name, levels in (('many', (PONG, BREAKOUT)), ('expert', (PONG,))):
     run_dir = root / name
@@ -72,7 +72,7 @@ def _report(monkeypatch, *arguments):
 
 
 def _colours(path):
-  """The number of colours that are not grey."""
+  """Returns the number of colours that are not grey."""
   pixels = np.asarray(imageio.v2.imread(path))[..., :3].reshape(-1, 3)
   strong = pixels[np.ptp(pixels.astype(int), axis=1) > 100]
   return len(np.unique(strong // 64, axis=0))
@@ -117,7 +117,7 @@ def _loaded(*run_dirs):
 
 
 def _lines(axes):
-  """Label to points."""
+  """Returns the points of each line by its label."""
   return {line.get_label(): list(zip(*map(list, line.get_data())))
           for line in axes.lines if not line.get_label().startswith('_')}
 
@@ -141,7 +141,7 @@ def test_curves_are_each_levels_own_over_its_own_frames(runs):
   headline = _lines(panels['capped mean human normalised score'])
   assert list(headline) == ['many']
   np.testing.assert_allclose(headline['many'], normalised, rtol=1e-6)
-  # What random play gets.
+  # The return of random play.
   level, = {line.get_ydata()[0] for line in panels[BREAKOUT].lines
             if line.get_linestyle() == ':'}
   assert level == 1.7
@@ -157,7 +157,7 @@ def test_of_several_evaluations_that_after_most_training_counts(
   (run_dir / 'evaluation_older.json').write_text(json.dumps(older))
   run, = _loaded(run_dir)
   assert run.results[PONG]['mean'] == 0
-  # Of the same training, that of more episodes.
+  # After the same training, the result of more episodes counts.
   older.update(trained_frames=4321)
   (run_dir / 'evaluation_older.json').write_text(json.dumps(older))
   run, = _loaded(run_dir)

@@ -1,4 +1,4 @@
-"""What is kept, what counts and what is refused, on a suite of two levels."""
+"""Tests of results on a suite of two levels: kept, counted and refused."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The tables by hand, of two levels."""
+"""Tests of tables of two levels, against tables made by hand."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""From .gin files to configs and back; what is wrong is told in one line."""
+"""Tests of .gin files as configs and back, and of errors in one line."""
 
 import pytest
 
@@ -72,7 +72,7 @@ def test_nothing_stays_from_the_load_before(tmp_path):
     ('LearnerConfig.batch_size = None', 'must be of type int, but is None'),
     ('LearnerConfig.batch_size = 0', 'must be at least 1, but is 0'),
     ("AgentConfig.torso = 'shalow'", 'must be one of shallow, deep, mlp'),
-    # Nothing would ever look at these.
+    # These values would have no effect.
     ('Config.learner = 3', 'config.Config is no section of the config'),
     ('UserError.args = 3', 'config.UserError is no section of the config')])
 @pytest.mark.parametrize('where', ['file', 'binding'])
@@ -137,7 +137,7 @@ _HEADER_ALONE = 'from __gin__ import dynamic_registration\n'
 
 @pytest.fixture(name='trace')
 def _trace(tmp_path, monkeypatch):
-  """A file that is there as soon as one of the modules is imported."""
+  """Returns a path that exists as soon as one of the modules is imported."""
   path = tmp_path / 'trace'
   modules = tmp_path / 'modules'
   (modules / 'a_package').mkdir(parents=True)

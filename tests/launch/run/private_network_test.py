@@ -1,4 +1,4 @@
-"""A program in a network of its own: alone there, or told why not."""
+"""Tests of a program in a network of its own, or told why not."""
 
 import contextlib
 import os
@@ -13,8 +13,8 @@ import pytest
 from launch.run import private_network
 from tests.fixtures import programs
 
-# Serves, and says where, in which network, and whether it reaches itself and
-# the test.
+# A program that serves, and says where, in which network, and whether it
+# reaches itself and the test.
 _PROGRAM = """
 import os, socket, sys, time
 from launch.run import private_network
@@ -63,7 +63,7 @@ def _can_reach(port):
 
 
 def _is_allowed():
-  """Whether another program can do the same here."""
+  """Returns whether another program can do the same here."""
   if shutil.which('unshare') is None:
     return False
   flags = ['--map-root-user'] if os.getuid() else []
@@ -97,7 +97,7 @@ def test_what_another_program_was_told_does_not_count(monkeypatch):
   assert private_network.is_settled() and private_network.obstacle() == ''
 
 
-# What the system does where it does not allow it.
+# Systems that do not allow it.
 _FORBID = """
 import errno, os, sys
 from launch.run import private_network
@@ -120,7 +120,7 @@ def test_where_it_is_not_allowed_the_program_is_told_and_runs_as_ever(start):
 
 
 def test_failure_half_way_leaves_no_trace(start):
-  # In the network, but without its loopback: as where only root may do that.
+  # A network without its loopback, as where only root may start that.
   program = _FORBID.replace(
       'private_network._unshare = _unshare',
       'private_network.fcntl.ioctl = _unshare').replace(

@@ -36,12 +36,16 @@ def test_network_is_private_where_it_can_be_unless_others_shall_connect(
   monkeypatch.setattr(network, 'obstacle', lambda: obstacle)
   monkeypatch.setattr(sys, 'argv', ['train', *flags])
   args = train._parse_args()
+
+  def why_public():
+    return (program.why_public(args.network, args.port is not None) or
+            program.enter_private_network('launch.train', args.network))
+
   if isinstance(expected, type):
     with pytest.raises(expected):
-      program.not_private('launch.train', args.network, args.port is not None)
+      why_public()
   else:
-    assert program.not_private(
-        'launch.train', args.network, args.port is not None) == expected
+    assert why_public() == expected
 
 
 @pytest.mark.parametrize('network, run_dir, expected', [
@@ -51,16 +55,12 @@ def test_network_is_private_where_it_can_be_unless_others_shall_connect(
     ('auto', 'file:///b', None), ('auto', 'runs/x', None),
     ('private', None, None)])
 def test_network_is_open_where_the_directory_is_far(
-    monkeypatch, network, run_dir, expected):
-  own = program.private_network
-  monkeypatch.setattr(own, 'is_settled', lambda: True)
-  monkeypatch.setattr(own, 'obstacle', lambda: None)
+    network, run_dir, expected):
   if isinstance(expected, type):
     with pytest.raises(expected, match='on another machine'):
-      program.not_private('launch.train', network, False, run_dir)
+      program.why_public(network, False, run_dir)
   else:
-    assert program.not_private(
-        'launch.train', network, False, run_dir) == expected
+    assert program.why_public(network, False, run_dir) == expected
 
 
 _BUCKET_THAT_IS_SILENT = """

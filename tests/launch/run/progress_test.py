@@ -1,4 +1,4 @@
-"""The progress line says what a row says."""
+"""Tests that the progress line says what a row says."""
 
 import logging
 
@@ -49,7 +49,7 @@ def test_time_left(frames, speed, eta):
 
 @pytest.fixture(name='root_logger')
 def _root_logger():
-  """The root logger, put back as it was afterwards."""
+  """Yields the root logger, and restores it at the end."""
   logger = logging.getLogger()
   handlers, level = list(logger.handlers), logger.level
   yield logger

@@ -1,4 +1,4 @@
-"""A run directory is one run's, and one process's at a time."""
+"""Tests that a directory belongs to one run, and to one process at a time."""
 
 import re
 
@@ -69,7 +69,7 @@ def test_what_cannot_be_a_directory_is_refused(tmp_path, path):
 
 
 def _fail_within(path, *files):
-  """A run that writes these and then finds that its input is bad."""
+  """Writes files in a run that then finds that its input is bad."""
   with pytest.raises(config_lib.UserError, match='no such thing'):
     with run_directory.claim(str(path), CONFIG):
       for name in files:

@@ -1,4 +1,4 @@
-"""Where the life of an unroll goes, in numbers that can be checked by hand."""
+"""Tests of the time budget, with numbers that can be checked by hand."""
 
 import json
 

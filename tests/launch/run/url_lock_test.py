@@ -1,4 +1,4 @@
-"""A directory behind a URL has one owner, and none that is dead."""
+"""Tests that a directory behind a URL has one owner, and none that is dead."""
 
 import contextlib
 import json
@@ -19,7 +19,7 @@ _DEADLINE_SECS = 300.  # To import TensorFlow on a machine with much to do.
 
 @pytest.fixture(name='path')
 def _path(tmp_path, monkeypatch):
-  """Of the file; nobody else uses it, so that nothing needs to settle."""
+  """Returns a path that no other process uses, so that tests need not wait."""
   monkeypatch.setattr(url_lock, '_SETTLE_SECS', 0.)
   files.make_directory(f'ram:/{tmp_path}')
   return f'ram:/{tmp_path}/.lock'
@@ -33,7 +33,7 @@ def _refused(path, words):
 
 
 def _write(path, **changes):
-  """An owner's file; by default it is alive, and another machine's."""
+  """Writes an owner's file; by default it is alive, on another machine."""
   files.write(path, json.dumps({
       'host': 'beta', 'machine': 'another', 'pid': 7, 'start_ticks': 1,
       'token': 'a', 'secs': time.time(), **changes}).encode())

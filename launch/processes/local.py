@@ -1,0 +1,180 @@
+"""This machine as the host of programs: each is a child of this process.
+
+Programs are started, never forked, since Atari's emulator hangs in a forked
+process. Standard library only.
+"""
+
+import functools
+import os
+import pathlib
+import subprocess
+import sys
+from typing import Callable, Dict, Mapping, Optional, Sequence
+
+from launch.processes import batch
+from launch.processes import program as program_lib
+from launch.processes import restarts
+from launch.processes import supervisor
+
+State = program_lib.State
+
+_SUPERVISOR_POLL_SECS = 0.2
+_BATCH_POLL_SECS = 0.1
+# glibc hands large blocks back to the kernel at once and takes the next with a
+# page fault for every 4 KiB: half of what sending parameters costs. These keep
+# blocks of up to 32 MiB; other C libraries ignore them.
+MALLOC = {'MALLOC_MMAP_THRESHOLD_': str(32 * 2**20),
+          'MALLOC_TRIM_THRESHOLD_': str(2**30)}
+# What runs a command, which is a module and its arguments.
+PYTHON_MODULE = (sys.executable, '-m')
+
+
+def child_environment() -> Dict[str, str]:
+  """Returns the environment variables of child processes."""
+  return {**MALLOC, **os.environ}
+
+
+class LocalProgram(program_lib.Program):
+  """A program as a child process, which always has room and is never lost.
+
+  It gets a pipe as standard input that this process never writes to: when this
+  process goes away, however it dies, the child reads the end of the pipe and
+  can stop (`child.stop_with_parent`). It has a session of its own, so that
+  Ctrl-C does not reach it.
+  """
+
+  def __init__(self, name: str, log_dir: pathlib.Path,
+               launcher: Sequence[str] = PYTHON_MODULE,
+               environment: Optional[Mapping[str, str]] = None,
+               keep_open: Sequence[int] = ()):
+    """Starts nothing yet.
+
+    Args:
+      name: of the program.
+      log_dir: directory of its log file.
+      launcher: what starts a command, and precedes it.
+      environment: variables beside those of this process, which win.
+      keep_open: file descriptors that the program inherits.
+    """
+    super().__init__(name, log_dir)
+    self._launcher = launcher
+    self._environment = environment or {}
+    self._keep_open = keep_open
+    self._process: Optional[subprocess.Popen] = None
+    self._exit_code: Optional[int] = None
+
+  @property
+  def exit_code(self) -> Optional[int]:
+    return self._exit_code
+
+  def place(self) -> None:
+    self.withdraw()
+    self._exit_code = None
+    self.state = State.PLACED
+
+  def start(self, command: Sequence[str]) -> None:
+    with open(self.log_path, 'ab') as log:
+      self._log_start = log.tell()
+      self._process = subprocess.Popen(
+          [*self._launcher, *command], stdin=subprocess.PIPE, stdout=log,
+          stderr=log, start_new_session=True, pass_fds=self._keep_open,
+          env={**self._environment, **child_environment()})
+    self.state = State.RUNNING
+
+  def send(self, signum: int) -> None:
+    if self._process is not None:
+      self._process.send_signal(signum)
+
+  def collect(self) -> None:
+    if self.state is State.RUNNING:
+      self._exit_code = self._process.poll()
+      if self._exit_code is not None:
+        self.state = State.ENDED
+
+  def withdraw(self) -> None:
+    if self._process is not None:
+      self._process.kill()
+      self._exit_code = self._process.wait()
+      self._process.stdin.close()
+      self._process = None
+    self.state = State.ABSENT
+
+
+class _LocalLearners(supervisor.Learners):
+  """Learners on this machine; they know where each is before they start."""
+
+  def __init__(self, commands: Sequence[Sequence[str]],
+               make_program: Callable[[str], program_lib.Program],
+               restart: restarts.JointRestarts):
+    super().__init__(len(commands), make_program, restart)
+    self._fixed_commands = commands
+
+  def _commands(self) -> Sequence[Sequence[str]]:
+    return self._fixed_commands
+
+
+def make_supervisor(
+    learner_commands: Sequence[Sequence[str]],
+    actor_command: Callable[[int, int], Sequence[str]], num_actors: int,
+    log_dir: str, max_restarts: int, restart_window_secs: float,
+    evaluator_command: Optional[Callable[[int], Sequence[str]]] = None,
+    launcher: Sequence[str] = PYTHON_MODULE) -> supervisor.Supervisor:
+  """Makes a supervisor of a run whose programs are all on this machine.
+
+  Args:
+    learner_commands: command of each learner, the chief's first.
+    actor_command: makes a command of an actor's task and the number of its
+      earlier starts.
+    num_actors: actor processes.
+    log_dir: directory that gets a log file for each program.
+    max_restarts: most restarts of one actor within `restart_window_secs`, and
+      likewise of all programs where one of several learners dies.
+    restart_window_secs: length of the window in which restarts count.
+    evaluator_command: makes a command of the number of the evaluator's earlier
+      starts; None for no evaluator. If it dies too often training goes on
+      without it.
+    launcher: what starts a command, and precedes it.
+
+  Returns:
+    The supervisor, which has started nothing yet.
+  """
+
+  def make_program(name):
+    return LocalProgram(name, pathlib.Path(log_dir), launcher)
+
+  def make_peer(name, command, is_needed):
+    program = make_program(name)
+    return supervisor.Peer(program, command, restarts.Restarts(
+        program, max_restarts, restart_window_secs, is_needed))
+
+  learners = _LocalLearners(
+      learner_commands, make_program,
+      restarts.JointRestarts(max_restarts, restart_window_secs))
+  peers = [
+      make_peer(f'actor_{task}', functools.partial(actor_command, task), True)
+      for task in range(num_actors)]
+  if evaluator_command is not None:
+    peers.append(make_peer('evaluator', evaluator_command, False))
+  return supervisor.Supervisor(learners, peers, _SUPERVISOR_POLL_SECS)
+
+
+def make_batch(num_jobs: int, log_dir: str, environment: Mapping[str, str],
+               keep_open: int) -> batch.Batch:
+  """Makes a batch on this machine; its programs get SIGTERM if this one dies.
+
+  Args:
+    num_jobs: most programs at a time.
+    log_dir: directory in which each program has its output in `NAME.log`.
+    environment: variables for the programs, beside those of this process,
+      which win.
+    keep_open: file descriptor that programs hold as long as they live, so that
+      its lock tells of them even after this process.
+
+  Returns:
+    The batch, which has started nothing yet.
+  """
+  launcher = (*PYTHON_MODULE, 'launch.processes.bound_to_parent',
+              str(os.getpid()), 'SIGTERM')
+  return batch.Batch(num_jobs, lambda name: LocalProgram(
+      name, pathlib.Path(log_dir), launcher, environment, [keep_open]),
+                     _BATCH_POLL_SECS)

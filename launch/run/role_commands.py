@@ -1,0 +1,67 @@
+"""Command lines of the roles of a supervised run, see `launch.role`.
+
+Each is a module with its arguments, which follow `python -m`.
+"""
+
+from typing import List, Sequence
+
+# More than a run has actors, so that no two seeds of a run are equal.
+_SEEDS_AN_ATTEMPT = 10_000
+
+
+def actor_seed(task: int, attempt: int) -> int:
+  """Returns a seed that no other start of any actor of the run has.
+
+  A restarted actor needs a new one: with the old seed it would play the games
+  again that its predecessor has played.
+
+  Args:
+    task: number of the actor within the run.
+    attempt: number of its earlier starts.
+  """
+  return task + attempt * _SEEDS_AN_ATTEMPT
+
+
+def learner(address: str, task: int, joint_addresses: Sequence[str],
+            *flags: str) -> List[str]:
+  """Returns the command of a learner.
+
+  Args:
+    address: HOST:PORT of its own Reverb server.
+    task: number of the learner within the run.
+    joint_addresses: HOST:PORT of each learner for the other ones; not used
+      where there is one learner.
+    *flags: further flags.
+  """
+  command = _command('learner', address, f'--task={task}')
+  if len(joint_addresses) > 1:
+    command.append(f'--learners={",".join(joint_addresses)}')
+  return [*command, *flags]
+
+
+def actor(address: str, task: int, attempt: int, *flags: str) -> List[str]:
+  """Returns the command of an actor.
+
+  Args:
+    address: HOST:PORT of its learner's Reverb server.
+    task: number of the actor within the run.
+    attempt: number of its earlier starts.
+    *flags: further flags.
+  """
+  return _command('actor', address, f'--task={task}',
+                  f'--seed={actor_seed(task, attempt)}', *flags)
+
+
+def evaluator(address: str, attempt: int, *flags: str) -> List[str]:
+  """Returns the command of an evaluator.
+
+  Args:
+    address: HOST:PORT of a learner's Reverb server.
+    attempt: number of its earlier starts.
+    *flags: further flags.
+  """
+  return _command('evaluator', address, f'--seed={attempt}', *flags)
+
+
+def _command(role: str, address: str, *flags: str) -> List[str]:
+  return ['launch.role', role, '--supervised', f'--address={address}', *flags]

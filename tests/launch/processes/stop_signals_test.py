@@ -1,0 +1,27 @@
+"""Tests of signals to stop, which are noted within the context only."""
+
+import os
+import signal
+
+import pytest
+
+from launch.processes import stop_signals
+
+
+def test_first_signal_counts_and_the_second_is_a_repetition():
+  with stop_signals.StopSignals() as signals:
+    assert signals.first is None and not signals.are_repeated
+    os.kill(os.getpid(), signal.SIGTERM)
+    assert signals.first == signal.SIGTERM and not signals.are_repeated
+    os.kill(os.getpid(), signal.SIGINT)
+    assert signals.first == signal.SIGTERM and signals.are_repeated
+
+
+def test_handlers_are_put_back_after_an_error():
+  before = [signal.getsignal(s) for s in stop_signals.STOP_SIGNALS]
+  with pytest.raises(ValueError):
+    with stop_signals.StopSignals():
+      assert before != [
+          signal.getsignal(s) for s in stop_signals.STOP_SIGNALS]
+      raise ValueError
+  assert before == [signal.getsignal(s) for s in stop_signals.STOP_SIGNALS]
