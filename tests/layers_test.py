@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-ROOT = pathlib.Path(__file__).parent.parent
+ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 # The five modules an unroll and its parameters travel through.
 HOPS = ('actor', 'replay', 'dataset', 'learner', 'weights')
