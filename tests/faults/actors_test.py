@@ -1,4 +1,4 @@
-"""Actors die, again and again, while the learner looks at every unroll."""
+"""Tests of actors that are killed while the learner checks every unroll."""
 
 import contextlib
 import json
@@ -48,7 +48,10 @@ class _Run:
     return programs.pids(f'--run_dir={self.run_dir}', *words)
 
   def learned(self):
-    """Unrolls learned from in all, and numbers of (process, environment)."""
+    """Returns the number of unrolls learned from, and newest step numbers.
+
+    The latter are {(process, environment): number of its newest step}.
+    """
     try:
       content = (self.run_dir / checked_learner.FILE_NAME).read_text()
     except FileNotFoundError:
@@ -64,7 +67,7 @@ class _Run:
     return programs.wait_until(holds, what, _DEADLINE_SECS)
 
   def wait_for_unrolls_of(self, pids):
-    """Waits until something of each of these actors is learned."""
+    """Waits until the learner has learned from each of these actors."""
     self.wait(lambda: set(pids) <= {pid for pid, _ in self.learned()[1]},
               f'unrolls of {pids}')
 
@@ -107,7 +110,7 @@ def test_actors_are_killed_again_and_again(tmp_path, fault):
     run.stop()
 
   num_unrolls, newest = run.learned()
-  # All that the checked learner has seen was whole, and in turn.
+  # The checked learner saw whole unrolls only, each in its turn.
   assert saved.load_agent(str(tmp_path)).num_frames == num_unrolls * T
   last = metrics.read_rows(str(tmp_path))[-1]
   assert last['frames'] == num_unrolls * T
@@ -118,8 +121,8 @@ def test_actors_are_killed_again_and_again(tmp_path, fault):
   played = environments.counts(tmp_path)
   lost = [(steps - newest.get(key, 0)) / T for key, steps in played.items()
           if key[0] in killed]
-  # Of each environment no more than what is being played, and on its way: all
-  # that is not in the queue.
+  # An environment loses at most the unroll that is being played and those on
+  # their way to the queue.
   assert lost and 0 <= min(lost) and max(lost) <= 3
   fault.report('kill -9 of one to three of three actors', fault.tries,
                f'{sum(lost) / len(killed):.1f} an actor of 2 environments',
@@ -135,14 +138,14 @@ def test_slow_learner_makes_actors_wait(tmp_path, fault):
     for _ in range(fault.tries):
       before = run.learned()[0]
       run.wait(lambda: run.learned()[0] >= before + 5 * B, 'updates')  # noqa: B023
-      # Read in this order, the difference can only be too large.
+      # In this order of reading the difference can only be too large.
       learned = run.learned()[1]
       played = environments.counts(tmp_path)
       waiting = sum(steps - learned.get(key, 0)
                     for key, steps in played.items()) / T
-      # In the queue; in flight, one batch ready and one being learned from;
-      # of each actor what it plays and half of that on its way; and what was
-      # learned since the file was written.
+      # The queue; batches in flight, ready, being learned from, and learned
+      # since the file was written; for each actor what it plays, and half of
+      # that on its way.
       assert waiting <= _QUEUE + 4 * B + 3 * (4 + 2)
       survived += 1
     run.stop()

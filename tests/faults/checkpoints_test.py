@@ -1,4 +1,4 @@
-"""Checkpoints whose writing is cut short, or has no room."""
+"""Tests of checkpoints whose writing is cut short, or has no room."""
 
 import contextlib
 import pathlib
@@ -15,8 +15,9 @@ from tests.fixtures.faults import runs
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
-# Imports once; each line that it reads starts another process, which restores
-# and then saves, again and again: 16 MB that all hold the checkpoint's number.
+# A program that imports TensorFlow once. For each line of its input it forks a
+# process that restores and then saves again and again: 16 MB, all of which hold
+# the number of the checkpoint.
 _SAVER = """
 import ctypes, os, signal, sys
 import tensorflow as tf
@@ -48,7 +49,7 @@ for line in sys.stdin:
 
 
 def _restored(process):
-  """The number that the next process finds, and its id."""
+  """Starts the next process; returns the number it restored, and its id."""
   process.stdin.write('\n')
   process.stdin.flush()
   words = process.stdout.readline().split()
@@ -68,10 +69,10 @@ def test_writer_is_killed_between_the_bytes(tmp_path, fault):
       restored, pid = _restored(process)
       assert restored >= saved  # Nothing that was written is lost.
       names = {path.name for path in directory.glob('ckpt-*')}
-      # Nor does anything pile up: three checkpoints, the one restored, one that
-      # was written but not yet listed, and one that is being written.
+      # Nor do files pile up: those of three checkpoints, the one restored, one
+      # written but not yet listed, and one that is being written.
       assert len(names) <= 2 * 6, names
-      # From when it has written one, so that it is sure to write another.
+      # Once it has written one, it is sure to be writing another.
       programs.wait_until(lambda: said.read_text() not in ('', str(saved)),  # noqa: B023
                           'a checkpoint')
       time.sleep(rng.uniform(0, 0.1))
@@ -86,7 +87,7 @@ def test_writer_is_killed_between_the_bytes(tmp_path, fault):
 
 @contextlib.contextmanager
 def _training(run_dir):
-  """Saves five times a second."""
+  """Starts a run that saves five times a second; yields a `runs.Run`."""
   with runs.training(run_dir, runs.bind(
       'ExperimentConfig.checkpoint_interval_secs', 0.2)) as run:
     run.wait_for_checkpoint()
@@ -99,13 +100,18 @@ def _learner(run):
 
 
 def _limit_files(pid, size):
-  """Has a process write no larger files (bytes; -1 for any)."""
+  """Limits the size of files that a process may write.
+
+  Args:
+    pid: process id.
+    size: largest size in bytes; -1 for no limit.
+  """
   hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)[1]
   resource.prlimit(pid, resource.RLIMIT_FSIZE, (size, hard))
 
 
 def test_run_that_cannot_save_goes_on_and_says_so_at_its_end(tmp_path, fault):
-  """Files may not grow: what anyone can do without rights."""
+  """Limits the size of files, which takes no rights of root."""
   with _training(tmp_path) as run:
     for _ in range(fault.tries):
       _limit_files(_learner(run), 200_000)  # A checkpoint has a megabyte.
@@ -123,7 +129,7 @@ def test_run_that_cannot_save_goes_on_and_says_so_at_its_end(tmp_path, fault):
   log = (tmp_path / 'logs' / 'learner.log').read_text()
   assert 'No checkpoint, training goes on' in log
   newest = run.newest_checkpoint()
-  with _training(tmp_path) as run:  # From the last that could be written.
+  with _training(tmp_path) as run:  # It resumes from the last that was written.
     assert f'ckpt-{newest} at' in (
         tmp_path / 'logs' / 'learner.log').read_text()
     run.stop()
@@ -132,7 +138,7 @@ def test_run_that_cannot_save_goes_on_and_says_so_at_its_end(tmp_path, fault):
 
 @contextlib.contextmanager
 def _mounted(path, size_mb):
-  """A file system of its own; skips where that is not allowed."""
+  """Mounts a new file system at `path`; skips where that is not allowed."""
   path.mkdir(parents=True, exist_ok=True)
   mount = subprocess.run(
       ['mount', '-t', 'tmpfs', '-o', f'size={size_mb}m', 'faults', path],
@@ -146,7 +152,7 @@ def _mounted(path, size_mb):
 
 
 def _fill(path, leave):
-  """Fills the file system up but for about so many bytes."""
+  """Fills the file system of `path` but for about `leave` bytes."""
   filler = path / 'filler'
   with open(filler, 'wb', buffering=0) as file:
     with contextlib.suppress(OSError):
@@ -166,7 +172,7 @@ def test_disk_is_full_for_a_while(tmp_path, fault):
       if i % 2:  # Rows still fit.
         run.wait_for_more('checkpoints_failed')
       else:
-        time.sleep(1.)  # Nothing that could be looked at can be written.
+        time.sleep(1.)  # No row can be written that could be waited for.
       assert run.process.poll() is None
       saved.load_agent(str(run_dir))
       filler.unlink()
@@ -189,7 +195,7 @@ def _remount(path, how):
   def done():
     return not subprocess.run(['mount', '-o', f'remount,{how}', path],
                               capture_output=True, check=False).returncode
-  # While a checkpoint is being written the system refuses.
+  # The system refuses while a checkpoint is being written.
   programs.wait_until(done, f'{path} to become {how}')
 
 

@@ -1,4 +1,4 @@
-"""Many actors on one learner: none starves, and nothing piles up."""
+"""Test of many actors on one learner: none starves, no memory piles up."""
 
 import json
 import pathlib
@@ -31,7 +31,7 @@ def _config():
 
 
 def _memory(pid):
-  """Of a process alone, in MiB."""
+  """Returns the private memory of a process in MiB."""
   text = pathlib.Path(f'/proc/{pid}/smaps_rollup').read_text()
   return sum(map(int, re.findall(r'Private_\w+:\s+(\d+) kB', text))) / 1024
 
@@ -72,7 +72,7 @@ def test_each_of_many_actors_gets_its_share(tmp_path, fault):
       worst.append(np.abs(shares - 1.).max())
       memory.append(_memory(learner.pid))
       assert learner.poll() is None and crowd.poll() is None
-  # The first time there is much to be allocated yet.
+  # Much is allocated for the first time in the first try.
   growth = (memory[-1] - memory[1]) / memory[1]
   assert max(worst) < 0.2
   assert abs(growth) < 0.05

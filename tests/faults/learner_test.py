@@ -1,4 +1,4 @@
-"""A learner that is killed, or stopped for a while, under the real command."""
+"""Tests of learners that are killed or stopped under the real command."""
 
 import contextlib
 import os
@@ -20,14 +20,14 @@ _OFTEN = runs.bind('ExperimentConfig.checkpoint_interval_secs', _INTERVAL_SECS)
 
 
 def _learn_a_while(run, rng):
-  """Returns some time after a checkpoint."""
+  """Waits for a checkpoint and some random time after it."""
   run.wait_for_checkpoint()
   run.wait_for_frames()
   time.sleep(rng.uniform(0, _INTERVAL_SECS))
 
 
 def _kill(run, rng):
-  """Kills the learner, which ends the run."""
+  """Kills the learner and checks that this ends the run."""
   _learn_a_while(run, rng)
   programs.kill(*run.pids('learner'))
   code, text = run.end()
@@ -61,7 +61,11 @@ def test_learner_is_killed_and_the_same_command_goes_on(tmp_path, fault):
 
 
 def _kill_one_of_two(run, rng, learner):
-  """Returns when it did; all are dead by then, and none has gone on yet."""
+  """Kills a learner and waits until all processes have died.
+
+  Returns:
+    The time of the kill, in monotonic seconds.
+  """
   _learn_a_while(run, rng)
   pids = [two_learners.pid(run.run_dir, i) for i in range(2)]
   actors = run.pids('actor')
@@ -97,7 +101,7 @@ def test_one_of_two_learners_is_killed_and_all_go_on(tmp_path, fault):
       re.MULTILINE)
   names = ('learner', 'learner_1')
   assert [killed for killed, _ in said] == [names[i % 2] for i in range(tries)]
-  # The other has noticed, unless it was too slow.
+  # The other learner has noticed, unless it was ended first.
   for i, name in enumerate(names):
     log = (tmp_path / 'logs' / f'{name}.log').read_text()
     number = sum(other == name for _, other in said)
@@ -127,7 +131,7 @@ def test_learner_is_stopped_for_a_while(tmp_path, fault):
       os.kill(learner, signal.SIGCONT)
       run.wait_for_frames(40)
       recovery_secs.append(time.monotonic() - start)
-      assert run.pids('actor') == actors  # They have waited, none has died.
+      assert run.pids('actor') == actors  # They waited, and none died.
     run.stop()
   assert max(growth) < 50
   fault.report(f'SIGSTOP of the learner for {stop_secs:.0f} s (actors grew by '

@@ -1,6 +1,6 @@
-"""Learner and actors on machines of their own, between which things happen.
+"""Tests of faults in the network between a learner and its actors.
 
-The machines are network namespaces, and a third is the switch they hang on.
+Their machines are network namespaces, and a third is the switch between them.
 That takes the rights of root; without them these tests are skipped.
 """
 
@@ -22,8 +22,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 _DEADLINE_SECS = 300.
 _PORT = 5000
-# Each of two actors with one environment plays one of them, so that the frames
-# of levels tell of both actors.
+# Each actor plays one of these levels, so that frames by level are frames by
+# actor.
 _LEVELS = ('tmaze/1', 'tmaze/2')
 
 
@@ -41,7 +41,7 @@ class _Network:
         f'{self._prefix}-{name}' for name in ('learner', 'actors', 'switch'))
 
   def _connect(self, machine, number):
-    """A cable, and an address at its end."""
+    """Connects a machine to the switch and gives it an address."""
     return all((
         _ip('-n', self._switch, 'link', 'add', f'port{number}', 'type', 'veth',
             'peer', 'name', 'eth0', 'netns', machine),
@@ -52,7 +52,7 @@ class _Network:
         _ip('-n', machine, 'link', 'set', 'lo', 'up')))
 
   def make(self):
-    """Returns whether it could be made."""
+    """Sets the machines up; returns whether that is allowed."""
     machines = (self._switch, self.learner, self.actors)
     return all((
         *(_ip('netns', 'add', name) for name in machines),
@@ -63,7 +63,7 @@ class _Network:
                          'switch')))
 
   def cut(self):
-    """What is sent goes nowhere, and nobody is told."""
+    """Drops all packets silently; returns whether that succeeded."""
     return _ip('-n', self._switch, 'link', 'set', 'port2', 'nomaster')
 
   def heal(self):
@@ -87,7 +87,7 @@ def _network():
 
 @contextlib.contextmanager
 def _role(machine, output, *arguments):
-  """A role on that machine; it may be killed by its process id."""
+  """Runs a role on a machine; yields its process, which may be killed."""
   with open(output, 'ab') as log:
     process = subprocess.Popen(
         ['ip', 'netns', 'exec', machine, sys.executable, '-m', 'launch.role',
@@ -120,14 +120,14 @@ def _actors(network, tmp_path):
 
 
 def _frames(run_dir):
-  """Learned from, of each actor."""
+  """Lists the frames learned from, actor by actor."""
   rows = metrics.read_rows(str(run_dir))
   return [rows[-1][f'level/{level}/frames'] if rows else 0
           for level in _LEVELS]
 
 
 def _wait_for_frames(run_dir, number=200):
-  """Waits for so many more of each actor."""
+  """Waits for `number` more frames of each actor."""
   before = _frames(run_dir)
   programs.wait_until(
       lambda: min(np.subtract(_frames(run_dir), before)) >= number,
@@ -135,7 +135,7 @@ def _wait_for_frames(run_dir, number=200):
 
 
 def _rss(process):
-  """Resident memory in MiB."""
+  """Returns the resident memory of a process in MiB."""
   text = pathlib.Path(f'/proc/{process.pid}/status').read_text()
   return int(re.search(r'VmRSS:\s+(\d+) kB', text).group(1)) / 1024
 
@@ -177,7 +177,7 @@ def test_learner_is_killed_and_actors_elsewhere_are_there_again(
       _wait_for_frames(run_dir)
       learner.kill()
       learner.wait()
-      # The next one: what counts is from when it serves.
+      # Recovery counts from when the next learner serves.
       log = run_dir.with_suffix('.log')
       said = log.stat().st_size
       learner = stack.enter_context(_learner(network, run_dir))

@@ -1,4 +1,4 @@
-"""Learners that want one port, and runs that want one directory."""
+"""Tests of learners that share a port and of runs that share a directory."""
 
 import contextlib
 import time
@@ -12,8 +12,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 _DEADLINE_SECS = 240.  # For one wait, on a busy machine.
 
-# Imports once; for each port that it reads two processes try to serve there,
-# from the same moment on. Says what became of them.
+# A program that imports TensorFlow once. For each port that it reads, two
+# processes try to serve there from the same moment on. It prints the outcomes.
 _RIVALS = """
 import os, sys, time
 from impala_tf import replay
@@ -58,7 +58,7 @@ def test_one_of_two_servers_gets_the_port(fault):
 
 
 def test_second_run_is_refused_at_once(tmp_path, fault):
-  """In a live run directory, and on the port of a live run."""
+  """Tries the directory of a live run, and its port."""
   port = ports.choose()
   refusal_secs = []
   with contextlib.ExitStack() as stack:

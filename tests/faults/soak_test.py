@@ -1,4 +1,4 @@
-"""Everything goes wrong, one after the other, for minutes."""
+"""Test of a run that is disturbed in many ways, for minutes."""
 
 import contextlib
 import os
@@ -23,7 +23,7 @@ _FLAGS = (
 
 
 class _Soak:
-  """A run and what can happen to it; each leaves it at work again."""
+  """A run and its disturbances, each of which leaves it at work again."""
 
   def __init__(self, run_dir, rng):
     self._run_dir = run_dir
@@ -106,7 +106,7 @@ def test_soak(tmp_path, fault):
     assert rows[-1]['unrolls_refused'] == rows[-1]['updates_skipped'] == 0
   soak.stop()
   best = soak.run.row()['best_episode_return']
-  assert best > 0  # It has learned meanwhile: random play gives -0.6.
+  assert best > 0  # It has learned: random play gives -0.6.
   fault.report(f'soak: {len(done)} faults of {len(names)} kinds in '
                f'{time.monotonic() - start:.0f} s (return {best:.2f})',
                len(done), None, recovery_secs, tried=len(done))

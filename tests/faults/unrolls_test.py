@@ -1,4 +1,4 @@
-"""Unrolls that would spoil the parameters, sent to a learner at work."""
+"""Tests of unrolls that would spoil the parameters of a live learner."""
 
 import contextlib
 import os
@@ -25,7 +25,11 @@ def _training(run_dir, *arguments):
 
 @contextlib.contextmanager
 def _stranger(run, address):
-  """Yields how to send: task, number and kind to what came of it."""
+  """Starts a stranger; yields a function that has it send unrolls.
+
+  Its arguments are task, number and kind of the unrolls; it returns `sent`, or
+  how they were refused.
+  """
   with programs.running(
       '-m', 'tests.fixtures.faults.stranger',
       gin_config.config_path(str(run.run_dir)), address,
@@ -60,7 +64,7 @@ def test_unrolls_of_strangers_are_refused_and_counted(tmp_path, fault):
           709, number, stranger.OTHER_SHAPES)
       run.wait_for_frames()
       assert run.row()['unrolls_refused'] == sent
-    # It warns at once, and then once a minute.
+    # The learner warns at once, and then once a minute.
     assert 'refused: 1 (numbers that are not finite, from actor 700' in (
         run.log())
     assert run.row()['updates_skipped'] == 0
