@@ -1,7 +1,9 @@
-"""A program that is killed when its parent dies."""
+"""A program gets a signal when its parent dies."""
 
 import subprocess
 import sys
+
+import pytest
 
 from tests.fixtures import programs
 
@@ -14,11 +16,16 @@ child = subprocess.Popen([
 print(child.pid, flush=True)
 child.wait()
 """
+_PROGRAM = 'tests.fixtures.batch_program'
 
 
-def test_program_dies_with_its_parent(tmp_path):
-  program = ('tests.fixtures.batch_program', 'long', 'bound', tmp_path)
-  with programs.running('-c', _PARENT, *program) as parent:
+# A stubborn program ignores all signals but SIGKILL.
+@pytest.mark.parametrize('signal_name, mode', [
+    ('SIGKILL', 'stubborn'), ('SIGTERM', 'long')])
+def test_program_gets_the_signal_when_its_parent_dies(
+    tmp_path, signal_name, mode):
+  with programs.running('-c', _PARENT, signal_name, _PROGRAM, mode, 'bound',
+                        tmp_path) as parent:
     pid = int(parent.stdout.readline())
     programs.wait_until((tmp_path / f'pid_bound_{pid}').exists, 'its start')
     assert programs.is_alive(pid)
@@ -28,8 +35,8 @@ def test_program_dies_with_its_parent(tmp_path):
 
 def test_program_whose_parent_is_dead_already_never_starts(tmp_path):
   ran = subprocess.run(
-      [sys.executable, '-m', 'launch.processes.bound_to_parent', '1',
-       'tests.fixtures.batch_program', 'short', 'bound', str(tmp_path)],
+      [sys.executable, '-m', 'launch.processes.bound_to_parent', '1', 'SIGKILL',
+       _PROGRAM, 'short', 'bound', str(tmp_path)],
       cwd=programs.ROOT, timeout=programs.DEADLINE_SECS)
   assert ran.returncode == 1
   assert not list(tmp_path.iterdir())
