@@ -34,7 +34,7 @@ COVERED_ELSEWHERE = {
     **{f'launch/processes/{name}.py': (
         'tests/launch/processes/supervisor_test.py',
         'is what the supervisor is made of, tried with real processes')
-       for name in ('local', 'program', 'stop_signals')},
+       for name in ('local', 'program')},
     'launch/ray_cluster/host.py': (
         'tests/launch/ray_cluster/program_test.py',
         'is the end of `program` that Ray places'),
@@ -43,8 +43,6 @@ COVERED_ELSEWHERE = {
     **{f'launch/roles/{name}.py': (
         'tests/launch/role_test.py', 'is a program, tried as such')
        for name in ('actor', 'evaluator', 'learner', 'learner_connection')},
-    'launch/run/role_commands.py': (
-        'tests/launch/train_test.py', 'makes commands, which runs execute'),
 }
 # Tests of no single module, and what they test.
 OF_NO_MODULE = {
