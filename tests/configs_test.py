@@ -69,10 +69,16 @@ def test_file_trains_for_two_updates(path, tmp_path):
   assert rows[-1]['frames'] == 2 * frames_per_update
 
 
+def _marks_of_several(path):
+  if '/tasks/' in path:
+    return []
+  is_large = 'atari57/multitask' in path
+  return [pytest.mark.slow] + ([pytest.mark.nightly] if is_large else [])
+
+
 @pytest.mark.timeout(900)  # Starts and resets 57 emulators.
 @pytest.mark.parametrize('path', [
-    pytest.param(f, marks=[] if '/tasks/' in f else pytest.mark.slow)
-    for f in _SEVERAL_LEVELS])
+    pytest.param(f, marks=_marks_of_several(f)) for f in _SEVERAL_LEVELS])
 def test_every_level_of_the_file_trains_for_three_updates(path, tmp_path):
   config = gin_config.load(path, ())
   levels = levels_lib.expand(config.environment.level)

@@ -265,6 +265,7 @@ def _held(env, action):
   return row.observation.copy()
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.parametrize('full', [False, True])
 @pytest.mark.parametrize('game', atari.games())

@@ -14,7 +14,7 @@ from tests.fixtures import programs
 from tests.fixtures.faults import counting_learner
 from tests.fixtures.faults import environments
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.nightly, pytest.mark.timeout(900)]
 
 _DEADLINE_SECS = 600.
 _T, _B = 20, 32

@@ -10,6 +10,8 @@ from tests.fixtures import programs
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
+_DEADLINE_SECS = 240.  # For one wait, on a busy machine.
+
 # Imports once; for each port that it reads two processes try to serve there,
 # from the same moment on. Says what became of them.
 _RIVALS = """
@@ -65,7 +67,7 @@ def test_second_run_is_refused_at_once(tmp_path, fault):
         f'--port={port}',
         '--gin_binding=ExperimentConfig.total_frames = 1000000000'))
     metrics_path = tmp_path / 'one' / 'metrics.jsonl'
-    programs.wait_until(metrics_path.exists, 'training')
+    programs.wait_until(metrics_path.exists, 'training', _DEADLINE_SECS)
     for _ in range(fault.tries):
       for name, flags, words in (
           ('one', (), 'another process is training'),
@@ -78,7 +80,8 @@ def test_second_run_is_refused_at_once(tmp_path, fault):
         assert words in line
       assert not (tmp_path / 'two').exists()
     size = metrics_path.stat().st_size
-    programs.wait_until(lambda: metrics_path.stat().st_size > size, 'rows')
+    programs.wait_until(
+        lambda: metrics_path.stat().st_size > size, 'rows', _DEADLINE_SECS)
     assert process.poll() is None
   fault.report('a second run in a live directory, or on its port (time to be '
                'refused)', fault.tries, 0, refusal_secs)

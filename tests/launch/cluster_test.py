@@ -156,8 +156,10 @@ def _check_nothing_stays(run_dir):
       lambda: not programs.pids(f'--run_dir={run_dir}'), 'the end of all')
 
 
+@pytest.mark.slow
 @_SLOW_START
-@pytest.mark.parametrize('scheme', ['', 'file://'])
+@pytest.mark.parametrize('scheme', [
+    '', pytest.param('file://', marks=pytest.mark.nightly)])
 def test_without_a_cluster_it_trains_here_to_the_end(tmp_path, scheme):
   run_dir = f'{scheme}{tmp_path}/run'
   frames = _bind('ExperimentConfig.total_frames', 4000)
@@ -242,6 +244,7 @@ def _check_resumption(run, number, saved):
   assert frames == updates * two_learners.FRAMES_PER_UPDATE
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.timeout(1800)  # Three starts.
 def test_two_learners_agree_and_outlive_a_process_and_a_node(tmp_path):
@@ -290,6 +293,7 @@ def test_two_learners_agree_and_outlive_a_process_and_a_node(tmp_path):
     _check_nothing_stays(run_dir)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @_SLOW_START
 def test_driver_that_is_killed_leaves_nothing_and_the_run_can_be_resumed(

@@ -20,6 +20,7 @@ def test_bad_input_is_refused_before_anything_starts(
   assert words in refused(benchmark.main, *arguments)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_whole_benchmark_reports_what_it_promises(tmp_path):

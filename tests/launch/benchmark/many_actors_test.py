@@ -25,6 +25,7 @@ def test_bad_input_is_refused_before_anything_starts(
   assert words in refused(many_actors.main, *arguments)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_two_actors_are_measured_in_each_way(tmp_path):
@@ -53,6 +54,7 @@ def test_two_actors_are_measured_in_each_way(tmp_path):
   assert 'bytes a fetch' in ran.stdout
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_actor_that_dies_ends_it_all_with_an_error(tmp_path):
   mine = f'--json={tmp_path / "result.json"}'

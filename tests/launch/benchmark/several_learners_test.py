@@ -23,6 +23,7 @@ def test_bad_input_is_refused_before_anything_starts(
   assert words in refused(several_learners.main, *arguments)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_two_learners_are_compared_with_one(tmp_path):

@@ -108,6 +108,7 @@ sweeps.SweepConfig.points = {
 _LONG = 'catch/default/long/seed_1'
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @_SLOW_START
 def test_sweep_without_a_cluster_runs_here(tmp_path):
@@ -128,6 +129,7 @@ def _results(sweep_dir):
   return {r.run.name: r._replace(secs=None) for r in results}
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @_SLOW_START
 def test_sweep_outlives_a_node_and_has_the_results_of_a_local_one(tmp_path):
