@@ -2,7 +2,7 @@
 
 import time
 import typing
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
+from typing import Any, Callable, List, Mapping, Optional, Sequence
 
 from absl import logging
 import dm_env
@@ -14,33 +14,11 @@ from impala_tf import types
 from impala_tf.monitoring import level_metrics
 from impala_tf.monitoring import metrics as metrics_lib
 from impala_tf.monitoring import skipped_updates
-from impala_tf.optimizers import hyperparameters as hyperparameters_lib
 from impala_tf.processes import host as host_lib
+from impala_tf.processes import interfaces
 from impala_tf.processes import waiting
 
 GatherFn = Callable[[Sequence[np.ndarray]], List[np.ndarray]]
-
-
-class Learner(typing.Protocol):
-  """The learner as the loop sees it; see `learner.Learner`."""
-  num_updates: tf.Variable
-  num_frames: tf.Variable
-  hyperparameters: hyperparameters_lib.Hyperparameters
-
-  def update(self, unroll: types.Unroll) -> Dict[str, tf.Tensor]:
-    """Learns from one batch; returns metrics, 'gradient_norm' among them."""
-
-
-class Reader(typing.Protocol):
-  """A source of batches; see `dataset.BatchReader`.
-
-  Attributes:
-    wait_secs: seconds spent so far in waiting for batches.
-  """
-  wait_secs: float
-
-  def next(self, host: host_lib.LearnerHost) -> Optional[types.Unroll]:
-    """Returns the next batch, or None once the host says to stop."""
 
 
 class Publisher(typing.Protocol):
@@ -85,8 +63,9 @@ class TrainingLog:
     failed_saves: checkpoints that could not be written; a column of the rows.
   """
 
-  def __init__(self, run_dir: str, interval_secs: float, learner: Learner,
-               totals: Totals, reader: Reader, num_fresh: int,
+  def __init__(self, run_dir: str, interval_secs: float,
+               learner: interfaces.Learner, totals: Totals,
+               reader: interfaces.Reader, num_fresh: int,
                gauges: Callable[[], Mapping[str, float]],
                level_log: Optional[level_metrics.LevelLog] = None,
                gather: GatherFn = list):
@@ -187,8 +166,8 @@ class TrainingLog:
       self._writer.close()
 
 
-def train(config: config_lib.ExperimentConfig, learner: Learner,
-          reader: Reader, publisher: Publisher, saver: Saver,
+def train(config: config_lib.ExperimentConfig, learner: interfaces.Learner,
+          reader: interfaces.Reader, publisher: Publisher, saver: Saver,
           log: TrainingLog, skipped: skipped_updates.SkippedUpdates,
           host: host_lib.LearnerHost) -> None:
   """Learns until all frames are learned from or the host says to stop.

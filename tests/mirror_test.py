@@ -20,6 +20,8 @@ COVERED_ELSEWHERE = {
         'tests/architectures/in_process_test.py', 'has loops, run by that'),
     'impala_tf/processes/host.py': (
         'tests/architectures/in_process_test.py', 'is asked by those loops'),
+    'impala_tf/processes/interfaces.py': (
+        'tests/processes/learner_group_test.py', 'has interfaces without code'),
     'impala_tf/types.py': (
         'tests/actor_test.py', 'has fields and specs, which actors fill'),
     'launch/benchmark/data_plane.py': (

@@ -7,6 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from impala_tf import types
+from impala_tf.agents import agent as agent_lib
 
 
 class EpisodeCounter:
@@ -60,11 +61,11 @@ class _GraphStep:
   call determine the actions that are sampled in it.
   """
 
-  def __init__(self, agent: Any, seed: int, any_batch_size: bool):
+  def __init__(self, agent: agent_lib.Agent, seed: int, any_batch_size: bool):
     """Builds no graph yet, since the first call shows the shapes.
 
     Args:
-      agent: an `agent.Agent`.
+      agent: acts.
       seed: seed with which actions are sampled.
       any_batch_size: whether the number of rows differs between calls; where it
         does not, a call costs a little less.
@@ -119,11 +120,11 @@ class Policy:
     core_state: core states of all E before their next x_t, tensors [E, ...].
   """
 
-  def __init__(self, agent: Any, num_envs: int, seed: int):
+  def __init__(self, agent: agent_lib.Agent, num_envs: int, seed: int):
     """Starts with the memory of a first step.
 
     Args:
-      agent: an `agent.Agent`.
+      agent: acts.
       num_envs: E.
       seed: seed with which actions are sampled.
     """
@@ -146,7 +147,7 @@ class RowPolicy:
       [E, ...].
   """
 
-  def __init__(self, agent: Any, num_envs: int, seed: int):
+  def __init__(self, agent: agent_lib.Agent, num_envs: int, seed: int):
     """Starts with the memory of a first step; see `Policy`."""
     self.core_state = tf.nest.map_structure(
         lambda t: t.numpy(), agent.initial_state(num_envs))

@@ -27,6 +27,7 @@ from impala_tf.monitoring import metrics as metrics_lib
 from impala_tf.monitoring import profiling
 from impala_tf.monitoring import skipped_updates
 from impala_tf.processes import host as host_lib
+from impala_tf.processes import interfaces
 from impala_tf.processes import learner_group
 from impala_tf.processes import sizing
 from impala_tf.processes import tf_threads
@@ -73,12 +74,12 @@ class LearnerParts(NamedTuple):
   place: Place
   log_dir: str
   learners: learner_group.Learners
-  learner: training.Learner
+  learner: interfaces.Learner
   totals: training.Totals
   saver: training.Saver
   server: reverb.Server
   publisher: weights.Publisher
-  reader: training.Reader
+  reader: interfaces.Reader
   refusals: unroll_filter.Refusals
   level_log: Optional[level_metrics.LevelLog]
 

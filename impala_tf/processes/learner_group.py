@@ -22,7 +22,7 @@ import faulthandler
 import os
 import socket
 import time
-from typing import Any, Iterable, List, NamedTuple, Optional, Sequence
+from typing import Dict, Iterable, List, NamedTuple, Optional, Sequence
 import zlib
 
 import numpy as np
@@ -32,6 +32,7 @@ from impala_tf import config as config_lib
 from impala_tf import config_fingerprint
 from impala_tf import types
 from impala_tf.processes import host as host_lib
+from impala_tf.processes import interfaces
 from impala_tf.processes import waiting
 from impala_tf.storage import files
 
@@ -107,11 +108,13 @@ class Learners:
     """Concatenates each array with the other learners', along the last axis."""
     return list(arrays)
 
-  def wrap_reader(self, reader: Any) -> Any:
+  def wrap_reader(self, reader: interfaces.Reader
+                  ) -> interfaces.Reader:
     """Wraps a `dataset.BatchReader` so that it waits for all learners."""
     return reader
 
-  def wrap_learner(self, learner: Any) -> Any:
+  def wrap_learner(self, learner: interfaces.Learner
+                   ) -> interfaces.Learner:
     """Wraps a `learner.Learner` so that it notices the loss of another."""
     return learner
 
@@ -311,10 +314,12 @@ class _Together(Learners):
         np.concatenate([row.reshape(array.shape) for row in group], axis=-1)
         .astype(array.dtype) for array, group in zip(arrays, groups)]
 
-  def wrap_reader(self, reader: Any) -> Any:
+  def wrap_reader(self, reader: interfaces.Reader
+                  ) -> interfaces.Reader:
     return _Reader(reader, self)
 
-  def wrap_learner(self, learner: Any) -> Any:
+  def wrap_learner(self, learner: interfaces.Learner
+                   ) -> interfaces.Learner:
     return _Learner(learner, self)
 
 
@@ -325,7 +330,7 @@ class _Reader:
     wait_secs: seconds spent waiting for a batch and for the other learners.
   """
 
-  def __init__(self, reader: Any, learners: _Together):
+  def __init__(self, reader: interfaces.Reader, learners: _Together):
     self.wait_secs = 0.
     self._reader = reader
     self._learners = learners
@@ -365,14 +370,14 @@ class _Turn(host_lib.LearnerHost):
 class _Learner:
   """A `learner.Learner` that notices the loss of another learner."""
 
-  def __init__(self, learner: Any, learners: _Together):
+  def __init__(self, learner: interfaces.Learner, learners: _Together):
     self.num_updates = learner.num_updates
     self.num_frames = learner.num_frames
     self.hyperparameters = learner.hyperparameters
     self._learner = learner
     self._learners = learners
 
-  def update(self, unroll: types.Unroll) -> Any:
+  def update(self, unroll: types.Unroll) -> Dict[str, tf.Tensor]:
     """Applies one update; raises PeerLost where another learner has gone."""
     with self._learners.noticing_loss():
       return self._learner.update(unroll)

@@ -1,0 +1,31 @@
+"""Interfaces of learner and reader, which loops and fellow learners see."""
+
+from typing import Dict, Optional, Protocol
+
+import tensorflow as tf
+
+from impala_tf import types
+from impala_tf.optimizers import hyperparameters as hyperparameters_lib
+from impala_tf.processes import host as host_lib
+
+
+class Learner(Protocol):
+  """A learner as its loop and its fellows see it; see `learner.Learner`."""
+  num_updates: tf.Variable
+  num_frames: tf.Variable
+  hyperparameters: hyperparameters_lib.Hyperparameters
+
+  def update(self, unroll: types.Unroll) -> Dict[str, tf.Tensor]:
+    """Learns from one batch; returns metrics, 'gradient_norm' among them."""
+
+
+class Reader(Protocol):
+  """A source of batches; see `dataset.BatchReader`.
+
+  Attributes:
+    wait_secs: seconds spent so far in waiting for batches.
+  """
+  wait_secs: float
+
+  def next(self, host: host_lib.LearnerHost) -> Optional[types.Unroll]:
+    """Returns the next batch, or None once the host says to stop."""
