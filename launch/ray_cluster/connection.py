@@ -12,6 +12,7 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence
 from impala_tf import config as config_lib
 from impala_tf.processes import sizing
 from impala_tf.processes import waiting
+from impala_tf.storage import files
 from launch.processes import program
 
 _CONNECT_SECS = 10.
@@ -118,7 +119,7 @@ def connected(address: Optional[str], spare_cpus: float = 0.
     ray.init(log_to_driver=False, logging_level=logging.ERROR, **options)
   except (OSError, RuntimeError, TimeoutError, ValueError) as error:
     where = f'--ray_address={address}' if address else 'starting Ray here'
-    cause = ' '.join(str(error).split())
+    cause = files.one_line(error, None)
     raise config_lib.UserError(
         f'{where}: {cause}; docs/cluster.md says how a cluster is started'
     ) from error
@@ -127,7 +128,7 @@ def connected(address: Optional[str], spare_cpus: float = 0.
                      node['Resources'].get('GPU', 0.))
            for node in ray.nodes() if node['Alive']]
   except ray.exceptions.RayError as error:
-    cause = ' '.join(str(error).split())
+    cause = files.one_line(error, None)
     raise program.RunFailed(
         f'Ray has failed: {cause}; the same command resumes') from error
   finally:

@@ -159,7 +159,7 @@ def _explained(what: str) -> Iterator[None]:
     # gin adds lines that say where a file was included.
     raise config_lib.ConfigError(str(error).partition('\n')[0]) from error
   except Exception as error:
-    cause = ' '.join(str(error).split()).rstrip('.')
+    cause = files.one_line(error, None).rstrip('.')
     raise config_lib.ConfigError(
         f'cannot read {what}: {cause}; impala_tf/config.py lists all names and '
         'their values, impala_tf/sweeps/plan.py those of a sweep') from error
