@@ -68,8 +68,10 @@ def restore_newest(parts: Mapping[str, tf.Module], run_dir: str, whole: bool,
   paths = newest_first(run_dir)
   for path in paths:
     try:
+      # `list_variables` would take the path for a directory in some stores.
+      reader = tf.compat.v1.train.NewCheckpointReader(path)
       saved = {name.partition('/')[0]
-               for name, _ in tf.train.list_variables(path)}
+               for name in reader.get_variable_to_shape_map()}
       wanted = {name: part for name, part in parts.items()
                 if name in saved or name not in optional}
       # `restore`, since `read` would not ask for TensorFlow's own counter, and

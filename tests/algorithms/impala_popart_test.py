@@ -138,7 +138,7 @@ def test_baseline_learns_normalised_targets_and_its_own_tasks_alone():
   _, (_, gradient) = _loss(TableAgent(_outputs()), _unroll())
   normalised = (targets.vs - _own(MOMENTS.mean)) / _own(SIGMA)
   expected = np.zeros([T + 1, B, L])
-  expected[:T, range(B), TASK] = CONFIG.baseline_cost * targets.mask * (
+  expected[:T, range(B), TASK] = CONFIG.impala.baseline_cost * targets.mask * (
       _own(_outputs())[:T] - normalised)
   np.testing.assert_allclose(gradient, expected, rtol=1e-4, atol=1e-5)
   assert np.count_nonzero(targets.mask == 0) == 2
