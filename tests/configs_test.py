@@ -8,6 +8,7 @@ import pytest
 
 from impala_tf.architectures import in_process
 from impala_tf.monitoring import metrics
+from impala_tf.processes import host
 from impala_tf.suites import levels as levels_lib
 from launch.run import gin_config
 
@@ -63,7 +64,7 @@ def test_file_trains_for_two_updates(path, tmp_path):
   frames_per_update = config.num_fresh * 2 * repeats  # Replayed: none.
   config = gin_config.load(path, _TINY + (
       f'ExperimentConfig.total_frames = {2 * frames_per_update}',))
-  in_process.run(config, str(tmp_path))
+  in_process.run(config, str(tmp_path), host.LearnerHost())
   rows = metrics.read_rows(str(tmp_path))
   assert [row['updates'] for row in rows] == [1, 2]
   assert rows[-1]['frames'] == 2 * frames_per_update
@@ -90,7 +91,7 @@ def test_every_level_of_the_file_trains_for_three_updates(path, tmp_path):
       f'LearnerConfig.batch_size = {batch_size}',
       f'ExperimentConfig.total_frames = {3 * len(levels) * frames}',
       'DmlabConfig.dataset_path = "/photographs"'))
-  in_process.run(config, str(tmp_path))
+  in_process.run(config, str(tmp_path), host.LearnerHost())
   rows = metrics.read_rows(str(tmp_path))
   assert [row['updates'] for row in rows] == [1, 2, 3]
   for row in rows:

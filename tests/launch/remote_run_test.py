@@ -16,6 +16,7 @@ import pytest
 from impala_tf import config as config_lib
 from impala_tf.monitoring import metrics
 from impala_tf.storage import files
+from impala_tf.storage import line_log
 from launch import cluster
 from launch import evaluate
 from launch import plot
@@ -162,7 +163,7 @@ def test_progress_is_shown_though_nobody_waits_for_it(monkeypatch, url):
   files.make_directory(f'{url}/evaluation')
 
   def write(where, row):
-    appender = metrics.journal.open_for_appending(f'{where}/metrics.jsonl')
+    appender = line_log.open_for_appending(f'{where}/metrics.jsonl')
     appender.append(json.dumps(row).encode() + b'\n')
     appender.close()
 
@@ -189,6 +190,7 @@ import json, os, signal, sys
 from tensorboard.backend.event_processing import event_accumulator
 from impala_tf.monitoring import metrics
 from impala_tf.storage import files
+from impala_tf.storage import line_log
 from launch import evaluate, plot, train
 from launch.run import progress
 from launch.report import __main__ as report

@@ -6,6 +6,7 @@ import pathlib
 import pytest
 
 from impala_tf.architectures import in_process
+from impala_tf.processes import host
 from impala_tf.sweeps import plan as plan_lib
 from impala_tf.sweeps import results as results_lib
 from launch.run import gin_config
@@ -54,7 +55,7 @@ def _run(path, config):
       pathlib.Path(directory.run_dir(run)).mkdir(parents=True)
       in_process.run(
           gin_config.load(config.tasks[run.task], run.gin_bindings()),
-          directory.run_dir(run))
+          directory.run_dir(run), host.LearnerHost())
       result = directory.record(run, results_lib.FINISHED, '')
       assert result.frames >= 3 * 4 * 10 / 2 and result.final_return is not None
 
