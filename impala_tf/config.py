@@ -169,7 +169,7 @@ class OptimizerConfig(config_fields.Section):
   """RMSProp as TensorFlow 1 computed it; see `rmsprop.RMSProp`.
 
   Attributes:
-    learning_rate: at frame 0.
+    learning_rate: learning rate at frame 0.
     annealed: whether the learning rate falls linearly to 0 at `total_frames`,
       as in the paper; else it stays as it is.
     decay: share of the mean square that an update keeps.
@@ -274,17 +274,19 @@ class ExperimentConfig(config_fields.Section):
   """The run as a whole.
 
   Attributes:
-    algorithm: a row of `algorithms.table`: 'impala', or 'impala_popart', which
-      normalises values by level.
+    algorithm: name of a row of `algorithms.table`, such as 'impala', or
+      'impala_popart', which normalises values by level.
     seed: seed of parameters, environments and action sampling.
     total_frames: environment frames that are learned from.
     in_process: actor and learner take turns in one process: slow, and the same
       numbers from the same seed every time.
-    checkpoint_interval_secs: at most so much learning is lost to a kill.
+    checkpoint_interval_secs: time between two checkpoints, the most learning
+      that a kill can lose.
     checkpoints_to_keep: newest checkpoints on disk.
-    log_interval_secs: between rows of `metrics.jsonl`.
+    log_interval_secs: time between rows of `metrics.jsonl`.
     evaluation_episodes: full games that an evaluator plays of each level.
-    evaluation_interval_secs: from one evaluation's start to the next, at least.
+    evaluation_interval_secs: least time from one evaluation's start to the
+      next.
   """
   algorithm: str = _knob('impala')
   seed: int = _knob(1, at_least=0)

@@ -26,8 +26,8 @@ class Source(NamedTuple):
 
   Attributes:
     address: 'host:port' of its server.
-    table: its name.
-    num_unrolls: unrolls of a batch.
+    table: name of the table.
+    num_unrolls: number of unrolls that each batch takes from it.
   """
   address: str
   table: str
@@ -45,9 +45,9 @@ def make_dataset(fresh: Source, spec: types.Unroll,
     spec: shapes and dtypes of one unroll, as the tables were made for.
     replayed: the replay, which is sampled and may be on another server; None
       where nothing is replayed.
-    fingerprint: the config's; unrolls with another are left out, as are those
-      that are not finite.
-    refusals: is told of each unroll of the queue that is left out.
+    fingerprint: fingerprint of the config; unrolls with another are left out,
+      as are those that are not finite.
+    refusals: log of unrolls of the queue that are left out.
     in_order: whether the queue's order is kept to the letter. Faster is to have
       neighbours change places.
 
@@ -142,7 +142,7 @@ class BatchReader:
 
     Args:
       dataset: gives batches.
-      prepare: is applied to each batch ahead of time.
+      prepare: function that is applied to each batch ahead of time.
       refusals: counts the unrolls that the dataset leaves out.
     """
     self._dataset = dataset
@@ -164,8 +164,8 @@ class BatchReader:
     """Returns the next batch, or None once the host says to stop.
 
     Args:
-      host: is asked whether to stop, and told several times a second that there
-        is no batch yet.
+      host: process of the learner, which is asked whether to stop and told
+        several times a second that there is no batch yet.
 
     Raises:
       RuntimeError: where reading failed.

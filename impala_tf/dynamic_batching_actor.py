@@ -1,4 +1,4 @@
-"""The actor that waits for no environment: inference is of those ready.
+"""An actor that waits for no environment: it infers for those that are ready.
 
 Dynamic batching, as section 5.1 of Espeholt et al. 2018 has it on a single
 machine: environments step by themselves, and each forward pass is of those that

@@ -79,9 +79,9 @@ def make_actor_environment(config: config_lib.Config, seed: int,
   """Makes the environments of one actor.
 
   Args:
-    config: the run's, with a number for `ActorConfig.num_envs`.
+    config: config of the run, with a number for `ActorConfig.num_envs`.
     seed: 0 or more; that of environment i is `seed` + i.
-    task: which of the actors it is, on which the levels that it plays depend.
+    task: number of the actor, which decides the levels that it plays.
   """
   first_slot = task * config.actor.num_envs
   if config.actor.env_processes:
@@ -196,7 +196,7 @@ def make_writer(config: config_lib.Config, address: str, spec: types.Unroll,
     config: the run's.
     address: 'host:port' of the queue's server.
     spec: shapes and dtypes of one unroll.
-    task: which of the actors writes.
+    task: number of the actor that writes.
     replay_address: 'host:port' of the replay's server; None: the queue's.
   """
   tables = (replay.QUEUE,)
@@ -216,7 +216,7 @@ def make_dataset(config: config_lib.Config, address: str, spec: types.Unroll,
     config: the run's.
     address: 'host:port' of the queue's server.
     spec: shapes and dtypes of one unroll.
-    refusals: is told of each fresh unroll that is left out.
+    refusals: log of fresh unrolls that are left out.
     replay_address: 'host:port' of the replay's server; None: the queue's.
   """
   replay_source = None
@@ -234,7 +234,7 @@ def make_actor(config: config_lib.Config, agent: agent_lib.Agent,
                environment: AnyEnvironment, writer: replay.UnrollWriter,
                fetcher: weights.Fetcher, spec: types.Unroll, seed: int
                ) -> dynamic_batching_actor.AnyActor:
-  """Makes the configured kind of actor; `seed` is of its policy's sampling."""
+  """Makes the configured kind of actor; `seed` is for sampling its actions."""
   make = (dynamic_batching_actor.DynamicActor if config.actor.env_processes
           else actor_lib.Actor)
   return make(agent, environment, writer, fetcher, spec, seed)

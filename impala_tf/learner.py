@@ -34,16 +34,16 @@ class Learner:
   or outside of a `tf.function`, where gradients travel between processes.
 
   Attributes:
-    agent: whose parameters are updated.
-    optimizer: holds their slots.
-    hyperparameters: are read at every update, so they may be assigned between
-      two.
-    num_updates: int64 variable, how often `update` was called. Those count,
-      too, that were skipped because their gradients were not finite: they left
+    agent: agent whose parameters are updated.
+    optimizer: optimiser with the slots of these parameters.
+    hyperparameters: variables that every update reads, so they may be assigned
+      between two updates.
+    num_updates: int64 variable, number of calls of `update`. Updates that were
+      skipped because their gradients were not finite count, too: they left
       parameters and optimiser as they were, but have used up a batch. Read it
       with `.numpy()`: over several devices `int()` does not take it.
-    num_frames: int64 variable, environment frames learned from; likewise. Those
-      of all learners, where an update is of several.
+    num_frames: int64 variable, environment frames learned from, read likewise.
+      Frames of all learners, where several make an update together.
   """
 
   def __init__(self, agent: agent_lib.Agent, loss_fn: LossFn,
@@ -57,20 +57,21 @@ class Learner:
 
     Args:
       agent: built, within the scope of `strategy`.
-      loss_fn: from the agent and a time-major batch to `types.LossOutput`.
-      make_optimizer: from a callable that returns the learning rate to a
-        `rmsprop.RMSProp` or another with its methods.
-      hyperparameters: made within the scope of `strategy`.
-      strategy: over the learner's devices, by whose number B must divide; and
-        over those of other learners, where an update is of several.
-      total_frames: where an annealed learning rate reaches 0.
+      loss_fn: function of the agent and a time-major batch that returns
+        `types.LossOutput`.
+      make_optimizer: function that makes a `rmsprop.RMSProp`, or another with
+        its methods, of a function that returns the learning rate.
+      hyperparameters: variables made within the scope of `strategy`.
+      strategy: strategy over the learner's devices, whose number divides B; and
+        over the devices of other learners, where several update together.
+      total_frames: frames after which an annealed learning rate is 0.
       frames_per_step: environment frames in an agent step.
       compile_step: compiles the step with XLA.
       annealed: whether the learning rate falls linearly to 0.
       num_replayed: unrolls of a batch, its last ones, that were learned from
         before: they count no frames, and metrics tell them apart.
-      after_step: is given the agent with its new parameters, and the loss's
-        totals of the whole batch; in every replica.
+      after_step: function that is called in every replica with the agent, which
+        has its new parameters, and the loss's totals of the whole batch.
     """
     self.agent = agent
     self.hyperparameters = hyperparameters

@@ -118,7 +118,7 @@ class UnrollWriter:
       tables: names of the tables that take each unroll, in this order: one that
         may block comes last.
       sender: task of the actor, with which unrolls are stamped.
-      fingerprint: the config's, with which unrolls are stamped.
+      fingerprint: fingerprint of the config, with which unrolls are stamped.
       replay_address: 'host:port' of the replay's server; None: the queue's.
 
     Raises:

@@ -25,14 +25,14 @@ class Publisher(typing.Protocol):
   """A destination of new parameters; see `weights`."""
 
   def publish(self, version: int) -> None:
-    """Publishes the parameters as they are after so many updates."""
+    """Publishes the present parameters under the number of updates so far."""
 
 
 class Saver(typing.Protocol):
   """A writer of checkpoints; see `checkpoint.Checkpointer`."""
 
   def save(self, number: int) -> Any:
-    """Writes a checkpoint of so many updates; raises OSError."""
+    """Writes a checkpoint under the number of updates; raises OSError."""
 
 
 class Totals(tf.Module):
@@ -74,14 +74,14 @@ class TrainingLog:
     Args:
       run_dir: directory that gets the rows.
       interval_secs: seconds between rows.
-      learner: whose updates are logged.
-      totals: is kept up to date.
-      reader: whose waiting is logged.
+      learner: learner whose updates are logged.
+      totals: totals of the run, which the log keeps up to date.
+      reader: reader whose waiting is logged.
       num_fresh: unrolls of a batch, its first ones, that are new.
       gauges: returns further columns when a row is written.
       level_log: tells levels apart, where there are several.
-      gather: from arrays of unrolls, whose last axis is the batch, to those of
-        all learners.
+      gather: function that joins arrays of this learner's unrolls, whose last
+        axis is the batch, with those of all other learners.
     """
     self.failed_saves = 0
     self._learner = learner
@@ -174,13 +174,13 @@ def train(config: config_lib.ExperimentConfig, learner: interfaces.Learner,
 
   Args:
     config: number of frames, and how often a checkpoint is due.
-    learner: is updated.
-    reader: gives the batches.
-    publisher: gets the parameters after each update.
+    learner: learner that is updated.
+    reader: reader of the batches.
+    publisher: destination of the parameters after each update.
     saver: writes checkpoints now and then, and one at the end, however it
       comes. Where one before the last cannot be written training goes on.
     log: takes each update; closed at the end.
-    skipped: is told of each update.
+    skipped: count of skipped updates.
     host: the process that this runs in.
 
   Raises:

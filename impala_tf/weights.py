@@ -140,7 +140,7 @@ class Fetcher:
 
     Args:
       address: 'host:port' of the learner's server.
-      variables: to be brought up to date.
+      variables: variables that are brought up to date.
       run_table: table that the server has as long as it is of the same run;
         see `config_table.table_name`.
       interval: the learner is asked at the first of so many calls of `fetch`;
@@ -194,7 +194,7 @@ class Fetcher:
     """Fetches the parameters once some are published.
 
     Args:
-      poll: is called while there is nothing.
+      poll: function that is called while there are none.
 
     Returns:
       The version that the variables now hold.
@@ -208,6 +208,6 @@ class Fetcher:
 
 
 def _unflatten(variables, sizes, parameters):
-  """Assigns the parts of one vector."""
-  for variable, part in zip(variables, tf.split(parameters, sizes)):
-    variable.assign(tf.reshape(part, variable.shape))
+  """Assigns pieces of one vector to the variables."""
+  for variable, values in zip(variables, tf.split(parameters, sizes)):
+    variable.assign(tf.reshape(values, variable.shape))

@@ -27,7 +27,7 @@ TRUNCATIONS = ((4,), ())
 
 
 class FakeEnvironment(environment.BatchedEnvironment):
-  """Every frame holds the number of its environment and its own.
+  """Environments whose frames hold their own numbers.
 
   Returns the same arrays every time, as the interface allows it to.
   """
@@ -83,7 +83,7 @@ class FakeEnvironment(environment.BatchedEnvironment):
 
 
 class FakeWriter:
-  """Takes copies, as the protocol says."""
+  """A writer that keeps copies, as the protocol says."""
 
   def __init__(self, log):
     self._log = log
@@ -98,7 +98,7 @@ class FakeWriter:
 
 
 class FakeFetcher:
-  """Other parameters and another version every time."""
+  """A fetcher of other parameters and another version every time."""
 
   def __init__(self, agent, log):
     self._agent = agent
@@ -118,10 +118,10 @@ class FakeFetcher:
 
 
 class Run:
-  """What came of `NUM_UNROLLS` calls of `run_unroll`.
+  """Records of `NUM_UNROLLS` calls of `run_unroll`.
 
   Attributes:
-    unrolls: [NUM_UNROLLS][E].
+    unrolls: unrolls that were written, [NUM_UNROLLS, E].
   """
 
   def __init__(self, frame_stack=STACK, use_lstm=True):
@@ -148,13 +148,13 @@ class Run:
       self.unrolls[divmod(i, E)] = unroll
 
   def rows(self, k):
-    """What the environment returned for unroll k, [T+1, E]."""
+    """Returns the environment's rows of unroll k, [T+1, E]."""
     return dm_env.TimeStep(*(
         np.stack(x) for x in zip(*self.environment.rows[k * T:(k + 1) * T + 1])
     ))
 
   def batch(self, k):
-    """The unrolls k of all environments, time-major."""
+    """Stacks the unrolls k of all environments, time-major."""
     unrolls = list(self.unrolls[k])
 
     def stack(axis):
@@ -168,7 +168,7 @@ class Run:
 
 @pytest.fixture(name='make_run', scope='module')
 def _make_run():
-  """The same runs for all tests; none changes what they recorded."""
+  """Makes runs that all tests share; none changes what they recorded."""
   return functools.lru_cache(None)(Run)
 
 
@@ -248,7 +248,7 @@ def test_the_last_step_of_an_unroll_is_the_first_of_the_next(run):
 
 
 def _instruction(row):
-  """What the fake environment says there."""
+  """Returns the instructions that the fake environments give at a row."""
   return np.array([[e + 1, row + 1] for e in range(E)], np.int32)
 
 
@@ -261,7 +261,7 @@ def test_instructions_are_those_of_their_rows(run):
 
 
 def _recompute(run, k):
-  """Logits [T+1, E] of unroll k, and the core state before its x_T.
+  """Computes logits [T+1, E] of unroll k, and the core state before its x_T.
 
   The action at x_0 was chosen before the parameters were fetched.
   """

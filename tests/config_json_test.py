@@ -10,7 +10,7 @@ from tests.fixtures import configs
 
 
 def _changed(change):
-  """The text of the default config, with something changed in it."""
+  """Writes the default config as text, with something changed in it."""
   values = json.loads(config_json.dumps(config_lib.Config()))
   change(values)
   return json.dumps(values)

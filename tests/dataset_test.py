@@ -27,7 +27,7 @@ B = 2
 
 @pytest.fixture
 def served():
-  """A large queue, a writer and a reader of batches of two."""
+  """Returns a large queue, a writer and a reader of batches of two."""
   queue = replay.make_queue(unrolls.spec(), 64)
   server = replay.make_server([queue], None)
   address = f'localhost:{server.port}'
@@ -54,7 +54,7 @@ class _Refusals:
 
 
 def _next(reader):
-  """The next batch; gives up after the deadline."""
+  """Returns the next batch; gives up after the deadline."""
   deadline = time.monotonic() + programs.DEADLINE_SECS
   unroll = reader.next(hosts.StoppedBy(lambda: time.monotonic() > deadline))
   assert unroll is not None, 'no batch came'
@@ -62,7 +62,7 @@ def _next(reader):
 
 
 def _next_until(reader, should_stop):
-  """`reader.next` in a thread, so that it may hang."""
+  """Calls `reader.next` in a thread, so that it may hang."""
   returned = []
   thread = threading.Thread(
       target=lambda: returned.append(
@@ -74,7 +74,7 @@ def _next_until(reader, should_stop):
 
 
 def _stacked(numbers):
-  """The batch that these unrolls should make: time first, then batch."""
+  """Makes the batch that unrolls should become: time first, then batch."""
   several = [unrolls.numbered(n) for n in numbers]
 
   def stack(axis, field):
@@ -140,7 +140,7 @@ def test_nothing_is_read_that_is_not_soon_learned_from(served):
 @pytest.mark.parametrize('batch_size, in_order', [(8, True), (32, False)])
 def test_no_unroll_is_lost_that_comes_as_reverb_stops_waiting(
     batch_size, in_order):
-  """Which it does every 3 s; several tries at many queues, as it is a race."""
+  """Reverb stops waiting every 3 s; many queues and tries, as it is a race."""
   names, secs = [f'queue_{i}' for i in range(32)], 3.
   spec = unrolls.spec()
   server = replay.make_server([
@@ -222,7 +222,7 @@ def test_batches_are_prepared_ahead(served):
 
 @pytest.fixture(name='with_replay')
 def _with_replay():
-  """A queue, a replay of six, a writer to both; batches of 3 + 2."""
+  """Makes a queue, a replay of six and a writer to both; batches of 3 + 2."""
   spec = unrolls.spec()
   tables = (replay.make_replay(spec, 6, memory_bytes=1 << 30),
             replay.make_queue(spec, 64))
@@ -259,7 +259,7 @@ def test_first_batch_does_not_wait_for_a_replay_to_fill(with_replay):
 
 
 def _spoilt(number, field, value):
-  """An unroll with one such value in a field."""
+  """Makes an unroll with one such value in a field."""
   unroll = unrolls.numbered(number)
   arrays = {'reward': unroll.env_outputs.reward,
             'observation': unroll.env_outputs.observation,

@@ -25,7 +25,7 @@ TIMEOUT_SECS = 60.
 
 
 class Writer:
-  """Keeps unrolls by environment, of which `level_index` is the number."""
+  """A writer that keeps unrolls by environment, numbered by `level_index`."""
 
   def __init__(self):
     self.unrolls = collections.defaultdict(list)
@@ -42,7 +42,7 @@ class Writer:
 
 
 class Fetcher:
-  """Has other parameters every time, unless they are to stay."""
+  """A fetcher of other parameters every time, unless they are to stay."""
 
   def __init__(self, agent, stays=False):
     self._agent = agent
@@ -69,7 +69,7 @@ def _agent(environment, use_lstm):
 
 
 def _parts(environment, use_lstm=True, stays=False):
-  """What both actors are made of, from that environment on."""
+  """Makes the arguments of both kinds of actor."""
   agent = _agent(environment, use_lstm)
   spec = types.unroll_spec(
       environment.observation_spec(), environment.frame_stack,
@@ -117,7 +117,7 @@ GAMES = {
     ('stacks', False, 1)])
 def test_unrolls_are_those_of_lock_step(
     start_workers, monkeypatch, game, use_lstm, num_processes):
-  """With a policy that does not depend on chance, nor on the batch."""
+  """The policy depends neither on chance nor on the batch."""
   monkeypatch.setattr(
       distributions.Categorical, 'sample',
       # The sine makes it choose now this, now that.
@@ -153,7 +153,7 @@ CALLS = 8
 
 @pytest.fixture(name='played', scope='module')
 def _played():
-  """An actor after its calls, with its parts and the unrolls sent by each.
+  """Plays; returns the actor, its parts and the unrolls sent by each call.
 
   No test changes what it recorded.
   """
@@ -201,7 +201,7 @@ def test_a_call_fetches_once_and_sends_as_many_unrolls_as_environments(played):
 
 
 def test_unroll_tells_the_version_with_which_it_began(start_workers):
-  """One environment: nobody else's unrolls end in between."""
+  """With one environment no other unrolls end in between."""
   parts = _parts(start_workers(_ticking(), 1, 1))
   actor = dynamic_batching_actor.DynamicActor(*parts)
   for _ in range(4):
@@ -213,7 +213,7 @@ def test_unroll_tells_the_version_with_which_it_began(start_workers):
 
 
 def test_new_parameters_act_from_then_on_whatever_is_under_way(start_workers):
-  """The logits say so, and V-trace goes by the logits."""
+  """Logits show which parameters acted, and V-trace goes by logits."""
   parts = _parts(start_workers(_ticking(), 1, 1), use_lstm=False)
   agent, _, writer, _, _, _ = parts
   initial = [v.numpy() for v in agent.trainable_variables]

@@ -1,4 +1,4 @@
-"""Exactly N full episodes, each environment its share; sums done by hand."""
+"""Evaluations are exactly N full episodes, each environment its share."""
 
 import math
 
@@ -14,7 +14,7 @@ FIRST, MID = int(dm_env.StepType.FIRST), int(dm_env.StepType.MID)
 
 
 class _Environment:
-  """Environment e plays episodes of e+1 steps, one of reward `10 e + n`.
+  """Environments: number e has episodes of e+1 steps, with return `10 e + n`.
 
   n counts its episodes; the reward comes at an episode's end.
   """
@@ -47,7 +47,7 @@ class _Environment:
 
 
 class _CountingAgent:
-  """Its memory is the number of steps so far, and so is its action."""
+  """An agent whose memory and action are the number of steps so far."""
 
   def initial_state(self, batch_size):
     return tf.zeros([batch_size], tf.int32)
@@ -59,7 +59,7 @@ class _CountingAgent:
 
 
 class _RandomAgent(_CountingAgent):
-  """Draws its action."""
+  """An agent that draws its action."""
 
   def step(self, env_output, core_state, seed):
     output, core_state = super().step(env_output, core_state, seed)
@@ -89,7 +89,7 @@ def test_it_stops_with_the_last_episode_and_carries_memory_to_it():
 
 
 class _TellingEnvironment(_Environment):
-  """Tells its agents the number of steps so far, in an array of its own."""
+  """Environments that tell agents the number of steps, in their own array."""
 
   def __init__(self, num_envs):
     super().__init__(num_envs)
@@ -101,7 +101,7 @@ class _TellingEnvironment(_Environment):
 
 
 class _ObedientAgent(_CountingAgent):
-  """Does what it is told."""
+  """An agent that does what it is told."""
 
   def step(self, env_output, core_state, seed):
     output, core_state = super().step(env_output, core_state, seed)

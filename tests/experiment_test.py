@@ -15,7 +15,7 @@ from tests.fixtures import unrolls
 
 
 def _config(seed=1, **experiment_knobs):
-  """Catch; three environments that do not fill batches of four evenly."""
+  """Makes a config of Catch; 3 environments do not fill batches of 4 evenly."""
   knobs = {'total_frames': 160, **experiment_knobs}
   return config_lib.Config(
       experiment=config_lib.ExperimentConfig(

@@ -47,7 +47,7 @@ def _loss(agent, unroll):
 
 
 def _squares(agent, unroll):
-  """A sum over all that an unroll holds, quicker to trace than IMPALA's."""
+  """Computes a loss of all in an unroll, quicker to trace than IMPALA's."""
   outputs = agent.unroll(unroll.env_outputs, unroll.agent_outputs.action,
                          unroll.core_state)
   errors = outputs.baseline - unroll.env_outputs.reward
@@ -107,7 +107,7 @@ def _parameters(module):
 
 
 def _by_hand(loss_fn, num_updates, max_norm, total_updates=10):
-  """Parameters and gradient norms of updates with TensorFlow 1's RMSProp."""
+  """Computes parameters and gradient norms with TensorFlow 1's RMSProp."""
   agent = _agent()
   rate = tf.Variable(0.0)
   optimizer = tf.compat.v1.train.RMSPropOptimizer(lambda: rate, **OPTIMIZER)
@@ -188,7 +188,7 @@ def test_every_parameter_learns_through_the_lstm_too():
 
 
 def _with_nan(unroll):
-  """The same with one reward that is none."""
+  """Returns a copy with one reward that is NaN."""
   reward = unroll.env_outputs.reward.numpy()
   reward[2, 1] = np.nan
   return unroll._replace(env_outputs=unroll.env_outputs._replace(
@@ -237,7 +237,7 @@ def test_xla_gives_the_same_update_to_rounding():
 
 
 class _Scale(tf.Module):
-  """The least that can learn."""
+  """An agent of a single parameter."""
 
   def __init__(self):
     super().__init__()
@@ -245,7 +245,7 @@ class _Scale(tf.Module):
 
 
 def _show_observation(agent, unroll):
-  """A loss whose metrics say what it was given."""
+  """Computes a loss whose metrics hold the observation."""
   observation = tf.cast(unroll.env_outputs.observation, tf.float32)
   return types.LossOutput(agent.factor**2, {'observation': observation})
 
@@ -326,7 +326,7 @@ def test_gradients_of_two_workers_can_be_applied_by_one():
 
 
 def _entropy_bonus(hyperparameters):
-  """Another loss whose gradient is the entropy cost."""
+  """Makes a loss whose gradient is the entropy cost."""
 
   def loss(agent, unroll):
     del unroll
@@ -399,7 +399,7 @@ def test_other_observations_are_left_as_they_are(shape, dtype):
 @pytest.mark.parametrize('torso', [
     'shallow', pytest.param('deep', marks=pytest.mark.slow)])
 def test_compiled_step_in_bfloat16_is_close_to_that_in_float32(torso):
-  """All that GPU and TPU get: XLA, mixed precision, stacks made on the device.
+  """The step is as on GPU and TPU: XLA, mixed precision, frames re-stacked.
 
   On a CPU, with images that are as small as the torso allows.
   """
@@ -434,7 +434,7 @@ def test_compiled_step_in_bfloat16_is_close_to_that_in_float32(torso):
 
 
 def _on_two_cpus():
-  """Run in a process of its own: TensorFlow's devices are set only once."""
+  """Takes steps on two devices; needs a process whose devices are not set."""
   cpu = tf.config.list_physical_devices('CPU')[0]
   tf.config.set_logical_device_configuration(
       cpu, [tf.config.LogicalDeviceConfiguration()] * 2)

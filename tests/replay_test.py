@@ -19,7 +19,7 @@ from tests.fixtures import unrolls
 
 @pytest.fixture
 def served():
-  """A queue of two unrolls, its server's address and a writer."""
+  """Yields a queue of two unrolls, its server's address and a writer."""
   queue = replay.make_queue(unrolls.spec(), 2)
   server = replay.make_server([queue], None)
   address = f'localhost:{server.port}'
@@ -175,7 +175,7 @@ def _serve_replay(capacity, checkpoint_dir=None):
 
 
 def _sample(client, num_samples):
-  """Numbers of unrolls that come out of the replay."""
+  """Samples the replay; returns the numbers of the unrolls."""
   samples = client.sample(replay.REPLAY, num_samples, emit_timesteps=False,
                           unpack_as_table_signature=True)
   batches = (packing.Packing(unrolls.spec()).unpack(

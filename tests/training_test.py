@@ -1,4 +1,4 @@
-"""The learner's loop over fakes: what it calls, when, and what it writes."""
+"""The learner's loop over fakes: its calls, their order, and its rows."""
 
 import types as python_types
 
@@ -23,7 +23,7 @@ MAX_SKIPPED = 3
 
 
 class _Learner:
-  """Counts; its metric is ten times the number of updates before."""
+  """A learner that counts; its metric is ten times the updates before."""
 
   def __init__(self, skipped=()):
     self._skipped = skipped  # Updates, counted from 1.
@@ -41,7 +41,7 @@ class _Learner:
 
 
 def _unroll(version=0, returns=(), step_type=MID):
-  """T=2, B=2; `returns` end, one by one, in the places of x_1 and x_2."""
+  """Makes a batch, T=2, B=2; episodes of `returns` end at x_1 and x_2."""
   step_types = np.full((3, 2), MID, np.uint8)
   step_types[0] = step_type
   episode_return = np.full((3, 2), -99., np.float32)
@@ -59,7 +59,7 @@ def _unroll(version=0, returns=(), step_type=MID):
 
 
 class _Reader:
-  """Hands out these unrolls, then None."""
+  """A reader that returns the given unrolls, then None."""
   wait_secs = 0.
 
   def __init__(self, unrolls):
@@ -72,7 +72,7 @@ class _Reader:
 
 
 class _Run:
-  """Trains and remembers what was called."""
+  """A run of the loop that remembers what was called."""
 
   def __init__(self, tmp_path, unrolls, total_frames=10_000, row_secs=0.,
                checkpoint_secs=1e9, should_stop=lambda: False, publish=None,

@@ -27,7 +27,7 @@ def _values(variables):
 
 @pytest.fixture(name='ends')
 def _ends():
-  """The learner's variables and publisher, the actor's and fetcher."""
+  """Yields the learner's variables and publisher, the actor's and fetcher."""
   learners, actors = _variables(1), _variables(0)
   server = replay.make_server([weights.make_table(learners)], port=None)
   address = f'localhost:{server.port}'
@@ -37,7 +37,7 @@ def _ends():
 
 
 def _until(condition):
-  """Polls until it holds; fails after half a minute."""
+  """Waits until the condition holds; fails after half a minute."""
   deadline = time.monotonic() + 30.
   while not condition():
     assert time.monotonic() < deadline
@@ -174,7 +174,7 @@ def test_server_that_was_suspended_is_waited_for():
 
 
 class _SlowPublisher:
-  """Takes a snapshot at once and publishes when it is let."""
+  """A publisher that takes a snapshot at once and publishes when it is let."""
 
   def __init__(self):
     self.value = 0

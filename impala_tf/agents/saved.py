@@ -24,7 +24,7 @@ def describe_agent(run_dir: str, agent: agent_lib.Agent,
 
   Args:
     run_dir: directory of the run, whose checkpoints are not restored yet.
-    agent: the run's.
+    agent: agent of the run.
     observation_spec: observations of one environment.
     config: the agent's.
 
@@ -102,7 +102,7 @@ def load_agent(run_dir: str) -> LoadedAgent:
   Needs neither gin nor the environment, and executes nothing from the files.
 
   Args:
-    run_dir: of a run that has written a checkpoint.
+    run_dir: directory of a run that has written a checkpoint.
 
   Returns:
     See `LoadedAgent`.

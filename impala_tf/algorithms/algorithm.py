@@ -27,13 +27,15 @@ class Algorithm(NamedTuple):
   """The parts in which algorithms differ; all else is shared.
 
   Attributes:
-    make_agent: from the config, the policy's distribution, the precision of the
-      torso ('float32' or 'mixed_bfloat16') and whether XLA compiles it, to an
-      agent that is not built yet.
-    loss: from the agent, a batch of unrolls with leading [T+1, B] and frames
-      re-stacked, the config and the hyper-parameters, to `types.LossOutput`.
-    after_step: is called in every replica with the agent that has its new
-      parameters, the loss's totals of the whole batch, and the config.
+    make_agent: function of the config, the policy's distribution, the precision
+      of the torso ('float32' or 'mixed_bfloat16') and whether XLA compiles it;
+      returns an agent that is not built yet.
+    loss: function of the agent, a batch of unrolls with leading [T+1, B] and
+      frames re-stacked, the config and the hyper-parameters; returns
+      `types.LossOutput`.
+    after_step: function that is called in every replica with the agent, which
+      has its new parameters, the loss's totals of the whole batch, and the
+      config.
   """
   make_agent: MakeAgentFn
   loss: LossFn

@@ -31,8 +31,8 @@ def loss(agent: agent_lib.Agent, unroll: types.Unroll,
   Args:
     agent: target policy and baseline.
     unroll: batch with leading [T+1, B]; frames already re-stacked.
-    config: the run's; see `config.ImpalaConfig`.
-    hyperparameters: the run's; has the weight of the entropy bonus.
+    config: config of the run; see `config.ImpalaConfig`.
+    hyperparameters: variables of the run; has the weight of the entropy bonus.
 
   Returns:
     `LossOutput`.

@@ -43,8 +43,8 @@ def loss(agent: agent_lib.Agent, unroll: types.Unroll,
   Args:
     agent: target policy and baseline, with `popart`.
     unroll: batch with leading [T+1, B]; frames already re-stacked.
-    config: the run's; see `config.ImpalaConfig`.
-    hyperparameters: the run's; has the weight of the entropy bonus.
+    config: config of the run; see `config.ImpalaConfig`.
+    hyperparameters: variables of the run; has the weight of the entropy bonus.
 
   Returns:
     `LossOutput`; its totals are for `after_step`.
@@ -76,9 +76,9 @@ def after_step(agent: agent_lib.Agent, totals: Any,
   pass through the network and one reduction over replicas.
 
   Args:
-    agent: whose `popart` is moved.
+    agent: agent whose `popart` is moved.
     totals: `popart.Totals` of the whole batch.
-    config: the run's; has `ImpalaConfig.popart_step_size`.
+    config: config of the run; has `ImpalaConfig.popart_step_size`.
   """
   agent.popart.update(totals, config.impala.popart_step_size)
 

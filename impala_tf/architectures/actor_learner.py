@@ -39,12 +39,12 @@ from impala_tf.transport import unroll_filter
 
 
 class Place(NamedTuple):
-  """Where a learner works.
+  """A learner's directory, port, and address of the replay.
 
   Attributes:
     run_dir: directory of the run, which exists; checkpoints in it are resumed
       from.
-    port: the Reverb server's; None for a free one.
+    port: port of the Reverb server; None for a free one.
     replay_address: 'host:port' of a replay that several learners share; None:
       the replay, if any, is in this learner's own server.
   """
@@ -57,8 +57,9 @@ class LearnerParts(NamedTuple):
   """The parts that learning needs, however its loop is run.
 
   Attributes:
-    config: the run's, with numbers for all that was left to the machine.
-    place: where the learner works.
+    config: config of the run, with numbers for all that was left to the
+      machine.
+    place: directory and addresses of the learner.
     log_dir: directory for the rows of this learner.
     learners: all learners of the run, mostly one.
     learner: updates the parameters.
@@ -95,10 +96,11 @@ def make_learner_parts(config: config_lib.Config, announced: config_lib.Config,
   """Makes the learner's parts and restores the newest checkpoint.
 
   Args:
-    config: the run's, with numbers for all that was left to the machine.
+    config: config of the run, with numbers for all that was left to the
+      machine.
     announced: the config as it was given, which actors are to have.
-    place: where the learner works.
-    queue_capacity: unrolls.
+    place: directory and addresses of the learner.
+    queue_capacity: most unrolls in the queue.
     learners: all learners of the run.
 
   Raises:
@@ -307,8 +309,8 @@ def run_learner(config: config_lib.Config, place: Place,
   """Runs the learner's process, with the Reverb server embedded.
 
   Args:
-    config: the run's.
-    place: where the learner works.
+    config: config of the run.
+    place: directory and addresses of the learner.
     host: the process that this runs in.
     join: waits for all learners of the run; returns them.
     profile: whether to record a few updates for TensorBoard.
@@ -342,7 +344,8 @@ def start_actor(config: config_lib.Config, address: str, seed: int, task: int,
   """Makes an actor that holds the learner's parameters.
 
   Args:
-    config: the run's, with numbers for all that was left to the machine.
+    config: config of the run, with numbers for all that was left to the
+      machine.
     address: 'host:port' of the learner's server.
     seed: see `run_actor`.
     task: see `run_actor`.
@@ -374,12 +377,12 @@ def run_actor(config: config_lib.Config, address: str, seed: int, task: int,
   """Runs an actor's process: plays until killed, having nothing to save.
 
   Args:
-    config: the run's.
+    config: config of the run.
     address: 'host:port' of the learner's server.
     seed: differs between the actors of a run, and from that of an actor which
       has died.
-    task: 0 to `ActorConfig.num_actors` - 1, which actor this is. It tells which
-      of several levels are played.
+    task: number of the actor, 0 to `ActorConfig.num_actors` - 1. It decides
+      which of several levels are played.
     host: the process that this runs in.
     replay_address: 'host:port' of the replay's server; None: the learner's.
 

@@ -72,12 +72,12 @@ class Evaluator:
     """Connects, and waits for the first parameters.
 
     Args:
-      config: the run's.
+      config: config of the run.
       address: 'host:port' of the learner's server.
       output_dir: gets `metrics.jsonl` and `tensorboard/`; rows of learning that
         was lost since are dropped from it.
       seed: seed of games and actions.
-      poll: is called while the learner has no parameters yet.
+      poll: function that is called while the learner has no parameters yet.
 
     Raises:
       ConnectionError: where the learner does not answer, or has another config.
@@ -151,7 +151,7 @@ def run_evaluator(config: config_lib.Config, address: str, output_dir: str,
     output_dir: see `Evaluator`.
     seed: see `Evaluator`.
     poll: see `Evaluator`.
-    on_row: is given each row.
+    on_row: function that is called with each row.
 
   Raises:
     ConnectionError: where the learner does not answer, or has another config.

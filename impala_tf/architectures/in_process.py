@@ -53,7 +53,7 @@ def run(config: config_lib.Config, run_dir: str,
   unless unrolls are replayed: Reverb's sampling takes no seed.
 
   Args:
-    config: the run's.
+    config: config of the run.
     run_dir: directory of the run, which exists; checkpoints in it are resumed
       from.
     host: the process that this runs in.

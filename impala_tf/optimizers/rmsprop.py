@@ -47,7 +47,7 @@ class RMSProp(tf.Module):
       learning_rate: factor of the step.
       decay: share of the mean square that a step keeps, in [0, 1).
       epsilon: added to the mean square, inside of the root.
-      momentum: in [0, 1); 0 for none.
+      momentum: share of the last step that is repeated, in [0, 1); 0 for none.
     """
     super().__init__(name='rmsprop')
     self.learning_rate = learning_rate

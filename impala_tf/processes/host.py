@@ -1,4 +1,4 @@
-"""What the loops of learner and actor ask of the process that they run in.
+"""Interfaces of the process that a loop of learner or actor runs in.
 
 A program implements what it needs; by default nothing stops a loop and nobody
 listens. Standard library only.

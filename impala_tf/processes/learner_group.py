@@ -66,7 +66,7 @@ class Place(NamedTuple):
 
 
 class Learners:
-  """The learners of a run from the view of one; this class is a single learner.
+  """The learners of a run, as one of them sees them; here, a single one.
 
   Attributes:
     strategy: distribution strategy over the devices of all learners.
@@ -108,13 +108,11 @@ class Learners:
     """Concatenates each array with the other learners', along the last axis."""
     return list(arrays)
 
-  def wrap_reader(self, reader: interfaces.Reader
-                  ) -> interfaces.Reader:
+  def wrap_reader(self, reader: interfaces.Reader) -> interfaces.Reader:
     """Wraps a `dataset.BatchReader` so that it waits for all learners."""
     return reader
 
-  def wrap_learner(self, learner: interfaces.Learner
-                   ) -> interfaces.Learner:
+  def wrap_learner(self, learner: interfaces.Learner) -> interfaces.Learner:
     """Wraps a `learner.Learner` so that it notices the loss of another."""
     return learner
 
@@ -314,12 +312,10 @@ class _Together(Learners):
         np.concatenate([row.reshape(array.shape) for row in group], axis=-1)
         .astype(array.dtype) for array, group in zip(arrays, groups)]
 
-  def wrap_reader(self, reader: interfaces.Reader
-                  ) -> interfaces.Reader:
+  def wrap_reader(self, reader: interfaces.Reader) -> interfaces.Reader:
     return _Reader(reader, self)
 
-  def wrap_learner(self, learner: interfaces.Learner
-                   ) -> interfaces.Learner:
+  def wrap_learner(self, learner: interfaces.Learner) -> interfaces.Learner:
     return _Learner(learner, self)
 
 

@@ -28,7 +28,7 @@ class CheckpointError(config_lib.UserError):
 
 
 def replay_directory(run_dir: str) -> str:
-  """Where the replay is saved beside the checkpoints."""
+  """Returns the directory of the replay, beside the checkpoints."""
   return os.path.join(run_dir, DIRECTORY, 'replay')
 
 
@@ -53,7 +53,7 @@ def restore_newest(parts: Mapping[str, tf.Module], run_dir: str, whole: bool,
 
   Args:
     parts: what to restore, by the names under which it was saved.
-    run_dir: where from.
+    run_dir: directory of the run.
     whole: whether everything in the file must be wanted.
     optional: parts that keep their values where the file has nothing of them,
       as a file of an older version may.
@@ -71,8 +71,8 @@ def restore_newest(parts: Mapping[str, tf.Module], run_dir: str, whole: bool,
       # `list_variables` would take the path for a directory in some stores.
       reader = tf.compat.v1.train.NewCheckpointReader(path)
       saved = {name.partition('/')[0]
-               for name in reader.get_variable_to_shape_map()}
-      wanted = {name: part for name, part in parts.items()
+      saved = {key.partition('/')[0]
+               for key in reader.get_variable_to_shape_map()}
                 if name in saved or name not in optional}
       # `restore`, since `read` would not ask for TensorFlow's own counter, and
       # the file would hold one thing more than is wanted.
@@ -158,8 +158,8 @@ class Checkpointer:
     for name in files.names(directory):
       if not name.startswith((f'{_PREFIX}-', 'checkpoint.tmp')):
         continue
-      part = _PART.fullmatch(name)
-      if part and os.path.join(directory, part.group(1)) in wanted:
+      match = _PART.fullmatch(name)
+      if match and os.path.join(directory, match.group(1)) in wanted:
         continue
       with contextlib.suppress(OSError):  # It does no harm but take room.
         files.remove(os.path.join(directory, name))

@@ -50,7 +50,7 @@ class LocalProgram(program_lib.Program):
     """Starts nothing yet.
 
     Args:
-      name: of the program.
+      name: name of the program.
       log_dir: directory of its log file.
       launcher: what starts a command, and precedes it.
       environment: variables beside those of this process, which win.

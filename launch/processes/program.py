@@ -35,7 +35,7 @@ class Program:
   on a host: this machine, or a node of a cluster.
 
   Attributes:
-    name: of the program, for messages; may have slashes.
+    name: name of the program, for messages; may have slashes.
     log_path: file on this machine that receives the program's output.
     state: stage as of the last method call; only `collect` notices an end.
   """
@@ -44,7 +44,7 @@ class Program:
     """Makes the directory of the log, and starts nothing yet.
 
     Args:
-      name: of the program.
+      name: name of the program.
       log_dir: directory of the log file, which is called `NAME.log`.
     """
     self.name = name

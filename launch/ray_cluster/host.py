@@ -57,7 +57,8 @@ class Host:
     """Starts a program unless a path is missing; kills what ran before.
 
     Args:
-      directory: to start it in; the project's where the node does not have it.
+      directory: working directory; the project's where the node does not have
+        it.
       command: module and arguments, which follow `python -m`.
       environment: variables beside those that Ray's workers have.
       needed: paths that the node must have.

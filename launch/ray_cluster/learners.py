@@ -40,7 +40,7 @@ class RayLearners(supervisor.Learners):
     """Starts nothing yet.
 
     Args:
-      config: of the run.
+      config: config of the run.
       run_dir: directory of the run, an absolute path or a URL.
       log_dir: directory that gets a log file for each learner.
       port: port of the first one's Reverb server, and the first of as many

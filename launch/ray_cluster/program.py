@@ -82,7 +82,7 @@ class RayProgram(program_lib.Program):
     """Starts nothing yet.
 
     Args:
-      name: of the program.
+      name: name of the program.
       log_dir: directory of its log file.
       needs: what Ray reserves for it.
       environment: variables beside those that all programs get.

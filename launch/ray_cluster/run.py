@@ -43,7 +43,7 @@ class ClusterRun(supervisor.Supervisor):
     """Starts nothing yet.
 
     Args:
-      config: of the run, with a number for `ActorConfig.num_actors`.
+      config: config of the run, with a number for `ActorConfig.num_actors`.
       run_dir: directory of the run, an absolute path or a URL; claimed.
       log_dir: directory that gets a log file for each program.
       port: port of the Reverb server, and the first of as many where there are

@@ -12,7 +12,7 @@ from launch.run import run_directory
 
 
 def _describe(row: Mapping[str, Any]) -> str:
-  """One line about an evaluation."""
+  """Describes an evaluation in one line."""
   error = row.get('standard_error')
   spread = f' ± {error:.2f}' if error is not None else ''
   return (f'{row["frames"]:,d} frames: return {row["episode_return"]:.2f}'

@@ -1,4 +1,4 @@
-"""Flags of the roles, see `launch/role.sh`, and what is wrong with them."""
+"""Flags of the roles, see `launch/role.sh`, and their checks."""
 
 import argparse
 from typing import Callable, List, Tuple
@@ -8,7 +8,7 @@ from launch.run import program
 
 
 def make_parser(description: str) -> argparse.ArgumentParser:
-  """Of the flags of all roles."""
+  """Makes the parser of the flags of all roles."""
   parser = argparse.ArgumentParser(prog='role.sh', description=description)
   parser.add_argument('role', choices=('learner', 'actor', 'evaluator'))
   parser.add_argument('--address', required=True, metavar='HOST:PORT',
@@ -61,7 +61,7 @@ def parse_address(text: str, flag: str = '--address') -> Tuple[str, int]:
 
 
 def check(args: argparse.Namespace) -> None:
-  """Raises UserError before anything is waited for."""
+  """Raises UserError for flags that cannot work, before any waiting."""
   parse_address(args.address)
   if args.replay_address is not None:
     parse_address(args.replay_address, '--replay_address')
@@ -79,10 +79,14 @@ def check(args: argparse.Namespace) -> None:
 
 
 def learner_addresses(args: argparse.Namespace, number: int) -> List[str]:
-  """Where several learners reach one another; none where there is one only.
+  """Reads the addresses at which learners reach one another; empty for one.
+
+  Args:
+    args: flags of the role.
+    number: number of learners in the config.
 
   Raises:
-    UserError: where they are not as many as `number`, those of the config.
+    UserError: where there are more or fewer addresses than learners.
   """
   addresses = args.learners.split(',') if args.learners else []
   for address in addresses:
@@ -108,7 +112,7 @@ def learner_addresses(args: argparse.Namespace, number: int) -> List[str]:
 
 
 def make_say(args: argparse.Namespace) -> Callable[[str], None]:
-  """Prints lines that tell which role they are of."""
+  """Makes a function that prints lines, each after the role's name."""
   is_one_of_many = args.role == 'actor' or args.learners
   name = f'{args.role} {args.task}' if is_one_of_many else args.role
   return lambda line: print(f'{name}: {line}', flush=True)

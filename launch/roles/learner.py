@@ -30,7 +30,7 @@ class _Host(host_lib.LearnerHost):
   """The process that the learner's loop runs in: signals, waiting, messages.
 
   Attributes:
-    signals: those that came so far; any of them ends the loop.
+    signals: signals to stop that came so far; any of them ends the loop.
   """
 
   def __init__(self, args: argparse.Namespace, addresses: List[str],
@@ -38,9 +38,10 @@ class _Host(host_lib.LearnerHost):
     """Says at once for whom a learner by hand waits; handles signals.
 
     Args:
-      args: the role's flags.
-      addresses: where several learners reach one another; empty for one.
-      on_row: is given each row of metrics.
+      args: flags of the role.
+      addresses: addresses at which several learners reach one another; empty
+        for a single one.
+      on_row: function that is called with each row of metrics.
     """
     unrolls = f'unrolls that actors send to {args.address}'
     if addresses:

@@ -30,8 +30,8 @@ class LearnerConnection:
     """Says at once for whom it waits.
 
     Args:
-      args: the role's flags.
-      say: is given lines.
+      args: flags of the role.
+      say: function that prints a line.
     """
     self._args = args
     self._say = say
@@ -83,10 +83,10 @@ def begin(args: argparse.Namespace) -> Callable[[str], None]:
   """Prepares a role that has nothing to save to end at once when it is asked.
 
   Args:
-    args: the role's flags.
+    args: flags of the role.
 
   Returns:
-    What prints the role's lines.
+    The function that prints the role's lines.
   """
   if args.supervised:
     child_lib.stop_with_parent(lambda: os._exit(0))

@@ -51,7 +51,7 @@ def restart_within(module: str) -> None:
   """Executes this program anew within a network; does not return.
 
   Args:
-    module: of this program.
+    module: module of this program.
   """
   sys.stdout.flush()
   os.execv(sys.executable, [sys.executable, '-m', 'launch.run.private_network',

@@ -30,7 +30,7 @@ def compute(config: config_lib.Config, run_dir: str) -> Dict[str, float]:
   of the policy lag, which counts from the fetching of parameters to learning.
 
   Args:
-    config: of the run.
+    config: config of the run.
     run_dir: directory of a run with `--profile`.
 
   Returns:

@@ -1,4 +1,4 @@
-"""Acting on NumPy batches: what an episode is, and what a seed determines."""
+"""Acting on NumPy batches: episodes, and seeds that determine actions."""
 
 import dm_env
 from dm_env import specs

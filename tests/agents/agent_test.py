@@ -33,7 +33,7 @@ def _agent(use_lstm=True, torso='mlp', shape=(FEATURES,), dtype=np.float32,
 
 
 def _data(instruction_length=0, policy=DISCRETE):
-  """env_outputs and actions [T+1, B]; env 0 ends no episode, env 1 two.
+  """Makes env_outputs and actions [T+1, B]; env 0 ends no episode, env 1 two.
 
   Env 2 loses a life at x_3. Instructions have any number of words up to the
   most, other ones at each step.
@@ -41,10 +41,10 @@ def _data(instruction_length=0, policy=DISCRETE):
   rng = np.random.default_rng(0)
   instruction = ()
   if instruction_length:
-    of_words = np.random.default_rng(9)
-    instruction = of_words.integers(
+    word_rng = np.random.default_rng(9)
+    instruction = word_rng.integers(
         1, 1001, size=[T + 1, B, instruction_length]).astype(np.int32)
-    num_words = of_words.integers(instruction_length + 1, size=[T + 1, B, 1])
+    num_words = word_rng.integers(instruction_length + 1, size=[T + 1, B, 1])
     instruction *= np.arange(instruction_length) < num_words
   step_type = np.full([T + 1, B], MID, np.uint8)
   discount = np.ones([T + 1, B], np.float32)
@@ -64,12 +64,12 @@ def _data(instruction_length=0, policy=DISCRETE):
 
 
 def _other(actions):
-  """Each of them another."""
+  """Changes each action to another one."""
   return (actions + 1) % A if actions.dtype == np.int32 else actions + 0.5
 
 
 def _state(policy=DISCRETE):
-  """Memory of something."""
+  """Makes a core state that remembers something."""
   rng = np.random.default_rng(3)
   hidden, cell = rng.normal(size=[2, B, 6]).astype(np.float32)
   last_action = np.array([3, 4, 1], np.int32)
@@ -89,7 +89,7 @@ def _constant(tree):
 
 
 def _unroll(agent, env_outputs, actions, core_state):
-  """policy_logits and baseline as one array [T+1, B, A+1]."""
+  """Returns policy_logits and baseline as one array [T+1, B, A+1]."""
   outputs = agent.unroll(_constant(env_outputs), tf.constant(actions),
                          core_state)
   return np.concatenate(
@@ -97,7 +97,7 @@ def _unroll(agent, env_outputs, actions, core_state):
 
 
 def _change(env_outputs, **fields):
-  """A copy; `fields` hold (index, value)."""
+  """Returns a changed copy; `fields` hold (index, value)."""
   changed = {}
   for name, (index, value) in fields.items():
     changed[name] = getattr(env_outputs, name).copy()

@@ -21,7 +21,7 @@ from tests.fixtures import saved_parts
 
 
 def _logits(agent):
-  """Of a few boards, with memory."""
+  """Computes an agent's logits of a few boards, with memory."""
   rng = np.random.default_rng(7)
   shape = 2, saved_parts.E
   board = tf.constant(rng.random((*shape, 10, 5)), tf.float32)
@@ -141,7 +141,7 @@ print(json.dumps([loaded.num_frames, seen]))
 
 
 class _Bomb:
-  """Runs a command wherever it is unpickled."""
+  """An object that runs a command wherever it is unpickled."""
 
   def __init__(self, trace):
     self._trace = str(trace)
@@ -151,7 +151,7 @@ class _Bomb:
 
 
 class _PickledState(tf.train.experimental.PythonState):
-  """As careless programs have it in their checkpoints."""
+  """A pickled state, such as careless programs put into checkpoints."""
 
   def __init__(self, content):
     self._content = content

@@ -1,4 +1,4 @@
-"""PopArt in IMPALA: what it divides, what it leaves alone, what it remembers.
+"""PopArt in IMPALA divides values and advantages, and nothing else.
 
 The oracle is IMPALA's loss without it, on values as they are; that one has its
 own tests.
@@ -41,7 +41,7 @@ MOMENTS = popart.Moments(np.array([3., 1., -40.], np.float32),
 
 
 class TableAgent:
-  """Says of every x_t what its variables hold."""
+  """An agent whose variables hold its outputs at every x_t."""
 
   distribution = distributions.Categorical(A)
 
@@ -58,7 +58,7 @@ class TableAgent:
 
 
 def _outputs():
-  """n of every task [T+1, B, L]."""
+  """Makes normalised outputs n of every task, [T+1, B, L]."""
   return np.random.default_rng(2).normal(size=[T + 1, B, L])
 
 
@@ -88,14 +88,14 @@ def _unroll(rewards_of_task=(1., 1., 1.), batch_size=B):
 
 
 def _loss(agent, unroll, loss=impala_popart.loss):
-  """The loss and its gradients for logits and baseline."""
+  """Computes the loss and its gradients for logits and baseline."""
   with tf.GradientTape() as tape:
     output = loss(agent, unroll, CONFIG, CONFIG.impala)
   return output, tape.gradient(output.loss, (agent.logits, agent.baseline))
 
 
 def _own(per_task):
-  """[..., L] to [..., B]."""
+  """Picks each unroll's task: [..., L] to [..., B]."""
   per_task = np.asarray(per_task)
   if per_task.ndim == 1:
     return per_task[TASK]
@@ -107,7 +107,7 @@ VALUES = _own(SIGMA) * _own(_outputs()) + _own(MOMENTS.mean)
 
 
 def _plain():
-  """What IMPALA makes of the same values as they are."""
+  """Computes IMPALA's loss, gradients and targets without PopArt."""
   agent = TableAgent(VALUES)
   return (*_loss(agent, _unroll(), impala.loss),
           impala.loss_and_targets(
@@ -201,9 +201,9 @@ def test_totals_are_of_targets_that_no_time_limit_cut_off():
   totals = _loss(TableAgent(_outputs()), _unroll())[0].totals
   assert totals.count.numpy().tolist() == [3 * T - 1, 0, 2 * T - 1]
   for task in 0, 2:
-    own = TASK == task
-    deviation = (targets.vs.numpy()[:, own] - MOMENTS.mean[task])[
-        targets.mask.numpy()[:, own] == 1]
+    plays_it = TASK == task
+    deviation = (targets.vs.numpy()[:, plays_it] - MOMENTS.mean[task])[
+        targets.mask.numpy()[:, plays_it] == 1]
     np.testing.assert_allclose(
         totals.deviation[task], deviation.sum(), rtol=1e-4)
     np.testing.assert_allclose(
@@ -242,7 +242,7 @@ def _totals(agent, unroll):
 
 
 def _values(agent, unroll):
-  """V of each unroll's own task."""
+  """Computes V of each unroll's task."""
   outputs = agent.unroll(unroll.env_outputs, unroll.agent_outputs.action, ())
   return popart.denormalise(
       outputs.baseline, agent.popart.moments, unroll.level_index)
@@ -284,7 +284,7 @@ def test_moments_are_no_parameters_and_the_policy_is_not_told_the_task():
 
 
 def _on_two_cpus():
-  """Run in a process of its own: TensorFlow's devices are set only once."""
+  """Takes steps on two devices; needs a process whose devices are not set."""
   cpu = tf.config.list_physical_devices('CPU')[0]
   tf.config.set_logical_device_configuration(
       cpu, [tf.config.LogicalDeviceConfiguration()] * 2)

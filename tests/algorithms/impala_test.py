@@ -28,7 +28,7 @@ CONFIG = config_lib.ImpalaConfig(
 
 
 class LinearAgent:
-  """pi and V are linear in the observation and in what is remembered."""
+  """An agent whose pi and V are linear in observation and memory."""
 
   def __init__(self, num_features=FEATURES, policy=DISCRETE):
     rng = np.random.default_rng(1)
@@ -42,7 +42,7 @@ class LinearAgent:
     self.trainable_variables = (self.policy, self.value)
 
   def unroll(self, env_outputs, actions, core_state):
-    """The core state is one number of each unroll."""
+    """Evaluates unrolls; the core state is one number of each."""
     assert actions.shape[:2] == env_outputs.reward.shape
     observations = env_outputs.observation
     memory = tf.broadcast_to(core_state[tf.newaxis, :, tf.newaxis],
@@ -54,7 +54,7 @@ class LinearAgent:
 
 
 def _unroll(seed=0, batch_size=B, policy=DISCRETE):
-  """Every kind of end: inside, at the first and at the last transition."""
+  """Makes unrolls with ends inside, at the first and the last transition."""
   rng = np.random.default_rng(seed)
   shape = [T + 1, batch_size]
   scale = 1.0 if policy is DISCRETE else SCALE
@@ -88,7 +88,7 @@ def _unroll(seed=0, batch_size=B, policy=DISCRETE):
 
 
 def _loss(agent, unroll, config=CONFIG):
-  """The loss and its gradients."""
+  """Computes the loss and its gradients."""
   unroll = tf.nest.map_structure(tf.constant, unroll)
   with tf.GradientTape() as tape:
     whole = config_lib.Config(impala=config)
@@ -105,7 +105,7 @@ def _log_softmax(x):
 
 
 class Evaluation(NamedTuple):
-  """Of one unroll, [T+1] each: what pi and mu say of the actions taken."""
+  """Values of pi, mu and V along one unroll, [T+1] each."""
   log_pi: np.ndarray
   log_mu: np.ndarray
   entropy: np.ndarray
@@ -114,14 +114,14 @@ class Evaluation(NamedTuple):
 
 
 def _categorical(pi, mu, action):
-  """log pi(a), log mu(a), H(pi), KL(mu || pi) of logits."""
+  """Computes log pi(a), log mu(a), H(pi), KL(mu || pi) of logits."""
   pi, mu = _log_softmax(pi), _log_softmax(mu)
   return (pi[action], mu[action], -np.sum(np.exp(pi) * pi),
           np.sum(np.exp(mu) * (mu - pi)))
 
 
 def _gaussian(pi, mu, action):
-  """The same of means and inverse SoftPlus of variances."""
+  """Computes these four of means and inverse SoftPlus of variances."""
   means, variances = zip(*(
       (x[:D], np.log1p(np.exp(x[D:])) + distributions.MIN_VARIANCE)
       for x in (pi, mu)))
@@ -159,7 +159,7 @@ def _transitions(unroll, b, config):
 
 
 def _targets(parameters, unroll, config):
-  """vs and advantages by equation 1's double sum, each [T, B].
+  """Computes vs and advantages by equation 1's double sum, each [T, B].
 
   No sum reaches over a truncation: the piece before it ends in V of its last
   observation, and the transition itself has no advantage.
@@ -196,7 +196,7 @@ def _targets(parameters, unroll, config):
 
 
 def _terms(parameters, unroll, targets, config):
-  """Policy gradient, baseline and entropy loss for given targets."""
+  """Computes the three losses for given targets."""
   vs, advantages = targets
   terms = np.zeros(3)
   for b in range(B):
@@ -216,7 +216,7 @@ def _total(terms, config):
 
 
 def _expected_gradients(parameters, unroll, config):
-  """Central differences, with the targets held where they are."""
+  """Computes central differences, with the targets held where they are."""
   targets = _targets(parameters, unroll, config)
   gradients = [np.zeros_like(p) for p in parameters]
   for p, gradient in zip(parameters, gradients):
@@ -301,7 +301,7 @@ def _table(unroll):
 
 
 def _by_observation(gradients):
-  """Of policy [T+1, B, A] and value [T+1, B] under `_table`."""
+  """Splits gradients under `_table`: policy [T+1, B, A], value [T+1, B]."""
   policy, value = (g.numpy()[:-1] for g in gradients)
   return policy.reshape([T + 1, -1, A]), value.reshape([T + 1, -1])
 
@@ -388,8 +388,8 @@ def test_the_advantage_is_bootstrapped_from_vs_and_not_from_v():
 def test_twice_the_batch_is_twice_the_loss_and_gradient():
   agent, unroll = LinearAgent(), _unroll()
   twice = types.Unroll(
-      *(tf.nest.map_structure(lambda x: np.concatenate([x, x], axis=1), part)
-        for part in unroll[:2]),
+      *(tf.nest.map_structure(lambda x: np.concatenate([x, x], axis=1), outputs)
+        for outputs in unroll[:2]),
       *(np.concatenate([x, x]) for x in unroll[2:]))
   (output, gradients), (double_output, double_gradients) = (
       _loss(agent, u) for u in (unroll, twice))

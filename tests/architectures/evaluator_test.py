@@ -23,7 +23,7 @@ _CONFIG = config_lib.Config(
 
 
 class _Learner:
-  """The part of one that an evaluator sees."""
+  """A learner as far as an evaluator sees it."""
 
   def __init__(self, config):
     environment = experiment.make_environment(config, 1, 0, training=True)

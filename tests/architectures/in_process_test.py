@@ -41,7 +41,7 @@ _FRAMES_PER_UPDATE = 4 * 5
 
 
 def _config(seed=1, **experiment_knobs):
-  """Catch; three environments that do not fill batches of four evenly."""
+  """Makes a config of Catch; 3 environments do not fill batches of 4 evenly."""
   knobs = {'total_frames': _UPDATES * _FRAMES_PER_UPDATE, **experiment_knobs}
   return config_lib.Config(
       experiment=config_lib.ExperimentConfig(
@@ -53,7 +53,7 @@ def _config(seed=1, **experiment_knobs):
 
 
 def _rows(config, run_dir, host=None):
-  """Runs; returns the rows without what depends on the clock."""
+  """Trains; returns the rows without what depends on the clock."""
   in_process.run(config, str(run_dir), host or host_lib.LearnerHost())
   return [{k: v for k, v in row.items() if k not in _TIMES}
           for row in metrics.read_rows(str(run_dir))]
@@ -184,7 +184,7 @@ def test_frames_of_levels_go_on_where_they_were(tmp_path):
 
 
 def _left(monkeypatch):
-  """Every agent walks left, into the wall, until its time is up."""
+  """Has every agent walk left, into the wall, until its time is up."""
 
   def act(self, env_output):
     del self
@@ -206,7 +206,7 @@ def test_return_is_credited_to_the_level_it_was_played_on(
 
 
 def test_updates_do_not_depend_on_what_levels_are_called(tmp_path, monkeypatch):
-  """The number of a level is for logs: learning is not shown it."""
+  """A level's number is for logs; learning does not see it."""
   (tmp_path / 'a').mkdir()
   (tmp_path / 'b').mkdir()
   rows = _rows(_multi_level(), tmp_path / 'a')

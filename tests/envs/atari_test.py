@@ -239,7 +239,7 @@ def test_actions_of_skiing(full, num_actions):
 
 
 def test_actions_mean_in_skiing_what_they_mean_in_every_game():
-  """Each of the 18 shows what the emulator shows for the action's name."""
+  """Each of the 18 actions looks as the emulator's action of its name."""
   emulator = ale_py.ALEInterface()
   emulator.loadROM(ale_py.roms.get_rom_path('skiing'))
   legal = [action.name for action in emulator.getLegalActionSet()]

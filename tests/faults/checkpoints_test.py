@@ -30,13 +30,13 @@ def save_for_ever():
   saver = checkpoint.Checkpointer(sys.argv[1], 3, values=values)
   saver.restore()
   number = int(values.parts[0][0, 0])
-  for part in values.parts:
-    assert bool(tf.reduce_all(part == number)), 'values of several'
+  for variable in values.parts:
+    assert bool(tf.reduce_all(variable == number)), 'values of several'
   print('restored', number, os.getpid(), flush=True)
   while True:
     number += 1
-    for part in values.parts:
-      part.assign(tf.fill([1000, 1000], float(number)))
+    for variable in values.parts:
+      variable.assign(tf.fill([1000, 1000], float(number)))
     saver.save(number)
     with open(sys.argv[2], 'w') as file:
       file.write(str(number))

@@ -193,9 +193,10 @@ def test_kubernetes_policies_let_peers_to_the_port_and_nobody_else():
   for role in ('actor', 'evaluator'):
     labels = {'app': 'impala', 'role': role}
     assert _selects(source['podSelector'], labels)
-    own = [policy for policy in policies
-           if _selects(policy['podSelector'], labels)]
-    assert own and not any('ingress' in policy for policy in own)
+    selecting = [policy for policy in policies
+                 if _selects(policy['podSelector'], labels)]
+    assert selecting
+    assert not any('ingress' in policy for policy in selecting)
   assert pods['actor']['metadata']['labels'] == _PEERS
   for stranger in ({}, {'app': 'impala'}, {'role': 'actor'}):
     assert not _selects(source['podSelector'], stranger)

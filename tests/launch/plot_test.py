@@ -20,7 +20,7 @@ def _run_dir(path, *rows):
 
 @pytest.fixture
 def runs(tmp_path):
-  """Two runs; the first row of each has no return yet, or none at all."""
+  """Makes two runs; the first row of each has no return yet, or none at all."""
   return [_run_dir(tmp_path / name, {'frames': 0, 'secs': 0., 'updates': 0},
                    {'frames': 5, 'secs': 0.5, 'updates': 1,
                     'episode_return': None},

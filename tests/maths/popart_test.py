@@ -66,12 +66,12 @@ def test_targets_at_once_share_what_as_many_steps_give_them():
   targets, mask = _targets()
   new = _updated(old, targets, mask)
   for task in 0, 2:
-    own = targets[:, TASK == task][mask[:, TASK == task] == 1]
-    kept = (1 - STEP)**len(own)
+    counted = targets[:, TASK == task][mask[:, TASK == task] == 1]
+    kept = (1 - STEP)**len(counted)
     mu = np.float64(old.mean[task])
     nu = np.float64(old.variance[task]) + mu**2
-    mu = kept * mu + (1 - kept) * np.mean(own)
-    nu = kept * nu + (1 - kept) * np.mean(own**2)
+    mu = kept * mu + (1 - kept) * np.mean(counted)
+    nu = kept * nu + (1 - kept) * np.mean(counted**2)
     np.testing.assert_allclose(new.mean[task], mu, rtol=1e-12)
     np.testing.assert_allclose(new.variance[task], nu - mu**2, rtol=1e-9)
 

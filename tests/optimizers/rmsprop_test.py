@@ -20,7 +20,7 @@ START = np.float32([1.0, -1.0, 0.5])
 
 
 def _tf1_positions():
-  """The variable after every step of TensorFlow 1's optimiser."""
+  """Returns the variable after every step of TensorFlow 1's optimiser."""
   variable = tf.Variable(START)
   rate = tf.Variable(0.0)
   optimizer = tf.compat.v1.train.RMSPropOptimizer(
@@ -135,7 +135,7 @@ def test_misuse_is_refused():
 
 
 def _distributed_steps(strategy, jit_compile):
-  """Every replica's variable and mean square after the steps of `RATES`."""
+  """Returns each replica's variable and mean square after steps of `RATES`."""
   with strategy.scope():
     rate = tf.Variable(0.0)
     variable, optimizer = _make(learning_rate=rate.read_value)
@@ -167,7 +167,7 @@ def test_steps_are_the_same_under_a_one_device_strategy(jit_compile):
 
 
 def _on_two_cpus():
-  """Run in a process of its own: TensorFlow's devices are set only once."""
+  """Takes steps on two devices; needs a process whose devices are not set."""
   cpu = tf.config.list_physical_devices('CPU')[0]
   tf.config.set_logical_device_configuration(
       cpu, [tf.config.LogicalDeviceConfiguration()] * 2)

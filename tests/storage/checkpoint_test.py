@@ -1,4 +1,4 @@
-"""What is saved comes back, and damage costs the newest checkpoint only."""
+"""Checkpoints come back as saved; damage costs the newest one only."""
 
 import contextlib
 import resource
@@ -18,7 +18,7 @@ from tests.fixtures import saved_parts
 
 @pytest.fixture(name='saved')
 def _saved(tmp_path):
-  """A run with checkpoints 5 and 12; yields the values of both."""
+  """Makes a run with checkpoints 5 and 12; returns the values of both."""
   parts = saved_parts.Parts(tmp_path)
   values = {}
   for number in (5, 12):
@@ -101,7 +101,7 @@ def _flip_data(index, data):
 
 
 def _other_run(index, data):
-  """Whole, but of a network of another size."""
+  """Puts a whole checkpoint of a network of another size in its place."""
   environment = experiment.make_environment(
       saved_parts.CONFIG, 1, 0, training=True)
   agent = agent_lib.Agent(

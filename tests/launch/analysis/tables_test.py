@@ -9,7 +9,7 @@ from launch.run import gin_config
 
 
 def _results(returns):
-  """{(variant, setting, seed): final return}, all of one task."""
+  """Makes results of one task from {(variant, setting, seed): return}."""
   return [results_lib.Result(
       plan_lib.Run('task', variant, setting, seed, {}), results_lib.FINISHED,
       frames=10, secs=1., final_return=value, best_return=value, area=value)

@@ -32,8 +32,8 @@ def _make(tmp_path):
 
 def test_program_that_is_not_needed_is_given_up_and_nothing_else(make):
   program = make('mine', 7)
-  own = restarts.Restarts(program, 2, 100., is_needed=False)
-  assert [own.note_death(now) for now in (0., 10., 20., 30.)] == [
+  policy = restarts.Restarts(program, 2, 100., is_needed=False)
+  assert [policy.note_death(now) for now in (0., 10., 20., 30.)] == [
       1., 12., math.inf, math.inf]
   needed = restarts.Restarts(program, 1, 100.)
   assert [needed.note_death(now) for now in (0., 101., 301.)] == [

@@ -1,4 +1,4 @@
-"""What all programs share: how they end, and which network they open."""
+"""Programs end with a known exit code, and open a known network."""
 
 import sys
 
