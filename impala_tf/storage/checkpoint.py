@@ -70,9 +70,9 @@ def restore_newest(parts: Mapping[str, tf.Module], run_dir: str, whole: bool,
     try:
       # `list_variables` would take the path for a directory in some stores.
       reader = tf.compat.v1.train.NewCheckpointReader(path)
-      saved = {name.partition('/')[0]
       saved = {key.partition('/')[0]
                for key in reader.get_variable_to_shape_map()}
+      wanted = {name: module for name, module in parts.items()
                 if name in saved or name not in optional}
       # `restore`, since `read` would not ask for TensorFlow's own counter, and
       # the file would hold one thing more than is wanted.
