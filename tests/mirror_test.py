@@ -16,8 +16,9 @@ TESTS = ROOT / 'tests'
 COVERED_ELSEWHERE = {
     'impala_tf/algorithms/algorithm.py': (
         'tests/algorithms/table_test.py', 'has fields, which rows fill'),
-    'impala_tf/architectures/actor_learner.py': (
-        'tests/architectures/in_process_test.py', 'has loops, run by that'),
+    **{f'impala_tf/architectures/{name}.py': (
+        'tests/architectures/in_process_test.py', 'is run by that')
+       for name in ('actor_learner', 'learner_parts')},
     'impala_tf/processes/host.py': (
         'tests/architectures/in_process_test.py', 'is asked by those loops'),
     'impala_tf/processes/interfaces.py': (

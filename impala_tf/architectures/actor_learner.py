@@ -5,254 +5,31 @@ updates old and send unrolls; the learner, or several that update together,
 learns from batches of them.
 """
 
-import functools
-from typing import Callable, Mapping, NamedTuple, Optional
+from typing import Callable, Mapping, Optional
 
-from absl import logging
 import reverb
 
 from impala_tf import config as config_lib
-from impala_tf import dataset as dataset_lib
 from impala_tf import dynamic_batching_actor
 from impala_tf import experiment
-from impala_tf import learner as learner_lib
 from impala_tf import replay
 from impala_tf import training
-from impala_tf import types
 from impala_tf import weights
-from impala_tf.agents import saved as saved_lib
-from impala_tf.envs import environment as environment_lib
-from impala_tf.monitoring import level_metrics
-from impala_tf.monitoring import metrics as metrics_lib
+from impala_tf.architectures import learner_parts
 from impala_tf.monitoring import profiling
 from impala_tf.monitoring import skipped_updates
 from impala_tf.processes import host as host_lib
-from impala_tf.processes import interfaces
 from impala_tf.processes import learner_group
 from impala_tf.processes import sizing
 from impala_tf.processes import tf_threads
-from impala_tf.storage import checkpoint as checkpoint_lib
-from impala_tf.suites import levels as levels_lib
 from impala_tf.transport import config_table
 from impala_tf.transport import reverb_calls
-from impala_tf.transport import unroll_filter
-
-
-class Place(NamedTuple):
-  """A learner's directory, port, and address of the replay.
-
-  Attributes:
-    run_dir: directory of the run, which exists; checkpoints in it are resumed
-      from.
-    port: port of the Reverb server; None for a free one.
-    replay_address: 'host:port' of a replay that several learners share; None:
-      the replay, if any, is in this learner's own server.
-  """
-  run_dir: str
-  port: Optional[int] = None
-  replay_address: Optional[str] = None
-
-
-class LearnerParts(NamedTuple):
-  """The parts that learning needs, however its loop is run.
-
-  Attributes:
-    config: config of the run, with numbers for all that was left to the
-      machine.
-    place: directory and addresses of the learner.
-    log_dir: directory for the rows of this learner.
-    learners: all learners of the run, mostly one.
-    learner: updates the parameters.
-    totals: the run's totals beside the learner's counts.
-    saver: writes checkpoints.
-    server: serves queue, replay, parameters and config.
-    publisher: hands parameters to the actors.
-    reader: gives batches.
-    refusals: counts unrolls that were refused.
-    level_log: tells levels apart; None where there is one.
-  """
-  config: config_lib.Config
-  place: Place
-  log_dir: str
-  learners: learner_group.Learners
-  learner: interfaces.Learner
-  totals: training.Totals
-  saver: training.Saver
-  server: reverb.Server
-  publisher: weights.Publisher
-  reader: interfaces.Reader
-  refusals: unroll_filter.Refusals
-  level_log: Optional[level_metrics.LevelLog]
-
-  @property
-  def address(self) -> str:
-    """'host:port' of the server, on this machine."""
-    return f'localhost:{self.server.port}'
-
-
-def make_learner_parts(config: config_lib.Config, announced: config_lib.Config,
-                       place: Place, queue_capacity: int,
-                       learners: learner_group.Learners) -> LearnerParts:
-  """Makes the learner's parts and restores the newest checkpoint.
-
-  Args:
-    config: config of the run, with numbers for all that was left to the
-      machine.
-    announced: the config as it was given, which actors are to have.
-    place: directory and addresses of the learner.
-    queue_capacity: most unrolls in the queue.
-    learners: all learners of the run.
-
-  Raises:
-    OSError: where the port is taken.
-    ConfigError: where the config cannot be trained so.
-    checkpoint.CheckpointError: where all checkpoints are damaged.
-  """
-  environment = experiment.make_probe_environment(config)
-  learners.require_same(announced, config.learner.num_threads)
-  learner = experiment.make_learner(config, environment, learners.strategy)
-  totals = training.Totals(len(levels_lib.expand(config.environment.level)))
-  log_dir = learners.own_directory(place.run_dir)
-  checkpointer = _restore(config, place, log_dir, environment, learner, totals,
-                          learners.is_chief)
-  spec = experiment.make_unroll_spec(config, environment, learner.agent)
-  server = _serve(config, announced, place, spec, queue_capacity, learner)
-  address = f'localhost:{server.port}'
-  publisher = _publish_first(address, learner, learners)
-  refusals = unroll_filter.Refusals()
-  reader = _make_reader(
-      config, address, place, spec, learners, refusals)
-  level_log = _make_level_log(config, environment, totals)
-  environment.close()
-  return LearnerParts(
-      config, place, log_dir, learners, learners.wrap_learner(learner), totals,
-      _make_saver(config, place, address, checkpointer, learners.is_chief),
-      server, publisher, learners.wrap_reader(reader), refusals, level_log)
-
-
-def _restore(config: config_lib.Config, place: Place, log_dir: str,
-             environment: environment_lib.BatchedEnvironment,
-             learner: learner_lib.Learner, totals: training.Totals,
-             is_chief: bool) -> checkpoint_lib.Checkpointer:
-  """Restores the newest checkpoint, if any; returns what writes the next."""
-  if is_chief:
-    saved_lib.describe_agent(place.run_dir, learner.agent,
-                             environment.observation_spec(), config.agent)
-  checkpointer = checkpoint_lib.Checkpointer(
-      place.run_dir, config.experiment.checkpoints_to_keep,
-      optional=('hyperparameters',),  # Runs of version 0.1.0 have none.
-      agent=learner.agent, learner=learner.saved, totals=totals,
-      hyperparameters=learner.hyperparameters)
-  restored = checkpointer.restore(tidy=is_chief)
-  frames = int(learner.num_frames.numpy())
-  if restored:
-    logging.info('Resuming from %s at %d frames', restored, frames)
-  metrics_lib.drop_rows_after(log_dir, frames)
-  return checkpointer
-
-
-def _serve(config: config_lib.Config, announced: config_lib.Config,
-           place: Place, spec: types.Unroll, queue_capacity: int,
-           learner: learner_lib.Learner) -> reverb.Server:
-  """Starts the Reverb server and tells the config to all that connect."""
-  tables = experiment.make_tables(
-      config, spec, queue_capacity, has_replay=place.replay_address is None)
-  replay_dir = None
-  if _saves_replay(config, place):
-    replay_dir = checkpoint_lib.replay_directory(place.run_dir)
-  server = replay.make_server(
-      [*tables, weights.make_table(learner.agent.trainable_variables),
-       config_table.make_table(announced)], place.port, replay_dir)
-  config_table.publish(f'localhost:{server.port}', announced)
-  return server
-
-
-def _saves_replay(config: config_lib.Config, place: Place) -> bool:
-  """Whether the learner's own server writes its replay with checkpoints."""
-  if not (config.num_replayed and config.replay.survives_resume):
-    return False
-  if place.replay_address is not None:
-    raise config_lib.ConfigError(
-        'ReplayConfig.survives_resume is for a replay in the learner\'s own '
-        f'server, but --replay_address is {place.replay_address}; leave one of '
-        'them out')
-  return True
-
-
-def _publish_first(address: str, learner: learner_lib.Learner,
-                   learners: learner_group.Learners) -> weights.Publisher:
-  """Publishes the parameters that learning begins with."""
-  publisher = weights.Publisher(address, learner.agent.trainable_variables)
-  version, parameters = int(learner.num_updates.numpy()), publisher.snapshot()
-  learners.require_same_parameters(parameters, version)
-  publisher.publish(version, parameters)
-  return publisher
-
-
-def _make_reader(config: config_lib.Config, address: str, place: Place,
-                 spec: types.Unroll, learners: learner_group.Learners,
-                 refusals: unroll_filter.Refusals) -> dataset_lib.BatchReader:
-  """Makes the reader, which puts observations where the step wants them."""
-  devices = learners.strategy.extended.worker_devices
-  # Several devices share the batch out from the host.
-  device = '/cpu:0' if len(devices) > 1 else devices[0]
-  return dataset_lib.BatchReader(
-      experiment.make_dataset(
-          config, address, spec, refusals, place.replay_address),
-      functools.partial(dataset_lib.place_observations, device=device),
-      refusals)
-
-
-def _make_level_log(config: config_lib.Config,
-                    environment: environment_lib.BatchedEnvironment,
-                    totals: training.Totals
-                    ) -> Optional[level_metrics.LevelLog]:
-  """Makes the log that tells levels apart, where there are several."""
-  if totals.level_frames is None:
-    return None
-  return level_metrics.LevelLog(
-      levels_lib.expand(config.environment.level), totals.level_frames,
-      config.learner.unroll_length * environment.frames_per_step)
-
-
-def _make_saver(config: config_lib.Config, place: Place, address: str,
-                checkpointer: checkpoint_lib.Checkpointer,
-                is_chief: bool) -> training.Saver:
-  """Makes what writes checkpoints: only the chief among learners does."""
-  if not is_chief:
-    return _NoSaver()
-  if _saves_replay(config, place):
-    return _ReplaySaver(checkpointer, address)
-  return checkpointer
-
-
-class _NoSaver:
-  """A `training.Saver` of a learner that leaves checkpoints to the chief."""
-
-  def save(self, number: int) -> None:
-    del number
-
-
-class _ReplaySaver:
-  """A `training.Saver` that also writes the replay."""
-
-  def __init__(self, checkpointer: checkpoint_lib.Checkpointer, address: str):
-    self._checkpointer = checkpointer
-    self._client = reverb.Client(address)
-
-  def save(self, number: int) -> None:
-    # In this order: unrolls of the future would have a lag below 0.
-    self._checkpointer.save(number)
-    try:
-      self._client.checkpoint()
-    except RuntimeError as error:
-      raise OSError(f'the replay could not be saved: {error}') from error
 
 
 class _Gauges:
   """Columns of the rows that are read off when a row is written."""
 
-  def __init__(self, parts: LearnerParts,
+  def __init__(self, parts: learner_parts.LearnerParts,
                skipped: skipped_updates.SkippedUpdates):
     self._refusals = parts.refusals
     self._skipped = skipped
@@ -273,7 +50,7 @@ class _Gauges:
     return row
 
 
-def train(parts: LearnerParts, publisher: training.Publisher,
+def train(parts: learner_parts.LearnerParts, publisher: training.Publisher,
           log_interval_secs: float, host: host_lib.LearnerHost) -> None:
   """Runs the loop over a learner's parts; see `training.train`."""
   config = parts.config
@@ -302,7 +79,7 @@ class _ProfilingHost(host_lib.LearnerHost):
     self._profiler()
 
 
-def run_learner(config: config_lib.Config, place: Place,
+def run_learner(config: config_lib.Config, place: learner_parts.Place,
                 host: host_lib.LearnerHost,
                 join: Callable[[], learner_group.Learners] =
                 learner_group.alone, profile: bool = False) -> bool:
@@ -327,7 +104,7 @@ def run_learner(config: config_lib.Config, place: Place,
   tf_threads.set_threads(config.learner.num_threads)
   learners = join()
   with learners.noticing_loss():
-    parts = make_learner_parts(
+    parts = learner_parts.make(
         config, announced, place, config.learner.queue_capacity, learners)
     publisher = weights.BackgroundPublisher(parts.publisher)
     if profile:

@@ -6,6 +6,7 @@ from impala_tf import actor as actor_lib
 from impala_tf import config as config_lib
 from impala_tf import weights
 from impala_tf.architectures import actor_learner
+from impala_tf.architectures import learner_parts
 from impala_tf.processes import host as host_lib
 from impala_tf.processes import learner_group
 from impala_tf.processes import sizing
@@ -61,8 +62,8 @@ def run(config: config_lib.Config, run_dir: str,
   announced, config = config, sizing.fit(config)
   tf.config.experimental.enable_op_determinism()
   num_fresh, num_envs = config.num_fresh, config.actor.num_envs
-  parts = actor_learner.make_learner_parts(
-      config, announced, actor_learner.Place(run_dir), num_fresh + num_envs,
+  parts = learner_parts.make(
+      config, announced, learner_parts.Place(run_dir), num_fresh + num_envs,
       learner_group.alone())
   publisher = weights.DelayedPublisher(
       parts.publisher, int(parts.learner.num_updates.numpy()),

@@ -112,8 +112,9 @@ def _learn(args: argparse.Namespace, config: config_lib.Config, run_dir: str,
   host = _Host(args, addresses, on_row)
   # Here, since it imports TensorFlow, which takes seconds.
   from impala_tf.architectures import actor_learner
+  from impala_tf.architectures import learner_parts
   _, port = role_flags.parse_address(args.address)
-  place = actor_learner.Place(run_dir, port, args.replay_address)
+  place = learner_parts.Place(run_dir, port, args.replay_address)
   is_done = False
   with contextlib.suppress(_Stopped):
     is_done = actor_learner.run_learner(
