@@ -163,7 +163,7 @@ def make_tables(config: config_lib.Config, spec: types.Unroll,
   """Makes the queue and, where unrolls are replayed, the replay.
 
   Args:
-    config: the run's.
+    config: config of the run.
     spec: shapes and dtypes of one unroll.
     queue_capacity: unrolls that wait before actors block.
     has_replay: False where the replay is at an address of its own.
@@ -193,7 +193,7 @@ def make_writer(config: config_lib.Config, address: str, spec: types.Unroll,
   """Makes an actor's way into these tables.
 
   Args:
-    config: the run's.
+    config: config of the run.
     address: 'host:port' of the queue's server.
     spec: shapes and dtypes of one unroll.
     task: number of the actor that writes.
@@ -213,7 +213,7 @@ def make_dataset(config: config_lib.Config, address: str, spec: types.Unroll,
   """Makes the batches that a learner reads; see `dataset.make_dataset`.
 
   Args:
-    config: the run's.
+    config: config of the run.
     address: 'host:port' of the queue's server.
     spec: shapes and dtypes of one unroll.
     refusals: log of fresh unrolls that are left out.

@@ -57,13 +57,12 @@ class LearnerParts(NamedTuple):
   """The parts that learning needs, however its loop is run.
 
   Attributes:
-    config: config of the run, with numbers for all that was left to the
-      machine.
+    config: config with numbers for all that was left to the machine.
     place: directory and addresses of the learner.
     log_dir: directory for the rows of this learner.
     learners: all learners of the run, mostly one.
     learner: updates the parameters.
-    totals: the run's totals beside the learner's counts.
+    totals: totals of the run beside the learner's counts.
     saver: writes checkpoints.
     server: serves queue, replay, parameters and config.
     publisher: hands parameters to the actors.
@@ -96,8 +95,7 @@ def make_learner_parts(config: config_lib.Config, announced: config_lib.Config,
   """Makes the learner's parts and restores the newest checkpoint.
 
   Args:
-    config: config of the run, with numbers for all that was left to the
-      machine.
+    config: config with numbers for all that was left to the machine.
     announced: the config as it was given, which actors are to have.
     place: directory and addresses of the learner.
     queue_capacity: most unrolls in the queue.
@@ -344,8 +342,7 @@ def start_actor(config: config_lib.Config, address: str, seed: int, task: int,
   """Makes an actor that holds the learner's parameters.
 
   Args:
-    config: config of the run, with numbers for all that was left to the
-      machine.
+    config: config with numbers for all that was left to the machine.
     address: 'host:port' of the learner's server.
     seed: see `run_actor`.
     task: see `run_actor`.

@@ -35,7 +35,7 @@ class _Host(host_lib.LearnerHost):
 
   def __init__(self, args: argparse.Namespace, addresses: List[str],
                on_row: RowFn):
-    """Says at once for whom a learner by hand waits; handles signals.
+    """Handles signals; tells the user at once what a learner by hand waits for.
 
     Args:
       args: flags of the role.
@@ -149,7 +149,7 @@ def _free_port(address: str, flag: str) -> int:
 
 
 def _actor_tasks(args: argparse.Namespace, config: config_lib.Config) -> str:
-  """Says which actors are this learner's share."""
+  """Describes the actors that are this learner's share."""
   last = sizing.fit(config).actor.num_actors - 1
   if config.learner.num_learners == 1:
     return f'0 to {last}'
