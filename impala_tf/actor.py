@@ -50,7 +50,7 @@ class UnrollBuffer:
 
   def begin(self, policy_version: int, core_state: Any,
             rows: Any = slice(None)) -> None:
-    """Begins unrolls that parameters of this version play.
+    """Begins unrolls whose actions come from parameters of this version.
 
     Args:
       policy_version: learner updates behind the parameters.

@@ -333,23 +333,8 @@ class Config:
           'ExperimentConfig.in_process, which promises the same numbers every '
           'time: which environments are ready together is chance; leave one of '
           'them out')
-    self._check_popart()
     self._check_learners()
     self._check_controlled_lag()
-
-  def _check_popart(self):
-    """Raises ConfigError unless PopArt has its step size, and nobody else."""
-    algorithm = self.experiment.algorithm
-    step_size = self.impala.popart_step_size
-    if algorithm == 'impala_popart' and step_size is None:
-      raise ConfigError(
-          "ExperimentConfig.algorithm = 'impala_popart' needs "
-          'ImpalaConfig.popart_step_size; 3e-4 is the published one')
-    if algorithm != 'impala_popart' and step_size is not None:
-      raise ConfigError(
-          f'ImpalaConfig.popart_step_size is {step_size}, but '
-          f"ExperimentConfig.algorithm is {algorithm!r}; set that to "
-          "'impala_popart', or popart_step_size to None")
 
   def _check_learners(self):
     """Raises ConfigError for settings that several learners cannot have."""

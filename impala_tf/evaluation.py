@@ -50,10 +50,10 @@ def evaluate(agent: agent_lib.Agent,
   Args:
     agent: plays.
     environment: made for evaluation.
-    num_episodes: at least 1.
+    num_episodes: number of episodes, at least 1.
     seed: seed of the action sampling.
-    on_step: is called after each step with the number of episodes that the
-      first environment has ended.
+    on_step: function that is called after each step with the number of episodes
+      that the first environment has ended.
 
   Returns:
     The `Evaluation` of `num_episodes` games.

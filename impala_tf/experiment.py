@@ -97,7 +97,7 @@ def make_agent(config: config_lib.Config, environment: AnyEnvironment,
                compiled: bool = False) -> agent_lib.Agent:
   """Makes an agent with fresh parameters, the same for the same seed."""
   tf.random.set_seed(config.experiment.seed)
-  agent = algorithms.get(config.experiment.algorithm).make_agent(
+  agent = algorithms.get(config).make_agent(
       config, distributions.of_actions(environment.action_spec()), precision,
       compiled)
   agent.build(environment.observation_spec())
@@ -130,7 +130,7 @@ def make_learner(config: config_lib.Config, environment: AnyEnvironment,
     agent = make_agent(
         config, environment, config.learner.precision, compile_step)
     hyperparameters = hyperparameters_lib.Hyperparameters(config)
-  algorithm = algorithms.get(config.experiment.algorithm)
+  algorithm = algorithms.get(config)
   optimizer = config.optimizer
   return learner_lib.Learner(
       agent,
@@ -163,7 +163,7 @@ def make_tables(config: config_lib.Config, spec: types.Unroll,
   """Makes the queue and, where unrolls are replayed, the replay.
 
   Args:
-    config: the run's.
+    config: config of the run.
     spec: shapes and dtypes of one unroll.
     queue_capacity: unrolls that wait before actors block.
     has_replay: False where the replay is at an address of its own.
@@ -193,7 +193,7 @@ def make_writer(config: config_lib.Config, address: str, spec: types.Unroll,
   """Makes an actor's way into these tables.
 
   Args:
-    config: the run's.
+    config: config of the run.
     address: 'host:port' of the queue's server.
     spec: shapes and dtypes of one unroll.
     task: number of the actor that writes.
@@ -213,7 +213,7 @@ def make_dataset(config: config_lib.Config, address: str, spec: types.Unroll,
   """Makes the batches that a learner reads; see `dataset.make_dataset`.
 
   Args:
-    config: the run's.
+    config: config of the run.
     address: 'host:port' of the queue's server.
     spec: shapes and dtypes of one unroll.
     refusals: log of fresh unrolls that are left out.

@@ -50,8 +50,8 @@ class Learner:
                make_optimizer: Callable[[Callable[[], tf.Tensor]], Any],
                hyperparameters: hyperparameters_lib.Hyperparameters,
                strategy: tf.distribute.Strategy, *, total_frames: int,
-               frames_per_step: int, compile_step: bool,
-               annealed: bool = True, num_replayed: int = 0,
+               annealed: bool, frames_per_step: int, compile_step: bool,
+               num_replayed: int = 0,
                after_step: AfterStepFn = lambda agent, totals: None):
     """Builds the optimiser.
 

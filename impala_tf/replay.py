@@ -80,9 +80,9 @@ def make_server(tables: Sequence[reverb.Table], port: Optional[int],
 
   Args:
     tables: tables that the server holds.
-    port: where it listens; None for a free port.
-    checkpoint_dir: where `reverb.Client.checkpoint` writes the tables' unrolls,
-      and from where the newest such are read back; None for nowhere.
+    port: port on which the server listens; None for a free one.
+    checkpoint_dir: directory to which `reverb.Client.checkpoint` writes the
+      tables' unrolls, and from which the newest are read back; None for none.
 
   Raises:
     OSError: where the port is taken.

@@ -80,7 +80,8 @@ def check_runs(config: plan_lib.SweepConfig
       continue
     loaded = gin_config.load(config.tasks[run.task], run.gin_bindings())
     in_process &= loaded.experiment.in_process
-    configs[loaded.environment, loaded.agent, loaded.actor] = loaded
+    configs[loaded.environment, loaded.agent, loaded.actor, loaded.impala,
+            loaded.experiment.algorithm] = loaded
   for loaded in configs.values():
     program.check_names(loaded)
   return tasks, in_process

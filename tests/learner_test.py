@@ -63,8 +63,8 @@ def _learner(make_agent=_agent, loss_fn=_loss, strategy=None, **replaced):
       CONFIG.optimizer,
       max_gradient_norm=replaced.pop('max_gradient_norm', MAX_NORM)))
   arguments = dict(
-      total_frames=10 * FRAMES_PER_UPDATE, frames_per_step=FRAMES_PER_STEP,
-      compile_step=False)
+      total_frames=10 * FRAMES_PER_UPDATE, annealed=True,
+      frames_per_step=FRAMES_PER_STEP, compile_step=False)
   arguments.update(replaced)
   with strategy.scope():
     agent = make_agent()

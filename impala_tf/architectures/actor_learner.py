@@ -33,10 +33,12 @@ class _Gauges:
                skipped: skipped_updates.SkippedUpdates):
     self._refusals = parts.refusals
     self._skipped = skipped
-    self._tables = [(replay.QUEUE, reverb.Client(parts.address))]
+    self._tables = {parts.address: [replay.QUEUE]}
     if parts.config.num_replayed:
-      self._tables.append((replay.REPLAY, reverb.Client(
-          parts.place.replay_address or parts.address)))
+      address = parts.place.replay_address or parts.address
+      self._tables.setdefault(address, []).append(replay.REPLAY)
+    self._clients = {address: reverb.Client(address)
+                     for address in self._tables}
 
   def read(self) -> Mapping[str, float]:
     """Reads them; raises ConnectionError where a server does not answer."""
@@ -44,9 +46,11 @@ class _Gauges:
     # restored any.
     row = {'unrolls_refused': self._refusals.total,
            'updates_skipped': self._skipped.total}
-    for table, client in self._tables:
-      info = reverb_calls.server_info(client)[table]
-      row[f'{table}_occupancy'] = info.current_size / info.max_size
+    for address, tables in self._tables.items():
+      infos = reverb_calls.server_info(self._clients[address])
+      for table in tables:
+        row[f'{table}_occupancy'] = (
+            infos[table].current_size / infos[table].max_size)
     return row
 
 
@@ -121,8 +125,7 @@ def start_actor(config: config_lib.Config, address: str, seed: int, task: int,
   """Makes an actor that holds the learner's parameters.
 
   Args:
-    config: config of the run, with numbers for all that was left to the
-      machine.
+    config: config with numbers for all that was left to the machine.
     address: 'host:port' of the learner's server.
     seed: see `run_actor`.
     task: see `run_actor`.

@@ -45,13 +45,12 @@ class LearnerParts(NamedTuple):
   """The parts that learning needs, however its loop is run.
 
   Attributes:
-    config: config of the run, with numbers for all that was left to the
-      machine.
+    config: config with numbers for all that was left to the machine.
     place: directory and addresses of the learner.
     log_dir: directory for the rows of this learner.
     learners: all learners of the run, mostly one.
     learner: updates the parameters.
-    totals: the run's totals beside the learner's counts.
+    totals: totals of the run beside the learner's counts.
     saver: writes checkpoints.
     server: serves queue, replay, parameters and config.
     publisher: hands parameters to the actors.
@@ -84,8 +83,7 @@ def make(config: config_lib.Config, announced: config_lib.Config, place: Place,
   """Makes the learner's parts and restores the newest checkpoint.
 
   Args:
-    config: config of the run, with numbers for all that was left to the
-      machine.
+    config: config with numbers for all that was left to the machine.
     announced: the config as it was given, which actors are to have.
     place: directory and addresses of the learner.
     queue_capacity: most unrolls in the queue.
@@ -157,14 +155,8 @@ def _serve(config: config_lib.Config, announced: config_lib.Config,
 
 def _saves_replay(config: config_lib.Config, place: Place) -> bool:
   """Whether the learner's own server writes its replay with checkpoints."""
-  if not (config.num_replayed and config.replay.survives_resume):
-    return False
-  if place.replay_address is not None:
-    raise config_lib.ConfigError(
-        'ReplayConfig.survives_resume is for a replay in the learner\'s own '
-        f'server, but --replay_address is {place.replay_address}; leave one of '
-        'them out')
-  return True
+  return bool(config.num_replayed and config.replay.survives_resume and
+              place.replay_address is None)
 
 
 def _publish_first(address: str, learner: learner_lib.Learner,

@@ -60,7 +60,7 @@ class RMSProp(tf.Module):
     """Creates the slots, so that a checkpoint can be restored into them.
 
     Args:
-      variables: those to be trained. Their order names the slots.
+      variables: variables that are trained. Their order names the slots.
 
     Raises:
       ValueError: called twice, or outside of the variables' strategy scope.

@@ -345,6 +345,8 @@ class _Reader:
           return None
         if num_ready == self._learners.number:
           return unroll
+        if unroll is not None:  # The host hears of waiting for others, too.
+          host.on_wait()
     finally:
       self.wait_secs += time.monotonic() - start
 

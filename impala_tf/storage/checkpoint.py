@@ -87,9 +87,8 @@ def restore_newest(parts: Mapping[str, tf.Module], run_dir: str, whole: bool,
       if files.is_url(path) and isinstance(error, _NO_ANSWER):
         raise files.RemoteError(
             errno.EIO, f'{path}: {files.one_line(error)}') from error
-      cause = str(error).strip().splitlines()[0][:200]
       logging.error('Checkpoint %s is damaged, trying the one before: %s',
-                    path, cause)
+                    path, files.one_line(error, 200))
   if paths:
     raise CheckpointError(
         f'all {len(paths)} checkpoints in {os.path.join(run_dir, DIRECTORY)} '

@@ -104,7 +104,7 @@ def refusing(packed: packing.Packing, fingerprint: int,
     packed: layout of unrolls in columns.
     fingerprint: fingerprint that unrolls must have, see
       `config_fingerprint.of_unrolls`.
-    refusals: is told of each unroll that is refused; None: nobody is.
+    refusals: log of unrolls that are refused; None for no log.
 
   Returns:
     Function from the columns [N] of one unroll to bool [].

@@ -189,7 +189,7 @@ class Supervisor:
     """Runs until the learners end or a signal comes.
 
     Args:
-      on_poll: is called after each look at the programs, and at the end.
+      on_poll: function called after each look at the programs, and at the end.
 
     Returns:
       None if the learners ended well, else the signal (SIGINT, SIGTERM) that

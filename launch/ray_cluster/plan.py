@@ -18,9 +18,9 @@ class Needs(NamedTuple):
   """Resources that Ray reserves for each program of a run.
 
   Attributes:
-    learner: for each learner.
-    actor: for each actor.
-    evaluator: for the evaluator; None where there is none.
+    learner: resources of each learner.
+    actor: resources of each actor.
+    evaluator: resources of the evaluator; None where there is none.
   """
   learner: ray_connection.Resources
   actor: ray_connection.Resources

@@ -46,7 +46,8 @@ class Report(NamedTuple):
     ip: address of its node.
     node: Ray's name for its node.
     free_ports: two ports of its node; nothing listened there a moment ago.
-    exit_code: of the program; None while it runs, or before it was started.
+    exit_code: exit code of the program; None while it runs, or before it was
+      started.
     output: what the program has written since the last report.
     missing: path that the node does not have, so that the program was not
       started; empty otherwise.

@@ -65,6 +65,9 @@ def check(args: argparse.Namespace) -> None:
   parse_address(args.address)
   if args.replay_address is not None:
     parse_address(args.replay_address, '--replay_address')
+    if args.role == 'evaluator':
+      raise config_lib.UserError(
+          '--replay_address is for learners and actors; leave it out')
   if args.task < 0:
     raise config_lib.UserError(
         f'--task must be at least 0, but is {args.task}')

@@ -35,7 +35,7 @@ class _Host(host_lib.LearnerHost):
 
   def __init__(self, args: argparse.Namespace, addresses: List[str],
                on_row: RowFn):
-    """Says at once for whom a learner by hand waits; handles signals.
+    """Handles signals; tells the user at once what a learner by hand waits for.
 
     Args:
       args: flags of the role.
@@ -53,13 +53,16 @@ class _Host(host_lib.LearnerHost):
     self._say = role_flags.make_say(args)
     self._waiting = waiting_lib.Waiting(unrolls, args.wait_secs, self._say)
     self._num_batches = 0
-    if args.supervised:
-      child_lib.stop_with_parent(lambda: self.signals.append(signal.SIGTERM))
-    else:
+    if not args.supervised:
       self._waiting.poll()  # What follows takes seconds.
-    self._handle_signals()
 
-  def _handle_signals(self) -> None:
+  def handle_signals(self) -> None:
+    """Has signals and the end of a supervisor stop the loop from now on."""
+    self._set_handlers()
+    if self._args.supervised:
+      child_lib.stop_with_parent(lambda: self.signals.append(signal.SIGTERM))
+
+  def _set_handlers(self) -> None:
     handled = ([signal.SIGTERM] if self._args.supervised
                else stop_signals.STOP_SIGNALS)
     for signum in handled:
@@ -100,7 +103,7 @@ class _Host(host_lib.LearnerHost):
         learner_group.Place(self._args.task, self._addresses), poll)
     self._say(f'all {learners.number} are there after '
               f'{waiting.restart():.0f} s')
-    self._handle_signals()  # TensorFlow has taken SIGTERM.
+    self._set_handlers()  # TensorFlow has taken SIGTERM.
     self._waiting.restart()
     return learners
 
@@ -113,6 +116,7 @@ def _learn(args: argparse.Namespace, config: config_lib.Config, run_dir: str,
   # Here, since it imports TensorFlow, which takes seconds.
   from impala_tf.architectures import actor_learner
   from impala_tf.architectures import learner_parts
+  host.handle_signals()  # Before, there is nothing to save.
   _, port = role_flags.parse_address(args.address)
   place = learner_parts.Place(run_dir, port, args.replay_address)
   is_done = False
@@ -137,8 +141,25 @@ def _learner_config(args: argparse.Namespace) -> config_lib.Config:
     raise config_lib.UserError('a learner needs --config for a new run, or '
                                '--run_dir of one to be resumed')
   config = program.load_for_roles(path, args.gin_binding)
+  _check_replay_address(args, config)
   sizing.fit(config)  # Refuses more levels than environments.
   return config
+
+
+def _check_replay_address(args: argparse.Namespace,
+                          config: config_lib.Config) -> None:
+  """Raises UserError where the run has no use for a shared replay."""
+  if args.replay_address is None:
+    return
+  if not config.num_replayed:
+    raise config_lib.UserError(
+        '--replay_address is for runs with replay, but '
+        'ReplayConfig.replay_fraction is 0; leave one of them out')
+  if config.replay.survives_resume:
+    raise config_lib.UserError(
+        'ReplayConfig.survives_resume is for a replay in the learner\'s own '
+        f'server, but --replay_address is {args.replay_address}; leave one of '
+        'them out')
 
 
 def _free_port(address: str, flag: str) -> int:
@@ -150,7 +171,7 @@ def _free_port(address: str, flag: str) -> int:
 
 
 def _actor_tasks(args: argparse.Namespace, config: config_lib.Config) -> str:
-  """Says which actors are this learner's share."""
+  """Describes the actors that are this learner's share."""
   last = sizing.fit(config).actor.num_actors - 1
   if config.learner.num_learners == 1:
     return f'0 to {last}'

@@ -27,7 +27,7 @@ class LearnerConnection:
   """Waits for the learner and takes its config."""
 
   def __init__(self, args: argparse.Namespace, say: Callable[[str], None]):
-    """Says at once for whom it waits.
+    """Begins to wait, and tells the user at once.
 
     Args:
       args: flags of the role.

@@ -76,9 +76,9 @@ def load_for_roles(path: str, bindings: Sequence[str]) -> config_lib.Config:
 
 
 def check_names(config: config_lib.Config) -> None:
-  """Raises ConfigError where there is no such level or algorithm."""
+  """Raises ConfigError where a level or the algorithm cannot be had so."""
   factory.check_levels(config)
-  algorithms.check(config.experiment.algorithm)
+  algorithms.check(config)
 
 
 def show_beginning(config: config_lib.Config, run_dir: str,

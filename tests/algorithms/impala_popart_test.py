@@ -227,8 +227,8 @@ def _learner(strategy, compile_step=False):
       agent, functools.partial(impala_popart.loss, config=CONFIG,
                                hyperparameters=hyperparameters),
       lambda rate: rmsprop.RMSProp(rate, decay=0.9, epsilon=0.01),
-      hyperparameters, strategy, total_frames=10_000, frames_per_step=1,
-      compile_step=compile_step,
+      hyperparameters, strategy, total_frames=10_000, annealed=True,
+      frames_per_step=1, compile_step=compile_step,
       after_step=functools.partial(impala_popart.after_step, config=CONFIG))
 
 

@@ -1,4 +1,4 @@
-"""The table of algorithms names modules that have what it promises."""
+"""The table of algorithms: what its rows name, and what they refuse."""
 
 import subprocess
 import sys
@@ -10,22 +10,46 @@ from impala_tf.algorithms import algorithm
 from impala_tf.algorithms import table
 
 
+def _config(name, popart_step_size=None):
+  return config_lib.Config(
+      experiment=config_lib.ExperimentConfig(algorithm=name),
+      impala=config_lib.ImpalaConfig(popart_step_size=popart_step_size))
+
+
+_CONFIGS = {'impala': _config('impala'),
+            'impala_popart': _config('impala_popart', 3e-4)}
+
+
 @pytest.mark.parametrize('name', table.ROWS)
 def test_row_is_an_algorithm(name):
-  table.check(name)
-  assert isinstance(table.get(name), algorithm.Algorithm)
+  assert isinstance(table.get(_CONFIGS[name]), algorithm.Algorithm)
 
 
 @pytest.mark.parametrize('use', [table.check, table.get])
 def test_name_that_is_not_there_is_refused(use):
   with pytest.raises(config_lib.ConfigError, match=(
       "algorithm must be one of impala, .* but is 'impalla'")):
-    use('impalla')
+    use(_config('impalla'))
+
+
+@pytest.mark.parametrize('name, step_size, words', [
+    ('impala_popart', None, 'needs ImpalaConfig.popart_step_size'),
+    ('impala', 0.01, "set that to 'impala_popart'")])
+def test_popart_has_a_step_size_and_nobody_else_does(name, step_size, words):
+  with pytest.raises(config_lib.ConfigError, match=words) as error:
+    table.check(_config(name, step_size))
+  assert '\n' not in str(error.value)
+
+
+def test_a_row_of_ones_own_checks_configs_as_it_likes(monkeypatch):
+  monkeypatch.setitem(table.ROWS, 'mine', table.Row('tests.fixtures.mine'))
+  table.check(_config('mine', 0.5))
 
 
 def test_looking_a_name_up_imports_no_tensorflow():
-  program = ('import sys; from impala_tf.algorithms import table; '
-             'table.check("impala"); print("tensorflow" in sys.modules)')
+  program = ('import sys; from impala_tf import config; '
+             'from impala_tf.algorithms import table; '
+             'table.check(config.Config()); print("tensorflow" in sys.modules)')
   ran = subprocess.run([sys.executable, '-c', program], check=True, text=True,
                        capture_output=True)
   assert ran.stdout == 'False\n'

@@ -305,7 +305,8 @@ def test_replay_that_memory_does_not_allow_is_refused(tmp_path):
 
 
 def test_algorithm_is_a_file_and_a_row(tmp_path, monkeypatch):
-  monkeypatch.setitem(table.ROWS, 'dummy', 'tests.fixtures.dummy_algorithm')
+  monkeypatch.setitem(
+      table.ROWS, 'dummy', table.Row('tests.fixtures.dummy_algorithm'))
   dummy_algorithm.STEPS.clear()
   config = _config(algorithm='dummy', total_frames=2 * _FRAMES_PER_UPDATE)
   rows = _rows(config, tmp_path)
@@ -322,11 +323,3 @@ def test_algorithm_that_the_table_does_not_have_is_refused(tmp_path):
   with pytest.raises(config_lib.ConfigError, match=(
       "algorithm must be one of impala, impala_popart, but is 'impalla'")):
     _rows(_config(algorithm='impalla'), tmp_path)
-
-
-def test_popart_needs_its_step_size_and_nobody_else_has_one():
-  with pytest.raises(config_lib.ConfigError, match='needs ImpalaConfig.popart'):
-    _config(algorithm='impala_popart')
-  with pytest.raises(config_lib.ConfigError, match="set that to 'impala_popa"):
-    dataclasses.replace(_config(), impala=config_lib.ImpalaConfig(
-        popart_step_size=0.01))

@@ -36,9 +36,6 @@ def _bind(name, value):
   return f'--gin_binding={name} = {value}'
 
 
-_TWO = _bind('LearnerConfig.num_learners', 2)
-
-
 # Plans, and what is refused.
 
 

@@ -261,6 +261,30 @@ def test_one_without_a_batch_makes_all_wait_and_can_still_be_stopped():
   assert all(1 < reader.wait_secs < 20 for reader in readers)
 
 
+class _Waiting(hosts.StoppedBy):
+  """A host that counts how often it hears of waiting."""
+
+  def __init__(self, should_stop):
+    super().__init__(should_stop)
+    self.num_waits = 0
+
+  def on_wait(self):
+    self.num_waits += 1
+
+
+def test_one_that_has_a_batch_hears_that_it_waits_for_others():
+  exchange, start = _Exchange(), time.monotonic()
+  host = _Waiting(lambda: time.monotonic() > start + 2)
+  readers = [
+      learner_group._Reader(_Reader(lambda number: True), exchange.of(0)),
+      learner_group._Reader(_Reader(lambda number: False), exchange.of(1))]
+  with concurrent.futures.ThreadPoolExecutor(2) as threads:
+    waits = [threads.submit(readers[0].next, host),
+             threads.submit(readers[1].next, hosts.StoppedBy())]
+    assert [wait.result(60) for wait in waits] == [None, None]
+  assert host.num_waits >= 2
+
+
 def test_slow_one_holds_the_other_up_and_loses_no_batch():
   start = time.monotonic()
 
