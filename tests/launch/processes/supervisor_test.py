@@ -316,6 +316,7 @@ def test_all_start_again_where_one_of_several_learners_dies(
   assert 'actor_0' not in said  # It has not died by itself.
 
 
+@pytest.mark.slow  # Restarts wait longer and longer.
 def test_learners_that_die_again_and_again_end_all(supervise):
   run = supervise('time.sleep(0.1)' + '\nif numbers: ' + _DIE + '\n' + _STAY,
                   _STAY, num_learners=2, max_restarts=1)
