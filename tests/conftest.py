@@ -35,6 +35,18 @@ def fixed_seeds():
     sys.modules['tensorflow'].random.set_seed(0)
 
 
+@pytest.fixture(autouse=True)
+def determinism_ended():
+  """Undoes what a run in one process has switched on for the whole process.
+
+  TensorFlow has no public way back, and some tests compile gradients with XLA
+  that have no deterministic kernel.
+  """
+  if 'tensorflow' in sys.modules:
+    from tensorflow.python.framework import config as tf_config
+    tf_config.disable_op_determinism()
+
+
 _servers = []
 atexit.register(_servers.clear)
 

@@ -5,7 +5,6 @@ import math
 
 import numpy as np
 import pytest
-from tensorflow.python.framework import config as tf_config
 
 from impala_tf import actor
 from impala_tf import config as config_lib
@@ -19,18 +18,6 @@ from impala_tf.monitoring import metrics
 from impala_tf.processes import host as host_lib
 from tests.fixtures import dummy_algorithm
 from tests.fixtures import hosts
-
-
-@pytest.fixture(scope='module', autouse=True)
-def determinism_ends():
-  """Undoes what a run in one process switches on for the whole process.
-
-  TensorFlow has no public way back, and other tests compile gradients with XLA
-  that have no deterministic kernel.
-  """
-  yield
-  tf_config.disable_op_determinism()
-
 
 pytestmark = pytest.mark.usefixtures('servers_stay')
 
