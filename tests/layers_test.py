@@ -46,7 +46,7 @@ MAX_FLAT_MODULES = {'impala_tf': 16, 'launch': 12}
 MAX_MODULE_LINES = 400
 MAX_FUNCTION_LINES = 70  # Without the docstring; aim for 60.
 
-# What modules of maths/ may import and use: tensors in, tensors out.
+# Modules that maths/ may import, and names that it may not use.
 PURE_ROOM = 'impala_tf.maths'
 PURE_MAY_IMPORT = (
     PURE_ROOM, 'abc', 'collections', 'dataclasses', 'dm_env', 'functools',
@@ -193,7 +193,7 @@ def test_package_and_config_need_the_standard_library_only():
   subprocess.run([sys.executable, '-I', '-S', '-c', program, ROOT], check=True)
 
 
-# What a room says of itself.
+# Docstrings of rooms.
 
 
 def _sentences(room):

@@ -59,7 +59,7 @@ OF_NO_MODULE = {
     'tests/maths/vtrace_theory_test.py': "V-trace's theorems, beyond its code",
     'tests/mirror_test.py': 'the tree',
 }
-# What pytest and Bazel need where it is.
+# Files that pytest and Bazel need where they are.
 NO_TESTS = ('tests/bazel_main.py', 'tests/conftest.py',
             'tests/launch/ray_cluster/conftest.py')
 

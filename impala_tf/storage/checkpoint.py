@@ -15,7 +15,7 @@ from impala_tf.storage import files
 DIRECTORY = 'checkpoints'  # In the run's.
 _PREFIX = 'ckpt'
 _PART = re.compile(rf'({_PREFIX}-\d+)\.(index|data-\d+-of-\d+)')
-# What TensorFlow raises for files that are missing, cut short or altered.
+# Errors that TensorFlow raises for files that are missing, cut or altered.
 _DAMAGE = (tf.errors.OpError, ValueError, AssertionError, IndexError)
 # And for files behind a URL that cannot be had just now.
 _NO_ANSWER = (tf.errors.UnavailableError, tf.errors.DeadlineExceededError,

@@ -25,7 +25,7 @@ _BATCH_POLL_SECS = 0.1
 # blocks of up to 32 MiB; other C libraries ignore them.
 MALLOC = {'MALLOC_MMAP_THRESHOLD_': str(32 * 2**20),
           'MALLOC_TRIM_THRESHOLD_': str(2**30)}
-# What runs a command, which is a module and its arguments.
+# Launcher of a command, which is a module and its arguments.
 PYTHON_MODULE = (sys.executable, '-m')
 
 

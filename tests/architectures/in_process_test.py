@@ -21,7 +21,7 @@ from tests.fixtures import hosts
 
 pytestmark = pytest.mark.usefixtures('servers_stay')
 
-# What depends on the clock, or on how far ahead the reader's thread is.
+# Columns that depend on the clock, or on how far ahead the reader's thread is.
 _TIMES = ('secs', 'frames_per_sec', 'learner_wait_share', 'queue_occupancy')
 _UPDATES = 8
 _FRAMES_PER_UPDATE = 4 * 5
