@@ -19,6 +19,7 @@ HOPS = ('actor', 'replay', 'dataset', 'learner', 'weights')
 # import each other without a cycle. All else is derived from the tree.
 CORE = (  # impala_tf/
     ('config_fields',),
+    ('config_environment',),
     ('config', 'types'),
     ('config_json', 'maths', 'storage', 'suites', 'sweeps'),
     ('config_fingerprint', 'optimizers'),

@@ -19,6 +19,8 @@ COVERED_ELSEWHERE = {
     **{f'impala_tf/architectures/{name}.py': (
         'tests/architectures/in_process_test.py', 'is run by that')
        for name in ('actor_learner', 'learner_parts')},
+    'impala_tf/config_environment.py': (
+        'tests/config_test.py', 'has sections of the config'),
     'impala_tf/processes/host.py': (
         'tests/architectures/in_process_test.py', 'is asked by those loops'),
     'impala_tf/processes/interfaces.py': (
