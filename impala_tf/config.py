@@ -34,11 +34,13 @@ class AgentConfig(config_fields.Section):
       the torso; what is longer is cut. 0 for agents that read none. All of
       DeepMind Lab is within 16, BabyAI with two tasks in a sentence is not.
   """
-  torso: str = _knob('shallow', choices=('shallow', 'deep', 'mlp'))
-  use_lstm: bool = _knob(False)
-  hidden_size: int = _knob(256, at_least=1)
-  lstm_size: int = _knob(256, at_least=1)
-  instruction_length: int = _knob(0, at_least=0)
+  torso: str = _knob(
+      'shallow', choices=('shallow', 'deep', 'mlp'), source='figure 3')
+  use_lstm: bool = _knob(False, source='figure 3')
+  hidden_size: int = _knob(256, at_least=1, unit='units', source='figure 3')
+  lstm_size: int = _knob(256, at_least=1, unit='units', source='figure 3')
+  instruction_length: int = _knob(
+      0, at_least=0, unit='words', source='figure 3')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,20 +65,28 @@ class ImpalaConfig(config_fields.Section):
       'impala_popart' normalises values and advantages (Hessel et al. 2018);
       None for other algorithms.
   """
-  discount: float = _knob(0.99, at_least=0, below=1)
-  baseline_cost: float = _knob(0.5, at_least=0)
-  entropy_cost: float = _knob(0.01, at_least=0)
+  discount: float = _knob(0.99, at_least=0, below=1, source='tables D.3, G.1')
+  baseline_cost: float = _knob(0.5, at_least=0, source='tables D.3, G.1')
+  entropy_cost: float = _knob(0.01, at_least=0, source='tables D.1, G.1')
   reward_clipping: str = _knob(
       'abs_one',
-      choices=('none', 'abs_one', 'tanh_asymmetric', 'soft_asymmetric'))
-  clip_rho_threshold: Optional[float] = _knob(1.0, at_least=0)
-  clip_pg_rho_threshold: Optional[float] = _knob(1.0, at_least=0)
-  clip_c_threshold: Optional[float] = _knob(1.0, at_least=0)
-  lambda_: float = _knob(1.0, at_least=0, at_most=1)
+      choices=('none', 'abs_one', 'tanh_asymmetric', 'soft_asymmetric'),
+      source='tables D.3, G.1')
+  clip_rho_threshold: Optional[float] = _knob(
+      1.0, at_least=0, source='section 4.1')
+  clip_pg_rho_threshold: Optional[float] = _knob(
+      1.0, at_least=0, source='section 4.2')
+  clip_c_threshold: Optional[float] = _knob(
+      1.0, at_least=0, source='section 4.1')
+  lambda_: float = _knob(
+      1.0, at_least=0, at_most=1, source='section 4.1, remark 2')
   correction: str = _knob(
-      'vtrace', choices=('vtrace', 'one_step_is', 'epsilon', 'none'))
-  pg_bootstrap: str = _knob('vs', choices=('vs', 'value'))
-  popart_step_size: Optional[float] = _knob(None, above=0, below=1)
+      'vtrace', choices=('vtrace', 'one_step_is', 'epsilon', 'none'),
+      source='section 5.2.2')
+  pg_bootstrap: str = _knob(
+      'vs', choices=('vs', 'value'), source='appendix E.3')
+  popart_step_size: Optional[float] = _knob(
+      None, above=0, below=1, source='Hessel et al. 2018')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,12 +105,12 @@ class OptimizerConfig(config_fields.Section):
       the last batch is saved. An update is skipped where its gradients are not
       finite.
   """
-  learning_rate: float = _knob(6e-4, above=0)
-  annealed: bool = _knob(True)
-  decay: float = _knob(0.99, at_least=0, below=1)
-  epsilon: float = _knob(0.01, above=0)
-  momentum: float = _knob(0.0, at_least=0, below=1)
-  max_gradient_norm: Optional[float] = _knob(40.0, above=0)
+  learning_rate: float = _knob(6e-4, above=0, source='tables D.1, G.1')
+  annealed: bool = _knob(True, source='table G.1')
+  decay: float = _knob(0.99, at_least=0, below=1, source='published code')
+  epsilon: float = _knob(0.01, above=0, source='tables D.1, G.1')
+  momentum: float = _knob(0.0, at_least=0, below=1, source='tables D.3, G.1')
+  max_gradient_norm: Optional[float] = _knob(40.0, above=0, source='table G.1')
   max_skipped_updates: int = _knob(20, at_least=1)
 
 
@@ -129,14 +139,17 @@ class ActorConfig(config_fields.Section):
       learner updates old (appendix E.1), if `in_process`; None: with the newest
       there are.
   """
-  num_actors: Optional[int] = _knob(None, at_least=1)
-  num_envs: Optional[int] = _knob(None, at_least=1)
-  env_processes: Optional[int] = _knob(None, at_least=1)
+  num_actors: Optional[int] = _knob(
+      None, at_least=1, unit='processes', source='section 3')
+  num_envs: Optional[int] = _knob(None, at_least=1, unit='environments')
+  env_processes: Optional[int] = _knob(
+      None, at_least=1, unit='processes', source='section 3.1')
   env_timeout_secs: float = _knob(120.0, above=0)
   max_restarts: int = _knob(5, at_least=0)
   restart_window_secs: float = _knob(600.0, above=0)
   fetch_interval_unrolls: int = _knob(1, at_least=1)
-  controlled_lag_updates: Optional[int] = _knob(None, at_least=0)
+  controlled_lag_updates: Optional[int] = _knob(
+      None, at_least=0, source='appendix E.1')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -157,11 +170,13 @@ class LearnerConfig(config_fields.Section):
     precision: 'mixed_bfloat16' has the learner's torso compute in bfloat16,
       which is meant for TPUs and recent GPUs.
   """
-  batch_size: int = _knob(32, at_least=1)
-  unroll_length: int = _knob(20, at_least=1)
-  num_learners: int = _knob(1, at_least=1)
-  queue_capacity: int = _knob(16, at_least=1)
-  num_threads: Optional[int] = _knob(None, at_least=1)
+  batch_size: int = _knob(
+      32, at_least=1, unit='unrolls', source='tables 1, G.1')
+  unroll_length: int = _knob(
+      20, at_least=1, unit='steps', source='tables D.3, G.1')
+  num_learners: int = _knob(1, at_least=1, unit='processes', source='section 3')
+  queue_capacity: int = _knob(16, at_least=1, unit='unrolls')
+  num_threads: Optional[int] = _knob(None, at_least=1, unit='threads')
   xla: str = _knob('auto', choices=('auto', 'on', 'off'))
   precision: str = _knob('float32', choices=('float32', 'mixed_bfloat16'))
 
@@ -179,8 +194,9 @@ class ReplayConfig(config_fields.Section):
     survives_resume: write the replay with every checkpoint, which takes as much
       room on disk as in memory, so that a resumed run has it again.
   """
-  replay_fraction: float = _knob(0.0, at_least=0, below=1)
-  capacity_unrolls: int = _knob(10_000, at_least=1)
+  replay_fraction: float = _knob(
+      0.0, at_least=0, below=1, source='section 5.2.2')
+  capacity_unrolls: int = _knob(10_000, at_least=1, source='table D.3')
   survives_resume: bool = _knob(False)
 
 
@@ -205,12 +221,12 @@ class ExperimentConfig(config_fields.Section):
   """
   algorithm: str = _knob('impala')
   seed: int = _knob(1, at_least=0)
-  total_frames: int = _knob(200_000_000, at_least=1)
+  total_frames: int = _knob(200_000_000, at_least=1, source='section 5.3.2')
   in_process: bool = _knob(False)
   checkpoint_interval_secs: float = _knob(120.0, above=0)
-  checkpoints_to_keep: int = _knob(3, at_least=2)
+  checkpoints_to_keep: int = _knob(3, at_least=2, unit='checkpoints')
   log_interval_secs: float = _knob(5.0, above=0)
-  evaluation_episodes: int = _knob(20, at_least=1)
+  evaluation_episodes: int = _knob(20, at_least=1, unit='episodes')
   evaluation_interval_secs: float = _knob(300.0, above=0)
 
 

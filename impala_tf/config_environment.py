@@ -52,15 +52,17 @@ class AtariConfig(config_fields.Section):
     sticky_action_probability: probability that the emulator repeats the last
       action.
   """
-  action_repeats: int = _knob(4, at_least=1)
-  frame_stack: int = _knob(4, at_least=1, at_most=8)
-  height: int = _knob(84, at_least=36)
-  width: int = _knob(84, at_least=36)
-  noop_max: int = _knob(30, at_least=0)
+  action_repeats: int = _knob(4, at_least=1, unit='frames', source='table G.1')
+  frame_stack: int = _knob(
+      4, at_least=1, at_most=8, unit='frames', source='table G.1')
+  height: int = _knob(84, at_least=36, unit='pixels', source='table G.1')
+  width: int = _knob(84, at_least=36, unit='pixels', source='table G.1')
+  noop_max: int = _knob(30, at_least=0, unit='frames', source='section 5.3.2')
   max_episode_frames: int = _knob(108_000, at_least=1)
-  life_loss_ends_episode: bool = _knob(True)
-  full_action_set: bool = _knob(False)
-  sticky_action_probability: float = _knob(0.0, at_least=0, below=1)
+  life_loss_ends_episode: bool = _knob(True, source='table G.1')
+  full_action_set: bool = _knob(False, source='appendix G')
+  sticky_action_probability: float = _knob(
+      0.0, at_least=0, below=1, source='Machado et al. 2018')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,9 +78,9 @@ class DmlabConfig(config_fields.Section):
     level_cache_dir: directory of compiled maps, to be shared by all processes
       and kept between runs; None: each map is compiled anew.
   """
-  action_repeats: int = _knob(4, at_least=1)
-  height: int = _knob(72, at_least=36)
-  width: int = _knob(96, at_least=36)
+  action_repeats: int = _knob(4, at_least=1, unit='frames', source='table D.3')
+  height: int = _knob(72, at_least=36, unit='pixels', source='table D.3')
+  width: int = _knob(96, at_least=36, unit='pixels', source='table D.3')
   renderer: str = _knob('software', choices=('software', 'hardware'))
   dataset_path: Optional[str] = _knob(None)
   level_cache_dir: Optional[str] = _knob(None)
@@ -95,8 +97,9 @@ class VizdoomConfig(config_fields.Section):
     subsample: n, to keep every n-th pixel of every n-th row: 2 makes 80 x 60 of
       160 x 120.
   """
-  action_repeats: int = _knob(4, at_least=1)
-  resolution: str = _knob('160x120', choices=(
+  action_repeats: int = _knob(
+      4, at_least=1, unit='frames', source='Kempka et al. 2016')
+  resolution: str = _knob('160x120', unit='pixels', choices=(
       '160x120', '200x150', '256x144', '256x192', '320x180', '320x240',
       '400x225', '400x300', '512x288', '512x384', '640x360', '640x480'))
-  subsample: int = _knob(2, at_least=1, at_most=8)
+  subsample: int = _knob(2, at_least=1, at_most=8, unit='pixels')

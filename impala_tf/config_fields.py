@@ -19,11 +19,23 @@ class ConfigError(UserError):
 
 
 def knob(default: Any, *, at_least=None, at_most=None, above=None, below=None,
-          choices=None):
-  """Makes a field with a default and the range that `Section` checks."""
-  limits = dict(at_least=at_least, at_most=at_most, above=above, below=below,
-                choices=choices)
-  return dataclasses.field(default=default, metadata=limits)
+         choices=None, unit: str = '', source: str = ''):
+  """Makes a field with a default and the range that `Section` checks.
+
+  Args:
+    default: its value where none is bound.
+    at_least: smallest value; likewise `at_most`, `above` and `below`.
+    choices: all values of a string; None for any.
+    unit: unit of a number whose name does not end with it.
+    source: where the paper, or another named work, has the knob; '' for knobs
+      of this project.
+
+  Returns:
+    Field of a dataclass that is a `Section`.
+  """
+  facts = dict(at_least=at_least, at_most=at_most, above=above, below=below,
+               choices=choices, unit=unit, source=source)
+  return dataclasses.field(default=default, metadata=facts)
 
 
 def _check_type(name: str, value: Any, hint: Any) -> Any:

@@ -14,6 +14,7 @@ from impala_tf.processes import sizing
 from launch.processes import local
 from launch.processes import stop_signals
 from launch.run import gin_config
+from launch.run import knobs
 from launch.run import program
 from launch.run import progress
 from launch.run import role_commands
@@ -44,6 +45,9 @@ def _parse_args() -> argparse.Namespace:
   parser.add_argument('--profile', action='store_true',
                       help="record a few updates for TensorBoard's profiler, "
                       'and print at the end where the time went')
+  parser.add_argument('--list_knobs', action='store_true',
+                      help='print all knobs with defaults and meanings, and '
+                      'do nothing else')
   return parser.parse_args()
 
 
@@ -168,7 +172,11 @@ def _run(args: argparse.Namespace) -> int:
 
 def main() -> int:
   """Returns the exit code."""
-  return program.run(lambda: _run(_parse_args()))
+  args = _parse_args()
+  if args.list_knobs:
+    print(knobs.as_text(knobs.sections()), end='')
+    return 0
+  return program.run(lambda: _run(args))
 
 
 if __name__ == '__main__':

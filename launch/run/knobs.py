@@ -1,0 +1,157 @@
+"""All knobs of the config as text: `train.sh --list_knobs`, docs/configuration.
+
+Run as a program, it prints docs/configuration.md.
+"""
+
+import dataclasses
+import inspect
+import re
+import textwrap
+import typing
+from typing import Dict, List, NamedTuple, Sequence
+
+from impala_tf import config as config_lib
+
+# Units that end the names of knobs, and how they are written out.
+_UNITS = {'frames': 'environment frames', 'secs': 'seconds',
+          'steps': 'agent steps', 'unrolls': 'unrolls', 'updates': 'updates'}
+
+_INTRODUCTION = """\
+# Configuration
+
+Flags say where (`--run_dir`, `--network`),
+[gin](https://github.com/google/gin-config) says what. Every knob is a field of
+a dataclass in `impala_tf/config.py`; this page is made from it:
+
+    .venv/bin/python -m launch.run.knobs > docs/configuration.md
+
+`./launch/train.sh --list_knobs` prints the same in a terminal. A file in
+`configs/` binds knobs, and `--gin_binding` changes one for a run:
+
+    ./launch/train.sh configs/catch.gin \\
+        --gin_binding='AgentConfig.use_lstm = True'
+
+A wrong name, type or value is refused in one line before anything is written. A
+.gin file binds data only: it can neither import nor call anything, so that
+files of strangers are safe. A run writes all its values to `config.gin` in its
+directory, and its processes read only that.
+
+The defaults are those of Atari with the shallow network (the IMPALA paper's
+table G.1). *Source* is where the paper has the knob, or the work that is named;
+knobs without one are this project's own. Numbers of other tasks are in
+`configs/`, each beside its table.
+"""
+
+
+class Knob(NamedTuple):
+  """A field of a section, in words.
+
+  Attributes:
+    name: 'LearnerConfig.batch_size'.
+    default: as it is written in a .gin file.
+    values: type and range, or all choices.
+    unit: '' where it has none.
+    source: '' where it is this project's own.
+    meaning: what its docstring says.
+  """
+  name: str
+  default: str
+  values: str
+  unit: str
+  source: str
+  meaning: str
+
+
+class Section(NamedTuple):
+  """A section of the config, in words.
+
+  Attributes:
+    name: 'LearnerConfig'.
+    title: the first line of its docstring.
+    knobs: its fields.
+  """
+  name: str
+  title: str
+  knobs: List[Knob]
+
+
+def sections() -> List[Section]:
+  """Describes all sections of the config, in their order."""
+  return [_section(field.type)
+          for field in dataclasses.fields(config_lib.Config)]
+
+
+def _section(cls: type) -> Section:
+  meanings = _meanings(inspect.getdoc(cls))
+  hints = typing.get_type_hints(cls)
+  knobs = [
+      Knob(name=f'{cls.__name__}.{field.name}',
+           default=repr(field.default),
+           values=_values(hints[field.name], field.metadata),
+           unit=field.metadata['unit'] or _UNITS.get(
+               field.name.rpartition('_')[2], ''),
+           source=field.metadata['source'],
+           meaning=meanings[field.name])
+      for field in dataclasses.fields(cls)]
+  return Section(cls.__name__, cls.__doc__.partition('\n')[0], knobs)
+
+
+def _meanings(docstring: str) -> Dict[str, str]:
+  """Returns what the 'Attributes:' of a docstring say, without line breaks."""
+  found = {}
+  for entry in re.split(r'\n  (?=\w[\w, ]*:\s)',
+                        docstring.partition('\nAttributes:')[2]):
+    names, colon, meaning = entry.partition(':')
+    if colon:
+      for name in names.split(','):
+        found[name.strip()] = ' '.join(meaning.split())
+  return found
+
+
+def _values(hint: type, limits: typing.Mapping[str, typing.Any]) -> str:
+  """Returns the values that a knob may have, such as 'int, at least 1'."""
+  options = [h for h in typing.get_args(hint) if h is not type(None)]
+  is_optional = typing.get_origin(hint) is typing.Union
+  name = (options[0] if is_optional else hint).__name__
+  if limits['choices']:
+    parts = [' or '.join(map(repr, limits['choices']))]
+  else:
+    parts = [name] + [f'{word.replace("_", " ")} {limits[word]:,}'
+                      for word in ('at_least', 'above', 'at_most', 'below')
+                      if limits[word] is not None]
+  return ', '.join(parts) + (', or None' if is_optional else '')
+
+
+def as_text(found: Sequence[Section]) -> str:
+  """Writes sections for a terminal."""
+  lines = []
+  for section in found:
+    lines += [section.title, '']
+    for knob in section.knobs:
+      facts = [knob.values, knob.unit, knob.source]
+      lines.append(f'  {knob.name} = {knob.default}')
+      for text in (knob.meaning, f'({"; ".join(filter(None, facts))})'):
+        lines += textwrap.wrap(text, 80, initial_indent=' ' * 6,
+                               subsequent_indent=' ' * 6)
+    lines.append('')
+  return '\n'.join(lines).rstrip('\n') + '\n'
+
+
+def as_markdown(found: Sequence[Section]) -> str:
+  """Writes sections as the page docs/configuration.md."""
+  lines = [_INTRODUCTION]
+  for section in found:
+    lines += [f'## {section.name}', '', section.title, '',
+              '| knob | default | values | unit | source | meaning |',
+              '|---|---|---|---|---|---|']
+    for knob in section.knobs:
+      cells = (f'`{knob.name.partition(".")[2]}`', f'`{knob.default}`',
+               knob.values, knob.unit, knob.source, knob.meaning)
+      # Browsers would take '<game>' for a tag.
+      lines.append(f'| {" | ".join(cells)} |'.replace('<', '&lt;'))
+    lines.append('')
+  return '\n'.join(lines).rstrip('\n') + '\n'
+
+
+if __name__ == '__main__':
+  print(as_markdown(sections()), end='')
