@@ -110,7 +110,7 @@ def run(setting: Setting, secs: float) -> Result:
       suspended and the parts are measured.
 
   Returns:
-    The numbers that README and `--json` show; see docs/performance.md.
+    The numbers that `--json` shows; see docs/performance.md.
   """
   config = setting.config()
   cores = sizing.num_cores()

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Reproduces README's Pong result: training, evaluation over 200 games, curve.
+# Reproduces the Pong result of docs/results.md: training, evaluation over 200 games, curve.
 # Usage: launch/reproduce/pong.sh [RUN_DIR]; an hour and a half on 4 cores.
 # Interrupted, the same command goes on where it stopped.
 
