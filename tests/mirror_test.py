@@ -54,6 +54,8 @@ OF_NO_MODULE = {
     'tests/configs_test.py': 'every .gin file in configs/',
     'tests/faults': 'what real runs survive, docs/reliability.md',
     'tests/launch/cluster_examples_test.py': 'Slurm and Kubernetes files',
+    'tests/docs_test.py': 'README.md, docs/ and mkdocs.yml',
+    'tests/launch/docker_test.py': 'launch/docker/Dockerfile',
     'tests/launch/remote_run_test.py': 'every program on a directory at a URL',
     'tests/launch/scripts_test.py': 'shell scripts',
     'tests/launch/several_learners_test.py': 'whole runs of several learners',

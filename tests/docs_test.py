@@ -1,0 +1,137 @@
+"""Tests of the documents: their links, their length, and what they tell to run.
+
+Blocks that are marked `sh` and `python` in README.md and the tutorial are run,
+in order and in one directory, as a reader would run them; only less long.
+"""
+
+import pathlib
+import re
+import shlex
+import signal
+import subprocess
+import sys
+
+import pytest
+import yaml
+
+from launch.run import gin_config
+from tests.fixtures import programs
+
+_ROOT = programs.ROOT
+_PAGES = ('README.md', *sorted(
+    str(path.relative_to(_ROOT)) for path in (_ROOT / 'docs').glob('*.md')))
+_DEADLINE_SECS = 300
+
+# Enough for every part of a program to do something.
+_SHORT = ('ExperimentConfig.total_frames = 3000',)
+
+
+def _text(page):
+  return (_ROOT / page).read_text()
+
+
+def _blocks(page, *languages):
+  """Lists (language, text) of the page's blocks in these languages."""
+  found = re.findall(r'^```(\w*)\n(.*?)^```$', _text(page), re.M | re.S)
+  return [block for block in found if block[0] in languages]
+
+
+def _anchors(page):
+  """Returns the anchors of a page's headings, as GitHub makes them."""
+  headings = re.findall(r'^#+ (.*)$', _text(page), re.M)
+  return {re.sub(r'[^\w\- ]', '', h.lower()).replace(' ', '-')
+          for h in headings}
+
+
+@pytest.mark.parametrize('page', _PAGES)
+def test_links_lead_somewhere(page):
+  links = re.findall(r'\]\(([^)\s]+)\)', _text(page))
+  for link in links:
+    path, _, anchor = link.partition('#')
+    if '://' in path:
+      continue
+    target = ((_ROOT / page).parent / path).resolve() if path else _ROOT / page
+    assert target.exists(), f'{page}: {link}'
+    if anchor:
+      assert anchor in _anchors(target.relative_to(_ROOT)), f'{page}: {link}'
+
+
+def test_readme_is_short():
+  assert len(_text('README.md').splitlines()) <= 200
+
+
+def test_site_has_every_page():
+  nav = str(yaml.safe_load(_text('mkdocs.yml'))['nav'])
+  for page in _PAGES[1:]:
+    assert pathlib.Path(page).name in nav
+
+
+@pytest.mark.slow
+def test_site_is_built_without_warnings(tmp_path):
+  pytest.importorskip('mkdocs')
+  built = subprocess.run(
+      [sys.executable, '-m', 'mkdocs', 'build', '--site-dir', tmp_path],
+      cwd=_ROOT, capture_output=True, text=True, timeout=_DEADLINE_SECS)
+  assert built.returncode == 0 and 'WARNING' not in built.stderr, built.stderr
+  assert (tmp_path / 'tutorial' / 'index.html').exists()
+
+
+@pytest.mark.parametrize('page', _PAGES)
+def test_scripts_and_configs_that_are_named_exist(page):
+  named = re.findall(
+      r'\b((?:launch|configs|examples|testdata)/[\w/]+\.(?:sh|gin|py|yaml))',
+      _text(page))
+  missing = [path for path in named if not (_ROOT / path).exists()]
+  assert missing == []
+
+
+@pytest.mark.parametrize('page', _PAGES)
+def test_gin_files_that_are_shown_can_be_loaded(page, tmp_path):
+  for _, text in _blocks(page, 'gin'):
+    path = tmp_path / 'shown.gin'
+    path.write_text(text)
+    gin_config.load(str(path))
+
+
+def _shortened(command):
+  """Returns the words of a command, with less to do."""
+  words = shlex.split(command, comments=True)
+  script = pathlib.Path(words[0]).name
+  if script == 'train.sh':
+    words += [f'--gin_binding={binding}' for binding in _SHORT]
+  if script == 'test.sh':
+    words.append('--help')  # It would run this test.
+  if script == 'tensorboard.sh':
+    words.append('--port=0')
+  return [re.sub(r'^--episodes=\d+$', '--episodes=1', w) for w in words]
+
+
+def _run(words, directory):
+  process = subprocess.Popen(
+      words, cwd=directory, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+      stderr=subprocess.STDOUT, text=True)
+  try:
+    if 'tensorboard.sh' in words[0]:  # Serves until it is stopped.
+      for line in process.stdout:
+        if 'http://' in line:
+          process.send_signal(signal.SIGINT)
+          return
+    output, _ = process.communicate(timeout=_DEADLINE_SECS)
+    assert process.returncode == 0, f'{shlex.join(words)}\n{output}'
+  finally:
+    process.kill()
+    process.wait()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize('page', ['README.md', 'docs/tutorial.md'])
+def test_what_readers_are_told_to_run_runs(page, tmp_path):
+  for name in ('launch', 'configs', 'examples', 'testdata'):
+    (tmp_path / name).symlink_to(_ROOT / name)
+  for language, text in _blocks(page, 'sh', 'python'):
+    if language == 'python':
+      _run([sys.executable, '-c', text], tmp_path)
+      continue
+    for command in text.replace('\\\n', ' ').splitlines():
+      _run(_shortened(command), tmp_path)

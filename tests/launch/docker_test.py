@@ -1,0 +1,65 @@
+"""The Dockerfile, as far as it can be checked without Docker."""
+
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+_ROOT = pathlib.Path(__file__).resolve().parents[2]
+_DOCKERFILE = _ROOT / 'launch' / 'docker' / 'Dockerfile'
+_NAMES = ('ARG', 'CMD', 'COPY', 'FROM', 'RUN', 'USER', 'WORKDIR')
+
+
+def _instructions():
+  """Lists (name, arguments), with continued lines joined, without comments."""
+  text = re.sub(r'(?m)^#.*\n', '', _DOCKERFILE.read_text())
+  lines = text.replace('\\\n', ' ').splitlines()
+  return [tuple(line.split(maxsplit=1)) for line in lines if line.strip()]
+
+
+def test_instructions_are_known_and_begin_with_an_image():
+  names = [name for name, _ in _instructions()]
+  assert names[0] == 'FROM'
+  assert set(names) <= set(_NAMES)
+
+
+def test_everything_that_is_copied_exists():
+  copied = [path for name, arguments in _instructions() if name == 'COPY'
+            for path in arguments.split()[:-1]]
+  assert {'constraints.txt', 'setup.py', 'launch/setup.sh'} <= set(copied)
+  for path in copied:
+    assert (_ROOT / path).exists(), path
+
+
+def test_what_packages_follow_from_is_copied_before_they_are_installed():
+  """Else each change of code would install everything again."""
+  steps = _instructions()
+  install = next(i for i, (name, arguments) in enumerate(steps)
+                 if name == 'RUN' and 'setup.sh' in arguments)
+  before = ' '.join(arguments for name, arguments in steps[:install]
+                    if name == 'COPY')
+  for path in ('constraints.txt', 'setup.py', 'pyproject.toml',
+               'impala_tf/__init__.py'):
+    assert path in before
+  assert ('COPY', '. .') == steps[install + 1]
+
+
+def test_python_is_one_that_the_scripts_take():
+  image = dict(_instructions())['FROM']
+  assert re.match(r'python:3\.11-', image)
+
+
+@pytest.mark.parametrize('ignored', ['.venv*', 'runs', '.git'])
+def test_what_belongs_to_one_machine_stays_out_of_the_image(ignored):
+  assert ignored in (_ROOT / '.dockerignore').read_text().splitlines()
+
+
+def test_commands_are_well_formed():
+  script = '\n'.join(['#!/bin/sh', 'EXTRA=cpu'] + [
+      arguments for name, arguments in _instructions() if name == 'RUN'])
+  checked = subprocess.run(
+      [pathlib.Path(sys.executable).with_name('shellcheck'), '-'],
+      input=script + '\n', capture_output=True, text=True, timeout=60)
+  assert checked.returncode == 0, checked.stdout
