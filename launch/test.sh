@@ -47,5 +47,5 @@ workers="$(nproc)"
 if ((workers > 8)); then workers=8; fi
 # worksteal: a file's tests stay together, sharing what they compile, until a
 # process runs out of work; and a test that hangs is not tried again.
-exec "$PYTHON" -c "$run_pytest" --quiet --numprocesses "$workers" --dist worksteal \
-  "${tier[@]}" "$@"
+exec "$PYTHON" -c "$run_pytest" --quiet --numprocesses "$workers" \
+  --dist worksteal "${tier[@]}" "$@"
