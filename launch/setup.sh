@@ -74,7 +74,7 @@ install() {
     "constraints.txt (extra '$extra'); this takes a minute or two"
   cd "$ROOT"  # Only here, in a subshell: pip wants '.[extra]'.
   remove_old
-  printf -v name '%(%Y%m%d-%H%M%S)T' -1
+  printf -v name '%(%Y%m%d-%H%M%S)T-%d' -1 "$$"
   new="$ROOT/.venvs/$name"  # For good: its scripts hold this path.
   mkdir -p "$new"
   local log="$new/setup.log"

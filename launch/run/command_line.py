@@ -41,8 +41,9 @@ class Parser(argparse.ArgumentParser):
     if not argument.startswith('-'):
       return f'the argument {argument!r} is one too many'
     name = argument.partition('=')[0]
-    near = difflib.get_close_matches(name, self._option_string_actions, n=1)
-    hint = f'; did you mean {near[0]}?' if near else ''
+    flags = {flag.lstrip('-'): flag for flag in self._option_string_actions}
+    near = difflib.get_close_matches(name.lstrip('-'), flags, n=1)
+    hint = f'; did you mean {flags[near[0]]}?' if near else ''
     return f'there is no flag {name}{hint}'
 
   def error(self, message: str) -> None:
