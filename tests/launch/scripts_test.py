@@ -102,11 +102,13 @@ def test_help_is_the_usage_and_needs_nothing_installed(tmp_path, script):
   assert sorted(tmp_path.rglob('*')) == before
 
 
-@pytest.mark.parametrize('script', _WITHOUT_FLAGS)
-@pytest.mark.parametrize('arguments, words', [
-    (['--nonsense'], 'there is no flag --nonsense'),
-    (['a', '-x'], 'there is no flag -x'), ([''], 'an argument is empty'),
-    (['a', 'b', 'c', 'd'], '4 arguments are too many')])
+@pytest.mark.parametrize('script, arguments, words', [
+    *((script, ['--nonsense'], 'there is no flag --nonsense')
+      for script in _WITHOUT_FLAGS),
+    ('launch/reproduce/pong.sh', ['a', '-x'], 'there is no flag -x'),
+    ('launch/reproduce/pong.sh', [''], 'an argument is empty'),
+    ('launch/reproduce/pong.sh', ['a', 'b'], '2 arguments are too many'),
+    ('launch/reproduce/display.sh', ['a'], 'SWEEP and DISPLAY are needed')])
 def test_script_without_flags_refuses_what_it_does_not_know(
     tmp_path, script, arguments, words):
   root = _checkout(tmp_path)

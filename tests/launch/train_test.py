@@ -395,6 +395,22 @@ def test_interrupted_run_goes_on_each_time_until_nothing_is_whole(tmp_path):
   assert {path: after[path] for path in before} == before
 
 
+@pytest.mark.slow
+@_SLOW_START
+def test_run_that_is_stopped_at_once_does_not_speak_of_a_checkpoint(tmp_path):
+  run_dir = tmp_path / 'my run'
+  with _training(run_dir) as process:
+    _wait(process, (run_dir / 'logs' / 'learner.log').exists, 'the learner')
+    process.send_signal(signal.SIGINT)
+    code, output, errors = _wait_for_end(process)
+  assert (code, errors) == (130, '')
+  assert not (run_dir / 'checkpoints').exists()
+  assert output.splitlines()[-1] == (
+      'Stopped before the first checkpoint; the same command with '
+      f"--run_dir='{run_dir}' begins anew")
+  assert not _all_pids(run_dir)
+
+
 def _environment_pids(actor):
   return [child.pid for child in psutil.Process(actor).children()
           if 'multiprocessing.spawn' in ' '.join(child.cmdline())]
