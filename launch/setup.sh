@@ -72,7 +72,6 @@ install() {
   if command -v nvidia-smi > /dev/null; then extra=gpu; fi
   say "making .venv with $python and installing the packages pinned in" \
     "constraints.txt (extra '$extra'); this takes a minute or two"
-  cd "$ROOT"  # Only here, in a subshell: pip wants '.[extra]'.
   remove_old
   printf -v name '%(%Y%m%d-%H%M%S)T-%d' -1 "$$"
   new="$ROOT/.venvs/$name"  # For good: its scripts hold this path.
@@ -80,15 +79,17 @@ install() {
   local log="$new/setup.log"
   logged "$log" "$python" -m venv "$new"
   local pip=("$new/bin/python" -m pip install --disable-pip-version-check
-             -c constraints.txt)
+             -c "$ROOT/constraints.txt")
   # Without build isolation the build, too, uses pinned packages only.
   logged "$log" "${pip[@]}" setuptools wheel
-  logged "$log" "${pip[@]}" --no-build-isolation -e ".[$extra,test]"
+  logged "$log" "${pip[@]}" --no-build-isolation -e "${ROOT}[$extra,test]"
   echo "$1" > "$new/stamp"
   # Earlier versions of this script made a directory.
-  if [[ -d .venv && ! -L .venv ]]; then mv -T .venv "$new-replaced"; fi
-  ln -sfn ".venvs/$name" .venvs/link
-  mv -T .venvs/link .venv  # At once, unlike `ln -sfn`.
+  if [[ -d "$ROOT/.venv" && ! -L "$ROOT/.venv" ]]; then
+    mv -T "$ROOT/.venv" "$new-replaced"
+  fi
+  ln -sfn ".venvs/$name" "$ROOT/.venvs/link"
+  mv -T "$ROOT/.venvs/link" "$ROOT/.venv"  # At once, unlike `ln -sfn`.
   say "done in $SECONDS s"
 }
 
@@ -107,12 +108,13 @@ if ! is_ready; then
     say 'run launch/setup.sh to have --help list all flags'
     exit
   fi
-  # One at a time. The lock is on this file since .venv comes and goes; the
-  # subshell closes it, or a training run would hold it to its end.
-  (
-    flock --nonblock 9 || { say 'waiting for another set-up'; flock 9; }
-    is_ready || install "$stamp" 9>&-
-  ) 9>> "$ROOT/launch/setup.sh"
+  # One at a time. The lock is on this file since .venv comes and goes. It is
+  # closed at the end, or a training run would hold it to its own; and nothing
+  # runs in a subshell, which would go on where this script is killed.
+  exec 9>> "$ROOT/launch/setup.sh"
+  flock --nonblock 9 || { say 'waiting for another set-up'; flock 9; }
+  is_ready || install "$stamp" 9>&-
+  exec 9>&-
 fi
 
 # Without the link: a program that runs keeps its environment and gives it to
