@@ -19,15 +19,15 @@ from impala_tf import config as config_lib
 from impala_tf.storage import files
 from launch.ray_cluster import connection as ray_connection
 from launch.ray_cluster import plan as cluster_plan
+from launch.run import command_line
 from launch.run import program
 from launch.run import progress
 from launch.run import run_directory
 
 
 def _parse_args() -> argparse.Namespace:
-  parser = argparse.ArgumentParser(prog='cluster.sh', description=__doc__)
-  parser.add_argument('--config', required=True, metavar='FILE.gin',
-                      help='what to train')
+  parser = command_line.Parser(prog='cluster.sh', description=__doc__)
+  command_line.add_config(parser, 'what to train')
   parser.add_argument('--gin_binding', action='append', default=[],
                       metavar='"LearnerConfig.batch_size = 16"',
                       help='changes one value; may be repeated')
@@ -65,6 +65,9 @@ def _parse_args() -> argparse.Namespace:
 
 
 def _check_flags(args: argparse.Namespace) -> None:
+  if args.config is None:
+    raise config_lib.UserError('a config is needed; give what to train, such '
+                               'as configs/atari/pong.gin')
   for name in ('num_actors', 'learner_cpus', 'actor_cpus', 'wait_secs'):
     value = getattr(args, name)
     if value is not None and not value > 0:

@@ -16,6 +16,7 @@ from impala_tf.storage import files
 from impala_tf.suites import levels as levels_lib
 from impala_tf.suites import suite as suite_lib
 from launch.report import suite_results
+from launch.run import command_line
 from launch.run import gin_config
 from launch.run import program
 from launch.run import run_directory
@@ -27,7 +28,7 @@ _VIDEO_FRAMES_PER_SEC = 60  # The emulator's own speed.
 
 
 def _parse_args() -> argparse.Namespace:
-  parser = argparse.ArgumentParser(prog='evaluate.sh', description=__doc__)
+  parser = command_line.Parser(prog='evaluate.sh', description=__doc__)
   parser.add_argument('run_dir', help='of a training run')
   parser.add_argument('--episodes', type=int,
                       help='full games to play on a level (default: as the '

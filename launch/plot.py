@@ -9,12 +9,13 @@ import pathlib
 from impala_tf import config as config_lib
 from impala_tf.monitoring import metrics
 from launch.report import curves
+from launch.run import command_line
 from launch.run import program
 from launch.run import run_directory
 
 
 def _parse_args() -> argparse.Namespace:
-  parser = argparse.ArgumentParser(prog='plot.sh', description=__doc__)
+  parser = command_line.Parser(prog='plot.sh', description=__doc__)
   parser.add_argument('run_dirs', nargs='+', metavar='RUN_DIR')
   parser.add_argument('--output', default='learning_curve.png',
                       help='file to write (default: %(default)s)')

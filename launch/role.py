@@ -26,6 +26,7 @@ from launch.roles import actor as actor_role
 from launch.roles import evaluator as evaluator_role
 from launch.roles import flags as role_flags
 from launch.roles import learner as learner_role
+from launch.run import program
 
 _GRACE_SECS = 5.
 _ROLES = {'learner': learner_role.run, 'actor': actor_role.run,
@@ -70,14 +71,18 @@ def _start_over(args: argparse.Namespace, error: ConnectionError) -> None:
            [sys.executable, '-m', 'launch.role', *sys.argv[1:]])
 
 
-def main() -> int:
-  """Returns the exit code."""
+def _main() -> int:
   args = role_flags.make_parser(__doc__).parse_args()
   flags.FLAGS.mark_as_parsed()  # Else absl warns of early logging.
   logging.set_verbosity(logging.INFO)
   if args.supervised or args.role != 'learner':  # Else above the progress line.
     logging.use_absl_handler()
   return _run(args)
+
+
+def main() -> int:
+  """Returns the exit code."""
+  return program.run(_main)
 
 
 if __name__ == '__main__':

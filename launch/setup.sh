@@ -1,13 +1,19 @@
 #!/usr/bin/env bash
 # Makes .venv with the pinned packages, if that has not been done yet.
-#
+# Usage: launch/setup.sh
+
 # The other scripts source it for $ROOT, $PYTHON and the environment it exports;
-# it can also be run by itself. It never changes the working directory.
+# "$@" are their arguments then. It never changes the working directory.
 
 set -euo pipefail
 
-ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
-PYTHON="$ROOT/.venv/bin/python"
+# shellcheck source-path=SCRIPTDIR
+source "$(dirname "${BASH_SOURCE[0]}")/usage.sh"
+if [[ "${BASH_SOURCE[0]}" == "$0" ]]; then check_arguments 0 "$@"; fi
+
+# The physical path, so that a checkout is the same one by whatever links it is
+# reached. With -P, `..` is the parent of what a link leads to.
+ROOT="$(CDPATH='' cd -P -- "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 
 say() { echo "setup: $*" >&2; }
 
@@ -34,34 +40,56 @@ find_python() {
   exit 2
 }
 
-# Runs a command with its output in the log; a failure ends the script.
+# Runs a command with its output in a log; a failure ends the script.
+# Usage: logged LOG COMMAND...
 logged() {
-  local log="$ROOT/.venv/setup.log" cause
+  local log="$1" cause
+  shift
   "$@" >> "$log" 2>&1 < /dev/null && return
   cause="$(grep -i -m 1 '^error' "$log")" || cause="$(tail -n 1 "$log")"
   say "failed: ${cause:-$1}; the whole log is $log"
   exit 1
 }
 
-# Makes .venv anew: one that is stale or half-finished is not worth mending.
+# Removes environments, half-finished ones too, that .venv does not lead to,
+# unless a process runs from there.
+remove_old() {
+  local old
+  for old in "$ROOT"/.venvs/*/; do
+    if [[ "$old" -ef "$ROOT/.venv" ]]; then continue; fi
+    # Python was started from there, or has a library of there in its memory.
+    grep -qsF -- "$old" /proc/[0-9]*/{cmdline,maps} || rm -rf "$old"
+  done
+}
+
+# Makes a new environment, and has .venv lead to it once it is whole. What .venv
+# led to stays until the next set-up, since programs may run from there.
 install() {
-  local python extra
+  local python extra name new
   python="$(find_python)"
   # The GPU build is twice as large, and without a GPU no faster.
   extra=cpu
   if command -v nvidia-smi > /dev/null; then extra=gpu; fi
   say "making .venv with $python and installing the packages pinned in" \
     "constraints.txt (extra '$extra'); this takes a minute or two"
-  rm -rf "$ROOT/.venv"
-  mkdir "$ROOT/.venv"
-  logged "$python" -m venv "$ROOT/.venv"
-  cd "$ROOT"  # Only here, in a subshell: pip wants '.[extra]'.
-  local pip=("$PYTHON" -m pip install --disable-pip-version-check
-             -c constraints.txt)
+  remove_old
+  printf -v name '%(%Y%m%d-%H%M%S)T-%d' -1 "$$"
+  new="$ROOT/.venvs/$name"  # For good: its scripts hold this path.
+  mkdir -p "$new"
+  local log="$new/setup.log"
+  logged "$log" "$python" -m venv "$new"
+  local pip=("$new/bin/python" -m pip install --disable-pip-version-check
+             -c "$ROOT/constraints.txt")
   # Without build isolation the build, too, uses pinned packages only.
-  logged "${pip[@]}" setuptools wheel
-  logged "${pip[@]}" --no-build-isolation -e ".[$extra,test]"
-  echo "$1" > .venv/stamp
+  logged "$log" "${pip[@]}" setuptools wheel
+  logged "$log" "${pip[@]}" --no-build-isolation -e "${ROOT}[$extra,test]"
+  echo "$1" > "$new/stamp"
+  # Earlier versions of this script made a directory.
+  if [[ -d "$ROOT/.venv" && ! -L "$ROOT/.venv" ]]; then
+    mv -T "$ROOT/.venv" "$new-replaced"
+  fi
+  ln -sfn ".venvs/$name" "$ROOT/.venvs/link"
+  mv -T "$ROOT/.venvs/link" "$ROOT/.venv"  # At once, unlike `ln -sfn`.
   say "done in $SECONDS s"
 }
 
@@ -70,17 +98,29 @@ install() {
 stamp="$(cat "$ROOT/constraints.txt" "$ROOT/setup.py" | sha256sum) $ROOT"
 
 is_ready() {
-  [[ -x "$PYTHON" && "$(cat "$ROOT/.venv/stamp" 2> /dev/null)" == "$stamp" ]]
+  [[ -x "$ROOT/.venv/bin/python" &&
+     "$(cat "$ROOT/.venv/stamp" 2> /dev/null)" == "$stamp" ]]
 }
 
 if ! is_ready; then
-  # One at a time. The lock is on this file since .venv comes and goes; the
-  # subshell closes it, or a training run would hold it to its end.
-  (
-    flock --nonblock 9 || { say 'waiting for another set-up'; flock 9; }
-    is_ready || install "$stamp" 9>&-
-  ) 9>> "$ROOT/launch/setup.sh"
+  if asks_for_help "$@"; then
+    print_usage
+    say 'run launch/setup.sh to have --help list all flags'
+    exit
+  fi
+  # One at a time. The lock is on this file since .venv comes and goes. It is
+  # closed at the end, or a training run would hold it to its own; and nothing
+  # runs in a subshell, which would go on where this script is killed.
+  exec 9>> "$ROOT/launch/setup.sh"
+  flock --nonblock 9 || { say 'waiting for another set-up'; flock 9; }
+  is_ready || install "$stamp" 9>&-
+  exec 9>&-
 fi
+
+# Without the link: a program that runs keeps its environment and gives it to
+# its children, even if .venv leads to another one meanwhile.
+# shellcheck disable=SC2034
+PYTHON="$(cd -P -- "$ROOT/.venv" && pwd)/bin/python"
 
 export PYTHONPATH="$ROOT${PYTHONPATH:+:$PYTHONPATH}"
 # Files in the user's directory must not shadow modules (from Python 3.11 on).

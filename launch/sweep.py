@@ -23,6 +23,7 @@ from impala_tf.sweeps import results as results_lib
 from launch.processes import batch
 from launch.processes import local
 from launch.ray_cluster import connection as ray_connection
+from launch.run import command_line
 from launch.run import gin_config
 from launch.run import program
 from launch.run import sweep_directory
@@ -35,7 +36,7 @@ _WAIT_SECS = 600.  # Longest wait for room while no run has any.
 
 
 def _parse_args() -> argparse.Namespace:
-  parser = argparse.ArgumentParser(prog='sweep.sh', description=__doc__)
+  parser = command_line.Parser(prog='sweep.sh', description=__doc__)
   parser.add_argument('sweep', metavar='SWEEP.gin',
                       help='what to run, as configs/sweeps/ has it')
   parser.add_argument('--sweep_dir', required=True,

@@ -1,17 +1,21 @@
 #!/usr/bin/env bash
 # Shows a run (or a directory of runs) in TensorBoard.
-# Usage: launch/tensorboard.sh RUN_DIR [TensorBoard's flags]
+# Usage: launch/tensorboard.sh RUN_DIR [TensorBoard's flags, such as --port=6006]
 
 set -euo pipefail
 
+# shellcheck source-path=SCRIPTDIR
+source "$(dirname "${BASH_SOURCE[0]}")/usage.sh"
+if asks_for_help "$@"; then
+  print_usage
+  exit
+fi
 if [[ $# -eq 0 || ! ( -d "$1" || "$1" == *://* ) ]]; then
-  echo "tensorboard.sh: there is no run directory '${1:-}';" \
-    "usage: launch/tensorboard.sh RUN_DIR [--port=6006]" >&2
-  exit 2
+  refuse "there is no run directory '${1:-}'; give RUN_DIR first"
 fi
 run_dir="$1"
 shift
 
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
-exec "$ROOT/.venv/bin/tensorboard" --logdir "$run_dir" "$@"
+exec "$PYTHON" -m tensorboard.main --logdir "$run_dir" "$@"

@@ -13,6 +13,7 @@ from impala_tf.processes import ports
 from impala_tf.processes import sizing
 from launch.processes import local
 from launch.processes import stop_signals
+from launch.run import command_line
 from launch.run import gin_config
 from launch.run import knobs
 from launch.run import program
@@ -25,9 +26,8 @@ _DEFAULT_CONFIG = 'configs/atari/pong.gin'
 
 
 def _parse_args() -> argparse.Namespace:
-  parser = argparse.ArgumentParser(prog='train.sh', description=__doc__)
-  parser.add_argument('config', nargs='?', default=_DEFAULT_CONFIG,
-                      help='a .gin file (default: %(default)s)')
+  parser = command_line.Parser(prog='train.sh', description=__doc__)
+  command_line.add_config(parser, 'what to train', _DEFAULT_CONFIG)
   parser.add_argument('--run_dir', help='where logs and checkpoints go, a '
                       'path or a URL that TensorFlow opens; an existing run '
                       'is resumed (default: a new one in runs/)')

@@ -8,6 +8,7 @@ import dataclasses
 import difflib
 import importlib.util
 import pathlib
+import re
 from typing import List
 
 import dm_env
@@ -42,16 +43,33 @@ def games() -> List[str]:
   return sorted(bundled.difference(_MULTIPLAYER))
 
 
+def near_games(name: str) -> List[str]:
+  """Lists games that a name may mean which is misspelt or another library's.
+
+  Args:
+    name: such as 'ms-pacman', or Gymnasium's 'ALE/MsPacman-v5' and
+      'MsPacmanNoFrameskip-v4'.
+
+  Returns:
+    The game alone if nothing but the style differs, else up to three that are
+    near.
+  """
+  stem = re.sub(r'^ALE/|(-ram)?(NoFrameskip|Deterministic)?(-v\d+)?$', '', name)
+  plain = {game.replace('_', ''): game for game in games()}
+  key = re.sub(r'[\W_]', '', stem).lower()
+  if key in plain:
+    return [plain[key]]
+  return [plain[near] for near in difflib.get_close_matches(key, plain, n=3)]
+
+
 def check_game(game: str) -> None:
   """Raises ConfigError, with names that are near, for an unknown game."""
   known = games()
   if game in known:
     return
-  # Other libraries write 'SpaceInvaders-v5' and 'ms-pacman'.
-  spelling = game.lower().replace('-', '_').replace(' ', '_')
-  near = difflib.get_close_matches(spelling, known, n=3)
+  near = [f'atari/{name}' for name in near_games(game)]
   hint = f'did you mean {" or ".join(near)}?' if near else (
-      'names are in snake case, such as space_invaders')
+      'names are in snake case, such as atari/space_invaders')
   raise config_lib.ConfigError(
       f'EnvironmentConfig.level: there is no Atari game {game!r}; {hint}')
 

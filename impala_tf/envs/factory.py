@@ -1,5 +1,7 @@
 """The table of all domains, and environments made from names of levels."""
 
+import difflib
+import re
 from typing import Dict, Optional
 
 from impala_tf import config as config_lib
@@ -36,10 +38,57 @@ def domain_of(level: str) -> Optional[domain_lib.Domain]:
   return DOMAINS.get(level.partition('/')[0])
 
 
+def _of_other_library(level: str) -> Optional[str]:
+  """Translates a name that another library has for a level here, if it is one.
+
+  What Gymnasium may know is left to it: 'gym/Blackjack-v1' is no Atari game,
+  and 'gym/module:PongNoFrameskip-v4' may be anything.
+  """
+  if ':' in level:
+    return None
+  name = level[len('gym/'):] if level.startswith('gym/') else level
+  if re.match('ALE/', name) or re.search(
+      r'(NoFrameskip|Deterministic)-v\d+$', name):
+    games = atari.near_games(name.rpartition('/')[2])
+    return f'atari/{games[0]}' if games else None
+  if level != name or domain_of(level) is not None:
+    return None
+  for prefix, domain in ('MiniGrid-', 'minigrid'), ('BabyAI-', 'babyai'):
+    if level.startswith(prefix):
+      return f'{domain}/{level[len(prefix):]}'
+  if re.fullmatch(r'(\w+/)?[\w-]+-v\d+', level):
+    games = atari.near_games(level)
+    is_game = len(games) == 1 and re.search('-v[045]$', level)
+    return f'atari/{games[0]}' if is_game else f'gym/{level}'
+  return None
+
+
+def _nearest(level: str) -> Optional[str]:
+  """Finds the nearest name of a level, with or without its domain."""
+  if level.rstrip('/') in DOMAINS:
+    return None  # It lacks something that no other name tells.
+  known = [*levels_lib.SUITES,
+           *(form for row in DOMAINS.values() for form in row.forms
+             if '<' not in form),
+           *(f'atari/{game}' for game in atari.games()),
+           *(name for suite in levels_lib.SUITES.values()
+             for name in suite.train_levels)]
+  spellings = {spelling: name for name in known
+               for spelling in (name, name.rpartition('/')[2])}
+  near = difflib.get_close_matches(level.lower(), spellings, n=1, cutoff=0.7)
+  return spellings[near[0]] if near else None
+
+
 def _known_domain(level: str) -> domain_lib.Domain:
   """Finds the domain of a level; raises ConfigError where the name is wrong."""
   domain = domain_of(level)
-  if domain is None or not domain.has_form_of(level):
+  has_form = domain is not None and domain.has_form_of(level)
+  meant = _of_other_library(level) or (None if has_form else _nearest(level))
+  if meant is not None:
+    raise config_lib.ConfigError(
+        f'EnvironmentConfig.level: there is no level {level!r} here; did you '
+        f'mean {meant!r}?')
+  if not has_form:
     *forms, last = [f"'{form}'" for row in DOMAINS.values()
                     for form in row.forms]
     raise config_lib.ConfigError(

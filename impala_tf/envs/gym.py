@@ -1,6 +1,7 @@
 """Registered environments of Gymnasium with discrete or continuous actions."""
 
 import os
+import shlex
 from typing import Any, Callable, Optional, Sequence
 
 import dm_env
@@ -35,7 +36,8 @@ def check_module(level: str) -> None:
   if colon and not (module and module in trusted):
     raise config_lib.ConfigError(
         f'EnvironmentConfig.level: {level} has the module {module!r} imported, '
-        f'which runs its code; if you trust it, set {TRUSTED_MODULES}={module}')
+        f'which runs its code; if you trust it, set '
+        f'{TRUSTED_MODULES}={shlex.quote(module)}')
 
 
 class GymEnvironment(environment.BatchedEnvironment):

@@ -27,6 +27,12 @@ _CGROUP_LIMITS = ('/sys/fs/cgroup/memory.max',
                   '/sys/fs/cgroup/memory/memory.limit_in_bytes')
 
 
+def counted(number: int, noun: str) -> str:
+  """Returns a number of things, such as '1 process' or '2 processes'."""
+  ending = '' if number == 1 else 'es' if noun.endswith('s') else 's'
+  return f'{number:d} {noun}{ending}'
+
+
 def num_cores() -> int:
   """Counts the cores that this process may use."""
   return len(os.sched_getaffinity(0))
@@ -128,16 +134,18 @@ def _check_every_level_is_played(config: config_lib.Config, num_processes: int,
     at_least = math.ceil(num_levels / num_processes)
     raise config_lib.ConfigError(
         f'{num_levels} levels ({levels_lib.short_name(level)}) cannot be '
-        f'shared out over {num_processes} actor processes with {num_envs} '
-        f'environments each; raise ActorConfig.num_envs to {at_least} at least')
+        f'shared out over {counted(num_processes, "actor process")} with '
+        f'{counted(num_envs, "environment")} each; raise ActorConfig.num_envs '
+        f'to {at_least} at least')
 
 
 def _check_learners(num_learners: int, num_actors: int) -> None:
   """Refuses learners without actors: all others would wait for them."""
   if num_actors < num_learners:
     raise config_lib.ConfigError(
-        f'{num_learners} learners cannot share {num_actors} actor processes; '
-        f'raise ActorConfig.num_actors to {num_learners} at least')
+        f'{num_learners} learners cannot share '
+        f'{counted(num_actors, "actor process")}; raise '
+        f'ActorConfig.num_actors to {num_learners} at least')
 
 
 def _check_env_processes(config: config_lib.Config, num_envs: int) -> None:
@@ -145,8 +153,8 @@ def _check_env_processes(config: config_lib.Config, num_envs: int) -> None:
   number = config.actor.env_processes
   if number is not None and number > num_envs:
     raise config_lib.ConfigError(
-        f'ActorConfig.env_processes is {number}, but there are {num_envs} '
-        'environments only (ActorConfig.num_envs); use that many at most')
+        f'ActorConfig.env_processes is {number}, but ActorConfig.num_envs '
+        f'gives only {counted(num_envs, "environment")}; use that many at most')
 
 
 def explain(config: config_lib.Config) -> List[str]:
@@ -156,36 +164,38 @@ def explain(config: config_lib.Config) -> List[str]:
   actor, learner = fitted.actor, fitted.learner
   lines = []
   if learner.num_learners > 1:
-    lines.append(_line(learner.num_learners, 'learners'))
+    lines.append(_line(counted(learner.num_learners, 'learner')))
   reason = None
   if config.actor.num_actors is None:
     reason = _reason_for_actors(fitted, cores)
-  lines.append(_line(actor.num_actors, 'actor processes', reason))
+  lines.append(_line(counted(actor.num_actors, 'actor process'), reason))
   if actor.env_processes:
-    lines.append(_line(actor.env_processes, 'environment processes each'))
+    lines.append(
+        _line(f'{counted(actor.env_processes, "environment process")} each'))
   reason = None
   if config.actor.num_envs is None:
     reason = _reason_for_envs(fitted)
-  lines.append(_line(actor.num_envs, 'environments each', reason))
-  what = 'learner threads'
+  lines.append(_line(f'{counted(actor.num_envs, "environment")} each', reason))
+  threads = counted(learner.num_threads, 'learner thread')
   if learner.num_learners > 1:
-    what += ' each'
+    threads += ' each'
   reason = None
   if config.learner.num_threads is None:
     reason = _reason_for_threads(fitted, cores)
-  lines.append(_line(learner.num_threads, what, reason))
+  lines.append(_line(threads, reason))
   return lines
 
 
-def _line(number: int, what: str, reason: Optional[str] = None) -> str:
-  return f'{number} {what} ({reason or "as configured"})'
+def _line(what: str, reason: Optional[str] = None) -> str:
+  return f'{what} ({reason or "as configured"})'
 
 
 def _reason_for_actors(fitted: config_lib.Config, cores: int) -> str:
-  reason = f'one for each of {cores} cores'
+  reason = f'one for each of {counted(cores, "core")}'
   if fitted.actor.env_processes:
-    reason = (f'{cores} cores with {fitted.actor.env_processes} environment '
-              'processes for each actor, but at least one')
+    env_processes = counted(fitted.actor.env_processes, 'environment process')
+    reason = (f'{counted(cores, "core")} with {env_processes} for each actor, '
+              'but at least one')
   if fitted.learner.num_learners > 1:
     reason += ', as many for each learner'
   return reason
@@ -194,7 +204,7 @@ def _reason_for_actors(fitted: config_lib.Config, cores: int) -> str:
 def _reason_for_envs(fitted: config_lib.Config) -> str:
   num_unrolls = fitted.learner.num_learners * fitted.num_fresh
   reason = (f'{_MIN_ENVS} to {_MAX_ENVS}, such that about {_BATCHES_IN_PLAY} '
-            f'batches of {num_unrolls} new unrolls are being played')
+            f'batches of {counted(num_unrolls, "new unroll")} are being played')
   num_levels = len(levels_lib.expand(fitted.environment.level))
   if num_levels > 1:
     reason += f', and that {num_levels} levels have their shares'
@@ -202,7 +212,7 @@ def _reason_for_envs(fitted: config_lib.Config) -> str:
 
 
 def _reason_for_threads(fitted: config_lib.Config, cores: int) -> str:
-  reason = f'{_learner_share(fitted):.0%} of {cores} cores'
+  reason = f'{_learner_share(fitted):.0%} of {counted(cores, "core")}'
   if fitted.learner.num_learners > 1:
     reason += f' for {fitted.learner.num_learners} learners'
   return f'{reason}, and half of one'

@@ -91,8 +91,8 @@ def restore_newest(parts: Mapping[str, tf.Module], run_dir: str, whole: bool,
                     path, files.one_line(error, 200))
   if paths:
     raise CheckpointError(
-        f'all {len(paths)} checkpoints in {os.path.join(run_dir, DIRECTORY)} '
-        'are damaged; put back a good copy, or choose another run directory')
+        f'all checkpoints in {os.path.join(run_dir, DIRECTORY)} are damaged; '
+        'put back a good copy, or choose another run directory')
   return None
 
 

@@ -11,6 +11,7 @@ from impala_tf import config as config_lib
 from impala_tf.sweeps import results as results_lib
 from launch.analysis import figures
 from launch.analysis import tables
+from launch.run import command_line
 from launch.run import program
 from launch.run import sweep_directory
 
@@ -20,7 +21,7 @@ _DISPLAYS = {
 
 
 def _parse_args() -> argparse.Namespace:
-  parser = argparse.ArgumentParser(prog='launch.analysis', description=__doc__)
+  parser = command_line.Parser(prog='launch.analysis', description=__doc__)
   parser.add_argument('display', choices=_DISPLAYS)
   parser.add_argument('sweep_dir', metavar='SWEEP_DIR')
   parser.add_argument('--output', help='without ending (default: DISPLAY in '

@@ -14,6 +14,7 @@ from impala_tf.envs import factory
 from impala_tf.processes import sizing
 from launch.benchmark import measure
 from launch.benchmark import report
+from launch.run import command_line
 from launch.run import program
 
 _DEFAULT_CONFIG = 'configs/benchmark.gin'
@@ -37,9 +38,8 @@ def _scaling(cores: int):
 
 
 def _parse_args() -> argparse.Namespace:
-  parser = argparse.ArgumentParser(prog='benchmark.sh', description=__doc__)
-  parser.add_argument('--config', default=_DEFAULT_CONFIG,
-                      help='a .gin file (default: %(default)s)')
+  parser = command_line.Parser(prog='benchmark.sh', description=__doc__)
+  command_line.add_config(parser, 'what to measure', _DEFAULT_CONFIG)
   parser.add_argument('--gin_binding', action='append', default=[],
                       metavar='"LearnerConfig.batch_size = 16"',
                       help='changes one value; may be repeated')

@@ -33,6 +33,7 @@ from launch.benchmark import report
 from launch.benchmark import turns as turns_lib
 from launch.processes import local
 from launch.processes import program as program_lib
+from launch.run import command_line
 from launch.run import gin_config
 from launch.run import private_network
 from launch.run import program
@@ -319,7 +320,7 @@ def _config(args: argparse.Namespace, num_actors: int,
 
 
 def _parse_args() -> argparse.Namespace:
-  parser = argparse.ArgumentParser(
+  parser = command_line.Parser(
       description=__doc__,
       formatter_class=argparse.RawDescriptionHelpFormatter)
   parser.add_argument('--actors', default='8,64', metavar='N,N',

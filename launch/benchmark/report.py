@@ -140,8 +140,8 @@ def show_many_actors(results: Sequence[Dict[str, Any]]) -> None:
                           for _, numbers in columns))
   _print(table)
   for result in results:
-    print('{num_actors} actors of {num_envs} environments; learner on '
-          '{learner_cores} cores, actors on {actor_cores}; an unroll: '
+    print('actors: {num_actors}, with environments: {num_envs} each; cores of '
+          'the learner: {learner_cores}, of actors: {actor_cores}; an unroll: '
           '{unroll_bytes:,} bytes, {sent_bytes_per_unroll:,.0f} sent; '
           '{unrolls_per_batch} an update; parameters: {parameter_bytes:,} bytes'
           .format(**result))

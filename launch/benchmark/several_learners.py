@@ -21,6 +21,7 @@ from impala_tf.processes import ports
 from launch.benchmark import report
 from launch.benchmark import turns as turns_lib
 from launch.benchmark import worker
+from launch.run import command_line
 from launch.run import gin_config
 from launch.run import program
 
@@ -84,7 +85,7 @@ def summarise(turns: Dict[int, List[List[worker.Measurement]]]
 
 
 def _parse_args() -> argparse.Namespace:
-  parser = argparse.ArgumentParser(
+  parser = command_line.Parser(
       description=__doc__,
       formatter_class=argparse.RawDescriptionHelpFormatter)
   parser.add_argument('--learners', default='1,2', metavar='N,N',

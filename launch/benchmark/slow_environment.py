@@ -9,7 +9,6 @@ workers that do not, in turns. The network is the shallow one. There is no
 learner: parameters stay the same, and unrolls are dropped.
 """
 
-import argparse
 import functools
 import sys
 import time
@@ -21,6 +20,7 @@ import numpy as np
 from impala_tf import config as config_lib
 from impala_tf.envs import env_processes
 from impala_tf.envs import environment
+from launch.run import command_line
 from launch.run import program
 
 _SHAPE = (84, 84, 4)
@@ -182,7 +182,7 @@ def _show(fast, slow):
 
 
 def _run():
-  parser = argparse.ArgumentParser(description=__doc__)
+  parser = command_line.Parser(description=__doc__)
   parser.add_argument('--num_envs', type=int, default=16)
   parser.add_argument('--step_ms', type=float, default=1.)
   parser.add_argument('--slow_step_ms', type=float, default=20.)

@@ -4,13 +4,13 @@ import argparse
 
 from impala_tf import config as config_lib
 from launch.benchmark import report
+from launch.run import command_line
 
 
 def add_flags(parser: argparse.ArgumentParser, rounds: int,
               secs: float) -> None:
-  """Adds --rounds and --seconds with these defaults, --config and --json."""
-  parser.add_argument('--config', default='configs/benchmark.gin',
-                      help='a .gin file (default: %(default)s)')
+  """Adds --rounds and --seconds with these defaults, a config and --json."""
+  command_line.add_config(parser, 'what to measure', 'configs/benchmark.gin')
   parser.add_argument('--rounds', type=int, default=rounds,
                       help='how often each is measured (default: '
                       '%(default)s)')

@@ -142,5 +142,5 @@ def num_places(nodes: Sequence[Resources], needs: Resources) -> int:
 
 def describe(nodes: Sequence[Resources]) -> str:
   """Returns words such as '3 nodes (2 CPU; 2 CPU; 4 CPU, 1 GPU)'."""
-  noun = 'node' if len(nodes) == 1 else 'nodes'
-  return f'{len(nodes)} {noun} ({"; ".join(map(str, nodes))})'
+  return (f'{sizing.counted(len(nodes), "node")} '
+          f'({"; ".join(map(str, nodes))})')

@@ -81,8 +81,8 @@ class Plan:
               or max(1, room // self._num_learners) * self._num_learners)
     if number > room:
       raise config_lib.UserError(
-          f'the cluster has room for {room} actors of {self.needs.actor} each '
-          f'beside {others}, not for {number}: it has '
+          f'the cluster has room for {sizing.counted(room, "actor")} of '
+          f'{self.needs.actor} each beside {others}, not for {number}: it has '
           f'{ray_connection.describe(nodes)}; add nodes, or give smaller '
           '--actor_cpus or --num_actors')
     self.config = dataclasses.replace(config, actor=dataclasses.replace(
@@ -133,8 +133,8 @@ class Plan:
           f'no node has {needs} for the learner: {has}; add such a node, or '
           f'{smaller}')
     raise config_lib.UserError(
-        f'there is room for {number} learners with {needs} each, not for '
-        f'{self._num_learners}: {has}; add nodes, or {smaller}')
+        f'there is room for {sizing.counted(number, "learner")} with {needs} '
+        f'each, not for {self._num_learners}: {has}; add nodes, or {smaller}')
 
   def show(self, nodes: _Nodes, run_dir: str, resuming: bool) -> None:
     """Prints what is trained where."""
@@ -144,7 +144,8 @@ class Plan:
           f'  on {ray_connection.describe(nodes)} of Ray')
     print(f'  {number} learners with {needs.learner} each' if number > 1 else
           f'  a learner with {needs.learner}')
-    print(f'  {self.config.actor.num_actors} actors with {needs.actor} each')
+    actors = sizing.counted(self.config.actor.num_actors, 'actor')
+    print(f'  {actors} with {needs.actor} each')
     if needs.evaluator is not None:
       print(f'  an evaluator with {needs.evaluator}')
 

@@ -12,6 +12,7 @@ import time
 from typing import List, Optional, Sequence
 
 from impala_tf import config as config_lib
+from impala_tf.processes import sizing
 from launch.processes import program as program_lib
 from launch.processes import restarts
 from launch.processes import supervisor
@@ -114,5 +115,5 @@ class ClusterRun(supervisor.Supervisor):
     num_restarts = sum(max(starts - 1, 0) for starts in (
         learners.num_starts, *(peer.num_starts for peer in self._peers)))
     return (f'{where}; {sum(places.values())} of {len(self._actors)} actors '
-            f'run ({actors_by_place or "none has room yet"}); {num_restarts} '
-            'restarts')
+            f'run ({actors_by_place or "none has room yet"}); '
+            f'{sizing.counted(num_restarts, "restart")}')

@@ -17,6 +17,7 @@ from launch.report import runs as runs_lib
 from launch.report import suite_results
 from launch.report import suite_tables as suite_report
 from launch.report import tables
+from launch.run import command_line
 from launch.run import program
 from launch.run import run_directory
 
@@ -30,7 +31,7 @@ _TABLE_1 = (
 
 
 def _parse_args() -> argparse.Namespace:
-  parser = argparse.ArgumentParser(prog='report.sh', description=__doc__)
+  parser = command_line.Parser(prog='report.sh', description=__doc__)
   parser.add_argument('run_dirs', nargs='+', metavar='RUN_DIR')
   parser.add_argument('--output', default='report', metavar='DIRECTORY',
                       help='where to write (default: %(default)s)')

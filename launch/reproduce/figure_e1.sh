@@ -1,5 +1,11 @@
 #!/usr/bin/env bash
 # Figure E.1 of the paper: corrections at controlled policy lags.
 # Usage: launch/reproduce/figure_e1.sh [SWEEP_DIR]; about 40 minutes on 4 cores.
+# Without SWEEP_DIR: runs/figure_e1. Interrupted, the same command goes on.
 
+set -euo pipefail
+
+# shellcheck source-path=SCRIPTDIR
+source "$(dirname "${BASH_SOURCE[0]}")/../usage.sh"
+check_arguments 1 "$@"
 exec "$(dirname "${BASH_SOURCE[0]}")/display.sh" figure_e1 figure_e1 "$@"

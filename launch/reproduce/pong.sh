@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
 # Reproduces the Pong result of docs/results.md: training, evaluation over 200 games, curve.
 # Usage: launch/reproduce/pong.sh [RUN_DIR]; an hour and a half on 4 cores.
-# Interrupted, the same command goes on where it stopped.
+# Without RUN_DIR: runs/reproduce_pong. Interrupted, the same command goes on.
 
 set -euo pipefail
 
+# shellcheck source-path=SCRIPTDIR
+source "$(dirname "${BASH_SOURCE[0]}")/../usage.sh"
+check_arguments 1 "$@"
 launch="$(dirname "${BASH_SOURCE[0]}")/.."
 run_dir="${1:-runs/reproduce_pong}"
 "$launch/train.sh" configs/atari/pong.gin --run_dir="$run_dir"

@@ -1,5 +1,11 @@
 #!/usr/bin/env bash
 # Pong with and without 50 % replay, three seeds each.
 # Usage: launch/reproduce/replay_vs_no_replay.sh [SWEEP_DIR]; about 100 minutes on 4 cores.
+# Without SWEEP_DIR: runs/replay_pong. Interrupted, the same command goes on.
 
+set -euo pipefail
+
+# shellcheck source-path=SCRIPTDIR
+source "$(dirname "${BASH_SOURCE[0]}")/../usage.sh"
+check_arguments 1 "$@"
 exec "$(dirname "${BASH_SOURCE[0]}")/display.sh" replay_pong replay "$@"

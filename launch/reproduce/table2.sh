@@ -1,5 +1,11 @@
 #!/usr/bin/env bash
 # Table 2 of the paper: corrections with and without replay, on small tasks.
 # Usage: launch/reproduce/table2.sh [SWEEP_DIR]; about two hours on 4 cores.
+# Without SWEEP_DIR: runs/corrections. Interrupted, the same command goes on.
 
+set -euo pipefail
+
+# shellcheck source-path=SCRIPTDIR
+source "$(dirname "${BASH_SOURCE[0]}")/../usage.sh"
+check_arguments 1 "$@"
 exec "$(dirname "${BASH_SOURCE[0]}")/display.sh" corrections table_2 "$@"

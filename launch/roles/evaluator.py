@@ -4,6 +4,7 @@ import argparse
 import os
 from typing import Any, Mapping
 
+from impala_tf.processes import sizing
 from impala_tf.storage import files
 from launch.processes import child as child_lib
 from launch.roles import learner_connection
@@ -16,7 +17,7 @@ def _describe(row: Mapping[str, Any]) -> str:
   error = row.get('standard_error')
   spread = f' ± {error:.2f}' if error is not None else ''
   return (f'{row["frames"]:,d} frames: return {row["episode_return"]:.2f}'
-          f'{spread} ({row["episodes"]} games)')
+          f'{spread} ({sizing.counted(row["episodes"], "game")})')
 
 
 def run(args: argparse.Namespace) -> None:

@@ -4,12 +4,14 @@ import argparse
 from typing import Callable, List, Tuple
 
 from impala_tf import config as config_lib
+from impala_tf.processes import sizing
+from launch.run import command_line
 from launch.run import program
 
 
 def make_parser(description: str) -> argparse.ArgumentParser:
   """Makes the parser of the flags of all roles."""
-  parser = argparse.ArgumentParser(prog='role.sh', description=description)
+  parser = command_line.Parser(prog='role.sh', description=description)
   parser.add_argument('role', choices=('learner', 'actor', 'evaluator'))
   parser.add_argument('--address', required=True, metavar='HOST:PORT',
                       help='where the learner listens, as its peers reach it')
@@ -23,9 +25,9 @@ def make_parser(description: str) -> argparse.ArgumentParser:
   parser.add_argument('--replay_address', metavar='HOST:PORT',
                       help='learner, actor: where the replay is that several '
                       "learners share (default: in the learner's own server)")
-  parser.add_argument('--config', metavar='FILE.gin',
-                      help='learner: what to train (default: as in --run_dir); '
-                      'others: refuse a learner with another config')
+  command_line.add_config(
+      parser, 'learner: what to train (default: as in --run_dir); others: '
+      'refuse a learner with another config')
   parser.add_argument('--gin_binding', action='append', default=[],
                       metavar='"LearnerConfig.batch_size = 16"',
                       help='changes one value of --config; may be repeated')
@@ -103,7 +105,8 @@ def learner_addresses(args: argparse.Namespace, number: int) -> List[str]:
   if len(addresses) != number:
     raise config_lib.UserError(
         f'LearnerConfig.num_learners is {number}, but --learners gives '
-        f'{len(addresses)} addresses; give one of each, commas between them')
+        f'{sizing.counted(len(addresses), "address")}; give one of each, '
+        'commas between them')
   if args.task >= number:
     raise config_lib.UserError(
         f'--task of a learner must be below {number}, the number of learners, '

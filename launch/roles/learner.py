@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import shlex
 import signal
 from typing import Any, Callable, List, Mapping, Optional
 
@@ -197,7 +198,8 @@ def run(args: argparse.Namespace) -> int:
     program.show_beginning(config, run_dir, resuming)
     for server, port in open_ports.items():
       print(f'  {program.open_port(port, server)}')
-    print(f'  its actors: ./launch/role.sh actor --address={args.address} '
+    print('  its actors: ./launch/role.sh actor '
+          f'--address={shlex.quote(args.address)} '
           f'--task=N, N = {_actor_tasks(args, config)}', flush=True)
     with progress.ProgressLine(config.experiment.total_frames) as line:
       signum = _learn(args, config, run_dir, line.show)

@@ -20,6 +20,7 @@ from gin import config_parser
 from impala_tf import config as config_lib
 from impala_tf.storage import files
 from impala_tf.sweeps import plan as plan_lib
+from launch.run import knob_names
 
 assert importlib.util  # Imported for gin alone.
 
@@ -30,6 +31,11 @@ _HEADER = ('from __gin__ import dynamic_registration\n'
 # Modules that a file may import, as gin names them.
 _MODULES = ('__gin__.dynamic_registration', 'impala_tf.config',
             'impala_tf.sweeps')
+_PREFIXES = ('config', 'sweeps')
+
+# Around what `dumps` writes, so that a file that has lost its end is noticed.
+_FIRST_LINE = '# All values of a run, down to a line that says so.\n'
+_LAST_LINE = '# These were all values.\n'
 
 
 class _References(config_parser.ParserDelegate):
@@ -37,50 +43,115 @@ class _References(config_parser.ParserDelegate):
 
   def __init__(self):
     self.names = []
+    self.macros = set()
 
   def configurable_reference(self, scoped_configurable_name, evaluate):
     del evaluate
     self.names.append(scoped_configurable_name)
 
   def macro(self, macro_name):
-    del macro_name  # The name of a value that is bound in the file.
+    self.macros.add(macro_name)  # The name of a value that is bound in a file.
 
 
-def _checked(text: str, what: str) -> io.StringIO:
+def _checked(text: str, what: str, is_file: bool = True) -> io.StringIO:
   """Returns a text as a stream for gin to read.
 
   Args:
     text: content of a file, or a binding.
     what: name of the text, for messages.
+    is_file: whether the text's lines are known to the user by their numbers.
 
   Raises:
-    ConfigError: where gin would import or call anything.
+    ConfigError: where gin would import or call anything, or there is no such
+      knob.
   """
   stream = io.StringIO(text)
   stream.name = what
   references = _References()
-  for statement in config_parser.ConfigParser(stream, references):
-    if references.names:
+  macros = []
+  try:
+    for statement in config_parser.ConfigParser(stream, references):
+      where = what
+      if is_file:
+        where = f'{what}, line {statement.location.line_num}'
+      if references.names:
+        raise config_lib.ConfigError(
+            f'{what} refers to code (@{references.names[0]}), but a .gin file '
+            'binds data only; write the value itself')
+      if isinstance(statement, config_parser.ImportStatement):
+        _check_import(statement, what)
+      if isinstance(statement, config_parser.BindingStatement):
+        if statement.arg_name:
+          _check_binding(statement, where)
+        else:
+          macros.append((statement.selector, where))
+  except SyntaxError as error:
+    _explain_word(error, what, is_file)
+    raise
+  for name, where in macros:
+    # It binds a name for other lines, but is most likely a knob's.
+    if knob_names.is_knob(name) and name not in references.macros:
       raise config_lib.ConfigError(
-          f'{what} refers to code (@{references.names[0]}), but a .gin file '
-          'binds data only; write the value itself')
-    if (isinstance(statement, config_parser.ImportStatement)
-        and statement.module not in _MODULES):
-      raise config_lib.ConfigError(
-          f'{what} imports {statement.module}, but a .gin file binds data and '
-          f'may import {" and ".join(_MODULES[1:])} only; leave that out')
-    # Modules have further ones as attributes, some of which are imported then.
-    if getattr(statement, 'selector', '').count('.') > 1:
-      raise config_lib.ConfigError(
-          f'{what} binds {statement.selector}, which is no section of the '
-          'config; impala_tf/config.py lists them')
+          f'{where}: {knob_names.problem("", name)}')
   stream.seek(0)
   return stream
 
 
+def _check_import(statement: config_parser.ImportStatement, what: str) -> None:
+  """Raises ConfigError where anything but configs is imported."""
+  if statement.module not in _MODULES:
+    raise config_lib.ConfigError(
+        f'{what} imports {statement.module}, but a .gin file binds data and '
+        f'may import {" and ".join(_MODULES[1:])} only; leave that out')
+
+
+def _check_binding(statement: config_parser.BindingStatement,
+                   where: str) -> None:
+  """Raises ConfigError where there is no such knob, and names what is near."""
+  selector, knob = statement.selector, statement.arg_name
+  # Modules have further ones as attributes, some of which are imported then.
+  if selector.count('.') > 1:
+    raise config_lib.ConfigError(
+        f'{where}: binds {selector}, which is no section of the '
+        'config; impala_tf/config.py lists them')
+  module, _, section = selector.rpartition('.')
+  if selector in _PREFIXES:
+    module, section = selector, ''
+  problem = knob_names.problem(section, knob)
+  if problem is None and not module:
+    prefix = 'sweeps' if section == 'SweepConfig' else 'config'
+    problem = (f'{section} needs its module; write '
+               f'{prefix}.{section}.{knob}')
+  if problem is not None:
+    raise config_lib.ConfigError(f'{where}: {problem}')
+
+
+def _explain_word(error: SyntaxError, what: str, is_file: bool) -> None:
+  """Raises ConfigError where gin stumbled over a word that is no value."""
+  found = re.search("Failed to parse token '(.*)'", error.msg)
+  if found:
+    where = f'{what}, line {error.lineno}' if is_file else what
+    raise config_lib.ConfigError(
+        f'{where}: {knob_names.value_problem(found[1])}') from error
+
+
 def _open_checked(path: str) -> io.StringIO:
   """Opens a file for gin, which calls this for included files too."""
-  return _checked(files.read(path).decode('utf-8'), path)
+  text = files.read(path).decode('utf-8')
+  _check_whole(text, path)
+  return _checked(text, path)
+
+
+def _check_whole(text: str, path: str) -> None:
+  """Raises ConfigError where a file has lost its end, or everything."""
+  remedy = ('put back a copy; the same training command with a new --run_dir '
+            'writes one')
+  if not text.strip():
+    raise config_lib.ConfigError(f'{path} is empty; {remedy}')
+  if text.startswith(_FIRST_LINE) and _LAST_LINE not in text:
+    raise config_lib.ConfigError(
+        f'{path} is cut off: it should end with {_LAST_LINE.strip()!r}; '
+        f'{remedy}')
 
 
 gin.add_config_file_search_path(str(_ROOT))
@@ -143,7 +214,7 @@ def _parsed(path: str, bindings: Sequence[str] = ()) -> Iterator[None]:
       qualified = re.sub(r'^\s*(?:config\.)?', 'config.', binding, count=1)
       what = f'the binding {binding!r}'
       with _explained(what):
-        gin.parse_config(_checked(_HEADER + qualified, what))
+        gin.parse_config(_checked(_HEADER + qualified, what, is_file=False))
     with _explained(path):
       yield
   finally:
@@ -158,6 +229,10 @@ def _explained(what: str) -> Iterator[None]:
   except config_lib.ConfigError as error:
     # gin adds lines that say where a file was included.
     raise config_lib.ConfigError(str(error).partition('\n')[0]) from error
+  except RecursionError as error:
+    raise config_lib.ConfigError(
+        f'{what} includes itself, perhaps by way of another file; leave that '
+        'include out') from error
   except Exception as error:
     cause = files.one_line(error, None).rstrip('.')
     raise config_lib.ConfigError(
@@ -196,14 +271,14 @@ def _bindings_of(name: str) -> Mapping[str, Any]:
 
 def dumps(config: config_lib.Config) -> str:
   """Returns all values as a .gin file, for `load` to read back."""
-  lines = [_HEADER]
+  lines = [_FIRST_LINE + _HEADER]
   for section in dataclasses.fields(config):
     values = getattr(config, section.name)
     for field in dataclasses.fields(values):
       value = getattr(values, field.name)
       lines.append(f'config.{section.type.__name__}.{field.name} = {value!r}')
     lines.append('')
-  return '\n'.join(lines)
+  return '\n'.join([*lines, _LAST_LINE])
 
 
 def dumps_sweep(config: plan_lib.SweepConfig) -> str:

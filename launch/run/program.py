@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import shlex
 import signal
 import sys
 from typing import Callable, Optional, Sequence, Tuple
@@ -200,9 +201,14 @@ def conclude(run_dir: str, signum: Optional[int]) -> int:
   Returns:
     The exit code.
   """
+  quoted = shlex.quote(run_dir)
   if signum is None:
-    print(f'Done; evaluate with ./launch/evaluate.sh {run_dir}')
+    print(f'Done; evaluate with ./launch/evaluate.sh {quoted}')
     return 0
-  print(f'Stopped, checkpoint written; the same command with '
-        f'--run_dir={run_dir} resumes')
+  again = f'the same command with --run_dir={quoted}'
+  updates = run_directory.newest_checkpoint(run_dir)
+  if updates is None:
+    print(f'Stopped before the first checkpoint; {again} begins anew')
+  else:
+    print(f'Stopped with a checkpoint of update {updates:,d}; {again} resumes')
   return 128 + signum

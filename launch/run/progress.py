@@ -18,12 +18,13 @@ from launch.run import program
 
 
 def format_row(row: metrics.Row, total_frames: int) -> str:
-  """Returns a line: frames, speed, time left, return and policy lag."""
+  """Returns a line: return, frames, speed, time left and policy lag.
+
+  What matters most comes first, since narrow terminals cut the end off.
+  """
   frames, speed = row['frames'], row['frames_per_sec']
   left_secs = max(total_frames - frames, 0) / speed if speed else math.inf
-  parts = [f'{frames:,d} frames ({frames / total_frames:.1%})',
-           f'{speed:,.0f} frames/s',
-           f'ETA {_duration(left_secs)}']
+  parts = []
   if row.get('episode_return') is not None:
     parts.append(f'return {row["episode_return"]:.2f} '
                  f'(last {min(row["episodes"], metrics.EPISODE_WINDOW)})')
@@ -31,7 +32,10 @@ def format_row(row: metrics.Row, total_frames: int) -> str:
     parts.append(f'human-normalised {row[level_metrics.HEADLINE]:.1%}')
   if row.get('evaluated_return') is not None:
     parts.append(f'evaluated {row["evaluated_return"]:.2f}')
-  return ' · '.join(parts + [f'lag {row["policy_lag"]:.1f}'])
+  parts += [f'{frames:,d} frames ({frames / total_frames:.1%})',
+            f'{speed:,.0f} frames/s', f'ETA {_duration(left_secs)}',
+            f'lag {row["policy_lag"]:.1f}']
+  return ' · '.join(parts)
 
 
 def _duration(secs: float) -> str:

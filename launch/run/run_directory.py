@@ -9,7 +9,7 @@ import fcntl
 import os
 import pathlib
 import re
-from typing import Iterator
+from typing import Iterator, Optional
 
 from impala_tf import config as config_lib
 from impala_tf.monitoring import metrics
@@ -179,9 +179,18 @@ def claim(path: str, config: config_lib.Config) -> Iterator[bool]:
 
 
 def _has_learned(path: str) -> bool:
-  checkpoints = files.names(os.path.join(path, 'checkpoints'))
-  return (any(name.endswith('.index') for name in checkpoints)
+  return (newest_checkpoint(path) is not None
           or bool(metrics.read_rows(path)))
+
+
+def newest_checkpoint(path: str) -> Optional[int]:
+  """Returns the number of updates of a run's newest checkpoint, if it has one.
+
+  TensorFlow, which `checkpoint` imports, is not needed.
+  """
+  names = files.names(os.path.join(path, 'checkpoints'))
+  found = [re.fullmatch(r'ckpt-(\d+)\.index', name) for name in names]
+  return max((int(match[1]) for match in found if match), default=None)
 
 
 def _remove(path: str, keep: bool) -> None:

@@ -280,11 +280,11 @@ def test_every_game_plays(game, full):
 
 
 @pytest.mark.parametrize('game, hint', [
-    ('pnog', 'did you mean pong'),
-    ('SpaceInvaders', 'did you mean space_invaders'),
-    ('MsPacman-v5', 'did you mean ms_pacman'),
-    ('ms-pacman', 'did you mean ms_pacman'),
-    ('Pong', 'did you mean pong'),
+    ('pnog', 'did you mean atari/pong[?]'),
+    ('SpaceInvaders', 'did you mean atari/space_invaders[?]'),
+    ('MsPacman-v5', 'did you mean atari/ms_pacman[?]'),
+    ('ms-pacman', 'did you mean atari/ms_pacman[?]'),
+    ('Pong', 'did you mean atari/pong[?]'),
     ('xyzzy', 'snake case'),
     ('combat', 'no Atari game'),  # For two; the emulator would end us.
 ])

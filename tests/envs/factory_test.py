@@ -80,14 +80,15 @@ def test_a_lost_life_ends_an_episode_in_training_only(training, knob, ends):
 
 @pytest.mark.parametrize('call', [factory.check_level, _make])
 @pytest.mark.parametrize('level, message', [
-    ('', 'must be'), ('pong', 'must be'), ('Catch', 'must be'),
-    ('catch/', 'must be'), ('catch/1', 'must be'), ('atari', 'must be'),
+    ('', 'must be'), ('pong', "mean 'atari/pong'"), ('Catch', "mean 'catch'"),
+    ('catch/', 'must be'), ('catch/1', "mean 'catch'"), ('atari', 'must be'),
     ('atari/', 'must be'), ('gym/', 'must be'), ('procgen/coinrun', 'must be'),
-    ('catch/delayed/5', 'must be'), ('cartpole_swingup/', 'must be'),
+    ('catch/delayed/5', "mean 'catch/delayed'"),
+    ('cartpole_swingup/', 'must be'),
     ('minigrid', 'must be'), ('minigrid/', 'must be'), ('babyai/', 'must be'),
     ('tmaze', 'must be'), ('tmaze/', 'must be'),
     ('tmaze/ten', '1 to 1000 cells'), ('tmaze/0', '1 to 1000 cells'),
-    ('atari/pnog', 'did you mean pong'), ('dmlab30', 'must be'),
+    ('atari/pnog', 'mean atari/pong[?]'), ('dmlab30', 'must be'),
     ('dmlab30/', 'must be'), ('dmlab30/watermaze', 'mean rooms_watermaze'),
     ('dmlab30/contributed/dmlab30/rooms_watermaze', 'no level'),
     ('control', 'must be'), ('control/', 'must be'),
@@ -96,6 +97,30 @@ def test_a_lost_life_ends_an_episode_in_training_only(training, knob, ends):
 def test_unknown_level_is_refused(call, level, message):
   with pytest.raises(config.ConfigError, match=message):
     call(level)
+
+
+@pytest.mark.parametrize('level, meant', [
+    ('gym/ALE/Pong-v5', 'atari/pong'), ('ALE/Pong-v5', 'atari/pong'),
+    ('Pong-v4', 'atari/pong'), ('PongNoFrameskip-v4', 'atari/pong'),
+    ('gym/PongNoFrameskip-v4', 'atari/pong'), ('pnog', 'atari/pong'),
+    ('Pong-ramDeterministic-v4', 'atari/pong'), ('atri/pong', 'atari/pong'),
+    ('ALE/UpNDown-v5', 'atari/up_n_down'), ('ALE/Pnog-v5', 'atari/pong'),
+    ('atari/UpNDownNoFrameskip-v4', 'atari/up_n_down'),
+    ('CartPole-v1', 'gym/CartPole-v1'), ('Blackjack-v1', 'gym/Blackjack-v1'),
+    ('MiniGrid-DoorKey-5x5-v0', 'minigrid/DoorKey-5x5-v0'),
+    ('rooms_watermaze', 'dmlab30/rooms_watermaze'), ('atari75', 'atari57')])
+def test_name_of_another_library_or_a_misspelt_one_is_translated(level, meant):
+  with pytest.raises(config.ConfigError) as error:
+    factory.check_level(level)
+  assert str(error.value).endswith(
+      f'there is no level {level!r} here; did you mean {meant!r}?')
+
+
+@pytest.mark.parametrize('level', [
+    'gym/Blackjack-v1', 'gym/Pong-v0', 'gym/mine:PongNoFrameskip-v4'])
+def test_name_that_gymnasium_may_know_is_left_to_it(monkeypatch, level):
+  monkeypatch.setenv(gym.TRUSTED_MODULES, 'mine')
+  factory.check_level(level)
 
 
 def test_check_at_launch_imports_nothing_heavy():

@@ -56,7 +56,7 @@ def _plan(monkeypatch, nodes, *flags):
     ('--wait_secs=0', '--wait_secs must be above 0'),
     ('--port=65536', '--port must be 1 to 65535'),
     (_bind('ExperimentConfig.in_process', True), 'leaves no roles to others'),
-    (_bind('EnvironmentConfig.level', "'atari/pnog'"), 'mean pong'),
+    (_bind('EnvironmentConfig.level', "'atari/pnog'"), 'mean atari/pong'),
     ('--ray_address=head', "must be 'auto' or HOST:PORT")])
 def test_bad_flag_is_refused_in_one_line(monkeypatch, capsys, flag, words):
   monkeypatch.setattr(

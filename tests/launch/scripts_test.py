@@ -25,13 +25,21 @@ def test_script_is_executable_and_well_formed(script):
   assert (checked.returncode, checked.stderr) == (0, '')
 
 
-def _set_up(tmp_path, pythons):
-  """Runs setup.sh in a tree of its own with only these versions of Python."""
+def _checkout(tmp_path):
+  """Makes a tree of the scripts alone, for which nothing is installed yet."""
   root = tmp_path / 'a root'
-  (root / 'launch').mkdir(parents=True)
-  shutil.copy(ROOT / 'launch' / 'setup.sh', root / 'launch')
+  for script in SCRIPTS:
+    copy = root / script.relative_to(ROOT)
+    copy.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(script, copy)
   for name in ('constraints.txt', 'setup.py'):
     shutil.copy(ROOT / name, root)
+  return root
+
+
+def _set_up(tmp_path, pythons):
+  """Runs setup.sh in a tree of its own with only these versions of Python."""
+  root = _checkout(tmp_path)
   path = tmp_path / 'bin'
   path.mkdir()
   for name in ('bash', 'cat', 'dirname', 'env', 'flock', 'sha256sum'):
@@ -40,7 +48,7 @@ def _set_up(tmp_path, pythons):
     (path / name).write_text(f'#!{path}/bash\n{script}\n')
     (path / name).chmod(0o755)
   ran = _run(root / 'launch' / 'setup.sh', env={'PATH': str(path)})
-  assert not (root / '.venv').exists()
+  assert not (root / '.venv').exists() and not (root / '.venvs').exists()
   return ran
 
 
@@ -65,9 +73,153 @@ def test_setup_with_python_without_venv_names_the_package(tmp_path):
   assert 'apt install python3.10-venv' in ran.stderr
 
 
-@pytest.mark.parametrize('arguments', [(), ('no/such/run',)])
+@pytest.mark.parametrize('arguments', [(), ('no/such/run',), ('--port=6007',)])
 def test_tensorboard_without_run_directory_ends_with_2(arguments):
   ran = _run(ROOT / 'launch' / 'tensorboard.sh', *arguments)
   assert ran.returncode == 2
   assert len(ran.stderr.splitlines()) == 1
-  assert 'usage: launch/tensorboard.sh RUN_DIR' in ran.stderr
+  assert 'there is no run directory' in ran.stderr
+
+
+# Usage.
+
+_SHELL_SCRIPTS = [path.relative_to(ROOT).as_posix() for path in SCRIPTS
+                  if path.suffix == '.sh']
+# They have no flags, and what they have they do not hand on.
+_WITHOUT_FLAGS = [path for path in _SHELL_SCRIPTS if 'reproduce/' in path
+                  or path in ('launch/setup.sh', 'launch/usage.sh')]
+
+
+@pytest.mark.parametrize('script', _SHELL_SCRIPTS)
+def test_help_is_the_usage_and_needs_nothing_installed(tmp_path, script):
+  root = _checkout(tmp_path)
+  before = sorted(tmp_path.rglob('*'))
+  ran = _run(root / script, '--help', cwd=tmp_path)
+  assert ran.returncode == 0, ran.stderr
+  assert f'\nUsage: {"source " if "usage" in script else ""}{script}' in (
+      ran.stdout)
+  assert '#' not in ran.stdout and 'set -euo' not in ran.stdout
+  assert sorted(tmp_path.rglob('*')) == before
+
+
+@pytest.mark.parametrize('script, arguments, words', [
+    *((script, ['--nonsense'], 'there is no flag --nonsense')
+      for script in _WITHOUT_FLAGS),
+    ('launch/reproduce/pong.sh', ['a', '-x'], 'there is no flag -x'),
+    ('launch/reproduce/pong.sh', [''], 'an argument is empty'),
+    ('launch/reproduce/pong.sh', ['a', 'b'], '2 arguments are too many'),
+    ('launch/reproduce/display.sh', ['a'], 'SWEEP and DISPLAY are needed')])
+def test_script_without_flags_refuses_what_it_does_not_know(
+    tmp_path, script, arguments, words):
+  root = _checkout(tmp_path)
+  before = sorted(tmp_path.rglob('*'))
+  ran = _run(root / script, *arguments, cwd=tmp_path)
+  assert ran.returncode == 2
+  line, = ran.stderr.splitlines()
+  assert line == f'error: {words}; see {root / script} --help'
+  assert not ran.stdout and sorted(tmp_path.rglob('*')) == before
+
+
+@pytest.mark.slow  # It lints first.
+def test_unknown_flag_of_pytest_ends_with_2():
+  ran = _run(ROOT / 'launch' / 'test.sh', '--nonsense')
+  assert ran.returncode == 2
+  assert 'unrecognized arguments: --nonsense' in ran.stderr
+
+
+# Environments. A stand-in of Python makes them in no time: it copies itself.
+
+_PYTHON = """#!/usr/bin/env bash
+case "$1 $2" in
+  '-m venv') mkdir -p "$3/bin" && cp "$0" "$3/bin/python" ;;
+  '-m pip') eval "${PIP:-}" ;;
+  'wait '*) read -r _ ;;
+esac
+"""
+
+
+@pytest.fixture(name='checkout')
+def _checkout_with_environment(tmp_path):
+  """Makes a tree in which everything was set up once."""
+  root = _checkout(tmp_path)
+  path = tmp_path / 'bin'
+  path.mkdir()
+  (path / 'python3.11').write_text(_PYTHON)
+  (path / 'python3.11').chmod(0o755)
+  assert _set_up_anew(root).returncode == 0
+  return root
+
+
+def _set_up_anew(root, script='launch/setup.sh', pip=''):
+  path = f'{root.parent / "bin"}:{os.environ["PATH"]}'
+  return _run(root / script, env={'PATH': path, 'PIP': pip})
+
+
+def _make_stale(root):
+  with open(root / 'constraints.txt', 'a') as constraints:
+    constraints.write('# Changed.\n')
+
+
+def _environments(root):
+  return sorted(path.resolve() for path in (root / '.venvs').iterdir())
+
+
+@pytest.mark.parametrize('pip, code', [
+    ('echo ERROR: no such version; exit 1', 1), ('kill -9 $PPID', -9)])
+def test_set_up_that_fails_or_is_killed_leaves_the_environment(
+    checkout, pip, code):
+  python = checkout / '.venv' / 'bin' / 'python'
+  environment = python.resolve()
+  constraints = (checkout / 'constraints.txt').read_text()
+  _make_stale(checkout)
+  ran = _set_up_anew(checkout, pip=pip)
+  assert ran.returncode == code
+  assert code < 0 or 'failed: ERROR: no such version; the whole' in ran.stderr
+  assert python.resolve() == environment and environment.exists()
+  (checkout / 'constraints.txt').write_text(constraints)
+  assert _set_up_anew(checkout).stderr == ''  # It is as good as it was.
+  _make_stale(checkout)
+  assert _set_up_anew(checkout).returncode == 0
+  assert python.resolve() != environment
+  # What was half-finished is gone.
+  assert len(_environments(checkout)) == 2
+
+
+def test_symlinked_checkout_has_the_same_environment(checkout, tmp_path):
+  environment = (checkout / '.venv').resolve()
+  (tmp_path / 'link').symlink_to(checkout)
+  (tmp_path / 'scripts').symlink_to(checkout / 'launch')
+  for root, script in ((tmp_path / 'link', 'launch/setup.sh'),
+                       (tmp_path / 'scripts', 'setup.sh')):
+    ran = _set_up_anew(root, script)
+    assert (ran.returncode, ran.stderr) == (0, '')
+    assert (checkout / '.venv').resolve() == environment
+  assert not (tmp_path / '.venv').exists()
+
+
+def test_environment_stays_as_long_as_a_program_runs_from_it(checkout):
+  first = (checkout / '.venv').resolve()
+  with subprocess.Popen([first / 'bin' / 'python', 'wait', ''],
+                        stdin=subprocess.PIPE) as program:
+    for _ in range(2):
+      _make_stale(checkout)
+      assert _set_up_anew(checkout).returncode == 0
+    second = (checkout / '.venv').resolve()
+    assert first in _environments(checkout) and second != first
+    program.stdin.close()
+  _make_stale(checkout)
+  assert _set_up_anew(checkout).returncode == 0
+  # The one before stays, for programs on other machines, say.
+  assert _environments(checkout) == [second, (checkout / '.venv').resolve()]
+
+
+def test_directory_of_an_earlier_version_gives_way_to_a_link(checkout):
+  link = checkout / '.venv'
+  environment = link.resolve()
+  link.unlink()
+  environment.rename(link)
+  _make_stale(checkout)
+  assert _set_up_anew(checkout, pip='exit 1').returncode == 1
+  assert (link / 'stamp').exists() and not link.is_symlink()
+  assert _set_up_anew(checkout).returncode == 0
+  assert link.is_symlink() and (link / 'stamp').exists()

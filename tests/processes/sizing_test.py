@@ -1,6 +1,7 @@
 """Numbers that the config leaves open follow from the machine."""
 
 import dataclasses
+import re
 
 import pytest
 
@@ -74,7 +75,7 @@ def test_several_learners_are_explained():
   learners, actors, _, threads = sizing.explain(config)
   assert learners == '2 learners (as configured)'
   assert actors.endswith(', as many for each learner)')
-  assert 'learner threads each' in threads and ' for 2 learners, ' in threads
+  assert re.search('learner threads? each .* for 2 learners, ', threads)
 
 
 def test_memory_is_what_the_machine_or_its_container_has(
@@ -86,6 +87,17 @@ def test_memory_is_what_the_machine_or_its_container_has(
   monkeypatch.setattr(sizing, '_CGROUP_LIMITS', (
       tmp_path / 'max', tmp_path / 'missing', tmp_path / 'low'))
   assert sizing.memory_bytes() == 1000
+
+
+def test_one_is_no_plural():
+  assert sizing.counted(1, 'learner thread') == '1 learner thread'
+  assert sizing.counted(0, 'game') == '0 games'
+  assert sizing.counted(2, 'actor process') == '2 actor processes'
+  config = config_lib.Config(
+      actor=config_lib.ActorConfig(num_actors=1, num_envs=1),
+      learner=config_lib.LearnerConfig(num_threads=1))
+  assert [line.partition(' (')[0] for line in sizing.explain(config)] == [
+      '1 actor process', '1 environment each', '1 learner thread']
 
 
 def test_what_is_configured_stays():
@@ -160,7 +172,7 @@ def test_each_choice_is_explained():
   assert 'environments each' in envs and '32 new unrolls' in envs
   assert 'levels' not in envs
   assert '6 levels have their shares' in sizing.explain(_of_levels(_SIX))[1]
-  assert 'learner threads' in threads and f'25% of {cores} cores' in threads
+  assert 'learner thread' in threads and f'25% of {cores} cores' in threads
 
 
 @pytest.mark.parametrize('env_processes, cores, num_actors, num_envs', [
@@ -184,7 +196,7 @@ def test_environment_processes_are_explained():
 
 
 def test_environment_processes_that_would_be_idle_are_refused():
-  words = 'env_processes is 5, but there are 4 environments only'
+  words = 'env_processes is 5, but ActorConfig.num_envs gives only 4 envi'
   with pytest.raises(config_lib.ConfigError, match=words) as error:
     sizing.fit(_of_levels('catch', env_processes=5, num_envs=4))
   assert '\n' not in str(error.value)

@@ -50,7 +50,8 @@ _TWO_LEARNERS = ('--gin_binding=LearnerConfig.num_learners = 2',
     (['learner', '--address=x:1', _CONFIG,
       '--gin_binding=ExperimentConfig.in_process = True'], 'leaves no roles'),
     (['learner', '--address=x:1', _CONFIG,
-      "--gin_binding=EnvironmentConfig.level = 'atari/pnog'"], 'mean pong')])
+      "--gin_binding=EnvironmentConfig.level = 'atari/pnog'"],
+     'mean atari/pong')])
 def test_bad_flag_is_refused_in_one_line(refused, arguments, words):
   args = flags.make_parser('').parse_args(arguments)
   assert words in refused(lambda: role._run(args))

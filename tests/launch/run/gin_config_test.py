@@ -3,6 +3,8 @@
 import pytest
 
 from impala_tf import config as config_lib
+from launch import evaluate
+from launch import train
 from launch.run import gin_config
 from tests.fixtures import configs
 from tests.fixtures import programs
@@ -60,11 +62,19 @@ def test_nothing_stays_from_the_load_before(tmp_path):
 
 
 @pytest.mark.parametrize('line, words', [
-    ('LernerConfig.batch_size = 8', 'LernerConfig'),
-    ('LearnerConfig.batchsize = 8', "'batchsize'"),
+    ('LearnrConfig.batch_size = 8',
+     'no section LearnrConfig; did you mean LearnerConfig.batch_size?'),
+    ('LearnerConfig.batchsize = 8',
+     'LearnerConfig has no batchsize; did you mean LearnerConfig.batch_size?'),
+    ('LearnerConfig:\n  batchsize = 8', 'mean LearnerConfig.batch_size?'),
+    ('LearnerConfig.num_actors = 8', 'did you mean ActorConfig.num_actors?'),
+    ('batch_size = 8',
+     'batch_size needs its section; write LearnerConfig.batch_size'),
+    ('AgentConfig.use_lstm = true', 'true is no value; did you mean True?'),
+    ('AgentConfig.use_lstm = No', 'No is no value; did you mean False?'),
     ('LearnerConfig.batch_size = ', 'Unable to parse value'),
     ('LearnerConfig.batch_size', 'expected'),
-    ('AgentConfig.torso = shallow', "'shallow'"),
+    ('AgentConfig.torso = shallow', "text stands in quotes: 'shallow'"),
     ('LearnerConfig.batch_size = @nope()', 'refers to code (@nope)'),
     ('LearnerConfig.batch_size = 8.0', 'must be of type int, but is 8.0'),
     ("LearnerConfig.batch_size = '8'", "must be of type int, but is '8'"),
@@ -73,8 +83,8 @@ def test_nothing_stays_from_the_load_before(tmp_path):
     ('LearnerConfig.batch_size = 0', 'must be at least 1, but is 0'),
     ("AgentConfig.torso = 'shalow'", 'must be one of shallow, deep, mlp'),
     # These values would have no effect.
-    ('Config.learner = 3', 'config.Config is no section of the config'),
-    ('UserError.args = 3', 'config.UserError is no section of the config')])
+    ('Config.learner = 3', 'there is no section Config'),
+    ('UserError.args = 3', 'there is no section UserError')])
 @pytest.mark.parametrize('where', ['file', 'binding'])
 def test_wrong_line_is_told_in_one(tmp_path, capfd, line, words, where):
   with pytest.raises(config_lib.ConfigError) as raised:
@@ -84,8 +94,51 @@ def test_wrong_line_is_told_in_one(tmp_path, capfd, line, words, where):
       _load(tmp_path, _HEADER, [line])
   message = str(raised.value)
   assert words in message and '\n' not in message
-  assert line.split('.')[0] in message or 'my.gin' in message
+  if where == 'file' and '=' in line and ' = ' not in words:
+    assert 'my.gin' in message or line.split('.')[0] in message
+  assert len(message) < 330
   assert capfd.readouterr() == ('', '')  # gin itself says nothing beside.
+
+
+@pytest.mark.parametrize('line, words', [
+    ('batch_size = 8', 'write LearnerConfig.batch_size'),
+    ('action_repeats = 8', 'write AtariConfig.action_repeats or DmlabConfig.'),
+    ('LearnerConfig.batch_size = 8',
+     'needs its module; write config.LearnerConfig.batch_size'),
+    ('Learner.batchsize = 8', 'did you mean LearnerConfig.batch_size?')])
+def test_value_without_section_or_module_is_refused(tmp_path, line, words):
+  with pytest.raises(config_lib.ConfigError) as raised:
+    _load(tmp_path, f'{_HEADER}{line}\n')
+  assert 'my.gin, line 3: ' in str(raised.value) and words in str(raised.value)
+
+
+def test_file_that_includes_itself_is_told_in_one_short_line(tmp_path):
+  other = tmp_path / 'other.gin'
+  other.write_text(f"include '{tmp_path / 'my.gin'}'\n")
+  for included in ('my.gin', 'other.gin'):
+    with pytest.raises(config_lib.ConfigError) as raised:
+      _load(tmp_path, f"{_HEADER}include '{tmp_path / included}'\n")
+    assert 'my.gin includes itself, perhaps by way of' in str(raised.value)
+    assert len(str(raised.value)) < 200 + len(str(tmp_path))
+
+
+@pytest.mark.parametrize('keep, words', [
+    (0, 'config.gin is empty; put back a copy'),
+    (0.2, 'config.gin is cut off: '), (0.999, 'config.gin is cut off: ')])
+def test_config_that_lost_its_end_is_told_from_another(
+    refused, tmp_path, keep, words):
+  whole = gin_config.dumps(config_lib.Config())
+  text = whole[:int(keep * len(whole))]
+  (tmp_path / 'config.gin').write_text(text)
+  resumed = refused(train.main, f'--run_dir={tmp_path}')
+  assert words in refused(evaluate.main, tmp_path) and words in resumed
+  assert (tmp_path / 'config.gin').read_text() == text
+
+
+def test_config_of_earlier_versions_has_no_mark_at_its_end(tmp_path):
+  old = ''.join(line for line in gin_config.dumps(
+      configs.changed_everywhere()).splitlines(True) if line[0] != '#')
+  assert _load(tmp_path, old) == configs.changed_everywhere()
 
 
 def test_scoped_value_is_refused(tmp_path):

@@ -1,5 +1,7 @@
 """Programs end with a known exit code, and open a known network."""
 
+import shlex
+import signal
 import sys
 
 import pytest
@@ -61,6 +63,28 @@ def test_network_is_open_where_the_directory_is_far(
       program.why_public(network, False, run_dir)
   else:
     assert program.why_public(network, False, run_dir) == expected
+
+
+def _last_words(capsys, run_dir, signum):
+  code = program.conclude(str(run_dir), signum)
+  return code, capsys.readouterr().out.strip()
+
+
+def test_end_is_told_truly_in_words_that_can_be_copied(tmp_path, capsys):
+  run_dir = tmp_path / 'my run'
+  flag = f"--run_dir='{run_dir}'"
+  assert _last_words(capsys, run_dir, signal.SIGINT) == (
+      130, 'Stopped before the first checkpoint; the same command with '
+      f'{flag} begins anew')
+  (run_dir / 'checkpoints').mkdir(parents=True)
+  for name in ('ckpt-9.index', 'ckpt-1200.index', 'ckpt-1300.data-0-of-1'):
+    (run_dir / 'checkpoints' / name).touch()
+  assert _last_words(capsys, run_dir, signal.SIGTERM) == (
+      143, 'Stopped with a checkpoint of update 1,200; the same command with '
+      f'{flag} resumes')
+  code, line = _last_words(capsys, run_dir, None)
+  assert code == 0 and shlex.split(line.partition('with ')[2]) == [
+      './launch/evaluate.sh', str(run_dir)]
 
 
 _BUCKET_THAT_IS_SILENT = """

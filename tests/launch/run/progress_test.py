@@ -13,8 +13,8 @@ def test_line_by_hand():
   row = dict(_ROW, episode_return=-3.456, episodes=250)
   # 8.75 million frames at 2,500.4 a second.
   assert progress.format_row(row, 10_000_000) == (
-      '1,250,000 frames (12.5%) · 2,500 frames/s · ETA 0:58:19 · '
-      'return -3.46 (last 100) · lag 3.3')
+      'return -3.46 (last 100) · 1,250,000 frames (12.5%) · 2,500 frames/s · '
+      'ETA 0:58:19 · lag 3.3')
 
 
 def test_no_episode_has_ended_yet():
@@ -28,13 +28,13 @@ def test_no_episode_has_ended_yet():
 def test_suite_has_its_score():
   row = dict(_ROW, episode_return=1., episodes=12,
              capped_mean_human_normalised_score=0.1234)
-  assert ('return 1.00 (last 12) · human-normalised 12.3% · lag'
+  assert ('return 1.00 (last 12) · human-normalised 12.3% · 1,250'
           in progress.format_row(row, 10_000_000))
 
 
 def test_evaluation_is_shown_once_there_is_one():
   row = dict(_ROW, episode_return=1., episodes=12, evaluated_return=-0.126)
-  assert ('return 1.00 (last 12) · evaluated -0.13 · lag'
+  assert ('return 1.00 (last 12) · evaluated -0.13 · 1,250'
           in progress.format_row(row, 10_000_000))
   assert 'evaluated' not in progress.format_row(_ROW, 10_000_000)
 

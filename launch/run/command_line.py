@@ -1,0 +1,82 @@
+"""Command lines: what all programs refuse, and a config's two forms."""
+
+import argparse
+import difflib
+from typing import Optional, Sequence
+
+from impala_tf import config as config_lib
+
+
+class Parser(argparse.ArgumentParser):
+  """A parser that refuses in one line, and refuses empty values too."""
+
+  def parse_args(self, args: Optional[Sequence[str]] = None,
+                 namespace: Optional[argparse.Namespace] = None
+                 ) -> argparse.Namespace:
+    """Reads the command line; flags and other arguments may be mixed.
+
+    Args:
+      args: arguments of the program; None for those of this process.
+      namespace: values to begin with; None for none.
+
+    Returns:
+      The values.
+
+    Raises:
+      UserError: where it cannot be read.
+    """
+    parsed, unknown = self.parse_known_intermixed_args(args, namespace)
+    if unknown:
+      self.error(self._why_unknown(unknown[0]))
+    for action in reversed(self._actions):  # A flag before its argument.
+      value = getattr(parsed, action.dest, None)
+      if '' in (value if isinstance(value, list) else [value]):
+        # As that of a shell's variable that is not set.
+        name = (action.option_strings or [action.metavar or action.dest])[-1]
+        raise config_lib.UserError(
+            f'{name} is empty; give it a value, or leave it out')
+    return parsed
+
+  def _why_unknown(self, argument: str) -> str:
+    if not argument.startswith('-'):
+      return f'the argument {argument!r} is one too many'
+    name = argument.partition('=')[0]
+    flags = {flag.lstrip('-'): flag for flag in self._option_string_actions}
+    near = difflib.get_close_matches(name.lstrip('-'), flags, n=1)
+    hint = f'; did you mean {flags[near[0]]}?' if near else ''
+    return f'there is no flag {name}{hint}'
+
+  def error(self, message: str) -> None:
+    """Raises UserError."""
+    joint = ' ' if message.endswith('?') else '; '
+    raise config_lib.UserError(f'{message}{joint}--help lists all flags')
+
+
+class _Once(argparse.Action):
+  """An action that stores a value which is given in one of two forms."""
+
+  def __call__(self, parser, namespace, values, option_string=None):
+    if values is self.default:  # An argument that was left out.
+      return
+    if getattr(namespace, self.dest) is not self.default:
+      raise config_lib.UserError(
+          f'--{self.dest} is there twice, as {getattr(namespace, self.dest)} '
+          f'and as {values}; leave one of them out')
+    setattr(namespace, self.dest, values)
+
+
+def add_config(parser: argparse.ArgumentParser, what: str,
+               default: Optional[str] = None) -> None:
+  """Adds a config as an argument and as a flag, of which one may be given.
+
+  Args:
+    parser: parser of the program.
+    what: what the config is for.
+    default: path of the config where neither is given.
+  """
+  if default is not None:
+    what += f' (default: {default})'
+  parser.add_argument('config', nargs='?', action=_Once, default=default,
+                      metavar='CONFIG.gin', help=what)
+  parser.add_argument('--config', action=_Once, default=default,
+                      metavar='CONFIG.gin', help='the same as a flag')

@@ -1,0 +1,108 @@
+"""Tests of command lines: refusals in one line, and both forms of a config."""
+
+import sys
+
+import pytest
+
+from launch import cluster
+from launch import evaluate
+from launch import plot
+from launch import role
+from launch import sweep
+from launch import train
+from launch.analysis import __main__ as analysis
+from launch.benchmark import __main__ as benchmark
+from launch.report import __main__ as report
+from launch.run import command_line
+
+# With what each cannot do without.
+_PROGRAMS = [
+    (train, ()), (cluster, ()), (benchmark, ()), (evaluate, ('run',)),
+    (role, ('learner', '--address=x:1')), (sweep, ('s.gin', '--sweep_dir=s')),
+    (plot, ('run',)), (report, ('run',)), (analysis, ('table_2', 'sweep'))]
+# That take a config, which is looked for before anything else is done.
+_OF_CONFIGS = [
+    (train, ()), (cluster, ('--network=open',)), (benchmark, ()),
+    (role, ('learner', '--address=x:1'))]
+
+
+def _name(value):
+  return getattr(value, '__name__', '')
+
+
+@pytest.mark.parametrize('program, needed', _PROGRAMS, ids=_name)
+def test_program_refuses_an_unknown_flag_in_one_line(refused, program, needed):
+  line = refused(program.main, *needed, '--nonsense')
+  assert line == 'error: there is no flag --nonsense; --help lists all flags'
+
+
+@pytest.mark.parametrize('program, flag', [
+    (train, '--run_dir'), (train, '--gin_binding'), (train, '--config'),
+    (cluster, '--run_dir'), (role, '--output'), (role, '--run_dir'),
+    (evaluate, '--output'), (evaluate, '--video'), (sweep, '--sweep_dir'),
+    (plot, '--output'), (report, '--output'), (analysis, '--output'),
+    (benchmark, '--json')], ids=_name)
+def test_empty_value_is_refused(refused, tmp_path, monkeypatch, program, flag):
+  monkeypatch.chdir(tmp_path)
+  line = refused(program.main, *dict(_PROGRAMS)[program], f'{flag}=')
+  assert line == f'error: {flag} is empty; give it a value, or leave it out'
+  assert not any(tmp_path.iterdir())
+
+
+def test_empty_argument_is_refused(refused):
+  assert 'run_dir is empty; give it a value' in refused(evaluate.main, '')
+  assert 'RUN_DIR is empty; give it a value' in refused(plot.main, 'run', '')
+
+
+@pytest.mark.parametrize('program, needed', _OF_CONFIGS, ids=_name)
+def test_config_is_an_argument_or_a_flag_but_not_both(refused, program, needed):
+  for form in ('a.gin', '--config=a.gin'):
+    assert 'there is no file a.gin' in refused(program.main, *needed, form)
+  line = refused(program.main, *needed, '--config=b.gin', 'a.gin')
+  assert '--config is there twice, as b.gin and as a.gin; leave one' in line
+  line = refused(program.main, *needed, '--config=a.gin', '--config=b.gin')
+  assert '--config is there twice' in line
+  line = refused(program.main, *needed, 'a.gin', 'b.gin')
+  assert "the argument 'b.gin' is one too many" in line
+
+
+def test_cluster_without_a_config_says_what_to_give(refused):
+  line = refused(cluster.main, '--network=open')
+  assert 'a config is needed; give what to train, such as configs/' in line
+
+
+def test_neither_form_is_the_default(monkeypatch):
+  monkeypatch.setattr(sys, 'argv', ['train'])
+  assert train._parse_args().config == 'configs/atari/pong.gin'
+  monkeypatch.setattr(sys, 'argv', ['train', '--config=a.gin', '--evaluate'])
+  assert train._parse_args().config == 'a.gin'
+
+
+@pytest.mark.parametrize('arguments, words', [
+    (['--run_dirs=x'], 'no flag --run_dirs; did you mean --run_dir? --help'),
+    (['--network=closed'], "--network: invalid choice: 'closed'"),
+    (['--port=x'], "--port: invalid int value: 'x'"),
+    (['--run_dir'], '--run_dir: expected one argument')])
+def test_command_line_that_cannot_be_read_is_told_in_one_line(
+    refused, arguments, words):
+  assert words in refused(train.main, *arguments)
+
+
+@pytest.mark.parametrize('program', [train, cluster, benchmark], ids=_name)
+def test_help_shows_both_forms_and_the_default(program, monkeypatch, capsys):
+  monkeypatch.setattr(sys, 'argv', ['program', '--help'])
+  with pytest.raises(SystemExit) as ended:
+    program.main()
+  text = capsys.readouterr().out
+  assert ended.value.code == 0
+  assert '[CONFIG.gin]' in text and '--config CONFIG.gin' in text
+  assert 'SUPPRESS' not in text
+  assert program is cluster or '(default: configs/' in text
+
+
+def test_flags_and_arguments_may_be_mixed():
+  parser = command_line.Parser()
+  parser.add_argument('paths', nargs='+')
+  parser.add_argument('--flag')
+  args = parser.parse_args(['a', '--flag', 'x', 'b'])
+  assert args.paths == ['a', 'b'] and args.flag == 'x'
