@@ -26,7 +26,8 @@ class AgentConfig(config_fields.Section):
   """The network (figure 3 of the paper).
 
   Attributes:
-    torso: 'shallow' or 'deep' for images, 'mlp' for anything else.
+    torso: 'shallow' or 'deep' for images, 'mlp' for anything else, or a name
+      that a file of your own registers (docs/networks_and_algorithms.md).
     use_lstm: put an LSTM between the torso and the heads.
     hidden_size: units of the torso's last layer (of each layer of 'mlp').
     lstm_size: units.
@@ -34,7 +35,7 @@ class AgentConfig(config_fields.Section):
       the torso; what is longer is cut. 0 for agents that read none. All of
       DeepMind Lab is within 16, BabyAI with two tasks in a sentence is not.
   """
-  torso: str = _knob('shallow', choices=('shallow', 'deep', 'mlp'))
+  torso: str = _knob('shallow')
   use_lstm: bool = _knob(False)
   hidden_size: int = _knob(256, at_least=1)
   lstm_size: int = _knob(256, at_least=1)
@@ -190,7 +191,8 @@ class ExperimentConfig(config_fields.Section):
 
   Attributes:
     algorithm: name of a row of `algorithms.table`, such as 'impala', or
-      'impala_popart', which normalises values by level.
+      'impala_popart', which normalises values by level; or a name that a file
+      of your own registers (docs/networks_and_algorithms.md).
     seed: seed of parameters, environments and action sampling.
     total_frames: environment frames that are learned from.
     in_process: actor and learner take turns in one process: slow, and the same
