@@ -1,6 +1,8 @@
 """Registered environments of Gymnasium with discrete or continuous actions."""
 
+import copy
 import sys
+import traceback
 from typing import Any, Callable, Mapping, Optional, Sequence
 
 import dm_env
@@ -158,12 +160,20 @@ def _make(level: str, env_id: str, num_envs: int,
         wrappers=wrappers, render_mode='rgb_array', **kwargs)
   except (gymnasium.error.Error, ImportError) as e:
     raise _cannot_be_made(level, e) from e
-  except TypeError as e:
-    cause = files.one_line(e, None).partition(' was raised from the env')[0]
+  except (TypeError, ValueError) as e:
     raise config_lib.ConfigError(
         f'{level} cannot be made with EnvironmentConfig.kwargs = '
-        f'{dict(kwargs)}: {cause}; its constructor must take these and '
-        'render_mode') from e
+        f'{dict(kwargs)}: {_explain(e)}') from e
+
+
+def _explain(error: Exception) -> str:
+  """Describes what a constructor raised, or the call that did not fit it."""
+  cause = files.one_line(error, None).partition(' was raised from the env')[0]
+  if ' argument' in cause:
+    return f'{cause}; its constructor must take these and render_mode'
+  # Gymnasium raises a TypeError anew.
+  line = traceback.extract_tb((error.__cause__ or error).__traceback__)[-1]
+  return f'{line.filename}, line {line.lineno}: {type(error).__name__}: {cause}'
 
 
 def _cannot_be_made(level: str, error: Exception) -> config_lib.ConfigError:
@@ -173,8 +183,8 @@ def _cannot_be_made(level: str, error: Exception) -> config_lib.ConfigError:
   if cause.startswith('MuJoCo is not installed'):
     cause = ("it needs the package mujoco, the extra 'mujoco': "
              "pip install -c constraints.txt -e '.[mujoco]'")
-  elif not user_modules.sources():
-    cause += ' (environments of your own need --import=FILE.py)'
+  elif type(error).__name__ in ('NameNotFound', 'NamespaceNotFound'):
+    cause += ' Your own are registered by a file, --import=FILE.py.'
   return config_lib.ConfigError(
       f'EnvironmentConfig.level: {level} cannot be made: {cause}')
 
@@ -205,7 +215,8 @@ def _make_environment(env_id: str, num_envs: int, seed: int,
                       config: config_lib.Config, unused_training: bool
                       ) -> GymEnvironment:
   return GymEnvironment(
-      env_id, num_envs, seed, kwargs=config.environment.kwargs)
+      env_id, num_envs, seed,
+      kwargs=copy.deepcopy(config.environment.kwargs))
 
 
 DOMAIN = domain.Domain(

@@ -10,6 +10,7 @@ import os
 import sys
 
 from impala_tf import config as config_lib
+from impala_tf.envs import factory
 from impala_tf.processes import sizing
 from impala_tf.processes import user_modules
 from launch.benchmark import measure
@@ -78,7 +79,7 @@ def _run(args: argparse.Namespace) -> None:
       ', '.join([args.config, *args.gin_binding]), args.config,
       args.gin_binding)
   user_modules.load(args.modules)
-  program.check_names(setting.config())
+  factory.check_level(setting.config().environment.level)
   if args.scaling:
     settings = [
         measure.Setting(', '.join(more), args.config,

@@ -23,7 +23,7 @@ class _Counter(gymnasium.Env):
     self.render_mode = render_mode
     self.action_space = gymnasium.spaces.Discrete(5, start=-1)
     self.observation_space = gymnasium.spaces.Box(0, 200, (2,), dtype)
-    self._dtype = dtype
+    self._dtype = np.dtype(dtype)
 
   def reset(self, *, seed=None, options=None):
     super().reset(seed=seed)
@@ -175,7 +175,9 @@ def test_arguments_reach_the_constructor():
 @pytest.mark.parametrize('kwargs, words', [
     ({'dtpye': 'uint8'}, "unexpected keyword argument 'dtpye'"),
     ({'render_mode': 'human'}, "multiple values .* 'render_mode'"),
-    ({'wrappers': []}, "multiple values .* 'wrappers'")])
+    ({'wrappers': []}, "multiple values .* 'wrappers'"),
+    ({'dtype': [1, 2]}, r'box.py, line [0-9]+: TypeError: '),
+    ({'dtype': []}, r'box.py, line [0-9]+: ValueError: ')])
 def test_arguments_that_the_constructor_has_not_are_refused(kwargs, words):
   with pytest.raises(config.ConfigError, match=words) as error:
     gym.GymEnvironment('Counter-v0', 2, seed=0, kwargs=kwargs)
