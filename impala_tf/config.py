@@ -26,7 +26,8 @@ class AgentConfig(config_fields.Section):
   """The network (figure 3 of the paper).
 
   Attributes:
-    torso: 'shallow' or 'deep' for images, 'mlp' for anything else.
+    torso: 'shallow' or 'deep' for images, 'mlp' for anything else, or a name
+      that a file of your own registers (docs/networks_and_algorithms.md).
     use_lstm: put an LSTM between the torso and the heads.
     hidden_size: units of the torso's last layer (of each layer of 'mlp').
     lstm_size: units.
@@ -34,8 +35,7 @@ class AgentConfig(config_fields.Section):
       the torso; what is longer is cut. 0 for agents that read none. All of
       DeepMind Lab is within 16, BabyAI with two tasks in a sentence is not.
   """
-  torso: str = _knob(
-      'shallow', choices=('shallow', 'deep', 'mlp'), source='figure 3')
+  torso: str = _knob('shallow', source='figure 3')
   use_lstm: bool = _knob(False, source='figure 3')
   hidden_size: int = _knob(256, at_least=1, unit='units', source='figure 3')
   lstm_size: int = _knob(256, at_least=1, unit='units', source='figure 3')
@@ -206,7 +206,8 @@ class ExperimentConfig(config_fields.Section):
 
   Attributes:
     algorithm: name of a row of `algorithms.table`, such as 'impala', or
-      'impala_popart', which normalises values by level.
+      'impala_popart', which normalises values by level; or a name that a file
+      of your own registers (docs/networks_and_algorithms.md).
     seed: seed of parameters, environments and action sampling.
     total_frames: environment frames that are learned from.
     in_process: actor and learner take turns in one process: slow, and the same

@@ -29,9 +29,14 @@ class EnvironmentConfig(config_fields.Section):
       'dmlab30/<name>', a task of DMLab-30: 'dmlab30/rooms_watermaze'.
       'vizdoom/<scenario>' of that package, the extra 'vizdoom'.
       'control/<domain>/<task>' of dm_control's suite, the extra 'dm_control'.
-      'gym/<id>' of Gymnasium; MuJoCo's need the extra 'mujoco'.
+      'gym/<id>' of Gymnasium; MuJoCo's need the extra 'mujoco', your own a
+        file that registers them (docs/own_environment.md).
+    kwargs: arguments by name for the constructors of 'gym/<id>' environments,
+      such as {'size': 7}: numbers, strings, True, False, None, and lists and
+      dicts of these.
   """
   level: str = _knob('atari/pong')
+  kwargs: dict = config_fields.data_knob()
 
 
 @dataclasses.dataclass(frozen=True)

@@ -4,6 +4,7 @@ Standard library only.
 """
 
 import dataclasses
+import math
 import numbers
 import operator
 import typing
@@ -16,6 +17,12 @@ class UserError(ValueError):
 
 class ConfigError(UserError):
   """A value of a knob that cannot work."""
+
+
+def data_knob():
+  """Makes a field that is a dict, {} by default, see `checked_data`."""
+  # It can be compared, but a dict has no hash.
+  return dataclasses.field(default_factory=dict, hash=False)
 
 
 def knob(default: Any, *, at_least=None, at_most=None, above=None, below=None,
@@ -69,6 +76,39 @@ def _check_range(name: str, value: Any, limits: typing.Mapping[str, Any]):
           f'{name} must be {word.replace("_", " ")} {limit}, but is {value!r}')
 
 
+def checked_data(name: str, value: Any) -> Any:
+  """Returns a copy of data in the one form that survives every way of writing.
+
+  Equal data has equal text, in gin as in JSON: tuples become lists, and dicts
+  are sorted.
+
+  Args:
+    name: name of the value, for messages.
+    value: None, a bool, a number, a string, or a list, tuple or dict of these.
+
+  Raises:
+    ConfigError: where it is anything else, such as a dict whose keys are no
+      strings, or a number that is not finite.
+  """
+  if isinstance(value, dict):
+    for key in value:
+      if not isinstance(key, str):
+        raise ConfigError(f'{name} must have strings as its keys, but has '
+                          f'{key!r}')
+    return {key: checked_data(f'{name}[{key!r}]', value[key])
+            for key in sorted(value)}
+  if isinstance(value, (list, tuple)):
+    return [checked_data(f'{name}[{i}]', element)
+            for i, element in enumerate(value)]
+  if value is not None and type(value) not in (bool, int, float, str):
+    raise ConfigError(
+        f'{name} must be data (numbers, strings, True, False, None, and lists '
+        f'and dicts of these), but is of type {type(value).__name__}')
+  if isinstance(value, float) and not math.isfinite(value):
+    raise ConfigError(f'{name} must be finite, but is {value}')
+  return value
+
+
 class Section:
   """A section of the config; checks each field's type and range."""
 
@@ -77,6 +117,8 @@ class Section:
     for field in dataclasses.fields(self):
       name = f'{type(self).__name__}.{field.name}'
       value = _check_type(name, getattr(self, field.name), hints[field.name])
+      if hints[field.name] is dict:
+        value = checked_data(name, value)
       # Frozen, but an int is to become a float where one is wanted.
       object.__setattr__(self, field.name, value)
       _check_range(name, value, field.metadata)

@@ -16,6 +16,7 @@ import pathlib
 from typing import Iterator, List, Optional, Tuple
 
 from impala_tf import config as config_lib
+from impala_tf.processes import user_modules
 from impala_tf.storage import files
 from launch.ray_cluster import connection as ray_connection
 from launch.ray_cluster import plan as cluster_plan
@@ -36,6 +37,7 @@ def _parse_args() -> argparse.Namespace:
                       'nodes the learner may be on, or a URL that TensorFlow '
                       'opens on them; an existing run is resumed '
                       '(default: a new one in runs/)')
+  program.add_import(parser)
   program.add_ray_address(parser)
   program.add_network(parser)
   parser.add_argument('--num_actors', type=int,
@@ -138,6 +140,7 @@ def _run(args: argparse.Namespace) -> int:
   if why_public is None:
     why_public = program.enter_private_network('launch.cluster', args.network)
   _check_flags(args)
+  user_modules.load(args.modules)
   config = program.load_for_roles(args.config, args.gin_binding)
   return _train(args, config, why_public)
 

@@ -12,6 +12,7 @@ import os
 from typing import Any, Callable, List, Optional, Sequence, Tuple
 
 from impala_tf import config as config_lib
+from impala_tf.processes import user_modules
 from impala_tf.storage import files
 from impala_tf.suites import levels as levels_lib
 from impala_tf.suites import suite as suite_lib
@@ -30,6 +31,7 @@ _VIDEO_FRAMES_PER_SEC = 60  # The emulator's own speed.
 def _parse_args() -> argparse.Namespace:
   parser = command_line.Parser(prog='evaluate.sh', description=__doc__)
   parser.add_argument('run_dir', help='of a training run')
+  program.add_import(parser)
   parser.add_argument('--episodes', type=int,
                       help='full games to play on a level (default: as the '
                       'paper, 500 on DMLab-30 and 200 elsewhere)')
@@ -84,6 +86,7 @@ def _evaluate(args: argparse.Namespace) -> dict:
         f'--seed must be 0 to {_MAX_SEED - 1}, but is {args.seed}')
   suite, levels = _suite_and_levels(args)
   output = _output(args)
+  user_modules.load(args.modules)
   config = gin_config.load(config_path)
   if suite:
     return _evaluate_suite(args, config, suite, levels, output)

@@ -20,6 +20,7 @@ from absl import logging
 
 from impala_tf import config as config_lib
 from impala_tf.envs import env_processes
+from impala_tf.processes import user_modules
 from impala_tf.processes import waiting
 from launch.processes import child
 from launch.roles import actor as actor_role
@@ -36,6 +37,7 @@ _ROLES = {'learner': learner_role.run, 'actor': actor_role.run,
 def _run(args: argparse.Namespace) -> int:
   try:
     role_flags.check(args)
+    user_modules.load(args.modules)
     return _ROLES[args.role](args) or 0
   except config_lib.UserError as error:
     print(f'{child.COMPLAINT}{error}', file=sys.stderr)

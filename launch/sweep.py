@@ -18,6 +18,7 @@ from typing import Callable, Dict, Iterator, List, Sequence, Tuple
 
 from impala_tf import config as config_lib
 from impala_tf.processes import sizing
+from impala_tf.processes import user_modules
 from impala_tf.sweeps import plan as plan_lib
 from impala_tf.sweeps import results as results_lib
 from launch.processes import batch
@@ -42,6 +43,7 @@ def _parse_args() -> argparse.Namespace:
   parser.add_argument('--sweep_dir', required=True,
                       help='where runs and results go; an existing sweep is '
                       'resumed')
+  program.add_import(parser)
   parser.add_argument('--jobs', type=int,
                       help='runs at a time (default: one a core where all runs '
                       'are in_process, else one; on Ray as many as there is '
@@ -219,7 +221,7 @@ def _connected(args: argparse.Namespace,
     num_jobs = min(args.jobs or room, room)
     yield num_jobs, lambda directory: ray_batch.make_batch(
         num_jobs, directory.log_dir, environment, needs,
-        [os.path.abspath(args.sweep_dir)], _WAIT_SECS)
+        [os.path.abspath(args.sweep_dir), *user_modules.paths()], _WAIT_SECS)
 
 
 def _run(args: argparse.Namespace) -> int:
@@ -230,6 +232,7 @@ def _run(args: argparse.Namespace) -> int:
     if why_public:
       print('Ray is open to every machine that reaches this one '
             f'(docs/cluster.md: what to close); {why_public}', flush=True)
+  user_modules.load(args.modules)
   config = gin_config.load_sweep(args.sweep)
   tasks, in_process = check_runs(config)
   with _connected(args, in_process) as (

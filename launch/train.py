@@ -11,6 +11,7 @@ from impala_tf import config as config_lib
 from impala_tf.processes import host as host_lib
 from impala_tf.processes import ports
 from impala_tf.processes import sizing
+from impala_tf.processes import user_modules
 from launch.processes import local
 from launch.processes import stop_signals
 from launch.run import command_line
@@ -38,6 +39,7 @@ def _parse_args() -> argparse.Namespace:
                       help='of the Reverb server, for others to connect to '
                       '(default: a free one); with several learners, the '
                       'first of one port each')
+  program.add_import(parser)
   program.add_network(parser)
   parser.add_argument('--evaluate', action='store_true',
                       help='play full games beside training, and log to '
@@ -139,10 +141,14 @@ def _train_in_this_process(config: config_lib.Config, run_dir: str,
 
 
 def _run(args: argparse.Namespace) -> int:
+  if args.list_knobs:
+    print(knobs.as_text(knobs.sections()), end='')
+    return 0
   why_public = program.why_public(
       args.network, args.port is not None, args.run_dir)
   if why_public is None:
     why_public = program.enter_private_network('launch.train', args.network)
+  user_modules.load(args.modules)
   config = gin_config.load(args.config, args.gin_binding)
   for flag in ('profile', 'evaluate'):
     if getattr(args, flag) and config.experiment.in_process:
@@ -172,11 +178,7 @@ def _run(args: argparse.Namespace) -> int:
 
 def main() -> int:
   """Returns the exit code."""
-  args = _parse_args()
-  if args.list_knobs:
-    print(knobs.as_text(knobs.sections()), end='')
-    return 0
-  return program.run(lambda: _run(args))
+  return program.run(lambda: _run(_parse_args()))
 
 
 if __name__ == '__main__':

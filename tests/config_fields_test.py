@@ -26,8 +26,16 @@ from impala_tf import config
      ('OptimizerConfig.epsilon', 'above 0', '0.0')),
     (lambda: config.OptimizerConfig(learning_rate=float('nan')),
      ('OptimizerConfig.learning_rate', 'above 0', 'nan')),
-    (lambda: config.AgentConfig(torso='shalow'),
-     ('AgentConfig.torso', 'shallow, deep, mlp', 'shalow')),
+    (lambda: config.LearnerConfig(xla='of'),
+     ('LearnerConfig.xla', 'auto, on, off', "'of'")),
+    (lambda: config.EnvironmentConfig(kwargs=7),
+     ('EnvironmentConfig.kwargs', 'dict', '7')),
+    (lambda: config.EnvironmentConfig(kwargs={'walls': {1: 2}}),
+     ("EnvironmentConfig.kwargs['walls']", 'strings as its keys', '1')),
+    (lambda: config.EnvironmentConfig(kwargs={'sizes': [7, print]}),
+     ("EnvironmentConfig.kwargs['sizes'][1]", 'must be data', 'builtin_fun')),
+    (lambda: config.EnvironmentConfig(kwargs={'size': float('inf')}),
+     ("EnvironmentConfig.kwargs['size']", 'must be finite', 'inf')),
 ])
 def test_a_wrong_value_is_refused_by_name(make, words):
   with pytest.raises(config.ConfigError) as raised:
@@ -41,6 +49,20 @@ def test_a_wrong_value_is_refused_by_name(make, words):
 def test_an_int_serves_as_a_float_and_becomes_one():
   discount = config.ImpalaConfig(discount=0).discount
   assert discount == 0. and isinstance(discount, float)
+
+
+def test_equal_data_has_equal_text_and_hash():
+  one = config.EnvironmentConfig(kwargs={'b': (1, (2.5, None)), 'a': True})
+  other = config.EnvironmentConfig(kwargs={'a': True, 'b': [1, [2.5, None]]})
+  assert one == other and hash(one) == hash(other) and repr(one) == repr(other)
+  assert one != config.EnvironmentConfig(kwargs={'a': True})
+
+
+def test_data_does_not_change_with_what_it_was_made_of():
+  sizes = [7]
+  section = config.EnvironmentConfig(kwargs={'sizes': sizes})
+  sizes.append(8)
+  assert section.kwargs == {'sizes': [7]}
 
 
 def test_none_means_no_limit_only_where_it_is_optional():

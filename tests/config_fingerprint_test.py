@@ -21,12 +21,20 @@ def _with(section, **values):
 
 
 @pytest.mark.parametrize('section, values', [
-    ('environment', {'level': 'catch'}), ('atari', {'action_repeats': 2}),
+    ('environment', {'level': 'catch'}), ('environment', {'kwargs': {'a': 1}}),
+    ('atari', {'action_repeats': 2}),
     ('dmlab', {'height': 84}), ('vizdoom', {'subsample': 4}),
     ('agent', {'use_lstm': True}), ('learner', {'unroll_length': 19})])
 def test_unrolls_that_differ_tell_it(section, values):
   assert config_fingerprint.of_unrolls(_with(section, **values)) != (
       config_fingerprint.of_unrolls(CONFIG))
+
+
+def test_order_of_arguments_does_not_matter():
+  assert config_fingerprint.of_unrolls(
+      _with('environment', kwargs={'a': 1, 'b': (2,)})) == (
+          config_fingerprint.of_unrolls(
+              _with('environment', kwargs={'b': [2], 'a': 1})))
 
 
 @pytest.mark.parametrize('section, values', [

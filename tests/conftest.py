@@ -80,6 +80,26 @@ def fake_deepmind_lab():
 
 
 @pytest.fixture
+def modules_forgotten(monkeypatch):
+  """Forgets modules of the user's own that a test imports, and their names."""
+  import gymnasium
+
+  from impala_tf.agents import torsos
+  from impala_tf.algorithms import table
+  from impala_tf.processes import user_modules
+  monkeypatch.setattr(sys, 'path', list(sys.path))
+  imported = set(sys.modules)
+  registries = [(registry, dict(registry)) for registry in (
+      user_modules._sources, gymnasium.registry, torsos.OWN, table.ROWS)]
+  yield
+  for name in user_modules._sources.keys() - imported:
+    del sys.modules[name]
+  for registry, before in registries:
+    registry.clear()
+    registry.update(before)
+
+
+@pytest.fixture
 def start_workers():
   """Makes `env_processes.Workers` that are closed at the end of the test."""
   from impala_tf.envs import env_processes

@@ -52,6 +52,7 @@ COVERED_ELSEWHERE = {
 # Tests of no single module, and what they test.
 OF_NO_MODULE = {
     'tests/configs_test.py': 'every .gin file in configs/',
+    'tests/examples_test.py': 'examples/ and the pages that explain them',
     'tests/faults': 'what real runs survive, docs/reliability.md',
     'tests/launch/cluster_examples_test.py': 'Slurm and Kubernetes files',
     'tests/docs_test.py': 'README.md, docs/ and mkdocs.yml',

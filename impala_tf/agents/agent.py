@@ -62,7 +62,8 @@ class Agent(tf.Module):
     super().__init__(name='agent')
     self._distribution = distribution
     self._torso_name = config.torso
-    self._torso = networks.TORSOS[config.torso](config.hidden_size, precision)
+    self._torso = networks.make_torso(
+        config.torso, config.hidden_size, precision)
     self._instruction_length = config.instruction_length
     self._instruction_encoder = None
     if config.instruction_length:
@@ -99,7 +100,8 @@ class Agent(tf.Module):
     Raises:
       ConfigError: where the torso cannot take such observations.
     """
-    if self._torso_name != 'mlp' and len(observation_spec.shape) != 3:
+    if (self._torso_name in ('shallow', 'deep')
+        and len(observation_spec.shape) != 3):
       raise config_lib.ConfigError(
           f"AgentConfig.torso = '{self._torso_name}' needs images [H, W, C], "
           f'but observations are {list(observation_spec.shape)}; use '
@@ -185,7 +187,8 @@ class Agent(tf.Module):
     folded = tf.reshape(observations,
                         tf.concat([[-1], tf.shape(observations)[2:]], axis=0))
     folded = tf.ensure_shape(folded, [None] + observations.shape[2:])
-    features = self._torso(folded)
+    features = networks.checked_features(
+        self._torso_name, self._torso(folded))
     if self._instruction_encoder is not None:
       read = self._instruction_encoder(
           tf.reshape(instructions, [-1, instructions.shape[-1]]))

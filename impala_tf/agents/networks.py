@@ -22,6 +22,8 @@ from typing import NamedTuple, Tuple
 
 import tensorflow as tf
 
+from impala_tf import config as config_lib
+from impala_tf.agents import torsos
 from impala_tf.envs import word_ids
 
 # Up to this many steps the graph of the LSTM is unrolled, which runs faster.
@@ -181,6 +183,43 @@ class MLPTorso(tf.Module):
 
 
 TORSOS = {'shallow': ShallowTorso, 'deep': DeepTorso, 'mlp': MLPTorso}
+
+
+def make_torso(name: str, hidden_size: int,
+               precision: str = 'float32') -> tf.Module:
+  """Makes a torso of the project's or of the user's own.
+
+  Args:
+    name: value of `AgentConfig.torso`.
+    hidden_size: units of its last layer.
+    precision: 'float32' or 'mixed_bfloat16'.
+
+  Raises:
+    ConfigError: where nobody has registered the name, or where a torso of the
+      user's own is no `tf.Module`, so that its variables would not be found.
+  """
+  torsos.check(name)
+  torso = {**TORSOS, **torsos.OWN}[name](hidden_size, precision)
+  if not isinstance(torso, tf.Module):
+    raise config_lib.ConfigError(
+        f'the torso {name!r} must be a tf.Module, so that its variables are '
+        f'found, but is of type {type(torso).__name__}')
+  return torso
+
+
+def checked_features(name: str, features: tf.Tensor) -> tf.Tensor:
+  """Returns the output of a torso; raises ConfigError where it is no such.
+
+  Args:
+    name: value of `AgentConfig.torso`, for the message.
+    features: output, which must be float32 [N, F] with a known F.
+  """
+  if (features.dtype == tf.float32 and features.shape.rank == 2
+      and features.shape[1] is not None):
+    return features
+  raise config_lib.ConfigError(
+      f'the torso {name!r} must return float32 [N, F], but returned '
+      f'{features.dtype.name} {features.shape}')
 
 
 class LSTMState(NamedTuple):

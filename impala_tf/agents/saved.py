@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from impala_tf import config as config_lib
 from impala_tf.agents import agent as agent_lib
+from impala_tf.agents import torsos
 from impala_tf.maths import distributions
 from impala_tf.storage import checkpoint
 from impala_tf.storage import files
@@ -85,6 +86,14 @@ def _distribution(description: Mapping[str, Any]
   return distributions.Categorical(description['num_actions'])
 
 
+def _check_torso(path: str, config: config_lib.AgentConfig) -> None:
+  """Raises CheckpointError where the agent's torso is not registered."""
+  try:
+    torsos.check(config.torso)
+  except config_lib.ConfigError as error:
+    raise checkpoint.CheckpointError(f'{path}: {error}') from error
+
+
 class LoadedAgent(NamedTuple):
   """An agent with its parameters and how long it was trained.
 
@@ -108,7 +117,8 @@ def load_agent(run_dir: str) -> LoadedAgent:
     See `LoadedAgent`.
 
   Raises:
-    checkpoint.CheckpointError: where there is no usable checkpoint.
+    checkpoint.CheckpointError: where there is no usable checkpoint, or where
+      the module that registers the agent's torso was not imported.
   """
   path = os.path.join(run_dir, checkpoint.DIRECTORY, _AGENT_FILE)
   if not files.exists(path):
@@ -117,11 +127,14 @@ def load_agent(run_dir: str) -> LoadedAgent:
         'directory of a run?')
   try:
     description = json.loads(files.read(path))
-    agent = agent_lib.Agent(_distribution(description),
-                            config_lib.AgentConfig(**description['config']),
+    config = config_lib.AgentConfig(**description['config'])
+    _check_torso(path, config)
+    agent = agent_lib.Agent(_distribution(description), config,
                             num_tasks=description.get('num_tasks'))
     spec = dm_env.specs.Array(tuple(description['observation_shape']),
                               description['observation_dtype'])
+  except checkpoint.CheckpointError:
+    raise
   except (ValueError, KeyError, TypeError) as error:
     raise checkpoint.CheckpointError(
         f'{path} is damaged ({error}); training that is resumed writes it again'

@@ -1,5 +1,7 @@
 """The table of learning algorithms: one file and one row each.
 
+Those of the user's own are added by `register`.
+
 Importing it imports no TensorFlow, so that launchers can look a name up.
 """
 
@@ -7,6 +9,7 @@ import importlib
 from typing import Any, Callable, Dict, NamedTuple
 
 from impala_tf import config as config_lib
+from impala_tf.processes import user_modules
 
 
 def _check_nothing(config: config_lib.Config) -> None:
@@ -31,23 +34,54 @@ def _check_with_popart(config: config_lib.Config) -> None:
         'ImpalaConfig.popart_step_size; 3e-4 is the published one')
 
 
+CheckFn = Callable[[config_lib.Config], None]
+
+
 class Row(NamedTuple):
   """A row of the table.
 
   Attributes:
-    module: name of the module that has the algorithm's `ALGORITHM`.
+    load: returns the `algorithm.Algorithm`; may import TensorFlow.
     check: raises ConfigError for a config that the algorithm cannot have.
   """
-  module: str
-  check: Callable[[config_lib.Config], None] = _check_nothing
+  load: Callable[[], Any]
+  check: CheckFn = _check_nothing
+
+
+def _in_module(name: str) -> Callable[[], Any]:
+  """Returns a function that imports `impala_tf.algorithms.<name>`."""
+  return lambda: importlib.import_module(
+      f'impala_tf.algorithms.{name}').ALGORITHM
 
 
 # Keys are values of `ExperimentConfig.algorithm`.
 ROWS: Dict[str, Row] = {
-    'impala': Row('impala_tf.algorithms.impala', _check_without_popart),
-    'impala_popart': Row(
-        'impala_tf.algorithms.impala_popart', _check_with_popart),
+    'impala': Row(_in_module('impala'), _check_without_popart),
+    'impala_popart': Row(_in_module('impala_popart'), _check_with_popart),
 }
+
+
+def register(name: str, algorithm: Any,
+             check_config: CheckFn = _check_nothing) -> None:
+  """Adds an algorithm of the user's own to the table.
+
+  Args:
+    name: new value of `ExperimentConfig.algorithm`.
+    algorithm: its `algorithm.Algorithm`.
+    check_config: raises ConfigError for a config that it cannot have.
+
+  Raises:
+    ConfigError: where the name is taken, or `algorithm` is something else.
+  """
+  from impala_tf.algorithms import algorithm as algorithm_lib  # TensorFlow.
+  if name in ROWS:
+    raise config_lib.ConfigError(
+        f'there is an algorithm {name!r} already; choose another name')
+  if not isinstance(algorithm, algorithm_lib.Algorithm):
+    raise config_lib.ConfigError(
+        f'the algorithm {name!r} must be an algorithm.Algorithm(make_agent, '
+        f'loss, after_step), but is of type {type(algorithm).__name__}')
+  ROWS[name] = Row(lambda: algorithm, check_config)
 
 
 def check(config: config_lib.Config) -> None:
@@ -62,9 +96,7 @@ def check(config: config_lib.Config) -> None:
   """
   name = config.experiment.algorithm
   if name not in ROWS:
-    raise config_lib.ConfigError(
-        f'ExperimentConfig.algorithm must be one of {", ".join(ROWS)}, but is '
-        f'{name!r}')
+    raise user_modules.unknown_name('ExperimentConfig.algorithm', name, ROWS)
   ROWS[name].check(config)
 
 
@@ -75,5 +107,4 @@ def get(config: config_lib.Config) -> Any:
     ConfigError: see `check`.
   """
   check(config)
-  row = ROWS[config.experiment.algorithm]
-  return importlib.import_module(row.module).ALGORITHM
+  return ROWS[config.experiment.algorithm].load()

@@ -29,6 +29,7 @@ class Domain(NamedTuple):
       of the run; and whether the batch is for training, which is False where
       full games are scored.
     has_instructions: whether its levels give instructions in words.
+    takes_kwargs: whether `EnvironmentConfig.kwargs` are for its levels.
     steps_batches: whether its simulator steps a whole batch by itself, so that
       `ActorConfig.env_processes` would have nothing to do.
     is_uniform: function that tells of a config whether all levels of the domain
@@ -42,6 +43,7 @@ class Domain(NamedTuple):
   make: Callable[[str, int, int, config_lib.Config, bool],
                  environment.BatchedEnvironment]
   has_instructions: bool = False
+  takes_kwargs: bool = False
   steps_batches: bool = False
   is_uniform: Callable[[config_lib.Config], bool] = lambda config: False
   action_remedy: str = 'leave one of them out'

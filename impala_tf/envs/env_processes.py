@@ -28,6 +28,7 @@ import tree
 
 from impala_tf import config as config_lib
 from impala_tf.envs import environment as environment_lib
+from impala_tf.processes import user_modules
 from impala_tf.storage import files
 
 # Simulators and TensorFlow do not survive a fork.
@@ -194,8 +195,8 @@ class Workers:
       connection, other_end = _CONTEXT.Pipe()
       process = _CONTEXT.Process(
           target=_serve, daemon=True,
-          args=(make, w, self._owner, self._specs, memory, other_end,
-                write_end))
+          args=(user_modules.sources(), make, w, self._owner, self._specs,
+                memory, other_end, write_end))
       process.start()
       other_end.close()  # While it is open here, there is no end of file.
       self._processes.append(process)
@@ -322,13 +323,15 @@ class Workers:
     self._answers.close()  # Last, so that workers at a step can answer.
 
 
-def _serve(make: MakeFn, w: int, owner: np.ndarray, shared_specs: _Shared,
-           memory: _Shared, connection: connection_lib.Connection,
+def _serve(modules: Sequence[str], make: MakeFn, w: int, owner: np.ndarray,
+           shared_specs: _Shared, memory: _Shared,
+           connection: connection_lib.Connection,
            answers: connection_lib.Connection) -> None:
   """Runs worker w in its process; see `Workers` for the other arguments."""
   _end_with_parent()
   shared = _arrays(memory, shared_specs, len(owner))
   try:
+    user_modules.load(modules)
     _step_until_closed(make, w, owner, shared, connection, answers)
   except config_lib.UserError as error:
     connection.send(_Failed(files.one_line(error, None), True))

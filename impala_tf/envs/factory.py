@@ -33,6 +33,27 @@ DOMAINS: Dict[str, domain_lib.Domain] = {
 }
 
 
+def register(name: str, domain: domain_lib.Domain) -> None:
+  """Adds a domain of the user's own, for simulators without Gymnasium.
+
+  Args:
+    name: beginning of its levels' names, up to the first slash.
+    domain: what it consists of; its forms begin with the name.
+
+  Raises:
+    ConfigError: where the name is taken, or a form begins otherwise.
+  """
+  if name in DOMAINS:
+    raise config_lib.ConfigError(
+        f'there is a domain {name!r} already; choose another name')
+  for form in domain.forms:
+    if form.partition('/')[0] != name:
+      raise config_lib.ConfigError(
+          f'forms of the domain {name!r} must begin with that, but one is '
+          f'{form!r}')
+  DOMAINS[name] = domain
+
+
 def domain_of(level: str) -> Optional[domain_lib.Domain]:
   """Finds the domain of a level; None where there is no such domain."""
   return DOMAINS.get(level.partition('/')[0])
@@ -125,14 +146,28 @@ def check_levels(config: config_lib.Config) -> None:
     config: config of a run, which may name several levels.
 
   Raises:
-    ConfigError: see `check_level`, `check_instructions` and, where environment
-      processes are wanted, `check_steps_alone`.
+    ConfigError: see `check_level`, `check_kwargs`, `check_instructions` and,
+      where environment processes are wanted, `check_steps_alone`.
   """
   for level in levels_lib.expand(config.environment.level):
     check_level(level)
+    check_kwargs(level, config)
     check_instructions(level, config.agent.instruction_length)
     if config.actor.env_processes:
       check_steps_alone(level)
+
+
+def check_kwargs(level: str, config: config_lib.Config) -> None:
+  """Raises ConfigError where arguments are given to a level without any."""
+  kwargs = config.environment.kwargs
+  if not kwargs or domain_of(level).takes_kwargs:
+    return
+  names = sorted(name for name, domain in DOMAINS.items()
+                 if domain.takes_kwargs)
+  raise config_lib.ConfigError(
+      f'EnvironmentConfig.kwargs is {kwargs}, but {level} takes no arguments; '
+      f'leave it out (those that do are of {", ".join(names)}; AtariConfig, '
+      'DmlabConfig and VizdoomConfig have the settings of these)')
 
 
 def check_instructions(level: str, instruction_length: int) -> None:
@@ -175,9 +210,10 @@ def make_environment(level: str, num_envs: int, seed: int,
 
   Raises:
     ConfigError: where the level is unknown, its simulator is not installed, or
-      instructions are wanted and it has none.
+      it cannot have the arguments or instructions that the config wants.
   """
   check_level(level)
+  check_kwargs(level, config)
   check_instructions(level, config.agent.instruction_length)
   return domain_of(level).make(
       level.partition('/')[2], num_envs, seed, config, training)

@@ -1,8 +1,9 @@
 """Registered environments of Gymnasium with discrete or continuous actions."""
 
-import os
-import shlex
-from typing import Any, Callable, Optional, Sequence
+import copy
+import sys
+import traceback
+from typing import Any, Callable, Mapping, Optional, Sequence
 
 import dm_env
 from dm_env import specs
@@ -12,32 +13,52 @@ from impala_tf import config as config_lib
 from impala_tf.envs import display
 from impala_tf.envs import domain
 from impala_tf.envs import environment
+from impala_tf.processes import user_modules
+from impala_tf.storage import files
 
-# Environment variable: names of modules, with commas between them, that
-# Gymnasium may import for an id.
-TRUSTED_MODULES = 'IMPALA_TF_TRUSTED_MODULES'
+# Gymnasium's doors to the old Gym: they make what their arguments name, and
+# import the module of that. Arguments come from configs.
+_MADE_BY_NAME = 'GymV2'
 
 
 def check_module(level: str) -> None:
   """Refuses a level for which Gymnasium would import a module unasked.
 
   Its ids may be 'module:Name-v0', and configs may come from strangers. So that
-  configs cannot run code, the user has to name such modules in the environment
-  variable IMPALA_TF_TRUSTED_MODULES.
+  configs cannot run code, the user has to import such modules with --import.
 
   Args:
     level: name with its domain, such as 'gym/module:Name-v0'.
 
   Raises:
-    ConfigError: where the user has not named the module.
+    ConfigError: where the user has not imported the module.
   """
-  module, colon, _ = level.partition('/')[2].partition(':')
-  trusted = os.environ.get(TRUSTED_MODULES, '').split(',')
-  if colon and not (module and module in trusted):
+  module, colon, name = level.partition('/')[2].rpartition(':')
+  if colon and not user_modules.is_loaded(module):
     raise config_lib.ConfigError(
         f'EnvironmentConfig.level: {level} has the module {module!r} imported, '
-        f'which runs its code; if you trust it, set '
-        f'{TRUSTED_MODULES}={shlex.quote(module)}')
+        f'which runs its code; if you trust it, give --import={module}')
+  if name.startswith(_MADE_BY_NAME):
+    raise config_lib.ConfigError(
+        f'EnvironmentConfig.level: {level} imports what its arguments name; '
+        'register the environment in a file of your own, and give '
+        '--import=FILE.py')
+
+
+def _check(env_id: str) -> None:
+  """Refuses an id that cannot be made; imports no simulator by itself.
+
+  Which ids are registered is known once a module of the user's own was
+  imported, and Gymnasium with it.
+  """
+  level = f'gym/{env_id}'
+  check_module(level)
+  gymnasium = sys.modules.get('gymnasium')
+  if user_modules.sources() and gymnasium:
+    try:
+      gymnasium.spec(env_id.rpartition(':')[2])
+    except gymnasium.error.UnregisteredEnv as error:
+      raise _cannot_be_made(level, error) from error
 
 
 class GymEnvironment(environment.BatchedEnvironment):
@@ -55,7 +76,8 @@ class GymEnvironment(environment.BatchedEnvironment):
   def __init__(self, env_id: str, num_envs: int, seed: int,
                level: Optional[str] = None,
                wrappers: Sequence[Callable[[Any], Any]] = (),
-               instruction_length: int = 0):
+               instruction_length: int = 0,
+               kwargs: Optional[Mapping[str, Any]] = None):
     """Makes the environments.
 
     Args:
@@ -67,13 +89,14 @@ class GymEnvironment(environment.BatchedEnvironment):
       wrappers: wrappers of Gymnasium that are put around each environment, in
         this order.
       instruction_length: L of the base class, where there are instructions.
+      kwargs: arguments of the environment's constructor.
 
     Raises:
       ConfigError: where Gymnasium or the environment is not installed, where it
         cannot be made, or where it has other spaces than those above.
     """
     level = level or f'gym/{env_id}'
-    self._envs = _make(level, env_id, num_envs, wrappers)
+    self._envs = _make(level, env_id, num_envs, wrappers, kwargs or {})
     observations = self._envs.single_observation_space
     try:
       action_spec = _action_spec(level, self._envs.single_action_space)
@@ -119,7 +142,8 @@ class GymEnvironment(environment.BatchedEnvironment):
 
 
 def _make(level: str, env_id: str, num_envs: int,
-          wrappers: Sequence[Callable[[Any], Any]]):
+          wrappers: Sequence[Callable[[Any], Any]],
+          kwargs: Mapping[str, Any]):
   """Makes a `gymnasium.vector.SyncVectorEnv`; raises ConfigError."""
   display.draw_without_display()
   try:
@@ -133,15 +157,36 @@ def _make(level: str, env_id: str, num_envs: int,
     return gymnasium.make_vec(
         env_id, num_envs, vectorization_mode='sync',
         vector_kwargs={'autoreset_mode': same_step, 'copy': False},
-        wrappers=wrappers, render_mode='rgb_array')
+        wrappers=wrappers, render_mode='rgb_array', **kwargs)
   except (gymnasium.error.Error, ImportError) as e:
-    # Gymnasium names the nearest ids, and the package to install.
-    cause = str(e)
-    if cause.startswith('MuJoCo is not installed'):
-      cause = ("it needs the package mujoco, the extra 'mujoco': "
-               "pip install -c constraints.txt -e '.[mujoco]'")
+    raise _cannot_be_made(level, e) from e
+  except (TypeError, ValueError) as e:
     raise config_lib.ConfigError(
-        f'EnvironmentConfig.level: {level} cannot be made: {cause}') from e
+        f'{level} cannot be made with EnvironmentConfig.kwargs = '
+        f'{dict(kwargs)}: {_explain(e)}') from e
+
+
+def _explain(error: Exception) -> str:
+  """Describes what a constructor raised, or the call that did not fit it."""
+  cause = files.one_line(error, None).partition(' was raised from the env')[0]
+  if ' argument' in cause:
+    return f'{cause}; its constructor must take these and render_mode'
+  # Gymnasium raises a TypeError anew.
+  line = traceback.extract_tb((error.__cause__ or error).__traceback__)[-1]
+  return f'{line.filename}, line {line.lineno}: {type(error).__name__}: {cause}'
+
+
+def _cannot_be_made(level: str, error: Exception) -> config_lib.ConfigError:
+  """Makes the error of an id that Gymnasium does not know, or cannot make."""
+  # Gymnasium names the nearest ids, and the package to install.
+  cause = files.one_line(error, None)
+  if cause.startswith('MuJoCo is not installed'):
+    cause = ("it needs the package mujoco, the extra 'mujoco': "
+             "pip install -c constraints.txt -e '.[mujoco]'")
+  elif type(error).__name__ in ('NameNotFound', 'NamespaceNotFound'):
+    cause += ' Your own are registered by a file, --import=FILE.py.'
+  return config_lib.ConfigError(
+      f'EnvironmentConfig.level: {level} cannot be made: {cause}')
 
 
 def _action_spec(level: str, space) -> specs.BoundedArray:
@@ -166,11 +211,14 @@ def _unsupported(level: str, what: str, space, wanted: str
       f'{wanted} is supported')
 
 
-def _make_environment(env_id: str, num_envs: int, seed: int, *unused
+def _make_environment(env_id: str, num_envs: int, seed: int,
+                      config: config_lib.Config, unused_training: bool
                       ) -> GymEnvironment:
-  return GymEnvironment(env_id, num_envs, seed)
+  return GymEnvironment(
+      env_id, num_envs, seed,
+      kwargs=copy.deepcopy(config.environment.kwargs))
 
 
 DOMAIN = domain.Domain(
-    forms=('gym/<id>',), check=lambda env_id: check_module(f'gym/{env_id}'),
-    make=_make_environment)
+    forms=('gym/<id>',), check=_check, make=_make_environment,
+    takes_kwargs=True)

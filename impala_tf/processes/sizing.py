@@ -51,7 +51,8 @@ def memory_bytes() -> int:
 
 def _learner_share(config: config_lib.Config) -> float:
   """Share of learning in all work, which is larger with replay."""
-  share = _LEARNER_SHARE[config.agent.torso]
+  share = _LEARNER_SHARE.get(
+      config.agent.torso, _LEARNER_SHARE['shallow'])  # The user's own.
   learning = share * config.learner.batch_size / config.num_fresh
   return learning / (learning + 1 - share)
 

@@ -12,6 +12,7 @@ import sys
 from impala_tf import config as config_lib
 from impala_tf.envs import factory
 from impala_tf.processes import sizing
+from impala_tf.processes import user_modules
 from launch.benchmark import measure
 from launch.benchmark import report
 from launch.run import command_line
@@ -43,6 +44,7 @@ def _parse_args() -> argparse.Namespace:
   parser.add_argument('--gin_binding', action='append', default=[],
                       metavar='"LearnerConfig.batch_size = 16"',
                       help='changes one value; may be repeated')
+  program.add_import(parser)
   parser.add_argument('--cores', type=int,
                       help='number of cores to use (default: all)')
   parser.add_argument('--seconds', type=float, default=60.,
@@ -76,6 +78,7 @@ def _run(args: argparse.Namespace) -> None:
   setting = measure.Setting(
       ', '.join([args.config, *args.gin_binding]), args.config,
       args.gin_binding)
+  user_modules.load(args.modules)
   factory.check_level(setting.config().environment.level)
   if args.scaling:
     settings = [

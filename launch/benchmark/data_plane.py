@@ -18,9 +18,11 @@ from impala_tf import types
 from impala_tf.processes import host as host_lib
 from impala_tf.processes import sizing
 from impala_tf.processes import tf_threads
+from impala_tf.processes import user_modules
 from launch.benchmark import parts
 from launch.benchmark import worker
 from launch.run import gin_config
+from launch.run import program
 
 _QUEUE_BATCHES = 2
 
@@ -79,7 +81,9 @@ def main():
   parser.add_argument('role', choices=('reader', 'writer'))
   parser.add_argument('config')
   parser.add_argument('port', type=int)
+  program.add_import(parser)
   args = parser.parse_args()
+  user_modules.load(args.modules)
   config = sizing.fit(gin_config.load(args.config))
   is_reader = args.role == 'reader'
   tf_threads.set_threads(config.learner.num_threads if is_reader else 1)

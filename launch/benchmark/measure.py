@@ -8,6 +8,7 @@ from typing import Any, Dict, List, NamedTuple, Sequence
 from impala_tf import config as config_lib
 from impala_tf.processes import ports
 from impala_tf.processes import sizing
+from impala_tf.processes import user_modules
 from launch.benchmark import training
 from launch.benchmark import worker
 from launch.run import gin_config
@@ -66,7 +67,7 @@ class _Parts(contextlib.ExitStack):
       started.wait_until_ready()
 
   def _start(self, module, *arguments) -> worker.Worker:
-    started = worker.Worker(module, arguments)
+    started = worker.Worker(module, [*arguments, *user_modules.flags()])
     self.callback(started.close)
     return started
 

@@ -21,8 +21,10 @@ from impala_tf.processes import host as host_lib
 from impala_tf.processes import learner_group
 from impala_tf.processes import sizing
 from impala_tf.processes import tf_threads
+from impala_tf.processes import user_modules
 from launch.benchmark import worker
 from launch.run import gin_config
+from launch.run import program
 
 _WARM_UP_CALLS = 3
 _EMULATOR_STEPS = 16
@@ -202,7 +204,9 @@ def main():
   parser = argparse.ArgumentParser(description=__doc__)
   parser.add_argument('name', choices=PARTS)
   parser.add_argument('config')
+  program.add_import(parser)
   args = parser.parse_args()
+  user_modules.load(args.modules)
   config = sizing.fit(gin_config.load(args.config))
   tf_threads.set_threads(
       config.learner.num_threads if args.name == 'learner' else 1)

@@ -10,6 +10,7 @@ from typing import Dict, List, NamedTuple, Sequence
 import psutil
 
 from impala_tf.monitoring import metrics
+from impala_tf.processes import user_modules
 
 _START_TIMEOUT_SECS = 300
 _POLL_SECS = 0.02
@@ -54,7 +55,7 @@ class TrainingRun:
     start = time.monotonic()
     self._train = psutil.Popen(
         [sys.executable, '-m', 'launch.train', config_path,
-         f'--run_dir={self.run_dir}', *flags],
+         f'--run_dir={self.run_dir}', *flags, *user_modules.flags()],
         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     self._rows = metrics.RowReader(self.run_dir)
     self.peak_rss_mib = 0.

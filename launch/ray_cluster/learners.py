@@ -9,6 +9,7 @@ import pathlib
 from typing import List, Optional, Sequence
 
 from impala_tf import config as config_lib
+from impala_tf.processes import user_modules
 from impala_tf.processes import waiting
 from impala_tf.storage import files
 from launch.processes import restarts
@@ -21,10 +22,10 @@ _log = logging.getLogger('cluster')
 
 
 def needed_paths(run_dir: str) -> List[str]:
-  """Returns paths that a node must have to write into a run's directory."""
+  """Returns paths that a node must have for a role that writes to the run."""
   if files.is_url(run_dir):
-    return []
-  return [run_dir]
+    return user_modules.paths()
+  return [run_dir, *user_modules.paths()]
 
 
 class RayLearners(supervisor.Learners):

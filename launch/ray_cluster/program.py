@@ -194,8 +194,8 @@ class RayProgram(program_lib.Program):
     elif self.state is State.RUNNING and report.missing:
       self._append(
           f'{child.COMPLAINT}{report.ip} has no {report.missing}; the project '
-          'must be at the same path on all nodes, and the run directory on a '
-          'file system that they share\n'.encode())
+          'and files of --import must be at the same path on all nodes, and '
+          'the run directory on a file system that they share\n'.encode())
       self.state = State.ENDED
     elif self.state is State.RUNNING and report.exit_code is not None:
       self.state = State.ENDED

@@ -13,6 +13,7 @@ from typing import List, Optional, Sequence
 
 from impala_tf import config as config_lib
 from impala_tf.processes import sizing
+from impala_tf.processes import user_modules
 from launch.processes import program as program_lib
 from launch.processes import restarts
 from launch.processes import supervisor
@@ -59,7 +60,9 @@ class ClusterRun(supervisor.Supervisor):
     self._actors = []
     for task in range(config.actor.num_actors):
       # Without a run directory, which actors' nodes need not see.
-      program = ray_program.RayProgram(f'actor_{task}', log_dir, needs.actor)
+      program = ray_program.RayProgram(
+          f'actor_{task}', log_dir, needs.actor,
+          needed=user_modules.paths())
       self._actors.append(_RayPeer(
           program, functools.partial(self._actor_command, task),
           restarts.Restarts(program, config.actor.max_restarts,

@@ -31,6 +31,7 @@ def make_parser(description: str) -> argparse.ArgumentParser:
   parser.add_argument('--gin_binding', action='append', default=[],
                       metavar='"LearnerConfig.batch_size = 16"',
                       help='changes one value of --config; may be repeated')
+  program.add_import(parser)
   parser.add_argument('--run_dir',
                       help='learner: where logs and checkpoints go, a path '
                       'or a URL that TensorFlow opens; an existing run is '

@@ -86,11 +86,11 @@ def _section(cls: type) -> Section:
   hints = typing.get_type_hints(cls)
   knobs = [
       Knob(name=f'{cls.__name__}.{field.name}',
-           default=repr(field.default),
+           default=repr(getattr(cls(), field.name)),
            values=_values(hints[field.name], field.metadata),
-           unit=field.metadata['unit'] or _UNITS.get(
+           unit=field.metadata.get('unit') or _UNITS.get(
                field.name.rpartition('_')[2], ''),
-           source=field.metadata['source'],
+           source=field.metadata.get('source', ''),
            meaning=meanings[field.name])
       for field in dataclasses.fields(cls)]
   return Section(cls.__name__, cls.__doc__.partition('\n')[0], knobs)
@@ -113,12 +113,12 @@ def _values(hint: type, limits: typing.Mapping[str, typing.Any]) -> str:
   options = [h for h in typing.get_args(hint) if h is not type(None)]
   is_optional = typing.get_origin(hint) is typing.Union
   name = (options[0] if is_optional else hint).__name__
-  if limits['choices']:
+  if limits.get('choices'):
     parts = [' or '.join(map(repr, limits['choices']))]
   else:
     parts = [name] + [f'{word.replace("_", " ")} {limits[word]:,}'
                       for word in ('at_least', 'above', 'at_most', 'below')
-                      if limits[word] is not None]
+                      if limits.get(word) is not None]
   return ', '.join(parts) + (', or None' if is_optional else '')
 
 

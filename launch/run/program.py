@@ -8,6 +8,7 @@ import sys
 from typing import Callable, Optional, Sequence, Tuple
 
 from impala_tf import config as config_lib
+from impala_tf.agents import torsos
 from impala_tf.algorithms import table as algorithms
 from impala_tf.envs import factory
 from impala_tf.processes import sizing
@@ -77,9 +78,10 @@ def load_for_roles(path: str, bindings: Sequence[str]) -> config_lib.Config:
 
 
 def check_names(config: config_lib.Config) -> None:
-  """Raises ConfigError where a level or the algorithm cannot be had so."""
+  """Raises ConfigError where level, algorithm or torso cannot be had so."""
   factory.check_levels(config)
   algorithms.check(config)
+  torsos.check(config.agent.torso)
 
 
 def show_beginning(config: config_lib.Config, run_dir: str,
@@ -96,6 +98,16 @@ def show_logs(run_dir: str) -> None:
   if files.is_url(run_dir):
     print(f'  logs of its processes in {run_directory.logs_path(run_dir)}',
           flush=True)
+
+
+def add_import(parser: argparse.ArgumentParser) -> None:
+  """Adds the flag --import, for `user_modules.load`."""
+  parser.add_argument('--import', action='append', default=[], dest='modules',
+                      metavar='FILE.py',
+                      help='a file of your own that registers environments, '
+                      'networks or algorithms, or the name of an installed '
+                      'module; may be repeated; on other machines it must be '
+                      'at the same path')
 
 
 def add_network(parser: argparse.ArgumentParser) -> None:

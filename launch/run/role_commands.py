@@ -1,9 +1,12 @@
 """Command lines of the roles of a supervised run, see `launch.role`.
 
-Each is a module with its arguments, which follow `python -m`.
+Each is a module with its arguments, which follow `python -m`. Roles import the
+same modules of the user's own as this process.
 """
 
 from typing import List, Sequence
+
+from impala_tf.processes import user_modules
 
 # More than a run has actors, so that no two seeds of a run are equal.
 _SEEDS_AN_ATTEMPT = 10_000
@@ -64,4 +67,5 @@ def evaluator(address: str, attempt: int, *flags: str) -> List[str]:
 
 
 def _command(role: str, address: str, *flags: str) -> List[str]:
-  return ['launch.role', role, '--supervised', f'--address={address}', *flags]
+  return ['launch.role', role, '--supervised', f'--address={address}', *flags,
+          *user_modules.flags()]

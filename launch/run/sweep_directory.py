@@ -15,6 +15,7 @@ from typing import Dict, Iterator, List, Mapping
 
 from impala_tf import config as config_lib
 from impala_tf.monitoring import metrics
+from impala_tf.processes import user_modules
 from impala_tf.sweeps import plan as plan_lib
 from impala_tf.sweeps import results as results_lib
 from launch.run import gin_config
@@ -65,8 +66,9 @@ class SweepDirectory:
     The command works on any machine and in any directory.
     """
     tasks = self._path / 'tasks'
-    return run.arguments(os.path.abspath(tasks / f'{run.task}.gin'),
-                         os.path.abspath(self.run_dir(run)))
+    return [*run.arguments(os.path.abspath(tasks / f'{run.task}.gin'),
+                           os.path.abspath(self.run_dir(run))),
+            *user_modules.flags()]
 
   def run_dir(self, run: plan_lib.Run) -> str:
     """Returns the directory of one training run."""

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from impala_tf import config as config_lib
 from impala_tf.agents import networks
+from impala_tf.agents import torsos
 
 ATARI, DMLAB = (84, 84, 4), (72, 96, 3)
 
@@ -378,3 +380,34 @@ def test_words_start_as_standard_normal_vectors_of_20():
   assert abs(values.mean()) < 4 / np.sqrt(values.size)
   assert abs(values.std() - 1) < 4 / np.sqrt(2 * values.size)
   assert np.abs(values).max() > 3  # Not truncated.
+
+
+class _Own(tf.Module):
+  """A torso of the user's own, whose output may be wrong."""
+
+  def __init__(self, hidden_size, precision):
+    super().__init__()
+    self.made_of = (hidden_size, precision)
+
+
+def test_torso_of_ones_own_is_made_of_size_and_precision(monkeypatch):
+  monkeypatch.setitem(torsos.OWN, 'own', _Own)
+  torso = networks.make_torso('own', 7, 'mixed_bfloat16')
+  assert torso.made_of == (7, 'mixed_bfloat16')
+
+
+def test_torso_whose_variables_nobody_would_find_is_refused(monkeypatch):
+  monkeypatch.setitem(torsos.OWN, 'own', lambda size, precision: tf.identity)
+  with pytest.raises(config_lib.ConfigError, match='own.* must be a tf.Module'):
+    networks.make_torso('own', 7)
+
+
+@pytest.mark.parametrize('features', [
+    np.zeros([3, 2, 2], np.float32), np.zeros([3, 2], np.float16)])
+def test_torso_that_returns_no_features_is_refused(features):
+  with pytest.raises(config_lib.ConfigError, match='return.* float32 .N, F.'):
+    networks.checked_features('own', tf.constant(features))
+
+
+def test_names_of_torsos_are_those_of_the_table():
+  assert tuple(networks.TORSOS) == torsos.BUILT_IN

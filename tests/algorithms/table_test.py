@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+import impala_tf
 from impala_tf import config as config_lib
 from impala_tf.algorithms import algorithm
 from impala_tf.algorithms import table
@@ -42,8 +43,27 @@ def test_popart_has_a_step_size_and_nobody_else_does(name, step_size, words):
 
 
 def test_a_row_of_ones_own_checks_configs_as_it_likes(monkeypatch):
-  monkeypatch.setitem(table.ROWS, 'mine', table.Row('tests.fixtures.mine'))
+  monkeypatch.setitem(table.ROWS, 'mine', table.Row(lambda: None))
   table.check(_config('mine', 0.5))
+
+
+@pytest.mark.usefixtures('modules_forgotten')
+def test_algorithm_of_ones_own_is_registered_with_its_check():
+  mine = algorithm.Algorithm(make_agent=None, loss=None)
+
+  def refuse(config):
+    raise config_lib.ConfigError('not so')
+
+  impala_tf.register_algorithm('mine', mine)
+  impala_tf.register_algorithm('picky', mine, refuse)
+  assert table.get(_config('mine', 0.5)) is mine
+  with pytest.raises(config_lib.ConfigError, match='not so'):
+    table.check(_config('picky'))
+  for name in ('impala', 'mine'):
+    with pytest.raises(config_lib.ConfigError, match=f"'{name}' already"):
+      table.register(name, mine)
+  with pytest.raises(config_lib.ConfigError, match='but is of type function'):
+    table.register('other', refuse)
 
 
 def test_looking_a_name_up_imports_no_tensorflow():

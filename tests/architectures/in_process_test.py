@@ -293,7 +293,7 @@ def test_replay_that_memory_does_not_allow_is_refused(tmp_path):
 
 def test_algorithm_is_a_file_and_a_row(tmp_path, monkeypatch):
   monkeypatch.setitem(
-      table.ROWS, 'dummy', table.Row('tests.fixtures.dummy_algorithm'))
+      table.ROWS, 'dummy', table.Row(lambda: dummy_algorithm.ALGORITHM))
   dummy_algorithm.STEPS.clear()
   config = _config(algorithm='dummy', total_frames=2 * _FRAMES_PER_UPDATE)
   rows = _rows(config, tmp_path)

@@ -12,6 +12,7 @@ import pytest
 from impala_tf import config as config_lib
 from impala_tf.envs import env_processes
 from impala_tf.envs import gym
+from impala_tf.processes import user_modules
 from tests.fixtures import programs
 from tests.fixtures import worker_environments
 
@@ -223,6 +224,23 @@ def test_close_ends_the_processes_even_in_the_midst_of_a_step(
   assert len(_worker_pids()) == E
   pool.close()
   assert not _worker_pids()
+
+
+@pytest.mark.usefixtures('modules_forgotten')
+def test_workers_import_the_modules_of_the_users_own(start_workers, tmp_path):
+  path = tmp_path / 'my_levels.py'
+  path.write_text("""
+import gymnasium
+gymnasium.register('Mine-v0', 'gymnasium.envs.classic_control:CartPoleEnv')
+""")
+  user_modules.load([str(path)])
+  pool = start_workers(
+      functools.partial(worker_environments.gym_game, 'Mine-v0', 0), 2)
+  assert sorted(pool.recv(2)[0]) == [0, 1]
+  path.write_text('1 / 0')
+  with pytest.raises(config_lib.UserError, match='my_levels.py, line 1: Zero'):
+    start_workers(
+        functools.partial(worker_environments.gym_game, 'Mine-v0', 0), 2)
 
 
 _PROGRAM = """

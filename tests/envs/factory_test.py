@@ -24,6 +24,7 @@ from impala_tf.envs import minigrid
 from impala_tf.envs import multi_level
 from impala_tf.envs import tmaze
 from impala_tf.envs import vizdoom
+from impala_tf.processes import user_modules
 
 
 def _make(level, training=True, **atari_knobs):
@@ -116,10 +117,8 @@ def test_name_of_another_library_or_a_misspelt_one_is_translated(level, meant):
       f'there is no level {level!r} here; did you mean {meant!r}?')
 
 
-@pytest.mark.parametrize('level', [
-    'gym/Blackjack-v1', 'gym/Pong-v0', 'gym/mine:PongNoFrameskip-v4'])
-def test_name_that_gymnasium_may_know_is_left_to_it(monkeypatch, level):
-  monkeypatch.setenv(gym.TRUSTED_MODULES, 'mine')
+@pytest.mark.parametrize('level', ['gym/Blackjack-v1', 'gym/Pong-v0'])
+def test_name_that_gymnasium_may_know_is_left_to_it(level):
   factory.check_level(level)
 
 
@@ -162,6 +161,7 @@ def test_missing_simulator_is_named(monkeypatch, level, package):
   assert '\n' not in str(error.value)
 
 
+@pytest.mark.usefixtures('modules_forgotten')
 @pytest.mark.parametrize('call', [factory.check_level, _make])
 @pytest.mark.parametrize('level', [
     'gym/my_trap:Foo-v0', 'gym/:Foo-v0', 'minigrid/my_trap:Foo',
@@ -172,22 +172,59 @@ def test_level_imports_no_module_that_is_not_trusted(
     (tmp_path / f'{name}.py').write_text(
         f'open({str(tmp_path / "trace")!r}, "w")')
   monkeypatch.syspath_prepend(str(tmp_path))
-  monkeypatch.setenv(gym.TRUSTED_MODULES, 'my_traps,,other')
+  user_modules.load(['gymnasium'])  # Another one is trusted.
   with pytest.raises(config.ConfigError,
-                     match=f'if you trust it, set {gym.TRUSTED_MODULES}='):
+                     match='if you trust it, give --import='):
     call(level)
   assert not (tmp_path / 'trace').exists()
 
 
-def test_trusted_module_is_imported(tmp_path, monkeypatch):
+@pytest.mark.usefixtures('modules_forgotten')
+def test_level_may_name_the_module_that_was_imported_for_it(tmp_path):
   (tmp_path / 'my_levels.py').write_text("""
 import gymnasium
 gymnasium.register('Mine-v0', 'gymnasium.envs.classic_control:CartPoleEnv')
 """)
-  monkeypatch.syspath_prepend(str(tmp_path))
-  monkeypatch.setenv(gym.TRUSTED_MODULES, 'other,my_levels')
-  factory.check_level('gym/my_levels:Mine-v0')
-  assert _make('gym/my_levels:Mine-v0').level == 'gym/my_levels:Mine-v0'
+  user_modules.load([str(tmp_path / 'my_levels.py')])
+  for level in ('gym/my_levels:Mine-v0', 'gym/Mine-v0'):
+    factory.check_level(level)
+    assert _make(level).level == level
+  with pytest.raises(config.ConfigError, match='gym/Mone-v0 cannot be made'):
+    factory.check_level('gym/Mone-v0')
+
+
+@pytest.mark.parametrize('call', [factory.check_level, _make])
+def test_arguments_cannot_name_a_module_to_import(call):
+  with pytest.raises(config.ConfigError, match='imports what its arguments'):
+    call('gym/GymV26Environment-v0')
+
+
+def test_arguments_are_for_levels_that_take_some():
+  for level in ('catch', 'atari/pong', 'gym/CartPole-v1,catch'):
+    with pytest.raises(config.ConfigError, match=(
+        r"kwargs is {'size': 3}, but .* takes no arguments; leave it out")):
+      factory.check_levels(_with_kwargs(level))
+  factory.check_levels(_with_kwargs('gym/CartPole-v1'))
+  with pytest.raises(config.ConfigError, match='takes no arguments'):
+    factory.make_environment('catch', 2, 3, _with_kwargs('catch'), True)
+
+
+def _with_kwargs(level):
+  return config.Config(environment=config.EnvironmentConfig(
+      level=level, kwargs={'size': 3}))
+
+
+def test_domain_of_ones_own_is_a_row_too(monkeypatch):
+  monkeypatch.setattr(factory, 'DOMAINS', dict(factory.DOMAINS))
+  mine = catch.DOMAIN._replace(forms=('mine/<task>',), check=lambda name: None)
+  factory.register('mine', mine)
+  env = factory.make_environment(
+      'mine/mirrored', 2, 3, _config('mine/mirrored'), training=True)
+  assert env.num_envs == 2
+  with pytest.raises(config.ConfigError, match="there is a domain 'mine'"):
+    factory.register('mine', mine)
+  with pytest.raises(config.ConfigError, match="one is 'mine/<task>'"):
+    factory.register('yours', mine)
 
 
 @pytest.mark.parametrize('level', [

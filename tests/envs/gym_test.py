@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from impala_tf import config
+from impala_tf.envs import factory
 from impala_tf.envs import gym
 
 FIRST, MID = dm_env.StepType.FIRST, dm_env.StepType.MID
@@ -22,7 +23,7 @@ class _Counter(gymnasium.Env):
     self.render_mode = render_mode
     self.action_space = gymnasium.spaces.Discrete(5, start=-1)
     self.observation_space = gymnasium.spaces.Box(0, 200, (2,), dtype)
-    self._dtype = dtype
+    self._dtype = np.dtype(dtype)
 
   def reset(self, *, seed=None, options=None):
     super().reset(seed=seed)
@@ -159,6 +160,29 @@ def test_missing_mujoco_is_named_with_the_extra(monkeypatch):
     gym.GymEnvironment('InvertedPendulum-v5', 2, seed=0)
   assert '\n' not in str(error.value)
   assert 'gym/InvertedPendulum-v5' in str(error.value)
+
+
+def test_arguments_reach_the_constructor():
+  env = gym.GymEnvironment('Counter-v0', 2, seed=0, kwargs={'dtype': 'uint8'})
+  assert env.observation_spec().dtype == np.uint8
+  env = factory.make_environment(
+      'gym/Moves-Matrix-v0', 2, 3, config.Config(
+          environment=config.EnvironmentConfig(kwargs={'kind': 'Bounded'})),
+      training=True)
+  assert env.action_spec().shape == (2,)
+
+
+@pytest.mark.parametrize('kwargs, words', [
+    ({'dtpye': 'uint8'}, "unexpected keyword argument 'dtpye'"),
+    ({'render_mode': 'human'}, "multiple values .* 'render_mode'"),
+    ({'wrappers': []}, "multiple values .* 'wrappers'"),
+    ({'dtype': [1, 2]}, r'box.py, line [0-9]+: TypeError: '),
+    ({'dtype': []}, r'box.py, line [0-9]+: ValueError: ')])
+def test_arguments_that_the_constructor_has_not_are_refused(kwargs, words):
+  with pytest.raises(config.ConfigError, match=words) as error:
+    gym.GymEnvironment('Counter-v0', 2, seed=0, kwargs=kwargs)
+  assert str(kwargs) in str(error.value) and '\n' not in str(error.value)
+  assert 'was raised' not in str(error.value)
 
 
 def test_picture_is_of_environment_0():

@@ -73,7 +73,8 @@ def test_unrolls_of_strangers_are_refused_and_counted(tmp_path, fault):
                f'shapes ({sent} sent)', fault.tries, 0)
 
 
-_SPOILT = (runs.bind('EnvironmentConfig.level', environments.SPOILT),)
+_SPOILT = (environments.IMPORT,
+           runs.bind('EnvironmentConfig.level', environments.SPOILT))
 
 
 def _spoil(run_dir, text):

@@ -8,6 +8,7 @@ import re
 import pytest
 
 from impala_tf import config as config_lib
+from impala_tf.processes import user_modules
 from impala_tf.processes import waiting
 from launch.processes import program as program_lib
 from launch.processes import restarts
@@ -226,3 +227,12 @@ def test_room_for_all_is_not_waited_for_forever(make):
   learners.programs[0].be_placed('10.0.0.0', 1, 2)
   with pytest.raises(waiting.PeerMissing, match='nodes with room for 2 learne'):
     learners.tend()
+
+
+@pytest.mark.usefixtures('modules_forgotten')
+def test_node_must_have_the_files_of_the_users_own(tmp_path):
+  (tmp_path / 'my_file.py').touch()
+  user_modules.load([str(tmp_path / 'my_file.py'), 'wave'])
+  path = str(tmp_path / 'my_file.py')
+  assert ray_learners.needed_paths('/run') == ['/run', path]
+  assert ray_learners.needed_paths('gs://bucket/run') == [path]

@@ -3,9 +3,11 @@
 import pytest
 
 from impala_tf import config as config_lib
+from impala_tf.processes import user_modules
 from launch import evaluate
 from launch import train
 from launch.run import gin_config
+from launch.run import program
 from tests.fixtures import configs
 from tests.fixtures import programs
 
@@ -81,7 +83,11 @@ def test_nothing_stays_from_the_load_before(tmp_path):
     ('LearnerConfig.batch_size = True', 'must be of type int, but is True'),
     ('LearnerConfig.batch_size = None', 'must be of type int, but is None'),
     ('LearnerConfig.batch_size = 0', 'must be at least 1, but is 0'),
-    ("AgentConfig.torso = 'shalow'", 'must be one of shallow, deep, mlp'),
+    ("LearnerConfig.xla = 'of'", 'must be one of auto, on, off'),
+    ("EnvironmentConfig.kwargs = {'a': @nope}", 'refers to code (@nope)'),
+    ("EnvironmentConfig.kwargs = {1: 2}", 'must have strings as its keys'),
+    ("EnvironmentConfig.modules = ['a_trap']",
+     'EnvironmentConfig has no modules'),
     # These values would have no effect.
     ('Config.learner = 3', 'there is no section Config'),
     ('UserError.args = 3', 'there is no section UserError')])
@@ -251,6 +257,18 @@ def test_nothing_is_called_or_looked_up(tmp_path, line, words):
   with pytest.raises(config_lib.ConfigError) as raised:
     _load(tmp_path, f'{_HEADER}config.{line}\n')
   assert words in str(raised.value) and '\n' not in str(raised.value)
+
+
+@pytest.mark.usefixtures('modules_forgotten')
+@pytest.mark.parametrize('line', [
+    "EnvironmentConfig.level = 'gym/a_trap:Foo-v0'",
+    "AgentConfig.torso = 'a_trap'", "ExperimentConfig.algorithm = 'a_trap'",
+    "EnvironmentConfig.level = 'a_trap/1'"])
+def test_what_a_file_names_is_not_imported_for_it(tmp_path, trace, line):
+  config = _load(tmp_path, f'{_HEADER}config.{line}\n')
+  with pytest.raises(config_lib.ConfigError, match='a_trap'):
+    program.check_names(config)
+  assert not trace.exists() and not user_modules.sources()
 
 
 def test_names_for_values_may_be_used(tmp_path):

@@ -1,5 +1,8 @@
 """Tests of the commands of roles."""
 
+import pytest
+
+from impala_tf.processes import user_modules
 from launch.run import role_commands
 
 
@@ -27,3 +30,14 @@ def test_only_several_learners_are_told_of_each_other():
   for addresses in ([], ['host:5']):
     assert not [flag for flag in role_commands.learner('host:1', 0, addresses)
                 if flag.startswith('--learners')]
+
+
+@pytest.mark.usefixtures('modules_forgotten')
+def test_roles_import_what_their_supervisor_has_imported(tmp_path):
+  path = tmp_path / 'my_file.py'
+  path.touch()
+  user_modules.load([str(path)])
+  for command in (role_commands.learner('host:1', 0, []),
+                  role_commands.actor('host:1', 2, 3, '--profile'),
+                  role_commands.evaluator('host:1', 4)):
+    assert command[-1] == f'--import={path}'

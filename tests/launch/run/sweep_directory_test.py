@@ -3,6 +3,7 @@
 import pytest
 
 from impala_tf import config as config_lib
+from impala_tf.processes import user_modules
 from impala_tf.sweeps import plan as plan_lib
 from impala_tf.sweeps import results as results_lib
 from launch.run import gin_config
@@ -38,10 +39,14 @@ def test_two_at_a_time_are_refused_and_two_in_turn_are_not(tmp_path):
           pytest.fail('it was let in')
 
 
+@pytest.mark.usefixtures('modules_forgotten')
 def test_run_is_started_with_paths_that_hold_anywhere(tmp_path, monkeypatch):
   monkeypatch.chdir(tmp_path)
+  (tmp_path / 'my_file.py').touch()
+  user_modules.load(['my_file.py'])
   run = plan_lib.runs(_CONFIG)[0]
   with sweep_directory.claim('sweep', _CONFIG, _TASKS) as directory:
     arguments = directory.arguments(run)
   assert f'{tmp_path}/sweep/tasks/catch.gin' in arguments
   assert f'--run_dir={tmp_path}/sweep/runs/{run.name}' in arguments
+  assert f'--import={tmp_path}/my_file.py' in arguments

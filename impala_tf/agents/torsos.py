@@ -1,0 +1,55 @@
+"""The table of torsos: names of the project's, and functions of the user's own.
+
+Importing it imports no TensorFlow, so that launchers can look a name up.
+"""
+
+from typing import Any, Callable, Dict
+
+from impala_tf import config as config_lib
+from impala_tf.processes import user_modules
+
+# Makes a torso of `AgentConfig.hidden_size` and a precision, 'float32' or
+# 'mixed_bfloat16': a `tf.Module` that maps observations [N, ...] to features,
+# float32 [N, F].
+MakeTorso = Callable[[int, str], Any]
+
+# Their classes are in `networks`.
+BUILT_IN = ('shallow', 'deep', 'mlp')
+OWN: Dict[str, MakeTorso] = {}
+
+
+def register(name: str) -> Callable[[MakeTorso], MakeTorso]:
+  """Registers a torso of the user's own, as a decorator of its class.
+
+  Args:
+    name: new value of `AgentConfig.torso`.
+
+  Returns:
+    A function that registers a class, or another `MakeTorso`, and returns it.
+
+  Raises:
+    ConfigError: where the name is taken.
+  """
+  if name in BUILT_IN or name in OWN:
+    raise config_lib.ConfigError(
+        f'there is a torso {name!r} already; choose another name')
+
+  def add(make: MakeTorso) -> MakeTorso:
+    OWN[name] = make
+    return make
+
+  return add
+
+
+def check(name: str) -> None:
+  """Refuses a torso that nobody has registered; imports no TensorFlow.
+
+  Args:
+    name: value of `AgentConfig.torso`.
+
+  Raises:
+    ConfigError: where there is no such torso.
+  """
+  if name not in BUILT_IN and name not in OWN:
+    raise user_modules.unknown_name(
+        'AgentConfig.torso', name, (*BUILT_IN, *OWN))

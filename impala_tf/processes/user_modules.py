@@ -1,0 +1,145 @@
+"""Modules of the user's own, which every process of a run imports.
+
+They register environments, networks or algorithms. Importing a module runs its
+code, so the user names them on the command line (--import=FILE.py), and a .gin
+file, a checkpoint or a learner on another machine cannot.
+"""
+
+import difflib
+import importlib
+import importlib.util
+import os
+import sys
+import traceback
+from typing import Dict, Iterable, List, Sequence, Tuple
+
+from impala_tf import config as config_lib
+from impala_tf.storage import files
+
+# Name of each module that was imported, to its file or, for one that was given
+# by its name, that name.
+_sources: Dict[str, str] = {}
+
+
+def load(sources: Sequence[str]) -> None:
+  """Imports modules, each once.
+
+  A file is imported as the module of its name, 'my_environment' for
+  examples/my_environment.py, and can import others of its directory.
+
+  Args:
+    sources: paths of .py files and names of installed modules.
+
+  Raises:
+    UserError: in one line with file and line number, where there is no such
+      module, or where it raises an error.
+  """
+  for source in sources:
+    name, where = _find(source)
+    if name not in _sources:
+      try:
+        importlib.import_module(name)
+      except (Exception, SystemExit) as error:  # Their code may raise anything.
+        raise config_lib.UserError(
+            f'--import: {_explain(error, where)}') from error
+      _sources[name] = where
+
+
+def is_loaded(name: str) -> bool:
+  """Tells whether the user has named a module, and so trusts it."""
+  return name in _sources
+
+
+def sources() -> List[str]:
+  """Returns what was imported: absolute paths of files, names of modules."""
+  return list(_sources.values())
+
+
+def paths() -> List[str]:
+  """Returns the files that were imported, which other machines need too."""
+  return [source for source in sources() if os.path.isabs(source)]
+
+
+def flags() -> List[str]:
+  """Returns flags with which another program imports the same modules."""
+  return [f'--import={source}' for source in sources()]
+
+
+def unknown_name(knob: str, value: str, known: Iterable[str]
+                 ) -> config_lib.ConfigError:
+  """Makes the error of a name that is not registered.
+
+  Args:
+    knob: what has the name as its value, such as 'AgentConfig.torso'.
+    value: the name.
+    known: all names that are registered.
+  """
+  known = list(known)
+  near = difflib.get_close_matches(value, known, n=1)
+  hint = f'did you mean {near[0]!r}? ' if near else ''
+  return config_lib.ConfigError(
+      f'{knob} must be one of {", ".join(known)}, but is {value!r}; {hint}one '
+      'of your own is known once the file that registers it was imported '
+      '(--import=FILE.py)')
+
+
+def _find(source: str) -> Tuple[str, str]:
+  """Returns a module's name and its absolute path, or its name again."""
+  if os.sep not in source and not source.endswith('.py'):
+    return source, source
+  path = os.path.abspath(source)
+  if not path.endswith('.py') or not os.path.isfile(path):
+    raise config_lib.UserError(
+        f'--import={source}: there is no such file; give the path of a .py '
+        'file, or the name of an installed module')
+  directory, name = os.path.split(path[:-len('.py')])
+  if not name.isidentifier():
+    raise config_lib.UserError(
+        f"--import={source}: {name!r} cannot be a module's name; rename the "
+        'file, with letters, digits and _ only')
+  if directory not in sys.path:
+    sys.path.append(directory)  # Last, so that its files hide nothing.
+  found = _origin(name)
+  if not os.path.exists(found) or not os.path.samefile(found, path):
+    raise config_lib.UserError(
+        f'--import={source}: {name} is also the name of {found}, which would '
+        'be imported instead; rename the file')
+  return name, path
+
+
+def _origin(name: str) -> str:
+  """Returns the file that Python imports by a name, or a word for it."""
+  try:
+    spec = importlib.util.find_spec(name)
+  except ValueError:  # Of a module that was not imported but started.
+    spec = None
+  return spec and spec.origin or 'another module'
+
+
+def _explain(error: BaseException, where: str) -> str:
+  """Describes in one line what a module raised as it was imported.
+
+  Args:
+    error: what was raised.
+    where: path of the module's file, or the module's name.
+  """
+  if isinstance(error, ModuleNotFoundError) and (
+      f'{where}.'.startswith(f'{error.name}.')):
+    return (f'there is no module {where!r}; give the name of an installed one, '
+            'or the path of a .py file')
+  if isinstance(error, SyntaxError):
+    return (f'{error.filename}, line {error.lineno}: '
+            f'{type(error).__name__}: {error.msg}')
+  cause = files.one_line(error)
+  if not isinstance(error, config_lib.UserError):  # That a name is taken, say.
+    cause = f'{type(error).__name__}: {cause}'
+  frames = [frame for frame in traceback.extract_tb(error.__traceback__)
+            if frame.filename not in (__file__, importlib.__file__)
+            and not frame.filename.startswith('<frozen')]
+  if not frames:
+    return f'{where}: {cause}'
+  # The last of the user's own lines; those of libraries follow.
+  directory = os.path.dirname(frames[0].filename)
+  line = [frame for frame in frames
+          if os.path.dirname(frame.filename) == directory][-1]
+  return f'{line.filename}, line {line.lineno}: {cause}'

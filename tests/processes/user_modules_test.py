@@ -1,0 +1,106 @@
+"""Modules of the user's own: what is imported, and what one line says."""
+
+import pickle
+import sys
+
+import pytest
+
+from impala_tf import config as config_lib
+from impala_tf.processes import user_modules
+
+pytestmark = pytest.mark.usefixtures('modules_forgotten')
+
+
+@pytest.fixture(name='write')
+def _write(tmp_path):
+  def write(name, text=''):
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text)
+    return str(path)
+  return write
+
+
+def test_file_is_imported_once_with_its_neighbours(
+    write, tmp_path, monkeypatch):
+  write('my_neighbour.py', 'NUMBER = 7')
+  path = write('my_file.py', """
+import my_neighbour
+open('trace', 'a').write(f'{my_neighbour.NUMBER} ')
+class Thing: pass
+""")
+  monkeypatch.chdir(tmp_path)
+  user_modules.load([path, 'my_file.py', './my_file.py'])
+  assert (tmp_path / 'trace').read_text() == '7 '
+  # Processes get what they pickle of it.
+  assert pickle.loads(pickle.dumps(sys.modules['my_file'].Thing()))
+
+
+def test_others_are_told_what_to_import(write, tmp_path, monkeypatch):
+  write('my_file.py')
+  monkeypatch.chdir(tmp_path)
+  user_modules.load(['my_file.py', 'wave'])
+  path = str(tmp_path / 'my_file.py')
+  assert user_modules.sources() == [path, 'wave']
+  assert user_modules.flags() == [f'--import={path}', '--import=wave']
+  assert user_modules.paths() == [path]
+  assert user_modules.is_loaded('my_file') and user_modules.is_loaded('wave')
+  # What they import themselves is not what the user has named.
+  assert not user_modules.is_loaded('os')
+
+
+@pytest.mark.parametrize('source, words', [
+    ('no_such.py', 'no_such.py: there is no such file; give the path of a .py'),
+    ('examples/no_such', 'examples/no_such: there is no such file'),
+    ('no_such_module', "no module 'no_such_module'; give the name of an insta"),
+    ('os.no_such', "no module 'os.no_such'; give")])
+def test_what_is_not_there_is_refused(source, words):
+  with pytest.raises(config_lib.UserError) as error:
+    user_modules.load([source])
+  assert words in str(error.value) and '\n' not in str(error.value)
+  assert not user_modules.sources()
+
+
+@pytest.mark.parametrize('text, words', [
+    ('\nx = = 1', 'line 2: SyntaxError: invalid syntax'),
+    ('\n\n1 / 0', 'line 3: ZeroDivisionError: division by zero'),
+    ('import no_such_package', "line 1: ModuleNotFoundError: No module named "
+     "'no_such_package'"),
+    ('def f():\n  raise ValueError("one\\ntwo")\nf()',
+     'line 2: ValueError: one two'),
+    ('import json\njson.loads("x")', 'line 2: JSONDecodeError: Expecting'),
+    ('import sys\nsys.exit(3)', 'line 2: SystemExit: 3'),
+    ('import impala_tf\nimpala_tf.register_torso("deep")',
+     "line 2: there is a torso 'deep' already; choose another name")])
+def test_error_of_a_file_is_one_line_with_its_number(write, text, words):
+  path = write('my_bad_file.py', text)
+  with pytest.raises(config_lib.UserError) as error:
+    user_modules.load([path])
+  assert str(error.value).startswith(f'--import: {path}, {words}')
+  assert '\n' not in str(error.value)
+
+
+@pytest.mark.parametrize('name', ['random.py', 'sys.py', 'numpy.py'])
+def test_file_that_would_be_another_module_is_refused(write, name):
+  with pytest.raises(config_lib.UserError, match='also the name of .*; rename'):
+    user_modules.load([write(name)])
+
+
+def test_second_file_of_the_same_name_is_refused(write):
+  first, second = write('a/my_twin.py'), write('b/my_twin.py')
+  user_modules.load([first])
+  with pytest.raises(config_lib.UserError, match=f'also the name of {first}'):
+    user_modules.load([second])
+
+
+def test_name_that_no_module_can_have_is_refused(write):
+  with pytest.raises(config_lib.UserError, match="'my-file' cannot be a mod"):
+    user_modules.load([write('my-file.py')])
+
+
+def test_unknown_name_is_one_line_with_the_nearest():
+  error = user_modules.unknown_name('AConfig.torso', 'deap', ['mlp', 'deep'])
+  assert str(error).startswith(
+      "AConfig.torso must be one of mlp, deep, but is 'deap'; did you mean "
+      "'deep'? ")
+  assert '--import=FILE.py' in str(error)
