@@ -32,7 +32,8 @@ def test_every_knob_of_the_config_is_known():
      'there is no learning_rte; did you mean OptimizerConfig.learning_rate?'),
     ('', 'height', 'height needs its section; write AtariConfig.height or '
      'DmlabConfig.height'),
-    ('EnvironmentConfig', 'xyz', 'EnvironmentConfig has no xyz; it has level, kwargs'),
+    ('EnvironmentConfig', 'xyz',
+     'EnvironmentConfig has no xyz; it has level, kwargs'),
 ])
 def test_line_by_hand(section, knob, line):
   assert knob_names.problem(section, knob) == line
