@@ -33,12 +33,15 @@ class AgentConfig(config_fields.Section):
     instruction_length: words of an instruction that are read, by an LSTM beside
       the torso; what is longer is cut. 0 for agents that read none. All of
       DeepMind Lab is within 16, BabyAI with two tasks in a sentence is not.
+    normalise_observations: subtract the running mean of vectors, and divide by
+      their running standard deviation; images stay as they are.
   """
   torso: str = _knob('shallow', choices=('shallow', 'deep', 'mlp'))
   use_lstm: bool = _knob(False)
   hidden_size: int = _knob(256, at_least=1)
   lstm_size: int = _knob(256, at_least=1)
   instruction_length: int = _knob(0, at_least=0)
+  normalise_observations: bool = _knob(False)
 
 
 @dataclasses.dataclass(frozen=True)
