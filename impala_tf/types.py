@@ -23,9 +23,9 @@ so nothing may be bootstrapped across a discount of 0, and a transition into a
 FIRST row with discount 1 must be masked out: the value of x_t says nothing of
 the episode that was cut off.
 
-Shapes: T time, B batch, P logits, F features, E environments. NumPy arrays in the actor,
-tensors in the learner; an unroll is [T+1, ...] in Reverb and [T+1, B, ...] in
-the learner (time-major; only `dataset.py` transposes).
+Shapes: T time, B batch, P logits, F features, E environments. NumPy arrays in
+the actor, tensors in the learner; an unroll is [T+1, ...] in Reverb and
+[T+1, B, ...] in the learner (time-major; only `dataset.py` transposes).
 """
 
 from typing import Any, Mapping, NamedTuple, Optional

@@ -3,22 +3,22 @@
 An observation, however it is nested, becomes at most two arrays: what the torso
 sees, an image or a vector, and the numbers beside an image:
 
-  space                           observation            features
-  ==============================  =====================  =======================
-  Box                             as it is; bytes stay   none
-                                  bytes, all else is
-                                  float32
-  Discrete, MultiDiscrete,        its `flatten`ed        none
-  MultiBinary                     vector (one-hot)
-  Dict or Tuple of these,         one vector             none
-  nested or not, without images
-  Dict or Tuple with images       the images, joined     vector of all else; none
-                                  over their channels    where there is nothing
+  space                          observation               features
+  =============================  ========================  ===================
+  Box                            as it is; bytes stay      none
+                                 bytes, all else is
+                                 float32
+  Discrete, MultiDiscrete,       its vector (one-hot)      none
+  MultiBinary
+  Dict or Tuple of these,        one vector                none
+  nested or not
+  Dict or Tuple with images      images, joined over       vector of all else;
+                                 their channels            none where there is
+                                                           nothing else
 
 An image is a Box [H, W, C] of bytes that convolutions can take. Vectors are
-float32, with parts in the order of the space (a Dict's is that of its keys,
-where Gymnasium sorts them). What a part becomes, `gymnasium.spaces.flatten`
-decides.
+float32, with parts in the order of the space. `gymnasium.spaces.flatten`
+decides what a part becomes.
 """
 
 from typing import Any, Iterator, NamedTuple, Sequence, Tuple
@@ -140,8 +140,9 @@ def flat_mask(mask: Any, num_values: Sequence[int]) -> np.ndarray:
   if flat.size != sum(num_values):
     raise SpaceError(f'has {flat.size} entries and not {sum(num_values)}')
   first_values = np.cumsum([0, *num_values[:-1]])
-  if not np.logical_or.reduceat(flat, first_values).all():
-    raise SpaceError('allows no action')
+  has_legal = np.logical_or.reduceat(flat, first_values)
+  if not has_legal.all():
+    raise SpaceError(f'allows no value of choice {np.argmin(has_legal)}')
   return flat.astype(np.uint8)
 
 

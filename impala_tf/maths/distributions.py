@@ -175,7 +175,8 @@ class MultiCategorical(Distribution):
   """Independent choices, of one of nvec[d] each, int32 [D].
 
   Logits are those of the first choice, then those of the second, and so on.
-  Log-probabilities, entropies and divergences are sums over the choices.
+  Log-probabilities, entropies and divergences are sums over the choices. That
+  of a value which its choice has not, but another has, is about -1e9.
 
   Attributes:
     nvec: number of values of each choice, [D], each at least 1.
@@ -271,7 +272,8 @@ def of_actions(spec: specs.Array) -> Distribution:
     return Gaussian(spec.shape[0])
   if (len(spec.shape) == 1 and isinstance(spec, specs.BoundedArray)
       and not np.any(spec.minimum)):
-    return MultiCategorical(tuple(int(m) + 1 for m in spec.maximum))
+    maximum = np.broadcast_to(spec.maximum, spec.shape)
+    return MultiCategorical(tuple(int(m) + 1 for m in maximum))
   raise ValueError(f'there is no policy for actions like {spec}')
 
 

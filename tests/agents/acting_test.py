@@ -10,6 +10,7 @@ from impala_tf import config
 from impala_tf import types
 from impala_tf.agents import acting
 from impala_tf.agents import agent as agent_lib
+from impala_tf.envs import environment
 from impala_tf.maths import distributions
 
 FIRST, MID = 0, 1
@@ -137,7 +138,8 @@ def test_instructions_are_read_with_what_they_came_with():
   logits = []
   for words in [1, 2, 0], [3, 0, 0]:
     instruction[:] = words  # In place, as environments do.
-    env_output = counter.env_output(timestep, instruction)
+    env_output = counter.env_output(
+        timestep, environment.SideChannels(instruction))
     logits.append(player.act(env_output).policy_logits)
     expected = agent.unroll(
         tf.nest.map_structure(lambda x: tf.constant(x[np.newaxis]), env_output),
