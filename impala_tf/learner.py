@@ -21,7 +21,8 @@ class Gradients(NamedTuple):
     values: a tensor for each of the agent's trainable variables, of its shape.
     totals: see `types.LossOutput.totals`, of these unrolls alone.
     metrics: see `types.LossOutput.metrics`.
-    observation_totals: see `Agent.observation_totals`, likewise.
+    observation_totals: see `Agent.observation_totals`, likewise; an empty tuple
+      where observations are not normalised.
   """
   values: List[tf.Tensor]
   totals: Any
@@ -149,9 +150,11 @@ class Learner:
     # occurrence of a word by itself.
     values = [tf.convert_to_tensor(gradient) for gradient in
               tape.gradient(loss_output.loss, variables)]
+    observed = ()
+    if self.agent.normaliser is not None:
+      observed = self.agent.observation_totals(unroll.env_outputs)
     return Gradients(
-        values, loss_output.totals, loss_output.metrics,
-        self.agent.observation_totals(unroll.env_outputs))
+        values, loss_output.totals, loss_output.metrics, observed)
 
   def apply(self, gradients: Gradients) -> Dict[str, tf.Tensor]:
     """Sums gradients over the replicas, clips them and takes the step.

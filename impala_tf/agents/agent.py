@@ -12,6 +12,7 @@ from impala_tf.agents import observation_normaliser
 from impala_tf.agents import popart_head
 from impala_tf.maths import distributions
 from impala_tf.maths import losses
+from impala_tf.maths import popart
 
 
 class CoreState(NamedTuple):
@@ -165,18 +166,16 @@ class Agent(tf.Module):
           'it to False')
     return observation_normaliser.ObservationNormaliser(shape)
 
-  def observation_totals(self, env_outputs: types.EnvOutput) -> Any:
-    """Sums up what is observed, for `normaliser`.
+  def observation_totals(self, env_outputs: types.EnvOutput) -> popart.Totals:
+    """Sums up what is observed, for `normaliser`, which there must be.
 
     Args:
       env_outputs: x_0 to x_T, leading [T+1, B]. x_0 was the last of an unroll
         before and is left out.
 
     Returns:
-      Float64 sums; an empty tuple where nothing is normalised.
+      See `running_moments.totals`.
     """
-    if self.normaliser is None:
-      return ()
     return self.normaliser.totals(
         (env_outputs.features if self.num_features
          else env_outputs.observation)[1:])

@@ -148,6 +148,29 @@ def test_instructions_are_read_with_what_they_came_with():
   assert np.abs(logits[1] - logits[0]).max(-1).min() > 1e-3
 
 
+def test_features_and_masks_reach_the_agent():
+  tf.random.set_seed(4)
+  agent = agent_lib.Agent(distributions.Categorical(A), config.AgentConfig(
+      torso='mlp', hidden_size=6))
+  agent.build(specs.Array((2, 3), np.uint8), num_features=2,
+              has_action_mask=True)
+  mask = np.random.default_rng(1).random([NUM_ENVS, A]) < 0.5
+  mask[:, 1] = True
+  env_output = _env_output()._replace(
+      features=np.zeros([NUM_ENVS, 2], np.float32), action_mask=np.uint8(mask))
+  player = acting.Policy(agent, NUM_ENVS, 1)
+  before = player.act(env_output)
+  for _ in range(30):
+    actions = player.act(env_output).action
+    assert mask[np.arange(NUM_ENVS), actions].all()
+  env_output.features[:] = 1
+  after = player.act(env_output)
+  np.testing.assert_array_equal(after.policy_logits[~mask],
+                                before.policy_logits[~mask])
+  changes = np.abs(after.policy_logits - before.policy_logits)
+  assert changes.max(-1).min() > 1e-3
+
+
 def test_new_parameters_act_from_the_next_call_on():
   agent = _agent()
   player = acting.Policy(agent, NUM_ENVS, 1)
