@@ -120,8 +120,8 @@ GAMES = {
 
 @pytest.mark.parametrize('game, use_lstm, num_processes', [
     ('cart_pole', True, 2), ('cart_pole', False, E), ('pendulum', True, 2),
-    ('missions', True, 2), ('locks', True, 2), ('frames', True, 3), ('stacks', True, 2),
-    ('stacks', False, 1)])
+    ('missions', True, 2), ('locks', True, 2), ('frames', True, 3),
+    ('stacks', True, 2), ('stacks', False, 1)])
 def test_unrolls_are_those_of_lock_step(
     start_workers, monkeypatch, game, use_lstm, num_processes):
   """The policy depends neither on chance nor on the batch."""

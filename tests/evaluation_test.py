@@ -20,7 +20,7 @@ class _Environment:
   n counts its episodes; the reward comes at an episode's end.
   """
   frames_per_step = 4
-  side_channels = environment_lib.SideChannels()
+  side_channels = environment_lib.NO_SIDE_CHANNELS
 
   def __init__(self, num_envs):
     self.num_envs = num_envs

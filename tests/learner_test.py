@@ -265,7 +265,7 @@ def test_frames_are_transitions_times_action_repeats():
 def test_moments_are_those_of_all_observations_that_were_learned_from(
     compile_step):
   learner = _learner(lambda: _agent(compiled=compile_step, normalise=True),
-                     compile_step=compile_step)
+                     _squares, compile_step=compile_step)
   unrolls = [_unroll(seed=i) for i in range(3)]
   for unroll in unrolls:
     learner.update(unroll)

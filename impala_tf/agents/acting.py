@@ -29,7 +29,7 @@ class EpisodeCounter:
 
   def env_output(self, timestep: dm_env.TimeStep,
                  side_channels: environment_lib.SideChannels =
-                 environment_lib.SideChannels(),
+                 environment_lib.NO_SIDE_CHANNELS,
                  rows: Any = slice(None)) -> types.EnvOutput:
     """Adds one batched step to the count; the first is that of `reset`.
 

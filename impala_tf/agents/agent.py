@@ -153,8 +153,7 @@ class Agent(tf.Module):
 
   def _make_normaliser(self, observation_spec: dm_env.specs.Array
                        ) -> observation_normaliser.ObservationNormaliser:
-    """Makes what normalises features or, where they are a vector, observations.
-    """
+    """Makes the normaliser of features, or of observations without them."""
     if self.num_features:
       shape = [self.num_features]
     elif len(observation_spec.shape) != 3:

@@ -42,8 +42,7 @@ class ObservationNormaliser(tf.Module):
     return running_moments.normalise(observations, self.moments)
 
   def totals(self, observations: tf.Tensor) -> popart.Totals:
-    """Sums up observations [T, B, F] for `update`, whatever replica has them.
-    """
+    """Sums up one replica's observations [T, B, F] for `update`."""
     return running_moments.totals(observations, self._mean)
 
   def update(self, totals: popart.Totals) -> None:

@@ -60,9 +60,9 @@ def _refuse_another(run_dir: str, description: Dict[str, Any]) -> None:
   directory = os.path.join(run_dir, checkpoint.DIRECTORY)
   try:
     old = json.loads(files.read(os.path.join(directory, _AGENT_FILE)))
-    # Knobs that came later have their defaults.
-    old = {'num_features': 0, 'has_action_mask': False, **old, **dataclasses.asdict(
-        config_lib.AgentConfig(**old['config']))}
+    # Facts and knobs that came later have their defaults.
+    old = {'num_features': 0, 'has_action_mask': False, **old}
+    old.update(dataclasses.asdict(config_lib.AgentConfig(**old['config'])))
   except files.RemoteError:
     raise
   except (OSError, ValueError, KeyError, TypeError):

@@ -153,7 +153,7 @@ class Workers:
     self._specs = _specs(probe)
     self.num_envs = num_envs
     self.frame_stack = probe.frame_stack
-    self.side_channels = environment_lib.SideChannels()
+    self.side_channels = environment_lib.NO_SIDE_CHANNELS
     self.level_index = np.zeros(num_envs, np.int32)
     self.timeout_secs = timeout_secs
     self._levels = [probe.level] * num_envs

@@ -39,10 +39,10 @@ def num_choices(action_spec: specs.BoundedArray) -> np.ndarray:
 
 
 class SideChannels(NamedTuple):
-  """What is observed beside one array, or specs of it.
+  """Arrays that are observed beside `observation`, or their specs.
 
-  Names and meanings are those of `types.EnvOutput`; what is not there is an
-  empty tuple.
+  Names and meanings are those of `types.EnvOutput`. A channel that an
+  environment does not have is an empty tuple.
 
   Attributes:
     instruction: int32 [E, L].
@@ -52,6 +52,9 @@ class SideChannels(NamedTuple):
   instruction: Any = ()
   features: Any = ()
   action_mask: Any = ()
+
+
+NO_SIDE_CHANNELS = SideChannels()
 
 
 class BatchedEnvironment(abc.ABC):

@@ -142,7 +142,9 @@ def flat_mask(mask: Any, num_values: Sequence[int]) -> np.ndarray:
   first_values = np.cumsum([0, *num_values[:-1]])
   has_legal = np.logical_or.reduceat(flat, first_values)
   if not has_legal.all():
-    raise SpaceError(f'allows no value of choice {np.argmin(has_legal)}')
+    what = ('action' if has_legal.size == 1
+            else f'value of choice {np.argmin(has_legal)}')
+    raise SpaceError(f'allows no {what}; each mask must allow at least one')
   return flat.astype(np.uint8)
 
 

@@ -299,7 +299,7 @@ def test_mask_of_an_end_is_that_of_the_next_episode():
 
 
 @pytest.mark.parametrize('after, words', [
-    (None, 'is missing'), ([0, 0, 0], 'allows no value of choice 0')])
+    (None, 'is missing'), ([0, 0, 0], 'allows no action; each')])
 def test_mask_that_says_nothing_names_its_environment(after, words):
   env = gym.GymEnvironment('Masked-v0', 2, seed=0)
   env.reset()
