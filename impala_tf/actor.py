@@ -140,7 +140,7 @@ class Actor:
                                 environment.frame_stack)
     self.stopwatch = metrics.Stopwatch()
     self._env_output = self._counter.env_output(
-        environment.reset(), environment.instruction)
+        environment.reset(), environment.side_channels)
     self._core_state = self._policy.core_state  # Before x_t.
     self._agent_output = self._policy.act(self._env_output)
 
@@ -160,7 +160,7 @@ class Actor:
       lap('assembly')
       timestep = self._environment.step(self._agent_output.action)
       self._env_output = self._counter.env_output(
-          timestep, self._environment.instruction)
+          timestep, self._environment.side_channels)
       lap('environment')
       self._core_state = self._policy.core_state
       self._agent_output = self._policy.act(self._env_output)

@@ -34,6 +34,8 @@ class AgentConfig(config_fields.Section):
     instruction_length: words of an instruction that are read, by an LSTM beside
       the torso; what is longer is cut. 0 for agents that read none. All of
       DeepMind Lab is within 16, BabyAI with two tasks in a sentence is not.
+    normalise_observations: subtract the running mean of vectors, and divide by
+      their running standard deviation; images stay as they are.
   """
   torso: str = _knob('shallow', source='figure 3')
   use_lstm: bool = _knob(False, source='figure 3')
@@ -41,6 +43,7 @@ class AgentConfig(config_fields.Section):
   lstm_size: int = _knob(256, at_least=1, unit='units', source='figure 3')
   instruction_length: int = _knob(
       0, at_least=0, unit='words', source='figure 3')
+  normalise_observations: bool = _knob(False)
 
 
 @dataclasses.dataclass(frozen=True)

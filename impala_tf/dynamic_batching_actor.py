@@ -85,7 +85,7 @@ class DynamicActor:
       rows, timestep = self._environments.recv()
       lap('environment')
       env_output = self._counter.env_output(
-          timestep, self._environments.instruction, rows)
+          timestep, self._environments.side_channels, rows)
       core_state = _take(self._policy.core_state, rows)
       agent_output = self._policy.act(env_output, rows)
       self.batch_sizes[len(rows)] += 1

@@ -65,11 +65,12 @@ def evaluate(agent: agent_lib.Agent,
   policy = policy_lib.Policy(agent, num_envs, seed)
   counter = policy_lib.EpisodeCounter(num_envs)
   result = Evaluation([], [])
-  env_output = counter.env_output(environment.reset(), environment.instruction)
+  env_output = counter.env_output(
+      environment.reset(), environment.side_channels)
   while np.any(ended < shares):
     actions = policy.act(env_output).action
     env_output = counter.env_output(
-        environment.step(actions), environment.instruction)
+        environment.step(actions), environment.side_channels)
     is_first = env_output.step_type == int(dm_env.StepType.FIRST)
     for e in np.flatnonzero(is_first & (ended < shares)):
       result.returns.append(float(env_output.episode_return[e]))

@@ -100,7 +100,11 @@ def make_agent(config: config_lib.Config, environment: AnyEnvironment,
   agent = algorithms.get(config).make_agent(
       config, distributions.of_actions(environment.action_spec()), precision,
       compiled)
-  agent.build(environment.observation_spec())
+  side_channels = environment.side_channel_specs()
+  features = side_channels.features
+  agent.build(environment.observation_spec(),
+              num_features=features.shape[0] if features else 0,
+              has_action_mask=bool(side_channels.action_mask))
   return agent
 
 
@@ -111,7 +115,7 @@ def make_unroll_spec(config: config_lib.Config, environment: AnyEnvironment,
       environment.observation_spec(), environment.frame_stack,
       environment.action_spec(), agent.distribution.num_logits,
       agent.initial_state(1), config.learner.unroll_length,
-      environment.instruction_length)
+      environment.side_channel_specs()._asdict())
 
 
 def make_learner(config: config_lib.Config, environment: AnyEnvironment,

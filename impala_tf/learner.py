@@ -21,10 +21,13 @@ class Gradients(NamedTuple):
     values: a tensor for each of the agent's trainable variables, of its shape.
     totals: see `types.LossOutput.totals`, of these unrolls alone.
     metrics: see `types.LossOutput.metrics`.
+    observation_totals: see `Agent.observation_totals`, likewise; an empty tuple
+      where observations are not normalised.
   """
   values: List[tf.Tensor]
   totals: Any
   metrics: Dict[str, tf.Tensor]
+  observation_totals: Any = ()
 
 
 class Learner:
@@ -147,7 +150,11 @@ class Learner:
     # occurrence of a word by itself.
     values = [tf.convert_to_tensor(gradient) for gradient in
               tape.gradient(loss_output.loss, variables)]
-    return Gradients(values, loss_output.totals, loss_output.metrics)
+    observed = ()
+    if self.agent.normaliser is not None:
+      observed = self.agent.observation_totals(unroll.env_outputs)
+    return Gradients(
+        values, loss_output.totals, loss_output.metrics, observed)
 
   def apply(self, gradients: Gradients) -> Dict[str, tf.Tensor]:
     """Sums gradients over the replicas, clips them and takes the step.
@@ -164,6 +171,11 @@ class Learner:
     # Losses are sums over the batch, hence so are gradients over replicas.
     values, totals = tf.distribute.get_replica_context().all_reduce(
         tf.distribute.ReduceOp.SUM, (gradients.values, gradients.totals))
+    observed = gradients.observation_totals
+    if self.agent.normaliser is not None:
+      # By itself: what is reduced together must be of one type.
+      observed = tf.distribute.get_replica_context().all_reduce(
+          tf.distribute.ReduceOp.SUM, observed)
     values, norm = updates.clip_by_global_norm(
         values, self.hyperparameters.max_gradient_norm)
 
@@ -171,6 +183,8 @@ class Learner:
       self.optimizer.apply_gradients(
           zip(values, self.agent.trainable_variables))
       self._after_step(self.agent, totals)
+      if self.agent.normaliser is not None:
+        self.agent.normaliser.update(observed)
 
     # All or nothing: a single NaN would never leave the parameters again.
     tf.cond(tf.math.is_finite(norm), step, lambda: None)

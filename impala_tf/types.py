@@ -23,12 +23,12 @@ so nothing may be bootstrapped across a discount of 0, and a transition into a
 FIRST row with discount 1 must be masked out: the value of x_t says nothing of
 the episode that was cut off.
 
-Shapes: T time, B batch, P logits, E environments. NumPy arrays in the actor,
-tensors in the learner; an unroll is [T+1, ...] in Reverb and [T+1, B, ...] in
-the learner (time-major; only `dataset.py` transposes).
+Shapes: T time, B batch, P logits, F features, E environments. NumPy arrays in
+the actor, tensors in the learner; an unroll is [T+1, ...] in Reverb and
+[T+1, B, ...] in the learner (time-major; only `dataset.py` transposes).
 """
 
-from typing import Any, NamedTuple
+from typing import Any, Mapping, NamedTuple, Optional
 
 import dm_env
 import tensorflow as tf
@@ -47,9 +47,13 @@ class EnvOutput(NamedTuple):
     episode_return: float32, sum of raw rewards of the episode so far; on a
       FIRST row that of the whole episode that has just ended.
     episode_steps: int32, agent steps, counted in the same way.
-    instruction: int32 [..., P], `word_ids.word_ids` of what the level tells
+    instruction: int32 [..., L], `word_ids.word_ids` of what the level tells
       its agent at x_t, zeros after the last word; an empty tuple where
       instructions are not read.
+    features: float32 [..., F], numbers that are observed beside an image; an
+      empty tuple where there are none.
+    action_mask: uint8 [..., P], 1 for each discrete action that is legal at
+      x_t, 0 for others; an empty tuple where all always are.
   """
   step_type: Any
   reward: Any
@@ -58,6 +62,8 @@ class EnvOutput(NamedTuple):
   episode_return: Any
   episode_steps: Any
   instruction: Any = ()
+  features: Any = ()
+  action_mask: Any = ()
 
 
 class AgentOutput(NamedTuple):
@@ -104,7 +110,7 @@ class Unroll(NamedTuple):
 def unroll_spec(observation_spec: dm_env.specs.Array, frame_stack: int,
                 action_spec: dm_env.specs.Array, num_logits: int,
                 core_state: Any, unroll_length: int,
-                instruction_length: int = 0) -> Unroll:
+                side_channels: Optional[Mapping[str, Any]] = None) -> Unroll:
   """Describes shapes and dtypes of one unroll without a batch dimension.
 
   Args:
@@ -114,7 +120,9 @@ def unroll_spec(observation_spec: dm_env.specs.Array, frame_stack: int,
     num_logits: P.
     core_state: `Agent.initial_state(1)`.
     unroll_length: T.
-    instruction_length: L, 0 where instructions are not read.
+    side_channels: specs of instruction, features and action_mask of one
+      environment, by their names in `EnvOutput`; those that are left out, or
+      are empty tuples, are not there.
 
   Returns:
     An `Unroll` of `tf.TensorSpec`.
@@ -137,8 +145,9 @@ def unroll_spec(observation_spec: dm_env.specs.Array, frame_stack: int,
           observation=observation,
           episode_return=of_steps(tf.float32),
           episode_steps=of_steps(tf.int32),
-          instruction=of_steps(tf.int32, (instruction_length,))
-          if instruction_length else ()),
+          **{name: of_steps(spec.dtype, spec.shape)
+             for name, spec in (side_channels or {}).items()
+             if spec != ()}),
       agent_outputs=AgentOutput(
           action=of_steps(action_spec.dtype, action_spec.shape),
           policy_logits=of_steps(tf.float32, (num_logits,))),

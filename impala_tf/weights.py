@@ -50,8 +50,8 @@ class Publisher:
     self._writer = self._client.trajectory_writer(num_keep_alive_refs=1)
     self._variables = list(variables)
     self._flatten = tf.function(
-        lambda: tf.concat([tf.reshape(v, [-1]) for v in self._variables], 0),
-        autograph=False)
+        lambda: tf.concat([tf.cast(tf.reshape(v, [-1]), tf.float32)
+                           for v in self._variables], 0), autograph=False)
 
   def snapshot(self) -> np.ndarray:
     """Copies the parameters into one vector, float32 [P]."""
@@ -210,4 +210,5 @@ class Fetcher:
 def _unflatten(variables, sizes, parameters):
   """Assigns pieces of one vector to the variables."""
   for variable, values in zip(variables, tf.split(parameters, sizes)):
-    variable.assign(tf.reshape(values, variable.shape))
+    variable.assign(
+        tf.cast(tf.reshape(values, variable.shape), variable.dtype))

@@ -136,7 +136,8 @@ class Run:
     self.step = tf.function(self.agent.step)
     self.spec = types.unroll_spec(
         self.environment.observation_spec(), frame_stack,
-        self.environment.action_spec(), A, self.agent.initial_state(1), T, L)
+        self.environment.action_spec(), A, self.agent.initial_state(1), T,
+        self.environment.side_channel_specs()._asdict())
     writer = FakeWriter(self.log)
     self.fetcher = FakeFetcher(self.agent, self.log)
     actor = actor_lib.Actor(self.agent, self.environment, writer, self.fetcher,
@@ -357,7 +358,8 @@ def test_a_lost_learner_is_reported_before_anything_is_played():
                           config.AgentConfig(torso='mlp', hidden_size=3))
   agent.build(env.observation_spec())
   spec = types.unroll_spec(
-      env.observation_spec(), 1, env.action_spec(), A, (), T)
+      env.observation_spec(), 1, env.action_spec(), A, (), T,
+      env.side_channel_specs()._asdict())
   actor = actor_lib.Actor(agent, env, FakeWriter(log), Lost(), spec, seed=1)
   with pytest.raises(ConnectionError, match='lost'):
     actor.run_unroll()

@@ -16,6 +16,7 @@ from impala_tf.envs import env_processes
 from impala_tf.envs import gym
 from impala_tf.envs import minigrid
 from impala_tf.maths import distributions
+from tests.fixtures import locks
 from tests.fixtures import worker_environments
 
 E, T, STACK = 4, 5, 3
@@ -59,12 +60,15 @@ class Fetcher:
 
 
 def _agent(environment, use_lstm):
+  lengths = {name: spec.shape[0] if spec else 0 for name, spec in
+             environment.side_channel_specs()._asdict().items()}
   tf.random.set_seed(2)
   agent = agent_lib.Agent(
       distributions.of_actions(environment.action_spec()), config.AgentConfig(
           torso='mlp', use_lstm=use_lstm, hidden_size=8, lstm_size=4,
-          instruction_length=environment.instruction_length))
-  agent.build(environment.observation_spec())
+          instruction_length=lengths['instruction']))
+  agent.build(environment.observation_spec(), lengths['features'],
+              bool(lengths['action_mask']))
   return agent
 
 
@@ -74,7 +78,7 @@ def _parts(environment, use_lstm=True, stays=False):
   spec = types.unroll_spec(
       environment.observation_spec(), environment.frame_stack,
       environment.action_spec(), agent.distribution.num_logits,
-      agent.initial_state(1), T, environment.instruction_length)
+      agent.initial_state(1), T, environment.side_channel_specs()._asdict())
   return agent, environment, Writer(), Fetcher(agent, stays), spec, SEED
 
 
@@ -105,6 +109,9 @@ GAMES = {
                  lambda: _gym('Pendulum-v1')),
     'missions': (functools.partial(worker_environments.mission, SEED),
                  _missions),
+    'locks': (functools.partial(
+        worker_environments.gym_game, f'{locks.MODULE}:Locks-v0', SEED),
+              lambda: _gym('Locks-v0')),
     'frames': (_ticking(), lambda: worker_environments.Ticking(E)),
     'stacks': (_ticking(STACK),
                lambda: worker_environments.Ticking(E, frame_stack=STACK)),
@@ -113,8 +120,8 @@ GAMES = {
 
 @pytest.mark.parametrize('game, use_lstm, num_processes', [
     ('cart_pole', True, 2), ('cart_pole', False, E), ('pendulum', True, 2),
-    ('missions', True, 2), ('frames', True, 3), ('stacks', True, 2),
-    ('stacks', False, 1)])
+    ('missions', True, 2), ('locks', True, 2), ('frames', True, 3),
+    ('stacks', True, 2), ('stacks', False, 1)])
 def test_unrolls_are_those_of_lock_step(
     start_workers, monkeypatch, game, use_lstm, num_processes):
   """The policy depends neither on chance nor on the batch."""
@@ -126,6 +133,11 @@ def test_unrolls_are_those_of_lock_step(
   monkeypatch.setattr(
       distributions.Gaussian, 'sample',
       lambda self, logits, seed: tf.split(logits, 2, axis=-1)[0])
+  monkeypatch.setattr(
+      distributions.MultiCategorical, 'sample',
+      lambda self, logits, seed: tf.stack([
+          tf.argmax(choice, axis=-1, output_type=tf.int32)
+          for choice in tf.split(logits, self.nvec, axis=-1)], axis=-1))
   make, make_all = GAMES[game]
   parts = _parts(make_all(), use_lstm, stays=True)
   lock_step, expected = actor_lib.Actor(*parts), parts[2].unrolls

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from impala_tf import evaluation
 from impala_tf import types
+from impala_tf.envs import environment as environment_lib
 
 FIRST, MID = int(dm_env.StepType.FIRST), int(dm_env.StepType.MID)
 
@@ -19,7 +20,7 @@ class _Environment:
   n counts its episodes; the reward comes at an episode's end.
   """
   frames_per_step = 4
-  instruction = ()
+  side_channels = environment_lib.NO_SIDE_CHANNELS
 
   def __init__(self, num_envs):
     self.num_envs = num_envs
@@ -93,10 +94,11 @@ class _TellingEnvironment(_Environment):
 
   def __init__(self, num_envs):
     super().__init__(num_envs)
-    self.instruction = np.full((num_envs, 1), -1, np.int32)
+    self.side_channels = environment_lib.SideChannels(
+        instruction=np.full((num_envs, 1), -1, np.int32))
 
   def _timestep(self, is_first, rewards):
-    self.instruction += 1
+    self.side_channels.instruction[:] += 1
     return super()._timestep(is_first, rewards)
 
 

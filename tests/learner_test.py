@@ -29,11 +29,12 @@ LEARNING_RATE, MAX_NORM = 0.05, 0.7
 OPTIMIZER = dict(decay=0.9, epsilon=0.02, momentum=0.6)
 
 
-def _agent(use_lstm=False, compiled=False):
+def _agent(use_lstm=False, compiled=False, normalise=False):
   tf.random.set_seed(5)
   agent = agent_lib.Agent(distributions.Categorical(A), config.AgentConfig(
       torso='mlp', use_lstm=use_lstm, hidden_size=7, lstm_size=6,
-      instruction_length=L), compiled=compiled)
+      instruction_length=L, normalise_observations=normalise),
+                          compiled=compiled)
   agent.build(specs.Array(SHAPE, np.float32))
   return agent
 
@@ -242,6 +243,7 @@ class _Scale(tf.Module):
   def __init__(self):
     super().__init__()
     self.factor = tf.Variable(1.0)
+    self.normaliser = None
 
 
 def _show_observation(agent, unroll):
@@ -256,6 +258,25 @@ def test_frames_are_transitions_times_action_repeats():
     assert learner.num_updates.numpy() == i
     assert learner.num_frames.numpy() == i * 6 * 4 * 4
     learner.update(_unroll())
+
+
+@pytest.mark.parametrize('compile_step', [
+    False, pytest.param(True, marks=pytest.mark.slow)])
+def test_moments_are_those_of_all_observations_that_were_learned_from(
+    compile_step):
+  learner = _learner(lambda: _agent(compiled=compile_step, normalise=True),
+                     _squares, compile_step=compile_step)
+  unrolls = [_unroll(seed=i) for i in range(3)]
+  for unroll in unrolls:
+    learner.update(unroll)
+  learner.update(_with_nan(_unroll(seed=9)))  # It is skipped.
+  # x_0 was counted with the unroll before.
+  observed = np.concatenate(
+      [u.env_outputs.observation.numpy()[1:] for u in unrolls]
+  ).astype(np.float64).reshape([-1, *SHAPE])
+  mean, variance = learner.agent.normaliser.moments
+  np.testing.assert_allclose(mean, observed.mean(axis=0), atol=1e-12)
+  np.testing.assert_allclose(variance, observed.var(axis=0), rtol=1e-9)
 
 
 def test_after_step_is_given_new_parameters_and_totals():
@@ -442,15 +463,15 @@ def _on_two_cpus():
   for strategy in (
       tf.distribute.OneDeviceStrategy('/cpu:0'),
       tf.distribute.MirroredStrategy(['/cpu:0', '/cpu:1'])):
-    learner = _learner(lambda: _agent(use_lstm=True), _squares, strategy,
-                       num_replayed=1)
+    learner = _learner(lambda: _agent(use_lstm=True, normalise=True), _squares,
+                       strategy, num_replayed=1)
     agent = learner.agent
     for i in range(2):
       metrics = learner.update(_unroll(agent.initial_state(B), seed=i))
     learner.update(_with_nan(_unroll(agent.initial_state(B))))
     results.append((
         [[x.numpy() for x in strategy.experimental_local_results(v)]
-         for v in agent.trainable_variables],
+         for v in agent.variables],
         {name: float(m) for name, m in metrics.items()},
         learner.num_updates.numpy(), learner.num_frames.numpy()))
   return results

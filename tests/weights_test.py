@@ -73,6 +73,19 @@ def test_parameters_arrive_in_their_shapes(ends):
   assert _values(actors) == [[[1., 2.], [3., 4.], [5., 6.]], [1., 1.], 7.]
 
 
+def test_moments_in_float64_travel_as_float32():
+  learners = [tf.Variable([1., 2.]), tf.Variable([0.1, 3.], dtype=tf.float64)]
+  actors = [tf.Variable(tf.zeros_like(v)) for v in learners]
+  server = replay.make_server([weights.make_table(learners)], port=None)
+  address = f'localhost:{server.port}'
+  publisher = weights.Publisher(address, learners)
+  publisher.publish(1, publisher.snapshot())
+  assert weights.Fetcher(address, actors).fetch() == 1
+  assert actors[1].dtype == tf.float64
+  assert _values(actors) == [[1., 2.], [np.float32(0.1), 3.]]
+  server.stop()
+
+
 def test_newest_wins_and_stays(ends):
   learners, publisher, actors, fetcher = ends
   for version in (1, 2, 3):

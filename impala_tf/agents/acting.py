@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from impala_tf import types
 from impala_tf.agents import agent as agent_lib
+from impala_tf.envs import environment as environment_lib
 
 
 class EpisodeCounter:
@@ -26,13 +27,16 @@ class EpisodeCounter:
     self._steps = np.full(num_envs, -1, np.int32)  # `reset` is no step.
     self._ended = np.zeros(num_envs, bool)
 
-  def env_output(self, timestep: dm_env.TimeStep, instruction: Any = (),
+  def env_output(self, timestep: dm_env.TimeStep,
+                 side_channels: environment_lib.SideChannels =
+                 environment_lib.NO_SIDE_CHANNELS,
                  rows: Any = slice(None)) -> types.EnvOutput:
     """Adds one batched step to the count; the first is that of `reset`.
 
     Args:
       timestep: a step of some environments, leading [n].
-      instruction: `BatchedEnvironment.instruction` of that step, leading [n].
+      side_channels: `BatchedEnvironment.side_channels` of that step, leading
+        [n].
       rows: numbers of these environments, int [n] without repetition; all E by
         default.
 
@@ -51,7 +55,7 @@ class EpisodeCounter:
         observation=timestep.observation,
         episode_return=self._return[rows],
         episode_steps=self._steps[rows],
-        instruction=instruction)
+        **side_channels._asdict())
 
 
 class _GraphStep:
@@ -94,7 +98,8 @@ class _GraphStep:
         reward=tf.constant(env_output.reward), discount=(),
         observation=tf.constant(env_output.observation),
         episode_return=(), episode_steps=(),
-        instruction=tf.nest.map_structure(tf.constant, env_output.instruction))
+        **{name: tf.nest.map_structure(tf.constant, getattr(env_output, name))
+           for name in environment_lib.SideChannels._fields})
     seed = tf.constant([self._seed, self._num_calls], tf.int32)
     self._num_calls += 1
     # A `tf.function` looks at its arguments to choose a graph, every time: a

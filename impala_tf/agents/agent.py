@@ -1,6 +1,6 @@
 """The agent: from observations to a policy, a baseline and memory."""
 
-from typing import NamedTuple, Optional, Tuple, Union
+from typing import Any, NamedTuple, Optional, Tuple, Union
 
 import dm_env
 import tensorflow as tf
@@ -8,9 +8,11 @@ import tensorflow as tf
 from impala_tf import config as config_lib
 from impala_tf import types
 from impala_tf.agents import networks
+from impala_tf.agents import observation_normaliser
 from impala_tf.agents import popart_head
 from impala_tf.maths import distributions
 from impala_tf.maths import losses
+from impala_tf.maths import popart
 
 
 class CoreState(NamedTuple):
@@ -42,7 +44,15 @@ class Agent(tf.Module):
   Feed-forward agents (appendix G) see the observation alone; recurrent ones
   also the last action and the last reward, clipped to [-1, 1]. All memory,
   those two included, ends where an episode starts. Either kind may
-  read instructions, whose encoding joins the torso's features.
+  read instructions, or numbers beside an image; the encoding of either joins
+  the torso's features. Where an action mask comes with x_t, illegal actions
+  have no probability.
+
+  Attributes:
+    popart: normalises values by task; None where none are.
+    normaliser: normalises vectors that are observed; None where none are.
+    num_features: F, numbers beside an image that it observes; see `build`.
+    has_action_mask: whether illegal actions are told; see `build`.
   """
 
   def __init__(self, distribution: distributions.Distribution,
@@ -65,16 +75,19 @@ class Agent(tf.Module):
     self._torso = networks.make_torso(
         config.torso, config.hidden_size, precision)
     self._instruction_length = config.instruction_length
+    self._hidden_size = config.hidden_size
+    self._normalises = config.normalise_observations
+    self.num_features = 0
+    self.has_action_mask = False
+    self._feature_encoder = None
+    self.normaliser = None
     self._instruction_encoder = None
     if config.instruction_length:
       self._instruction_encoder = networks.InstructionEncoder(compiled)
     self._core = None
     if config.use_lstm:
       self._core = networks.LSTMCore(config.lstm_size)
-    elif config.instruction_length:
-      # Linear heads could add up what is read and what is seen, but not act on
-      # what is seen because of what is read. Else the LSTM sees to it.
-      self._join = networks.linear(config.hidden_size, activation='relu')
+    self._join = None
     self._policy_head = networks.linear(distribution.num_logits)
     self._baseline_head = networks.linear(num_tasks or 1)
     self.popart = None
@@ -91,14 +104,25 @@ class Agent(tf.Module):
     """Tasks whose values are normalised apart; None where none are."""
     return self.popart.num_tasks if self.popart else None
 
-  def build(self, observation_spec: dm_env.specs.Array) -> None:
+  @property
+  def published_variables(self) -> Tuple[tf.Variable, ...]:
+    """Variables that acting needs: the trainable ones and running moments."""
+    if self.normaliser is None:
+      return self.trainable_variables
+    return (*self.trainable_variables, *self.normaliser.published_variables)
+
+  def build(self, observation_spec: dm_env.specs.Array,
+            num_features: int = 0, has_action_mask: bool = False) -> None:
     """Creates the variables, so that they can be restored before any step.
 
     Args:
       observation_spec: observations of one environment.
+      num_features: F, numbers that are observed beside them.
+      has_action_mask: whether a mask of legal actions comes with them.
 
     Raises:
-      ConfigError: where the torso cannot take such observations.
+      ConfigError: where the torso cannot take such observations, or they are to
+        be normalised and are images.
     """
     if (self._torso_name in ('shallow', 'deep')
         and len(observation_spec.shape) != 3):
@@ -106,12 +130,56 @@ class Agent(tf.Module):
           f"AgentConfig.torso = '{self._torso_name}' needs images [H, W, C], "
           f'but observations are {list(observation_spec.shape)}; use '
           "AgentConfig.torso = 'mlp'")
-    observation = tf.zeros((1, 1) + observation_spec.shape,
-                           observation_spec.dtype)
-    instruction = tf.zeros([1, 1, self._instruction_length], tf.int32)
+    self.num_features = num_features
+    self.has_action_mask = has_action_mask
+    if num_features:
+      self._feature_encoder = networks.linear(
+          self._hidden_size, activation='relu')
+    if self._core is None and (num_features or self._instruction_length):
+      # Linear heads could add up what is read and what is seen, but not act on
+      # what is seen because of what is read. Else the LSTM sees to it.
+      self._join = networks.linear(self._hidden_size, activation='relu')
+    if self._normalises:
+      self.normaliser = self._make_normaliser(observation_spec)
     zeros = tf.zeros([1, 1])
-    self._forward(observation, zeros, self._no_actions(1, 1),
-                  tf.cast(zeros, tf.bool), instruction, self.initial_state(1))
+    self._forward(
+        types.EnvOutput(
+            step_type=tf.cast(zeros, tf.uint8), reward=zeros, discount=zeros,
+            observation=tf.zeros((1, 1) + observation_spec.shape,
+                                 observation_spec.dtype),
+            episode_return=(), episode_steps=(),
+            instruction=tf.zeros([1, 1, self._instruction_length], tf.int32),
+            features=tf.zeros([1, 1, num_features]),
+            action_mask=tf.ones([1, 1, self._distribution.num_logits])),
+        self._no_actions(1, 1), self.initial_state(1))
+
+  def _make_normaliser(self, observation_spec: dm_env.specs.Array
+                       ) -> observation_normaliser.ObservationNormaliser:
+    """Makes the normaliser of features, or of observations without them."""
+    if self.num_features:
+      shape = [self.num_features]
+    elif len(observation_spec.shape) != 3:
+      shape = observation_spec.shape
+    else:
+      raise config_lib.ConfigError(
+          'AgentConfig.normalise_observations = True is for vectors, but '
+          f'observations are images {list(observation_spec.shape)} alone; set '
+          'it to False')
+    return observation_normaliser.ObservationNormaliser(shape)
+
+  def observation_totals(self, env_outputs: types.EnvOutput) -> popart.Totals:
+    """Sums up what is observed, for `normaliser`, which there must be.
+
+    Args:
+      env_outputs: x_0 to x_T, leading [T+1, B]. x_0 was the last of an unroll
+        before and is left out.
+
+    Returns:
+      See `running_moments.totals`.
+    """
+    return self.normaliser.totals(
+        (env_outputs.features if self.num_features
+         else env_outputs.observation)[1:])
 
   def initial_state(self, batch_size) -> Union[CoreState, Tuple[()]]:
     """Makes the memory before a first step; an empty tuple without an LSTM."""
@@ -139,9 +207,7 @@ class Agent(tf.Module):
     """
     last_action = core_state.last_action if core_state else None
     outputs, lstm = self._forward(
-        *_with_time(env_output.observation, env_output.reward, last_action,
-                    _is_first(env_output), self._instruction(env_output)),
-        core_state)
+        *_with_time((env_output, last_action)), core_state)
     logits = outputs.policy_logits[0]
     action = self._distribution.sample(logits, seed)
     core_state = CoreState(lstm, action) if core_state else ()
@@ -163,38 +229,17 @@ class Agent(tf.Module):
     if core_state:
       last_actions = tf.concat(
           [core_state.last_action[tf.newaxis], actions[:-1]], axis=0)
-    outputs, _ = self._forward(env_outputs.observation, env_outputs.reward,
-                               last_actions, _is_first(env_outputs),
-                               self._instruction(env_outputs), core_state)
+    outputs, _ = self._forward(env_outputs, last_actions, core_state)
     return outputs
 
-  def _instruction(self, env_outputs: types.EnvOutput):
-    """Returns the word ids, or None where the agent reads none."""
-    if self._instruction_encoder is None:
-      return None
-    if isinstance(env_outputs.instruction, tuple):
-      raise ValueError('the agent reads instructions, but was given none')
-    return env_outputs.instruction
-
-  def _forward(self, observations, rewards, last_actions, is_first,
-               instructions, core_state):
+  def _forward(self, env_outputs: types.EnvOutput, last_actions, core_state):
     """Runs the network on leading [T, B].
 
     Returns:
       `NetworkOutput` and the LSTM's state.
     """
-    # Time is folded into the batch for all but the LSTM (section 3.1).
-    folded = tf.reshape(observations,
-                        tf.concat([[-1], tf.shape(observations)[2:]], axis=0))
-    folded = tf.ensure_shape(folded, [None] + observations.shape[2:])
-    features = networks.checked_features(
-        self._torso_name, self._torso(folded))
-    if self._instruction_encoder is not None:
-      read = self._instruction_encoder(
-          tf.reshape(instructions, [-1, instructions.shape[-1]]))
-      features = tf.concat([features, read], axis=-1)
-      if self._core is None:
-        features = self._join(features)
+    features = self._encode(env_outputs)
+    is_first = _is_first(env_outputs)
     leading = tf.shape(is_first)
     lstm_state = None
     if self._core is not None:
@@ -204,26 +249,68 @@ class Agent(tf.Module):
           features, is_first.shape.concatenate(features.shape[-1]))
       keep = 1. - tf.cast(is_first, tf.float32)
       rewards = tf.math.multiply_no_nan(
-          losses.clip_rewards(rewards, 'abs_one'), keep)
+          losses.clip_rewards(env_outputs.reward, 'abs_one'), keep)
       last_actions = tf.math.multiply_no_nan(
           self._distribution.encode(last_actions), keep[..., tf.newaxis])
       features = tf.concat(
           [features, rewards[..., tf.newaxis], last_actions], axis=-1)
       features, lstm_state = self._core(features, is_first, core_state.lstm)
     logits = self._policy_head(features)
+    logits = tf.reshape(
+        logits, tf.concat([leading, [logits.shape[-1]]], axis=0))
+    if self.has_action_mask:
+      logits = distributions.mask_logits(
+          logits, _given('action masks', env_outputs.action_mask))
     baseline = self._baseline_head(features)
     baseline_shape = leading
     if self.popart:
       baseline_shape = tf.concat([leading, [self.popart.num_tasks]], axis=0)
     return NetworkOutput(
-        tf.reshape(logits, tf.concat([leading, [logits.shape[-1]]], axis=0)),
-        tf.reshape(baseline, baseline_shape)), lstm_state
+        logits, tf.reshape(baseline, baseline_shape)), lstm_state
+
+  def _encode(self, env_outputs: types.EnvOutput) -> tf.Tensor:
+    """Encodes what is observed, with time folded into the batch: [T*B, ...].
+
+    All but the LSTM works so (section 3.1).
+    """
+    observations = env_outputs.observation
+    if self.normaliser and not self.num_features:
+      observations = self.normaliser(observations)
+    encoded = networks.checked_features(
+        self._torso_name, self._torso(_fold(observations)))
+    others = []
+    if self._instruction_encoder is not None:
+      others.append(self._instruction_encoder(
+          _fold(_given('instructions', env_outputs.instruction))))
+    if self.num_features:
+      features = _given('features', env_outputs.features)
+      if self.normaliser:
+        features = self.normaliser(features)
+      others.append(self._feature_encoder(_fold(features)))
+    if others:
+      encoded = tf.concat([encoded, *others], axis=-1)
+    return encoded if self._join is None else self._join(encoded)
+
+
+def _given(name: str, tensor: Any) -> tf.Tensor:
+  """Returns a side channel; raises ValueError where there is none."""
+  if isinstance(tensor, tuple):
+    raise ValueError(f'the agent reads {name}, but was given none')
+  return tensor
+
+
+def _fold(tensor: tf.Tensor) -> tf.Tensor:
+  """Folds time into the batch: [T, B, ...] to [T*B, ...]."""
+  folded = tf.reshape(
+      tensor, tf.concat([[-1], tf.shape(tensor)[2:]], axis=0))
+  return tf.ensure_shape(folded, [None] + tensor.shape[2:])
 
 
 def _is_first(env_outputs: types.EnvOutput) -> tf.Tensor:
   return tf.equal(env_outputs.step_type, int(dm_env.StepType.FIRST))
 
 
-def _with_time(*tensors):
-  """Adds a time dimension of 1 to each tensor that is not None."""
-  return [None if t is None else tf.expand_dims(t, 0) for t in tensors]
+def _with_time(structure):
+  """Adds a time dimension of 1 to each tensor of a structure."""
+  return tf.nest.map_structure(
+      lambda t: None if t is None else tf.expand_dims(t, 0), structure)

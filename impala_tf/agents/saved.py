@@ -39,11 +39,13 @@ def describe_agent(run_dir: str, agent: agent_lib.Agent,
       **dataclasses.asdict(agent.distribution),
       'observation_shape': list(observation_spec.shape),
       'observation_dtype': str(observation_spec.dtype),
+      'num_features': agent.num_features,
+      'has_action_mask': agent.has_action_mask,
       'config': dataclasses.asdict(config),
       'num_tasks': agent.num_tasks,
   }
-  _refuse_another(run_dir, description)
   text = json.dumps(description, indent=2) + '\n'
+  _refuse_another(run_dir, json.loads(text))
   path = os.path.join(directory, _AGENT_FILE)
   if files.exists(path) and files.read(path) == text.encode():
     return  # Whoever finds all checkpoints damaged shall leave all as it is.
@@ -59,7 +61,8 @@ def _refuse_another(run_dir: str, description: Dict[str, Any]) -> None:
   directory = os.path.join(run_dir, checkpoint.DIRECTORY)
   try:
     old = json.loads(files.read(os.path.join(directory, _AGENT_FILE)))
-    # Knobs that came later have their defaults.
+    # Facts and knobs that came later have their defaults.
+    old = {'num_features': 0, 'has_action_mask': False, **old}
     old.update(dataclasses.asdict(config_lib.AgentConfig(**old['config'])))
   except files.RemoteError:
     raise
@@ -83,6 +86,8 @@ def _distribution(description: Mapping[str, Any]
   """Makes the distribution whose size the description has."""
   if 'action_size' in description:
     return distributions.Gaussian(description['action_size'])
+  if 'nvec' in description:
+    return distributions.MultiCategorical(tuple(description['nvec']))
   return distributions.Categorical(description['num_actions'])
 
 
@@ -139,7 +144,8 @@ def load_agent(run_dir: str) -> LoadedAgent:
     raise checkpoint.CheckpointError(
         f'{path} is damaged ({error}); training that is resumed writes it again'
     ) from error
-  agent.build(spec)
+  agent.build(spec, description.get('num_features', 0),
+              description.get('has_action_mask', False))
   learner = tf.Module()
   learner.num_frames = tf.Variable(0, dtype=tf.int64)
   if checkpoint.restore_newest(

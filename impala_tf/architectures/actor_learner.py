@@ -142,7 +142,7 @@ def start_actor(config: config_lib.Config, address: str, seed: int, task: int,
       config, environment_seed, task)
   agent = experiment.make_agent(config, environment)
   host.wait_for_learner()
-  fetcher = weights.Fetcher(address, agent.trainable_variables, run_table,
+  fetcher = weights.Fetcher(address, agent.published_variables, run_table,
                             config.actor.fetch_interval_unrolls)
   fetcher.wait(host.poll)
   spec = experiment.make_unroll_spec(config, environment, agent)

@@ -93,7 +93,7 @@ class Evaluator:
     self._agent = experiment.make_agent(config, environment)
     environment.close()
     self._fetcher = weights.Fetcher(
-        address, self._agent.trainable_variables,
+        address, self._agent.published_variables,
         config_table.table_name(config))
     updates = self._fetcher.wait(poll)
     metrics.drop_rows_after(output_dir, updates * self._frames_per_update)

@@ -147,7 +147,7 @@ def _serve(config: config_lib.Config, announced: config_lib.Config,
   if _saves_replay(config, place):
     replay_dir = checkpoint_lib.replay_directory(place.run_dir)
   server = replay.make_server(
-      [*tables, weights.make_table(learner.agent.trainable_variables),
+      [*tables, weights.make_table(learner.agent.published_variables),
        config_table.make_table(announced)], place.port, replay_dir)
   config_table.publish(f'localhost:{server.port}', announced)
   return server
@@ -162,7 +162,7 @@ def _saves_replay(config: config_lib.Config, place: Place) -> bool:
 def _publish_first(address: str, learner: learner_lib.Learner,
                    learners: learner_group.Learners) -> weights.Publisher:
   """Publishes the parameters that learning begins with."""
-  publisher = weights.Publisher(address, learner.agent.trainable_variables)
+  publisher = weights.Publisher(address, learner.agent.published_variables)
   version, parameters = int(learner.num_updates.numpy()), publisher.snapshot()
   learners.require_same_parameters(parameters, version)
   publisher.publish(version, parameters)

@@ -54,14 +54,13 @@ class _Shared(NamedTuple):
 
   Attributes:
     rows: `dm_env.TimeStep`, the rows that environments returned last.
-    instruction: int32 [E, L], instructions with these rows, see
-      `BatchedEnvironment`; an empty tuple where L is 0.
+    side_channels: `environment.SideChannels` with these rows.
     actions: actions that environments play next.
     at_work: int32. Of its first W, number w is the environment that worker w
       makes or steps, or was the last to do so if the worker is idle.
   """
   rows: Any
-  instruction: Any
+  side_channels: Any
   actions: Any
   at_work: Any
 
@@ -95,8 +94,7 @@ def _specs(env: environment_lib.BatchedEnvironment) -> _Shared:
           reward=specs.Array((), np.float32),
           discount=specs.Array((), np.float32),
           observation=env.observation_spec()),
-      instruction=specs.Array((env.instruction_length,), np.int32)
-      if env.instruction_length else (),
+      side_channels=env.side_channel_specs(),
       actions=env.action_spec(),
       at_work=specs.Array((), np.int32))
 
@@ -127,9 +125,8 @@ class Workers:
     num_envs: E.
     frame_stack: see `BatchedEnvironment`.
     level_index: see `BatchedEnvironment`.
-    instruction_length: see `BatchedEnvironment`.
-    instruction: int32 [n, L], instructions of the rows that `recv` returned
-      last; an empty tuple where L is 0.
+    side_channels: `environment.SideChannels` [n, ...] of the rows that `recv`
+      returned last.
     timeout_secs: seconds that a step, or the start of a process, may take.
   """
 
@@ -157,8 +154,7 @@ class Workers:
     self._specs = _specs(probe)
     self.num_envs = num_envs
     self.frame_stack = probe.frame_stack
-    self.instruction_length = probe.instruction_length
-    self.instruction = ()
+    self.side_channels = environment_lib.NO_SIDE_CHANNELS
     self.level_index = np.zeros(num_envs, np.int32)
     self.timeout_secs = timeout_secs
     self._levels = [probe.level] * num_envs
@@ -212,6 +208,10 @@ class Workers:
     """Returns the spec of one environment's actions."""
     return self._specs.actions
 
+  def side_channel_specs(self) -> environment_lib.SideChannels:
+    """Returns specs of one environment's side channels."""
+    return self._specs.side_channels
+
   def send(self, numbers: np.ndarray, actions: np.ndarray) -> None:
     """Has environments step, and returns at once.
 
@@ -256,9 +256,9 @@ class Workers:
       self._poll()
     numbers = np.array(self._ready, np.int32)
     self._ready = []
-    timestep, self.instruction = tree.map_structure(
+    timestep, self.side_channels = tree.map_structure(
         lambda array: array[numbers],
-        (self._shared.rows, self._shared.instruction))
+        (self._shared.rows, self._shared.side_channels))
     return numbers, timestep
 
   def _poll(self):
@@ -349,8 +349,8 @@ def _step_until_closed(make, w, owner, shared, connection, answers):
     def put(array, value):
       array[i] = value[0]
 
-    tree.map_structure(put, (shared.rows, shared.instruction),
-                       (timestep, envs[i].instruction))
+    tree.map_structure(put, (shared.rows, shared.side_channels),
+                       (timestep, envs[i].side_channels))
     os.write(answers.fileno(), np.int32(i).tobytes())
 
   for i in np.flatnonzero(owner == w).tolist():

@@ -1,6 +1,7 @@
 """The interface that every batch of environments has, whatever simulates it."""
 
 import abc
+from typing import Any, NamedTuple, Sequence
 
 from absl import logging
 import dm_env
@@ -24,6 +25,36 @@ def continuous(minimum: np.ndarray, maximum: np.ndarray) -> specs.BoundedArray:
   """Makes the spec of actions that are vectors within two bounds, [D] each."""
   return specs.BoundedArray(
       np.shape(minimum), np.float32, minimum, maximum, name='action')
+
+
+def multi_discrete(nvec: Sequence[int]) -> specs.BoundedArray:
+  """Makes the spec of actions of D choices, of 0 to nvec[d] - 1 each."""
+  return specs.BoundedArray(
+      (len(nvec),), np.int32, 0, np.asarray(nvec, np.int32) - 1, name='action')
+
+
+def num_choices(action_spec: specs.BoundedArray) -> np.ndarray:
+  """Returns the numbers of values of discrete actions, int64 [] or [D]."""
+  return np.asarray(action_spec.maximum, np.int64) + 1
+
+
+class SideChannels(NamedTuple):
+  """Arrays that are observed beside `observation`, or their specs.
+
+  Names and meanings are those of `types.EnvOutput`. A channel that an
+  environment does not have is an empty tuple.
+
+  Attributes:
+    instruction: int32 [E, L].
+    features: float32 [E, F].
+    action_mask: uint8 [E, P].
+  """
+  instruction: Any = ()
+  features: Any = ()
+  action_mask: Any = ()
+
+
+NO_SIDE_CHANNELS = SideChannels()
 
 
 class BatchedEnvironment(abc.ABC):
@@ -54,12 +85,18 @@ class BatchedEnvironment(abc.ABC):
     instruction: int32 [E, L], `word_ids.word_ids` of each environment's
       instruction at the observations that were returned last, zeros after the
       last word; overwritten like the observations. An empty tuple where L is 0.
+    features: float32 [E, F], numbers observed beside an image, likewise; an
+      empty tuple where F is 0.
+    action_mask: uint8 [E, P], 1 for each discrete action (for each value of
+      each choice, in turn) that is legal now, else 0, likewise; an empty tuple
+      where all always are.
   """
 
   def __init__(self, level: str, num_envs: int,
                action_spec: specs.BoundedArray, observation_spec: specs.Array,
                frames_per_step: int = 1, frame_stack: int = 1,
-               instruction_length: int = 0):
+               instruction_length: int = 0, num_features: int = 0,
+               has_action_mask: bool = False):
     self.level = level
     self.num_envs = num_envs
     self.frames_per_step = frames_per_step
@@ -69,19 +106,42 @@ class BatchedEnvironment(abc.ABC):
     self.instruction = ()
     if instruction_length:
       self.instruction = np.zeros([num_envs, instruction_length], np.int32)
+    self.features = ()
+    if num_features:
+      self.features = np.zeros([num_envs, num_features], np.float32)
+    self.action_mask = ()
+    if has_action_mask:
+      num_logits = int(num_choices(action_spec).sum())
+      self.action_mask = np.ones([num_envs, num_logits], np.uint8)
     self._instruction_texts = [''] * num_envs
     self._num_instructions_cut = 0
     self._action_spec = action_spec
-    self._is_discrete = isinstance(action_spec, specs.DiscreteArray)
+    self._is_discrete = np.issubdtype(action_spec.dtype, np.integer)
+    if self._is_discrete:
+      self._num_choices = num_choices(action_spec).astype(np.uint32)
     self._observation_spec = observation_spec
 
   def action_spec(self) -> specs.BoundedArray:
-    """Returns the spec of one environment: `discrete` or `continuous`."""
+    """Returns the spec of one environment's actions.
+
+    It is made by `discrete`, `multi_discrete` or `continuous`.
+    """
     return self._action_spec
 
   def observation_spec(self) -> specs.Array:
     """Returns the spec of one environment, without the leading [E]."""
     return self._observation_spec
+
+  @property
+  def side_channels(self) -> SideChannels:
+    """What was observed last beside the observations; see the attributes."""
+    return SideChannels(self.instruction, self.features, self.action_mask)
+
+  def side_channel_specs(self) -> SideChannels:
+    """Returns specs of one environment's side channels, without the [E]."""
+    return SideChannels(*(
+        specs.Array(array.shape[1:], array.dtype) if isinstance(
+            array, np.ndarray) else () for array in self.side_channels))
 
   @property
   def num_instructions_cut(self) -> int:
@@ -128,8 +188,8 @@ class BatchedEnvironment(abc.ABC):
     """Plays one agent step in every environment, after `reset`.
 
     Args:
-      actions: int32 [E], each within `action_spec()`; or float32 [E, D], which
-        are clipped to its bounds.
+      actions: int32 [E] or [E, D], each within `action_spec()`; or float32
+        [E, D], which are clipped to its bounds.
 
     Returns:
       `step_type` uint8 [E], FIRST (0) or MID (1); `reward` float32 [E], raw;
@@ -154,7 +214,9 @@ class BatchedEnvironment(abc.ABC):
     if not self._is_discrete:
       return bool(np.isfinite(actions).all())
     # Seen as unsigned, a negative action is too large: one reduction does both.
-    return actions.view(np.uint32).max() < self._action_spec.num_values
+    if actions.ndim == 1:
+      return actions.view(np.uint32).max() < self._num_choices
+    return bool((actions.view(np.uint32) < self._num_choices).all())
 
   def _complaint(self, actions) -> str:
     spec = self._action_spec
@@ -170,10 +232,10 @@ class BatchedEnvironment(abc.ABC):
       return (f'{self.level}: the action of environment {wrong[0]} is not '
               'finite, as of a network that has diverged; lower '
               'OptimizerConfig.learning_rate')
-    last = spec.num_values - 1
-    wrong = np.flatnonzero((array < 0) | (array > last))
+    is_wrong = (array < 0) | (array > spec.maximum)
+    wrong = np.flatnonzero(is_wrong.reshape([self.num_envs, -1]).any(axis=1))
     return (f'{self.level}: action {array[wrong[0]]} of environment {wrong[0]} '
-            f'is out of range; it must be within 0 to {last}')
+            f'is out of range; it must be within 0 to {spec.maximum}')
 
   @abc.abstractmethod
   def _step(self, actions: np.ndarray) -> dm_env.TimeStep:

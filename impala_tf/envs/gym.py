@@ -1,4 +1,4 @@
-"""Registered environments of Gymnasium with discrete or continuous actions."""
+"""Registered environments of Gymnasium; `spaces` says what they may observe."""
 
 import copy
 import sys
@@ -13,12 +13,16 @@ from impala_tf import config as config_lib
 from impala_tf.envs import display
 from impala_tf.envs import domain
 from impala_tf.envs import environment
+from impala_tf.envs import spaces
 from impala_tf.processes import user_modules
 from impala_tf.storage import files
 
 # Gymnasium's doors to the old Gym: they make what their arguments name, and
 # import the module of that. Arguments come from configs.
 _MADE_BY_NAME = 'GymV2'
+
+# Key of an `info` under which an environment tells its legal actions.
+_MASK = 'action_mask'
 
 
 def check_module(level: str) -> None:
@@ -64,9 +68,16 @@ def _check(env_id: str) -> None:
 class GymEnvironment(environment.BatchedEnvironment):
   """E copies of one environment, stepped in turn within this process.
 
-  Observations must be a `Box`: uint8 stays uint8, other types become float32.
-  Actions are `Discrete`, counted from 0 here whatever their `start` is, or a
+  `spaces` says what becomes of observations. Actions are `Discrete` or
+  `MultiDiscrete` [D], counted from 0 here whatever their `start` is, or a
   `Box` [D] of floating numbers, to whose bounds they are clipped.
+
+  Discrete actions may be illegal at times. An environment that has an
+  'action_mask' in the `info` of its first reset, which the constructor looks
+  at, must have one in that of every other reset and step: not 0 for each action
+  that is legal next, [A] or, for `MultiDiscrete`, those of its choices, one
+  after the other or as a tuple.
+
   An environment's own time limit truncates: discount 1 with FIRST. Termination
   wins where both fall on one step.
 
@@ -97,41 +108,71 @@ class GymEnvironment(environment.BatchedEnvironment):
     """
     level = level or f'gym/{env_id}'
     self._envs = _make(level, env_id, num_envs, wrappers, kwargs or {})
-    observations = self._envs.single_observation_space
+    actions = self._envs.single_action_space
     try:
-      action_spec = _action_spec(level, self._envs.single_action_space)
-      if type(observations).__name__ != 'Box':
-        raise _unsupported(level, 'observations', observations, 'Box')
+      action_spec = _action_spec(level, actions)
+      # Whether actions are masked must be known before the first step.
+      self._first_reset = self._envs.reset(seed=seed)
+      is_masked = _MASK in self._first_reset[1]
+      if is_masked and not np.issubdtype(action_spec.dtype, np.integer):
+        raise _unsupported(level, 'a mask of actions', actions,
+                           'one of Discrete or MultiDiscrete')
     except config_lib.ConfigError:
       self._envs.close()
       raise
-    is_bytes = observations.dtype == np.uint8
-    self._dtype = np.uint8 if is_bytes else np.float32
+    # What is converted stays as it is when it is converted again.
+    converter = spaces.Converter(self._envs.single_observation_space)
     super().__init__(
-        level, num_envs, action_spec,
-        observation_spec=specs.Array(
-            observations.shape, self._dtype, 'observation'),
-        instruction_length=instruction_length)
+        level, num_envs, action_spec, converter.observation_spec,
+        instruction_length=instruction_length,
+        num_features=converter.num_features, has_action_mask=is_masked)
+    self._num_values = np.atleast_1d(action_spec.maximum) + 1
     # Only discrete actions have a `start`.
-    self._first_action = int(
-        getattr(self._envs.single_action_space, 'start', 0))
-    self._seed = seed
+    self._first_action = np.asarray(getattr(actions, 'start', 0), np.int64)
 
   def reset(self) -> dm_env.TimeStep:
-    observation, _ = self._envs.reset(seed=self._seed)
-    self._seed = None
-    return self._first(observation.astype(self._dtype, copy=False))
+    """See the base class; the first call returns the constructor's reset.
+
+    Raises:
+      UserError: where a mask is missing, of a wrong size or all 0.
+    """
+    observation, info = self._first_reset or self._envs.reset()
+    self._first_reset = None
+    self._read_masks(info)
+    return self._first(self._read(observation))
+
+  def _read(self, observation: Any) -> np.ndarray:
+    """Returns a batch's observations, and keeps the features beside them."""
+    if len(self.features):
+      self.features[:] = observation['features']
+      observation = observation['observation']
+    return observation.astype(self._observation_spec.dtype, copy=False)
+
+  def _read_masks(self, info: Mapping[str, Any]) -> None:
+    """Keeps the masks of a reset or a step; raises UserError."""
+    masks, is_given = info.get(_MASK), info.get(f'_{_MASK}')
+    for i, row in enumerate(self.action_mask):
+      mask = None
+      if isinstance(masks, np.ndarray) and is_given[i]:
+        mask = masks[i]
+      try:
+        row[:] = spaces.flat_mask(mask, self._num_values)
+      except spaces.SpaceError as error:
+        raise config_lib.UserError(
+            f'{self.level}: the {_MASK} in the info of environment {i} {error}'
+        ) from error
 
   def _step(self, actions: np.ndarray) -> dm_env.TimeStep:
-    observation, reward, terminated, truncated, _ = self._envs.step(
+    observation, reward, terminated, truncated, info = self._envs.step(
         actions + self._first_action)
+    self._read_masks(info)
     step_type = np.where(terminated | truncated, dm_env.StepType.FIRST,
                          dm_env.StepType.MID)
     return dm_env.TimeStep(
         step_type=step_type.astype(np.uint8),
         reward=reward.astype(np.float32),
         discount=(~terminated).astype(np.float32),
-        observation=observation.astype(self._dtype, copy=False))
+        observation=self._read(observation))
 
   def render(self) -> np.ndarray:
     # The batch's own `render` would draw every environment.
@@ -157,7 +198,11 @@ def _make(level: str, env_id: str, num_envs: int,
     return gymnasium.make_vec(
         env_id, num_envs, vectorization_mode='sync',
         vector_kwargs={'autoreset_mode': same_step, 'copy': False},
-        wrappers=wrappers, render_mode='rgb_array', **kwargs)
+        wrappers=[*wrappers, _convert_observations], render_mode='rgb_array',
+        **kwargs)
+  except spaces.SpaceError as e:
+    raise config_lib.ConfigError(
+        f'EnvironmentConfig.level: {level} has observations of {e}') from e
   except (gymnasium.error.Error, ImportError) as e:
     raise _cannot_be_made(level, e) from e
   except (TypeError, ValueError) as e:
@@ -189,16 +234,35 @@ def _cannot_be_made(level: str, error: Exception) -> config_lib.ConfigError:
       f'EnvironmentConfig.level: {level} cannot be made: {cause}')
 
 
+def _convert_observations(env):
+  """Puts a wrapper around an environment that observes no single array."""
+  converter = spaces.Converter(env.observation_space)
+  if converter.is_plain:
+    return env
+  import gymnasium
+
+  def convert(observation):
+    observed = converter(observation)
+    return observed._asdict() if converter.num_features else (
+        observed.observation)
+
+  return gymnasium.wrappers.TransformObservation(
+      env, convert, converter.converted_space())
+
+
 def _action_spec(level: str, space) -> specs.BoundedArray:
   """Makes the spec of actions; raises ConfigError where no policy has such."""
   kind = type(space).__name__
   if kind == 'Discrete':
     return environment.discrete(int(space.n))
+  if kind == 'MultiDiscrete' and len(space.shape) == 1:
+    return environment.multi_discrete(space.nvec)
   if (kind == 'Box' and len(space.shape) == 1
       and np.issubdtype(space.dtype, np.floating)):
     return environment.continuous(space.low, space.high)
   raise _unsupported(
-      level, 'actions', space, 'Discrete or Box [D] of floating numbers')
+      level, 'actions', space,
+      'Discrete, MultiDiscrete [D] or Box [D] of floating numbers')
 
 
 def _unsupported(level: str, what: str, space, wanted: str

@@ -60,6 +60,8 @@ def check_alike(level: environment.BatchedEnvironment,
   for what, value, other_value in (
       ('observations', _describe_observations(level),
        _describe_observations(other)),
+      ('side channels', _describe_side_channels(level),
+       _describe_side_channels(other)),
       ('frames a step', level.frames_per_step, other.frames_per_step),
       ('stacked frames', level.frame_stack, other.frame_stack)):
     if value != other_value:
@@ -87,9 +89,17 @@ def _describe_observations(env: environment.BatchedEnvironment
   return spec.dtype.name, spec.shape
 
 
+def _describe_side_channels(env: environment.BatchedEnvironment) -> str:
+  used = [f'{name} {list(spec.shape)}' for name, spec in
+          env.side_channel_specs()._asdict().items() if spec != ()]
+  return ' and '.join(used) or 'none'
+
+
 def _describe(action_spec: specs.BoundedArray) -> str:
   if isinstance(action_spec, specs.DiscreteArray):
     return f'{action_spec.num_values} actions'
+  if np.issubdtype(action_spec.dtype, np.integer):
+    return f'choices of {environment.num_choices(action_spec).tolist()} actions'
   low, high = action_spec.minimum.tolist(), action_spec.maximum.tolist()
   return f'continuous actions within {low} and {high}'
 
@@ -209,7 +219,9 @@ class MultiLevelEnvironment(environment.BatchedEnvironment):
     spec = first.observation_spec()
     super().__init__(
         name, num_envs, first.action_spec(), spec,
-        first.frames_per_step, first.frame_stack, first.instruction_length)
+        first.frames_per_step, first.frame_stack, first.instruction_length,
+        num_features=np.shape(first.features)[-1],
+        has_action_mask=len(first.action_mask) > 0)
     self.level_index = level_index
     self._timestep = dm_env.TimeStep(
         step_type=np.zeros(num_envs, np.uint8),
@@ -231,8 +243,9 @@ class MultiLevelEnvironment(environment.BatchedEnvironment):
             timestep: dm_env.TimeStep):
     for array, value in zip(self._timestep, timestep):
       array[rows] = value
-    if self.instruction_length:
-      self.instruction[rows] = group.instruction
+    for array, value in zip(self.side_channels, group.side_channels):
+      if isinstance(array, np.ndarray):
+        array[rows] = value
 
   @property
   def num_instructions_cut(self) -> int:

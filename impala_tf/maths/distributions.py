@@ -9,7 +9,8 @@ All functions work on any leading dimensions (`[B]` in the actor, `[T, B]` in
 the learner) and refuse the broadcasting that TensorFlow Probability would do:
 logits of one step against the actions of T steps is a mistake here.
 
-Shapes: P logits a step, A discrete actions, D numbers of a continuous action.
+Shapes: P logits a step, A discrete actions, D numbers of a continuous action or
+choices of a composed one.
 """
 
 import abc
@@ -17,12 +18,17 @@ import dataclasses
 from typing import Tuple
 
 from dm_env import specs
+import numpy as np
 import tensorflow as tf
 import tensorflow_probability as tfp
 
 # Added to the variance of a Gaussian. A policy that has become sure would
 # otherwise have an infinite density, and from 1e-38 on a gradient of NaN.
 MIN_VARIANCE = 1e-6
+
+# Logit of an illegal action. Its probability is 0 to the last bit beside any
+# legal one. It is finite, so that no infinity meets a 0 in an entropy.
+ILLEGAL_LOGIT = -1e9
 
 
 class Distribution(abc.ABC):
@@ -165,6 +171,53 @@ class Categorical(Distribution):
 
 
 @dataclasses.dataclass(frozen=True)
+class MultiCategorical(Distribution):
+  """Independent choices, of one of nvec[d] each, int32 [D].
+
+  Logits are those of the first choice, then those of the second, and so on.
+  Log-probabilities, entropies and divergences are sums over the choices. That
+  of a value which its choice has not, but another has, is about -1e9.
+
+  Attributes:
+    nvec: number of values of each choice, [D], each at least 1.
+  """
+  nvec: Tuple[int, ...]
+
+  @property
+  def num_logits(self) -> int:
+    return sum(self.nvec)
+
+  @property
+  def action_shape(self) -> Tuple[int, ...]:
+    return (len(self.nvec),)
+
+  @property
+  def action_dtype(self) -> tf.DType:
+    return tf.int32
+
+  def __str__(self):
+    return f'{len(self.nvec)} choices of {list(self.nvec)} actions'
+
+  def _distribution(self, logits):
+    # As one distribution of D x max(nvec): the values that a choice does not
+    # have are illegal.
+    most = max(self.nvec)
+    leading = [[0, 0]] * (logits.shape.rank - 1)
+    choices = [
+        tf.pad(choice, [*leading, [0, most - n]], constant_values=ILLEGAL_LOGIT)
+        for n, choice in zip(self.nvec, tf.split(logits, self.nvec, axis=-1))]
+    return tfp.distributions.Independent(
+        tfp.distributions.Categorical(tf.stack(choices, axis=-2)),
+        reinterpreted_batch_ndims=1)
+
+  def encode(self, actions: tf.Tensor) -> tf.Tensor:
+    """Encodes each choice as a one-hot vector, side by side: [..., P]."""
+    return tf.concat(
+        [tf.one_hot(actions[..., d], n) for d, n in enumerate(self.nvec)],
+        axis=-1)
+
+
+@dataclasses.dataclass(frozen=True)
 class Gaussian(Distribution):
   """A vector of D independent normal variables, float32.
 
@@ -207,7 +260,8 @@ def of_actions(spec: specs.Array) -> Distribution:
   """Chooses the distribution for an environment's actions.
 
   Args:
-    spec: spec of one action: a `DiscreteArray`, or floating numbers [D].
+    spec: spec of one action: a `DiscreteArray`; a `BoundedArray` of whole
+      numbers [D] from 0 on; or floating numbers [D].
 
   Raises:
     ValueError: for actions of any other kind.
@@ -216,7 +270,32 @@ def of_actions(spec: specs.Array) -> Distribution:
     return Categorical(int(spec.num_values))
   if len(spec.shape) == 1 and tf.as_dtype(spec.dtype).is_floating:
     return Gaussian(spec.shape[0])
+  if (len(spec.shape) == 1 and isinstance(spec, specs.BoundedArray)
+      and not np.any(spec.minimum)):
+    maximum = np.broadcast_to(spec.maximum, spec.shape)
+    return MultiCategorical(tuple(int(m) + 1 for m in maximum))
   raise ValueError(f'there is no policy for actions like {spec}')
+
+
+def mask_logits(logits: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+  """Takes illegal actions out of a discrete policy.
+
+  They have probability 0 then: they are never sampled, add nothing to entropy
+  and divergence, and no gradient flows into their logits.
+
+  Args:
+    logits: float32 [..., P].
+    mask: uint8 [..., P], 0 for each illegal action; every choice has at least
+      one that is legal.
+
+  Returns:
+    float32 [..., P].
+
+  Raises:
+    ValueError: shapes differ.
+  """
+  _check_same_shape('mask', mask.shape, logits.shape)
+  return tf.where(tf.cast(mask, tf.bool), logits, ILLEGAL_LOGIT)
 
 
 def _check_same_shape(name, shape, wanted):

@@ -131,6 +131,20 @@ def update(moments: Moments, sums: Totals, step_size: float) -> Moments:
   # 1 - (1 - step_size)^n, which would lose its digits in float32.
   weight = -tf.math.expm1(
       sums.count * tf.math.log1p(tf.constant(-step_size, sums.count.dtype)))
+  return move(moments, sums, weight)
+
+
+def move(moments: Moments, sums: Totals, weight: tf.Tensor) -> Moments:
+  """Mixes the moments with those of some targets.
+
+  Args:
+    moments: moments before these targets, as `totals` was given them.
+    sums: sums over the targets of all replicas.
+    weight: share of the targets in the new moments, 0 to 1.
+
+  Returns:
+    The moments of the mixture.
+  """
   shift = weight * tf.math.divide_no_nan(sums.deviation, sums.count)
   spread = tf.math.divide_no_nan(sums.squared_deviation, sums.count)
   # nu - mu^2 with both written out, where mu cancels.

@@ -91,7 +91,7 @@ def _environment(config: config_lib.Config) -> Part:
   """Makes the part of stepping environments and counting their returns."""
   environment = _make_environment(config)
   counter = policy_lib.EpisodeCounter(environment.num_envs)
-  counter.env_output(environment.reset(), environment.instruction)
+  counter.env_output(environment.reset(), environment.side_channels)
   rng = np.random.default_rng(0)
   num_actions = environment.action_spec().num_values
 
@@ -99,7 +99,7 @@ def _environment(config: config_lib.Config) -> Part:
     counter.env_output(
         environment.step(rng.integers(
             num_actions, size=environment.num_envs, dtype=np.int32)),
-        environment.instruction)
+        environment.side_channels)
     return environment.num_envs
 
   return run
@@ -115,7 +115,7 @@ def _play(config: config_lib.Config):
   steps = []
   for _ in range(config.learner.unroll_length + 1):
     env_output = tf.nest.map_structure(
-        np.copy, counter.env_output(timestep, environment.instruction))
+        np.copy, counter.env_output(timestep, environment.side_channels))
     agent_output = policy.act(env_output)
     steps.append((env_output, agent_output))
     timestep = environment.step(agent_output.action)

@@ -10,6 +10,7 @@ from impala_tf import config
 from impala_tf import types
 from impala_tf.agents import acting
 from impala_tf.agents import agent as agent_lib
+from impala_tf.envs import environment
 from impala_tf.maths import distributions
 
 FIRST, MID = 0, 1
@@ -137,13 +138,37 @@ def test_instructions_are_read_with_what_they_came_with():
   logits = []
   for words in [1, 2, 0], [3, 0, 0]:
     instruction[:] = words  # In place, as environments do.
-    env_output = counter.env_output(timestep, instruction)
+    env_output = counter.env_output(
+        timestep, environment.SideChannels(instruction))
     logits.append(player.act(env_output).policy_logits)
     expected = agent.unroll(
         tf.nest.map_structure(lambda x: tf.constant(x[np.newaxis]), env_output),
         tf.zeros([1, NUM_ENVS], tf.int32), ()).policy_logits[0]
     np.testing.assert_allclose(logits[-1], expected, atol=1e-5)
   assert np.abs(logits[1] - logits[0]).max(-1).min() > 1e-3
+
+
+def test_features_and_masks_reach_the_agent():
+  tf.random.set_seed(4)
+  agent = agent_lib.Agent(distributions.Categorical(A), config.AgentConfig(
+      torso='mlp', hidden_size=6))
+  agent.build(specs.Array((2, 3), np.uint8), num_features=2,
+              has_action_mask=True)
+  mask = np.random.default_rng(1).random([NUM_ENVS, A]) < 0.5
+  mask[:, 1] = True
+  env_output = _env_output()._replace(
+      features=np.zeros([NUM_ENVS, 2], np.float32), action_mask=np.uint8(mask))
+  player = acting.Policy(agent, NUM_ENVS, 1)
+  before = player.act(env_output)
+  for _ in range(30):
+    actions = player.act(env_output).action
+    assert mask[np.arange(NUM_ENVS), actions].all()
+  env_output.features[:] = 1
+  after = player.act(env_output)
+  np.testing.assert_array_equal(after.policy_logits[~mask],
+                                before.policy_logits[~mask])
+  changes = np.abs(after.policy_logits - before.policy_logits)
+  assert changes.max(-1).min() > 1e-3
 
 
 def test_new_parameters_act_from_the_next_call_on():

@@ -15,6 +15,7 @@ T, B, A, D, FEATURES, L = 6, 3, 5, 2, 4, 3
 FIRST, MID = 0, 1
 DISCRETE = distributions.Categorical(A)
 CONTINUOUS = distributions.Gaussian(D)
+CHOICES = distributions.MultiCategorical((3, 2))
 both_kinds = pytest.mark.parametrize(
     'policy', [DISCRETE, CONTINUOUS], ids=str)
 
@@ -439,3 +440,121 @@ def test_sizes_are_those_of_figure_3(torso, of_torso, in_millions):
   assert reading == (
       without + 1001 * 20 + (20 + 64 + 1) * 4 * 64 + 64 * 4 * 256)
   assert round(reading / 1e6, 1) == in_millions
+
+
+# Images with features beside them, masks, and normalised observations.
+
+_F = 3
+
+
+def _featured(use_lstm, normalise=False):
+  """Makes an agent of two choices, and data [T+1, B] with masks of these."""
+  tf.random.set_seed(2)
+  agent = agent_lib.Agent(CHOICES, config.AgentConfig(
+      torso='shallow', use_lstm=use_lstm, hidden_size=7, lstm_size=6,
+      normalise_observations=normalise))
+  agent.build(specs.Array((20, 20, 1), np.uint8), num_features=_F,
+              has_action_mask=True)
+  rng = np.random.default_rng(4)
+  for v in agent.trainable_variables:
+    v.assign_add(rng.normal(scale=np.prod(v.shape[:-1])**-0.5, size=v.shape))
+  mask = rng.integers(2, size=[T + 1, B, 5])
+  mask[..., [1, 3]] = 1
+  env_outputs = _data()[0]._replace(
+      observation=rng.integers(256, size=[T + 1, B, 20, 20, 1], dtype=np.uint8),
+      features=rng.normal(5, 2, size=[T + 1, B, _F]).astype(np.float32),
+      action_mask=mask.astype(np.uint8))
+  return agent, env_outputs
+
+
+@pytest.mark.parametrize('use_lstm', [False, True])
+def test_steps_with_features_and_masks_are_the_unroll(use_lstm):
+  agent, env_outputs = _featured(use_lstm)
+  state = agent.initial_state(B)
+  actions, logits, _ = _play(agent, env_outputs, state, T + 1)
+  assert actions.shape == (T + 1, B, 2)
+  outputs = agent.unroll(_constant(env_outputs), tf.constant(actions), state)
+  np.testing.assert_allclose(outputs.policy_logits, logits, atol=1e-4)
+  # No illegal action was taken, and each had probability 0.
+  taken = CHOICES.encode(tf.constant(actions)).numpy()
+  illegal = env_outputs.action_mask == 0
+  assert illegal.any() and not taken[illegal].any()
+  assert (logits[illegal] == distributions.ILLEGAL_LOGIT).all()
+  assert np.abs(logits[~illegal]).max() < 1e3
+  log_probs = CHOICES.log_prob(outputs.policy_logits, actions)
+  assert np.isfinite(log_probs).all()
+
+
+@pytest.mark.parametrize('use_lstm', [False, True])
+def test_features_decide_what_is_done_about_what_is_seen(use_lstm):
+  agent, env_outputs = _featured(use_lstm)
+  actions = np.zeros([T + 1, B, 2], np.int32)
+  state = agent.initial_state(B)
+
+  def values(image, features):
+    return _unroll(agent, _change(
+        env_outputs, observation=(0, image), features=(0, features)),
+                   actions, state)[0, :, -1]
+
+  image = env_outputs.observation[0]
+  differences = [values(image, x) - values(255 - image, x)
+                 for x in np.linspace(-9, 9, 15)[:, None, None]]
+  assert np.ptp(differences, axis=0).max() > 1e-2
+
+
+def test_an_agent_that_reads_features_and_masks_refuses_to_be_given_none():
+  agent, env_outputs = _featured(use_lstm=False)
+  for name, words in (('features', 'reads features, but was given none'),
+                      ('action_mask', 'reads action masks, but was given')):
+    with pytest.raises(ValueError, match=words):
+      _play(agent, env_outputs._replace(**{name: ()}), (), 1)
+
+
+def test_old_agents_have_the_variables_that_they_had(tmp_path):
+  """Names in checkpoints and the order in which parameters travel."""
+  agent = _agent(use_lstm=True, torso='shallow', shape=(36, 40, 2),
+                 dtype=np.uint8, instruction_length=L)
+  assert agent.published_variables == agent.trainable_variables
+  assert len(agent.variables) == len(agent.trainable_variables)
+  names = sorted({key.split('/.ATTRIBUTES')[0] for key, _ in
+                  tf.train.list_variables(tf.train.Checkpoint(
+                      agent=agent).write(str(tmp_path / 'old')))
+                  if key.startswith('agent/')})
+  assert {name.split('/')[1] for name in names} == {
+      '_baseline_head', '_core', '_instruction_encoder', '_policy_head',
+      '_torso'}
+
+
+@pytest.mark.parametrize('kind', ['features', 'vector'])
+def test_normalised_agent_sees_deviations_from_the_mean(kind):
+  """Far away and scaled, with moments to match, everything looks the same."""
+  if kind == 'features':
+    agent, env_outputs = _featured(use_lstm=True, normalise=True)
+  else:
+    tf.random.set_seed(2)
+    agent = agent_lib.Agent(DISCRETE, config.AgentConfig(
+        torso='mlp', use_lstm=True, hidden_size=7, lstm_size=6,
+        normalise_observations=True))
+    agent.build(specs.Array((FEATURES,), np.float32))
+    env_outputs, _ = _data()
+  name = 'features' if kind == 'features' else 'observation'
+  near = getattr(env_outputs, name)
+  actions = np.zeros(
+      [T + 1, B, *agent.distribution.action_shape], np.int32)
+  outputs = []
+  for values in near, 300 + 40 * near:
+    given = env_outputs._replace(**{name: values.astype(np.float32)})
+    totals = agent.observation_totals(_constant(given))
+    assert totals.count == T * B
+    agent.normaliser._count.assign(0.)
+    agent.normaliser.update(totals)
+    outputs.append(_unroll(agent, given, actions, agent.initial_state(B)))
+  np.testing.assert_allclose(outputs[1], outputs[0], rtol=1e-3, atol=1e-3)
+  assert len(agent.published_variables) == len(agent.trainable_variables) + 2
+
+
+def test_images_alone_cannot_be_normalised():
+  agent = agent_lib.Agent(DISCRETE, config.AgentConfig(
+      normalise_observations=True))
+  with pytest.raises(config.ConfigError, match='is for vectors.* to False'):
+    agent.build(specs.Array((36, 36, 4), np.uint8))

@@ -68,6 +68,43 @@ def test_loaded_agent_of_continuous_actions_is_the_saved_one(tmp_path):
   np.testing.assert_array_equal(_logits(loaded.agent), _logits(agent))
 
 
+def test_loaded_agent_of_nested_observations_is_the_saved_one(tmp_path):
+  policy = distributions.MultiCategorical((3, 2))
+  agent_config = config_lib.AgentConfig(
+      hidden_size=4, normalise_observations=True)
+  agent = agent_lib.Agent(policy, agent_config)
+  spec = dm_env.specs.Array((20, 20, 1), np.uint8)
+  agent.build(spec, num_features=3, has_action_mask=True)
+  rng = np.random.default_rng(0)
+  env_output = tf.nest.map_structure(tf.constant, types.EnvOutput(
+      np.ones([1, 2], np.uint8), *np.zeros([2, 1, 2], np.float32),
+      rng.integers(256, size=[1, 2, 20, 20, 1], dtype=np.uint8),
+      *np.zeros([2, 1, 2], np.float32), (),
+      rng.normal(9, 2, [1, 2, 3]).astype(np.float32),
+      np.array([[[1, 0, 1, 0, 1], [1, 1, 1, 1, 1]]], np.uint8)))
+  # As if an update had been of these.
+  agent.normaliser.update(agent.observation_totals(
+      tf.nest.map_structure(lambda t: tf.repeat(t, 2, axis=0), env_output)))
+  learner = tf.Module()
+  learner.num_frames = tf.Variable(77, dtype=tf.int64)
+  saver = checkpoint.Checkpointer(
+      str(tmp_path), 2, agent=agent, learner=learner)
+  for _ in range(2):  # When it is resumed, too.
+    saved.describe_agent(str(tmp_path), agent, spec, agent_config)
+    saver.save(1)
+  loaded = saved.load_agent(str(tmp_path)).agent
+  assert loaded.distribution == policy
+  assert (loaded.num_features, loaded.has_action_mask) == (3, True)
+  actions = tf.zeros([1, 2, 2], tf.int32)
+  for x, y in zip(loaded.unroll(env_output, actions, ()),
+                  agent.unroll(env_output, actions, ())):
+    np.testing.assert_array_equal(x, y)
+  agent.build(spec, num_features=4)
+  with pytest.raises(checkpoint.CheckpointError, match='num_features 3 and no'
+                     't 4, has_action_mask True and not False; give the same'):
+    saved.describe_agent(str(tmp_path), agent, spec, agent_config)
+
+
 def test_directory_of_no_run_has_no_agent(tmp_path):
   with pytest.raises(checkpoint.CheckpointError, match='directory of a run'):
     saved.load_agent(str(tmp_path))
@@ -106,7 +143,9 @@ def test_checkpoints_of_another_agent_are_refused(tmp_path, knobs, words):
   parts.checkpointer.save(1)
   path = tmp_path / 'checkpoints' / 'agent.json'
   description = json.loads(path.read_text())
-  del description['config']['instruction_length']  # From before there was any.
+  # From before there were any.
+  del description['config']['instruction_length']
+  del description['num_features'], description['has_action_mask']
   path.write_text(json.dumps(description))
   describe(saved_parts.CONFIG.agent)
   with pytest.raises(checkpoint.CheckpointError, match=words) as raised:

@@ -8,16 +8,20 @@ import pytest
 
 from impala_tf import actor
 from impala_tf import config as config_lib
+from impala_tf import evaluation
+from impala_tf import experiment
 from impala_tf import replay
 from impala_tf import types as tf_types
 from impala_tf.agents import acting
 from impala_tf.agents import saved
 from impala_tf.algorithms import table
 from impala_tf.architectures import in_process
+from impala_tf.envs import gym
 from impala_tf.monitoring import metrics
 from impala_tf.processes import host as host_lib
 from tests.fixtures import dummy_algorithm
 from tests.fixtures import hosts
+from tests.fixtures import locks
 
 pytestmark = pytest.mark.usefixtures('servers_stay')
 
@@ -84,6 +88,68 @@ def test_learner_says_of_continuous_actions_what_the_actor_said(tmp_path):
   # About that of variance SoftPlus(0) = log 2.
   assert row['entropy'] == pytest.approx(
       0.5 * math.log(2 * math.pi * math.e * math.log(2)), abs=0.2)
+
+
+def _locks_config(monkeypatch, total_frames, **sections):
+  """Makes a config of nested observations, several choices and masks."""
+  monkeypatch.setenv(gym.TRUSTED_MODULES, locks.MODULE)
+  return config_lib.Config(**{
+      'experiment': config_lib.ExperimentConfig(
+          in_process=True, total_frames=total_frames),
+      'environment': config_lib.EnvironmentConfig(level=locks.LEVEL),
+      'agent': config_lib.AgentConfig(
+          hidden_size=16, use_lstm=True, lstm_size=8,
+          normalise_observations=True),
+      'actor': config_lib.ActorConfig(num_envs=4),
+      'learner': config_lib.LearnerConfig(batch_size=4, unroll_length=12),
+      **sections})
+
+
+def _evaluate(run_dir, config, num_episodes=20):
+  environment = experiment.make_environment(config, 5, 3, training=False)
+  return evaluation.evaluate(
+      saved.load_agent(str(run_dir)).agent, environment, num_episodes, seed=0)
+
+
+@pytest.mark.slow
+def test_locks_are_played_learned_from_resumed_and_evaluated(
+    tmp_path, monkeypatch):
+  """The environment fails at an illegal action."""
+  rows = _rows(_locks_config(monkeypatch, 2 * 48), tmp_path)
+  assert [row['updates'] for row in rows] == [1, 2]
+  # Nothing had been learned: features, masks, memory of the last choices and
+  # logits of the behaviour policy have all arrived as they were.
+  assert rows[0]['rho/mean'] == pytest.approx(1, abs=1e-5)
+  assert rows[0]['kl_behaviour_target'] == pytest.approx(0, abs=1e-6)
+  # Below log(4 x 3), that of a policy without masks.
+  assert 1 < rows[0]['entropy'] < 2.2
+  config = _locks_config(monkeypatch, 4 * 48)
+  rows = _rows(config, tmp_path)
+  assert [row['updates'] for row in rows] == [1, 2, 3, 4]
+  agent = saved.load_agent(str(tmp_path)).agent
+  count, mean = agent.normaliser._count.numpy(), agent.normaliser.moments.mean
+  assert count == 4 * 48  # From before, too.
+  assert abs(mean[3] - locks.FAR) < 0.5
+  result = _evaluate(tmp_path, config)
+  assert result.frames == [locks.NUM_STEPS] * 20
+  assert all(0 <= r <= locks.NUM_STEPS for r in result.returns)
+
+
+@pytest.mark.slow
+def test_locks_are_learned(tmp_path, monkeypatch):
+  """Image, one-hot and a gauge near 1000 must all be understood."""
+  config = _locks_config(
+      monkeypatch, 40_000,
+      agent=config_lib.AgentConfig(
+          hidden_size=64, normalise_observations=True),
+      actor=config_lib.ActorConfig(num_envs=16),
+      learner=config_lib.LearnerConfig(batch_size=16, unroll_length=10),
+      optimizer=config_lib.OptimizerConfig(learning_rate=2e-3, epsilon=1e-3),
+      impala=config_lib.ImpalaConfig(
+          discount=0., reward_clipping='none', entropy_cost=0.003))
+  rows = _rows(config, tmp_path)
+  assert rows[10]['episode_return'] < 5  # Any legal actions give 4.1 of 10.
+  assert np.mean(_evaluate(tmp_path, config, 40).returns) > 9
 
 
 def test_another_seed_gives_others(rows, tmp_path):

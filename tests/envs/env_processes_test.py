@@ -13,6 +13,7 @@ from impala_tf import config as config_lib
 from impala_tf.envs import env_processes
 from impala_tf.envs import gym
 from impala_tf.processes import user_modules
+from tests.fixtures import locks
 from tests.fixtures import programs
 from tests.fixtures import worker_environments
 
@@ -80,18 +81,37 @@ def test_specs_and_levels_are_the_environments(start_workers):
 def test_instructions_are_those_of_each_environment(start_workers):
   make = functools.partial(worker_environments.mission, 0)
   pool = start_workers(make, E)
-  assert pool.instruction_length == 4
+  assert pool.side_channel_specs() == make(0).side_channel_specs()
   alone = [make(i) for i in range(E)]
   for env in alone:
     env.reset()
   for _ in range(70):  # Episodes have 64 steps at most.
     numbers, _ = pool.recv(min_ready=E)
     np.testing.assert_array_equal(
-        pool.instruction, [alone[i].instruction[0] for i in numbers])
+        pool.side_channels.instruction,
+        [alone[i].instruction[0] for i in numbers])
     pool.send(numbers, np.full(E, 2, np.int32))
     for env in alone:
       env.step(np.full(1, 2, np.int32))
-  assert len(np.unique(pool.instruction, axis=0)) > 1
+  assert len(np.unique(pool.side_channels.instruction, axis=0)) > 1
+
+
+def test_features_and_masks_are_those_of_each_environment(start_workers):
+  pool = start_workers(functools.partial(
+      worker_environments.gym_game, f'{locks.MODULE}:Locks-v0', 3), E, 2)
+  together = gym.GymEnvironment('Locks-v0', E, 3)
+  row = together.reset()
+  for _ in range(2 * locks.NUM_STEPS + 1):  # Beyond two ends.
+    numbers, timestep = pool.recv(min_ready=E)
+    assert sorted(numbers) == list(range(E))
+    _, features, masks = pool.side_channels
+    np.testing.assert_array_equal(features, together.features[numbers])
+    np.testing.assert_array_equal(masks, together.action_mask[numbers])
+    np.testing.assert_array_equal(
+        timestep.observation, row.observation[numbers])
+    actions = locks.legal_actions(together.action_mask)
+    pool.send(numbers, actions[numbers])
+    row = together.step(actions)
 
 
 def test_rows_are_copies_which_stay_as_they_are(start_workers):

@@ -214,6 +214,43 @@ def test_picture_for_videos(env):
   assert picture.any()
 
 
+class _Choosing(environment.BatchedEnvironment):
+  """An environment of two choices that pays what is chosen."""
+
+  def __init__(self):
+    super().__init__('choosing', E, environment.multi_discrete([2, 300]),
+                     dm_env.specs.Array((), np.float32), has_action_mask=True)
+
+  def reset(self):
+    return self._first(np.zeros(E, np.float32))
+
+  def _step(self, actions):
+    return self.reset()._replace(reward=actions.sum(axis=1))
+
+  def render(self):
+    raise NotImplementedError
+
+  def close(self):
+    pass
+
+
+def test_each_choice_has_a_range_of_its_own():
+  env = _Choosing()
+  assert env.side_channel_specs().action_mask.shape == (302,)
+  assert env.action_mask.shape == (E, 302) and env.action_mask.all()
+  actions = np.array([[1, 299], [0, 0], [1, 2]], np.int32)
+  assert env.step(actions).reward.tolist() == [300, 0, 3]
+  for wrong in [2, 0], [1, 300], [-1, 0]:
+    actions[1] = wrong
+    with pytest.raises(environment.ActionError) as error:
+      env.step(actions)
+    assert str(error.value) == (
+        f'choosing: action {np.array(wrong)} of environment 1 is out of range; '
+        'it must be within 0 to [  1 299]')
+  with pytest.raises(environment.ActionError, match=r'int32 of shape \(3, 2\)'):
+    env.step(np.zeros(E, np.int32))
+
+
 class _Telling(environment.BatchedEnvironment):
   """An environment that gives the instructions it is made with."""
 

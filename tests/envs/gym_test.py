@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 from impala_tf import config
+from impala_tf.envs import environment
 from impala_tf.envs import factory
 from impala_tf.envs import gym
+from tests.fixtures import locks
 
 FIRST, MID = dm_env.StepType.FIRST, dm_env.StepType.MID
 
@@ -66,14 +68,51 @@ class _Moves(_Counter):
     return action.astype(float), float(action.sum()), False, False, {}
 
 
+class _Words(_Counter):
+  """An environment that observes words."""
+
+  def __init__(self, render_mode=None):
+    super().__init__(render_mode)
+    self.observation_space = gymnasium.spaces.Text(3)
+
+
+class _Masked(_Counter):
+  """An environment that ends with action 2 and has a mask at each step.
+
+  Attributes:
+    after: mask of the next steps; None for none.
+    num_resets: number of calls of `reset`.
+  """
+
+  def __init__(self, render_mode=None, action_space=None):
+    super().__init__(render_mode)
+    self.action_space = action_space or gymnasium.spaces.Discrete(3)
+    self.after = [1, 1, 1]
+    self.num_resets = 0
+
+  def reset(self, **kwargs):
+    self.num_resets += 1
+    return super().reset(**kwargs)[0], {'action_mask': np.int8([0, 1, 1])}
+
+  def step(self, action):
+    observation, reward, _, _, _ = super().step(action)
+    info = {'action_mask': np.int8(self.after)} if self.after else {}
+    return observation, reward, bool(action == 2), False, info
+
+
 @pytest.fixture(autouse=True)
 def _registered():
   for kind in _MOVES:
     gymnasium.register(f'Moves-{kind}-v0', _Moves, kwargs={'kind': kind})
   gymnasium.register('Counter-v0', _Counter)
+  gymnasium.register('Counter-Words-v0', _Words)
+  gymnasium.register('Masked-v0', _Masked)
+  gymnasium.register('Moves-Masked-v0', _Masked,
+                     kwargs={'action_space': _MOVES['Unbounded']})
   gymnasium.register('Bytes-v0', _Counter, kwargs={'dtype': np.uint8})
   yield
-  del gymnasium.registry['Counter-v0'], gymnasium.registry['Bytes-v0']
+  for name in 'Counter', 'Bytes', 'Counter-Words', 'Masked', 'Moves-Masked':
+    del gymnasium.registry[f'{name}-v0']
   for kind in _MOVES:
     del gymnasium.registry[f'Moves-{kind}-v0']
 
@@ -239,10 +278,66 @@ def test_wrappers_and_another_name():
     ('no_such_module:Foo-v0', 'No module named'),
     ('Moves-Integers-v0', r'actions of type Box \[3\] of int32, but only '),
     ('Moves-Matrix-v0', r'actions of type Box \[2, 2\] of float32, but only '),
-    ('Blackjack-v1', 'observations of type Tuple, but only Box'),
-    ('FrozenLake-v1', 'observations of type Discrete .*, but only Box'),
+    ('Counter-Words-v0', 'observations of Text, which has no fixed size'),
+    ('Moves-Masked-v0', r'a mask of actions of type Box \[2\] of float32, but '
+     'only one of Discrete or MultiDiscrete'),
 ])
 def test_what_cannot_be_played_is_refused_with_the_cause(env_id, message):
   with pytest.raises(config.ConfigError, match=message) as error:
     gym.GymEnvironment(env_id, 2, seed=0)
   assert f'gym/{env_id}' in str(error.value)
+
+
+# Nested observations, several choices, masks.
+
+
+def test_locks_are_seen_whole_and_opened():
+  """Dict and Tuple, `start`s and masks, through ends of both kinds."""
+  env = gym.GymEnvironment('Locks-v0', 2, seed=3)
+  assert env.action_spec() == environment.multi_discrete(locks.NVEC)
+  assert env.observation_spec().shape == (locks.SIZE, locks.SIZE, 1)
+  row = env.reset()
+  ends = []
+  for t in range(1, 2 * locks.NUM_STEPS + 1):
+    quarters = row.observation.reshape(2, 2, locks.SIZE // 2, 2, -1)
+    quarter = np.argmax(quarters.mean(axis=(2, 4)).reshape(2, 4), axis=1)
+    colour = np.argmax(env.features[:, :3], axis=1)
+    is_high = env.features[:, 3] > locks.FAR
+    right = np.stack([quarter, (colour + is_high) % 3], axis=1)
+    assert np.take_along_axis(
+        env.action_mask, right + [0, locks.NVEC[0]], axis=1).all()
+    row = env.step(right.astype(np.int32))
+    np.testing.assert_array_equal(row.reward, 1)
+    ends += [(t, d) for s, d in zip(row.step_type, row.discount) if s == FIRST]
+  assert ends == [(locks.NUM_STEPS, 1)] * 2 + [(2 * locks.NUM_STEPS, 0)] * 2
+
+
+def test_mask_of_an_end_is_that_of_the_next_episode():
+  env = gym.GymEnvironment('Masked-v0', 2, seed=0)
+  env.reset()
+  assert env.action_mask.tolist() == [[0, 1, 1]] * 2  # Of a reset.
+  env.step(np.array([1, 2], np.int32))  # 2 ends the episode.
+  assert env.action_mask.tolist() == [[1, 1, 1], [0, 1, 1]]
+  env.reset()
+  assert env.action_mask.tolist() == [[0, 1, 1]] * 2
+
+
+@pytest.mark.parametrize('after, words', [
+    (None, 'is missing'), ([0, 0, 0], 'allows no action; each')])
+def test_mask_that_says_nothing_names_its_environment(after, words):
+  env = gym.GymEnvironment('Masked-v0', 2, seed=0)
+  env.reset()
+  env._envs.envs[1].unwrapped.after = after
+  with pytest.raises(config.UserError, match=words) as error:
+    env.step(np.array([1, 1], np.int32))
+  assert str(error.value).startswith(
+      'gym/Masked-v0: the action_mask in the info of environment 1 ')
+
+
+def test_only_the_constructors_reset_is_handed_over_by_the_first():
+  env = gym.GymEnvironment('Masked-v0', 2, seed=0)
+  counts = [env._envs.envs[0].unwrapped.num_resets]
+  for _ in range(2):
+    env.reset()
+    counts.append(env._envs.envs[0].unwrapped.num_resets)
+  assert counts == [1, 1, 2]

@@ -13,6 +13,7 @@ from impala_tf.envs import gym
 from impala_tf.envs import minigrid
 from impala_tf.envs import multi_level
 from impala_tf.envs import tmaze
+from tests.fixtures import locks
 
 LEVELS = ('tmaze/1', 'tmaze/2', 'tmaze/3')
 E = 7
@@ -144,6 +145,34 @@ def test_levels_that_differ_are_refused_with_the_remedy():
   _refused(gym.GymEnvironment('MountainCarContinuous-v0', 1, 0), pendulum,
            r'gym/Pendulum-v1 has continuous actions within \[-2.0\] and '
            r'\[2.0\] and gym/MountainCarContinuous-v0 .* \[-1.0\] and \[1.0\]')
+
+
+def test_levels_with_other_side_channels_are_refused():
+  masked = catch.CatchEnvironment(1, 0)
+  masked.action_mask = np.ones([1, 3], np.uint8)
+  _refused(masked, catch.CatchEnvironment(1, 0),
+           r'catch has side channels none and catch action_mask \[3\], ')
+
+
+def test_features_and_masks_are_those_of_each_level_by_itself():
+
+  def make(level, num_envs, seed):
+    return gym.GymEnvironment(level, num_envs, seed)
+
+  levels = (f'{locks.MODULE}:Locks-v0', 'Locks-v0')
+  env = multi_level.MultiLevelEnvironment('both', levels, 3, 7, 0, make)
+  alone = {0: make(levels[0], 2, 7), 1: make(levels[1], 1, 9)}
+  for other in (env, *alone.values()):
+    other.reset()
+  for _ in range(12):
+    for index, other in alone.items():
+      rows = env.level_index == index
+      np.testing.assert_array_equal(env.features[rows], other.features)
+      np.testing.assert_array_equal(env.action_mask[rows], other.action_mask)
+    actions = locks.legal_actions(env.action_mask)
+    env.step(actions)
+    for index, other in alone.items():
+      other.step(actions[env.level_index == index])
 
 
 def test_levels_with_the_full_action_set_are_alike():

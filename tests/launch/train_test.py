@@ -1,5 +1,6 @@
 """Tests of `launch.train` as a program: its refusals, files and deaths."""
 
+import json
 import os
 import pathlib
 import re
@@ -10,10 +11,12 @@ import time
 import psutil
 import pytest
 
+from impala_tf.envs import gym
 from impala_tf.monitoring import metrics
 from impala_tf.processes import ports
 from launch import train
 from launch.run import gin_config
+from tests.fixtures import locks
 from tests.fixtures import programs
 
 # For tests that start programs one after another, each of which imports
@@ -264,6 +267,26 @@ def test_actors_share_the_levels_out(tmp_path):
   assert frames[0] == pytest.approx(frames[1], abs=80)
   assert frames[2] == pytest.approx(frames[3], abs=80)
   assert min(frames) > 0 and sum(frames) == last['frames']
+
+
+@pytest.mark.slow
+@_SLOW_START
+def test_nested_observations_and_masks_travel_between_processes(
+    tmp_path, monkeypatch):
+  monkeypatch.setenv(gym.TRUSTED_MODULES, locks.MODULE)
+  ran = _train(tmp_path,
+               _bind('EnvironmentConfig.level', repr(locks.LEVEL)),
+               _bind('AgentConfig.torso', "'shallow'"),
+               _bind('AgentConfig.normalise_observations', True),
+               _bind('ActorConfig.env_processes', 2),
+               _bind('ExperimentConfig.total_frames', 2000))
+  # The environment fails at an illegal action.
+  assert ran.returncode == 0, ran.stderr
+  assert metrics.read_rows(tmp_path)[-1]['frames'] >= 2000
+  ran = programs.run('launch.evaluate', tmp_path, '--episodes=5')
+  assert ran.returncode == 0, ran.stderr
+  report = json.loads((tmp_path / 'evaluation.json').read_text())
+  assert report['mean_episode_frames'] == locks.NUM_STEPS
 
 
 @pytest.mark.slow

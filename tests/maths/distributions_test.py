@@ -230,8 +230,128 @@ def test_actions_choose_the_distribution():
     bounded = specs.BoundedArray((3,), dtype, -1, 1)
     assert distributions.of_actions(bounded) == distributions.Gaussian(3)
   assert distributions.Categorical(3) != distributions.Gaussian(3)
-  for spec in (specs.BoundedArray((3,), np.int32, 0, 4),
+  for spec in (specs.BoundedArray((3,), np.int32, 1, 4),
+               specs.BoundedArray((3, 1), np.int32, 0, 4),
                specs.BoundedArray((), np.float32, 0, 4),
                specs.BoundedArray((2, 2), np.float32, 0, 4)):
     with pytest.raises(ValueError, match='no policy'):
       distributions.of_actions(spec)
+
+
+# Several choices.
+
+NVEC = (4, 1, 3)
+CHOICES = distributions.MultiCategorical(NVEC)
+_ENDS = np.cumsum(NVEC)[:-1]
+
+
+def _choices(seed=1, leading=(T, B)):
+  rng = np.random.default_rng(seed)
+  return np.stack([rng.integers(n, size=leading) for n in NVEC],
+                  axis=-1).astype(np.int32)
+
+
+def _of_each(logits):
+  """Returns the log-probabilities of each choice's values."""
+  return [_log_softmax(part) for part in np.split(logits, _ENDS, axis=-1)]
+
+
+def test_choices_are_independent_and_their_logarithms_add_up():
+  logits, other, actions = _logits(CHOICES), _logits(CHOICES, 3), _choices()
+  log_probs = sum(
+      np.take_along_axis(part, actions[..., d, None], axis=-1)[..., 0]
+      for d, part in enumerate(_of_each(logits)))
+  np.testing.assert_allclose(
+      CHOICES.log_prob(logits, actions), log_probs, rtol=1e-5)
+  np.testing.assert_allclose(
+      CHOICES.entropy(logits),
+      -sum(np.sum(np.exp(p) * p, axis=-1) for p in _of_each(logits)), rtol=1e-5)
+  np.testing.assert_allclose(
+      CHOICES.kl_divergence(logits, other),
+      sum(np.sum(np.exp(p) * (p - q), axis=-1)
+          for p, q in zip(_of_each(logits), _of_each(other))), rtol=1e-4)
+  with pytest.raises(tf.errors.InvalidArgumentError):
+    CHOICES.log_prob(logits, np.full([T, B, 3], 4, np.int32))
+  with pytest.raises(ValueError, match='actions'):
+    CHOICES.log_prob(logits, actions[..., 0])
+
+
+def test_choices_are_sampled_together_each_with_its_probabilities():
+  num = 20_000
+  logits = _logits(CHOICES, leading=())
+  actions = CHOICES.sample(np.tile(logits, [num, 1]), [3, 4]).numpy()
+  assert actions.shape == (num, 3) and actions.dtype == np.int32
+  joint = np.zeros(NVEC)
+  np.add.at(joint, tuple(actions.T), 1 / num)
+  a, b, c = map(np.exp, _of_each(logits))
+  np.testing.assert_allclose(
+      joint, a[:, None, None] * b[:, None] * c, atol=0.015)
+
+
+def test_choices_are_encoded_side_by_side():
+  encoded = CHOICES.encode(tf.constant([[3, 0, 1], [0, 0, 2]]))
+  np.testing.assert_array_equal(
+      encoded, [[0, 0, 0, 1, 1, 0, 1, 0], [1, 0, 0, 0, 1, 0, 0, 1]])
+
+
+def test_choices_are_those_of_a_bounded_vector_of_whole_numbers():
+  assert distributions.of_actions(specs.BoundedArray(
+      (3,), np.int32, 0, [3, 0, 2])) == CHOICES
+  assert distributions.of_actions(specs.BoundedArray(
+      (3,), np.int32, 0, 4)) == distributions.MultiCategorical((5, 5, 5))
+
+
+# Masks.
+
+
+@pytest.mark.parametrize('policy', [CATEGORICAL, CHOICES], ids=str)
+def test_masked_policy_is_that_of_the_legal_actions_alone(policy):
+  """Against the formulae over legal actions only, with logits far apart."""
+  nvec = getattr(policy, 'nvec', (A,))
+  ends = np.cumsum(nvec)[:-1]
+  rng = np.random.default_rng(5)
+  mask = rng.random([T, B, policy.num_logits]) < 0.5
+  for first in (0, *ends):
+    mask[..., first] = True
+  logits, other = (100 * _logits(policy, seed) for seed in (0, 3))
+  logits, other = np.float32(logits / 40), np.float32(other / 40)
+  assert not mask.all()
+  entropy, divergence = np.zeros([T, B]), np.zeros([T, B])
+  for t, b in np.ndindex(T, B):
+    for m, x, y in zip(*(np.split(v[t, b], ends)
+                         for v in (mask, logits, other))):
+      p, q = (_log_softmax(v[m].astype(np.float64)) for v in (x, y))
+      entropy[t, b] -= np.sum(np.exp(p) * p)
+      divergence[t, b] += np.sum(np.exp(p) * (p - q))
+  masked, other = (distributions.mask_logits(
+      tf.constant(x), tf.constant(mask, tf.uint8)) for x in (logits, other))
+  np.testing.assert_allclose(policy.entropy(masked), entropy, atol=1e-4)
+  np.testing.assert_allclose(
+      policy.kl_divergence(masked, other), divergence, rtol=1e-4, atol=1e-4)
+  for seed in range(50):
+    chosen = policy.encode(policy.sample(masked, [seed, 1])).numpy()
+    assert not chosen[~mask].any()
+
+
+def test_no_gradient_reaches_the_logit_of_an_illegal_action():
+  logits = tf.constant(_logits(CATEGORICAL), tf.float32)
+  mask = np.ones([T, B, A], np.uint8)
+  mask[..., 2] = 0
+  mask[0] = [1, 0, 0, 0, 0]  # Only one is legal.
+  with tf.GradientTape() as tape:
+    tape.watch(logits)
+    masked = distributions.mask_logits(logits, tf.constant(mask))
+    value = tf.reduce_sum(
+        CATEGORICAL.log_prob(masked, np.zeros([T, B], np.int32))
+        + CATEGORICAL.entropy(masked)
+        + CATEGORICAL.kl_divergence(masked, masked + logits))
+  gradient = tape.gradient(value, logits).numpy()
+  assert np.isfinite(gradient).all()
+  np.testing.assert_array_equal(gradient[mask == 0], 0)
+  np.testing.assert_allclose(gradient[0], 0, atol=1e-6)
+  assert np.abs(gradient[1:][mask[1:] == 1]).min() > 0
+
+
+def test_mask_of_another_shape_is_refused():
+  with pytest.raises(ValueError, match='mask must have shape'):
+    distributions.mask_logits(tf.zeros([T, B, A]), tf.ones([B, A], tf.uint8))

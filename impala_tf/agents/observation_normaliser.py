@@ -1,0 +1,59 @@
+"""The variables of running moments, by which observations are normalised."""
+
+from typing import Sequence, Tuple
+
+import tensorflow as tf
+
+from impala_tf.maths import popart
+from impala_tf.maths import running_moments
+
+
+class ObservationNormaliser(tf.Module):
+  """Running mean and variance of an agent's vectors.
+
+  The learner moves them, with every update, by what it has learned from. They
+  are no parameters that are trained, but actors need them as they need those.
+  """
+
+  def __init__(self, shape: Sequence[int]):
+    """Begins with mean 0 and variance 1, by which nothing is changed.
+
+    Args:
+      shape: [F], shape of one observation.
+    """
+    super().__init__(name='observation_normaliser')
+    self._count = tf.Variable(0., trainable=False, dtype=tf.float64)
+    self._mean = tf.Variable(tf.zeros(shape, tf.float64), trainable=False)
+    self._variance = tf.Variable(tf.ones(shape, tf.float64), trainable=False)
+
+  @property
+  def moments(self) -> popart.Moments:
+    """Mean and variance as they are now, float64 [F] each."""
+    return popart.Moments(tf.convert_to_tensor(self._mean),
+                          tf.convert_to_tensor(self._variance))
+
+  @property
+  def published_variables(self) -> Tuple[tf.Variable, ...]:
+    """Variables that an actor must have to normalise."""
+    return self._mean, self._variance
+
+  def __call__(self, observations: tf.Tensor) -> tf.Tensor:
+    """Normalises observations [..., F]; see `running_moments.normalise`."""
+    return running_moments.normalise(observations, self.moments)
+
+  def totals(self, observations: tf.Tensor) -> popart.Totals:
+    """Sums up one replica's observations [T, B, F] for `update`."""
+    return running_moments.totals(observations, self._mean)
+
+  def update(self, totals: popart.Totals) -> None:
+    """Takes observations into the moments.
+
+    Args:
+      totals: sums over all replicas; every replica calls this.
+    """
+    count = tf.convert_to_tensor(self._count)
+    new = running_moments.update(count, self.moments, totals)
+    for variable, value in zip((self._count, self._mean, self._variance),
+                               (count + totals.count, *new)):
+      # `assign` is not for replicas, which here all write the same.
+      tf.raw_ops.AssignVariableOp(resource=variable.handle, value=value)

@@ -1,0 +1,75 @@
+"""Running mean and variance of observations, and normalised observations.
+
+The moments are those of all observations so far, each of the same weight
+(Chan et al. 1979, "Updating formulae and a pairwise algorithm for computing
+sample variances", equation 2.1). Sums are in float64: in float32 the variance
+of numbers that are far from 0 would be lost.
+
+Shapes: F numbers of an observation, in any shape.
+"""
+
+import tensorflow as tf
+
+from impala_tf.maths import popart
+
+# Beyond so many standard deviations all numbers are alike.
+MAX_DEVIATIONS = 10.
+# Added to the variance: a number that never changes becomes 0.
+_EPSILON = 1e-8
+
+
+def totals(observations: tf.Tensor, mean: tf.Tensor) -> popart.Totals:
+  """Sums up the observations of a batch.
+
+  Args:
+    observations: any numeric type, [T, B, F].
+    mean: float64 [F], running mean before these observations.
+
+  Returns:
+    Sums of deviations from `mean`, float64 [F] ([] for the count), without
+    gradients. Those of several replicas add up.
+
+  Raises:
+    ValueError: shapes differ.
+  """
+  if not observations.shape[2:].is_compatible_with(mean.shape):
+    raise ValueError(f'observations must be [T, B] and then {mean.shape}, but '
+                     f'are {observations.shape}')
+  deviation = tf.stop_gradient(tf.cast(observations, tf.float64)) - mean
+  return popart.Totals(
+      tf.cast(tf.reduce_prod(tf.shape(observations)[:2]), tf.float64),
+      tf.reduce_sum(deviation, axis=[0, 1]),
+      tf.reduce_sum(tf.square(deviation), axis=[0, 1]))
+
+
+def update(count: tf.Tensor, moments: popart.Moments, sums: popart.Totals
+           ) -> popart.Moments:
+  """Takes more observations into the running moments.
+
+  Args:
+    count: float64 [], number of observations so far.
+    moments: their mean and (population) variance, float64 [F]; anything finite
+      where there were none.
+    sums: sums over the new observations of all replicas; see `totals`.
+
+  Returns:
+    Mean and variance of all `count + sums.count` observations.
+  """
+  return popart.move(moments, sums, tf.math.divide_no_nan(
+      sums.count, count + sums.count))
+
+
+def normalise(observations: tf.Tensor, moments: popart.Moments) -> tf.Tensor:
+  """Computes deviations from the mean in units of the standard deviation.
+
+  Args:
+    observations: any numeric type, [..., F].
+    moments: mean and variance, [F]. No gradient flows into them.
+
+  Returns:
+    float32 [..., F], clipped to +-`MAX_DEVIATIONS`.
+  """
+  mean, variance = (tf.stop_gradient(tf.cast(m, tf.float32)) for m in moments)
+  deviations = (tf.cast(observations, tf.float32) - mean) * tf.math.rsqrt(
+      variance + _EPSILON)
+  return tf.clip_by_value(deviations, -MAX_DEVIATIONS, MAX_DEVIATIONS)
