@@ -90,9 +90,12 @@ def restore_newest(parts: Mapping[str, tf.Module], run_dir: str, whole: bool,
       logging.error('Checkpoint %s is damaged, trying the one before: %s',
                     path, files.one_line(error, 200))
   if paths:
-    raise CheckpointError(
-        f'all checkpoints in {os.path.join(run_dir, DIRECTORY)} are damaged; '
-        'put back a good copy, or choose another run directory')
+    where = os.path.join(run_dir, DIRECTORY)
+    which = f'the only checkpoint in {where} is'
+    if len(paths) > 1:
+      which = f'all {len(paths)} checkpoints in {where} are'
+    raise CheckpointError(f'{which} damaged; put back a good copy, or choose '
+                          'another run directory')
   return None
 
 

@@ -82,5 +82,5 @@ def test_resumed_run_has_as_many_actors_as_before(monkeypatch, tmp_path):
   config = _plan(monkeypatch, [(4, 0)], flag).config
   (tmp_path / 'config.gin').write_text(gin_config.dumps(config))
   assert _plan(monkeypatch, [(4, 0), (4, 0)], flag).config == config
-  with pytest.raises(config_lib.UserError, match='for 1 actors.* not for 3'):
+  with pytest.raises(config_lib.UserError, match='for 1 actor .* not for 3'):
     _plan(monkeypatch, [(2, 0)], flag)
