@@ -36,13 +36,12 @@ def load(sources: Sequence[str]) -> None:
   """
   for source in sources:
     name, where = _find(source)
-    if name not in _sources:
-      try:
-        importlib.import_module(name)
-      except (Exception, SystemExit) as error:  # Their code may raise anything.
-        raise config_lib.UserError(
-            f'--import: {_explain(error, where)}') from error
-      _sources[name] = where
+    try:
+      importlib.import_module(name)
+    except (Exception, SystemExit) as error:  # Their code may raise anything.
+      raise config_lib.UserError(
+          f'--import: {_explain(error, where)}') from error
+    _sources[name] = where
 
 
 def is_loaded(name: str) -> bool:

@@ -36,6 +36,13 @@ class Thing: pass
   assert pickle.loads(pickle.dumps(sys.modules['my_file'].Thing()))
 
 
+def test_neighbour_hides_no_other_module(write, monkeypatch):
+  monkeypatch.delitem(sys.modules, 'colorsys', raising=False)
+  write('colorsys.py', '1 / 0')
+  user_modules.load([write('my_file.py', 'import colorsys')])
+  assert sys.modules['my_file'].colorsys.rgb_to_hsv
+
+
 def test_others_are_told_what_to_import(write, tmp_path, monkeypatch):
   write('my_file.py')
   monkeypatch.chdir(tmp_path)
