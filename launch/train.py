@@ -19,20 +19,24 @@ from launch.run import progress
 from launch.run import role_commands
 from launch.run import run_directory
 from launch.run import time_budget
+from launch.run import warm_start
 
 _DEFAULT_CONFIG = 'configs/atari/pong.gin'
 
 
 def _parse_args() -> argparse.Namespace:
   parser = argparse.ArgumentParser(prog='train.sh', description=__doc__)
-  parser.add_argument('config', nargs='?', default=_DEFAULT_CONFIG,
-                      help='a .gin file (default: %(default)s)')
+  parser.add_argument('config', nargs='?',
+                      help='a .gin file (default: that of the run in '
+                      f'--run_dir, or {_DEFAULT_CONFIG})')
   parser.add_argument('--run_dir', help='where logs and checkpoints go, a '
                       'path or a URL that TensorFlow opens; an existing run '
                       'is resumed (default: a new one in runs/)')
   parser.add_argument('--gin_binding', action='append', default=[],
                       metavar='"LearnerConfig.batch_size = 16"',
                       help='changes one value; may be repeated')
+  run_directory.add_allow_changes(parser)
+  warm_start.add_flag(parser)
   parser.add_argument('--port', type=int,
                       help='of the Reverb server, for others to connect to '
                       '(default: a free one); with several learners, the '
@@ -136,10 +140,11 @@ def _train_in_this_process(config: config_lib.Config, run_dir: str,
 
 def _run(args: argparse.Namespace) -> int:
   why_public = program.why_public(
-      args.network, args.port is not None, args.run_dir)
+      args.network, args.port is not None, args.run_dir, args.init_from)
   if why_public is None:
     why_public = program.enter_private_network('launch.train', args.network)
-  config = gin_config.load(args.config, args.gin_binding)
+  config_path = run_directory.config_path(args.config, args.run_dir)
+  config = gin_config.load(config_path or _DEFAULT_CONFIG, args.gin_binding)
   for flag in ('profile', 'evaluate'):
     if getattr(args, flag) and config.experiment.in_process:
       raise config_lib.UserError(
@@ -149,8 +154,9 @@ def _run(args: argparse.Namespace) -> int:
   sizing.fit(config)  # Refuses more levels than environments.
   chosen = _choose_ports(args.port, config.learner.num_learners)
   run_dir = args.run_dir or run_directory.fresh_path(config.environment.level)
-  with run_directory.claim(run_dir, config) as resuming:
+  with run_directory.claim(run_dir, config, args.allow_changes) as resuming:
     program.show_beginning(config, run_dir, resuming)
+    warm_start.begin(run_dir, args.init_from, resuming)
     program.show_network(
         [('Reverb', None)] if config.experiment.in_process else
         [('Reverb', port) for port in chosen.reverb] +

@@ -1,5 +1,6 @@
 """Acting on NumPy batches, for actors and for evaluation."""
 
+import functools
 from typing import Any, Tuple
 
 import dm_env
@@ -61,7 +62,8 @@ class _GraphStep:
   call determine the actions that are sampled in it.
   """
 
-  def __init__(self, agent: agent_lib.Agent, seed: int, any_batch_size: bool):
+  def __init__(self, agent: agent_lib.Agent, seed: int, any_batch_size: bool,
+               deterministic: bool = False):
     """Builds no graph yet, since the first call shows the shapes.
 
     Args:
@@ -69,10 +71,12 @@ class _GraphStep:
       seed: seed with which actions are sampled.
       any_batch_size: whether the number of rows differs between calls; where it
         does not, a call costs a little less.
+      deterministic: see `Agent.step`.
     """
     self._agent = agent
     self._seed = seed
     self._any_batch_size = any_batch_size
+    self._deterministic = deterministic
     self._num_calls = 0
     self._graph = None
 
@@ -105,7 +109,9 @@ class _GraphStep:
     return types.AgentOutput(*(t.numpy() for t in agent_output)), core_state
 
   def _build(self, seen: types.EnvOutput, core_state: Any, seed: tf.Tensor):
-    step = tf.function(self._agent.step, autograph=False)  # Traces faster.
+    step = tf.function(
+        functools.partial(self._agent.step, deterministic=self._deterministic),
+        autograph=False)  # Traces faster.
     example = seen, core_state
     if self._any_batch_size:
       example = tf.nest.map_structure(
@@ -120,16 +126,19 @@ class Policy:
     core_state: core states of all E before their next x_t, tensors [E, ...].
   """
 
-  def __init__(self, agent: agent_lib.Agent, num_envs: int, seed: int):
+  def __init__(self, agent: agent_lib.Agent, num_envs: int, seed: int,
+               deterministic: bool = False):
     """Starts with the memory of a first step.
 
     Args:
       agent: acts.
       num_envs: E.
       seed: seed with which actions are sampled.
+      deterministic: see `Agent.step`.
     """
     self.core_state = agent.initial_state(num_envs)
-    self._step = _GraphStep(agent, seed, any_batch_size=False)
+    self._step = _GraphStep(agent, seed, any_batch_size=False,
+                            deterministic=deterministic)
 
   def act(self, env_output: types.EnvOutput) -> types.AgentOutput:
     """Chooses actions [E] at the batch x_t, as NumPy arrays."""

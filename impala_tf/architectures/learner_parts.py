@@ -18,6 +18,7 @@ from impala_tf.agents import saved as saved_lib
 from impala_tf.envs import environment as environment_lib
 from impala_tf.monitoring import level_metrics
 from impala_tf.monitoring import metrics as metrics_lib
+from impala_tf.optimizers import hyperparameters as hyperparameters_lib
 from impala_tf.processes import interfaces
 from impala_tf.processes import learner_group
 from impala_tf.storage import checkpoint as checkpoint_lib
@@ -124,17 +125,29 @@ def _restore(config: config_lib.Config, place: Place, log_dir: str,
   if is_chief:
     saved_lib.describe_agent(place.run_dir, learner.agent,
                              environment.observation_spec(), config.agent)
-  checkpointer = checkpoint_lib.Checkpointer(
-      place.run_dir, config.experiment.checkpoints_to_keep,
-      optional=('hyperparameters',),  # Runs of version 0.1.0 have none.
-      agent=learner.agent, learner=learner.saved, totals=totals,
-      hyperparameters=learner.hyperparameters)
+  configured = hyperparameters_lib.ConfiguredValues(learner.hyperparameters)
+  checkpointer = make_checkpointer(
+      config, place.run_dir, learner, totals, configured)
   restored = checkpointer.restore(tidy=is_chief)
+  configured.take_changes(learner.hyperparameters)
   frames = int(learner.num_frames.numpy())
   if restored:
     logging.info('Resuming from %s at %d frames', restored, frames)
   metrics_lib.drop_rows_after(log_dir, frames)
   return checkpointer
+
+
+def make_checkpointer(config: config_lib.Config, run_dir: str,
+                      learner: learner_lib.Learner, totals: training.Totals,
+                      configured: hyperparameters_lib.ConfiguredValues
+                      ) -> checkpoint_lib.Checkpointer:
+  """Makes what writes and restores all that a run goes on from."""
+  return checkpoint_lib.Checkpointer(
+      run_dir, config.experiment.checkpoints_to_keep,
+      # Runs of version 0.1.0 have none.
+      optional=('hyperparameters', 'configured'),
+      agent=learner.agent, learner=learner.saved, totals=totals,
+      hyperparameters=learner.hyperparameters, configured=configured)
 
 
 def _serve(config: config_lib.Config, announced: config_lib.Config,
@@ -209,8 +222,8 @@ def _make_saver(config: config_lib.Config, place: Place, address: str,
 class _NoSaver:
   """A `training.Saver` of a learner that leaves checkpoints to the chief."""
 
-  def save(self, number: int) -> None:
-    del number
+  def save(self, number: int, score: Optional[float]) -> None:
+    del number, score
 
 
 class _ReplaySaver:
@@ -220,9 +233,9 @@ class _ReplaySaver:
     self._checkpointer = checkpointer
     self._client = reverb.Client(address)
 
-  def save(self, number: int) -> None:
+  def save(self, number: int, score: Optional[float]) -> None:
     # In this order: unrolls of the future would have a lag below 0.
-    self._checkpointer.save(number)
+    self._checkpointer.save(number, score)
     try:
       self._client.checkpoint()
     except RuntimeError as error:

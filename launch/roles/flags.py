@@ -5,6 +5,8 @@ from typing import Callable, List, Tuple
 
 from impala_tf import config as config_lib
 from launch.run import program
+from launch.run import run_directory
+from launch.run import warm_start
 
 
 def make_parser(description: str) -> argparse.ArgumentParser:
@@ -34,6 +36,8 @@ def make_parser(description: str) -> argparse.ArgumentParser:
                       'or a URL that TensorFlow opens; an existing run is '
                       'resumed (default: a new one in runs/); '
                       f'evaluator: writes to {program.EVALUATION}/ in it')
+  run_directory.add_allow_changes(parser)
+  warm_start.add_flag(parser)
   parser.add_argument('--output', metavar='DIR',
                       help='evaluator: writes there instead')
   parser.add_argument('--wait_secs', type=float, default=600.,
