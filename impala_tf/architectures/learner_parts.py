@@ -105,7 +105,8 @@ def make(config: config_lib.Config, announced: config_lib.Config, place: Place,
   spec = experiment.make_unroll_spec(config, environment, learner.agent)
   server = _serve(config, announced, place, spec, queue_capacity, learner)
   address = f'localhost:{server.port}'
-  publisher = _publish_first(address, learner, learners)
+  publisher = _publish_first(
+      config, address, environment, learner, learners)
   refusals = unroll_filter.Refusals()
   reader = _make_reader(
       config, address, place, spec, learners, refusals)
@@ -172,11 +173,21 @@ def _saves_replay(config: config_lib.Config, place: Place) -> bool:
               place.replay_address is None)
 
 
-def _publish_first(address: str, learner: learner_lib.Learner,
+def _publish_first(config: config_lib.Config, address: str,
+                   environment: environment_lib.BatchedEnvironment,
+                   learner: learner_lib.Learner,
                    learners: learner_group.Learners) -> weights.Publisher:
   """Publishes the parameters that learning begins with."""
-  publisher = weights.Publisher(address, learner.agent.trainable_variables)
-  version, parameters = int(learner.num_updates.numpy()), publisher.snapshot()
+  version, frames = (int(variable.numpy()) for variable in (
+      learner.num_updates, learner.num_frames))
+  # Only of this process: the config may have been another before.
+  frames_per_update = (
+      config.learner.num_learners * config.num_fresh
+      * config.learner.unroll_length * environment.frames_per_step)
+  publisher = weights.Publisher(
+      address, learner.agent.trainable_variables,
+      lambda later: frames + (later - version) * frames_per_update)
+  parameters = publisher.snapshot()
   learners.require_same_parameters(parameters, version)
   publisher.publish(version, parameters)
   return publisher

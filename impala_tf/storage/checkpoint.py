@@ -15,7 +15,14 @@ import json
 import os
 import re
 from typing import (
-    Collection, List, Mapping, NamedTuple, Optional, Sequence, Union)
+  Collection,
+  List,
+  Mapping,
+  NamedTuple,
+  Optional,
+  Sequence,
+  Union,
+)
 
 from absl import logging
 import tensorflow as tf

@@ -12,11 +12,12 @@ import os
 import re
 import subprocess
 import sys
-from typing import Optional, Tuple, Union
+from typing import Optional, Tuple
 
 from impala_tf import config as config_lib
 from launch.processes import child
 from launch.processes import program as program_lib
+from launch.run import checkpoint_flag
 from launch.run import gin_config
 from launch.run import history
 from launch.run import program
@@ -34,12 +35,12 @@ def add_flag(parser: argparse.ArgumentParser) -> None:
                       'fresh, and so does the optimiser')
 
 
-def parse(source: str) -> Tuple[str, Union[str, int]]:
+def parse(source: str) -> Tuple[str, checkpoint_flag.Which]:
   """Splits a value of --init_from into directory and checkpoint."""
   directory, _, which = source.rpartition(':')
   if directory and re.fullmatch(r'newest|best|\d+', which):
-    return directory, int(which) if which.isdecimal() else which
-  return source, 'newest'
+    return directory, checkpoint_flag.parse(which)
+  return source, checkpoint_flag.parse('newest')
 
 
 def begin(run_dir: str, source: Optional[str], resuming: bool) -> None:
