@@ -1,6 +1,5 @@
 """Acting on NumPy batches, for actors and for evaluation."""
 
-import functools
 from typing import Any, Tuple
 
 import dm_env
@@ -110,7 +109,7 @@ class _GraphStep:
 
   def _build(self, seen: types.EnvOutput, core_state: Any, seed: tf.Tensor):
     step = tf.function(
-        functools.partial(self._agent.step, deterministic=self._deterministic),
+        lambda *inputs: self._agent.step(*inputs, self._deterministic),
         autograph=False)  # Traces faster.
     example = seen, core_state
     if self._any_batch_size:

@@ -96,7 +96,7 @@ class TrainedPolicy:
     """Returns observations [E, ...], and whether a single one was given."""
     # Raw observations of a Gymnasium space would be converted first of all.
     spec = self.loaded.observation_spec
-    array = np.asarray(observation)
+    array = given = np.asarray(observation)
     # Simulators' float64 is float32 in training, too.
     if array.dtype.kind == spec.dtype.kind == 'f':
       array = array.astype(spec.dtype, copy=False)
@@ -107,7 +107,7 @@ class TrainedPolicy:
       wanted = f'{spec.dtype} {list(spec.shape)}'
       raise config_lib.UserError(
           f'the agent was trained on observations {wanted}, or a batch of them '
-          f'with one dimension before, but this is {_describe(array)}')
+          f'with one dimension before, but this is {_describe(given)}')
     return (array[np.newaxis] if is_single else array), is_single
 
   def _begin(self, num_envs: int, is_single: bool) -> None:

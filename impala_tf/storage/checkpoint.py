@@ -154,6 +154,7 @@ def restore(parts: Mapping[str, tf.Module], paths: Sequence[str], whole: bool,
     CheckpointError: where there are some and all are damaged.
     OSError: where they are behind a URL, and nobody answers there.
   """
+  only_to_play = []
   for path in paths:
     try:
       # `list_variables` would take the path for a directory in some stores.
@@ -164,9 +165,8 @@ def restore(parts: Mapping[str, tf.Module], paths: Sequence[str], whole: bool,
                 if name in saved or name not in optional}
       missing = sorted(wanted.keys() - saved)
       if whole and missing:
-        raise CheckpointError(
-            f'{path} holds no {", ".join(missing)}: the agent can be played, '
-            'but not trained on; begin another run with --init_from')
+        only_to_play.append(path)
+        raise ValueError(f'it holds no {", ".join(missing)}')
       # `restore`, since `read` would not ask for TensorFlow's own counter, and
       # the file would hold one thing more than is wanted.
       status = tf.train.Checkpoint(**wanted).restore(path)
@@ -176,14 +176,16 @@ def restore(parts: Mapping[str, tf.Module], paths: Sequence[str], whole: bool,
       else:
         status.expect_partial()  # Else TensorFlow warns of each value left.
       return path
-    except CheckpointError:
-      raise
     except _DAMAGE as error:
       if files.is_url(path) and isinstance(error, _NO_ANSWER):
         raise files.RemoteError(
             errno.EIO, f'{path}: {files.one_line(error)}') from error
       logging.error('Checkpoint %s is damaged, trying the one before: %s',
                     path, files.one_line(error, 200))
+  if paths and only_to_play == list(paths):
+    raise CheckpointError(
+        f'{os.path.dirname(paths[0])} holds an agent to be played, without '
+        'what training goes on from; begin another run with --init_from')
   if paths:
     raise CheckpointError(
         f'all {len(paths)} checkpoints in {os.path.dirname(paths[0])} '

@@ -146,6 +146,18 @@ def test_instructions_are_read_with_what_they_came_with():
   assert np.abs(logits[1] - logits[0]).max(-1).min() > 1e-3
 
 
+@pytest.mark.parametrize('use_lstm', [False, True])
+def test_deterministic_actions_are_the_most_probable(use_lstm):
+  player = acting.Policy(_agent(use_lstm), NUM_ENVS, 1, deterministic=True)
+  for t in range(3):
+    output = player.act(_env_output(t))
+    np.testing.assert_array_equal(
+        output.action, np.argmax(output.policy_logits, axis=-1))
+    if use_lstm:  # It remembers what was done.
+      np.testing.assert_array_equal(
+          player.core_state.last_action, output.action)
+
+
 def test_new_parameters_act_from_the_next_call_on():
   agent = _agent()
   player = acting.Policy(agent, NUM_ENVS, 1)
