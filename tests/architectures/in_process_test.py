@@ -258,6 +258,34 @@ def test_levels_that_differ_are_refused(tmp_path):
     _rows(config, tmp_path)
 
 
+def _with(config, section, **knobs):
+  return dataclasses.replace(config, **{section: dataclasses.replace(
+      getattr(config, section), **knobs)})
+
+
+def test_resumed_run_learns_by_the_changed_config(tmp_path):
+  """Its values win over those in the checkpoint, once; annealing follows."""
+  old = _with(_config(), 'optimizer', learning_rate=0.5)
+  before = _rows(old, tmp_path, hosts.StoppedAfter(2))[-1]
+  new = _with(old, 'optimizer', learning_rate=0.25)
+  new = _with(new, 'impala', entropy_cost=0.125)
+  new = _with(new, 'experiment', total_frames=2 * old.experiment.total_frames)
+  new = _with(new, 'learner', batch_size=2 * old.learner.batch_size)
+  rows = _rows(new, tmp_path, hosts.StoppedAfter(2))[2:]
+  frames = before['frames'] + 2 * _FRAMES_PER_UPDATE
+  assert [row['frames'] for row in rows] == [
+      frames, frames + 2 * _FRAMES_PER_UPDATE]
+  for row in rows:
+    left = 1 - (row['frames'] - 2 * _FRAMES_PER_UPDATE) / (
+        new.experiment.total_frames)
+    assert row['learning_rate'] == pytest.approx(0.25 * left)
+    assert row['entropy_cost'] == 0.125
+    assert row['epsilon'] == before['epsilon']
+  # The other way, without a change of what the first change left.
+  last = _rows(_with(new, 'impala', entropy_cost=0.5), tmp_path)[-1]
+  assert last['entropy_cost'] == 0.5
+
+
 def _replaying(fraction=0.75, updates=_UPDATES, **knobs):
   # One new unroll in a batch of four.
   config = _config(total_frames=updates * 5)
