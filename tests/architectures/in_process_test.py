@@ -314,6 +314,19 @@ def test_resumed_run_has_its_replay_again(tmp_path):
   assert first['replay_occupancy'] >= host.rows[-1]['replay_occupancy'] > 0
 
 
+def test_changed_run_has_its_replay_again(tmp_path):
+  host = hosts.StoppedAfter(5)
+  config = _replaying(survives_resume=True)
+  _rows(config, tmp_path, host)
+  config = _with(config, 'learner', batch_size=8)
+  config = _with(config, 'actor', num_envs=2)
+  config = _with(config, 'optimizer', learning_rate=1e-5)
+  row = _rows(config, tmp_path)[5]
+  assert row['replay_occupancy'] >= host.rows[-1]['replay_occupancy'] > 0
+  assert row['unrolls_refused'] == 0
+  assert row['frames'] == host.rows[-1]['frames'] + 2 * 5
+
+
 def test_replay_that_memory_does_not_allow_is_refused(tmp_path):
   with pytest.raises(config_lib.ConfigError, match='GiB of memory'):
     _rows(_replaying(capacity_unrolls=10**9), tmp_path)
