@@ -72,6 +72,9 @@ def check(args: argparse.Namespace) -> None:
     if args.role == 'evaluator':
       raise config_lib.UserError(
           '--replay_address is for learners and actors; leave it out')
+  if args.role != 'learner' and (args.allow_changes or args.init_from):
+    raise config_lib.UserError(
+        '--allow_changes and --init_from are for learners; leave them out')
   if args.task < 0:
     raise config_lib.UserError(
         f'--task must be at least 0, but is {args.task}')
