@@ -27,7 +27,7 @@ setuptools.setup(
     license='Apache-2.0',
     python_requires='>=3.9,<3.12',
     packages=setuptools.find_packages(include=['impala_tf', 'impala_tf.*']),
-    package_data={'impala_tf.suites': ['*.csv']},
+    package_data={'impala_tf': ['py.typed'], 'impala_tf.suites': ['*.csv']},
     # Bounds are what is known to break beyond them.
     install_requires=[
         'absl-py',

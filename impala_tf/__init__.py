@@ -1,12 +1,14 @@
 """IMPALA (Espeholt et al., 2018) in TensorFlow 2.
 
-Importing the package imports no TensorFlow; each module imports what it needs.
+What is public is in `__all__` (docs/python_api.md); all else may change.
+Importing the package imports no TensorFlow; each name imports what it needs.
 Import it before TensorFlow, or set TF_ENABLE_ONEDNN_OPTS=1 yourself.
 """
 
 import importlib
 import os
 import sys
+from typing import Any, List
 import warnings
 
 __version__ = '0.1.0'
@@ -20,18 +22,31 @@ if 'tensorflow' in sys.modules and 'TF_ENABLE_ONEDNN_OPTS' not in os.environ:
       'set TF_ENABLE_ONEDNN_OPTS=1', stacklevel=2)
 os.environ.setdefault('TF_ENABLE_ONEDNN_OPTS', '1')
 
-# Names of the API, to the modules that have them, which are imported with the
-# first use, and the names there.
+# Public names, to the modules that have them, which are imported with the first
+# use, and the names there.
 _API = {
-    'register_algorithm': ('algorithms.table', 'register'),
-    'register_domain': ('envs.factory', 'register'),
-    'register_torso': ('agents.torsos', 'register'),
+    **{name: ('impala_tf.config', name) for name in (
+        'ActorConfig', 'AgentConfig', 'AtariConfig', 'Config', 'ConfigError',
+        'DmlabConfig', 'EnvironmentConfig', 'ExperimentConfig', 'ImpalaConfig',
+        'LearnerConfig', 'OptimizerConfig', 'ReplayConfig', 'UserError',
+        'VizdoomConfig')},
+    'load_agent': ('impala_tf.agents.saved', 'load_agent'),
+    'load_policy': ('impala_tf.agents.policy', 'load_policy'),
+    'make_environment': ('impala_tf.experiment', 'make_environment'),
+    'register_algorithm': ('impala_tf.algorithms.table', 'register'),
+    'register_domain': ('impala_tf.envs.factory', 'register'),
+    'register_torso': ('impala_tf.agents.torsos', 'register'),
 }
+__all__ = sorted(_API)
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
   """Imports what the API names (PEP 562)."""
   if name not in _API:
     raise AttributeError(f'module {__name__!r} has no attribute {name!r}')
   module, attribute = _API[name]
-  return getattr(importlib.import_module(f'{__name__}.{module}'), attribute)
+  return getattr(importlib.import_module(module), attribute)
+
+
+def __dir__() -> List[str]:
+  return sorted([*globals(), *_API])

@@ -40,8 +40,8 @@ class Evaluation(NamedTuple):
 def evaluate(agent: agent_lib.Agent,
              environment: environment_lib.BatchedEnvironment,
              num_episodes: int, seed: int,
-             on_step: Callable[[int], None] = lambda num_ended: None
-            ) -> Evaluation:
+             on_step: Callable[[int], None] = lambda num_ended: None,
+            deterministic: bool = False) -> Evaluation:
   """Plays by the paper's protocol: sampled actions, memory carried along.
 
   Each environment plays its share of the episodes: taking the first that end
@@ -54,6 +54,7 @@ def evaluate(agent: agent_lib.Agent,
     seed: seed of the action sampling.
     on_step: function that is called after each step with the number of episodes
       that the first environment has ended.
+    deterministic: take the most probable actions, which the protocol does not.
 
   Returns:
     The `Evaluation` of `num_episodes` games.
@@ -62,7 +63,7 @@ def evaluate(agent: agent_lib.Agent,
   shares = np.full(num_envs, num_episodes // num_envs)
   shares[:num_episodes % num_envs] += 1
   ended = np.zeros(num_envs, int)
-  policy = policy_lib.Policy(agent, num_envs, seed)
+  policy = policy_lib.Policy(agent, num_envs, seed, deterministic)
   counter = policy_lib.EpisodeCounter(num_envs)
   result = Evaluation([], [])
   env_output = counter.env_output(

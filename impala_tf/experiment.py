@@ -47,10 +47,30 @@ def make_seeds(*entropy: int) -> Tuple[int, int]:
   return int(environment_seed), int(policy_seed)
 
 
-def make_environment(config: config_lib.Config, num_envs: int, seed: int,
-                     training: bool, first_slot: int = 0
+def make_environment(config: Union[config_lib.Config, str], num_envs: int = 1,
+                     seed: int = 0, training: bool = False, first_slot: int = 0
                      ) -> environment_lib.BatchedEnvironment:
-  """Makes the configured levels; see `envs.factory` and `envs.multi_level`."""
+  """Makes a batch of environments of the configured levels.
+
+  Args:
+    config: config of a run; or the name of a level, such as 'atari/pong', for
+      a config that has all other values by default.
+    num_envs: E.
+    seed: 0 or more; that of environment i is `seed` + i.
+    training: whether lost lives end discounted returns, and levels that have
+      held-out variants play those for training.
+    first_slot: number of the first environment among all of a run, which
+      decides which of several levels it plays; see `envs.multi_level`.
+
+  Returns:
+    Environments that are stepped as one batch; see `envs.environment`.
+
+  Raises:
+    ConfigError: where there is no such level, or it is not installed.
+  """
+  if isinstance(config, str):
+    config = config_lib.Config(
+        environment=config_lib.EnvironmentConfig(level=config))
   return multi_level.make_environment(
       config.environment.level, num_envs, seed, first_slot,
       _make_level(config, training))

@@ -22,6 +22,7 @@ from impala_tf import types
 from impala_tf.processes import ports
 from impala_tf.transport import packing
 from impala_tf.transport import reverb_calls
+from impala_tf.transport import saved_tables
 
 QUEUE = 'queue'
 REPLAY = 'replay'
@@ -82,7 +83,8 @@ def make_server(tables: Sequence[reverb.Table], port: Optional[int],
     tables: tables that the server holds.
     port: port on which the server listens; None for a free one.
     checkpoint_dir: directory to which `reverb.Client.checkpoint` writes the
-      tables' unrolls, and from which the newest are read back; None for none.
+      tables' unrolls, and from which the replay's newest are read back; None
+      for none.
 
   Raises:
     OSError: where the port is taken.
@@ -90,11 +92,12 @@ def make_server(tables: Sequence[reverb.Table], port: Optional[int],
   """
   port, claimed = ports.claim(port)
   checkpointer = None
-  if checkpoint_dir is not None:
-    checkpointer = reverb.checkpointers.DefaultCheckpointer(checkpoint_dir)
   try:
+    if checkpoint_dir is not None:
+      saved_tables.keep_only(checkpoint_dir, REPLAY)
+      checkpointer = reverb.checkpointers.DefaultCheckpointer(checkpoint_dir)
     server = reverb.Server(list(tables), port=port, checkpointer=checkpointer)
-  except RuntimeError as error:
+  except (RuntimeError, tf.errors.OpError) as error:
     if checkpoint_dir is None:
       raise
     raise config_lib.UserError(

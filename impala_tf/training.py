@@ -31,8 +31,13 @@ class Publisher(typing.Protocol):
 class Saver(typing.Protocol):
   """A writer of checkpoints; see `checkpoint.Checkpointer`."""
 
-  def save(self, number: int) -> Any:
-    """Writes a checkpoint under the number of updates; raises OSError."""
+  def save(self, number: int, score: Optional[float]) -> Any:
+    """Writes a checkpoint under the number of updates; raises OSError.
+
+    Args:
+      number: learner updates so far.
+      score: `TrainingLog.episode_return`, by which the best one is kept.
+    """
 
 
 class Totals(tf.Module):
@@ -130,6 +135,13 @@ class TrainingLog:
     if self._level_log:
       self._level_log.add(is_first, episode_return, fresh, level_index)
 
+  @property
+  def episode_return(self) -> Optional[float]:
+    """Mean return of the last 100 full episodes; None before so many ended."""
+    if not self._episodes.is_full:
+      return None
+    return self._episodes.means()['episode_return']
+
   def write_row(self) -> metrics_lib.Row:
     """Writes a row of the updates since the last; returns it."""
     now = time.monotonic()
@@ -212,7 +224,7 @@ def train(config: config_lib.ExperimentConfig, learner: interfaces.Learner,
       if time.monotonic() - last_save > config.checkpoint_interval_secs:
         last_save = time.monotonic()
         try:
-          saver.save(num_updates)
+          saver.save(num_updates, log.episode_return)
         except OSError as error:
           log.failed_saves += 1
           logging.warning('No checkpoint, training goes on: %s', error)
@@ -228,6 +240,6 @@ def train(config: config_lib.ExperimentConfig, learner: interfaces.Learner,
         host.on_row(last_row)
     finally:
       if is_whole:
-        saver.save(int(learner.num_updates.numpy()))
+        saver.save(int(learner.num_updates.numpy()), log.episode_return)
   logging.info('%d frames in %d updates', learner.num_frames.numpy(),
                learner.num_updates.numpy())

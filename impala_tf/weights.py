@@ -1,8 +1,8 @@
 """The Reverb table through which parameters go from learner to actors.
 
 The table holds the newest parameters only, as one flat vector (one column is
-one copy, whatever the number of variables), with the number of learner updates
-behind them.
+one copy, whatever the number of variables), with the numbers of learner updates
+and of environment frames behind them.
 
 Actors fetch, and nobody sends to them: a fetch serves the E unrolls that an
 actor plays at once, so there are B/E fetches in an update however many actors
@@ -14,7 +14,7 @@ import collections
 import functools
 import threading
 import time
-from typing import Optional, Sequence
+from typing import Callable, Optional, Sequence
 
 import numpy as np
 import reverb
@@ -38,13 +38,24 @@ def make_table(variables: Sequence[tf.Variable]) -> reverb.Table:
       rate_limiter=reverb.rate_limiters.MinSize(1),
       max_times_sampled=0,  # Any number of actors reads it.
       signature=(tf.TensorSpec([], tf.int64, 'version'),
-                 tf.TensorSpec([size], tf.float32, 'parameters')))
+                 tf.TensorSpec([size], tf.float32, 'parameters'),
+                 tf.TensorSpec([], tf.int64, 'frames')))
 
 
 class Publisher:
   """A publisher that sends the learner's parameters to the table."""
 
-  def __init__(self, address: str, variables: Sequence[tf.Variable]):
+  def __init__(self, address: str, variables: Sequence[tf.Variable],
+               frames_at: Callable[[int], int] = lambda version: 0):
+    """Connects.
+
+    Args:
+      address: 'host:port' of the learner's server.
+      variables: the learner's parameters.
+      frames_at: function from a number of updates to the environment frames
+        that were learned from in them.
+    """
+    self._frames_at = frames_at
     self._client = reverb.Client(address)
     # Kept open: `client.insert` would open another, at twice the cost.
     self._writer = self._client.trajectory_writer(num_keep_alive_refs=1)
@@ -63,7 +74,8 @@ class Publisher:
     Raises:
       ConnectionError: where the server does not answer.
     """
-    self._writer.append((np.int64(version), parameters))
+    self._writer.append(
+        (np.int64(version), parameters, np.int64(self._frames_at(version))))
     self._writer.create_item(
         _TABLE, priority=1.0,
         trajectory=tuple(column[-1] for column in self._writer.history))
@@ -132,7 +144,11 @@ class DelayedPublisher:
 
 
 class Fetcher:
-  """A fetcher that brings an actor's variables up to date."""
+  """A fetcher that brings an actor's variables up to date.
+
+  Attributes:
+    frames: environment frames behind the parameters that were fetched last.
+  """
 
   def __init__(self, address: str, variables: Sequence[tf.Variable],
                run_table: Optional[str] = None, interval: int = 1):
@@ -156,6 +172,7 @@ class Fetcher:
         tf.TensorSpec([sum(self._sizes)], tf.float32))
     self._inserts_seen = 0
     self._version = None
+    self.frames = 0
 
   def fetch(self) -> Optional[int]:
     """Brings the variables up to date.
@@ -182,12 +199,12 @@ class Fetcher:
       # `sample` is fresh; a dataset over the table would prefetch old ones.
       sample = next(iter(self._client.sample(
           _TABLE, emit_timesteps=False, unpack_as_table_signature=True)))
-      version, parameters = sample.data
+      version, parameters, frames = sample.data
       if parameters.size != sum(self._sizes):
         raise ValueError(f'the learner sent {parameters.size} parameters, but '
                          f'this agent has {sum(self._sizes)}')
       self._assign(tf.constant(parameters))
-      self._version = int(version)
+      self._version, self.frames = int(version), int(frames)
     return self._version
 
   def wait(self, poll: waiting.PollFn) -> int:

@@ -24,11 +24,13 @@ from launch.run import command_line
 from launch.run import program
 from launch.run import progress
 from launch.run import run_directory
+from launch.run import warm_start
 
 
 def _parse_args() -> argparse.Namespace:
   parser = command_line.Parser(prog='cluster.sh', description=__doc__)
-  command_line.add_config(parser, 'what to train')
+  command_line.add_config(parser, 'what to train (default: as in '
+                          '--run_dir)')
   parser.add_argument('--gin_binding', action='append', default=[],
                       metavar='"LearnerConfig.batch_size = 16"',
                       help='changes one value; may be repeated')
@@ -38,6 +40,8 @@ def _parse_args() -> argparse.Namespace:
                       'opens on them; an existing run is resumed '
                       '(default: a new one in runs/)')
   program.add_import(parser)
+  run_directory.add_allow_changes(parser)
+  warm_start.add_flag(parser)
   program.add_ray_address(parser)
   program.add_network(parser)
   parser.add_argument('--num_actors', type=int,
@@ -119,8 +123,10 @@ def _train(args: argparse.Namespace, config: config_lib.Config,
   ) as nodes:
     from launch.ray_cluster import run as cluster_run  # Imports Ray.
     plan = cluster_plan.Plan(args, config, nodes)
-    with run_directory.claim(run_dir, plan.config) as resuming:
+    with run_directory.claim(
+        run_dir, plan.config, args.allow_changes) as resuming:
       plan.show(nodes, run_dir, resuming)
+      warm_start.begin(run_dir, args.init_from, resuming)
       program.show_network(_open_ports(args, config), why_public)
       program.show_logs(run_dir)
       run = cluster_run.ClusterRun(
@@ -136,12 +142,17 @@ def _train(args: argparse.Namespace, config: config_lib.Config,
 
 def _run(args: argparse.Namespace) -> int:
   why_public = program.why_public(
-      args.network, args.ray_address is not None, args.run_dir)
+      args.network, args.ray_address is not None, args.run_dir,
+      args.init_from)
   if why_public is None:
     why_public = program.enter_private_network('launch.cluster', args.network)
   _check_flags(args)
   user_modules.load(args.modules)
-  config = program.load_for_roles(args.config, args.gin_binding)
+  config_path = run_directory.config_path(args.config, args.run_dir)
+  if config_path is None:
+    raise config_lib.UserError(
+        'give --config for a new run, or --run_dir of one to be resumed')
+  config = program.load_for_roles(config_path, args.gin_binding)
   return _train(args, config, why_public)
 
 

@@ -17,6 +17,7 @@ from impala_tf.storage import files
 from impala_tf.suites import levels as levels_lib
 from impala_tf.suites import suite as suite_lib
 from launch.report import suite_results
+from launch.run import checkpoint_flag
 from launch.run import command_line
 from launch.run import gin_config
 from launch.run import program
@@ -37,6 +38,10 @@ def _parse_args() -> argparse.Namespace:
                       'paper, 500 on DMLab-30 and 200 elsewhere)')
   parser.add_argument('--seed', type=int, default=0,
                       help='of games and actions (default: %(default)s)')
+  checkpoint_flag.add(parser)
+  parser.add_argument('--deterministic', action='store_true',
+                      help='take the most probable actions instead of sampling '
+                      'them, which the paper does not')
   parser.add_argument('--output', help='where to write the result as JSON '
                       '(default: RUN_DIR/evaluation.json, or '
                       'RUN_DIR/evaluation_SUITE.json)')
@@ -84,6 +89,7 @@ def _evaluate(args: argparse.Namespace) -> dict:
   if not 0 <= args.seed < _MAX_SEED:
     raise config_lib.UserError(
         f'--seed must be 0 to {_MAX_SEED - 1}, but is {args.seed}')
+  checkpoint_flag.parse(args.checkpoint)
   suite, levels = _suite_and_levels(args)
   output = _output(args)
   user_modules.load(args.modules)
@@ -164,7 +170,8 @@ def _evaluate_level(args: argparse.Namespace, config: config_lib.Config,
   # Here, since they import TensorFlow, which takes seconds.
   from impala_tf import experiment
   from impala_tf.agents import saved
-  loaded = saved.load_agent(args.run_dir)
+  loaded = saved.load_agent(
+      args.run_dir, checkpoint_flag.parse(args.checkpoint))
   suite = levels_lib.suite_of(config.environment.level)
   episodes = args.episodes or (suite.episodes if suite else _EPISODES)
   environment = experiment.make_environment(
@@ -173,22 +180,25 @@ def _evaluate_level(args: argparse.Namespace, config: config_lib.Config,
   video = _Video(args.video, environment) if args.video else None
   # The environment may play a held-out variant of the configured level.
   report, returns = _play(environment.level, loaded, environment, episodes,
-                          args.seed, *([video.on_step] if video else []))
+                          args, *([video.on_step] if video else []))
   if video:
     video.close()
   suite_results.write_json(output, {**report, 'returns': returns})
   return {**report, 'written_to': output}
 
 
-def _play(level: str, loaded: Any, environment: Any, episodes: int, seed: int,
+def _play(level: str, loaded: Any, environment: Any, episodes: int,
+          args: argparse.Namespace,
           on_step: Callable[[int], None] = lambda num_ended: None
           ) -> Tuple[dict, List[float]]:
   """Returns the report of a level and the return of each episode."""
   from impala_tf import evaluation
   result = evaluation.evaluate(
-      loaded.agent, environment, episodes, seed, on_step)
-  report = {'level': level, 'trained_frames': loaded.num_frames, 'seed': seed,
-            **result.summary()}
+      loaded.agent, environment, episodes, args.seed, on_step,
+      args.deterministic)
+  report = {'level': level, 'trained_frames': loaded.num_frames,
+            'checkpoint': loaded.checkpoint, 'seed': args.seed,
+            'deterministic': args.deterministic, **result.summary()}
   if environment.instruction_length:
     report['instructions_cut'] = environment.num_instructions_cut
   suite = levels_lib.suite_of(level)
@@ -226,11 +236,12 @@ def _evaluate_suite(args: argparse.Namespace, config: config_lib.Config,
                 config.environment, level=level)),
         num_envs, args.seed, training=False)
 
-  loaded = saved.load_agent(args.run_dir)
+  loaded = saved.load_agent(
+      args.run_dir, checkpoint_flag.parse(args.checkpoint))
   episodes = args.episodes or suite.episodes
   results = suite_results.SuiteResults(output, suite, {
       'trained_frames': loaded.num_frames, 'episodes': episodes,
-      'seed': args.seed})
+      'seed': args.seed, 'deterministic': args.deterministic})
   waiting = [level for level in levels if not results.has(level)]
   for level in waiting:  # All of them, before an hour of games.
     environment = make_environment(level, 1)
@@ -238,7 +249,7 @@ def _evaluate_suite(args: argparse.Namespace, config: config_lib.Config,
     environment.close()
   for i, level in enumerate(waiting, start=1):
     environment = make_environment(level, min(episodes, _MAX_ENVS))
-    report, returns = _play(level, loaded, environment, episodes, args.seed)
+    report, returns = _play(level, loaded, environment, episodes, args)
     environment.close()
     results.add(level, {**report, 'returns': returns})
     print(f'{i} of {len(waiting)}: {level} {report["mean"]:.2f} '

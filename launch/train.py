@@ -22,19 +22,24 @@ from launch.run import progress
 from launch.run import role_commands
 from launch.run import run_directory
 from launch.run import time_budget
+from launch.run import warm_start
 
 _DEFAULT_CONFIG = 'configs/atari/pong.gin'
 
 
 def _parse_args() -> argparse.Namespace:
   parser = command_line.Parser(prog='train.sh', description=__doc__)
-  command_line.add_config(parser, 'what to train', _DEFAULT_CONFIG)
+  command_line.add_config(
+      parser, 'what to train (default: as in --run_dir, or '
+      f'{_DEFAULT_CONFIG})')
   parser.add_argument('--run_dir', help='where logs and checkpoints go, a '
                       'path or a URL that TensorFlow opens; an existing run '
                       'is resumed (default: a new one in runs/)')
   parser.add_argument('--gin_binding', action='append', default=[],
                       metavar='"LearnerConfig.batch_size = 16"',
                       help='changes one value; may be repeated')
+  run_directory.add_allow_changes(parser)
+  warm_start.add_flag(parser)
   parser.add_argument('--port', type=int,
                       help='of the Reverb server, for others to connect to '
                       '(default: a free one); with several learners, the '
@@ -145,11 +150,12 @@ def _run(args: argparse.Namespace) -> int:
     print(knobs.as_text(knobs.sections()), end='')
     return 0
   why_public = program.why_public(
-      args.network, args.port is not None, args.run_dir)
+      args.network, args.port is not None, args.run_dir, args.init_from)
   if why_public is None:
     why_public = program.enter_private_network('launch.train', args.network)
   user_modules.load(args.modules)
-  config = gin_config.load(args.config, args.gin_binding)
+  config_path = run_directory.config_path(args.config, args.run_dir)
+  config = gin_config.load(config_path or _DEFAULT_CONFIG, args.gin_binding)
   for flag in ('profile', 'evaluate'):
     if getattr(args, flag) and config.experiment.in_process:
       raise config_lib.UserError(
@@ -159,8 +165,9 @@ def _run(args: argparse.Namespace) -> int:
   sizing.fit(config)  # Refuses more levels than environments.
   chosen = _choose_ports(args.port, config.learner.num_learners)
   run_dir = args.run_dir or run_directory.fresh_path(config.environment.level)
-  with run_directory.claim(run_dir, config) as resuming:
+  with run_directory.claim(run_dir, config, args.allow_changes) as resuming:
     program.show_beginning(config, run_dir, resuming)
+    warm_start.begin(run_dir, args.init_from, resuming)
     program.show_network(
         [('Reverb', None)] if config.experiment.in_process else
         [('Reverb', port) for port in chosen.reverb] +

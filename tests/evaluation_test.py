@@ -53,8 +53,8 @@ class _CountingAgent:
   def initial_state(self, batch_size):
     return tf.zeros([batch_size], tf.int32)
 
-  def step(self, env_output, core_state, seed):
-    del env_output, seed
+  def step(self, env_output, core_state, seed, deterministic):
+    del env_output, seed, deterministic
     logits = tf.zeros([core_state.shape[0], 2])
     return types.AgentOutput(core_state, logits), core_state + 1
 
@@ -62,8 +62,9 @@ class _CountingAgent:
 class _RandomAgent(_CountingAgent):
   """An agent that draws its action."""
 
-  def step(self, env_output, core_state, seed):
-    output, core_state = super().step(env_output, core_state, seed)
+  def step(self, env_output, core_state, seed, deterministic):
+    output, core_state = super().step(
+        env_output, core_state, seed, deterministic)
     action = tf.random.stateless_uniform(
         core_state.shape, seed, maxval=1000, dtype=tf.int32)
     return output._replace(action=action), core_state
@@ -105,8 +106,9 @@ class _TellingEnvironment(_Environment):
 class _ObedientAgent(_CountingAgent):
   """An agent that does what it is told."""
 
-  def step(self, env_output, core_state, seed):
-    output, core_state = super().step(env_output, core_state, seed)
+  def step(self, env_output, core_state, seed, deterministic):
+    output, core_state = super().step(
+        env_output, core_state, seed, deterministic)
     return output._replace(action=env_output.instruction[:, 0]), core_state
 
 

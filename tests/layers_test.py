@@ -37,7 +37,7 @@ PROGRAMS = (  # launch/, all of it above all of impala_tf/
     ('run',),
     ('ray_cluster', 'report', 'roles'),
     ('analysis', 'benchmark'),
-    ('cluster', 'evaluate', 'plot', 'role', 'sweep', 'train'),
+    ('cluster', 'evaluate', 'export', 'plot', 'role', 'sweep', 'train'),
 )
 ORDER = [*([f'impala_tf.{name}' for name in layer] for layer in CORE),
          *([f'launch.{name}' for name in layer] for layer in PROGRAMS)]

@@ -71,6 +71,11 @@ class _Reader:
     return self._unrolls.pop(0)
 
 
+def _note(saved):
+  """Returns a `Saver.save` that notes the numbers of checkpoints."""
+  return lambda number, score: saved.append(number)
+
+
 class _Run:
   """A run of the loop that remembers what was called."""
 
@@ -98,7 +103,7 @@ class _Run:
           self.learner, reader,
           python_types.SimpleNamespace(
               publish=publish or self.published.append),
-          python_types.SimpleNamespace(save=save or self.saved.append),
+          python_types.SimpleNamespace(save=save or _note(self.saved)),
           log, self.skipped, host)
     finally:
       self.rows = metrics.read_rows(str(tmp_path))
@@ -148,7 +153,7 @@ def test_where_another_learner_is_lost_nothing_is_saved(tmp_path):
       raise waiting.PeerLost('lost')
 
   with pytest.raises(waiting.PeerLost):
-    _Run(tmp_path, [_unroll()] * 9, publish=publish, save=saved.append)
+    _Run(tmp_path, [_unroll()] * 9, publish=publish, save=_note(saved))
   assert not saved
   assert len(metrics.read_rows(str(tmp_path))) == 2
 
@@ -289,7 +294,7 @@ def test_run_of_nothing_but_skipped_updates_ends_with_the_batch(tmp_path):
   unrolls = [_unroll(version=v) for v in range(9)]
   saved = []
   with pytest.raises(config_lib.UserError, match='3 updates in a row') as error:
-    _Run(tmp_path, unrolls, skipped=(1, 2, 4, 5, 6, 7), save=saved.append)
+    _Run(tmp_path, unrolls, skipped=(1, 2, 4, 5, 6, 7), save=_note(saved))
   assert skipped_updates.FILE_NAME in str(error.value)
   assert '\n' not in str(error.value)
   assert saved == [6]
@@ -304,7 +309,8 @@ def test_run_of_nothing_but_skipped_updates_ends_with_the_batch(tmp_path):
 
 
 def _failing_saves(numbers, saved):
-  def save(number):
+  def save(number, score):
+    del score
     if number in numbers:
       raise OSError('no space left')
     saved.append(number)
@@ -327,7 +333,7 @@ def test_row_that_fails_loses_no_checkpoint(tmp_path):
     raise ConnectionError('the server does not answer')
 
   with pytest.raises(ConnectionError, match='does not answer'):
-    _Run(tmp_path, [_unroll()] * 4, row_secs=1e9, save=saved.append,
+    _Run(tmp_path, [_unroll()] * 4, row_secs=1e9, save=_note(saved),
          gauges=gauges)
   assert saved == [4]
 
@@ -351,3 +357,15 @@ def test_last_checkpoint_that_fails_is_an_error(tmp_path):
   with pytest.raises(OSError, match='no space left'):
     _Run(tmp_path, [_unroll()] * 4, save=_failing_saves({4}, saved))
   assert len(metrics.read_rows(str(tmp_path))) == 4
+
+
+def test_checkpoints_are_scored_once_100_episodes_have_ended(tmp_path):
+  scores = []
+  # Three episodes end in each batch, with a mean return of n in the nth.
+  unrolls = [_unroll(returns=[n - 1., n, n + 1.]) for n in range(1, 41)]
+  _Run(tmp_path, unrolls, checkpoint_secs=1e-9,
+       save=lambda number, score: scores.append(score))
+  assert scores[:33] == [None] * 33  # 99 episodes.
+  # Of the first batch all but two are in the last 100 of 102.
+  assert scores[33] == pytest.approx((2 + 3 * sum(range(2, 35))) / 100)
+  assert scores[-1] == pytest.approx((8 + 3 * sum(range(8, 41))) / 100)

@@ -65,7 +65,8 @@ class _GraphStep:
   call determine the actions that are sampled in it.
   """
 
-  def __init__(self, agent: agent_lib.Agent, seed: int, any_batch_size: bool):
+  def __init__(self, agent: agent_lib.Agent, seed: int, any_batch_size: bool,
+               deterministic: bool = False):
     """Builds no graph yet, since the first call shows the shapes.
 
     Args:
@@ -73,10 +74,12 @@ class _GraphStep:
       seed: seed with which actions are sampled.
       any_batch_size: whether the number of rows differs between calls; where it
         does not, a call costs a little less.
+      deterministic: see `Agent.step`.
     """
     self._agent = agent
     self._seed = seed
     self._any_batch_size = any_batch_size
+    self._deterministic = deterministic
     self._num_calls = 0
     self._graph = None
 
@@ -110,7 +113,9 @@ class _GraphStep:
     return types.AgentOutput(*(t.numpy() for t in agent_output)), core_state
 
   def _build(self, seen: types.EnvOutput, core_state: Any, seed: tf.Tensor):
-    step = tf.function(self._agent.step, autograph=False)  # Traces faster.
+    step = tf.function(
+        lambda *inputs: self._agent.step(*inputs, self._deterministic),
+        autograph=False)  # Traces faster.
     example = seen, core_state
     if self._any_batch_size:
       example = tf.nest.map_structure(
@@ -125,16 +130,19 @@ class Policy:
     core_state: core states of all E before their next x_t, tensors [E, ...].
   """
 
-  def __init__(self, agent: agent_lib.Agent, num_envs: int, seed: int):
+  def __init__(self, agent: agent_lib.Agent, num_envs: int, seed: int,
+               deterministic: bool = False):
     """Starts with the memory of a first step.
 
     Args:
       agent: acts.
       num_envs: E.
       seed: seed with which actions are sampled.
+      deterministic: see `Agent.step`.
     """
     self.core_state = agent.initial_state(num_envs)
-    self._step = _GraphStep(agent, seed, any_batch_size=False)
+    self._step = _GraphStep(agent, seed, any_batch_size=False,
+                            deterministic=deterministic)
 
   def act(self, env_output: types.EnvOutput) -> types.AgentOutput:
     """Chooses actions [E] at the batch x_t, as NumPy arrays."""

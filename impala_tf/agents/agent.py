@@ -1,6 +1,6 @@
 """The agent: from observations to a policy, a baseline and memory."""
 
-from typing import Any, NamedTuple, Optional, Tuple, Union
+from typing import Any, Dict, NamedTuple, Optional, Sequence, Tuple, Union
 
 import dm_env
 import tensorflow as tf
@@ -100,6 +100,32 @@ class Agent(tf.Module):
     return self._distribution
 
   @property
+  def parts(self) -> Dict[str, Sequence[tf.Variable]]:
+    """Variables by part of the network, for `transfer`.
+
+    Those of 'policy head', 'baseline head' and 'LSTM inputs' depend on what is
+    played; all others on `AgentConfig` and observations alone.
+    """
+    modules = {'torso': self._torso, 'LSTM': self._core,
+               'policy head': self._policy_head,
+               'baseline head': self.popart or self._baseline_head,
+               'instruction encoder': self._instruction_encoder}
+    if self._instruction_encoder is not None and self._core is None:
+      modules['joining layer'] = self._join
+    parts = {name: list(module.variables) for name, module in modules.items()
+             if module is not None}
+    if self._core is not None:
+      kernel = self._core.input_kernel
+      parts['LSTM'] = [v for v in parts['LSTM'] if v is not kernel]
+      parts['LSTM inputs'] = [kernel]
+    return parts
+
+  @property
+  def reads_rewards(self) -> bool:
+    """Whether the last reward is an input, as it is of the LSTM."""
+    return self._core is not None
+
+  @property
   def num_tasks(self) -> Optional[int]:
     """Tasks whose values are normalised apart; None where none are."""
     return self.popart.num_tasks if self.popart else None
@@ -193,23 +219,28 @@ class Agent(tf.Module):
     return tf.zeros([*leading, *self._distribution.action_shape],
                     self._distribution.action_dtype)
 
-  def step(self, env_output: types.EnvOutput, core_state,
-           seed: tf.Tensor) -> Tuple[types.AgentOutput, CoreState]:
+  def step(self, env_output: types.EnvOutput, core_state, seed: tf.Tensor,
+           deterministic: bool = False
+           ) -> Tuple[types.AgentOutput, CoreState]:
     """Acts once.
 
     Args:
       env_output: x_t, leading [B].
       core_state: before x_t.
       seed: int32 [2], seed of the stateless sampling.
+      deterministic: take the most probable action instead of sampling one.
 
     Returns:
-      The sampled action with its logits, leading [B], and the next core state.
+      The action with its logits, leading [B], and the next core state.
     """
     last_action = core_state.last_action if core_state else None
     outputs, lstm = self._forward(
         *_with_time((env_output, last_action)), core_state)
     logits = outputs.policy_logits[0]
-    action = self._distribution.sample(logits, seed)
+    if deterministic:
+      action = self._distribution.mode(logits)
+    else:
+      action = self._distribution.sample(logits, seed)
     core_state = CoreState(lstm, action) if core_state else ()
     return types.AgentOutput(action, logits), core_state
 

@@ -261,6 +261,11 @@ class LSTMCore(tf.Module):
     self._hidden_gates = tf.keras.layers.Dense(
         num_gates, use_bias=False, kernel_initializer=initializer)
 
+  @property
+  def input_kernel(self) -> tf.Variable:
+    """Weights [F, 4 size] of the inputs, once there were some."""
+    return self._input_gates.kernel
+
   def initial_state(self, batch_size) -> LSTMState:
     """Makes the state before an episode's first step: zeros."""
     zeros = tf.zeros([batch_size, self._size])

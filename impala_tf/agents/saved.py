@@ -105,18 +105,28 @@ class LoadedAgent(NamedTuple):
   Attributes:
     agent: ready for `step` and `unroll`.
     num_frames: environment frames that it has learned from.
+    checkpoint: name of the checkpoint that was read, like 'ckpt-1200'.
+    observation_spec: observations of one environment.
+    config: the agent's.
   """
   agent: agent_lib.Agent
   num_frames: int
+  checkpoint: str
+  observation_spec: dm_env.specs.Array
+  config: config_lib.AgentConfig
 
 
-def load_agent(run_dir: str) -> LoadedAgent:
-  """Loads a run's agent with its newest parameters, for inference.
+def load_agent(run_dir: str,
+               which: checkpoint.Which = checkpoint.NEWEST) -> LoadedAgent:
+  """Loads a run's agent with its parameters, for inference.
 
   Needs neither gin nor the environment, and executes nothing from the files.
 
   Args:
-    run_dir: directory of a run that has written a checkpoint.
+    run_dir: path or URL of the directory of a run that has written a
+      checkpoint, or of an agent that `export_agent` has written.
+    which: checkpoint to read: 'newest', 'best' or its number of updates; see
+      `checkpoint.find`.
 
   Returns:
     See `LoadedAgent`.
@@ -148,8 +158,29 @@ def load_agent(run_dir: str) -> LoadedAgent:
               description.get('has_action_mask', False))
   learner = tf.Module()
   learner.num_frames = tf.Variable(0, dtype=tf.int64)
-  if checkpoint.restore_newest(
-      {'agent': agent, 'learner': learner}, run_dir, whole=False) is None:
+  restored = checkpoint.restore(
+      {'agent': agent, 'learner': learner}, checkpoint.find(run_dir, which),
+      whole=False)
+  if restored is None:
     raise checkpoint.CheckpointError(
         f'{run_dir} holds no checkpoint yet; train first')
-  return LoadedAgent(agent, int(learner.num_frames))
+  return LoadedAgent(agent, int(learner.num_frames),
+                     os.path.basename(restored), spec, config)
+
+
+def export_agent(loaded: LoadedAgent, directory: str) -> None:
+  """Writes what `load_agent` needs to play with an agent, and nothing else.
+
+  The parameters without the optimiser's slots are a third of a checkpoint.
+
+  Args:
+    loaded: agent that a run has trained.
+    directory: path of a directory without checkpoints.
+  """
+  describe_agent(directory, loaded.agent, loaded.observation_spec,
+                 loaded.config)
+  learner = tf.Module()
+  learner.num_frames = tf.Variable(loaded.num_frames, dtype=tf.int64)
+  number = int(loaded.checkpoint.rpartition('-')[2])
+  checkpoint.Checkpointer(
+      directory, keep=1, agent=loaded.agent, learner=learner).save(number)

@@ -1,6 +1,7 @@
 """Arrangements of hops into programs: learner, evaluator, one process.
 
-May import `config`, `types`, `storage`, `suites`, `processes`, `envs`,
-`monitoring`, `transport`, `agents`, `actor`, `replay`, `dataset`, `learner`,
-`weights`, `evaluation`, `training`, `dynamic_batching_actor` and `experiment`.
+May import `config`, `types`, `storage`, `suites`, `optimizers`, `processes`,
+`envs`, `monitoring`, `transport`, `agents`, `actor`, `replay`, `dataset`,
+`learner`, `weights`, `evaluation`, `training`, `dynamic_batching_actor` and
+`experiment`.
 """

@@ -21,16 +21,13 @@ _MAX_ENVS = 32
 _POLL_SECS = 0.5
 
 
-def make_row(updates: int, frames_per_update: int,
+def make_row(updates: int, frames: int,
              results: Mapping[str, evaluation.Evaluation]) -> metrics.Row:
   """Makes the row of metrics of one evaluation.
 
-  Frames are computed from updates, so parameters travel with no other number
-  than their version.
-
   Args:
     updates: learner updates behind the parameters.
-    frames_per_update: environment frames that an update learns from.
+    frames: environment frames behind the parameters.
     results: games played, by level.
 
   Returns:
@@ -43,7 +40,7 @@ def make_row(updates: int, frames_per_update: int,
       [r for result in results.values() for r in result.returns],
       [f for result in results.values() for f in result.frames])
   summary = together.summary()
-  row = {'frames': updates * frames_per_update, 'updates': updates,
+  row = {'frames': frames, 'updates': updates,
          'episodes': summary['episodes'],
          'episode_frames': summary['mean_episode_frames'],
          **_mean_and_error('', summary)}
@@ -87,16 +84,13 @@ class Evaluator:
     levels = levels_lib.expand(config.environment.level)
     self._levels = {level: self._level_config(level) for level in levels}
     environment = self._make_environment(levels[0], 1, seed)
-    self._frames_per_update = (
-        config.learner.num_learners * config.num_fresh
-        * config.learner.unroll_length * environment.frames_per_step)
     self._agent = experiment.make_agent(config, environment)
     environment.close()
     self._fetcher = weights.Fetcher(
         address, self._agent.published_variables,
         config_table.table_name(config))
-    updates = self._fetcher.wait(poll)
-    metrics.drop_rows_after(output_dir, updates * self._frames_per_update)
+    self._fetcher.wait(poll)
+    metrics.drop_rows_after(output_dir, self._fetcher.frames)
     rows = metrics.read_rows(output_dir)
     self._evaluated = rows[-1]['updates'] if rows else None
     self._writer = metrics.MetricsWriter(output_dir)
@@ -133,7 +127,7 @@ class Evaluator:
       results[level] = evaluation.evaluate(
           self._agent, environment, episodes, policy_seed)
       environment.close()
-    row = make_row(updates, self._frames_per_update, results)
+    row = make_row(updates, self._fetcher.frames, results)
     self._writer.write(row)
     self._evaluated = updates
     return row

@@ -18,6 +18,7 @@ from impala_tf.agents import saved as saved_lib
 from impala_tf.envs import environment as environment_lib
 from impala_tf.monitoring import level_metrics
 from impala_tf.monitoring import metrics as metrics_lib
+from impala_tf.optimizers import hyperparameters as hyperparameters_lib
 from impala_tf.processes import interfaces
 from impala_tf.processes import learner_group
 from impala_tf.storage import checkpoint as checkpoint_lib
@@ -104,7 +105,8 @@ def make(config: config_lib.Config, announced: config_lib.Config, place: Place,
   spec = experiment.make_unroll_spec(config, environment, learner.agent)
   server = _serve(config, announced, place, spec, queue_capacity, learner)
   address = f'localhost:{server.port}'
-  publisher = _publish_first(address, learner, learners)
+  publisher = _publish_first(
+      config, address, environment, learner, learners)
   refusals = unroll_filter.Refusals()
   reader = _make_reader(
       config, address, place, spec, learners, refusals)
@@ -124,17 +126,29 @@ def _restore(config: config_lib.Config, place: Place, log_dir: str,
   if is_chief:
     saved_lib.describe_agent(place.run_dir, learner.agent,
                              environment.observation_spec(), config.agent)
-  checkpointer = checkpoint_lib.Checkpointer(
-      place.run_dir, config.experiment.checkpoints_to_keep,
-      optional=('hyperparameters',),  # Runs of version 0.1.0 have none.
-      agent=learner.agent, learner=learner.saved, totals=totals,
-      hyperparameters=learner.hyperparameters)
+  configured = hyperparameters_lib.ConfiguredValues(learner.hyperparameters)
+  checkpointer = make_checkpointer(
+      config, place.run_dir, learner, totals, configured)
   restored = checkpointer.restore(tidy=is_chief)
+  configured.take_changes(learner.hyperparameters)
   frames = int(learner.num_frames.numpy())
   if restored:
     logging.info('Resuming from %s at %d frames', restored, frames)
   metrics_lib.drop_rows_after(log_dir, frames)
   return checkpointer
+
+
+def make_checkpointer(config: config_lib.Config, run_dir: str,
+                      learner: learner_lib.Learner, totals: training.Totals,
+                      configured: hyperparameters_lib.ConfiguredValues
+                      ) -> checkpoint_lib.Checkpointer:
+  """Makes what writes and restores all that a run goes on from."""
+  return checkpoint_lib.Checkpointer(
+      run_dir, config.experiment.checkpoints_to_keep,
+      # Runs of version 0.1.0 have none.
+      optional=('hyperparameters', 'configured'),
+      agent=learner.agent, learner=learner.saved, totals=totals,
+      hyperparameters=learner.hyperparameters, configured=configured)
 
 
 def _serve(config: config_lib.Config, announced: config_lib.Config,
@@ -159,11 +173,21 @@ def _saves_replay(config: config_lib.Config, place: Place) -> bool:
               place.replay_address is None)
 
 
-def _publish_first(address: str, learner: learner_lib.Learner,
+def _publish_first(config: config_lib.Config, address: str,
+                   environment: environment_lib.BatchedEnvironment,
+                   learner: learner_lib.Learner,
                    learners: learner_group.Learners) -> weights.Publisher:
   """Publishes the parameters that learning begins with."""
-  publisher = weights.Publisher(address, learner.agent.published_variables)
-  version, parameters = int(learner.num_updates.numpy()), publisher.snapshot()
+  version, frames = (int(variable.numpy()) for variable in (
+      learner.num_updates, learner.num_frames))
+  # Only of this process: the config may have been another before.
+  frames_per_update = (
+      config.learner.num_learners * config.num_fresh
+      * config.learner.unroll_length * environment.frames_per_step)
+  publisher = weights.Publisher(
+      address, learner.agent.published_variables,
+      lambda later: frames + (later - version) * frames_per_update)
+  parameters = publisher.snapshot()
   learners.require_same_parameters(parameters, version)
   publisher.publish(version, parameters)
   return publisher
@@ -209,8 +233,8 @@ def _make_saver(config: config_lib.Config, place: Place, address: str,
 class _NoSaver:
   """A `training.Saver` of a learner that leaves checkpoints to the chief."""
 
-  def save(self, number: int) -> None:
-    del number
+  def save(self, number: int, score: Optional[float]) -> None:
+    del number, score
 
 
 class _ReplaySaver:
@@ -220,9 +244,9 @@ class _ReplaySaver:
     self._checkpointer = checkpointer
     self._client = reverb.Client(address)
 
-  def save(self, number: int) -> None:
+  def save(self, number: int, score: Optional[float]) -> None:
     # In this order: unrolls of the future would have a lag below 0.
-    self._checkpointer.save(number)
+    self._checkpointer.save(number, score)
     try:
       self._client.checkpoint()
     except RuntimeError as error:

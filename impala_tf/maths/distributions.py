@@ -132,6 +132,17 @@ class Distribution(abc.ABC):
     _check_same_shape('seed', seed.shape, tf.TensorShape([2]))
     return self._distribution(self._checked('logits', logits)).sample(seed=seed)
 
+  def mode(self, logits: tf.Tensor) -> tf.Tensor:
+    """Returns each distribution's most probable action, the mean of a Gaussian.
+
+    Args:
+      logits: float32 [..., P].
+
+    Returns:
+      [...] followed by `action_shape`, of `action_dtype`.
+    """
+    return self._distribution(self._checked('logits', logits)).mode()
+
   def _checked(self, name, logits):
     logits = tf.convert_to_tensor(logits, tf.float32)
     _check_same_shape(name, logits.shape[-1:], [self.num_logits])

@@ -1,7 +1,8 @@
 """Hyper-parameters of an update that may change while a run goes on."""
 
-from typing import Dict, Optional
+from typing import Dict, List, Optional, Union
 
+import numpy as np
 import tensorflow as tf
 
 from impala_tf import config as config_lib
@@ -12,7 +13,8 @@ class Hyperparameters(tf.Module):
 
   They are read at every update, so assigning one takes effect with the next and
   compiles nothing anew. A run begins with its config's values and goes on with
-  those of its checkpoint.
+  those of its checkpoint; where the config was changed meanwhile, with the
+  config's (`take_changes`).
 
   Attributes:
     learning_rate: float32 [], before annealing.
@@ -47,5 +49,37 @@ class Hyperparameters(tf.Module):
     return {name: float(value.numpy()) for name, value in values.items()}
 
 
-def _variable(value: float) -> tf.Variable:
+class ConfiguredValues(tf.Module):
+  """Record in checkpoints of the config's values for each hyper-parameter.
+
+  By it a resumed run tells a value that its config has changed from one that
+  was assigned while the run went on.
+  """
+
+  def __init__(self, hyperparameters: Hyperparameters):
+    """Records nothing yet, as checkpoints from before there was a record.
+
+    Args:
+      hyperparameters: variables that have the config's values still.
+    """
+    super().__init__(name='configured')
+    self._config_values = [float(v.numpy()) for v in hyperparameters.variables]
+    self.values = _variable([float('nan')] * len(self._config_values))
+
+  def take_changes(self, hyperparameters: Hyperparameters) -> None:
+    """Gives changed values of the config precedence over a checkpoint's.
+
+    Args:
+      hyperparameters: variables as they were restored; those whose value in the
+        config is not the recorded one are assigned. Then all are recorded.
+    """
+    recorded = self.values.numpy()
+    for variable, old, new in zip(hyperparameters.variables, recorded,
+                                  self._config_values):
+      if old != np.float32(new):
+        variable.assign(new)
+    self.values.assign(self._config_values)
+
+
+def _variable(value: Union[float, List[float]]) -> tf.Variable:
   return tf.Variable(value, trainable=False, dtype=tf.float32)

@@ -1,10 +1,28 @@
-"""Checkpoints in a run's directory: written whole, restored from the newest."""
+"""Checkpoints in a run's directory: written whole, restored from the newest.
+
+    ckpt-N.index, ckpt-N.data-*    the newest few; N counts updates
+    best-N.index, best-N.data-*    the best so far, which `best.json` names
+    best.json                      {"number": N, "score": its score}
+
+The best is a copy of its own, so that no rotation can remove it. `best.json` is
+written after the copy, whole or not at all, and only then the best one before
+is removed: a kill at any time leaves one that is whole.
+"""
 
 import contextlib
 import errno
+import json
 import os
 import re
-from typing import Collection, List, Mapping, Optional
+from typing import (
+  Collection,
+  List,
+  Mapping,
+  NamedTuple,
+  Optional,
+  Sequence,
+  Union,
+)
 
 from absl import logging
 import tensorflow as tf
@@ -13,8 +31,11 @@ from impala_tf import config as config_lib
 from impala_tf.storage import files
 
 DIRECTORY = 'checkpoints'  # In the run's.
+NEWEST, BEST = 'newest', 'best'
+Which = Union[str, int]  # `NEWEST`, `BEST` or the number of a checkpoint.
 _PREFIX = 'ckpt'
-_PART = re.compile(rf'({_PREFIX}-\d+)\.(index|data-\d+-of-\d+)')
+_BEST_FILE = 'best.json'
+_PART = re.compile(rf'((?:{_PREFIX}|{BEST})-\d+)\.(index|data-\d+-of-\d+)')
 # Errors that TensorFlow raises for files that are missing, cut or altered.
 _DAMAGE = (tf.errors.OpError, ValueError, AssertionError, IndexError)
 # And for files behind a URL that cannot be had just now.
@@ -47,13 +68,81 @@ def newest_first(run_dir: str) -> List[str]:
           for n in sorted(numbers)[::-1]]
 
 
-def restore_newest(parts: Mapping[str, tf.Module], run_dir: str, whole: bool,
-                   optional: Collection[str] = ()) -> Optional[str]:
-  """Reads the newest checkpoint that is whole.
+class Best(NamedTuple):
+  """The best checkpoint of a run.
+
+  Attributes:
+    path: its prefix.
+    number: updates behind it.
+    score: mean return of the last 100 full episodes when it was written.
+  """
+  path: str
+  number: int
+  score: float
+
+
+def find_best(run_dir: str) -> Optional[Best]:
+  """Finds the best checkpoint; None where there is none yet.
+
+  Raises:
+    OSError: where the run directory is a URL, and nobody answers there.
+  """
+  directory = os.path.join(run_dir, DIRECTORY)
+  try:
+    best = json.loads(files.read(os.path.join(directory, _BEST_FILE)))
+    number, score = int(best['number']), float(best['score'])
+  except files.RemoteError:
+    raise
+  except (OSError, ValueError, KeyError, TypeError):
+    return None  # There is none, or it is damaged; the next will be the best.
+  return Best(os.path.join(directory, f'{BEST}-{number}'), number, score)
+
+
+def find(run_dir: str, which: Which = NEWEST) -> List[str]:
+  """Finds the checkpoints to read one of, in the order of preference.
+
+  Args:
+    run_dir: directory of the run.
+    which: `NEWEST`, which falls back on older ones where it is damaged; `BEST`,
+      the best by the mean return of 100 full episodes; or the number of a
+      certain one, which is in its files' names and counts updates.
+
+  Returns:
+    Prefixes; none where there is no checkpoint at all and `which` is `NEWEST`.
+
+  Raises:
+    CheckpointError: where there is no such checkpoint.
+  """
+  newest = newest_first(run_dir)
+  if which == NEWEST:
+    return newest
+  best = find_best(run_dir)
+  if which == BEST:
+    if best is None:
+      raise CheckpointError(
+          f'{run_dir} holds no best checkpoint; one is kept once 100 full '
+          'episodes have ended in training. Take the newest instead')
+    return [best.path]
+  if best and best.number == which:
+    return [best.path]
+  numbers = [int(path.rpartition('-')[2]) for path in newest]
+  if which not in numbers:
+    there = [str(n) for n in numbers]
+    if best:
+      there.append(f'{BEST} ({best.number})')
+    raise CheckpointError(
+        f'{run_dir} holds no checkpoint {which}; there are '
+        f'{", ".join(there) or "none"} (updates, as their files are named)')
+  return [newest[numbers.index(which)]]
+
+
+def restore(parts: Mapping[str, tf.Module], paths: Sequence[str], whole: bool,
+            optional: Collection[str] = ()) -> Optional[str]:
+  """Reads the first checkpoint that is whole.
 
   Args:
     parts: what to restore, by the names under which it was saved.
-    run_dir: directory of the run.
+    paths: prefixes of checkpoints, see `find`.
     whole: whether everything in the file must be wanted.
     optional: parts that keep their values where the file has nothing of them,
       as a file of an older version may.
@@ -63,9 +152,9 @@ def restore_newest(parts: Mapping[str, tf.Module], run_dir: str, whole: bool,
 
   Raises:
     CheckpointError: where there are some and all are damaged.
-    OSError: where the run directory is a URL, and nobody answers there.
+    OSError: where they are behind a URL, and nobody answers there.
   """
-  paths = newest_first(run_dir)
+  only_to_play = []
   for path in paths:
     try:
       # `list_variables` would take the path for a directory in some stores.
@@ -74,6 +163,10 @@ def restore_newest(parts: Mapping[str, tf.Module], run_dir: str, whole: bool,
                for key in reader.get_variable_to_shape_map()}
       wanted = {name: module for name, module in parts.items()
                 if name in saved or name not in optional}
+      missing = sorted(wanted.keys() - saved)
+      if whole and missing:
+        only_to_play.append(path)
+        raise ValueError(f'it holds no {", ".join(missing)}')
       # `restore`, since `read` would not ask for TensorFlow's own counter, and
       # the file would hold one thing more than is wanted.
       status = tf.train.Checkpoint(**wanted).restore(path)
@@ -89,8 +182,12 @@ def restore_newest(parts: Mapping[str, tf.Module], run_dir: str, whole: bool,
             errno.EIO, f'{path}: {files.one_line(error)}') from error
       logging.error('Checkpoint %s is damaged, trying the one before: %s',
                     path, files.one_line(error, 200))
+  if paths and only_to_play == list(paths):
+    raise CheckpointError(
+        f'{os.path.dirname(paths[0])} holds an agent to be played, without '
+        'what training goes on from; begin another run with --init_from')
   if paths:
-    where = os.path.join(run_dir, DIRECTORY)
+    where = os.path.dirname(paths[0])
     which = f'the only checkpoint in {where} is'
     if len(paths) > 1:
       which = f'all {len(paths)} checkpoints in {where} are'
@@ -109,44 +206,64 @@ class Checkpointer:
     Args:
       run_dir: directory of the run.
       keep: how many of the newest checkpoints stay.
-      optional: see `restore_newest`.
+      optional: see `restore`.
       **parts: what is saved; the agent goes by the name `agent`.
     """
     self._run_dir = run_dir
     self._keep = keep
     self._optional = optional
     self._parts = parts
+    self._directory = os.path.join(run_dir, DIRECTORY)
+    self._best = find_best(run_dir)
+    self._checkpoint = tf.train.Checkpoint(**parts)
     self._manager = tf.train.CheckpointManager(
-        tf.train.Checkpoint(**parts), os.path.join(run_dir, DIRECTORY),
-        max_to_keep=keep, checkpoint_name=_PREFIX)
+        self._checkpoint, self._directory, max_to_keep=keep,
+        checkpoint_name=_PREFIX)
 
   def restore(self, tidy: bool = True) -> Optional[str]:
-    """Restores the newest whole checkpoint; see `restore_newest`.
+    """Restores the newest whole checkpoint; see `restore` of this module.
 
     Args:
       tidy: remove what a process that was killed while it wrote has left.
     """
-    path = restore_newest(
-        self._parts, self._run_dir, whole=True, optional=self._optional)
+    path = restore(self._parts, newest_first(self._run_dir), whole=True,
+                   optional=self._optional)
     if tidy:
       self._remove_remains(path)
     return path
 
-  def save(self, number: int) -> str:
+  def save(self, number: int, score: Optional[float] = None) -> str:
     """Writes a checkpoint whole or not at all; returns its path.
 
     Args:
       number: orders checkpoints, e.g. learner updates.
+      score: number by which the best one is told, which is kept beside the
+        newest; None where nothing is known.
 
     Raises:
       OSError: where it cannot be written; those that there are stay usable.
     """
     try:
-      return self._manager.save(checkpoint_number=number)
-    except tf.errors.OpError as error:
+      path = self._manager.save(checkpoint_number=number)
+      if score is not None and (self._best is None or (
+          score > self._best.score and number != self._best.number)):
+        self._save_best(number, score)
+      return path
+    except (tf.errors.OpError, OSError) as error:
       self._remove_remains(None)  # They fill a disk that is full.
+      cause = getattr(error, 'message', None) or error
       raise OSError(f'checkpoint {number} could not be written to '
-                    f'{self._manager.directory}: {error.message}') from error
+                    f'{self._directory}: {cause}') from error
+
+  def _save_best(self, number: int, score: float) -> None:
+    """Writes the best checkpoint, and then forgets the one before."""
+    best = Best(os.path.join(self._directory, f'{BEST}-{number}'), number,
+                score)
+    self._checkpoint.write(best.path)
+    files.write(os.path.join(self._directory, _BEST_FILE),
+                json.dumps({'number': number, 'score': score}).encode())
+    self._best = best
+    self._remove_remains(None)
 
   def _remove_remains(self, restored: Optional[str]) -> None:
     """Removes files of checkpoints that are not whole or not wanted any more.
@@ -156,12 +273,14 @@ class Checkpointer:
     """
     wanted = {restored, *self._manager.checkpoints,
               *newest_first(self._run_dir)[:self._keep]}
-    directory = self._manager.directory
-    for name in files.names(directory):
-      if not name.startswith((f'{_PREFIX}-', 'checkpoint.tmp')):
+    if self._best:
+      wanted.add(self._best.path)
+    for name in files.names(self._directory):
+      if not name.startswith((f'{_PREFIX}-', f'{BEST}-', 'checkpoint.tmp',
+                              files.new_path(_BEST_FILE))):
         continue
       match = _PART.fullmatch(name)
-      if match and os.path.join(directory, match.group(1)) in wanted:
+      if match and os.path.join(self._directory, match.group(1)) in wanted:
         continue
       with contextlib.suppress(OSError):  # It does no harm but take room.
-        files.remove(os.path.join(directory, name))
+        files.remove(os.path.join(self._directory, name))

@@ -12,7 +12,9 @@ from impala_tf.suites import suite as suite_lib
 from launch.report import suite_tables
 
 # Fields that results of levels must share to be put into one table.
-CONDITIONS = ('trained_frames', 'episodes', 'seed')
+CONDITIONS = ('trained_frames', 'episodes', 'seed', 'deterministic')
+# Of results from before there was such a field.
+_EARLIER = {'deterministic': False}
 
 
 def can_write(path: str) -> bool:
@@ -70,8 +72,9 @@ class SuiteResults:
       contents = json.loads(files.read(path))
       if contents['suite'] != suite.name:
         raise ValueError('It is of another suite.')
-      self._levels = {level: {**result, 'mean': float(result['mean'])}
-                      for level, result in contents['levels'].items()}
+      self._levels = {
+          level: {**_EARLIER, **result, 'mean': float(result['mean'])}
+          for level, result in contents['levels'].items()}
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
       raise config_lib.UserError(
           f'{path} holds no results of {suite.title}; move it away, or choose '
@@ -134,7 +137,7 @@ def read_levels(path: str) -> Mapping[str, Dict[str, Any]]:
     UserError: where the file holds anything else.
   """
   try:
-    contents = json.loads(files.read(path))
+    contents = {**_EARLIER, **json.loads(files.read(path))}
     conditions = {name: contents[name] for name in CONDITIONS}
     if 'suite' not in contents:
       return {contents['level']: {**contents, 'mean': float(contents['mean'])}}

@@ -7,6 +7,8 @@ from impala_tf import config as config_lib
 from impala_tf.processes import sizing
 from launch.run import command_line
 from launch.run import program
+from launch.run import run_directory
+from launch.run import warm_start
 
 
 def make_parser(description: str) -> argparse.ArgumentParser:
@@ -37,6 +39,8 @@ def make_parser(description: str) -> argparse.ArgumentParser:
                       'or a URL that TensorFlow opens; an existing run is '
                       'resumed (default: a new one in runs/); '
                       f'evaluator: writes to {program.EVALUATION}/ in it')
+  run_directory.add_allow_changes(parser)
+  warm_start.add_flag(parser)
   parser.add_argument('--output', metavar='DIR',
                       help='evaluator: writes there instead')
   parser.add_argument('--wait_secs', type=float, default=600.,
@@ -71,6 +75,9 @@ def check(args: argparse.Namespace) -> None:
     if args.role == 'evaluator':
       raise config_lib.UserError(
           '--replay_address is for learners and actors; leave it out')
+  if args.role != 'learner' and (args.allow_changes or args.init_from):
+    raise config_lib.UserError(
+        '--allow_changes and --init_from are for learners; leave them out')
   if args.task < 0:
     raise config_lib.UserError(
         f'--task must be at least 0, but is {args.task}')

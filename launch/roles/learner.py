@@ -11,7 +11,6 @@ from impala_tf.processes import host as host_lib
 from impala_tf.processes import ports
 from impala_tf.processes import sizing
 from impala_tf.processes import waiting as waiting_lib
-from impala_tf.storage import files
 from launch.processes import child as child_lib
 from launch.processes import stop_signals
 from launch.roles import flags as role_flags
@@ -19,6 +18,7 @@ from launch.run import gin_config
 from launch.run import program
 from launch.run import progress
 from launch.run import run_directory
+from launch.run import warm_start
 
 RowFn = Callable[[Mapping[str, Any]], None]
 
@@ -131,13 +131,10 @@ def _learn(args: argparse.Namespace, config: config_lib.Config, run_dir: str,
 
 def _learner_config(args: argparse.Namespace) -> config_lib.Config:
   """Reads what to train; raises UserError where it cannot be trained so."""
-  path = args.config
+  path = run_directory.config_path(args.config, args.run_dir)
   if path is None and args.run_dir:
-    path = gin_config.config_path(args.run_dir)
-    run_directory.reach(args.run_dir)
-    if not files.exists(path):
-      raise config_lib.UserError(f'{args.run_dir} holds no run to be resumed; '
-                                 'give --config for a new one')
+    raise config_lib.UserError(f'{args.run_dir} holds no run to be resumed; '
+                               'give --config for a new one')
   if path is None:
     raise config_lib.UserError('a learner needs --config for a new run, or '
                                '--run_dir of one to be resumed')
@@ -194,8 +191,10 @@ def run(args: argparse.Namespace) -> int:
   is_chief = not addresses or args.task == 0
   with contextlib.ExitStack() as stack:
     resuming = is_chief and stack.enter_context(
-        run_directory.claim(run_dir, config))
+        run_directory.claim(run_dir, config, args.allow_changes))
     program.show_beginning(config, run_dir, resuming)
+    if is_chief:
+      warm_start.begin(run_dir, args.init_from, resuming)
     for server, port in open_ports.items():
       print(f'  {program.open_port(port, server)}')
     print('  its actors: ./launch/role.sh actor '

@@ -128,27 +128,29 @@ def add_ray_address(parser: argparse.ArgumentParser) -> None:
 
 
 def why_public(network: str, is_for_others: bool,
-               run_dir: Optional[str] = None) -> Optional[str]:
+               *directories: Optional[str]) -> Optional[str]:
   """Decides from the flags whether other machines may reach the run.
 
   Args:
     network: value of --network.
     is_for_others: whether other machines are to connect.
-    run_dir: directory of the run, as far as it is known; may be a URL.
+    *directories: directories that the run reads or writes, as far as they are
+      known; may be URLs.
 
   Returns:
     Why they may reach it; None where the run is to be private, see
     `enter_private_network`.
 
   Raises:
-    UserError: where they may not, but the run directory is on another machine.
+    UserError: where they may not, but a directory is on another machine.
   """
-  if network != 'open' and files.needs_network(run_dir or ''):
+  elsewhere = [d for d in directories if d and files.needs_network(d)]
+  if network != 'open' and elsewhere:
     if network == 'private':
       raise config_lib.UserError(
-          f'--network=private: {run_dir} is on another machine; close the port '
-          'to others (docs/cluster.md), and give --network=open')
-    return f'{run_dir} is on another machine'
+          f'--network=private: {elsewhere[0]} is on another machine; close the '
+          'port to others (docs/cluster.md), and give --network=open')
+    return f'{elsewhere[0]} is on another machine'
   if network == 'open' or (network == 'auto' and is_for_others):
     return 'as asked for'
   return None

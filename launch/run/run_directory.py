@@ -3,19 +3,22 @@
 It may be a URL; see `files`.
 """
 
+import argparse
 import contextlib
 import datetime
 import fcntl
 import os
 import pathlib
 import re
-from typing import Iterator, Optional
+from typing import Iterator, List, Optional
 
 from impala_tf import config as config_lib
 from impala_tf.monitoring import metrics
 from impala_tf.storage import files
 from impala_tf.suites import levels
+from launch.run import config_changes
 from launch.run import gin_config
+from launch.run import history
 from launch.run import url_lock
 
 _LOCK = '.lock'
@@ -23,6 +26,7 @@ _LOCK = '.lock'
 # begin so.
 _LEFTOVERS = (_LOCK, files.new_path(gin_config.config_path('')))
 _REACH_SECS = 30.
+_ALLOW_CHANGES = '--allow_changes'
 
 
 class RunDirectoryError(config_lib.UserError):
@@ -56,6 +60,34 @@ def reach(run_dir: str) -> None:
                               ) from error
 
 
+def add_allow_changes(parser: argparse.ArgumentParser) -> None:
+  """Adds the flag --allow_changes, see `claim`."""
+  parser.add_argument(_ALLOW_CHANGES, action='store_true',
+                      help='resume a run with a config that differs from the '
+                      'one in --run_dir; what cannot change is refused')
+
+
+def config_path(given: Optional[str], run_dir: Optional[str]) -> Optional[str]:
+  """Returns the path of the config to train by.
+
+  Args:
+    given: path that the user has given, if any.
+    run_dir: directory whose run is resumed by its own config where no other is
+      given; may be free, or None.
+
+  Returns:
+    The path; None where there is neither.
+
+  Raises:
+    RunDirectoryError: where the directory's URL does not answer.
+  """
+  if given is not None or not run_dir:
+    return given
+  reach(run_dir)
+  own = gin_config.config_path(run_dir)
+  return own if files.exists(own) else None
+
+
 def check_writable(path: pathlib.Path, flag: str) -> None:
   """Refuses a path that is no directory which this process can write.
 
@@ -81,20 +113,21 @@ def check_writable(path: pathlib.Path, flag: str) -> None:
                             f'allow it); choose another {flag}')
 
 
-def _check(path: str, config: config_lib.Config) -> None:
-  """Raises RunDirectoryError unless `path` is free or holds this run."""
+def _check(path: str, config: config_lib.Config, allow_changes: bool) -> None:
+  """Raises UserError unless `path` is free or holds this run."""
   if files.is_url(path):
     reach(path)
   else:
     check_writable(pathlib.Path(path), '--run_dir')
-  config_path = gin_config.config_path(path)
-  if files.exists(config_path):
-    old = gin_config.load(config_path)
+  if files.exists(gin_config.config_path(path)):
+    old = gin_config.load(gin_config.config_path(path))
     changed = gin_config.differences(old, config)
-    if changed:
+    if changed and not allow_changes:
       raise RunDirectoryError(
           f'{path} holds a run with another config: {", ".join(changed)}; '
-          'give the same config to resume, or another --run_dir')
+          'give the same config to resume, or another --run_dir, or '
+          f'{_ALLOW_CHANGES} to go on with these changes')
+    config_changes.check(old, config)
   elif any(not name.startswith(_LEFTOVERS) for name in files.names(path)):
     raise RunDirectoryError(f'{path} is not empty and holds no run; choose '
                             'another --run_dir')
@@ -143,12 +176,44 @@ def _alone(path: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def claim(path: str, config: config_lib.Config) -> Iterator[bool]:
+def _changed(path: str, config: config_lib.Config) -> Iterator[None]:
+  """Has a run go on with a config that may differ from its own.
+
+  Changes are printed and noted in the run's history. Where the run's processes
+  refuse them, all is as before.
+  """
+  before = files.read(gin_config.config_path(path))
+  changes = gin_config.differences(
+      gin_config.load(gin_config.config_path(path)), config)
+  if not changes:
+    yield
+    return
+  checkpoints = _checkpoints(path)
+  with _writing(path):
+    history.add(path, changed=changes, checkpoint=next(iter(checkpoints), None))
+    files.write(gin_config.config_path(path),
+                gin_config.dumps(config).encode('utf-8'))
+  print(f'Changed, as {history.path(path)} tells: {", ".join(changes)}',
+        flush=True)
+  try:
+    yield
+  except config_lib.UserError:
+    if _checkpoints(path) == checkpoints:  # It was refused, not learned by.
+      files.write(gin_config.config_path(path), before)
+      history.remove_last(path)
+    raise
+
+
+@contextlib.contextmanager
+def claim(path: str, config: config_lib.Config,
+          allow_changes: bool = False) -> Iterator[bool]:
   """Makes or takes up a run directory and keeps others out of it.
 
   Args:
     path: path or URL of the directory.
     config: config of the run; written to `config.gin` first of all.
+    allow_changes: whether a run may be resumed with another config than its
+      own, see `config_changes`.
 
   Yields:
     Whether a run is there to be resumed.
@@ -156,31 +221,42 @@ def claim(path: str, config: config_lib.Config) -> Iterator[bool]:
   Raises:
     RunDirectoryError: before anything is touched, where the directory is in
       use, foreign, unwritable or of another config.
+    ConfigError: where changes are allowed, but not these.
     UserError: where the caller raised it within the context; unless the run had
       learned by then, what was written is removed.
   """
-  _check(path, config)
+  _check(path, config, allow_changes)
   was_there = files.exists(path)
   with _writing(path):
     files.make_directory(path)
   with _alone(path):
-    config_path = gin_config.config_path(path)
-    resuming = files.exists(config_path)
+    resuming = files.exists(gin_config.config_path(path))
     if not resuming:
       with _writing(path):
-        files.write(config_path, gin_config.dumps(config).encode('utf-8'))
+        files.write(gin_config.config_path(path),
+                    gin_config.dumps(config).encode('utf-8'))
     try:
-      yield resuming
+      with _changed(path, config):
+        yield resuming
     except config_lib.UserError:
       # Only the run's processes could see that it cannot work.
-      if not resuming and not _has_learned(path):
+      if not resuming and not has_learned(path):
         _remove(path, keep=was_there)
       raise
 
 
-def _has_learned(path: str) -> bool:
-  return (newest_checkpoint(path) is not None
-          or bool(metrics.read_rows(path)))
+def has_learned(path: str) -> bool:
+  """Tells whether a run has written a checkpoint or a row."""
+  return bool(_checkpoints(path) or metrics.read_rows(path))
+
+
+def _checkpoints(path: str) -> List[str]:
+  """Lists the names of a run's checkpoints, the newest first."""
+  # `storage.checkpoint` imports TensorFlow, which takes seconds.
+  found = [re.fullmatch(r'((?:ckpt|best)-(\d+))\.index', name)
+           for name in files.names(os.path.join(path, 'checkpoints'))]
+  return [match[1] for match in sorted(
+      filter(None, found), key=lambda match: int(match[2]), reverse=True)]
 
 
 def newest_checkpoint(path: str) -> Optional[int]:
@@ -188,9 +264,9 @@ def newest_checkpoint(path: str) -> Optional[int]:
 
   TensorFlow, which `checkpoint` imports, is not needed.
   """
-  names = files.names(os.path.join(path, 'checkpoints'))
-  found = [re.fullmatch(r'ckpt-(\d+)\.index', name) for name in names]
-  return max((int(match[1]) for match in found if match), default=None)
+  kinds_and_numbers = (name.split('-') for name in _checkpoints(path))
+  return max((int(number) for kind, number in kinds_and_numbers
+              if kind == 'ckpt'), default=None)
 
 
 def _remove(path: str, keep: bool) -> None:

@@ -171,6 +171,18 @@ def test_features_and_masks_reach_the_agent():
   assert changes.max(-1).min() > 1e-3
 
 
+@pytest.mark.parametrize('use_lstm', [False, True])
+def test_deterministic_actions_are_the_most_probable(use_lstm):
+  player = acting.Policy(_agent(use_lstm), NUM_ENVS, 1, deterministic=True)
+  for t in range(3):
+    output = player.act(_env_output(t))
+    np.testing.assert_array_equal(
+        output.action, np.argmax(output.policy_logits, axis=-1))
+    if use_lstm:  # It remembers what was done.
+      np.testing.assert_array_equal(
+          player.core_state.last_action, output.action)
+
+
 def test_new_parameters_act_from_the_next_call_on():
   agent = _agent()
   player = acting.Policy(agent, NUM_ENVS, 1)
@@ -179,6 +191,7 @@ def test_new_parameters_act_from_the_next_call_on():
     v.assign(tf.zeros_like(v))
   after = player.act(_env_output()).policy_logits
   assert np.any(before) and not np.any(after)
+
 
 @pytest.mark.parametrize('use_lstm', [False, True])
 def test_rows_are_acted_on_as_if_they_were_all(use_lstm):

@@ -32,7 +32,10 @@ class _Learner:
         config_table.make_table(config),
         weights.make_table(agent.trainable_variables)], None)
     self.address = f'localhost:{self._server.port}'
-    self._publisher = weights.Publisher(self.address, agent.trainable_variables)
+    # A run of 100 frames that was resumed with this config.
+    self._publisher = weights.Publisher(
+        self.address, agent.trainable_variables,
+        lambda version: 100 + version * 20)
     self._variables = agent.trainable_variables
 
   def publish(self, version, value=None):
@@ -69,7 +72,7 @@ def _evaluator(config, learner, directory):
 
 def test_row_by_hand():
   result = evaluation.Evaluation([1., 2., 6.], [10, 20, 60])
-  row = evaluator.make_row(7, 100, {'catch': result})
+  row = evaluator.make_row(7, 700, {'catch': result})
   # Squared deviations 4, 1, 9: variance 7 with one degree of freedom lost.
   assert row == {
       'frames': 700, 'updates': 7, 'episodes': 3, 'episode_return': 3.,
@@ -92,7 +95,7 @@ def test_only_what_is_newer_is_played_and_each_has_a_row(serve, tmp_path):
   learner.publish(3)
   follower = _evaluator(_CONFIG, learner, tmp_path)
   row = follower.run_once()
-  assert (row['updates'], row['frames'], row['episodes']) == (3, 60, 3)
+  assert (row['updates'], row['frames'], row['episodes']) == (3, 160, 3)
   assert row['episode_frames'] == 9
   assert follower.run_once() is None
   learner.publish(4)

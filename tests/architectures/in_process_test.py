@@ -16,9 +16,9 @@ from impala_tf.agents import acting
 from impala_tf.agents import saved
 from impala_tf.algorithms import table
 from impala_tf.architectures import in_process
-from impala_tf.envs import gym
 from impala_tf.monitoring import metrics
 from impala_tf.processes import host as host_lib
+from impala_tf.processes import user_modules
 from tests.fixtures import dummy_algorithm
 from tests.fixtures import hosts
 from tests.fixtures import locks
@@ -90,9 +90,9 @@ def test_learner_says_of_continuous_actions_what_the_actor_said(tmp_path):
       0.5 * math.log(2 * math.pi * math.e * math.log(2)), abs=0.2)
 
 
-def _locks_config(monkeypatch, total_frames, **sections):
+def _locks_config(total_frames, **sections):
   """Makes a config of nested observations, several choices and masks."""
-  monkeypatch.setenv(gym.TRUSTED_MODULES, locks.MODULE)
+  user_modules.load([locks.MODULE])
   return config_lib.Config(**{
       'experiment': config_lib.ExperimentConfig(
           in_process=True, total_frames=total_frames),
@@ -115,7 +115,7 @@ def _evaluate(run_dir, config, num_episodes=20):
 def test_locks_are_played_learned_from_resumed_and_evaluated(
     tmp_path, monkeypatch):
   """The environment fails at an illegal action."""
-  rows = _rows(_locks_config(monkeypatch, 2 * 48), tmp_path)
+  rows = _rows(_locks_config(2 * 48), tmp_path)
   assert [row['updates'] for row in rows] == [1, 2]
   # Nothing had been learned: features, masks, memory of the last choices and
   # logits of the behaviour policy have all arrived as they were.
@@ -123,7 +123,7 @@ def test_locks_are_played_learned_from_resumed_and_evaluated(
   assert rows[0]['kl_behaviour_target'] == pytest.approx(0, abs=1e-6)
   # Below log(4 x 3), that of a policy without masks.
   assert 1 < rows[0]['entropy'] < 2.2
-  config = _locks_config(monkeypatch, 4 * 48)
+  config = _locks_config(4 * 48)
   rows = _rows(config, tmp_path)
   assert [row['updates'] for row in rows] == [1, 2, 3, 4]
   agent = saved.load_agent(str(tmp_path)).agent
@@ -138,8 +138,7 @@ def test_locks_are_played_learned_from_resumed_and_evaluated(
 @pytest.mark.slow
 def test_locks_are_learned(tmp_path, monkeypatch):
   """Image, one-hot and a gauge near 1000 must all be understood."""
-  config = _locks_config(
-      monkeypatch, 40_000,
+  config = _locks_config(40_000,
       agent=config_lib.AgentConfig(
           hidden_size=64, normalise_observations=True),
       actor=config_lib.ActorConfig(num_envs=16),
@@ -324,6 +323,34 @@ def test_levels_that_differ_are_refused(tmp_path):
     _rows(config, tmp_path)
 
 
+def _with(config, section, **knobs):
+  return dataclasses.replace(config, **{section: dataclasses.replace(
+      getattr(config, section), **knobs)})
+
+
+def test_resumed_run_learns_by_the_changed_config(tmp_path):
+  """Its values win over those in the checkpoint, once; annealing follows."""
+  old = _with(_config(), 'optimizer', learning_rate=0.5)
+  before = _rows(old, tmp_path, hosts.StoppedAfter(2))[-1]
+  new = _with(old, 'optimizer', learning_rate=0.25)
+  new = _with(new, 'impala', entropy_cost=0.125)
+  new = _with(new, 'experiment', total_frames=2 * old.experiment.total_frames)
+  new = _with(new, 'learner', batch_size=2 * old.learner.batch_size)
+  rows = _rows(new, tmp_path, hosts.StoppedAfter(2))[2:]
+  frames = before['frames'] + 2 * _FRAMES_PER_UPDATE
+  assert [row['frames'] for row in rows] == [
+      frames, frames + 2 * _FRAMES_PER_UPDATE]
+  for row in rows:
+    left = 1 - (row['frames'] - 2 * _FRAMES_PER_UPDATE) / (
+        new.experiment.total_frames)
+    assert row['learning_rate'] == pytest.approx(0.25 * left)
+    assert row['entropy_cost'] == 0.125
+    assert row['epsilon'] == before['epsilon']
+  # The other way, without a change of what the first change left.
+  last = _rows(_with(new, 'impala', entropy_cost=0.5), tmp_path)[-1]
+  assert last['entropy_cost'] == 0.5
+
+
 def _replaying(fraction=0.75, updates=_UPDATES, **knobs):
   # One new unroll in a batch of four.
   config = _config(total_frames=updates * 5)
@@ -350,6 +377,19 @@ def test_resumed_run_has_its_replay_again(tmp_path):
   _rows(_replaying(survives_resume=True), tmp_path, host)
   first = _rows(_replaying(survives_resume=True), tmp_path)[5]
   assert first['replay_occupancy'] >= host.rows[-1]['replay_occupancy'] > 0
+
+
+def test_changed_run_has_its_replay_again(tmp_path):
+  host = hosts.StoppedAfter(5)
+  config = _replaying(survives_resume=True)
+  _rows(config, tmp_path, host)
+  config = _with(config, 'learner', batch_size=8)
+  config = _with(config, 'actor', num_envs=2)
+  config = _with(config, 'optimizer', learning_rate=1e-5)
+  row = _rows(config, tmp_path)[5]
+  assert row['replay_occupancy'] >= host.rows[-1]['replay_occupancy'] > 0
+  assert row['unrolls_refused'] == 0
+  assert row['frames'] == host.rows[-1]['frames'] + 2 * 5
 
 
 def test_replay_that_memory_does_not_allow_is_refused(tmp_path):

@@ -17,27 +17,37 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 # A program that imports TensorFlow once. For each line of its input it forks a
 # process that restores and then saves again and again: 16 MB, all of which hold
-# the number of the checkpoint.
+# the number of the checkpoint. Each is better than the one before.
 _SAVER = """
 import ctypes, os, signal, sys
 import tensorflow as tf
 from impala_tf.storage import checkpoint
+
+def number_of(values):
+  number = int(values.parts[0][0, 0])
+  for variable in values.parts:
+    assert bool(tf.reduce_all(variable == number)), 'values of several'
+  return number
 
 def save_for_ever():
   ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # When its parent dies.
   values = tf.Module()
   values.parts = [tf.Variable(tf.zeros([1000, 1000])) for _ in range(4)]
   saver = checkpoint.Checkpointer(sys.argv[1], 3, values=values)
+  best = checkpoint.find_best(sys.argv[1])
+  if best:
+    checkpoint.restore({'values': values}, [best.path], whole=True)
+    assert number_of(values) == best.number == best.score
   saver.restore()
-  number = int(values.parts[0][0, 0])
-  for variable in values.parts:
-    assert bool(tf.reduce_all(variable == number)), 'values of several'
+  number = number_of(values)
+  # The newest is the best, unless it was killed in between.
+  assert number - (best.number if best else 0) <= 1, 'a best one was lost'
   print('restored', number, os.getpid(), flush=True)
   while True:
     number += 1
     for variable in values.parts:
       variable.assign(tf.fill([1000, 1000], float(number)))
-    saver.save(number)
+    saver.save(number, score=float(number))
     with open(sys.argv[2], 'w') as file:
       file.write(str(number))
 
@@ -72,6 +82,7 @@ def test_writer_is_killed_between_the_bytes(tmp_path, fault):
       # Nor do files pile up: those of three checkpoints, the one restored, one
       # written but not yet listed, and one that is being written.
       assert len(names) <= 2 * 6, names
+      assert len(list(directory.glob('best-*'))) <= 2 * 3
       # Once it has written one, it is sure to be writing another.
       programs.wait_until(lambda: said.read_text() not in ('', str(saved)),  # noqa: B023
                           'a checkpoint')

@@ -74,6 +74,25 @@ def test_seed_and_output_are_as_told(catch_run, tmp_path, monkeypatch):
   assert not (catch_run / 'evaluation.json').exists()
 
 
+def test_checkpoint_and_kind_of_actions_are_as_told(
+    catch_run, monkeypatch, capsys):
+  def report(*arguments):
+    assert _evaluate(monkeypatch, catch_run, '--episodes=30', *arguments) == 0
+    return json.loads((catch_run / 'evaluation.json').read_text())
+
+  sampled = report('--checkpoint=7')
+  assert sampled['checkpoint'] == 'ckpt-7' and not sampled['deterministic']
+  same = report('--deterministic')
+  assert same['deterministic']
+  # A game is decided by the ball's column at its start, and the policy hardly
+  # looks at anything: it is always the same columns that are caught.
+  assert same['returns'] != sampled['returns']
+  assert report('--deterministic', '--checkpoint=newest') == same
+  capsys.readouterr()
+  assert _evaluate(monkeypatch, catch_run, '--checkpoint=8') == 2
+  assert 'there are 7 (updates' in capsys.readouterr().err
+
+
 def test_agent_that_reads_is_told_what_to_do(tmp_path, monkeypatch):
   run_dir = trained_runs.make(
       tmp_path, 'babyai/GoToObjS4-v0', agent=config_lib.AgentConfig(
@@ -251,6 +270,7 @@ def test_suite_that_cannot_be_played_is_refused_in_one_line(
     (['--suite=atari57', '--output={run}/x.md'], 'choose another ending'),
     (['--suite=atari57', '--output={run}/no/x.json'],
      'cannot be written; choose another'),
+    (['--checkpoint=last'], '--checkpoint must be newest, best or a number'),
     (['--episodes=0'], '--episodes must be at least 1, but is 0'),
     (['--seed=-1'], '--seed must be 0 to 1073741823, but is -1'),
     (['--seed=1073741824'], '--seed must be 0 to 1073741823'),

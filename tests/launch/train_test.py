@@ -11,7 +11,6 @@ import time
 import psutil
 import pytest
 
-from impala_tf.envs import gym
 from impala_tf.monitoring import metrics
 from impala_tf.processes import ports
 from launch import train
@@ -271,10 +270,8 @@ def test_actors_share_the_levels_out(tmp_path):
 
 @pytest.mark.slow
 @_SLOW_START
-def test_nested_observations_and_masks_travel_between_processes(
-    tmp_path, monkeypatch):
-  monkeypatch.setenv(gym.TRUSTED_MODULES, locks.MODULE)
-  ran = _train(tmp_path,
+def test_nested_observations_and_masks_travel_between_processes(tmp_path):
+  ran = _train(tmp_path, f'--import={locks.MODULE}',
                _bind('EnvironmentConfig.level', repr(locks.LEVEL)),
                _bind('AgentConfig.torso', "'shallow'"),
                _bind('AgentConfig.normalise_observations', True),
@@ -283,7 +280,8 @@ def test_nested_observations_and_masks_travel_between_processes(
   # The environment fails at an illegal action.
   assert ran.returncode == 0, ran.stderr
   assert metrics.read_rows(tmp_path)[-1]['frames'] >= 2000
-  ran = programs.run('launch.evaluate', tmp_path, '--episodes=5')
+  ran = programs.run('launch.evaluate', tmp_path, '--episodes=5',
+                     f'--import={locks.MODULE}')
   assert ran.returncode == 0, ran.stderr
   report = json.loads((tmp_path / 'evaluation.json').read_text())
   assert report['mean_episode_frames'] == locks.NUM_STEPS

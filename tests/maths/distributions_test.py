@@ -209,6 +209,17 @@ def test_samples_are_a_function_of_the_seed(policy):
     assert np.any(policy.sample(logits, other) != samples)
 
 
+def test_mode_is_the_most_probable_action_or_the_mean():
+  logits = _logits(CATEGORICAL)
+  mode = CATEGORICAL.mode(logits)
+  assert mode.dtype == tf.int32
+  np.testing.assert_array_equal(mode, np.argmax(logits, axis=-1))
+  logits = _logits(GAUSSIAN)
+  np.testing.assert_array_equal(
+      GAUSSIAN.mode(logits),
+      np.float32(np.split(logits, 2, axis=-1)[0]))
+
+
 @both_kinds
 @pytest.mark.parametrize('seed', [7, [7], [7, 7, 7]])
 def test_sample_refuses_a_seed_that_has_not_two_parts(policy, seed):

@@ -1,5 +1,6 @@
 """Hyper-parameters begin with the config's values and may change."""
 
+import numpy as np
 import pytest
 
 from impala_tf import config as config_lib
@@ -43,3 +44,35 @@ def test_none_is_trained():
 @pytest.mark.parametrize('name', ['learning_rate', 'epsilon', 'entropy_cost'])
 def test_each_is_a_scalar(name):
   assert getattr(_make(), name).shape == []
+
+
+def _restored(config_rate, recorded):
+  """Makes values of a config, and then restores assigned and recorded ones."""
+  made = hyperparameters.Hyperparameters(config_lib.Config(
+      optimizer=config_lib.OptimizerConfig(learning_rate=config_rate)))
+  configured = hyperparameters.ConfiguredValues(made)
+  made.learning_rate.assign(0.125)  # As a population might have.
+  made.epsilon.assign(0.0625)
+  if recorded is not None:
+    configured.values.assign(recorded)
+  configured.take_changes(made)
+  return made, configured
+
+
+def test_assigned_values_go_on_where_the_config_is_the_same():
+  made, configured = _restored(0.5, None)  # From before there was a record.
+  assert made.learning_rate.numpy() == 0.5
+  assert made.epsilon.numpy() == np.float32(0.01)
+  made, again = _restored(0.5, configured.values)
+  assert made.learning_rate.numpy() == 0.125
+  assert made.epsilon.numpy() == 0.0625
+  np.testing.assert_array_equal(again.values, configured.values)
+
+
+def test_changed_value_of_the_config_wins_once():
+  _, configured = _restored(0.5, None)
+  made, changed = _restored(0.25, configured.values)
+  assert made.learning_rate.numpy() == 0.25
+  assert made.epsilon.numpy() == 0.0625  # Its config is as it was.
+  made, _ = _restored(0.25, changed.values)
+  assert made.learning_rate.numpy() == 0.125

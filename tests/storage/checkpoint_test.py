@@ -255,8 +255,115 @@ def test_part_that_is_not_optional_must_be_there(tmp_path):
   checkpoint.Checkpointer(
       str(tmp_path), 3, agent=old.learner.agent, totals=old.totals,
       hyperparameters=old.learner.hyperparameters).save(7)
-  with pytest.raises(checkpoint.CheckpointError, match='are damaged'):
+  with pytest.raises(checkpoint.CheckpointError,
+                     match='an agent to be played, without'):
     saved_parts.Parts(tmp_path).checkpointer.restore()
+
+
+# The best.
+
+
+def _save_scored(parts, *scores):
+  """Saves 1, 2, … with these scores; returns the values of each."""
+  values = {}
+  for number, score in enumerate(scores, start=1):
+    values[number] = parts.randomise(number)
+    parts.checkpointer.save(number, score)
+  return values
+
+
+def _restored(path):
+  """Returns the values in one checkpoint."""
+  parts = saved_parts.Parts('unused', seed=3)
+  parts.randomise(99)
+  names = ('agent', 'learner', 'totals', 'hyperparameters')
+  learner = parts.learner
+  modules = (learner.agent, learner.saved, parts.totals,
+             learner.hyperparameters)
+  checkpoint.restore(dict(zip(names, modules)), [path], whole=True)
+  return parts.values()
+
+
+def test_best_stays_when_the_newest_go_on(tmp_path):
+  parts = saved_parts.Parts(tmp_path, keep=2)
+  # None, before 100 episodes have ended; 3 is as good as 4 and came first.
+  values = _save_scored(parts, None, 1., 5., 5., 4., 2., None)
+  best = checkpoint.find_best(str(tmp_path))
+  assert (best.number, best.score) == (3, 5.)
+  assert checkpoint.find(str(tmp_path), 'best') == [best.path]
+  saved_parts.assert_equal(_restored(best.path), values[3])
+  names = {p.name for p in (tmp_path / 'checkpoints').iterdir()}
+  assert names == {
+      'checkpoint', 'best.json', 'best-3.index', 'best-3.data-00000-of-00001',
+      *(p.name for n in (6, 7)
+        for p in saved_parts.checkpoint_files(tmp_path, n))}
+
+
+def test_resumed_run_keeps_the_best_until_there_is_a_better(tmp_path):
+  values = _save_scored(saved_parts.Parts(tmp_path), 1., 5., 2.)
+  parts = saved_parts.Parts(tmp_path, seed=2, keep=2)
+  assert parts.checkpointer.restore().endswith('ckpt-3')
+  parts.checkpointer.save(4, 4.)
+  best, = checkpoint.find(str(tmp_path), 'best')
+  saved_parts.assert_equal(_restored(best), values[2])
+  values = parts.randomise(5)
+  parts.checkpointer.save(5, 6.)
+  best, = checkpoint.find(str(tmp_path), 'best')
+  saved_parts.assert_equal(_restored(best), values)
+
+
+@pytest.mark.parametrize('step', ['write', 'json', 'remove'])
+def test_best_that_is_cut_short_leaves_one_that_is_whole(
+    tmp_path, monkeypatch, step):
+  """Ends the writing of a better one at each of its steps, as a kill would."""
+  parts = saved_parts.Parts(tmp_path)
+  values = _save_scored(parts, 1., 5.)
+  values[3] = parts.randomise(3)
+
+  class Killed(BaseException):
+    pass
+
+  def kill(*unused):
+    raise Killed
+
+  with monkeypatch.context() as patch:
+    if step == 'write':
+      directory = tmp_path / 'checkpoints'
+      (directory / 'best-3_temp').mkdir()
+      (directory / 'best-3_temp' / 'part-0').write_bytes(b'half')
+      patch.setattr(tf.train.Checkpoint, 'write', kill)
+    elif step == 'json':
+      (tmp_path / 'checkpoints' / 'best.json.new').write_text('{"num')
+      patch.setattr(files, 'write', kill)
+    else:
+      patch.setattr(files, 'remove', kill)
+    with pytest.raises(Killed):
+      parts.checkpointer.save(3, 6.)
+  number = 3 if step == 'remove' else 2
+  best = checkpoint.find_best(str(tmp_path))
+  assert best.number == number
+  saved_parts.assert_equal(_restored(best.path), values[number])
+  again = saved_parts.Parts(tmp_path)
+  again.checkpointer.restore()
+  names = {p.name for p in (tmp_path / 'checkpoints').iterdir()
+           if p.name.startswith('best')}
+  assert names == {'best.json', f'best-{number}.index',
+                   f'best-{number}.data-00000-of-00001'}
+
+
+def test_checkpoint_is_found_by_its_number_or_what_there_is_is_listed(tmp_path):
+  run_dir = str(tmp_path)
+  with pytest.raises(checkpoint.CheckpointError, match='no best checkpoint'):
+    checkpoint.find(run_dir, 'best')
+  with pytest.raises(checkpoint.CheckpointError, match='there are none'):
+    checkpoint.find(run_dir, 1)
+  _save_scored(saved_parts.Parts(tmp_path, keep=2), 5., 2., 1.)
+  for number, name in (1, 'best-1'), (2, 'ckpt-2'), (3, 'ckpt-3'):
+    path, = checkpoint.find(run_dir, number)
+    assert path == str(tmp_path / 'checkpoints' / name)
+  with pytest.raises(checkpoint.CheckpointError, match=(
+      r'holds no checkpoint 4; there are 3, 2, best \(1\)')):
+    checkpoint.find(run_dir, 4)
 
 
 # Behind a URL.
@@ -274,12 +381,13 @@ def test_behind_a_url_damage_costs_the_newest_only_and_remains_go(tmp_path):
   values = {}
   for number in (5, 12):
     values[number] = parts.randomise(number)
-    parts.checkpointer.save(number)
+    parts.checkpointer.save(number, score=1.)  # Better than none.
   directory = f'{url}/checkpoints'
   whole = files.names(directory)
   files.make_directory(f'{directory}/ckpt-20_temp')
-  for name in ('ckpt-20_temp/part-0', 'ckpt-20.data-00000-of-00001',
-               'ckpt-20.index.tempstate7', 'checkpoint.tmp8'):
+  for name in ('best-20.index', 'ckpt-20_temp/part-0',
+               'ckpt-20.data-00000-of-00001', 'ckpt-20.index.tempstate7',
+               'checkpoint.tmp8'):
     files.write(f'{directory}/{name}', b'half')
   again = saved_parts.Parts(url, seed=2)
   assert again.checkpointer.restore() == f'{directory}/ckpt-12'
@@ -290,6 +398,7 @@ def test_behind_a_url_damage_costs_the_newest_only_and_remains_go(tmp_path):
   saved_parts.assert_equal(again.values(), values[5])
   assert saved_lib.load_agent(url).num_frames == (
       int(again.learner.num_frames))
+  assert saved_lib.load_agent(url, 'best').checkpoint == 'best-5'
 
 
 def test_store_that_does_not_answer_is_no_damage(tmp_path, monkeypatch):

@@ -1,11 +1,13 @@
 """Tests that a directory belongs to one run, and to one process at a time."""
 
+import dataclasses
 import re
 
 import pytest
 
 from impala_tf import config as config_lib
 from launch.run import gin_config
+from launch.run import history
 from launch.run import run_directory
 from tests.fixtures import programs
 
@@ -54,6 +56,79 @@ def test_other_config_is_refused(tmp_path):
   with run_directory.claim(str(tmp_path), CONFIG):
     pass
   _refused(tmp_path, OTHER, r"EnvironmentConfig.level \('catch', now 'atari")
+
+
+# Changes.
+
+CHANGED = dataclasses.replace(
+    CONFIG, optimizer=config_lib.OptimizerConfig(learning_rate=1e-3))
+
+
+def _config(path):
+  return gin_config.load(str(path / 'config.gin'))
+
+
+def test_refusal_of_another_config_names_the_flag(tmp_path):
+  with run_directory.claim(str(tmp_path), CONFIG):
+    pass
+  _refused(tmp_path, CHANGED, '--allow_changes to go on with these changes')
+
+
+def test_allowed_changes_are_written_noted_and_said(tmp_path, capsys):
+  with run_directory.claim(str(tmp_path), CONFIG, allow_changes=True):
+    assert not (tmp_path / 'history.jsonl').exists()
+  _learn(tmp_path, 8, 12)
+  with run_directory.claim(str(tmp_path), CHANGED, True) as resuming:
+    assert resuming
+    assert _config(tmp_path) == CHANGED
+  change = 'OptimizerConfig.learning_rate (0.0006, now 0.001)'
+  entry, = history.read(str(tmp_path))
+  assert entry['changed'] == [change] and entry['checkpoint'] == 'ckpt-12'
+  assert capsys.readouterr().out == (
+      f'Changed, as {tmp_path}/history.jsonl tells: {change}\n')
+  with run_directory.claim(str(tmp_path), CHANGED):  # It is the run's own now.
+    pass
+  assert len(history.read(str(tmp_path))) == 1
+
+
+def test_what_cannot_change_is_refused_and_all_is_left_as_it_was(tmp_path):
+  with run_directory.claim(str(tmp_path), CONFIG):
+    pass
+  both = dataclasses.replace(OTHER, optimizer=CHANGED.optimizer)
+  with pytest.raises(config_lib.ConfigError, match=(
+      r"within a run: EnvironmentConfig.level \('catch', now 'atari/pong'\);")):
+    with run_directory.claim(str(tmp_path), both, allow_changes=True):
+      pytest.fail('it was let in')
+  assert _config(tmp_path) == CONFIG
+  assert not (tmp_path / 'history.jsonl').exists()
+
+
+def _learn(path, *numbers):
+  (path / 'checkpoints').mkdir(exist_ok=True)
+  for number in numbers:
+    (path / 'checkpoints' / f'ckpt-{number}.index').touch()
+
+
+@pytest.mark.parametrize('has_learned', [False, True])
+def test_changes_that_the_learner_refuses_are_taken_back(tmp_path, has_learned):
+  with run_directory.claim(str(tmp_path), CONFIG):
+    _learn(tmp_path, 8)
+  with pytest.raises(config_lib.UserError, match='no such thing'):
+    with run_directory.claim(str(tmp_path), CHANGED, allow_changes=True):
+      if has_learned:  # Then the checkpoint is of the changed config.
+        _learn(tmp_path, 9)
+      raise config_lib.UserError('no such thing')
+  assert _config(tmp_path) == (CHANGED if has_learned else CONFIG)
+  assert len(history.read(str(tmp_path))) == has_learned
+
+
+def test_run_is_resumed_by_its_own_config_where_no_other_is_given(tmp_path):
+  own = str(tmp_path / 'config.gin')
+  assert run_directory.config_path(None, None) is None
+  assert run_directory.config_path(None, str(tmp_path)) is None
+  with run_directory.claim(str(tmp_path), CONFIG):
+    assert run_directory.config_path(None, str(tmp_path)) == own
+    assert run_directory.config_path('a.gin', str(tmp_path)) == 'a.gin'
 
 
 def test_foreign_directory_is_refused(tmp_path):

@@ -1,0 +1,185 @@
+"""A trained agent that acts on single observations or batches of them."""
+
+from typing import Any, Optional, Sequence, Tuple, Union
+
+import dm_env
+import numpy as np
+
+from impala_tf import config as config_lib
+from impala_tf import types
+from impala_tf.agents import acting
+from impala_tf.agents import saved
+from impala_tf.envs import word_ids
+from impala_tf.storage import checkpoint as checkpoint_lib
+
+
+class TrainedPolicy:
+  """A trained agent with a memory of its own.
+
+  What it remembers of the episode (the LSTM's state and the last action) is
+  kept between calls of `act` and forgotten with `reset`.
+
+  Attributes:
+    loaded: the agent, its observations' spec and how long it was trained.
+  """
+
+  def __init__(self, loaded: saved.LoadedAgent, deterministic: bool, seed: int):
+    """Begins before the first observation; see `load_policy`."""
+    self.loaded = loaded
+    self._deterministic = deterministic
+    self._seed = seed
+    self._policy: Optional[acting.Policy] = None
+    self._num_envs: Optional[int] = None
+    self._is_first = np.ones(1, bool)
+
+  def act(self, observation: Any, *, reward: Any = None,
+          instruction: Union[None, str, Sequence[str]] = None
+          ) -> Union[int, np.ndarray]:
+    """Chooses the action for an observation, or for a batch of them.
+
+    The first call after all of the memory was forgotten decides whether there
+    is one environment or a batch of E; later calls must be alike.
+
+    Args:
+      observation: as the agent was trained on, of `loaded.observation_spec`, or
+        a batch with leading [E].
+      reward: reward of the last action, a number or [E], not clipped. Agents
+        with an LSTM read it, and need it at all steps but the first of an
+        episode; others ignore it.
+      instruction: for agents that read instructions what is to be done, a text
+        or E of them; others take none.
+
+    Returns:
+      What `step` of a Gymnasium environment takes: an int for one discrete
+      action, else a NumPy array; with leading [E] for a batch. Continuous
+      actions are not clipped to the bounds of the environment.
+
+    Raises:
+      UserError: where an argument does not fit, in one line.
+    """
+    batch, is_single = self._batched(observation)
+    self._begin(len(batch), is_single)
+    timestep = dm_env.TimeStep(
+        step_type=np.where(self._is_first, dm_env.StepType.FIRST,
+                           dm_env.StepType.MID).astype(np.uint8),
+        reward=self._rewards(reward), discount=(), observation=batch)
+    action = self._policy.act(types.EnvOutput(
+        *timestep, episode_return=(), episode_steps=(),
+        instruction=self._word_ids(instruction))).action
+    self._is_first[:] = False
+    if not is_single:
+      return action
+    return int(action[0]) if action[0].ndim == 0 else action[0]
+
+  def reset(self, where: Optional[Any] = None) -> None:
+    """Forgets what was seen: the next observation begins an episode.
+
+    Args:
+      where: bool [E], the environments of a batch whose episodes have ended;
+        None for all. Only then may the next call of `act` have another E.
+
+    Raises:
+      UserError: where it does not fit the batch, in one line.
+    """
+    if where is None:
+      self._num_envs = None
+      self._is_first[:] = True
+      return
+    where = np.asarray(where)
+    if where.dtype != bool or where.shape != (self._num_envs,):
+      raise config_lib.UserError(
+          f'where must be bool [{self._num_envs or "E"}], a truth value for '
+          f'each environment of the batch, but is {_describe(where)}')
+    self._is_first |= where
+
+  def _batched(self, observation: Any) -> Tuple[np.ndarray, bool]:
+    """Returns observations [E, ...], and whether a single one was given."""
+    # Raw observations of a Gymnasium space would be converted first of all.
+    spec = self.loaded.observation_spec
+    array = given = np.asarray(observation)
+    # Simulators' float64 is float32 in training, too.
+    if array.dtype.kind == spec.dtype.kind == 'f':
+      array = array.astype(spec.dtype, copy=False)
+    is_single = array.shape == spec.shape
+    if array.dtype != spec.dtype or not (
+        is_single or (array.shape[1:] == spec.shape and array.ndim and
+                      len(array))):
+      wanted = f'{spec.dtype} {list(spec.shape)}'
+      raise config_lib.UserError(
+          f'the agent was trained on observations {wanted}, or a batch of them '
+          f'with one dimension before, but this is {_describe(given)}')
+    return (array[np.newaxis] if is_single else array), is_single
+
+  def _begin(self, num_envs: int, is_single: bool) -> None:
+    """Makes the memory where there is none of this many environments."""
+    kind = 'one observation' if is_single else f'a batch of {num_envs}'
+    shape = 0 if is_single else num_envs
+    if self._num_envs is None:
+      if self._policy is None or len(self._is_first) != num_envs:
+        self._policy = acting.Policy(
+            self.loaded.agent, num_envs, self._seed, self._deterministic)
+        self._is_first = np.ones(num_envs, bool)
+      self._num_envs = shape
+    elif self._num_envs != shape:
+      before = f'a batch of {self._num_envs}' if self._num_envs else 'single'
+      raise config_lib.UserError(
+          f'observations were {before} and now are {kind}; call reset() in '
+          'between, or load a policy for each')
+
+  def _rewards(self, reward: Any) -> np.ndarray:
+    """Returns rewards [E]; those before the first step do not matter."""
+    shape = self._is_first.shape
+    if reward is None:
+      if self.loaded.agent.reads_rewards and not np.all(self._is_first):
+        raise config_lib.UserError(
+            'this agent has an LSTM that reads the last reward; give it: '
+            'act(observation, reward=reward)')
+      return np.zeros(shape, np.float32)
+    rewards = np.asarray(reward, np.float32)
+    if rewards.shape != (shape if self._num_envs else ()):
+      wanted = f'[{self._num_envs}]' if self._num_envs else 'one number'
+      raise config_lib.UserError(
+          f'reward must be {wanted}, as observations are, but is '
+          f'{_describe(rewards)}')
+    return rewards.reshape(shape)
+
+  def _word_ids(self, instruction: Union[None, str, Sequence[str]]) -> Any:
+    """Returns the words as the agent reads them, int32 [E, L], or ()."""
+    length = self.loaded.config.instruction_length
+    texts = [instruction] if isinstance(instruction, str) else instruction
+    num_envs = len(self._is_first)
+    if not length and texts is None:
+      return ()
+    if not length or texts is None or len(texts) != num_envs:
+      needs = f'{num_envs} instruction(s)' if length else 'no instruction'
+      given = 'none' if texts is None else len(texts)
+      raise config_lib.UserError(
+          f'this agent reads {needs} with each call of act, but was given '
+          f'{given}')
+    ids = np.full([num_envs, length], word_ids.PADDING, np.int32)
+    for row, text in zip(ids, texts):
+      words = word_ids.word_ids(text)[:length]
+      row[:len(words)] = words
+    return ids
+
+
+def _describe(array: np.ndarray) -> str:
+  return f'{array.dtype} {list(array.shape)}'
+
+
+def load_policy(path: str, checkpoint: checkpoint_lib.Which = 'newest',
+                deterministic: bool = False, seed: int = 0) -> TrainedPolicy:
+  """Loads the agent of a run, ready to act.
+
+  Args:
+    path: path or URL of a run's directory, or of an exported agent's.
+    checkpoint: 'newest', 'best' (by the mean return of 100 episodes of
+      training), or the number of updates in the name of a checkpoint.
+    deterministic: take the most probable action, or the mean of continuous
+      ones, instead of sampling as in training.
+    seed: seed with which actions are sampled.
+
+  Raises:
+    CheckpointError: where there is no such checkpoint, in one line.
+  """
+  return TrainedPolicy(saved.load_agent(path, checkpoint), deterministic, seed)

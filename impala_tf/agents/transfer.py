@@ -1,0 +1,94 @@
+"""Transfer of a trained agent's parameters to a new agent."""
+
+import dataclasses
+from typing import List
+
+import dm_env
+import tensorflow as tf
+
+from impala_tf import config as config_lib
+from impala_tf.agents import agent as agent_lib
+from impala_tf.agents import saved
+from impala_tf.maths import distributions
+
+_FRESH = 'starts fresh'
+
+
+def check(source: saved.LoadedAgent, observation_spec: dm_env.specs.Array,
+          config: config_lib.AgentConfig) -> None:
+  """Refuses an agent of another network or of other observations.
+
+  Args:
+    source: trained agent.
+    observation_spec: observations of the new agent.
+    config: the new agent's.
+
+  Raises:
+    UserError: in one line that names each difference.
+  """
+  def describe(spec, network):
+    return {'observations': f'{spec.dtype} {list(spec.shape)}',
+            **{f'AgentConfig.{name}': repr(value)
+               for name, value in dataclasses.asdict(network).items()}}
+
+  old = describe(source.observation_spec, source.config)
+  new = describe(observation_spec, config)
+  changes = [f'{name} {old[name]}, and not {new[name]}'
+             for name in old if old[name] != new[name]]
+  if changes:
+    raise config_lib.UserError(
+        f'the agent to begin from was trained with {"; ".join(changes)}; '
+        'train with the same, or without --init_from')
+
+
+def take_parameters(agent: agent_lib.Agent,
+                    source: agent_lib.Agent) -> List[str]:
+  """Gives an agent the parameters of another wherever they mean the same.
+
+  Torso, instruction encoder and LSTM are taken; so is the policy's head for the
+  same actions, and the baseline's for as many levels. Of an LSTM that is told
+  of other actions, the weights of its last action stay as they are.
+
+  Args:
+    agent: built agent; what is not taken stays as it is.
+    source: agent of the same network and observations, see `check`.
+
+  Returns:
+    A line for each part that is not taken, or not wholly.
+  """
+  lines = []
+  same_actions = agent.distribution == source.distribution
+  old_parts = source.parts
+  for name, variables in agent.parts.items():
+    if name == 'policy head' and not same_actions:
+      lines.append(f'the policy head {_FRESH}: it was for '
+                   f'{source.distribution}, and is for {agent.distribution}')
+    elif name == 'baseline head' and agent.num_tasks != source.num_tasks:
+      lines.append(f'the baseline head {_FRESH}: it was for '
+                   f'{_levels(source)}, and is for {_levels(agent)}')
+    elif name == 'LSTM inputs' and not same_actions:
+      _take_inputs(variables[0], old_parts[name][0], agent.distribution)
+      lines.append(f"the LSTM's input of the last action {_FRESH}")
+    else:
+      for variable, old in zip(variables, old_parts[name]):
+        variable.assign(old)
+  return lines
+
+
+def _take_inputs(kernel: tf.Variable, old: tf.Variable,
+                 distribution: distributions.Distribution) -> None:
+  """Assigns an LSTM's weights of all inputs but the last action.
+
+  Inputs are the torso's features, the reward and the last action, in this
+  order, and each is a row of the kernel.
+  """
+  no_action = tf.zeros([1, *distribution.action_shape],
+                       distribution.action_dtype)
+  num_others = kernel.shape[0] - distribution.encode(no_action).shape[-1]
+  kernel[:num_others].assign(old[:num_others])
+
+
+def _levels(agent: agent_lib.Agent) -> str:
+  if agent.num_tasks is None:
+    return 'values as they are'
+  return f'values normalised for {agent.num_tasks} level(s)'

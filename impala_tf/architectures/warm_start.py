@@ -1,0 +1,55 @@
+"""A new run's first checkpoint, made of another run's parameters."""
+
+from typing import List
+
+from impala_tf import config as config_lib
+from impala_tf import experiment
+from impala_tf import training
+from impala_tf.agents import saved
+from impala_tf.agents import transfer
+from impala_tf.architectures import learner_parts
+from impala_tf.optimizers import hyperparameters
+from impala_tf.processes import learner_group
+from impala_tf.processes import sizing
+from impala_tf.storage import checkpoint
+from impala_tf.suites import levels
+
+
+def write_first_checkpoint(config: config_lib.Config, run_dir: str,
+                           source_dir: str, which: checkpoint.Which
+                           ) -> List[str]:
+  """Writes a checkpoint of no updates, from which the run is then resumed.
+
+  Counts, totals, hyper-parameters and the optimiser's slots are those of a new
+  run.
+
+  Args:
+    config: config of the new run.
+    run_dir: directory of the new run, which has no checkpoint.
+    source_dir: directory of the run or exported agent to begin from.
+    which: its checkpoint, see `checkpoint.find`.
+
+  Returns:
+    Lines that say what was taken, and what starts fresh.
+
+  Raises:
+    UserError: where the parameters do not fit, or there are none.
+  """
+  source = saved.load_agent(source_dir, which)
+  config = sizing.fit(config)
+  environment = experiment.make_probe_environment(config)
+  transfer.check(source, environment.observation_spec(), config.agent)
+  learner = experiment.make_learner(
+      config, environment, learner_group.alone().strategy)
+  lines = transfer.take_parameters(learner.agent, source.agent)
+  saved.describe_agent(run_dir, learner.agent, environment.observation_spec(),
+                       config.agent)
+  configured = hyperparameters.ConfiguredValues(learner.hyperparameters)
+  configured.take_changes(learner.hyperparameters)
+  learner_parts.make_checkpointer(
+      config, run_dir, learner,
+      training.Totals(len(levels.expand(config.environment.level))), configured
+  ).save(0)
+  environment.close()
+  return [f'parameters of {source.checkpoint} in {source_dir} '
+          f'({source.num_frames:,d} frames)', *lines]

@@ -1,0 +1,56 @@
+"""Tables in Reverb's checkpoints, of which those not wanted are left out.
+
+A Reverb server writes all its tables. It can read back only tables that it has
+under the same names, and gives them their old sizes and signatures: of a run
+whose config was changed that would be wrong for all but the replay.
+"""
+
+import os
+from typing import Callable
+
+from reverb.cc import schema_pb2
+from reverb.cc.checkpointing import checkpoint_pb2
+import tensorflow as tf
+
+_COMPRESSION = 'ZLIB'
+_DONE = 'DONE'  # The file that Reverb writes last.
+
+
+def keep_only(checkpoint_dir: str, table: str) -> None:
+  """Leaves out all tables but one from the newest checkpoint in a directory.
+
+  Whenever this is cut short, the checkpoint can still be read.
+
+  Args:
+    checkpoint_dir: directory of `reverb.checkpointers.DefaultCheckpointer`,
+      which need not exist.
+    table: name of the table that stays.
+
+  Raises:
+    tf.errors.OpError: where the checkpoint is damaged.
+  """
+  gfile = tf.io.gfile
+  if not gfile.exists(checkpoint_dir):
+    return
+  # Their names are times, the newest last.
+  whole = [path for path in (os.path.join(checkpoint_dir, name.rstrip('/'))
+                             for name in sorted(gfile.listdir(checkpoint_dir)))
+           if gfile.exists(os.path.join(path, _DONE))]
+  if not whole:
+    return
+  # Items first: of a table that is not there they would be damage.
+  _filter(os.path.join(whole[-1], 'items.tfrecord'), lambda record: (
+      schema_pb2.PrioritizedItem.FromString(record).table == table))
+  _filter(os.path.join(whole[-1], 'tables.tfrecord'), lambda record: (
+      checkpoint_pb2.PriorityTableCheckpoint.FromString(record).table_name
+      == table))
+
+
+def _filter(path: str, is_wanted: Callable[[bytes], bool]) -> None:
+  """Replaces a file of records by one with the wanted records only."""
+  records = [record.numpy() for record in tf.data.TFRecordDataset(
+      path, compression_type=_COMPRESSION)]
+  with tf.io.TFRecordWriter(f'{path}.new', _COMPRESSION) as writer:
+    for record in filter(is_wanted, records):
+      writer.write(record)
+  tf.io.gfile.rename(f'{path}.new', path, overwrite=True)

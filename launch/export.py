@@ -1,0 +1,67 @@
+"""Writes a run's agent into a directory to share; see `launch/export.sh`.
+
+The directory holds the config, a description of the network and the parameters,
+without the optimiser: a third of a checkpoint. It can be played
+(`launch/evaluate.sh`, `impala_tf.load_policy`) and begun from (--init_from).
+"""
+
+import argparse
+import os
+import pathlib
+import shutil
+
+from impala_tf import config as config_lib
+from impala_tf.storage import files
+from launch.run import checkpoint_flag
+from launch.run import gin_config
+from launch.run import program
+from launch.run import run_directory
+
+
+def _parse_args() -> argparse.Namespace:
+  parser = argparse.ArgumentParser(prog='export.sh', description=__doc__)
+  parser.add_argument('run_dir', help='of a training run, a path or a URL')
+  parser.add_argument('output', help='directory to be made, a path')
+  checkpoint_flag.add(parser)
+  return parser.parse_args()
+
+
+def _export(args: argparse.Namespace) -> None:
+  """Writes the directory whole or not at all; prints what is in it."""
+  which = checkpoint_flag.parse(args.checkpoint)
+  run_directory.reach(args.run_dir)
+  config_path = gin_config.config_path(args.run_dir)
+  if not files.exists(config_path):
+    raise config_lib.UserError(
+        f'{args.run_dir} holds no config.gin; is it the directory of a run?')
+  output = pathlib.Path(args.output)
+  run_directory.check_writable(output, 'output')
+  if output.exists():
+    raise config_lib.UserError(
+        f'{output} is there already; choose another directory')
+  config = gin_config.load(config_path)
+
+  from impala_tf.agents import saved  # TensorFlow takes seconds to import.
+  loaded = saved.load_agent(args.run_dir, which)
+  new = output.with_name(f'{output.name}.new{os.getpid()}')
+  try:
+    saved.export_agent(loaded, str(new))
+    files.write(gin_config.config_path(str(new)),
+                gin_config.dumps(config).encode('utf-8'))
+    os.rename(new, output)
+  except BaseException:
+    shutil.rmtree(new, ignore_errors=True)
+    raise
+  size = sum(path.stat().st_size for path in output.rglob('*.*'))
+  print(f'{output} holds {loaded.checkpoint} of {args.run_dir}, '
+        f'{loaded.num_frames:,d} frames, in {size / 1e6:.1f} MB; '
+        f'try ./launch/evaluate.sh {output} --episodes=1')
+
+
+def main() -> int:
+  """Returns the exit code."""
+  return program.run(lambda: _export(_parse_args()))
+
+
+if __name__ == '__main__':
+  program.end(main())

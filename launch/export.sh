@@ -1,0 +1,9 @@
+#!/usr/bin/env bash
+# Writes a run's agent, without the optimiser, into a directory to share.
+# Usage: launch/export.sh RUN_DIR OUTPUT [--flags]; --help lists them.
+
+set -euo pipefail
+
+# shellcheck source-path=SCRIPTDIR
+source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
+exec "$PYTHON" -m launch.export "$@"

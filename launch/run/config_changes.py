@@ -1,0 +1,63 @@
+"""Changes of a run's config between its stop and its resumption.
+
+What may change is how an agent learns and how the run is operated. What is
+played, the network, the algorithm and the seed may not: parameters, returns and
+the best checkpoint would mean something else, or could not be read.
+"""
+
+import dataclasses
+from typing import List
+
+from impala_tf import config as config_lib
+from launch.run import gin_config
+
+# Sections of which everything may change, but for `_FIXED`. New sections and
+# those of environments and networks are left out: nothing of them may.
+_OPEN_SECTIONS = ('actor', 'experiment', 'impala', 'learner', 'optimizer',
+                  'replay')
+_FIXED = ('ExperimentConfig.algorithm', 'ExperimentConfig.seed',
+          'LearnerConfig.num_learners')
+# Where these files are may differ between machines.
+_OPEN = ('DmlabConfig.dataset_path', 'DmlabConfig.level_cache_dir')
+# What a replay that is written with the checkpoints was made for.
+_OF_SAVED_REPLAY = (
+    'LearnerConfig.unroll_length', 'ReplayConfig.capacity_unrolls',
+    'ReplayConfig.replay_fraction', 'ReplayConfig.survives_resume')
+
+
+def check(old: config_lib.Config, new: config_lib.Config) -> None:
+  """Refuses changes after which a run could not go on as the same run.
+
+  Args:
+    old: config that the run has so far.
+    new: config that it is to go on with.
+
+  Raises:
+    ConfigError: in one line that names each change that cannot be made.
+  """
+  refused = [difference for difference in gin_config.differences(old, new)
+             if not _may_change(difference.partition(' ')[0], old)]
+  if _is_clipped(old) != _is_clipped(new):
+    refused.append('OptimizerConfig.max_gradient_norm to or from None')
+  if refused:
+    raise config_lib.ConfigError(
+        f'these cannot change within a run: {", ".join(refused)}; leave them '
+        'as they are, or begin another run with --init_from')
+
+
+def _may_change(name: str, old: config_lib.Config) -> bool:
+  """Tells whether a value, 'Section.knob', may change."""
+  if old.num_replayed and old.replay.survives_resume and (
+      name in _OF_SAVED_REPLAY):
+    return False
+  return name in _OPEN or (
+      name.partition('.')[0] in _open_sections() and name not in _FIXED)
+
+
+def _open_sections() -> List[str]:
+  return [field.type.__name__ for field in dataclasses.fields(config_lib.Config)
+          if field.name in _OPEN_SECTIONS]
+
+
+def _is_clipped(config: config_lib.Config) -> bool:
+  return config.optimizer.max_gradient_norm is not None

@@ -1,0 +1,226 @@
+"""A loaded policy acts as its agent did in training, singly or in batches."""
+
+import dataclasses
+
+import dm_env
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import impala_tf
+from impala_tf import config as config_lib
+from impala_tf import experiment
+from impala_tf.agents import acting
+from impala_tf.agents import agent as agent_lib
+from impala_tf.agents import saved
+from impala_tf.envs import word_ids
+from impala_tf.maths import distributions
+from tests.fixtures import saved_parts
+
+E = saved_parts.E
+SHAPE = (10, 5)  # Of Catch.
+
+
+@pytest.fixture(name='run_dir', scope='module')
+def _run_dir(tmp_path_factory):
+  """Makes a run of Catch whose agent has an LSTM and large weights."""
+  path = tmp_path_factory.mktemp('run')
+  parts = saved_parts.Parts(path)
+  for variable in parts.learner.agent.trainable_variables:
+    variable.assign(variable * 2.)
+  saved_parts.describe(path, parts)
+  parts.checkpointer.save(1)
+  return str(path)
+
+
+def _save(path, distribution, spec, **knobs):
+  """Makes a run of a feed-forward agent; returns its directory."""
+  config = config_lib.AgentConfig(torso='mlp', hidden_size=4, **knobs)
+  agent = agent_lib.Agent(distribution, config)
+  agent.build(spec)
+  saved.export_agent(saved.LoadedAgent(agent, 5, 'ckpt-3', spec, config),
+                     str(path))
+  return str(path)
+
+
+@pytest.fixture(name='simple_dir', scope='module')
+def _simple_dir(tmp_path_factory):
+  return _save(tmp_path_factory.mktemp('simple'), distributions.Categorical(3),
+               dm_env.specs.Array((4,), np.float32))
+
+
+def _play_by_actor(run_dir, num_steps, seed):
+  """Returns actions [n, E] as actors and evaluators choose them."""
+  environment = experiment.make_environment(saved_parts.CONFIG, E, seed=3)
+  policy = acting.Policy(saved.load_agent(run_dir).agent, E, seed)
+  counter = acting.EpisodeCounter(E)
+  timestep, actions = environment.reset(), []
+  for _ in range(num_steps):
+    actions.append(policy.act(counter.env_output(timestep)).action)
+    timestep = environment.step(actions[-1])
+  return np.array(actions)
+
+
+def test_batch_is_played_as_in_training(run_dir):
+  environment = impala_tf.make_environment('catch', num_envs=E, seed=3)
+  policy = impala_tf.load_policy(run_dir, seed=7)
+  timestep, actions = environment.reset(), []
+  for _ in range(25):  # Episodes take nine steps.
+    actions.append(policy.act(timestep.observation, reward=timestep.reward))
+    timestep = environment.step(actions[-1])
+    policy.reset(where=timestep.step_type == int(dm_env.StepType.FIRST))
+  np.testing.assert_array_equal(actions, _play_by_actor(run_dir, 25, seed=7))
+  assert len(np.unique(actions)) == 3
+
+
+def _observations(number):
+  return np.random.default_rng(5).normal(size=(number, *SHAPE))
+
+
+def test_single_observation_gives_the_int_that_gymnasium_takes(run_dir):
+  """Plays three environments one by one as if they were a batch."""
+  observations = [np.float32(_observations(4 * E)[i::E]) for i in range(E)]
+  batch = impala_tf.load_policy(run_dir, deterministic=True)
+  rewards = np.float32([[0, 0, 0], [1, -1, 0.5], [0, 0, 9], [-1, 0, 0]])
+  together = [batch.act(o, reward=r)
+              for o, r in zip(np.stack(observations, 1), rewards)]
+  for i in range(E):
+    policy = impala_tf.load_policy(run_dir, deterministic=True)
+    actions = [policy.act(o, reward=r)
+               for o, r in zip(observations[i], rewards[:, i])]
+    assert all(type(action) is int for action in actions)
+    assert actions == [row[i] for row in together]
+
+
+def test_reset_forgets_all_or_some(run_dir):
+  first, *others = np.float32(_observations(12)).reshape(-1, E, *SHAPE)
+  policy = impala_tf.load_policy(run_dir, deterministic=True)
+
+  def memory():
+    return policy._policy.core_state.lstm.cell.numpy()
+
+  policy.act(first)
+  after_first = memory()
+  for observation in others:
+    policy.act(observation, reward=np.ones(E))
+  policy.reset(where=np.array([False, True, False]))
+  policy.act(first, reward=np.ones(E))
+  same = np.all(memory() == after_first, axis=1)
+  assert same.tolist() == [False, True, False]
+  policy.reset()
+  policy.act(first)  # No reward came before the first observation.
+  np.testing.assert_array_equal(memory(), after_first)
+  policy.reset()
+  assert isinstance(policy.act(first[0]), int)  # Now one environment.
+
+
+def test_seed_decides_what_is_sampled(simple_dir):
+  observation = np.zeros(4, np.float32)
+
+  def actions(**knobs):
+    policy = impala_tf.load_policy(simple_dir, **knobs)
+    return [policy.act(observation) for _ in range(30)]
+
+  assert actions() == actions(seed=0) != actions(seed=1)
+  assert len(set(actions())) == 3
+  assert len(set(actions(deterministic=True))) == 1
+
+
+def test_continuous_actions_are_arrays_and_the_mean_where_nothing_is_sampled(
+    tmp_path):
+  path = _save(tmp_path, distributions.Gaussian(2),
+               dm_env.specs.Array((4,), np.float32))
+  observation = np.arange(4.)  # float64, as many simulators have it.
+  policy = impala_tf.load_policy(path, deterministic=True)
+  action = policy.act(observation)
+  assert action.dtype == np.float32 and action.shape == (2,)
+  np.testing.assert_array_equal(policy.act(observation), action)
+  sampled = impala_tf.load_policy(path).act(np.stack([observation] * 5))
+  assert sampled.shape == (5, 2) and len(np.unique(sampled[:, 0])) == 5
+
+
+def test_instructions_are_read(tmp_path):
+  path = _save(tmp_path, distributions.Categorical(3),
+               dm_env.specs.Array((4,), np.float32), instruction_length=2)
+  policy = impala_tf.load_policy(path)
+  seen = []
+  act = acting.Policy.act
+  with pytest.MonkeyPatch.context() as patch:
+    patch.setattr(acting.Policy, 'act', lambda self, env_output: (
+        seen.append(env_output.instruction), act(self, env_output))[1])
+    policy.act(np.zeros(4, np.float32), instruction='go')
+    policy.act(np.zeros(4, np.float32), instruction='open the door')
+  np.testing.assert_array_equal(seen, [
+      [[*word_ids.word_ids('go'), 0]], [word_ids.word_ids('open the')]])
+  with pytest.raises(config_lib.UserError, match='reads 1 instruction'):
+    policy.act(np.zeros(4, np.float32))
+
+
+def _refused(words, act, *arguments, **kwargs):
+  with pytest.raises(config_lib.UserError, match=words) as raised:
+    act(*arguments, **kwargs)
+  assert '\n' not in str(raised.value)
+
+
+def test_what_does_not_fit_is_refused_in_one_line(run_dir, simple_dir):
+  policy = impala_tf.load_policy(simple_dir)
+  for wrong, words in (
+      (np.zeros(3), r'float32 \[4\], or a batch .* but this is float64 \[3\]'),
+      (np.zeros((0, 4)), r'this is float64 \[0, 4\]'),
+      (np.zeros((2, 3, 4)), r'this is float64 \[2, 3, 4\]'),
+      (np.zeros(4, np.uint8), r'this is uint8 \[4\]'),
+      ('left', r'this is <U4 \[\]')):
+    _refused(words, policy.act, wrong)
+  policy.act(np.zeros((2, 4)))
+  _refused('were a batch of 2 and now are one observation; call reset',
+           policy.act, np.zeros(4))
+  _refused('were a batch of 2 and now are a batch of 3', policy.act,
+           np.zeros((3, 4)))
+  _refused(r'where must be bool \[2\]', policy.reset, [True])
+  _refused('no instruction', policy.act, np.zeros((2, 4)), instruction='go')
+
+  policy = impala_tf.load_policy(run_dir)
+  observation = np.zeros(SHAPE, np.float32)
+  policy.act(observation)
+  _refused(r'give it: act\(observation, reward=reward\)', policy.act,
+           observation)
+  _refused(r'reward must be one number.* but is float32 \[2\]', policy.act,
+           observation, reward=[1, 2])
+
+
+def test_chosen_checkpoint_is_loaded(tmp_path):
+  parts = saved_parts.Parts(tmp_path)
+  saved_parts.describe(tmp_path, parts)
+  for number, score in (1, 1.), (2, 7.), (3, 2.):
+    parts.learner.num_frames.assign(100 * number)
+    parts.checkpointer.save(number, score)
+  for which, frames in ('newest', 300), ('best', 200), (1, 100):
+    policy = impala_tf.load_policy(str(tmp_path), checkpoint=which)
+    assert policy.loaded.num_frames == frames
+
+
+def test_exported_agent_is_the_same_in_a_third_of_the_size(run_dir, tmp_path):
+  loaded = saved.load_agent(run_dir)
+  saved.export_agent(loaded, str(tmp_path))
+  again = saved.load_agent(str(tmp_path))
+  assert again._replace(agent=None) == loaded._replace(agent=None)
+  for a, b in zip(again.agent.variables, loaded.agent.variables):
+    np.testing.assert_array_equal(a, b)
+  keys = tf.train.load_checkpoint(
+      str(tmp_path / 'checkpoints' / 'ckpt-1')).get_variable_to_shape_map()
+  assert not any('optimizer' in key for key in keys)
+  # It says what it is where training is to go on from it.
+  with pytest.raises(config_lib.UserError, match='an agent to be played'):
+    saved_parts.Parts(tmp_path).checkpointer.restore()
+
+
+def test_policy_of_popart_is_loaded_too(tmp_path):
+  spec = dm_env.specs.Array((4,), np.float32)
+  config = config_lib.AgentConfig(torso='mlp', hidden_size=4)
+  agent = agent_lib.Agent(distributions.Categorical(2), config, num_tasks=3)
+  agent.build(spec)
+  saved.export_agent(
+      saved.LoadedAgent(agent, 1, 'ckpt-1', spec, config), str(tmp_path))
+  assert impala_tf.load_policy(str(tmp_path)).act(np.zeros(4)) in (0, 1)
+  assert dataclasses.asdict(saved.load_agent(str(tmp_path)).config) == (
+      dataclasses.asdict(config))

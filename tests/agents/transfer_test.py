@@ -1,0 +1,102 @@
+"""What is taken from a trained agent, and what starts fresh."""
+
+import dm_env
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from impala_tf import config as config_lib
+from impala_tf.agents import agent as agent_lib
+from impala_tf.agents import saved
+from impala_tf.agents import transfer
+from impala_tf.maths import distributions
+
+SPEC = dm_env.specs.Array((5,), np.float32)
+HIDDEN, LSTM = 6, 4
+THREE, FOUR = distributions.Categorical(3), distributions.Categorical(4)
+
+
+def _config(**knobs):
+  return config_lib.AgentConfig(
+      torso='mlp', hidden_size=HIDDEN, lstm_size=LSTM, **knobs)
+
+
+def _agent(value, distribution, num_tasks=None, **knobs):
+  """Makes an agent all of whose variables have this value."""
+  agent = agent_lib.Agent(
+      distribution, _config(**knobs), num_tasks=num_tasks)
+  agent.build(SPEC)
+  for variable in agent.variables:
+    variable.assign(tf.fill(variable.shape, float(value)))
+  return agent
+
+
+def _taken(agent):
+  """Returns parts that have the source's value, 2, throughout."""
+  return {name for name, variables in agent.parts.items()
+          if all(np.all(v.numpy() == 2) for v in variables)}
+
+
+def test_all_variables_are_in_parts():
+  for agent in (_agent(1, THREE, use_lstm=True, instruction_length=2),
+                _agent(1, THREE, num_tasks=3, instruction_length=2)):
+    parts = [v.ref() for part in agent.parts.values() for v in part]
+    assert len(parts) == len(set(parts))
+    assert set(parts) == {v.ref() for v in agent.variables}
+
+
+@pytest.mark.parametrize('knobs', [
+    {}, {'use_lstm': True}, {'instruction_length': 3},
+    {'use_lstm': True, 'instruction_length': 3}])
+def test_agent_of_the_same_task_is_taken_whole(knobs):
+  agent = _agent(1, THREE, num_tasks=2, **knobs)
+  assert not transfer.take_parameters(
+      agent, _agent(2, THREE, num_tasks=2, **knobs))
+  assert _taken(agent) == set(agent.parts)
+
+
+def test_head_of_other_actions_starts_fresh():
+  agent = _agent(1, FOUR)
+  line, = transfer.take_parameters(agent, _agent(2, THREE))
+  assert line == ('the policy head starts fresh: it was for 3 actions, and is '
+                  'for 4 actions')
+  assert _taken(agent) == {'torso', 'baseline head'}
+  assert all(np.all(v.numpy() == 1) for v in agent.parts['policy head'])
+
+
+@pytest.mark.parametrize('old, new', [(THREE, FOUR), (FOUR, THREE),
+                                      (THREE, distributions.Gaussian(3))])
+def test_lstm_is_taken_but_for_its_last_action(old, new):
+  agent = _agent(1, new, use_lstm=True)
+  lines = transfer.take_parameters(agent, _agent(2, old, use_lstm=True))
+  assert len(lines) == 2
+  assert lines[1] == "the LSTM's input of the last action starts fresh"
+  assert _taken(agent) == {'torso', 'baseline head', 'LSTM'}
+  kernel, = agent.parts['LSTM inputs']
+  num_actions = kernel.shape[0] - HIDDEN - 1  # Features and reward.
+  assert num_actions == (4 if new is FOUR else 3)
+  np.testing.assert_array_equal(
+      kernel, [[2] * 4 * LSTM] * (HIDDEN + 1) + [[1] * 4 * LSTM] * num_actions)
+
+
+@pytest.mark.parametrize('old, new', [(None, 1), (3, 2), (2, None)])
+def test_baseline_of_other_levels_starts_fresh_with_its_moments(old, new):
+  agent = _agent(1, THREE, num_tasks=new)
+  line, = transfer.take_parameters(agent, _agent(2, THREE, num_tasks=old))
+  assert line.startswith('the baseline head starts fresh: it was for values ')
+  assert _taken(agent) == {'torso', 'policy head'}
+
+
+def _source(agent_config, spec):
+  return saved.LoadedAgent(None, 1, 'ckpt-1', spec, agent_config)
+
+
+def test_other_networks_and_observations_are_refused_in_one_line():
+  source = _source(_config(use_lstm=True), SPEC)
+  transfer.check(source, SPEC, _config(use_lstm=True))
+  with pytest.raises(config_lib.UserError) as raised:
+    transfer.check(source, dm_env.specs.Array((5,), np.uint8), _config())
+  assert str(raised.value) == (
+      'the agent to begin from was trained with observations float32 [5], and '
+      'not uint8 [5]; AgentConfig.use_lstm True, and not False; train with the '
+      'same, or without --init_from')

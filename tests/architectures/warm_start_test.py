@@ -1,0 +1,72 @@
+"""A run that begins with another's parameters learns as a new one."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from impala_tf import config as config_lib
+from impala_tf.agents import saved
+from impala_tf.architectures import warm_start
+from impala_tf.storage import checkpoint
+from tests.fixtures import saved_parts
+
+
+@pytest.fixture(name='source')
+def _source(tmp_path):
+  """Makes a run of Catch with random parameters, counts and slots."""
+  path = tmp_path / 'source'
+  parts = saved_parts.Parts(path)
+  saved_parts.describe(path, parts)
+  parts.randomise(1)
+  parts.checkpointer.save(1, 9.)
+  parts.randomise(2)
+  parts.checkpointer.save(2, 1.)
+  return str(path)
+
+
+@pytest.mark.parametrize('which, name', [
+    ('newest', 'ckpt-2'), ('best', 'best-1'), (1, 'best-1')])
+def test_parameters_are_taken_and_all_else_is_new(
+    source, tmp_path, which, name):
+  run_dir = str(tmp_path / 'new')
+  line, = warm_start.write_first_checkpoint(
+      saved_parts.CONFIG, run_dir, source, which)
+  loaded = saved.load_agent(source, which)
+  assert line == (
+      f'parameters of {name} in {source} ({loaded.num_frames} frames)')
+  fresh = saved_parts.Parts(run_dir)
+  slots = [v.numpy() for v in fresh.learner.optimizer.mean_squares]
+  parts = saved_parts.Parts(run_dir, seed=2)
+  parts.randomise(7)
+  restored = checkpoint.restore(
+      {'agent': parts.learner.agent, 'learner': parts.learner.saved,
+       'totals': parts.totals,
+       'hyperparameters': parts.learner.hyperparameters},
+      checkpoint.find(run_dir), whole=False)
+  assert restored.endswith('ckpt-0')
+  for a, b in zip(parts.learner.agent.variables, loaded.agent.variables):
+    np.testing.assert_array_equal(a, b)
+  assert int(parts.learner.num_frames) == int(parts.learner.num_updates) == 0
+  for a, b in zip(parts.learner.optimizer.mean_squares, slots):
+    np.testing.assert_array_equal(a, b)
+  assert not np.any([np.any(v) for v in parts.learner.optimizer.momenta])
+  assert float(parts.totals.best_return) == -np.inf
+  hyperparameters = parts.learner.hyperparameters
+  assert hyperparameters.entropy_cost.numpy() == np.float32(0.01)
+  assert checkpoint.find_best(run_dir) is None
+
+
+@pytest.mark.parametrize('level, words', [
+    ('cartpole_swingup', r'observations float32 \[10, 5\], and not float32'),
+    ('atari/pong', 'needs images|observations')])
+def test_other_observations_are_refused_and_nothing_is_written(
+    source, tmp_path, level, words):
+  config = dataclasses.replace(
+      saved_parts.CONFIG,
+      environment=config_lib.EnvironmentConfig(level=level))
+  with pytest.raises(config_lib.UserError, match=words) as raised:
+    warm_start.write_first_checkpoint(
+        config, str(tmp_path / 'new'), source, 'newest')
+  assert '\n' not in str(raised.value)
+  assert not (tmp_path / 'new').exists()

@@ -1,0 +1,83 @@
+"""Tests of `launch.export` as a user calls it."""
+
+import json
+
+import numpy as np
+import pytest
+
+from impala_tf import config as config_lib
+from impala_tf.agents import policy
+from impala_tf.agents import saved
+from launch import evaluate
+from launch import export
+from launch.run import gin_config
+from tests.fixtures import programs
+from tests.fixtures import trained_runs
+
+
+@pytest.fixture(name='call')
+def _call(monkeypatch):
+  def call(main, *arguments):
+    monkeypatch.setattr('sys.argv', ['program', *map(str, arguments)])
+    return main()
+
+  return call
+
+
+@pytest.fixture(name='run_dir')
+def _run_dir(tmp_path):
+  (tmp_path / 'run').mkdir()
+  return trained_runs.make(
+      tmp_path / 'run', 'catch', agent=config_lib.AgentConfig(
+          torso='mlp', hidden_size=4))
+
+
+def test_exported_agent_is_played_like_its_run(run_dir, tmp_path, call, capsys):
+  output = tmp_path / 'new' / 'agent'
+  assert call(export.main, run_dir, output) == 0
+  assert f'{output} holds ckpt-7 of {run_dir}, 4,321 frames, in 0.0 MB' in (
+      capsys.readouterr().out)
+  assert {p.name for p in output.iterdir()} == {'config.gin', 'checkpoints'}
+  assert [p.name for p in output.parent.iterdir()] == ['agent']
+  assert gin_config.load(str(output / 'config.gin')) == (
+      gin_config.load(str(run_dir / 'config.gin')))
+  returns = []
+  for path in run_dir, output:
+    assert call(evaluate.main, path, '--episodes=20') == 0
+    returns.append(json.loads((path / 'evaluation.json').read_text()))
+  assert returns[0] == returns[1]
+  assert policy.load_policy(str(output)).act(
+      np.zeros((10, 5), np.float32)) in range(3)
+
+
+@pytest.mark.parametrize('arguments, words', [
+    (['{run}', '{run}'], 'is there already; choose another directory'),
+    (['{run}/checkpoints', 'x'], 'holds no config.gin'),
+    (['{run}', 'gs://a/b'], 'output must be a path'),
+    (['{run}', '{run}/config.gin/a'], 'cannot be written'),
+    (['{run}', '{run}/a', '--checkpoint=best'], 'holds no best checkpoint'),
+    (['{run}', '{run}/a', '--checkpoint=8'], 'there are 7 (updates'),
+    (['{run}', '{run}/a', '--checkpoint=x'], '--checkpoint must be newest')])
+def test_what_cannot_work_is_refused_and_nothing_is_left(
+    run_dir, refused, arguments, words):
+  before = sorted(run_dir.rglob('*'))
+  line = refused(export.main, *(a.format(run=run_dir) for a in arguments))
+  assert words in line
+  assert sorted(run_dir.rglob('*')) == before
+
+
+def test_agent_that_cannot_be_written_leaves_nothing(
+    run_dir, tmp_path, call, monkeypatch):
+  def fail(*unused):
+    raise OSError('no space left')
+
+  monkeypatch.setattr(saved, 'export_agent', fail)
+  with pytest.raises(OSError):
+    call(export.main, run_dir, tmp_path / 'agent')
+  assert [p.name for p in tmp_path.iterdir()] == ['run']
+
+
+@pytest.mark.slow
+def test_program_refuses_in_one_line(tmp_path):
+  line = programs.error_line(programs.run('launch.export', tmp_path, 'x'))
+  assert 'is it the directory of a run?' in line

@@ -1,0 +1,27 @@
+"""A run's history grows by entries, on a disk and behind a URL."""
+
+import datetime
+
+import pytest
+
+from launch.run import history
+
+
+@pytest.mark.parametrize('form', ['{}', 'ram:/{}'])
+def test_entries_are_added_in_order_and_the_last_can_be_taken_back(
+    tmp_path, form):
+  run_dir = form.format(tmp_path)
+  assert history.read(run_dir) == []
+  history.add(run_dir, changed=['a', 'b'], checkpoint=None)
+  history.add(run_dir, began_from='runs/ä')
+  first, second = history.read(run_dir)
+  assert first['changed'] == ['a', 'b'] and first['checkpoint'] is None
+  assert second['began_from'] == 'runs/ä'
+  now = datetime.datetime.now(datetime.timezone.utc)
+  for entry in first, second:
+    age = now - datetime.datetime.fromisoformat(entry['time'])
+    assert datetime.timedelta(seconds=-1) < age < datetime.timedelta(minutes=5)
+  history.remove_last(run_dir)
+  assert history.read(run_dir) == [first]
+  history.remove_last(run_dir)
+  assert history.read(run_dir) == []

@@ -1,0 +1,105 @@
+"""New runs begin with parameters of others, once, or are refused."""
+
+import pytest
+
+from impala_tf import config as config_lib
+from impala_tf.agents import saved
+from impala_tf.monitoring import metrics
+from impala_tf.storage import checkpoint
+from launch.run import gin_config
+from launch.run import history
+from launch.run import warm_start
+from tests.fixtures import programs
+from tests.fixtures import trained_runs
+
+
+@pytest.mark.parametrize('source, directory, which', [
+    ('runs/a', 'runs/a', 'newest'), ('runs/a:best', 'runs/a', 'best'),
+    ('runs/a:1200', 'runs/a', 1200), ('gs://b/run', 'gs://b/run', 'newest'),
+    ('gs://b/run:best', 'gs://b/run', 'best'), ('a:b', 'a:b', 'newest')])
+def test_value_names_directory_and_checkpoint(source, directory, which):
+  assert warm_start.parse(source) == (directory, which)
+
+
+def test_run_that_has_begun_is_left_alone(tmp_path, capsys):
+  (tmp_path / 'checkpoints').mkdir()
+  (tmp_path / 'checkpoints' / 'ckpt-5.index').touch()
+  warm_start.begin(str(tmp_path), None, resuming=True)
+  assert not capsys.readouterr().out
+  warm_start.begin(str(tmp_path), '/no/such/run', resuming=True)
+  assert 'left out: the run has begun already' in capsys.readouterr().out
+  assert not history.read(str(tmp_path))
+
+
+def _run(path, game):
+  """Makes a run that has its config and has not begun."""
+  config = config_lib.Config(
+      environment=config_lib.EnvironmentConfig(level=f'atari/{game}'),
+      agent=config_lib.AgentConfig(hidden_size=4))
+  path.mkdir()
+  (path / 'config.gin').write_text(gin_config.dumps(config))
+  return config
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_game_begins_with_the_network_of_another(tmp_path, capsys):
+  config = _run(tmp_path / 'pong', 'pong')
+  (tmp_path / 'breakout').mkdir()
+  source = str(trained_runs.make(
+      tmp_path / 'breakout', 'atari/breakout', agent=config.agent))
+  run_dir = str(tmp_path / 'pong')
+  # It was killed before it had begun.
+  warm_start.begin(run_dir, source, resuming=True)
+  lines = [f'parameters of ckpt-7 in {source} (4,321 frames)',
+           'the policy head starts fresh: it was for 4 actions, and is for '
+           '6 actions']
+  assert capsys.readouterr().out.splitlines() == [f'  {x}' for x in lines]
+  entry, = history.read(run_dir)
+  assert entry['began_from'] == source and entry['parameters'] == lines
+  assert saved.load_agent(run_dir).num_frames == 0
+  with pytest.raises(config_lib.UserError, match='--init_from: .* 8;'):
+    warm_start.begin(str(tmp_path / 'pong'), f'{source}:8', resuming=False)
+  with pytest.raises(config_lib.UserError, match='is it the directory of a'):
+    warm_start.begin(run_dir, str(tmp_path), resuming=False)
+
+
+def _train(run_dir, *arguments):
+  return programs.run(
+      'launch.train', *arguments, f'--run_dir={run_dir}', timeout=300)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_run_is_resumed_with_changes_and_another_begins_from_it(tmp_path):
+  first, second = tmp_path / 'first', tmp_path / 'second'
+  frames = '--gin_binding=ExperimentConfig.total_frames ='
+  ran = _train(first, *programs.CATCH, f'{frames} 4000')
+  assert ran.returncode == 0, ran.stderr
+  best = checkpoint.find_best(str(first))
+  rate = '--gin_binding=OptimizerConfig.learning_rate = 1e-4'
+  line = programs.error_line(_train(first, f'{frames} 8000', rate))
+  assert 'total_frames (4000, now 8000), OptimizerConfig.learn' in line
+  ran = _train(first, f'{frames} 8000', rate, '--allow_changes')
+  assert ran.returncode == 0, ran.stderr
+  assert 'OptimizerConfig.learning_rate (0.001, now 0.0001)' in ran.stdout
+  rows = metrics.read_rows(str(first))
+  assert rows[-1]['frames'] == 8000
+  later = [row for row in rows if row['frames'] > 4000]
+  assert max(row['learning_rate'] for row in later) <= 1e-4 / 2
+  assert min(row['learning_rate'] for row in rows[:2]) > 1e-4 / 2
+  assert checkpoint.find_best(str(first)).score >= best.score
+
+  ran = _train(second, *programs.CATCH, f'{frames} 400',
+               f'--init_from={first}:best')
+  assert ran.returncode == 0, ran.stderr
+  assert f'parameters of best-{checkpoint.find_best(str(first)).number} in' in (
+      ran.stdout)
+  log = (second / 'logs' / 'learner.log').read_text()
+  assert f'Resuming from {second}/checkpoints/ckpt-0 at 0 frames' in log
+  assert metrics.read_rows(str(second))[-1]['frames'] == 400
+
+  line = programs.error_line(_train(
+      tmp_path / 'third', 'configs/cartpole.gin', f'--init_from={first}'))
+  assert 'was trained with observations float32 [10, 5], and not' in line
+  assert not (tmp_path / 'third').exists()

@@ -1,0 +1,118 @@
+"""The package as others use it: its public names, and its wheel."""
+
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+
+import numpy as np
+import pytest
+
+import impala_tf
+from tests.fixtures import programs
+from tests.fixtures import trained_runs
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PAGE = ROOT / 'docs' / 'python_api.md'
+
+
+def test_every_public_name_is_there_and_in_the_docs():
+  documented = set(re.findall(r'`impala_tf\.(\w+)', PAGE.read_text()))
+  assert documented == set(impala_tf.__all__)
+  assert documented <= set(dir(impala_tf))
+  for name in impala_tf.__all__:
+    thing = getattr(impala_tf, name)
+    assert thing.__name__ == name and thing.__doc__
+  with pytest.raises(AttributeError, match="has no attribute 'load_polciy'"):
+    impala_tf.load_polciy  # noqa: B018
+
+
+def test_importing_the_package_imports_nothing_heavy():
+  ran = subprocess.run(
+      [sys.executable, '-c', 'import sys, impala_tf; impala_tf.Config(); '
+       'print({"tensorflow", "numpy", "reverb", "gin"} & sys.modules.keys())'],
+      capture_output=True, text=True, cwd=ROOT, timeout=60, check=True)
+  assert ran.stdout.strip() == 'set()'
+
+
+def test_level_can_be_played_by_its_name():
+  environment = impala_tf.make_environment('catch')
+  assert environment.num_envs == 1
+  assert environment.reset().observation.shape == (1, 10, 5)
+  environment.close()
+  with pytest.raises(impala_tf.ConfigError, match='did you mean'):
+    impala_tf.make_environment('atari/pnog')
+
+
+@pytest.fixture(name='wheel', scope='module')
+def _wheel(tmp_path_factory):
+  """Builds the wheel without a network, in a copy of what it is made of."""
+  path = tmp_path_factory.mktemp('wheel')
+  for name in ('impala_tf', 'launch', 'tests'):
+    shutil.copytree(ROOT / name, path / name,
+                    ignore=shutil.ignore_patterns('__pycache__'))
+  for name in ('setup.py', 'pyproject.toml', 'README.md', 'LICENSE'):
+    shutil.copy(ROOT / name, path)
+  ran = subprocess.run(
+      [sys.executable, '-m', 'pip', 'wheel', '--no-build-isolation',
+       '--no-deps', '--no-index', '--wheel-dir', path / 'dist', path],
+      capture_output=True, text=True, timeout=300)
+  assert ran.returncode == 0, ran.stderr
+  wheel, = (path / 'dist').glob('*.whl')
+  return wheel
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_wheel_holds_the_package_and_nothing_else(wheel):
+  with zipfile.ZipFile(wheel) as archive:
+    names = set(archive.namelist())
+  tops = {name.partition('/')[0] for name in names}
+  assert tops == {'impala_tf', f'impala_tf-{impala_tf.__version__}.dist-info'}
+  files = {str(path.relative_to(ROOT)) for path in
+           (ROOT / 'impala_tf').rglob('*') if path.is_file()
+           and '__pycache__' not in path.parts and path.name != 'BUILD'}
+  assert {n for n in names if n.startswith('impala_tf/')} == files
+  assert {'impala_tf/py.typed', 'impala_tf/suites/atari57_scores.csv',
+          'impala_tf/suites/dmlab30_scores.csv'} <= files
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_installed_package_plays_without_the_clone(wheel, tmp_path):
+  with zipfile.ZipFile(wheel) as archive:
+    archive.extractall(tmp_path / 'site')
+  program = """
+import sys
+assert not any('launch' in path for path in sys.path)
+import impala_tf
+environment = impala_tf.make_environment('catch', num_envs=2)
+print(impala_tf.__file__, environment.reset().observation.shape)
+"""
+  path = [p for p in sys.path if 'site-packages' in p]
+  ran = subprocess.run(
+      [sys.executable, '-c', program], cwd=tmp_path, capture_output=True,
+      text=True, timeout=programs.DEADLINE_SECS,
+      env={'PYTHONPATH': ':'.join([str(tmp_path / 'site'), *path])})
+  assert ran.returncode == 0, ran.stderr
+  assert str(tmp_path / 'site') in ran.stdout and '(2, 10, 5)' in ran.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_examples_of_the_page_run(tmp_path, monkeypatch):
+  monkeypatch.chdir(tmp_path)
+  small = {'agent': impala_tf.AgentConfig(torso='mlp', hidden_size=4)}
+  for name, level in (('cartpole', 'gym/CartPole-v1'), ('pong', 'atari/pong'),
+                      ('breakout', 'atari/breakout')):
+    path = tmp_path / 'runs' / name
+    path.mkdir(parents=True)
+    trained_runs.make(path, level, **small)
+  examples = re.findall(r'^```python\n(.*?)^```', PAGE.read_text(), re.M | re.S)
+  assert len(examples) == 4
+  names = {'observation': np.zeros((84, 84, 4), np.uint8)}
+  for example in examples:
+    exec(compile(example, str(PAGE), 'exec'), names)
+  assert names['action'] in range(2) and names['score'] < 0
