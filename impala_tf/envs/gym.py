@@ -87,6 +87,8 @@ class GymEnvironment(environment.BatchedEnvironment):
         observation_spec=specs.Array(
             observations.shape, self._dtype, 'observation'),
         instruction_length=instruction_length)
+    metadata = self._envs.metadata or {}
+    self.frames_per_sec = metadata.get('render_fps', self.frames_per_sec)
     # Only discrete actions have a `start`.
     self._first_action = int(
         getattr(self._envs.single_action_space, 'start', 0))
