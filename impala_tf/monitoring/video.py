@@ -39,9 +39,9 @@ def check_path(path: str, flag: str) -> None:
   """
   ending = os.path.splitext(path)[1]
   if ending.lower() not in FORMATS:
-    raise config_lib.UserError(
-        f'{flag}: videos cannot be written as {ending or "a name without ending"}'
-        f'; choose one of {", ".join(FORMATS)}')
+    what = ending or 'a name without ending'
+    raise config_lib.UserError(f'{flag}: videos cannot be written as {what}; '
+                               f'choose one of {", ".join(FORMATS)}')
 
 
 def enlarged(picture: np.ndarray) -> np.ndarray:

@@ -1,11 +1,11 @@
 """Groups of runs that are drawn as one curve, and their names in legends."""
 
-import dataclasses
 import difflib
 import os
 from typing import Any, Callable, Dict, List, NamedTuple, Sequence
 
 from impala_tf import config as config_lib
+from impala_tf.monitoring import hparams
 from impala_tf.storage import files
 from impala_tf.suites import levels as levels_lib
 from launch.report import labels
@@ -31,9 +31,7 @@ class Group(NamedTuple):
 
 def knobs() -> List[str]:
   """Lists the names of all knobs, such as 'ImpalaConfig.entropy_cost'."""
-  return [f'{section.type.__name__}.{field.name}'
-          for section in dataclasses.fields(config_lib.Config)
-          for field in dataclasses.fields(section.type)]
+  return list(hparams.values(config_lib.Config()))
 
 
 def check_way(way: str) -> None:
@@ -109,11 +107,7 @@ def values_of(run_dir: str) -> Dict[str, Any]:
     raise config_lib.UserError(
         f'there is no {path}, which says how to group; leave out --group_by, '
         'or group by directory or all')
-  config = gin_config.load(path)
-  return {f'{section.type.__name__}.{field.name}':
-          getattr(getattr(config, section.name), field.name)
-          for section in dataclasses.fields(config)
-          for field in dataclasses.fields(section.type)}
+  return hparams.values(gin_config.load(path))
 
 
 def level_of(run_dir: str) -> str:
