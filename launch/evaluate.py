@@ -12,6 +12,7 @@ import os
 from typing import Any, Callable, List, Optional, Sequence, Tuple
 
 from impala_tf import config as config_lib
+from impala_tf.monitoring import video as video_lib
 from impala_tf.processes import user_modules
 from impala_tf.storage import files
 from impala_tf.suites import levels as levels_lib
@@ -26,7 +27,6 @@ from launch.run import run_directory
 _EPISODES = 200  # Games on a level that is of no suite.
 _MAX_ENVS = 32
 _MAX_SEED = 2**30  # Emulators take an int32, and each has its own.
-_VIDEO_FRAMES_PER_SEC = 60  # The emulator's own speed.
 
 
 def _parse_args() -> argparse.Namespace:
@@ -46,7 +46,11 @@ def _parse_args() -> argparse.Namespace:
                       '(default: RUN_DIR/evaluation.json, or '
                       'RUN_DIR/evaluation_SUITE.json)')
   parser.add_argument('--video', metavar='OUT.mp4',
-                      help='record the first game as the agent sees it')
+                      help='film the first game; the ending is one of '
+                      f'{", ".join(video_lib.FORMATS)}')
+  parser.add_argument('--video_secs', type=float, metavar='SECS',
+                      help='end the video after so many seconds of play '
+                      '(default: with the game, but a GIF after 20)')
   parser.add_argument('--suite', help='play every level of a suite, '
                       f'{" or ".join(levels_lib.SUITES)}, and write a table '
                       'beside the JSON; the same command goes on where it was '
@@ -54,26 +58,6 @@ def _parse_args() -> argparse.Namespace:
   parser.add_argument('--levels', help='of the suite these only: '
                       'atari/pong,atari/breakout')
   return parser.parse_args()
-
-
-class _Video:
-  """A video of the first environment's first episode."""
-
-  def __init__(self, path: str, environment):
-    import imageio
-    self._environment = environment
-    self._writer = imageio.get_writer(
-        path, fps=_VIDEO_FRAMES_PER_SEC / environment.frames_per_step,
-        macro_block_size=2)
-
-  def on_step(self, num_ended: int) -> None:
-    """Adds the current picture while the first episode lasts."""
-    if not num_ended:
-      self._writer.append_data(self._environment.render())
-
-  def close(self) -> None:
-    """Completes the file."""
-    self._writer.close()
 
 
 def _evaluate(args: argparse.Namespace) -> dict:
@@ -139,6 +123,12 @@ def _output(args: argparse.Namespace) -> str:
     raise config_lib.UserError(
         f'--output is the JSON, and {output} the table beside it; choose '
         'another ending')
+  if args.video:
+    video_lib.check_path(args.video, '--video')
+  if args.video_secs is not None and not (args.video and args.video_secs > 0):
+    raise config_lib.UserError(
+        f'--video_secs is for --video and must be above 0, but is '
+        f'{args.video_secs:g}')
   if args.video and files.is_url(args.video):
     raise config_lib.UserError(
         '--video must be a path, but is a URL; copy the video there later')
@@ -177,12 +167,18 @@ def _evaluate_level(args: argparse.Namespace, config: config_lib.Config,
   environment = experiment.make_environment(
       config, min(episodes, _MAX_ENVS), args.seed, training=False)
   _check_actions(environment, loaded.agent)
-  video = _Video(args.video, environment) if args.video else None
+  video = None
+  if args.video:
+    video = video_lib.Video(args.video, environment, args.video_secs)
   # The environment may play a held-out variant of the configured level.
-  report, returns = _play(environment.level, loaded, environment, episodes,
-                          args, *([video.on_step] if video else []))
-  if video:
-    video.close()
+  try:
+    report, returns = _play(environment.level, loaded, environment, episodes,
+                            args, *([video.on_step] if video else []))
+    if video:
+      video.close()
+  finally:
+    if video:
+      video.discard()
   suite_results.write_json(output, {**report, 'returns': returns})
   return {**report, 'written_to': output}
 

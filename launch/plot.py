@@ -1,59 +1,220 @@
-"""Draws a learning curve of runs to a PNG; see `launch/plot.sh`.
+"""Draws learning curves of runs, or of groups of runs; see `launch/plot.sh`.
 
 `launch/report.sh` draws everything that is known of runs, level by level.
 """
 
 import argparse
-import pathlib
+import csv
+import difflib
+import glob
+import io
+import os
+from typing import Dict, List, NamedTuple, Sequence
+
+import numpy as np
 
 from impala_tf import config as config_lib
 from impala_tf.monitoring import metrics
+from impala_tf.storage import files
 from launch.report import curves
+from launch.report import groups as groups_lib
+from launch.report import intervals
+from launch.report import pictures
+from launch.report import suite_results
 from launch.run import command_line
 from launch.run import program
 from launch.run import run_directory
 
+_POINTS = 200  # Points of a curve that is made of several.
+_MAX_IN_LEGEND = 12  # More labels go beside the axes.
+_X = ('frames', 'secs', 'updates')
+_RETURN = 'episode_return'
+_STATISTICS = {'mean': 'mean', 'iqm': 'interquartile mean'}
+
 
 def _parse_args() -> argparse.Namespace:
   parser = command_line.Parser(prog='plot.sh', description=__doc__)
-  parser.add_argument('run_dirs', nargs='+', metavar='RUN_DIR')
+  parser.add_argument('run_dirs', nargs='+', metavar='RUN_DIR',
+                      help="of runs, or a pattern such as 'runs/seed_*'; or "
+                      'files like metrics.jsonl')
   parser.add_argument('--output', default='learning_curve.png',
                       help='file to write (default: %(default)s)')
-  parser.add_argument('--metric', default='episode_return',
+  parser.add_argument('--metric', default=_RETURN,
                       help='a field of metrics.jsonl (default: %(default)s)')
-  parser.add_argument('--x', default='frames', choices=('frames', 'secs',
-                                                        'updates'),
-                      help='what runs along (default: %(default)s)')
+  parser.add_argument('--x', default='frames', choices=_X,
+                      help='what runs along; secs is wall time (default: '
+                      '%(default)s)')
+  parser.add_argument('--group_by', metavar='WAY',
+                      help='one curve for each group of runs: seed (configs '
+                      'that differ in the seed only), directory (that runs '
+                      'lie in), all, or a knob such as '
+                      'ImpalaConfig.entropy_cost (default: a curve a run)')
+  parser.add_argument('--statistic', default='mean', choices=_STATISTICS,
+                      help='of a group: mean, or iqm, the interquartile mean '
+                      '(default: %(default)s)')
+  parser.add_argument('--confidence', type=float, default=0.95,
+                      help="of a group's bootstrap interval; 0 for none "
+                      '(default: %(default)s)')
+  parser.add_argument('--smooth', type=int, default=1, metavar='ROWS',
+                      help='draw running means of so many rows of each run '
+                      '(default: %(default)s, as they are)')
+  parser.add_argument('--csv', metavar='OUT.csv',
+                      help='also write what was drawn')
   return parser.parse_args()
 
 
+class _Curve(NamedTuple):
+  """A curve as it is drawn.
+
+  Attributes:
+    label: name in the legend.
+    num_runs: runs behind it.
+    x: float [P].
+    band: statistic of the runs and its interval.
+  """
+  label: str
+  num_runs: int
+  x: np.ndarray
+  band: intervals.Band
+
+
 def _plot(args: argparse.Namespace) -> None:
-  figure, ((axes,),) = curves.grid(1, 1, width=8, height=4.5)
-  for run_dir in args.run_dirs:
-    run_directory.reach(run_dir)
-    points = curves.points(curves.read_rows(run_dir), args.metric, args.x)
-    if not points:
+  output = _check(args)
+  run_dirs = _expand(args.run_dirs)
+  points = {run_dir: _points(run_dir, args) for run_dir in run_dirs}
+  if args.group_by:
+    groups = groups_lib.make(run_dirs, args.group_by)
+  else:
+    groups = groups_lib.singles(run_dirs)
+  drawn = [_curve(group, points, args) for group in groups]
+  if args.csv:
+    suite_results.write(args.csv, _to_csv(drawn))
+  _draw(drawn, args, output)
+  print(f'wrote {output}' + (f' and {args.csv}' if args.csv else ''))
+
+
+def _check(args: argparse.Namespace) -> str:
+  """Checks flags; returns the path of the picture."""
+  if args.group_by:
+    groups_lib.check_way(args.group_by)
+  if not 0 <= args.confidence < 1:
+    raise config_lib.UserError(
+        f'--confidence must be 0 or more and below 1, such as 0.95, but is '
+        f'{args.confidence:g}')
+  if args.smooth < 1:
+    raise config_lib.UserError(
+        f'--smooth must be at least 1, but is {args.smooth}')
+  if args.csv and not suite_results.can_write(args.csv):
+    raise config_lib.UserError(
+        f'{args.csv} cannot be written; choose another --csv')
+  return pictures.output_path(args.output)
+
+
+def _expand(patterns: Sequence[str]) -> List[str]:
+  """Returns the runs that are named, each once.
+
+  Raises:
+    UserError: where one of them does not exist.
+  """
+  found: Dict[str, str] = {}  # By what they are, whatever they are called.
+  for pattern in patterns:
+    run_directory.reach(pattern)
+    if files.exists(pattern):
+      paths = [pattern]
+    else:
+      paths = sorted(glob.glob(pattern))
+    if not paths:
       raise config_lib.UserError(
-          f'{run_dir} has no {args.metric} in its {metrics.FILE_NAME}; is it '
-          'the directory of a run that has logged it?')
-    axes.plot(*zip(*points), label=_label(pathlib.Path(run_dir)))
-  axes.set_xlabel({'frames': 'environment frames', 'secs': 'seconds',
-                   'updates': 'learner updates'}[args.x])
-  ylabel = args.metric.replace('_', ' ')
-  if args.metric == 'episode_return':
-    ylabel = 'mean return of full episodes'
-  axes.set_ylabel(ylabel)
-  axes.grid(alpha=0.3)
-  axes.legend()
-  curves.save(figure, args.output)
-  print(f'wrote {args.output}')
+          f'there is no run {pattern}; name directories of runs')
+    for path in paths:
+      key = path if files.is_url(path) else os.path.realpath(path)
+      found.setdefault(key, path)
+  return list(found.values())
 
 
-def _label(run_dir: pathlib.Path) -> str:
-  """Returns the run's name, with a note where an evaluator's rows are drawn."""
-  if run_dir.name == program.EVALUATION:
-    return f'{run_dir.parent.name}, evaluated'
-  return run_dir.name
+def _points(run_dir: str, args: argparse.Namespace) -> list:
+  """Reads a run's points; raises UserError where it has none."""
+  rows = curves.read_rows(run_dir)
+  points = curves.points(rows, args.metric, args.x)
+  if points:
+    return points
+  if not rows:
+    raise config_lib.UserError(
+        f'{run_dir} has no {args.metric} in its {metrics.FILE_NAME}; is it the '
+        'directory of a run that has logged it?')
+  known = sorted({name for row in rows for name in row})
+  if args.metric in known:
+    raise config_lib.UserError(
+        f'{run_dir} has no {args.metric} beside {args.x} in its '
+        f'{metrics.FILE_NAME} yet; let it train')
+  near = difflib.get_close_matches(args.metric, known, n=1)
+  hint = f'did you mean {near[0]}? It has' if near else 'it has'
+  raise config_lib.UserError(
+      f'{run_dir} has no {args.metric} in its {metrics.FILE_NAME}; {hint} '
+      f'{", ".join(known)}')
+
+
+def _curve(group: groups_lib.Group, points: Dict[str, list],
+           args: argparse.Namespace) -> _Curve:
+  """Makes the curve of a group."""
+  lines = []
+  for run_dir in group.run_dirs:
+    x, y = np.array(points[run_dir], np.float64).T
+    lines.append(list(zip(x, intervals.smoothed(y, args.smooth))))
+  if len(lines) == 1:  # The run's own points.
+    x, y = np.array(lines[0]).T
+    return _Curve(group.label, 1, x, intervals.Band(y, None, None))
+  x, values = intervals.on_common_axis(lines, _POINTS)
+  if not x.size:
+    raise config_lib.UserError(
+        f'{group.label}: its runs have no {args.x} in common; leave out the '
+        'shortest, or --group_by')
+  band = intervals.band(
+      values, [groups_lib.level_of(run_dir) for run_dir in group.run_dirs],
+      intervals.STATISTICS[args.statistic], args.confidence or None)
+  return _Curve(group.label, len(lines), x, band)
+
+
+def _to_csv(drawn: Sequence[_Curve]) -> str:
+  """Returns what is drawn as CSV, a line for each point."""
+  text = io.StringIO()
+  writer = csv.writer(text, lineterminator='\n')
+  writer.writerow(['label', 'runs', 'x', 'y', 'low', 'high'])
+  for curve in drawn:
+    nothing = [''] * len(curve.x)
+    low = nothing if curve.band.low is None else curve.band.low
+    high = nothing if curve.band.high is None else curve.band.high
+    writer.writerows(
+        (curve.label, curve.num_runs, *point)
+        for point in zip(curve.x, curve.band.centre, low, high))
+  return text.getvalue()
+
+
+def _draw(drawn: Sequence[_Curve], args: argparse.Namespace, output: str
+          ) -> None:
+  figure, ((axes,),) = pictures.grid(1, 1, width=pictures.PAGE_WIDTH, height=4)
+  for curve in drawn:
+    note = f' ({curve.num_runs} runs)' if curve.num_runs > 1 else ''
+    pictures.draw_band(axes, curve.x, curve.band, label=curve.label + note)
+  pictures.label_x(axes, args.x)
+  axes.set_ylabel(_y_title(drawn, args))
+  if len(drawn) > _MAX_IN_LEGEND:
+    figure.legend(loc='outside right upper')
+  else:
+    axes.legend()
+  pictures.save(figure, output)
+
+
+def _y_title(drawn: Sequence[_Curve], args: argparse.Namespace) -> str:
+  """Says what is drawn, and of groups which statistic of them."""
+  title = args.metric.replace('_', ' ')
+  if args.metric == _RETURN:
+    title = f'return of the last {metrics.EPISODE_WINDOW} games'
+  if any(curve.num_runs > 1 for curve in drawn):
+    title += f'\n{_STATISTICS[args.statistic]} of runs'
+    if any(curve.band.low is not None for curve in drawn):
+      title += f', {args.confidence:.0%} bootstrap interval'
+  return title
 
 
 def main() -> int:

@@ -22,6 +22,7 @@ from launch.run import progress
 from launch.run import role_commands
 from launch.run import run_directory
 from launch.run import time_budget
+from launch.run import tracking
 from launch.run import warm_start
 
 _DEFAULT_CONFIG = 'configs/atari/pong.gin'
@@ -49,6 +50,7 @@ def _parse_args() -> argparse.Namespace:
   parser.add_argument('--evaluate', action='store_true',
                       help='play full games beside training, and log to '
                       'evaluation/ in the run directory')
+  tracking.add_flag(parser)
   parser.add_argument('--profile', action='store_true',
                       help="record a few updates for TensorBoard's profiler, "
                       'and print at the end where the time went')
@@ -149,6 +151,7 @@ def _run(args: argparse.Namespace) -> int:
   if args.list_knobs:
     print(knobs.as_text(knobs.sections()), end='')
     return 0
+  tracking.start(args.track)
   why_public = program.why_public(
       args.network, args.port is not None, args.run_dir, args.init_from)
   if why_public is None:
@@ -172,7 +175,8 @@ def _run(args: argparse.Namespace) -> int:
         [('Reverb', None)] if config.experiment.in_process else
         [('Reverb', port) for port in chosen.reverb] +
         [('TensorFlow', port) for port in chosen.tensorflow], why_public)
-    with progress.ProgressLine(config.experiment.total_frames) as line:
+    with tracking.tracking(args.track, run_dir), progress.ProgressLine(
+        config.experiment.total_frames) as line:
       if config.experiment.in_process:
         signum = _train_in_this_process(config, run_dir, line)
       else:

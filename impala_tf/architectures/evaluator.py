@@ -4,6 +4,7 @@ By the protocol of `evaluation.py`, beside training and without touching it.
 """
 
 import dataclasses
+import os
 import time
 from typing import Callable, Mapping, Optional
 
@@ -12,6 +13,7 @@ from impala_tf import evaluation
 from impala_tf import experiment
 from impala_tf import weights
 from impala_tf.monitoring import metrics
+from impala_tf.monitoring import video
 from impala_tf.processes import tf_threads
 from impala_tf.processes import waiting
 from impala_tf.suites import levels as levels_lib
@@ -19,6 +21,7 @@ from impala_tf.transport import config_table
 
 _MAX_ENVS = 32
 _POLL_SECS = 0.5
+_VIDEOS = 'videos'  # In the output directory.
 
 
 def make_row(updates: int, frames: int,
@@ -71,8 +74,9 @@ class Evaluator:
     Args:
       config: config of the run.
       address: 'host:port' of the learner's server.
-      output_dir: gets `metrics.jsonl` and `tensorboard/`; rows of learning that
-        was lost since are dropped from it.
+      output_dir: gets `metrics.jsonl`, `tensorboard/` and, where the config
+        asks for them, `videos/`; rows of learning that was lost since are
+        dropped from it.
       seed: seed of games and actions.
       poll: function that is called while the learner has no parameters yet.
 
@@ -94,6 +98,9 @@ class Evaluator:
     rows = metrics.read_rows(output_dir)
     self._evaluated = rows[-1]['updates'] if rows else None
     self._writer = metrics.MetricsWriter(output_dir)
+    self._videos = video.NewestVideos(
+        os.path.join(output_dir, _VIDEOS),
+        config.experiment.evaluation_video_interval_secs)
 
   def _level_config(self, level: str) -> config_lib.Config:
     return dataclasses.replace(
@@ -124,8 +131,11 @@ class Evaluator:
           self._seed, updates, i)
       environment = self._make_environment(
           level, min(episodes, _MAX_ENVS), environment_seed)
-      results[level] = evaluation.evaluate(
-          self._agent, environment, episodes, policy_seed)
+      frames = updates * self._frames_per_update
+      name = f'{frames:012d}_{level.replace("/", "_")}'
+      with self._videos.filming(environment, name) as on_step:
+        results[level] = evaluation.evaluate(
+            self._agent, environment, episodes, policy_seed, on_step)
       environment.close()
     row = make_row(updates, self._fetcher.frames, results)
     self._writer.write(row)

@@ -16,6 +16,7 @@ from impala_tf import types
 from impala_tf import weights
 from impala_tf.agents import saved as saved_lib
 from impala_tf.envs import environment as environment_lib
+from impala_tf.monitoring import hparams
 from impala_tf.monitoring import level_metrics
 from impala_tf.monitoring import metrics as metrics_lib
 from impala_tf.optimizers import hyperparameters as hyperparameters_lib
@@ -135,6 +136,8 @@ def _restore(config: config_lib.Config, place: Place, log_dir: str,
   if restored:
     logging.info('Resuming from %s at %d frames', restored, frames)
   metrics_lib.drop_rows_after(log_dir, frames)
+  if is_chief:
+    hparams.write(log_dir, config, frames)
   return checkpointer
 
 

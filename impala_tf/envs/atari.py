@@ -9,7 +9,7 @@ import difflib
 import importlib.util
 import pathlib
 import re
-from typing import List
+from typing import Any, List, Mapping, Optional
 
 import dm_env
 from dm_env import specs
@@ -74,6 +74,85 @@ def check_game(game: str) -> None:
       f'EnvironmentConfig.level: there is no Atari game {game!r}; {hint}')
 
 
+def _redraw_noops(ale: Any, stacks: np.ndarray, info: Mapping[str, Any]):
+  """Resets games again that began without a no-op, so that draws are 1 to n.
+
+  Args:
+    ale: the emulators, a `vector_env.AtariVectorEnv`.
+    stacks: uint8 [E, S, H, W] or [E, S, H, W, 3], stacks that ALE returned.
+    info: ALE's `info` with them.
+
+  Returns:
+    Stacks and info; games under way are left alone.
+  """
+  while True:
+    again = info['episode_frame_number'] == 0  # No frame yet: a new game.
+    if not again.any():
+      return stacks, info
+    stacks, info = ale.reset(options={'reset_mask': again})
+
+
+class _Screen:
+  """The screen of environment 0 in colour, from an emulator of its own.
+
+  A batch of ALE shows only what it was told to make of its screens. A second
+  emulator with the same seed and actions plays the same game; the batch knows
+  nothing of it. It catches up only when a picture is wanted.
+  """
+
+  def __init__(self, game: str, seed: int, settings: Mapping[str, Any]):
+    """Starts nothing yet.
+
+    Args:
+      game: the game.
+      seed: seed of environment 0.
+      settings: what the batch was made with, but for sizes of pictures.
+    """
+    self._game = game
+    self._seed: Optional[int] = seed
+    self._settings = settings
+    self._ale = None
+    self._missed: List[Optional[int]] = []
+    self._picture = None
+
+  def add(self, action: Optional[int]) -> None:
+    """Notes an action of environment 0 as ALE numbers it; None for a reset."""
+    self._missed.append(action)
+
+  def picture(self) -> np.ndarray:
+    """Returns the screen as it is now: uint8 [H, W, 3]."""
+    if self._ale is None:
+      self._ale = self._make()
+    for action in self._missed:
+      if action is None:
+        stacks, info = self._ale.reset(seed=self._seed)
+        self._seed = None
+      else:
+        stacks, *_, info = self._ale.step(np.array([action], np.int32))
+      if self._settings['noop_max']:
+        stacks, _ = _redraw_noops(self._ale, stacks, info)
+      self._picture = stacks[0, -1].copy()
+    self._missed.clear()
+    return self._picture
+
+  def _make(self):
+    import ale_py  # Lazily: it is a simulator.
+    from ale_py import roms
+    from ale_py import vector_env
+    ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
+    console = ale_py.ALEInterface()
+    console.loadROM(roms.get_rom_path(self._game))
+    height, width = console.getScreenDims()
+    return vector_env.AtariVectorEnv(
+        self._game, 1, num_threads=1, img_height=height, img_width=width,
+        stack_num=1, grayscale=False, **self._settings)
+
+  def close(self) -> None:
+    """Ends the emulator."""
+    if self._ale is not None:
+      self._ale.close()
+
+
 class AtariEnvironment(environment.BatchedEnvironment):
   """E copies of one game, as Mnih et al. 2016 and Espeholt et al. 2018 play it.
 
@@ -99,7 +178,8 @@ class AtariEnvironment(environment.BatchedEnvironment):
   """
 
   def __init__(self, game: str, num_envs: int, seed: int,
-               config: config_lib.AtariConfig, num_threads: int = 1):
+               config: config_lib.AtariConfig, num_threads: int = 1,
+               in_colour: bool = False):
     """Starts the emulators.
 
     Args:
@@ -108,16 +188,15 @@ class AtariEnvironment(environment.BatchedEnvironment):
       seed: 0 or more. The E seeds from it on should be no other actor's.
       config: how the game is played.
       num_threads: threads that step all E emulators; games do not depend on it.
+      in_colour: whether `render` shows the emulator's screen, for which
+        environment 0's actions are kept; otherwise the newest frame in grey.
 
     Raises:
       ConfigError: for an unknown game, or where ale-py is not installed.
     """
     check_game(game)
     from ale_py import vector_env  # Lazily: it is a simulator.
-    self._ale = vector_env.AtariVectorEnv(
-        game,
-        num_envs,
-        num_threads=min(num_threads, num_envs),
+    settings = dict(
         autoreset_mode='SameStep',
         # ALE counts both in emulator frames and draws no-ops from 0 to
         # `noop_max` - 1. Draws of 0 are repeated below.
@@ -125,9 +204,6 @@ class AtariEnvironment(environment.BatchedEnvironment):
         noop_max=config.noop_max + 1 if config.noop_max else 0,
         repeat_action_probability=config.sticky_action_probability,
         full_action_space=config.full_action_set,
-        img_height=config.height,
-        img_width=config.width,
-        stack_num=config.frame_stack,
         frameskip=config.action_repeats,
         reward_clipping=False,
         use_fire_reset=False,
@@ -135,6 +211,11 @@ class AtariEnvironment(environment.BatchedEnvironment):
         # out a life that drops to 0 while the game goes on.
         episodic_life=False,
         life_loss_info=False)
+    self._ale = vector_env.AtariVectorEnv(
+        game, num_envs, num_threads=min(num_threads, num_envs),
+        img_height=config.height, img_width=config.width,
+        stack_num=config.frame_stack, **settings)
+    self._screen = _Screen(game, seed, settings) if in_colour else None
     shape = (config.height, config.width, config.frame_stack)
     num_actions = int(self._ale.single_action_space.n)
     self._action_table = None
@@ -168,7 +249,11 @@ class AtariEnvironment(environment.BatchedEnvironment):
   def reset(self) -> dm_env.TimeStep:
     stacks, info = self._ale.reset(seed=self._seed)
     self._seed = None
-    stacks, self._lives = self._redraw_noops(stacks, info)
+    if self._screen:
+      self._screen.add(None)
+    if self._has_noops:
+      stacks, info = _redraw_noops(self._ale, stacks, info)
+    self._lives = info['lives']
     return self._first(self._channels_last(stacks))
 
   def _step(self, actions: np.ndarray) -> dm_env.TimeStep:
@@ -177,9 +262,11 @@ class AtariEnvironment(environment.BatchedEnvironment):
     stacks, reward, game_over, time_limit, info = self._ale.step(actions)
     first = game_over | time_limit
     terminal = game_over
+    if self._screen:
+      self._screen.add(int(actions[0]))
+    if self._has_noops and first.any():
+      stacks, info = _redraw_noops(self._ale, stacks, info)
     lives = info['lives']
-    if first.any():
-      stacks, lives = self._redraw_noops(stacks, info)
     if self._life_loss_ends_episode:
       # On a FIRST row the lives are the new game's. A bonus adds a life.
       terminal = terminal | ((lives < self._lives) & ~first)
@@ -191,23 +278,6 @@ class AtariEnvironment(environment.BatchedEnvironment):
         discount=(~terminal).astype(np.float32),
         observation=self._channels_last(stacks))
 
-  def _redraw_noops(self, stacks, info):
-    """Resets games again that began without a no-op, so that draws are 1 to n.
-
-    Args:
-      stacks: uint8 [E, S, H, W], stacks that ALE returned.
-      info: ALE's `info` with them.
-
-    Returns:
-      Stacks and lives (int32 [E]); games under way are left alone.
-    """
-    while self._has_noops:
-      again = info['episode_frame_number'] == 0  # No frame yet: a new game.
-      if not again.any():
-        break
-      stacks, info = self._ale.reset(options={'reset_mask': again})
-    return stacks, info['lives']
-
   def _channels_last(self, stacks: np.ndarray) -> np.ndarray:
     # One strided copy a frame is 7 times faster than one transposing copy.
     for i in range(self.frame_stack):
@@ -215,11 +285,14 @@ class AtariEnvironment(environment.BatchedEnvironment):
     return self._observation
 
   def render(self) -> np.ndarray:
-    """Returns the newest frame in grey, since a batch of ALE has no colours."""
+    if self._screen:
+      return self._screen.picture()
     return np.repeat(self._observation[0, :, :, -1:], 3, axis=-1)
 
   def close(self) -> None:
     self._ale.close()
+    if self._screen:
+      self._screen.close()
 
 
 def _make(game: str, num_envs: int, seed: int, config: config_lib.Config,
@@ -230,7 +303,7 @@ def _make(game: str, num_envs: int, seed: int, config: config_lib.Config,
   return AtariEnvironment(
       game, num_envs, seed,
       dataclasses.replace(config.atari, life_loss_ends_episode=False),
-      num_threads=sizing.num_cores())
+      num_threads=sizing.num_cores(), in_colour=True)
 
 
 DOMAIN = domain.Domain(

@@ -69,6 +69,7 @@ class CartPoleSwingUpEnvironment(environment.BatchedEnvironment):
         'cartpole_swingup', num_envs, environment.discrete(3),
         observation_spec=specs.Array((8,), np.float32, 'observation'))
     self._rng = np.random.default_rng(seed)
+    self.frames_per_sec = 1 / (_PHYSICS_STEP_SECS * _ACTION_REPEATS)
     # Rows: position, speed, angle, angular speed.
     self._state = np.zeros((4, num_envs))
     self._steps = np.zeros(num_envs, np.int64)

@@ -45,6 +45,8 @@ class CatchEnvironment(environment.BatchedEnvironment):
   would be divided by 255.
   """
 
+  frames_per_sec = 5.  # For people to watch.
+
   def __init__(self, num_envs: int, seed: int, num_balls: int = 1,
                level: str = 'catch', mirrored: bool = False):
     """Makes the boards.

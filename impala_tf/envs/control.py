@@ -71,6 +71,7 @@ class ControlEnvironment(environment.BatchedEnvironment):
         f'control/{name}', num_envs,
         environment.continuous(actions.minimum, actions.maximum),
         observation_spec=specs.Array(shape, np.float32, 'observation'))
+    self.frames_per_sec = 1 / self._envs[0].control_timestep()
     self._observation = np.zeros((num_envs,) + shape, np.float32)
 
   def reset(self) -> dm_env.TimeStep:

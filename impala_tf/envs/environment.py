@@ -75,6 +75,7 @@ class BatchedEnvironment(abc.ABC):
     num_envs: E.
     frames_per_step: emulator frames in one agent step; 1 where no action is
       repeated.
+    frames_per_sec: emulator frames in a second of play, for videos.
     frame_stack: S. Where S > 1 an observation is [H, W, S], the oldest frame
       first, and frames from before the episode's first are zero. Where S = 1,
       observations are not stacked.
@@ -91,6 +92,8 @@ class BatchedEnvironment(abc.ABC):
       each choice, in turn) that is legal now, else 0, likewise; an empty tuple
       where all always are.
   """
+
+  frames_per_sec = 60.
 
   def __init__(self, level: str, num_envs: int,
                action_spec: specs.BoundedArray, observation_spec: specs.Array,

@@ -127,6 +127,8 @@ class GymEnvironment(environment.BatchedEnvironment):
         instruction_length=instruction_length,
         num_features=converter.num_features, has_action_mask=is_masked)
     self._num_values = np.atleast_1d(action_spec.maximum) + 1
+    metadata = self._envs.metadata or {}
+    self.frames_per_sec = metadata.get('render_fps', self.frames_per_sec)
     # Only discrete actions have a `start`.
     self._first_action = np.asarray(getattr(actions, 'start', 0), np.int64)
 

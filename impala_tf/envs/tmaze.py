@@ -50,6 +50,8 @@ class TMazeEnvironment(environment.BatchedEnvironment):
   junction.
   """
 
+  frames_per_sec = 5.  # For people to watch.
+
   def __init__(self, length: int, num_envs: int, seed: int):
     """Makes the mazes.
 

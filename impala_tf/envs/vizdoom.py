@@ -159,6 +159,7 @@ class VizdoomEnvironment(environment.BatchedEnvironment):
         observation_spec=specs.Array(shape, np.uint8, 'observation'),
         frames_per_step=config.action_repeats)
     self._observation = np.zeros((num_envs,) + shape, np.uint8)
+    self.frames_per_sec = vizdoom.DEFAULT_TICRATE
     self._screen = None  # Environment 0's last frame in full, for videos.
 
   def reset(self) -> dm_env.TimeStep:

@@ -1,4 +1,4 @@
-"""Records of a run's course: metrics, profiles, skipped updates.
+"""Records of a run's course: metrics, videos, profiles, skips of updates.
 
 May import `config`, `types`, `storage` and `suites`.
 """

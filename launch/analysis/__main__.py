@@ -1,57 +1,83 @@
 """Draws a figure of the paper's analysis from a sweep, and prints its table.
 
-Writes OUTPUT.png and OUTPUT.md. Runs that have not finished are left out.
+Writes OUTPUT.png and OUTPUT.md, or the picture alone where OUTPUT has an
+ending. Runs that have not finished are left out.
 """
 
 import argparse
 import pathlib
 import sys
+from typing import List
 
 from impala_tf import config as config_lib
 from impala_tf.sweeps import results as results_lib
 from launch.analysis import figures
 from launch.analysis import tables
+from launch.report import pictures
+from launch.report import suite_results
 from launch.run import command_line
 from launch.run import program
 from launch.run import sweep_directory
 
 _DISPLAYS = {
-    name: (getattr(tables, name), getattr(figures, name))
-    for name in ('table_2', 'figure_e1', 'figure_e2', 'figure_e3', 'replay')}
+    'table_2': (tables.table_2, figures.table_2),
+    'figure_e1': (tables.figure_e1, figures.figure_e1),
+    'lags': (tables.figure_e1, figures.lags),
+    'figure_e2': (tables.figure_e2, figures.figure_e2),
+    'figure_e3': (tables.figure_e3, figures.figure_e3),
+    'replay': (tables.replay, figures.replay)}
+# For displays of learning curves results alone are too little.
+_OF_CURVES = ('figure_e1', 'figure_e3', 'replay')
+_OF_RESULTS = [display for display in _DISPLAYS if display not in _OF_CURVES]
 
 
 def _parse_args() -> argparse.Namespace:
   parser = command_line.Parser(prog='launch.analysis', description=__doc__)
   parser.add_argument('display', choices=_DISPLAYS)
-  parser.add_argument('sweep_dir', metavar='SWEEP_DIR')
-  parser.add_argument('--output', help='without ending (default: DISPLAY in '
-                      'the sweep\'s directory)')
+  parser.add_argument('sweep_dir', metavar='SWEEP_DIR',
+                      help=f'of a sweep; for {", ".join(_OF_RESULTS)} its '
+                      'results.csv is enough')
+  parser.add_argument('--output', help='of picture and table without ending '
+                      '(default: DISPLAY beside results.csv), or a picture '
+                      'alone, with its ending')
   return parser.parse_args()
 
 
-def _show(args: argparse.Namespace) -> None:
-  path = pathlib.Path(args.sweep_dir, sweep_directory.RESULTS)
+def _read(path: pathlib.Path) -> List[results_lib.Result]:
+  """Reads finished runs; raises UserError where there are none."""
   try:
     text = path.read_text(encoding='utf-8')
   except OSError as error:
     raise config_lib.UserError(
-        f'{path} cannot be read ({error.strerror}); is {args.sweep_dir} the '
+        f'{path} cannot be read ({error.strerror}); is {path.parent} the '
         'directory of a sweep?') from error
   results = [r for r in results_lib.from_csv(text)
              if r.status == results_lib.FINISHED]
   if not results:
     raise config_lib.UserError(f'{path} has no finished run yet')
+  return results
+
+
+def _show(args: argparse.Namespace) -> None:
+  path = pathlib.Path(args.sweep_dir)
+  if path.suffix == '.csv':
+    if args.display in _OF_CURVES:
+      raise config_lib.UserError(
+          f'{args.display} draws learning curves, which {path} does not have; '
+          'name the directory of the sweep')
+  else:
+    path /= sweep_directory.RESULTS
   table, draw = _DISPLAYS[args.display]
-  output = args.output or str(pathlib.Path(args.sweep_dir, args.display))
+  output = args.output or str(path.parent / args.display)
+  picture = pictures.output_path(output)
+  results = _read(path)
   print(table(results))
-  try:
-    pathlib.Path(f'{output}.md').write_text(table(results) + '\n',
-                                            encoding='utf-8')
-    draw(args.sweep_dir, results).savefig(f'{output}.png', dpi=120)
-  except OSError as error:
-    raise config_lib.UserError(f'cannot write {output}: {error}; choose '
-                               'another --output') from error
-  print(f'\nwrote {output}.png and {output}.md')
+  pictures.save(draw(args.sweep_dir, results), picture)
+  written = picture
+  if picture != output:
+    suite_results.write(f'{output}.md', table(results) + '\n')
+    written += f' and {output}.md'
+  print(f'\nwrote {written}')
 
 
 def main() -> int:

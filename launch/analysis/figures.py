@@ -2,37 +2,51 @@
 
 import itertools
 import pathlib
-from typing import Iterable, Sequence
+from typing import Iterable, Optional, Sequence, Tuple
 
-from matplotlib import ticker
 import numpy as np
 
 from impala_tf.sweeps import results as results_lib
 from launch.analysis import tables
 from launch.report import curves
+from launch.report import intervals
+from launch.report import pictures
 
 _POINTS = 200  # Points of a curve that is a mean of several.
+_CONFIDENCE = 0.95
+_TASK_NAMES = {'tmaze': 'T-maze'}
 
 
-def _curves(sweep_dir: str, results: Iterable[results_lib.Result]):
-  """Returns common frames [P] of runs, and their returns [runs, P] there."""
+def _curve(sweep_dir: str, results: Iterable[results_lib.Result],
+           confidence: Optional[float] = _CONFIDENCE
+           ) -> Optional[Tuple[np.ndarray, intervals.Band]]:
+  """Returns frames [P] that runs have in common and their mean return there.
+
+  With several seeds the mean has an interval, unless `confidence` is None. None
+  where no run has a return.
+  """
   found = []
   for result in results:
     points = curves.points(curves.read_rows(str(pathlib.Path(
         sweep_dir, 'runs', result.run.name))), 'episode_return')
     if points:
-      found.append(np.array(points).T)
+      found.append(points)
   if not found:
-    return np.empty(0), np.empty((0, 0))
-  frames = np.linspace(max(x[0] for x, _ in found),
-                       min(x[-1] for x, _ in found), _POINTS)
-  return frames, np.array([np.interp(frames, x, y) for x, y in found])
+    return None
+  frames, returns = intervals.on_common_axis(found, _POINTS)
+  return frames, _band(returns, confidence)
 
 
-def _label_frames(axes) -> None:
-  """Labels frames in thousands or millions, as long numbers would overlap."""
-  axes.set_xlabel('environment frames')
-  axes.xaxis.set_major_formatter(ticker.EngFormatter(sep=''))
+def _band(values: np.ndarray, confidence: Optional[float] = _CONFIDENCE
+          ) -> intervals.Band:
+  """Returns the mean of runs [N, P] with its bootstrap interval."""
+  return intervals.band(
+      values, [''] * len(values), intervals.mean, confidence)
+
+
+def _title(task: str) -> str:
+  """Returns a task's name as text."""
+  return _TASK_NAMES.get(task, task.replace('_', ' '))
 
 
 def _best(results: Sequence[results_lib.Result]):
@@ -45,38 +59,41 @@ def table_2(sweep_dir: str, results: tables.Results):
   """Draws the numbers of table 2 as bars: axes for each task."""
   del sweep_dir
   tasks = tables.tasks_of(results)
-  figure, (row,) = curves.grid(1, len(tasks))
+  figure, grid = pictures.panels(len(tasks))
   width = 0.4
-  for axes, task in zip(row, tasks):
+  for axes, task in zip(grid, tasks):
     for shift, (suffix, title) in zip((-0.5, 0.5), tables.REPLAY.items()):
       heights = [results_lib.best_mean(results_lib.select(
           results, task, method + suffix), tables.BEST)
                  for method in tables.METHODS]
       axes.bar(np.arange(len(heights)) + shift * width, heights, width,
                label=title)
+    axes.axhline(0, color='black', linewidth=0.8)
     axes.set_xticks(range(len(tables.METHODS)), tables.METHODS.values(),
-                    rotation=30, fontsize=7)
-    axes.set_title(task, fontsize=9)
-  row[0].set_ylabel(f'final return, best {tables.BEST}')
-  row[0].legend(fontsize=7)
+                    rotation=30, ha='right')
+    axes.set_title(_title(task))
+    axes.set_ylabel(f'final return, best {tables.BEST}')
+  pictures.share_legend(figure)
   return figure
 
 
 def figure_e1(sweep_dir: str, results: tables.Results):
   """Draws learning curves: a row a task, a column a method, a line a lag."""
   tasks = tables.tasks_of(results)
-  figure, grid = curves.grid(len(tasks), len(tables.METHODS))
+  figure, grid = pictures.grid(
+      len(tasks), len(tables.METHODS),
+      pictures.PAGE_WIDTH / len(tables.METHODS), 2.2)
   for (i, task), (j, (method, name)) in itertools.product(
       enumerate(tasks), enumerate(tables.METHODS.items())):
     axes = grid[i, j]
     for lag in tables.LAGS:
-      frames, returns = _curves(sweep_dir, results_lib.select(
+      curve = _curve(sweep_dir, results_lib.select(
           results, task, f'{method}_lag_{lag}'))
-      if returns.size:
-        axes.plot(frames, returns.mean(axis=0), label=str(lag))
-    axes.set_title(f'{task}, {name}', fontsize=9)
+      if curve:
+        pictures.draw_band(axes, *curve, label=f'lag {lag}')
+    axes.set_title(f'{_title(task)},\n{name}')
   _share_limits(grid)
-  grid[0, 0].legend(title='lag', fontsize=7)
+  pictures.share_legend(figure, len(tables.LAGS))
   return figure
 
 
@@ -86,60 +103,88 @@ def _share_limits(grid) -> None:
     low, high = zip(*(axes.get_ylim() for axes in row))
     for axes in row:
       axes.set_ylim(min(low), max(high))
+      pictures.label_x(axes, 'frames')
     row[0].set_ylabel('return')
-  for axes in grid.flat:
-    _label_frames(axes)
+
+
+def lags(sweep_dir: str, results: tables.Results):
+  """Draws the final return against the policy lag: a line a method."""
+  del sweep_dir
+  tasks = tables.tasks_of(results)
+  figure, grid = pictures.panels(len(tasks), height=2.8)
+  for axes, task in zip(grid, tasks):
+    for method, name in tables.METHODS.items():
+      by_lag = {lag: finals for lag in tables.LAGS if (finals := [
+          r.final_return for r in results_lib.select(
+              results, task, f'{method}_lag_{lag}')
+          if r.final_return is not None])}
+      # Runs of each lag are others: an interval at each lag by itself.
+      bands = [_band(np.array(finals)[:, np.newaxis])
+               for finals in by_lag.values()]
+      if not bands:
+        continue
+      has_interval = all(band.low is not None for band in bands)
+      pictures.draw_band(
+          axes, np.array([tables.LAGS.index(lag) for lag in by_lag]),
+          intervals.Band(*(
+              np.concatenate(parts) if i == 0 or has_interval else None
+              for i, parts in enumerate(zip(*bands)))),
+          label=name, marker='o', markersize=4)
+    axes.set_xticks(range(len(tables.LAGS)), tables.LAGS)
+    axes.set_title(_title(task))
+    axes.set_xlabel('policy lag, updates')
+    axes.set_ylabel('final return')
+  pictures.share_legend(figure, len(tables.METHODS))
+  return figure
 
 
 def figure_e2(sweep_dir: str, results: tables.Results):
   """Draws the final return against the rank of the setting, with replay."""
   del sweep_dir
   tasks = tables.tasks_of(results)
-  figure, (row,) = curves.grid(1, len(tasks))
-  for axes, task in zip(row, tasks):
+  figure, grid = pictures.panels(len(tasks))
+  for axes, task in zip(grid, tasks):
     for method, name in tables.METHODS.items():
       returns = results_lib.ranked(results_lib.select(
           results, task, f'{method}_replay'))
       axes.plot(range(1, len(returns) + 1), returns, marker='.', label=name)
-    axes.set_title(task, fontsize=9)
+    axes.set_title(_title(task))
     axes.set_xlabel('rank of the setting')
-  row[0].set_ylabel('final return')
-  row[0].legend(fontsize=7)
+    axes.set_ylabel('final return')
+  pictures.share_legend(figure, len(tables.METHODS))
   return figure
 
 
 def figure_e3(sweep_dir: str, results: tables.Results):
   """Draws curves of the best three settings: v_{s+1} against V(x_{s+1})."""
   tasks = tables.tasks_of(results)
-  figure, grid = curves.grid(1, len(tasks))
-  for axes, task in zip(grid[0], tasks):
+  figure, grid = pictures.panels(len(tasks))
+  for axes, task in zip(grid, tasks):
     for variant, label in (('vtrace', r'$r_s + \gamma v_{s+1}$'),
                            ('vtrace_value', r'$r_s + \gamma V(x_{s+1})$')):
-      frames, returns = _curves(
-          sweep_dir, _best(results_lib.select(results, task, variant)))
-      if returns.size:
-        axes.plot(frames, returns.mean(axis=0), label=label)
-    axes.set_title(task, fontsize=9)
-    _label_frames(axes)
-  grid[0, 0].set_ylabel(f'return, mean of best {tables.BEST}')
-  grid[0, 0].legend(fontsize=7)
+      # Without an interval: settings are no sample of anything.
+      curve = _curve(sweep_dir, _best(
+          results_lib.select(results, task, variant)), confidence=None)
+      if curve:
+        pictures.draw_band(axes, *curve, label=label)
+    axes.set_title(_title(task))
+    axes.set_ylabel(f'return, mean of best {tables.BEST}')
+    pictures.label_x(axes, 'frames')
+  pictures.share_legend(figure)
   return figure
 
 
 def replay(sweep_dir: str, results: tables.Results):
-  """Draws learning curves with and without replay: mean and range of seeds."""
+  """Draws learning curves with and without replay: mean and its interval."""
   tasks = tables.tasks_of(results)
-  figure, grid = curves.grid(1, len(tasks))
-  for axes, task in zip(grid[0], tasks):
+  figure, grid = pictures.panels(len(tasks), height=3.2)
+  for axes, task in zip(grid, tasks):
     for variant in dict.fromkeys(r.run.variant for r in results):
-      frames, returns = _curves(
-          sweep_dir, results_lib.select(results, task, variant))
-      if returns.size:
-        axes.plot(frames, returns.mean(axis=0), label=variant)
-        axes.fill_between(frames, returns.min(axis=0), returns.max(axis=0),
-                          alpha=0.25)
-    axes.set_title(task, fontsize=9)
-    _label_frames(axes)
-  grid[0, 0].set_ylabel('return')
-  grid[0, 0].legend(fontsize=7)
+      curve = _curve(sweep_dir, results_lib.select(results, task, variant))
+      if curve:
+        pictures.draw_band(axes, *curve, label=_title(variant))
+    axes.set_title(_title(task))
+    axes.set_ylabel('return')
+    pictures.label_x(axes, 'frames')
+  pictures.share_legend(figure)
   return figure

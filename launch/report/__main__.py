@@ -8,11 +8,12 @@ training and `launch/evaluate.sh` have written to the runs' directories.
 import argparse
 import pathlib
 
+from impala_tf import config as config_lib
 from impala_tf.monitoring import level_metrics
 from impala_tf.monitoring import metrics
 from impala_tf.suites import levels as levels_lib
-from launch.report import curves
 from launch.report import figures
+from launch.report import pictures as pictures_lib
 from launch.report import runs as runs_lib
 from launch.report import suite_results
 from launch.report import suite_tables as suite_report
@@ -40,6 +41,10 @@ def _parse_args() -> argparse.Namespace:
 
 def _report(args: argparse.Namespace) -> None:
   output = pathlib.Path(args.output)
+  if output.suffix[1:] in (*pictures_lib.formats(), 'html', 'md'):
+    raise config_lib.UserError(
+        f'--output is a directory, which gets report.md and pictures as PNG, '
+        f'but {output} looks like a file; leave out its ending')
   run_directory.check_writable(output, '--output')
   runs = runs_lib.load(args.run_dirs)
   trained = [run for run in runs if run.rows]
@@ -64,7 +69,7 @@ def _report(args: argparse.Namespace) -> None:
   output.mkdir(parents=True, exist_ok=True)
   suite_results.write(str(output / 'report.md'), '\n\n'.join(sections) + '\n')
   for name, figure in pictures.items():
-    curves.save(figure, str(output / name))
+    pictures_lib.save(figure, str(output / name))
   print('\n\n'.join(s for s in sections if not s.startswith('![')))
   print(f'\nwrote {", ".join(("report.md", *pictures))} to {output}')
 

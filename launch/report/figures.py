@@ -1,7 +1,6 @@
 """Figures of runs, made with matplotlib."""
 
 import itertools
-import math
 from typing import Iterator, List, Mapping, Optional, Sequence, Tuple
 
 import matplotlib.figure
@@ -11,12 +10,14 @@ from impala_tf.monitoring import level_metrics
 from impala_tf.suites import levels as levels_lib
 from impala_tf.suites import suite as suite_lib
 from launch.report import curves
+from launch.report import pictures
 from launch.report import runs as runs_lib
 
 # Where the best score is more than so many times the human one, the scale is
 # logarithmic beyond 1: Atari's scores span four orders of magnitude.
 _LINEAR_UP_TO = 3.
-_INCHES_PER_BAR = 0.08
+_INCHES_PER_BAR = 0.1
+_HEADLINE_TITLE = 'capped mean, human-normalised'
 
 
 def learning_curves(
@@ -34,7 +35,7 @@ def learning_curves(
   Returns:
     The figure; None where no run has ended an episode yet.
   """
-  panels: List[Tuple[str, list]] = [(level_metrics.HEADLINE.replace('_', ' '), [
+  panels: List[Tuple[str, list]] = [(_HEADLINE_TITLE, [
       (run.label, curves.points(run.rows, level_metrics.HEADLINE))
       for run in runs])]
   for level in dict.fromkeys(itertools.chain(*(run.levels for run in runs))):
@@ -43,35 +44,26 @@ def learning_curves(
   panels = [panel for panel in panels if any(points for _, points in panel[1])]
   if not panels:
     return None
-  num_columns = math.ceil(math.sqrt(len(panels)))
-  figure, grid = curves.grid(
-      math.ceil(len(panels) / num_columns), num_columns)
-  for axes, (title, lines) in itertools.zip_longest(
-      grid.flat, panels, fillvalue=('', ())):
-    _draw_panel(axes, title, lines, [run.label for run in runs])
-  handles = {label: line for axes in grid.flat for line, label in zip(
-      *axes.get_legend_handles_labels())}
-  figure.legend(handles.values(), handles.keys(), loc='outside upper center',
-                ncols=4, fontsize=8)
+  figure, grid = pictures.panels(len(panels))
+  styles = pictures.line_styles([run.label for run in runs])
+  for axes, (title, lines) in zip(grid, panels):
+    _draw_panel(axes, title, lines, styles)
+  pictures.share_legend(figure)
   return figure
 
 
-def _draw_panel(axes, title: str, lines, labels: Sequence[str]) -> None:
-  if not lines:
-    axes.set_axis_off()
-    return
+def _draw_panel(axes, title: str, lines, styles: Mapping[str, dict]) -> None:
   for label, points in lines:
     if points:
       # A run has the same colour in all panels.
-      axes.plot(*zip(*points), f'C{labels.index(label) % 10}', label=label)
+      axes.plot(*zip(*points), label=label, **styles[label])
   suite = levels_lib.suite_of(title)
   if suite:
     axes.axhline(suite.random[suite.scored_level(title)], color='grey',
                  linestyle=':', linewidth=1)
-  axes.set_title(title, fontsize=8)
-  axes.tick_params(labelsize=7)
-  axes.set_xlabel('environment frames', fontsize=7)
-  axes.grid(alpha=0.3)
+  axes.set_title(title)
+  axes.set_ylabel('score' if title == _HEADLINE_TITLE else 'return')
+  pictures.label_x(axes, 'frames')
 
 
 def scores(suite: suite_lib.Suite, ours: Mapping[str, suite_lib.Scores]
@@ -92,8 +84,9 @@ def scores(suite: suite_lib.Suite, ours: Mapping[str, suite_lib.Scores]
       (f'{name}, paper', column) for name, column in suite.paper.items()
       if name.startswith('IMPALA'))]
   width = 1 / (len(columns) + 1)
-  figure, ((axes,),) = curves.grid(
-      1, 1, 8, 1.2 + _INCHES_PER_BAR * len(levels) * (len(columns) + 1))
+  figure, ((axes,),) = pictures.grid(
+      1, 1, pictures.PAGE_WIDTH,
+      1.2 + _INCHES_PER_BAR * len(levels) * (len(columns) + 1))
   for i, (name, column) in enumerate(columns):
     axes.barh(list(_places(levels, column, i * width)),
               [suite.human_normalised_score(level, column[level])
@@ -101,15 +94,15 @@ def scores(suite: suite_lib.Suite, ours: Mapping[str, suite_lib.Scores]
               width, label=name)
   axes.set_yticks([i + width * (len(columns) - 1) / 2
                    for i in range(len(levels))],
-                  [level.partition('/')[2] for level in levels], fontsize=7)
+                  [level.partition('/')[2] for level in levels])
   axes.invert_yaxis()
   axes.axvline(1, color='black', linewidth=1)  # The human.
   if axes.get_xlim()[1] > _LINEAR_UP_TO:
     axes.set_xscale('symlog', linthresh=1)
   axes.xaxis.set_major_formatter(matplotlib.ticker.PercentFormatter(1))
-  axes.set_xlabel(f'human-normalised score on {suite.title}', fontsize=8)
+  axes.set_xlabel(f'human-normalised score on {suite.title}')
   axes.margins(y=0.01)
-  figure.legend(loc='outside upper center', ncols=3, fontsize=8)
+  pictures.share_legend(figure)
   return figure
 
 

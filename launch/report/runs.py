@@ -11,6 +11,7 @@ from impala_tf.storage import files
 from impala_tf.suites import levels as levels_lib
 from impala_tf.suites import suite as suite_lib
 from launch.report import curves
+from launch.report import labels
 from launch.report import suite_results
 from launch.run import gin_config
 from launch.run import run_directory
@@ -51,13 +52,15 @@ def load(run_dirs: Sequence[str]) -> List[Run]:
   for path, run_dir in zip(paths, run_dirs):
     if paths.count(path) > 1:
       raise config_lib.UserError(f'{run_dir} is named twice; leave one out')
-  names = [path.name for path in paths]
-  return [_load(run_dir, run_dir if names.count(path.name) > 1 else path.name)
-          for path, run_dir in zip(paths, run_dirs)]
+  return [_load(run_dir, label)
+          for run_dir, label in zip(run_dirs, labels.of_runs(run_dirs))]
 
 
 def _load(run_dir: str, label: str) -> Run:
   run_directory.reach(run_dir)
+  if not files.exists(run_dir):
+    raise config_lib.UserError(
+        f'there is no run {run_dir}; name directories of runs')
   config_path = gin_config.config_path(run_dir)
   if not files.exists(config_path):
     raise config_lib.UserError(

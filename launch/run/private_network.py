@@ -95,7 +95,8 @@ def _try() -> str:
   A child tries it, because a process cannot leave such a network again.
   """
   reader, writer = os.pipe()
-  if os.fork() == 0:
+  child = os.fork()
+  if child == 0:
     try:
       _enter()
     except Exception as error:
@@ -105,7 +106,7 @@ def _try() -> str:
   os.close(writer)
   with open(reader, 'rb') as file:
     cause = file.read().decode()
-  os.wait()
+  os.waitpid(child, 0)
   return cause
 
 

@@ -3,6 +3,7 @@
 import dataclasses
 import math
 
+import imageio
 import pytest
 
 from impala_tf import config as config_lib
@@ -110,7 +111,7 @@ def test_it_plays_with_the_parameters_that_it_fetched(
     serve, tmp_path, monkeypatch):
   played = []
 
-  def evaluate(agent, environment, num_episodes, seed):
+  def evaluate(agent, environment, num_episodes, seed, on_step):
     played.append([float(v.numpy().max()) for v in agent.trainable_variables])
     return evaluation.Evaluation([0.] * num_episodes, [1] * num_episodes)
 
@@ -176,3 +177,15 @@ def test_learner_of_another_run_is_not_followed(serve, tmp_path):
       _CONFIG, impala=config_lib.ImpalaConfig(discount=0.5))
   with pytest.raises(ConnectionError, match='of another config now'):
     _evaluator(other, learner, tmp_path)
+
+
+def test_first_game_is_filmed_where_the_config_asks_for_it(serve, tmp_path):
+  config = dataclasses.replace(_CONFIG, experiment=dataclasses.replace(
+      _CONFIG.experiment, evaluation_video_interval_secs=1e-9))
+  learner = serve(config)
+  learner.publish(7)
+  _evaluator(config, learner, tmp_path).run_once()
+  path, = (tmp_path / 'videos').iterdir()
+  assert path.name == f'{7 * 20:012d}_catch.mp4'
+  pictures = [picture for picture in imageio.v2.get_reader(path)]
+  assert len(pictures) == 8 and pictures[0].shape == (400, 200, 3)

@@ -112,8 +112,7 @@ def _evaluate(run_dir, config, num_episodes=20):
 
 
 @pytest.mark.slow
-def test_locks_are_played_learned_from_resumed_and_evaluated(
-    tmp_path, monkeypatch):
+def test_locks_are_played_learned_from_resumed_and_evaluated(tmp_path):
   """The environment fails at an illegal action."""
   rows = _rows(_locks_config(2 * 48), tmp_path)
   assert [row['updates'] for row in rows] == [1, 2]
@@ -136,9 +135,10 @@ def test_locks_are_played_learned_from_resumed_and_evaluated(
 
 
 @pytest.mark.slow
-def test_locks_are_learned(tmp_path, monkeypatch):
+def test_locks_are_learned(tmp_path):
   """Image, one-hot and a gauge near 1000 must all be understood."""
-  config = _locks_config(40_000,
+  config = _locks_config(
+      40_000,
       agent=config_lib.AgentConfig(
           hidden_size=64, normalise_observations=True),
       actor=config_lib.ActorConfig(num_envs=16),

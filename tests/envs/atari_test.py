@@ -292,3 +292,56 @@ def test_unknown_game_is_refused_with_the_nearest(game, hint):
   with pytest.raises(config.ConfigError, match=hint) as error:
     _make(game, 1)
   assert repr(game) in str(error.value)
+
+
+def _shrunk(screen):
+  """Makes of a screen in colour what the agent sees of it."""
+  cv2 = pytest.importorskip('cv2')  # It shrinks as ALE does.
+  grey = np.round(screen @ [0.2989, 0.587, 0.114]).astype(np.uint8)
+  return cv2.resize(grey, (84, 84), interpolation=cv2.INTER_AREA).astype(int)
+
+
+# Pong's first game ends within; Breakout's many do, and draw no-ops anew.
+@pytest.mark.parametrize('game, num_steps, knobs', [
+    pytest.param('pong', 900, dict(sticky_action_probability=0.25),
+                 marks=pytest.mark.slow),
+    ('breakout', 200, dict(noop_max=2, sticky_action_probability=0.25)),
+    pytest.param('skiing', 60, dict(full_action_set=True, noop_max=0),
+                 marks=pytest.mark.slow),
+    pytest.param('breakout', 60, dict(max_episode_frames=80),
+                 marks=pytest.mark.slow)])
+def test_screen_in_colour_is_of_the_game_that_the_agent_sees(
+    game, num_steps, knobs):
+  rows = {}
+  for in_colour in (False, True):
+    env = atari.AtariEnvironment(
+        game, 3, 5, config.AtariConfig(**knobs), in_colour=in_colour)
+    rng = np.random.default_rng(2)
+    seen = [env.reset()]
+    rows[in_colour] = []
+    differences = []
+    for step in range(num_steps):
+      if step % 7 == 0 or step > num_steps - 20:
+        picture = env.render()
+        if in_colour:
+          assert picture.shape == (210, 160, 3) and np.ptp(picture, -1).any()
+          # Of the last two frames colours have the maximum, then grey is made;
+          # of what the agent sees the other way round. So a pixel or two of
+          # Pong's ball differ.
+          newest = seen[-1].observation[0, :, :, -1]
+          differences.append(np.mean(abs(_shrunk(picture) - newest)))
+      actions = rng.integers(env.action_spec().num_values, size=3)
+      seen.append(env.step(actions.astype(np.int32)))
+      rows[in_colour].append([np.copy(part) for part in seen[-1]])
+    env.close()
+  assert max(differences) < 0.06
+  # Nothing about the batch's own games is different.
+  for one, other in zip(rows[False], rows[True]):
+    for a, b in zip(one, other):
+      np.testing.assert_array_equal(a, b)
+
+
+def test_training_is_shown_in_grey_without_a_second_emulator():
+  env = _make('pong', 1)
+  env.reset()
+  assert env.render().shape == (84, 84, 3)

@@ -56,8 +56,10 @@ def test_result_is_written_and_shown_and_the_first_game_filmed(
   pictures = _pictures(video)
   # The video has the eight boards between the first action and the last.
   assert len(pictures) == 8
-  brightest = [np.unravel_index(np.argmax(p[:8, :, 0]), p[:8, :, 0].shape)[0]
-               for p in pictures[:6]]
+  boards = [p[20::40, 20::40, 0] for p in pictures]  # A square's middle.
+  assert boards[0].shape == (10, 5)
+  brightest = [np.unravel_index(np.argmax(b[:8]), b[:8].shape)[0]
+               for b in boards[:6]]
   assert brightest == sorted(brightest) and len(set(brightest)) > 3  # It falls.
 
 
@@ -121,6 +123,18 @@ def test_atari_has_a_human_normalised_score(tmp_path, monkeypatch):
   pictures = _pictures(video)
   assert 140 <= len(pictures) <= 152  # One in four.
   assert pictures[0].ndim == 3 and pictures[0].std() > 0
+
+
+def test_gif_of_atari_is_in_colour_and_small(tmp_path, monkeypatch):
+  run_dir = _make_pong_run(tmp_path)
+  gif = tmp_path / 'pong.gif'
+  assert _evaluate(monkeypatch, run_dir, '--episodes=1', f'--video={gif}',
+                   '--video_secs=0.5') == 0
+  pictures = _pictures(gif)
+  assert len(pictures) == 8  # 15 a second.
+  assert pictures[0].shape[:2] == (420, 320)
+  assert np.ptp(pictures[0][..., :3].astype(int), axis=-1).max() > 50
+  assert gif.stat().st_size < 50_000
 
 
 def _make_pong_run(run_dir, **atari):
@@ -276,6 +290,9 @@ def test_suite_that_cannot_be_played_is_refused_in_one_line(
     (['--seed=1073741824'], '--seed must be 0 to 1073741823'),
     (['--output={run}/no/such/x.json'], 'cannot be written; choose another'),
     (['--output={run}'], 'cannot be written; choose another'),
+    (['--video={run}/x.txt'], 'choose one of .gif, .mkv, .mov, .mp4'),
+    (['--video_secs=3'], '--video_secs is for --video'),
+    (['--video={run}/x.gif', '--video_secs=0'], 'must be above 0, but is 0'),
     (['--video={run}/config.gin/x.mp4'], 'cannot be written; choose another')])
 def test_bad_flag_is_refused_in_one_line(
     tmp_path, monkeypatch, capsys, arguments, words):

@@ -1,5 +1,6 @@
 """Tests that curves become a PNG with lines in it."""
 
+import csv
 import json
 import sys
 
@@ -7,7 +8,9 @@ import imageio
 import numpy as np
 import pytest
 
+from impala_tf import config as config_lib
 from launch import plot
+from launch.run import gin_config
 from tests.fixtures import programs
 
 
@@ -37,7 +40,7 @@ def _plot(monkeypatch, *arguments):
 def _colours(path):
   """Returns the picture, and its number of colours that are not grey."""
   image = np.asarray(imageio.v2.imread(path))[..., :3]
-  assert image.shape == (540, 960, 3)
+  assert image.shape == (600, 1050, 3)
   pixels = image.reshape(-1, 3)
   strong = pixels[np.ptp(pixels.astype(int), axis=1) > 100]
   return image, len(np.unique(strong // 64, axis=0))
@@ -63,20 +66,75 @@ def test_other_fields_and_axes(runs, tmp_path, monkeypatch):
   assert len(set(images)) == 3
 
 
-def test_directory_without_metrics_is_refused_in_one_line(tmp_path):
-  ran = programs.run('launch.plot', tmp_path, cwd=tmp_path)
-  assert 'has no episode_return in its metrics.jsonl' in (
-      programs.error_line(ran))
-  assert not any(tmp_path.iterdir())
+def _rows_of_csv(path):
+  """Returns the points of each label: x, y, low, high as text."""
+  found = {}
+  with open(path, encoding='utf-8') as file:
+    for line in csv.DictReader(file):
+      found.setdefault((line['label'], line['runs']), []).append(
+          [line[name] for name in ('x', 'y', 'low', 'high')])
+  return found
 
 
-@pytest.mark.parametrize('flag, words', [
-    ('--metric=nope', 'has no nope in its metrics.jsonl'),
-    ('--output=no/such/directory/x.png', 'choose another --output'),
-    ('--output=x.nope', 'choose another --output')])
+def test_csv_holds_what_is_drawn_of_single_runs(runs, tmp_path, monkeypatch):
+  drawn = tmp_path / 'drawn.csv'
+  assert _plot(monkeypatch, *runs, runs[0], '--x=updates', '--smooth=3',
+               f'--output={tmp_path / "x.png"}', f'--csv={drawn}') == 0
+  points = _rows_of_csv(drawn)
+  assert list(points) == [('up', '1'), ('down', '1')]  # Each once.
+  # Means of three on a straight line are the line.
+  assert [[float(v) for v in p[:2]] for p in points['down', '1']] == [
+      [2 * n, -n] for n in range(1, 9)]
+  assert {tuple(p[2:]) for p in points['up', '1']} == {('', '')}
+
+
+def test_pattern_of_seeds_is_one_curve_with_an_interval(
+    tmp_path, monkeypatch, capsys):
+  for seed in (1, 2, 3):
+    run_dir = tmp_path / f'seed_{seed}'
+    _run_dir(run_dir, *({'frames': x, 'episode_return': float(x * seed)}
+                        for x in (0, 100)))
+    (run_dir / 'config.gin').write_text(gin_config.dumps(config_lib.Config(
+        experiment=config_lib.ExperimentConfig(seed=seed))))
+  drawn = tmp_path / 'drawn.csv'
+  assert _plot(monkeypatch, tmp_path / 'seed_*', '--group_by=seed',
+               f'--output={tmp_path / "x"}', f'--csv={drawn}') == 0
+  # It says the name that it wrote.
+  assert f'wrote {tmp_path / "x.png"} and {drawn}' in capsys.readouterr().out
+  assert (tmp_path / 'x.png').exists()
+  (label, number), = _rows_of_csv(drawn)
+  assert (label, number) == ('atari/pong', '3')
+  last = [float(v) for v in _rows_of_csv(drawn)[label, number][-1]]
+  assert last == [100, 200, 100, 300]  # Of three seeds nearly their range.
+
+
+@pytest.mark.parametrize('arguments, words', [
+    (['--metric=nope'], 'has no nope in its metrics.jsonl; it has '
+     'episode_return, frames, secs, updates'),
+    (['--metric=episode_retrun'], 'did you mean episode_return?'),
+    (['--output=no/such/directory/x.png'], 'choose another --output'),
+    (['--output=x.nope'], 'pictures cannot be written as .nope; choose one of'),
+    (['--csv=no/such/x.csv'], 'choose another --csv'),
+    (['--group_by=sed'], 'did you mean seed?'),
+    (['--group_by=seed'], 'config.gin, which says how to group'),
+    (['--confidence=1'], '--confidence must be'),
+    (['--smooth=0'], '--smooth must be at least 1'),
+    (['no/such/run'], 'there is no run no/such/run'),
+    (['no/such/*'], 'there is no run no/such/*'),
+    (['empty'], 'empty has no episode_return in its metrics.jsonl')])
 def test_bad_flag_is_refused_in_one_line(
-    runs, tmp_path, monkeypatch, capsys, flag, words):
-  monkeypatch.chdir(tmp_path)
-  assert _plot(monkeypatch, runs[0], flag) == 2
+    runs, tmp_path, monkeypatch, capsys, arguments, words):
+  work = tmp_path / 'work'
+  (work / 'empty').mkdir(parents=True)
+  monkeypatch.chdir(work)
+  assert _plot(monkeypatch, runs[0], *arguments) == 2
   line, = capsys.readouterr().err.splitlines()
   assert line.startswith('error: ') and words in line
+  assert [p.name for p in work.iterdir()] == ['empty']
+
+
+@pytest.mark.slow
+def test_program_refuses_a_run_that_does_not_exist(tmp_path):
+  ran = programs.run('launch.plot', 'nowhere', cwd=tmp_path)
+  assert 'there is no run nowhere' in programs.error_line(ran)
+  assert not any(tmp_path.iterdir())

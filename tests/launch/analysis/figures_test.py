@@ -51,4 +51,16 @@ def test_lags_are_lines_of_their_own(tmp_path):
     _write_curve(tmp_path, result, [(0, height), (10, height)])
   panel = figures.figure_e1(str(tmp_path), results).axes[0]
   assert {label: set(y) for label, y in _lines(panel).items()} == {
-      '0': {0.}, '100': {1.}}
+      'lag 0': {0.}, 'lag 100': {1.}}
+
+
+def test_final_returns_are_drawn_by_lag_with_an_interval_over_seeds():
+  results = [_result(f'none_lag_{lag}', 'default', seed, lag + 0.5 * seed)
+             for lag in (0, 10, 500) for seed in (1, 2, 3)]
+  axes, = figures.lags('', results).axes
+  assert _lines(axes)['No-correction'] == [1., 11., 501.]
+  line, = axes.lines
+  assert line.get_xdata().tolist() == [0, 2, 4]  # Places of these lags.
+  band, = axes.collections
+  low, high = band.get_datalim(axes.transData).intervaly
+  assert (low, high) == (0.5, 501.5)  # Of three seeds nearly their range.

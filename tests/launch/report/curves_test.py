@@ -1,4 +1,4 @@
-"""Points, figures and files that pictures of runs consist of."""
+"""Tests of rows and points that pictures of runs are made of."""
 
 import pytest
 
@@ -24,11 +24,10 @@ def test_damaged_rows_are_refused_by_the_name_of_their_file(tmp_path):
     curves.read_rows(str(tmp_path))
 
 
-def test_picture_has_its_panels_and_is_written_or_refused(tmp_path):
-  figure, axes = curves.grid(2, 3, width=1, height=1)
-  assert axes.shape == (2, 3)
-  assert figure.get_size_inches().tolist() == [3, 2]
-  curves.save(figure, str(tmp_path / 'x.png'))
-  assert (tmp_path / 'x.png').read_bytes()[1:4] == b'PNG'
-  with pytest.raises(config_lib.UserError, match='choose another --output'):
-    curves.save(figure, str(tmp_path / 'no' / 'x.png'))
+def test_file_of_rows_is_read_wherever_it_lies(tmp_path):
+  path = tmp_path / 'pong.jsonl'
+  path.write_text('{"frames": 1}\n{"frames": 2}\n')
+  assert curves.read_rows(str(path)) == [{'frames': 1}, {'frames': 2}]
+  path.write_text('?\n')
+  with pytest.raises(config_lib.UserError, match=f'{path} is damaged'):
+    curves.read_rows(str(path))

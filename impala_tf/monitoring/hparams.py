@@ -1,0 +1,107 @@
+"""A run's config in TensorBoard: as text, and as hyperparameters to compare.
+
+The HParams dashboard has a line for each run, with its returns.
+"""
+
+import dataclasses
+import os
+import time
+from typing import Any, Dict
+
+from absl import logging
+
+from impala_tf import config as config_lib
+from impala_tf.storage import files
+
+_SUFFIX = '.hparams'  # Of the event file, which each start of a run replaces.
+# Scalars of the rows, of which the dashboard shows the newest value.
+METRICS = ('best_episode_return', 'episode_return')
+
+
+def write(run_dir: str, config: config_lib.Config, frames: int) -> None:
+  """Writes a config to a run's TensorBoard files.
+
+  Training is worth more: where it cannot be written there is a warning.
+
+  Args:
+    run_dir: path or URL of the run's directory, which also names the run in the
+      dashboard.
+    config: config of the run.
+    frames: environment frames learned from so far, TensorBoard's step of the
+      text.
+  """
+  directory = os.path.join(run_dir, 'tensorboard')
+  try:
+    for name in files.names(directory):
+      if name.endswith(_SUFFIX):
+        files.remove(os.path.join(directory, name))
+    _write_events(directory, run_dir, config, frames)
+  except Exception as error:  # Errors of TensorFlow's files are no OSErrors.
+    logging.warning('TensorBoard does not get the config: %s', error)
+
+
+def _write_events(directory: str, run_dir: str, config: config_lib.Config,
+                  frames: int) -> None:
+  # Here, since they import TensorFlow, which takes seconds.
+  from tensorboard.compat.proto import event_pb2
+  from tensorboard.compat.proto import summary_pb2
+  from tensorboard.plugins.text import summary_v2 as text
+  from tensorboard.summary.writer import event_file_writer
+  events = event_file_writer.EventFileWriter(directory, filename_suffix=_SUFFIX)
+  for step, summary in ((0, _experiment()), (0, _session(run_dir, config)),
+                        (frames, text.text_pb('config', _markdown(config)))):
+    # The plugins make TensorFlow's message, the writer takes TensorBoard's.
+    events.add_event(event_pb2.Event(
+        wall_time=time.time(), step=step,
+        summary=summary_pb2.Summary.FromString(summary.SerializeToString())))
+  events.close()
+
+
+def values(config: config_lib.Config) -> Dict[str, Any]:
+  """Returns the value of each knob by its name in .gin files."""
+  return {f'{section.type.__name__}.{field.name}':
+          getattr(getattr(config, section.name), field.name)
+          for section in dataclasses.fields(config)
+          for field in dataclasses.fields(section.type)}
+
+
+def _experiment() -> Any:
+  """Makes the summary that says which columns the dashboard has."""
+  from tensorboard.plugins.hparams import api_pb2
+  from tensorboard.plugins.hparams import summary
+  # Types are those of the defaults.
+  types = {bool: api_pb2.DATA_TYPE_BOOL, int: api_pb2.DATA_TYPE_FLOAT64,
+           float: api_pb2.DATA_TYPE_FLOAT64}
+  return summary.experiment_pb(
+      hparam_infos=[
+          api_pb2.HParamInfo(name=name, type=types.get(
+              type(value), api_pb2.DATA_TYPE_STRING))
+          for name, value in values(config_lib.Config()).items()],
+      metric_infos=[
+          api_pb2.MetricInfo(name=api_pb2.MetricName(tag=tag))
+          for tag in METRICS])
+
+
+def _session(run_dir: str, config: config_lib.Config) -> Any:
+  """Makes the summary with the values of this run."""
+  from tensorboard.plugins.hparams import summary
+  defaults = values(config_lib.Config())
+  # A column has one type: text where the default is None. A column of numbers
+  # has a gap where the value is None.
+  hparams = {}
+  for name, value in values(config).items():
+    if not isinstance(defaults[name], (bool, int, float)):
+      hparams[name] = str(value)
+    elif value is not None:
+      hparams[name] = value
+  return summary.session_start_pb(hparams, group_name=run_dir)
+
+
+def _markdown(config: config_lib.Config) -> str:
+  """Returns a table of all values; those that are no defaults are bold."""
+  defaults = values(config_lib.Config())
+  lines = ['| knob | value |', '|---|---|']
+  for name, value in values(config).items():
+    mark = '' if value == defaults[name] else '**'
+    lines.append(f'| {name} | {mark}{value!r}{mark} |')
+  return '\n'.join(lines)

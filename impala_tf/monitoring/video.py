@@ -1,0 +1,228 @@
+"""Videos of games, at a size and a speed that one can watch."""
+
+import contextlib
+import math
+import os
+import tempfile
+import time
+from typing import Any, Callable, Iterator, Optional
+
+from absl import logging
+import numpy as np
+
+from impala_tf import config as config_lib
+from impala_tf.storage import files
+
+FORMATS = ('.gif', '.mkv', '.mov', '.mp4')
+_GIF = '.gif'
+# GIFs hold whole pictures, so they get fewer of them, for a short while.
+_GIF_PICTURES_PER_SEC = 15
+_GIF_SECS = 20.
+_GIF_COLOURS = 64
+_SIDE = 400  # Pixels of the longer side, about.
+_ENDING = '.mp4'  # Of an evaluator's videos.
+_TO_KEEP = 5  # Newest videos of an evaluator.
+
+OnStep = Callable[[int], None]
+
+
+class RenderError(config_lib.UserError):
+  """An environment that cannot be drawn."""
+
+
+def check_path(path: str, flag: str) -> None:
+  """Raises UserError unless a video can be written in the path's format.
+
+  Args:
+    path: path as the user gave it.
+    flag: flag that it was given by, for messages.
+  """
+  ending = os.path.splitext(path)[1]
+  if ending.lower() not in FORMATS:
+    what = ending or 'a name without ending'
+    raise config_lib.UserError(f'{flag}: videos cannot be written as {what}; '
+                               f'choose one of {", ".join(FORMATS)}')
+
+
+def enlarged(picture: np.ndarray) -> np.ndarray:
+  """Enlarges a picture by a whole factor to about 400 pixels.
+
+  Each pixel becomes a square. Sides become even, as codecs want them, by one
+  more row or column like the last.
+
+  Args:
+    picture: uint8 [H, W, 3].
+
+  Returns:
+    uint8 [H', W', 3].
+  """
+  factor = max(1, round(_SIDE / max(picture.shape[:2])))
+  picture = picture.repeat(factor, axis=0).repeat(factor, axis=1)
+  height, width = picture.shape[:2]
+  return np.pad(picture, ((0, height % 2), (0, width % 2), (0, 0)), 'edge')
+
+
+class Video:
+  """A video of the first environment's first episode, or of its beginning.
+
+  It appears under its name once it is closed.
+  """
+
+  def __init__(self, path: str, environment: Any,
+               max_secs: Optional[float] = None):
+    """Begins a video.
+
+    Args:
+      path: path of the file, in one of `FORMATS`.
+      environment: batch of environments, with `render`, `frames_per_sec` and
+        `frames_per_step`.
+      max_secs: seconds after which the video ends; None: with the episode, but
+        that of a GIF after 20 seconds.
+    """
+    self._path = path
+    self._render = environment.render
+    per_sec = environment.frames_per_sec / environment.frames_per_step
+    root, ending = os.path.splitext(path)
+    self._is_gif = ending.lower() == _GIF
+    self._every = 1  # Of this many steps, the first is shown.
+    if self._is_gif:
+      self._every = math.ceil(per_sec / _GIF_PICTURES_PER_SEC)
+      max_secs = max_secs or _GIF_SECS
+    self._pictures_per_sec = per_sec / self._every
+    self._num_left = math.inf
+    if max_secs is not None:
+      self._num_left = math.ceil(max_secs * per_sec)  # Steps.
+    self._num_steps = 0
+    self._new_path = f'{root}.new{ending}'
+    self._writer = None
+    self._gif = []
+
+  def on_step(self, num_ended: int) -> None:
+    """Adds the current picture while the first episode lasts.
+
+    Args:
+      num_ended: episodes that the first environment has ended.
+
+    Raises:
+      RenderError: where the environment cannot be drawn.
+    """
+    if num_ended or self._num_left <= 0:
+      self._num_left = 0
+      return
+    self._num_left -= 1
+    if self._num_steps % self._every == 0:
+      self._add(self._draw())
+    self._num_steps += 1
+
+  def _draw(self) -> np.ndarray:
+    try:
+      picture = np.asarray(self._render())
+      if picture.ndim != 3:
+        raise ValueError('it gives no picture')
+    except Exception as error:  # Simulators raise anything.
+      raise RenderError(
+          f'the environment cannot be drawn ({files.one_line(error)}), so that '
+          'there can be no video of it; leave that out') from error
+    return enlarged(picture.astype(np.uint8, copy=False))
+
+  def _add(self, picture: np.ndarray) -> None:
+    if self._is_gif:
+      from PIL import Image
+      self._gif.append(Image.fromarray(picture).quantize(
+          _GIF_COLOURS, dither=Image.Dither.NONE))
+      return
+    if self._writer is None:
+      import imageio
+      self._writer = imageio.get_writer(
+          self._new_path, fps=self._pictures_per_sec, macro_block_size=1)
+    self._writer.append_data(picture)
+
+  def close(self) -> None:
+    """Completes the file; there is none where nothing was shown."""
+    if self._gif:
+      # Programs count in hundredths of a second.
+      millisecs = 10 * round(100 / self._pictures_per_sec)
+      self._gif[0].save(
+          self._new_path, save_all=True, append_images=self._gif[1:],
+          duration=millisecs, loop=0)
+    elif self._writer is not None:
+      self._writer.close()
+      self._writer = None
+    else:
+      return
+    os.replace(self._new_path, self._path)
+
+  def discard(self) -> None:
+    """Leaves no file behind; does nothing after `close`."""
+    if self._writer is not None:
+      self._writer.close()  # Ends the program that encodes.
+      self._writer = None
+    with contextlib.suppress(FileNotFoundError):
+      os.remove(self._new_path)
+
+
+class NewestVideos:
+  """A directory with videos of the newest evaluated games.
+
+  Evaluation is worth more than its videos: one that cannot be made is left out
+  with a warning.
+  """
+
+  def __init__(self, directory: str, interval_secs: Optional[float]):
+    """Films nothing yet.
+
+    Args:
+      directory: path or URL; made with the first video.
+      interval_secs: least time from one video's start to the next; None for no
+        videos.
+    """
+    self._directory = directory
+    self._interval_secs = interval_secs
+    self._next_time = time.monotonic()
+
+  @contextlib.contextmanager
+  def filming(self, environment: Any, name: str) -> Iterator[OnStep]:
+    """Films the first game of an evaluation if a video is due.
+
+    Args:
+      environment: see `Video`.
+      name: name of the video without ending; names sort by age.
+
+    Yields:
+      Function to be called after each step, see `Video.on_step`.
+    """
+    now = time.monotonic()
+    if self._interval_secs is None or now < self._next_time:
+      yield lambda num_ended: None
+      return
+    self._next_time = now + self._interval_secs
+    with tempfile.TemporaryDirectory() as directory:
+      path = os.path.join(directory, name + _ENDING)
+      video = Video(path, environment)
+      try:
+        yield lambda num_ended: self._try(lambda: video.on_step(num_ended))
+        self._try(video.close)
+      finally:
+        video.discard()
+      if os.path.exists(path):
+        self._try(lambda: self._keep(path))
+
+  def _try(self, action: Callable[[], None]) -> None:
+    if self._interval_secs is None:  # Given up.
+      return
+    try:
+      action()
+    except Exception as error:  # Of the simulator, the codec or the disk.
+      logging.warning('No more videos of games: %s', files.one_line(error))
+      self._interval_secs = None
+
+  def _keep(self, path: str) -> None:
+    """Takes a video into the directory, and removes the oldest from it."""
+    with open(path, 'rb') as video:
+      content = video.read()
+    files.make_directory(self._directory)
+    files.write(os.path.join(self._directory, os.path.basename(path)), content)
+    kept = [name for name in files.names(self._directory)
+            if name.endswith(_ENDING)]
+    for name in kept[:-_TO_KEEP]:
+      files.remove(os.path.join(self._directory, name))

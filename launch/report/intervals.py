@@ -1,0 +1,132 @@
+"""Statistics of several runs: means, bootstrap intervals, smoothing.
+
+Pure functions of NumPy arrays. Shapes: N runs, P points of a curve.
+"""
+
+from typing import Callable, List, NamedTuple, Optional, Sequence, Tuple
+
+import numpy as np
+
+RESAMPLES = 2000
+_AT_A_TIME = 100  # Resamples that are in memory together.
+
+Statistic = Callable[[np.ndarray], np.ndarray]
+
+
+def mean(values: np.ndarray) -> np.ndarray:
+  """Computes means over the last axis but one: [..., N, P] to [..., P]."""
+  return values.mean(axis=-2)
+
+
+def interquartile_mean(values: np.ndarray) -> np.ndarray:
+  """Computes means of the middle half of the runs.
+
+  The lowest and the highest quarter of the N values, rounded down, are left
+  out (Agarwal et al. 2021, section 4.3): with fewer than four runs it is the
+  mean.
+
+  Args:
+    values: float [..., N, P].
+
+  Returns:
+    Float [..., P].
+  """
+  num_runs = values.shape[-2]
+  cut = num_runs // 4
+  ordered = np.sort(values, axis=-2)
+  return mean(ordered[..., cut:num_runs - cut, :])
+
+
+STATISTICS = {'mean': mean, 'iqm': interquartile_mean}
+
+
+class Band(NamedTuple):
+  """A curve of several runs with its confidence interval.
+
+  Attributes:
+    centre: float [P], the statistic of all runs.
+    low: float [P], lower end of the interval; None where there is none.
+    high: float [P], upper end of it; None likewise.
+  """
+  centre: np.ndarray
+  low: Optional[np.ndarray]
+  high: Optional[np.ndarray]
+
+
+def band(values: np.ndarray, strata: Sequence[str], statistic: Statistic,
+         confidence: Optional[float], seed: int = 0) -> Band:
+  """Computes a statistic with a percentile bootstrap interval at each point.
+
+  Runs are drawn with replacement, whole curves at a time, and from each stratum
+  as many as it has (stratified bootstrap, Agarwal et al. 2021, appendix A), so
+  that a task is not by chance counted more often than another.
+
+  Args:
+    values: float [N, P].
+    strata: name of each run's stratum, such as its task.
+    statistic: function of [..., N, P] to [..., P].
+    confidence: share of resamples within the interval, above 0 and below 1;
+      None for no interval.
+    seed: seed of the draws.
+
+  Returns:
+    The curve; without an interval where there is nothing to draw from, as no
+    stratum has two runs.
+  """
+  members: List[np.ndarray] = [
+      np.flatnonzero([s == stratum for s in strata])
+      for stratum in dict.fromkeys(strata)]
+  centre = statistic(values)
+  if confidence is None or max(map(len, members)) < 2:
+    return Band(centre, None, None)
+  rng = np.random.default_rng(seed)
+  resampled = []
+  for start in range(0, RESAMPLES, _AT_A_TIME):
+    number = min(_AT_A_TIME, RESAMPLES - start)
+    drawn = np.concatenate(
+        [rng.choice(runs, (number, len(runs))) for runs in members], axis=1)
+    resampled.append(statistic(values[drawn]))
+  tail = (1 - confidence) / 2
+  low, high = np.quantile(np.concatenate(resampled), [tail, 1 - tail], axis=0)
+  return Band(centre, low, high)
+
+
+def smoothed(values: np.ndarray, num_points: int) -> np.ndarray:
+  """Computes running means of a curve, each centred on its point.
+
+  Near an end the window is as much shorter on both sides, so that the first and
+  the last point stay as they are.
+
+  Args:
+    values: float [P].
+    num_points: points in a window; 1 changes nothing, and an even number counts
+      as the next odd one.
+
+  Returns:
+    Float [P].
+  """
+  num_values = len(values)
+  i = np.arange(num_values)
+  half = np.minimum(np.minimum(i, num_values - 1 - i), num_points // 2)
+  sums = np.concatenate([[0.], np.cumsum(values, dtype=np.float64)])
+  return (sums[i + half + 1] - sums[i - half]) / (2 * half + 1)
+
+
+def on_common_axis(
+    curves: Sequence[Sequence[Tuple[float, float]]], num_points: int
+) -> Tuple[np.ndarray, np.ndarray]:
+  """Interpolates curves at the same points, as far as all of them go.
+
+  Args:
+    curves: points (x, y) of each of N curves in the order of x; none is empty.
+    num_points: P.
+
+  Returns:
+    x float [P] and y float [N, P]. From the last of the first points to the
+    first of the last ones; P is 0 where the curves have no x in common.
+  """
+  arrays = [np.array(points, dtype=np.float64).T for points in curves]
+  low = max(x[0] for x, _ in arrays)
+  high = min(x[-1] for x, _ in arrays)
+  x = np.linspace(low, high, num_points) if low <= high else np.empty(0)
+  return x, np.array([np.interp(x, *array) for array in arrays])

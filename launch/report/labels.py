@@ -1,0 +1,68 @@
+"""Names of runs in legends and tables: the parts of paths that differ."""
+
+import os
+from typing import List, Sequence, Tuple
+
+from impala_tf.monitoring import metrics
+from launch.run import program
+
+
+def of_runs(run_dirs: Sequence[str]) -> List[str]:
+  """Names runs by the fewest parts of their paths that tell them apart.
+
+  Parts that begin or end all paths are left out, and where all paths are
+  equally deep every part that they share: 'sweep/catch/vtrace/seed_1' and
+  'sweep/catch/none/seed_1' become 'vtrace' and 'none'. A run alone has its
+  directory's name. 'evaluation' at the end, where an evaluator's rows are,
+  becomes the note ', evaluated'.
+
+  Args:
+    run_dirs: paths or URLs of different directories, or of files like
+      metrics.jsonl.
+
+  Returns:
+    A name for each, all of them different.
+  """
+  split = [_split(run_dir) for run_dir in run_dirs]
+  # A run and its evaluation have one path and so one name.
+  names = _distinguished(list(dict.fromkeys(path for path, _ in split)))
+  return [names[path] + (', evaluated' if is_evaluation else '')
+          for path, is_evaluation in split]
+
+
+def _split(run_dir: str) -> Tuple[Tuple[str, ...], bool]:
+  """Returns the parts of a run's path, and whether its evaluation is meant."""
+  if '://' not in run_dir:
+    run_dir = os.path.abspath(run_dir)
+  parts = tuple(part for part in run_dir.split('/') if part)
+  if parts[-1] == metrics.FILE_NAME:
+    parts = parts[:-1]
+  parts = (*parts[:-1], parts[-1].removesuffix('.jsonl'))
+  if len(parts) > 1 and parts[-1] == program.EVALUATION:
+    return parts[:-1], True
+  return parts, False
+
+
+def _distinguished(paths: Sequence[Tuple[str, ...]]) -> dict:
+  """Maps each of several different paths to a name of its own."""
+  if len(paths) == 1:
+    return {paths[0]: paths[0][-1]}
+  if len({len(path) for path in paths}) == 1:
+    differs = [len(set(parts)) > 1 for parts in zip(*paths)]
+    return {path: '/'.join(part for part, keep in zip(path, differs) if keep)
+            for path in paths}
+  start = _num_shared(paths)
+  rests = [path[start:] for path in paths]
+  end = _num_shared([rest[::-1] for rest in rests])
+  return {path: '/'.join(rest[:len(rest) - end])
+          for path, rest in zip(paths, rests)}
+
+
+def _num_shared(paths: Sequence[Tuple[str, ...]]) -> int:
+  """Counts the first parts that are the same in all; each keeps one part."""
+  number = 0
+  for parts in zip(*(path[:-1] for path in paths)):
+    if len(set(parts)) > 1:
+      break
+    number += 1
+  return number

@@ -1,0 +1,182 @@
+"""Pictures of runs: one style, axes, bands, and the file that holds them.
+
+Every figure begins with `grid` or `panels`, so that all look alike and can be
+read where they are as wide as a page.
+"""
+
+import itertools
+import math
+import os
+from typing import Any, Sequence, Tuple
+
+from cycler import cycler
+import matplotlib
+import matplotlib.axes
+import matplotlib.figure
+import matplotlib.ticker
+import numpy as np
+
+from impala_tf import config as config_lib
+from launch.report import intervals
+
+PAGE_WIDTH = 7.  # Inches.
+_MAX_COLUMNS = 3  # More panels side by side could not be read on a page.
+_DPI = 150
+# Okabe and Ito 2008, which people of all kinds of colour vision can tell apart;
+# without yellow, which is too pale for lines.
+COLOURS = ('#0072B2', '#D55E00', '#009E73', '#CC79A7', '#E69F00', '#56B4E9',
+           '#000000')
+_STYLE = {
+    # Lines beyond the seventh have the same colours and are dashed, or dotted.
+    'axes.prop_cycle': (cycler(linestyle=['-', '--', ':', '-.']) *
+                        cycler(color=COLOURS)),
+    'axes.axisbelow': True,
+    'axes.grid': True,
+    'axes.spines.right': False,
+    'axes.spines.top': False,
+    'axes.titlesize': 'medium',
+    'font.size': 10,
+    'grid.alpha': 0.3,
+    'legend.fontsize': 'small',
+    'legend.frameon': False,
+    'lines.linewidth': 1.6,
+    'savefig.dpi': _DPI,
+    'xtick.labelsize': 'small',
+    'ytick.labelsize': 'small',
+}
+_X_TITLES = {'frames': 'environment frames', 'updates': 'learner updates'}
+_TIMES = {'hours': 3600., 'minutes': 60., 'seconds': 1.}
+
+
+def formats() -> Sequence[str]:
+  """Lists the endings of files that pictures can be written to."""
+  return sorted(matplotlib.figure.Figure().canvas.get_supported_filetypes())
+
+
+def output_path(path: str, flag: str = '--output') -> str:
+  """Checks where a picture is to go, before anything is drawn.
+
+  Args:
+    path: path as the user gave it.
+    flag: flag that it was given by, for messages.
+
+  Returns:
+    The path with its ending; '.png' is added where there is none.
+
+  Raises:
+    UserError: where no picture can have that ending, or be written there.
+  """
+  ending = os.path.splitext(path)[1][1:].lower()
+  if not ending:
+    path += '.png'
+  elif ending not in formats():
+    raise config_lib.UserError(
+        f'{flag}: pictures cannot be written as .{ending}; choose one of '
+        f'{", ".join(formats())}')
+  directory = os.path.dirname(path) or '.'
+  if '://' in path or os.path.isdir(path) or not (
+      os.path.isdir(directory) and os.access(directory, os.W_OK | os.X_OK)):
+    raise config_lib.UserError(f'{path} cannot be written; choose another '
+                               f'{flag}')
+  return path
+
+
+def grid(num_rows: int, num_columns: int, width: float = 3.4,
+         height: float = 2.8):
+  """Makes a figure of several axes.
+
+  Args:
+    num_rows: rows of axes.
+    num_columns: columns of axes.
+    width: width of each of the axes in inches.
+    height: height of each of the axes in inches.
+
+  Returns:
+    The figure, and its axes [num_rows, num_columns].
+  """
+  matplotlib.rcParams.update(_STYLE)
+  # Without pyplot, which may want a display.
+  figure = matplotlib.figure.Figure(
+      figsize=(width * num_columns, height * num_rows), layout='constrained')
+  return figure, figure.subplots(num_rows, num_columns, squeeze=False)
+
+
+def panels(number: int, height: float = 2.4
+           ) -> Tuple[matplotlib.figure.Figure, np.ndarray]:
+  """Makes a figure of a page's width with panels in rows.
+
+  Args:
+    number: N, at least 1.
+    height: height of each panel in inches.
+
+  Returns:
+    The figure, and the axes [N] of its panels, row by row.
+  """
+  num_columns = min(number, _MAX_COLUMNS)
+  if number == 4:  # Rather two and two than three and one.
+    num_columns = 2
+  figure, axes = grid(math.ceil(number / num_columns), num_columns,
+                      PAGE_WIDTH / num_columns, height)
+  for unused in axes.flat[number:]:
+    unused.set_axis_off()
+  return figure, axes.flatten()[:number]
+
+
+def draw_band(axes: matplotlib.axes.Axes, x: np.ndarray, band: intervals.Band,
+              **line: Any) -> None:
+  """Draws a line, and its interval as a pale band of the same colour.
+
+  Args:
+    axes: axes to draw on.
+    x: float [P].
+    band: the curve.
+    **line: what `Axes.plot` takes, such as `label`.
+  """
+  drawn, = axes.plot(x, band.centre, **line)
+  if band.low is not None:
+    axes.fill_between(x, band.low, band.high, color=drawn.get_color(),
+                      alpha=0.2, linewidth=0)
+
+
+def label_x(axes: matplotlib.axes.Axes, x: str) -> None:
+  """Names the horizontal axis, and shortens its numbers: 40M, or 2 hours.
+
+  Args:
+    axes: axes, with everything drawn.
+    x: 'frames', 'updates' or 'secs'.
+  """
+  if x in _X_TITLES:
+    axes.set_xlabel(_X_TITLES[x])
+    axes.xaxis.set_major_formatter(matplotlib.ticker.EngFormatter(sep=''))
+    return
+  last = axes.get_xlim()[1]
+  unit = next((u for u, secs in _TIMES.items() if last > 2 * secs), 'seconds')
+  axes.set_xlabel(f'wall time, {unit}')
+  # Ticks at whole numbers of the unit.
+  locator = matplotlib.ticker.MaxNLocator(nbins=6, steps=[1, 2, 2.5, 5, 10])
+  low, high = (limit / _TIMES[unit] for limit in axes.get_xlim())
+  ticks = [t for t in locator.tick_values(low, high) if low <= t <= high]
+  axes.set_xticks([t * _TIMES[unit] for t in ticks], [f'{t:g}' for t in ticks])
+
+
+def share_legend(figure: matplotlib.figure.Figure, columns: int = 3) -> None:
+  """Puts one legend above all axes, with each label once."""
+  handles = {label: handle for axes in figure.axes for handle, label in zip(
+      *axes.get_legend_handles_labels())}
+  figure.legend(handles.values(), handles.keys(), loc='outside upper center',
+                ncols=columns)
+
+
+def line_styles(labels: Sequence[str]) -> dict:
+  """Gives each label a colour and a dash, the same wherever it is drawn."""
+  styles = itertools.cycle(_STYLE['axes.prop_cycle'])
+  return dict(zip(labels, styles))
+
+
+def save(figure: matplotlib.figure.Figure, path: str) -> None:
+  """Writes a figure to a file; raises UserError where it cannot be written."""
+  try:
+    figure.savefig(path)
+  except (OSError, ValueError) as error:
+    raise config_lib.UserError(
+        f'cannot write {path}: {error}; choose another --output') from error

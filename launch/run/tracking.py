@@ -1,0 +1,109 @@
+"""The flag --track: a process beside training that sends rows to a service.
+
+The process is `launch.run.wandb_tracker`. It reads what training writes, and
+training knows nothing of it, so nothing that happens to the service, the
+network or the process can do a run any harm. It starts before the run goes into
+a network of its own, since there it would reach nobody.
+
+Standard library only.
+"""
+
+import argparse
+import contextlib
+import importlib.util
+import os
+import signal
+import subprocess
+import sys
+import time
+from typing import Iterator, Optional
+
+from impala_tf import config as config_lib
+from launch.run import run_directory
+
+# Holds the tracker's process id and the file descriptor of its standard input,
+# through the execution of this program within another network.
+_TRACKER = 'IMPALA_TF_TRACKER'
+_FINISH_SECS = 30.  # For the last rows, once training has ended.
+_POLL_SECS = 0.1
+LOG_NAME = 'tracker.log'
+
+
+def add_flag(parser: argparse.ArgumentParser) -> None:
+  """Adds the flag --track."""
+  parser.add_argument('--track', action='store_true',
+                      help='send rows and config to Weights & Biases; its own '
+                      'variables apply, such as WANDB_MODE=offline and '
+                      'WANDB_PROJECT (docs/tracking.md)')
+
+
+def start(track: bool) -> None:
+  """Starts the tracker, which waits to be told the run's directory.
+
+  Args:
+    track: value of --track; nothing is done where it is False, or where this
+      program has been executed anew since the tracker was started.
+
+  Raises:
+    UserError: where the package is not installed.
+  """
+  if not track or _TRACKER in os.environ:
+    return
+  spec = importlib.util.find_spec('wandb')
+  # A directory called wandb, as the package leaves them, is no package.
+  if spec is None or spec.origin is None:
+    raise config_lib.UserError(
+        "--track needs the package wandb: pip install -c constraints.txt -e "
+        "'.[wandb]'")
+  process = subprocess.Popen(
+      [sys.executable, '-m', 'launch.run.wandb_tracker'],
+      stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
+      stderr=subprocess.DEVNULL, start_new_session=True)
+  stdin = os.dup(process.stdin.fileno())
+  process.stdin.close()
+  os.set_inheritable(stdin, True)
+  os.environ[_TRACKER] = f'{process.pid} {stdin}'
+
+
+@contextlib.contextmanager
+def tracking(track: bool, run_dir: str) -> Iterator[None]:
+  """Has the tracker follow a run as long as the context lasts.
+
+  At the end it has half a minute for what it has not sent yet.
+
+  Args:
+    track: value of --track; nothing is done where it is False.
+    run_dir: path or URL of the run's directory, which holds the config.
+  """
+  if not track:
+    yield
+    return
+  pid, stdin = map(int, os.environ.pop(_TRACKER).split())
+  os.set_inheritable(stdin, False)
+  log = os.path.join(run_directory.logs_path(run_dir), LOG_NAME)
+  print(f'  tracked with Weights & Biases, see {log}', flush=True)
+  with contextlib.suppress(BrokenPipeError):  # It has died.
+    os.write(stdin, f'{run_dir}\n'.encode())
+  try:
+    yield
+  finally:
+    os.close(stdin)
+    if _wait(pid) != 0:
+      print(f'Weights & Biases has not got all rows; {log} says why, and how '
+            'to send the rest', flush=True)
+
+
+def _wait(pid: int) -> Optional[int]:
+  """Waits for the tracker; returns its status, or None where it was killed."""
+  deadline = time.monotonic() + _FINISH_SECS
+  while time.monotonic() < deadline:
+    try:
+      ended, status = os.waitpid(pid, os.WNOHANG)
+    except ChildProcessError:  # Python has noted its end elsewhere.
+      return 0
+    if ended:
+      return status
+    time.sleep(_POLL_SECS)
+  with contextlib.suppress(ProcessLookupError):
+    os.killpg(pid, signal.SIGKILL)  # With what the package has started.
+  return None

@@ -1,0 +1,149 @@
+"""Sends a run's rows and config to Weights & Biases; see `tracking`.
+
+    python -m launch.run.wandb_tracker
+
+reads the run's directory from the first line of standard input, and ends with
+it. Rows that were sent are noted in the directory, so that a resumed run goes
+on with the same run of Weights & Biases where that one ended.
+"""
+
+import json
+import os
+import secrets
+import select
+import signal
+import sys
+from typing import Any, Dict
+
+from impala_tf.monitoring import hparams
+from impala_tf.monitoring import metrics
+from impala_tf.storage import files
+from launch.processes import child
+from launch.run import gin_config
+from launch.run import program
+from launch.run import run_directory
+from launch.run import tracking
+
+_NOTE = 'wandb.json'  # In the run directory.
+_INTERVAL_SECS = 2.
+_INIT_SECS = 60.  # For the service's answer; without one it goes on offline.
+_FINISH_SECS = 120  # For the last rows where nobody waits for this process.
+_PROJECT = 'impala_tf'
+
+
+class Tracker:
+  """A run of Weights & Biases that follows a training run."""
+
+  def __init__(self, wandb: Any, run_dir: str):
+    """Begins a run of Weights & Biases, or goes on with the one noted.
+
+    Args:
+      wandb: the package.
+      run_dir: path or URL of the run's directory.
+    """
+    self._note_path = os.path.join(run_dir, _NOTE)
+    self._note: Dict[str, Any] = {'id': secrets.token_hex(4), 'sent': {}}
+    if files.exists(self._note_path):
+      self._note = json.loads(files.read(self._note_path))
+    self._run = self._init(wandb, run_dir)
+    self._run.define_metric('*', step_metric='frames')
+    # Written at once: else a run that is killed early would be another next.
+    self._write_note()
+    self._readers = {
+        '': metrics.RowReader(run_dir),
+        f'{program.EVALUATION}/': metrics.RowReader(
+            os.path.join(run_dir, program.EVALUATION))}
+
+  def _init(self, wandb: Any, run_dir: str) -> Any:
+    directory = run_dir
+    if files.is_url(run_dir):
+      directory = run_directory.logs_path(run_dir)
+    how = dict(
+        project=os.environ.get('WANDB_PROJECT', _PROJECT),
+        id=self._note['id'], name=os.path.basename(run_dir.rstrip('/')),
+        dir=directory, resume='allow',
+        config=hparams.values(gin_config.load(gin_config.config_path(run_dir))))
+    try:
+      return wandb.init(**how, settings=wandb.Settings(
+          console='off', init_timeout=_INIT_SECS))
+    except Exception as error:  # No network, no account, no permission.
+      print(f'Weights & Biases does not answer ({files.one_line(error)}); '
+            f'going on offline: `wandb sync {directory}/wandb/offline-run-*` '
+            'sends the rows later', flush=True)
+      wandb.teardown()  # What failed would keep the id in use.
+      return wandb.init(**how, mode='offline',
+                        settings=wandb.Settings(console='off'))
+
+  def send(self) -> None:
+    """Sends rows that were not sent before."""
+    num_sent = 0
+    for prefix, reader in self._readers.items():
+      for row in reader.new_rows():
+        # Learning that was lost with a kill is learned, and logged, again.
+        if row['frames'] <= self._note['sent'].get(prefix, -1):
+          continue
+        self._run.log({'frames': row['frames'], **{
+            prefix + name: value for name, value in row.items()
+            if name != 'frames' and value is not None}})
+        self._note['sent'][prefix] = row['frames']
+        num_sent += 1
+    if num_sent:
+      self._write_note()
+
+  def _write_note(self) -> None:
+    files.write(self._note_path, json.dumps(self._note).encode('utf-8'))
+
+  def finish(self) -> None:
+    """Sends what is left, and ends the run of Weights & Biases."""
+    self.send()
+    self._run.finish()
+
+
+def _follow(tracker: Tracker) -> None:
+  """Sends rows until standard input ends."""
+  while True:
+    ready, _, _ = select.select([sys.stdin], [], [], _INTERVAL_SECS)
+    if ready and not os.read(sys.stdin.fileno(), 1):
+      return
+    try:
+      tracker.send()
+    except OSError as error:  # A disk that is full, or a store that is away.
+      print(f'No rows for the moment: {error}', flush=True)
+
+
+def _log_to(path: str) -> None:
+  """Sends all output of this process to a file."""
+  os.makedirs(os.path.dirname(path), exist_ok=True)
+  log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+  for stream in (sys.stdout, sys.stderr):
+    os.dup2(log, stream.fileno())
+
+
+def main() -> None:
+  """Follows a run."""
+  run_dir = os.fsdecode(_first_line())
+  if not run_dir:  # The run could not begin.
+    return
+  child.yield_to_others()
+  _log_to(os.path.join(
+      run_directory.logs_path(run_dir), tracking.LOG_NAME))
+  import wandb  # Here, since it takes seconds.
+  tracker = Tracker(wandb, run_dir)
+  _follow(tracker)
+  signal.alarm(_FINISH_SECS)  # Else a dead network could keep it for ever.
+  tracker.finish()
+
+
+def _first_line() -> bytes:
+  """Reads the first line of standard input, and nothing beyond it."""
+  line = b''
+  while not line.endswith(b'\n'):
+    read = os.read(sys.stdin.fileno(), 1)
+    if not read:
+      return b''
+    line += read
+  return line[:-1]
+
+
+if __name__ == '__main__':
+  main()

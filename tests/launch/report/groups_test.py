@@ -1,0 +1,77 @@
+"""Tests of groups of runs, made of configs as runs leave them."""
+
+import dataclasses
+
+import pytest
+
+from impala_tf import config as config_lib
+from launch.report import groups
+from launch.run import gin_config
+
+
+def _make_run(path, level='catch', seed=1, **impala):
+  config = config_lib.Config(
+      experiment=config_lib.ExperimentConfig(seed=seed),
+      environment=config_lib.EnvironmentConfig(level=level),
+      impala=config_lib.ImpalaConfig(**impala))
+  path.mkdir(parents=True)
+  (path / 'config.gin').write_text(gin_config.dumps(config))
+  return str(path)
+
+
+def _members(found, root):
+  return {group.label: [r[len(str(root)) + 1:] for r in group.run_dirs]
+          for group in found}
+
+
+@pytest.fixture(name='runs')
+def _runs(tmp_path):
+  """Makes two seeds of two settings, whose directories tell nothing."""
+  return [_make_run(tmp_path / name, seed=seed, entropy_cost=cost)
+          for name, seed, cost in (('a/1', 1, 0.1), ('a/2', 1, 0.001),
+                                   ('b/3', 2, 0.1), ('b/4', 2, 0.001))]
+
+
+@pytest.mark.parametrize('way, wanted', [
+    ('seed', {'entropy_cost = 0.1': ['a/1', 'b/3'],
+              'entropy_cost = 0.001': ['a/2', 'b/4']}),
+    ('ImpalaConfig.entropy_cost', {'entropy_cost = 0.001': ['a/2', 'b/4'],
+                                   'entropy_cost = 0.1': ['a/1', 'b/3']}),
+    ('ExperimentConfig.seed', {'seed = 1': ['a/1', 'a/2'],
+                               'seed = 2': ['b/3', 'b/4']}),
+    ('directory', {'a': ['a/1', 'a/2'], 'b': ['b/3', 'b/4']}),
+    ('all', {'all': ['a/1', 'a/2', 'b/3', 'b/4']})])
+def test_groups_have_their_runs_and_are_named_by_what_differs(
+    runs, tmp_path, way, wanted):
+  groups.check_way(way)
+  found = groups.make(runs, way)
+  assert _members(found, tmp_path) == wanted
+  assert [group.label for group in found] == list(wanted)
+
+
+def test_seeds_of_one_setting_are_named_by_their_level(runs, tmp_path):
+  group, = groups.make(runs[::2], 'seed')
+  assert group.label == 'catch'
+  other = _make_run(tmp_path / 'c', level='atari/pong', entropy_cost=0.1)
+  assert [group.label for group in groups.make([runs[0], other], 'seed')] == [
+      'catch', 'atari/pong']
+
+
+def test_evaluation_is_grouped_by_the_config_of_its_run(runs):
+  evaluation = f'{runs[1]}/evaluation'
+  values = groups.values_of(evaluation)
+  assert values['ImpalaConfig.entropy_cost'] == 0.001
+  assert values.keys() == set(groups.knobs())
+  assert groups.level_of(evaluation) == 'catch'
+
+
+def test_way_that_there_is_not_and_run_without_config_are_refused(tmp_path):
+  with pytest.raises(config_lib.UserError,
+                     match='did you mean ImpalaConfig.entropy_cost'):
+    groups.check_way('ImpalaConfig.entropycost')
+  with pytest.raises(config_lib.UserError, match='there is no .*config.gin'):
+    groups.make([str(tmp_path)], 'seed')
+  assert groups.level_of(str(tmp_path)) == ''
+  assert len(groups.knobs()) == sum(
+      len(dataclasses.fields(field.type))
+      for field in dataclasses.fields(config_lib.Config))

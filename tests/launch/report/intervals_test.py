@@ -1,0 +1,82 @@
+"""Tests of statistics of runs against SciPy and cases that are known."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from launch.report import intervals
+
+_ONE = 'catch'
+
+
+@pytest.mark.parametrize('num_runs', [1, 3, 4, 7, 10])
+def test_interquartile_mean_is_scipys_trimmed_mean(num_runs):
+  values = np.random.default_rng(num_runs).lognormal(size=(num_runs, 6))
+  np.testing.assert_allclose(
+      intervals.interquartile_mean(values),
+      stats.trim_mean(values, 0.25, axis=0))
+
+
+@pytest.mark.parametrize('name', intervals.STATISTICS)
+def test_interval_is_scipys_percentile_bootstrap(name):
+  values = np.random.default_rng(3).lognormal(size=(9, 2))
+  statistic = intervals.STATISTICS[name]
+  ours = intervals.band(values, [_ONE] * 9, statistic, 0.8)
+  for p in range(2):
+    theirs = stats.bootstrap(
+        (values[:, p],), lambda x, axis: np.apply_along_axis(
+            lambda v: statistic(v[:, np.newaxis])[0], axis, x),
+        confidence_level=0.8, n_resamples=4000, method='percentile',
+        random_state=0).confidence_interval
+    # Both are of random draws: 5% of the width is three standard errors.
+    width = theirs.high - theirs.low
+    assert ours.low[p] == pytest.approx(theirs.low, abs=0.06 * width)
+    assert ours.high[p] == pytest.approx(theirs.high, abs=0.06 * width)
+    assert ours.low[p] < ours.centre[p] < ours.high[p]
+
+
+def test_interval_covers_the_truth_as_often_as_it_says():
+  rng = np.random.default_rng(0)
+  samples = rng.normal(size=(20, 300))  # 300 experiments of 20 runs.
+  band = intervals.band(samples, [_ONE] * 20, intervals.mean, 0.9)
+  share = np.mean((band.low < 0) & (0 < band.high))
+  assert 0.83 < share < 0.93  # Percentiles are a little narrow at 20.
+
+
+def test_draws_are_within_strata_and_of_whole_curves():
+  # Equal runs within each task: what is drawn there makes no difference.
+  values = np.array([[0., 1.], [0., 1.], [10., 11.], [10., 11.]])
+  strata = ['a', 'a', 'b', 'b']
+  band = intervals.band(values, strata, intervals.mean, 0.95)
+  np.testing.assert_allclose([band.low, band.high], [[5., 6.]] * 2)
+  mixed = intervals.band(values, [_ONE] * 4, intervals.mean, 0.95)
+  assert mixed.low[0] < 5 < mixed.high[0]
+  # The second point is the first plus 1 in every run, so in every draw.
+  np.testing.assert_allclose(mixed.low[1], mixed.low[0] + 1)
+
+
+def test_nothing_to_draw_from_has_no_interval():
+  values = np.arange(4.).reshape(2, 2)
+  for strata, confidence in ((['a', 'b'], 0.95), (['a', 'a'], None)):
+    band = intervals.band(values, strata, intervals.mean, confidence)
+    assert band.low is None and band.high is None
+    assert band.centre.tolist() == [1., 2.]
+
+
+@pytest.mark.parametrize('window', [1, 2, 3, 5, 99])
+def test_running_means_are_those_of_a_loop(window):
+  values = np.random.default_rng(1).normal(size=11)
+  wanted = []
+  for i in range(11):
+    half = min(window // 2, i, 10 - i)
+    wanted.append(np.mean(values[i - half:i + half + 1]))
+  np.testing.assert_allclose(intervals.smoothed(values, window), wanted)
+
+
+def test_curves_meet_on_the_axis_that_they_share():
+  x, y = intervals.on_common_axis(
+      [[(0, 0.), (100, 10.)], [(50, 1.), (200, 4.)]], 3)
+  assert x.tolist() == [50, 75, 100]
+  np.testing.assert_allclose(y, [[5, 7.5, 10], [1, 1.5, 2]])
+  x, _ = intervals.on_common_axis([[(0, 0.), (1, 0.)], [(2, 0.)]], 3)
+  assert not x.size

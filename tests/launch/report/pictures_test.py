@@ -1,0 +1,89 @@
+"""Tests of the figures that pictures of runs consist of, and of their files."""
+
+import imageio
+import numpy as np
+import pytest
+
+from impala_tf import config as config_lib
+from launch.report import intervals
+from launch.report import pictures
+
+
+def test_picture_has_its_panels_and_is_written_or_refused(tmp_path):
+  figure, axes = pictures.grid(2, 3, width=1, height=1)
+  assert axes.shape == (2, 3)
+  assert figure.get_size_inches().tolist() == [3, 2]
+  pictures.save(figure, str(tmp_path / 'x.png'))
+  assert (tmp_path / 'x.png').read_bytes()[1:4] == b'PNG'
+  with pytest.raises(config_lib.UserError, match='choose another --output'):
+    pictures.save(figure, str(tmp_path / 'no' / 'x.png'))
+
+
+@pytest.mark.parametrize('number, columns', [(1, 1), (2, 2), (3, 3), (4, 2),
+                                             (5, 3), (7, 3)])
+def test_panels_are_as_wide_as_a_page(number, columns):
+  figure, axes = pictures.panels(number)
+  assert len(axes) == number
+  assert figure.get_size_inches()[0] == pytest.approx(pictures.PAGE_WIDTH)
+  assert axes[0].get_gridspec().ncols == columns
+  assert sum(a.axison for a in figure.axes) == number
+
+
+@pytest.mark.parametrize('ending', ['png', 'pdf', 'svg'])
+def test_every_format_that_is_offered_can_be_written(tmp_path, ending):
+  assert ending in pictures.formats()
+  path = pictures.output_path(str(tmp_path / f'x.{ending}'))
+  pictures.save(pictures.grid(1, 1, 1, 1)[0], path)
+  assert [p.name for p in tmp_path.iterdir()] == [f'x.{ending}']
+
+
+def test_path_without_an_ending_becomes_what_is_written(tmp_path):
+  path = pictures.output_path(str(tmp_path / 'curve'))
+  assert path == str(tmp_path / 'curve.png')
+  pictures.save(pictures.grid(1, 1, 1, 1)[0], path)
+  assert [p.name for p in tmp_path.iterdir()] == ['curve.png']
+
+
+@pytest.mark.parametrize('path, words', [
+    ('x.txt', r'cannot be written as \.txt; choose one of .*pdf, .*png'),
+    ('no/such/x.png', 'cannot be written; choose another --output'),
+    ('gs://bucket/x.png', 'cannot be written; choose another --output')])
+def test_path_that_cannot_be_a_picture_is_refused(
+    tmp_path, monkeypatch, path, words):
+  monkeypatch.chdir(tmp_path)
+  with pytest.raises(config_lib.UserError, match=words):
+    pictures.output_path(path)
+
+
+def test_band_has_the_colour_of_its_line_and_labels_are_told_apart():
+  _, ((axes,),) = pictures.grid(1, 1)
+  x = np.arange(3.)
+  pictures.draw_band(axes, x, intervals.Band(x, x - 1, x + 1), label='a')
+  band, = axes.collections
+  line, = axes.lines
+  np.testing.assert_allclose(band.get_facecolor()[0, :3],
+                             [int(line.get_color()[i:i + 2], 16) / 255
+                              for i in (1, 3, 5)])
+  low, high = band.get_datalim(axes.transData).intervaly
+  assert (low, high) == (-1, 3)
+  styles = pictures.line_styles([str(i) for i in range(20)])
+  assert len({tuple(style.items()) for style in styles.values()}) == 20
+
+
+@pytest.mark.parametrize('last_secs, title', [
+    (90, 'wall time, seconds'), (3600, 'wall time, minutes'),
+    (20_000, 'wall time, hours')])
+def test_wall_time_has_the_unit_that_fits(last_secs, title):
+  _, ((axes,),) = pictures.grid(1, 1)
+  axes.plot([0, last_secs], [0, 1])
+  pictures.label_x(axes, 'secs')
+  assert axes.get_xlabel() == title
+  secs = {'seconds': 1, 'minutes': 60, 'hours': 3600}[title.split()[-1]]
+  for place, label in zip(axes.get_xticks(), axes.get_xticklabels()):
+    assert place / secs == pytest.approx(float(label.get_text()))
+
+
+def test_picture_is_fine_enough_for_a_page(tmp_path):
+  figure, _ = pictures.panels(1)
+  pictures.save(figure, str(tmp_path / 'x.png'))
+  assert imageio.v2.imread(tmp_path / 'x.png').shape[1] == 1050

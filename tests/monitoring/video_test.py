@@ -1,0 +1,137 @@
+"""Tests of videos: what they show, how large, how long, and in which files."""
+
+import time
+
+import imageio
+import numpy as np
+import pytest
+
+from impala_tf import config as config_lib
+from impala_tf.monitoring import video
+
+
+class _Environment:
+  """An environment whose picture is its step, in one colour."""
+  frames_per_sec = 60.
+
+  def __init__(self, shape=(10, 5, 3), frames_per_step=4, fails_at=None):
+    self.frames_per_step = frames_per_step
+    self._shape = shape
+    self._fails_at = fails_at
+    self.num_rendered = 0
+
+  def render(self):
+    self.num_rendered += 1
+    if self.num_rendered == self._fails_at:
+      raise RuntimeError('no\ndisplay')
+    return np.full(self._shape, 10 * self.num_rendered % 250, np.uint8)
+
+
+def _film(path, environment, num_steps=8, **how):
+  made = video.Video(str(path), environment, **how)
+  for _ in range(num_steps):
+    made.on_step(0)
+  for _ in range(3):
+    made.on_step(1)  # The next episode is not shown.
+  made.close()
+  return imageio.v2.get_reader(path)
+
+
+@pytest.mark.parametrize('shape, size', [
+    ((10, 5), (400, 200)), ((84, 84), (420, 420)), ((210, 160), (420, 320)),
+    ((400, 601), (400, 602)), ((900, 3), (900, 4)), ((11, 5), (396, 180))])
+def test_pictures_are_enlarged_by_whole_factors_to_even_sizes(shape, size):
+  picture = np.random.default_rng(0).integers(
+      256, size=shape + (3,)).astype(np.uint8)
+  large = video.enlarged(picture)
+  assert large.shape == size + (3,)
+  factor = size[0] // shape[0]
+  np.testing.assert_array_equal(
+      large[::factor, ::factor][:shape[0], :shape[1]], picture)
+  np.testing.assert_array_equal(large[0, 0], large[factor - 1, factor - 1])
+
+
+@pytest.mark.parametrize('ending', video.FORMATS)
+def test_every_format_has_the_first_episode_only(
+    tmp_path, ending, caplog, capfd):
+  reader = _film(tmp_path / f'x{ending}', _Environment())
+  pictures = [np.asarray(picture)[..., :3] for picture in reader]
+  assert len(pictures) == 8
+  assert pictures[0].shape == (400, 200, 3)
+  brightness = [picture.mean() for picture in pictures]
+  np.testing.assert_allclose(brightness, range(10, 90, 10), atol=3)
+  assert [p.name for p in tmp_path.iterdir()] == [f'x{ending}']
+  assert not caplog.records and capfd.readouterr().err == ''
+
+
+def test_film_is_as_fast_as_the_game_and_as_long_as_asked(tmp_path):
+  reader = _film(tmp_path / 'x.mp4', _Environment(), num_steps=45, max_secs=2)
+  assert reader.get_meta_data()['fps'] == pytest.approx(15)
+  assert len([p for p in reader]) == 30
+
+
+def test_gif_has_fewer_pictures_of_a_fast_game(tmp_path):
+  environment = _Environment(frames_per_step=1)  # 60 steps a second.
+  reader = _film(tmp_path / 'x.gif', environment, num_steps=22)
+  assert len([p for p in reader]) == environment.num_rendered == 6
+  assert reader.get_meta_data()['duration'] == pytest.approx(70, abs=4)
+  # It ends by itself.
+  environment = _Environment(frames_per_step=60)
+  _film(tmp_path / 'y.gif', environment, num_steps=30)
+  assert environment.num_rendered == 20
+
+
+@pytest.mark.parametrize('path', ['x.txt', 'x', 'x.png'])
+def test_other_formats_are_refused(path):
+  with pytest.raises(config_lib.UserError,
+                     match=r'--video: .*choose one of \.gif, \.mkv, .*mp4'):
+    video.check_path(path, '--video')
+
+
+def test_what_cannot_be_drawn_is_told_in_a_line_and_leaves_nothing(tmp_path):
+  made = video.Video(str(tmp_path / 'x.mp4'), _Environment(fails_at=2))
+  made.on_step(0)
+  with pytest.raises(video.RenderError, match='cannot be drawn .no display'):
+    made.on_step(0)
+  made.discard()
+  assert not list(tmp_path.iterdir())
+  made = video.Video(str(tmp_path / 'x.mp4'), _Environment(shape=()))
+  with pytest.raises(video.RenderError, match='gives no picture'):
+    made.on_step(0)
+
+
+def _evaluate(videos, name, environment=None):
+  with videos.filming(environment or _Environment(), name) as on_step:
+    for _ in range(3):
+      on_step(0)
+
+
+def test_newest_videos_are_kept(tmp_path, monkeypatch):
+  directory = tmp_path / 'evaluation' / 'videos'
+  videos = video.NewestVideos(str(directory), 60.)
+  clock = time.monotonic()
+  for n in range(7):
+    monkeypatch.setattr(time, 'monotonic', lambda n=n: clock + 61. * n)
+    _evaluate(videos, f'{n:03d}')
+    _evaluate(videos, 'none')  # Not due yet.
+  assert sorted(p.name for p in directory.iterdir()) == [
+      f'{n:03d}.mp4' for n in range(2, 7)]
+  assert len([p for p in imageio.v2.get_reader(directory / '006.mp4')]) == 3
+
+
+def test_no_interval_no_videos(tmp_path):
+  environment = _Environment()
+  _evaluate(video.NewestVideos(str(tmp_path / 'x'), None), '0', environment)
+  assert environment.num_rendered == 0
+  assert not list(tmp_path.iterdir())
+
+
+def test_level_that_cannot_be_drawn_is_evaluated_without(tmp_path, caplog):
+  videos = video.NewestVideos(str(tmp_path / 'x'), 1e-9)
+  environment = _Environment(fails_at=2)
+  _evaluate(videos, '0', environment)
+  _evaluate(videos, '1', environment)
+  line, = [record.getMessage() for record in caplog.records]
+  assert 'cannot be drawn (no display)' in line and '\n' not in line
+  assert environment.num_rendered == 2
+  assert not list(tmp_path.iterdir())
