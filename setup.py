@@ -20,6 +20,7 @@ _RAY = "ray==2.60.0; python_version >= '3.10'"
 # Later ones need a newer protobuf than TensorFlow allows; for Python 3.9 it is
 # not tested.
 _WANDB = "wandb<0.28.1; python_version >= '3.10'"
+_MKDOCS = "mkdocs<2; python_version >= '3.10'"
 # dm_control 1.0.50 does not work with 4.0.0.
 _MUJOCO = 'mujoco<4'
 
@@ -53,6 +54,7 @@ setuptools.setup(
         'cpu': ['tensorflow-cpu==2.15.1'],
         'gpu': ['tensorflow[and-cuda]==2.15.1'],
         'dm_control': ['dm_control', _MUJOCO],
+        'docs': [_MKDOCS],
         'minigrid': ['minigrid>=3'],
         'mujoco': [_MUJOCO],
         'ray': [_RAY],
@@ -64,6 +66,7 @@ setuptools.setup(
             'dm_control',
             'hypothesis',
             'minigrid>=3',
+            _MKDOCS,
             _MUJOCO,
             # Gymnasium's Atari wrappers, which ours are compared with, need it.
             'opencv-python-headless<4.12',

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Makes .venv with the pinned packages, if that has not been done yet.
 # Usage: launch/setup.sh
+# IMPALA_TF_EXTRA=gpu installs TensorFlow's build for GPUs where there is none.
 
 # The other scripts source it for $ROOT, $PYTHON and the environment it exports;
 # "$@" are their arguments then. It never changes the working directory.
@@ -67,8 +68,9 @@ remove_old() {
 install() {
   local python extra name new
   python="$(find_python)"
-  # The GPU build is twice as large, and without a GPU no faster.
-  extra=cpu
+  # The GPU build is twice as large, and without a GPU no faster. A machine
+  # that makes images for others has none itself.
+  extra="${IMPALA_TF_EXTRA:-cpu}"
   if command -v nvidia-smi > /dev/null; then extra=gpu; fi
   say "making .venv with $python and installing the packages pinned in" \
     "constraints.txt (extra '$extra'); this takes a minute or two"

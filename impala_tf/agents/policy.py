@@ -9,6 +9,7 @@ from impala_tf import config as config_lib
 from impala_tf import types
 from impala_tf.agents import acting
 from impala_tf.agents import saved
+from impala_tf.envs import spaces
 from impala_tf.envs import word_ids
 from impala_tf.storage import checkpoint as checkpoint_lib
 
@@ -23,9 +24,13 @@ class TrainedPolicy:
     loaded: the agent, its observations' spec and how long it was trained.
   """
 
-  def __init__(self, loaded: saved.LoadedAgent, deterministic: bool, seed: int):
+  def __init__(self, loaded: saved.LoadedAgent, deterministic: bool, seed: int,
+               observation_space: Any = None):
     """Begins before the first observation; see `load_policy`."""
     self.loaded = loaded
+    self._convert = None
+    if observation_space is not None:
+      self._convert = _make_converter(observation_space, loaded)
     self._deterministic = deterministic
     self._seed = seed
     self._policy: Optional[acting.Policy] = None
@@ -33,7 +38,8 @@ class TrainedPolicy:
     self._is_first = np.ones(1, bool)
 
   def act(self, observation: Any, *, reward: Any = None,
-          instruction: Union[None, str, Sequence[str]] = None
+          instruction: Union[None, str, Sequence[str]] = None,
+          features: Any = None, action_mask: Any = None
           ) -> Union[int, np.ndarray]:
     """Chooses the action for an observation, or for a batch of them.
 
@@ -42,12 +48,18 @@ class TrainedPolicy:
 
     Args:
       observation: as the agent was trained on, of `loaded.observation_spec`, or
-        a batch with leading [E].
+        a batch with leading [E]. Where `load_policy` was given a space, one
+        observation of that space, or a list of them.
       reward: reward of the last action, a number or [E], not clipped. Agents
         with an LSTM read it, and need it at all steps but the first of an
         episode; others ignore it.
       instruction: for agents that read instructions what is to be done, a text
         or E of them; others take none.
+      features: for agents that read numbers beside an image these, [F] or
+        [E, F]; a space brings them along.
+      action_mask: for agents that were trained with masks, which actions are
+        legal, as the environment's `info['action_mask']` has it; for a batch a
+        sequence of E masks.
 
     Returns:
       What `step` of a Gymnasium environment takes: an int for one discrete
@@ -57,6 +69,8 @@ class TrainedPolicy:
     Raises:
       UserError: where an argument does not fit, in one line.
     """
+    if self._convert is not None:
+      observation, features = self._converted(observation)
     batch, is_single = self._batched(observation)
     self._begin(len(batch), is_single)
     timestep = dm_env.TimeStep(
@@ -65,7 +79,9 @@ class TrainedPolicy:
         reward=self._rewards(reward), discount=(), observation=batch)
     action = self._policy.act(types.EnvOutput(
         *timestep, episode_return=(), episode_steps=(),
-        instruction=self._word_ids(instruction))).action
+        instruction=self._word_ids(instruction),
+        features=self._features(features),
+        action_mask=self._masks(action_mask))).action
     self._is_first[:] = False
     if not is_single:
       return action
@@ -92,9 +108,16 @@ class TrainedPolicy:
           f'each environment of the batch, but is {_describe(where)}')
     self._is_first |= where
 
+  def _converted(self, observation: Any) -> Tuple[Any, Any]:
+    """Converts one observation of the space, or a list of them."""
+    if not isinstance(observation, list):
+      return self._convert(observation)
+    observations, features = zip(*map(self._convert, observation))
+    return (np.stack(observations),
+            np.stack(features) if self._convert.num_features else ())
+
   def _batched(self, observation: Any) -> Tuple[np.ndarray, bool]:
     """Returns observations [E, ...], and whether a single one was given."""
-    # Raw observations of a Gymnasium space would be converted first of all.
     spec = self.loaded.observation_spec
     array = given = np.asarray(observation)
     # Simulators' float64 is float32 in training, too.
@@ -162,13 +185,65 @@ class TrainedPolicy:
       row[:len(words)] = words
     return ids
 
+  def _features(self, features: Any) -> Any:
+    """Returns the numbers beside an image, float32 [E, F], or ()."""
+    num_features = self.loaded.agent.num_features
+    array = np.asarray(() if features is None else features, np.float32)
+    wanted = (num_features,) if num_features else (0,)
+    if num_features and self._num_envs:
+      wanted = (self._num_envs, num_features)
+    if array.shape != wanted:
+      raise config_lib.UserError(
+          f'this agent reads features {list(wanted)} beside what it sees, but '
+          f'was given {list(array.shape)}; see observation_space of '
+          'load_policy')
+    return array.reshape(-1, num_features) if num_features else ()
+
+  def _masks(self, action_mask: Any) -> Any:
+    """Returns which actions are legal, uint8 [E, P], or ()."""
+    num_envs = len(self._is_first)
+    if not self.loaded.agent.has_action_mask:
+      if action_mask is not None:
+        raise config_lib.UserError(
+            'this agent was trained without masks; leave action_mask out')
+      return ()
+    masks = action_mask if self._num_envs else [action_mask]
+    if action_mask is None or len(masks) != num_envs:
+      raise config_lib.UserError(
+          f'this agent was trained with masks and needs {num_envs} with each '
+          "call of act: action_mask=info['action_mask']")
+    try:
+      return np.stack([
+          spaces.flat_mask(mask, self.loaded.agent.distribution.num_values)
+          for mask in masks])
+    except spaces.SpaceError as error:
+      raise config_lib.UserError(f'action_mask {error}') from error
+
+
+def _make_converter(space: Any, loaded: saved.LoadedAgent) -> spaces.Converter:
+  """Makes the converter of a space; raises UserError where it does not fit."""
+  try:
+    converter = spaces.Converter(space)
+  except spaces.SpaceError as error:
+    raise config_lib.UserError(f'observation_space has {error}') from error
+  spec, wanted = converter.observation_spec, loaded.observation_spec
+  if (spec.shape, spec.dtype, converter.num_features) != (
+      wanted.shape, wanted.dtype, loaded.agent.num_features):
+    raise config_lib.UserError(
+        f'observations of observation_space are {spec.dtype} '
+        f'{list(spec.shape)} with {converter.num_features} features, but the '
+        f'agent was trained on {wanted.dtype} {list(wanted.shape)} with '
+        f'{loaded.agent.num_features}')
+  return converter
+
 
 def _describe(array: np.ndarray) -> str:
   return f'{array.dtype} {list(array.shape)}'
 
 
 def load_policy(path: str, checkpoint: checkpoint_lib.Which = 'newest',
-                deterministic: bool = False, seed: int = 0) -> TrainedPolicy:
+                deterministic: bool = False, seed: int = 0,
+                observation_space: Any = None) -> TrainedPolicy:
   """Loads the agent of a run, ready to act.
 
   Args:
@@ -178,8 +253,14 @@ def load_policy(path: str, checkpoint: checkpoint_lib.Which = 'newest',
     deterministic: take the most probable action, or the mean of continuous
       ones, instead of sampling as in training.
     seed: seed with which actions are sampled.
+    observation_space: Gymnasium's space of the observations that `act` will be
+      given, which it then converts as training did; None where they are of
+      `loaded.observation_spec` already.
 
   Raises:
     CheckpointError: where there is no such checkpoint, in one line.
+    UserError: where the agent was trained on other observations than those of
+      the space.
   """
-  return TrainedPolicy(saved.load_agent(path, checkpoint), deterministic, seed)
+  return TrainedPolicy(saved.load_agent(path, checkpoint), deterministic, seed,
+                       observation_space)

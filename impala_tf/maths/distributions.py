@@ -159,6 +159,11 @@ class Categorical(Distribution):
   num_actions: int
 
   @property
+  def num_values(self) -> Tuple[int, ...]:
+    """Number of values of each choice, here of the only one."""
+    return (self.num_actions,)
+
+  @property
   def num_logits(self) -> int:
     return self.num_actions
 
@@ -193,6 +198,11 @@ class MultiCategorical(Distribution):
     nvec: number of values of each choice, [D], each at least 1.
   """
   nvec: Tuple[int, ...]
+
+  @property
+  def num_values(self) -> Tuple[int, ...]:
+    """Number of values of each choice, `nvec`."""
+    return self.nvec
 
   @property
   def num_logits(self) -> int:

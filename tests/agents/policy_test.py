@@ -3,6 +3,7 @@
 import dataclasses
 
 import dm_env
+import gymnasium
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -13,8 +14,10 @@ from impala_tf import experiment
 from impala_tf.agents import acting
 from impala_tf.agents import agent as agent_lib
 from impala_tf.agents import saved
+from impala_tf.envs import spaces
 from impala_tf.envs import word_ids
 from impala_tf.maths import distributions
+from tests.fixtures import locks
 from tests.fixtures import saved_parts
 
 E = saved_parts.E
@@ -160,6 +163,64 @@ def _refused(words, act, *arguments, **kwargs):
   with pytest.raises(config_lib.UserError, match=words) as raised:
     act(*arguments, **kwargs)
   assert '\n' not in str(raised.value)
+
+
+@pytest.fixture(name='locks_dir', scope='module')
+def _locks_dir(tmp_path_factory):
+  """Makes an agent for images, features and masks of two choices."""
+  path = tmp_path_factory.mktemp('locks')
+  config = config_lib.AgentConfig(hidden_size=8)
+  agent = agent_lib.Agent(distributions.MultiCategorical(locks.NVEC), config)
+  spec = dm_env.specs.Array((locks.SIZE, locks.SIZE, 1), np.uint8)
+  agent.build(spec, locks.NUM_FEATURES, has_action_mask=True)
+  saved.export_agent(saved.LoadedAgent(agent, 5, 'ckpt-3', spec, config),
+                     str(path))
+  return str(path)
+
+
+def test_raw_observations_of_a_gymnasium_space_are_taken(locks_dir):
+  """The environment fails at an illegal action."""
+  environments = [gymnasium.make('Locks-v0') for _ in range(2)]
+  space = environments[0].observation_space
+  policy, batched = (
+      impala_tf.load_policy(locks_dir, seed=1, observation_space=space)
+      for _ in range(2))
+  seen = [env.reset(seed=i) for i, env in enumerate(environments)]
+  for _ in range(locks.NUM_STEPS - 1):
+    actions = batched.act([observation for observation, _ in seen],
+                          action_mask=[info['action_mask'] for _, info in seen])
+    assert actions.shape == (2, 2)
+    observation, info = seen[0]
+    single = policy.act(observation, action_mask=info['action_mask'])
+    assert single.shape == (2,)
+    seen = [(o, i) for o, _, _, _, i in (
+        env.step(action + env.action_space.start)  # Ours count from 0.
+        for env, action in zip(environments, actions))]
+
+
+def test_features_are_read_as_a_space_brings_them(locks_dir):
+  env = gymnasium.make('Locks-v0')
+  observation, info = env.reset(seed=1)
+  mask = info['action_mask']
+  with_space = impala_tf.load_policy(
+      locks_dir, deterministic=True, observation_space=env.observation_space)
+  without = impala_tf.load_policy(locks_dir, deterministic=True)
+  observed = spaces.Converter(env.observation_space)(observation)
+  np.testing.assert_array_equal(
+      with_space.act(observation, action_mask=mask),
+      without.act(observed.observation, features=observed.features,
+                  action_mask=mask))
+  for arguments, words in (
+      ({'action_mask': mask}, r'reads features \[5\] .* given \[0\]'),
+      ({'features': np.zeros(5)}, 'needs 1 with each call of act'),
+      ({'features': np.zeros(5), 'action_mask': np.zeros(7)},
+       'allows no value of choice 0')):
+    without.reset()
+    with pytest.raises(config_lib.UserError, match=words):
+      without.act(observed.observation, **arguments)
+  with pytest.raises(config_lib.UserError, match='was trained on uint8'):
+    impala_tf.load_policy(
+        locks_dir, observation_space=gymnasium.spaces.Discrete(3))
 
 
 def test_what_does_not_fit_is_refused_in_one_line(run_dir, simple_dir):
