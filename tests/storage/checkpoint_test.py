@@ -255,7 +255,7 @@ def test_part_that_is_not_optional_must_be_there(tmp_path):
   checkpoint.Checkpointer(
       str(tmp_path), 3, agent=old.learner.agent, totals=old.totals,
       hyperparameters=old.learner.hyperparameters).save(7)
-  with pytest.raises(checkpoint.CheckpointError, match='the only .* is damaged'):
+  with pytest.raises(checkpoint.CheckpointError, match='only .* is damaged'):
     saved_parts.Parts(tmp_path).checkpointer.restore()
 
 
