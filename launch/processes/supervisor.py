@@ -252,7 +252,7 @@ class Supervisor:
 
 def _check_stopped(learner: program_lib.Program, when: str) -> None:
   """Raises RunFailed where a learner that was to stop could not save."""
-  resumes = 'the run resumes from its last checkpoint'
+  resumes = 'the run resumes from its last checkpoint, if it has one'
   if learner.state is State.RUNNING:
     raise program_lib.RunFailed(
         f'the {learner.name} did not stop {when} and is killed; {resumes}')

@@ -1,5 +1,7 @@
 """Tests of .gin files as configs and back, and of errors in one line."""
 
+import re
+
 import pytest
 
 from impala_tf import config as config_lib
@@ -100,9 +102,7 @@ def test_wrong_line_is_told_in_one(tmp_path, capfd, line, words, where):
       _load(tmp_path, _HEADER, [line])
   message = str(raised.value)
   assert words in message and '\n' not in message
-  if where == 'file' and '=' in line and ' = ' not in words:
-    assert 'my.gin' in message or line.split('.')[0] in message
-  assert len(message) < 330
+  assert re.split('[.:]', line)[0] in message or 'my.gin' in message
   assert capfd.readouterr() == ('', '')  # gin itself says nothing beside.
 
 
