@@ -27,7 +27,8 @@ import tensorflow_probability as tfp
 MIN_VARIANCE = 1e-6
 
 # Logit of an illegal action. Its probability is 0 to the last bit beside any
-# legal one. It is finite, so that no infinity meets a 0 in an entropy.
+# legal one. It is finite, since unrolls with other numbers are refused, and so
+# that no infinity meets a 0 in a divergence.
 ILLEGAL_LOGIT = -1e9
 
 

@@ -94,10 +94,6 @@ def test_masks_of_choices_are_joined(mask):
   assert flat.dtype == np.uint8 and flat.tolist() == [0, 1, 0, 1, 0]
 
 
-def test_mask_of_more_values_than_a_byte_counts():
-  assert spaces.flat_mask(np.ones(512), [256, 256]).sum() == 512
-
-
 @pytest.mark.parametrize('mask, words', [
     (None, 'is missing'), ([1, 1, 1, 1], 'has 4 entries and not 5'),
     ([1, 1, 1, 0, 0], 'allows no value of choice 1')])
