@@ -117,6 +117,18 @@ def test_reset_forgets_all_or_some(run_dir):
   assert isinstance(policy.act(first[0]), int)  # Now one environment.
 
 
+def test_lstm_reads_the_last_reward(run_dir):
+  first, second = np.float32(_observations(2))
+  cells = []
+  for reward in 0., 0.5, 1., 7.:
+    policy = impala_tf.load_policy(run_dir, deterministic=True)
+    policy.act(first)
+    policy.act(second, reward=reward)
+    cells.append(policy._policy.core_state.lstm.cell.numpy())
+  assert np.any(cells[0] != cells[1]) and np.any(cells[1] != cells[2])
+  np.testing.assert_array_equal(cells[2], cells[3])  # It is clipped to 1.
+
+
 def test_seed_decides_what_is_sampled(simple_dir):
   observation = np.zeros(4, np.float32)
 

@@ -12,6 +12,7 @@ from impala_tf import evaluation
 from impala_tf import experiment
 from impala_tf import replay
 from impala_tf import types as tf_types
+from impala_tf import weights
 from impala_tf.agents import acting
 from impala_tf.agents import saved
 from impala_tf.algorithms import table
@@ -328,8 +329,16 @@ def _with(config, section, **knobs):
       getattr(config, section), **knobs)})
 
 
-def test_resumed_run_learns_by_the_changed_config(tmp_path):
+def test_resumed_run_learns_by_the_changed_config(tmp_path, monkeypatch):
   """Its values win over those in the checkpoint, once; annealing follows."""
+  published = {}  # Updates to frames, as evaluators are told.
+  publish = weights.Publisher.publish
+
+  def note(self, version, parameters):
+    published[version] = self._frames_at(version)
+    publish(self, version, parameters)
+
+  monkeypatch.setattr(weights.Publisher, 'publish', note)
   old = _with(_config(), 'optimizer', learning_rate=0.5)
   before = _rows(old, tmp_path, hosts.StoppedAfter(2))[-1]
   new = _with(old, 'optimizer', learning_rate=0.25)
@@ -346,6 +355,7 @@ def test_resumed_run_learns_by_the_changed_config(tmp_path):
     assert row['learning_rate'] == pytest.approx(0.25 * left)
     assert row['entropy_cost'] == 0.125
     assert row['epsilon'] == before['epsilon']
+    assert published[row['updates']] == row['frames']
   # The other way, without a change of what the first change left.
   last = _rows(_with(new, 'impala', entropy_cost=0.5), tmp_path)[-1]
   assert last['entropy_cost'] == 0.5
