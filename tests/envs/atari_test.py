@@ -305,11 +305,12 @@ def _shrunk(screen):
 @pytest.mark.parametrize('game, num_steps, knobs', [
     pytest.param('pong', 900, dict(sticky_action_probability=0.25),
                  marks=pytest.mark.slow),
-    ('breakout', 200, dict(noop_max=2, sticky_action_probability=0.25)),
+    pytest.param(
+        'breakout', 200, dict(noop_max=2, sticky_action_probability=0.25),
+        marks=pytest.mark.slow),
     pytest.param('skiing', 60, dict(full_action_set=True, noop_max=0),
                  marks=pytest.mark.slow),
-    pytest.param('breakout', 60, dict(max_episode_frames=80),
-                 marks=pytest.mark.slow)])
+    ('breakout', 60, dict(max_episode_frames=80))])
 def test_screen_in_colour_is_of_the_game_that_the_agent_sees(
     game, num_steps, knobs):
   rows = {}

@@ -15,6 +15,7 @@ from impala_tf.monitoring import metrics
 from impala_tf.processes import ports
 from launch import train
 from launch.run import gin_config
+from tests.fixtures import fake_wandb
 from tests.fixtures import locks
 from tests.fixtures import programs
 
@@ -482,3 +483,29 @@ def test_catch_is_solved_through_the_real_processes(tmp_path):
                      f'--run_dir={tmp_path}', timeout=500)
   assert ran.returncode == 0, ran.stderr
   assert metrics.read_rows(tmp_path)[-1]['episode_return'] >= 0.95
+
+
+# Tracking.
+
+
+@pytest.mark.slow
+@_SLOW_START
+def test_tracked_run_is_sent_whole_from_its_private_network(tmp_path):
+  calls = tmp_path / 'calls.jsonl'
+  path = os.pathsep.join([fake_wandb.install(tmp_path / 'packages'),
+                          str(programs.ROOT)])
+  run_dir = tmp_path / 'run'
+  ran = programs.run(
+      'launch.train', *programs.CATCH, f'--run_dir={run_dir}', '--track',
+      _bind('ExperimentConfig.total_frames', 2000),
+      _bind('ExperimentConfig.in_process', True), timeout=_DEADLINE_SECS,
+      env={**os.environ, 'PYTHONPATH': path, 'WANDB_FAKE_CALLS': str(calls)})
+  assert ran.returncode == 0, ran.stderr
+  assert f'see {run_dir}/logs/tracker.log' in ran.stdout
+  noted = fake_wandb.read_calls(calls)
+  rows = metrics.read_rows(str(run_dir))
+  assert [what['frames'] for name, what in noted if name == 'log'] == [
+      row['frames'] for row in rows]
+  assert noted[-1] == ['finish', None]
+  # A program inside could not have reached the service.
+  assert 'a network of its own' in ran.stdout or 'is open to' in ran.stdout
