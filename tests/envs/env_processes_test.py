@@ -254,13 +254,11 @@ import gymnasium
 gymnasium.register('Mine-v0', 'gymnasium.envs.classic_control:CartPoleEnv')
 """)
   user_modules.load([str(path)])
-  pool = start_workers(
-      functools.partial(worker_environments.gym_game, 'Mine-v0', 0), 2)
-  assert sorted(pool.recv(2)[0]) == [0, 1]
+  make = functools.partial(worker_environments.gym_game, 'Mine-v0', 0)
+  assert start_workers(make, 1, 1).recv()[0].tolist() == [0]
   path.write_text('1 / 0')
   with pytest.raises(config_lib.UserError, match='my_levels.py, line 1: Zero'):
-    start_workers(
-        functools.partial(worker_environments.gym_game, 'Mine-v0', 0), 2)
+    start_workers(make, 1, 1)
 
 
 _PROGRAM = """
