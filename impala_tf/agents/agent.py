@@ -109,9 +109,10 @@ class Agent(tf.Module):
     modules = {'torso': self._torso, 'LSTM': self._core,
                'policy head': self._policy_head,
                'baseline head': self.popart or self._baseline_head,
-               'instruction encoder': self._instruction_encoder}
-    if self._instruction_encoder is not None and self._core is None:
-      modules['joining layer'] = self._join
+               'instruction encoder': self._instruction_encoder,
+               'feature encoder': self._feature_encoder,
+               'joining layer': self._join,
+               'running moments': self.normaliser}
     parts = {name: list(module.variables) for name, module in modules.items()
              if module is not None}
     if self._core is not None:

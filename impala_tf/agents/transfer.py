@@ -15,24 +15,27 @@ _FRESH = 'starts fresh'
 
 
 def check(source: saved.LoadedAgent, observation_spec: dm_env.specs.Array,
-          config: config_lib.AgentConfig) -> None:
+          num_features: int, config: config_lib.AgentConfig) -> None:
   """Refuses an agent of another network or of other observations.
 
   Args:
     source: trained agent.
     observation_spec: observations of the new agent.
+    num_features: numbers that it observes beside them.
     config: the new agent's.
 
   Raises:
     UserError: in one line that names each difference.
   """
-  def describe(spec, network):
+  def describe(spec, features, network):
     return {'observations': f'{spec.dtype} {list(spec.shape)}',
+            'features': features,
             **{f'AgentConfig.{name}': repr(value)
                for name, value in dataclasses.asdict(network).items()}}
 
-  old = describe(source.observation_spec, source.config)
-  new = describe(observation_spec, config)
+  old = describe(
+      source.observation_spec, source.agent.num_features, source.config)
+  new = describe(observation_spec, num_features, config)
   changes = [f'{name} {old[name]}, and not {new[name]}'
              for name in old if old[name] != new[name]]
   if changes:

@@ -38,9 +38,10 @@ def write_first_checkpoint(config: config_lib.Config, run_dir: str,
   source = saved.load_agent(source_dir, which)
   config = sizing.fit(config)
   environment = experiment.make_probe_environment(config)
-  transfer.check(source, environment.observation_spec(), config.agent)
   learner = experiment.make_learner(
       config, environment, learner_group.alone().strategy)
+  transfer.check(source, environment.observation_spec(),
+                 learner.agent.num_features, config.agent)
   lines = transfer.take_parameters(learner.agent, source.agent)
   saved.describe_agent(run_dir, learner.agent, environment.observation_spec(),
                        config.agent)

@@ -21,13 +21,13 @@ def _config(**knobs):
       torso='mlp', hidden_size=HIDDEN, lstm_size=LSTM, **knobs)
 
 
-def _agent(value, distribution, num_tasks=None, **knobs):
+def _agent(value, distribution, num_tasks=None, num_features=0, **knobs):
   """Makes an agent all of whose variables have this value."""
   agent = agent_lib.Agent(
       distribution, _config(**knobs), num_tasks=num_tasks)
-  agent.build(SPEC)
+  agent.build(SPEC, num_features)
   for variable in agent.variables:
-    variable.assign(tf.fill(variable.shape, float(value)))
+    variable.assign(tf.cast(tf.fill(variable.shape, value), variable.dtype))
   return agent
 
 
@@ -39,7 +39,8 @@ def _taken(agent):
 
 def test_all_variables_are_in_parts():
   for agent in (_agent(1, THREE, use_lstm=True, instruction_length=2),
-                _agent(1, THREE, num_tasks=3, instruction_length=2)):
+                _agent(1, THREE, num_tasks=3, instruction_length=2),
+                _agent(1, THREE, num_features=2, normalise_observations=True)):
     parts = [v.ref() for part in agent.parts.values() for v in part]
     assert len(parts) == len(set(parts))
     assert set(parts) == {v.ref() for v in agent.variables}
@@ -47,7 +48,8 @@ def test_all_variables_are_in_parts():
 
 @pytest.mark.parametrize('knobs', [
     {}, {'use_lstm': True}, {'instruction_length': 3},
-    {'use_lstm': True, 'instruction_length': 3}])
+    {'use_lstm': True, 'instruction_length': 3},
+    {'num_features': 2, 'normalise_observations': True}])
 def test_agent_of_the_same_task_is_taken_whole(knobs):
   agent = _agent(1, THREE, num_tasks=2, **knobs)
   assert not transfer.take_parameters(
@@ -87,16 +89,15 @@ def test_baseline_of_other_levels_starts_fresh_with_its_moments(old, new):
   assert _taken(agent) == {'torso', 'policy head'}
 
 
-def _source(agent_config, spec):
-  return saved.LoadedAgent(None, 1, 'ckpt-1', spec, agent_config)
-
-
 def test_other_networks_and_observations_are_refused_in_one_line():
-  source = _source(_config(use_lstm=True), SPEC)
-  transfer.check(source, SPEC, _config(use_lstm=True))
+  source = saved.LoadedAgent(
+      _agent(1, THREE), 1, 'ckpt-1', SPEC, _config(use_lstm=True))
+  transfer.check(source, SPEC, 0, _config(use_lstm=True))
   with pytest.raises(config_lib.UserError) as raised:
-    transfer.check(source, dm_env.specs.Array((5,), np.uint8), _config())
+    transfer.check(source, dm_env.specs.Array((5,), np.uint8), 0, _config())
   assert str(raised.value) == (
       'the agent to begin from was trained with observations float32 [5], and '
       'not uint8 [5]; AgentConfig.use_lstm True, and not False; train with the '
       'same, or without --init_from')
+  with pytest.raises(config_lib.UserError, match='features 0, and not 2'):
+    transfer.check(source, SPEC, 2, _config(use_lstm=True))
