@@ -131,8 +131,7 @@ class Evaluator:
           self._seed, updates, i)
       environment = self._make_environment(
           level, min(episodes, _MAX_ENVS), environment_seed)
-      frames = updates * self._frames_per_update
-      name = f'{frames:012d}_{level.replace("/", "_")}'
+      name = f'{self._fetcher.frames:012d}_{level.replace("/", "_")}'
       with self._videos.filming(environment, name) as on_step:
         results[level] = evaluation.evaluate(
             self._agent, environment, episodes, policy_seed, on_step)

@@ -58,11 +58,14 @@ def _write_events(directory: str, run_dir: str, config: config_lib.Config,
 
 
 def values(config: config_lib.Config) -> Dict[str, Any]:
-  """Returns the value of each knob by its name in .gin files."""
-  return {f'{section.type.__name__}.{field.name}':
-          getattr(getattr(config, section.name), field.name)
-          for section in dataclasses.fields(config)
-          for field in dataclasses.fields(section.type)}
+  """Returns the value of each knob by its name in .gin files; dicts as text."""
+  found = {}
+  for section in dataclasses.fields(config):
+    for field in dataclasses.fields(section.type):
+      value = getattr(getattr(config, section.name), field.name)
+      found[f'{section.type.__name__}.{field.name}'] = (
+          str(value) if isinstance(value, dict) else value)
+  return found
 
 
 def _experiment() -> Any:

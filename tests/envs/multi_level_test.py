@@ -212,7 +212,7 @@ def test_levels_are_compared_before_a_run_begins():
 
 def test_levels_of_no_domain_are_refused_by_what_makes_them():
   level = _config('pong,breakout')
-  with pytest.raises(config.ConfigError, match="but is 'pong'"):
+  with pytest.raises(config.ConfigError, match="there is no level 'pong'"):
     multi_level.check_levels(level, functools.partial(
         factory.make_environment, config=level, training=True))
 

@@ -311,7 +311,7 @@ def test_run_without_a_whole_checkpoint_is_refused_in_one_line(
   assert _evaluate(monkeypatch, catch_run) == 2
   error = [line for line in capsys.readouterr().err.splitlines()
            if line.startswith('error: ')]
-  assert len(error) == 1 and 'are damaged' in error[0]
+  assert len(error) == 1 and 'is damaged' in error[0]
   assert not (catch_run / 'evaluation.json').exists()
 
 
