@@ -186,6 +186,6 @@ def test_first_game_is_filmed_where_the_config_asks_for_it(serve, tmp_path):
   learner.publish(7)
   _evaluator(config, learner, tmp_path).run_once()
   path, = (tmp_path / 'videos').iterdir()
-  assert path.name == f'{7 * 20:012d}_catch.mp4'
+  assert path.name == f'{100 + 7 * 20:012d}_catch.mp4'
   pictures = [picture for picture in imageio.v2.get_reader(path)]
   assert len(pictures) == 8 and pictures[0].shape == (400, 200, 3)
