@@ -7,9 +7,9 @@ in order and in one directory, as a reader would run them; only less long.
 import pathlib
 import re
 import shlex
-import signal
 import subprocess
 import sys
+import threading
 
 import pytest
 import yaml
@@ -79,8 +79,8 @@ def test_site_is_built_without_warnings(tmp_path):
 @pytest.mark.parametrize('page', _PAGES)
 def test_scripts_and_configs_that_are_named_exist(page):
   named = re.findall(
-      r'\b((?:launch|configs|examples|testdata)/[\w/]+\.(?:sh|gin|py|yaml))',
-      _text(page))
+      r'\b((?:launch|configs|examples)/[\w/]+\.(?:sh|gin|py|yaml)'
+      r'|testdata/[\w./]*\w(?![\w*{./]))', _text(page))
   missing = [path for path in named if not (_ROOT / path).exists()]
   assert missing == []
 
@@ -112,10 +112,12 @@ def _run(words, directory):
       stderr=subprocess.STDOUT, text=True)
   try:
     if 'tensorboard.sh' in words[0]:  # Serves until it is stopped.
-      for line in process.stdout:
-        if 'http://' in line:
-          process.send_signal(signal.SIGINT)
-          return
+      deadline = threading.Timer(_DEADLINE_SECS, process.kill)
+      deadline.start()
+      serves = any('http://' in line for line in process.stdout)
+      deadline.cancel()
+      assert serves, f'{shlex.join(words)} does not serve'
+      return
     output, _ = process.communicate(timeout=_DEADLINE_SECS)
     assert process.returncode == 0, f'{shlex.join(words)}\n{output}'
   finally:

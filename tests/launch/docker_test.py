@@ -2,6 +2,7 @@
 
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 
@@ -44,6 +45,21 @@ def test_what_packages_follow_from_is_copied_before_they_are_installed():
                'impala_tf/__init__.py'):
     assert path in before
   assert ('COPY', '. .') == steps[install + 1]
+
+
+def test_what_is_copied_before_is_enough_for_the_set_up(tmp_path):
+  for name, arguments in _instructions():
+    if name == 'RUN' and 'setup.sh' in arguments:
+      break
+    if name == 'COPY':
+      *sources, target = arguments.split()
+      (tmp_path / target).mkdir(parents=True, exist_ok=True)
+      for source in sources:
+        shutil.copy(_ROOT / source, tmp_path / target)
+  # Help needs all that it sources; installation follows the same lines.
+  ran = subprocess.run([tmp_path / 'launch' / 'setup.sh', '--help'],
+                       capture_output=True, text=True, timeout=60)
+  assert ran.returncode == 0 and 'Usage' in ran.stdout, ran.stderr
 
 
 def test_python_is_one_that_the_scripts_take():
