@@ -30,7 +30,7 @@ class AgentConfig(config_fields.Section):
       that a file of your own registers (docs/networks_and_algorithms.md).
     use_lstm: put an LSTM between the torso and the heads.
     hidden_size: units of the torso's last layer (of each layer of 'mlp').
-    lstm_size: units.
+    lstm_size: units of the LSTM.
     instruction_length: words of an instruction that are read, by an LSTM beside
       the torso; what is longer is cut. 0 for agents that read none. All of
       DeepMind Lab is within 16, BabyAI with two tasks in a sentence is not.
@@ -39,8 +39,8 @@ class AgentConfig(config_fields.Section):
   """
   torso: str = _knob('shallow', source='figure 3')
   use_lstm: bool = _knob(False, source='figure 3')
-  hidden_size: int = _knob(256, at_least=1, unit='units', source='figure 3')
-  lstm_size: int = _knob(256, at_least=1, unit='units', source='figure 3')
+  hidden_size: int = _knob(256, at_least=1, source='figure 3')
+  lstm_size: int = _knob(256, at_least=1, source='figure 3')
   instruction_length: int = _knob(
       0, at_least=0, unit='words', source='figure 3')
   normalise_observations: bool = _knob(False)
@@ -54,7 +54,9 @@ class ImpalaConfig(config_fields.Section):
     discount: gamma.
     baseline_cost: weight of the baseline's loss.
     entropy_cost: weight of the entropy bonus.
-    reward_clipping: a name that `losses.clip_rewards` knows.
+    reward_clipping: how rewards are clipped in the loss: 'abs_one' to [-1, 1],
+      'tanh_asymmetric' as in figure D.1, 'soft_asymmetric' as in the published
+      code, or 'none'.
     clip_rho_threshold: rho-bar; None for no clipping.
     clip_pg_rho_threshold: rho-bar of the policy gradient; None likewise.
     clip_c_threshold: c-bar; None likewise.
@@ -122,10 +124,10 @@ class ActorConfig(config_fields.Section):
   """The processes that play.
 
   Attributes:
-    num_actors: processes; None: see `sizing.fit`.
+    num_actors: processes; None: as many as fit the machine.
     num_envs: environments a process, stepped and inferred as one batch; None:
-      see `sizing.fit`. Several levels are shared out over all environments of
-      a run in turn: a multiple of their number gives each the same share.
+      what fits the machine. Several levels are shared out over all environments
+      of a run in turn: a multiple of their number gives each the same share.
     env_processes: processes beside each of these that step its environments,
       so that none waits for another and inference is of those that are ready.
       Those that share a process still wait for each other. None: environments
@@ -166,8 +168,8 @@ class LearnerConfig(config_fields.Section):
       actors of its own: an update is of N x B unrolls.
     queue_capacity: unrolls that wait in the queue before actors block. Each
       adds to the policy lag.
-    num_threads: TensorFlow's threads in the learner on a CPU; None: see
-      `sizing.fit`.
+    num_threads: TensorFlow's threads in the learner on a CPU; None: what fits
+      the machine.
     xla: compile the step: 'auto' does so on GPU and TPU only (on a CPU XLA
       loses on every convolution).
     precision: 'mixed_bfloat16' has the learner's torso compute in bfloat16,

@@ -46,7 +46,7 @@ class AtariConfig(config_fields.Section):
   Attributes:
     action_repeats: emulator frames an action is held.
     frame_stack: frames in an observation.
-    height, width: pixels.
+    height, width: size of an observation.
     noop_max: an episode starts with 1 to this many no-op frames.
     max_episode_frames: games are truncated here, no-ops not counted (108,000
       are 30 minutes).
@@ -76,7 +76,7 @@ class DmlabConfig(config_fields.Section):
 
   Attributes:
     action_repeats: frames an action is held.
-    height, width: pixels.
+    height, width: size of an observation.
     renderer: 'software' needs no GPU, 'hardware' does.
     dataset_path: directory of the photographs that two psychlab levels show
       (brady_konkle_oliva2008); None: there are none.

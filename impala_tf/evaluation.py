@@ -52,8 +52,8 @@ def evaluate(agent: agent_lib.Agent,
     environment: made for evaluation.
     num_episodes: number of episodes, at least 1.
     seed: seed of the action sampling.
-    on_step: function that is called after each step with the number of episodes
-      that the first environment has ended.
+    on_step: function that is called at the beginning and after each step with
+      the number of episodes that the first environment has ended.
     deterministic: take the most probable actions, which the protocol does not.
 
   Returns:
@@ -68,6 +68,7 @@ def evaluate(agent: agent_lib.Agent,
   result = Evaluation([], [])
   env_output = counter.env_output(
       environment.reset(), environment.side_channels)
+  on_step(0)
   while np.any(ended < shares):
     actions = policy.act(env_output).action
     env_output = counter.env_output(

@@ -1,4 +1,17 @@
 """Programs that users run; see the shell scripts beside the modules."""
 
+import sys
+
 # Before any module here imports TensorFlow, which it has switches for.
 import impala_tf  # noqa: F401
+
+_show_error = sys.excepthook
+
+
+def _show_all_but_interrupts(kind, error, trace):
+  """Leaves out where a program was that Ctrl-C has ended while it started."""
+  if not issubclass(kind, KeyboardInterrupt):
+    _show_error(kind, error, trace)
+
+
+sys.excepthook = _show_all_but_interrupts

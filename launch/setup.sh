@@ -113,7 +113,8 @@ if ! is_ready; then
   # One at a time. The lock is on this file since .venv comes and goes. It is
   # closed at the end, or a training run would hold it to its own; and nothing
   # runs in a subshell, which would go on where this script is killed.
-  exec 9>> "$ROOT/launch/setup.sh"
+  # Open for reading: a script that is open for writing cannot be started.
+  exec 9< "$ROOT/launch/setup.sh"
   flock --nonblock 9 || { say 'waiting for another set-up'; flock 9; }
   is_ready || install "$stamp" 9>&-
   exec 9>&-

@@ -10,6 +10,7 @@ if asks_for_help "$@"; then
   print_usage
   exit
 fi
+if [[ "${1:-}" == -* ]]; then refuse "RUN_DIR comes before the flag $1"; fi
 if [[ $# -eq 0 || ! ( -d "$1" || "$1" == *://* ) ]]; then
   refuse "there is no run directory '${1:-}'; give RUN_DIR first"
 fi

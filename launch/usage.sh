@@ -37,7 +37,7 @@ check_arguments() {
       -*) refuse "there is no flag $argument" ;;
     esac
   done
-  if (($# > most)); then refuse "$# arguments are too many"; fi
+  if (($# > most)); then refuse "the argument '${!#}' is one too many"; fi
 }
 
 if [[ "${BASH_SOURCE[0]}" == "$0" ]]; then

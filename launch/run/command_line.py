@@ -30,7 +30,8 @@ class Parser(argparse.ArgumentParser):
       self.error(self._why_unknown(unknown[0]))
     for action in reversed(self._actions):  # A flag before its argument.
       value = getattr(parsed, action.dest, None)
-      if '' in (value if isinstance(value, list) else [value]):
+      values = value if isinstance(value, list) else [value]
+      if any(isinstance(v, str) and not v.strip() for v in values):
         # As that of a shell's variable that is not set.
         name = (action.option_strings or [action.metavar or action.dest])[-1]
         raise config_lib.UserError(

@@ -12,6 +12,7 @@ from impala_tf.agents import torsos
 from impala_tf.algorithms import table as algorithms
 from impala_tf.envs import factory
 from impala_tf.processes import sizing
+from impala_tf.processes import user_modules
 from impala_tf.processes import waiting
 from impala_tf.storage import files
 from impala_tf.suites import levels
@@ -217,7 +218,8 @@ def conclude(run_dir: str, signum: Optional[int]) -> int:
   """
   quoted = shlex.quote(run_dir)
   if signum is None:
-    print(f'Done; evaluate with ./launch/evaluate.sh {quoted}')
+    flags = shlex.join(user_modules.flags())
+    print(f'Done; evaluate with ./launch/evaluate.sh {quoted} {flags}'.rstrip())
     return 0
   again = f'the same command with --run_dir={quoted}'
   updates = run_directory.newest_checkpoint(run_dir)

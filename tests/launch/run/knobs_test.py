@@ -42,7 +42,7 @@ def test_units_ranges_and_sources_of_a_number_of_kinds():
 
 
 def test_knobs_that_share_a_line_of_the_docstring_share_its_meaning():
-  assert _knob('AtariConfig.width').meaning == 'pixels.'
+  assert _knob('AtariConfig.width').meaning == 'size of an observation.'
 
 
 def test_train_lists_knobs_and_starts_nothing(
