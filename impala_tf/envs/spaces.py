@@ -64,13 +64,16 @@ class Converter:
 
     Raises:
       SpaceError: for spaces without a fixed size (Sequence, Text, Graph and
-        others), and for images of different sizes in one space.
+        others), for those with nothing in them, and for images of different
+        sizes in one space.
     """
     self.is_plain = _kind(space) == 'Box'
     if self.is_plain:
       self._images, self._vectors = [((), space)], []
     else:
       parts = list(_parts(space))
+      if not parts:
+        raise SpaceError(f'{_kind(space)} with nothing in it')
       self._images = [part for part in parts if _is_image(part[1])]
       self._vectors = [part for part in parts if not _is_image(part[1])]
     self.num_features = 0

@@ -78,6 +78,8 @@ def test_what_was_converted_stays_as_it_is_when_it_is_converted_again():
     (gym_spaces.Dict(a=gym_spaces.Tuple([gym_spaces.Text(3)])),
      r"^Text at \['a'\]\[0\], which has no fixed size"),
     (gym_spaces.Graph(_GREY, None), '^Graph, .* only Box, Discrete, '),
+    (gym_spaces.Dict(), '^Dict with nothing in it$'),
+    (gym_spaces.Tuple([gym_spaces.Dict()]), '^Tuple with nothing in it$'),
     (gym_spaces.Tuple([_IMAGE, gym_spaces.Box(0, 255, (24, 24, 1), np.uint8)]),
      r'images of the sizes \(20, 24\) and \(24, 24\), which cannot be joined')])
 def test_what_has_no_fixed_size_is_refused_in_one_line(space, words):
