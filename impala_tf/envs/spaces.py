@@ -99,6 +99,29 @@ class Converter:
     return Observed(
         image, self._vector(observation) if self.num_features else ())
 
+  def check(self, observation: Any) -> None:
+    """Refuses an observation that is not of the space.
+
+    Bounds of a Box and the width of its numbers do not matter, as in training:
+    simulators are careless with both.
+
+    Raises:
+      SpaceError: naming the first part that does not fit.
+    """
+    for path, space in (*self._images, *self._vectors):
+      try:
+        value = _at(observation, path)
+        if _kind(space) == 'Box':
+          value = np.asarray(value)
+          fits = value.shape == space.shape and np.can_cast(
+              value.dtype, space.dtype, 'same_kind')
+        else:
+          fits = space.contains(value)
+      except (IndexError, KeyError, TypeError, ValueError):
+        fits = False  # It is built in another way.
+      if not fits:
+        raise SpaceError(f'has no {space}{_place(path)}')
+
   def converted_space(self) -> Any:
     """Makes the space of what is observed.
 
@@ -175,10 +198,14 @@ def _parts(space: Any, path: Tuple[Any, ...] = ()
     for key in keys:
       yield from _parts(space.spaces[key], (*path, key))
   else:
-    place = ''.join(f'[{key!r}]' for key in path)
     raise SpaceError(
-        f'{kind}{place and f" at {place}"}, which has no fixed size as a '
-        f'vector; only {", ".join(_FLAT)}, and Dict and Tuple of them, do')
+        f'{kind}{_place(path)}, which has no fixed size as a vector; only '
+        f'{", ".join(_FLAT)}, and Dict and Tuple of them, do')
+
+
+def _place(path: Tuple[Any, ...]) -> str:
+  place = ''.join(f'[{key!r}]' for key in path)
+  return place and f' at {place}'
 
 
 def _at(observation: Any, path: Tuple[Any, ...]) -> Any:

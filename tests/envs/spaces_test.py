@@ -88,6 +88,22 @@ def test_what_has_no_fixed_size_is_refused_in_one_line(space, words):
   assert '\n' not in str(error.value)
 
 
+@pytest.mark.parametrize('wrong', [
+    {'b': 3}, {'a': (0,), 'b': 3}, {'a': (0, [[1.], [2., 3.]]), 'b': 3},
+    {'a': (0, np.zeros(3)), 'b': 3}, {'a': (0, ['x', 'y']), 'b': 3},
+    {'a': (0, [1., 2.]), 'b': -1}, {'a': (0, [1., 2.]), 'b': 4}, None, 7, [],
+    np.zeros(4)])
+def test_observation_of_another_space_is_told(wrong):
+  converter = spaces.Converter(gym_spaces.Dict(
+      a=gym_spaces.Tuple([gym_spaces.Discrete(2),
+                          gym_spaces.Box(0, 1, (2,), np.float32)]),
+      b=gym_spaces.Discrete(4)))
+  # Beyond the bounds, and float64.
+  converter.check({'a': (np.int32(1), np.array([-1., 2.])), 'b': 3})
+  with pytest.raises(spaces.SpaceError, match='^has no .* at .'):
+    converter.check(wrong)
+
+
 @pytest.mark.parametrize('mask', [
     (np.array([0, 3, 0]), np.array([True, False])),
     [0, 1, 0, 1, 0], np.array([False, True, False, True, False])])
