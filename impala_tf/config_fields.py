@@ -79,8 +79,9 @@ def _check_range(name: str, value: Any, limits: typing.Mapping[str, Any]):
 def checked_data(name: str, value: Any) -> Any:
   """Returns a copy of data in the one form that survives every way of writing.
 
-  Equal data has equal text, in gin as in JSON: tuples become lists, and dicts
-  are sorted.
+  The same data has the same text, in gin as in JSON: tuples become lists, and
+  dicts are sorted. 1, 1.0 and True are equal in Python, but are not the same
+  data.
 
   Args:
     name: name of the value, for messages.

@@ -46,7 +46,7 @@ class Publisher:
   """A publisher that sends the learner's parameters to the table."""
 
   def __init__(self, address: str, variables: Sequence[tf.Variable],
-               frames_at: Callable[[int], int] = lambda version: 0):
+               frames_at: Callable[[int], int]):
     """Connects.
 
     Args:

@@ -31,8 +31,8 @@ def _ends():
   learners, actors = _variables(1), _variables(0)
   server = replay.make_server([weights.make_table(learners)], port=None)
   address = f'localhost:{server.port}'
-  yield (learners, weights.Publisher(address, learners), actors,
-         weights.Fetcher(address, actors))
+  yield (learners, weights.Publisher(address, learners, lambda version: 0),
+         actors, weights.Fetcher(address, actors))
   server.stop()
 
 
@@ -78,7 +78,7 @@ def test_moments_in_float64_travel_as_float32():
   actors = [tf.Variable(tf.zeros_like(v)) for v in learners]
   server = replay.make_server([weights.make_table(learners)], port=None)
   address = f'localhost:{server.port}'
-  publisher = weights.Publisher(address, learners)
+  publisher = weights.Publisher(address, learners, lambda version: 0)
   publisher.publish(1, publisher.snapshot())
   assert weights.Fetcher(address, actors).fetch() == 1
   assert actors[1].dtype == tf.float64
@@ -101,7 +101,7 @@ def test_learner_is_asked_at_the_first_of_so_many_calls():
   learners, actors = _variables(1), _variables(0)
   server = replay.make_server([weights.make_table(learners)], port=None)
   address = f'localhost:{server.port}'
-  publisher = weights.Publisher(address, learners)
+  publisher = weights.Publisher(address, learners, lambda version: 0)
   fetcher = weights.Fetcher(address, actors, interval=3)
   assert fetcher.fetch() is None and fetcher.fetch() is None  # Asks on.
   fetched = []
@@ -146,7 +146,7 @@ def test_parameters_of_another_agent_are_refused_whole():
   learners = _variables(1)
   server = replay.make_server([weights.make_table(learners)], port=None)
   address = f'localhost:{server.port}'
-  publisher = weights.Publisher(address, learners)
+  publisher = weights.Publisher(address, learners, lambda version: 0)
   publisher.publish(1, publisher.snapshot())
   small = [tf.Variable([0., 0.])]
   fetcher = weights.Fetcher(address, small)
@@ -172,7 +172,8 @@ def test_killed_server_is_told_within_a_deadline(monkeypatch):
 
 def test_server_that_was_suspended_is_waited_for():
   with unrolls.server_process() as (process, address):
-    publisher = weights.Publisher(address, unrolls.variables())
+    publisher = weights.Publisher(address, unrolls.variables(),
+                                  lambda version: 0)
     process.send_signal(signal.SIGSTOP)
     publishing = threading.Thread(
         target=publisher.publish, args=(7, publisher.snapshot()), daemon=True)

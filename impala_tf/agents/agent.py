@@ -12,7 +12,7 @@ from impala_tf.agents import observation_normaliser
 from impala_tf.agents import popart_head
 from impala_tf.maths import distributions
 from impala_tf.maths import losses
-from impala_tf.maths import popart
+from impala_tf.maths import running_moments
 
 
 class CoreState(NamedTuple):
@@ -194,7 +194,8 @@ class Agent(tf.Module):
           'it to False')
     return observation_normaliser.ObservationNormaliser(shape)
 
-  def observation_totals(self, env_outputs: types.EnvOutput) -> popart.Totals:
+  def observation_totals(self, env_outputs: types.EnvOutput
+                         ) -> running_moments.Totals:
     """Sums up what is observed, for `normaliser`, which there must be.
 
     Args:

@@ -4,7 +4,6 @@ from typing import Sequence, Tuple
 
 import tensorflow as tf
 
-from impala_tf.maths import popart
 from impala_tf.maths import running_moments
 
 
@@ -27,10 +26,10 @@ class ObservationNormaliser(tf.Module):
     self._variance = tf.Variable(tf.ones(shape, tf.float64), trainable=False)
 
   @property
-  def moments(self) -> popart.Moments:
+  def moments(self) -> running_moments.Moments:
     """Mean and variance as they are now, float64 [F] each."""
-    return popart.Moments(tf.convert_to_tensor(self._mean),
-                          tf.convert_to_tensor(self._variance))
+    return running_moments.Moments(tf.convert_to_tensor(self._mean),
+                                   tf.convert_to_tensor(self._variance))
 
   @property
   def published_variables(self) -> Tuple[tf.Variable, ...]:
@@ -41,11 +40,11 @@ class ObservationNormaliser(tf.Module):
     """Normalises observations [..., F]; see `running_moments.normalise`."""
     return running_moments.normalise(observations, self.moments)
 
-  def totals(self, observations: tf.Tensor) -> popart.Totals:
+  def totals(self, observations: tf.Tensor) -> running_moments.Totals:
     """Sums up one replica's observations [T, B, F] for `update`."""
     return running_moments.totals(observations, self._mean)
 
-  def update(self, totals: popart.Totals) -> None:
+  def update(self, totals: running_moments.Totals) -> None:
     """Takes observations into the moments.
 
     Args:

@@ -28,7 +28,7 @@ class TrainedPolicy:
                observation_space: Any = None):
     """Begins before the first observation; see `load_policy`."""
     self.loaded = loaded
-    self._convert = None
+    self._convert: Optional[spaces.Converter] = None
     if observation_space is not None:
       self._convert = _make_converter(observation_space, loaded)
     self._deterministic = deterministic
@@ -56,20 +56,26 @@ class TrainedPolicy:
       instruction: for agents that read instructions what is to be done, a text
         or E of them; others take none.
       features: for agents that read numbers beside an image these, [F] or
-        [E, F]; a space brings them along.
+        [E, F]; none where `load_policy` was given a space, which brings them
+        along.
       action_mask: for agents that were trained with masks, which actions are
         legal, as the environment's `info['action_mask']` has it; for a batch a
         sequence of E masks.
 
     Returns:
       What `step` of a Gymnasium environment takes: an int for one discrete
-      action, else a NumPy array; with leading [E] for a batch. Continuous
+      action, else a NumPy array; with leading [E] for a batch. Discrete actions
+      count from 0: add `action_space.start` where it is not 0. Continuous
       actions are not clipped to the bounds of the environment.
 
     Raises:
       UserError: where an argument does not fit, in one line.
     """
     if self._convert is not None:
+      if features is not None:
+        raise config_lib.UserError(
+            'observations of observation_space bring their features along; '
+            'leave features out')
       observation, features = self._converted(observation)
     batch, is_single = self._batched(observation)
     self._begin(len(batch), is_single)
@@ -110,8 +116,19 @@ class TrainedPolicy:
 
   def _converted(self, observation: Any) -> Tuple[Any, Any]:
     """Converts one observation of the space, or a list of them."""
-    if not isinstance(observation, list):
+    is_list = isinstance(observation, list)
+    try:
+      for one in observation if is_list else [observation]:
+        self._convert.check(one)
+    except spaces.SpaceError as error:
+      raise config_lib.UserError(
+          'observation must be one of observation_space, or a list of them, '
+          f'but {error}') from error
+    if not is_list:
       return self._convert(observation)
+    if not observation:
+      raise config_lib.UserError(
+          'observation is an empty list; give one for each environment')
     observations, features = zip(*map(self._convert, observation))
     return (np.stack(observations),
             np.stack(features) if self._convert.num_features else ())

@@ -3,6 +3,7 @@
 import tensorflow as tf
 
 from impala_tf.maths import popart
+from impala_tf.maths import running_moments
 
 
 class PopArtHead(tf.Module):
@@ -24,12 +25,12 @@ class PopArtHead(tf.Module):
     self._variance = tf.Variable(tf.ones([self.num_tasks]), trainable=False)
 
   @property
-  def moments(self) -> popart.Moments:
+  def moments(self) -> running_moments.Moments:
     """The moments as they are now, float32 [L] each."""
-    return popart.Moments(tf.convert_to_tensor(self._mean),
-                          tf.convert_to_tensor(self._variance))
+    return running_moments.Moments(tf.convert_to_tensor(self._mean),
+                                   tf.convert_to_tensor(self._variance))
 
-  def update(self, totals: popart.Totals, step_size: float) -> None:
+  def update(self, totals: running_moments.Totals, step_size: float) -> None:
     """Moves the moments, and the head so that no value changes.
 
     The optimiser's slots stay as they are.

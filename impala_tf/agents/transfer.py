@@ -48,9 +48,11 @@ def take_parameters(agent: agent_lib.Agent,
                     source: agent_lib.Agent) -> List[str]:
   """Gives an agent the parameters of another wherever they mean the same.
 
-  Torso, instruction encoder and LSTM are taken; so is the policy's head for the
-  same actions, and the baseline's for as many levels. Of an LSTM that is told
-  of other actions, the weights of its last action stay as they are.
+  Torso, feature encoder, joining layer, instruction encoder and LSTM are taken;
+  so is the policy's head for the same actions, and the baseline's for as many
+  levels. Of an LSTM that is told of other actions, the weights of its last
+  action stay as they are. Running moments of observations are taken with their
+  count, so that they hardly adapt to another task.
 
   Args:
     agent: built agent; what is not taken stays as it is.

@@ -77,7 +77,7 @@ def after_step(agent: agent_lib.Agent, totals: Any,
 
   Args:
     agent: agent whose `popart` is moved.
-    totals: `popart.Totals` of the whole batch.
+    totals: `running_moments.Totals` of the whole batch.
     config: config of the run; has `ImpalaConfig.popart_step_size`.
   """
   agent.popart.update(totals, config.impala.popart_step_size)

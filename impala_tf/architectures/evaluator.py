@@ -64,6 +64,11 @@ def _mean_and_error(prefix: str, summary: dict) -> metrics.Row:
   return row
 
 
+def _video_name(frames: int) -> str:
+  """Begins the name of a video; names sort by frames."""
+  return f'{frames:012d}'
+
+
 class Evaluator:
   """An agent that plays full games with a learner's newest parameters."""
 
@@ -75,8 +80,8 @@ class Evaluator:
       config: config of the run.
       address: 'host:port' of the learner's server.
       output_dir: gets `metrics.jsonl`, `tensorboard/` and, where the config
-        asks for them, `videos/`; rows of learning that was lost since are
-        dropped from it.
+        asks for them, `videos/`; rows and videos of learning that was lost
+        since are dropped from it.
       seed: seed of games and actions.
       poll: function that is called while the learner has no parameters yet.
 
@@ -101,6 +106,7 @@ class Evaluator:
     self._videos = video.NewestVideos(
         os.path.join(output_dir, _VIDEOS),
         config.experiment.evaluation_video_interval_secs)
+    self._videos.drop_from(_video_name(self._fetcher.frames + 1))
 
   def _level_config(self, level: str) -> config_lib.Config:
     return dataclasses.replace(
@@ -131,8 +137,9 @@ class Evaluator:
           self._seed, updates, i)
       environment = self._make_environment(
           level, min(episodes, _MAX_ENVS), environment_seed)
-      name = f'{self._fetcher.frames:012d}_{level.replace("/", "_")}'
-      with self._videos.filming(environment, name) as on_step:
+      name = _video_name(self._fetcher.frames)
+      with self._videos.filming(
+          environment, f'{name}_{level.replace("/", "_")}') as on_step:
         results[level] = evaluation.evaluate(
             self._agent, environment, episodes, policy_seed, on_step)
       environment.close()

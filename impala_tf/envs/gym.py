@@ -104,7 +104,7 @@ class GymEnvironment(environment.BatchedEnvironment):
 
     Raises:
       ConfigError: where Gymnasium or the environment is not installed, where it
-        cannot be made, or where it has other spaces than those above.
+        cannot be made or reset, or where it has other spaces than those above.
     """
     level = level or f'gym/{env_id}'
     self._envs = _make(level, env_id, num_envs, wrappers, kwargs or {})
@@ -117,9 +117,12 @@ class GymEnvironment(environment.BatchedEnvironment):
       if is_masked and not np.issubdtype(action_spec.dtype, np.integer):
         raise _unsupported(level, 'a mask of actions', actions,
                            'one of Discrete or MultiDiscrete')
-    except config_lib.ConfigError:
+    except Exception as error:  # Simulators raise anything.
       self._envs.close()
-      raise
+      if isinstance(error, config_lib.ConfigError):
+        raise
+      raise config_lib.ConfigError(
+          f'{level} cannot be reset: {_place_and_cause(error)}') from error
     # What is converted stays as it is when it is converted again.
     converter = spaces.Converter(self._envs.single_observation_space)
     super().__init__(
@@ -128,7 +131,7 @@ class GymEnvironment(environment.BatchedEnvironment):
         num_features=converter.num_features, has_action_mask=is_masked)
     self._num_values = np.atleast_1d(action_spec.maximum) + 1
     metadata = self._envs.metadata or {}
-    self.frames_per_sec = metadata.get('render_fps', self.frames_per_sec)
+    self.frames_per_sec = metadata.get('render_fps') or self.frames_per_sec
     # Only discrete actions have a `start`.
     self._first_action = np.asarray(getattr(actions, 'start', 0), np.int64)
 
@@ -207,7 +210,7 @@ def _make(level: str, env_id: str, num_envs: int,
         f'EnvironmentConfig.level: {level} has observations of {e}') from e
   except (gymnasium.error.Error, ImportError) as e:
     raise _cannot_be_made(level, e) from e
-  except (TypeError, ValueError) as e:
+  except Exception as e:  # Simulators raise anything.
     raise config_lib.ConfigError(
         f'{level} cannot be made with EnvironmentConfig.kwargs = '
         f'{dict(kwargs)}: {_explain(e)}') from e
@@ -216,10 +219,17 @@ def _make(level: str, env_id: str, num_envs: int,
 def _explain(error: Exception) -> str:
   """Describes what a constructor raised, or the call that did not fit it."""
   cause = files.one_line(error, None).partition(' was raised from the env')[0]
-  if ' argument' in cause:
+  if isinstance(error, TypeError) and ' argument' in cause:
     return f'{cause}; its constructor must take these and render_mode'
+  return _place_and_cause(error)
+
+
+def _place_and_cause(error: Exception) -> str:
+  """Names the line of code that raised an error, and what it said."""
+  cause = files.one_line(error, None).partition(' was raised from the env')[0]
   # Gymnasium raises a TypeError anew.
-  line = traceback.extract_tb((error.__cause__ or error).__traceback__)[-1]
+  origin = getattr(error.__cause__, '__traceback__', None)
+  line = traceback.extract_tb(origin or error.__traceback__)[-1]
   return f'{line.filename}, line {line.lineno}: {type(error).__name__}: {cause}'
 
 

@@ -216,12 +216,13 @@ class MultiLevelEnvironment(environment.BatchedEnvironment):
       seed += number
       check_alike(self._groups[0], self._groups[-1])
     first = self._groups[0]
-    spec = first.observation_spec()
+    spec, side_channels = first.observation_spec(), first.side_channel_specs()
+    features = side_channels.features
     super().__init__(
         name, num_envs, first.action_spec(), spec,
         first.frames_per_step, first.frame_stack, first.instruction_length,
-        num_features=np.shape(first.features)[-1],
-        has_action_mask=len(first.action_mask) > 0)
+        num_features=features.shape[0] if features else 0,
+        has_action_mask=bool(side_channels.action_mask))
     self.level_index = level_index
     self._timestep = dm_env.TimeStep(
         step_type=np.zeros(num_envs, np.uint8),

@@ -64,13 +64,16 @@ class Converter:
 
     Raises:
       SpaceError: for spaces without a fixed size (Sequence, Text, Graph and
-        others), and for images of different sizes in one space.
+        others), for those with nothing in them, and for images of different
+        sizes in one space.
     """
     self.is_plain = _kind(space) == 'Box'
     if self.is_plain:
       self._images, self._vectors = [((), space)], []
     else:
       parts = list(_parts(space))
+      if not parts:
+        raise SpaceError(f'{_kind(space)} with nothing in it')
       self._images = [part for part in parts if _is_image(part[1])]
       self._vectors = [part for part in parts if not _is_image(part[1])]
     self.num_features = 0
@@ -95,6 +98,29 @@ class Converter:
         [_at(observation, path) for path, _ in self._images], axis=-1)
     return Observed(
         image, self._vector(observation) if self.num_features else ())
+
+  def check(self, observation: Any) -> None:
+    """Refuses an observation that is not of the space.
+
+    Bounds of a Box and the width of its numbers do not matter, as in training:
+    simulators are careless with both.
+
+    Raises:
+      SpaceError: naming the first part that does not fit.
+    """
+    for path, space in (*self._images, *self._vectors):
+      try:
+        value = _at(observation, path)
+        if _kind(space) == 'Box':
+          value = np.asarray(value)
+          fits = value.shape == space.shape and np.can_cast(
+              value.dtype, space.dtype, 'same_kind')
+        else:
+          fits = space.contains(value)
+      except (IndexError, KeyError, TypeError, ValueError):
+        fits = False  # It is built in another way.
+      if not fits:
+        raise SpaceError(f'has no {space}{_place(path)}')
 
   def converted_space(self) -> Any:
     """Makes the space of what is observed.
@@ -172,10 +198,14 @@ def _parts(space: Any, path: Tuple[Any, ...] = ()
     for key in keys:
       yield from _parts(space.spaces[key], (*path, key))
   else:
-    place = ''.join(f'[{key!r}]' for key in path)
     raise SpaceError(
-        f'{kind}{place and f" at {place}"}, which has no fixed size as a '
-        f'vector; only {", ".join(_FLAT)}, and Dict and Tuple of them, do')
+        f'{kind}{_place(path)}, which has no fixed size as a vector; only '
+        f'{", ".join(_FLAT)}, and Dict and Tuple of them, do')
+
+
+def _place(path: Tuple[Any, ...]) -> str:
+  place = ''.join(f'[{key!r}]' for key in path)
+  return place and f' at {place}'
 
 
 def _at(observation: Any, path: Tuple[Any, ...]) -> Any:

@@ -11,51 +11,29 @@ adaptively rescaling targets). Whenever they move, the layer is moved against
 them, so that no V changes ("Pop", preserving outputs precisely).
 
 Shapes: T time, B batch, L tasks, F inputs of the layer. A task without targets
-stays as it is, to the last bit.
+stays as it is, to the last bit. Moments are float32 [L], of each task's
+targets: the mean is mu, which starts at 0, and the variance sigma squared
+without its bounds, which starts at 1. The papers keep the second moment, nu,
+instead of the variance.
 """
 
-from typing import NamedTuple, Tuple
+from typing import Tuple
 
 import tensorflow as tf
+
+from impala_tf.maths import running_moments
 
 # Of sigma: Hessel et al. 2018, implementation notes.
 MIN_SCALE = 1e-4
 MAX_SCALE = 1e6
 
 
-class Moments(NamedTuple):
-  """Mean and variance of each task's targets.
-
-  The papers keep the second moment instead of the variance. In float32 a small
-  variance would be lost in the difference of two large squares.
-
-  Attributes:
-    mean: float32 [L], mu, which starts at 0.
-    variance: float32 [L], sigma squared without its bounds, which starts at 1.
-  """
-  mean: tf.Tensor
-  variance: tf.Tensor
-
-
-class Totals(NamedTuple):
-  """Sums over the targets of each task. Sums of several replicas add up.
-
-  Attributes:
-    count: float32 [L], number of targets.
-    deviation: float32 [L], sum of (target - mu).
-    squared_deviation: float32 [L], sum of (target - mu)^2.
-  """
-  count: tf.Tensor
-  deviation: tf.Tensor
-  squared_deviation: tf.Tensor
-
-
-def scale(moments: Moments) -> tf.Tensor:
+def scale(moments: running_moments.Moments) -> tf.Tensor:
   """Returns sigma, float32 [L], within its bounds."""
   return tf.clip_by_value(tf.sqrt(moments.variance), MIN_SCALE, MAX_SCALE)
 
 
-def denormalise(outputs: tf.Tensor, moments: Moments,
+def denormalise(outputs: tf.Tensor, moments: running_moments.Moments,
                 task: tf.Tensor) -> tf.Tensor:
   """Computes values from normalised outputs, V = sigma n + mu.
 
@@ -80,7 +58,7 @@ def denormalise(outputs: tf.Tensor, moments: Moments,
 
 
 def totals(targets: tf.Tensor, mask: tf.Tensor, task: tf.Tensor,
-           moments: Moments) -> Totals:
+           moments: running_moments.Moments) -> running_moments.Totals:
   """Sums up the targets of a batch.
 
   Args:
@@ -90,7 +68,7 @@ def totals(targets: tf.Tensor, mask: tf.Tensor, task: tf.Tensor,
     moments: moments before these targets.
 
   Returns:
-    `Totals`, without gradients.
+    Sums over the targets of each task, without gradients.
 
   Raises:
     ValueError: a rank or a static shape is wrong.
@@ -105,11 +83,12 @@ def totals(targets: tf.Tensor, mask: tf.Tensor, task: tf.Tensor,
         _one_hot(task, moments), tf.reduce_sum(values, axis=0),
         transpose_a=True))
 
-  return Totals(by_task(mask), by_task(deviation),
-                by_task(tf.square(deviation)))
+  return running_moments.Totals(
+      by_task(mask), by_task(deviation), by_task(tf.square(deviation)))
 
 
-def update(moments: Moments, sums: Totals, step_size: float) -> Moments:
+def update(moments: running_moments.Moments, sums: running_moments.Totals,
+           step_size: float) -> running_moments.Moments:
   """Moves the moments towards the targets.
 
   For a single target G equation 6 of Hessel et al. 2018:
@@ -131,31 +110,11 @@ def update(moments: Moments, sums: Totals, step_size: float) -> Moments:
   # 1 - (1 - step_size)^n, which would lose its digits in float32.
   weight = -tf.math.expm1(
       sums.count * tf.math.log1p(tf.constant(-step_size, sums.count.dtype)))
-  return move(moments, sums, weight)
+  return running_moments.move(moments, sums, weight)
 
 
-def move(moments: Moments, sums: Totals, weight: tf.Tensor) -> Moments:
-  """Mixes the moments with those of some targets.
-
-  Args:
-    moments: moments before these targets, as `totals` was given them.
-    sums: sums over the targets of all replicas.
-    weight: share of the targets in the new moments, 0 to 1.
-
-  Returns:
-    The moments of the mixture.
-  """
-  shift = weight * tf.math.divide_no_nan(sums.deviation, sums.count)
-  spread = tf.math.divide_no_nan(sums.squared_deviation, sums.count)
-  # nu - mu^2 with both written out, where mu cancels.
-  variance = ((1. - weight) * moments.variance + weight * spread -
-              tf.square(shift))
-  # Rounding could make it negative.
-  return Moments(moments.mean + shift, tf.maximum(variance, 0.))
-
-
-def rescale(kernel: tf.Tensor, bias: tf.Tensor, old: Moments,
-            new: Moments) -> Tuple[tf.Tensor, tf.Tensor]:
+def rescale(kernel: tf.Tensor, bias: tf.Tensor, old: running_moments.Moments,
+            new: running_moments.Moments) -> Tuple[tf.Tensor, tf.Tensor]:
   """Moves a linear layer so that no V changes with the moments.
 
   See van Hasselt et al. 2016, proposition 1.
@@ -181,6 +140,6 @@ def rescale(kernel: tf.Tensor, bias: tf.Tensor, old: Moments,
   return kernel * ratio, bias * ratio + (old.mean - new.mean) / scale(new)
 
 
-def _one_hot(task: tf.Tensor, moments: Moments) -> tf.Tensor:
+def _one_hot(task: tf.Tensor, moments: running_moments.Moments) -> tf.Tensor:
   """Encodes tasks as one-hot rows, [B, L]."""
   return tf.one_hot(task, moments.mean.shape[0], dtype=moments.mean.dtype)

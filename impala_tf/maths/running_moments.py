@@ -1,16 +1,16 @@
-"""Running mean and variance of observations, and normalised observations.
+"""Running mean and variance, and observations that are normalised by them.
 
-The moments are those of all observations so far, each of the same weight
+The moments of observations are those of all so far, each of the same weight
 (Chan et al. 1979, "Updating formulae and a pairwise algorithm for computing
-sample variances", equation 2.1). Sums are in float64: in float32 the variance
-of numbers that are far from 0 would be lost.
+sample variances", equation 2.1). Their sums are in float64: in float32 the
+variance of numbers that are far from 0 would be lost.
 
 Shapes: F numbers of an observation, in any shape.
 """
 
-import tensorflow as tf
+from typing import NamedTuple
 
-from impala_tf.maths import popart
+import tensorflow as tf
 
 # Beyond so many standard deviations all numbers are alike.
 MAX_DEVIATIONS = 10.
@@ -18,7 +18,34 @@ MAX_DEVIATIONS = 10.
 _EPSILON = 1e-8
 
 
-def totals(observations: tf.Tensor, mean: tf.Tensor) -> popart.Totals:
+class Moments(NamedTuple):
+  """Mean and variance of some numbers.
+
+  Not the second moment instead of the variance: a small variance would be lost
+  in the difference of two large squares.
+
+  Attributes:
+    mean: floating [F].
+    variance: floating [F].
+  """
+  mean: tf.Tensor
+  variance: tf.Tensor
+
+
+class Totals(NamedTuple):
+  """Sums over samples of some numbers. Sums of several replicas add up.
+
+  Attributes:
+    count: floating [F], or [] where it is the same for all; number of samples.
+    deviation: floating [F], sum of (sample - mean).
+    squared_deviation: floating [F], sum of (sample - mean)^2.
+  """
+  count: tf.Tensor
+  deviation: tf.Tensor
+  squared_deviation: tf.Tensor
+
+
+def totals(observations: tf.Tensor, mean: tf.Tensor) -> Totals:
   """Sums up the observations of a batch.
 
   Args:
@@ -36,14 +63,13 @@ def totals(observations: tf.Tensor, mean: tf.Tensor) -> popart.Totals:
     raise ValueError(f'observations must be [T, B] and then {mean.shape}, but '
                      f'are {observations.shape}')
   deviation = tf.stop_gradient(tf.cast(observations, tf.float64)) - mean
-  return popart.Totals(
+  return Totals(
       tf.cast(tf.reduce_prod(tf.shape(observations)[:2]), tf.float64),
       tf.reduce_sum(deviation, axis=[0, 1]),
       tf.reduce_sum(tf.square(deviation), axis=[0, 1]))
 
 
-def update(count: tf.Tensor, moments: popart.Moments, sums: popart.Totals
-           ) -> popart.Moments:
+def update(count: tf.Tensor, moments: Moments, sums: Totals) -> Moments:
   """Takes more observations into the running moments.
 
   Args:
@@ -55,11 +81,32 @@ def update(count: tf.Tensor, moments: popart.Moments, sums: popart.Totals
   Returns:
     Mean and variance of all `count + sums.count` observations.
   """
-  return popart.move(moments, sums, tf.math.divide_no_nan(
+  return move(moments, sums, tf.math.divide_no_nan(
       sums.count, count + sums.count))
 
 
-def normalise(observations: tf.Tensor, moments: popart.Moments) -> tf.Tensor:
+def move(moments: Moments, sums: Totals, weight: tf.Tensor) -> Moments:
+  """Mixes the moments with those of some samples.
+
+  Args:
+    moments: moments before these samples, whose mean is that of `sums`.
+    sums: sums over the samples of all replicas.
+    weight: share of the samples in the new moments, 0 to 1.
+
+  Returns:
+    The moments of the mixture.
+  """
+  shift = weight * tf.math.divide_no_nan(sums.deviation, sums.count)
+  spread = tf.math.divide_no_nan(sums.squared_deviation, sums.count)
+  # The second moment minus the mean's square, with both written out, where the
+  # mean cancels.
+  variance = ((1. - weight) * moments.variance + weight * spread -
+              tf.square(shift))
+  # Rounding could make it negative.
+  return Moments(moments.mean + shift, tf.maximum(variance, 0.))
+
+
+def normalise(observations: tf.Tensor, moments: Moments) -> tf.Tensor:
   """Computes deviations from the mean in units of the standard deviation.
 
   Args:

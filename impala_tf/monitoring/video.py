@@ -5,7 +5,16 @@ import math
 import os
 import tempfile
 import time
-from typing import Any, Callable, Iterator, Optional
+from typing import (
+  Any,
+  Callable,
+  Iterator,
+  List,
+  Optional,
+  Sequence,
+  Tuple,
+  TypeVar,
+)
 
 from absl import logging
 import numpy as np
@@ -24,6 +33,7 @@ _ENDING = '.mp4'  # Of an evaluator's videos.
 _TO_KEEP = 5  # Newest videos of an evaluator.
 
 OnStep = Callable[[int], None]
+_Result = TypeVar('_Result')
 
 
 class RenderError(config_lib.UserError):
@@ -196,25 +206,32 @@ class NewestVideos:
       yield lambda num_ended: None
       return
     self._next_time = now + self._interval_secs
-    with tempfile.TemporaryDirectory() as directory:
-      path = os.path.join(directory, name + _ENDING)
-      video = Video(path, environment)
-      try:
-        yield lambda num_ended: self._try(lambda: video.on_step(num_ended))
-        self._try(video.close)
-      finally:
-        video.discard()
+    with contextlib.ExitStack() as stack:
+      begun = self._try(lambda: _begin(name, environment, stack))
+      if begun is None:
+        yield lambda num_ended: None
+        return
+      video, path = begun
+      yield lambda num_ended: self._try(lambda: video.on_step(num_ended))
+      self._try(video.close)
       if os.path.exists(path):
         self._try(lambda: self._keep(path))
 
-  def _try(self, action: Callable[[], None]) -> None:
+  def drop_from(self, name: str) -> None:
+    """Removes videos of this name and later ones, as of lost learning."""
+    self._try(lambda: self._remove(
+        [kept for kept in self._kept() if kept >= name]))
+
+  def _try(self, action: Callable[[], _Result]) -> Optional[_Result]:
+    """Returns what an action returns; None where it fails."""
     if self._interval_secs is None:  # Given up.
-      return
+      return None
     try:
-      action()
+      return action()
     except Exception as error:  # Of the simulator, the codec or the disk.
       logging.warning('No more videos of games: %s', files.one_line(error))
       self._interval_secs = None
+      return None
 
   def _keep(self, path: str) -> None:
     """Takes a video into the directory, and removes the oldest from it."""
@@ -222,7 +239,22 @@ class NewestVideos:
       content = video.read()
     files.make_directory(self._directory)
     files.write(os.path.join(self._directory, os.path.basename(path)), content)
-    kept = [name for name in files.names(self._directory)
+    self._remove(self._kept()[:-_TO_KEEP])
+
+  def _kept(self) -> List[str]:
+    return [name for name in files.names(self._directory)
             if name.endswith(_ENDING)]
-    for name in kept[:-_TO_KEEP]:
+
+  def _remove(self, names: Sequence[str]) -> None:
+    for name in names:
       files.remove(os.path.join(self._directory, name))
+
+
+def _begin(name: str, environment: Any, stack: contextlib.ExitStack
+           ) -> Tuple[Video, str]:
+  """Begins a video in a directory that is removed with the stack."""
+  directory = stack.enter_context(tempfile.TemporaryDirectory())
+  path = os.path.join(directory, name + _ENDING)
+  video = Video(path, environment)
+  stack.callback(video.discard)
+  return video, path

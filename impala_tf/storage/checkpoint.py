@@ -42,6 +42,7 @@ _DAMAGE = (tf.errors.OpError, ValueError, AssertionError, IndexError)
 _NO_ANSWER = (tf.errors.UnavailableError, tf.errors.DeadlineExceededError,
               tf.errors.AbortedError, tf.errors.FailedPreconditionError,
               tf.errors.PermissionDeniedError, tf.errors.UnauthenticatedError)
+_UNWRITTEN = (tf.errors.OpError, OSError)
 
 
 class CheckpointError(config_lib.UserError):
@@ -111,8 +112,13 @@ def find(run_dir: str, which: Which = NEWEST) -> List[str]:
     Prefixes; none where there is no checkpoint at all and `which` is `NEWEST`.
 
   Raises:
-    CheckpointError: where there is no such checkpoint.
+    CheckpointError: where there is no such checkpoint, or `which` is another
+      text.
   """
+  if isinstance(which, str) and which not in (NEWEST, BEST):
+    raise CheckpointError(
+        f'a checkpoint is {NEWEST!r}, {BEST!r} or a number (int), but not the '
+        f'text {which!r}')
   newest = newest_first(run_dir)
   if which == NEWEST:
     return newest
@@ -123,17 +129,18 @@ def find(run_dir: str, which: Which = NEWEST) -> List[str]:
           f'{run_dir} holds no best checkpoint; one is kept once 100 full '
           'episodes have ended in training. Take the newest instead')
     return [best.path]
-  if best and best.number == which:
-    return [best.path]
   numbers = [int(path.rpartition('-')[2]) for path in newest]
-  if which not in numbers:
+  found = [path for path, number in zip(newest, numbers) if number == which]
+  if best and best.number == which:
+    found.insert(0, best.path)  # A copy: either may be damaged.
+  if not found:
     there = [str(n) for n in numbers]
     if best:
       there.append(f'{BEST} ({best.number})')
     raise CheckpointError(
         f'{run_dir} holds no checkpoint {which}; there are '
         f'{", ".join(there) or "none"} (updates, as their files are named)')
-  return [newest[numbers.index(which)]]
+  return found
 
 
 def restore(parts: Mapping[str, tf.Module], paths: Sequence[str], whole: bool,
@@ -238,31 +245,36 @@ class Checkpointer:
     Args:
       number: orders checkpoints, e.g. learner updates.
       score: number by which the best one is told, which is kept beside the
-        newest; None where nothing is known.
+        newest; None where nothing is known. A copy of the best that cannot be
+        written is only logged, and the best one before stays.
 
     Raises:
       OSError: where it cannot be written; those that there are stay usable.
     """
     try:
       path = self._manager.save(checkpoint_number=number)
-      if score is not None and (self._best is None or (
-          score > self._best.score and number != self._best.number)):
-        self._save_best(number, score)
-      return path
-    except (tf.errors.OpError, OSError) as error:
+    except _UNWRITTEN as error:
       self._remove_remains(None)  # They fill a disk that is full.
-      cause = getattr(error, 'message', None) or error
       raise OSError(f'checkpoint {number} could not be written to '
-                    f'{self._directory}: {cause}') from error
+                    f'{self._directory}: {_cause(error)}') from error
+    if score is not None and (self._best is None or (
+        score > self._best.score and number != self._best.number)):
+      self._save_best(number, score)
+    return path
 
   def _save_best(self, number: int, score: float) -> None:
     """Writes the best checkpoint, and then forgets the one before."""
     best = Best(os.path.join(self._directory, f'{BEST}-{number}'), number,
                 score)
-    self._checkpoint.write(best.path)
-    files.write(os.path.join(self._directory, _BEST_FILE),
-                json.dumps({'number': number, 'score': score}).encode())
-    self._best = best
+    try:
+      self._checkpoint.write(best.path)
+      files.write(os.path.join(self._directory, _BEST_FILE),
+                  json.dumps({'number': number, 'score': score}).encode())
+      self._best = best
+    except _UNWRITTEN as error:
+      logging.error(
+          'The best checkpoint, %d, could not be copied in %s; the best one '
+          'before stays: %s', number, self._directory, _cause(error))
     self._remove_remains(None)
 
   def _remove_remains(self, restored: Optional[str]) -> None:
@@ -284,3 +296,8 @@ class Checkpointer:
         continue
       with contextlib.suppress(OSError):  # It does no harm but take room.
         files.remove(os.path.join(self._directory, name))
+
+
+def _cause(error: Exception) -> str:
+  """Returns what an error says, without the op that TensorFlow names."""
+  return getattr(error, 'message', None) or str(error)

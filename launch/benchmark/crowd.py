@@ -58,7 +58,7 @@ def record(config: config_lib.Config, path: str) -> None:
   environment.close()
   with open(path, 'wb') as file:
     pickle.dump((parts.record_unrolls(config, _NUM_RECORDED),
-                 [tuple(v.shape) for v in agent.trainable_variables]), file)
+                 [tuple(v.shape) for v in agent.published_variables]), file)
 
 
 def tcp_bytes() -> Tuple[int, int]:

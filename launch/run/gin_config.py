@@ -299,7 +299,8 @@ def differences(old: config_lib.Config,
     was, now = getattr(old, section.name), getattr(new, section.name)
     for field in dataclasses.fields(was):
       a, b = getattr(was, field.name), getattr(now, field.name)
-      if a != b:
+      # As text, since 1, 1.0 and True are equal.
+      if repr(a) != repr(b) if isinstance(a, dict) else a != b:
         name = f'{section.type.__name__}.{field.name}'
         found.append(f'{name} ({a!r}, now {b!r})')
   return found

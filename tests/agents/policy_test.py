@@ -235,6 +235,17 @@ def test_features_are_read_as_a_space_brings_them(locks_dir):
         locks_dir, observation_space=gymnasium.spaces.Discrete(3))
 
 
+def test_what_is_not_of_the_space_is_refused_in_one_line(simple_dir):
+  policy = impala_tf.load_policy(
+      simple_dir, observation_space=gymnasium.spaces.Discrete(4))
+  for wrong in -1, 4, {'a': 1}, 'left', [1, -1]:
+    _refused(r'must be one of observation_space, .* but has no Discrete\(4\)',
+             policy.act, wrong)
+  _refused('is an empty list', policy.act, [])
+  _refused('leave features out', policy.act, 3, features=[1.])
+  assert policy.act([0, 3]).shape == (2,)
+
+
 def test_what_does_not_fit_is_refused_in_one_line(run_dir, simple_dir):
   policy = impala_tf.load_policy(simple_dir)
   for wrong, words in (

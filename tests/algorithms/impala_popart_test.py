@@ -22,6 +22,7 @@ from impala_tf.algorithms import impala
 from impala_tf.algorithms import impala_popart
 from impala_tf.maths import distributions
 from impala_tf.maths import popart
+from impala_tf.maths import running_moments
 from impala_tf.optimizers import hyperparameters as hyperparameters_lib
 from impala_tf.optimizers import rmsprop
 
@@ -36,8 +37,8 @@ CONFIG = config_lib.Config(
         reward_clipping='none', clip_rho_threshold=1.6,
         clip_pg_rho_threshold=2.3, clip_c_threshold=1.1, popart_step_size=0.01))
 # No tensors yet: a process that sets its devices imports this, too.
-MOMENTS = popart.Moments(np.array([3., 1., -40.], np.float32),
-                         np.array([4., 1., 900.], np.float32))
+MOMENTS = running_moments.Moments(np.array([3., 1., -40.], np.float32),
+                                  np.array([4., 1., 900.], np.float32))
 
 
 class TableAgent:
@@ -50,7 +51,7 @@ class TableAgent:
     self.logits = tf.Variable(rng.normal(size=[T + 1, B, A]), dtype=tf.float32)
     self.baseline = tf.Variable(baseline, dtype=tf.float32)
     self.popart = std_types.SimpleNamespace(
-        moments=popart.Moments(*map(tf.constant, moments)))
+        moments=running_moments.Moments(*map(tf.constant, moments)))
 
   def unroll(self, env_outputs, actions, core_state):
     del env_outputs, actions, core_state
@@ -160,7 +161,8 @@ def test_policy_learns_from_advantages_in_units_of_sigma():
 
 def test_what_a_task_pays_does_not_matter_once_its_moments_know():
   factors = np.array([1000., 1., 0.01], np.float32)
-  other = popart.Moments(MOMENTS.mean * factors, MOMENTS.variance * factors**2)
+  other = running_moments.Moments(
+      MOMENTS.mean * factors, MOMENTS.variance * factors**2)
   (output, gradients), (paid, paid_gradients) = (
       _loss(TableAgent(_outputs(), moments), _unroll(rewards))
       for moments, rewards in ((MOMENTS, np.ones(L)), (other, factors)))
@@ -170,7 +172,8 @@ def test_what_a_task_pays_does_not_matter_once_its_moments_know():
 
 
 def test_at_the_start_nothing_is_different():
-  moments = popart.Moments(np.zeros(L, np.float32), np.ones(L, np.float32))
+  moments = running_moments.Moments(
+      np.zeros(L, np.float32), np.ones(L, np.float32))
   output, (policy, baseline) = _loss(
       TableAgent(_outputs(), moments), _unroll())
   plain, (plain_policy, plain_baseline) = _loss(
@@ -188,7 +191,7 @@ def test_numbers_of_tasks_are_names():
   renamed = unroll._replace(level_index=tf.constant(order[TASK], tf.int32))
   output, (policy, baseline) = _loss(TableAgent(_outputs()), unroll)
   other, (other_policy, other_baseline) = _loss(
-      TableAgent(_outputs()[..., back], popart.Moments(
+      TableAgent(_outputs()[..., back], running_moments.Moments(
           *(m[back] for m in MOMENTS))), renamed)
   np.testing.assert_allclose(other.loss, output.loss, rtol=1e-6)
   np.testing.assert_allclose(other_policy, policy, rtol=1e-5, atol=1e-7)

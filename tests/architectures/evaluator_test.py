@@ -31,13 +31,13 @@ class _Learner:
     agent = experiment.make_agent(config, environment)
     self._server = replay.make_server([
         config_table.make_table(config),
-        weights.make_table(agent.trainable_variables)], None)
+        weights.make_table(agent.published_variables)], None)
     self.address = f'localhost:{self._server.port}'
     # A run of 100 frames that was resumed with this config.
     self._publisher = weights.Publisher(
-        self.address, agent.trainable_variables,
+        self.address, agent.published_variables,
         lambda version: 100 + version * 20)
-    self._variables = agent.trainable_variables
+    self._variables = agent.published_variables
 
   def publish(self, version, value=None):
     if value is not None:
@@ -189,3 +189,19 @@ def test_first_game_is_filmed_where_the_config_asks_for_it(serve, tmp_path):
   assert path.name == f'{100 + 7 * 20:012d}_catch.mp4'
   pictures = [picture for picture in imageio.v2.get_reader(path)]
   assert len(pictures) == 8 and pictures[0].shape == (400, 200, 3)
+
+
+def test_videos_of_learning_that_was_lost_are_dropped(serve, tmp_path):
+  config = dataclasses.replace(_CONFIG, experiment=dataclasses.replace(
+      _CONFIG.experiment, evaluation_video_interval_secs=1e-9))
+  (tmp_path / 'videos').mkdir()
+  for version in 2, 5, 6, 7, 8, 9, 10:
+    name = f'{100 + version * 20:012d}_catch.mp4'
+    (tmp_path / 'videos' / name).touch()
+  resumed = serve(config)  # From the checkpoint of update 5.
+  resumed.publish(5)
+  follower = _evaluator(config, resumed, tmp_path)
+  resumed.publish(6)
+  follower.run_once()
+  assert sorted(path.name for path in (tmp_path / 'videos').iterdir()) == [
+      f'{100 + version * 20:012d}_catch.mp4' for version in (2, 5, 6)]

@@ -100,6 +100,25 @@ class _Masked(_Counter):
     return observation, reward, bool(action == 2), False, info
 
 
+class _NoReset(_Counter):
+  """An environment without a speed that cannot be reset."""
+
+  metadata = {'render_modes': ['rgb_array'], 'render_fps': None}
+  num_closed = 0
+
+  def __init__(self, render_mode=None, can_reset=False):
+    super().__init__(render_mode)
+    self._can_reset = can_reset
+
+  def reset(self, **kwargs):
+    if not self._can_reset:
+      raise KeyError('no\nmap')
+    return super().reset(**kwargs)
+
+  def close(self):
+    _NoReset.num_closed += 1
+
+
 @pytest.fixture(autouse=True)
 def _registered():
   for kind in _MOVES:
@@ -107,11 +126,13 @@ def _registered():
   gymnasium.register('Counter-v0', _Counter)
   gymnasium.register('Counter-Words-v0', _Words)
   gymnasium.register('Masked-v0', _Masked)
+  gymnasium.register('No-Reset-v0', _NoReset)
   gymnasium.register('Moves-Masked-v0', _Masked,
                      kwargs={'action_space': _MOVES['Unbounded']})
   gymnasium.register('Bytes-v0', _Counter, kwargs={'dtype': np.uint8})
   yield
-  for name in 'Counter', 'Bytes', 'Counter-Words', 'Masked', 'Moves-Masked':
+  for name in ('Counter', 'Bytes', 'Counter-Words', 'Masked', 'Moves-Masked',
+               'No-Reset'):
     del gymnasium.registry[f'{name}-v0']
   for kind in _MOVES:
     del gymnasium.registry[f'Moves-{kind}-v0']
@@ -222,6 +243,30 @@ def test_arguments_that_the_constructor_has_not_are_refused(kwargs, words):
     gym.GymEnvironment('Counter-v0', 2, seed=0, kwargs=kwargs)
   assert str(kwargs) in str(error.value) and '\n' not in str(error.value)
   assert 'was raised' not in str(error.value)
+
+
+def test_whatever_a_constructor_raises_is_told_in_one_line():
+  with pytest.raises(config.ConfigError, match=(
+      r"^gym/FrozenLake-v1 cannot be made with EnvironmentConfig.kwargs = "
+      r"{'map_name': '9x9'}: .*frozen_lake.py, line [0-9]+: KeyError: '9x9'$")):
+    gym.GymEnvironment('FrozenLake-v1', 2, 0, kwargs={'map_name': '9x9'})
+
+
+def test_reset_that_fails_is_told_in_one_line_and_leaves_nothing_open():
+  before = _NoReset.num_closed
+  with pytest.raises(config.ConfigError, match=(
+      r'^gym/No-Reset-v0 cannot be reset: .*gym_test.py, line [0-9]+: '
+      'KeyError: ')) as error:
+    gym.GymEnvironment('No-Reset-v0', 2, seed=0)
+  assert '\n' not in str(error.value)
+  assert _NoReset.num_closed - before == 2
+
+
+def test_environment_that_names_no_speed_has_one():
+  speed = gym.GymEnvironment(
+      'No-Reset-v0', 1, seed=0, kwargs={'can_reset': True}).frames_per_sec
+  assert speed == environment.BatchedEnvironment.frames_per_sec
+  assert gym.GymEnvironment('Counter-v0', 1, seed=0).frames_per_sec == 30
 
 
 def test_picture_is_of_environment_0():

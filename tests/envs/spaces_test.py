@@ -78,12 +78,30 @@ def test_what_was_converted_stays_as_it_is_when_it_is_converted_again():
     (gym_spaces.Dict(a=gym_spaces.Tuple([gym_spaces.Text(3)])),
      r"^Text at \['a'\]\[0\], which has no fixed size"),
     (gym_spaces.Graph(_GREY, None), '^Graph, .* only Box, Discrete, '),
+    (gym_spaces.Dict(), '^Dict with nothing in it$'),
+    (gym_spaces.Tuple([gym_spaces.Dict()]), '^Tuple with nothing in it$'),
     (gym_spaces.Tuple([_IMAGE, gym_spaces.Box(0, 255, (24, 24, 1), np.uint8)]),
      r'images of the sizes \(20, 24\) and \(24, 24\), which cannot be joined')])
 def test_what_has_no_fixed_size_is_refused_in_one_line(space, words):
   with pytest.raises(spaces.SpaceError, match=words) as error:
     spaces.Converter(space)
   assert '\n' not in str(error.value)
+
+
+@pytest.mark.parametrize('wrong', [
+    {'b': 3}, {'a': (0,), 'b': 3}, {'a': (0, [[1.], [2., 3.]]), 'b': 3},
+    {'a': (0, np.zeros(3)), 'b': 3}, {'a': (0, ['x', 'y']), 'b': 3},
+    {'a': (0, [1., 2.]), 'b': -1}, {'a': (0, [1., 2.]), 'b': 4}, None, 7, [],
+    np.zeros(4)])
+def test_observation_of_another_space_is_told(wrong):
+  converter = spaces.Converter(gym_spaces.Dict(
+      a=gym_spaces.Tuple([gym_spaces.Discrete(2),
+                          gym_spaces.Box(0, 1, (2,), np.float32)]),
+      b=gym_spaces.Discrete(4)))
+  # Beyond the bounds, and float64.
+  converter.check({'a': (np.int32(1), np.array([-1., 2.])), 'b': 3})
+  with pytest.raises(spaces.SpaceError, match='^has no .* at .'):
+    converter.check(wrong)
 
 
 @pytest.mark.parametrize('mask', [

@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 from impala_tf.maths import popart
+from impala_tf.maths import running_moments
 
 T, B, L, F = 5, 4, 3, 6
 TASK = np.array([2, 0, 2, 0], np.int32)  # Task 1 plays nothing.
@@ -13,8 +14,8 @@ STEP = 0.05
 
 def _moments(dtype=np.float64):
   """Makes moments of three tasks at different scales."""
-  return popart.Moments(tf.constant([3., -0.5, 200.], dtype),
-                        tf.constant([4., 0.3, 900.], dtype))
+  return running_moments.Moments(tf.constant([3., -0.5, 200.], dtype),
+                                 tf.constant([4., 0.3, 900.], dtype))
 
 
 def _targets(seed=0):
@@ -49,7 +50,8 @@ def _values(kernel, bias, moments, inputs):
 
 def test_single_targets_follow_equation_6():
   rng = np.random.default_rng(2)
-  moments = popart.Moments(tf.zeros([1], tf.float64), tf.ones([1], tf.float64))
+  moments = running_moments.Moments(
+      tf.zeros([1], tf.float64), tf.ones([1], tf.float64))
   mu, nu = 0., 1.
   for target in rng.normal(5., 3., size=60):
     moments = _updated(moments, [[target]], [[1.]], [0])
@@ -78,7 +80,8 @@ def test_targets_at_once_share_what_as_many_steps_give_them():
 
 def test_small_steps_are_those_of_one_target_after_another():
   targets = np.random.default_rng(3).normal(2., 5., size=[20, 1])
-  moments = popart.Moments(tf.zeros([1], tf.float64), tf.ones([1], tf.float64))
+  moments = running_moments.Moments(
+      tf.zeros([1], tf.float64), tf.ones([1], tf.float64))
   at_once = _updated(moments, targets, np.ones_like(targets), [0], 3e-4)
   for target in targets[:, 0]:
     moments = _updated(moments, [[target]], [[1.]], [0], 3e-4)
@@ -99,7 +102,8 @@ def test_replicas_totals_add_up_to_those_of_the_whole_batch():
 
 def test_no_batch_overshoots():
   targets = np.full([1000, 1], 7.)
-  moments = popart.Moments(tf.zeros([1], tf.float64), tf.ones([1], tf.float64))
+  moments = running_moments.Moments(
+      tf.zeros([1], tf.float64), tf.ones([1], tf.float64))
   new = _updated(moments, targets, np.ones_like(targets), [0], 0.1)
   np.testing.assert_allclose(new.mean, [7.])
   assert 0 <= new.variance[0] < 1e-9
@@ -124,8 +128,8 @@ def test_outputs_are_preserved_precisely(dtype, tolerance):
 
 @pytest.mark.parametrize('dtype', [np.float32, np.float64])
 def test_task_without_targets_stays_to_the_last_bit(dtype):
-  old = popart.Moments(tf.constant([1., 1 / 3, 5.], dtype),
-                       tf.constant([1., 0.7, 5.], dtype))
+  old = running_moments.Moments(tf.constant([1., 1 / 3, 5.], dtype),
+                                tf.constant([1., 0.7, 5.], dtype))
   kernel, bias = _layer(dtype)
   targets, mask = _targets()
   mask[:, 1] = mask[:, 3] = 0  # All of task 0's are masked.
@@ -138,11 +142,11 @@ def test_task_without_targets_stays_to_the_last_bit(dtype):
 
 def test_without_targets_no_moments_are_rounded():
   rng = np.random.default_rng(9)
-  old = popart.Moments(*(tf.constant(rng.gamma(1., size=500), tf.float32)
-                         for _ in range(2)))
+  old = running_moments.Moments(*(
+      tf.constant(rng.gamma(1., size=500), tf.float32) for _ in range(2)))
   kernel = tf.constant(rng.normal(size=[F, 500]), tf.float32)
   bias = tf.constant(rng.normal(size=500), tf.float32)
-  new = popart.update(old, popart.Totals(*[tf.zeros(500)] * 3), 3e-4)
+  new = popart.update(old, running_moments.Totals(*[tf.zeros(500)] * 3), 3e-4)
   for before, after in zip((*old, kernel, bias), (
       *new, *popart.rescale(kernel, bias, old, new))):
     np.testing.assert_array_equal(after, before)
@@ -169,7 +173,7 @@ def test_sigma_is_bounded_and_outputs_are_preserved_there(
 def test_float32_keeps_a_small_spread_around_a_large_mean():
   """The difference of the papers' moments would be only rounding here."""
   rng = np.random.default_rng(7)
-  moments = popart.Moments(tf.zeros([1]), tf.ones([1]))
+  moments = running_moments.Moments(tf.zeros([1]), tf.ones([1]))
   for _ in range(300):
     targets = rng.normal(1e5, 2., size=[20, 1])
     moments = _updated(moments, targets, np.ones_like(targets), [0])

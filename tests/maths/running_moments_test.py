@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from impala_tf.maths import popart
 from impala_tf.maths import running_moments
 
 T, B, F = 5, 4, 3
-_NOTHING = popart.Moments(tf.zeros([F], tf.float64), tf.ones([F], tf.float64))
+_NOTHING = running_moments.Moments(
+    tf.zeros([F], tf.float64), tf.ones([F], tf.float64))
 
 
 def _batch(seed):
@@ -23,7 +23,7 @@ def _run(batches, num_replicas=1):
   for batch in batches:
     shares = [running_moments.totals(tf.constant(share), moments.mean)
               for share in np.split(batch, num_replicas, axis=1)]
-    sums = popart.Totals(*(tf.add_n(parts) for parts in zip(*shares)))
+    sums = running_moments.Totals(*(tf.add_n(parts) for parts in zip(*shares)))
     moments = running_moments.update(count, moments, sums)
     count += sums.count
   return moments
@@ -41,7 +41,7 @@ def test_moments_are_those_of_all_observations(num_replicas):
 
 
 def test_no_observations_change_nothing():
-  sums = popart.Totals(*[tf.zeros([], tf.float64)] * 3)
+  sums = running_moments.Totals(*[tf.zeros([], tf.float64)] * 3)
   new = running_moments.update(tf.zeros([], tf.float64), _NOTHING, sums)
   for x, y in zip(new, _NOTHING):
     np.testing.assert_array_equal(x, y)

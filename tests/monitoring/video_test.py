@@ -1,5 +1,6 @@
 """Tests of videos: what they show, how large, how long, and in which files."""
 
+import tempfile
 import time
 
 import imageio
@@ -117,6 +118,19 @@ def test_newest_videos_are_kept(tmp_path, monkeypatch):
   assert sorted(p.name for p in directory.iterdir()) == [
       f'{n:03d}.mp4' for n in range(2, 7)]
   assert len([p for p in imageio.v2.get_reader(directory / '006.mp4')]) == 3
+
+
+def test_video_that_cannot_be_begun_is_left_out(tmp_path, monkeypatch, caplog):
+  environment = _Environment()
+  monkeypatch.setattr(environment, 'frames_per_sec', None, raising=False)
+  videos = video.NewestVideos(str(tmp_path / 'x'), 1e-9)
+  _evaluate(videos, '0', environment)
+  _evaluate(videos, '1')  # Given up.
+  monkeypatch.setattr(tempfile, 'tempdir', str(tmp_path / 'none'))
+  _evaluate(video.NewestVideos(str(tmp_path / 'x'), 1e-9), '0')
+  assert [record.getMessage()[:24] for record in caplog.records] == [
+      'No more videos of games:'] * 2
+  assert not list(tmp_path.iterdir())
 
 
 def test_no_interval_no_videos(tmp_path):

@@ -361,9 +361,45 @@ def test_checkpoint_is_found_by_its_number_or_what_there_is_is_listed(tmp_path):
   for number, name in (1, 'best-1'), (2, 'ckpt-2'), (3, 'ckpt-3'):
     path, = checkpoint.find(run_dir, number)
     assert path == str(tmp_path / 'checkpoints' / name)
+  with pytest.raises(checkpoint.CheckpointError,
+                     match=r"or a number \(int\), but not the text '3'$"):
+    checkpoint.find(run_dir, '3')
   with pytest.raises(checkpoint.CheckpointError, match=(
       r'holds no checkpoint 4; there are 3, 2, best \(1\)')):
     checkpoint.find(run_dir, 4)
+
+
+def test_best_is_read_by_its_number_while_one_of_both_files_is_whole(tmp_path):
+  _save_scored(saved_parts.Parts(tmp_path), 5.)
+  for damaged in 'best-1', 'ckpt-1':
+    index = tmp_path / 'checkpoints' / f'{damaged}.index'
+    whole = index.read_bytes()
+    index.write_bytes(b'')
+    parts = saved_parts.Parts('unused', seed=3)
+    parts.randomise(99)
+    path = checkpoint.restore(
+        {'agent': parts.learner.agent}, checkpoint.find(str(tmp_path), 1),
+        whole=False)
+    assert path is not None and not path.endswith(damaged)
+    index.write_bytes(whole)
+
+
+def test_best_copy_that_cannot_be_written_costs_nothing_else(tmp_path, caplog):
+  parts = saved_parts.Parts(tmp_path)
+  values = _save_scored(parts, 1., 5.)
+  # Where its index should go, so that TensorFlow cannot put it there.
+  in_the_way = tmp_path / 'checkpoints' / 'best-3.index'
+  (in_the_way / 'x').mkdir(parents=True)
+  values[3] = parts.randomise(3)
+  assert parts.checkpointer.save(3, 6.).endswith('ckpt-3')
+  line, = [record.getMessage() for record in caplog.records
+           if record.levelname == 'ERROR']
+  assert line.startswith('The best checkpoint, 3, could not be copied in ')
+  assert checkpoint.find_best(str(tmp_path)).number == 2
+  best, = checkpoint.find(str(tmp_path), 'best')
+  saved_parts.assert_equal(_restored(best), values[2])
+  newest = checkpoint.find(str(tmp_path))[0]
+  saved_parts.assert_equal(_restored(newest), values[3])
 
 
 # Behind a URL.

@@ -1,7 +1,12 @@
-"""Bytes that a crowd of thin actors has sent, counted by the kernel."""
+"""What a crowd of thin actors fetches, and bytes that the kernel counted."""
+
+import pickle
 
 import pytest
 
+from impala_tf import config as config_lib
+from impala_tf import experiment
+from launch.benchmark import crowd
 from tests.fixtures import programs
 
 
@@ -24,3 +29,17 @@ def test_what_connections_have_sent_is_counted():
   with programs.running('-c', program) as process:
     out, errors = process.communicate(timeout=programs.DEADLINE_SECS)
   assert out.split() == ['12345', '12345'], errors
+
+
+@pytest.mark.slow
+def test_parameters_are_those_that_the_learner_publishes(tmp_path):
+  config = config_lib.Config(
+      environment=config_lib.EnvironmentConfig(level='catch'),
+      agent=config_lib.AgentConfig(
+          torso='mlp', hidden_size=4, normalise_observations=True),
+      actor=config_lib.ActorConfig(num_actors=1, num_envs=2),
+      learner=config_lib.LearnerConfig(batch_size=2, unroll_length=2))
+  crowd.record(config, str(tmp_path / 'recorded'))
+  _, shapes = pickle.loads((tmp_path / 'recorded').read_bytes())
+  agent = experiment.make_agent(config, experiment.make_environment(config))
+  assert shapes == [tuple(v.shape) for v in agent.published_variables]

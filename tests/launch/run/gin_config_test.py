@@ -185,6 +185,16 @@ def test_differences_name_each_value_that_differs():
       configs.LEFT_ALONE)
 
 
+def test_equal_values_of_other_types_in_a_dict_differ():
+  configs_of = [config_lib.Config(environment=config_lib.EnvironmentConfig(
+      kwargs={'x': x})) for x in (1, True, 1.0, 1)]
+  one, yes, real, again = configs_of
+  assert gin_config.differences(one, again) == []
+  assert gin_config.differences(one, yes) == [
+      "EnvironmentConfig.kwargs ({'x': 1}, now {'x': True})"]
+  assert len(gin_config.differences(one, real)) == 1
+
+
 # Files of strangers. Each of these would leave a trace, if gin saw it.
 
 _TRAP = """
