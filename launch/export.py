@@ -11,17 +11,20 @@ import pathlib
 import shutil
 
 from impala_tf import config as config_lib
+from impala_tf.processes import user_modules
 from impala_tf.storage import files
 from launch.run import checkpoint_flag
+from launch.run import command_line
 from launch.run import gin_config
 from launch.run import program
 from launch.run import run_directory
 
 
 def _parse_args() -> argparse.Namespace:
-  parser = argparse.ArgumentParser(prog='export.sh', description=__doc__)
+  parser = command_line.Parser(prog='export.sh', description=__doc__)
   parser.add_argument('run_dir', help='of a training run, a path or a URL')
   parser.add_argument('output', help='directory to be made, a path')
+  program.add_import(parser)
   checkpoint_flag.add(parser)
   return parser.parse_args()
 
@@ -39,6 +42,7 @@ def _export(args: argparse.Namespace) -> None:
   if output.exists():
     raise config_lib.UserError(
         f'{output} is there already; choose another directory')
+  user_modules.load(args.modules)
   config = gin_config.load(config_path)
 
   from impala_tf.agents import saved  # TensorFlow takes seconds to import.
@@ -53,9 +57,10 @@ def _export(args: argparse.Namespace) -> None:
     shutil.rmtree(new, ignore_errors=True)
     raise
   size = sum(path.stat().st_size for path in output.rglob('*.*'))
+  flags = ' '.join(['--episodes=1', *user_modules.flags()])
   print(f'{output} holds {loaded.checkpoint} of {args.run_dir}, '
         f'{loaded.num_frames:,d} frames, in {size / 1e6:.1f} MB; '
-        f'try ./launch/evaluate.sh {output} --episodes=1')
+        f'try ./launch/evaluate.sh {output} {flags}')
 
 
 def main() -> int:

@@ -86,11 +86,13 @@ def modules_forgotten(monkeypatch):
 
   from impala_tf.agents import torsos
   from impala_tf.algorithms import table
+  from impala_tf.envs import factory
   from impala_tf.processes import user_modules
   monkeypatch.setattr(sys, 'path', list(sys.path))
   imported = set(sys.modules)
   registries = [(registry, dict(registry)) for registry in (
-      user_modules._sources, gymnasium.registry, torsos.OWN, table.ROWS)]
+      user_modules._sources, gymnasium.registry, factory.DOMAINS, torsos.OWN,
+      table.ROWS)]
   yield
   for name in user_modules._sources.keys() - imported:
     del sys.modules[name]

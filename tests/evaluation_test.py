@@ -118,10 +118,10 @@ def test_agent_is_told_the_instruction_of_the_observation():
   assert environment.actions == [[t] * 3 for t in range(6)]
 
 
-def test_each_step_tells_how_many_episodes_the_first_has_ended():
+def test_beginning_and_each_step_tell_how_many_episodes_have_ended():
   told = []
   evaluation.evaluate(_CountingAgent(), _Environment(2), 4, 0, told.append)
-  assert told == [1, 2, 3, 4]
+  assert told == [0, 1, 2, 3, 4]
 
 
 def test_actions_depend_on_the_seed_alone():

@@ -18,7 +18,7 @@ HOPS = ('actor', 'replay', 'dataset', 'learner', 'weights')
 # entries of lower layers only, never one beside it; the modules of one room may
 # import each other without a cycle. All else is derived from the tree.
 CORE = (  # impala_tf/
-    ('config_fields',),
+    ('config_fields', 'text'),
     ('config_environment',),
     ('config', 'types'),
     ('config_json', 'maths', 'storage', 'suites', 'sweeps'),

@@ -2,6 +2,7 @@
 
 import difflib
 import re
+import sys
 from typing import Dict, Optional
 
 from impala_tf import config as config_lib
@@ -16,6 +17,7 @@ from impala_tf.envs import gym
 from impala_tf.envs import minigrid
 from impala_tf.envs import tmaze
 from impala_tf.envs import vizdoom
+from impala_tf.processes import user_modules
 from impala_tf.suites import levels as levels_lib
 
 # Keys are the beginnings of levels' names, up to the first slash.
@@ -63,13 +65,14 @@ def _of_other_library(level: str) -> Optional[str]:
   """Translates a name that another library has for a level here, if it is one.
 
   What Gymnasium may know is left to it: 'gym/Blackjack-v1' is no Atari game,
-  and 'gym/module:PongNoFrameskip-v4' may be anything.
+  and 'gym/module:PongNoFrameskip-v4' may be anything, as may be what the user
+  has registered.
   """
   if ':' in level:
     return None
   name = level[len('gym/'):] if level.startswith('gym/') else level
-  if re.match('ALE/', name) or re.search(
-      r'(NoFrameskip|Deterministic)-v\d+$', name):
+  if not _is_registered(name) and re.search(
+      r'^ALE/|(NoFrameskip|Deterministic)-v\d+$', name):
     games = atari.near_games(name.rpartition('/')[2])
     return f'atari/{games[0]}' if games else None
   if level != name or domain_of(level) is not None:
@@ -82,6 +85,13 @@ def _of_other_library(level: str) -> Optional[str]:
     is_game = len(games) == 1 and re.search('-v[045]$', level)
     return f'atari/{games[0]}' if is_game else f'gym/{level}'
   return None
+
+
+def _is_registered(env_id: str) -> bool:
+  """Tells whether Gymnasium knows an id since the user has imported modules."""
+  gymnasium = sys.modules.get('gymnasium')
+  return bool(user_modules.sources() and gymnasium
+              and env_id in gymnasium.registry)
 
 
 def _nearest(level: str) -> Optional[str]:

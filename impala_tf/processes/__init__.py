@@ -1,5 +1,5 @@
 """A process's ports, threads, waiting, shares of work and fellow learners.
 
-May import `config`, `config_fingerprint`, `types`, `optimizers`, `storage` and
-`suites`.
+May import `config`, `config_fingerprint`, `types`, `optimizers`, `storage`,
+`suites` and `text`.
 """

@@ -12,6 +12,7 @@ from typing import List, Optional
 
 from impala_tf import config as config_lib
 from impala_tf.suites import levels as levels_lib
+from impala_tf.text import plurals
 
 # With fewer environments, inference and fetching parameters cost too much a
 # step; with more, nothing is gained any more and unrolls grow old.
@@ -25,12 +26,6 @@ _LEARNER_SHARE = {'shallow': 0.25, 'mlp': 0.25, 'deep': 0.75}
 
 _CGROUP_LIMITS = ('/sys/fs/cgroup/memory.max',
                   '/sys/fs/cgroup/memory/memory.limit_in_bytes')
-
-
-def counted(number: int, noun: str) -> str:
-  """Returns a number of things, such as '1 process' or '2 processes'."""
-  ending = '' if number == 1 else 'es' if noun.endswith('s') else 's'
-  return f'{number:d} {noun}{ending}'
 
 
 def num_cores() -> int:
@@ -135,9 +130,9 @@ def _check_every_level_is_played(config: config_lib.Config, num_processes: int,
     at_least = math.ceil(num_levels / num_processes)
     raise config_lib.ConfigError(
         f'{num_levels} levels ({levels_lib.short_name(level)}) cannot be '
-        f'shared out over {counted(num_processes, "actor process")} with '
-        f'{counted(num_envs, "environment")} each; raise ActorConfig.num_envs '
-        f'to {at_least} at least')
+        f'shared out over {plurals.counted(num_processes, "actor process")} '
+        f'with {plurals.counted(num_envs, "environment")} each; raise '
+        f'ActorConfig.num_envs to {at_least} at least')
 
 
 def _check_learners(num_learners: int, num_actors: int) -> None:
@@ -145,7 +140,7 @@ def _check_learners(num_learners: int, num_actors: int) -> None:
   if num_actors < num_learners:
     raise config_lib.ConfigError(
         f'{num_learners} learners cannot share '
-        f'{counted(num_actors, "actor process")}; raise '
+        f'{plurals.counted(num_actors, "actor process")}; raise '
         f'ActorConfig.num_actors to {num_learners} at least')
 
 
@@ -155,7 +150,8 @@ def _check_env_processes(config: config_lib.Config, num_envs: int) -> None:
   if number is not None and number > num_envs:
     raise config_lib.ConfigError(
         f'ActorConfig.env_processes is {number}, but ActorConfig.num_envs '
-        f'gives only {counted(num_envs, "environment")}; use that many at most')
+        f'gives only {plurals.counted(num_envs, "environment")}; use that many '
+        'at most')
 
 
 def explain(config: config_lib.Config) -> List[str]:
@@ -165,19 +161,21 @@ def explain(config: config_lib.Config) -> List[str]:
   actor, learner = fitted.actor, fitted.learner
   lines = []
   if learner.num_learners > 1:
-    lines.append(_line(counted(learner.num_learners, 'learner')))
+    lines.append(_line(plurals.counted(learner.num_learners, 'learner')))
   reason = None
   if config.actor.num_actors is None:
     reason = _reason_for_actors(fitted, cores)
-  lines.append(_line(counted(actor.num_actors, 'actor process'), reason))
+  actors = plurals.counted(actor.num_actors, 'actor process')
+  lines.append(_line(actors, reason))
   if actor.env_processes:
-    lines.append(
-        _line(f'{counted(actor.env_processes, "environment process")} each'))
+    processes = plurals.counted(actor.env_processes, 'environment process')
+    lines.append(_line(f'{processes} each'))
   reason = None
   if config.actor.num_envs is None:
     reason = _reason_for_envs(fitted)
-  lines.append(_line(f'{counted(actor.num_envs, "environment")} each', reason))
-  threads = counted(learner.num_threads, 'learner thread')
+  envs = plurals.counted(actor.num_envs, 'environment')
+  lines.append(_line(f'{envs} each', reason))
+  threads = plurals.counted(learner.num_threads, 'learner thread')
   if learner.num_learners > 1:
     threads += ' each'
   reason = None
@@ -192,11 +190,12 @@ def _line(what: str, reason: Optional[str] = None) -> str:
 
 
 def _reason_for_actors(fitted: config_lib.Config, cores: int) -> str:
-  reason = f'one for each of {counted(cores, "core")}'
+  reason = f'one for each of {plurals.counted(cores, "core")}'
   if fitted.actor.env_processes:
-    env_processes = counted(fitted.actor.env_processes, 'environment process')
-    reason = (f'{counted(cores, "core")} with {env_processes} for each actor, '
-              'but at least one')
+    env_processes = plurals.counted(
+        fitted.actor.env_processes, 'environment process')
+    reason = (f'{plurals.counted(cores, "core")} with {env_processes} for each '
+              'actor, but at least one')
   if fitted.learner.num_learners > 1:
     reason += ', as many for each learner'
   return reason
@@ -204,8 +203,9 @@ def _reason_for_actors(fitted: config_lib.Config, cores: int) -> str:
 
 def _reason_for_envs(fitted: config_lib.Config) -> str:
   num_unrolls = fitted.learner.num_learners * fitted.num_fresh
+  unrolls = plurals.counted(num_unrolls, 'new unroll')
   reason = (f'{_MIN_ENVS} to {_MAX_ENVS}, such that about {_BATCHES_IN_PLAY} '
-            f'batches of {counted(num_unrolls, "new unroll")} are being played')
+            f'batches of {unrolls} are being played')
   num_levels = len(levels_lib.expand(fitted.environment.level))
   if num_levels > 1:
     reason += f', and that {num_levels} levels have their shares'
@@ -213,7 +213,7 @@ def _reason_for_envs(fitted: config_lib.Config) -> str:
 
 
 def _reason_for_threads(fitted: config_lib.Config, cores: int) -> str:
-  reason = f'{_learner_share(fitted):.0%} of {counted(cores, "core")}'
+  reason = f'{_learner_share(fitted):.0%} of {plurals.counted(cores, "core")}'
   if fitted.learner.num_learners > 1:
     reason += f' for {fitted.learner.num_learners} learners'
   return f'{reason}, and half of one'

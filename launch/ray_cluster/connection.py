@@ -13,6 +13,7 @@ from impala_tf import config as config_lib
 from impala_tf.processes import sizing
 from impala_tf.processes import waiting
 from impala_tf.storage import files
+from impala_tf.text import plurals
 from launch.processes import program
 
 _CONNECT_SECS = 10.
@@ -142,5 +143,5 @@ def num_places(nodes: Sequence[Resources], needs: Resources) -> int:
 
 def describe(nodes: Sequence[Resources]) -> str:
   """Returns words such as '3 nodes (2 CPU; 2 CPU; 4 CPU, 1 GPU)'."""
-  return (f'{sizing.counted(len(nodes), "node")} '
+  return (f'{plurals.counted(len(nodes), "node")} '
           f'({"; ".join(map(str, nodes))})')

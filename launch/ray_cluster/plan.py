@@ -8,6 +8,7 @@ from impala_tf import config as config_lib
 from impala_tf.processes import sizing
 from impala_tf.storage import files
 from impala_tf.suites import levels
+from impala_tf.text import plurals
 from launch.ray_cluster import connection as ray_connection
 from launch.run import gin_config
 
@@ -81,7 +82,7 @@ class Plan:
               or max(1, room // self._num_learners) * self._num_learners)
     if number > room:
       raise config_lib.UserError(
-          f'the cluster has room for {sizing.counted(room, "actor")} of '
+          f'the cluster has room for {plurals.counted(room, "actor")} of '
           f'{self.needs.actor} each beside {others}, not for {number}: it has '
           f'{ray_connection.describe(nodes)}; add nodes, or give smaller '
           '--actor_cpus or --num_actors')
@@ -133,7 +134,7 @@ class Plan:
           f'no node has {needs} for the learner: {has}; add such a node, or '
           f'{smaller}')
     raise config_lib.UserError(
-        f'there is room for {sizing.counted(number, "learner")} with {needs} '
+        f'there is room for {plurals.counted(number, "learner")} with {needs} '
         f'each, not for {self._num_learners}: {has}; add nodes, or {smaller}')
 
   def show(self, nodes: _Nodes, run_dir: str, resuming: bool) -> None:
@@ -144,7 +145,7 @@ class Plan:
           f'  on {ray_connection.describe(nodes)} of Ray')
     print(f'  {number} learners with {needs.learner} each' if number > 1 else
           f'  a learner with {needs.learner}')
-    actors = sizing.counted(self.config.actor.num_actors, 'actor')
+    actors = plurals.counted(self.config.actor.num_actors, 'actor')
     print(f'  {actors} with {needs.actor} each')
     if needs.evaluator is not None:
       print(f'  an evaluator with {needs.evaluator}')

@@ -12,8 +12,8 @@ import time
 from typing import List, Optional, Sequence
 
 from impala_tf import config as config_lib
-from impala_tf.processes import sizing
 from impala_tf.processes import user_modules
+from impala_tf.text import plurals
 from launch.processes import program as program_lib
 from launch.processes import restarts
 from launch.processes import supervisor
@@ -119,4 +119,4 @@ class ClusterRun(supervisor.Supervisor):
         learners.num_starts, *(peer.num_starts for peer in self._peers)))
     return (f'{where}; {sum(places.values())} of {len(self._actors)} actors '
             f'run ({actors_by_place or "none has room yet"}); '
-            f'{sizing.counted(num_restarts, "restart")}')
+            f'{plurals.counted(num_restarts, "restart")}')

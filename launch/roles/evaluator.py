@@ -4,8 +4,8 @@ import argparse
 import os
 from typing import Any, Mapping
 
-from impala_tf.processes import sizing
 from impala_tf.storage import files
+from impala_tf.text import plurals
 from launch.processes import child as child_lib
 from launch.roles import learner_connection
 from launch.run import program
@@ -17,7 +17,7 @@ def _describe(row: Mapping[str, Any]) -> str:
   error = row.get('standard_error')
   spread = f' ± {error:.2f}' if error is not None else ''
   return (f'{row["frames"]:,d} frames: return {row["episode_return"]:.2f}'
-          f'{spread} ({sizing.counted(row["episodes"], "game")})')
+          f'{spread} ({plurals.counted(row["episodes"], "game")})')
 
 
 def run(args: argparse.Namespace) -> None:

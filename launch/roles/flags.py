@@ -4,7 +4,7 @@ import argparse
 from typing import Callable, List, Tuple
 
 from impala_tf import config as config_lib
-from impala_tf.processes import sizing
+from impala_tf.text import plurals
 from launch.run import command_line
 from launch.run import program
 from launch.run import run_directory
@@ -113,7 +113,7 @@ def learner_addresses(args: argparse.Namespace, number: int) -> List[str]:
   if len(addresses) != number:
     raise config_lib.UserError(
         f'LearnerConfig.num_learners is {number}, but --learners gives '
-        f'{sizing.counted(len(addresses), "address")}; give one of each, '
+        f'{plurals.counted(len(addresses), "address")}; give one of each, '
         'commas between them')
   if args.task >= number:
     raise config_lib.UserError(

@@ -147,6 +147,8 @@ def _check_whole(text: str, path: str) -> None:
   remedy = ('put back a copy; the same training command with a new --run_dir '
             'writes one')
   if not text.strip():
+    if os.path.basename(path) != config_path(''):
+      remedy = 'it binds nothing, so leave it out or write values into it'
     raise config_lib.ConfigError(f'{path} is empty; {remedy}')
   if text.startswith(_FIRST_LINE) and _LAST_LINE not in text:
     raise config_lib.ConfigError(

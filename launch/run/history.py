@@ -14,6 +14,7 @@ import json
 import os
 from typing import Any, List, Mapping
 
+from impala_tf import config as config_lib
 from impala_tf.storage import files
 
 
@@ -23,12 +24,26 @@ def path(run_dir: str) -> str:
 
 
 def read(run_dir: str) -> List[Mapping[str, Any]]:
-  """Reads all entries, the oldest first; none where nothing has happened."""
+  """Reads all entries, the oldest first; none where nothing has happened.
+
+  Raises:
+    UserError: where a line is damaged.
+  """
   try:
-    text = files.read(path(run_dir)).decode()
+    lines = files.read(path(run_dir)).splitlines()
   except FileNotFoundError:
     return []
-  return [json.loads(line) for line in text.splitlines()]
+  return [_parse(line, f'{path(run_dir)}, line {number}')
+          for number, line in enumerate(lines, start=1)]
+
+
+def _parse(line: bytes, where: str) -> Mapping[str, Any]:
+  try:
+    return json.loads(line)
+  except ValueError as error:  # It is no JSON, or no UTF-8.
+    raise config_lib.UserError(
+        f'{where} is damaged ({files.one_line(error)}); repair the line, or '
+        'remove it') from error
 
 
 def add(run_dir: str, **entry: Any) -> None:

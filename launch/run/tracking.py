@@ -28,6 +28,10 @@ _FINISH_SECS = 30.  # For the last rows, once training has ended.
 _POLL_SECS = 0.1
 LOG_NAME = 'tracker.log'
 
+# The tracker where this program has not been executed anew since its start.
+# Without a reference to it Python would collect its exit status unseen.
+_process: Optional[subprocess.Popen] = None
+
 
 def add_flag(parser: argparse.ArgumentParser) -> None:
   """Adds the flag --track."""
@@ -47,6 +51,7 @@ def start(track: bool) -> None:
   Raises:
     UserError: where the package is not installed.
   """
+  global _process
   if not track or _TRACKER in os.environ:
     return
   spec = importlib.util.find_spec('wandb')
@@ -55,14 +60,14 @@ def start(track: bool) -> None:
     raise config_lib.UserError(
         "--track needs the package wandb: pip install -c constraints.txt -e "
         "'.[wandb]'")
-  process = subprocess.Popen(
+  _process = subprocess.Popen(
       [sys.executable, '-m', 'launch.run.wandb_tracker'],
       stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
       stderr=subprocess.DEVNULL, start_new_session=True)
-  stdin = os.dup(process.stdin.fileno())
-  process.stdin.close()
+  stdin = os.dup(_process.stdin.fileno())
+  _process.stdin.close()
   os.set_inheritable(stdin, True)
-  os.environ[_TRACKER] = f'{process.pid} {stdin}'
+  os.environ[_TRACKER] = f'{_process.pid} {stdin}'
 
 
 @contextlib.contextmanager
@@ -97,13 +102,21 @@ def _wait(pid: int) -> Optional[int]:
   """Waits for the tracker; returns its status, or None where it was killed."""
   deadline = time.monotonic() + _FINISH_SECS
   while time.monotonic() < deadline:
-    try:
-      ended, status = os.waitpid(pid, os.WNOHANG)
-    except ChildProcessError:  # Python has noted its end elsewhere.
-      return 0
-    if ended:
+    status = _status(pid)
+    if status is not None:
       return status
     time.sleep(_POLL_SECS)
   with contextlib.suppress(ProcessLookupError):
     os.killpg(pid, signal.SIGKILL)  # With what the package has started.
   return None
+
+
+def _status(pid: int) -> Optional[int]:
+  """Returns the tracker's status, 0 where all went well; None: it runs."""
+  if _process is not None:
+    return _process.poll()
+  try:
+    ended, status = os.waitpid(pid, os.WNOHANG)
+  except ChildProcessError:  # No status is kept where SIGCHLD is ignored.
+    return 0
+  return status if ended else None

@@ -146,4 +146,4 @@ def _first_line() -> bytes:
 
 
 if __name__ == '__main__':
-  main()
+  program.end(program.run(main))

@@ -1,13 +1,15 @@
 """The start of a new run from another run's parameters (--init_from).
 
-    python -m launch.run.warm_start RUN_DIR SOURCE
+    python -m launch.run.warm_start RUN_DIR SOURCE [MODULE ...]
 
 writes the first checkpoint of a run that has its config and nothing else. It is
 a process of its own, before all others, since the supervisor imports no
-TensorFlow; whoever learns then resumes from that checkpoint.
+TensorFlow; whoever learns then resumes from that checkpoint. The modules are
+those of --import.
 """
 
 import argparse
+import contextlib
 import os
 import re
 import subprocess
@@ -15,6 +17,7 @@ import sys
 from typing import Optional, Tuple
 
 from impala_tf import config as config_lib
+from impala_tf.processes import user_modules
 from launch.processes import child
 from launch.processes import program as program_lib
 from launch.run import checkpoint_flag
@@ -62,7 +65,8 @@ def begin(run_dir: str, source: Optional[str], resuming: bool) -> None:
     print(f'  --{_FLAG} is left out: the run has begun already', flush=True)
     return
   ran = subprocess.run(
-      [sys.executable, '-m', 'launch.run.warm_start', run_dir, source],
+      [sys.executable, '-m', 'launch.run.warm_start', run_dir, source,
+       *user_modules.sources()],
       stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
       env={'TF_CPP_MIN_LOG_LEVEL': '2', **os.environ})
   if ran.returncode == child.BAD_INPUT:
@@ -78,12 +82,18 @@ def begin(run_dir: str, source: Optional[str], resuming: bool) -> None:
     print(f'  {line}', flush=True)
 
 
-def _write(run_dir: str, source: str) -> None:
-  # Here, since it imports TensorFlow, which takes seconds.
-  from impala_tf.architectures import warm_start
-  config = gin_config.load(gin_config.config_path(run_dir))
-  for line in warm_start.write_first_checkpoint(
-      config, run_dir, *parse(source)):
+def _write(run_dir: str, source: str, *modules: str) -> None:
+  directory, which = parse(source)
+  run_directory.reach(directory)
+  # What the user's modules and environments print is no answer.
+  with contextlib.redirect_stdout(sys.stderr):
+    user_modules.load(modules)
+    # Here, since it imports TensorFlow, which takes seconds.
+    from impala_tf.architectures import warm_start
+    lines = warm_start.write_first_checkpoint(
+        gin_config.load(gin_config.config_path(run_dir)), run_dir, directory,
+        which)
+  for line in lines:
     print(line)
 
 

@@ -193,6 +193,20 @@ gymnasium.register('Mine-v0', 'gymnasium.envs.classic_control:CartPoleEnv')
     factory.check_level('gym/Mone-v0')
 
 
+@pytest.mark.usefixtures('modules_forgotten')
+def test_level_of_ones_own_may_be_named_like_an_atari_game(tmp_path):
+  (tmp_path / 'my_games.py').write_text("""
+import gymnasium
+for name in 'ALE/Pong-v9', 'PongNoFrameskip-v9':
+  gymnasium.register(name, 'gymnasium.envs.classic_control:CartPoleEnv')
+""")
+  user_modules.load([str(tmp_path / 'my_games.py')])
+  for level in 'gym/ALE/Pong-v9', 'gym/PongNoFrameskip-v9':
+    assert _make(level).level == level
+  with pytest.raises(config.ConfigError, match="did you mean 'atari/pong'"):
+    factory.check_level('gym/ALE/Pong-v5')
+
+
 @pytest.mark.parametrize('call', [factory.check_level, _make])
 def test_arguments_cannot_name_a_module_to_import(call):
   with pytest.raises(config.ConfigError, match='imports what its arguments'):
@@ -214,8 +228,15 @@ def _with_kwargs(level):
       level=level, kwargs={'size': 3}))
 
 
-def test_domain_of_ones_own_is_a_row_too(monkeypatch):
-  monkeypatch.setattr(factory, 'DOMAINS', dict(factory.DOMAINS))
+@pytest.fixture(name='domains_stay')
+def _domains_stay():
+  before = dict(factory.DOMAINS)
+  yield
+  assert factory.DOMAINS == before
+
+
+@pytest.mark.usefixtures('domains_stay', 'modules_forgotten')
+def test_domain_of_ones_own_is_a_row_too():
   mine = catch.DOMAIN._replace(forms=('mine/<task>',), check=lambda name: None)
   factory.register('mine', mine)
   env = factory.make_environment(

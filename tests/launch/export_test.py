@@ -1,6 +1,7 @@
 """Tests of `launch.export` as a user calls it."""
 
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -8,6 +9,8 @@ import pytest
 from impala_tf import config as config_lib
 from impala_tf.agents import policy
 from impala_tf.agents import saved
+from impala_tf.agents import torsos
+from impala_tf.processes import user_modules
 from launch import evaluate
 from launch import export
 from launch.run import gin_config
@@ -57,13 +60,33 @@ def test_exported_agent_is_played_like_its_run(run_dir, tmp_path, call, capsys):
     (['{run}', '{run}/config.gin/a'], 'cannot be written'),
     (['{run}', '{run}/a', '--checkpoint=best'], 'holds no best checkpoint'),
     (['{run}', '{run}/a', '--checkpoint=8'], 'there are 7 (updates'),
-    (['{run}', '{run}/a', '--checkpoint=x'], '--checkpoint must be newest')])
+    (['{run}', '{run}/a', '--checkpoint=x'], '--checkpoint must be newest'),
+    (['{run}', '{run}/a', '--imprt=x.py'], 'did you mean --import?')])
 def test_what_cannot_work_is_refused_and_nothing_is_left(
     run_dir, refused, arguments, words):
   before = sorted(run_dir.rglob('*'))
   line = refused(export.main, *(a.format(run=run_dir) for a in arguments))
   assert words in line
   assert sorted(run_dir.rglob('*')) == before
+
+
+@pytest.mark.usefixtures('modules_forgotten')
+def test_agent_with_a_torso_of_ones_own_needs_its_file(
+    tmp_path, call, refused, capsys):
+  file = str(trained_runs.OWN_TORSO_PATH)
+  user_modules.load([file])
+  run_dir, output = tmp_path / 'run', tmp_path / 'agent'
+  run_dir.mkdir()
+  trained_runs.make(run_dir, 'catch', agent=config_lib.AgentConfig(
+      torso='own_torso', hidden_size=4))
+  # The program is another process, which has imported nothing yet.
+  for forgotten in torsos.OWN, user_modules._sources:
+    forgotten.clear()
+  del sys.modules['own_torso']
+  capsys.readouterr()
+  assert '--import=FILE.py' in refused(export.main, run_dir, output)
+  assert call(export.main, run_dir, output, f'--import={file}') == 0
+  assert f'--episodes=1 --import={file}\n' in capsys.readouterr().out
 
 
 def test_agent_that_cannot_be_written_leaves_nothing(

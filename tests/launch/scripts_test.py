@@ -73,12 +73,15 @@ def test_setup_with_python_without_venv_names_the_package(tmp_path):
   assert 'apt install python3.10-venv' in ran.stderr
 
 
-@pytest.mark.parametrize('arguments', [(), ('no/such/run',), ('--port=6007',)])
-def test_tensorboard_without_run_directory_ends_with_2(arguments):
+@pytest.mark.parametrize('arguments, words', [
+    ((), 'there is no run directory'),
+    (('no/such/run',), "there is no run directory 'no/such/run'"),
+    (('--port=6007',), 'RUN_DIR comes before the flag --port=6007')])
+def test_tensorboard_without_run_directory_ends_with_2(arguments, words):
   ran = _run(ROOT / 'launch' / 'tensorboard.sh', *arguments)
   assert ran.returncode == 2
   assert len(ran.stderr.splitlines()) == 1
-  assert 'there is no run directory' in ran.stderr
+  assert words in ran.stderr
 
 
 # Usage.
@@ -107,7 +110,7 @@ def test_help_is_the_usage_and_needs_nothing_installed(tmp_path, script):
       for script in _WITHOUT_FLAGS),
     ('launch/reproduce/pong.sh', ['a', '-x'], 'there is no flag -x'),
     ('launch/reproduce/pong.sh', [''], 'an argument is empty'),
-    ('launch/reproduce/pong.sh', ['a', 'b'], '2 arguments are too many'),
+    ('launch/reproduce/pong.sh', ['a', 'b'], "the argument 'b' is one too many"),
     ('launch/reproduce/display.sh', ['a'], 'SWEEP and DISPLAY are needed')])
 def test_script_without_flags_refuses_what_it_does_not_know(
     tmp_path, script, arguments, words):

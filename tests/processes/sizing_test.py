@@ -89,10 +89,7 @@ def test_memory_is_what_the_machine_or_its_container_has(
   assert sizing.memory_bytes() == 1000
 
 
-def test_one_is_no_plural():
-  assert sizing.counted(1, 'learner thread') == '1 learner thread'
-  assert sizing.counted(0, 'game') == '0 games'
-  assert sizing.counted(2, 'actor process') == '2 actor processes'
+def test_one_of_each_is_no_plural():
   config = config_lib.Config(
       actor=config_lib.ActorConfig(num_actors=1, num_envs=1),
       learner=config_lib.LearnerConfig(num_threads=1))

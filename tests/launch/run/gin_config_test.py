@@ -141,6 +141,14 @@ def test_config_that_lost_its_end_is_told_from_another(
   assert (tmp_path / 'config.gin').read_text() == text
 
 
+def test_empty_file_of_ones_own_is_not_taken_for_a_run_s(tmp_path):
+  with pytest.raises(config_lib.ConfigError) as raised:
+    _load(tmp_path, '\n')
+  assert str(raised.value) == (
+      f'{tmp_path}/my.gin is empty; it binds nothing, so leave it out or write '
+      'values into it')
+
+
 def test_config_of_earlier_versions_has_no_mark_at_its_end(tmp_path):
   old = ''.join(line for line in gin_config.dumps(
       configs.changed_everywhere()).splitlines(True) if line[0] != '#')

@@ -4,6 +4,7 @@ import datetime
 
 import pytest
 
+from impala_tf import config as config_lib
 from launch.run import history
 
 
@@ -25,3 +26,14 @@ def test_entries_are_added_in_order_and_the_last_can_be_taken_back(
   assert history.read(run_dir) == [first]
   history.remove_last(run_dir)
   assert history.read(run_dir) == []
+
+
+@pytest.mark.parametrize('damaged', [b'{"time"', b'', b'"\xff"'])
+def test_damaged_line_is_named_and_nothing_is_lost(tmp_path, damaged):
+  path = tmp_path / 'history.jsonl'
+  path.write_bytes(b'{}\n' + damaged + b'\n')
+  before = path.read_bytes()
+  with pytest.raises(config_lib.UserError, match=(
+      rf'{path}, line 2 is damaged \(.+\); repair the line, or remove it')):
+    history.add(str(tmp_path), changed=[])
+  assert path.read_bytes() == before

@@ -3,6 +3,7 @@
 import argparse
 import importlib.machinery
 import os
+import subprocess
 
 import pytest
 
@@ -63,9 +64,11 @@ def test_hung_service_does_not_hold_the_run_up(
 
 def test_dead_tracker_does_no_harm(calls, run_dir, capsys):
   tracking.start(True)
-  programs.kill(int(os.environ['IMPALA_TF_TRACKER'].split()[0]))
+  pid = int(os.environ['IMPALA_TF_TRACKER'].split()[0])
+  programs.kill(pid)
+  programs.wait_until(lambda: not programs.is_alive(pid), 'its end')
   with tracking.tracking(True, run_dir):
-    pass
+    subprocess.run(['true'], check=True)  # Python then collects dead children.
   assert 'has not got all rows' in capsys.readouterr().out
 
 

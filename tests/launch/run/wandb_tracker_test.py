@@ -112,6 +112,20 @@ def test_run_that_could_not_begin_is_not_tracked(tmp_path):
   assert not calls('init')
 
 
+def test_run_behind_a_url_is_left_though_its_store_has_threads(
+    run_dir, tmp_path):
+  environment, calls = _fake(tmp_path)
+  # In place of a store's client, some of which are never done.
+  with open(tmp_path / 'packages' / 'wandb' / '__init__.py', 'a') as package:
+    package.write('import threading, time\n'
+                  'threading.Thread(target=time.sleep, args=(3600,)).start()\n')
+  with programs.running('-m', 'launch.run.wandb_tracker', env=environment,
+                        cwd=tmp_path, stdin=programs.PIPE) as tracker:
+    tracker.stdin.write(f'file://{run_dir}\n')
+    _end(tracker)
+  assert len(calls('finish')) == 1
+
+
 def test_real_package_has_all_rows_offline(run_dir):
   pytest.importorskip('wandb')
   from wandb.proto import wandb_internal_pb2

@@ -5,6 +5,7 @@ import pytest
 from impala_tf import config as config_lib
 from impala_tf.agents import saved
 from impala_tf.monitoring import metrics
+from impala_tf.processes import user_modules
 from impala_tf.storage import checkpoint
 from launch.run import gin_config
 from launch.run import history
@@ -62,6 +63,32 @@ def test_game_begins_with_the_network_of_another(tmp_path, capsys):
     warm_start.begin(str(tmp_path / 'pong'), f'{source}:8', resuming=False)
   with pytest.raises(config_lib.UserError, match='is it the directory of a'):
     warm_start.begin(run_dir, str(tmp_path), resuming=False)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.usefixtures('modules_forgotten')
+def test_agent_with_a_torso_of_ones_own_begins_another(tmp_path, capsys):
+  user_modules.load([str(trained_runs.OWN_TORSO_PATH)])
+  agent = config_lib.AgentConfig(torso='own_torso', hidden_size=4)
+  source, run_dir = tmp_path / 'source', tmp_path / 'run'
+  for path in source, run_dir:
+    path.mkdir()
+  trained_runs.make(source, 'catch', agent=agent)
+  (run_dir / 'config.gin').write_text((source / 'config.gin').read_text())
+  capsys.readouterr()
+  warm_start.begin(str(run_dir), str(source), resuming=False)
+  # What the file prints as it is imported is not among the lines.
+  line = f'parameters of ckpt-7 in {source} (4,321 frames)'
+  assert capsys.readouterr().out == f'  {line}\n'
+  entry, = history.read(str(run_dir))
+  assert entry['parameters'] == [line]
+
+
+def test_url_that_cannot_be_reached_is_refused(tmp_path):
+  with pytest.raises(config_lib.UserError, match=(
+      'nosuch://bucket/run cannot be reached: ')):
+    warm_start._write(str(tmp_path), 'nosuch://bucket/run:best')
 
 
 def _train(run_dir, *arguments):

@@ -1,0 +1,4 @@
+"""Words of what programs print and refuse.
+
+May import no other module of the project.
+"""
