@@ -110,7 +110,8 @@ def test_help_is_the_usage_and_needs_nothing_installed(tmp_path, script):
       for script in _WITHOUT_FLAGS),
     ('launch/reproduce/pong.sh', ['a', '-x'], 'there is no flag -x'),
     ('launch/reproduce/pong.sh', [''], 'an argument is empty'),
-    ('launch/reproduce/pong.sh', ['a', 'b'], "the argument 'b' is one too many"),
+    ('launch/reproduce/pong.sh', ['a', 'b'],
+     "the argument 'b' is one too many"),
     ('launch/reproduce/display.sh', ['a'], 'SWEEP and DISPLAY are needed')])
 def test_script_without_flags_refuses_what_it_does_not_know(
     tmp_path, script, arguments, words):
