@@ -55,7 +55,7 @@ def test_result_is_written_and_shown_and_the_first_game_filmed(
 
   pictures = _pictures(video)
   # The video has the eight boards between the first action and the last.
-  assert len(pictures) == 8
+  assert len(pictures) == 9
   boards = [p[20::40, 20::40, 0] for p in pictures]  # A square's middle.
   assert boards[0].shape == (10, 5)
   brightest = [np.unravel_index(np.argmax(b[:8]), b[:8].shape)[0]
