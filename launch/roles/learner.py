@@ -202,4 +202,7 @@ def run(args: argparse.Namespace) -> int:
           f'--task=N, N = {_actor_tasks(args, config)}', flush=True)
     with progress.ProgressLine(config.experiment.total_frames) as line:
       signum = _learn(args, config, run_dir, line.show)
+  if signum is not None and args.task:  # It may not be written yet.
+    print('Stopped; learner 0 writes the checkpoint')
+    return 128 + signum
   return program.conclude(run_dir, signum)

@@ -220,7 +220,7 @@ def test_training_outlives_the_nodes_of_actor_and_learner(tmp_path):
       run.process.send_signal(signal.SIGINT)
       assert run.process.wait(_DEADLINE_SECS) == 130, run.output()
       assert time.monotonic() - start < 15
-    assert 'Stopped, checkpoint written' in run.output()
+    assert 'Stopped with a checkpoint of update' in run.output()
     assert run.newest_checkpoint() == run.rows()[-1]['updates']
     _check_nothing_stays(run_dir)
 
@@ -285,7 +285,7 @@ def test_two_learners_agree_and_outlive_a_process_and_a_node(tmp_path):
 
       run.process.send_signal(signal.SIGINT)
       assert run.process.wait(_DEADLINE_SECS) == 130, run.output()
-    assert 'Stopped, checkpoint written' in run.output()
+    assert 'Stopped with a checkpoint of update' in run.output()
     two_learners.check_end(run_dir)
     _check_nothing_stays(run_dir)
 
@@ -330,7 +330,7 @@ def test_what_the_learner_complains_of_ends_the_run(monkeypatch, tmp_path):
         tmp_path / 'run', f'--ray_address={nodes.address}') as run:
       assert run.process.wait(_DEADLINE_SECS) == 2, run.output()
   line = run.output().splitlines()[-1]
-  assert line.startswith('error: all 1 checkpoints in '), run.output()
+  assert line.startswith('error: the only checkpoint in '), run.output()
 
 
 @pytest.mark.slow

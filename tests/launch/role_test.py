@@ -162,7 +162,8 @@ def test_learner_comes_first_and_ends_with_all_frames(start, tmp_path):
   assert learner.process.wait(_DEADLINE_SECS) == 0
   log = learner.log()
   assert 'Done; evaluate with ./launch/evaluate.sh' in log
-  assert re.search(r'^[\d,]+ frames \(\d+\.\d%\) · .* · lag', log, re.MULTILINE)
+  assert re.search(r'^return .* frames \(\d+\.\d%\) · .* · lag', log,
+                   re.MULTILINE)
   assert _rows(tmp_path / 'run')[-1]['frames'] == 4000
   assert _newest_checkpoint(tmp_path / 'run') == 100
 

@@ -74,5 +74,6 @@ def test_learner_by_hand_that_is_asked_to_stop_stops_the_other(tmp_path):
     assert re.search(rf'^learner {i}: all 2 are there after \d+ s', log, re.M)
     assert f'port {others[i]} is open to every machine' in log
     assert f'N = {i} to 1 in steps of 2' in log
-    assert f'the same command with --run_dir={run_dir} resumes' in log
+  assert f'the same command with --run_dir={run_dir} resumes' in logs[0]
+  assert 'learner 0 writes the checkpoint' in logs[1]
   assert os.listdir(run_dir / 'learner_1')
