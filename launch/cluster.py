@@ -73,9 +73,6 @@ def _parse_args() -> argparse.Namespace:
 
 
 def _check_flags(args: argparse.Namespace) -> None:
-  if args.config is None:
-    raise config_lib.UserError('a config is needed; give what to train, such '
-                               'as configs/atari/pong.gin')
   for name in ('num_actors', 'learner_cpus', 'actor_cpus', 'wait_secs'):
     value = getattr(args, name)
     if value is not None and not value > 0:
@@ -154,7 +151,8 @@ def _run(args: argparse.Namespace) -> int:
   config_path = run_directory.config_path(args.config, args.run_dir)
   if config_path is None:
     raise config_lib.UserError(
-        'give --config for a new run, or --run_dir of one to be resumed')
+        'a config is needed; give what to train, such as '
+        'configs/atari/pong.gin, or --run_dir of a run to be resumed')
   config = program.load_for_roles(config_path, args.gin_binding)
   return _train(args, config, why_public)
 

@@ -366,6 +366,6 @@ def test_checkpoints_are_scored_once_100_episodes_have_ended(tmp_path):
   _Run(tmp_path, unrolls, checkpoint_secs=1e-9,
        save=lambda number, score: scores.append(score))
   assert scores[:33] == [None] * 33  # 99 episodes.
-  # Of the first batch all but two are in the last 100 of 102.
+  # The last 100 of 102 episodes leave out two of the first batch.
   assert scores[33] == pytest.approx((2 + 3 * sum(range(2, 35))) / 100)
   assert scores[-1] == pytest.approx((8 + 3 * sum(range(8, 41))) / 100)

@@ -58,6 +58,14 @@ class EpisodeCounter:
         **side_channels._asdict())
 
 
+def _constant(side_channel: Any) -> Any:
+  """Makes a tensor of a side channel; leaves the empty tuple where none is."""
+  # `tf.nest` needs 15 us for an empty tuple, in every step of every actor.
+  if isinstance(side_channel, tuple):
+    return side_channel
+  return tf.constant(side_channel)
+
+
 class _GraphStep:
   """An agent's step on NumPy batches as one call of a graph.
 
@@ -101,7 +109,7 @@ class _GraphStep:
         reward=tf.constant(env_output.reward), discount=(),
         observation=tf.constant(env_output.observation),
         episode_return=(), episode_steps=(),
-        **{name: tf.nest.map_structure(tf.constant, getattr(env_output, name))
+        **{name: _constant(getattr(env_output, name))
            for name in environment_lib.SideChannels._fields})
     seed = tf.constant([self._seed, self._num_calls], tf.int32)
     self._num_calls += 1

@@ -137,7 +137,7 @@ class BatchedEnvironment(abc.ABC):
 
   @property
   def side_channels(self) -> SideChannels:
-    """What was observed last beside the observations; see the attributes."""
+    """Instruction, features and action mask at the last observations."""
     return SideChannels(self.instruction, self.features, self.action_mask)
 
   def side_channel_specs(self) -> SideChannels:

@@ -123,7 +123,7 @@ class GymEnvironment(environment.BatchedEnvironment):
         raise
       raise config_lib.ConfigError(
           f'{level} cannot be reset: {_place_and_cause(error)}') from error
-    # What is converted stays as it is when it is converted again.
+    # The wrappers' converter has left a space that converts to itself.
     converter = spaces.Converter(self._envs.single_observation_space)
     super().__init__(
         level, num_envs, action_spec, converter.observation_spec,

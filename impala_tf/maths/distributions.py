@@ -221,8 +221,8 @@ class MultiCategorical(Distribution):
     return f'{len(self.nvec)} choices of {list(self.nvec)} actions'
 
   def _distribution(self, logits):
-    # As one distribution of D x max(nvec): the values that a choice does not
-    # have are illegal.
+    # One distribution of D x max(nvec) serves all choices: values that a choice
+    # does not have are illegal.
     most = max(self.nvec)
     leading = [[0, 0]] * (logits.shape.rank - 1)
     choices = [

@@ -13,7 +13,7 @@ from launch.report import suite_tables
 
 # Fields that results of levels must share to be put into one table.
 CONDITIONS = ('trained_frames', 'episodes', 'seed', 'deterministic')
-# Of results from before there was such a field.
+# Values of fields that older result files lack.
 _EARLIER = {'deterministic': False}
 
 

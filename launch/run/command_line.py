@@ -32,7 +32,7 @@ class Parser(argparse.ArgumentParser):
       value = getattr(parsed, action.dest, None)
       values = value if isinstance(value, list) else [value]
       if any(isinstance(v, str) and not v.strip() for v in values):
-        # As that of a shell's variable that is not set.
+        # An unset variable of a shell gives an empty value.
         name = (action.option_strings or [action.metavar or action.dest])[-1]
         raise config_lib.UserError(
             f'{name} is empty; give it a value, or leave it out')

@@ -19,7 +19,7 @@ _FIXED = ('ExperimentConfig.algorithm', 'ExperimentConfig.seed',
           'LearnerConfig.num_learners')
 # Where these files are may differ between machines.
 _OPEN = ('DmlabConfig.dataset_path', 'DmlabConfig.level_cache_dir')
-# What a replay that is written with the checkpoints was made for.
+# Knobs that a replay on disk depends on.
 _OF_SAVED_REPLAY = (
     'LearnerConfig.unroll_length', 'ReplayConfig.capacity_unrolls',
     'ReplayConfig.replay_fraction', 'ReplayConfig.survives_resume')

@@ -301,7 +301,7 @@ def differences(old: config_lib.Config,
     was, now = getattr(old, section.name), getattr(new, section.name)
     for field in dataclasses.fields(was):
       a, b = getattr(was, field.name), getattr(now, field.name)
-      # As text, since 1, 1.0 and True are equal.
+      # Dicts are compared as text: 1, 1.0 and True are equal otherwise.
       if repr(a) != repr(b) if isinstance(a, dict) else a != b:
         name = f'{section.type.__name__}.{field.name}'
         found.append(f'{name} ({a!r}, now {b!r})')

@@ -19,7 +19,7 @@ _KNOBS: Dict[str, Tuple[str, ...]] = {
     plan_lib.SweepConfig.__name__: _names(plan_lib.SweepConfig)}
 _ALL_KNOBS = tuple(knob for knobs in _KNOBS.values() for knob in knobs)
 
-# What other languages write for values of Python.
+# Words of other languages for Python's True, False and None.
 _VALUES = {'true': 'True', 'yes': 'True', 'on': 'True', 'false': 'False',
            'no': 'False', 'off': 'False', 'none': 'None', 'null': 'None',
            'nil': 'None'}

@@ -85,7 +85,7 @@ def begin(run_dir: str, source: Optional[str], resuming: bool) -> None:
 def _write(run_dir: str, source: str, *modules: str) -> None:
   directory, which = parse(source)
   run_directory.reach(directory)
-  # What the user's modules and environments print is no answer.
+  # Lines that the user's modules print are kept out of this program's answer.
   with contextlib.redirect_stdout(sys.stderr):
     user_modules.load(modules)
     # Here, since it imports TensorFlow, which takes seconds.

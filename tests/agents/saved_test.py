@@ -82,7 +82,7 @@ def test_loaded_agent_of_nested_observations_is_the_saved_one(tmp_path):
       *np.zeros([2, 1, 2], np.float32), (),
       rng.normal(9, 2, [1, 2, 3]).astype(np.float32),
       np.array([[[1, 0, 1, 0, 1], [1, 1, 1, 1, 1]]], np.uint8)))
-  # As if an update had been of these.
+  # Moments move as they do in an update.
   agent.normaliser.update(agent.observation_totals(
       tf.nest.map_structure(lambda t: tf.repeat(t, 2, axis=0), env_output)))
   learner = tf.Module()

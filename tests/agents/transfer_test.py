@@ -1,4 +1,4 @@
-"""What is taken from a trained agent, and what starts fresh."""
+"""A new agent takes fitting parameters from a trained one, others are fresh."""
 
 import dm_env
 import numpy as np

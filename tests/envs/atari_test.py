@@ -326,9 +326,9 @@ def test_screen_in_colour_is_of_the_game_that_the_agent_sees(
         picture = env.render()
         if in_colour:
           assert picture.shape == (210, 160, 3) and np.ptp(picture, -1).any()
-          # Of the last two frames colours have the maximum, then grey is made;
-          # of what the agent sees the other way round. So a pixel or two of
-          # Pong's ball differ.
+          # The screen has the maximum of two frames' colours, the agent sees
+          # the maximum of their greys, so a pixel or two of Pong's ball
+          # differ.
           newest = seen[-1].observation[0, :, :, -1]
           differences.append(np.mean(abs(_shrunk(picture) - newest)))
       actions = rng.integers(env.action_spec().num_values, size=3)

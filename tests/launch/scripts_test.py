@@ -185,7 +185,7 @@ def test_set_up_that_fails_or_is_killed_leaves_the_environment(
   _make_stale(checkout)
   assert _set_up_anew(checkout).returncode == 0
   assert python.resolve() != environment
-  # What was half-finished is gone.
+  # The half-finished environment is gone.
   assert len(_environments(checkout)) == 2
 
 

@@ -72,7 +72,7 @@ def _sessions(multiplexer):
 
 def test_each_run_is_a_session_with_its_values_and_returns(tmp_path):
   _train(tmp_path / 'a', _config(learning_rate=0.5), [1., 3., 2.])
-  # The same config again, as of a run by another user, is another session.
+  # Two runs with one config are two sessions of the dashboard.
   for name in 'b', 'c':
     _train(tmp_path / name, _config(max_gradient_norm=None), [4.])
   sessions = _sessions(_read(tmp_path))

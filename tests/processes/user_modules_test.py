@@ -52,7 +52,7 @@ def test_others_are_told_what_to_import(write, tmp_path, monkeypatch):
   assert user_modules.flags() == [f'--import={path}', '--import=wave']
   assert user_modules.paths() == [path]
   assert user_modules.is_loaded('my_file') and user_modules.is_loaded('wave')
-  # What they import themselves is not what the user has named.
+  # The user has not named the modules that a file imports itself.
   assert not user_modules.is_loaded('os')
 
 

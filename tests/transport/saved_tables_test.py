@@ -1,4 +1,4 @@
-"""Of a server's checkpoint one table is read back, whatever the others were."""
+"""One table is read back from a server's checkpoint, whatever the others."""
 
 import pathlib
 

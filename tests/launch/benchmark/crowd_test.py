@@ -1,4 +1,4 @@
-"""What a crowd of thin actors fetches, and bytes that the kernel counted."""
+"""Thin actors fetch parameters, and the kernel counts the bytes."""
 
 import pickle
 

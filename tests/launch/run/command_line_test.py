@@ -4,6 +4,7 @@ import sys
 
 import pytest
 
+from impala_tf import config as config_lib
 from launch import cluster
 from launch import evaluate
 from launch import plot
@@ -14,13 +15,14 @@ from launch.analysis import __main__ as analysis
 from launch.benchmark import __main__ as benchmark
 from launch.report import __main__ as report
 from launch.run import command_line
+from launch.run import gin_config
 
 # With what each cannot do without.
 _PROGRAMS = [
     (train, ()), (cluster, ()), (benchmark, ()), (evaluate, ('run',)),
     (role, ('learner', '--address=x:1')), (sweep, ('s.gin', '--sweep_dir=s')),
     (plot, ('run',)), (report, ('run',)), (analysis, ('table_2', 'sweep'))]
-# That take a config, which is looked for before anything else is done.
+# Programs that look for their config before they do anything else.
 _OF_CONFIGS = [
     (train, ()), (cluster, ('--network=open',)), (benchmark, ()),
     (role, ('learner', '--address=x:1'))]
@@ -69,6 +71,14 @@ def test_config_is_an_argument_or_a_flag_but_not_both(refused, program, needed):
 def test_cluster_without_a_config_says_what_to_give(refused):
   line = refused(cluster.main, '--network=open')
   assert 'a config is needed; give what to train, such as configs/' in line
+
+
+def test_cluster_resumes_a_run_by_its_own_config(refused, tmp_path):
+  config = config_lib.Config(
+      experiment=config_lib.ExperimentConfig(in_process=True))
+  (tmp_path / 'config.gin').write_text(gin_config.dumps(config))
+  line = refused(cluster.main, '--network=open', f'--run_dir={tmp_path}')
+  assert 'ExperimentConfig.in_process leaves no roles' in line  # It was read.
 
 
 def test_config_is_an_argument_a_flag_or_left_out(monkeypatch):

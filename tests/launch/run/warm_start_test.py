@@ -78,7 +78,7 @@ def test_agent_with_a_torso_of_ones_own_begins_another(tmp_path, capsys):
   (run_dir / 'config.gin').write_text((source / 'config.gin').read_text())
   capsys.readouterr()
   warm_start.begin(str(run_dir), str(source), resuming=False)
-  # What the file prints as it is imported is not among the lines.
+  # Lines that the file prints as it is imported are left out.
   line = f'parameters of ckpt-7 in {source} (4,321 frames)'
   assert capsys.readouterr().out == f'  {line}\n'
   entry, = history.read(str(run_dir))
