@@ -4,8 +4,6 @@ The process is `launch.run.wandb_tracker`. It reads what training writes, and
 training knows nothing of it, so nothing that happens to the service, the
 network or the process can do a run any harm. It starts before the run goes into
 a network of its own, since there it would reach nobody.
-
-Standard library only.
 """
 
 import argparse
