@@ -1,8 +1,10 @@
-"""The Reverb table through which parameters go from learner to actors.
+"""The ways by which parameters go from learner to actors.
 
-The table holds the newest parameters only, as one flat vector (one column is
-one copy, whatever the number of variables), with the numbers of learner updates
-and of environment frames behind them.
+Peers on the learner's machine read them in its memory
+(`transport.parameter_memory`); for all others there is a Reverb table. It holds
+the newest parameters only, as one flat vector (one column is one copy, whatever
+the number of variables), with the numbers of learner updates and of environment
+frames behind them.
 
 Actors fetch, and nobody sends to them: a fetch serves the E unrolls that an
 actor plays at once, so there are B/E fetches in an update however many actors
@@ -11,25 +13,36 @@ small, `ActorConfig.fetch_interval_unrolls` has an actor keep them longer.
 """
 
 import collections
-import functools
 import threading
 import time
-from typing import Callable, Optional, Sequence
+from typing import Any, Callable, Optional, Sequence
 
 import numpy as np
 import reverb
 import tensorflow as tf
 
 from impala_tf.processes import waiting
+from impala_tf.transport import parameter_memory
 from impala_tf.transport import reverb_calls
 
 _TABLE = 'weights'
 _POLL_SECS = 0.1
+# With a memory, the least that the table gets: for peers that come later.
+_TABLE_SECS = 1.
+# For so long after it was read, the table gets the parameters of each update.
+_READ_SECS = 10.
+# Time between two looks of a reader of the memory at the learner's server.
+_CHECK_SECS = 1.
+
+
+def num_parameters(variables: Sequence[tf.Variable]) -> int:
+  """Counts the numbers in variables."""
+  return sum(int(np.prod(v.shape)) for v in variables)
 
 
 def make_table(variables: Sequence[tf.Variable]) -> reverb.Table:
   """Makes the table for parameters of these shapes."""
-  size = sum(int(np.prod(v.shape)) for v in variables)
+  size = num_parameters(variables)
   return reverb.Table(
       name=_TABLE,
       sampler=reverb.selectors.Fifo(),
@@ -43,7 +56,13 @@ def make_table(variables: Sequence[tf.Variable]) -> reverb.Table:
 
 
 class Publisher:
-  """A publisher that sends the learner's parameters to the table."""
+  """A publisher that sends the learner's parameters to the table.
+
+  Attributes:
+    variables: the learner's parameters.
+    frames_at: function from a number of updates to the environment frames that
+      were learned from in them.
+  """
 
   def __init__(self, address: str, variables: Sequence[tf.Variable],
                frames_at: Callable[[int], int]):
@@ -51,18 +70,17 @@ class Publisher:
 
     Args:
       address: 'host:port' of the learner's server.
-      variables: the learner's parameters.
-      frames_at: function from a number of updates to the environment frames
-        that were learned from in them.
+      variables: see the class.
+      frames_at: see the class.
     """
-    self._frames_at = frames_at
+    self.variables = list(variables)
+    self.frames_at = frames_at
     self._client = reverb.Client(address)
     # Kept open: `client.insert` would open another, at twice the cost.
     self._writer = self._client.trajectory_writer(num_keep_alive_refs=1)
-    self._variables = list(variables)
     self._flatten = tf.function(
         lambda: tf.concat([tf.cast(tf.reshape(v, [-1]), tf.float32)
-                           for v in self._variables], 0), autograph=False)
+                           for v in self.variables], 0), autograph=False)
 
   def snapshot(self) -> np.ndarray:
     """Copies the parameters into one vector, float32 [P]."""
@@ -75,11 +93,20 @@ class Publisher:
       ConnectionError: where the server does not answer.
     """
     self._writer.append(
-        (np.int64(version), parameters, np.int64(self._frames_at(version))))
+        (np.int64(version), parameters, np.int64(self.frames_at(version))))
     self._writer.create_item(
         _TABLE, priority=1.0,
         trajectory=tuple(column[-1] for column in self._writer.history))
     reverb_calls.flush(self._client, self._writer)
+
+  def num_samples(self) -> int:
+    """Returns how often peers have read the table.
+
+    Raises:
+      ConnectionError: where the server does not answer.
+    """
+    info = reverb_calls.server_info(self._client)[_TABLE]
+    return info.rate_limiter_info.sample_stats.completed
 
 
 class BackgroundPublisher:
@@ -118,6 +145,61 @@ class BackgroundPublisher:
         return
 
 
+class SharingPublisher:
+  """A publisher to peers on this machine, and to others where there are any.
+
+  Each update is written to the memory. The table gets one now and then, and
+  each as long as somebody reads it.
+  """
+
+  def __init__(self, publisher: Publisher, memory: parameter_memory.Memory,
+               version: int):
+    """Publishes the parameters as they are now.
+
+    Args:
+      publisher: sends snapshots to the table.
+      memory: memory for the publisher's variables.
+      version: learner updates behind the parameters.
+    """
+    self._publisher = publisher
+    self._table = BackgroundPublisher(publisher)
+    self._memory = memory
+    self._num_samples = 0
+    self._read_until = self._next_look = float('-inf')
+
+    def values():
+      with tf.device('/cpu:0'):
+        return [tf.identity(v) for v in publisher.variables]
+
+    # As a graph, since the variables may be on several devices.
+    self._values = tf.function(values, autograph=False)
+    self.publish(version)
+
+  def publish(self, version: int) -> None:
+    """Publishes the parameters as they are now.
+
+    Raises:
+      ConnectionError: where the server does not answer.
+      RuntimeError: where an earlier publication to the table has failed.
+    """
+    self._memory.write(
+        parameter_memory.Stamp(version, self._publisher.frames_at(version)),
+        [np.asarray(value) for value in self._values()])
+    if self._is_for_table(time.monotonic()):
+      self._table.publish(version)
+
+  def _is_for_table(self, now: float) -> bool:
+    """Whether the table gets the parameters that are published now."""
+    if now < self._next_look:
+      return now < self._read_until
+    self._next_look = now + _TABLE_SECS
+    num_samples = self._publisher.num_samples()
+    if num_samples != self._num_samples:
+      self._num_samples = num_samples
+      self._read_until = now + _READ_SECS
+    return True
+
+
 class DelayedPublisher:
   """A publisher that is a fixed number of updates late (appendix E.1)."""
 
@@ -151,7 +233,8 @@ class Fetcher:
   """
 
   def __init__(self, address: str, variables: Sequence[tf.Variable],
-               run_table: Optional[str] = None, interval: int = 1):
+               run_table: Optional[str] = None, interval: int = 1,
+               may_share: bool = True):
     """Connects.
 
     Args:
@@ -161,15 +244,19 @@ class Fetcher:
         see `config_table.table_name`.
       interval: the learner is asked at the first of so many calls of `fetch`;
         the others leave all as it is.
+      may_share: whether to read the learner's memory if it is on this machine;
+        else all is as if it were on another.
     """
     self._client = reverb.Client(address)
     self._run_table = run_table
     self._interval = interval
+    self._may_share = may_share
     self._calls_left = 0  # Until the learner is asked again.
-    self._sizes = [int(np.prod(v.shape)) for v in variables]
-    assign = functools.partial(_unflatten, list(variables), self._sizes)
-    self._assign = tf.function(assign, autograph=False).get_concrete_function(
-        tf.TensorSpec([sum(self._sizes)], tf.float32))
+    self._shapes = [tuple(v.shape) for v in variables]
+    self._ends = np.cumsum([int(np.prod(shape)) for shape in self._shapes])
+    self._assign = _make_assign(list(variables))
+    self._memory: Optional[parameter_memory.Reader] = None
+    self._next_check = float('-inf')
     self._inserts_seen = 0
     self._version = None
     self.frames = 0
@@ -181,31 +268,57 @@ class Fetcher:
       The version they now hold; None while nothing has been published.
 
     Raises:
-      ConnectionError: where the server does not answer, or is of another run.
+      ConnectionError: where the server does not answer, is of another run, or
+        died while it published.
       ValueError: where the learner's agent has another number of parameters.
     """
     if self._version is not None and self._calls_left:
       self._calls_left -= 1
       return self._version
     self._calls_left = self._interval - 1
+    if self._memory is not None and not self._memory.is_there():
+      self._memory = None
+    if self._memory is None or time.monotonic() >= self._next_check:
+      self._ask_server()
+    if self._memory is not None:
+      stamp = self._memory.read(self._take)
+      if stamp is not None:
+        self._version, self.frames = stamp
+    return self._version
+
+  def _ask_server(self) -> None:
+    """Finds the learner's memory, or else takes what is new in the table."""
     info = reverb_calls.server_info(self._client)
     if self._run_table and self._run_table not in info:
       raise ConnectionError('the learner there is of another config now')
+    if self._memory is None or self._memory.table_name not in info:
+      self._memory = parameter_memory.find(info) if self._may_share else None
+    self._next_check = time.monotonic() + _CHECK_SECS
+    if self._memory is None:
+      self._fetch_from_table(info[_TABLE])
+
+  def _fetch_from_table(self, info: Any) -> None:
+    """Brings the variables up to date with the table."""
     # The count of inserts tells in half a millisecond whether it is worth
     # asking, and `sample` would block on an empty table or a dead server.
-    inserts = info[_TABLE].rate_limiter_info.insert_stats.completed
-    if info[_TABLE].current_size and inserts != self._inserts_seen:
+    inserts = info.rate_limiter_info.insert_stats.completed
+    if info.current_size and inserts != self._inserts_seen:
       self._inserts_seen = inserts
       # `sample` is fresh; a dataset over the table would prefetch old ones.
       sample = next(iter(self._client.sample(
           _TABLE, emit_timesteps=False, unpack_as_table_signature=True)))
       version, parameters, frames = sample.data
-      if parameters.size != sum(self._sizes):
-        raise ValueError(f'the learner sent {parameters.size} parameters, but '
-                         f'this agent has {sum(self._sizes)}')
-      self._assign(tf.constant(parameters))
+      self._take(parameters)
       self._version, self.frames = int(version), int(frames)
-    return self._version
+
+  def _take(self, parameters: np.ndarray) -> None:
+    """Copies parameters, float32 [P], into the variables."""
+    if parameters.size != self._ends[-1]:
+      raise ValueError(f'the learner sent {parameters.size} parameters, but '
+                       f'this agent has {self._ends[-1]}')
+    parts = np.split(parameters, self._ends[:-1])
+    self._assign(*[tf.constant(part.reshape(shape))
+                   for part, shape in zip(parts, self._shapes)])
 
   def wait(self, poll: waiting.PollFn) -> int:
     """Fetches the parameters once some are published.
@@ -224,8 +337,12 @@ class Fetcher:
       time.sleep(_POLL_SECS)
 
 
-def _unflatten(variables, sizes, parameters):
-  """Assigns pieces of one vector to the variables."""
-  for variable, values in zip(variables, tf.split(parameters, sizes)):
-    variable.assign(
-        tf.cast(tf.reshape(values, variable.shape), variable.dtype))
+def _make_assign(variables: Sequence[tf.Variable]) -> Callable[..., None]:
+  """Makes a function that assigns a tensor to each variable, in one graph."""
+
+  def assign(*values):
+    for variable, value in zip(variables, values):
+      variable.assign(tf.cast(value, variable.dtype))
+
+  return tf.function(assign, autograph=False).get_concrete_function(
+      *[tf.TensorSpec(v.shape, tf.float32) for v in variables])

@@ -25,6 +25,7 @@ from impala_tf.processes import learner_group
 from impala_tf.storage import checkpoint as checkpoint_lib
 from impala_tf.suites import levels as levels_lib
 from impala_tf.transport import config_table
+from impala_tf.transport import parameter_memory
 from impala_tf.transport import unroll_filter
 
 
@@ -56,6 +57,8 @@ class LearnerParts(NamedTuple):
     saver: writes checkpoints.
     server: serves queue, replay, parameters and config.
     publisher: hands parameters to the actors.
+    memory: memory that shares parameters with peers on this machine; None where
+      there is none, or no other process.
     reader: gives batches.
     refusals: counts unrolls that were refused.
     level_log: tells levels apart; None where there is one.
@@ -69,6 +72,7 @@ class LearnerParts(NamedTuple):
   saver: training.Saver
   server: reverb.Server
   publisher: weights.Publisher
+  memory: Optional[parameter_memory.Memory]
   reader: interfaces.Reader
   refusals: unroll_filter.Refusals
   level_log: Optional[level_metrics.LevelLog]
@@ -104,7 +108,9 @@ def make(config: config_lib.Config, announced: config_lib.Config, place: Place,
   checkpointer = _restore(config, place, log_dir, environment, learner, totals,
                           learners.is_chief)
   spec = experiment.make_unroll_spec(config, environment, learner.agent)
-  server = _serve(config, announced, place, spec, queue_capacity, learner)
+  memory = _make_memory(config, learner)
+  server = _serve(
+      config, announced, place, spec, queue_capacity, learner, memory)
   address = f'localhost:{server.port}'
   publisher = _publish_first(
       config, address, environment, learner, learners)
@@ -116,7 +122,8 @@ def make(config: config_lib.Config, announced: config_lib.Config, place: Place,
   return LearnerParts(
       config, place, log_dir, learners, learners.wrap_learner(learner), totals,
       _make_saver(config, place, address, checkpointer, learners.is_chief),
-      server, publisher, learners.wrap_reader(reader), refusals, level_log)
+      server, publisher, memory, learners.wrap_reader(reader), refusals,
+      level_log)
 
 
 def _restore(config: config_lib.Config, place: Place, log_dir: str,
@@ -154,12 +161,24 @@ def make_checkpointer(config: config_lib.Config, run_dir: str,
       hyperparameters=learner.hyperparameters, configured=configured)
 
 
+def _make_memory(config: config_lib.Config, learner: learner_lib.Learner
+                 ) -> Optional[parameter_memory.Memory]:
+  """Makes the memory for the parameters, where other processes read them."""
+  if config.experiment.in_process:
+    return None
+  return parameter_memory.make(
+      weights.num_parameters(learner.agent.published_variables))
+
+
 def _serve(config: config_lib.Config, announced: config_lib.Config,
            place: Place, spec: types.Unroll, queue_capacity: int,
-           learner: learner_lib.Learner) -> reverb.Server:
+           learner: learner_lib.Learner,
+           memory: Optional[parameter_memory.Memory]) -> reverb.Server:
   """Starts the Reverb server and tells the config to all that connect."""
   tables = experiment.make_tables(
       config, spec, queue_capacity, has_replay=place.replay_address is None)
+  if memory is not None:
+    tables.append(memory.make_table())
   replay_dir = None
   if _saves_replay(config, place):
     replay_dir = checkpoint_lib.replay_directory(place.run_dir)

@@ -178,7 +178,7 @@ class Crowd:
     tf_threads.set_threads(1)
     fetcher = weights.Fetcher(
         self._address, [tf.Variable(tf.zeros(shape)) for shape in self._shapes],
-        config_table.table_name(self._config))
+        config_table.table_name(self._config), may_share=False)
     version = fetcher.wait(lambda cause: None)
     writer = experiment.make_writer(
         self._config, self._address, tf.nest.map_structure(

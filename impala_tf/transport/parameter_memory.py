@@ -1,0 +1,256 @@
+"""Memory in which a learner shares its parameters with peers on its machine.
+
+The memory is an anonymous file of the learner's process, which vanishes with
+the last process that has it open: nothing is left behind, however processes
+end. Peers open it as /proc/PID/fd/FD. They find it by the name of a Reverb
+table, which they see in the server's list of tables; those on other machines,
+in other containers or of other users go on without it.
+
+A lock on the file (`flock`) orders writes and reads, whatever the processor,
+and the kernel releases it where its holder dies. Neither side waits for long: a
+reader that does not get it in time keeps what it has, and a writer leaves the
+memory to whoever holds it, such as a process that was stopped just then, and
+makes another.
+"""
+
+import contextlib
+import fcntl
+import mmap
+import os
+import pathlib
+import secrets
+import time
+from typing import Callable, Iterable, List, NamedTuple, Optional, Sequence
+
+import numpy as np
+import reverb
+
+_PREFIX = 'memory-'
+_FILE_NAME = 'impala_tf_parameters'
+_BOOT_ID = pathlib.Path('/proc/sys/kernel/random/boot_id')
+# A write or read takes less than a millisecond, of a process that may have to
+# wait for a core.
+_LOCK_SECS = 0.05
+_POLL_SECS = 0.0005
+
+_HEADER = np.dtype([(name, np.int64) for name in (
+    'token',  # Tells this memory from any other file.
+    'num_begun', 'num_ended',  # Writes; they differ within one.
+    'version', 'frames')])
+_OFFSET = 64  # Bytes before the parameters, which are aligned for copying.
+
+
+class Stamp(NamedTuple):
+  """Numbers that come with the parameters.
+
+  Attributes:
+    version: learner updates behind the parameters.
+    frames: environment frames behind the parameters.
+  """
+  version: int
+  frames: int
+
+
+class _Mapping:
+  """The file in this process's memory.
+
+  Attributes:
+    header: array [] of `_HEADER`.
+    parameters: float32 [P].
+  """
+
+  def __init__(self, fd: int, access: int):
+    memory = mmap.mmap(fd, 0, access=access)
+    self.header = np.frombuffer(memory, _HEADER, 1).reshape([])
+    self.parameters = np.frombuffer(memory, np.float32, offset=_OFFSET)
+
+
+@contextlib.contextmanager
+def _lock(fd: int, operation: int):
+  """Yields whether the lock was got in time; releases it at the end."""
+  deadline = time.monotonic() + _LOCK_SECS
+  is_locked = False
+  while not is_locked:
+    try:
+      fcntl.flock(fd, operation | fcntl.LOCK_NB)
+      is_locked = True
+    except BlockingIOError:
+      if time.monotonic() > deadline:
+        break
+      time.sleep(_POLL_SECS)
+  try:
+    yield is_locked
+  finally:
+    if is_locked:
+      fcntl.flock(fd, fcntl.LOCK_UN)
+
+
+class Memory:
+  """A learner's side of the memory, which it writes.
+
+  Attributes:
+    table_name: name of the Reverb table by which peers find the memory.
+  """
+
+  def __init__(self, size: int):
+    """Makes the memory, without parameters yet.
+
+    Args:
+      size: P, number of parameters.
+
+    Raises:
+      OSError: where the system has no such memory.
+    """
+    self._size = size
+    self._token = secrets.randbits(62)
+    # Closed with this object.
+    self._file = open(os.memfd_create(_FILE_NAME), 'r+b', buffering=0)
+    self._mapping = self._prepare(self._file.fileno())
+    self.table_name = (
+        f'{_PREFIX}{_BOOT_ID.read_text().strip()}/{os.getpid()}/'
+        f'{self._file.fileno()}/{self._token:x}')
+
+  def _prepare(self, fd: int) -> _Mapping:
+    """Gives a new file its size and header."""
+    os.ftruncate(fd, _OFFSET + 4 * self._size)
+    mapping = _Mapping(fd, mmap.ACCESS_WRITE)
+    mapping.header['token'] = self._token
+    return mapping
+
+  def make_table(self) -> reverb.Table:
+    """Makes the table, which stays empty: its name tells all."""
+    return reverb.Table.queue(self.table_name, max_size=1)
+
+  def write(self, stamp: Stamp, arrays: Sequence[np.ndarray]) -> None:
+    """Writes the parameters, for peers to read from now on.
+
+    Args:
+      stamp: numbers that come with them.
+      arrays: parameters, of any shapes; P numbers in all.
+    """
+    if not self._try_to_write(stamp, arrays):
+      self._replace()
+      self._try_to_write(stamp, arrays)
+
+  def _try_to_write(self, stamp: Stamp, arrays: Sequence[np.ndarray]) -> bool:
+    """Writes and returns True, unless the lock cannot be had."""
+    with _lock(self._file.fileno(), fcntl.LOCK_EX) as is_locked:
+      if is_locked:
+        header, parameters = self._mapping.header, self._mapping.parameters
+        header['num_begun'] += 1
+        start = 0
+        for array in arrays:
+          parameters[start:start + array.size] = array.reshape(-1)
+          start += array.size
+        header['version'], header['frames'] = stamp
+        header['num_ended'] += 1
+    return is_locked
+
+  def _replace(self) -> None:
+    """Puts another memory in the place where peers look for this one."""
+    with open(os.memfd_create(_FILE_NAME), 'r+b', buffering=0) as other:
+      mapping = self._prepare(other.fileno())
+      mapping.header['num_begun'] = self._mapping.header['num_begun']
+      mapping.header['num_ended'] = self._mapping.header['num_ended']
+      os.dup2(other.fileno(), self._file.fileno(), inheritable=False)
+    self._mapping = mapping
+
+
+def make(size: int) -> Optional[Memory]:
+  """Makes a `Memory`; None where the system has none to share."""
+  try:
+    return Memory(size)
+  except (AttributeError, OSError):  # The former where this is not Linux.
+    return None
+
+
+class Reader:
+  """A peer's side of the memory.
+
+  Attributes:
+    table_name: see `Memory`.
+  """
+
+  def __init__(self, table_name: str):
+    """Opens the memory.
+
+    Args:
+      table_name: name of the table by which it is found.
+
+    Raises:
+      OSError: where this process cannot open it.
+      ValueError: where it is not the memory that was meant.
+    """
+    self.table_name = table_name
+    self._num_read = 0  # Writes behind what was read last.
+    self._open()
+
+  def _open(self) -> None:
+    boot_id, pid, fd, token = (
+        self.table_name[len(_PREFIX):].split('/'))
+    if boot_id != _BOOT_ID.read_text().strip():
+      raise ValueError('it is on another machine')
+    self._path = f'/proc/{int(pid)}/fd/{int(fd)}'
+    # In a container of its own, the number is that of another process.
+    if _FILE_NAME not in os.readlink(self._path):
+      raise ValueError('it is another file')
+    self._file = open(self._path, 'rb', buffering=0)
+    self._inode = os.fstat(self._file.fileno()).st_ino
+    self._mapping = _Mapping(self._file.fileno(), mmap.ACCESS_READ)
+    if self._mapping.header['token'] != int(token, 16):
+      raise ValueError('it is of another learner')
+
+  def is_there(self) -> bool:
+    """Returns whether the learner still has it; follows it to a new place."""
+    try:
+      if os.stat(self._path).st_ino != self._inode:
+        self._open()
+      return True
+    except (OSError, ValueError):
+      return False
+
+  def read(self, take: Callable[[np.ndarray], None]) -> Optional[Stamp]:
+    """Reads parameters that were written since the last call.
+
+    Args:
+      take: function that is given the parameters, float32 [P]. It must copy
+        them, and soon: the memory is locked meanwhile. What it raises is
+        raised.
+
+    Returns:
+      The numbers that come with them; None where there is nothing new, or the
+      memory is locked for long.
+
+    Raises:
+      ConnectionError: where the learner died within a write.
+    """
+    with _lock(self._file.fileno(), fcntl.LOCK_SH) as is_locked:
+      if not is_locked:
+        return None
+      header = self._mapping.header
+      num_ended = int(header['num_ended'])
+      if header['num_begun'] != num_ended:
+        raise ConnectionError('the learner died while it wrote its parameters')
+      if num_ended == self._num_read:
+        return None
+      take(self._mapping.parameters)
+      self._num_read = num_ended
+      return Stamp(int(header['version']), int(header['frames']))
+
+
+def find(tables: Iterable[str]) -> Optional[Reader]:
+  """Opens a learner's memory.
+
+  Args:
+    tables: names of the tables of the learner's server.
+
+  Returns:
+    A reader of its memory; None where there is none that this process can open.
+  """
+  names: List[str] = [name for name in tables if name.startswith(_PREFIX)]
+  for name in names:
+    try:
+      return Reader(name)
+    except (OSError, ValueError):  # On another machine, or out of sight.
+      pass
+  return None
