@@ -137,6 +137,9 @@ class ActorConfig(config_fields.Section):
     max_restarts: restarts of one actor within `restart_window_secs`, after
       which the run ends with that actor's error.
     restart_window_secs: see `max_restarts`.
+    pinned: whether each actor stays on a core of its own. Only where `train.sh`
+      starts as many as there are cores, they have no `env_processes`, and no
+      other run on the machine does so.
     fetch_interval_unrolls: k; parameters are fetched as every kth unroll begins
       and kept until the next. More than 1 divides the traffic of parameters,
       and makes the policy lag grow (docs/scaling.md).
@@ -152,6 +155,7 @@ class ActorConfig(config_fields.Section):
   env_timeout_secs: float = _knob(120.0, above=0)
   max_restarts: int = _knob(5, at_least=0)
   restart_window_secs: float = _knob(600.0, above=0)
+  pinned: bool = _knob(True)
   fetch_interval_unrolls: int = _knob(1, at_least=1)
   controlled_lag_updates: Optional[int] = _knob(
       None, at_least=0, source='appendix E.1')

@@ -5,9 +5,10 @@ terminate, 1 anything else.
 """
 
 import argparse
-from typing import List, NamedTuple, Optional
+from typing import List, NamedTuple, Optional, Sequence
 
 from impala_tf import config as config_lib
+from impala_tf.processes import cores
 from impala_tf.processes import host as host_lib
 from impala_tf.processes import ports
 from impala_tf.processes import sizing
@@ -94,9 +95,21 @@ def _choose_ports(first: Optional[int], num_learners: int) -> _Ports:
 
 
 def _train_in_processes(args: argparse.Namespace, config: config_lib.Config,
-                        run_dir: str, chosen: _Ports,
+                        run_dir: str, chosen: _Ports, core_of: Sequence[int],
                         line: progress.ProgressLine):
-  """Returns the signal that ended the run, or None."""
+  """Trains with learner and actors as children.
+
+  Args:
+    args: flags.
+    config: config of the run.
+    run_dir: directory of the run.
+    chosen: ports of the learners.
+    core_of: core that each actor stays on; empty where they move freely.
+    line: shows the progress.
+
+  Returns:
+    The signal that ended the run, or None.
+  """
   addresses = [f'localhost:{port}' for port in chosen.reverb]
   joint_addresses = [f'localhost:{port}' for port in chosen.tensorflow]
   run_dir_flag = f'--run_dir={run_dir}'
@@ -105,8 +118,9 @@ def _train_in_processes(args: argparse.Namespace, config: config_lib.Config,
     flags.append('--profile')
 
   def actor(task, attempt):
+    core_flags = [f'--core={core_of[task]}'] if core_of else []
     return role_commands.actor(
-        addresses[task % len(addresses)], task, attempt, *flags)
+        addresses[task % len(addresses)], task, attempt, *flags, *core_flags)
 
   def evaluator(attempt):
     return role_commands.evaluator(addresses[0], attempt, run_dir_flag)
@@ -181,7 +195,9 @@ def _run(args: argparse.Namespace) -> int:
         signum = _train_in_this_process(config, run_dir, line)
       else:
         program.show_logs(run_dir)
-        signum = _train_in_processes(args, config, run_dir, chosen, line)
+        with cores.claim(sizing.fit(config)) as core_of:
+          signum = _train_in_processes(
+              args, config, run_dir, chosen, core_of, line)
   if args.profile:
     time_budget.show(config, run_dir)
   return program.conclude(run_dir, signum)

@@ -18,6 +18,7 @@ from impala_tf import weights
 from impala_tf.architectures import learner_parts
 from impala_tf.monitoring import profiling
 from impala_tf.monitoring import skipped_updates
+from impala_tf.processes import cores
 from impala_tf.processes import host as host_lib
 from impala_tf.processes import learner_group
 from impala_tf.processes import sizing
@@ -161,7 +162,8 @@ def start_actor(config: config_lib.Config, address: str, seed: int, task: int,
 
 def run_actor(config: config_lib.Config, address: str, seed: int, task: int,
               host: host_lib.ActorHost,
-              replay_address: Optional[str] = None) -> None:
+              replay_address: Optional[str] = None,
+              core: Optional[int] = None) -> None:
   """Runs an actor's process: plays until killed, having nothing to save.
 
   Args:
@@ -173,12 +175,15 @@ def run_actor(config: config_lib.Config, address: str, seed: int, task: int,
       which of several levels are played.
     host: the process that this runs in.
     replay_address: 'host:port' of the replay's server; None: the learner's.
+    core: number of the core that the process stays on; None: any.
 
   Raises:
     ConnectionError: where the learner does not answer, or has another config.
   """
   run_table = config_table.table_name(config)
-  config = sizing.fit(config)
+  config = sizing.fit(config)  # This counts the cores.
+  if core is not None:  # Before TensorFlow starts its threads.
+    cores.stay_on(core)
   tf_threads.set_threads(1)
   actor = start_actor(
       config, address, seed, task, host, run_table, replay_address)

@@ -178,7 +178,8 @@ def _serve(config: config_lib.Config, announced: config_lib.Config,
   tables = experiment.make_tables(
       config, spec, queue_capacity, has_replay=place.replay_address is None)
   if memory is not None:
-    tables.append(memory.make_table())
+    # It stays empty: peers need no more than its name.
+    tables.append(reverb.Table.queue(memory.table_name, max_size=1))
   replay_dir = None
   if _saves_replay(config, place):
     replay_dir = checkpoint_lib.replay_directory(place.run_dir)

@@ -3,8 +3,8 @@
 The memory is an anonymous file of the learner's process, which vanishes with
 the last process that has it open: nothing is left behind, however processes
 end. Peers open it as /proc/PID/fd/FD. They find it by the name of a Reverb
-table, which they see in the server's list of tables; those on other machines,
-in other containers or of other users go on without it.
+table, which stays empty and is in the server's list of tables; those on other
+machines, in other containers or of other users go on without it.
 
 A lock on the file (`flock`) orders writes and reads, whatever the processor,
 and the kernel releases it where its holder dies. Neither side waits for long: a
@@ -20,10 +20,9 @@ import os
 import pathlib
 import secrets
 import time
-from typing import Callable, Iterable, List, NamedTuple, Optional, Sequence
+from typing import Callable, Iterable, NamedTuple, Optional
 
 import numpy as np
-import reverb
 
 _PREFIX = 'memory-'
 _FILE_NAME = 'impala_tf_parameters'
@@ -117,11 +116,7 @@ class Memory:
     mapping.header['token'] = self._token
     return mapping
 
-  def make_table(self) -> reverb.Table:
-    """Makes the table, which stays empty: its name tells all."""
-    return reverb.Table.queue(self.table_name, max_size=1)
-
-  def write(self, stamp: Stamp, arrays: Sequence[np.ndarray]) -> None:
+  def write(self, stamp: Stamp, arrays: Iterable[np.ndarray]) -> None:
     """Writes the parameters, for peers to read from now on.
 
     Args:
@@ -132,7 +127,7 @@ class Memory:
       self._replace()
       self._try_to_write(stamp, arrays)
 
-  def _try_to_write(self, stamp: Stamp, arrays: Sequence[np.ndarray]) -> bool:
+  def _try_to_write(self, stamp: Stamp, arrays: Iterable[np.ndarray]) -> bool:
     """Writes and returns True, unless the lock cannot be had."""
     with _lock(self._file.fileno(), fcntl.LOCK_EX) as is_locked:
       if is_locked:
@@ -247,10 +242,8 @@ def find(tables: Iterable[str]) -> Optional[Reader]:
   Returns:
     A reader of its memory; None where there is none that this process can open.
   """
-  names: List[str] = [name for name in tables if name.startswith(_PREFIX)]
-  for name in names:
-    try:
-      return Reader(name)
-    except (OSError, ValueError):  # On another machine, or out of sight.
-      pass
+  for name in tables:
+    if name.startswith(_PREFIX):
+      with contextlib.suppress(OSError, ValueError):
+        return Reader(name)
   return None

@@ -54,4 +54,4 @@ def run(args: argparse.Namespace) -> None:
     profile = profiling.HopTimesWriter(args.run_dir, f'actor_{seed}')
   actor_learner.run_actor(
       config, args.address, seed, args.task, _Host(learner, say, profile),
-      args.replay_address)
+      args.replay_address, args.core)

@@ -1,0 +1,145 @@
+"""Actors have cores to themselves, of one run at a time."""
+
+import os
+import pathlib
+import re
+
+import pytest
+
+from impala_tf import config as config_lib
+from impala_tf.processes import cores
+from impala_tf.processes import sizing
+from tests.fixtures import programs
+from tests.fixtures.faults import runs
+
+_ALL = sorted(os.sched_getaffinity(0))
+_NUM_CORES = len(_ALL)
+
+
+def _config(num_actors=_NUM_CORES, **values):
+  return config_lib.Config(
+      actor=config_lib.ActorConfig(num_actors=num_actors, **values))
+
+
+@pytest.fixture(autouse=True, name='directories')
+def _directories(tmp_path, monkeypatch):
+  """Gives each test directories of its own: runs may be under way here."""
+  for core in _ALL:
+    (tmp_path / f'cpu{core}').mkdir()
+  monkeypatch.setattr(cores, '_DIRECTORIES', tmp_path)
+  return tmp_path
+
+
+def _claimed(config):
+  with cores.claim(config) as core_of:
+    return core_of
+
+
+def test_each_actor_has_a_core():
+  assert _claimed(_config()) == _ALL
+
+
+@pytest.mark.parametrize('config', [
+    _config(_NUM_CORES + 1), _config(_NUM_CORES - 1 or 3), _config(pinned=False),
+    _config(env_processes=1)])
+def test_actors_move_freely_where_cores_do_not_match_them(config):
+  assert _claimed(config) == []
+
+
+def test_second_run_moves_freely_until_the_first_ends():
+  with cores.claim(_config()) as first:
+    assert first == _ALL
+    assert _claimed(_config()) == []
+  assert _claimed(_config()) == _ALL
+
+
+def test_run_that_cannot_have_all_claims_none(directories):
+  claim_one = """
+import fcntl, os, sys
+fcntl.flock(os.open(sys.argv[1], os.O_RDONLY), fcntl.LOCK_EX)
+print('locked', flush=True)
+sys.stdin.read()
+"""
+  with programs.running('-c', claim_one, directories / f'cpu{_ALL[-1]}',
+                        stdin=programs.PIPE) as other:
+    assert other.stdout.readline() == 'locked\n'
+    with cores.claim(_config()) as core_of:
+      assert core_of == []
+      assert not [link for link in _open_files() if 'cpu' in link]
+    other.kill()
+    other.wait()
+    assert _claimed(_config()) == _ALL  # However the other has ended.
+
+
+def _open_files():
+  files = pathlib.Path('/proc/self/fd')
+  return [os.readlink(file) for file in files.iterdir() if file.exists()]
+
+
+def test_system_that_shows_no_cores_has_no_claims(monkeypatch, tmp_path):
+  monkeypatch.setattr(cores, '_DIRECTORIES', tmp_path / 'nowhere')
+  assert _claimed(_config()) == []
+
+
+def test_kernel_has_a_directory_for_each_core(monkeypatch):
+  monkeypatch.undo()
+  for core in _ALL:
+    assert (cores._DIRECTORIES / f'cpu{core}').is_dir()
+
+
+def test_process_stays_on_its_core():
+  program = """
+import os, sys
+from impala_tf.processes import cores
+cores.stay_on(10**4)  # There is none: all is as before.
+before = os.sched_getaffinity(0)
+cores.stay_on(int(sys.argv[1]))
+print(sorted(before), os.sched_getaffinity(0))
+"""
+  with programs.running('-c', program, _ALL[-1]) as process:
+    output, errors = process.communicate(timeout=programs.DEADLINE_SECS)
+  assert output == f'{_ALL} {{{_ALL[-1]}}}\n', errors
+
+
+def _maps_memory(pid):
+  return 'memfd:impala_tf_parameters' in (
+      pathlib.Path(f'/proc/{pid}/maps').read_text())
+
+
+def _core_of(pid):
+  """Returns the core that an actor was told to stay on; None for no one."""
+  command = pathlib.Path(f'/proc/{pid}/cmdline').read_text()
+  told = re.search(r'--core=(\d+)', command)
+  return told and int(told.group(1))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_actors_of_a_real_run_stay_where_they_are_and_share_memory(tmp_path):
+  one_each = runs.bind('ActorConfig.num_actors', _NUM_CORES)
+  with runs.training(tmp_path / 'first', one_each) as first:
+    first.wait_for_frames()
+    if any(_core_of(pid) is None for pid in first.pids('actor')):
+      pytest.skip('another run on this machine has claimed the cores')
+    with runs.training(tmp_path / 'second', one_each) as second:
+      second.wait_for_frames()
+      assert [_core_of(pid) for pid in second.pids('actor')] == (
+          [None] * _NUM_CORES)
+      second.stop()
+    victim = first.pids('actor')[0]
+    programs.kill(victim)
+    actors = first.wait(
+        lambda: len(p := first.pids('actor')) == _NUM_CORES
+        and victim not in p and p, 'an actor in its place')
+    first.wait(lambda: all(map(_maps_memory, actors)), 'actors that share')
+    assert sorted(map(_core_of, actors)) == _ALL
+    for pid in actors:
+      assert os.sched_getaffinity(pid) == {_core_of(pid)}
+    learner, = first.pids('learner')
+    assert sorted(os.sched_getaffinity(learner)) == _ALL
+    first.stop()
+
+
+def test_claims_leave_the_number_of_cores_as_it_is():
+  with cores.claim(_config()):
+    assert sizing.num_cores() == _NUM_CORES

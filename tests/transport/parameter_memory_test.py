@@ -1,0 +1,259 @@
+"""Peers read whole parameters in a learner's memory, or know that it died."""
+
+import gc
+import os
+import signal
+import time
+
+import numpy as np
+import pytest
+
+from impala_tf.transport import parameter_memory
+from tests.fixtures import programs
+
+_PATIENCE_SECS = 60.
+
+
+def _stamp(number):
+  return parameter_memory.Stamp(number, 10 * number)
+
+
+def _write(memory, number):
+  """Writes parameters that all are this number."""
+  memory.write(_stamp(number), [np.full((2, 2), number), np.full(3, number)])
+
+
+def _read(reader):
+  """Returns stamp and parameters; None where there is nothing new."""
+  taken = []
+  stamp = reader.read(lambda parameters: taken.append(parameters.copy()))
+  return None if stamp is None else (stamp, taken[0].tolist())
+
+
+def _found(memory):
+  return parameter_memory.find(['queue', memory.table_name])
+
+
+def _process(program, *arguments):
+  """Starts a process that runs a program with `parameter_memory` imported."""
+  return programs.running('-c', f"""
+import sys, time
+import numpy as np
+from impala_tf.transport import parameter_memory
+{program}
+""", *arguments, stdin=programs.PIPE)
+
+
+def _kill(process):
+  process.kill()
+  process.wait()
+
+
+def test_parameters_are_read_once_each_and_only_the_newest():
+  memory = parameter_memory.Memory(7)
+  reader = _found(memory)
+  assert _read(reader) is None  # Nothing is there before the first write.
+  _write(memory, 3)
+  assert _read(reader) == (_stamp(3), [3.] * 7)
+  assert _read(reader) is None
+  _write(memory, 4)
+  _write(memory, 5)
+  assert _read(reader) == (_stamp(5), [5.] * 7)
+  assert _read(_found(memory)) == (_stamp(5), [5.] * 7)  # A late comer.
+  assert reader.is_there()
+
+
+def test_float64_is_rounded_to_float32():
+  memory = parameter_memory.Memory(2)
+  memory.write(_stamp(1), [np.array([0.1, 0.1], np.float64)])
+  assert _read(_found(memory))[1] == [np.float32(0.1)] * 2
+
+
+def test_two_memories_at_once_are_told_apart():
+  first, second = (parameter_memory.Memory(7) for _ in range(2))
+  _write(first, 1)
+  _write(second, 2)
+  assert _read(_found(first))[0] == _stamp(1)
+  assert _read(_found(second))[0] == _stamp(2)
+
+
+def test_what_is_taken_is_not_read_where_taking_fails():
+  memory = parameter_memory.Memory(7)
+  _write(memory, 1)
+  reader = _found(memory)
+
+  def refuse(parameters):
+    raise ValueError(f'{parameters.size} are too many')
+
+  with pytest.raises(ValueError, match='7 are too many'):
+    reader.read(refuse)
+  assert _read(reader)[0] == _stamp(1)
+  _write(memory, 2)  # The lock is free again.
+  assert _read(reader)[0] == _stamp(2)
+
+
+_WRITE_ON_AND_ON = """
+memory = parameter_memory.Memory(200_000)
+print(memory.table_name, flush=True)
+number = 0
+while True:
+  number += 1
+  memory.write(parameter_memory.Stamp(number, number),
+               [np.full(50_000, number)] * 4)
+"""
+
+
+def test_torn_parameters_are_never_seen():
+  with _process(_WRITE_ON_AND_ON) as writer:
+    reader = parameter_memory.find([writer.stdout.readline().strip()])
+    deadline = time.monotonic() + _PATIENCE_SECS
+    num_read, seen = 0, []
+    while num_read < 300:
+      assert time.monotonic() < deadline
+      stamp = reader.read(lambda parameters: seen.append(
+          (parameters[::-1].min(), parameters.max())))
+      if stamp is not None:
+        assert seen[-1] == (stamp.version, stamp.version)
+        assert stamp.frames == stamp.version
+        num_read += 1
+
+
+# Is within a write until it reads a line, or is killed.
+_BEGIN_TO_WRITE = """
+memory = parameter_memory.Memory(7)
+memory.write(parameter_memory.Stamp(1, 10), [np.ones(7)])
+print(memory.table_name, flush=True)
+sys.stdin.readline()
+
+def arrays():
+  yield np.full(4, 2.)
+  print('within', flush=True)
+  sys.stdin.readline()
+  yield np.full(3, 2.)
+
+memory.write(parameter_memory.Stamp(2, 20), arrays())
+print('done', flush=True)
+sys.stdin.readline()
+"""
+
+
+def _begin(process):
+  """Returns a reader, which has read, of a process that is within a write."""
+  reader = parameter_memory.find([process.stdout.readline().strip()])
+  assert _read(reader) == (_stamp(1), [1.] * 7)
+  _tell(process)
+  assert process.stdout.readline() == 'within\n'
+  return reader
+
+
+def _tell(process):
+  process.stdin.write('\n')
+  process.stdin.flush()
+
+
+def test_reader_does_not_wait_for_a_writer_that_hangs():
+  with _process(_BEGIN_TO_WRITE) as writer:
+    reader = _begin(writer)
+    start = time.monotonic()
+    assert _read(reader) is None
+    assert time.monotonic() - start < 5
+    _tell(writer)
+    assert writer.stdout.readline() == 'done\n'
+    assert _read(reader) == (_stamp(2), [2.] * 7)
+
+
+def test_learner_that_is_killed_within_a_write_is_told():
+  with _process(_BEGIN_TO_WRITE) as writer:
+    reader = _begin(writer)
+    late_comer = parameter_memory.find([reader.table_name])
+    _kill(writer)
+    for one in (reader, late_comer):
+      with pytest.raises(ConnectionError, match='died while it wrote'):
+        _read(one)
+      assert not one.is_there()
+
+
+def test_memory_of_a_dead_learner_is_whole_but_not_there():
+  with _process(_BEGIN_TO_WRITE) as writer:
+    name = writer.stdout.readline().strip()
+    reader = parameter_memory.find([name])
+    assert reader.is_there()
+    _kill(writer)
+    assert not reader.is_there()
+    assert _read(reader) == (_stamp(1), [1.] * 7)
+    assert parameter_memory.find([name]) is None
+
+
+_BEGIN_TO_READ = """
+def take(parameters):
+  print('within', flush=True)
+  sys.stdin.readline()
+
+parameter_memory.find(sys.argv[1:]).read(take)
+"""
+
+
+def test_writer_leaves_the_memory_to_a_reader_that_was_stopped():
+  memory = parameter_memory.Memory(7)
+  _write(memory, 1)
+  reader = _found(memory)
+  assert _read(reader)[0] == _stamp(1)
+  with _process(_BEGIN_TO_READ, memory.table_name) as stopped:
+    assert stopped.stdout.readline() == 'within\n'
+    stopped.send_signal(signal.SIGSTOP)
+    start = time.monotonic()
+    _write(memory, 2)
+    assert time.monotonic() - start < 5
+    assert reader.is_there()
+    assert _read(reader) == (_stamp(2), [2.] * 7)
+    assert _read(_found(memory)) == (_stamp(2), [2.] * 7)
+  _write(memory, 3)
+  assert reader.is_there()
+  assert _read(reader)[0] == _stamp(3)
+
+
+def _renamed(memory, **parts):
+  """Returns the name of a memory with some of its parts replaced."""
+  keys = ('boot_id', 'pid', 'fd', 'token')
+  values = memory.table_name[len('memory-'):].split('/')
+  return 'memory-' + '/'.join(
+      str(value) for value in {**dict(zip(keys, values)), **parts}.values())
+
+
+def test_memory_that_is_not_meant_is_not_opened(tmp_path):
+  memory = parameter_memory.Memory(7)
+  other = parameter_memory.Memory(7)
+  assert parameter_memory.find([_renamed(memory)]) is not None
+  os.mkfifo(tmp_path / 'fifo')  # Opening it would block.
+  fifo = os.open(tmp_path / 'fifo', os.O_RDWR)
+  for parts in ({'boot_id': '0f6a4c43-799c-468b-9a52-954cb5bde87e'},
+                {'pid': 2**22 + 1}, {'fd': 10**6}, {'fd': fifo},
+                {'fd': other.table_name.split('/')[2]}, {'token': 'abc'},
+                {'token': 'x'}):
+    assert parameter_memory.find([_renamed(memory, **parts)]) is None, parts
+  os.close(fifo)
+  assert parameter_memory.find(['memory-', 'memory-a/b/c/d', 'queue']) is None
+
+
+def test_nothing_is_left_behind():
+  def files():
+    return {name for place in ('/dev/shm', '/tmp') for name in
+            os.listdir(place) if 'impala' in name}
+
+  before = files()
+  memory = parameter_memory.Memory(7)
+  _write(memory, 1)
+  name = memory.table_name
+  assert files() == before
+  del memory
+  gc.collect()
+  assert parameter_memory.find([name]) is None
+
+
+def test_system_without_such_memory_goes_without(monkeypatch):
+  def refuse(name):
+    raise OSError(f'{name}: Function not implemented')
+
+  assert parameter_memory.make(7) is not None
+  monkeypatch.setattr(os, 'memfd_create', refuse)
+  assert parameter_memory.make(7) is None
