@@ -1,15 +1,18 @@
 """Actors get the newest parameters, whole or not at all."""
 
+import contextlib
 import signal
 import threading
 import time
 
 import numpy as np
 import pytest
+import reverb
 import tensorflow as tf
 
 from impala_tf import replay
 from impala_tf import weights
+from impala_tf.transport import parameter_memory
 from impala_tf.transport import reverb_calls
 from tests.fixtures import programs
 from tests.fixtures import unrolls
@@ -231,3 +234,185 @@ def test_failure_in_the_background_is_raised_at_the_next_publication():
   with pytest.raises(RuntimeError, match='publishing the parameters') as raised:
     _until(lambda: background.publish(1))  # Returns None until it fails.
   assert raised.value.__cause__ is slow.error
+
+
+# Through the learner's memory.
+
+
+@contextlib.contextmanager
+def _serving(learners, memory, port=None, *tables):
+  """Yields the address of a server by which the memory is found."""
+  server = replay.make_server(
+      [weights.make_table(learners),
+       reverb.Table.queue(memory.table_name, max_size=1), *tables], port)
+  yield f'localhost:{server.port}'
+  server.stop()
+
+
+class _Sharing:
+  """A learner that shares its memory, with peers here and elsewhere.
+
+  Attributes:
+    learners: the learner's variables.
+    publisher: publishes them; version 0 is there already.
+    here, elsewhere: fetchers, whose variables are `actors` and `remote_actors`.
+  """
+
+  def __init__(self, address, learners, memory):
+    self.learners = learners
+    self.publisher = weights.SharingPublisher(
+        weights.Publisher(address, learners, lambda version: 10 * version),
+        memory, 0)
+    self.actors, self.remote_actors = _variables(0), _variables(0)
+    self.here = weights.Fetcher(address, self.actors)
+    self.elsewhere = weights.Fetcher(
+        address, self.remote_actors, may_share=False)
+
+  def publish(self, version):
+    self.learners[2].assign(float(version))
+    self.publisher.publish(version)
+
+
+@pytest.fixture(name='sharing')
+def _sharing(monkeypatch):
+  """Makes a `_Sharing` whose table gets an update an hour, if not read."""
+  monkeypatch.setattr(weights, '_TABLE_SECS', 3600.)
+  learners, memory = _variables(1), parameter_memory.make(9)
+  with _serving(learners, memory) as address:
+    yield _Sharing(address, learners, memory)
+
+
+def test_peers_here_get_each_update_at_once_and_leave_the_table_alone(sharing):
+  sharing.learners[0].assign([[1., 2.], [3., 4.], [5., 6.]])
+  for version in range(1, 30):
+    sharing.publish(version)
+    assert sharing.here.fetch() == version
+    assert sharing.here.frames == 10 * version
+    assert _values(sharing.actors) == [
+        [[1., 2.], [3., 4.], [5., 6.]], [1., 1.], version]
+  _until(lambda: sharing.elsewhere.fetch() is not None)
+  assert sharing.elsewhere.fetch() == 0
+
+
+def test_fetched_parameters_do_not_change_with_the_memory(sharing):
+  sharing.publish(1)
+  assert sharing.here.fetch() == 1
+  sharing.publish(2)
+  assert _values(sharing.actors)[2] == 1.
+
+
+def test_table_gets_parameters_now_and_then(sharing, monkeypatch):
+  monkeypatch.setattr(weights, '_READ_SECS', 0.)
+  monkeypatch.setattr(weights, '_TABLE_SECS', 0.)
+  sharing.publisher._next_look = 0.
+  sharing.publish(1)
+  _until(lambda: sharing.elsewhere.fetch() == 1)
+
+
+def test_peers_elsewhere_get_each_update_while_they_read(sharing):
+  _until(lambda: sharing.elsewhere.fetch() == 0)
+  sharing.publish(1)
+  sharing.publisher._next_look = 0.  # It looks once an hour.
+  for version in range(2, 10):
+    sharing.publish(version)
+    _until(lambda: sharing.elsewhere.fetch() == version)  # noqa: B023
+    assert sharing.elsewhere.frames == 10 * version
+
+
+def test_table_that_is_read_no_more_gets_parameters_now_and_then_only(
+    sharing, monkeypatch):
+  monkeypatch.setattr(weights, '_READ_SECS', 0.)
+  _until(lambda: sharing.elsewhere.fetch() == 0)
+  sharing.publisher._next_look = 0.
+  sharing.publish(1)  # Sees that it was read, some time ago.
+  _until(lambda: sharing.elsewhere.fetch() == 1)
+  sent = []
+  monkeypatch.setattr(sharing.publisher._table, 'publish', sent.append)
+  for version in range(2, 10):
+    sharing.publish(version)
+  assert not sent
+
+
+def test_moments_in_float64_are_shared_as_float32():
+  learners = [tf.Variable([1., 2.]), tf.Variable([0.1, 3.], dtype=tf.float64)]
+  actors = [tf.Variable(tf.zeros_like(v)) for v in learners]
+  memory = parameter_memory.make(4)
+  with _serving(learners, memory) as address:
+    weights.SharingPublisher(
+        weights.Publisher(address, learners, lambda version: 0), memory, 1)
+    assert weights.Fetcher(address, actors).fetch() == 1
+  assert _values(actors) == [[1., 2.], [np.float32(0.1), 3.]]
+
+
+def test_shared_parameters_of_another_agent_are_refused_whole(sharing):
+  small = [tf.Variable([0., 0.])]
+  fetcher = weights.Fetcher(sharing.here._client.server_address, small)
+  with pytest.raises(ValueError, match='9 parameters, but this agent has 2'):
+    fetcher.fetch()
+  assert _values(small) == [[0., 0.]]
+
+
+def test_death_within_a_write_is_told(sharing):
+  sharing.publish(1)
+  assert sharing.here.fetch() == 1
+
+  def die():
+    yield np.zeros(4)
+    raise SystemExit
+
+  with pytest.raises(SystemExit):
+    sharing.publisher._memory.write(parameter_memory.Stamp(2, 20), die())
+  with pytest.raises(ConnectionError, match='died while it wrote'):
+    sharing.here.fetch()
+  assert _values(sharing.actors)[2] == 1.
+
+
+def test_new_learner_at_the_port_is_followed(monkeypatch):
+  monkeypatch.setattr(weights, '_CHECK_SECS', 0.)
+  learners, actors = _variables(1), _variables(0)
+  old, new = (parameter_memory.make(9) for _ in range(2))
+  with _serving(learners, old) as address:
+    fetcher = weights.Fetcher(address, actors)
+    weights.SharingPublisher(
+        weights.Publisher(address, learners, lambda version: 0), old, 5)
+    assert fetcher.fetch() == 5
+  with _serving(learners, new, int(address.rpartition(':')[2])):
+    weights.SharingPublisher(
+        weights.Publisher(address, learners, lambda version: 0), new, 3)
+
+    def fetched():
+      with contextlib.suppress(ConnectionError):  # Of the old one's server.
+        return fetcher.fetch()
+
+    _until(lambda: fetched() == 3)
+
+
+def test_server_of_another_run_is_noticed_beside_the_memory(monkeypatch):
+  monkeypatch.setattr(weights, '_CHECK_SECS', 0.)
+  learners = _variables(1)
+  memory = parameter_memory.make(9)
+  run = reverb.Table.queue('config-1', max_size=1)
+  with _serving(learners, memory, None, run) as address:
+    fetcher = weights.Fetcher(address, _variables(0), 'config-1')
+    assert fetcher.fetch() is None
+    fetcher._run_table = 'config-2'
+    with pytest.raises(ConnectionError, match='of another config now'):
+      fetcher.fetch()
+
+
+def test_server_is_asked_now_and_then_only(sharing, monkeypatch):
+  sharing.publish(1)
+  assert sharing.here.fetch() == 1
+  asked = []
+  server_info = reverb_calls.server_info
+
+  def note(*arguments):
+    asked.append(arguments)
+    return server_info(*arguments)
+
+  monkeypatch.setattr(reverb_calls, 'server_info', note)
+  sharing.here._next_check = float('inf')
+  assert sharing.here.fetch() == 1 and not asked
+  sharing.here._next_check = time.monotonic()
+  assert sharing.here.fetch() == 1 and len(asked) == 1
+  assert sharing.here.fetch() == 1 and len(asked) == 1

@@ -40,8 +40,8 @@ def test_each_actor_has_a_core():
 
 
 @pytest.mark.parametrize('config', [
-    _config(_NUM_CORES + 1), _config(_NUM_CORES - 1 or 3), _config(pinned=False),
-    _config(env_processes=1)])
+    _config(_NUM_CORES + 1), _config(_NUM_CORES - 1 or 3),
+    _config(pinned=False), _config(env_processes=1)])
 def test_actors_move_freely_where_cores_do_not_match_them(config):
   assert _claimed(config) == []
 
