@@ -1,4 +1,4 @@
-"""A process's ports, cores, threads, waiting, shares of work and fellow learners.
+"""A process's ports, cores, threads, waiting, share of work, fellow learners.
 
 May import `config`, `config_fingerprint`, `types`, `optimizers`, `storage`,
 `suites` and `text`.
