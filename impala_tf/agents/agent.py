@@ -227,7 +227,8 @@ class Agent(tf.Module):
     """Acts once.
 
     Args:
-      env_output: x_t, leading [B].
+      env_output: x_t, leading [B]. Fields that the agent does not read may be
+        empty tuples; it reads step types and rewards for its memory alone.
       core_state: before x_t.
       seed: int32 [2], seed of the stateless sampling.
       deterministic: take the most probable action instead of sampling one.
@@ -238,7 +239,7 @@ class Agent(tf.Module):
     last_action = core_state.last_action if core_state else None
     outputs, lstm = self._forward(
         *_with_time((env_output, last_action)), core_state)
-    logits = outputs.policy_logits[0]
+    logits = tf.squeeze(outputs.policy_logits, axis=0)
     if deterministic:
       action = self._distribution.mode(logits)
     else:
@@ -272,10 +273,10 @@ class Agent(tf.Module):
       `NetworkOutput` and the LSTM's state.
     """
     features = self._encode(env_outputs)
-    is_first = _is_first(env_outputs)
-    leading = tf.shape(is_first)
+    leading = tf.shape(env_outputs.observation)[:2]
     lstm_state = None
     if self._core is not None:
+      is_first = _is_first(env_outputs)
       features = tf.reshape(
           features, tf.concat([leading, [features.shape[-1]]], axis=0))
       features = tf.ensure_shape(
