@@ -10,12 +10,13 @@ from impala_tf.agents import acting
 from impala_tf.agents import agent as agent_lib
 from impala_tf.envs import environment as environment_lib
 from impala_tf.monitoring import metrics
+from impala_tf.transport import packing
 
 
 class Writer(Protocol):
   """A destination of unrolls; see `replay.UnrollWriter`."""
 
-  def write(self, unroll: types.Unroll) -> None:
+  def write(self, unroll: packing.PackedUnroll) -> None:
     """Takes a copy of one unroll (NumPy, no batch dimension)."""
 
   def flush(self, max_pending: int = 0) -> None:
@@ -30,7 +31,10 @@ class Fetcher(Protocol):
 
 
 class UnrollBuffer:
-  """A buffer in which E unrolls are put together, step by step."""
+  """A buffer in which E unrolls are put together, step by step.
+
+  Its arrays lie as unrolls travel: nothing is packed when they are sent.
+  """
 
   def __init__(self, spec: types.Unroll, level_index: np.ndarray,
                frame_stack: int):
@@ -43,10 +47,18 @@ class UnrollBuffer:
     """
     num_envs = len(level_index)
     self._frame_stack = frame_stack
-    # One unroll an environment, contiguous.
-    self._arrays = tf.nest.map_structure(
-        lambda s: np.zeros([num_envs] + s.shape, s.dtype.as_numpy_dtype), spec)
+    columns, self._arrays = packing.Packing(spec).allocate(num_envs)
     self._arrays.level_index[:] = level_index
+    self._unrolls = [
+        packing.PackedUnroll(
+            tuple(column[i] for column in columns),
+            tf.nest.map_structure(lambda x, i=i: x[i, ...], self._arrays))
+        for i in range(num_envs)]
+    steps = self._arrays.env_outputs._replace(observation=())
+    # Arrays of all steps but observations, by their place among the values.
+    self._step_arrays = [
+        (i, array) for i, array in enumerate(steps + self._arrays.agent_outputs)
+        if isinstance(array, np.ndarray)]
 
   def begin(self, policy_version: int, core_state: Any,
             rows: Any = slice(None)) -> None:
@@ -76,12 +88,9 @@ class UnrollBuffer:
       rows: indices of these environments, int [n]; all by default.
     """
     self._record_observation(t, env_output.observation, rows)
-    rest = env_output._replace(observation=())
-    arrays = self._arrays.env_outputs._replace(observation=())
-    for array, value in zip(
-        tf.nest.flatten((arrays, self._arrays.agent_outputs)),
-        tf.nest.flatten((rest, agent_output))):
-      array[rows, t] = value
+    values = env_output + agent_output
+    for i, array in self._step_arrays:
+      array[rows, t] = values[i]
 
   def _record_observation(self, t: Any, observation: np.ndarray,
                           rows: Any) -> None:
@@ -96,16 +105,14 @@ class UnrollBuffer:
     else:
       array[rows, t + stack - 1] = observation[..., -1]
 
-  def unrolls(self, rows: Any = slice(None)) -> Iterator[types.Unroll]:
+  def unrolls(self, rows: Any = slice(None)) -> Iterator[packing.PackedUnroll]:
     """Yields each environment's unroll, as views of arrays that are used again.
 
     Args:
       rows: indices of these environments, int [n]; all by default.
     """
-    arrays = tf.nest.flatten(self._arrays)
-    for row in np.arange(len(arrays[0]))[rows]:
-      yield tf.nest.pack_sequence_as(
-          self._arrays, [array[row] for array in arrays])
+    for row in np.arange(len(self._unrolls))[rows]:
+      yield self._unrolls[row]
 
 
 class Actor:

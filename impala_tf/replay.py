@@ -10,7 +10,7 @@ can be sampled from its first on.
 """
 
 import collections
-from typing import Any, Mapping, Optional, Sequence
+from typing import Any, Mapping, Optional, Sequence, Union
 import weakref
 
 import numpy as np
@@ -139,16 +139,21 @@ class UnrollWriter:
         _ServerWriter(server, names, self._packing.signature)
         for server, names in tables_by_server.items()]
 
-  def write(self, unroll: types.Unroll) -> None:
+  def write(self, unroll: Union[types.Unroll, packing.PackedUnroll]) -> None:
     """Sends one unroll; copies it, so buffers may be used again.
 
     Args:
-      unroll: NumPy arrays without a batch dimension.
+      unroll: NumPy arrays without a batch dimension; packed, it is stamped in
+        place, otherwise checked and packed first.
 
     Raises:
       ValueError: where shapes or dtypes are not those of the spec.
     """
-    columns = self._packing.pack(unroll, self._stamp)
+    if isinstance(unroll, packing.PackedUnroll):
+      columns = unroll.columns
+      self._packing.put_stamp(columns, self._stamp)
+    else:
+      columns = self._packing.pack(unroll, self._stamp)
     for server in self._servers:
       server.write(columns)
 
@@ -175,11 +180,15 @@ class _ServerWriter:
     _check_tables(reverb_calls.server_info(self._client), tables, signature)
     self._writer = self._client.trajectory_writer(num_keep_alive_refs=1)
     self._tables = tables
+    self._history = None
 
   def write(self, columns: Sequence[np.ndarray]) -> None:
     """Sends one unroll, packed, as an item of each table."""
     self._writer.append(columns)
-    trajectory = tuple(column[-1] for column in self._writer.history)
+    if self._history is None:
+      # Reverb makes this structure anew each time, of the same columns.
+      self._history = self._writer.history
+    trajectory = tuple(column[-1] for column in self._history)
     for table in self._tables:
       self._writer.create_item(table, priority=1.0, trajectory=trajectory)
 

@@ -15,6 +15,7 @@ from impala_tf.agents import agent as agent_lib
 from impala_tf.envs import environment
 from impala_tf.maths import distributions
 from impala_tf.maths import frame_stacks
+from impala_tf.transport import packing
 
 T, E, A, STACK, HEIGHT, WIDTH, L = 5, 2, 4, 3, 2, 3, 2
 NUM_UNROLLS = 4
@@ -91,7 +92,7 @@ class FakeWriter:
 
   def write(self, unroll):
     self._log.append('write')
-    self.unrolls.append(tf.nest.map_structure(np.copy, unroll))
+    self.unrolls.append(tf.nest.map_structure(np.copy, unroll.unroll))
 
   def flush(self, max_pending=0):
     self._log.append(f'flush to {max_pending}')
@@ -191,6 +192,20 @@ def test_unrolls_are_what_their_spec_says(make_run, frame_stack, use_lstm):
     assert list(unroll.env_outputs.observation.shape) == observation
     assert list(unroll.agent_outputs.policy_logits.shape) == steps + [A]
     assert (unroll.core_state == ()) != use_lstm
+
+
+def test_unrolls_lie_as_they_are_sent(make_run):
+  """Columns are what packing would make of the unroll, without packing."""
+  spec = make_run(STACK, True).spec
+  buffer = actor_lib.UnrollBuffer(spec, np.array([7, 4], np.int32), STACK)
+  packed = packing.Packing(spec)
+  stamp = packing.Stamp(np.int64(1), np.int64(2))
+  for number, (columns, unroll) in enumerate(buffer.unrolls(), start=1):
+    for i, array in enumerate(tf.nest.flatten(unroll)):
+      array[...] = number + i
+    packed.put_stamp(columns, stamp)
+    for column, expected in zip(columns, packed.pack(unroll, stamp)):
+      np.testing.assert_array_equal(column, expected)
 
 
 def test_rows_are_what_the_environment_returned_with_raw_rewards(run):

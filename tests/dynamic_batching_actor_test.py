@@ -34,8 +34,8 @@ class Writer:
     self.pending = []
 
   def write(self, unroll):
-    number = int(unroll.level_index)
-    self.unrolls[number].append(tf.nest.map_structure(np.copy, unroll))
+    number = int(unroll.unroll.level_index)
+    self.unrolls[number].append(tf.nest.map_structure(np.copy, unroll.unroll))
     self.order.append(number)
 
   def flush(self, max_pending=0):
@@ -278,7 +278,7 @@ def test_one_graph_serves_all_batch_sizes(start_workers, monkeypatch):
   step = agent_lib.Agent.step
 
   def counted(self, *arguments):
-    traced.append(arguments[0].reward.shape)
+    traced.append(arguments[0].observation.shape)
     return step(self, *arguments)
 
   monkeypatch.setattr(agent_lib.Agent, 'step', counted)

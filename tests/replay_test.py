@@ -57,6 +57,29 @@ def test_buffers_may_be_overwritten_once_written(served):
   unrolls.assert_equal(_read(address), unrolls.numbered(1))
 
 
+def test_packed_unrolls_come_out_as_others_do(served):
+  _, address, writer = served
+  allocated = packing.Packing(unrolls.spec()).allocate(1)
+  packed = packing.PackedUnroll(
+      tuple(column[0] for column in allocated.columns),
+      tf.nest.map_structure(lambda x: x[0, ...], allocated.unroll))
+  for number in range(3):  # In memory that is used again.
+    for array, value in zip(tf.nest.flatten(packed.unroll),
+                            tf.nest.flatten(unrolls.numbered(number))):
+      array[...] = value
+    writer.write(packed)
+    writer.flush()
+    unrolls.assert_equal(_read(address), unrolls.numbered(number))
+
+
+def test_packed_unroll_of_another_spec_is_refused(served):
+  _, _, writer = served
+  other = packing.Packing(unrolls.spec()._replace(core_state=())).allocate(1)
+  with pytest.raises(ValueError, match='must have columns of'):
+    writer.write(packing.PackedUnroll(
+        tuple(column[0] for column in other.columns), other.unroll))
+
+
 def test_full_queue_blocks_flush_until_something_is_read(served):
   queue, address, writer = served
   for number in range(3):

@@ -24,6 +24,17 @@ class Stamp(NamedTuple):
   fingerprint: Any
 
 
+class PackedUnroll(NamedTuple):
+  """An unroll whose arrays are views of the columns that are sent.
+
+  Attributes:
+    columns: arrays [N], one for each dtype, with room for a stamp.
+    unroll: `types.Unroll` of views of them.
+  """
+  columns: Tuple[np.ndarray, ...]
+  unroll: types.Unroll
+
+
 _STAMP_SPEC = Stamp(*[tf.TensorSpec((), tf.int64) for _ in Stamp._fields])
 
 
@@ -50,6 +61,7 @@ class Packing:
     self._columns: Dict[tf.DType, List[int]] = {}
     for i, field in enumerate(self._fields):
       self._columns.setdefault(field.dtype, []).append(i)
+    self._stamped = list(self._columns).index(tf.int64)
     self.sizes = tuple(
         sum(self._sizes(members)) for members in self._columns.values())
     self.signature: Tuple[tf.TensorSpec, ...] = tuple(
@@ -58,6 +70,42 @@ class Packing:
 
   def _sizes(self, members: Sequence[int]) -> List[int]:
     return [self._fields[i].shape.num_elements() for i in members]
+
+  def allocate(self, num_unrolls: int) -> PackedUnroll:
+    """Allocates memory for unrolls, which then need no packing.
+
+    Args:
+      num_unrolls: E.
+
+    Returns:
+      Zeros: columns [E, N], and an unroll of views of them with leading [E].
+    """
+    columns = tuple(
+        np.zeros([num_unrolls, size], dtype.as_numpy_dtype)
+        for dtype, size in zip(self._columns, self.sizes))
+    fields = [None] * len(self._fields)
+    for column, members in zip(columns, self._columns.values()):
+      ends = np.cumsum(self._sizes(members))[:-1]
+      for i, vectors in zip(members, np.split(column, ends, axis=1)):
+        # No copy: it splits the last dimension.
+        fields[i] = vectors.reshape(num_unrolls, *self._fields[i].shape)
+    return PackedUnroll(columns, tf.nest.pack_sequence_as(
+        self._spec, fields[:-len(_STAMP_SPEC)]))
+
+  def put_stamp(self, columns: Sequence[np.ndarray], stamp: Stamp) -> None:
+    """Writes a stamp into the columns of one unroll.
+
+    Args:
+      columns: an array [N] for each column.
+      stamp: NumPy scalars.
+
+    Raises:
+      ValueError: where the columns are of other sizes.
+    """
+    if tuple(map(len, columns)) != self.sizes:
+      raise ValueError(f'an unroll must have columns of {self.sizes} numbers, '
+                       f'but has {tuple(map(len, columns))}')
+    columns[self._stamped][-len(stamp):] = stamp
 
   def pack(self, unroll: types.Unroll, stamp: Stamp) -> Tuple[np.ndarray, ...]:
     """Copies one unroll's arrays into columns.
@@ -109,7 +157,7 @@ class Packing:
     Returns:
       A `Stamp` of tensors.
     """
-    column = columns[list(self._columns).index(tf.int64)]
+    column = columns[self._stamped]
     size = len(_STAMP_SPEC)
     # A column of another program may be shorter than a stamp.
     padded = tf.concat([tf.fill([size], tf.int64.min), column], axis=0)

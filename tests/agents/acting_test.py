@@ -232,3 +232,78 @@ def test_rows_are_counted_as_if_they_were_all():
         np.testing.assert_array_equal(field, value[e:e + 1])
         assert field.dtype == value.dtype
 
+
+
+def test_arrays_that_environments_overwrite_or_make_anew_are_both_seen():
+  agent = _agent()
+  player = acting.Policy(agent, NUM_ENVS, 1)
+  row = _env_output(0)
+  shown = []
+  for t in range(3):
+    row.observation[...] = _env_output(t).observation
+    shown.append(player.act(row).policy_logits)
+  anew = acting.Policy(agent, NUM_ENVS, 1)
+  for t, logits in enumerate(shown):
+    np.testing.assert_array_equal(
+        anew.act(_env_output(t)).policy_logits, logits)
+  assert np.any(shown[0] != shown[1])  # Earlier outputs stay as they were.
+
+
+def test_a_step_makes_one_tensor(monkeypatch):
+  """Each leaks memory on Python 3.11."""
+  player = acting.Policy(_agent(), NUM_ENVS, 1)
+  rows = [_env_output(t) for t in range(3)]
+  player.act(rows[0])
+
+  def refuse(*_, **__):
+    raise AssertionError('an input became another tensor')
+
+  monkeypatch.setattr(tf, 'constant', refuse)
+  monkeypatch.setattr(tf, 'convert_to_tensor', refuse)
+  monkeypatch.setattr(tf.experimental.dlpack, 'from_dlpack', refuse)
+  calls, call = [], tf.raw_ops.StatefulPartitionedCall
+  monkeypatch.setattr(
+      tf.raw_ops, 'StatefulPartitionedCall',
+      lambda **inputs: calls.append((inputs['args'], call(**inputs)))
+      or calls[-1][1])
+  for row in rows:
+    player.act(row)
+  for inputs, outputs in calls:
+    assert len(outputs) == 1
+    assert [id(x) for x in inputs] == [id(x) for x in calls[0][0]]
+
+
+@pytest.mark.parametrize('dtype', [
+    np.bool_, np.uint8, np.int16, np.int64, np.float16, np.float64])
+def test_observations_may_be_of_any_type(dtype):
+  tf.random.set_seed(4)
+  agent = agent_lib.Agent(distributions.Categorical(A), config.AgentConfig(
+      torso='mlp', hidden_size=6))
+  agent.build(specs.Array((2, 3), dtype))
+  player = acting.Policy(agent, NUM_ENVS, 1)
+  for t in range(2):
+    row = _env_output(t)
+    row = row._replace(observation=(row.observation > 1).astype(dtype))
+    expected = agent.unroll(
+        tf.nest.map_structure(lambda x: tf.constant(x[np.newaxis]), row),
+        tf.zeros([1, NUM_ENVS], tf.int32), ()).policy_logits[0]
+    np.testing.assert_allclose(
+        player.act(row).policy_logits, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize('distribution', [
+    distributions.MultiCategorical((2, 4)), distributions.Gaussian(3)])
+def test_actions_of_several_numbers_are_those_of_the_agent(distribution):
+  tf.random.set_seed(4)
+  agent = agent_lib.Agent(distribution, config.AgentConfig(
+      torso='mlp', hidden_size=6))
+  agent.build(specs.Array((2, 3), np.uint8))
+  output = acting.Policy(agent, NUM_ENVS, seed=5).act(_env_output())
+  expected, _ = agent.step(
+      tf.nest.map_structure(tf.constant, _env_output()), (),
+      tf.constant([5, 0]))
+  assert output.action.dtype == distribution.action_dtype.as_numpy_dtype
+  assert output.action.flags.c_contiguous
+  np.testing.assert_allclose(output.action, expected.action, atol=1e-5)
+  np.testing.assert_allclose(
+      output.policy_logits, expected.policy_logits, atol=1e-5)

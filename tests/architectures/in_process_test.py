@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from impala_tf import actor
 from impala_tf import config as config_lib
@@ -173,9 +174,8 @@ def test_refused_unrolls_are_played_anew(tmp_path, monkeypatch):
   def spoil(self, unroll):
     written.append(len(written) % 5 == 2)
     if written[-1]:
-      outputs = unroll.env_outputs
-      unroll = unroll._replace(env_outputs=outputs._replace(
-          reward=np.full_like(outputs.reward, np.nan)))
+      unroll = tf.nest.map_structure(np.copy, unroll.unroll)
+      unroll.env_outputs.reward[:] = np.nan
     write(self, unroll)
 
   monkeypatch.setattr(replay.UnrollWriter, 'write', spoil)
@@ -266,8 +266,9 @@ def test_updates_do_not_depend_on_what_levels_are_called(tmp_path, monkeypatch):
   unrolls = actor.UnrollBuffer.unrolls
 
   def renumbered(self):
-    for unroll in unrolls(self):
-      yield unroll._replace(level_index=np.int32(2) - unroll.level_index)
+    for packed in unrolls(self):
+      yield packed.unroll._replace(
+          level_index=np.int32(2) - packed.unroll.level_index)
 
   monkeypatch.setattr(actor.UnrollBuffer, 'unrolls', renumbered)
   others = _rows(_multi_level(), tmp_path / 'b')

@@ -49,3 +49,25 @@ def test_stamp_comes_back_beside_the_unroll(packed):
   stamp = packed.stamp([tf.constant(column) for column in columns])
   assert stamp.sender == STAMP.sender
   assert stamp.fingerprint == STAMP.fingerprint
+
+
+def test_allocated_unrolls_are_views_of_what_packing_would_make(packed):
+  allocated = packed.allocate(3)
+  original = unrolls.numbered(2)
+  tf.nest.assert_same_structure(allocated.unroll, original)
+  for array, value in zip(tf.nest.flatten(allocated.unroll),
+                          tf.nest.flatten(original)):
+    array[1] = value
+  columns = [column[1] for column in allocated.columns]
+  packed.put_stamp(columns, STAMP)
+  for column, expected in zip(columns, packed.pack(original, STAMP)):
+    assert column.dtype == expected.dtype
+    np.testing.assert_array_equal(column, expected)
+  for column in allocated.columns:  # Its neighbours are left alone.
+    assert not column[[0, 2]].any()
+
+
+def test_stamp_is_put_on_columns_of_the_right_sizes_alone(packed):
+  columns = [column[0] for column in packed.allocate(1).columns]
+  with pytest.raises(ValueError, match='must have columns of'):
+    packed.put_stamp([column[1:] for column in columns], STAMP)
