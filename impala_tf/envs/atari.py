@@ -214,7 +214,8 @@ class AtariEnvironment(environment.BatchedEnvironment):
     self._ale = vector_env.AtariVectorEnv(
         game, num_envs, num_threads=min(num_threads, num_envs),
         img_height=config.height, img_width=config.width,
-        stack_num=config.frame_stack, **settings)
+        stack_num=1,  # See `_observe`.
+        **settings)
     self._screen = _Screen(game, seed, settings) if in_colour else None
     shape = (config.height, config.width, config.frame_stack)
     num_actions = int(self._ale.single_action_space.n)
@@ -254,7 +255,7 @@ class AtariEnvironment(environment.BatchedEnvironment):
     if self._has_noops:
       stacks, info = _redraw_noops(self._ale, stacks, info)
     self._lives = info['lives']
-    return self._first(self._channels_last(stacks))
+    return self._first(self._observe(stacks, slice(None)))
 
   def _step(self, actions: np.ndarray) -> dm_env.TimeStep:
     if self._action_table is not None:
@@ -272,16 +273,24 @@ class AtariEnvironment(environment.BatchedEnvironment):
       terminal = terminal | ((lives < self._lives) & ~first)
     self._lives = lives
     return dm_env.TimeStep(
-        step_type=np.where(first, dm_env.StepType.FIRST,
-                           dm_env.StepType.MID).astype(np.uint8),
+        step_type=(~first).view(np.uint8),  # FIRST is 0, MID is 1.
         reward=reward.astype(np.float32),
         discount=(~terminal).astype(np.float32),
-        observation=self._channels_last(stacks))
+        observation=self._observe(stacks, first))
 
-  def _channels_last(self, stacks: np.ndarray) -> np.ndarray:
-    # One strided copy a frame is 7 times faster than one transposing copy.
-    for i in range(self.frame_stack):
-      self._observation[..., i] = stacks[:, i]
+  def _observe(self, frames: np.ndarray, first: Any) -> np.ndarray:
+    """Stacks frames here, three times faster than stacks of ALE are transposed.
+
+    Args:
+      frames: uint8 [E, 1, H, W], the newest.
+      first: bool [E], where a game begins; or a slice of these rows.
+    """
+    # The frames of a pixel lie side by side, so each byte moves to the one
+    # before. Bytes that come from a neighbouring pixel are overwritten.
+    pixels = self._observation.reshape(-1)
+    pixels[:-1] = pixels[1:]
+    self._observation[first] = 0
+    self._observation[..., -1] = frames[:, 0]
     return self._observation
 
   def render(self) -> np.ndarray:
