@@ -73,7 +73,7 @@ class Agent(tf.Module):
     self._distribution = distribution
     self._torso_name = config.torso
     self._torso = networks.make_torso(
-        config.torso, config.hidden_size, precision)
+        config.torso, config.hidden_size, precision, config.torso_gain)
     self._instruction_length = config.instruction_length
     self._hidden_size = config.hidden_size
     self._normalises = config.normalise_observations

@@ -7,7 +7,8 @@ libraries that it uses:
   layers                   initial weights                   default of
   =======================  ================================  =================
   convolutions and dense   truncated normal with standard    Sonnet 1's Conv2D
-  layers                   deviation 1/sqrt(fan-in)          and Linear
+  layers                   deviation 1/sqrt(fan-in), in      and Linear
+                           torsos times a gain (1)
   embedding of words       standard normal                   Sonnet 1's Embed
   LSTMs                    Glorot uniform over inputs and    TensorFlow 1's
                            hidden state together             `get_variable`,
@@ -17,6 +18,7 @@ libraries that it uses:
 Biases start at zero, but 1 is added to that of an LSTM's forget gate.
 """
 
+import functools
 import math
 from typing import NamedTuple, Tuple
 
@@ -32,8 +34,9 @@ from impala_tf.envs import word_ids
 _MAX_STATIC_STEPS = 32
 
 
-def fan_in_truncated_normal(shape, dtype=tf.float32, **unused_kwargs):
-  """Draws initial weights with variance 1/fan-in before truncation.
+def fan_in_truncated_normal(shape, dtype=tf.float32, gain: float = 1.0,
+                            **unused_kwargs):
+  """Draws initial weights with variance gain^2/fan-in before truncation.
 
   Keras's `VarianceScaling` corrects for the truncation and so differs from the
   original by 14 %.
@@ -41,12 +44,13 @@ def fan_in_truncated_normal(shape, dtype=tf.float32, **unused_kwargs):
   Args:
     shape: [..., inputs, outputs], shape of a kernel.
     dtype: type of the weights.
+    gain: factor of their standard deviation.
 
   Returns:
     Tensor of that shape.
   """
-  fan_in = math.prod(shape[:-1])
-  return tf.random.truncated_normal(shape, stddev=fan_in**-0.5, dtype=dtype)
+  stddev = gain * math.prod(shape[:-1])**-0.5
+  return tf.random.truncated_normal(shape, stddev=stddev, dtype=dtype)
 
 
 def glorot_uniform(fan_in: int, fan_out: int):
@@ -76,10 +80,11 @@ def _standard_normal(shape, dtype=tf.float32, **unused_kwargs):
   return tf.random.normal(shape, dtype=dtype)
 
 
-def linear(size: int, **kwargs) -> tf.keras.layers.Dense:
+def linear(size: int, gain: float = 1.0, **kwargs) -> tf.keras.layers.Dense:
   """Makes a dense layer with the project's initial weights."""
   return tf.keras.layers.Dense(
-      size, kernel_initializer=fan_in_truncated_normal, **kwargs)
+      size, kernel_initializer=functools.partial(
+          fan_in_truncated_normal, gain=gain), **kwargs)
 
 
 def _policy(precision: str) -> tf.keras.mixed_precision.Policy:
@@ -89,9 +94,11 @@ def _policy(precision: str) -> tf.keras.mixed_precision.Policy:
 class _Conv2D(tf.keras.layers.Conv2D):
   """A convolution with the project's initial weights."""
 
-  def __init__(self, channels: int, size: int, stride: int, **kwargs):
-    super().__init__(channels, size, stride,
-                     kernel_initializer=fan_in_truncated_normal, **kwargs)
+  def __init__(self, channels: int, size: int, stride: int, gain: float,
+               **kwargs):
+    super().__init__(
+        channels, size, stride, kernel_initializer=functools.partial(
+            fan_in_truncated_normal, gain=gain), **kwargs)
 
 
 class _PixelConv2D(_Conv2D):
@@ -110,18 +117,21 @@ class _PixelConv2D(_Conv2D):
 
 # `precision` below names the Keras policy by which layers compute, 'float32' or
 # 'mixed_bfloat16'. Their variables and the torso's result are always float32.
+# `gain` is that of the kernels' initial weights.
 
 
 class ShallowTorso(tf.Module):
   """The torso of figure 3, left: two convolutions and a dense layer."""
 
-  def __init__(self, hidden_size: int, precision: str = 'float32'):
+  def __init__(self, hidden_size: int, precision: str = 'float32',
+               gain: float = 1.0):
     super().__init__()
     self._layers = [
-        _PixelConv2D(16, 8, 4, activation='relu', dtype=_policy(precision)),
-        _Conv2D(32, 4, 2, activation='relu', dtype=_policy(precision)),
+        _PixelConv2D(
+            16, 8, 4, gain, activation='relu', dtype=_policy(precision)),
+        _Conv2D(32, 4, 2, gain, activation='relu', dtype=_policy(precision)),
         tf.keras.layers.Flatten(dtype=_policy(precision)),
-        linear(hidden_size, activation='relu', dtype=_policy(precision)),
+        linear(hidden_size, gain, activation='relu', dtype=_policy(precision)),
     ]
 
   def __call__(self, images: tf.Tensor) -> tf.Tensor:
@@ -135,20 +145,22 @@ class ShallowTorso(tf.Module):
 class DeepTorso(tf.Module):
   """The torso of figure 3, right: 15 convolutions in 3 residual sections."""
 
-  def __init__(self, hidden_size: int, precision: str = 'float32'):
+  def __init__(self, hidden_size: int, precision: str = 'float32',
+               gain: float = 1.0):
     super().__init__()
     policy = _policy(precision)
     self._sections = []
     for i, channels in enumerate((16, 32, 32)):
       conv = _PixelConv2D if i == 0 else _Conv2D
       self._sections.append((
-          conv(channels, 3, 1, padding='same', dtype=policy),
+          conv(channels, 3, 1, gain, padding='same', dtype=policy),
           tf.keras.layers.MaxPool2D(3, 2, padding='same', dtype=policy),
-          [[_Conv2D(channels, 3, 1, padding='same', dtype=policy)
+          [[_Conv2D(channels, 3, 1, gain, padding='same', dtype=policy)
             for _ in range(2)] for _ in range(2)],
       ))
     self._to_vectors = tf.keras.layers.Flatten(dtype=policy)
-    self._linear = linear(hidden_size, activation='relu', dtype=policy)
+    self._linear = linear(
+        hidden_size, gain, activation='relu', dtype=policy)
 
   def __call__(self, images: tf.Tensor) -> tf.Tensor:
     """Maps images, uint8 [N, H, W, C], to float32 [N, hidden_size]."""
@@ -167,10 +179,11 @@ class DeepTorso(tf.Module):
 class MLPTorso(tf.Module):
   """A torso of two dense layers, for observations that are no images."""
 
-  def __init__(self, hidden_size: int, precision: str = 'float32'):
+  def __init__(self, hidden_size: int, precision: str = 'float32',
+               gain: float = 1.0):
     super().__init__()
     self._layers = [
-        linear(hidden_size, activation='relu', dtype=_policy(precision))
+        linear(hidden_size, gain, activation='relu', dtype=_policy(precision))
         for _ in range(2)]
 
   def __call__(self, observations: tf.Tensor) -> tf.Tensor:
@@ -185,21 +198,25 @@ class MLPTorso(tf.Module):
 TORSOS = {'shallow': ShallowTorso, 'deep': DeepTorso, 'mlp': MLPTorso}
 
 
-def make_torso(name: str, hidden_size: int,
-               precision: str = 'float32') -> tf.Module:
+def make_torso(name: str, hidden_size: int, precision: str = 'float32',
+               gain: float = 1.0) -> tf.Module:
   """Makes a torso of the project's or of the user's own.
 
   Args:
     name: value of `AgentConfig.torso`.
     hidden_size: units of its last layer.
     precision: 'float32' or 'mixed_bfloat16'.
+    gain: of initial weights, `AgentConfig.torso_gain`; a torso of the user's
+      own sees to its weights itself.
 
   Raises:
     ConfigError: where nobody has registered the name, or where a torso of the
       user's own is no `tf.Module`, so that its variables would not be found.
   """
   torsos.check(name)
-  torso = {**TORSOS, **torsos.OWN}[name](hidden_size, precision)
+  if name in TORSOS:
+    return TORSOS[name](hidden_size, precision, gain)
+  torso = torsos.OWN[name](hidden_size, precision)
   if not isinstance(torso, tf.Module):
     raise config_lib.ConfigError(
         f'the torso {name!r} must be a tf.Module, so that its variables are '

@@ -442,6 +442,23 @@ def test_sizes_are_those_of_figure_3(torso, of_torso, in_millions):
   assert round(reading / 1e6, 1) == in_millions
 
 
+def test_only_the_torso_has_a_gain():
+
+  def initial_parts(gain):
+    tf.random.set_seed(2)
+    agent = agent_lib.Agent(DISCRETE, config.AgentConfig(
+        torso='mlp', use_lstm=True, instruction_length=4, torso_gain=gain))
+    agent.build(specs.Array((FEATURES,), np.float32))
+    return {name: [v.numpy() for v in variables]
+            for name, variables in agent.parts.items()}
+
+  doubled = initial_parts(2.0)
+  for name, weights in initial_parts(1.0).items():
+    factor = 2 if name == 'torso' else 1
+    for v, w in zip(weights, doubled[name]):
+      np.testing.assert_array_equal(w, factor * v)
+
+
 # Images with features beside them, masks, and normalised observations.
 
 _F = 3

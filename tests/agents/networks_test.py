@@ -180,6 +180,20 @@ def test_weights_start_truncated_normal_by_fan_in_and_biases_zero(
       np.testing.assert_array_equal(v, 0)
 
 
+@pytest.mark.parametrize('name', ['shallow', 'deep', 'mlp'])
+def test_gain_is_a_factor_of_all_kernels_of_a_torso(name):
+
+  def initial_weights(gain):
+    tf.random.set_seed(3)
+    torso = networks.make_torso(name, 8, gain=gain)
+    torso(tf.zeros([1, 20, 21, 3], tf.uint8))
+    return [v.numpy() for v in torso.trainable_variables]
+
+  for weights, doubled in zip(initial_weights(1.0), initial_weights(2.0)):
+    np.testing.assert_array_equal(doubled, 2 * weights)
+    assert weights.any() == (weights.ndim > 1)
+
+
 def _lstm_core():
   core = networks.LSTMCore(256)
   core(tf.zeros([1, 1, 266]), tf.zeros([1, 1], tf.bool), core.initial_state(1))
@@ -392,7 +406,7 @@ class _Own(tf.Module):
 
 def test_torso_of_ones_own_is_made_of_size_and_precision(monkeypatch):
   monkeypatch.setitem(torsos.OWN, 'own', _Own)
-  torso = networks.make_torso('own', 7, 'mixed_bfloat16')
+  torso = networks.make_torso('own', 7, 'mixed_bfloat16', gain=2.0)
   assert torso.made_of == (7, 'mixed_bfloat16')
 
 
