@@ -80,15 +80,43 @@ def _standard_normal(shape, dtype=tf.float32, **unused_kwargs):
   return tf.random.normal(shape, dtype=dtype)
 
 
-def linear(size: int, gain: float = 1.0, **kwargs) -> tf.keras.layers.Dense:
+def linear(size: int, **kwargs) -> tf.keras.layers.Dense:
   """Makes a dense layer with the project's initial weights."""
   return tf.keras.layers.Dense(
-      size, kernel_initializer=functools.partial(
-          fan_in_truncated_normal, gain=gain), **kwargs)
+      size, kernel_initializer=fan_in_truncated_normal, **kwargs)
+
+
+def _scaled(gain: float):
+  """Makes the initializer of a torso's kernels."""
+  return functools.partial(fan_in_truncated_normal, gain=gain)
 
 
 def _policy(precision: str) -> tf.keras.mixed_precision.Policy:
   return tf.keras.mixed_precision.Policy(precision)
+
+
+def _add_bias(outputs: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
+  """Adds a bias [C] to outputs [..., C] of a layer.
+
+  On CPUs `BiasAddGrad` sums bfloat16 up in bfloat16, where a sum stops growing
+  at 256 times what is added: a first convolution's bias would get a tenth of
+  its gradient. `Sum`, the gradient of an addition, sums up in float32.
+  """
+  if outputs.dtype == tf.bfloat16:
+    return outputs + bias
+  return tf.nn.bias_add(outputs, bias)
+
+
+class _Dense(tf.keras.layers.Dense):
+  """A dense layer of a torso, with the project's initial weights."""
+
+  def __init__(self, size: int, gain: float, **kwargs):
+    super().__init__(size, activation='relu', kernel_initializer=_scaled(gain),
+                     **kwargs)
+
+  def call(self, inputs):
+    outputs = tf.matmul(inputs, self.kernel)
+    return self.activation(_add_bias(outputs, self.bias))
 
 
 class _Conv2D(tf.keras.layers.Conv2D):
@@ -96,9 +124,12 @@ class _Conv2D(tf.keras.layers.Conv2D):
 
   def __init__(self, channels: int, size: int, stride: int, gain: float,
                **kwargs):
-    super().__init__(
-        channels, size, stride, kernel_initializer=functools.partial(
-            fan_in_truncated_normal, gain=gain), **kwargs)
+    super().__init__(channels, size, stride, kernel_initializer=_scaled(gain),
+                     **kwargs)
+
+  def call(self, inputs):
+    outputs = self.convolution_op(inputs, self.kernel)
+    return self.activation(_add_bias(outputs, self.bias))
 
 
 class _PixelConv2D(_Conv2D):
@@ -131,7 +162,7 @@ class ShallowTorso(tf.Module):
             16, 8, 4, gain, activation='relu', dtype=_policy(precision)),
         _Conv2D(32, 4, 2, gain, activation='relu', dtype=_policy(precision)),
         tf.keras.layers.Flatten(dtype=_policy(precision)),
-        linear(hidden_size, gain, activation='relu', dtype=_policy(precision)),
+        _Dense(hidden_size, gain, dtype=_policy(precision)),
     ]
 
   def __call__(self, images: tf.Tensor) -> tf.Tensor:
@@ -159,8 +190,7 @@ class DeepTorso(tf.Module):
             for _ in range(2)] for _ in range(2)],
       ))
     self._to_vectors = tf.keras.layers.Flatten(dtype=policy)
-    self._linear = linear(
-        hidden_size, gain, activation='relu', dtype=policy)
+    self._linear = _Dense(hidden_size, gain, dtype=policy)
 
   def __call__(self, images: tf.Tensor) -> tf.Tensor:
     """Maps images, uint8 [N, H, W, C], to float32 [N, hidden_size]."""
@@ -183,7 +213,7 @@ class MLPTorso(tf.Module):
                gain: float = 1.0):
     super().__init__()
     self._layers = [
-        linear(hidden_size, gain, activation='relu', dtype=_policy(precision))
+        _Dense(hidden_size, gain, dtype=_policy(precision))
         for _ in range(2)]
 
   def __call__(self, observations: tf.Tensor) -> tf.Tensor:
