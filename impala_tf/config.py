@@ -180,8 +180,11 @@ class LearnerConfig(config_fields.Section):
       the machine.
     xla: compile the step: 'auto' does so on GPU and TPU only (on a CPU XLA
       loses on every convolution).
-    precision: 'mixed_bfloat16' has the learner's torso compute in bfloat16,
-      which is meant for TPUs and recent GPUs.
+    precision: 'mixed_bfloat16' has the learner's torso compute in bfloat16, for
+      TPUs, recent GPUs and CPUs with AMX; 'auto' does so on a CPU with AMX and
+      with torsos that gain by it, 'shallow' and 'deep', unless `in_process`.
+      With either, actors whose CPU has AMX infer in bfloat16 with such torsos.
+      Evaluators, checkpoints and exported agents are float32.
   """
   batch_size: int = _knob(
       32, at_least=1, unit='unrolls', source='tables 1, G.1')
@@ -191,7 +194,8 @@ class LearnerConfig(config_fields.Section):
   queue_capacity: int = _knob(16, at_least=1, unit='unrolls')
   num_threads: Optional[int] = _knob(None, at_least=1, unit='threads')
   xla: str = _knob('auto', choices=('auto', 'on', 'off'))
-  precision: str = _knob('float32', choices=('float32', 'mixed_bfloat16'))
+  precision: str = _knob(
+      'float32', choices=('float32', 'mixed_bfloat16', 'auto'))
 
 
 @dataclasses.dataclass(frozen=True)

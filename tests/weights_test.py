@@ -89,6 +89,21 @@ def test_moments_in_float64_travel_as_float32():
   server.stop()
 
 
+def test_float32_becomes_bfloat16_where_variables_are_so():
+  learners = [tf.Variable([1., 1 + 2**-10, 1 + 3 * 2**-8]), tf.Variable([.1])]
+  actors = [tf.Variable(tf.zeros([3], tf.bfloat16)), tf.Variable([0.])]
+  server = replay.make_server([weights.make_table(learners)], port=None)
+  address = f'localhost:{server.port}'
+  publisher = weights.Publisher(address, learners, lambda version: 0)
+  publisher.publish(1, publisher.snapshot())
+  weights.Fetcher(address, actors).fetch()
+  server.stop()
+  # To the nearest of 8 bits, and to the even one of two.
+  np.testing.assert_array_equal(
+      tf.cast(actors[0], tf.float32), [1., 1., 1 + 2**-6])
+  np.testing.assert_array_equal(actors[1], learners[1])
+
+
 def test_newest_wins_and_stays(ends):
   learners, publisher, actors, fetcher = ends
   for version in (1, 2, 3):

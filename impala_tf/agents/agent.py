@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from impala_tf import config as config_lib
 from impala_tf import types
+from impala_tf.agents import layers
 from impala_tf.agents import networks
 from impala_tf.agents import observation_normaliser
 from impala_tf.agents import popart_head
@@ -63,8 +64,9 @@ class Agent(tf.Module):
     Args:
       distribution: the policy's, see `distributions.of_actions`.
       config: kind and sizes of the network.
-      precision: the torso's, 'float32' or 'mixed_bfloat16'.
-        Variables, the LSTM and the heads are float32 with either.
+      precision: the torso's, 'float32' or 'mixed_bfloat16'; or 'bfloat16',
+        with which its variables are bfloat16, too, for acting alone. All else
+        is float32.
       compiled: whether XLA will compile it.
       num_tasks: L, to have values normalised for each of so many tasks by
         `popart`, a `popart_head.PopArtHead`; None: values as they are.
@@ -88,8 +90,8 @@ class Agent(tf.Module):
     if config.use_lstm:
       self._core = networks.LSTMCore(config.lstm_size)
     self._join = None
-    self._policy_head = networks.linear(distribution.num_logits)
-    self._baseline_head = networks.linear(num_tasks or 1)
+    self._policy_head = layers.linear(distribution.num_logits)
+    self._baseline_head = layers.linear(num_tasks or 1)
     self.popart = None
     if num_tasks:
       self.popart = popart_head.PopArtHead(self._baseline_head)
@@ -160,12 +162,12 @@ class Agent(tf.Module):
     self.num_features = num_features
     self.has_action_mask = has_action_mask
     if num_features:
-      self._feature_encoder = networks.linear(
+      self._feature_encoder = layers.linear(
           self._hidden_size, activation='relu')
     if self._core is None and (num_features or self._instruction_length):
       # Linear heads could add up what is read and what is seen, but not act on
       # what is seen because of what is read. Else the LSTM sees to it.
-      self._join = networks.linear(self._hidden_size, activation='relu')
+      self._join = layers.linear(self._hidden_size, activation='relu')
     if self._normalises:
       self.normaliser = self._make_normaliser(observation_spec)
     zeros = tf.zeros([1, 1])

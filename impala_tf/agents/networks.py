@@ -18,13 +18,13 @@ libraries that it uses:
 Biases start at zero, but 1 is added to that of an LSTM's forget gate.
 """
 
-import functools
 import math
 from typing import NamedTuple, Tuple
 
 import tensorflow as tf
 
 from impala_tf import config as config_lib
+from impala_tf.agents import layers
 from impala_tf.agents import torsos
 from impala_tf.envs import word_ids
 
@@ -32,25 +32,6 @@ from impala_tf.envs import word_ids
 # With more steps a loop in the graph saves more time in compilation. Unrolls
 # have 20 steps for Atari and 100 for DMLab-30.
 _MAX_STATIC_STEPS = 32
-
-
-def fan_in_truncated_normal(shape, dtype=tf.float32, gain: float = 1.0,
-                            **unused_kwargs):
-  """Draws initial weights with variance gain^2/fan-in before truncation.
-
-  Keras's `VarianceScaling` corrects for the truncation and so differs from the
-  original by 14 %.
-
-  Args:
-    shape: [..., inputs, outputs], shape of a kernel.
-    dtype: type of the weights.
-    gain: factor of their standard deviation.
-
-  Returns:
-    Tensor of that shape.
-  """
-  stddev = gain * math.prod(shape[:-1])**-0.5
-  return tf.random.truncated_normal(shape, stddev=stddev, dtype=dtype)
 
 
 def glorot_uniform(fan_in: int, fan_out: int):
@@ -80,74 +61,13 @@ def _standard_normal(shape, dtype=tf.float32, **unused_kwargs):
   return tf.random.normal(shape, dtype=dtype)
 
 
-def linear(size: int, **kwargs) -> tf.keras.layers.Dense:
-  """Makes a dense layer with the project's initial weights."""
-  return tf.keras.layers.Dense(
-      size, kernel_initializer=fan_in_truncated_normal, **kwargs)
-
-
-def _scaled(gain: float):
-  """Makes the initializer of a torso's kernels."""
-  return functools.partial(fan_in_truncated_normal, gain=gain)
-
-
 def _policy(precision: str) -> tf.keras.mixed_precision.Policy:
   return tf.keras.mixed_precision.Policy(precision)
 
 
-def _add_bias(outputs: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
-  """Adds a bias [C] to outputs [..., C] of a layer.
-
-  On CPUs `BiasAddGrad` sums bfloat16 up in bfloat16, where a sum stops growing
-  at 256 times what is added: a first convolution's bias would get a tenth of
-  its gradient. `Sum`, the gradient of an addition, sums up in float32.
-  """
-  if outputs.dtype == tf.bfloat16:
-    return outputs + bias
-  return tf.nn.bias_add(outputs, bias)
-
-
-class _Dense(tf.keras.layers.Dense):
-  """A dense layer of a torso, with the project's initial weights."""
-
-  def __init__(self, size: int, gain: float, **kwargs):
-    super().__init__(size, activation='relu', kernel_initializer=_scaled(gain),
-                     **kwargs)
-
-  def call(self, inputs):
-    outputs = tf.matmul(inputs, self.kernel)
-    return self.activation(_add_bias(outputs, self.bias))
-
-
-class _Conv2D(tf.keras.layers.Conv2D):
-  """A convolution with the project's initial weights."""
-
-  def __init__(self, channels: int, size: int, stride: int, gain: float,
-               **kwargs):
-    super().__init__(channels, size, stride, kernel_initializer=_scaled(gain),
-                     **kwargs)
-
-  def call(self, inputs):
-    outputs = self.convolution_op(inputs, self.kernel)
-    return self.activation(_add_bias(outputs, self.bias))
-
-
-class _PixelConv2D(_Conv2D):
-  """A first convolution of an image torso, which takes bytes.
-
-  Its kernel is divided by 255, not the pixels: a kernel has 16 x 8 x 8 numbers
-  a channel, a batch has far more pixels.
-  """
-
-  def call(self, inputs):
-    return super().call(tf.cast(inputs, self.compute_dtype))
-
-  def convolution_op(self, inputs, kernel):
-    return super().convolution_op(inputs, kernel / 255.)
-
-
-# `precision` below names the Keras policy by which layers compute, 'float32' or
-# 'mixed_bfloat16'. Their variables and the torso's result are always float32.
+# `precision` below names the Keras policy by which layers compute: 'float32',
+# 'mixed_bfloat16', or 'bfloat16', with which variables are bfloat16, too. The
+# torso's result is always float32.
 # `gain` is that of the kernels' initial weights.
 
 
@@ -157,12 +77,12 @@ class ShallowTorso(tf.Module):
   def __init__(self, hidden_size: int, precision: str = 'float32',
                gain: float = 1.0):
     super().__init__()
+    policy = _policy(precision)
     self._layers = [
-        _PixelConv2D(
-            16, 8, 4, gain, activation='relu', dtype=_policy(precision)),
-        _Conv2D(32, 4, 2, gain, activation='relu', dtype=_policy(precision)),
-        tf.keras.layers.Flatten(dtype=_policy(precision)),
-        _Dense(hidden_size, gain, dtype=_policy(precision)),
+        layers.PixelConv2D(16, 8, 4, gain, activation='relu', dtype=policy),
+        layers.Conv2D(32, 4, 2, gain, activation='relu', dtype=policy),
+        tf.keras.layers.Flatten(dtype=policy),
+        layers.Dense(hidden_size, gain, dtype=policy),
     ]
 
   def __call__(self, images: tf.Tensor) -> tf.Tensor:
@@ -182,15 +102,15 @@ class DeepTorso(tf.Module):
     policy = _policy(precision)
     self._sections = []
     for i, channels in enumerate((16, 32, 32)):
-      conv = _PixelConv2D if i == 0 else _Conv2D
+      conv = layers.PixelConv2D if i == 0 else layers.Conv2D
       self._sections.append((
           conv(channels, 3, 1, gain, padding='same', dtype=policy),
           tf.keras.layers.MaxPool2D(3, 2, padding='same', dtype=policy),
-          [[_Conv2D(channels, 3, 1, gain, padding='same', dtype=policy)
+          [[layers.Conv2D(channels, 3, 1, gain, padding='same', dtype=policy)
             for _ in range(2)] for _ in range(2)],
       ))
     self._to_vectors = tf.keras.layers.Flatten(dtype=policy)
-    self._linear = _Dense(hidden_size, gain, dtype=policy)
+    self._linear = layers.Dense(hidden_size, gain, dtype=policy)
 
   def __call__(self, images: tf.Tensor) -> tf.Tensor:
     """Maps images, uint8 [N, H, W, C], to float32 [N, hidden_size]."""
@@ -213,7 +133,7 @@ class MLPTorso(tf.Module):
                gain: float = 1.0):
     super().__init__()
     self._layers = [
-        _Dense(hidden_size, gain, dtype=_policy(precision))
+        layers.Dense(hidden_size, gain, dtype=_policy(precision))
         for _ in range(2)]
 
   def __call__(self, observations: tf.Tensor) -> tf.Tensor:
@@ -235,7 +155,8 @@ def make_torso(name: str, hidden_size: int, precision: str = 'float32',
   Args:
     name: value of `AgentConfig.torso`.
     hidden_size: units of its last layer.
-    precision: 'float32' or 'mixed_bfloat16'.
+    precision: 'float32', 'mixed_bfloat16' or, not for those of the user's own,
+      'bfloat16'.
     gain: of initial weights, `AgentConfig.torso_gain`; a torso of the user's
       own sees to its weights itself.
 

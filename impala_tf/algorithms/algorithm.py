@@ -28,8 +28,8 @@ class Algorithm(NamedTuple):
 
   Attributes:
     make_agent: function of the config, the policy's distribution, the precision
-      of the torso ('float32' or 'mixed_bfloat16') and whether XLA compiles it;
-      returns an agent that is not built yet.
+      of the torso ('float32', 'mixed_bfloat16' or 'bfloat16', see `Agent`) and
+      whether XLA compiles it; returns an agent that is not built yet.
     loss: function of the agent, a batch of unrolls with leading [T+1, B] and
       frames re-stacked, the config and the hyper-parameters; returns
       `types.LossOutput`.

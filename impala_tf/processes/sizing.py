@@ -11,6 +11,7 @@ import pathlib
 from typing import List, Optional
 
 from impala_tf import config as config_lib
+from impala_tf.processes import precision
 from impala_tf.suites import levels as levels_lib
 from impala_tf.text import plurals
 
@@ -182,6 +183,8 @@ def explain(config: config_lib.Config) -> List[str]:
   if config.learner.num_threads is None:
     reason = _reason_for_threads(fitted, cores)
   lines.append(_line(threads, reason))
+  if learner.precision != 'float32':
+    lines.append(precision.explain(config, precision.cpu_flags()))
   return lines
 
 

@@ -20,6 +20,7 @@ from impala_tf.algorithms import table
 from impala_tf.architectures import in_process
 from impala_tf.monitoring import metrics
 from impala_tf.processes import host as host_lib
+from impala_tf.processes import precision
 from impala_tf.processes import user_modules
 from tests.fixtures import dummy_algorithm
 from tests.fixtures import hosts
@@ -427,3 +428,42 @@ def test_algorithm_that_the_table_does_not_have_is_refused(tmp_path):
   with pytest.raises(config_lib.ConfigError, match=(
       "algorithm must be one of impala, impala_popart, but is 'impalla'")):
     _rows(_config(algorithm='impalla'), tmp_path)
+
+
+def test_run_goes_on_in_another_precision(tmp_path, monkeypatch):
+  monkeypatch.setattr(precision, 'cpu_flags', lambda: {'amx_bf16'})
+  make_actor, actors = experiment.make_actor, []
+
+  def show_agent(config, agent, *args):
+    actors.append([v.dtype.name for v in agent.parts['torso']])
+    heads = agent.parts['policy head'] + agent.parts['baseline head']
+    assert {v.dtype for v in heads} == {tf.float32}
+    return make_actor(config, agent, *args)
+
+  monkeypatch.setattr(experiment, 'make_actor', show_agent)
+  frames = 0
+  for chosen in 'float32', 'mixed_bfloat16', 'float32':
+    frames += 2 * 4 * 5 * 4  # Two updates.
+    rows = _rows(config_lib.Config(
+        experiment=config_lib.ExperimentConfig(
+            seed=1, in_process=True, total_frames=frames),
+        environment=config_lib.EnvironmentConfig(level='atari/pong'),
+        atari=config_lib.AtariConfig(height=36, width=36),
+        agent=config_lib.AgentConfig(hidden_size=16),
+        actor=config_lib.ActorConfig(num_envs=2),
+        learner=config_lib.LearnerConfig(
+            batch_size=4, unroll_length=5, precision=chosen)), tmp_path)
+  assert [row['updates'] for row in rows] == list(range(1, 7))
+  assert all(math.isfinite(value) for row in rows for value in row.values())
+  assert actors == [['float32'] * 6, ['bfloat16'] * 6, ['float32'] * 6]
+
+
+def test_catch_is_learned_from_in_bfloat16(rows, tmp_path):
+  config = _config()
+  config = dataclasses.replace(config, learner=dataclasses.replace(
+      config.learner, precision='mixed_bfloat16'))
+  mixed = _rows(config, tmp_path)
+  losses, mixed_losses = ([row['loss/total'] for row in some]
+                          for some in (rows, mixed))
+  assert losses[0] != mixed_losses[0]
+  np.testing.assert_allclose(losses[0], mixed_losses[0], rtol=0.02)

@@ -172,6 +172,13 @@ def test_each_choice_is_explained():
   assert 'learner thread' in threads and f'25% of {cores} cores' in threads
 
 
+def test_precision_is_explained_where_it_is_not_float32():
+  config = config_lib.Config(
+      learner=config_lib.LearnerConfig(precision='mixed_bfloat16'))
+  *_, line = sizing.explain(config)
+  assert line == 'torso in mixed_bfloat16 on CPUs (as configured)'
+
+
 @pytest.mark.parametrize('env_processes, cores, num_actors, num_envs', [
     (1, 4, 4, 20), (2, 4, 2, 32), (4, 4, 1, 32), (16, 4, 1, 32),
     (40, 4, 1, 40)])

@@ -1,0 +1,89 @@
+"""Precision of torsos: bfloat16 where the processor multiplies it fast.
+
+Processors with AMX multiply matrices of bfloat16 several times faster than
+float32; others with AVX-512 or less gain nothing or lose. The measurements are
+in docs/performance.md. Standard library only.
+"""
+
+import pathlib
+from typing import Collection, FrozenSet
+
+from impala_tf import config as config_lib
+
+_AMX = 'amx_bf16'
+# Torsos of images. What an 'mlp' multiplies is too little, and what a torso of
+# the user's own would gain is unknown.
+_THAT_GAIN = ('shallow', 'deep')
+
+_CPU_INFO = '/proc/cpuinfo'
+
+
+def cpu_flags() -> FrozenSet[str]:
+  """Lists what the processor can do; nothing where the system does not say."""
+  try:
+    lines = pathlib.Path(_CPU_INFO).read_text(encoding='utf-8').splitlines()
+  except OSError:
+    return frozenset()
+  for line in lines:
+    name, _, flags = line.partition(':')
+    if name.strip() == 'flags':
+      return frozenset(flags.split())
+  return frozenset()
+
+
+def of_learner(config: config_lib.Config, flags: Collection[str],
+               on_cpu: bool = True) -> str:
+  """Decides how the learner's torso computes.
+
+  Args:
+    config: config of a run.
+    flags: what the processor can do, see `cpu_flags`.
+    on_cpu: whether the learner computes on it, and not on GPUs or TPUs.
+
+  Returns:
+    'float32' or 'mixed_bfloat16'. Variables are float32 with either, so that
+    every machine can resume.
+  """
+  if config.learner.precision != 'auto':
+    return config.learner.precision
+  # Runs in one process give the same numbers on every machine.
+  if on_cpu and not config.experiment.in_process and _gains(config, flags):
+    return 'mixed_bfloat16'
+  return 'float32'
+
+
+def of_actor(config: config_lib.Config, flags: Collection[str]) -> str:
+  """Decides how an actor's torso computes.
+
+  V-trace corrects for the difference where the learner's is another: what is
+  recorded is the policy that acted.
+
+  Args:
+    config: config of a run.
+    flags: what the processor of the actor can do, see `cpu_flags`.
+
+  Returns:
+    'float32', or 'bfloat16' for variables of that type, too: weights are then
+    converted when they are fetched and not in each call.
+  """
+  if of_learner(config, flags) == 'float32' or not _gains(config, flags):
+    return 'float32'
+  return 'bfloat16'
+
+
+def explain(config: config_lib.Config, flags: Collection[str]) -> str:
+  """Explains how a learner on CPUs computes, with the reason."""
+  chosen = of_learner(config, flags)
+  reason = 'as configured'
+  if config.learner.precision == 'auto':
+    if config.experiment.in_process:
+      reason = 'the same numbers on every machine'
+    elif config.agent.torso not in _THAT_GAIN:
+      reason = f'nothing to gain with the torso {config.agent.torso!r}'
+    else:
+      reason = f'this processor has {"" if _AMX in flags else "no "}AMX'
+  return f'torso in {chosen} on CPUs ({reason})'
+
+
+def _gains(config: config_lib.Config, flags: Collection[str]) -> bool:
+  return _AMX in flags and config.agent.torso in _THAT_GAIN

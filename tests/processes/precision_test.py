@@ -1,0 +1,78 @@
+"""bfloat16 is for processors that gain by it, where the config allows it."""
+
+import pytest
+
+from impala_tf import config as config_lib
+from impala_tf.processes import precision
+
+_WITH_AMX, _WITHOUT = {'avx512_bf16', 'amx_tile', 'amx_bf16'}, {'avx512_bf16'}
+
+
+def _config(chosen, torso='shallow', in_process=False):
+  return config_lib.Config(
+      experiment=config_lib.ExperimentConfig(in_process=in_process),
+      agent=config_lib.AgentConfig(torso=torso),
+      learner=config_lib.LearnerConfig(precision=chosen))
+
+
+@pytest.mark.parametrize('chosen, torso, flags, learner, actor', [
+    ('float32', 'shallow', _WITH_AMX, 'float32', 'float32'),
+    ('auto', 'shallow', _WITH_AMX, 'mixed_bfloat16', 'bfloat16'),
+    ('auto', 'deep', _WITH_AMX, 'mixed_bfloat16', 'bfloat16'),
+    ('auto', 'shallow', _WITHOUT, 'float32', 'float32'),
+    ('auto', 'mlp', _WITH_AMX, 'float32', 'float32'),
+    ('auto', 'my_own', _WITH_AMX, 'float32', 'float32'),
+    ('mixed_bfloat16', 'shallow', _WITH_AMX, 'mixed_bfloat16', 'bfloat16'),
+    # The learner may be on another machine, with a TPU.
+    ('mixed_bfloat16', 'shallow', _WITHOUT, 'mixed_bfloat16', 'float32'),
+    ('mixed_bfloat16', 'my_own', _WITH_AMX, 'mixed_bfloat16', 'float32')])
+def test_torso_computes_in_what_pays(chosen, torso, flags, learner, actor):
+  config = _config(chosen, torso)
+  assert precision.of_learner(config, flags) == learner
+  assert precision.of_actor(config, flags) == actor
+
+
+@pytest.mark.parametrize('chosen, learner', [
+    ('auto', 'float32'), ('mixed_bfloat16', 'mixed_bfloat16')])
+def test_learner_on_a_gpu_computes_in_float32_unless_told_otherwise(
+    chosen, learner):
+  config = _config(chosen)
+  assert precision.of_learner(config, _WITH_AMX, on_cpu=False) == learner
+
+
+def test_runs_in_one_process_do_not_depend_on_the_processor():
+  config = _config('auto', in_process=True)
+  for flags in _WITH_AMX, _WITHOUT:
+    assert precision.of_learner(config, flags) == 'float32'
+    assert precision.of_actor(config, flags) == 'float32'
+
+
+@pytest.mark.parametrize('chosen, torso, in_process, flags, line', [
+    ('auto', 'deep', False, _WITH_AMX,
+     'torso in mixed_bfloat16 on CPUs (this processor has AMX)'),
+    ('auto', 'deep', False, _WITHOUT,
+     'torso in float32 on CPUs (this processor has no AMX)'),
+    ('auto', 'mlp', False, _WITH_AMX,
+     "torso in float32 on CPUs (nothing to gain with the torso 'mlp')"),
+    ('auto', 'deep', True, _WITH_AMX,
+     'torso in float32 on CPUs (the same numbers on every machine)'),
+    ('mixed_bfloat16', 'deep', False, _WITHOUT,
+     'torso in mixed_bfloat16 on CPUs (as configured)')])
+def test_choice_is_explained(chosen, torso, in_process, flags, line):
+  config = _config(chosen, torso, in_process)
+  assert precision.explain(config, flags) == line
+
+
+def test_flags_are_those_of_the_first_processor(tmp_path, monkeypatch):
+  path = tmp_path / 'cpuinfo'
+  monkeypatch.setattr(precision, '_CPU_INFO', str(path))
+  assert precision.cpu_flags() == frozenset()
+  path.write_text('processor\t: 0\nflags\t\t: fpu amx_bf16\nvmx flags\t: x\n'
+                  'processor\t: 1\nflags\t\t: fpu\n')
+  assert precision.cpu_flags() == {'fpu', 'amx_bf16'}
+  path.write_text('Features\t: fp asimd\n')  # As on ARM.
+  assert precision.cpu_flags() == frozenset()
+
+
+def test_default_is_float32():
+  assert precision.of_learner(config_lib.Config(), _WITH_AMX) == 'float32'
