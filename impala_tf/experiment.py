@@ -25,7 +25,6 @@ from impala_tf.envs import multi_level
 from impala_tf.maths import distributions
 from impala_tf.optimizers import hyperparameters as hyperparameters_lib
 from impala_tf.optimizers import rmsprop
-from impala_tf.processes import precision
 from impala_tf.processes import sizing
 from impala_tf.transport import unroll_filter
 
@@ -114,13 +113,13 @@ def make_actor_environment(config: config_lib.Config, seed: int,
 
 
 def make_agent(config: config_lib.Config, environment: AnyEnvironment,
-               torso_precision: str = 'float32',
+               precision: str = 'float32',
                compiled: bool = False) -> agent_lib.Agent:
   """Makes an agent with fresh parameters, the same for the same seed."""
   tf.random.set_seed(config.experiment.seed)
   agent = algorithms.get(config).make_agent(
-      config, distributions.of_actions(environment.action_spec()),
-      torso_precision, compiled)
+      config, distributions.of_actions(environment.action_spec()), precision,
+      compiled)
   side_channels = environment.side_channel_specs()
   features = side_channels.features
   agent.build(environment.observation_spec(),
@@ -153,8 +152,7 @@ def make_learner(config: config_lib.Config, environment: AnyEnvironment,
       'auto': not on_cpu, 'on': True, 'off': False}[config.learner.xla]
   with strategy.scope():
     agent = make_agent(
-        config, environment,
-        precision.of_learner(config, precision.cpu_flags(), on_cpu),
+        config, environment, sizing.learner_precision(config, on_cpu),
         compile_step)
     hyperparameters = hyperparameters_lib.Hyperparameters(config)
   algorithm = algorithms.get(config)

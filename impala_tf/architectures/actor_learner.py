@@ -21,7 +21,6 @@ from impala_tf.monitoring import skipped_updates
 from impala_tf.processes import cores
 from impala_tf.processes import host as host_lib
 from impala_tf.processes import learner_group
-from impala_tf.processes import precision
 from impala_tf.processes import sizing
 from impala_tf.processes import tf_threads
 from impala_tf.transport import config_table
@@ -151,7 +150,7 @@ def start_actor(config: config_lib.Config, address: str, seed: int, task: int,
   environment = experiment.make_actor_environment(
       config, environment_seed, task)
   agent = experiment.make_agent(
-      config, environment, precision.of_actor(config, precision.cpu_flags()))
+      config, environment, sizing.actor_precision(config))
   host.wait_for_learner()
   fetcher = weights.Fetcher(address, agent.published_variables, run_table,
                             config.actor.fetch_interval_unrolls)

@@ -11,8 +11,8 @@ from typing import Collection, FrozenSet
 from impala_tf import config as config_lib
 
 _AMX = 'amx_bf16'
-# Torsos of images. What an 'mlp' multiplies is too little, and what a torso of
-# the user's own would gain is unknown.
+# Torsos of images. An 'mlp' gains little and would see its observations in 8
+# bits; what a torso of the user's own gains is unknown.
 _THAT_GAIN = ('shallow', 'deep')
 
 _CPU_INFO = '/proc/cpuinfo'

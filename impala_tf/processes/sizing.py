@@ -34,6 +34,16 @@ def num_cores() -> int:
   return len(os.sched_getaffinity(0))
 
 
+def learner_precision(config: config_lib.Config, on_cpu: bool) -> str:
+  """Decides how the learner's torso computes, see `precision.of_learner`."""
+  return precision.of_learner(config, precision.cpu_flags(), on_cpu)
+
+
+def actor_precision(config: config_lib.Config) -> str:
+  """Decides how an actor's torso computes, see `precision.of_actor`."""
+  return precision.of_actor(config, precision.cpu_flags())
+
+
 def memory_bytes() -> int:
   """Returns the bytes that this machine has, or its container may use."""
   limits = [os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES')]
