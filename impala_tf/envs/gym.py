@@ -3,7 +3,7 @@
 import copy
 import sys
 import traceback
-from typing import Any, Callable, Mapping, Optional, Sequence
+from typing import Any, Callable, Mapping, Optional, Sequence, Tuple
 
 import dm_env
 from dm_env import specs
@@ -66,7 +66,9 @@ def _check(env_id: str) -> None:
 
 
 class GymEnvironment(environment.BatchedEnvironment):
-  """E copies of one environment, stepped in turn within this process.
+  """E copies of one environment, stepped within this process.
+
+  They are stepped in turn, but for CartPole as it is, which has a batch.
 
   `spaces` says what becomes of observations. Actions are `Discrete` or
   `MultiDiscrete` [D], counted from 0 here whatever their `start` is, or a
@@ -107,7 +109,8 @@ class GymEnvironment(environment.BatchedEnvironment):
         cannot be made or reset, or where it has other spaces than those above.
     """
     level = level or f'gym/{env_id}'
-    self._envs = _make(level, env_id, num_envs, wrappers, kwargs or {})
+    self._envs, self._render_first = _make(
+        level, env_id, num_envs, wrappers, kwargs or {})
     actions = self._envs.single_action_space
     try:
       action_spec = _action_spec(level, actions)
@@ -181,7 +184,7 @@ class GymEnvironment(environment.BatchedEnvironment):
 
   def render(self) -> np.ndarray:
     # The batch's own `render` would draw every environment.
-    return np.asarray(self._envs.envs[0].render(), np.uint8)
+    return np.asarray(self._render_first(), np.uint8)
 
   def close(self) -> None:
     self._envs.close()
@@ -189,8 +192,16 @@ class GymEnvironment(environment.BatchedEnvironment):
 
 def _make(level: str, env_id: str, num_envs: int,
           wrappers: Sequence[Callable[[Any], Any]],
-          kwargs: Mapping[str, Any]):
-  """Makes a `gymnasium.vector.SyncVectorEnv`; raises ConfigError."""
+          kwargs: Mapping[str, Any]) -> Tuple[Any, Callable[[], Any]]:
+  """Makes a batch, and a function that draws its environment 0.
+
+  Returns:
+    A `gymnasium.vector.VectorEnv` that resets within the step of an end, and
+    the function.
+
+  Raises:
+    ConfigError: where it cannot be made.
+  """
   display.draw_without_display()
   try:
     import gymnasium  # Lazily: it and what it registers are simulators.
@@ -198,13 +209,19 @@ def _make(level: str, env_id: str, num_envs: int,
     raise config_lib.ConfigError(
         f'{level} needs the package gymnasium: pip install gymnasium'
     ) from e
+  if not wrappers and not kwargs:
+    from impala_tf.envs import gym_cart_pole  # Lazily: it needs Gymnasium.
+    if gym_cart_pole.is_cart_pole(env_id):
+      batch = gym_cart_pole.CartPoleBatch(env_id, num_envs)
+      return batch, batch.render_first
   same_step = gymnasium.vector.AutoresetMode.SAME_STEP
   try:
-    return gymnasium.make_vec(
+    envs = gymnasium.make_vec(
         env_id, num_envs, vectorization_mode='sync',
         vector_kwargs={'autoreset_mode': same_step, 'copy': False},
         wrappers=[*wrappers, _convert_observations], render_mode='rgb_array',
         **kwargs)
+    return envs, envs.envs[0].render
   except spaces.SpaceError as e:
     raise config_lib.ConfigError(
         f'EnvironmentConfig.level: {level} has observations of {e}') from e

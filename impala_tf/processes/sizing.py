@@ -18,6 +18,9 @@ from impala_tf.text import plurals
 # With fewer environments, inference and fetching parameters cost too much a
 # step; with more, nothing is gained any more and unrolls grow old.
 _MIN_ENVS, _MAX_ENVS = 16, 32
+# An 'mlp' sees a few numbers: a call for 256 environments takes twice as long
+# as one for 32, so what is fixed in a call is still shared by more.
+_MAX_ENVS_OF_MLP = 256
 # Batches of unrolls that are being played at any time. Each adds an update to
 # the policy lag, which should stay below 4.
 _BATCHES_IN_PLAY = 2.5
@@ -63,6 +66,11 @@ def _learner_share(config: config_lib.Config) -> float:
   return learning / (learning + 1 - share)
 
 
+def _max_envs(config: config_lib.Config) -> int:
+  """Number of environments from which on a larger batch gains nothing."""
+  return _MAX_ENVS_OF_MLP if config.agent.torso == 'mlp' else _MAX_ENVS
+
+
 def fit(config: config_lib.Config,
         cores: Optional[int] = None) -> config_lib.Config:
   """Fills in the numbers that the config leaves to the machine.
@@ -95,9 +103,10 @@ def fit(config: config_lib.Config,
     if not config.experiment.in_process:
       wanted = int(
           _BATCHES_IN_PLAY * num_learners * config.num_fresh / num_actors)
-      num_envs = max(_MIN_ENVS, min(_MAX_ENVS, wanted))
+      num_envs = max(_MIN_ENVS, min(_max_envs(config), wanted))
     num_envs = _shared_evenly(num_envs, _num_processes(config, num_actors),
-                              len(levels_lib.expand(config.environment.level)))
+                              len(levels_lib.expand(config.environment.level)),
+                              _max_envs(config))
     num_envs = max(num_envs, actor.env_processes or 0)
   num_threads = learner.num_threads
   if num_threads is None:
@@ -119,7 +128,8 @@ def _num_processes(config: config_lib.Config, num_actors: int) -> int:
   return 1 if config.experiment.in_process else num_actors
 
 
-def _shared_evenly(num_envs: int, num_processes: int, num_levels: int) -> int:
+def _shared_evenly(num_envs: int, num_processes: int, num_levels: int,
+                   max_envs: int) -> int:
   """Raises the environments of a process so that levels have equal shares.
 
   Where that would be too many, some levels are played by one environment more
@@ -127,7 +137,7 @@ def _shared_evenly(num_envs: int, num_processes: int, num_levels: int) -> int:
   """
   step = num_levels // math.gcd(num_levels, num_processes)
   even = math.ceil(num_envs / step) * step
-  if even <= _MAX_ENVS:
+  if even <= max_envs:
     return even
   return max(num_envs, math.ceil(num_levels / num_processes))
 
@@ -217,8 +227,8 @@ def _reason_for_actors(fitted: config_lib.Config, cores: int) -> str:
 def _reason_for_envs(fitted: config_lib.Config) -> str:
   num_unrolls = fitted.learner.num_learners * fitted.num_fresh
   unrolls = plurals.counted(num_unrolls, 'new unroll')
-  reason = (f'{_MIN_ENVS} to {_MAX_ENVS}, such that about {_BATCHES_IN_PLAY} '
-            f'batches of {unrolls} are being played')
+  reason = (f'{_MIN_ENVS} to {_max_envs(fitted)}, such that about '
+            f'{_BATCHES_IN_PLAY} batches of {unrolls} are being played')
   num_levels = len(levels_lib.expand(fitted.environment.level))
   if num_levels > 1:
     reason += f', and that {num_levels} levels have their shares'

@@ -29,6 +29,22 @@ def test_two_and_a_half_batches_of_unrolls_are_being_played():
   assert sizing.fit(config, cores=2).actor.num_envs == 30
 
 
+@pytest.mark.parametrize('torso, in_process, cores, num_envs', [
+    ('mlp', False, 2, 160),  # 2.5 * 128 / 2.
+    ('mlp', False, 1, 256),
+    ('mlp', True, 2, 16),
+    ('shallow', False, 2, 32),
+    ('mine', False, 2, 32)])
+def test_only_batches_for_an_mlp_grow_with_the_learners(
+    torso, in_process, cores, num_envs):
+  config = config_lib.Config(
+      agent=config_lib.AgentConfig(torso=torso),
+      learner=config_lib.LearnerConfig(batch_size=128),
+      experiment=config_lib.ExperimentConfig(in_process=in_process))
+  assert sizing.fit(config, cores).actor.num_envs == num_envs
+  assert f'16 to {256 if torso == "mlp" else 32}, ' in sizing.explain(config)[1]
+
+
 def test_learning_with_the_deep_network_takes_most_of_the_threads():
   config = config_lib.Config(agent=config_lib.AgentConfig(torso='deep'))
   assert sizing.fit(config, cores=4).learner.num_threads == 4
