@@ -138,8 +138,8 @@ def test_run_of_another_config_is_refused_and_left_alone(refuse, tmp_path):
   (tmp_path / 'config.gin').write_text(gin_config.dumps(config))
   before = _tree(tmp_path)
   line = refuse(tmp_path)
-  assert 'LearnerConfig.batch_size (64, now 8)' in line
-  assert 'LearnerConfig.unroll_length (60, now 5)' in line
+  assert 'LearnerConfig.batch_size (32, now 8)' in line
+  assert 'LearnerConfig.unroll_length (40, now 5)' in line
   assert 'give the same config to resume, or another --run_dir' in line
   assert _tree(tmp_path) == before
 

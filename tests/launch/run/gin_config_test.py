@@ -53,7 +53,7 @@ def test_file_may_include_others_and_bindings_have_the_last_word(
   assert config.learner.unroll_length == 8
   assert config.actor.num_envs == 9
   assert config.experiment.seed == 10
-  assert gin_config.load('configs/catch.gin').learner.batch_size == 64
+  assert gin_config.load('configs/catch.gin').learner.batch_size == 32
 
 
 def test_nothing_stays_from_the_load_before(tmp_path):

@@ -109,7 +109,7 @@ def test_run_is_resumed_with_changes_and_another_begins_from_it(tmp_path):
   assert 'total_frames (4000, now 8000), OptimizerConfig.learn' in line
   ran = _train(first, f'{frames} 8000', rate, '--allow_changes')
   assert ran.returncode == 0, ran.stderr
-  assert 'OptimizerConfig.learning_rate (0.001, now 0.0001)' in ran.stdout
+  assert 'OptimizerConfig.learning_rate (0.004, now 0.0001)' in ran.stdout
   rows = metrics.read_rows(str(first))
   assert rows[-1]['frames'] == 8000
   later = [row for row in rows if row['frames'] > 4000]
