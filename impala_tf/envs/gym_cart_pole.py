@@ -1,6 +1,6 @@
 """Gymnasium's CartPole for a whole batch at once, without a Python loop.
 
-Sixty-four single ones take 0.7 ms a step, this batch 0.05 ms. It is imported
+Sixty-four single ones take 0.7 ms a step, this batch 0.09 ms. It is imported
 only where Gymnasium is.
 """
 

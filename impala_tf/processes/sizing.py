@@ -18,8 +18,8 @@ from impala_tf.text import plurals
 # With fewer environments, inference and fetching parameters cost too much a
 # step; with more, nothing is gained any more and unrolls grow old.
 _MIN_ENVS, _MAX_ENVS = 16, 32
-# An 'mlp' sees a few numbers: a call for 256 environments takes twice as long
-# as one for 32, so what is fixed in a call is still shared by more.
+# An 'mlp' sees a few numbers: a call for 256 takes at most thrice as long
+# as one for 16, so what is fixed in a call is still shared by more.
 _MAX_ENVS_OF_MLP = 256
 # Batches of unrolls that are being played at any time. Each adds an update to
 # the policy lag, which should stay below 4.
