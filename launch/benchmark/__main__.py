@@ -1,24 +1,28 @@
 """Measures what an agent step costs, in parts and as a whole.
 
-Each part runs by itself while a real training run is suspended; then the run
-goes on, and so in turns, so that changes of the host's speed cancel out. Needs
-a machine with nothing else to do.
+What is measured is the job that `train.sh` runs without arguments, or any other
+config. Each part runs by itself while a real training run is suspended; then
+the run goes on, and so in turns, so that changes of the host's speed cancel
+out. Needs a machine with nothing else to do, and warns of a busy one.
 """
 
 import argparse
 import os
+import signal
 import sys
 
 from impala_tf import config as config_lib
 from impala_tf.envs import factory
 from impala_tf.processes import sizing
 from impala_tf.processes import user_modules
+from launch.benchmark import growth
 from launch.benchmark import measure
+from launch.benchmark import quiet
 from launch.benchmark import report
 from launch.run import command_line
 from launch.run import program
 
-_DEFAULT_CONFIG = 'configs/benchmark.gin'
+_DEFAULT_CONFIG = 'configs/atari/pong.gin'  # As in `launch.train`.
 _LSTM = 'AgentConfig.use_lstm = True'
 _DEEP = "AgentConfig.torso = 'deep'"
 
@@ -52,6 +56,9 @@ def _parse_args() -> argparse.Namespace:
   parser.add_argument('--scaling', action='store_true',
                       help='measure variations, one after the other: actor '
                       'processes, environments, batch size, networks')
+  parser.add_argument('--memory_minutes', type=float, metavar='MINUTES',
+                      help='measure nothing but how the memory of the run '
+                      'grows in so many minutes after the first five')
   parser.add_argument('--json', metavar='FILE',
                       help='also write the numbers there')
   return parser.parse_args()
@@ -72,15 +79,27 @@ def _run(args: argparse.Namespace) -> None:
   _use_cores(args.cores)
   if args.json:
     report.check_writable(args.json)
-  if args.seconds <= 0:
+  for flag in ('seconds', 'memory_minutes'):
+    value = getattr(args, flag)
+    if value is not None and value <= 0:
+      raise config_lib.UserError(
+          f'--{flag} must be above 0, but is {value}')
+  if args.scaling and args.memory_minutes:
     raise config_lib.UserError(
-        f'--seconds must be above 0, but is {args.seconds}')
+        '--scaling and --memory_minutes measure different things; leave one of '
+        'them out')
   setting = measure.Setting(
       ', '.join([args.config, *args.gin_binding]), args.config,
       args.gin_binding)
   user_modules.load(args.modules)
   factory.check_level(setting.config().environment.level)
-  if args.scaling:
+  warning = quiet.warning()
+  if warning:
+    print(f'warning: {warning}', file=sys.stderr, flush=True)
+  if args.memory_minutes:
+    results = growth.run(setting, args.memory_minutes)
+    report.show_growth(results)
+  elif args.scaling:
     settings = [
         measure.Setting(', '.join(more), args.config,
                         [*args.gin_binding, *more])
@@ -99,6 +118,8 @@ def _run(args: argparse.Namespace) -> None:
 
 def main() -> int:
   """Returns the exit code."""
+  # As any other exception, so that the run and its directory go too.
+  signal.signal(signal.SIGTERM, lambda signum, _: sys.exit(128 + signum))
   return program.run(lambda: _run(_parse_args()))
 
 

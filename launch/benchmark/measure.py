@@ -9,16 +9,17 @@ from impala_tf import config as config_lib
 from impala_tf.processes import ports
 from impala_tf.processes import sizing
 from impala_tf.processes import user_modules
+from launch.benchmark import speedups
 from launch.benchmark import training
 from launch.benchmark import worker
 from launch.run import gin_config
 
 # Parts of an agent step, in the order in which they run. The emulator is a part
 # of the environment, and so it is in no sum.
-PARTS = ('emulator', 'environment', 'inference', 'assembly', 'write', 'read',
-         'learner')
-ACTOR_PARTS = ('environment', 'inference', 'assembly', 'write')
-LEARNER_PARTS = ('read', 'learner')
+PARTS = ('emulator', 'environment', 'inference', 'fetch', 'assembly', 'write',
+         'read', 'learner', 'publish')
+ACTOR_PARTS = ('environment', 'inference', 'fetch', 'assembly', 'write')
+LEARNER_PARTS = ('read', 'learner', 'publish')
 _DATA_PLANE_WRITERS = 2
 _SECS_A_ROUND = 12.  # Three rows of metrics by default.
 # Parts are measured often and shortly, as the host's speed changes within
@@ -48,7 +49,11 @@ class Setting(NamedTuple):
 
 
 class _Parts(contextlib.ExitStack):
-  """Worker processes that measure parts, warmed up and waiting."""
+  """Worker processes that measure parts, warmed up and waiting.
+
+  Attributes:
+    facts: what the parts said of themselves; see `speedups`.
+  """
 
   def __init__(self, config_path: str, is_atari: bool):
     super().__init__()
@@ -63,8 +68,11 @@ class _Parts(contextlib.ExitStack):
         for name in ('emulator', 'environment', 'inference', 'assembly',
                      'learner')
         if is_atari or name != 'emulator'}
-    for started in (*self._writers, self._reader, *self._single.values()):
-      started.wait_until_ready()
+    self._parameters = self._start('launch.benchmark.parameters', config_path)
+    self.facts: Dict[str, str] = {}
+    for started in (*self._writers, self._reader, self._parameters,
+                    *self._single.values()):
+      self.facts.update(started.wait_until_ready())
 
   def _start(self, module, *arguments) -> worker.Worker:
     started = worker.Worker(module, [*arguments, *user_modules.flags()])
@@ -77,6 +85,10 @@ class _Parts(contextlib.ExitStack):
     for name, part in self._single.items():
       part.ask(_PART_SECS)
       costs[name] = _cpu_ms_per_step(part.answer())
+    self._parameters.ask(_PART_SECS)
+    distributed = self._parameters.answer()
+    for name in ('publish', 'fetch'):
+      costs[name] = _cpu_ms_per_step(distributed, f'{name}_cpu_secs')
     written, read = self._run_data_plane(1)
     costs['write'] = _cpu_ms_per_step(written)
     costs['read'] = _cpu_ms_per_step(read)
@@ -98,8 +110,9 @@ class _Parts(contextlib.ExitStack):
     return written[0], read
 
 
-def _cpu_ms_per_step(measured: worker.Measurement) -> float:
-  return measured['cpu_secs'] / measured['steps'] * 1e3
+def _cpu_ms_per_step(measured: worker.Measurement,
+                     name: str = 'cpu_secs') -> float:
+  return measured[name] / measured['steps'] * 1e3
 
 
 def run(setting: Setting, secs: float) -> Result:
@@ -126,6 +139,7 @@ def run(setting: Setting, secs: float) -> Result:
         gin_config.config_path(run_.run_dir), is_atari))
     run_.go_on()
     run_.measure(_SETTLE_SECS)
+    applied = speedups.in_force(config, run_.actor_pids(), parts.facts)
     windows, costs, data_plane = [], [], []
     while sum(window.secs for window in windows) < secs:
       run_.hold()
@@ -137,7 +151,8 @@ def run(setting: Setting, secs: float) -> Result:
   return {
       'setting': setting.name,
       'start_to_first_update_secs': run_.start_secs,
-      'peak_rss_mib': run_.peak_rss_mib,
+      'peak_pss_mib': run_.peak_pss_mib,
+      'speedups': applied,
       **summarise(config, cores, windows, costs, data_plane)}
 
 
@@ -175,6 +190,8 @@ def summarise(config: config_lib.Config, cores: int,
       for role in windows[0].cpu_secs}
   whole = sum(cpu_ms_per_step.values())
   stolen_share = sum(w.stolen_secs for w in windows) / secs / cores
+  own_share = whole / 1e3 * steps / secs / cores
+  busy_share = sum(w.busy_secs for w in windows) / secs / cores
   # What the host takes for others is not the program's to use.
   allowed = cores * (1 - stolen_share) / total * 1e3 * frames_per_step
   rows = [row for window in windows for row in window.rows]
@@ -204,7 +221,8 @@ def summarise(config: config_lib.Config, cores: int,
       'cpu_ms_per_step': cpu_ms_per_step,
       'extra_cpu_ms_per_step': extra,
       'stolen_share': stolen_share,
-      'idle_share': 1 - stolen_share - whole / 1e3 * steps / secs / cores,
+      'others_share': max(0., busy_share - own_share),
+      'idle_share': 1 - stolen_share - own_share,
       'policy_lag_updates_mean': mean_of('policy_lag'),
       'learner_wait_share': mean_of('learner_wait_share'),
       'data_plane_frames_per_sec':

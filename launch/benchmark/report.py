@@ -15,10 +15,12 @@ _PARTS = {
     'emulator': 'emulator alone (part of the environment)',
     'environment': 'environment',
     'inference': 'inference',
+    'fetch': 'parameters, actor\'s end',
     'assembly': 'unroll assembly',
     'write': 'Reverb, actor\'s end',
     'read': 'Reverb and tf.data, learner\'s end',
     'learner': 'learner step',
+    'publish': 'parameters, learner\'s end',
 }
 
 
@@ -103,16 +105,47 @@ def show(result: measure.Result) -> None:
        f'{result["stolen_share"]:.3f}'),
       ('CPU-seconds per 1,000 frames',
        f'{result["cpu_secs_per_1000_frames"]:.3f}'),
+      ('share of the cores that other processes took',
+       f'{result["others_share"]:.3f}'),
       ('policy lag (updates, mean)',
        f'{result["policy_lag_updates_mean"]:.2f}'),
       ('learner\'s time spent waiting', f'{result["learner_wait_share"]:.3f}'),
       ('memory of all processes (peak, MiB)',
-       f'{result["peak_rss_mib"]:,.0f}'),
+       f'{result["peak_pss_mib"]:,.0f}'),
       ('start to first update (s)',
        f'{result["start_to_first_update_secs"]:.1f}'),
       ('data plane alone, frames/s',
        f'{result["data_plane_frames_per_sec"]:,.0f}')):
     table.add_row(name, str(value))
+  _print(table)
+
+  table = _table('in force on this machine', '')
+  for name, value in result['speedups'].items():
+    table.add_row(name, value)
+  _print(table)
+
+
+def show_growth(result: Dict[str, Any]) -> None:
+  """Prints how the memory of a run has grown."""
+  table = _table(f'{result["setting"]}: memory (MiB)', 'after 5 min',
+                 f'{result["minutes"]:g} min later', 'growth')
+  for role, mib in result['pss_mib'].items():
+    before, after = mib['before'], mib['after']
+    table.add_row(role, f'{before:,.0f}', f'{after:,.0f}',
+                  f'{after / before - 1:+.1%}')
+  _print(table)
+
+
+def show_peer(results: Dict[str, Dict[str, float]]) -> None:
+  """Prints the speeds of trainings by name, and how many times the first's."""
+  names = list(results)
+  table = _table('', *names, 'times')
+  for title, name, form in (
+      ('frames/s', 'frames_per_sec', ',.0f'),
+      ('CPU-seconds per 1,000 frames', 'cpu_secs_per_1000_frames', '.3f')):
+    values = [results[n][name] for n in names]
+    table.add_row(title, *(format(value, form) for value in values),
+                  f'{values[1] / values[0]:.2f}')
   _print(table)
 
 
@@ -125,7 +158,7 @@ def show_scaling(results: Sequence[measure.Result]) -> None:
         result['setting'], f'{result["frames_per_sec"]:,.0f}',
         f'{result["ratio"]:.2f}', f'{result["cpu_secs_per_1000_frames"]:.3f}',
         f'{result["policy_lag_updates_mean"]:.1f}',
-        f'{result["learner_wait_share"]:.0%}', f'{result["peak_rss_mib"]:,.0f}')
+        f'{result["learner_wait_share"]:.0%}', f'{result["peak_pss_mib"]:,.0f}')
   _print(table)
 
 

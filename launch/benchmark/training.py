@@ -1,16 +1,18 @@
 """A real training run, which is measured and suspended in turns."""
 
+import collections
 import os
 import subprocess
 import sys
 import tempfile
 import time
-from typing import Dict, List, NamedTuple, Sequence
+from typing import Callable, Dict, List, NamedTuple, Sequence, Tuple
 
 import psutil
 
 from impala_tf.monitoring import metrics
 from impala_tf.processes import user_modules
+from launch.benchmark import quiet
 
 _START_TIMEOUT_SECS = 300
 _POLL_SECS = 0.02
@@ -27,12 +29,14 @@ class Window(NamedTuple):
     cpu_secs: CPU time of each role: 'learner', 'actors', 'supervisor' or, in a
       single process, 'in_process'.
     stolen_secs: time of all this process's cores that the host gave to others.
+    busy_secs: time in which these cores ran any process, this run's or others.
     rows: rows of metrics, without the one that the window began with.
   """
   frames: int
   secs: float
   cpu_secs: Dict[str, float]
   stolen_secs: float
+  busy_secs: float
   rows: List[metrics.Row]
 
 
@@ -43,8 +47,8 @@ class TrainingRun:
     run_dir: directory of the run.
     start_secs: time from the command to the first row of metrics, which is
       written after the first update (or up to 5 s later).
-    peak_rss_mib: peak of the resident memory of all processes together; pages
-      that they share, such as libraries, are counted once.
+    peak_pss_mib: peak of the memory of all processes together; pages that they
+      share, such as libraries, are counted once.
   """
 
   def __init__(self, config_path: str, bindings: Sequence[str]):
@@ -58,7 +62,7 @@ class TrainingRun:
          f'--run_dir={self.run_dir}', *flags, *user_modules.flags()],
         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     self._rows = metrics.RowReader(self.run_dir)
-    self.peak_rss_mib = 0.
+    self.peak_pss_mib = 0.
     try:
       self._next_rows()
     except BaseException:
@@ -74,18 +78,40 @@ class TrainingRun:
     """
     self._rows.new_rows()
     first = self._next_rows()[-1]
-    cpu_start, stolen_start = self._cpu_secs(), _stolen_secs()
+    cpu_start, cores_start = self._cpu_secs(), quiet.core_times()
     rows = [first]
     while rows[-1]['secs'] - first['secs'] < secs:
       rows += self._next_rows()
-      self._note_memory()
-    cpu_end, stolen_end = self._cpu_secs(), _stolen_secs()
+      self.peak_pss_mib = max(self.peak_pss_mib, sum(self.pss_mib().values()))
+    cpu_end, cores = self._cpu_secs(), quiet.core_times() - cores_start
     return Window(
         frames=rows[-1]['frames'] - first['frames'],
         secs=rows[-1]['secs'] - first['secs'],
         cpu_secs={role: cpu_end[role] - cpu_start[role] for role in cpu_end},
-        stolen_secs=stolen_end - stolen_start,
+        stolen_secs=cores.stolen_secs,
+        busy_secs=cores.busy_secs,
         rows=rows[1:])
+
+  def go_on_for(self, secs: float) -> None:
+    """Lets the run go on, and returns after some seconds.
+
+    Raises:
+      RuntimeError: where it has ended.
+      TimeoutError: where it has written no row of metrics for long.
+    """
+    end = time.monotonic() + secs
+    while time.monotonic() < end:
+      self._next_rows()
+
+  def actor_pids(self) -> List[int]:
+    """Returns the numbers of the actors' processes; none in a single one."""
+    return [process.pid for role, process in self._by_role()
+            if role == 'actors']
+
+  def pss_mib(self) -> Dict[str, float]:
+    """Returns the memory of each role; shared pages are counted once."""
+    return self._sum_by_role(
+        lambda process: process.memory_full_info().pss / 2**20)
 
   def hold(self) -> None:
     """Suspends all processes of the run until `go_on`."""
@@ -112,21 +138,29 @@ class TrainingRun:
       return []
 
   def _cpu_secs(self) -> Dict[str, float]:
-    secs: Dict[str, float] = {}
+    def cpu_secs(process):
+      times = process.cpu_times()
+      return times.user + times.system
+    return self._sum_by_role(cpu_secs)
+
+  def _sum_by_role(self, measure: Callable[[psutil.Process], float]
+                   ) -> Dict[str, float]:
+    sums: Dict[str, float] = collections.defaultdict(float)
+    for role, process in self._by_role():
+      sums[role] += measure(process)
+    if len(sums) == 1:
+      return {'in_process': sums['supervisor']}
+    return dict(sums)
+
+  def _by_role(self) -> List[Tuple[str, psutil.Process]]:
+    roles = []
     for process in self._processes():
       command = process.cmdline()
       role = 'supervisor'
       if 'launch.role' in command:
         role = 'actors' if 'actor' in command else 'learner'
-      times = process.cpu_times()
-      secs[role] = secs.get(role, 0.) + times.user + times.system
-    if len(secs) == 1:
-      return {'in_process': secs['supervisor']}
-    return secs
-
-  def _note_memory(self):
-    rss = sum(process.memory_full_info().pss for process in self._processes())
-    self.peak_rss_mib = max(self.peak_rss_mib, rss / 2**20)
+      roles.append((role, process))
+    return roles
 
   def _next_rows(self) -> List[metrics.Row]:
     """Waits until rows of metrics are written, and returns them."""
@@ -144,8 +178,3 @@ class TrainingRun:
             f'{self.run_dir}/logs')
       time.sleep(_POLL_SECS)
 
-
-def _stolen_secs() -> float:
-  """Returns how long the host has kept this process's cores from running."""
-  times = psutil.cpu_times(percpu=True)
-  return sum(times[core].steal for core in os.sched_getaffinity(0))

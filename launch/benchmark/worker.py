@@ -3,20 +3,25 @@
 import json
 import subprocess
 import sys
-from typing import Callable, Dict, Sequence
+import types
+from typing import Callable, Dict, Mapping, Sequence
 
 from launch.processes import local
 
 Measurement = Dict[str, float]
 
+_READY = 'ready'
 
-def serve(measure: Callable[[float], Measurement]) -> None:
+
+def serve(measure: Callable[[float], Measurement],
+          facts: Mapping[str, str] = types.MappingProxyType({})) -> None:
   """Answers each number of seconds on stdin with a measurement on stdout.
 
   Args:
     measure: function that measures for about the given seconds.
+    facts: what the process says of itself before it is asked, by name.
   """
-  print('ready', flush=True)
+  print(json.dumps({_READY: dict(facts)}), flush=True)
   for line in sys.stdin:
     print(json.dumps(measure(float(line))), flush=True)
 
@@ -31,10 +36,9 @@ class Worker:
         [sys.executable, '-m', module, *arguments], stdin=subprocess.PIPE,
         stdout=subprocess.PIPE, text=True, env=local.child_environment())
 
-  def wait_until_ready(self) -> None:
-    """Returns once the process has warmed up and can be asked."""
-    if self._read() != 'ready':
-      raise RuntimeError(f'{self._name} printed something else than "ready"')
+  def wait_until_ready(self) -> Dict[str, str]:
+    """Waits until the process has warmed up, and returns its facts."""
+    return json.loads(self._read())[_READY]
 
   def ask(self, secs: float) -> None:
     """Makes the process measure; `answer` must be called before the next."""

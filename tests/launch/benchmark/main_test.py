@@ -1,9 +1,15 @@
 """Tests of the benchmark as a user runs it, on a level without a simulator."""
 
 import json
+import os
+import subprocess
+import sys
+import time
 
+import psutil
 import pytest
 
+from launch import train
 from launch.benchmark import __main__ as benchmark
 from tests.fixtures import programs
 
@@ -11,6 +17,8 @@ from tests.fixtures import programs
 @pytest.mark.parametrize('arguments,words', [
     (['--cores=1000'], '--cores must be 1 to'),
     (['--seconds=0'], '--seconds must be above 0'),
+    (['--memory_minutes=-1'], '--memory_minutes must be above 0'),
+    (['--memory_minutes=1', '--scaling'], 'leave one of them out'),
     (['--config=nowhere.gin'], 'there is no file nowhere.gin'),
     (['--json=/nowhere/result.json'], '/nowhere/result.json cannot be written'),
     (['--json=/'], '/ cannot be written'),
@@ -18,6 +26,28 @@ from tests.fixtures import programs
 def test_bad_input_is_refused_before_anything_starts(
     refused, arguments, words):
   assert words in refused(benchmark.main, *arguments)
+
+
+def test_job_that_is_measured_by_default_is_that_of_training(monkeypatch):
+  monkeypatch.setattr(sys, 'argv', ['benchmark'])
+  assert benchmark._parse_args().config == train._DEFAULT_CONFIG
+
+
+@pytest.mark.slow
+def test_asked_to_terminate_it_leaves_nothing_behind(tmp_path):
+  process = subprocess.Popen(
+      [sys.executable, '-m', 'launch.benchmark', '--config=configs/catch.gin',
+       '--cores=1'], cwd=programs.ROOT, env={**os.environ, 'TMPDIR': tmp_path})
+  deadline = time.monotonic() + 120
+  while not list(tmp_path.glob('impala_benchmark_*/run/config.gin')):
+    assert time.monotonic() < deadline and process.poll() is None
+    time.sleep(0.05)
+  children = psutil.Process(process.pid).children(recursive=True)
+  assert children
+  process.terminate()
+  assert process.wait(timeout=60) == 143
+  assert psutil.wait_procs(children, timeout=10)[1] == []
+  assert list(tmp_path.glob('impala_benchmark_*')) == []
 
 
 @pytest.mark.nightly
@@ -34,9 +64,10 @@ def test_whole_benchmark_reports_what_it_promises(tmp_path):
   assert {
       'parts_cpu_ms_per_step', 'sum_cpu_ms_per_step', 'allowed_frames_per_sec',
       'frames_per_sec', 'ratio', 'cpu_secs_per_1000_frames',
-      'policy_lag_updates_mean', 'learner_wait_share', 'peak_rss_mib',
-      'data_plane_frames_per_sec'} <= set(result)
+      'policy_lag_updates_mean', 'learner_wait_share', 'peak_pss_mib',
+      'data_plane_frames_per_sec', 'others_share'} <= set(result)
   assert result['cores'] == 2
+  assert {'parameters', 'actors', 'precision'} <= set(result['speedups'])
   assert all(cost > 0 for cost in result['parts_cpu_ms_per_step'].values())
   assert 0 < result['ratio'] < 2
   assert f'{result["frames_per_sec"]:,.0f}' in ran.stdout

@@ -34,6 +34,7 @@ def test_cpu_of_all_processes_is_counted(result):
   assert result['cpu_secs_per_1000_frames'] == pytest.approx(0.25)
   assert result['stolen_share'] == pytest.approx(0.1)
   assert result['idle_share'] == pytest.approx(0.8 / 12)
+  assert result['others_share'] == pytest.approx(0.6 / 12)
 
 
 def test_difference_is_told_by_role(result):

@@ -30,12 +30,32 @@ def test_tables_show_the_numbers(capsys):
   result = measure.summarise(
       sizing.fit(config_lib.Config(), cores=4), 4, measurements.WINDOWS,
       measurements.COSTS, [1e5, 2e5])
-  result = {'setting': 'a setting', 'peak_rss_mib': 1234.,
-            'start_to_first_update_secs': 5., **result}
+  result = {'setting': 'a setting', 'peak_pss_mib': 1234.,
+            'start_to_first_update_secs': 5.,
+            'speedups': {'parameters': 'by pigeon'}, **result}
   report.show(result)
   shown = capsys.readouterr().out
   for words in ('a setting', '0.9000', '0.833', '16,000', '13,333', '1,234',
-                'data plane alone', '4 × 20'):
+                'data plane alone', '4 × 20', 'by pigeon'):
     assert words in shown
   report.show_scaling([result])
   assert '0.83' in capsys.readouterr().out
+
+
+def test_growth_is_shown_by_role(capsys):
+  report.show_growth({
+      'setting': 'a setting', 'minutes': 30.,
+      'pss_mib': {'learner': dict(before=500., after=495.),
+                  'all': dict(before=1000., after=1025.)}})
+  shown = capsys.readouterr().out
+  for words in ('a setting', '30 min later', '1,025', '-1.0%', '+2.5%'):
+    assert words in shown
+
+
+def test_peer_is_shown_beside_this_library(capsys):
+  report.show_peer({
+      'peer': dict(frames_per_sec=4000., cpu_secs_per_1000_frames=0.4),
+      'impala_tf': dict(frames_per_sec=12_000., cpu_secs_per_1000_frames=0.1)})
+  shown = capsys.readouterr().out
+  for words in ('peer', '12,000', '3.00', '0.100', '0.25'):
+    assert words in shown

@@ -11,7 +11,7 @@ _MODULE = 'tests.fixtures.measurement'
 def test_each_question_gets_its_answer():
   process = worker.Worker(_MODULE, ['3'])
   try:
-    process.wait_until_ready()
+    assert process.wait_until_ready() == {'factor': '3'}
     for secs in (0.5, 2.):
       process.ask(secs)
       assert process.answer() == {'product': 3 * secs}

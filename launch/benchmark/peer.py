@@ -1,0 +1,184 @@
+"""Measures another library's training in turns with a run of this one.
+
+    python -m launch.benchmark.peer --command='COMMAND' --count='REGEX'
+
+The run is suspended while the other's command trains, and goes on after it has
+been ended; so in turns, since a machine's speed changes from minute to minute.
+See peers.md for commands of other libraries. Needs a machine with nothing else
+to do.
+"""
+
+import argparse
+import collections
+import re
+import shlex
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from typing import List, NamedTuple
+
+import psutil
+
+from impala_tf import config as config_lib
+from launch.benchmark import quiet
+from launch.benchmark import report
+from launch.benchmark import training
+from launch.benchmark import turns
+from launch.run import command_line
+from launch.run import program
+
+_WARM_UP_SECS = 15.
+_NUM_LAST_LINES = 5
+
+
+class Speed(NamedTuple):
+  """Speed of a training.
+
+  Attributes:
+    frames_per_sec: environment frames a second that were learned from.
+    cpu_secs_per_1000_frames: CPU time of all its processes.
+  """
+  frames_per_sec: float
+  cpu_secs_per_1000_frames: float
+
+
+class _Mark(NamedTuple):
+  secs: float
+  frames: int
+  cpu_secs: float
+
+
+def measure(command: str, count: str, frames_per_count: float, secs: float,
+            warm_up_secs: float = _WARM_UP_SECS) -> Speed:
+  """Runs a command that trains, and ends it.
+
+  Args:
+    command: command line; what it prints says how far it is.
+    count: regular expression for that, with one group: a whole number.
+    frames_per_count: environment frames that one of it stands for.
+    secs: time to measure.
+    warm_up_secs: time from the first number on that is not measured.
+
+  Raises:
+    UserError: where the command cannot be run, or prints too few such numbers.
+  """
+  try:
+    process = psutil.Popen(
+        shlex.split(command), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, text=True)
+  except OSError as error:
+    raise config_lib.UserError(f'--command: {error}') from error
+  deadline = threading.Timer(2 * (secs + warm_up_secs) + 60, _kill, [process])
+  deadline.start()
+  first, marks = None, []
+  last_lines = collections.deque(maxlen=_NUM_LAST_LINES)
+  try:
+    for line in process.stdout:
+      last_lines.append(line)
+      found = re.search(count, line)
+      if not found:
+        continue
+      mark = _Mark(time.monotonic(), int(found.group(1)), _cpu_secs(process))
+      first = first or mark
+      if mark.secs - first.secs >= warm_up_secs:
+        marks.append(mark)
+        if mark.secs - marks[0].secs >= secs:
+          break
+  finally:
+    deadline.cancel()
+    _kill(process)
+    process.stdout.close()
+  if len(marks) < 2 or marks[-1].secs - marks[0].secs < secs:
+    raise config_lib.UserError(
+        f'--command printed too few lines with {count!r}; it ended with:\n'
+        f'{"".join(last_lines)}')
+  start, end = marks[0], marks[-1]
+  frames = frames_per_count * (end.frames - start.frames)
+  return Speed(frames / (end.secs - start.secs),
+               (end.cpu_secs - start.cpu_secs) / frames * 1e3)
+
+
+def _tree(process: psutil.Popen) -> List[psutil.Process]:
+  try:
+    return [process, *process.children(recursive=True)]
+  except psutil.NoSuchProcess:
+    return []
+
+
+def _cpu_secs(process: psutil.Popen) -> float:
+  """Adds up the CPU time of a process and of all that it started."""
+  secs = 0.
+  for member in _tree(process):
+    try:
+      times = member.cpu_times()
+    except psutil.NoSuchProcess:
+      continue
+    secs += times.user + times.system
+  return secs
+
+
+def _kill(process: psutil.Popen) -> None:
+  members = _tree(process)
+  for member in members:
+    try:
+      member.kill()
+    except psutil.NoSuchProcess:
+      pass
+  psutil.wait_procs(members)
+
+
+def _speed_of_run(run: training.TrainingRun, secs: float) -> Speed:
+  window = run.measure(secs)
+  return Speed(window.frames / window.secs,
+               sum(window.cpu_secs.values()) / window.frames * 1e3)
+
+
+def _parse_args() -> argparse.Namespace:
+  parser = command_line.Parser(prog='peer', description=__doc__)
+  turns.add_flags(parser, rounds=3, secs=30.)
+  parser.add_argument('--command', required=True,
+                      help="the other library's, which trains until it is "
+                      'ended')
+  parser.add_argument('--count', required=True, metavar='REGEX',
+                      help='how far it is by what it prints; its group is a '
+                      'whole number')
+  parser.add_argument('--frames_per_count', type=float, default=1.,
+                      help='4 where it counts steps of 4 frames (default: '
+                      '%(default)s)')
+  return parser.parse_args()
+
+
+def _run(args: argparse.Namespace) -> None:
+  turns.check(args)
+  warning = quiet.warning()
+  if warning:
+    print(f'warning: {warning}', file=sys.stderr, flush=True)
+  run = training.TrainingRun(args.config, [])
+  speeds = {'peer': [], 'impala_tf': []}
+  try:
+    run.go_on_for(_WARM_UP_SECS)
+    for _ in range(args.rounds):
+      run.hold()
+      speeds['peer'].append(measure(
+          args.command, args.count, args.frames_per_count, args.seconds))
+      run.go_on()
+      speeds['impala_tf'].append(_speed_of_run(run, args.seconds))
+  finally:
+    run.close()
+  results = {
+      name: Speed(*map(statistics.fmean, zip(*rounds)))._asdict()
+      for name, rounds in speeds.items()}
+  report.show_peer(results)
+  if args.json:
+    report.write_json(args.json, results)
+
+
+def main() -> int:
+  """Returns the exit code."""
+  return program.run(lambda: _run(_parse_args()))
+
+
+if __name__ == '__main__':
+  sys.exit(main())

@@ -1,0 +1,82 @@
+"""How busy this process's cores are, and whether a benchmark has them alone."""
+
+import os
+import time
+from typing import NamedTuple, Optional
+
+import psutil
+
+# A machine at rest stays below: monitoring and kernel threads take a hundredth.
+_MAX_OTHERS_SHARE = 0.05
+_MAX_LOAD = 0.5  # A core.
+
+
+class CoreTimes(NamedTuple):
+  """Times of all cores that this process may use, added up.
+
+  Attributes:
+    busy_secs: time in which they ran any process.
+    stolen_secs: time that the host gave to others.
+  """
+  busy_secs: float
+  stolen_secs: float
+
+  def __sub__(self, other: 'CoreTimes') -> 'CoreTimes':
+    return CoreTimes(self.busy_secs - other.busy_secs,
+                     self.stolen_secs - other.stolen_secs)
+
+
+def core_times() -> CoreTimes:
+  """Reads the times since the machine's start."""
+  times = psutil.cpu_times(percpu=True)
+  cores = [times[core] for core in os.sched_getaffinity(0)]
+  return CoreTimes(
+      sum(t.user + t.nice + t.system + t.irq + t.softirq for t in cores),
+      sum(t.steal for t in cores))
+
+
+def others_share(secs: float = 1.) -> float:
+  """Measures which share of the cores other processes use just now.
+
+  Args:
+    secs: how long to look; this process sleeps meanwhile.
+  """
+  start, before = time.monotonic(), core_times()
+  time.sleep(secs)
+  busy_secs = (core_times() - before).busy_secs
+  return busy_secs / (time.monotonic() - start) / _num_cores()
+
+
+def warning() -> Optional[str]:
+  """Looks at the machine for a second; returns what speaks against a quiet one.
+
+  Returns:
+    A line of text; None where nothing does.
+  """
+  return explain(others_share(), os.getloadavg()[0], _num_cores())
+
+
+def explain(share: float, load: float, cores: int) -> Optional[str]:
+  """Says why a machine is not quiet.
+
+  Args:
+    share: share of the cores that other processes use.
+    load: load average of the last minute.
+    cores: number of cores.
+
+  Returns:
+    A line of text; None where the machine is quiet.
+  """
+  reasons = []
+  if share > _MAX_OTHERS_SHARE:
+    reasons.append(f'other processes use {share:.0%} of {cores} cores')
+  if load > _MAX_LOAD * cores:
+    reasons.append(f'the load average of the last minute is {load:.1f}')
+  if not reasons:
+    return None
+  return (f'the machine is busy: {", and ".join(reasons)}; frames/s will be '
+          'too low, and only ratios can be compared')
+
+
+def _num_cores() -> int:
+  return len(os.sched_getaffinity(0))

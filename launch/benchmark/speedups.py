@@ -1,0 +1,70 @@
+"""Which of the optional speed-ups are in force in a run on this machine.
+
+Nothing is concluded from the config: processes of the run are looked at from
+outside, and parts that run the same code say what they do.
+"""
+
+import os
+import pathlib
+from typing import Dict, Mapping, Sequence
+
+from impala_tf import config as config_lib
+
+# What processes share through `os.memfd_create`.
+_SHARED_MEMORY = '/memfd:'
+_AMX_FLAG = 'amx_bf16'
+
+
+def in_force(config: config_lib.Config, actor_pids: Sequence[int],
+             facts: Mapping[str, str]) -> Dict[str, str]:
+  """Says of each speed-up whether it is in force.
+
+  Args:
+    config: config of the run, with numbers for all that was left to the
+      machine.
+    actor_pids: numbers of the actors' processes.
+    facts: what the parts said of themselves; see `parts`.
+
+  Returns:
+    What there is, by the name of the speed-up.
+  """
+  amx = 'has AMX' if _has_amx() else 'has no AMX'
+  return {
+      'parameters': _parameters(actor_pids),
+      'actors': _cores(actor_pids),
+      'environments an actor': str(config.actor.num_envs),
+      **facts,
+      'processor': f'{amx}; oneDNN {_onednn()}',
+  }
+
+
+def _parameters(actor_pids: Sequence[int]) -> str:
+  """Says how the actors get parameters."""
+  sharing = sum(_SHARED_MEMORY in pathlib.Path(f'/proc/{pid}/maps').read_text()
+                for pid in actor_pids)
+  if sharing == len(actor_pids) and sharing:
+    return 'through shared memory'
+  if sharing:
+    return f'through shared memory for {sharing} of {len(actor_pids)} actors'
+  return 'through Reverb'
+
+
+def _cores(actor_pids: Sequence[int]) -> str:
+  """Says on which cores the actors may run."""
+  if not actor_pids:
+    return 'within the learner\'s process'
+  available = os.sched_getaffinity(0)
+  cores = [os.sched_getaffinity(pid) for pid in actor_pids]
+  if len(available) > 1 and all(len(own) == 1 for own in cores):
+    numbers = ', '.join(str(min(own)) for own in cores)
+    return f'pinned to a core each: {numbers}'
+  return 'not pinned'
+
+
+def _onednn() -> str:
+  # `impala_tf` sets it for this process and, inherited, for all of the run.
+  return 'on' if os.environ['TF_ENABLE_ONEDNN_OPTS'] == '1' else 'off'
+
+
+def _has_amx() -> bool:
+  return _AMX_FLAG in pathlib.Path('/proc/cpuinfo').read_text()

@@ -1,0 +1,61 @@
+"""What is in force in a run, asked of real processes."""
+
+import contextlib
+import os
+import subprocess
+import sys
+
+import pytest
+
+from impala_tf import config as config_lib
+from impala_tf.processes import sizing
+from launch.benchmark import speedups
+
+_WAIT = 'print("ready", flush=True); input()'
+_PINNED = 'import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})'
+_SHARING = ('import mmap, os; fd = os.memfd_create("m"); '
+            'os.ftruncate(fd, 4096); m = mmap.mmap(fd, 4096)')
+_CONFIG = sizing.fit(config_lib.Config(
+    actor=config_lib.ActorConfig(num_envs=12)))
+
+
+@contextlib.contextmanager
+def _processes(*codes):
+  """Starts processes that have run these lines; yields their numbers."""
+  with contextlib.ExitStack() as stack:
+    pids = []
+    for code in codes:
+      process = stack.enter_context(subprocess.Popen(
+          [sys.executable, '-c', f'{code}\n{_WAIT}'], stdin=subprocess.PIPE,
+          stdout=subprocess.PIPE, text=True))
+      assert process.stdout.readline() == 'ready\n'
+      pids.append(process.pid)
+    yield pids
+
+
+@pytest.mark.parametrize('codes,words', [
+    ((_SHARING, _SHARING), 'through shared memory'),
+    (('', ''), 'through Reverb'),
+    ((_SHARING, ''), 'through shared memory for 1 of 2 actors'),
+    ((), 'through Reverb'),
+])
+def test_shared_memory_is_seen_in_the_actors(codes, words):
+  with _processes(*codes) as pids:
+    assert speedups.in_force(_CONFIG, pids, {})['parameters'] == words
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason='one core')
+def test_pinned_actors_are_told_from_free_ones():
+  core = min(os.sched_getaffinity(0))
+  with _processes(_PINNED, _PINNED) as pids:
+    assert speedups.in_force(_CONFIG, pids, {})['actors'] == (
+        f'pinned to a core each: {core}, {core}')
+  with _processes(_PINNED, '') as pids:
+    assert speedups.in_force(_CONFIG, pids, {})['actors'] == 'not pinned'
+
+
+def test_facts_of_parts_and_numbers_of_the_run_are_told():
+  told = speedups.in_force(_CONFIG, [], {'acting': 'a flat call'})
+  assert told['acting'] == 'a flat call'
+  assert told['environments an actor'] == '12'
+  assert told['processor'].endswith('oneDNN on')
