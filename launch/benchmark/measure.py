@@ -57,7 +57,7 @@ class _Parts(contextlib.ExitStack):
 
   def __init__(self, config_path: str, is_atari: bool):
     super().__init__()
-    port = str(ports.choose(None))
+    port, other_port = map(str, ports.choose_free(2))
     module = 'launch.benchmark.data_plane'
     self._writers = [
         self._start(module, 'writer', config_path, port)
@@ -68,10 +68,13 @@ class _Parts(contextlib.ExitStack):
         for name in ('emulator', 'environment', 'inference', 'assembly',
                      'learner')
         if is_atari or name != 'emulator'}
-    self._parameters = self._start('launch.benchmark.parameters', config_path)
+    self._distribution = {
+        name: self._start('launch.benchmark.parameters', name, config_path,
+                          other_port)
+        for name in ('publish', 'fetch')}
     self.facts: Dict[str, str] = {}
-    for started in (*self._writers, self._reader, self._parameters,
-                    *self._single.values()):
+    for started in (*self._writers, self._reader, *self._single.values(),
+                    *self._distribution.values()):
       self.facts.update(started.wait_until_ready())
 
   def _start(self, module, *arguments) -> worker.Worker:
@@ -85,10 +88,10 @@ class _Parts(contextlib.ExitStack):
     for name, part in self._single.items():
       part.ask(_PART_SECS)
       costs[name] = _cpu_ms_per_step(part.answer())
-    self._parameters.ask(_PART_SECS)
-    distributed = self._parameters.answer()
-    for name in ('publish', 'fetch'):
-      costs[name] = _cpu_ms_per_step(distributed, f'{name}_cpu_secs')
+    for part in self._distribution.values():  # Both at once.
+      part.ask(_PART_SECS)
+    for name, part in self._distribution.items():
+      costs[name] = _cpu_ms_per_step(part.answer())
     written, read = self._run_data_plane(1)
     costs['write'] = _cpu_ms_per_step(written)
     costs['read'] = _cpu_ms_per_step(read)
@@ -110,9 +113,8 @@ class _Parts(contextlib.ExitStack):
     return written[0], read
 
 
-def _cpu_ms_per_step(measured: worker.Measurement,
-                     name: str = 'cpu_secs') -> float:
-  return measured[name] / measured['steps'] * 1e3
+def _cpu_ms_per_step(measured: worker.Measurement) -> float:
+  return measured['cpu_secs'] / measured['steps'] * 1e3
 
 
 def run(setting: Setting, secs: float) -> Result:

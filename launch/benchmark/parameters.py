@@ -1,18 +1,20 @@
 """The way of parameters from learner to actors, measured by itself.
 
-Started by the benchmark: `python -m launch.benchmark.parameters CONFIG.gin`.
-One process is learner and actors in turns, so that what a server does for a
-fetch counts as part of it.
+Started by the benchmark as `python -m launch.benchmark.parameters ROLE
+CONFIG.gin PORT`: as `publish`, which has the server as a learner does, and as
+`fetch`, which stands for all actors.
 """
 
 import argparse
 import itertools
 import time
+from typing import Iterator
 
 from impala_tf import config as config_lib
 from impala_tf import experiment
 from impala_tf import replay
 from impala_tf import weights
+from impala_tf.agents import agent as agent_lib
 from impala_tf.processes import sizing
 from impala_tf.processes import tf_threads
 from impala_tf.processes import user_modules
@@ -20,76 +22,88 @@ from launch.benchmark import worker
 from launch.run import gin_config
 from launch.run import program
 
-_WARM_UP_UPDATES = 20
+# Both ends keep to a clock, so that there is something new for each fetch, and
+# what is done once a second weighs about as much as in a run.
+_UPDATES_PER_SEC = 50
 
 
-class Distribution:
-  """Parameters that are published and fetched as often as in a run.
+def ticks(per_sec: float, secs: float) -> Iterator[None]:
+  """Yields so many times a second; makes up for those that come late."""
+  start = time.monotonic()
+  for number in itertools.count():
+    due = start + number / per_sec
+    if max(due, time.monotonic()) > start + secs:
+      return
+    time.sleep(max(0., due - time.monotonic()))
+    yield
 
-  Attributes:
-    publish_cpu_secs: CPU time of publishing.
-    fetch_cpu_secs: CPU time of fetching.
-  """
 
-  def __init__(self, config: config_lib.Config):
-    """Starts a server, and connects a learner's and all actors' ends to it."""
-    environment = experiment.make_environment(config, 1, training=True)
-    agent = experiment.make_agent(config, environment)
-    self._server = replay.make_server(
-        [weights.make_table(agent.published_variables)], None)
-    address = f'localhost:{self._server.port}'
-    self._publisher = weights.Publisher(
-        address, agent.published_variables, lambda version: version)
-    self._fetchers = itertools.cycle([
-        weights.Fetcher(
-            address,
-            experiment.make_agent(config, environment).published_variables,
-            interval=config.actor.fetch_interval_unrolls)
-        for _ in range(config.actor.num_actors)])
-    environment.close()
-    self._fetches_per_update = config.num_fresh / config.actor.num_envs
-    self._fetches_due = 0.
-    self._version = 0
-    self.publish_cpu_secs = self.fetch_cpu_secs = 0.
+def _make_agent(config: config_lib.Config) -> agent_lib.Agent:
+  environment = experiment.make_environment(config, 1, training=True)
+  agent = experiment.make_agent(config, environment)
+  environment.close()
+  return agent
 
-  def update(self) -> None:
-    """Publishes once, and lets those actors fetch that begin unrolls."""
-    start = time.process_time()
-    self._version += 1
-    self._publisher.publish(self._version, self._publisher.snapshot())
-    self.publish_cpu_secs += time.process_time() - start
-    self._fetches_due += self._fetches_per_update
-    start = time.process_time()
-    while self._fetches_due >= 1:
-      next(self._fetchers).fetch()
-      self._fetches_due -= 1
-    self.fetch_cpu_secs += time.process_time() - start
+
+def _publish(config: config_lib.Config, port: int) -> None:
+  """Publishes parameters whenever it is asked, as after updates."""
+  variables = _make_agent(config).published_variables
+  server = replay.make_server([weights.make_table(variables)], port)
+  publisher = weights.BackgroundPublisher(weights.Publisher(
+      f'localhost:{server.port}', variables, lambda version: version))
+  versions = itertools.count()
+  publisher.publish(next(versions))  # The first traces a graph.
+
+  def measure(secs):
+    num_updates, cpu_start = 0, time.process_time()
+    for _ in ticks(_UPDATES_PER_SEC, secs):
+      publisher.publish(next(versions))
+      num_updates += 1
+    return {
+        'steps': num_updates * config.num_fresh * config.learner.unroll_length,
+        'cpu_secs': time.process_time() - cpu_start}
+
+  worker.serve(measure)
+
+
+def _fetch(config: config_lib.Config, port: int) -> None:
+  """Fetches parameters whenever it is asked, one actor after the other."""
+  num_envs = config.actor.num_envs
+  per_sec = _UPDATES_PER_SEC * config.num_fresh / num_envs
+  variables = [_make_agent(config).published_variables
+               for _ in range(config.actor.num_actors)]
+  fetchers = []
+
+  def measure(secs):
+    if not fetchers:  # Not before: now the server is there.
+      fetchers.extend(
+          weights.Fetcher(f'localhost:{port}', own,
+                          interval=config.actor.fetch_interval_unrolls)
+          for own in variables)
+      for fetcher in fetchers:
+        fetcher.wait(lambda cause: None)
+    turns = itertools.cycle(fetchers)
+    num_unrolls, cpu_start = 0, time.process_time()
+    for _ in ticks(per_sec, secs):
+      next(turns).fetch()
+      num_unrolls += num_envs
+    return {'steps': num_unrolls * config.learner.unroll_length,
+            'cpu_secs': time.process_time() - cpu_start}
+
+  worker.serve(measure)
 
 
 def main():
   parser = argparse.ArgumentParser(description=__doc__)
+  parser.add_argument('role', choices=('publish', 'fetch'))
   parser.add_argument('config')
+  parser.add_argument('port', type=int)
   program.add_import(parser)
   args = parser.parse_args()
   user_modules.load(args.modules)
   config = sizing.fit(gin_config.load(args.config))
   tf_threads.set_threads(1)
-  distribution = Distribution(config)
-  for _ in range(_WARM_UP_UPDATES):
-    distribution.update()
-
-  def measure(secs):
-    num_steps = 0
-    end = time.monotonic() + secs
-    distribution.publish_cpu_secs = distribution.fetch_cpu_secs = 0.
-    while time.monotonic() < end:
-      distribution.update()
-      num_steps += config.num_fresh * config.learner.unroll_length
-    return {'steps': num_steps,
-            'publish_cpu_secs': distribution.publish_cpu_secs,
-            'fetch_cpu_secs': distribution.fetch_cpu_secs}
-
-  worker.serve(measure)
+  (_publish if args.role == 'publish' else _fetch)(config, args.port)
 
 
 if __name__ == '__main__':

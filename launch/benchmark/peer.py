@@ -45,6 +45,7 @@ class Speed(NamedTuple):
 
 
 class _Mark(NamedTuple):
+  """How far a command was when it printed a line."""
   secs: float
   frames: int
   cpu_secs: float
@@ -59,10 +60,10 @@ def measure(command: str, count: str, frames_per_count: float, secs: float,
     count: regular expression for that, with one group: a whole number.
     frames_per_count: environment frames that one of it stands for.
     secs: time to measure.
-    warm_up_secs: time from the first number on that is not measured.
+    warm_up_secs: time from the first number above 0 that is not measured.
 
   Raises:
-    UserError: where the command cannot be run, or prints too few such numbers.
+    UserError: where the command cannot be run, or does not get on.
   """
   try:
     process = psutil.Popen(
@@ -78,7 +79,7 @@ def measure(command: str, count: str, frames_per_count: float, secs: float,
     for line in process.stdout:
       last_lines.append(line)
       found = re.search(count, line)
-      if not found:
+      if not found or not int(found.group(1)):
         continue
       mark = _Mark(time.monotonic(), int(found.group(1)), _cpu_secs(process))
       first = first or mark
@@ -90,10 +91,11 @@ def measure(command: str, count: str, frames_per_count: float, secs: float,
     deadline.cancel()
     _kill(process)
     process.stdout.close()
-  if len(marks) < 2 or marks[-1].secs - marks[0].secs < secs:
+  if (len(marks) < 2 or marks[-1].secs - marks[0].secs < secs
+      or marks[-1].frames <= marks[0].frames):
     raise config_lib.UserError(
-        f'--command printed too few lines with {count!r}; it ended with:\n'
-        f'{"".join(last_lines)}')
+        f'--command did not get on, by its lines with {count!r}; it ended with:'
+        f'\n{"".join(last_lines)}')
   start, end = marks[0], marks[-1]
   frames = frames_per_count * (end.frames - start.frames)
   return Speed(frames / (end.secs - start.secs),

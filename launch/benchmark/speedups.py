@@ -10,8 +10,8 @@ from typing import Dict, Mapping, Sequence
 
 from impala_tf import config as config_lib
 
-# What processes share through `os.memfd_create`.
-_SHARED_MEMORY = '/memfd:'
+# The anonymous file of parameters, as a process's list of mappings has it.
+_SHARED_MEMORY = '/memfd:impala_tf_parameters'
 _AMX_FLAG = 'amx_bf16'
 
 

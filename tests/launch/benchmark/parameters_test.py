@@ -1,33 +1,49 @@
-"""The way of parameters from learner to actors, as the benchmark takes it."""
+"""The way of parameters, with the processes that the benchmark starts."""
+
+import time
 
 import pytest
 
-from impala_tf import config as config_lib
-from impala_tf.processes import sizing
+from impala_tf.processes import ports
 from launch.benchmark import parameters
+from launch.benchmark import worker
+
+_CONFIG = '''
+include 'configs/catch.gin'
+config.LearnerConfig.batch_size = 8
+config.ActorConfig.num_actors = 2
+config.ActorConfig.num_envs = 12
+'''
 
 
-def _config(num_envs, batch_size):
-  return sizing.fit(config_lib.Config(
-      environment=config_lib.EnvironmentConfig(level='catch'),
-      actor=config_lib.ActorConfig(num_actors=2, num_envs=num_envs),
-      agent=config_lib.AgentConfig(torso='mlp'),
-      learner=config_lib.LearnerConfig(batch_size=batch_size)))
+def test_ticks_that_come_late_are_made_up_for():
+  start = time.monotonic()
+  number = 0
+  for _ in parameters.ticks(100, 0.4):
+    if number == 0:
+      time.sleep(0.2)
+    number += 1
+  assert number == pytest.approx(40, abs=5)
+  assert time.monotonic() - start < 0.6
 
 
-@pytest.mark.parametrize('num_envs,batch_size,fetches', [
-    (8, 8, 6), (12, 8, 4), (8, 32, 24)])
-def test_actors_fetch_as_often_as_they_begin_unrolls(
-    num_envs, batch_size, fetches, monkeypatch):
-  calls = []
-  real = parameters.weights.Fetcher.fetch
-  monkeypatch.setattr(parameters.weights.Fetcher, 'fetch',
-                      lambda self: calls.append(real(self)))
-  distribution = parameters.Distribution(_config(num_envs, batch_size))
-  calls.clear()
-  for _ in range(6):
-    distribution.update()
-  assert len(calls) == fetches
-  assert calls[-1] == 6  # The newest parameters.
-  assert distribution.publish_cpu_secs > 0
-  assert distribution.fetch_cpu_secs > 0
+def test_both_ends_cost_something_for_the_same_steps(tmp_path):
+  path = tmp_path / 'config.gin'
+  path.write_text(
+      f'from __gin__ import dynamic_registration\n'
+      f'from impala_tf import config\n{_CONFIG}')
+  port = str(ports.choose(None))
+  ends = [worker.Worker('launch.benchmark.parameters', [role, str(path), port])
+          for role in ('publish', 'fetch')]
+  try:
+    for end in ends:
+      end.wait_until_ready()
+    for secs in (0.1, 1.):  # The first time they meet.
+      for end in ends:
+        end.ask(secs)
+      published, fetched = (end.answer() for end in ends)
+  finally:
+    for end in ends:
+      end.close()
+  assert fetched['steps'] == pytest.approx(published['steps'], rel=0.3)
+  assert published['cpu_secs'] > 0 and fetched['cpu_secs'] > 0

@@ -13,7 +13,7 @@ from launch.benchmark import speedups
 
 _WAIT = 'print("ready", flush=True); input()'
 _PINNED = 'import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})'
-_SHARING = ('import mmap, os; fd = os.memfd_create("m"); '
+_SHARING = ('import mmap, os; fd = os.memfd_create("impala_tf_parameters"); '
             'os.ftruncate(fd, 4096); m = mmap.mmap(fd, 4096)')
 _CONFIG = sizing.fit(config_lib.Config(
     actor=config_lib.ActorConfig(num_envs=12)))
