@@ -29,6 +29,7 @@ from launch.benchmark import turns
 from launch.run import command_line
 from launch.run import program
 
+_START_SECS = 300.  # At most, from the command to its first number.
 _WARM_UP_SECS = 15.
 _NUM_LAST_LINES = 5
 
@@ -71,7 +72,8 @@ def measure(command: str, count: str, frames_per_count: float, secs: float,
         stderr=subprocess.STDOUT, text=True)
   except OSError as error:
     raise config_lib.UserError(f'--command: {error}') from error
-  deadline = threading.Timer(2 * (secs + warm_up_secs) + 60, _kill, [process])
+  deadline = threading.Timer(
+      _START_SECS + 2 * (warm_up_secs + secs), _kill, [process])
   deadline.start()
   first, marks = None, []
   last_lines = collections.deque(maxlen=_NUM_LAST_LINES)
