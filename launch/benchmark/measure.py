@@ -20,6 +20,10 @@ PARTS = ('emulator', 'environment', 'inference', 'fetch', 'assembly', 'write',
          'read', 'learner', 'publish')
 ACTOR_PARTS = ('environment', 'inference', 'fetch', 'assembly', 'write')
 LEARNER_PARTS = ('read', 'learner', 'publish')
+# Machines for which a speed is computed, and how many times a single thread's
+# the learner's speed becomes with more of them, at most (docs/performance.md).
+_OTHER_CORES = (4, 16)
+_LEARNER_THREADS_GAIN = 1.2
 _DATA_PLANE_WRITERS = 2
 _SECS_A_ROUND = 12.  # Three rows of metrics by default.
 # Parts are measured often and shortly, as the host's speed changes within
@@ -196,6 +200,7 @@ def summarise(config: config_lib.Config, cores: int,
   busy_share = sum(w.busy_secs for w in windows) / secs / cores
   # What the host takes for others is not the program's to use.
   allowed = cores * (1 - stolen_share) / total * 1e3 * frames_per_step
+  ratio = frames / secs / allowed
   rows = [row for window in windows for row in window.rows]
 
   def mean_of(name):
@@ -217,7 +222,10 @@ def summarise(config: config_lib.Config, cores: int,
       'sum_cpu_ms_per_step': total,
       'allowed_frames_per_sec': allowed,
       'frames_per_sec': frames / secs,
-      'ratio': frames / secs / allowed,
+      'ratio': ratio,
+      'computed_frames_per_sec': {
+          str(number): ratio * frames_per_step * _steps_per_sec(parts, number)
+          for number in _OTHER_CORES},
       'measured_secs': secs,
       'cpu_secs_per_1000_frames': whole / frames_per_step,
       'cpu_ms_per_step': cpu_ms_per_step,
@@ -230,6 +238,18 @@ def summarise(config: config_lib.Config, cores: int,
       'data_plane_frames_per_sec':
           statistics.fmean(data_plane_steps_per_sec) * frames_per_step,
   }
+
+
+def _steps_per_sec(parts: Dict[str, float], cores: int) -> float:
+  """Computes the agent steps that parts allow with one learner.
+
+  Args:
+    parts: CPU-ms a step of each part.
+    cores: number of cores.
+  """
+  learner = sum(parts[name] for name in LEARNER_PARTS)
+  total = learner + sum(parts[name] for name in ACTOR_PARTS)
+  return 1e3 * min(cores / total, _LEARNER_THREADS_GAIN / learner)
 
 
 def _machine() -> str:

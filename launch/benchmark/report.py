@@ -100,6 +100,8 @@ def show(result: measure.Result) -> None:
       (f'frames/s, over {result["measured_secs"]:.0f} s of training',
        f'{result["frames_per_sec"]:,.0f}'),
       ('ratio', f'{result["ratio"]:.3f}'),
+      *((f'frames/s of {number} such cores, computed', f'{speed:,.0f}')
+        for number, speed in result['computed_frames_per_sec'].items()),
       ('idle share of the cores', f'{result["idle_share"]:.3f}'),
       ('share of the cores that the host took for others',
        f'{result["stolen_share"]:.3f}'),

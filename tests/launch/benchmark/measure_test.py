@@ -30,6 +30,13 @@ def test_ratio_is_of_what_the_sum_allows_on_these_cores(result):
   assert result['ratio'] == pytest.approx(0.75 / 0.9)
 
 
+def test_more_cores_gain_until_the_learner_has_no_time(result):
+  computed = result['computed_frames_per_sec']
+  assert computed['4'] == pytest.approx(result['ratio'] * 4 * 4 / 0.9e-3)
+  # Its step takes 0.26 ms, and more threads are 1.2 times as fast.
+  assert computed['16'] == pytest.approx(result['ratio'] * 4 * 1.2 / 0.26e-3)
+
+
 def test_cpu_of_all_processes_is_counted(result):
   assert result['cpu_secs_per_1000_frames'] == pytest.approx(0.25)
   assert result['stolen_share'] == pytest.approx(0.1)
