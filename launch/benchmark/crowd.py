@@ -57,8 +57,10 @@ def record(config: config_lib.Config, path: str) -> None:
   agent = experiment.make_agent(config, environment)
   environment.close()
   with open(path, 'wb') as file:
-    pickle.dump((parts.record_unrolls(config, _NUM_RECORDED),
-                 [tuple(v.shape) for v in agent.published_variables]), file)
+    unrolls = [packed.unroll
+               for packed in parts.record_unrolls(config, _NUM_RECORDED)]
+    pickle.dump(
+        (unrolls, [tuple(v.shape) for v in agent.published_variables]), file)
 
 
 def tcp_bytes() -> Tuple[int, int]:

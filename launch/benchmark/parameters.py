@@ -18,6 +18,7 @@ from impala_tf.agents import agent as agent_lib
 from impala_tf.processes import sizing
 from impala_tf.processes import tf_threads
 from impala_tf.processes import user_modules
+from impala_tf.transport import parameter_memory
 from launch.benchmark import worker
 from launch.run import gin_config
 from launch.run import program
@@ -48,10 +49,19 @@ def _make_agent(config: config_lib.Config) -> agent_lib.Agent:
 def _publish(config: config_lib.Config, port: int) -> None:
   """Publishes parameters whenever it is asked, as after updates."""
   variables = _make_agent(config).published_variables
-  server = replay.make_server([weights.make_table(variables)], port)
-  publisher = weights.BackgroundPublisher(weights.Publisher(
-      f'localhost:{server.port}', variables, lambda version: version))
-  versions = itertools.count()
+  tables = [weights.make_table(variables)]
+  memory = parameter_memory.make(weights.num_parameters(variables))
+  if memory is not None:
+    tables.append(memory.make_table())
+  server = replay.make_server(tables, port)
+  publisher = weights.Publisher(
+      f'localhost:{server.port}', variables, lambda version: version)
+  # As actors in other processes get them.
+  if memory is None:
+    publisher = weights.BackgroundPublisher(publisher)
+  else:
+    publisher = weights.SharingPublisher(publisher, memory, version=0)
+  versions = itertools.count(1)
   publisher.publish(next(versions))  # The first traces a graph.
 
   def measure(secs):

@@ -22,6 +22,7 @@ from impala_tf.processes import learner_group
 from impala_tf.processes import sizing
 from impala_tf.processes import tf_threads
 from impala_tf.processes import user_modules
+from impala_tf.transport import packing
 from launch.benchmark import worker
 from launch.run import gin_config
 from launch.run import program
@@ -39,7 +40,7 @@ def _make_environment(config: config_lib.Config):
 
 
 def record_unrolls(config: config_lib.Config,
-                   number: int) -> List[types.Unroll]:
+                   number: int) -> List[packing.PackedUnroll]:
   """Returns at least `number` unrolls of the config's level, by a new agent."""
   environment = _make_environment(config)
   agent = experiment.make_agent(config, environment)
