@@ -15,6 +15,7 @@ from impala_tf import experiment
 from impala_tf import replay
 from impala_tf import weights
 from impala_tf.agents import agent as agent_lib
+from impala_tf.processes import precision
 from impala_tf.processes import sizing
 from impala_tf.processes import tf_threads
 from impala_tf.processes import user_modules
@@ -39,9 +40,10 @@ def ticks(per_sec: float, secs: float) -> Iterator[None]:
     yield
 
 
-def _make_agent(config: config_lib.Config) -> agent_lib.Agent:
+def _make_agent(config: config_lib.Config,
+                torso_precision: str = 'float32') -> agent_lib.Agent:
   environment = experiment.make_environment(config, 1, training=True)
-  agent = experiment.make_agent(config, environment)
+  agent = experiment.make_agent(config, environment, torso_precision)
   environment.close()
   return agent
 
@@ -80,7 +82,8 @@ def _fetch(config: config_lib.Config, port: int) -> None:
   """Fetches parameters whenever it is asked, one actor after the other."""
   num_envs = config.actor.num_envs
   per_sec = _UPDATES_PER_SEC * config.num_fresh / num_envs
-  variables = [_make_agent(config).published_variables
+  of_actor = precision.of_actor(config, precision.cpu_flags())
+  variables = [_make_agent(config, of_actor).published_variables
                for _ in range(config.actor.num_actors)]
   fetchers = []
 

@@ -19,6 +19,7 @@ from impala_tf import types
 from impala_tf.agents import acting as policy_lib
 from impala_tf.processes import host as host_lib
 from impala_tf.processes import learner_group
+from impala_tf.processes import precision
 from impala_tf.processes import sizing
 from impala_tf.processes import tf_threads
 from impala_tf.processes import user_modules
@@ -109,7 +110,8 @@ def _environment(config: config_lib.Config) -> Part:
 def _play(config: config_lib.Config):
   """Plays an unroll; returns the policy, an unroll buffer, and T+1 steps."""
   environment = _make_environment(config)
-  agent = experiment.make_agent(config, environment)
+  agent = experiment.make_agent(
+      config, environment, precision.of_actor(config, precision.cpu_flags()))
   policy = policy_lib.Policy(agent, environment.num_envs, seed=0)
   counter = policy_lib.EpisodeCounter(environment.num_envs)
   timestep = environment.reset()
@@ -194,8 +196,11 @@ def _learner(config: config_lib.Config) -> Part:
 
 def _facts(name: str, config: config_lib.Config) -> Dict[str, str]:
   """Says what a part does in one of several ways, for `speedups`."""
+  flags = precision.cpu_flags()
   if name == 'learner':
-    return {'precision': config.learner.precision}
+    return {'precision of the learner': precision.of_learner(config, flags)}
+  if name == 'inference':
+    return {'precision of actors': precision.of_actor(config, flags)}
   return {}
 
 

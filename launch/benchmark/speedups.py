@@ -9,6 +9,7 @@ import pathlib
 from typing import Dict, Mapping, Sequence
 
 from impala_tf import config as config_lib
+from impala_tf.processes import precision
 
 # The anonymous file of parameters, as a process's list of mappings has it.
 _SHARED_MEMORY = '/memfd:impala_tf_parameters'
@@ -28,7 +29,8 @@ def in_force(config: config_lib.Config, actor_pids: Sequence[int],
   Returns:
     What there is, by the name of the speed-up.
   """
-  amx = 'has AMX' if _has_amx() else 'has no AMX'
+  has_amx = _AMX_FLAG in precision.cpu_flags()
+  amx = 'has AMX' if has_amx else 'has no AMX'
   return {
       'parameters': _parameters(actor_pids),
       'actors': _cores(actor_pids),
@@ -64,7 +66,3 @@ def _cores(actor_pids: Sequence[int]) -> str:
 def _onednn() -> str:
   # `impala_tf` sets it for this process and, inherited, for all of the run.
   return 'on' if os.environ['TF_ENABLE_ONEDNN_OPTS'] == '1' else 'off'
-
-
-def _has_amx() -> bool:
-  return _AMX_FLAG in pathlib.Path('/proc/cpuinfo').read_text()
