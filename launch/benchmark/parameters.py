@@ -10,6 +10,8 @@ import itertools
 import time
 from typing import Iterator
 
+import reverb
+
 from impala_tf import config as config_lib
 from impala_tf import experiment
 from impala_tf import replay
@@ -54,7 +56,7 @@ def _publish(config: config_lib.Config, port: int) -> None:
   tables = [weights.make_table(variables)]
   memory = parameter_memory.make(weights.num_parameters(variables))
   if memory is not None:
-    tables.append(memory.make_table())
+    tables.append(reverb.Table.queue(memory.table_name, max_size=1))
   server = replay.make_server(tables, port)
   publisher = weights.Publisher(
       f'localhost:{server.port}', variables, lambda version: version)
