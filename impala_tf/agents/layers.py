@@ -43,8 +43,8 @@ def _add_bias(outputs: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
   """Adds a bias [C] to outputs [..., C] of a layer.
 
   On CPUs `BiasAddGrad` sums bfloat16 up in bfloat16, where a sum stops growing
-  at 256 times what is added: a first convolution's bias would get a tenth of
-  its gradient. `Sum`, the gradient of an addition, sums up in float32.
+  at 256 times what is added. `Sum`, the gradient of an addition, rounds only
+  its result.
   """
   if outputs.dtype == tf.bfloat16:
     return outputs + bias
