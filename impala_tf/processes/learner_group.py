@@ -22,7 +22,15 @@ import faulthandler
 import os
 import socket
 import time
-from typing import Dict, Iterable, List, NamedTuple, Optional, Sequence
+from typing import (
+  Dict,
+  Iterable,
+  Iterator,
+  List,
+  NamedTuple,
+  Optional,
+  Sequence,
+)
 import zlib
 
 import numpy as np
@@ -40,8 +48,8 @@ _POLL_SECS = 0.5
 _PROBE_SECS = 1.
 _CONNECT_SECS = 120.
 _TURN_SECS = 0.5
-# TensorFlow reports a learner that is dead or stopped sooner. This is for one
-# that hangs; first updates and checkpoints take long.
+# TensorFlow reports a learner that is dead sooner. This is for one that hangs;
+# first updates and checkpoints take long.
 _TIMEOUT_SECS = 300.
 # A process that is killed closes its sockets one by one: its peers may lose
 # their connections before its port is free.
@@ -189,9 +197,21 @@ def _strategy(place: Place) -> tf.distribute.MultiWorkerMirroredStrategy:
       tf.distribute.cluster_resolver.SimpleClusterResolver(
           cluster, task_type='worker', task_id=place.task, rpc_layer='grpc',
           num_accelerators={
-              'GPU': len(tf.config.list_physical_devices('GPU'))}),
-      tf.distribute.experimental.CommunicationOptions(
-          timeout_seconds=_TIMEOUT_SECS))
+              'GPU': len(tf.config.list_physical_devices('GPU'))}))
+
+
+@contextlib.contextmanager
+def _within_timeout() -> Iterator[None]:
+  """Ends this process, with tracebacks, where the context lasts too long.
+
+  With a timeout of TensorFlow's own, each message would leave two threads that
+  sleep until the timeout has passed: thousands of them.
+  """
+  faulthandler.dump_traceback_later(_TIMEOUT_SECS, exit=True)
+  try:
+    yield
+  finally:
+    faulthandler.cancel_dump_traceback_later()
 
 
 def _listens(address: str) -> bool:
@@ -247,7 +267,7 @@ class _Together(Learners):
     Raises:
       PeerLost: where another learner has gone.
     """
-    with self.noticing_loss():
+    with self.noticing_loss(), _within_timeout():
       rows = self._gather(tf.constant(numbers, tf.float64)).numpy()
     return rows[::self._num_local]  # Devices of one learner have equal rows.
 
@@ -377,5 +397,5 @@ class _Learner:
 
   def update(self, unroll: types.Unroll) -> Dict[str, tf.Tensor]:
     """Applies one update; raises PeerLost where another learner has gone."""
-    with self._learners.noticing_loss():
+    with self._learners.noticing_loss(), _within_timeout():
       return self._learner.update(unroll)

@@ -2,6 +2,8 @@
 
 import concurrent.futures
 import contextlib
+import subprocess
+import sys
 import threading
 import time
 
@@ -138,6 +140,25 @@ def test_logs_see_the_unrolls_of_all(ran):
       gathered = result[f'gathered_{i}']
       assert gathered.dtype == whole.dtype
       np.testing.assert_array_equal(gathered, whole)
+
+
+@pytest.mark.slow
+def test_messages_leave_no_threads_behind(ran):
+  for result in ran[0]:
+    before, after = result['num_threads']
+    assert after - before < replica_process.NUM_GATHERS / 4
+
+
+def test_process_whose_peer_hangs_ends():
+  code = ('from impala_tf.processes import learner_group as group\n'
+          'import threading\n'
+          'group._TIMEOUT_SECS = 0.1\n'
+          'with group._within_timeout():\n'
+          '  threading.Event().wait(100)\n')
+  ended = subprocess.run([sys.executable, '-c', code], capture_output=True,
+                         text=True, check=False, timeout=_DEADLINE_SECS)
+  assert ended.returncode == 1
+  assert 'Timeout' in ended.stderr
 
 
 @pytest.mark.slow
