@@ -20,7 +20,7 @@ import os
 import pathlib
 import secrets
 import time
-from typing import Callable, Iterable, NamedTuple, Optional
+from typing import Callable, Iterable, NamedTuple, Optional, Sequence
 
 import numpy as np
 
@@ -62,6 +62,16 @@ class _Mapping:
     memory = mmap.mmap(fd, 0, access=access)
     self.header = np.frombuffer(memory, _HEADER, 1).reshape([])
     self.parameters = np.frombuffer(memory, np.float32, offset=_OFFSET)
+
+  def write(self, stamp: Stamp, arrays: Sequence[np.ndarray]) -> None:
+    """Writes parameters; see `Memory.write`."""
+    self.header['num_begun'] += 1
+    start = 0
+    for array in arrays:
+      self.parameters[start:start + array.size] = array.reshape(-1)
+      start += array.size
+    self.header['version'], self.header['frames'] = stamp
+    self.header['num_ended'] += 1
 
 
 @contextlib.contextmanager
@@ -116,37 +126,33 @@ class Memory:
     mapping.header['token'] = self._token
     return mapping
 
-  def write(self, stamp: Stamp, arrays: Iterable[np.ndarray]) -> None:
+  def write(self, stamp: Stamp, arrays: Sequence[np.ndarray]) -> None:
     """Writes the parameters, for peers to read from now on.
 
     Args:
       stamp: numbers that come with them.
       arrays: parameters, of any shapes; P numbers in all.
-    """
-    if not self._try_to_write(stamp, arrays):
-      self._replace()
-      self._try_to_write(stamp, arrays)
 
-  def _try_to_write(self, stamp: Stamp, arrays: Iterable[np.ndarray]) -> bool:
-    """Writes and returns True, unless the lock cannot be had."""
+    Raises:
+      ValueError: where there are more or fewer numbers. Nothing is written.
+    """
+    size = sum(array.size for array in arrays)
+    if size != self._size:  # Within a write it would look like a death.
+      raise ValueError(
+          f'the memory is for {self._size} parameters, but {size} were given')
     with _lock(self._file.fileno(), fcntl.LOCK_EX) as is_locked:
       if is_locked:
-        header, parameters = self._mapping.header, self._mapping.parameters
-        header['num_begun'] += 1
-        start = 0
-        for array in arrays:
-          parameters[start:start + array.size] = array.reshape(-1)
-          start += array.size
-        header['version'], header['frames'] = stamp
-        header['num_ended'] += 1
-    return is_locked
+        self._mapping.write(stamp, arrays)
+    if not is_locked:
+      self._replace(stamp, arrays)
 
-  def _replace(self) -> None:
+  def _replace(self, stamp: Stamp, arrays: Sequence[np.ndarray]) -> None:
     """Puts another memory in the place where peers look for this one."""
     with open(os.memfd_create(_FILE_NAME), 'r+b', buffering=0) as other:
       mapping = self._prepare(other.fileno())
-      mapping.header['num_begun'] = self._mapping.header['num_begun']
-      mapping.header['num_ended'] = self._mapping.header['num_ended']
+      for count in ('num_begun', 'num_ended'):
+        mapping.header[count] = self._mapping.header['num_ended']
+      mapping.write(stamp, arrays)  # No lock: nobody else has it open yet.
       os.dup2(other.fileno(), self._file.fileno(), inheritable=False)
     self._mapping = mapping
 

@@ -126,13 +126,14 @@ memory.write(parameter_memory.Stamp(1, 10), [np.ones(7)])
 print(memory.table_name, flush=True)
 sys.stdin.readline()
 
-def arrays():
-  yield np.full(4, 2.)
-  print('within', flush=True)
-  sys.stdin.readline()
-  yield np.full(3, 2.)
+class Slow(np.ndarray):
+  def reshape(self, *shape):
+    print('within', flush=True)
+    sys.stdin.readline()
+    return super().reshape(*shape)
 
-memory.write(parameter_memory.Stamp(2, 20), arrays())
+memory.write(parameter_memory.Stamp(2, 20),
+             [np.full(4, 2.), np.full(3, 2.).view(Slow)])
 print('done', flush=True)
 sys.stdin.readline()
 """
@@ -211,6 +212,35 @@ def test_writer_leaves_the_memory_to_a_reader_that_was_stopped():
   _write(memory, 3)
   assert reader.is_there()
   assert _read(reader)[0] == _stamp(3)
+
+
+def test_memory_that_takes_the_place_of_another_has_parameters_from_the_start(
+    monkeypatch):
+  memory = parameter_memory.Memory(7)
+  _write(memory, 1)
+  holder, reader = _found(memory), _found(memory)
+  assert _read(reader)[0] == _stamp(1)
+  dup2, seen = os.dup2, []
+
+  def look_at_once(*arguments, **keywords):
+    dup2(*arguments, **keywords)
+    assert reader.is_there()
+    seen.extend([_read(reader), _read(_found(memory))])
+
+  monkeypatch.setattr(os, 'dup2', look_at_once)
+  holder.read(lambda parameters: _write(memory, 2))  # It holds the lock.
+  assert seen == [(_stamp(2), [2.] * 7)] * 2
+
+
+@pytest.mark.parametrize('size', [6, 8])
+def test_wrong_number_of_parameters_is_refused_and_leaves_all_as_it_is(size):
+  memory = parameter_memory.Memory(7)
+  _write(memory, 1)
+  with pytest.raises(ValueError, match=f'for 7 parameters, but {size} were'):
+    memory.write(_stamp(2), [np.full(4, 2.), np.full(size - 4, 2.)])
+  assert _read(_found(memory)) == (_stamp(1), [1.] * 7)
+  _write(memory, 3)
+  assert _read(_found(memory)) == (_stamp(3), [3.] * 7)
 
 
 def _renamed(memory, **parts):
