@@ -27,7 +27,8 @@ from impala_tf.transport import reverb_calls
 
 _TABLE = 'weights'
 _POLL_SECS = 0.1
-# With a memory, the least that the table gets: for peers that come later.
+# With a memory, seconds between parameters for the table that nobody reads: for
+# peers that come later.
 _TABLE_SECS = 1.
 # For so long after it was read, the table gets the parameters of each update.
 _READ_SECS = 10.
@@ -116,8 +117,16 @@ class BackgroundPublisher:
   arrives is dropped.
   """
 
-  def __init__(self, publisher: Publisher):
+  def __init__(self, publisher: Publisher,
+               on_published: Callable[[], None] = lambda: None):
+    """Starts the thread.
+
+    Args:
+      publisher: sends snapshots to the table.
+      on_published: called in the thread, after each.
+    """
     self._publisher = publisher
+    self._on_published = on_published
     self._newest = None
     self._error = None
     self._wake = threading.Condition()
@@ -139,6 +148,7 @@ class BackgroundPublisher:
         newest, self._newest = self._newest, None
       try:
         self._publisher.publish(*newest)
+        self._on_published()
       except Exception as error:  # pylint: disable=broad-except
         with self._wake:
           self._error = error
@@ -162,10 +172,10 @@ class SharingPublisher:
       version: learner updates behind the parameters.
     """
     self._publisher = publisher
-    self._table = BackgroundPublisher(publisher)
+    self._table = BackgroundPublisher(publisher, self._count_samples)
     self._memory = memory
     self._num_samples = 0
-    self._read_until = self._next_look = float('-inf')
+    self._read_until = self._next_for_table = float('-inf')
 
     def values():
       with tf.device('/cpu:0'):
@@ -179,7 +189,6 @@ class SharingPublisher:
     """Publishes the parameters as they are now.
 
     Raises:
-      ConnectionError: where the server does not answer.
       RuntimeError: where an earlier publication to the table has failed.
     """
     self._memory.write(
@@ -190,14 +199,18 @@ class SharingPublisher:
 
   def _is_for_table(self, now: float) -> bool:
     """Whether the table gets the parameters that are published now."""
-    if now < self._next_look:
-      return now < self._read_until
-    self._next_look = now + _TABLE_SECS
+    if self._read_until <= now < self._next_for_table:
+      return False
+    self._next_for_table = now + _TABLE_SECS
+    return True
+
+  def _count_samples(self) -> None:
+    """Notes whether peers read the table, for the updates to come."""
+    # In the background, since this waits where the server was stopped.
     num_samples = self._publisher.num_samples()
     if num_samples != self._num_samples:
       self._num_samples = num_samples
-      self._read_until = now + _READ_SECS
-    return True
+      self._read_until = time.monotonic() + _READ_SECS
 
 
 class DelayedPublisher:

@@ -318,16 +318,16 @@ def test_fetched_parameters_do_not_change_with_the_memory(sharing):
 
 def test_table_gets_parameters_now_and_then(sharing, monkeypatch):
   monkeypatch.setattr(weights, '_READ_SECS', 0.)
-  monkeypatch.setattr(weights, '_TABLE_SECS', 0.)
-  sharing.publisher._next_look = 0.
+  sharing.publisher._next_for_table = 0.
   sharing.publish(1)
   _until(lambda: sharing.elsewhere.fetch() == 1)
 
 
 def test_peers_elsewhere_get_each_update_while_they_read(sharing):
   _until(lambda: sharing.elsewhere.fetch() == 0)
-  sharing.publish(1)
-  sharing.publisher._next_look = 0.  # It looks once an hour.
+  sharing.publisher._next_for_table = 0.  # Else in an hour.
+  sharing.publish(1)  # Sees that it was read.
+  _until(lambda: sharing.publisher._read_until > time.monotonic())
   for version in range(2, 10):
     sharing.publish(version)
     _until(lambda: sharing.elsewhere.fetch() == version)  # noqa: B023
@@ -338,14 +338,30 @@ def test_table_that_is_read_no_more_gets_parameters_now_and_then_only(
     sharing, monkeypatch):
   monkeypatch.setattr(weights, '_READ_SECS', 0.)
   _until(lambda: sharing.elsewhere.fetch() == 0)
-  sharing.publisher._next_look = 0.
+  sharing.publisher._next_for_table = 0.
   sharing.publish(1)  # Sees that it was read, some time ago.
-  _until(lambda: sharing.elsewhere.fetch() == 1)
+  _until(lambda: 0 < sharing.publisher._read_until < time.monotonic())
   sent = []
   monkeypatch.setattr(sharing.publisher._table, 'publish', sent.append)
   for version in range(2, 10):
     sharing.publish(version)
   assert not sent
+
+
+def test_updates_do_not_wait_for_a_server_that_was_stopped():
+  with unrolls.server_process() as (process, address):
+    variables = unrolls.variables()
+    memory = parameter_memory.make(weights.num_parameters(variables))
+    publisher = weights.SharingPublisher(
+        weights.Publisher(address, variables, lambda version: 0), memory, 0)
+    reader = parameter_memory.find([memory.table_name])
+    process.send_signal(signal.SIGSTOP)
+    start = time.monotonic()
+    for version in range(1, 4):
+      publisher._next_for_table = 0.
+      publisher.publish(version)
+      assert reader.read(lambda parameters: None).version == version
+    assert time.monotonic() - start < 5
 
 
 def test_moments_in_float64_are_shared_as_float32():
@@ -371,12 +387,15 @@ def test_death_within_a_write_is_told(sharing):
   sharing.publish(1)
   assert sharing.here.fetch() == 1
 
-  def die():
-    yield np.zeros(4)
-    raise SystemExit
+  class Deadly(np.ndarray):
+
+    def reshape(self, *shape):
+      raise SystemExit
 
   with pytest.raises(SystemExit):
-    sharing.publisher._memory.write(parameter_memory.Stamp(2, 20), die())
+    sharing.publisher._memory.write(
+        parameter_memory.Stamp(2, 20),
+        [np.zeros(4), np.zeros(5).view(Deadly)])
   with pytest.raises(ConnectionError, match='died while it wrote'):
     sharing.here.fetch()
   assert _values(sharing.actors)[2] == 1.
@@ -421,9 +440,10 @@ def test_server_is_asked_now_and_then_only(sharing, monkeypatch):
   asked = []
   server_info = reverb_calls.server_info
 
-  def note(*arguments):
-    asked.append(arguments)
-    return server_info(*arguments)
+  def note(client, *arguments):
+    if client is sharing.here._client:
+      asked.append(arguments)
+    return server_info(client, *arguments)
 
   monkeypatch.setattr(reverb_calls, 'server_info', note)
   sharing.here._next_check = float('inf')
