@@ -118,7 +118,8 @@ def run_learner(config: config_lib.Config, place: learner_parts.Place,
   learners = join()
   with learners.noticing_loss():
     parts = learner_parts.make(
-        config, announced, place, config.learner.queue_capacity, learners)
+        config, announced, place, config.learner.queue_capacity, learners,
+        shares_memory=True)
     publisher = _make_publisher(parts)
     if profile:
       host = _ProfilingHost(host, parts.log_dir)

@@ -58,7 +58,7 @@ class LearnerParts(NamedTuple):
     server: serves queue, replay, parameters and config.
     publisher: hands parameters to the actors.
     memory: memory that shares parameters with peers on this machine; None where
-      there is none, or no other process.
+      none was asked for, or the system has none.
     reader: gives batches.
     refusals: counts unrolls that were refused.
     level_log: tells levels apart; None where there is one.
@@ -84,8 +84,8 @@ class LearnerParts(NamedTuple):
 
 
 def make(config: config_lib.Config, announced: config_lib.Config, place: Place,
-         queue_capacity: int, learners: learner_group.Learners
-         ) -> LearnerParts:
+         queue_capacity: int, learners: learner_group.Learners,
+         shares_memory: bool = False) -> LearnerParts:
   """Makes the learner's parts and restores the newest checkpoint.
 
   Args:
@@ -94,6 +94,7 @@ def make(config: config_lib.Config, announced: config_lib.Config, place: Place,
     place: directory and addresses of the learner.
     queue_capacity: most unrolls in the queue.
     learners: all learners of the run.
+    shares_memory: whether to make memory for peers on this machine.
 
   Raises:
     OSError: where the port is taken.
@@ -108,7 +109,10 @@ def make(config: config_lib.Config, announced: config_lib.Config, place: Place,
   checkpointer = _restore(config, place, log_dir, environment, learner, totals,
                           learners.is_chief)
   spec = experiment.make_unroll_spec(config, environment, learner.agent)
-  memory = _make_memory(config, learner)
+  memory = None
+  if shares_memory:
+    memory = parameter_memory.make(
+        weights.num_parameters(learner.agent.published_variables))
   server = _serve(
       config, announced, place, spec, queue_capacity, learner, memory)
   address = f'localhost:{server.port}'
@@ -159,15 +163,6 @@ def make_checkpointer(config: config_lib.Config, run_dir: str,
       optional=('hyperparameters', 'configured'),
       agent=learner.agent, learner=learner.saved, totals=totals,
       hyperparameters=learner.hyperparameters, configured=configured)
-
-
-def _make_memory(config: config_lib.Config, learner: learner_lib.Learner
-                 ) -> Optional[parameter_memory.Memory]:
-  """Makes the memory for the parameters, where other processes read them."""
-  if config.experiment.in_process:
-    return None
-  return parameter_memory.make(
-      weights.num_parameters(learner.agent.published_variables))
 
 
 def _serve(config: config_lib.Config, announced: config_lib.Config,

@@ -22,6 +22,7 @@ from impala_tf.monitoring import metrics
 from impala_tf.processes import host as host_lib
 from impala_tf.processes import precision
 from impala_tf.processes import user_modules
+from impala_tf.transport import parameter_memory
 from tests.fixtures import dummy_algorithm
 from tests.fixtures import hosts
 from tests.fixtures import locks
@@ -39,7 +40,7 @@ def _config(seed=1, **experiment_knobs):
   knobs = {'total_frames': _UPDATES * _FRAMES_PER_UPDATE, **experiment_knobs}
   return config_lib.Config(
       experiment=config_lib.ExperimentConfig(
-          seed=seed, in_process=True, **knobs),
+          **{'seed': seed, 'in_process': True, **knobs}),
       environment=config_lib.EnvironmentConfig(level='catch'),
       agent=config_lib.AgentConfig(torso='mlp', hidden_size=16),
       actor=config_lib.ActorConfig(num_envs=3),
@@ -73,6 +74,13 @@ def test_there_is_a_row_an_update(rows):
 
 def test_same_seed_gives_the_same_numbers(rows, tmp_path):
   assert _rows(_config(), tmp_path) == rows
+
+
+def test_memory_is_not_shared_whatever_the_config_says(tmp_path, monkeypatch):
+  made = []
+  monkeypatch.setattr(parameter_memory, 'make', made.append)
+  _rows(_config(in_process=False, total_frames=_FRAMES_PER_UPDATE), tmp_path)
+  assert not made
 
 
 def test_learner_says_of_continuous_actions_what_the_actor_said(tmp_path):
@@ -337,7 +345,7 @@ def test_resumed_run_learns_by_the_changed_config(tmp_path, monkeypatch):
   publish = weights.Publisher.publish
 
   def note(self, version, parameters):
-    published[version] = self._frames_at(version)
+    published[version] = self.frames_at(version)
     publish(self, version, parameters)
 
   monkeypatch.setattr(weights.Publisher, 'publish', note)
