@@ -143,7 +143,7 @@ class ActorConfig(config_fields.Section):
     restart_window_secs: see `max_restarts`.
     pinned: whether each actor stays on a core of its own. Only where `train.sh`
       starts as many as there are cores, they have no `env_processes`, and no
-      other run on the machine does so.
+      other run on the machine does so; runs in other containers are not seen.
     fetch_interval_unrolls: k; parameters are fetched as every kth unroll begins
       and kept until the next. More than 1 divides the traffic of parameters,
       and makes the policy lag grow (docs/scaling.md).

@@ -5,8 +5,10 @@ keeps what it has in that core's caches. The learner and all else move freely.
 
 Two runs on a machine must not stay on the same cores. So the process that
 starts a run's actors claims the cores by locks on the directories that the
-kernel has for them: every run sees these, whatever network it is in, nothing is
-left behind, and a lock ends with its holder, however that dies.
+kernel has for them: nothing is left behind, and a lock ends with its holder,
+however that dies. Other runs see the locks, also from a network of its own,
+unless it has a /sys of its own, as in a container: give containers cores of
+their own, or set `ActorConfig.pinned = False`.
 """
 
 import contextlib

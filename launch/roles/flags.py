@@ -1,7 +1,6 @@
 """Flags of the roles, see `launch/role.sh`, and their checks."""
 
 import argparse
-import os
 from typing import Callable, List, Tuple
 
 from impala_tf import config as config_lib
@@ -53,8 +52,8 @@ def make_parser(description: str) -> argparse.ArgumentParser:
                       help='learner, actor: record what time goes to, in '
                       '--run_dir')
   parser.add_argument('--core', type=int,
-                      help='actor: stays on the core of this number, which '
-                      'nobody else should (default: moves freely)')
+                      help='actor of train.sh: stays on the core of this '
+                      'number (default: moves freely)')
   parser.add_argument('--supervised', action='store_true',
                       help='as a child of train.sh: the run directory is '
                       'claimed, and the end of standard input ends it')
@@ -82,7 +81,12 @@ def check(args: argparse.Namespace) -> None:
   if args.role != 'learner' and (args.allow_changes or args.init_from):
     raise config_lib.UserError(
         '--allow_changes and --init_from are for learners; leave them out')
-  _check_core(args)
+  if args.core is not None and args.role != 'actor':
+    raise config_lib.UserError('--core is for actors; leave it out')
+  if args.core is not None and not args.supervised:
+    # By hand it starts over as the same process, and would count one core.
+    raise config_lib.UserError(
+        '--core is for actors that train.sh starts; leave it out')
   if args.task < 0:
     raise config_lib.UserError(
         f'--task must be at least 0, but is {args.task}')
@@ -94,19 +98,6 @@ def check(args: argparse.Namespace) -> None:
         'an evaluator needs --run_dir, or --output where it cannot see that')
   if args.role == 'actor' and args.profile and not args.run_dir:
     raise config_lib.UserError('--profile needs --run_dir to write to')
-
-
-def _check_core(args: argparse.Namespace) -> None:
-  """Raises UserError where a process by hand could not stay on its core."""
-  if args.core is None:
-    return
-  if args.role != 'actor':
-    raise config_lib.UserError('--core is for actors; leave it out')
-  cores = sorted(os.sched_getaffinity(0))
-  if args.core not in cores and not args.supervised:
-    raise config_lib.UserError(
-        f'--core must be one of the cores that this process may use, '
-        f'{", ".join(map(str, cores))}, but is {args.core}')
 
 
 def learner_addresses(args: argparse.Namespace, number: int) -> List[str]:

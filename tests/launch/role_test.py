@@ -1,6 +1,7 @@
 """Tests of roles as programs of their own, each started by hand."""
 
 import contextlib
+import os
 import re
 import signal
 
@@ -8,6 +9,8 @@ import pytest
 
 from impala_tf.monitoring import metrics
 from impala_tf.processes import ports
+from launch import role as role_lib
+from launch.roles import flags
 from launch.run import gin_config
 from tests.fixtures import programs
 
@@ -166,6 +169,25 @@ def test_learner_comes_first_and_ends_with_all_frames(start, tmp_path):
                    re.MULTILINE)
   assert _rows(tmp_path / 'run')[-1]['frames'] == 4000
   assert _newest_checkpoint(tmp_path / 'run') == 100
+
+
+def test_supervised_actor_leaves_starting_over_to_its_supervisor(monkeypatch):
+  """It would stay on its core from the start, and count no other."""
+
+  def lose(args):
+    raise ConnectionError(f'{args.address} is gone')
+
+  executed = []
+  monkeypatch.setattr(os, 'execv', lambda *command: executed.append(command))
+  monkeypatch.setattr(role_lib, '_GRACE_SECS', 0.)
+  monkeypatch.setitem(role_lib._ROLES, 'actor', lose)
+  parser = flags.make_parser('')
+  by_hand = ['actor', '--address=localhost:1']
+  assert role_lib._run(parser.parse_args(
+      [*by_hand, '--supervised', '--core=0'])) == 1
+  assert not executed
+  role_lib._run(parser.parse_args(by_hand))
+  assert len(executed) == 1
 
 
 @pytest.mark.slow
