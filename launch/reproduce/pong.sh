@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Reproduces the Pong result of docs/results.md: training, evaluation over 200 games, curve.
-# Usage: launch/reproduce/pong.sh [RUN_DIR]; an hour and a half on 4 cores.
+# Usage: launch/reproduce/pong.sh [RUN_DIR]; half an hour on 2 cores with AMX.
 # Without RUN_DIR: runs/reproduce_pong. Interrupted, the same command goes on.
 
 set -euo pipefail
