@@ -10,6 +10,7 @@ import tensorflow as tf
 from impala_tf import evaluation
 from impala_tf import types
 from impala_tf.envs import environment as environment_lib
+from impala_tf.maths import distributions
 
 FIRST, MID = int(dm_env.StepType.FIRST), int(dm_env.StepType.MID)
 
@@ -49,6 +50,8 @@ class _Environment:
 
 class _CountingAgent:
   """An agent whose memory and action are the number of steps so far."""
+  distribution = distributions.Categorical(2)
+  reads_rewards = False
 
   def initial_state(self, batch_size):
     return tf.zeros([batch_size], tf.int32)

@@ -1,7 +1,7 @@
 """Acting on NumPy batches, for actors and for evaluation."""
 
 import math
-from typing import Any, Tuple
+from typing import Any, Sequence, Tuple
 
 import dm_env
 import numpy as np
@@ -64,7 +64,8 @@ class _Inlet:
 
   To make a tensor of an array costs 5 to 25 us, in every step of every actor,
   and on Python 3.11 each leaks 16 bytes. Here one tensor serves all calls. That
-  is sound since a graph has read its inputs by the time its call returns.
+  is sound where a graph has read its inputs by the time its call returns and
+  none of its outputs lies in their memory.
   """
 
   # As TensorFlow aligns tensors; its kernels end the process if others come.
@@ -85,13 +86,24 @@ class _Inlet:
         memory[start:start + num_bytes].view(like.dtype).reshape(shape))
     self._tensors = {}
 
-  def tensor(self, array: np.ndarray) -> tf.Tensor:
-    """Returns a copy of an array [n, ...], which the next call overwrites."""
+  def tensor(self, array: np.ndarray, num_rows: int) -> tf.Tensor:
+    """Returns a copy of an array [n, ...], which the next call overwrites.
+
+    Args:
+      array: an array [n, ...].
+      num_rows: n.
+
+    Raises:
+      ValueError: where it has another shape.
+      TypeError: where it has another kind of dtype.
+    """
+    rows = self._array[:num_rows]
+    if array.shape != rows.shape:  # NumPy would stretch it.
+      raise ValueError(f'an array must be {rows.shape} for the agent, but is '
+                       f'{array.shape}')
     if self._array.dtype == bool:  # TensorFlow takes none through DLPack.
       return tf.constant(array)
-    num_rows = len(array)
-    rows = self._array[:num_rows]
-    rows[...] = array
+    np.copyto(rows, array, casting='same_kind')
     if num_rows not in self._tensors:
       self._tensors[num_rows] = tf.experimental.dlpack.from_dlpack(
           rows.__dlpack__())
@@ -140,18 +152,31 @@ class _GraphStep:
     if self._graph is None:
       self._build(env_output, core_state)
     self._seed[1] += 1
-    # A `tf.function` looks at its arguments to choose a graph, and a concrete
-    # function at their structure, every time: together a third of what a small
-    # batch costs.
-    packed, *state = tf.raw_ops.StatefulPartitionedCall(
-        args=[*(inlet.tensor(getattr(env_output, name))
-                for name, inlet in self._inlets.items()),
-              *tf.nest.flatten(core_state),
-              self._seed_inlet.tensor(self._seed), *self._captured],
-        Tout=self._output_types, f=self._graph)
+    num_rows = self._max_rows
+    if self._any_batch_size:
+      num_rows = len(env_output.observation)
+    packed, *state = self._call_flat([
+        *(inlet.tensor(getattr(env_output, name), num_rows)
+          for name, inlet in self._inlets.items()),
+        *tf.nest.flatten(core_state),
+        self._seed_inlet.tensor(self._seed, len(self._seed))])
     if state:
       core_state = tf.nest.pack_sequence_as(core_state, state)
-    return self._unpack(packed.numpy(), len(env_output.observation)), core_state
+    return self._unpack(packed.numpy(), num_rows), core_state
+
+  def _call_flat(self, inputs: Sequence[tf.Tensor]) -> Sequence[tf.Tensor]:
+    """Calls the graph without a look at its inputs.
+
+    A `tf.function` looks at them to choose a graph, and a concrete function at
+    their structure, every time: together a third of what a small batch costs.
+    """
+    try:
+      # That a raw operation takes a concrete function is not documented.
+      return tf.raw_ops.StatefulPartitionedCall(
+          args=[*inputs, *self._captured], Tout=self._output_types,
+          f=self._graph)
+    except (AttributeError, TypeError, ValueError):
+      return self._graph(*inputs)
 
   def _build(self, env_output: types.EnvOutput, core_state: Any) -> None:
     """Traces the graph for inputs like these."""
@@ -164,17 +189,21 @@ class _GraphStep:
         for name in names if not isinstance(getattr(env_output, name), tuple)}
     unseen = types.EnvOutput(*[()] * len(types.EnvOutput._fields))
 
-    def step(seen, core_state, seed):
-      agent_output, core_state = self._agent.step(
-          unseen._replace(**dict(zip(self._inlets, seen))), core_state, seed,
-          self._deterministic)
-      return [_pack(agent_output), *tf.nest.flatten(core_state)]
-
     seen = [getattr(env_output, name) for name in self._inlets]
-    num_rows = None if self._any_batch_size else len(env_output.observation)
-    specs = tf.nest.map_structure(
-        lambda x: tf.TensorSpec((num_rows, *x.shape[1:]), x.dtype),
-        (seen, core_state))
+    structure = seen, core_state
+
+    def step(*inputs):
+      seen, core_state = tf.nest.pack_sequence_as(structure, inputs[:-1])
+      agent_output, core_state = self._agent.step(
+          unseen._replace(**dict(zip(self._inlets, seen))), core_state,
+          inputs[-1], self._deterministic)
+      # Without copies, a state that an agent takes from what it observes would
+      # change with the inlet: TensorFlow passes such memory on as it is.
+      return [_pack(agent_output), *map(_copy, tf.nest.flatten(core_state))]
+
+    num_rows = None if self._any_batch_size else self._max_rows
+    specs = [tf.TensorSpec((num_rows, *x.shape[1:]), x.dtype)
+             for x in tf.nest.flatten(structure)]
     self._graph = tf.function(step, autograph=False).get_concrete_function(
         *specs, tf.TensorSpec(self._seed.shape, self._seed.dtype))
     self._captured = self._graph.captured_inputs
@@ -197,6 +226,11 @@ def _pack(agent_output: types.AgentOutput) -> tf.Tensor:
   return tf.concat(
       [tf.reshape(tf.bitcast(agent_output.action, tf.float32), [-1]),
        tf.reshape(agent_output.policy_logits, [-1])], axis=0)
+
+
+def _copy(tensor: tf.Tensor) -> tf.Tensor:
+  """Copies a tensor; `tf.identity` would be the same memory."""
+  return tf.raw_ops.DeepCopy(x=tensor)
 
 
 class Policy:
@@ -253,7 +287,7 @@ class RowPolicy:
       rows: numbers of these environments, int [n] without repetition.
     """
     agent_output, core_state = self._step(env_output, tf.nest.map_structure(
-        lambda inlet, array: inlet.tensor(array[rows]),
+        lambda inlet, array: inlet.tensor(array[rows], len(rows)),
         self._inlets, self.core_state))
 
     def put(array, t):

@@ -233,7 +233,6 @@ def test_rows_are_counted_as_if_they_were_all():
         assert field.dtype == value.dtype
 
 
-
 def test_arrays_that_environments_overwrite_or_make_anew_are_both_seen():
   agent = _agent()
   player = acting.Policy(agent, NUM_ENVS, 1)
@@ -268,9 +267,125 @@ def test_a_step_makes_one_tensor(monkeypatch):
       or calls[-1][1])
   for row in rows:
     player.act(row)
+  assert len(calls) == len(rows)
   for inputs, outputs in calls:
     assert len(outputs) == 1
     assert [id(x) for x in inputs] == [id(x) for x in calls[0][0]]
+
+
+def _refuse_concrete_functions(**_):
+  raise TypeError('f must be something else')
+
+
+@pytest.mark.parametrize('make', [acting.Policy, acting.RowPolicy])
+@pytest.mark.parametrize('use_lstm', [False, True])
+def test_flat_call_is_the_public_one(make, use_lstm, monkeypatch):
+  agent = _agent(use_lstm)
+  rows = [np.arange(NUM_ENVS)] * (make is acting.RowPolicy)
+
+  def play():
+    player = make(agent, NUM_ENVS, seed=1)
+    outputs = [player.act(_env_output(t), *rows) for t in range(3)]
+    return tf.nest.map_structure(np.array, (outputs, player.core_state))
+
+  flat = play()
+  monkeypatch.setattr(
+      tf.raw_ops, 'StatefulPartitionedCall', _refuse_concrete_functions)
+  tf.nest.map_structure(np.testing.assert_array_equal, play(), flat)
+
+
+def test_flat_call_is_still_understood(monkeypatch):
+  """Where it is not, acting is slower and otherwise as before."""
+  player = acting.Policy(_agent(use_lstm=True), NUM_ENVS, 1)
+  player.act(_env_output())
+
+  def refuse(*_, **__):
+    raise AssertionError('the flat call has failed')
+
+  monkeypatch.setattr(type(player._step._graph), '__call__', refuse)
+  player.act(_env_output())
+
+
+class _Recalling(agent_lib.Agent):
+  """An agent whose memory is the last observation and reward as they came.
+
+  Attributes:
+    look: function of the observation and the reward to what is remembered.
+  """
+  reads_rewards = True
+  look = staticmethod(lambda observation, reward: (observation, reward))
+
+  def initial_state(self, batch_size):
+    return tf.zeros([batch_size, 2, 3], tf.uint8), tf.zeros([batch_size])
+
+  def step(self, env_output, core_state, seed, deterministic=False):
+    output, _ = super().step(env_output, (), seed, deterministic)
+    return output, self.look(env_output.observation, env_output.reward)
+
+
+@pytest.mark.parametrize('look', [
+    lambda observation, reward: (observation, reward),
+    lambda observation, reward: (tf.identity(observation), reward[:]),
+    # Of the same memory, too, but for TensorFlow's good will.
+    lambda observation, reward: (
+        tf.reshape(tf.expand_dims(observation, 0), observation.shape),
+        tf.squeeze(tf.reshape(reward, [1, -1]), axis=0))])
+def test_memory_of_observations_stays_when_others_come(look):
+  tf.random.set_seed(4)
+  agent = _Recalling(distributions.Categorical(A), config.AgentConfig(
+      torso='mlp', hidden_size=6))
+  agent.look = look
+  agent.build(specs.Array((2, 3), np.uint8))
+  player = acting.Policy(agent, NUM_ENVS, 1)
+  rows = [_env_output(t) for t in range(3)]
+  states = []
+  for row in rows:
+    player.act(row)
+    states.append(player.core_state)
+  for row, (observation, reward) in zip(rows, states):
+    np.testing.assert_array_equal(observation, row.observation)
+    np.testing.assert_array_equal(reward, row.reward)
+
+
+def test_arrays_of_other_shapes_or_kinds_are_refused():
+  player = acting.Policy(_agent(use_lstm=True), NUM_ENVS, 1)
+  row = _env_output()
+  player.act(row)
+  for other in (row._replace(observation=row.observation[:, :1]),
+                row._replace(reward=row.reward[:1]),
+                row._replace(reward=row.reward[:-1]),
+                tf.nest.map_structure(lambda x: np.repeat(x, 2, 0), row)):
+    with pytest.raises(ValueError, match='for the agent, but is'):
+      player.act(other)
+  with pytest.raises(TypeError, match='Cannot cast'):
+    player.act(row._replace(observation=row.observation + 0.5))
+
+
+def test_row_policy_carries_memory_through_batches_of_any_size():
+  """One graph and one piece of memory serve them all."""
+  agent = _agent(use_lstm=True)
+  some = acting.RowPolicy(agent, NUM_ENVS, seed=1)
+  rng = np.random.default_rng(5)
+  expected = tf.nest.map_structure(np.array, agent.initial_state(NUM_ENVS))
+  for t, num_rows in enumerate([NUM_ENVS, 3, 1, 40, 3, NUM_ENVS, 1, 40]):
+    rows = rng.permutation(NUM_ENVS)[:num_rows]
+    env_output = tf.nest.map_structure(lambda x, r=rows: x[r], _env_output(t))
+    output = some.act(env_output, rows)
+    wanted, state = agent.step(
+        tf.nest.map_structure(tf.constant, env_output),
+        tf.nest.map_structure(lambda x, r=rows: tf.constant(x[r]), expected),
+        tf.constant([1, t]))
+    np.testing.assert_array_equal(output.action, wanted.action)
+    np.testing.assert_allclose(
+        output.policy_logits, wanted.policy_logits, atol=1e-5)
+
+    def put(array, value, r=rows):
+      array[r] = value
+
+    tf.nest.map_structure(put, expected, state)
+    tf.nest.map_structure(
+        lambda got, want: np.testing.assert_allclose(got, want, atol=1e-5),
+        some.core_state, expected)
 
 
 @pytest.mark.parametrize('dtype', [
