@@ -147,12 +147,11 @@ def make_learner(config: config_lib.Config, environment: AnyEnvironment,
   """
   devices = strategy.extended.worker_devices
   _check_batch_size(config, len(devices))
-  on_cpu = 'CPU' in devices[0].upper()
-  compile_step = {
-      'auto': not on_cpu, 'on': True, 'off': False}[config.learner.xla]
+  compile_step = {'auto': not sizing.is_cpu(devices[0]), 'on': True,
+                  'off': False}[config.learner.xla]
   with strategy.scope():
     agent = make_agent(
-        config, environment, sizing.learner_precision(config, on_cpu),
+        config, environment, sizing.learner_precision(config, devices[0]),
         compile_step)
     hyperparameters = hyperparameters_lib.Hyperparameters(config)
   algorithm = algorithms.get(config)

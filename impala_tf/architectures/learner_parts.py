@@ -22,6 +22,7 @@ from impala_tf.monitoring import metrics as metrics_lib
 from impala_tf.optimizers import hyperparameters as hyperparameters_lib
 from impala_tf.processes import interfaces
 from impala_tf.processes import learner_group
+from impala_tf.processes import sizing
 from impala_tf.storage import checkpoint as checkpoint_lib
 from impala_tf.suites import levels as levels_lib
 from impala_tf.transport import config_table
@@ -102,7 +103,10 @@ def make(config: config_lib.Config, announced: config_lib.Config, place: Place,
     checkpoint.CheckpointError: where all checkpoints are damaged.
   """
   environment = experiment.make_probe_environment(config)
-  learners.require_same(announced, config.learner.num_threads)
+  learners.require_same(
+      announced, config.learner.num_threads,
+      sizing.learner_precision(
+          config, learners.strategy.extended.worker_devices[0]))
   learner = experiment.make_learner(config, environment, learners.strategy)
   totals = training.Totals(len(levels_lib.expand(config.environment.level)))
   log_dir = learners.own_directory(place.run_dir)

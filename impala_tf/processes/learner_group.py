@@ -101,8 +101,15 @@ class Learners:
     """Returns the directory of this learner's own files, such as logs."""
     return run_dir
 
-  def require_same(self, config: config_lib.Config, num_threads: int) -> None:
-    """Raises UserError where another learner would compute other numbers."""
+  def require_same(self, config: config_lib.Config, num_threads: int,
+                   precision: str) -> None:
+    """Raises UserError where another learner would compute other numbers.
+
+    Args:
+      config: the config as it was given.
+      num_threads: threads of this learner.
+      precision: how its torso computes.
+    """
 
   def require_same_parameters(self, parameters: np.ndarray,
                               version: int) -> None:
@@ -302,13 +309,16 @@ class _Together(Learners):
     files.make_directory(path)
     return path
 
-  def require_same(self, config: config_lib.Config, num_threads: int) -> None:
+  def require_same(self, config: config_lib.Config, num_threads: int,
+                   precision: str) -> None:
     self._require_equal(
         'another config', int(config_fingerprint.of_config(config), 16),
         'start all with the same')
     # Threads that share a sum change the order in which it is rounded.
     self._require_equal('another number of threads', num_threads,
                         'set LearnerConfig.num_threads')
+    self._require_equal('another precision', zlib.crc32(precision.encode()),
+                        'set LearnerConfig.precision to other than \'auto\'')
 
   def require_same_parameters(self, parameters: np.ndarray,
                               version: int) -> None:

@@ -19,7 +19,7 @@ from impala_tf.text import plurals
 # step; with more, nothing is gained any more and unrolls grow old.
 _MIN_ENVS, _MAX_ENVS = 16, 32
 # An 'mlp' sees a few numbers: a call for 256 takes at most thrice as long
-# as one for 16, so what is fixed in a call is still shared by more.
+# as one for 16; beyond, a call takes as much longer as it serves more.
 _MAX_ENVS_OF_MLP = 256
 # Batches of unrolls that are being played at any time. Each adds an update to
 # the policy lag, which should stay below 4.
@@ -37,9 +37,23 @@ def num_cores() -> int:
   return len(os.sched_getaffinity(0))
 
 
-def learner_precision(config: config_lib.Config, on_cpu: bool) -> str:
-  """Decides how the learner's torso computes, see `precision.of_learner`."""
-  return precision.of_learner(config, precision.cpu_flags(), on_cpu)
+def is_cpu(device: str) -> bool:
+  """Whether this is TensorFlow's name of a CPU, and not of a GPU or TPU."""
+  return 'CPU' in device.upper()
+
+
+def learner_precision(config: config_lib.Config, device: str) -> str:
+  """Decides how the torso computes on a learner's devices.
+
+  Args:
+    config: config of a run.
+    device: TensorFlow's name of any of them; they are of one kind.
+
+  Returns:
+    See `precision.of_learner`.
+  """
+  return precision.of_learner(
+      config, precision.cpu_flags(), is_cpu(device))
 
 
 def actor_precision(config: config_lib.Config) -> str:

@@ -18,8 +18,10 @@ from impala_tf.agents import acting
 from impala_tf.agents import saved
 from impala_tf.algorithms import table
 from impala_tf.architectures import in_process
+from impala_tf.architectures import learner_parts
 from impala_tf.monitoring import metrics
 from impala_tf.processes import host as host_lib
+from impala_tf.processes import learner_group
 from impala_tf.processes import precision
 from impala_tf.processes import user_modules
 from impala_tf.transport import parameter_memory
@@ -475,3 +477,28 @@ def test_catch_is_learned_from_in_bfloat16(rows, tmp_path):
                           for some in (rows, mixed))
   assert losses[0] != mixed_losses[0]
   np.testing.assert_allclose(losses[0], mixed_losses[0], rtol=0.02)
+
+
+class _Refused(Exception):
+  """The end of a run that was shown to be refused."""
+
+
+@pytest.mark.parametrize('flags, resolved', [
+    ({'amx_bf16'}, 'mixed_bfloat16'), (set(), 'float32')])
+def test_learners_compare_the_precision_that_the_machine_decided(
+    tmp_path, monkeypatch, flags, resolved):
+  monkeypatch.setattr(precision, 'cpu_flags', lambda: flags)
+  config = dataclasses.replace(
+      _config(), experiment=config_lib.ExperimentConfig(in_process=False),
+      agent=config_lib.AgentConfig(torso='shallow'),
+      learner=config_lib.LearnerConfig(precision='auto', num_threads=2))
+
+  def refuse(announced, num_threads, chosen):
+    assert (announced, num_threads, chosen) == (config, 2, resolved)
+    raise _Refused
+
+  learners = learner_group.alone()
+  monkeypatch.setattr(learners, 'require_same', refuse)
+  with pytest.raises(_Refused):
+    learner_parts.make(
+        config, config, learner_parts.Place(str(tmp_path)), 4, learners)
