@@ -4,11 +4,14 @@ import dataclasses
 import hashlib
 
 from impala_tf import config as config_lib
+from impala_tf import config_fields
 from impala_tf import config_json
 
 # They say what is made of unrolls, or how many are made, not what they are.
 _NOT_OF_UNROLLS = (
     'experiment', 'impala', 'optimizer', 'actor', 'learner', 'replay')
+# It says what the agent's weights were at the start of the run.
+_NOT_OF_AGENTS = ('torso_gain',)
 
 
 def of_unrolls(config: config_lib.Config) -> int:
@@ -27,9 +30,21 @@ def of_unrolls(config: config_lib.Config) -> int:
       config.dmlab, dataset_path=None, level_cache_dir=None))
   sections = [getattr(config, field.name) for field in
               dataclasses.fields(config) if field.name not in _NOT_OF_UNROLLS]
-  text = repr((sections, config.learner.unroll_length))
+  texts = ', '.join(map(_text, sections))
+  text = f'([{texts}], {config.learner.unroll_length})'
   digest = hashlib.sha256(text.encode()).digest()
   return int.from_bytes(digest[:8], 'big', signed=True)
+
+
+def _text(section: config_fields.Section) -> str:
+  """Writes a section like `repr`, but without what no unroll depends on.
+
+  Fingerprints of replays that were saved earlier depend on each character.
+  """
+  values = [f'{field.name}={getattr(section, field.name)!r}'
+            for field in dataclasses.fields(section)
+            if field.name not in _NOT_OF_AGENTS]
+  return f'{type(section).__qualname__}({", ".join(values)})'
 
 
 def of_config(config: config_lib.Config) -> str:

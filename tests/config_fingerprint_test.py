@@ -41,10 +41,19 @@ def test_order_of_arguments_does_not_matter():
     ('experiment', {'seed': 9}), ('impala', {'discount': 0.9}),
     ('optimizer', {'learning_rate': 1.}), ('actor', {'num_envs': 3}),
     ('learner', {'batch_size': 5}), ('replay', {'capacity_unrolls': 7}),
+    ('agent', {'torso_gain': 2.}), ('actor', {'pinned': False}),
+    ('learner', {'precision': 'auto'}),
     ('dmlab', {'level_cache_dir': '/here', 'dataset_path': '/there'})])
 def test_what_is_made_of_unrolls_does_not_matter(section, values):
   assert config_fingerprint.of_unrolls(_with(section, **values)) == (
       config_fingerprint.of_unrolls(CONFIG))
+
+
+def test_replays_that_were_saved_before_torso_gain_are_still_taken():
+  # A new knob that decides what an unroll means changes it on purpose.
+  assert config_fingerprint.of_unrolls(
+      _with('environment', level='catch', kwargs={'rows': 5})) == (
+          137160931488353434)
 
 
 def test_it_is_an_int64_and_the_same_in_every_process():
