@@ -1,8 +1,7 @@
 """Precision of torsos: bfloat16 where the processor multiplies it fast.
 
 Processors with AMX multiply matrices of bfloat16 several times faster than
-float32; others with AVX-512 or less gain nothing or lose. The measurements are
-in docs/performance.md. Standard library only.
+float32; others lose (docs/performance.md). Standard library only.
 """
 
 import pathlib
@@ -10,7 +9,7 @@ from typing import Collection, FrozenSet
 
 from impala_tf import config as config_lib
 
-_AMX = 'amx_bf16'
+AMX = 'amx_bf16'  # The flag of a processor that has it.
 # Torsos of images. An 'mlp' gains little and would see its observations in 8
 # bits; what a torso of the user's own gains is unknown.
 _THAT_GAIN = ('shallow', 'deep')
@@ -81,9 +80,9 @@ def explain(config: config_lib.Config, flags: Collection[str]) -> str:
     elif config.agent.torso not in _THAT_GAIN:
       reason = f'nothing to gain with the torso {config.agent.torso!r}'
     else:
-      reason = f'this processor has {"" if _AMX in flags else "no "}AMX'
+      reason = f'this processor has {"" if AMX in flags else "no "}AMX'
   return f'torso in {chosen} on CPUs ({reason})'
 
 
 def _gains(config: config_lib.Config, flags: Collection[str]) -> bool:
-  return _AMX in flags and config.agent.torso in _THAT_GAIN
+  return AMX in flags and config.agent.torso in _THAT_GAIN

@@ -45,13 +45,18 @@ def record_unrolls(config: config_lib.Config,
   """Returns at least `number` unrolls of the config's level, by a new agent."""
   environment = _make_environment(config)
   agent = experiment.make_agent(config, environment)
+  spec = experiment.make_unroll_spec(config, environment, agent)
   unrolls = []
 
   class Keeper:
     """A writer that keeps unrolls, and a fetcher without parameters."""
 
     def write(self, unroll):
-      unrolls.append(tf.nest.map_structure(np.copy, unroll))
+      kept = packing.Packing(spec).allocate(1)
+      for column, values in zip(kept.columns, unroll.columns):
+        column[0] = values
+      unrolls.append(packing.PackedUnroll(*tf.nest.map_structure(
+          lambda array: array[0, ...], tuple(kept))))
 
     def flush(self, max_pending=0):
       pass
@@ -60,8 +65,7 @@ def record_unrolls(config: config_lib.Config,
       return 0
 
   actor = actor_lib.Actor(
-      agent, environment, Keeper(), Keeper(),
-      experiment.make_unroll_spec(config, environment, agent), seed=0)
+      agent, environment, Keeper(), Keeper(), spec, seed=0)
   while len(unrolls) < number:
     actor.run_unroll()
   environment.close()

@@ -10,8 +10,10 @@ to do.
 
 import argparse
 import collections
+import math
 import re
 import shlex
+import signal
 import statistics
 import subprocess
 import sys
@@ -154,8 +156,25 @@ def _parse_args() -> argparse.Namespace:
   return parser.parse_args()
 
 
-def _run(args: argparse.Namespace) -> None:
+def _check(args: argparse.Namespace) -> None:
+  """Raises UserError where a value cannot be used."""
   turns.check(args)
+  try:
+    num_groups = re.compile(args.count).groups
+  except re.error as error:
+    raise config_lib.UserError(
+        f'--count: {args.count!r} is no regular expression: {error}') from error
+  if num_groups != 1:
+    raise config_lib.UserError(
+        f'--count: {args.count!r} must have one group, for the number, but has '
+        f'{num_groups}')
+  if not 0 < args.frames_per_count < math.inf:
+    raise config_lib.UserError(
+        f'--frames_per_count must be above 0, but is {args.frames_per_count}')
+
+
+def _run(args: argparse.Namespace) -> None:
+  _check(args)
   warning = quiet.warning()
   if warning:
     print(f'warning: {warning}', file=sys.stderr, flush=True)
@@ -181,6 +200,8 @@ def _run(args: argparse.Namespace) -> None:
 
 def main() -> int:
   """Returns the exit code."""
+  # As any other exception, so that the run and its directory go too.
+  signal.signal(signal.SIGTERM, lambda signum, _: sys.exit(128 + signum))
   return program.run(lambda: _run(_parse_args()))
 
 

@@ -1,7 +1,7 @@
 """Which of the optional speed-ups are in force in a run on this machine.
 
-Nothing is concluded from the config: processes of the run are looked at from
-outside, and parts that run the same code say what they do.
+Processes of the run are looked at from outside; what cannot be seen there
+follows from config and machine, by the run's own code.
 """
 
 import os
@@ -13,7 +13,6 @@ from impala_tf.processes import precision
 
 # The anonymous file of parameters, as a process's list of mappings has it.
 _SHARED_MEMORY = '/memfd:impala_tf_parameters'
-_AMX_FLAG = 'amx_bf16'
 
 
 def in_force(config: config_lib.Config, actor_pids: Sequence[int],
@@ -29,7 +28,7 @@ def in_force(config: config_lib.Config, actor_pids: Sequence[int],
   Returns:
     What there is, by the name of the speed-up.
   """
-  has_amx = _AMX_FLAG in precision.cpu_flags()
+  has_amx = precision.AMX in precision.cpu_flags()
   amx = 'has AMX' if has_amx else 'has no AMX'
   return {
       'parameters': _parameters(actor_pids),

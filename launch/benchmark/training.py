@@ -177,4 +177,3 @@ class TrainingRun:
             f'no update within {_START_TIMEOUT_SECS} s; see '
             f'{self.run_dir}/logs')
       time.sleep(_POLL_SECS)
-

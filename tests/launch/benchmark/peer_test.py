@@ -1,6 +1,9 @@
 """Speeds of other libraries, with a stand-in that counts."""
 
+import contextlib
+import os
 import shlex
+import subprocess
 import sys
 
 import psutil
@@ -8,6 +11,7 @@ import pytest
 
 from impala_tf import config as config_lib
 from launch.benchmark import peer
+from tests.fixtures import programs
 
 # Counts 250 a second, in a child; nobody else uses the number.
 _COUNTING = '''
@@ -47,3 +51,45 @@ def test_command_that_does_not_train_is_told_with_its_last_words(
     command, words):
   with pytest.raises(config_lib.UserError, match=words):
     peer.measure(command, r'Steps (\d+) @', 1., secs=1., warm_up_secs=0.)
+
+
+@pytest.mark.parametrize('arguments,words', [
+    (['--count=Steps (\\d+'], 'is no regular expression: missing )'),
+    (['--count=Steps \\d+'], 'must have one group, for the number, but has 0'),
+    (['--count=(Steps) (\\d+)'], 'for the number, but has 2'),
+    (['--frames_per_count=0'], '--frames_per_count must be above 0, but is 0'),
+    (['--frames_per_count=nan'], 'must be above 0, but is nan'),
+    (['--rounds=0'], '--rounds and --seconds must be above 0'),
+])
+def test_bad_input_is_refused_before_anything_starts(
+    refused, arguments, words):
+  assert words in refused(
+      peer.main, '--command=true', r'--count=Steps (\d+)', *arguments)
+
+
+@pytest.mark.slow
+def test_asked_to_terminate_while_the_run_is_held_it_leaves_nothing_behind(
+    tmp_path):
+  marker = tmp_path / 'peer_has_started'
+  command = _command(f'open({str(marker)!r}, "w").close(); '
+                     'import time; time.sleep(300)')
+  process = subprocess.Popen(
+      [sys.executable, '-m', 'launch.benchmark.peer', 'configs/catch.gin',
+       f'--command={command}', r'--count=Steps (\d+)'],
+      cwd=programs.ROOT, env={**os.environ, 'TMPDIR': str(tmp_path)})
+  children = []
+  try:
+    programs.wait_until(
+        lambda: marker.exists() or process.poll() is not None,
+        'the command of the peer', 200)
+    children = psutil.Process(process.pid).children(recursive=True)
+    assert any(p.status() == psutil.STATUS_STOPPED for p in children)
+    process.terminate()
+    assert process.wait(timeout=60) == 143
+    assert psutil.wait_procs(children, timeout=10)[1] == []
+    assert list(tmp_path.glob('impala_benchmark_*')) == []
+  finally:
+    for left in [process, *children]:
+      with contextlib.suppress(psutil.NoSuchProcess):
+        left.kill()
+    process.wait()
