@@ -74,22 +74,22 @@ def check_game(game: str) -> None:
       f'EnvironmentConfig.level: there is no Atari game {game!r}; {hint}')
 
 
-def _redraw_noops(ale: Any, stacks: np.ndarray, info: Mapping[str, Any]):
+def _redraw_noops(ale: Any, frames: np.ndarray, info: Mapping[str, Any]):
   """Resets games again that began without a no-op, so that draws are 1 to n.
 
   Args:
     ale: the emulators, a `vector_env.AtariVectorEnv`.
-    stacks: uint8 [E, S, H, W] or [E, S, H, W, 3], stacks that ALE returned.
+    frames: uint8 [E, 1, H, W] or [E, 1, H, W, 3], frames that ALE returned.
     info: ALE's `info` with them.
 
   Returns:
-    Stacks and info; games under way are left alone.
+    Frames and info; games under way are left alone.
   """
   while True:
     again = info['episode_frame_number'] == 0  # No frame yet: a new game.
     if not again.any():
-      return stacks, info
-    stacks, info = ale.reset(options={'reset_mask': again})
+      return frames, info
+    frames, info = ale.reset(options={'reset_mask': again})
 
 
 class _Screen:
@@ -125,13 +125,13 @@ class _Screen:
       self._ale = self._make()
     for action in self._missed:
       if action is None:
-        stacks, info = self._ale.reset(seed=self._seed)
+        frames, info = self._ale.reset(seed=self._seed)
         self._seed = None
       else:
-        stacks, *_, info = self._ale.step(np.array([action], np.int32))
+        frames, *_, info = self._ale.step(np.array([action], np.int32))
       if self._settings['noop_max']:
-        stacks, _ = _redraw_noops(self._ale, stacks, info)
-      self._picture = stacks[0, -1].copy()
+        frames, _ = _redraw_noops(self._ale, frames, info)
+      self._picture = frames[0, 0].copy()
     self._missed.clear()
     return self._picture
 
@@ -248,25 +248,25 @@ class AtariEnvironment(environment.BatchedEnvironment):
     return table
 
   def reset(self) -> dm_env.TimeStep:
-    stacks, info = self._ale.reset(seed=self._seed)
+    frames, info = self._ale.reset(seed=self._seed)
     self._seed = None
     if self._screen:
       self._screen.add(None)
     if self._has_noops:
-      stacks, info = _redraw_noops(self._ale, stacks, info)
+      frames, info = _redraw_noops(self._ale, frames, info)
     self._lives = info['lives']
-    return self._first(self._observe(stacks, slice(None)))
+    return self._first(self._observe(frames, slice(None)))
 
   def _step(self, actions: np.ndarray) -> dm_env.TimeStep:
     if self._action_table is not None:
       actions = self._action_table[actions]
-    stacks, reward, game_over, time_limit, info = self._ale.step(actions)
+    frames, reward, game_over, time_limit, info = self._ale.step(actions)
     first = game_over | time_limit
     terminal = game_over
     if self._screen:
       self._screen.add(int(actions[0]))
     if self._has_noops and first.any():
-      stacks, info = _redraw_noops(self._ale, stacks, info)
+      frames, info = _redraw_noops(self._ale, frames, info)
     lives = info['lives']
     if self._life_loss_ends_episode:
       # On a FIRST row the lives are the new game's. A bonus adds a life.
@@ -276,7 +276,7 @@ class AtariEnvironment(environment.BatchedEnvironment):
         step_type=(~first).view(np.uint8),  # FIRST is 0, MID is 1.
         reward=reward.astype(np.float32),
         discount=(~terminal).astype(np.float32),
-        observation=self._observe(stacks, first))
+        observation=self._observe(frames, first))
 
   def _observe(self, frames: np.ndarray, first: Any) -> np.ndarray:
     """Stacks frames here, three times faster than stacks of ALE are transposed.

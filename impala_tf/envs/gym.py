@@ -68,7 +68,8 @@ def _check(env_id: str) -> None:
 class GymEnvironment(environment.BatchedEnvironment):
   """E copies of one environment, stepped within this process.
 
-  They are stepped in turn, but for CartPole as it is, which has a batch.
+  They are stepped in turn; CartPole without wrappers or arguments is stepped as
+  one batch.
 
   `spaces` says what becomes of observations. Actions are `Discrete` or
   `MultiDiscrete` [D], counted from 0 here whatever their `start` is, or a

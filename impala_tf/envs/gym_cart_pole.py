@@ -11,15 +11,21 @@ from gymnasium.envs.classic_control import cartpole
 from gymnasium.utils import seeding
 import numpy as np
 
-_ENTRY_POINT = 'gymnasium.envs.classic_control.cartpole:CartPoleVectorEnv'
-# Of `cartpole.CartPoleEnv.reset`.
+_ENTRY_POINT = 'gymnasium.envs.classic_control.cartpole:CartPoleEnv'
+_BATCH_ENTRY_POINT = (
+    'gymnasium.envs.classic_control.cartpole:CartPoleVectorEnv')
+# Starts are drawn as in `cartpole.CartPoleEnv.reset`.
 _LOW, _HIGH = -0.05, 0.05
 
 
 def is_cart_pole(env_id: str) -> bool:
-  """Tells whether Gymnasium knows an id as CartPole, as it is and limited."""
+  """Returns whether an id is Gymnasium's own CartPole.
+
+  It has a limit of steps, and nothing else is changed.
+  """
   spec = gymnasium.registry.get(env_id)
-  return (spec is not None and spec.vector_entry_point == _ENTRY_POINT
+  return (spec is not None and spec.entry_point == _ENTRY_POINT
+          and spec.vector_entry_point == _BATCH_ENTRY_POINT
           and spec.max_episode_steps is not None
           and not spec.kwargs and not spec.additional_wrappers)
 

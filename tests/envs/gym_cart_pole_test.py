@@ -1,6 +1,7 @@
 """A batch of CartPoles against single ones that are stepped in turn."""
 
 import gymnasium
+from gymnasium.envs.classic_control import cartpole
 import numpy as np
 import pytest
 
@@ -8,6 +9,7 @@ from impala_tf.envs import gym
 from impala_tf.envs import gym_cart_pole
 
 E = 5
+_CART_POLE = gymnasium.spec('CartPole-v1')
 
 
 def _as_it_is(env):
@@ -20,8 +22,8 @@ def _registered():
 
   def register(name, **fields):
     gymnasium.register(name, **{
-        'entry_point': 'gymnasium.envs.classic_control:CartPoleEnv',
-        'vector_entry_point': gymnasium.spec('CartPole-v1').vector_entry_point,
+        'entry_point': _CART_POLE.entry_point,
+        'vector_entry_point': _CART_POLE.vector_entry_point,
         'max_episode_steps': 30, **fields})
     names.append(name)
 
@@ -65,9 +67,14 @@ def test_starts_depend_on_the_seed_alone():
   assert len(np.unique(first, axis=0)) == E
 
 
+class _MyCartPole(cartpole.CartPoleEnv):
+  """A CartPole with rules of its own."""
+
+
 @pytest.mark.parametrize('fields, is_cart_pole', [
     ({}, True),
     ({'kwargs': {'sutton_barto_reward': True}}, False),
+    ({'entry_point': _MyCartPole}, False),
     ({'vector_entry_point': None}, False),
     ({'max_episode_steps': None}, False),
     ({'additional_wrappers': (gymnasium.wrappers.TimeAwareObservation
