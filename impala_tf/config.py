@@ -33,7 +33,8 @@ class AgentConfig(config_fields.Section):
     lstm_size: units of the LSTM.
     torso_gain: factor of the standard deviation of the torso's initial kernels.
       1 is that of the paper's code; sqrt(2) keeps the variance of what passes
-      through ReLUs. Torsos of your own see to their weights themselves.
+      through ReLUs (He et al. 2015). Torsos of your own see to their weights
+      themselves.
     instruction_length: words of an instruction that are read, by an LSTM beside
       the torso; what is longer is cut. 0 for agents that read none. All of
       DeepMind Lab is within 16, BabyAI with two tasks in a sentence is not.
@@ -44,7 +45,7 @@ class AgentConfig(config_fields.Section):
   use_lstm: bool = _knob(False, source='figure 3')
   hidden_size: int = _knob(256, at_least=1, source='figure 3')
   lstm_size: int = _knob(256, at_least=1, source='figure 3')
-  torso_gain: float = _knob(1.0, above=0, source='He et al. 2015')
+  torso_gain: float = _knob(1.0, above=0, source='published code')
   instruction_length: int = _knob(
       0, at_least=0, unit='words', source='figure 3')
   normalise_observations: bool = _knob(False)
