@@ -23,14 +23,7 @@ import os
 import socket
 import time
 from typing import (
-  Dict,
-  Iterable,
-  Iterator,
-  List,
-  NamedTuple,
-  Optional,
-  Sequence,
-)
+    Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence)
 import zlib
 
 import numpy as np
@@ -103,13 +96,7 @@ class Learners:
 
   def require_same(self, config: config_lib.Config, num_threads: int,
                    precision: str) -> None:
-    """Raises UserError where another learner would compute other numbers.
-
-    Args:
-      config: the config as it was given.
-      num_threads: threads of this learner.
-      precision: how its torso computes.
-    """
+    """Raises UserError where another learner would compute other numbers."""
 
   def require_same_parameters(self, parameters: np.ndarray,
                               version: int) -> None:
@@ -318,7 +305,7 @@ class _Together(Learners):
     self._require_equal('another number of threads', num_threads,
                         'set LearnerConfig.num_threads')
     self._require_equal('another precision', zlib.crc32(precision.encode()),
-                        'set LearnerConfig.precision to other than \'auto\'')
+                        "set LearnerConfig.precision, not to 'auto'")
 
   def require_same_parameters(self, parameters: np.ndarray,
                               version: int) -> None:
