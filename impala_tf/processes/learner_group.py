@@ -22,8 +22,7 @@ import faulthandler
 import os
 import socket
 import time
-from typing import (
-    Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence)
+from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence
 import zlib
 
 import numpy as np
@@ -218,7 +217,7 @@ def _listens(address: str) -> bool:
     return False
 
 
-def _names(place: Place, tasks: Iterable[int]) -> str:
+def _names(place: Place, tasks: Sequence[int]) -> str:
   return ', '.join(f'learner {task} ({place.addresses[task]})'
                    for task in tasks)
 
