@@ -23,7 +23,7 @@ pytestmark = pytest.mark.usefixtures('servers_stay', 'fake_deepmind_lab')
 # As small as it gets: what is tried is the file, not the machine.
 _TINY = ('ExperimentConfig.in_process = True',
          'ExperimentConfig.total_frames = 2',
-         'LearnerConfig.batch_size = 2',
+         'LearnerConfig.batch_size = 4',
          'LearnerConfig.unroll_length = 2',
          'LearnerConfig.queue_capacity = 2',
          'ActorConfig.num_envs = 2')
