@@ -96,11 +96,16 @@ def test_writer_is_killed_between_the_bytes(tmp_path, fault):
                f'them between the bytes)', tries, 0, tried=tries)
 
 
+# Makes checkpoints of a megabyte, larger than other files of the run.
+_HIDDEN_SIZE = 256
+
+
 @contextlib.contextmanager
 def _training(run_dir):
   """Starts a run that saves five times a second; yields a `runs.Run`."""
-  with runs.training(run_dir, runs.bind(
-      'ExperimentConfig.checkpoint_interval_secs', 0.2)) as run:
+  with runs.training(
+      run_dir, runs.bind('ExperimentConfig.checkpoint_interval_secs', 0.2),
+      runs.bind('AgentConfig.hidden_size', _HIDDEN_SIZE)) as run:
     run.wait_for_checkpoint()
     yield run
 
@@ -125,7 +130,7 @@ def test_run_that_cannot_save_goes_on_and_says_so_at_its_end(tmp_path, fault):
   """Limits the size of files, which takes no rights of root."""
   with _training(tmp_path) as run:
     for _ in range(fault.tries):
-      _limit_files(_learner(run), 200_000)  # A checkpoint has a megabyte.
+      _limit_files(_learner(run), 200_000)
       run.wait_for_more('checkpoints_failed')
       usable = saved.load_agent(str(tmp_path)).num_frames
       run.wait_for_frames()
