@@ -1,5 +1,6 @@
 """Peers read whole parameters in a learner's memory, or know that it died."""
 
+import errno
 import gc
 import os
 import signal
@@ -212,6 +213,26 @@ def test_writer_leaves_the_memory_to_a_reader_that_was_stopped():
   _write(memory, 3)
   assert reader.is_there()
   assert _read(reader)[0] == _stamp(3)
+
+
+def test_write_is_left_out_where_there_is_no_room_for_another(monkeypatch):
+  memory = parameter_memory.Memory(7)
+  _write(memory, 1)
+  reader = _found(memory)
+  with _process(_BEGIN_TO_READ, memory.table_name) as stopped:
+    assert stopped.stdout.readline() == 'within\n'
+    stopped.send_signal(signal.SIGSTOP)
+    with monkeypatch.context() as patch:
+      patch.setattr(parameter_memory.os, 'ftruncate', _refuse)
+      _write(memory, 2)
+    assert reader.is_there()
+    assert _read(reader) == (_stamp(1), [1.] * 7)
+  _write(memory, 3)
+  assert _read(reader) == (_stamp(3), [3.] * 7)
+
+
+def _refuse(*unused_args):
+  raise OSError(errno.EFBIG, 'File too large')
 
 
 def test_memory_that_takes_the_place_of_another_has_parameters_from_the_start(
