@@ -15,7 +15,7 @@ small, `ActorConfig.fetch_interval_unrolls` has an actor keep them longer.
 import collections
 import threading
 import time
-from typing import Any, Callable, Optional, Sequence
+from typing import Any, Callable, List, Optional, Sequence, Union
 
 import numpy as np
 import reverb
@@ -41,10 +41,17 @@ def num_parameters(variables: Sequence[tf.Variable]) -> int:
   return sum(int(np.prod(v.shape)) for v in variables)
 
 
-def make_table(variables: Sequence[tf.Variable]) -> reverb.Table:
-  """Makes the table for parameters of these shapes."""
+def make_tables(variables: Sequence[tf.Variable],
+                memory: Optional[parameter_memory.Memory] = None
+                ) -> List[reverb.Table]:
+  """Makes the table for parameters, and one whose name tells of a memory.
+
+  Args:
+    variables: the learner's parameters, or others of their shapes.
+    memory: memory that shares them with peers on this machine; None for none.
+  """
   size = num_parameters(variables)
-  return reverb.Table(
+  tables = [reverb.Table(
       name=_TABLE,
       sampler=reverb.selectors.Fifo(),
       remover=reverb.selectors.Fifo(),
@@ -53,7 +60,11 @@ def make_table(variables: Sequence[tf.Variable]) -> reverb.Table:
       max_times_sampled=0,  # Any number of actors reads it.
       signature=(tf.TensorSpec([], tf.int64, 'version'),
                  tf.TensorSpec([size], tf.float32, 'parameters'),
-                 tf.TensorSpec([], tf.int64, 'frames')))
+                 tf.TensorSpec([], tf.int64, 'frames')))]
+  if memory is not None:
+    # It stays empty: peers need no more than its name.
+    tables.append(reverb.Table.queue(memory.table_name, max_size=1))
+  return tables
 
 
 class Publisher:
@@ -181,7 +192,7 @@ class SharingPublisher:
       with tf.device('/cpu:0'):
         return [tf.identity(v) for v in publisher.variables]
 
-    # As a graph, since the variables may be on several devices.
+    # The copies are made in a graph: variables may be on several devices.
     self._values = tf.function(values, autograph=False)
     self.publish(version)
 
@@ -211,6 +222,21 @@ class SharingPublisher:
     if num_samples != self._num_samples:
       self._num_samples = num_samples
       self._read_until = time.monotonic() + _READ_SECS
+
+
+def make_publisher(publisher: Publisher,
+                   memory: Optional[parameter_memory.Memory], version: int
+                   ) -> Union[BackgroundPublisher, SharingPublisher]:
+  """Makes the publisher to peers in other processes.
+
+  Args:
+    publisher: sends snapshots to the table.
+    memory: memory for the publisher's variables; None for none.
+    version: learner updates behind the parameters.
+  """
+  if memory is None:
+    return BackgroundPublisher(publisher)
+  return SharingPublisher(publisher, memory, version)
 
 
 class DelayedPublisher:

@@ -32,7 +32,7 @@ def _values(variables):
 def _ends():
   """Yields the learner's variables and publisher, the actor's and fetcher."""
   learners, actors = _variables(1), _variables(0)
-  server = replay.make_server([weights.make_table(learners)], port=None)
+  server = replay.make_server(weights.make_tables(learners), port=None)
   address = f'localhost:{server.port}'
   yield (learners, weights.Publisher(address, learners, lambda version: 0),
          actors, weights.Fetcher(address, actors))
@@ -79,7 +79,7 @@ def test_parameters_arrive_in_their_shapes(ends):
 def test_moments_in_float64_travel_as_float32():
   learners = [tf.Variable([1., 2.]), tf.Variable([0.1, 3.], dtype=tf.float64)]
   actors = [tf.Variable(tf.zeros_like(v)) for v in learners]
-  server = replay.make_server([weights.make_table(learners)], port=None)
+  server = replay.make_server(weights.make_tables(learners), port=None)
   address = f'localhost:{server.port}'
   publisher = weights.Publisher(address, learners, lambda version: 0)
   publisher.publish(1, publisher.snapshot())
@@ -92,7 +92,7 @@ def test_moments_in_float64_travel_as_float32():
 def test_float32_becomes_bfloat16_where_variables_are_so():
   learners = [tf.Variable([1., 1 + 2**-10, 1 + 3 * 2**-8]), tf.Variable([.1])]
   actors = [tf.Variable(tf.zeros([3], tf.bfloat16)), tf.Variable([0.])]
-  server = replay.make_server([weights.make_table(learners)], port=None)
+  server = replay.make_server(weights.make_tables(learners), port=None)
   address = f'localhost:{server.port}'
   publisher = weights.Publisher(address, learners, lambda version: 0)
   publisher.publish(1, publisher.snapshot())
@@ -117,7 +117,7 @@ def test_newest_wins_and_stays(ends):
 
 def test_learner_is_asked_at_the_first_of_so_many_calls():
   learners, actors = _variables(1), _variables(0)
-  server = replay.make_server([weights.make_table(learners)], port=None)
+  server = replay.make_server(weights.make_tables(learners), port=None)
   address = f'localhost:{server.port}'
   publisher = weights.Publisher(address, learners, lambda version: 0)
   fetcher = weights.Fetcher(address, actors, interval=3)
@@ -162,7 +162,7 @@ def test_delayed_publisher_is_exactly_so_many_updates_late(ends, lag_updates):
 
 def test_parameters_of_another_agent_are_refused_whole():
   learners = _variables(1)
-  server = replay.make_server([weights.make_table(learners)], port=None)
+  server = replay.make_server(weights.make_tables(learners), port=None)
   address = f'localhost:{server.port}'
   publisher = weights.Publisher(address, learners, lambda version: 0)
   publisher.publish(1, publisher.snapshot())
@@ -258,8 +258,7 @@ def test_failure_in_the_background_is_raised_at_the_next_publication():
 def _serving(learners, memory, port=None, *tables):
   """Yields the address of a server by which the memory is found."""
   server = replay.make_server(
-      [weights.make_table(learners),
-       reverb.Table.queue(memory.table_name, max_size=1), *tables], port)
+      [*weights.make_tables(learners, memory), *tables], port)
   yield f'localhost:{server.port}'
   server.stop()
 

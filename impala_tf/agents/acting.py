@@ -68,7 +68,7 @@ class _Inlet:
   none of its outputs lies in their memory.
   """
 
-  # As TensorFlow aligns tensors; its kernels end the process if others come.
+  # TensorFlow aligns its tensors so; its kernels end the process at others.
   _ALIGNMENT_BYTES = 64
 
   def __init__(self, like: np.ndarray, max_rows: int):
@@ -171,7 +171,7 @@ class _GraphStep:
     their structure, every time: together a third of what a small batch costs.
     """
     try:
-      # That a raw operation takes a concrete function is not documented.
+      # Raw operations take concrete functions, which is not documented.
       return tf.raw_ops.StatefulPartitionedCall(
           args=[*inputs, *self._captured], Tout=self._output_types,
           f=self._graph)

@@ -84,14 +84,6 @@ class _ProfilingHost(host_lib.LearnerHost):
     self._profiler()
 
 
-def _make_publisher(parts: learner_parts.LearnerParts) -> training.Publisher:
-  """Makes the publisher to actors in other processes."""
-  if parts.memory is None:
-    return weights.BackgroundPublisher(parts.publisher)
-  return weights.SharingPublisher(
-      parts.publisher, parts.memory, int(parts.learner.num_updates.numpy()))
-
-
 def run_learner(config: config_lib.Config, place: learner_parts.Place,
                 host: host_lib.LearnerHost,
                 join: Callable[[], learner_group.Learners] =
@@ -120,7 +112,8 @@ def run_learner(config: config_lib.Config, place: learner_parts.Place,
     parts = learner_parts.make(
         config, announced, place, config.learner.queue_capacity, learners,
         shares_memory=True)
-    publisher = _make_publisher(parts)
+    publisher = weights.make_publisher(
+        parts.publisher, parts.memory, int(parts.learner.num_updates.numpy()))
     if profile:
       host = _ProfilingHost(host, parts.log_dir)
     train(parts, publisher, config.experiment.log_interval_secs, host)

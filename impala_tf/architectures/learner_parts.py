@@ -176,14 +176,12 @@ def _serve(config: config_lib.Config, announced: config_lib.Config,
   """Starts the Reverb server and tells the config to all that connect."""
   tables = experiment.make_tables(
       config, spec, queue_capacity, has_replay=place.replay_address is None)
-  if memory is not None:
-    # It stays empty: peers need no more than its name.
-    tables.append(reverb.Table.queue(memory.table_name, max_size=1))
   replay_dir = None
   if _saves_replay(config, place):
     replay_dir = checkpoint_lib.replay_directory(place.run_dir)
   server = replay.make_server(
-      [*tables, weights.make_table(learner.agent.published_variables),
+      [*tables,
+       *weights.make_tables(learner.agent.published_variables, memory),
        config_table.make_table(announced)], place.port, replay_dir)
   config_table.publish(f'localhost:{server.port}', announced)
   return server

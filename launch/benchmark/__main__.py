@@ -8,7 +8,6 @@ out. Needs a machine with nothing else to do, and warns of a busy one.
 
 import argparse
 import os
-import signal
 import sys
 
 from impala_tf import config as config_lib
@@ -19,6 +18,7 @@ from launch.benchmark import growth
 from launch.benchmark import measure
 from launch.benchmark import quiet
 from launch.benchmark import report
+from launch.benchmark import training
 from launch.run import command_line
 from launch.run import program
 
@@ -93,9 +93,7 @@ def _run(args: argparse.Namespace) -> None:
       args.gin_binding)
   user_modules.load(args.modules)
   factory.check_level(setting.config().environment.level)
-  warning = quiet.warning()
-  if warning:
-    print(f'warning: {warning}', file=sys.stderr, flush=True)
+  quiet.warn()
   if args.memory_minutes:
     results = growth.run(setting, args.memory_minutes)
     report.show_growth(results)
@@ -118,8 +116,7 @@ def _run(args: argparse.Namespace) -> None:
 
 def main() -> int:
   """Returns the exit code."""
-  # As any other exception, so that the run and its directory go too.
-  signal.signal(signal.SIGTERM, lambda signum, _: sys.exit(128 + signum))
+  training.raise_on_sigterm()
   return program.run(lambda: _run(_parse_args()))
 
 

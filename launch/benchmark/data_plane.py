@@ -5,7 +5,6 @@ CONFIG.gin PORT`, once as `reader` (the server is in its process, as in a run)
 and once or more as `writer`.
 """
 
-import argparse
 import itertools
 import threading
 import time
@@ -16,13 +15,9 @@ from impala_tf import experiment
 from impala_tf import replay
 from impala_tf import types
 from impala_tf.processes import host as host_lib
-from impala_tf.processes import sizing
 from impala_tf.processes import tf_threads
-from impala_tf.processes import user_modules
 from launch.benchmark import parts
 from launch.benchmark import worker
-from launch.run import gin_config
-from launch.run import program
 
 _QUEUE_BATCHES = 2
 
@@ -77,21 +72,15 @@ def _read(config: config_lib.Config, spec: types.Unroll, port: int) -> None:
 
 
 def main():
-  parser = argparse.ArgumentParser(description=__doc__)
-  parser.add_argument('role', choices=('reader', 'writer'))
-  parser.add_argument('config')
-  parser.add_argument('port', type=int)
-  program.add_import(parser)
-  args = parser.parse_args()
-  user_modules.load(args.modules)
-  config = sizing.fit(gin_config.load(args.config))
-  is_reader = args.role == 'reader'
+  role, config, port = worker.parse_args(
+      __doc__, ('reader', 'writer'), has_port=True)
+  is_reader = role == 'reader'
   tf_threads.set_threads(config.learner.num_threads if is_reader else 1)
   environment = experiment.make_environment(config, 1, seed=0, training=True)
   spec = experiment.make_unroll_spec(
       config, environment, experiment.make_agent(config, environment))
   environment.close()
-  (_read if is_reader else _write)(config, spec, args.port)
+  (_read if is_reader else _write)(config, spec, port)
 
 
 if __name__ == '__main__':

@@ -5,30 +5,24 @@ CONFIG.gin PORT`: as `publish`, which has the server as a learner does, and as
 `fetch`, which stands for all actors.
 """
 
-import argparse
 import itertools
 import time
 from typing import Iterator
-
-import reverb
 
 from impala_tf import config as config_lib
 from impala_tf import experiment
 from impala_tf import replay
 from impala_tf import weights
 from impala_tf.agents import agent as agent_lib
-from impala_tf.processes import precision
 from impala_tf.processes import sizing
 from impala_tf.processes import tf_threads
-from impala_tf.processes import user_modules
 from impala_tf.transport import parameter_memory
 from launch.benchmark import worker
-from launch.run import gin_config
-from launch.run import program
 
 # Both ends keep to a clock, so that there is something new for each fetch. The
 # benchmark measures for half a second, after a longer pause: what is done once
-# a second is done once among 17 updates, as in the main job on 2 cores.
+# a second is done once among 17 updates. The main job makes 36 a second on 2
+# cores.
 _UPDATES_PER_SEC = 34
 
 
@@ -54,19 +48,13 @@ def _make_agent(config: config_lib.Config,
 def _publish(config: config_lib.Config, port: int) -> None:
   """Publishes parameters whenever it is asked, as after updates."""
   variables = _make_agent(config).published_variables
-  tables = [weights.make_table(variables)]
   memory = None
   if not config.experiment.in_process:  # As `learner_parts` has it.
     memory = parameter_memory.make(weights.num_parameters(variables))
-  if memory is not None:
-    tables.append(reverb.Table.queue(memory.table_name, max_size=1))
-  server = replay.make_server(tables, port)
-  publisher = weights.Publisher(
-      f'localhost:{server.port}', variables, lambda version: version)
-  if memory is None:
-    publisher = weights.BackgroundPublisher(publisher)
-  else:
-    publisher = weights.SharingPublisher(publisher, memory, version=0)
+  server = replay.make_server(weights.make_tables(variables, memory), port)
+  publisher = weights.make_publisher(
+      weights.Publisher(f'localhost:{server.port}', variables,
+                        lambda version: version), memory, version=0)
   versions = itertools.count(1)
   publisher.publish(next(versions))  # The first traces a graph.
 
@@ -86,9 +74,9 @@ def _fetch(config: config_lib.Config, port: int) -> None:
   """Fetches parameters whenever it is asked, one actor after the other."""
   num_envs = config.actor.num_envs
   per_sec = _UPDATES_PER_SEC * config.num_fresh / num_envs
-  of_actor = precision.of_actor(config, precision.cpu_flags())
-  variables = [_make_agent(config, of_actor).published_variables
-               for _ in range(config.actor.num_actors)]
+  variables = [
+      _make_agent(config, sizing.actor_precision(config)).published_variables
+      for _ in range(config.actor.num_actors)]
   fetchers = []
 
   def measure(secs):
@@ -111,16 +99,10 @@ def _fetch(config: config_lib.Config, port: int) -> None:
 
 
 def main():
-  parser = argparse.ArgumentParser(description=__doc__)
-  parser.add_argument('role', choices=('publish', 'fetch'))
-  parser.add_argument('config')
-  parser.add_argument('port', type=int)
-  program.add_import(parser)
-  args = parser.parse_args()
-  user_modules.load(args.modules)
-  config = sizing.fit(gin_config.load(args.config))
+  role, config, port = worker.parse_args(
+      __doc__, ('publish', 'fetch'), has_port=True)
   tf_threads.set_threads(1)
-  (_publish if args.role == 'publish' else _fetch)(config, args.port)
+  (_publish if role == 'publish' else _fetch)(config, port)
 
 
 if __name__ == '__main__':

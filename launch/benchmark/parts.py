@@ -3,7 +3,6 @@
 Started by the benchmark: `python -m launch.benchmark.parts NAME CONFIG.gin`.
 """
 
-import argparse
 import time
 from typing import Callable, Dict, List, Optional
 
@@ -22,11 +21,8 @@ from impala_tf.processes import learner_group
 from impala_tf.processes import precision
 from impala_tf.processes import sizing
 from impala_tf.processes import tf_threads
-from impala_tf.processes import user_modules
 from impala_tf.transport import packing
 from launch.benchmark import worker
-from launch.run import gin_config
-from launch.run import program
 
 _WARM_UP_CALLS = 3
 _EMULATOR_STEPS = 16
@@ -115,7 +111,7 @@ def _play(config: config_lib.Config):
   """Plays an unroll; returns the policy, an unroll buffer, and T+1 steps."""
   environment = _make_environment(config)
   agent = experiment.make_agent(
-      config, environment, precision.of_actor(config, precision.cpu_flags()))
+      config, environment, sizing.actor_precision(config))
   policy = policy_lib.Policy(agent, environment.num_envs, seed=0)
   counter = policy_lib.EpisodeCounter(environment.num_envs)
   timestep = environment.reset()
@@ -218,16 +214,10 @@ PARTS = {
 
 
 def main():
-  parser = argparse.ArgumentParser(description=__doc__)
-  parser.add_argument('name', choices=PARTS)
-  parser.add_argument('config')
-  program.add_import(parser)
-  args = parser.parse_args()
-  user_modules.load(args.modules)
-  config = sizing.fit(gin_config.load(args.config))
+  name, config, _ = worker.parse_args(__doc__, PARTS)
   tf_threads.set_threads(
-      config.learner.num_threads if args.name == 'learner' else 1)
-  run = PARTS[args.name](config)
+      config.learner.num_threads if name == 'learner' else 1)
+  run = PARTS[name](config)
   for _ in range(_WARM_UP_CALLS):
     run()
 
@@ -238,7 +228,7 @@ def main():
       num_steps += run()
     return {'steps': num_steps, 'cpu_secs': time.process_time() - cpu_start}
 
-  worker.serve(measure, _facts(args.name, config))
+  worker.serve(measure, _facts(name, config))
 
 
 if __name__ == '__main__':

@@ -13,7 +13,6 @@ import collections
 import math
 import re
 import shlex
-import signal
 import statistics
 import subprocess
 import sys
@@ -175,9 +174,7 @@ def _check(args: argparse.Namespace) -> None:
 
 def _run(args: argparse.Namespace) -> None:
   _check(args)
-  warning = quiet.warning()
-  if warning:
-    print(f'warning: {warning}', file=sys.stderr, flush=True)
+  quiet.warn()
   run = training.TrainingRun(args.config, [])
   speeds = {'peer': [], 'impala_tf': []}
   try:
@@ -200,8 +197,7 @@ def _run(args: argparse.Namespace) -> None:
 
 def main() -> int:
   """Returns the exit code."""
-  # As any other exception, so that the run and its directory go too.
-  signal.signal(signal.SIGTERM, lambda signum, _: sys.exit(128 + signum))
+  training.raise_on_sigterm()
   return program.run(lambda: _run(_parse_args()))
 
 

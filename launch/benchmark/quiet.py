@@ -1,6 +1,7 @@
 """How busy this process's cores are, and whether a benchmark has them alone."""
 
 import os
+import sys
 import time
 from typing import NamedTuple, Optional
 
@@ -47,13 +48,11 @@ def others_share(secs: float = 1.) -> float:
   return busy_secs / (time.monotonic() - start) / _num_cores()
 
 
-def warning() -> Optional[str]:
-  """Looks at the machine for a second; returns what speaks against a quiet one.
-
-  Returns:
-    A line of text; None where nothing does.
-  """
-  return explain(others_share(), os.getloadavg()[0], _num_cores())
+def warn() -> None:
+  """Looks at the machine for a second; warns on stderr of a busy one."""
+  warning = explain(others_share(), os.getloadavg()[0], _num_cores())
+  if warning:
+    print(f'warning: {warning}', file=sys.stderr, flush=True)
 
 
 def explain(share: float, load: float, cores: int) -> Optional[str]:

@@ -2,6 +2,7 @@
 
 import collections
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -18,6 +19,11 @@ _START_TIMEOUT_SECS = 300
 _POLL_SECS = 0.02
 # Far more than any benchmark takes; the learning rate stays what it is.
 _ENDLESS = 10**12
+
+
+def raise_on_sigterm() -> None:
+  """Makes SIGTERM raise SystemExit, so that a `TrainingRun` is closed, too."""
+  signal.signal(signal.SIGTERM, lambda signum, _: sys.exit(128 + signum))
 
 
 class Window(NamedTuple):

@@ -1,16 +1,46 @@
 """Worker processes that measure something each time they are asked."""
 
+import argparse
 import json
 import subprocess
 import sys
 import types
-from typing import Callable, Dict, Mapping, Sequence
+from typing import Callable, Dict, Iterable, Mapping, Optional, Sequence, Tuple
 
+from impala_tf import config as config_lib
+from impala_tf.processes import sizing
+from impala_tf.processes import user_modules
 from launch.processes import local
+from launch.run import gin_config
+from launch.run import program
 
 Measurement = Dict[str, float]
 
 _READY = 'ready'
+
+
+def parse_args(description: str, names: Iterable[str], has_port: bool = False
+               ) -> Tuple[str, config_lib.Config, Optional[int]]:
+  """Parses a worker's command line: NAME CONFIG.gin [PORT] [--import=FILE.py].
+
+  Args:
+    description: documentation of the program.
+    names: what it can measure.
+    has_port: whether a port is given, too.
+
+  Returns:
+    Name, config with numbers for all that was left to the machine, and port.
+  """
+  parser = argparse.ArgumentParser(description=description)
+  parser.add_argument('name', choices=names)
+  parser.add_argument('config')
+  if has_port:
+    parser.add_argument('port', type=int)
+  program.add_import(parser)
+  args = parser.parse_args()
+  user_modules.load(args.modules)
+  config = sizing.fit(gin_config.load(args.config))
+  return args.name, config, args.port if has_port else None
 
 
 def serve(measure: Callable[[float], Measurement],

@@ -326,7 +326,7 @@ class _Recalling(agent_lib.Agent):
 @pytest.mark.parametrize('look', [
     lambda observation, reward: (observation, reward),
     lambda observation, reward: (tf.identity(observation), reward[:]),
-    # Of the same memory, too, but for TensorFlow's good will.
+    # Reshaped tensors may lie in the memory of the original, too.
     lambda observation, reward: (
         tf.reshape(tf.expand_dims(observation, 0), observation.shape),
         tf.squeeze(tf.reshape(reward, [1, -1]), axis=0))])

@@ -31,7 +31,7 @@ class _Learner:
     agent = experiment.make_agent(config, environment)
     self._server = replay.make_server([
         config_table.make_table(config),
-        weights.make_table(agent.published_variables)], None)
+        *weights.make_tables(agent.published_variables)], None)
     self.address = f'localhost:{self._server.port}'
     # A run of 100 frames that was resumed with this config.
     self._publisher = weights.Publisher(

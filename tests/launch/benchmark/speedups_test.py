@@ -1,4 +1,4 @@
-"""What is in force in a run, asked of real processes."""
+"""Speed-ups in force are read off real processes."""
 
 import contextlib
 import os
