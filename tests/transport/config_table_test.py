@@ -21,7 +21,7 @@ class _GiveUp(Exception):
 def _serve(config):
   return replay.make_server([
       config_table.make_table(config),
-      weights.make_table(unrolls.variables())], None)
+      *weights.make_tables(unrolls.variables())], None)
 
 
 def _poll_until(secs):
