@@ -107,7 +107,7 @@ class TrainingLog:
     """Whether it is time for a row."""
     return self._interval.is_over
 
-  def add(self, unroll: types.Unroll, metrics: Mapping[str, tf.Tensor],
+  def add(self, unroll: types.Unroll, metrics: Mapping[str, float],
           lags: np.ndarray) -> None:
     """Adds one update.
 

@@ -195,7 +195,7 @@ class Interval:
     self._start = time.monotonic()
     self._start_frames = frames
     self._start_wait_secs = wait_secs
-    self._values: Dict[str, List[Any]] = collections.defaultdict(list)
+    self._values: Dict[str, List[float]] = collections.defaultdict(list)
     self._lags: List[np.ndarray] = []
 
   @property
@@ -203,7 +203,7 @@ class Interval:
     """Whether a row is due."""
     return time.monotonic() - self._start >= self._interval_secs
 
-  def add(self, metrics: Mapping[str, Any], lags: np.ndarray) -> None:
+  def add(self, metrics: Mapping[str, float], lags: np.ndarray) -> None:
     """Adds one update's metrics and the policy lags of its new unrolls."""
     for name, value in metrics.items():
       self._values[name].append(value)
@@ -231,6 +231,6 @@ class Interval:
         'policy_lag_max': int(np.max(self._lags)),
     }
     for name, values in self._values.items():
-      row[name] = float(np.mean([float(v) for v in values]))
+      row[name] = float(np.mean(values, dtype=np.float64))
     self._restart(frames, wait_secs)
     return row

@@ -2,6 +2,7 @@
 
 from typing import Dict, Optional, Protocol
 
+import numpy as np
 import tensorflow as tf
 
 from impala_tf import types
@@ -15,7 +16,7 @@ class Learner(Protocol):
   num_frames: tf.Variable
   hyperparameters: hyperparameters_lib.Hyperparameters
 
-  def update(self, unroll: types.Unroll) -> Dict[str, tf.Tensor]:
+  def update(self, unroll: types.Unroll) -> Dict[str, np.float32]:
     """Learns from one batch; returns metrics, 'gradient_norm' among them."""
 
 

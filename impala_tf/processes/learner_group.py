@@ -391,7 +391,7 @@ class _Learner:
     self._learner = learner
     self._learners = learners
 
-  def update(self, unroll: types.Unroll) -> Dict[str, tf.Tensor]:
+  def update(self, unroll: types.Unroll) -> Dict[str, np.float32]:
     """Applies one update; raises PeerLost where another learner has gone."""
     with self._learners.noticing_loss(), _within_timeout():
       return self._learner.update(unroll)

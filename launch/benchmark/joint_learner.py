@@ -63,7 +63,7 @@ def main():
   def update(host):
     batch = reader.next(host)
     if batch is not None:
-      learner.update(batch)['loss/total'].numpy()  # Waits for it.
+      learner.update(batch)  # Waits for it.
     return batch is not None
 
   for _ in range(_WARM_UP_UPDATES):

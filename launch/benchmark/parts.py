@@ -187,7 +187,7 @@ def _learner(config: config_lib.Config) -> Part:
 
   def run():
     # Waits for it.
-    learner.update(reader.next(host_lib.LearnerHost()))['loss/total'].numpy()
+    learner.update(reader.next(host_lib.LearnerHost()))
     # Replayed steps are part of what a new one costs.
     return config.num_fresh * config.learner.unroll_length
 
