@@ -85,6 +85,11 @@ install() {
   # Without build isolation the build, too, uses pinned packages only.
   logged "$log" "${pip[@]}" setuptools wheel
   logged "$log" "${pip[@]}" --no-build-isolation -e "${ROOT}[$extra,test]"
+  # DeepMind Lab comes along (launch/install_dmlab.sh): no package index has it.
+  local lab="lib/$python/site-packages/deepmind_lab"  # For this Python alone.
+  if [[ -d "$ROOT/.venv/$lab" ]]; then
+    logged "$log" cp -al "$ROOT/.venv/$lab" "$new/$lab"
+  fi
   echo "$1" > "$new/stamp"
   # Earlier versions of this script made a directory.
   if [[ -d "$ROOT/.venv" && ! -L "$ROOT/.venv" ]]; then

@@ -1,23 +1,25 @@
-"""DMLab-30, thirty tasks of DeepMind Lab (Beattie et al. 2016).
+"""DeepMind Lab (Beattie et al. 2016): DMLab-30's thirty tasks, and Lab's own.
 
-The package `deepmind_lab` is imported on construction only. It has to be built
-from https://github.com/google-deepmind/lab (see its
-python/pip_package/README.md).
+The package `deepmind_lab` is imported on construction only;
+`launch/install_dmlab.sh` builds it.
 """
 
 import contextlib
 import difflib
+import functools
+import importlib
 import importlib.util
-import pathlib
+import os
 import shutil
+import types
 from typing import Iterator
-import uuid
 
 import dm_env
 from dm_env import specs
 import numpy as np
 
 from impala_tf import config as config_lib
+from impala_tf.envs import dmlab_files
 from impala_tf.envs import domain
 from impala_tf.envs import environment
 from impala_tf.storage import files
@@ -73,6 +75,21 @@ NAMES = (
     'skymaze_irreversible_path_hard',
     'skymaze_irreversible_path_varied',
 )
+# Lab's own levels/. The paper has seekavoid_arena_01 (table 1, figure 4).
+OTHER_NAMES = (
+    'lt_chasm',
+    'lt_hallway_slope',
+    'lt_horseshoe_color',
+    'lt_space_bounce_hard',
+    'nav_maze_random_goal_01',
+    'nav_maze_random_goal_02',
+    'nav_maze_random_goal_03',
+    'nav_maze_static_01',
+    'nav_maze_static_02',
+    'nav_maze_static_03',
+    'seekavoid_arena_01',
+    'stairway_to_melon',
+)
 _NEED_DATASET = ('psychlab_arbitrary_visuomotor_mapping',
                  'psychlab_continuous_recognition')
 
@@ -80,7 +97,11 @@ _NEED_DATASET = ('psychlab_arbitrary_visuomotor_mapping',
 # than training, where Lab's default of 0 holds. It is the value that Lab's
 # documentation reserves and the paper's published code uses.
 _EVALUATION_MIXER_SEED = 0x600D5EED
-_MAX_SEED = 2**31 - 1  # Exclusive, as in the published code; Lab takes a C int.
+_NUM_SEEDS = 2**31 - 1  # As in the published code; Lab takes a C int.
+
+_NAMES = {'dmlab30': NAMES, 'dmlab': OTHER_NAMES}
+# Where Lab has them.
+_DIRECTORIES = {'dmlab30': 'contributed/dmlab30/', 'dmlab': ''}
 
 
 class LabError(RuntimeError):
@@ -90,65 +111,28 @@ class LabError(RuntimeError):
   """
 
 
-def check_name(name: str) -> None:
-  """Raises ConfigError for an unknown level, or where Lab is not installed.
+def check_name(domain_name: str, name: str) -> None:
+  """Raises ConfigError for an unknown level, or where Lab cannot run.
 
   Args:
-    name: name of the level without 'dmlab30/'.
+    domain_name: 'dmlab30', or 'dmlab' for Lab's own levels.
+    name: name of the level without that.
   """
-  if name not in NAMES:
-    near = difflib.get_close_matches(name, NAMES, n=3)
+  level, names = f'{domain_name}/{name}', _NAMES[domain_name]
+  if name not in names:
+    near = difflib.get_close_matches(name, names, n=3)
     hint = f'did you mean {" or ".join(near)}?' if near else (
-        'names are those of levels/contributed/dmlab30, such as '
-        'rooms_watermaze')
+        f'names are those of Lab, such as {names[-3]}')
     raise config_lib.ConfigError(
-        f'EnvironmentConfig.level: there is no level dmlab30/{name}; {hint}')
+        f'EnvironmentConfig.level: there is no level {level}; {hint}')
   if importlib.util.find_spec('deepmind_lab') is None:
     raise config_lib.ConfigError(
-        f'dmlab30/{name} needs the package deepmind_lab, which has to be built '
-        'from https://github.com/google-deepmind/lab (see its '
-        'python/pip_package/README.md)')
-
-
-class LevelCache:
-  """A cache of compiled maps in a directory that processes may share.
-
-  Many levels make new maps, whose compilation delays their episodes. Lab asks
-  the cache before it compiles a map and hands the map over afterwards. Keys are
-  file names with a digest of the map's source.
-  """
-
-  def __init__(self, directory: str):
-    """Makes the directory; raises ConfigError where that cannot be."""
-    self._directory = pathlib.Path(directory)
-    try:
-      self._directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-      raise config_lib.ConfigError(
-          f'DmlabConfig.level_cache_dir: {directory} cannot be made: {error}'
-      ) from error
-
-  def fetch(self, key: str, pk3_path: str) -> bool:
-    """Copies the map to `pk3_path`; returns whether there was one."""
-    try:
-      shutil.copyfile(self._directory / key, pk3_path)
-    except FileNotFoundError:
-      return False
-    return True
-
-  def write(self, key: str, pk3_path: str) -> None:
-    """Keeps the map at `pk3_path`, unless there is one already."""
-    path = self._directory / key
-    if path.exists():
-      return
-    # Renamed when it is whole, so that no process fetches half of it. Processes
-    # that write one map at once write the same bytes to different files.
-    temporary = self._directory / f'.{key}.{uuid.uuid4().hex}.part'
-    try:
-      shutil.copyfile(pk3_path, temporary)
-      temporary.replace(path)
-    finally:
-      temporary.unlink(missing_ok=True)
+        f'{level} needs the package deepmind_lab, which '
+        './launch/install_dmlab.sh builds and installs')
+  if shutil.which('zip') is None:
+    raise config_lib.ConfigError(
+        f'{level} needs the program zip, with which DeepMind Lab packs '
+        'the maps that it compiles; apt-get install zip')
 
 
 class DmlabEnvironment(environment.BatchedEnvironment):
@@ -162,7 +146,12 @@ class DmlabEnvironment(environment.BatchedEnvironment):
   FIRST with discount 0, and never a truncation.
 
   Environment i draws the seeds of its episodes from its own generator, which is
-  seeded with `seed + i`.
+  seeded with `seed + i`. Simulators that play the same seeds in the same order
+  show the same. One that plays a seed again need not: its engine goes on from
+  what it played before, as the opponents of lasertag show.
+
+  Some of Lab's failures end the process. In environment processes
+  (`ActorConfig.env_processes`) another is there to name the level.
 
   Evaluation generates other levels than training (`mixerSeed`), and plays the
   held-out '_test' in place of a level that is named '_train'.
@@ -172,23 +161,25 @@ class DmlabEnvironment(environment.BatchedEnvironment):
 
   def __init__(self, name: str, num_envs: int, seed: int,
                config: config_lib.DmlabConfig, training: bool,
-               instruction_length: int = 0):
+               instruction_length: int = 0, domain_name: str = 'dmlab30'):
     """Starts the simulators.
 
     Args:
-      name: one of `NAMES`.
+      name: one of `NAMES`, or of `OTHER_NAMES`.
       num_envs: E.
       seed: 0 or more. The E seeds from it on should be no other actor's.
       config: how the level is played.
       training: False for evaluation; see above.
       instruction_length: L, number of words of an instruction that the agent
         gets; 0 for no instructions.
+      domain_name: 'dmlab30', or 'dmlab' for `OTHER_NAMES`.
 
     Raises:
       ConfigError: for an unknown level, one that is held out from training or
-        lacks its data set, or where Lab is not installed or does not start.
+        lacks its data set or maps, or where Lab is not installed or does not
+        start.
     """
-    check_name(name)
+    check_name(domain_name, name)
     if training and name.endswith('_test'):
       raise config_lib.ConfigError(
           f'dmlab30/{name} is held out for evaluation; train on '
@@ -196,13 +187,17 @@ class DmlabEnvironment(environment.BatchedEnvironment):
           'it')
     if not training and name.endswith('_train'):
       name = f'{name.removesuffix("_train")}_test'
-    if name in _NEED_DATASET and config.dataset_path is None:
-      raise config_lib.ConfigError(
-          f'dmlab30/{name} needs DmlabConfig.dataset_path, the directory of '
-          'brady_konkle_oliva2008 (see its README.md in the data/ of Lab)')
+    if name in _NEED_DATASET:
+      if config.dataset_path is None:
+        raise config_lib.ConfigError(
+            f'{domain_name}/{name} needs DmlabConfig.dataset_path, the '
+            'directory of brady_konkle_oliva2008 (see its README.md in the '
+            "data/ of Lab), or 'dummy' for plain colours in place of "
+            'photographs')
+      dmlab_files.check_dataset(config.dataset_path)
     shape = (config.height, config.width, 3)
     super().__init__(
-        f'dmlab30/{name}', num_envs, environment.discrete(len(ACTIONS)),
+        f'{domain_name}/{name}', num_envs, environment.discrete(len(ACTIONS)),
         observation_spec=specs.Array(shape, np.uint8, 'observation'),
         frames_per_step=config.action_repeats,
         instruction_length=instruction_length)
@@ -212,10 +207,15 @@ class DmlabEnvironment(environment.BatchedEnvironment):
       self._observed.append('INSTR')
     self._observation = np.zeros((num_envs,) + shape, np.uint8)
     self._rngs = [np.random.default_rng(seed + i) for i in range(num_envs)]
+    self._num_seeds = _NUM_SEEDS
+    if training and config.num_seeds is not None:
+      self._num_seeds = config.num_seeds
     self._labs = []
-    self._start(name, config, training)
+    self._scratch = None
+    self._start(domain_name, name, config, training)
 
-  def _start(self, name: str, config: config_lib.DmlabConfig, training: bool):
+  def _start(self, domain_name: str, name: str,
+             config: config_lib.DmlabConfig, training: bool):
     """Makes all simulators; raises ConfigError and leaves none if one fails."""
     settings = {'width': config.width, 'height': config.height,
                 'logLevel': 'WARN'}
@@ -226,15 +226,18 @@ class DmlabEnvironment(environment.BatchedEnvironment):
       settings['mixerSeed'] = _EVALUATION_MIXER_SEED
     cache = None
     if config.level_cache_dir is not None:
-      cache = LevelCache(config.level_cache_dir)
+      cache = dmlab_files.LevelCache(config.level_cache_dir)
+    lab = _import(self.level)
+    dmlab_files.check_maps(name, lab.runfiles_path())
     try:
-      import deepmind_lab  # Lazily: it is a simulator.
-      for _ in range(self.num_envs):
-        self._labs.append(deepmind_lab.Lab(
-            f'contributed/dmlab30/{name}', self._observed,
+      self._scratch = dmlab_files.Scratch()
+      for i in range(self.num_envs):
+        self._labs.append(lab.Lab(
+            f'{_DIRECTORIES[domain_name]}{name}', self._observed,
             config={key: str(value) for key, value in settings.items()},
-            renderer=config.renderer, level_cache=cache))
-    except (ImportError, TypeError, ValueError, RuntimeError) as error:
+            renderer=config.renderer, level_cache=cache,
+            temp_folder=self._scratch.make(str(i))))
+    except (TypeError, ValueError, RuntimeError, OSError) as error:
       self.close()
       raise config_lib.ConfigError(
           f'{self.level}: DeepMind Lab does not start: '
@@ -267,7 +270,7 @@ class DmlabEnvironment(environment.BatchedEnvironment):
   def _begin_episode(self, i: int):
     # By keyword, since the first argument is the episode's number. Lab refuses
     # NumPy's integers.
-    self._labs[i].reset(seed=int(self._rngs[i].integers(_MAX_SEED)))
+    self._labs[i].reset(seed=int(self._rngs[i].integers(self._num_seeds)))
 
   def _observe(self, i: int):
     observations = self._labs[i].observations()
@@ -289,16 +292,37 @@ class DmlabEnvironment(environment.BatchedEnvironment):
     return self._observation[0].copy()
 
   def close(self) -> None:
-    for lab in self._labs:
-      lab.close()
+    while self._labs:  # Lab crashes where a closed simulator is reset.
+      self._labs.pop().close()
+    if self._scratch is not None:
+      self._scratch.close()
 
 
-def _make(name: str, num_envs: int, seed: int, config: config_lib.Config,
-          training: bool) -> DmlabEnvironment:
-  return DmlabEnvironment(name, num_envs, seed, config.dmlab, training,
-                          config.agent.instruction_length)
+def _import(level: str) -> types.ModuleType:
+  """Imports the simulator; raises ConfigError where that cannot be."""
+  # Read when the first simulator draws: threads that rasterise small pictures
+  # cost more than they save, and take cores from other simulators.
+  os.environ.setdefault('LP_NUM_THREADS', '0')
+  try:
+    return importlib.import_module('deepmind_lab')
+  except ImportError as error:
+    raise config_lib.ConfigError(
+        f'{level}: DeepMind Lab does not start: {files.one_line(error, None)}; '
+        './launch/install_dmlab.sh installs it and what it needs') from error
 
 
-DOMAIN = domain.Domain(
-    forms=('dmlab30/<name>',), check=check_name, make=_make,
-    has_instructions=True, is_uniform=lambda config: True)
+def _domain(name: str) -> domain.Domain:
+  """Makes the domain 'dmlab30', or 'dmlab' of Lab's own levels."""
+
+  def make(level: str, num_envs: int, seed: int, config: config_lib.Config,
+           training: bool) -> DmlabEnvironment:
+    return DmlabEnvironment(level, num_envs, seed, config.dmlab, training,
+                            config.agent.instruction_length, name)
+
+  return domain.Domain(
+      forms=(f'{name}/<name>',), check=functools.partial(check_name, name),
+      make=make, has_instructions=True, is_uniform=lambda config: True)
+
+
+DMLAB30 = _domain('dmlab30')
+DMLAB = _domain('dmlab')

@@ -1,11 +1,14 @@
 """DeepMind Lab's adapter, on a stand-in: what reaches Lab, and what comes back.
 
 The table of actions and the settings for evaluation are the paper's and its
-published code's, written down here once more.
+published code's, written down here once more. What the real one does is tried
+in dmlab_contract_test.py.
 """
 
+import functools
+import os
+import pathlib
 import sys
-import threading
 
 import dm_env
 import numpy as np
@@ -15,7 +18,9 @@ import tensorflow as tf
 from impala_tf import config
 from impala_tf.agents import networks
 from impala_tf.envs import dmlab
+from impala_tf.envs import env_processes
 from impala_tf.envs import word_ids
+from tests.fixtures import worker_environments
 
 FIRST, MID = dm_env.StepType.FIRST, dm_env.StepType.MID
 LEVEL = 'rooms_watermaze'
@@ -43,9 +48,10 @@ def _lab(fake_deepmind_lab):
 
 
 def _make(num_envs=2, seed=3, name=LEVEL, training=True, instruction_length=0,
-          **knobs):
+          level_cache_dir=None, **knobs):
   return dmlab.DmlabEnvironment(
-      name, num_envs, seed, config.DmlabConfig(**knobs), training,
+      name, num_envs, seed,
+      config.DmlabConfig(level_cache_dir=level_cache_dir, **knobs), training,
       instruction_length)
 
 
@@ -76,14 +82,14 @@ def test_environments_are_of_the_papers_size_and_of_the_level(lab):
 
 def test_knobs_reach_lab(lab):
   env = _make(height=48, width=64, action_repeats=2, renderer='hardware',
-              dataset_path='/data')
+              dataset_path='dummy')
   assert env.observation_spec().shape == (48, 64, 3)
   assert env.reset().observation.shape == (2, 48, 64, 3)
   assert env.frames_per_step == 2
   _play(env, 1)
   made = lab.labs[0]
   assert made.num_steps() == 2 and made.renderer == 'hardware'
-  assert made.config['datasetPath'] == '/data'
+  assert made.config['datasetPath'] == 'dummy'
 
 
 @pytest.mark.parametrize('action, name', list(enumerate(TABLE_D2)))
@@ -155,6 +161,19 @@ def test_each_environment_has_its_own_seeds_and_they_come_again(lab):
   assert seeds[2][0] == seeds[0][1] != seeds[2][1]
 
 
+def test_few_episodes_come_again_in_training_and_never_in_evaluation(lab):
+  seeds = {}
+  for training in (True, False):
+    lab.labs.clear()
+    env = _make(num_envs=2, training=training, num_seeds=3)
+    env.reset()
+    _play(env, 10 * STEPS_AN_EPISODE)
+    seeds[training] = [s for made in lab.labs for s in _seeds(made)]
+  assert len(seeds[True]) == len(seeds[False]) == 22
+  assert {*seeds[True]} == {0, 1, 2}
+  assert len({*seeds[False]}) == 22
+
+
 def test_instructions_are_read_only_where_they_are_asked_for(lab):
   env = _make()
   env.reset()
@@ -193,17 +212,37 @@ def test_training_is_on_no_level_that_is_held_out(lab):
 
 @pytest.mark.parametrize('name', [
     'psychlab_arbitrary_visuomotor_mapping', 'psychlab_continuous_recognition'])
-def test_level_without_its_photographs_is_refused(name):
-  with pytest.raises(config.ConfigError, match='DmlabConfig.dataset_path'):
-    _make(name=name)
-  _make(name=name, dataset_path='/data').reset()
+def test_level_without_its_photographs_is_refused(lab, tmp_path, name):
+  for path in (None, str(tmp_path)):
+    with pytest.raises(config.ConfigError, match='DmlabConfig.dataset_path'):
+      _make(name=name, dataset_path=path)
+  assert not lab.labs
+  _make(name=name, dataset_path='dummy').reset()
+
+
+def test_level_without_its_maps_is_refused(lab, monkeypatch, tmp_path):
+  monkeypatch.setattr(lab, 'runfiles_path', lambda: str(tmp_path))
+  with pytest.raises(config.ConfigError, match='lacks 3 of the level.s 3 maps'):
+    _make(name='natlab_fixed_large_map')
+  assert not lab.labs
+  _make()
+
+
+def test_levels_of_labs_own_are_played_too(lab):
+  for training in (True, False):
+    env = dmlab.DmlabEnvironment(
+        'seekavoid_arena_01', 1, 3, config.DmlabConfig(), training,
+        domain_name='dmlab')
+    assert env.level == 'dmlab/seekavoid_arena_01'
+    assert lab.labs[-1].level == 'seekavoid_arena_01'
+    env.reset()
 
 
 def test_names_are_those_of_the_suite():
   assert len(set(dmlab.NAMES)) == 32
   assert list(dmlab.NAMES) == sorted(dmlab.NAMES)
   for name in dmlab.NAMES:
-    dmlab.check_name(name)
+    dmlab.check_name('dmlab30', name)
 
 
 @pytest.mark.parametrize('name, hint', [
@@ -216,20 +255,50 @@ def test_unknown_name_is_refused(name, hint):
 
 def test_missing_package_is_one_line(monkeypatch):
   monkeypatch.setitem(sys.modules, 'deepmind_lab', None)
-  for call in (_make, lambda: dmlab.check_name(LEVEL)):
+  for call in (_make, lambda: dmlab.check_name('dmlab30', LEVEL)):
     with pytest.raises(config.ConfigError) as error:
       call()
     for word in ('dmlab30/rooms_watermaze', 'package deepmind_lab',
-                 'https://github.com/google-deepmind/lab'):
+                 './launch/install_dmlab.sh'):
       assert word in str(error.value)
     assert '\n' not in str(error.value)
 
 
+def test_missing_zip_is_one_line(monkeypatch, tmp_path):
+  # Lab ends the process where it cannot pack a map.
+  monkeypatch.setenv('PATH', str(tmp_path))
+  with pytest.raises(config.ConfigError, match='dmlab30/rooms.* zip.*apt-get'):
+    dmlab.check_name('dmlab30', LEVEL)
+
+
+def test_package_that_cannot_be_imported_is_one_line(monkeypatch, tmp_path):
+  (tmp_path / 'deepmind_lab.py').write_text(
+      'raise ImportError("libOSMesa.so.8: cannot open shared object file")')
+  monkeypatch.delitem(sys.modules, 'deepmind_lab')
+  monkeypatch.syspath_prepend(tmp_path)
+  with pytest.raises(config.ConfigError, match=(
+      'rooms_watermaze: DeepMind Lab does not start: libOSMesa.*; '
+      './launch/install_dmlab.sh')):
+    _make()
+
+
+def test_lab_draws_in_the_thread_that_steps_it(monkeypatch):
+  monkeypatch.delenv('LP_NUM_THREADS', raising=False)
+  _make()
+  assert os.environ['LP_NUM_THREADS'] == '0'
+  monkeypatch.setenv('LP_NUM_THREADS', '2')  # As the user has it.
+  _make()
+  assert os.environ['LP_NUM_THREADS'] == '2'
+
+
 def test_what_lab_refuses_at_its_start_is_one_line(lab, monkeypatch):
+
+  check = lab.Lab._check_settings
 
   def refuse(self):
     if lab.labs:
       raise RuntimeError('Failed to init environment - "a:\n\tb"')
+    check(self)
 
   monkeypatch.setattr(lab.Lab, '_check_settings', refuse)
   with pytest.raises(config.ConfigError) as error:
@@ -270,108 +339,48 @@ def test_error_at_the_reset_within_a_step_is_told_once(lab):
   assert str(raised.value).count('dmlab30/') == 1
 
 
-def test_close_closes_all(lab):
-  env = _make()
+@pytest.mark.parametrize('fault, words', [
+    ('exit', 'its process ended with exit code 3'),
+    ('abort', 'its process was killed by SIGABRT'),
+    pytest.param('hang', 'has not answered for 0.5 s', marks=pytest.mark.slow)])
+def test_level_that_crashes_or_hangs_is_named(start_workers, fault, words):
+  pool = start_workers(
+      functools.partial(worker_environments.lab, False, fault), 2)
+  numbers, _ = pool.recv(min_ready=2)
+  pool.timeout_secs = 0.5  # From now on: a start may take longer.
+  pool.send(numbers[:1], np.zeros(1, np.int32))
+  with pytest.raises(env_processes.WorkerError) as error:
+    pool.recv()
+  assert str(error.value).startswith(
+      f'environment {numbers[0]} (dmlab30/rooms_watermaze)')
+  assert words in str(error.value) and '\n' not in str(error.value)
+
+
+def test_close_closes_all_and_leaves_no_files(lab):
+  env = _make(name='explore_goal_locations_small')
   env.reset()
+  folders = [pathlib.Path(made.temp_folder) for made in lab.labs]
+  assert len({*folders}) == 2 and all((f / 'map.pk3').exists() for f in folders)
   env.close()
   assert not any(made.close() for made in lab.labs)
+  assert not folders[0].parent.exists()
+  env.close()
 
 
-def _pk3(directory, content):
-  directory.mkdir(exist_ok=True)
-  path = directory / 'map.pk3'
-  path.write_bytes(content)
-  return str(path)
-
-
-def test_map_is_compiled_once_for_all_environments_and_runs(lab, tmp_path):
+def test_map_is_compiled_once_for_all_runs_of_a_seed(lab, tmp_path):
   directory = tmp_path / 'not' / 'yet'
   for _ in range(2):
-    _make(level_cache_dir=str(directory)).reset()
-  assert [made.calls.count('compile') for made in lab.labs] == [1, 0, 0, 0]
+    _make(name='skymaze_irreversible_path_hard',
+          level_cache_dir=str(directory)).reset()
+  assert [made.calls.count('compile') for made in lab.labs] == [1, 1, 0, 0]
+  assert len(list(directory.iterdir())) == 2
 
 
-def test_cache_gives_what_was_written_first(tmp_path):
-  cache = dmlab.LevelCache(str(tmp_path / 'cache'))
-  other = dmlab.LevelCache(str(tmp_path / 'cache'))
-  fetched = tmp_path / 'fetched.pk3'
-  assert cache.fetch('key', str(fetched)) is False
-  assert not fetched.exists()
-  cache.write('key', _pk3(tmp_path, b'first'))
-  other.write('key', _pk3(tmp_path, b'second'))
-  fetched.write_bytes(b'something longer that is replaced')
-  assert other.fetch('key', str(fetched)) is True
-  assert fetched.read_bytes() == b'first'
-  assert other.fetch('another', str(fetched)) is False
-
-
-def test_two_caches_may_write_one_key_at_once(tmp_path, monkeypatch):
-  """Both copy before either renames; a reader then sees one whole map."""
-  copy = dmlab.shutil.copyfile
-  both_copied = threading.Barrier(2, timeout=30)
-  writers = []
-
-  def copy_and_wait(source, target):
-    copy(source, target)
-    if threading.current_thread() in writers:
-      both_copied.wait()
-
-  monkeypatch.setattr(dmlab.shutil, 'copyfile', copy_and_wait)
-  content = b'map' * 10_000
-  directory = tmp_path / 'cache'
-  pk3, errors = _pk3(tmp_path / 'lab', content), []
-
-  def write():
-    try:
-      dmlab.LevelCache(str(directory)).write('key', pk3)
-    except Exception as error:  # pylint: disable=broad-except
-      errors.append(error)
-
-  writers.extend(threading.Thread(target=write) for _ in range(2))
-  for writer in writers:
-    writer.start()
-  for writer in writers:
-    writer.join()
-  assert not errors
-  fetched = tmp_path / 'fetched.pk3'
-  assert dmlab.LevelCache(str(directory)).fetch('key', str(fetched))
-  assert fetched.read_bytes() == content
-  assert [p.name for p in directory.iterdir()] == ['key']
-
-
-@pytest.mark.parametrize('ends', [True, False])
-def test_half_written_map_is_never_fetched(tmp_path, monkeypatch, ends):
-  cache = dmlab.LevelCache(str(tmp_path / 'cache'))
-  fetched = tmp_path / 'fetched.pk3'
-  found_within = []
-  copy = dmlab.shutil.copyfile
-
-  def copy_half(source, target):
-    with open(target, 'wb') as file:
-      file.write(b'half')
-    with monkeypatch.context() as patch:
-      patch.setattr(dmlab.shutil, 'copyfile', copy)
-      found_within.append(cache.fetch('key', str(fetched)))
-    if not ends:
-      raise OSError('No space left on device')
-    copy(source, target)
-
-  with monkeypatch.context() as patch:
-    patch.setattr(dmlab.shutil, 'copyfile', copy_half)
-    if ends:
-      cache.write('key', _pk3(tmp_path, b'whole'))
-    else:
-      with pytest.raises(OSError):
-        cache.write('key', _pk3(tmp_path, b'whole'))
-  assert found_within == [False]
-  assert cache.fetch('key', str(fetched)) is ends
-  assert ends or not list((tmp_path / 'cache').iterdir())
-
-
-def test_cache_that_cannot_be_made_is_refused(tmp_path):
-  (tmp_path / 'file').write_text('')
-  with pytest.raises(config.ConfigError, match='DmlabConfig.level_cache_dir'):
-    _make(level_cache_dir=str(tmp_path / 'file' / 'cache'))
+def test_maps_are_kept_unless_that_is_not_wanted(lab):
+  dmlab.DmlabEnvironment(LEVEL, 1, 0, config.DmlabConfig(), training=True)
+  assert lab.labs[0].level_cache is not None
+  # Of the test's own directory.
+  assert pathlib.Path('~/.cache/impala_tf/dmlab_maps').expanduser().is_dir()
 
 
 @pytest.mark.parametrize('torso', ['shallow', 'deep'])
@@ -380,34 +389,3 @@ def test_torso_takes_the_observation(torso):
   outputs = networks.TORSOS[torso](hidden_size=8)(tf.constant(row.observation))
   assert outputs.shape == (2, 8)
   assert np.isfinite(outputs.numpy()).all()
-
-
-@pytest.mark.parametrize('arguments, error, message', [
-    ({'observations': ('INSTR',)}, TypeError, 'list'),
-    ({'config': {'width': 96}}, TypeError, 'bad argument type'),
-    ({'observations': ['RGB']}, ValueError, "Unknown observation 'RGB'"),
-    ({'renderer': 'gpu'}, RuntimeError, 'Failed to set renderer'),
-    ({'config': {'width': 'wide'}}, RuntimeError, 'Failed to apply setting'),
-    ({'level': 'none'}, RuntimeError, 'Invalid levelName'),
-    ({'level': 'contributed/dmlab30/x_test'}, RuntimeError, 'Failed to init')])
-def test_stand_in_refuses_what_lab_does(lab, arguments, error, message):
-  good = {'level': 'contributed/dmlab30/x', 'observations': ['INSTR']}
-  with pytest.raises(error, match=message):
-    lab.Lab(**{**good, **arguments})
-
-
-def test_stand_in_is_as_strict_as_lab_in_play(lab):
-  made = lab.Lab('contributed/dmlab30/x', ['RGB_INTERLEAVED'])
-  forward = np.array(TABLE_D2['Forward'], np.intc)
-  with pytest.raises(RuntimeError, match='wrong status'):
-    made.step(forward)
-  with pytest.raises(ValueError, match='must be int or None'):
-    made.reset(seed=np.int64(1))
-  made.reset(seed=1)
-  for action in (forward.astype(np.int64), forward[:6], forward[None]):
-    with pytest.raises(ValueError, match='action must have'):
-      made.step(action)
-  made.step(forward, num_steps=120)
-  assert not made.is_running()
-  with pytest.raises(RuntimeError, match='wrong status'):
-    made.observations()

@@ -1,0 +1,173 @@
+"""Files of DeepMind Lab: compiled maps, scratch files and data sets.
+
+Lab ends the whole process where a file is missing that it was promised, so what
+can be looked up is looked up before it starts.
+"""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import time
+import uuid
+
+from impala_tf import config as config_lib
+
+# Tens of thousands of maps, more than most runs see.
+_MAX_CACHE_BYTES = 5 * 10**9
+# A copy that has not become whole by then never will.
+_STALE_SECS = 3600.
+# Of brady_konkle_oliva2008: 0001.png and so on (see the README.md of that name
+# in Lab's data/, and its game_scripts/datasets/).
+_NUM_PHOTOGRAPHS = 2400
+
+# Maps that are no source text but come compiled, and that copies of Lab's
+# sources may lack, since they are large. Lab has all others.
+_LARGE_MAPS = {
+    'natlab_fixed_large_map': tuple(
+        f'natlab_forage_ltm_{time}' for time in ('dawn', 'day', 'night')),
+    'natlab_varying_map_randomized': tuple(
+        f'natlab_forage_variable_{i:03d}' for i in range(100)),
+    'natlab_varying_map_regrowth': tuple(
+        f'natlab_forage_stm_{i:03d}' for i in range(100)),
+}
+
+
+class LevelCache:
+  """A cache of compiled maps in a directory that processes may share.
+
+  Many levels make new maps, whose compilation delays their episodes. Lab asks
+  the cache before it compiles a map and hands the map over afterwards. Keys are
+  file names: the map's name with a digest of its source. Maps that come with
+  Lab are never asked for.
+
+  A cache that has grown to 5 GB stays as it is, until its files are removed.
+  """
+
+  def __init__(self, directory: str):
+    """Makes the directory; raises ConfigError where that cannot be."""
+    try:
+      self._directory = pathlib.Path(directory).expanduser()
+      self._directory.mkdir(parents=True, exist_ok=True)
+      self._remove_stale()
+    except (OSError, RuntimeError) as error:  # No home directory is the latter.
+      raise config_lib.ConfigError(
+          f'DmlabConfig.level_cache_dir: {directory} cannot be used: {error}; '
+          'name another directory, or None for no cache') from error
+
+  def _remove_stale(self):
+    """Removes what processes left that were killed while they wrote."""
+    for path in self._directory.glob('.*.part'):
+      try:
+        if path.stat().st_mtime < time.time() - _STALE_SECS:
+          path.unlink()
+      except FileNotFoundError:  # It became whole, or another was faster.
+        pass
+
+  def fetch(self, key: str, pk3_path: str) -> bool:
+    """Copies the map to `pk3_path`; returns whether there was one."""
+    try:
+      shutil.copyfile(self._directory / key, pk3_path)
+    except FileNotFoundError:
+      return False
+    return True
+
+  def write(self, key: str, pk3_path: str) -> None:
+    """Keeps the map at `pk3_path`, unless there is one or the cache is full."""
+    path = self._directory / key
+    if path.exists() or self._num_bytes() > _MAX_CACHE_BYTES:
+      return
+    # Renamed when it is whole, so that no process fetches half of it. Processes
+    # that write one map at once write the same bytes to different files.
+    temporary = self._directory / f'.{key}.{uuid.uuid4().hex}.part'
+    try:
+      shutil.copyfile(pk3_path, temporary)
+      temporary.replace(path)
+    finally:
+      temporary.unlink(missing_ok=True)
+
+  def _num_bytes(self) -> int:
+    """Adds up the maps, in a fraction of the time in which one is compiled."""
+    total = 0
+    with os.scandir(self._directory) as entries:
+      for entry in entries:
+        try:
+          total += entry.stat().st_size
+        except FileNotFoundError:  # Another process has renamed it.
+          pass
+    return total
+
+
+class Scratch:
+  """A directory that is gone once this process is, however that ends.
+
+  Simulators write their maps there. By itself each makes such a directory and
+  leaves it behind where its process is killed or Lab ends it.
+  """
+
+  # `read` ends with the pipe, which the kernel closes with this process. A map
+  # compiler may live on for a moment and begin a last directory.
+  _REMOVE_AFTERWARDS = (
+      'read -r _; rm -rf -- "$0"; sleep 2; rm -rf -- "$0"')
+
+  def __init__(self):
+    self._path = tempfile.mkdtemp(prefix='impala_tf_dmlab_')
+    # In a session of its own: signals to this process's group pass it by.
+    self._remover = subprocess.Popen(
+        ['sh', '-c', self._REMOVE_AFTERWARDS, self._path],
+        stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL, start_new_session=True)
+
+  def make(self, name: str) -> str:
+    """Makes a directory of this name within; returns its path."""
+    path = os.path.join(self._path, name)
+    os.mkdir(path)
+    return path
+
+  def close(self) -> None:
+    """Removes the directory; may be called twice."""
+    shutil.rmtree(self._path, ignore_errors=True)
+    self._remover.kill()
+    self._remover.communicate()
+
+
+def check_dataset(path: str) -> None:
+  """Raises ConfigError unless `path` can be Lab's 'datasetPath'.
+
+  Args:
+    path: directory of the photographs, or 'dummy', for which Lab shows plain
+      colours in their place.
+  """
+  if path == 'dummy':
+    return
+  names = [f'{i + 1:04d}.png' for i in range(_NUM_PHOTOGRAPHS)]
+  try:
+    missing = sorted(set(names) - set(os.listdir(path)))
+  except OSError as error:
+    raise config_lib.ConfigError(
+        f'DmlabConfig.dataset_path: {path} cannot be read: {error}') from error
+  if missing:
+    raise config_lib.ConfigError(
+        f'DmlabConfig.dataset_path: {path} lacks {len(missing):,d} of the '
+        f'{_NUM_PHOTOGRAPHS:,d} photographs {names[0]} to {names[-1]}, such as '
+        f'{missing[0]}; prepare them as data/brady_konkle_oliva2008/README.md '
+        "of Lab's sources says, or set it to 'dummy' for plain colours")
+
+
+def check_maps(name: str, runfiles_path: str) -> None:
+  """Raises ConfigError where the installed Lab lacks maps of a level.
+
+  Args:
+    name: name of the level without 'dmlab30/'.
+    runfiles_path: directory of the installed Lab.
+  """
+  maps = pathlib.Path(runfiles_path, 'baselab', 'maps')
+  wanted = _LARGE_MAPS.get(name, ())
+  missing = [m for m in wanted if not (maps / f'{m}.bsp').exists()]
+  if missing:
+    raise config_lib.ConfigError(
+        f'dmlab30/{name}: the installed DeepMind Lab lacks {len(missing)} of '
+        f"the level's {len(wanted)} maps, such as {missing[0]}.bsp; leave the "
+        'level out, or install Lab from sources that have them: '
+        './launch/install_dmlab.sh')

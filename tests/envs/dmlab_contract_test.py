@@ -1,0 +1,397 @@
+"""What Lab promises, and what the adapter makes of it, on the real one too.
+
+Each test runs on the stand-in and, where DeepMind Lab is installed, on the real
+simulator. What is expected is in Lab's docs/users, in python/dmlab_module.c and
+in the paper's table D.2.
+"""
+
+import functools
+import importlib.util
+import os
+import pathlib
+import shutil
+import sys
+
+import numpy as np
+import psutil
+import pytest
+
+from impala_tf import config
+from impala_tf.envs import dmlab
+from impala_tf.envs import env_processes
+from tests.fixtures import fake_deepmind_lab
+from tests.fixtures import programs
+from tests.fixtures import worker_environments
+
+needs_lab = pytest.mark.skipif(
+    importlib.util.find_spec('deepmind_lab') is None,
+    reason='needs DeepMind Lab: ./launch/install_dmlab.sh')
+
+FIRST, MID = 0, 1
+LEVEL = 'contributed/dmlab30/rooms_watermaze'  # Its map comes with Lab.
+HELD_OUT = 'contributed/dmlab30/rooms_collect_good_objects_test'
+# Makes a map of each seed, which takes the real one seconds.
+MAPS = 'contributed/dmlab30/explore_goal_locations_small'
+SHOOTING = 'contributed/dmlab30/lasertag_one_opponent_small'
+SIZE = {'width': '96', 'height': '72'}
+NOTHING = np.zeros(7, np.intc)
+FORWARD, BACKWARD, LEFT, RIGHT, LOOK_LEFT, LOOK_RIGHT = range(6)
+FORWARD_LOOK_LEFT, FORWARD_LOOK_RIGHT, FIRE = 6, 7, 8
+
+
+@pytest.fixture(name='lab', params=[
+    'stand-in', pytest.param('real', marks=needs_lab)])
+def _lab(request, monkeypatch):
+  if request.param == 'stand-in':
+    monkeypatch.setitem(sys.modules, 'deepmind_lab', fake_deepmind_lab)
+  return dmlab._import('test')
+
+
+@pytest.fixture(name='make')
+def _make(lab, tmp_path):
+  """Makes simulators that are closed at the end of the test."""
+  made = []
+
+  def make(level=LEVEL, observations=('RGB_INTERLEAVED', 'INSTR'), settings=(),
+           **kwargs):
+    folder = tmp_path / str(len(made))
+    folder.mkdir()
+    made.append(lab.Lab(level, list(observations),
+                        config={**SIZE, **dict(settings)},
+                        temp_folder=str(folder), **kwargs))
+    return made[-1]
+
+  yield make
+  for simulator in made:
+    simulator.close()
+
+
+@pytest.mark.parametrize('arguments, error, message', [
+    ({'observations': ('INSTR',)}, TypeError, 'list'),
+    ({'config': {'width': 96}}, TypeError, 'bad argument type'),
+    ({'temp_folder': None}, TypeError, 'must be str'),
+    ({'observations': ['NOTHING']}, ValueError,
+     "Unknown observation 'NOTHING'"),
+    ({'renderer': 'gpu'}, RuntimeError,
+     'Failed to set renderer must be "hardware" or "software" actual "gpu"'),
+    ({'config': {'width': 'wide'}}, RuntimeError,
+     "Failed to apply setting 'width = wide' - \"Invalid int setting wide"),
+    ({'config': {'width': '97'}}, RuntimeError,
+     "'width' must be a positive multiple of 4. Actual 97"),
+    ({'config': {'mixerSeed': '-1'}}, RuntimeError, 'Invalid mixerSeed value'),
+    ({'config': {'shoeSize': '7'}}, RuntimeError,
+     'Failed to init environment - (?s:.*)Invalid setting: "shoeSize" = "7"'),
+    ({'level': 'none'}, RuntimeError,
+     'Failed to init environment - "Level not found: '),
+    ({'level': HELD_OUT}, RuntimeError, 'Failed to init environment - ')])
+def test_what_is_refused_raises(lab, tmp_path, arguments, error, message):
+  good = {'level': LEVEL, 'observations': ['INSTR'],
+          'temp_folder': str(tmp_path)}
+  with pytest.raises(error, match=message):
+    lab.Lab(**{**good, **arguments})
+
+
+def test_held_out_level_starts_where_it_is_allowed(make):
+  make(HELD_OUT, settings={'allowHoldOutLevels': 'true'})
+
+
+@pytest.mark.parametrize('training', [True, False])
+def test_lab_has_every_level_and_takes_the_settings(lab, training):
+  del lab  # Only to be there.
+  for domain_name, names in (('dmlab30', dmlab.NAMES),
+                             ('dmlab', dmlab.OTHER_NAMES)):
+    for name in names:
+      if name.startswith('natlab') or training and name.endswith('_test'):
+        continue  # Its maps may be missing; it is held out.
+      dmlab.DmlabEnvironment(
+          name, 1, 0, config.DmlabConfig(
+              level_cache_dir=None, dataset_path='dummy'),
+          training, instruction_length=1, domain_name=domain_name).close()
+
+
+def test_calls_in_the_wrong_order_or_of_wrong_types_raise(make):
+  simulator = make(settings={'episodeLengthSeconds': '2'})
+  with pytest.raises(RuntimeError, match='wrong status to advance'):
+    simulator.step(NOTHING)
+  with pytest.raises(ValueError, match="int or None, was 'numpy.int64'"):
+    simulator.reset(seed=np.int64(1))
+  simulator.reset(seed=1)
+  for action, message in ((NOTHING.astype(np.int64), 'dtype np.intc'),
+                          (NOTHING[:6], 'shape .7.'),
+                          (NOTHING[None], 'shape .7.')):
+    with pytest.raises(ValueError, match=f'action must have {message}'):
+      simulator.step(action)
+  assert simulator.is_running() and simulator.num_steps() == 0
+  simulator.step(NOTHING, num_steps=119)
+  assert simulator.is_running()
+  simulator.step(NOTHING, num_steps=4)  # It ends within.
+  assert not simulator.is_running()
+  with pytest.raises(RuntimeError, match='wrong status'):
+    simulator.observations()
+  with pytest.raises(RuntimeError, match='wrong status to advance'):
+    simulator.step(NOTHING)
+  simulator.reset(seed=2)
+  assert simulator.is_running() and simulator.num_steps() == 0
+  assert simulator.close() is True and simulator.close() is False
+  # To reset it now would be a segmentation fault.
+  with pytest.raises(RuntimeError, match='wrong status to advance'):
+    simulator.step(NOTHING)
+
+
+def test_actions_are_those_that_table_d2_is_written_in(make):
+  spec = make().action_spec()
+  assert [(s['name'], s['min'], s['max']) for s in spec] == [
+      ('LOOK_LEFT_RIGHT_PIXELS_PER_FRAME', -512, 512),
+      ('LOOK_DOWN_UP_PIXELS_PER_FRAME', -512, 512),
+      ('STRAFE_LEFT_RIGHT', -1, 1), ('MOVE_BACK_FORWARD', -1, 1),
+      ('FIRE', 0, 1), ('JUMP', 0, 1), ('CROUCH', 0, 1)]
+
+
+def test_observations_are_as_their_specs_say(make):
+  simulator = make(observations=['RGB_INTERLEAVED', 'RGB', 'INSTR'])
+  specs = {s['name']: s for s in simulator.observation_spec()}
+  assert specs['RGB_INTERLEAVED']['shape'] == (72, 96, 3)
+  assert specs['RGB']['shape'] == (3, 72, 96)
+  assert specs['INSTR']['dtype'] is str
+  simulator.reset(seed=1)
+  observations = simulator.observations()
+  picture = observations['RGB_INTERLEAVED']
+  assert picture.dtype == np.uint8 and picture.shape == (72, 96, 3)
+  assert len(np.unique(picture)) > 20
+  np.testing.assert_array_equal(
+      observations['RGB'], np.moveaxis(picture, -1, 0))
+  assert type(observations['INSTR']) is str
+
+
+def _picture(simulator, seed):
+  simulator.reset(seed=seed)
+  simulator.step(NOTHING, num_steps=4)
+  return simulator.observations()['RGB_INTERLEAVED'].tobytes()
+
+
+def test_seeds_and_mixer_seed_decide_what_is_seen(make):
+  first, again, other = make(), make(), make()
+  evaluation = make(settings={'mixerSeed': str(0x600D5EED)})
+  seen = [_picture(first, seed) for seed in (1, 2)]
+  assert [_picture(again, seed) for seed in (1, 2)] == seen
+  assert _picture(other, 3) != seen[0]
+  assert _picture(evaluation, 1) != seen[0]
+
+
+class _Cache:
+  """A cache that is a dict, and notes what it is asked for."""
+
+  def __init__(self, error=None):
+    self.maps, self.asked, self.error = {}, [], error
+
+  def fetch(self, key, pk3_path):
+    self.asked.append(key)
+    if self.error is not None:
+      raise self.error
+    if key in self.maps:
+      pathlib.Path(pk3_path).write_bytes(self.maps[key])
+    return key in self.maps
+
+  def write(self, key, pk3_path):
+    self.maps[key] = pathlib.Path(pk3_path).read_bytes()
+
+
+def test_map_that_comes_with_lab_is_never_asked_for(make):
+  cache = _Cache()
+  make(level_cache=cache).reset(seed=1)
+  assert not cache.asked
+
+
+@pytest.mark.slow  # Seconds for each map.
+def test_maps_are_asked_for_by_name_and_digest_and_used(make):
+  cache = _Cache()
+  first, second = (make(MAPS, level_cache=cache) for _ in range(2))
+  seen = _picture(first, 1)
+  key, = cache.maps
+  name, kind, digest = key.rsplit('_', 2)
+  assert (name, kind, len(digest)) == ('explore_maze', 'noaas', 32)
+  assert _picture(second, 1) == seen
+  assert cache.asked == [key, key] and len(cache.maps) == 1
+  first.reset(seed=2)
+  assert len(cache.maps) == 2
+
+
+@pytest.mark.slow  # It compiles the map all the same.
+def test_error_of_the_cache_comes_out_of_reset(make):
+  cache = _Cache(OSError('No space left on device'))
+  with pytest.raises(OSError, match='No space left'):
+    make(MAPS, level_cache=cache).reset(seed=1)
+  assert cache.asked and not cache.maps
+
+
+# The adapter.
+
+
+@pytest.fixture(name='play')
+def _play(lab, tmp_path, monkeypatch):
+  """Makes environments that are closed at the end of the test.
+
+  They see where the player is, which an agent does not.
+  """
+  del lab  # Only to be there.
+  if not shutil.which('zip'):
+    (tmp_path / 'zip').touch(mode=0o755)
+    monkeypatch.setenv('PATH', str(tmp_path), prepend=os.pathsep)
+  made = []
+
+  def play(name='rooms_watermaze', num_envs=1, instruction_length=0, **knobs):
+    env = dmlab.DmlabEnvironment(
+        name, num_envs, 3, config.DmlabConfig(level_cache_dir=None, **knobs),
+        True, instruction_length)
+    made.append(env)
+    return env
+
+  yield play
+  for env in made:
+    env.close()
+
+
+def _moves(simulator, index, num_repeats):
+  """Returns by how much an action of table D.2 moves and turns the player.
+
+  The player stands still before, and again afterwards.
+
+  Args:
+    simulator: one that has been reset.
+    index: row of the table.
+    num_repeats: frames for which it is held.
+
+  Returns:
+    Distances ahead and to the right as of the direction before, and degrees to
+    the left.
+  """
+
+  def where():
+    seen = simulator.observations()
+    return seen['DEBUG.POS.TRANS'], seen['DEBUG.POS.ROT'][1]
+
+  position, yaw = where()
+  simulator.step(dmlab.ACTIONS[index], num_steps=num_repeats)
+  simulator.step(NOTHING, num_steps=30)
+  new_position, new_yaw = where()
+  x, y, _ = new_position - position
+  cos, sin = np.cos(np.radians(yaw)), np.sin(np.radians(yaw))
+  turned = (new_yaw - yaw + 180) % 360 - 180
+  return x * cos + y * sin, x * sin - y * cos, turned
+
+
+# A pixel turns by 0.11 degrees a frame (docs/users/actions.md of Lab: 57 pixels
+# turn by 360 degrees in a second), of which Lab's clock counts 0.96.
+_DEGREES = 20 * 0.11 * 0.96
+# What each action of table D.2 does: the sign of the distances ahead and to the
+# right, and of the degrees to the left; None where a curve leads to both sides.
+_EFFECTS = {
+    FORWARD: (1, 0, 0), BACKWARD: (-1, 0, 0), LEFT: (0, -1, 0),
+    RIGHT: (0, 1, 0), LOOK_LEFT: (0, 0, 1), LOOK_RIGHT: (0, 0, -1),
+    FORWARD_LOOK_LEFT: (1, None, 1), FORWARD_LOOK_RIGHT: (1, None, -1),
+    FIRE: (0, 0, 0)}
+
+
+def test_actions_of_table_d2_do_what_their_names_say(make):
+  simulator = make(observations=['DEBUG.POS.TRANS', 'DEBUG.POS.ROT'],
+                   settings={'episodeLengthSeconds': '60'})
+  simulator.reset(seed=1)
+  simulator.step(NOTHING, num_steps=60)  # The player comes down to the floor.
+  for index, (ahead, right, left) in _EFFECTS.items():
+    once, twice = (_moves(simulator, index, repeats) for repeats in (4, 8))
+    for moved, expected in ((once, ahead), (twice, ahead)):
+      assert np.sign(round(moved[0])) == expected, index
+    if right is not None:
+      assert np.sign(round(once[1])) == np.sign(round(twice[1])) == right, index
+    if ahead or right:
+      assert np.linalg.norm(twice[:2]) > np.linalg.norm(once[:2]) + 2, index
+    assert once[2] == pytest.approx(left * 4 * _DEGREES, abs=0.3), index
+    assert twice[2] == pytest.approx(left * 8 * _DEGREES, abs=0.3), index
+
+
+@pytest.mark.slow  # The real one compiles a map.
+def test_only_firing_fires(make):
+  simulator = make(SHOOTING, observations=['DEBUG.PLAYERS.GADGET_AMOUNT'],
+                   settings={'episodeLengthSeconds': '60'})
+  simulator.reset(seed=1)
+  simulator.step(NOTHING, num_steps=60)
+
+  def amount():
+    return simulator.observations()['DEBUG.PLAYERS.GADGET_AMOUNT'][0]
+
+  left = [amount()]
+  for index in (*_EFFECTS, FIRE):  # It is the last, too.
+    simulator.step(dmlab.ACTIONS[index], num_steps=8)
+    left.append(amount())
+  assert {*left[:-2]} == {left[0]}
+  assert left[0] > left[-2] > left[-1] > 0
+
+
+def test_environment_shows_what_lab_shows(play, lab, make):
+  env = play(num_envs=2, instruction_length=4)
+  seed = int(np.random.default_rng(3 + 1).integers(2**31 - 1))
+  simulator = make()
+  row = env.reset()
+  simulator.reset(seed=seed)
+  for action in (FORWARD, LOOK_LEFT, FORWARD_LOOK_RIGHT):
+    np.testing.assert_array_equal(
+        row.observation[1], simulator.observations()['RGB_INTERLEAVED'])
+    row = env.step(np.array([FIRE, action], np.int32))
+    reward = simulator.step(dmlab.ACTIONS[action], num_steps=4)
+    assert row.reward[1] == reward and row.step_type.tolist() == [MID, MID]
+  assert env.instruction.shape == (2, 4)
+  assert importlib.util.find_spec('deepmind_lab')  # Once it is imported, too.
+
+
+def test_episode_ends_when_its_time_is_up_and_the_next_begins(
+    play, monkeypatch, lab):
+  # Levels last 12 s and more.
+  make = lab.Lab
+  monkeypatch.setattr(lab, 'Lab', lambda *args, config, **kwargs: make(
+      *args, config={**config, 'episodeLengthSeconds': '1'}, **kwargs))
+  env = play(num_envs=1)
+  env.reset()
+  types = []
+  for _ in range(31):  # 60 frames are 15 steps.
+    row = env.step(np.array([FORWARD], np.int32))
+    types += row.step_type.tolist()
+    assert row.discount[0] == (types[-1] == MID)
+    assert row.observation.any()
+  assert types == 2 * (14 * [MID] + [FIRST]) + [MID]
+
+
+@pytest.fixture(name='folder')
+def _folder(tmp_path, monkeypatch):
+  """Makes a directory of temporary files of this process and its children."""
+  folder = tmp_path / 'tmp'
+  folder.mkdir()
+  monkeypatch.setenv('TMPDIR', str(folder))
+  monkeypatch.setattr('tempfile.tempdir', None)
+  return folder
+
+
+def test_simulators_leave_nothing_behind(play, folder):
+  env = play(num_envs=2)
+  env.reset()
+  scratch, = folder.iterdir()
+  assert scratch.name.startswith('impala_tf_dmlab_')
+  env.close()
+  assert not list(folder.iterdir())
+
+
+@pytest.mark.slow
+def test_killed_environment_is_named_and_leaves_nothing_behind(
+    lab, folder, start_workers):
+  pool = start_workers(functools.partial(
+      worker_environments.lab, lab is not fake_deepmind_lab, None), 2)
+  numbers, _ = pool.recv(min_ready=2)
+  victim = next(c for c in psutil.Process().children()
+                if 'multiprocessing.spawn' in ' '.join(c.cmdline()))
+  victim.kill()
+  with pytest.raises(env_processes.WorkerError, match=(
+      r'environment \d \(dmlab30/rooms_watermaze\): its process was killed by '
+      'SIGKILL')):
+    pool.send(numbers, np.zeros(2, np.int32))  # It may notice, too.
+    pool.recv(min_ready=2)
+  pool.close()
+  programs.wait_until(lambda: not list(folder.glob('*dmlab*')), 'no folder')
