@@ -203,6 +203,45 @@ def restore(parts: Mapping[str, tf.Module], paths: Sequence[str], whole: bool,
   return None
 
 
+def write_parts(parts: Mapping[str, tf.Module], path: str) -> None:
+  """Writes parts of a run as a checkpoint outside of the run's own ones.
+
+  Args:
+    parts: what to save, by names.
+    path: prefix of the files, in a directory that exists.
+
+  Raises:
+    OSError: where it cannot be written.
+  """
+  try:
+    tf.train.Checkpoint(**parts).write(path)
+  except _UNWRITTEN as error:
+    raise OSError(f'{path} could not be written: {_cause(error)}') from error
+
+
+def is_whole(path: str) -> bool:
+  """Tells whether all that a checkpoint holds can be read."""
+  try:
+    reader = tf.compat.v1.train.NewCheckpointReader(path)
+    for name in reader.get_variable_to_shape_map():
+      reader.get_tensor(name)
+  except _DAMAGE as error:
+    logging.error('Checkpoint %s is damaged: %s', path, files.one_line(error))
+    return False
+  return True
+
+
+def read_parts(parts: Mapping[str, tf.Module], path: str) -> None:
+  """Reads what `write_parts` has written; raises CheckpointError."""
+  try:
+    status = tf.train.Checkpoint(**parts).read(path)
+    status.assert_existing_objects_matched().assert_consumed()
+  except _DAMAGE as error:
+    raise CheckpointError(
+        f'{path} is damaged ({files.one_line(error)}); put back a good copy'
+    ) from error
+
+
 class Checkpointer:
   """Checkpoints of a training run in `RUN_DIR/checkpoints`."""
 

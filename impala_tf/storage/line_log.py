@@ -97,6 +97,41 @@ def open_for_appending(path: str) -> Appender:
   return _PieceAppender(path) if files.is_url(path) else _FileAppender(path)
 
 
+def append_durably(path: str, line: bytes) -> None:
+  """Appends a line to a file so that it outlives a crash of the machine.
+
+  Half a line that a process left when it was killed is removed first.
+
+  Args:
+    path: path of the file, which need not exist.
+    line: line with its end.
+
+  Raises:
+    OSError: where there is no room; then the file is as before.
+  """
+  with open(path, 'ab+', buffering=0) as file:
+    file.seek(0)
+    start = file.read().rfind(b'\n') + 1
+    file.truncate(start)
+    try:
+      if file.write(line) < len(line):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+      os.fsync(file.fileno())
+      sync(os.path.dirname(path))  # The file may be new.
+    except OSError:
+      file.truncate(start)
+      raise
+
+
+def sync(path: str) -> None:
+  """Waits until a file or directory is on the disk."""
+  descriptor = os.open(path, os.O_RDONLY)
+  try:
+    os.fsync(descriptor)
+  finally:
+    os.close(descriptor)
+
+
 def _piece(path: str, number: int) -> str:
   stem, ending = os.path.splitext(path)
   return f'{stem}-{number:05d}{ending}'

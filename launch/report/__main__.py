@@ -2,18 +2,26 @@
 
 Writes report.md, curves.png and, where a level of a suite was evaluated,
 scores_SUITE.png: human-normalised scores beside the paper's. Reads what
-training and `launch/evaluate.sh` have written to the runs' directories.
+training and `launch/evaluate.sh` have written to the runs' directories. Of a
+directory of `launch/population.sh` it draws population.png: the best member's
+curve and hyper-parameters along its ancestry, the family tree, and copies.
 """
 
 import argparse
 import pathlib
+from typing import Dict, List, Sequence, Tuple
+
+import matplotlib.figure
 
 from impala_tf import config as config_lib
 from impala_tf.monitoring import level_metrics
 from impala_tf.monitoring import metrics
 from impala_tf.suites import levels as levels_lib
+from launch.report import comparison
 from launch.report import figures
 from launch.report import pictures as pictures_lib
+from launch.report import population_figures
+from launch.report import populations
 from launch.report import runs as runs_lib
 from launch.report import suite_results
 from launch.report import suite_tables as suite_report
@@ -29,14 +37,53 @@ _RETURNS = (
 _TABLE_1 = (
     'In bold: ours, over all of training. The others are table 1 of the paper, '
     'on seekavoid_arena_01 and rooms_keys_doors_puzzle of DeepMind Lab.')
+_ANCESTRY = (
+    'In bold: the member with the highest fitness, whose ancestry is drawn; '
+    'its curve is put together by backtracking through the checkpoints that '
+    'were copied (appendix F).')
+_COMPARISON = (
+    'Final returns (means over the last tenth of the frames) of the best '
+    'member and of the best run. Lines are means over seeds, bands intervals '
+    'of 95 %.')
 
 
 def _parse_args() -> argparse.Namespace:
   parser = command_line.Parser(prog='report.sh', description=__doc__)
-  parser.add_argument('run_dirs', nargs='+', metavar='RUN_DIR')
+  parser.add_argument('run_dirs', nargs='+', metavar='RUN_DIR',
+                      help='of a run; or of populations, and of the sweep of '
+                      'the same file to compare them with')
   parser.add_argument('--output', default='report', metavar='DIRECTORY',
                       help='where to write (default: %(default)s)')
   return parser.parse_args()
+
+
+def _of_populations(paths: Sequence[str]
+                    ) -> Tuple[Dict[str, matplotlib.figure.Figure], List[str]]:
+  """Returns pictures by file name, and sections, of directories."""
+  pictures, sections = {}, []
+  found = [found for path in paths for found in populations.load(path)]
+  for number, population in enumerate(found, start=1):
+    name = f'population_{number}.png' if len(found) > 1 else 'population.png'
+    pictures[name] = population_figures.draw(population)
+    sections += [f'## Population {population.label}', f'![Population]({name})',
+                 tables.population(population), _ANCESTRY]
+  return pictures, sections
+
+
+def _of_sweeps(population_dirs: Sequence[str], sweep_dirs: Sequence[str]
+               ) -> Tuple[Dict[str, matplotlib.figure.Figure], List[str]]:
+  """Returns pictures by file name, and sections, of a comparison if asked."""
+  if not sweep_dirs:
+    return {}, []
+  if len(population_dirs) != 1 or len(sweep_dirs) != 1:
+    raise config_lib.UserError(
+        f'{sweep_dirs[0]} is a sweep, which is compared with the populations '
+        'of the same file; name one directory of each, or runs within it')
+  dirs = (*population_dirs, *sweep_dirs)
+  pairs = comparison.pairs(*dirs)
+  return {'comparison.png': comparison.draw(*dirs, pairs)}, [
+      '## Populations and the sweep of the same settings',
+      '![Comparison](comparison.png)', comparison.table(pairs), _COMPARISON]
 
 
 def _report(args: argparse.Namespace) -> None:
@@ -46,9 +93,18 @@ def _report(args: argparse.Namespace) -> None:
         f'--output is a directory, which gets report.md and pictures as PNG, '
         f'but {output} looks like a file; leave out its ending')
   run_directory.check_writable(output, '--output')
-  runs = runs_lib.load(args.run_dirs)
+  for path in args.run_dirs:
+    run_directory.reach(path)
+  of_populations = [path for path in args.run_dirs
+                    if populations.is_directory(path)]
+  of_sweeps = [path for path in args.run_dirs if comparison.is_sweep(path)]
+  runs = runs_lib.load([path for path in args.run_dirs
+                        if path not in (*of_populations, *of_sweeps)])
   trained = [run for run in runs if run.rows]
-  pictures, sections = {}, []
+  pictures, sections = _of_sweeps(of_populations, of_sweeps)
+  more_pictures, more_sections = _of_populations(of_populations)
+  pictures.update(more_pictures)
+  sections += more_sections
   if trained:
     sections += ['## Training', tables.training(trained),
                  tables.returns(trained), _RETURNS]

@@ -7,7 +7,9 @@ from typing import Optional, Sequence
 
 from impala_tf.monitoring import level_metrics
 from impala_tf.monitoring import metrics
+from impala_tf.population import lineage
 from impala_tf.suites import levels as levels_lib
+from launch.report import populations as populations_lib
 from launch.report import runs as runs_lib
 from launch.report import suite_tables
 
@@ -99,3 +101,21 @@ def throughput(runs: Sequence[runs_lib.Run]) -> str:
   return '\n'.join(suite_tables.table([
       ('agent', 'CPU cores', 'GPUs', 'thousand frames/s'), *ours,
       *_PAPER_TABLE_1]))
+
+
+def population(members: populations_lib.Population) -> str:
+  """Returns a table with a line for each member of a population."""
+  rows = [['member', 'fitness', 'decisions', 'copies', 'ancestry',
+           *(name.replace('_', ' ') for name in members.adapted)]]
+  for name in members.members:
+    events = members.events[name]
+    mark = '**' if name == members.best else ''
+    values = events[-1].after if events else {}
+    rows.append([
+        f'{mark}{name}{mark}',
+        _number(events[-1].fitness if events else None, '.3f'),
+        str(len(events)), str(sum(event.is_copy for event in events)),
+        ' → '.join(stretch.member for stretch in lineage.ancestry(
+            members.events, name)),
+        *(_number(values.get(name), '.3g') for name in members.adapted)])
+  return '\n'.join(suite_tables.table(rows))

@@ -183,3 +183,26 @@ def test_pieces_that_are_dropped_halfway_are_dropped_by_the_next(
   assert _lines(ram) == _numbers(48)
   line_log.keep(ram, lambda line: int(line) < 5)
   assert _lines(ram) == _numbers(5)
+
+
+def test_durable_line_replaces_half_a_line(tmp_path):
+  path = tmp_path / 'log.jsonl'
+  line_log.append_durably(str(path), b'one\n')
+  path.write_bytes(path.read_bytes() + b'tw')
+  line_log.append_durably(str(path), b'three\n')
+  assert path.read_bytes() == b'one\nthree\n'
+
+
+def test_durable_line_without_room_leaves_the_file_as_it_was(
+    tmp_path, monkeypatch):
+  path = tmp_path / 'log.jsonl'
+  line_log.append_durably(str(path), b'one\n')
+
+  def fail(descriptor):
+    raise OSError(5, 'the disk has failed')
+
+  with monkeypatch.context() as patch:
+    patch.setattr(line_log.os, 'fsync', fail)
+    with pytest.raises(OSError):
+      line_log.append_durably(str(path), b'two\n')
+  assert path.read_bytes() == b'one\n'

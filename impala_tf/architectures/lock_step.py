@@ -1,0 +1,63 @@
+"""A population in turns, within one process: the same numbers every time.
+
+Members of `./launch/population.sh` run at once and compare themselves with
+whatever the others have published by then, which is chance. Here each trains
+until its next decision, while the others rest.
+"""
+
+from typing import Any, Mapping
+
+from impala_tf import config as config_lib
+from impala_tf.architectures import in_process
+from impala_tf.monitoring import metrics
+from impala_tf.processes import host as host_lib
+from impala_tf.storage import populations
+
+
+class _Turn(host_lib.LearnerHost):
+  """A host that stops a member after its next decision.
+
+  Attributes:
+    frames: environment frames that the member has learned from.
+  """
+
+  def __init__(self, host: host_lib.LearnerHost, run_dir: str, frames: int):
+    self.frames = frames
+    self._host = host
+    self._run_dir = run_dir
+    self._before = populations.read_published(run_dir)
+    self.on_wait = host.on_wait
+    self.before_batch = host.before_batch
+
+  def should_stop(self) -> bool:
+    return self._host.should_stop() or (
+        populations.read_published(self._run_dir) != self._before)
+
+  def on_row(self, row: Mapping[str, Any]) -> None:
+    self.frames = row['frames']
+    self._host.on_row(row)
+
+
+def run(members: Mapping[str, config_lib.Config],
+        host: host_lib.LearnerHost) -> None:
+  """Trains a population, those with the fewest frames first.
+
+  The same seeds give the same numbers, however often it is stopped between two
+  turns.
+
+  Args:
+    members: config of each member, by the directory of its run, which exists.
+      Members that have checkpoints are resumed.
+    host: the process that this runs in.
+  """
+  frames = {run_dir: (metrics.read_rows(run_dir) or [{'frames': 0}])[-1][
+      'frames'] for run_dir in members}
+  while not host.should_stop():
+    unfinished = [run_dir for run_dir, config in members.items()
+                  if frames[run_dir] < config.experiment.total_frames]
+    if not unfinished:
+      return
+    run_dir = min(unfinished, key=frames.get)
+    turn = _Turn(host, run_dir, frames[run_dir])
+    in_process.run(members[run_dir], run_dir, turn)
+    frames[run_dir] = turn.frames

@@ -1,0 +1,300 @@
+"""A member of a population: its learner decides between two updates.
+
+Appendix F of Espeholt et al. 2018. Members are ordinary runs. Each compares
+itself with what another one has published last, and none waits for another.
+"""
+
+import os
+import time
+from typing import Dict, Optional, Tuple
+
+from absl import logging
+import dm_env
+import numpy as np
+import tensorflow as tf
+
+from impala_tf import config as config_lib
+from impala_tf import learner as learner_lib
+from impala_tf import types
+from impala_tf.population import knobs
+from impala_tf.population import records
+from impala_tf.population import rules
+from impala_tf.storage import checkpoint as checkpoint_lib
+from impala_tf.storage import files
+from impala_tf.storage import populations
+from impala_tf.suites import references
+
+_RETRY_SECS = 30.  # After a decision for which a disk had no room.
+# Reads of a member that publishes again and again while it is copied.
+_MAX_READS = 5
+
+
+class State(tf.Module):
+  """Episodes of a member since its last decision; in its checkpoints.
+
+  Shapes: L levels.
+
+  Attributes:
+    evolution: int64 variable [], decisions that its parameters have behind
+      them.
+    episodes: int64 variable [L], full episodes since the last of them.
+    return_sums: float64 variable [L], sum of their raw returns.
+    means: float64 variable [L], mean return of each level's last decision; NaN
+      before its first episode.
+  """
+
+  def __init__(self, num_levels: int):
+    super().__init__(name='population')
+
+    def variable(value, dtype):
+      return tf.Variable(np.full(num_levels, value, dtype), trainable=False)
+
+    self.evolution = tf.Variable(0, trainable=False, dtype=tf.int64)
+    self.episodes = variable(0, np.int64)
+    self.return_sums = variable(0., np.float64)
+    self.means = variable(np.nan, np.float64)
+
+  def add(self, level_index: np.ndarray, returns: np.ndarray) -> None:
+    """Adds N episodes: their levels, int [N], and raw returns, float [N]."""
+    num_levels = self.episodes.shape[0]
+    self.episodes.assign_add(np.bincount(level_index, minlength=num_levels))
+    self.return_sums.assign_add(
+        np.bincount(level_index, returns, minlength=num_levels))
+
+  def mean_returns(self) -> np.ndarray:
+    """Returns mean returns [L]; levels without episodes keep their last."""
+    episodes = self.episodes.numpy()
+    return np.where(episodes > 0,
+                    self.return_sums.numpy() / np.maximum(episodes, 1),
+                    self.means.numpy())
+
+  def begin(self, evolution: int) -> None:
+    """Begins anew after the decision of this number."""
+    self.means.assign(self.mean_returns())
+    self.episodes.assign(tf.zeros_like(self.episodes))
+    self.return_sums.assign(tf.zeros_like(self.return_sums))
+    self.evolution.assign(evolution)
+
+
+def make_state(config: config_lib.Config) -> Optional[State]:
+  """Makes a member's state; None for a run that is by itself."""
+  if not config.population.member_names:
+    return None
+  return State(len(references.find(config)))
+
+
+class Member:
+  """A learner that copies better members of its population, and mutates.
+
+  It is an `interfaces.Learner`. Before it decides it saves a checkpoint, from
+  which a restart does the decision again that the log of events tells: so a
+  kill at any time changes nothing but the time it takes.
+
+  Attributes:
+    num_updates, num_frames, hyperparameters: see `learner.Learner`.
+  """
+
+  def __init__(self, config: config_lib.Config, run_dir: str,
+               learner: learner_lib.Learner, state: State,
+               checkpointer: checkpoint_lib.Checkpointer):
+    """Completes the last decision of a process that was killed.
+
+    Args:
+      config: config of the run.
+      run_dir: directory of the run, beside those of the other members.
+      learner: learner that is updated, restored.
+      state: the member's state, restored.
+      checkpointer: writes both.
+
+    Raises:
+      ConfigError: where the directory is not that of a member.
+    """
+    self.num_updates = learner.num_updates
+    self.num_frames = learner.num_frames
+    self.hyperparameters = learner.hyperparameters
+    self._learner = learner
+    self._state = state
+    self._checkpointer = checkpointer
+    self._parts = {'agent': learner.agent, 'optimizer': learner.optimizer}
+    self._config = config
+    self._knobs = config.population
+    self._references = references.find(config)
+    self._run_dir = run_dir
+    self._name = populations.name_of(run_dir)
+    self._unpublished: Optional[records.Event] = None
+    self._retry_time = 0.
+    _check_place(run_dir, self._knobs)
+    files.make_directory(populations.directory(run_dir))
+    self._catch_up()
+
+  def update(self, unroll: types.Unroll) -> Dict[str, np.float32]:
+    """Learns from one batch, and decides if it is time; returns metrics."""
+    is_counted = self.num_frames.numpy() >= self._knobs.burn_in_frames
+    metrics = self._learner.update(unroll)
+    if is_counted:
+      self._count(unroll)
+    if (self._unpublished or self._is_ready()) and (
+        time.monotonic() >= self._retry_time):
+      try:
+        self._publish()
+        if self._is_ready():
+          self._decide()
+      except OSError as error:
+        self._retry_time = time.monotonic() + _RETRY_SECS
+        logging.warning('No decision of the population yet, training goes on: '
+                        '%s', error)
+    return metrics
+
+  def _count(self, unroll: types.Unroll) -> None:
+    """Adds the episodes of an update's new unrolls."""
+    env_outputs, num_fresh = unroll.env_outputs, self._config.num_fresh
+    # x_0 was the last step of an earlier unroll and was counted there.
+    is_first = env_outputs.step_type.numpy()[1:, :num_fresh] == int(
+        dm_env.StepType.FIRST)
+    if is_first.any():
+      levels = np.broadcast_to(
+          unroll.level_index.numpy()[:num_fresh], is_first.shape)
+      returns = env_outputs.episode_return.numpy()[1:, :num_fresh]
+      self._state.add(levels[is_first], returns[is_first])
+
+  def _is_ready(self) -> bool:
+    return rules.is_ready(
+        int(self.num_frames.numpy()), int(self._state.episodes.numpy().sum()),
+        self._knobs.burn_in_frames, self._knobs.decision_episodes) and bool(
+            np.all(np.isfinite(self._state.mean_returns())))
+
+  def _decide(self) -> None:
+    """Makes a decision; raises OSError where it could not be written down."""
+    updates = int(self.num_updates.numpy())
+    self._checkpointer.save(updates)
+    event = self._make_event(updates)
+    populations.append_event(self._run_dir, event)
+    logging.info('Decision %d at %d frames: score %.3f, %s %s %s',
+                 event.evolution, event.frames, event.score,
+                 'a copy of' if event.is_copy else 'no copy of',
+                 event.partner, event.partner_score)
+    self._apply(event)
+    self._unpublished = event
+    self._publish()
+
+  def _make_event(self, updates: int) -> records.Event:
+    """Compares the member with another one, and copies that one's files."""
+    population = self._knobs
+    names = population.member_names
+    evolution = int(self._state.evolution.numpy()) + 1
+    rng = rules.generator(self._config.experiment.seed,
+                          names.index(self._name), evolution)
+    score = rules.fitness(self._state.mean_returns().tolist(),
+                          self._references)
+    others = [name for name in rules.others_of(names, self._name)
+              if not populations.has_failed(self._sibling(name))]
+    partner = rules.draw_partner(others, rng) if others else ''
+    other, copied = self._compare(partner, score, f'copied-{evolution}')
+    before = self._values()
+    after = before
+    if copied:
+      after = {name: other.hyperparameters.get(name, value)
+               for name, value in before.items()}
+    mutated = rules.explore(
+        {name: after[name] for name in population.adapted_names}, rng,
+        population.mutation_probability, population.mutation_factor)
+    after = {name: float(np.float32(value))  # As the variables will have them.
+             for name, value in {**after, **mutated}.items()}
+    return records.Event(
+        evolution, int(self.num_frames.numpy()), updates, score, partner,
+        other.score if other else None, other.evolution if other else None,
+        other.frames if other else None, copied, before, after)
+
+  def _sibling(self, member: str) -> str:
+    return populations.sibling(self._run_dir, member)
+
+  def _compare(self, partner: str, score: float, target: str
+               ) -> Tuple[Optional[records.Published], Optional[str]]:
+    """Reads what another member has published, and copies it if it is better.
+
+    Args:
+      partner: name of the other member; '' for none.
+      score: fitness of this member.
+      target: name for the copy of the other's parameters.
+
+    Returns:
+      What was published, None if nothing; and `target`, None if not copied.
+    """
+    for _ in range(_MAX_READS if partner else 0):
+      other = populations.read_published(self._sibling(partner))
+      if other is None or not rules.exploit(
+          score, other.score, self._knobs.copy_margin):
+        return other, None
+      path = populations.path(self._run_dir, target)
+      try:
+        populations.copy_parameters(
+            populations.path(self._sibling(partner), other.checkpoint), path)
+      except FileNotFoundError:  # It has published another meanwhile.
+        continue
+      # Read before the event is written: afterwards there is no way back.
+      return other, target if checkpoint_lib.is_whole(path) else None
+    return None, None
+
+  def _values(self) -> Dict[str, float]:
+    """Returns the present values of all hyper-parameters."""
+    variables = {name: getattr(self.hyperparameters, name)
+                 for name in knobs.ADAPTABLE}
+    return {name: float(variable.numpy())
+            for name, variable in variables.items() if variable is not None}
+
+  def _apply(self, event: records.Event) -> None:
+    """Applies a decision, perhaps once more after a restart."""
+    if event.is_copy:
+      checkpoint_lib.read_parts(
+          self._parts, populations.path(self._run_dir, event.checkpoint))
+    for name, value in event.after.items():
+      getattr(self.hyperparameters, name).assign(value)
+    self._state.begin(event.evolution)
+
+  def _catch_up(self) -> None:
+    """Applies logged decisions that the restored checkpoint lacks."""
+    events = populations.read_events(self._run_dir)
+    for event in events:
+      if event.evolution > self._state.evolution.numpy():
+        self._apply(event)
+    published = populations.read_published(self._run_dir)
+    if events and (published is None or
+                   published.evolution < events[-1].evolution):
+      self._unpublished = events[-1]
+      try:
+        self._publish()
+      except OSError as error:
+        logging.warning('Not published yet: %s', error)
+
+  def _publish(self) -> None:
+    """Publishes the member as its last decision left it, if it has not yet."""
+    event = self._unpublished
+    if event is None:
+      return
+    name = f'published-{event.evolution}'
+    checkpoint_lib.write_parts(
+        self._parts, populations.path(self._run_dir, name))
+    populations.publish(self._run_dir, records.Published(
+        event.evolution, int(self.num_frames.numpy()), event.fitness, name,
+        self._values()))
+    self._unpublished = None
+    # The one before, too: another member may be copying it. Copies are needed
+    # as long as there is a checkpoint from before their decision.
+    oldest = event.evolution - self._config.experiment.checkpoints_to_keep
+    populations.remove_parameters(self._run_dir, {
+        name, f'published-{event.evolution - 1}',
+        *(f'copied-{i}' for i in range(oldest, event.evolution + 1))})
+
+
+def _check_place(run_dir: str, population: config_lib.PopulationConfig) -> None:
+  """Raises ConfigError unless a directory can be that of a member."""
+  if files.is_url(run_dir):
+    raise config_lib.ConfigError(
+        'members of a population copy files of each other, so --run_dir must '
+        'be a path of a file system, but is a URL; mount the bucket')
+  name = populations.name_of(run_dir)
+  if name not in population.member_names:
+    raise config_lib.ConfigError(
+        f'{os.path.abspath(run_dir)} is not the directory of a member: '
+        f'PopulationConfig.members are {population.members}; start them with '
+        './launch/population.sh')

@@ -1,0 +1,99 @@
+"""Ancestry of a member: which parameters its own came from, and when.
+
+Curves of a population are drawn "by backtracking through the ancestry of copied
+checkpoints for selected instances" (appendix F). Pure functions.
+"""
+
+import math
+from typing import List, Mapping, NamedTuple, Sequence, Tuple
+
+from impala_tf.population import records
+
+Events = Mapping[str, Sequence[records.Event]]  # By member, oldest first.
+Point = Tuple[float, float]
+
+
+class Stretch(NamedTuple):
+  """Training by one member that an ancestry consists of.
+
+  Attributes:
+    member: name of the member that trained.
+    start: its frames when it began, 0 or those at which it copied its elder.
+    end: its frames at the end; infinity for what goes on.
+    events: its decisions within, the one at `start` first if there is one.
+  """
+  member: str
+  start: float
+  end: float
+  events: Tuple[records.Event, ...]
+
+
+def ancestry(events: Events, member: str) -> List[Stretch]:
+  """Traces the parameters of a member back to the start of training.
+
+  Args:
+    events: decisions of all members.
+    member: name of the member whose present parameters are meant.
+
+  Returns:
+    Stretches of training, the oldest first.
+  """
+  stretches: List[Stretch] = []
+  end = math.inf
+  last = len(events[member])
+  while True:
+    decisions = events[member][:last]
+    copies = [i for i, event in enumerate(decisions) if event.is_copy]
+    first = copies[-1] if copies else 0
+    start = decisions[first].frames if copies else 0
+    stretches.insert(0, Stretch(member, start, end, tuple(decisions[first:])))
+    if not copies:
+      return stretches
+    copied = decisions[first]
+    # What was published followed the elder's decision of that number; each
+    # such step leads to an earlier time, so that there is an end.
+    member, last = copied.partner, copied.partner_evolution
+    end = copied.partner_frames
+
+
+def backtracked(stretches: Sequence[Stretch],
+                curves: Mapping[str, Sequence[Point]]) -> List[Point]:
+  """Puts the curve of an ancestry together.
+
+  Members keep their own counts of frames: where an elder was ahead of the
+  member that copied it, the curve goes on with the younger one's points.
+
+  Args:
+    stretches: see `ancestry`.
+    curves: points (frames, value) of each member, in the order of frames.
+
+  Returns:
+    Points in the order of frames.
+  """
+  points: List[Point] = []
+  for stretch in stretches:
+    points = [point for point in points if point[0] <= stretch.start]
+    points += [point for point in curves[stretch.member]
+               if stretch.start < point[0] <= stretch.end]
+  return points
+
+
+def values_along(stretches: Sequence[Stretch], name: str) -> List[Point]:
+  """Lists the values of a hyper-parameter along an ancestry (figure F.1).
+
+  Args:
+    stretches: see `ancestry`.
+    name: name of the hyper-parameter.
+
+  Returns:
+    Points (frames, value) from which on each value held, in the order of
+    frames; none where the ancestry has made no decision yet.
+  """
+  points: List[Point] = []
+  for stretch in stretches:
+    points = [point for point in points if point[0] <= stretch.start]
+    for event in stretch.events:
+      if not points:
+        points.append((0, event.before[name]))
+      points.append((event.frames, event.after[name]))
+  return points

@@ -1,0 +1,83 @@
+"""Records of a population as JSON: decisions, and what members publish."""
+
+import json
+from typing import Mapping, NamedTuple, Optional, Type, TypeVar
+
+
+class Event(NamedTuple):
+  """A decision of a member.
+
+  Attributes:
+    evolution: number of the member's decision, from 1 on.
+    frames: environment frames of the member when it decided.
+    updates: learner updates likewise.
+    score: fitness of the member before.
+    partner: name of the member that it compared itself with; '' where every
+      other one has failed.
+    partner_score: fitness of the partner; None where it had published nothing.
+    partner_evolution: number of the partner's decision after which it published
+      what was compared; None likewise.
+    partner_frames: frames of the partner then; None likewise.
+    checkpoint: prefix of the member's own copy of the partner's parameters, in
+      its population directory; None where nothing was copied.
+    before: hyper-parameters before.
+    after: hyper-parameters after: the partner's, if copied, and then mutated.
+  """
+  evolution: int
+  frames: int
+  updates: int
+  score: float
+  partner: str
+  partner_score: Optional[float]
+  partner_evolution: Optional[int]
+  partner_frames: Optional[int]
+  checkpoint: Optional[str]
+  before: Mapping[str, float]
+  after: Mapping[str, float]
+
+  @property
+  def is_copy(self) -> bool:
+    """Whether the partner's parameters were copied."""
+    return self.checkpoint is not None
+
+  @property
+  def fitness(self) -> float:
+    """Fitness of the member afterwards."""
+    return self.partner_score if self.is_copy else self.score
+
+
+class Published(NamedTuple):
+  """A member as others may copy it.
+
+  Attributes:
+    evolution: number of the member's decision that this follows.
+    frames: environment frames of the member then.
+    score: its fitness, of its own episodes or those of the member it copied.
+    checkpoint: prefix of its parameters in its population directory.
+    hyperparameters: all of its hyper-parameters.
+  """
+  evolution: int
+  frames: int
+  score: float
+  checkpoint: str
+  hyperparameters: Mapping[str, float]
+
+
+_Record = TypeVar('_Record', Event, Published)
+
+
+def dumps(record: _Record) -> str:
+  """Writes a record as one line of JSON."""
+  return json.dumps(record._asdict(), allow_nan=False)
+
+
+def loads(kind: Type[_Record], text: str) -> _Record:
+  """Reads a record that `dumps` has written.
+
+  Raises:
+    ValueError: where the text is of anything else.
+  """
+  values = json.loads(text)
+  if not isinstance(values, dict) or values.keys() != set(kind._fields):
+    raise ValueError(f'no {kind.__name__}: {text[:80]!r}')
+  return kind(**values)

@@ -1,0 +1,120 @@
+"""The rules of population based training, as appendix F of the paper has them.
+
+    when a member is ready:
+      another one is drawn; if it is known to be more than 5 % better, its
+        parameters and hyper-parameters are copied
+      whether or not: each hyper-parameter is multiplied by 1.2 or 1 / 1.2 with
+        a probability of 33 %
+
+Pure functions. All chance comes from `generator`.
+"""
+
+import random
+from typing import Dict, List, Mapping, NamedTuple, Sequence
+
+from impala_tf.population import knobs
+
+_DEFAULTS = knobs.PopulationConfig
+# Rounding of two means must not make a lead of exactly the margin a larger one.
+_ROUNDING = 1e-9
+
+
+class Reference(NamedTuple):
+  """Reference scores of a level: mean raw returns of full episodes.
+
+  Attributes:
+    random: score of random play, of fitness 0.
+    human: score of a human, of fitness 1.
+  """
+  random: float
+  human: float
+
+
+def generator(seed: int, member: int, evolution: int) -> random.Random:
+  """Makes the generator of all draws of one decision.
+
+  Args:
+    seed: seed of the population.
+    member: number of the member among all.
+    evolution: number of the member's decision, from 1 on.
+  """
+  return random.Random(f'{seed},{member},{evolution}')
+
+
+def is_ready(frames: int, episodes: int, burn_in_frames: int,
+             decision_episodes: int) -> bool:
+  """Tells whether a member decides now.
+
+  Args:
+    frames: environment frames that it has learned from.
+    episodes: episodes since its last decision, or since the burn-in.
+    burn_in_frames: see `knobs.PopulationConfig`.
+    decision_episodes: likewise.
+  """
+  return frames >= burn_in_frames and episodes >= decision_episodes
+
+
+def fitness(returns: Sequence[float], references: Sequence[Reference]) -> float:
+  """Computes the mean capped human-normalised score (table G.1).
+
+  Args:
+    returns: mean raw return on each level, s_l.
+    references: reference scores of the same levels, r_l and h_l.
+
+  Returns:
+    The mean over l of min[1, (s_l - r_l) / (h_l - r_l)]; may be negative.
+  """
+  if len(returns) != len(references):
+    raise ValueError(f'{len(returns)} returns, {len(references)} references')
+  return sum(
+      min(1., (score - level.random) / (level.human - level.random))
+      for score, level in zip(returns, references)) / len(returns)
+
+
+def draw_partner(others: Sequence[str], rng: random.Random) -> str:
+  """Draws the member that another one compares itself with.
+
+  Args:
+    others: names of members, without the one that decides; not empty.
+    rng: generator of the decision, of which one number is taken.
+  """
+  return others[int(rng.random() * len(others))]
+
+
+def exploit(own_score: float, other_score: float,
+            margin: float = _DEFAULTS.copy_margin) -> bool:
+  """Tells whether the other member is so much better that it is copied.
+
+  Args:
+    own_score: fitness of the member that decides.
+    other_score: fitness of the other.
+    margin: lead that is not yet enough, in absolute terms.
+  """
+  return other_score - own_score > margin + _ROUNDING
+
+
+def explore(values: Mapping[str, float], rng: random.Random,
+            probability: float = _DEFAULTS.mutation_probability,
+            factor: float = _DEFAULTS.mutation_factor) -> Dict[str, float]:
+  """Mutates hyper-parameters, each by itself and without bias: E ln f = 0.
+
+  Args:
+    values: hyper-parameters by name. Draws do not depend on their order.
+    rng: generator of the decision, of which two numbers are taken for each.
+    probability: probability that one is changed.
+    factor: factor by which it is multiplied, or divided, with even odds.
+
+  Returns:
+    The new values by name.
+  """
+  mutated = dict(values)
+  for name in sorted(values):
+    is_mutated, is_raised = rng.random() < probability, rng.random() < 0.5
+    if is_mutated:
+      mutated[name] *= factor if is_raised else 1 / factor
+  return mutated
+
+
+def others_of(members: Sequence[str], member: str) -> List[str]:
+  """Lists all members but one, in their order."""
+  return [name for name in members if name != member]

@@ -1,0 +1,9 @@
+#!/usr/bin/env bash
+# Trains populations: runs that copy the better ones; the same command resumes.
+# Usage: launch/population.sh FILE.gin --population_dir=DIR [--flags]; --help lists them.
+
+set -euo pipefail
+
+# shellcheck source-path=SCRIPTDIR
+source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
+exec "$PYTHON" -m launch.population "$@"

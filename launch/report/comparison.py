@@ -1,0 +1,153 @@
+"""Populations beside sweeps of the same settings, in the form of figure 5."""
+
+import os
+import statistics
+from typing import Callable, Dict, List, NamedTuple, Sequence, Tuple
+
+import matplotlib.figure
+
+from impala_tf import config as config_lib
+from impala_tf.population import lineage
+from impala_tf.sweeps import results as results_lib
+from launch.report import curves
+from launch.report import intervals
+from launch.report import pictures
+from launch.report import populations
+from launch.report import suite_tables
+from launch.run import sweep_directory
+
+_POINTS = 200
+_CONFIDENCE = 0.95
+
+Points = List[Tuple[float, float]]
+
+
+class Pair(NamedTuple):
+  """The best member of a population and the best run of its sweep.
+
+  Attributes:
+    title: name of task and variant.
+    seed: seed of both.
+    population: name of the population.
+    member: result of the best member.
+    run: result of the best run.
+  """
+  title: str
+  seed: int
+  population: str
+  member: results_lib.Result
+  run: results_lib.Result
+
+
+def is_sweep(path: str) -> bool:
+  """Tells whether a directory is that of `launch/sweep.sh`."""
+  return os.path.exists(os.path.join(path, sweep_directory.SWEEP.config_name))
+
+
+def pairs(population_dir: str, sweep_dir: str) -> List[Pair]:
+  """Pairs populations with sweeps of the same task, variant and seed.
+
+  The best is the one with the highest final return, in both.
+
+  Raises:
+    UserError: where nothing of both is finished.
+  """
+  members, runs = _best(population_dir), _best(sweep_dir)
+  found = []
+  for key in members:
+    if key in runs:
+      task, variant, seed = key
+      found.append(Pair(
+          task if variant == 'default' else f'{task}, {variant}', seed,
+          f'{task}/{variant}/seed_{seed}', members[key], runs[key]))
+  if not found:
+    raise config_lib.UserError(
+        f'{population_dir} and {sweep_dir} have no finished task in common; '
+        'let them train, or name directories of the same file')
+  return found
+
+
+def _best(path: str) -> Dict[tuple, results_lib.Result]:
+  """Finds the best finished run by task, variant and seed."""
+  results_path = os.path.join(path, sweep_directory.RESULTS)
+  if not os.path.exists(results_path):
+    return {}
+  found: Dict[tuple, results_lib.Result] = {}
+  with open(results_path, encoding='utf-8') as file:
+    results = results_lib.from_csv(file.read())
+  for result in results:
+    key = (result.run.task, result.run.variant, result.run.seed)
+    if result.status == results_lib.FINISHED and (
+        result.final_return is not None) and (
+            key not in found or
+            result.final_return > found[key].final_return):
+      found[key] = result
+  return found
+
+
+def table(found: Sequence[Pair]) -> str:
+  """Returns a table with a line for each pair, and means of each task."""
+  rows = [['task', 'seed', 'population', 'member', 'sweep', 'setting',
+           'difference']]
+  for title in dict.fromkeys(pair.title for pair in found):
+    seeds = [pair for pair in found if pair.title == title]
+    finals = [(pair.member.final_return, pair.run.final_return)
+              for pair in seeds]
+    for pair, (member, run) in zip(seeds, finals):
+      rows.append([title, str(pair.seed), f'{member:.2f}',
+                   pair.member.run.setting, f'{run:.2f}', pair.run.run.setting,
+                   f'{member - run:+.2f}'])
+    means = [statistics.fmean(column) for column in zip(*finals)]
+    rows.append([f'**{title}**', 'mean', f'{means[0]:.2f}', '',
+                 f'{means[1]:.2f}', '', f'{means[0] - means[1]:+.2f}'])
+  return '\n'.join(suite_tables.table(rows))
+
+
+def draw(population_dir: str, sweep_dir: str,
+         found: Sequence[Pair]) -> matplotlib.figure.Figure:
+  """Draws returns of the best member's ancestry and of the best run.
+
+  Lines are means over seeds; bands are bootstrap intervals of 95 %.
+
+  Args:
+    population_dir: directory of the populations.
+    sweep_dir: directory of the sweep.
+    found: pairs of them.
+  """
+  by_label = {p.label: p for p in populations.load(population_dir)}
+
+  def of_member(pair):
+    population = by_label[pair.population]
+    returns = {name: _returns(os.path.join(
+        population_dir, 'runs', pair.population, name))
+               for name in population.members}
+    return lineage.backtracked(lineage.ancestry(
+        population.events, pair.member.run.setting), returns)
+
+  def of_run(pair):
+    return _returns(os.path.join(sweep_dir, 'runs', pair.run.run.name))
+
+  titles = list(dict.fromkeys(pair.title for pair in found))
+  figure, panels = pictures.panels(len(titles), height=3.2)
+  for axes, title in zip(panels, titles):
+    seeds = [pair for pair in found if pair.title == title]
+    for label, points_of in (('population', of_member), ('sweep', of_run)):
+      _draw_band(axes, seeds, label, points_of)
+    axes.set_title(title)
+    axes.set_ylabel('return of the best')
+    pictures.label_x(axes, 'frames')
+  pictures.share_legend(figure)
+  return figure
+
+
+def _returns(run_dir: str) -> Points:
+  return curves.points(curves.read_rows(run_dir), 'episode_return')
+
+
+def _draw_band(axes, found: Sequence[Pair], label: str,
+               points_of: Callable[[Pair], Points]) -> None:
+  lines = [points for pair in found if (points := points_of(pair))]
+  if lines:
+    x, values = intervals.on_common_axis(lines, _POINTS)
+    pictures.draw_band(axes, x, intervals.band(
+        values, [''] * len(lines), intervals.mean, _CONFIDENCE), label=label)

@@ -1,0 +1,98 @@
+"""Populations, as the directories of their members hold them."""
+
+import os
+from typing import Dict, List, NamedTuple, Tuple
+
+from impala_tf import config as config_lib
+from impala_tf.monitoring import level_metrics
+from impala_tf.population import knobs
+from impala_tf.population import lineage
+from impala_tf.population import records
+from impala_tf.population import rules
+from impala_tf.storage import files
+from impala_tf.storage import populations
+from impala_tf.suites import references
+from launch.report import curves
+from launch.run import gin_config
+from launch.run import sweep_directory
+
+
+class Population(NamedTuple):
+  """A population: what its members decided, and how well they were.
+
+  Attributes:
+    label: name, such as 'catch/default/seed_1'.
+    members: names of those that have begun, in the config's order.
+    events: decisions by member.
+    curves: points (frames, fitness) of training by member.
+    adapted: names of the hyper-parameters that are adapted.
+  """
+  label: str
+  members: List[str]
+  events: Dict[str, List[records.Event]]
+  curves: Dict[str, List[Tuple[float, float]]]
+  adapted: List[str]
+
+  @property
+  def best(self) -> str:
+    """Name of the member with the highest fitness at its last decision."""
+
+    def fitness(member):
+      events = self.events[member]
+      return events[-1].fitness if events else -float('inf')
+
+    return max(self.members, key=fitness)
+
+  @property
+  def ancestry(self) -> List[lineage.Stretch]:
+    """Ancestry of the best member."""
+    return lineage.ancestry(self.events, self.best)
+
+
+def is_directory(path: str) -> bool:
+  """Tells whether a directory is that of `launch/population.sh`."""
+  return files.exists(os.path.join(
+      path, sweep_directory.POPULATION.config_name))
+
+
+def load(path: str) -> List[Population]:
+  """Reads the populations in a directory that have begun.
+
+  Raises:
+    UserError: where none has.
+  """
+  config = gin_config.load_sweep(os.path.join(
+      path, sweep_directory.POPULATION.config_name))
+  groups: Dict[str, Dict[str, str]] = {}
+  for member in sweep_directory.POPULATION.list_runs(config, None):
+    run_dir = os.path.join(path, 'runs', member.name)
+    if files.exists(gin_config.config_path(run_dir)):
+      groups.setdefault(member.population, {})[member.setting] = run_dir
+  if not groups:
+    raise config_lib.UserError(
+        f'no member of {path} has begun yet; let it train')
+  return [_load(label, run_dirs) for label, run_dirs in groups.items()]
+
+
+def _load(label: str, run_dirs: Dict[str, str]) -> Population:
+  configs = {name: gin_config.load(gin_config.config_path(run_dir))
+             for name, run_dir in run_dirs.items()}
+  adapted = next(iter(configs.values())).population.adapted_names
+  return Population(
+      label, list(run_dirs),
+      {name: populations.read_events(run_dir)
+       for name, run_dir in run_dirs.items()},
+      {name: _fitness_curve(run_dir, configs[name])
+       for name, run_dir in run_dirs.items()},
+      [name for name in knobs.ADAPTABLE if name in adapted])
+
+
+def _fitness_curve(run_dir: str, config: config_lib.Config
+                   ) -> List[Tuple[float, float]]:
+  """Returns a run's capped normalised score against its frames."""
+  rows = curves.read_rows(run_dir)
+  scores = references.find(config)
+  if len(scores) > 1:
+    return curves.points(rows, level_metrics.HEADLINE)
+  return [(frames, rules.fitness([value], scores))
+          for frames, value in curves.points(rows, 'episode_return')]

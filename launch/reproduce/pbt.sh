@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# Populations against the sweep of the same settings: two small tasks, three seeds.
+# Usage: launch/reproduce/pbt.sh [DIR [FILE.gin]]; hours on 2 cores.
+# Without DIR: runs/pbt; without FILE.gin: configs/populations/pbt.gin. Interrupted, the
+# same command goes on.
+
+set -euo pipefail
+
+# shellcheck source-path=SCRIPTDIR
+source "$(dirname "${BASH_SOURCE[0]}")/../usage.sh"
+check_arguments 2 "$@"
+# shellcheck source-path=SCRIPTDIR
+source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
+dir="${1:-runs/pbt}" file="${2:-configs/populations/pbt.gin}"
+# 1 says that some runs failed: they are named, and the display shows the rest.
+"$PYTHON" -m launch.population "$file" --population_dir="$dir/population" || (($? == 1))
+"$PYTHON" -m launch.sweep "$file" --sweep_dir="$dir/sweep" || (($? == 1))
+exec "$PYTHON" -m launch.report "$dir/population" "$dir/sweep" --output="$dir/report"

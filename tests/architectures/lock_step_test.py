@@ -1,0 +1,181 @@
+"""A population in one process: the paper's rule, and the same every time."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from impala_tf import config as config_lib
+from impala_tf.architectures import in_process
+from impala_tf.architectures import lock_step
+from impala_tf.monitoring import metrics
+from impala_tf.population import rules
+from impala_tf.processes import host as host_lib
+from impala_tf.storage import populations
+from tests.fixtures import hosts
+
+pytestmark = pytest.mark.usefixtures('servers_stay')
+
+_NAMES = ('learning_rate', 'epsilon', 'entropy_cost')
+# Learning rates, and scores of random play and of a human: by these the slow
+# member has the lower fitness whatever it does.
+_MEMBERS = {'quick': (0.02, -1., 1.), 'slow': (1e-6, 1., 2.)}
+_UPDATES = 10
+_BURN_IN_UPDATES = 2
+_FRAMES_PER_UPDATE = 16 * 10
+# Columns that depend on the clock, or on how far ahead the reader's thread is.
+_TIMES = ('secs', 'frames_per_sec', 'learner_wait_share', 'queue_occupancy')
+
+
+def _configs(directory, total_updates=_UPDATES, **population):
+  """Makes two members of Catch."""
+  configs = {}
+  for name, (learning_rate, random_score, human_score) in _MEMBERS.items():
+    (directory / name).mkdir(parents=True, exist_ok=True)
+    configs[str(directory / name)] = config_lib.Config(
+        experiment=config_lib.ExperimentConfig(
+            in_process=True, total_frames=total_updates * _FRAMES_PER_UPDATE),
+        environment=config_lib.EnvironmentConfig(level='catch'),
+        agent=config_lib.AgentConfig(torso='mlp', hidden_size=8),
+        actor=config_lib.ActorConfig(num_envs=16),
+        learner=config_lib.LearnerConfig(batch_size=16, unroll_length=10),
+        optimizer=config_lib.OptimizerConfig(
+            learning_rate=learning_rate, annealed=False),
+        population=config_lib.PopulationConfig(**{
+            'members': ','.join(_MEMBERS), 'decision_episodes': 50,
+            'burn_in_frames': _BURN_IN_UPDATES * _FRAMES_PER_UPDATE,
+            'random_score': random_score, 'human_score': human_score,
+            **population}))
+  return configs
+
+
+def _numbers(directory):
+  """Returns all rows and decisions, but for what depends on the clock."""
+  return {name: (
+      [{k: v for k, v in row.items() if k not in _TIMES}
+       for row in metrics.read_rows(str(directory / name))],
+      populations.read_events(str(directory / name))) for name in _MEMBERS}
+
+
+@pytest.fixture(name='trained', scope='module')
+def _trained(tmp_path_factory, servers_stay):
+  """Trains a population once; returns its directory."""
+  del servers_stay  # Only to be there first.
+  directory = tmp_path_factory.mktemp('population')
+  lock_step.run(_configs(directory), host_lib.LearnerHost())
+  return directory
+
+
+def _events(directory):
+  return {name: populations.read_events(str(directory / name))
+          for name in _MEMBERS}
+
+
+def test_every_member_trains_to_its_end(trained):
+  for rows, events in _numbers(trained).values():
+    assert rows[-1]['updates'] == _UPDATES
+    assert [event.evolution for event in events] == [1, 2]
+    assert events[0].frames > _BURN_IN_UPDATES * _FRAMES_PER_UPDATE
+
+
+def test_decisions_are_the_papers_rule(trained):
+  """Each is computed anew from what the log says was known."""
+  events = _events(trained)
+  published = {(name, event.evolution): event for name in events
+               for event in events[name]}
+  for index, name in enumerate(_MEMBERS):
+    for event in events[name]:
+      rng = rules.generator(1, index, event.evolution)
+      partner, = [other for other in _MEMBERS if other != name]
+      assert rng.random() < 1 and event.partner == partner
+      basis = event.before
+      if event.partner_score is not None:
+        # It is the partner's fitness after its last decision so far.
+        of_partner = published[partner, event.partner_evolution]
+        assert event.partner_score == of_partner.fitness
+        assert event.partner_frames == of_partner.frames
+        assert event.is_copy == (event.partner_score > event.score + 0.05)
+        if event.is_copy:
+          basis = of_partner.after
+      for key in sorted(_NAMES):
+        is_mutated, is_raised = rng.random() < 0.33, rng.random() < 0.5
+        factor = (1.2 if is_raised else 1 / 1.2) if is_mutated else 1.
+        assert event.after[key] == float(np.float32(basis[key] * factor))
+      assert event.after['max_gradient_norm'] == basis['max_gradient_norm']
+
+
+def test_mutations_come_with_and_without_a_copy(trained):
+  events = [e for found in _events(trained).values() for e in found]
+  assert any(e.is_copy for e in events)
+  assert any(not e.is_copy and e.before != e.after for e in events)
+
+
+def test_score_is_that_of_the_episodes_since_the_last_decision(trained):
+  """Rows have the sum over all episodes so far, while they are few."""
+  rows, events = _numbers(trained)['quick']
+  burn_in, first = rows[_BURN_IN_UPDATES - 1], rows[events[0].updates - 1]
+  total = first['episodes'] * first['episode_return'] - (
+      burn_in['episodes'] * burn_in['episode_return'])
+  number = first['episodes'] - burn_in['episodes']
+  assert 50 <= number < 100 and first['episodes'] <= 100
+  assert events[0].score == pytest.approx((total / number + 1) / 2)
+
+
+def test_changed_values_are_those_that_the_learner_uses(trained):
+  for rows, events in _numbers(trained).values():
+    for event, following in zip(events, [*events[1:], None]):
+      last = following.updates - 1 if following else len(rows)
+      assert last > event.updates or not following
+      for row in rows[event.updates:last]:
+        for name in (*_NAMES, 'max_gradient_norm'):
+          assert row[name] == pytest.approx(event.after[name], rel=1e-6)
+
+
+@pytest.mark.slow
+def test_same_seed_gives_the_same_numbers(trained, tmp_path):
+  # Stopped in between two turns, and resumed.
+  host = hosts.StoppedBy(lambda: bool(populations.read_events(
+      str(tmp_path / 'slow'))))
+  lock_step.run(_configs(tmp_path), host)
+  lock_step.run(_configs(tmp_path), host_lib.LearnerHost())
+  assert _numbers(tmp_path) == _numbers(trained)
+
+
+def _tensors(path):
+  reader = tf.train.load_checkpoint(str(path))
+  return {name.partition('/.ATTR')[0]: reader.get_tensor(name)
+          for name in reader.get_variable_to_shape_map()
+          if not name.startswith('_')}
+
+
+def test_copy_has_the_others_parameters_and_its_own_counts(trained):
+  event = _events(trained)['slow'][0]
+  assert event.is_copy and event.partner_evolution == 1
+  published = _tensors(trained / 'quick' / 'population' / 'published-1')
+  # Its turn ended with this checkpoint, before anything else was learned.
+  own = _tensors(trained / 'slow' / 'checkpoints' / f'ckpt-{event.updates}')
+  copied = 0
+  for name, value in published.items():
+    own_name = name.replace('optimizer', 'learner/optimizer')
+    assert np.array_equal(own[own_name], value), name
+    copied += value.size
+  assert copied > 2 * 50 * 8  # Kernels and slots.
+  assert own['learner/num_updates'] == event.updates
+  assert own['learner/num_frames'] == event.frames
+  assert own['population/evolution'] == 1
+  assert not own['population/episodes'].any()
+  for name, value in event.after.items():
+    assert own[f'hyperparameters/{name}'] == np.float32(value)
+
+
+def test_member_is_an_ordinary_run_until_the_burn_in_ends(trained, tmp_path):
+  """The same draws as a sweep's, so that both can be compared in pairs."""
+  config = _configs(tmp_path, total_updates=4)[str(tmp_path / 'quick')]
+  in_process.run(dataclasses.replace(
+      config, population=config_lib.PopulationConfig()),
+      str(tmp_path / 'quick'), host_lib.LearnerHost())
+  alone, _ = _numbers(tmp_path)['quick']
+  member, _ = _numbers(trained)['quick']
+  assert alone == member[:4]
+  assert not (tmp_path / 'quick' / 'population').exists()

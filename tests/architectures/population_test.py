@@ -1,0 +1,31 @@
+"""A member's state, its place, and decisions that are disturbed.
+
+What holds of undisturbed ones, tests/architectures/lock_step_test.py says.
+"""
+
+import math
+
+import numpy as np
+import pytest
+
+from impala_tf import config as config_lib
+from impala_tf.architectures import population
+
+
+def test_level_without_episodes_keeps_its_last_mean():
+  state = population.State(2)
+  assert math.isnan(state.mean_returns()[0])
+  state.add(np.array([0, 0, 1]), np.array([1., 2., 5.]))
+  state.begin(1)
+  assert state.evolution.numpy() == 1 and not state.episodes.numpy().any()
+  state.add(np.array([0]), np.array([7.]))
+  assert state.mean_returns().tolist() == [7., 5.]
+
+
+@pytest.mark.parametrize('run_dir, words', [
+    ('/runs/c', '/runs/c is not the directory of a member'),
+    ('gs://bucket/a', 'a path of a file system')])
+def test_place_of_no_member_is_refused(run_dir, words):
+  with pytest.raises(config_lib.ConfigError, match=words):
+    population._check_place(
+        run_dir, config_lib.PopulationConfig(members='a,b'))

@@ -1,0 +1,187 @@
+"""Tests of `launch.population` as a user runs it."""
+
+import json
+import re
+import signal
+
+import pytest
+
+from impala_tf.monitoring import metrics
+from impala_tf.storage import populations
+from impala_tf.sweeps import plan as plan_lib
+from impala_tf.sweeps import results as results_lib
+from launch import population
+from launch.run import gin_config
+from tests.fixtures import programs
+
+_FILES = sorted(
+    p.relative_to(programs.ROOT).as_posix()
+    for p in (programs.ROOT / 'configs' / 'populations').rglob('*.gin'))
+_TABLE_D1 = 'configs/populations/table_d1.gin'
+_DEADLINE_SECS = 600.
+
+_HEADER = ('from __gin__ import dynamic_registration\n'
+           'from impala_tf import sweeps\n')
+# Updates of 160 frames, a decision after each hundred of them or so.
+_UPDATES = 500
+_CATCH = {
+    'ExperimentConfig.in_process': True,
+    'ExperimentConfig.total_frames': _UPDATES * 160,
+    'AgentConfig.torso': 'mlp', 'AgentConfig.hidden_size': 8,
+    'LearnerConfig.batch_size': 16, 'LearnerConfig.unroll_length': 10,
+    'ActorConfig.num_actors': 1, 'ActorConfig.num_envs': 16,
+    'PopulationConfig.decision_episodes': 1500,
+    'PopulationConfig.burn_in_frames': 320,
+    'PopulationConfig.random_score': -0.6,
+    'PopulationConfig.human_score': 1.}
+_POINTS = {
+    'quick': {'OptimizerConfig.learning_rate': 0.02},
+    'slow': {'OptimizerConfig.learning_rate': 1e-6},
+    # A replay that no memory holds, which only the run itself can see.
+    'broken': {'ReplayConfig.replay_fraction': 0.5,
+               'ReplayConfig.capacity_unrolls': 10**12}}
+
+
+def _write(tmp_path, **fields):
+  fields = {'tasks': {'catch': 'configs/catch.gin'}, 'fixed': _CATCH,
+            'points': _POINTS, **fields}
+  path = tmp_path / 'my.gin'
+  path.write_text(_HEADER + ''.join(
+      f'sweeps.SweepConfig.{name} = {value!r}\n'
+      for name, value in fields.items()))
+  return path
+
+
+def _arguments(tmp_path, *flags):
+  return (tmp_path / 'my.gin', f'--population_dir={tmp_path / "p"}', *flags)
+
+
+# Files of populations.
+
+
+@pytest.mark.usefixtures('fake_deepmind_lab')
+@pytest.mark.parametrize('path', [f for f in _FILES if f != _TABLE_D1])
+def test_file_is_of_members_that_can_be(path):
+  config = gin_config.load_sweep(path)
+  tasks, _ = population.load_members(config)
+  assert tasks.keys() == config.tasks.keys()
+  header = (programs.ROOT / path).read_text().split('from __gin__')[0]
+  for word in ('Frames', 'Hardware', 'Score to expect'):
+    assert word in header
+
+
+@pytest.mark.parametrize('name, adapted', [
+    ('atari57', 'learning_rate,epsilon,entropy_cost,max_gradient_norm'),
+    ('dmlab30', 'learning_rate,epsilon,entropy_cost')])
+@pytest.mark.usefixtures('fake_deepmind_lab')
+def test_papers_populations_have_its_numbers(name, adapted):
+  config = gin_config.load_sweep(f'configs/populations/{name}.gin')
+  members = plan_lib.members(config)
+  assert len(members) == 24
+  first = members[0]
+  loaded = gin_config.load(config.tasks[first.task], first.gin_bindings())
+  knobs = loaded.population
+  assert (knobs.burn_in_frames, knobs.decision_episodes, knobs.copy_margin,
+          knobs.mutation_probability, knobs.mutation_factor) == (
+              20_000_000, 5_000, 0.05, 0.33, 1.2)
+  assert knobs.adapted == adapted and not loaded.optimizer.annealed
+
+
+# Bad input.
+
+
+@pytest.mark.parametrize('fields, words', [
+    ({'points': {'one': {}}}, 'a member for each setting'),
+    ({'points': {'a': {'AgentConfig.hidden_size': 8}, 'b': {}},
+      'fixed': {k: v for k, v in _CATCH.items() if 'hidden' not in k}},
+     'members of catch/default/seed_1 differ in network'),
+    ({'fixed': {k: v for k, v in _CATCH.items() if 'human' not in k}},
+     'set PopulationConfig.random_score and human_score'),
+    ({'fixed': {**_CATCH, 'PopulationConfig.adapted': 'decay'}},
+     "names 'decay', but only learning_rate")])
+def test_bad_population_is_refused_before_anything_begins(
+    tmp_path, refused, fields, words):
+  _write(tmp_path, **fields)
+  assert words in refused(population.main, *_arguments(tmp_path))
+  assert not (tmp_path / 'p').exists()
+
+
+def test_directory_of_a_sweep_is_refused(tmp_path, refused):
+  _write(tmp_path)
+  (tmp_path / 'p').mkdir()
+  (tmp_path / 'p' / 'sweep.gin').touch()
+  assert 'holds no population; choose another --population_dir' in refused(
+      population.main, *_arguments(tmp_path))
+
+
+# Real members.
+
+
+def _run_dir(tmp_path, name):
+  return tmp_path / 'p' / 'runs' / 'catch' / 'default' / 'seed_1' / name
+
+
+def _events(tmp_path, name):
+  return populations.read_events(str(_run_dir(tmp_path, name)))
+
+
+@pytest.mark.slow
+@pytest.mark.nightly
+@pytest.mark.timeout(1200)
+def test_members_take_turns_return_from_death_and_are_not_copied_when_failed(
+    tmp_path):
+  _write(tmp_path)
+  command = ('-m', 'launch.population', *_arguments(tmp_path, '--jobs=1'))
+  with programs.running(*command) as process:
+    def pids(name):
+      assert process.poll() is None, process.communicate()
+      return programs.pids(f'--run_dir={_run_dir(tmp_path, name)}')
+
+    programs.kill(programs.wait_until(
+        lambda: pids('quick'), 'the first member', _DEADLINE_SECS)[0])
+    programs.wait_until(lambda: _events(tmp_path, 'quick'), 'its decision',
+                        _DEADLINE_SECS)
+    programs.wait_until(lambda: pids('slow'), 'the turn of another',
+                        _DEADLINE_SECS)
+    # Ctrl-C in the middle; the same command goes on.
+    process.send_signal(signal.SIGINT)
+    output, errors = process.communicate(timeout=_DEADLINE_SECS)
+  assert process.returncode == 130, errors
+  assert 'Stopped with 0 of 3 members finished; the same command' in output
+  assert 'was killed by SIGKILL; restart 1 of 3' in errors
+
+  ran = programs.run(*command[1:], timeout=_DEADLINE_SECS)
+  assert ran.returncode == 1, ran.stderr
+  results = {r.run.setting: r for r in results_lib.from_csv(
+      (tmp_path / 'p' / 'results.csv').read_text())}
+  assert results['broken'].status == 'failed' and results['broken'].error
+  for name in ('quick', 'slow'):
+    assert results[name].status == 'finished'
+    assert results[name].frames == _UPDATES * 160
+    events = _events(tmp_path, name)
+    assert [e.evolution for e in events] == list(range(1, len(events) + 1))
+    assert len(events) >= 2
+    # The one that has failed had not begun when the first were made.
+    other = 'slow' if name == 'quick' else 'quick'
+    assert {e.partner for e in events[1:]} == {other}
+    # In turns: none was ahead of the other by more than a decision.
+    assert all(abs(e.partner_evolution - e.evolution) <= 1 for e in events[1:])
+    rows = metrics.read_rows(str(_run_dir(tmp_path, name)))
+    assert [row['updates'] for row in rows] == list(range(1, _UPDATES + 1))
+
+  lines = ran.stdout.splitlines()
+  assert lines[0].startswith('3 of 3 members to do')
+  table = {line.split()[0]: line.split() for line in lines
+           if re.match('quick|slow|broken', line)}
+  assert table['broken'][1] == 'failed' and table['quick'][2] == '80,000'
+  best = json.loads((tmp_path / 'p' / 'best.json').read_text())[
+      'catch/default/seed_1']
+  assert best['member'] in ('quick', 'slow') and best['checkpoint'] == _UPDATES
+  assert (tmp_path / 'p' / best['run_dir'] / 'config.gin').exists()
+
+  ran = programs.run(*command[1:], timeout=_DEADLINE_SECS)
+  assert ran.returncode == 1 and '0 of 3 members to do' in ran.stdout
+  # It fails for the same reason.
+  ran = programs.run(*command[1:], '--retry_failed', timeout=_DEADLINE_SECS)
+  assert ran.returncode == 1 and '1 of 3 members to do' in ran.stdout
+  assert ran.stdout.count(results['broken'].error) == 1

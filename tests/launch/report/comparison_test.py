@@ -1,0 +1,60 @@
+"""Populations are compared with sweeps in pairs of the same seed."""
+
+import sys
+
+import pytest
+
+from impala_tf import config as config_lib
+from launch.report import __main__ as report
+from launch.report import comparison
+from launch.run import sweep_directory
+from tests.fixtures import written_populations
+
+
+@pytest.fixture(name='paths', scope='module')
+def _paths(tmp_path_factory):
+  root = tmp_path_factory.mktemp('pbt')
+  return tuple(str(written_populations.make(root / kind.name, kind))
+               for kind in (sweep_directory.POPULATION, sweep_directory.SWEEP))
+
+
+def test_best_of_both_are_paired_by_seed(paths):
+  found = comparison.pairs(*paths)
+  assert [(p.title, p.seed, p.member.run.setting, p.run.run.setting)
+          for p in found] == [('catch', 1, 'a', 'a'), ('catch', 2, 'a', 'a')]
+  # Final: rows beyond 270 of 300 frames.
+  assert found[0].member.final_return == pytest.approx(0.6 + 0.02 + 0.1)
+  assert found[1].run.final_return == pytest.approx(0.3 + 0.04 + 0.1)
+  table = comparison.table(found)
+  assert '| catch | 2 | 0.74 | a | 0.44 | a | +0.30 |' in table
+  assert '| **catch** | mean | 0.73 |  | 0.43 |  | +0.30 |' in table
+
+
+def test_curves_are_means_over_seeds(paths):
+  figure = comparison.draw(*paths, comparison.pairs(*paths))
+  axes, = figure.axes
+  ends = {line.get_label(): line.get_ydata()[-1] for line in axes.lines}
+  assert ends == {'population': pytest.approx(0.6 + 0.03 + 0.1),
+                  'sweep': pytest.approx(0.3 + 0.03 + 0.1)}
+
+
+def test_nothing_in_common_is_refused(paths, tmp_path):
+  with pytest.raises(config_lib.UserError, match='no finished task in common'):
+    comparison.pairs(paths[0], str(tmp_path))
+
+
+def test_report_has_all_pictures(paths, tmp_path, monkeypatch, capsys):
+  monkeypatch.setattr(sys, 'argv', [
+      'report', *paths, f'--output={tmp_path / "report"}'])
+  assert report.main() == 0
+  assert {p.name for p in (tmp_path / 'report').iterdir()} == {
+      'report.md', 'comparison.png', 'population_1.png', 'population_2.png'}
+  text = (tmp_path / 'report' / 'report.md').read_text()
+  assert '## Population catch/default/seed_2' in text
+  assert 'Populations and the sweep' in capsys.readouterr().out
+
+
+def test_sweep_alone_is_refused(paths, monkeypatch, capsys):
+  monkeypatch.setattr(sys, 'argv', ['report', paths[1]])
+  assert report.main() == 2
+  assert 'name one directory of each' in capsys.readouterr().err

@@ -1,0 +1,58 @@
+"""Pictures of populations show what their members did."""
+
+import numpy as np
+import pytest
+
+from launch.report import population_figures
+from launch.report import populations
+from launch.run import sweep_directory
+from tests.fixtures import written_populations
+
+
+@pytest.fixture(name='panels', scope='module')
+def _panels(tmp_path_factory):
+  path = written_populations.make(
+      tmp_path_factory.mktemp('p') / 'p', sweep_directory.POPULATION)
+  population = populations.load(str(path))[0]
+  # As if b, which has copied a, were the best one.
+  population.events['b'][0] = population.events['b'][0]._replace(
+      partner_score=0.99)
+  assert population.best == 'b'
+  figure = population_figures.draw(population)
+  return {axes.get_title(): axes for axes in figure.axes}
+
+
+def _bold(axes):
+  return [line for line in axes.lines if line.get_linewidth() == 2.]
+
+
+def test_there_is_a_panel_for_each_display(panels):
+  assert list(panels) == [
+      'fitness', 'learning rate', 'epsilon', 'entropy cost', 'family tree',
+      'decisions, copies']
+
+
+def test_bold_curve_is_put_together_by_backtracking(panels):
+  line, = _bold(panels['fitness'])
+  expected = [(50, 0.22), (100, 0.32), (200, 0.42), (250, 0.52), (300, 0.62)]
+  assert np.array(line.get_xydata()) == pytest.approx(np.array(expected))
+
+
+def test_bold_schedule_is_that_of_the_ancestry(panels):
+  line, = _bold(panels['learning rate'])
+  assert [tuple(point) for point in line.get_xydata()] == [
+      (0, 1e-3), (100, 1e-3 * 1.2), (150, 1e-3 * 1.2), (300, 1e-3 * 1.2)]
+
+
+def test_tree_has_an_arrow_for_each_copy_and_the_ancestry(panels):
+  arrow, = panels['family tree'].texts
+  assert arrow.xy == (150, 1) and arrow.xyann == (150, 0)
+  line, = _bold(panels['family tree'])
+  assert [tuple(point) for point in line.get_xydata()] == [
+      (0, 0), (100, 0), (150, 1), (300, 1)]
+
+
+def test_copies_and_decisions_are_counted(panels):
+  counts = {line.get_label(): line.get_ydata()[-1]
+            for line in panels['decisions, copies'].lines}
+  assert counts == {'decisions': 3, 'copies': 1}

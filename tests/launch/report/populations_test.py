@@ -1,0 +1,44 @@
+"""Populations are read as their members wrote them."""
+
+import pytest
+
+from impala_tf import config as config_lib
+from launch.report import populations
+from launch.report import tables
+from launch.run import sweep_directory
+from tests.fixtures import written_populations
+
+
+@pytest.fixture(name='path', scope='module')
+def _path(tmp_path_factory):
+  return str(written_populations.make(
+      tmp_path_factory.mktemp('p') / 'p', sweep_directory.POPULATION))
+
+
+def test_population_has_decisions_and_fitness_of_each_member(path):
+  assert populations.is_directory(path)
+  first, second = populations.load(path)
+  assert first.label == 'catch/default/seed_1'
+  assert second.members == ['a', 'b']
+  assert first.events == written_populations.EVENTS
+  # Between random play, 0, and a human, 1.
+  assert first.curves['a'] == [
+      (f, pytest.approx(0.002 * f + 0.12)) for f in written_populations.FRAMES]
+
+
+def test_best_is_the_fittest_and_has_its_ancestry(path):
+  population = populations.load(path)[0]
+  assert population.best == 'a'  # 0.95; b has 0.9, which it copied.
+  assert [s.member for s in population.ancestry] == ['a']
+  table = tables.population(population)
+  assert '| **a** | 0.950 | 2 | 0 | a | 0.00144 | 0.1 | 0.01 |' in table
+  assert '| b | 0.900 | 1 | 1 | a → b | 0.0012 | 0.1 | 0.01 |' in table
+
+
+def test_population_that_has_not_begun_is_refused(tmp_path):
+  with sweep_directory.claim(
+      str(tmp_path), written_populations.CONFIG,
+      {'catch': written_populations.TASK}, sweep_directory.POPULATION):
+    pass
+  with pytest.raises(config_lib.UserError, match='no member of .* has begun'):
+    populations.load(str(tmp_path))

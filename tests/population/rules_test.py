@@ -1,0 +1,130 @@
+"""Appendix F's rules, with the numbers that follow from its words."""
+
+import math
+import random
+
+import numpy as np
+import pytest
+
+from impala_tf.population import rules
+
+_NAMES = ('learning_rate', 'epsilon', 'entropy_cost')
+_TRIES = 20_000
+
+
+def _mutations(num_tries, seed=0):
+  """Draws ln factor of each hyper-parameter, [num_tries][3]."""
+  found = []
+  for evolution in range(num_tries):
+    values = rules.explore(dict.fromkeys(_NAMES, 1.),
+                           rules.generator(seed, 0, evolution))
+    found.append([math.log(values[name]) for name in _NAMES])
+  return found
+
+
+@pytest.fixture(name='logs', scope='module')
+def _logs():
+  return _mutations(_TRIES)
+
+
+def test_factors_are_without_bias(logs):
+  numbers = [x for row in logs for x in row]
+  mean = sum(numbers) / len(numbers)
+  # Four standard errors; with 0.8 in place of 1 / 1.2 a mutation has -0.0204.
+  assert abs(mean) < 4 * 0.10474 / math.sqrt(len(numbers))
+  assert {round(x, 12) for x in numbers} == {
+      0., round(math.log(1.2), 12), round(-math.log(1.2), 12)}
+
+
+def test_one_evolution_has_the_standard_deviation_that_follows(logs):
+  numbers = [x for row in logs for x in row]
+  deviation = math.sqrt(sum(x * x for x in numbers) / len(numbers))
+  assert math.sqrt(0.33) * math.log(1.2) == pytest.approx(0.10474, abs=1e-5)
+  assert deviation == pytest.approx(0.10474, rel=0.01)
+
+
+def test_deviation_grows_with_the_root_of_evolutions(logs):
+  n = 16
+  sums = [sum(row[k] for row in logs[i:i + n])
+          for i in range(0, _TRIES, n) for k in range(3)]
+  deviation = math.sqrt(sum(x * x for x in sums) / len(sums))
+  assert deviation == pytest.approx(0.10474 * math.sqrt(n), rel=0.04)
+
+
+def test_none_of_three_is_mutated_in_three_of_ten(logs):
+  share = sum(not any(row) for row in logs) / _TRIES
+  assert 0.67**3 == pytest.approx(0.300763)
+  assert share == pytest.approx(0.300763, abs=0.01)
+
+
+def test_draws_depend_on_seed_member_and_evolution_only():
+  values = {'epsilon': 0.1, 'learning_rate': 1e-3, 'entropy_cost': 0.01}
+  turned = dict(reversed(values.items()))
+
+  def draw(given, *key):
+    rng = rules.generator(*key)
+    return rules.draw_partner(list('abcdefgh'), rng), rules.explore(given, rng)
+
+  assert draw(values, 1, 2, 3) == draw(turned, 1, 2, 3)
+  keys = [(s, m, e) for s in range(3) for m in range(3) for e in range(3)]
+  assert len({str(draw(values, *key)) for key in keys}) > 20
+  # On every machine and with every version of Python.
+  assert rules.generator(1, 2, 3).random() == pytest.approx(
+      0.12195786712615375, abs=1e-15)
+
+
+def test_values_given_stay_as_they_are():
+  values = {'epsilon': 1.}
+  for evolution in range(20):
+    rules.explore(values, rules.generator(1, 1, evolution))
+  assert values == {'epsilon': 1.}
+
+
+def test_partners_are_drawn_evenly():
+  others = rules.others_of(list('abcd'), 'c')
+  assert others == ['a', 'b', 'd']
+  rng = random.Random(1)
+  drawn = [rules.draw_partner(others, rng) for _ in range(30_000)]
+  for name in others:
+    assert drawn.count(name) / 30_000 == pytest.approx(1 / 3, abs=0.015)
+
+
+@pytest.mark.parametrize('own', [i / 100 for i in range(-20, 96)])
+def test_lead_of_exactly_5_percent_copies_nothing(own):
+  """The sums of decimal fractions are above or below, as they are rounded."""
+  assert not rules.exploit(own, own + 0.05)
+  assert not rules.exploit(own, round(own + 0.05, 2))
+  assert rules.exploit(own, own + 0.0501)
+  assert not rules.exploit(own + 0.0501, own)
+
+
+@pytest.mark.parametrize('frames, episodes, ready', [
+    (20_000_000, 5_000, True), (19_999_999, 5_000, False),
+    (20_000_000, 4_999, False)])
+def test_member_is_ready_after_burn_in_and_episodes(frames, episodes, ready):
+  assert rules.is_ready(frames, episodes, 20_000_000, 5_000) == ready
+
+
+def test_fitness_is_the_papers_sum():
+  references = [rules.Reference(-10., 30.), rules.Reference(2., 1.),
+                rules.Reference(0., 100.)]
+  # Half way; beyond the human, who is below random play; below random play.
+  assert rules.fitness([10., -5., -40.], references) == pytest.approx(
+      (0.5 + 1. - 0.4) / 3)
+  with pytest.raises(ValueError):
+    rules.fitness([1.], references)
+
+
+@pytest.mark.parametrize('episodes, probability', [
+    (500, .0974), (1_000, .0351), (5_000, 0.)])
+def test_equal_members_copy_each_other_by_chance(episodes, probability):
+  # Members of Catch that win half of their games: a lead of 5 % is one of 4 %
+  # of the games. Expected is the binomial tail beyond it.
+  num_tries = 20_000
+  catch = [rules.Reference(-0.6, 1.)]
+  wins = np.random.default_rng(0).binomial(episodes, 0.5, (num_tries, 2))
+  copies = sum(
+      rules.exploit(*(rules.fitness([2 * won / episodes - 1], catch)
+                      for won in pair)) for pair in wins.tolist())
+  # More than four standard errors.
+  assert copies / num_tries == pytest.approx(probability, abs=0.009)
