@@ -20,6 +20,7 @@ from impala_tf.processes import user_modules
 from impala_tf.storage import files
 from launch.ray_cluster import connection as ray_connection
 from launch.ray_cluster import plan as cluster_plan
+from launch.roles import flags as role_flags
 from launch.run import command_line
 from launch.run import program
 from launch.run import progress
@@ -40,6 +41,7 @@ def _parse_args() -> argparse.Namespace:
                       'nodes the learner may be on, or a URL that TensorFlow '
                       'opens on them; an existing run is resumed '
                       '(default: a new one in runs/)')
+  role_flags.add_sharing(parser)
   program.add_import(parser)
   run_directory.add_allow_changes(parser)
   warm_start.add_flag(parser)
@@ -131,7 +133,8 @@ def _train(args: argparse.Namespace, config: config_lib.Config,
       run = cluster_run.ClusterRun(
           plan.config,
           run_dir if files.is_url(run_dir) else os.path.abspath(run_dir),
-          log_dir, args.port, plan.needs, args.wait_secs)
+          log_dir, args.port, plan.needs, args.wait_secs,
+          role_flags.sharing_flags(args))
       newest = progress.NewestRow(run_dir)
       with tracking.tracking(args.track, run_dir), progress.ProgressLine(
           plan.config.experiment.total_frames) as line, _logging_to(log_dir):
@@ -142,8 +145,9 @@ def _train(args: argparse.Namespace, config: config_lib.Config,
 def _run(args: argparse.Namespace) -> int:
   tracking.start(args.track)
   why_public = program.why_public(
-      args.network, args.ray_address is not None, args.run_dir,
-      args.init_from)
+      args.network,
+      args.ray_address is not None or args.replay_address is not None,
+      args.run_dir, args.init_from)
   if why_public is None:
     why_public = program.enter_private_network('launch.cluster', args.network)
   _check_flags(args)
@@ -154,6 +158,7 @@ def _run(args: argparse.Namespace) -> int:
         'a config is needed; give what to train, such as '
         'configs/atari/pong.gin, or --run_dir of a run to be resumed')
   config = program.load_for_roles(config_path, args.gin_binding)
+  role_flags.check_sharing(args, config)
   return _train(args, config, why_public)
 
 

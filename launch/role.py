@@ -3,7 +3,8 @@
 Roles find each other by the learner's address, whoever starts first: each waits
 for its peers, says for whom, and gives up after --wait_secs. Actors and
 evaluators take the config from the learner. `launch.train` starts the same
-roles as child processes.
+roles as child processes. Several agents may share a replay, which is a role of
+its own with an address of its own.
 
 Exit codes: 0 all frames are learned from, 2 bad input, 130 Ctrl-C, 143 asked to
 terminate, 1 anything else, such as a peer that has not come. Actors and
@@ -27,11 +28,13 @@ from launch.roles import actor as actor_role
 from launch.roles import evaluator as evaluator_role
 from launch.roles import flags as role_flags
 from launch.roles import learner as learner_role
+from launch.roles import replay as replay_role
 from launch.run import program
 
 _GRACE_SECS = 5.
 _ROLES = {'learner': learner_role.run, 'actor': actor_role.run,
-          'evaluator': evaluator_role.run}
+          'evaluator': evaluator_role.run, 'replay': replay_role.run}
+_PEERS = ('actor', 'evaluator')  # Of a learner.
 
 
 def _run(args: argparse.Namespace) -> int:
@@ -53,7 +56,7 @@ def _run(args: argparse.Namespace) -> int:
     logging.error('%s', error)
     return 1
   except OSError as error:  # ConnectionError is one.
-    is_peer = args.role != 'learner'
+    is_peer = args.role in _PEERS
     if is_peer and isinstance(error, ConnectionError) and not args.supervised:
       _start_over(args, error)
     logging.error('%s', error)
@@ -67,7 +70,10 @@ def _run(args: argparse.Namespace) -> int:
 def _start_over(args: argparse.Namespace, error: ConnectionError) -> None:
   """Waits for the learner again, as a new program with nothing of the old."""
   say = role_flags.make_say(args)
-  say(f'lost the learner at {args.address}: {error}; starting over')
+  lost = f'the learner at {args.address}'
+  if args.replay_address is not None:
+    lost += f', or the replay at {args.replay_address}'
+  say(f'lost {lost}: {error}; starting over')
   sys.stderr.flush()
   os.execv(sys.executable,
            [sys.executable, '-m', 'launch.role', *sys.argv[1:]])
@@ -77,7 +83,8 @@ def _main() -> int:
   args = role_flags.make_parser(__doc__).parse_args()
   flags.FLAGS.mark_as_parsed()  # Else absl warns of early logging.
   logging.set_verbosity(logging.INFO)
-  if args.supervised or args.role != 'learner':  # Else above the progress line.
+  # Else above the progress line.
+  if args.supervised or args.role != 'learner':
     logging.use_absl_handler()
   return _run(args)
 

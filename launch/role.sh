@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs one role of a run on this machine: learner, actor or evaluator.
+# Runs one role of a run on this machine: learner, actor, evaluator or replay.
 # Usage: launch/role.sh ROLE --address=HOST:PORT [--flags]; --help lists them.
 
 set -euo pipefail

@@ -13,7 +13,7 @@ import math
 import numbers
 import random
 import re
-from typing import Any, List, Mapping, NamedTuple, Optional, Sequence
+from typing import Any, List, Mapping, NamedTuple, Optional, Sequence, Union
 
 from impala_tf import config as config_lib
 
@@ -105,6 +105,10 @@ class SweepConfig:
     fixed: bindings of all runs.
     num_seeds: number of seeds with which each setting is run, from 1 on.
     seed: seed with which settings are drawn.
+    shared_replay: whether the settings of a task, variant and seed are agents
+      that run at the same time and share one replay (Schmitt et al. 2020); or
+      the names of the variants in which they do. All runs have seeds of their
+      own then.
   """
   tasks: dict = dataclasses.field(default_factory=dict)
   variants: dict = dataclasses.field(default_factory=lambda: {'default': {}})
@@ -114,6 +118,7 @@ class SweepConfig:
   fixed: dict = dataclasses.field(default_factory=dict)
   num_seeds: int = 1
   seed: int = 1
+  shared_replay: Union[bool, tuple] = False
 
   def __post_init__(self):
     """Raises ConfigError where no runs, or ambiguous ones, would follow."""
@@ -141,6 +146,7 @@ class SweepConfig:
       _check_binding('SweepConfig.ranges', binding)
       _check_range(f'SweepConfig.ranges[{binding!r}]', limits)
     self._check_settings()
+    self._check_shared_replay()
     self._check_that_none_is_bound_twice()
 
   def _check_settings(self):
@@ -151,6 +157,26 @@ class SweepConfig:
       raise config_lib.ConfigError(
           f'SweepConfig.num_settings is {self.num_settings}, but there are no '
           'ranges to draw from')
+
+  def _check_shared_replay(self):
+    if isinstance(self.shared_replay, bool):
+      return
+    if not isinstance(self.shared_replay, (tuple, list)):
+      raise config_lib.ConfigError(
+          'SweepConfig.shared_replay must be True, False or names of variants, '
+          f'but is {self.shared_replay!r}')
+    for name in self.shared_replay:
+      if name not in self.variants:
+        raise config_lib.ConfigError(
+            f'SweepConfig.shared_replay names {name!r}, which is no variant; '
+            f'variants are {", ".join(self.variants)}')
+
+  @property
+  def sharing_variants(self) -> List[str]:
+    """Names of the variants whose settings share a replay."""
+    if isinstance(self.shared_replay, bool):
+      return list(self.variants) if self.shared_replay else []
+    return list(self.shared_replay)
 
   def _check_that_none_is_bound_twice(self):
     def names(dicts):
@@ -246,7 +272,8 @@ def runs(config: SweepConfig, chosen: Optional[Sequence[Setting]] = None
          ) -> List[Run]:
   """Lists all runs, with those first that are compared with each other.
 
-  So the results of an unfinished sweep can be compared, too.
+  So the results of an unfinished sweep can be compared, too. Where a replay is
+  shared, the runs that share it follow one another.
 
   Args:
     config: config of the sweep.
@@ -254,12 +281,94 @@ def runs(config: SweepConfig, chosen: Optional[Sequence[Setting]] = None
   """
   if chosen is None:
     chosen = settings(config)
+  if config.sharing_variants:
+    return [
+        Run(task, variant, setting.name, seed, {
+            **config.fixed, **setting.bindings, **config.variants[variant],
+            # Agents with the same weights and games would be less than many.
+            _SEED: (seed - 1) * len(chosen) + i})
+        for seed in range(1, config.num_seeds + 1)
+        for task in config.tasks for variant in config.variants
+        for i, setting in enumerate(chosen, 1)]
   return [
       Run(task, variant, setting.name, seed, {
           **config.fixed, **setting.bindings, **config.variants[variant],
           _SEED: seed})
       for setting in chosen for seed in range(1, config.num_seeds + 1)
       for task in config.tasks for variant in config.variants]
+
+
+class Member(Run):
+  """One run of a population: like a sweep's, in a directory beside the others.
+
+  A task, a variant and a seed have a population each; its members have the
+  settings.
+  """
+
+  @property
+  def name(self) -> str:
+    """The run's directory below that of all runs, beside its population's."""
+    return f'{self.task}/{self.variant}/seed_{self.seed}/{self.setting}'
+
+  @property
+  def population(self) -> str:
+    """Name of the member's population, which is unique in the file."""
+    return f'{self.task}/{self.variant}/seed_{self.seed}'
+
+
+def members(config: SweepConfig, chosen: Optional[Sequence[Setting]] = None
+            ) -> List[Member]:
+  """Lists the members of all populations of a config.
+
+  They are the runs of the sweep of the same config, with the same settings and
+  seeds, so that a population and a sweep can be compared in pairs. Learning
+  rates are not annealed unless the config says so: the population finds their
+  schedule.
+
+  Args:
+    config: config of the populations.
+    chosen: settings to begin with; None for the config's.
+
+  Raises:
+    ConfigError: where there is one setting only, or a replay is shared.
+  """
+  if config.sharing_variants:
+    raise config_lib.ConfigError(
+        'SweepConfig.shared_replay is for sweeps: members of a population take '
+        'turns, and agents that share a replay run at the same time; leave it '
+        'out')
+  if chosen is None:
+    chosen = settings(config)
+  if len(chosen) < 2:
+    raise config_lib.ConfigError(
+        'a population has a member for each setting, but this file has one; '
+        'set SweepConfig.ranges and num_settings, or points')
+  names = ','.join(setting.name for setting in chosen)
+  return [Member(*run[:4], {
+      'OptimizerConfig.annealed': False, **run.bindings,
+      'PopulationConfig.members': names}) for run in runs(config, chosen)]
+
+
+class Group(NamedTuple):
+  """Runs that share a replay, in the order of their numbers as agents."""
+  task: str
+  variant: str
+  seed: int
+  runs: Sequence[Run]
+
+  @property
+  def name(self) -> str:
+    """The name of their replay, unique in the sweep."""
+    return f'{self.task}/{self.variant}/replay_of_seed_{self.seed}'
+
+
+def groups(config: SweepConfig) -> List[Group]:
+  """Lists the groups of runs that share a replay; none where none is shared."""
+  found = {}
+  for run in runs(config):
+    if run.variant in config.sharing_variants:
+      found.setdefault((run.task, run.variant, run.seed), []).append(run)
+  return [Group(*key, members) for key, members in found.items()]
 
 
 def differences(old: SweepConfig, new: SweepConfig) -> List[str]:

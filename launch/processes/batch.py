@@ -4,15 +4,26 @@ The programs may run on this machine or on others, and need not be of a sweep:
 names and commands go in, and how each program ended comes out.
 """
 
-import collections
 import math
 import signal
 import time
-from typing import Callable, Dict, Mapping, NamedTuple, Optional, Sequence
+from typing import (
+  Callable,
+  Collection,
+  Dict,
+  List,
+  Mapping,
+  NamedTuple,
+  Optional,
+  Sequence,
+  Tuple,
+)
 
+from impala_tf import config as config_lib
 from launch.processes import program as program_lib
 from launch.processes import restarts
 from launch.processes import stop_signals
+from launch.processes import supervisor
 
 State = program_lib.State
 
@@ -20,6 +31,7 @@ _STOP_SECS = 9.  # Ctrl-C promises to end within 10.
 _STOP_POLL_SECS = 0.05
 # A program that is lost so often takes its machine with it, most likely.
 _MAX_LOSSES = 3
+_DEATHS_WINDOW_SECS = 3600.
 
 
 class Ended(NamedTuple):
@@ -59,12 +71,108 @@ def _ended(program: program_lib.Program, was_stopped: bool) -> Ended:
 OnEnd = Callable[[str, Ended], None]
 
 
-class _Job:
-  """A program, and how often it may still be lost."""
+class Group(NamedTuple):
+  """Programs that run at the same time, and another that serves them all.
 
-  def __init__(self, program: program_lib.Program):
+  Attributes:
+    names: names of the programs.
+    server: the other program, which runs, and is restarted, as long as any of
+      them is there.
+  """
+  names: Tuple[str, ...]
+  server: Optional[supervisor.Peer] = None
+
+
+class Turns:
+  """Order of programs, and turns of more programs than there are places.
+
+  This one starts programs in the order in which they were given, and has each
+  run to its end. A subclass may have those that wait take turns with those that
+  run, which are asked to stop and start again later by the same command.
+
+  Attributes:
+    max_deaths: deaths of a program, within an hour, after each of which it is
+      started again.
+  """
+  max_deaths = 0
+
+  def choose(self, waiting: Sequence[str]) -> str:
+    """Returns the name of the program that is to start next."""
+    return waiting[0]
+
+  def begin(self, name: str) -> None:
+    """Notes that a program starts."""
+
+  def is_over(self, name: str) -> bool:
+    """Tells whether a program that runs is to make room for one that waits."""
+    del name
+    return False
+
+
+IN_ORDER = Turns()
+
+
+class _Job:
+  """A program, and how often it may still be lost or die.
+
+  Attributes:
+    program: the program.
+    losses: restart policy where it is lost with its machine.
+    deaths: restart policy where it ends by itself, but not well.
+    due: time from which on it may start, by the monotonic clock.
+    rests: whether it was asked to make room for another.
+  """
+
+  def __init__(self, program: program_lib.Program, max_deaths: int):
     self.program = program
-    self.restarts = restarts.Restarts(program, _MAX_LOSSES, math.inf)
+    self.losses = restarts.Restarts(program, _MAX_LOSSES, math.inf)
+    self.deaths = restarts.Restarts(program, max_deaths, _DEATHS_WINDOW_SECS)
+    self.due = 0.
+    self.rests = False
+
+
+class _Server:
+  """A group's server, which ends after the group."""
+
+  def __init__(self, group: Group):
+    self._group = group
+    self._stopped: Optional[float] = None  # When it was asked to stop.
+
+  @property
+  def _program(self) -> program_lib.Program:
+    return self._group.server.program
+
+  def tend(self, names: Collection[str]) -> bool:
+    """Keeps it alive, or stops it; returns whether it is still there.
+
+    Args:
+      names: names of the programs that are there.
+
+    Raises:
+      RunFailed, UserError: where it has died for good.
+    """
+    self._program.collect()
+    if self._stopped is None and any(
+        name in names for name in self._group.names):
+      self._group.server.tend()
+      return True
+    return not self.stop()
+
+  def stop(self) -> bool:
+    """Asks it to stop, or kills it in the end; returns whether it has ended."""
+    if self._stopped is None:
+      self._stopped = time.monotonic()
+      self._program.send(signal.SIGTERM)
+    self._program.collect()
+    if (self._program.state is State.RUNNING
+        and time.monotonic() - self._stopped < _STOP_SECS):
+      return False
+    self._program.withdraw()
+    return True
+
+  def withdraw(self) -> None:
+    """Kills it if it still runs."""
+    self._program.withdraw()
 
 
 class Batch:
@@ -87,29 +195,49 @@ class Batch:
     self._poll_secs = poll_secs
     self._on_poll = on_poll
     self._jobs: Dict[str, _Job] = {}
+    self._servers: List[_Server] = []
+    self._waiting: List[str] = []  # Names of programs without a place.
 
-  def run(self, commands: Mapping[str, Sequence[str]],
-          on_end: OnEnd) -> Optional[int]:
+  def run(self, commands: Mapping[str, Sequence[str]], on_end: OnEnd,
+          turns: Turns = IN_ORDER, groups: Sequence[Group] = ()
+          ) -> Optional[int]:
     """Runs all programs, or those that start before a signal comes.
 
     Args:
       commands: name of each program (it may have slashes) to its command, which
         follows `python -m`. A program that is lost with its machine is started
         again elsewhere.
-      on_end: is called with name and end of each program that was started.
+      on_end: is called with name and end of each program that was started, once
+        it is not to be started again.
+      turns: order of the programs, and who makes room for whom.
+      groups: programs among them that run at the same time, and make no room,
+        which must not be more than may run at a time.
 
     Returns:
       The signal (SIGINT, SIGTERM) that ended it, else None.
+
+    Raises:
+      RunFailed, UserError: where the server of a group has died for good.
     """
-    todo = collections.deque(commands)
+    self._waiting = list(commands)
+    group_of = {name: group for group in groups for name in group.names}
+    resting: Dict[str, _Job] = {}
     with stop_signals.StopSignals() as signals:
       try:
-        while (todo or self._jobs) and signals.first is None:
-          while todo and len(self._jobs) < self._num_jobs:
-            name = todo.popleft()
-            self._jobs[name] = _Job(self._make_program(name))
+        while ((self._waiting or self._jobs or self._servers)
+               and signals.first is None):
+          while self._waiting and len(self._jobs) < self._num_jobs:
+            name = turns.choose(self._waiting)
+            group = group_of.get(name, Group((name,)))
+            if len(self._jobs) + len(group.names) > self._num_jobs:
+              break
+            self._add(group, turns, resting)
+          self._servers = [server for server in self._servers
+                           if server.tend(self._jobs)]
           for name in list(self._jobs):
-            self._tend(name, commands[name], on_end, signals)
+            self._tend(name, commands[name], on_end, signals, turns)
+            if name in self._waiting:
+              resting[name] = self._jobs.pop(name)
           self._on_poll(any(job.program.state is State.RUNNING
                             for job in self._jobs.values()))
           time.sleep(self._poll_secs)
@@ -119,18 +247,30 @@ class Batch:
       finally:
         for job in self._jobs.values():
           job.program.withdraw()
+        for server in self._servers:
+          server.withdraw()
+
+  def _add(self, group: Group, turns: Turns,
+           resting: Dict[str, _Job]) -> None:
+    """Gives each program of a group a place."""
+    for name in group.names:
+      self._waiting.remove(name)
+      self._jobs[name] = resting.pop(name, None) or _Job(
+          self._make_program(name), turns.max_deaths)
+    if group.server is not None:
+      self._servers.append(_Server(group))
 
   def _tend(self, name: str, command: Sequence[str], on_end: OnEnd,
-            signals: stop_signals.StopSignals) -> None:
+            signals: stop_signals.StopSignals, turns: Turns) -> None:
     """Places or starts a program, or takes leave of it if it has ended."""
     job = self._jobs[name]
     program = job.program
     program.collect()
     if program.state is State.ENDED:
-      self._end(name, _ended(program, signals.first is not None), on_end)
+      self._note_end(name, on_end, signals)
     elif program.state is State.LOST:
       try:
-        job.restarts.note_death(time.monotonic())
+        job.losses.note_death(time.monotonic())
         program.place()
       except program_lib.RunFailed:
         self._end(name, Ended(
@@ -138,8 +278,32 @@ class Batch:
             f'{program.how_it_ended()}, as {_MAX_LOSSES} times before'), on_end)
     elif program.state is State.ABSENT:
       program.place()
-    if program.state is State.PLACED:
+    elif program.state is State.RUNNING and self._waiting and (
+        not job.rests and turns.is_over(name)):
+      job.rests = True
+      program.send(signal.SIGTERM)
+    if program.state is State.PLACED and time.monotonic() >= job.due:
+      job.rests = False
+      turns.begin(name)
       program.start(command)
+
+  def _note_end(self, name: str, on_end: OnEnd,
+                signals: stop_signals.StopSignals) -> None:
+    """Decides whether a program waits, starts again, or is done."""
+    job = self._jobs[name]
+    ended = _ended(job.program, signals.first is not None)
+    if job.rests and ended.was_stopped:
+      job.program.withdraw()
+      self._waiting.append(name)
+      return
+    if ended.exit_code and signals.first is None:
+      try:
+        job.due = job.deaths.note_death(time.monotonic())
+        job.program.place()
+        return
+      except (program_lib.RunFailed, config_lib.UserError):
+        pass  # It has died too often, or would do so again.
+    self._end(name, ended, on_end)
 
   def _end(self, name: str, ended: Ended, on_end: OnEnd) -> None:
     self._jobs.pop(name).program.withdraw()
@@ -163,3 +327,7 @@ class Batch:
     for name, job in list(self._jobs.items()):
       job.program.withdraw()
       self._end(name, _ended(job.program, True), on_end)
+    # After the programs, which wait for it where it is not there.
+    while (not all([server.stop() for server in self._servers])
+           and time.monotonic() < deadline and not signals.are_repeated):
+      time.sleep(_STOP_POLL_SECS)

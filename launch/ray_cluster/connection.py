@@ -136,6 +136,12 @@ def connected(address: Optional[str], spare_cpus: float = 0.
     ray.shutdown()
 
 
+def own_host() -> str:
+  """Returns the address of this node, as the others reach it."""
+  import ray
+  return ray.util.get_node_ip_address()
+
+
 def num_places(nodes: Sequence[Resources], needs: Resources) -> int:
   """Returns how many programs with such needs all nodes have room for."""
   return sum(node.num_places(needs) for node in nodes)

@@ -37,7 +37,8 @@ class RayLearners(supervisor.Learners):
 
   def __init__(self, config: config_lib.Config, run_dir: str,
                log_dir: pathlib.Path, port: Optional[int],
-               needs: ray_connection.Resources, wait_secs: float):
+               needs: ray_connection.Resources, wait_secs: float,
+               sharing_flags: Sequence[str] = ()):
     """Starts nothing yet.
 
     Args:
@@ -48,6 +49,7 @@ class RayLearners(supervisor.Learners):
         where there are several learners; None for free ports.
       needs: what Ray reserves for each learner.
       wait_secs: longest wait for room, and of roles for each other.
+      sharing_flags: flags of an agent that shares a replay.
     """
     number = config.learner.num_learners
     super().__init__(
@@ -56,7 +58,8 @@ class RayLearners(supervisor.Learners):
         restarts.JointRestarts(config.actor.max_restarts,
                                config.actor.restart_window_secs))
     self.addresses: List[str] = []
-    self._flags = [f'--wait_secs={wait_secs:g}', f'--run_dir={run_dir}']
+    self._flags = [f'--wait_secs={wait_secs:g}', f'--run_dir={run_dir}',
+                   *sharing_flags]
     self._port = port
     self._waiting = waiting.Waiting(
         f'nodes with room for {number} learners' if number > 1 else

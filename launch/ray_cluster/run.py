@@ -41,7 +41,8 @@ class ClusterRun(supervisor.Supervisor):
 
   def __init__(self, config: config_lib.Config, run_dir: str,
                log_dir: pathlib.Path, port: Optional[int],
-               needs: cluster_plan.Needs, wait_secs: float):
+               needs: cluster_plan.Needs, wait_secs: float,
+               sharing_flags: Sequence[str] = ()):
     """Starts nothing yet.
 
     Args:
@@ -54,9 +55,12 @@ class ClusterRun(supervisor.Supervisor):
         says what for one.
       wait_secs: longest wait for room for the learners, and of roles for each
         other.
+      sharing_flags: flags of learners and actors of an agent that shares a
+        replay, which was started elsewhere.
     """
     self._run_dir = run_dir
     self._wait_flag = f'--wait_secs={wait_secs:g}'
+    self._sharing_flags = sharing_flags
     self._actors = []
     for task in range(config.actor.num_actors):
       # Without a run directory, which actors' nodes need not see.
@@ -79,14 +83,16 @@ class ClusterRun(supervisor.Supervisor):
                             is_needed=False)))
     super().__init__(
         ray_learners.RayLearners(
-            config, run_dir, log_dir, port, needs.learner, wait_secs),
+            config, run_dir, log_dir, port, needs.learner, wait_secs,
+            sharing_flags),
         peers, _POLL_SECS)
     self._next_status = time.monotonic() + _STATUS_SECS
 
   def _actor_command(self, task: int, attempt: int) -> List[str]:
     addresses = self._learners.addresses
     return role_commands.actor(
-        addresses[task % len(addresses)], task, attempt, self._wait_flag)
+        addresses[task % len(addresses)], task, attempt, self._wait_flag,
+        *self._sharing_flags)
 
   def _evaluator_command(self, attempt: int) -> Sequence[str]:
     return role_commands.evaluator(

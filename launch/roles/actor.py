@@ -5,6 +5,7 @@ import secrets
 from typing import Any, Callable, Mapping
 
 from impala_tf.processes import host as host_lib
+from impala_tf.processes import waiting as waiting_lib
 from impala_tf.storage import files
 from launch.processes import child as child_lib
 from launch.roles import learner_connection
@@ -14,8 +15,11 @@ from launch.run import gin_config
 class _Host(host_lib.ActorHost):
   """The process that the actor's loop runs in."""
 
-  def __init__(self, learner: learner_connection.LearnerConnection,
+  def __init__(self, args: argparse.Namespace,
+               learner: learner_connection.LearnerConnection,
                say: Callable[[str], None], profile: Any = None):
+    self._replay_address = args.replay_address
+    self._wait_secs = args.wait_secs
     self._learner = learner
     self._say = say
     self._profile = profile
@@ -24,6 +28,10 @@ class _Host(host_lib.ActorHost):
 
   def wait_for_learner(self) -> None:
     self._learner.config()
+    if self._replay_address is not None:
+      waiting_lib.for_port(self._replay_address, waiting_lib.Waiting(
+          f'the replay at {self._replay_address}', self._wait_secs,
+          self._say).poll)
 
   def on_unroll(self, hop_secs: Mapping[str, float]) -> None:
     if not self._has_sent:
@@ -53,5 +61,6 @@ def run(args: argparse.Namespace) -> None:
   if args.profile:
     profile = profiling.HopTimesWriter(args.run_dir, f'actor_{seed}')
   actor_learner.run_actor(
-      config, args.address, seed, args.task, _Host(learner, say, profile),
-      args.replay_address, args.core)
+      config, args.address, seed, args.task,
+      _Host(args, learner, say, profile), args.replay_address, args.core,
+      args.agent or 0)

@@ -1,22 +1,25 @@
 """Flags of the roles, see `launch/role.sh`, and their checks."""
 
 import argparse
-from typing import Callable, List, Tuple
+from typing import Callable, List, Optional, Tuple
 
 from impala_tf import config as config_lib
 from impala_tf.text import plurals
 from launch.run import command_line
 from launch.run import program
 from launch.run import run_directory
+from launch.run import sharing
 from launch.run import warm_start
 
 
 def make_parser(description: str) -> argparse.ArgumentParser:
   """Makes the parser of the flags of all roles."""
   parser = command_line.Parser(prog='role.sh', description=description)
-  parser.add_argument('role', choices=('learner', 'actor', 'evaluator'))
+  parser.add_argument(
+      'role', choices=('learner', 'actor', 'evaluator', 'replay'))
   parser.add_argument('--address', required=True, metavar='HOST:PORT',
-                      help='where the learner listens, as its peers reach it')
+                      help='where the learner, or the replay, listens, as its '
+                      'peers reach it')
   parser.add_argument('--task', type=int, default=0,
                       help='which of the actors, or of several learners, this '
                       'is, from 0 on (default: '
@@ -24,12 +27,15 @@ def make_parser(description: str) -> argparse.ArgumentParser:
   parser.add_argument('--learners', metavar='HOST:PORT,HOST:PORT',
                       help='learner: where each of several listens for the '
                       'others, that with --task=0 first; not its --address')
-  parser.add_argument('--replay_address', metavar='HOST:PORT',
-                      help='learner, actor: where the replay is that several '
-                      "learners share (default: in the learner's own server)")
+  add_sharing(parser, 'learner, actor: ')
+  parser.add_argument('--num_agents', type=int,
+                      help='replay: number of the agents that share it')
+  parser.add_argument('--absent', metavar='N,N',
+                      help='replay: numbers of agents that will not come, '
+                      'having ended; the others do not wait for them')
   command_line.add_config(
       parser, 'learner: what to train (default: as in --run_dir); others: '
-      'refuse a learner with another config')
+      'refuse a learner with another config; replay: config of any agent')
   parser.add_argument('--gin_binding', action='append', default=[],
                       metavar='"LearnerConfig.batch_size = 16"',
                       help='changes one value of --config; may be repeated')
@@ -38,6 +44,8 @@ def make_parser(description: str) -> argparse.ArgumentParser:
                       help='learner: where logs and checkpoints go, a path '
                       'or a URL that TensorFlow opens; an existing run is '
                       'resumed (default: a new one in runs/); '
+                      'replay: where it is saved, if '
+                      'ReplayConfig.survives_resume; '
                       f'evaluator: writes to {program.EVALUATION}/ in it')
   run_directory.add_allow_changes(parser)
   warm_start.add_flag(parser)
@@ -60,6 +68,55 @@ def make_parser(description: str) -> argparse.ArgumentParser:
   return parser
 
 
+def add_sharing(parser: argparse.ArgumentParser, roles: str = '') -> None:
+  """Adds the flags of an agent that shares a replay, see `check_sharing`."""
+  parser.add_argument('--replay_address', metavar='HOST:PORT',
+                      help=f'{roles}where the replay is that several agents '
+                      "share (default: in the learner's own server)")
+  parser.add_argument('--agent', type=int,
+                      help=f'{roles}which of these agents this is, from 0 on')
+
+
+def sharing_flags(args: argparse.Namespace) -> List[str]:
+  """Returns the flags of `add_sharing` for learners and actors of a run."""
+  if args.replay_address is None:
+    return []
+  return [f'--replay_address={args.replay_address}', f'--agent={args.agent}']
+
+
+def check_sharing(args: argparse.Namespace,
+                  config: Optional[config_lib.Config] = None) -> None:
+  """Refuses flags of `add_sharing` that cannot work.
+
+  Args:
+    args: flags.
+    config: config of the run; None where it is not known yet.
+
+  Raises:
+    UserError: where one flag lacks the other, or the run has no replay that
+      could be shared.
+  """
+  if args.replay_address is not None:
+    parse_address(args.replay_address, '--replay_address')
+    if config is not None and not config.num_replayed:
+      raise config_lib.UserError(
+          '--replay_address is for runs with replay, but '
+          'ReplayConfig.replay_fraction is 0; leave one of them out')
+    if config is not None:
+      sharing.check_sampling(config)
+    if args.agent is None:
+      raise config_lib.UserError(
+          '--replay_address needs --agent, another number from 0 on for each '
+          'of the agents that share the replay')
+  if args.agent is not None and args.replay_address is None:
+    raise config_lib.UserError(
+        '--agent is for agents that share a replay; give --replay_address, '
+        'too, or leave it out')
+  if args.agent is not None and args.agent < 0:
+    raise config_lib.UserError(
+        f'--agent must be at least 0, but is {args.agent}')
+
+
 def parse_address(text: str, flag: str = '--address') -> Tuple[str, int]:
   """Returns host and port; raises UserError where `flag` does not give both."""
   host, _, port = text.rpartition(':')
@@ -73,11 +130,13 @@ def parse_address(text: str, flag: str = '--address') -> Tuple[str, int]:
 def check(args: argparse.Namespace) -> None:
   """Raises UserError for flags that cannot work, before any waiting."""
   parse_address(args.address)
-  if args.replay_address is not None:
+  if args.role in ('evaluator', 'replay') and args.replay_address is not None:
     parse_address(args.replay_address, '--replay_address')
-    if args.role == 'evaluator':
-      raise config_lib.UserError(
-          '--replay_address is for learners and actors; leave it out')
+    raise config_lib.UserError(
+        '--replay_address is for learners and actors; leave it out')
+  if args.role != 'learner':  # Which has a config to check them by.
+    check_sharing(args)
+  _check_replay(args)
   if args.role != 'learner' and (args.allow_changes or args.init_from):
     raise config_lib.UserError(
         '--allow_changes and --init_from are for learners; leave them out')
@@ -98,6 +157,32 @@ def check(args: argparse.Namespace) -> None:
         'an evaluator needs --run_dir, or --output where it cannot see that')
   if args.role == 'actor' and args.profile and not args.run_dir:
     raise config_lib.UserError('--profile needs --run_dir to write to')
+
+
+def _check_replay(args: argparse.Namespace) -> None:
+  """Raises UserError for flags with which no replay can be served."""
+  if args.role != 'replay':
+    if args.num_agents is not None or args.absent is not None:
+      raise config_lib.UserError(
+          '--num_agents and --absent are for the replay; leave them out')
+    return
+  if not args.config:
+    raise config_lib.UserError('a replay needs --config of one of its agents')
+  if args.num_agents is None or args.num_agents < 1:
+    raise config_lib.UserError(
+        'a replay needs --num_agents, the number of agents that share it')
+  absent_agents(args)
+
+
+def absent_agents(args: argparse.Namespace) -> List[int]:
+  """Returns the numbers of --absent; raises UserError where they are none."""
+  numbers = args.absent.split(',') if args.absent else []
+  for number in numbers:
+    if not number.isdecimal() or int(number) >= args.num_agents:
+      raise config_lib.UserError(
+          f'--absent must be numbers below {args.num_agents} with commas '
+          f'between them, but is {args.absent!r}')
+  return [int(number) for number in numbers]
 
 
 def learner_addresses(args: argparse.Namespace, number: int) -> List[str]:

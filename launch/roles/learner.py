@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import math
 import shlex
 import signal
 from typing import Any, Callable, List, Mapping, Optional
@@ -53,6 +54,8 @@ class _Host(host_lib.LearnerHost):
     self._addresses = addresses
     self._say = role_flags.make_say(args)
     self._waiting = waiting_lib.Waiting(unrolls, args.wait_secs, self._say)
+    self._pausing = waiting_lib.Waiting(
+        'slower agents', math.inf, self._say)
     self._num_batches = 0
     if not args.supervised:
       self._waiting.poll()  # What follows takes seconds.
@@ -72,12 +75,16 @@ class _Host(host_lib.LearnerHost):
   def should_stop(self) -> bool:
     return bool(self.signals)
 
-  def on_wait(self) -> None:
+  def on_wait(self, cause: str = '') -> None:
     if not self.signals:
-      self._waiting.poll()
+      self._waiting.poll(cause)
+
+  def on_pause(self, cause: str) -> None:
+    self._pausing.poll(cause)
 
   def before_batch(self) -> None:
     secs = self._waiting.restart()
+    self._pausing.restart()
     if self._num_batches == 1:
       self._say(f'got the first unrolls after {secs:.0f} s')
     self._num_batches += 1
@@ -108,6 +115,25 @@ class _Host(host_lib.LearnerHost):
     self._waiting.restart()
     return learners
 
+  def wait_for_replay(self) -> None:
+    """Waits for the server of a shared replay.
+
+    Raises:
+      _Stopped: where a signal came meanwhile.
+      PeerMissing: where it has not come in time.
+    """
+    address = self._args.replay_address
+    waiting = waiting_lib.Waiting(
+        f'the replay at {address}', self._args.wait_secs, self._say)
+
+    def poll(cause):
+      if self.signals:
+        raise _Stopped
+      waiting.poll(cause)
+
+    waiting_lib.for_port(address, poll)
+    self._waiting.restart()
+
 
 def _learn(args: argparse.Namespace, config: config_lib.Config, run_dir: str,
            on_row: RowFn = lambda row: None) -> Optional[int]:
@@ -119,9 +145,12 @@ def _learn(args: argparse.Namespace, config: config_lib.Config, run_dir: str,
   from impala_tf.architectures import learner_parts
   host.handle_signals()  # Before, there is nothing to save.
   _, port = role_flags.parse_address(args.address)
-  place = learner_parts.Place(run_dir, port, args.replay_address)
+  place = learner_parts.Place(
+      run_dir, port, args.replay_address, args.agent or 0)
   is_done = False
   with contextlib.suppress(_Stopped):
+    if args.replay_address is not None:
+      host.wait_for_replay()
     is_done = actor_learner.run_learner(
         config, place, host, host.join, args.profile)
   if host.signals:
@@ -139,25 +168,9 @@ def _learner_config(args: argparse.Namespace) -> config_lib.Config:
     raise config_lib.UserError('a learner needs --config for a new run, or '
                                '--run_dir of one to be resumed')
   config = program.load_for_roles(path, args.gin_binding)
-  _check_replay_address(args, config)
+  role_flags.check_sharing(args, config)
   sizing.fit(config)  # Refuses more levels than environments.
   return config
-
-
-def _check_replay_address(args: argparse.Namespace,
-                          config: config_lib.Config) -> None:
-  """Raises UserError where the run has no use for a shared replay."""
-  if args.replay_address is None:
-    return
-  if not config.num_replayed:
-    raise config_lib.UserError(
-        '--replay_address is for runs with replay, but '
-        'ReplayConfig.replay_fraction is 0; leave one of them out')
-  if config.replay.survives_resume:
-    raise config_lib.UserError(
-        'ReplayConfig.survives_resume is for a replay in the learner\'s own '
-        f'server, but --replay_address is {args.replay_address}; leave one of '
-        'them out')
 
 
 def _free_port(address: str, flag: str) -> int:

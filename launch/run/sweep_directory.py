@@ -3,15 +3,30 @@
     sweep.gin            the sweep's config, all values spelt out
     tasks/TASK.gin       each task's config as it was when the sweep began
     runs/TASK/VARIANT/SETTING/seed_N/   a training run each
+    replays/TASK/VARIANT/               shared replays that survive
     logs/TASK/VARIANT/SETTING/seed_N.log
     results.csv          a line for each run that has ended
+
+A directory of populations has population.gin, and TASK/VARIANT/seed_N/SETTING:
+the members of a population lie side by side.
 """
 
 import contextlib
 import fcntl
 import os
 import pathlib
-from typing import Dict, Iterator, List, Mapping
+from typing import (
+  Any,
+  Callable,
+  Dict,
+  Iterator,
+  List,
+  Mapping,
+  NamedTuple,
+  Optional,
+  Sequence,
+  Tuple,
+)
 
 from impala_tf import config as config_lib
 from impala_tf.monitoring import metrics
@@ -19,14 +34,68 @@ from impala_tf.processes import user_modules
 from impala_tf.sweeps import plan as plan_lib
 from impala_tf.sweeps import results as results_lib
 from launch.run import gin_config
+from launch.run import program
 from launch.run import run_directory
 
 RESULTS = 'results.csv'
-_SWEEP = 'sweep.gin'
 _LOCK = '.lock'
 _NEW = '.new'
-# A sweep that was killed before it had its config leaves only these.
-_LEFTOVERS = (_LOCK, _SWEEP + _NEW)
+
+ListFn = Callable[[plan_lib.SweepConfig, Optional[Sequence[plan_lib.Setting]]],
+                  List[Any]]
+
+
+class Kind(NamedTuple):
+  """A kind of sweep, and how messages and files call it.
+
+  Attributes:
+    name: word for one.
+    list_runs: lists the runs of a config, or those of other settings.
+  """
+  name: str
+  list_runs: ListFn
+
+  @property
+  def flag(self) -> str:
+    """Flag that names the directory."""
+    return f'--{self.name}_dir'
+
+  @property
+  def config_name(self) -> str:
+    """Name of the file with the config."""
+    return f'{self.name}.gin'
+
+
+SWEEP = Kind('sweep', plan_lib.runs)
+POPULATION = Kind('population', plan_lib.members)
+
+
+def load_runs(config: plan_lib.SweepConfig, kind: Kind = SWEEP) -> Tuple[
+    Dict[str, config_lib.Config], List[Tuple[plan_lib.Run, config_lib.Config]]]:
+  """Reads each task's config, alone and with the bindings of runs.
+
+  Args:
+    config: config of the sweep.
+    kind: what it is to be.
+
+  Returns:
+    Config of each task; and runs with all limits of the settings, with their
+    configs.
+
+  Raises:
+    ConfigError: where a run could not work.
+  """
+  tasks = {task: gin_config.load(path) for task, path in config.tasks.items()}
+  runs = [(run, gin_config.load(config.tasks[run.task], run.gin_bindings()))
+          for run in kind.list_runs(config, plan_lib.corners(config))
+          if run.seed == 1]  # All seeds are alike.
+  distinct = {  # By what is checked of them.
+      (loaded.environment, loaded.agent, loaded.actor, loaded.impala,
+       loaded.laser, loaded.population, loaded.experiment.algorithm): loaded
+      for _, loaded in runs}
+  for loaded in distinct.values():
+    program.check_names(loaded)
+  return tasks, runs
 
 
 def _write(path: pathlib.Path, text: str) -> None:
@@ -41,19 +110,21 @@ class SweepDirectory:
 
   Attributes:
     lock: file descriptor; whatever process has it open holds the directory.
+    runs: all runs of the sweep.
   """
 
-  def __init__(self, path: str, config: plan_lib.SweepConfig, lock: int):
+  def __init__(self, path: str, config: plan_lib.SweepConfig, lock: int,
+               kind: Kind = SWEEP):
     """Reads the results that the directory holds already."""
     self._path = pathlib.Path(path)
-    self._order = [run.name for run in plan_lib.runs(config)]
-    self._results: Dict[str, results_lib.Result] = {}
+    self.runs = kind.list_runs(config, None)
+    self._results: Dict[tuple, results_lib.Result] = {}
     self.lock = lock
     results_path = self._path / RESULTS
     if results_path.exists():
       for result in results_lib.from_csv(
           results_path.read_text(encoding='utf-8')):
-        self._results[result.run.name] = result
+        self._results[_key(result.run)] = result
 
   @property
   def log_dir(self) -> str:
@@ -65,10 +136,17 @@ class SweepDirectory:
 
     The command works on any machine and in any directory.
     """
-    tasks = self._path / 'tasks'
-    return [*run.arguments(os.path.abspath(tasks / f'{run.task}.gin'),
+    return [*run.arguments(self.task_path(run),
                            os.path.abspath(self.run_dir(run))),
             *user_modules.flags()]
+
+  def task_path(self, run: plan_lib.Run) -> str:
+    """Returns the absolute path of the config of a run's task."""
+    return os.path.abspath(self._path / 'tasks' / f'{run.task}.gin')
+
+  def replay_dir(self, group: plan_lib.Group) -> str:
+    """Returns the directory in which a shared replay is saved."""
+    return str(self._path / 'replays' / group.name)
 
   def run_dir(self, run: plan_lib.Run) -> str:
     """Returns the directory of one training run."""
@@ -76,31 +154,45 @@ class SweepDirectory:
 
   def status(self, run: plan_lib.Run) -> str:
     """Returns the status of a run, or '' where nothing is known of it."""
-    result = self._results.get(run.name)
+    result = self._results.get(_key(run))
     return result.status if result else ''
+
+  def runs_to_do(self, retry_failed: bool) -> List[Any]:
+    """Lists the runs that are not finished, and not failed or to be retried."""
+    done = {results_lib.FINISHED}
+    if not retry_failed:
+      done.add(results_lib.FAILED)
+    return [run for run in self.runs if self.status(run) not in done]
 
   def results(self) -> List[results_lib.Result]:
     """Returns the results so far, in the order of the sweep's runs."""
-    return [self._results[name] for name in self._order
-            if name in self._results]
+    return [self._results[_key(run)] for run in self.runs
+            if _key(run) in self._results]
 
   def record(self, run: plan_lib.Run, status: str,
              error: str) -> results_lib.Result:
     """Sums up a run that has ended, and writes the table of results."""
     result = results_lib.result(run, status, error,
                                   metrics.read_rows(self.run_dir(run)))
-    self._results[run.name] = result
+    self._results[_key(run)] = result
     _write(self._path / RESULTS, results_lib.to_csv(self.results()))
     return result
 
 
+def _key(run: plan_lib.Run) -> tuple:
+  """Returns what tells a run from the others: all but its bindings."""
+  return run[:-1]
+
+
 def _check(path: pathlib.Path, config: plan_lib.SweepConfig,
-           tasks: Mapping[str, config_lib.Config]) -> None:
+           tasks: Mapping[str, config_lib.Config], kind: Kind) -> None:
   """Raises RunDirectoryError where `path` is not free nor this sweep's."""
-  run_directory.check_writable(path, '--sweep_dir')
-  if (path / _SWEEP).exists():
+  run_directory.check_writable(path, kind.flag)
+  # One that was killed before it had its config leaves only these.
+  leftovers = (_LOCK, kind.config_name + _NEW)
+  if (path / kind.config_name).exists():
     changed = plan_lib.differences(
-        gin_config.load_sweep(str(path / _SWEEP)), config)
+        gin_config.load_sweep(str(path / kind.config_name)), config)
     for name, task in tasks.items():
       task_path = path / 'tasks' / f'{name}.gin'
       if task_path.exists():
@@ -109,22 +201,25 @@ def _check(path: pathlib.Path, config: plan_lib.SweepConfig,
                 gin_config.load(str(task_path)), task))
     if changed:
       raise run_directory.RunDirectoryError(
-          f'{path} holds another sweep: {", ".join(changed)}; give the same '
-          'to resume it, or another --sweep_dir')
-  elif path.exists() and any(p.name not in _LEFTOVERS for p in path.iterdir()):
+          f'{path} holds another {kind.name}: {", ".join(changed)}; give the '
+          f'same to resume it, or another {kind.flag}')
+  elif path.exists() and any(p.name not in leftovers for p in path.iterdir()):
     raise run_directory.RunDirectoryError(
-        f'{path} is not empty and holds no sweep; choose another --sweep_dir')
+        f'{path} is not empty and holds no {kind.name}; choose another '
+        f'{kind.flag}')
 
 
 @contextlib.contextmanager
 def claim(path: str, config: plan_lib.SweepConfig,
-          tasks: Mapping[str, config_lib.Config]) -> Iterator[SweepDirectory]:
+          tasks: Mapping[str, config_lib.Config], kind: Kind = SWEEP
+          ) -> Iterator[SweepDirectory]:
   """Makes or takes up a sweep's directory and keeps others out of it.
 
   Args:
     path: path of the directory.
     config: config of the sweep.
     tasks: name of each task to its config, without the sweep's bindings.
+    kind: what the directory holds.
 
   Yields:
     The directory.
@@ -134,20 +229,21 @@ def claim(path: str, config: plan_lib.SweepConfig,
       use, foreign, unwritable or of another sweep.
   """
   directory = pathlib.Path(path)
-  _check(directory, config, tasks)
+  _check(directory, config, tasks, kind)
   directory.mkdir(parents=True, exist_ok=True)
   with open(directory / _LOCK, 'wb') as lock:
     try:
       fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
       raise run_directory.RunDirectoryError(
-          f'a sweep is running in {path}, or runs of one that was killed are '
-          'still ending; wait for it, or choose another --sweep_dir') from None
-    if not (directory / _SWEEP).exists():
-      _write(directory / _SWEEP, gin_config.dumps_sweep(config))
+          f'a {kind.name} is running in {path}, or runs of one that was killed '
+          f'are still ending; wait for it, or choose another {kind.flag}'
+      ) from None
+    if not (directory / kind.config_name).exists():
+      _write(directory / kind.config_name, gin_config.dumps_sweep(config))
     (directory / 'tasks').mkdir(exist_ok=True)
     for name, task in tasks.items():
       task_path = directory / 'tasks' / f'{name}.gin'
       if not task_path.exists():
         _write(task_path, gin_config.dumps(task))
-    yield SweepDirectory(path, config, lock.fileno())
+    yield SweepDirectory(path, config, lock.fileno(), kind)

@@ -14,6 +14,7 @@ from impala_tf.sweeps import plan as plan_lib
 from impala_tf.sweeps import results as results_lib
 from launch import sweep
 from launch.run import gin_config
+from launch.run import sweep_directory
 from tests.fixtures import programs
 
 _FILES = sorted(
@@ -66,7 +67,7 @@ def _results(tmp_path):
 @pytest.mark.parametrize('path', [f for f in _FILES if f != _TABLE_D1])
 def test_file_is_of_runs_that_can_be(path):
   config = gin_config.load_sweep(path)
-  tasks, _ = sweep.check_runs(config)
+  tasks, _ = sweep_directory.load_runs(config)
   assert tasks.keys() == config.tasks.keys()
   assert gin_config.load_sweep(path) == config  # Nothing stayed from before.
 
@@ -82,7 +83,7 @@ def test_table_d1_is_the_papers(tmp_path):
       'OptimizerConfig.learning_rate': ('log_uniform', 0.000005, 0.005),
       'OptimizerConfig.epsilon':
           ('categorical', 0.1, 0.001, 0.00001, 0.0000001)}
-  sweep.check_runs(config)
+  sweep_directory.load_runs(config)
 
 
 def test_what_is_written_reads_back_equal(tmp_path):
@@ -104,6 +105,9 @@ def _refused(tmp_path, monkeypatch, capsys, *flags):
   before = sorted(tmp_path.rglob('*'))
   monkeypatch.setattr(
       sys, 'argv', ['sweep', *map(str, _arguments(tmp_path, *flags))])
+  # It would start the program anew, in a network of its own.
+  monkeypatch.setattr(sweep.program, 'enter_private_network',
+                      lambda *unused: None)
   assert sweep.main() == 2
   assert sorted(tmp_path.rglob('*')) == before
   output, errors = capsys.readouterr()
@@ -126,8 +130,17 @@ def _refused(tmp_path, monkeypatch, capsys, *flags):
      'lambda_ must be at most 1, but is 1.5'),
     ({'ranges': {'OptimizerConfig.epsilon': ('categorical', 1, 2, 0)}},
      'epsilon must be above 0, but is 0'),
+    # Only the first of the variants cannot be.
+    ({'fixed': {'ExperimentConfig.algorithm': 'laser',
+                'ImpalaConfig.clip_rho_threshold': None},
+      'variants': {'x': {}, 'y': {'LaserConfig.trust_region': 'behaviour'}}},
+     'needs clipped ratios'),
     ({'fixed': {'EnvironmentConfig.level': 'atari/pnog'}},
-     "no Atari game 'pnog'")])
+     "no Atari game 'pnog'"),
+    ({'shared_replay': True}, "variant 'default' has runs without replay"),
+    ({'shared_replay': True, 'fixed': {'ReplayConfig.replay_fraction': 0.5},
+      'points': {'a': {'AgentConfig.hidden_size': 1}, 'b': {}}},
+     "settings of variant 'default' cannot share a replay; they need the sa")])
 def test_bad_sweep_is_refused_before_anything_begins(
     tmp_path, monkeypatch, capsys, fields, words):
   _write(tmp_path, **fields)
@@ -148,6 +161,14 @@ def test_bad_number_of_jobs_is_refused(tmp_path, monkeypatch, capsys):
       tmp_path, monkeypatch, capsys, '--jobs=0')
 
 
+def test_fewer_jobs_than_agents_that_share_are_refused(
+    tmp_path, monkeypatch, capsys):
+  _write(tmp_path, shared_replay=True, points={'a': {}, 'b': {}, 'c': {}},
+         fixed={'ReplayConfig.replay_fraction': 0.5})
+  line = _refused(tmp_path, monkeypatch, capsys, '--jobs=2')
+  assert '3 runs share a replay and run at the same time, but only 2' in line
+
+
 def test_foreign_directory_is_refused(tmp_path, monkeypatch, capsys):
   _write(tmp_path)
   (tmp_path / 'sweep').mkdir()
@@ -160,7 +181,7 @@ def test_other_sweep_in_the_directory_is_refused(tmp_path, monkeypatch, capsys):
   _write(tmp_path)
   config = gin_config.load_sweep(str(tmp_path / 'my_sweep.gin'))
   task = config_lib.Config(environment=config_lib.EnvironmentConfig('catch'))
-  with sweep.sweep_directory.claim(
+  with sweep_directory.claim(
       str(tmp_path / 'sweep'), config, {'catch': task}):
     pass
   _write(tmp_path, num_seeds=2)

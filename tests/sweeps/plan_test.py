@@ -169,3 +169,68 @@ def test_differences_name_each_value_that_differs():
       "SweepConfig.ranges['OptimizerConfig.epsilon'] (('categorical', 0.1, "
       "0.001, 1e-05, 1e-07), now ('categorical', 1.0))",
       'SweepConfig.num_seeds (3, now 4)']
+
+
+def test_populations_have_the_draws_of_the_sweep_of_the_same_config():
+  config = _config()
+  members, runs = plan_lib.members(config), plan_lib.runs(config)
+  names = 'setting_01,setting_02,setting_03,setting_04,setting_05'
+  assert len(members) == len(runs) == 5 * 3 * 2 * 2
+  for member, run in zip(members, runs):
+    assert member[:4] == run[:4]
+    assert member.bindings == {
+        **run.bindings, 'OptimizerConfig.annealed': False,
+        'PopulationConfig.members': names}
+  # Those of a population lie side by side.
+  by_population = {}
+  for member in members:
+    by_population.setdefault(member.population, []).append(member.name)
+  assert len(by_population) == 3 * 2 * 2
+  assert by_population['pong/x/seed_2'] == [
+      f'pong/x/seed_2/{name}' for name in names.split(',')]
+
+
+def test_population_anneals_where_its_config_says_so():
+  member = plan_lib.members(
+      _config(fixed={'OptimizerConfig.annealed': True}))[0]
+  assert member.bindings['OptimizerConfig.annealed'] is True
+
+
+def test_population_with_a_shared_replay_is_refused():
+  with pytest.raises(config_lib.ConfigError, match='is for sweeps'):
+    plan_lib.members(_config(shared_replay=['x']))
+
+
+def test_population_of_one_is_refused():
+  with pytest.raises(config_lib.ConfigError, match='a member for each setting'):
+    plan_lib.members(_config(num_settings=1))
+
+
+def test_agents_that_share_a_replay_follow_one_another_with_own_seeds():
+  config = _config(shared_replay=['x'])
+  runs, groups = plan_lib.runs(config), plan_lib.groups(config)
+  names = [run.name for run in runs]
+  assert len(set(names)) == len(names) == 2 * 2 * 5 * 3
+  assert [(g.task, g.variant, g.seed) for g in groups] == [
+      (task, 'x', seed) for seed in (1, 2, 3) for task in ('catch', 'pong')]
+  for group in groups:
+    assert [run.setting for run in group.runs] == [
+        setting.name for setting in plan_lib.settings(config)]
+    first = names.index(group.runs[0].name)
+    assert names[first:first + 5] == [run.name for run in group.runs]
+  # Of one task and variant none is alike; those that are compared are.
+  seeds = {}
+  for run in runs:
+    seeds.setdefault((run.task, run.variant), []).append(
+        run.bindings['ExperimentConfig.seed'])
+  assert all(numbers == list(range(1, 16)) for numbers in seeds.values())
+  assert not plan_lib.groups(_config())
+  assert len(plan_lib.groups(_config(shared_replay=True))) == 2 * 2 * 3
+
+
+@pytest.mark.parametrize('value, words', [
+    (['x', 'z'], "names 'z', which is no variant; variants are x, y"),
+    (1, 'must be True, False or names of variants, but is 1')])
+def test_bad_sharing_is_refused(value, words):
+  with pytest.raises(config_lib.ConfigError, match=words):
+    _config(shared_replay=value)

@@ -1,0 +1,105 @@
+"""The process of a replay that several agents share (Schmitt et al. 2020).
+
+It serves the replay's table alone, and small ones by which agents keep pace.
+All else an agent has of its own: settings, actors, queue, learner.
+"""
+
+import time
+from typing import Callable, Collection, NamedTuple, Optional
+
+from absl import logging
+import reverb
+
+from impala_tf import config as config_lib
+from impala_tf import config_fingerprint
+from impala_tf import experiment
+from impala_tf import replay
+from impala_tf import types
+from impala_tf.processes import tf_threads
+from impala_tf.storage import checkpoint as checkpoint_lib
+from impala_tf.transport import pacing
+from impala_tf.transport import reverb_calls
+from impala_tf.transport import shared_replay
+
+_POLL_SECS = 0.2
+_STATUS_SECS = 60.
+
+
+class Place(NamedTuple):
+  """A shared replay's port, agents and directory.
+
+  Attributes:
+    port: port of the Reverb server.
+    num_agents: number of the agents that share the replay.
+    absent: numbers of those that will not come, having ended.
+    run_dir: directory, which exists, that the unrolls are saved to and return
+      from if `ReplayConfig.survives_resume`; may be None otherwise.
+  """
+  port: int
+  num_agents: int
+  absent: Collection[int] = ()
+  run_dir: Optional[str] = None
+
+
+def run(config: config_lib.Config, place: Place,
+        should_stop: Callable[[], bool], say: Callable[[str], None]) -> None:
+  """Serves the replay until it is to stop, and saves it now and then.
+
+  Args:
+    config: config of any of the agents; theirs may differ in what no unroll
+      depends on, see `config_fingerprint.of_unrolls`.
+    place: port and directory.
+    should_stop: tells whether to end, after a last time of saving.
+    say: shows a line to the user.
+
+  Raises:
+    OSError: where the port is taken, or the replay could not be saved at last.
+    ConfigError: where the replay would not fit into memory.
+    UserError: where what was saved is damaged.
+  """
+  tf_threads.set_threads(1)
+  checkpoint_dir = None
+  if config.replay.survives_resume:
+    checkpoint_dir = checkpoint_lib.replay_directory(place.run_dir)
+  tables = [experiment.make_replay(config, _unroll_spec(config)),
+            *shared_replay.make_tables(config_fingerprint.of_unrolls(config),
+                                       place.num_agents, place.absent)]
+  server = replay.make_server(tables, place.port, checkpoint_dir)
+  client = reverb.Client(f'localhost:{server.port}')
+  saved = told = time.monotonic()
+  say(f'serves {_describe(client)}')
+  while not should_stop():
+    time.sleep(_POLL_SECS)
+    now = time.monotonic()
+    if now - told > _STATUS_SECS:
+      told = now
+      say(_describe(client))
+    if checkpoint_dir is not None and (
+        now - saved > config.experiment.checkpoint_interval_secs):
+      saved = now
+      try:
+        reverb_calls.save(client)
+      except OSError as error:
+        logging.warning('%s; it goes on', error)
+  if checkpoint_dir is not None:
+    reverb_calls.save(client)
+
+
+def _unroll_spec(config: config_lib.Config) -> types.Unroll:
+  """Describes one unroll of the agents."""
+  environment = experiment.make_probe_environment(config)
+  agent = experiment.make_agent(config, environment)
+  spec = experiment.make_unroll_spec(config, environment, agent)
+  environment.close()
+  return spec
+
+
+def _describe(client: reverb.Client) -> str:
+  """Describes what the replay holds, and how far its agents are."""
+  infos = reverb_calls.server_info(client)
+  table = infos[replay.REPLAY]
+  agents = ', '.join(
+      f'{100 * report.progress / pacing.DONE:.1f} % (agent {agent})'
+      for agent, report in sorted(shared_replay.reports(infos).items()))
+  return (f'{table.current_size:,d} of {table.max_size:,d} unrolls; frames '
+          f'that agents have learned from: {agents}')

@@ -1,0 +1,197 @@
+"""The pace of agents that share a replay: none leads the slowest by much.
+
+Schmitt et al. 2020, section 5.1: agents that share a replay "run concurrently
+at identical speed". So a learner waits before a batch as long as it would be
+ahead of the slowest agent by more than 1 % of its frames. Who is slowest can
+always go on, so somebody does, as long as silent agents are not waited for
+without an end: those that died, or were stopped, are left out after a minute,
+and those that have never come after ten. One that is heard again is waited for
+again, since all agents of a sweep are to learn from each other.
+
+Progress is counted in thousandths of an agent's own frames.
+"""
+
+import math
+import time
+from typing import Callable, Dict, Mapping, NamedTuple, Optional, Protocol
+
+from absl import logging
+
+from impala_tf import types
+from impala_tf.processes import host as host_lib
+from impala_tf.processes import interfaces
+
+DONE = 1000  # Thousandths.
+_MAX_LEAD = 10
+_SILENT_SECS = 60.
+_COME_SECS = 600.
+# Looks are a fraction of a second apart. Where two are further apart, this
+# process was stopped, or the replay was away, and others could not be heard.
+_MAX_LOOK_SECS = 2.
+_POLL_SECS = 0.05
+
+
+class Report(NamedTuple):
+  """An agent's report, as it is found with the replay.
+
+  Attributes:
+    progress: thousandths of the agent's frames.
+    pulse: a number that grows as long as the agent lives.
+  """
+  progress: int
+  pulse: int
+
+
+class _Other:
+  """What is known of another agent."""
+
+  def __init__(self, report: Report):
+    self.progress = report.progress
+    self._pulse = report.pulse
+    self._was_seen = report.pulse > 0
+    self._silent_secs = 0.
+
+  @property
+  def is_silent(self) -> bool:
+    """Whether nothing was heard for so long that it is not waited for."""
+    return self._silent_secs >= (
+        _SILENT_SECS if self._was_seen else _COME_SECS)
+
+  def take(self, report: Report, secs: float) -> None:
+    """Takes the newest report, so many seconds after the last."""
+    # A replay that died counts from 0 again.
+    self.progress = max(self.progress, report.progress)
+    if report.pulse not in (0, self._pulse):
+      self._was_seen = True
+      self._silent_secs = 0.
+    else:
+      self._silent_secs += secs
+    self._pulse = report.pulse
+
+
+class Pace:
+  """What one agent knows of the others, and whether it must wait for them."""
+
+  def __init__(self, clock: Callable[[], float] = time.monotonic):
+    """Begins without having heard of any other agent.
+
+    Args:
+      clock: function that returns the time in seconds.
+    """
+    self._clock = clock
+    self._others: Dict[int, _Other] = {}
+    self._last_look = clock()
+
+  def look(self, reports: Mapping[int, Report]) -> None:
+    """Takes the newest reports of all other agents by their numbers."""
+    now = self._clock()
+    secs = min(now - self._last_look, _MAX_LOOK_SECS)
+    self._last_look = now
+    for number, report in reports.items():
+      if number not in self._others:
+        self._others[number] = _Other(report)
+        continue
+      other = self._others[number]
+      was_silent = other.is_silent
+      other.take(report, secs)
+      if other.is_silent and not was_silent and other.progress < DONE:
+        logging.warning('Agent %d is silent and not waited for any more, at '
+                        '%.1f %% of its frames', number, other.progress / 10)
+
+  def reason_to_wait(self, share: float, next_share: float) -> Optional[str]:
+    """Tells which agent has to be waited for, and why; None for none.
+
+    Args:
+      share: share of this agent's frames that it has learned from.
+      next_share: the same after the next update.
+    """
+    # A copy: another thread looks meanwhile.
+    waited_for = {number: other.progress for number, other in
+                  list(self._others.items())
+                  if other.progress < DONE and not other.is_silent}
+    if not waited_for:
+      return None
+    slowest = min(waited_for, key=waited_for.get)
+    progress = waited_for[slowest]
+    # However large an update is, the slowest may always make one.
+    if (math.floor(share * DONE) <= progress
+        or next_share * DONE <= progress + _MAX_LEAD):
+      return None
+    return (f'agent {slowest} has {progress / 10:.1f} % of its frames, this '
+            f'one {100 * share:.1f} %, and none may lead by more than '
+            f'{_MAX_LEAD / 10:g} %')
+
+
+class Link(Protocol):
+  """A connection to a shared replay; see `shared_replay.Link`.
+
+  Attributes:
+    pace: pace of the agents.
+    problem: why the replay gives no unrolls; empty where it does.
+  """
+  pace: Pace
+  problem: str
+
+  def report(self, share: float) -> None:
+    """Tells the other agents what share of its frames this one has."""
+
+
+class _InformedHost(host_lib.LearnerHost):
+  """A host that is told why there is no batch."""
+
+  def __init__(self, host: host_lib.LearnerHost, link: Link):
+    self.should_stop = host.should_stop
+    self._host = host
+    self._link = link
+
+  def on_wait(self, cause: str = '') -> None:
+    self._host.on_wait(cause or self._link.problem)
+
+
+class PacedReader:
+  """A reader of batches that keeps pace with other agents."""
+
+  def __init__(self, reader: interfaces.Reader, link: Link,
+               num_frames: Callable[[], int], frames_per_update: int,
+               total_frames: int):
+    """Wraps a reader.
+
+    Args:
+      reader: gives the batches.
+      link: connection to the shared replay.
+      num_frames: returns the frames that this agent has learned from.
+      frames_per_update: frames of one update.
+      total_frames: frames that this agent is to learn from.
+    """
+    self._reader = reader
+    self._link = link
+    self._num_frames = num_frames
+    self._frames_per_update = frames_per_update
+    self._total_frames = total_frames
+    self._paused_secs = 0.
+
+  @property
+  def wait_secs(self) -> float:
+    """Seconds spent so far in waiting for batches and for other agents."""
+    return self._reader.wait_secs + self._paused_secs
+
+  def next(self, host: host_lib.LearnerHost) -> Optional[types.Unroll]:
+    """Returns the next batch, or None once the host says to stop.
+
+    Raises:
+      UserError, RuntimeError: see `dataset.BatchReader`.
+    """
+    frames = self._num_frames()
+    share, next_share = (min(1., number / self._total_frames) for number in (
+        frames, frames + self._frames_per_update))
+    self._link.report(share)
+    start = time.monotonic()
+    while not host.should_stop():
+      reason = self._link.pace.reason_to_wait(share, next_share)
+      # Whoever does not hear the others cannot wait for them.
+      if reason is None or self._link.problem:
+        break
+      host.on_pause(reason)
+      time.sleep(_POLL_SECS)
+    self._paused_secs += time.monotonic() - start
+    return self._reader.next(_InformedHost(host, self._link))

@@ -1,0 +1,209 @@
+"""The tables beside a shared replay, by which its agents know of each other.
+
+The name of one tells whose unrolls may be mixed. Two belong to each agent, and
+their numbers of inserts are its report: its progress, and its pulse. Numbers
+come with the list of tables, a call that has a deadline. Had an agent to sample
+a table, it would wait for ever where the replay's server dies just then.
+"""
+
+import threading
+import time
+from typing import Any, Collection, List, Mapping
+
+import numpy as np
+import reverb
+import tensorflow as tf
+
+from impala_tf import config as config_lib
+from impala_tf.transport import pacing
+from impala_tf.transport import reverb_calls
+
+_UNROLLS, _PROGRESS, _PULSE = 'unrolls-', 'progress-', 'pulse-'
+# A run of half a minute is a thousandth further every 30 ms, and may lead by
+# ten of these.
+_LOOK_SECS = 0.05
+_PULSE_SECS = 1.
+# Where the network breaks, what is on its way may be counted twice.
+_MOST_AT_ONCE = 10
+_TIMEOUT_SECS = 2
+_AWAY_SECS = 5.
+_CLOSE_SECS = 3.
+
+
+def make_tables(fingerprint: int, num_agents: int,
+                absent: Collection[int] = ()) -> List[reverb.Table]:
+  """Makes the tables that a shared replay's server has beside the replay.
+
+  Args:
+    fingerprint: fingerprint of the unrolls, see `config_fingerprint`.
+    num_agents: number of the agents, which are numbered from 0 on.
+    absent: those that will not come: nobody waits for them.
+  """
+  names = [f'{_UNROLLS}{fingerprint}']
+  for agent in range(num_agents):
+    if agent not in absent:
+      names += [f'{_PROGRESS}{agent}', f'{_PULSE}{agent}']
+  return [reverb.Table(
+      name=name,
+      sampler=reverb.selectors.Fifo(),
+      remover=reverb.selectors.Fifo(),
+      max_size=1,
+      rate_limiter=reverb.rate_limiters.MinSize(1),
+      max_times_sampled=0,
+      signature=(tf.TensorSpec([], tf.int8, 'nothing'),)) for name in names]
+
+
+def reports(infos: Mapping[str, Any]) -> Mapping[int, pacing.Report]:
+  """Reads the agents' reports from the server's list of tables."""
+
+  def count(name):
+    return infos[name].rate_limiter_info.insert_stats.completed
+
+  agents = [int(name[len(_PULSE):]) for name in infos
+            if name.startswith(_PULSE)]
+  return {agent: pacing.Report(count(f'{_PROGRESS}{agent}'),
+                               count(f'{_PULSE}{agent}')) for agent in agents}
+
+
+class Link:
+  """An agent's connection to a shared replay, kept by a thread.
+
+  Attributes:
+    pace: pace of the agents.
+    infos: newest list of the server's tables, with their sizes.
+  """
+
+  def __init__(self, address: str, agent: int, fingerprint: int,
+               reports_progress: bool = True):
+    """Connects, and begins to report and to look.
+
+    Args:
+      address: 'host:port' of the replay's server.
+      agent: number of this agent.
+      fingerprint: fingerprint of its unrolls, see `config_fingerprint`.
+      reports_progress: whether to report; of several learners only one does.
+
+    Raises:
+      ConnectionError: where the server does not answer.
+      ConfigError: where it has no place for this agent.
+    """
+    self.pace = pacing.Pace()
+    self._address = address
+    self._agent = agent
+    self._reports_progress = reports_progress
+    self._progress = 0
+    self._client = reverb.Client(address)
+    self._writer = None
+    self._is_pending = False
+    self._next_pulse = float('-inf')
+    self._is_ending = threading.Event()
+    self._end = float('inf')
+    self._arrived = 0  # Of the progress, as of the last look.
+    self._cause = ''
+    self.infos = reverb_calls.server_info(self._client)
+    self._check(fingerprint)
+    self._take(self.infos)
+    self._thread = threading.Thread(target=self._run, daemon=True)
+    self._thread.start()
+
+  def _check(self, fingerprint: int) -> None:
+    """Raises ConfigError where the server has no place for this agent."""
+    agents = reports(self.infos)
+    if not agents:
+      raise config_lib.ConfigError(
+          f'what listens at {self._address} is no shared replay; start one '
+          'with ./launch/role.sh replay, and give its address')
+    if f'{_UNROLLS}{fingerprint}' not in self.infos:
+      raise config_lib.ConfigError(
+          f'the replay at {self._address} is for unrolls of another config; '
+          'agents that share one need the same level, environment, network '
+          'and LearnerConfig.unroll_length')
+    if self._agent not in agents:
+      raise config_lib.ConfigError(
+          f'the replay at {self._address} is for the agents '
+          f'{", ".join(map(str, sorted(agents)))}, but --agent is '
+          f'{self._agent}; give one of these')
+
+  @property
+  def problem(self) -> str:
+    """Why the replay gives no unrolls; empty where it answers."""
+    if time.monotonic() - self._last_answer < _AWAY_SECS:
+      return ''
+    because = f' ({self._cause})' if self._cause else ''
+    return f'the replay at {self._address} does not answer{because}'
+
+  def report(self, share: float) -> None:
+    """Tells the other agents what share of its frames this one has."""
+    self._progress = int(share * pacing.DONE)
+
+  def close(self) -> None:
+    """Sends the last report, if the replay takes it within seconds."""
+    self._end = time.monotonic() + _CLOSE_SECS
+    self._is_ending.set()
+    self._thread.join(_CLOSE_SECS)
+
+  def _run(self) -> None:
+    """Looks and reports until this process, or the link, ends."""
+    while not self._is_ending.wait(_LOOK_SECS) or self._must_report():
+      try:
+        self._exchange()
+      except Exception as error:  # pylint: disable=broad-except
+        # Whatever it is, the learner must not wait for others whom it does not
+        # hear, and the replay may be back with the next try.
+        self._cause = ' '.join(str(error).split())
+
+  def _must_report(self) -> bool:
+    """Whether a link that ends still has something to report."""
+    return (self._reports_progress and time.monotonic() < self._end and
+            self._arrived < self._progress)
+
+  def _exchange(self) -> None:
+    """Looks and reports once; raises ConnectionError, and Reverb's errors."""
+    if self._is_pending and not self._flush():
+      return
+    infos = reverb_calls.server_info(self._client, _TIMEOUT_SECS)
+    self._take(infos)
+    if self._reports_progress:
+      self._send()
+
+  def _take(self, infos: Mapping[str, Any]) -> None:
+    """Takes a list of the server's tables."""
+    others = dict(reports(infos))
+    if self._agent not in others:
+      raise ConnectionError('what listens there now is no replay of this agent')
+    self._arrived = others.pop(self._agent).progress
+    self.pace.look(others)
+    self.infos = infos
+    self._last_answer = time.monotonic()
+
+  def _send(self) -> None:
+    """Inserts what the tables lack of this agent's progress, and a pulse."""
+    # An agent that went on from an older checkpoint is behind its report, and a
+    # replay that died has none.
+    number = min(self._progress - self._arrived, _MOST_AT_ONCE)
+    names = [f'{_PROGRESS}{self._agent}'] * number
+    now = time.monotonic()
+    if now >= self._next_pulse:
+      self._next_pulse = now + _PULSE_SECS
+      names.append(f'{_PULSE}{self._agent}')
+    if not names:
+      return
+    if self._writer is None:
+      # To validate items it would ask the server without a deadline.
+      self._writer = self._client.trajectory_writer(
+          num_keep_alive_refs=1, validate_items=False)
+    self._writer.append((np.int8(0),))
+    for name in names:
+      self._writer.create_item(
+          name, priority=1., trajectory=(self._writer.history[0][-1],))
+    self._is_pending = True
+    self._flush()
+
+  def _flush(self) -> bool:
+    """Whether what was sent has arrived; else nothing more is sent."""
+    try:
+      self._writer.flush(timeout_ms=1000 * _TIMEOUT_SECS)
+      self._is_pending = False
+    except reverb.errors.DeadlineExceededError:
+      pass
+    return not self._is_pending

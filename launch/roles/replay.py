@@ -1,0 +1,61 @@
+"""The shared replay as a program of its own; see `launch/role.sh`."""
+
+import argparse
+import contextlib
+import signal
+from typing import List
+
+from impala_tf import config as config_lib
+from impala_tf.processes import ports
+from impala_tf.storage import files
+from launch.processes import child as child_lib
+from launch.processes import stop_signals
+from launch.roles import flags as role_flags
+from launch.run import gin_config
+from launch.run import program
+from launch.run import run_directory
+from launch.run import sharing
+
+
+def _signals(args: argparse.Namespace) -> List[int]:
+  """Returns a list that gets each signal, or the end of a supervisor."""
+  signals: List[int] = []
+  handled = ([signal.SIGTERM] if args.supervised
+             else stop_signals.STOP_SIGNALS)
+  for signum in handled:
+    signal.signal(signum, lambda signum, frame: signals.append(signum))
+  if args.supervised:
+    child_lib.stop_with_parent(lambda: signals.append(signal.SIGTERM))
+  return signals
+
+
+def run(args: argparse.Namespace) -> int:
+  """Serves the replay until a signal comes; returns the exit code."""
+  config = gin_config.load(args.config, args.gin_binding)
+  program.check_names(config)
+  sharing.check_sampling(config)
+  if config.replay.survives_resume and not args.run_dir:
+    raise config_lib.UserError(
+        'ReplayConfig.survives_resume needs --run_dir of the replay, where it '
+        'is saved')
+  say = role_flags.make_say(args)
+  _, port = role_flags.parse_address(args.address)
+  try:
+    ports.choose(port)
+  except OSError as error:
+    raise config_lib.UserError(f'--address: {error}') from error
+  with contextlib.ExitStack() as stack:
+    if args.run_dir and args.supervised:  # The supervisor has claimed it.
+      files.make_directory(args.run_dir)
+    elif args.run_dir:
+      stack.enter_context(run_directory.claim(args.run_dir, config))
+    if not args.supervised:
+      say(program.open_port(port))
+    # Here, since it imports TensorFlow, which takes seconds.
+    from impala_tf.architectures import replay_server
+    signals = _signals(args)
+    replay_server.run(
+        config, replay_server.Place(
+            port, args.num_agents, role_flags.absent_agents(args),
+            args.run_dir), lambda: bool(signals), say)
+  return 128 + signals[0]

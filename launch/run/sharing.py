@@ -1,0 +1,132 @@
+"""Runs of a sweep that share a replay: their groups, commands and frames."""
+
+import os
+from typing import Dict, List, Mapping, NamedTuple, Sequence
+
+from impala_tf import config as config_lib
+from impala_tf import config_fingerprint
+from impala_tf.processes import ports
+from impala_tf.sweeps import plan as plan_lib
+from impala_tf.sweeps import results as results_lib
+from launch.run import gin_config
+from launch.run import role_commands
+from launch.run import sweep_directory
+
+
+class Sharing(NamedTuple):
+  """A shared replay, and the runs that are still to do of those that share it.
+
+  Attributes:
+    name: name of the replay.
+    members: names of the runs.
+    command: command of the replay, which follows `python -m`.
+    flags: further flags of each run by its name.
+  """
+  name: str
+  members: Sequence[str]
+  command: Sequence[str]
+  flags: Mapping[str, Sequence[str]]
+
+
+def check_sampling(config: config_lib.Config) -> None:
+  """Raises ConfigError where the replay is sampled as no shared one can be."""
+  # Episodes are chained, and priorities set, by one agent: others would not
+  # know what to write again where the replay was lost, or whose loss counts.
+  if config.replay.sampling != 'unrolls':
+    raise config_lib.ConfigError(
+        f'ReplayConfig.sampling is {config.replay.sampling!r}, but a replay '
+        "that agents share is sampled by 'unrolls' only; set that, or share "
+        'none')
+
+
+def check(config: plan_lib.SweepConfig) -> None:
+  """Refuses runs that cannot share a replay.
+
+  Args:
+    config: config of the sweep, each of whose runs can be loaded.
+
+  Raises:
+    ConfigError: where a run has no replay, or one that cannot be shared, or
+      the runs of a group make different unrolls or want different replays.
+  """
+  for group in plan_lib.groups(config):
+    loaded = [gin_config.load(config.tasks[run.task], run.gin_bindings())
+              for run in group.runs]
+    if not all(one.num_replayed for one in loaded):
+      raise config_lib.ConfigError(
+          f'SweepConfig.shared_replay: variant {group.variant!r} has runs '
+          'without replay; set ReplayConfig.replay_fraction, or name the '
+          'variants that share')
+    for one in loaded:
+      check_sampling(one)
+    if len({(config_fingerprint.of_unrolls(one), one.replay.capacity_unrolls,
+             one.replay.survives_resume) for one in loaded}) > 1:
+      raise config_lib.ConfigError(
+          f'SweepConfig.shared_replay: the settings of variant '
+          f'{group.variant!r} cannot share a replay; they need the same level, '
+          'environment, network, LearnerConfig.unroll_length, '
+          'ReplayConfig.capacity_unrolls and survives_resume')
+
+
+def plan(config: plan_lib.SweepConfig, to_do: Sequence[plan_lib.Run],
+         directory: sweep_directory.SweepDirectory, host: str
+         ) -> List[Sharing]:
+  """Plans the replays that runs share.
+
+  Args:
+    config: config of the sweep.
+    to_do: runs that are to do.
+    directory: directory of the sweep.
+    host: this machine, as the runs reach it.
+  """
+  names = {run.name for run in to_do}
+  found = [group for group in plan_lib.groups(config)
+           if any(run.name in names for run in group.runs)]
+  return [_sharing(group, names, directory, f'{host}:{port}') for group, port
+          in zip(found, ports.choose_free(len(found)))]
+
+
+def _sharing(group: plan_lib.Group, names: Sequence[str],
+             directory: sweep_directory.SweepDirectory,
+             address: str) -> Sharing:
+  agents = {run.name: i for i, run in enumerate(group.runs)}
+  absent = [i for name, i in agents.items() if name not in names]
+  first = group.runs[0]
+  task_path = directory.task_path(first)
+  flags = [f'--config={task_path}',
+           *(f'--gin_binding={line}' for line in first.gin_bindings()),
+           f'--num_agents={len(agents)}']
+  if absent:
+    flags.append(f'--absent={",".join(map(str, absent))}')
+  if gin_config.load(task_path, first.gin_bindings()).replay.survives_resume:
+    flags.append(f'--run_dir={os.path.abspath(directory.replay_dir(group))}')
+  return Sharing(
+      group.name, [name for name in agents if name in names],
+      role_commands.replay(address, *flags),
+      {name: [f'--replay_address={address}', f'--agent={agent}']
+       for name, agent in agents.items()})
+
+
+def frames_table(config: plan_lib.SweepConfig,
+                 results: Sequence[results_lib.Result]) -> List[List[str]]:
+  """Makes a table of the frames of each agent, and in sum, of each replay.
+
+  Args:
+    config: config of the sweep.
+    results: results of its runs.
+
+  Returns:
+    Rows of equal length, the first of which names the columns; none where no
+    replay is shared.
+  """
+  groups = plan_lib.groups(config)
+  if not groups:
+    return []
+  frames: Dict[str, int] = {r.run.name: r.frames or 0 for r in results}
+  rows = [['task', 'variant', 'seed', 'frames of all',
+           *(run.setting for run in groups[0].runs)]]
+  for group in groups:
+    numbers = [frames.get(run.name, 0) for run in group.runs]
+    rows.append([group.task, group.variant, str(group.seed),
+                 *(f'{number:,d}' for number in (sum(numbers), *numbers))])
+  return rows

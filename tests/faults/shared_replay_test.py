@@ -1,0 +1,248 @@
+"""Tests of agents that share a replay, whose processes are killed."""
+
+import contextlib
+import random
+import re
+import signal
+import subprocess
+import time
+
+import pytest
+import reverb
+
+from impala_tf.monitoring import metrics
+from impala_tf.processes import ports
+from impala_tf.sweeps import results as results_lib
+from tests.fixtures import programs
+from tests.fixtures.faults import runs
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+_REPLAYING = (runs.bind('ReplayConfig.replay_fraction', 0.5),
+              runs.bind('LearnerConfig.batch_size', 16),  # 8 of them new.
+              runs.bind('ExperimentConfig.checkpoint_interval_secs', 1.))
+_IN_PROCESS = runs.bind('ExperimentConfig.in_process', True)
+
+
+class _Replay:
+  """A shared replay that is started by hand, and may be killed."""
+
+  def __init__(self, directory, num_agents, *arguments):
+    self.port = ports.choose()
+    self.address = f'localhost:{self.port}'
+    self._log = directory / 'replay.log'
+    self._command = (
+        '-m', 'launch.role', 'replay', f'--address={self.address}',
+        f'--config={programs.CATCH[0]}', f'--num_agents={num_agents}',
+        *programs.CATCH[1:], *_REPLAYING, *arguments)
+    self._stack = contextlib.ExitStack()
+
+  def __enter__(self):
+    self.start()
+    return self
+
+  def __exit__(self, *unused):
+    self._stack.close()
+
+  def start(self):
+    log = self._stack.enter_context(self._log.open('a'))
+    self.process = self._stack.enter_context(programs.running(
+        *self._command, stdout=log, stderr=subprocess.STDOUT))
+
+  def served(self):
+    """Returns how many unrolls it held at each of its starts."""
+    return [int(number.replace(',', '')) for number in re.findall(
+        r'replay: serves ([\d,]+) of', self._log.read_text())]
+
+  def wait(self, number):
+    """Waits until it serves after so many starts."""
+    programs.wait_until(lambda: len(self.served()) == number, 'the replay',
+                        runs.DEADLINE_SECS)
+
+  def kill(self):
+    programs.kill(self.process.pid)
+    self.process.wait()
+
+  def size(self):
+    infos = reverb.Client(self.address).server_info(timeout=60)
+    return infos['replay'].current_size
+
+
+def _agent(stack, replay, run_dir, number, *arguments):
+  return stack.enter_context(runs.training(
+      run_dir, *_REPLAYING, f'--replay_address={replay.address}',
+      f'--agent={number}', runs.bind('ExperimentConfig.seed', number),
+      *arguments))
+
+
+def _check_rows(run):
+  rows = run.rows()
+  updates = [row['updates'] for row in rows]
+  assert updates == sorted(set(updates))
+  for row in rows:
+    assert row['frames'] == row['updates'] * programs.CATCH_FRAMES_PER_UPDATE
+    assert row['unrolls_refused'] == row['updates_skipped'] == 0
+    assert row.get('replayed/policy_lag', 0) >= 0
+    assert 0 <= row['replayed/foreign_share'] <= 1
+
+
+def test_replay_is_killed_and_comes_back(tmp_path, fault):
+  """One agent has processes, the other is one; half of the tries save."""
+  rng = random.Random(0)
+  recovery_secs = []
+  tries = max(2, fault.tries)
+  with contextlib.ExitStack() as stack:
+    replay = stack.enter_context(_Replay(
+        tmp_path, 2, runs.bind('ReplayConfig.survives_resume', True),
+        f'--run_dir={tmp_path / "replay"}'))
+    agents = [_agent(stack, replay, tmp_path / 'a', 0),
+              _agent(stack, replay, tmp_path / 'b', 1, _IN_PROCESS)]
+    for agent in agents:
+      agent.wait_for_frames()
+    pids = agents[0].pids('actor') + agents[0].pids('learner')
+    for i in range(tries):
+      time.sleep(rng.uniform(0, 3))
+      replay.kill()
+      if i == 0:
+        agents[0].wait(lambda: 'does not answer' in agents[0].log(),
+                       'word of it')
+      killed = time.monotonic()
+      replay.start()
+      replay.wait(i + 2)
+      before = [agent.row()['frames'] for agent in agents]
+      for agent, frames in zip(agents, before):
+        # More than what was read ahead.
+        agent.wait(lambda: agent.row()['frames'] >= frames + 400, 'frames')  # noqa: B023
+      recovery_secs.append(time.monotonic() - killed)
+    assert agents[0].pids('actor') + agents[0].pids('learner') == pids
+    for agent in agents:
+      row = agent.row()
+      assert 0 < row['replayed/foreign_share'] < 1
+      assert row['own/kl_behaviour_target'] >= 0
+      agent.stop()
+      _check_rows(agent)
+    size = replay.size()
+    replay.process.send_signal(signal.SIGTERM)
+    assert replay.process.wait(runs.DEADLINE_SECS) == 143
+    replay.start()
+    replay.wait(tries + 2)
+    assert replay.served()[-1] == size  # What it saved at its end.
+    assert any(replay.served()[1:-1])  # And sometimes before a kill.
+  fault.report('kill -9 of a shared replay', tries, None, recovery_secs,
+               tried=tries)
+
+
+def test_learner_of_an_agent_is_killed_and_the_others_wait_for_it(
+    tmp_path, fault):
+  rng = random.Random(0)
+  total = 400_000
+  limit = total // 100 + programs.CATCH_FRAMES_PER_UPDATE
+  recovery_secs = []
+  short = f'--gin_binding=ExperimentConfig.total_frames = {total}'
+  with contextlib.ExitStack() as stack:
+    replay = stack.enter_context(_Replay(tmp_path, 2))
+    other = _agent(stack, replay, tmp_path / 'b', 1, _IN_PROCESS, short)
+    run = _agent(stack, replay, tmp_path / 'a', 0, short)
+    for _ in range(fault.tries):
+      run.wait_for_checkpoint()
+      run.wait_for_frames()
+      other.wait_for_frames()
+      time.sleep(rng.uniform(0, 1))
+      programs.kill(*run.pids('learner'))
+      code, text = run.end()
+      assert code == 1 and 'was killed by SIGKILL' in text
+      killed = time.monotonic()
+      dead = run.row()['frames']
+      run = _agent(stack, replay, tmp_path / 'a', 0, short)
+      run.wait(lambda: run.row()['frames'] >= dead + 400, 'frames')  # noqa: B023
+      recovery_secs.append(time.monotonic() - killed)
+      other.wait_for_frames()
+    # Frames of either are known some time after they were learned from.
+    leads = [abs(run.row()['frames'] - other.row()['frames'])
+             for _ in range(20) if not time.sleep(0.05)]
+    assert min(leads) <= limit
+    for agent in (run, other):
+      agent.stop()
+      _check_rows(agent)
+  fault.report('kill -9 of the learner of an agent that shares a replay',
+               fault.tries, None, recovery_secs)
+
+
+_SWEEP = """from __gin__ import dynamic_registration
+from impala_tf import sweeps
+sweeps.SweepConfig.tasks = {'catch': 'configs/catch.gin'}
+sweeps.SweepConfig.shared_replay = True
+sweeps.SweepConfig.points = {
+    'slow': {'OptimizerConfig.learning_rate': 0.001},
+    'fast': {'OptimizerConfig.learning_rate': 0.004}}
+sweeps.SweepConfig.fixed = {
+    'ExperimentConfig.total_frames': %d, 'ExperimentConfig.in_process': True,
+    'LearnerConfig.batch_size': 16, 'LearnerConfig.unroll_length': 5,
+    'ActorConfig.num_actors': 1, 'ActorConfig.num_envs': 4,
+    'ReplayConfig.replay_fraction': 0.5}
+"""
+
+
+def _frames(tmp_path):
+  """Returns the frames of both agents."""
+  found = []
+  for name in ('slow', 'fast'):
+    rows = metrics.read_rows(
+        str(tmp_path / 'sweep/runs/catch/default' / name / 'seed_1'))
+    found.append(rows[-1]['frames'] if rows else 0)
+  return found
+
+
+def _processes(tmp_path):
+  """Lists the processes of the sweep's runs, and of its replay."""
+  sweep_dir = tmp_path / 'sweep'
+  task = sweep_dir / 'tasks' / 'catch.gin'
+  return [*programs.pids('launch.train', str(task)),
+          *programs.pids('replay', f'--config={task}')]
+
+
+@pytest.mark.nightly
+def test_sweep_goes_on_when_its_replay_is_killed_and_stops_as_a_whole(
+    tmp_path, fault):
+  path = tmp_path / 'sweep.gin'
+  total = 100_000 * fault.tries
+  path.write_text(_SWEEP % total)
+  command = ('launch.sweep', path, f'--sweep_dir={tmp_path / "sweep"}')
+  stop_secs = []
+  for _ in range(fault.tries):
+    with programs.running('-m', *command) as process:
+
+      def wait(condition, what):
+        programs.wait_until(
+            lambda: condition() or process.poll() is not None, what,  # noqa: B023
+            runs.DEADLINE_SECS)
+        assert process.poll() is None, process.communicate()  # noqa: B023
+
+      def wait_for_frames():
+        before = _frames(tmp_path)
+        wait(lambda: all(now >= then + 200 for now, then in  # noqa: B023
+                         zip(_frames(tmp_path), before)), 'frames')  # noqa: B023
+
+      wait_for_frames()
+      pid, = programs.pids('replay', '--supervised',
+                           f'--config={tmp_path}/sweep/tasks/catch.gin')
+      programs.kill(pid)
+      wait_for_frames()
+      start = time.monotonic()
+      process.send_signal(signal.SIGINT)
+      output, errors = process.communicate(timeout=runs.DEADLINE_SECS)
+      stop_secs.append(time.monotonic() - start)
+    assert process.returncode == 130, errors
+    assert not _processes(tmp_path)
+    assert 'Stopped with 0 of 2 runs finished' in output
+  ran = programs.run(*command, timeout=runs.DEADLINE_SECS)
+  assert ran.returncode == 0, ran.stderr
+  results = results_lib.from_csv(
+      (tmp_path / 'sweep' / 'results.csv').read_text())
+  assert [r.run.bindings['ExperimentConfig.seed'] for r in results] == [1, 2]
+  assert [r.frames for r in results] == [total] * 2
+  assert re.search(
+      rf'catch +default +1 +{2 * total:,d} +{total:,d} +{total:,d}$',
+      ran.stdout, re.MULTILINE), ran.stdout
+  fault.report('Ctrl-C of a sweep whose replay was killed', fault.tries, None,
+               stop_secs)

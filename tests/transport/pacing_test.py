@@ -1,0 +1,175 @@
+"""Agents that share a replay keep pace, and none waits without an end."""
+
+import threading
+import types as python_types
+
+from absl import logging
+import pytest
+
+from impala_tf.transport import pacing
+from tests.fixtures import hosts
+
+
+class _Clock:
+  secs = 1000.
+
+  def __call__(self):
+    return self.secs
+
+
+class _Agents:
+  """What one agent hears of others, two looks a second."""
+
+  def __init__(self):
+    self.clock = _Clock()
+    self.pace = pacing.Pace(self.clock)
+    self.reports = {0: pacing.Report(0, 0), 1: pacing.Report(0, 0)}
+    self.pace.look(self.reports)
+
+  def look(self, secs=0.5, **progress):
+    """Looks after some time; agents named `a0`, `a1` live and are so far."""
+    self.clock.secs += secs
+    for name, value in progress.items():
+      number = int(name[1:])
+      self.reports[number] = pacing.Report(
+          value, self.reports[number].pulse + 1)
+    self.pace.look(self.reports)
+
+  def reason(self, permille, next_permille=None):
+    return self.pace.reason_to_wait(
+        permille / 1000, (next_permille or permille + 1) / 1000)
+
+
+def test_nobody_leads_the_slowest_by_more_than_a_hundredth():
+  agents = _Agents()
+  agents.look(a0=500, a1=300)
+  assert agents.reason(309) is None  # It will be at 310.
+  reason = agents.reason(309.6, 310.6)
+  assert reason == ('agent 1 has 30.0 % of its frames, this one 31.0 %, '
+                    'and none may lead by more than 1 %')
+  agents.look(a1=301)
+  assert agents.reason(309.6, 310.6) is None
+
+
+@pytest.mark.parametrize('update', [1, 9, 10, 11, 40, 999])
+def test_somebody_can_always_go_on(update):
+  """Whatever an update counts, three agents come to their ends in turn."""
+  frames = [0., 0., 0.]
+  rounds = 0
+  while min(frames) < 1000:
+    rounds += 1
+    assert rounds < 5000
+    moved = False
+    for i in range(3):
+      if frames[i] >= 1000:
+        continue
+      others = [int(f) for j, f in enumerate(frames) if j != i]
+      agents = _Agents()
+      agents.look(a0=others[0], a1=others[1])
+      if agents.reason(frames[i], frames[i] + update) is None:
+        moved = True
+        frames[i] += update
+        lead = frames[i] - min(min(f, 1000) for f in frames)
+        assert lead <= max(10, update)
+    assert moved
+
+
+def test_dead_agent_is_left_out_after_a_minute_and_waited_for_once_back(
+    monkeypatch):
+  warnings = []
+  monkeypatch.setattr(logging, 'warning',
+                      lambda text, *args: warnings.append(text % args))
+  agents = _Agents()
+  agents.look(a0=100, a1=100)
+  for _ in range(119):
+    agents.look(a1=200)
+  assert 'agent 0 ' in agents.reason(200) and not warnings
+  agents.look(a1=200)
+  assert agents.reason(200) is None
+  assert warnings == [
+      'Agent 0 is silent and not waited for any more, at 10.0 % of its frames']
+  agents.look(a0=100, a1=200)
+  assert 'agent 0 ' in agents.reason(200)
+
+
+def test_agent_that_has_never_come_is_waited_for_longer():
+  agents = _Agents()
+  for _ in range(1199):
+    agents.look(a1=50)
+  assert 'agent 0 ' in agents.reason(50)
+  agents.look(a1=50)
+  assert agents.reason(50) is None
+
+
+def test_agent_at_its_end_is_not_waited_for():
+  agents = _Agents()
+  agents.look(a0=1000, a1=1000)
+  assert agents.reason(10) is None
+
+
+def test_replay_that_starts_from_nothing_makes_nobody_slower():
+  agents = _Agents()
+  agents.look(a0=500, a1=1000)
+  for number in (0, 1):
+    agents.reports[number] = pacing.Report(0, 0)
+  agents.look(secs=300.)  # It was away for five minutes.
+  assert agents.reason(505) is None  # That was no silence of agent 0,
+  assert 'agent 0 ' in agents.reason(520)
+  for _ in range(120):
+    agents.look()
+  assert agents.reason(520) is None  # but this is.
+
+
+def _reader(pace, problem=''):
+  told = []
+  link = python_types.SimpleNamespace(
+      pace=pace, problem=problem, report=told.append)
+  inner = python_types.SimpleNamespace(
+      wait_secs=2., next=lambda host: (host.on_wait(), 'a batch')[1])
+  return pacing.PacedReader(inner, link, lambda: 200, 40, 1000), told
+
+
+class _Host(hosts.StoppedBy):
+  """A host that notes what it is told, and calls a function of it."""
+
+  def __init__(self, on_pause=lambda: None, should_stop=lambda: False):
+    super().__init__(should_stop)
+    self.waits, self.pauses = [], []
+    self._then = on_pause
+
+  def on_wait(self, cause=''):
+    self.waits.append(cause)
+
+  def on_pause(self, cause):
+    self.pauses.append(cause)
+    self._then()
+
+
+def test_reader_pauses_until_the_slowest_has_come_nearer():
+  agents = _Agents()
+  agents.look(a0=150, a1=500)
+  reader, told = _reader(agents.pace)
+  host = _Host(on_pause=lambda: agents.look(a0=240))
+  assert reader.next(host) == 'a batch'
+  assert told == [0.2]
+  assert len(host.pauses) == 1 and 'agent 0 has 15.0 %' in host.pauses[0]
+  assert reader.wait_secs > 2.  # A pause counts as waiting.
+
+
+def test_pause_ends_when_told_to_stop():
+  agents = _Agents()
+  agents.look(a0=0, a1=0)
+  reader, _ = _reader(agents.pace)
+  stopping = threading.Event()
+  host = _Host(on_pause=stopping.set, should_stop=stopping.is_set)
+  reader.next(host)
+  assert len(host.pauses) == 1
+
+
+def test_nobody_is_waited_for_while_the_replay_is_away():
+  agents = _Agents()
+  agents.look(a0=0, a1=0)
+  reader, _ = _reader(agents.pace, problem='the replay is away')
+  host = _Host()
+  assert reader.next(host) == 'a batch'
+  assert not host.pauses and host.waits == ['the replay is away']
