@@ -47,12 +47,13 @@ class UnrollBuffer:
     """
     num_envs = len(level_index)
     self._frame_stack = frame_stack
-    columns, self._arrays = packing.Packing(spec).allocate(num_envs)
+    columns, self._arrays, _ = packing.Packing(spec).allocate(num_envs)
     self._arrays.level_index[:] = level_index
     self._unrolls = [
         packing.PackedUnroll(
             tuple(column[i] for column in columns),
-            tf.nest.map_structure(lambda x, i=i: x[i, ...], self._arrays))
+            tf.nest.map_structure(lambda x, i=i: x[i, ...], self._arrays),
+            row=i)
         for i in range(num_envs)]
     steps = self._arrays.env_outputs._replace(observation=())
     # Arrays of all steps but observations, by their place among the values.
@@ -119,6 +120,7 @@ class Actor:
   """An actor that plays in lock-step and sends one batch of unrolls at a time.
 
   Attributes:
+    writer: takes the unrolls.
     stopwatch: seconds spent on weights, environment, inference, assembly,
       write, and waiting for room in the queue (queue_full).
   """
@@ -138,7 +140,7 @@ class Actor:
     """
     num_envs = environment.num_envs
     self._environment = environment
-    self._writer = writer
+    self.writer = writer
     self._fetcher = fetcher
     self._policy = acting.Policy(agent, num_envs, seed)
     self._counter = acting.EpisodeCounter(num_envs)
@@ -175,10 +177,10 @@ class Actor:
       self._buffer.record(t, self._env_output, self._agent_output)
     lap('assembly')
     for unroll in self._buffer.unrolls():
-      self._writer.write(unroll)
+      self.writer.write(unroll)
     lap('write')
     # Unrolls that are sent while the learner is behind would only grow old.
-    self._writer.flush()
+    self.writer.flush()
     lap('queue_full')
 
   def close(self) -> None:

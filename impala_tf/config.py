@@ -10,6 +10,7 @@ from typing import Optional
 
 from impala_tf import config_environment
 from impala_tf import config_fields
+from impala_tf.population import knobs as population_knobs
 
 # All others know them by these names.
 UserError = config_fields.UserError
@@ -18,6 +19,8 @@ EnvironmentConfig = config_environment.EnvironmentConfig
 AtariConfig = config_environment.AtariConfig
 DmlabConfig = config_environment.DmlabConfig
 VizdoomConfig = config_environment.VizdoomConfig
+PopulationConfig = population_knobs.PopulationConfig
+ReplayConfig = config_environment.ReplayConfig
 _knob = config_fields.knob
 
 
@@ -72,8 +75,8 @@ class ImpalaConfig(config_fields.Section):
     pg_bootstrap: value that the policy gradient's advantage bootstraps from:
       'vs', the V-trace target, or 'value', the baseline alone (appendix E.3).
     popart_step_size: weight of each V-trace target in the moments by which
-      'impala_popart' normalises values and advantages (Hessel et al. 2018);
-      None for other algorithms.
+      'impala_popart', or 'laser', normalises values and advantages (Hessel et
+      al. 2018); None: they stay as they are.
   """
   discount: float = _knob(0.99, at_least=0, below=1, source='tables D.3, G.1')
   baseline_cost: float = _knob(0.5, at_least=0, source='tables D.3, G.1')
@@ -97,6 +100,29 @@ class ImpalaConfig(config_fields.Section):
       'vs', choices=('vs', 'value'), source='appendix E.3')
   popart_step_size: Optional[float] = _knob(
       None, above=0, below=1, source='Hessel et al. 2018')
+
+
+@dataclasses.dataclass(frozen=True)
+class LaserConfig(config_fields.Section):
+  """The trust region of 'laser' (Schmitt et al. 2020, section 4.3).
+
+  Attributes:
+    trust_region: divergence that is bounded at each state, from the policy that
+      learns to 'implied', the one that V-trace's clipping leads to (section
+      4.3), or to 'behaviour', the one that acted (the supplement's algorithm
+      1), which rejects more. Policies other than over one choice of several
+      actions have 'behaviour' only.
+    threshold: b, in nats; steps whose state has a divergence of b or more are
+      not learned from. The paper does not state its own. None: all are.
+    entropy_of_replayed: add the entropy bonus for replayed unrolls, too, where
+      the paper has it on fresh ones only.
+  """
+  trust_region: str = _knob(
+      'implied', choices=('implied', 'behaviour'),
+      source='Schmitt et al. 2020, section 4.3')
+  threshold: Optional[float] = _knob(0.3, above=0, unit='nats')
+  entropy_of_replayed: bool = _knob(
+      False, source='Schmitt et al. 2020, section 5.1')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -200,32 +226,14 @@ class LearnerConfig(config_fields.Section):
 
 
 @dataclasses.dataclass(frozen=True)
-class ReplayConfig(config_fields.Section):
-  """Learning again from old unrolls (section 5.2.2).
-
-  Attributes:
-    replay_fraction: share of each batch that is sampled from the replay, which
-      must be a whole number of unrolls; 0 for no replay. Replayed unrolls do
-      not count as frames.
-    capacity_unrolls: unrolls that the replay holds; the oldest make room for
-      the newest.
-    survives_resume: write the replay with every checkpoint, which takes as much
-      room on disk as in memory, so that a resumed run has it again.
-  """
-  replay_fraction: float = _knob(
-      0.0, at_least=0, below=1, source='section 5.2.2')
-  capacity_unrolls: int = _knob(10_000, at_least=1, source='table D.3')
-  survives_resume: bool = _knob(False)
-
-
-@dataclasses.dataclass(frozen=True)
 class ExperimentConfig(config_fields.Section):
   """The run as a whole.
 
   Attributes:
-    algorithm: name of a row of `algorithms.table`, such as 'impala', or
-      'impala_popart', which normalises values by level; or a name that a file
-      of your own registers (docs/networks_and_algorithms.md).
+    algorithm: name of a row of `algorithms.table`, such as 'impala',
+      'impala_popart', which normalises values by level, or 'laser', for much
+      replay; or a name that a file of your own registers
+      (docs/networks_and_algorithms.md).
     seed: seed of parameters, environments and action sampling.
     total_frames: environment frames that are learned from.
     in_process: actor and learner take turns in one process: slow, and the same
@@ -266,20 +274,15 @@ class Config:
   vizdoom: VizdoomConfig = VizdoomConfig()
   agent: AgentConfig = AgentConfig()
   impala: ImpalaConfig = ImpalaConfig()
+  laser: LaserConfig = LaserConfig()
   optimizer: OptimizerConfig = OptimizerConfig()
   actor: ActorConfig = ActorConfig()
   learner: LearnerConfig = LearnerConfig()
   replay: ReplayConfig = ReplayConfig()
+  population: PopulationConfig = PopulationConfig()
 
   def __post_init__(self):
-    batch_size = self.learner.batch_size
-    fraction = self.replay.replay_fraction
-    off = abs(batch_size * fraction - self.num_replayed)
-    if off > 1e-6 or not self.num_fresh:
-      raise ConfigError(
-          f'ReplayConfig.replay_fraction is {fraction}, which of a batch of '
-          f'{batch_size} is no whole number of unrolls; use a multiple of '
-          f'1/{batch_size}')
+    self._check_replay()
     if self.actor.env_processes and self.experiment.in_process:
       raise ConfigError(
           'ActorConfig.env_processes cannot go with '
@@ -288,6 +291,28 @@ class Config:
           'them out')
     self._check_learners()
     self._check_controlled_lag()
+    self._check_population()
+
+  def _check_replay(self):
+    """Raises ConfigError for a replay that cannot be sampled so."""
+    batch_size = self.learner.batch_size
+    replay, fraction = self.replay, self.replay.replay_fraction
+    off = abs(batch_size * fraction - self.num_replayed)
+    if off > 1e-6 or (fraction < 1 and self.num_replayed == batch_size):
+      raise ConfigError(
+          f'ReplayConfig.replay_fraction is {fraction}, which of a batch of '
+          f'{batch_size} is no whole number of unrolls; use a multiple of '
+          f'1/{batch_size}')
+    if (fraction == 1) != (replay.pacing_unrolls is not None):
+      raise ConfigError(
+          f'ReplayConfig.pacing_unrolls is {replay.pacing_unrolls}, but '
+          f'ReplayConfig.replay_fraction is {fraction}; a number goes with a '
+          'fraction of 1, and None with others')
+    if replay.core_state == 'recomputed' and (
+        replay.sampling != 'episodes' or not self.agent.use_lstm):
+      raise ConfigError(
+          "ReplayConfig.core_state = 'recomputed' needs ReplayConfig.sampling "
+          "= 'episodes' and AgentConfig.use_lstm = True")
 
   def _check_learners(self):
     """Raises ConfigError for settings that several learners cannot have."""
@@ -297,10 +322,13 @@ class Config:
       raise ConfigError(
           'LearnerConfig.num_learners needs processes, but '
           'ExperimentConfig.in_process allows only one; leave one of them out')
-    if self.num_replayed and self.replay.survives_resume:
-      raise ConfigError(
-          'ReplayConfig.survives_resume is for a single learner; leave it out, '
-          'or set LearnerConfig.num_learners = 1')
+    for is_set, name in (
+        (self.replay.survives_resume, 'survives_resume'),
+        (self.replay.sampling == 'priorities', "sampling = 'priorities'")):
+      if self.num_replayed and is_set:
+        raise ConfigError(
+            f'ReplayConfig.{name} is for a single learner; leave it out, or '
+            'set LearnerConfig.num_learners = 1')
 
   def _check_controlled_lag(self):
     """Raises ConfigError unless one version plays each batch whole."""
@@ -323,6 +351,21 @@ class Config:
           f'divide the {self.num_fresh} new unrolls of a batch, but it is '
           f'{num_envs}')
 
+  def _check_population(self):
+    """Raises ConfigError for settings that no member of a population has."""
+    if not self.population.member_names:
+      return
+    if self.learner.num_learners > 1:
+      raise ConfigError(
+          'LearnerConfig.num_learners must be 1 for a member of a population, '
+          'since one learner decides; leave it out')
+    if 'max_gradient_norm' in self.population.adapted_names and (
+        self.optimizer.max_gradient_norm is None):
+      raise ConfigError(
+          'PopulationConfig.adapted names max_gradient_norm, but '
+          'OptimizerConfig.max_gradient_norm is None: what is not clipped has '
+          'no threshold; leave one of them out')
+
   @property
   def num_replayed(self) -> int:
     """Unrolls of a batch that come from the replay."""
@@ -330,5 +373,21 @@ class Config:
 
   @property
   def num_fresh(self) -> int:
-    """Unrolls of a batch that come from the queue."""
-    return self.learner.batch_size - self.num_replayed
+    """Unrolls that come from the queue for each update.
+
+    The batch has them, unless all of it is replayed.
+    """
+    return self.replay.pacing_unrolls or (
+        self.learner.batch_size - self.num_replayed)
+
+  @property
+  def has_priorities(self) -> bool:
+    """Whether the replay is sampled by priorities."""
+    return bool(self.num_replayed) and self.replay.sampling == 'priorities'
+
+  @property
+  def chain_unrolls(self) -> Optional[int]:
+    """Most unrolls in an item of the replay; None where an item is one."""
+    if self.num_replayed and self.replay.sampling == 'episodes':
+      return self.replay.episode_unrolls
+    return None

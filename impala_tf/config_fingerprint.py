@@ -9,9 +9,11 @@ from impala_tf import config_json
 
 # They say what is made of unrolls, or how many are made, not what they are.
 _NOT_OF_UNROLLS = (
-    'experiment', 'impala', 'optimizer', 'actor', 'learner', 'replay')
-# It says what the agent's weights were at the start of the run.
-_NOT_OF_AGENTS = ('torso_gain',)
+    'experiment', 'impala', 'laser', 'optimizer', 'actor', 'learner', 'replay',
+    'population')
+# They say what the agent's weights were at the start of the run, and which of a
+# level's episodes are played.
+_NOT_OF_MEANING = ('torso_gain', 'num_seeds')
 
 
 def of_unrolls(config: config_lib.Config) -> int:
@@ -43,7 +45,7 @@ def _text(section: config_fields.Section) -> str:
   """
   values = [f'{field.name}={getattr(section, field.name)!r}'
             for field in dataclasses.fields(section)
-            if field.name not in _NOT_OF_AGENTS]
+            if field.name not in _NOT_OF_MEANING]
   return f'{type(section).__qualname__}({", ".join(values)})'
 
 

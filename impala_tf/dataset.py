@@ -6,14 +6,25 @@ The only module that transposes.
 import queue
 import threading
 import time
-from typing import Any, Callable, NamedTuple, Optional
+from typing import (
+  Any,
+  Callable,
+  Iterable,
+  Iterator,
+  NamedTuple,
+  Optional,
+  Sequence,
+  Union,
+)
 
 import reverb
 import tensorflow as tf
 
 from impala_tf import types
 from impala_tf.processes import host as host_lib
+from impala_tf.transport import episodes
 from impala_tf.transport import packing
+from impala_tf.transport import priorities
 from impala_tf.transport import unroll_filter
 
 # Two read 30 % more unrolls in a second than one, four 40 % more.
@@ -28,45 +39,84 @@ class Source(NamedTuple):
     address: 'host:port' of its server.
     table: name of the table.
     num_unrolls: number of unrolls that each batch takes from it.
+    has_episodes: whether its items are chains of unrolls; see `episodes`.
+    priority_correction: beta, with which losses are corrected for priorities;
+      None where unrolls are sampled uniformly.
+    agent: number of this agent among those that share a replay, each of whose
+      items is an unroll; None where the table is not shared.
   """
   address: str
   table: str
   num_unrolls: int
+  has_episodes: bool = False
+  priority_correction: Optional[float] = None
+  agent: Optional[int] = None
 
 
 def make_dataset(fresh: Source, spec: types.Unroll,
                  replayed: Optional[Source] = None, fingerprint: int = 0,
                  refusals: Optional[unroll_filter.RefusalLog] = None,
-                 in_order: bool = True) -> tf.data.Dataset:
+                 in_order: bool = True,
+                 recompute: Optional[episodes.RecomputeFn] = None
+                 ) -> Union[tf.data.Dataset, 'EpisodeBatches']:
   """Makes batches from Reverb tables.
 
   Args:
     fresh: the queue, whose unrolls come in its order.
     spec: shapes and dtypes of one unroll, as the tables were made for.
     replayed: the replay, which is sampled and may be on another server; None
-      where nothing is replayed.
+      where nothing is replayed. Where it is shared, unrolls of other agents are
+      told apart, and left out of the queue.
     fingerprint: fingerprint of the config; unrolls with another are left out,
       as are those that are not finite.
-    refusals: log of unrolls of the queue that are left out.
+    refusals: log of unrolls of the queue that are left out, and of those of a
+      shared replay.
     in_order: whether the queue's order is kept to the letter. Faster is to have
       neighbours change places.
+    recompute: function that computes the memory after replayed unrolls with
+      leading [T+1, B], where `replayed` has episodes; None: memory stays as the
+      actors had it.
 
   Returns:
-    Dataset of `types.Unroll` with leading [T+1, B] ([B] for fields without
-    time), where B is the sum of both sources; the fresh unrolls come first.
+    Dataset, or another iterable, of `types.Unroll` with leading [T+1, B] ([B]
+    for fields without time), where B is the sum of both sources; the fresh
+    unrolls come first, and where any are replayed, `origin` says which.
   """
   packed = packing.Packing(spec)
   unpack = packed.unpack
-  dataset = _batches(fresh, packed, fingerprint, refusals, in_order)
-  if replayed is not None:
-    # Fresh unrolls are waited for first: then the replay has them, too.
-    # Whatever is refused here is refused, and counted, in the queue, too.
-    sampled = _batches(replayed, packed, fingerprint, None, in_order)
-    dataset = tf.data.Dataset.zip((dataset, sampled))
-    dataset = dataset.map(lambda fresh, replayed: _time_major(unpack(
-        [tf.concat(pair, axis=0) for pair in zip(fresh.data, replayed.data)])))
-  else:
+  agent = None if replayed is None else replayed.agent
+  is_shared = agent is not None
+  dataset = _batches(fresh, unroll_filter.refusing(
+      packed, fingerprint, refusals, agent), in_order)
+  # Fresh unrolls are waited for first: then the replay has them, too.
+  # Whatever is refused here is refused, and counted, in the queue, too, but for
+  # what others have sent to a shared replay.
+  if replayed is None:
     dataset = dataset.map(lambda fresh: _time_major(unpack(fresh.data)))
+  elif replayed.has_episodes:
+    return EpisodeBatches(
+        _as_it_comes(dataset.map(lambda fresh: unpack(fresh.data))),
+        _chains(replayed, packed, fingerprint), fresh, replayed, packed,
+        recompute)
+  else:
+    sampled = _batches(replayed, unroll_filter.refusing(
+        packed, fingerprint, refusals if is_shared else None,
+        is_shared=is_shared), in_order)
+
+    def join(new, old):
+      columns = [tf.concat(pair, axis=0) for pair in zip(new.data, old.data)]
+      origin = _origin(fresh, replayed, old.info)
+      if is_shared:
+        origin = origin._replace(
+            is_foreign=tf.not_equal(packed.agents(columns), agent))
+      return _time_major(unpack(columns)._replace(origin=origin))
+
+    dataset = tf.data.Dataset.zip((dataset, sampled)).map(join)
+  return _as_it_comes(dataset)
+
+
+def _as_it_comes(dataset: tf.data.Dataset) -> tf.data.Dataset:
+  """Keeps tf.data from reading ahead."""
   # Left to itself, tf.data turns `map` parallel and prefetches: up to five more
   # batches that grow old on the way (measured: lag 9.5 instead of 4).
   options = tf.data.Options()
@@ -74,9 +124,68 @@ def make_dataset(fresh: Source, spec: types.Unroll,
   return dataset.with_options(options)
 
 
-def _batches(source: Source, packed: packing.Packing, fingerprint: int,
-             refusals: Optional[unroll_filter.RefusalLog], in_order: bool
-             ) -> tf.data.Dataset:
+def _origin(fresh: Source, replayed: Source,
+            info: Optional[reverb.SampleInfo] = None) -> types.Origin:
+  """Tells fresh from replayed unrolls, and how those were sampled."""
+  is_replayed = tf.constant(
+      [False] * fresh.num_unrolls + [True] * replayed.num_unrolls)
+  if replayed.priority_correction is None:
+    return types.Origin(is_replayed)
+  weights = priorities.weights(
+      info.probability, info.table_size, replayed.priority_correction)
+  return types.Origin(
+      is_replayed,
+      weights=tf.concat([tf.ones([fresh.num_unrolls]), weights], axis=0),
+      keys=tf.concat(
+          [tf.zeros([fresh.num_unrolls], tf.uint64), info.key], axis=0))
+
+
+def _chains(source: Source, packed: packing.Packing, fingerprint: int
+            ) -> tf.data.Dataset:
+  """Samples chains whose unrolls are all taken: tuples of columns [n, N]."""
+  dataset = reverb.TrajectoryDataset.from_table_signature(
+      server_address=source.address, table=source.table,
+      max_in_flight_samples_per_worker=1, num_workers_per_iterator=1)
+  is_taken = unroll_filter.refusing(packed, fingerprint, None)
+  dataset = dataset.filter(lambda sample: tf.reduce_all(tf.map_fn(
+      is_taken, tuple(sample.data), fn_output_signature=tf.bool)))
+  return _as_it_comes(dataset.map(lambda sample: tuple(sample.data)))
+
+
+class EpisodeBatches:
+  """Batches whose replayed unrolls come from episodes, one by one."""
+
+  def __init__(self, fresh_unrolls: Iterable[types.Unroll],
+               chains: Iterable[Sequence[tf.Tensor]], fresh: Source,
+               replayed: Source, packed: packing.Packing,
+               recompute: Optional[episodes.RecomputeFn]):
+    """Reads nothing yet.
+
+    Args:
+      fresh_unrolls: batches with leading [B, T+1].
+      chains: see `episodes.EpisodeReader`.
+      fresh: see `make_dataset`.
+      replayed: likewise.
+      packed: layout of unrolls in columns.
+      recompute: see `make_dataset`.
+    """
+    self._fresh = fresh_unrolls
+    self._replayed = episodes.EpisodeReader(
+        chains, replayed.num_unrolls, packed,
+        recompute and (lambda unroll: recompute(_time_major(unroll))))
+    self._origin = _origin(fresh, replayed)
+
+  def __iter__(self) -> Iterator[types.Unroll]:
+    """Yields batches; see `make_dataset`."""
+    # Fresh ones are waited for first, as they are without episodes.
+    for fresh, replayed in zip(self._fresh, self._replayed):
+      both = tf.nest.map_structure(
+          lambda *parts: tf.concat(parts, axis=0), fresh, replayed)
+      yield _time_major(both)._replace(origin=self._origin)
+
+
+def _batches(source: Source, is_taken: Callable[[Any], tf.Tensor],
+             in_order: bool) -> tf.data.Dataset:
   """Batches the samples of one table that are taken, columns [size, N]."""
   size = source.num_unrolls
   dataset = reverb.TrajectoryDataset.from_table_signature(
@@ -91,7 +200,6 @@ def _batches(source: Source, packed: packing.Packing, fingerprint: int,
       # In each another unroll grows old: in all at most an eighth of a batch.
       num_workers_per_iterator=1 if in_order else
       max(1, min(_MAX_SAMPLERS, size // 8)))
-  is_taken = unroll_filter.refusing(packed, fingerprint, refusals)
   dataset = dataset.filter(lambda sample: is_taken(sample.data))
   # Unrolls are filtered singly, which costs 4 microseconds a step on a busy
   # machine (a function call for each). Filtering whole batches would be free,
@@ -135,7 +243,7 @@ class BatchReader:
     refusals: counts the unrolls that were left out, and tells whose they were.
   """
 
-  def __init__(self, dataset: tf.data.Dataset,
+  def __init__(self, dataset: Iterable[Any],
                prepare: Callable[[Any], Any] = lambda batch: batch,
                refusals: Optional[unroll_filter.Refusals] = None):
     """Starts the thread that reads.

@@ -1,7 +1,7 @@
 """The wiring: parts are made from the config."""
 
 import functools
-from typing import List, Optional, Tuple, Union
+from typing import Any, Callable, Iterable, List, Optional, Tuple, Union
 
 import numpy as np
 import reverb
@@ -18,7 +18,6 @@ from impala_tf import types
 from impala_tf import weights
 from impala_tf.agents import agent as agent_lib
 from impala_tf.algorithms import table as algorithms
-from impala_tf.envs import env_processes
 from impala_tf.envs import environment as environment_lib
 from impala_tf.envs import factory
 from impala_tf.envs import multi_level
@@ -26,10 +25,10 @@ from impala_tf.maths import distributions
 from impala_tf.optimizers import hyperparameters as hyperparameters_lib
 from impala_tf.optimizers import rmsprop
 from impala_tf.processes import sizing
+from impala_tf.transport import priorities
 from impala_tf.transport import unroll_filter
 
-AnyEnvironment = Union[environment_lib.BatchedEnvironment,
-                       env_processes.Workers]
+AnyEnvironment = multi_level.AnyEnvironment
 
 
 def make_seeds(*entropy: int) -> Tuple[int, int]:
@@ -169,6 +168,8 @@ def make_learner(config: config_lib.Config, environment: AnyEnvironment,
       compile_step=compile_step,
       annealed=optimizer.annealed,
       num_replayed=config.num_replayed,
+      learns_from_fresh=config.replay.replay_fraction < 1,
+      unroll_metrics=(priorities.METRIC,) if config.has_priorities else (),
       after_step=functools.partial(algorithm.after_step, config=config))
 
 
@@ -207,13 +208,15 @@ def make_replay(config: config_lib.Config, spec: types.Unroll) -> reverb.Table:
   Raises:
     ConfigError: where it would not fit into memory.
   """
+  exponent = config.replay.priority_exponent if config.has_priorities else 0.
   return replay.make_replay(
-      spec, config.replay.capacity_unrolls, sizing.memory_bytes())
+      spec, config.replay.capacity_unrolls, sizing.memory_bytes(), exponent,
+      config.chain_unrolls)
 
 
 def make_writer(config: config_lib.Config, address: str, spec: types.Unroll,
-                task: int = 0, replay_address: Optional[str] = None
-                ) -> replay.UnrollWriter:
+                task: int = 0, replay_address: Optional[str] = None,
+                agent: int = 0) -> replay.UnrollWriter:
   """Makes an actor's way into these tables.
 
   Args:
@@ -222,18 +225,21 @@ def make_writer(config: config_lib.Config, address: str, spec: types.Unroll,
     spec: shapes and dtypes of one unroll.
     task: number of the actor that writes.
     replay_address: 'host:port' of the replay's server; None: the queue's.
+    agent: number of the agent among those that share the replay.
   """
   tables = (replay.QUEUE,)
   if config.num_replayed:
     tables = (replay.REPLAY, replay.QUEUE)  # The queue may block.
   return replay.UnrollWriter(
       address, spec, tables, task, config_fingerprint.of_unrolls(config),
-      replay_address)
+      replay_address, config.chain_unrolls, config.actor.num_envs, agent)
 
 
 def make_dataset(config: config_lib.Config, address: str, spec: types.Unroll,
                  refusals: Optional[unroll_filter.RefusalLog] = None,
-                 replay_address: Optional[str] = None) -> tf.data.Dataset:
+                 replay_address: Optional[str] = None,
+                 recompute: Optional[Callable[[types.Unroll], Any]] = None,
+                 agent: int = 0) -> Iterable[types.Unroll]:
   """Makes the batches that a learner reads; see `dataset.make_dataset`.
 
   Args:
@@ -242,16 +248,21 @@ def make_dataset(config: config_lib.Config, address: str, spec: types.Unroll,
     spec: shapes and dtypes of one unroll.
     refusals: log of fresh unrolls that are left out.
     replay_address: 'host:port' of the replay's server; None: the queue's.
+    recompute: see `dataset.make_dataset`.
+    agent: number of the agent among those that share the replay.
   """
   replay_source = None
   if config.num_replayed:
     replay_source = dataset_lib.Source(
-        replay_address or address, replay.REPLAY, config.num_replayed)
+        replay_address or address, replay.REPLAY, config.num_replayed,
+        config.chain_unrolls is not None,
+        config.replay.priority_correction if config.has_priorities else None,
+        None if replay_address is None else agent)
   return dataset_lib.make_dataset(
       dataset_lib.Source(address, replay.QUEUE, config.num_fresh), spec,
       replay_source, config_fingerprint.of_unrolls(config), refusals,
       # Between processes the order is that of chance already.
-      in_order=config.experiment.in_process)
+      in_order=config.experiment.in_process, recompute=recompute)
 
 
 def make_actor(config: config_lib.Config, agent: agent_lib.Agent,

@@ -1,18 +1,29 @@
 """The learner: from a batch of unrolls to new parameters."""
 
-from typing import Any, Callable, Dict, List, NamedTuple, Tuple
+from typing import (
+  Any,
+  Callable,
+  Dict,
+  List,
+  NamedTuple,
+  Optional,
+  Sequence,
+  Tuple,
+  Union,
+)
 
 import numpy as np
 import tensorflow as tf
 
 from impala_tf import types
 from impala_tf.agents import agent as agent_lib
-from impala_tf.maths import frame_stacks
 from impala_tf.maths import updates
 from impala_tf.optimizers import hyperparameters as hyperparameters_lib
 
 LossFn = Callable[[agent_lib.Agent, types.Unroll], types.LossOutput]
 AfterStepFn = Callable[[agent_lib.Agent, Any], None]
+
+_IS_FOREIGN = 'is_foreign'  # A column beside the metrics of unrolls.
 
 
 class Gradients(NamedTuple):
@@ -55,7 +66,8 @@ class Learner:
                hyperparameters: hyperparameters_lib.Hyperparameters,
                strategy: tf.distribute.Strategy, *, total_frames: int,
                annealed: bool, frames_per_step: int, compile_step: bool,
-               num_replayed: int = 0,
+               num_replayed: int = 0, learns_from_fresh: bool = True,
+               unroll_metrics: Sequence[str] = (),
                after_step: AfterStepFn = lambda agent, totals: None):
     """Builds the optimiser.
 
@@ -74,6 +86,10 @@ class Learner:
       annealed: whether the learning rate falls linearly to 0.
       num_replayed: unrolls of a batch, its last ones, that were learned from
         before: they count no frames, and metrics tell them apart.
+      learns_from_fresh: whether a batch's other unrolls are learned from; else
+        they count frames and no more.
+      unroll_metrics: names of metrics that `update` also returns unroll by
+        unroll, under 'unroll/'.
       after_step: function that is called in every replica with the agent, which
         has its new parameters, and the loss's totals of the whole batch.
     """
@@ -87,6 +103,8 @@ class Learner:
     self._frames_per_step = frames_per_step
     self._annealed = annealed
     self._num_replayed = num_replayed
+    self._learns_from_fresh = learns_from_fresh
+    self._unroll_metrics = unroll_metrics
     self._after_step = after_step
     with strategy.scope():
       self.num_updates = tf.Variable(0, trainable=False, dtype=tf.int64)
@@ -110,7 +128,8 @@ class Learner:
     saved.optimizer = self.optimizer
     return saved
 
-  def update(self, unroll: types.Unroll) -> Dict[str, np.float32]:
+  def update(self, unroll: types.Unroll
+             ) -> Dict[str, Union[np.float32, np.ndarray]]:
     """Learns from one batch, and waits for it.
 
     Args:
@@ -119,15 +138,24 @@ class Learner:
     Returns:
       Metrics of the batches of all learners together; see `types.LossOutput`.
       Where unrolls are replayed, metrics that each unroll has of its own come
-      also for either kind, under 'fresh/' and 'replayed/'.
+      also for either kind, under 'fresh/' and 'replayed/', and where a replay
+      is shared, for the replayed unrolls that are this agent's and for others',
+      under 'own/' and 'foreign/': NaN for none. Those under 'unroll/' are
+      float32 [B].
     """
     num_steps, batch_size = unroll.env_outputs.reward.shape
     num_fresh = batch_size - self._num_replayed
-    metrics = self._distributed_step(
-        self._split(unroll), num_fresh,
-        self._num_learners * (num_steps - 1) * num_fresh *
-        self._frames_per_step)
-    return dict(zip(self._metric_names, metrics.numpy()))
+    num_frames = (self._num_learners * (num_steps - 1) * num_fresh *
+                  self._frames_per_step)
+    if not self._learns_from_fresh:
+      unroll = _take(unroll, lambda tensor, axis: (
+          tensor[num_fresh:] if axis == 0 else tensor[:, num_fresh:]))
+      num_fresh = 0
+    metrics, columns = self._distributed_step(
+        self._split(unroll), num_fresh, num_frames)
+    return {**dict(zip(self._metric_names, metrics.numpy())),
+            **{f'unroll/{name}': column.numpy()
+               for name, column in columns.items()}}
 
   def gradients(self, unroll: types.Unroll) -> Gradients:
     """Computes the loss's gradients at the agent's present parameters.
@@ -138,13 +166,8 @@ class Learner:
     Returns:
       `Gradients` of these unrolls alone: sums over them, as losses are.
     """
-    env_outputs = unroll.env_outputs
-    # More frames than steps: each travelled once, to be stacked again here.
-    if env_outputs.observation.shape[0] > env_outputs.step_type.shape[0]:
-      stacked = frame_stacks.restack(
-          env_outputs.observation, env_outputs.step_type)
-      unroll = unroll._replace(
-          env_outputs=env_outputs._replace(observation=stacked))
+    unroll = unroll._replace(
+        env_outputs=agent_lib.restacked(unroll.env_outputs))
     variables = self.agent.trainable_variables
     with tf.GradientTape(watch_accessed_variables=False) as tape:
       tape.watch(variables)
@@ -213,59 +236,83 @@ class Learner:
     def share(context: tf.distribute.ReplicaContext):
       index = context.replica_id_in_sync_group % self._num_local
 
-      def split(tensor, axis):
-        return tf.split(tensor, self._num_local, axis)[index]
-
-      def split_steps(tensor):
-        return split(tensor, axis=1)
-
-      def split_unrolls(tensor):
-        return split(tensor, axis=0)
-
-      return types.Unroll(
-          env_outputs=tf.nest.map_structure(split_steps, unroll.env_outputs),
-          agent_outputs=tf.nest.map_structure(
-              split_steps, unroll.agent_outputs),
-          core_state=tf.nest.map_structure(split_unrolls, unroll.core_state),
-          policy_version=split_unrolls(unroll.policy_version),
-          level_index=split_unrolls(unroll.level_index))
+      return _take(unroll, lambda tensor, axis: (
+          tf.split(tensor, self._num_local, axis)[index]))
 
     return self._strategy.experimental_distribute_values_from_function(share)
 
-  def _run(self, unroll, num_fresh: int, num_frames: int) -> tf.Tensor:
+  def _run(self, unroll, num_fresh: int, num_frames: int
+           ) -> Tuple[tf.Tensor, Dict[str, tf.Tensor]]:
     """Takes the step in every replica, counts it and sums its metrics up.
 
     Returns:
       The metrics as one tensor, float32 [K]: on Python 3.11 TensorFlow leaves
-      16 bytes of each tensor behind. Names are kept while this is traced.
+      16 bytes of each tensor behind. Names are kept while this is traced. Then
+      those that are wanted unroll by unroll, float32 [B] each.
     """
     metrics = self._strategy.run(self._replica_step, args=(unroll,))
     self.num_updates.assign_add(1)
     self.num_frames.assign_add(num_frames)
-    unroll_metrics, reduced = {}, {}
+    unroll_metrics, reduced, columns = {}, {}, {}
     for name, value in metrics.items():
       if self._strategy.experimental_local_results(value)[0].shape.rank == 1:
         unroll_metrics[name] = value
       else:
         reduced[name] = self._strategy.reduce('MEAN', value, axis=None)
     if unroll_metrics:
+      if unroll.origin and unroll.origin.is_of_several_agents:
+        unroll_metrics[_IS_FOREIGN] = self._strategy.run(
+            lambda origin: tf.cast(origin.is_foreign, tf.float32),
+            args=(unroll.origin,))
       # As one tensor, since each costs a message where learners are several.
       table = self._strategy.gather(
           self._strategy.run(lambda *columns: tf.stack(columns, axis=1),
                              args=(*unroll_metrics.values(),)), axis=0)
-      columns = tf.unstack(table, len(unroll_metrics), axis=1)
-      for name, column in zip(unroll_metrics, columns):
-        reduced.update(self._reduce(name, column, num_fresh))
+      columns = dict(zip(
+          unroll_metrics, tf.unstack(table, len(unroll_metrics), axis=1)))
+      is_foreign = columns.pop(_IS_FOREIGN, None)
+      for name, column in columns.items():
+        reduced.update(self._reduce(name, column, num_fresh, is_foreign))
     self._metric_names = tuple(reduced)
-    return tf.stack(list(reduced.values()))
+    return tf.stack(list(reduced.values())), {
+        name: column for name, column in columns.items()
+        if name in self._unroll_metrics}
 
-  def _reduce(self, name: str, values: tf.Tensor,
-              num_fresh: int) -> Dict[str, tf.Tensor]:
+  def _reduce(self, name: str, values: tf.Tensor, num_fresh: int,
+              is_foreign: Optional[tf.Tensor]) -> Dict[str, tf.Tensor]:
     """Sums or averages a metric over the unrolls of all learners."""
     values = tf.reshape(values, [self._num_learners, -1])
     kinds = {name: values}
     if self._num_replayed:
+      replayed = kinds[f'replayed/{name}'] = values[:, num_fresh:]
+      if is_foreign is not None:
+        foreign = tf.reshape(
+            is_foreign, [self._num_learners, -1])[:, num_fresh:] > 0
+        kinds[f'own/{name}'] = tf.boolean_mask(replayed, ~foreign)
+        kinds[f'foreign/{name}'] = tf.boolean_mask(replayed, foreign)
+    if self._num_replayed and num_fresh:
       kinds[f'fresh/{name}'] = values[:, :num_fresh]
-      kinds[f'replayed/{name}'] = values[:, num_fresh:]
     reduce = tf.reduce_sum if name.startswith('loss/') else tf.reduce_mean
     return {kind: reduce(numbers) for kind, numbers in kinds.items()}
+
+
+def _take(unroll: types.Unroll,
+          take: Callable[[tf.Tensor, int], tf.Tensor]) -> types.Unroll:
+  """Takes some of a batch's unrolls.
+
+  Args:
+    unroll: batch with leading [T+1, B], or [B] for fields without time.
+    take: function that takes them of a tensor, given the axis of the batch.
+  """
+
+  def of_steps(tensor):
+    return take(tensor, 1)
+
+  def of_unrolls(tensor):
+    return take(tensor, 0)
+
+  mapped = tf.nest.map_structure(of_unrolls, unroll._replace(
+      env_outputs=(), agent_outputs=()))
+  return mapped._replace(
+      env_outputs=tf.nest.map_structure(of_steps, unroll.env_outputs),
+      agent_outputs=tf.nest.map_structure(of_steps, unroll.agent_outputs))

@@ -10,7 +10,7 @@ can be sampled from its first on.
 """
 
 import collections
-from typing import Any, Mapping, Optional, Sequence, Union
+from typing import Any, Callable, Mapping, Optional, Sequence, Union
 import weakref
 
 import numpy as np
@@ -20,7 +20,9 @@ import tensorflow as tf
 from impala_tf import config as config_lib
 from impala_tf import types
 from impala_tf.processes import ports
+from impala_tf.transport import episodes
 from impala_tf.transport import packing
+from impala_tf.transport import priorities
 from impala_tf.transport import reverb_calls
 from impala_tf.transport import saved_tables
 
@@ -38,41 +40,59 @@ def make_queue(spec: types.Unroll, capacity: int) -> reverb.Table:
                             signature=packing.Packing(spec).signature)
 
 
-def make_replay(spec: types.Unroll, capacity: int,
-                memory_bytes: int) -> reverb.Table:
+def unroll_bytes(spec: types.Unroll, pixel_compression: float = 1.) -> float:
+  """Computes the bytes of an unroll, with pixels so many times smaller."""
+  return sum(
+      field.shape.num_elements() * field.dtype.size /
+      (pixel_compression if field.dtype == tf.uint8 else 1)
+      for field in tf.nest.flatten(spec))
+
+
+def make_replay(spec: types.Unroll, capacity: int, memory_bytes: int,
+                priority_exponent: float = 0.,
+                episode_unrolls: Optional[int] = None) -> reverb.Table:
   """Makes the replay (table D.3 of the paper).
 
-  Unrolls are sampled uniformly; the oldest make room for the newest.
+  The oldest items make room for the newest.
 
   Args:
     spec: shapes and dtypes of one unroll.
     capacity: unrolls that it holds.
     memory_bytes: memory of the machine.
+    priority_exponent: alpha, the power of items' priorities with which they are
+      sampled; 0: uniformly.
+    episode_unrolls: most unrolls of an item, which is a chain of them (see
+      `transport.episodes`); None: an item is an unroll.
 
   Raises:
     ConfigError: where so many unrolls would not fit.
   """
-  unroll_bytes = sum(
-      field.shape.num_elements() * field.dtype.size /
-      (_PIXEL_COMPRESSION if field.dtype == tf.uint8 else 1)
-      for field in tf.nest.flatten(spec))
-  if capacity * unroll_bytes > memory_bytes:
+  size = unroll_bytes(spec, _PIXEL_COMPRESSION)
+  if capacity * size > memory_bytes:
     gib = 1 << 30
     raise config_lib.ConfigError(
         f'ReplayConfig.capacity_unrolls is {capacity}, which takes about '
-        f'{capacity * unroll_bytes / gib:.1f} GiB, but there are '
+        f'{capacity * size / gib:.1f} GiB, but there are '
         f'{memory_bytes / gib:.1f} GiB of memory; use at most '
-        f'{int(memory_bytes / unroll_bytes / 2)}')
+        f'{int(memory_bytes / size / 2)}')
+  sampler = reverb.selectors.Uniform()
+  if priority_exponent:
+    sampler = reverb.selectors.Prioritized(priority_exponent)
+  signature = packing.Packing(spec).signature
+  if episode_unrolls is not None:
+    capacity = max(1, capacity // episode_unrolls)
+    signature = tuple(tf.TensorSpec([None, None], column.dtype, column.name)
+                      for column in signature)
   return reverb.Table(
       name=REPLAY,
-      sampler=reverb.selectors.Uniform(),
+      sampler=sampler,
       remover=reverb.selectors.Fifo(),
       max_size=capacity,
       # Any more, and the learner would wait for unrolls that a full queue, for
       # which the learner has no time, keeps away.
       rate_limiter=reverb.rate_limiters.MinSize(1),
       max_times_sampled=0,  # As often as it is drawn.
-      signature=packing.Packing(spec).signature)
+      signature=signature)
 
 
 def make_server(tables: Sequence[reverb.Table], port: Optional[int],
@@ -112,7 +132,9 @@ class UnrollWriter:
 
   def __init__(self, address: str, spec: types.Unroll,
                tables: Sequence[str] = (QUEUE,), sender: int = 0,
-               fingerprint: int = 0, replay_address: Optional[str] = None):
+               fingerprint: int = 0, replay_address: Optional[str] = None,
+               episode_unrolls: Optional[int] = None, num_envs: int = 1,
+               agent: int = 0):
     """Connects.
 
     Args:
@@ -123,21 +145,33 @@ class UnrollWriter:
       sender: task of the actor, with which unrolls are stamped.
       fingerprint: fingerprint of the config, with which unrolls are stamped.
       replay_address: 'host:port' of the replay's server; None: the queue's.
+      episode_unrolls: see `make_replay`.
+      num_envs: number of the actor's environments.
+      agent: number of the agent among those that share the replay, with which
+        unrolls are stamped.
 
     Raises:
       ConnectionError: where a server does not answer.
       ConfigError: where a table takes other unrolls.
     """
     self._packing = packing.Packing(spec)
-    self._stamp = packing.Stamp(np.int64(sender), np.int64(fingerprint))
+    self._stamp = packing.Stamp(
+        np.int64(sender), np.int64(fingerprint), np.int64(agent))
     tables_by_server = collections.defaultdict(list)
     for table in tables:
       is_elsewhere = replay_address is not None and table == REPLAY
       server = replay_address if is_elsewhere else address
       tables_by_server[server].append(table)
-    self._servers = [
-        _ServerWriter(server, names, self._packing.signature)
-        for server, names in tables_by_server.items()]
+    self._chains = None
+    if episode_unrolls is not None:
+      self._chains = episodes.Chains(episode_unrolls, num_envs)
+    self._servers = {
+        server: _ServerWriter(server, names, self._packing.signature,
+                              self._chains.num_kept
+                              if self._chains and REPLAY in names else 1)
+        for server, names in tables_by_server.items()}
+    self._shared = self._servers.get(replay_address)
+    self._last = None
 
   def write(self, unroll: Union[types.Unroll, packing.PackedUnroll]) -> None:
     """Sends one unroll; copies it, so buffers may be used again.
@@ -149,13 +183,19 @@ class UnrollWriter:
     Raises:
       ValueError: where shapes or dtypes are not those of the spec.
     """
+    row = 0
     if isinstance(unroll, packing.PackedUnroll):
-      columns = unroll.columns
+      columns, unroll, row = unroll
       self._packing.put_stamp(columns, self._stamp)
     else:
       columns = self._packing.pack(unroll, self._stamp)
-    for server in self._servers:
-      server.write(columns)
+    places = {}
+    if self._chains:
+      places[REPLAY] = self._chains.add(row, unroll.env_outputs.step_type)
+    for server in self._servers.values():
+      server.write(columns, places)
+    if self._shared is not None:
+      self._last = [column.copy() for column in columns]
 
   def flush(self, max_pending: int = 0) -> None:
     """Waits until the tables have taken all, or nearly all, that was written.
@@ -166,36 +206,68 @@ class UnrollWriter:
     Raises:
       ConnectionError: where a server does not answer any more.
     """
-    for server in self._servers:
-      server.flush(max_pending)
+    for server in self._servers.values():
+      server.flush(max_pending, self.refill)
+
+  def refill(self) -> None:
+    """Writes the last unroll again where a replay of its own server is empty.
+
+    That server may have died and lost what it held. Then the learner would wait
+    for the replay, a full queue for the learner, and the actor for the queue.
+
+    Raises:
+      ConnectionError: where the server does not answer any more.
+    """
+    if self._last is not None and self._shared.is_empty(REPLAY):
+      self._shared.write(self._last, places={})
+      self._shared.flush()
 
 
 class _ServerWriter:
   """A writer for the tables of one server, which share each unroll's data."""
 
   def __init__(self, address: str, tables: Sequence[str],
-               signature: Sequence[tf.TensorSpec]):
+               signature: Sequence[tf.TensorSpec], num_kept: int):
     self._client = reverb.Client(address)
     # Without an answer, what follows would wait for ever.
     _check_tables(reverb_calls.server_info(self._client), tables, signature)
-    self._writer = self._client.trajectory_writer(num_keep_alive_refs=1)
+    self._writer = self._client.trajectory_writer(num_keep_alive_refs=num_kept)
+    for i in range(len(signature)):
+      # An unroll for itself: neighbours are of other environments.
+      self._writer.configure(
+          (i,), num_keep_alive_refs=num_kept, max_chunk_length=1)
     self._tables = tables
     self._history = None
 
-  def write(self, columns: Sequence[np.ndarray]) -> None:
-    """Sends one unroll, packed, as an item of each table."""
+  def write(self, columns: Sequence[np.ndarray],
+            places: Mapping[str, Optional[Sequence[int]]]) -> None:
+    """Sends one unroll, packed, as an item of each table.
+
+    Args:
+      columns: an array [N] for each column.
+      places: places of the unrolls, -1 for this one, of which a table gets a
+        chain, or None where it gets nothing; tables that are not named get this
+        one.
+    """
     self._writer.append(columns)
     if self._history is None:
       # Reverb makes this structure anew each time, of the same columns.
       self._history = self._writer.history
-    trajectory = tuple(column[-1] for column in self._history)
     for table in self._tables:
-      self._writer.create_item(table, priority=1.0, trajectory=trajectory)
+      chosen = places.get(table, -1)
+      if chosen is not None:
+        trajectory = tuple(column[chosen] for column in self._history)
+        self._writer.create_item(table, priorities.NEW, trajectory)
 
-  def flush(self, max_pending: int) -> None:
+  def flush(self, max_pending: int = 0,
+            on_wait: Callable[[], None] = lambda: None) -> None:
     """Waits until all but so many unrolls have arrived."""
     reverb_calls.flush(self._client, self._writer,
-                       max_pending * len(self._tables))
+                       max_pending * len(self._tables), on_wait)
+
+  def is_empty(self, table: str) -> bool:
+    """Asks the server whether a table holds nothing."""
+    return not reverb_calls.server_info(self._client)[table].current_size
 
 
 def _check_tables(infos: Mapping[str, Any], tables: Sequence[str],

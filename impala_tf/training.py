@@ -124,11 +124,21 @@ class TrainingLog:
         tensor.numpy()[1:, :num_fresh]
         for tensor in (env_outputs.step_type, env_outputs.episode_return,
                        env_outputs.episode_steps)]
-    step_type, episode_return, episode_steps, level_index, fresh, replayed = (
-        self._gather([*steps, unroll.level_index.numpy()[:num_fresh],
-                      lags[:num_fresh], lags[num_fresh:]]))
+    is_shared = (
+        bool(unroll.origin) and unroll.origin.is_of_several_agents)
+    is_foreign = (unroll.origin.is_foreign.numpy() if is_shared
+                  else np.zeros(lags.shape, bool))
+    (step_type, episode_return, episode_steps, level_index, fresh, replayed,
+     foreign) = self._gather([
+         *steps, unroll.level_index.numpy()[:num_fresh], lags[:num_fresh],
+         lags[num_fresh:], is_foreign[num_fresh:]])
     is_first = step_type == int(dm_env.StepType.FIRST)
     self._episodes.add(is_first, episode_return, episode_steps)
+    if is_shared:
+      metrics = {**metrics, 'replayed/foreign_share': np.mean(foreign)}
+      # Other agents count updates of their own. So did this one before a kill
+      # made it go on from an older checkpoint: those unrolls are of the future.
+      replayed = replayed[~foreign & (replayed >= 0)]
     if replayed.size:
       metrics = {**metrics, 'replayed/policy_lag': np.mean(replayed)}
     self._interval.add(metrics, fresh)

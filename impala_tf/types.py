@@ -79,6 +79,31 @@ class AgentOutput(NamedTuple):
   policy_logits: Any
 
 
+class Origin(NamedTuple):
+  """Origin of each unroll of a batch: the queue or the replay.
+
+  Attributes:
+    is_replayed: bool [B], whether it was sampled from the replay, and not taken
+      from the queue.
+    is_foreign: bool [B], whether another agent that shares the replay played
+      it, so that its `policy_version` counts that agent's updates; an empty
+      tuple where no replay is shared.
+    weights: float32 [B], factor of each unroll's loss, which corrects for how
+      likely it was to be sampled; an empty tuple where all were as likely.
+    keys: uint64 [B], key of each replayed unroll in its table, 0 for others; an
+      empty tuple where priorities are not used.
+  """
+  is_replayed: Any
+  is_foreign: Any = ()
+  weights: Any = ()
+  keys: Any = ()
+
+  @property
+  def is_of_several_agents(self) -> bool:
+    """Whether it tells agents apart."""
+    return not isinstance(self.is_foreign, tuple)
+
+
 class Unroll(NamedTuple):
   """A piece of T transitions, as an actor sends it.
 
@@ -99,12 +124,15 @@ class Unroll(NamedTuple):
       for PopArt to pick a level's own moments; policy and torso are never shown
       it: "the model does not know which task it is being trained or evaluated
       on" (section 5.3).
+    origin: `Origin`, which the learner's end of the tables adds where unrolls
+      are replayed; else, and in actors, an empty tuple.
   """
   env_outputs: EnvOutput
   agent_outputs: AgentOutput
   core_state: Any
   policy_version: Any
   level_index: Any
+  origin: Any = ()
 
 
 def unroll_spec(observation_spec: dm_env.specs.Array, frame_stack: int,

@@ -5,6 +5,8 @@ terminate, 1 anything else.
 """
 
 import argparse
+import contextlib
+import math
 from typing import List, NamedTuple, Optional, Sequence
 
 from impala_tf import config as config_lib
@@ -13,8 +15,10 @@ from impala_tf.processes import host as host_lib
 from impala_tf.processes import ports
 from impala_tf.processes import sizing
 from impala_tf.processes import user_modules
+from impala_tf.processes import waiting
 from launch.processes import local
 from launch.processes import stop_signals
+from launch.roles import flags as role_flags
 from launch.run import command_line
 from launch.run import gin_config
 from launch.run import knobs
@@ -27,6 +31,7 @@ from launch.run import tracking
 from launch.run import warm_start
 
 _DEFAULT_CONFIG = 'configs/atari/pong.gin'
+_WAIT_SECS = 600.  # For a shared replay, as roles wait for their peers.
 
 
 def _parse_args() -> argparse.Namespace:
@@ -46,6 +51,7 @@ def _parse_args() -> argparse.Namespace:
                       help='of the Reverb server, for others to connect to '
                       '(default: a free one); with several learners, the '
                       'first of one port each')
+  role_flags.add_sharing(parser)
   program.add_import(parser)
   program.add_network(parser)
   parser.add_argument('--evaluate', action='store_true',
@@ -113,7 +119,7 @@ def _train_in_processes(args: argparse.Namespace, config: config_lib.Config,
   addresses = [f'localhost:{port}' for port in chosen.reverb]
   joint_addresses = [f'localhost:{port}' for port in chosen.tensorflow]
   run_dir_flag = f'--run_dir={run_dir}'
-  flags = [run_dir_flag]
+  flags = [run_dir_flag, *role_flags.sharing_flags(args)]
   if args.profile:
     flags.append('--profile')
 
@@ -139,25 +145,59 @@ def _train_in_processes(args: argparse.Namespace, config: config_lib.Config,
           lambda: newest.show(line))
 
 
+class _Stopped(Exception):
+  """The program was asked to stop before there was anything to save."""
+
+
 class _Host(host_lib.LearnerHost):
   """This process where actor and learner take turns in it."""
 
   def __init__(self, signals: stop_signals.StopSignals,
                line: progress.ProgressLine):
     self._signals = signals
+    self._waiting, self._pausing = (
+        waiting.Waiting(peer, limit_secs, lambda text: print(text, flush=True))
+        for peer, limit_secs in (('unrolls', _WAIT_SECS),
+                                 ('slower agents', math.inf)))
     self.on_row = line.show
 
   def should_stop(self) -> bool:
     return self._signals.first is not None
 
+  def before_batch(self) -> None:
+    self._waiting.restart()
+    self._pausing.restart()
 
-def _train_in_this_process(config: config_lib.Config, run_dir: str,
-                           line: progress.ProgressLine) -> Optional[int]:
+  def on_wait(self, cause: str = '') -> None:
+    if cause:
+      self._waiting.poll(cause)
+
+  def on_pause(self, cause: str) -> None:
+    self._pausing.poll(cause)
+
+  def wait_for_replay(self, address: str) -> None:
+    """Returns once the replay listens; raises _Stopped, PeerMissing."""
+
+    def poll(cause):
+      if self.should_stop():
+        raise _Stopped
+      self._waiting.poll(f'the replay at {address} is not there ({cause})')
+
+    waiting.for_port(address, poll)
+
+
+def _train_in_this_process(args: argparse.Namespace, config: config_lib.Config,
+                           run_dir: str, line: progress.ProgressLine
+                           ) -> Optional[int]:
   """Trains in turns; returns the signal that ended the run, if one did."""
   # Here, after all checks, since it imports TensorFlow, which takes seconds.
   from impala_tf.architectures import in_process
-  with stop_signals.StopSignals() as signals:
-    in_process.run(config, run_dir, _Host(signals, line))
+  with stop_signals.StopSignals() as signals, contextlib.suppress(_Stopped):
+    host = _Host(signals, line)
+    if args.replay_address is not None:
+      host.wait_for_replay(args.replay_address)
+    in_process.run(
+        config, run_dir, host, args.replay_address, args.agent or 0)
   return signals.first
 
 
@@ -167,7 +207,8 @@ def _run(args: argparse.Namespace) -> int:
     return 0
   tracking.start(args.track)
   why_public = program.why_public(
-      args.network, args.port is not None, args.run_dir, args.init_from)
+      args.network, args.port is not None or args.replay_address is not None,
+      args.run_dir, args.init_from)
   if why_public is None:
     why_public = program.enter_private_network('launch.train', args.network)
   user_modules.load(args.modules)
@@ -178,6 +219,7 @@ def _run(args: argparse.Namespace) -> int:
       raise config_lib.UserError(
           f'--{flag} needs processes of their own for learner and actors; '
           'leave it out, or set ExperimentConfig.in_process = False')
+  role_flags.check_sharing(args, config)
   program.check_names(config)
   sizing.fit(config)  # Refuses more levels than environments.
   chosen = _choose_ports(args.port, config.learner.num_learners)
@@ -192,7 +234,7 @@ def _run(args: argparse.Namespace) -> int:
     with tracking.tracking(args.track, run_dir), progress.ProgressLine(
         config.experiment.total_frames) as line:
       if config.experiment.in_process:
-        signum = _train_in_this_process(config, run_dir, line)
+        signum = _train_in_this_process(args, config, run_dir, line)
       else:
         program.show_logs(run_dir)
         with cores.claim(sizing.fit(config)) as core_of:

@@ -200,7 +200,8 @@ def test_unrolls_lie_as_they_are_sent(make_run):
   buffer = actor_lib.UnrollBuffer(spec, np.array([7, 4], np.int32), STACK)
   packed = packing.Packing(spec)
   stamp = packing.Stamp(np.int64(1), np.int64(2))
-  for number, (columns, unroll) in enumerate(buffer.unrolls(), start=1):
+  for number, (columns, unroll, row) in enumerate(buffer.unrolls(), start=1):
+    assert row == number - 1
     for i, array in enumerate(tf.nest.flatten(unroll)):
       array[...] = number + i
     packed.put_stamp(columns, stamp)

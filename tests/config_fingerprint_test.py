@@ -39,11 +39,13 @@ def test_order_of_arguments_does_not_matter():
 
 @pytest.mark.parametrize('section, values', [
     ('experiment', {'seed': 9}), ('impala', {'discount': 0.9}),
+    ('laser', {'threshold': 0.9}),
     ('optimizer', {'learning_rate': 1.}), ('actor', {'num_envs': 3}),
     ('learner', {'batch_size': 5}), ('replay', {'capacity_unrolls': 7}),
     ('agent', {'torso_gain': 2.}), ('actor', {'pinned': False}),
     ('learner', {'precision': 'auto'}),
-    ('dmlab', {'level_cache_dir': '/here', 'dataset_path': '/there'})])
+    ('dmlab', {'level_cache_dir': '/here', 'dataset_path': '/there'}),
+    ('dmlab', {'num_seeds': 9})])
 def test_what_is_made_of_unrolls_does_not_matter(section, values):
   assert config_fingerprint.of_unrolls(_with(section, **values)) == (
       config_fingerprint.of_unrolls(CONFIG))

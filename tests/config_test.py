@@ -14,8 +14,21 @@ _IN_PROCESS = config.ExperimentConfig(in_process=True)
 
 
 @pytest.mark.parametrize('make, words', [
-    (lambda: config.ReplayConfig(replay_fraction=1),
-     ('ReplayConfig.replay_fraction', 'below 1', '1.0')),
+    (lambda: config.ReplayConfig(replay_fraction=1.1),
+     ('ReplayConfig.replay_fraction', 'at most 1', '1.1')),
+    (_of(replay=config.ReplayConfig(replay_fraction=1)),
+     ('ReplayConfig.pacing_unrolls is None', 'replay_fraction is 1.0')),
+    (_of(replay=config.ReplayConfig(replay_fraction=.5, pacing_unrolls=3)),
+     ('ReplayConfig.pacing_unrolls is 3', 'replay_fraction is 0.5')),
+    (_of(replay=config.ReplayConfig(core_state='recomputed'),
+         agent=config.AgentConfig(use_lstm=True)),
+     ("core_state = 'recomputed'", "sampling = 'episodes'")),
+    (_of(replay=config.ReplayConfig(core_state='recomputed',
+                                    sampling='episodes')),
+     ("core_state = 'recomputed'", 'AgentConfig.use_lstm = True')),
+    (_of(learner=config.LearnerConfig(num_learners=2),
+         replay=config.ReplayConfig(replay_fraction=.5, sampling='priorities')),
+     ("sampling = 'priorities'", 'LearnerConfig.num_learners = 1')),
     (_of(learner=_LEARNER, replay=config.ReplayConfig(replay_fraction=.3)),
      ('ReplayConfig.replay_fraction is 0.3', 'multiple of 1/32')),
     (_of(learner=_LEARNER, replay=config.ReplayConfig(replay_fraction=1-1e-9)),
@@ -63,3 +76,10 @@ def test_share_of_the_replay_is_exact(batch_size, fraction, num_replayed):
       replay=config.ReplayConfig(replay_fraction=fraction))
   assert made.num_replayed == num_replayed
   assert made.num_fresh == batch_size - num_replayed
+
+
+def test_a_batch_that_is_all_replayed_is_paced_by_new_unrolls():
+  made = config.Config(
+      learner=config.LearnerConfig(batch_size=32),
+      replay=config.ReplayConfig(replay_fraction=1, pacing_unrolls=4))
+  assert (made.num_replayed, made.num_fresh) == (32, 4)

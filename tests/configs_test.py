@@ -13,20 +13,22 @@ from impala_tf.suites import levels as levels_lib
 from launch.run import gin_config
 
 _ROOT = pathlib.Path(__file__).resolve().parent.parent
-_SWEEPS = _ROOT / 'configs' / 'sweeps'  # See tests/launch/sweep_test.py.
+# See tests/launch/sweep_test.py and population_test.py.
+_OTHERS = ('sweeps', 'populations')
 _FILES = sorted(p.relative_to(_ROOT).as_posix()
                 for p in (_ROOT / 'configs').rglob('*.gin')
-                if _SWEEPS not in p.parents)
+                if p.parent.name not in _OTHERS)
 
 pytestmark = pytest.mark.usefixtures('servers_stay', 'fake_deepmind_lab')
 
 # As small as it gets: what is tried is the file, not the machine.
 _TINY = ('ExperimentConfig.in_process = True',
          'ExperimentConfig.total_frames = 2',
-         'LearnerConfig.batch_size = 4',
+         'LearnerConfig.batch_size = 8',  # LASER replays 7 of 8.
          'LearnerConfig.unroll_length = 2',
          'LearnerConfig.queue_capacity = 2',
-         'ActorConfig.num_envs = 2')
+         'ActorConfig.num_envs = 2',
+         'ActorConfig.env_processes = None')
 _SEVERAL_LEVELS = ('configs/atari57/multitask.gin',
                    'configs/atari57/multitask_popart.gin',
                    'configs/atari57/seven_games.gin',
@@ -90,7 +92,7 @@ def test_every_level_of_the_file_trains_for_three_updates(path, tmp_path):
       f'ActorConfig.num_envs = {len(levels)}',
       f'LearnerConfig.batch_size = {batch_size}',
       f'ExperimentConfig.total_frames = {3 * len(levels) * frames}',
-      'DmlabConfig.dataset_path = "/photographs"'))
+      'DmlabConfig.dataset_path = "dummy"'))
   in_process.run(config, str(tmp_path), host.LearnerHost())
   rows = metrics.read_rows(str(tmp_path))
   assert [row['updates'] for row in rows] == [1, 2, 3]
@@ -115,8 +117,8 @@ def test_files_of_several_levels_are_whole():
 @pytest.mark.parametrize('path', [
     f for f in _FILES
     if any(d in f for d in (
-        '/atari/', '/atari57/', '/tasks/', '/dmlab30/', '/vizdoom/', '/mujoco/',
-        '/control/'))])
+        '/atari/', '/atari57/', '/laser/', '/tasks/', '/dmlab30/',
+        '/vizdoom/', '/mujoco/', '/control/'))])
 def test_header_says_what_to_expect(path):
   header = (_ROOT / path).read_text().split('from __gin__')[0]
   purpose = 'Stands for' if '/tasks/' in path else 'Reproduces'
@@ -129,3 +131,12 @@ def test_task_runs_in_one_process_and_lags_as_others_do(path):
   config = gin_config.load(path, ())
   assert config.experiment.in_process
   assert config.actor.num_envs == 8 * config.learner.batch_size
+
+
+@pytest.mark.parametrize('path', [f for f in _FILES if '/laser/' in f])
+def test_laser_replays_much_and_lags_as_others_do(path):
+  config = gin_config.load(path, ())
+  assert config.experiment.algorithm == 'laser'
+  assert config.replay.replay_fraction in (1 / 2, 7 / 8)
+  if config.experiment.in_process:
+    assert config.actor.num_envs == 8 * config.num_fresh

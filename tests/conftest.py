@@ -2,6 +2,7 @@
 
 import atexit
 import contextlib
+import importlib.util
 import os
 import random
 import sys
@@ -24,6 +25,17 @@ display.draw_without_display()  # Before a test imports a simulator by itself.
 # Explains failed assertions in modules that tests share, too.
 pytest.register_assert_rewrite(
     'tests.faults', 'tests.fixtures')
+
+
+def _tell_of_lab(terminalreporter):
+  """Says on what the contract tests of DeepMind Lab ran, if they did."""
+  reports = [report for outcome in ('passed', 'failed')
+             for report in terminalreporter.getreports(outcome)]
+  if any('dmlab_contract_test' in report.nodeid for report in reports):
+    tried = ('the real one and on its stand-in'
+             if importlib.util.find_spec('deepmind_lab') else
+             'its stand-in alone: it is not installed')
+    terminalreporter.write_line(f'DeepMind Lab: contract tried on {tried}')
 
 
 @pytest.fixture(autouse=True)
@@ -71,11 +83,15 @@ def servers_stay():
 
 
 @pytest.fixture(scope='module')
-def fake_deepmind_lab():
+def fake_deepmind_lab(tmp_path_factory):
   """Replaces the simulator by its stand-in, and returns that module."""
   from tests.fixtures import fake_deepmind_lab as module
+  programs = tmp_path_factory.mktemp('programs')
+  (programs / 'zip').touch(mode=0o755)  # Asked for, but not used.
   with pytest.MonkeyPatch.context() as patch:
     patch.setitem(sys.modules, 'deepmind_lab', module)
+    patch.setenv('PATH', str(programs), prepend=os.pathsep)
+    patch.setenv('HOME', str(tmp_path_factory.mktemp('home')))  # Of the cache.
     yield module
 
 
@@ -204,6 +220,7 @@ def fault(request, record_property):
 
 
 def pytest_terminal_summary(terminalreporter, config):
+  _tell_of_lab(terminalreporter)
   if not config.getoption('--chaos'):
     return
   write = terminalreporter.write_line

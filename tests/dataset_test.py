@@ -245,7 +245,9 @@ def test_batch_has_new_unrolls_in_order_and_then_replayed_ones(with_replay):
     assert numbers[:3] == [start, start + 1, start + 2]
     replayed += numbers[3:]
     # Whole unrolls, nothing mixed between the two.
-    unrolls.assert_equal(batch, _stacked(numbers))
+    unrolls.assert_equal(batch._replace(origin=()), _stacked(numbers))
+    np.testing.assert_array_equal(
+        batch.origin.is_replayed, [False] * 3 + [True] * 2)
   assert set(replayed) <= set(range(18))
 
 
@@ -355,3 +357,121 @@ def test_what_has_other_shapes_is_left_out_and_told(sizes):
   unrolls.assert_equal(_next(reader), _stacked([0, 1]))
   (_, reason), = refusals.seen
   assert reason == unroll_filter.OTHER_CONFIG
+
+
+@pytest.fixture(name='with_episodes')
+def _with_episodes():
+  """Makes a writer to a queue and a replay of episodes; batches of 2 + 3."""
+  spec = unrolls.spec()
+  tables = (replay.make_replay(spec, 60, 1 << 30, episode_unrolls=4),
+            replay.make_queue(spec, 64))
+  server = replay.make_server(tables, None)
+  address = f'localhost:{server.port}'
+  writer = replay.UnrollWriter(
+      address, spec, (replay.REPLAY, replay.QUEUE), episode_unrolls=4)
+  make_reader = lambda recompute=None: dataset.BatchReader(  # noqa: E731
+      dataset.make_dataset(
+          dataset.Source(address, replay.QUEUE, 2), spec,
+          dataset.Source(address, replay.REPLAY, 3, has_episodes=True),
+          recompute=recompute))
+  return tables[0], writer, make_reader
+
+
+def _of_episodes(number):
+  """Makes an unroll that ends an episode if its number is odd."""
+  unroll = unrolls.numbered(number)
+  step_type = np.ones([unrolls.T + 1], np.uint8)
+  if number % 2:
+    step_type[2] = 0
+  return unroll._replace(
+      env_outputs=unroll.env_outputs._replace(step_type=step_type))
+
+
+def test_episodes_are_replayed_unroll_by_unroll(with_episodes):
+  table, writer, make_reader = with_episodes
+  for number in range(16):
+    writer.write(_of_episodes(number))
+  writer.flush()
+  assert table.info.max_size == 60 // 4
+  assert table.info.current_size == 1 + 8  # The first, and those that end.
+  reader = make_reader(lambda unroll: tf.nest.map_structure(
+      lambda t: t * 0 + 5, unroll.core_state))
+  last = [None] * 3
+  for start in range(0, 12, 2):
+    batch = _next(reader)
+    numbers = batch.policy_version.numpy().tolist()
+    assert numbers[:2] == [start, start + 1]
+    np.testing.assert_array_equal(
+        batch.origin.is_replayed, [False] * 2 + [True] * 3)
+    for before, number in zip(last, numbers[2:]):
+      # The next of its episode, or the first of another.
+      assert number == before + 1 if before and before % 2 == 0 else (
+          number <= 1 or number % 2 == 0)
+    last = numbers[2:]
+    np.testing.assert_array_equal(batch.core_state[1][2:], [5] * 3)
+    assert np.all(batch.core_state[1][:2] != 5)
+    np.testing.assert_array_equal(
+        batch.env_outputs.reward,
+        np.stack([_of_episodes(n).env_outputs.reward for n in numbers], axis=1))
+
+
+def test_an_episode_with_a_spoilt_unroll_is_left_out(with_episodes):
+  _, writer, make_reader = with_episodes
+  for number in range(8):
+    unroll = _of_episodes(number)
+    if number == 3:
+      unroll.env_outputs.reward[0] = np.nan
+    writer.write(unroll)
+  writer.flush()
+  reader = make_reader()
+  for _ in range(3):
+    numbers = _next(reader).policy_version.numpy()[2:]
+    # It is in the episode that it ends, and before the one that follows.
+    assert not set(numbers) & {2, 3, 4, 5}
+
+
+@pytest.fixture(name='shared')
+def _shared():
+  """Makes a queue, a shared replay and a function that makes writers."""
+  spec = unrolls.spec()
+  server = replay.make_server([replay.make_queue(spec, 64)], None)
+  elsewhere = replay.make_server(
+      [replay.make_replay(spec, 64, memory_bytes=1 << 30)], None)
+  addresses = [f'localhost:{s.port}' for s in (server, elsewhere)]
+
+  def make_writer(agent, tables=(replay.REPLAY,), fingerprint=5):
+    return replay.UnrollWriter(
+        addresses[0], spec, tables, 3, fingerprint, addresses[1],
+        agent=agent)
+
+  def make_reader(refusals=None):
+    return dataset.BatchReader(dataset.make_dataset(
+        dataset.Source(addresses[0], replay.QUEUE, 3), spec,
+        dataset.Source(addresses[1], replay.REPLAY, 20, agent=1), 5,
+        refusals))
+
+  return make_writer, make_reader
+
+
+def test_unrolls_of_other_agents_are_told_apart(shared):
+  make_writer, make_reader = shared
+  _write(make_writer(agent=0), [10, 11])
+  _write(make_writer(agent=1, tables=(replay.REPLAY, replay.QUEUE)), range(3))
+  batch = _next(make_reader())
+  numbers = batch.policy_version.numpy()
+  np.testing.assert_array_equal(batch.origin.is_foreign, numbers >= 10)
+  np.testing.assert_array_equal(batch.origin.is_replayed, np.arange(23) >= 3)
+  assert {*numbers[3:]} == {0, 1, 2, 10, 11}  # But for one in 10,000 times.
+
+
+def test_what_others_must_not_send_is_left_out_and_told(shared):
+  make_writer, make_reader = shared
+  refusals = unroll_filter.Refusals()
+  _write(make_writer(agent=0, fingerprint=6), [10, 11])  # A stranger's.
+  # An actor that was started for another agent.
+  _write(make_writer(agent=2, tables=(replay.QUEUE,)), [12])
+  _write(make_writer(agent=1, tables=(replay.REPLAY, replay.QUEUE)), range(3))
+  batch = _next(make_reader(refusals))
+  assert set(batch.policy_version.numpy()) <= {0, 1, 2}
+  assert refusals.num_replayed > 0
+  assert refusals.total == refusals.num_replayed + 1

@@ -32,7 +32,7 @@ def test_order_is_kept_where_runs_are_to_be_repeatable(
   # Seen only in batches of 16 and more, by chance.
   asked = []
   monkeypatch.setattr(experiment.dataset_lib, 'make_dataset',
-                      lambda *args, in_order: asked.append(in_order))
+                      lambda *args, in_order, **_: asked.append(in_order))
   config = _config()
   config = dataclasses.replace(config, experiment=dataclasses.replace(
       config.experiment, in_process=is_in_process))

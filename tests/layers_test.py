@@ -19,7 +19,7 @@ HOPS = ('actor', 'replay', 'dataset', 'learner', 'weights')
 # import each other without a cycle. All else is derived from the tree.
 CORE = (  # impala_tf/
     ('config_fields', 'text'),
-    ('config_environment',),
+    ('config_environment', 'population'),
     ('config', 'types'),
     ('config_json', 'maths', 'storage', 'suites', 'sweeps'),
     ('config_fingerprint', 'optimizers'),
@@ -33,11 +33,12 @@ CORE = (  # impala_tf/
     ('architectures',),
 )
 PROGRAMS = (  # launch/, all of it above all of impala_tf/
-    ('processes',),
+    ('dmlab_build', 'processes'),
     ('run',),
     ('ray_cluster', 'report', 'roles'),
     ('analysis', 'benchmark'),
-    ('cluster', 'evaluate', 'export', 'plot', 'role', 'sweep', 'train'),
+    ('cluster', 'evaluate', 'export', 'plot', 'population', 'role', 'sweep',
+     'train'),
 )
 ORDER = [*([f'impala_tf.{name}' for name in layer] for layer in CORE),
          *([f'launch.{name}' for name in layer] for layer in PROGRAMS)]

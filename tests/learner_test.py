@@ -180,6 +180,54 @@ def test_replayed_unrolls_are_told_apart_and_count_no_frames(num_replayed):
                                  err_msg=kind + name)
 
 
+def test_fresh_unrolls_that_only_pace_count_frames_and_teach_nothing():
+  paced, alone = _learner(
+      num_replayed=3, learns_from_fresh=False, unroll_metrics=['loss/total']
+  ), _learner()
+  unroll = _unroll()
+  metrics = paced.update(unroll)
+  assert paced.num_frames.numpy() == T * 1 * FRAMES_PER_STEP
+  replayed = tf.nest.map_structure(
+      lambda t: t[:, 1:], unroll._replace(policy_version=(), level_index=())
+  )._replace(policy_version=unroll.policy_version[1:],
+             level_index=unroll.level_index[1:])
+  expected = _loss(_learner().agent, replayed).metrics['loss/total']
+  np.testing.assert_allclose(metrics['unroll/loss/total'], expected, rtol=1e-4)
+  alone.update(replayed)
+  for x, y in zip(_parameters(paced), _parameters(alone)):
+    np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-6)
+  assert not any(name.startswith('fresh/') for name in metrics)
+  np.testing.assert_allclose(
+      metrics['replayed/loss/total'], np.sum(expected), rtol=1e-4)
+
+
+def _with_foreign(unroll, *indices):
+  """Returns a batch whose unrolls with these indices other agents played."""
+  return unroll._replace(origin=types.Origin(
+      tf.constant([False] + [True] * (B - 1)),
+      is_foreign=tf.constant([i in indices for i in range(B)])))
+
+
+@pytest.mark.parametrize('foreign', [(2,), (1, 3), (1, 2, 3), ()])
+def test_unrolls_of_other_agents_are_told_apart(foreign):
+  learner, unroll = _learner(num_replayed=B - 1), _unroll()
+  expected = _loss(learner.agent, unroll).metrics
+  metrics = learner.update(_with_foreign(unroll, *foreign))
+  own = [i for i in range(1, B) if i not in foreign]
+  for name, value in expected.items():
+    if value.shape.rank == 0:
+      assert f'own/{name}' not in metrics
+      continue
+    for kind, indices in (('own/', own), ('foreign/', list(foreign))):
+      numbers = value.numpy()[indices]
+      if name.startswith('loss/'):
+        wanted = np.sum(numbers)
+      else:
+        wanted = np.mean(numbers) if indices else np.nan
+      np.testing.assert_allclose(metrics[kind + name], wanted, rtol=1e-4,
+                                 err_msg=kind + name)
+
+
 def test_every_parameter_learns_through_the_lstm_too():
   learner = _learner(lambda: _agent(use_lstm=True), _squares)
   agent = learner.agent
@@ -478,8 +526,10 @@ def _on_two_cpus():
                        strategy, num_replayed=1)
     agent = learner.agent
     for i in range(2):
-      metrics = learner.update(_unroll(agent.initial_state(B), seed=i))
-    learner.update(_with_nan(_unroll(agent.initial_state(B))))
+      metrics = learner.update(_with_foreign(
+          _unroll(agent.initial_state(B), seed=i), B - 1))
+    learner.update(_with_foreign(
+        _with_nan(_unroll(agent.initial_state(B))), B - 1))
     results.append((
         [[x.numpy() for x in strategy.experimental_local_results(v)]
          for v in agent.variables],
@@ -499,7 +549,7 @@ def test_two_replicas_take_the_step_of_one_with_the_whole_batch():
       np.testing.assert_allclose(replica, whole, rtol=1e-4, atol=1e-6)
   # Replicas have two unrolls each, but the batch has a single replayed one.
   for name in ('gradient_norm', 'learning_rate', 'error', 'of_unroll',
-               'fresh/of_unroll', 'replayed/of_unroll'):
+               'fresh/of_unroll', 'replayed/of_unroll', 'foreign/of_unroll'):
     np.testing.assert_allclose(two[1][name], one[1][name], rtol=1e-4)
   assert one[2:] == two[2:] == (3, 3 * FRAMES_PER_UPDATE * (B - 1) // B)
 

@@ -19,6 +19,8 @@ COVERED_ELSEWHERE = {
     **{f'impala_tf/architectures/{name}.py': (
         'tests/architectures/in_process_test.py', 'is run by that')
        for name in ('actor_learner', 'learner_parts')},
+    'impala_tf/architectures/replay_server.py': (
+        'tests/faults/shared_replay_test.py', 'is a process, killed there'),
     'impala_tf/config_environment.py': (
         'tests/config_test.py', 'has sections of the config'),
     'impala_tf/processes/host.py': (
@@ -40,6 +42,8 @@ COVERED_ELSEWHERE = {
         'tests/launch/processes/supervisor_test.py',
         'is what the supervisor is made of, tried with real processes')
        for name in ('local', 'program')},
+    'launch/ray_cluster/engine.py': (
+        'tests/launch/sweep_test.py', 'has its flags, tried with the program'),
     'launch/ray_cluster/host.py': (
         'tests/launch/ray_cluster/program_test.py',
         'is the end of `program` that Ray places'),
@@ -48,15 +52,19 @@ COVERED_ELSEWHERE = {
     **{f'launch/roles/{name}.py': (
         'tests/launch/role_test.py', 'is a program, tried as such')
        for name in ('actor', 'evaluator', 'learner', 'learner_connection')},
+    'launch/roles/replay.py': (
+        'tests/faults/shared_replay_test.py', 'is a program, tried as such'),
 }
 # Tests of no single module, and what they test.
 OF_NO_MODULE = {
     'tests/configs_test.py': 'every .gin file in configs/',
+    'tests/envs/dmlab_contract_test.py': 'DeepMind Lab, and its stand-in',
     'tests/examples_test.py': 'examples/ and the pages that explain them',
     'tests/faults': 'what real runs survive, docs/reliability.md',
     'tests/launch/cluster_examples_test.py': 'Slurm and Kubernetes files',
     'tests/docs_test.py': 'README.md, docs/ and mkdocs.yml',
     'tests/launch/docker_test.py': 'launch/docker/Dockerfile',
+    'tests/launch/install_dmlab_test.py': 'launch/install_dmlab.sh',
     'tests/launch/remote_run_test.py': 'every program on a directory at a URL',
     'tests/launch/scripts_test.py': 'shell scripts',
     'tests/launch/several_learners_test.py': 'whole runs of several learners',

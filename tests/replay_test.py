@@ -275,3 +275,34 @@ def test_replay_larger_than_memory_is_refused():
   with pytest.raises(config.ConfigError,
                      match=r'capacity_unrolls is 5000000.* 0.1 GiB of memory'):
     replay.make_replay(spec, 5_000_000, memory_bytes=100_000_000)
+
+
+def test_shared_replay_that_came_back_empty_gets_the_last_unroll_again():
+  """Else learner, queue and actor would wait for one another."""
+  spec = unrolls.spec()
+  queue = replay.make_queue(spec, 1)
+  server = replay.make_server([queue], None)
+  elsewhere = replay.make_server(
+      [replay.make_replay(spec, 5, memory_bytes=1 << 30)], None)
+  address = f'localhost:{elsewhere.port}'
+  writer = replay.UnrollWriter(
+      f'localhost:{server.port}', spec, (replay.REPLAY, replay.QUEUE),
+      replay_address=address)
+  client = reverb.Client(address)
+  for number in range(2):
+    writer.write(unrolls.numbered(number))
+  flushing = threading.Thread(target=writer.flush, daemon=True)
+  flushing.start()
+  programs.wait_until(
+      lambda: client.server_info()[replay.REPLAY].current_size == 2, 'both')
+  flushing.join(timeout=1.5)
+  assert flushing.is_alive()  # The queue is full.
+  client.reset(replay.REPLAY)
+  programs.wait_until(
+      lambda: client.server_info()[replay.REPLAY].current_size == 1, 'one')
+  assert set(_sample(client, 3)) == {1}
+  _read(f'localhost:{server.port}')
+  flushing.join(timeout=programs.DEADLINE_SECS)
+  assert not flushing.is_alive()
+  server.stop()
+  elsewhere.stop()

@@ -369,3 +369,20 @@ def test_checkpoints_are_scored_once_100_episodes_have_ended(tmp_path):
   # The last 100 of 102 episodes leave out two of the first batch.
   assert scores[33] == pytest.approx((2 + 3 * sum(range(2, 35))) / 100)
   assert scores[-1] == pytest.approx((8 + 3 * sum(range(8, 41))) / 100)
+
+
+def test_lag_is_of_own_unrolls_that_are_not_of_the_future(tmp_path):
+  # Of four replayed: own, another agent's, own of a lost future, own.
+  zeros = np.zeros((3, 5), np.float32)
+  unroll = types.Unroll(
+      types.EnvOutput(
+          step_type=tf.constant(np.full((3, 5), MID, np.uint8)), reward=zeros,
+          discount=zeros, observation=zeros, episode_return=tf.constant(zeros),
+          episode_steps=tf.zeros((3, 5), tf.int32)), (), (),
+      tf.constant([0, -2, -900, 7, -6], tf.int64), tf.zeros([5], tf.int32),
+      types.Origin(tf.constant([False] + [True] * 4),
+                   is_foreign=tf.constant([False, False, True, False, False])))
+  row, = _Run(tmp_path, [unroll], total_frames=100, num_fresh=1).rows
+  assert row['policy_lag'] == 0
+  assert row['replayed/policy_lag'] == 4  # The mean of 2 and 6.
+  assert row['replayed/foreign_share'] == 0.25

@@ -12,6 +12,7 @@ from impala_tf.agents import networks
 from impala_tf.agents import observation_normaliser
 from impala_tf.agents import popart_head
 from impala_tf.maths import distributions
+from impala_tf.maths import frame_stacks
 from impala_tf.maths import losses
 from impala_tf.maths import running_moments
 
@@ -268,6 +269,25 @@ class Agent(tf.Module):
     outputs, _ = self._forward(env_outputs, last_actions, core_state)
     return outputs
 
+  def memory_after(self, env_outputs: types.EnvOutput, actions: tf.Tensor,
+                   core_state: CoreState) -> CoreState:
+    """Computes the memory with which the unrolls that follow begin.
+
+    Args:
+      env_outputs: x_0 to x_T, leading [T+1, B].
+      actions: [T+1, B, ...] that were taken at these.
+      core_state: before x_0.
+
+    Returns:
+      The memory before x_T, which is the first step of the next unroll.
+    """
+    last_actions = tf.concat(
+        [core_state.last_action[tf.newaxis], actions[:-2]], axis=0)
+    _, lstm = self._forward(
+        tf.nest.map_structure(lambda t: t[:-1], env_outputs), last_actions,
+        core_state)
+    return CoreState(lstm, actions[-2])
+
   def _forward(self, env_outputs: types.EnvOutput, last_actions, core_state):
     """Runs the network on leading [T, B].
 
@@ -326,6 +346,20 @@ class Agent(tf.Module):
     if others:
       encoded = tf.concat([encoded, *others], axis=-1)
     return encoded if self._join is None else self._join(encoded)
+
+
+def restacked(env_outputs: types.EnvOutput) -> types.EnvOutput:
+  """Rebuilds stacks of frames that travelled once each, if there are any.
+
+  Args:
+    env_outputs: x_0 to x_T as they travel, see `types.Unroll`, with leading
+      [T+1, B].
+  """
+  observation, step_type = env_outputs.observation, env_outputs.step_type
+  if observation.shape[0] <= step_type.shape[0]:  # A frame for each step.
+    return env_outputs
+  return env_outputs._replace(
+      observation=frame_stacks.restack(observation, step_type))
 
 
 def _given(name: str, tensor: Any) -> tf.Tensor:

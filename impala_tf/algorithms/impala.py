@@ -1,6 +1,6 @@
 """IMPALA's loss: the V-trace actor-critic (section 4.2) and its ablations."""
 
-from typing import NamedTuple, Tuple, Union
+from typing import Callable, Dict, NamedTuple, Optional, Tuple, Union
 
 import dm_env
 import tensorflow as tf
@@ -22,10 +22,27 @@ def make_agent(config: config_lib.Config,
   return agent_lib.Agent(distribution, config.agent, precision, compiled)
 
 
+class Selection(NamedTuple):
+  """The part of a batch that counts in its loss.
+
+  Attributes:
+    is_relevant: bool [T, B], steps that are learned from; others are cut out of
+      targets and losses as a transition at a time limit is.
+    has_entropy_cost: bool [B], unrolls whose policies' entropy is rewarded.
+    metrics: str to float32 [B], for logs only.
+  """
+  is_relevant: tf.Tensor
+  has_entropy_cost: tf.Tensor
+  metrics: Dict[str, tf.Tensor]
+
+
+SelectFn = Callable[[agent_lib.NetworkOutput, types.Unroll], Selection]
+
+
 def loss(agent: agent_lib.Agent, unroll: types.Unroll,
          config: config_lib.Config,
-         hyperparameters: hyperparameters_lib.Hyperparameters
-         ) -> types.LossOutput:
+         hyperparameters: hyperparameters_lib.Hyperparameters,
+         select: Optional[SelectFn] = None) -> types.LossOutput:
   """Sums up the three losses of section 4.2.
 
   Args:
@@ -33,6 +50,8 @@ def loss(agent: agent_lib.Agent, unroll: types.Unroll,
     unroll: batch with leading [T+1, B]; frames already re-stacked.
     config: config of the run; see `config.ImpalaConfig`.
     hyperparameters: variables of the run; has the weight of the entropy bonus.
+    select: function of the network's outputs and the batch that returns a
+      `Selection`; None: all of the batch counts.
 
   Returns:
     `LossOutput`.
@@ -40,7 +59,7 @@ def loss(agent: agent_lib.Agent, unroll: types.Unroll,
   outputs = agent.unroll(unroll.env_outputs, unroll.agent_outputs.action,
                          unroll.core_state)
   return loss_and_targets(outputs, agent.distribution, unroll, config.impala,
-                          hyperparameters.entropy_cost)[0]
+                          hyperparameters.entropy_cost, select=select)[0]
 
 
 ALGORITHM = algorithm.Algorithm(make_agent, loss)
@@ -52,8 +71,8 @@ class Targets(NamedTuple):
   Attributes:
     vs: float32 [T, B], V-trace's targets or those of another correction,
       without gradient.
-    mask: float32 [T, B], 0 where a time limit has cut the episode off and there
-      is no target, else 1.
+    mask: float32 [T, B], 0 where a time limit has cut the episode off, or the
+      step is not relevant, and there is no target; else 1.
   """
   vs: tf.Tensor
   mask: tf.Tensor
@@ -63,7 +82,8 @@ def loss_and_targets(
     outputs: agent_lib.NetworkOutput,
     distribution: distributions.Distribution, unroll: types.Unroll,
     config: config_lib.ImpalaConfig, entropy_cost: Union[float, tf.Tensor],
-    value_scale: Union[float, tf.Tensor] = 1.
+    value_scale: Union[float, tf.Tensor] = 1.,
+    select: Optional[SelectFn] = None
 ) -> Tuple[types.LossOutput, Targets]:
   """Computes the losses from outputs that the network has given already.
 
@@ -74,6 +94,7 @@ def loss_and_targets(
     config: discount, clipping thresholds, correction and weights.
     entropy_cost: weight of the entropy bonus, a number or float32 [].
     value_scale: unit of values and advantages in the losses, float32 [B].
+    select: see `loss`.
 
   Returns:
     `LossOutput` and `Targets`.
@@ -91,7 +112,10 @@ def loss_and_targets(
   truncated = tf.logical_and(
       tf.equal(effects.step_type, int(dm_env.StepType.FIRST)),
       effects.discount > 0)
-  mask = 1. - tf.cast(truncated, tf.float32)
+  selection = _everything(truncated)
+  if select is not None:
+    selection = select(outputs, unroll)
+  mask = tf.cast(selection.is_relevant & ~truncated, tf.float32)
   rewards = losses.clip_rewards(effects.reward, config.reward_clipping)
   correction = off_policy.CORRECTIONS[config.correction]
   log_probs = distribution.log_prob(target_logits, actions)
@@ -116,9 +140,12 @@ def loss_and_targets(
   scaled = returns.vs / value_scale, values / value_scale
   baseline_loss = losses.baseline_loss(*scaled, mask)
   entropies = distribution.entropy(target_logits)
-  entropy_loss = losses.entropy_loss(entropies, mask)
+  entropy_loss = losses.entropy_loss(
+      entropies, mask * tf.cast(selection.has_entropy_cost, tf.float32))
   unroll_losses = (policy_gradient_loss + config.baseline_cost * baseline_loss +
                    entropy_cost * entropy_loss)
+  if unroll.origin and not isinstance(unroll.origin.weights, tuple):
+    unroll_losses *= unroll.origin.weights
   metrics = {
       'loss/total': unroll_losses,
       'loss/policy_gradient': policy_gradient_loss,
@@ -126,12 +153,18 @@ def loss_and_targets(
       'loss/entropy': entropy_loss,
       'entropy': _time_mean(entropies),
       'explained_variance': _explained_variance(*scaled),
+      **selection.metrics,
   }
   metrics.update(_off_policy_metrics(
       log_rhos, distribution.kl_divergence(behaviour_logits, target_logits),
       config.clip_rho_threshold))
   return (types.LossOutput(tf.reduce_sum(unroll_losses), metrics),
           Targets(returns.vs, mask))
+
+
+def _everything(truncated: tf.Tensor) -> Selection:
+  """Selects all steps of a batch, whose truncations are bool [T, B]."""
+  return Selection(tf.ones_like(truncated), tf.ones_like(truncated[0]), {})
 
 
 def _time_mean(x: tf.Tensor) -> tf.Tensor:

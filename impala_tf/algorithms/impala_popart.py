@@ -5,7 +5,7 @@ Which task an unroll is of picks its row of the moments and its output of the
 baseline's head, here and nowhere else: policy and torso are not told.
 """
 
-from typing import Any
+from typing import Any, Optional
 
 import tensorflow as tf
 
@@ -31,8 +31,8 @@ def make_agent(config: config_lib.Config,
 
 def loss(agent: agent_lib.Agent, unroll: types.Unroll,
          config: config_lib.Config,
-         hyperparameters: hyperparameters_lib.Hyperparameters
-         ) -> types.LossOutput:
+         hyperparameters: hyperparameters_lib.Hyperparameters,
+         select: Optional[impala.SelectFn] = None) -> types.LossOutput:
   """Computes IMPALA's loss with each task's errors in units of its sigma.
 
   V-trace works on values as they are, sigma n + mu. The baseline is trained on
@@ -45,6 +45,7 @@ def loss(agent: agent_lib.Agent, unroll: types.Unroll,
     unroll: batch with leading [T+1, B]; frames already re-stacked.
     config: config of the run; see `config.ImpalaConfig`.
     hyperparameters: variables of the run; has the weight of the entropy bonus.
+    select: see `impala.loss`. Moments leave out what it leaves out.
 
   Returns:
     `LossOutput`; its totals are for `after_step`.
@@ -58,7 +59,7 @@ def loss(agent: agent_lib.Agent, unroll: types.Unroll,
       outputs._replace(
           baseline=popart.denormalise(outputs.baseline, moments, task)),
       agent.distribution, unroll, config.impala, hyperparameters.entropy_cost,
-      value_scale=tf.gather(scales, task))
+      value_scale=tf.gather(scales, task), select=select)
   metrics = {**output.metrics,
              'popart/scale_min': tf.reduce_min(scales),
              'popart/scale_max': tf.reduce_max(scales)}

@@ -34,6 +34,22 @@ def _check_with_popart(config: config_lib.Config) -> None:
         'ImpalaConfig.popart_step_size; 3e-4 is the published one')
 
 
+def _check_laser(config: config_lib.Config) -> None:
+  """Raises ConfigError where there is no trust region over V-trace's steps."""
+  if config.impala.correction != 'vtrace':
+    raise config_lib.ConfigError(
+        "ExperimentConfig.algorithm = 'laser' is a trust region for V-trace, "
+        f'but ImpalaConfig.correction is {config.impala.correction!r}; set it '
+        "to 'vtrace', or the algorithm to 'impala'")
+  if config.laser.trust_region == 'implied' and (
+      not config.impala.clip_rho_threshold):
+    raise config_lib.ConfigError(
+        "LaserConfig.trust_region = 'implied' needs clipped ratios, but "
+        'ImpalaConfig.clip_rho_threshold is '
+        f"{config.impala.clip_rho_threshold}; set it above 0, or the region to "
+        "'behaviour'")
+
+
 CheckFn = Callable[[config_lib.Config], None]
 
 
@@ -58,6 +74,7 @@ def _in_module(name: str) -> Callable[[], Any]:
 ROWS: Dict[str, Row] = {
     'impala': Row(_in_module('impala'), _check_without_popart),
     'impala_popart': Row(_in_module('impala_popart'), _check_with_popart),
+    'laser': Row(_in_module('laser'), _check_laser),
 }
 
 

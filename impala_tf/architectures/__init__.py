@@ -1,7 +1,7 @@
-"""Arrangements of hops into programs: learner, evaluator, one process.
+"""Arrangements of hops into programs: learner, evaluator, replay, one process.
 
-May import `config`, `types`, `storage`, `suites`, `optimizers`, `processes`,
-`envs`, `monitoring`, `transport`, `agents`, `actor`, `replay`, `dataset`,
-`learner`, `weights`, `evaluation`, `training`, `dynamic_batching_actor` and
-`experiment`.
+May import `config`, `config_fingerprint`, `types`, `population`, `storage`,
+`suites`, `optimizers`, `processes`, `envs`, `monitoring`, `transport`,
+`agents`, `actor`, `replay`, `dataset`, `learner`, `weights`, `evaluation`,
+`training`, `dynamic_batching_actor` and `experiment`.
 """

@@ -34,24 +34,24 @@ class _Gauges:
                skipped: skipped_updates.SkippedUpdates):
     self._refusals = parts.refusals
     self._skipped = skipped
-    self._tables = {parts.address: [replay.QUEUE]}
-    if parts.config.num_replayed:
-      address = parts.place.replay_address or parts.address
-      self._tables.setdefault(address, []).append(replay.REPLAY)
-    self._clients = {address: reverb.Client(address)
-                     for address in self._tables}
+    self._link = parts.link
+    self._tables = [replay.QUEUE]
+    if parts.config.num_replayed and parts.link is None:
+      self._tables.append(replay.REPLAY)
+    self._client = reverb.Client(parts.address)
 
   def read(self) -> Mapping[str, float]:
-    """Reads them; raises ConnectionError where a server does not answer."""
+    """Reads them; raises ConnectionError where the server does not answer."""
     # Asked of the server: the tables that it was made of are not its own if it
     # restored any.
     row = {'unrolls_refused': self._refusals.total,
            'updates_skipped': self._skipped.total}
-    for address, tables in self._tables.items():
-      infos = reverb_calls.server_info(self._clients[address])
-      for table in tables:
-        row[f'{table}_occupancy'] = (
-            infos[table].current_size / infos[table].max_size)
+    infos = reverb_calls.server_info(self._client)
+    tables = {name: infos[name] for name in self._tables}
+    if self._link is not None:  # It may be away just now.
+      tables[replay.REPLAY] = self._link.infos[replay.REPLAY]
+    for name, info in tables.items():
+      row[f'{name}_occupancy'] = info.current_size / info.max_size
     return row
 
 
@@ -65,8 +65,14 @@ def train(parts: learner_parts.LearnerParts, publisher: training.Publisher,
       parts.log_dir, log_interval_secs, parts.learner, parts.totals,
       parts.reader, config.num_fresh, _Gauges(parts, skipped).read,
       parts.level_log, parts.learners.concatenate)
-  training.train(config.experiment, parts.learner, parts.reader, publisher,
-                 parts.saver, log, skipped, host)
+  try:
+    training.train(config.experiment, parts.learner, parts.reader, publisher,
+                   parts.saver, log, skipped, host)
+  finally:
+    if parts.link is not None:
+      parts.link.report(min(1., int(parts.learner.num_frames.numpy())
+                            / config.experiment.total_frames))
+      parts.link.close()
 
 
 class _ProfilingHost(host_lib.LearnerHost):
@@ -77,6 +83,7 @@ class _ProfilingHost(host_lib.LearnerHost):
     self._host = host
     self.should_stop = host.should_stop
     self.on_wait = host.on_wait
+    self.on_pause = host.on_pause
     self.on_row = host.on_row
 
   def before_batch(self) -> None:
@@ -123,7 +130,7 @@ def run_learner(config: config_lib.Config, place: learner_parts.Place,
 
 def start_actor(config: config_lib.Config, address: str, seed: int, task: int,
                 host: host_lib.ActorHost, run_table: Optional[str] = None,
-                replay_address: Optional[str] = None
+                replay_address: Optional[str] = None, agent_number: int = 0
                 ) -> dynamic_batching_actor.AnyActor:
   """Makes an actor that holds the learner's parameters.
 
@@ -135,6 +142,7 @@ def start_actor(config: config_lib.Config, address: str, seed: int, task: int,
     host: see `run_actor`.
     run_table: see `weights.Fetcher`.
     replay_address: 'host:port' of the replay's server; None: the learner's.
+    agent_number: number of the agent among those that share the replay.
 
   Raises:
     ConnectionError: where a server does not answer, or is of another run.
@@ -150,7 +158,8 @@ def start_actor(config: config_lib.Config, address: str, seed: int, task: int,
                             config.actor.fetch_interval_unrolls)
   fetcher.wait(host.poll)
   spec = experiment.make_unroll_spec(config, environment, agent)
-  writer = experiment.make_writer(config, address, spec, task, replay_address)
+  writer = experiment.make_writer(
+      config, address, spec, task, replay_address, agent_number)
   return experiment.make_actor(
       config, agent, environment, writer, fetcher, spec, policy_seed)
 
@@ -158,7 +167,7 @@ def start_actor(config: config_lib.Config, address: str, seed: int, task: int,
 def run_actor(config: config_lib.Config, address: str, seed: int, task: int,
               host: host_lib.ActorHost,
               replay_address: Optional[str] = None,
-              core: Optional[int] = None) -> None:
+              core: Optional[int] = None, agent_number: int = 0) -> None:
   """Runs an actor's process: plays until killed, having nothing to save.
 
   Args:
@@ -171,6 +180,7 @@ def run_actor(config: config_lib.Config, address: str, seed: int, task: int,
     host: the process that this runs in.
     replay_address: 'host:port' of the replay's server; None: the learner's.
     core: number of the core that the process stays on; None: any.
+    agent_number: number of the agent among those that share the replay.
 
   Raises:
     ConnectionError: where the learner does not answer, or has another config.
@@ -181,7 +191,8 @@ def run_actor(config: config_lib.Config, address: str, seed: int, task: int,
     cores.stay_on(core)
   tf_threads.set_threads(1)
   actor = start_actor(
-      config, address, seed, task, host, run_table, replay_address)
+      config, address, seed, task, host, run_table, replay_address,
+      agent_number)
   try:
     while True:
       actor.run_unroll()

@@ -1,15 +1,19 @@
 """Actor and learner in turns, within one process."""
 
+from typing import Optional
+
 import tensorflow as tf
 
 from impala_tf import actor as actor_lib
 from impala_tf import config as config_lib
+from impala_tf import replay
 from impala_tf import weights
 from impala_tf.architectures import actor_learner
 from impala_tf.architectures import learner_parts
 from impala_tf.processes import host as host_lib
 from impala_tf.processes import learner_group
 from impala_tf.processes import sizing
+from impala_tf.transport import shared_replay
 from impala_tf.transport import unroll_filter
 
 
@@ -17,9 +21,12 @@ class _Turns(host_lib.LearnerHost):
   """A learner's host that has the actor play before each batch is read."""
 
   def __init__(self, host: host_lib.LearnerHost, actor: actor_lib.Actor,
-               refusals: unroll_filter.Refusals, num_fresh: int, num_envs: int):
+               refusals: unroll_filter.Refusals, num_fresh: int, num_envs: int,
+               link: Optional[shared_replay.Link]):
     self._host = host
     self._actor = actor
+    self._link = link
+    self.on_pause = host.on_pause
     self._refusals = refusals
     self._num_fresh = num_fresh
     self._num_envs = num_envs
@@ -33,44 +40,55 @@ class _Turns(host_lib.LearnerHost):
     self._num_wanted += self._num_fresh
     self._play()
 
-  def on_wait(self) -> None:
+  def on_wait(self, cause: str = '') -> None:
     """Plays again in place of unrolls that were refused."""
-    self._host.on_wait()
+    self._host.on_wait(cause)
+    if self._link is not None and not self._link.problem and (
+        not self._link.infos[replay.REPLAY].current_size):
+      self._actor.writer.refill()
     self._play()
 
   def _play(self) -> None:
     """Plays until there is a batch, and one unroll more for each refused."""
-    while (self._num_played < self._num_wanted + self._refusals.total
+    # In place of what others have sent to a shared replay nobody must play.
+    refused = self._refusals.total - self._refusals.num_replayed
+    while (self._num_played < self._num_wanted + refused
            and not self._host.should_stop()):
       self._actor.run_unroll()
       self._num_played += self._num_envs
 
 
-def run(config: config_lib.Config, run_dir: str,
-        host: host_lib.LearnerHost) -> None:
+def run(config: config_lib.Config, run_dir: str, host: host_lib.LearnerHost,
+        replay_address: Optional[str] = None, agent_number: int = 0) -> None:
   """Plays and learns in turns.
 
   The same hops as between processes, and the same numbers from the same seed
-  unless unrolls are replayed: Reverb's sampling takes no seed.
+  unless unrolls are replayed: Reverb's sampling takes no seed. Agents that
+  share a replay are such processes each, and keep pace with one another.
 
   Args:
     config: config of the run.
     run_dir: directory of the run, which exists; checkpoints in it are resumed
       from.
     host: the process that this runs in.
+    replay_address: 'host:port' of a replay that several agents share; None:
+      the replay, if any, is in this process.
+    agent_number: number of this agent among those.
   """
   announced, config = config, sizing.fit(config)
   tf.config.experimental.enable_op_determinism()
   num_fresh, num_envs = config.num_fresh, config.actor.num_envs
   parts = learner_parts.make(
-      config, announced, learner_parts.Place(run_dir), num_fresh + num_envs,
-      learner_group.alone())
+      config, announced, learner_parts.Place(
+          run_dir, replay_address=replay_address, agent=agent_number),
+      num_fresh + num_envs, learner_group.alone())
   publisher = weights.DelayedPublisher(
       parts.publisher, int(parts.learner.num_updates.numpy()),
       config.actor.controlled_lag_updates or 0)
   actor = actor_learner.start_actor(
-      config, parts.address, seed=0, task=0, host=host_lib.ActorHost())
+      config, parts.address, seed=0, task=0, host=host_lib.ActorHost(),
+      replay_address=replay_address, agent_number=agent_number)
   # A row an update: means over a stretch of time would differ between runs.
   actor_learner.train(
       parts, publisher, log_interval_secs=0.,
-      host=_Turns(host, actor, parts.refusals, num_fresh, num_envs))
+      host=_Turns(host, actor, parts.refusals, num_fresh, num_envs, parts.link))

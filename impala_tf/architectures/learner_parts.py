@@ -7,6 +7,7 @@ from absl import logging
 import reverb
 
 from impala_tf import config as config_lib
+from impala_tf import config_fingerprint
 from impala_tf import dataset as dataset_lib
 from impala_tf import experiment
 from impala_tf import learner as learner_lib
@@ -14,7 +15,9 @@ from impala_tf import replay
 from impala_tf import training
 from impala_tf import types
 from impala_tf import weights
+from impala_tf.agents import replayed_memory
 from impala_tf.agents import saved as saved_lib
+from impala_tf.architectures import population
 from impala_tf.envs import environment as environment_lib
 from impala_tf.monitoring import hparams
 from impala_tf.monitoring import level_metrics
@@ -26,23 +29,29 @@ from impala_tf.processes import sizing
 from impala_tf.storage import checkpoint as checkpoint_lib
 from impala_tf.suites import levels as levels_lib
 from impala_tf.transport import config_table
+from impala_tf.transport import pacing
 from impala_tf.transport import parameter_memory
+from impala_tf.transport import priorities
+from impala_tf.transport import reverb_calls
+from impala_tf.transport import shared_replay
 from impala_tf.transport import unroll_filter
 
 
 class Place(NamedTuple):
-  """A learner's directory, port, and address of the replay.
+  """A learner's directory, port, and place among agents that share a replay.
 
   Attributes:
     run_dir: directory of the run, which exists; checkpoints in it are resumed
       from.
     port: port of the Reverb server; None for a free one.
-    replay_address: 'host:port' of a replay that several learners share; None:
+    replay_address: 'host:port' of a replay that several agents share; None:
       the replay, if any, is in this learner's own server.
+    agent: number of this agent among those.
   """
   run_dir: str
   port: Optional[int] = None
   replay_address: Optional[str] = None
+  agent: int = 0
 
 
 class LearnerParts(NamedTuple):
@@ -63,6 +72,8 @@ class LearnerParts(NamedTuple):
     reader: gives batches.
     refusals: counts unrolls that were refused.
     level_log: tells levels apart; None where there is one.
+    link: connection to a shared replay; None where the replay, if any, is in
+      the learner's own server.
   """
   config: config_lib.Config
   place: Place
@@ -77,6 +88,7 @@ class LearnerParts(NamedTuple):
   reader: interfaces.Reader
   refusals: unroll_filter.Refusals
   level_log: Optional[level_metrics.LevelLog]
+  link: Optional[shared_replay.Link] = None
 
   @property
   def address(self) -> str:
@@ -100,8 +112,14 @@ def make(config: config_lib.Config, announced: config_lib.Config, place: Place,
   Raises:
     OSError: where the port is taken.
     ConfigError: where the config cannot be trained so.
+    ConnectionError: where a replay elsewhere does not answer.
     checkpoint.CheckpointError: where all checkpoints are damaged.
   """
+  link = None
+  if place.replay_address is not None:
+    link = shared_replay.Link(
+        place.replay_address, place.agent,
+        config_fingerprint.of_unrolls(config), learners.is_chief)
   environment = experiment.make_probe_environment(config)
   learners.require_same(
       announced, config.learner.num_threads,
@@ -110,8 +128,13 @@ def make(config: config_lib.Config, announced: config_lib.Config, place: Place,
   learner = experiment.make_learner(config, environment, learners.strategy)
   totals = training.Totals(len(levels_lib.expand(config.environment.level)))
   log_dir = learners.own_directory(place.run_dir)
+  member_state = population.make_state(config)
   checkpointer = _restore(config, place, log_dir, environment, learner, totals,
-                          learners.is_chief)
+                          member_state, learners.is_chief)
+  looped = learners.wrap_learner(learner)
+  if member_state is not None:  # It is the only learner of its run.
+    looped = population.Member(
+        config, place.run_dir, learner, member_state, checkpointer)
   spec = experiment.make_unroll_spec(config, environment, learner.agent)
   memory = None
   if shares_memory:
@@ -124,27 +147,35 @@ def make(config: config_lib.Config, announced: config_lib.Config, place: Place,
       config, address, environment, learner, learners)
   refusals = unroll_filter.Refusals()
   reader = _make_reader(
-      config, address, place, spec, learners, refusals)
+      config, address, place, spec, learners, refusals,
+      _make_recompute(config, address, environment))
+  if link is not None and learners.is_chief:  # All wait for the chief's batch.
+    reader = pacing.PacedReader(
+        reader, link, lambda: int(learner.num_frames.numpy()),
+        _frames_per_update(config, environment),
+        config.experiment.total_frames)
   level_log = _make_level_log(config, environment, totals)
   environment.close()
   return LearnerParts(
-      config, place, log_dir, learners, learners.wrap_learner(learner), totals,
+      config, place, log_dir, learners,
+      _with_priorities(config, address, looped), totals,
       _make_saver(config, place, address, checkpointer, learners.is_chief),
       server, publisher, memory, learners.wrap_reader(reader), refusals,
-      level_log)
+      level_log, link)
 
 
 def _restore(config: config_lib.Config, place: Place, log_dir: str,
              environment: environment_lib.BatchedEnvironment,
              learner: learner_lib.Learner, totals: training.Totals,
-             is_chief: bool) -> checkpoint_lib.Checkpointer:
+             member_state: Optional[population.State], is_chief: bool
+             ) -> checkpoint_lib.Checkpointer:
   """Restores the newest checkpoint, if any; returns what writes the next."""
   if is_chief:
     saved_lib.describe_agent(place.run_dir, learner.agent,
                              environment.observation_spec(), config.agent)
   configured = hyperparameters_lib.ConfiguredValues(learner.hyperparameters)
   checkpointer = make_checkpointer(
-      config, place.run_dir, learner, totals, configured)
+      config, place.run_dir, learner, totals, configured, member_state)
   restored = checkpointer.restore(tidy=is_chief)
   configured.take_changes(learner.hyperparameters)
   frames = int(learner.num_frames.numpy())
@@ -158,15 +189,19 @@ def _restore(config: config_lib.Config, place: Place, log_dir: str,
 
 def make_checkpointer(config: config_lib.Config, run_dir: str,
                       learner: learner_lib.Learner, totals: training.Totals,
-                      configured: hyperparameters_lib.ConfiguredValues
+                      configured: hyperparameters_lib.ConfiguredValues,
+                      member_state: Optional[population.State] = None
                       ) -> checkpoint_lib.Checkpointer:
   """Makes what writes and restores all that a run goes on from."""
+  member_parts = {} if member_state is None else {
+      'population': member_state}
   return checkpoint_lib.Checkpointer(
       run_dir, config.experiment.checkpoints_to_keep,
-      # Runs of version 0.1.0 have none.
-      optional=('hyperparameters', 'configured'),
+      # Runs of version 0.1.0, and first checkpoints of warm starts, have none.
+      optional=('hyperparameters', 'configured', 'population'),
       agent=learner.agent, learner=learner.saved, totals=totals,
-      hyperparameters=learner.hyperparameters, configured=configured)
+      hyperparameters=learner.hyperparameters, configured=configured,
+      **member_parts)
 
 
 def _serve(config: config_lib.Config, announced: config_lib.Config,
@@ -201,9 +236,7 @@ def _publish_first(config: config_lib.Config, address: str,
   version, frames = (int(variable.numpy()) for variable in (
       learner.num_updates, learner.num_frames))
   # Only of this process: the config may have been another before.
-  frames_per_update = (
-      config.learner.num_learners * config.num_fresh
-      * config.learner.unroll_length * environment.frames_per_step)
+  frames_per_update = _frames_per_update(config, environment)
   publisher = weights.Publisher(
       address, learner.agent.published_variables,
       lambda later: frames + (later - version) * frames_per_update)
@@ -213,18 +246,52 @@ def _publish_first(config: config_lib.Config, address: str,
   return publisher
 
 
+def _frames_per_update(config: config_lib.Config,
+                       environment: environment_lib.BatchedEnvironment) -> int:
+  """Counts the environment frames of an update of all learners together."""
+  return (config.learner.num_learners * config.num_fresh
+          * config.learner.unroll_length * environment.frames_per_step)
+
+
 def _make_reader(config: config_lib.Config, address: str, place: Place,
                  spec: types.Unroll, learners: learner_group.Learners,
-                 refusals: unroll_filter.Refusals) -> dataset_lib.BatchReader:
+                 refusals: unroll_filter.Refusals,
+                 recompute: Optional[replayed_memory.MemoryRecomputer]
+                 ) -> dataset_lib.BatchReader:
   """Makes the reader, which puts observations where the step wants them."""
   devices = learners.strategy.extended.worker_devices
   # Several devices share the batch out from the host.
   device = '/cpu:0' if len(devices) > 1 else devices[0]
   return dataset_lib.BatchReader(
       experiment.make_dataset(
-          config, address, spec, refusals, place.replay_address),
+          config, address, spec, refusals, place.replay_address, recompute,
+          place.agent),
       functools.partial(dataset_lib.place_observations, device=device),
       refusals)
+
+
+def _make_recompute(config: config_lib.Config, address: str,
+                    environment: environment_lib.BatchedEnvironment
+                    ) -> Optional[replayed_memory.MemoryRecomputer]:
+  """Makes the recomputer of replayed memory; None where it is stored.
+
+  It has an agent of its own, as an actor has: it runs in the reader's thread
+  while the learner changes its parameters.
+  """
+  if config.chain_unrolls is None or config.replay.core_state == 'stored':
+    return None
+  agent = experiment.make_agent(config, environment)
+  return replayed_memory.MemoryRecomputer(
+      agent, weights.Fetcher(address, agent.published_variables))
+
+
+def _with_priorities(config: config_lib.Config, address: str,
+                     learner: interfaces.Learner) -> interfaces.Learner:
+  """Has the learner set priorities, where the replay is sampled by them."""
+  if not config.has_priorities:
+    return learner
+  # A replay that agents share has none.
+  return priorities.PrioritisingLearner(learner, address, replay.REPLAY)
 
 
 def _make_level_log(config: config_lib.Config,
@@ -267,7 +334,4 @@ class _ReplaySaver:
   def save(self, number: int, score: Optional[float]) -> None:
     # In this order: unrolls of the future would have a lag below 0.
     self._checkpointer.save(number, score)
-    try:
-      self._client.checkpoint()
-    except RuntimeError as error:
-      raise OSError(f'the replay could not be saved: {error}') from error
+    reverb_calls.save(self._client)

@@ -6,7 +6,7 @@ plays level g mod L, so that their numbers differ by one at most.
 """
 
 import functools
-from typing import Callable, List, Sequence, Tuple
+from typing import Callable, List, Sequence, Tuple, Union
 
 import dm_env
 from dm_env import specs
@@ -18,6 +18,7 @@ from impala_tf.envs import environment
 from impala_tf.envs import factory
 from impala_tf.suites import levels as levels_lib
 
+AnyEnvironment = Union[environment.BatchedEnvironment, env_processes.Workers]
 # Makes a batch of environments from level, number and seed.
 MakeFn = Callable[[str, int, int], environment.BatchedEnvironment]
 

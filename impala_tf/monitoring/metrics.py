@@ -19,6 +19,10 @@ from impala_tf.storage import line_log
 FILE_NAME = 'metrics.jsonl'
 EPISODE_WINDOW = 100
 
+# Beginnings of the names of metrics of unrolls that an update may have had none
+# of; its NaN is left out then.
+_KINDS = ('own/', 'foreign/')
+
 Row = Dict[str, Any]
 
 
@@ -231,6 +235,10 @@ class Interval:
         'policy_lag_max': int(np.max(self._lags)),
     }
     for name, values in self._values.items():
-      row[name] = float(np.mean(values, dtype=np.float64))
+      numbers = np.asarray(values, np.float64)
+      if name.startswith(_KINDS):
+        numbers = numbers[~np.isnan(numbers)]
+      if numbers.size:
+        row[name] = float(np.mean(numbers))
     self._restart(frames, wait_secs)
     return row

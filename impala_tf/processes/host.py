@@ -14,8 +14,19 @@ class LearnerHost:
     """Whether the loop is to end with a checkpoint; asked often."""
     return False
 
-  def on_wait(self) -> None:
-    """Is called several times a second while there is no batch; may raise."""
+  def on_wait(self, cause: str = '') -> None:
+    """Is called several times a second while there is no batch; may raise.
+
+    Args:
+      cause: reason for it, where there is another than slow actors.
+    """
+
+  def on_pause(self, cause: str) -> None:
+    """Is called several times a second while slower agents are waited for.
+
+    Args:
+      cause: which agent is waited for, and why.
+    """
 
   def before_batch(self) -> None:
     """Is called before each batch is read."""
@@ -28,7 +39,10 @@ class ActorHost:
   """The process that an actor's loop runs in."""
 
   def wait_for_learner(self) -> None:
-    """Returns once the learner is there; called when environments are made."""
+    """Returns once the learner is there; called when environments are made.
+
+    Where the replay has a server of its own, that is there then, too.
+    """
 
   def poll(self, cause: str) -> None:
     """Is called over and over while the learner has no parameters yet.

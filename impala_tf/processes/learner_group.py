@@ -377,8 +377,11 @@ class _Turn(host_lib.LearnerHost):
   def should_stop(self) -> bool:
     return self._host.should_stop() or time.monotonic() > self._end
 
-  def on_wait(self) -> None:
-    self._host.on_wait()
+  def on_wait(self, cause: str = '') -> None:
+    self._host.on_wait(cause)
+
+  def on_pause(self, cause: str) -> None:
+    self._host.on_pause(cause)
 
 
 class _Learner:

@@ -3,6 +3,7 @@
 Standard library only.
 """
 
+import math
 import socket
 import time
 from typing import Callable
@@ -35,7 +36,7 @@ class Waiting:
 
     Args:
       peer: name of the peer, and the reason, as words behind 'waiting for'.
-      limit_secs: seconds after which `poll` raises.
+      limit_secs: seconds after which `poll` raises; infinity for never.
       say: function that shows a line to the user.
     """
     self._peer = peer
@@ -64,8 +65,10 @@ class Waiting:
       raise PeerMissing(
           f'waited {self._limit_secs:g} s for {self._peer}, in vain{because}')
     if self._secs >= self._next_line_secs:
-      self._say(f'waiting for {self._peer} ({self._secs:.0f} of '
-                f'{self._limit_secs:g} s){because}')
+      limit = ('' if math.isinf(self._limit_secs) else
+               f' of {self._limit_secs:g}')
+      self._say(f'waiting for {self._peer} ({self._secs:.0f}{limit} s)'
+                f'{because}')
       self._next_line_secs = self._secs + _SAY_SECS
 
   def restart(self) -> float:

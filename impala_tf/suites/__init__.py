@@ -1,4 +1,4 @@
 """Suites of levels, with scores of humans, of random play and of the papers.
 
-May import `config`.
+May import `config` and `population`.
 """

@@ -19,9 +19,11 @@ class Stamp(NamedTuple):
     sender: int64 [], task of the actor that played the unroll.
     fingerprint: int64 [], fingerprint of its config, see
       `config_fingerprint.of_unrolls`.
+    agent: int64 [], number of the agent among those that share a replay.
   """
   sender: Any
   fingerprint: Any
+  agent: Any = np.int64(0)
 
 
 class PackedUnroll(NamedTuple):
@@ -30,9 +32,11 @@ class PackedUnroll(NamedTuple):
   Attributes:
     columns: arrays [N], one for each dtype, with room for a stamp.
     unroll: `types.Unroll` of views of them.
+    row: number of the environment that it is of, among its actor's.
   """
   columns: Tuple[np.ndarray, ...]
   unroll: types.Unroll
+  row: int = 0
 
 
 _STAMP_SPEC = Stamp(*[tf.TensorSpec((), tf.int64) for _ in Stamp._fields])
@@ -147,6 +151,18 @@ class Packing:
       for i, vector in zip(members, vectors):
         fields[i] = tf.reshape(vector, (-1, *self._fields[i].shape))
     return tf.nest.pack_sequence_as(self._spec, fields[:-len(_STAMP_SPEC)])
+
+  def agents(self, columns: Sequence[tf.Tensor]) -> tf.Tensor:
+    """Unpacks the numbers of the agents that played a batch of unrolls.
+
+    Args:
+      columns: a tensor [B, N] for each column.
+
+    Returns:
+      int64 [B].
+    """
+    place = Stamp._fields.index('agent') - len(Stamp._fields)
+    return columns[self._stamped][:, place]
 
   def stamp(self, columns: Sequence[tf.Tensor]) -> Stamp:
     """Unpacks the stamp of one unroll.

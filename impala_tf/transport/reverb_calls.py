@@ -6,7 +6,7 @@ reason (a full queue, a machine that was suspended): when a deadline has passed,
 the server is asked whether it is alive.
 """
 
-from typing import Any, Mapping, Optional
+from typing import Any, Callable, Mapping, Optional
 
 import reverb
 
@@ -37,14 +37,24 @@ def server_info(client: reverb.Client, timeout_secs: Optional[int] = None
                          ) from error
 
 
+def save(client: reverb.Client) -> None:
+  """Has a server write its tables to its directory; raises OSError."""
+  try:
+    client.checkpoint()
+  except RuntimeError as error:
+    raise OSError(f'the replay could not be saved: {error}') from error
+
+
 def flush(client: reverb.Client, writer: reverb.TrajectoryWriter,
-          max_pending: int = 0) -> None:
+          max_pending: int = 0,
+          on_wait: Callable[[], None] = lambda: None) -> None:
   """Waits, as long as it takes, until tables have taken a writer's items.
 
   Args:
     client: client of the writer's server.
     writer: writer with items on their way.
     max_pending: number of items that may still be on their way afterwards.
+    on_wait: function that is called about every second of the wait.
 
   Raises:
     ConnectionError: where the server does not answer any more.
@@ -56,3 +66,4 @@ def flush(client: reverb.Client, writer: reverb.TrajectoryWriter,
       return
     except reverb.errors.DeadlineExceededError:
       server_info(client)
+      on_wait()

@@ -17,6 +17,7 @@ from impala_tf.transport import packing
 
 NOT_FINITE = 'numbers that are not finite'
 OTHER_CONFIG = 'played with another config'
+OTHER_AGENT = "in another agent's queue"
 # More refusals than any queue holds, for a long time: no actor sends unrolls
 # that can be learned from.
 _MAX_IN_A_ROW = 1_000
@@ -27,8 +28,8 @@ _WARNING_INTERVAL_SECS = 60.
 class RefusalLog(Protocol):
   """Takes note of refused unrolls; `Refusals` is one."""
 
-  def add(self, sender: int, reason: str) -> None:
-    """Notes an unroll that this actor has sent."""
+  def add(self, sender: int, reason: str, agent: Optional[int] = None) -> None:
+    """Notes an unroll that this actor has sent; see `Refusals.add`."""
 
 
 class Refusals:
@@ -38,6 +39,8 @@ class Refusals:
 
   Attributes:
     total: number of unrolls refused so far.
+    num_replayed: number of those that were sampled from a shared replay, and
+      did not come through the queue.
   """
 
   def __init__(self, clock: Callable[[], float] = time.monotonic):
@@ -47,6 +50,7 @@ class Refusals:
       clock: function that returns the time in seconds.
     """
     self.total = 0
+    self.num_replayed = 0
     self._clock = clock
     self._in_a_row = 0
     self._last_batch = clock()
@@ -54,17 +58,23 @@ class Refusals:
     self._last_warning = None
     self._lock = threading.Lock()
 
-  def add(self, sender: int, reason: str) -> None:
+  def add(self, sender: int, reason: str, agent: Optional[int] = None) -> None:
     """Counts a refused unroll; warns at once, but at most once a minute.
 
     Args:
       sender: task of the actor that played the unroll.
       reason: reason for the refusal, for messages.
+      agent: agent that it belongs to, where it was sampled from a shared
+        replay; None where it came through the queue.
     """
+    name = f'actor {sender}'
+    if agent is not None:
+      name += f' of agent {agent}'
     with self._lock:
       self.total += 1
+      self.num_replayed += agent is not None
       self._in_a_row += 1
-      self._untold[f'{reason}, from actor {sender}'] += 1
+      self._untold[f'{reason}, from {name}'] += 1
       now = self._clock()
       if (self._last_warning is None or
           now - self._last_warning >= _WARNING_INTERVAL_SECS):
@@ -96,7 +106,8 @@ class Refusals:
 
 
 def refusing(packed: packing.Packing, fingerprint: int,
-             refusals: Optional[RefusalLog]
+             refusals: Optional[RefusalLog], agent: Optional[int] = None,
+             is_shared: bool = False
              ) -> Callable[[Sequence[tf.Tensor]], tf.Tensor]:
   """Makes a predicate for `tf.data.Dataset.filter`.
 
@@ -105,13 +116,19 @@ def refusing(packed: packing.Packing, fingerprint: int,
     fingerprint: fingerprint that unrolls must have, see
       `config_fingerprint.of_unrolls`.
     refusals: log of unrolls that are refused; None for no log.
+    agent: number of the agent whose unrolls alone are taken; None: of any.
+    is_shared: whether several agents write to the table.
 
   Returns:
     Function from the columns [N] of one unroll to bool [].
   """
 
-  def note(sender, is_known):
-    refusals.add(int(sender), NOT_FINITE if is_known else OTHER_CONFIG)
+  def note(sender, of_agent, is_known, is_own):
+    reason = OTHER_CONFIG
+    if is_known:
+      reason = NOT_FINITE if is_own else OTHER_AGENT
+    whose = [int(of_agent)] if is_shared else []
+    refusals.add(int(sender), reason, *whose)
     return False
 
   def is_taken(columns):
@@ -123,13 +140,14 @@ def refusing(packed: packing.Packing, fingerprint: int,
         if column.dtype.is_floating])
     is_known = tf.logical_and(
         fits, tf.equal(stamp.fingerprint, fingerprint))
-    is_good = tf.logical_and(is_finite, is_known)
+    is_own = agent is None or tf.equal(stamp.agent, agent)
+    is_good = tf.reduce_all([is_finite, is_known, is_own])
     if refusals is None:
       return is_good
     # Python is called for refused unrolls only.
     return tf.cond(
         is_good, lambda: True,
         lambda: tf.ensure_shape(tf.numpy_function(
-            note, [stamp.sender, is_known], tf.bool), []))
+            note, [stamp.sender, stamp.agent, is_known, is_own], tf.bool), []))
 
   return is_taken

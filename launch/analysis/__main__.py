@@ -25,9 +25,10 @@ _DISPLAYS = {
     'lags': (tables.figure_e1, figures.lags),
     'figure_e2': (tables.figure_e2, figures.figure_e2),
     'figure_e3': (tables.figure_e3, figures.figure_e3),
-    'replay': (tables.replay, figures.replay)}
+    'replay': (tables.replay, figures.replay),
+    'best_agents': (tables.best_agents, figures.best_agents)}
 # For displays of learning curves results alone are too little.
-_OF_CURVES = ('figure_e1', 'figure_e3', 'replay')
+_OF_CURVES = ('figure_e1', 'figure_e3', 'replay', 'best_agents')
 _OF_RESULTS = [display for display in _DISPLAYS if display not in _OF_CURVES]
 
 

@@ -25,16 +25,19 @@ def _curve(sweep_dir: str, results: Iterable[results_lib.Result],
   With several seeds the mean has an interval, unless `confidence` is None. None
   where no run has a return.
   """
-  found = []
-  for result in results:
-    points = curves.points(curves.read_rows(str(pathlib.Path(
-        sweep_dir, 'runs', result.run.name))), 'episode_return')
-    if points:
-      found.append(points)
+  found = [points for result in results
+           if (points := _points(sweep_dir, result))]
   if not found:
     return None
   frames, returns = intervals.on_common_axis(found, _POINTS)
   return frames, _band(returns, confidence)
+
+
+def _points(sweep_dir: str, result: results_lib.Result
+            ) -> Sequence[Tuple[float, float]]:
+  """Returns frames and return of a run's rows that have one."""
+  return curves.points(curves.read_rows(str(pathlib.Path(
+      sweep_dir, 'runs', result.run.name))), 'episode_return')
 
 
 def _band(values: np.ndarray, confidence: Optional[float] = _CONFIDENCE
@@ -169,6 +172,35 @@ def figure_e3(sweep_dir: str, results: tables.Results):
         pictures.draw_band(axes, *curve, label=label)
     axes.set_title(_title(task))
     axes.set_ylabel(f'return, mean of best {tables.BEST}')
+    pictures.label_x(axes, 'frames')
+  pictures.share_legend(figure)
+  return figure
+
+
+def best_agents(sweep_dir: str, results: tables.Results):
+  """Draws the return of the best agent at each moment, a line a variant.
+
+  The agents of a seed are its settings; the band is the range of the seeds
+  (Schmitt et al. 2020, figures 1 and 3).
+  """
+  tasks = tables.tasks_of(results)
+  figure, grid = pictures.panels(len(tasks), height=3.2)
+  for axes, task in zip(grid, tasks):
+    for variant in dict.fromkeys(r.run.variant for r in results):
+      found = []
+      for seed in dict.fromkeys(r.run.seed for r in results):
+        agents = [points for r in results_lib.select(results, task, variant)
+                  if r.run.seed == seed and (points := _points(sweep_dir, r))]
+        if agents:
+          frames, returns = intervals.on_common_axis(agents, _POINTS)
+          found.append(list(zip(frames, returns.max(axis=0))))
+      if found:
+        frames, best = intervals.on_common_axis(found, _POINTS)
+        pictures.draw_band(axes, frames, intervals.Band(
+            intervals.mean(best), best.min(axis=0), best.max(axis=0)),
+                           label=_title(variant))
+    axes.set_title(_title(task))
+    axes.set_ylabel('return of the best agent')
     pictures.label_x(axes, 'frames')
   pictures.share_legend(figure)
   return figure

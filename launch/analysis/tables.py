@@ -5,7 +5,7 @@ Pure functions from results of a sweep to text.
 
 import itertools
 import math
-from typing import Iterable, List, Sequence
+from typing import Dict, Iterable, List, Sequence
 
 from impala_tf.sweeps import results as results_lib
 
@@ -139,3 +139,29 @@ def replay(results: Results) -> str:
   return ('The same frames with and without replay:\n\n' + _markdown(
       ['task', '', 'seeds', 'frames', 'final return', 'from, to',
        'mean over training'], rows))
+
+
+def best_agents(results: Results) -> str:
+  """Returns a table of the best agent's final return: mean, range of seeds."""
+  rows = []
+  for task, variant in itertools.product(
+      tasks_of(results), dict.fromkeys(r.run.variant for r in results)):
+    selected = [r for r in results_lib.select(results, task, variant)
+                if r.final_return is not None]
+    seeds: Dict[int, List[float]] = {}
+    for r in selected:
+      seeds.setdefault(r.run.seed, []).append(r.final_return)
+    if not seeds:
+      rows.append([task, variant, *['–'] * 6])
+      continue
+    best = [max(finals) for finals in seeds.values()]
+    frames = {r.frames for r in selected}
+    rows.append([
+        task, variant, str(len(seeds)), str(max(map(len, seeds.values()))),
+        f'{max(frames):,}', _number(sum(best) / len(best), 2),
+        f'{min(best):.2f} to {max(best):.2f}',
+        _number(results_lib.rank_area(selected), 2)])
+  return ('Final return of the best agent of each seed, and of all agents:'
+          '\n\n' + _markdown(
+              ['task', 'variant', 'seeds', 'agents', 'frames of each',
+               'best agent', 'from, to', 'all agents'], rows))

@@ -181,7 +181,7 @@ def summarise(config: config_lib.Config, cores: int,
   frames_per_step = 1
   if config.environment.level.startswith('atari/'):
     frames_per_step = config.atari.action_repeats
-  elif config.environment.level.startswith('dmlab30/'):
+  elif config.environment.level.startswith(('dmlab30/', 'dmlab/')):
     frames_per_step = config.dmlab.action_repeats
   elif config.environment.level.startswith('vizdoom/'):
     frames_per_step = config.vizdoom.action_repeats

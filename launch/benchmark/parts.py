@@ -52,7 +52,8 @@ def record_unrolls(config: config_lib.Config,
       for column, values in zip(kept.columns, unroll.columns):
         column[0] = values
       unrolls.append(packing.PackedUnroll(*tf.nest.map_structure(
-          lambda array: array[0, ...], tuple(kept))))
+          lambda array: array[0, ...], (kept.columns, kept.unroll)),
+                                          row=unroll.row))
 
     def flush(self, max_pending=0):
       pass

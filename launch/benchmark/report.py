@@ -44,13 +44,13 @@ _MANY_ACTORS = (
 )
 
 
-def check_writable(path: str) -> None:
+def check_writable(path: str, flag: str = '--json') -> None:
   """Raises UserError where a file cannot be written, before minutes pass."""
   directory = os.path.dirname(path) or '.'
   if os.path.isdir(path) or not os.access(
       path if os.path.exists(path) else directory, os.W_OK):
     raise config_lib.UserError(
-        f'--json: {path} cannot be written; name a file in a directory that '
+        f'{flag}: {path} cannot be written; name a file in a directory that '
         'exists and is yours')
 
 
@@ -162,6 +162,28 @@ def show_scaling(results: Sequence[measure.Result]) -> None:
         f'{result["policy_lag_updates_mean"]:.1f}',
         f'{result["learner_wait_share"]:.0%}', f'{result["peak_pss_mib"]:,.0f}')
   _print(table)
+
+
+def show_levels(rows: Sequence[Dict[str, Any]]) -> None:
+  """Prints a table with a line for each level, see `levels.summarise`."""
+  table = _table('', 'steps/s', 'with resets', 'reset (s)', 'worst',
+                 'CPU-ms a step', 'CPU-s a reset', 'MiB', 'episode', 'return')
+  errors = []
+  for row in rows:
+    if 'error' in row:
+      errors.append(row['error'])
+      continue
+    table.add_row(
+        row['level'], f'{row["steps_per_sec"]:,.0f}',
+        f'{row["steps_per_sec_with_resets"]:,.0f}',
+        f'{row["reset_secs_median"]:.2f}', f'{row["reset_secs_worst"]:.2f}',
+        f'{row["step_cpu_ms"]:.2f}', f'{row["reset_cpu_secs_median"]:.2f}',
+        f'{row["mib"]:,.0f}', f'{row["episode_steps"]:,.0f}',
+        f'{row["episode_return"]:.2f}')
+  if table.row_count:
+    _print(table)
+  for error in errors:
+    print(error, flush=True)
 
 
 def show_many_actors(results: Sequence[Dict[str, Any]]) -> None:

@@ -20,6 +20,8 @@ State = program_lib.State
 
 _SUPERVISOR_POLL_SECS = 0.2
 _BATCH_POLL_SECS = 0.1
+_MAX_SERVER_RESTARTS = 20
+_SERVER_WINDOW_SECS = 600.
 # glibc hands large blocks back to the kernel at once and takes the next with a
 # page fault for every 4 KiB: half of what sending parameters costs. These keep
 # blocks of up to 32 MiB; other C libraries ignore them.
@@ -173,8 +175,29 @@ def make_batch(num_jobs: int, log_dir: str, environment: Mapping[str, str],
   Returns:
     The batch, which has started nothing yet.
   """
-  launcher = (*PYTHON_MODULE, 'launch.processes.bound_to_parent',
-              str(os.getpid()), 'SIGTERM')
   return batch.Batch(num_jobs, lambda name: LocalProgram(
-      name, pathlib.Path(log_dir), launcher, environment, [keep_open]),
+      name, pathlib.Path(log_dir), _bound_launcher(), environment, [keep_open]),
                      _BATCH_POLL_SECS)
+
+
+def make_server(name: str, command: Sequence[str], log_dir: str,
+                keep_open: int) -> supervisor.Peer:
+  """Makes a program here that serves a group of a batch, see `batch.Group`.
+
+  Args:
+    name: name of the program.
+    command: module and arguments, which follow `python -m`.
+    log_dir: directory in which it has its output in `NAME.log`.
+    keep_open: see `make_batch`.
+  """
+  program = LocalProgram(
+      name, pathlib.Path(log_dir), _bound_launcher(), keep_open=[keep_open])
+  return supervisor.Peer(
+      program, lambda num_starts: command, restarts.Restarts(
+          program, _MAX_SERVER_RESTARTS, _SERVER_WINDOW_SECS))
+
+
+def _bound_launcher() -> Sequence[str]:
+  """Returns the launcher of programs that get SIGTERM if this process dies."""
+  return (*PYTHON_MODULE, 'launch.processes.bound_to_parent',
+          str(os.getpid()), 'SIGTERM')

@@ -13,8 +13,8 @@ from launch.run import gin_config
 
 # Sections of which everything may change, but for `_FIXED`. New sections and
 # those of environments and networks are left out: nothing of them may.
-_OPEN_SECTIONS = ('actor', 'experiment', 'impala', 'learner', 'optimizer',
-                  'replay')
+_OPEN_SECTIONS = ('actor', 'experiment', 'impala', 'laser', 'learner',
+                  'optimizer', 'replay')
 _FIXED = ('ExperimentConfig.algorithm', 'ExperimentConfig.seed',
           'LearnerConfig.num_learners')
 # Where these files are may differ between machines.
@@ -22,7 +22,9 @@ _OPEN = ('DmlabConfig.dataset_path', 'DmlabConfig.level_cache_dir')
 # Knobs that a replay on disk depends on.
 _OF_SAVED_REPLAY = (
     'LearnerConfig.unroll_length', 'ReplayConfig.capacity_unrolls',
-    'ReplayConfig.replay_fraction', 'ReplayConfig.survives_resume')
+    'ReplayConfig.episode_unrolls', 'ReplayConfig.priority_exponent',
+    'ReplayConfig.replay_fraction', 'ReplayConfig.sampling',
+    'ReplayConfig.survives_resume')
 
 
 def check(old: config_lib.Config, new: config_lib.Config) -> None:

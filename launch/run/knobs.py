@@ -21,7 +21,7 @@ _INTRODUCTION = """\
 
 Flags say where (`--run_dir`, `--network`),
 [gin](https://github.com/google/gin-config) says what. Every knob is a field of
-a dataclass in `impala_tf/config.py` or `config_environment.py`, from which this
+a dataclass in `impala_tf/config.py`, or of one that it names, from which this
 page is made:
 
     .venv/bin/python -m launch.run.knobs > docs/configuration.md

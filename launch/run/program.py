@@ -13,9 +13,9 @@ from impala_tf.algorithms import table as algorithms
 from impala_tf.envs import factory
 from impala_tf.processes import sizing
 from impala_tf.processes import user_modules
-from impala_tf.processes import waiting
 from impala_tf.storage import files
 from impala_tf.suites import levels
+from impala_tf.suites import references
 from launch.processes import child
 from launch.processes import program as program_lib
 from launch.run import gin_config
@@ -39,7 +39,7 @@ def run(action: Callable[[], Optional[int]]) -> int:
   except config_lib.UserError as error:
     print(f'{child.COMPLAINT}{error}', file=sys.stderr)
     return child.BAD_INPUT
-  except (program_lib.RunFailed, waiting.PeerMissing,
+  except (program_lib.RunFailed, ConnectionError,
           files.RemoteError) as error:
     print(f'{child.COMPLAINT}{error}', file=sys.stderr)
     return 1
@@ -79,10 +79,15 @@ def load_for_roles(path: str, bindings: Sequence[str]) -> config_lib.Config:
 
 
 def check_names(config: config_lib.Config) -> None:
-  """Raises ConfigError where level, algorithm or torso cannot be had so."""
+  """Raises ConfigError where level, algorithm or torso cannot be had so.
+
+  Members of a population need reference scores besides.
+  """
   factory.check_levels(config)
   algorithms.check(config)
   torsos.check(config.agent.torso)
+  if config.population.member_names:
+    references.find(config)
 
 
 def show_beginning(config: config_lib.Config, run_dir: str,

@@ -66,6 +66,16 @@ def evaluator(address: str, attempt: int, *flags: str) -> List[str]:
   return _command('evaluator', address, f'--seed={attempt}', *flags)
 
 
+def replay(address: str, *flags: str) -> List[str]:
+  """Returns the command of a replay that several agents share.
+
+  Args:
+    address: HOST:PORT of its Reverb server.
+    *flags: further flags.
+  """
+  return _command('replay', address, *flags)
+
+
 def _command(role: str, address: str, *flags: str) -> List[str]:
   return ['launch.role', role, '--supervised', f'--address={address}', *flags,
           *user_modules.flags()]

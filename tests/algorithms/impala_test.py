@@ -390,7 +390,7 @@ def test_twice_the_batch_is_twice_the_loss_and_gradient():
   twice = types.Unroll(
       *(tf.nest.map_structure(lambda x: np.concatenate([x, x], axis=1), outputs)
         for outputs in unroll[:2]),
-      *(np.concatenate([x, x]) for x in unroll[2:]))
+      *(np.concatenate([x, x]) for x in unroll[2:5]))
   (output, gradients), (double_output, double_gradients) = (
       _loss(agent, u) for u in (unroll, twice))
   np.testing.assert_allclose(double_output.loss, 2 * output.loss, rtol=1e-5)
@@ -463,3 +463,16 @@ def test_nothing_is_clipped_without_a_threshold():
   metrics = _loss(LinearAgent(), _unroll(), config)[0].metrics
   assert not np.any(metrics['rho/clipped_share'])
   assert np.mean(metrics['rho/mean']) > 1
+
+
+def test_weights_of_unrolls_are_factors_of_their_losses():
+  agent, unroll = LinearAgent(), _unroll()
+  weights = np.array([1., .5, 0., .25], np.float32)
+  output, _ = _loss(agent, unroll)
+  weighted, _ = _loss(agent, unroll._replace(
+      origin=types.Origin(np.arange(B) > 0, weights=weights)))
+  np.testing.assert_allclose(
+      weighted.metrics['loss/total'], weights * output.metrics['loss/total'],
+      rtol=1e-6)
+  np.testing.assert_allclose(
+      weighted.loss, np.sum(weights * output.metrics['loss/total']), rtol=1e-5)

@@ -18,7 +18,8 @@ def _config(name, popart_step_size=None):
 
 
 _CONFIGS = {'impala': _config('impala'),
-            'impala_popart': _config('impala_popart', 3e-4)}
+            'impala_popart': _config('impala_popart', 3e-4),
+            'laser': _config('laser')}
 
 
 @pytest.mark.parametrize('name', table.ROWS)
@@ -40,6 +41,17 @@ def test_popart_has_a_step_size_and_nobody_else_does(name, step_size, words):
   with pytest.raises(config_lib.ConfigError, match=words) as error:
     table.check(_config(name, step_size))
   assert '\n' not in str(error.value)
+
+
+@pytest.mark.parametrize('knobs, words', [
+    ({'correction': 'none'}, "set it to 'vtrace'"),
+    ({'clip_rho_threshold': None}, 'clip_rho_threshold is None; set it above'),
+    ({'clip_rho_threshold': 0.}, 'clip_rho_threshold is 0.0; set it above')])
+def test_laser_needs_vtrace_and_an_implied_policy(knobs, words):
+  with pytest.raises(config_lib.ConfigError, match=words):
+    table.check(config_lib.Config(
+        experiment=config_lib.ExperimentConfig(algorithm='laser'),
+        impala=config_lib.ImpalaConfig(**knobs)))
 
 
 def test_a_row_of_ones_own_checks_configs_as_it_likes(monkeypatch):

@@ -394,6 +394,42 @@ def test_replayed_unrolls_count_no_frames_and_are_told_apart(tmp_path):
   assert last['replay_occupancy'] >= 20 / 10_000
 
 
+def _laser(replay, use_lstm=False, **laser_knobs):
+  """Makes a config of LASER on a T-maze, one new unroll a batch."""
+  config = _with(_config(), 'experiment', algorithm='laser',
+                 total_frames=12 * 5)
+  config = _with(config, 'environment', level='tmaze/10')
+  config = _with(config, 'actor', num_envs=2)
+  config = _with(config, 'optimizer', learning_rate=0.05)
+  return dataclasses.replace(
+      config, laser=config_lib.LaserConfig(**laser_knobs),
+      agent=dataclasses.replace(config.agent, use_lstm=use_lstm, lstm_size=8),
+      replay=config_lib.ReplayConfig(**{'replay_fraction': 0.75, **replay}))
+
+
+@pytest.mark.parametrize('replay_knobs, use_lstm', [
+    pytest.param({}, False, marks=pytest.mark.slow),
+    ({'replay_fraction': 1., 'pacing_unrolls': 1}, False),
+    ({'sampling': 'priorities', 'priority_correction': 0.5}, False),
+    pytest.param({'sampling': 'episodes', 'episode_unrolls': 3}, True,
+                 marks=pytest.mark.slow),
+    ({'sampling': 'episodes', 'episode_unrolls': 3,
+      'core_state': 'recomputed'}, True)],
+    ids=['three quarters', 'all', 'priorities', 'episodes', 'recomputed'])
+def test_laser_learns_from_each_kind_of_replay(
+    replay_knobs, use_lstm, tmp_path):
+  rows = _rows(_laser(replay_knobs, use_lstm, threshold=1e-6), tmp_path)
+  assert [row['frames'] for row in rows] == [5 * n for n in range(1, 13)]
+  last = rows[-1]
+  assert last['replayed/policy_lag'] > 0
+  # A threshold that small rejects whatever is not of this very policy.
+  assert last['replayed/relevant_share'] < 1 and last['kl_implied'] > 0
+  if 'pacing_unrolls' not in replay_knobs:
+    assert last['fresh/loss/entropy'] < 0 == last['replayed/loss/entropy']
+  assert not any(name.startswith('unroll/') for name in last)
+  assert all(math.isfinite(value) for value in last.values())
+
+
 def test_resumed_run_has_its_replay_again(tmp_path):
   host = hosts.StoppedAfter(5)
   _rows(_replaying(survives_resume=True), tmp_path, host)
@@ -436,7 +472,8 @@ def test_algorithm_is_a_file_and_a_row(tmp_path, monkeypatch):
 
 def test_algorithm_that_the_table_does_not_have_is_refused(tmp_path):
   with pytest.raises(config_lib.ConfigError, match=(
-      "algorithm must be one of impala, impala_popart, but is 'impalla'")):
+      'algorithm must be one of impala, impala_popart, laser, but is '
+      "'impalla'")):
     _rows(_config(algorithm='impalla'), tmp_path)
 
 

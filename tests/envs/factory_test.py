@@ -53,6 +53,7 @@ def _config(level, instruction_length=0, env_processes=None):
     ('control/cartpole/balance', control.ControlEnvironment),
     ('atari/pong', atari.AtariEnvironment),
     ('dmlab30/rooms_watermaze', dmlab.DmlabEnvironment),
+    ('dmlab/seekavoid_arena_01', dmlab.DmlabEnvironment),
     pytest.param(
         'vizdoom/basic', vizdoom.VizdoomEnvironment, marks=pytest.mark.skipif(
             sys.version_info < (3, 10), reason='VizDoom has no package'))])
@@ -92,6 +93,8 @@ def test_a_lost_life_ends_an_episode_in_training_only(training, knob, ends):
     ('atari/pnog', 'mean atari/pong[?]'), ('dmlab30', 'must be'),
     ('dmlab30/', 'must be'), ('dmlab30/watermaze', 'mean rooms_watermaze'),
     ('dmlab30/contributed/dmlab30/rooms_watermaze', 'no level'),
+    ('dmlab/rooms_watermaze', 'no level'), ('dmlab/', 'must be'),
+    ('dmlab/seekavoid_arena', 'mean seekavoid_arena_01'),
     ('control', 'must be'), ('control/', 'must be'),
     ('vizdoom', 'must be'), ('vizdoom/', 'must be'),
     ('vizdoom/defend_center', 'mean defend_the_center')])
@@ -148,7 +151,7 @@ except config.ConfigError:
 @pytest.mark.parametrize('level, package', [
     ('atari/pong', 'pip install.*ale-py'),
     ('gym/CartPole-v1', 'pip install.*gymnasium'),
-    ('dmlab30/rooms_watermaze', 'package deepmind_lab.* built from https://'),
+    ('dmlab30/rooms_watermaze', 'deepmind_lab.*[.]/launch/install_dmlab.sh'),
     ('minigrid/DoorKey-5x5-v0', 'pip install.*minigrid'),
     ('babyai/GoToLocal-v0', 'pip install.*minigrid'),
     ('control/cartpole/balance', 'pip install.*dm_control'),
@@ -296,6 +299,7 @@ _LEVELS = {
     'cartpole_swingup': 'cartpole_swingup', 'tmaze': 'tmaze/3',
     'minigrid': 'minigrid/Empty-5x5-v0', 'babyai': 'babyai/GoToObjS4-v0',
     'dmlab30': 'dmlab30/rooms_watermaze', 'vizdoom': 'vizdoom/basic',
+    'dmlab': 'dmlab/seekavoid_arena_01',
     'control': 'control/cartpole/balance', 'gym': 'gym/CartPole-v1'}
 
 
@@ -368,6 +372,6 @@ def test_new_domain_is_one_row(monkeypatch):
       (lambda: factory.check_levels(_config(both, env_processes=2)),
        'the emulator of coins/heads'),
       (lambda: factory.check_levels(_config('catch', 3)),
-       'are of babyai, coins, dmlab30, minigrid')):
+       'are of babyai, coins, dmlab, dmlab30, minigrid')):
     with pytest.raises(config.ConfigError, match=words):
       call()

@@ -259,7 +259,7 @@ def test_agent_of_actions_of_another_kind_is_refused(
     ('dmlab30', None,
      'trained on 30 levels (dmlab30), so give --suite=dmlab30'),
     ('dmlab30/rooms_watermaze', 'dmlab30',
-     'levels of DMLab-30 need the package no_such_package: build its wheel')])
+     'DMLab-30 need the package no_such_package: ./launch/install_dmlab.sh')])
 def test_suite_that_cannot_be_played_is_refused_in_one_line(
     tmp_path, monkeypatch, capsys, level, suite, words):
   # A stand-in for the simulator, which may be installed.

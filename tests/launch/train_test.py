@@ -56,7 +56,8 @@ def _refuse(refused):
     ([_bind('EnvironmentConfig.level', "'doom/1'")],
      "level must be 'atari/<game>', .* or 'gym/<id>', but is 'doom/1'"),
     ([_bind('ExperimentConfig.algorithm', "'impalla'")],
-     "must be one of impala, impala_popart, but is 'impalla'; did you mean"),
+     "must be one of impala, impala_popart, laser, but is 'impalla'; did you "
+     'mean'),
     ([_bind('AgentConfig.torso', "'shalow'")],
      "torso must be one of .* but is 'shalow'; did you mean 'shallow'.*one of "
      'your own is known once .*--import=FILE.py'),

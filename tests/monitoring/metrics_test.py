@@ -150,3 +150,14 @@ def test_behind_a_url_all_is_there_but_for_what_was_lost(tmp_path):
   events = event_accumulator.EventAccumulator(f'{url}/tensorboard')
   events.Reload()
   assert [e.step for e in events.Scalars('loss')] == [10, 20, 30, 25]
+
+
+def test_update_without_unrolls_of_a_kind_says_nothing_of_it():
+  interval = metrics.Interval(1., 0, 0.)
+  nan = float('nan')
+  for own, everybodys in ((2., 1.), (nan, nan), (4., 1.)):
+    interval.add({'own/x': own, 'foreign/x': nan, 'x': everybodys},
+                 np.zeros(1, np.int64))
+  row = interval.finish(10, 0.)
+  assert row['own/x'] == 3. and 'foreign/x' not in row
+  assert np.isnan(row['x'])

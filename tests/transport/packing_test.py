@@ -7,7 +7,7 @@ import tensorflow as tf
 from impala_tf.transport import packing
 from tests.fixtures import unrolls
 
-STAMP = packing.Stamp(np.int64(3), np.int64(-2**62 - 1))
+STAMP = packing.Stamp(np.int64(3), np.int64(-2**62 - 1), np.int64(5))
 
 
 @pytest.fixture(name='packed')
@@ -49,6 +49,14 @@ def test_stamp_comes_back_beside_the_unroll(packed):
   stamp = packed.stamp([tf.constant(column) for column in columns])
   assert stamp.sender == STAMP.sender
   assert stamp.fingerprint == STAMP.fingerprint
+  assert stamp.agent == STAMP.agent
+
+
+def test_agents_come_back_beside_a_batch(packed):
+  columns = [tf.stack(column) for column in zip(*(
+      packed.pack(unrolls.numbered(1), STAMP._replace(agent=np.int64(agent)))
+      for agent in (4, 0, 9)))]
+  assert packed.agents(columns).numpy().tolist() == [4, 0, 9]
 
 
 def test_allocated_unrolls_are_views_of_what_packing_would_make(packed):

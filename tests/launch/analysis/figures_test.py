@@ -64,3 +64,16 @@ def test_final_returns_are_drawn_by_lag_with_an_interval_over_seeds():
   band, = axes.collections
   low, high = band.get_datalim(axes.transData).intervaly
   assert (low, high) == (0.5, 501.5)  # Of three seeds nearly their range.
+
+
+def test_best_agent_may_be_another_at_each_moment(tmp_path):
+  results = [_result('shared', setting, seed, 0.)
+             for seed in (1, 2) for setting in ('a', 'b')]
+  for result, (first, last) in zip(
+      results, ((0., 4.), (2., 1.), (1., 1.), (0., 6.))):
+    _write_curve(tmp_path, result, [(0, first), (100, last)])
+  axes, = figures.best_agents(str(tmp_path), results).axes
+  line, = axes.lines
+  assert (line.get_ydata()[0], line.get_ydata()[-1]) == (1.5, 5.)
+  band, = axes.collections
+  assert tuple(band.get_datalim(axes.transData).intervaly) == (1., 6.)

@@ -55,3 +55,11 @@ def test_sweeps_have_every_variant_that_displays_show():
     assert lagging.variants[f'{method}_lag_{lag}'] == {
         'ImpalaConfig.correction': method,
         'ActorConfig.controlled_lag_updates': lag}
+
+
+def test_best_agent_is_that_of_each_seed():
+  results = _results({('shared', f'setting_{i}', seed): value
+                      for seed, values in enumerate(((1., 5.), (4., 2.)))
+                      for i, value in enumerate(values)})
+  assert ('| task | shared | 2 | 2 | 10 | 4.50 | 4.00 to 5.00 | 3.00 |'
+          in tables.best_agents(results))

@@ -69,6 +69,9 @@ def test_replay_on_disk_keeps_its_form():
   for name, value in (('learner.unroll_length', 10),
                       ('replay.capacity_unrolls', 50),
                       ('replay.replay_fraction', 0.25),
+                      ('replay.sampling', 'episodes'),
+                      ('replay.episode_unrolls', 8),
+                      ('replay.priority_exponent', 0.5),
                       ('replay.survives_resume', False)):
     config_changes.check(replaying, _with(replaying, name, value))
     with pytest.raises(config_lib.ConfigError, match=name.partition('.')[2]):

@@ -1,0 +1,54 @@
+"""Memory of replayed unrolls, computed anew with the newest parameters.
+
+Source: Schmitt et al. 2020 (LASER), supplement, section 1.2: what an LSTM held
+when an unroll was played means something else to the parameters of today, and
+nothing to those of another agent.
+"""
+
+from typing import Any, Protocol
+
+import tensorflow as tf
+
+from impala_tf import types
+from impala_tf.agents import agent as agent_lib
+
+
+class Fetcher(Protocol):
+  """A source of parameters; see `weights.Fetcher`."""
+
+  def fetch(self) -> Any:
+    """Updates the agent's variables; returns their version."""
+
+
+class MemoryRecomputer:
+  """An agent beside the learner that steps through replayed unrolls."""
+
+  def __init__(self, agent: agent_lib.Agent, fetcher: Fetcher):
+    """Traces nothing yet.
+
+    Args:
+      agent: agent with an LSTM, whose variables are what `fetcher` updates.
+      fetcher: brings the learner's parameters.
+    """
+    self._fetcher = fetcher
+    self._memory_after = tf.function(
+        lambda env_outputs, actions, core_state: agent.memory_after(
+            agent_lib.restacked(env_outputs), actions, core_state),
+        autograph=False)
+
+  def __call__(self, unroll: types.Unroll) -> agent_lib.CoreState:
+    """Computes the memory with which the unrolls that follow begin.
+
+    Args:
+      unroll: batch with leading [T+1, B], frames not re-stacked yet, and the
+        memory before its first steps.
+
+    Returns:
+      See `Agent.memory_after`.
+
+    Raises:
+      ConnectionError: where the fetcher has lost the learner.
+    """
+    self._fetcher.fetch()
+    return self._memory_after(
+        unroll.env_outputs, unroll.agent_outputs.action, unroll.core_state)

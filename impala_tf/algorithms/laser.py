@@ -1,0 +1,114 @@
+"""LASER: IMPALA with a trust region over the policies that played.
+
+Source: Schmitt et al. 2020, "Off-Policy Actor-Critic with Shared Experience
+Replay", arXiv:1909.11583. Where most of a batch is replayed, V-trace's policy
+gradient follows the policy that its clipping implies instead of the one that
+learns. So steps whose implied policy is far from the target policy are left out
+of targets and losses: V-trace bootstraps from the value there, as it does where
+a time limit cut an episode off. All else is IMPALA's, or PopArt's.
+"""
+
+import functools
+
+import tensorflow as tf
+
+from impala_tf import config as config_lib
+from impala_tf import types
+from impala_tf.agents import agent as agent_lib
+from impala_tf.algorithms import algorithm
+from impala_tf.algorithms import impala
+from impala_tf.algorithms import impala_popart
+from impala_tf.maths import distributions
+from impala_tf.maths import trust_region
+from impala_tf.optimizers import hyperparameters as hyperparameters_lib
+
+
+def _base(config: config_lib.Config) -> algorithm.Algorithm:
+  """Returns the algorithm whose loss and agent LASER builds on."""
+  if config.impala.popart_step_size is None:
+    return impala.ALGORITHM
+  return impala_popart.ALGORITHM
+
+
+def make_agent(config: config_lib.Config,
+               distribution: distributions.Distribution, precision: str,
+               compiled: bool) -> agent_lib.Agent:
+  """Makes IMPALA's agent, with PopArt if that has a step size.
+
+  Raises:
+    ConfigError: where the implied policy of such actions has no closed form.
+  """
+  is_categorical = isinstance(distribution, distributions.Categorical)
+  if config.laser.trust_region == 'implied' and not is_categorical:
+    raise config_lib.ConfigError(
+        "LaserConfig.trust_region = 'implied' is for one choice of several "
+        f"actions, but there are {distribution}; set it to 'behaviour'")
+  return _base(config).make_agent(config, distribution, precision, compiled)
+
+
+def loss(agent: agent_lib.Agent, unroll: types.Unroll,
+         config: config_lib.Config,
+         hyperparameters: hyperparameters_lib.Hyperparameters
+         ) -> types.LossOutput:
+  """Computes IMPALA's loss over the steps within the trust region.
+
+  This is algorithm 1 of the supplement, with the policy gradient of section
+  2.3: the algorithm as printed lacks its minus sign and applies the clipped
+  ratio twice.
+
+  Args:
+    agent: target policy and baseline.
+    unroll: batch with leading [T+1, B]; frames already re-stacked.
+    config: config of the run; see `config.LaserConfig`.
+    hyperparameters: variables of the run; has the weight of the entropy bonus.
+
+  Returns:
+    `LossOutput`, whose metrics tell the share of relevant steps.
+  """
+  return _base(config).loss(
+      agent, unroll, config, hyperparameters,
+      select=functools.partial(select, agent.distribution, config))
+
+
+def after_step(agent: agent_lib.Agent, totals: tf.Tensor,
+               config: config_lib.Config) -> None:
+  """Moves PopArt's moments, if there are any; see `impala_popart`."""
+  _base(config).after_step(agent, totals, config)
+
+
+def select(distribution: distributions.Distribution, config: config_lib.Config,
+           outputs: agent_lib.NetworkOutput, unroll: types.Unroll
+           ) -> impala.Selection:
+  """Selects steps within the trust region, and unrolls with an entropy bonus.
+
+  Fresh unrolls are tested as replayed ones are (supplement, algorithm 1).
+
+  Args:
+    distribution: the policy's.
+    config: config of the run.
+    outputs: the network's, leading [T+1, B].
+    unroll: batch that they are of.
+
+  Returns:
+    `impala.Selection`, through which no gradient flows.
+  """
+  target_logits = tf.stop_gradient(outputs.policy_logits[:-1])
+  behaviour_logits = unroll.agent_outputs.policy_logits[:-1]
+  if config.laser.trust_region == 'implied':
+    name = 'kl_implied'
+    divergences = trust_region.kl_to_implied(
+        target_logits, behaviour_logits, config.impala.clip_rho_threshold)
+  else:
+    name = 'kl_target_behaviour'
+    divergences = distribution.kl_divergence(target_logits, behaviour_logits)
+  is_relevant = trust_region.is_relevant(divergences, config.laser.threshold)
+  has_entropy_cost = tf.ones_like(unroll.level_index, tf.bool)
+  if unroll.origin and not config.laser.entropy_of_replayed:
+    has_entropy_cost = ~unroll.origin.is_replayed
+  return impala.Selection(is_relevant, has_entropy_cost, {
+      'relevant_share': tf.reduce_mean(
+          tf.cast(is_relevant, tf.float32), axis=0),
+      name: tf.reduce_mean(divergences, axis=0)})
+
+
+ALGORITHM = algorithm.Algorithm(make_agent, loss, after_step)

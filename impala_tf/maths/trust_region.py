@@ -1,0 +1,124 @@
+"""Trust region over behaviour policies: which steps V-trace may learn from.
+
+Source: Schmitt, Hessel and Simonyan 2020, "Off-Policy Actor-Critic with Shared
+Experience Replay" (LASER, arXiv:1909.11583), section 4, and its supplement.
+V-trace's clipped ratios lead to the value of another policy than pi, the
+implied policy. The further that is from pi at a state, the less can be learned
+from what mu did there. The papers' letters:
+
+  =========  ====================================  ==========================
+  paper      meaning                               here
+  =========  ====================================  ==========================
+  pi         target policy, which learns           `target_logits`
+  mu         behaviour policy, which acted         `behaviour_logits`
+  rho-bar    V-trace's bound of pi/mu              `clip_rho_threshold`
+  pi~_mu     implied policy, equation 3            `implied_log_probs`
+  beta(s)    behaviour relevance, KL(pi || pi~)    `kl_to_implied`
+  b          threshold                             `threshold`
+  lambda(s)  1 where beta(s) < b, else 0           `is_relevant`
+  =========  ====================================  ==========================
+
+Relevance is a function of the state and of the two policies there, never of the
+action that was sampled: rejecting actions would add a bias of its own.
+
+Shapes: T time, B batch, A discrete actions. No gradient flows through any of
+these.
+"""
+
+from typing import Optional, Tuple
+
+import tensorflow as tf
+
+
+def implied_log_probs(target_logits: tf.Tensor, behaviour_logits: tf.Tensor,
+                      clip_rho_threshold: Optional[float]) -> tf.Tensor:
+  """Computes the implied policy, whose value V-trace's targets lead to.
+
+  By equation 3 of the supplement (the IMPALA paper's pi_rho-bar),
+
+    pi~_mu(a|x) = min(rho-bar mu(a|x), pi(a|x)) / (its sum over all actions).
+
+  Args:
+    target_logits: float32 [T, B, A], of pi.
+    behaviour_logits: float32 [T, B, A], of mu, as the actor recorded them.
+    clip_rho_threshold: rho-bar, above 0; None: no clipping, with which the
+      implied policy is pi.
+
+  Returns:
+    float32 [T, B, A], log pi~_mu(a|x).
+
+  Raises:
+    ValueError: shapes differ, or are not [T, B, A].
+  """
+  log_pi, log_mu = _log_probs(target_logits, behaviour_logits)
+  return tf.nn.log_softmax(_clipped(log_pi, log_mu, clip_rho_threshold))
+
+
+def kl_to_implied(target_logits: tf.Tensor, behaviour_logits: tf.Tensor,
+                  clip_rho_threshold: Optional[float]) -> tf.Tensor:
+  """Computes the behaviour relevance beta(s) = KL(pi || pi~_mu) (section 4.3).
+
+  Evaluated as
+
+    sum_a pi(a) max(0, log pi(a) - log(rho-bar mu(a)))
+    + log sum_a min(rho-bar mu(a), pi(a)),
+
+  in log space: no probability is divided by another, however small. It never
+  exceeds KL(pi || mu) where rho-bar is at least 1.
+
+  Args:
+    target_logits: see `implied_log_probs`.
+    behaviour_logits: likewise.
+    clip_rho_threshold: likewise.
+
+  Returns:
+    float32 [T, B], in nats, of each state. Infinite, or very large, where pi
+    has an action that mu never takes.
+
+  Raises:
+    ValueError: see `implied_log_probs`.
+  """
+  log_pi, log_mu = _log_probs(target_logits, behaviour_logits)
+  clipped = _clipped(log_pi, log_mu, clip_rho_threshold)
+  # An action that pi never takes adds nothing, though its logit may be -inf.
+  lost = tf.where(log_pi > clipped, tf.exp(log_pi) * (log_pi - clipped), 0.)
+  return tf.reduce_sum(lost, axis=-1) + tf.reduce_logsumexp(clipped, axis=-1)
+
+
+def is_relevant(divergences: tf.Tensor,
+                threshold: Optional[float]) -> tf.Tensor:
+  """Decides lambda(s): which states' transitions are learned from.
+
+  Args:
+    divergences: float32 [T, B], beta(s) of each state.
+    threshold: b, above 0; a state counts where its divergence is smaller. None:
+      all count.
+
+  Returns:
+    bool [T, B]. NaN counts, so that a policy which has diverged is noticed by
+    its loss.
+  """
+  if threshold is None:
+    return tf.ones_like(divergences, tf.bool)
+  return tf.logical_not(tf.stop_gradient(divergences) >= threshold)
+
+
+def _log_probs(target_logits: tf.Tensor, behaviour_logits: tf.Tensor
+               ) -> Tuple[tf.Tensor, tf.Tensor]:
+  """Normalises both policies; raises ValueError where shapes differ."""
+  target_logits, behaviour_logits = (
+      tf.convert_to_tensor(logits, tf.float32)
+      for logits in (target_logits, behaviour_logits))
+  tf.debugging.assert_shapes([
+      (target_logits, ('T', 'B', 'A')), (behaviour_logits, ('T', 'B', 'A'))])
+  return tuple(tf.nn.log_softmax(tf.stop_gradient(logits))
+               for logits in (target_logits, behaviour_logits))
+
+
+def _clipped(log_pi: tf.Tensor, log_mu: tf.Tensor,
+             clip_rho_threshold: Optional[float]) -> tf.Tensor:
+  """Computes log min(rho-bar mu, pi), [T, B, A]."""
+  if clip_rho_threshold is None:
+    return log_pi
+  return tf.minimum(tf.math.log(tf.cast(clip_rho_threshold, log_mu.dtype)) +
+                    log_mu, log_pi)

@@ -1,0 +1,175 @@
+"""Episodes in the replay: how unrolls are chained, and read one after another.
+
+Source: Schmitt et al. 2020 (LASER), supplement, sections 1.2 and 2. There an
+episode is sampled as a whole and stepped through from its beginning, so that an
+LSTM's states can be recomputed by the newest parameters on the way.
+
+Unrolls do not begin where episodes do. A chain is what becomes one item of the
+replay: first the unroll in which an episode begins, then all later ones up to
+that in which it ends. The first is for memory alone: memory ends where an
+episode starts, so whatever it held before, after that unroll it is exact. The
+others are learned from. So each unroll is learned from in one chain only, and
+the one that ends an episode is also the first of the next chain.
+
+An environment's very first unroll, which begins with an episode, is a chain of
+its own, so that the replay can be sampled from the first unroll on. Longer
+episodes than a chain may be are cut: then the next chain begins with the memory
+that the actor had.
+"""
+
+from typing import (
+  Any,
+  Callable,
+  Dict,
+  Iterator,
+  List,
+  NamedTuple,
+  Optional,
+  Sequence,
+  Tuple,
+)
+
+import dm_env
+import numpy as np
+import tensorflow as tf
+
+from impala_tf import types
+from impala_tf.transport import packing
+
+RecomputeFn = Callable[[types.Unroll], Any]
+
+
+class Chains:
+  """The chains that are being made of an actor's unrolls.
+
+  Attributes:
+    num_kept: number of unrolls, of all environments, that must be kept for the
+      longest chain.
+  """
+
+  def __init__(self, max_unrolls: int, num_envs: int):
+    """Begins without any unroll.
+
+    Args:
+      max_unrolls: most unrolls of a chain that are learned from.
+      num_envs: number of the actor's environments.
+    """
+    self.num_kept = (max_unrolls + 1) * num_envs
+    self._max_unrolls = max_unrolls
+    self._count = 0
+    self._chains: Dict[int, List[int]] = {}
+
+  def add(self, row: int, step_type: np.ndarray) -> Optional[List[int]]:
+    """Adds the newest unroll of an environment.
+
+    Args:
+      row: number of the environment among the actor's.
+      step_type: uint8 [T+1], of the unroll.
+
+    Returns:
+      Places of a chain's unrolls, if that is whole now: -1 for the newest of
+      all that were added, of any environment, -2 for the one before, and so on.
+      None where it is not whole.
+    """
+    place = self._count
+    self._count += 1
+    is_first = row not in self._chains
+    chain = self._chains.setdefault(row, [])
+    chain.append(place)
+    if self._count - chain[0] > self.num_kept:
+      # Environments out of step have sent too many in between.
+      self._chains[row] = [place]
+      return None
+    ends = np.any(step_type[1:] == int(dm_env.StepType.FIRST))
+    if not (ends or is_first or len(chain) > self._max_unrolls):
+      return None
+    self._chains[row] = [place]
+    return [p - self._count for p in chain]
+
+
+class _Episode(NamedTuple):
+  """Unrolls of a chain that are still to come.
+
+  Attributes:
+    columns: an array [n, N] for each column.
+    next: index of the unroll that comes next.
+  """
+  columns: Tuple[np.ndarray, ...]
+  next: int
+
+  @property
+  def is_over(self) -> bool:
+    return self.next == len(self.columns[0])
+
+
+class EpisodeReader:
+  """A reader of as many episodes at once as a batch has replayed unrolls.
+
+  Each batch has the next unroll of each episode. Where one is over, another is
+  sampled. With `recompute` there is one forward pass for each batch: over the
+  last unrolls, and over the first ones of chains that have just begun.
+  """
+
+  def __init__(self, chains: tf.data.Dataset, num_unrolls: int,
+               packed: packing.Packing,
+               recompute: Optional[RecomputeFn] = None):
+    """Samples nothing yet.
+
+    Args:
+      chains: sampled chains, each a tuple of columns [n, N].
+      num_unrolls: number of unrolls of each batch.
+      packed: layout of unrolls in columns.
+      recompute: function from unrolls with leading [B, T+1] ([B] for fields
+        without time) to the memory after them, that is before the first step of
+        the next; None: memory is as the actors had it.
+    """
+    self._chains = chains
+    self._num_unrolls = num_unrolls
+    self._packed = packed
+    self._recompute = recompute
+
+  def __iter__(self) -> Iterator[types.Unroll]:
+    """Yields unrolls with leading [B, T+1], without an end."""
+    chains = iter(self._chains)
+    episodes: List[Optional[_Episode]] = [None] * self._num_unrolls
+    unrolls = core_state = None
+    while True:
+      for i, episode in enumerate(episodes):
+        if episode is None or episode.is_over:
+          columns = tuple(column.numpy() for column in next(chains))
+          if len(columns[0]) == 1:
+            # It begins with an episode, so what comes before does not matter.
+            columns = tuple(np.repeat(column, 2, axis=0) for column in columns)
+          episodes[i] = _Episode(columns, next=0)
+      if self._recompute is not None:
+        core_state = self._recompute(
+            self._before(episodes, unrolls, core_state))
+      episodes = [e._replace(next=max(e.next, 1)) for e in episodes]
+      unrolls = self._stacked([(e.columns, e.next) for e in episodes])
+      episodes = [e._replace(next=e.next + 1) for e in episodes]
+      if self._recompute is not None:
+        unrolls = unrolls._replace(core_state=core_state)
+      yield unrolls
+
+  def _before(self, episodes: Sequence[_Episode],
+              unrolls: Optional[types.Unroll], core_state: Any
+              ) -> types.Unroll:
+    """Returns the unrolls before the next ones, with memory for each."""
+    before = self._stacked([(e.columns, max(e.next - 1, 0)) for e in episodes])
+    if unrolls is None:
+      return before
+    begins = np.array([e.next == 0 for e in episodes])
+
+    def choose(stored, recomputed):
+      return tf.where(begins.reshape([-1] + [1] * (stored.shape.rank - 1)),
+                      stored, recomputed)
+
+    return before._replace(core_state=tf.nest.map_structure(
+        choose, before.core_state, core_state))
+
+  def _stacked(self, rows: Sequence[Tuple[Tuple[np.ndarray, ...], int]]
+               ) -> types.Unroll:
+    """Unpacks rows of several episodes' columns as one batch."""
+    return self._packed.unpack([
+        tf.constant(np.stack([columns[i][row] for columns, row in rows]))
+        for i in range(len(self._packed.sizes))])

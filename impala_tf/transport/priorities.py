@@ -1,0 +1,108 @@
+"""Priorities of replayed unrolls, and the weights that correct for them.
+
+Source: Schaul et al. 2016, "Prioritized Experience Replay", arXiv:1511.05952;
+the supplement of Schmitt et al. 2020 (LASER), section 1.2, compares it with
+uniform sampling. P(i) is proportional to p_i^alpha, with the critic's loss as
+p_i, and updates are weighted by 1 / P(i)^beta.
+"""
+
+import queue
+import threading
+from typing import Dict
+
+from absl import logging
+import numpy as np
+import reverb
+import tensorflow as tf
+
+from impala_tf import types
+from impala_tf.processes import interfaces
+
+# The metric of each unroll that decides about its priority.
+METRIC = 'loss/baseline'
+# New unrolls, of which no loss is known, count as average ones.
+NEW = 1.
+# Priorities are losses in units of their mean, and this: a part of all sampling
+# is uniform, since an unroll without a loss may have one again later.
+_UNIFORM = 0.01
+_DECAY = 0.99
+
+
+def weights(probabilities: tf.Tensor, table_sizes: tf.Tensor,
+            correction: float) -> tf.Tensor:
+  """Computes factors that correct updates for how unrolls were sampled.
+
+  1 / (N P)^beta, divided by the largest of the batch, so that no update becomes
+  larger by it (Schaul et al. 2016, section 3.4).
+
+  Args:
+    probabilities: [B], P, with which each unroll was sampled.
+    table_sizes: [B], N, unrolls that there were.
+    correction: beta; 1 corrects fully, 0 not at all.
+
+  Returns:
+    float32 [B], at most 1.
+  """
+  expected = tf.cast(probabilities, tf.float64) * tf.cast(
+      table_sizes, tf.float64)
+  factors = expected**-correction
+  return tf.cast(factors / tf.reduce_max(factors), tf.float32)
+
+
+class PrioritisingLearner:
+  """A learner that tells the replay what the critic's losses were.
+
+  Implements `interfaces.Learner`. A thread sends priorities, since the call has
+  no deadline: with a server that does not answer nothing is held up but new
+  priorities. That it is gone is noticed where it is read from.
+  """
+
+  def __init__(self, learner: interfaces.Learner, address: str, table: str):
+    """Connects.
+
+    Args:
+      learner: learner that also returns `METRIC` unroll by unroll.
+      address: 'host:port' of the replay's server.
+      table: name of the replay there.
+    """
+    self.num_updates = learner.num_updates
+    self.num_frames = learner.num_frames
+    self.hyperparameters = learner.hyperparameters
+    self._learner = learner
+    self._client = reverb.Client(address)
+    self._table = table
+    self._mean = None
+    self._unsent = queue.Queue(maxsize=1)
+    threading.Thread(target=self._send, daemon=True).start()
+
+  def update(self, unroll: types.Unroll) -> Dict[str, np.float32]:
+    """Learns from one batch, whose replayed unrolls get new priorities."""
+    origin = unroll.origin
+    metrics = dict(self._learner.update(
+        unroll._replace(origin=origin._replace(keys=()))))
+    keys = origin.keys.numpy()[origin.is_replayed.numpy()]
+    # Replayed ones are the last of a batch.
+    losses = metrics.pop(f'unroll/{METRIC}')[-len(keys):]
+    if np.all(np.isfinite(losses)):
+      priorities = self._in_units_of_the_mean(losses)
+      try:
+        self._unsent.put_nowait(dict(zip(keys.tolist(), priorities)))
+      except queue.Full:
+        pass  # These keep the priorities that they have.
+    return metrics
+
+  def _send(self):
+    while True:
+      priorities = self._unsent.get()
+      try:
+        self._client.mutate_priorities(self._table, updates=priorities)
+      except Exception as error:  # Reverb raises errors of several kinds.
+        logging.warning('The replay took no priorities: %s', error)
+
+  def _in_units_of_the_mean(self, losses: np.ndarray) -> np.ndarray:
+    """Divides losses by their running mean; returns float64 [B]."""
+    losses = losses.astype(np.float64)
+    mean = losses.mean()
+    self._mean = mean if self._mean is None else (
+        _DECAY * self._mean + (1 - _DECAY) * mean)
+    return losses / max(self._mean, np.finfo(np.float32).tiny) + _UNIFORM

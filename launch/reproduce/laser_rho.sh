@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# LASER on small tasks: clipping thresholds and trust regions; see docs/laser.md.
+# Usage: launch/reproduce/laser_rho.sh [SWEEP_DIR]; hours on 2 cores.
+# Without SWEEP_DIR: runs/laser_rho. Interrupted, the same command goes on.
+
+set -euo pipefail
+
+# shellcheck source-path=SCRIPTDIR
+source "$(dirname "${BASH_SOURCE[0]}")/../usage.sh"
+check_arguments 1 "$@"
+exec "$(dirname "${BASH_SOURCE[0]}")/display.sh" laser_rho replay "$@"

@@ -1,0 +1,218 @@
+"""LASER's loss against the supplement's algorithm 1, in float64."""
+
+import dataclasses
+
+from dm_env import specs
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from impala_tf import config as config_lib
+from impala_tf import types
+from impala_tf.agents import agent as agent_lib
+from impala_tf.algorithms import impala
+from impala_tf.algorithms import laser
+from impala_tf.maths import distributions
+
+T, B, A = 6, 4, 3
+NUM_REPLAYED = 3
+FIRST, MID = 0, 1
+DISCRETE = distributions.Categorical(A)
+IMPALA = config_lib.ImpalaConfig(
+    discount=0.9, baseline_cost=0.7, entropy_cost=0.3, reward_clipping='none',
+    clip_rho_threshold=1.2, clip_pg_rho_threshold=1.5, clip_c_threshold=0.9)
+
+
+def _config(**knobs):
+  return config_lib.Config(
+      experiment=config_lib.ExperimentConfig(algorithm='laser'),
+      impala=IMPALA, laser=config_lib.LaserConfig(**{'threshold': .1, **knobs})
+  )
+
+
+class TableAgent:
+  """An agent with logits and a value of its own for each step of a batch."""
+
+  def __init__(self, policy=DISCRETE):
+    rng = np.random.default_rng(3)
+    self.distribution = policy
+    self.logits = tf.Variable(
+        rng.normal(size=[T + 1, B, policy.num_logits]), dtype=tf.float32)
+    self.values = tf.Variable(rng.normal(size=[T + 1, B]), dtype=tf.float32)
+    self.trainable_variables = (self.logits, self.values)
+
+  def unroll(self, env_outputs, actions, core_state):
+    """Returns its outputs for any batch."""
+    del env_outputs, actions, core_state
+    return agent_lib.NetworkOutput(
+        tf.identity(self.logits), tf.identity(self.values))
+
+
+def _unroll(policy=DISCRETE, noise=1., origin=True):
+  """Makes a batch played by a policy near or far from `TableAgent`'s."""
+  rng = np.random.default_rng(4)
+  shape = [T + 1, B]
+  step_type = np.full(shape, MID, np.uint8)
+  step_type[3, 1] = FIRST  # A time limit.
+  behaviour = TableAgent(policy).logits.numpy() + rng.normal(
+      scale=noise, size=[T + 1, B, policy.num_logits])
+  is_replayed = np.arange(B) >= B - NUM_REPLAYED
+  return tf.nest.map_structure(tf.constant, types.Unroll(
+      env_outputs=types.EnvOutput(
+          step_type=step_type,
+          reward=rng.normal(size=shape).astype(np.float32),
+          discount=np.ones(shape, np.float32),
+          observation=rng.normal(size=shape + [2]).astype(np.float32),
+          episode_return=np.zeros(shape, np.float32),
+          episode_steps=np.zeros(shape, np.int32)),
+      agent_outputs=types.AgentOutput(
+          action=tf.cast(policy.sample(behaviour, [1, 2]),
+                         policy.action_dtype).numpy(),
+          policy_logits=behaviour.astype(np.float32)),
+      core_state=(),
+      policy_version=np.zeros([B], np.int64),
+      level_index=np.zeros([B], np.int32),
+      origin=types.Origin(is_replayed) if origin else ()))
+
+
+def _loss(agent, unroll, config):
+  with tf.GradientTape() as tape:
+    output = laser.loss(agent, unroll, config, config.impala)
+  return output, [gradient.numpy() for gradient in tape.gradient(
+      output.loss, agent.trainable_variables)]
+
+
+def _log_softmax(logits):
+  logits = logits.numpy().astype(np.float64)
+  return logits - np.log(np.sum(np.exp(logits), axis=-1, keepdims=True))
+
+
+def _divergences(agent, unroll, trust_region):
+  """Computes each state's divergence by its definition, [T, B]."""
+  log_pi = _log_softmax(agent.logits)[:T]
+  log_mu = _log_softmax(unroll.agent_outputs.policy_logits)[:T]
+  pi, other = np.exp(log_pi), np.exp(log_mu)
+  if trust_region == 'implied':
+    other = np.minimum(IMPALA.clip_rho_threshold * other, pi)
+    other /= other.sum(axis=-1, keepdims=True)
+  return np.sum(pi * np.log(pi / other), axis=-1)
+
+
+def _expected(agent, unroll, relevant, entropy_of):
+  """Computes the three losses [B] with equation 2's double sum."""
+  values = agent.values.numpy().astype(np.float64)
+  rewards = unroll.env_outputs.reward.numpy().astype(np.float64)
+  action = unroll.agent_outputs.action.numpy()
+  log_pi = _log_softmax(agent.logits)
+  log_mu = _log_softmax(unroll.agent_outputs.policy_logits)
+  terms = np.zeros([3, B])
+  for b in range(B):
+    lam = relevant[:, b].astype(float)
+    if b == 1:
+      lam[2] = 0.  # x_3 is FIRST after a time limit.
+    ratio = np.exp([log_pi[t, b, action[t, b]] - log_mu[t, b, action[t, b]]
+                    for t in range(T)])
+    rho = np.minimum(IMPALA.clip_rho_threshold, ratio)
+    c = np.minimum(IMPALA.clip_c_threshold, ratio)
+    delta = rho * (rewards[1:, b] + .9 * values[1:, b] - values[:T, b])
+    vs = values[:, b].copy()
+    for s in range(T):
+      for t in range(s, T):
+        vs[s] += .9**(t - s) * np.prod((lam * c)[s:t]) * lam[t] * delta[t]
+    advantages = np.minimum(IMPALA.clip_pg_rho_threshold, ratio) * (
+        rewards[1:, b] + .9 * vs[1:] - values[:T, b])
+    for t in range(T):
+      pi = log_pi[t, b]
+      terms[:, b] += lam[t] * np.array([
+          -pi[action[t, b]] * advantages[t], .5 * (vs[t] - values[t, b])**2,
+          entropy_of[b] * np.sum(np.exp(pi) * pi)])
+  return terms
+
+
+@pytest.mark.parametrize('trust_region', ['implied', 'behaviour'])
+def test_loss_is_that_of_algorithm_1(trust_region):
+  agent, unroll = TableAgent(), _unroll()
+  config = _config(trust_region=trust_region)
+  divergences = _divergences(agent, unroll, trust_region)
+  relevant = divergences < config.laser.threshold
+  # The inputs bite: some are rejected, of fresh and of replayed unrolls.
+  assert 0 < relevant[:, 0].sum() < T and .2 < relevant[:, 1:].mean() < .8
+  output, (of_logits, of_values) = _loss(agent, unroll, config)
+  terms = _expected(agent, unroll, relevant, entropy_of=[1, 0, 0, 0])
+  for name, expected in zip(('policy_gradient', 'baseline', 'entropy'), terms):
+    np.testing.assert_allclose(
+        output.metrics[f'loss/{name}'], expected, rtol=1e-4, atol=1e-6,
+        err_msg=name)
+  np.testing.assert_allclose(
+      output.loss, np.sum(terms.T @ (1., .7, .3)), rtol=1e-4)
+  # Neither policy nor baseline learn anything at a step that is rejected.
+  counts = relevant.copy()
+  counts[2, 1] = False
+  np.testing.assert_array_equal(np.any(of_logits[:T], axis=-1), counts)
+  np.testing.assert_array_equal(of_values[:T] != 0, counts)
+  np.testing.assert_allclose(
+      output.metrics['relevant_share'], relevant.mean(axis=0), rtol=1e-6)
+  name = {'implied': 'kl_implied',
+          'behaviour': 'kl_target_behaviour'}[trust_region]
+  np.testing.assert_allclose(
+      output.metrics[name], divergences.mean(axis=0), rtol=1e-4)
+
+
+def test_behaviour_rejects_more_than_implied():
+  agent, unroll = TableAgent(), _unroll()
+  implied, behaviour = (
+      _divergences(agent, unroll, kind) for kind in ('implied', 'behaviour'))
+  assert np.sum(implied < .25) > np.sum(behaviour < .25)
+
+
+def test_entropy_of_replayed_unrolls_counts_where_it_is_asked_for():
+  agent, unroll = TableAgent(), _unroll()
+  everywhere, _ = _loss(agent, unroll, _config(entropy_of_replayed=True))
+  on_fresh, _ = _loss(agent, unroll, _config())
+  assert np.all(everywhere.metrics['loss/entropy'] < 0)
+  np.testing.assert_array_equal(
+      on_fresh.metrics['loss/entropy'][1:], np.zeros(NUM_REPLAYED))
+  np.testing.assert_array_equal(
+      on_fresh.metrics['loss/entropy'][0],
+      everywhere.metrics['loss/entropy'][0])
+
+
+def test_without_region_and_replay_it_is_impala():
+  agent, unroll = TableAgent(), _unroll(origin=False)
+  config = _config(threshold=None)
+  output, _ = _loss(agent, unroll, config)
+  expected = impala.loss(agent, unroll, config, config.impala)
+  np.testing.assert_array_equal(output.loss, expected.loss)
+  np.testing.assert_array_equal(output.metrics['relevant_share'], np.ones(B))
+
+
+def test_continuous_actions_have_the_region_of_the_behaviour_only():
+  policy = distributions.Gaussian(2)
+  agent, unroll = TableAgent(policy), _unroll(policy, noise=.5)
+  config = _config(trust_region='behaviour')
+  output, (of_logits, _) = _loss(agent, unroll, config)
+  relevant = policy.kl_divergence(
+      agent.logits, unroll.agent_outputs.policy_logits).numpy() < .1
+  relevant[2, 1] = False
+  assert 0 < output.metrics['relevant_share'].numpy().mean() < 1
+  np.testing.assert_array_equal(
+      np.any(of_logits[:T], axis=-1), relevant[:T])
+  with pytest.raises(config_lib.ConfigError, match="set it to 'behaviour'"):
+    laser.make_agent(_config(), policy, 'float32', False)
+
+
+def test_popart_leaves_rejected_steps_out_of_its_moments():
+  config = dataclasses.replace(
+      _config(), agent=config_lib.AgentConfig(torso='mlp', hidden_size=8),
+      impala=dataclasses.replace(IMPALA, popart_step_size=1e-2))
+  agent = laser.make_agent(
+      config, distributions.Categorical(A), 'float32', False)
+  agent.build(specs.Array((2,), np.float32))
+  output = laser.loss(agent, _unroll(noise=2.), config, config.impala)
+  share = output.metrics['relevant_share'].numpy().mean()
+  assert .1 < share < .9
+  counted = float(output.totals.count[0])
+  assert round(share * T * B) - 1 <= counted <= round(share * T * B)
+  before = agent.popart.moments.mean.numpy()
+  laser.after_step(agent, output.totals, config)
+  assert agent.popart.moments.mean.numpy() != before

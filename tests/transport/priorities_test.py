@@ -1,0 +1,111 @@
+"""Priorities on a real server, and weights by the papers' formula."""
+
+import numpy as np
+import pytest
+import reverb
+import tensorflow as tf
+
+from impala_tf import replay
+from impala_tf import types
+from impala_tf.transport import priorities
+from tests.fixtures import programs
+from tests.fixtures import unrolls
+
+NUM_FRESH = 1
+
+
+@pytest.mark.parametrize('beta', [0., .5, 1.])
+def test_weights_undo_the_sampling_and_raise_no_update(beta):
+  probabilities, size = np.array([.5, .25, .05, .2]), 40
+  expected = (1 / (size * probabilities))**beta
+  np.testing.assert_allclose(
+      priorities.weights(
+          tf.constant(probabilities, tf.float64), tf.fill([4], size), beta),
+      expected / expected.max(), rtol=1e-6)
+
+
+class _Learner:
+  """A learner whose critic's losses are given."""
+  num_updates = num_frames = hyperparameters = None
+
+  def __init__(self):
+    self.losses = None
+
+  def update(self, unroll):
+    assert not unroll.origin.keys  # No use to it.
+    return {'loss/total': np.float32(1),
+            f'unroll/{priorities.METRIC}': np.float32(self.losses)}
+
+
+@pytest.fixture(name='served')
+def _served():
+  """Returns a learner, one around it, and a client of a replay of three."""
+  spec = unrolls.spec()
+  server = replay.make_server([replay.make_replay(
+      spec, 10, memory_bytes=1 << 30, priority_exponent=1.)], None)
+  address = f'localhost:{server.port}'
+  writer = replay.UnrollWriter(address, spec, (replay.REPLAY,))
+  for number in range(3):
+    writer.write(unrolls.numbered(number))
+  writer.flush()
+  learner = _Learner()
+  yield (learner, priorities.PrioritisingLearner(
+      learner, address, replay.REPLAY), reverb.Client(address))
+  server.stop()
+
+
+def _probabilities(client):
+  """Samples until all three were seen; returns {key: probability}."""
+  found = {}
+  for sample in client.sample(replay.REPLAY, 500, emit_timesteps=False):
+    found[sample.info.key] = sample.info.probability
+  return found
+
+
+def _batch(keys):
+  """Makes what is needed of a batch of a fresh and some replayed unrolls."""
+  is_replayed = [False] * NUM_FRESH + [True] * len(keys)
+  return types.Unroll((), (), (), (), (), types.Origin(
+      tf.constant(is_replayed),
+      keys=tf.constant([0] * NUM_FRESH + list(keys), tf.uint64)))
+
+
+def test_replay_is_sampled_by_the_critics_losses(served):
+  learner, prioritising, client = served
+  before = _probabilities(client)
+  assert len(before) == 3
+  np.testing.assert_allclose(list(before.values()), 1 / 3)
+  keys = sorted(before)
+  learner.losses = [99., 1., 3., 8.]  # The first is a fresh one's.
+  metrics = prioritising.update(_batch(keys))
+  assert set(metrics) == {'loss/total'}
+  wanted = np.array([1., 3., 8.]) / 4 + .01
+  programs.wait_until(lambda: np.allclose(
+      [_probabilities(client).get(key) for key in keys],
+      wanted / wanted.sum(), rtol=1e-6), 'new priorities')
+
+
+def test_losses_that_are_not_finite_and_items_that_are_gone_change_nothing(
+    served):
+  learner, prioritising, client = served
+  keys = sorted(_probabilities(client))
+  learner.losses = [1., 1., np.nan, 8.]
+  prioritising.update(_batch(keys))
+  learner.losses = [1., 7.]
+  prioritising.update(_batch([12345]))
+  learner.losses = [1., 3., 3., 3.]  # All the same, sent after those.
+  prioritising.update(_batch(keys))
+  assert set(_probabilities(client)) == set(keys)
+  np.testing.assert_allclose(list(_probabilities(client).values()), 1 / 3)
+
+
+def test_a_server_that_has_died_holds_no_update_up(served):
+  learner, _, _ = served
+  server = replay.make_server([replay.make_replay(
+      unrolls.spec(), 10, memory_bytes=1 << 30, priority_exponent=1.)], None)
+  other = priorities.PrioritisingLearner(
+      learner, f'localhost:{server.port}', replay.REPLAY)
+  server.stop()
+  learner.losses = [1., 1.]
+  for _ in range(5):
+    assert other.update(_batch([1]))['loss/total'] == 1.
