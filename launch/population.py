@@ -153,7 +153,7 @@ def _group(directory: sweep_directory.SweepDirectory
   found: Dict[str, List[_Member]] = {}
   for run in directory.runs:
     run_dir = directory.run_dir(run)
-    # Those that rest between two turns have no result yet.
+    # Members that rest between two turns have no result yet.
     result = ended.get(run[:-1]) or results_lib.result(
         run, results_lib.INTERRUPTED, '', metrics.read_rows(run_dir))
     found.setdefault(run.population, []).append(_Member(result, run_dir))

@@ -372,7 +372,7 @@ def test_checkpoints_are_scored_once_100_episodes_have_ended(tmp_path):
 
 
 def test_lag_is_of_own_unrolls_that_are_not_of_the_future(tmp_path):
-  # Of four replayed: own, another agent's, own of a lost future, own.
+  # Four replayed unrolls: own, another agent's, own of a lost future, own.
   zeros = np.zeros((3, 5), np.float32)
   unroll = types.Unroll(
       types.EnvOutput(

@@ -18,8 +18,8 @@ from impala_tf import config as config_lib
 _MAX_CACHE_BYTES = 5 * 10**9
 # A copy that has not become whole by then never will.
 _STALE_SECS = 3600.
-# Of brady_konkle_oliva2008: 0001.png and so on (see the README.md of that name
-# in Lab's data/, and its game_scripts/datasets/).
+# Photographs of brady_konkle_oliva2008, 0001.png and so on (its README.md is in
+# Lab's data/, and Lab's game_scripts/datasets/).
 _NUM_PHOTOGRAPHS = 2400
 
 # Maps that are no source text but come compiled, and that copies of Lab's

@@ -19,7 +19,7 @@ import selectors
 import signal
 import time
 import traceback
-from typing import Any, Callable, NamedTuple, Sequence, Tuple
+from typing import Any, Callable, NamedTuple, Optional, Sequence, Tuple
 
 import dm_env
 from dm_env import specs
@@ -131,7 +131,7 @@ class Workers:
   """
 
   def __init__(self, make: MakeFn, num_envs: int, num_processes: int,
-               timeout_secs: float):
+               timeout_secs: float, levels: Optional[Sequence[str]] = None):
     """Starts the processes and waits until they have made their environments.
 
     Environment 0 is made in this process, too, and closed again: its specs
@@ -145,6 +145,8 @@ class Workers:
       num_envs: E.
       num_processes: W, 1 to E.
       timeout_secs: seconds that a step, or the start of a process, may take.
+      levels: [E], levels that name environments which cannot be made; None: all
+        are of environment 0's.
 
     Raises:
       UserError: where environments cannot be made.
@@ -157,7 +159,7 @@ class Workers:
     self.side_channels = environment_lib.NO_SIDE_CHANNELS
     self.level_index = np.zeros(num_envs, np.int32)
     self.timeout_secs = timeout_secs
-    self._levels = [probe.level] * num_envs
+    self._levels = list(levels or [probe.level] * num_envs)
     probe.close()
     memory = _allocate(self._specs, num_envs)
     self._shared = _arrays(memory, self._specs, num_envs)

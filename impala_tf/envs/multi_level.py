@@ -170,17 +170,19 @@ def make_workers(level: str, seed: int, first_slot: int, make: MakeFn,
   levels = levels_lib.expand(level)
   for name in levels:
     factory.check_steps_alone(name)
+  indices = [slots(len(levels), first_slot + row, 1)[0][0]
+             for row in range(config.num_envs)]
   return env_processes.Workers(
-      functools.partial(_make_one, levels, seed, first_slot, make),
-      config.num_envs, config.env_processes, config.env_timeout_secs)
+      functools.partial(_make_one, levels, seed, indices, make),
+      config.num_envs, config.env_processes, config.env_timeout_secs,
+      [levels[index] for index in indices])
 
 
-def _make_one(levels: Sequence[str], seed: int, first_slot: int, make: MakeFn,
-              row: int) -> environment.BatchedEnvironment:
+def _make_one(levels: Sequence[str], seed: int, indices: Sequence[int],
+              make: MakeFn, row: int) -> environment.BatchedEnvironment:
   """Makes environment `row` of the process as a batch of one."""
-  (index, _), = slots(len(levels), first_slot + row, 1)
-  env = make(levels[index], 1, seed + row)
-  env.level_index[:] = index
+  env = make(levels[indices[row]], 1, seed + row)
+  env.level_index[:] = indices[row]
   return env
 
 

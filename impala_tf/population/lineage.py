@@ -50,8 +50,8 @@ def ancestry(events: Events, member: str) -> List[Stretch]:
     if not copies:
       return stretches
     copied = decisions[first]
-    # What was published followed the elder's decision of that number; each
-    # such step leads to an earlier time, so that there is an end.
+    # The copied checkpoint was published after the elder's decision of that
+    # number. Each such step leads to an earlier time, so that there is an end.
     member, last = copied.partner, copied.partner_evolution
     end = copied.partner_frames
 

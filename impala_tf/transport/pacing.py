@@ -43,7 +43,7 @@ class Report(NamedTuple):
 
 
 class _Other:
-  """What is known of another agent."""
+  """Another agent's progress, and when it was heard of last."""
 
   def __init__(self, report: Report):
     self.progress = report.progress
@@ -70,7 +70,7 @@ class _Other:
 
 
 class Pace:
-  """What one agent knows of the others, and whether it must wait for them."""
+  """An agent's view of the others, which decides whether it must wait."""
 
   def __init__(self, clock: Callable[[], float] = time.monotonic):
     """Begins without having heard of any other agent.

@@ -124,7 +124,7 @@ def summarise(steps: Sequence[Step]) -> Row:
   ended = steps[1:ends[-1] + 1]  # What follows is of an episode that goes on.
   return {
       'steps_per_sec': len(others) / sum(s.secs for s in others),
-      # As of runs in which each episode has its reset.
+      # Steps of whole episodes, with the reset of each.
       'steps_per_sec_with_resets': len(ended) / sum(s.secs for s in ended),
       'reset_secs_median': statistics.median(s.secs for s in resets),
       'reset_secs_worst': max(s.secs for s in resets),

@@ -9,7 +9,7 @@ import functools
 import pathlib
 from typing import Any, Dict, Iterator, List, Mapping, Sequence, Tuple
 
-# What `select` takes: we set no flags of Lab's build.
+# The condition whose value `select` returns: no flags of Lab's build are set.
 _DEFAULT_CONDITION = '//conditions:default'
 
 

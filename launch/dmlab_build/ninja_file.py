@@ -23,7 +23,7 @@ HEADERS = pathlib.Path(__file__).resolve().parent / 'headers'
 HEADERS_COPY = 'headers'
 PACKED = 'packed'  # Written once the package is whole.
 
-# What the package needs, and its place there.
+# Targets whose files the package needs, and their paths in it.
 BINARIES = {
     '//:deepmind_lab.so': 'deepmind_lab.so',
     '//:libdmlab_headless_sw.so': 'libdmlab_headless_sw.so',
@@ -170,7 +170,7 @@ class NinjaFile:
     """Writes build.ninja and our headers into the directory of the build."""
     for path in HEADERS.rglob('*.h'):
       copy = build / HEADERS_COPY / path.relative_to(HEADERS)
-      # What is newer would be compiled anew.
+      # A newer copy would have its users compiled anew.
       if not copy.exists() or copy.read_bytes() != path.read_bytes():
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, copy)

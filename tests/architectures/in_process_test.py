@@ -420,14 +420,16 @@ def test_laser_learns_from_each_kind_of_replay(
     replay_knobs, use_lstm, tmp_path):
   rows = _rows(_laser(replay_knobs, use_lstm, threshold=1e-6), tmp_path)
   assert [row['frames'] for row in rows] == [5 * n for n in range(1, 13)]
-  last = rows[-1]
-  assert last['replayed/policy_lag'] > 0
+  # Which unrolls are drawn is random: over all updates, not in any one of them.
+  assert any(row['replayed/policy_lag'] > 0 for row in rows)
   # A threshold that small rejects whatever is not of this very policy.
-  assert last['replayed/relevant_share'] < 1 and last['kl_implied'] > 0
+  assert any(row['replayed/relevant_share'] < 1 for row in rows)
+  assert any(row['kl_implied'] > 0 for row in rows)
   if 'pacing_unrolls' not in replay_knobs:
-    assert last['fresh/loss/entropy'] < 0 == last['replayed/loss/entropy']
-  assert not any(name.startswith('unroll/') for name in last)
-  assert all(math.isfinite(value) for value in last.values())
+    assert rows[0]['fresh/loss/entropy'] < 0
+    assert all(row['replayed/loss/entropy'] == 0 for row in rows)
+  assert not any(name.startswith('unroll/') for name in rows[-1])
+  assert all(math.isfinite(value) for row in rows for value in row.values())
 
 
 def test_resumed_run_has_its_replay_again(tmp_path):

@@ -170,7 +170,7 @@ def test_copy_has_the_others_parameters_and_its_own_counts(trained):
 
 
 def test_member_is_an_ordinary_run_until_the_burn_in_ends(trained, tmp_path):
-  """The same draws as a sweep's, so that both can be compared in pairs."""
+  # A sweep of the same draws can then be compared in pairs.
   config = _configs(tmp_path, total_updates=4)[str(tmp_path / 'quick')]
   in_process.run(dataclasses.replace(
       config, population=config_lib.PopulationConfig()),

@@ -1,4 +1,4 @@
-"""What Lab promises, and what the adapter makes of it, on the real one too.
+"""Contract of DeepMind Lab and its adapter, on the real simulator too.
 
 Each test runs on the stand-in and, where DeepMind Lab is installed, on the real
 simulator. What is expected is in Lab's docs/users, in python/dmlab_module.c and
@@ -283,8 +283,8 @@ def _moves(simulator, index, num_repeats):
 # A pixel turns by 0.11 degrees a frame (docs/users/actions.md of Lab: 57 pixels
 # turn by 360 degrees in a second), of which Lab's clock counts 0.96.
 _DEGREES = 20 * 0.11 * 0.96
-# What each action of table D.2 does: the sign of the distances ahead and to the
-# right, and of the degrees to the left; None where a curve leads to both sides.
+# Effects of table D.2's actions: the sign of the distances ahead and to the
+# right, and of the degrees to the left; None where a curve leads both ways.
 _EFFECTS = {
     FORWARD: (1, 0, 0), BACKWARD: (-1, 0, 0), LEFT: (0, -1, 0),
     RIGHT: (0, 1, 0), LOOK_LEFT: (0, 0, 1), LOOK_RIGHT: (0, 0, -1),

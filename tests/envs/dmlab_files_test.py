@@ -183,7 +183,7 @@ def test_scratch_is_gone_at_once_when_it_is_closed(tmp_path, monkeypatch):
   assert not list(tmp_path.iterdir())
 
 
-# What levels need.
+# Data sets and maps that levels need.
 
 
 def test_photographs_are_all_there_or_it_is_said(tmp_path):

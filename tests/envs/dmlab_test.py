@@ -379,7 +379,7 @@ def test_map_is_compiled_once_for_all_runs_of_a_seed(lab, tmp_path):
 def test_maps_are_kept_unless_that_is_not_wanted(lab):
   dmlab.DmlabEnvironment(LEVEL, 1, 0, config.DmlabConfig(), training=True)
   assert lab.labs[0].level_cache is not None
-  # Of the test's own directory.
+  # The fixture gives each test a home directory of its own.
   assert pathlib.Path('~/.cache/impala_tf/dmlab_maps').expanduser().is_dir()
 
 

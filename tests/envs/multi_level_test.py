@@ -2,12 +2,16 @@
 
 import collections
 import functools
+import os
+import re
+import signal
 
 import numpy as np
 import pytest
 
 from impala_tf import config
 from impala_tf.envs import catch
+from impala_tf.envs import env_processes
 from impala_tf.envs import factory
 from impala_tf.envs import gym
 from impala_tf.envs import minigrid
@@ -278,3 +282,17 @@ def test_workers_play_what_their_slots_say():
         timestep.observation, [row.observation[0] for row in wanted])
   finally:
     pool.close()
+
+
+def _kill_at_last_level(name, num_envs, seed):
+  if name == LEVELS[-1]:
+    os.kill(os.getpid(), signal.SIGKILL)
+  return _make(name, num_envs, seed)
+
+
+def test_level_whose_simulator_ends_its_process_is_named():
+  with pytest.raises(env_processes.WorkerError, match=(
+      rf'environment 2 \({re.escape(LEVELS[-1])}\): its process was killed')):
+    multi_level.make_workers(
+        ','.join(LEVELS), seed=40, first_slot=0, make=_kill_at_last_level,
+        config=config.ActorConfig(num_envs=3, env_processes=3))

@@ -18,7 +18,7 @@ _LAUNCH = _ROOT / 'launch'
 _PACKAGES = re.search(r'PACKAGES=\((.*?)\)', (
     _LAUNCH / 'install_dmlab.sh').read_text(), re.S)[1].split()
 _PROGRAMS = {
-    # What is installed is a directory of files with the packages' names.
+    # Installed packages are files in a directory, with the packages' names.
     'dpkg-query': '[[ -e "$INSTALLED/${!#}" ]] && echo installed',
     'apt-get': '''echo "$*" >> "$INSTALLED.calls"
 [[ "$1" == update ]] && exit 1  # No network.
@@ -150,7 +150,7 @@ def _stands_for_github(machine, url):
 
 def test_sources_that_cannot_be_fetched_are_asked_for(machine):
   variables = _stands_for_github(machine, f'file://{machine.directory}/none')
-  # Those of the last time are gone.
+  # The sources that were named the last time are gone.
   assert machine.run('--source=the sources')[0] == 0
   machine.sources.rmdir()
   code, out, lines = machine.run(**variables)

@@ -181,7 +181,7 @@ def test_populations_have_the_draws_of_the_sweep_of_the_same_config():
     assert member.bindings == {
         **run.bindings, 'OptimizerConfig.annealed': False,
         'PopulationConfig.members': names}
-  # Those of a population lie side by side.
+  # Members of a population lie side by side.
   by_population = {}
   for member in members:
     by_population.setdefault(member.population, []).append(member.name)
@@ -218,7 +218,7 @@ def test_agents_that_share_a_replay_follow_one_another_with_own_seeds():
         setting.name for setting in plan_lib.settings(config)]
     first = names.index(group.runs[0].name)
     assert names[first:first + 5] == [run.name for run in group.runs]
-  # Of one task and variant none is alike; those that are compared are.
+  # Seeds differ within a task and variant, and agree between variants.
   seeds = {}
   for run in runs:
     seeds.setdefault((run.task, run.variant), []).append(

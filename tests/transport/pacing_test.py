@@ -18,7 +18,7 @@ class _Clock:
 
 
 class _Agents:
-  """What one agent hears of others, two looks a second."""
+  """Reports of other agents, which one agent looks at twice a second."""
 
   def __init__(self):
     self.clock = _Clock()

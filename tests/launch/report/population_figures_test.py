@@ -14,7 +14,7 @@ def _panels(tmp_path_factory):
   path = written_populations.make(
       tmp_path_factory.mktemp('p') / 'p', sweep_directory.POPULATION)
   population = populations.load(str(path))[0]
-  # As if b, which has copied a, were the best one.
+  # Member b, which has copied a, becomes the best one.
   population.events['b'][0] = population.events['b'][0]._replace(
       partner_score=0.99)
   assert population.best == 'b'
