@@ -386,15 +386,15 @@ def test_death_within_a_write_is_told(sharing):
   sharing.publish(1)
   assert sharing.here.fetch() == 1
 
-  class Deadly(np.ndarray):
+  class Deadly:
+    size = 9
 
-    def reshape(self, *shape):
+    def __array__(self, *_):
       raise SystemExit
 
   with pytest.raises(SystemExit):
     sharing.publisher._memory.write(
-        parameter_memory.Stamp(2, 20),
-        [np.zeros(4), np.zeros(5).view(Deadly)])
+        parameter_memory.Stamp(2, 20), Deadly())
   with pytest.raises(ConnectionError, match='died while it wrote'):
     sharing.here.fetch()
   assert _values(sharing.actors)[2] == 1.

@@ -20,7 +20,7 @@ import os
 import pathlib
 import secrets
 import time
-from typing import Callable, Iterable, NamedTuple, Optional, Sequence
+from typing import Callable, Iterable, NamedTuple, Optional
 
 import numpy as np
 
@@ -63,13 +63,10 @@ class _Mapping:
     self.header = np.frombuffer(memory, _HEADER, 1).reshape([])
     self.parameters = np.frombuffer(memory, np.float32, offset=_OFFSET)
 
-  def write(self, stamp: Stamp, arrays: Sequence[np.ndarray]) -> None:
+  def write(self, stamp: Stamp, parameters: np.ndarray) -> None:
     """Writes parameters; see `Memory.write`."""
     self.header['num_begun'] += 1
-    start = 0
-    for array in arrays:
-      self.parameters[start:start + array.size] = array.reshape(-1)
-      start += array.size
+    self.parameters[:] = parameters
     self.header['version'], self.header['frames'] = stamp
     self.header['num_ended'] += 1
 
@@ -126,36 +123,36 @@ class Memory:
     mapping.header['token'] = self._token
     return mapping
 
-  def write(self, stamp: Stamp, arrays: Sequence[np.ndarray]) -> None:
+  def write(self, stamp: Stamp, parameters: np.ndarray) -> None:
     """Writes the parameters, for peers to read from now on.
 
     Args:
       stamp: numbers that come with them.
-      arrays: parameters, of any shapes; P numbers in all.
+      parameters: float32 [P].
 
     Raises:
       ValueError: where there are more or fewer numbers. Nothing is written.
     """
-    size = sum(array.size for array in arrays)
-    if size != self._size:  # Within a write it would look like a death.
-      raise ValueError(
-          f'the memory is for {self._size} parameters, but {size} were given')
+    # Within a write it would look like a death.
+    if parameters.size != self._size:
+      raise ValueError(f'the memory is for {self._size} parameters, but '
+                       f'{parameters.size} were given')
     with _lock(self._file.fileno(), fcntl.LOCK_EX) as is_locked:
       if is_locked:
-        self._mapping.write(stamp, arrays)
+        self._mapping.write(stamp, parameters)
     if not is_locked:
       # Where the system allows no other, peers keep what they have until the
       # next write.
       with contextlib.suppress(OSError):
-        self._replace(stamp, arrays)
+        self._replace(stamp, parameters)
 
-  def _replace(self, stamp: Stamp, arrays: Sequence[np.ndarray]) -> None:
+  def _replace(self, stamp: Stamp, parameters: np.ndarray) -> None:
     """Puts another memory in the place where peers look for this one."""
     with open(os.memfd_create(_FILE_NAME), 'r+b', buffering=0) as other:
       mapping = self._prepare(other.fileno())
       for count in ('num_begun', 'num_ended'):
         mapping.header[count] = self._mapping.header['num_ended']
-      mapping.write(stamp, arrays)  # No lock: nobody else has it open yet.
+      mapping.write(stamp, parameters)  # No lock: nobody else has it open yet.
       os.dup2(other.fileno(), self._file.fileno(), inheritable=False)
     self._mapping = mapping
 

@@ -40,7 +40,7 @@ def _look(train: training.TrainingRun) -> List[Dict[str, float]]:
   looks = []
   for _ in range(_LOOKS):
     train.go_on_for(_SECS_A_LOOK)
-    looks.append(train.pss_mib())
+    looks.append(train.own_mib())
   return looks
 
 
@@ -61,5 +61,5 @@ def summarise(before: List[Dict[str, float]],
 
   roles = {role: mib(lambda look, role=role: look[role]) for role in before[0]}
   roles['all'] = mib(lambda look: sum(look.values()))
-  return {'pss_mib': roles,
+  return {'mib': roles,
           'growth': roles['all']['after'] / roles['all']['before'] - 1}

@@ -131,7 +131,7 @@ def show_growth(result: Dict[str, Any]) -> None:
   """Prints how the memory of a run has grown."""
   table = _table(f'{result["setting"]}: memory (MiB)', 'after 5 min',
                  f'{result["minutes"]:g} min later', 'growth')
-  for role, mib in result['pss_mib'].items():
+  for role, mib in result['mib'].items():
     before, after = mib['before'], mib['after']
     table.add_row(role, f'{before:,.0f}', f'{after:,.0f}',
                   f'{after / before - 1:+.1%}')

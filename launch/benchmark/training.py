@@ -46,6 +46,14 @@ class Window(NamedTuple):
   rows: List[metrics.Row]
 
 
+def _own_mib(pid: int) -> float:
+  """Returns anonymous and shared memory of a process, shared pages once."""
+  with open(f'/proc/{pid}/smaps_rollup', encoding='utf-8') as file:
+    kib = {name: int(value.split()[0]) for name, _, value in
+           (line.partition(':') for line in file) if name.startswith('Pss_')}
+  return (kib['Pss_Anon'] + kib['Pss_Shmem']) / 2**10
+
+
 class TrainingRun:
   """A run of `launch.train`, in a directory that is removed at the end.
 
@@ -118,6 +126,14 @@ class TrainingRun:
     """Returns the memory of each role; shared pages are counted once."""
     return self._sum_by_role(
         lambda process: process.memory_full_info().pss / 2**20)
+
+  def own_mib(self) -> Dict[str, float]:
+    """Returns the memory of each role without files, such as libraries.
+
+    A share in the pages of a library changes with whatever else is started on
+    the machine, and would hide what a run needs more.
+    """
+    return self._sum_by_role(lambda process: _own_mib(process.pid))
 
   def hold(self) -> None:
     """Suspends all processes of the run until `go_on`."""

@@ -10,8 +10,8 @@ def test_growth_is_of_all_processes_and_means_of_looks():
   before = [dict(learner=400., actors=580.), dict(learner=440., actors=580.)]
   after = [dict(learner=440., actors=590.), dict(learner=440., actors=590.)]
   result = growth.summarise(before, after)
-  assert result['pss_mib']['learner'] == dict(before=420., after=440.)
-  assert result['pss_mib']['all'] == dict(before=1000., after=1030.)
+  assert result['mib']['learner'] == dict(before=420., after=440.)
+  assert result['mib']['all'] == dict(before=1000., after=1030.)
   assert result['growth'] == pytest.approx(0.03)
 
 
@@ -25,7 +25,7 @@ class _Run:
   def go_on_for(self, secs):
     self.secs += secs
 
-  def pss_mib(self):
+  def own_mib(self):
     return {'in_process': 1000. + self.secs}
 
   def close(self):
@@ -36,7 +36,7 @@ def test_first_five_minutes_are_left_out(monkeypatch):
   run = _Run()
   monkeypatch.setattr(growth.training, 'TrainingRun', lambda *_: run)
   result = growth.run(measure.Setting('pong', 'pong.gin'), minutes=30.)
-  mib = result['pss_mib']['all']
+  mib = result['mib']['all']
   # Looks last a minute; the middle of each counts.
   assert mib['before'] == pytest.approx(1000. + 5 * 60, abs=40)
   assert mib['after'] - mib['before'] == pytest.approx(30 * 60)

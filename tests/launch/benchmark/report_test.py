@@ -45,7 +45,7 @@ def test_tables_show_the_numbers(capsys):
 def test_growth_is_shown_by_role(capsys):
   report.show_growth({
       'setting': 'a setting', 'minutes': 30.,
-      'pss_mib': {'learner': dict(before=500., after=495.),
+      'mib': {'learner': dict(before=500., after=495.),
                   'all': dict(before=1000., after=1025.)}})
   shown = capsys.readouterr().out
   for words in ('a setting', '30 min later', '1,025', '-1.0%', '+2.5%'):
