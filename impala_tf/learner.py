@@ -42,6 +42,35 @@ class Gradients(NamedTuple):
   observation_totals: Any = ()
 
 
+def compute_gradients(agent: agent_lib.Agent, loss_fn: LossFn,
+                      unroll: types.Unroll) -> Gradients:
+  """Computes a loss's gradients at an agent's present parameters.
+
+  Args:
+    agent: agent with the parameters.
+    loss_fn: see `Learner`.
+    unroll: unrolls with leading [T+1, B], frames not re-stacked yet.
+
+  Returns:
+    `Gradients` of these unrolls alone: sums over them, as losses are.
+  """
+  unroll = unroll._replace(
+      env_outputs=agent_lib.restacked(unroll.env_outputs))
+  variables = agent.trainable_variables
+  with tf.GradientTape(watch_accessed_variables=False) as tape:
+    tape.watch(variables)
+    loss_output = loss_fn(agent, unroll)
+  # An embedding's gradient comes in slices, whose norm would be that of each
+  # occurrence of a word by itself.
+  values = [tf.convert_to_tensor(gradient) for gradient in
+            tape.gradient(loss_output.loss, variables)]
+  observed = ()
+  if agent.normaliser is not None:
+    observed = agent.observation_totals(unroll.env_outputs)
+  return Gradients(
+      values, loss_output.totals, loss_output.metrics, observed)
+
+
 class Learner:
   """Updates an agent's parameters.
 
@@ -166,21 +195,7 @@ class Learner:
     Returns:
       `Gradients` of these unrolls alone: sums over them, as losses are.
     """
-    unroll = unroll._replace(
-        env_outputs=agent_lib.restacked(unroll.env_outputs))
-    variables = self.agent.trainable_variables
-    with tf.GradientTape(watch_accessed_variables=False) as tape:
-      tape.watch(variables)
-      loss_output = self._loss_fn(self.agent, unroll)
-    # An embedding's gradient comes in slices, whose norm would be that of each
-    # occurrence of a word by itself.
-    values = [tf.convert_to_tensor(gradient) for gradient in
-              tape.gradient(loss_output.loss, variables)]
-    observed = ()
-    if self.agent.normaliser is not None:
-      observed = self.agent.observation_totals(unroll.env_outputs)
-    return Gradients(
-        values, loss_output.totals, loss_output.metrics, observed)
+    return compute_gradients(self.agent, self._loss_fn, unroll)
 
   def apply(self, gradients: Gradients) -> Dict[str, tf.Tensor]:
     """Sums gradients over the replicas, clips them and takes the step.

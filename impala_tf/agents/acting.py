@@ -59,7 +59,7 @@ class EpisodeCounter:
         **side_channels._asdict())
 
 
-class _Inlet:
+class Inlet:
   """Memory that TensorFlow reads in place and NumPy arrays are copied into.
 
   To make a tensor of an array costs 5 to 25 us, in every step of every actor,
@@ -134,7 +134,7 @@ class _GraphStep:
     self._any_batch_size = any_batch_size
     self._deterministic = deterministic
     self._seed = np.array([seed, -1], np.int32)  # The number of the last call.
-    self._seed_inlet = _Inlet(self._seed, len(self._seed))
+    self._seed_inlet = Inlet(self._seed, len(self._seed))
     self._graph = None
 
   def __call__(self, env_output: types.EnvOutput, core_state: Any
@@ -185,7 +185,7 @@ class _GraphStep:
     if self._agent.reads_rewards:
       names += ['step_type', 'reward']
     self._inlets = {
-        name: _Inlet(getattr(env_output, name), self._max_rows)
+        name: Inlet(getattr(env_output, name), self._max_rows)
         for name in names if not isinstance(getattr(env_output, name), tuple)}
     unseen = types.EnvOutput(*[()] * len(types.EnvOutput._fields))
 
@@ -275,7 +275,7 @@ class RowPolicy:
     self.core_state = tf.nest.map_structure(
         lambda t: t.numpy(), agent.initial_state(num_envs))
     self._inlets = tf.nest.map_structure(
-        lambda array: _Inlet(array, num_envs), self.core_state)
+        lambda array: Inlet(array, num_envs), self.core_state)
     self._step = _GraphStep(agent, seed, num_envs, any_batch_size=True)
 
   def act(self, env_output: types.EnvOutput,

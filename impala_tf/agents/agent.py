@@ -11,6 +11,7 @@ from impala_tf.agents import layers
 from impala_tf.agents import networks
 from impala_tf.agents import observation_normaliser
 from impala_tf.agents import popart_head
+from impala_tf.agents import torsos
 from impala_tf.maths import distributions
 from impala_tf.maths import frame_stacks
 from impala_tf.maths import losses
@@ -51,11 +52,14 @@ class Agent(tf.Module):
   have no probability.
 
   Attributes:
+    kind: name of the class in `saved`, which makes it anew.
     popart: normalises values by task; None where none are.
     normaliser: normalises vectors that are observed; None where none are.
     num_features: F, numbers beside an image that it observes; see `build`.
     has_action_mask: whether illegal actions are told; see `build`.
   """
+
+  kind = 'actor_critic'
 
   def __init__(self, distribution: distributions.Distribution,
                config: config_lib.AgentConfig, precision: str = 'float32',
@@ -154,23 +158,14 @@ class Agent(tf.Module):
       ConfigError: where the torso cannot take such observations, or they are to
         be normalised and are images.
     """
-    if (self._torso_name in ('shallow', 'deep')
+    if (self._torso_name in torsos.FOR_IMAGES
         and len(observation_spec.shape) != 3):
       raise config_lib.ConfigError(
           f"AgentConfig.torso = '{self._torso_name}' needs images [H, W, C], "
           f'but observations are {list(observation_spec.shape)}; use '
           "AgentConfig.torso = 'mlp'")
-    self.num_features = num_features
     self.has_action_mask = has_action_mask
-    if num_features:
-      self._feature_encoder = layers.linear(
-          self._hidden_size, activation='relu')
-    if self._core is None and (num_features or self._instruction_length):
-      # Linear heads could add up what is read and what is seen, but not act on
-      # what is seen because of what is read. Else the LSTM sees to it.
-      self._join = layers.linear(self._hidden_size, activation='relu')
-    if self._normalises:
-      self.normaliser = self._make_normaliser(observation_spec)
+    self._make_encoders(observation_spec, num_features)
     zeros = tf.zeros([1, 1])
     self._forward(
         types.EnvOutput(
@@ -183,19 +178,20 @@ class Agent(tf.Module):
             action_mask=tf.ones([1, 1, self._distribution.num_logits])),
         self._no_actions(1, 1), self.initial_state(1))
 
-  def _make_normaliser(self, observation_spec: dm_env.specs.Array
-                       ) -> observation_normaliser.ObservationNormaliser:
-    """Makes the normaliser of features, or of observations without them."""
-    if self.num_features:
-      shape = [self.num_features]
-    elif len(observation_spec.shape) != 3:
-      shape = observation_spec.shape
-    else:
-      raise config_lib.ConfigError(
-          'AgentConfig.normalise_observations = True is for vectors, but '
-          f'observations are images {list(observation_spec.shape)} alone; set '
-          'it to False')
-    return observation_normaliser.ObservationNormaliser(shape)
+  def _make_encoders(self, observation_spec: dm_env.specs.Array,
+                     num_features: int) -> None:
+    """Makes the parts that depend on what is observed; see `build`."""
+    self.num_features = num_features
+    if num_features:
+      self._feature_encoder = layers.linear(
+          self._hidden_size, activation='relu')
+    if self._core is None and (num_features or self._instruction_length):
+      # Linear heads could add up what is read and what is seen, but not act on
+      # what is seen because of what is read. Else the LSTM sees to it.
+      self._join = layers.linear(self._hidden_size, activation='relu')
+    if self._normalises:
+      self.normaliser = observation_normaliser.make(
+          observation_spec, num_features)
 
   def observation_totals(self, env_outputs: types.EnvOutput
                          ) -> running_moments.Totals:
@@ -246,9 +242,13 @@ class Agent(tf.Module):
     if deterministic:
       action = self._distribution.mode(logits)
     else:
-      action = self._distribution.sample(logits, seed)
+      action = self._choose(logits, seed)
     core_state = CoreState(lstm, action) if core_state else ()
     return types.AgentOutput(action, logits), core_state
+
+  def _choose(self, logits: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+    """Chooses actions [B, ...] by logits [B, P]: samples the policy."""
+    return self._distribution.sample(logits, seed)
 
   def unroll(self, env_outputs: types.EnvOutput, actions: tf.Tensor,
              core_state) -> NetworkOutput:
@@ -294,35 +294,44 @@ class Agent(tf.Module):
     Returns:
       `NetworkOutput` and the LSTM's state.
     """
+    features, lstm_state = self._features(
+        env_outputs, last_actions, core_state.lstm if self._core else None)
+    return self._heads(env_outputs, features, features), lstm_state
+
+  def _features(self, env_outputs: types.EnvOutput, last_actions, lstm_state):
+    """Runs all but the heads: features [T*B, F] or [T, B, F], LSTM's state."""
     features = self._encode(env_outputs)
-    leading = tf.shape(env_outputs.observation)[:2]
-    lstm_state = None
-    if self._core is not None:
-      is_first = _is_first(env_outputs)
-      features = tf.reshape(
-          features, tf.concat([leading, [features.shape[-1]]], axis=0))
-      features = tf.ensure_shape(
-          features, is_first.shape.concatenate(features.shape[-1]))
-      keep = 1. - tf.cast(is_first, tf.float32)
-      rewards = tf.math.multiply_no_nan(
-          losses.clip_rewards(env_outputs.reward, 'abs_one'), keep)
-      last_actions = tf.math.multiply_no_nan(
-          self._distribution.encode(last_actions), keep[..., tf.newaxis])
-      features = tf.concat(
-          [features, rewards[..., tf.newaxis], last_actions], axis=-1)
-      features, lstm_state = self._core(features, is_first, core_state.lstm)
-    logits = self._policy_head(features)
+    if self._core is None:
+      return features, None
+    is_first = _is_first(env_outputs)
+    features = tf.reshape(features, tf.concat(
+        [_leading(env_outputs), [features.shape[-1]]], axis=0))
+    features = tf.ensure_shape(
+        features, is_first.shape.concatenate(features.shape[-1]))
+    keep = 1. - tf.cast(is_first, tf.float32)
+    rewards = tf.math.multiply_no_nan(
+        losses.clip_rewards(env_outputs.reward, 'abs_one'), keep)
+    last_actions = tf.math.multiply_no_nan(
+        self._distribution.encode(last_actions), keep[..., tf.newaxis])
+    features = tf.concat(
+        [features, rewards[..., tf.newaxis], last_actions], axis=-1)
+    return self._core(features, is_first, lstm_state)
+
+  def _heads(self, env_outputs: types.EnvOutput, policy_features: tf.Tensor,
+             value_features: tf.Tensor) -> NetworkOutput:
+    """Runs the heads on features, with masks of legal actions."""
+    leading = _leading(env_outputs)
+    logits = self._policy_head(policy_features)
     logits = tf.reshape(
         logits, tf.concat([leading, [logits.shape[-1]]], axis=0))
     if self.has_action_mask:
       logits = distributions.mask_logits(
           logits, _given('action masks', env_outputs.action_mask))
-    baseline = self._baseline_head(features)
+    baseline = self._baseline_head(value_features)
     baseline_shape = leading
     if self.popart:
       baseline_shape = tf.concat([leading, [self.popart.num_tasks]], axis=0)
-    return NetworkOutput(
-        logits, tf.reshape(baseline, baseline_shape)), lstm_state
+    return NetworkOutput(logits, tf.reshape(baseline, baseline_shape))
 
   def _encode(self, env_outputs: types.EnvOutput) -> tf.Tensor:
     """Encodes what is observed, with time folded into the batch: [T*B, ...].
@@ -374,6 +383,10 @@ def _fold(tensor: tf.Tensor) -> tf.Tensor:
   folded = tf.reshape(
       tensor, tf.concat([[-1], tf.shape(tensor)[2:]], axis=0))
   return tf.ensure_shape(folded, [None] + tensor.shape[2:])
+
+
+def _leading(env_outputs: types.EnvOutput) -> tf.Tensor:
+  return tf.shape(env_outputs.observation)[:2]
 
 
 def _is_first(env_outputs: types.EnvOutput) -> tf.Tensor:

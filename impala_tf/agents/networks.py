@@ -19,7 +19,7 @@ Biases start at zero, but 1 is added to that of an LSTM's forget gate.
 """
 
 import math
-from typing import NamedTuple, Tuple
+from typing import NamedTuple, Sequence, Tuple
 
 import tensorflow as tf
 
@@ -71,26 +71,73 @@ def _policy(precision: str) -> tf.keras.mixed_precision.Policy:
 # `gain` is that of the kernels' initial weights.
 
 
+def _in_turn(sequence: Sequence[tf.keras.layers.Layer],
+             outputs: tf.Tensor) -> tf.Tensor:
+  """Hands each layer's outputs to the next."""
+  for layer in sequence:
+    outputs = layer(outputs)
+  return outputs
+
+
 class ShallowTorso(tf.Module):
-  """The torso of figure 3, left: two convolutions and a dense layer."""
+  """The torso of figure 3, left: two convolutions and a dense layer.
+
+  Mnih et al. 2016 have it, too (section 8), after Mnih et al. 2013.
+  """
+
+  # Channels, size and stride of each.
+  _CONVOLUTIONS = ((16, 8, 4), (32, 4, 2))
 
   def __init__(self, hidden_size: int, precision: str = 'float32',
                gain: float = 1.0):
     super().__init__()
     policy = _policy(precision)
+    first, *others = self._CONVOLUTIONS
     self._layers = [
-        layers.PixelConv2D(16, 8, 4, gain, activation='relu', dtype=policy),
-        layers.Conv2D(32, 4, 2, gain, activation='relu', dtype=policy),
+        layers.PixelConv2D(*first, gain, activation='relu', dtype=policy),
+        *(layers.Conv2D(*other, gain, activation='relu', dtype=policy)
+          for other in others),
         tf.keras.layers.Flatten(dtype=policy),
         layers.Dense(hidden_size, gain, dtype=policy),
     ]
 
   def __call__(self, images: tf.Tensor) -> tf.Tensor:
     """Maps images, uint8 [N, H, W, C], to float32 [N, hidden_size]."""
-    outputs = images
-    for layer in self._layers:
-      outputs = layer(outputs)
-    return tf.cast(outputs, tf.float32)
+    return tf.cast(_in_turn(self._layers, images), tf.float32)
+
+
+class NatureTorso(ShallowTorso):
+  """The torso of Mnih et al. 2015: three convolutions and a dense layer.
+
+  A3C has it on the 57 games (Mnih et al. 2016, section 8 of the supplement), as
+  IMPALA's shallow agents have there (section 5.3.2); its last layer has 512
+  units.
+  """
+
+  _CONVOLUTIONS = ((32, 8, 4), (64, 4, 2), (64, 3, 1))
+
+
+class LinearConvolutionsTorso(tf.Module):
+  """Two convolutions "without any non-linearity or pooling", for an LSTM.
+
+  It is A3C's encoder of images for continuous actions (Mnih et al. 2016,
+  section 9), which does not tell sizes; these are the shallow torso's.
+  """
+
+  def __init__(self, hidden_size: int, precision: str = 'float32',
+               gain: float = 1.0):
+    super().__init__()
+    del hidden_size  # There is no dense layer.
+    policy = _policy(precision)
+    self._layers = [
+        layers.PixelConv2D(16, 8, 4, gain, dtype=policy),
+        layers.Conv2D(32, 4, 2, gain, dtype=policy),
+        tf.keras.layers.Flatten(dtype=policy),
+    ]
+
+  def __call__(self, images: tf.Tensor) -> tf.Tensor:
+    """Maps images, uint8 [N, H, W, C], to float32 [N, F]."""
+    return tf.cast(_in_turn(self._layers, images), tf.float32)
 
 
 class DeepTorso(tf.Module):
@@ -129,23 +176,31 @@ class DeepTorso(tf.Module):
 class MLPTorso(tf.Module):
   """A torso of two dense layers, for observations that are no images."""
 
+  _NUM_LAYERS = 2
+
   def __init__(self, hidden_size: int, precision: str = 'float32',
                gain: float = 1.0):
     super().__init__()
     self._layers = [
         layers.Dense(hidden_size, gain, dtype=_policy(precision))
-        for _ in range(2)]
+        for _ in range(self._NUM_LAYERS)]
 
   def __call__(self, observations: tf.Tensor) -> tf.Tensor:
     """Maps observations [N, ...] of any numeric type to [N, hidden_size]."""
     outputs = tf.cast(observations, tf.float32)
     outputs = tf.reshape(outputs, [-1, math.prod(outputs.shape[1:])])
-    for layer in self._layers:
-      outputs = layer(outputs)
-    return tf.cast(outputs, tf.float32)
+    return tf.cast(_in_turn(self._layers, outputs), tf.float32)
 
 
-TORSOS = {'shallow': ShallowTorso, 'deep': DeepTorso, 'mlp': MLPTorso}
+class DenseTorso(MLPTorso):
+  """One dense layer: A3C's for states (Mnih et al. 2016, section 9), of 200."""
+
+  _NUM_LAYERS = 1
+
+
+TORSOS = {'shallow': ShallowTorso, 'nature': NatureTorso, 'deep': DeepTorso,
+          'linear_convolutions': LinearConvolutionsTorso, 'mlp': MLPTorso,
+          'dense': DenseTorso}
 
 
 def make_torso(name: str, hidden_size: int, precision: str = 'float32',

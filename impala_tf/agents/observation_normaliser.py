@@ -2,8 +2,10 @@
 
 from typing import Sequence, Tuple
 
+import dm_env
 import tensorflow as tf
 
+from impala_tf import config as config_lib
 from impala_tf.maths import running_moments
 
 
@@ -56,3 +58,24 @@ class ObservationNormaliser(tf.Module):
                                (count + totals.count, *new)):
       # `assign` is not for replicas, which here all write the same.
       tf.raw_ops.AssignVariableOp(resource=variable.handle, value=value)
+
+
+def make(observation_spec: dm_env.specs.Array,
+         num_features: int) -> ObservationNormaliser:
+  """Makes the normaliser of features, or of observations without them.
+
+  Args:
+    observation_spec: observations of one environment.
+    num_features: F, numbers that are observed beside them.
+
+  Raises:
+    ConfigError: where observations are images alone.
+  """
+  if num_features:
+    return ObservationNormaliser([num_features])
+  if len(observation_spec.shape) != 3:
+    return ObservationNormaliser(observation_spec.shape)
+  raise config_lib.ConfigError(
+      'AgentConfig.normalise_observations = True is for vectors, but '
+      f'observations are images {list(observation_spec.shape)} alone; set it '
+      'to False')

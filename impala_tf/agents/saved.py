@@ -10,12 +10,16 @@ import tensorflow as tf
 
 from impala_tf import config as config_lib
 from impala_tf.agents import agent as agent_lib
+from impala_tf.agents import q_agent
+from impala_tf.agents import separate_agent
 from impala_tf.agents import torsos
 from impala_tf.maths import distributions
 from impala_tf.storage import checkpoint
 from impala_tf.storage import files
 
 _AGENT_FILE = 'agent.json'
+_KINDS = {agent.kind: agent for agent in (
+    agent_lib.Agent, q_agent.QAgent, separate_agent.SeparateAgent)}
 
 
 def describe_agent(run_dir: str, agent: agent_lib.Agent,
@@ -43,6 +47,7 @@ def describe_agent(run_dir: str, agent: agent_lib.Agent,
       'has_action_mask': agent.has_action_mask,
       'config': dataclasses.asdict(config),
       'num_tasks': agent.num_tasks,
+      'kind': agent.kind,
   }
   text = json.dumps(description, indent=2) + '\n'
   _refuse_another(run_dir, json.loads(text))
@@ -62,7 +67,8 @@ def _refuse_another(run_dir: str, description: Dict[str, Any]) -> None:
   try:
     old = json.loads(files.read(os.path.join(directory, _AGENT_FILE)))
     # Facts and knobs that came later have their defaults.
-    old = {'num_features': 0, 'has_action_mask': False, **old}
+    old = {'num_features': 0, 'has_action_mask': False,
+           'kind': agent_lib.Agent.kind, **old}
     old.update(dataclasses.asdict(config_lib.AgentConfig(**old['config'])))
   except files.RemoteError:
     raise
@@ -144,8 +150,9 @@ def load_agent(run_dir: str,
     description = json.loads(files.read(path))
     config = config_lib.AgentConfig(**description['config'])
     _check_torso(path, config)
-    agent = agent_lib.Agent(_distribution(description), config,
-                            num_tasks=description.get('num_tasks'))
+    make = _KINDS[description.get('kind', agent_lib.Agent.kind)]
+    agent = make(_distribution(description), config,
+                 num_tasks=description.get('num_tasks'))
     spec = dm_env.specs.Array(tuple(description['observation_shape']),
                               description['observation_dtype'])
   except checkpoint.CheckpointError:

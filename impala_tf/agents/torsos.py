@@ -14,7 +14,8 @@ from impala_tf.processes import user_modules
 MakeTorso = Callable[[int, str], Any]
 
 # Their classes are in `networks`.
-BUILT_IN = ('shallow', 'deep', 'mlp')
+FOR_IMAGES = ('shallow', 'nature', 'deep', 'linear_convolutions')
+BUILT_IN = (*FOR_IMAGES, 'mlp', 'dense')
 OWN: Dict[str, MakeTorso] = {}
 
 

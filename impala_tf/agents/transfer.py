@@ -60,7 +60,16 @@ def take_parameters(agent: agent_lib.Agent,
 
   Returns:
     A line for each part that is not taken, or not wholly.
+
+  Raises:
+    UserError: where one agent is an actor-critic and the other is not, or only
+      one has separate networks.
   """
+  if agent.kind != source.kind:
+    raise config_lib.UserError(
+        f'the agent to begin from is of kind {source.kind!r}, and the new one '
+        f'of kind {agent.kind!r}; train with an algorithm that has the same '
+        'kind, or without --init_from')
   lines = []
   same_actions = agent.distribution == source.distribution
   old_parts = source.parts
@@ -71,9 +80,10 @@ def take_parameters(agent: agent_lib.Agent,
     elif name == 'baseline head' and agent.num_tasks != source.num_tasks:
       lines.append(f'the baseline head {_FRESH}: it was for '
                    f'{_levels(source)}, and is for {_levels(agent)}')
-    elif name == 'LSTM inputs' and not same_actions:
+    elif name.endswith('LSTM inputs') and not same_actions:
       _take_inputs(variables[0], old_parts[name][0], agent.distribution)
-      lines.append(f"the LSTM's input of the last action {_FRESH}")
+      lines.append(f"the {name[:-len(' inputs')]}'s input of the last action "
+                   f'{_FRESH}')
     else:
       for variable, old in zip(variables, old_parts[name]):
         variable.assign(old)

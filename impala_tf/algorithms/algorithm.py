@@ -6,14 +6,11 @@ from impala_tf import config as config_lib
 from impala_tf import types
 from impala_tf.agents import agent as agent_lib
 from impala_tf.maths import distributions
-from impala_tf.optimizers import hyperparameters as hyperparameters_lib
 
 MakeAgentFn = Callable[
     [config_lib.Config, distributions.Distribution, str, bool],
     agent_lib.Agent]
-LossFn = Callable[
-    [agent_lib.Agent, types.Unroll, config_lib.Config,
-     hyperparameters_lib.Hyperparameters], types.LossOutput]
+LossFn = Callable[..., types.LossOutput]  # Arguments: see `Algorithm`.
 AfterStepFn = Callable[[agent_lib.Agent, Any, config_lib.Config], None]
 
 
@@ -31,12 +28,16 @@ class Algorithm(NamedTuple):
       of the torso ('float32', 'mixed_bfloat16' or 'bfloat16', see `Agent`) and
       whether XLA compiles it; returns an agent that is not built yet.
     loss: function of the agent, a batch of unrolls with leading [T+1, B] and
-      frames re-stacked, the config and the hyper-parameters; returns
-      `types.LossOutput`.
+      frames re-stacked, the config and the hyper-parameters
+      (`hyperparameters.Hyperparameters`); returns `types.LossOutput`.
     after_step: function that is called in every replica with the agent, which
       has its new parameters, the loss's totals of the whole batch, and the
       config.
+    needs_target_agent: whether `loss` has a further argument, `target_agent`:
+      an agent of the same `make_agent` whose parameters are older and whose
+      values targets are computed from.
   """
   make_agent: MakeAgentFn
   loss: LossFn
   after_step: AfterStepFn = _do_nothing
+  needs_target_agent: bool = False

@@ -10,6 +10,7 @@ from typing import Any, Callable, Dict, NamedTuple
 
 from impala_tf import config as config_lib
 from impala_tf.processes import user_modules
+from impala_tf.suites import levels as levels_lib
 
 
 def _check_nothing(config: config_lib.Config) -> None:
@@ -50,7 +51,69 @@ def _check_laser(config: config_lib.Config) -> None:
         "'behaviour'")
 
 
+def _check_asynchronous(config: config_lib.Config) -> None:
+  """Raises ConfigError for what workers that share parameters cannot have.
+
+  They learn from what they have just played, each by itself.
+  """
+  for name, is_set, value in (
+      ('ReplayConfig.replay_fraction', config.num_replayed > 0, 0),
+      ('ActorConfig.env_processes',
+       config.actor.env_processes is not None, None),
+      ('ActorConfig.synchronisation',
+       config.actor.synchronisation != 'none', 'none'),
+      ('ActorConfig.fetch_interval_unrolls',
+       config.actor.fetch_interval_unrolls > 1, 1),
+      ('ActorConfig.controlled_lag_updates',
+       config.actor.controlled_lag_updates is not None, None),
+      ('LearnerConfig.precision',
+       config.learner.precision == 'mixed_bfloat16', 'float32'),
+      ('ImpalaConfig.popart_step_size',
+       config.impala.popart_step_size is not None, None),
+      ('AgentConfig.normalise_observations',
+       config.agent.normalise_observations, False),
+      ('OptimizerConfig.momentum', config.optimizer.momentum > 0, 0.),
+      ('LearnerConfig.num_learners', config.learner.num_learners > 1, 1),
+      ('EnvironmentConfig.level', len(
+          levels_lib.expand(config.environment.level)) > 1, 'a single one'),
+      ('PopulationConfig.members', bool(config.population.members), '')):
+    if is_set:
+      raise config_lib.ConfigError(
+          f'{name} is not for ExperimentConfig.algorithm = '
+          f'{config.experiment.algorithm!r}, whose workers share their '
+          f'parameters; set it to {value!r}, or leave it out')
+  if config.experiment.in_process and not config.asynchronous.share_memory:
+    raise config_lib.ConfigError(
+        'with ExperimentConfig.in_process nobody sends gradients; set '
+        'AsyncConfig.share_memory to True, or leave it out')
+
+
+def _check_asynchronous_values(config: config_lib.Config) -> None:
+  """Raises ConfigError where the target network would be out of reach."""
+  _check_asynchronous(config)
+  if not config.asynchronous.share_memory:
+    raise config_lib.ConfigError(
+        f'ExperimentConfig.algorithm = {config.experiment.algorithm!r} has a '
+        'target network in memory that its workers share; set '
+        "AsyncConfig.share_memory to True, or the algorithm to 'a3c'")
+
+
+def _check_a3c(config: config_lib.Config) -> None:
+  """Raises ConfigError where a ratio of policies would be corrected for."""
+  _check_asynchronous(config)
+  if config.impala.correction != 'none':
+    raise config_lib.ConfigError(
+        f'ExperimentConfig.algorithm = {config.experiment.algorithm!r} has '
+        'the policy that acted learn, and nothing to correct for, but '
+        f'ImpalaConfig.correction is {config.impala.correction!r}; set it to '
+        "'none'")
+
+
 CheckFn = Callable[[config_lib.Config], None]
+
+# Who plays and who learns: actors and a learner, or workers that do both.
+ACTOR_LEARNER = 'actor_learner'
+SHARED_PARAMETERS = 'shared_parameters'
 
 
 class Row(NamedTuple):
@@ -59,9 +122,12 @@ class Row(NamedTuple):
   Attributes:
     load: returns the `algorithm.Algorithm`; may import TensorFlow.
     check: raises ConfigError for a config that the algorithm cannot have.
+    architecture: the module of `architectures` in which it learns,
+      `ACTOR_LEARNER` or `SHARED_PARAMETERS`.
   """
   load: Callable[[], Any]
   check: CheckFn = _check_nothing
+  architecture: str = ACTOR_LEARNER
 
 
 def _in_module(name: str) -> Callable[[], Any]:
@@ -75,6 +141,15 @@ ROWS: Dict[str, Row] = {
     'impala': Row(_in_module('impala'), _check_without_popart),
     'impala_popart': Row(_in_module('impala_popart'), _check_with_popart),
     'laser': Row(_in_module('laser'), _check_laser),
+    'a3c': Row(_in_module('impala'), _check_a3c, SHARED_PARAMETERS),
+    'a3c_continuous': Row(
+        _in_module('a3c_continuous'), _check_a3c, SHARED_PARAMETERS),
+    'one_step_q': Row(
+        _in_module('async_q'), _check_asynchronous_values, SHARED_PARAMETERS),
+    'one_step_sarsa': Row(
+        _in_module('async_q'), _check_asynchronous_values, SHARED_PARAMETERS),
+    'n_step_q': Row(
+        _in_module('async_q'), _check_asynchronous_values, SHARED_PARAMETERS),
 }
 
 
@@ -125,3 +200,13 @@ def get(config: config_lib.Config) -> Any:
   """
   check(config)
   return ROWS[config.experiment.algorithm].load()
+
+
+def architecture(config: config_lib.Config) -> str:
+  """Names the architecture that a run's algorithm learns in; see `Row`.
+
+  Raises:
+    ConfigError: see `check`.
+  """
+  check(config)
+  return ROWS[config.experiment.algorithm].architecture

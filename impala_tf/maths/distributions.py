@@ -245,7 +245,7 @@ class Gaussian(Distribution):
 
   Of the 2 D logits the first half is the mean; SoftPlus of the second,
   log(1 + exp(x)), is the variance (Mnih et al. 2016, section 9). They have one
-  variance for all dimensions, here each dimension has its own.
+  variance for all dimensions, as `SphericalGaussian`; here each has its own.
 
   Actions are not bounded. Environments clip what they are given; densities are
   those of the actions as they were sampled.
@@ -276,6 +276,30 @@ class Gaussian(Distribution):
   def encode(self, actions: tf.Tensor) -> tf.Tensor:
     """Returns the actions [..., D] themselves."""
     return actions
+
+
+@dataclasses.dataclass(frozen=True)
+class SphericalGaussian(Gaussian):
+  """A Gaussian with one variance for all dimensions (Mnih et al. 2016, 9).
+
+  Of the D + 1 logits the first D are the mean; SoftPlus of the last is the
+  variance.
+  """
+
+  @property
+  def num_logits(self) -> int:
+    return self.action_size + 1
+
+  def entropy(self, logits: tf.Tensor) -> tf.Tensor:
+    """Computes the entropy of one dimension, which all have alike.
+
+    Section 9's cost is of 1/2 (log(2 pi sigma^2) + 1), not of D times as much.
+    """
+    return super().entropy(logits) / self.action_size
+
+  def _distribution(self, logits):
+    return super()._distribution(tf.concat(
+        [logits, *[logits[..., -1:]] * (self.action_size - 1)], axis=-1))
 
 
 def of_actions(spec: specs.Array) -> Distribution:

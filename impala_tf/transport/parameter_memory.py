@@ -1,36 +1,30 @@
 """Memory in which a learner shares its parameters with peers on its machine.
 
-The memory is an anonymous file of the learner's process, which vanishes with
-the last process that has it open: nothing is left behind, however processes
-end. Peers open it as /proc/PID/fd/FD. They find it by the name of a Reverb
-table, which stays empty and is in the server's list of tables; those on other
-machines, in other containers or of other users go on without it.
+The memory is an anonymous file of the learner's process (`anonymous_files`).
+Peers that cannot open it go on without it.
 
-A lock on the file (`flock`) orders writes and reads, whatever the processor,
-and the kernel releases it where its holder dies. Neither side waits for long: a
-reader that does not get it in time keeps what it has, and a writer leaves the
-memory to whoever holds it, such as a process that was stopped just then, and
-makes another.
+A lock on the file orders writes and reads, whatever the processor. Neither side
+waits for long: a reader that does not get it in time keeps what it has, and a
+writer leaves the memory to whoever holds it, such as a process that was stopped
+just then, and makes another.
 """
 
 import contextlib
 import fcntl
 import mmap
 import os
-import pathlib
 import secrets
-import time
 from typing import Callable, Iterable, NamedTuple, Optional
 
 import numpy as np
 
+from impala_tf.transport import anonymous_files
+
 _PREFIX = 'memory-'
 _FILE_NAME = 'impala_tf_parameters'
-_BOOT_ID = pathlib.Path('/proc/sys/kernel/random/boot_id')
 # A write or read takes less than a millisecond, of a process that may have to
 # wait for a core.
 _LOCK_SECS = 0.05
-_POLL_SECS = 0.0005
 
 _HEADER = np.dtype([(name, np.int64) for name in (
     'token',  # Tells this memory from any other file.
@@ -71,26 +65,6 @@ class _Mapping:
     self.header['num_ended'] += 1
 
 
-@contextlib.contextmanager
-def _lock(fd: int, operation: int):
-  """Yields whether the lock was got in time; releases it at the end."""
-  deadline = time.monotonic() + _LOCK_SECS
-  is_locked = False
-  while not is_locked:
-    try:
-      fcntl.flock(fd, operation | fcntl.LOCK_NB)
-      is_locked = True
-    except BlockingIOError:
-      if time.monotonic() > deadline:
-        break
-      time.sleep(_POLL_SECS)
-  try:
-    yield is_locked
-  finally:
-    if is_locked:
-      fcntl.flock(fd, fcntl.LOCK_UN)
-
-
 class Memory:
   """A learner's side of the memory, which it writes.
 
@@ -110,11 +84,9 @@ class Memory:
     self._size = size
     self._token = secrets.randbits(62)
     # Closed with this object.
-    self._file = open(os.memfd_create(_FILE_NAME), 'r+b', buffering=0)
+    self._file = anonymous_files.make(_FILE_NAME)
     self._mapping = self._prepare(self._file.fileno())
-    self.table_name = (
-        f'{_PREFIX}{_BOOT_ID.read_text().strip()}/{os.getpid()}/'
-        f'{self._file.fileno()}/{self._token:x}')
+    self.table_name = anonymous_files.name(_PREFIX, self._file, self._token)
 
   def _prepare(self, fd: int) -> _Mapping:
     """Gives a new file its size and header."""
@@ -137,7 +109,8 @@ class Memory:
     if parameters.size != self._size:
       raise ValueError(f'the memory is for {self._size} parameters, but '
                        f'{parameters.size} were given')
-    with _lock(self._file.fileno(), fcntl.LOCK_EX) as is_locked:
+    with anonymous_files.lock(
+        self._file.fileno(), fcntl.LOCK_EX, _LOCK_SECS) as is_locked:
       if is_locked:
         self._mapping.write(stamp, parameters)
     if not is_locked:
@@ -148,7 +121,7 @@ class Memory:
 
   def _replace(self, stamp: Stamp, parameters: np.ndarray) -> None:
     """Puts another memory in the place where peers look for this one."""
-    with open(os.memfd_create(_FILE_NAME), 'r+b', buffering=0) as other:
+    with anonymous_files.make(_FILE_NAME) as other:
       mapping = self._prepare(other.fileno())
       for count in ('num_begun', 'num_ended'):
         mapping.header[count] = self._mapping.header['num_ended']
@@ -187,18 +160,11 @@ class Reader:
     self._open()
 
   def _open(self) -> None:
-    boot_id, pid, fd, token = (
-        self.table_name[len(_PREFIX):].split('/'))
-    if boot_id != _BOOT_ID.read_text().strip():
-      raise ValueError('it is on another machine')
-    self._path = f'/proc/{int(pid)}/fd/{int(fd)}'
-    # In a container of its own, the number is that of another process.
-    if _FILE_NAME not in os.readlink(self._path):
-      raise ValueError('it is another file')
-    self._file = open(self._path, 'rb', buffering=0)
+    self._file, self._path, token = anonymous_files.open_named(
+        self.table_name, _PREFIX, _FILE_NAME, 'rb')
     self._inode = os.fstat(self._file.fileno()).st_ino
     self._mapping = _Mapping(self._file.fileno(), mmap.ACCESS_READ)
-    if self._mapping.header['token'] != int(token, 16):
+    if self._mapping.header['token'] != token:
       raise ValueError('it is of another learner')
 
   def is_there(self) -> bool:
@@ -225,7 +191,8 @@ class Reader:
     Raises:
       ConnectionError: where the learner died within a write.
     """
-    with _lock(self._file.fileno(), fcntl.LOCK_SH) as is_locked:
+    with anonymous_files.lock(
+        self._file.fileno(), fcntl.LOCK_SH, _LOCK_SECS) as is_locked:
       if not is_locked:
         return None
       header = self._mapping.header

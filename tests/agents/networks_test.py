@@ -71,6 +71,21 @@ def _shallow(images, layers):
   return _dense(x, layers[2])
 
 
+def _nature(images, layers):
+  """Computes the torso of Mnih et al. 2015."""
+  x = images / 255.0
+  for layer, stride in zip(layers, (4, 2, 1)):
+    x = _relu(_conv(x, layer, stride, same=False))
+  return _dense(x, layers[3])
+
+
+def _linear_convolutions(images, layers):
+  """Computes the encoder of images of Mnih et al. 2016, section 9."""
+  x = _conv(images / 255.0, layers[0], 4, same=False)
+  x = _conv(x, layers[1], 2, same=False)
+  return x.reshape([len(x), -1])
+
+
 def _deep(images, layers):
   """Computes the torso of figure 3, right."""
   layers = iter(layers)
@@ -84,7 +99,8 @@ def _deep(images, layers):
   return _dense(_relu(x), next(layers))
 
 
-# Shallow, VALID. Atari: 84 -> (84-8)/4+1 = 20 -> (20-4)/2+1 = 9. DMLab: 72 ->
+# Shallow, VALID. Atari: 84 -> (84-8)/4+1 = 20 -> (20-4)/2+1 = 9, and Nature's
+# third convolution 9 -> 7. DMLab: 72 ->
 # 17 -> 7 and 96 -> 23 -> 10. Deep, SAME: each pooling halves, rounded up.
 # Atari: 84 -> 42 -> 21 -> 11. DMLab: 72 -> 36 -> 18 -> 9, 96 -> 48 -> 24 -> 12.
 _SHALLOW_SECOND = 4 * 4 * 16 * 32 + 32
@@ -99,6 +115,9 @@ _DEEP_AFTER_FIRST = (
      (8 * 8 * 4 * 16 + 16) + _SHALLOW_SECOND + (2592 + 1) * 256),  # 676,144
     ('shallow', DMLAB, 7 * 10 * 32,
      (8 * 8 * 3 * 16 + 16) + _SHALLOW_SECOND + (2240 + 1) * 256),  # 585,008
+    ('nature', ATARI, 7 * 7 * 64,
+     (8 * 8 * 4 * 32 + 32) + (4 * 4 * 32 * 64 + 64) + (3 * 3 * 64 * 64 + 64)
+     + (3136 + 1) * 256),
     ('deep', ATARI, 11 * 11 * 32,
      (9 * 4 * 16 + 16) + _DEEP_AFTER_FIRST + (3872 + 1) * 256),  # 1,089,232
     ('deep', DMLAB, 9 * 12 * 32,
@@ -123,8 +142,10 @@ def test_the_deep_torso_has_15_convolutions():
 
 # Odd lengths, and height unlike width.
 @pytest.mark.parametrize('torso,oracle,image', [
-    ('shallow', _shallow, (21, 37, 2)), ('deep', _deep, (20, 21, 3))])
-def test_image_torso_is_figure_3_of_pixels_divided_by_255(
+    ('shallow', _shallow, (21, 37, 2)), ('deep', _deep, (20, 21, 3)),
+    ('nature', _nature, (37, 45, 2)),
+    ('linear_convolutions', _linear_convolutions, (21, 37, 2))])
+def test_image_torso_is_that_of_its_paper_of_pixels_divided_by_255(
     torso, oracle, image):
   torso = networks.TORSOS[torso](7)
   torso(tf.zeros((1,) + image, tf.uint8))  # Creates the variables.
@@ -136,12 +157,15 @@ def test_image_torso_is_figure_3_of_pixels_divided_by_255(
       torso(tf.constant(images, tf.uint8)), expected, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize('name, num_layers', [('mlp', 2), ('dense', 1)])
 @pytest.mark.parametrize('dtype', [np.float32, np.uint8, np.int64, np.float64])
-def test_the_mlp_torso_takes_numbers_of_any_type_and_shape_as_they_are(dtype):
-  torso = networks.MLPTorso(5)
+def test_torso_of_dense_layers_takes_numbers_of_any_type_and_shape_as_they_are(
+    dtype, name, num_layers):
+  torso = networks.TORSOS[name](5)
   observations = np.random.default_rng(0).integers(9, size=[4, 2, 3])
   observations = observations.astype(dtype)
   torso(tf.constant(observations))
+  assert len(_layers(torso)) == num_layers
   _randomise(torso)
   expected = observations
   for layer in _layers(torso):
@@ -180,7 +204,8 @@ def test_weights_start_truncated_normal_by_fan_in_and_biases_zero(
       np.testing.assert_array_equal(v, 0)
 
 
-@pytest.mark.parametrize('name', ['shallow', 'deep', 'mlp'])
+@pytest.mark.parametrize('name', [
+    'shallow', 'deep', 'linear_convolutions', 'mlp'])
 def test_gain_is_a_factor_of_all_kernels_of_a_torso(name):
 
   def initial_weights(gain):

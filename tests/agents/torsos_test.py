@@ -14,7 +14,7 @@ pytestmark = pytest.mark.usefixtures('modules_forgotten')
 
 def test_torso_of_ones_own_is_known_once_it_is_registered():
   with pytest.raises(config_lib.ConfigError, match=(
-      "torso must be one of shallow, deep, mlp, but is 'my_torso'")):
+      "torso must be one of shallow, nature, .* but is 'my_torso'")):
     torsos.check('my_torso')
 
   @impala_tf.register_torso('my_torso')

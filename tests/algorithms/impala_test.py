@@ -476,3 +476,38 @@ def test_weights_of_unrolls_are_factors_of_their_losses():
       rtol=1e-6)
   np.testing.assert_allclose(
       weighted.loss, np.sum(weights * output.metrics['loss/total']), rtol=1e-5)
+
+
+class OneStepAgent:
+  """An agent whose variable holds the logits at x_0; it values nothing."""
+
+  distribution = distributions.Categorical(3)
+
+  def __init__(self):
+    self.trainable_variables = [
+        tf.Variable(tf.math.log([1 / 6, 1 / 3, 1 / 2]))]
+
+  def unroll(self, env_outputs, actions, core_state):
+    del env_outputs, actions, core_state
+    logits = tf.tile(self.trainable_variables[0][tf.newaxis, tf.newaxis],
+                     [2, 1, 1])
+    return agent_lib.NetworkOutput(logits, tf.zeros([2, 1]))
+
+
+def test_gradient_without_a_correction_is_a3cs():
+  # Mnih et al. 2016, algorithm 3, by hand: an episode's last step with an
+  # advantage of 0.6875 and an entropy cost of 0.01. With the wrong sign of the
+  # entropy this would be (0.115884, -0.458043, 0.342159).
+  zeros = np.zeros([2, 1], np.float32)
+  unroll = types.Unroll(
+      env_outputs=types.EnvOutput(
+          np.uint8([[MID], [FIRST]]), zeros + .6875, zeros, zeros, zeros,
+          zeros),
+      agent_outputs=types.AgentOutput(
+          np.int32([[1], [1]]), np.zeros([2, 1, 3], np.float32)),
+      core_state=(), policy_version=np.zeros([1], np.int64),
+      level_index=np.zeros([1], np.int32))
+  _, (gradient,) = _loss(OneStepAgent(), unroll, config_lib.ImpalaConfig(
+      correction='none', entropy_cost=.01))
+  np.testing.assert_allclose(
+      gradient, [.113283, -.458624, .345341], atol=1e-6)

@@ -11,20 +11,81 @@ from impala_tf.algorithms import algorithm
 from impala_tf.algorithms import table
 
 
-def _config(name, popart_step_size=None):
+def _config(name, popart_step_size=None, correction='vtrace',
+            in_process=False, **sections):
   return config_lib.Config(
-      experiment=config_lib.ExperimentConfig(algorithm=name),
-      impala=config_lib.ImpalaConfig(popart_step_size=popart_step_size))
+      experiment=config_lib.ExperimentConfig(
+          algorithm=name, in_process=in_process),
+      impala=config_lib.ImpalaConfig(
+          popart_step_size=popart_step_size, correction=correction),
+      **sections)
 
 
 _CONFIGS = {'impala': _config('impala'),
             'impala_popart': _config('impala_popart', 3e-4),
-            'laser': _config('laser')}
+            'laser': _config('laser'),
+            'a3c': _config('a3c', correction='none'),
+            'a3c_continuous': _config('a3c_continuous', correction='none'),
+            'one_step_q': _config('one_step_q'),
+            'one_step_sarsa': _config('one_step_sarsa'),
+            'n_step_q': _config('n_step_q')}
+_VALUE_METHODS = ('one_step_q', 'one_step_sarsa', 'n_step_q')
 
 
 @pytest.mark.parametrize('name', table.ROWS)
 def test_row_is_an_algorithm(name):
-  assert isinstance(table.get(_CONFIGS[name]), algorithm.Algorithm)
+  row = table.get(_CONFIGS[name])
+  assert isinstance(row, algorithm.Algorithm)
+  assert row.needs_target_agent == (name in _VALUE_METHODS)
+
+
+@pytest.mark.parametrize('name', table.ROWS)
+def test_row_names_the_architecture_that_it_learns_in(name):
+  shares = name.startswith('a3c') or name in _VALUE_METHODS
+  assert table.architecture(_CONFIGS[name]) == (
+      'shared_parameters' if shares else 'actor_learner')
+
+
+@pytest.mark.parametrize('name', ['a3c', 'a3c_continuous'])
+def test_a3c_has_no_correction(name):
+  with pytest.raises(config_lib.ConfigError, match="set it to 'none'"):
+    table.check(_config(name))
+
+
+@pytest.mark.parametrize('name', ['a3c', 'n_step_q'])
+@pytest.mark.parametrize('knob, sections', [
+    ('ReplayConfig.replay_fraction',
+     {'replay': config_lib.ReplayConfig(replay_fraction=.5)}),
+    ('ImpalaConfig.popart_step_size', {'popart_step_size': .1}),
+    ('AgentConfig.normalise_observations',
+     {'agent': config_lib.AgentConfig(normalise_observations=True)}),
+    ('ActorConfig.synchronisation',
+     {'actor': config_lib.ActorConfig(synchronisation='step')}),
+    ('LearnerConfig.num_learners',
+     {'learner': config_lib.LearnerConfig(num_learners=2)}),
+    ('ActorConfig.synchronisation',  # There would be nobody who plays.
+     {'actor': config_lib.ActorConfig(synchronisation='step')}),
+    ('ActorConfig.fetch_interval_unrolls',
+     {'actor': config_lib.ActorConfig(fetch_interval_unrolls=2)}),
+    ('ActorConfig.controlled_lag_updates',
+     {'actor': config_lib.ActorConfig(num_envs=4, controlled_lag_updates=1),
+      'in_process': True}),
+    ('LearnerConfig.precision',
+     {'learner': config_lib.LearnerConfig(precision='mixed_bfloat16')}),
+    ('PopulationConfig.members',
+     {'population': config_lib.PopulationConfig(members='a,b')})])
+def test_workers_that_share_parameters_refuse_what_is_for_a_learner(
+    name, knob, sections):
+  with pytest.raises(config_lib.ConfigError, match=f'{knob} is not for') as e:
+    table.check(_config(name, correction='none', **sections))
+  assert '\n' not in str(e.value)
+
+
+@pytest.mark.parametrize('name', _VALUE_METHODS)
+def test_value_methods_refuse_to_send_gradients(name):
+  with pytest.raises(config_lib.ConfigError, match='a target network in memor'):
+    table.check(_config(
+        name, asynchronous=config_lib.AsyncConfig(share_memory=False)))
 
 
 @pytest.mark.parametrize('use', [table.check, table.get])

@@ -170,6 +170,41 @@ def test_a_very_sure_or_unsure_gaussian_keeps_everything_finite(x):
     assert np.isfinite(tape.gradient(value, logits)).all()
 
 
+SPHERICAL = distributions.SphericalGaussian(D)
+
+
+def test_spherical_gaussian_has_one_variance_for_all_dimensions():
+  # Section 9 of the A3C paper, by hand: softplus(0.3) is the variance.
+  one = distributions.SphericalGaussian(1)
+  logits, action = [[.2, .3]], tf.constant([[.5]])
+  np.testing.assert_allclose(one.log_prob(logits, action), [-.892906],
+                             atol=2e-6)
+  np.testing.assert_allclose(one.entropy(logits), [1.340234], atol=2e-6)
+  np.testing.assert_allclose(
+      np.exp(2 * one.entropy(logits) - 1) / (2 * np.pi), [.854355], atol=4e-6)
+  # Beside a Gaussian of which each dimension has the same variance.
+  logits, others = _logits(SPHERICAL), _logits(SPHERICAL, seed=3)
+  wide, wide_others = (
+      np.concatenate([x, x[..., -1:]], axis=-1) for x in (logits, others))
+  actions = _actions(GAUSSIAN)
+  for values, expected in (
+      (SPHERICAL.log_prob(logits, actions), GAUSSIAN.log_prob(wide, actions)),
+      (SPHERICAL.kl_divergence(logits, others),
+       GAUSSIAN.kl_divergence(wide, wide_others)),
+      (SPHERICAL.mode(logits), GAUSSIAN.mode(wide)),
+      (SPHERICAL.sample(logits, [1, 2]), GAUSSIAN.sample(wide, [1, 2]))):
+    assert values.shape == expected.shape
+    np.testing.assert_allclose(values, expected, rtol=1e-6)
+
+
+def test_entropy_of_a_spherical_gaussian_is_not_multiplied_by_its_dimensions():
+  logits = _logits(SPHERICAL)
+  variance = np.log1p(np.exp(logits[..., -1])) + 1e-6
+  np.testing.assert_allclose(
+      SPHERICAL.entropy(logits), .5 * (np.log(2 * np.pi * variance) + 1),
+      rtol=1e-4, atol=1e-5)
+
+
 def test_samples_follow_the_probabilities():
   logits = _logits(CATEGORICAL, leading=())
   n = 20_000

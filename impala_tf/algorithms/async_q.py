@@ -1,0 +1,116 @@
+"""Losses of the asynchronous value methods: two of one step, one of n steps.
+
+Source: Mnih et al. 2016 (arXiv:1602.01783v2), section 4, algorithms 1 and 2.
+"""
+
+from typing import NamedTuple
+
+import dm_env
+import tensorflow as tf
+
+from impala_tf import config as config_lib
+from impala_tf import types
+from impala_tf.agents import agent as agent_lib
+from impala_tf.agents import q_agent
+from impala_tf.algorithms import algorithm
+from impala_tf.maths import distributions
+from impala_tf.maths import losses
+from impala_tf.maths import n_step
+from impala_tf.optimizers import hyperparameters as hyperparameters_lib
+
+
+def make_agent(config: config_lib.Config,
+               distribution: distributions.Distribution, precision: str,
+               compiled: bool) -> q_agent.QAgent:
+  """Makes an agent that learns values; see `algorithm.Algorithm`.
+
+  Raises:
+    ConfigError: where actions are not a choice of one of several.
+  """
+  return q_agent.QAgent(distribution, config.agent, precision, compiled)
+
+
+class _Transitions(NamedTuple):
+  """Transitions of a batch as the target network sees them.
+
+  Attributes:
+    rewards: float32 [T, B], clipped.
+    discounts: float32 [T, B], gamma or 0.
+    action_values: float32 [T+1, B, A], Q(x_t, a) of the target network.
+    actions: int32 [T+1, B], a_t.
+    mask: bool [T, B], False where a time limit cut the episode off.
+  """
+  rewards: tf.Tensor
+  discounts: tf.Tensor
+  action_values: tf.Tensor
+  actions: tf.Tensor
+  mask: tf.Tensor
+
+
+def _one_step_q(batch: _Transitions) -> tf.Tensor:
+  return n_step.one_step_targets(
+      batch.rewards, batch.discounts, batch.action_values[1:], batch.mask)
+
+
+def _one_step_sarsa(batch: _Transitions) -> tf.Tensor:
+  return n_step.sarsa_targets(
+      batch.rewards, batch.discounts, batch.action_values[1:],
+      batch.actions[1:], batch.mask)
+
+
+def _n_step_q(batch: _Transitions) -> tf.Tensor:
+  values = tf.reduce_max(batch.action_values, axis=-1)
+  return n_step.n_step_targets(
+      batch.rewards, batch.discounts, values[-1], batch.mask, values[:-1])
+
+
+_TARGETS = {'one_step_q': _one_step_q, 'one_step_sarsa': _one_step_sarsa,
+            'n_step_q': _n_step_q}
+
+
+def loss(agent: agent_lib.Agent, unroll: types.Unroll,
+         config: config_lib.Config,
+         hyperparameters: hyperparameters_lib.Hyperparameters,
+         target_agent: agent_lib.Agent) -> types.LossOutput:
+  """Sums up the squares of (y - Q(x_t, a_t)) / sqrt(2).
+
+  Sarsa's a_{t+1} are the unroll's own actions, its last included: the one at
+  x_T has to be the action that is then taken.
+
+  Args:
+    agent: parameters theta, which learn.
+    unroll: batch with leading [T+1, B]; frames already re-stacked.
+    config: config of the run, whose algorithm says how targets are computed.
+    hyperparameters: variables of the run; none is used.
+    target_agent: agent of the same network with parameters theta-minus, by
+      which targets are computed.
+
+  Returns:
+    `LossOutput`. The baseline's head has a gradient of zero.
+  """
+  del hyperparameters
+  arguments = (unroll.env_outputs, unroll.agent_outputs.action,
+               unroll.core_state)
+  outputs = agent.unroll(*arguments)
+  effects = tf.nest.map_structure(lambda t: t[1:], unroll.env_outputs._replace(
+      observation=()))
+  truncated = tf.logical_and(
+      tf.equal(effects.step_type, int(dm_env.StepType.FIRST)),
+      effects.discount > 0)
+  actions = unroll.agent_outputs.action
+  targets = _TARGETS[config.experiment.algorithm](_Transitions(
+      rewards=losses.clip_rewards(
+          effects.reward, config.impala.reward_clipping),
+      discounts=effects.discount * config.impala.discount,
+      action_values=target_agent.unroll(*arguments).policy_logits,
+      actions=actions, mask=~truncated))
+  values = n_step.values_of_actions(outputs.policy_logits[:-1], actions[:-1])
+  unroll_losses = losses.baseline_loss(targets, values, ~truncated)
+  # The baseline takes part so that its head has a gradient.
+  nothing = tf.math.multiply_no_nan(tf.reduce_sum(outputs.baseline), 0.)
+  return types.LossOutput(tf.reduce_sum(unroll_losses) + nothing, {
+      'loss/total': unroll_losses,
+      'action_value': tf.reduce_mean(values, axis=0)})
+
+
+ALGORITHM = algorithm.Algorithm(make_agent, loss, needs_target_agent=True)

@@ -1,0 +1,272 @@
+"""A3C's architecture: workers that share parameters, and one that keeps them.
+
+Section 4 of Mnih et al. 2016 (arXiv:1602.01783v2). Actors are processes whose
+workers play, learn, and change the parameters in memory that the learner's
+process has; the learner keeps them (`parameter_keeper`). Those that cannot open
+this memory, being on another machine, send their gradients to the learner
+(`gradient_intake`). All are found, started and supervised as in IMPALA's
+architecture (`actor_learner`).
+"""
+
+import functools
+import time
+from typing import Callable, Optional
+
+import reverb
+import tensorflow as tf
+
+from impala_tf import config as config_lib
+from impala_tf import experiment
+from impala_tf import learner as learner_lib
+from impala_tf import replay
+from impala_tf import weights
+from impala_tf.agents import agent as agent_lib
+from impala_tf.algorithms import table as algorithms
+from impala_tf.architectures import gradient_intake
+from impala_tf.architectures import learner_parts
+from impala_tf.architectures import parameter_keeper
+from impala_tf.asynchronous import actor_learner
+from impala_tf.asynchronous import gradient_table
+from impala_tf.asynchronous import links
+from impala_tf.asynchronous import optimizers
+from impala_tf.asynchronous import store as store_lib
+from impala_tf.optimizers import hyperparameters as hyperparameters_lib
+from impala_tf.processes import cores
+from impala_tf.processes import host as host_lib
+from impala_tf.processes import learner_group
+from impala_tf.processes import sizing
+from impala_tf.processes import tf_threads
+from impala_tf.transport import config_table
+from impala_tf.transport import reverb_calls
+
+_POLL_SECS = 0.05
+# Of a run in one process: means over a stretch of time would differ between
+# runs.
+_UPDATES_A_ROW = 100
+
+
+def run_learner(config: config_lib.Config, place: learner_parts.Place,
+                host: host_lib.LearnerHost,
+                join: Callable[[], learner_group.Learners] =
+                learner_group.alone, profile: bool = False) -> bool:
+  """Runs the learner's process; see `actor_learner.run_learner`.
+
+  Raises:
+    OSError: where the port is taken.
+    checkpoint.CheckpointError: where all checkpoints are damaged.
+  """
+  del join, profile  # It is the only one, and has no updates to look into.
+  tf_threads.set_threads(1)
+  parts = parameter_keeper.make(config, place.run_dir)
+  server = replay.make_server(
+      [*weights.make_tables(parts.keeper.agent.published_variables),
+       # It stays empty: workers need no more than its name.
+       reverb.Table.queue(parts.store.table_name, max_size=1),
+       gradient_table.make_table(parts.store.parameters.size),
+       config_table.make_table(config)], place.port)
+  address = f'localhost:{server.port}'
+  config_table.publish(address, config)
+  publisher = parameter_keeper.make_publisher(parts, address)
+  store = store_lib.find([parts.store.table_name])
+  intake = gradient_intake.Intake(
+      address, store, _make_applier(config, store), publisher,
+      config.experiment.total_frames)
+  parameter_keeper.run(
+      parts, gradient_intake.IntakeHost(host, intake), publisher,
+      config.experiment.log_interval_secs, _POLL_SECS)
+  return parts.store.counts.num_frames >= config.experiment.total_frames
+
+
+def _make_applier(config: config_lib.Config,
+                  store: store_lib.Store) -> links.Applier:
+  """Makes what changes the shared parameters by contributions."""
+  optimizer, knobs = config.optimizer, config.asynchronous
+  return links.Applier(
+      store,
+      optimizers.make(knobs.optimizer, optimizer.decay, optimizer.epsilon),
+      links.Settings(
+          optimizer.learning_rate, optimizer.annealed,
+          config.experiment.total_frames, knobs.target_interval_frames))
+
+
+def _find_store(config: config_lib.Config, address: str
+                ) -> Optional[store_lib.Store]:
+  """Opens the learner's memory; None where gradients are to be sent instead.
+
+  Raises:
+    ConnectionError: where the learner does not answer, or has another config.
+    ConfigError: where its memory cannot be opened, but is needed.
+  """
+  tables = reverb_calls.server_info(reverb.Client(address))
+  if config_table.table_name(config) not in tables:
+    raise ConnectionError('the learner there is of another config now')
+  if not config.asynchronous.share_memory:
+    return None
+  store = store_lib.find(tables)
+  if store is None and algorithms.get(config).needs_target_agent:
+    raise config_lib.ConfigError(
+        f'the memory of the learner at {address} cannot be opened: actors of '
+        f'{config.experiment.algorithm!r} share its target network there, so '
+        "they run on its machine, in its container, as its user; only those of "
+        "'a3c' run anywhere")
+  return store
+
+
+MakeLinkFn = Callable[
+    [agent_lib.Agent, Optional[agent_lib.Agent]], links.Link]
+
+
+def _memory_link(config: config_lib.Config,
+                 store: store_lib.Store) -> MakeLinkFn:
+  """Returns a function from agent and target agent to their link."""
+  applier = _make_applier(config, store)
+  return lambda agent, target_agent: links.MemoryLink(
+      store, agent, applier, target_agent)
+
+
+def _table_link(config: config_lib.Config, address: str,
+                host: host_lib.ActorHost) -> MakeLinkFn:
+  """Returns a function from an agent, without a target, to its link."""
+
+  def make(agent, target_agent):
+    del target_agent  # See `_find_store`.
+    fetcher = weights.Fetcher(address, agent.published_variables,
+                              config_table.table_name(config))
+    fetcher.wait(host.poll)
+    return gradient_table.TableLink(address, fetcher)
+
+  return make
+
+
+def make_actor_learner(config: config_lib.Config, make_link: MakeLinkFn,
+                       task: int, num_processes: int, seed: int
+                       ) -> actor_learner.ActorLearner:
+  """Makes the workers of one process.
+
+  Args:
+    config: config of the run.
+    make_link: function from agent and target agent to their link.
+    task: number of the process among them.
+    num_processes: P, processes of the run.
+    seed: differs between the processes of a run, and from that of a process
+      which has died.
+  """
+  algorithm = algorithms.get(config)
+  # One after another: emulators that are made at once crash.
+  numbers = range(task, sizing.num_workers(config, num_processes),
+                  num_processes)
+  seeds = [experiment.make_seeds(config.experiment.seed, seed, number)
+           for number in numbers]
+  environments = [
+      experiment.make_environment(config, 1, environment_seed, training=True)
+      for environment_seed, _ in seeds]
+  agent = experiment.make_agent(config, environments[0])
+  loss = functools.partial(
+      algorithm.loss, config=config,
+      hyperparameters=hyperparameters_lib.Hyperparameters(config))
+  target_agent = None
+  if algorithm.needs_target_agent:
+    target_agent = experiment.make_agent(config, environments[0])
+    loss = functools.partial(loss, target_agent=target_agent)
+  knobs = config.asynchronous
+  num_slots = optimizers.num_slots(knobs.optimizer, knobs.num_workers)
+  workers = [
+      actor_learner.Worker(number % num_slots, environment,
+                           agent.initial_state(1), worker_seed)
+      for number, environment, (_, worker_seed) in zip(
+          numbers, environments, seeds)]
+  return actor_learner.ActorLearner(
+      make_link(agent, target_agent), agent, workers,
+      functools.partial(learner_lib.compute_gradients, agent, loss),
+      actor_learner.Settings(
+          config.optimizer.max_gradient_norm, knobs.max_segment_steps,
+          knobs.epsilon_anneal_frames),
+      experiment.make_seeds(config.experiment.seed, seed)[1],
+      learns_values=target_agent is not None)
+
+
+def run_actor(config: config_lib.Config, address: str, seed: int, task: int,
+              host: host_lib.ActorHost, replay_address: Optional[str] = None,
+              core: Optional[int] = None, agent_number: int = 0) -> None:
+  """Runs a process of workers until it is killed.
+
+  See `actor_learner.run_actor` for the arguments; nothing is replayed.
+
+  Raises:
+    ConnectionError: where the learner does not answer, has another config, or
+      has gone.
+    ConfigError: where the learner's memory is needed and cannot be opened, or
+      there are no workers for a process of this number.
+  """
+  del replay_address, agent_number
+  num_processes = sizing.fit(config).actor.num_actors  # This counts the cores.
+  if task >= num_processes:
+    raise config_lib.ConfigError(
+        f'there is no actor {task}: the workers are in actors 0 to '
+        f'{num_processes - 1}; set ActorConfig.num_actors to have more')
+  if core is not None:  # Before TensorFlow starts its threads.
+    cores.stay_on(core)
+  tf_threads.set_threads(1)
+  host.wait_for_learner()
+  store = _find_store(config, address)
+  make_link = (_table_link(config, address, host) if store is None
+               else _memory_link(config, store))
+  workers = make_actor_learner(config, make_link, task, num_processes, seed)
+  try:
+    # The table's calls raise by themselves.
+    while store is None or store.is_there():
+      if (store is not None and
+          store.counts.num_frames >= config.experiment.total_frames):
+        time.sleep(_POLL_SECS)  # The learner is about to end.
+      else:
+        workers.run_segment()
+        host.on_unroll(workers.stopwatch.secs)
+  finally:
+    workers.close()
+  raise ConnectionError('the learner has gone')
+
+
+class _Turns(host_lib.LearnerHost):
+  """A learner's host that has the workers play before records are read."""
+
+  def __init__(self, host: host_lib.LearnerHost,
+               workers: actor_learner.ActorLearner, store: store_lib.Store,
+               total_frames: int):
+    self._host = host
+    self._workers = workers
+    self._store = store
+    self._total_frames = total_frames
+    self.should_stop = host.should_stop
+    self.on_wait = host.on_wait
+    self.on_row = host.on_row
+
+  def before_batch(self) -> None:
+    self._host.before_batch()
+    for _ in range(_UPDATES_A_ROW):
+      if (self._host.should_stop() or
+          self._store.counts.num_frames >= self._total_frames):
+        return
+      self._workers.run_segment()
+
+
+def run_in_process(config: config_lib.Config, run_dir: str,
+                   host: host_lib.LearnerHost) -> None:
+  """Has all workers take turns in this process: the same numbers every time.
+
+  Args:
+    config: config of the run.
+    run_dir: directory of the run, which exists; checkpoints in it are resumed
+      from.
+    host: the process that this runs in.
+  """
+  tf.config.experimental.enable_op_determinism()
+  parts = parameter_keeper.make(config, run_dir)
+  # Where the run goes on, other games than those that were played.
+  workers = make_actor_learner(
+      config, _memory_link(config, parts.store), task=0, num_processes=1,
+      seed=parts.store.counts.num_updates)
+  try:
+    parameter_keeper.run(parts, _Turns(
+        host, workers, parts.store, config.experiment.total_frames))
+  finally:
+    workers.close()

@@ -1,0 +1,247 @@
+"""Workers of one process: each plays a segment, learns from it, and goes on.
+
+Algorithms 1 to S3 of Mnih et al. 2016 (arXiv:1602.01783v2). K workers share P
+processes, and take turns within each. Every segment begins with a copy of the
+shared parameters, so that one agent with one graph serves all workers of a
+process; only environment, memory and exploration are each worker's own. Where
+the parameters come from and the gradients go is hidden in `links`.
+"""
+
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence
+
+import dm_env
+import numpy as np
+import tensorflow as tf
+
+from impala_tf import types
+from impala_tf.agents import acting
+from impala_tf.agents import agent as agent_lib
+from impala_tf.asynchronous import links
+from impala_tf.asynchronous import segments
+from impala_tf.envs import environment as environment_lib
+from impala_tf.maths import exploration
+from impala_tf.maths import updates
+from impala_tf.monitoring import metrics as metrics_lib
+
+_FIRST = int(dm_env.StepType.FIRST)
+
+
+class Gradients(NamedTuple):
+  """The gradients of a segment; `learner.Gradients` is one.
+
+  Attributes:
+    values: a tensor for each of the agent's trainable variables.
+    metrics: str to float32 [1] or [], for logs.
+  """
+  values: Sequence[tf.Tensor]
+  metrics: Dict[str, tf.Tensor]
+
+
+GradientsFn = Callable[[types.Unroll], Gradients]
+
+
+class Settings(NamedTuple):
+  """Numbers of a run that its workers need.
+
+  Attributes:
+    max_gradient_norm: norm to which a segment's gradients are clipped, or None.
+    max_segment_steps: t_max; None: a whole episode.
+    epsilon_anneal_frames: frames within which epsilon becomes final.
+  """
+  max_gradient_norm: Optional[float]
+  max_segment_steps: Optional[int]
+  epsilon_anneal_frames: int
+
+
+class Worker:
+  """A worker: an environment, and what of its agent is its own.
+
+  Attributes:
+    slot: which of `Store.slots` the worker's optimiser remembers in.
+    environment: a single one.
+    env_output: x_t, leading [1].
+    core_state: memory before x_t, tensors [1, ...].
+    agent_output: the choice at x_t; None where there is none yet.
+    next_core_state: memory after that choice.
+    final_epsilon: value that its epsilon is annealed to.
+  """
+
+  def __init__(self, slot: int, environment: environment_lib.BatchedEnvironment,
+               core_state: Any, seed: int):
+    """Starts the environment.
+
+    Args:
+      slot: see the class.
+      environment: see the class.
+      core_state: memory of a first step.
+      seed: seed of the worker's final epsilons.
+    """
+    self.slot = slot
+    self.environment = environment
+    self._counter = acting.EpisodeCounter(1)
+    self._rng = np.random.default_rng(seed)
+    self.env_output = self._counter.env_output(
+        environment.reset(), environment.side_channels)
+    self.core_state = self.next_core_state = core_state
+    self.agent_output: Optional[types.AgentOutput] = None
+    self.final_epsilon = exploration.draw_final_epsilon(self._rng)
+
+  def step(self) -> None:
+    """Takes the chosen action."""
+    timestep = self.environment.step(self.agent_output.action)
+    self.env_output = self._counter.env_output(
+        timestep, self.environment.side_channels)
+    self.core_state, self.agent_output = self.next_core_state, None
+    if self.has_ended:
+      self.final_epsilon = exploration.draw_final_epsilon(self._rng)
+
+  @property
+  def has_ended(self) -> bool:
+    """Whether x_t begins an episode, and the last step ended one."""
+    return bool(self.env_output.step_type[0] == _FIRST)
+
+  @property
+  def is_terminal(self) -> bool:
+    """Whether nothing may be bootstrapped from x_t, or an episode ended."""
+    return self.has_ended or not self.env_output.discount[0]
+
+
+class ActorLearner:
+  """The workers of one process, in turns.
+
+  Attributes:
+    stopwatch: seconds spent on weights, environment, inference, assembly,
+      gradients and write.
+  """
+
+  def __init__(self, link: links.Link, agent: agent_lib.Agent,
+               workers: Sequence[Worker], gradients_fn: GradientsFn,
+               settings: Settings, seed: int, learns_values: bool = False):
+    """Builds no graph yet.
+
+    Args:
+      link: way to the shared parameters.
+      agent: agent that gets a copy of them from it for each segment.
+      workers: those that take turns.
+      gradients_fn: gradients of the loss of an unroll [T+1, 1] at the agent's
+        parameters.
+      settings: numbers of the run.
+      seed: seed of the action sampling.
+      learns_values: whether values are learned: the agent has an epsilon, and
+        workers go on with the action that they chose at a segment's last step,
+        since Sarsa's target is of it. Else the first action of a segment is
+        that of the new parameters.
+    """
+    self._link = link
+    self._agent = agent
+    self._learns_values = learns_values
+    self._workers = workers
+    self._turn = 0
+    self._gradients_fn = gradients_fn
+    self._settings = settings
+    self._policy = acting.Policy(agent, 1, seed)
+    self._buffer = segments.SegmentBuffer(settings.max_segment_steps)
+    self._step = tf.function(self._compute_step, autograph=False)
+    self._metric_names: List[str] = []  # Noted while the step is traced.
+    self.stopwatch = metrics_lib.Stopwatch()
+
+  def run_segment(self) -> None:
+    """Has the next worker play a segment and learn from it."""
+    lap = self.stopwatch.lap
+    lap()  # Time between calls is not billed.
+    worker = self._workers[self._turn]
+    self._turn = (self._turn + 1) % len(self._workers)
+    counts = self._link.pull()
+    lap('weights')
+    self._explore(worker, counts.num_frames)
+    self._play(worker)
+    lap('assembly')
+    gradient, numbers = (
+        tensor.numpy() for tensor in self._step(self._buffer.unroll()))
+    lap('gradients')
+    self._link.push(self._contribution(
+        worker, counts.num_updates, gradient, numbers))
+    lap('write')
+
+  def close(self) -> None:
+    """Ends the environments."""
+    for worker in self._workers:
+      worker.environment.close()
+
+  def _explore(self, worker: Worker, num_frames: int) -> None:
+    """Sets the epsilon of an agent that has one."""
+    if self._learns_values:
+      self._agent.epsilon.assign(exploration.annealed_epsilon(
+          worker.final_epsilon, num_frames,
+          self._settings.epsilon_anneal_frames))
+
+  def _play(self, worker: Worker) -> None:
+    """Plays until the segment is full or the episode ends."""
+    lap = self.stopwatch.lap
+    self._buffer.begin(worker.core_state)
+    if worker.agent_output is None:
+      self._act(worker)
+    self._buffer.record(worker.env_output, worker.agent_output)
+    is_over = False
+    while not is_over:
+      agent_output = worker.agent_output
+      lap('assembly')
+      worker.step()
+      lap('environment')
+      is_over = worker.is_terminal or (
+          self._buffer.num_steps + 1 == self._settings.max_segment_steps)
+      if not is_over or self._learns_values:
+        self._act(worker)
+        agent_output = worker.agent_output
+        lap('inference')
+      # Where no action was chosen at x_T, the one before stands in its place:
+      # the loss does not look at it.
+      self._buffer.record(worker.env_output, agent_output)
+
+  def _act(self, worker: Worker) -> None:
+    self._policy.core_state = worker.core_state
+    worker.agent_output = self._policy.act(worker.env_output)
+    worker.next_core_state = self._policy.core_state
+
+  def _compute_step(self, unroll: types.Unroll):
+    """Returns a segment's gradient, clipped, float32 [P]; and its metrics."""
+    gradients = self._gradients_fn(unroll)
+    values, norm = updates.clip_by_global_norm(
+        gradients.values, self._settings.max_gradient_norm)
+    metrics = {'gradient_norm': norm, **gradients.metrics}
+    self._metric_names = list(metrics)
+    return (tf.concat([tf.reshape(value, [-1]) for value in values], axis=0),
+            tf.stack([tf.reshape(value, []) for value in metrics.values()]))
+
+  def _contribution(self, worker: Worker, version: int, gradient: np.ndarray,
+                    numbers: np.ndarray) -> links.Contribution:
+    """Puts together what the segment contributes."""
+    metrics = dict(zip(self._metric_names, map(float, numbers)))
+    if not self._buffer.is_full:
+      # Means over time would be of the padding, too.
+      metrics = {name: value for name, value in metrics.items()
+                 if name.startswith('loss/') or name == 'gradient_norm'}
+    episode = {}
+    if worker.has_ended:
+      episode = {
+          'episode_return': float(worker.env_output.episode_return[0]),
+          'episode_steps': int(worker.env_output.episode_steps[0])}
+    return links.Contribution(
+        gradient, worker.slot, version,
+        self._buffer.num_steps * worker.environment.frames_per_step, metrics,
+        episode)
+
+
+def flatten(agent: agent_lib.Agent) -> np.ndarray:
+  """Copies an agent's trainable variables into one vector, float32 [P]."""
+  return np.concatenate([
+      variable.numpy().reshape(-1) for variable in agent.trainable_variables])
+
+
+def assign(agent: agent_lib.Agent, parameters: np.ndarray) -> None:
+  """Gives an agent's trainable variables the values of a vector [P]."""
+  start = 0
+  for variable in agent.trainable_variables:
+    end = start + variable.shape.num_elements()
+    variable.assign(parameters[start:end].reshape(variable.shape))
+    start = end

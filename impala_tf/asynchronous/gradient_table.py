@@ -1,0 +1,107 @@
+"""The Reverb table by which workers of other machines give their gradients.
+
+Workers fetch parameters from the learner's table, as actors do, play a segment,
+and put its gradient into a short queue. The learner takes one after another and
+applies it at once: a parameter server, as A3C on several machines has in table
+1 of Espeholt et al. 2018 (arXiv:1802.01561).
+"""
+
+import json
+from typing import Iterator, Optional, Protocol
+
+import numpy as np
+import reverb
+import tensorflow as tf
+
+from impala_tf.asynchronous import links
+from impala_tf.asynchronous import store as store_lib
+from impala_tf.transport import reverb_calls
+
+_TABLE = 'gradients'
+# A gradient that waits grows old; a full queue makes workers wait instead.
+_CAPACITY = 8
+
+
+def make_table(num_parameters: int) -> reverb.Table:
+  """Makes the queue: first in, first out, each contribution read once.
+
+  Args:
+    num_parameters: P.
+  """
+  return reverb.Table.queue(_TABLE, _CAPACITY, signature=(
+      tf.TensorSpec([num_parameters], tf.float32, 'gradient'),
+      # A writer's texts must be of one length.
+      tf.TensorSpec([store_lib.RECORD_BYTES], tf.uint8, 'json')))
+
+
+class Fetcher(Protocol):
+  """A fetcher that brings an agent up to date; `weights.Fetcher` is one.
+
+  Attributes:
+    frames: environment frames behind the parameters that were fetched last.
+  """
+  frames: int
+
+  def fetch(self) -> Optional[int]:
+    """Brings the agent up to date; returns the version that it now has."""
+
+
+class TableLink:
+  """A link through the tables of a learner on another machine."""
+
+  def __init__(self, address: str, fetcher: Fetcher):
+    """Connects.
+
+    Args:
+      address: 'host:port' of the learner's server.
+      fetcher: fetcher that has got parameters already.
+    """
+    self._fetcher = fetcher
+    self._client = reverb.Client(address)
+    self._writer = self._client.trajectory_writer(num_keep_alive_refs=1)
+
+  def pull(self) -> store_lib.Counts:
+    """Fetches parameters; returns the counts behind them.
+
+    Raises:
+      ConnectionError: where the server does not answer, or is of another run.
+    """
+    version = self._fetcher.fetch()
+    # Nobody here has a target network that could be replaced.
+    return store_lib.Counts(self._fetcher.frames, version, num_syncs=0)
+
+  def push(self, contribution: links.Contribution) -> None:
+    """Waits until the queue has taken a contribution.
+
+    Raises:
+      ConnectionError: where the server does not answer any more.
+      ValueError: where there are too many metrics.
+    """
+    facts = contribution._asdict()
+    gradient = facts.pop('gradient')
+    text = json.dumps(facts).encode()
+    if len(text) > store_lib.RECORD_BYTES:
+      raise ValueError(f'the metrics of an update take {len(text)} bytes, but '
+                       f'there is room for {store_lib.RECORD_BYTES}; have the '
+                       'loss return fewer')
+    self._writer.append((gradient, np.frombuffer(
+        text.ljust(store_lib.RECORD_BYTES), np.uint8)))
+    self._writer.create_item(
+        _TABLE, priority=1.0,
+        trajectory=tuple(column[-1] for column in self._writer.history))
+    reverb_calls.flush(self._client, self._writer)
+
+
+def contributions(address: str) -> Iterator[links.Contribution]:
+  """Yields what workers have put into the queue; waits for ever.
+
+  Args:
+    address: 'host:port' of the server, which is this process's own.
+  """
+  dataset = reverb.TrajectoryDataset.from_table_signature(
+      server_address=address, table=_TABLE,
+      # Read ahead, it would grow old; and see `dataset`.
+      max_in_flight_samples_per_worker=1, num_workers_per_iterator=1)
+  for sample in dataset.as_numpy_iterator():
+    gradient, text = sample.data
+    yield links.Contribution(gradient, **json.loads(bytes(text)))

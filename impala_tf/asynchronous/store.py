@@ -1,0 +1,252 @@
+"""Memory in which all workers of a run share their parameters, without locks.
+
+Section 4 of Mnih et al. 2016 (arXiv:1602.01783v2): theta, theta-minus, the
+optimiser's memory and the frame counter T. Vectors are read and changed without
+locks, as Hogwild! does (Recht et al. 2011). Counts and records are small and
+behind a lock, which the kernel releases where its holder dies.
+
+The memory is an anonymous file of the process that makes it
+(`transport.anonymous_files`): nothing is left behind, however processes end.
+"""
+
+import fcntl
+import json
+import mmap
+import os
+import secrets
+from typing import Any, BinaryIO, Dict, Iterable, List, NamedTuple, Optional
+
+import numpy as np
+
+from impala_tf.asynchronous import optimizers
+from impala_tf.transport import anonymous_files
+
+_PREFIX = 'shared-'
+_LABEL = 'impala_tf_shared_parameters'
+
+_HEADER = np.dtype([(name, np.int64) for name in (
+    'token',  # Tells this memory from any other file.
+    'num_parameters', 'num_slots',
+    'num_frames', 'num_updates', 'num_syncs',
+    'num_records')])
+_ALIGNMENT = 64  # Bytes at which vectors begin, which are copied faster so.
+# So much stays in a core's cache while it is worked on.
+_BLOCK = 32 * 1024
+# Records wait in a ring: seconds of play, while a checkpoint is written.
+_NUM_RECORDS = 4096
+RECORD_BYTES = 2048  # With the length at its beginning.
+_LENGTH_BYTES = 8  # At the beginning of each record.
+# Without an answer in this time, whoever reads records tries again later.
+_READ_LOCK_SECS = 0.05
+
+
+class Counts(NamedTuple):
+  """Counts of all workers together.
+
+  Attributes:
+    num_frames: T, environment frames that were learned from.
+    num_updates: updates, those that were skipped included.
+    num_syncs: how often the target network was replaced.
+  """
+  num_frames: int
+  num_updates: int
+  num_syncs: int
+
+
+def _aligned(num_bytes: int) -> int:
+  return -(-num_bytes // _ALIGNMENT) * _ALIGNMENT
+
+
+class Store:
+  """Parameters and counts of a run, in memory that its processes share.
+
+  Attributes:
+    parameters: theta, float32 [P]. Others may change it at any time.
+    target_parameters: theta-minus, float32 [P], likewise.
+    slots: the optimiser's mean squares or momenta, float32 [S, P], likewise.
+    table_name: name of the Reverb table by which other processes find it.
+  """
+
+  def __init__(self, file: BinaryIO, table_name: str, path: str):
+    """Maps a file that has its header; see `make` and `find`."""
+    self.table_name = table_name
+    self._file = file
+    self._path = path
+    memory = mmap.mmap(file.fileno(), 0)
+    self._header = np.frombuffer(memory, _HEADER, 1).reshape([])
+    size = int(self._header['num_parameters'])
+    num_slots = int(self._header['num_slots'])
+    start = _aligned(_HEADER.itemsize)
+
+    def vector():
+      nonlocal start
+      array = np.frombuffer(memory, np.float32, size, start)
+      start += _aligned(array.nbytes)
+      return array
+
+    self.parameters, self.target_parameters = vector(), vector()
+    self.slots = [vector() for _ in range(num_slots)]
+    self._records = np.frombuffer(
+        memory, np.uint8, _NUM_RECORDS * RECORD_BYTES, start).reshape(
+            _NUM_RECORDS, RECORD_BYTES)
+
+  @property
+  def counts(self) -> Counts:
+    """The present counts, read without a lock."""
+    return Counts(*(int(self._header[name]) for name in Counts._fields))
+
+  def set_counts(self, num_frames: int, num_updates: int) -> None:
+    """Sets counts to those of a run that goes on; no worker may be there."""
+    self._header['num_frames'] = num_frames
+    self._header['num_updates'] = num_updates
+
+  def is_there(self) -> bool:
+    """Returns whether the process that has made the memory still has it."""
+    try:
+      # Its number may be another process's by now.
+      return os.path.samestat(
+          os.stat(self._path), os.fstat(self._file.fileno()))
+    except OSError:
+      return False
+
+  def push(self, update: optimizers.UpdateFn, slot: int, gradient: np.ndarray,
+           learning_rate: float) -> None:
+    """Takes a step of an optimiser, whatever others change meanwhile.
+
+    Args:
+      update: step of the optimiser.
+      slot: which of `slots` it remembers in.
+      gradient: float32 [P], finite: nothing takes NaN out again.
+      learning_rate: factor of the step.
+    """
+    for start in range(0, self.parameters.size, _BLOCK):
+      block = slice(start, start + _BLOCK)
+      update(self.parameters[block], self.slots[slot][block], gradient[block],
+             learning_rate)
+
+  def add_frames(self, num_frames: int, target_interval_frames: int,
+                 record: Dict[str, Any]) -> None:
+    """Counts an update and leaves a record of it.
+
+    Where T has reached another multiple of the interval, this call replaces the
+    target network by the shared parameters: T may jump over the multiple, and
+    only one worker sees that.
+
+    Args:
+      num_frames: environment frames of the update.
+      target_interval_frames: I_target.
+      record: facts that are read by `Records`; JSON takes them.
+
+    Raises:
+      ValueError: where the record is too long. Nothing is counted.
+    """
+    text = json.dumps(record).encode()
+    if len(text) > RECORD_BYTES - _LENGTH_BYTES:
+      raise ValueError(f'the metrics of an update take {len(text)} bytes, but '
+                       f'there is room for {RECORD_BYTES - _LENGTH_BYTES}; '
+                       'have the loss return fewer')
+    header = self._header
+    fcntl.flock(self._file.fileno(), fcntl.LOCK_EX)
+    try:
+      row = self._records[int(header['num_records']) % _NUM_RECORDS]
+      row[:_LENGTH_BYTES].view(np.int64)[0] = len(text)
+      row[_LENGTH_BYTES:_LENGTH_BYTES + len(text)] = np.frombuffer(
+          text, np.uint8)
+      # First: frames without a record could be the last ones, and whoever reads
+      # records would wait for ever where this process dies in between.
+      header['num_records'] += 1
+      before = int(header['num_frames']) // target_interval_frames
+      header['num_frames'] += num_frames
+      header['num_updates'] += 1
+      num_crossed = int(header['num_frames']) // target_interval_frames - before
+      if num_crossed:
+        self.sync_target()
+        header['num_syncs'] += num_crossed
+    finally:
+      fcntl.flock(self._file.fileno(), fcntl.LOCK_UN)
+
+  def sync_target(self) -> None:
+    """Copies theta to theta-minus."""
+    np.copyto(self.target_parameters, self.parameters)
+
+  def new_records(self, num_read: int) -> 'Records':
+    """Reads records that were left since.
+
+    Args:
+      num_read: `Records.num_read` of the last call, 0 at first.
+    """
+    if int(self._header['num_records']) == num_read:
+      return Records([], num_read)
+    texts = []
+    with anonymous_files.lock(self._file.fileno(), fcntl.LOCK_SH,
+                              _READ_LOCK_SECS) as is_locked:
+      if is_locked:
+        num_records = int(self._header['num_records'])
+        # Of those before, others have taken the place.
+        for number in range(
+            max(num_read, num_records - _NUM_RECORDS), num_records):
+          row = self._records[number % _NUM_RECORDS]
+          length = int(row[:_LENGTH_BYTES].view(np.int64)[0])
+          texts.append(row[_LENGTH_BYTES:_LENGTH_BYTES + length].tobytes())
+        num_read = num_records
+    return Records([json.loads(text) for text in texts], num_read)
+
+
+class Records(NamedTuple):
+  """Records of updates, oldest first.
+
+  Attributes:
+    records: what was given to `Store.add_frames`.
+    num_read: number of records up to and including these.
+  """
+  records: List[Dict[str, Any]]
+  num_read: int
+
+
+def make(num_parameters: int, num_slots: int) -> Store:
+  """Makes the memory, in which all vectors are 0.
+
+  Args:
+    num_parameters: P.
+    num_slots: S.
+
+  Raises:
+    AttributeError: where this is not Linux.
+    OSError: where the system has no such memory.
+  """
+  token = secrets.randbits(62)
+  file = anonymous_files.make(_LABEL)
+  os.ftruncate(
+      file.fileno(), _aligned(_HEADER.itemsize)
+      + (2 + num_slots) * _aligned(4 * num_parameters)
+      + _NUM_RECORDS * RECORD_BYTES)
+  with mmap.mmap(file.fileno(), _HEADER.itemsize) as memory:
+    header = np.zeros([], _HEADER)
+    header['token'] = token
+    header['num_parameters'] = num_parameters
+    header['num_slots'] = num_slots
+    memory[:] = header.tobytes()
+  return Store(file, anonymous_files.name(_PREFIX, file, token),
+               f'/proc/self/fd/{file.fileno()}')
+
+
+def find(tables: Iterable[str]) -> Optional[Store]:
+  """Opens the memory of another process.
+
+  Args:
+    tables: names of the tables of the learner's server.
+
+  Returns:
+    The memory; None where there is none that this process can open.
+  """
+  for name in tables:
+    if name.startswith(_PREFIX):
+      try:
+        opened = anonymous_files.open_named(name, _PREFIX, _LABEL, 'r+b')
+      except (OSError, ValueError):
+        continue
+      header = np.frombuffer(
+          os.pread(opened.file.fileno(), _HEADER.itemsize, 0), _HEADER)
+      if header['token'][0] == opened.token:
+        return Store(opened.file, name, opened.path)
+  return None

@@ -1,0 +1,48 @@
+"""Exploration of the asynchronous value methods: each worker's epsilon.
+
+Source: Mnih et al. 2016 (arXiv:1602.01783v2), sections 4 and 8. Workers explore
+differently, so that their updates are less correlated. Standard library and
+NumPy only.
+"""
+
+import numpy as np
+
+# Values that epsilon is annealed to, and how likely each is (section 8).
+FINAL_EPSILONS = (0.1, 0.01, 0.5)
+PROBABILITIES = (0.4, 0.3, 0.3)
+
+
+def draw_final_epsilon(rng: np.random.Generator) -> float:
+  """Draws the value that a worker's epsilon is annealed to.
+
+  "Periodically sampled" (section 4), and the paper does not say when; a worker
+  may draw anew as each of its episodes begins.
+
+  Args:
+    rng: the worker's random numbers.
+
+  Returns:
+    One of `FINAL_EPSILONS`.
+  """
+  return float(rng.choice(FINAL_EPSILONS, p=PROBABILITIES))
+
+
+def annealed_epsilon(final_epsilon: float, num_frames: int,
+                     anneal_frames: int) -> float:
+  """Goes linearly from 1 at frame 0 to the final value, and stays.
+
+  Args:
+    final_epsilon: value from `anneal_frames` on.
+    num_frames: environment frames so far, of all workers together.
+    anneal_frames: environment frames after which epsilon is final, above 0.
+
+  Returns:
+    The probability of a random action.
+
+  Raises:
+    ValueError: `anneal_frames` is not above 0.
+  """
+  if anneal_frames <= 0:
+    raise ValueError(f'anneal_frames must be above 0, but is {anneal_frames}')
+  share = min(num_frames / anneal_frames, 1.)
+  return 1. + share * (final_epsilon - 1.)

@@ -1,0 +1,153 @@
+"""Targets of n-step returns, one-step Q-learning and one-step Sarsa.
+
+Source: Mnih et al. 2016, "Asynchronous Methods for Deep Reinforcement
+Learning", arXiv:1602.01783v2, section 4 and algorithms 1 to 3.
+
+Index t of everything belongs to the transition from x_t to x_{t+1}. A masked
+transition is one that a time limit cut off, as in `vtrace`: the x_{t+1} that
+would have followed is not known, and the row holds the next episode's first
+observation. The steps before it bootstrap from the value of x_t; it has no
+target itself, and is to be masked out of the loss.
+
+Shapes: T time, B batch, A actions.
+"""
+
+from typing import Optional
+
+import tensorflow as tf
+
+
+def n_step_targets(rewards: tf.Tensor, discounts: tf.Tensor,
+                   bootstrap_value: tf.Tensor,
+                   mask: Optional[tf.Tensor] = None,
+                   values: Optional[tf.Tensor] = None) -> tf.Tensor:
+  """Computes R_t = r_t + gamma_t R_{t+1} from R_T, the bootstrap value.
+
+  The targets are a mix: that of the last transition looks one step ahead, that
+  of the first T steps (algorithms 2 and 3).
+
+  Args:
+    rewards: float32 [T, B], r_t, the reward that followed a_t.
+    discounts: float32 [T, B], gamma, or 0 where a_t ended the episode.
+    bootstrap_value: float32 [B], V(x_T), or max_a Q(x_T, a) of the target
+      network.
+    mask: float32 or bool [T, B], 1 where the transition counts and 0 where a
+      time limit cut it off. None: all count.
+    values: float32 [T, B], the value of x_t by the function that bootstraps:
+      R_t where the transition is masked. Needed with a mask, and else unused.
+
+  Returns:
+    float32 [T, B], through which no gradient flows.
+
+  Raises:
+    ValueError: a rank or a static shape is wrong, or there is a mask without
+      values.
+  """
+  rewards, discounts, bootstrap_value = map(
+      _to_tensor, (rewards, discounts, bootstrap_value))
+  tf.debugging.assert_shapes([
+      (rewards, ('T', 'B')), (discounts, ('T', 'B')),
+      (bootstrap_value, ('B',))])
+  if mask is None:
+    mask, values = tf.ones_like(rewards), tf.zeros_like(rewards)
+  elif values is None:
+    raise ValueError('n_step_targets needs values with a mask: returns before '
+                     'a time limit bootstrap from the value there')
+  values = _to_tensor(values)
+  tf.debugging.assert_shapes([
+      (rewards, ('T', 'B')), (mask, ('T', 'B')), (values, ('T', 'B'))])
+
+  def step(later, transition):
+    reward, discount, counts, value = transition
+    # Selected, not multiplied: where a transition is cut, even NaN is.
+    return tf.where(counts, reward + discount * later, value)
+
+  return tf.stop_gradient(tf.scan(
+      step, (rewards, discounts, tf.cast(mask, tf.bool), values),
+      initializer=bootstrap_value, parallel_iterations=1, reverse=True))
+
+
+def one_step_targets(rewards: tf.Tensor, discounts: tf.Tensor,
+                     next_action_values: tf.Tensor,
+                     mask: Optional[tf.Tensor] = None) -> tf.Tensor:
+  """Computes r_t + gamma_t max_a Q(x_{t+1}, a), Q-learning's (algorithm 1).
+
+  Args:
+    rewards: float32 [T, B], r_t, the reward that followed a_t.
+    discounts: float32 [T, B], gamma, or 0 where a_t ended the episode.
+    next_action_values: float32 [T, B, A], Q(x_{t+1}, a) of the target network.
+      It both chooses and judges the action: this is not Double Q-learning.
+    mask: float32 or bool [T, B], 1 where the transition counts and 0 where a
+      time limit cut it off; the target is 0 there. None: all count.
+
+  Returns:
+    float32 [T, B], through which no gradient flows.
+
+  Raises:
+    ValueError: a rank or a static shape is wrong.
+  """
+  next_action_values = _to_tensor(next_action_values)
+  tf.debugging.assert_shapes([(next_action_values, ('T', 'B', 'A'))])
+  return _targets(rewards, discounts,
+                  tf.reduce_max(next_action_values, axis=-1), mask)
+
+
+def sarsa_targets(rewards: tf.Tensor, discounts: tf.Tensor,
+                  next_action_values: tf.Tensor, next_actions: tf.Tensor,
+                  mask: Optional[tf.Tensor] = None) -> tf.Tensor:
+  """Computes r_t + gamma_t Q(x_{t+1}, a_{t+1}), Sarsa's (section 4).
+
+  Args:
+    rewards: float32 [T, B], r_t, the reward that followed a_t.
+    discounts: float32 [T, B], gamma, or 0 where a_t ended the episode.
+    next_action_values: float32 [T, B, A], Q(x_{t+1}, a) of the target network.
+    next_actions: int32 [T, B], a_{t+1}, the action that was then taken.
+    mask: float32 or bool [T, B], 1 where the transition counts and 0 where a
+      time limit cut it off; the target is 0 there. None: all count.
+
+  Returns:
+    float32 [T, B], through which no gradient flows.
+
+  Raises:
+    ValueError: a rank or a static shape is wrong.
+  """
+  return _targets(rewards, discounts,
+                  values_of_actions(next_action_values, next_actions), mask)
+
+
+def values_of_actions(action_values: tf.Tensor,
+                      actions: tf.Tensor) -> tf.Tensor:
+  """Picks Q(x_t, a_t) from the values of all actions.
+
+  Args:
+    action_values: float32 [T, B, A], Q(x_t, a).
+    actions: int32 [T, B], a_t.
+
+  Returns:
+    float32 [T, B].
+
+  Raises:
+    ValueError: a rank or a static shape is wrong.
+  """
+  action_values = _to_tensor(action_values)
+  actions = tf.convert_to_tensor(actions)
+  tf.debugging.assert_shapes([
+      (action_values, ('T', 'B', 'A')), (actions, ('T', 'B'))])
+  return tf.gather(action_values, actions, batch_dims=2)
+
+
+def _targets(rewards, discounts, next_values, mask):
+  """Computes one-step targets from values [T, B] of x_{t+1}."""
+  rewards, discounts = map(_to_tensor, (rewards, discounts))
+  if mask is None:
+    mask = tf.ones_like(rewards)
+  tf.debugging.assert_shapes([
+      (rewards, ('T', 'B')), (discounts, ('T', 'B')),
+      (next_values, ('T', 'B')), (mask, ('T', 'B'))])
+  # Selected, not multiplied: where a transition is cut, even NaN is.
+  return tf.stop_gradient(tf.where(
+      tf.cast(mask, tf.bool), rewards + discounts * next_values, 0.))
+
+
+def _to_tensor(x):
+  return tf.convert_to_tensor(x, dtype=tf.float32)

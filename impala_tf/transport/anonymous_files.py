@@ -1,0 +1,107 @@
+"""Anonymous files that processes of one machine share.
+
+Such a file vanishes with the last process that has it open: nothing is left
+behind, however processes end. Others open it as /proc/PID/fd/FD of its maker.
+They find it by a name that serves for a Reverb table, which stays empty and is
+in the server's list of tables; those on other machines, in other containers or
+of other users cannot open it.
+
+The kernel releases a lock on the file (`flock`) where its holder dies.
+"""
+
+import contextlib
+import fcntl
+import os
+import pathlib
+import time
+from typing import BinaryIO, Iterator, NamedTuple
+
+_BOOT_ID = pathlib.Path('/proc/sys/kernel/random/boot_id')
+_POLL_SECS = 0.0005
+
+
+def make(label: str) -> BinaryIO:
+  """Makes an empty file.
+
+  Args:
+    label: kind of the file, by which `open_named` tells it from others.
+
+  Raises:
+    AttributeError: where this is not Linux.
+    OSError: where the system has no such files.
+  """
+  return open(os.memfd_create(label), 'r+b', buffering=0)
+
+
+def name(prefix: str, file: BinaryIO, token: int) -> str:
+  """Returns the name by which others find this process's file.
+
+  Args:
+    prefix: begins the name.
+    file: a file of `make`.
+    token: random number that the file holds, too, 0 or more.
+  """
+  return (f'{prefix}{_BOOT_ID.read_text().strip()}/{os.getpid()}/'
+          f'{file.fileno()}/{token:x}')
+
+
+class Opened(NamedTuple):
+  """Another process's file.
+
+  Attributes:
+    file: the file, as opened by this process.
+    path: path that exists as long as its maker has the file.
+    token: number that the file must hold; else it is another one.
+  """
+  file: BinaryIO
+  path: str
+  token: int
+
+
+def open_named(full_name: str, prefix: str, label: str, mode: str) -> Opened:
+  """Opens another process's file.
+
+  Args:
+    full_name: see `name`.
+    prefix: see `name`.
+    label: see `make`.
+    mode: of `open`.
+
+  Raises:
+    OSError: where this process cannot open it.
+    ValueError: where it is not there.
+  """
+  boot_id, pid, fd, token = full_name[len(prefix):].split('/')
+  if boot_id != _BOOT_ID.read_text().strip():
+    raise ValueError('it is on another machine')
+  path = f'/proc/{int(pid)}/fd/{int(fd)}'
+  # In a container of its own, the number is that of another process.
+  if label not in os.readlink(path):
+    raise ValueError('it is another file')
+  return Opened(open(path, mode, buffering=0), path, int(token, 16))
+
+
+@contextlib.contextmanager
+def lock(fd: int, operation: int, limit_secs: float) -> Iterator[bool]:
+  """Yields whether a lock was got in time; releases it at the end.
+
+  Args:
+    fd: descriptor of the file.
+    operation: `fcntl.LOCK_EX` or `fcntl.LOCK_SH`.
+    limit_secs: most time to wait.
+  """
+  deadline = time.monotonic() + limit_secs
+  is_locked = False
+  while not is_locked:
+    try:
+      fcntl.flock(fd, operation | fcntl.LOCK_NB)
+      is_locked = True
+    except BlockingIOError:
+      if time.monotonic() > deadline:
+        break
+      time.sleep(_POLL_SECS)
+  try:
+    yield is_locked
+  finally:
+    if is_locked:
+      fcntl.flock(fd, fcntl.LOCK_UN)

@@ -1,0 +1,159 @@
+"""Measures A3C over the table of gradients against A3C in shared memory.
+
+    python -m launch.benchmark.gradient_table [CONFIG.gin]
+
+Real runs of the same workers on this machine, for segments of each length: in
+memory, and over the learner's tables as from other machines, but through
+loopback. The two of a length are alive at once, one suspended, and measured in
+turns. Needs a machine with nothing else to do.
+"""
+
+import argparse
+import contextlib
+import statistics
+import sys
+from typing import Any, Dict, Mapping, Sequence
+
+from impala_tf import config as config_lib
+from launch.benchmark import measure
+from launch.benchmark import quiet
+from launch.benchmark import report
+from launch.benchmark import training
+from launch.benchmark import turns as turns_lib
+from launch.run import command_line
+from launch.run import program
+
+WAYS = {'memory': 'AsyncConfig.share_memory = True',
+        'table': 'AsyncConfig.share_memory = False'}
+# Within no measurement; and a suspended run would keep its cores.
+_BINDINGS = ('ExperimentConfig.checkpoint_interval_secs = 1e9',
+             'ExperimentConfig.log_interval_secs = 0.5',
+             'ActorConfig.pinned = False')
+
+
+def summarise(windows: Mapping[str, Sequence[training.Window]]
+              ) -> Dict[str, Dict[str, float]]:
+  """Computes the numbers of each way.
+
+  Args:
+    windows: for each of `WAYS`, measured stretches of training, one a round.
+
+  Returns:
+    For each way `frames_per_sec`, `gradients_per_sec`, `policy_lag_updates`
+    (the mean of rows), `policy_lag_max_updates`, `cpu_secs_per_1000_frames`,
+    and `ratio`, the median over rounds of its speed relative to memory's.
+  """
+  speeds = {way: [window.frames / window.secs for window in measured]
+            for way, measured in windows.items()}
+  results = {}
+  for way, measured in windows.items():
+    rows = [row for window in measured for row in window.rows]
+    frames = sum(window.frames for window in measured)
+    frames_per_sec = frames / sum(window.secs for window in measured)
+    results[way] = {
+        'frames_per_sec': frames_per_sec,
+        # Episodes end segments early, as often at any time of the run.
+        'gradients_per_sec': (
+            frames_per_sec * rows[-1]['updates'] / rows[-1]['frames']),
+        'policy_lag_updates': statistics.fmean(
+            row['policy_lag'] for row in rows),
+        'policy_lag_max_updates': max(row['policy_lag_max'] for row in rows),
+        'cpu_secs_per_1000_frames': 1e3 / frames * sum(
+            sum(window.cpu_secs.values()) for window in measured),
+        'ratio': statistics.median(
+            x / y for x, y in zip(speeds[way], speeds['memory']))}
+  return results
+
+
+def _settings(args: argparse.Namespace, length: int
+              ) -> Dict[str, measure.Setting]:
+  """Makes the settings of both ways; raises UserError for bad ones."""
+  settings = {}
+  for way, binding in WAYS.items():
+    settings[way] = measure.Setting(f'{way}, T = {length}', args.config, [
+        *_BINDINGS, f'ActorConfig.num_actors = {args.processes}',
+        f'AsyncConfig.max_segment_steps = {length}', *args.gin_binding,
+        binding])
+    config = settings[way].config()
+    program.check_names(config)
+    if config.experiment.algorithm not in ('a3c', 'a3c_continuous'):
+      raise config_lib.UserError(
+          f'{args.config} has the algorithm {config.experiment.algorithm!r}, '
+          "not 'a3c'; name another file")
+  return settings
+
+
+def _measure(settings: Mapping[str, measure.Setting],
+             args: argparse.Namespace) -> Dict[str, Dict[str, float]]:
+  windows = {way: [] for way in settings}
+  with contextlib.ExitStack() as stack:
+    runs = {}
+    for way, setting in settings.items():
+      runs[way] = training.TrainingRun(setting.config_path, setting.bindings)
+      stack.callback(runs[way].close)
+      runs[way].hold()
+    for number in range(-1, args.rounds):
+      for way, run in runs.items():
+        run.go_on()
+        window = run.measure(args.seconds)
+        run.hold()
+        if number >= 0:  # Graphs are traced in the turn before.
+          windows[way].append(window)
+  return summarise(windows)
+
+
+def _show(name: str, numbers: Mapping[str, float]) -> None:
+  print(f'{name}: {numbers["frames_per_sec"]:,.0f} frames/s '
+        f'({numbers["ratio"]:.2f} of memory\'s), '
+        f'{numbers["gradients_per_sec"]:.1f} gradients/s, lag '
+        f'{numbers["policy_lag_updates"]:.2f} (at most '
+        f'{numbers["policy_lag_max_updates"]:.0f}), '
+        f'{numbers["cpu_secs_per_1000_frames"]:.2f} CPU-s per 1,000 frames',
+        flush=True)
+
+
+def _run(args: argparse.Namespace) -> None:
+  turns_lib.check(args)
+  lengths = args.lengths.split(',')
+  if not all(text.isdecimal() and int(text) > 0 for text in lengths):
+    raise config_lib.UserError(
+        '--lengths must be numbers of steps with commas between them, but is '
+        f'{args.lengths!r}')
+  if args.processes < 1:
+    raise config_lib.UserError(
+        f'--processes must be at least 1, but is {args.processes}')
+  settings = {int(text): _settings(args, int(text)) for text in lengths}
+  quiet.warn()
+  results: Dict[str, Any] = {'machine': measure.machine(), 'lengths': {}}
+  for length, ways in settings.items():
+    measured = _measure(ways, args)
+    for way, numbers in measured.items():
+      _show(ways[way].name, numbers)
+    results['lengths'][length] = measured
+    if args.json:
+      report.write_json(args.json, results)
+
+
+def _parse_args() -> argparse.Namespace:
+  parser = command_line.Parser(
+      prog='python -m launch.benchmark.gradient_table', description=__doc__,
+      formatter_class=argparse.RawDescriptionHelpFormatter)
+  turns_lib.add_flags(parser, rounds=5, secs=10., config='configs/a3c/pong.gin')
+  parser.add_argument('--gin_binding', action='append', default=[],
+                      metavar='"AsyncConfig.num_workers = 32"',
+                      help='changes one value; may be repeated')
+  parser.add_argument('--lengths', default='20,100', metavar='T,T',
+                      help='most steps of a segment (default: %(default)s)')
+  parser.add_argument('--processes', type=int, default=2,
+                      help='processes of workers (default: %(default)s)')
+  return parser.parse_args()
+
+
+def main() -> int:
+  """Returns the exit code."""
+  training.raise_on_sigterm()
+  return program.run(lambda: _run(_parse_args()))
+
+
+if __name__ == '__main__':
+  sys.exit(main())

@@ -1,0 +1,152 @@
+"""Agents whose policy and value share no parameters (section 9)."""
+
+import dm_env
+from dm_env import specs
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from impala_tf import config as config_lib
+from impala_tf import types
+from impala_tf.agents import acting
+from impala_tf.agents import agent as agent_lib
+from impala_tf.agents import saved
+from impala_tf.agents import separate_agent
+from impala_tf.agents import transfer
+from impala_tf.maths import distributions
+from impala_tf.storage import checkpoint
+
+T, B, D = 4, 3, 2
+SPEC = specs.Array((5,), np.float32)
+PAPER = config_lib.AgentConfig(
+    torso='dense', hidden_size=200, use_lstm=True, lstm_size=128)
+both_kinds = pytest.mark.parametrize('use_lstm', [False, True])
+
+
+def _config(use_lstm):
+  return config_lib.AgentConfig(
+      torso='dense', hidden_size=6, use_lstm=use_lstm, lstm_size=4)
+
+
+def _agent(config, action_size=D):
+  agent = separate_agent.SeparateAgent(
+      distributions.Gaussian(action_size), config)
+  agent.build(SPEC)
+  return agent
+
+
+def _unroll():
+  rng = np.random.default_rng(0)
+  step_type = np.full([T, B], dm_env.StepType.MID, np.uint8)
+  step_type[2, 1] = dm_env.StepType.FIRST
+  zeros = np.zeros([T, B], np.float32)
+  return tf.nest.map_structure(tf.constant, types.EnvOutput(
+      step_type, rng.normal(size=[T, B]).astype(np.float32), zeros + 1,
+      rng.normal(size=[T, B, 5]).astype(np.float32), zeros, zeros))
+
+
+def test_sizes_are_those_of_section_9():
+  # 200 ReLU units, 128 LSTM cells that also see reward and last action; mean
+  # and one variance; one value.
+  core = 4 * 128 * (200 + 1 + D + 128) + 4 * 128
+  network = (5 + 1) * 200 + core
+  expected = 2 * network + 129 * (D + 1) + 129
+  variables = _agent(PAPER).trainable_variables
+  assert sum(np.prod(v.shape) for v in variables) == expected
+
+
+@both_kinds
+def test_policy_and_value_share_no_parameters(use_lstm):
+  agent = _agent(_config(use_lstm))
+  env_outputs = _unroll()
+  with tf.GradientTape(persistent=True) as tape:
+    outputs = agent.unroll(
+        env_outputs, tf.ones([T, B, D]), agent.initial_state(B))
+  of_policy, of_value = (
+      [g is not None for g in tape.gradient(x, agent.trainable_variables)]
+      for x in outputs)
+  assert outputs.policy_logits.shape == [T, B, D + 1]
+  assert outputs.baseline.shape == [T, B]
+  assert all(np.logical_xor(of_policy, of_value))  # Each is of one of them.
+  assert sum(of_policy) == sum(of_value) == (7 if use_lstm else 4)
+  parts = [v.ref() for part in agent.parts.values() for v in part]
+  assert len(parts) == len(set(parts))
+  assert set(parts) == {v.ref() for v in agent.variables}
+
+
+@both_kinds
+def test_both_memories_are_carried_from_call_to_call(use_lstm):
+  agent = _agent(_config(use_lstm))
+  player = acting.Policy(agent, B, 1)
+  env_outputs, state = _unroll(), player.core_state
+
+  def row(t):
+    return tf.nest.map_structure(lambda x: x[t].numpy(), env_outputs)
+
+  outputs = [player.act(row(t)) for t in range(T)]
+  actions = tf.stack([o.action for o in outputs])
+  expected = agent.unroll(env_outputs, actions, state)
+  np.testing.assert_allclose(
+      [o.policy_logits for o in outputs], expected.policy_logits, atol=1e-5)
+  # The value's memory matters, too.
+  if use_lstm:
+    later = agent.unroll(
+        tf.nest.map_structure(lambda x: x[1:2], env_outputs), actions[1:2],
+        agent_lib.CoreState(
+            agent.memory_after(
+                tf.nest.map_structure(lambda x: x[:2], env_outputs),
+                actions[:2], state).lstm, actions[0]))
+    np.testing.assert_allclose(
+        later.baseline[0], expected.baseline[1], atol=1e-5)
+
+
+def test_loaded_agent_is_the_saved_one(tmp_path):
+  config = _config(True)
+  agent = _agent(config)
+  learner = tf.Module()
+  learner.num_frames = tf.Variable(7, dtype=tf.int64)
+  saved.describe_agent(str(tmp_path), agent, SPEC, config)
+  checkpoint.Checkpointer(
+      str(tmp_path), 2, agent=agent, learner=learner).save(1)
+  loaded = saved.load_agent(str(tmp_path)).agent
+  arguments = _unroll(), tf.ones([T, B, D]), agent.initial_state(B)
+  for x, y in zip(loaded.unroll(*arguments), agent.unroll(*arguments)):
+    np.testing.assert_array_equal(x, y)
+  other = agent_lib.Agent(distributions.Gaussian(D), config)
+  with pytest.raises(checkpoint.CheckpointError, match=(
+      "kind 'separate' and not 'actor_critic'")):
+    saved.describe_agent(str(tmp_path), other, SPEC, config)
+
+
+def test_networks_are_transferred_to_other_actions_of_the_same_kind():
+  config = _config(True)
+  agent, source = _agent(config), _agent(config, action_size=3)
+  lines = transfer.take_parameters(agent, source)
+  assert [line.partition(' starts fresh')[0] for line in lines] == [
+      'the policy head', "the LSTM's input of the last action",
+      "the value LSTM's input of the last action"]
+  for name in 'torso', 'value torso', 'value LSTM':
+    for x, y in zip(agent.parts[name], source.parts[name]):
+      np.testing.assert_array_equal(x, y)
+  plain = agent_lib.Agent(distributions.Gaussian(D), config)
+  plain.build(SPEC)
+  with pytest.raises(config_lib.UserError, match="of kind 'actor_critic'"):
+    transfer.take_parameters(agent, plain)
+
+
+def test_moments_of_observations_are_the_same_for_both_networks():
+  config = config_lib.AgentConfig(
+      torso='dense', hidden_size=6, normalise_observations=True)
+  agent = _agent(config)
+  arguments = tf.ones([T, B, D]), ()
+  env_outputs = _unroll()
+  before = agent.unroll(env_outputs, *arguments)
+  agent.normaliser.update(agent.observation_totals(env_outputs))
+  after = agent.unroll(env_outputs, *arguments)
+  for x, y in zip(before, after):
+    assert np.all(x.numpy() != y.numpy())
+
+
+def test_discrete_actions_are_refused():
+  with pytest.raises(config_lib.ConfigError, match="set it to 'a3c'"):
+    separate_agent.SeparateAgent(distributions.Categorical(3), PAPER)

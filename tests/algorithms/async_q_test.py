@@ -1,0 +1,122 @@
+"""Losses of the asynchronous value methods, by worked examples in float32."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from impala_tf import config as config_lib
+from impala_tf import types
+from impala_tf.agents import agent as agent_lib
+from impala_tf.algorithms import async_q
+from impala_tf.maths import distributions
+
+T, B, A = 5, 3, 3
+FIRST, MID = 0, 1
+# Q of the target network at x_0 to x_5. Q(x_0) bootstraps nothing.
+TARGET_VALUES = np.float32(
+    [[7, 7, 7], [2, 0, 1], [0, 4, 3], [6, 1, 2], [5, 8, 4], [3, 4, 1]])
+# Theta's prefers other actions than the target network everywhere.
+VALUES = np.float32(
+    [[1, 2, 3], [0, 3, 1], [5, 0, 1], [0, 0, 4], [1, 1, 4], [9, 0, 0]])
+ACTIONS = np.int32([1, 0, 0, 2, 2, 2])
+REWARDS = np.float32([50, 1, 0, 2, 0, 1])  # The first led to x_0.
+# Columns: nothing ends; the episode ends after the third transition; a time
+# limit cuts it off there, where V(x_2) of the target network is 4.
+TARGETS = {
+    'one_step_q': ([2, 2, 5, 4, 3], [2, 2, 2, 4, 3], [2, 2, None, 4, 3]),
+    'one_step_sarsa': (
+        [2, 0, 3, 2, 1.5], [2, 0, 2, 2, 1.5], [2, 0, None, 2, 1.5]),
+    'n_step_q': ([1.6875, 1.375, 2.75, 1.5, 3], [1.5, 1, 2, 1.5, 3],
+                 [2, 2, None, 1.5, 3])}
+
+
+class TableAgent:
+  """An agent whose variables hold its outputs at every x_t."""
+
+  def __init__(self, values):
+    self.values = tf.Variable(np.repeat(values[:, np.newaxis], B, axis=1))
+    self.baseline = tf.Variable(tf.ones([T + 1, B]))
+
+  def unroll(self, env_outputs, actions, core_state):
+    del env_outputs, actions, core_state
+    return agent_lib.NetworkOutput(self.values + 0., self.baseline + 0.)
+
+
+def _config(name, **knobs):
+  return config_lib.Config(
+      experiment=config_lib.ExperimentConfig(algorithm=name),
+      impala=config_lib.ImpalaConfig(
+          **{'discount': .5, 'reward_clipping': 'none', **knobs}))
+
+
+def _unroll():
+  def columns(x):
+    return np.repeat(x[:, np.newaxis], B, axis=1)
+
+  step_type = np.full([T + 1, B], MID, np.uint8)
+  discount = np.ones([T + 1, B], np.float32)
+  step_type[3, 1:], discount[3, 1] = FIRST, 0
+  zeros = np.zeros([T + 1, B], np.float32)
+  return tf.nest.map_structure(tf.constant, types.Unroll(
+      env_outputs=types.EnvOutput(
+          step_type, columns(REWARDS), discount, zeros, zeros, zeros),
+      agent_outputs=types.AgentOutput(columns(ACTIONS), columns(VALUES)),
+      core_state=(), policy_version=np.zeros(B, np.int64),
+      level_index=np.zeros(B, np.int32)))
+
+
+def _loss(name, **knobs):
+  """Computes the loss, and its gradients for both agents."""
+  agent, target_agent = TableAgent(VALUES), TableAgent(TARGET_VALUES)
+  with tf.GradientTape() as tape:
+    output = async_q.loss(agent, _unroll(), _config(name, **knobs), None,
+                          target_agent=target_agent)
+  return output, tape.gradient(output.loss, [
+      agent.values, agent.baseline, target_agent.values])
+
+
+@pytest.mark.parametrize('name', TARGETS)
+def test_loss_is_half_the_sum_of_squared_errors(name):
+  output, (of_values, of_baseline, of_target) = _loss(name)
+  # dL / dQ(x_t, a_t) = Q(x_t, a_t) - y_t, and nothing else learns.
+  expected, losses = np.zeros([T + 1, B, A], np.float32), np.zeros(B)
+  for b, targets in enumerate(TARGETS[name]):
+    for t, target in enumerate(targets):
+      if target is not None:
+        error = VALUES[t, ACTIONS[t]] - target
+        expected[t, b, ACTIONS[t]] = error
+        losses[b] += error**2 / 2
+  np.testing.assert_array_equal(of_values, expected)
+  np.testing.assert_array_equal(output.metrics['loss/total'], losses)
+  assert output.loss == np.sum(losses)
+  np.testing.assert_array_equal(of_baseline, np.zeros([T + 1, B]))
+  assert of_target is None
+
+
+def test_rewards_are_clipped_as_configured():
+  _, (of_values, *_) = _loss('one_step_q', reward_clipping='abs_one')
+  # The reward of 2 counts as 1: y_2 = 1 + 6 / 2.
+  assert of_values[2, 0, ACTIONS[2]] == VALUES[2, ACTIONS[2]] - 4
+
+
+def test_memory_before_the_unroll_is_for_both_networks():
+  states = []
+
+  class Agent(TableAgent):
+
+    def unroll(self, env_outputs, actions, core_state):
+      states.append(core_state)
+      return super().unroll(env_outputs, actions, core_state)
+
+  unroll = _unroll()._replace(core_state='memory')
+  async_q.loss(Agent(VALUES), unroll, _config('n_step_q'), None,
+               target_agent=Agent(TARGET_VALUES))
+  assert states == ['memory', 'memory']
+
+
+@pytest.mark.parametrize('policy', [
+    distributions.Gaussian(2), distributions.MultiCategorical((2, 3))], ids=str)
+def test_other_actions_than_one_choice_are_refused(policy):
+  with pytest.raises(config_lib.ConfigError, match='one choice of') as raised:
+    async_q.make_agent(_config('n_step_q'), policy, 'float32', False)
+  assert '\n' not in str(raised.value)

@@ -1,0 +1,289 @@
+"""Runs of workers that share parameters: in one process, and in several."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+import reverb
+
+from impala_tf import config as config_lib
+from impala_tf import evaluation
+from impala_tf import replay
+from impala_tf.agents import saved
+from impala_tf.architectures import in_process
+from impala_tf.architectures import parameter_keeper
+from impala_tf.architectures import shared_parameters
+from impala_tf.architectures import warm_start
+from impala_tf.asynchronous import actor_learner
+from impala_tf.envs import catch
+from impala_tf.monitoring import metrics
+from impala_tf.processes import host as host_lib
+from impala_tf.transport import config_table
+from tests.fixtures import hosts
+from tests.fixtures import programs
+
+# Columns that depend on the clock.
+_TIMES = ('secs', 'frames_per_sec', 'learner_wait_share')
+
+
+def _config(algorithm='a3c', total_frames=60, level='catch', **sections):
+  return config_lib.Config(**{
+      'experiment': config_lib.ExperimentConfig(
+          algorithm=algorithm, in_process=True, total_frames=total_frames),
+      'environment': config_lib.EnvironmentConfig(level=level),
+      'agent': config_lib.AgentConfig(torso='mlp', hidden_size=16),
+      'impala': config_lib.ImpalaConfig(correction='none'),
+      'optimizer': config_lib.OptimizerConfig(
+          learning_rate=0.01, epsilon=0.1),
+      'asynchronous': config_lib.AsyncConfig(
+          num_workers=3, target_interval_frames=20,
+          epsilon_anneal_frames=1000),
+      **sections})
+
+
+def _rows(config, run_dir, host=None):
+  """Trains; returns the rows without what depends on the clock."""
+  in_process.run(config, str(run_dir), host or host_lib.LearnerHost())
+  return [{k: v for k, v in row.items() if k not in _TIMES}
+          for row in metrics.read_rows(str(run_dir))]
+
+
+@pytest.fixture(name='each_update')
+def _a_row_for_each_update(monkeypatch):
+  monkeypatch.setattr(shared_parameters, '_UPDATES_A_ROW', 1)
+
+
+_LSTM = config_lib.AgentConfig(
+    torso='mlp', hidden_size=16, use_lstm=True, lstm_size=8)
+
+
+@pytest.mark.parametrize('agent', [_config().agent, _LSTM],
+                         ids=['feed-forward', 'lstm'])
+def test_policy_that_acts_is_the_one_that_learns(agent, tmp_path, each_update):
+  """A ratio is off 1 where parameters move, or x_0 is acted before a pull."""
+  rows = _rows(_config(
+      agent=agent, total_frames=120, optimizer=config_lib.OptimizerConfig(
+          learning_rate=0.05, epsilon=0.01)), tmp_path)
+  ratios = [row['rho/mean'] for row in rows if 'rho/mean' in row]
+  assert len(ratios) > 10
+  np.testing.assert_allclose(ratios, 1, atol=1e-5)
+  assert rows[-1]['episodes'] == pytest.approx(120 / 9, abs=3)
+
+
+@pytest.fixture(name='rows', scope='module')
+def _first_rows(tmp_path_factory):
+  with pytest.MonkeyPatch.context() as patch:
+    patch.setattr(shared_parameters, '_UPDATES_A_ROW', 1)
+    return _rows(_config(), tmp_path_factory.mktemp('run'))
+
+
+def test_same_seed_gives_the_same_numbers(rows, tmp_path, each_update):
+  assert _rows(_config(), tmp_path) == rows
+  assert rows[-1]['frames'] >= 60
+  assert [row['updates'] for row in rows] == list(range(1, len(rows) + 1))
+  for row in rows:
+    assert all(math.isfinite(value) for value in row.values())
+    assert row['policy_lag_max'] == 0
+
+
+def test_learning_rate_falls_to_zero_and_no_further(rows):
+  for row in rows:
+    assert row['learning_rate'] == pytest.approx(
+        0.01 * max(0, 1 - row['frames'] / 60))
+  assert rows[-1]['learning_rate'] == 0
+
+
+def test_workers_take_turns_and_segments_end_with_episodes(rows):
+  # Episodes of 9 steps are segments of 5 and 4, for each of three workers.
+  assert [row['frames'] for row in rows[:6]] == [5, 10, 15, 19, 23, 27]
+  assert [row['episodes'] for row in rows[:6]] == [0, 0, 0, 1, 2, 3]
+  # Means over time of padded segments would be of the padding, too.
+  assert all(('rho/mean' in row) == (row['frames'] - before == 5)
+             for before, row in zip([0, *(r['frames'] for r in rows)], rows))
+
+
+def test_targets_are_replaced_each_interval(rows):
+  assert [row['target_syncs'] for row in rows] == [
+      row['frames'] // 20 for row in rows]
+
+
+@pytest.mark.parametrize('optimizer', ['shared_rmsprop', 'momentum_sgd'])
+def test_stopped_run_goes_on_with_all_that_workers_share(
+    optimizer, tmp_path, each_update):
+  config = _config(algorithm='n_step_q')
+  config = dataclasses.replace(
+      config, asynchronous=dataclasses.replace(
+          config.asynchronous, optimizer=optimizer))
+  host = hosts.StoppedAfter(6)
+  _rows(config, tmp_path, host)
+  parts = parameter_keeper.make(config, str(tmp_path))
+  assert parts.store.counts[:2] == (27, 6)
+  target = parts.store.target_parameters
+  # It is that of 23 frames.
+  assert (parts.store.parameters != target).any()
+  fresh = parameter_keeper.make(config, str(tmp_path / 'fresh')).store
+  assert (fresh.parameters == fresh.target_parameters).all()
+  assert (fresh.parameters != target).any()
+  moved = [bool(slot.any()) for slot in parts.store.slots]
+  assert moved == ([True] if optimizer == 'shared_rmsprop' else [True] * 3)
+  np.testing.assert_array_equal(
+      actor_learner.flatten(saved.load_agent(str(tmp_path)).agent),
+      parts.store.parameters)
+  rows = _rows(config, tmp_path)
+  assert [row['updates'] for row in rows] == list(range(1, len(rows) + 1))
+  assert rows[6]['learning_rate'] == pytest.approx(
+      0.01 * (1 - rows[6]['frames'] / 60))
+
+
+def test_run_begins_with_another_ones_parameters_and_with_those_as_targets(
+    tmp_path, each_update):
+  config = _config(algorithm='n_step_q')
+  source, new = str(tmp_path / 'source'), str(tmp_path / 'new')
+  _rows(config, source)
+  warm_start.write_first_checkpoint(config, new, source, 'newest')
+  learned = actor_learner.flatten(saved.load_agent(source).agent)
+  store = parameter_keeper.make(config, new).store
+  np.testing.assert_array_equal(store.parameters, learned)
+  np.testing.assert_array_equal(store.target_parameters, learned)
+  assert store.counts == (0, 0, 0) and not store.slots[0].any()
+  with pytest.raises(config_lib.UserError, match="is of kind 'q'"):
+    warm_start.write_first_checkpoint(
+        _config(), str(tmp_path / 'other'), source, 'newest')
+
+
+def test_gradient_that_is_not_finite_is_not_shared(
+    tmp_path, each_update, monkeypatch):
+  """The rewards of the first of three workers are NaN."""
+  monkeypatch.setattr(actor_learner.Worker, 'step', _with_nan_of_one(
+      actor_learner.Worker.step))
+  config = dataclasses.replace(_config(), impala=config_lib.ImpalaConfig(
+      correction='none', reward_clipping='none'))
+  rows = _rows(config, tmp_path)
+  assert rows[-1]['updates_skipped'] == math.ceil(len(rows) / 3)
+  parts = parameter_keeper.make(config, str(tmp_path))
+  assert np.isfinite(parts.store.parameters).all()
+  assert np.isfinite(parts.store.slots[0]).all()
+  assert rows[-1]['frames'] >= 60
+
+
+def _with_nan_of_one(step, is_bad=lambda worker, workers: worker is workers[0]):
+  workers = []
+
+  def spoiled(self):
+    step(self)
+    if self not in workers:
+      workers.append(self)
+    if is_bad(self, workers):
+      self.env_output.reward[:] = np.nan
+
+  return spoiled
+
+
+def test_run_without_a_finite_gradient_ends(tmp_path, monkeypatch):
+  monkeypatch.setattr(actor_learner.Worker, 'step', _with_nan_of_one(
+      actor_learner.Worker.step, lambda worker, workers: True))
+  config = dataclasses.replace(_config(), impala=config_lib.ImpalaConfig(
+      correction='none', reward_clipping='none'),
+                               optimizer=config_lib.OptimizerConfig(
+                                   max_skipped_updates=4))
+  with pytest.raises(config_lib.UserError, match='in a row were skipped'):
+    _rows(config, tmp_path)
+  assert saved.load_agent(str(tmp_path)).num_frames >= 60
+
+
+@pytest.mark.parametrize('knobs, words', [
+    ({'environment': config_lib.EnvironmentConfig(level='tmaze/1,tmaze/2')},
+     'EnvironmentConfig.level'),
+    ({'optimizer': config_lib.OptimizerConfig(momentum=0.5)}, 'momentum'),
+    ({'asynchronous': config_lib.AsyncConfig(share_memory=False)},
+     'nobody sends gradients'),
+    ({'impala': config_lib.ImpalaConfig()}, "set it to 'none'")])
+def test_config_that_workers_cannot_have_is_refused(knobs, words, tmp_path):
+  with pytest.raises(config_lib.ConfigError, match=words):
+    _rows(_config(**knobs), tmp_path)
+
+
+def test_last_row_has_the_frames_that_workers_added_meanwhile(tmp_path):
+  parts = parameter_keeper.make(_config(total_frames=20), str(tmp_path))
+
+  def play():
+    parts.store.add_frames(10, 100, {
+        'lag': 0, 'metrics': {'gradient_norm': 1., 'learning_rate': 0.}})
+
+  class Host(host_lib.LearnerHost):
+
+    def on_row(self, row):
+      if row['frames'] == 10:
+        play()  # And nobody plays on: these were the last.
+
+  play()
+  parameter_keeper.run(parts, Host())
+  assert [row['frames'] for row in metrics.read_rows(str(tmp_path))] == [10, 20]
+
+
+def test_process_without_workers_is_refused():
+  config = _config(actor=config_lib.ActorConfig(num_actors=2))
+  with pytest.raises(config_lib.ConfigError, match='no actor 2: .* 0 to 1;'):
+    shared_parameters.run_actor(
+        config, 'localhost:1', seed=0, task=2, host=host_lib.ActorHost())
+
+
+# Whole runs of the real command.
+_LEARNS = (pytest.mark.slow, pytest.mark.nightly, pytest.mark.timeout(3600))
+
+
+def _train(config, run_dir, *bindings):
+  ran = programs.run('launch.train', config, f'--run_dir={run_dir}', *(
+      f'--gin_binding={binding}' for binding in bindings), timeout=3500)
+  assert ran.returncode == 0, ran.stderr
+  return metrics.read_rows(str(run_dir))
+
+
+@pytest.mark.slow
+@pytest.mark.nightly
+@pytest.mark.timeout(3600)
+def test_catch_is_learned(tmp_path):
+  last = _train('configs/a3c/catch.gin', tmp_path)[-1]
+  assert last['episode_return'] >= 0.95
+
+
+@pytest.mark.parametrize('algorithm', [
+    pytest.param(name, marks=_LEARNS)
+    for name in ('one_step_q', 'one_step_sarsa', 'n_step_q')])
+def test_values_of_catch_are_learned(algorithm, tmp_path):
+  """Greedily: in training some workers have an epsilon of 0.5 for ever."""
+  _train('configs/a3c/catch.gin', tmp_path,
+         f'ExperimentConfig.algorithm = {algorithm!r}',
+         'ExperimentConfig.total_frames = 150_000')
+  result = evaluation.evaluate(
+      saved.load_agent(str(tmp_path)).agent, catch.CatchEnvironment(10, 7),
+      num_episodes=100, seed=0)
+  assert result.returns == [1.] * 100
+
+
+@pytest.mark.slow
+@pytest.mark.nightly
+@pytest.mark.timeout(3600)
+def test_cart_pole_is_learned(tmp_path):
+  """In two of three seeds; the policy may be lost again later."""
+  best = [max(row.get('best_episode_return', 0) for row in _train(
+      'configs/a3c/cartpole.gin', tmp_path / str(seed),
+      f'ExperimentConfig.seed = {seed}')) for seed in (1, 2, 3)]
+  assert sorted(best)[1] >= 450
+
+
+def test_only_a3c_does_without_the_memory_of_another_machine():
+  for algorithm in 'a3c', 'n_step_q':
+    config = _config(algorithm)
+    server = replay.make_server(
+        [config_table.make_table(config),
+         reverb.Table.queue('shared-another-boot/1/2/3', max_size=1)], None)
+    address = f'localhost:{server.port}'
+    if algorithm == 'a3c':
+      assert shared_parameters._find_store(config, address) is None
+    else:
+      with pytest.raises(config_lib.ConfigError, match='run anywhere') as error:
+        shared_parameters._find_store(config, address)
+      assert '\n' not in str(error.value)
+    server.stop()

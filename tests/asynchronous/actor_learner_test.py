@@ -1,0 +1,164 @@
+"""Workers in turns: segments, exploration, and what they push."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from impala_tf import config as config_lib
+from impala_tf.agents import agent as agent_lib
+from impala_tf.agents import q_agent
+from impala_tf.asynchronous import actor_learner
+from impala_tf.asynchronous import links
+from impala_tf.asynchronous import store as store_lib
+from impala_tf.envs import catch
+from impala_tf.maths import distributions
+
+_NUM_WORKERS = 2
+_SETTINGS = links.Settings(
+    learning_rate=0.01, annealed=True, total_frames=1000,
+    target_interval_frames=12)
+
+
+class _Process:
+  """Workers whose gradient of each parameter is 1.
+
+  Attributes:
+    unrolls: copies of the segments that were learned from.
+    targets: first parameter of the target agent at each of them.
+    epsilons: epsilon at each of them.
+  """
+
+  def __init__(self, make_agent=agent_lib.Agent, settings=_SETTINGS):
+    tf.config.run_functions_eagerly(True)
+    self.unrolls, self.targets, self.epsilons = [], [], []
+    agents = []
+    for _ in range(2):
+      agents.append(make_agent(
+          distributions.Categorical(3),
+          config_lib.AgentConfig(torso='mlp', hidden_size=4)))
+      agents[-1].build(catch.CatchEnvironment(1, 0).observation_spec())
+    self.agent, self.target = agents
+    self.is_valued = make_agent is q_agent.QAgent
+    self.store = store_lib.make(
+        actor_learner.flatten(self.agent).size, _NUM_WORKERS)
+    self.store.parameters[:] = actor_learner.flatten(self.agent)
+    link = links.MemoryLink(
+        self.store, self.agent,
+        links.Applier(self.store, self._update, settings),
+        self.target if self.is_valued else None)
+    self.process = actor_learner.ActorLearner(
+        link, self.agent,
+        [actor_learner.Worker(i, catch.CatchEnvironment(1, i), (), seed=i)
+         for i in range(_NUM_WORKERS)],
+        self._gradients, actor_learner.Settings(
+            max_gradient_norm=None, max_segment_steps=5,
+            epsilon_anneal_frames=100),
+        seed=0, learns_values=self.is_valued)
+
+  def _gradients(self, unroll):
+    self.unrolls.append(tf.nest.map_structure(lambda t: t.numpy(), unroll))
+    self.targets.append(actor_learner.flatten(self.target)[0])
+    if self.is_valued:
+      self.epsilons.append(float(self.agent.epsilon))
+    return actor_learner.Gradients(
+        [tf.ones_like(v) for v in self.agent.trainable_variables], {})
+
+  @staticmethod
+  def _update(parameters, slot, gradient, learning_rate):
+    slot += gradient
+    parameters -= learning_rate * gradient
+
+
+@pytest.fixture(autouse=True)
+def _graphs_again():
+  yield
+  tf.config.run_functions_eagerly(False)
+
+
+def _run(num_segments, **kwargs):
+  made = _Process(**kwargs)
+  for _ in range(num_segments):
+    made.process.run_segment()
+  return made
+
+
+def test_policy_chooses_each_action_of_a_segment_by_its_own_parameters():
+  made = _Process()
+  for _ in range(6):
+    made.store.parameters += 0.1  # As another process would.
+    made.process.run_segment()
+    unroll = made.unrolls[-1]
+    outputs = made.agent.unroll(
+        tf.nest.map_structure(tf.constant, unroll.env_outputs),
+        tf.constant(unroll.agent_outputs.action), ())
+    length = 5 if len(made.unrolls) in (1, 2, 5, 6) else 4
+    np.testing.assert_allclose(
+        outputs.policy_logits[:length],
+        unroll.agent_outputs.policy_logits[:length], atol=1e-5)
+
+
+def test_value_methods_take_the_action_of_which_the_target_was():
+  made = _run(8, make_agent=q_agent.QAgent)
+  for worker in range(_NUM_WORKERS):
+    segments = made.unrolls[worker::_NUM_WORKERS]
+    for i, (unroll, later) in enumerate(zip(segments, segments[1:])):
+      length = (5, 4)[i % 2]
+      np.testing.assert_array_equal(
+          unroll.env_outputs.observation[length],
+          later.env_outputs.observation[0])
+      assert unroll.agent_outputs.action[length] == (
+          later.agent_outputs.action[0])
+
+
+def test_steps_are_pushed_into_the_slot_of_their_worker():
+  made = _run(3)
+  assert (made.store.slots[0] == 2).all() and (made.store.slots[1] == 1).all()
+  rates = [0.01 * (1 - frames / 1000) for frames in (5, 10, 14)]
+  # The agent has what was there before the third.
+  np.testing.assert_allclose(
+      made.store.parameters, actor_learner.flatten(made.agent) - rates[2],
+      rtol=1e-4, atol=1e-6)
+  assert made.store.counts == store_lib.Counts(14, 3, 1)
+  records = made.store.new_records(0).records
+  assert [r['metrics']['learning_rate'] for r in records] == pytest.approx(
+      rates)
+  assert [r.get('episode_steps') for r in records] == [None, None, 9]
+
+
+def test_target_agent_has_the_parameters_of_the_last_interval():
+  made = _Process(make_agent=q_agent.QAgent)
+  made.store.target_parameters[:] = 7
+  for _ in range(4):
+    made.process.run_segment()
+  # The third segment has crossed 12 frames.
+  assert made.targets[:3] == [7, 7, 7]
+  assert made.targets[3] == made.store.target_parameters[0] != 7
+
+
+def test_epsilon_falls_to_a_value_that_each_episode_draws():
+  made = _run(80, make_agent=q_agent.QAgent)
+  starts = [0, 5, 10, 14]
+  for frames, epsilon in zip(starts, made.epsilons):
+    final = (epsilon - (1 - frames / 100)) / (frames / 100) if frames else 0.1
+    assert min(abs(final - f) for f in (0.1, 0.01, 0.5)) < 1e-5
+  late = np.array(made.epsilons[40:])
+  assert {round(e, 5) for e in late} == {0.1, 0.01, 0.5}
+  # Both segments of an episode have one: of each worker every second changes.
+  of_first = late[::2]
+  np.testing.assert_array_equal(of_first[::2], of_first[1::2])
+
+
+def test_learning_rate_falls_to_zero_with_the_frames_of_all_and_no_further():
+  made = _Process()
+  # The update of the first segment is that of frame 250 of 1000.
+  for frames in (245, 995, 1000, 2000):
+    made.store.set_counts(frames, 0)
+    made.process.run_segment()
+  assert [record['metrics']['learning_rate'] for record in
+          made.store.new_records(0).records] == [pytest.approx(.0075), 0, 0, 0]
+
+
+def test_learning_rate_stays_where_it_is_not_annealed():
+  made = _run(2, settings=_SETTINGS._replace(annealed=False))
+  for record in made.store.new_records(0).records:
+    assert record['metrics']['learning_rate'] == 0.01

@@ -1,0 +1,77 @@
+"""Optimisers of shared vectors do what the paper's formulas say."""
+
+import numpy as np
+import pytest
+
+from impala_tf.asynchronous import optimizers
+
+# Two workers' gradients of one parameter, which begins at 0, by a rate of 1.
+_GRADIENTS = (2., 1.)
+
+
+def _fall(update, slots, gradients=_GRADIENTS):
+  """Returns how far the parameter has fallen after each gradient."""
+  parameter = np.zeros(1, np.float32)
+  falls = []
+  for slot, gradient in zip(slots, gradients):
+    update(parameter, slot, np.array([gradient], np.float32), 1.)
+    falls.append(-float(parameter[0]))
+  return falls
+
+
+def _slot(value=0.):
+  return np.array([value], np.float32)
+
+
+def _rmsprop(name='shared_rmsprop'):
+  return optimizers.make(name, decay=0.99, epsilon=0.1)
+
+
+def test_workers_share_mean_squares():
+  slot = _slot()
+  assert _fall(_rmsprop(), [slot, slot]) == pytest.approx(
+      [5.345225, 7.930663], abs=1e-6)
+  assert slot[0] == pytest.approx(0.99 * 0.04 + 0.01)
+
+
+def test_workers_have_mean_squares_of_their_own():
+  assert _fall(_rmsprop('rmsprop'), [_slot(), _slot()]) == pytest.approx(
+      [5.345225, 8.360338], abs=1e-6)
+
+
+def test_mean_squares_of_one_begin_as_those_of_tensorflow():
+  assert _fall(_rmsprop(), [_slot(1.)], [2.]) == pytest.approx(
+      [1.881442], abs=1e-6)
+
+
+def test_momentum_sgd_has_no_mean_squares():
+  update = optimizers.make('momentum_sgd', decay=0.99, epsilon=0.1)
+  assert _fall(update, [_slot(), _slot()])[-1] == pytest.approx(0.03)
+  slot = _slot()  # One worker's, whose first gradient works on.
+  assert _fall(update, [slot, slot])[-1] == pytest.approx(
+      0.02 + 0.99 * 0.02 + 0.01)
+
+
+@pytest.mark.parametrize('name', ['rmsprop', 'momentum_sgd'])
+def test_steps_are_those_of_float64(name):
+  rng = np.random.default_rng(0)
+  start, gradients = rng.normal(size=5), rng.normal(size=(7, 5))
+  parameters, slot = start.astype(np.float32), np.zeros(5, np.float32)
+  expected, memory = start.copy(), np.zeros(5)
+  update = optimizers.make(name, decay=0.9, epsilon=1e-3)
+  for gradient in gradients:
+    update(parameters, slot, gradient.astype(np.float32), 0.01)
+    if name == 'rmsprop':
+      memory = 0.9 * memory + 0.1 * gradient ** 2
+      expected -= 0.01 * gradient / (memory + 1e-3) ** 0.5
+    else:
+      memory = 0.9 * memory + 0.1 * gradient
+      expected -= 0.01 * memory
+  assert parameters.dtype == slot.dtype == np.float32
+  np.testing.assert_allclose(parameters, expected, rtol=1e-5)
+  np.testing.assert_allclose(slot, memory, rtol=1e-5)
+
+
+def test_shared_mean_squares_are_one_vector():
+  assert [optimizers.num_slots(name, 16) for name in (
+      'shared_rmsprop', 'rmsprop', 'momentum_sgd')] == [1, 16, 16]

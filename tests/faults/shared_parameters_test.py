@@ -1,0 +1,148 @@
+"""Faults of runs whose workers share parameters, under the real command."""
+
+import contextlib
+import math
+import os
+import pathlib
+import signal
+
+import numpy as np
+import pytest
+
+from impala_tf.agents import saved
+from impala_tf.asynchronous import actor_learner
+from impala_tf.monitoring import metrics
+from tests.fixtures import programs
+from tests.fixtures.faults import environments
+from tests.fixtures.faults import runs
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+
+@contextlib.contextmanager
+def _training(run_dir, *arguments):
+  """Starts a run of two processes, or resumes it; yields a `runs.Run`."""
+  with programs.running(
+      '-m', 'launch.train', 'configs/a3c/catch.gin', f'--run_dir={run_dir}',
+      runs.bind('ActorConfig.num_actors', 2),
+      runs.bind('AsyncConfig.num_workers', 4),
+      runs.bind('ExperimentConfig.log_interval_secs', 0.2), *arguments,
+      env=environments.variables(run_dir)) as process:
+    yield runs.Run(run_dir, process)
+
+
+_ENDLESS = runs.bind('ExperimentConfig.total_frames', 10**9)
+
+
+def _stop(run):
+  run.process.send_signal(signal.SIGINT)
+  _, errors = run.process.communicate(timeout=runs.DEADLINE_SECS)
+  assert run.process.returncode == 130, errors
+
+
+def _agent(run_dir):
+  return saved.load_agent(str(run_dir))
+
+
+def _processes(run_dir):
+  return programs.pids(f'--run_dir={run_dir}')
+
+
+def test_killed_worker_process_costs_its_segment_only(tmp_path, fault):
+  with _training(tmp_path, _ENDLESS, '--evaluate', runs.bind(
+      'ExperimentConfig.evaluation_interval_secs', 1.), runs.bind(
+          'ActorConfig.max_restarts', 10**6)) as run:
+    for i in range(fault.tries):
+      actors = run.wait(
+          lambda: len(p := run.pids('actor')) == 2 and p, 'two processes')
+      before = run.row()['frames']
+      run.wait(lambda: run.row()['frames'] > before, 'frames')  # noqa: B023
+      victim = actors[i % 2]
+      programs.kill(victim)
+      before = run.row()['frames']
+      # The other goes on meanwhile.
+      run.wait(lambda: run.row()['frames'] > before, 'frames')  # noqa: B023
+      run.wait(lambda: len(p := run.pids('actor')) == 2 and victim not in p,  # noqa: B023
+               'a process in its place')
+    run.wait(lambda: metrics.read_rows(str(tmp_path / 'evaluation')),
+             'an evaluation')
+    rows = run.rows()
+    _stop(run)
+  frames = [row['frames'] for row in rows]
+  assert frames == sorted(frames)
+  assert all(math.isfinite(row['loss/total']) for row in rows)
+  loaded = _agent(tmp_path)
+  assert loaded.num_frames >= frames[-1]
+  assert np.isfinite(actor_learner.flatten(loaded.agent)).all()
+  assert not _processes(tmp_path)
+  fault.report('kill -9 of one of two processes of workers', fault.tries,
+               'the segment that was played')
+
+
+def test_stopped_run_goes_on_and_ends(tmp_path):
+  with _training(tmp_path, _ENDLESS) as run:
+    run.wait(lambda: run.row()['frames'] > 0, 'frames')
+    _stop(run)
+  stopped = _agent(tmp_path).num_frames
+  total = stopped + 200
+  with _training(tmp_path, runs.bind('ExperimentConfig.total_frames', total),
+                 '--allow_changes') as run:
+    _, errors = run.process.communicate(timeout=runs.DEADLINE_SECS)
+    assert run.process.returncode == 0, errors
+  rows = metrics.read_rows(str(tmp_path))
+  frames = [row['frames'] for row in rows]
+  assert frames == sorted(frames) and frames[-1] >= total
+  assert _agent(tmp_path).num_frames >= total
+  assert rows[-1]['learning_rate'] < rows[0]['learning_rate']
+  assert {'learner.log', 'actor_0.log', 'actor_1.log'} <= set(
+      os.listdir(tmp_path / 'logs'))
+
+
+def test_killed_learner_ends_the_run_and_leaves_nothing(tmp_path):
+  with _training(tmp_path, _ENDLESS) as run:
+    run.wait(lambda: run.row()['frames'] > 0, 'frames')
+    learner, = run.pids('learner')
+    programs.kill(learner)
+    _, errors = run.process.communicate(timeout=runs.DEADLINE_SECS)
+  assert run.process.returncode == 1
+  assert 'the learner was killed by SIGKILL' in errors
+  programs.wait_until(lambda: not _processes(tmp_path), 'the end of all')
+
+
+def _shares_memory(pid):
+  maps = pathlib.Path(f'/proc/{pid}/maps').read_text()
+  return 'impala_tf_shared_parameters' in maps
+
+
+def test_worker_process_that_sends_gradients_costs_its_own_only(
+    tmp_path, fault):
+  """Two processes learn through the tables; one after the other is killed."""
+  with _training(tmp_path, _ENDLESS, runs.bind(
+      'AsyncConfig.share_memory', False), runs.bind(
+          'AsyncConfig.max_segment_steps', 9), runs.bind(  # An episode.
+              'ActorConfig.max_restarts', 10**6)) as run:
+    for i in range(fault.tries):
+      actors = run.wait(
+          lambda: len(p := run.pids('actor')) == 2 and p, 'two processes')
+      run.wait_for_frames()
+      assert not any(map(_shares_memory, actors))
+      victim = actors[i % 2]
+      programs.kill(victim)
+      run.wait_for_frames()  # The other goes on meanwhile.
+      run.wait(lambda: len(p := run.pids('actor')) == 2 and victim not in p,  # noqa: B023
+               'a process in its place')
+    run.wait(lambda: run.row().get('episode_return', -1) > -0.4,
+             'a better return than that of chance, -0.6')
+    rows = run.rows()
+    _stop(run)
+  frames = [row['frames'] for row in rows]
+  assert frames == sorted(frames)
+  # What the policy gives is what its worker was sent: nothing moved meanwhile.
+  ratios = [row['rho/mean'] for row in rows if 'rho/mean' in row]
+  np.testing.assert_allclose(ratios, 1, atol=1e-4)
+  lags = [row['policy_lag'] for row in rows]
+  assert 0 < np.mean(lags) < 8 + 2  # The queue, and the two that play.
+  assert np.isfinite(actor_learner.flatten(_agent(tmp_path).agent)).all()
+  assert not _processes(tmp_path)
+  fault.report('kill -9 of one of two processes that send gradients',
+               fault.tries, 'the segment that was played')

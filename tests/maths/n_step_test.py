@@ -1,0 +1,126 @@
+"""Targets of returns and action values, by worked examples and their sums."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from impala_tf.maths import n_step
+
+T, B, A = 7, 4, 3
+# A worked example, exact in float32: discounts of 1/2.
+REWARDS = np.float32([[1], [0], [2], [0], [1]])
+DISCOUNTS = np.full([5, 1], 0.5, np.float32)
+BOOTSTRAP = np.float32([4])
+# Q(x_1, .) to Q(x_5, .) of the target network.
+NEXT_ACTION_VALUES = np.float32(
+    [[[2, 0, 1]], [[0, 4, 3]], [[6, 1, 2]], [[5, 8, 4]], [[3, 4, 1]]])
+NEXT_ACTIONS = np.int32([[0], [0], [2], [2], [2]])
+TARGETS = {
+    'n_step': lambda rewards, discounts, mask=None: n_step.n_step_targets(
+        rewards, discounts, BOOTSTRAP, mask, tf.zeros_like(rewards)),
+    'one_step': lambda rewards, discounts, mask=None: n_step.one_step_targets(
+        rewards, discounts, NEXT_ACTION_VALUES, mask),
+    'sarsa': lambda rewards, discounts, mask=None: n_step.sarsa_targets(
+        rewards, discounts, NEXT_ACTION_VALUES, NEXT_ACTIONS, mask)}
+
+
+def _exact(actual, expected):
+  assert actual.dtype == tf.float32
+  np.testing.assert_array_equal(tf.squeeze(actual, axis=1), expected)
+
+
+def test_n_step_targets_reach_to_the_end_of_the_unroll():
+  targets = n_step.n_step_targets(REWARDS, DISCOUNTS, BOOTSTRAP)
+  _exact(targets, [1.6875, 1.375, 2.75, 1.5, 3])
+  advantages = tf.squeeze(targets, axis=1) - [1, 1, 2, 1, 2]
+  np.testing.assert_array_equal(advantages, [.6875, .375, .75, .5, 1])
+  assert np.sum(np.square(advantages)) == 2.42578125
+
+
+def test_nothing_crosses_the_end_of_an_episode_but_its_last_reward_counts():
+  rewards, discounts = REWARDS.copy(), DISCOUNTS.copy()
+  rewards[3:, 0], discounts[2] = (3, 1), 0
+  _exact(n_step.n_step_targets(rewards, discounts, BOOTSTRAP),
+         [1.5, 1, 2, 4.5, 3])
+
+
+def test_returns_before_a_time_limit_bootstrap_from_the_value_there():
+  # Of what follows the time limit nothing may be seen, whatever it is.
+  rewards, values = np.full([2, 5, 1], np.nan, np.float32)
+  rewards[:3, 0], values[:3, 0] = (1, 0, np.nan), (1, 1, 4)
+  mask = np.float32([[1], [1], [0], [1], [1]])
+  targets = n_step.n_step_targets(
+      rewards, DISCOUNTS, BOOTSTRAP, mask, values)[:3]
+  _exact(targets, [2, 2, 4])
+  np.testing.assert_array_equal(
+      mask[:3] * (targets - values[:3]), [[1], [1], [0]])
+
+
+def test_one_step_targets_take_the_best_action_of_the_target_network():
+  _exact(TARGETS['one_step'](REWARDS, DISCOUNTS), [2, 2, 5, 4, 3])
+
+
+def test_sarsa_targets_take_the_action_that_was_then_taken():
+  _exact(TARGETS['sarsa'](REWARDS, DISCOUNTS), [2, 0, 3, 2, 1.5])
+
+
+@pytest.mark.parametrize('name, others', [
+    ('one_step', (2, 2, 4, 3)), ('sarsa', (2, 0, 2, 1.5))])
+def test_one_step_targets_at_ends_and_time_limits(name, others):
+  discounts = DISCOUNTS.copy()
+  discounts[2] = 0
+  first, second, fourth, fifth = others
+  _exact(TARGETS[name](REWARDS, discounts), [first, second, 2, fourth, fifth])
+  rewards = REWARDS.copy()
+  rewards[2] = np.nan
+  _exact(TARGETS[name](rewards, DISCOUNTS, [[1], [1], [0], [1], [1]]),
+         [first, second, 0, fourth, fifth])
+
+
+def test_n_step_targets_are_discounted_sums_between_ends():
+  rng = np.random.default_rng(0)
+  rewards, values = rng.normal(size=[2, T, B])
+  discounts = np.where(rng.random([T, B]) < .2, 0, rng.uniform(.5, 1, [T, B]))
+  mask, bootstrap = rng.random([T, B]) < .8, rng.normal(size=[B])
+  expected = np.zeros([T, B])
+  for start, b in np.ndindex(T, B):
+    weight, t = 1., start
+    while t < T and mask[t, b]:
+      expected[start, b] += weight * rewards[t, b]
+      weight *= discounts[t, b]
+      t += 1
+    expected[start, b] += weight * (bootstrap[b] if t == T else values[t, b])
+  assert not mask.all() and not discounts.all()
+  np.testing.assert_allclose(
+      n_step.n_step_targets(rewards, discounts, bootstrap, mask, values),
+      expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize('name', TARGETS)
+def test_no_gradient_flows_through_targets(name):
+  rewards = tf.constant(REWARDS)
+  with tf.GradientTape() as tape:
+    tape.watch(rewards)
+    targets = TARGETS[name](rewards, DISCOUNTS)
+  assert tape.gradient(targets, rewards) is None
+
+
+def test_masked_returns_need_values():
+  with pytest.raises(ValueError, match='values with a mask'):
+    n_step.n_step_targets(
+        REWARDS, DISCOUNTS, BOOTSTRAP, mask=np.ones([5, 1]))
+
+
+@pytest.mark.parametrize('call', [
+    lambda: n_step.n_step_targets(REWARDS, DISCOUNTS[1:], BOOTSTRAP),
+    lambda: n_step.n_step_targets(REWARDS, DISCOUNTS, 4.),
+    lambda: n_step.n_step_targets(
+        REWARDS, DISCOUNTS, BOOTSTRAP, [[1.]], REWARDS),
+    lambda: n_step.one_step_targets(REWARDS, DISCOUNTS, REWARDS),
+    lambda: n_step.one_step_targets(
+        REWARDS, DISCOUNTS, NEXT_ACTION_VALUES, [[1.]]),
+    lambda: n_step.sarsa_targets(
+        REWARDS, DISCOUNTS, NEXT_ACTION_VALUES, NEXT_ACTIONS[1:])])
+def test_shapes_that_do_not_fit_are_refused(call):
+  with pytest.raises(ValueError):
+    call()
