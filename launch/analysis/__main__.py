@@ -7,10 +7,11 @@ ending. Runs that have not finished are left out.
 import argparse
 import pathlib
 import sys
-from typing import List
+from typing import Callable, List
 
 from impala_tf import config as config_lib
 from impala_tf.sweeps import results as results_lib
+from launch.analysis import baselines
 from launch.analysis import figures
 from launch.analysis import tables
 from launch.report import pictures
@@ -19,16 +20,28 @@ from launch.run import command_line
 from launch.run import program
 from launch.run import sweep_directory
 
+
+def _of_results(table: Callable[[tables.Results], str]
+                ) -> Callable[[str, tables.Results], str]:
+  """Makes a function of the sweep's directory, too, as all displays have."""
+  return lambda sweep_dir, results: table(results)
+
+
 _DISPLAYS = {
-    'table_2': (tables.table_2, figures.table_2),
-    'figure_e1': (tables.figure_e1, figures.figure_e1),
-    'lags': (tables.figure_e1, figures.lags),
-    'figure_e2': (tables.figure_e2, figures.figure_e2),
-    'figure_e3': (tables.figure_e3, figures.figure_e3),
-    'replay': (tables.replay, figures.replay),
-    'best_agents': (tables.best_agents, figures.best_agents)}
+    'table_2': (_of_results(tables.table_2), figures.table_2),
+    'figure_e1': (_of_results(tables.figure_e1), figures.figure_e1),
+    'lags': (_of_results(tables.figure_e1), figures.lags),
+    'figure_e2': (_of_results(tables.figure_e2), figures.figure_e2),
+    'figure_e3': (_of_results(tables.figure_e3), figures.figure_e3),
+    'replay': (_of_results(tables.replay), figures.replay),
+    'best_agents': (_of_results(tables.best_agents), figures.best_agents),
+    'ranks': (baselines.ranks_table, baselines.ranks),
+    'rates': (baselines.ranks_table, baselines.rates),
+    'figure_4': (baselines.figure_4_table, baselines.figure_4),
+    'speedup': (baselines.speedup_table, baselines.speedup)}
 # For displays of learning curves results alone are too little.
-_OF_CURVES = ('figure_e1', 'figure_e3', 'replay', 'best_agents')
+_OF_CURVES = ('figure_e1', 'figure_e3', 'replay', 'best_agents', 'figure_4',
+              'speedup')
 _OF_RESULTS = [display for display in _DISPLAYS if display not in _OF_CURVES]
 
 
@@ -72,11 +85,12 @@ def _show(args: argparse.Namespace) -> None:
   output = args.output or str(path.parent / args.display)
   picture = pictures.output_path(output)
   results = _read(path)
-  print(table(results))
+  text = table(args.sweep_dir, results)
+  print(text)
   pictures.save(draw(args.sweep_dir, results), picture)
   written = picture
   if picture != output:
-    suite_results.write(f'{output}.md', table(results) + '\n')
+    suite_results.write(f'{output}.md', text + '\n')
     written += f' and {output}.md'
   print(f'\nwrote {written}')
 

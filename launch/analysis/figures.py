@@ -17,27 +17,33 @@ _CONFIDENCE = 0.95
 _TASK_NAMES = {'tmaze': 'T-maze'}
 
 
-def _curve(sweep_dir: str, results: Iterable[results_lib.Result],
-           confidence: Optional[float] = _CONFIDENCE
-           ) -> Optional[Tuple[np.ndarray, intervals.Band]]:
-  """Returns frames [P] that runs have in common and their mean return there.
+def curve_of(sweep_dir: str, results: Iterable[results_lib.Result],
+             confidence: Optional[float] = _CONFIDENCE, x: str = 'frames'
+             ) -> Optional[Tuple[np.ndarray, intervals.Band]]:
+  """Returns the mean return of runs, as far as they have `x` in common.
 
-  With several seeds the mean has an interval, unless `confidence` is None. None
-  where no run has a return.
+  Args:
+    sweep_dir: directory of the sweep.
+    results: runs that are averaged.
+    confidence: of the mean's interval, where there are several; None for none.
+    x: 'frames' or 'secs'.
+
+  Returns:
+    `x` [P] and the curve; None where no run has a return.
   """
   found = [points for result in results
-           if (points := _points(sweep_dir, result))]
+           if (points := points_of(sweep_dir, result, x))]
   if not found:
     return None
-  frames, returns = intervals.on_common_axis(found, _POINTS)
-  return frames, _band(returns, confidence)
+  common, returns = intervals.on_common_axis(found, _POINTS)
+  return common, _band(returns, confidence)
 
 
-def _points(sweep_dir: str, result: results_lib.Result
-            ) -> Sequence[Tuple[float, float]]:
-  """Returns frames and return of a run's rows that have one."""
+def points_of(sweep_dir: str, result: results_lib.Result, x: str = 'frames'
+              ) -> Sequence[Tuple[float, float]]:
+  """Returns `x` and return of a run's rows that have one."""
   return curves.points(curves.read_rows(str(pathlib.Path(
-      sweep_dir, 'runs', result.run.name))), 'episode_return')
+      sweep_dir, 'runs', result.run.name))), 'episode_return', x)
 
 
 def _band(values: np.ndarray, confidence: Optional[float] = _CONFIDENCE
@@ -47,7 +53,7 @@ def _band(values: np.ndarray, confidence: Optional[float] = _CONFIDENCE
       values, [''] * len(values), intervals.mean, confidence)
 
 
-def _title(task: str) -> str:
+def title(task: str) -> str:
   """Returns a task's name as text."""
   return _TASK_NAMES.get(task, task.replace('_', ' '))
 
@@ -74,7 +80,7 @@ def table_2(sweep_dir: str, results: tables.Results):
     axes.axhline(0, color='black', linewidth=0.8)
     axes.set_xticks(range(len(tables.METHODS)), tables.METHODS.values(),
                     rotation=30, ha='right')
-    axes.set_title(_title(task))
+    axes.set_title(title(task))
     axes.set_ylabel(f'final return, best {tables.BEST}')
   pictures.share_legend(figure)
   return figure
@@ -90,11 +96,11 @@ def figure_e1(sweep_dir: str, results: tables.Results):
       enumerate(tasks), enumerate(tables.METHODS.items())):
     axes = grid[i, j]
     for lag in tables.LAGS:
-      curve = _curve(sweep_dir, results_lib.select(
+      curve = curve_of(sweep_dir, results_lib.select(
           results, task, f'{method}_lag_{lag}'))
       if curve:
         pictures.draw_band(axes, *curve, label=f'lag {lag}')
-    axes.set_title(f'{_title(task)},\n{name}')
+    axes.set_title(f'{title(task)},\n{name}')
   _share_limits(grid)
   pictures.share_legend(figure, len(tables.LAGS))
   return figure
@@ -134,7 +140,7 @@ def lags(sweep_dir: str, results: tables.Results):
               for i, parts in enumerate(zip(*bands)))),
           label=name, marker='o', markersize=4)
     axes.set_xticks(range(len(tables.LAGS)), tables.LAGS)
-    axes.set_title(_title(task))
+    axes.set_title(title(task))
     axes.set_xlabel('policy lag, updates')
     axes.set_ylabel('final return')
   pictures.share_legend(figure, len(tables.METHODS))
@@ -151,7 +157,7 @@ def figure_e2(sweep_dir: str, results: tables.Results):
       returns = results_lib.ranked(results_lib.select(
           results, task, f'{method}_replay'))
       axes.plot(range(1, len(returns) + 1), returns, marker='.', label=name)
-    axes.set_title(_title(task))
+    axes.set_title(title(task))
     axes.set_xlabel('rank of the setting')
     axes.set_ylabel('final return')
   pictures.share_legend(figure, len(tables.METHODS))
@@ -166,11 +172,11 @@ def figure_e3(sweep_dir: str, results: tables.Results):
     for variant, label in (('vtrace', r'$r_s + \gamma v_{s+1}$'),
                            ('vtrace_value', r'$r_s + \gamma V(x_{s+1})$')):
       # Without an interval: settings are no sample of anything.
-      curve = _curve(sweep_dir, _best(
+      curve = curve_of(sweep_dir, _best(
           results_lib.select(results, task, variant)), confidence=None)
       if curve:
         pictures.draw_band(axes, *curve, label=label)
-    axes.set_title(_title(task))
+    axes.set_title(title(task))
     axes.set_ylabel(f'return, mean of best {tables.BEST}')
     pictures.label_x(axes, 'frames')
   pictures.share_legend(figure)
@@ -190,7 +196,7 @@ def best_agents(sweep_dir: str, results: tables.Results):
       found = []
       for seed in dict.fromkeys(r.run.seed for r in results):
         agents = [points for r in results_lib.select(results, task, variant)
-                  if r.run.seed == seed and (points := _points(sweep_dir, r))]
+                  if r.run.seed == seed and (points := points_of(sweep_dir, r))]
         if agents:
           frames, returns = intervals.on_common_axis(agents, _POINTS)
           found.append(list(zip(frames, returns.max(axis=0))))
@@ -198,8 +204,8 @@ def best_agents(sweep_dir: str, results: tables.Results):
         frames, best = intervals.on_common_axis(found, _POINTS)
         pictures.draw_band(axes, frames, intervals.Band(
             intervals.mean(best), best.min(axis=0), best.max(axis=0)),
-                           label=_title(variant))
-    axes.set_title(_title(task))
+                           label=title(variant))
+    axes.set_title(title(task))
     axes.set_ylabel('return of the best agent')
     pictures.label_x(axes, 'frames')
   pictures.share_legend(figure)
@@ -212,10 +218,10 @@ def replay(sweep_dir: str, results: tables.Results):
   figure, grid = pictures.panels(len(tasks), height=3.2)
   for axes, task in zip(grid, tasks):
     for variant in dict.fromkeys(r.run.variant for r in results):
-      curve = _curve(sweep_dir, results_lib.select(results, task, variant))
+      curve = curve_of(sweep_dir, results_lib.select(results, task, variant))
       if curve:
-        pictures.draw_band(axes, *curve, label=_title(variant))
-    axes.set_title(_title(task))
+        pictures.draw_band(axes, *curve, label=title(variant))
+    axes.set_title(title(task))
     axes.set_ylabel('return')
     pictures.label_x(axes, 'frames')
   pictures.share_legend(figure)

@@ -38,11 +38,13 @@ def tasks_of(results: Results) -> List[str]:
   return list(dict.fromkeys(r.run.task for r in results))
 
 
-def _number(value: float, digits: int) -> str:
+def number(value: float, digits: int) -> str:
+  """Returns a number as text; a dash for NaN."""
   return '–' if math.isnan(value) else f'{value:.{digits}f}'
 
 
-def _markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+  """Returns a table of these cells."""
   lines = [header, ['---'] * len(header), *rows]
   return '\n'.join('| ' + ' | '.join(line) + ' |' for line in lines)
 
@@ -59,9 +61,9 @@ def _by_correction(tasks: Sequence[str], value, digits: int) -> str:
   for suffix, title in REPLAY.items():
     rows.append([f'**{title}**'] + [''] * len(tasks))
     for method, name in METHODS.items():
-      rows.append([name] + [_number(value(method + suffix, task), digits)
+      rows.append([name] + [number(value(method + suffix, task), digits)
                             for task in tasks])
-  return _markdown(['', *tasks], rows)
+  return markdown(['', *tasks], rows)
 
 
 def table_2(results: Results) -> str:
@@ -86,22 +88,22 @@ def figure_e1(results: Results) -> str:
   for task, (method, name) in itertools.product(
       tasks_of(results), METHODS.items()):
     rows.append([task, name] + [
-        _number(results_lib.rank_area(results_lib.select(
+        number(results_lib.rank_area(results_lib.select(
             results, task, f'{method}_lag_{lag}')), 2) for lag in LAGS])
   return ('Mean final return, by policy lag in updates (at lag 0 all methods '
           'are on-policy):\n\n' +
-          _markdown(['task', 'method', *map(str, LAGS)], rows))
+          markdown(['task', 'method', *map(str, LAGS)], rows))
 
 
 def figure_e2(results: Results) -> str:
   """Returns a table of areas under the ranked returns, with replay."""
   tasks = tasks_of(results)
   rows = [[name] + [
-      _number(results_lib.rank_area(results_lib.select(
+      number(results_lib.rank_area(results_lib.select(
           results, task, f'{method}_replay')), 2) for task in tasks]
           for method, name in METHODS.items()]
   return ('Area under return against rank (the mean over all settings), with '
-          'replay:\n\n' + _markdown(['', *tasks], rows))
+          'replay:\n\n' + markdown(['', *tasks], rows))
 
 
 def figure_e3(results: Results) -> str:
@@ -111,11 +113,11 @@ def figure_e3(results: Results) -> str:
     row = [task]
     for variant in 'vtrace', 'vtrace_value':
       selected = results_lib.select(results, task, variant)
-      row += [_number(results_lib.best_mean(selected, BEST), 2),
-              _number(results_lib.rank_area(selected), 2)]
+      row += [number(results_lib.best_mean(selected, BEST), 2),
+              number(results_lib.rank_area(selected), 2)]
     rows.append(row)
   return ('Mean final return, q_s bootstrapped from v_{s+1} or from '
-          'V(x_{s+1}):\n\n' + _markdown(
+          'V(x_{s+1}):\n\n' + markdown(
               ['task', f'v_{{s+1}}, best {BEST}', 'v_{s+1}, all',
                f'V(x_{{s+1}}), best {BEST}', 'V(x_{s+1}), all'], rows))
 
@@ -133,10 +135,10 @@ def replay(results: Results) -> str:
     finals = [r.final_return for r in ended]
     rows.append([
         task, variant, str(len(ended)), f'{max(r.frames for r in ended):,}',
-        _number(sum(finals) / len(finals), 2),
+        number(sum(finals) / len(finals), 2),
         f'{min(finals):.2f} to {max(finals):.2f}',
-        _number(sum(r.area for r in ended) / len(ended), 2)])
-  return ('The same frames with and without replay:\n\n' + _markdown(
+        number(sum(r.area for r in ended) / len(ended), 2)])
+  return ('The same frames with and without replay:\n\n' + markdown(
       ['task', '', 'seeds', 'frames', 'final return', 'from, to',
        'mean over training'], rows))
 
@@ -158,10 +160,10 @@ def best_agents(results: Results) -> str:
     frames = {r.frames for r in selected}
     rows.append([
         task, variant, str(len(seeds)), str(max(map(len, seeds.values()))),
-        f'{max(frames):,}', _number(sum(best) / len(best), 2),
+        f'{max(frames):,}', number(sum(best) / len(best), 2),
         f'{min(best):.2f} to {max(best):.2f}',
-        _number(results_lib.rank_area(selected), 2)])
+        number(results_lib.rank_area(selected), 2)])
   return ('Final return of the best agent of each seed, and of all agents:'
-          '\n\n' + _markdown(
+          '\n\n' + markdown(
               ['task', 'variant', 'seeds', 'agents', 'frames of each',
                'best agent', 'from, to', 'all agents'], rows))

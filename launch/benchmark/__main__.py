@@ -7,7 +7,6 @@ out. Needs a machine with nothing else to do, and warns of a busy one.
 """
 
 import argparse
-import os
 import sys
 
 from impala_tf import config as config_lib
@@ -19,6 +18,7 @@ from launch.benchmark import measure
 from launch.benchmark import quiet
 from launch.benchmark import report
 from launch.benchmark import training
+from launch.benchmark import turns
 from launch.run import command_line
 from launch.run import program
 
@@ -49,8 +49,7 @@ def _parse_args() -> argparse.Namespace:
                       metavar='"LearnerConfig.batch_size = 16"',
                       help='changes one value; may be repeated')
   program.add_import(parser)
-  parser.add_argument('--cores', type=int,
-                      help='number of cores to use (default: all)')
+  turns.add_cores(parser)
   parser.add_argument('--seconds', type=float, default=60.,
                       help='of training to measure (default: %(default)s)')
   parser.add_argument('--scaling', action='store_true',
@@ -64,19 +63,8 @@ def _parse_args() -> argparse.Namespace:
   return parser.parse_args()
 
 
-def _use_cores(number) -> None:
-  """Confines this process, and what it starts, to some of its cores."""
-  available = sorted(os.sched_getaffinity(0))
-  if number is None:
-    return
-  if not 1 <= number <= len(available):
-    raise config_lib.UserError(
-        f'--cores must be 1 to {len(available)}, but is {number}')
-  os.sched_setaffinity(0, available[:number])
-
-
 def _run(args: argparse.Namespace) -> None:
-  _use_cores(args.cores)
+  turns.use_cores(args.cores)
   if args.json:
     report.check_writable(args.json)
   for flag in ('seconds', 'memory_minutes'):

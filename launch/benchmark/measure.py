@@ -211,7 +211,7 @@ def summarise(config: config_lib.Config, cores: int,
                                ('learner', LEARNER_PARTS))
            if role in cpu_ms_per_step}
   return {
-      'machine': _machine(),
+      'machine': machine(),
       'cores': cores,
       'num_actors': config.actor.num_actors,
       'num_envs': config.actor.num_envs,
@@ -252,7 +252,7 @@ def _steps_per_sec(parts: Dict[str, float], cores: int) -> float:
   return 1e3 * min(cores / total, _LEARNER_THREADS_GAIN / learner)
 
 
-def _machine() -> str:
+def machine() -> str:
   """Returns the processor's name and how many cores there are in all."""
   name = 'unknown processor'
   with contextlib.suppress(OSError):

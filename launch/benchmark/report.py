@@ -70,7 +70,7 @@ def _table(*columns: str) -> rich.table.Table:
 
 def _print(table: rich.table.Table) -> None:
   # Not cut to the width of the terminal.
-  rich.console.Console(width=140, highlight=False).print(table)
+  rich.console.Console(width=160, highlight=False).print(table)
 
 
 def show(result: measure.Result) -> None:
@@ -211,4 +211,21 @@ def show_several_learners(results: Sequence[Dict[str, Any]]) -> None:
     table.add_row(
         str(result['num_learners']), f'{result["update_ms"]:.1f}',
         f'{result["cpu_ms_per_update"]:.1f}', f'{result["efficiency"]:.3f}')
+  _print(table)
+
+
+def show_table_1(title: str, rows: Dict[str, Dict[str, Any]]) -> None:
+  """Prints the rows of one task beside the paper's, see `table_1`."""
+  table = _table(title, 'frames/s', '÷ IMPALA', 'from, to', 'CPU-s per 1,000',
+                 'cores', 'lag', 'MiB', 'paper (CPU/GPU)', '÷ IMPALA')
+  for row in rows.values():
+    lag = row['policy_lag_updates']
+    table.add_row(
+        row['title'], f'{row["frames_per_sec"]:,.0f}', f'{row["ratio"]:.2f}',
+        f'{row["ratio_low"]:.2f} to {row["ratio_high"]:.2f}',
+        f'{row["cpu_secs_per_1000_frames"]:.3f}', f'{row["cores"]:.2f}',
+        '–' if lag is None else f'{lag:.2f}', f'{row["mib"]:,.0f}',
+        f'{row["paper_frames_per_sec"]:,.0f} '
+        f'({row["paper_cpus"]}/{row["paper_gpus"]})',
+        f'{row["paper_ratio"]:.2f}')
   _print(table)

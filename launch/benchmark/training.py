@@ -1,6 +1,7 @@
 """A real training run, which is measured and suspended in turns."""
 
 import collections
+import contextlib
 import os
 import signal
 import subprocess
@@ -14,8 +15,9 @@ import psutil
 from impala_tf.monitoring import metrics
 from impala_tf.processes import user_modules
 from launch.benchmark import quiet
+from launch.processes import program
 
-_START_TIMEOUT_SECS = 300
+_START_TIMEOUT_SECS = 900  # Maps of DeepMind Lab are compiled, say.
 _POLL_SECS = 0.02
 # Far more than any benchmark takes; the learning rate stays what it is.
 _ENDLESS = 10**12
@@ -61,8 +63,8 @@ class TrainingRun:
     run_dir: directory of the run.
     start_secs: time from the command to the first row of metrics, which is
       written after the first update (or up to 5 s later).
-    peak_pss_mib: peak of the memory of all processes together; pages that they
-      share, such as libraries, are counted once.
+    peak_pss_mib: most memory of all processes together at the ends of
+      measurements; pages that they share, such as libraries, are counted once.
   """
 
   def __init__(self, config_path: str, bindings: Sequence[str]):
@@ -96,8 +98,9 @@ class TrainingRun:
     rows = [first]
     while rows[-1]['secs'] - first['secs'] < secs:
       rows += self._next_rows()
-      self.peak_pss_mib = max(self.peak_pss_mib, sum(self.pss_mib().values()))
     cpu_end, cores = self._cpu_secs(), quiet.core_times() - cores_start
+    # Not before: to look at the pages of many processes takes a while.
+    self.peak_pss_mib = max(self.peak_pss_mib, sum(self.pss_mib().values()))
     return Window(
         frames=rows[-1]['frames'] - first['frames'],
         secs=rows[-1]['secs'] - first['secs'],
@@ -110,7 +113,7 @@ class TrainingRun:
     """Lets the run go on, and returns after some seconds.
 
     Raises:
-      RuntimeError: where it has ended.
+      RunFailed: where it has ended.
       TimeoutError: where it has written no row of metrics for long.
     """
     end = time.monotonic() + secs
@@ -138,18 +141,21 @@ class TrainingRun:
   def hold(self) -> None:
     """Suspends all processes of the run until `go_on`."""
     for process in self._processes():
-      process.suspend()
+      with contextlib.suppress(psutil.NoSuchProcess):
+        process.suspend()
 
   def go_on(self) -> None:
     """Resumes all processes of the run after `hold`."""
     for process in self._processes():
-      process.resume()
+      with contextlib.suppress(psutil.NoSuchProcess):
+        process.resume()
 
   def close(self) -> None:
     """Ends the run and removes its directory."""
     processes = self._processes()
     for process in processes:
-      process.kill()
+      with contextlib.suppress(psutil.NoSuchProcess):
+        process.kill()
     psutil.wait_procs(processes)
     self._directory.cleanup()
 
@@ -161,15 +167,16 @@ class TrainingRun:
 
   def _cpu_secs(self) -> Dict[str, float]:
     def cpu_secs(process):
-      times = process.cpu_times()
-      return times.user + times.system
+      # With that of children that have ended, such as compilers of maps.
+      return sum(process.cpu_times()[:4])
     return self._sum_by_role(cpu_secs)
 
   def _sum_by_role(self, measure: Callable[[psutil.Process], float]
                    ) -> Dict[str, float]:
     sums: Dict[str, float] = collections.defaultdict(float)
     for role, process in self._by_role():
-      sums[role] += measure(process)
+      with contextlib.suppress(psutil.NoSuchProcess):  # It has ended.
+        sums[role] += measure(process)
     if len(sums) == 1:
       return {'in_process': sums['supervisor']}
     return dict(sums)
@@ -177,8 +184,9 @@ class TrainingRun:
   def _by_role(self) -> List[Tuple[str, psutil.Process]]:
     roles = []
     for process in self._processes():
-      command = process.cmdline()
-      role = 'supervisor'
+      role, command = 'supervisor', []
+      with contextlib.suppress(psutil.NoSuchProcess):
+        command = process.cmdline()
       if 'launch.role' in command:
         role = 'actors' if 'actor' in command else 'learner'
       roles.append((role, process))
@@ -192,8 +200,9 @@ class TrainingRun:
       if rows:
         return rows
       if self._train.poll() is not None:
-        raise RuntimeError(f'training ended with exit code {self._train.poll()}'
-                           '; its errors are above')
+        raise program.RunFailed(
+            f'training ended with exit code {self._train.poll()}; its '
+            'errors are above')
       if time.monotonic() > deadline:
         raise TimeoutError(
             f'no update within {_START_TIMEOUT_SECS} s; see '

@@ -1,16 +1,18 @@
-"""Flags of the benchmarks that measure several settings in turns."""
+"""Flags of benchmarks: settings in turns, and cores."""
 
 import argparse
+import os
+from typing import Optional
 
 from impala_tf import config as config_lib
 from launch.benchmark import report
 from launch.run import command_line
 
 
-def add_flags(parser: argparse.ArgumentParser, rounds: int,
-              secs: float) -> None:
-  """Adds --rounds and --seconds with these defaults, a config and --json."""
-  command_line.add_config(parser, 'what to measure', 'configs/benchmark.gin')
+def add_flags(parser: argparse.ArgumentParser, rounds: int, secs: float,
+              config: str = 'configs/benchmark.gin') -> None:
+  """Adds --rounds, --seconds and a config with these defaults, and --json."""
+  command_line.add_config(parser, 'what to measure', config)
   parser.add_argument('--rounds', type=int, default=rounds,
                       help='how often each is measured (default: '
                       '%(default)s)')
@@ -28,3 +30,27 @@ def check(args: argparse.Namespace) -> None:
         f'{args.seconds}')
   if args.json:
     report.check_writable(args.json)
+
+
+def add_cores(parser: argparse.ArgumentParser) -> None:
+  """Adds --cores, for `use_cores`."""
+  parser.add_argument('--cores', type=int,
+                      help='number of cores to use (default: all)')
+
+
+def use_cores(number: Optional[int]) -> None:
+  """Confines this process, and what it starts, to some of its cores.
+
+  Args:
+    number: value of --cores; None for all.
+
+  Raises:
+    UserError: where there are fewer.
+  """
+  available = sorted(os.sched_getaffinity(0))
+  if number is None:
+    return
+  if not 1 <= number <= len(available):
+    raise config_lib.UserError(
+        f'--cores must be 1 to {len(available)}, but is {number}')
+  os.sched_setaffinity(0, available[:number])

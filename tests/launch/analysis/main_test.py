@@ -99,6 +99,19 @@ def test_replay_against_no_replay(sweep_dir):
   assert '| catch | replay | 1 | 120 |' in table
 
 
+@pytest.mark.slow
+def test_figure_4_is_of_the_best_settings(sweep_dir, tmp_path):
+  path = sweep_dir('figure_4', ('a2c', 'impala'), num_settings=2)
+  table = _draw('ranks', path)
+  assert '| catch | a2c | 2 |' in table and '| catch | impala | 2 |' in table
+  ran = programs.run('launch.analysis.best', path, tmp_path, '--seeds=2')
+  assert ran.returncode == 0, ran.stderr
+  seeds = str(tmp_path / 'seeds')
+  _run(seeds, gin_config.load_sweep(str(tmp_path / 'sweep.gin')))
+  table = _draw('figure_4', seeds)
+  assert '| catch | a2c | 2 |' in table and '| catch | impala | 2 |' in table
+
+
 def test_directory_without_a_sweep_is_told_in_a_line(tmp_path):
   line = programs.error_line(
       programs.run('launch.analysis', 'table_2', tmp_path))

@@ -1,0 +1,272 @@
+"""Displays of A3C, its siblings, and batched A2C beside IMPALA.
+
+Each display has a table, as Markdown, and a figure; both are made from the
+directory of a sweep and its results.
+"""
+
+import itertools
+import math
+import statistics
+from typing import Dict, List, Optional, Sequence, Tuple
+
+import numpy as np
+
+from impala_tf import config as config_lib
+from impala_tf.sweeps import results as results_lib
+from launch.analysis import figures
+from launch.analysis import tables
+from launch.report import pictures
+
+_RATE = 'OptimizerConfig.learning_rate'
+_X_OF_CURVES = ('frames', 'secs')
+
+# Mean return of 100 episodes that a run is to reach: below what value methods
+# have at the end, whose workers go on to explore (0.46 to 0.76 on Catch).
+_SCORES = {'catch': 0.4, 'pong': -18.}
+
+# Mnih et al. 2016, table 2: speed-ups with 1, 2, 4, 8 and 16 threads.
+_PAPER_WORKERS = (1, 2, 4, 8, 16)
+_PAPER_TABLE_2 = {
+    'one_step_q': (1.0, 3.0, 6.3, 13.3, 24.1),
+    'one_step_sarsa': (1.0, 2.8, 5.9, 13.1, 22.1),
+    'n_step_q': (1.0, 2.7, 5.9, 10.7, 17.2),
+    'a3c': (1.0, 2.1, 3.7, 6.9, 12.5),
+}
+_METHODS = {'one_step_q': '1-step Q', 'one_step_sarsa': '1-step Sarsa',
+            'n_step_q': 'n-step Q', 'a3c': 'A3C'}
+_TITLES = {**_METHODS, 'a2c': 'batched A2C', 'impala': 'IMPALA',
+           'shared_rmsprop': 'shared RMSProp', 'rmsprop': 'RMSProp',
+           'momentum_sgd': 'momentum SGD'}
+
+
+def variants_of(results: tables.Results) -> List[str]:
+  """Returns the variants of results, in the sweep's order."""
+  return list(dict.fromkeys(r.run.variant for r in results))
+
+
+def _label(variant: str) -> str:
+  """Returns a variant's name as text."""
+  return _TITLES.get(variant, figures.title(variant))
+
+
+def _cells(results: tables.Results):
+  """Yields each task and variant that was run, with its results."""
+  for task, variant in itertools.product(
+      tables.tasks_of(results), variants_of(results)):
+    selected = results_lib.select(results, task, variant)
+    if selected:
+      yield task, variant, selected
+
+
+# Returns over settings: figure 4, bottom, of the IMPALA paper; figure S5 of the
+# A3C paper.
+
+
+def ranks_table(sweep_dir: str, results: tables.Results) -> str:
+  """Returns a table of the best, the median and the mean over settings."""
+  del sweep_dir
+  rows = []
+  for task, variant, selected in _cells(results):
+    ranked = results_lib.ranked(selected)
+    numbers = [max(ranked), statistics.median(ranked),
+               statistics.fmean(ranked)] if ranked else [math.nan] * 3
+    rows.append([task, variant, str(len(ranked)), *(
+        tables.number(value, 2) for value in numbers)])
+  return ('Final return over settings:\n\n' + tables.markdown(
+      ['task', '', 'settings', 'best', 'median', 'mean'], rows))
+
+
+def ranks(sweep_dir: str, results: tables.Results):
+  """Draws the final return against the rank of the setting."""
+  del sweep_dir
+  tasks = tables.tasks_of(results)
+  figure, grid = pictures.panels(len(tasks), height=2.8)
+  styles = pictures.line_styles(variants_of(results))
+  for axes, task in zip(grid, tasks):
+    for variant, style in styles.items():
+      ranked = results_lib.ranked(results_lib.select(results, task, variant))
+      if ranked:
+        axes.plot(range(1, len(ranked) + 1), ranked, marker='.',
+                  label=_label(variant), **style)
+    axes.set_title(figures.title(task))
+    axes.set_xlabel('rank of the setting')
+    axes.set_ylabel('final return')
+  pictures.share_legend(figure)
+  return figure
+
+
+def rates(sweep_dir: str, results: tables.Results):
+  """Draws the final return against the learning rate: a dot a run.
+
+  As figures 2, S5 and S11 of Mnih et al. 2016 do.
+  """
+  del sweep_dir
+  tasks = tables.tasks_of(results)
+  figure, grid = pictures.panels(len(tasks), height=2.8)
+  for axes, task in zip(grid, tasks):
+    for variant in variants_of(results):
+      dots = sorted(
+          (r.run.bindings[_RATE], r.final_return)
+          for r in results_lib.select(results, task, variant)
+          if r.final_return is not None)
+      if dots:
+        axes.plot(*zip(*dots), linestyle='', marker='o', markersize=4,
+                  label=_label(variant))
+    axes.set_xscale('log')
+    axes.set_title(figures.title(task))
+    axes.set_xlabel('learning rate')
+    axes.set_ylabel('final return')
+  pictures.share_legend(figure)
+  return figure
+
+
+# Learning curves: figure 4, top, of the IMPALA paper.
+
+
+def _cell(run: results_lib.Result) -> Tuple[str, str]:
+  """Returns task and variant of a run of the best settings, see `best`."""
+  task, _, variant = run.run.task.partition('.')
+  return task, variant
+
+
+def figure_4_table(sweep_dir: str, results: tables.Results) -> str:
+  """Returns a table of final returns and times: means over seeds."""
+  del sweep_dir
+  rows = []
+  for task, variant in dict.fromkeys(map(_cell, results)):
+    ended = [r for r in results if _cell(r) == (task, variant)
+             and r.final_return is not None]
+    if not ended:
+      rows.append([task, variant, '0', *['–'] * 5])
+      continue
+    finals = [r.final_return for r in ended]
+    frames, secs = (sum(getattr(r, name) for r in ended)
+                    for name in ('frames', 'secs'))
+    rows.append([
+        task, variant, str(len(ended)), tables.number(
+            statistics.fmean(finals), 2),
+        f'{min(finals):.2f} to {max(finals):.2f}',
+        tables.number(statistics.fmean(r.area for r in ended), 2),
+        f'{secs / len(ended):,.0f}', f'{frames / secs:,.0f}'])
+  return ('The best setting of each:\n\n' + tables.markdown(
+      ['task', '', 'seeds', 'final return', 'from, to', 'mean over training',
+       'seconds', 'frames/s'], rows))
+
+
+def figure_4(sweep_dir: str, results: tables.Results):
+  """Draws learning curves against frames and against wall time."""
+  cells = dict.fromkeys(map(_cell, results))
+  tasks = list(dict.fromkeys(task for task, _ in cells))
+  styles = pictures.line_styles(list(dict.fromkeys(v for _, v in cells)))
+  figure, grid = pictures.grid(
+      len(tasks), len(_X_OF_CURVES),
+      pictures.PAGE_WIDTH / len(_X_OF_CURVES), 2.4)
+  for (row, task), (column, x) in itertools.product(
+      enumerate(tasks), enumerate(_X_OF_CURVES)):
+    axes = grid[row, column]
+    for variant, style in styles.items():
+      curve = figures.curve_of(
+          sweep_dir, [r for r in results if _cell(r) == (task, variant)], x=x)
+      if curve:
+        pictures.draw_band(
+            axes, *curve, label=_label(variant), **style)
+    axes.set_title(figures.title(task))
+    axes.set_ylabel('return')
+    pictures.label_x(axes, x)
+  pictures.share_legend(figure)
+  return figure
+
+
+# Times to a score: table 2 of the A3C paper.
+
+
+def _secs_to(score: float, points: Sequence[Tuple[float, float]]
+             ) -> Optional[float]:
+  """Returns the seconds from a curve's start to a score; None for never.
+
+  Processes that start count for nothing: they take as long for any number.
+  """
+  return next((secs - points[0][0] for secs, value in points
+               if value >= score), None)
+
+
+def _times(sweep_dir: str, results: tables.Results
+           ) -> Dict[Tuple[str, str, int], List[Optional[float]]]:
+  """Returns the times to the score of task, method and number of workers.
+
+  Variants are named after both, as in 'a3c_4'.
+
+  Raises:
+    UserError: where a task has no score that is to be reached, or a variant
+      another name.
+  """
+  found: Dict[Tuple[str, str, int], List[Optional[float]]] = {}
+  for task, variant, selected in _cells(results):
+    if task not in _SCORES:
+      raise config_lib.UserError(
+          f'{task} has no score that is to be reached; those that have are '
+          f'{", ".join(_SCORES)}')
+    method, _, workers = variant.rpartition('_')
+    if method not in _METHODS or not workers.isdecimal():
+      raise config_lib.UserError(
+          f'{variant} is no method with a number of workers, as a3c_4 is')
+    found[task, method, int(workers)] = [
+        _secs_to(_SCORES[task], figures.points_of(sweep_dir, r, 'secs'))
+        for r in selected]
+  return found
+
+
+def _median(times: Sequence[Optional[float]]) -> float:
+  """Returns the median; infinite where half of the runs, or more, fail."""
+  return statistics.median(
+      math.inf if secs is None else secs for secs in times)
+
+
+def speedup_table(sweep_dir: str, results: tables.Results) -> str:
+  """Returns a table of speed-ups over one worker, beside the paper's."""
+  times = _times(sweep_dir, results)
+  numbers = sorted({workers for _, _, workers in times})
+  rows = []
+  for task, method in dict.fromkeys((t, m) for t, m, _ in times):
+    alone = _median(times.get((task, method, 1), [None]))
+    row = [task, _METHODS[method]]
+    for workers in numbers:
+      together = times.get((task, method, workers), [])
+      reached = sum(secs is not None for secs in together)
+      secs = _median(together) if together else math.inf
+      # Nothing can be told of a score that the first row has.
+      if math.isinf(secs) or math.isinf(alone) or not secs:
+        row.append(f'– ({reached} of {len(together)})')
+      else:
+        row.append(f'{alone / secs:.1f} ({secs:.0f} s)')
+    paper = dict(zip(_PAPER_WORKERS, _PAPER_TABLE_2[method]))
+    rows.append(row + [
+        tables.number(paper.get(workers, math.nan), 1) for workers in numbers])
+  scores = ', '.join(f'{_SCORES[task]:g} on {task}'
+                     for task in tables.tasks_of(results))
+  return (f'Speed-up by workers of the time to a mean return of {scores} '
+          '(medians of seeds), and the paper\'s (table 2):\n\n'
+          + tables.markdown(
+              ['task', 'method', *map(str, numbers),
+               *(f'paper: {workers}' for workers in numbers)], rows))
+
+
+def speedup(sweep_dir: str, results: tables.Results):
+  """Draws the time to the score against workers, a line a method."""
+  times = _times(sweep_dir, results)
+  tasks = tables.tasks_of(results)
+  figure, grid = pictures.panels(len(tasks), height=2.8)
+  for axes, task in zip(grid, tasks):
+    for method, name in _METHODS.items():
+      points = [(workers, _median(runs)) for (t, m, workers), runs in
+                times.items() if (t, m) == (task, method)]
+      points = [point for point in points if math.isfinite(point[1])]
+      if points:
+        axes.plot(*np.array(points).T, marker='o', markersize=4, label=name)
+    axes.set_title(figures.title(task))
+    axes.set_xticks(sorted({workers for _, _, workers in times}))
+    axes.set_xlabel('workers, a process each')
+    axes.set_ylabel(f'seconds to {_SCORES[task]:g}')
+    axes.set_ylim(bottom=0)
+  pictures.share_legend(figure, len(_METHODS))
+  return figure

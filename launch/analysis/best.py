@@ -1,0 +1,85 @@
+"""Writes a sweep of the best setting of each task and variant, for more seeds.
+
+    python -m launch.analysis.best SWEEP_DIR DIR [--seeds=3]
+
+The settings are those with the best final return in a finished sweep. DIR gets
+sweep.gin, whose tasks are named 'TASK.VARIANT', and a .gin file for each.
+"""
+
+import pathlib
+import sys
+from typing import Dict, Sequence
+
+from impala_tf import config as config_lib
+from impala_tf.sweeps import plan as plan_lib
+from impala_tf.sweeps import results as results_lib
+from launch.analysis import baselines
+from launch.analysis import tables
+from launch.run import command_line
+from launch.run import gin_config
+from launch.run import program
+from launch.run import sweep_directory
+
+
+def choose(results: Sequence[results_lib.Result]) -> Dict[str, plan_lib.Run]:
+  """Chooses the best setting of each task and variant.
+
+  Args:
+    results: finished runs of a sweep.
+
+  Returns:
+    A run of that setting by 'TASK.VARIANT', of those that have a return.
+  """
+  chosen = {}
+  for task in tables.tasks_of(results):
+    for variant in baselines.variants_of(results):
+      selected = results_lib.select(results, task, variant)
+      best = next(iter(results_lib.setting_returns(selected)), None)
+      for r in selected:
+        if r.run.setting == best:
+          chosen[f'{task}.{variant}'] = r.run
+  return chosen
+
+
+def _write(sweep_dir: pathlib.Path, directory: pathlib.Path,
+           seeds: int) -> None:
+  text = (sweep_dir / sweep_directory.RESULTS).read_text(encoding='utf-8')
+  results = [r for r in results_lib.from_csv(text)
+             if r.status == results_lib.FINISHED]
+  directory.mkdir(parents=True, exist_ok=True)
+  paths = {}
+  for name, run in choose(results).items():
+    config = gin_config.load(
+        str(sweep_dir / 'tasks' / f'{run.task}.gin'), run.gin_bindings())
+    path = directory / f'{name}.gin'
+    path.write_text(gin_config.dumps(config), encoding='utf-8')
+    paths[name] = str(path.resolve())
+    print(f'{name}: {run.setting}', flush=True)
+  (directory / sweep_directory.SWEEP.config_name).write_text(
+      gin_config.dumps_sweep(
+          plan_lib.SweepConfig(tasks=paths, num_seeds=seeds)),
+      encoding='utf-8')
+
+
+def _run() -> None:
+  parser = command_line.Parser(prog='launch.analysis.best', description=__doc__)
+  parser.add_argument('sweep_dir', metavar='SWEEP_DIR')
+  parser.add_argument('directory', metavar='DIR')
+  parser.add_argument('--seeds', type=int, default=3,
+                      help='of each setting (default: %(default)s)')
+  args = parser.parse_args()
+  sweep_dir = pathlib.Path(args.sweep_dir)
+  if not (sweep_dir / sweep_directory.RESULTS).is_file():
+    raise config_lib.UserError(
+        f'{sweep_dir} has no {sweep_directory.RESULTS}; name the directory of '
+        'a sweep')
+  _write(sweep_dir, pathlib.Path(args.directory), args.seeds)
+
+
+def main() -> int:
+  """Returns the exit code."""
+  return program.run(_run)
+
+
+if __name__ == '__main__':
+  sys.exit(main())

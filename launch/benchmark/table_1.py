@@ -1,0 +1,374 @@
+"""Measures the rows of the paper's table 1 side by side.
+
+Each row is a real run of the same network on as many environments, cores and
+unrolls a batch: what differs is who waits for whom. The runs of a task are
+alive at once, all but one suspended, and measured in turns, so that changes of
+the host's speed cancel out. A task whose simulator is not installed is left
+out. Needs a machine with nothing else to do.
+"""
+
+import argparse
+import contextlib
+import statistics
+import sys
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
+
+from impala_tf import config as config_lib
+from impala_tf.envs import factory
+from impala_tf.processes import sizing
+from impala_tf.processes import user_modules
+from launch.benchmark import measure
+from launch.benchmark import quiet
+from launch.benchmark import report
+from launch.benchmark import training
+from launch.benchmark import turns as turns_lib
+from launch.run import command_line
+from launch.run import gin_config
+from launch.run import program
+
+_CONFIG = 'configs/table_1.gin'
+_LEVELS = 'launch.benchmark.table_1_levels'
+_NUM_ENVS = 32  # "batch size 32": each has an unroll in a batch of A2C.
+REFERENCE = 'impala'
+
+Result = Dict[str, Any]
+
+
+class Paper(NamedTuple):
+  """A row of table 1.
+
+  Attributes:
+    cpus: CPUs of the machine.
+    gpus: GPUs of it.
+    frames_per_sec: on task 1 and task 2, 4 for an agent step.
+  """
+  cpus: int
+  gpus: int
+  frames_per_sec: Sequence[float]
+
+
+# Espeholt et al. 2018, table 1, single machine: seekavoid_arena_01 is task 1,
+# rooms_keys_doors_puzzle task 2.
+_PAPER_TABLE_1 = {
+    'a3c': Paper(64, 0, (6_500, 9_000)),
+    'a2c_sync_step': Paper(48, 0, (9_000, 5_000)),
+    'a2c_sync_trajectory': Paper(48, 0, (16_000, 17_500)),
+    'a2c_dynamic_batch': Paper(48, 1, (16_000, 13_000)),
+    'impala': Paper(48, 0, (17_000, 20_500)),
+    'impala_dynamic_batch': Paper(48, 1, (21_000, 24_000)),
+}
+# The paper's IMPALA with as many GPUs.
+_PAPER_REFERENCES = {0: 'impala', 1: 'impala_dynamic_batch'}
+
+
+class Task(NamedTuple):
+  """A task that all rows are measured on.
+
+  Attributes:
+    level: name of its level.
+    title: what its steps are like.
+    papers: which of the paper's tasks its steps are like: 0 for task 1, even
+      ones, or 1 for task 2, uneven ones.
+  """
+  level: str
+  title: str
+  papers: int
+
+
+TASKS = {
+    'pong': Task('atari/pong', 'even steps', 0),
+    'vizdoom_basic': Task('vizdoom/basic', 'uneven steps', 1),
+    'slow_restarts': Task('timed/slow_restarts', 'uneven steps', 1),
+    'seekavoid_arena_01': Task(
+        'dmlab/seekavoid_arena_01', "the paper's task 1", 0),
+    'rooms_keys_doors_puzzle': Task(
+        'dmlab30/rooms_keys_doors_puzzle', "the paper's task 2", 1),
+}
+
+
+class Row(NamedTuple):
+  """A row of the table.
+
+  Attributes:
+    title: name for people.
+    bindings: what makes a run one of this row.
+  """
+  title: str
+  bindings: Sequence[str]
+
+
+def rows(num_envs: int, cores: int, unroll_length: int,
+         steps_batches: bool = False) -> Dict[str, Row]:
+  """Lists all rows with their bindings.
+
+  Args:
+    num_envs: number of environments of each run.
+    cores: number of cores of each run.
+    unroll_length: T, agent steps in an unroll.
+    steps_batches: whether the simulator steps all environments of a process at
+      once, on threads where the learner plays (`domain.Domain`).
+
+  Returns:
+    Rows by name, as the paper's table has them.
+  """
+  # As many processes as there are cores, with as many environments each.
+  num_actors = max(n for n in range(1, num_envs + 1)
+                   if n <= cores and not num_envs % n)
+  actors = (f'ActorConfig.num_actors = {num_actors}',
+            f'ActorConfig.num_envs = {num_envs // num_actors}')
+  # One process that infers, and each environment in one of its own.
+  alone = (f'ActorConfig.env_processes = {num_envs}',)
+  workers = ('ActorConfig.num_actors = 1', f'ActorConfig.num_envs = {num_envs}',
+             *alone)
+  return {
+      'a3c': Row('A3C', (
+          "ExperimentConfig.algorithm = 'a3c'",
+          "ImpalaConfig.correction = 'none'",
+          f'ActorConfig.num_actors = {num_actors}',
+          f'AsyncConfig.num_workers = {num_envs}',
+          f'AsyncConfig.max_segment_steps = {unroll_length}')),
+      'a2c_sync_step': Row('batched A2C (sync step)', (
+          *(() if steps_batches else alone),
+          "ActorConfig.synchronisation = 'step'")),
+      'a2c_sync_trajectory': Row('batched A2C (sync traj.)', (
+          *actors, "ActorConfig.synchronisation = 'trajectory'")),
+      'a2c_dynamic_batch': Row('batched A2C (dyn. batch)', (
+          *workers, "ActorConfig.synchronisation = 'trajectory'")),
+      'impala': Row('IMPALA', actors),
+      'impala_dynamic_batch': Row('IMPALA (dyn. batch)', workers),
+  }
+
+
+# Alike in all rows, as is the batch, an unroll of each environment.
+_BINDINGS = (
+    # Ratios of A2C are 1, so that nothing is computed in bfloat16.
+    "LearnerConfig.precision = 'float32'",
+    # A suspended run would keep the cores that it has claimed.
+    'ActorConfig.pinned = False',
+    # Within no measurement.
+    'ExperimentConfig.checkpoint_interval_secs = 1e9',
+    'ExperimentConfig.log_interval_secs = 0.5')
+
+
+def summarise(windows: Mapping[str, Sequence[training.Window]]
+              ) -> Dict[str, Result]:
+  """Computes the numbers of each row.
+
+  Args:
+    windows: for each row, measured stretches of training, one a round; those of
+      IMPALA are among them.
+
+  Returns:
+    For each row `frames_per_sec`, `cpu_secs_per_1000_frames`, `cores` that its
+    processes used, `policy_lag_updates` (None where no row of metrics has it),
+    and its speed relative to IMPALA's in the same round: `ratio` is the median,
+    `ratio_low` and `ratio_high` are the ends of the range.
+  """
+
+  def speeds(name):
+    return [window.frames / window.secs for window in windows[name]]
+
+  results = {}
+  for name, measured in windows.items():
+    frames = sum(window.frames for window in measured)
+    secs = sum(window.secs for window in measured)
+    cpu_secs = sum(sum(window.cpu_secs.values()) for window in measured)
+    lags = [row['policy_lag'] for window in measured for row in window.rows
+            if row.get('policy_lag') is not None]
+    ratios = [speed / reference for speed, reference in zip(
+        speeds(name), speeds(REFERENCE))]
+    results[name] = {
+        'frames_per_sec': frames / secs,
+        'ratio': statistics.median(ratios),
+        'ratio_low': min(ratios),
+        'ratio_high': max(ratios),
+        'cpu_secs_per_1000_frames': cpu_secs / frames * 1e3,
+        'cores': cpu_secs / secs,
+        'policy_lag_updates': statistics.fmean(lags) if lags else None,
+    }
+  return results
+
+
+def paper_numbers(name: str, task: Task) -> Result:
+  """Returns the paper's numbers of a row, on the task that is like this one.
+
+  Args:
+    name: name of the row.
+    task: task that is measured.
+
+  Returns:
+    `paper_cpus`, `paper_gpus`, `paper_frames_per_sec`, and `paper_ratio` to its
+    IMPALA with as many GPUs.
+  """
+  paper = _PAPER_TABLE_1[name]
+  reference = _PAPER_TABLE_1[_PAPER_REFERENCES[paper.gpus]]
+  speed = paper.frames_per_sec[task.papers]
+  return {'paper_cpus': paper.cpus, 'paper_gpus': paper.gpus,
+          'paper_frames_per_sec': speed,
+          'paper_ratio': speed / reference.frames_per_sec[task.papers]}
+
+
+def in_turns(names: Sequence[str], rounds: int) -> List[str]:
+  """Lists who is measured when: there and back, so that drift cancels out."""
+  order = []
+  for number in range(rounds):
+    order += reversed(names) if number % 2 else names
+  return order
+
+
+def groups(names: Sequence[str], together: int) -> List[List[str]]:
+  """Divides rows into groups that are alive at once, each with IMPALA.
+
+  Args:
+    names: names of rows, IMPALA's among them.
+    together: most rows in a group, at least 2.
+  """
+  others = [name for name in names if name != REFERENCE]
+  size = together - 1
+  return [[*others[i:i + size], REFERENCE]
+          for i in range(0, len(others), size)] or [[REFERENCE]]
+
+
+def _settings(task: Task, names: Sequence[str], unroll_length: int,
+              args: argparse.Namespace) -> Dict[str, measure.Setting]:
+  """Makes some rows' settings for one task.
+
+  Raises:
+    ConfigError: where one of them cannot be trained.
+  """
+  every = rows(args.environments, sizing.num_cores(), unroll_length,
+               factory.domain_of(task.level).steps_batches)
+  settings = {}
+  for name in names:
+    settings[name] = measure.Setting(every[name].title, args.config, [
+        *_BINDINGS, f'LearnerConfig.batch_size = {args.environments}',
+        *every[name].bindings, *args.gin_binding,
+        f'EnvironmentConfig.level = {"single/" + task.level!r}'])
+    program.check_names(settings[name].config())
+  return settings
+
+
+def _measure(settings: Mapping[str, measure.Setting],
+             args: argparse.Namespace) -> Dict[str, Result]:
+  """Measures rows on one task."""
+  windows: Dict[str, List[training.Window]] = {name: [] for name in settings}
+  with contextlib.ExitStack() as stack:
+    runs = {}
+    for name, setting in settings.items():
+      runs[name] = training.TrainingRun(setting.config_path, setting.bindings)
+      stack.callback(runs[name].close)
+      runs[name].hold()
+    for run in runs.values():  # Queues and graphs are warm after that.
+      _turn(run, args.seconds)
+    for name in in_turns(list(runs), args.rounds):
+      windows[name].append(_turn(runs[name], args.seconds))
+    mib = {name: run.peak_pss_mib for name, run in runs.items()}
+  return {name: {'title': settings[name].name, **result, 'mib': mib[name]}
+          for name, result in summarise(windows).items()}
+
+
+def _turn(run: training.TrainingRun, secs: float) -> training.Window:
+  """Measures a run that is suspended otherwise."""
+  run.go_on()
+  try:
+    return run.measure(secs)
+  finally:
+    run.hold()
+
+
+def _parse_args() -> argparse.Namespace:
+  parser = command_line.Parser(prog='table1.sh', description=__doc__)
+  turns_lib.add_flags(parser, rounds=5, secs=10., config=_CONFIG)
+  parser.add_argument('--gin_binding', action='append', default=[],
+                      metavar='"LearnerConfig.unroll_length = 100"',
+                      help='changes one value of all rows; may be repeated')
+  turns_lib.add_cores(parser)
+  parser.add_argument('--environments', type=int, default=_NUM_ENVS,
+                      help='of each run, and unrolls in a batch (default: '
+                      '%(default)s, the paper\'s batch)')
+  parser.add_argument('--together', type=int, default=len(_PAPER_TABLE_1),
+                      help='most runs that are alive at once, IMPALA\'s among '
+                      'them, which is started anew beside each group; fewer '
+                      'need less memory (default: %(default)s)')
+  parser.add_argument('--tasks', metavar='TASK,TASK',
+                      help='which to measure: some of '
+                      f'{", ".join(TASKS)} (default: all that are installed, '
+                      'and slow_restarts only without VizDoom)')
+  parser.add_argument('--rows', metavar='ROW,ROW',
+                      help='which to measure beside impala: some of '
+                      f'{", ".join(_PAPER_TABLE_1)} (default: all)')
+  return parser.parse_args()
+
+
+def _names(flag: str, text: str, known: Sequence[str]) -> List[str]:
+  """Returns names with commas between them, in the order of those known."""
+  names = text.split(',')
+  for name in names:
+    if name not in known:
+      raise config_lib.UserError(
+          f'{flag} must be some of {", ".join(known)}, with commas between '
+          f'them, but has {name!r}')
+  return [name for name in known if name in names]
+
+
+def _problem(task: Task) -> Optional[str]:
+  """Returns why a task cannot be measured here; None where it can."""
+  try:
+    factory.check_level(task.level)
+  except config_lib.ConfigError as error:
+    return str(error)
+  return None
+
+
+def _installed() -> List[str]:
+  """Returns names of tasks that can be measured here; prints the others."""
+  problems = {name: _problem(task) for name, task in TASKS.items()}
+  if problems['vizdoom_basic'] is None:
+    problems['slow_restarts'] = 'vizdoom_basic is there'
+  for name, problem in problems.items():
+    if problem:
+      print(f'{name} is left out: {problem}', flush=True)
+  return [name for name, problem in problems.items() if not problem]
+
+
+def _run(args: argparse.Namespace) -> None:
+  turns_lib.check(args)
+  for flag, least in ('environments', 1), ('together', 2):
+    if getattr(args, flag) < least:
+      raise config_lib.UserError(
+          f'--{flag} must be at least {least}, but is {getattr(args, flag)}')
+  chosen, tasks = list(_PAPER_TABLE_1), None
+  if args.rows:
+    chosen = _names('--rows', f'{args.rows},{REFERENCE}', chosen)
+  if args.tasks:
+    tasks = _names('--tasks', args.tasks, list(TASKS))
+  turns_lib.use_cores(args.cores)
+  config = gin_config.load(args.config, args.gin_binding)
+  user_modules.load([_LEVELS])
+  tasks = {name: _settings(
+      TASKS[name], chosen, config.learner.unroll_length, args)
+           for name in tasks or _installed()}
+  quiet.warn()
+  results = {'machine': measure.machine(), 'cores': sizing.num_cores(),
+             'environments': args.environments, 'tasks': {}}
+  for name, settings in tasks.items():
+    measured: Dict[str, Result] = {}
+    for group in groups(chosen, args.together):
+      measured.update(_measure(
+          {row: settings[row] for row in group}, args))
+    measured = {row: {**measured[row], **paper_numbers(row, TASKS[name])}
+                for row in chosen}
+    results['tasks'][name] = measured
+    report.show_table_1(f'{name}: {TASKS[name].title}', measured)
+    if args.json:  # What is measured is kept, should the next task fail.
+      report.write_json(args.json, results)
+
+
+def main() -> int:
+  """Returns the exit code."""
+  training.raise_on_sigterm()
+  return program.run(lambda: _run(_parse_args()))
+
+
+if __name__ == '__main__':
+  sys.exit(main())

@@ -1,0 +1,67 @@
+"""Levels that the table of throughputs needs beside those that are trained.
+
+'single/<level>' is any other level, of which each environment can step in a
+process of its own: the emulator of Atari steps a batch as a whole, which is
+faster, and so it has no such processes otherwise. 'timed/slow_restarts' needs
+no simulator: most steps keep a core busy for a millisecond, and one in fifty,
+which ends an episode, for twenty.
+"""
+
+import time
+
+import dm_env
+import numpy as np
+
+from impala_tf import config as config_lib
+from impala_tf.envs import domain
+from impala_tf.envs import environment
+from impala_tf.envs import factory
+from launch.benchmark import slow_environment
+
+STEP_SECS, RESTART_SECS = 1e-3, 20e-3
+_EPISODE_STEPS = 50  # On average.
+
+
+class BusyEnvironment(slow_environment.TimedEnvironment):
+  """Environments whose steps take CPU time, and those that restart more."""
+
+  def __init__(self, num_envs: int, seed: int):
+    """Draws nothing yet.
+
+    Args:
+      num_envs: E.
+      seed: seed of the episodes' lengths.
+    """
+    super().__init__(np.zeros(num_envs), spin=True)
+    self._rng = np.random.default_rng(seed)
+
+  def _step(self, actions: np.ndarray) -> dm_env.TimeStep:
+    is_last = self._rng.random(self.num_envs) < 1 / _EPISODE_STEPS
+    # Of this thread's own time: a process that waits for a core does no work.
+    end = time.thread_time() + np.where(
+        is_last, RESTART_SECS, STEP_SECS).sum()
+    while time.thread_time() < end:
+      pass
+    return self._row._replace(
+        step_type=(~is_last).view(np.uint8),  # FIRST is 0, MID is 1.
+        reward=is_last.astype(np.float32),
+        discount=(~is_last).astype(np.float32))
+
+
+def _make_single(level: str, num_envs: int, seed: int,
+                 config: config_lib.Config, training: bool
+                 ) -> environment.BatchedEnvironment:
+  return factory.make_environment(level, num_envs, seed, config, training)
+
+
+def _make_timed(name: str, num_envs: int, seed: int,
+                config: config_lib.Config, training: bool) -> BusyEnvironment:
+  del name, config, training
+  return BusyEnvironment(num_envs, seed)
+
+
+factory.register('single', domain.Domain(
+    forms=('single/<level>',), check=factory.check_level, make=_make_single))
+factory.register('timed', domain.Domain(
+    forms=('timed/slow_restarts',), check=lambda name: None,
+    make=_make_timed))

@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# Figure 4 of the paper: learning curves of A3C, batched A2C and IMPALA, and stability.
+# Usage: launch/reproduce/figure4.sh [DIR [SWEEP.gin]]; hours on 2 cores.
+# Without DIR: runs/figure_4; without SWEEP.gin: configs/sweeps/figure_4.gin. Interrupted, the
+# same command goes on.
+
+set -euo pipefail
+
+# shellcheck source-path=SCRIPTDIR
+source "$(dirname "${BASH_SOURCE[0]}")/../usage.sh"
+check_arguments 2 "$@"
+# shellcheck source-path=SCRIPTDIR
+source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
+dir="${1:-runs/figure_4}" sweep="${2:-configs/sweeps/figure_4.gin}"
+# 1 says that some runs failed: they are named, and the display shows the rest.
+"$PYTHON" -m launch.sweep "$sweep" --sweep_dir="$dir/settings" || (($? == 1))
+"$PYTHON" -m launch.analysis ranks "$dir/settings"
+"$PYTHON" -m launch.analysis.best "$dir/settings" "$dir/best" --seeds=3
+"$PYTHON" -m launch.sweep "$dir/best/sweep.gin" --sweep_dir="$dir/seeds" || (($? == 1))
+exec "$PYTHON" -m launch.analysis figure_4 "$dir/seeds"

@@ -1,0 +1,145 @@
+"""Displays of the baselines, with numbers that can be checked by hand."""
+
+import json
+
+import pytest
+
+from impala_tf import config as config_lib
+from impala_tf.sweeps import plan as plan_lib
+from impala_tf.sweeps import results as results_lib
+from launch.analysis import baselines
+from launch.run import gin_config
+
+
+def _result(variant, final_return, setting='default', seed=1, task='catch',
+            rate=None, secs=2.):
+  bindings = {'OptimizerConfig.learning_rate': rate}
+  return results_lib.Result(
+      plan_lib.Run(task, variant, setting, seed, bindings),
+      results_lib.FINISHED, frames=100, secs=secs, final_return=final_return,
+      area=final_return)
+
+
+def _write_curve(sweep_dir, result, points):
+  """Writes points (frames, seconds, return)."""
+  run_dir = sweep_dir / 'runs' / result.run.name
+  run_dir.mkdir(parents=True)
+  (run_dir / 'metrics.jsonl').write_text(''.join(
+      json.dumps({'frames': x, 'secs': secs, 'episode_return': y}) + '\n'
+      for x, secs, y in points))
+
+
+def _lines(axes):
+  return {line.get_label(): [axis.tolist() for axis in line.get_data()]
+          for line in axes.lines}
+
+
+# Settings.
+
+
+def _over_settings():
+  return [_result(variant, value + shift, f'setting_{i}', seed, rate=10.**-i)
+          for variant, values in (('a3c', (1., 7., 4., 0.)),
+                                  ('impala', (5., 6., 2., 3.)))
+          for i, value in enumerate(values)
+          for seed, shift in ((1, 0.5), (2, -0.5))]
+
+
+def test_settings_are_ranked_for_each_variant():
+  results = _over_settings()
+  table = baselines.ranks_table('', results)
+  assert '| catch | a3c | 4 | 7.00 | 2.50 | 3.00 |' in table
+  assert '| catch | impala | 4 | 6.00 | 4.00 | 4.00 |' in table
+  axes, = baselines.ranks('', results).axes
+  assert _lines(axes) == {'A3C': [[1, 2, 3, 4], [7., 4., 1., 0.]],
+                          'IMPALA': [[1, 2, 3, 4], [6., 5., 3., 2.]]}
+
+
+def test_each_run_is_a_dot_over_its_learning_rate():
+  axes, = baselines.rates('', _over_settings()).axes
+  rates, returns = _lines(axes)['A3C']
+  assert rates == pytest.approx([1e-3, 1e-3, 1e-2, 1e-2, .1, .1, 1., 1.])
+  assert returns == [-0.5, 0.5, 3.5, 4.5, 6.5, 7.5, 0.5, 1.5]
+  assert axes.get_xscale() == 'log'
+
+
+# Curves.
+
+
+def test_best_settings_are_compared_over_frames_and_over_time(tmp_path):
+  results = [_result('default', value, seed=seed, task=f'catch.{variant}',
+                     secs=secs)
+             for variant, values, secs in (('a3c', (1., 3.), 10.),
+                                           ('impala', (5., 5.), 4.))
+             for seed, value in enumerate(values)]
+  for result in results:
+    last = result.final_return
+    _write_curve(tmp_path, result, [
+        (0, 1., 0.), (100, 1. + result.secs, last)])
+  table = baselines.figure_4_table(str(tmp_path), results)
+  assert '| catch | a3c | 2 | 2.00 | 1.00 to 3.00 | 2.00 | 10 | 10 |' in table
+  assert '| catch | impala | 2 | 5.00 | 5.00 to 5.00 | 5.00 | 4 | 25 |' in table
+  over_frames, over_time = baselines.figure_4(str(tmp_path), results).axes
+  for axes, ends in ((over_frames, {'A3C': (0., 100.), 'IMPALA': (0., 100.)}),
+                     (over_time, {'A3C': (1., 11.), 'IMPALA': (1., 5.)})):
+    for variant, (x, y) in _lines(axes).items():
+      assert (x[0], x[-1]) == ends[variant]
+      assert (y[0], y[-1]) == (0., {'A3C': 2., 'IMPALA': 5.}[variant])
+
+
+# Speed-ups.
+
+
+def test_speedup_is_the_ratio_of_times_to_the_score(tmp_path):
+  # After 10, 20 and 30 s with one worker; with two after 4 and 8 s, and never.
+  results = []
+  for variant, times in (('a3c_1', (10., 20., 30.)), ('a3c_2', (4., 8., None)),
+                         ('n_step_q_1', (10., None, None)),
+                         ('n_step_q_2', (5., 5., 5.))):
+    for seed, secs in enumerate(times):
+      results.append(_result(variant, 1., seed=seed))
+      _write_curve(tmp_path, results[-1], [
+          (0, 7., -1.), (1, 8., 0.39)] + (
+              [(50, 7 + secs, 0.4), (60, 8 + secs, 0.2)] if secs else []))
+  table = baselines.speedup_table(str(tmp_path), results)
+  assert 'a mean return of 0.4 on catch' in table
+  assert '| catch | A3C | 1.0 (20 s) | 2.5 (8 s) | 1.0 | 2.1 |' in table
+  # One worker alone does not get there in most runs.
+  assert '| catch | n-step Q | – (1 of 3) | – (3 of 3) | 1.0 | 2.7 |' in table
+  axes, = baselines.speedup(str(tmp_path), results).axes
+  assert _lines(axes) == {'A3C': [[1., 2.], [20., 8.]],
+                          'n-step Q': [[2.], [5.]]}
+
+
+def test_speedup_that_the_paper_does_not_have_stands_alone(tmp_path):
+  results = [_result(f'a3c_{number}', 1.) for number in (1, 3, 5)]
+  for result, secs in zip(results, (9., 3., 0.)):
+    _write_curve(tmp_path, result, [(0, 5., -1.), (60, 5. + secs, 0.4)])
+  table = baselines.speedup_table(str(tmp_path), results)
+  assert ('| catch | A3C | 1.0 (9 s) | 3.0 (3 s) | – (1 of 1) | 1.0 | – | – |'
+          in table)
+
+
+@pytest.mark.parametrize('variant, task, words', [
+    ('a3c', 'catch', 'a3c is no method with a number of workers'),
+    ('dqn_2', 'catch', 'dqn_2 is no method'),
+    ('a3c_2', 'tmaze', 'tmaze has no score that is to be reached')])
+def test_other_runs_have_no_speedup(variant, task, words):
+  with pytest.raises(config_lib.UserError, match=words):
+    baselines.speedup_table('', [_result(variant, 1., task=task)])
+
+
+def test_sweeps_have_every_variant_that_displays_show():
+  speedup = gin_config.load_sweep('configs/sweeps/a3c_speedup.gin')
+  assert speedup.tasks.keys() <= baselines._SCORES.keys()
+  assert {
+      (b['ExperimentConfig.algorithm'], b['AsyncConfig.num_workers'],
+       b['ActorConfig.num_actors']) for b in speedup.variants.values()} == {
+           (method, number, number)
+           for method in baselines._METHODS for number in (1, 2, 4)}
+  for name, bindings in speedup.variants.items():
+    assert name == (f'{bindings["ExperimentConfig.algorithm"]}_'
+                    f'{bindings["AsyncConfig.num_workers"]}')
+  figure_4 = gin_config.load_sweep('configs/sweeps/figure_4.gin')
+  assert list(figure_4.variants) == ['a3c', 'a2c', 'impala']
+  assert figure_4.num_settings == 8 and len(figure_4.tasks) == 4

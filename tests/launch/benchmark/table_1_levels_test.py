@@ -1,0 +1,60 @@
+"""Tests of the levels of the table of throughputs."""
+
+import importlib
+import sys
+import time
+
+import dm_env
+import numpy as np
+import pytest
+
+from impala_tf import config as config_lib
+from impala_tf.envs import factory
+
+_MODULE = 'launch.benchmark.table_1_levels'
+
+
+@pytest.fixture(autouse=True)
+def _registered(monkeypatch):
+  """Registers the levels for the time of a test."""
+  monkeypatch.setattr(factory, 'DOMAINS', dict(factory.DOMAINS))
+  monkeypatch.delitem(sys.modules, _MODULE, raising=False)
+  yield importlib.import_module(_MODULE)
+  monkeypatch.delitem(sys.modules, _MODULE)
+
+
+def _make(level, num_envs, seed):
+  return factory.make_environment(
+      level, num_envs, seed, config_lib.Config(), training=True)
+
+
+def test_single_level_is_the_same_and_may_step_alone():
+  single, other = _make('single/catch', 3, 5), _make('catch', 3, 5)
+  actions = np.array([0, 1, 2], np.int32)
+  for _ in range(12):
+    for timesteps in zip(single.step(actions), other.step(actions)):
+      np.testing.assert_array_equal(*timesteps)
+  with pytest.raises(config_lib.ConfigError, match='steps a batch as a whole'):
+    factory.check_steps_alone('atari/pong')
+  factory.check_steps_alone('single/atari/pong')
+
+
+def test_single_level_is_checked_like_any_other():
+  factory.check_level('single/atari/pong')
+  with pytest.raises(config_lib.ConfigError, match="no Atari game 'pnog'"):
+    factory.check_level('single/atari/pnog')
+
+
+def test_restarts_take_twenty_times_as_much_of_a_core(_registered):
+  env = _make('timed/slow_restarts', 4, 7)
+  env.reset()
+  num_last = 0
+  start, num_steps = time.thread_time(), 100
+  for _ in range(num_steps):
+    timestep = env.step(np.zeros(4, np.int32))
+    is_last = timestep.step_type == dm_env.StepType.FIRST
+    np.testing.assert_array_equal(timestep.discount, ~is_last)
+    num_last += is_last.sum()
+  assert 0 < num_last < 25  # 8 on average.
+  least = (4 * num_steps - num_last) * 1e-3 + num_last * 20e-3
+  assert least <= time.thread_time() - start < least + 0.2
