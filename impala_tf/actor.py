@@ -127,7 +127,8 @@ class Actor:
 
   def __init__(self, agent: agent_lib.Agent,
                environment: environment_lib.BatchedEnvironment,
-               writer: Writer, fetcher: Fetcher, spec: types.Unroll, seed: int):
+               writer: Writer, fetcher: Fetcher, spec: types.Unroll, seed: int,
+               acts_anew: bool = False):
     """Starts the environments.
 
     Args:
@@ -137,8 +138,12 @@ class Actor:
       fetcher: brings parameters.
       spec: shapes and dtypes of one unroll; see `types.unroll_spec`.
       seed: seed of the action sampling.
+      acts_anew: whether the action at x_0 is chosen by the parameters that are
+        fetched as the unroll begins, as all others are; else it stays that of
+        the unroll before, which costs nothing.
     """
     num_envs = environment.num_envs
+    self._acts_anew = acts_anew
     self._environment = environment
     self.writer = writer
     self._fetcher = fetcher
@@ -163,6 +168,10 @@ class Actor:
     lap()  # Time between calls is not billed.
     version = self._fetcher.fetch()
     lap('weights')
+    if self._acts_anew:
+      self._policy.core_state = self._core_state
+      self._agent_output = self._policy.act(self._env_output)
+      lap('inference')
     self._buffer.begin(version, self._core_state)
     self._buffer.record(0, self._env_output, self._agent_output)
     for t in range(1, self._num_steps):

@@ -15,12 +15,14 @@ from impala_tf.population import knobs as population_knobs
 # All others know them by these names.
 UserError = config_fields.UserError
 ConfigError = config_fields.ConfigError
+ActorConfig = config_environment.ActorConfig
 EnvironmentConfig = config_environment.EnvironmentConfig
 AtariConfig = config_environment.AtariConfig
 DmlabConfig = config_environment.DmlabConfig
 VizdoomConfig = config_environment.VizdoomConfig
 PopulationConfig = population_knobs.PopulationConfig
 ReplayConfig = config_environment.ReplayConfig
+AsyncConfig = config_environment.AsyncConfig
 _knob = config_fields.knob
 
 
@@ -29,8 +31,8 @@ class AgentConfig(config_fields.Section):
   """The network (figure 3 of the paper).
 
   Attributes:
-    torso: 'shallow' or 'deep' for images, 'mlp' for anything else, or a name
-      that a file of your own registers (docs/networks_and_algorithms.md).
+    torso: 'shallow', 'nature' or 'deep' for images, 'mlp' for anything else,
+      or another of docs/networks_and_algorithms.md, or of a file of your own.
     use_lstm: put an LSTM between the torso and the heads.
     hidden_size: units of the torso's last layer (of each layer of 'mlp').
     lstm_size: units of the LSTM.
@@ -151,48 +153,6 @@ class OptimizerConfig(config_fields.Section):
 
 
 @dataclasses.dataclass(frozen=True)
-class ActorConfig(config_fields.Section):
-  """The processes that play.
-
-  Attributes:
-    num_actors: processes; None: as many as fit the machine.
-    num_envs: environments a process, stepped and inferred as one batch; None:
-      what fits the machine. Several levels are shared out over all environments
-      of a run in turn: a multiple of their number gives each the same share.
-    env_processes: processes beside each of these that step its environments,
-      so that none waits for another and inference is of those that are ready.
-      Those that share a process still wait for each other. None: environments
-      are stepped in turn, in lock-step, as Atari always is.
-    env_timeout_secs: after which an environment process that is still at a
-      step, or has not started, is taken for hung.
-    max_restarts: restarts of one actor within `restart_window_secs`, after
-      which the run ends with that actor's error.
-    restart_window_secs: see `max_restarts`.
-    pinned: whether each actor stays on a core of its own. Only where `train.sh`
-      starts as many as there are cores, they have no `env_processes`, and no
-      other run on the machine does so; runs in other containers are not seen.
-    fetch_interval_unrolls: k; parameters are fetched as every kth unroll begins
-      and kept until the next. More than 1 divides the traffic of parameters,
-      and makes the policy lag grow (docs/scaling.md).
-    controlled_lag_updates: N, to have actors act with parameters exactly N
-      learner updates old (appendix E.1), if `in_process`; None: with the newest
-      there are.
-  """
-  num_actors: Optional[int] = _knob(
-      None, at_least=1, unit='processes', source='section 3')
-  num_envs: Optional[int] = _knob(None, at_least=1, unit='environments')
-  env_processes: Optional[int] = _knob(
-      None, at_least=1, unit='processes', source='section 3.1')
-  env_timeout_secs: float = _knob(120.0, above=0)
-  max_restarts: int = _knob(5, at_least=0)
-  restart_window_secs: float = _knob(600.0, above=0)
-  pinned: bool = _knob(True)
-  fetch_interval_unrolls: int = _knob(1, at_least=1)
-  controlled_lag_updates: Optional[int] = _knob(
-      None, at_least=0, source='appendix E.1')
-
-
-@dataclasses.dataclass(frozen=True)
 class LearnerConfig(config_fields.Section):
   """The learner: the batch of an update and how the update is computed.
 
@@ -209,9 +169,9 @@ class LearnerConfig(config_fields.Section):
       loses on every convolution).
     precision: 'mixed_bfloat16' has the learner's torso compute in bfloat16, for
       TPUs, recent GPUs and CPUs with AMX; 'auto' does so on a CPU with AMX and
-      with torsos that gain by it, 'shallow' and 'deep', unless `in_process`.
-      With either, actors whose CPU has AMX infer in bfloat16 with such torsos.
-      Evaluators, checkpoints and exported agents are float32.
+      with torsos that gain by it, 'shallow', 'nature' and 'deep', unless
+      `in_process`. With either, actors whose CPU has AMX infer in bfloat16
+      with such torsos. Evaluators, checkpoints and exported agents are float32.
   """
   batch_size: int = _knob(
       32, at_least=1, unit='unrolls', source='tables 1, G.1')
@@ -231,8 +191,8 @@ class ExperimentConfig(config_fields.Section):
 
   Attributes:
     algorithm: name of a row of `algorithms.table`, such as 'impala',
-      'impala_popart', which normalises values by level, or 'laser', for much
-      replay; or a name that a file of your own registers
+      'impala_popart', which normalises values by level, 'laser', for much
+      replay, or 'a3c'; or a name that a file of your own registers
       (docs/networks_and_algorithms.md).
     seed: seed of parameters, environments and action sampling.
     total_frames: environment frames that are learned from.
@@ -280,6 +240,7 @@ class Config:
   learner: LearnerConfig = LearnerConfig()
   replay: ReplayConfig = ReplayConfig()
   population: PopulationConfig = PopulationConfig()
+  asynchronous: AsyncConfig = AsyncConfig()
 
   def __post_init__(self):
     self._check_replay()
@@ -291,6 +252,7 @@ class Config:
           'them out')
     self._check_learners()
     self._check_controlled_lag()
+    self._check_synchronisation()
     self._check_population()
 
   def _check_replay(self):
@@ -351,6 +313,31 @@ class Config:
           f'divide the {self.num_fresh} new unrolls of a batch, but it is '
           f'{num_envs}')
 
+  def _check_synchronisation(self):
+    """Raises ConfigError for settings that batched A2C cannot have."""
+    actor = self.actor
+    if actor.synchronisation == 'none':
+      return
+    for is_set, remedy, reason in (
+        (self.replay.replay_fraction, 'ReplayConfig.replay_fraction = 0',
+         'each unroll is learned from once, by the policy that played it'),
+        (self.learner.num_learners > 1, 'LearnerConfig.num_learners = 1',
+         'one learner waits for all that play'),
+        (self.learner.precision != 'float32',
+         "LearnerConfig.precision = 'float32'",
+         'the ratios of acting and learning must be 1'),
+        (actor.fetch_interval_unrolls > 1,
+         'ActorConfig.fetch_interval_unrolls = 1',
+         'each unroll is of the newest parameters'),
+        (actor.controlled_lag_updates is not None,
+         'ActorConfig.controlled_lag_updates = None', 'the lag is 0'),
+        (self.learner_plays and actor.num_actors not in (None, 1),
+         'ActorConfig.num_actors = None', 'the learner plays by itself')):
+      if is_set:
+        raise ConfigError(
+            f'ActorConfig.synchronisation = {actor.synchronisation!r} needs '
+            f"{remedy}: {reason}; set it so, or synchronisation to 'none'")
+
   def _check_population(self):
     """Raises ConfigError for settings that no member of a population has."""
     if not self.population.member_names:
@@ -365,6 +352,11 @@ class Config:
           'PopulationConfig.adapted names max_gradient_norm, but '
           'OptimizerConfig.max_gradient_norm is None: what is not clipped has '
           'no threshold; leave one of them out')
+
+  @property
+  def learner_plays(self) -> bool:
+    """Whether the learner's process plays, and there are no actors."""
+    return self.actor.synchronisation == 'step'
 
   @property
   def num_replayed(self) -> int:

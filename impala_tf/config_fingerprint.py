@@ -10,7 +10,7 @@ from impala_tf import config_json
 # They say what is made of unrolls, or how many are made, not what they are.
 _NOT_OF_UNROLLS = (
     'experiment', 'impala', 'laser', 'optimizer', 'actor', 'learner', 'replay',
-    'population')
+    'population', 'asynchronous')
 # They say what the agent's weights were at the start of the run, and which of a
 # level's episodes are played.
 _NOT_OF_MEANING = ('torso_gain', 'num_seeds')

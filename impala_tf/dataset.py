@@ -57,7 +57,8 @@ def make_dataset(fresh: Source, spec: types.Unroll,
                  replayed: Optional[Source] = None, fingerprint: int = 0,
                  refusals: Optional[unroll_filter.RefusalLog] = None,
                  in_order: bool = True,
-                 recompute: Optional[episodes.RecomputeFn] = None
+                 recompute: Optional[episodes.RecomputeFn] = None,
+                 first_version: Optional[int] = None
                  ) -> Union[tf.data.Dataset, 'EpisodeBatches']:
   """Makes batches from Reverb tables.
 
@@ -76,6 +77,9 @@ def make_dataset(fresh: Source, spec: types.Unroll,
     recompute: function that computes the memory after replayed unrolls with
       leading [T+1, B], where `replayed` has episodes; None: memory stays as the
       actors had it.
+    first_version: version of the first batch's unrolls where each batch is to
+      be of one version, one more than that of the batch before; others are left
+      out. None: unrolls of any version are taken.
 
   Returns:
     Dataset, or another iterable, of `types.Unroll` with leading [T+1, B] ([B]
@@ -86,13 +90,20 @@ def make_dataset(fresh: Source, spec: types.Unroll,
   unpack = packed.unpack
   agent = None if replayed is None else replayed.agent
   is_shared = agent is not None
-  dataset = _batches(fresh, unroll_filter.refusing(
-      packed, fingerprint, refusals, agent), in_order)
+  is_taken = unroll_filter.refusing(
+      packed, fingerprint, refusals, agent,
+      # None could take the place of an unroll that is not finite: its batch is
+      # skipped.
+      must_be_finite=first_version is None)
+  if first_version is not None:
+    is_taken = unroll_filter.of_one_version(
+        packed, is_taken, first_version, fresh.num_unrolls, refusals)
+  dataset = _batches(fresh, is_taken, in_order)
   # Fresh unrolls are waited for first: then the replay has them, too.
   # Whatever is refused here is refused, and counted, in the queue, too, but for
   # what others have sent to a shared replay.
   if replayed is None:
-    dataset = dataset.map(lambda fresh: _time_major(unpack(fresh.data)))
+    dataset = dataset.map(lambda fresh: time_major(unpack(fresh.data)))
   elif replayed.has_episodes:
     return EpisodeBatches(
         _as_it_comes(dataset.map(lambda fresh: unpack(fresh.data))),
@@ -109,7 +120,7 @@ def make_dataset(fresh: Source, spec: types.Unroll,
       if is_shared:
         origin = origin._replace(
             is_foreign=tf.not_equal(packed.agents(columns), agent))
-      return _time_major(unpack(columns)._replace(origin=origin))
+      return time_major(unpack(columns)._replace(origin=origin))
 
     dataset = tf.data.Dataset.zip((dataset, sampled)).map(join)
   return _as_it_comes(dataset)
@@ -172,7 +183,7 @@ class EpisodeBatches:
     self._fresh = fresh_unrolls
     self._replayed = episodes.EpisodeReader(
         chains, replayed.num_unrolls, packed,
-        recompute and (lambda unroll: recompute(_time_major(unroll))))
+        recompute and (lambda unroll: recompute(time_major(unroll))))
     self._origin = _origin(fresh, replayed)
 
   def __iter__(self) -> Iterator[types.Unroll]:
@@ -181,7 +192,7 @@ class EpisodeBatches:
     for fresh, replayed in zip(self._fresh, self._replayed):
       both = tf.nest.map_structure(
           lambda *parts: tf.concat(parts, axis=0), fresh, replayed)
-      yield _time_major(both)._replace(origin=self._origin)
+      yield time_major(both)._replace(origin=self._origin)
 
 
 def _batches(source: Source, is_taken: Callable[[Any], tf.Tensor],
@@ -210,8 +221,12 @@ def _batches(source: Source, is_taken: Callable[[Any], tf.Tensor],
   return dataset.batch(size, drop_remainder=True)
 
 
-def _time_major(unroll: types.Unroll) -> types.Unroll:
-  """Moves time before the batch: [B, T+1, ...] to [T+1, B, ...]."""
+def time_major(unroll: types.Unroll) -> types.Unroll:
+  """Moves time before the batch: [B, T+1, ...] to [T+1, B, ...].
+
+  Args:
+    unroll: tensors with leading [B, T+1], or [B] for fields without time.
+  """
 
   def transpose(tensor):
     return tf.transpose(

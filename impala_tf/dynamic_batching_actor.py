@@ -6,7 +6,7 @@ have something to see by then. While one is slow the others play on, and while a
 pass is under way more become ready for the next.
 """
 
-from typing import Any, Union
+from typing import Any, Tuple, Union
 
 import numpy as np
 import tensorflow as tf
@@ -131,6 +131,91 @@ class DynamicActor:
   def close(self) -> None:
     """Ends the environments."""
     self._environments.close()
+
+
+class SynchronousDynamicActor(DynamicActor):
+  """A dynamic actor whose environments all begin their unrolls together.
+
+  The third form of batched A2C (section 5.1 of Espeholt et al. 2018): within an
+  unroll no environment waits for another. One that has played T steps is held
+  until all have, and there are new parameters: these act at its x_0, too.
+  """
+
+  def __init__(self, *args, **kwargs):
+    """Starts no step yet; see `DynamicActor`."""
+    super().__init__(*args, **kwargs)
+    self._rows = np.arange(self._environments.num_envs, dtype=np.int32)
+    self._x_0 = None  # `types.EnvOutput` with leading [E].
+    # Core states before x_0; the policy goes on from those after it.
+    self._core_state = tf.nest.map_structure(np.copy, self._policy.core_state)
+
+  def run_unroll(self) -> None:
+    """Fetches parameters, and plays and sends one unroll of each environment.
+
+    Raises:
+      ConnectionError: where writer or fetcher have lost the learner.
+      UserError: see `env_processes.Workers.recv`.
+      WorkerError: likewise.
+    """
+    lap = self.stopwatch.lap
+    lap()  # Time between calls is not billed.
+    version = self._fetcher.fetch()
+    lap('weights')
+    if self._x_0 is None:
+      self._receive(min_ready=len(self._rows))
+    self._begin(version)
+    num_held = 0
+    while num_held < len(self._rows):
+      rows, env_output = self._receive()
+      core_state = _take(self._policy.core_state, rows)
+      agent_output = self._policy.act(env_output, rows)
+      self.batch_sizes[len(rows)] += 1
+      lap('inference')
+      is_last = self._t[rows] == self._unroll_length
+      self._environments.send(rows[~is_last], agent_output.action[~is_last])
+      self._buffer.record(self._t[rows], env_output, agent_output, rows)
+      self._t[rows] += 1
+      lap('assembly')
+      self._hold(rows[is_last], *_take((env_output, core_state), is_last))
+      num_held += np.count_nonzero(is_last)
+    self._writer.flush()
+    lap('queue_full')
+
+  def _receive(self, min_ready: int = 1
+               ) -> Tuple[np.ndarray, types.EnvOutput]:
+    """Waits for environments; returns their numbers and what they show."""
+    rows, timestep = self._environments.recv(min_ready)
+    self.stopwatch.lap('environment')
+    env_output = self._counter.env_output(
+        timestep, self._environments.side_channels, rows)
+    if self._x_0 is None:  # All rows, of the environments' own resets.
+      self._x_0 = _take(env_output, np.argsort(rows))
+    return rows, env_output
+
+  def _begin(self, version: int) -> None:
+    """Acts at every environment's x_0 and begins its unroll."""
+    tf.nest.map_structure(
+        np.copyto, self._policy.core_state, self._core_state)
+    agent_output = self._policy.act(self._x_0, self._rows)
+    self.batch_sizes[len(self._rows)] += 1
+    self.stopwatch.lap('inference')
+    self._environments.send(self._rows, agent_output.action)
+    self._buffer.begin(version, self._core_state)
+    self._buffer.record(0, self._x_0, agent_output)
+    self._t[:] = 1
+    self.stopwatch.lap('assembly')
+
+  def _hold(self, rows: np.ndarray, x_0: types.EnvOutput,
+            core_state: Any) -> None:
+    """Sends the unrolls of some environments, and keeps where they are."""
+
+    def put(array, value):
+      array[rows] = value
+
+    tf.nest.map_structure(put, (self._x_0, self._core_state), (x_0, core_state))
+    for unroll in self._buffer.unrolls(rows):
+      self._writer.write(unroll)
+    self.stopwatch.lap('write')
 
 
 AnyActor = Union[actor.Actor, DynamicActor]

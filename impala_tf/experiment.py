@@ -239,7 +239,8 @@ def make_dataset(config: config_lib.Config, address: str, spec: types.Unroll,
                  refusals: Optional[unroll_filter.RefusalLog] = None,
                  replay_address: Optional[str] = None,
                  recompute: Optional[Callable[[types.Unroll], Any]] = None,
-                 agent: int = 0) -> Iterable[types.Unroll]:
+                 agent: int = 0, first_version: Optional[int] = None
+                 ) -> Iterable[types.Unroll]:
   """Makes the batches that a learner reads; see `dataset.make_dataset`.
 
   Args:
@@ -250,6 +251,7 @@ def make_dataset(config: config_lib.Config, address: str, spec: types.Unroll,
     replay_address: 'host:port' of the replay's server; None: the queue's.
     recompute: see `dataset.make_dataset`.
     agent: number of the agent among those that share the replay.
+    first_version: see `dataset.make_dataset`.
   """
   replay_source = None
   if config.num_replayed:
@@ -261,8 +263,10 @@ def make_dataset(config: config_lib.Config, address: str, spec: types.Unroll,
   return dataset_lib.make_dataset(
       dataset_lib.Source(address, replay.QUEUE, config.num_fresh), spec,
       replay_source, config_fingerprint.of_unrolls(config), refusals,
-      # Between processes the order is that of chance already.
-      in_order=config.experiment.in_process, recompute=recompute)
+      # Between processes the order is that of chance already. Where actors
+      # wait for the update, one sampler reads as fast as they play.
+      in_order=config.experiment.in_process or first_version is not None,
+      recompute=recompute, first_version=first_version)
 
 
 def make_actor(config: config_lib.Config, agent: agent_lib.Agent,
@@ -270,6 +274,10 @@ def make_actor(config: config_lib.Config, agent: agent_lib.Agent,
                fetcher: weights.Fetcher, spec: types.Unroll, seed: int
                ) -> dynamic_batching_actor.AnyActor:
   """Makes the configured kind of actor; `seed` is for sampling its actions."""
-  make = (dynamic_batching_actor.DynamicActor if config.actor.env_processes
-          else actor_lib.Actor)
-  return make(agent, environment, writer, fetcher, spec, seed)
+  is_synchronous = config.actor.synchronisation != 'none'
+  parts = agent, environment, writer, fetcher, spec, seed
+  if not config.actor.env_processes:
+    return actor_lib.Actor(*parts, acts_anew=is_synchronous)
+  if is_synchronous:
+    return dynamic_batching_actor.SynchronousDynamicActor(*parts)
+  return dynamic_batching_actor.DynamicActor(*parts)

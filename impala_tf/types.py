@@ -118,8 +118,9 @@ class Unroll(NamedTuple):
       `Agent.initial_state` lays it out; an empty tuple for feed-forward agents.
     policy_version: int64 [], learner updates behind the parameters that acted.
       They are fetched as the unroll begins; the action at x_0 was already
-      chosen, as the last of the unroll before. Where environments are out of
-      phase (`dynamic_batching_actor`), later steps may be by newer ones.
+      chosen, as the last of the unroll before, unless it is chosen anew
+      (`ActorConfig.synchronisation`). Where environments are out of phase
+      (`dynamic_batching_actor`), later steps may be by newer ones.
     level_index: int32 [], which of the run's levels was played. For logs, and
       for PopArt to pick a level's own moments; policy and torso are never shown
       it: "the model does not know which task it is being trained or evaluated

@@ -199,8 +199,19 @@ class SharingPublisher:
     self._memory.write(
         parameter_memory.Stamp(version, self._publisher.frames_at(version)),
         self._publisher.snapshot())
-    if self._is_for_table(time.monotonic()):
+    self._version = version
+    self._is_in_table = self._is_for_table(time.monotonic())
+    if self._is_in_table:
       self._table.publish(version)
+
+  def complete_table(self) -> None:
+    """Publishes to the table, too, what the memory alone has.
+
+    To be called where peers may wait for it that do not read the memory.
+    """
+    if not self._is_in_table:
+      self._is_in_table = True
+      self._table.publish(self._version)
 
   def _is_for_table(self, now: float) -> bool:
     """Whether the table gets the parameters that are published now."""

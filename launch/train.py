@@ -10,6 +10,7 @@ import math
 from typing import List, NamedTuple, Optional, Sequence
 
 from impala_tf import config as config_lib
+from impala_tf.algorithms import table as algorithms
 from impala_tf.processes import cores
 from impala_tf.processes import host as host_lib
 from impala_tf.processes import ports
@@ -137,7 +138,8 @@ def _train_in_processes(args: argparse.Namespace, config: config_lib.Config,
           role_commands.learner(address, task, joint_addresses, *flags)
           for task, address in enumerate(addresses)],
       actor_command=actor,
-      num_actors=sizing.fit(config).actor.num_actors,
+      num_actors=(0 if config.learner_plays else
+                  sizing.fit(config).actor.num_actors),
       log_dir=run_directory.logs_path(run_dir),
       max_restarts=config.actor.max_restarts,
       restart_window_secs=config.actor.restart_window_secs,
@@ -219,8 +221,19 @@ def _run(args: argparse.Namespace) -> int:
       raise config_lib.UserError(
           f'--{flag} needs processes of their own for learner and actors; '
           'leave it out, or set ExperimentConfig.in_process = False')
+  if args.profile and config.learner_plays:
+    raise config_lib.UserError(
+        '--profile tells how unrolls come from actors to the learner, but with '
+        "ActorConfig.synchronisation = 'step' the learner plays by itself; "
+        'leave it out')
   role_flags.check_sharing(args, config)
   program.check_names(config)
+  if args.profile and (
+      algorithms.architecture(config) == algorithms.SHARED_PARAMETERS):
+    raise config_lib.UserError(
+        '--profile tells how unrolls come from actors to the learner, but '
+        f'workers of {config.experiment.algorithm!r} learn from them '
+        'themselves; leave it out')
   sizing.fit(config)  # Refuses more levels than environments.
   chosen = _choose_ports(args.port, config.learner.num_learners)
   run_dir = args.run_dir or run_directory.fresh_path(config.environment.level)

@@ -125,8 +125,9 @@ class Run:
     unrolls: unrolls that were written, [NUM_UNROLLS, E].
   """
 
-  def __init__(self, frame_stack=STACK, use_lstm=True):
+  def __init__(self, frame_stack=STACK, use_lstm=True, acts_anew=False):
     self.log = []
+    self.acts_anew = acts_anew
     self.environment = FakeEnvironment(frame_stack, self.log)
     tf.random.set_seed(1)
     self.agent = agent_lib.Agent(
@@ -142,7 +143,7 @@ class Run:
     writer = FakeWriter(self.log)
     self.fetcher = FakeFetcher(self.agent, self.log)
     actor = actor_lib.Actor(self.agent, self.environment, writer, self.fetcher,
-                            self.spec, seed=3)
+                            self.spec, seed=3, acts_anew=acts_anew)
     for _ in range(NUM_UNROLLS):
       actor.run_unroll()
     self.unrolls = np.empty([NUM_UNROLLS, E], object)
@@ -280,13 +281,15 @@ def test_instructions_are_those_of_their_rows(run):
 def _recompute(run, k):
   """Computes logits [T+1, E] of unroll k, and the core state before its x_T.
 
-  The action at x_0 was chosen before the parameters were fetched.
+  The action at x_0 was chosen before the parameters were fetched, unless the
+  actor acts anew.
   """
   unroll, rows = run.batch(k), run.rows(k)
   core_state = tf.nest.map_structure(tf.constant, unroll.core_state)
   logits = []
   for t in range(T + 1):
-    parameters = run.fetcher.parameters[k if t == 0 else k + 1]
+    is_old = t == 0 and not run.acts_anew
+    parameters = run.fetcher.parameters[k if is_old else k + 1]
     for variable, value in zip(run.agent.trainable_variables, parameters):
       variable.assign(value)
     env_output = types.EnvOutput(
@@ -303,11 +306,12 @@ def _recompute(run, k):
   return np.array(logits), before
 
 
-@pytest.mark.parametrize('frame_stack,use_lstm', [
-    (STACK, True), (1, True), (STACK, False)])
+@pytest.mark.parametrize('frame_stack,use_lstm,acts_anew', [
+    (STACK, True, False), (1, True, False), (STACK, False, False),
+    (STACK, True, True), (1, False, True)])
 def test_agent_outputs_were_computed_from_the_rows_beside_them(
-    make_run, frame_stack, use_lstm):
-  run = make_run(frame_stack, use_lstm)
+    make_run, frame_stack, use_lstm, acts_anew):
+  run = make_run(frame_stack, use_lstm, acts_anew)
   for k in range(NUM_UNROLLS):
     logits, _ = _recompute(run, k)
     recorded = run.batch(k).agent_outputs.policy_logits
@@ -316,7 +320,9 @@ def test_agent_outputs_were_computed_from_the_rows_beside_them(
     assert np.abs(np.diff(recorded, axis=0)).max(-1).min() > 1e-3
 
 
-def test_the_core_state_is_that_before_x_0(run):
+@pytest.mark.parametrize('acts_anew', [False, True])
+def test_the_core_state_is_that_before_x_0(make_run, acts_anew):
+  run = make_run(STACK, True, acts_anew)
   initial = run.batch(0).core_state
   assert not any(np.any(x) for x in tf.nest.flatten(initial))
   for k in range(NUM_UNROLLS - 1):
@@ -328,6 +334,14 @@ def test_the_core_state_is_that_before_x_0(run):
     np.testing.assert_array_equal(
         recorded.last_action, run.batch(k).agent_outputs.action[-2])
     assert all(np.any(x) for x in recorded.lstm)
+
+
+def test_action_that_is_chosen_anew_is_the_one_that_is_played(make_run):
+  run = make_run(STACK, True, True)
+  played = np.reshape(run.environment.actions, [NUM_UNROLLS, T, E])
+  for k in range(NUM_UNROLLS):
+    np.testing.assert_array_equal(
+        run.batch(k).agent_outputs.action[:-1], played[k])
 
 
 def test_parameters_are_fetched_as_an_unroll_begins_and_all_are_flushed(run):

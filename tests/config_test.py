@@ -10,6 +10,7 @@ def _of(**sections):
 
 
 _LEARNER = config.LearnerConfig(batch_size=32)
+_TOGETHER = config.ActorConfig(synchronisation='trajectory')
 _IN_PROCESS = config.ExperimentConfig(in_process=True)
 
 
@@ -58,6 +59,21 @@ _IN_PROCESS = config.ExperimentConfig(in_process=True)
     (_of(learner=config.LearnerConfig(num_learners=2),
          replay=config.ReplayConfig(replay_fraction=.5, survives_resume=True)),
      ('ReplayConfig.survives_resume', 'LearnerConfig.num_learners = 1')),
+    (_of(actor=_TOGETHER, replay=config.ReplayConfig(replay_fraction=.5)),
+     ("synchronisation = 'trajectory'", 'ReplayConfig.replay_fraction = 0')),
+    (_of(actor=_TOGETHER, learner=config.LearnerConfig(num_learners=2)),
+     ("synchronisation = 'trajectory'", 'LearnerConfig.num_learners = 1')),
+    (_of(actor=_TOGETHER, learner=config.LearnerConfig(precision='auto')),
+     ("synchronisation = 'trajectory'", "precision = 'float32'", 'ratios')),
+    (_of(actor=config.ActorConfig(
+        synchronisation='trajectory', fetch_interval_unrolls=2)),
+     ("synchronisation = 'trajectory'", 'fetch_interval_unrolls = 1')),
+    (_of(actor=config.ActorConfig(
+        synchronisation='step', controlled_lag_updates=0, num_envs=32),
+         experiment=_IN_PROCESS),
+     ("synchronisation = 'step'", 'controlled_lag_updates = None')),
+    (_of(actor=config.ActorConfig(synchronisation='step', num_actors=2)),
+     ("synchronisation = 'step'", 'num_actors = None', 'the learner plays')),
 ])
 def test_values_that_do_not_go_together_are_refused(make, words):
   with pytest.raises(config.ConfigError) as raised:

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from impala_tf.algorithms import table as algorithms
 from impala_tf.architectures import in_process
 from impala_tf.monitoring import metrics
 from impala_tf.processes import host
@@ -28,7 +29,11 @@ _TINY = ('ExperimentConfig.in_process = True',
          'LearnerConfig.unroll_length = 2',
          'LearnerConfig.queue_capacity = 2',
          'ActorConfig.num_envs = 2',
-         'ActorConfig.env_processes = None')
+         'ActorConfig.env_processes = None',
+         'AsyncConfig.num_workers = 2',
+         'AsyncConfig.max_segment_steps = 2')
+# Batched A2C wants an environment for each unroll.
+_TINY_A2C = (*_TINY, 'ActorConfig.num_envs = 8')
 _SEVERAL_LEVELS = ('configs/atari57/multitask.gin',
                    'configs/atari57/multitask_popart.gin',
                    'configs/atari57/seven_games.gin',
@@ -58,17 +63,20 @@ def _marks(path):
     pytest.param(f, marks=_marks(f))
     for f in _FILES if f not in _SEVERAL_LEVELS])
 def test_file_trains_for_two_updates(path, tmp_path):
-  config = gin_config.load(path, _TINY)
+  tiny = _TINY_A2C if '/a2c/' in path else _TINY
+  config = gin_config.load(path, tiny)
   domain = config.environment.level.split('/')[0]
   repeats = {'atari': config.atari.action_repeats,
              'dmlab30': config.dmlab.action_repeats,
              'vizdoom': config.vizdoom.action_repeats}.get(domain, 1)
-  frames_per_update = config.num_fresh * 2 * repeats  # Replayed: none.
-  config = gin_config.load(path, _TINY + (
+  is_shared = algorithms.architecture(config) == algorithms.SHARED_PARAMETERS
+  # Replayed: none.
+  frames_per_update = (1 if is_shared else config.num_fresh) * 2 * repeats
+  config = gin_config.load(path, tiny + (
       f'ExperimentConfig.total_frames = {2 * frames_per_update}',))
   in_process.run(config, str(tmp_path), host.LearnerHost())
   rows = metrics.read_rows(str(tmp_path))
-  assert [row['updates'] for row in rows] == [1, 2]
+  assert [row['updates'] for row in rows] == [2] if is_shared else [1, 2]
   assert rows[-1]['frames'] == 2 * frames_per_update
 
 
@@ -117,8 +125,8 @@ def test_files_of_several_levels_are_whole():
 @pytest.mark.parametrize('path', [
     f for f in _FILES
     if any(d in f for d in (
-        '/atari/', '/atari57/', '/laser/', '/tasks/', '/dmlab30/',
-        '/vizdoom/', '/mujoco/', '/control/'))])
+        '/a2c/', '/a3c/', '/atari/', '/atari57/', '/laser/', '/tasks/',
+        '/dmlab30/', '/vizdoom/', '/mujoco/', '/control/'))])
 def test_header_says_what_to_expect(path):
   header = (_ROOT / path).read_text().split('from __gin__')[0]
   purpose = 'Stands for' if '/tasks/' in path else 'Reproduces'

@@ -475,3 +475,28 @@ def test_what_others_must_not_send_is_left_out_and_told(shared):
   assert set(batch.policy_version.numpy()) <= {0, 1, 2}
   assert refusals.num_replayed > 0
   assert refusals.total == refusals.num_replayed + 1
+
+
+def test_each_batch_is_of_one_version_and_of_the_next():
+  server = replay.make_server([replay.make_queue(unrolls.spec(), 64)], None)
+  address, spec = f'localhost:{server.port}', unrolls.spec()
+  refusals = _Refusals()
+  writers = [replay.UnrollWriter(address, spec, sender=n) for n in range(4)]
+  # The first has died after it had sent one; another plays in its place, and
+  # one is slow.
+  for sender, version in (
+      (0, 5), (1, 5), (2, 5), (3, 5), (3, 6), (1, 4), (2, 7), (1, 6), (2, 7)):
+    _write(writers[sender], [version])
+  reader = dataset.BatchReader(dataset.make_dataset(
+      dataset.Source(address, replay.QUEUE, B), spec, refusals=refusals,
+      first_version=5))
+  for version in (5, 6):
+    assert _next(reader).policy_version.numpy().tolist() == [version] * B
+  assert refusals.seen == [
+      (sender, unroll_filter.LATE) for sender in (2, 3, 1, 2)]
+  unroll = unrolls.numbered(7)
+  unroll.env_outputs.reward[0] = np.nan
+  writers[0].write(unroll)  # None could take its place.
+  batch = _next(reader)
+  assert batch.policy_version.numpy().tolist() == [7] * B
+  assert np.isnan(batch.env_outputs.reward).any()

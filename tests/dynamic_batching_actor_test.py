@@ -118,13 +118,9 @@ GAMES = {
 }
 
 
-@pytest.mark.parametrize('game, use_lstm, num_processes', [
-    ('cart_pole', True, 2), ('cart_pole', False, E), ('pendulum', True, 2),
-    ('missions', True, 2), ('locks', True, 2), ('frames', True, 3),
-    ('stacks', True, 2), ('stacks', False, 1)])
-def test_unrolls_are_those_of_lock_step(
-    start_workers, monkeypatch, game, use_lstm, num_processes):
-  """The policy depends neither on chance nor on the batch."""
+@pytest.fixture
+def fixed_policy(monkeypatch):
+  """Has policies depend neither on chance nor on the batch."""
   monkeypatch.setattr(
       distributions.Categorical, 'sample',
       # The sine makes it choose now this, now that.
@@ -138,6 +134,15 @@ def test_unrolls_are_those_of_lock_step(
       lambda self, logits, seed: tf.stack([
           tf.argmax(choice, axis=-1, output_type=tf.int32)
           for choice in tf.split(logits, self.nvec, axis=-1)], axis=-1))
+
+
+@pytest.mark.parametrize('game, use_lstm, num_processes', [
+    ('cart_pole', True, 2), ('cart_pole', False, E), ('pendulum', True, 2),
+    ('missions', True, 2), ('locks', True, 2), ('frames', True, 3),
+    ('stacks', True, 2), ('stacks', False, 1)])
+def test_unrolls_are_those_of_lock_step(
+    start_workers, fixed_policy, game, use_lstm, num_processes):
+  del fixed_policy
   make, make_all = GAMES[game]
   parts = _parts(make_all(), use_lstm, stays=True)
   lock_step, expected = actor_lib.Actor(*parts), parts[2].unrolls
@@ -287,6 +292,32 @@ def test_one_graph_serves_all_batch_sizes(start_workers, monkeypatch):
   while np.count_nonzero(actor.batch_sizes) < 2:
     actor.run_unroll()
   assert len(traced) == 1
+
+
+@pytest.mark.parametrize('game, use_lstm, num_processes', [
+    ('cart_pole', True, 2), ('stacks', True, E), ('frames', False, 3)])
+def test_unrolls_are_those_of_an_actor_that_acts_anew(
+    start_workers, fixed_policy, game, use_lstm, num_processes):
+  """New parameters act from x_0 on in every environment, and not before."""
+  del fixed_policy
+  make, make_all = GAMES[game]
+  parts = _parts(make_all(), use_lstm)
+  lock_step, expected = actor_lib.Actor(*parts, acts_anew=True), parts[2]
+  parts = _parts(start_workers(make, E, num_processes), use_lstm)
+  writer = parts[2]
+  together = dynamic_batching_actor.SynchronousDynamicActor(*parts)
+  for k in range(NUM_UNROLLS):
+    lock_step.run_unroll()
+    together.run_unroll()
+    assert sorted(writer.order[k * E:]) == list(range(E))
+  assert set(writer.pending) == {0}
+  for number in range(E):
+    for unroll, wanted in zip(
+        writer.unrolls[number], expected.unrolls[number]):
+      for x, y in zip(tf.nest.flatten(unroll), tf.nest.flatten(wanted)):
+        np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-4)
+  steps = together.batch_sizes @ np.arange(E + 1)
+  assert steps == NUM_UNROLLS * E * (T + 1)  # Twice where one ends.
 
 
 def test_fault_ends_the_actor(start_workers):

@@ -27,7 +27,7 @@ CORE = (  # impala_tf/
     ('envs', 'monitoring', 'transport'),
     ('agents',),
     ('algorithms',),
-    (*HOPS, 'evaluation', 'training'),
+    (*HOPS, 'asynchronous', 'evaluation', 'training'),
     ('dynamic_batching_actor',),
     ('experiment',),
     ('architectures',),

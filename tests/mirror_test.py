@@ -19,14 +19,22 @@ COVERED_ELSEWHERE = {
     **{f'impala_tf/architectures/{name}.py': (
         'tests/architectures/in_process_test.py', 'is run by that')
        for name in ('actor_learner', 'learner_parts')},
+    'impala_tf/architectures/parameter_keeper.py': (
+        'tests/architectures/shared_parameters_test.py', 'is run by that'),
     'impala_tf/architectures/replay_server.py': (
         'tests/faults/shared_replay_test.py', 'is a process, killed there'),
+    'impala_tf/asynchronous/links.py': (
+        'tests/asynchronous/actor_learner_test.py',
+        'is what those workers pull and push by'),
     'impala_tf/config_environment.py': (
         'tests/config_test.py', 'has sections of the config'),
     'impala_tf/processes/host.py': (
         'tests/architectures/in_process_test.py', 'is asked by those loops'),
     'impala_tf/processes/interfaces.py': (
         'tests/processes/learner_group_test.py', 'has interfaces without code'),
+    'impala_tf/transport/anonymous_files.py': (
+        'tests/transport/parameter_memory_test.py',
+        'is what that memory is made of, tried with real processes'),
     'impala_tf/types.py': (
         'tests/actor_test.py', 'has fields and specs, which actors fill'),
     'launch/benchmark/data_plane.py': (

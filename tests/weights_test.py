@@ -333,6 +333,13 @@ def test_peers_elsewhere_get_each_update_while_they_read(sharing):
     assert sharing.elsewhere.frames == 10 * version
 
 
+def test_table_gets_what_the_memory_has_where_nobody_is_to_wait(sharing):
+  sharing.publish(1)
+  sharing.publisher.complete_table()
+  _until(lambda: sharing.elsewhere.fetch() == 1)
+  assert _values(sharing.remote_actors)[2] == 1.
+
+
 def test_table_that_is_read_no_more_gets_parameters_now_and_then_only(
     sharing, monkeypatch):
   monkeypatch.setattr(weights, '_READ_SECS', 0.)

@@ -2,6 +2,6 @@
 
 May import `config`, `config_fingerprint`, `types`, `population`, `storage`,
 `suites`, `optimizers`, `processes`, `envs`, `monitoring`, `transport`,
-`agents`, `actor`, `replay`, `dataset`, `learner`, `weights`, `evaluation`,
-`training`, `dynamic_batching_actor` and `experiment`.
+`agents`, `algorithms`, `asynchronous`, `actor`, `replay`, `dataset`, `learner`,
+`weights`, `evaluation`, `training`, `dynamic_batching_actor` and `experiment`.
 """

@@ -15,6 +15,7 @@ from impala_tf import experiment
 from impala_tf import replay
 from impala_tf import training
 from impala_tf import weights
+from impala_tf.architectures import batched_a2c
 from impala_tf.architectures import learner_parts
 from impala_tf.monitoring import profiling
 from impala_tf.monitoring import skipped_updates
@@ -121,6 +122,8 @@ def run_learner(config: config_lib.Config, place: learner_parts.Place,
         shares_memory=True)
     publisher = weights.make_publisher(
         parts.publisher, parts.memory, int(parts.learner.num_updates.numpy()))
+    if parts.memory is not None and config.actor.synchronisation != 'none':
+      host = batched_a2c.BarrierHost(host, publisher)
     if profile:
       host = _ProfilingHost(host, parts.log_dir)
     train(parts, publisher, config.experiment.log_interval_secs, host)
@@ -157,6 +160,8 @@ def start_actor(config: config_lib.Config, address: str, seed: int, task: int,
   fetcher = weights.Fetcher(address, agent.published_variables, run_table,
                             config.actor.fetch_interval_unrolls)
   fetcher.wait(host.poll)
+  if config.actor.synchronisation != 'none':
+    fetcher = batched_a2c.NewerFetcher(fetcher)
   spec = experiment.make_unroll_spec(config, environment, agent)
   writer = experiment.make_writer(
       config, address, spec, task, replay_address, agent_number)
@@ -184,7 +189,12 @@ def run_actor(config: config_lib.Config, address: str, seed: int, task: int,
 
   Raises:
     ConnectionError: where the learner does not answer, or has another config.
+    ConfigError: where the learner plays by itself.
   """
+  if config.learner_plays:
+    raise config_lib.ConfigError(
+        "with ActorConfig.synchronisation = 'step' the learner plays by "
+        'itself; start no actors')
   run_table = config_table.table_name(config)
   config = sizing.fit(config)  # This counts the cores.
   if core is not None:  # Before TensorFlow starts its threads.

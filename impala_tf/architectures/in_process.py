@@ -8,8 +8,10 @@ from impala_tf import actor as actor_lib
 from impala_tf import config as config_lib
 from impala_tf import replay
 from impala_tf import weights
+from impala_tf.algorithms import table as algorithms
 from impala_tf.architectures import actor_learner
 from impala_tf.architectures import learner_parts
+from impala_tf.architectures import shared_parameters
 from impala_tf.processes import host as host_lib
 from impala_tf.processes import learner_group
 from impala_tf.processes import sizing
@@ -75,6 +77,9 @@ def run(config: config_lib.Config, run_dir: str, host: host_lib.LearnerHost,
       the replay, if any, is in this process.
     agent_number: number of this agent among those.
   """
+  if algorithms.architecture(config) == algorithms.SHARED_PARAMETERS:
+    shared_parameters.run_in_process(config, run_dir, host)
+    return
   announced, config = config, sizing.fit(config)
   tf.config.experimental.enable_op_determinism()
   num_fresh, num_envs = config.num_fresh, config.actor.num_envs
@@ -85,10 +90,11 @@ def run(config: config_lib.Config, run_dir: str, host: host_lib.LearnerHost,
   publisher = weights.DelayedPublisher(
       parts.publisher, int(parts.learner.num_updates.numpy()),
       config.actor.controlled_lag_updates or 0)
-  actor = actor_learner.start_actor(
-      config, parts.address, seed=0, task=0, host=host_lib.ActorHost(),
-      replay_address=replay_address, agent_number=agent_number)
+  if not config.learner_plays:
+    actor = actor_learner.start_actor(
+        config, parts.address, seed=0, task=0, host=host_lib.ActorHost(),
+        replay_address=replay_address, agent_number=agent_number)
+    host = _Turns(
+        host, actor, parts.refusals, num_fresh, num_envs, parts.link)
   # A row an update: means over a stretch of time would differ between runs.
-  actor_learner.train(
-      parts, publisher, log_interval_secs=0.,
-      host=_Turns(host, actor, parts.refusals, num_fresh, num_envs, parts.link))
+  actor_learner.train(parts, publisher, log_interval_secs=0., host=host)

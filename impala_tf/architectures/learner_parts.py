@@ -17,6 +17,7 @@ from impala_tf import types
 from impala_tf import weights
 from impala_tf.agents import replayed_memory
 from impala_tf.agents import saved as saved_lib
+from impala_tf.architectures import batched_a2c
 from impala_tf.architectures import population
 from impala_tf.envs import environment as environment_lib
 from impala_tf.monitoring import hparams
@@ -148,7 +149,7 @@ def make(config: config_lib.Config, announced: config_lib.Config, place: Place,
   refusals = unroll_filter.Refusals()
   reader = _make_reader(
       config, address, place, spec, learners, refusals,
-      _make_recompute(config, address, environment))
+      _make_recompute(config, address, environment), learner)
   if link is not None and learners.is_chief:  # All wait for the chief's batch.
     reader = pacing.PacedReader(
         reader, link, lambda: int(learner.num_frames.numpy()),
@@ -256,18 +257,22 @@ def _frames_per_update(config: config_lib.Config,
 def _make_reader(config: config_lib.Config, address: str, place: Place,
                  spec: types.Unroll, learners: learner_group.Learners,
                  refusals: unroll_filter.Refusals,
-                 recompute: Optional[replayed_memory.MemoryRecomputer]
-                 ) -> dataset_lib.BatchReader:
+                 recompute: Optional[replayed_memory.MemoryRecomputer],
+                 learner: learner_lib.Learner) -> interfaces.Reader:
   """Makes the reader, which puts observations where the step wants them."""
   devices = learners.strategy.extended.worker_devices
   # Several devices share the batch out from the host.
   device = '/cpu:0' if len(devices) > 1 else devices[0]
+  prepare = functools.partial(dataset_lib.place_observations, device=device)
+  if config.learner_plays:
+    return batched_a2c.PlayingReader(config, learner, spec, prepare)
+  first_version = None
+  if config.actor.synchronisation != 'none':
+    first_version = int(learner.num_updates.numpy())
   return dataset_lib.BatchReader(
       experiment.make_dataset(
           config, address, spec, refusals, place.replay_address, recompute,
-          place.agent),
-      functools.partial(dataset_lib.place_observations, device=device),
-      refusals)
+          place.agent, first_version), prepare, refusals)
 
 
 def _make_recompute(config: config_lib.Config, address: str,

@@ -7,7 +7,9 @@ from impala_tf import experiment
 from impala_tf import training
 from impala_tf.agents import saved
 from impala_tf.agents import transfer
+from impala_tf.algorithms import table as algorithms
 from impala_tf.architectures import learner_parts
+from impala_tf.architectures import parameter_keeper
 from impala_tf.optimizers import hyperparameters
 from impala_tf.processes import learner_group
 from impala_tf.processes import sizing
@@ -38,8 +40,13 @@ def write_first_checkpoint(config: config_lib.Config, run_dir: str,
   source = saved.load_agent(source_dir, which)
   config = sizing.fit(config)
   environment = experiment.make_probe_environment(config)
-  learner = experiment.make_learner(
-      config, environment, learner_group.alone().strategy)
+  shares_parameters = (
+      algorithms.architecture(config) == algorithms.SHARED_PARAMETERS)
+  if shares_parameters:
+    learner = parameter_keeper.Keeper(config, environment)
+  else:
+    learner = experiment.make_learner(
+        config, environment, learner_group.alone().strategy)
   transfer.check(source, environment.observation_spec(),
                  learner.agent.num_features, config.agent)
   lines = transfer.take_parameters(learner.agent, source.agent)
@@ -47,7 +54,9 @@ def write_first_checkpoint(config: config_lib.Config, run_dir: str,
                        config.agent)
   configured = hyperparameters.ConfiguredValues(learner.hyperparameters)
   configured.take_changes(learner.hyperparameters)
-  learner_parts.make_checkpointer(
+  make_checkpointer = (parameter_keeper.make_checkpointer if shares_parameters
+                       else learner_parts.make_checkpointer)
+  make_checkpointer(
       config, run_dir, learner,
       training.Totals(len(levels.expand(config.environment.level))), configured
   ).save(0)

@@ -306,9 +306,14 @@ class AtariEnvironment(environment.BatchedEnvironment):
 
 def _make(game: str, num_envs: int, seed: int, config: config_lib.Config,
           training: bool) -> AtariEnvironment:
-  """Makes games: for training on one thread, for scores on all cores."""
+  """Makes games: for training on one thread, for scores on all cores.
+
+  On all where the learner plays, too: nothing else runs meanwhile.
+  """
   if training:
-    return AtariEnvironment(game, num_envs, seed, config.atari)
+    num_threads = sizing.num_cores() if config.learner_plays else 1
+    return AtariEnvironment(
+        game, num_envs, seed, config.atari, num_threads=num_threads)
   return AtariEnvironment(
       game, num_envs, seed,
       dataclasses.replace(config.atari, life_loss_ends_episode=False),

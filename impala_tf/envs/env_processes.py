@@ -235,11 +235,14 @@ class Workers:
       except OSError:
         self._hear(w)
 
-  def recv(self, min_ready: int = 1) -> Tuple[np.ndarray, dm_env.TimeStep]:
+  def recv(self, min_ready: int = 1, on_wait: Callable[[], None] = lambda: None
+           ) -> Tuple[np.ndarray, dm_env.TimeStep]:
     """Waits for environments, and returns all that are ready by then.
 
     Args:
       min_ready: number of environments to wait for.
+      on_wait: function that is called again and again, at least about once a
+        second, while they are waited for; may raise.
 
     Returns:
       Numbers of the environments, int32 [n], and copies of their rows,
@@ -256,6 +259,7 @@ class Workers:
                        ' fewer have an action to play')
     while len(self._ready) < min_ready:
       self._poll()
+      on_wait()
     numbers = np.array(self._ready, np.int32)
     self._ready = []
     timestep, self.side_channels = tree.map_structure(

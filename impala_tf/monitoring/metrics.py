@@ -228,11 +228,12 @@ class Interval:
       wait_secs: seconds that the learner has waited for batches so far.
     """
     secs = time.monotonic() - self._start
+    lags = np.concatenate(self._lags)
     row = {
         'frames_per_sec': (frames - self._start_frames) / secs,
         'learner_wait_share': (wait_secs - self._start_wait_secs) / secs,
-        'policy_lag': float(np.mean(self._lags)),
-        'policy_lag_max': int(np.max(self._lags)),
+        'policy_lag': float(np.mean(lags)),
+        'policy_lag_max': int(np.max(lags)),
     }
     for name, values in self._values.items():
       numbers = np.asarray(values, np.float64)

@@ -2,6 +2,7 @@
 
 import io
 import os
+from typing import Optional
 
 from absl import logging
 import numpy as np
@@ -48,25 +49,29 @@ class SkippedUpdates:
                     'row, %d in all', self._in_a_row, self.total)
     return True
 
-  def check(self, unroll: types.Unroll) -> None:
+  def check(self, unroll: Optional[types.Unroll] = None) -> None:
     """Ends the run after too many skipped updates in a row.
 
     Args:
-      unroll: batch of the last update.
+      unroll: batch of the last update; None where this process has not got it.
 
     Raises:
       UserError: where too many updates in a row were skipped. The batch is
         saved then, with an array for each field, such as 'env_outputs.reward'.
     """
-    if self._in_a_row >= self._max_in_a_row:
+    if self._in_a_row < self._max_in_a_row:
+      return
+    advice = 'look at rewards and observations'
+    if unroll is not None:
       contents = io.BytesIO()
       np.savez_compressed(contents, **_named_arrays(unroll))
       files.write(self._path, contents.getvalue())
-      raise config_lib.UserError(
-          f'{self._in_a_row} updates in a row were skipped, their gradients '
-          f'were not finite; the last batch is in {self._path}; look at its '
-          'rewards and observations, or try a lower '
-          'OptimizerConfig.learning_rate')
+      advice = (f'the last batch is in {self._path}; look at its rewards and '
+                'observations')
+    raise config_lib.UserError(
+        f'{self._in_a_row} updates in a row were skipped, their gradients '
+        f'were not finite; {advice}, or try a lower '
+        'OptimizerConfig.learning_rate')
 
 
 def _named_arrays(unroll: types.Unroll, prefix: str = ''):

@@ -12,7 +12,7 @@ from impala_tf import config as config_lib
 AMX = 'amx_bf16'  # The flag of a processor that has it.
 # Torsos of images. An 'mlp' gains little and would see its observations in 8
 # bits; what a torso of the user's own gains is unknown.
-_THAT_GAIN = ('shallow', 'deep')
+_THAT_GAIN = ('shallow', 'nature', 'deep')
 
 _CPU_INFO = '/proc/cpuinfo'
 

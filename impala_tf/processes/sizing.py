@@ -100,18 +100,25 @@ def fit(config: config_lib.Config,
 
   Raises:
     ConfigError: where there are more levels than environments, more learners
-      than actors, or more environment processes than environments.
+      than actors, more environment processes than environments, or, with
+      `ActorConfig.synchronisation`, not an environment for each unroll of a
+      batch.
   """
   if cores is None:
     cores = num_cores()
   actor, learner = config.actor, config.learner
   num_actors = actor.num_actors
   num_learners = learner.num_learners
-  if num_actors is None:
+  if num_actors is None and _is_synchronous(config):
+    num_actors = num_synchronous_actors(
+        config, cores // (actor.env_processes or 1))
+  elif num_actors is None:
     num_actors = max(1, cores // (actor.env_processes or 1))
     num_actors = max(1, num_actors // num_learners) * num_learners
   num_envs = actor.num_envs
-  if num_envs is None:
+  if num_envs is None and _is_synchronous(config):
+    num_envs = max(1, learner.batch_size // _num_processes(config, num_actors))
+  elif num_envs is None:
     num_envs = _MIN_ENVS
     # Runs in one process give the same numbers on every machine.
     if not config.experiment.in_process:
@@ -123,10 +130,13 @@ def fit(config: config_lib.Config,
                               _max_envs(config))
     num_envs = max(num_envs, actor.env_processes or 0)
   num_threads = learner.num_threads
-  if num_threads is None:
+  if num_threads is None and _is_synchronous(config):
+    num_threads = cores
+  elif num_threads is None:
     share = _learner_share(config)
     num_threads = min(cores, math.ceil(share * cores / num_learners + 0.5))
   _check_learners(num_learners, num_actors)
+  _check_batch(config, _num_processes(config, num_actors), num_envs)
   _check_env_processes(config, num_envs)
   _check_every_level_is_played(
       config, _num_processes(config, num_actors), num_envs)
@@ -140,6 +150,43 @@ def fit(config: config_lib.Config,
 def _num_processes(config: config_lib.Config, num_actors: int) -> int:
   """Number of processes that play: in process, one actor takes all turns."""
   return 1 if config.experiment.in_process else num_actors
+
+
+def _is_synchronous(config: config_lib.Config) -> bool:
+  """Whether those that play, and the learner, wait for each other."""
+  return config.actor.synchronisation != 'none'
+
+
+def num_synchronous_actors(config: config_lib.Config, room: int) -> int:
+  """Counts the actors that play one batch: a divisor of its size.
+
+  Args:
+    config: config of batched A2C that leaves their number open.
+    room: number of actors that there is room for, which decides unless
+      `ActorConfig.num_envs` does.
+  """
+  batch_size = config.learner.batch_size
+  if config.learner_plays:
+    return 1
+  if config.actor.num_envs is not None:
+    return max(1, batch_size // config.actor.num_envs)
+  most = min(batch_size, max(1, room))
+  return max(n for n in range(1, most + 1) if batch_size % n == 0)
+
+
+def _check_batch(config: config_lib.Config, num_processes: int,
+                 num_envs: int) -> None:
+  """Refuses synchronous actors whose unrolls do not make up a batch."""
+  batch_size = config.learner.batch_size
+  if _is_synchronous(config) and num_processes * num_envs != batch_size:
+    raise config_lib.ConfigError(
+        f'ActorConfig.synchronisation = {config.actor.synchronisation!r} needs '
+        'an environment for each unroll of an update, but '
+        f'{plurals.counted(num_processes, "process")} with '
+        f'{plurals.counted(num_envs, "environment")} each are no batch of '
+        f'{batch_size}; set LearnerConfig.batch_size to '
+        f'{num_processes * num_envs}, or leave out ActorConfig.num_actors and '
+        'ActorConfig.num_envs')
 
 
 def _shared_evenly(num_envs: int, num_processes: int, num_levels: int,
@@ -201,15 +248,19 @@ def explain(config: config_lib.Config) -> List[str]:
   if config.actor.num_actors is None:
     reason = _reason_for_actors(fitted, cores)
   actors = plurals.counted(actor.num_actors, 'actor process')
+  if config.learner_plays:
+    actors = 'no actor process'
+    reason = "the learner plays: ActorConfig.synchronisation = 'step'"
   lines.append(_line(actors, reason))
+  each = '' if config.learner_plays else ' each'
   if actor.env_processes:
     processes = plurals.counted(actor.env_processes, 'environment process')
-    lines.append(_line(f'{processes} each'))
+    lines.append(_line(f'{processes}{each}'))
   reason = None
   if config.actor.num_envs is None:
     reason = _reason_for_envs(fitted)
   envs = plurals.counted(actor.num_envs, 'environment')
-  lines.append(_line(f'{envs} each', reason))
+  lines.append(_line(f'{envs}{each}', reason))
   threads = plurals.counted(learner.num_threads, 'learner thread')
   if learner.num_learners > 1:
     threads += ' each'
@@ -222,11 +273,32 @@ def explain(config: config_lib.Config) -> List[str]:
   return lines
 
 
+def num_workers(config: config_lib.Config, num_processes: int) -> int:
+  """Counts workers that share parameters: one for each process at least."""
+  return max(config.asynchronous.num_workers, num_processes)
+
+
+def explain_workers(config: config_lib.Config) -> List[str]:
+  """Explains the sizes of a run whose workers share parameters."""
+  cores = num_cores()
+  fitted = fit(config, cores)
+  num_processes = _num_processes(config, fitted.actor.num_actors)
+  reason = None
+  if config.actor.num_actors is None:
+    reason = _reason_for_actors(fitted, cores)
+  return [_line(plurals.counted(num_processes, 'actor process'), reason),
+          _line(plurals.counted(num_workers(config, num_processes), 'worker')
+                + ' that take turns in them')]
+
+
 def _line(what: str, reason: Optional[str] = None) -> str:
   return f'{what} ({reason or "as configured"})'
 
 
 def _reason_for_actors(fitted: config_lib.Config, cores: int) -> str:
+  if _is_synchronous(fitted):
+    return (f'{plurals.counted(cores, "core")}, such that their environments '
+            f'play a batch of {fitted.learner.batch_size}')
   reason = f'one for each of {plurals.counted(cores, "core")}'
   if fitted.actor.env_processes:
     env_processes = plurals.counted(
@@ -239,6 +311,8 @@ def _reason_for_actors(fitted: config_lib.Config, cores: int) -> str:
 
 
 def _reason_for_envs(fitted: config_lib.Config) -> str:
+  if _is_synchronous(fitted):
+    return f'a batch of {fitted.learner.batch_size} in all'
   num_unrolls = fitted.learner.num_learners * fitted.num_fresh
   unrolls = plurals.counted(num_unrolls, 'new unroll')
   reason = (f'{_MIN_ENVS} to {_max_envs(fitted)}, such that about '
@@ -250,6 +324,9 @@ def _reason_for_envs(fitted: config_lib.Config) -> str:
 
 
 def _reason_for_threads(fitted: config_lib.Config, cores: int) -> str:
+  if _is_synchronous(fitted):
+    return (f'all of {plurals.counted(cores, "core")}, which nobody else needs '
+            'meanwhile')
   reason = f'{_learner_share(fitted):.0%} of {plurals.counted(cores, "core")}'
   if fitted.learner.num_learners > 1:
     reason += f' for {fitted.learner.num_learners} learners'

@@ -18,11 +18,15 @@ from impala_tf.transport import packing
 NOT_FINITE = 'numbers that are not finite'
 OTHER_CONFIG = 'played with another config'
 OTHER_AGENT = "in another agent's queue"
+LATE = 'too late for their update'
 # More refusals than any queue holds, for a long time: no actor sends unrolls
 # that can be learned from.
 _MAX_IN_A_ROW = 1_000
 _MAX_SECS = 30.
 _WARNING_INTERVAL_SECS = 60.
+
+# Whether an unroll is taken, bool [], from its columns [N].
+TakesFn = Callable[[Sequence[tf.Tensor]], tf.Tensor]
 
 
 class RefusalLog(Protocol):
@@ -107,8 +111,8 @@ class Refusals:
 
 def refusing(packed: packing.Packing, fingerprint: int,
              refusals: Optional[RefusalLog], agent: Optional[int] = None,
-             is_shared: bool = False
-             ) -> Callable[[Sequence[tf.Tensor]], tf.Tensor]:
+             is_shared: bool = False, must_be_finite: bool = True
+             ) -> TakesFn:
   """Makes a predicate for `tf.data.Dataset.filter`.
 
   Args:
@@ -118,6 +122,8 @@ def refusing(packed: packing.Packing, fingerprint: int,
     refusals: log of unrolls that are refused; None for no log.
     agent: number of the agent whose unrolls alone are taken; None: of any.
     is_shared: whether several agents write to the table.
+    must_be_finite: whether unrolls with numbers that are not finite are
+      refused.
 
   Returns:
     Function from the columns [N] of one unroll to bool [].
@@ -135,7 +141,7 @@ def refusing(packed: packing.Packing, fingerprint: int,
     fits = tf.reduce_all(tf.equal([tf.size(column) for column in columns],
                                   packed.sizes))
     stamp = packed.stamp(columns)
-    is_finite = tf.reduce_all([
+    is_finite = not must_be_finite or tf.reduce_all([
         tf.reduce_all(tf.math.is_finite(column)) for column in columns
         if column.dtype.is_floating])
     is_known = tf.logical_and(
@@ -149,5 +155,44 @@ def refusing(packed: packing.Packing, fingerprint: int,
         is_good, lambda: True,
         lambda: tf.ensure_shape(tf.numpy_function(
             note, [stamp.sender, stamp.agent, is_known, is_own], tf.bool), []))
+
+  return is_taken
+
+
+def of_one_version(packed: packing.Packing, is_known: TakesFn,
+                   first_version: int, num_unrolls: int,
+                   refusals: Optional[RefusalLog]) -> TakesFn:
+  """Makes a predicate that takes so many unrolls of each version in turn.
+
+  It is the barrier of batched A2C: every update is of unrolls that its very
+  parameters have played. Others are left over where an actor died after it had
+  sent some, since the one in its place plays them again.
+
+  Args:
+    packed: layout of unrolls in columns.
+    is_known: predicate that refuses unrolls first.
+    first_version: version of the first unrolls.
+    num_unrolls: unrolls of each version.
+    refusals: log of unrolls that are refused; None for no log.
+  """
+  num_taken = 0
+
+  def is_in_turn(version, sender):
+    nonlocal num_taken
+    is_taken = version == first_version + num_taken // num_unrolls
+    num_taken += int(is_taken)
+    if not is_taken and refusals is not None:
+      refusals.add(int(sender), LATE)
+    return bool(is_taken)
+
+  def is_taken(columns):
+
+    def ask():
+      unroll = packed.unpack([column[tf.newaxis] for column in columns])
+      return tf.ensure_shape(tf.numpy_function(
+          is_in_turn, [unroll.policy_version[0], packed.stamp(columns).sender],
+          tf.bool), [])
+
+    return tf.cond(is_known(columns), ask, lambda: False)
 
   return is_taken

@@ -64,6 +64,10 @@ class Plan:
     Raises:
       UserError: where there is no room for it.
     """
+    if config.learner_plays:
+      raise config_lib.UserError(
+          "with ActorConfig.synchronisation = 'step' the learner plays by "
+          'itself, on one machine; use ./launch/train.sh')
     gpus = args.learner_gpus
     if gpus is None:
       gpus = float(any(node.gpus >= 1 for node in nodes))
@@ -79,7 +83,7 @@ class Plan:
       others += ' and the evaluator'
     number = (args.num_actors or config.actor.num_actors
               or _number_before(args.run_dir)
-              or max(1, room // self._num_learners) * self._num_learners)
+              or _number_within(config, room))
     if number > room:
       raise config_lib.UserError(
           f'the cluster has room for {plurals.counted(room, "actor")} of '
@@ -149,6 +153,14 @@ class Plan:
     print(f'  {actors} with {needs.actor} each')
     if needs.evaluator is not None:
       print(f'  an evaluator with {needs.evaluator}')
+
+
+def _number_within(config: config_lib.Config, room: int) -> int:
+  """Returns how many actors make use of room for so many."""
+  if config.actor.synchronisation != 'none':
+    return sizing.num_synchronous_actors(config, room)
+  num_learners = config.learner.num_learners
+  return max(1, room // num_learners) * num_learners
 
 
 def _number_before(run_dir: Optional[str]) -> Optional[int]:

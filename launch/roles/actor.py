@@ -10,6 +10,7 @@ from impala_tf.storage import files
 from launch.processes import child as child_lib
 from launch.roles import learner_connection
 from launch.run import gin_config
+from launch.run import program
 
 
 class _Host(host_lib.ActorHost):
@@ -54,13 +55,13 @@ def run(args: argparse.Namespace) -> None:
   else:
     config = learner.config()
   # Here, since they import TensorFlow, which takes seconds.
-  from impala_tf.architectures import actor_learner
   from impala_tf.monitoring import profiling
+  architecture = program.import_architecture(config)
   seed = secrets.randbits(31) if args.seed is None else args.seed
   profile = None
   if args.profile:
     profile = profiling.HopTimesWriter(args.run_dir, f'actor_{seed}')
-  actor_learner.run_actor(
+  architecture.run_actor(
       config, args.address, seed, args.task,
       _Host(args, learner, say, profile), args.replay_address, args.core,
       args.agent or 0)

@@ -36,7 +36,7 @@ class _Host(host_lib.LearnerHost):
   """
 
   def __init__(self, args: argparse.Namespace, addresses: List[str],
-               on_row: RowFn):
+               on_row: RowFn, learner_plays: bool):
     """Handles signals; tells the user at once what a learner by hand waits for.
 
     Args:
@@ -44,10 +44,13 @@ class _Host(host_lib.LearnerHost):
       addresses: addresses at which several learners reach one another; empty
         for a single one.
       on_row: function that is called with each row of metrics.
+      learner_plays: see `Config.learner_plays`.
     """
     unrolls = f'unrolls that actors send to {args.address}'
     if addresses:
       unrolls += ' and to the other learners'
+    if learner_plays:
+      unrolls = 'the environments of this learner'
     self.signals: List[int] = []
     self.on_row = on_row
     self._args = args
@@ -139,10 +142,10 @@ def _learn(args: argparse.Namespace, config: config_lib.Config, run_dir: str,
            on_row: RowFn = lambda row: None) -> Optional[int]:
   """Learns to the end; returns the signal that ended it, if one did."""
   addresses = role_flags.learner_addresses(args, config.learner.num_learners)
-  host = _Host(args, addresses, on_row)
-  # Here, since it imports TensorFlow, which takes seconds.
-  from impala_tf.architectures import actor_learner
+  host = _Host(args, addresses, on_row, config.learner_plays)
+  # Here, since they import TensorFlow, which takes seconds.
   from impala_tf.architectures import learner_parts
+  architecture = program.import_architecture(config)
   host.handle_signals()  # Before, there is nothing to save.
   _, port = role_flags.parse_address(args.address)
   place = learner_parts.Place(
@@ -151,7 +154,7 @@ def _learn(args: argparse.Namespace, config: config_lib.Config, run_dir: str,
   with contextlib.suppress(_Stopped):
     if args.replay_address is not None:
       host.wait_for_replay()
-    is_done = actor_learner.run_learner(
+    is_done = architecture.run_learner(
         config, place, host, host.join, args.profile)
   if host.signals:
     return host.signals[0]
@@ -169,6 +172,12 @@ def _learner_config(args: argparse.Namespace) -> config_lib.Config:
                                '--run_dir of one to be resumed')
   config = program.load_for_roles(path, args.gin_binding)
   role_flags.check_sharing(args, config)
+  if config.actor.synchronisation == 'trajectory' and (
+      config.actor.num_actors is None):
+    raise config_lib.UserError(
+        "ActorConfig.synchronisation = 'trajectory' needs "
+        'ActorConfig.num_actors where actors are started one by one: their '
+        'machines may have other numbers of cores')
   sizing.fit(config)  # Refuses more levels than environments.
   return config
 
@@ -210,9 +219,10 @@ def run(args: argparse.Namespace) -> int:
       warm_start.begin(run_dir, args.init_from, resuming)
     for server, port in open_ports.items():
       print(f'  {program.open_port(port, server)}')
-    print('  its actors: ./launch/role.sh actor '
-          f'--address={shlex.quote(args.address)} '
-          f'--task=N, N = {_actor_tasks(args, config)}', flush=True)
+    if not config.learner_plays:
+      print('  its actors: ./launch/role.sh actor '
+            f'--address={shlex.quote(args.address)} '
+            f'--task=N, N = {_actor_tasks(args, config)}', flush=True)
     with progress.ProgressLine(config.experiment.total_frames) as line:
       signum = _learn(args, config, run_dir, line.show)
   if signum is not None and args.task:  # It may not be written yet.

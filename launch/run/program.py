@@ -1,11 +1,12 @@
 """Beginning and end of every program: network, first lines, exit code."""
 
 import argparse
+import importlib
 import os
 import shlex
 import signal
 import sys
-from typing import Callable, Optional, Sequence, Tuple
+from typing import Any, Callable, Optional, Sequence, Tuple
 
 from impala_tf import config as config_lib
 from impala_tf.agents import torsos
@@ -90,12 +91,25 @@ def check_names(config: config_lib.Config) -> None:
     references.find(config)
 
 
+def import_architecture(config: config_lib.Config) -> Any:
+  """Imports the module of `architectures` in which a run's algorithm learns.
+
+  It has `run_learner` and `run_actor`, the processes of the two roles, and
+  imports TensorFlow.
+  """
+  return importlib.import_module(
+      f'impala_tf.architectures.{algorithms.architecture(config)}')
+
+
 def show_beginning(config: config_lib.Config, run_dir: str,
                    resuming: bool) -> None:
   """Prints what is trained where, and which settings the machine decided."""
   print(f'{"Resuming" if resuming else "Training"} '
         f'{levels.short_name(config.environment.level)} in {run_dir}')
-  for choice in sizing.explain(config):
+  is_shared = (
+      algorithms.architecture(config) == algorithms.SHARED_PARAMETERS)
+  for choice in (sizing.explain_workers(config) if is_shared else
+                 sizing.explain(config)):
     print(f'  {choice}', flush=True)
 
 

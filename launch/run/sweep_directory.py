@@ -91,7 +91,8 @@ def load_runs(config: plan_lib.SweepConfig, kind: Kind = SWEEP) -> Tuple[
           if run.seed == 1]  # All seeds are alike.
   distinct = {  # By what is checked of them.
       (loaded.environment, loaded.agent, loaded.actor, loaded.impala,
-       loaded.laser, loaded.population, loaded.experiment.algorithm): loaded
+       loaded.laser, loaded.population, loaded.learner, loaded.replay,
+       loaded.optimizer.momentum, loaded.experiment.algorithm): loaded
       for _, loaded in runs}
   for loaded in distinct.values():
     program.check_names(loaded)

@@ -346,3 +346,18 @@ def test_training_is_shown_in_grey_without_a_second_emulator():
   env = _make('pong', 1)
   env.reset()
   assert env.render().shape == (84, 84, 3)
+
+
+@pytest.mark.parametrize('synchronisation, training, num_threads', [
+    ('none', True, 1), ('trajectory', True, 1), ('step', True, 7),
+    ('none', False, 7)])
+def test_emulators_use_all_cores_where_nothing_else_runs(
+    monkeypatch, synchronisation, training, num_threads):
+  asked = []
+  monkeypatch.setattr(atari.sizing, 'num_cores', lambda: 7)
+  monkeypatch.setattr(
+      atari, 'AtariEnvironment',
+      lambda *args, num_threads, **_: asked.append(num_threads))
+  atari.DOMAIN.make('pong', 8, 0, config.Config(
+      actor=config.ActorConfig(synchronisation=synchronisation)), training)
+  assert asked == [num_threads]

@@ -87,6 +87,11 @@ def _check_refusals(address, run_dir):
   assert f'another process is training in {run_dir}' in line
   line = _refuse('learner', f'--address={address}', _CONFIG)
   assert re.search(r'--address: port \d+ cannot be used', line), line
+  line = _refuse(
+      'learner', f'--address=localhost:{ports.choose()}', _CONFIG,
+      '--gin_binding=ActorConfig.synchronisation = "trajectory"',
+      '--gin_binding=ActorConfig.num_actors = None')
+  assert 'needs ActorConfig.num_actors where actors are started one' in line
 
 
 @pytest.mark.slow

@@ -56,8 +56,7 @@ def _refuse(refused):
     ([_bind('EnvironmentConfig.level', "'doom/1'")],
      "level must be 'atari/<game>', .* or 'gym/<id>', but is 'doom/1'"),
     ([_bind('ExperimentConfig.algorithm', "'impalla'")],
-     "must be one of impala, impala_popart, laser, but is 'impalla'; did you "
-     'mean'),
+     "must be one of impala, .*, laser, .* but is 'impalla'; did you mean"),
     ([_bind('AgentConfig.torso', "'shalow'")],
      "torso must be one of .* but is 'shalow'; did you mean 'shallow'.*one of "
      'your own is known once .*--import=FILE.py'),
@@ -80,6 +79,11 @@ def _refuse(refused):
      'LearnerConfig.batch_size must be of type int, but is 8.0'),
     ([_bind('LearnerConfig.batch_size', 0)],
      'LearnerConfig.batch_size must be at least 1, but is 0'),
+    ([_bind('ActorConfig.synchronisation', "'trajectory'")],
+     '1 process with 4 environments each are no batch of 8; set .* to 4, or'),
+    (['--profile', _bind('ActorConfig.synchronisation', "'step'"),
+      _bind('ActorConfig.num_envs', 8)],
+     '--profile .* the learner plays by itself; leave it out'),
     (['--port=65536'], '--port: port 65536 cannot be used.*; choose another')])
 def test_bad_value_is_refused_and_nothing_is_made(
     refuse, tmp_path, arguments, words):
@@ -93,6 +97,13 @@ def test_missing_gin_file_is_refused(tmp_path):
                      f'--run_dir={tmp_path / "run"}')
   assert 'there is no file configs/ctach.gin' in programs.error_line(ran)
   assert not any(tmp_path.iterdir())
+
+
+def test_profile_of_workers_that_learn_themselves_is_refused(refuse, tmp_path):
+  line = refuse(tmp_path / 'run', '--profile',
+                _bind('ExperimentConfig.algorithm', "'a3c'"),
+                _bind('ImpalaConfig.correction', "'none'"))
+  assert 'learn from them themselves; leave it out' in line
 
 
 def test_taken_port_is_refused(refuse, tmp_path):

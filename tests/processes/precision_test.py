@@ -19,6 +19,7 @@ def _config(chosen, torso='shallow', in_process=False):
     ('float32', 'shallow', _WITH_AMX, 'float32', 'float32'),
     ('auto', 'shallow', _WITH_AMX, 'mixed_bfloat16', 'bfloat16'),
     ('auto', 'deep', _WITH_AMX, 'mixed_bfloat16', 'bfloat16'),
+    ('auto', 'nature', _WITH_AMX, 'mixed_bfloat16', 'bfloat16'),
     ('auto', 'shallow', _WITHOUT, 'float32', 'float32'),
     ('auto', 'mlp', _WITH_AMX, 'float32', 'float32'),
     ('auto', 'my_own', _WITH_AMX, 'float32', 'float32'),

@@ -220,3 +220,49 @@ def test_environment_processes_that_would_be_idle_are_refused():
   with pytest.raises(config_lib.ConfigError, match=words) as error:
     sizing.fit(_of_levels('catch', env_processes=5, num_envs=4))
   assert '\n' not in str(error.value)
+
+
+def _together(synchronisation='trajectory', batch_size=32, in_process=False,
+              **actor):
+  return config_lib.Config(
+      experiment=config_lib.ExperimentConfig(in_process=in_process),
+      actor=config_lib.ActorConfig(synchronisation=synchronisation, **actor),
+      learner=config_lib.LearnerConfig(batch_size=batch_size))
+
+
+@pytest.mark.parametrize('config, cores, num_actors, num_envs', [
+    (_together(), 2, 2, 16), (_together(), 6, 4, 8),
+    (_together(batch_size=5), 4, 1, 5), (_together(batch_size=3), 64, 3, 1),
+    (_together(num_envs=2), 2, 16, 2), (_together(num_actors=8), 2, 8, 4),
+    (_together(env_processes=2), 2, 1, 32),
+    (_together(env_processes=2), 4, 2, 16),
+    (_together(in_process=True, num_actors=2), 2, 2, 32),
+    (_together('step'), 4, 1, 32),
+    (_together('step', env_processes=3), 4, 1, 32)])
+def test_synchronous_actors_play_one_batch(config, cores, num_actors, num_envs):
+  fitted = sizing.fit(config, cores)
+  assert fitted.actor.num_actors == num_actors
+  assert fitted.actor.num_envs == num_envs
+  assert fitted.learner.num_threads == cores  # Nobody plays meanwhile.
+
+
+@pytest.mark.parametrize('config, words', [
+    (_together(num_actors=2, num_envs=8),
+     '2 processes with 8 environments each are no batch of 32; set '
+     'LearnerConfig.batch_size to 16'),
+    (_together(num_actors=5), '5 processes with 6 environments each'),
+    (_together('step', num_envs=31), '1 process with 31 environments each'),
+    (_together(in_process=True, num_actors=2, num_envs=16),
+     '1 process with 16 environments each')])
+def test_unrolls_that_make_up_no_batch_are_refused(config, words):
+  with pytest.raises(config_lib.ConfigError, match=words) as error:
+    sizing.fit(config, cores=2)
+  assert '\n' not in str(error.value)
+
+
+def test_sizes_of_synchronous_runs_are_explained():
+  lines = sizing.explain(_together('step', env_processes=2))
+  assert lines[0].startswith('no actor process (the learner plays')
+  assert lines[1:3] == ['2 environment processes (as configured)',
+                        '32 environments (a batch of 32 in all)']
+  assert 'play a batch of 32)' in sizing.explain(_together())[0]

@@ -23,6 +23,8 @@ def _bind(name, value):
 
 
 _TWO = _bind('LearnerConfig.num_learners', 2)
+_TOGETHER = (_bind('ActorConfig.synchronisation', "'trajectory'"),
+             _bind('ActorConfig.num_envs', None))
 
 
 def _plan(monkeypatch, nodes, *flags):
@@ -48,6 +50,8 @@ def _plan(monkeypatch, nodes, *flags):
     # As many for each learner.
     ([(4, 0), (3, 0)], [_TWO], 4, 0), ([(4, 0)], [_TWO], 2, 0),
     ([(4, 0)], [_TWO, '--num_actors=2'], 2, 0),
+    # A divisor of the batch of 8, of which each plays as much.
+    ([(4, 0)], _TOGETHER, 2, 0), ([(4, 0), (4, 0)], _TOGETHER, 4, 0),
     ([(4, 0), (4, 2)], [_TWO], 6, 1),
     ([(4, 0), (4, 1)], [_TWO, '--learner_gpus=0.5'], 6, 0.5),
     ([(3, 0), (6, 0)], [_TWO, '--learner_cpus=3', '--evaluate'], 2, 0)])
@@ -84,3 +88,9 @@ def test_resumed_run_has_as_many_actors_as_before(monkeypatch, tmp_path):
   assert _plan(monkeypatch, [(4, 0), (4, 0)], flag).config == config
   with pytest.raises(config_lib.UserError, match='for 1 actor .* not for 3'):
     _plan(monkeypatch, [(2, 0)], flag)
+
+
+def test_learner_that_plays_by_itself_needs_no_cluster(monkeypatch):
+  with pytest.raises(config_lib.UserError, match='on one machine; use .*train'):
+    _plan(monkeypatch, [(4, 0)], _bind('ActorConfig.synchronisation', "'step'"),
+          _bind('ActorConfig.num_envs', 8))

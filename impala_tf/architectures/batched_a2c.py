@@ -1,0 +1,284 @@
+"""Batched A2C, whose updates are of what their very parameters have played.
+
+Figure 2 and section 5.1 of Espeholt et al. 2018, three forms of one rule: an
+update is of one unroll of each environment, all by the newest parameters, and
+whoever plays waits for it. The policy lag is 0, all ratios are 1, and V-trace's
+targets are those of n steps (equation 2), so that the algorithm is 'impala'.
+
+- Sync step: `PlayingReader`, with which the learner plays by itself.
+- Sync trajectory: IMPALA's actors, whose `NewerFetcher` waits for each update,
+  and a queue that is read version by version
+  (`unroll_filter.of_one_version`).
+- Dynamic batch: the same with
+  `dynamic_batching_actor.SynchronousDynamicActor`.
+"""
+
+import collections
+import time
+from typing import Callable, List, Optional
+
+from absl import logging
+import dm_env
+import numpy as np
+import tensorflow as tf
+import tree
+
+from impala_tf import actor as actor_lib
+from impala_tf import config as config_lib
+from impala_tf import dataset
+from impala_tf import experiment
+from impala_tf import learner as learner_lib
+from impala_tf import types
+from impala_tf import weights
+from impala_tf.envs import env_processes
+from impala_tf.envs import environment as environment_lib
+from impala_tf.processes import host as host_lib
+from impala_tf.transport import packing
+
+# An update takes some milliseconds at least; a look at the learner's memory
+# takes a hundredth of one.
+_POLL_SECS = 0.002
+
+
+class NewerFetcher:
+  """A fetcher that never brings the same parameters twice."""
+
+  def __init__(self, fetcher: actor_lib.Fetcher):
+    """Wraps a fetcher, whose newest parameters are the first to be brought."""
+    self._fetcher = fetcher
+    self._version: Optional[int] = None
+
+  def fetch(self) -> int:
+    """Waits for parameters that are newer than the last; see `actor.Fetcher`.
+
+    Raises:
+      ConnectionError: where the learner is lost.
+    """
+    while True:
+      version = self._fetcher.fetch()
+      if version != self._version:
+        self._version = version
+        return version
+      time.sleep(_POLL_SECS)
+
+
+class BarrierHost(host_lib.LearnerHost):
+  """A learner's host that keeps no actor waiting for parameters.
+
+  Other peers do with parameters that are a second old, and read the next ones.
+  Here there are no next ones before all actors have the newest.
+  """
+
+  def __init__(self, host: host_lib.LearnerHost,
+               publisher: weights.SharingPublisher):
+    """Wraps a host.
+
+    Args:
+      host: the process that this runs in.
+      publisher: hands parameters to the actors.
+    """
+    self._host = host
+    self._publisher = publisher
+    self.should_stop = host.should_stop
+    self.before_batch = host.before_batch
+    self.on_pause = host.on_pause
+    self.on_row = host.on_row
+
+  def on_wait(self, cause: str = '') -> None:
+    self._publisher.complete_table()
+    self._host.on_wait(cause)
+
+
+class _Stopped(Exception):
+  """The learner is to end, and not to play to the end of its unrolls."""
+
+
+class SteppedTogether:
+  """Environments that are shown once all have stepped, as figure 2a has it.
+
+  Those in processes of their own step at once, and all wait for the slowest.
+
+  Attributes:
+    num_envs: see `environment.BatchedEnvironment`; likewise all that follow.
+    frame_stack: see there.
+    level_index: see there.
+    side_channels: see there.
+  """
+
+  def __init__(self, environment: experiment.AnyEnvironment,
+               check: Callable[[], None]):
+    """Starts no step.
+
+    Args:
+      environment: E environments.
+      check: function that is called before each step, and about once a second
+        within; may raise.
+    """
+    self._environment = environment
+    self._check = check
+    self.num_envs = environment.num_envs
+    self.frame_stack = environment.frame_stack
+    self.level_index = environment.level_index
+    self.side_channels = environment_lib.NO_SIDE_CHANNELS
+
+  def reset(self) -> dm_env.TimeStep:
+    """Begins the first episodes; see `BatchedEnvironment.reset`."""
+    if isinstance(self._environment, env_processes.Workers):
+      return self._receive()
+    timestep = self._environment.reset()
+    self.side_channels = self._environment.side_channels
+    return timestep
+
+  def step(self, actions: np.ndarray) -> dm_env.TimeStep:
+    """Steps all environments; see `BatchedEnvironment.step`."""
+    self._check()
+    if isinstance(self._environment, env_processes.Workers):
+      self._environment.send(np.arange(self.num_envs, dtype=np.int32), actions)
+      return self._receive()
+    timestep = self._environment.step(actions)
+    self.side_channels = self._environment.side_channels
+    return timestep
+
+  def _receive(self) -> dm_env.TimeStep:
+    """Waits for all environments, and puts their rows in order."""
+    numbers, timestep = self._environment.recv(self.num_envs, self._check)
+    order = np.argsort(numbers)
+    timestep, self.side_channels = tree.map_structure(
+        lambda array: array[order], (timestep, self._environment.side_channels))
+    return timestep
+
+  def close(self) -> None:
+    """Ends the environments."""
+    self._environment.close()
+
+
+class _BatchWriter:
+  """A writer that collects unrolls until there is a batch."""
+
+  def __init__(self):
+    self._unrolls: List[types.Unroll] = []
+
+  def write(self, unroll: packing.PackedUnroll) -> None:
+    self._unrolls.append(unroll.unroll)
+
+  def flush(self, max_pending: int = 0) -> None:
+    del max_pending  # Nothing is on its way.
+
+  def take(self) -> types.Unroll:
+    """Returns the batch, copied, with leading [T+1, B]."""
+    batch = tf.nest.map_structure(
+        lambda *arrays: tf.constant(np.stack(arrays)), *self._unrolls)
+    self._unrolls = []
+    return dataset.time_major(batch)
+
+
+class _Newest:
+  """A fetcher of parameters that are there: the learner's own."""
+
+  def __init__(self, num_updates: tf.Variable):
+    self._num_updates = num_updates
+
+  def fetch(self) -> int:
+    return int(self._num_updates.numpy())
+
+
+class PlayingReader:
+  """A reader that plays each batch when it is asked for it: sync step.
+
+  All environments are stepped together, one call of the learner's own agent
+  serves them all, and the learner learns when each has played T steps. Where
+  the process of an environment dies, all begin anew, and the unrolls that were
+  under way are lost.
+
+  Attributes:
+    wait_secs: seconds spent so far in playing.
+  """
+
+  def __init__(self, config: config_lib.Config, learner: learner_lib.Learner,
+               spec: types.Unroll, prepare: Callable[[types.Unroll],
+                                                     types.Unroll]):
+    """Starts no environment yet.
+
+    Args:
+      config: config with numbers for all that was left to the machine.
+      learner: its agent acts.
+      spec: shapes and dtypes of one unroll; see `types.unroll_spec`.
+      prepare: function that is applied to each batch.
+    """
+    self.wait_secs = 0.
+    self._config = config
+    self._learner = learner
+    self._spec = spec
+    self._prepare = prepare
+    self._writer = _BatchWriter()
+    self._actor: Optional[actor_lib.Actor] = None
+    self._num_starts = 0
+    self._deaths = collections.deque(maxlen=config.actor.max_restarts + 1)
+    self._host: Optional[host_lib.LearnerHost] = None
+
+  def next(self, host: host_lib.LearnerHost) -> Optional[types.Unroll]:
+    """Plays a batch; returns None once the host says to stop.
+
+    Args:
+      host: process of the learner, which is asked before each step.
+
+    Raises:
+      UserError: where environments cannot be made or played.
+      WorkerError: where their processes die too often; see
+        `ActorConfig.max_restarts`.
+    """
+    start = time.monotonic()
+    self._host = host
+    try:
+      self._play()
+      return self._prepare(self._writer.take())
+    except _Stopped:
+      return None
+    finally:
+      self.wait_secs += time.monotonic() - start
+
+  def _play(self) -> None:
+    """Plays an unroll in each environment, and again where one dies."""
+    while True:
+      try:
+        self._check()
+        if self._actor is None:
+          self._actor = self._start()
+        self._actor.run_unroll()
+        return
+      except env_processes.WorkerError as error:
+        self._note_death(error)
+
+  def _check(self) -> None:
+    if self._host.should_stop():
+      raise _Stopped
+
+  def _start(self) -> actor_lib.Actor:
+    """Starts the environments, with another seed each time."""
+    config = self._config
+    environment_seed, policy_seed = experiment.make_seeds(
+        config.experiment.seed, self._num_starts)
+    self._num_starts += 1
+    environment = SteppedTogether(
+        experiment.make_actor_environment(config, environment_seed, task=0),
+        self._check)
+    try:
+      return actor_lib.Actor(
+          self._learner.agent, environment, self._writer,
+          _Newest(self._learner.num_updates), self._spec, policy_seed,
+          acts_anew=True)
+    except BaseException:
+      environment.close()
+      raise
+
+  def _note_death(self, error: env_processes.WorkerError) -> None:
+    """Ends what is left of the environments; raises after too many deaths."""
+    if self._actor is not None:
+      self._actor.close()
+      self._actor = None
+    now = time.monotonic()
+    self._deaths.append(now)
+    if (len(self._deaths) == self._deaths.maxlen and
+        now - self._deaths[0] < self._config.actor.restart_window_secs):
+      raise error
+    logging.warning('All environments begin anew: %s', error)
