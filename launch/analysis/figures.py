@@ -71,12 +71,12 @@ def table_2(sweep_dir: str, results: tables.Results):
   figure, grid = pictures.panels(len(tasks))
   width = 0.4
   for axes, task in zip(grid, tasks):
-    for shift, (suffix, title) in zip((-0.5, 0.5), tables.REPLAY.items()):
+    for shift, (suffix, label) in zip((-0.5, 0.5), tables.REPLAY.items()):
       heights = [results_lib.best_mean(results_lib.select(
           results, task, method + suffix), tables.BEST)
                  for method in tables.METHODS]
       axes.bar(np.arange(len(heights)) + shift * width, heights, width,
-               label=title)
+               label=label)
     axes.axhline(0, color='black', linewidth=0.8)
     axes.set_xticks(range(len(tables.METHODS)), tables.METHODS.values(),
                     rotation=30, ha='right')
