@@ -40,8 +40,8 @@ from impala_tf.transport import config_table
 from impala_tf.transport import reverb_calls
 
 _POLL_SECS = 0.05
-# Of a run in one process: means over a stretch of time would differ between
-# runs.
+# Updates in a row of a run in one process, where means over a stretch of time
+# would differ between runs.
 _UPDATES_A_ROW = 100
 
 

@@ -79,11 +79,7 @@ class TableLink:
     """
     facts = contribution._asdict()
     gradient = facts.pop('gradient')
-    text = json.dumps(facts).encode()
-    if len(text) > store_lib.RECORD_BYTES:
-      raise ValueError(f'the metrics of an update take {len(text)} bytes, but '
-                       f'there is room for {store_lib.RECORD_BYTES}; have the '
-                       'loss return fewer')
+    text = store_lib.encode(facts, store_lib.RECORD_BYTES)
     self._writer.append((gradient, np.frombuffer(
         text.ljust(store_lib.RECORD_BYTES), np.uint8)))
     self._writer.create_item(

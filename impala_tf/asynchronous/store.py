@@ -40,6 +40,24 @@ _LENGTH_BYTES = 8  # At the beginning of each record.
 _READ_LOCK_SECS = 0.05
 
 
+def encode(record: Dict[str, Any], room_bytes: int) -> bytes:
+  """Writes a record as JSON.
+
+  Args:
+    record: facts of an update; JSON takes them.
+    room_bytes: most bytes.
+
+  Raises:
+    ValueError: where it is longer.
+  """
+  text = json.dumps(record).encode()
+  if len(text) > room_bytes:
+    raise ValueError(f'the metrics of an update take {len(text)} bytes, but '
+                     f'there is room for {room_bytes}; have the loss return '
+                     'fewer')
+  return text
+
+
 class Counts(NamedTuple):
   """Counts of all workers together.
 
@@ -140,11 +158,7 @@ class Store:
     Raises:
       ValueError: where the record is too long. Nothing is counted.
     """
-    text = json.dumps(record).encode()
-    if len(text) > RECORD_BYTES - _LENGTH_BYTES:
-      raise ValueError(f'the metrics of an update take {len(text)} bytes, but '
-                       f'there is room for {RECORD_BYTES - _LENGTH_BYTES}; '
-                       'have the loss return fewer')
+    text = encode(record, RECORD_BYTES - _LENGTH_BYTES)
     header = self._header
     fcntl.flock(self._file.fileno(), fcntl.LOCK_EX)
     try:
@@ -182,7 +196,7 @@ class Store:
                               _READ_LOCK_SECS) as is_locked:
       if is_locked:
         num_records = int(self._header['num_records'])
-        # Of those before, others have taken the place.
+        # Older records have been overwritten.
         for number in range(
             max(num_read, num_records - _NUM_RECORDS), num_records):
           row = self._records[number % _NUM_RECORDS]

@@ -111,7 +111,7 @@ def rows(num_envs: int, cores: int, unroll_length: int,
   Returns:
     Rows by name, as the paper's table has them.
   """
-  # As many processes as there are cores, with as many environments each.
+  # Actors: one a core, or fewer, with the same number of environments each.
   num_actors = max(n for n in range(1, num_envs + 1)
                    if n <= cores and not num_envs % n)
   actors = (f'ActorConfig.num_actors = {num_actors}',

@@ -69,7 +69,7 @@ def test_neither_greedy_nor_random_actions_are_illegal():
     actions = acting.Policy(agent, E, seed=1).act(
         _env_output(action_mask=mask.astype(np.uint8))).action
     assert np.all(mask[np.arange(E), actions])
-  # Of two legal actions either is as likely.
+  # Two legal actions are equally likely.
   two = mask.sum(axis=1) == 2
   firsts = np.mean(actions[two] == np.argmax(mask, axis=1)[two])
   assert abs(firsts - .5) < 4 * .5 / np.sqrt(two.sum())
@@ -93,7 +93,7 @@ def test_loaded_agent_is_greedy_whatever_epsilon_was_when_it_was_saved(
     return evaluation.evaluate(
         agent, catch.CatchEnvironment(16, seed=1), 32, seed=2, **kwargs).returns
 
-  # As the project's evaluators call it, and with the most probable actions.
+  # Evaluation takes the most probable actions without being told to.
   assert returns(loaded) == returns(agent, deterministic=True)
   assert returns(loaded) != returns(agent)
 

@@ -230,7 +230,6 @@ def test_process_without_workers_is_refused():
 
 
 # Whole runs of the real command.
-_LEARNS = (pytest.mark.slow, pytest.mark.nightly, pytest.mark.timeout(3600))
 
 
 def _train(config, run_dir, *bindings):
@@ -248,11 +247,13 @@ def test_catch_is_learned(tmp_path):
   assert last['episode_return'] >= 0.95
 
 
-@pytest.mark.parametrize('algorithm', [
-    pytest.param(name, marks=_LEARNS)
-    for name in ('one_step_q', 'one_step_sarsa', 'n_step_q')])
+@pytest.mark.slow
+@pytest.mark.nightly
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize(
+    'algorithm', ['one_step_q', 'one_step_sarsa', 'n_step_q'])
 def test_values_of_catch_are_learned(algorithm, tmp_path):
-  """Greedily: in training some workers have an epsilon of 0.5 for ever."""
+  """Plays greedily, since in training some workers explore for ever."""
   _train('configs/a3c/catch.gin', tmp_path,
          f'ExperimentConfig.algorithm = {algorithm!r}',
          'ExperimentConfig.total_frames = 150_000')

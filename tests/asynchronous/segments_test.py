@@ -81,7 +81,7 @@ def test_whole_episode_has_the_length_of_a_power_of_two(num_steps, length):
 
 @pytest.mark.parametrize('use_lstm', [False, True])
 def test_padding_changes_no_gradient(use_lstm):
-  """The same two steps, by themselves and within five."""
+  """Compares two steps alone with two steps padded to five."""
   config = config_lib.Config(
       agent=config_lib.AgentConfig(
           torso='mlp', hidden_size=4, use_lstm=use_lstm, lstm_size=3),

@@ -137,7 +137,7 @@ def test_worker_process_that_sends_gradients_costs_its_own_only(
     _stop(run)
   frames = [row['frames'] for row in rows]
   assert frames == sorted(frames)
-  # What the policy gives is what its worker was sent: nothing moved meanwhile.
+  # Parameters do not move within a segment, so acting and learning agree.
   ratios = [row['rho/mean'] for row in rows if 'rho/mean' in row]
   np.testing.assert_allclose(ratios, 1, atol=1e-4)
   lags = [row['policy_lag'] for row in rows]

@@ -45,7 +45,7 @@ def test_nothing_crosses_the_end_of_an_episode_but_its_last_reward_counts():
 
 
 def test_returns_before_a_time_limit_bootstrap_from_the_value_there():
-  # Of what follows the time limit nothing may be seen, whatever it is.
+  # Numbers behind the time limit, even NaN, may change nothing.
   rewards, values = np.full([2, 5, 1], np.nan, np.float32)
   rewards[:3, 0], values[:3, 0] = (1, 0, np.nan), (1, 1, 4)
   mask = np.float32([[1], [1], [0], [1], [1]])

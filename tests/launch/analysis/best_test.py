@@ -44,7 +44,7 @@ def test_best_setting_of_each_is_run_with_more_seeds(
   assert best.main() == 0
   config = gin_config.load_sweep(str(directory / 'sweep.gin'))
   assert config.num_seeds == 4
-  # None of batched A2C has a return.
+  # Batched A2C is missing: no run of it has a return.
   assert list(config.tasks) == ['catch.a3c', 'catch.impala']
   tasks, runs = sweep_directory.load_runs(config)
   assert {name: task.optimizer.learning_rate

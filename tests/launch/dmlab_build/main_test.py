@@ -77,7 +77,7 @@ def test_failure_is_one_line_and_installs_nothing(
   code, lines = _install(tmp_path, monkeypatch, capfd)
   assert code == 1 and 'trying what was built failed: no pic' in lines[-1]
   assert list(site.iterdir()) == []
-  # The same command succeeds once the cause is gone.
+  # Another try succeeds once the cause is gone.
   monkeypatch.setattr(main_lib, '_TRIAL', 'import deepmind_lab')
   code, lines = _install(tmp_path, monkeypatch, capfd)
   assert code == 0 and (site / 'deepmind_lab' / 'bspc').exists()
