@@ -1,5 +1,6 @@
 """The learner's loop: read, update, publish, log, save."""
 
+import contextlib
 import time
 import typing
 from typing import Any, Callable, List, Mapping, Optional, Sequence
@@ -188,6 +189,55 @@ class TrainingLog:
       self._writer.close()
 
 
+class Saves(contextlib.AbstractContextManager):
+  """Saves of a run: some on the way, and one at its end, however it comes."""
+
+  def __init__(self, interval_secs: float,
+               save: Callable[[Optional[float]], Any], log: TrainingLog,
+               host: host_lib.LearnerHost):
+    """Saves nothing yet.
+
+    Args:
+      interval_secs: seconds between those on the way.
+      save: writes a checkpoint, given `TrainingLog.episode_return`; raises
+        OSError.
+      log: closed at the end.
+      host: told of the last row.
+    """
+    self._interval_secs = interval_secs
+    self._save = save
+    self._log = log
+    self._host = host
+    self._last_time = time.monotonic()
+
+  def save_if_due(self) -> None:
+    """Writes a checkpoint if it is time; where that fails, a warning."""
+    if time.monotonic() - self._last_time <= self._interval_secs:
+      return
+    self._last_time = time.monotonic()
+    try:
+      self._save(self._log.episode_return)
+    except OSError as error:
+      self._log.failed_saves += 1
+      logging.warning('No checkpoint, training goes on: %s', error)
+
+  def __exit__(self, exc_type, *exc_info) -> None:
+    """Writes the last row and the last checkpoint; raises OSError.
+
+    After `PeerLost` there is no last checkpoint: within an update counts may be
+    ahead of parameters.
+    """
+    # The last row first: its totals belong into the last checkpoint, which is
+    # written even where the row fails.
+    try:
+      last_row = self._log.close()
+      if last_row is not None:
+        self._host.on_row(last_row)
+    finally:
+      if exc_type is None or not issubclass(exc_type, waiting.PeerLost):
+        self._save(self._log.episode_return)
+
+
 def train(config: config_lib.ExperimentConfig, learner: interfaces.Learner,
           reader: interfaces.Reader, publisher: Publisher, saver: Saver,
           log: TrainingLog, skipped: skipped_updates.SkippedUpdates,
@@ -207,13 +257,13 @@ def train(config: config_lib.ExperimentConfig, learner: interfaces.Learner,
 
   Raises:
     OSError: where the last checkpoint could not be written.
-    PeerLost: where another learner has gone; then there is no last checkpoint,
-      since within an update counts may be ahead of parameters.
+    PeerLost: where another learner has gone; then there is no last checkpoint.
     UserError: see `skipped_updates.SkippedUpdates`.
   """
-  last_save = time.monotonic()
-  is_whole = True
-  try:
+  def save(score):
+    saver.save(int(learner.num_updates.numpy()), score)
+
+  with Saves(config.checkpoint_interval_secs, save, log, host) as saves:
     num_updates = int(learner.num_updates.numpy())
     while learner.num_frames.numpy() < config.total_frames:
       host.before_batch()
@@ -231,25 +281,6 @@ def train(config: config_lib.ExperimentConfig, learner: interfaces.Learner,
       skipped.check(unroll)
       if log.is_due:
         host.on_row(log.write_row())
-      if time.monotonic() - last_save > config.checkpoint_interval_secs:
-        last_save = time.monotonic()
-        try:
-          saver.save(num_updates, log.episode_return)
-        except OSError as error:
-          log.failed_saves += 1
-          logging.warning('No checkpoint, training goes on: %s', error)
-  except waiting.PeerLost:
-    is_whole = False
-    raise
-  finally:
-    # The last row first: its totals belong into the last checkpoint, which is
-    # written even where the row fails.
-    try:
-      last_row = log.close()
-      if last_row is not None:
-        host.on_row(last_row)
-    finally:
-      if is_whole:
-        saver.save(int(learner.num_updates.numpy()), log.episode_return)
+      saves.save_if_due()
   logging.info('%d frames in %d updates', learner.num_frames.numpy(),
                learner.num_updates.numpy())

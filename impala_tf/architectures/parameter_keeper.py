@@ -310,9 +310,9 @@ def run(parts: Parts, host: host_lib.LearnerHost,
   experiment_config = parts.config.experiment
   reader = _Reader(store, poll_secs)
   log = _Log(parts, reader, log_interval_secs)
-  last_save = time.monotonic()
   next_publication = 0.
-  try:
+  with training.Saves(experiment_config.checkpoint_interval_secs, parts.save,
+                      log.rows, host) as saves:
     # By what was read: workers may have reached the end meanwhile.
     while keeper.num_frames.numpy() < experiment_config.total_frames:
       if publisher is not None and time.monotonic() >= next_publication:
@@ -326,21 +326,6 @@ def run(parts: Parts, host: host_lib.LearnerHost,
       log.add(records)
       if log.rows.is_due:
         host.on_row(log.rows.write_row())
-      if (time.monotonic() - last_save >
-          experiment_config.checkpoint_interval_secs):
-        last_save = time.monotonic()
-        try:
-          parts.save(log.rows.episode_return)
-        except OSError as error:
-          log.rows.failed_saves += 1
-          logging.warning('No checkpoint, training goes on: %s', error)
-  finally:
-    # See `training.train`.
-    try:
-      last_row = log.rows.close()
-      if last_row is not None:
-        host.on_row(last_row)
-    finally:
-      parts.save(log.rows.episode_return)
+      saves.save_if_due()
   logging.info('%d frames in %d updates', keeper.num_frames.numpy(),
                keeper.num_updates.numpy())
