@@ -9,7 +9,6 @@ turns. Needs a machine with nothing else to do.
 """
 
 import argparse
-import contextlib
 import statistics
 import sys
 from typing import Any, Dict, Mapping, Sequence
@@ -18,6 +17,7 @@ from impala_tf import config as config_lib
 from launch.benchmark import measure
 from launch.benchmark import quiet
 from launch.benchmark import report
+from launch.benchmark import side_by_side
 from launch.benchmark import training
 from launch.benchmark import turns as turns_lib
 from launch.run import command_line
@@ -25,10 +25,6 @@ from launch.run import program
 
 WAYS = {'memory': 'AsyncConfig.share_memory = True',
         'table': 'AsyncConfig.share_memory = False'}
-# Within no measurement; and a suspended run would keep its cores.
-_BINDINGS = ('ExperimentConfig.checkpoint_interval_secs = 1e9',
-             'ExperimentConfig.log_interval_secs = 0.5',
-             'ActorConfig.pinned = False')
 
 
 def summarise(windows: Mapping[str, Sequence[training.Window]]
@@ -71,7 +67,7 @@ def _settings(args: argparse.Namespace, length: int
   settings = {}
   for way, binding in WAYS.items():
     settings[way] = measure.Setting(f'{way}, T = {length}', args.config, [
-        *_BINDINGS, f'ActorConfig.num_actors = {args.processes}',
+        *side_by_side.BINDINGS, f'ActorConfig.num_actors = {args.processes}',
         f'AsyncConfig.max_segment_steps = {length}', *args.gin_binding,
         binding])
     config = settings[way].config()
@@ -81,25 +77,6 @@ def _settings(args: argparse.Namespace, length: int
           f'{args.config} has the algorithm {config.experiment.algorithm!r}, '
           "not 'a3c'; name another file")
   return settings
-
-
-def _measure(settings: Mapping[str, measure.Setting],
-             args: argparse.Namespace) -> Dict[str, Dict[str, float]]:
-  windows = {way: [] for way in settings}
-  with contextlib.ExitStack() as stack:
-    runs = {}
-    for way, setting in settings.items():
-      runs[way] = training.TrainingRun(setting.config_path, setting.bindings)
-      stack.callback(runs[way].close)
-      runs[way].hold()
-    for number in range(-1, args.rounds):
-      for way, run in runs.items():
-        run.go_on()
-        window = run.measure(args.seconds)
-        run.hold()
-        if number >= 0:  # Graphs are traced in the turn before.
-          windows[way].append(window)
-  return summarise(windows)
 
 
 def _show(name: str, numbers: Mapping[str, float]) -> None:
@@ -126,7 +103,8 @@ def _run(args: argparse.Namespace) -> None:
   quiet.warn()
   results: Dict[str, Any] = {'machine': measure.machine(), 'lengths': {}}
   for length, ways in settings.items():
-    measured = _measure(ways, args)
+    measured = summarise({way: runs.windows for way, runs in side_by_side.run(
+        ways, args.rounds, args.seconds).items()})
     for way, numbers in measured.items():
       _show(ways[way].name, numbers)
     results['lengths'][length] = measured

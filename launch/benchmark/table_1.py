@@ -8,7 +8,6 @@ out. Needs a machine with nothing else to do.
 """
 
 import argparse
-import contextlib
 import statistics
 import sys
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
@@ -20,6 +19,7 @@ from impala_tf.processes import user_modules
 from launch.benchmark import measure
 from launch.benchmark import quiet
 from launch.benchmark import report
+from launch.benchmark import side_by_side
 from launch.benchmark import training
 from launch.benchmark import turns as turns_lib
 from launch.run import command_line
@@ -143,11 +143,7 @@ def rows(num_envs: int, cores: int, unroll_length: int,
 _BINDINGS = (
     # Ratios of A2C are 1, so that nothing is computed in bfloat16.
     "LearnerConfig.precision = 'float32'",
-    # A suspended run would keep the cores that it has claimed.
-    'ActorConfig.pinned = False',
-    # Within no measurement.
-    'ExperimentConfig.checkpoint_interval_secs = 1e9',
-    'ExperimentConfig.log_interval_secs = 0.5')
+    *side_by_side.BINDINGS)
 
 
 def summarise(windows: Mapping[str, Sequence[training.Window]]
@@ -208,14 +204,6 @@ def paper_numbers(name: str, task: Task) -> Result:
           'paper_ratio': speed / reference.frames_per_sec[task.papers]}
 
 
-def in_turns(names: Sequence[str], rounds: int) -> List[str]:
-  """Lists who is measured when: there and back, so that drift cancels out."""
-  order = []
-  for number in range(rounds):
-    order += reversed(names) if number % 2 else names
-  return order
-
-
 def groups(names: Sequence[str], together: int) -> List[List[str]]:
   """Divides rows into groups that are alive at once, each with IMPALA.
 
@@ -251,29 +239,11 @@ def _settings(task: Task, names: Sequence[str], unroll_length: int,
 def _measure(settings: Mapping[str, measure.Setting],
              args: argparse.Namespace) -> Dict[str, Result]:
   """Measures rows on one task."""
-  windows: Dict[str, List[training.Window]] = {name: [] for name in settings}
-  with contextlib.ExitStack() as stack:
-    runs = {}
-    for name, setting in settings.items():
-      runs[name] = training.TrainingRun(setting.config_path, setting.bindings)
-      stack.callback(runs[name].close)
-      runs[name].hold()
-    for run in runs.values():  # Queues and graphs are warm after that.
-      _turn(run, args.seconds)
-    for name in in_turns(list(runs), args.rounds):
-      windows[name].append(_turn(runs[name], args.seconds))
-    mib = {name: run.peak_pss_mib for name, run in runs.items()}
-  return {name: {'title': settings[name].name, **result, 'mib': mib[name]}
-          for name, result in summarise(windows).items()}
-
-
-def _turn(run: training.TrainingRun, secs: float) -> training.Window:
-  """Measures a run that is suspended otherwise."""
-  run.go_on()
-  try:
-    return run.measure(secs)
-  finally:
-    run.hold()
+  measured = side_by_side.run(settings, args.rounds, args.seconds)
+  results = summarise({name: runs.windows for name, runs in measured.items()})
+  return {name: {'title': settings[name].name, **results[name],
+                 'mib': runs.peak_pss_mib}
+          for name, runs in measured.items()}
 
 
 def _parse_args() -> argparse.Namespace:

@@ -142,10 +142,6 @@ def test_lag_is_the_mean_of_rows_that_have_one(result):
   assert result['a2c_sync_step']['policy_lag_updates'] is None
 
 
-def test_rounds_go_there_and_back():
-  assert table_1.in_turns('abc', 3) == list('abc' 'cba' 'abc')
-
-
 def test_each_row_is_measured_once_beside_impala():
   names = ['a', 'b', 'impala', 'c']
   assert table_1.groups(names, 9) == [['a', 'b', 'c', 'impala']]
