@@ -13,12 +13,11 @@ from launch.report import intervals
 from launch.report import pictures
 
 _POINTS = 200  # Points of a curve that is a mean of several.
-_CONFIDENCE = 0.95
 _TASK_NAMES = {'tmaze': 'T-maze'}
 
 
 def curve_of(sweep_dir: str, results: Iterable[results_lib.Result],
-             confidence: Optional[float] = _CONFIDENCE, x: str = 'frames'
+             confidence: Optional[float] = tables.CONFIDENCE, x: str = 'frames'
              ) -> Optional[Tuple[np.ndarray, intervals.Band]]:
   """Returns the mean return of runs, as far as they have `x` in common.
 
@@ -46,7 +45,7 @@ def points_of(sweep_dir: str, result: results_lib.Result, x: str = 'frames'
       sweep_dir, 'runs', result.run.name))), 'episode_return', x)
 
 
-def _band(values: np.ndarray, confidence: Optional[float] = _CONFIDENCE
+def _band(values: np.ndarray, confidence: Optional[float] = tables.CONFIDENCE
           ) -> intervals.Band:
   """Returns the mean of runs [N, P] with its bootstrap interval."""
   return intervals.band(
@@ -67,16 +66,22 @@ def _best(results: Sequence[results_lib.Result]):
 def table_2(sweep_dir: str, results: tables.Results):
   """Draws the numbers of table 2 as bars: axes for each task."""
   del sweep_dir
-  tasks = tables.tasks_of(results)
+  tasks, arms = tables.tasks_of(results), tables.arms_of(results)
   figure, grid = pictures.panels(len(tasks))
-  width = 0.4
+  width = 0.8 / len(arms)
   for axes, task in zip(grid, tasks):
-    for shift, (suffix, label) in zip((-0.5, 0.5), tables.REPLAY.items()):
-      heights = [results_lib.best_mean(results_lib.select(
+    for place, (suffix, label) in enumerate(arms.items()):
+      bands = [tables.best_band(results_lib.select(
           results, task, method + suffix), tables.BEST)
-                 for method in tables.METHODS]
-      axes.bar(np.arange(len(heights)) + shift * width, heights, width,
+               for method in tables.METHODS]
+      shift = (place - (len(arms) - 1) / 2) * width
+      axes.bar(np.arange(len(bands)) + shift,
+               [band.centre[0] if band else 0 for band in bands], width,
                label=label)
+      for x, band in enumerate(bands):
+        if band and band.low is not None:
+          axes.vlines(x + shift, band.low, band.high, color='black',
+                      linewidth=0.8)
     axes.axhline(0, color='black', linewidth=0.8)
     axes.set_xticks(range(len(tables.METHODS)), tables.METHODS.values(),
                     rotation=30, ha='right')

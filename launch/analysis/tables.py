@@ -5,9 +5,12 @@ Pure functions from results of a sweep to text.
 
 import itertools
 import math
-from typing import Dict, Iterable, List, Sequence
+from typing import Dict, Iterable, List, Optional, Sequence
+
+import numpy as np
 
 from impala_tf.sweeps import results as results_lib
+from launch.report import intervals
 
 Results = Sequence[results_lib.Result]
 
@@ -15,7 +18,13 @@ BEST = 3  # Number of settings that table 2 and figure E.3 average over.
 LAGS = (0, 1, 10, 100, 500)  # Policy lags of figure E.1, in updates.
 METHODS = {'vtrace': 'V-trace', 'one_step_is': '1-Step',
            'epsilon': 'ε-correction', 'none': 'No-correction'}
-REPLAY = {'': 'Without replay', '_replay': 'With replay'}
+# Names of variants are those of methods with these after them. Replayed unrolls
+# make up half of a batch, so that at equal frames there are twice the updates;
+# the second arm has as many by batches of half the size.
+ARMS = {'': 'Without replay',
+        '_equal_updates': 'Without replay, as many updates as with it',
+        '_replay': 'With replay'}
+CONFIDENCE = 0.95  # Of all intervals here.
 
 # Espeholt et al. 2018, table 2.
 _PAPER_TASKS = ('rooms_watermaze', 'rooms_keys_doors_puzzle',
@@ -49,20 +58,71 @@ def markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
   return '\n'.join('| ' + ' | '.join(line) + ' |' for line in lines)
 
 
-def _by_correction(tasks: Sequence[str], value, digits: int) -> str:
+def arms_of(results: Results) -> Dict[str, str]:
+  """Returns those of `ARMS` that results have."""
+  variants = {r.run.variant for r in results}
+  return {suffix: title for suffix, title in ARMS.items()
+          if any(method + suffix in variants for method in METHODS)}
+
+
+def best_band(results: Results, num_settings: int
+              ) -> Optional[intervals.Band]:
+  """Computes the mean of the best settings with a bootstrap interval.
+
+  Seeds are drawn within each setting, and the best settings are those of the
+  drawn seeds.
+
+  Args:
+    results: finished runs of one task and variant.
+    num_settings: number of settings that count.
+
+  Returns:
+    Arrays [1]; no interval where settings have one seed. None without runs.
+  """
+  returns: Dict[str, List[float]] = {}
+  for r in results:
+    if r.final_return is not None:
+      returns.setdefault(r.run.setting, []).append(r.final_return)
+  if not returns:
+    return None
+  # Where the runs of each setting begin.
+  starts = np.cumsum([0, *map(len, returns.values())])[:-1]
+  sizes = np.array(list(map(len, returns.values())))[:, np.newaxis]
+
+  def best_mean(values):
+    means = np.add.reduceat(values, starts, axis=-2) / sizes
+    return np.sort(means, axis=-2)[..., -num_settings:, :].mean(axis=-2)
+
+  return intervals.band(
+      np.array([list(itertools.chain(*returns.values()))]).T,
+      [name for name, values in returns.items() for _ in values], best_mean,
+      CONFIDENCE)
+
+
+def _cell(band: Optional[intervals.Band], digits: int = 2) -> str:
+  """Returns a number with its interval, if it has one, as text."""
+  if band is None:
+    return '–'
+  text = number(band.centre[0], digits)
+  if band.low is not None:
+    text += (f' ({number(band.low[0], digits)} to '
+             f'{number(band.high[0], digits)})')
+  return text
+
+
+def _by_correction(tasks: Sequence[str], arms: Dict[str, str], cell) -> str:
   """Returns a table in the form of table 2.
 
   Args:
     tasks: names of the columns.
-    value: function of variant and task to the number of a cell.
-    digits: decimal places.
+    arms: titles by what the names of their variants end with.
+    cell: function of variant and task to the text of a cell.
   """
   rows = []
-  for suffix, title in REPLAY.items():
+  for suffix, title in arms.items():
     rows.append([f'**{title}**'] + [''] * len(tasks))
     for method, name in METHODS.items():
-      rows.append([name] + [number(value(method + suffix, task), digits)
-                            for task in tasks])
+      rows.append([name] + [cell(method + suffix, task) for task in tasks])
   return markdown(['', *tasks], rows)
 
 
@@ -70,16 +130,26 @@ def table_2(results: Results) -> str:
   """Returns mean final returns of the best settings, and the paper's table."""
 
   def ours(variant, task):
-    return results_lib.best_mean(
-        results_lib.select(results, task, variant), BEST)
+    return _cell(best_band(results_lib.select(results, task, variant), BEST))
 
   def papers(variant, task):
-    return _PAPER_TABLE_2[variant][_PAPER_TASKS.index(task)]
+    return str(_PAPER_TABLE_2[variant][_PAPER_TASKS.index(task)])
 
-  return (f'Average final return over the {BEST} best settings:\n\n'
-          f'{_by_correction(tasks_of(results), ours, 2)}\n\n'
-          'The same of the paper (table 2), on DeepMind Lab:\n\n'
-          f'{_by_correction(_PAPER_TASKS, papers, 1)}')
+  return (f'Average final return over the {BEST} best settings'
+          f'{_of_seeds(results)}:\n\n'
+          f'{_by_correction(tasks_of(results), arms_of(results), ours)}\n\n'
+          'The same of the paper (table 2), on DeepMind Lab:\n\n' +
+          _by_correction(_PAPER_TASKS, {
+              suffix: ARMS[suffix] for suffix in ('', '_replay')}, papers))
+
+
+def _of_seeds(results: Results) -> str:
+  """Returns words on the intervals in a table; none where there are none."""
+  num_seeds = len({r.run.seed for r in results})
+  if num_seeds < 2:
+    return ''
+  return (f', and the {CONFIDENCE:.0%} bootstrap interval of up to '
+          f'{num_seeds} seeds')
 
 
 def figure_e1(results: Results) -> str:
@@ -87,23 +157,27 @@ def figure_e1(results: Results) -> str:
   rows = []
   for task, (method, name) in itertools.product(
       tasks_of(results), METHODS.items()):
+    selected = [results_lib.select(results, task, f'{method}_lag_{lag}')
+                for lag in LAGS]
     rows.append([task, name] + [
-        number(results_lib.rank_area(results_lib.select(
-            results, task, f'{method}_lag_{lag}')), 2) for lag in LAGS])
+        _cell(best_band(runs, len(runs))) for runs in selected])
   return ('Mean final return, by policy lag in updates (at lag 0 all methods '
-          'are on-policy):\n\n' +
+          f'are on-policy){_of_seeds(results)}:\n\n' +
           markdown(['task', 'method', *map(str, LAGS)], rows))
 
 
 def figure_e2(results: Results) -> str:
   """Returns a table of areas under the ranked returns, with replay."""
   tasks = tasks_of(results)
-  rows = [[name] + [
-      number(results_lib.rank_area(results_lib.select(
-          results, task, f'{method}_replay')), 2) for task in tasks]
+
+  def cell(method, task):
+    selected = results_lib.select(results, task, f'{method}_replay')
+    return _cell(best_band(selected, len(selected)))
+
+  rows = [[name] + [cell(method, task) for task in tasks]
           for method, name in METHODS.items()]
   return ('Area under return against rank (the mean over all settings), with '
-          'replay:\n\n' + markdown(['', *tasks], rows))
+          f'replay{_of_seeds(results)}:\n\n' + markdown(['', *tasks], rows))
 
 
 def figure_e3(results: Results) -> str:
@@ -113,11 +187,11 @@ def figure_e3(results: Results) -> str:
     row = [task]
     for variant in 'vtrace', 'vtrace_value':
       selected = results_lib.select(results, task, variant)
-      row += [number(results_lib.best_mean(selected, BEST), 2),
-              number(results_lib.rank_area(selected), 2)]
+      row += [_cell(best_band(selected, BEST)),
+              _cell(best_band(selected, len(selected)))]
     rows.append(row)
-  return ('Mean final return, q_s bootstrapped from v_{s+1} or from '
-          'V(x_{s+1}):\n\n' + markdown(
+  return ('Mean final return, q_s bootstrapped from v_{s+1} or from V(x_{s+1})'
+          f'{_of_seeds(results)}:\n\n' + markdown(
               ['task', f'v_{{s+1}}, best {BEST}', 'v_{s+1}, all',
                f'V(x_{{s+1}}), best {BEST}', 'V(x_{s+1}), all'], rows))
 

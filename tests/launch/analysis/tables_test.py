@@ -23,10 +23,27 @@ def test_table_2_is_the_mean_of_the_best_three_settings():
       for seed, shift in ((1, 0.25), (2, -0.25))})
   lines = tables.table_2(results).splitlines()
   first, second = [i for i, line in enumerate(lines) if 'With replay' in line]
-  assert lines[first + 3] == '| ε-correction | 6.00 |'
-  assert lines[first - 2] == '| ε-correction | – |'  # Without replay: not run.
+  assert 'bootstrap interval of up to 2 seeds' in lines[0]
+  # All three are off by 0.25 in one draw of 64, which the tail of 2.5 % cuts
+  # off; two of them are in four times as many.
+  assert lines[first + 3] == '| ε-correction | 6.00 (5.83 to 6.17) |'
+  assert not any('Without replay' in line for line in lines[:first])  # Not run.
   # The paper's own numbers follow.
   assert lines[second + 1] == '| V-trace | 47.1 | 35.8 | 34.5 | 250.8 | 46.9 |'
+
+
+def test_best_settings_are_those_of_the_drawn_seeds():
+  runs = _results({('vtrace', setting, seed): value
+                   for setting, values in (('a', (0., 8.)), ('b', (4., 4.)))
+                   for seed, value in enumerate(values)})
+  band = tables.best_band(runs, 1)
+  # Where 'a' is drawn with its worse seed twice, 'b' is the best.
+  assert (band.centre, band.low, band.high) == (4., 4., 8.)
+
+
+def test_one_seed_has_no_interval():
+  results = _results({('vtrace', 'a', 1): 2.})
+  assert '| V-trace | 2.00 |' in tables.table_2(results)
 
 
 def test_figure_e2_is_the_mean_over_all_settings():
@@ -44,12 +61,19 @@ def test_replay_tells_mean_and_range_over_seeds():
 
 def test_sweeps_have_every_variant_that_displays_show():
   corrections = gin_config.load_sweep('configs/sweeps/corrections.gin')
-  for method, suffix in itertools.product(tables.METHODS, tables.REPLAY):
-    bindings = corrections.variants[method + suffix]
-    assert bindings['ImpalaConfig.correction'] == method
-    assert bindings.get('ReplayConfig.replay_fraction', 0) == (
-        0.5 if suffix else 0)
-  assert corrections.num_settings >= 8 and len(corrections.tasks) >= 5
+  for method in tables.METHODS:
+    for suffix, (num_fresh, batch_size) in (
+        ('', (32, 32)), ('_equal_updates', (16, 16)), ('_replay', (16, 32))):
+      variant = corrections.variants[method + suffix]
+      for path in corrections.tasks.values():
+        config = gin_config.load(path, plan_lib.Run(
+            'task', 'variant', 'setting', 1, variant).gin_bindings())
+        assert config.impala.correction == method
+        assert config.learner.batch_size == batch_size
+        assert config.learner.batch_size - config.num_replayed == num_fresh
+        assert config.actor.num_envs == 8 * num_fresh  # Lags of 0 to 7.
+  assert corrections.num_settings >= 6 and corrections.num_seeds >= 3
+  assert len(corrections.tasks) >= 4
   lagging = gin_config.load_sweep('configs/sweeps/figure_e1.gin')
   for method, lag in itertools.product(tables.METHODS, tables.LAGS):
     assert lagging.variants[f'{method}_lag_{lag}'] == {
