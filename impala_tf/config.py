@@ -138,7 +138,10 @@ class OptimizerConfig(config_fields.Section):
     decay: share of the mean square that an update keeps.
     epsilon: added inside the square root.
     momentum: 0 for none.
+    bias_correction: whether mean squares start at 0 and are divided by the
+      weight of what is in them, as Adam's are; else they start at 1.
     max_gradient_norm: global norm to which gradients are clipped; None: never.
+      Table G.1 has 40 for Atari, and appendix D none for DeepMind Lab.
     max_skipped_updates: skipped updates in a row after which the run ends and
       the last batch is saved. An update is skipped where its gradients are not
       finite.
@@ -148,7 +151,9 @@ class OptimizerConfig(config_fields.Section):
   decay: float = _knob(0.99, at_least=0, below=1, source='published code')
   epsilon: float = _knob(0.01, above=0, source='tables D.1, G.1')
   momentum: float = _knob(0.0, at_least=0, below=1, source='tables D.3, G.1')
-  max_gradient_norm: Optional[float] = _knob(40.0, above=0, source='table G.1')
+  bias_correction: bool = _knob(False, source='Kingma and Ba 2015')
+  max_gradient_norm: Optional[float] = _knob(
+      None, above=0, source='appendix D')
   max_skipped_updates: int = _knob(20, at_least=1)
 
 

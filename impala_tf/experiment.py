@@ -161,7 +161,7 @@ def make_learner(config: config_lib.Config, environment: AnyEnvironment,
                         hyperparameters=hyperparameters),
       lambda learning_rate: rmsprop.RMSProp(
           learning_rate, optimizer.decay, lambda: hyperparameters.epsilon,
-          optimizer.momentum),
+          optimizer.momentum, optimizer.bias_correction),
       hyperparameters, strategy,
       total_frames=config.experiment.total_frames,
       frames_per_step=environment.frames_per_step,

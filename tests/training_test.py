@@ -27,7 +27,8 @@ class _Learner:
 
   def __init__(self, skipped=()):
     self._skipped = skipped  # Updates, counted from 1.
-    self.hyperparameters = hyperparameters.Hyperparameters(config_lib.Config())
+    self.hyperparameters = hyperparameters.Hyperparameters(config_lib.Config(
+        optimizer=config_lib.OptimizerConfig(max_gradient_norm=40.)))
     self.num_updates = tf.Variable(0, dtype=tf.int64)
     self.num_frames = tf.Variable(0, dtype=tf.int64)
 

@@ -73,6 +73,8 @@ def _check_asynchronous(config: config_lib.Config) -> None:
       ('AgentConfig.normalise_observations',
        config.agent.normalise_observations, False),
       ('OptimizerConfig.momentum', config.optimizer.momentum > 0, 0.),
+      ('OptimizerConfig.bias_correction', config.optimizer.bias_correction,
+       False),
       ('LearnerConfig.num_learners', config.learner.num_learners > 1, 1),
       ('EnvironmentConfig.level', len(
           levels_lib.expand(config.environment.level)) > 1, 'a single one'),

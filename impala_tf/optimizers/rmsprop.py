@@ -26,6 +26,11 @@ class RMSProp(tf.Module):
   The paper has momentum 0 and an epsilon of 0.01 for Atari (table G.1) and
   from 1e-7 to 0.1 for DMLab (table D.1); its published code has decay 0.99.
 
+  Where gradients are small, a start at one makes steps small for the first
+  hundreds of updates. With `bias_correction` ms starts at zero, and
+  ms / (1 - decay^t) stands in its place in step t, the mean of the squares so
+  far (Kingma and Ba 2015, arXiv:1412.6980, section 3).
+
   With `tf.distribute`, call `build` where the variables were made, under
   `strategy.scope()`, and `apply_gradients` in each replica, inside
   `strategy.run`, with gradients that the caller has already summed over the
@@ -37,10 +42,12 @@ class RMSProp(tf.Module):
     mean_squares: ms, one a variable in the order of `build`; in a checkpoint
       `mean_squares/<index>`.
     momenta: mom, likewise. Kept without momentum too: the kernel wants it.
+    start_share: decay^t, float32 variable, the share that the start has in ms;
+      None without bias correction.
   """
 
   def __init__(self, learning_rate: Setting, decay: float, epsilon: Setting,
-               momentum: float = 0.0):
+               momentum: float = 0.0, bias_correction: bool = False):
     """Creates the optimiser, yet without slots.
 
     Args:
@@ -48,12 +55,14 @@ class RMSProp(tf.Module):
       decay: share of the mean square that a step keeps, in [0, 1).
       epsilon: added to the mean square, inside of the root.
       momentum: share of the last step that is repeated, in [0, 1); 0 for none.
+      bias_correction: see the class.
     """
     super().__init__(name='rmsprop')
     self.learning_rate = learning_rate
     self._decay = decay
     self._epsilon = epsilon
     self._momentum = momentum
+    self._bias_correction = bias_correction
     self._variable_refs = None
 
   def build(self, variables: Sequence[tf.Variable]) -> None:
@@ -74,12 +83,18 @@ class RMSProp(tf.Module):
         raise ValueError(f'variable {variable.name} belongs to another '
                          'strategy; call build under its strategy.scope()')
     self._variable_refs = tuple(v.ref() for v in variables)
+    start = tf.zeros if self._bias_correction else tf.ones
     self.mean_squares = [
-        tf.Variable(tf.ones(v.shape, v.dtype), trainable=False,
+        tf.Variable(start(v.shape, v.dtype), trainable=False,
                     name='mean_square') for v in variables]
     self.momenta = [
         tf.Variable(tf.zeros(v.shape, v.dtype), trainable=False,
                     name='momentum') for v in variables]
+    self.start_share = None
+    if self._bias_correction:
+      self.start_share = tf.Variable(
+          1., trainable=False, name='start_share',
+          aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA)
 
   def apply_gradients(
       self,
@@ -104,6 +119,12 @@ class RMSProp(tf.Module):
 
     learning_rate = _present(self.learning_rate)
     epsilon = _present(self._epsilon)
+    if self.start_share is not None:
+      self.start_share.assign(self._decay * self.start_share)
+      # g / sqrt(ms / c + epsilon) = sqrt(c) g / sqrt(ms + c epsilon).
+      known_share = 1. - self.start_share
+      learning_rate = tf.cast(learning_rate, tf.float32) * tf.sqrt(known_share)
+      epsilon = tf.cast(epsilon, tf.float32) * known_share
     for i, (gradient, variable) in enumerate(grads_and_vars):
       dtype = variable.dtype
       tf.raw_ops.ResourceApplyRMSProp(

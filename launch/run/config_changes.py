@@ -16,7 +16,7 @@ from launch.run import gin_config
 _OPEN_SECTIONS = ('actor', 'experiment', 'impala', 'laser', 'learner',
                   'optimizer', 'replay')
 _FIXED = ('ExperimentConfig.algorithm', 'ExperimentConfig.seed',
-          'LearnerConfig.num_learners')
+          'LearnerConfig.num_learners', 'OptimizerConfig.bias_correction')
 # Where these files are may differ between machines.
 _OPEN = ('DmlabConfig.dataset_path', 'DmlabConfig.level_cache_dir')
 # Knobs that a replay on disk depends on.

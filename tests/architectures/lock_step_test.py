@@ -41,7 +41,8 @@ def _configs(directory, total_updates=_UPDATES, **population):
         actor=config_lib.ActorConfig(num_envs=16),
         learner=config_lib.LearnerConfig(batch_size=16, unroll_length=10),
         optimizer=config_lib.OptimizerConfig(
-            learning_rate=learning_rate, annealed=False),
+            learning_rate=learning_rate, annealed=False,
+            max_gradient_norm=40.),
         population=config_lib.PopulationConfig(**{
             'members': ','.join(_MEMBERS), 'decision_episodes': 50,
             'burn_in_frames': _BURN_IN_UPDATES * _FRAMES_PER_UPDATE,

@@ -196,6 +196,8 @@ def test_run_without_a_finite_gradient_ends(tmp_path, monkeypatch):
     ({'environment': config_lib.EnvironmentConfig(level='tmaze/1,tmaze/2')},
      'EnvironmentConfig.level'),
     ({'optimizer': config_lib.OptimizerConfig(momentum=0.5)}, 'momentum'),
+    ({'optimizer': config_lib.OptimizerConfig(bias_correction=True)},
+     'bias_correction'),
     ({'asynchronous': config_lib.AsyncConfig(share_memory=False)},
      'nobody sends gradients'),
     ({'impala': config_lib.ImpalaConfig()}, "set it to 'none'")])

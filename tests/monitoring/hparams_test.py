@@ -74,7 +74,9 @@ def test_each_run_is_a_session_with_its_values_and_returns(tmp_path):
   _train(tmp_path / 'a', _config(learning_rate=0.5), [1., 3., 2.])
   # Two runs with one config are two sessions of the dashboard.
   for name in 'b', 'c':
-    _train(tmp_path / name, _config(max_gradient_norm=None), [4.])
+    _train(tmp_path / name, dataclasses.replace(
+        _config(), impala=config_lib.ImpalaConfig(clip_rho_threshold=None)),
+           [4.])
   sessions = _sessions(_read(tmp_path))
   assert list(sessions) == ['a', 'b', 'c']
   values, returns = sessions['a']
@@ -83,7 +85,8 @@ def test_each_run_is_a_session_with_its_values_and_returns(tmp_path):
   assert values['OptimizerConfig.annealed'] is True
   assert values['ActorConfig.num_actors'] == 'None'
   assert returns == {'episode_return': 2., 'best_episode_return': 3.}
-  assert 'OptimizerConfig.max_gradient_norm' not in sessions['b'][0]
+  assert sessions['a'][0]['ImpalaConfig.clip_rho_threshold'] == 1.
+  assert 'ImpalaConfig.clip_rho_threshold' not in sessions['b'][0]
   assert sessions['b'][1]['episode_return'] == 4
 
 

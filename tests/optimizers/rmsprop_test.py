@@ -82,6 +82,24 @@ def test_the_mean_square_starts_at_one_and_is_not_centred():
   np.testing.assert_allclose(optimizer.mean_squares[0], [1.75, 0.75, 4.75])
 
 
+@pytest.mark.parametrize('jit_compile', [False, True])
+def test_bias_correction_divides_by_the_mean_of_the_squares_so_far(jit_compile):
+  variable, optimizer = _make(bias_correction=True)
+  step = tf.function(
+      lambda gradient: optimizer.apply_gradients([(gradient, variable)]),
+      jit_compile=jit_compile)
+  position, momentum = np.float64(START), np.zeros(3)
+  decay = SETTINGS['decay']
+  for t, gradient in enumerate(np.float64(GRADIENTS), start=1):
+    step(tf.constant(gradient, tf.float32))
+    weights = decay**np.arange(t - 1, -1, -1)
+    mean_square = weights @ np.float64(GRADIENTS[:t])**2 / weights.sum()
+    momentum = SETTINGS['momentum'] * momentum + gradient / np.sqrt(
+        mean_square + SETTINGS['epsilon'])
+    position -= momentum
+    np.testing.assert_allclose(variable, position, rtol=1e-5)
+
+
 def test_an_embedding_row_that_was_not_used_has_gradient_0():
   table, optimizer = _make(np.ones([3, 2], np.float32), decay=0.75)
   with tf.GradientTape() as tape:
@@ -92,6 +110,21 @@ def test_an_embedding_row_that_was_not_used_has_gradient_0():
   np.testing.assert_allclose(
       optimizer.mean_squares[0], [[1.0] * 2, [0.75] * 2, [1.75] * 2])
   np.testing.assert_array_equal(table[1], [1.0, 1.0])
+
+
+def test_bias_correction_goes_on_from_a_checkpoint(tmp_path):
+  made = [_make(bias_correction=True) for _ in range(2)]
+  for (variable, optimizer), gradients in zip(made, (GRADIENTS[:2], [])):
+    for gradient in gradients:
+      optimizer.apply_gradients([(tf.constant(gradient), variable)])
+  (variable, optimizer), (restored_variable, restored) = made
+  path = tf.train.Checkpoint(
+      optimizer=optimizer, variable=variable).write(str(tmp_path / 'ckpt'))
+  tf.train.Checkpoint(optimizer=restored, variable=restored_variable).read(
+      path).assert_consumed()
+  for v, o in made:
+    o.apply_gradients([(tf.constant(GRADIENTS[2]), v)])
+  np.testing.assert_array_equal(restored_variable, variable)
 
 
 def test_a_checkpoint_is_restored_before_the_first_step(tmp_path):

@@ -8,7 +8,8 @@ from impala_tf import config as config_lib
 from launch.run import config_changes
 from tests.fixtures import configs
 
-CONFIG = config_lib.Config()
+CONFIG = config_lib.Config(
+    optimizer=config_lib.OptimizerConfig(max_gradient_norm=40.))
 
 
 def _with(config, name, value):
@@ -52,6 +53,7 @@ def test_nothing_of_what_is_played_and_of_the_network_may_change():
     ('experiment.algorithm', 'impala_popart', 'ExperimentConfig.algorithm'),
     ('experiment.seed', 5, r'ExperimentConfig.seed \(1, now 5\)'),
     ('learner.num_learners', 2, 'LearnerConfig.num_learners'),
+    ('optimizer.bias_correction', True, 'OptimizerConfig.bias_correction'),
     ('optimizer.max_gradient_norm', None, 'max_gradient_norm to or from None')])
 def test_what_means_something_else_may_not_change(name, value, words):
   changed = _with(CONFIG, name, value)
