@@ -35,7 +35,7 @@ def test_everything_comes_back(saved, tmp_path):
   # Among it: parameters, both slots of each, counters, totals and
   # hyper-parameters.
   num_parameters = len(parts.learner.agent.trainable_variables)
-  assert len(saved[12]) == 3 * num_parameters + 4 + 4
+  assert len(saved[12]) == 3 * num_parameters + 4 + 3
   for variable in (parts.learner.num_frames, parts.learner.num_updates,
                    parts.totals.secs, parts.totals.best_return,
                    *parts.learner.hyperparameters.variables,

@@ -22,8 +22,8 @@ _TINY = {
     'AgentConfig.torso': 'mlp', 'AgentConfig.hidden_size': 8,
     'LearnerConfig.batch_size': 4, 'LearnerConfig.unroll_length': 10,
     'ActorConfig.num_envs': 4}
-_CORRECTIONS = ('vtrace', 'none', 'vtrace_replay', 'none_replay',
-                'vtrace_value')
+_CORRECTIONS = ('vtrace', 'none', 'vtrace_equal_updates', 'vtrace_replay',
+                'none_replay', 'vtrace_value')
 
 
 @pytest.fixture(name='sweep_dir', scope='module')
@@ -38,8 +38,9 @@ def _sweep_dir(tmp_path_factory, servers_stay):
       config = gin_config.load_sweep(f'configs/sweeps/{name}.gin')
       config = dataclasses.replace(
           config, tasks={'catch': 'configs/catch.gin'}, fixed=_TINY,
-          num_seeds=1, variants={v: config.variants[v] for v in variants},
-          **replaced)
+          num_seeds=1, variants={
+              v: {name: value for name, value in config.variants[v].items()
+                  if name not in _TINY} for v in variants}, **replaced)
       _run(path, config)
       made[name] = path
     return made[name]
