@@ -93,8 +93,7 @@ class RMSProp(tf.Module):
     self.start_share = None
     if self._bias_correction:
       self.start_share = tf.Variable(
-          1., trainable=False, name='start_share',
-          aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA)
+          1., trainable=False, name='start_share')
 
   def apply_gradients(
       self,
@@ -120,9 +119,13 @@ class RMSProp(tf.Module):
     learning_rate = _present(self.learning_rate)
     epsilon = _present(self._epsilon)
     if self.start_share is not None:
-      self.start_share.assign(self._decay * self.start_share)
+      # By its handle each replica changes a copy of its own, as with the slots.
+      handle = self.start_share.handle
+      start_share = self._decay * tf.raw_ops.ReadVariableOp(
+          resource=handle, dtype=tf.float32)
+      tf.raw_ops.AssignVariableOp(resource=handle, value=start_share)
       # g / sqrt(ms / c + epsilon) = sqrt(c) g / sqrt(ms + c epsilon).
-      known_share = 1. - self.start_share
+      known_share = 1. - start_share
       learning_rate = tf.cast(learning_rate, tf.float32) * tf.sqrt(known_share)
       epsilon = tf.cast(epsilon, tf.float32) * known_share
     for i, (gradient, variable) in enumerate(grads_and_vars):

@@ -167,11 +167,11 @@ def test_misuse_is_refused():
   assert variable.numpy() == other.numpy() == 0
 
 
-def _distributed_steps(strategy, jit_compile):
+def _distributed_steps(strategy, jit_compile, **settings):
   """Returns each replica's variable and mean square after steps of `RATES`."""
   with strategy.scope():
     rate = tf.Variable(0.0)
-    variable, optimizer = _make(learning_rate=rate.read_value)
+    variable, optimizer = _make(learning_rate=rate.read_value, **settings)
 
   @tf.function(jit_compile=jit_compile)
   def apply(gradient):
@@ -206,20 +206,23 @@ def _on_two_cpus():
       cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
   strategy = tf.distribute.MirroredStrategy(['/cpu:0', '/cpu:1'])
   steps = [_distributed_steps(strategy, jit) for jit in (False, True)]
+  corrected = [_distributed_steps(strategy, jit, bias_correction=True)[0]
+               for jit in (False, True)]
   with strategy.scope():
     variable = tf.Variable(START)
   try:
     rmsprop.RMSProp(1.0, **SETTINGS).build([variable])
   except ValueError as error:
-    return steps, str(error)
-  return steps, None
+    return steps, corrected, str(error)
+  return steps, corrected, None
 
 
 @pytest.mark.slow
 def test_replicas_take_the_same_steps_under_a_mirrored_strategy():
   with concurrent.futures.ProcessPoolExecutor(
       1, mp_context=multiprocessing.get_context('spawn')) as process:
-    steps, error_outside_of_scope = process.submit(_on_two_cpus).result(60)
+    steps, corrected, error_outside_of_scope = process.submit(
+        _on_two_cpus).result(60)
   mean_square = np.ones(3)
   for gradient in GRADIENTS:
     mean_square = 0.9 * mean_square + 0.1 * gradient**2
@@ -229,4 +232,11 @@ def test_replicas_take_the_same_steps_under_a_mirrored_strategy():
       np.testing.assert_allclose(position, _tf1_positions()[-1], rtol=1e-5)
     for x in mean_squares:
       np.testing.assert_allclose(x, mean_square, rtol=1e-5)
+  variable, optimizer = _make(bias_correction=True)
+  for rate, gradient in zip(RATES, GRADIENTS):
+    optimizer.learning_rate = rate
+    optimizer.apply_gradients([(tf.constant(gradient), variable)])
+  for positions in corrected:
+    for position in positions:
+      np.testing.assert_allclose(position, variable, rtol=1e-5)
   assert 'strategy.scope()' in error_outside_of_scope
