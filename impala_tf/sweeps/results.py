@@ -82,8 +82,8 @@ def select(results: Sequence[Result], task: str, variant: str) -> List[Result]:
   return [r for r in results if (r.run.task, r.run.variant) == (task, variant)]
 
 
-def setting_returns(results: Sequence[Result]) -> Dict[str, float]:
-  """Averages final returns over the seeds of each setting.
+def seed_returns(results: Sequence[Result]) -> Dict[str, List[float]]:
+  """Groups final returns by setting, one for each seed.
 
   Only finished runs count, and settings without one are left out: compare
   variants only where no run has failed.
@@ -92,7 +92,7 @@ def setting_returns(results: Sequence[Result]) -> Dict[str, float]:
     results: results of one task and variant.
 
   Returns:
-    Mean final return by name of the setting, best first.
+    Final returns by name of the setting.
 
   Raises:
     ValueError: where results are of several tasks or variants.
@@ -103,7 +103,20 @@ def setting_returns(results: Sequence[Result]) -> Dict[str, float]:
   for r in results:
     if r.status == FINISHED and r.final_return is not None:
       returns.setdefault(r.run.setting, []).append(r.final_return)
-  means = {name: statistics.fmean(values) for name, values in returns.items()}
+  return returns
+
+
+def setting_returns(results: Sequence[Result]) -> Dict[str, float]:
+  """Averages final returns over the seeds of each setting.
+
+  Args:
+    results: see `seed_returns`, which may raise.
+
+  Returns:
+    Mean final return by name of the setting, best first.
+  """
+  means = {name: statistics.fmean(values)
+           for name, values in seed_returns(results).items()}
   return dict(sorted(means.items(), key=lambda item: -item[1]))
 
 

@@ -79,34 +79,28 @@ def best_band(results: Results, num_settings: int
   Returns:
     Arrays [1]; no interval where settings have one seed. None without runs.
   """
-  returns: Dict[str, List[float]] = {}
-  for r in results:
-    if r.final_return is not None:
-      returns.setdefault(r.run.setting, []).append(r.final_return)
+  returns = results_lib.seed_returns(results)
   if not returns:
     return None
-  # Where the runs of each setting begin.
-  starts = np.cumsum([0, *map(len, returns.values())])[:-1]
-  sizes = np.array(list(map(len, returns.values())))[:, np.newaxis]
+  sizes = [len(values) for values in returns.values()]
+  starts = np.cumsum([0, *sizes[:-1]])  # Where each setting begins.
 
   def best_mean(values):
-    means = np.add.reduceat(values, starts, axis=-2) / sizes
+    means = np.add.reduceat(values, starts, axis=-2) / np.vstack(sizes)
     return np.sort(means, axis=-2)[..., -num_settings:, :].mean(axis=-2)
 
   return intervals.band(
       np.array([list(itertools.chain(*returns.values()))]).T,
-      [name for name, values in returns.items() for _ in values], best_mean,
-      CONFIDENCE)
+      np.repeat(list(returns), sizes).tolist(), best_mean, CONFIDENCE)
 
 
-def _cell(band: Optional[intervals.Band], digits: int = 2) -> str:
+def _cell(band: Optional[intervals.Band]) -> str:
   """Returns a number with its interval, if it has one, as text."""
   if band is None:
     return '–'
-  text = number(band.centre[0], digits)
+  text = f'{band.centre[0]:.2f}'
   if band.low is not None:
-    text += (f' ({number(band.low[0], digits)} to '
-             f'{number(band.high[0], digits)})')
+    text += f' ({band.low[0]:.2f} to {band.high[0]:.2f})'
   return text
 
 

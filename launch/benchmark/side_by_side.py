@@ -27,7 +27,7 @@ class Measured(NamedTuple):
   peak_pss_mib: float
 
 
-def in_turns(names: Sequence[str], rounds: int) -> List[str]:
+def _in_turns(names: Sequence[str], rounds: int) -> List[str]:
   """Lists who is measured when: there and back, so that drift cancels out."""
   order = []
   for number in range(rounds):
@@ -54,7 +54,7 @@ def run(settings: Mapping[str, measure.Setting], rounds: int,
     for run_ in runs.values():
       _turn(run_, secs)
     windows: Dict[str, List[training.Window]] = {name: [] for name in runs}
-    for name in in_turns(list(runs), rounds):
+    for name in _in_turns(list(runs), rounds):
       windows[name].append(_turn(runs[name], secs))
     return {name: Measured(windows[name], run_.peak_pss_mib)
             for name, run_ in runs.items()}

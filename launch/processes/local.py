@@ -26,8 +26,8 @@ _SERVER_WINDOW_SECS = 600.
 # page fault for every 4 KiB: half of what sending parameters costs. These keep
 # blocks of up to 32 MiB. By default each of many threads has an arena of its
 # own, and a batch that one thread takes and another gives back leaves holes in
-# it: with two arenas the learner grows half as fast, and is no slower. Other C
-# libraries ignore all three.
+# it: with two arenas a loop that reads batches grows half as much, and a run is
+# no slower. Other C libraries ignore all three.
 MALLOC = {'MALLOC_ARENA_MAX': '2',
           'MALLOC_MMAP_THRESHOLD_': str(32 * 2**20),
           'MALLOC_TRIM_THRESHOLD_': str(2**30)}

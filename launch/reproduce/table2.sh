@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Table 2 of the paper: corrections with and without replay, on small tasks.
-# Usage: launch/reproduce/table2.sh [SWEEP_DIR]; about five hours on 2 cores.
+# Usage: launch/reproduce/table2.sh [SWEEP_DIR]; hours on 2 cores.
 # Without SWEEP_DIR: runs/corrections. Interrupted, the same command goes on.
 
 set -euo pipefail

@@ -4,11 +4,7 @@ from launch.benchmark import measure
 from launch.benchmark import side_by_side
 
 
-def test_rounds_go_there_and_back():
-  assert side_by_side.in_turns('abc', 3) == list('abc' 'cba' 'abc')
-
-
-def test_one_run_is_awake_at_a_time_and_its_first_turn_does_not_count(
+def test_one_run_is_awake_at_a_time_and_rounds_go_there_and_back(
     monkeypatch):
   awake, turns, closed = set(), [], []
 
@@ -39,6 +35,7 @@ def test_one_run_is_awake_at_a_time_and_its_first_turn_does_not_count(
   measured = side_by_side.run(
       {'x': measure.Setting('X', 'a', ['1']), 'y': measure.Setting('Y', 'b')},
       rounds=2, secs=7.)
+  # The first turn of each does not count.
   assert turns == [(name, 7.) for name in ('a1', 'b', 'a1', 'b', 'b', 'a1')]
   assert measured == {'x': side_by_side.Measured([3, 6], 5.),
                       'y': side_by_side.Measured([4, 5], 5.)}
