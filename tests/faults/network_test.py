@@ -1,13 +1,14 @@
 """Tests of faults in the network between a learner and its actors.
 
-Their machines are network namespaces, and a third is the switch between them.
-That takes the rights of root; without them these tests are skipped.
+A machine is a namespace of the network, and each of its programs sees no other
+processes, so that nobody reaches the learner's memory. A third namespace is the
+switch between them. That takes the rights of root; without them these tests are
+skipped.
 """
 
 import contextlib
 import os
 import pathlib
-import re
 import subprocess
 import sys
 import time
@@ -17,6 +18,7 @@ import pytest
 
 from impala_tf.monitoring import metrics
 from tests.fixtures import programs
+from tests.fixtures.faults import runs
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -25,6 +27,8 @@ _PORT = 5000
 # Each actor plays one of these levels, so that frames by level are frames by
 # actor.
 _LEVELS = ('tmaze/1', 'tmaze/2')
+# Runs a program that sees no other processes; it ends with this one.
+_ALONE = ('unshare', '--pid', '--fork', '--kill-child', '--mount-proc')
 
 
 def _ip(*words):
@@ -58,6 +62,7 @@ class _Network:
         *(_ip('netns', 'add', name) for name in machines),
         _ip('-n', self._switch, 'link', 'add', 'switch', 'type', 'bridge'),
         _ip('-n', self._switch, 'link', 'set', 'switch', 'up'),
+        _ip('netns', 'exec', self.actors, *_ALONE, 'true'),
         self._connect(self.learner, 1), self._connect(self.actors, 2),
         self.heal(), _ip('-n', self._switch, 'link', 'set', 'port1', 'master',
                          'switch')))
@@ -87,11 +92,11 @@ def _network():
 
 @contextlib.contextmanager
 def _role(machine, output, *arguments):
-  """Runs a role on a machine; yields its process, which may be killed."""
+  """Runs a role on a machine; yields the process of `_ALONE`."""
   with open(output, 'ab') as log:
     process = subprocess.Popen(
-        ['ip', 'netns', 'exec', machine, sys.executable, '-m', 'launch.role',
-         *arguments, f'--address=10.77.0.1:{_PORT}'],
+        ['ip', 'netns', 'exec', machine, *_ALONE, sys.executable, '-m',
+         'launch.role', *arguments, f'--address=10.77.0.1:{_PORT}'],
         stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=programs.ROOT)
   try:
     yield process
@@ -134,10 +139,16 @@ def _wait_for_frames(run_dir, number=200):
       f'frames of both actors since {before}', _DEADLINE_SECS)
 
 
-def _rss(process):
-  """Returns the resident memory of a process in MiB."""
-  text = pathlib.Path(f'/proc/{process.pid}/status').read_text()
-  return int(re.search(r'VmRSS:\s+(\d+) kB', text).group(1)) / 1024
+def _pid(process):
+  """Returns the id of the role that a process of `_ALONE` runs."""
+  path = f'/proc/{process.pid}/task/{process.pid}/children'
+  return int(pathlib.Path(path).read_text())
+
+
+def _check_memory_is_not_shared(learner, actors):
+  assert runs.parameter_memories(_pid(learner))
+  for actor in actors:
+    assert not runs.parameter_memories(_pid(actor))
 
 
 def test_network_is_cut_for_a_while(tmp_path, fault, network):
@@ -147,12 +158,14 @@ def test_network_is_cut_for_a_while(tmp_path, fault, network):
   with _learner(network, run_dir) as learner, _actors(
       network, tmp_path) as actors:
     _wait_for_frames(run_dir)
+    _check_memory_is_not_shared(learner, actors)
     for _ in range(fault.tries):
       _wait_for_frames(run_dir)
-      before = [_rss(process) for process in actors]
+      before = [runs.memory_mib(_pid(process)) for process in actors]
       assert network.cut()
       time.sleep(cut_secs)
-      growth += [_rss(process) - was for process, was in zip(actors, before)]
+      growth += [runs.memory_mib(_pid(process)) - was
+                 for process, was in zip(actors, before)]
       assert network.heal()
       start = time.monotonic()
       _wait_for_frames(run_dir, 1)
@@ -175,7 +188,7 @@ def test_learner_is_killed_and_actors_elsewhere_are_there_again(
     learner = stack.enter_context(_learner(network, run_dir))
     for _ in range(fault.tries):
       _wait_for_frames(run_dir)
-      learner.kill()
+      programs.kill(_pid(learner))
       learner.wait()
       # Recovery counts from when the next learner serves.
       log = run_dir.with_suffix('.log')

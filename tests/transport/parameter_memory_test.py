@@ -120,21 +120,22 @@ def test_torn_parameters_are_never_seen():
         num_read += 1
 
 
-# Is within a write until it reads a line, or is killed.
+# Has written half of its parameters until it reads a line, or is killed.
 _BEGIN_TO_WRITE = """
+from tests.fixtures import halting_array
+
 memory = parameter_memory.Memory(7)
 memory.write(parameter_memory.Stamp(1, 10), np.ones(7))
 print(memory.table_name, flush=True)
 sys.stdin.readline()
 
-class Slow:
-  size = 7
-  def __array__(self, *_):
-    print('within', flush=True)
-    sys.stdin.readline()
-    return np.full(7, 2.)
+def halt():
+  print('within', flush=True)
+  sys.stdin.readline()
 
-memory.write(parameter_memory.Stamp(2, 20), Slow())
+memory._mapping.parameters = halting_array.HaltingArray(
+    memory._mapping.parameters, halt)
+memory.write(parameter_memory.Stamp(2, 20), np.full(7, 2.))
 print('done', flush=True)
 sys.stdin.readline()
 """
@@ -169,6 +170,7 @@ def test_learner_that_is_killed_within_a_write_is_told():
   with _process(_BEGIN_TO_WRITE) as writer:
     reader = _begin(writer)
     late_comer = parameter_memory.find([reader.table_name])
+    assert late_comer._mapping.parameters.tolist() == [2.] * 3 + [1.] * 4
     _kill(writer)
     for one in (reader, late_comer):
       with pytest.raises(ConnectionError, match='died while it wrote'):

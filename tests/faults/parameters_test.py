@@ -1,0 +1,129 @@
+"""Test of a learner that is killed between the bytes of its parameters."""
+
+import collections
+import contextlib
+import os
+import subprocess
+import time
+
+import numpy as np
+import pytest
+import reverb
+
+from impala_tf import replay
+from impala_tf.processes import ports
+from impala_tf.transport import packing
+from tests.fixtures import programs
+from tests.fixtures.faults import environments
+from tests.fixtures.faults import halting_write
+from tests.fixtures.faults import runs
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+_ENDLESS = 10**9
+_LAST_FRAMES = 40_000  # Seconds in which the last learner can be looked at.
+# Unrolls of an actor of which the last were begun after the first was taken
+# from the queue: more than those that wait there (16) and it plays or sends
+# (4, one for each environment).
+_NUM_UNROLLS = 24
+
+
+class _Processes:
+  """Two actors and a learner on one machine, each started by hand."""
+
+  def __init__(self, directory, stack):
+    self._directory = directory
+    self._stack = stack
+    self.run_dir = directory / 'run'
+    self.address = f'localhost:{ports.choose()}'
+    self.actors = [self._actor(task) for task in range(2)]
+
+  def _actor(self, task):
+    log = self._stack.enter_context(self._log(task).open('w'))
+    return self._stack.enter_context(programs.running(
+        '-m', 'launch.role', 'actor', f'--address={self.address}',
+        f'--task={task}', stdout=log, stderr=subprocess.STDOUT))
+
+  def _log(self, task):
+    return self._directory / f'actor_{task}.log'
+
+  def start_learner(self, total_frames):
+    """Starts a learner, or resumes it, with both actors; returns its `Run`."""
+    process = self._stack.enter_context(programs.running(
+        '-m', 'launch.role', 'learner', f'--address={self.address}',
+        f'--run_dir={self.run_dir}', '--allow_changes', halting_write.IMPORT,
+        '--config', *programs.CATCH, runs.bind('ActorConfig.num_actors', 2),
+        runs.bind('ExperimentConfig.total_frames', total_frames),
+        runs.bind('ExperimentConfig.checkpoint_interval_secs', 1.),
+        env=environments.variables(self._directory)))
+    run = runs.Run(self.run_dir, process)
+    run.wait(lambda: self._share_memory(process), 'memory that all share')
+    return run
+
+  def _share_memory(self, learner):
+    """Tells whether all have the learner's memory, and that of no other."""
+    memories = [runs.parameter_memories(process.pid)
+                for process in (learner, *self.actors)]
+    return len(memories[0]) == 1 and memories.count(memories[0]) == 3
+
+  def starts_over(self):
+    """Counts how often each actor has started over."""
+    return np.array([self._log(task).read_text().count('starting over')
+                     for task in range(2)])
+
+
+def _check_unrolls(address):
+  """Takes many unrolls of each actor from the queue; all must be finite."""
+  client = reverb.Client(address)
+  counts = collections.Counter()
+  while min(counts[0], counts[1]) < _NUM_UNROLLS:
+    programs.wait_until(
+        lambda: client.server_info(60)[replay.QUEUE].current_size >= 8,
+        'unrolls', runs.DEADLINE_SECS)
+    for sample in client.sample(replay.QUEUE, 8, emit_timesteps=False):
+      columns = {column.dtype: column for column in sample.data}
+      assert np.isfinite(columns[np.dtype(np.float32)]).all()
+      stamp = packing.Stamp(
+          *columns[np.dtype(np.int64)][-len(packing.Stamp._fields):])
+      counts[stamp.sender] += 1
+
+
+def _files():
+  return {name for name in os.listdir('/dev/shm') if 'impala' in name}
+
+
+def test_learner_is_killed_between_the_bytes_of_its_parameters(
+    tmp_path, fault):
+  halt, halted = tmp_path / 'halt', tmp_path / 'halted'
+  files, recovery_secs = _files(), []
+  with contextlib.ExitStack() as stack:
+    processes = _Processes(tmp_path, stack)
+    run = processes.start_learner(_ENDLESS)
+    for i in range(fault.tries):
+      run.wait_for_checkpoint()
+      halt.touch()
+      run.wait(halted.exists, 'half of the parameters')
+      halted.unlink()
+      before = processes.starts_over()
+      _check_unrolls(processes.address)  # Both play on with what they had.
+      assert np.array_equal(processes.starts_over(), before)
+      programs.kill(run.process.pid)
+      run.process.wait()
+      killed = time.monotonic()
+      programs.wait_until(lambda: all(processes.starts_over() > before),  # noqa: B023
+                          'actors that start over', runs.DEADLINE_SECS)
+      is_last = i == fault.tries - 1
+      run = processes.start_learner(
+          run.row()['frames'] + _LAST_FRAMES if is_last else _ENDLESS)
+      run.wait_for_frames()
+      recovery_secs.append(time.monotonic() - killed)
+    code, text = run.end()
+    assert code == 0, text
+    assert all(process.poll() is None for process in processes.actors)
+  updates = [row['updates'] for row in run.rows()]
+  assert updates == sorted(set(updates))
+  assert run.row()['unrolls_refused'] == run.row()['updates_skipped'] == 0
+  run.check_parameters()
+  assert _files() == files
+  fault.report('kill -9 of the learner between the bytes of its parameters',
+               fault.tries, None, recovery_secs)
