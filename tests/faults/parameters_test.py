@@ -71,21 +71,23 @@ class _Processes:
     return np.array([self._log(task).read_text().count('starting over')
                      for task in range(2)])
 
+  def take_unrolls(self):
+    """Takes many unrolls of each actor from the queue; none may end."""
+    client = reverb.Client(self.address)
+    counts = collections.Counter()
 
-def _check_unrolls(address):
-  """Takes many unrolls of each actor from the queue; all must be finite."""
-  client = reverb.Client(address)
-  counts = collections.Counter()
-  while min(counts[0], counts[1]) < _NUM_UNROLLS:
-    programs.wait_until(
-        lambda: client.server_info(60)[replay.QUEUE].current_size >= 8,
-        'unrolls', runs.DEADLINE_SECS)
-    for sample in client.sample(replay.QUEUE, 8, emit_timesteps=False):
-      columns = {column.dtype: column for column in sample.data}
-      assert np.isfinite(columns[np.dtype(np.float32)]).all()
-      stamp = packing.Stamp(
-          *columns[np.dtype(np.int64)][-len(packing.Stamp._fields):])
-      counts[stamp.sender] += 1
+    def are_there():
+      for task, actor in enumerate(self.actors):
+        assert actor.poll() is None, self._log(task).read_text()
+      return client.server_info(60)[replay.QUEUE].current_size >= 8
+
+    while min(counts[0], counts[1]) < _NUM_UNROLLS:
+      programs.wait_until(are_there, 'unrolls', runs.DEADLINE_SECS)
+      for sample in client.sample(replay.QUEUE, 8, emit_timesteps=False):
+        column, = (column for column in sample.data
+                   if column.dtype == np.int64)
+        stamp = packing.Stamp(*column[-len(packing.Stamp._fields):])
+        counts[stamp.sender] += 1
 
 
 def _files():
@@ -104,7 +106,7 @@ def test_learner_is_killed_between_the_bytes_of_its_parameters(
       halt.touch()
       run.wait(halted.exists, 'half of the parameters')
       halted.unlink()
-      _check_unrolls(processes.address)  # Both play on with what they had.
+      processes.take_unrolls()  # Both play on with what they had.
       before = processes.starts_over()
       programs.kill(run.process.pid)
       run.process.wait()
