@@ -201,6 +201,13 @@ def summarise(config: config_lib.Config, cores: int,
   # What the host takes for others is not the program's to use.
   allowed = cores * (1 - stolen_share) / total * 1e3 * frames_per_step
   ratio = frames / secs / allowed
+
+  def on_cores(number):
+    speed = ratio * frames_per_step * _steps_per_sec(parts, number)
+    # What few cores that are all busy lose to each other is in the ratio, and
+    # a learner that has them to itself loses less.
+    return max(speed, frames / secs) if number >= cores else speed
+
   rows = [row for window in windows for row in window.rows]
 
   def mean_of(name):
@@ -224,8 +231,7 @@ def summarise(config: config_lib.Config, cores: int,
       'frames_per_sec': frames / secs,
       'ratio': ratio,
       'computed_frames_per_sec': {
-          str(number): ratio * frames_per_step * _steps_per_sec(parts, number)
-          for number in _OTHER_CORES},
+          str(number): on_cores(number) for number in _OTHER_CORES},
       'measured_secs': secs,
       'cpu_secs_per_1000_frames': whole / frames_per_step,
       'cpu_ms_per_step': cpu_ms_per_step,

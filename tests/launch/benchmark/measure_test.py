@@ -37,6 +37,17 @@ def test_more_cores_gain_until_the_learner_has_no_time(result):
   assert computed['16'] == pytest.approx(result['ratio'] * 4 * 1.2 / 0.26e-3)
 
 
+@pytest.mark.parametrize('learner', [0.02, 0.2, 2., 20.])
+def test_more_cores_are_never_computed_to_give_less(learner):
+  """Whatever share of a step is the learner's, whom more cores help little."""
+  costs = [{**cost, 'learner': learner} for cost in measurements.COSTS]
+  result = measure.summarise(
+      sizing.fit(config_lib.Config(), cores=2), 2, measurements.WINDOWS, costs,
+      [1e5])
+  computed = result['computed_frames_per_sec']
+  assert result['frames_per_sec'] <= computed['4'] <= computed['16']
+
+
 def test_cpu_of_all_processes_is_counted(result):
   assert result['cpu_secs_per_1000_frames'] == pytest.approx(0.25)
   assert result['stolen_share'] == pytest.approx(0.1)
