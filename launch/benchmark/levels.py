@@ -26,6 +26,7 @@ from impala_tf.envs import factory
 from impala_tf.envs import multi_level
 from impala_tf.suites import levels as levels_lib
 from launch.benchmark import quiet
+from launch.benchmark import random_actions
 from launch.benchmark import report
 from launch.run import command_line
 from launch.run import gin_config
@@ -92,7 +93,6 @@ def play(level: str, config: config_lib.Config, num_steps: int,
 def _play(workers: env_processes.Workers, process: psutil.Process,
           num_steps: int, num_episodes: int) -> List[Step]:
   rng = np.random.default_rng(0)
-  num_actions = workers.action_spec().num_values
   steps = []
   start, cpu_secs = time.perf_counter(), sum(process.cpu_times()[:4])
   while len(steps) <= num_steps or (
@@ -102,7 +102,8 @@ def _play(workers: env_processes.Workers, process: psutil.Process,
     cpu_secs = sum(process.cpu_times()[:4])
     steps.append(Step(end - start, cpu_secs - before,
                       timestep.step_type[0] == 0, float(timestep.reward[0])))
-    action = rng.integers(num_actions, size=1, dtype=np.int32)
+    action = random_actions.draw(rng, workers.action_spec(), 1,
+                                 workers.side_channels.action_mask)
     start = time.perf_counter()
     workers.send(numbers, action)
   return steps

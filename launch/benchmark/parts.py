@@ -22,6 +22,7 @@ from impala_tf.processes import precision
 from impala_tf.processes import sizing
 from impala_tf.processes import tf_threads
 from impala_tf.transport import packing
+from launch.benchmark import random_actions
 from launch.benchmark import worker
 
 _WARM_UP_CALLS = 3
@@ -96,12 +97,12 @@ def _environment(config: config_lib.Config) -> Part:
   counter = policy_lib.EpisodeCounter(environment.num_envs)
   counter.env_output(environment.reset(), environment.side_channels)
   rng = np.random.default_rng(0)
-  num_actions = environment.action_spec().num_values
 
   def run():
     counter.env_output(
-        environment.step(rng.integers(
-            num_actions, size=environment.num_envs, dtype=np.int32)),
+        environment.step(random_actions.draw(
+            rng, environment.action_spec(), environment.num_envs,
+            environment.action_mask)),
         environment.side_channels)
     return environment.num_envs
 

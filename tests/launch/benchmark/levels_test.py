@@ -30,15 +30,16 @@ def test_level_that_cannot_be_played_is_told_and_others_are_measured(tmp_path):
   ran = programs.run(
       'launch.benchmark.levels', 'configs/catch.gin',
       '--gin_binding=EnvironmentConfig.level = '
-      "'gym/CartPole-v1,gym/NoSuchGame-v0'",
+      "'gym/CartPole-v1,gym/InvertedPendulum-v5,gym/NoSuchGame-v0'",
       '--steps=20', '--episodes=3', f'--csv={path}')
   assert ran.returncode == 1, ran.stderr
   assert 'gym/CartPole-v1' in ran.stdout and 'NoSuchGame' in ran.stdout
   with open(path, newline='') as file:
-    played, refused = csv.DictReader(file)
+    played, continuous, refused = csv.DictReader(file)
   assert played['level'] == 'gym/CartPole-v1' and not played['error']
   assert float(played['mib']) > 10
   # A step is worth 1, and all episodes end.
   assert played['episode_return'] == played['episode_steps']
   assert int(played['resets']) >= 4
+  assert not continuous['error'] and int(continuous['resets']) >= 4
   assert 'NoSuchGame' in refused['error'] and not refused['mib']
