@@ -3,6 +3,7 @@
 import math
 from typing import Any, Sequence, Tuple
 
+from absl import logging
 import dm_env
 import numpy as np
 import tensorflow as tf
@@ -115,6 +116,9 @@ class _GraphStep:
 
   Core states are handed in and out. It counts its calls: seed and number of a
   call determine the actions that are sampled in it.
+
+  Attributes:
+    is_flat: whether calls are flat, see `_call`; False once one has failed.
   """
 
   def __init__(self, agent: agent_lib.Agent, seed: int, max_rows: int,
@@ -136,6 +140,7 @@ class _GraphStep:
     self._seed = np.array([seed, -1], np.int32)  # The number of the last call.
     self._seed_inlet = Inlet(self._seed, len(self._seed))
     self._graph = None
+    self.is_flat = True
 
   def __call__(self, env_output: types.EnvOutput, core_state: Any
                ) -> Tuple[types.AgentOutput, Any]:
@@ -155,7 +160,7 @@ class _GraphStep:
     num_rows = self._max_rows
     if self._any_batch_size:
       num_rows = len(env_output.observation)
-    packed, *state = self._call_flat([
+    packed, *state = self._call([
         *(inlet.tensor(getattr(env_output, name), num_rows)
           for name, inlet in self._inlets.items()),
         *tf.nest.flatten(core_state),
@@ -164,19 +169,25 @@ class _GraphStep:
       core_state = tf.nest.pack_sequence_as(core_state, state)
     return self._unpack(packed.numpy(), num_rows), core_state
 
-  def _call_flat(self, inputs: Sequence[tf.Tensor]) -> Sequence[tf.Tensor]:
-    """Calls the graph without a look at its inputs.
+  def _call(self, inputs: Sequence[tf.Tensor]) -> Sequence[tf.Tensor]:
+    """Calls the graph, flatly: without a look at its inputs.
 
     A `tf.function` looks at them to choose a graph, and a concrete function at
     their structure, every time: together a third of what a small batch costs.
     """
+    if not self.is_flat:
+      return self._graph(*inputs)
     try:
       # Raw operations take concrete functions, which is not documented.
       return tf.raw_ops.StatefulPartitionedCall(
           args=[*inputs, *self._captured], Tout=self._output_types,
           f=self._graph)
-    except (AttributeError, TypeError, ValueError):
-      return self._graph(*inputs)
+    except (AttributeError, TypeError, ValueError, tf.errors.OpError) as error:
+      outputs = self._graph(*inputs)  # It raises what the agent itself raises.
+      self.is_flat = False
+      logging.warning('Acting takes longer, since this version of TensorFlow '
+                      'does not understand flat calls: %s', error)
+      return outputs
 
   def _build(self, env_output: types.EnvOutput, core_state: Any) -> None:
     """Traces the graph for inputs like these."""
@@ -253,6 +264,11 @@ class Policy:
     self.core_state = agent.initial_state(num_envs)
     self._step = _GraphStep(agent, seed, num_envs, any_batch_size=False,
                             deterministic=deterministic)
+
+  @property
+  def is_flat(self) -> bool:
+    """Whether the cheapest way to call the graph has not failed so far."""
+    return self._step.is_flat
 
   def act(self, env_output: types.EnvOutput) -> types.AgentOutput:
     """Chooses actions [E] at the batch x_t, as NumPy arrays."""

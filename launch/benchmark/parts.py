@@ -4,7 +4,7 @@ Started by the benchmark: `python -m launch.benchmark.parts NAME CONFIG.gin`.
 """
 
 import time
-from typing import Callable, Dict, List, Optional
+from typing import Callable, Dict, List, NamedTuple, Optional
 
 import numpy as np
 import tensorflow as tf
@@ -28,8 +28,17 @@ from launch.benchmark import worker
 _WARM_UP_CALLS = 3
 _EMULATOR_STEPS = 16
 
-# A function that does a part's work once, and returns for how many agent steps.
-Part = Callable[[], int]
+
+class Part(NamedTuple):
+  """A part of an agent step that is ready to be measured.
+
+  Attributes:
+    run: function that does its work once, and returns for how many agent steps.
+    facts: function that says what it does in one of several ways, by name, once
+      it has run; see `speedups`.
+  """
+  run: Callable[[], int]
+  facts: Callable[[], Dict[str, str]] = dict
 
 
 def _make_environment(config: config_lib.Config):
@@ -88,7 +97,7 @@ def _emulator(config: config_lib.Config) -> Part:
         ale.reset_game()
     return _EMULATOR_STEPS
 
-  return run
+  return Part(run)
 
 
 def _environment(config: config_lib.Config) -> Part:
@@ -106,7 +115,7 @@ def _environment(config: config_lib.Config) -> Part:
         environment.side_channels)
     return environment.num_envs
 
-  return run
+  return Part(run)
 
 
 def _play(config: config_lib.Config):
@@ -140,7 +149,14 @@ def _inference(config: config_lib.Config) -> Part:
       policy.act(env_output)
     return len(steps) * config.actor.num_envs
 
-  return run
+  def facts():
+    acting = 'by an ordinary call of the graph; its flat call has failed'
+    if policy.is_flat:
+      acting = 'by a flat call of the graph'
+    return {'precision of actors': precision.of_actor(
+        config, precision.cpu_flags()), 'acting': acting}
+
+  return Part(run, facts)
 
 
 def _assembly(config: config_lib.Config) -> Part:
@@ -154,7 +170,7 @@ def _assembly(config: config_lib.Config) -> Part:
     list(buffer.unrolls())
     return (len(steps) - 1) * config.actor.num_envs
 
-  return run
+  return Part(run)
 
 
 class OneBatch:
@@ -193,17 +209,11 @@ def _learner(config: config_lib.Config) -> Part:
     # Replayed steps are part of what a new one costs.
     return config.num_fresh * config.learner.unroll_length
 
-  return run
+  def facts():
+    return {'precision of the learner': precision.of_learner(
+        config, precision.cpu_flags())}
 
-
-def _facts(name: str, config: config_lib.Config) -> Dict[str, str]:
-  """Says what a part does in one of several ways, for `speedups`."""
-  flags = precision.cpu_flags()
-  if name == 'learner':
-    return {'precision of the learner': precision.of_learner(config, flags)}
-  if name == 'inference':
-    return {'precision of actors': precision.of_actor(config, flags)}
-  return {}
+  return Part(run, facts)
 
 
 PARTS = {
@@ -219,18 +229,18 @@ def main():
   name, config, _ = worker.parse_args(__doc__, PARTS)
   tf_threads.set_threads(
       config.learner.num_threads if name == 'learner' else 1)
-  run = PARTS[name](config)
+  part = PARTS[name](config)
   for _ in range(_WARM_UP_CALLS):
-    run()
+    part.run()
 
   def measure(secs):
     num_steps = 0
     end, cpu_start = time.monotonic() + secs, time.process_time()
     while time.monotonic() < end:
-      num_steps += run()
+      num_steps += part.run()
     return {'steps': num_steps, 'cpu_secs': time.process_time() - cpu_start}
 
-  worker.serve(measure, _facts(name, config))
+  worker.serve(measure, part.facts())
 
 
 if __name__ == '__main__':

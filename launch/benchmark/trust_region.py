@@ -50,12 +50,12 @@ def summarise(turns: Dict[str, List[float]]) -> Dict[str, float]:
           x / y for x, y in zip(with_region, without))}
 
 
-def _secs_per_update(run: parts.Part, secs: float) -> float:
+def _secs_per_update(part: parts.Part, secs: float) -> float:
   """Updates for so many seconds; returns CPU seconds an update."""
   number, start = 0, time.process_time()
   end = time.monotonic() + secs
   while time.monotonic() < end:
-    run()
+    part.run()
     number += 1
   return (time.process_time() - start) / number
 
@@ -70,13 +70,13 @@ def _run(args: argparse.Namespace) -> None:
   tf_threads.set_threads(1)
   learners = {'laser': parts.PARTS['learner'](config),
               'without': parts.PARTS['learner'](_without(config))}
-  for run in learners.values():
+  for part in learners.values():
     for _ in range(_WARM_UP_CALLS):
-      run()
+      part.run()
   turns = {name: [] for name in learners}
   for _ in range(args.rounds):
-    for name, run in learners.items():
-      turns[name].append(_secs_per_update(run, args.seconds))
+    for name, part in learners.items():
+      turns[name].append(_secs_per_update(part, args.seconds))
   result = summarise(turns)
   print(f'an update with the trust region takes {result["with_ms"]:.2f} ms of '
         f'CPU, without {result["without_ms"]:.2f} ms: '

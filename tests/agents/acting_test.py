@@ -273,25 +273,31 @@ def test_a_step_makes_one_tensor(monkeypatch):
     assert [id(x) for x in inputs] == [id(x) for x in calls[0][0]]
 
 
-def _refuse_concrete_functions(**_):
-  raise TypeError('f must be something else')
-
-
+@pytest.mark.parametrize('error', [
+    TypeError('f must be something else'),
+    tf.errors.NotFoundError(None, None, 'no such function')])
 @pytest.mark.parametrize('make', [acting.Policy, acting.RowPolicy])
 @pytest.mark.parametrize('use_lstm', [False, True])
-def test_flat_call_is_the_public_one(make, use_lstm, monkeypatch):
+def test_flat_call_is_the_public_one(make, use_lstm, error, monkeypatch):
   agent = _agent(use_lstm)
   rows = [np.arange(NUM_ENVS)] * (make is acting.RowPolicy)
 
   def play():
     player = make(agent, NUM_ENVS, seed=1)
     outputs = [player.act(_env_output(t), *rows) for t in range(3)]
+    is_flat.append(player._step.is_flat)
     return tf.nest.map_structure(np.array, (outputs, player.core_state))
 
+  def refuse(**_):
+    refusals.append(1)
+    raise error
+
+  is_flat, refusals = [], []
   flat = play()
-  monkeypatch.setattr(
-      tf.raw_ops, 'StatefulPartitionedCall', _refuse_concrete_functions)
+  monkeypatch.setattr(tf.raw_ops, 'StatefulPartitionedCall', refuse)
   tf.nest.map_structure(np.testing.assert_array_equal, play(), flat)
+  assert is_flat == [True, False]
+  assert len(refusals) == 1  # It is not tried again at each step.
 
 
 def test_flat_call_is_still_understood(monkeypatch):
@@ -304,6 +310,26 @@ def test_flat_call_is_still_understood(monkeypatch):
 
   monkeypatch.setattr(type(player._step._graph), '__call__', refuse)
   player.act(_env_output())
+  assert player.is_flat
+
+
+def test_error_of_the_agent_itself_is_raised_and_tells_nothing_of_the_call():
+  agent = _agent()
+  player = acting.Policy(agent, NUM_ENVS, 1)
+  step, fails = agent.step, tf.Variable(False)
+
+  def checked_step(*args):
+    with tf.control_dependencies([tf.debugging.Assert(~fails, ['the agent'])]):
+      return tf.nest.map_structure(tf.identity, step(*args))
+
+  agent.step = checked_step
+  player.act(_env_output())
+  fails.assign(True)
+  with pytest.raises(tf.errors.InvalidArgumentError, match='the agent'):
+    player.act(_env_output())
+  fails.assign(False)
+  player.act(_env_output())
+  assert player.is_flat
 
 
 class _Recalling(agent_lib.Agent):

@@ -55,7 +55,7 @@ def test_pinned_actors_are_told_from_free_ones():
 
 
 def test_facts_of_parts_and_numbers_of_the_run_are_told():
-  told = speedups.in_force(_CONFIG, [], {'acting': 'a flat call'})
-  assert told['acting'] == 'a flat call'
+  told = speedups.in_force(_CONFIG, [], {'acting': 'by a flat call'})
+  assert told['acting'] == 'by a flat call'
   assert told['environments an actor'] == '12'
   assert told['processor'].endswith('oneDNN on')
