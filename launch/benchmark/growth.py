@@ -49,7 +49,8 @@ def summarise(before: List[Dict[str, float]],
   """Compares the memory of two times.
 
   Args:
-    before: MiB of each role, one entry for each look at the run.
+    before: MiB of each role, one entry for each look at the run. A role that
+      an entry lacks had no process then.
     after: as many looks, later.
 
   Returns:
@@ -59,7 +60,9 @@ def summarise(before: List[Dict[str, float]],
     return {'before': statistics.fmean(map(select, before)),
             'after': statistics.fmean(map(select, after))}
 
-  roles = {role: mib(lambda look, role=role: look[role]) for role in before[0]}
+  names = dict.fromkeys(role for look in before + after for role in look)
+  roles = {role: mib(lambda look, role=role: look.get(role, 0.))
+           for role in names}
   roles['all'] = mib(lambda look: sum(look.values()))
   return {'mib': roles,
           'growth': roles['all']['after'] / roles['all']['before'] - 1}

@@ -4,15 +4,17 @@ Processes of the run are looked at from outside; what cannot be seen there
 follows from config and machine, by the run's own code.
 """
 
+import contextlib
 import os
 import pathlib
-from typing import Dict, Mapping, Sequence
+from typing import Any, Callable, Dict, List, Mapping, Sequence
 
 from impala_tf import config as config_lib
 from impala_tf.processes import precision
 
 # The anonymous file of parameters, as a process's list of mappings has it.
 _SHARED_MEMORY = '/memfd:impala_tf_parameters'
+_NOT_SEEN = 'not seen: the actors had just ended'
 
 
 def in_force(config: config_lib.Config, actor_pids: Sequence[int],
@@ -39,15 +41,27 @@ def in_force(config: config_lib.Config, actor_pids: Sequence[int],
   }
 
 
+def _see(look: Callable[[int], Any], pids: Sequence[int]) -> List[Any]:
+  """Looks at each process that has not ended since it was listed."""
+  seen = []
+  for pid in pids:
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+      seen.append(look(pid))
+  return seen
+
+
 def _parameters(actor_pids: Sequence[int]) -> str:
   """Says how the actors get parameters."""
-  sharing = sum(_SHARED_MEMORY in pathlib.Path(f'/proc/{pid}/maps').read_text()
-                for pid in actor_pids)
-  if sharing == len(actor_pids) and sharing:
+  mappings = _see(lambda pid: pathlib.Path(f'/proc/{pid}/maps').read_text(),
+                  actor_pids)
+  sharing = [_SHARED_MEMORY in lines for lines in mappings]
+  if actor_pids and not sharing:
+    return _NOT_SEEN
+  if not any(sharing):
+    return 'through Reverb'
+  if all(sharing):
     return 'through shared memory'
-  if sharing:
-    return f'through shared memory for {sharing} of {len(actor_pids)} actors'
-  return 'through Reverb'
+  return f'through shared memory for {sum(sharing)} of {len(sharing)} actors'
 
 
 def _cores(actor_pids: Sequence[int]) -> str:
@@ -55,7 +69,9 @@ def _cores(actor_pids: Sequence[int]) -> str:
   if not actor_pids:
     return 'within the learner\'s process'
   available = os.sched_getaffinity(0)
-  cores = [os.sched_getaffinity(pid) for pid in actor_pids]
+  cores = _see(os.sched_getaffinity, actor_pids)
+  if not cores:
+    return _NOT_SEEN
   if len(available) > 1 and all(len(own) == 1 for own in cores):
     numbers = ', '.join(str(min(own)) for own in cores)
     return f'pinned to a core each: {numbers}'

@@ -1,6 +1,5 @@
 """A real training run, which is measured and suspended in turns."""
 
-import collections
 import contextlib
 import os
 import signal
@@ -48,6 +47,10 @@ class Window(NamedTuple):
   rows: List[metrics.Row]
 
 
+# What a look at a process raises where it has ended since it was listed.
+_ENDED = psutil.NoSuchProcess, FileNotFoundError, ProcessLookupError
+
+
 def _own_mib(pid: int) -> float:
   """Returns anonymous and shared memory of a process, shared pages once."""
   with open(f'/proc/{pid}/smaps_rollup', encoding='utf-8') as file:
@@ -85,6 +88,8 @@ class TrainingRun:
       self.close()
       raise
     self.start_secs = time.monotonic() - start
+    # All that there will be: the learner has written a row of what actors sent.
+    self._roles = {role for role, _ in self._by_role()}
 
   def measure(self, secs: float) -> Window:
     """Measures training between two rows of metrics.
@@ -173,13 +178,13 @@ class TrainingRun:
 
   def _sum_by_role(self, measure: Callable[[psutil.Process], float]
                    ) -> Dict[str, float]:
-    sums: Dict[str, float] = collections.defaultdict(float)
+    sums = dict.fromkeys(self._roles, 0.)
     for role, process in self._by_role():
-      with contextlib.suppress(psutil.NoSuchProcess):  # It has ended.
+      with contextlib.suppress(*_ENDED):
         sums[role] += measure(process)
     if len(sums) == 1:
       return {'in_process': sums['supervisor']}
-    return dict(sums)
+    return sums
 
   def _by_role(self) -> List[Tuple[str, psutil.Process]]:
     roles = []

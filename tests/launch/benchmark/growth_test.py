@@ -15,6 +15,15 @@ def test_growth_is_of_all_processes_and_means_of_looks():
   assert result['growth'] == pytest.approx(0.03)
 
 
+@pytest.mark.parametrize('before,after,actors', [
+    (dict(learner=400., actors=100.), dict(learner=400.), (100., 0.)),
+    (dict(learner=400.), dict(learner=400., actors=100.), (0., 100.))])
+def test_role_that_a_look_lacks_had_no_memory(before, after, actors):
+  result = growth.summarise([before], [after])
+  assert tuple(result['mib']['actors'].values()) == actors
+  assert result['mib']['learner'] == dict(before=400., after=400.)
+
+
 class _Run:
   """A run whose memory is a hundredth more after each second."""
 

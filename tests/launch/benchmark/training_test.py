@@ -1,0 +1,86 @@
+"""A real run as the benchmark sees it, with a stand-in for `launch.train`."""
+
+import contextlib
+import sys
+
+import psutil
+import pytest
+
+from launch.benchmark import training
+from tests.fixtures import programs
+
+# Started as `launch.train` is; its roles do nothing. SIGCHLD is ignored where
+# the system is to forget them as soon as they end, else they stay as zombies.
+_STAND_IN = '''#!{python}
+import os, signal, subprocess, sys, time
+if {forgets}:
+  signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+run_dir, = (a[10:] for a in sys.argv if a.startswith('--run_dir='))
+os.makedirs(run_dir)
+for role in {roles}:
+  subprocess.Popen(['{python}', '-c', 'import time; time.sleep(300)',
+                    'launch.role', role])
+with open(run_dir + '/metrics.jsonl', 'w') as file:
+  file.write('{{"frames": 1}}\\n')
+time.sleep(300)
+'''
+
+
+@pytest.fixture(name='start')
+def _start(tmp_path, monkeypatch):
+  """Yields a function that starts a run with such roles."""
+  with contextlib.ExitStack() as stack:
+
+    def start(roles, forgets=True):
+      path = tmp_path / 'stand_in'
+      path.write_text(_STAND_IN.format(
+          python=sys.executable, forgets=forgets, roles=roles))
+      path.chmod(0o700)
+      monkeypatch.setattr(sys, 'executable', str(path))
+      run = training.TrainingRun('pong.gin', [])
+      stack.callback(run.close)
+      return run
+
+    yield start
+
+
+def _has_ended(process):
+  return (not process.is_running()
+          or process.status() == psutil.STATUS_ZOMBIE)
+
+
+@pytest.mark.parametrize('forgets', [True, False])
+def test_process_that_ends_during_a_look_has_no_memory(
+    start, monkeypatch, forgets):
+  run = start(['learner', 'actor', 'actor'], forgets)
+  whole = run.own_mib()
+  assert set(whole) == {'supervisor', 'learner', 'actors'}
+  ending, own_mib = run.actor_pids()[:1], training._own_mib
+
+  def after_it_has_ended(pid):
+    if pid in ending:
+      process = psutil.Process(pid)
+      process.kill()
+      programs.wait_until(lambda: _has_ended(process), 'its end', 20)
+    return own_mib(pid)
+
+  monkeypatch.setattr(training, '_own_mib', after_it_has_ended)
+  look = run.own_mib()
+  assert 0 < look['actors'] < whole['actors'] and look['learner'] > 0
+  ending += run.actor_pids()
+  assert run.own_mib()['actors'] == 0
+
+
+def test_every_look_has_the_roles_of_the_start(start):
+  run = start(['learner', 'actor'])
+  for child in psutil.Process().children(recursive=True):
+    if 'launch.role' in child.cmdline():
+      child.kill()
+  programs.wait_until(lambda: not run.actor_pids(), 'the end of actors', 20)
+  look = run.own_mib()
+  assert look['supervisor'] > 0 and look['actors'] == look['learner'] == 0
+  assert set(look) == {'supervisor', 'learner', 'actors'}
+
+
+def test_single_process_is_told_from_a_supervisor(start):
+  assert list(start([]).own_mib()) == ['in_process']
