@@ -33,7 +33,7 @@ def in_force(config: config_lib.Config, actor_pids: Sequence[int],
   has_amx = precision.AMX in precision.cpu_flags()
   amx = 'has AMX' if has_amx else 'has no AMX'
   return {
-      'parameters': _parameters(actor_pids),
+      'parameters': _parameters(config, actor_pids),
       'actors': _cores(actor_pids),
       'environments an actor': str(config.actor.num_envs),
       **facts,
@@ -50,8 +50,10 @@ def _see(look: Callable[[int], Any], pids: Sequence[int]) -> List[Any]:
   return seen
 
 
-def _parameters(actor_pids: Sequence[int]) -> str:
-  """Says how the actors get parameters."""
+def _parameters(config: config_lib.Config, actor_pids: Sequence[int]) -> str:
+  """Says how those who act get parameters."""
+  if config.learner_plays:
+    return 'none are sent: the learner plays by itself'
   mappings = _see(lambda pid: pathlib.Path(f'/proc/{pid}/maps').read_text(),
                   actor_pids)
   sharing = [_SHARED_MEMORY in lines for lines in mappings]

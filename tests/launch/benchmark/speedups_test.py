@@ -44,6 +44,14 @@ def test_shared_memory_is_seen_in_the_actors(codes, words):
     assert speedups.in_force(_CONFIG, pids, {})['parameters'] == words
 
 
+def test_learner_that_plays_itself_gets_no_parameters():
+  config = sizing.fit(config_lib.Config(
+      actor=config_lib.ActorConfig(synchronisation='step')))
+  told = speedups.in_force(config, [], {})
+  assert told['parameters'] == 'none are sent: the learner plays by itself'
+  assert told['actors'] == 'within the learner\'s process'
+
+
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason='one core')
 def test_pinned_actors_are_told_from_free_ones():
   core = min(os.sched_getaffinity(0))
