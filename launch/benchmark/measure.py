@@ -29,6 +29,8 @@ _SECS_A_ROUND = 12.  # Three rows of metrics by default.
 # Parts are measured often and shortly, as the host's speed changes within
 # seconds.
 _PART_SECS = 0.5
+# After a longer pause: what is done once a second is done once.
+_DISTRIBUTION_SECS = 1.
 _PASSES_A_ROUND = 3
 _SETTLE_SECS = 30.
 
@@ -86,14 +88,18 @@ class _Parts(contextlib.ExitStack):
     self.callback(started.close)
     return started
 
-  def measure(self) -> Dict[str, float]:
-    """Returns CPU-ms an agent step of each part, one after the other."""
+  def measure(self, updates_per_sec: float) -> Dict[str, float]:
+    """Returns CPU-ms an agent step of each part, one after the other.
+
+    Args:
+      updates_per_sec: learner updates a second of the run.
+    """
     costs = {}
     for name, part in self._single.items():
       part.ask(_PART_SECS)
       costs[name] = _cpu_ms_per_step(part.answer())
     for part in self._distribution.values():  # Both at once.
-      part.ask(_PART_SECS)
+      part.ask(_DISTRIBUTION_SECS, updates_per_sec)
     for name, part in self._distribution.items():
       costs[name] = _cpu_ms_per_step(part.answer())
     written, read = self._run_data_plane(1)
@@ -144,13 +150,13 @@ def run(setting: Setting, secs: float) -> Result:
     parts = stack.enter_context(_Parts(
         gin_config.config_path(run_.run_dir), is_atari))
     run_.go_on()
-    run_.measure(_SETTLE_SECS)
+    settling = run_.measure(_SETTLE_SECS)
     applied = speedups.in_force(config, run_.actor_pids(), parts.facts)
     windows, costs, data_plane = [], [], []
     while sum(window.secs for window in windows) < secs:
       run_.hold()
       for _ in range(_PASSES_A_ROUND):
-        costs.append(parts.measure())
+        costs.append(parts.measure(updates_per_sec(config, settling)))
         data_plane.append(parts.data_plane_steps_per_sec())
       run_.go_on()
       windows.append(run_.measure(_SECS_A_ROUND))
@@ -160,6 +166,27 @@ def run(setting: Setting, secs: float) -> Result:
       'peak_pss_mib': run_.peak_pss_mib,
       'speedups': applied,
       **summarise(config, cores, windows, costs, data_plane)}
+
+
+def _frames_per_step(config: config_lib.Config) -> int:
+  """Returns how many environment frames an agent step is."""
+  level = config.environment.level
+  if level.startswith('atari/'):
+    return config.atari.action_repeats
+  if level.startswith(('dmlab30/', 'dmlab/')):
+    return config.dmlab.action_repeats
+  if level.startswith('vizdoom/'):
+    return config.vizdoom.action_repeats
+  return 1
+
+
+def updates_per_sec(config: config_lib.Config,
+                    window: training.Window) -> float:
+  """Computes how many updates a second all learners together made."""
+  steps_per_update = (config.learner.num_learners * config.num_fresh
+                      * config.learner.unroll_length)
+  return (window.frames / window.secs / steps_per_update
+          / _frames_per_step(config))
 
 
 def summarise(config: config_lib.Config, cores: int,
@@ -178,13 +205,7 @@ def summarise(config: config_lib.Config, cores: int,
   Returns:
     See `run`.
   """
-  frames_per_step = 1
-  if config.environment.level.startswith('atari/'):
-    frames_per_step = config.atari.action_repeats
-  elif config.environment.level.startswith(('dmlab30/', 'dmlab/')):
-    frames_per_step = config.dmlab.action_repeats
-  elif config.environment.level.startswith('vizdoom/'):
-    frames_per_step = config.vizdoom.action_repeats
+  frames_per_step = _frames_per_step(config)
   parts = {name: statistics.fmean(cost[name] for cost in costs)
            for name in PARTS if name in costs[0]}
   total = sum(parts[name] for name in ACTOR_PARTS + LEARNER_PARTS)

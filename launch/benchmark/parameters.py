@@ -2,7 +2,9 @@
 
 Started by the benchmark as `python -m launch.benchmark.parameters ROLE
 CONFIG.gin PORT`: as `publish`, which has the server as a learner does, and as
-`fetch`, which stands for all actors.
+`fetch`, which stands for all actors. Both keep to a clock, so that there is
+something new for each fetch, and to the run's updates a second: some things are
+done once a second however many updates there are (`weights`).
 """
 
 import itertools
@@ -19,19 +21,13 @@ from impala_tf.processes import tf_threads
 from impala_tf.transport import parameter_memory
 from launch.benchmark import worker
 
-# Both ends keep to a clock, so that there is something new for each fetch. The
-# benchmark measures for half a second, after a longer pause: what is done once
-# a second is done once among 17 updates. The main job makes 36 a second on 2
-# cores.
-_UPDATES_PER_SEC = 34
-
 
 def ticks(per_sec: float, secs: float) -> Iterator[None]:
-  """Yields so many times a second; makes up for those that come late."""
+  """Yields so many times a second, first at once; makes up for late ones."""
   start = time.monotonic()
   for number in itertools.count():
     due = start + number / per_sec
-    if max(due, time.monotonic()) > start + secs:
+    if max(due, time.monotonic()) >= start + secs:
       return
     time.sleep(max(0., due - time.monotonic()))
     yield
@@ -58,9 +54,9 @@ def _publish(config: config_lib.Config, port: int) -> None:
   versions = itertools.count(1)
   publisher.publish(next(versions))  # The first traces a graph.
 
-  def measure(secs):
+  def measure(secs, updates_per_sec):
     num_updates, cpu_start = 0, time.process_time()
-    for _ in ticks(_UPDATES_PER_SEC, secs):
+    for _ in ticks(updates_per_sec, secs):
       publisher.publish(next(versions))
       num_updates += 1
     return {
@@ -73,13 +69,12 @@ def _publish(config: config_lib.Config, port: int) -> None:
 def _fetch(config: config_lib.Config, port: int) -> None:
   """Fetches parameters whenever it is asked, one actor after the other."""
   num_envs = config.actor.num_envs
-  per_sec = _UPDATES_PER_SEC * config.num_fresh / num_envs
   variables = [
       _make_agent(config, sizing.actor_precision(config)).published_variables
       for _ in range(config.actor.num_actors)]
   fetchers = []
 
-  def measure(secs):
+  def measure(secs, updates_per_sec):
     if not fetchers:  # Not before: now the server is there.
       fetchers.extend(
           weights.Fetcher(f'localhost:{port}', own,
@@ -89,7 +84,7 @@ def _fetch(config: config_lib.Config, port: int) -> None:
         fetcher.wait(lambda cause: None)
     turns = itertools.cycle(fetchers)
     num_unrolls, cpu_start = 0, time.process_time()
-    for _ in ticks(per_sec, secs):
+    for _ in ticks(updates_per_sec * config.num_fresh / num_envs, secs):
       next(turns).fetch()
       num_unrolls += num_envs
     return {'steps': num_unrolls * config.learner.unroll_length,

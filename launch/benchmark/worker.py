@@ -43,17 +43,18 @@ def parse_args(description: str, names: Iterable[str], has_port: bool = False
   return args.name, config, args.port if has_port else None
 
 
-def serve(measure: Callable[[float], Measurement],
+def serve(measure: Callable[..., Measurement],
           facts: Mapping[str, str] = types.MappingProxyType({})) -> None:
-  """Answers each number of seconds on stdin with a measurement on stdout.
+  """Answers each line of numbers on stdin with a measurement on stdout.
 
   Args:
-    measure: function that measures for about the given seconds.
+    measure: function of these numbers, of which the first is for how many
+      seconds it measures.
     facts: what the process says of itself before it is asked, by name.
   """
   print(json.dumps({_READY: dict(facts)}), flush=True)
   for line in sys.stdin:
-    print(json.dumps(measure(float(line))), flush=True)
+    print(json.dumps(measure(*map(float, line.split()))), flush=True)
 
 
 class Worker:
@@ -70,9 +71,13 @@ class Worker:
     """Waits until the process has warmed up, and returns its facts."""
     return json.loads(self._read())[_READY]
 
-  def ask(self, secs: float) -> None:
-    """Makes the process measure; `answer` must be called before the next."""
-    self._process.stdin.write(f'{secs}\n')
+  def ask(self, *numbers: float) -> None:
+    """Makes the process measure; `answer` must be called before the next.
+
+    Args:
+      *numbers: what the process measures with, first for how many seconds.
+    """
+    self._process.stdin.write(' '.join(map(str, numbers)) + '\n')
     self._process.stdin.flush()
 
   def answer(self) -> Measurement:

@@ -48,6 +48,15 @@ def test_more_cores_are_never_computed_to_give_less(learner):
   assert result['frames_per_sec'] <= computed['4'] <= computed['16']
 
 
+def test_updates_are_of_the_fresh_steps_of_a_batch():
+  config = config_lib.Config(
+      learner=config_lib.LearnerConfig(batch_size=8, unroll_length=25),
+      replay=config_lib.ReplayConfig(replay_fraction=0.75))
+  # 30,000 frames in 2 s; 2 of 8 unrolls are fresh, of 25 steps of 4 frames.
+  assert measure.updates_per_sec(
+      config, measurements.WINDOWS[1]) == pytest.approx(15_000 / 200)
+
+
 def test_cpu_of_all_processes_is_counted(result):
   assert result['cpu_secs_per_1000_frames'] == pytest.approx(0.25)
   assert result['stolen_share'] == pytest.approx(0.1)

@@ -3,14 +3,17 @@
 import time
 
 import pytest
+import reverb
 
 from impala_tf.processes import ports
 from launch.benchmark import parameters
 from launch.benchmark import worker
+from tests.fixtures import programs
 
 _CONFIG = '''
 include 'configs/catch.gin'
 config.LearnerConfig.batch_size = 8
+config.LearnerConfig.unroll_length = 40
 config.ActorConfig.num_actors = 2
 config.ActorConfig.num_envs = 12
 '''
@@ -27,23 +30,37 @@ def test_ticks_that_come_late_are_made_up_for():
   assert time.monotonic() - start < 0.6
 
 
-def test_both_ends_cost_something_for_the_same_steps(tmp_path):
+def test_both_ends_cost_something_for_the_steps_of_a_second(tmp_path):
   path = tmp_path / 'config.gin'
   path.write_text(
       f'from __gin__ import dynamic_registration\n'
       f'from impala_tf import config\n{_CONFIG}')
-  port = str(ports.choose(None))
-  ends = [worker.Worker('launch.benchmark.parameters', [role, str(path), port])
+  port = ports.choose(None)
+  ends = [worker.Worker('launch.benchmark.parameters',
+                        [role, str(path), str(port)])
           for role in ('publish', 'fetch')]
+
+  def num_in_table():
+    info = reverb.Client(f'localhost:{port}').server_info(timeout=10)
+    return info['weights'].rate_limiter_info.insert_stats.completed
+
+  def measure(secs, updates_per_sec):
+    for end in ends:
+      end.ask(secs, updates_per_sec)
+    return [end.answer() for end in ends]
+
   try:
     for end in ends:
       end.wait_until_ready()
-    for secs in (0.1, 1.):  # The first time they meet.
-      for end in ends:
-        end.ask(secs)
-      published, fetched = (end.answer() for end in ends)
+    measure(1., 5.)  # The first time they meet.
+    before = num_in_table()
+    published, fetched = measure(1., 10.)
+    programs.wait_until(
+        lambda: num_in_table() > before, 'what is done once a second')
+    assert num_in_table() == before + 1
   finally:
     for end in ends:
       end.close()
+  assert published['steps'] == pytest.approx(10 * 8 * 40, rel=0.3)
   assert fetched['steps'] == pytest.approx(published['steps'], rel=0.3)
   assert published['cpu_secs'] > 0 and fetched['cpu_secs'] > 0
