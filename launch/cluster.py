@@ -33,9 +33,7 @@ def _parse_args() -> argparse.Namespace:
   parser = command_line.Parser(prog='cluster.sh', description=__doc__)
   command_line.add_config(parser, 'what to train (default: as in '
                           '--run_dir)')
-  parser.add_argument('--gin_binding', action='append', default=[],
-                      metavar='"LearnerConfig.batch_size = 16"',
-                      help='changes one value; may be repeated')
+  command_line.add_gin_binding(parser)
   parser.add_argument('--run_dir', help='where logs and checkpoints go: a '
                       'path on a file system that this machine shares with all '
                       'nodes the learner may be on, or a URL that TensorFlow '

@@ -43,9 +43,7 @@ def _parse_args() -> argparse.Namespace:
   parser.add_argument('--run_dir', help='where logs and checkpoints go, a '
                       'path or a URL that TensorFlow opens; an existing run '
                       'is resumed (default: a new one in runs/)')
-  parser.add_argument('--gin_binding', action='append', default=[],
-                      metavar='"LearnerConfig.batch_size = 16"',
-                      help='changes one value; may be repeated')
+  command_line.add_gin_binding(parser)
   run_directory.add_allow_changes(parser)
   warm_start.add_flag(parser)
   parser.add_argument('--port', type=int,

@@ -45,9 +45,7 @@ def _scaling(cores: int):
 def _parse_args() -> argparse.Namespace:
   parser = command_line.Parser(prog='benchmark.sh', description=__doc__)
   command_line.add_config(parser, 'what to measure', _DEFAULT_CONFIG)
-  parser.add_argument('--gin_binding', action='append', default=[],
-                      metavar='"LearnerConfig.batch_size = 16"',
-                      help='changes one value; may be repeated')
+  command_line.add_gin_binding(parser)
   program.add_import(parser)
   turns.add_cores(parser)
   parser.add_argument('--seconds', type=float, default=60.,

@@ -117,9 +117,7 @@ def _parse_args() -> argparse.Namespace:
       prog='python -m launch.benchmark.gradient_table', description=__doc__,
       formatter_class=argparse.RawDescriptionHelpFormatter)
   turns_lib.add_flags(parser, rounds=5, secs=10., config='configs/a3c/pong.gin')
-  parser.add_argument('--gin_binding', action='append', default=[],
-                      metavar='"AsyncConfig.num_workers = 32"',
-                      help='changes one value; may be repeated')
+  command_line.add_gin_binding(parser, example='AsyncConfig.num_workers = 32')
   parser.add_argument('--lengths', default='20,100', metavar='T,T',
                       help='most steps of a segment (default: %(default)s)')
   parser.add_argument('--processes', type=int, default=2,

@@ -149,9 +149,7 @@ def write_csv(path: str, rows: Sequence[Row]) -> None:
 def _parse_args() -> argparse.Namespace:
   parser = command_line.Parser(description=__doc__)
   command_line.add_config(parser, 'whose levels to play', _DEFAULT_CONFIG)
-  parser.add_argument('--gin_binding', action='append', default=[],
-                      metavar='"DmlabConfig.width = 64"',
-                      help='changes one value; may be repeated')
+  command_line.add_gin_binding(parser, example='DmlabConfig.width = 64')
   parser.add_argument('--steps', type=int, default=1000,
                       help='least number of steps of each level (default: '
                       '%(default)s)')

@@ -326,9 +326,7 @@ def _parse_args() -> argparse.Namespace:
   parser.add_argument('--actors', default='8,64', metavar='N,N',
                       help='how many, one after the other (default: '
                       '%(default)s)')
-  parser.add_argument('--gin_binding', action='append', default=[],
-                      metavar='"LearnerConfig.batch_size = 16"',
-                      help='changes one value; may be repeated')
+  command_line.add_gin_binding(parser)
   turns_lib.add_flags(parser, rounds=30, secs=1.)
   return parser.parse_args()
 

@@ -28,6 +28,7 @@ from launch.benchmark import report
 from launch.benchmark import training
 from launch.benchmark import turns
 from launch.run import command_line
+from launch.run import gin_config
 from launch.run import program
 
 _START_SECS = 300.  # At most, from the command to its first number.
@@ -143,6 +144,7 @@ def _speed_of_run(run: training.TrainingRun, secs: float) -> Speed:
 def _parse_args() -> argparse.Namespace:
   parser = command_line.Parser(prog='peer', description=__doc__)
   turns.add_flags(parser, rounds=3, secs=30.)
+  command_line.add_gin_binding(parser)
   parser.add_argument('--command', required=True,
                       help="the other library's, which trains until it is "
                       'ended')
@@ -170,12 +172,13 @@ def _check(args: argparse.Namespace) -> None:
   if not 0 < args.frames_per_count < math.inf:
     raise config_lib.UserError(
         f'--frames_per_count must be above 0, but is {args.frames_per_count}')
+  gin_config.load(args.config, args.gin_binding)
 
 
 def _run(args: argparse.Namespace) -> None:
   _check(args)
   quiet.warn()
-  run = training.TrainingRun(args.config, [])
+  run = training.TrainingRun(args.config, args.gin_binding)
   speeds = {'peer': [], 'impala_tf': []}
   try:
     run.go_on_for(_WARM_UP_SECS)

@@ -249,9 +249,8 @@ def _measure(settings: Mapping[str, measure.Setting],
 def _parse_args() -> argparse.Namespace:
   parser = command_line.Parser(prog='table1.sh', description=__doc__)
   turns_lib.add_flags(parser, rounds=5, secs=10., config=_CONFIG)
-  parser.add_argument('--gin_binding', action='append', default=[],
-                      metavar='"LearnerConfig.unroll_length = 100"',
-                      help='changes one value of all rows; may be repeated')
+  command_line.add_gin_binding(parser, 'changes one value of all rows',
+                               'LearnerConfig.unroll_length = 100')
   turns_lib.add_cores(parser)
   parser.add_argument('--environments', type=int, default=_NUM_ENVS,
                       help='of each run, and unrolls in a batch (default: '

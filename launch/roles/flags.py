@@ -36,9 +36,7 @@ def make_parser(description: str) -> argparse.ArgumentParser:
   command_line.add_config(
       parser, 'learner: what to train (default: as in --run_dir); others: '
       'refuse a learner with another config; replay: config of any agent')
-  parser.add_argument('--gin_binding', action='append', default=[],
-                      metavar='"LearnerConfig.batch_size = 16"',
-                      help='changes one value of --config; may be repeated')
+  command_line.add_gin_binding(parser, 'changes one value of --config')
   program.add_import(parser)
   parser.add_argument('--run_dir',
                       help='learner: where logs and checkpoints go, a path '

@@ -81,3 +81,17 @@ def add_config(parser: argparse.ArgumentParser, what: str,
                       metavar='CONFIG.gin', help=what)
   parser.add_argument('--config', action=_Once, default=default,
                       metavar='CONFIG.gin', help='the same as a flag')
+
+
+def add_gin_binding(parser: argparse.ArgumentParser,
+                    what: str = 'changes one value',
+                    example: str = 'LearnerConfig.batch_size = 16') -> None:
+  """Adds the flag --gin_binding, whose values `gin_config.load` takes.
+
+  Args:
+    parser: parser of the program.
+    what: what a value of the flag does.
+    example: a value of the flag.
+  """
+  parser.add_argument('--gin_binding', action='append', default=[],
+                      metavar=f'"{example}"', help=f'{what}; may be repeated')

@@ -11,6 +11,7 @@ import pytest
 
 from impala_tf import config as config_lib
 from launch.benchmark import peer
+from launch.run import gin_config
 from tests.fixtures import programs
 
 # Counts 250 a second, in a child; nobody else uses the number.
@@ -60,11 +61,33 @@ def test_command_that_does_not_train_is_told_with_its_last_words(
     (['--frames_per_count=0'], '--frames_per_count must be above 0, but is 0'),
     (['--frames_per_count=nan'], 'must be above 0, but is nan'),
     (['--rounds=0'], '--rounds and --seconds must be above 0'),
+    (['--config=nowhere.gin'], 'there is no file nowhere.gin'),
+    (['--gin_binding=LearnerConfig.batch_sise = 8'],
+     'did you mean LearnerConfig.batch_size?'),
 ])
 def test_bad_input_is_refused_before_anything_starts(
     refused, arguments, words):
   assert words in refused(
       peer.main, '--command=true', r'--count=Steps (\d+)', *arguments)
+
+
+class _Started(Exception):
+  """A run that was started with such a config."""
+
+
+def test_run_beside_the_peer_has_the_bindings(monkeypatch):
+  def start(path, bindings):
+    raise _Started(gin_config.load(path, bindings))
+
+  monkeypatch.setattr(peer.training, 'TrainingRun', start)
+  monkeypatch.setattr(sys, 'argv', [
+      'peer', '--command=true', r'--count=(\d+)', 'configs/benchmark.gin',
+      "--gin_binding=LearnerConfig.precision = 'auto'",
+      '--gin_binding=LearnerConfig.batch_size = 8'])
+  with pytest.raises(_Started) as started:
+    peer._run(peer._parse_args())
+  learner = started.value.args[0].learner
+  assert (learner.precision, learner.batch_size) == ('auto', 8)
 
 
 @pytest.mark.slow
