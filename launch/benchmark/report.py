@@ -134,7 +134,7 @@ def show_growth(result: Dict[str, Any]) -> None:
   for role, mib in result['mib'].items():
     before, after = mib['before'], mib['after']
     table.add_row(role, f'{before:,.0f}', f'{after:,.0f}',
-                  f'{after / before - 1:+.1%}')
+                  f'{after / before - 1:+.1%}' if before else '–')
   _print(table)
 
 

@@ -1,5 +1,6 @@
 """A real training run, which is measured and suspended in turns."""
 
+import collections
 import contextlib
 import os
 import signal
@@ -88,8 +89,8 @@ class TrainingRun:
       self.close()
       raise
     self.start_secs = time.monotonic() - start
-    # All that there will be: the learner has written a row of what actors sent.
-    self._roles = {role for role, _ in self._by_role()}
+    # The learner has written a row of what actors sent, so they are there.
+    self._roles = list(dict.fromkeys(role for role, _ in self._by_role()))
 
   def measure(self, secs: float) -> Window:
     """Measures training between two rows of metrics.
@@ -178,7 +179,8 @@ class TrainingRun:
 
   def _sum_by_role(self, measure: Callable[[psutil.Process], float]
                    ) -> Dict[str, float]:
-    sums = dict.fromkeys(self._roles, 0.)
+    # A role is 0 while its processes have died and are not yet there again.
+    sums = collections.defaultdict(float, dict.fromkeys(self._roles, 0.))
     for role, process in self._by_role():
       with contextlib.suppress(*_ENDED):
         sums[role] += measure(process)

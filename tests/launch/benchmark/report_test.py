@@ -46,9 +46,10 @@ def test_growth_is_shown_by_role(capsys):
   report.show_growth({
       'setting': 'a setting', 'minutes': 30.,
       'mib': {'learner': dict(before=500., after=495.),
-                  'all': dict(before=1000., after=1025.)}})
+              'actors': dict(before=0., after=10.),  # They were dead then.
+              'all': dict(before=1000., after=1025.)}})
   shown = capsys.readouterr().out
-  for words in ('a setting', '30 min later', '1,025', '-1.0%', '+2.5%'):
+  for words in ('a setting', '30 min later', '1,025', '-1.0%', '+2.5%', '–'):
     assert words in shown
 
 
