@@ -61,7 +61,7 @@ def test_process_that_ends_during_a_look_has_no_memory(
     if pid in ending:
       process = psutil.Process(pid)
       process.kill()
-      programs.wait_until(lambda: _has_ended(process), 'its end', 20)
+      programs.wait_until(lambda: _has_ended(process), 'its end')
     return own_mib(pid)
 
   monkeypatch.setattr(training, '_own_mib', after_it_has_ended)
@@ -76,7 +76,7 @@ def test_every_look_has_the_roles_of_the_start(start):
   for child in psutil.Process().children(recursive=True):
     if 'launch.role' in child.cmdline():
       child.kill()
-  programs.wait_until(lambda: not run.actor_pids(), 'the end of actors', 20)
+  programs.wait_until(lambda: not run.actor_pids(), 'the end of actors')
   look = run.own_mib()
   assert look['supervisor'] > 0 and look['actors'] == look['learner'] == 0
   assert set(look) == {'supervisor', 'learner', 'actors'}
