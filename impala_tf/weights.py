@@ -13,7 +13,6 @@ small, `ActorConfig.fetch_interval_unrolls` has an actor keep them longer.
 """
 
 import collections
-import threading
 import time
 from typing import Any, Callable, List, Optional, Sequence, Union
 
@@ -22,6 +21,7 @@ import reverb
 import tensorflow as tf
 
 from impala_tf.processes import waiting
+from impala_tf.transport import newest_sender
 from impala_tf.transport import parameter_memory
 from impala_tf.transport import reverb_calls
 
@@ -129,49 +129,26 @@ class BackgroundPublisher:
   arrives is dropped.
   """
 
-  def __init__(self, publisher: Publisher,
-               on_published: Callable[[], None] = lambda: None):
+  def __init__(self, publisher: Publisher):
     """Starts the thread.
 
     Args:
-      publisher: sends snapshots to the table.
-      on_published: called in the thread, after each.
+      publisher: makes snapshots and sends them to the table.
     """
     self._publisher = publisher
-    self._on_published = on_published
-    self._newest = None
-    self._error = None
-    self._wake = threading.Condition()
-    threading.Thread(target=self._run, daemon=True).start()
+    self._sender = newest_sender.NewestSender(publisher.publish)
 
   def publish(self, version: int) -> None:
     """Hands over the parameters as they are now; raises a past failure."""
-    snapshot = self._publisher.snapshot()
-    with self._wake:
-      if self._error is not None:
-        raise RuntimeError('publishing the parameters failed') from self._error
-      self._newest = (version, snapshot)
-      self._wake.notify()
-
-  def _run(self):
-    while True:
-      with self._wake:
-        self._wake.wait_for(lambda: self._newest is not None)
-        newest, self._newest = self._newest, None
-      try:
-        self._publisher.publish(*newest)
-        self._on_published()
-      except Exception as error:  # pylint: disable=broad-except
-        with self._wake:
-          self._error = error
-        return
+    self._sender.send(version, self._publisher.snapshot())
 
 
 class SharingPublisher:
   """A publisher to peers on this machine, and to others where there are any.
 
   Each update is written to the memory. The table gets one now and then, and
-  each as long as somebody reads it.
+  each as long as somebody reads it. Threads do either: an update waits for the
+  snapshot alone, and a server that was stopped holds up nobody here.
   """
 
   def __init__(self, publisher: Publisher, memory: parameter_memory.Memory,
@@ -179,13 +156,14 @@ class SharingPublisher:
     """Publishes the parameters as they are now.
 
     Args:
-      publisher: sends snapshots to the table.
+      publisher: makes snapshots and sends them to the table.
       memory: memory for the publisher's variables.
       version: learner updates behind the parameters.
     """
     self._publisher = publisher
-    self._table = BackgroundPublisher(publisher, self._count_samples)
     self._memory = memory
+    self._to_memory = newest_sender.NewestSender(self._write)
+    self._to_table = newest_sender.NewestSender(self._insert)
     self._num_samples = 0
     self._read_until = self._next_for_table = float('-inf')
     self.publish(version)
@@ -194,15 +172,13 @@ class SharingPublisher:
     """Publishes the parameters as they are now.
 
     Raises:
-      RuntimeError: where an earlier publication to the table has failed.
+      RuntimeError: where an earlier publication has failed.
     """
-    self._memory.write(
-        parameter_memory.Stamp(version, self._publisher.frames_at(version)),
-        self._publisher.snapshot())
-    self._version = version
+    self._newest = (version, self._publisher.snapshot())
+    self._to_memory.send(*self._newest)
     self._is_in_table = self._is_for_table(time.monotonic())
     if self._is_in_table:
-      self._table.publish(version)
+      self._to_table.send(*self._newest)
 
   def complete_table(self) -> None:
     """Publishes to the table, too, what the memory alone has.
@@ -211,7 +187,7 @@ class SharingPublisher:
     """
     if not self._is_in_table:
       self._is_in_table = True
-      self._table.publish(self._version)
+      self._to_table.send(*self._newest)
 
   def _is_for_table(self, now: float) -> bool:
     """Whether the table gets the parameters that are published now."""
@@ -220,9 +196,15 @@ class SharingPublisher:
     self._next_for_table = now + _TABLE_SECS
     return True
 
-  def _count_samples(self) -> None:
-    """Notes whether peers read the table, for the updates to come."""
-    # In the background, since this waits where the server was stopped.
+  def _write(self, version: int, snapshot: np.ndarray) -> None:
+    """Writes a snapshot to the memory."""
+    self._memory.write(
+        parameter_memory.Stamp(version, self._publisher.frames_at(version)),
+        snapshot)
+
+  def _insert(self, version: int, snapshot: np.ndarray) -> None:
+    """Sends a snapshot to the table, and notes whether peers read it."""
+    self._publisher.publish(version, snapshot)
     num_samples = self._publisher.num_samples()
     if num_samples != self._num_samples:
       self._num_samples = num_samples

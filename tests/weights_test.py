@@ -205,50 +205,13 @@ def test_server_that_was_suspended_is_waited_for():
     assert weights.Fetcher(address, unrolls.variables()).fetch() == 7
 
 
-class _SlowPublisher:
-  """A publisher that takes a snapshot at once and publishes when it is let."""
-
-  def __init__(self):
-    self.value = 0
-    self.published = []
-    self.started = threading.Semaphore(0)
-    self.may_publish = threading.Semaphore(0)
-    self.error = None
-
-  def snapshot(self):
-    return self.value
-
-  def publish(self, version, parameters):
-    self.started.release()
-    assert self.may_publish.acquire(timeout=programs.DEADLINE_SECS)
-    if self.error:
-      raise self.error
-    self.published.append((version, parameters))
-
-
-def test_in_the_background_only_the_newest_waits():
-  slow = _SlowPublisher()
-  background = weights.BackgroundPublisher(slow)
-  slow.value = 10
-  background.publish(1)  # None of these waits for the server.
-  assert slow.started.acquire(timeout=programs.DEADLINE_SECS)
-  for version in (2, 3, 4):
-    slow.value = 10 * version
-    background.publish(version)
-  slow.value = 99  # After its snapshot was taken.
-  slow.may_publish.release(2)
-  _until(lambda: len(slow.published) == 2)
-  assert slow.published == [(1, 10), (4, 40)]
-
-
-def test_failure_in_the_background_is_raised_at_the_next_publication():
-  slow = _SlowPublisher()
-  background = weights.BackgroundPublisher(slow)
-  slow.error = OSError('gone')
-  slow.may_publish.release()
-  with pytest.raises(RuntimeError, match='publishing the parameters') as raised:
-    _until(lambda: background.publish(1))  # Returns None until it fails.
-  assert raised.value.__cause__ is slow.error
+def test_parameters_are_those_of_the_call_where_a_thread_publishes(ends):
+  learners, publisher, actors, fetcher = ends
+  background = weights.BackgroundPublisher(publisher)
+  background.publish(1)
+  learners[2].assign(7.)
+  _until(lambda: fetcher.fetch() == 1)
+  assert _values(actors) == _values(_variables(1))
 
 
 # Through the learner's memory.
@@ -300,7 +263,7 @@ def test_peers_here_get_each_update_at_once_and_leave_the_table_alone(sharing):
   sharing.learners[0].assign([[1., 2.], [3., 4.], [5., 6.]])
   for version in range(1, 30):
     sharing.publish(version)
-    assert sharing.here.fetch() == version
+    _until(lambda: sharing.here.fetch() == version)  # noqa: B023
     assert sharing.here.frames == 10 * version
     assert _values(sharing.actors) == [
         [[1., 2.], [3., 4.], [5., 6.]], [1., 1.], version]
@@ -310,8 +273,11 @@ def test_peers_here_get_each_update_at_once_and_leave_the_table_alone(sharing):
 
 def test_fetched_parameters_do_not_change_with_the_memory(sharing):
   sharing.publish(1)
-  assert sharing.here.fetch() == 1
+  _until(lambda: sharing.here.fetch() == 1)
   sharing.publish(2)
+  later = weights.Fetcher(
+      sharing.here._client.server_address, sharing.remote_actors)
+  _until(lambda: later.fetch() == 2)
   assert _values(sharing.actors)[2] == 1.
 
 
@@ -348,7 +314,8 @@ def test_table_that_is_read_no_more_gets_parameters_now_and_then_only(
   sharing.publish(1)  # Sees that it was read, some time ago.
   _until(lambda: 0 < sharing.publisher._read_until < time.monotonic())
   sent = []
-  monkeypatch.setattr(sharing.publisher._table, 'publish', sent.append)
+  monkeypatch.setattr(
+      sharing.publisher._to_table, 'send', lambda *newest: sent.append(newest))
   for version in range(2, 10):
     sharing.publish(version)
   assert not sent
@@ -366,7 +333,8 @@ def test_updates_do_not_wait_for_a_server_that_was_stopped():
     for version in range(1, 4):
       publisher._next_for_table = 0.
       publisher.publish(version)
-      assert reader.read(lambda parameters: None).version == version
+      programs.wait_until(
+          lambda: reader.read(lambda parameters: None), 'parameters')
     assert time.monotonic() - start < 5
 
 
@@ -377,7 +345,7 @@ def test_moments_in_float64_are_shared_as_float32():
   with _serving(learners, memory) as address:
     weights.SharingPublisher(
         weights.Publisher(address, learners, lambda version: 0), memory, 1)
-    assert weights.Fetcher(address, actors).fetch() == 1
+    weights.Fetcher(address, actors).wait(lambda cause: None)
   assert _values(actors) == [[1., 2.], [np.float32(0.1), 3.]]
 
 
@@ -391,7 +359,7 @@ def test_shared_parameters_of_another_agent_are_refused_whole(sharing):
 
 def test_death_within_a_write_is_told(sharing):
   sharing.publish(1)
-  assert sharing.here.fetch() == 1
+  _until(lambda: sharing.here.fetch() == 1)
 
   class Deadly:
     size = 9
@@ -415,7 +383,7 @@ def test_new_learner_at_the_port_is_followed(monkeypatch):
     fetcher = weights.Fetcher(address, actors)
     weights.SharingPublisher(
         weights.Publisher(address, learners, lambda version: 0), old, 5)
-    assert fetcher.fetch() == 5
+    _until(lambda: fetcher.fetch() == 5)
   with _serving(learners, new, int(address.rpartition(':')[2])):
     weights.SharingPublisher(
         weights.Publisher(address, learners, lambda version: 0), new, 3)
@@ -442,7 +410,7 @@ def test_server_of_another_run_is_noticed_beside_the_memory(monkeypatch):
 
 def test_server_is_asked_now_and_then_only(sharing, monkeypatch):
   sharing.publish(1)
-  assert sharing.here.fetch() == 1
+  _until(lambda: sharing.here.fetch() == 1)
   asked = []
   server_info = reverb_calls.server_info
 
