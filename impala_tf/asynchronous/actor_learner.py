@@ -154,7 +154,7 @@ class ActorLearner:
     counts = self._link.pull()
     lap('weights')
     self._explore(worker, counts.num_frames)
-    self._play(worker)
+    self._play(worker, counts.num_frames)
     lap('assembly')
     gradient, numbers = (
         tensor.numpy() for tensor in self._step(self._buffer.unroll()))
@@ -175,7 +175,7 @@ class ActorLearner:
           worker.final_epsilon, num_frames,
           self._settings.epsilon_anneal_frames))
 
-  def _play(self, worker: Worker) -> None:
+  def _play(self, worker: Worker, num_frames: int) -> None:
     """Plays until the segment is full or the episode ends."""
     lap = self.stopwatch.lap
     self._buffer.begin(worker.core_state)
@@ -190,6 +190,8 @@ class ActorLearner:
       lap('environment')
       is_over = worker.is_terminal or (
           self._buffer.num_steps + 1 == self._settings.max_segment_steps)
+      if worker.has_ended:  # The next action is the next episode's first.
+        self._explore(worker, num_frames)
       if not is_over or self._learns_values:
         self._act(worker)
         agent_output = worker.agent_output

@@ -1,5 +1,6 @@
 """Workers in turns: segments, exploration, and what they push."""
 
+import dm_env
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -25,12 +26,13 @@ class _Process:
   Attributes:
     unrolls: copies of the segments that were learned from.
     targets: first parameter of the target agent at each of them.
-    epsilons: epsilon at each of them.
+    choices: of each action of a value method, which worker chose it, whether as
+      the first of an episode, and by which epsilon.
   """
 
   def __init__(self, make_agent=agent_lib.Agent, settings=_SETTINGS):
     tf.config.run_functions_eagerly(True)
-    self.unrolls, self.targets, self.epsilons = [], [], []
+    self.unrolls, self.targets, self.choices = [], [], []
     agents = []
     for _ in range(2):
       agents.append(make_agent(
@@ -54,12 +56,19 @@ class _Process:
             max_gradient_norm=None, max_segment_steps=5,
             epsilon_anneal_frames=100),
         seed=0, learns_values=self.is_valued)
+    self._act, self.process._policy.act = self.process._policy.act, self._note
+
+  def _note(self, env_output):
+    if self.is_valued:
+      self.choices.append((
+          len(self.unrolls) % _NUM_WORKERS,
+          env_output.step_type[0] == dm_env.StepType.FIRST,
+          round(float(self.agent.epsilon), 5)))
+    return self._act(env_output)
 
   def _gradients(self, unroll):
     self.unrolls.append(tf.nest.map_structure(lambda t: t.numpy(), unroll))
     self.targets.append(actor_learner.flatten(self.target)[0])
-    if self.is_valued:
-      self.epsilons.append(float(self.agent.epsilon))
     return actor_learner.Gradients(
         [tf.ones_like(v) for v in self.agent.trainable_variables], {})
 
@@ -137,15 +146,21 @@ def test_target_agent_has_the_parameters_of_the_last_interval():
 
 def test_epsilon_falls_to_a_value_that_each_episode_draws():
   made = _run(80, make_agent=q_agent.QAgent)
-  starts = [0, 5, 10, 14]
-  for frames, epsilon in zip(starts, made.epsilons):
-    final = (epsilon - (1 - frames / 100)) / (frames / 100) if frames else 0.1
-    assert min(abs(final - f) for f in (0.1, 0.01, 0.5)) < 1e-5
-  late = np.array(made.epsilons[40:])
-  assert {round(e, 5) for e in late} == {0.1, 0.01, 0.5}
-  # Both segments of an episode have one: of each worker every second changes.
-  of_first = late[::2]
-  np.testing.assert_array_equal(of_first[::2], of_first[1::2])
+  # Segments of 5, 5 and 4 steps, each begun by frames 0, 5, 10.
+  for i, (_, _, epsilon) in enumerate(made.choices[:15]):
+    frames = (0, 0, 0, 0, 0, 0, 5, 5, 5, 5, 5, 5, 10, 10, 10)[i]
+    assert min(abs(epsilon - (1 - frames / 100 * (1 - final)))
+               for final in (0.1, 0.01, 0.5)) < 1e-4
+  drawn = set()
+  for worker in range(_NUM_WORKERS):
+    choices = [choice[1:] for choice in made.choices if choice[0] == worker]
+    starts = [i for i, (is_first, _) in enumerate(choices) if is_first]
+    # After 100 frames of both it is final.
+    for start, end in list(zip(starts, starts[1:]))[6:]:
+      epsilons = {epsilon for _, epsilon in choices[start:end]}
+      assert len(epsilons) == 1
+      drawn |= epsilons
+  assert drawn == {0.1, 0.01, 0.5}
 
 
 def test_learning_rate_falls_to_zero_with_the_frames_of_all_and_no_further():
