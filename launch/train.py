@@ -121,11 +121,13 @@ def _train_in_processes(args: argparse.Namespace, config: config_lib.Config,
   flags = [run_dir_flag, *role_flags.sharing_flags(args)]
   if args.profile:
     flags.append('--profile')
+  num_updates = run_directory.newest_checkpoint(run_dir) or 0
 
   def actor(task, attempt):
     core_flags = [f'--core={core_of[task]}'] if core_of else []
     return role_commands.actor(
-        addresses[task % len(addresses)], task, attempt, *flags, *core_flags)
+        addresses[task % len(addresses)], task, attempt, *flags, *core_flags,
+        num_updates=num_updates)
 
   def evaluator(attempt):
     return role_commands.evaluator(addresses[0], attempt, run_dir_flag)

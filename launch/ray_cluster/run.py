@@ -21,6 +21,7 @@ from launch.ray_cluster import learners as ray_learners
 from launch.ray_cluster import plan as cluster_plan
 from launch.ray_cluster import program as ray_program
 from launch.run import role_commands
+from launch.run import run_directory
 
 _POLL_SECS = 0.5
 _STATUS_SECS = 30.
@@ -61,6 +62,7 @@ class ClusterRun(supervisor.Supervisor):
     self._run_dir = run_dir
     self._wait_flag = f'--wait_secs={wait_secs:g}'
     self._sharing_flags = sharing_flags
+    self._num_updates = run_directory.newest_checkpoint(run_dir) or 0
     self._actors = []
     for task in range(config.actor.num_actors):
       # Without a run directory, which actors' nodes need not see.
@@ -92,7 +94,7 @@ class ClusterRun(supervisor.Supervisor):
     addresses = self._learners.addresses
     return role_commands.actor(
         addresses[task % len(addresses)], task, attempt, self._wait_flag,
-        *self._sharing_flags)
+        *self._sharing_flags, num_updates=self._num_updates)
 
   def _evaluator_command(self, attempt: int) -> Sequence[str]:
     return role_commands.evaluator(

@@ -12,17 +12,18 @@ from impala_tf.processes import user_modules
 _SEEDS_AN_ATTEMPT = 10_000
 
 
-def actor_seed(task: int, attempt: int) -> int:
+def actor_seed(task: int, attempt: int, num_updates: int = 0) -> int:
   """Returns a seed that no other start of any actor of the run has.
 
   A restarted actor needs a new one: with the old seed it would play the games
-  again that its predecessor has played.
+  again that its predecessor has played. So does one of a run that goes on.
 
   Args:
     task: number of the actor within the run.
-    attempt: number of its earlier starts.
+    attempt: number of its earlier starts since the run began or went on.
+    num_updates: updates that the run went on from.
   """
-  return task + attempt * _SEEDS_AN_ATTEMPT
+  return task + (attempt + num_updates) * _SEEDS_AN_ATTEMPT
 
 
 def learner(address: str, task: int, joint_addresses: Sequence[str],
@@ -42,17 +43,19 @@ def learner(address: str, task: int, joint_addresses: Sequence[str],
   return [*command, *flags]
 
 
-def actor(address: str, task: int, attempt: int, *flags: str) -> List[str]:
+def actor(address: str, task: int, attempt: int, *flags: str,
+          num_updates: int = 0) -> List[str]:
   """Returns the command of an actor.
 
   Args:
     address: HOST:PORT of its learner's Reverb server.
     task: number of the actor within the run.
-    attempt: number of its earlier starts.
+    attempt: number of its earlier starts; see `actor_seed`.
     *flags: further flags.
+    num_updates: see `actor_seed`.
   """
-  return _command('actor', address, f'--task={task}',
-                  f'--seed={actor_seed(task, attempt)}', *flags)
+  seed = actor_seed(task, attempt, num_updates)
+  return _command('actor', address, f'--task={task}', f'--seed={seed}', *flags)
 
 
 def evaluator(address: str, attempt: int, *flags: str) -> List[str]:

@@ -6,6 +6,7 @@ import pathlib
 import re
 import signal
 import socket
+import sys
 import time
 
 import psutil
@@ -14,6 +15,7 @@ import pytest
 from impala_tf.monitoring import metrics
 from impala_tf.processes import ports
 from launch import train
+from launch.processes import local
 from launch.run import gin_config
 from tests.fixtures import fake_wandb
 from tests.fixtures import locks
@@ -104,6 +106,31 @@ def test_profile_of_workers_that_learn_themselves_is_refused(refuse, tmp_path):
                 _bind('ExperimentConfig.algorithm', "'a3c'"),
                 _bind('ImpalaConfig.correction', "'none'"))
   assert 'learn from them themselves; leave it out' in line
+
+
+def test_run_that_goes_on_plays_other_games(tmp_path, monkeypatch):
+  """Looks at the commands of processes instead of starting them."""
+
+  class Supervisor:
+    def __init__(self, actor_command, **kwargs):
+      self.seeds = [word for attempt in range(2) for task in range(2)
+                    for word in actor_command(task, attempt)
+                    if word.startswith('--seed=')]
+
+    def run(self, on_poll):
+      seeds.append(self.seeds)
+
+  seeds = []
+  monkeypatch.setattr(local, 'make_supervisor', Supervisor)
+  monkeypatch.setattr(sys, 'argv', [
+      'train', *programs.CATCH, f'--run_dir={tmp_path}', '--network=open'])
+  assert train.main() == 0
+  (tmp_path / 'checkpoints').mkdir()
+  (tmp_path / 'checkpoints' / 'ckpt-70.index').touch()
+  assert train.main() == 0
+  assert seeds == [
+      ['--seed=0', '--seed=1', '--seed=10000', '--seed=10001'],
+      ['--seed=700000', '--seed=700001', '--seed=710000', '--seed=710001']]
 
 
 def test_taken_port_is_refused(refuse, tmp_path):

@@ -7,8 +7,10 @@ from launch.run import role_commands
 
 
 def test_no_two_starts_of_actors_have_one_seed():
-  seeds = [role_commands.actor_seed(task, attempt)
-           for task in range(300) for attempt in range(30)]
+  # A run that goes on after 2,000 updates, and again after 5,000.
+  seeds = [role_commands.actor_seed(task, attempt, num_updates)
+           for task in range(100) for attempt in range(30)
+           for num_updates in (0, 2_000, 5_000)]
   assert len(set(seeds)) == len(seeds)
   assert role_commands.actor_seed(7, 0) == 7
 
