@@ -185,6 +185,26 @@ def make_actor_learner(config: config_lib.Config, make_link: MakeLinkFn,
       learns_values=target_agent is not None)
 
 
+def _check_processes(config: config_lib.Config, task: int,
+                     num_processes: int) -> None:
+  """Raises ConfigError where a process has no workers, or they no slots."""
+  if task >= num_processes:
+    raise config_lib.ConfigError(
+        f'there is no actor {task}: the workers are in actors 0 to '
+        f'{num_processes - 1}; set ActorConfig.num_actors to have more')
+  # Checkpoints have the slots of the workers that are configured, however many
+  # processes a machine has.
+  knobs = config.asynchronous
+  if optimizers.num_slots(knobs.optimizer, num_processes) > (
+      optimizers.num_slots(knobs.optimizer, knobs.num_workers)):
+    raise config_lib.ConfigError(
+        f'AsyncConfig.optimizer = {knobs.optimizer!r} has a memory for each of '
+        f'AsyncConfig.num_workers = {knobs.num_workers}, but {num_processes} '
+        'processes have a worker each at least; set num_workers to '
+        f'{num_processes} or more, or ActorConfig.num_actors to '
+        f'{knobs.num_workers} or fewer')
+
+
 def run_actor(config: config_lib.Config, address: str, seed: int, task: int,
               host: host_lib.ActorHost, replay_address: Optional[str] = None,
               core: Optional[int] = None, agent_number: int = 0) -> None:
@@ -195,15 +215,13 @@ def run_actor(config: config_lib.Config, address: str, seed: int, task: int,
   Raises:
     ConnectionError: where the learner does not answer, has another config, or
       has gone.
-    ConfigError: where the learner's memory is needed and cannot be opened, or
-      there are no workers for a process of this number.
+    ConfigError: where the learner's memory is needed and cannot be opened,
+      there are no workers for a process of this number, or fewer memories of
+      the optimiser than processes.
   """
   del replay_address, agent_number
   num_processes = sizing.fit(config).actor.num_actors  # This counts the cores.
-  if task >= num_processes:
-    raise config_lib.ConfigError(
-        f'there is no actor {task}: the workers are in actors 0 to '
-        f'{num_processes - 1}; set ActorConfig.num_actors to have more')
+  _check_processes(config, task, num_processes)
   if core is not None:  # Before TensorFlow starts its threads.
     cores.stay_on(core)
   tf_threads.set_threads(1)

@@ -231,6 +231,31 @@ def test_process_without_workers_is_refused():
         config, 'localhost:1', seed=0, task=2, host=host_lib.ActorHost())
 
 
+@pytest.mark.parametrize('optimizer, num_actors, is_refused', [
+    ('rmsprop', 4, True), ('momentum_sgd', 4, True), ('rmsprop', 3, False),
+    ('shared_rmsprop', 4, False)])
+def test_workers_that_would_share_a_slot_of_their_own_are_refused(
+    optimizer, num_actors, is_refused):
+  config = _config(
+      actor=config_lib.ActorConfig(num_actors=num_actors),
+      asynchronous=config_lib.AsyncConfig(num_workers=3, optimizer=optimizer))
+  words = 'num_workers to 4 or more, or ActorConfig.num_actors to 3 or fewer'
+  with pytest.raises(config_lib.ConfigError if is_refused else _Waits,
+                     match=words if is_refused else None):
+    shared_parameters.run_actor(
+        config, 'localhost:1', seed=0, task=0, host=_WaitingHost())
+
+
+class _Waits(Exception):
+  """A process of workers has come to wait for its learner."""
+
+
+class _WaitingHost(host_lib.ActorHost):
+
+  def wait_for_learner(self):
+    raise _Waits
+
+
 # Whole runs of the real command.
 
 
