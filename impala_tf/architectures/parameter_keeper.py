@@ -235,7 +235,7 @@ class _Reader:
       if records:
         self.wait_secs += time.monotonic() - start
         return records
-      host.on_wait()
+      host.on_wait(self._store.problem)
     return None
 
 

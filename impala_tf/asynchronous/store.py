@@ -127,6 +127,14 @@ class Store:
     except OSError:
       return False
 
+  @property
+  def problem(self) -> str:
+    """Who has the lock now, in case nothing comes; empty for nobody."""
+    pid = anonymous_files.lock_holder(self._file.fileno())
+    return '' if pid is None else (
+        f'process {pid} has the lock of the shared parameters; if it is '
+        f'stopped, `kill -CONT {pid}` lets it go on')
+
   def push(self, update: optimizers.UpdateFn, slot: int, gradient: np.ndarray,
            learning_rate: float) -> None:
     """Takes a step of an optimiser, whatever others change meanwhile.

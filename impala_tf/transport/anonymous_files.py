@@ -14,9 +14,10 @@ import fcntl
 import os
 import pathlib
 import time
-from typing import BinaryIO, Iterator, NamedTuple
+from typing import BinaryIO, Iterator, NamedTuple, Optional
 
 _BOOT_ID = pathlib.Path('/proc/sys/kernel/random/boot_id')
+_LOCKS = pathlib.Path('/proc/locks')
 _POLL_SECS = 0.0005
 
 
@@ -105,3 +106,25 @@ def lock(fd: int, operation: int, limit_secs: float) -> Iterator[bool]:
   finally:
     if is_locked:
       fcntl.flock(fd, fcntl.LOCK_UN)
+
+
+def lock_holder(fd: int) -> Optional[int]:
+  """Returns the number of a process that has a lock on a file.
+
+  Args:
+    fd: descriptor of the file.
+
+  Returns:
+    The number; None where nobody has one, or the system does not tell.
+  """
+  status = os.fstat(fd)
+  file = (f'{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:'
+          f'{status.st_ino}')
+  # Such as '1: FLOCK  ADVISORY  WRITE 29167 00:16:3591 0 EOF'; whoever waits
+  # for a lock has an arrow before its kind.
+  with contextlib.suppress(OSError):
+    for line in _LOCKS.read_text().splitlines():
+      _, kind, _, _, pid, locked, *_ = line.split()
+      if kind == 'FLOCK' and locked == file:
+        return int(pid)
+  return None

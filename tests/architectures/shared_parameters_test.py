@@ -1,7 +1,9 @@
 """Runs of workers that share parameters: in one process, and in several."""
 
 import dataclasses
+import fcntl
 import math
+import os
 
 import numpy as np
 import pytest
@@ -16,6 +18,7 @@ from impala_tf.architectures import parameter_keeper
 from impala_tf.architectures import shared_parameters
 from impala_tf.architectures import warm_start
 from impala_tf.asynchronous import actor_learner
+from impala_tf.asynchronous import store as store_lib
 from impala_tf.envs import catch
 from impala_tf.monitoring import metrics
 from impala_tf.processes import host as host_lib
@@ -222,6 +225,24 @@ def test_last_row_has_the_frames_that_workers_added_meanwhile(tmp_path):
   play()
   parameter_keeper.run(parts, Host())
   assert [row['frames'] for row in metrics.read_rows(str(tmp_path))] == [10, 20]
+
+
+def test_learner_that_waits_for_records_tells_who_has_the_lock(tmp_path):
+  parts = parameter_keeper.make(_config(), str(tmp_path))
+  causes = []
+
+  class Host(host_lib.LearnerHost):
+
+    def should_stop(self):
+      return bool(causes)
+
+    def on_wait(self, cause=''):
+      causes.append(cause)
+
+  holder = store_lib.find([parts.store.table_name])
+  fcntl.flock(holder._file.fileno(), fcntl.LOCK_EX)
+  parameter_keeper.run(parts, Host())
+  assert f'process {os.getpid()} has the lock' in causes[0]
 
 
 def test_process_without_workers_is_refused():

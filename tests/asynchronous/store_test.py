@@ -174,4 +174,6 @@ time.sleep(600)
     start = time.monotonic()
     assert store.new_records(0) == store_lib.Records([], 0)
     assert time.monotonic() - start < 10
+    assert store.problem.startswith(f'process {process.pid} has the lock')
+  assert not store.problem
   assert len(store.new_records(0).records) == 1
