@@ -256,6 +256,8 @@ class Fetcher:
 
   Attributes:
     frames: environment frames behind the parameters that were fetched last.
+    learner: name of the learner's process that they are of, another for each;
+      None where it has no memory to share.
   """
 
   def __init__(self, address: str, variables: Sequence[tf.Variable],
@@ -283,9 +285,10 @@ class Fetcher:
     self._assign = _make_assign(list(variables))
     self._memory: Optional[parameter_memory.Reader] = None
     self._next_check = float('-inf')
-    self._inserts_seen = 0
+    self._seen_in_table = (None, 0)  # Which learner, and its inserts.
     self._version = None
     self.frames = 0
+    self.learner: Optional[str] = None
 
   def fetch(self) -> Optional[int]:
     """Brings the variables up to date.
@@ -310,6 +313,7 @@ class Fetcher:
       stamp = self._memory.read(self._take)
       if stamp is not None:
         self._version, self.frames = stamp
+        self.learner = self._memory.table_name
     return self._version
 
   def _ask_server(self) -> None:
@@ -321,21 +325,22 @@ class Fetcher:
       self._memory = parameter_memory.find(info) if self._may_share else None
     self._next_check = time.monotonic() + _CHECK_SECS
     if self._memory is None:
-      self._fetch_from_table(info[_TABLE])
+      self._fetch_from_table(info[_TABLE], parameter_memory.name_among(info))
 
-  def _fetch_from_table(self, info: Any) -> None:
+  def _fetch_from_table(self, info: Any, learner: Optional[str]) -> None:
     """Brings the variables up to date with the table."""
     # The count of inserts tells in half a millisecond whether it is worth
     # asking, and `sample` would block on an empty table or a dead server.
-    inserts = info.rate_limiter_info.insert_stats.completed
-    if info.current_size and inserts != self._inserts_seen:
-      self._inserts_seen = inserts
+    seen = (learner, info.rate_limiter_info.insert_stats.completed)
+    if info.current_size and seen != self._seen_in_table:
+      self._seen_in_table = seen
       # `sample` is fresh; a dataset over the table would prefetch old ones.
       sample = next(iter(self._client.sample(
           _TABLE, emit_timesteps=False, unpack_as_table_signature=True)))
       version, parameters, frames = sample.data
       self._take(parameters)
       self._version, self.frames = int(version), int(frames)
+      self.learner = learner
 
   def _take(self, parameters: np.ndarray) -> None:
     """Copies parameters, float32 [P], into the variables."""

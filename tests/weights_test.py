@@ -375,15 +375,18 @@ def test_death_within_a_write_is_told(sharing):
   assert _values(sharing.actors)[2] == 1.
 
 
-def test_new_learner_at_the_port_is_followed(monkeypatch):
+@pytest.mark.parametrize('may_share', [True, False])
+def test_new_learner_at_the_port_is_followed(may_share, monkeypatch):
+  """Even if it has published as often as the old one had."""
   monkeypatch.setattr(weights, '_CHECK_SECS', 0.)
   learners, actors = _variables(1), _variables(0)
   old, new = (parameter_memory.make(9) for _ in range(2))
   with _serving(learners, old) as address:
-    fetcher = weights.Fetcher(address, actors)
+    fetcher = weights.Fetcher(address, actors, may_share=may_share)
     weights.SharingPublisher(
         weights.Publisher(address, learners, lambda version: 0), old, 5)
     _until(lambda: fetcher.fetch() == 5)
+    assert fetcher.learner == old.table_name
   with _serving(learners, new, int(address.rpartition(':')[2])):
     weights.SharingPublisher(
         weights.Publisher(address, learners, lambda version: 0), new, 3)
@@ -393,6 +396,7 @@ def test_new_learner_at_the_port_is_followed(monkeypatch):
         return fetcher.fetch()
 
     _until(lambda: fetched() == 3)
+    assert fetcher.learner == new.table_name
 
 
 def test_server_of_another_run_is_noticed_beside_the_memory(monkeypatch):

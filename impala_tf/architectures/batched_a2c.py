@@ -15,7 +15,7 @@ targets are those of n steps (equation 2), so that the algorithm is 'impala'.
 
 import collections
 import time
-from typing import Callable, List, Optional
+from typing import Callable, List, Optional, Tuple
 
 from absl import logging
 import dm_env
@@ -41,12 +41,12 @@ _POLL_SECS = 0.002
 
 
 class NewerFetcher:
-  """A fetcher that never brings the same parameters twice."""
+  """A fetcher that never brings the same parameters of a learner twice."""
 
-  def __init__(self, fetcher: actor_lib.Fetcher):
+  def __init__(self, fetcher: weights.Fetcher):
     """Wraps a fetcher, whose newest parameters are the first to be brought."""
     self._fetcher = fetcher
-    self._version: Optional[int] = None
+    self._last: Optional[Tuple[int, Optional[str]]] = None
 
   def fetch(self) -> int:
     """Waits for parameters that are newer than the last; see `actor.Fetcher`.
@@ -56,8 +56,11 @@ class NewerFetcher:
     """
     while True:
       version = self._fetcher.fetch()
-      if version != self._version:
-        self._version = version
+      # A learner that goes on from its last checkpoint has lost the unrolls of
+      # that version, and waits for them.
+      newest = (version, self._fetcher.learner)
+      if newest != self._last:
+        self._last = newest
         return version
       time.sleep(_POLL_SECS)
 

@@ -206,6 +206,18 @@ class Reader:
       return Stamp(int(header['version']), int(header['frames']))
 
 
+def name_among(tables: Iterable[str]) -> Optional[str]:
+  """Returns the name of a learner's memory, which no other learner's has.
+
+  Args:
+    tables: names of the tables of the learner's server.
+
+  Returns:
+    The name; None where the learner has none.
+  """
+  return next((name for name in tables if name.startswith(_PREFIX)), None)
+
+
 def find(tables: Iterable[str]) -> Optional[Reader]:
   """Opens a learner's memory.
 
@@ -215,8 +227,8 @@ def find(tables: Iterable[str]) -> Optional[Reader]:
   Returns:
     A reader of its memory; None where there is none that this process can open.
   """
-  for name in tables:
-    if name.startswith(_PREFIX):
-      with contextlib.suppress(OSError, ValueError):
-        return Reader(name)
+  name = name_among(tables)
+  if name is not None:
+    with contextlib.suppress(OSError, ValueError):
+      return Reader(name)
   return None

@@ -26,18 +26,26 @@ _UPDATES = 5
 
 
 class _Fetcher:
-  """A fetcher of these versions, one after the other."""
+  """A fetcher of these versions of these learners, one after the other."""
 
-  def __init__(self, *versions):
-    self._versions = iter(versions)
+  def __init__(self, versions, learners):
+    self._parameters = zip(versions, learners)
 
   def fetch(self):
-    return next(self._versions)
+    version, self.learner = next(self._parameters)
+    return version
 
 
 def test_parameters_are_waited_for_until_they_are_new():
-  fetcher = batched_a2c.NewerFetcher(_Fetcher(3, 3, 3, 4, 4, 6))
+  fetcher = batched_a2c.NewerFetcher(_Fetcher([3, 3, 3, 4, 4, 6], 'aaaaaa'))
   assert [fetcher.fetch() for _ in range(3)] == [3, 4, 6]
+
+
+def test_parameters_of_a_learner_that_came_back_are_new():
+  """It has lost what was played by them, be they the newest or older."""
+  fetcher = batched_a2c.NewerFetcher(
+      _Fetcher([4, 5, 5, 5, 3, 3, 4], 'aaabbcc'))
+  assert [fetcher.fetch() for _ in range(6)] == [4, 5, 5, 3, 3, 4]
 
 
 def test_learner_that_waits_leaves_nobody_without_parameters():
