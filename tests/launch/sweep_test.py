@@ -1,5 +1,6 @@
 """Tests of `launch.sweep` as a user runs it: its refusals, files and deaths."""
 
+import dataclasses
 import json
 import pathlib
 import re
@@ -84,6 +85,38 @@ def test_table_d1_is_the_papers(tmp_path):
       'OptimizerConfig.epsilon':
           ('categorical', 0.1, 0.001, 0.00001, 0.0000001)}
   sweep_directory.load_runs(config)
+
+
+def _of_variants(name):
+  """Loads a file of LASER's; returns each task's configs by variant."""
+  tasks, runs = sweep_directory.load_runs(
+      gin_config.load_sweep(f'configs/sweeps/laser_{name}.gin'))
+  found = {task: {} for task in tasks}
+  for run, loaded in runs:
+    found[run.task].setdefault(run.variant, loaded)
+  return [(config, found[task]) for task, config in tasks.items()]
+
+
+@pytest.mark.parametrize('name', ['share', 'capacity', 'rho', 'lstm'])
+def test_variants_of_laser_learn_at_the_rate_of_their_task(name):
+  for task, variants in _of_variants(name):
+    assert {c.optimizer for c in variants.values()} == {task.optimizer}
+
+
+def test_variants_of_laser_have_the_trust_region_where_they_say_so():
+  """The others are V-trace: supplement, figure 1; main text, figure 3."""
+  for name, regions in ('lstm', ()), ('sharing', ('shared_trust_region',)), (
+      'rho', ('region_0.03', 'region_0.1', 'region_0.3', 'region_1')):
+    for _, variants in _of_variants(name):
+      assert tuple(v for v, c in variants.items() if c.laser.threshold) == (
+          regions)
+
+
+def test_shared_replay_of_laser_differs_by_the_trust_region_alone():
+  for _, variants in _of_variants('sharing'):
+    shared, region = variants['shared'], variants['shared_trust_region']
+    assert shared == dataclasses.replace(region, laser=shared.laser)
+    assert dataclasses.replace(shared.laser, threshold=0.3) == region.laser
 
 
 def test_what_is_written_reads_back_equal(tmp_path):
