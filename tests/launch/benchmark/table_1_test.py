@@ -155,13 +155,15 @@ def test_table_shows_both(result, capsys):
       name: {'title': name, 'mib': 1234., **numbers,
              **table_1.paper_numbers(name, task)}
       for name, numbers in result.items()})
+  output = capsys.readouterr().out
   step, impala = (
-      re.split(r'\s{2,}', line.strip())
-      for line in capsys.readouterr().out.splitlines()
+      re.split(r'\s{2,}', line.strip()) for line in output.splitlines()
       if line.strip().startswith(('a2c', 'impala')))
   assert step == ['a2c_sync_step', '600', '0.40', '0.40 to 4.00', '1.667',
                   '1.00', '–', '1,234', '5,000 (48/0)', '0.24']
   assert impala[-4:] == ['2.00', '1,234', '20,500 (48/0)', '1.00']
+  # They are different ones: the paper's has as many GPUs.
+  assert output.count('÷ IMPALA') == output.count('÷ its IMPALA') == 1
 
 
 @pytest.mark.nightly
