@@ -132,6 +132,9 @@ class Link(Protocol):
   pace: Pace
   problem: str
 
+  def check(self) -> None:
+    """Raises ConfigError where another agent of this number was here first."""
+
   def report(self, share: float) -> None:
     """Tells the other agents what share of its frames this one has."""
 
@@ -179,6 +182,7 @@ class PacedReader:
     """Returns the next batch, or None once the host says to stop.
 
     Raises:
+      ConfigError: where another agent has this one's number.
       UserError, RuntimeError: see `dataset.BatchReader`.
     """
     frames = self._num_frames()
@@ -187,6 +191,7 @@ class PacedReader:
     self._link.report(share)
     start = time.monotonic()
     while not host.should_stop():
+      self._link.check()
       reason = self._link.pace.reason_to_wait(share, next_share)
       # Whoever does not hear the others cannot wait for them.
       if reason is None or self._link.problem:

@@ -23,6 +23,9 @@ _UNROLLS, _PROGRESS, _PULSE = 'unrolls-', 'progress-', 'pulse-'
 # ten of these.
 _LOOK_SECS = 0.05
 _PULSE_SECS = 1.
+# Pulses of its own after which an agent looks whether all were its own. One or
+# two may be its predecessor's, or counted twice.
+_PULSES_ALONE = 10
 # Where the network breaks, what is on its way may be counted twice.
 _MOST_AT_ONCE = 10
 _TIMEOUT_SECS = 2
@@ -96,12 +99,15 @@ class Link:
     self._writer = None
     self._is_pending = False
     self._next_pulse = float('-inf')
+    self._num_pulses = 0
+    self._is_double = False
     self._is_ending = threading.Event()
     self._end = float('inf')
     self._arrived = 0  # Of the progress, as of the last look.
     self._cause = ''
     self.infos = reverb_calls.server_info(self._client)
     self._check(fingerprint)
+    self._pulses_before = reports(self.infos)[agent].pulse
     self._take(self.infos)
     self._thread = threading.Thread(target=self._run, daemon=True)
     self._thread.start()
@@ -131,6 +137,13 @@ class Link:
       return ''
     because = f' ({self._cause})' if self._cause else ''
     return f'the replay at {self._address} does not answer{because}'
+
+  def check(self) -> None:
+    """Raises ConfigError where another agent of this number was here first."""
+    if self._is_double:
+      raise config_lib.ConfigError(
+          f'another agent shares the replay at {self._address} with --agent='
+          f'{self._agent}; give each agent a number of its own')
 
   def report(self, share: float) -> None:
     """Tells the other agents what share of its frames this one has."""
@@ -171,7 +184,13 @@ class Link:
     others = dict(reports(infos))
     if self._agent not in others:
       raise ConnectionError('what listens there now is no replay of this agent')
-    self._arrived = others.pop(self._agent).progress
+    own = others.pop(self._agent)
+    self._arrived = own.progress
+    # Once only: the other, which has looked before, is to go on. An agent that
+    # comes back hears nothing of the one that died.
+    if self._num_pulses == _PULSES_ALONE and (
+        own.pulse - self._pulses_before >= 1.5 * _PULSES_ALONE):
+      self._is_double = True
     self.pace.look(others)
     self.infos = infos
     self._last_answer = time.monotonic()
@@ -185,6 +204,7 @@ class Link:
     now = time.monotonic()
     if now >= self._next_pulse:
       self._next_pulse = now + _PULSE_SECS
+      self._num_pulses += 1
       names.append(f'{_PULSE}{self._agent}')
     if not names:
       return

@@ -6,6 +6,7 @@ import types as python_types
 from absl import logging
 import pytest
 
+from impala_tf import config as config_lib
 from impala_tf.transport import pacing
 from tests.fixtures import hosts
 
@@ -120,10 +121,10 @@ def test_replay_that_starts_from_nothing_makes_nobody_slower():
   assert agents.reason(520) is None  # but this is.
 
 
-def _reader(pace, problem=''):
+def _reader(pace, problem='', check=lambda: None):
   told = []
   link = python_types.SimpleNamespace(
-      pace=pace, problem=problem, report=told.append)
+      pace=pace, problem=problem, report=told.append, check=check)
   inner = python_types.SimpleNamespace(
       wait_secs=2., next=lambda host: (host.on_wait(), 'a batch')[1])
   return pacing.PacedReader(inner, link, lambda: 200, 40, 1000), told
@@ -154,6 +155,21 @@ def test_reader_pauses_until_the_slowest_has_come_nearer():
   assert told == [0.2]
   assert len(host.pauses) == 1 and 'agent 0 has 15.0 %' in host.pauses[0]
   assert reader.wait_secs > 2.  # A pause counts as waiting.
+
+
+def test_pause_ends_where_the_link_complains():
+  agents = _Agents()
+  agents.look(a0=0, a1=0)
+  host = _Host()
+
+  def check():
+    if host.pauses:
+      raise config_lib.ConfigError('another agent')
+
+  reader, _ = _reader(agents.pace, check=check)
+  with pytest.raises(config_lib.ConfigError, match='another agent'):
+    reader.next(host)
+  assert len(host.pauses) == 1
 
 
 def test_pause_ends_when_told_to_stop():

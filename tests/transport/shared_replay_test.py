@@ -73,6 +73,33 @@ def test_agent_that_has_no_place_is_refused(agent, fingerprint, words):
   server.stop()
 
 
+def test_second_agent_of_a_number_is_refused_unless_the_first_is_dead(
+    monkeypatch):
+  monkeypatch.setattr(shared_replay, '_PULSE_SECS', 0.05)
+  server = _serve()
+  address = f'localhost:{server.port}'
+
+  def join(agent):
+    """Returns a link that has looked whether it is alone."""
+    link = shared_replay.Link(address, agent, _FINGERPRINT)
+    programs.wait_until(
+        lambda: link._num_pulses > shared_replay._PULSES_ALONE, 'pulses')
+    return link
+
+  first, other, second = join(0), join(1), join(0)
+  with pytest.raises(config_lib.ConfigError, match='give each agent a number'):
+    second.check()
+  second.close()
+  first.check()
+  other.check()
+  first.close()
+  third = join(0)
+  third.check()
+  for link in (other, third):
+    link.close()
+  server.stop()
+
+
 def test_server_that_is_no_shared_replay_is_refused():
   server = replay.make_server([replay.make_queue(unrolls.spec(), 2)], None)
   with pytest.raises(config_lib.ConfigError, match='is no shared replay'):
