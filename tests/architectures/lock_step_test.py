@@ -7,12 +7,18 @@ import pytest
 import tensorflow as tf
 
 from impala_tf import config as config_lib
+from impala_tf import config_fingerprint
+from impala_tf import experiment
+from impala_tf import replay
 from impala_tf.architectures import in_process
 from impala_tf.architectures import lock_step
+from impala_tf.architectures import replay_server
 from impala_tf.monitoring import metrics
 from impala_tf.population import rules
 from impala_tf.processes import host as host_lib
 from impala_tf.storage import populations
+from impala_tf.transport import pacing
+from impala_tf.transport import shared_replay
 from tests.fixtures import hosts
 
 pytestmark = pytest.mark.usefixtures('servers_stay')
@@ -113,14 +119,45 @@ def test_mutations_come_with_and_without_a_copy(trained):
 
 
 def test_score_is_that_of_the_episodes_since_the_last_decision(trained):
-  """Rows have the sum over all episodes so far, while they are few."""
   rows, events = _numbers(trained)['quick']
   burn_in, first = rows[_BURN_IN_UPDATES - 1], rows[events[0].updates - 1]
-  total = first['episodes'] * first['episode_return'] - (
-      burn_in['episodes'] * burn_in['episode_return'])
-  number = first['episodes'] - burn_in['episodes']
-  assert 50 <= number < 100 and first['episodes'] <= 100
-  assert events[0].score == pytest.approx((total / number + 1) / 2)
+  assert 50 <= first['episodes'] - burn_in['episodes'] < 100
+  assert first['episodes'] <= 100
+  assert events[0].score == pytest.approx(
+      (_mean_return(burn_in, first) + 1) / 2)
+
+
+def _mean_return(begin, end):
+  """Returns the mean of the episodes between two rows of the first hundred."""
+  total = end['episodes'] * end['episode_return'] - (
+      begin['episodes'] * begin['episode_return'])
+  return total / (end['episodes'] - begin['episodes'])
+
+
+@pytest.mark.slow
+def test_members_that_share_a_replay_score_by_their_own_games(
+    tmp_path, monkeypatch):
+  """Such members are started by hand, at once; here one after the other."""
+  monkeypatch.setattr(pacing, '_MAX_LEAD', pacing.DONE)  # None is waited for.
+  configs = {run_dir: dataclasses.replace(
+      config, learner=dataclasses.replace(config.learner, batch_size=32),
+      replay=config_lib.ReplayConfig(replay_fraction=0.5))
+             for run_dir, config in _configs(tmp_path).items()}
+  config, *_ = configs.values()
+  server = replay.make_server([
+      experiment.make_replay(config, replay_server._unroll_spec(config)),
+      *shared_replay.make_tables(
+          config_fingerprint.of_unrolls(config), len(configs))], None)
+  for agent, (run_dir, config) in enumerate(configs.items()):
+    in_process.run(config, run_dir, host_lib.LearnerHost(),
+                   f'localhost:{server.port}', agent)
+  server.stop()
+  rows, (event, *_) = _numbers(tmp_path)['slow']
+  assert any(0 < row['replayed/foreign_share'] < 1 for row in rows)
+  assert event.partner == 'quick' and event.is_copy
+  burn_in, decision = rows[_BURN_IN_UPDATES - 1], rows[event.updates - 1]
+  assert decision['episodes'] <= 100
+  assert event.score == pytest.approx(_mean_return(burn_in, decision) - 1)
 
 
 def test_changed_values_are_those_that_the_learner_uses(trained):
