@@ -215,7 +215,8 @@ class PlayingReader:
     self._prepare = prepare
     self._writer = _BatchWriter()
     self._actor: Optional[actor_lib.Actor] = None
-    self._num_starts = 0
+    # Where the run goes on, other games than those that were played.
+    self._next_seed = int(learner.num_updates.numpy())
     self._deaths = collections.deque(maxlen=config.actor.max_restarts + 1)
     self._host: Optional[host_lib.LearnerHost] = None
 
@@ -260,8 +261,8 @@ class PlayingReader:
     """Starts the environments, with another seed each time."""
     config = self._config
     environment_seed, policy_seed = experiment.make_seeds(
-        config.experiment.seed, self._num_starts)
-    self._num_starts += 1
+        config.experiment.seed, self._next_seed)
+    self._next_seed += 1
     environment = SteppedTogether(
         experiment.make_actor_environment(config, environment_seed, task=0),
         self._check)

@@ -87,13 +87,15 @@ def run(config: config_lib.Config, run_dir: str, host: host_lib.LearnerHost,
       config, announced, learner_parts.Place(
           run_dir, replay_address=replay_address, agent=agent_number),
       num_fresh + num_envs, learner_group.alone())
+  num_updates = int(parts.learner.num_updates.numpy())
   publisher = weights.DelayedPublisher(
-      parts.publisher, int(parts.learner.num_updates.numpy()),
-      config.actor.controlled_lag_updates or 0)
+      parts.publisher, num_updates, config.actor.controlled_lag_updates or 0)
   if not config.learner_plays:
+    # Where the run goes on, other games than those that were played.
     actor = actor_learner.start_actor(
-        config, parts.address, seed=0, task=0, host=host_lib.ActorHost(),
-        replay_address=replay_address, agent_number=agent_number)
+        config, parts.address, seed=num_updates, task=0,
+        host=host_lib.ActorHost(), replay_address=replay_address,
+        agent_number=agent_number)
     host = _Turns(
         host, actor, parts.refusals, num_fresh, num_envs, parts.link)
   # A row an update: means over a stretch of time would differ between runs.

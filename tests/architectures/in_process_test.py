@@ -179,6 +179,25 @@ def test_stopped_run_goes_on_where_it_was(rows, tmp_path):
   for name in ('frames', 'learning_rate'):
     assert [r[name] for r in resumed] == [r[name] for r in rows]
 
+
+@pytest.mark.parametrize('synchronisation', ['none', 'step'])
+def test_resumed_run_plays_other_games(
+    synchronisation, tmp_path, monkeypatch):
+  make, seeds = experiment.make_actor_environment, []
+
+  def note_seed(config, seed, task):
+    seeds.append(seed)
+    return make(config, seed, task)
+
+  monkeypatch.setattr(experiment, 'make_actor_environment', note_seed)
+  config = dataclasses.replace(_config(), actor=config_lib.ActorConfig(
+      num_envs=4, synchronisation=synchronisation))
+  for _ in range(2):
+    _rows(config, tmp_path, hosts.StoppedAfter(1))
+  assert seeds == [experiment.make_seeds(1, 0)[0],
+                   experiment.make_seeds(1, 1)[0]]
+
+
 def test_refused_unrolls_are_played_anew(tmp_path, monkeypatch):
   write, written = replay.UnrollWriter.write, []
 
