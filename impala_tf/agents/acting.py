@@ -48,7 +48,9 @@ class EpisodeCounter:
     """
     goes_on = ~self._ended[rows]
     self._ended[rows] = timestep.step_type == int(dm_env.StepType.FIRST)
-    self._return[rows] = self._return[rows] * goes_on + timestep.reward
+    # No product: a NaN of an environment ends with its episode.
+    self._return[rows] = (
+        np.where(goes_on, self._return[rows], 0) + timestep.reward)
     self._steps[rows] = self._steps[rows] * goes_on + 1
     return types.EnvOutput(
         step_type=timestep.step_type,

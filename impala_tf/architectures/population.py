@@ -55,7 +55,13 @@ class State(tf.Module):
     self.means = variable(np.nan, np.float64)
 
   def add(self, level_index: np.ndarray, returns: np.ndarray) -> None:
-    """Adds N episodes: their levels, int [N], and raw returns, float [N]."""
+    """Adds N episodes: their levels, int [N], and raw returns, float [N].
+
+    Those whose return is not finite are left out: no decision could be made by
+    their mean.
+    """
+    is_told = np.isfinite(returns)
+    level_index, returns = level_index[is_told], returns[is_told]
     num_levels = self.episodes.shape[0]
     self.episodes.assign_add(np.bincount(level_index, minlength=num_levels))
     self.return_sums.assign_add(

@@ -55,15 +55,15 @@ class LevelLog:
     self._frames.assign_add(num_unrolls * self._frames_per_unroll)
     self._num_unrolls += num_unrolls
     self._lag_sums += np.bincount(level_index, lags, num_levels)
-    for t, b in zip(*np.nonzero(is_first)):
+    for t, b in zip(*np.nonzero(is_first & np.isfinite(episode_return))):
       self._returns[level_index[b]].append(float(episode_return[t, b]))
 
   def finish(self) -> metrics.Row:
     """Returns the levels' metrics for a row, and starts policy lags anew.
 
     Names begin with 'level/<name>/': `frames` learned from; `episode_return`,
-    the mean of the level's last 20 episodes, once there is one; `policy_lag`,
-    the mean since the last row, where unrolls came.
+    the mean of the level's last 20 episodes with a finite return, once there is
+    one; `policy_lag`, the mean since the last row, where unrolls came.
 
     Levels of a suite have a headline besides, `HEADLINE`: the mean of their
     human-normalised scores, each counted as 1.0 at most (appendix B), once each

@@ -147,7 +147,10 @@ class Stopwatch:
 
 
 class EpisodeWindow:
-  """Returns and lengths of the last 100 full episodes."""
+  """Returns and lengths of the last 100 full episodes.
+
+  Episodes whose return is not finite are counted, and otherwise left out.
+  """
 
   def __init__(self):
     self._returns = collections.deque(maxlen=EPISODE_WINDOW)
@@ -164,8 +167,9 @@ class EpisodeWindow:
       episode_return: float32 [T, B], raw returns.
       episode_steps: int32 [T, B], agent steps.
     """
-    self._returns.extend(episode_return[is_first].tolist())
-    self._steps.extend(episode_steps[is_first].tolist())
+    is_told = is_first & np.isfinite(episode_return)
+    self._returns.extend(episode_return[is_told].tolist())
+    self._steps.extend(episode_steps[is_told].tolist())
     self.num_episodes += int(np.sum(is_first))
 
   @property

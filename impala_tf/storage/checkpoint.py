@@ -12,6 +12,7 @@ is removed: a kill at any time leaves one that is whole.
 import contextlib
 import errno
 import json
+import math
 import os
 import re
 from typing import (
@@ -96,6 +97,8 @@ def find_best(run_dir: str) -> Optional[Best]:
     raise
   except (OSError, ValueError, KeyError, TypeError):
     return None  # There is none, or it is damaged; the next will be the best.
+  if not math.isfinite(score):  # No other could be better.
+    return None
   return Best(os.path.join(directory, f'{BEST}-{number}'), number, score)
 
 
@@ -284,8 +287,8 @@ class Checkpointer:
     Args:
       number: orders checkpoints, e.g. learner updates.
       score: number by which the best one is told, which is kept beside the
-        newest; None where nothing is known. A copy of the best that cannot be
-        written is only logged, and the best one before stays.
+        newest; None or not finite where nothing is known. A copy of the best
+        that cannot be written is only logged, and the best one before stays.
 
     Raises:
       OSError: where it cannot be written; those that there are stay usable.
@@ -296,8 +299,9 @@ class Checkpointer:
       self._remove_remains(None)  # They fill a disk that is full.
       raise OSError(f'checkpoint {number} could not be written to '
                     f'{self._directory}: {_cause(error)}') from error
-    if score is not None and (self._best is None or (
-        score > self._best.score and number != self._best.number)):
+    if score is not None and math.isfinite(score) and (
+        self._best is None or (
+            score > self._best.score and number != self._best.number)):
       self._save_best(number, score)
     return path
 

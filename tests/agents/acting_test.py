@@ -54,6 +54,16 @@ def test_returns_and_lengths_are_of_full_games_and_raw_rewards():
   assert rows[0].episode_steps.dtype == np.int32
 
 
+def test_reward_that_is_not_finite_ends_with_its_episode():
+  timesteps = list(_timesteps())
+  timesteps[2].reward[0] = np.nan
+  timesteps[1].reward[1] = np.inf
+  returns = np.transpose([row.episode_return for row in _counted(timesteps)])
+  np.testing.assert_array_equal(
+      returns[:, 1:], [[7.5, np.nan, np.nan, np.nan, -4, 5],
+                       [np.inf, np.inf, np.inf, 1, 2, 3]])
+
+
 def test_what_the_environment_said_is_passed_on():
   for row, timestep in zip(_counted(_timesteps()), _timesteps()):
     for name, value in timestep._asdict().items():

@@ -16,6 +16,7 @@ from impala_tf.monitoring import metrics
 from impala_tf.processes import host as host_lib
 from tests.fixtures import hosts
 from tests.fixtures import programs
+from tests.fixtures import spoilt_catch
 from tests.fixtures import worker_environments
 from tests.fixtures.faults import runs
 
@@ -117,6 +118,17 @@ def test_lag_is_0_and_ratios_are_1_in_one_process(tmp_path, synchronisation):
   _check(rows)
   assert rows[-1]['level/catch/mirrored/frames'] == rows[-1]['frames'] / 2
   assert rows[0]['gradient_norm'] != rows[-1]['gradient_norm']
+
+
+def test_one_nan_spoils_one_return(tmp_path, monkeypatch):
+  spoilt_catch.spoil_one_reward(monkeypatch)
+  rows = _rows(_config('step'), tmp_path)
+  assert rows[-1]['updates_skipped'] == 1
+  # Episodes have 9 steps, and all environments end them together.
+  assert [row['episodes'] for row in rows] == [0, 8, 8, 16, 16]
+  for row in rows[1:]:
+    assert abs(row['episode_return']) <= 100
+    assert abs(row['level/catch/episode_return']) <= 1
 
 
 def test_stop_is_heard_within_an_unroll(tmp_path):

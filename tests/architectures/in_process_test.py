@@ -28,6 +28,7 @@ from impala_tf.transport import parameter_memory
 from tests.fixtures import dummy_algorithm
 from tests.fixtures import hosts
 from tests.fixtures import locks
+from tests.fixtures import spoilt_catch
 
 pytestmark = pytest.mark.usefixtures('servers_stay')
 
@@ -215,6 +216,13 @@ def test_refused_unrolls_are_played_anew(tmp_path, monkeypatch):
   refused = rows[-1]['unrolls_refused']
   assert sum(written[:_UPDATES * 4]) <= refused <= sum(written)
   assert all(math.isfinite(row['loss/total']) for row in rows)
+
+
+def test_refusals_end_with_the_episode_of_a_nan(tmp_path, monkeypatch):
+  spoilt_catch.spoil_one_reward(monkeypatch)
+  rows = _rows(_config(), tmp_path)
+  # Of 9 steps, in two unrolls of 5.
+  assert rows[-1]['unrolls_refused'] == 2
 
 
 def _lagging(lag_updates, updates):

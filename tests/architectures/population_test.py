@@ -22,6 +22,13 @@ def test_level_without_episodes_keeps_its_last_mean():
   assert state.mean_returns().tolist() == [7., 5.]
 
 
+def test_return_that_is_not_finite_stops_no_decision():
+  state = population.State(2)
+  state.add(np.array([0, 0, 1]), np.array([np.nan, 2., 5.]))
+  assert state.mean_returns().tolist() == [2., 5.]
+  assert state.episodes.numpy().tolist() == [1, 1]
+
+
 @pytest.mark.parametrize('run_dir, words', [
     ('/runs/c', '/runs/c is not the directory of a member'),
     ('gs://bucket/a', 'a path of a file system')])

@@ -25,6 +25,7 @@ from impala_tf.processes import host as host_lib
 from impala_tf.transport import config_table
 from tests.fixtures import hosts
 from tests.fixtures import programs
+from tests.fixtures import spoilt_catch
 
 # Columns that depend on the clock.
 _TIMES = ('secs', 'frames_per_sec', 'learner_wait_share')
@@ -181,6 +182,15 @@ def _with_nan_of_one(step, is_bad=lambda worker, workers: worker is workers[0]):
       self.env_output.reward[:] = np.nan
 
   return spoiled
+
+
+def test_one_nan_spoils_one_return(tmp_path, each_update, monkeypatch):
+  spoilt_catch.spoil_one_reward(monkeypatch)
+  rows = _rows(_config(total_frames=90), tmp_path)
+  assert rows[-1]['updates_skipped'] == 1
+  # The first worker's first episode is the fourth segment, and counts.
+  assert 'episode_return' not in rows[3] and rows[3]['episodes'] == 1
+  assert all(abs(row['episode_return']) <= 1 for row in rows[4:])
 
 
 def test_run_without_a_finite_gradient_ends(tmp_path, monkeypatch):

@@ -33,7 +33,9 @@ def _add(log, level_index, ends, lags=None):
 def test_frames_lags_and_returns_are_credited_to_their_level():
   frames = tf.Variable(np.array([1000, 0, 0], np.int64))
   log = _log(PONG, BREAKOUT, OTHER, frames=frames)
-  _add(log, [0, 2, 0, 2], {(0, 0): 5., (1, 2): 7., (1, 3): -1.},
+  # A return that is not finite is left out.
+  _add(log, [0, 2, 0, 2], {
+      (0, 0): 5., (1, 2): 7., (1, 3): -1., (0, 1): np.nan},
        [1, 10, 3, 20])
   _add(log, [2], {}, [60])
   assert log.finish() == {

@@ -124,6 +124,14 @@ def test_window_takes_ended_episodes_only():
   assert window.means() == {'episode_return': 2., 'episode_steps': 6.}
 
 
+def test_window_leaves_out_returns_that_are_not_finite():
+  window = metrics.EpisodeWindow()
+  window.add(np.ones((2, 2), bool), np.array([[np.nan, 2.], [np.inf, 4.]]),
+             np.array([[5, 6], [7, 8]]))
+  assert window.num_episodes == 4
+  assert window.means() == {'episode_return': 3., 'episode_steps': 7.}
+
+
 def test_interval_averages_updates_and_starts_anew():
   interval = metrics.Interval(1e9, frames=0, wait_secs=0.)
   assert interval.is_empty and not interval.is_over

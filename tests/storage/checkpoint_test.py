@@ -299,6 +299,18 @@ def test_best_stays_when_the_newest_go_on(tmp_path):
         for p in saved_parts.checkpoint_files(tmp_path, n))}
 
 
+def test_score_that_is_not_finite_is_not_the_best(tmp_path):
+  nan, inf = float('nan'), float('inf')
+  _save_scored(saved_parts.Parts(tmp_path), nan, inf, 1., nan)
+  assert checkpoint.find_best(str(tmp_path)).number == 3
+  # Nor one that was written down before.
+  (tmp_path / 'checkpoints' / 'best.json').write_text(
+      '{"number": 3, "score": NaN}')
+  assert checkpoint.find_best(str(tmp_path)) is None
+  saved_parts.Parts(tmp_path).checkpointer.save(5, -7.)
+  assert checkpoint.find_best(str(tmp_path)).number == 5
+
+
 def test_resumed_run_keeps_the_best_until_there_is_a_better(tmp_path):
   values = _save_scored(saved_parts.Parts(tmp_path), 1., 5., 2.)
   parts = saved_parts.Parts(tmp_path, seed=2, keep=2)
