@@ -1,10 +1,13 @@
 """Displays of the baselines, with numbers that can be checked by hand."""
 
+import dataclasses
 import json
 
 import pytest
+import tensorflow as tf
 
 from impala_tf import config as config_lib
+from impala_tf.optimizers import rmsprop as rmsprop_lib
 from impala_tf.sweeps import plan as plan_lib
 from impala_tf.sweeps import results as results_lib
 from launch.analysis import baselines
@@ -143,3 +146,26 @@ def test_sweeps_have_every_variant_that_displays_show():
   figure_4 = gin_config.load_sweep('configs/sweeps/figure_4.gin')
   assert list(figure_4.variants) == ['a3c', 'a2c', 'impala']
   assert figure_4.num_settings == 8 and len(figure_4.tasks) == 4
+
+
+def test_variants_of_figure_4_differ_in_their_architecture_alone():
+  sweep = gin_config.load_sweep('configs/sweeps/figure_4.gin')
+  variable = tf.Variable([0.])
+  rmsprop = rmsprop_lib.RMSProp(0.1, decay=0.9, epsilon=0.1)
+  rmsprop.build([variable])
+  start = rmsprop.mean_squares[0].numpy()[0]
+  for run in plan_lib.runs(sweep, plan_lib.settings(sweep)[:1]):
+    path = sweep.tasks[run.task]
+    config = gin_config.load(path, run.gin_bindings())
+    impala = gin_config.load(path, run._replace(bindings={
+        name: value for name, value in run.bindings.items()
+        if name not in sweep.variants[run.variant]}).gin_bindings())
+    for section in 'agent', 'optimizer', 'environment', 'learner':
+      assert getattr(config, section) == getattr(impala, section)
+    assert dataclasses.replace(config.impala, correction='none') == (
+        dataclasses.replace(impala.impala, correction='none'))
+    if run.variant == 'a3c':
+      assert config.asynchronous.initial_mean_square == start
+      assert config.asynchronous.optimizer == 'shared_rmsprop'
+      assert config.asynchronous.max_segment_steps == (
+          impala.learner.unroll_length)
