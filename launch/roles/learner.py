@@ -8,6 +8,7 @@ import signal
 from typing import Any, Callable, List, Mapping, Optional
 
 from impala_tf import config as config_lib
+from impala_tf.algorithms import table as algorithms
 from impala_tf.processes import host as host_lib
 from impala_tf.processes import ports
 from impala_tf.processes import sizing
@@ -172,14 +173,24 @@ def _learner_config(args: argparse.Namespace) -> config_lib.Config:
                                '--run_dir of one to be resumed')
   config = program.load_for_roles(path, args.gin_binding)
   role_flags.check_sharing(args, config)
-  if config.actor.synchronisation == 'trajectory' and (
-      config.actor.num_actors is None):
-    raise config_lib.UserError(
-        "ActorConfig.synchronisation = 'trajectory' needs "
-        'ActorConfig.num_actors where actors are started one by one: their '
-        'machines may have other numbers of cores')
+  _check_num_actors(config)
   sizing.fit(config)  # Refuses more levels than environments.
   return config
+
+
+def _check_num_actors(config: config_lib.Config) -> None:
+  """Refuses to have each actor count the actors by the cores it sees."""
+  if config.actor.num_actors is not None:
+    return
+  setting = None
+  if config.actor.synchronisation == 'trajectory':
+    setting = "ActorConfig.synchronisation = 'trajectory'"
+  elif algorithms.architecture(config) == algorithms.SHARED_PARAMETERS:
+    setting = f'ExperimentConfig.algorithm = {config.experiment.algorithm!r}'
+  if setting is not None:
+    raise config_lib.UserError(
+        f'{setting} needs ActorConfig.num_actors where actors are started one '
+        'by one: their machines may have other numbers of cores')
 
 
 def _free_port(address: str, flag: str) -> int:
