@@ -109,9 +109,8 @@ class ShallowTorso(tf.Module):
 class NatureTorso(ShallowTorso):
   """The torso of Mnih et al. 2015: three convolutions and a dense layer.
 
-  A3C has it on the 57 games (Mnih et al. 2016, section 8 of the supplement), as
-  IMPALA's shallow agents have there (section 5.3.2); its last layer has 512
-  units.
+  A3C has it on the 57 games (Mnih et al. 2016, section 5.1), as IMPALA's
+  shallow agents have there (section 5.3.2); its last layer has 512 units.
   """
 
   _CONVOLUTIONS = ((32, 8, 4), (64, 4, 2), (64, 3, 1))

@@ -1,6 +1,6 @@
 """Losses of the asynchronous value methods: two of one step, one of n steps.
 
-Source: Mnih et al. 2016 (arXiv:1602.01783v2), section 4, algorithms 1 and 2.
+Source: Mnih et al. 2016 (arXiv:1602.01783v2), section 4, algorithms 1 and S2.
 """
 
 from typing import NamedTuple

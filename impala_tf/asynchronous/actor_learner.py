@@ -1,9 +1,9 @@
 """Workers of one process: each plays a segment, learns from it, and goes on.
 
-Algorithms 1 to S3 of Mnih et al. 2016 (arXiv:1602.01783v2). K workers share P
-processes, and take turns within each. Every segment begins with a copy of the
-shared parameters, so that one agent with one graph serves all workers of a
-process; only environment, memory and exploration are each worker's own. Where
+Algorithms 1, S2 and S3 of Mnih et al. 2016 (arXiv:1602.01783v2). K workers
+share P processes, and take turns within each. Every segment begins with a copy
+of the shared parameters, so that one agent with one graph serves all workers of
+a process; only environment, memory and exploration are each worker's own. Where
 the parameters come from and the gradients go is hidden in `links`.
 """
 

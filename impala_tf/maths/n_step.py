@@ -1,7 +1,7 @@
 """Targets of n-step returns, one-step Q-learning and one-step Sarsa.
 
 Source: Mnih et al. 2016, "Asynchronous Methods for Deep Reinforcement
-Learning", arXiv:1602.01783v2, section 4 and algorithms 1 to 3.
+Learning", arXiv:1602.01783v2, section 4 and algorithms 1, S2 and S3.
 
 Index t of everything belongs to the transition from x_t to x_{t+1}. A masked
 transition is one that a time limit cut off, as in `vtrace`: the x_{t+1} that
@@ -24,7 +24,7 @@ def n_step_targets(rewards: tf.Tensor, discounts: tf.Tensor,
   """Computes R_t = r_t + gamma_t R_{t+1} from R_T, the bootstrap value.
 
   The targets are a mix: that of the last transition looks one step ahead, that
-  of the first T steps (algorithms 2 and 3).
+  of the first T steps (algorithms S2 and S3).
 
   Args:
     rewards: float32 [T, B], r_t, the reward that followed a_t.

@@ -495,7 +495,7 @@ class OneStepAgent:
 
 
 def test_gradient_without_a_correction_is_a3cs():
-  # Mnih et al. 2016, algorithm 3, by hand: an episode's last step with an
+  # Mnih et al. 2016, algorithm S3, by hand: an episode's last step with an
   # advantage of 0.6875 and an entropy cost of 0.01. With the wrong sign of the
   # entropy this would be (0.115884, -0.458043, 0.342159).
   zeros = np.zeros([2, 1], np.float32)
