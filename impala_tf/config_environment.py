@@ -227,7 +227,7 @@ class AsyncConfig(config_fields.Section):
       processes, if those are more.
     max_segment_steps: t_max, most steps that a worker plays between two of its
       updates; an end of an episode ends them sooner. None: a whole episode,
-      without bootstrapping.
+      which is bootstrapped only where a time limit ends it.
     target_interval_frames: frames of all workers together after which the
       target network is replaced.
     epsilon_anneal_frames: frames of all workers together within which epsilon
