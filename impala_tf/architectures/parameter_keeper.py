@@ -281,8 +281,8 @@ class _Log:
 
   def add(self, records: Sequence[Record]) -> None:
     """Adds records; raises UserError after too many skipped updates."""
-    learned = [record for record in records
-               if not self.skipped.add(record['metrics']['gradient_norm'])]
+    learned = [record for record in records if not self.skipped.add(
+        record['metrics']['gradient_norm'], record['worker'])]
     self.rows.add(
         _as_unroll(records), _means(learned),
         np.array([record['lag'] for record in records], np.int64))

@@ -171,7 +171,8 @@ def make_actor_learner(config: config_lib.Config, make_link: MakeLinkFn,
   knobs = config.asynchronous
   num_slots = optimizers.num_slots(knobs.optimizer, knobs.num_workers)
   workers = [
-      actor_learner.Worker(number % num_slots, environment,
+      actor_learner.Worker(f'worker {number} of actor {task}',
+                           number % num_slots, environment,
                            agent.initial_state(1), worker_seed)
       for number, environment, (_, worker_seed) in zip(
           numbers, environments, seeds)]

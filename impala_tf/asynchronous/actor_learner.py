@@ -57,6 +57,7 @@ class Worker:
   """A worker: an environment, and what of its agent is its own.
 
   Attributes:
+    name: name of the worker, for messages.
     slot: which of `Store.slots` the worker's optimiser remembers in.
     environment: a single one.
     env_output: x_t, leading [1].
@@ -66,16 +67,19 @@ class Worker:
     final_epsilon: value that its epsilon is annealed to.
   """
 
-  def __init__(self, slot: int, environment: environment_lib.BatchedEnvironment,
+  def __init__(self, name: str, slot: int,
+               environment: environment_lib.BatchedEnvironment,
                core_state: Any, seed: int):
     """Starts the environment.
 
     Args:
+      name: see the class.
       slot: see the class.
       environment: see the class.
       core_state: memory of a first step.
       seed: seed of the worker's final epsilons.
     """
+    self.name = name
     self.slot = slot
     self.environment = environment
     self._counter = acting.EpisodeCounter(1)
@@ -229,7 +233,7 @@ class ActorLearner:
           'episode_return': float(worker.env_output.episode_return[0]),
           'episode_steps': int(worker.env_output.episode_steps[0])}
     return links.Contribution(
-        gradient, worker.slot, version,
+        gradient, worker.name, worker.slot, version,
         self._buffer.num_steps * worker.environment.frames_per_step, metrics,
         episode)
 

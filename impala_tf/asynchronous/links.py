@@ -22,6 +22,7 @@ class Contribution(NamedTuple):
 
   Attributes:
     gradient: float32 [P], clipped.
+    worker: name of the worker that has played it.
     slot: which of `Store.slots` the worker's optimiser remembers in.
     version: updates behind the parameters that the segment was played by.
     num_frames: environment frames of the segment.
@@ -30,6 +31,7 @@ class Contribution(NamedTuple):
       the segment; empty where none did.
   """
   gradient: np.ndarray
+  worker: str
   slot: int
   version: int
   num_frames: int
@@ -96,6 +98,7 @@ class Applier:
     self._store.add_frames(
         contribution.num_frames, self._settings.target_interval_frames, {
             # Parameters of a lost learner may be ahead of a resumed one's.
+            'worker': contribution.worker,
             'lag': max(0, counts.num_updates - contribution.version),
             'metrics': {**contribution.metrics, 'learning_rate': learning_rate},
             **contribution.episode})

@@ -1,8 +1,10 @@
 """Updates that are skipped because their gradients are not finite."""
 
+import collections
 import io
 import os
-from typing import Optional
+import time
+from typing import Callable, Optional
 
 from absl import logging
 import numpy as np
@@ -12,6 +14,7 @@ from impala_tf import types
 from impala_tf.storage import files
 
 FILE_NAME = 'skipped_batch.npz'
+_WARNING_INTERVAL_SECS = 60.
 
 
 class SkippedUpdates:
@@ -21,33 +24,55 @@ class SkippedUpdates:
     total: number of updates skipped since this process began.
   """
 
-  def __init__(self, run_dir: str, max_in_a_row: int):
+  def __init__(self, run_dir: str, max_in_a_row: int,
+               clock: Callable[[], float] = time.monotonic):
     """Begins with no skipped updates.
 
     Args:
       run_dir: path or URL of the run's directory, in which the last batch of a
         run that cannot go on is saved.
       max_in_a_row: number of skipped updates in a row that ends the run.
+      clock: function that returns the time in seconds.
     """
     self.total = 0
     self._path = os.path.join(run_dir, FILE_NAME)
     self._max_in_a_row = max_in_a_row
     self._in_a_row = 0
+    self._clock = clock
+    self._last_warning = None
+    self._untold = collections.Counter()
 
-  def add(self, gradient_norm: float) -> bool:
-    """Counts an update and returns whether the learner skipped it.
+  def add(self, gradient_norm: float, sender: str = '') -> bool:
+    """Counts an update and returns whether it was skipped.
+
+    It warns at once, but at most once a minute.
 
     Args:
       gradient_norm: global norm of the update's gradients before clipping.
+      sender: name of the worker whose update it is; empty for a learner's own.
     """
     if np.isfinite(gradient_norm):
       self._in_a_row = 0
       return False
     self.total += 1
     self._in_a_row += 1
-    logging.warning('Update skipped, its gradients are not finite: %d in a '
-                    'row, %d in all', self._in_a_row, self.total)
+    if sender:
+      self._untold[sender] += 1
+    now = self._clock()
+    if (self._last_warning is None or
+        now - self._last_warning >= _WARNING_INTERVAL_SECS):
+      self._last_warning = now
+      logging.warning('Updates skipped, their gradients are not finite: %d in '
+                      'a row, %d in all%s', self._in_a_row, self.total,
+                      self._tell())
     return True
+
+  def _tell(self) -> str:
+    """Names the workers of skipped updates since the last call."""
+    counts = ', '.join(f'{count} of {sender}' for sender, count in
+                       self._untold.most_common(10))
+    self._untold.clear()
+    return f' ({counts})' if counts else ''
 
   def check(self, unroll: Optional[types.Unroll] = None) -> None:
     """Ends the run after too many skipped updates in a row.
@@ -70,7 +95,7 @@ class SkippedUpdates:
                 'observations')
     raise config_lib.UserError(
         f'{self._in_a_row} updates in a row were skipped, their gradients '
-        f'were not finite; {advice}, or try a lower '
+        f'were not finite{self._tell()}; {advice}, or try a lower '
         'OptimizerConfig.learning_rate')
 
 

@@ -57,9 +57,9 @@ class _Learner:
 
   def contribution(self, **facts):
     return links.Contribution(
-        np.ones(self.store.parameters.size, np.float32), slot=0, version=0,
-        num_frames=5, metrics={'gradient_norm': 1.}, episode={}
-    )._replace(**facts)
+        np.ones(self.store.parameters.size, np.float32), worker='worker 0',
+        slot=0, version=0, num_frames=5, metrics={'gradient_norm': 1.},
+        episode={})._replace(**facts)
 
   def link(self):
     return gradient_table.TableLink(self.address, fetcher=None)

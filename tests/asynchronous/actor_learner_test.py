@@ -50,7 +50,8 @@ class _Process:
         self.target if self.is_valued else None)
     self.process = actor_learner.ActorLearner(
         link, self.agent,
-        [actor_learner.Worker(i, catch.CatchEnvironment(1, i), (), seed=i)
+        [actor_learner.Worker(
+            f'worker {i}', i, catch.CatchEnvironment(1, i), (), seed=i)
          for i in range(_NUM_WORKERS)],
         self._gradients, actor_learner.Settings(
             max_gradient_norm=None, max_segment_steps=5,
@@ -132,6 +133,7 @@ def test_steps_are_pushed_into_the_slot_of_their_worker():
   assert [r['metrics']['learning_rate'] for r in records] == pytest.approx(
       rates)
   assert [r.get('episode_steps') for r in records] == [None, None, 9]
+  assert [r['worker'] for r in records] == ['worker 0', 'worker 1', 'worker 0']
 
 
 def test_target_agent_has_the_parameters_of_the_last_interval():

@@ -23,8 +23,9 @@ class _Fetcher:
 
 def _contribution(number, name='loss'):
   return links.Contribution(
-      np.full(_SIZE, number, np.float32), slot=number % 3, version=number,
-      num_frames=20, metrics={'gradient_norm': 0.1 * number, name: 1 / 3},
+      np.full(_SIZE, number, np.float32), worker=f'worker {number}',
+      slot=number % 3, version=number, num_frames=20,
+      metrics={'gradient_norm': 0.1 * number, name: 1 / 3},
       episode={'episode_return': -1., 'episode_steps': 9} if number % 2 else {})
 
 
