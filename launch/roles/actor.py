@@ -4,6 +4,8 @@ import argparse
 import secrets
 from typing import Any, Callable, Mapping
 
+from impala_tf import config as config_lib
+from impala_tf.algorithms import table as algorithms
 from impala_tf.processes import host as host_lib
 from impala_tf.processes import waiting as waiting_lib
 from impala_tf.storage import files
@@ -18,7 +20,11 @@ class _Host(host_lib.ActorHost):
 
   def __init__(self, args: argparse.Namespace,
                learner: learner_connection.LearnerConnection,
-               say: Callable[[str], None], profile: Any = None):
+               say: Callable[[str], None], config: config_lib.Config,
+               profile: Any = None):
+    self._first = 'sent its first unrolls'
+    if algorithms.architecture(config) == algorithms.SHARED_PARAMETERS:
+      self._first = 'learned from its first segment'
     self._replay_address = args.replay_address
     self._wait_secs = args.wait_secs
     self._learner = learner
@@ -36,7 +42,7 @@ class _Host(host_lib.ActorHost):
 
   def on_unroll(self, hop_secs: Mapping[str, float]) -> None:
     if not self._has_sent:
-      self._say('sent its first unrolls')
+      self._say(self._first)
     self._has_sent = True
     if self._profile is not None:
       self._profile.add_unroll(hop_secs)
@@ -63,5 +69,5 @@ def run(args: argparse.Namespace) -> None:
     profile = profiling.HopTimesWriter(args.run_dir, f'actor_{seed}')
   architecture.run_actor(
       config, args.address, seed, args.task,
-      _Host(args, learner, say, profile), args.replay_address, args.core,
-      args.agent or 0)
+      _Host(args, learner, say, config, profile), args.replay_address,
+      args.core, args.agent or 0)

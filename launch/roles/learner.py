@@ -37,7 +37,7 @@ class _Host(host_lib.LearnerHost):
   """
 
   def __init__(self, args: argparse.Namespace, addresses: List[str],
-               on_row: RowFn, learner_plays: bool):
+               on_row: RowFn, config: config_lib.Config):
     """Handles signals; tells the user at once what a learner by hand waits for.
 
     Args:
@@ -45,19 +45,24 @@ class _Host(host_lib.LearnerHost):
       addresses: addresses at which several learners reach one another; empty
         for a single one.
       on_row: function that is called with each row of metrics.
-      learner_plays: see `Config.learner_plays`.
+      config: config of the run.
     """
-    unrolls = f'unrolls that actors send to {args.address}'
+    self._played = 'unrolls'
+    awaited = f'unrolls that actors send to {args.address}'
     if addresses:
-      unrolls += ' and to the other learners'
-    if learner_plays:
-      unrolls = 'the environments of this learner'
+      awaited += ' and to the other learners'
+    if config.learner_plays:
+      awaited = 'the environments of this learner'
+    if algorithms.architecture(config) == algorithms.SHARED_PARAMETERS:
+      self._played = 'segments'
+      awaited = ('segments of workers, whose actors find this learner at '
+                 f'{args.address}')
     self.signals: List[int] = []
     self.on_row = on_row
     self._args = args
     self._addresses = addresses
     self._say = role_flags.make_say(args)
-    self._waiting = waiting_lib.Waiting(unrolls, args.wait_secs, self._say)
+    self._waiting = waiting_lib.Waiting(awaited, args.wait_secs, self._say)
     self._pausing = waiting_lib.Waiting(
         'slower agents', math.inf, self._say)
     self._num_batches = 0
@@ -90,7 +95,7 @@ class _Host(host_lib.LearnerHost):
     secs = self._waiting.restart()
     self._pausing.restart()
     if self._num_batches == 1:
-      self._say(f'got the first unrolls after {secs:.0f} s')
+      self._say(f'got the first {self._played} after {secs:.0f} s')
     self._num_batches += 1
 
   def join(self) -> Any:
@@ -143,7 +148,7 @@ def _learn(args: argparse.Namespace, config: config_lib.Config, run_dir: str,
            on_row: RowFn = lambda row: None) -> Optional[int]:
   """Learns to the end; returns the signal that ended it, if one did."""
   addresses = role_flags.learner_addresses(args, config.learner.num_learners)
-  host = _Host(args, addresses, on_row, config.learner_plays)
+  host = _Host(args, addresses, on_row, config)
   # Here, since they import TensorFlow, which takes seconds.
   from impala_tf.architectures import learner_parts
   architecture = program.import_architecture(config)

@@ -1,10 +1,11 @@
-"""The learner as a program: what it refuses to learn."""
+"""The learner as a program: what it refuses to learn, and what it says."""
 
 import pytest
 
 from impala_tf import config as config_lib
 from launch.roles import flags
 from launch.roles import learner
+from launch.run import gin_config
 
 _OPEN = '--gin_binding=ActorConfig.num_actors = None'
 _TWO = '--gin_binding=ActorConfig.num_actors = 2'
@@ -25,3 +26,19 @@ def test_actors_that_would_count_themselves_by_their_cores_are_refused(
       f'^{words} needs ActorConfig.num_actors where actors are started one')):
     learner._learner_config(_args(path, _OPEN))
   assert learner._learner_config(_args(path, _TWO)).actor.num_actors == 2
+
+
+@pytest.mark.parametrize('path, awaited, first', [
+    ('configs/a3c/catch.gin', 'segments of workers, whose actors find this '
+     'learner at localhost:1', 'segments'),
+    ('configs/catch.gin', 'unrolls that actors send to localhost:1',
+     'unrolls')])
+def test_learner_says_what_it_waits_for(path, awaited, first, capsys):
+  host = learner._Host(
+      _args(path), [], lambda row: None, gin_config.load(path))
+  host.on_wait()
+  for _ in range(2):
+    host.before_batch()
+  assert capsys.readouterr().out.splitlines() == [
+      f'learner: waiting for {awaited} (0 of 600 s)',
+      f'learner: got the first {first} after 0 s']

@@ -1,0 +1,22 @@
+"""The actor as a program: what it says."""
+
+import types
+
+import pytest
+
+from launch.roles import actor
+from launch.roles import flags
+from launch.run import gin_config
+
+
+@pytest.mark.parametrize('path, words', [
+    ('configs/a3c/catch.gin', 'learned from its first segment'),
+    ('configs/catch.gin', 'sent its first unrolls')])
+def test_actor_says_once_that_it_plays(path, words):
+  said = []
+  host = actor._Host(
+      flags.make_parser('').parse_args(['actor', '--address=localhost:1']),
+      types.SimpleNamespace(poll=None), said.append, gin_config.load(path))
+  for _ in range(2):
+    host.on_unroll({})
+  assert said == [words]
