@@ -177,13 +177,16 @@ class Store:
       # First: frames without a record could be the last ones, and whoever reads
       # records would wait for ever where this process dies in between.
       header['num_records'] += 1
-      before = int(header['num_frames']) // target_interval_frames
-      header['num_frames'] += num_frames
-      header['num_updates'] += 1
-      num_crossed = int(header['num_frames']) // target_interval_frames - before
+      before = int(header['num_frames'])
+      num_crossed = ((before + num_frames) // target_interval_frames
+                     - before // target_interval_frames)
       if num_crossed:
+        # Before its frames count: where this process dies within the copy, the
+        # next one that learns sees the multiple crossed, too.
         self.sync_target()
         header['num_syncs'] += num_crossed
+      header['num_frames'] += num_frames
+      header['num_updates'] += 1
     finally:
       fcntl.flock(self._file.fileno(), fcntl.LOCK_UN)
 

@@ -67,6 +67,29 @@ def test_target_is_replaced_once_for_each_interval():
   assert syncs == 17
 
 
+def test_target_that_a_killed_process_has_half_replaced_is_replaced_anew():
+  store = store_lib.make(_SIZE, 1)
+  store.parameters[:] = 1
+  store.add_frames(35, 40, {})
+  with _process(store, """
+import os
+import signal
+
+def replace_half():
+  store.target_parameters[:30_000] = store.parameters[:30_000]
+  os.kill(os.getpid(), signal.SIGKILL)
+
+store.sync_target = replace_half
+store.add_frames(7, 40, {})
+""") as process:
+    assert process.wait(programs.DEADLINE_SECS) == -9
+  assert store.target_parameters.sum() == 30_000
+  store.parameters[:] = 2
+  store.add_frames(7, 40, {})
+  np.testing.assert_array_equal(store.target_parameters, 2)
+  assert store.counts == store_lib.Counts(42, 2, 1)
+
+
 def test_records_come_in_order_and_once():
   store = store_lib.make(1, 1)
   assert store.new_records(0) == store_lib.Records([], 0)
