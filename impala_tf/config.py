@@ -162,8 +162,10 @@ class LearnerConfig(config_fields.Section):
   """The learner: the batch of an update and how the update is computed.
 
   Attributes:
-    batch_size: B, unrolls in an update of each learner.
-    unroll_length: T, agent steps in an unroll.
+    batch_size: B, unrolls in an update of each learner. Updates of A3C
+      (`AsyncConfig`) are of a segment each, whatever this is.
+    unroll_length: T, agent steps in an unroll; in place of it A3C has
+      `AsyncConfig.max_segment_steps`.
     num_learners: N, processes that update together, each with a queue and
       actors of its own: an update is of N x B unrolls.
     queue_capacity: unrolls that wait in the queue before actors block. Each

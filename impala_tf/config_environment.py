@@ -130,6 +130,7 @@ class ActorConfig(config_fields.Section):
     num_envs: environments a process, stepped and inferred as one batch; None:
       what fits the machine. Several levels are shared out over all environments
       of a run in turn: a multiple of their number gives each the same share.
+      Workers of A3C (`AsyncConfig`) have one each, whatever this is.
     env_processes: processes beside each of these that step its environments,
       so that none waits for another and inference is of those that are ready.
       Those that share a process still wait for each other. None: environments
