@@ -47,6 +47,31 @@ def test_there_are_files():
   assert 'configs/dmlab30/rooms_watermaze.gin' in _FILES
 
 
+def test_a3c_has_the_papers_numbers():
+  """Mnih et al. 2016, sections 5.1, 7 to 9; the last four by its authors."""
+  config = gin_config.load('configs/a3c/a3c.gin')
+  knobs = config.asynchronous
+  assert (knobs.num_workers, knobs.max_segment_steps, knobs.optimizer,
+          knobs.target_interval_frames, knobs.epsilon_anneal_frames) == (
+              16, 5, 'shared_rmsprop', 40_000, 4_000_000)
+  assert (config.impala.discount, config.impala.entropy_cost) == (0.99, 0.01)
+  assert (config.optimizer.decay, config.optimizer.annealed) == (0.99, True)
+  assert (config.atari.action_repeats, config.atari.frame_stack,
+          config.atari.width, config.atari.height) == (4, 4, 84, 84)
+  assert (config.optimizer.learning_rate, config.optimizer.epsilon,
+          config.optimizer.max_gradient_norm, config.impala.baseline_cost) == (
+              7e-4, 0.1, 40, 0.5)
+  agents = {name: gin_config.load(f'configs/a3c/{name}.gin').agent for name in (
+      'a3c', 'a3c_lstm', 'one_step_q', 'pendulum')}
+  assert {name: (agent.torso, agent.hidden_size, agent.use_lstm
+                 and agent.lstm_size) for name, agent in agents.items()} == {
+      'a3c': ('nature', 512, False), 'a3c_lstm': ('nature', 512, 256),
+      'one_step_q': ('shallow', 256, False), 'pendulum': ('dense', 200, 128)}
+  continuous = gin_config.load('configs/a3c/pendulum.gin')
+  assert continuous.impala.entropy_cost == 1e-4
+  assert continuous.asynchronous.max_segment_steps is None
+
+
 # The first file of each directory, for those who wait.
 _OF_FIRST_TIER = {str(pathlib.PurePath(f).parent): f for f in reversed(
     [f for f in _FILES if f not in _SEVERAL_LEVELS])}.values()

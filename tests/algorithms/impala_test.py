@@ -511,3 +511,40 @@ def test_gradient_without_a_correction_is_a3cs():
       correction='none', entropy_cost=.01))
   np.testing.assert_allclose(
       gradient, [.113283, -.458624, .345341], atol=1e-6)
+
+
+class WorkedExampleAgent:
+  """An agent that values x_0 to x_5 as the worked example does."""
+
+  distribution = distributions.Categorical(3)
+
+  def __init__(self):
+    self.trainable_variables = [tf.Variable(tf.zeros([6, 1, 3]))]
+
+  def unroll(self, env_outputs, actions, core_state):
+    del env_outputs, actions, core_state
+    return agent_lib.NetworkOutput(
+        self.trainable_variables[0],
+        tf.constant([[1.], [1], [2], [1], [2], [4]]))
+
+
+def test_value_loss_without_a_correction_is_a3cs():
+  # Advantages .6875, .375, .75, .5 and 1, by hand; see tests/maths/n_step_test.
+  # The critic's learning rate is half the actor's: a quarter of their squares.
+  ones = np.ones([6, 1], np.float32)
+  unroll = types.Unroll(
+      env_outputs=types.EnvOutput(
+          np.full([6, 1], MID, np.uint8),
+          np.float32([[0], [1], [0], [2], [0], [1]]), ones, ones, ones, ones),
+      agent_outputs=types.AgentOutput(
+          np.ones([6, 1], np.int32), np.zeros([6, 1, 3], np.float32)),
+      core_state=(), policy_version=np.zeros([1], np.int64),
+      level_index=np.zeros([1], np.int32))
+  output, _ = _loss(WorkedExampleAgent(), unroll, config_lib.ImpalaConfig(
+      correction='none', discount=.5, baseline_cost=.5, entropy_cost=0.,
+      reward_clipping='none'))
+  policy_loss, total = (
+      output.metrics[f'loss/{name}'] for name in ('policy_gradient', 'total'))
+  np.testing.assert_allclose(
+      policy_loss, 3.3125 * np.log(3), rtol=1e-6)
+  np.testing.assert_allclose(total - policy_loss, .6064453125, atol=1e-6)

@@ -11,6 +11,7 @@ import reverb
 
 from impala_tf import config as config_lib
 from impala_tf import evaluation
+from impala_tf import experiment
 from impala_tf import replay
 from impala_tf.agents import saved
 from impala_tf.architectures import in_process
@@ -89,6 +90,29 @@ def test_same_seed_gives_the_same_numbers(rows, tmp_path, each_update):
   for row in rows:
     assert all(math.isfinite(value) for value in row.values())
     assert row['policy_lag_max'] == 0
+
+
+def test_same_seed_gives_value_methods_the_same_numbers(tmp_path, each_update):
+  first, second = (
+      _rows(_config('one_step_sarsa'), tmp_path / name) for name in 'ab')
+  assert first == second
+  assert first[-1]['target_syncs'] == first[-1]['frames'] // 20
+
+
+def test_workers_and_processes_play_different_games(monkeypatch):
+  seeds = []
+
+  def note(config, num_envs, seed, training):
+    seeds.append(seed)
+    return catch.CatchEnvironment(num_envs, seed)
+
+  monkeypatch.setattr(experiment, 'make_environment', note)
+  config = _config(asynchronous=config_lib.AsyncConfig(num_workers=5))
+  # Processes have other seeds, and do not depend on it.
+  for task, seed in (0, 7), (1, 7), (1, 8):
+    shared_parameters.make_actor_learner(
+        config, lambda agent, target_agent: None, task, 2, seed)
+  assert len(seeds) == 3 + 2 + 2 == len(set(seeds))
 
 
 def test_learning_rate_falls_to_zero_and_no_further(rows):

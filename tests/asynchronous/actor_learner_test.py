@@ -107,6 +107,29 @@ def test_policy_chooses_each_action_of_a_segment_by_its_own_parameters():
         unroll.agent_outputs.policy_logits[:length], atol=1e-5)
 
 
+def test_lost_life_ends_a_segment_and_no_game(monkeypatch):
+  step = catch.CatchEnvironment._step
+
+  def lose_life(self, actions):
+    timestep = step(self, actions)
+    if self._row == 3:
+      timestep.discount[:] = 0
+    return timestep
+
+  monkeypatch.setattr(catch.CatchEnvironment, '_step', lose_life)
+  made = _run(5)
+  # Of each worker: to the lost life, t_max, and what is left of 9 steps.
+  records = made.store.new_records(0).records
+  lengths = [3, 3, 5, 5, 1]
+  for unroll, length in zip(made.unrolls, lengths):
+    assert (unroll.env_outputs.step_type[1:length] == dm_env.StepType.MID).all()
+  assert made.store.counts.num_frames == sum(lengths)
+  first = made.unrolls[0].env_outputs
+  assert first.step_type[3] == dm_env.StepType.MID
+  assert first.discount[:4, 0].tolist() == [1, 1, 1, 0]
+  assert [r.get('episode_steps') for r in records] == [None] * 4 + [9]
+
+
 def test_value_methods_take_the_action_of_which_the_target_was():
   made = _run(8, make_agent=q_agent.QAgent)
   for worker in range(_NUM_WORKERS):

@@ -94,6 +94,10 @@ def test_stopped_run_goes_on_and_ends(tmp_path):
   assert frames == sorted(frames) and frames[-1] >= total
   assert _agent(tmp_path).num_frames >= total
   assert rows[-1]['learning_rate'] < rows[0]['learning_rate']
+  # Each segment is of its own parameters, though others move the shared ones.
+  ratios = [row['rho/mean'] for row in rows if 'rho/mean' in row]
+  assert ratios and max(row['policy_lag_max'] for row in rows) > 0
+  np.testing.assert_allclose(ratios, 1, atol=1e-5)
   assert {'learner.log', 'actor_0.log', 'actor_1.log'} <= set(
       os.listdir(tmp_path / 'logs'))
 
