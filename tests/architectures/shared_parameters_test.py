@@ -5,13 +5,16 @@ import fcntl
 import math
 import os
 
+import dm_env
 import numpy as np
 import pytest
 import reverb
+import tensorflow as tf
 
 from impala_tf import config as config_lib
 from impala_tf import evaluation
 from impala_tf import experiment
+from impala_tf import learner as learner_lib
 from impala_tf import replay
 from impala_tf.agents import saved
 from impala_tf.architectures import in_process
@@ -24,6 +27,7 @@ from impala_tf.envs import catch
 from impala_tf.monitoring import metrics
 from impala_tf.processes import host as host_lib
 from impala_tf.transport import config_table
+from launch.run import gin_config
 from tests.fixtures import hosts
 from tests.fixtures import programs
 from tests.fixtures import spoilt_catch
@@ -74,6 +78,33 @@ def test_policy_that_acts_is_the_one_that_learns(agent, tmp_path, each_update):
   assert len(ratios) > 10
   np.testing.assert_allclose(ratios, 1, atol=1e-5)
   assert rows[-1]['episodes'] == pytest.approx(120 / 9, abs=3)
+
+
+def test_whole_episode_is_learned_from_by_the_policy_that_played_it(
+    tmp_path, each_update, monkeypatch):
+  compute_gradients = learner_lib.compute_gradients
+
+  def with_gap(agent, loss, unroll):
+    """Adds the largest difference of logits before the episode's end."""
+    gradients = compute_gradients(agent, loss, unroll)
+    ends = unroll.env_outputs.step_type[1:, 0] == int(dm_env.StepType.FIRST)
+    num_steps = tf.argmax(tf.cast(ends, tf.int32)) + 1
+    played = unroll.agent_outputs
+    learned = agent.unroll(
+        unroll.env_outputs, played.action, unroll.core_state)
+    gaps = abs(learned.policy_logits - played.policy_logits)[:num_steps]
+    return gradients._replace(
+        metrics={**gradients.metrics, 'loss/gap': tf.reduce_max(gaps)})
+
+  monkeypatch.setattr(learner_lib, 'compute_gradients', with_gap)
+  rows = _rows(gin_config.load('configs/a3c/pendulum.gin', (
+      'ExperimentConfig.in_process = True', 'AsyncConfig.num_workers = 2',
+      'ExperimentConfig.total_frames = 60')), tmp_path)
+  assert len(rows) > 2
+  for number, row in enumerate(rows, start=1):
+    assert row['updates'] == row['episodes'] == number
+    assert row['loss/gap'] < 1e-5
+    assert 'rho/mean' not in row  # It would be of the padding, too.
 
 
 @pytest.fixture(name='rows', scope='module')
