@@ -1,0 +1,123 @@
+"""Measures A3C's throughput by the number of its worker processes.
+
+    python -m launch.benchmark.worker_processes [CONFIG.gin]
+
+Real runs of the same workers, shared out over one process and over two, on the
+same cores. They are alive at once, all but one suspended, and measured in
+turns. Needs a machine with nothing else to do, and a core for each process.
+"""
+
+import argparse
+import statistics
+import sys
+from typing import Dict, Mapping, Sequence
+
+from impala_tf import config as config_lib
+from impala_tf.algorithms import table as algorithms
+from launch.benchmark import measure
+from launch.benchmark import quiet
+from launch.benchmark import report
+from launch.benchmark import side_by_side
+from launch.benchmark import training
+from launch.benchmark import turns as turns_lib
+from launch.run import command_line
+from launch.run import program
+
+
+def summarise(windows: Mapping[str, Sequence[training.Window]]
+              ) -> Dict[str, Dict[str, float]]:
+  """Computes the numbers of each number of processes.
+
+  Args:
+    windows: for each of them, measured stretches of training, one a round; the
+      first is what the others are compared with.
+
+  Returns:
+    For each `frames_per_sec`, `cpu_secs_per_1000_frames`, `cores` that its
+    processes used, and its speed relative to the first's in the same round:
+    `ratio` is the median, `ratio_low` and `ratio_high` are the ends of the
+    range.
+  """
+  speeds = {name: [window.frames / window.secs for window in measured]
+            for name, measured in windows.items()}
+  first = next(iter(speeds.values()))
+  results = {}
+  for name, measured in windows.items():
+    frames, secs, cpu_secs = (
+        sum(window.frames for window in measured),
+        sum(window.secs for window in measured),
+        sum(sum(window.cpu_secs.values()) for window in measured))
+    ratios = [x / y for x, y in zip(speeds[name], first)]
+    results[name] = {
+        'frames_per_sec': frames / secs,
+        'cpu_secs_per_1000_frames': 1e3 * cpu_secs / frames,
+        'cores': cpu_secs / secs,
+        'ratio': statistics.median(ratios),
+        'ratio_low': min(ratios),
+        'ratio_high': max(ratios)}
+  return results
+
+
+def _setting(args: argparse.Namespace, number: str) -> measure.Setting:
+  """Makes the setting of so many processes; raises UserError for a bad one."""
+  setting = measure.Setting(f'processes: {number}', args.config, [
+      *side_by_side.BINDINGS, *args.gin_binding,
+      f'ActorConfig.num_actors = {number}'])
+  config = setting.config()
+  program.check_names(config)
+  if algorithms.architecture(config) != algorithms.SHARED_PARAMETERS:
+    raise config_lib.UserError(
+        f'{args.config} has the algorithm {config.experiment.algorithm!r}, '
+        'which has no workers; name another file')
+  return setting
+
+
+def _show(name: str, numbers: Mapping[str, float]) -> None:
+  print(f'{name}; {numbers["frames_per_sec"]:,.0f} frames/s, '
+        f'{numbers["ratio"]:.2f} times as many as the first '
+        f'({numbers["ratio_low"]:.2f} to {numbers["ratio_high"]:.2f}), '
+        f'{numbers["cpu_secs_per_1000_frames"]:.2f} CPU-s per 1,000 frames, '
+        f'{numbers["cores"]:.2f} cores', flush=True)
+
+
+def _run(args: argparse.Namespace) -> None:
+  turns_lib.check(args)
+  numbers = args.processes.split(',')
+  if len(set(numbers)) < len(numbers) or not all(
+      text.isdecimal() and int(text) > 0 for text in numbers):
+    raise config_lib.UserError(
+        '--processes must be different numbers with commas between them, but '
+        f'is {args.processes!r}')
+  settings = {number: _setting(args, number) for number in numbers}
+  quiet.warn()
+  measured = summarise({
+      number: runs.windows for number, runs in side_by_side.run(
+          settings, args.rounds, args.seconds).items()})
+  for number, results in measured.items():
+    _show(settings[number].name, results)
+  if args.json:
+    report.write_json(
+        args.json, {'machine': measure.machine(), 'processes': measured})
+
+
+def _parse_args() -> argparse.Namespace:
+  parser = command_line.Parser(
+      prog='python -m launch.benchmark.worker_processes', description=__doc__,
+      formatter_class=argparse.RawDescriptionHelpFormatter)
+  turns_lib.add_flags(parser, rounds=5, secs=10., config='configs/a3c/pong.gin')
+  parser.add_argument('--gin_binding', action='append', default=[],
+                      metavar='"AsyncConfig.num_workers = 32"',
+                      help='changes one value; may be repeated')
+  parser.add_argument('--processes', default='1,2', metavar='P,P',
+                      help='numbers of processes (default: %(default)s)')
+  return parser.parse_args()
+
+
+def main() -> int:
+  """Returns the exit code."""
+  training.raise_on_sigterm()
+  return program.run(lambda: _run(_parse_args()))
+
+
+if __name__ == '__main__':
+  sys.exit(main())
