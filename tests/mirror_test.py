@@ -59,7 +59,7 @@ COVERED_ELSEWHERE = {
         'tests/launch/cluster_test.py', 'is tried by whole runs on clusters'),
     **{f'launch/roles/{name}.py': (
         'tests/launch/role_test.py', 'is a program, tried as such')
-       for name in ('actor', 'evaluator', 'learner', 'learner_connection')},
+       for name in ('evaluator', 'learner_connection')},
     'launch/roles/replay.py': (
         'tests/faults/shared_replay_test.py', 'is a program, tried as such'),
 }
