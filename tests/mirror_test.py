@@ -42,10 +42,6 @@ COVERED_ELSEWHERE = {
     'launch/benchmark/joint_learner.py': (
         'tests/launch/benchmark/several_learners_test.py',
         'is a process of that benchmark'),
-    'launch/benchmark/parts.py': (
-        'tests/launch/benchmark/main_test.py', 'measures in a whole benchmark'),
-    'launch/benchmark/training.py': (
-        'tests/launch/benchmark/main_test.py', 'measures a whole run'),
     **{f'launch/processes/{name}.py': (
         'tests/launch/processes/supervisor_test.py',
         'is what the supervisor is made of, tried with real processes')
