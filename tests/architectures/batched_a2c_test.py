@@ -3,10 +3,12 @@
 import contextlib
 import dataclasses
 import functools
+import types
 
 import numpy as np
 import psutil
 import pytest
+import tensorflow as tf
 
 from impala_tf import config as config_lib
 from impala_tf.architectures import actor_learner
@@ -161,7 +163,9 @@ class _DyingActor:
 
 def test_environments_that_die_too_often_end_the_run(monkeypatch):
   config = _config('step', num_actors=1, num_envs=8, max_restarts=2)
-  reader = batched_a2c.PlayingReader(config, None, None, lambda batch: batch)
+  learner = types.SimpleNamespace(num_updates=tf.Variable(0))
+  reader = batched_a2c.PlayingReader(
+      config, learner, None, lambda batch: batch)
   closed = []
   monkeypatch.setattr(reader, '_start', lambda: _DyingActor(closed))
   with pytest.raises(env_processes.WorkerError, match='environment 2'):
