@@ -3,8 +3,9 @@
 A file of a sweep is that of populations, too: each task, variant and seed has
 one, with a member for each setting. Members are training runs that copy better
 ones and change their hyper-parameters meanwhile (appendix F of the paper).
-Where there is no place for all, they take turns: one that has decided makes
-room for the one with the fewest frames. The same command resumes.
+Where there is no place for all of a population, its members take turns: one
+that has decided makes room for the one with the fewest frames. Populations
+train one after the other. The same command resumes.
 
 Exit codes: 0 all members are finished, 1 some have failed (the others were run
 to their ends), 2 bad input, 130 Ctrl-C, 143 asked to terminate.
@@ -82,15 +83,24 @@ def load_members(config: plan_lib.SweepConfig
 
 
 class _Turns(batch.Turns):
-  """Turns of members, each of which trains until its next decision."""
+  """Turns of a population's members, each of which trains until it decides.
+
+  A population gets places once all members of those before it have one: it can
+  evolve only while its members train side by side, or nearly so.
+  """
   max_deaths = 3
 
-  def __init__(self, run_dirs: Mapping[str, str]):
+  def __init__(self, members: Mapping[str, plan_lib.Member],
+               run_dirs: Mapping[str, str]):
     """Begins with what the members have learned so far.
 
     Args:
+      members: members by name, those of the first population first.
       run_dirs: directory of each member's run, by its name.
     """
+    self._members = members
+    populations_in_order = dict.fromkeys(m.population for m in members.values())
+    self._order = {name: i for i, name in enumerate(populations_in_order)}
     self._run_dirs = run_dirs
     self._rows = {name: metrics.RowReader(run_dir)
                   for name, run_dir in run_dirs.items()}
@@ -101,13 +111,17 @@ class _Turns(batch.Turns):
     for name in waiting:
       for row in self._rows[name].new_rows()[-1:]:
         self._frames[name] = row['frames']
-    return min(waiting, key=lambda name: self._frames[name])
+    return min(waiting, key=lambda name: (
+        self._order[self._members[name].population], self._frames[name]))
 
   def begin(self, name: str) -> None:
     self._evolutions[name] = self._evolution(name)
 
-  def is_over(self, name: str) -> bool:
-    return self._evolution(name) > self._evolutions[name]
+  def is_over(self, name: str, waiting: Sequence[str]) -> bool:
+    population = self._members[name].population
+    return any(self._members[other].population == population
+               for other in waiting) and (
+                   self._evolution(name) > self._evolutions[name])
 
   def _evolution(self, name: str) -> int:
     published = populations.read_published(self._run_dirs[name])
@@ -221,7 +235,7 @@ def _run(args: argparse.Namespace) -> int:
 
     signum = host.make_batch(directory).run(
         {run.name: directory.arguments(run) for run in to_do}, on_end,
-        _Turns(run_dirs))
+        _Turns(all_members, run_dirs))
     _show(directory, args.population_dir)
     results = directory.results()
   finished = sum(r.status == results_lib.FINISHED for r in results)

@@ -103,9 +103,9 @@ class Turns:
   def begin(self, name: str) -> None:
     """Notes that a program starts."""
 
-  def is_over(self, name: str) -> bool:
+  def is_over(self, name: str, waiting: Sequence[str]) -> bool:
     """Tells whether a program that runs is to make room for one that waits."""
-    del name
+    del name, waiting
     return False
 
 
@@ -279,7 +279,7 @@ class Batch:
     elif program.state is State.ABSENT:
       program.place()
     elif program.state is State.RUNNING and self._waiting and (
-        not job.rests and turns.is_over(name)):
+        not job.rests and turns.is_over(name, self._waiting)):
       job.rests = True
       program.send(signal.SIGTERM)
     if program.state is State.PLACED and time.monotonic() >= job.due:

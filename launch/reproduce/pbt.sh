@@ -12,7 +12,11 @@ check_arguments 2 "$@"
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
 dir="${1:-runs/pbt}" file="${2:-configs/populations/pbt.gin}"
+# A place for each of a population's eight members, however few cores there are: they
+# compare themselves with what the others are at the same time, and turns would cost
+# the start of a run each.
 # 1 says that some runs failed: they are named, and the display shows the rest.
-"$PYTHON" -m launch.population "$file" --population_dir="$dir/population" || (($? == 1))
+"$PYTHON" -m launch.population "$file" --population_dir="$dir/population" --jobs=8 ||
+  (($? == 1))
 "$PYTHON" -m launch.sweep "$file" --sweep_dir="$dir/sweep" || (($? == 1))
 exec "$PYTHON" -m launch.report "$dir/population" "$dir/sweep" --output="$dir/report"

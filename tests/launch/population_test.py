@@ -1,12 +1,14 @@
 """Tests of `launch.population` as a user runs it."""
 
 import json
+import pathlib
 import re
 import signal
 
 import pytest
 
 from impala_tf.monitoring import metrics
+from impala_tf.population import records
 from impala_tf.storage import populations
 from impala_tf.sweeps import plan as plan_lib
 from impala_tf.sweeps import results as results_lib
@@ -112,6 +114,46 @@ def test_directory_of_a_sweep_is_refused(tmp_path, refused):
   (tmp_path / 'p' / 'sweep.gin').touch()
   assert 'holds no population; choose another --population_dir' in refused(
       population.main, *_arguments(tmp_path))
+
+
+def test_populations_train_one_after_the_other(tmp_path):
+  config = plan_lib.SweepConfig(
+      tasks={'x': 'x.gin', 'y': 'y.gin'}, points={'a': {}, 'b': {}, 'c': {}})
+  members = {m.name: m for m in plan_lib.members(config)}
+  run_dirs = {name: str(tmp_path / name) for name in members}
+  turns = population._Turns(members, run_dirs)
+
+  def name(task, setting):
+    return f'{task}/default/seed_1/{setting}'
+
+  def train(member, frames, evolution):
+    pathlib.Path(run_dirs[member], 'population').mkdir(
+        parents=True, exist_ok=True)
+    with open(pathlib.Path(run_dirs[member], 'metrics.jsonl'), 'a') as file:
+      file.write(json.dumps({'frames': frames}) + '\n')
+    populations.publish(run_dirs[member], records.Published(
+        evolution, frames, 0.5, 'published', {}))
+
+  waiting = list(members)
+  first = [turns.choose(waiting)]
+  waiting.remove(first[0])
+  first.append(turns.choose(waiting))
+  assert first == [name('x', 'a'), name('x', 'b')]
+  turns.begin(name('x', 'a'))
+  train(name('x', 'a'), 100, 1)
+  waiting.remove(name('x', 'b'))
+  assert turns.is_over(name('x', 'a'), waiting)
+  waiting.append(name('x', 'a'))
+  # The fewest frames of the first population; then all of it have places.
+  for expected in name('x', 'c'), name('x', 'a'), name('y', 'a'):
+    assert turns.choose(waiting) == expected
+    waiting.remove(expected)
+  turns.begin(name('x', 'a'))
+  train(name('x', 'a'), 200, 2)
+  assert not turns.is_over(name('x', 'a'), waiting)
+  turns.begin(name('y', 'a'))
+  train(name('y', 'a'), 900, 1)
+  assert turns.is_over(name('y', 'a'), waiting)
 
 
 # Real members.
