@@ -35,6 +35,7 @@ class Result(NamedTuple):
     best_return: highest mean return of 100 full episodes.
     area: area under the curve of `episode_return` over frames, divided by the
       frames it spans: a mean return over the whole of training.
+    updates: learner updates.
   """
   run: plan_lib.Run
   status: str
@@ -44,6 +45,7 @@ class Result(NamedTuple):
   final_return: Optional[float] = None
   best_return: Optional[float] = None
   area: Optional[float] = None
+  updates: Optional[int] = None
 
 
 def result(run: plan_lib.Run, status: str, error: str,
@@ -65,7 +67,8 @@ def result(run: plan_lib.Run, status: str, error: str,
   return Result(
       run, status, error, last['frames'], last['secs'],
       statistics.fmean(final) if final else None,
-      last.get('best_episode_return'), _mean_height(curve))
+      last.get('best_episode_return'), _mean_height(curve),
+      last.get('updates'))
 
 
 def _mean_height(curve: Sequence[tuple]) -> Optional[float]:
@@ -157,7 +160,7 @@ def rank_area(results: Sequence[Result]) -> float:
   return best_mean(results, len(results))
 
 
-_NUMBERS = ('frames', 'secs', 'final_return', 'best_return', 'area')
+_NUMBERS = ('frames', 'secs', 'final_return', 'best_return', 'area', 'updates')
 _COLUMNS = ('task', 'variant', 'setting', 'seed', 'status', *_NUMBERS, 'error')
 
 
@@ -192,8 +195,9 @@ def from_csv(text: str) -> List[Result]:
                   if name not in _COLUMNS and value}
       run = plan_lib.Run(line['task'], line['variant'], line['setting'],
                          int(line['seed']), bindings)
+      # Older tables have no updates.
       values = {name: ast.literal_eval(line[name]) for name in _NUMBERS
-                if line[name]}
+                if line.get(name)}
       found.append(Result(run, line['status'], line['error'], **values))
     except (KeyError, TypeError, ValueError, SyntaxError) as error:
       raise config_lib.ConfigError(

@@ -5,6 +5,7 @@ Pure functions from results of a sweep to text.
 
 import itertools
 import math
+import statistics
 from typing import Dict, Iterable, List, Optional, Sequence
 
 import numpy as np
@@ -190,8 +191,14 @@ def figure_e3(results: Results) -> str:
                f'V(x_{{s+1}}), best {BEST}', 'V(x_{s+1}), all'], rows))
 
 
+def _most(results: Results, name: str) -> str:
+  """Returns the highest of the results' numbers of this name as text."""
+  values = [value for r in results if (value := getattr(r, name)) is not None]
+  return f'{max(values):,}' if values else '–'
+
+
 def replay(results: Results) -> str:
-  """Returns a table with and without replay: mean and range of seeds."""
+  """Returns a table of returns by variant, beside frames and updates."""
   rows = []
   for task, variant in itertools.product(
       tasks_of(results), dict.fromkeys(r.run.variant for r in results)):
@@ -200,19 +207,25 @@ def replay(results: Results) -> str:
     if not ended:
       rows.append([task, variant, '0', '–', '–', '–', '–'])
       continue
-    finals = [r.final_return for r in ended]
     rows.append([
-        task, variant, str(len(ended)), f'{max(r.frames for r in ended):,}',
-        number(sum(finals) / len(finals), 2),
-        f'{min(finals):.2f} to {max(finals):.2f}',
+        task, variant, str(len(ended)), _most(ended, 'frames'),
+        _most(ended, 'updates'), _cell(best_band(ended, len(ended))),
         number(sum(r.area for r in ended) / len(ended), 2)])
-  return ('The same frames with and without replay:\n\n' + markdown(
-      ['task', '', 'seeds', 'frames', 'final return', 'from, to',
-       'mean over training'], rows))
+  return ('Mean final return, and return over all of training'
+          f'{_of_seeds(results)}:\n\n' + markdown(
+              ['task', 'variant', 'seeds', 'frames', 'updates', 'final return',
+               'mean over training'], rows))
+
+
+def _mean_cell(values: Sequence[float]) -> str:
+  """Returns the mean of one number a seed, with its interval, as text."""
+  return _cell(intervals.band(
+      np.array(values)[:, np.newaxis], [''] * len(values), intervals.mean,
+      CONFIDENCE))
 
 
 def best_agents(results: Results) -> str:
-  """Returns a table of the best agent's final return: mean, range of seeds."""
+  """Returns a table of final returns of the best agent of each seed."""
   rows = []
   for task, variant in itertools.product(
       tasks_of(results), dict.fromkeys(r.run.variant for r in results)):
@@ -224,14 +237,13 @@ def best_agents(results: Results) -> str:
     if not seeds:
       rows.append([task, variant, *['–'] * 6])
       continue
-    best = [max(finals) for finals in seeds.values()]
-    frames = {r.frames for r in selected}
+    agents = seeds.values()
     rows.append([
-        task, variant, str(len(seeds)), str(max(map(len, seeds.values()))),
-        f'{max(frames):,}', number(sum(best) / len(best), 2),
-        f'{min(best):.2f} to {max(best):.2f}',
-        number(results_lib.rank_area(selected), 2)])
-  return ('Final return of the best agent of each seed, and of all agents:'
-          '\n\n' + markdown(
+        task, variant, str(len(seeds)), str(max(map(len, agents))),
+        _most(selected, 'frames'), _most(selected, 'updates'),
+        _mean_cell([max(finals) for finals in agents]),
+        _mean_cell([statistics.fmean(finals) for finals in agents])])
+  return ('Final return of the best agent of each seed, and of all agents'
+          f'{_of_seeds(results)}:\n\n' + markdown(
               ['task', 'variant', 'seeds', 'agents', 'frames of each',
-               'best agent', 'from, to', 'all agents'], rows))
+               'updates of each', 'best agent', 'all agents'], rows))

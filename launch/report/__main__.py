@@ -43,8 +43,9 @@ _ANCESTRY = (
     'were copied (appendix F).')
 _COMPARISON = (
     'Final returns (means over the last tenth of the frames) of the best '
-    'member and of the best run. Lines are means over seeds, bands intervals '
-    'of 95 %.')
+    'member and of the best run. Lines are means over seeds; their bands, and '
+    'the range behind a mean difference, are bootstrap intervals of 95 % over '
+    'seeds, which come in pairs.')
 
 
 def _parse_args() -> argparse.Namespace:

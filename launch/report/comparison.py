@@ -5,6 +5,7 @@ import statistics
 from typing import Callable, Dict, List, NamedTuple, Sequence, Tuple
 
 import matplotlib.figure
+import numpy as np
 
 from impala_tf import config as config_lib
 from impala_tf.population import lineage
@@ -86,7 +87,10 @@ def _best(path: str) -> Dict[tuple, results_lib.Result]:
 
 
 def table(found: Sequence[Pair]) -> str:
-  """Returns a table with a line for each pair, and means of each task."""
+  """Returns a table with a line for each pair, and means of each task.
+
+  The mean difference has a bootstrap interval, for which pairs are drawn.
+  """
   rows = [['task', 'seed', 'population', 'member', 'sweep', 'setting',
            'difference']]
   for title in dict.fromkeys(pair.title for pair in found):
@@ -99,8 +103,19 @@ def table(found: Sequence[Pair]) -> str:
                    f'{member - run:+.2f}'])
     means = [statistics.fmean(column) for column in zip(*finals)]
     rows.append([f'**{title}**', 'mean', f'{means[0]:.2f}', '',
-                 f'{means[1]:.2f}', '', f'{means[0] - means[1]:+.2f}'])
+                 f'{means[1]:.2f}', '', _mean_difference(finals)])
   return '\n'.join(suite_tables.table(rows))
+
+
+def _mean_difference(finals: Sequence[Tuple[float, float]]) -> str:
+  """Returns the mean of first minus second, with its interval if it has one."""
+  band = intervals.band(
+      np.array([[first - second] for first, second in finals]),
+      [''] * len(finals), intervals.mean, _CONFIDENCE)
+  text = f'{band.centre[0]:+.2f}'
+  if band.low is not None:
+    text += f' ({band.low[0]:+.2f} to {band.high[0]:+.2f})'
+  return text
 
 
 def draw(population_dir: str, sweep_dir: str,

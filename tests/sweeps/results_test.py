@@ -34,9 +34,9 @@ def test_result_sums_up_the_rows_of_a_run():
   rows = [{'frames': 0, 'secs': 0.},  # No episode has ended yet.
           _row(20, 1.), _row(40, None), _row(60, 5.), _row(90, 7.),
           _row(95, 10., best_episode_return=11.),
-          _row(100, 20., best_episode_return=20.)]
+          _row(100, 20., best_episode_return=20., updates=7)]
   result = results_lib.result(_run(), _FINISHED, '', rows)
-  assert result.frames == 100 and result.secs == 10.
+  assert result.frames == 100 and result.secs == 10. and result.updates == 7
   assert result.final_return == 15.  # Of frames 91 to 100.
   assert result.best_return == 20.
   area = 40 * 3. + 30 * 6. + 5 * 8.5 + 5 * 15.
@@ -84,16 +84,23 @@ def test_table_reads_back_equal():
   results = [
       results_lib.Result(
           _run(**{'A.b': 'vtrace', 'A.c': None, 'B.d': 1e-7}), _FINISHED, '',
-          100, 1.5, 1 / 3, -2., 0.),
+          100, 1.5, 1 / 3, -2., 0., 20),
       results_lib.Result(_run(variant='y', **{'A.b': True, 'C.e': 5}),
                            _FAILED, 'said, "no" · and more')]
   assert results_lib.from_csv(results_lib.to_csv(results)) == results
   assert results_lib.from_csv(results_lib.to_csv([])) == []
   header, first, _ = results_lib.to_csv(results).splitlines()
   assert header == ('task,variant,setting,seed,status,frames,secs,final_return,'
-                    'best_return,area,error,A.b,A.c,B.d,C.e')
-  assert first == ("catch,x,s,1,finished,100,1.5,0.3333333333333333,-2.0,0.0,,"
-                   "'vtrace',None,1e-07,")
+                    'best_return,area,updates,error,A.b,A.c,B.d,C.e')
+  assert first == ("catch,x,s,1,finished,100,1.5,0.3333333333333333,-2.0,0.0,"
+                   "20,,'vtrace',None,1e-07,")
+
+
+def test_table_from_before_updates_were_counted_is_read():
+  table = ('task,variant,setting,seed,status,frames,secs,final_return,'
+           'best_return,area,error\ncatch,x,s,1,finished,100,1.5,2.0,,,\n')
+  assert results_lib.from_csv(table) == [results_lib.Result(
+      _run(), _FINISHED, '', 100, 1.5, 2.)]
 
 
 @pytest.mark.parametrize('text', [

@@ -27,7 +27,10 @@ def test_best_of_both_are_paired_by_seed(paths):
   assert found[1].run.final_return == pytest.approx(0.3 + 0.04 + 0.1)
   table = comparison.table(found)
   assert '| catch | 2 | 0.74 | a | 0.44 | a | +0.30 |' in table
-  assert '| **catch** | mean | 0.73 |  | 0.43 |  | +0.30 |' in table
+  assert '| **catch** | mean | 0.73 |  | 0.43 |  | +0.30 (+0.30 to' in table
+  found[1] = found[1]._replace(run=found[1].run._replace(final_return=0.84))
+  assert ('| **catch** | mean | 0.73 |  | 0.63 |  | +0.10 (-0.10 to +0.30) |'
+          in comparison.table(found))
 
 
 def test_curves_are_means_over_seeds(paths):
