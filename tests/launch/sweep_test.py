@@ -87,6 +87,9 @@ def test_table_d1_is_the_papers(tmp_path):
   sweep_directory.load_runs(config)
 
 
+_LASER = ('share', 'capacity', 'rho', 'lstm')
+
+
 def _of_variants(name):
   """Loads a file of LASER's; returns each task's configs by variant."""
   tasks, runs = sweep_directory.load_runs(
@@ -101,6 +104,25 @@ def _of_variants(name):
 def test_variants_of_laser_learn_at_the_rate_of_their_task(name):
   for task, variants in _of_variants(name):
     assert {c.optimizer for c in variants.values()} == {task.optimizer}
+
+
+@pytest.mark.parametrize('name', _LASER)
+def test_variants_of_laser_update_as_often_for_the_same_frames(name):
+  for _, variants in _of_variants(name):
+    num_fresh, = {c.num_fresh for c in variants.values()}
+    for config in variants.values():
+      assert config.actor.num_envs == 8 * num_fresh  # Lags of 0 to 7.
+
+
+@pytest.mark.parametrize('name', _LASER)
+def test_environments_of_laser_play_longer_than_an_episode(name):
+  for _, variants in _of_variants(name):
+    for config in variants.values():
+      is_atari = config.environment.level.startswith('atari/')
+      repeats = config.atari.action_repeats if is_atari else 1
+      # Kung-Fu Master's first episodes have some 1,000 steps.
+      assert config.experiment.total_frames > (
+          2_000 * repeats * config.actor.num_envs)
 
 
 def test_variants_of_laser_have_the_trust_region_where_they_say_so():
