@@ -134,6 +134,18 @@ def test_variants_of_laser_have_the_trust_region_where_they_say_so():
           regions)
 
 
+def test_replays_with_an_lstm_hold_all_that_is_played():
+  (_, variants), = _of_variants('lstm')
+  for config in variants.values():
+    frames, replay = config.experiment.total_frames, config.replay
+    if replay.sampling == 'episodes':  # Of tmaze/30: 31 steps, or the most.
+      places = replay.capacity_unrolls // replay.episode_unrolls
+      assert replay.episode_unrolls * config.learner.unroll_length > 31
+      assert places >= frames / 31
+    else:
+      assert replay.capacity_unrolls * config.learner.unroll_length >= frames
+
+
 def test_shared_replay_of_laser_differs_by_the_trust_region_alone():
   for _, variants in _of_variants('sharing'):
     shared, region = variants['shared'], variants['shared_trust_region']
