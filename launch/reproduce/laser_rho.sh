@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# LASER on small tasks: clipping thresholds and trust regions; see docs/laser.md.
+# LASER on small tasks: clipping thresholds and trust regions with a shared replay; see
+# docs/laser.md.
 # Usage: launch/reproduce/laser_rho.sh [SWEEP_DIR]; hours on 2 cores.
 # Without SWEEP_DIR: runs/laser_rho. Interrupted, the same command goes on.
 
@@ -8,4 +9,4 @@ set -euo pipefail
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "${BASH_SOURCE[0]}")/../usage.sh"
 check_arguments 1 "$@"
-exec "$(dirname "${BASH_SOURCE[0]}")/display.sh" laser_rho replay "$@"
+exec "$(dirname "${BASH_SOURCE[0]}")/display.sh" laser_rho best_agents "$@"

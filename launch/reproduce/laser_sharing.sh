@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Figures 1 and 3 left of Schmitt et al. 2020: agents without, with own, with shared replay.
-# Usage: launch/reproduce/laser_sharing.sh [SWEEP_DIR]
+# Usage: launch/reproduce/laser_sharing.sh [SWEEP_DIR]; hours on 2 cores.
 # Without SWEEP_DIR: runs/laser_sharing. Interrupted, the same command goes on.
 
 set -euo pipefail

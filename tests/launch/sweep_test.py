@@ -1,6 +1,7 @@
 """Tests of `launch.sweep` as a user runs it: its refusals, files and deaths."""
 
 import dataclasses
+import itertools
 import json
 import pathlib
 import re
@@ -15,6 +16,7 @@ from impala_tf.sweeps import plan as plan_lib
 from impala_tf.sweeps import results as results_lib
 from launch import sweep
 from launch.run import gin_config
+from launch.run import sharing
 from launch.run import sweep_directory
 from tests.fixtures import programs
 
@@ -70,6 +72,7 @@ def test_file_is_of_runs_that_can_be(path):
   config = gin_config.load_sweep(path)
   tasks, _ = sweep_directory.load_runs(config)
   assert tasks.keys() == config.tasks.keys()
+  sharing.check(config)
   assert gin_config.load_sweep(path) == config  # Nothing stayed from before.
 
 
@@ -87,7 +90,7 @@ def test_table_d1_is_the_papers(tmp_path):
   sweep_directory.load_runs(config)
 
 
-_LASER = ('share', 'capacity', 'rho', 'lstm')
+_LASER = ('share', 'capacity', 'rho', 'lstm', 'sharing')
 
 
 def _of_variants(name):
@@ -100,7 +103,7 @@ def _of_variants(name):
   return [(config, found[task]) for task, config in tasks.items()]
 
 
-@pytest.mark.parametrize('name', ['share', 'capacity', 'rho', 'lstm'])
+@pytest.mark.parametrize('name', ['share', 'capacity', 'lstm'])
 def test_variants_of_laser_learn_at_the_rate_of_their_task(name):
   for task, variants in _of_variants(name):
     assert {c.optimizer for c in variants.values()} == {task.optimizer}
@@ -127,8 +130,9 @@ def test_environments_of_laser_play_longer_than_an_episode(name):
 
 def test_variants_of_laser_have_the_trust_region_where_they_say_so():
   """The others are V-trace: supplement, figure 1; main text, figure 3."""
-  for name, regions in ('lstm', ()), ('sharing', ('shared_trust_region',)), (
-      'rho', ('region_0.03', 'region_0.1', 'region_0.3', 'region_1')):
+  for name, regions in (
+      ('lstm', ()), ('sharing', ('own_trust_region', 'shared_trust_region')),
+      ('rho', ('region_0.03', 'region_0.1', 'region_0.3', 'region_1'))):
     for _, variants in _of_variants(name):
       assert tuple(v for v, c in variants.items() if c.laser.threshold) == (
           regions)
@@ -146,11 +150,25 @@ def test_replays_with_an_lstm_hold_all_that_is_played():
       assert replay.capacity_unrolls * config.learner.unroll_length >= frames
 
 
-def test_shared_replay_of_laser_differs_by_the_trust_region_alone():
+@pytest.mark.parametrize('replay', ['own', 'shared'])
+def test_replay_of_laser_differs_by_the_trust_region_alone(replay):
   for _, variants in _of_variants('sharing'):
-    shared, region = variants['shared'], variants['shared_trust_region']
-    assert shared == dataclasses.replace(region, laser=shared.laser)
-    assert dataclasses.replace(shared.laser, threshold=0.3) == region.laser
+    without, region = variants[replay], variants[f'{replay}_trust_region']
+    assert without == dataclasses.replace(region, laser=without.laser)
+    assert dataclasses.replace(without.laser, threshold=0.3) == region.laser
+
+
+@pytest.mark.parametrize('name', ['rho', 'sharing'])
+def test_agents_that_share_are_two_rates_by_two_entropy_costs(name):
+  config = gin_config.load_sweep(f'configs/sweeps/laser_{name}.gin')
+  pairs = [(agent['OptimizerConfig.learning_rate'],
+            agent['ImpalaConfig.entropy_cost'])
+           for agent in config.points.values()]
+  assert len(pairs) == 4
+  assert set(pairs) == set(itertools.product(*map(set, zip(*pairs))))
+  assert config.sharing_variants == [
+      v for v in config.variants if not v.startswith(('none', 'own'))]
+  assert len(config.tasks) >= 3 and config.num_seeds >= 3
 
 
 def test_what_is_written_reads_back_equal(tmp_path):
