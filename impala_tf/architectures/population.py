@@ -40,7 +40,7 @@ class State(tf.Module):
     episodes: int64 variable [L], full episodes since the last of them.
     return_sums: float64 variable [L], sum of their raw returns.
     means: float64 variable [L], mean return of each level's last decision; NaN
-      before its first episode.
+      before its first episode, or its first since a copy.
   """
 
   def __init__(self, num_levels: int):
@@ -74,9 +74,16 @@ class State(tf.Module):
                     self.return_sums.numpy() / np.maximum(episodes, 1),
                     self.means.numpy())
 
-  def begin(self, evolution: int) -> None:
-    """Begins anew after the decision of this number."""
-    self.means.assign(self.mean_returns())
+  def begin(self, evolution: int, is_copy: bool) -> None:
+    """Begins anew after a decision.
+
+    Args:
+      evolution: number of the decision.
+      is_copy: whether it copied another member, of which the means of this one
+        tell nothing.
+    """
+    means = self.mean_returns()
+    self.means.assign(np.full_like(means, np.nan) if is_copy else means)
     self.episodes.assign(tf.zeros_like(self.episodes))
     self.return_sums.assign(tf.zeros_like(self.return_sums))
     self.evolution.assign(evolution)
@@ -255,7 +262,7 @@ class Member:
           self._parts, populations.path(self._run_dir, event.checkpoint))
     for name, value in event.after.items():
       getattr(self.hyperparameters, name).assign(value)
-    self._state.begin(event.evolution)
+    self._state.begin(event.evolution, event.is_copy)
 
   def _catch_up(self) -> None:
     """Applies logged decisions that the restored checkpoint lacks."""

@@ -16,7 +16,7 @@ def test_level_without_episodes_keeps_its_last_mean():
   state = population.State(2)
   assert math.isnan(state.mean_returns()[0])
   state.add(np.array([0, 0, 1]), np.array([1., 2., 5.]))
-  state.begin(1)
+  state.begin(1, is_copy=False)
   assert state.evolution.numpy() == 1 and not state.episodes.numpy().any()
   state.add(np.array([0]), np.array([7.]))
   assert state.mean_returns().tolist() == [7., 5.]
@@ -27,6 +27,15 @@ def test_return_that_is_not_finite_stops_no_decision():
   state.add(np.array([0, 0, 1]), np.array([np.nan, 2., 5.]))
   assert state.mean_returns().tolist() == [2., 5.]
   assert state.episodes.numpy().tolist() == [1, 1]
+
+
+def test_copied_parameters_have_no_mean_before_each_levels_first_episode():
+  state = population.State(2)
+  state.add(np.array([0, 1]), np.array([1., 5.]))
+  state.begin(1, is_copy=True)
+  state.add(np.array([0]), np.array([7.]))
+  first, second = state.mean_returns()
+  assert first == 7. and math.isnan(second)
 
 
 @pytest.mark.parametrize('run_dir, words', [
