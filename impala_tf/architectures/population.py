@@ -231,7 +231,8 @@ class Member:
       target: name for the copy of the other's parameters.
 
     Returns:
-      What was published, None if nothing; and `target`, None if not copied.
+      What was published, None if nothing; and `target`, None if not copied,
+      as where it is damaged, which is said.
     """
     for _ in range(_MAX_READS if partner else 0):
       other = populations.read_published(self._sibling(partner))
@@ -245,7 +246,12 @@ class Member:
       except FileNotFoundError:  # It has published another meanwhile.
         continue
       # Read before the event is written: afterwards there is no way back.
-      return other, target if checkpoint_lib.is_whole(path) else None
+      if checkpoint_lib.is_whole(path):
+        return other, target
+      logging.warning(
+          'Member %s is better, but cannot be copied: what it has published '
+          'after its decision %d is damaged', partner, other.evolution)
+      return other, None
     return None, None
 
   def _values(self) -> Dict[str, float]:

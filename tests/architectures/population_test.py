@@ -10,6 +10,8 @@ import pytest
 
 from impala_tf import config as config_lib
 from impala_tf.architectures import population
+from impala_tf.population import records
+from impala_tf.storage import populations
 
 
 def test_level_without_episodes_keeps_its_last_mean():
@@ -36,6 +38,23 @@ def test_copied_parameters_have_no_mean_before_each_levels_first_episode():
   state.add(np.array([0]), np.array([7.]))
   first, second = state.mean_returns()
   assert first == 7. and math.isnan(second)
+
+
+def test_better_member_whose_files_are_damaged_is_not_copied_and_named(
+    tmp_path, caplog):
+  other = tmp_path / 'other'
+  (other / 'population').mkdir(parents=True)
+  (tmp_path / 'own' / 'population').mkdir(parents=True)
+  for ending in 'index', 'data-00000-of-00001':
+    (other / 'population' / f'published-3.{ending}').write_bytes(b'half')
+  published = records.Published(3, 100, 0.9, 'published-3', {})
+  populations.publish(str(other), published)
+  member = object.__new__(population.Member)  # Without its learner.
+  member._run_dir = str(tmp_path / 'own')
+  member._knobs = config_lib.PopulationConfig(members='own,other')
+  assert member._compare('other', 0.1, 'copied-1') == (published, None)
+  assert any('Member other is better, but cannot be copied' in message
+             for message in caplog.messages)
 
 
 @pytest.mark.parametrize('run_dir, words', [
