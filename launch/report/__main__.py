@@ -38,14 +38,17 @@ _TABLE_1 = (
     'In bold: ours, over all of training. The others are table 1 of the paper, '
     'on seekavoid_arena_01 and rooms_keys_doors_puzzle of DeepMind Lab.')
 _ANCESTRY = (
-    'In bold: the member with the highest fitness, whose ancestry is drawn; '
-    'its curve is put together by backtracking through the checkpoints that '
-    'were copied (appendix F).')
+    'In bold: the member with the highest fitness of those that have not '
+    'failed, as in best.json, whose ancestry is drawn; its curve is put '
+    'together by backtracking through the checkpoints that were copied '
+    "(appendix F). The paper's figure F.1 has a red line besides, the linear "
+    "schedule of a sweep's best run, which is left out here.")
 _COMPARISON = (
     'Final returns (means over the last tenth of the frames) of the best '
-    'member and of the best run. Lines are means over seeds; their bands, and '
-    'the range behind a mean difference, are bootstrap intervals of 95 % over '
-    'seeds, which come in pairs.')
+    'member and of the best run. Both are the best by these: runs of a sweep '
+    'have no fitness, by which the best member is told elsewhere. Lines are '
+    'means over seeds; their bands, and the range behind a mean difference, '
+    'are bootstrap intervals of 95 % over seeds, which come in pairs.')
 
 
 def _parse_args() -> argparse.Namespace:

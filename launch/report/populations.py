@@ -26,22 +26,28 @@ class Population(NamedTuple):
     events: decisions by member.
     curves: points (frames, fitness) of training by member.
     adapted: names of the hyper-parameters that are adapted.
+    failed: names of the members that have failed for good.
   """
   label: str
   members: List[str]
   events: Dict[str, List[records.Event]]
   curves: Dict[str, List[Tuple[float, float]]]
   adapted: List[str]
+  failed: List[str]
 
   @property
   def best(self) -> str:
-    """Name of the member with the highest fitness at its last decision."""
+    """Name of the member with the highest fitness at its last decision.
 
-    def fitness(member):
+    One that has failed is best only where all have, as in `best.json`.
+    """
+
+    def rank(member):
       events = self.events[member]
-      return events[-1].fitness if events else -float('inf')
+      fitness = events[-1].fitness if events else -float('inf')
+      return member not in self.failed, fitness
 
-    return max(self.members, key=fitness)
+    return max(self.members, key=rank)
 
   @property
   def ancestry(self) -> List[lineage.Stretch]:
@@ -84,7 +90,9 @@ def _load(label: str, run_dirs: Dict[str, str]) -> Population:
        for name, run_dir in run_dirs.items()},
       {name: _fitness_curve(run_dir, configs[name])
        for name, run_dir in run_dirs.items()},
-      [name for name in knobs.ADAPTABLE if name in adapted])
+      [name for name in knobs.ADAPTABLE if name in adapted],
+      [name for name, run_dir in run_dirs.items()
+       if populations.has_failed(run_dir)])
 
 
 def _fitness_curve(run_dir: str, config: config_lib.Config

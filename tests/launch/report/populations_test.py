@@ -1,8 +1,11 @@
 """Populations are read as their members wrote them."""
 
+import pathlib
+
 import pytest
 
 from impala_tf import config as config_lib
+from impala_tf.storage import populations as storage
 from launch.report import populations
 from launch.report import tables
 from launch.run import sweep_directory
@@ -33,6 +36,23 @@ def test_best_is_the_fittest_and_has_its_ancestry(path):
   table = tables.population(population)
   assert '| **a** | 0.950 | 2 | 0 | a | 0.00144 | 0.1 | 0.01 |' in table
   assert '| b | 0.900 | 1 | 1 | a → b | 0.0012 | 0.1 | 0.01 |' in table
+
+
+def test_best_is_none_that_has_failed(path):
+  population = populations.load(path)[0]
+  assert not population.failed
+  assert population._replace(failed=['a']).best == 'b'
+  assert population._replace(failed=['a', 'b']).best == 'a'
+
+
+def test_member_that_has_failed_is_told_from_the_others(path):
+  run_dir = str(pathlib.Path(path, 'runs', 'catch', 'default', 'seed_2', 'b'))
+  storage.set_failed(run_dir, True)
+  try:
+    first, second = populations.load(path)
+    assert (first.failed, second.failed) == ([], ['b'])
+  finally:
+    storage.set_failed(run_dir, False)
 
 
 def test_population_that_has_not_begun_is_refused(tmp_path):
