@@ -133,7 +133,7 @@ class Link(Protocol):
   problem: str
 
   def check(self) -> None:
-    """Raises ConfigError where another agent of this number was here first."""
+    """Raises ConfigError where another living agent has this one's number."""
 
   def report(self, share: float) -> None:
     """Tells the other agents what share of its frames this one has."""

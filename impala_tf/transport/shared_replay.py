@@ -139,7 +139,11 @@ class Link:
     return f'the replay at {self._address} does not answer{because}'
 
   def check(self) -> None:
-    """Raises ConfigError where another agent of this number was here first."""
+    """Raises ConfigError where another living agent has this one's number.
+
+    It is known once this agent has sent ten pulses, a second apart. The one
+    that came first goes on, unless it came less than some five seconds before.
+    """
     if self._is_double:
       raise config_lib.ConfigError(
           f'another agent shares the replay at {self._address} with --agent='
