@@ -205,11 +205,17 @@ def test_proposition_3_data_on_policy_repairs_the_values(share, values):
       _gradient(PI, share), expected, rtol=1e-5, atol=1e-6)
 
 
-def test_an_eighth_on_policy_repairs_the_policy_within_the_region_only():
-  stays = .5 * (1 - 1 / 8) / (2 - 5 / 8)
-  assert round(stays, 6) == .318182
-  np.testing.assert_allclose(_ascend(1 / 8, None), stays, rtol=1e-3)
-  assert np.all(_ascend(1 / 8, .1) > .97)
+@pytest.mark.parametrize('share, ends', [
+    (1 / 8, .318182), (1 / 4, .5), (1 / 2, 1.)])
+def test_proposition_3_less_than_a_third_on_policy_is_no_repair(share, ends):
+  if share < 1 / 3:
+    assert round(.5 * (1 - share) / (2 - 5 * share), 6) == ends
+  np.testing.assert_allclose(_ascend(share, None), ends, rtol=1e-3)
+
+
+@pytest.mark.parametrize('share', [1 / 8, 1 / 4, 1 / 2])
+def test_within_the_region_the_best_action_is_reached(share):
+  assert np.all(_ascend(share, .1) > .97)
 
 
 @pytest.mark.parametrize('relevant, vs, advantages', [
