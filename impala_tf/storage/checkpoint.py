@@ -3,10 +3,13 @@
     ckpt-N.index, ckpt-N.data-*    the newest few; N counts updates
     best-N.index, best-N.data-*    the best so far, which `best.json` names
     best.json                      {"number": N, "score": its score}
+    spare-N.index, spare-N.data-*  while ckpt-N is written once more
 
 The best is a copy of its own, so that no rotation can remove it. `best.json` is
 written after the copy, whole or not at all, and only then the best one before
-is removed: a kill at any time leaves one that is whole.
+is removed: a kill at any time leaves one that is whole. So it does where a
+checkpoint is written over one of the same number, as at the end of a run that
+has just saved: index and data are replaced one after the other.
 """
 
 import contextlib
@@ -34,9 +37,10 @@ from impala_tf.storage import files
 DIRECTORY = 'checkpoints'  # In the run's.
 NEWEST, BEST = 'newest', 'best'
 Which = Union[str, int]  # `NEWEST`, `BEST` or the number of a checkpoint.
-_PREFIX = 'ckpt'
+_PREFIX, _SPARE = 'ckpt', 'spare'
 _BEST_FILE = 'best.json'
-_PART = re.compile(rf'((?:{_PREFIX}|{BEST})-\d+)\.(index|data-\d+-of-\d+)')
+_PART = re.compile(
+    rf'((?:{_PREFIX}|{_SPARE}|{BEST})-\d+)\.(index|data-\d+-of-\d+)')
 # Errors that TensorFlow raises for files that are missing, cut or altered.
 _DAMAGE = (tf.errors.OpError, ValueError, AssertionError, IndexError)
 # And for files behind a URL that cannot be had just now.
@@ -268,6 +272,8 @@ class Checkpointer:
     self._manager = tf.train.CheckpointManager(
         self._checkpoint, self._directory, max_to_keep=keep,
         checkpoint_name=_PREFIX)
+    self._last = None  # Prefix of the one that was restored or saved last.
+    self._has_spare = False
 
   def restore(self, tidy: bool = True) -> Optional[str]:
     """Restores the newest whole checkpoint; see `restore` of this module.
@@ -275,8 +281,15 @@ class Checkpointer:
     Args:
       tidy: remove what a process that was killed while it wrote has left.
     """
-    path = restore(self._parts, newest_first(self._run_dir), whole=True,
-                   optional=self._optional)
+    there = files.names(self._directory)
+    paths = []
+    for path in newest_first(self._run_dir):
+      paths.append(path)
+      if os.path.basename(f'{_spare_of(path)}.index') in there:
+        paths.append(_spare_of(path))
+    path = restore(self._parts, paths, whole=True, optional=self._optional)
+    self._last = path
+    self._has_spare = path is not None and path == _spare_of(path)
     if tidy:
       self._remove_remains(path)
     return path
@@ -293,12 +306,23 @@ class Checkpointer:
     Raises:
       OSError: where it cannot be written; those that there are stay usable.
     """
+    new = os.path.join(self._directory, f'{_PREFIX}-{number}')
     try:
+      if new == self._last:
+        # As the manager does: `restore` asks for TensorFlow's own counter.
+        self._checkpoint.save_counter.assign_add(1)
+        self._checkpoint.write(_spare_of(new))
+        self._has_spare = True
       path = self._manager.save(checkpoint_number=number)
     except _UNWRITTEN as error:
-      self._remove_remains(None)  # They fill a disk that is full.
+      # Remains fill a disk that is full.
+      self._remove_remains(_spare_of(new) if self._has_spare else None)
       raise OSError(f'checkpoint {number} could not be written to '
                     f'{self._directory}: {_cause(error)}') from error
+    self._last = new
+    if self._has_spare:
+      self._has_spare = False
+      self._remove_remains(None)
     if score is not None and math.isfinite(score) and (
         self._best is None or (
             score > self._best.score and number != self._best.number)):
@@ -331,14 +355,20 @@ class Checkpointer:
     if self._best:
       wanted.add(self._best.path)
     for name in files.names(self._directory):
-      if not name.startswith((f'{_PREFIX}-', f'{BEST}-', 'checkpoint.tmp',
-                              files.new_path(_BEST_FILE))):
+      if not name.startswith((f'{_PREFIX}-', f'{_SPARE}-', f'{BEST}-',
+                              'checkpoint.tmp', files.new_path(_BEST_FILE))):
         continue
       match = _PART.fullmatch(name)
       if match and os.path.join(self._directory, match.group(1)) in wanted:
         continue
       with contextlib.suppress(OSError):  # It does no harm but take room.
         files.remove(os.path.join(self._directory, name))
+
+
+def _spare_of(path: str) -> str:
+  """Returns the prefix of a checkpoint's spare."""
+  directory, name = os.path.split(path)
+  return os.path.join(directory, name.replace(_PREFIX, _SPARE))
 
 
 def _cause(error: Exception) -> str:

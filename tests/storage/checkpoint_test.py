@@ -178,6 +178,46 @@ def test_kill_while_writing_leaves_the_one_before(saved, tmp_path):
   saved_parts.assert_equal(again.values(), values)
 
 
+@pytest.mark.parametrize('is_resumed', [False, True])
+def test_kill_while_writing_one_of_the_same_number_leaves_the_later(
+    tmp_path, monkeypatch, is_resumed):
+  """Between the two files: new data, and the index of what was there before."""
+  parts = saved_parts.Parts(tmp_path, keep=1)
+  parts.randomise(1)
+  parts.checkpointer.save(12)
+  if is_resumed:
+    parts = saved_parts.Parts(tmp_path, keep=1)
+    parts.checkpointer.restore()
+  index, _ = saved_parts.checkpoint_files(tmp_path, 12)
+  before = index.read_bytes()
+  save = tf.train.CheckpointManager.save
+
+  class Killed(BaseException):
+    pass
+
+  def kill(manager, **kwargs):
+    save(manager, **kwargs)
+    index.write_bytes(before)
+    raise Killed
+
+  values = parts.randomise(2)
+  with monkeypatch.context() as patch:
+    patch.setattr(tf.train.CheckpointManager, 'save', kill)
+    with pytest.raises(Killed):
+      parts.checkpointer.save(12)
+  again = saved_parts.Parts(tmp_path, keep=1)
+  assert again.checkpointer.restore()
+  saved_parts.assert_equal(again.values(), values)
+  # The next has neither a spare nor what was torn.
+  values = again.randomise(3)
+  for number in 12, 13, 13:
+    again.checkpointer.save(number)
+  assert not list((tmp_path / 'checkpoints').glob('spare*'))
+  last = saved_parts.Parts(tmp_path, keep=1)
+  assert last.checkpointer.restore().endswith('ckpt-13')
+  saved_parts.assert_equal(last.values(), values)
+
+
 def test_checkpoint_killed_before_it_was_listed_does_not_stay_for_ever(
     tmp_path):
   parts = saved_parts.Parts(tmp_path)
