@@ -323,7 +323,10 @@ def test_process_without_workers_is_refused():
     ('rmsprop', 4, True), ('momentum_sgd', 4, True), ('rmsprop', 3, False),
     ('shared_rmsprop', 4, False)])
 def test_workers_that_would_share_a_slot_of_their_own_are_refused(
-    optimizer, num_actors, is_refused):
+    optimizer, num_actors, is_refused, monkeypatch):
+  # TensorFlow has its threads here, and takes no other number of them.
+  monkeypatch.setattr(
+      shared_parameters.tf_threads, 'set_threads', lambda number: None)
   config = _config(
       actor=config_lib.ActorConfig(num_actors=num_actors),
       asynchronous=config_lib.AsyncConfig(num_workers=3, optimizer=optimizer))

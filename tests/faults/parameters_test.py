@@ -15,11 +15,12 @@ from impala_tf.processes import ports
 from impala_tf.transport import packing
 from tests.fixtures import programs
 from tests.fixtures.faults import environments
-from tests.fixtures.faults import halting_write
 from tests.fixtures.faults import runs
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
+# By name: it changes the process that imports it.
+_IMPORT = '--import=tests.fixtures.faults.halting_write'
 _ENDLESS = 10**9
 _LAST_FRAMES = 20_000  # Seconds in which the last learner can be looked at.
 # Unrolls of an actor of which the last were begun after the first was taken
@@ -51,7 +52,7 @@ class _Processes:
     """Starts a learner, or resumes it, with both actors; returns its `Run`."""
     process = self._stack.enter_context(programs.running(
         '-m', 'launch.role', 'learner', f'--address={self.address}',
-        f'--run_dir={self.run_dir}', '--allow_changes', halting_write.IMPORT,
+        f'--run_dir={self.run_dir}', '--allow_changes', _IMPORT,
         '--config', *programs.CATCH, runs.bind('ActorConfig.num_actors', 2),
         runs.bind('ExperimentConfig.total_frames', total_frames),
         runs.bind('ExperimentConfig.checkpoint_interval_secs', 1.),
