@@ -8,6 +8,7 @@ workspace are the system's libraries here.
 
 import dataclasses
 import hashlib
+import os
 import pathlib
 import shlex
 import shutil
@@ -64,7 +65,8 @@ rule bytecode
   command = tools/q3asm -m -o $main $in
   description = ASM $main
 rule pack
-  command = $pack
+  # Ninja repeats a command that is another: one of other files is.
+  command = $pack # of $digest
   description = PACK $out
 """
 
@@ -220,8 +222,17 @@ class NinjaFile:
                   ['qvm_headers', *needs])
 
   def packed(self, inputs: Sequence[str], command: Sequence[str]) -> None:
-    """Adds the package, made anew where one of its files is newer."""
-    self._build([PACKED], 'pack', inputs, {'pack': shlex.join(command)})
+    """Adds the package, made anew where its files are not those it was of.
+
+    Ninja alone would miss files that come or change with an old time, as `cp -a`
+    and archives give it to them.
+
+    Args:
+      inputs: files of the package; those that the build makes are relative.
+      command: makes it in the directory of the build.
+    """
+    self._build([PACKED], 'pack', inputs, {
+        'pack': shlex.join(command), 'digest': _digest(inputs)})
     self._text.append(f'default {PACKED}')
 
   def _path(self, path: str) -> str:
@@ -291,6 +302,17 @@ class NinjaFile:
     self._text.append(line)
     self._text += [f'  {name} = {value.replace("$", "$$")}'
                    for name, value in variables.items() if value]
+
+
+def _digest(paths: Iterable[str]) -> str:
+  """Returns a digest of paths, sizes and times, as far as files are there."""
+  digest = hashlib.sha256()
+  for path in sorted(paths):
+    digest.update(f'{path}\n'.encode())
+    if os.path.isabs(path) and os.path.exists(path):
+      found = os.stat(path)
+      digest.update(f'{found.st_size} {found.st_mtime_ns}\n'.encode())
+  return digest.hexdigest()[:16]
 
 
 def _paths(paths: Iterable[str]) -> str:

@@ -1,5 +1,6 @@
 """Tests of the build as a program, on a tiny tree with real compilers."""
 
+import os
 import re
 import subprocess
 import sys
@@ -59,6 +60,17 @@ def test_second_run_does_nothing(tmp_path, site, monkeypatch, capfd):
   assert code == 0
   assert 'is installed already' in lines[-1]
   assert _times(tmp_path) == before
+
+
+def test_maps_that_come_or_change_with_an_old_time_are_installed(
+    tmp_path, site, monkeypatch, capfd):
+  maps = tiny_lab.write(tmp_path / 'source') / 'assets/maps/built'
+  assert _install(tmp_path, monkeypatch, capfd)[0] == 0
+  for name in ('arena.bsp', 'forage_002.bsp'):
+    (maps / name).write_text('new')
+    os.utime(maps / name, (0, 0))  # As `cp -a` does.
+    assert _install(tmp_path, monkeypatch, capfd)[0] == 0
+    assert (site / 'deepmind_lab/baselab/maps' / name).read_text() == 'new'
 
 
 def test_failure_is_one_line_and_installs_nothing(
