@@ -244,13 +244,16 @@ def _evaluate_suite(args: argparse.Namespace, config: config_lib.Config,
     _check_actions(environment, loaded.agent)
     environment.close()
   for i, level in enumerate(waiting, start=1):
+    # Before and not after it: some simulators can end the whole process, be it
+    # in play or as they are closed.
+    print(f'{i} of {len(waiting)}: {level}', end=' ', flush=True)
     environment = make_environment(level, min(episodes, _MAX_ENVS))
     report, returns = _play(level, loaded, environment, episodes, args)
-    environment.close()
     results.add(level, {**report, 'returns': returns})
-    print(f'{i} of {len(waiting)}: {level} {report["mean"]:.2f} '
+    print(f'{report["mean"]:.2f} '
           f'({report["human_normalised_score"]:.1%} human-normalised)',
           flush=True)
+    environment.close()
   results.write()
   return {'suite': suite.title, 'trained_frames': loaded.num_frames,
           'levels': f'{len(results.scores())} of {len(suite.levels)}',

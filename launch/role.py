@@ -20,7 +20,7 @@ from absl import flags
 from absl import logging
 
 from impala_tf import config as config_lib
-from impala_tf.envs import env_processes
+from impala_tf.envs import environment
 from impala_tf.processes import user_modules
 from impala_tf.processes import waiting
 from launch.processes import child
@@ -52,7 +52,7 @@ def _run(args: argparse.Namespace) -> int:
     print(f'{child.COMPLAINT}{error}; is it running, and can the machines '
           'reach each other? (--wait_secs for more patience)', file=sys.stderr)
     return 1
-  except env_processes.WorkerError as error:  # A trace would say nothing more.
+  except environment.SimulatorError as error:  # A trace would say nothing more.
     logging.error('%s', error)
     return 1
   except OSError as error:  # ConnectionError is one.

@@ -42,11 +42,8 @@ _MAX_BYTES = 1 << 16  # A pipe holds no more.
 MakeFn = Callable[[int], environment_lib.BatchedEnvironment]
 
 
-class WorkerError(RuntimeError):
-  """A failure of an environment in its process: one line with number and cause.
-
-  It is no `UserError`, since an actor that is started anew may go on.
-  """
+class WorkerError(environment_lib.SimulatorError):
+  """A failure of an environment in its process, with its number."""
 
 
 class _Shared(NamedTuple):
@@ -339,8 +336,9 @@ def _serve(modules: Sequence[str], make: MakeFn, w: int, owner: np.ndarray,
   try:
     user_modules.load(modules)
     _step_until_closed(make, w, owner, shared, connection, answers)
-  except config_lib.UserError as error:
-    connection.send(_Failed(files.one_line(error, None), True))
+  except (config_lib.UserError, environment_lib.SimulatorError) as error:
+    connection.send(_Failed(files.one_line(error, None),
+                            isinstance(error, config_lib.UserError)))
   except Exception as error:  # A simulator may raise anything.
     traceback.print_exc()
     reason = f'{type(error).__name__}: {files.one_line(error, None)}'

@@ -16,6 +16,13 @@ class ActionError(config_lib.UserError):
   """An action that the environment does not have."""
 
 
+class SimulatorError(RuntimeError):
+  """A failure of a simulator: one line with its level and the cause.
+
+  It is no `UserError`, since an actor that is started anew may go on.
+  """
+
+
 def discrete(num_actions: int) -> specs.DiscreteArray:
   """Makes the spec of actions 0 to `num_actions` - 1."""
   return specs.DiscreteArray(num_actions, dtype=np.int32, name='action')

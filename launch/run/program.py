@@ -11,6 +11,7 @@ from typing import Any, Callable, Optional, Sequence, Tuple
 from impala_tf import config as config_lib
 from impala_tf.agents import torsos
 from impala_tf.algorithms import table as algorithms
+from impala_tf.envs import environment
 from impala_tf.envs import factory
 from impala_tf.processes import sizing
 from impala_tf.processes import user_modules
@@ -40,7 +41,7 @@ def run(action: Callable[[], Optional[int]]) -> int:
   except config_lib.UserError as error:
     print(f'{child.COMPLAINT}{error}', file=sys.stderr)
     return child.BAD_INPUT
-  except (program_lib.RunFailed, ConnectionError,
+  except (program_lib.RunFailed, environment.SimulatorError, ConnectionError,
           files.RemoteError) as error:
     print(f'{child.COMPLAINT}{error}', file=sys.stderr)
     return 1

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from impala_tf import config as config_lib
+from impala_tf.envs import atari
+from impala_tf.envs import environment
 from impala_tf.suites import dmlab30
 from impala_tf.suites import levels
 from launch import evaluate
@@ -181,6 +183,33 @@ def test_suite_is_played_level_by_level_and_goes_on_where_it_stopped(
   assert evaluate_suite(both)[0] == []
   played, report, _ = evaluate_suite(both, '--seed=1')
   assert played == ['atari/pong', 'atari/breakout']
+
+
+def test_level_that_ends_the_process_is_named_and_a_result_is_kept(
+    tmp_path, monkeypatch, capsys):
+  run_dir = _make_pong_run(tmp_path)
+  arguments = ('--suite=atari57', '--levels=atari/pong', '--episodes=2')
+
+  def fail(*unused):
+    raise environment.SimulatorError('atari/pong: it crashed')
+
+  with monkeypatch.context() as patch:
+    patch.setattr(evaluate, '_play', fail)
+    assert _evaluate(patch, run_dir, *arguments) == 1
+  printed = capsys.readouterr()
+  assert printed.out.startswith('1 of 1: atari/pong ')
+  assert printed.err.splitlines()[-1] == 'error: atari/pong: it crashed'
+
+  def end(self):
+    if self.num_envs > 1:  # Not the one that is only looked at before.
+      raise SystemExit(1)
+
+  monkeypatch.setattr(atari.AtariEnvironment, 'close', end)
+  with pytest.raises(SystemExit):
+    _evaluate(monkeypatch, run_dir, *arguments)
+  assert _evaluate(monkeypatch, run_dir, *arguments) == 0
+  report = json.loads((run_dir / 'evaluation_atari57.json').read_text())
+  assert len(report['levels']['atari/pong']['returns']) == 2
 
 
 def test_run_of_several_levels_is_played_on_its_suite(

@@ -7,6 +7,7 @@ import signal
 
 import pytest
 
+from impala_tf.envs import dmlab
 from impala_tf.monitoring import metrics
 from impala_tf.processes import ports
 from launch import role as role_lib
@@ -193,6 +194,19 @@ def test_supervised_actor_leaves_starting_over_to_its_supervisor(monkeypatch):
   assert not executed
   role_lib._run(parser.parse_args(by_hand))
   assert len(executed) == 1
+
+
+def test_simulator_that_fails_ends_its_role_without_a_trace(
+    monkeypatch, caplog):
+
+  def fail(args):
+    raise dmlab.LabError('dmlab30/rooms_watermaze: DeepMind Lab failed')
+
+  monkeypatch.setitem(role_lib._ROLES, 'evaluator', fail)
+  args = flags.make_parser('').parse_args(
+      ['evaluator', '--address=localhost:1', '--output=/tmp'])
+  assert role_lib._run(args) == 1
+  assert caplog.messages == ['dmlab30/rooms_watermaze: DeepMind Lab failed']
 
 
 @pytest.mark.slow
