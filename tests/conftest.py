@@ -93,6 +93,7 @@ def fake_deepmind_lab(tmp_path_factory):
     patch.setenv('PATH', str(programs), prepend=os.pathsep)
     patch.setenv('HOME', str(tmp_path_factory.mktemp('home')))  # Of the cache.
     yield module
+  module.failures.clear()
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ import functools
 import importlib.util
 import os
 import pathlib
-import shutil
 import sys
 
 import numpy as np
@@ -41,10 +40,16 @@ FORWARD_LOOK_LEFT, FORWARD_LOOK_RIGHT, FIRE = 6, 7, 8
 
 @pytest.fixture(name='lab', params=[
     'stand-in', pytest.param('real', marks=needs_lab)])
-def _lab(request, monkeypatch):
+def _lab(request, monkeypatch, tmp_path):
   if request.param == 'stand-in':
     monkeypatch.setitem(sys.modules, 'deepmind_lab', fake_deepmind_lab)
-  return dmlab._import('test')
+    # Asked for, but not used; the real one packs its maps with the real one.
+    programs_path = tmp_path / 'programs'
+    programs_path.mkdir()
+    (programs_path / 'zip').touch(mode=0o755)
+    monkeypatch.setenv('PATH', str(programs_path), prepend=os.pathsep)
+  yield dmlab._import('test')
+  fake_deepmind_lab.failures.clear()
 
 
 @pytest.fixture(name='make')
@@ -228,15 +233,12 @@ def test_error_of_the_cache_comes_out_of_reset(make):
 
 
 @pytest.fixture(name='play')
-def _play(lab, tmp_path, monkeypatch):
+def _play(lab):
   """Makes environments that are closed at the end of the test.
 
   They see where the player is, which an agent does not.
   """
   del lab  # Only to be there.
-  if not shutil.which('zip'):
-    (tmp_path / 'zip').touch(mode=0o755)
-    monkeypatch.setenv('PATH', str(tmp_path), prepend=os.pathsep)
   made = []
 
   def play(name='rooms_watermaze', num_envs=1, instruction_length=0, **knobs):
