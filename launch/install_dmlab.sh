@@ -100,7 +100,7 @@ fetch() {
     env GIT_TERMINAL_PROMPT=0 git -C "$part" -c http.lowSpeedLimit=1000 \
     -c http.lowSpeedTime=60 fetch --quiet --depth=1 "$URL" "$COMMIT"
   step 'git checkout' 'see the log' git -C "$part" checkout --quiet FETCH_HEAD
-  rm -f "$BUILD/source"  # A link to sources that are gone.
+  rm -f "$BUILD/source"  # Once it was a link to what --source had named.
   mv -T "$part" "$BUILD/source"
 }
 
@@ -110,11 +110,11 @@ if ! command -v dpkg-query > /dev/null || ! command -v apt-get > /dev/null; then
   tell 'no apt here: docs/dmlab.md says what has to be there under other names'
 fi
 if "$has_apt"; then need "${PACKAGES[@]}"; fi
-# Either what was fetched, or a link to what --source was the last time.
+# What --source was the last time is a link beside what was fetched.
 if [[ -n "$sources" ]]; then
-  if [[ -L "$BUILD/source" || ! -e "$BUILD/source" ]]; then
-    ln -sfn "$sources" "$BUILD/source"
-  fi
+  ln -sfn "$sources" "$BUILD/named"
+elif [[ -d "$BUILD/named" ]]; then
+  sources="$(source_directory "$BUILD/named")"
 else
   if [[ ! -d "$BUILD/source" ]]; then
     if "$has_apt"; then need ca-certificates git; fi

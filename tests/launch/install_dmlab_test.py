@@ -175,7 +175,8 @@ def test_sources_are_fetched_once(machine):
   variables = _stands_for_github(machine, f'file://{repository}')
   build = machine.build.with_name(f'dmlab-{commit[:7]}')
   (build / 'source.part').mkdir(parents=True)  # Of a fetch that was killed.
-  (build / 'source').symlink_to(machine.directory / 'gone')
+  for name in ('source', 'named'):
+    (build / name).symlink_to(machine.directory / 'gone')
   code, out, lines = machine.run(**variables)
   assert code == 0, lines
   assert out.startswith(f'builds {build / "source"} {build} ')
@@ -183,6 +184,10 @@ def test_sources_are_fetched_once(machine):
   shutil.rmtree(repository)
   code, out, lines = machine.run(**variables)
   assert code == 0 and out.startswith(f'builds {build / "source"} '), lines
+  # Others that are named later are remembered all the same.
+  code, out, lines = machine.run('--source=the sources', **variables)
+  assert code == 0 and out.startswith(f'builds {machine.sources} '), lines
+  assert machine.run(**variables)[1] == out
 
 
 def test_lab_comes_along_into_the_next_environment(machine):
