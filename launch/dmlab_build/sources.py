@@ -27,17 +27,19 @@ def commit(source: pathlib.Path) -> Optional[str]:
   return lines[0] if lines else None
 
 
-def missing_files(source: pathlib.Path) -> List[str]:
+def missing_files(source: pathlib.Path) -> Optional[List[str]]:
   """Lists files that the commit has and the directory lacks.
 
   Args:
     source: Lab's sources.
 
   Returns:
-    Paths relative to the sources; none where git cannot tell.
+    Paths relative to the sources; None where git cannot tell.
   """
-  return [path for path in _git(source, 'ls-files', '--deleted') or ()
-          if path.startswith('assets/')]
+  lines = _git(source, 'ls-files', '--deleted')
+  if lines is None:
+    return None
+  return [path for path in lines if path.startswith('assets/')]
 
 
 def levels_without_maps(source: pathlib.Path,
@@ -70,7 +72,9 @@ def _git(source: pathlib.Path, *arguments: str) -> Optional[List[str]]:
     return None
   try:
     ran = subprocess.run(
-        ['git', '-c', 'core.quotePath=off', *arguments], cwd=source,
+        # They may be another user's, since they are only read.
+        ['git', '-c', 'safe.directory=*', '-c', 'core.quotePath=off',
+         *arguments], cwd=source,
         stdin=subprocess.DEVNULL, capture_output=True, text=True)
   except FileNotFoundError:
     return None

@@ -41,6 +41,13 @@ def test_files_that_a_checkout_lacks_are_named(source):
   assert sources.missing_files(source) == gone  # What is played with.
 
 
+def test_sources_of_another_user_are_looked_at_too(source, monkeypatch):
+  (source / 'assets/default.cfg').unlink()
+  monkeypatch.setenv('GIT_TEST_ASSUME_DIFFERENT_OWNER', '1')  # Git's own.
+  assert sources.commit(source)
+  assert sources.missing_files(source) == ['assets/default.cfg']
+
+
 def test_nothing_is_known_of_a_tree_without_git(source, tmp_path, monkeypatch):
   (source / _MAPS / 'arena.bsp').unlink()
   # Within another repository, whose files are none of Lab's.
@@ -48,9 +55,9 @@ def test_nothing_is_known_of_a_tree_without_git(source, tmp_path, monkeypatch):
   shutil.copytree(source, inner, ignore=shutil.ignore_patterns('.git'))
   _git(inner.parent, 'init', '--quiet')
   assert sources.commit(inner) is None
-  assert sources.missing_files(inner) == []
+  assert sources.missing_files(inner) is None
   monkeypatch.setenv('PATH', str(tmp_path))  # No git at all.
-  assert sources.missing_files(source) == []
+  assert sources.missing_files(source) is None
 
 
 def test_levels_are_found_by_a_map_and_by_what_maps_begin_with(source):
