@@ -4,10 +4,10 @@ import argparse
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import sysconfig
-import tempfile
 from typing import Sequence
 
 from launch.dmlab_build import build_files
@@ -47,13 +47,17 @@ def _describe(source: pathlib.Path, commit: str) -> None:
   if found not in (None, commit):
     _tell(f'{source} is at {found[:7]}; {commit[:7]} is what was tried')
   missing = sources.missing_files(source)
+  if missing is None and (source / '.git').exists():
+    _tell(f'cannot tell which files {source} lacks: git fails there; see what '
+          f'`git -C {source} status` says')
   if not missing:
     return
   maps = sum(path.endswith('.bsp') for path in missing)
   textures = sum(path.endswith('.tga') for path in missing)
   _tell(f'{source} lacks {len(missing)} files that its commit has: {maps} maps '
         f'and {textures} textures; `git ls-files --deleted` there lists them, '
-        'and a clone of the public repository has them')
+        'and a clone of the public repository has them; scores on levels that '
+        'show them otherwise do not compare with published ones')
   for level, count in sources.levels_without_maps(source, missing).items():
     _tell(f'dmlab30/{level} cannot be played: {count} of its maps are missing')
 
@@ -104,19 +108,25 @@ def _install(source: pathlib.Path, build: pathlib.Path, commit: str,
                [sys.executable, '-m', package.__name__, str(source)])
   ninja.write(build)
   cores = len(os.sched_getaffinity(0))
-  _tell(f'building in {build} on {cores} cores; from nothing it takes four '
-        f'minutes of one core (log: {log})')
+  _tell(f'building in {build} on {cores} cores; from nothing it takes '
+        f'minutes (log: {log})')
   _logged('building', ['ninja', '-C', str(build), f'-j{cores}'], log)
   site = pathlib.Path(sysconfig.get_path('platlib'))
   if package.is_installed(build, site):
     _tell(f'{package.NAME} is installed already, in {site}')
     return
   _tell('trying it: a map is compiled and played on')
-  with tempfile.TemporaryDirectory(dir=build) as scratch:
-    _logged('trying what was built', [sys.executable, '-c', _TRIAL, scratch],
-            log, cwd=build, timeout=_TRIAL_TIMEOUT_SECS,
+  scratch = build / 'trial'
+  shutil.rmtree(scratch, ignore_errors=True)  # By one that was killed.
+  scratch.mkdir()
+  try:
+    _logged('trying what was built',
+            [sys.executable, '-c', _TRIAL, str(scratch)], log, cwd=build,
+            timeout=_TRIAL_TIMEOUT_SECS,
             env={**os.environ, 'PYTHONPATH': str(build / package.DIRECTORY),
                  'LP_NUM_THREADS': '0'})  # No thread for each core.
+  finally:
+    shutil.rmtree(scratch, ignore_errors=True)
   package.install(build, site)
   _tell(f'{package.NAME} is installed in {site}; '
         'try ./launch/train.sh configs/dmlab30/rooms_watermaze.gin')

@@ -118,8 +118,13 @@ def _abseil(package: str, name: str) -> Flags:
 
 def _pkg_config(*modules: str) -> Flags:
   def ask(flag):
-    ran = subprocess.run(['pkg-config', flag, *modules], capture_output=True,
-                         text=True)
+    try:
+      ran = subprocess.run(['pkg-config', flag, *modules], capture_output=True,
+                           text=True)
+    except FileNotFoundError as error:
+      raise build_files.BuildFileError(
+          'there is no program pkg-config; install what docs/dmlab.md lists'
+      ) from error
     if ran.returncode:
       raise build_files.BuildFileError(
           f'pkg-config does not know {" ".join(modules)}: '
@@ -224,8 +229,8 @@ class NinjaFile:
   def packed(self, inputs: Sequence[str], command: Sequence[str]) -> None:
     """Adds the package, made anew where its files are not those it was of.
 
-    Ninja alone would miss files that come or change with an old time, as `cp -a`
-    and archives give it to them.
+    Ninja alone would miss files that come or change with an old time, as they
+    do by `cp -a` or from an archive.
 
     Args:
       inputs: files of the package; those that the build makes are relative.

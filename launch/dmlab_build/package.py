@@ -5,19 +5,19 @@ runfiles of //:deepmind_lab.so, whose lists are in the BUILD file. Run as a
 program by build.ninja.
 """
 
+import hashlib
 import os
 import pathlib
 import shutil
 import sys
 from typing import Dict, List
-import uuid
 import zipfile
 
 from launch.dmlab_build import build_files
 from launch.dmlab_build import ninja_file
 
 NAME = 'deepmind_lab'
-# In the package: which build it is of.
+# In the package: a digest of all that is in it.
 BUILD_ID = 'build_id.txt'
 # Where it is put together, in the directory of the build.
 DIRECTORY = 'package'
@@ -93,6 +93,19 @@ class Contents:
     return [*self.files.values(), *(
         path for names in self.archives.values() for path in names.values())]
 
+  def digest(self, build: pathlib.Path) -> str:
+    """Returns a digest of all files and of their places.
+
+    Args:
+      build: directory of the build, where all binaries are.
+    """
+    digest = hashlib.sha256(_INIT.encode())
+    for place, names in (('', self.files), *self.archives.items()):
+      for name, path in names.items():
+        digest.update(f'{place} {name}\n'.encode())
+        digest.update(hashlib.sha256((build / path).read_bytes()).digest())
+    return digest.hexdigest()
+
 
 def pack(source: pathlib.Path, build: pathlib.Path) -> None:
   """Puts the package together, whole or not at all.
@@ -102,6 +115,7 @@ def pack(source: pathlib.Path, build: pathlib.Path) -> None:
     build: directory of the build, where all binaries are.
   """
   contents = Contents(source)
+  build_id = f'{contents.digest(build)}\n'
   new = build / f'{DIRECTORY}.new'
   shutil.rmtree(new, ignore_errors=True)
   for place, path in contents.files.items():
@@ -116,7 +130,6 @@ def pack(source: pathlib.Path, build: pathlib.Path) -> None:
       for name, path in names.items():
         archive.write(build / path, name)
   (new / NAME / '__init__.py').write_text(_INIT)
-  build_id = f'{uuid.uuid4().hex}\n'
   (new / NAME / BUILD_ID).write_text(build_id)
   shutil.rmtree(build / DIRECTORY, ignore_errors=True)
   new.rename(build / DIRECTORY)

@@ -50,10 +50,13 @@ def _times(directory):
 
 def test_second_run_does_nothing(tmp_path, site, monkeypatch, capfd):
   tiny_lab.write(tmp_path / 'source')
+  trial = tmp_path / 'build' / 'trial'
+  (trial / 'half').mkdir(parents=True)  # Of one that was killed.
   code, lines = _install(tmp_path, monkeypatch, capfd)
   assert code == 0, lines
   assert lines[-1].startswith(
       f'install_dmlab: deepmind_lab is installed in {site}; try ')
+  assert not trial.exists()
   before = _times(tmp_path)
   assert any(site in path.parents for path in before) and len(before) > 20
   code, lines = _install(tmp_path, monkeypatch, capfd)

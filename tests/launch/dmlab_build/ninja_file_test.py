@@ -135,3 +135,10 @@ int main(int argc, char** argv) {
   code, lines = run('aloud')
   assert code == -6  # SIGABRT.
   assert lines[-1][1] == 'Check failed: (1) > (2) of numbers'
+
+
+def test_missing_pkg_config_is_told_with_a_remedy(monkeypatch, tmp_path):
+  monkeypatch.setenv('PATH', str(tmp_path))
+  with pytest.raises(build_files.BuildFileError,
+                     match='no program pkg-config; install what docs/dmlab.md'):
+    ninja_file.system_library('@zlib_archive//:zlib')

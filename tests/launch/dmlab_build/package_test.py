@@ -90,6 +90,8 @@ def test_installed_package_is_replaced_whole_by_another_build(tree, tmp_path):
   package.install(build, site)
   assert package.is_installed(build, site)
   assert _files(site / 'deepmind_lab') == _files(build / 'package/deepmind_lab')
+  package.pack(source, build)
+  assert package.is_installed(build, site)  # The same again.
   (source / 'assets/maps/built/arena.bsp').unlink()
   package.pack(source, build)
   assert not package.is_installed(build, site)
