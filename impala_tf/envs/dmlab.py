@@ -14,6 +14,7 @@ import shutil
 import types
 from typing import Iterator
 
+from absl import logging
 import dm_env
 from dm_env import specs
 import numpy as np
@@ -104,11 +105,8 @@ _NAMES = {'dmlab30': NAMES, 'dmlab': OTHER_NAMES}
 _DIRECTORIES = {'dmlab30': 'contributed/dmlab30/', 'dmlab': ''}
 
 
-class LabError(RuntimeError):
-  """A failure of Lab during play: one line with the level and the cause.
-
-  It is no `UserError`, since an actor that is started anew may go on.
-  """
+class LabError(environment.SimulatorError):
+  """A failure of Lab during play."""
 
 
 def check_name(domain_name: str, name: str) -> None:
@@ -148,7 +146,8 @@ class DmlabEnvironment(environment.BatchedEnvironment):
   Environment i draws the seeds of its episodes from its own generator, which is
   seeded with `seed + i`. Simulators that play the same seeds in the same order
   show the same. One that plays a seed again need not: its engine goes on from
-  what it played before, as the opponents of lasertag show.
+  what it played before, as the opponents of lasertag show, and language levels
+  keep the walls in which they first showed a layout.
 
   Some of Lab's failures end the process. In environment processes
   (`ActorConfig.env_processes`) another is there to name the level.
@@ -224,11 +223,16 @@ class DmlabEnvironment(environment.BatchedEnvironment):
     if not training:
       settings['allowHoldOutLevels'] = 'true'
       settings['mixerSeed'] = _EVALUATION_MIXER_SEED
+    # Some failures of it end the process, whose log then has the level.
+    logging.info('Starting %d of %s', self.num_envs, self.level)
+    lab = _import(self.level)
+    runfiles_path = lab.runfiles_path()
+    dmlab_files.check_maps(name, runfiles_path)
     cache = None
     if config.level_cache_dir is not None:
-      cache = dmlab_files.LevelCache(config.level_cache_dir)
-    lab = _import(self.level)
-    dmlab_files.check_maps(name, lab.runfiles_path())
+      cache = dmlab_files.LevelCache(os.path.join(
+          config.level_cache_dir,
+          dmlab_files.compilation_digest(runfiles_path)))
     try:
       self._scratch = dmlab_files.Scratch()
       for i in range(self.num_envs):
@@ -284,7 +288,9 @@ class DmlabEnvironment(environment.BatchedEnvironment):
     try:
       yield
     except (RuntimeError, ValueError, OSError) as error:
-      raise LabError(f'{self.level}: DeepMind Lab failed in environment {i}: '
+      # In environment processes each is number 0 of its own batch.
+      which = f' in environment {i}' if self.num_envs > 1 else ''
+      raise LabError(f'{self.level}: DeepMind Lab failed{which}: '
                      f'{files.one_line(error, None)}') from error
 
   def render(self) -> np.ndarray:

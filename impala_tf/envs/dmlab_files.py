@@ -4,6 +4,7 @@ Lab ends the whole process where a file is missing that it was promised, so what
 can be looked up is looked up before it starts.
 """
 
+import hashlib
 import os
 import pathlib
 import shutil
@@ -11,8 +12,12 @@ import subprocess
 import tempfile
 import time
 import uuid
+import zipfile
+
+from absl import logging
 
 from impala_tf import config as config_lib
+from impala_tf.storage import files
 
 # Tens of thousands of maps, more than most runs see.
 _MAX_CACHE_BYTES = 5 * 10**9
@@ -39,10 +44,13 @@ class LevelCache:
 
   Many levels make new maps, whose compilation delays their episodes. Lab asks
   the cache before it compiles a map and hands the map over afterwards. Keys are
-  file names: the map's name with a digest of its source. Maps that come with
+  file names: the map's name with a digest of its source, which does not name
+  the textures that it is lit by; see `compilation_digest`. Maps that come with
   Lab are never asked for.
 
   A cache that has grown to 5 GB stays as it is, until its files are removed.
+  One that cannot be read or written any more is warned of once: maps are
+  compiled then.
   """
 
   def __init__(self, directory: str):
@@ -55,6 +63,7 @@ class LevelCache:
       raise config_lib.ConfigError(
           f'DmlabConfig.level_cache_dir: {directory} cannot be used: {error}; '
           'name another directory, or None for no cache') from error
+    self._has_warned = False
 
   def _remove_stale(self):
     """Removes what processes left that were killed while they wrote."""
@@ -62,7 +71,7 @@ class LevelCache:
       try:
         if path.stat().st_mtime < time.time() - _STALE_SECS:
           path.unlink()
-      except FileNotFoundError:  # It became whole, or another was faster.
+      except OSError:  # It became whole, or is not ours to remove.
         pass
 
   def fetch(self, key: str, pk3_path: str) -> bool:
@@ -71,10 +80,19 @@ class LevelCache:
       shutil.copyfile(self._directory / key, pk3_path)
     except FileNotFoundError:
       return False
+    except OSError as error:
+      self._warn(error)
+      return False
     return True
 
   def write(self, key: str, pk3_path: str) -> None:
     """Keeps the map at `pk3_path`, unless there is one or the cache is full."""
+    try:
+      self._write(key, pk3_path)
+    except OSError as error:
+      self._warn(error)
+
+  def _write(self, key: str, pk3_path: str):
     path = self._directory / key
     if path.exists() or self._num_bytes() > _MAX_CACHE_BYTES:
       return
@@ -83,9 +101,18 @@ class LevelCache:
     temporary = self._directory / f'.{key}.{uuid.uuid4().hex}.part'
     try:
       shutil.copyfile(pk3_path, temporary)
+      with open(temporary, 'rb') as file:
+        os.fsync(file.fileno())  # Else a power cut may leave an empty map.
       temporary.replace(path)
     finally:
       temporary.unlink(missing_ok=True)
+
+  def _warn(self, error: OSError):
+    if not self._has_warned:
+      logging.warning(
+          'DmlabConfig.level_cache_dir: %s; maps that cannot be kept are '
+          'compiled again', files.one_line(error, None))
+    self._has_warned = True
 
   def _num_bytes(self) -> int:
     """Adds up the maps, in a fraction of the time in which one is compiled."""
@@ -130,6 +157,27 @@ class Scratch:
     shutil.rmtree(self._path, ignore_errors=True)
     self._remover.kill()
     self._remover.communicate()
+
+
+def compilation_digest(runfiles_path: str) -> str:
+  """Returns a digest of what a Lab compiles maps with, besides their sources.
+
+  These are its compilers, and the textures by which it lights them.
+
+  Args:
+    runfiles_path: directory of the installed Lab.
+  """
+  root, digest = pathlib.Path(runfiles_path), hashlib.sha256()
+  for name in ('bspc', 'q3map2/q3map2',
+               'deepmind/level_generation/compile_map.sh'):
+    if (root / name).exists():
+      digest.update(f'{name}\n'.encode() + (root / name).read_bytes())
+  for path in sorted((root / 'baselab').glob('assets*.pk3')):
+    with zipfile.ZipFile(path) as archive:
+      digest.update(repr(sorted(
+          (file.filename, file.CRC, file.file_size)
+          for file in archive.infolist())).encode())
+  return digest.hexdigest()[:16]
 
 
 def check_dataset(path: str) -> None:

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import tempfile
 import threading
+import zipfile
 
 import pytest
 
@@ -91,14 +92,42 @@ def test_half_written_map_is_never_fetched(tmp_path, monkeypatch, ends):
 
   with monkeypatch.context() as patch:
     patch.setattr(dmlab_files.shutil, 'copyfile', copy_half)
-    if ends:
-      cache.write('key', _pk3(tmp_path, b'whole'))
-    else:
-      with pytest.raises(OSError):
-        cache.write('key', _pk3(tmp_path, b'whole'))
+    cache.write('key', _pk3(tmp_path, b'whole'))
   assert found_within == [False]
   assert cache.fetch('key', str(fetched)) is ends
   assert ends or not list((tmp_path / 'cache').iterdir())
+
+
+def test_cache_that_fails_is_warned_of_once(tmp_path, monkeypatch, caplog):
+  cache = dmlab_files.LevelCache(str(tmp_path / 'cache'))
+
+  def fail(*unused):
+    raise OSError(28, 'No space left on device')
+
+  with monkeypatch.context() as patch:
+    patch.setattr(dmlab_files.shutil, 'copyfile', fail)
+    for key in 'ab':
+      cache.write(key, 'map.pk3')
+      assert cache.fetch(key, 'map.pk3') is False
+  line, = caplog.messages
+  assert 'DmlabConfig.level_cache_dir: ' in line and 'No space left' in line
+  cache.write('a', _pk3(tmp_path, b'map'))  # It goes on where it can again.
+  assert cache.fetch('a', str(tmp_path / 'fetched')) is True
+
+
+def test_digest_is_of_what_maps_are_compiled_with(tmp_path):
+  (tmp_path / 'baselab').mkdir()
+  (tmp_path / 'q3map2').mkdir()
+  digests = []
+  for compiler, texture, year in (
+      ('1', 'red', 2000), ('1', 'red', 2001), ('1', 'tan', 2000),
+      ('2', 'red', 2000)):
+    (tmp_path / 'q3map2' / 'q3map2').write_text(compiler)
+    with zipfile.ZipFile(tmp_path / 'baselab' / 'assets.pk3', 'w') as archive:
+      archive.writestr(
+          zipfile.ZipInfo('wall.tga', (year, 1, 1, 0, 0, 0)), texture)
+    digests.append(dmlab_files.compilation_digest(str(tmp_path)))
+  assert digests[0] == digests[1] and len({*digests}) == 3
 
 
 def test_cache_that_cannot_be_made_is_refused(tmp_path):

@@ -342,6 +342,8 @@ def test_error_at_the_reset_within_a_step_is_told_once(lab):
 @pytest.mark.parametrize('fault, words', [
     ('exit', 'its process ended with exit code 3'),
     ('abort', 'its process was killed by SIGABRT'),
+    ('fail', ': dmlab30/rooms_watermaze: DeepMind Lab failed: the simulator '
+     'has crashed'),
     pytest.param('hang', 'has not answered for 0.5 s', marks=pytest.mark.slow)])
 def test_level_that_crashes_or_hangs_is_named(start_workers, fault, words):
   pool = start_workers(
@@ -367,13 +369,16 @@ def test_close_closes_all_and_leaves_no_files(lab):
   env.close()
 
 
-def test_map_is_compiled_once_for_all_runs_of_a_seed(lab, tmp_path):
-  directory = tmp_path / 'not' / 'yet'
-  for _ in range(2):
+def test_map_of_a_seed_is_compiled_once_for_the_same_textures(
+    lab, tmp_path, monkeypatch):
+  for digest in ('one', 'one', 'other'):
+    monkeypatch.setattr(
+        dmlab.dmlab_files, 'compilation_digest', lambda path, d=digest: d)
     _make(name='skymaze_irreversible_path_hard',
-          level_cache_dir=str(directory)).reset()
-  assert [made.calls.count('compile') for made in lab.labs] == [1, 1, 0, 0]
-  assert len(list(directory.iterdir())) == 2
+          level_cache_dir=str(tmp_path / 'not' / 'yet')).reset()
+  assert [made.calls.count('compile') for made in lab.labs] == [
+      1, 1, 0, 0, 1, 1]
+  assert len(list(tmp_path.glob('not/yet/*/*'))) == 4
 
 
 def test_maps_are_kept_unless_that_is_not_wanted(lab):
