@@ -1,0 +1,155 @@
+"""Levels of the real DeepMind Lab, held against what Lab's scripts say of them.
+
+The numbers are those of game_scripts/levels/contributed/dmlab30/ in Lab's
+sources, and of the factories that these name.
+"""
+
+import functools
+import importlib.util
+
+import numpy as np
+import pytest
+
+from impala_tf import config
+from impala_tf.envs import dmlab
+from impala_tf.envs import dmlab_files
+from impala_tf.envs import env_processes
+from impala_tf.envs import factory
+from impala_tf.envs import multi_level
+from impala_tf.envs import word_ids
+from tests.fixtures import worker_environments
+
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec('deepmind_lab') is None,
+    reason='needs DeepMind Lab: ./launch/install_dmlab.sh')
+
+FIRST, MID = 0, 1
+
+
+def _config(tmp_path, **knobs):
+  return config.Config(
+      agent=config.AgentConfig(instruction_length=16),
+      actor=config.ActorConfig(
+          num_envs=2, env_processes=2, env_timeout_secs=600.),
+      dmlab=config.DmlabConfig(dataset_path='dummy',
+                               level_cache_dir=str(tmp_path / 'maps'), **knobs))
+
+
+def _has_maps(name):
+  """Tells whether the maps of a level are installed."""
+  try:
+    dmlab_files.check_maps(name, dmlab._import(name).runfiles_path())
+  except config.ConfigError:
+    return False
+  return True
+
+
+def _check(row, num_envs):
+  assert row.observation.shape == (num_envs, 72, 96, 3)
+  assert row.observation.dtype == np.uint8
+  assert np.isfinite(row.reward).all()
+  assert (row.discount == (row.step_type == MID)).all()
+
+
+@pytest.mark.soak  # Minutes of CPU: maps are compiled.
+@pytest.mark.timeout(3600)
+def test_every_level_plays_a_thousand_steps(tmp_path, start_workers):
+  settings = _config(tmp_path)
+  names = [name for name in dmlab.NAMES
+           if not name.endswith('_test') and _has_maps(name)]
+  assert len(names) >= 27  # Copies of the sources may lack natlab's maps.
+  for name in names:
+    rng = np.random.default_rng(0)
+    make = functools.partial(
+        factory.make_environment, config=settings, training=True)
+    env = make(f'dmlab30/{name}', 1, 1)
+    _check(env.reset(), 1)
+    pictures = set()
+    for _ in range(1000):
+      row = env.step(rng.integers(9, size=1, dtype=np.int32))
+      _check(row, 1)
+      pictures.add(row.observation.tobytes())
+    assert len(pictures) > 20, name
+    env.close()
+    pool = multi_level.make_workers(
+        f'dmlab30/{name}', 1, 0, make, settings.actor)
+    num_rows = np.zeros(2, int)
+    try:
+      while num_rows.min() < 1000:
+        numbers, row = pool.recv()
+        _check(row, len(numbers))
+        num_rows[numbers] += 1
+        pool.send(numbers, rng.integers(
+            9, size=len(numbers), dtype=np.int32))
+    finally:
+      pool.close()
+
+
+# Seconds that an episode lasts, what a random player may be paid in a step.
+@pytest.mark.slow
+@pytest.mark.parametrize('name, secs, rewards', [
+    ('rooms_select_nonmatching_object', 12, {0, 1, 10, -10, 11, -9}),
+    ('rooms_watermaze', 120, {0, 1, 2, 3, 4, 5})])
+def test_episodes_last_and_pay_as_lab_says(tmp_path, name, secs, rewards):
+  env = factory.make_environment(
+      f'dmlab30/{name}', 1, 0, _config(tmp_path), training=True)
+  rng = np.random.default_rng(0)
+  env.reset()
+  paid, ends = set(), []
+  for t in range(2 * secs * 60 // 4 + 1):
+    row = env.step(rng.integers(9, size=1, dtype=np.int32))
+    paid.add(float(row.reward[0]))
+    if row.step_type[0] == FIRST:
+      ends.append(t)
+  env.close()
+  assert paid <= rewards
+  # A frame is a sixtieth of a second; Lab's clock counts 16 ms for it.
+  steps = secs * 60 / 4
+  assert len(ends) >= 1 and steps <= ends[0] + 1 <= steps * 1.05
+  if len(ends) == 2:
+    assert ends[1] - ends[0] == pytest.approx(ends[0] + 1, abs=1)
+
+
+@pytest.mark.slow  # It compiles a map.
+def test_instruction_is_the_object_that_is_to_be_chosen(tmp_path):
+  env = factory.make_environment(
+      'dmlab30/language_select_described_object', 1, 0, _config(tmp_path),
+      training=True)
+  # The shapes of its object context; the rest of the 16 words is padding.
+  known = {tuple(word_ids.word_ids(word)) + 15 * (0,): word
+           for word in ('cake', 'car', 'cassette', 'hat', 'tv')}
+  told = set()
+  for _ in range(8):  # The layout is compiled once.
+    env.reset()
+    told.add(known[tuple(env.instruction[0].tolist())])
+  env.close()
+  assert len(told) > 1
+
+
+@pytest.mark.slow  # It compiles three maps.
+def test_episodes_that_come_again_ask_for_their_maps_again(tmp_path):
+  env = factory.make_environment(
+      'dmlab30/explore_goal_locations_small', 1, 0,
+      _config(tmp_path, num_seeds=3), training=True)
+  for _ in range(8):
+    env.reset()
+  env.close()
+  maps = list((tmp_path / 'maps').glob('*/*'))
+  assert 1 < len(maps) <= 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('name, words', [
+    ('natlab_fixed_large_map', 'ended with exit code 1'),
+    ('psychlab_continuous_recognition', 'was killed by SIGABRT')])
+def test_level_that_ends_its_process_is_named(
+    tmp_path, start_workers, name, words):
+  """Without our own checks; Lab itself notices as an episode begins."""
+  if name.startswith('natlab') and _has_maps(name):
+    pytest.skip('the installed DeepMind Lab has its maps')
+  pool = start_workers(functools.partial(
+      worker_environments.unchecked_lab, name, str(tmp_path)), 1, 1)
+  with pytest.raises(env_processes.WorkerError) as error:
+    pool.recv()
+  assert str(error.value) == (
+      f'environment 0 (dmlab30/{name}): its process {words}')
