@@ -19,9 +19,10 @@ from impala_tf.envs import multi_level
 from impala_tf.envs import word_ids
 from tests.fixtures import worker_environments
 
-pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec('deepmind_lab') is None,
-    reason='needs DeepMind Lab: ./launch/install_dmlab.sh')
+pytestmark = [
+    pytest.mark.skipif(importlib.util.find_spec('deepmind_lab') is None,
+                       reason='needs DeepMind Lab: ./launch/install_dmlab.sh'),
+    pytest.mark.timeout(600)]  # Maps are compiled.
 
 FIRST, MID = 0, 1
 
@@ -85,7 +86,7 @@ def test_every_level_plays_a_thousand_steps(tmp_path, start_workers):
       pool.close()
 
 
-# Seconds that an episode lasts, what a random player may be paid in a step.
+# Seconds that an episode lasts, and what may be paid in a step.
 @pytest.mark.slow
 @pytest.mark.parametrize('name, secs, rewards', [
     ('rooms_select_nonmatching_object', 12, {0, 1, 10, -10, 11, -9}),
