@@ -140,20 +140,14 @@ def test_episodes_that_come_again_ask_for_their_maps_again(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('name, words', [
-    ('natlab_fixed_large_map', 'ended with exit code 1'),
-    ('psychlab_continuous_recognition', 'was killed by SIGABRT')])
-def test_level_that_ends_its_process_is_named(
-    tmp_path, start_workers, name, words):
-  """Without our own checks; Lab itself notices once it needs a file."""
-  if name.startswith('natlab') and _has_maps(name):
+def test_level_that_ends_its_process_is_named(tmp_path, start_workers):
+  """Without our own check; Lab itself notices once it needs a map."""
+  name = 'natlab_fixed_large_map'
+  if _has_maps(name):
     pytest.skip('the installed DeepMind Lab has its maps')
   pool = start_workers(functools.partial(
       worker_environments.unchecked_lab, name, str(tmp_path)), 1, 1)
   with pytest.raises(env_processes.WorkerError) as error:
-    for _ in range(1000):
-      numbers, _ = pool.recv()
-      # Shooting keeps the gaze where pictures are shown.
-      pool.send(numbers, np.full(len(numbers), 8, np.int32))
+    pool.recv()
   assert str(error.value) == (
-      f'environment 0 (dmlab30/{name}): its process {words}')
+      f'environment 0 (dmlab30/{name}): its process ended with exit code 1')
