@@ -309,7 +309,8 @@ class Checkpointer:
     new = os.path.join(self._directory, f'{_PREFIX}-{number}')
     try:
       if new == self._last:
-        # As the manager does: `restore` asks for TensorFlow's own counter.
+        # `restore` asks for TensorFlow's own counter, which the manager counts
+        # up and `write` does not.
         self._checkpoint.save_counter.assign_add(1)
         self._checkpoint.write(_spare_of(new))
         self._has_spare = True

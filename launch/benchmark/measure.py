@@ -225,8 +225,8 @@ def summarise(config: config_lib.Config, cores: int,
 
   def on_cores(number):
     speed = ratio * frames_per_step * _steps_per_sec(parts, number)
-    # What few cores that are all busy lose to each other is in the ratio, and
-    # a learner that has them to itself loses less.
+    # The ratio holds what few busy cores lose to each other, and a learner that
+    # has cores to itself loses less: more cores give no less than was measured.
     return max(speed, frames / secs) if number >= cores else speed
 
   rows = [row for window in windows for row in window.rows]

@@ -48,7 +48,7 @@ class Window(NamedTuple):
   rows: List[metrics.Row]
 
 
-# What a look at a process raises where it has ended since it was listed.
+# Errors of a look at a process that has ended since it was listed.
 _ENDED = psutil.NoSuchProcess, FileNotFoundError, ProcessLookupError
 
 

@@ -105,9 +105,7 @@ def _parse_args() -> argparse.Namespace:
       prog='python -m launch.benchmark.worker_processes', description=__doc__,
       formatter_class=argparse.RawDescriptionHelpFormatter)
   turns_lib.add_flags(parser, rounds=5, secs=10., config='configs/a3c/pong.gin')
-  parser.add_argument('--gin_binding', action='append', default=[],
-                      metavar='"AsyncConfig.num_workers = 32"',
-                      help='changes one value; may be repeated')
+  command_line.add_gin_binding(parser, example='AsyncConfig.num_workers = 32')
   parser.add_argument('--processes', default='1,2', metavar='P,P',
                       help='numbers of processes (default: %(default)s)')
   return parser.parse_args()

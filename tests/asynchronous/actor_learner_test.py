@@ -118,7 +118,8 @@ def test_lost_life_ends_a_segment_and_no_game(monkeypatch):
 
   monkeypatch.setattr(catch.CatchEnvironment, '_step', lose_life)
   made = _run(5)
-  # Of each worker: to the lost life, t_max, and what is left of 9 steps.
+  # Both workers play to the lost life, then t_max steps, then one of them the
+  # step that is left of 9.
   records = made.store.new_records(0).records
   lengths = [3, 3, 5, 5, 1]
   for unroll, length in zip(made.unrolls, lengths):

@@ -57,7 +57,8 @@ def test_replay_tells_frames_updates_and_the_interval_over_seeds():
   results = _results({('replay', 'default', seed): value
                       for seed, value in enumerate((1., 2., 6.))})
   table = tables.replay(results)
-  # Of 27 draws of three seeds one has the lowest alone: more than 2.5 %.
+  # Three seeds can be drawn in 27 ways. In one all are the lowest, which is
+  # more than 2.5 %, so that the interval begins there.
   assert '| task | replay | 3 | 10 | 2,000 | 3.00 (1.00 to 6.00) | 3.00 |' in (
       table)
   assert 'bootstrap interval of up to 3 seeds' in table
