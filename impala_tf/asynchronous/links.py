@@ -97,8 +97,8 @@ class Applier:
                        learning_rate)
     self._store.add_frames(
         contribution.num_frames, self._settings.target_interval_frames, {
-            # Parameters of a lost learner may be ahead of a resumed one's.
             'worker': contribution.worker,
+            # Parameters of a lost learner may be ahead of a resumed one's.
             'lag': max(0, counts.num_updates - contribution.version),
             'metrics': {**contribution.metrics, 'learning_rate': learning_rate},
             **contribution.episode})
