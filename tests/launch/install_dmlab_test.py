@@ -174,7 +174,8 @@ def test_sources_are_fetched_once(machine):
   machine.script.write_text(re.sub('COMMIT=.*', f'COMMIT={commit}', text))
   variables = _stands_for_github(machine, f'file://{repository}')
   build = machine.build.with_name(f'dmlab-{commit[:7]}')
-  (build / 'source.part').mkdir(parents=True)  # Of a fetch that was killed.
+  (build / 'source.part' / '.git').mkdir(parents=True)  # Of a killed fetch.
+  (build / 'source.part' / '.git' / 'shallow.lock').touch()
   for name in ('source', 'named'):
     (build / name).symlink_to(machine.directory / 'gone')
   code, out, lines = machine.run(**variables)
