@@ -4,8 +4,9 @@ A file of a sweep is that of populations, too: each task, variant and seed has
 one, with a member for each setting. Members are training runs that copy better
 ones and change their hyper-parameters meanwhile (appendix F of the paper).
 Where there is no place for all of a population, its members take turns: one
-that has decided makes room for the one with the fewest frames. Populations
-train one after the other. The same command resumes.
+that has decided makes room for the one with the fewest frames. Members that
+share a replay train all at once. Populations train one after the other. The
+same command resumes.
 
 Exit codes: 0 all members are finished, 1 some have failed (the others were run
 to their ends), 2 bad input, 130 Ctrl-C, 143 asked to terminate.
@@ -33,6 +34,7 @@ from launch.run import command_line
 from launch.run import gin_config
 from launch.run import program
 from launch.run import run_directory
+from launch.run import sharing
 from launch.run import sweep_directory
 from launch.run import sweep_progress
 
@@ -210,13 +212,18 @@ def _show(directory: sweep_directory.SweepDirectory,
 
 def _run(args: argparse.Namespace) -> int:
   engine.check_flags(args)
-  engine.enter_private_network(args, 'launch.population')
-  user_modules.load(args.modules)
   config = gin_config.load_sweep(args.population)
+  groups = plan_lib.groups(config, plan_lib.members(config))
+  engine.enter_private_network(
+      args, 'launch.population', has_servers=bool(groups))
+  user_modules.load(args.modules)
   tasks, in_process = load_members(config)
+  sharing.check(config, groups)
+  at_least = max((len(group.runs) for group in groups), default=1)
   with engine.connected(
-      args, in_process, args.population_dir) as host, sweep_directory.claim(
-          args.population_dir, config, tasks, _KIND) as directory:
+      args, in_process, args.population_dir, at_least) as host, (
+          sweep_directory.claim(
+              args.population_dir, config, tasks, _KIND)) as directory:
     all_members = {run.name: run for run in directory.runs}
     to_do = directory.runs_to_do(args.retry_failed)
     run_dirs = {run.name: directory.run_dir(run) for run in to_do}
@@ -233,9 +240,10 @@ def _run(args: argparse.Namespace) -> int:
         populations.set_failed(run_dirs[name], True)
       progress.show(directory.record(all_members[name], status, ended.error))
 
+    shared = sharing.plan(groups, to_do, directory, host.address)
     signum = host.make_batch(directory).run(
-        {run.name: directory.arguments(run) for run in to_do}, on_end,
-        _Turns(all_members, run_dirs))
+        sharing.commands(shared, to_do, directory), on_end,
+        _Turns(all_members, run_dirs), sharing.batch_groups(shared, directory))
     _show(directory, args.population_dir)
     results = directory.results()
   finished = sum(r.status == results_lib.FINISHED for r in results)

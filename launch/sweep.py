@@ -17,7 +17,6 @@ from impala_tf.processes import user_modules
 from impala_tf.sweeps import plan as plan_lib
 from impala_tf.sweeps import results as results_lib
 from launch.processes import batch
-from launch.processes import local
 from launch.ray_cluster import engine
 from launch.run import command_line
 from launch.run import gin_config
@@ -67,11 +66,11 @@ def summary(config: plan_lib.SweepConfig,
 def _run(args: argparse.Namespace) -> int:
   engine.check_flags(args)
   config = gin_config.load_sweep(args.sweep)
-  groups = plan_lib.groups(config)
+  groups = plan_lib.groups(config, plan_lib.runs(config))
   engine.enter_private_network(args, 'launch.sweep', has_servers=bool(groups))
   user_modules.load(args.modules)
   tasks, runs = sweep_directory.load_runs(config)
-  sharing.check(config)
+  sharing.check(config, groups)
   in_process = all(loaded.experiment.in_process for _, loaded in runs)
   at_least = max((len(group.runs) for group in groups), default=1)
   with engine.connected(
@@ -88,17 +87,13 @@ def _run(args: argparse.Namespace) -> int:
       progress.show(directory.record(
           all_runs[name], sweep_progress.status(ended), ended.error))
 
-    shared = sharing.plan(config, to_do, directory, host.address)
-    flags = {name: one.flags[name] for one in shared for name in one.members}
+    shared = sharing.plan(groups, to_do, directory, host.address)
     signum = host.make_batch(directory).run(
-        {run.name: [*directory.arguments(run), *flags.get(run.name, ())]
-         for run in to_do}, on_end,
-        groups=[batch.Group(tuple(one.members), local.make_server(
-            one.name, one.command, directory.log_dir, directory.lock))
-                for one in shared])
+        sharing.commands(shared, to_do, directory), on_end,
+        groups=sharing.batch_groups(shared, directory))
     results = directory.results()
   print(summary(config, results))
-  frames = sharing.frames_table(config, results)
+  frames = sharing.frames_table(groups, results)
   if frames:
     print(sweep_progress.table(frames))
   print(f'All results: {os.path.join(args.sweep_dir, sweep_directory.RESULTS)}')

@@ -330,13 +330,8 @@ def members(config: SweepConfig, chosen: Optional[Sequence[Setting]] = None
     chosen: settings to begin with; None for the config's.
 
   Raises:
-    ConfigError: where there is one setting only, or a replay is shared.
+    ConfigError: where there is one setting only.
   """
-  if config.sharing_variants:
-    raise config_lib.ConfigError(
-        'SweepConfig.shared_replay is for sweeps: members of a population take '
-        'turns, and agents that share a replay run at the same time; leave it '
-        'out')
   if chosen is None:
     chosen = settings(config)
   if len(chosen) < 2:
@@ -362,13 +357,18 @@ class Group(NamedTuple):
     return f'{self.task}/{self.variant}/replay_of_seed_{self.seed}'
 
 
-def groups(config: SweepConfig) -> List[Group]:
-  """Lists the groups of runs that share a replay; none where none is shared."""
+def groups(config: SweepConfig, all_runs: Sequence[Run]) -> List[Group]:
+  """Lists the groups of runs that share a replay; none where none is shared.
+
+  Args:
+    config: config of the sweep or of the populations.
+    all_runs: its runs or members.
+  """
   found = {}
-  for run in runs(config):
+  for run in all_runs:
     if run.variant in config.sharing_variants:
       found.setdefault((run.task, run.variant, run.seed), []).append(run)
-  return [Group(*key, members) for key, members in found.items()]
+  return [Group(*key, sharing) for key, sharing in found.items()]
 
 
 def differences(old: SweepConfig, new: SweepConfig) -> List[str]:

@@ -1,4 +1,4 @@
-"""Runs of a sweep that share a replay: their groups, commands and frames."""
+"""Runs of a sweep or members that share a replay: commands and frames."""
 
 import os
 from typing import Dict, List, Mapping, NamedTuple, Sequence
@@ -8,6 +8,8 @@ from impala_tf import config_fingerprint
 from impala_tf.processes import ports
 from impala_tf.sweeps import plan as plan_lib
 from impala_tf.sweeps import results as results_lib
+from launch.processes import batch
+from launch.processes import local
 from launch.run import gin_config
 from launch.run import role_commands
 from launch.run import sweep_directory
@@ -39,17 +41,19 @@ def check_sampling(config: config_lib.Config) -> None:
         'none')
 
 
-def check(config: plan_lib.SweepConfig) -> None:
+def check(config: plan_lib.SweepConfig,
+          groups: Sequence[plan_lib.Group]) -> None:
   """Refuses runs that cannot share a replay.
 
   Args:
     config: config of the sweep, each of whose runs can be loaded.
+    groups: runs that share one each.
 
   Raises:
     ConfigError: where a run has no replay, or one that cannot be shared, or
       the runs of a group make different unrolls or want different replays.
   """
-  for group in plan_lib.groups(config):
+  for group in groups:
     loaded = [gin_config.load(config.tasks[run.task], run.gin_bindings())
               for run in group.runs]
     if not all(one.num_replayed for one in loaded):
@@ -68,19 +72,19 @@ def check(config: plan_lib.SweepConfig) -> None:
           'ReplayConfig.capacity_unrolls and survives_resume')
 
 
-def plan(config: plan_lib.SweepConfig, to_do: Sequence[plan_lib.Run],
+def plan(groups: Sequence[plan_lib.Group], to_do: Sequence[plan_lib.Run],
          directory: sweep_directory.SweepDirectory, host: str
          ) -> List[Sharing]:
   """Plans the replays that runs share.
 
   Args:
-    config: config of the sweep.
+    groups: runs that share one each.
     to_do: runs that are to do.
     directory: directory of the sweep.
     host: this machine, as the runs reach it.
   """
   names = {run.name for run in to_do}
-  found = [group for group in plan_lib.groups(config)
+  found = [group for group in groups
            if any(run.name in names for run in group.runs)]
   return [_sharing(group, names, directory, f'{host}:{port}') for group, port
           in zip(found, ports.choose_free(len(found)))]
@@ -107,19 +111,46 @@ def _sharing(group: plan_lib.Group, names: Sequence[str],
        for name, agent in agents.items()})
 
 
-def frames_table(config: plan_lib.SweepConfig,
+def commands(shared: Sequence[Sharing], to_do: Sequence[plan_lib.Run],
+             directory: sweep_directory.SweepDirectory) -> Dict[str, List[str]]:
+  """Returns the command of each run that is to do, by its name.
+
+  Args:
+    shared: replays that runs share.
+    to_do: runs that are to do.
+    directory: directory of the sweep.
+  """
+  flags = {name: one.flags[name] for one in shared for name in one.members}
+  return {run.name: [*directory.arguments(run), *flags.get(run.name, ())]
+          for run in to_do}
+
+
+def batch_groups(shared: Sequence[Sharing],
+                 directory: sweep_directory.SweepDirectory
+                 ) -> List[batch.Group]:
+  """Returns the groups of a batch, each with a replay on this machine.
+
+  Args:
+    shared: replays that runs share.
+    directory: directory of the sweep.
+  """
+  return [batch.Group(tuple(one.members), local.make_server(
+      one.name, one.command, directory.log_dir, directory.lock))
+          for one in shared]
+
+
+def frames_table(groups: Sequence[plan_lib.Group],
                  results: Sequence[results_lib.Result]) -> List[List[str]]:
   """Makes a table of the frames of each agent, and in sum, of each replay.
 
   Args:
-    config: config of the sweep.
-    results: results of its runs.
+    groups: runs that share a replay each.
+    results: results of the sweep's runs.
 
   Returns:
     Rows of equal length, the first of which names the columns; none where no
     replay is shared.
   """
-  groups = plan_lib.groups(config)
   if not groups:
     return []
   frames: Dict[str, int] = {r.run.name: r.frames or 0 for r in results}

@@ -5,6 +5,7 @@ import pathlib
 import re
 import signal
 
+import numpy as np
 import pytest
 
 from impala_tf.monitoring import metrics
@@ -100,7 +101,9 @@ def test_papers_populations_have_its_numbers(name, adapted):
     ({'fixed': {k: v for k, v in _CATCH.items() if 'human' not in k}},
      'set PopulationConfig.random_score and human_score'),
     ({'fixed': {**_CATCH, 'PopulationConfig.adapted': 'decay'}},
-     "names 'decay', but only learning_rate")])
+     "names 'decay', but only learning_rate"),
+    ({'shared_replay': True, 'points': {'a': {}, 'b': {}}},
+     "variant 'default' has runs without replay")])
 def test_bad_population_is_refused_before_anything_begins(
     tmp_path, refused, fields, words):
   _write(tmp_path, **fields)
@@ -157,6 +160,41 @@ def test_populations_train_one_after_the_other(tmp_path):
 
 
 # Real members.
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_members_of_a_population_share_a_replay_and_go_on_after_ctrl_c(
+    tmp_path):
+  learning = {'ReplayConfig.replay_fraction': 0.5}
+  points = {'quick': {'OptimizerConfig.learning_rate': 0.02},
+            'slow': {'OptimizerConfig.learning_rate': 1e-6}}
+  _write(tmp_path, fixed={**_CATCH, **learning}, points=points,
+         shared_replay=True)
+  command = ('launch.population', *_arguments(tmp_path))
+  with programs.running('-m', *command) as process:
+    def decisions():
+      assert process.poll() is None, process.communicate()
+      return all(_events(tmp_path, name) for name in points)
+
+    programs.wait_until(decisions, 'decisions of both', _DEADLINE_SECS)
+    process.send_signal(signal.SIGINT)
+    output, errors = process.communicate(timeout=_DEADLINE_SECS)
+  assert process.returncode == 130, errors
+  assert 'Stopped with 0 of 2 members finished; the same command' in output
+  assert not programs.pids(str(tmp_path / 'p'))
+
+  ran = programs.run(*command, timeout=_DEADLINE_SECS)
+  assert ran.returncode == 0, ran.stderr
+  # Unlike in turns, both have trained all the time, on what both have played.
+  for name in points:
+    rows = metrics.read_rows(str(_run_dir(tmp_path, name)))
+    assert rows[-1]['updates'] == _UPDATES
+    share = [row['replayed/foreign_share'] for row in rows]
+    assert 0.3 < np.mean(share[-100:]) < 0.7
+    events = _events(tmp_path, name)
+    assert [e.evolution for e in events] == list(range(1, len(events) + 1))
+  assert any(event.is_copy for event in _events(tmp_path, 'slow'))
 
 
 def _run_dir(tmp_path, name):

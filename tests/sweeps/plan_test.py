@@ -196,9 +196,18 @@ def test_population_anneals_where_its_config_says_so():
   assert member.bindings['OptimizerConfig.annealed'] is True
 
 
-def test_population_with_a_shared_replay_is_refused():
-  with pytest.raises(config_lib.ConfigError, match='is for sweeps'):
-    plan_lib.members(_config(shared_replay=['x']))
+def test_members_that_share_a_replay_have_the_seeds_of_the_sweeps_agents():
+  config = _config(shared_replay=['x'])
+  members, runs = plan_lib.members(config), plan_lib.runs(config)
+  assert [m[:4] for m in members] == [r[:4] for r in runs]
+  for member, run in zip(members, runs):
+    assert run.bindings.items() <= member.bindings.items()
+  groups = plan_lib.groups(config, members)
+  assert len(groups) == 2 * 3
+  for group in groups:  # All of a population, and none of another.
+    population, = {member.population for member in group.runs}
+    assert list(group.runs) == [
+        m for m in members if m.population == population]
 
 
 def test_population_of_one_is_refused():
@@ -208,7 +217,8 @@ def test_population_of_one_is_refused():
 
 def test_agents_that_share_a_replay_follow_one_another_with_own_seeds():
   config = _config(shared_replay=['x'])
-  runs, groups = plan_lib.runs(config), plan_lib.groups(config)
+  runs = plan_lib.runs(config)
+  groups = plan_lib.groups(config, runs)
   names = [run.name for run in runs]
   assert len(set(names)) == len(names) == 2 * 2 * 5 * 3
   assert [(g.task, g.variant, g.seed) for g in groups] == [
@@ -224,8 +234,8 @@ def test_agents_that_share_a_replay_follow_one_another_with_own_seeds():
     seeds.setdefault((run.task, run.variant), []).append(
         run.bindings['ExperimentConfig.seed'])
   assert all(numbers == list(range(1, 16)) for numbers in seeds.values())
-  assert not plan_lib.groups(_config())
-  assert len(plan_lib.groups(_config(shared_replay=True))) == 2 * 2 * 3
+  assert not plan_lib.groups(_config(), runs)
+  assert len(plan_lib.groups(_config(shared_replay=True), runs)) == 2 * 2 * 3
 
 
 @pytest.mark.parametrize('value, words', [

@@ -21,12 +21,17 @@ def _config(**kwargs):
                 'ReplayConfig.capacity_unrolls': 77}, **kwargs})
 
 
+def _groups(config):
+  return plan_lib.groups(config, plan_lib.runs(config))
+
+
 def _plan(tmp_path, config, is_to_do=lambda run: True):
   tasks = {'catch': gin_config.load('configs/catch.gin')}
   with sweep_directory.claim(
       str(tmp_path / 'sweep'), config, tasks) as directory:
     return sharing.plan(
-        config, list(filter(is_to_do, plan_lib.runs(config))), directory, 'me')
+        _groups(config), list(filter(is_to_do, plan_lib.runs(config))),
+        directory, 'me')
 
 
 def test_replay_gets_the_agents_config_and_agents_its_address(tmp_path):
@@ -73,9 +78,10 @@ def test_agents_that_have_ended_are_not_expected_and_keep_their_numbers(
       'fixed': {'ReplayConfig.replay_fraction': 0.5}},
      'they need the same level')])
 def test_agents_that_cannot_share_are_refused(fields, words):
-  sharing.check(_config())
+  sharing.check(_config(), _groups(_config()))
+  config = _config(**fields)
   with pytest.raises(config_lib.ConfigError, match=words):
-    sharing.check(_config(**fields))
+    sharing.check(config, _groups(config))
 
 
 def test_frames_are_told_by_agent_and_in_sum():
@@ -83,8 +89,8 @@ def test_frames_are_told_by_agent_and_in_sum():
   results = [results_lib.Result(run, results_lib.FINISHED,
                                 frames=1000 * i if i != 7 else None)
              for i, run in enumerate(plan_lib.runs(config))]
-  assert sharing.frames_table(config, results) == [
+  assert sharing.frames_table(_groups(config), results) == [
       ['task', 'variant', 'seed', 'frames of all', 'a', 'b', 'c'],
       ['catch', 'shared', '1', '12,000', '3,000', '4,000', '5,000'],
       ['catch', 'shared', '2', '30,000', '9,000', '10,000', '11,000']]
-  assert not sharing.frames_table(_config(shared_replay=False), results)
+  assert not sharing.frames_table([], results)
