@@ -166,11 +166,11 @@ def test_populations_train_one_after_the_other(tmp_path):
 @pytest.mark.timeout(1200)
 def test_members_of_a_population_share_a_replay_and_go_on_after_ctrl_c(
     tmp_path):
-  learning = {'ReplayConfig.replay_fraction': 0.5}
+  fixed = {**_CATCH, 'ReplayConfig.replay_fraction': 0.5,
+           'ExperimentConfig.total_frames': 40_000}
   points = {'quick': {'OptimizerConfig.learning_rate': 0.02},
             'slow': {'OptimizerConfig.learning_rate': 1e-6}}
-  _write(tmp_path, fixed={**_CATCH, **learning}, points=points,
-         shared_replay=True)
+  _write(tmp_path, fixed=fixed, points=points, shared_replay=True)
   command = ('launch.population', *_arguments(tmp_path))
   with programs.running('-m', *command) as process:
     def decisions():
@@ -189,7 +189,7 @@ def test_members_of_a_population_share_a_replay_and_go_on_after_ctrl_c(
   # Unlike in turns, both have trained all the time, on what both have played.
   for name in points:
     rows = metrics.read_rows(str(_run_dir(tmp_path, name)))
-    assert rows[-1]['updates'] == _UPDATES
+    assert rows[-1]['frames'] == 40_000
     share = [row['replayed/foreign_share'] for row in rows]
     assert 0.3 < np.mean(share[-100:]) < 0.7
     events = _events(tmp_path, name)
