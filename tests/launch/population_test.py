@@ -15,6 +15,7 @@ from impala_tf.sweeps import plan as plan_lib
 from impala_tf.sweeps import results as results_lib
 from launch import population
 from launch.run import gin_config
+from launch.run import sharing
 from tests.fixtures import programs
 
 _FILES = sorted(
@@ -67,6 +68,7 @@ def _arguments(tmp_path, *flags):
 def test_file_is_of_members_that_can_be(path):
   config = gin_config.load_sweep(path)
   tasks, _ = population.load_members(config)
+  sharing.check(config, plan_lib.groups(config, plan_lib.members(config)))
   assert tasks.keys() == config.tasks.keys()
   header = (programs.ROOT / path).read_text().split('from __gin__')[0]
   for word in ('Frames', 'Hardware', 'Score to expect'):

@@ -72,7 +72,7 @@ def test_file_is_of_runs_that_can_be(path):
   config = gin_config.load_sweep(path)
   tasks, _ = sweep_directory.load_runs(config)
   assert tasks.keys() == config.tasks.keys()
-  sharing.check(config)
+  sharing.check(config, plan_lib.groups(config, plan_lib.runs(config)))
   assert gin_config.load_sweep(path) == config  # Nothing stayed from before.
 
 
