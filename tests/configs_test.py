@@ -92,6 +92,7 @@ def test_file_trains_for_two_updates(path, tmp_path):
   config = gin_config.load(path, tiny)
   domain = config.environment.level.split('/')[0]
   repeats = {'atari': config.atari.action_repeats,
+             'dmlab': config.dmlab.action_repeats,
              'dmlab30': config.dmlab.action_repeats,
              'vizdoom': config.vizdoom.action_repeats}.get(domain, 1)
   is_shared = algorithms.architecture(config) == algorithms.SHARED_PARAMETERS
