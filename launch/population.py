@@ -219,7 +219,7 @@ def _run(args: argparse.Namespace) -> int:
   user_modules.load(args.modules)
   tasks, in_process = load_members(config)
   sharing.check(config, groups)
-  at_least = max((len(group.runs) for group in groups), default=1)
+  at_least = sharing.num_together(groups)
   with engine.connected(
       args, in_process, args.population_dir, at_least) as host, (
           sweep_directory.claim(

@@ -72,7 +72,7 @@ def _run(args: argparse.Namespace) -> int:
   tasks, runs = sweep_directory.load_runs(config)
   sharing.check(config, groups)
   in_process = all(loaded.experiment.in_process for _, loaded in runs)
-  at_least = max((len(group.runs) for group in groups), default=1)
+  at_least = sharing.num_together(groups)
   with engine.connected(
       args, in_process, args.sweep_dir, at_least) as host, (
           sweep_directory.claim(args.sweep_dir, config, tasks)) as directory:
