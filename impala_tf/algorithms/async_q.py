@@ -110,7 +110,7 @@ def loss(agent: agent_lib.Agent, unroll: types.Unroll,
   nothing = tf.math.multiply_no_nan(tf.reduce_sum(outputs.baseline), 0.)
   return types.LossOutput(tf.reduce_sum(unroll_losses) + nothing, {
       'loss/total': unroll_losses,
-      'action_value': tf.reduce_mean(values, axis=0)})
+      'action_value': losses.masked_mean(values, ~truncated)})
 
 
 ALGORITHM = algorithm.Algorithm(make_agent, loss, needs_target_agent=True)

@@ -151,13 +151,13 @@ def loss_and_targets(
       'loss/policy_gradient': policy_gradient_loss,
       'loss/baseline': baseline_loss,
       'loss/entropy': entropy_loss,
-      'entropy': _time_mean(entropies),
-      'explained_variance': _explained_variance(*scaled),
+      'entropy': losses.masked_mean(entropies, ~truncated),
+      'explained_variance': _explained_variance(*scaled, ~truncated),
       **selection.metrics,
   }
   metrics.update(_off_policy_metrics(
       log_rhos, distribution.kl_divergence(behaviour_logits, target_logits),
-      config.clip_rho_threshold))
+      config.clip_rho_threshold, ~truncated))
   return (types.LossOutput(tf.reduce_sum(unroll_losses), metrics),
           Targets(returns.vs, mask))
 
@@ -167,26 +167,24 @@ def _everything(truncated: tf.Tensor) -> Selection:
   return Selection(tf.ones_like(truncated), tf.ones_like(truncated[0]), {})
 
 
-def _time_mean(x: tf.Tensor) -> tf.Tensor:
-  """Averages [T, B] over time, to [B]."""
-  return tf.reduce_mean(x, axis=0)
-
-
-def _explained_variance(vs: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
+def _explained_variance(vs: tf.Tensor, values: tf.Tensor,
+                        counts: tf.Tensor) -> tf.Tensor:
   """Returns 1 - Var[vs - V] / Var[vs]: 1 is perfect, 0 like a constant."""
-  return 1. - tf.math.divide_no_nan(
-      tf.math.reduce_variance(vs - values), tf.math.reduce_variance(vs))
+  def variance(x):
+    mean = losses.masked_mean(x, counts, axis=None)
+    return losses.masked_mean(tf.square(x - mean), counts, axis=None)
+
+  return 1. - tf.math.divide_no_nan(variance(vs - values), variance(vs))
 
 
-def _off_policy_metrics(log_rhos, kl_divergences, threshold):
+def _off_policy_metrics(log_rhos, kl_divergences, threshold, counts):
   """Measures the distance from the behaviour policy to the target policy."""
   rhos = tf.exp(log_rhos)
   clipped = tf.zeros_like(rhos)
   if threshold is not None:
     # Equal policies give ratios a rounding error off 1, which is no clipping.
     clipped = tf.cast(rhos > threshold * 1.001, tf.float32)
-  return {
-      'rho/mean': _time_mean(rhos),
-      'rho/clipped_share': _time_mean(clipped),
-      'kl_behaviour_target': _time_mean(kl_divergences),
-  }
+  return {name: losses.masked_mean(x, counts) for name, x in {
+      'rho/mean': rhos,
+      'rho/clipped_share': clipped,
+      'kl_behaviour_target': kl_divergences}.items()}

@@ -223,10 +223,6 @@ class ActorLearner:
                     numbers: np.ndarray) -> links.Contribution:
     """Puts together what the segment contributes."""
     metrics = dict(zip(self._metric_names, map(float, numbers)))
-    if not self._buffer.is_full:
-      # Means over time would be of the padding, too.
-      metrics = {name: value for name, value in metrics.items()
-                 if name.startswith('loss/') or name == 'gradient_norm'}
     episode = {}
     if worker.has_ended:
       episode = {

@@ -19,7 +19,7 @@ class SegmentBuffer:
   """A buffer in which an unroll [T+1, 1] is put together, step by step.
 
   A segment that ends early is padded with steps that begin an episode after a
-  time limit: no transition into them is learned from, and their gradient is 0.
+  time limit: no transition into them is learned from or counts in means.
   """
 
   def __init__(self, max_steps: Optional[int]):
@@ -74,11 +74,6 @@ class SegmentBuffer:
   def num_steps(self) -> int:
     """Transitions of the segment so far."""
     return self._last
-
-  @property
-  def is_full(self) -> bool:
-    """Whether the segment has its most steps."""
-    return self._last == self._max_steps
 
   def unroll(self) -> types.Unroll:
     """Returns the segment, padded; the next segment overwrites it.

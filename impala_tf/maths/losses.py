@@ -16,6 +16,7 @@ transition counts, 0 where not; `vtrace` takes the same one.
 """
 
 import math
+from typing import Optional
 
 import tensorflow as tf
 
@@ -97,6 +98,24 @@ def entropy_loss(entropies: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
   tf.debugging.assert_shapes([
       (entropies, ('T', 'B')), (mask, ('T', 'B'))])
   return -_masked_sum(entropies, mask)
+
+
+def masked_mean(x: tf.Tensor, mask: tf.Tensor,
+                axis: Optional[int] = 0) -> tf.Tensor:
+  """Averages the transitions that count, for logs.
+
+  Args:
+    x: float32 [T, B].
+    mask: [T, B].
+    axis: 0 for a mean over time of each unroll; None for one mean of all.
+
+  Returns:
+    float32 [B], or []; 0 where no transition counts.
+  """
+  mask = tf.cast(mask, tf.bool)
+  return tf.math.divide_no_nan(
+      tf.reduce_sum(tf.where(mask, x, 0.), axis=axis),
+      tf.reduce_sum(tf.cast(mask, tf.float32), axis=axis))
 
 
 def clip_rewards(rewards: tf.Tensor, name: str) -> tf.Tensor:

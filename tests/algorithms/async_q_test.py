@@ -88,6 +88,9 @@ def test_loss_is_half_the_sum_of_squared_errors(name):
         losses[b] += error**2 / 2
   np.testing.assert_array_equal(of_values, expected)
   np.testing.assert_array_equal(output.metrics['loss/total'], losses)
+  chosen = VALUES[range(T), ACTIONS[:T]]
+  np.testing.assert_allclose(output.metrics['action_value'], [
+      np.mean(chosen), np.mean(chosen), np.mean(np.delete(chosen, 2))])
   assert output.loss == np.sum(losses)
   np.testing.assert_array_equal(of_baseline, np.zeros([T + 1, B]))
   assert of_target is None

@@ -433,6 +433,7 @@ def test_metrics_on_policy():
 
 @both_kinds
 def test_metrics_off_policy(policy):
+  """Steps that a time limit cut off do not count."""
   agent, unroll = LinearAgent(policy=policy), _unroll(policy=policy)
   parameters = _float64(agent)
   # [T, B] each.
@@ -441,13 +442,20 @@ def test_metrics_off_policy(policy):
   ratios = np.exp(log_pi - log_mu)
   vs, _ = _targets(parameters, unroll, CONFIG)
   output, _ = _loss(agent, unroll)
+  effects = unroll.env_outputs
+  counts = ((effects.step_type != FIRST) | (effects.discount == 0))[1:]
+  assert not counts.all(axis=0).all()
+
+  def mean(x):
+    return [np.mean(x[counts[:, b], b]) for b in range(B)]
+
   expected = {
-      'rho/mean': np.mean(ratios, axis=0),
-      'rho/clipped_share': np.mean(
-          ratios > CONFIG.clip_rho_threshold, axis=0),
-      'kl_behaviour_target': np.mean(divergences, axis=0),
-      'entropy': np.mean(entropies, axis=0),
-      'explained_variance': 1 - np.var(vs - values) / np.var(vs),
+      'rho/mean': mean(ratios),
+      'rho/clipped_share': mean(ratios > CONFIG.clip_rho_threshold),
+      'kl_behaviour_target': mean(divergences),
+      'entropy': mean(entropies),
+      'explained_variance': 1 - (
+          np.var((vs - values)[counts]) / np.var(vs[counts])),
   }
   for name, value in expected.items():
     np.testing.assert_allclose(output.metrics[name], value, rtol=1e-4,

@@ -141,3 +141,10 @@ def test_rewards_are_clipped_as_named(name, rewards, expected):
 def test_unknown_clipping_is_refused():
   with pytest.raises(ValueError, match="abs_one.*'abs_two'"):
     losses.clip_rewards(tf.zeros([2]), 'abs_two')
+
+
+def test_mean_is_of_the_transitions_that_count():
+  x = np.float32([[1, 2, np.nan], [3, np.nan, np.nan]])
+  mask = np.array([[1, 1, 0], [1, 0, 0]])
+  np.testing.assert_array_equal(losses.masked_mean(x, mask), [2, 2, 0])
+  assert losses.masked_mean(x, mask, axis=None) == 2
