@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
 # Builds DeepMind Lab and installs it into .venv, for the levels dmlab30/NAME.
-# Usage: launch/install_dmlab.sh [--source=DIR]
+# Usage: launch/install_dmlab.sh [--source=DIR|URL]
 #   --source=DIR  sources of google-deepmind/lab, commit b1db91a, which are only
 #                 read; without it those of the last time, or else from GitHub
+#   --source=https://github.com/google-deepmind/lab
+#                 from GitHub, whatever the last time was
 #   --help        this text
 # Packages that are missing are installed with apt by root, or by sudo where that
 # asks for no password; else their names are printed. What is built stays in
@@ -34,9 +36,10 @@ source_directory() {
   pwd -P
 }
 
-sources=''
+sources='' is_from_github=false
 while (($#)); do
   case "$1" in
+    "--source=$URL") is_from_github=true ;;
     --source=*) sources="$(source_directory "${1#*=}")" ;;
     --source)
       sources="$(source_directory "${2:-}")"
@@ -110,12 +113,11 @@ if ! command -v dpkg-query > /dev/null || ! command -v apt-get > /dev/null; then
   tell 'no apt here: docs/dmlab.md says what has to be there under other names'
 fi
 if "$has_apt"; then need "${PACKAGES[@]}"; fi
-# What --source was the last time is a link beside what was fetched.
-if [[ -n "$sources" ]]; then
-  ln -sfn "$sources" "$BUILD/named"
-elif [[ -d "$BUILD/named" ]]; then
+# The build leaves this link to its sources, once it knows them for Lab's.
+if "$is_from_github"; then rm -f "$BUILD/named"; fi
+if [[ -z "$sources" && -d "$BUILD/named" ]]; then
   sources="$(source_directory "$BUILD/named")"
-else
+elif [[ -z "$sources" ]]; then
   if [[ ! -d "$BUILD/source" ]]; then
     if "$has_apt"; then need ca-certificates git; fi
     fetch

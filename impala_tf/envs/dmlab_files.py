@@ -218,4 +218,4 @@ def check_maps(name: str, runfiles_path: str) -> None:
         f'dmlab30/{name}: the installed DeepMind Lab lacks {len(missing)} of '
         f"the level's {len(wanted)} maps, such as {missing[0]}.bsp; leave the "
         'level out, or install Lab from sources that have them: '
-        './launch/install_dmlab.sh')
+        './launch/install_dmlab.sh --source=DIR')

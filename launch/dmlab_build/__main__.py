@@ -62,6 +62,13 @@ def _describe(source: pathlib.Path, commit: str) -> None:
     _tell(f'dmlab30/{level} cannot be played: {count} of its maps are missing')
 
 
+def _remember(source: pathlib.Path, build: pathlib.Path) -> None:
+  """Leaves a link for the next installation that is not told of sources."""
+  link = build / 'named'
+  link.unlink(missing_ok=True)
+  link.symlink_to(source.absolute())
+
+
 def _logged(what: str, command: Sequence[str], log: pathlib.Path,
             **kwargs) -> None:
   """Runs a command with its output in the log; raises _Failed with a cause."""
@@ -101,6 +108,7 @@ def _install(source: pathlib.Path, build: pathlib.Path, commit: str,
     raise build_files.BuildFileError(
         f'{source} has no sources of DeepMind Lab (no {sources.MARK}); give '
         'a checkout of https://github.com/google-deepmind/lab')
+  _remember(source, build)
   _describe(source, commit)
   # Ninja itself sees which commands have changed since the last time.
   ninja = ninja_file.of_lab(source)

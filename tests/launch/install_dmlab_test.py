@@ -31,7 +31,8 @@ cd "$INSTALLED" && touch "$@"''',
   '-m venv') mkdir -p "$3/bin" && cp "$0" "$3/bin/python" ;;
   '-c import sysconfig'*) echo "$INSTALLED/python3.11-dev" ;;
   '-c import sys'*) echo python3.11-dev ;;
-  '-m launch.dmlab_build') echo "builds ${*:3}" ;;
+  '-m launch.dmlab_build') ln -sfn "$3" "$4/named"  # As the real one.
+    echo "builds ${*:3}" ;;
 esac''',
 }
 
@@ -185,10 +186,15 @@ def test_sources_are_fetched_once(machine):
   shutil.rmtree(repository)
   code, out, lines = machine.run(**variables)
   assert code == 0 and out.startswith(f'builds {build / "source"} '), lines
-  # Others that are named later are remembered all the same.
+  # Others that are named later are remembered all the same, until those from
+  # GitHub are asked for.
+  fetched = out
   code, out, lines = machine.run('--source=the sources', **variables)
   assert code == 0 and out.startswith(f'builds {machine.sources} '), lines
   assert machine.run(**variables)[1] == out
+  for arguments in (
+      ['--source=https://github.com/google-deepmind/lab'], []):
+    assert machine.run(*arguments, **variables) == (0, fetched, [])
 
 
 def test_lab_comes_along_into_the_next_environment(machine):
@@ -218,7 +224,8 @@ def test_lab_is_built_from_its_sources_and_installed(tmp_path):
     pytest.skip('IMPALA_TF_LAB_SOURCE names no sources of DeepMind Lab')
   command = [_LAUNCH / 'install_dmlab.sh', f'--source={source}']
   env = {**os.environ, 'XDG_CACHE_HOME': str(tmp_path)}
-  for words in ('deepmind_lab is installed in', 'is installed already'):
+  # By the first, unless the same had been installed before.
+  for words in ('deepmind_lab is installed ', 'is installed already'):
     ran = subprocess.run(command, env=env, stdin=subprocess.DEVNULL,
                          capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr

@@ -65,6 +65,19 @@ def test_second_run_does_nothing(tmp_path, site, monkeypatch, capfd):
   assert _times(tmp_path) == before
 
 
+def test_sources_are_remembered_once_they_are_known_for_labs(
+    tmp_path, site, monkeypatch, capfd):
+  source, link = tmp_path / 'source', tmp_path / 'build' / 'named'
+  source.mkdir()
+  assert _install(tmp_path, monkeypatch, capfd)[0] == 2
+  assert not link.is_symlink()
+  source.rmdir()
+  (tiny_lab.write(source) / 'dagcheck.md').unlink()  # It cannot be built.
+  for _ in range(2):
+    assert _install(tmp_path, monkeypatch, capfd)[0] == 1
+    assert link.readlink() == source
+
+
 def test_maps_that_come_or_change_with_an_old_time_are_installed(
     tmp_path, site, monkeypatch, capfd):
   maps = tiny_lab.write(tmp_path / 'source') / 'assets/maps/built'
