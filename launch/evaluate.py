@@ -102,7 +102,10 @@ def _suite_and_levels(args: argparse.Namespace
   suite = levels_lib.SUITES[args.suite]
   levels = suite.levels
   if args.levels is not None:
-    levels = tuple(dict.fromkeys(args.levels.split(',')))  # Each once.
+    # Each once, by the name under which it is scored.
+    levels = tuple(dict.fromkeys(
+        suite.scored_level(level) if level in suite.train_levels else level
+        for level in args.levels.split(',')))
   domain = suite.levels[0].partition('/')[0]
   for level in levels:
     if level not in suite.levels:

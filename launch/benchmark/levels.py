@@ -36,7 +36,7 @@ _DEFAULT_CONFIG = 'configs/dmlab30/multitask_shallow.gin'
 COLUMNS = ('level', 'steps_per_sec', 'steps_per_sec_with_resets',
            'reset_secs_median', 'reset_secs_worst', 'resets',
            'step_cpu_ms', 'reset_cpu_secs_median', 'mib', 'episode_steps',
-           'episode_return', 'error')
+           'episode_return', 'return_standard_error', 'error')
 
 Row = Dict[str, Any]
 
@@ -58,7 +58,7 @@ class Step(NamedTuple):
 
 
 def play(level: str, config: config_lib.Config, num_steps: int,
-         num_episodes: int) -> Row:
+         num_episodes: int, training: bool = True) -> Row:
   """Plays a level at random for so many steps and ends of episodes at least.
 
   Args:
@@ -66,6 +66,7 @@ def play(level: str, config: config_lib.Config, num_steps: int,
     config: config of a run, for how levels are played.
     num_steps: least number of steps.
     num_episodes: least number of episodes that end.
+    training: whether to play what training generates, or what evaluation does.
 
   Returns:
     See `summarise`; 'mib' is the memory of the environment's process.
@@ -77,7 +78,7 @@ def play(level: str, config: config_lib.Config, num_steps: int,
   others = psutil.Process().children()
   workers = multi_level.make_workers(
       level, config.experiment.seed, 0, functools.partial(
-          factory.make_environment, config=config, training=True),
+          factory.make_environment, config=config, training=training),
       dataclasses.replace(config.actor, num_envs=1, env_processes=1))
   try:
     process, = [child for child in psutil.Process().children()
@@ -123,6 +124,8 @@ def summarise(steps: Sequence[Step]) -> Row:
   others = [step for step in steps if not step.has_reset]
   ends = [i for i, step in enumerate(steps) if step.has_reset]
   ended = steps[1:ends[-1] + 1]  # What follows is of an episode that goes on.
+  returns = [sum(s.reward for s in steps[begin + 1:end + 1])
+             for begin, end in zip(ends, ends[1:])]
   return {
       'steps_per_sec': len(others) / sum(s.secs for s in others),
       # Steps of whole episodes, with the reset of each.
@@ -133,7 +136,10 @@ def summarise(steps: Sequence[Step]) -> Row:
       'step_cpu_ms': 1e3 * sum(s.cpu_secs for s in others) / len(others),
       'reset_cpu_secs_median': statistics.median(s.cpu_secs for s in resets),
       'episode_steps': len(ended) / (len(ends) - 1),
-      'episode_return': sum(s.reward for s in ended) / (len(ends) - 1)}
+      'episode_return': statistics.fmean(returns),
+      'return_standard_error': (
+          statistics.stdev(returns) / len(returns)**0.5
+          if len(returns) > 1 else float('nan'))}
 
 
 def write_csv(path: str, rows: Sequence[Row]) -> None:
@@ -156,6 +162,8 @@ def _parse_args() -> argparse.Namespace:
   parser.add_argument('--episodes', type=int, default=2,
                       help='least number of episodes of each level that end '
                       '(default: %(default)s)')
+  parser.add_argument('--evaluation', action='store_true',
+                      help='play what evaluation plays, not what training does')
   parser.add_argument('--csv', metavar='FILE',
                       help='also write the numbers there')
   return parser.parse_args()
@@ -176,7 +184,8 @@ def _run() -> int:
   rows = []
   for level in levels:
     try:
-      rows.append(play(level, config, args.steps, args.episodes))
+      rows.append(play(level, config, args.steps, args.episodes,
+                       not args.evaluation))
     except (config_lib.UserError, env_processes.WorkerError) as error:
       rows.append({'level': level, 'error': str(error)})
     report.show_levels(rows[-1:])

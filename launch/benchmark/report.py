@@ -179,7 +179,7 @@ def show_levels(rows: Sequence[Dict[str, Any]]) -> None:
         f'{row["reset_secs_median"]:.2f}', f'{row["reset_secs_worst"]:.2f}',
         f'{row["step_cpu_ms"]:.2f}', f'{row["reset_cpu_secs_median"]:.2f}',
         f'{row["mib"]:,.0f}', f'{row["episode_steps"]:,.0f}',
-        f'{row["episode_return"]:.2f}')
+        f'{row["episode_return"]:.2f} ± {row["return_standard_error"]:.2f}')
   if table.row_count:
     _print(table)
   for error in errors:

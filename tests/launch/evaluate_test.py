@@ -1,5 +1,6 @@
 """Tests of `launch.evaluate` as a user calls it, on runs of few parameters."""
 
+import argparse
 import json
 import re
 import sys
@@ -183,6 +184,16 @@ def test_suite_is_played_level_by_level_and_goes_on_where_it_stopped(
   assert evaluate_suite(both)[0] == []
   played, report, _ = evaluate_suite(both, '--seed=1')
   assert played == ['atari/pong', 'atari/breakout']
+
+
+def test_levels_of_a_suite_may_have_the_names_that_are_trained_on():
+  args = argparse.Namespace(
+      suite='dmlab30', video=None, levels=','.join(
+          f'dmlab30/rooms_{name}' for name in (
+              'collect_good_objects_train', 'watermaze',
+              'collect_good_objects_test')))
+  assert evaluate._suite_and_levels(args)[1] == (
+      'dmlab30/rooms_collect_good_objects_test', 'dmlab30/rooms_watermaze')
 
 
 def test_level_that_ends_the_process_is_named_and_a_result_is_kept(

@@ -21,7 +21,9 @@ def test_resets_are_kept_apart_from_steps():
   assert row['step_cpu_ms'] == pytest.approx(15)
   assert row['reset_cpu_secs_median'] == 3
   assert (row['resets'], row['episode_steps']) == (3, 2.5)
-  assert row['episode_return'] == (1 + 2 + 4) / 2
+  assert row['episode_return'] == (3 + 4) / 2
+  # Of two numbers that differ by 1.
+  assert row['return_standard_error'] == pytest.approx(.5)
 
 
 @pytest.mark.slow  # Starts a process for each level.
