@@ -145,9 +145,10 @@ class DmlabEnvironment(environment.BatchedEnvironment):
 
   Environment i draws the seeds of its episodes from its own generator, which is
   seeded with `seed + i`. Simulators that play the same seeds in the same order
-  show the same. One that plays a seed again need not: its engine goes on from
-  what it played before, as the opponents of lasertag show, and language levels
-  keep the walls in which they first showed a layout.
+  show the same, but for opponents: what those of lasertag do differs between
+  fresh processes, too, after some steps. A simulator that plays a seed again
+  need not show the same: language levels keep the walls in which they first
+  showed a layout.
 
   Some of Lab's failures end the process. In environment processes
   (`ActorConfig.env_processes`) another is there to name the level.

@@ -61,7 +61,8 @@ def _check_step(row, num_envs):
 
 @pytest.mark.soak  # Minutes of CPU: maps are compiled.
 @pytest.mark.timeout(3600)
-def test_every_level_plays_a_thousand_steps(tmp_path, start_workers):
+def test_every_level_plays_a_thousand_steps_and_to_an_end(
+    tmp_path, start_workers):
   settings = _config(tmp_path)
   names = [name for name in dmlab.NAMES
            if not name.endswith('_test') and _has_maps(name)]
@@ -72,50 +73,55 @@ def test_every_level_plays_a_thousand_steps(tmp_path, start_workers):
         factory.make_environment, config=settings, training=True)
     env = make(f'dmlab30/{name}', 1, 1)
     _check(env.reset(), 1)
-    pictures = set()
-    for _ in range(1000):
+    pictures, num_steps, has_ended = set(), 0, False
+    while num_steps < 1000 or not has_ended:
       row = env.step(rng.integers(9, size=1, dtype=np.int32))
       _check_step(row, 1)
       pictures.add(row.observation.tobytes())
+      num_steps += 1
+      has_ended |= row.step_type[0] == FIRST
     assert len(pictures) > 20, name
     env.close()
     pool = multi_level.make_workers(
         f'dmlab30/{name}', 1, 0, make, settings.actor)
-    num_rows = np.zeros(2, int)
+    num_rows, num_firsts = np.zeros(2, int), np.zeros(2, int)
     try:
-      while num_rows.min() < 1000:
+      while num_rows.min() <= 1000 or num_firsts.min() < 2:
         numbers, row = pool.recv()
         _check(row, len(numbers))
+        is_first = row.step_type == FIRST
+        # Nothing but the first reset begins an episode without an end.
+        is_end = is_first & (num_rows[numbers] > 0)
+        assert (row.discount == ~is_end).all()
         num_rows[numbers] += 1
+        num_firsts[numbers] += is_first
         pool.send(numbers, rng.integers(
             9, size=len(numbers), dtype=np.int32))
     finally:
       pool.close()
 
 
-# Seconds that an episode lasts, and what may be paid in a step.
+# Steps of an episode (seconds of 60 frames, 4 a step), episodes that are
+# played, and what may be paid in a step.
 @pytest.mark.slow
-@pytest.mark.parametrize('name, secs, rewards', [
-    ('rooms_select_nonmatching_object', 12, {0, 1, 10, -10, 11, -9}),
-    ('rooms_watermaze', 120, {0, 1, 2, 3, 4, 5})])
-def test_episodes_last_and_pay_as_lab_says(tmp_path, name, secs, rewards):
+@pytest.mark.parametrize('name, steps, episodes, rewards', [
+    ('rooms_select_nonmatching_object', 12 * 15, 12, {0, 1, 10, -10, 11, -9}),
+    ('rooms_collect_good_objects_train', 60 * 15, 3, {0, 1, -1})])
+def test_episodes_last_and_pay_as_lab_says(
+    tmp_path, name, steps, episodes, rewards):
   env = factory.make_environment(
       f'dmlab30/{name}', 1, 0, _config(tmp_path), training=True)
   rng = np.random.default_rng(0)
   env.reset()
   paid, ends = set(), []
-  for t in range(2 * secs * 60 // 4 + 1):
+  for t in range(1, steps * episodes + 1):
     row = env.step(rng.integers(9, size=1, dtype=np.int32))
     paid.add(float(row.reward[0]))
     if row.step_type[0] == FIRST:
       ends.append(t)
   env.close()
-  assert paid <= rewards
-  # A frame is a sixtieth of a second; Lab's clock counts 16 ms for it.
-  steps = secs * 60 / 4
-  assert len(ends) >= 1 and steps <= ends[0] + 1 <= steps * 1.05
-  if len(ends) == 2:
-    assert ends[1] - ends[0] == pytest.approx(ends[0] + 1, abs=1)
+  assert {0} < paid <= rewards
+  assert ends == [steps * (i + 1) for i in range(episodes)]
 
 
 @pytest.mark.slow  # It compiles a map.
@@ -176,15 +182,21 @@ def _num_magenta(row):
   return int((distances < 12).all(-1).sum())
 
 
+# Without our own checks: Lab itself notices once it needs the files.
 @pytest.mark.slow
-def test_level_that_ends_its_process_is_named(tmp_path, start_workers):
-  """Without our own check; Lab itself notices once it needs a map."""
-  name = 'natlab_fixed_large_map'
-  if _has_maps(name):
+@pytest.mark.parametrize('name, end', [
+    ('natlab_fixed_large_map', 'ended with exit code 1'),
+    ('psychlab_continuous_recognition', 'was killed by SIGABRT')])
+def test_level_that_ends_its_process_is_named(
+    tmp_path, start_workers, name, end):
+  if _has_maps(name) and name.startswith('natlab'):
     pytest.skip('the installed DeepMind Lab has its maps')
   pool = start_workers(functools.partial(
       worker_environments.unchecked_lab, name, str(tmp_path)), 1, 1)
   with pytest.raises(env_processes.WorkerError) as error:
-    pool.recv()
+    rng = np.random.default_rng(0)
+    for _ in range(1000):
+      numbers, _ = pool.recv()
+      pool.send(numbers, rng.integers(9, size=1, dtype=np.int32))
   assert str(error.value) == (
-      f'environment 0 (dmlab30/{name}): its process ended with exit code 1')
+      f'environment 0 (dmlab30/{name}): its process {end}')

@@ -20,6 +20,7 @@ from impala_tf.agents import networks
 from impala_tf.envs import dmlab
 from impala_tf.envs import env_processes
 from impala_tf.envs import word_ids
+from impala_tf.suites import dmlab30
 from tests.fixtures import worker_environments
 
 FIRST, MID = dm_env.StepType.FIRST, dm_env.StepType.MID
@@ -239,8 +240,10 @@ def test_levels_of_labs_own_are_played_too(lab):
 
 
 def test_names_are_those_of_the_suite():
-  assert len(set(dmlab.NAMES)) == 32
   assert list(dmlab.NAMES) == sorted(dmlab.NAMES)
+  suite = dmlab30.SUITE
+  assert {f'dmlab30/{name}' for name in dmlab.NAMES} == {
+      *suite.levels, *suite.train_levels}
   for name in dmlab.NAMES:
     dmlab.check_name('dmlab30', name)
 
