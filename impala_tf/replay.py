@@ -30,8 +30,10 @@ QUEUE = 'queue'
 REPLAY = 'replay'
 
 # Reverb compresses all it holds. Atari's frames become 17 times smaller and
-# those of other games less so; numbers hardly at all.
-_PIXEL_COMPRESSION = 4
+# those of other games less so, DeepMind Lab's colours 2.5 times; numbers hardly
+# at all.
+_GREY_COMPRESSION = 4.
+_COLOUR_COMPRESSION = 2.5
 
 
 def make_queue(spec: types.Unroll, capacity: int) -> reverb.Table:
@@ -40,11 +42,15 @@ def make_queue(spec: types.Unroll, capacity: int) -> reverb.Table:
                             signature=packing.Packing(spec).signature)
 
 
-def unroll_bytes(spec: types.Unroll, pixel_compression: float = 1.) -> float:
-  """Computes the bytes of an unroll, with pixels so many times smaller."""
+def _compressed_bytes(spec: types.Unroll) -> float:
+  """Estimates the bytes that an unroll takes in a table."""
+  def compression(field):
+    if field.dtype != tf.uint8:
+      return 1.
+    return _COLOUR_COMPRESSION if field.shape[-1] == 3 else _GREY_COMPRESSION
+
   return sum(
-      field.shape.num_elements() * field.dtype.size /
-      (pixel_compression if field.dtype == tf.uint8 else 1)
+      field.shape.num_elements() * field.dtype.size / compression(field)
       for field in tf.nest.flatten(spec))
 
 
@@ -67,7 +73,7 @@ def make_replay(spec: types.Unroll, capacity: int, memory_bytes: int,
   Raises:
     ConfigError: where so many unrolls would not fit.
   """
-  size = unroll_bytes(spec, _PIXEL_COMPRESSION)
+  size = _compressed_bytes(spec)
   if capacity * size > memory_bytes:
     gib = 1 << 30
     raise config_lib.ConfigError(

@@ -277,6 +277,13 @@ def test_replay_larger_than_memory_is_refused():
     replay.make_replay(spec, 5_000_000, memory_bytes=100_000_000)
 
 
+@pytest.mark.parametrize('shape, size', [
+    ([101, 72, 96, 3], '7.8'), ([21, 84, 84, 4], '1.4')])
+def test_colours_are_expected_to_be_compressed_less(shape, size):
+  with pytest.raises(config.ConfigError, match=f'takes about {size} GiB'):
+    replay.make_replay(tf.TensorSpec(shape, tf.uint8), 10_000, 1 << 30)
+
+
 def test_shared_replay_that_came_back_empty_gets_the_last_unroll_again():
   """Else learner, queue and actor would wait for one another."""
   spec = unrolls.spec()
