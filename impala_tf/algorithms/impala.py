@@ -112,10 +112,11 @@ def loss_and_targets(
   truncated = tf.logical_and(
       tf.equal(effects.step_type, int(dm_env.StepType.FIRST)),
       effects.discount > 0)
+  counts = ~truncated
   selection = _everything(truncated)
   if select is not None:
     selection = select(outputs, unroll)
-  mask = tf.cast(selection.is_relevant & ~truncated, tf.float32)
+  mask = tf.cast(selection.is_relevant & counts, tf.float32)
   rewards = losses.clip_rewards(effects.reward, config.reward_clipping)
   correction = off_policy.CORRECTIONS[config.correction]
   log_probs = distribution.log_prob(target_logits, actions)
@@ -151,13 +152,13 @@ def loss_and_targets(
       'loss/policy_gradient': policy_gradient_loss,
       'loss/baseline': baseline_loss,
       'loss/entropy': entropy_loss,
-      'entropy': losses.masked_mean(entropies, ~truncated),
-      'explained_variance': _explained_variance(*scaled, ~truncated),
+      'entropy': losses.masked_mean(entropies, counts),
+      'explained_variance': _explained_variance(*scaled, counts),
       **selection.metrics,
   }
   metrics.update(_off_policy_metrics(
       log_rhos, distribution.kl_divergence(behaviour_logits, target_logits),
-      config.clip_rho_threshold, ~truncated))
+      config.clip_rho_threshold, counts))
   return (types.LossOutput(tf.reduce_sum(unroll_losses), metrics),
           Targets(returns.vs, mask))
 

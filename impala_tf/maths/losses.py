@@ -112,9 +112,8 @@ def masked_mean(x: tf.Tensor, mask: tf.Tensor,
   Returns:
     float32 [B], or []; 0 where no transition counts.
   """
-  mask = tf.cast(mask, tf.bool)
   return tf.math.divide_no_nan(
-      tf.reduce_sum(tf.where(mask, x, 0.), axis=axis),
+      _masked_sum(x, mask, axis),
       tf.reduce_sum(tf.cast(mask, tf.float32), axis=axis))
 
 
@@ -143,6 +142,6 @@ def clip_rewards(rewards: tf.Tensor, name: str) -> tf.Tensor:
   return _CLIPPINGS[name](tf.convert_to_tensor(rewards, tf.float32))
 
 
-def _masked_sum(x, mask):
+def _masked_sum(x, mask, axis=0):
   return tf.reduce_sum(
-      tf.where(tf.cast(mask, tf.bool), x, tf.zeros_like(x)), axis=0)
+      tf.where(tf.cast(mask, tf.bool), x, tf.zeros_like(x)), axis=axis)

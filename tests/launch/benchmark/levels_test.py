@@ -22,7 +22,7 @@ def test_resets_are_kept_apart_from_steps():
   assert row['reset_cpu_secs_median'] == 3
   assert (row['resets'], row['episode_steps']) == (3, 2.5)
   assert row['episode_return'] == (3 + 4) / 2
-  # Of two numbers that differ by 1.
+  # Two returns that differ by 1 have a standard error of a half.
   assert row['return_standard_error'] == pytest.approx(.5)
 
 
