@@ -50,7 +50,8 @@ def _run(args: argparse.Namespace) -> int:
     return 1
   except waiting.PeerMissing as error:
     print(f'{child.COMPLAINT}{error}; is it running, and can the machines '
-          'reach each other? (--wait_secs for more patience)', file=sys.stderr)
+          'reach each other? (for more patience --wait_secs; with train.sh '
+          'ActorConfig.env_timeout_secs)', file=sys.stderr)
     return 1
   except environment.SimulatorError as error:  # A trace would say nothing more.
     logging.error('%s', error)

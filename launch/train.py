@@ -32,7 +32,7 @@ from launch.run import tracking
 from launch.run import warm_start
 
 _DEFAULT_CONFIG = 'configs/atari/pong.gin'
-_WAIT_SECS = 600.  # For a shared replay, as roles wait for their peers.
+_WAIT_SECS = 600.  # For peers, and for unrolls of quick environments.
 
 
 def _parse_args() -> argparse.Namespace:
@@ -115,6 +115,9 @@ def _train_in_processes(args: argparse.Namespace, config: config_lib.Config,
   Returns:
     The signal that ended the run, or None.
   """
+  # An environment that hangs is noticed after its timeout, and may take as long
+  # to start anew.
+  wait_secs = _WAIT_SECS + 2 * config.actor.env_timeout_secs
   addresses = [f'localhost:{port}' for port in chosen.reverb]
   joint_addresses = [f'localhost:{port}' for port in chosen.tensorflow]
   run_dir_flag = f'--run_dir={run_dir}'
@@ -135,7 +138,8 @@ def _train_in_processes(args: argparse.Namespace, config: config_lib.Config,
   newest = progress.NewestRow(run_dir)
   return local.make_supervisor(
       learner_commands=[
-          role_commands.learner(address, task, joint_addresses, *flags)
+          role_commands.learner(address, task, joint_addresses, *flags,
+                                f'--wait_secs={wait_secs:g}')
           for task, address in enumerate(addresses)],
       actor_command=actor,
       num_actors=(0 if config.learner_plays else

@@ -108,29 +108,49 @@ def test_profile_of_workers_that_learn_themselves_is_refused(refuse, tmp_path):
   assert 'learn from them themselves; leave it out' in line
 
 
-def test_run_that_goes_on_plays_other_games(tmp_path, monkeypatch):
-  """Looks at the commands of processes instead of starting them."""
+@pytest.fixture(name='commands')
+def _commands(tmp_path, monkeypatch):
+  """Returns the commands of a run's processes instead of starting them."""
+  commands = {}
 
   class Supervisor:
-    def __init__(self, actor_command, **kwargs):
-      self.seeds = [word for attempt in range(2) for task in range(2)
-                    for word in actor_command(task, attempt)
-                    if word.startswith('--seed=')]
+    def __init__(self, **kwargs):
+      commands.update(kwargs)
 
     def run(self, on_poll):
-      seeds.append(self.seeds)
+      pass
 
-  seeds = []
+  def train_with(*arguments):
+    monkeypatch.setattr(sys, 'argv', [
+        'train', *programs.CATCH, f'--run_dir={tmp_path}', '--network=open',
+        *arguments])
+    assert train.main() == 0
+    return commands
+
   monkeypatch.setattr(local, 'make_supervisor', Supervisor)
-  monkeypatch.setattr(sys, 'argv', [
-      'train', *programs.CATCH, f'--run_dir={tmp_path}', '--network=open'])
-  assert train.main() == 0
+  return train_with
+
+
+def test_run_that_goes_on_plays_other_games(commands, tmp_path):
+
+  def seeds():
+    actor_command = commands()['actor_command']
+    return [word for attempt in range(2) for task in range(2)
+            for word in actor_command(task, attempt)
+            if word.startswith('--seed=')]
+
+  assert seeds() == ['--seed=0', '--seed=1', '--seed=10000', '--seed=10001']
   (tmp_path / 'checkpoints').mkdir()
   (tmp_path / 'checkpoints' / 'ckpt-70.index').touch()
-  assert train.main() == 0
-  assert seeds == [
-      ['--seed=0', '--seed=1', '--seed=10000', '--seed=10001'],
-      ['--seed=700000', '--seed=700001', '--seed=710000', '--seed=710001']]
+  assert seeds() == [
+      '--seed=700000', '--seed=700001', '--seed=710000', '--seed=710001']
+
+
+def test_slow_environments_are_waited_for(commands):
+  """One may hang, and its successor take as long to start."""
+  [command] = commands(
+      _bind('ActorConfig.env_timeout_secs', '1000.'))['learner_commands']
+  assert '--wait_secs=2600' in command
 
 
 def test_taken_port_is_refused(refuse, tmp_path):

@@ -7,6 +7,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -14,27 +15,50 @@ from launch.run import private_network
 from tests.fixtures import programs
 
 # A program that serves, and says where, in which network, and whether it
-# reaches itself and the test.
+# reaches itself and the test. Servers tell their names: in another network
+# anybody may listen at the same port.
 _PROGRAM = """
-import os, socket, sys, time
+import os, sys, time
 from launch.run import private_network
+from tests.launch.run import private_network_test
 assert private_network.is_settled()
 obstacle = private_network.obstacle()
 assert 'IMPALA_TF_NOT_PRIVATE' not in os.environ
-server = socket.create_server(('', 0))
-port = server.getsockname()[1]
-def reaches(port):
-  try:
-    socket.create_connection(('localhost', port), 5).close()
-    return True
-  except OSError:
-    return False
 with open(sys.argv[2], 'w') as file:
   file.write('files are as ever')
-print(port, os.readlink('/proc/self/ns/net'), reaches(port),
-      reaches(int(sys.argv[1])), os.getuid(), obstacle or 'private', flush=True)
-time.sleep(600)
+with private_network_test.serving('program') as port:
+  print(port, os.readlink('/proc/self/ns/net'),
+        private_network_test.reaches('program', port),
+        private_network_test.reaches('test', int(sys.argv[1])),
+        os.getuid(), obstacle or 'private', flush=True)
+  time.sleep(600)
 """
+
+
+@contextlib.contextmanager
+def serving(name):
+  """Tells a name to all that connect; yields the port."""
+  with socket.create_server(('', 0)) as server:
+
+    def serve():
+      while True:
+        try:
+          server.accept()[0].sendall(name.encode())
+        except OSError:  # The end.
+          return
+
+    threading.Thread(target=serve, daemon=True).start()
+    yield server.getsockname()[1]
+    server.shutdown(socket.SHUT_RDWR)  # Ends the wait for others.
+
+
+def reaches(name, port):
+  """Returns whether a server of this name answers."""
+  try:
+    with socket.create_connection(('localhost', port), 5) as connection:
+      return connection.recv(len(name), socket.MSG_WAITALL) == name.encode()
+  except OSError:
+    return False
 
 
 @pytest.fixture(name='start')
@@ -45,21 +69,13 @@ def _start(tmp_path, monkeypatch):
 
   @contextlib.contextmanager
   def start(*arguments):
-    with socket.create_server(('', 0)) as server, programs.running(
-        *arguments, server.getsockname()[1], tmp_path / 'file',
+    with serving('test') as own_port, programs.running(
+        *arguments, own_port, tmp_path / 'file',
         env=dict(os.environ)) as process:
       port, *said, obstacle = process.stdout.readline().split(maxsplit=5)
       yield int(port), said, obstacle.strip(), process.pid
 
   return start
-
-
-def _can_reach(port):
-  try:
-    socket.create_connection(('localhost', port), 5).close()
-    return True
-  except OSError:
-    return False
 
 
 def _is_allowed():
@@ -84,7 +100,7 @@ def test_nobody_else_reaches_it_nor_does_it_reach_others(start, tmp_path):
     assert network != _own_network()
     assert network == os.readlink(f'/proc/{pid}/ns/net')  # The same process.
     assert (itself, others) == ('True', 'False')
-    assert not _can_reach(port)
+    assert not reaches('program', port)
     assert int(uid) == os.getuid()
     assert (tmp_path / 'file').read_text() == 'files are as ever'
     assert (tmp_path / 'file').stat().st_uid == os.getuid()
@@ -116,7 +132,7 @@ def test_where_it_is_not_allowed_the_program_is_told_and_runs_as_ever(start):
     assert 'unshare: Operation not permitted' in obstacle
     assert network == _own_network()
     assert (itself, others) == ('True', 'True')
-    assert _can_reach(port)
+    assert reaches('program', port)
 
 
 def test_failure_half_way_leaves_no_trace(start):
@@ -129,7 +145,7 @@ def test_failure_half_way_leaves_no_trace(start):
       port, (network, *_), obstacle, _):
     assert 'not permitted' in obstacle
     assert network == _own_network()
-    assert _can_reach(port)
+    assert reaches('program', port)
 
 
 def test_root_keeps_its_power_over_files(start):
