@@ -10,6 +10,7 @@ can be sampled from its first on.
 """
 
 import collections
+import os
 from typing import Any, Callable, Mapping, Optional, Sequence, Union
 import weakref
 
@@ -117,9 +118,12 @@ def make_server(tables: Sequence[reverb.Table], port: Optional[int],
     UserError: where what is in `checkpoint_dir` is damaged.
   """
   port, claimed = ports.claim(port)
-  checkpointer = None
   try:
-    if checkpoint_dir is not None:
+    if checkpoint_dir is None:
+      # What Reverb does by itself, but for the directory that it would leave.
+      checkpointer = reverb.checkpointers.TempDirCheckpointer()
+      os.rmdir(checkpointer.path)
+    else:
       saved_tables.keep_only(checkpoint_dir, REPLAY)
       checkpointer = reverb.checkpointers.DefaultCheckpointer(checkpoint_dir)
     server = reverb.Server(list(tables), port=port, checkpointer=checkpointer)

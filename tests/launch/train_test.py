@@ -250,8 +250,11 @@ def _wait_for_end(process):
 
 
 @_SLOW_START
-def test_whole_run_writes_all_it_promises(tmp_path):
+def test_whole_run_writes_all_it_promises(tmp_path, monkeypatch):
   run_dir = tmp_path / 'new' / 'run'  # Parents are made, too.
+  temporary = tmp_path / 'temporary'
+  temporary.mkdir()
+  monkeypatch.setenv('TMPDIR', str(temporary))
   total = 1510  # No multiple of an update's frames: rounded up.
   port = ports.choose()
   arguments = [_bind('ActorConfig.num_actors', 2),
@@ -310,6 +313,7 @@ def test_whole_run_writes_all_it_promises(tmp_path):
   assert 38 in _checkpoints(run_dir)
   assert len(_checkpoints(run_dir)) <= config.experiment.checkpoints_to_keep
   assert not _all_pids(run_dir)
+  assert not list(temporary.iterdir())
 
 
 @pytest.mark.slow
