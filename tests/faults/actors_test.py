@@ -138,9 +138,14 @@ def test_slow_learner_makes_actors_wait(tmp_path, fault):
     for _ in range(fault.tries):
       before = run.learned()[0]
       run.wait(lambda: run.learned()[0] >= before + 5 * B, 'updates')  # noqa: B023
-      # In this order of reading the difference can only be too large.
-      learned = run.learned()[1]
-      played = environments.counts(tmp_path)
+
+      def look():
+        """Returns what was learned and played, read while no update came."""
+        learned = run.learned()
+        played = environments.counts(tmp_path)
+        return learned == run.learned() and (learned[1], played)
+
+      learned, played = run.wait(look, 'both of one moment')
       waiting = sum(steps - learned.get(key, 0)
                     for key, steps in played.items()) / T
       # The queue; batches in flight, ready, being learned from, and learned

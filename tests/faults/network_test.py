@@ -183,7 +183,7 @@ def test_network_is_cut_for_a_while(tmp_path, fault, network):
 def test_learner_is_killed_and_actors_elsewhere_are_there_again(
     tmp_path, fault, network):
   run_dir = tmp_path / 'run'
-  recovery_secs = []
+  recovery_secs, start_secs = [], []
   with _actors(network, tmp_path) as actors, contextlib.ExitStack() as stack:
     learner = stack.enter_context(_learner(network, run_dir))
     for _ in range(fault.tries):
@@ -193,14 +193,17 @@ def test_learner_is_killed_and_actors_elsewhere_are_there_again(
       # Recovery counts from when the next learner serves.
       log = run_dir.with_suffix('.log')
       said = log.stat().st_size
+      start = time.monotonic()
       learner = stack.enter_context(_learner(network, run_dir))
       programs.wait_until(
           lambda: b'Resuming from' in log.read_bytes()[said:], 'a learner',  # noqa: B023
           _DEADLINE_SECS)
+      start_secs.append(time.monotonic() - start)
       start = time.monotonic()
       _wait_for_frames(run_dir, 1)
       recovery_secs.append(time.monotonic() - start)
       assert all(process.poll() is None for process in (learner, *actors))
-  assert max(recovery_secs) < 40
+  # Actors import TensorFlow anew, as the learner did when it started.
+  assert max(recovery_secs) < max(40, 4 * max(start_secs))
   fault.report('kill -9 of the learner, its actors on another machine',
                fault.tries, 0, recovery_secs)

@@ -14,36 +14,40 @@ _DEADLINE_SECS = 240.  # For one wait, on a busy machine.
 
 # A program that imports TensorFlow once. For each port that it reads, two
 # processes try to serve there from the same moment on. It prints the outcomes.
+# Whoever serves does so until the other has ended, however late that began.
 _RIVALS = """
-import os, sys, time
+import os, select, sys, time
 from impala_tf import replay
 from tests.fixtures import unrolls
 
-def serve(port, start, pipe):
+def serve(port, start, pipe, other_has_ended):
   while time.time() < start:
     pass
   try:
     server = replay.make_server([replay.make_queue(unrolls.spec(), 2)], port)
     os.write(pipe, b'served ')
-    time.sleep(1.)  # Longer than the other needs to try.
+    select.select([other_has_ended], [], [], 60.)
   except OSError as error:
     assert 'choose another' in str(error)
     os.write(pipe, b'refused ')
 
 for line in sys.stdin:
   ours, theirs = os.pipe()
+  other_has_ended, tell = os.pipe()
   start = time.time() + 0.2
   for _ in range(2):
     if not os.fork():
       try:
-        serve(int(line), start, theirs)
+        serve(int(line), start, theirs, other_has_ended)
       finally:
         os._exit(0)
-  for _ in range(2):
-    os.wait()
+  os.wait()
+  os.write(tell, b'.')
+  os.wait()
   os.close(theirs)
   print(os.read(ours, 100).decode(), flush=True)
-  os.close(ours)
+  for pipe in (ours, other_has_ended, tell):
+    os.close(pipe)
 """
 
 

@@ -275,10 +275,16 @@ def test_one_that_is_asked_to_stop_stops_all_at_the_same_update():
 
 
 def test_one_without_a_batch_makes_all_wait_and_can_still_be_stopped():
-  start = time.monotonic()
+  waits_since = []
+
+  def has_waited(got):
+    if len(got) == 2 and not waits_since:
+      waits_since.append(time.monotonic())
+    return waits_since and time.monotonic() > waits_since[0] + 2
+
   got, readers = _take_turns(
       [lambda number: True, lambda number: number < 2],
-      [lambda got: time.monotonic() > start + 2, lambda got: False])
+      [has_waited, lambda got: False])
   assert got == [[1, 2]] * 2  # Nothing is lost that was learned from by one.
   assert all(1 < reader.wait_secs < 20 for reader in readers)
 
@@ -296,7 +302,8 @@ class _Waiting(hosts.StoppedBy):
 
 def test_one_that_has_a_batch_hears_that_it_waits_for_others():
   exchange, start = _Exchange(), time.monotonic()
-  host = _Waiting(lambda: time.monotonic() > start + 2)
+  host = _Waiting(
+      lambda: host.num_waits >= 2 or time.monotonic() > start + 50)
   readers = [
       learner_group._Reader(_Reader(lambda number: True), exchange.of(0)),
       learner_group._Reader(_Reader(lambda number: False), exchange.of(1))]

@@ -13,7 +13,8 @@ from launch.run import gin_config
 from launch.run import sweep_directory
 from tests.fixtures import programs
 
-pytestmark = pytest.mark.usefixtures('servers_stay')
+pytestmark = [pytest.mark.usefixtures('servers_stay'),
+              pytest.mark.timeout(600)]  # A sweep has a dozen runs.
 
 # Three updates of Catch, which see an episode end.
 _TINY = {

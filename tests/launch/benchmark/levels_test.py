@@ -27,13 +27,14 @@ def test_resets_are_kept_apart_from_steps():
 
 
 @pytest.mark.slow  # Starts a process for each level.
+@pytest.mark.timeout(300)
 def test_level_that_cannot_be_played_is_told_and_others_are_measured(tmp_path):
   path = tmp_path / 'levels.csv'
   ran = programs.run(
       'launch.benchmark.levels', 'configs/catch.gin',
       '--gin_binding=EnvironmentConfig.level = '
       "'gym/CartPole-v1,gym/InvertedPendulum-v5,gym/NoSuchGame-v0'",
-      '--steps=20', '--episodes=3', f'--csv={path}')
+      '--steps=20', '--episodes=3', f'--csv={path}', timeout=250)
   assert ran.returncode == 1, ran.stderr
   assert 'gym/CartPole-v1' in ran.stdout and 'NoSuchGame' in ran.stdout
   with open(path, newline='') as file:

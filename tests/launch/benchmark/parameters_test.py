@@ -1,7 +1,5 @@
 """The way of parameters, with the processes that the benchmark starts."""
 
-import time
-
 import pytest
 import reverb
 
@@ -19,15 +17,29 @@ config.ActorConfig.num_envs = 12
 '''
 
 
-def test_ticks_that_come_late_are_made_up_for():
-  start = time.monotonic()
+class _Clock:
+  """A clock that stands still but where somebody sleeps."""
+
+  def __init__(self):
+    self.now = 7.
+
+  def monotonic(self):
+    return self.now
+
+  def sleep(self, secs):
+    self.now += secs
+
+
+def test_ticks_that_come_late_are_made_up_for(monkeypatch):
+  clock = _Clock()
+  monkeypatch.setattr(parameters, 'time', clock)
   number = 0
   for _ in parameters.ticks(100, 0.4):
     if number == 0:
-      time.sleep(0.2)
+      clock.sleep(0.2)
     number += 1
-  assert number == pytest.approx(40, abs=5)
-  assert time.monotonic() - start < 0.6
+  assert number == 40
+  assert clock.now == pytest.approx(7.39)
 
 
 def test_both_ends_cost_something_for_the_steps_of_a_second(tmp_path):
@@ -54,13 +66,13 @@ def test_both_ends_cost_something_for_the_steps_of_a_second(tmp_path):
       end.wait_until_ready()
     measure(1., 5.)  # The first time they meet.
     before = num_in_table()
-    published, fetched = measure(1., 10.)
+    published, fetched = measure(2., 10.)
     programs.wait_until(
         lambda: num_in_table() > before, 'what is done once a second')
-    assert num_in_table() == before + 1
+    assert num_in_table() <= before + 3  # At most, and not 20.
   finally:
     for end in ends:
       end.close()
-  assert published['steps'] == pytest.approx(10 * 8 * 40, rel=0.3)
+  assert published['steps'] == pytest.approx(2 * 10 * 8 * 40, rel=0.3)
   assert fetched['steps'] == pytest.approx(published['steps'], rel=0.3)
   assert published['cpu_secs'] > 0 and fetched['cpu_secs'] > 0

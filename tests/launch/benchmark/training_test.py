@@ -17,9 +17,10 @@ if {forgets}:
   signal.signal(signal.SIGCHLD, signal.SIG_IGN)
 run_dir, = (a[10:] for a in sys.argv if a.startswith('--run_dir='))
 os.makedirs(run_dir)
-for role in {roles}:
-  subprocess.Popen(['{python}', '-c', 'import time; time.sleep(300)',
-                    'launch.role', role])
+for role in {roles}:  # From then on their memory stays as it is.
+  subprocess.Popen(
+      ['{python}', '-c', 'import time; print(flush=True); time.sleep(300)',
+       'launch.role', role], stdout=subprocess.PIPE).stdout.readline()
 with open(run_dir + '/metrics.jsonl', 'w') as file:
   file.write('{{"frames": 1}}\\n')
 time.sleep(300)

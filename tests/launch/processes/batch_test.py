@@ -34,16 +34,16 @@ def test_program_holds_the_lock_and_may_be_stopped_by_others(start, tmp_path):
   held = []
 
   def stop_long(name, unused_ended):
-    if name == 'short/0':
+    if name == 'after_2/0':  # So the other opens no more files.
       pid, = programs.pids('long', str(tmp_path))
       held.extend(os.readlink(path) for path in
                   pathlib.Path(f'/proc/{pid}/fd').iterdir())
       os.kill(pid, signal.SIGTERM)
 
-  signum, ends = start(['short', 'long'], num_jobs=2, on_end=stop_long)
+  signum, ends = start(['after_2', 'long'], num_jobs=2, on_end=stop_long)
   assert signum is None
   assert str(tmp_path / 'lock') in held
-  assert ends['long/1'].was_stopped and not ends['short/0'].was_stopped
+  assert ends['long/1'].was_stopped and not ends['after_2/0'].was_stopped
 
 
 def test_group_runs_at_once_beside_its_server_which_is_restarted_and_ends(

@@ -19,6 +19,7 @@ from tests.fixtures import ray_nodes  # noqa: E402
 
 WELL = batch_contract.WELL
 
+pytestmark = pytest.mark.timeout(600)
 _SLOW_START = pytest.mark.timeout(900)
 _DEADLINE_SECS = 300.
 
@@ -33,7 +34,7 @@ def _cluster(shared_cluster):
 def _start(tmp_path, cluster):
   del cluster
 
-  def start(modes, num_jobs, cpus=1., wait_secs=60., **kwargs):
+  def start(modes, num_jobs, cpus=1., wait_secs=_DEADLINE_SECS, **kwargs):
     return batch_contract.run(
         ray_batch.make_batch(
             num_jobs, str(tmp_path / 'logs'), batch_contract.ENVIRONMENT,
@@ -181,6 +182,7 @@ def test_sweep_without_room_for_a_run_is_refused(tmp_path, cluster):
   path.write_text(_SWEEP % 1600)
   line = programs.error_line(programs.run(
       'launch.sweep', path, f'--sweep_dir={tmp_path / "sweep"}',
-      '--engine=ray', f'--ray_address={cluster.address}', '--run_gpus=1'))
+      '--engine=ray', f'--ray_address={cluster.address}', '--run_gpus=1',
+      timeout=_DEADLINE_SECS))
   assert 'no node has 1 CPU, 1 GPU for a run: the cluster has 3 nodes' in line
   assert list(tmp_path.iterdir()) == [path]

@@ -23,8 +23,8 @@ State = program_lib.State
 # A node has room for one.
 _NEEDS = ray_connection.Resources(2., 0.)
 
-# On a real cluster.
-pytestmark = pytest.mark.slow
+# On a real cluster, which the first test starts.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 @pytest.fixture(name='cluster', scope='module')

@@ -114,7 +114,7 @@ def test_run_is_resumed_with_changes_and_another_begins_from_it(tmp_path):
   assert rows[-1]['frames'] == 8000
   later = [row for row in rows if row['frames'] > 4000]
   assert max(row['learning_rate'] for row in later) <= 1e-4 / 2
-  assert min(row['learning_rate'] for row in rows[:2]) > 1e-4 / 2
+  assert rows[0]['learning_rate'] > 1e-4 / 2
   assert checkpoint.find_best(str(first)).score >= best.score
 
   ran = _train(second, *programs.CATCH, f'{frames} 400',
