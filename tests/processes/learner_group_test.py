@@ -280,7 +280,7 @@ def test_one_without_a_batch_makes_all_wait_and_can_still_be_stopped():
   def has_waited(got):
     if len(got) == 2 and not waits_since:
       waits_since.append(time.monotonic())
-    return waits_since and time.monotonic() > waits_since[0] + 2
+    return bool(waits_since) and time.monotonic() > waits_since[0] + 2
 
   got, readers = _take_turns(
       [lambda number: True, lambda number: number < 2],
