@@ -124,7 +124,7 @@ def start_workers():
   from impala_tf.envs import env_processes
   with contextlib.ExitStack() as started:
 
-    def start(make, num_envs, num_processes=2, timeout_secs=60.):
+    def start(make, num_envs, num_processes=2, timeout_secs=100.):
       pool = env_processes.Workers(make, num_envs, num_processes, timeout_secs)
       started.callback(pool.close)
       return pool

@@ -539,10 +539,11 @@ def _on_two_cpus():
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)  # Imports TensorFlow and traces twice.
 def test_two_replicas_take_the_step_of_one_with_the_whole_batch():
   with concurrent.futures.ProcessPoolExecutor(
       1, mp_context=multiprocessing.get_context('spawn')) as process:
-    one, two = process.submit(_on_two_cpus).result(100)
+    one, two = process.submit(_on_two_cpus).result(280)
   for (whole,), replicas in zip(one[0], two[0]):
     assert len(replicas) == 2
     for replica in replicas:

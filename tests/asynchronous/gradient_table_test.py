@@ -85,10 +85,10 @@ def test_full_queue_makes_workers_wait_for_the_learner(server):
 
 
 def test_lost_learner_is_noticed(server, monkeypatch):
-  monkeypatch.setattr(reverb_calls, '_PROBE_TIMEOUT_SECS', 1)
   link = gradient_table.TableLink(_address(server), _Fetcher())
   link.push(_contribution(0))
   server.stop()
+  monkeypatch.setattr(reverb_calls, '_PROBE_TIMEOUT_SECS', 1)
   with pytest.raises(ConnectionError):
     link.push(_contribution(1))
 

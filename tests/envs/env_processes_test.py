@@ -1,5 +1,6 @@
 """Environments in processes of their own: the same games, and no leftovers."""
 
+import contextlib
 import functools
 import pathlib
 import re
@@ -193,9 +194,12 @@ def test_environment_that_cannot_be_made_is_told():
 
 def _worker_pids():
   """Returns the workers' process ids in the order of their start."""
-  children = sorted(psutil.Process().children(), key=lambda c: c.create_time())
-  return [child.pid for child in children
-          if 'multiprocessing.spawn' in ' '.join(child.cmdline())]
+  found = []
+  for child in psutil.Process().children():
+    with contextlib.suppress(psutil.NoSuchProcess):  # Zombies are such, too.
+      if 'multiprocessing.spawn' in ' '.join(child.cmdline()):
+        found.append(child)
+  return [c.pid for c in sorted(found, key=lambda c: c.create_time())]
 
 
 def test_killed_worker_is_told(start_workers, tmp_path):

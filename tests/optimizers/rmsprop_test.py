@@ -218,11 +218,12 @@ def _on_two_cpus():
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)  # Imports TensorFlow and traces four times.
 def test_replicas_take_the_same_steps_under_a_mirrored_strategy():
   with concurrent.futures.ProcessPoolExecutor(
       1, mp_context=multiprocessing.get_context('spawn')) as process:
     steps, corrected, error_outside_of_scope = process.submit(
-        _on_two_cpus).result(60)
+        _on_two_cpus).result(280)
   mean_square = np.ones(3)
   for gradient in GRADIENTS:
     mean_square = 0.9 * mean_square + 0.1 * gradient**2
