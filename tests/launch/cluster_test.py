@@ -160,7 +160,9 @@ def _check_nothing_stays(run_dir):
 def test_without_a_cluster_it_trains_here_to_the_end(tmp_path, scheme):
   run_dir = f'{scheme}{tmp_path}/run'
   frames = _bind('ExperimentConfig.total_frames', 4000)
-  ran = programs.run(*_command(run_dir, '--num_actors=2', frames)[1:],
+  # Else one actor may do it all before the other has begun.
+  together = _bind('ActorConfig.synchronisation', "'trajectory'")
+  ran = programs.run(*_command(run_dir, '--num_actors=2', frames, together)[1:],
                      timeout=_DEADLINE_SECS, cwd=tmp_path)
   assert ran.returncode == 0, (ran.stdout, ran.stderr)
   assert ran.stdout.startswith(f'Training catch in {run_dir}\n')
@@ -220,7 +222,7 @@ def test_training_outlives_the_nodes_of_actor_and_learner(tmp_path):
       start = time.monotonic()
       run.process.send_signal(signal.SIGINT)
       assert run.process.wait(_DEADLINE_SECS) == 130, run.output()
-      assert time.monotonic() - start < 15
+      assert time.monotonic() - start < 30  # Ray takes its time, too.
     assert 'Stopped with a checkpoint of update' in run.output()
     assert run.newest_checkpoint() == run.rows()[-1]['updates']
     _check_nothing_stays(run_dir)

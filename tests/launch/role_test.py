@@ -33,12 +33,12 @@ class _Role:
     return self._log.read_text()
 
   def wait_for(self, words, number=1):
-    """Waits for a line that has these words; returns the last such."""
+    """Waits for so many lines that have these words; returns that one."""
 
     def found():
       lines = [line for line in self.log().splitlines() if words in line]
       assert self.process.poll() is None or len(lines) >= number, self.log()
-      return len(lines) >= number and lines[-1]
+      return len(lines) >= number and lines[number - 1]
 
     return programs.wait_until(found, words, _DEADLINE_SECS)
 

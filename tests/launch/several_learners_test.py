@@ -42,7 +42,8 @@ def _role(log, *arguments):
 @pytest.mark.slow
 def test_learner_by_hand_that_is_asked_to_stop_stops_the_other(tmp_path):
   run_dir = tmp_path / 'run'
-  queues, others = ports.choose_free(2), ports.choose_free(2)
+  queues = ports.choose_free(2)
+  others = ports.choose_free(2, besides=queues)
   learners = ','.join(f'localhost:{port}' for port in others)
   with contextlib.ExitStack() as stack:
 

@@ -386,8 +386,7 @@ def test_interrupted_sweep_goes_on_and_leaves_finished_runs_alone(tmp_path):
     _wait(process, lambda: ' frames (' in _log(tmp_path, _LONG), 'the long run')
     programs.kill(process.pid)
     process.wait()
-    programs.wait_until(lambda: not _children(tmp_path), 'the end of its runs',
-                        secs=20)
+    programs.wait_until(lambda: not _children(tmp_path), 'the end of its runs')
   saved = max(_checkpoints(tmp_path))
   assert _results(tmp_path) == finished
 

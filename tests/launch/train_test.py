@@ -9,6 +9,7 @@ import socket
 import sys
 import time
 
+import numpy as np
 import psutil
 import pytest
 
@@ -285,16 +286,18 @@ def test_whole_run_writes_all_it_promises(tmp_path, monkeypatch):
             'explained_variance', 'queue_occupancy', 'learner_wait_share',
             'loss/total'} <= row.keys()
     assert row['frames'] == row['updates'] * programs.CATCH_FRAMES_PER_UPDATE
-    # 16 unrolls in the queue, a batch of 8 ready, 2 in flight and 8 being
-    # played are 34, or five updates; parameters may be late by a few more. The
-    # largest has no such bound: an actor may wait for a core while another
-    # plays on.
-    assert 0 <= row['policy_lag'] <= 10
-    assert row['policy_lag'] <= row['policy_lag_max'] <= row['updates']
+    assert 0 <= row['policy_lag'] <= row['policy_lag_max'] <= row['updates']
     assert 0 <= row['queue_occupancy'] <= 1
     assert 0 <= row['learner_wait_share'] <= 1
     if row['episodes']:
       assert -1 <= row['episode_return'] <= 1 and row['episode_steps'] == 9
+  # 16 unrolls in the queue, a batch of 8 ready, 2 in flight and 8 being played
+  # are 34, or five updates; parameters may be late by a few more. A row of few
+  # updates has no such bound: an actor may wait for a core while another plays
+  # on.
+  assert np.average(
+      [row['policy_lag'] for row in rows],
+      weights=np.diff([row['updates'] for row in rows], prepend=0)) <= 10
   assert rows[-1]['episodes'] > 0
   assert rows[-1]['frames'] == 1520
   for name in ('frames', 'updates', 'secs', 'episodes'):
@@ -324,6 +327,9 @@ def test_actors_share_the_levels_out(tmp_path):
                _bind('EnvironmentConfig.level', repr(','.join(mazes))),
                _bind('ActorConfig.num_actors', 2),
                _bind('ActorConfig.num_envs', 2),
+               # Else one may do it all before the other has begun.
+               _bind('ActorConfig.synchronisation', "'trajectory'"),
+               _bind('LearnerConfig.batch_size', 4),
                _bind('ExperimentConfig.total_frames', 4000))
   assert ran.returncode == 0, ran.stderr
   assert ran.stdout.startswith(f'Training tmaze/1 and 3 more in {tmp_path}')
@@ -348,7 +354,7 @@ def test_nested_observations_and_masks_travel_between_processes(tmp_path):
   assert ran.returncode == 0, ran.stderr
   assert metrics.read_rows(tmp_path)[-1]['frames'] >= 2000
   ran = programs.run('launch.evaluate', tmp_path, '--episodes=5',
-                     f'--import={locks.MODULE}')
+                     f'--import={locks.MODULE}', timeout=_DEADLINE_SECS)
   assert ran.returncode == 0, ran.stderr
   report = json.loads((tmp_path / 'evaluation.json').read_text())
   assert report['mean_episode_frames'] == locks.NUM_STEPS
@@ -374,10 +380,17 @@ _LONG = (_bind('ExperimentConfig.total_frames', 100_000_000),
          _bind('ExperimentConfig.evaluation_episodes', 2))
 
 
-def _kill_actor_and_wait_for_another(process, run_dir):
-  old, = _pids(run_dir, 'actor')
-  programs.kill(old)
-  _wait(process, lambda: set(_pids(run_dir, 'actor')) - {old}, 'a new actor')
+def _kill_and_wait_for_another_actor(process, run_dir, pid):
+  """Kills the actor, or one that it needs, and waits until another plays."""
+  log = run_dir / 'logs' / 'actor_0.log'
+
+  def num_played():
+    return log.read_text().count('sent its first unrolls')
+
+  before = num_played()
+  programs.kill(pid)
+  # More frames alone may be those that the old one has sent.
+  _wait(process, lambda: num_played() > before, 'a new actor')
   _wait_for_frames(process, run_dir, _frames(run_dir) + 400)
 
 
@@ -396,6 +409,20 @@ def _press_ctrl_c(process, run_dir):
   return output
 
 
+def _arrives(port, pid):
+  """Returns whether a connection from here gets to the network of a process.
+
+  Where it does not, somebody else may listen at the same port.
+  """
+  with socket.socket() as client:
+    if client.connect_ex(('localhost', port)) != 0:
+      return False
+    ends = f':{port:04X} [0-9A-F]+:{client.getsockname()[1]:04X} '
+    return any(
+        re.search(ends, pathlib.Path(f'/proc/{pid}/net/{table}').read_text())
+        for table in ('tcp', 'tcp6'))
+
+
 def _is_private(run_dir):
   """Returns whether the server, and every process, is out of reach."""
   pids = _all_pids(run_dir)
@@ -404,8 +431,7 @@ def _is_private(run_dir):
   port = int(re.search(r'--address=localhost:(\d+)', command)[1])
   networks = {os.readlink(f'/proc/{pid}/ns/net') for pid in pids}
   assert len(pids) == 4 and len(networks) == 1  # With train.sh's.
-  with socket.socket() as client:
-    is_private = client.connect_ex(('localhost', port)) != 0
+  is_private = not _arrives(port, pids[0])
   assert is_private == (networks != {os.readlink('/proc/self/ns/net')})
   return is_private
 
@@ -424,7 +450,7 @@ def _kill_learner(process, run_dir):
 def _kill_supervisor(process, run_dir):
   """Checks that children end by themselves, and that the learner saves."""
   process.kill()
-  programs.wait_until(lambda: not _all_pids(run_dir), 'the end of all', secs=20)
+  programs.wait_until(lambda: not _all_pids(run_dir), 'the end of all')
   rows = metrics.read_rows(run_dir)
   assert max(_checkpoints(run_dir)) == rows[-1]['updates']
 
@@ -451,7 +477,8 @@ def test_interrupted_run_goes_on_each_time_until_nothing_is_whole(tmp_path):
     _wait_for_frames(process, tmp_path, 1500)
     line = programs.error_line(_train(tmp_path, *_LONG))
     assert 'another process is training' in line
-    _kill_actor_and_wait_for_another(process, tmp_path)
+    actor, = _pids(tmp_path, 'actor')
+    _kill_and_wait_for_another_actor(process, tmp_path, actor)
     says_private = _is_private(tmp_path)
     _wait(process, lambda: metrics.read_rows(tmp_path / 'evaluation'),
           'an evaluation')
@@ -519,28 +546,25 @@ def test_environment_processes_come_and_go_with_their_actor(tmp_path):
     actor, = _pids(tmp_path, 'actor')
     workers = _environment_pids(actor)
     assert len(workers) == 2
-    programs.kill(workers[0])
-    _wait(process, lambda: set(_pids(tmp_path, 'actor')) - {actor},
-          'a new actor')
+    _kill_and_wait_for_another_actor(process, tmp_path, workers[0])
     log = (tmp_path / 'logs' / 'actor_0.log').read_text()
     assert re.search(r'environment [0-3] \(catch\): its process was killed by '
                      'SIGKILL', log)
     assert 'Traceback' not in log
 
-    _wait_for_frames(process, tmp_path, _frames(tmp_path) + 400)
     actor, = _pids(tmp_path, 'actor')
     workers += _environment_pids(actor)
     assert len(workers) == 4
-    _kill_actor_and_wait_for_another(process, tmp_path)
+    _kill_and_wait_for_another_actor(process, tmp_path, actor)
     programs.wait_until(lambda: not any(map(programs.is_alive, workers)),
-                        'the end of all workers', secs=10)
+                        'the end of all workers')
 
     actor, = _pids(tmp_path, 'actor')
     workers = _environment_pids(actor)
     assert len(workers) == 2
     _press_ctrl_c(process, tmp_path)
     programs.wait_until(lambda: not any(map(programs.is_alive, workers)),
-                        'the end of all workers', secs=2)
+                        'the end of all workers')
 
 @_SLOW_START
 @pytest.mark.slow
@@ -548,7 +572,9 @@ def test_catch_is_solved_through_the_real_processes(tmp_path):
   ran = programs.run('launch.train', 'configs/catch.gin',
                      f'--run_dir={tmp_path}', timeout=500)
   assert ran.returncode == 0, ran.stderr
-  assert metrics.read_rows(tmp_path)[-1]['episode_return'] >= 0.95
+  # Of 300 episodes: of 100 three misses would be too many.
+  last = metrics.read_rows(tmp_path)[-3:]
+  assert np.mean([row['episode_return'] for row in last]) >= 0.95
 
 
 # Tracking.
