@@ -159,7 +159,8 @@ def _check_nothing_stays(run_dir):
     '', pytest.param('file://', marks=pytest.mark.nightly)])
 def test_without_a_cluster_it_trains_here_to_the_end(tmp_path, scheme):
   run_dir = f'{scheme}{tmp_path}/run'
-  frames = _bind('ExperimentConfig.total_frames', 4000)
+  # Enough to take longer than what actors say takes to their logs.
+  frames = _bind('ExperimentConfig.total_frames', 10_000)
   # Else one actor may do it all before the other has begun.
   together = _bind('ActorConfig.synchronisation', "'trajectory'")
   ran = programs.run(*_command(run_dir, '--num_actors=2', frames, together)[1:],
@@ -168,7 +169,7 @@ def test_without_a_cluster_it_trains_here_to_the_end(tmp_path, scheme):
   assert ran.stdout.startswith(f'Training catch in {run_dir}\n')
   assert '  2 actors with 1 CPU each\n' in ran.stdout
   assert f'Done; evaluate with ./launch/evaluate.sh {run_dir}' in ran.stdout
-  assert metrics.read_rows(run_dir)[-1]['frames'] == 4000
+  assert metrics.read_rows(run_dir)[-1]['frames'] == 10_000
   log_dir = tmp_path / run_directory.logs_path(run_dir)
   for name in ('actor_0', 'actor_1'):
     assert 'sent its first unrolls' in (log_dir / f'{name}.log').read_text()
