@@ -7,6 +7,7 @@ import os
 import pathlib
 import sys
 import threading
+import time
 from typing import Callable
 
 # A child that cannot work with what the user gave ends with this exit code,
@@ -15,6 +16,7 @@ BAD_INPUT = 2
 COMPLAINT = 'error: '
 
 _ACTOR_NICENESS = 10  # Of 19; about a tenth of the share of niceness 0.
+_MAX_TRIES = 100  # Of ten seconds, in which 100 actors can have their turns.
 
 
 def stop_with_parent(stop: Callable[[], None]) -> None:
@@ -43,8 +45,12 @@ def yield_to_others() -> None:
   the actors would then wait for it.
   """
   os.nice(_ACTOR_NICENESS)
-  try:
-    # Where the kernel groups processes by session, only this has an effect.
-    pathlib.Path('/proc/self/autogroup').write_text(str(_ACTOR_NICENESS))
-  except OSError:
-    pass
+  for _ in range(_MAX_TRIES):
+    try:
+      # Where the kernel groups processes by session, only this has an effect.
+      pathlib.Path('/proc/self/autogroup').write_text(str(_ACTOR_NICENESS))
+      return
+    except BlockingIOError:  # Only root may do so more than 10 times a second.
+      time.sleep(0.1)
+    except OSError:
+      return
