@@ -14,6 +14,8 @@ import pathlib
 import sys
 from typing import Any, Dict
 
+import tensorflow as tf
+
 from impala_tf import actor as actor_lib
 from impala_tf import config as config_lib
 from impala_tf import experiment
@@ -79,7 +81,9 @@ def measure(config: config_lib.Config, number: int) -> Dict[str, Any]:
   server.stop()
   return {'level': config.environment.level, 'unrolls': last - first,
           'bytes_per_unroll': (bytes_after - bytes_before) / (last - first),
-          'raw_bytes_per_unroll': replay.unroll_bytes(spec)}
+          'raw_bytes_per_unroll': sum(
+              field.shape.num_elements() * field.dtype.size
+              for field in tf.nest.flatten(spec))}
 
 
 def _run(args: argparse.Namespace) -> None:
