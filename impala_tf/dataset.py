@@ -33,7 +33,7 @@ _POLL_SECS = 0.2
 
 # No `if` or loop here depends on a tensor, and AutoGraph would leave files in
 # the temporary directory of a process that does not end by itself.
-_as_it_is = tf.autograph.experimental.do_not_convert
+_without_autograph = tf.autograph.experimental.do_not_convert
 
 
 class Source(NamedTuple):
@@ -108,11 +108,11 @@ def make_dataset(fresh: Source, spec: types.Unroll,
   # what others have sent to a shared replay.
   if replayed is None:
     dataset = dataset.map(
-        _as_it_is(lambda fresh: time_major(unpack(fresh.data))))
+        _without_autograph(lambda fresh: time_major(unpack(fresh.data))))
   elif replayed.has_episodes:
     return EpisodeBatches(
         _as_it_comes(dataset.map(
-            _as_it_is(lambda fresh: unpack(fresh.data)))),
+            _without_autograph(lambda fresh: unpack(fresh.data)))),
         _chains(replayed, packed, fingerprint), fresh, replayed, packed,
         recompute)
   else:
@@ -120,7 +120,7 @@ def make_dataset(fresh: Source, spec: types.Unroll,
         packed, fingerprint, refusals if is_shared else None,
         is_shared=is_shared), in_order)
 
-    @_as_it_is
+    @_without_autograph
     def join(new, old):
       columns = [tf.concat(pair, axis=0) for pair in zip(new.data, old.data)]
       origin = _origin(fresh, replayed, old.info)
@@ -165,10 +165,11 @@ def _chains(source: Source, packed: packing.Packing, fingerprint: int
       server_address=source.address, table=source.table,
       max_in_flight_samples_per_worker=1, num_workers_per_iterator=1)
   is_taken = unroll_filter.refusing(packed, fingerprint, None)
-  dataset = dataset.filter(_as_it_is(lambda sample: tf.reduce_all(tf.map_fn(
-      is_taken, tuple(sample.data), fn_output_signature=tf.bool))))
+  dataset = dataset.filter(_without_autograph(
+      lambda sample: tf.reduce_all(tf.map_fn(
+          is_taken, tuple(sample.data), fn_output_signature=tf.bool))))
   return _as_it_comes(
-      dataset.map(_as_it_is(lambda sample: tuple(sample.data))))
+      dataset.map(_without_autograph(lambda sample: tuple(sample.data))))
 
 
 class EpisodeBatches:
@@ -219,7 +220,8 @@ def _batches(source: Source, is_taken: Callable[[Any], tf.Tensor],
       # In each another unroll grows old: in all at most an eighth of a batch.
       num_workers_per_iterator=1 if in_order else
       max(1, min(_MAX_SAMPLERS, size // 8)))
-  dataset = dataset.filter(_as_it_is(lambda sample: is_taken(sample.data)))
+  dataset = dataset.filter(
+      _without_autograph(lambda sample: is_taken(sample.data)))
   # Unrolls are filtered singly, which costs 4 microseconds a step on a busy
   # machine (a function call for each). Filtering whole batches would be free,
   # but nothing could take the place of a refused unroll.

@@ -120,7 +120,7 @@ def make_server(tables: Sequence[reverb.Table], port: Optional[int],
   port, claimed = ports.claim(port)
   try:
     if checkpoint_dir is None:
-      # What Reverb does by itself, but for the directory that it would leave.
+      # Reverb's own default, without the empty directory that it would leave.
       checkpointer = reverb.checkpointers.TempDirCheckpointer()
       os.rmdir(checkpointer.path)
     else:

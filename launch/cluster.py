@@ -66,7 +66,7 @@ def _parse_args() -> argparse.Namespace:
                       help="of the Reverb server on the learner's node; with "
                       'several learners, the first of one port each (default: '
                       'a free one)')
-  parser.add_argument('--wait_secs', type=float, default=600.,
+  parser.add_argument('--wait_secs', type=float, default=role_flags.WAIT_SECS,
                       help='for room for learners, and of roles for each '
                       'other (default: %(default)g)')
   return parser.parse_args()

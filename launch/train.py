@@ -32,7 +32,6 @@ from launch.run import tracking
 from launch.run import warm_start
 
 _DEFAULT_CONFIG = 'configs/atari/pong.gin'
-_WAIT_SECS = 600.  # For peers, and for unrolls of quick environments.
 
 
 def _parse_args() -> argparse.Namespace:
@@ -117,7 +116,7 @@ def _train_in_processes(args: argparse.Namespace, config: config_lib.Config,
   """
   # An environment that hangs is noticed after its timeout, and may take as long
   # to start anew.
-  wait_secs = _WAIT_SECS + 2 * config.actor.env_timeout_secs
+  wait_secs = role_flags.WAIT_SECS + 2 * config.actor.env_timeout_secs
   addresses = [f'localhost:{port}' for port in chosen.reverb]
   joint_addresses = [f'localhost:{port}' for port in chosen.tensorflow]
   run_dir_flag = f'--run_dir={run_dir}'
@@ -163,7 +162,7 @@ class _Host(host_lib.LearnerHost):
     self._signals = signals
     self._waiting, self._pausing = (
         waiting.Waiting(peer, limit_secs, lambda text: print(text, flush=True))
-        for peer, limit_secs in (('unrolls', _WAIT_SECS),
+        for peer, limit_secs in (('unrolls', role_flags.WAIT_SECS),
                                  ('slower agents', math.inf)))
     self.on_row = line.show
 

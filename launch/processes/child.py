@@ -16,7 +16,7 @@ BAD_INPUT = 2
 COMPLAINT = 'error: '
 
 _ACTOR_NICENESS = 10  # Of 19; about a tenth of the share of niceness 0.
-_MAX_TRIES = 100  # Of ten seconds, in which 100 actors can have their turns.
+_MAX_TRIES = 100  # A tenth of a second each, for as many actors at once.
 
 
 def stop_with_parent(stop: Callable[[], None]) -> None:

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # LASER on small tasks: replayed shares of each batch; see docs/laser.md.
-# Usage: launch/reproduce/laser_share.sh [SWEEP_DIR]; two hours on 2 cores.
+# Usage: launch/reproduce/laser_share.sh [SWEEP_DIR]; hours on 2 cores.
 # Without SWEEP_DIR: runs/laser_share. Interrupted, the same command goes on.
 
 set -euo pipefail

@@ -11,6 +11,8 @@ from launch.run import run_directory
 from launch.run import sharing
 from launch.run import warm_start
 
+WAIT_SECS = 600.  # For a peer; environments that may be slow get more.
+
 
 def make_parser(description: str) -> argparse.ArgumentParser:
   """Makes the parser of the flags of all roles."""
@@ -49,7 +51,7 @@ def make_parser(description: str) -> argparse.ArgumentParser:
   warm_start.add_flag(parser)
   parser.add_argument('--output', metavar='DIR',
                       help='evaluator: writes there instead')
-  parser.add_argument('--wait_secs', type=float, default=600.,
+  parser.add_argument('--wait_secs', type=float, default=WAIT_SECS,
                       help='for a peer at most, at the start and later '
                       '(default: %(default)g)')
   parser.add_argument('--seed', type=int, help='of games and actions (default: '
