@@ -169,8 +169,8 @@ class Learner:
       Where unrolls are replayed, metrics that each unroll has of its own come
       also for either kind, under 'fresh/' and 'replayed/', and where a replay
       is shared, for the replayed unrolls that are this agent's and for others',
-      under 'own/' and 'foreign/': NaN for none. Those under 'unroll/' are
-      float32 [B].
+      under 'own/' and 'foreign/': NaN for none, but for losses, which are sums.
+      Those under 'unroll/' are float32 [B].
     """
     num_steps, batch_size = unroll.env_outputs.reward.shape
     num_fresh = batch_size - self._num_replayed

@@ -39,7 +39,6 @@ from launch.run import sweep_directory
 from launch.run import sweep_progress
 
 _KIND = sweep_directory.POPULATION
-_BEST = 'best.json'
 
 
 def _parse_args() -> argparse.Namespace:
@@ -204,7 +203,7 @@ def _show(directory: sweep_directory.SweepDirectory,
   for name, members in groups.items():
     print(f'\n{name}\n{summary(members)}')
     print(f'Best: {members[0].run_dir}')
-  best_path = os.path.join(population_dir, _BEST)
+  best_path = os.path.join(population_dir, sweep_directory.BEST)
   _write_best(best_path, groups)
   print(f'\nBest members: {best_path}; pictures: ./launch/report.sh '
         f'{shlex.quote(population_dir)}')

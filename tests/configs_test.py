@@ -39,6 +39,7 @@ _SEVERAL_LEVELS = ('configs/atari57/multitask.gin',
                    'configs/atari57/seven_games.gin',
                    'configs/dmlab30/multitask_deep.gin',
                    'configs/dmlab30/multitask_shallow.gin',
+                   'configs/laser/dmlab30.gin',
                    'configs/tasks/catch_two_scales.gin')
 
 
@@ -140,7 +141,7 @@ def test_files_of_several_levels_are_whole():
   sizes = {path: len(levels_lib.expand(gin_config.load(path).environment.level))
            for path in _FILES}
   assert {p: n for p, n in sizes.items() if n > 1} == dict(
-      zip(_SEVERAL_LEVELS, (57, 57, 7, 30, 30, 2)))
+      zip(_SEVERAL_LEVELS, (57, 57, 7, 30, 30, 30, 2)))
   for path in _SEVERAL_LEVELS:  # Each level has its share in each process.
     config = gin_config.load(path)
     assert config.actor.num_envs % sizes[path] == 0

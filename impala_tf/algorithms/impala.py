@@ -153,7 +153,7 @@ def loss_and_targets(
       'loss/baseline': baseline_loss,
       'loss/entropy': entropy_loss,
       'entropy': losses.masked_mean(entropies, counts),
-      'explained_variance': _explained_variance(*scaled, counts),
+      'explained_variance': _explained_variance(*scaled, mask),
       **selection.metrics,
   }
   metrics.update(_off_policy_metrics(
@@ -169,13 +169,19 @@ def _everything(truncated: tf.Tensor) -> Selection:
 
 
 def _explained_variance(vs: tf.Tensor, values: tf.Tensor,
-                        counts: tf.Tensor) -> tf.Tensor:
-  """Returns 1 - Var[vs - V] / Var[vs]: 1 is perfect, 0 like a constant."""
-  def variance(x):
-    mean = losses.masked_mean(x, counts, axis=None)
-    return losses.masked_mean(tf.square(x - mean), counts, axis=None)
+                        mask: tf.Tensor) -> tf.Tensor:
+  """Returns 1 - Var[vs - V] / Var[vs]: 1 is perfect, 0 like a constant.
 
-  return 1. - tf.math.divide_no_nan(variance(vs - values), variance(vs))
+  Steps without a target do not count: V-trace gives them the value itself,
+  which is no error. Where all targets are equal, or there are none, it is 0.
+  """
+  def variance(x):
+    mean = losses.masked_mean(x, mask, axis=None)
+    return losses.masked_mean(tf.square(x - mean), mask, axis=None)
+
+  total = variance(vs)
+  return tf.where(
+      total > 0, 1. - tf.math.divide_no_nan(variance(vs - values), total), 0.)
 
 
 def _off_policy_metrics(log_rhos, kl_divergences, threshold, counts):

@@ -248,6 +248,8 @@ class Member:
       # Read before the event is written: afterwards there is no way back.
       if checkpoint_lib.is_whole(path):
         return other, target
+      if populations.read_published(self._sibling(partner)) != other:
+        continue  # It has removed this one while it was copied.
       logging.warning(
           'Member %s is better, but cannot be copied: what it has published '
           'after its decision %d is damaged', partner, other.evolution)
@@ -286,7 +288,10 @@ class Member:
         logging.warning('Not published yet: %s', error)
 
   def _publish(self) -> None:
-    """Publishes the member as its last decision left it, if it has not yet."""
+    """Publishes the member with its last decision's fitness, if not done yet.
+
+    Where the disk was full then, parameters and frames are those of now.
+    """
     event = self._unpublished
     if event is None:
       return

@@ -1,5 +1,6 @@
 """Populations, as the directories of their members hold them."""
 
+import json
 import os
 from typing import Dict, List, NamedTuple, Tuple
 
@@ -27,6 +28,8 @@ class Population(NamedTuple):
     curves: points (frames, fitness) of training by member.
     adapted: names of the hyper-parameters that are adapted.
     failed: names of the members that have failed for good.
+    named_best: name of the best member in `best.json`; '' where that does not
+      exist yet.
   """
   label: str
   members: List[str]
@@ -34,13 +37,18 @@ class Population(NamedTuple):
   curves: Dict[str, List[Tuple[float, float]]]
   adapted: List[str]
   failed: List[str]
+  named_best: str = ''
 
   @property
   def best(self) -> str:
-    """Name of the member with the highest fitness at its last decision.
+    """Name of the best member.
 
-    One that has failed is best only where all have, as in `best.json`.
+    It is that of `best.json`. As long as there is none, it is the one with the
+    highest fitness at its last decision; one that has failed is best only where
+    all have.
     """
+    if self.named_best:
+      return self.named_best
 
     def rank(member):
       events = self.events[member]
@@ -77,10 +85,21 @@ def load(path: str) -> List[Population]:
   if not groups:
     raise config_lib.UserError(
         f'no member of {path} has begun yet; let it train')
-  return [_load(label, run_dirs) for label, run_dirs in groups.items()]
+  best = _read_best(os.path.join(
+      path, sweep_directory.BEST))
+  return [_load(label, run_dirs, best.get(label, ''))
+          for label, run_dirs in groups.items()]
 
 
-def _load(label: str, run_dirs: Dict[str, str]) -> Population:
+def _read_best(path: str) -> Dict[str, str]:
+  """Reads the name of each population's best member; none without a file."""
+  if not files.exists(path):
+    return {}
+  return {label: best['member'] for label, best in json.loads(
+      files.read(path)).items()}
+
+
+def _load(label: str, run_dirs: Dict[str, str], best: str) -> Population:
   configs = {name: gin_config.load(gin_config.config_path(run_dir))
              for name, run_dir in run_dirs.items()}
   adapted = next(iter(configs.values())).population.adapted_names
@@ -92,7 +111,7 @@ def _load(label: str, run_dirs: Dict[str, str]) -> Population:
        for name, run_dir in run_dirs.items()},
       [name for name in knobs.ADAPTABLE if name in adapted],
       [name for name, run_dir in run_dirs.items()
-       if populations.has_failed(run_dir)])
+       if populations.has_failed(run_dir)], best)
 
 
 def _fitness_curve(run_dir: str, config: config_lib.Config

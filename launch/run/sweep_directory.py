@@ -8,7 +8,7 @@
     results.csv          a line for each run that has ended
 
 A directory of populations has population.gin, and TASK/VARIANT/seed_N/SETTING:
-the members of a population lie side by side.
+the members of a population lie side by side; best.json names the best one.
 """
 
 import contextlib
@@ -38,6 +38,7 @@ from launch.run import program
 from launch.run import run_directory
 
 RESULTS = 'results.csv'
+BEST = 'best.json'
 _LOCK = '.lock'
 _NEW = '.new'
 

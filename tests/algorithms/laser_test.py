@@ -165,6 +165,19 @@ def test_behaviour_rejects_more_than_implied():
   assert np.sum(implied < .25) > np.sum(behaviour < .25)
 
 
+def test_explained_variance_is_of_steps_within_the_region():
+  """A rejected step's target is the value itself, which is no success."""
+  agent, unroll = TableAgent(), _unroll()
+  names = 'explained_variance', 'relevant_share'
+  everything, some, nothing = (
+      [_loss(agent, unroll, _config(
+          trust_region='behaviour', threshold=threshold))[0].metrics[name]
+       for name in names] for threshold in (None, .25, 1e-9))
+  assert np.mean(everything[1]) == 1 > np.mean(some[1]) > 0
+  assert some[0] < 1 and some[0] != everything[0]
+  assert nothing[0] == np.mean(nothing[1]) == 0
+
+
 def test_entropy_of_replayed_unrolls_counts_where_it_is_asked_for():
   agent, unroll = TableAgent(), _unroll()
   everywhere, _ = _loss(agent, unroll, _config(entropy_of_replayed=True))
@@ -199,6 +212,13 @@ def test_continuous_actions_have_the_region_of_the_behaviour_only():
       np.any(of_logits[:T], axis=-1), relevant[:T])
   with pytest.raises(config_lib.ConfigError, match="set it to 'behaviour'"):
     laser.make_agent(_config(), policy, 'float32', False)
+
+
+def test_policy_that_no_clipping_leaves_anything_of_is_refused():
+  config = dataclasses.replace(_config(), impala=dataclasses.replace(
+      IMPALA, clip_rho_threshold=0.))
+  with pytest.raises(config_lib.ConfigError, match='needs one above 0'):
+    laser.make_agent(config, DISCRETE, 'float32', False)
 
 
 def test_popart_leaves_rejected_steps_out_of_its_moments():

@@ -38,6 +38,18 @@ def test_best_is_the_fittest_and_has_its_ancestry(path):
   assert '| b | 0.900 | 1 | 1 | a → b | 0.0012 | 0.1 | 0.01 |' in table
 
 
+def test_best_is_that_of_the_file_where_there_is_one(path):
+  """Ties are broken there by return, which decisions do not tell."""
+  named = pathlib.Path(path, 'best.json')
+  named.write_text('{"catch/default/seed_1": {"member": "b"}}')
+  try:
+    first, second = populations.load(path)
+  finally:
+    named.unlink()
+  assert first.best == 'b' and [s.member for s in first.ancestry][-1] == 'b'
+  assert second.best == 'a'
+
+
 def test_best_is_none_that_has_failed(path):
   population = populations.load(path)[0]
   assert not population.failed
