@@ -36,8 +36,11 @@ class Algorithm(NamedTuple):
     needs_target_agent: whether `loss` has a further argument, `target_agent`:
       an agent of the same `make_agent` whose parameters are older and whose
       values targets are computed from.
+    needs_last_action: whether `loss` looks at the action at an unroll's last
+      step, which then has to be the one that is taken there.
   """
   make_agent: MakeAgentFn
   loss: LossFn
   after_step: AfterStepFn = _do_nothing
   needs_target_agent: bool = False
+  needs_last_action: bool = False

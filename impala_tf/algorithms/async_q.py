@@ -114,3 +114,4 @@ def loss(agent: agent_lib.Agent, unroll: types.Unroll,
 
 
 ALGORITHM = algorithm.Algorithm(make_agent, loss, needs_target_agent=True)
+SARSA = ALGORITHM._replace(needs_last_action=True)

@@ -36,18 +36,13 @@ def make_agent(config: config_lib.Config,
   """Makes IMPALA's agent, with PopArt if that has a step size.
 
   Raises:
-    ConfigError: where the implied policy of such actions has no closed form,
-      or there is none at all.
+    ConfigError: where the implied policy of such actions has no closed form.
   """
   is_categorical = isinstance(distribution, distributions.Categorical)
   if config.laser.trust_region == 'implied' and not is_categorical:
     raise config_lib.ConfigError(
         "LaserConfig.trust_region = 'implied' is for one choice of several "
         f"actions, but there are {distribution}; set it to 'behaviour'")
-  if config.impala.clip_rho_threshold == 0:
-    raise config_lib.ConfigError(
-        'ImpalaConfig.clip_rho_threshold is 0, with which no policy is implied; '
-        "LASER needs one above 0, or None")
   return _base(config).make_agent(config, distribution, precision, compiled)
 
 

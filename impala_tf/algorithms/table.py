@@ -132,10 +132,10 @@ class Row(NamedTuple):
   architecture: str = ACTOR_LEARNER
 
 
-def _in_module(name: str) -> Callable[[], Any]:
+def _in_module(name: str, constant: str = 'ALGORITHM') -> Callable[[], Any]:
   """Returns a function that imports `impala_tf.algorithms.<name>`."""
-  return lambda: importlib.import_module(
-      f'impala_tf.algorithms.{name}').ALGORITHM
+  return lambda: getattr(
+      importlib.import_module(f'impala_tf.algorithms.{name}'), constant)
 
 
 # Keys are values of `ExperimentConfig.algorithm`.
@@ -149,7 +149,8 @@ ROWS: Dict[str, Row] = {
     'one_step_q': Row(
         _in_module('async_q'), _check_asynchronous_values, SHARED_PARAMETERS),
     'one_step_sarsa': Row(
-        _in_module('async_q'), _check_asynchronous_values, SHARED_PARAMETERS),
+        _in_module('async_q', 'SARSA'), _check_asynchronous_values,
+        SHARED_PARAMETERS),
     'n_step_q': Row(
         _in_module('async_q'), _check_asynchronous_values, SHARED_PARAMETERS),
 }

@@ -183,7 +183,8 @@ def make_actor_learner(config: config_lib.Config, make_link: MakeLinkFn,
           config.optimizer.max_gradient_norm, knobs.max_segment_steps,
           knobs.epsilon_anneal_frames),
       experiment.make_seeds(config.experiment.seed, seed)[1],
-      learns_values=target_agent is not None)
+      explores=target_agent is not None,
+      keeps_last_action=algorithm.needs_last_action)
 
 
 def _check_processes(config: config_lib.Config, task: int,

@@ -105,6 +105,11 @@ class Worker:
     return bool(self.env_output.step_type[0] == _FIRST)
 
   @property
+  def was_cut_off(self) -> bool:
+    """Whether the last step was a time limit's end, which does not count."""
+    return self.has_ended and bool(self.env_output.discount[0])
+
+  @property
   def is_terminal(self) -> bool:
     """Whether nothing may be bootstrapped from x_t, or an episode ended."""
     return self.has_ended or not self.env_output.discount[0]
@@ -120,7 +125,8 @@ class ActorLearner:
 
   def __init__(self, link: links.Link, agent: agent_lib.Agent,
                workers: Sequence[Worker], gradients_fn: GradientsFn,
-               settings: Settings, seed: int, learns_values: bool = False):
+               settings: Settings, seed: int, explores: bool = False,
+               keeps_last_action: bool = False):
     """Builds no graph yet.
 
     Args:
@@ -131,14 +137,15 @@ class ActorLearner:
         parameters.
       settings: numbers of the run.
       seed: seed of the action sampling.
-      learns_values: whether values are learned: the agent has an epsilon, and
-        workers go on with the action that they chose at a segment's last step,
-        since Sarsa's target is of it. Else the first action of a segment is
-        that of the new parameters.
+      explores: whether the agent has an epsilon, as one that learns values.
+      keeps_last_action: whether a worker chooses an action at a segment's last
+        step and goes on with it, since Sarsa's target is of it. Else the first
+        action of a segment is that of the new parameters.
     """
     self._link = link
     self._agent = agent
-    self._learns_values = learns_values
+    self._explores = explores
+    self._keeps_last_action = keeps_last_action
     self._workers = workers
     self._turn = 0
     self._gradients_fn = gradients_fn
@@ -174,7 +181,7 @@ class ActorLearner:
 
   def _explore(self, worker: Worker, num_frames: int) -> None:
     """Sets the epsilon of an agent that has one."""
-    if self._learns_values:
+    if self._explores:
       self._agent.epsilon.assign(exploration.annealed_epsilon(
           worker.final_epsilon, num_frames,
           self._settings.epsilon_anneal_frames))
@@ -196,7 +203,7 @@ class ActorLearner:
           self._buffer.num_steps + 1 == self._settings.max_segment_steps)
       if worker.has_ended:  # The next action is the next episode's first.
         self._explore(worker, num_frames)
-      if not is_over or self._learns_values:
+      if not is_over or self._keeps_last_action:
         self._act(worker)
         agent_output = worker.agent_output
         lap('inference')
@@ -223,6 +230,9 @@ class ActorLearner:
                     numbers: np.ndarray) -> links.Contribution:
     """Puts together what the segment contributes."""
     metrics = dict(zip(self._metric_names, map(float, numbers)))
+    if self._buffer.num_steps == 1 and worker.was_cut_off:
+      # No transition counts: the gradient is zero, and there are no means.
+      metrics = {'gradient_norm': metrics['gradient_norm']}
     episode = {}
     if worker.has_ended:
       episode = {

@@ -214,13 +214,6 @@ def test_continuous_actions_have_the_region_of_the_behaviour_only():
     laser.make_agent(_config(), policy, 'float32', False)
 
 
-def test_policy_that_no_clipping_leaves_anything_of_is_refused():
-  config = dataclasses.replace(_config(), impala=dataclasses.replace(
-      IMPALA, clip_rho_threshold=0.))
-  with pytest.raises(config_lib.ConfigError, match='needs one above 0'):
-    laser.make_agent(config, DISCRETE, 'float32', False)
-
-
 def test_popart_leaves_rejected_steps_out_of_its_moments():
   config = dataclasses.replace(
       _config(), agent=config_lib.AgentConfig(torso='mlp', hidden_size=8),

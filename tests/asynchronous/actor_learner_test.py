@@ -30,7 +30,8 @@ class _Process:
       the first of an episode, and by which epsilon.
   """
 
-  def __init__(self, make_agent=agent_lib.Agent, settings=_SETTINGS):
+  def __init__(self, make_agent=agent_lib.Agent, settings=_SETTINGS,
+               keeps_last_action=False):
     tf.config.run_functions_eagerly(True)
     self.unrolls, self.targets, self.choices = [], [], []
     agents = []
@@ -56,7 +57,8 @@ class _Process:
         self._gradients, actor_learner.Settings(
             max_gradient_norm=None, max_segment_steps=5,
             epsilon_anneal_frames=100),
-        seed=0, learns_values=self.is_valued)
+        seed=0, explores=self.is_valued,
+        keeps_last_action=keeps_last_action)
     self._act, self.process._policy.act = self.process._policy.act, self._note
 
   def _note(self, env_output):
@@ -71,7 +73,8 @@ class _Process:
     self.unrolls.append(tf.nest.map_structure(lambda t: t.numpy(), unroll))
     self.targets.append(actor_learner.flatten(self.target)[0])
     return actor_learner.Gradients(
-        [tf.ones_like(v) for v in self.agent.trainable_variables], {})
+        [tf.ones_like(v) for v in self.agent.trainable_variables],
+        {'rho/mean': tf.constant(1.)})
 
   @staticmethod
   def _update(parameters, slot, gradient, learning_rate):
@@ -92,10 +95,17 @@ def _run(num_segments, **kwargs):
   return made
 
 
-def test_policy_chooses_each_action_of_a_segment_by_its_own_parameters():
+def test_policy_chooses_each_action_of_a_segment_by_its_own_parameters(
+    monkeypatch):
   made = _Process()
+  step = actor_learner.Worker.step
+
+  def step_while_others_learn(self):
+    made.store.parameters += 0.02  # As another process would.
+    step(self)
+
+  monkeypatch.setattr(actor_learner.Worker, 'step', step_while_others_learn)
   for _ in range(6):
-    made.store.parameters += 0.1  # As another process would.
     made.process.run_segment()
     unroll = made.unrolls[-1]
     outputs = made.agent.unroll(
@@ -131,8 +141,24 @@ def test_lost_life_ends_a_segment_and_no_game(monkeypatch):
   assert [r.get('episode_steps') for r in records] == [None] * 4 + [9]
 
 
-def test_value_methods_take_the_action_of_which_the_target_was():
-  made = _run(8, make_agent=q_agent.QAgent)
+def test_segment_of_which_a_time_limit_leaves_nothing_has_no_means(monkeypatch):
+  step, num_steps = actor_learner.Worker.step, {}
+
+  def step_to_limit(self):
+    step(self)
+    num_steps[self] = num_steps.get(self, 0) + 1
+    if num_steps[self] == 6:
+      self.env_output.step_type[:] = int(dm_env.StepType.FIRST)
+
+  monkeypatch.setattr(actor_learner.Worker, 'step', step_to_limit)
+  made = _run(5)
+  assert made.store.counts.num_frames == 5 + 5 + 1 + 1 + 3
+  assert ['rho/mean' in record['metrics'] for record in
+          made.store.new_records(0).records] == [True, True, False, False, True]
+
+
+def test_sarsa_takes_the_action_of_which_the_target_was():
+  made = _run(8, make_agent=q_agent.QAgent, keeps_last_action=True)
   for worker in range(_NUM_WORKERS):
     segments = made.unrolls[worker::_NUM_WORKERS]
     for i, (unroll, later) in enumerate(zip(segments, segments[1:])):
@@ -142,6 +168,22 @@ def test_value_methods_take_the_action_of_which_the_target_was():
           later.env_outputs.observation[0])
       assert unroll.agent_outputs.action[length] == (
           later.agent_outputs.action[0])
+
+
+def test_value_method_without_a_target_of_it_chooses_a_first_action_anew():
+  made = _Process(make_agent=q_agent.QAgent)
+  made.agent.epsilon.assign(0.)
+  made.process._explore = lambda *unused: None
+  rng = np.random.default_rng(0)
+  for _ in range(6):
+    # As another process would.
+    made.store.parameters[:] = rng.normal(size=made.store.parameters.size)
+    made.process.run_segment()
+    unroll = made.unrolls[-1]
+    values = made.agent.unroll(
+        tf.nest.map_structure(tf.constant, unroll.env_outputs),
+        tf.constant(unroll.agent_outputs.action), ()).policy_logits
+    assert np.argmax(values[0, 0]) == unroll.agent_outputs.action[0, 0]
 
 
 def test_steps_are_pushed_into_the_slot_of_their_worker():
@@ -173,8 +215,8 @@ def test_target_agent_has_the_parameters_of_the_last_interval():
 def test_epsilon_falls_to_a_value_that_each_episode_draws():
   made = _run(80, make_agent=q_agent.QAgent)
   # Segments of 5, 5 and 4 steps, each begun by frames 0, 5, 10.
-  for i, (_, _, epsilon) in enumerate(made.choices[:15]):
-    frames = (0, 0, 0, 0, 0, 0, 5, 5, 5, 5, 5, 5, 10, 10, 10)[i]
+  expected = [0] * 5 + [5] * 5 + [10] * 4
+  for (_, _, epsilon), frames in zip(made.choices, expected):
     assert min(abs(epsilon - (1 - frames / 100 * (1 - final)))
                for final in (0.1, 0.01, 0.5)) < 1e-4
   drawn = set()

@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from impala_tf.monitoring import metrics
 from impala_tf.processes import waiting
 from impala_tf.sweeps import results as results_lib
 from launch import sweep
@@ -122,6 +123,41 @@ def test_sweep_without_a_cluster_runs_here(tmp_path):
   assert '3 of 3 runs to do' in ran.stdout
   assert {r.status for r in _results(tmp_path / 'sweep').values()} == {
       'finished'}
+
+
+_SHARING = """
+from __gin__ import dynamic_registration
+from impala_tf import sweeps
+sweeps.SweepConfig.tasks = {'catch': 'configs/catch.gin'}
+sweeps.SweepConfig.shared_replay = True
+sweeps.SweepConfig.fixed = {
+    'ExperimentConfig.in_process': True,
+    'ExperimentConfig.total_frames': 20_000,
+    'LearnerConfig.batch_size': 8, 'LearnerConfig.unroll_length': 5,
+    'ReplayConfig.replay_fraction': 0.5,
+    'ActorConfig.num_actors': 1, 'ActorConfig.num_envs': 4}
+sweeps.SweepConfig.points = {
+    'slow': {'OptimizerConfig.learning_rate': 0.001},
+    'fast': {'OptimizerConfig.learning_rate': 0.002}}
+"""
+
+
+@pytest.mark.nightly
+@pytest.mark.slow
+@_SLOW_START
+def test_agents_of_a_sweep_share_a_replay(tmp_path):
+  path = tmp_path / 'my_sweep.gin'
+  path.write_text(_SHARING)
+  sweep_dir = tmp_path / 'sweep'
+  ran = programs.run(
+      'launch.sweep', path, f'--sweep_dir={sweep_dir}', '--engine=ray',
+      '--run_cpus=0.5', timeout=_DEADLINE_SECS)
+  assert ran.returncode == 0, (ran.stdout, ran.stderr)
+  for name, result in _results(sweep_dir).items():
+    assert result.status == 'finished' and result.frames == 20_000
+    rows = metrics.read_rows(str(sweep_dir / 'runs' / name))
+    assert 0 < rows[-1]['replayed/foreign_share'] < 1
+    assert rows[-1]['unrolls_refused'] == 0
 
 
 def _results(sweep_dir):
