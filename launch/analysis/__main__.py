@@ -12,6 +12,7 @@ from typing import Callable, List
 from impala_tf import config as config_lib
 from impala_tf.sweeps import results as results_lib
 from launch.analysis import baselines
+from launch.analysis import differences
 from launch.analysis import figures
 from launch.analysis import tables
 from launch.report import pictures
@@ -27,8 +28,12 @@ def _of_results(table: Callable[[tables.Results], str]
   return lambda sweep_dir, results: table(results)
 
 
+def _table_2(results: tables.Results) -> str:
+  return f'{tables.table_2(results)}\n\n{differences.table(results)}'
+
+
 _DISPLAYS = {
-    'table_2': (_of_results(tables.table_2), figures.table_2),
+    'table_2': (_of_results(_table_2), figures.table_2),
     'figure_e1': (_of_results(tables.figure_e1), figures.figure_e1),
     'lags': (_of_results(tables.figure_e1), figures.lags),
     'figure_e2': (_of_results(tables.figure_e2), figures.figure_e2),

@@ -153,16 +153,19 @@ def lags(sweep_dir: str, results: tables.Results):
 
 
 def figure_e2(sweep_dir: str, results: tables.Results):
-  """Draws the final return against the rank of the setting, with replay."""
+  """Draws the final return against the rank of the setting: a row an arm."""
   del sweep_dir
-  tasks = tables.tasks_of(results)
-  figure, grid = pictures.panels(len(tasks))
-  for axes, task in zip(grid, tasks):
+  tasks, arms = tables.tasks_of(results), tables.arms_of(results)
+  figure, grid = pictures.grid(
+      len(arms), len(tasks), pictures.PAGE_WIDTH / len(tasks), 2.2)
+  for (i, (suffix, arm)), (j, task) in itertools.product(
+      enumerate(arms.items()), enumerate(tasks)):
+    axes = grid[i, j]
     for method, name in tables.METHODS.items():
       returns = results_lib.ranked(results_lib.select(
-          results, task, f'{method}_replay'))
+          results, task, method + suffix))
       axes.plot(range(1, len(returns) + 1), returns, marker='.', label=name)
-    axes.set_title(title(task))
+    axes.set_title(f'{title(task)},\n{arm[0].lower()}{arm[1:]}', fontsize=8)
     axes.set_xlabel('rank of the setting')
     axes.set_ylabel('final return')
   pictures.share_legend(figure, len(tables.METHODS))

@@ -95,7 +95,7 @@ def best_band(results: Results, num_settings: int
       np.repeat(list(returns), sizes).tolist(), best_mean, CONFIDENCE)
 
 
-def _cell(band: Optional[intervals.Band]) -> str:
+def cell(band: Optional[intervals.Band]) -> str:
   """Returns a number with its interval, if it has one, as text."""
   if band is None:
     return '–'
@@ -105,19 +105,20 @@ def _cell(band: Optional[intervals.Band]) -> str:
   return text
 
 
-def _by_correction(tasks: Sequence[str], arms: Dict[str, str], cell) -> str:
+def _by_correction(tasks: Sequence[str], arms: Dict[str, str], text_of) -> str:
   """Returns a table in the form of table 2.
 
   Args:
     tasks: names of the columns.
     arms: titles by what the names of their variants end with.
-    cell: function of variant and task to the text of a cell.
+    text_of: function of variant and task to the text of a cell.
   """
   rows = []
   for suffix, title in arms.items():
     rows.append([f'**{title}**'] + [''] * len(tasks))
     for method, name in METHODS.items():
-      rows.append([name] + [cell(method + suffix, task) for task in tasks])
+      rows.append([name] + [text_of(method + suffix, task)
+                            for task in tasks])
   return markdown(['', *tasks], rows)
 
 
@@ -125,7 +126,7 @@ def table_2(results: Results) -> str:
   """Returns mean final returns of the best settings, and the paper's table."""
 
   def ours(variant, task):
-    return _cell(best_band(results_lib.select(results, task, variant), BEST))
+    return cell(best_band(results_lib.select(results, task, variant), BEST))
 
   def papers(variant, task):
     return str(_PAPER_TABLE_2[variant][_PAPER_TASKS.index(task)])
@@ -155,24 +156,22 @@ def figure_e1(results: Results) -> str:
     selected = [results_lib.select(results, task, f'{method}_lag_{lag}')
                 for lag in LAGS]
     rows.append([task, name] + [
-        _cell(best_band(runs, len(runs))) for runs in selected])
+        cell(best_band(runs, len(runs))) for runs in selected])
   return ('Mean final return, by policy lag in updates (at lag 0 all methods '
           f'are on-policy){_of_seeds(results)}:\n\n' +
           markdown(['task', 'method', *map(str, LAGS)], rows))
 
 
 def figure_e2(results: Results) -> str:
-  """Returns a table of areas under the ranked returns, with replay."""
-  tasks = tasks_of(results)
+  """Returns a table of areas under the ranked returns, a block an arm."""
 
-  def cell(method, task):
-    selected = results_lib.select(results, task, f'{method}_replay')
-    return _cell(best_band(selected, len(selected)))
+  def area(variant, task):
+    selected = results_lib.select(results, task, variant)
+    return cell(best_band(selected, len(selected)))
 
-  rows = [[name] + [cell(method, task) for task in tasks]
-          for method, name in METHODS.items()]
-  return ('Area under return against rank (the mean over all settings), with '
-          f'replay{_of_seeds(results)}:\n\n' + markdown(['', *tasks], rows))
+  return ('Area under return against rank (the mean over all settings)'
+          f'{_of_seeds(results)}:\n\n' + _by_correction(
+              tasks_of(results), arms_of(results), area))
 
 
 def figure_e3(results: Results) -> str:
@@ -182,8 +181,8 @@ def figure_e3(results: Results) -> str:
     row = [task]
     for variant in 'vtrace', 'vtrace_value':
       selected = results_lib.select(results, task, variant)
-      row += [_cell(best_band(selected, BEST)),
-              _cell(best_band(selected, len(selected)))]
+      row += [cell(best_band(selected, BEST)),
+              cell(best_band(selected, len(selected)))]
     rows.append(row)
   return ('Mean final return, q_s bootstrapped from v_{s+1} or from V(x_{s+1})'
           f'{_of_seeds(results)}:\n\n' + markdown(
@@ -209,7 +208,7 @@ def replay(results: Results) -> str:
       continue
     rows.append([
         task, variant, str(len(ended)), _most(ended, 'frames'),
-        _most(ended, 'updates'), _cell(best_band(ended, len(ended))),
+        _most(ended, 'updates'), cell(best_band(ended, len(ended))),
         number(sum(r.area for r in ended) / len(ended), 2)])
   return ('Mean final return, and return over all of training'
           f'{_of_seeds(results)}:\n\n' + markdown(
@@ -219,7 +218,7 @@ def replay(results: Results) -> str:
 
 def _mean_cell(values: Sequence[float]) -> str:
   """Returns the mean of one number a seed, with its interval, as text."""
-  return _cell(intervals.band(
+  return cell(intervals.band(
       np.array(values)[:, np.newaxis], [''] * len(values), intervals.mean,
       CONFIDENCE))
 

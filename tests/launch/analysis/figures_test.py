@@ -30,8 +30,10 @@ def _lines(axes):
 def test_settings_are_ranked_by_their_returns():
   results = [_result('none_replay', f'setting_{i}', 1, value)
              for i, value in enumerate((1., 6., 2.))]
-  axes, = figures.figure_e2('', results).axes
-  assert _lines(axes)['No-correction'] == [6., 2., 1.]
+  results.append(_result('none', 'setting_0', 1, 9.))
+  without, with_replay = figures.figure_e2('', results).axes
+  assert _lines(without)['No-correction'] == [9.]
+  assert _lines(with_replay)['No-correction'] == [6., 2., 1.]
 
 
 def test_curve_is_the_mean_over_frames_that_all_runs_have(tmp_path):

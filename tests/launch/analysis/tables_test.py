@@ -48,9 +48,13 @@ def test_one_seed_has_no_interval():
 
 
 def test_figure_e2_is_the_mean_over_all_settings():
-  results = _results({('none_replay', f'setting_{i}', 1): value
-                      for i, value in enumerate((1., 2., 6.))})
-  assert '| No-correction | 3.00 |' in tables.figure_e2(results)
+  results = _results({
+      **{('none_replay', f'setting_{i}', 1): value
+         for i, value in enumerate((1., 2., 6.))}, ('none', 'a', 1): 5.})
+  table = tables.figure_e2(results)
+  without, with_replay = table.split('**With replay**')
+  assert '| No-correction | 5.00 |' in without
+  assert '| No-correction | 3.00 |' in with_replay
 
 
 def test_replay_tells_frames_updates_and_the_interval_over_seeds():

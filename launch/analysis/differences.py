@@ -1,0 +1,76 @@
+"""Differences between the variants of a sweep, in pairs of runs.
+
+Both runs of a pair have the same setting and seed. A variant's best settings
+are chosen by the numbers that are then compared, which favours variants that
+vary; so all settings count here.
+"""
+
+from typing import Dict, List, Optional, Tuple
+
+from impala_tf.sweeps import results as results_lib
+from launch.analysis import tables
+from launch.report import intervals
+
+
+def band(results: tables.Results, task: str, variant: str, other: str
+         ) -> Optional[intervals.Band]:
+  """Computes the mean difference of the final returns of two variants.
+
+  Args:
+    results: finished runs of a sweep.
+    task: name of the task.
+    variant: name of the variant.
+    other: name of the variant whose returns are taken away from its.
+
+  Returns:
+    Arrays [1], with the bootstrap interval over the seeds of each setting; None
+    where no run has a partner.
+  """
+  returns = {(r.run.setting, r.run.seed): r.final_return
+             for r in results_lib.select(results, task, other)}
+  pairs = [(r, partner) for r in results_lib.select(results, task, variant)
+           if (partner := returns.get((r.run.setting, r.run.seed))) is not None
+           and r.final_return is not None]
+  return tables.best_band(
+      [r._replace(final_return=r.final_return - partner)
+       for r, partner in pairs], len(pairs))
+
+
+def _comparisons(results: tables.Results) -> Dict[str, List[Tuple[str, ...]]]:
+  """Lists what is compared with what: (words, variant, other) by heading."""
+  arms = tables.arms_of(results)
+  found = {
+      f'{title}: less V-trace': [
+          (name, method + suffix, 'vtrace' + suffix)
+          for method, name in tables.METHODS.items() if method != 'vtrace']
+      for suffix, title in arms.items()}
+  for first, second, heading in (
+      ('_equal_updates', '', 'As many updates as with replay: less without'),
+      ('_replay', '_equal_updates', 'With replay: less as many updates')):
+    if first in arms and second in arms:
+      found[heading] = [(name, method + first, method + second)
+                        for method, name in tables.METHODS.items()]
+  return found
+
+
+def _cell(found: Optional[intervals.Band]) -> str:
+  """Returns a difference as text, bold where its interval leaves zero out."""
+  text = tables.cell(found)
+  if found is None or found.low is None or found.low[0] <= 0 <= found.high[0]:
+    return text
+  return f'**{text}**'
+
+
+def table(results: tables.Results) -> str:
+  """Returns a table of differences between methods, and between arms."""
+  tasks = tables.tasks_of(results)
+  rows = []
+  for heading, comparisons in _comparisons(results).items():
+    rows.append([f'*{heading}*'] + [''] * len(tasks))
+    rows += [[name] + [_cell(band(results, task, variant, other))
+                       for task in tasks]
+             for name, variant, other in comparisons]
+  return ('Mean difference of final returns over all settings and seeds, in '
+          f'pairs, with the {tables.CONFIDENCE:.0%} bootstrap interval; bold '
+          'where that leaves zero out, level elsewhere:\n\n' +
+          tables.markdown(['', *tasks], rows))

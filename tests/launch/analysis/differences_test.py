@@ -1,0 +1,59 @@
+"""Differences between variants, with numbers that can be checked by hand."""
+
+import pytest
+
+from impala_tf.sweeps import plan as plan_lib
+from impala_tf.sweeps import results as results_lib
+from launch.analysis import differences
+
+
+def _results(returns):
+  """Makes results of one task from {(variant, setting, seed): return}."""
+  return [results_lib.Result(
+      plan_lib.Run('task', variant, setting, seed, {}), results_lib.FINISHED,
+      final_return=value) for (variant, setting, seed), value in returns.items()]
+
+
+def _pairs(variant, other, values):
+  """Makes runs of two variants in pairs, of the seeds of one setting."""
+  return {(name, 'setting', seed): pair[i]
+          for seed, pair in enumerate(values)
+          for i, name in enumerate((variant, other))}
+
+
+def test_runs_are_compared_by_setting_and_seed():
+  # Seeds differ by far more than the variants do.
+  results = _results({**_pairs('none', 'vtrace', [
+      (1., 2.), (11., 13.), (101., 104.)]), ('none', 'alone', 1): 1000.})
+  band = differences.band(results, 'task', 'none', 'vtrace')
+  assert (band.centre, band.low, band.high) == (-2., -3., -1.)
+  assert differences.band(results, 'task', 'none', 'epsilon') is None
+
+
+def test_run_without_a_return_is_in_no_pair():
+  results = _results(_pairs('none', 'vtrace', [
+      (1., 2.), (None, 5.), (3., None), (4., 7.)]))
+  assert differences.band(
+      results, 'task', 'none', 'vtrace').centre == pytest.approx(-2.)
+
+
+def test_table_compares_methods_within_an_arm_and_arms_within_a_method():
+  results = _results({
+      **_pairs('none', 'vtrace', [(1., 2.), (2., 4.)]),
+      **_pairs('none_equal_updates', 'vtrace_equal_updates',
+               [(3., 3.), (5., 4.)]),
+      **_pairs('none_replay', 'vtrace_replay', [(0., 6.), (0., 6.)])})
+  lines = differences.table(results).splitlines()
+
+  def row(heading, name):
+    start = next(i for i, line in enumerate(lines) if heading in line)
+    return next(line for line in lines[start:] if line.startswith(f'| {name} '))
+
+  lost = '| No-correction | **-1.50 (-2.00 to -1.00)** |'
+  assert row('*Without replay: less V-trace*', 'No-correction') == lost
+  assert row('*Without replay, as many updates as with it: less V-trace*',
+             'No-correction') == '| No-correction | 0.50 (0.00 to 1.00) |'
+  assert row('less without*', 'V-trace') == '| V-trace | 0.50 (0.00 to 1.00) |'
+  assert row('less as many updates*', 'V-trace') == (
+      '| V-trace | **2.50 (2.00 to 3.00)** |')
+  assert row('*With replay: less V-trace*', '1-Step') == '| 1-Step | – |'
