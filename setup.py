@@ -21,6 +21,8 @@ _RAY = "ray==2.60.0; python_version >= '3.10'"
 # not tested.
 _WANDB = "wandb<0.28.1; python_version >= '3.10'"
 _MKDOCS = "mkdocs<2; python_version >= '3.10'"
+# Gymnasium's for Python 3.9 wants a Box2D that has to be compiled.
+_BOX2D = "box2d>=2.3.10; python_version >= '3.10'"
 # dm_control 1.0.50 does not work with 4.0.0.
 _MUJOCO = 'mujoco<4'
 
@@ -51,6 +53,7 @@ setuptools.setup(
         'tensorflow-probability==0.23.0',
     ],
     extras_require={
+        'box2d': [_BOX2D],
         'cpu': ['tensorflow-cpu==2.15.1'],
         'gpu': ['tensorflow[and-cuda]==2.15.1'],
         'dm_control': ['dm_control', _MUJOCO],
@@ -63,6 +66,7 @@ setuptools.setup(
         'vizdoom': [_VIZDOOM],
         'wandb': [_WANDB],
         'test': [
+            _BOX2D,
             'dm_control',
             'hypothesis',
             'minigrid>=3',

@@ -79,9 +79,10 @@ _OF_FIRST_TIER = {str(pathlib.PurePath(f).parent): f for f in reversed(
 
 
 def _marks(path):
-  has_package = '/vizdoom/' not in path or sys.version_info >= (3, 10)
+  has_package = sys.version_info >= (3, 10) or not any(
+      name in path for name in ('/vizdoom/', 'car_racing'))
   marks = [pytest.mark.skipif(
-      not has_package, reason='VizDoom has no package')]
+      not has_package, reason='its simulator has no package')]
   return marks if path in _OF_FIRST_TIER else [*marks, pytest.mark.slow]
 
 
