@@ -209,6 +209,8 @@ class ExperimentConfig(config_fields.Section):
       that a kill can lose.
     checkpoints_to_keep: newest checkpoints on disk.
     log_interval_secs: time between rows of `metrics.jsonl`.
+    log_interval_updates: updates between rows where actor and learner take
+      turns in one process, so that rows have the same numbers every time.
     evaluation_episodes: full games that an evaluator plays of each level.
     evaluation_interval_secs: least time from one evaluation's start to the
       next.
@@ -222,6 +224,7 @@ class ExperimentConfig(config_fields.Section):
   checkpoint_interval_secs: float = _knob(120.0, above=0)
   checkpoints_to_keep: int = _knob(3, at_least=2, unit='checkpoints')
   log_interval_secs: float = _knob(5.0, above=0)
+  log_interval_updates: int = _knob(1, at_least=1)
   evaluation_episodes: int = _knob(20, at_least=1, unit='episodes')
   evaluation_interval_secs: float = _knob(300.0, above=0)
   evaluation_video_interval_secs: Optional[float] = _knob(None, above=0)

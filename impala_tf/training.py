@@ -74,7 +74,7 @@ class TrainingLog:
                reader: interfaces.Reader, num_fresh: int,
                gauges: Callable[[], Mapping[str, float]],
                level_log: Optional[level_metrics.LevelLog] = None,
-               gather: GatherFn = list):
+               gather: GatherFn = list, interval_updates: int = 1):
     """Opens the files.
 
     Args:
@@ -88,7 +88,9 @@ class TrainingLog:
       level_log: tells levels apart, where there are several.
       gather: function that joins arrays of this learner's unrolls, whose last
         axis is the batch, with those of all other learners.
+      interval_updates: rows are due at multiples of so many updates only.
     """
+    self._interval_updates = interval_updates
     self.failed_saves = 0
     self._learner = learner
     self._totals = totals
@@ -106,7 +108,8 @@ class TrainingLog:
   @property
   def is_due(self) -> bool:
     """Whether it is time for a row."""
-    return self._interval.is_over
+    return self._interval.is_over and (
+        self._learner.num_updates.numpy() % self._interval_updates == 0)
 
   def add(self, unroll: types.Unroll, metrics: Mapping[str, float],
           lags: np.ndarray) -> None:

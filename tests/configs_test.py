@@ -24,6 +24,7 @@ pytestmark = pytest.mark.usefixtures('servers_stay', 'fake_deepmind_lab')
 
 # As small as it gets: what is tried is the file, not the machine.
 _TINY = ('ExperimentConfig.in_process = True',
+         'ExperimentConfig.log_interval_updates = 1',
          'ExperimentConfig.total_frames = 2',
          'LearnerConfig.batch_size = 8',  # LASER replays 7 of 8.
          'LearnerConfig.unroll_length = 2',

@@ -57,7 +57,8 @@ class _Gauges:
 
 
 def train(parts: learner_parts.LearnerParts, publisher: training.Publisher,
-          log_interval_secs: float, host: host_lib.LearnerHost) -> None:
+          log_interval_secs: float, host: host_lib.LearnerHost,
+          log_interval_updates: int = 1) -> None:
   """Runs the loop over a learner's parts; see `training.train`."""
   config = parts.config
   skipped = skipped_updates.SkippedUpdates(
@@ -65,7 +66,7 @@ def train(parts: learner_parts.LearnerParts, publisher: training.Publisher,
   log = training.TrainingLog(
       parts.log_dir, log_interval_secs, parts.learner, parts.totals,
       parts.reader, config.num_fresh, _Gauges(parts, skipped).read,
-      parts.level_log, parts.learners.concatenate)
+      parts.level_log, parts.learners.concatenate, log_interval_updates)
   try:
     training.train(config.experiment, parts.learner, parts.reader, publisher,
                    parts.saver, log, skipped, host)

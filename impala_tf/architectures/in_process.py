@@ -1,6 +1,6 @@
 """Actor and learner in turns, within one process."""
 
-from typing import Optional
+from typing import Callable, Optional
 
 import tensorflow as tf
 
@@ -24,10 +24,12 @@ class _Turns(host_lib.LearnerHost):
 
   def __init__(self, host: host_lib.LearnerHost, actor: actor_lib.Actor,
                refusals: unroll_filter.Refusals, num_fresh: int, num_envs: int,
-               link: Optional[shared_replay.Link]):
+               link: Optional[shared_replay.Link],
+               send: Callable[[], None]):
     self._host = host
     self._actor = actor
     self._link = link
+    self._send = send
     self.on_pause = host.on_pause
     self._refusals = refusals
     self._num_fresh = num_fresh
@@ -56,8 +58,37 @@ class _Turns(host_lib.LearnerHost):
     refused = self._refusals.total - self._refusals.num_replayed
     while (self._num_played < self._num_wanted + refused
            and not self._host.should_stop()):
+      self._send()
       self._actor.run_unroll()
       self._num_played += self._num_envs
+
+
+def _send_nothing() -> None:
+  """Stands for a publisher that has sent all that it has."""
+
+
+class _LatePublisher:
+  """A publisher that sends parameters just before they are fetched.
+
+  Eight batches or so may be played with the same ones, and the versions between
+  are nobody's.
+  """
+
+  def __init__(self, publisher: weights.Publisher, version: int):
+    """Publishes the parameters as they are now."""
+    self._publisher = publisher
+    self.publish(version)
+    self.send()
+
+  def publish(self, version: int) -> None:
+    """Notes that there is a new version."""
+    self._version: Optional[int] = version
+
+  def send(self) -> None:
+    """Publishes the newest version, if it has not been yet."""
+    if self._version is not None:
+      self._publisher.publish(self._version, self._publisher.snapshot())
+      self._version = None
 
 
 def run(config: config_lib.Config, run_dir: str, host: host_lib.LearnerHost,
@@ -88,8 +119,14 @@ def run(config: config_lib.Config, run_dir: str, host: host_lib.LearnerHost,
           run_dir, replay_address=replay_address, agent=agent_number),
       num_fresh + num_envs, learner_group.alone())
   num_updates = int(parts.learner.num_updates.numpy())
-  publisher = weights.DelayedPublisher(
-      parts.publisher, num_updates, config.actor.controlled_lag_updates or 0)
+  lag_updates = config.actor.controlled_lag_updates
+  if lag_updates is None:
+    publisher = _LatePublisher(parts.publisher, num_updates)
+    send = publisher.send
+  else:  # It needs the parameters of every version.
+    publisher = weights.DelayedPublisher(
+        parts.publisher, num_updates, lag_updates)
+    send = _send_nothing
   if not config.learner_plays:
     # Where the run goes on, other games than those that were played.
     actor = actor_learner.start_actor(
@@ -97,6 +134,8 @@ def run(config: config_lib.Config, run_dir: str, host: host_lib.LearnerHost,
         host=host_lib.ActorHost(), replay_address=replay_address,
         agent_number=agent_number)
     host = _Turns(
-        host, actor, parts.refusals, num_fresh, num_envs, parts.link)
-  # A row an update: means over a stretch of time would differ between runs.
-  actor_learner.train(parts, publisher, log_interval_secs=0., host=host)
+        host, actor, parts.refusals, num_fresh, num_envs, parts.link, send)
+  # By updates: means over a stretch of time would differ between runs.
+  actor_learner.train(
+      parts, publisher, log_interval_secs=0., host=host,
+      log_interval_updates=config.experiment.log_interval_updates)

@@ -63,6 +63,36 @@ def _first_rows(tmp_path_factory, servers_stay):
   return _rows(_config(), tmp_path_factory.mktemp('run'))
 
 
+def test_row_of_several_updates_has_their_means_and_changes_no_other(
+    rows, tmp_path):
+  fewer = _rows(_config(log_interval_updates=3), tmp_path)
+  # A run's last row has what is left.
+  assert [row['updates'] for row in fewer] == [3, 6, 8]
+  last, expected = fewer[-1], rows[-1]
+  for name in ('frames', 'episodes', 'episode_return'):
+    assert last[name] == expected[name]
+  assert last['loss/total'] == pytest.approx(
+      np.mean([row['loss/total'] for row in rows[6:]]))
+
+
+def test_parameters_are_published_before_they_are_fetched_only(
+    tmp_path, monkeypatch):
+  published = []
+  publish = weights.Publisher.publish
+
+  def note(self, version, *arguments):
+    published.append(version)
+    publish(self, version, *arguments)
+
+  monkeypatch.setattr(weights.Publisher, 'publish', note)
+  config = _config()
+  rows = _rows(dataclasses.replace(config, actor=dataclasses.replace(
+      config.actor, num_envs=12)), tmp_path)
+  # Of 12 unrolls come three batches.
+  assert sorted(set(published)) == [0, 3, 6] and published.count(3) == 1
+  assert [row['policy_lag'] for row in rows] == [0, 1, 2, 0, 1, 2, 0, 1]
+
+
 def test_there_is_a_row_an_update(rows):
   assert [row['updates'] for row in rows] == list(range(1, _UPDATES + 1))
   assert [row['frames'] for row in rows] == [
