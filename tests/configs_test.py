@@ -38,6 +38,7 @@ _TINY_A2C = (*_TINY, 'ActorConfig.num_envs = 8')
 _SEVERAL_LEVELS = ('configs/atari57/multitask.gin',
                    'configs/atari57/multitask_popart.gin',
                    'configs/atari57/seven_games.gin',
+                   'configs/atari57/seven_games_popart.gin',
                    'configs/dmlab30/multitask_deep.gin',
                    'configs/dmlab30/multitask_shallow.gin',
                    'configs/laser/dmlab30.gin',
@@ -143,7 +144,7 @@ def test_files_of_several_levels_are_whole():
   sizes = {path: len(levels_lib.expand(gin_config.load(path).environment.level))
            for path in _FILES}
   assert {p: n for p, n in sizes.items() if n > 1} == dict(
-      zip(_SEVERAL_LEVELS, (57, 57, 7, 30, 30, 30, 2)))
+      zip(_SEVERAL_LEVELS, (57, 57, 7, 7, 30, 30, 30, 2)))
   for path in _SEVERAL_LEVELS:  # Each level has its share in each process.
     config = gin_config.load(path)
     assert config.actor.num_envs % sizes[path] == 0
