@@ -224,25 +224,29 @@ def _mean_cell(values: Sequence[float]) -> str:
 
 
 def best_agents(results: Results) -> str:
-  """Returns a table of final returns of the best agent of each seed."""
+  """Returns a table of returns of the best agent of each seed, and of all."""
   rows = []
   for task, variant in itertools.product(
       tasks_of(results), dict.fromkeys(r.run.variant for r in results)):
     selected = [r for r in results_lib.select(results, task, variant)
                 if r.final_return is not None]
-    seeds: Dict[int, List[float]] = {}
+    seeds: Dict[int, List[results_lib.Result]] = {}
     for r in selected:
-      seeds.setdefault(r.run.seed, []).append(r.final_return)
+      seeds.setdefault(r.run.seed, []).append(r)
     if not seeds:
-      rows.append([task, variant, *['–'] * 6])
+      rows.append([task, variant, *['–'] * 7])
       continue
-    agents = seeds.values()
+    groups = seeds.values()
     rows.append([
-        task, variant, str(len(seeds)), str(max(map(len, agents))),
+        task, variant, str(len(seeds)), str(max(map(len, groups))),
         _most(selected, 'frames'), _most(selected, 'updates'),
-        _mean_cell([max(finals) for finals in agents]),
-        _mean_cell([statistics.fmean(finals) for finals in agents])])
-  return ('Final return of the best agent of each seed, and of all agents'
+        _mean_cell([max(r.final_return for r in agents) for agents in groups]),
+        *(_mean_cell([statistics.fmean(getattr(r, name) for r in agents)
+                      for agents in groups])
+          for name in ('final_return', 'area'))])
+  return ('Final return of the best agent of each seed and of all agents, and '
+          "all agents' return over all of training"
           f'{_of_seeds(results)}:\n\n' + markdown(
               ['task', 'variant', 'seeds', 'agents', 'frames of each',
-               'updates of each', 'best agent', 'all agents'], rows))
+               'updates of each', 'best agent', 'all agents',
+               'mean over training'], rows))

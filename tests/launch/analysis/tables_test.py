@@ -96,5 +96,5 @@ def test_best_agent_is_that_of_each_seed():
                       for i, value in enumerate(values)})
   table = tables.best_agents(results)
   assert ('| task | shared | 2 | 2 | 10 | 2,000 | 4.50 (4.00 to 5.00) '
-          '| 3.00 (3.00 to 3.00) |' in table)
+          '| 3.00 (3.00 to 3.00) | 3.00 (3.00 to 3.00) |' in table)
   assert 'bootstrap interval of up to 2 seeds' in table
