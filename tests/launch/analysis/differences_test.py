@@ -11,7 +11,8 @@ def _results(returns):
   """Makes results of one task from {(variant, setting, seed): return}."""
   return [results_lib.Result(
       plan_lib.Run('task', variant, setting, seed, {}), results_lib.FINISHED,
-      final_return=value) for (variant, setting, seed), value in returns.items()]
+      final_return=value)
+          for (variant, setting, seed), value in returns.items()]
 
 
 def _pairs(variant, other, values):
