@@ -24,7 +24,7 @@ Points = List[Tuple[float, float]]
 
 
 class Pair(NamedTuple):
-  """The best member of a population and the best run of its sweep.
+  """A population and its sweep: the best of each, and the mean of all.
 
   Attributes:
     title: name of task and variant.
@@ -32,12 +32,16 @@ class Pair(NamedTuple):
     population: name of the population.
     member: result of the best member.
     run: result of the best run.
+    members_mean: mean final return of all members.
+    runs_mean: mean final return of all runs.
   """
   title: str
   seed: int
   population: str
   member: results_lib.Result
   run: results_lib.Result
+  members_mean: float
+  runs_mean: float
 
 
 def is_sweep(path: str) -> bool:
@@ -53,14 +57,15 @@ def pairs(population_dir: str, sweep_dir: str) -> List[Pair]:
   Raises:
     UserError: where nothing of both is finished.
   """
-  members, runs = _best(population_dir), _best(sweep_dir)
+  members, runs = _finished(population_dir), _finished(sweep_dir)
   found = []
   for key in members:
     if key in runs:
       task, variant, seed = key
       found.append(Pair(
           task if variant == 'default' else f'{task}, {variant}', seed,
-          f'{task}/{variant}/seed_{seed}', members[key], runs[key]))
+          f'{task}/{variant}/seed_{seed}', _best(members[key]),
+          _best(runs[key]), _mean(members[key]), _mean(runs[key])))
   if not found:
     raise config_lib.UserError(
         f'{population_dir} and {sweep_dir} have no finished task in common; '
@@ -68,42 +73,51 @@ def pairs(population_dir: str, sweep_dir: str) -> List[Pair]:
   return found
 
 
-def _best(path: str) -> Dict[tuple, results_lib.Result]:
-  """Finds the best finished run by task, variant and seed."""
+def _best(results: Sequence[results_lib.Result]) -> results_lib.Result:
+  return max(results, key=lambda result: result.final_return)
+
+
+def _mean(results: Sequence[results_lib.Result]) -> float:
+  return statistics.fmean(result.final_return for result in results)
+
+
+def _finished(path: str) -> Dict[tuple, List[results_lib.Result]]:
+  """Groups finished runs by task, variant and seed."""
   results_path = os.path.join(path, sweep_directory.RESULTS)
   if not os.path.exists(results_path):
     return {}
-  found: Dict[tuple, results_lib.Result] = {}
+  found: Dict[tuple, List[results_lib.Result]] = {}
   with open(results_path, encoding='utf-8') as file:
     results = results_lib.from_csv(file.read())
   for result in results:
     key = (result.run.task, result.run.variant, result.run.seed)
     if result.status == results_lib.FINISHED and (
-        result.final_return is not None) and (
-            key not in found or
-            result.final_return > found[key].final_return):
-      found[key] = result
+        result.final_return is not None):
+      found.setdefault(key, []).append(result)
   return found
 
 
 def table(found: Sequence[Pair]) -> str:
   """Returns a table with a line for each pair, and means of each task.
 
-  The mean difference has a bootstrap interval, for which pairs are drawn.
+  Mean differences have a bootstrap interval, for which pairs are drawn.
   """
-  rows = [['task', 'seed', 'population', 'member', 'sweep', 'setting',
-           'difference']]
+  rows = [['task', 'seed', 'best member', 'member', 'best run', 'setting',
+           'difference', 'all members', 'all runs', 'difference']]
   for title in dict.fromkeys(pair.title for pair in found):
     seeds = [pair for pair in found if pair.title == title]
     finals = [(pair.member.final_return, pair.run.final_return)
               for pair in seeds]
-    for pair, (member, run) in zip(seeds, finals):
-      rows.append([title, str(pair.seed), f'{member:.2f}',
-                   pair.member.run.setting, f'{run:.2f}', pair.run.run.setting,
-                   f'{member - run:+.2f}'])
-    means = [statistics.fmean(column) for column in zip(*finals)]
-    rows.append([f'**{title}**', 'mean', f'{means[0]:.2f}', '',
-                 f'{means[1]:.2f}', '', _mean_difference(finals)])
+    means = [(pair.members_mean, pair.runs_mean) for pair in seeds]
+    for pair, best, mean in zip(seeds, finals, means):
+      rows.append([
+          title, str(pair.seed), f'{best[0]:.2f}', pair.member.run.setting,
+          f'{best[1]:.2f}', pair.run.run.setting, f'{best[0] - best[1]:+.2f}',
+          *(f'{value:.2f}' for value in mean), f'{mean[0] - mean[1]:+.2f}'])
+    member, run, *of_all = [f'{statistics.fmean(column):.2f}'
+                            for column in (*zip(*finals), *zip(*means))]
+    rows.append([f'**{title}**', 'mean', member, '', run, '',
+                 _mean_difference(finals), *of_all, _mean_difference(means)])
   return '\n'.join(suite_tables.table(rows))
 
 
