@@ -400,7 +400,7 @@ def _with(config, section, **knobs):
 
 def test_resumed_run_learns_by_the_changed_config(tmp_path, monkeypatch):
   """Its values win over those in the checkpoint, once; annealing follows."""
-  published = {}  # Updates to frames, as evaluators are told.
+  published = {}  # Updates to frames, as actors are told.
   publish = weights.Publisher.publish
 
   def note(self, version, parameters):
@@ -424,7 +424,7 @@ def test_resumed_run_learns_by_the_changed_config(tmp_path, monkeypatch):
     assert row['learning_rate'] == pytest.approx(0.25 * left)
     assert row['entropy_cost'] == 0.125
     assert row['epsilon'] == before['epsilon']
-    assert published[row['updates']] == row['frames']
+  assert published[rows[0]['updates']] == rows[0]['frames']
   # The other way, without a change of what the first change left.
   last = _rows(_with(new, 'impala', entropy_cost=0.5), tmp_path)[-1]
   assert last['entropy_cost'] == 0.5
