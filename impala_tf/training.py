@@ -69,17 +69,18 @@ class TrainingLog:
     failed_saves: checkpoints that could not be written; a column of the rows.
   """
 
-  def __init__(self, run_dir: str, interval_secs: float,
+  def __init__(self, run_dir: str, interval_secs: float, interval_updates: int,
                learner: interfaces.Learner, totals: Totals,
                reader: interfaces.Reader, num_fresh: int,
                gauges: Callable[[], Mapping[str, float]],
                level_log: Optional[level_metrics.LevelLog] = None,
-               gather: GatherFn = list, interval_updates: int = 1):
+               gather: GatherFn = list):
     """Opens the files.
 
     Args:
       run_dir: directory that gets the rows.
       interval_secs: seconds between rows.
+      interval_updates: rows are due at multiples of so many updates only.
       learner: learner whose updates are logged.
       totals: totals of the run, which the log keeps up to date.
       reader: reader whose waiting is logged.
@@ -88,7 +89,6 @@ class TrainingLog:
       level_log: tells levels apart, where there are several.
       gather: function that joins arrays of this learner's unrolls, whose last
         axis is the batch, with those of all other learners.
-      interval_updates: rows are due at multiples of so many updates only.
     """
     self._interval_updates = interval_updates
     self.failed_saves = 0

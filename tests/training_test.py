@@ -93,7 +93,7 @@ class _Run:
     self.shown = host.rows
     self.skipped = skipped_updates.SkippedUpdates(str(tmp_path), MAX_SKIPPED)
     reader = _Reader(unrolls)
-    log = training.TrainingLog(str(tmp_path), row_secs, self.learner,
+    log = training.TrainingLog(str(tmp_path), row_secs, 1, self.learner,
                                self.totals, reader, num_fresh,
                                gauges, level_log, gather)
     try:
@@ -264,7 +264,7 @@ def test_time_and_best_return_go_on_from_what_was_restored(tmp_path):
   totals.best_return.assign(3.)
   reader = python_types.SimpleNamespace(wait_secs=0.)
   log = training.TrainingLog(
-      str(tmp_path), 0., learner, totals, reader, num_fresh=2, gauges=dict)
+      str(tmp_path), 0., 1, learner, totals, reader, num_fresh=2, gauges=dict)
   log.add(_unroll(), learner.update(None), np.array([0]))
   row = log.write_row()
   assert 1000. < row['secs'] < 1000. + 60.
@@ -342,7 +342,7 @@ def test_row_that_fails_loses_no_checkpoint(tmp_path):
 def test_rows_tell_the_hyperparameters_of_their_moment(tmp_path):
   learner = _Learner()
   reader = python_types.SimpleNamespace(wait_secs=0.)
-  log = training.TrainingLog(str(tmp_path), 0., learner, training.Totals(),
+  log = training.TrainingLog(str(tmp_path), 0., 1, learner, training.Totals(),
                              reader, num_fresh=2, gauges=dict)
   learner.hyperparameters.entropy_cost.assign(0.125)
   log.add(_unroll(), learner.update(None), np.array([0]))

@@ -57,16 +57,25 @@ class _Gauges:
 
 
 def train(parts: learner_parts.LearnerParts, publisher: training.Publisher,
-          log_interval_secs: float, host: host_lib.LearnerHost,
-          log_interval_updates: int = 1) -> None:
-  """Runs the loop over a learner's parts; see `training.train`."""
+          log_interval_secs: float, log_interval_updates: int,
+          host: host_lib.LearnerHost) -> None:
+  """Runs the loop over a learner's parts; see `training.train`.
+
+  Args:
+    parts: parts of the learner.
+    publisher: publishes parameters after each update.
+    log_interval_secs: least time between rows.
+    log_interval_updates: rows are due at multiples of so many updates only.
+    host: the process that this runs in.
+  """
   config = parts.config
   skipped = skipped_updates.SkippedUpdates(
       parts.log_dir, config.optimizer.max_skipped_updates)
   log = training.TrainingLog(
-      parts.log_dir, log_interval_secs, parts.learner, parts.totals,
-      parts.reader, config.num_fresh, _Gauges(parts, skipped).read,
-      parts.level_log, parts.learners.concatenate, log_interval_updates)
+      parts.log_dir, log_interval_secs, log_interval_updates, parts.learner,
+      parts.totals, parts.reader, config.num_fresh,
+      _Gauges(parts, skipped).read, parts.level_log,
+      parts.learners.concatenate)
   try:
     training.train(config.experiment, parts.learner, parts.reader, publisher,
                    parts.saver, log, skipped, host)
@@ -127,7 +136,8 @@ def run_learner(config: config_lib.Config, place: learner_parts.Place,
       host = batched_a2c.BarrierHost(host, publisher)
     if profile:
       host = _ProfilingHost(host, parts.log_dir)
-    train(parts, publisher, config.experiment.log_interval_secs, host)
+    train(parts, publisher, config.experiment.log_interval_secs,
+          log_interval_updates=1, host=host)
     return bool(parts.learner.num_frames.numpy() >=
                 config.experiment.total_frames)
 

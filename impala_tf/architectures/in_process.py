@@ -137,5 +137,5 @@ def run(config: config_lib.Config, run_dir: str, host: host_lib.LearnerHost,
         host, actor, parts.refusals, num_fresh, num_envs, parts.link, send)
   # By updates: means over a stretch of time would differ between runs.
   actor_learner.train(
-      parts, publisher, log_interval_secs=0., host=host,
-      log_interval_updates=config.experiment.log_interval_updates)
+      parts, publisher, log_interval_secs=0.,
+      log_interval_updates=config.experiment.log_interval_updates, host=host)

@@ -274,7 +274,7 @@ class _Log:
     self.skipped = skipped_updates.SkippedUpdates(
         parts.run_dir, parts.config.optimizer.max_skipped_updates)
     self.rows = training.TrainingLog(
-        parts.run_dir, interval_secs, parts.keeper, parts.totals, reader,
+        parts.run_dir, interval_secs, 1, parts.keeper, parts.totals, reader,
         num_fresh=sys.maxsize, gauges=lambda: {
             'updates_skipped': self.skipped.total,
             'target_syncs': parts.store.counts.num_syncs})

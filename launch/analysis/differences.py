@@ -40,13 +40,13 @@ def _comparisons(results: tables.Results) -> Dict[str, List[Tuple[str, ...]]]:
   """Lists what is compared with what: (words, variant, other) by heading."""
   arms = tables.arms_of(results)
   found = {
-      f'{title}: less V-trace': [
+      f'{title}: minus V-trace': [
           (name, method + suffix, 'vtrace' + suffix)
           for method, name in tables.METHODS.items() if method != 'vtrace']
       for suffix, title in arms.items()}
   for first, second, heading in (
-      ('_equal_updates', '', 'As many updates as with replay: less without'),
-      ('_replay', '_equal_updates', 'With replay: less as many updates')):
+      ('_equal_updates', '', 'As many updates as with replay: minus without'),
+      ('_replay', '_equal_updates', 'With replay: minus as many updates')):
     if first in arms and second in arms:
       found[heading] = [(name, method + first, method + second)
                         for method, name in tables.METHODS.items()]

@@ -51,10 +51,10 @@ def test_table_compares_methods_within_an_arm_and_arms_within_a_method():
     return next(line for line in lines[start:] if line.startswith(f'| {name} '))
 
   lost = '| No-correction | **-1.50 (-2.00 to -1.00)** |'
-  assert row('*Without replay: less V-trace*', 'No-correction') == lost
-  assert row('*Without replay, as many updates as with it: less V-trace*',
+  assert row('*Without replay: minus V-trace*', 'No-correction') == lost
+  assert row('*Without replay, as many updates as with it: minus V-trace*',
              'No-correction') == '| No-correction | 0.50 (0.00 to 1.00) |'
-  assert row('less without*', 'V-trace') == '| V-trace | 0.50 (0.00 to 1.00) |'
-  assert row('less as many updates*', 'V-trace') == (
+  assert row('minus without*', 'V-trace') == '| V-trace | 0.50 (0.00 to 1.00) |'
+  assert row('minus as many updates*', 'V-trace') == (
       '| V-trace | **2.50 (2.00 to 3.00)** |')
-  assert row('*With replay: less V-trace*', '1-Step') == '| 1-Step | – |'
+  assert row('*With replay: minus V-trace*', '1-Step') == '| 1-Step | – |'
