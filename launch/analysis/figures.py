@@ -153,19 +153,19 @@ def lags(sweep_dir: str, results: tables.Results):
 
 
 def figure_e2(sweep_dir: str, results: tables.Results):
-  """Draws the final return against the rank of the setting: a row an arm."""
+  """Draws final return against rank: a row a task, a column an arm."""
   del sweep_dir
   tasks, arms = tables.tasks_of(results), tables.arms_of(results)
   figure, grid = pictures.grid(
-      len(arms), len(tasks), pictures.PAGE_WIDTH / len(tasks), 2.2)
-  for (i, (suffix, arm)), (j, task) in itertools.product(
-      enumerate(arms.items()), enumerate(tasks)):
+      len(tasks), len(arms), pictures.PAGE_WIDTH / len(arms), 2.2)
+  for (i, task), (j, (suffix, arm)) in itertools.product(
+      enumerate(tasks), enumerate(arms.items())):
     axes = grid[i, j]
     for method, name in tables.METHODS.items():
       returns = results_lib.ranked(results_lib.select(
           results, task, method + suffix))
       axes.plot(range(1, len(returns) + 1), returns, marker='.', label=name)
-    axes.set_title(f'{title(task)},\n{arm[0].lower()}{arm[1:]}', fontsize=8)
+    axes.set_title(f'{title(task)},\n{arm[0].lower()}{arm[1:]}')
     axes.set_xlabel('rank of the setting')
     axes.set_ylabel('final return')
   pictures.share_legend(figure, len(tables.METHODS))

@@ -85,8 +85,7 @@ def load(path: str) -> List[Population]:
   if not groups:
     raise config_lib.UserError(
         f'no member of {path} has begun yet; let it train')
-  best = _read_best(os.path.join(
-      path, sweep_directory.BEST))
+  best = _read_best(os.path.join(path, sweep_directory.BEST))
   return [_load(label, run_dirs, best.get(label, ''))
           for label, run_dirs in groups.items()]
 

@@ -88,7 +88,7 @@ def test_parameters_are_published_before_they_are_fetched_only(
   config = _config()
   rows = _rows(dataclasses.replace(config, actor=dataclasses.replace(
       config.actor, num_envs=12)), tmp_path)
-  # Of 12 unrolls come three batches.
+  # The actor plays 12 unrolls at a time, which are three batches.
   assert sorted(set(published)) == [0, 3, 6] and published.count(3) == 1
   assert [row['policy_lag'] for row in rows] == [0, 1, 2, 0, 1, 2, 0, 1]
 

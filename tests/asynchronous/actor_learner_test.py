@@ -101,7 +101,7 @@ def test_policy_chooses_each_action_of_a_segment_by_its_own_parameters(
   step = actor_learner.Worker.step
 
   def step_while_others_learn(self):
-    made.store.parameters += 0.02  # As another process would.
+    made.store.parameters += 0.02  # Another process has learned.
     step(self)
 
   monkeypatch.setattr(actor_learner.Worker, 'step', step_while_others_learn)
@@ -176,7 +176,7 @@ def test_value_method_without_a_target_of_it_chooses_a_first_action_anew():
   made.process._explore = lambda *unused: None
   rng = np.random.default_rng(0)
   for _ in range(6):
-    # As another process would.
+    # Another process has learned.
     made.store.parameters[:] = rng.normal(size=made.store.parameters.size)
     made.process.run_segment()
     unroll = made.unrolls[-1]
