@@ -19,8 +19,6 @@ COVERED_ELSEWHERE = {
     **{f'impala_tf/architectures/{name}.py': (
         'tests/architectures/in_process_test.py', 'is run by that')
        for name in ('actor_learner', 'learner_parts')},
-    'impala_tf/architectures/parameter_keeper.py': (
-        'tests/architectures/shared_parameters_test.py', 'is run by that'),
     'impala_tf/architectures/replay_server.py': (
         'tests/faults/shared_replay_test.py', 'is a process, killed there'),
     'impala_tf/asynchronous/links.py': (

@@ -114,6 +114,31 @@ def test_killed_learner_ends_the_run_and_leaves_nothing(tmp_path):
   programs.wait_until(lambda: not _processes(tmp_path), 'the end of all')
 
 
+def test_nan_of_one_worker_is_not_shared_with_the_other_process(
+    tmp_path, fault):
+  """An environment gives NaN for a while; the others' workers learn on."""
+  with _training(
+      tmp_path, _ENDLESS, environments.IMPORT,
+      runs.bind('EnvironmentConfig.level', environments.SPOILT),
+      runs.bind('ImpalaConfig.reward_clipping', 'none'),
+      runs.bind('OptimizerConfig.max_skipped_updates', 10**6)) as run:
+    run.wait_for_frames()
+    for _ in range(fault.tries):
+      environments.spoil(tmp_path, 'reward nan 4')
+      run.wait_for_more('updates_skipped', 3)
+      before = run.row()['updates']
+      run.wait(lambda: run.row()['updates'] > before + 20, 'updates')  # noqa: B023
+      environments.spoil(tmp_path, '')
+      run.wait_for_frames()
+    log = run.log()
+    _stop(run)
+  assert 'not finite' in log and 'of worker' in log
+  loaded = _agent(tmp_path)
+  assert np.isfinite(actor_learner.flatten(loaded.agent)).all()
+  fault.report('a worker whose gradients are NaN for a while', fault.tries,
+               'those gradients')
+
+
 def _shares_memory(pid):
   maps = pathlib.Path(f'/proc/{pid}/maps').read_text()
   return 'impala_tf_shared_parameters' in maps

@@ -1,7 +1,6 @@
 """Tests of unrolls that would spoil the parameters of a live learner."""
 
 import contextlib
-import os
 
 import numpy as np
 import pytest
@@ -77,19 +76,13 @@ _SPOILT = (environments.IMPORT,
            runs.bind('EnvironmentConfig.level', environments.SPOILT))
 
 
-def _spoil(run_dir, text):
-  new = run_dir / 'spoil.new'
-  new.write_text(text)
-  os.replace(new, run_dir / 'spoil')
-
-
 @pytest.mark.parametrize('field', ['reward', 'observation'])
 def test_environment_that_gives_nan_for_a_while(tmp_path, fault, field):
   with _training(tmp_path, *_SPOILT) as run:
     for _ in range(fault.tries):
-      _spoil(tmp_path, f'{field} nan 4')
+      environments.spoil(tmp_path, f'{field} nan 4')
       run.wait_for_more('unrolls_refused')
-      _spoil(tmp_path, '')
+      environments.spoil(tmp_path, '')
       run.wait_for_frames()
     run.stop()
   assert 'from actor 0' in run.log()
@@ -99,7 +92,7 @@ def test_environment_that_gives_nan_for_a_while(tmp_path, fault, field):
 
 def test_environment_that_gives_nothing_but_nan_ends_the_run(tmp_path):
   with _training(tmp_path, *_SPOILT) as run:
-    _spoil(tmp_path, 'reward nan 1')
+    environments.spoil(tmp_path, 'reward nan 1')
     code, text = run.end()
   assert code == 2
   line = text.splitlines()[-1]
@@ -114,9 +107,10 @@ def test_gradients_that_are_not_finite_for_a_while(tmp_path, fault):
                  runs.bind('OptimizerConfig.max_skipped_updates', 100_000)
                  ) as run:
     for _ in range(fault.tries):
-      _spoil(tmp_path, 'reward 1e30 4')  # Finite, but its square is not.
+      # Finite, but its square is not.
+      environments.spoil(tmp_path, 'reward 1e30 4')
       run.wait_for_more('updates_skipped', 3)
-      _spoil(tmp_path, '')
+      environments.spoil(tmp_path, '')
       run.wait_for_frames()
     assert run.row()['unrolls_refused'] == 0
     run.stop()
