@@ -123,7 +123,7 @@ def test_nothing_but_gradients_that_are_not_finite_ends_the_run(
   for i in range(fault.tries):
     run_dir = tmp_path / str(i)
     with _training(run_dir, *_SPOILT, _UNCLIPPED) as run:
-      _spoil(run_dir, 'reward 1e30 1')
+      environments.spoil(run_dir, 'reward 1e30 1')
       code, text = run.end()
     assert code == 2
     assert '20 updates in a row were skipped' in text.splitlines()[-1]
