@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # LASER on small tasks: capacities of the replay; see docs/laser.md.
-# Usage: launch/reproduce/laser_capacity.sh [SWEEP_DIR]; hours on 2 cores.
+# Usage: launch/reproduce/laser_capacity.sh [SWEEP_DIR]; half an hour on 2 cores.
 # Without SWEEP_DIR: runs/laser_capacity. Interrupted, the same command goes on.
 
 set -euo pipefail

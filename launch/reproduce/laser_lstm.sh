@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # LASER on small tasks: stale and recomputed LSTM states, priorities; see docs/laser.md.
-# Usage: launch/reproduce/laser_lstm.sh [SWEEP_DIR]; about two hours on 2 cores.
+# Usage: launch/reproduce/laser_lstm.sh [SWEEP_DIR]; half an hour on 2 cores.
 # Without SWEEP_DIR: runs/laser_lstm. Interrupted, the same command goes on.
 
 set -euo pipefail

@@ -143,10 +143,10 @@ def test_replays_with_an_lstm_hold_all_that_is_played():
   (_, variants), = _of_variants('lstm')
   for config in variants.values():
     frames, replay = config.experiment.total_frames, config.replay
-    if replay.sampling == 'episodes':  # Of tmaze/30: 31 steps, or the most.
+    if replay.sampling == 'episodes':  # Of tmaze/10: 11 steps, or the most.
       places = replay.capacity_unrolls // replay.episode_unrolls
-      assert replay.episode_unrolls * config.learner.unroll_length > 31
-      assert places >= frames / 31
+      assert replay.episode_unrolls * config.learner.unroll_length > 11
+      assert places >= frames / 11
     else:
       assert replay.capacity_unrolls * config.learner.unroll_length >= frames
 
