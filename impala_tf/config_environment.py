@@ -188,7 +188,7 @@ class ReplayConfig(config_fields.Section):
       the unrolls follow one by one; or 'priorities', by the critic's loss.
     episode_unrolls: most unrolls in an episode that is sampled as such, longer
       ones are cut. The replay holds `capacity_unrolls` / `episode_unrolls`
-      episodes, however short, so no more than necessary.
+      episodes, however short: no more than the longest episode needs.
     core_state: memory with which a replayed unroll begins: 'stored', as the
       actor had it, or 'recomputed' by the newest parameters, from the episode's
       start on; needs sampling by episodes.

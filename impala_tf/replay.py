@@ -30,7 +30,7 @@ from impala_tf.transport import saved_tables
 QUEUE = 'queue'
 REPLAY = 'replay'
 
-# Reverb compresses all it holds. Atari's frames become 17 times smaller and
+# Reverb compresses all it holds. Atari's unrolls become 12 times smaller and
 # those of other games less so, DeepMind Lab's colours 2.5 times; numbers hardly
 # at all.
 _GREY_COMPRESSION = 4.

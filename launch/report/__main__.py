@@ -4,7 +4,8 @@ Writes report.md, curves.png and, where a level of a suite was evaluated,
 scores_SUITE.png: human-normalised scores beside the paper's. Reads what
 training and `launch/evaluate.sh` have written to the runs' directories. Of a
 directory of `launch/population.sh` it draws population.png: the best member's
-curve and hyper-parameters along its ancestry, the family tree, and copies.
+curve and hyper-parameters along its ancestry, the family tree, and copies; and
+it writes decisions.csv, a row for each decision of a member.
 """
 
 import argparse
@@ -30,6 +31,7 @@ from launch.run import command_line
 from launch.run import program
 from launch.run import run_directory
 
+_DECISIONS = 'decisions.csv'  # Of populations.
 _RETURNS = (
     f'Returns are means of the last {metrics.EPISODE_WINDOW} episodes, of '
     f'{level_metrics.EPISODE_WINDOW} where a run has several levels. A dotted '
@@ -61,11 +63,10 @@ def _parse_args() -> argparse.Namespace:
   return parser.parse_args()
 
 
-def _of_populations(paths: Sequence[str]
+def _of_populations(found: Sequence[populations.Population]
                     ) -> Tuple[Dict[str, matplotlib.figure.Figure], List[str]]:
-  """Returns pictures by file name, and sections, of directories."""
+  """Returns pictures by file name, and sections."""
   pictures, sections = {}, []
-  found = [found for path in paths for found in populations.load(path)]
   for number, population in enumerate(found, start=1):
     name = f'population_{number}.png' if len(found) > 1 else 'population.png'
     pictures[name] = population_figures.draw(population)
@@ -106,7 +107,9 @@ def _report(args: argparse.Namespace) -> None:
                         if path not in (*of_populations, *of_sweeps)])
   trained = [run for run in runs if run.rows]
   pictures, sections = _of_sweeps(of_populations, of_sweeps)
-  more_pictures, more_sections = _of_populations(of_populations)
+  loaded = [population for path in of_populations
+            for population in populations.load(path)]
+  more_pictures, more_sections = _of_populations(loaded)
   pictures.update(more_pictures)
   sections += more_sections
   if trained:
@@ -130,8 +133,13 @@ def _report(args: argparse.Namespace) -> None:
   suite_results.write(str(output / 'report.md'), '\n\n'.join(sections) + '\n')
   for name, figure in pictures.items():
     pictures_lib.save(figure, str(output / name))
+  written = ['report.md', *pictures]
+  if loaded:
+    suite_results.write(str(output / _DECISIONS),
+                        populations.decisions(loaded))
+    written.append(_DECISIONS)
   print('\n\n'.join(s for s in sections if not s.startswith('![')))
-  print(f'\nwrote {", ".join(("report.md", *pictures))} to {output}')
+  print(f'\nwrote {", ".join(written)} to {output}')
 
 
 def main() -> int:

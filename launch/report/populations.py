@@ -1,8 +1,10 @@
 """Populations, as the directories of their members hold them."""
 
+import csv
+import io
 import json
 import os
-from typing import Dict, List, NamedTuple, Tuple
+from typing import Dict, List, NamedTuple, Sequence, Tuple
 
 from impala_tf import config as config_lib
 from impala_tf.monitoring import level_metrics
@@ -88,6 +90,28 @@ def load(path: str) -> List[Population]:
   best = _read_best(os.path.join(path, sweep_directory.BEST))
   return [_load(label, run_dirs, best.get(label, ''))
           for label, run_dirs in groups.items()]
+
+
+def decisions(found: Sequence[Population]) -> str:
+  """Returns the decisions of all members as CSV, a row each.
+
+  After `is_copy` there is a column for each adapted hyper-parameter, with its
+  value after the decision.
+  """
+  adapted = list(dict.fromkeys(
+      name for population in found for name in population.adapted))
+  text = io.StringIO()
+  writer = csv.writer(text, lineterminator='\n')
+  writer.writerow(['population', 'member', 'evolution', 'frames', 'updates',
+                   'score', 'partner', 'partner_score', 'is_copy', *adapted])
+  for population in found:
+    for member in population.members:
+      for event in population.events[member]:
+        writer.writerow([
+            population.label, member, event.evolution, event.frames,
+            event.updates, event.score, event.partner, event.partner_score,
+            int(event.is_copy), *(event.after.get(name) for name in adapted)])
+  return text.getvalue()
 
 
 def _read_best(path: str) -> Dict[str, str]:

@@ -165,21 +165,37 @@ def test_populations_train_one_after_the_other(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1200)
-def test_members_of_a_population_share_a_replay_and_go_on_after_ctrl_c(
-    tmp_path):
+@pytest.mark.timeout(1800)
+def test_population_that_shares_a_replay_outlives_deaths_and_ctrl_c(
+    tmp_path, fault):
+  # A decision of both after each of these.
+  total = 60_000 + 60_000 * fault.tries
   fixed = {**_CATCH, 'ReplayConfig.replay_fraction': 0.5,
-           'ExperimentConfig.total_frames': 40_000}
+           'ExperimentConfig.total_frames': total,
+           'ExperimentConfig.checkpoint_interval_secs': 1.}
   points = {'quick': {'OptimizerConfig.learning_rate': 0.02},
             'slow': {'OptimizerConfig.learning_rate': 1e-6}}
   _write(tmp_path, fixed=fixed, points=points, shared_replay=True)
   command = ('launch.population', *_arguments(tmp_path))
   with programs.running('-m', *command) as process:
-    def decisions():
-      assert process.poll() is None, process.communicate()
-      return all(_events(tmp_path, name) for name in points)
+    def wait_for_decisions():
+      before = [len(_events(tmp_path, name)) for name in points]
 
-    programs.wait_until(decisions, 'decisions of both', _DEADLINE_SECS)
+      def holds():
+        assert process.poll() is None, process.communicate()
+        return all(len(_events(tmp_path, name)) > number
+                   for name, number in zip(points, before))
+
+      programs.wait_until(holds, 'decisions of both', _DEADLINE_SECS)
+
+    wait_for_decisions()
+    for _ in range(fault.tries):
+      for words in (
+          ('launch.train', f"--run_dir={_run_dir(tmp_path, 'slow')}"),
+          ('replay', f'--config={tmp_path}/p/tasks/catch.gin')):
+        victim, = programs.pids(*words)
+        programs.kill(victim)
+        wait_for_decisions()
     process.send_signal(signal.SIGINT)
     output, errors = process.communicate(timeout=_DEADLINE_SECS)
   assert process.returncode == 130, errors
@@ -191,12 +207,14 @@ def test_members_of_a_population_share_a_replay_and_go_on_after_ctrl_c(
   # Unlike in turns, both have trained all the time, on what both have played.
   for name in points:
     rows = metrics.read_rows(str(_run_dir(tmp_path, name)))
-    assert rows[-1]['frames'] == 40_000
+    assert rows[-1]['frames'] == total
     share = [row['replayed/foreign_share'] for row in rows]
     assert 0.3 < np.mean(share[-100:]) < 0.7
     events = _events(tmp_path, name)
     assert [e.evolution for e in events] == list(range(1, len(events) + 1))
   assert any(event.is_copy for event in _events(tmp_path, 'slow'))
+  fault.report('kill -9 of a member, and of the replay, of a population that '
+               'shares one', 2 * fault.tries, tried=2 * fault.tries)
 
 
 def _run_dir(tmp_path, name):

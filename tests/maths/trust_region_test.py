@@ -206,11 +206,12 @@ def test_proposition_3_data_on_policy_repairs_the_values(share, values):
 
 
 @pytest.mark.parametrize('share, ends', [
-    (1 / 8, .318182), (1 / 4, .5), (1 / 2, 1.)])
+    (1 / 8, .318182), (1 / 4, .5), (.3, .7), (.35, 1.), (1 / 2, 1.)])
 def test_proposition_3_less_than_a_third_on_policy_is_no_repair(share, ends):
   if share < 1 / 3:
     assert round(.5 * (1 - share) / (2 - 5 * share), 6) == ends
-  np.testing.assert_allclose(_ascend(share, None), ends, rtol=1e-3)
+  # Just above a third the way to 1 is long.
+  np.testing.assert_allclose(_ascend(share, None), ends, rtol=2e-3)
 
 
 @pytest.mark.parametrize('share', [1 / 8, 1 / 4, 1 / 2])

@@ -119,7 +119,8 @@ def test_fitness_is_the_papers_sum():
     (500, .0974), (1_000, .0351), (5_000, 3.0e-5)])
 def test_equal_members_copy_each_other_by_chance(episodes, probability):
   # Members of Catch that win half of their games: a lead of 5 % is one of 4 %
-  # of the games. By how many one leads is binomial, of both members' games.
+  # of the games. By how many one leads is binomial, of both members' games. The
+  # normal approximation gives 0.103 for 500 episodes and 0.037 for 1,000.
   catch = [rules.Reference(-0.6, 1.)]
 
   def fitness(num_won):

@@ -53,7 +53,8 @@ def test_report_has_all_pictures(paths, tmp_path, monkeypatch, capsys):
       'report', *paths, f'--output={tmp_path / "report"}'])
   assert report.main() == 0
   assert {p.name for p in (tmp_path / 'report').iterdir()} == {
-      'report.md', 'comparison.png', 'population_1.png', 'population_2.png'}
+      'report.md', 'comparison.png', 'population_1.png', 'population_2.png',
+      'decisions.csv'}
   text = (tmp_path / 'report' / 'report.md').read_text()
   assert '## Population catch/default/seed_2' in text
   assert 'Populations and the sweep' in capsys.readouterr().out

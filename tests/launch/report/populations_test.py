@@ -1,5 +1,7 @@
 """Populations are read as their members wrote them."""
 
+import csv
+import io
 import pathlib
 
 import pytest
@@ -36,6 +38,18 @@ def test_best_is_the_fittest_and_has_its_ancestry(path):
   table = tables.population(population)
   assert '| **a** | 0.950 | 2 | 0 | a | 0.00144 | 0.1 | 0.01 |' in table
   assert '| b | 0.900 | 1 | 1 | a → b | 0.0012 | 0.1 | 0.01 |' in table
+
+
+def test_decisions_are_rows_with_the_hyper_parameters_after_them(path):
+  rows = list(csv.DictReader(io.StringIO(
+      populations.decisions(populations.load(path)))))
+  assert len(rows) == 2 * sum(map(len, written_populations.EVENTS.values()))
+  copy, = (row for row in rows if row['is_copy'] == '1'
+           and row['population'] == 'catch/default/seed_1')
+  event, = written_populations.EVENTS['b']
+  assert copy['member'] == 'b' and copy['partner'] == 'a'
+  assert float(copy['score']) == event.score
+  assert float(copy['learning_rate']) == event.after['learning_rate']
 
 
 def test_best_is_that_of_the_file_where_there_is_one(path):
