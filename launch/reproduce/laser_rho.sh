@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # LASER on a small task: clipping thresholds and trust regions with a shared replay; see
 # docs/laser.md.
-# Usage: launch/reproduce/laser_rho.sh [SWEEP_DIR]; 18 minutes on 2 cores.
+# Usage: launch/reproduce/laser_rho.sh [SWEEP_DIR]; half an hour on 2 cores.
 # Without SWEEP_DIR: runs/laser_rho. Interrupted, the same command goes on.
 
 set -euo pipefail
