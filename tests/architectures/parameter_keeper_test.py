@@ -1,4 +1,4 @@
-"""What workers share begins as the config says."""
+"""Mean squares and momenta that workers share begin as the config says."""
 
 import pytest
 
