@@ -22,6 +22,7 @@ from impala_tf.architectures import parameter_keeper
 from impala_tf.architectures import shared_parameters
 from impala_tf.architectures import warm_start
 from impala_tf.asynchronous import actor_learner
+from impala_tf.asynchronous import segments
 from impala_tf.asynchronous import store as store_lib
 from impala_tf.envs import catch
 from impala_tf.monitoring import metrics
@@ -125,10 +126,55 @@ def test_same_seed_gives_the_same_numbers(rows, tmp_path, each_update):
 
 
 def test_same_seed_gives_value_methods_the_same_numbers(tmp_path, each_update):
-  first, second = (
-      _rows(_config('one_step_sarsa'), tmp_path / name) for name in 'ab')
+  # Short enough that the final epsilons, which workers draw, decide.
+  config = _config('one_step_sarsa', total_frames=120)
+  config = dataclasses.replace(config, asynchronous=dataclasses.replace(
+      config.asynchronous, epsilon_anneal_frames=20))
+  first, second = (_rows(config, tmp_path / name) for name in 'ab')
   assert first == second
   assert first[-1]['target_syncs'] == first[-1]['frames'] // 20
+
+
+def test_sarsa_goes_on_with_the_action_of_which_the_target_was(
+    tmp_path, monkeypatch):
+  actions, unroll = [], segments.SegmentBuffer.unroll
+
+  def note(self):
+    noted = unroll(self)
+    actions.append(
+        noted.agent_outputs.action.numpy()[:self.num_steps + 1, 0].tolist())
+    return noted
+
+  monkeypatch.setattr(segments.SegmentBuffer, 'unroll', note)
+  _rows(_config('one_step_sarsa', asynchronous=config_lib.AsyncConfig(
+      num_workers=1)), tmp_path)
+  assert [len(segment) for segment in actions[:4]] == [6, 5, 6, 5]
+  # Epsilon is nearly 1.
+  assert len({segment[-1] for segment in actions}) == 3
+  assert [segment[-1] for segment in actions[:-1]] == [
+      segment[0] for segment in actions[1:]]
+
+
+@pytest.mark.parametrize(
+    'algorithm', ['one_step_q', 'one_step_sarsa', 'n_step_q'])
+def test_workers_of_value_methods_explore_as_the_config_says(
+    algorithm, tmp_path):
+  config = _config(algorithm)
+  store = parameter_keeper.make(config, str(tmp_path)).store
+  make_link, agents = shared_parameters._memory_link(config, store), []
+
+  def note(agent, target_agent):
+    agents.append(agent)
+    return make_link(agent, target_agent)
+
+  workers = shared_parameters.make_actor_learner(
+      config, note, task=0, num_processes=1, seed=0)
+  store.set_counts(500, 0)  # Half of the frames within which epsilon falls.
+  workers.run_segment()
+  workers.close()
+  agent, = agents
+  assert min(abs(float(agent.epsilon) - (1 + final) / 2)
+             for final in (0.1, 0.01, 0.5)) < 1e-6
 
 
 def test_workers_and_processes_play_different_games(monkeypatch):

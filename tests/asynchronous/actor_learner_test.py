@@ -205,11 +205,16 @@ def test_steps_are_pushed_into_the_slot_of_their_worker():
 def test_target_agent_has_the_parameters_of_the_last_interval():
   made = _Process(make_agent=q_agent.QAgent)
   made.store.target_parameters[:] = 7
-  for _ in range(4):
+  for _ in range(3):
     made.process.run_segment()
-  # The third segment has crossed 12 frames.
-  assert made.targets[:3] == [7, 7, 7]
-  assert made.targets[3] == made.store.target_parameters[0] != 7
+  # The third segment has crossed 12 frames. Its own step is in the copy, and so
+  # is what others have done since its parameters were pulled.
+  assert made.targets == [7, 7, 7]
+  shared = made.store.parameters.copy()
+  assert (shared != actor_learner.flatten(made.agent)).all()
+  np.testing.assert_array_equal(made.store.target_parameters, shared)
+  made.process.run_segment()
+  assert made.targets[3] == shared[0] != made.store.parameters[0]
 
 
 def test_epsilon_falls_to_a_value_that_each_episode_draws():
@@ -239,6 +244,15 @@ def test_learning_rate_falls_to_zero_with_the_frames_of_all_and_no_further():
     made.process.run_segment()
   assert [record['metrics']['learning_rate'] for record in
           made.store.new_records(0).records] == [pytest.approx(.0075), 0, 0, 0]
+
+
+def test_frames_are_those_of_the_emulator_which_repeats_actions():
+  made = _Process()
+  for worker in made.process._workers:
+    worker.environment.frames_per_step = 4
+  for _ in range(3):
+    made.process.run_segment()
+  assert made.store.counts.num_frames == 4 * (5 + 5 + 4)
 
 
 def test_learning_rate_stays_where_it_is_not_annealed():

@@ -39,6 +39,28 @@ def test_workers_have_mean_squares_of_their_own():
       [5.345225, 8.360338], abs=1e-6)
 
 
+class _Overwritten(np.ndarray):
+  """Memory in which another process leaves -1 as soon as it is written to."""
+
+  def __setitem__(self, key, value):
+    super().__setitem__(key, -1.)
+
+  def __array_ufunc__(self, ufunc, method, *inputs, out=None, **kwargs):
+    inputs = [x.view(np.ndarray) if x is self else x for x in inputs]
+    values = getattr(ufunc, method)(*inputs, **kwargs)
+    if out is None:
+      return values
+    self[:] = values
+    return self
+
+
+def test_mean_squares_are_read_once_and_not_after_others_wrote_there():
+  slot = _slot().view(_Overwritten)
+  assert _fall(_rmsprop(), [slot], [2.]) == pytest.approx(
+      [5.345225], abs=1e-6)
+  assert slot[0] == -1
+
+
 def test_mean_squares_of_one_begin_as_those_of_tensorflow():
   assert _fall(_rmsprop(), [_slot(1.)], [2.]) == pytest.approx(
       [1.881442], abs=1e-6)

@@ -84,6 +84,9 @@ store.add_frames(7, 40, {})
 """) as process:
     assert process.wait(programs.DEADLINE_SECS) == -9
   assert store.target_parameters.sum() == 30_000
+  # Its record is there before its frames, which a reader would wait for.
+  assert len(store.new_records(0).records) == 2
+  assert store.counts == store_lib.Counts(35, 1, 0)
   store.parameters[:] = 2
   store.add_frames(7, 40, {})
   np.testing.assert_array_equal(store.target_parameters, 2)

@@ -180,7 +180,7 @@ def test_without_a_cluster_it_trains_here_to_the_end(tmp_path, scheme):
 @pytest.mark.slow
 @_SLOW_START
 def test_workers_of_a3c_send_gradients_to_the_end(tmp_path):
-  """Workers use the tables, as those on other machines than the learner's do."""
+  """Workers use the tables, as those on other machines do."""
   ran = programs.run(
       'launch.cluster', '--config=configs/a3c/catch.gin',
       f'--run_dir={tmp_path}/run', '--num_actors=2',
