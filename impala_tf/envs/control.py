@@ -17,6 +17,7 @@ from impala_tf.envs import display
 from impala_tf.envs import domain
 from impala_tf.envs import environment
 
+_EPISODE_STEPS = 1000  # In all tasks of the suite but 'lqr'.
 _HEIGHT, _WIDTH = 240, 320  # Pixels of videos.
 
 
@@ -43,13 +44,18 @@ class ControlEnvironment(environment.BatchedEnvironment):
   Environment i is seeded with `seed + i`.
   """
 
-  def __init__(self, name: str, num_envs: int, seed: int):
+  def __init__(self, name: str, num_envs: int, seed: int,
+               staggered: bool = False):
     """Makes the environments.
 
     Args:
       name: '<domain>/<task>' of the suite, such as 'cartpole/balance'.
       num_envs: E.
       seed: 0 or more.
+      staggered: whether the first episode of environment i is truncated after
+        (i + 1) / E of its steps, so that the environments are at different
+        times of their episodes from then on. Otherwise all end in the same
+        step, and a batch sees nothing but beginnings, or nothing but ends.
 
     Raises:
       ConfigError: where dm_control is not installed or has no such task.
@@ -73,6 +79,13 @@ class ControlEnvironment(environment.BatchedEnvironment):
         observation_spec=specs.Array(shape, np.float32, 'observation'))
     self.frames_per_sec = 1 / self._envs[0].control_timestep()
     self._observation = np.zeros((num_envs,) + shape, np.float32)
+    # After how many steps an environment's first episode is truncated; 0 where
+    # it is not.
+    self._first_limit = np.zeros(num_envs, np.int64)
+    if staggered:
+      shares = np.arange(1, num_envs + 1) / num_envs
+      self._first_limit[:] = _EPISODE_STEPS * shares
+    self._num_steps = 0
 
   def reset(self) -> dm_env.TimeStep:
     for i, env in enumerate(self._envs):
@@ -83,11 +96,13 @@ class ControlEnvironment(environment.BatchedEnvironment):
     step_type = np.full(self.num_envs, dm_env.StepType.MID, np.uint8)
     reward = np.zeros(self.num_envs, np.float32)
     discount = np.ones(self.num_envs, np.float32)
+    self._num_steps += 1
     for i, env in enumerate(self._envs):
       timestep = env.step(actions[i])
       reward[i], discount[i] = timestep.reward, timestep.discount
-      if timestep.last():
+      if timestep.last() or self._num_steps == self._first_limit[i]:
         timestep = env.reset()
+        self._first_limit[i] = 0
         step_type[i] = dm_env.StepType.FIRST
       self._observation[i] = timestep.observation[self._key]
     return dm_env.TimeStep(step_type, reward, discount, self._observation)
@@ -113,8 +128,10 @@ def _check_task(name: str, tasks: Sequence[str]) -> None:
       f'limit of time; {hint}')
 
 
-def _make(name: str, num_envs: int, seed: int, *unused) -> ControlEnvironment:
-  return ControlEnvironment(name, num_envs, seed)
+def _make(name: str, num_envs: int, seed: int,
+          unused_config: config_lib.Config, training: bool
+          ) -> ControlEnvironment:
+  return ControlEnvironment(name, num_envs, seed, staggered=training)
 
 
 # Tasks are checked as they are made: their names are dm_control's.

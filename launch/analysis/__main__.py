@@ -14,6 +14,7 @@ from impala_tf.sweeps import results as results_lib
 from launch.analysis import baselines
 from launch.analysis import differences
 from launch.analysis import figures
+from launch.analysis import pooled
 from launch.analysis import tables
 from launch.report import pictures
 from launch.report import suite_results
@@ -35,6 +36,7 @@ def _table_2(results: tables.Results) -> str:
 _DISPLAYS = {
     'table_2': (_of_results(_table_2), figures.table_2),
     'figure_e1': (_of_results(tables.figure_e1), figures.figure_e1),
+    'profiles': (_of_results(pooled.table), pooled.profiles),
     'lags': (_of_results(tables.figure_e1), figures.lags),
     'figure_e2': (_of_results(tables.figure_e2), figures.figure_e2),
     'figure_e3': (_of_results(tables.figure_e3), figures.figure_e3),

@@ -59,6 +59,23 @@ def test_rows_are_those_of_the_suite(name, keys, num_actions):
   assert num_firsts == E
 
 
+def test_first_episodes_of_a_batch_for_training_end_one_after_another():
+  """Only the first are shorter: each later one has its 1,000 steps."""
+  run = config.Config()
+  training = control.DOMAIN.make('cartpole/balance', 4, 0, run, True)
+  scored = control.DOMAIN.make('cartpole/balance', 4, 0, run, False)
+  ends = {True: [], False: []}
+  for is_training, env in ((True, training), (False, scored)):
+    env.reset()
+    for t in range(1, 2001):
+      row = env.step(np.zeros((4, 1), np.float32))
+      assert (row.discount == 1).all()  # Truncated, so values go on.
+      ends[is_training] += [
+          (t, e) for e in np.flatnonzero(row.step_type == FIRST)]
+  assert ends[True] == [(250 * k, (k - 1) % 4) for k in range(1, 9)]
+  assert ends[False] == [(t, e) for t in (1000, 2000) for e in range(4)]
+
+
 def test_a_task_that_terminates_has_discount_0(monkeypatch):
   from dm_control.suite import cartpole
   env = control.ControlEnvironment('cartpole/balance', E, seed=0)
