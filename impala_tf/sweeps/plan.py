@@ -103,7 +103,8 @@ class SweepConfig:
     num_settings: number of settings that are drawn.
     points: for each name of a setting, its bindings, if settings are not drawn.
     fixed: bindings of all runs.
-    num_seeds: number of seeds with which each setting is run, from 1 on.
+    num_seeds: number of seeds with which each setting is run.
+    first_seed: the lowest of these seeds; the others follow it.
     seed: seed with which settings are drawn.
     shared_replay: whether the settings of a task, variant and seed are agents
       that run at the same time and share one replay (Schmitt et al. 2020); or
@@ -117,6 +118,7 @@ class SweepConfig:
   points: dict = dataclasses.field(default_factory=dict)
   fixed: dict = dataclasses.field(default_factory=dict)
   num_seeds: int = 1
+  first_seed: int = 1
   seed: int = 1
   shared_replay: Union[bool, tuple] = False
 
@@ -124,6 +126,7 @@ class SweepConfig:
     """Raises ConfigError where no runs, or ambiguous ones, would follow."""
     _check_count('SweepConfig.num_settings', self.num_settings, 1)
     _check_count('SweepConfig.num_seeds', self.num_seeds, 1)
+    _check_count('SweepConfig.first_seed', self.first_seed, 1)
     _check_count('SweepConfig.seed', self.seed, 0)
     for field in ('tasks', 'variants', 'points'):
       _check_names(f'SweepConfig.{field}', getattr(self, field))
@@ -281,20 +284,21 @@ def runs(config: SweepConfig, chosen: Optional[Sequence[Setting]] = None
   """
   if chosen is None:
     chosen = settings(config)
+  seeds = range(config.first_seed, config.first_seed + config.num_seeds)
   if config.sharing_variants:
     return [
         Run(task, variant, setting.name, seed, {
             **config.fixed, **setting.bindings, **config.variants[variant],
             # Agents with the same weights and games would be less than many.
             _SEED: (seed - 1) * len(chosen) + i})
-        for seed in range(1, config.num_seeds + 1)
+        for seed in seeds
         for task in config.tasks for variant in config.variants
         for i, setting in enumerate(chosen, 1)]
   return [
       Run(task, variant, setting.name, seed, {
           **config.fixed, **setting.bindings, **config.variants[variant],
           _SEED: seed})
-      for setting in chosen for seed in range(1, config.num_seeds + 1)
+      for setting in chosen for seed in seeds
       for task in config.tasks for variant in config.variants]
 
 

@@ -31,7 +31,8 @@ class Result(NamedTuple):
     frames: environment frames that were learned from.
     secs: wall time of training without interruptions, in seconds.
     final_return: mean `episode_return` of the rows of `metrics.jsonl` within
-      the last tenth of the run's frames. Each is a mean of 100 episodes.
+      the last tenth of the run's frames. Each is a mean of the last 100
+      episodes, or of all where a run has had fewer.
     best_return: highest mean return of 100 full episodes.
     area: area under the curve of `episode_return` over frames, divided by the
       frames it spans: a mean return over the whole of training.

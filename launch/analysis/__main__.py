@@ -1,13 +1,14 @@
 """Draws a figure of the paper's analysis from a sweep, and prints its table.
 
 Writes OUTPUT.png and OUTPUT.md, or the picture alone where OUTPUT has an
-ending. Runs that have not finished are left out.
+ending. Runs that have not finished are left out; those that have failed are
+named below the table.
 """
 
 import argparse
 import pathlib
 import sys
-from typing import Callable, List
+from typing import Callable, List, Tuple
 
 from impala_tf import config as config_lib
 from impala_tf.sweeps import results as results_lib
@@ -64,19 +65,30 @@ def _parse_args() -> argparse.Namespace:
   return parser.parse_args()
 
 
-def _read(path: pathlib.Path) -> List[results_lib.Result]:
-  """Reads finished runs; raises UserError where there are none."""
+def _read(path: pathlib.Path
+          ) -> Tuple[List[results_lib.Result], List[results_lib.Result]]:
+  """Reads finished and failed runs; raises UserError where none is finished."""
   try:
     text = path.read_text(encoding='utf-8')
   except OSError as error:
     raise config_lib.UserError(
         f'{path} cannot be read ({error.strerror}); is {path.parent} the '
         'directory of a sweep?') from error
-  results = [r for r in results_lib.from_csv(text)
-             if r.status == results_lib.FINISHED]
-  if not results:
+  results = results_lib.from_csv(text)
+  finished, failed = ([r for r in results if r.status == status] for status in (
+      results_lib.FINISHED, results_lib.FAILED))
+  if not finished:
     raise config_lib.UserError(f'{path} has no finished run yet')
-  return results
+  return finished, failed
+
+
+def _failures(failed: tables.Results) -> str:
+  """Returns words on the runs that have failed; none where none has."""
+  if not failed:
+    return ''
+  return ('\n\nLeft out, since they have failed, so that the others of their '
+          'variants look better than all would: '
+          + ', '.join(r.run.name for r in failed))
 
 
 def _show(args: argparse.Namespace) -> None:
@@ -91,8 +103,8 @@ def _show(args: argparse.Namespace) -> None:
   table, draw = _DISPLAYS[args.display]
   output = args.output or str(path.parent / args.display)
   picture = pictures.output_path(output)
-  results = _read(path)
-  text = table(args.sweep_dir, results)
+  results, failed = _read(path)
+  text = table(args.sweep_dir, results) + _failures(failed)
   print(text)
   pictures.save(draw(args.sweep_dir, results), picture)
   written = picture

@@ -12,6 +12,7 @@ from typing import Dict, List, Optional, Sequence, Tuple
 import numpy as np
 
 from impala_tf import config as config_lib
+from impala_tf.monitoring import metrics
 from impala_tf.sweeps import results as results_lib
 from launch.analysis import figures
 from launch.analysis import tables
@@ -22,7 +23,7 @@ _X_OF_CURVES = ('frames', 'secs')
 
 # Mean return of 100 episodes that a run is to reach: below what value methods
 # have at the end, whose workers go on to explore (0.46 to 0.76 on Catch).
-_SCORES = {'catch': 0.4, 'pong': -18.}
+_SCORES = {'catch': 0.4}
 
 # Mnih et al. 2016, table 2: speed-ups with 1, 2, 4, 8 and 16 threads.
 _PAPER_WORKERS = (1, 2, 4, 8, 16)
@@ -130,27 +131,34 @@ def _cell(run: results_lib.Result) -> Tuple[str, str]:
 
 
 def figure_4_table(sweep_dir: str, results: tables.Results) -> str:
-  """Returns a table of final returns and times: means over seeds."""
-  del sweep_dir
+  """Returns a table of final returns, updates and times: means over seeds.
+
+  Times are from the first row of each run to its last, as in the figure.
+  """
   rows = []
   for task, variant in dict.fromkeys(map(_cell, results)):
     ended = [r for r in results if _cell(r) == (task, variant)
              and r.final_return is not None]
     if not ended:
-      rows.append([task, variant, '0', *['–'] * 5])
+      rows.append([task, variant, '0', *['–'] * 6])
       continue
-    finals = [r.final_return for r in ended]
-    frames, secs = (sum(getattr(r, name) for r in ended)
+    of_runs = [figures.rows_of(sweep_dir, r) for r in ended]
+    frames, secs = (sum(run[-1][name] - run[0][name] for run in of_runs)
                     for name in ('frames', 'secs'))
+    lags = [lag for run in of_runs for row in run
+            if (lag := row.get('policy_lag')) is not None]
     rows.append([
-        task, variant, str(len(ended)), tables.number(
-            statistics.fmean(finals), 2),
-        f'{min(finals):.2f} to {max(finals):.2f}',
-        tables.number(statistics.fmean(r.area for r in ended), 2),
+        task, variant, str(len(ended)),
+        f'{statistics.fmean(r.updates for r in ended):,.0f}',
+        f'{statistics.fmean(lags):.1f}',
+        tables.cell(tables.best_band(ended, 1)),
+        f'{statistics.fmean(r.area for r in ended):.2f}',
         f'{secs / len(ended):,.0f}', f'{frames / secs:,.0f}'])
-  return ('The best setting of each:\n\n' + tables.markdown(
-      ['task', '', 'seeds', 'final return', 'from, to', 'mean over training',
-       'seconds', 'frames/s'], rows))
+  return ('The setting that was best by another seed; final returns with '
+          f'the {tables.CONFIDENCE:.0%} bootstrap interval of the seeds:\n\n'
+          + tables.markdown(
+              ['task', '', 'seeds', 'updates', 'policy lag', 'final return',
+               'mean over training', 'seconds', 'frames/s'], rows))
 
 
 def figure_4(sweep_dir: str, results: tables.Results):
@@ -180,14 +188,15 @@ def figure_4(sweep_dir: str, results: tables.Results):
 # Times to a score: table 2 of the A3C paper.
 
 
-def _secs_to(score: float, points: Sequence[Tuple[float, float]]
-             ) -> Optional[float]:
-  """Returns the seconds from a curve's start to a score; None for never.
+def _secs_to(score: float, rows: Sequence[metrics.Row]) -> Optional[float]:
+  """Returns the seconds from a run's first row to a score; None for never.
 
-  Processes that start count for nothing: they take as long for any number.
+  Only means of a full window of episodes count: a random game may be won. What
+  is before the first row does not, since processes start meanwhile.
   """
-  return next((secs - points[0][0] for secs, value in points
-               if value >= score), None)
+  return next((row['secs'] - rows[0]['secs'] for row in rows
+               if row['episodes'] >= metrics.EPISODE_WINDOW
+               and row['episode_return'] >= score), None)
 
 
 def _times(sweep_dir: str, results: tables.Results
@@ -211,7 +220,7 @@ def _times(sweep_dir: str, results: tables.Results
       raise config_lib.UserError(
           f'{variant} is no method with a number of workers, as a3c_4 is')
     found[task, method, int(workers)] = [
-        _secs_to(_SCORES[task], figures.points_of(sweep_dir, r, 'secs'))
+        _secs_to(_SCORES[task], figures.rows_of(sweep_dir, r))
         for r in selected]
   return found
 
@@ -235,7 +244,7 @@ def speedup_table(sweep_dir: str, results: tables.Results) -> str:
       reached = sum(secs is not None for secs in together)
       secs = _median(together) if together else math.inf
       # Nothing can be told of a score that the first row has.
-      if math.isinf(secs) or math.isinf(alone) or not secs:
+      if math.isinf(secs) or math.isinf(alone) or not secs or not alone:
         row.append(f'– ({reached} of {len(together)})')
       else:
         row.append(f'{alone / secs:.1f} ({secs:.0f} s)')

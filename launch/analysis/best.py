@@ -2,7 +2,8 @@
 
     python -m launch.analysis.best SWEEP_DIR DIR [--seeds=3]
 
-The settings are those with the best final return in a finished sweep. DIR gets
+The settings are those with the best final return in a finished sweep. The seeds
+are others than that sweep's, by which the settings were lucky. DIR gets
 sweep.gin, whose tasks are named 'TASK.VARIANT', and a .gin file for each.
 """
 
@@ -57,7 +58,9 @@ def _write(sweep_dir: pathlib.Path, directory: pathlib.Path,
     print(f'{name}: {run.setting}', flush=True)
   (directory / sweep_directory.SWEEP.config_name).write_text(
       gin_config.dumps_sweep(
-          plan_lib.SweepConfig(tasks=paths, num_seeds=seeds)),
+          plan_lib.SweepConfig(
+              tasks=paths, num_seeds=seeds,
+              first_seed=max(r.run.seed for r in results) + 1)),
       encoding='utf-8')
 
 

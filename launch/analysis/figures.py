@@ -2,10 +2,11 @@
 
 import itertools
 import pathlib
-from typing import Iterable, Optional, Sequence, Tuple
+from typing import Iterable, List, Optional, Sequence, Tuple
 
 import numpy as np
 
+from impala_tf.monitoring import metrics
 from impala_tf.sweeps import results as results_lib
 from launch.analysis import tables
 from launch.report import curves
@@ -40,9 +41,21 @@ def curve_of(sweep_dir: str, results: Iterable[results_lib.Result],
 
 def points_of(sweep_dir: str, result: results_lib.Result, x: str = 'frames'
               ) -> Sequence[Tuple[float, float]]:
-  """Returns `x` and return of a run's rows that have one."""
-  return curves.points(curves.read_rows(str(pathlib.Path(
-      sweep_dir, 'runs', result.run.name))), 'episode_return', x)
+  """Returns `x` and return of a run's rows that have one.
+
+  Seconds count from the run's first row: processes that start before it take as
+  long for any number of frames.
+  """
+  rows = rows_of(sweep_dir, result)
+  start = rows[0][x] if rows and x == 'secs' else 0
+  return [(value - start, height) for value, height in curves.points(
+      rows, 'episode_return', x)]
+
+
+def rows_of(sweep_dir: str, result: results_lib.Result) -> List[metrics.Row]:
+  """Reads the rows of a run of a sweep."""
+  return curves.read_rows(
+      str(pathlib.Path(sweep_dir, 'runs', result.run.name)))
 
 
 def _band(values: np.ndarray, confidence: Optional[float] = tables.CONFIDENCE

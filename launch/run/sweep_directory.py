@@ -89,7 +89,7 @@ def load_runs(config: plan_lib.SweepConfig, kind: Kind = SWEEP) -> Tuple[
   tasks = {task: gin_config.load(path) for task, path in config.tasks.items()}
   runs = [(run, gin_config.load(config.tasks[run.task], run.gin_bindings()))
           for run in kind.list_runs(config, plan_lib.corners(config))
-          if run.seed == 1]  # All seeds are alike.
+          if run.seed == config.first_seed]  # All seeds are alike.
   distinct = {  # By what is checked of them.
       (loaded.environment, loaded.agent, loaded.actor, loaded.impala,
        loaded.laser, loaded.population, loaded.learner, loaded.replay,

@@ -147,6 +147,7 @@ def test_corners_have_each_limit_and_choice():
     ({'points': {'p': {}}}, 'both points and ranges'),
     ({'num_settings': 0}, 'num_settings must be at least 1, but is 0'),
     ({'num_seeds': 1.0}, 'num_seeds must be of type int, but is 1.0'),
+    ({'first_seed': 0}, 'first_seed must be at least 1, but is 0'),
     ({'seed': -1}, 'seed must be at least 0, but is -1'),
     ({'fixed': {'AgentConfig.use_lstm': True}},
      'use_lstm is bound in SweepConfig.fixed and in SweepConfig.variants'),

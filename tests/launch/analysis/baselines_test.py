@@ -20,15 +20,16 @@ def _result(variant, final_return, setting='default', seed=1, task='catch',
   return results_lib.Result(
       plan_lib.Run(task, variant, setting, seed, bindings),
       results_lib.FINISHED, frames=100, secs=secs, final_return=final_return,
-      area=final_return)
+      area=final_return, updates=700)
 
 
 def _write_curve(sweep_dir, result, points):
-  """Writes points (frames, seconds, return)."""
+  """Writes points (frames, seconds, return), each of a full window."""
   run_dir = sweep_dir / 'runs' / result.run.name
   run_dir.mkdir(parents=True)
   (run_dir / 'metrics.jsonl').write_text(''.join(
-      json.dumps({'frames': x, 'secs': secs, 'episode_return': y}) + '\n'
+      json.dumps({'frames': x, 'secs': secs, 'episode_return': y,
+                  'episodes': 100 + x, 'policy_lag': 3 * x}) + '\n'
       for x, secs, y in points))
 
 
@@ -80,11 +81,13 @@ def test_best_settings_are_compared_over_frames_and_over_time(tmp_path):
     _write_curve(tmp_path, result, [
         (0, 1., 0.), (100, 1. + result.secs, last)])
   table = baselines.figure_4_table(str(tmp_path), results)
-  assert '| catch | a3c | 2 | 2.00 | 1.00 to 3.00 | 2.00 | 10 | 10 |' in table
-  assert '| catch | impala | 2 | 5.00 | 5.00 to 5.00 | 5.00 | 4 | 25 |' in table
+  assert ('| catch | a3c | 2 | 700 | 150.0 | 2.00 (1.00 to 3.00) | 2.00 | 10 '
+          '| 10 |') in table
+  assert ('| catch | impala | 2 | 700 | 150.0 | 5.00 (5.00 to 5.00) | 5.00 | 4 '
+          '| 25 |') in table
   over_frames, over_time = baselines.figure_4(str(tmp_path), results).axes
   for axes, ends in ((over_frames, {'A3C': (0., 100.), 'IMPALA': (0., 100.)}),
-                     (over_time, {'A3C': (1., 11.), 'IMPALA': (1., 5.)})):
+                     (over_time, {'A3C': (0., 10.), 'IMPALA': (0., 4.)})):
     for variant, (x, y) in _lines(axes).items():
       assert (x[0], x[-1]) == ends[variant]
       assert (y[0], y[-1]) == (0., {'A3C': 2., 'IMPALA': 5.}[variant])
@@ -121,6 +124,12 @@ def test_speedup_that_the_paper_does_not_have_stands_alone(tmp_path):
   table = baselines.speedup_table(str(tmp_path), results)
   assert ('| catch | A3C | 1.0 (9 s) | 3.0 (3 s) | – (1 of 1) | 1.0 | – | – |'
           in table)
+
+
+def test_first_games_are_no_mean_that_reaches_the_score(tmp_path):
+  result = _result('a3c_1', 1.)
+  _write_curve(tmp_path, result, [(-99, 5., 1.), (-1, 6., 1.), (0, 9., 0.5)])
+  assert '| 1.0 (4 s) |' in baselines.speedup_table(str(tmp_path), [result])
 
 
 @pytest.mark.parametrize('variant, task, words', [
