@@ -221,7 +221,8 @@ class AsyncConfig(config_fields.Section):
 
   Only the algorithms of that paper read it: 'a3c', 'a3c_continuous',
   'one_step_q', 'one_step_sarsa' and 'n_step_q'. Their workers take turns in
-  `ActorConfig.num_actors` processes.
+  `ActorConfig.num_actors` processes. Those that learn values do not read
+  `ImpalaConfig.correction`, `entropy_cost` and `baseline_cost`.
 
   Attributes:
     num_workers: K, workers with an environment each; or as many as there are

@@ -13,6 +13,7 @@ small, `ActorConfig.fetch_interval_unrolls` has an actor keep them longer.
 """
 
 import collections
+import threading
 import time
 from typing import Any, Callable, List, Optional, Sequence, Union
 
@@ -137,10 +138,19 @@ class BackgroundPublisher:
     """
     self._publisher = publisher
     self._sender = newest_sender.NewestSender(publisher.publish)
+    self._lock = threading.Lock()
+    self._version = -1
 
   def publish(self, version: int) -> None:
-    """Hands over the parameters as they are now; raises a past failure."""
-    self._sender.send(version, self._publisher.snapshot())
+    """Hands over the parameters as they are now; raises a past failure.
+
+    Threads may call it at once. A version that is older than the newest so far
+    is dropped: readers never see versions go down.
+    """
+    with self._lock:
+      if version >= self._version:
+        self._version = version
+        self._sender.send(version, self._publisher.snapshot())
 
 
 class SharingPublisher:

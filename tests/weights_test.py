@@ -149,6 +149,26 @@ def test_background_publisher_ends_with_the_newest(ends):
   assert _values(actors)[2] == 20.
 
 
+def test_background_publisher_drops_what_is_older(ends):
+  learners, publisher, actors, fetcher = ends
+  background = weights.BackgroundPublisher(publisher)
+  learners[2].assign(20.)
+  background.publish(20)
+  _until(lambda: fetcher.fetch() == 20)
+  # As by a thread that comes late.
+  background.publish(19)
+  learners[2].assign(21.)
+  background.publish(21)
+  versions = []
+
+  def newest():
+    versions.append(fetcher.fetch())
+    return versions[-1] == 21
+
+  _until(newest)
+  assert 19 not in versions and _values(actors)[2] == 21.
+
+
 @pytest.mark.parametrize('lag_updates', [0, 1, 3])
 def test_delayed_publisher_is_exactly_so_many_updates_late(ends, lag_updates):
   learners, publisher, actors, fetcher = ends

@@ -72,7 +72,7 @@ def loss(agent: agent_lib.Agent, unroll: types.Unroll,
          config: config_lib.Config,
          hyperparameters: hyperparameters_lib.Hyperparameters,
          target_agent: agent_lib.Agent) -> types.LossOutput:
-  """Sums up the squares of (y - Q(x_t, a_t)) / sqrt(2).
+  """Computes half the sum of squared errors, 1/2 sum (y_t - Q(x_t, a_t))^2.
 
   Sarsa's a_{t+1} are the unroll's own actions, its last included: the one at
   x_T has to be the action that is then taken.

@@ -1,4 +1,4 @@
-"""Batched A2C, whose updates are of what their very parameters have played.
+"""Batched A2C, which learns only from what its newest parameters have played.
 
 Figure 2 and section 5.1 of Espeholt et al. 2018, three forms of one rule: an
 update is of one unroll of each environment, all by the newest parameters, and
@@ -68,8 +68,8 @@ class NewerFetcher:
 class BarrierHost(host_lib.LearnerHost):
   """A learner's host that keeps no actor waiting for parameters.
 
-  Other peers do with parameters that are a second old, and read the next ones.
-  Here there are no next ones before all actors have the newest.
+  Elsewhere a reader of parameters may get some that are a second old, and newer
+  ones follow. Here none follow before all actors have played with the newest.
   """
 
   def __init__(self, host: host_lib.LearnerHost,

@@ -233,6 +233,8 @@ class ActorLearner:
     if self._buffer.num_steps == 1 and worker.was_cut_off:
       # No transition counts: the gradient is zero, and there are no means.
       metrics = {'gradient_norm': metrics['gradient_norm']}
+    if self._explores:
+      metrics['exploration'] = float(self._agent.epsilon)
     episode = {}
     if worker.has_ended:
       episode = {

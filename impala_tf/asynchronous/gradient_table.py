@@ -20,6 +20,9 @@ from impala_tf.transport import reverb_calls
 _TABLE = 'gradients'
 # A gradient that waits grows old; a full queue makes workers wait instead.
 _CAPACITY = 8
+# A text is shorter than the record that the learner makes of it, which has the
+# learning rate and the lag besides and must fit, too.
+_TEXT_BYTES = store_lib.RECORD_BYTES - 128
 
 
 def make_table(num_parameters: int) -> reverb.Table:
@@ -31,7 +34,7 @@ def make_table(num_parameters: int) -> reverb.Table:
   return reverb.Table.queue(_TABLE, _CAPACITY, signature=(
       tf.TensorSpec([num_parameters], tf.float32, 'gradient'),
       # A writer's texts must be of one length.
-      tf.TensorSpec([store_lib.RECORD_BYTES], tf.uint8, 'json')))
+      tf.TensorSpec([_TEXT_BYTES], tf.uint8, 'json')))
 
 
 class Fetcher(Protocol):
@@ -79,9 +82,9 @@ class TableLink:
     """
     facts = contribution._asdict()
     gradient = facts.pop('gradient')
-    text = store_lib.encode(facts, store_lib.RECORD_BYTES)
+    text = store_lib.encode(facts, _TEXT_BYTES)
     self._writer.append((gradient, np.frombuffer(
-        text.ljust(store_lib.RECORD_BYTES), np.uint8)))
+        text.ljust(_TEXT_BYTES), np.uint8)))
     self._writer.create_item(
         _TABLE, priority=1.0,
         trajectory=tuple(column[-1] for column in self._writer.history))

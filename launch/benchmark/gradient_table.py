@@ -9,9 +9,8 @@ turns. Needs a machine with nothing else to do.
 """
 
 import argparse
-import statistics
 import sys
-from typing import Any, Dict, Mapping, Sequence
+from typing import Any, Dict, Mapping, Optional
 
 from impala_tf import config as config_lib
 from launch.benchmark import measure
@@ -27,37 +26,25 @@ WAYS = {'memory': 'AsyncConfig.share_memory = True',
         'table': 'AsyncConfig.share_memory = False'}
 
 
-def summarise(windows: Mapping[str, Sequence[training.Window]]
-              ) -> Dict[str, Dict[str, float]]:
+def summarise(measured: Mapping[str, side_by_side.Measured]
+              ) -> Dict[str, Dict[str, Optional[float]]]:
   """Computes the numbers of each way.
 
   Args:
-    windows: for each of `WAYS`, measured stretches of training, one a round.
+    measured: for each of `WAYS`, a run's measurements.
 
   Returns:
-    For each way `frames_per_sec`, `gradients_per_sec`, `policy_lag_updates`
-    (the mean of rows), `policy_lag_max_updates`, `cpu_secs_per_1000_frames`,
-    and `ratio`, the median over rounds of its speed relative to memory's.
+    For each way those of `side_by_side.summarise`, relative to memory's;
+    `gradients_per_sec` and `policy_lag_max_updates`.
   """
-  speeds = {way: [window.frames / window.secs for window in measured]
-            for way, measured in windows.items()}
-  results = {}
-  for way, measured in windows.items():
-    rows = [row for window in measured for row in window.rows]
-    frames = sum(window.frames for window in measured)
-    frames_per_sec = frames / sum(window.secs for window in measured)
-    results[way] = {
-        'frames_per_sec': frames_per_sec,
-        # Episodes end segments early, as often at any time of the run.
-        'gradients_per_sec': (
-            frames_per_sec * rows[-1]['updates'] / rows[-1]['frames']),
-        'policy_lag_updates': statistics.fmean(
-            row['policy_lag'] for row in rows),
-        'policy_lag_max_updates': max(row['policy_lag_max'] for row in rows),
-        'cpu_secs_per_1000_frames': 1e3 / frames * sum(
-            sum(window.cpu_secs.values()) for window in measured),
-        'ratio': statistics.median(
-            x / y for x, y in zip(speeds[way], speeds['memory']))}
+  results = side_by_side.summarise(measured, 'memory')
+  for way, numbers in results.items():
+    rows = [row for window in measured[way].windows for row in window.rows]
+    # Episodes end segments early, as often at any time of the run.
+    numbers['gradients_per_sec'] = (
+        numbers['frames_per_sec'] * rows[-1]['updates'] / rows[-1]['frames'])
+    numbers['policy_lag_max_updates'] = max(
+        row['policy_lag_max'] for row in rows)
   return results
 
 
@@ -81,7 +68,8 @@ def _settings(args: argparse.Namespace, length: int
 
 def _show(name: str, numbers: Mapping[str, float]) -> None:
   print(f'{name}: {numbers["frames_per_sec"]:,.0f} frames/s '
-        f'({numbers["ratio"]:.2f} of memory\'s), '
+        f'({numbers["ratio"]:.2f} of memory\'s, {numbers["ratio_low"]:.2f} to '
+        f'{numbers["ratio_high"]:.2f}), '
         f'{numbers["gradients_per_sec"]:.1f} gradients/s, lag '
         f'{numbers["policy_lag_updates"]:.2f} (at most '
         f'{numbers["policy_lag_max_updates"]:.0f}), '
@@ -103,8 +91,8 @@ def _run(args: argparse.Namespace) -> None:
   quiet.warn()
   results: Dict[str, Any] = {'machine': measure.machine(), 'lengths': {}}
   for length, ways in settings.items():
-    measured = summarise({way: runs.windows for way, runs in side_by_side.run(
-        ways, args.rounds, args.seconds).items()})
+    measured = summarise(
+        side_by_side.run(ways, args.rounds, args.seconds))
     for way, numbers in measured.items():
       _show(ways[way].name, numbers)
     results['lengths'][length] = measured

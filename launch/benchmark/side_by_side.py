@@ -4,7 +4,8 @@ So changes of the host's speed cancel out.
 """
 
 import contextlib
-from typing import Dict, List, Mapping, NamedTuple, Sequence
+import statistics
+from typing import Dict, List, Mapping, NamedTuple, Optional, Sequence
 
 from launch.benchmark import measure
 from launch.benchmark import training
@@ -67,3 +68,41 @@ def _turn(run_: training.TrainingRun, secs: float) -> training.Window:
     return run_.measure(secs)
   finally:
     run_.hold()
+
+
+def summarise(measured: Mapping[str, Measured], reference: str
+              ) -> Dict[str, Dict[str, Optional[float]]]:
+  """Computes the numbers of each run.
+
+  Args:
+    measured: each run's measurements.
+    reference: name of the run that the others are compared with.
+
+  Returns:
+    For each run `frames_per_sec`, `cpu_secs_per_1000_frames`, `cores` that its
+    processes used, `policy_lag_updates` (the mean of rows, None where no row of
+    metrics has it), and its speed relative to the reference's in the same
+    round: `ratio` is the median, `ratio_low` and `ratio_high` are the ends of
+    the range.
+  """
+
+  def speeds(name):
+    return [window.frames / window.secs for window in measured[name].windows]
+
+  results = {}
+  for name, (windows, _) in measured.items():
+    frames = sum(window.frames for window in windows)
+    secs = sum(window.secs for window in windows)
+    cpu_secs = sum(sum(window.cpu_secs.values()) for window in windows)
+    lags = [row['policy_lag'] for window in windows for row in window.rows
+            if row.get('policy_lag') is not None]
+    ratios = [x / y for x, y in zip(speeds(name), speeds(reference))]
+    results[name] = {
+        'frames_per_sec': frames / secs,
+        'ratio': statistics.median(ratios),
+        'ratio_low': min(ratios),
+        'ratio_high': max(ratios),
+        'cpu_secs_per_1000_frames': 1e3 * cpu_secs / frames,
+        'cores': cpu_secs / secs,
+        'policy_lag_updates': statistics.fmean(lags) if lags else None}
+  return results

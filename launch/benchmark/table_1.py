@@ -8,7 +8,6 @@ out. Needs a machine with nothing else to do.
 """
 
 import argparse
-import statistics
 import sys
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
 
@@ -146,45 +145,6 @@ _BINDINGS = (
     *side_by_side.BINDINGS)
 
 
-def summarise(windows: Mapping[str, Sequence[training.Window]]
-              ) -> Dict[str, Result]:
-  """Computes the numbers of each row.
-
-  Args:
-    windows: for each row, measured stretches of training, one a round; those of
-      IMPALA are among them.
-
-  Returns:
-    For each row `frames_per_sec`, `cpu_secs_per_1000_frames`, `cores` that its
-    processes used, `policy_lag_updates` (None where no row of metrics has it),
-    and its speed relative to IMPALA's in the same round: `ratio` is the median,
-    `ratio_low` and `ratio_high` are the ends of the range.
-  """
-
-  def speeds(name):
-    return [window.frames / window.secs for window in windows[name]]
-
-  results = {}
-  for name, measured in windows.items():
-    frames = sum(window.frames for window in measured)
-    secs = sum(window.secs for window in measured)
-    cpu_secs = sum(sum(window.cpu_secs.values()) for window in measured)
-    lags = [row['policy_lag'] for window in measured for row in window.rows
-            if row.get('policy_lag') is not None]
-    ratios = [speed / reference for speed, reference in zip(
-        speeds(name), speeds(REFERENCE))]
-    results[name] = {
-        'frames_per_sec': frames / secs,
-        'ratio': statistics.median(ratios),
-        'ratio_low': min(ratios),
-        'ratio_high': max(ratios),
-        'cpu_secs_per_1000_frames': cpu_secs / frames * 1e3,
-        'cores': cpu_secs / secs,
-        'policy_lag_updates': statistics.fmean(lags) if lags else None,
-    }
-  return results
-
-
 def paper_numbers(name: str, task: Task) -> Result:
   """Returns the paper's numbers of a row, on the task that is like this one.
 
@@ -240,7 +200,7 @@ def _measure(settings: Mapping[str, measure.Setting],
              args: argparse.Namespace) -> Dict[str, Result]:
   """Measures rows on one task."""
   measured = side_by_side.run(settings, args.rounds, args.seconds)
-  results = summarise({name: runs.windows for name, runs in measured.items()})
+  results = side_by_side.summarise(measured, REFERENCE)
   return {name: {'title': settings[name].name, **results[name],
                  'mib': runs.peak_pss_mib}
           for name, runs in measured.items()}

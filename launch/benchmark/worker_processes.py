@@ -8,9 +8,8 @@ turns. Needs a machine with nothing else to do, and a core for each process.
 """
 
 import argparse
-import statistics
 import sys
-from typing import Dict, Mapping, Sequence
+from typing import Mapping
 
 from impala_tf import config as config_lib
 from impala_tf.algorithms import table as algorithms
@@ -22,40 +21,6 @@ from launch.benchmark import training
 from launch.benchmark import turns as turns_lib
 from launch.run import command_line
 from launch.run import program
-
-
-def summarise(windows: Mapping[str, Sequence[training.Window]]
-              ) -> Dict[str, Dict[str, float]]:
-  """Computes the numbers of each number of processes.
-
-  Args:
-    windows: for each of them, measured stretches of training, one a round; the
-      first is what the others are compared with.
-
-  Returns:
-    For each `frames_per_sec`, `cpu_secs_per_1000_frames`, `cores` that its
-    processes used, and its speed relative to the first's in the same round:
-    `ratio` is the median, `ratio_low` and `ratio_high` are the ends of the
-    range.
-  """
-  speeds = {name: [window.frames / window.secs for window in measured]
-            for name, measured in windows.items()}
-  first = next(iter(speeds.values()))
-  results = {}
-  for name, measured in windows.items():
-    frames, secs, cpu_secs = (
-        sum(window.frames for window in measured),
-        sum(window.secs for window in measured),
-        sum(sum(window.cpu_secs.values()) for window in measured))
-    ratios = [x / y for x, y in zip(speeds[name], first)]
-    results[name] = {
-        'frames_per_sec': frames / secs,
-        'cpu_secs_per_1000_frames': 1e3 * cpu_secs / frames,
-        'cores': cpu_secs / secs,
-        'ratio': statistics.median(ratios),
-        'ratio_low': min(ratios),
-        'ratio_high': max(ratios)}
-  return results
 
 
 def _setting(args: argparse.Namespace, number: str) -> measure.Setting:
@@ -90,9 +55,8 @@ def _run(args: argparse.Namespace) -> None:
         f'is {args.processes!r}')
   settings = {number: _setting(args, number) for number in numbers}
   quiet.warn()
-  measured = summarise({
-      number: runs.windows for number, runs in side_by_side.run(
-          settings, args.rounds, args.seconds).items()})
+  measured = side_by_side.summarise(
+      side_by_side.run(settings, args.rounds, args.seconds), numbers[0])
   for number, results in measured.items():
     _show(settings[number].name, results)
   if args.json:

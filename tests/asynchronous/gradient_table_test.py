@@ -9,6 +9,7 @@ import reverb
 from impala_tf import replay
 from impala_tf.asynchronous import gradient_table
 from impala_tf.asynchronous import links
+from impala_tf.asynchronous import store
 from impala_tf.transport import reverb_calls
 
 _SIZE = 5
@@ -97,3 +98,31 @@ def test_too_many_metrics_are_refused(server):
   link = gradient_table.TableLink(_address(server), _Fetcher())
   with pytest.raises(ValueError, match='have the loss return fewer'):
     link.push(_contribution(0, 'x' * 2048))
+
+
+class _Records:
+  """A store that refuses what a real one has no room for."""
+  counts = store.Counts(10**9, 10**9, 0)
+
+  def push(self, *arguments):
+    del arguments
+
+  def add_frames(self, num_frames, target_interval_frames, record):
+    del num_frames, target_interval_frames
+    store.encode(record, store.RECORD_BYTES - 8)
+
+
+def test_what_fits_into_the_queue_fits_into_the_learners_records(server):
+  """The learner would end with an error whose cause is a worker's."""
+  link = gradient_table.TableLink(_address(server), _Fetcher())
+  apply = links.Applier(_Records(), None, links.Settings(
+      1 / 3e5, annealed=True, total_frames=3 * 10**9,
+      target_interval_frames=1))
+  taken = gradient_table.contributions(_address(server))
+  length = 1
+  with pytest.raises(ValueError, match='have the loss return fewer'):
+    while True:
+      link.push(_contribution(0, 'x' * length))
+      apply(next(taken))
+      length += 100 if length < 1_500 else 5
+  assert length > 1_500

@@ -3,6 +3,7 @@
 import pytest
 
 from launch.benchmark import gradient_table
+from launch.benchmark import side_by_side
 from launch.benchmark import training
 
 
@@ -23,16 +24,20 @@ def _window(frames, secs, cpu_secs, *rows):
       rows=[dict(zip(columns, row)) for row in rows])
 
 
+def _measured(*windows):
+  return side_by_side.Measured(list(windows), peak_pss_mib=1.)
+
+
 def test_sums_are_those_of_all_rounds_and_ratios_of_turns():
   results = gradient_table.summarise({
-      'memory': [_window(1000, 2., {'actors': 3.}, (1500, 80, 1., 2),
+      'memory': _measured(_window(1000, 2., {'actors': 3.}, (1500, 80, 1., 2),
                          (2000, 90, 1., 2)),
                  _window(500, 2., {'actors': 3.}, (2250, 100, 3., 9),
-                         (3000, 120, 3., 2))],
-      'table': [_window(500, 2., {'actors': 2., 'learner': 1.},
+                         (3000, 120, 3., 2))),
+      'table': _measured(_window(500, 2., {'actors': 2., 'learner': 1.},
                         (200, 10, 4., 6), (500, 20, 2., 7)),
                 _window(500, 3., {'actors': 2.}, (800, 32, 1., 1),
-                        (1000, 50, 1., 1))]})
+                        (1000, 50, 1., 1)))})
   memory, table = results['memory'], results['table']
   assert memory['frames_per_sec'] == 375 and table['frames_per_sec'] == 200
   assert memory['gradients_per_sec'] == 15 and table['gradients_per_sec'] == 10

@@ -1,7 +1,10 @@
 """Tests of measurements in turns: who is awake, when, and what is kept."""
 
+import pytest
+
 from launch.benchmark import measure
 from launch.benchmark import side_by_side
+from launch.benchmark import training
 
 
 def test_one_run_is_awake_at_a_time_and_rounds_go_there_and_back(
@@ -40,3 +43,43 @@ def test_one_run_is_awake_at_a_time_and_rounds_go_there_and_back(
   assert measured == {'x': side_by_side.Measured([3, 6], 5.),
                       'y': side_by_side.Measured([4, 5], 5.)}
   assert sorted(closed) == ['a1', 'b']
+
+
+def _window(frames, secs, cpu_secs=1., lags=()):
+  return training.Window(
+      frames, secs, {'learner': 0.75 * cpu_secs, 'actors': 0.25 * cpu_secs},
+      0., 0., [{'policy_lag': lag} for lag in lags] + [{}])
+
+
+@pytest.fixture(name='result')
+def _result():
+  # The host is twice as fast in the second round, and has a hiccup in the
+  # third, in which IMPALA is hardly measured.
+  windows = {
+      'a2c_sync_step': [_window(400, 1.), _window(1600, 2., 2.),
+                        _window(400, 1.)],
+      'impala': [_window(1000, 1., 1., (1., 2.)), _window(2000, 1., 2., (3.,)),
+                 _window(100, 1., 0.1)]}
+  return side_by_side.summarise(
+      {name: side_by_side.Measured(of_run, peak_pss_mib=1.)
+       for name, of_run in windows.items()}, 'impala')
+
+
+def test_speeds_are_compared_within_a_round(result):
+  step = result['a2c_sync_step']
+  assert step['frames_per_sec'] == pytest.approx(2400 / 4)
+  assert (step['ratio_low'], step['ratio'], step['ratio_high']) == (
+      pytest.approx((0.4, 0.4, 4.)))
+  impala = result['impala']
+  assert impala['ratio_low'] == impala['ratio'] == impala['ratio_high'] == 1
+
+
+def test_cpu_of_all_processes_is_counted(result):
+  assert result['a2c_sync_step']['cpu_secs_per_1000_frames'] == pytest.approx(
+      1e3 * 4 / 2400)
+  assert result['a2c_sync_step']['cores'] == pytest.approx(4 / 4)
+
+
+def test_lag_is_the_mean_of_rows_that_have_one(result):
+  assert result['impala']['policy_lag_updates'] == pytest.approx(2.)
+  assert result['a2c_sync_step']['policy_lag_updates'] is None

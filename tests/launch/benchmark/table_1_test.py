@@ -10,7 +10,6 @@ from impala_tf.envs import factory
 from impala_tf.processes import sizing
 from launch.benchmark import report
 from launch.benchmark import table_1
-from launch.benchmark import training
 from launch.run import gin_config
 from tests.fixtures import programs
 
@@ -102,46 +101,6 @@ def test_paper_is_compared_with_its_impala_of_as_many_gpus(
     assert numbers['paper_ratio'] == pytest.approx(ratio, abs=0.005)
 
 
-# Sums.
-
-
-def _window(frames, secs, cpu_secs=1., lags=()):
-  return training.Window(
-      frames, secs, {'learner': 0.75 * cpu_secs, 'actors': 0.25 * cpu_secs},
-      0., 0., [{'policy_lag': lag} for lag in lags] + [{}])
-
-
-@pytest.fixture(name='result')
-def _result():
-  # The host is twice as fast in the second round, and has a hiccup in the
-  # third, in which IMPALA is hardly measured.
-  return table_1.summarise({
-      'a2c_sync_step': [_window(400, 1.), _window(1600, 2., 2.),
-                        _window(400, 1.)],
-      'impala': [_window(1000, 1., 1., (1., 2.)), _window(2000, 1., 2., (3.,)),
-                 _window(100, 1., 0.1)]})
-
-
-def test_speeds_are_compared_within_a_round(result):
-  step = result['a2c_sync_step']
-  assert step['frames_per_sec'] == pytest.approx(2400 / 4)
-  assert (step['ratio_low'], step['ratio'], step['ratio_high']) == (
-      pytest.approx((0.4, 0.4, 4.)))
-  impala = result['impala']
-  assert impala['ratio_low'] == impala['ratio'] == impala['ratio_high'] == 1
-
-
-def test_cpu_of_all_processes_is_counted(result):
-  assert result['a2c_sync_step']['cpu_secs_per_1000_frames'] == pytest.approx(
-      1e3 * 4 / 2400)
-  assert result['a2c_sync_step']['cores'] == pytest.approx(4 / 4)
-
-
-def test_lag_is_the_mean_of_rows_that_have_one(result):
-  assert result['impala']['policy_lag_updates'] == pytest.approx(2.)
-  assert result['a2c_sync_step']['policy_lag_updates'] is None
-
-
 def test_each_row_is_measured_once_beside_impala():
   names = ['a', 'b', 'impala', 'c']
   assert table_1.groups(names, 9) == [['a', 'b', 'c', 'impala']]
@@ -149,12 +108,21 @@ def test_each_row_is_measured_once_beside_impala():
   assert table_1.groups(['impala'], 3) == [['impala']]
 
 
-def test_table_shows_both(result, capsys):
+def test_table_shows_both(capsys):
   task = table_1.TASKS['vizdoom_basic']
+  results = {
+      'a2c_sync_step': {
+          'frames_per_sec': 600., 'ratio_low': 0.4, 'ratio': 0.4,
+          'ratio_high': 4., 'cpu_secs_per_1000_frames': 1.6667, 'cores': 1.,
+          'policy_lag_updates': None},
+      'impala': {
+          'frames_per_sec': 1550., 'ratio_low': 1., 'ratio': 1.,
+          'ratio_high': 1., 'cpu_secs_per_1000_frames': 1., 'cores': 1.03,
+          'policy_lag_updates': 2.}}
   report.show_table_1('a task', {
       name: {'title': name, 'mib': 1234., **numbers,
              **table_1.paper_numbers(name, task)}
-      for name, numbers in result.items()})
+      for name, numbers in results.items()})
   output = capsys.readouterr().out
   step, impala = (
       re.split(r'\s{2,}', line.strip()) for line in output.splitlines()
