@@ -105,8 +105,9 @@ def _show(args: argparse.Namespace) -> None:
   picture = pictures.output_path(output)
   results, failed = _read(path)
   text = table(args.sweep_dir, results) + _failures(failed)
+  figure = draw(args.sweep_dir, results)
   print(text)
-  pictures.save(draw(args.sweep_dir, results), picture)
+  pictures.save(figure, picture)
   written = picture
   if picture != output:
     suite_results.write(f'{output}.md', text + '\n')

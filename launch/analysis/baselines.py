@@ -100,8 +100,14 @@ def rates(sweep_dir: str, results: tables.Results):
   """Draws the final return against the learning rate: a dot a run.
 
   As figures 2, S5 and S11 of Mnih et al. 2016 do.
+
+  Raises:
+    UserError: where the sweep draws no learning rates.
   """
   del sweep_dir
+  if not all(_RATE in r.run.bindings for r in results):
+    raise config_lib.UserError(
+        f'the settings of this sweep have no {_RATE}; choose another display')
   tasks = tables.tasks_of(results)
   figure, grid = pictures.panels(len(tasks), height=2.8)
   for axes, task in zip(grid, tasks):

@@ -1,6 +1,7 @@
 """Markdown tables of the analysis in the paper's form.
 
-Pure functions from results of a sweep to text.
+Pure functions from results of a sweep to text. They raise UserError for a sweep
+that has no variant of a table's.
 """
 
 import itertools
@@ -10,6 +11,7 @@ from typing import Dict, Iterable, List, Optional, Sequence
 
 import numpy as np
 
+from impala_tf import config as config_lib
 from impala_tf.sweeps import results as results_lib
 from launch.report import intervals
 
@@ -60,10 +62,15 @@ def markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def arms_of(results: Results) -> Dict[str, str]:
-  """Returns those of `ARMS` that results have."""
+  """Returns those of `ARMS` that results have; raises UserError for none."""
   variants = {r.run.variant for r in results}
-  return {suffix: title for suffix, title in ARMS.items()
+  arms = {suffix: title for suffix, title in ARMS.items()
           if any(method + suffix in variants for method in METHODS)}
+  if not arms:
+    raise config_lib.UserError(
+        'no variant of this sweep is a correction, as those of '
+        'configs/sweeps/corrections.gin are; choose another display')
+  return arms
 
 
 def best_band(results: Results, num_settings: int
@@ -150,6 +157,10 @@ def _of_seeds(results: Results) -> str:
 
 def figure_e1(results: Results) -> str:
   """Returns a table of mean final returns by method and policy lag."""
+  if not any('_lag_' in r.run.variant for r in results):
+    raise config_lib.UserError(
+        'no variant of this sweep has a controlled lag, as those of '
+        'configs/sweeps/figure_e1.gin have; choose another display')
   rows = []
   for task, (method, name) in itertools.product(
       tasks_of(results), METHODS.items()):

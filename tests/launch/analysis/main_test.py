@@ -9,6 +9,7 @@ from impala_tf.architectures import in_process
 from impala_tf.processes import host
 from impala_tf.sweeps import plan as plan_lib
 from impala_tf.sweeps import results as results_lib
+from launch.analysis import __main__ as analysis
 from launch.run import gin_config
 from launch.run import sweep_directory
 from tests.fixtures import programs
@@ -112,6 +113,20 @@ def test_figure_4_is_of_the_best_settings(sweep_dir, tmp_path):
   _run(seeds, gin_config.load_sweep(str(tmp_path / 'sweep.gin')))
   table = _draw('figure_4', seeds)
   assert '| catch | a2c | 2 |' in table and '| catch | impala | 2 |' in table
+
+
+@pytest.mark.parametrize('display, words', [
+    ('table_2', 'no variant of this sweep is a correction'),
+    ('figure_e2', 'no variant of this sweep is a correction'),
+    ('profiles', 'no variant of this sweep is a correction'),
+    ('lags', 'no variant of this sweep has a controlled lag'),
+    ('rates', 'have no OptimizerConfig.learning_rate')])
+def test_display_of_another_sweep_is_refused(
+    refused, tmp_path, display, words):
+  assert words in refused(
+      analysis.main, display, 'testdata/sweeps/a3c_speedup.csv',
+      f'--output={tmp_path}/x.png')
+  assert not list(tmp_path.iterdir())
 
 
 def test_directory_without_a_sweep_is_told_in_a_line(tmp_path):
