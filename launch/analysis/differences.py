@@ -39,17 +39,24 @@ def band(results: tables.Results, task: str, variant: str, other: str
 def _comparisons(results: tables.Results) -> Dict[str, List[Tuple[str, ...]]]:
   """Lists what is compared with what: (words, variant, other) by heading."""
   arms = tables.arms_of(results)
-  found = {
-      f'{title}: minus V-trace': [
-          (name, method + suffix, 'vtrace' + suffix)
-          for method, name in tables.METHODS.items() if method != 'vtrace']
-      for suffix, title in arms.items()}
+  found = {}
+  for suffix, title in arms.items():
+    found[f'{title}: minus V-trace'] = [
+        (name, method + suffix, 'vtrace' + suffix)
+        for method, name in tables.METHODS.items() if method != 'vtrace']
+    found[f'{title}: minus ε-correction'] = [
+        (tables.METHODS[method], method + suffix, 'epsilon' + suffix)
+        for method in ('one_step_is', 'none')]
   for first, second, heading in (
-      ('_equal_updates', '', 'As many updates as with replay: minus without'),
-      ('_replay', '_equal_updates', 'With replay: minus as many updates')):
+      ('_replay', '', 'With replay minus without: equal frames'),
+      ('_equal_updates', '', 'Without replay: equal updates minus half'),
+      ('_replay', '_equal_updates', 'With replay minus without: equal updates')):
     if first in arms and second in arms:
       found[heading] = [(name, method + first, method + second)
                         for method, name in tables.METHODS.items()]
+  if any(r.run.variant == 'vtrace_value' for r in results):  # Figure E.3.
+    found['Without replay: V(x_{s+1}) minus v_{s+1}'] = [
+        ('V-trace', 'vtrace_value', 'vtrace')]
   return found
 
 

@@ -25,7 +25,7 @@ METHODS = {'vtrace': 'V-trace', 'one_step_is': '1-Step',
 # make up half of a batch, so that at equal frames there are twice the updates;
 # the second arm has as many by batches of half the size.
 ARMS = {'': 'Without replay',
-        '_equal_updates': 'Without replay, as many updates as with it',
+        '_equal_updates': 'Without replay, equal updates',
         '_replay': 'With replay'}
 CONFIDENCE = 0.95  # Of all intervals here.
 

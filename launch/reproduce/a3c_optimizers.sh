@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Figure S5 of Mnih et al. 2016: returns over learning rates, by optimiser, and ranked.
-# Usage: launch/reproduce/a3c_optimizers.sh [SWEEP_DIR]; hours on 2 cores.
+# Usage: launch/reproduce/a3c_optimizers.sh [SWEEP_DIR]; about 40 minutes on 2 cores.
 # Without SWEEP_DIR: runs/a3c_optimizers. Interrupted, the same command goes on.
 
 set -euo pipefail

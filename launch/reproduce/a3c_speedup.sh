@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Table 2 of Mnih et al. 2016: speed-ups by 1, 2 and 4 workers, four methods.
-# Usage: launch/reproduce/a3c_speedup.sh [SWEEP_DIR]; an hour, on 4 cores or more.
+# Usage: launch/reproduce/a3c_speedup.sh [SWEEP_DIR]; about half an hour on 2 cores.
 # Without SWEEP_DIR: runs/a3c_speedup. Interrupted, the same command goes on.
 
 set -euo pipefail

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Figure 4 of the paper: learning curves of A3C, batched A2C and IMPALA, and stability.
-# Usage: launch/reproduce/figure4.sh [DIR [SWEEP.gin]]; hours on 2 cores.
+# Usage: launch/reproduce/figure4.sh [DIR [SWEEP.gin]]; an hour and a half on 2 cores.
 # Without DIR: runs/figure_4; without SWEEP.gin: configs/sweeps/figure_4.gin. Interrupted, the
 # same command goes on.
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Figure E.3 of the paper: v_{s+1} or V(x_{s+1}); the same runs as table2.sh.
-# Usage: launch/reproduce/figure_e3.sh [SWEEP_DIR]; hours on 2 cores, if they are not there.
+# Usage: launch/reproduce/figure_e3.sh [SWEEP_DIR]; some 3 hours on 2 cores, if they are not there.
 # Without SWEEP_DIR: runs/corrections. Interrupted, the same command goes on.
 
 set -euo pipefail

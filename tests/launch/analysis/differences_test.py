@@ -43,7 +43,8 @@ def test_table_compares_methods_within_an_arm_and_arms_within_a_method():
       **_pairs('none', 'vtrace', [(1., 2.), (2., 4.)]),
       **_pairs('none_equal_updates', 'vtrace_equal_updates',
                [(3., 3.), (5., 4.)]),
-      **_pairs('none_replay', 'vtrace_replay', [(0., 6.), (0., 6.)])})
+      **_pairs('none_replay', 'vtrace_replay', [(0., 6.), (0., 6.)]),
+      **_pairs('vtrace_value', 'vtrace', [(1., 2.), (3., 4.)])})
   lines = differences.table(results).splitlines()
 
   def row(heading, name):
@@ -52,9 +53,15 @@ def test_table_compares_methods_within_an_arm_and_arms_within_a_method():
 
   lost = '| No-correction | **-1.50 (-2.00 to -1.00)** |'
   assert row('*Without replay: minus V-trace*', 'No-correction') == lost
-  assert row('*Without replay, as many updates as with it: minus V-trace*',
+  assert row('*Without replay, equal updates: minus V-trace*',
              'No-correction') == '| No-correction | 0.50 (0.00 to 1.00) |'
-  assert row('minus without*', 'V-trace') == '| V-trace | 0.50 (0.00 to 1.00) |'
-  assert row('minus as many updates*', 'V-trace') == (
+  assert row('minus half*', 'V-trace') == '| V-trace | 0.50 (0.00 to 1.00) |'
+  assert row('minus without: equal updates*', 'V-trace') == (
       '| V-trace | **2.50 (2.00 to 3.00)** |')
+  assert row('minus without: equal frames*', 'No-correction') == (
+      '| No-correction | **-1.50 (-2.00 to -1.00)** |')
+  assert row('*Without replay: V(x_{s+1}) minus v_{s+1}*', 'V-trace') == (
+      '| V-trace | **-1.00 (-1.00 to -1.00)** |')
+  assert row('*With replay: minus ε-correction*', 'No-correction') == (
+      '| No-correction | – |')
   assert row('*With replay: minus V-trace*', '1-Step') == '| 1-Step | – |'
