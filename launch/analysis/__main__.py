@@ -31,7 +31,11 @@ def _of_results(table: Callable[[tables.Results], str]
 
 
 def _table_2(results: tables.Results) -> str:
-  return f'{tables.table_2(results)}\n\n{differences.table(results)}'
+  return f'{tables.table_2(results)}\n\n{differences.of_corrections(results)}'
+
+
+def _replay(results: tables.Results) -> str:
+  return f'{tables.replay(results)}\n\n{differences.of_variants(results)}'
 
 
 _DISPLAYS = {
@@ -41,7 +45,7 @@ _DISPLAYS = {
     'lags': (_of_results(tables.figure_e1), figures.lags),
     'figure_e2': (_of_results(tables.figure_e2), figures.figure_e2),
     'figure_e3': (_of_results(tables.figure_e3), figures.figure_e3),
-    'replay': (_of_results(tables.replay), figures.replay),
+    'replay': (_of_results(_replay), figures.replay),
     'best_agents': (_of_results(tables.best_agents), figures.best_agents),
     'ranks': (baselines.ranks_table, baselines.ranks),
     'rates': (baselines.ranks_table, baselines.rates),

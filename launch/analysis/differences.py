@@ -50,7 +50,8 @@ def _comparisons(results: tables.Results) -> Dict[str, List[Tuple[str, ...]]]:
   for first, second, heading in (
       ('_replay', '', 'With replay minus without: equal frames'),
       ('_equal_updates', '', 'Without replay: equal updates minus half'),
-      ('_replay', '_equal_updates', 'With replay minus without: equal updates')):
+      ('_replay', '_equal_updates',
+       'With replay minus without: equal updates')):
     if first in arms and second in arms:
       found[heading] = [(name, method + first, method + second)
                         for method, name in tables.METHODS.items()]
@@ -68,15 +69,30 @@ def _cell(found: Optional[intervals.Band]) -> str:
   return f'**{text}**'
 
 
-def table(results: tables.Results) -> str:
+def of_corrections(results: tables.Results) -> str:
   """Returns a table of differences between methods, and between arms."""
+  return _table(results, _comparisons(results))
+
+
+def of_variants(results: tables.Results) -> str:
+  """Returns a table of differences between each two variants."""
+  variants = list(dict.fromkeys(r.run.variant for r in results))
+  return _table(results, {
+      f'minus {other}': [(variant, variant, other)
+                         for variant in variants[i + 1:]]
+      for i, other in enumerate(variants[:-1])})
+
+
+def _table(results: tables.Results,
+           comparisons: Dict[str, List[Tuple[str, ...]]]) -> str:
+  """Returns a table of (words, variant, other) by heading, a column a task."""
   tasks = tables.tasks_of(results)
   rows = []
-  for heading, comparisons in _comparisons(results).items():
+  for heading, compared in comparisons.items():
     rows.append([f'*{heading}*'] + [''] * len(tasks))
     rows += [[name] + [_cell(band(results, task, variant, other))
                        for task in tasks]
-             for name, variant, other in comparisons]
+             for name, variant, other in compared]
   return ('Mean difference of final returns over all settings and seeds, in '
           f'pairs, with the {tables.CONFIDENCE:.0%} bootstrap interval; bold '
           'where that leaves zero out, level elsewhere:\n\n' +

@@ -131,6 +131,7 @@ def _share_limits(grid) -> None:
     for axes in row:
       axes.set_ylim(min(low), max(high))
       pictures.label_x(axes, 'frames')
+      axes.set_xlabel('frames')  # The whole words are wider than these axes.
     row[0].set_ylabel('return')
 
 
@@ -174,6 +175,7 @@ def figure_e2(sweep_dir: str, results: tables.Results):
   for (i, task), (j, (suffix, arm)) in itertools.product(
       enumerate(tasks), enumerate(arms.items())):
     axes = grid[i, j]
+    axes.sharey(grid[i, 0])
     for method, name in tables.METHODS.items():
       returns = results_lib.ranked(results_lib.select(
           results, task, method + suffix))

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Figure E.1 of the paper: corrections at controlled policy lags.
-# Usage: launch/reproduce/figure_e1.sh [SWEEP_DIR]; about 40 minutes on 4 cores.
+# Usage: launch/reproduce/figure_e1.sh [SWEEP_DIR]; 15 minutes on 2 cores.
 # Without SWEEP_DIR: runs/figure_e1. Interrupted, the same command goes on.
 
 set -euo pipefail

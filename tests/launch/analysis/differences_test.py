@@ -45,7 +45,7 @@ def test_table_compares_methods_within_an_arm_and_arms_within_a_method():
                [(3., 3.), (5., 4.)]),
       **_pairs('none_replay', 'vtrace_replay', [(0., 6.), (0., 6.)]),
       **_pairs('vtrace_value', 'vtrace', [(1., 2.), (3., 4.)])})
-  lines = differences.table(results).splitlines()
+  lines = differences.of_corrections(results).splitlines()
 
   def row(heading, name):
     start = next(i for i, line in enumerate(lines) if heading in line)
@@ -65,3 +65,12 @@ def test_table_compares_methods_within_an_arm_and_arms_within_a_method():
   assert row('*With replay: minus ε-correction*', 'No-correction') == (
       '| No-correction | – |')
   assert row('*With replay: minus V-trace*', '1-Step') == '| 1-Step | – |'
+
+
+def test_each_variant_is_compared_with_those_before_it():
+  results = _results({
+      ('small', 'setting', 1): 1., ('middle', 'setting', 1): 3.,
+      ('large', 'setting', 1): 6.})
+  assert differences.of_variants(results).splitlines()[-5:] == [
+      '| *minus small* |  |', '| middle | 2.00 |', '| large | 5.00 |',
+      '| *minus middle* |  |', '| large | 3.00 |']

@@ -34,6 +34,7 @@ def test_settings_are_ranked_by_their_returns():
   without, with_replay = figures.figure_e2('', results).axes
   assert _lines(without)['No-correction'] == [9.]
   assert _lines(with_replay)['No-correction'] == [6., 2., 1.]
+  assert without.get_ylim() == with_replay.get_ylim()
 
 
 def test_curve_is_the_mean_over_frames_that_all_runs_have(tmp_path):

@@ -115,6 +115,21 @@ def test_figure_4_is_of_the_best_settings(sweep_dir, tmp_path):
   assert '| catch | a2c | 2 |' in table and '| catch | impala | 2 |' in table
 
 
+@pytest.mark.parametrize('display, sweep, words', [
+    ('figure_e1', 'figure_e1', 'V-trace'),
+    ('figure_e3', 'corrections', 'cartpole_swingup'),
+    ('figure_4', 'figure_4_seeds', 'kung_fu_master'),
+    ('speedup', 'a3c_speedup', '1-step Q'),
+    ('replay', 'replay_capacity', '10000')])
+def test_display_with_curves_is_redrawn_from_what_is_kept(
+    tmp_path, display, sweep, words):
+  ran = programs.run('launch.analysis', display, f'testdata/sweeps/{sweep}',
+                     f'--output={tmp_path}/x.png')
+  assert ran.returncode == 0, ran.stderr
+  assert f' {words} |' in ran.stdout and '| – |' not in ran.stdout
+  assert (tmp_path / 'x.png').stat().st_size > 20_000
+
+
 @pytest.mark.parametrize('display, words', [
     ('table_2', 'no variant of this sweep is a correction'),
     ('figure_e2', 'no variant of this sweep is a correction'),
@@ -124,7 +139,7 @@ def test_figure_4_is_of_the_best_settings(sweep_dir, tmp_path):
 def test_display_of_another_sweep_is_refused(
     refused, tmp_path, display, words):
   assert words in refused(
-      analysis.main, display, 'testdata/sweeps/a3c_speedup.csv',
+      analysis.main, display, 'testdata/sweeps/a3c_speedup/results.csv',
       f'--output={tmp_path}/x.png')
   assert not list(tmp_path.iterdir())
 
