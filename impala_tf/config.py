@@ -175,10 +175,11 @@ class LearnerConfig(config_fields.Section):
     xla: compile the step: 'auto' does so on GPU and TPU only (on a CPU XLA
       loses on every convolution).
     precision: 'mixed_bfloat16' has the learner's torso compute in bfloat16, for
-      TPUs, recent GPUs and CPUs with AMX; 'auto' does so on a CPU with AMX and
-      with torsos that gain by it, 'shallow', 'nature' and 'deep', unless
-      `in_process`. With either, actors whose CPU has AMX infer in bfloat16
-      with such torsos. Evaluators, checkpoints and exported agents are float32.
+      TPUs, recent GPUs and CPUs with AMX or AVX-512 BF16; 'auto' does so on
+      such a CPU and with torsos that gain by it, 'shallow', 'nature' and
+      'deep', unless `in_process`. With either, actors on such a CPU infer in
+      bfloat16 with such torsos. Evaluators, checkpoints and exported agents are
+      float32.
   """
   batch_size: int = _knob(
       32, at_least=1, unit='unrolls', source='tables 1, G.1')

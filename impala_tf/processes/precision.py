@@ -1,7 +1,7 @@
 """Precision of torsos: bfloat16 where the processor multiplies it fast.
 
-Processors with AMX multiply matrices of bfloat16 several times faster than
-float32; others lose (docs/performance.md). Standard library only.
+Processors with instructions for bfloat16 gain by it, those with AMX most;
+others lose (docs/performance.md). Standard library only.
 """
 
 import pathlib
@@ -9,7 +9,9 @@ from typing import Collection, FrozenSet
 
 from impala_tf import config as config_lib
 
-AMX = 'amx_bf16'  # The flag of a processor that has it.
+# What a processor's flags call its instructions for bfloat16, and what people
+# do, the fastest first.
+_INSTRUCTIONS = {'amx_bf16': 'AMX', 'avx512_bf16': 'AVX-512 BF16'}
 # Torsos of images. An 'mlp' gains little and would see its observations in 8
 # bits; what a torso of the user's own gains is unknown.
 _THAT_GAIN = ('shallow', 'nature', 'deep')
@@ -28,6 +30,14 @@ def cpu_flags() -> FrozenSet[str]:
     if name.strip() == 'flags':
       return frozenset(flags.split())
   return frozenset()
+
+
+def instructions(flags: Collection[str]) -> str:
+  """Names the processor's fastest instructions for bfloat16, '' without any."""
+  for flag, name in _INSTRUCTIONS.items():
+    if flag in flags:
+      return name
+  return ''
 
 
 def of_learner(config: config_lib.Config, flags: Collection[str],
@@ -80,9 +90,10 @@ def explain(config: config_lib.Config, flags: Collection[str]) -> str:
     elif config.agent.torso not in _THAT_GAIN:
       reason = f'nothing to gain with the torso {config.agent.torso!r}'
     else:
-      reason = f'this processor has {"" if AMX in flags else "no "}AMX'
+      has = instructions(flags) or 'no instructions for bfloat16'
+      reason = f'this processor has {has}'
   return f'torso in {chosen} on CPUs ({reason})'
 
 
 def _gains(config: config_lib.Config, flags: Collection[str]) -> bool:
-  return AMX in flags and config.agent.torso in _THAT_GAIN
+  return bool(instructions(flags)) and config.agent.torso in _THAT_GAIN

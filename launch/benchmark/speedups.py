@@ -30,14 +30,13 @@ def in_force(config: config_lib.Config, actor_pids: Sequence[int],
   Returns:
     What there is, by the name of the speed-up.
   """
-  has_amx = precision.AMX in precision.cpu_flags()
-  amx = 'has AMX' if has_amx else 'has no AMX'
+  bfloat16 = precision.instructions(precision.cpu_flags()) or 'no bfloat16'
   return {
       'parameters': _parameters(config, actor_pids),
       'actors': _cores(actor_pids),
       'environments an actor': str(config.actor.num_envs),
       **facts,
-      'processor': f'{amx}; oneDNN {_onednn()}',
+      'processor': f'has {bfloat16}; oneDNN {_onednn()}',
   }
 
 

@@ -5,7 +5,8 @@ import pytest
 from impala_tf import config as config_lib
 from impala_tf.processes import precision
 
-_WITH_AMX, _WITHOUT = {'avx512_bf16', 'amx_tile', 'amx_bf16'}, {'avx512_bf16'}
+_WITH_AMX = {'avx512_bf16', 'amx_tile', 'amx_bf16'}
+_WITH_AVX, _WITHOUT = {'avx512f', 'avx512_bf16'}, {'avx512f'}
 
 
 def _config(chosen, torso='shallow', in_process=False):
@@ -20,6 +21,7 @@ def _config(chosen, torso='shallow', in_process=False):
     ('auto', 'shallow', _WITH_AMX, 'mixed_bfloat16', 'bfloat16'),
     ('auto', 'deep', _WITH_AMX, 'mixed_bfloat16', 'bfloat16'),
     ('auto', 'nature', _WITH_AMX, 'mixed_bfloat16', 'bfloat16'),
+    ('auto', 'shallow', _WITH_AVX, 'mixed_bfloat16', 'bfloat16'),
     ('auto', 'shallow', _WITHOUT, 'float32', 'float32'),
     ('auto', 'mlp', _WITH_AMX, 'float32', 'float32'),
     ('auto', 'my_own', _WITH_AMX, 'float32', 'float32'),
@@ -51,8 +53,11 @@ def test_runs_in_one_process_do_not_depend_on_the_processor():
 @pytest.mark.parametrize('chosen, torso, in_process, flags, line', [
     ('auto', 'deep', False, _WITH_AMX,
      'torso in mixed_bfloat16 on CPUs (this processor has AMX)'),
+    ('auto', 'deep', False, _WITH_AVX,
+     'torso in mixed_bfloat16 on CPUs (this processor has AVX-512 BF16)'),
     ('auto', 'deep', False, _WITHOUT,
-     'torso in float32 on CPUs (this processor has no AMX)'),
+     'torso in float32 on CPUs (this processor has no instructions for '
+     'bfloat16)'),
     ('auto', 'mlp', False, _WITH_AMX,
      "torso in float32 on CPUs (nothing to gain with the torso 'mlp')"),
     ('auto', 'deep', True, _WITH_AMX,
