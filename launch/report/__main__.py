@@ -34,8 +34,8 @@ from launch.run import run_directory
 _DECISIONS = 'decisions.csv'  # Of populations.
 _RETURNS = (
     f'Returns are means of the last {metrics.EPISODE_WINDOW} episodes, of '
-    f'{level_metrics.EPISODE_WINDOW} where a run has several levels. A dotted '
-    'line is random play.')
+    f'{level_metrics.EPISODE_WINDOW} where a run has several levels. Grey '
+    "lines are others' scores.")
 _TABLE_1 = (
     'In bold: ours, over all of training. The others are table 1 of the paper, '
     'on seekavoid_arena_01 and rooms_keys_doors_puzzle of DeepMind Lab.')

@@ -17,6 +17,9 @@ from launch.report import runs as runs_lib
 # logarithmic beyond 1: Atari's scores span four orders of magnitude.
 _LINEAR_UP_TO = 3.
 _INCHES_PER_BAR = 0.1
+# A score of others that would have curves fill less than this share of their
+# panel is not drawn but written above it.
+_LEAST_SHARE = 0.2
 _HEADLINE_TITLE = 'capped mean, human-normalised'
 
 
@@ -25,9 +28,10 @@ def learning_curves(
   """Draws returns in training against frames: a panel a level, a line a run.
 
   Only frames of the level count, so that an agent of many levels can be
-  compared with experts. The return of random play is a dotted line, where it is
-  known. With several levels of a suite, the suite's headline comes first, over
-  all frames.
+  compared with experts. On a level of a suite, scores of random play, of a
+  human and of the paper's agents that are like the runs are lines, too; those
+  far above are written above the panel. With several levels of a suite, the
+  suite's headline comes first, over all frames.
 
   Args:
     runs: runs with rows.
@@ -48,6 +52,10 @@ def learning_curves(
   styles = pictures.line_styles([run.label for run in runs])
   for axes, (title, lines) in zip(grid, panels):
     _draw_panel(axes, title, lines, styles)
+    suite = levels_lib.suite_of(title)
+    if suite:
+      _draw_scores_of_others(axes, suite, suite.scored_level(title), [
+          run for run in runs if title in run.levels])
   pictures.share_legend(figure)
   return figure
 
@@ -57,13 +65,29 @@ def _draw_panel(axes, title: str, lines, styles: Mapping[str, dict]) -> None:
     if points:
       # A run has the same colour in all panels.
       axes.plot(*zip(*points), label=label, **styles[label])
-  suite = levels_lib.suite_of(title)
-  if suite:
-    axes.axhline(suite.random[suite.scored_level(title)], color='grey',
-                 linestyle=':', linewidth=1)
   axes.set_title(title)
   axes.set_ylabel('score' if title == _HEADLINE_TITLE else 'return')
   pictures.label_x(axes, 'frames')
+
+
+def _draw_scores_of_others(axes, suite: suite_lib.Suite, level: str,
+                           runs: Sequence[runs_lib.Run]) -> None:
+  """Draws what others score on a level, or writes it above the panel."""
+  columns = [('random', suite.random, ':'), ('human', suite.human, '-.'), *(
+      (f'{agent}, paper', suite.paper[agent], '--') for agent in dict.fromkeys(
+          itertools.chain(*(run.like_it(suite) for run in runs))))]
+  low, high = axes.get_ylim()
+  above = []
+  for name, column, line_style in columns:
+    if level not in column:
+      continue
+    if column[level] > low + (high - low) / _LEAST_SHARE:
+      above.append(f'{name} {column[level]:,.0f}')
+      continue
+    axes.axhline(column[level], color='grey', linestyle=line_style,
+                 linewidth=1, label=name)
+  if above:
+    axes.set_title(f'{axes.get_title()}\nabove: {", ".join(above)}')
 
 
 def scores(suite: suite_lib.Suite, ours: Mapping[str, suite_lib.Scores]

@@ -25,11 +25,13 @@ class Run(NamedTuple):
   Attributes:
     label: name that tells it from the other runs.
     levels: levels that it was trained on.
+    torso: its network, as `AgentConfig.torso` has it.
     rows: rows of its metrics.jsonl; may be empty.
     results: results of the levels that it was evaluated on; may be empty.
   """
   label: str
   levels: Tuple[str, ...]
+  torso: str
   rows: List[metrics.Row]
   results: Results
 
@@ -39,6 +41,13 @@ class Run(NamedTuple):
       return curves.points(self.rows, 'episode_return')
     return curves.points(self.rows, f'level/{level}/episode_return',
                          f'level/{level}/frames')
+
+  def like_it(self, suite: suite_lib.Suite) -> List[str]:
+    """Names the paper's agents that had as many levels and this network."""
+    names = 'IMPALA', 'IMPALA (deep, multi-task)'
+    if len(self.levels) == 1:
+      names = 'IMPALA-Experts', f'IMPALA ({self.torso})'
+    return [name for name in suite.paper if name in names]
 
 
 def load(run_dirs: Sequence[str]) -> List[Run]:
@@ -65,9 +74,9 @@ def _load(run_dir: str, label: str) -> Run:
   if not files.exists(config_path):
     raise config_lib.UserError(
         f'{run_dir} holds no config.gin; is it the directory of a run?')
-  level = gin_config.load(config_path).environment.level
-  run = Run(label, levels_lib.expand(level), curves.read_rows(run_dir),
-            _results(run_dir))
+  config = gin_config.load(config_path)
+  run = Run(label, levels_lib.expand(config.environment.level),
+            config.agent.torso, curves.read_rows(run_dir), _results(run_dir))
   if not (run.rows or run.results):
     raise config_lib.UserError(
         f'{run_dir} has neither rows in its {metrics.FILE_NAME} nor an '

@@ -117,14 +117,21 @@ def _loaded(*run_dirs):
 
 
 def _lines(axes):
-  """Returns the points of each line by its label."""
+  """Returns the points of each run's line by its label."""
   return {line.get_label(): list(zip(*map(list, line.get_data())))
-          for line in axes.lines if not line.get_label().startswith('_')}
+          for line in axes.lines if line.get_color() != 'grey'}
+
+
+def _scores_of_others(axes):
+  """Returns the heights of grey lines by their labels."""
+  return {line.get_label(): line.get_ydata()[0]
+          for line in axes.lines if line.get_color() == 'grey'}
 
 
 def test_curves_are_each_levels_own_over_its_own_frames(runs):
   figure = figures.learning_curves(_loaded(runs / 'many', runs / 'expert'))
-  panels = {axes.get_title(): axes for axes in figure.axes if axes.get_title()}
+  panels = {axes.get_title().splitlines()[0]: axes
+            for axes in figure.axes if axes.get_title()}
   assert list(panels) == [
       'capped mean, human-normalised', PONG, BREAKOUT]
   # From the second row on; all returns so far are within 20 episodes.
@@ -141,10 +148,21 @@ def test_curves_are_each_levels_own_over_its_own_frames(runs):
   headline = _lines(panels['capped mean, human-normalised'])
   assert list(headline) == ['many']
   np.testing.assert_allclose(headline['many'], normalised, rtol=1e-6)
-  # The return of random play.
-  level, = {line.get_ydata()[0] for line in panels[BREAKOUT].lines
-            if line.get_linestyle() == ':'}
-  assert level == 1.7
+
+
+def test_curves_are_beside_scores_of_random_play_humans_and_the_paper(runs):
+  figure = figures.learning_curves(_loaded(runs / 'many', runs / 'expert'))
+  *_, pong, breakout = (axes for axes in figure.axes if axes.get_title())
+  # Of the paper's agents the one on many levels, and the one on a single level
+  # with the same network.
+  assert _scores_of_others(pong) == {
+      'random': -20.7, 'human': 14.6, 'IMPALA (deep, multi-task), paper': 8.58,
+      'IMPALA (shallow), paper': 20.4}
+  assert pong.get_title() == PONG
+  # Returns here are 3 to 5, which could not be told apart below 36.
+  assert _scores_of_others(breakout) == {'random': 1.7}
+  assert breakout.get_title() == (
+      f'{BREAKOUT}\nabove: human 30, IMPALA (deep, multi-task), paper 36')
 
 
 def test_of_several_evaluations_that_after_most_training_counts(

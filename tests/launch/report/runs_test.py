@@ -7,7 +7,7 @@ PONG, BREAKOUT = 'atari/pong', 'atari/breakout'
 
 
 def _run(label, levels, results):
-  return runs_lib.Run(label, levels, [], {
+  return runs_lib.Run(label, levels, 'shallow', [], {
       level: {'mean': mean} for level, mean in results.items()})
 
 

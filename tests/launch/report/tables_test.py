@@ -8,7 +8,7 @@ _PONG = 'atari/pong'
 
 
 def _run(levels=(_PONG,), rows=(), results=()):
-  return runs_lib.Run('mine', levels, list(rows), dict(results))
+  return runs_lib.Run('mine', levels, 'shallow', list(rows), dict(results))
 
 
 def test_speed_is_of_the_whole_run():
