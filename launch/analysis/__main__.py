@@ -15,6 +15,7 @@ from impala_tf.sweeps import results as results_lib
 from launch.analysis import baselines
 from launch.analysis import differences
 from launch.analysis import figures
+from launch.analysis import goals
 from launch.analysis import pooled
 from launch.analysis import tables
 from launch.report import pictures
@@ -66,7 +67,20 @@ def _parse_args() -> argparse.Namespace:
   parser.add_argument('--output', help='of picture and table without ending '
                       '(default: DISPLAY beside results.csv), or a picture '
                       'alone, with its ending')
+  parser.add_argument('--goals', type=_numbers, default=[], metavar='RETURNS',
+                      help='also list after how many frames each run first '
+                      'reached these mean returns, as in --goals=-20,-18; '
+                      'needs learning curves')
   return parser.parse_args()
+
+
+def _numbers(text: str) -> List[float]:
+  """Reads numbers with commas between them."""
+  try:
+    return [float(number) for number in text.split(',')]
+  except ValueError as error:
+    raise argparse.ArgumentTypeError(
+        f'{text!r} is no list of numbers; write them as in -20,-18') from error
 
 
 def _read(path: pathlib.Path
@@ -98,10 +112,11 @@ def _failures(failed: tables.Results) -> str:
 def _show(args: argparse.Namespace) -> None:
   path = pathlib.Path(args.sweep_dir)
   if path.suffix == '.csv':
-    if args.display in _OF_CURVES:
+    if args.display in _OF_CURVES or args.goals:
+      needs = '--goals' if args.goals else args.display
       raise config_lib.UserError(
-          f'{args.display} draws learning curves, which {path} does not have; '
-          'name the directory of the sweep')
+          f'{needs} needs learning curves, which {path} does not have; name '
+          'the directory of the sweep')
   else:
     path /= sweep_directory.RESULTS
   table, draw = _DISPLAYS[args.display]
@@ -109,6 +124,8 @@ def _show(args: argparse.Namespace) -> None:
   picture = pictures.output_path(output)
   results, failed = _read(path)
   text = table(args.sweep_dir, results) + _failures(failed)
+  if args.goals:
+    text += f'\n\n{goals.table(args.sweep_dir, results, args.goals)}'
   figure = draw(args.sweep_dir, results)
   print(text)
   pictures.save(figure, picture)
