@@ -2,9 +2,11 @@
 
 from typing import Optional, Sequence, Tuple
 
+from impala_tf.monitoring import metrics
 from impala_tf.sweeps import results as results_lib
 from launch.analysis import figures
 from launch.analysis import tables
+from launch.report import curves
 
 
 def first_reached(points: Sequence[Tuple[float, float]], goal: float
@@ -20,7 +22,8 @@ def table(sweep_dir: str, results: tables.Results,
   Args:
     sweep_dir: directory of the sweep.
     results: finished runs of it.
-    goals: mean returns of the last 100 episodes.
+    goals: mean returns of the last 100 episodes. Means of fewer, as a run
+      begins, do not count.
 
   Returns:
     Millions of environment frames in the order of the runs, as Markdown.
@@ -28,10 +31,12 @@ def table(sweep_dir: str, results: tables.Results,
   rows = []
   for task, variant in dict.fromkeys(
       (r.run.task, r.run.variant) for r in results):
-    curves = [figures.points_of(sweep_dir, result)
-              for result in results_lib.select(results, task, variant)]
+    found = [curves.points([
+        row for row in figures.rows_of(sweep_dir, result)
+        if row['episodes'] >= metrics.EPISODE_WINDOW], 'episode_return')
+             for result in results_lib.select(results, task, variant)]
     rows.append([task, variant, *(
-        ', '.join(_millions(first_reached(curve, goal)) for curve in curves)
+        ', '.join(_millions(first_reached(points, goal)) for points in found)
         for goal in goals)])
   return ('Million frames to a mean return of the last 100 episodes, run by '
           'run:\n\n' + tables.markdown(

@@ -103,13 +103,17 @@ def best_band(results: Results, num_settings: int
 
 
 def cell(band: Optional[intervals.Band]) -> str:
-  """Returns a number with its interval, if it has one, as text."""
+  """Returns a number with its interval, if it has one, as text.
+
+  With two digits, or three where both ends would look the same.
+  """
   if band is None:
     return '–'
-  text = f'{band.centre[0]:.2f}'
-  if band.low is not None:
-    text += f' ({band.low[0]:.2f} to {band.high[0]:.2f})'
-  return text
+  if band.low is None:
+    return f'{band.centre[0]:.2f}'
+  (low,), (high,) = band.low, band.high
+  digits = 3 if low < high and f'{low:.2f}' == f'{high:.2f}' else 2
+  return f'{band.centre[0]:.{digits}f} ({low:.{digits}f} to {high:.{digits}f})'
 
 
 def _by_correction(tasks: Sequence[str], arms: Dict[str, str], text_of) -> str:

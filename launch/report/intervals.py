@@ -7,7 +7,9 @@ from typing import Callable, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
-RESAMPLES = 2000
+RESAMPLES = 2000  # Of curves.
+# Of a single number, whose interval is printed to two digits and more.
+RESAMPLES_OF_A_NUMBER = 20_000
 _AT_A_TIME = 100  # Resamples that are in memory together.
 
 Statistic = Callable[[np.ndarray], np.ndarray]
@@ -81,8 +83,9 @@ def band(values: np.ndarray, strata: Sequence[str], statistic: Statistic,
     return Band(centre, None, None)
   rng = np.random.default_rng(seed)
   resampled = []
-  for start in range(0, RESAMPLES, _AT_A_TIME):
-    number = min(_AT_A_TIME, RESAMPLES - start)
+  total = RESAMPLES if values.shape[1] > 1 else RESAMPLES_OF_A_NUMBER
+  for start in range(0, total, _AT_A_TIME):
+    number = min(_AT_A_TIME, total - start)
     drawn = np.concatenate(
         [rng.choice(runs, (number, len(runs))) for runs in members], axis=1)
     resampled.append(statistic(values[drawn]))

@@ -29,8 +29,11 @@ def test_each_run_has_its_number_in_the_order_of_the_runs(tmp_path):
     run_dir = tmp_path / 'runs' / run.name
     run_dir.mkdir(parents=True)
     (run_dir / 'metrics.jsonl').write_text(''.join(
-        json.dumps({'frames': x, 'episode_return': y}) + '\n'
+        json.dumps({'frames': x, 'episode_return': y, 'episodes': 100}) + '\n'
         for x, y in curve))
+    with (run_dir / 'metrics.jsonl').open('a') as file:
+      file.write(json.dumps(
+          {'frames': 3_000_000, 'episode_return': 9., 'episodes': 99}) + '\n')
   assert goals.table(str(tmp_path), results, [1., 2.5]).splitlines()[2:] == [
       '| task | variant | 1 | 2.5 |', '| --- | --- | --- | --- |',
       '| catch | a | 1.00, 2.50 | never, never |',

@@ -2,9 +2,12 @@
 
 import itertools
 
+import numpy as np
+
 from impala_tf.sweeps import plan as plan_lib
 from impala_tf.sweeps import results as results_lib
 from launch.analysis import tables
+from launch.report import intervals
 from launch.run import gin_config
 
 
@@ -98,3 +101,12 @@ def test_best_agent_is_that_of_each_seed():
   assert ('| task | shared | 2 | 2 | 10 | 2,000 | 4.50 (4.00 to 5.00) '
           '| 3.00 (3.00 to 3.00) | 3.00 (3.00 to 3.00) |' in table)
   assert 'bootstrap interval of up to 2 seeds' in table
+
+
+def test_interval_is_printed_with_as_many_digits_as_it_needs():
+  def cell(low, high):
+    return tables.cell(intervals.Band(*map(np.array, ([0.0042], low, high))))
+
+  assert cell([-0.2], [0.3]) == '0.00 (-0.20 to 0.30)'
+  assert cell([0.0021], [0.0049]) == '0.004 (0.002 to 0.005)'
+  assert cell([0.], [0.]) == '0.00 (0.00 to 0.00)'
