@@ -35,8 +35,8 @@ def _table_2(results: tables.Results) -> str:
   return f'{tables.table_2(results)}\n\n{differences.of_corrections(results)}'
 
 
-def _replay(results: tables.Results) -> str:
-  return f'{tables.replay(results)}\n\n{differences.of_variants(results)}'
+def _variants(results: tables.Results) -> str:
+  return f'{tables.variants(results)}\n\n{differences.of_variants(results)}'
 
 
 _DISPLAYS = {
@@ -46,7 +46,8 @@ _DISPLAYS = {
     'lags': (_of_results(tables.figure_e1), figures.lags),
     'figure_e2': (_of_results(tables.figure_e2), figures.figure_e2),
     'figure_e3': (_of_results(tables.figure_e3), figures.figure_e3),
-    'replay': (_of_results(_replay), figures.replay),
+    'replay': (_of_results(_variants), figures.replay),
+    'variants': (_of_results(_variants), figures.variants),
     'best_agents': (_of_results(tables.best_agents), figures.best_agents),
     'ranks': (baselines.ranks_table, baselines.ranks),
     'rates': (baselines.ranks_table, baselines.rates),

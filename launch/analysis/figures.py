@@ -206,6 +206,27 @@ def figure_e3(sweep_dir: str, results: tables.Results):
   return figure
 
 
+def variants(sweep_dir: str, results: tables.Results):
+  """Draws the final return of each variant, the mean over all settings."""
+  del sweep_dir
+  tasks = tables.tasks_of(results)
+  figure, grid = pictures.panels(len(tasks), height=2.8)
+  for axes, task in zip(grid, tasks):
+    bands = {title(variant): band for variant in dict.fromkeys(
+        r.run.variant for r in results) if (band := tables.mean_band(
+            results_lib.select(results, task, variant)))}
+    axes.bar(list(bands), [band.centre[0] for band in bands.values()],
+             color=pictures.COLOURS[:len(bands)])
+    for name, band in bands.items():
+      if band.low is not None:
+        axes.vlines(name, band.low, band.high, color='black', linewidth=0.8)
+    axes.axhline(0, color='black', linewidth=0.8)
+    axes.tick_params('x', rotation=30)
+    axes.set_title(title(task))
+    axes.set_ylabel('final return')
+  return figure
+
+
 def best_agents(sweep_dir: str, results: tables.Results):
   """Draws the return of the best agent at each moment, a line a variant.
 

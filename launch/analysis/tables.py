@@ -102,6 +102,11 @@ def best_band(results: Results, num_settings: int
       np.repeat(list(returns), sizes).tolist(), best_mean, CONFIDENCE)
 
 
+def mean_band(results: Results) -> Optional[intervals.Band]:
+  """Computes the mean over all settings, as `best_band` over the best."""
+  return best_band(results, len(results))
+
+
 def cell(band: Optional[intervals.Band]) -> str:
   """Returns a number with its interval, if it has one, as text.
 
@@ -171,7 +176,7 @@ def figure_e1(results: Results) -> str:
     selected = [results_lib.select(results, task, f'{method}_lag_{lag}')
                 for lag in LAGS]
     rows.append([task, name] + [
-        cell(best_band(runs, len(runs))) for runs in selected])
+        cell(mean_band(runs)) for runs in selected])
   return ('Mean final return, by policy lag in updates (at lag 0 all methods '
           f'are on-policy){_of_seeds(results)}:\n\n' +
           markdown(['task', 'method', *map(str, LAGS)], rows))
@@ -181,8 +186,7 @@ def figure_e2(results: Results) -> str:
   """Returns a table of areas under the ranked returns, a block an arm."""
 
   def area(variant, task):
-    selected = results_lib.select(results, task, variant)
-    return cell(best_band(selected, len(selected)))
+    return cell(mean_band(results_lib.select(results, task, variant)))
 
   return ('Area under return against rank (the mean over all settings)'
           f'{_of_seeds(results)}:\n\n' + _by_correction(
@@ -197,7 +201,7 @@ def figure_e3(results: Results) -> str:
     for variant in 'vtrace', 'vtrace_value':
       selected = results_lib.select(results, task, variant)
       row += [cell(best_band(selected, BEST)),
-              cell(best_band(selected, len(selected)))]
+              cell(mean_band(selected))]
     rows.append(row)
   return ('Mean final return, q_s bootstrapped from v_{s+1} or from V(x_{s+1})'
           f'{_of_seeds(results)}:\n\n' + markdown(
@@ -211,7 +215,7 @@ def _most(results: Results, name: str) -> str:
   return f'{max(values):,}' if values else '–'
 
 
-def replay(results: Results) -> str:
+def variants(results: Results) -> str:
   """Returns a table of returns by variant, beside frames and updates."""
   rows = []
   for task, variant in itertools.product(
@@ -223,11 +227,11 @@ def replay(results: Results) -> str:
       continue
     rows.append([
         task, variant, str(len(ended)), _most(ended, 'frames'),
-        _most(ended, 'updates'), cell(best_band(ended, len(ended))),
-        number(sum(r.area for r in ended) / len(ended), 2)])
+        _most(ended, 'updates'), cell(mean_band(ended)),
+        cell(mean_band([r._replace(final_return=r.area) for r in ended]))])
   return ('Mean final return, and return over all of training'
           f'{_of_seeds(results)}:\n\n' + markdown(
-              ['task', 'variant', 'seeds', 'frames', 'updates', 'final return',
+              ['task', 'variant', 'runs', 'frames', 'updates', 'final return',
                'mean over training'], rows))
 
 

@@ -8,8 +8,4 @@ set -euo pipefail
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "${BASH_SOURCE[0]}")/../usage.sh"
 check_arguments 1 "$@"
-launch="$(dirname "${BASH_SOURCE[0]}")/.."
-run_dir="${1:-runs/reproduce_pong}"
-"$launch/train.sh" configs/atari/pong.gin --run_dir="$run_dir"
-"$launch/evaluate.sh" "$run_dir" --episodes=200
-"$launch/plot.sh" "$run_dir" --output="$run_dir/learning_curve.png"
+exec "$(dirname "${BASH_SOURCE[0]}")/run.sh" configs/atari/pong.gin "$@"

@@ -113,7 +113,8 @@ def test_help_is_the_usage_and_needs_nothing_installed(tmp_path, script):
     ('launch/reproduce/pong.sh', [''], 'an argument is empty'),
     ('launch/reproduce/pong.sh', ['a', 'b'],
      "the argument 'b' is one too many"),
-    ('launch/reproduce/display.sh', ['a'], 'SWEEP and DISPLAY are needed')])
+    ('launch/reproduce/display.sh', ['a'], 'SWEEP and DISPLAY are needed'),
+    ('launch/reproduce/run.sh', [], 'CONFIG is needed')])
 def test_script_without_flags_refuses_what_it_does_not_know(
     tmp_path, script, arguments, words):
   root = _checkout(tmp_path)

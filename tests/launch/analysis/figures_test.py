@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pytest
 
 from impala_tf.sweeps import plan as plan_lib
 from impala_tf.sweeps import results as results_lib
@@ -46,6 +47,20 @@ def test_curve_is_the_mean_over_frames_that_all_runs_have(tmp_path):
   x, y = line.get_data()
   assert (x[0], x[-1]) == (50, 100)
   np.testing.assert_allclose((y[0], y[-1]), ((5 + 1) / 2, (10 + 1) / 2))
+
+
+def test_variants_are_bars_as_high_as_the_mean_of_their_settings():
+  results = [_result(variant, setting, seed, value)
+             for variant, setting, seed, value in (
+                 ('a', 'x', 1, 1.), ('a', 'x', 2, 3.), ('a', 'y', 1, 8.),
+                 ('b_c', 'x', 1, -2.), ('b_c', 'x', 2, None))]
+  axes, = figures.variants('', results).axes
+  assert [label.get_text() for label in axes.get_xticklabels()] == ['a', 'b c']
+  assert [bar.get_height() for bar in axes.patches] == [(2 + 8) / 2, -2.]
+  # The mean of x's two seeds is 1 to 3, and y's single seed is always 8.
+  (start, end), = (path.vertices[:, 1] for collection in axes.collections
+                   for path in collection.get_paths())
+  assert (start, end) == (pytest.approx(4.5), pytest.approx(5.5))
 
 
 def test_lags_are_lines_of_their_own(tmp_path):

@@ -131,6 +131,16 @@ def test_display_with_curves_is_redrawn_from_what_is_kept(
   assert (tmp_path / 'x.png').stat().st_size > 20_000
 
 
+@pytest.mark.parametrize('sweep', ['bias_correction', 'large_values'])
+def test_variants_need_results_alone(tmp_path, sweep):
+  ran = programs.run('launch.analysis', 'variants',
+                     f'testdata/sweeps/{sweep}.csv',
+                     f'--output={tmp_path}/x.png')
+  assert ran.returncode == 0, ran.stderr
+  assert '| *minus ' in ran.stdout and '| – |' not in ran.stdout
+  assert (tmp_path / 'x.png').stat().st_size > 20_000
+
+
 @pytest.mark.parametrize('display, words', [
     ('table_2', 'no variant of this sweep is a correction'),
     ('figure_e2', 'no variant of this sweep is a correction'),
