@@ -139,7 +139,8 @@ class OptimizerConfig(config_fields.Section):
     epsilon: added inside the square root.
     momentum: 0 for none.
     bias_correction: whether mean squares start at 0 and are divided by the
-      weight of what is in them, as Adam's are; else they start at 1.
+      weight of what is in them, as Adam's are; else they start at 1, and the
+      first 600 updates or so take small steps.
     max_gradient_norm: global norm to which gradients are clipped; None: never.
       Table G.1 has 40 for Atari, and appendix D none for DeepMind Lab.
     max_skipped_updates: skipped updates in a row after which the run ends and
