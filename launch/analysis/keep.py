@@ -1,0 +1,111 @@
+"""Keeps what displays need of a run or a sweep, small enough for a repository.
+
+    python -m launch.analysis.keep SOURCE DIR [--rows=100]
+
+SOURCE is the directory of a run or of a sweep. DIR gets its config or its
+results, evaluations, and the learning curves: some rows of each
+`metrics.jsonl`, the first and the last among them, a few columns of each row,
+and five digits.
+`launch/plot.sh`, `launch/report.sh` and `launch.analysis` read it as SOURCE.
+"""
+
+import json
+import pathlib
+import re
+import shutil
+import sys
+from typing import List, Sequence
+
+from impala_tf import config as config_lib
+from impala_tf.monitoring import metrics
+from impala_tf.sweeps import results as results_lib
+from launch.report import curves
+from launch.run import command_line
+from launch.run import gin_config
+from launch.run import program
+from launch.run import sweep_directory
+
+# Where a run is, what it has learned, and by what.
+_COLUMNS = re.compile(
+    'frames|updates|secs|episodes|episode_return|entropy|explained_variance'
+    '|gradient_norm|(replayed/)?policy_lag|capped_mean_human_normalised_score'
+    '|popart/.*|level/.*/(frames|episode_return)')
+_DIGITS = 5
+
+
+def thinned(rows: Sequence[metrics.Row], number: int) -> List[metrics.Row]:
+  """Chooses rows at even distances, and of these the columns that are kept.
+
+  Args:
+    rows: rows of a run, oldest first.
+    number: number of rows to keep at the most, at least 2.
+
+  Returns:
+    The first row, the last, and those between; whole numbers as they are.
+  """
+  last = len(rows) - 1
+  chosen = range(len(rows)) if last < number else [
+      round(i * last / (number - 1)) for i in range(number)]
+  return [{name: _rounded(value) for name, value in rows[i].items()
+           if _COLUMNS.fullmatch(name)} for i in chosen]
+
+
+def _rounded(value):
+  if isinstance(value, float):
+    return float(f'{value:.{_DIGITS}g}')
+  return value
+
+
+def _keep_rows(run_dir: pathlib.Path, output: pathlib.Path,
+               number: int) -> None:
+  rows = thinned(curves.read_rows(str(run_dir)), number)
+  output.mkdir(parents=True, exist_ok=True)
+  (output / metrics.FILE_NAME).write_text(
+      ''.join(f'{json.dumps(row)}\n' for row in rows), encoding='utf-8')
+
+
+def _keep(source: pathlib.Path, output: pathlib.Path, number: int) -> None:
+  results_path = source / sweep_directory.RESULTS
+  config_path = pathlib.Path(gin_config.config_path(str(source)))
+  if results_path.is_file():
+    results = results_lib.from_csv(results_path.read_text(encoding='utf-8'))
+    for result in results:
+      if result.status == results_lib.FINISHED:
+        run = pathlib.Path('runs', result.run.name)
+        _keep_rows(source / run, output / run, number)
+    kept = [results_path]
+  elif config_path.is_file():
+    _keep_rows(source, output, number)
+    kept = [config_path, *source.glob('evaluation*.json')]
+  else:
+    raise config_lib.UserError(
+        f'{source} has neither {sweep_directory.RESULTS} nor '
+        f'{config_path.name}; name the directory of a run or of a sweep')
+  for path in kept:
+    shutil.copyfile(path, output / path.name)
+
+
+def _run() -> None:
+  parser = command_line.Parser(prog='launch.analysis.keep', description=__doc__)
+  parser.add_argument('source', metavar='SOURCE')
+  parser.add_argument('output', metavar='DIR', help='a new directory')
+  parser.add_argument('--rows', type=int, default=100,
+                      help='of each run, at the most (default: %(default)s)')
+  args = parser.parse_args()
+  output = pathlib.Path(args.output)
+  if args.rows < 2:
+    raise config_lib.UserError(
+        f'--rows must be at least 2, but is {args.rows}')
+  if output.exists():
+    raise config_lib.UserError(
+        f'{output} is there already; remove it, or choose another DIR')
+  _keep(pathlib.Path(args.source), output, args.rows)
+
+
+def main() -> int:
+  """Returns the exit code."""
+  return program.run(_run)
+
+
+if __name__ == '__main__':
+  sys.exit(main())
