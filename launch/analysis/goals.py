@@ -1,5 +1,6 @@
 """Frames after which the runs of a sweep first reached given returns."""
 
+import math
 from typing import Optional, Sequence, Tuple
 
 from impala_tf.monitoring import metrics
@@ -23,7 +24,7 @@ def table(sweep_dir: str, results: tables.Results,
     sweep_dir: directory of the sweep.
     results: finished runs of it.
     goals: mean returns of the last 100 episodes. Means of fewer, as a run
-      begins, do not count.
+      begins, do not count where rows tell their number.
 
   Returns:
     Millions of environment frames in the order of the runs, as Markdown.
@@ -33,7 +34,8 @@ def table(sweep_dir: str, results: tables.Results,
       (r.run.task, r.run.variant) for r in results):
     found = [curves.points([
         row for row in figures.rows_of(sweep_dir, result)
-        if row['episodes'] >= metrics.EPISODE_WINDOW], 'episode_return')
+        if row.get('episodes', math.inf) >= metrics.EPISODE_WINDOW],
+                           'episode_return')
              for result in results_lib.select(results, task, variant)]
     rows.append([task, variant, *(
         ', '.join(_millions(first_reached(points, goal)) for points in found)

@@ -29,9 +29,9 @@ def learning_curves(
 
   Only frames of the level count, so that an agent of many levels can be
   compared with experts. On a level of a suite, scores of random play, of a
-  human and of the paper's agents that are like the runs are lines, too; those
-  far above are written above the panel. With several levels of a suite, the
-  suite's headline comes first, over all frames.
+  human and of the paper's comparable agents are lines, too; those far above are
+  written above the panel. With several levels of a suite, the suite's headline
+  comes first, over all frames.
 
   Args:
     runs: runs with rows.
@@ -75,7 +75,7 @@ def _draw_scores_of_others(axes, suite: suite_lib.Suite, level: str,
   """Draws what others score on a level, or writes it above the panel."""
   columns = [('random', suite.random, ':'), ('human', suite.human, '-.'), *(
       (f'{agent}, paper', suite.paper[agent], '--') for agent in dict.fromkeys(
-          itertools.chain(*(run.like_it(suite) for run in runs))))]
+          itertools.chain(*(run.paper_agents(suite) for run in runs))))]
   low, high = axes.get_ylim()
   above = []
   for name, column, line_style in columns:

@@ -42,8 +42,11 @@ class Run(NamedTuple):
     return curves.points(self.rows, f'level/{level}/episode_return',
                          f'level/{level}/frames')
 
-  def like_it(self, suite: suite_lib.Suite) -> List[str]:
-    """Names the paper's agents that had as many levels and this network."""
+  def paper_agents(self, suite: suite_lib.Suite) -> List[str]:
+    """Names the paper's agents that can be compared with this run.
+
+    They are experts with the same network, or agents of many levels.
+    """
     names = 'IMPALA', 'IMPALA (deep, multi-task)'
     if len(self.levels) == 1:
       names = 'IMPALA-Experts', f'IMPALA ({self.torso})'
