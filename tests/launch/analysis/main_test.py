@@ -121,7 +121,8 @@ def test_figure_4_is_of_the_best_settings(sweep_dir, tmp_path):
     ('figure_4', 'figure_4_seeds', 'kung_fu_master'),
     ('speedup', 'a3c_speedup', '1-step Q'),
     ('replay', 'replay_capacity', '10000'),
-    ('replay', 'replay_pong', 'equal_updates')])
+    ('replay', 'replay_pong', 'equal_updates'),
+    ('replay', 'pong_one_change', 'epsilon_0.01')])
 def test_display_with_curves_is_redrawn_from_what_is_kept(
     tmp_path, display, sweep, words):
   ran = programs.run('launch.analysis', display, f'testdata/sweeps/{sweep}',
