@@ -46,7 +46,7 @@ _DISPLAYS = {
     'lags': (_of_results(tables.figure_e1), figures.lags),
     'figure_e2': (_of_results(tables.figure_e2), figures.figure_e2),
     'figure_e3': (_of_results(tables.figure_e3), figures.figure_e3),
-    'replay': (_of_results(_variants), figures.replay),
+    'curves': (_of_results(_variants), figures.curves_of_variants),
     'variants': (_of_results(_variants), figures.variants),
     'best_agents': (_of_results(tables.best_agents), figures.best_agents),
     'ranks': (baselines.ranks_table, baselines.ranks),
@@ -54,7 +54,7 @@ _DISPLAYS = {
     'figure_4': (baselines.figure_4_table, baselines.figure_4),
     'speedup': (baselines.speedup_table, baselines.speedup)}
 # For displays of learning curves results alone are too little.
-_OF_CURVES = ('figure_e1', 'figure_e3', 'replay', 'best_agents', 'figure_4',
+_OF_CURVES = ('figure_e1', 'figure_e3', 'curves', 'best_agents', 'figure_4',
               'speedup')
 _OF_RESULTS = [display for display in _DISPLAYS if display not in _OF_CURVES]
 

@@ -210,16 +210,18 @@ def variants(sweep_dir: str, results: tables.Results):
   """Draws the final return of each variant, the mean over all settings."""
   del sweep_dir
   tasks = tables.tasks_of(results)
+  styles = pictures.line_styles(list(dict.fromkeys(
+      r.run.variant for r in results)))
   figure, grid = pictures.panels(len(tasks), height=2.8)
   for axes, task in zip(grid, tasks):
-    bands = {title(variant): band for variant in dict.fromkeys(
-        r.run.variant for r in results) if (band := tables.mean_band(
-            results_lib.select(results, task, variant)))}
-    axes.bar(list(bands), [band.centre[0] for band in bands.values()],
-             color=pictures.COLOURS[:len(bands)])
-    for name, band in bands.items():
+    for variant, style in styles.items():
+      band = tables.mean_band(results_lib.select(results, task, variant))
+      if not band:
+        continue
+      axes.bar(title(variant), band.centre[0], color=style['color'])
       if band.low is not None:
-        axes.vlines(name, band.low, band.high, color='black', linewidth=0.8)
+        axes.vlines(title(variant), band.low, band.high, color='black',
+                    linewidth=0.8)
     axes.axhline(0, color='black', linewidth=0.8)
     axes.tick_params('x', rotation=30)
     axes.set_title(title(task))
@@ -256,8 +258,8 @@ def best_agents(sweep_dir: str, results: tables.Results):
   return figure
 
 
-def replay(sweep_dir: str, results: tables.Results):
-  """Draws learning curves with and without replay: mean and its interval."""
+def curves_of_variants(sweep_dir: str, results: tables.Results):
+  """Draws learning curves, a line a variant: mean and its interval."""
   tasks = tables.tasks_of(results)
   figure, grid = pictures.panels(len(tasks), height=3.2)
   for axes, task in zip(grid, tasks):

@@ -5,16 +5,16 @@
 SOURCE is the directory of a run or of a sweep. DIR gets its config or its
 results, evaluations, and the learning curves: some rows of each
 `metrics.jsonl`, the first and the last among them, a few columns of each row,
-and five digits.
-`launch/plot.sh`, `launch/report.sh` and `launch.analysis` read it as SOURCE.
+and five digits. `launch/plot.sh`, `launch/report.sh` and `launch.analysis` read
+it as SOURCE; what is first reached in a row that was left out, is reached in a
+later one.
 """
 
 import json
 import pathlib
 import re
-import shutil
 import sys
-from typing import List, Sequence
+from typing import Dict, List, Sequence
 
 from impala_tf import config as config_lib
 from impala_tf.monitoring import metrics
@@ -56,33 +56,37 @@ def _rounded(value):
   return value
 
 
-def _keep_rows(run_dir: pathlib.Path, output: pathlib.Path,
-               number: int) -> None:
-  rows = thinned(curves.read_rows(str(run_dir)), number)
-  output.mkdir(parents=True, exist_ok=True)
-  (output / metrics.FILE_NAME).write_text(
-      ''.join(f'{json.dumps(row)}\n' for row in rows), encoding='utf-8')
+def _rows_of(source: pathlib.Path, name: pathlib.PurePath,
+             number: int) -> Dict[pathlib.PurePath, str]:
+  """Returns what is kept of a run's rows, by its path in DIR; empty without."""
+  rows = thinned(curves.read_rows(str(source / name)), number)
+  text = ''.join(f'{json.dumps(row)}\n' for row in rows)
+  return {name / metrics.FILE_NAME: text} if rows else {}
 
 
-def _keep(source: pathlib.Path, output: pathlib.Path, number: int) -> None:
+def _kept(source: pathlib.Path, number: int) -> Dict[pathlib.PurePath, str]:
+  """Returns the texts of all that is kept, by their paths in DIR."""
   results_path = source / sweep_directory.RESULTS
   config_path = pathlib.Path(gin_config.config_path(str(source)))
   if results_path.is_file():
-    results = results_lib.from_csv(results_path.read_text(encoding='utf-8'))
-    for result in results:
-      if result.status == results_lib.FINISHED:
-        run = pathlib.Path('runs', result.run.name)
-        _keep_rows(source / run, output / run, number)
-    kept = [results_path]
+    whole, names = [results_path], [
+        pathlib.PurePath('runs', result.run.name)
+        for result in results_lib.from_csv(
+            results_path.read_text(encoding='utf-8'))
+        if result.status == results_lib.FINISHED]
   elif config_path.is_file():
-    _keep_rows(source, output, number)
-    kept = [config_path, *source.glob('evaluation*.json')]
+    whole = [config_path, *source.glob('evaluation*.json')]
+    names = [pathlib.PurePath()]
   else:
     raise config_lib.UserError(
         f'{source} has neither {sweep_directory.RESULTS} nor '
-        f'{config_path.name}; name the directory of a run or of a sweep')
-  for path in kept:
-    shutil.copyfile(path, output / path.name)
+        f'{config_path.name}; name a directory of a run or of a sweep on this '
+        'machine')
+  found = {pathlib.PurePath(path.name): path.read_text(encoding='utf-8')
+           for path in whole}
+  for name in names:
+    found.update(_rows_of(source, name, number))
+  return found
 
 
 def _run() -> None:
@@ -92,14 +96,22 @@ def _run() -> None:
   parser.add_argument('--rows', type=int, default=100,
                       help='of each run, at the most (default: %(default)s)')
   args = parser.parse_args()
-  output = pathlib.Path(args.output)
   if args.rows < 2:
     raise config_lib.UserError(
         f'--rows must be at least 2, but is {args.rows}')
-  if output.exists():
+  output = pathlib.Path(args.output)
+  if output.exists() or '://' in args.output:
     raise config_lib.UserError(
-        f'{output} is there already; remove it, or choose another DIR')
-  _keep(pathlib.Path(args.source), output, args.rows)
+        f'{args.output} is there already, or a URL; choose a new directory')
+  kept = _kept(pathlib.Path(args.source), args.rows)  # Before one is written.
+  try:
+    for name, text in kept.items():
+      (output / name).parent.mkdir(parents=True, exist_ok=True)
+      (output / name).write_text(text, encoding='utf-8')
+  except OSError as error:
+    raise config_lib.UserError(
+        f'{output} cannot be written ({error.strerror}); choose another DIR'
+    ) from error
 
 
 def main() -> int:

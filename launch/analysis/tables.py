@@ -117,7 +117,7 @@ def cell(band: Optional[intervals.Band]) -> str:
   if band.low is None:
     return f'{band.centre[0]:.2f}'
   (low,), (high,) = band.low, band.high
-  digits = 3 if low < high and f'{low:.2f}' == f'{high:.2f}' else 2
+  digits = 3 if low < high and round(low, 2) == round(high, 2) else 2
   return f'{band.centre[0]:.{digits}f} ({low:.{digits}f} to {high:.{digits}f})'
 
 

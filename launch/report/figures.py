@@ -86,8 +86,8 @@ def _draw_scores_of_others(axes, suite: suite_lib.Suite, level: str,
       continue
     axes.axhline(column[level], color='grey', linestyle=line_style,
                  linewidth=1, label=name)
-  if above:
-    axes.set_title(f'{axes.get_title()}\nabove: {", ".join(above)}')
+  if above:  # A line each: a title that is too wide is cut off.
+    axes.set_title('\n'.join([axes.get_title(), 'above:', *above]))
 
 
 def scores(suite: suite_lib.Suite, ours: Mapping[str, suite_lib.Scores]

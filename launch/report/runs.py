@@ -43,9 +43,10 @@ class Run(NamedTuple):
                          f'level/{level}/frames')
 
   def paper_agents(self, suite: suite_lib.Suite) -> List[str]:
-    """Names the paper's agents that can be compared with this run.
+    """Names the paper's agents that this run can be compared with.
 
-    They are experts with the same network, or agents of many levels.
+    Of one level they are experts, on Atari with the same network (DMLab-30's
+    are deep); of several levels agents of many levels, which are deep.
     """
     names = 'IMPALA', 'IMPALA (deep, multi-task)'
     if len(self.levels) == 1:

@@ -2,7 +2,7 @@
 # Runs a sweep, as far as it has not been run yet, and draws a display from it.
 # Usage: launch/reproduce/display.sh SWEEP DISPLAY [SWEEP_DIR]
 # SWEEP is a file's name in configs/sweeps/, DISPLAY one of table_2, figure_e1, lags,
-# figure_e2, figure_e3, profiles, replay, variants, best_agents, ranks, rates and speedup.
+# figure_e2, figure_e3, profiles, curves, variants, best_agents, ranks, rates and speedup.
 # Interrupted, the same command goes on.
 
 set -euo pipefail

@@ -8,4 +8,4 @@ set -euo pipefail
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "${BASH_SOURCE[0]}")/../usage.sh"
 check_arguments 1 "$@"
-exec "$(dirname "${BASH_SOURCE[0]}")/display.sh" pong_one_change replay "$@"
+exec "$(dirname "${BASH_SOURCE[0]}")/display.sh" pong_one_change curves "$@"

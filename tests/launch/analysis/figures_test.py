@@ -42,7 +42,7 @@ def test_curve_is_the_mean_over_frames_that_all_runs_have(tmp_path):
   results = [_result('replay', 'default', seed, 0.) for seed in (1, 2)]
   _write_curve(tmp_path, results[0], [(0, 0.), (100, 10.)])
   _write_curve(tmp_path, results[1], [(50, 1.), (200, 1.)])
-  axes, = figures.replay(str(tmp_path), results).axes
+  axes, = figures.curves_of_variants(str(tmp_path), results).axes
   line, = axes.lines
   x, y = line.get_data()
   assert (x[0], x[-1]) == (50, 100)

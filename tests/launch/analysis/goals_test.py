@@ -41,7 +41,7 @@ def test_each_run_has_its_number_in_the_order_of_the_runs(tmp_path):
 
 
 def test_goals_are_listed_below_a_display(tmp_path):
-  ran = programs.run('launch.analysis', 'replay', _CURVES, '--goals=-20,-15',
+  ran = programs.run('launch.analysis', 'curves', _CURVES, '--goals=-20,-15',
                      f'--output={tmp_path / "replay"}')
   assert ran.returncode == 0, ran.stderr
   row, = (line for line in (tmp_path / 'replay.md').read_text().splitlines()

@@ -6,6 +6,8 @@ import shutil
 
 import pytest
 
+from impala_tf.sweeps import plan as plan_lib
+from impala_tf.sweeps import results as results_lib
 from launch.analysis import keep
 from launch.report import runs as runs_lib
 from tests.fixtures import programs
@@ -37,7 +39,7 @@ def test_display_of_a_kept_sweep_has_the_same_table(tmp_path):
   assert ran.returncode == 0, ran.stderr
   tables = []
   for sweep_dir in _SWEEP, kept:
-    ran = programs.run('launch.analysis', 'replay', sweep_dir,
+    ran = programs.run('launch.analysis', 'curves', sweep_dir,
                        '--goals=-20,-15', f'--output={tmp_path / "x.png"}')
     assert ran.returncode == 0, ran.stderr
     tables.append(ran.stdout)
@@ -65,8 +67,45 @@ def test_report_reads_a_kept_run(tmp_path):
   assert run.results['atari/pong']['mean'] == 19.26
 
 
+def _write_sweep(sweep_dir, statuses):
+  """Writes a sweep with a run of each status, and a row for each run."""
+  results = []
+  for seed, status in enumerate(statuses, 1):
+    run = plan_lib.Run('catch', 'a', 'setting_01', seed, {})
+    results.append(results_lib.Result(run, status))
+    run_dir = sweep_dir / 'runs' / run.name
+    run_dir.mkdir(parents=True)
+    (run_dir / 'metrics.jsonl').write_text('{"frames": 1}\n')
+  (sweep_dir / 'results.csv').write_text(results_lib.to_csv(results))
+
+
+def test_curves_of_finished_runs_alone_are_kept(tmp_path):
+  sweep = tmp_path / 'sweep'
+  _write_sweep(sweep, (results_lib.FAILED, results_lib.FINISHED,
+                       results_lib.INTERRUPTED, results_lib.FINISHED))
+  shutil.rmtree(sweep / 'runs/catch/a/setting_01/seed_4')
+  assert _keep(sweep, tmp_path / 'kept').returncode == 0
+  assert [path.relative_to(tmp_path / 'kept').as_posix() for path in sorted(
+      (tmp_path / 'kept').rglob('*')) if path.is_file()] == [
+          'results.csv', 'runs/catch/a/setting_01/seed_2/metrics.jsonl']
+  assert (tmp_path / 'kept' / 'results.csv').read_text() == (
+      sweep / 'results.csv').read_text()
+
+
+def test_damaged_rows_leave_nothing_half_written(tmp_path):
+  sweep = tmp_path / 'sweep'
+  _write_sweep(sweep, (results_lib.FINISHED, results_lib.FINISHED))
+  path = sweep / 'runs/catch/a/setting_01/seed_2/metrics.jsonl'
+  path.write_text('{"frames": 1}\nframes\n{"frames": 2}\n')
+  ran = _keep(sweep, tmp_path / 'kept')
+  assert ran.returncode == 2 and 'damaged' in ran.stderr
+  assert not (tmp_path / 'kept').exists()
+
+
 @pytest.mark.parametrize('arguments, words', [
     ((_AGENT, 'docs'), 'docs is there already'),
+    ((_AGENT, 's3://bucket/new'), 'or a URL; choose a new directory'),
+    ((_SWEEP, '/proc/no/new'), '/proc/no/new cannot be written'),
     (('configs', 'new'), 'configs has neither results.csv nor config.gin'),
     ((_SWEEP, 'new', '--rows=1'), '--rows must be at least 2')])
 def test_what_cannot_be_kept_is_refused_in_a_line(tmp_path, arguments, words):

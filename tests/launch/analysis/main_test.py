@@ -97,7 +97,7 @@ def test_figure_e1(sweep_dir):
 
 
 def test_replay_against_no_replay(sweep_dir):
-  table = _draw('replay', sweep_dir('replay_pong', ('no_replay', 'replay')))
+  table = _draw('curves', sweep_dir('replay_pong', ('no_replay', 'replay')))
   assert '| catch | no_replay | 1 | 120 |' in table
   assert '| catch | replay | 1 | 120 |' in table
 
@@ -120,9 +120,9 @@ def test_figure_4_is_of_the_best_settings(sweep_dir, tmp_path):
     ('figure_e3', 'corrections', 'cartpole_swingup'),
     ('figure_4', 'figure_4_seeds', 'kung_fu_master'),
     ('speedup', 'a3c_speedup', '1-step Q'),
-    ('replay', 'replay_capacity', '10000'),
-    ('replay', 'replay_pong', 'equal_updates'),
-    ('replay', 'pong_one_change', 'epsilon_0.01')])
+    ('curves', 'replay_capacity', '10000'),
+    ('curves', 'replay_pong', 'equal_updates'),
+    ('curves', 'pong_one_change', 'epsilon_0.01')])
 def test_display_with_curves_is_redrawn_from_what_is_kept(
     tmp_path, display, sweep, words):
   ran = programs.run('launch.analysis', display, f'testdata/sweeps/{sweep}',

@@ -109,4 +109,5 @@ def test_interval_is_printed_with_as_many_digits_as_it_needs():
 
   assert cell([-0.2], [0.3]) == '0.00 (-0.20 to 0.30)'
   assert cell([0.0021], [0.0049]) == '0.004 (0.002 to 0.005)'
+  assert cell([-0.0011], [0.0049]) == '0.004 (-0.001 to 0.005)'
   assert cell([0.], [0.]) == '0.00 (0.00 to 0.00)'
