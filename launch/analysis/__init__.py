@@ -1,4 +1,5 @@
-"""Figures and tables of the paper's analysis, from finished sweeps.
+"""Figures and tables from finished sweeps, and small copies of runs and sweeps.
 
-May import `impala_tf`, `launch.run` and `launch.report`.
+The figures are the paper's and those of what follows from it. May import
+`impala_tf`, `launch.run` and `launch.report`.
 """

@@ -8,4 +8,5 @@ set -euo pipefail
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "${BASH_SOURCE[0]}")/../usage.sh"
 check_arguments 1 "$@"
-exec "$(dirname "${BASH_SOURCE[0]}")/run.sh" configs/atari/pong.gin "$@"
+exec "$(dirname "${BASH_SOURCE[0]}")/run.sh" configs/atari/pong.gin \
+  "${1:-runs/reproduce_pong}"
