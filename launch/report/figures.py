@@ -82,12 +82,12 @@ def _draw_scores_of_others(axes, suite: suite_lib.Suite, level: str,
     if level not in column:
       continue
     if column[level] > low + (high - low) / _LEAST_SHARE:
-      above.append(f'{name} {column[level]:,.0f}')
+      above.append(f'above: {name} {column[level]:,.0f}')
       continue
     axes.axhline(column[level], color='grey', linestyle=line_style,
                  linewidth=1, label=name)
   if above:  # A line each: a title that is too wide is cut off.
-    axes.set_title('\n'.join([axes.get_title(), 'above:', *above]))
+    axes.set_title('\n'.join([axes.get_title(), *above]))
 
 
 def scores(suite: suite_lib.Suite, ours: Mapping[str, suite_lib.Scores]

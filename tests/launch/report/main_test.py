@@ -162,7 +162,8 @@ def test_curves_are_beside_scores_of_random_play_humans_and_the_paper(runs):
   # Returns here are 3 to 5, which could not be told apart below 36.
   assert _scores_of_others(breakout) == {'random': 1.7}
   assert breakout.get_title() == (
-      f'{BREAKOUT}\nabove:\nhuman 30\nIMPALA (deep, multi-task), paper 36')
+      f'{BREAKOUT}\nabove: human 30\n'
+      'above: IMPALA (deep, multi-task), paper 36')
 
 
 def test_of_several_evaluations_that_after_most_training_counts(
