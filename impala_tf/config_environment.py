@@ -112,6 +112,8 @@ class VizdoomConfig(config_fields.Section):
       the fastest. Those of 16:9 have a wider field of view.
     subsample: n, to keep every n-th pixel of every n-th row: 2 makes 80 x 60 of
       160 x 120.
+    game_variables: whether what the scenario tells besides the picture, such as
+      health and ammunition, is observed beside it, in hundreds.
   """
   action_repeats: int = _knob(
       4, at_least=1, unit='frames', source='Kempka et al. 2016')
@@ -119,6 +121,7 @@ class VizdoomConfig(config_fields.Section):
       '160x120', '200x150', '256x144', '256x192', '320x180', '320x240',
       '400x225', '400x300', '512x288', '512x384', '640x360', '640x480'))
   subsample: int = _knob(2, at_least=1, at_most=8, unit='pixels')
+  game_variables: bool = _knob(False)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -54,6 +54,7 @@ ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 if os.getppid() == int(parent):
   os.execv(doom, [doom] + arguments)
 """
+_VARIABLES_UNIT = 100.  # Of full health.
 _SHARED_MEMORY = pathlib.Path('/dev/shm')
 
 
@@ -95,7 +96,9 @@ class VizdoomEnvironment(environment.BatchedEnvironment):
 
   The observation is the last frame in colours, uint8 [H, W, 3]. Of each frame
   every `subsample`-th pixel of every `subsample`-th row is kept: the picture
-  that Doom would draw at that size, since it does not smooth either.
+  that Doom would draw at that size, since it does not smooth either. With
+  `game_variables` the scenario's own, such as health, are its features, divided
+  by 100.
 
   A scenario's own time limit truncates: FIRST with discount 1. All other ends,
   such as a death, have discount 0.
@@ -118,8 +121,8 @@ class VizdoomEnvironment(environment.BatchedEnvironment):
       config: how the level is played.
 
     Raises:
-      ConfigError: for an unknown level, or where vizdoom is not installed or
-        does not start.
+      ConfigError: for an unknown level, for game variables of a scenario that
+        has none, or where vizdoom is not installed or does not start.
     """
     check_name(name)
     import vizdoom  # Lazily: it is a simulator.
@@ -145,6 +148,14 @@ class VizdoomEnvironment(environment.BatchedEnvironment):
       raise config_lib.ConfigError(
           f'{level}: Doom does not start: {files.one_line(error, None)}'
       ) from error
+    num_variables = 0
+    if config.game_variables:
+      num_variables = self._games[0].get_available_game_variables_size()
+      if not num_variables:
+        self.close()
+        raise config_lib.ConfigError(
+            f'{level} has no game variables; set VizdoomConfig.game_variables '
+            '= False')
     num_buttons = self._games[0].get_available_buttons_size()
     # One row for each action.
     self._buttons = np.eye(num_buttons + 1, num_buttons, k=-1, dtype=int
@@ -157,7 +168,7 @@ class VizdoomEnvironment(environment.BatchedEnvironment):
     super().__init__(
         level, num_envs, environment.discrete(len(self._buttons)),
         observation_spec=specs.Array(shape, np.uint8, 'observation'),
-        frames_per_step=config.action_repeats)
+        frames_per_step=config.action_repeats, num_features=num_variables)
     self._observation = np.zeros((num_envs,) + shape, np.uint8)
     self.frames_per_sec = vizdoom.DEFAULT_TICRATE
     self._screen = None  # Environment 0's last frame in full, for videos.
@@ -194,8 +205,11 @@ class VizdoomEnvironment(environment.BatchedEnvironment):
                            discount=discount, observation=self._observation)
 
   def _observe(self, i: int):
-    screen = self._games[i].get_state().screen_buffer
+    state = self._games[i].get_state()
+    screen = state.screen_buffer
     self._observation[i] = screen[::self._subsample, ::self._subsample]
+    if len(self.features):
+      self.features[i] = state.game_variables / _VARIABLES_UNIT
     if i == 0:
       self._screen = screen
 

@@ -132,6 +132,54 @@ def test_scenario_is_played_with_each_of_its_buttons(name):
   env.close()
 
 
+def test_game_variables_are_features_that_follow_the_game():
+  env = _make('health_gathering', num_envs=2, game_variables=True)
+  env.reset()
+  assert env.side_channel_specs().features.shape == (1,)
+  # Of 100 the acid has taken 8 by the first frame that is seen.
+  np.testing.assert_allclose(env.features, [[0.92], [0.92]])
+  health = []
+  while True:
+    row = _act(env, NOTHING)
+    if FIRST in row.step_type:
+      break
+    health.append(env.features[0, 0])
+  # Acid takes some at a time, and who stands still finds no medkit.
+  assert set(np.diff(health).round(2)) == {0, np.float32(-0.08)}
+  assert health[-1] > 0 and len(health) < 200
+  # The next game has begun within the step.
+  np.testing.assert_allclose(env.features[row.step_type == FIRST], 0.92)
+  env.close()
+
+
+def test_ammunition_is_the_packages(bare_games):
+  env = _make(num_envs=2, game_variables=True)
+  env.reset()
+  seen = []
+  for _ in range(20):
+    _act(env, ATTACK)
+    for game in bare_games:
+      game.make_action([0, 0, 1], 4)
+    if any(game.is_episode_finished() for game in bare_games):
+      break
+    np.testing.assert_allclose(env.features, [
+        game.get_state().game_variables / 100 for game in bare_games])
+    seen.append(env.features[0, 0])
+  assert seen[-1] < seen[0]
+  env.close()
+
+
+def test_scenario_without_game_variables_is_refused():
+  env = _make('my_way_home')
+  assert env.features == ()
+  env.close()
+  before = _doom_pids()
+  with pytest.raises(config.ConfigError, match=(
+      'vizdoom/my_way_home has no game variables')):
+    _make('my_way_home', game_variables=True)
+  assert set(_doom_pids()) <= set(before)
+
+
 @pytest.mark.parametrize('knobs, frame, screen', [
     ({}, (60, 80), (120, 160)),
     ({'subsample': 1}, (120, 160), (120, 160)),
