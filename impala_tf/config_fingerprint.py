@@ -2,6 +2,7 @@
 
 import dataclasses
 import hashlib
+from typing import Any
 
 from impala_tf import config as config_lib
 from impala_tf import config_fields
@@ -14,6 +15,9 @@ _NOT_OF_UNROLLS = (
 # They say what the agent's weights were at the start of the run, and which of a
 # level's episodes are played.
 _NOT_OF_MEANING = ('torso_gain', 'num_seeds')
+# Knobs that came after replays had been saved, and the values at which an
+# unroll means what it meant before: these are left out.
+_LATER = {'game_variables': False}
 
 
 def of_unrolls(config: config_lib.Config) -> int:
@@ -45,8 +49,14 @@ def _text(section: config_fields.Section) -> str:
   """
   values = [f'{field.name}={getattr(section, field.name)!r}'
             for field in dataclasses.fields(section)
-            if field.name not in _NOT_OF_MEANING]
+            if _counts(field.name, getattr(section, field.name))]
   return f'{type(section).__qualname__}({", ".join(values)})'
+
+
+def _counts(name: str, value: Any) -> bool:
+  """Returns whether a knob's value is part of an unroll's fingerprint."""
+  is_as_before = name in _LATER and value == _LATER[name]
+  return name not in _NOT_OF_MEANING and not is_as_before
 
 
 def of_config(config: config_lib.Config) -> str:

@@ -24,6 +24,7 @@ def _with(section, **values):
     ('environment', {'level': 'catch'}), ('environment', {'kwargs': {'a': 1}}),
     ('atari', {'action_repeats': 2}),
     ('dmlab', {'height': 84}), ('vizdoom', {'subsample': 4}),
+    ('vizdoom', {'game_variables': True}),
     ('agent', {'use_lstm': True}), ('learner', {'unroll_length': 19})])
 def test_unrolls_that_differ_tell_it(section, values):
   assert config_fingerprint.of_unrolls(_with(section, **values)) != (
@@ -51,7 +52,7 @@ def test_what_is_made_of_unrolls_does_not_matter(section, values):
       config_fingerprint.of_unrolls(CONFIG))
 
 
-def test_replays_that_were_saved_before_torso_gain_are_still_taken():
+def test_replays_that_were_saved_earlier_are_still_taken():
   # A new knob that decides what an unroll means changes it on purpose.
   assert config_fingerprint.of_unrolls(
       _with('environment', level='catch', kwargs={'rows': 5})) == (
