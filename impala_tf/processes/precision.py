@@ -9,8 +9,7 @@ from typing import Collection, FrozenSet
 
 from impala_tf import config as config_lib
 
-# What a processor's flags call its instructions for bfloat16, and what people
-# do, the fastest first.
+# Names of instructions for bfloat16 by the processor's flag, fastest first.
 _INSTRUCTIONS = {'amx_bf16': 'AMX', 'avx512_bf16': 'AVX-512 BF16'}
 # Torsos of images. An 'mlp' gains little and would see its observations in 8
 # bits; what a torso of the user's own gains is unknown.

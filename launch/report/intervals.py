@@ -8,7 +8,7 @@ from typing import Callable, List, NamedTuple, Optional, Sequence, Tuple
 import numpy as np
 
 RESAMPLES = 2000  # Of curves.
-# Of a single number, whose interval is printed to two digits and more.
+# More for a single number, whose interval is printed to two digits or three.
 RESAMPLES_OF_A_NUMBER = 20_000
 _AT_A_TIME = 100  # Resamples that are in memory together.
 

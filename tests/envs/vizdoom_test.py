@@ -136,7 +136,7 @@ def test_game_variables_are_features_that_follow_the_game():
   env = _make('health_gathering', num_envs=2, game_variables=True)
   env.reset()
   assert env.side_channel_specs().features.shape == (1,)
-  # Of 100 the acid has taken 8 by the first frame that is seen.
+  # The acid has taken 8 of 100 by the first frame that is seen.
   np.testing.assert_allclose(env.features, [[0.92], [0.92]])
   health = []
   while True:

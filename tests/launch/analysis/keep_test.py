@@ -1,4 +1,4 @@
-"""What is kept of runs and sweeps, and that displays draw the same from it."""
+"""Small copies of runs and sweeps, from which displays draw the same."""
 
 import json
 import pathlib
