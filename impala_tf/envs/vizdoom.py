@@ -54,7 +54,7 @@ ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 if os.getppid() == int(parent):
   os.execv(doom, [doom] + arguments)
 """
-_VARIABLES_UNIT = 100.  # Of full health.
+_VARIABLES_UNIT = 100.  # Full health, which becomes 1.
 _SHARED_MEMORY = pathlib.Path('/dev/shm')
 
 
