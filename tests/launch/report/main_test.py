@@ -153,8 +153,8 @@ def test_curves_are_each_levels_own_over_its_own_frames(runs):
 def test_curves_are_beside_scores_of_random_play_humans_and_the_paper(runs):
   figure = figures.learning_curves(_loaded(runs / 'many', runs / 'expert'))
   *_, pong, breakout = (axes for axes in figure.axes if axes.get_title())
-  # The paper has an agent of many levels for the one run, and an expert with the
-  # same network for the other.
+  # The paper has an agent of many levels for the one run, and an expert with
+  # the same network for the other.
   assert _scores_of_others(pong) == {
       'random': -20.7, 'human': 14.6, 'IMPALA (deep, multi-task), paper': 8.58,
       'IMPALA (shallow), paper': 20.4}
