@@ -21,6 +21,8 @@ _INCHES_PER_BAR = 0.1
 # panel is not drawn but written above it.
 _LEAST_SHARE = 0.2
 _HEADLINE_TITLE = 'capped mean, human-normalised'
+# A longer title would be cut off at the edge of the picture.
+_MAX_TITLE_LENGTH = 20
 
 
 def learning_curves(
@@ -56,7 +58,7 @@ def learning_curves(
     if suite:
       _draw_scores_of_others(axes, suite, suite.scored_level(title), [
           run for run in runs if title in run.levels])
-  pictures.share_legend(figure)
+  pictures.share_legend(figure, first=styles)
   return figure
 
 
@@ -65,7 +67,8 @@ def _draw_panel(axes, title: str, lines, styles: Mapping[str, dict]) -> None:
     if points:
       # A run has the same colour in all panels.
       axes.plot(*zip(*points), label=label, **styles[label])
-  axes.set_title(title)
+  axes.set_title(title.replace('/', '/\n', 1)
+                 if len(title) > _MAX_TITLE_LENGTH else title)
   axes.set_ylabel('score' if title == _HEADLINE_TITLE else 'return')
   pictures.label_x(axes, 'frames')
 

@@ -7,7 +7,7 @@ read where they are as wide as a page.
 import itertools
 import math
 import os
-from typing import Any, Sequence, Tuple
+from typing import Any, Collection, Sequence, Tuple
 
 from cycler import cycler
 import matplotlib
@@ -159,12 +159,20 @@ def label_x(axes: matplotlib.axes.Axes, x: str) -> None:
   axes.set_xticks([t * _TIMES[unit] for t in ticks], [f'{t:g}' for t in ticks])
 
 
-def share_legend(figure: matplotlib.figure.Figure, columns: int = 3) -> None:
-  """Puts one legend above all axes, with each label once."""
+def share_legend(figure: matplotlib.figure.Figure, columns: int = 3,
+                 first: Collection[str] = ()) -> None:
+  """Puts one legend above all axes, with each label once.
+
+  Args:
+    figure: figure with everything drawn.
+    columns: columns of the legend.
+    first: labels that come before all others.
+  """
   handles = {label: handle for axes in figure.axes for handle, label in zip(
       *axes.get_legend_handles_labels())}
-  figure.legend(handles.values(), handles.keys(), loc='outside upper center',
-                ncols=columns)
+  names = sorted(handles, key=lambda label: label not in first)
+  figure.legend([handles[name] for name in names], names,
+                loc='outside upper center', ncols=columns)
 
 
 def line_styles(labels: Sequence[str]) -> dict:

@@ -13,6 +13,7 @@ import tensorflow as tf
 from impala_tf import config as config_lib
 from impala_tf.monitoring import level_metrics
 from impala_tf.monitoring import metrics
+from impala_tf.suites import dmlab30
 from launch import evaluate
 from launch.report import __main__ as report
 from launch.report import figures
@@ -164,6 +165,19 @@ def test_curves_are_beside_scores_of_random_play_humans_and_the_paper(runs):
   assert breakout.get_title() == (
       f'{BREAKOUT}\nabove: human 30\n'
       'above: IMPALA (deep, multi-task), paper 36')
+  legend, = figure.legends
+  assert [text.get_text() for text in legend.get_texts()] == [
+      'many', 'expert', 'random', 'human', 'IMPALA (deep, multi-task), paper',
+      'IMPALA (shallow), paper']
+
+
+def test_runs_of_dmlab_are_compared_with_the_papers_experts_or_its_one_agent():
+  both = 'dmlab30/rooms_watermaze', 'dmlab30/lasertag_one_opponent_large'
+  # Experts there are deep, whatever the run is (table B.1).
+  for levels, agents in ((both[:1], ['IMPALA-Experts']),
+                         (both, ['IMPALA'])):
+    run = runs_lib.Run('run', levels, torso='shallow', rows=[], results={})
+    assert run.paper_agents(dmlab30.SUITE) == agents
 
 
 def test_of_several_evaluations_that_after_most_training_counts(
