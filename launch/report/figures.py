@@ -1,6 +1,7 @@
 """Figures of runs, made with matplotlib."""
 
 import itertools
+import textwrap
 from typing import Iterator, List, Mapping, Optional, Sequence, Tuple
 
 import matplotlib.figure
@@ -21,8 +22,10 @@ _INCHES_PER_BAR = 0.1
 # panel is not drawn but written above it.
 _LEAST_SHARE = 0.2
 _HEADLINE_TITLE = 'capped mean, human-normalised'
-# A longer title would be cut off at the edge of the picture.
+# Longer titles, and longer lines below them, could be cut off at the edge of
+# the picture.
 _MAX_TITLE_LENGTH = 20
+_MAX_LINE_LENGTH = 28
 
 
 def learning_curves(
@@ -85,11 +88,12 @@ def _draw_scores_of_others(axes, suite: suite_lib.Suite, level: str,
     if level not in column:
       continue
     if column[level] > low + (high - low) / _LEAST_SHARE:
-      above.append(f'above: {name} {column[level]:,.0f}')
+      above += textwrap.wrap(f'above: {name} {column[level]:,.0f}',
+                             _MAX_LINE_LENGTH, break_on_hyphens=False)
       continue
     axes.axhline(column[level], color='grey', linestyle=line_style,
                  linewidth=1, label=name)
-  if above:  # A line each: a title that is too wide is cut off.
+  if above:
     axes.set_title('\n'.join([axes.get_title(), *above]))
 
 

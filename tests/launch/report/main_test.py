@@ -164,7 +164,7 @@ def test_curves_are_beside_scores_of_random_play_humans_and_the_paper(runs):
   assert _scores_of_others(breakout) == {'random': 1.7}
   assert breakout.get_title() == (
       f'{BREAKOUT}\nabove: human 30\n'
-      'above: IMPALA (deep, multi-task), paper 36')
+      'above: IMPALA (deep,\nmulti-task), paper 36')
   legend, = figure.legends
   assert [text.get_text() for text in legend.get_texts()] == [
       'many', 'expert', 'random', 'human', 'IMPALA (deep, multi-task), paper',
