@@ -22,8 +22,8 @@ _INCHES_PER_BAR = 0.1
 # panel is not drawn but written above it.
 _LEAST_SHARE = 0.2
 _HEADLINE_TITLE = 'capped mean, human-normalised'
-# Longer titles, and longer lines below them, could be cut off at the edge of
-# the picture.
+# Longer names of levels are broken after their domain, and longer lines below
+# them are wrapped: both could be cut off at the edge of the picture.
 _MAX_TITLE_LENGTH = 20
 _MAX_LINE_LENGTH = 28
 
@@ -88,7 +88,7 @@ def _draw_scores_of_others(axes, suite: suite_lib.Suite, level: str,
     if level not in column:
       continue
     if column[level] > low + (high - low) / _LEAST_SHARE:
-      above += textwrap.wrap(f'above: {name} {column[level]:,.0f}',
+      above += textwrap.wrap(f'above: {name} {column[level]:,.1f}',
                              _MAX_LINE_LENGTH, break_on_hyphens=False)
       continue
     axes.axhline(column[level], color='grey', linestyle=line_style,

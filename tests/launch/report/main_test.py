@@ -163,12 +163,28 @@ def test_curves_are_beside_scores_of_random_play_humans_and_the_paper(runs):
   # Returns here are 3 to 5, which could not be told apart below 36.
   assert _scores_of_others(breakout) == {'random': 1.7}
   assert breakout.get_title() == (
-      f'{BREAKOUT}\nabove: human 30\n'
-      'above: IMPALA (deep,\nmulti-task), paper 36')
+      f'{BREAKOUT}\nabove: human 30.5\n'
+      'above: IMPALA (deep,\nmulti-task), paper 35.7')
+
+
+def _one_level_run(label, level):
+  rows = [{'frames': 80. * n, 'episode_return': float(n)} for n in range(3)]
+  return runs_lib.Run(label, (level,), torso='shallow', rows=rows, results={})
+
+
+def test_runs_come_before_the_scores_of_others_in_the_legend():
+  figure = figures.learning_curves(
+      [_one_level_run('first', PONG), _one_level_run('second', BREAKOUT)])
   legend, = figure.legends
   assert [text.get_text() for text in legend.get_texts()] == [
-      'many', 'expert', 'random', 'human', 'IMPALA (deep, multi-task), paper',
-      'IMPALA (shallow), paper']
+      'first', 'second', 'random']
+
+
+def test_long_names_of_levels_are_broken_after_their_domain():
+  level = 'vizdoom/defend_the_center'
+  figure = figures.learning_curves([_one_level_run('run', level)])
+  assert [axes.get_title() for axes in figure.axes] == [
+      'vizdoom/\ndefend_the_center']
 
 
 def test_runs_of_dmlab_are_compared_with_the_papers_experts_or_its_one_agent():
