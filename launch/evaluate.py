@@ -54,7 +54,8 @@ def _parse_args() -> argparse.Namespace:
   parser.add_argument('--suite', help='play every level of a suite, '
                       f'{" or ".join(levels_lib.SUITES)}, and write a table '
                       'beside the JSON; the same command goes on where it was '
-                      'stopped')
+                      'stopped (default: the levels that the run was trained '
+                      'on)')
   parser.add_argument('--levels', help='of the suite these only: '
                       'atari/pong,atari/breakout')
   return parser.parse_args()
@@ -74,26 +75,27 @@ def _evaluate(args: argparse.Namespace) -> dict:
     raise config_lib.UserError(
         f'--seed must be 0 to {_MAX_SEED - 1}, but is {args.seed}')
   checkpoint_flag.parse(args.checkpoint)
-  suite, levels = _suite_and_levels(args)
-  output = _output(args)
   user_modules.load(args.modules)
   config = gin_config.load(config_path)
+  suite, levels = _suite_and_levels(args, config.environment.level)
+  output = _output(args, suite)
   if suite:
     return _evaluate_suite(args, config, suite, levels, output)
   return _evaluate_level(args, config, output)
 
 
-def _suite_and_levels(args: argparse.Namespace
+def _suite_and_levels(args: argparse.Namespace, trained_on: str
                       ) -> Tuple[Optional[suite_lib.Suite], Sequence[str]]:
-  """Returns the suite that the flags name, if any, and its levels to play.
+  """Returns the suite to play, if any, and its levels to play.
 
   Raises:
-    UserError: where the flags contradict each other or name what there is not.
+    UserError: where the flags contradict each other or name what there is not,
+      or the levels of a run cannot be played together.
   """
   if args.suite is None:
     if args.levels is not None:
       raise config_lib.UserError('--levels are of a suite; give --suite too')
-    return None, ()
+    return _suite_and_levels_of_run(trained_on, args.video)
   if args.suite not in levels_lib.SUITES:
     raise config_lib.UserError(f'there is no suite {args.suite!r}; choose '
                                f'{" or ".join(levels_lib.SUITES)}')
@@ -118,11 +120,31 @@ def _suite_and_levels(args: argparse.Namespace
   return suite, levels
 
 
-def _output(args: argparse.Namespace) -> str:
+def _suite_and_levels_of_run(trained_on: str, video: Optional[str]
+                             ) -> Tuple[Optional[suite_lib.Suite],
+                                        Sequence[str]]:
+  """Returns as above what a run was trained on; no suite for a single level."""
+  trained = levels_lib.expand(trained_on)
+  if len(trained) == 1:
+    return None, ()
+  several = (f'the run was trained on {len(trained)} levels '
+             f'({levels_lib.short_name(trained_on)})')
+  suite = levels_lib.suite_of(trained[0])
+  if suite is None or any(levels_lib.suite_of(level) is not suite
+                          for level in trained):
+    raise config_lib.UserError(
+        f'{several}, and only levels of one suite can be evaluated together')
+  if video:
+    raise config_lib.UserError(f'--video films one level, but {several}')
+  return suite, tuple(dict.fromkeys(map(suite.scored_level, trained)))
+
+
+def _output(args: argparse.Namespace, suite: Optional[suite_lib.Suite]
+            ) -> str:
   """Returns the path of the JSON; raises UserError where it is unusable."""
-  name = f'evaluation_{args.suite}.json' if args.suite else 'evaluation.json'
+  name = f'evaluation_{suite.name}.json' if suite else 'evaluation.json'
   output = args.output or os.path.join(args.run_dir, name)
-  if args.suite and os.path.splitext(output)[1] == '.md':
+  if suite and os.path.splitext(output)[1] == '.md':
     raise config_lib.UserError(
         f'--output is the JSON, and {output} the table beside it; choose '
         'another ending')
@@ -141,25 +163,9 @@ def _output(args: argparse.Namespace) -> str:
   return output
 
 
-def _check_one_level(config: config_lib.Config) -> None:
-  """Raises UserError where the run was trained on more levels than one."""
-  level = config.environment.level
-  levels = levels_lib.expand(level)
-  if len(levels) == 1:
-    return
-  suites = {suite and suite.name for suite in map(levels_lib.suite_of, levels)}
-  remedy = 'and only levels of a suite can be evaluated together'
-  if len(suites) == 1 and None not in suites:
-    remedy = f'so give --suite={suites.pop()}, with --levels for some of it'
-  raise config_lib.UserError(
-      f'the run was trained on {len(levels)} levels '
-      f'({levels_lib.short_name(level)}), {remedy}')
-
-
 def _evaluate_level(args: argparse.Namespace, config: config_lib.Config,
                     output: str) -> dict:
   """Plays the level that the run was trained on; returns the report."""
-  _check_one_level(config)
   # Here, since they import TensorFlow, which takes seconds.
   from impala_tf import experiment
   from impala_tf.agents import saved

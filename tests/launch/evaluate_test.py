@@ -192,7 +192,7 @@ def test_levels_of_a_suite_may_have_the_names_that_are_trained_on():
           f'dmlab30/rooms_{name}' for name in (
               'collect_good_objects_train', 'watermaze',
               'collect_good_objects_test')))
-  assert evaluate._suite_and_levels(args)[1] == (
+  assert evaluate._suite_and_levels(args, 'dmlab30')[1] == (
       'dmlab30/rooms_collect_good_objects_test', 'dmlab30/rooms_watermaze')
 
 
@@ -223,25 +223,42 @@ def test_level_that_ends_the_process_is_named_and_a_result_is_kept(
   assert len(report['levels']['atari/pong']['returns']) == 2
 
 
-def test_run_of_several_levels_is_played_on_its_suite(
+def test_run_of_several_levels_is_played_on_these_or_on_its_suite(
     tmp_path, monkeypatch, capsys):
-  for level in ('atari57', 'atari/skiing,atari/breakout'):
-    run_dir = tmp_path / level[:7].replace('/', '_')
-    run_dir.mkdir()
-    # The agent knows one game; agents of the full action set know all.
-    _make_pong_run(run_dir, full_action_set=True)
-    (run_dir / 'config.gin').write_text(gin_config.dumps(config_lib.Config(
-        environment=config_lib.EnvironmentConfig(level=level),
-        atari=config_lib.AtariConfig(
-            full_action_set=True, max_episode_frames=40))))
-    assert _evaluate(monkeypatch, run_dir) == 2
-    assert ('so give --suite=atari57, with --levels for some of it'
-            in capsys.readouterr().err)
-    assert _evaluate(monkeypatch, run_dir, '--suite=atari57', '--episodes=1',
-                     '--levels=atari/skiing,atari/pong') == 0
-    report = json.loads((run_dir / 'evaluation_atari57.json').read_text())
-    assert report['levels'].keys() == {'atari/skiing', 'atari/pong'}
+  # The agent knows one game; agents of the full action set know all.
+  run_dir = _make_pong_run(tmp_path, full_action_set=True)
+  (run_dir / 'config.gin').write_text(gin_config.dumps(config_lib.Config(
+      environment=config_lib.EnvironmentConfig(
+          level='atari/skiing,atari/breakout'),
+      atari=config_lib.AtariConfig(
+          full_action_set=True, max_episode_frames=40))))
+
+  def played(*arguments):
+    assert _evaluate(monkeypatch, run_dir, '--episodes=1', *arguments) == 0
     capsys.readouterr()
+    return json.loads(
+        (run_dir / 'evaluation_atari57.json').read_text())['levels']
+
+  own = played()
+  assert list(own) == ['atari/skiing', 'atari/breakout']
+  more = played('--suite=atari57', '--levels=atari/skiing,atari/pong')
+  assert more.keys() == {*own, 'atari/pong'}
+  assert more['atari/skiing'] == own['atari/skiing']
+
+  assert _evaluate(monkeypatch, run_dir, '--video=x.mp4') == 2
+  assert ('--video films one level, but the run was trained on 2 levels '
+          '(atari/skiing and 1 more)' in capsys.readouterr().err)
+
+
+@pytest.mark.parametrize('level, num_levels', [
+    ('atari57', 57), ('dmlab30', 30),
+    # One is scored where the other is trained.
+    ('dmlab30/rooms_collect_good_objects_train,'
+     'dmlab30/rooms_collect_good_objects_test,dmlab30/rooms_watermaze', 2)])
+def test_levels_of_a_run_are_those_that_are_scored(level, num_levels):
+  suite, played = evaluate._suite_and_levels(
+      argparse.Namespace(suite=None, levels=None, video=None), level)
+  assert set(played) <= set(suite.levels) and len(played) == num_levels
 
 
 def test_agent_of_other_actions_is_refused_before_anything_is_played(
@@ -295,9 +312,10 @@ def test_agent_of_actions_of_another_kind_is_refused(
     ('dmlab30', 'atari57', "was trained on 'dmlab30', whose observations are "
      'not those of Atari-57'),
     ('tmaze/1,tmaze/2', None, 'was trained on 2 levels (tmaze/1 and 1 more), '
-     'and only levels of a suite can be evaluated together'),
-    ('dmlab30', None,
-     'trained on 30 levels (dmlab30), so give --suite=dmlab30'),
+     'and only levels of one suite can be evaluated together'),
+    ('atari/pong,dmlab30/rooms_watermaze', None,
+     'trained on 2 levels (atari/pong and 1 more), and only levels of one'),
+    ('dmlab30', None, 'DMLab-30 need the package no_such_package'),
     ('dmlab30/rooms_watermaze', 'dmlab30',
      'DMLab-30 need the package no_such_package: ./launch/install_dmlab.sh')])
 def test_suite_that_cannot_be_played_is_refused_in_one_line(
