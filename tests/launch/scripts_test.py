@@ -114,6 +114,8 @@ def test_help_is_the_usage_and_needs_nothing_installed(tmp_path, script):
     ('launch/reproduce/pong.sh', ['a', 'b'],
      "the argument 'b' is one too many"),
     ('launch/reproduce/display.sh', ['a'], 'SWEEP and DISPLAY are needed'),
+    ('launch/reproduce/picture.sh', [], 'PICTURE is needed'),
+    ('launch/reproduce/picture.sh', ['a'], "there is no picture 'a'"),
     ('launch/reproduce/run.sh', [], 'CONFIG is needed')])
 def test_script_without_flags_refuses_what_it_does_not_know(
     tmp_path, script, arguments, words):
@@ -124,6 +126,29 @@ def test_script_without_flags_refuses_what_it_does_not_know(
   line, = ran.stderr.splitlines()
   assert line == f'error: {words}; see {root / script} --help'
   assert not ran.stdout and sorted(tmp_path.rglob('*')) == before
+
+
+@pytest.mark.parametrize('picture, num_runs', [
+    ('atari_games', 8), ('seven_games', 2), ('vizdoom', 4),
+    ('minigrid_fetch', 2)])
+def test_picture_makes_its_runs_and_draws_them_all(
+    tmp_path, picture, num_runs):
+  # Stand-ins that tell their arguments, since the runs take up to four hours.
+  root = _checkout(tmp_path)
+  for script in ('reproduce/run.sh', 'report.sh'):
+    (root / 'launch' / script).write_text(
+        '#!/usr/bin/env bash\nprintf "%s|" "$@"; echo\n')
+  ran = _run(root / 'launch/reproduce/picture.sh', picture, 'some', 'x = 1')
+  assert ran.returncode == 0, ran.stderr
+  *runs, report = [line.split('|')[:-1] for line in ran.stdout.splitlines()]
+  assert len({tuple(run[2:]) + (run[0],) for run in runs}) == num_runs
+  for config, _, *bindings in runs:
+    assert (ROOT / config).is_file()
+    assert bindings[-1] == 'x = 1'
+  run_dirs = [run_dir for _, run_dir, *_ in runs]
+  assert len(set(run_dirs)) == num_runs
+  assert all(run_dir.startswith('some/') for run_dir in run_dirs)
+  assert report == [*run_dirs, '--output=some/report']
 
 
 @pytest.mark.slow  # It lints first.
