@@ -132,7 +132,7 @@ def test_script_without_flags_refuses_what_it_does_not_know(
 
 @pytest.mark.parametrize('picture, kept', [
     ('atari_games', 'atari'), ('seven_games', 'atari57'),
-    ('vizdoom', 'vizdoom')])
+    ('vizdoom', 'vizdoom'), ('minigrid_fetch', 'minigrid')])
 def test_picture_makes_the_runs_that_are_drawn(tmp_path, picture, kept):
   # Stand-ins that tell their arguments, since the runs take up to four hours.
   root = _checkout(tmp_path)
