@@ -5,8 +5,8 @@
 # one core) or minigrid_fetch (half an hour of one), each with evaluations on top. Each
 # BINDING replaces a value of all its runs, as in
 # 'ExperimentConfig.total_frames = 100_000'. Without RUNS_DIR: runs/PICTURE, with a
-# directory a run; beside them report/curves.png is the picture. Interrupted, the same
-# command goes on.
+# directory a run, and in report/ their curves and scores. Interrupted, the same command
+# goes on; runs that are done are evaluated anew.
 
 set -euo pipefail
 
@@ -17,8 +17,8 @@ if (($# == 0)); then refuse 'PICTURE is needed'; fi
 launch="$(dirname "${BASH_SOURCE[0]}")/.."
 picture="$1" runs_dir="${2:-runs/$1}" bindings=("${@:3}") runs=()
 
-# Usage: make NAME CONFIG [BINDING]...
-make() {
+# Usage: add_run NAME CONFIG [BINDING]...
+add_run() {
   runs+=("$runs_dir/$1")
   "$launch/reproduce/run.sh" "$2" "$runs_dir/$1" "${@:3}" "${bindings[@]}"
 }
@@ -26,39 +26,39 @@ make() {
 case "$picture" in
   atari_games)
     frames='ExperimentConfig.total_frames = 8_000_000'
-    make pong/seed_1 configs/atari/pong.gin
+    add_run pong/seed_1 configs/atari/pong.gin
     for game in breakout space_invaders seaquest qbert beam_rider; do
-      make "$game/seed_1" "configs/atari/${game}_few_frames.gin" "$frames"
+      add_run "$game/seed_1" "configs/atari/${game}_few_frames.gin" "$frames"
     done
     for game in breakout space_invaders; do
-      make "$game/seed_2" "configs/atari/${game}_few_frames.gin" "$frames" \
+      add_run "$game/seed_2" "configs/atari/${game}_few_frames.gin" "$frames" \
         'ExperimentConfig.seed = 2'
     done ;;
   seven_games)
     for name in seven_games seven_games_popart; do
-      make "$name" "configs/atari57/$name.gin"
+      add_run "$name" "configs/atari57/$name.gin"
     done ;;
   vizdoom)
     one_core='ExperimentConfig.in_process = True'
     health=configs/vizdoom/health_gathering.gin
-    make basic configs/vizdoom/basic.gin "$one_core" \
+    add_run basic configs/vizdoom/basic.gin "$one_core" \
       'ExperimentConfig.total_frames = 1_000_000'
-    make defend_the_center configs/vizdoom/defend_the_center.gin "$one_core"
-    make health_gathering "$health" "$one_core"
-    make health_gathering_seed_2 "$health" "$one_core" 'ExperimentConfig.seed = 2'
-    make health_gathering_entropy_0.01 "$health" "$one_core" \
+    add_run defend_the_center configs/vizdoom/defend_the_center.gin "$one_core"
+    add_run health_gathering "$health" "$one_core"
+    add_run health_gathering_seed_2 "$health" "$one_core" 'ExperimentConfig.seed = 2'
+    add_run health_gathering_entropy_0.01 "$health" "$one_core" \
       'ImpalaConfig.entropy_cost = 0.01'
-    make health_gathering_clipped "$health" "$one_core" \
+    add_run health_gathering_clipped "$health" "$one_core" \
       'ExperimentConfig.total_frames = 1_000_000' \
       "ExperimentConfig.algorithm = 'impala'" 'ImpalaConfig.popart_step_size = None' \
       "ImpalaConfig.reward_clipping = 'abs_one'" \
       'ImpalaConfig.discount = 0.97' 'ImpalaConfig.entropy_cost = 0.05'
     # The one in docs/ was stopped after 1.05 million frames.
-    make health_gathering_picture_only "$health" "$one_core" \
+    add_run health_gathering_picture_only "$health" "$one_core" \
       'VizdoomConfig.game_variables = False' ;;
   minigrid_fetch)
-    make fetch configs/minigrid/fetch.gin
-    make fetch_no_mission configs/minigrid/fetch.gin \
+    add_run fetch configs/minigrid/fetch.gin
+    add_run fetch_no_mission configs/minigrid/fetch.gin \
       'AgentConfig.instruction_length = 0' ;;
   *) refuse "there is no picture '$picture'" ;;
 esac
