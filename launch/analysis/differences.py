@@ -2,10 +2,13 @@
 
 Both runs of a pair have the same setting and seed. A variant's best settings
 are chosen by the numbers that are then compared, which favours variants that
-vary; so all settings count here.
+vary; so all settings count here. Intervals are of Student's t, since the
+bootstrap's are too narrow for the few seeds of a setting.
 """
 
 from typing import Dict, List, Optional, Tuple
+
+import numpy as np
 
 from impala_tf.sweeps import results as results_lib
 from launch.analysis import tables
@@ -23,17 +26,19 @@ def band(results: tables.Results, task: str, variant: str, other: str
     other: name of the variant whose returns are taken away from its.
 
   Returns:
-    Arrays [1], with the bootstrap interval over the seeds of each setting; None
-    where no run has a partner.
+    Arrays [1], the mean over settings, with an interval where each setting has
+    two pairs or more; None where no run has a partner.
   """
   returns = {(r.run.setting, r.run.seed): r.final_return
              for r in results_lib.select(results, task, other)}
   pairs = [(r, partner) for r in results_lib.select(results, task, variant)
            if (partner := returns.get((r.run.setting, r.run.seed))) is not None
            and r.final_return is not None]
-  return tables.best_band(
-      [r._replace(final_return=r.final_return - partner)
-       for r, partner in pairs], len(pairs))
+  if not pairs:
+    return None
+  return intervals.t_band(
+      np.array([[r.final_return - partner] for r, partner in pairs]),
+      [r.run.setting for r, _ in pairs], tables.CONFIDENCE)
 
 
 def _comparisons(results: tables.Results) -> Dict[str, List[Tuple[str, ...]]]:
@@ -94,6 +99,6 @@ def _table(results: tables.Results,
                        for task in tasks]
              for name, variant, other in compared]
   return ('Mean difference of final returns over all settings and seeds, in '
-          f'pairs, with the {tables.CONFIDENCE:.0%} bootstrap interval; bold '
+          f'pairs, with the {tables.CONFIDENCE:.0%} t interval; bold '
           'where that leaves zero out, level elsewhere:\n\n' +
           tables.markdown(['', *tasks], rows))

@@ -100,7 +100,7 @@ def _finished(path: str) -> Dict[tuple, List[results_lib.Result]]:
 def table(found: Sequence[Pair]) -> str:
   """Returns a table with a line for each pair, and means of each task.
 
-  Mean differences have a bootstrap interval, for which pairs are drawn.
+  Mean differences have the t interval of their pairs.
   """
   rows = [['task', 'seed', 'best member', 'member', 'best run', 'setting',
            'difference', 'all members', 'all runs', 'difference']]
@@ -123,9 +123,9 @@ def table(found: Sequence[Pair]) -> str:
 
 def _mean_difference(finals: Sequence[Tuple[float, float]]) -> str:
   """Returns the mean of first minus second, with its interval if it has one."""
-  band = intervals.band(
+  band = intervals.t_band(
       np.array([[first - second] for first, second in finals]),
-      [''] * len(finals), intervals.mean, _CONFIDENCE)
+      [''] * len(finals), _CONFIDENCE)
   text = f'{band.centre[0]:+.2f}'
   if band.low is not None:
     text += f' ({band.low[0]:+.2f} to {band.high[0]:+.2f})'

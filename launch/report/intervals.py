@@ -6,6 +6,7 @@ Pure functions of NumPy arrays. Shapes: N runs, P points of a curve.
 from typing import Callable, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
+from scipy import stats
 
 RESAMPLES = 2000  # Of curves.
 # More for a single number, whose interval is printed to two digits or three.
@@ -75,9 +76,7 @@ def band(values: np.ndarray, strata: Sequence[str], statistic: Statistic,
     The curve; without an interval where there is nothing to draw from, as no
     stratum has two runs.
   """
-  members: List[np.ndarray] = [
-      np.flatnonzero([s == stratum for s in strata])
-      for stratum in dict.fromkeys(strata)]
+  members = _members(strata)
   centre = statistic(values)
   if confidence is None or max(map(len, members)) < 2:
     return Band(centre, None, None)
@@ -92,6 +91,46 @@ def band(values: np.ndarray, strata: Sequence[str], statistic: Statistic,
   tail = (1 - confidence) / 2
   low, high = np.quantile(np.concatenate(resampled), [tail, 1 - tail], axis=0)
   return Band(centre, low, high)
+
+
+def t_band(values: np.ndarray, strata: Sequence[str],
+           confidence: float) -> Band:
+  """Computes the mean of the strata's means with Welch's t interval.
+
+  For conclusions from a few runs, for which the percentile bootstrap of `band`
+  is too narrow: of six strata with three normal runs each its 95 % cover 85 %,
+  and 74 % where one stratum varies ten times as much as the others, these
+  96 and 92 %. Neither can know of failures that are too rare to be among the
+  runs. Degrees of freedom: Satterthwaite 1946, for a sum of variances.
+
+  Args:
+    values: float [N, P].
+    strata: name of each run's stratum, such as its setting.
+    confidence: share of intervals that cover the mean, above 0 and below 1.
+
+  Returns:
+    The curve; without an interval where a stratum has one run only.
+  """
+  members = _members(strata)
+  centre = np.mean([values[runs].mean(axis=0) for runs in members], axis=0)
+  sizes = np.array([[len(runs)] for runs in members])
+  if sizes.min() < 2:
+    return Band(centre, None, None)
+  # Of the strata's means, weighted as in the mean of all: [strata, P].
+  variances = np.array([values[runs].var(axis=0, ddof=1) for runs in members]
+                       ) / sizes / len(members)**2
+  variance = variances.sum(axis=0)
+  # Where no run differs from another the interval is a point, whatever these.
+  degrees = np.where(variance > 0, variance, 1)**2 / np.where(
+      variance > 0, (variances**2 / (sizes - 1)).sum(axis=0), 1)
+  half = stats.t.ppf((1 + confidence) / 2, degrees) * np.sqrt(variance)
+  return Band(centre, centre - half, centre + half)
+
+
+def _members(strata: Sequence[str]) -> List[np.ndarray]:
+  """Returns the indices of the runs of each stratum."""
+  return [np.flatnonzero([s == stratum for s in strata])
+          for stratum in dict.fromkeys(strata)]
 
 
 def smoothed(values: np.ndarray, num_points: int) -> np.ndarray:

@@ -1,6 +1,7 @@
 """Differences between variants, with numbers that can be checked by hand."""
 
 import pytest
+from scipy import stats
 
 from impala_tf.sweeps import plan as plan_lib
 from impala_tf.sweeps import results as results_lib
@@ -27,7 +28,9 @@ def test_runs_are_compared_by_setting_and_seed():
   results = _results({**_pairs('none', 'vtrace', [
       (1., 2.), (11., 13.), (101., 104.)]), ('none', 'alone', 1): 1000.})
   band = differences.band(results, 'task', 'none', 'vtrace')
-  assert (band.centre, band.low, band.high) == (-2., -3., -1.)
+  theirs = stats.ttest_1samp([-1., -2., -3.], 0).confidence_interval(0.95)
+  assert band.centre == -2.
+  assert (*band.low, *band.high) == pytest.approx(theirs)
   assert differences.band(results, 'task', 'none', 'epsilon') is None
 
 
@@ -40,26 +43,27 @@ def test_run_without_a_return_is_in_no_pair():
 
 def test_table_compares_methods_within_an_arm_and_arms_within_a_method():
   results = _results({
-      **_pairs('none', 'vtrace', [(1., 2.), (2., 4.)]),
+      **_pairs('none', 'vtrace', [(1., 2.), (2., 3.1)]),
       **_pairs('none_equal_updates', 'vtrace_equal_updates',
                [(3., 3.), (5., 4.)]),
       **_pairs('none_replay', 'vtrace_replay', [(0., 6.), (0., 6.)]),
-      **_pairs('vtrace_value', 'vtrace', [(1., 2.), (3., 4.)])})
+      **_pairs('vtrace_value', 'vtrace', [(1., 2.), (2.1, 3.1)])})
   lines = differences.of_corrections(results).splitlines()
 
   def row(heading, name):
     start = next(i for i, line in enumerate(lines) if heading in line)
     return next(line for line in lines[start:] if line.startswith(f'| {name} '))
 
-  lost = '| No-correction | **-1.50 (-2.00 to -1.00)** |'
+  lost = '| No-correction | **-1.05 (-1.69 to -0.41)** |'
   assert row('*Without replay: minus V-trace*', 'No-correction') == lost
   assert row('*Without replay, equal updates: minus V-trace*',
-             'No-correction') == '| No-correction | 0.50 (0.00 to 1.00) |'
-  assert row('minus half*', 'V-trace') == '| V-trace | 0.50 (0.00 to 1.00) |'
+             'No-correction') == '| No-correction | 0.50 (-5.85 to 6.85) |'
+  assert row('minus half*', 'V-trace') == (
+      '| V-trace | **0.95 (0.31 to 1.59)** |')
   assert row('minus without: equal updates*', 'V-trace') == (
-      '| V-trace | **2.50 (2.00 to 3.00)** |')
+      '| V-trace | 2.50 (-3.85 to 8.85) |')
   assert row('minus without: equal frames*', 'No-correction') == (
-      '| No-correction | **-1.50 (-2.00 to -1.00)** |')
+      '| No-correction | -1.50 (-7.85 to 4.85) |')
   assert row('*Without replay: V(x_{s+1}) minus v_{s+1}*', 'V-trace') == (
       '| V-trace | **-1.00 (-1.00 to -1.00)** |')
   assert row('*With replay: minus ε-correction*', 'No-correction') == (

@@ -31,7 +31,7 @@ def test_best_of_both_are_paired_by_seed(paths):
   assert '| **catch** | mean | 0.73 |  | 0.43 |  | +0.30 (+0.30 to' in table
   assert '| 0.68 | 0.38 | +0.30 (+0.30 to +0.30) |' in table
   found[1] = found[1]._replace(run=found[1].run._replace(final_return=0.84))
-  assert ('| **catch** | mean | 0.73 |  | 0.63 |  | +0.10 (-0.10 to +0.30) |'
+  assert ('| **catch** | mean | 0.73 |  | 0.63 |  | +0.10 (-2.44 to +2.64) |'
           in comparison.table(found))
 
 
