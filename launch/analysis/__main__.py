@@ -39,6 +39,10 @@ def _variants(results: tables.Results) -> str:
   return f'{tables.variants(results)}\n\n{differences.of_variants(results)}'
 
 
+def _best_agents(results: tables.Results) -> str:
+  return f'{tables.best_agents(results)}\n\n{differences.of_agents(results)}'
+
+
 _DISPLAYS = {
     'table_2': (_of_results(_table_2), figures.table_2),
     'figure_e1': (_of_results(tables.figure_e1), figures.figure_e1),
@@ -48,14 +52,14 @@ _DISPLAYS = {
     'figure_e3': (_of_results(tables.figure_e3), figures.figure_e3),
     'curves': (_of_results(_variants), figures.curves_of_variants),
     'variants': (_of_results(_variants), figures.variants),
-    'best_agents': (_of_results(tables.best_agents), figures.best_agents),
+    'best_agents': (_of_results(_best_agents), figures.best_agents),
     'ranks': (baselines.ranks_table, baselines.ranks),
     'rates': (baselines.ranks_table, baselines.rates),
     'figure_4': (baselines.figure_4_table, baselines.figure_4),
     'speedup': (baselines.speedup_table, baselines.speedup)}
-# For displays of learning curves results alone are too little.
-_OF_CURVES = ('figure_e1', 'figure_e3', 'curves', 'best_agents', 'figure_4',
-              'speedup')
+# Results alone are too little for these pictures, and for these tables, too.
+_PICTURES_OF_CURVES = ('figure_e1', 'figure_e3', 'curves', 'best_agents')
+_OF_CURVES = ('figure_4', 'speedup')
 _OF_RESULTS = [display for display in _DISPLAYS if display not in _OF_CURVES]
 
 
@@ -64,7 +68,9 @@ def _parse_args() -> argparse.Namespace:
   parser.add_argument('display', choices=_DISPLAYS)
   parser.add_argument('sweep_dir', metavar='SWEEP_DIR',
                       help=f'of a sweep; for {", ".join(_OF_RESULTS)} its '
-                      'results.csv is enough')
+                      'results.csv is enough, though without learning '
+                      f'curves {", ".join(_PICTURES_OF_CURVES)} have no '
+                      'picture')
   parser.add_argument('--output', help='of picture and table without ending '
                       '(default: DISPLAY beside results.csv), or a picture '
                       'alone, with its ending')
@@ -112,29 +118,33 @@ def _failures(failed: tables.Results) -> str:
 
 def _show(args: argparse.Namespace) -> None:
   path = pathlib.Path(args.sweep_dir)
-  if path.suffix == '.csv':
-    if args.display in _OF_CURVES or args.goals:
-      needs = '--goals' if args.goals else args.display
-      raise config_lib.UserError(
-          f'{needs} needs learning curves, which {path} does not have; name '
-          'the directory of the sweep')
-  else:
+  has_curves = path.suffix != '.csv'
+  if has_curves:
     path /= sweep_directory.RESULTS
-  table, draw = _DISPLAYS[args.display]
   output = args.output or str(path.parent / args.display)
   picture = pictures.output_path(output)
+  draws = has_curves or args.display not in _PICTURES_OF_CURVES
+  if not has_curves and (args.goals or args.display in _OF_CURVES
+                         or not draws and picture == output):
+    raise config_lib.UserError(
+        f"{'--goals' if args.goals else args.display} needs learning curves, "
+        f'which {path} does not have; name the directory of the sweep')
+  table, draw = _DISPLAYS[args.display]
   results, failed = _read(path)
   text = table(args.sweep_dir, results) + _failures(failed)
   if args.goals:
     text += f'\n\n{goals.table(args.sweep_dir, results, args.goals)}'
-  figure = draw(args.sweep_dir, results)
+  # Drawn before anything is written, since it may fail.
+  figure = draw(args.sweep_dir, results) if draws else None
   print(text)
-  pictures.save(figure, picture)
-  written = picture
+  written = []
+  if figure is not None:
+    pictures.save(figure, picture)
+    written.append(picture)
   if picture != output:
     suite_results.write(f'{output}.md', text + '\n')
-    written += f' and {output}.md'
-  print(f'\nwrote {written}')
+    written.append(f'{output}.md')
+  print(f"\nwrote {' and '.join(written)}")
 
 
 def main() -> int:

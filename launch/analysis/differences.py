@@ -6,6 +6,7 @@ vary; so all settings count here. Intervals are of Student's t, since the
 bootstrap's are too narrow for the few seeds of a setting.
 """
 
+import itertools
 from typing import Dict, List, Optional, Tuple
 
 import numpy as np
@@ -14,31 +15,38 @@ from impala_tf.sweeps import results as results_lib
 from launch.analysis import tables
 from launch.report import intervals
 
+_TITLES = {'final_return': 'final returns',
+           'area': 'returns over all of training'}
+_AND_INTERVAL = (f'with the {tables.CONFIDENCE:.0%} t interval; bold where '
+                 'that leaves zero out, level elsewhere')
 
-def band(results: tables.Results, task: str, variant: str, other: str
-         ) -> Optional[intervals.Band]:
-  """Computes the mean difference of the final returns of two variants.
+
+def band(results: tables.Results, task: str, variant: str, other: str,
+         name: str = 'final_return') -> Optional[intervals.Band]:
+  """Computes the mean difference of the returns of two variants.
 
   Args:
     results: finished runs of a sweep.
     task: name of the task.
     variant: name of the variant.
     other: name of the variant whose returns are taken away from its.
+    name: of the number that is compared, an attribute of `Result`.
 
   Returns:
     Arrays [1], the mean over settings, with an interval where each setting has
     two pairs or more; None where no run has a partner.
   """
-  returns = {(r.run.setting, r.run.seed): r.final_return
-             for r in results_lib.select(results, task, other)}
-  pairs = [(r, partner) for r in results_lib.select(results, task, variant)
-           if (partner := returns.get((r.run.setting, r.run.seed))) is not None
-           and r.final_return is not None]
+  first, second = (
+      {(r.run.setting, r.run.seed): value
+       for r in results_lib.select(results, task, each)
+       if (value := getattr(r, name)) is not None}
+      for each in (variant, other))
+  pairs = [key for key in first if key in second]
   if not pairs:
     return None
   return intervals.t_band(
-      np.array([[r.final_return - partner] for r, partner in pairs]),
-      [r.run.setting for r, _ in pairs], tables.CONFIDENCE)
+      np.array([[first[key] - second[key]] for key in pairs]),
+      [setting for setting, _ in pairs], tables.CONFIDENCE)
 
 
 def _comparisons(results: tables.Results) -> Dict[str, List[Tuple[str, ...]]]:
@@ -80,25 +88,54 @@ def of_corrections(results: tables.Results) -> str:
 
 
 def of_variants(results: tables.Results) -> str:
-  """Returns a table of differences between each two variants."""
-  variants = list(dict.fromkeys(r.run.variant for r in results))
-  return _table(results, {
-      f'minus {other}': [(variant, variant, other)
-                         for variant in variants[i + 1:]]
-      for i, other in enumerate(variants[:-1])})
+  """Returns tables of differences between each two variants."""
+  comparisons: Dict[str, List[Tuple[str, ...]]] = {}
+  for other, variant in _each_two(results):
+    comparisons.setdefault(f'minus {other}', []).append(
+        (variant, variant, other))
+  return (f'{_table(results, comparisons)}\n\n'
+          f"{_table(results, comparisons, 'area')}")
+
+
+def of_agents(results: tables.Results) -> str:
+  """Returns a table of differences between variants whose agents share.
+
+  The agents of a seed are one experiment: pairs are of seeds.
+  """
+  rows = []
+  for task, (other, variant) in itertools.product(
+      tables.tasks_of(results), _each_two(results)):
+    first, second = (tables.agents_by_seed(results, task, each)
+                     for each in (variant, other))
+    seeds = [seed for seed in first if seed in second]
+    rows.append([task, variant, other] + [
+        _cell(intervals.t_band(
+            np.array([[number_of(first[seed]) - number_of(second[seed])]
+                      for seed in seeds]), [''] * len(seeds),
+            tables.CONFIDENCE) if seeds else None)
+        for number_of in tables.OF_AGENTS.values()])
+  return (f'Mean difference in pairs of a seed, {_AND_INTERVAL}:\n\n' +
+          tables.markdown(['task', 'variant', 'minus', *tables.OF_AGENTS],
+                          rows))
+
+
+def _each_two(results: tables.Results) -> List[Tuple[str, str]]:
+  """Returns each two variants, in the sweep's order."""
+  return list(itertools.combinations(
+      dict.fromkeys(r.run.variant for r in results), 2))
 
 
 def _table(results: tables.Results,
-           comparisons: Dict[str, List[Tuple[str, ...]]]) -> str:
+           comparisons: Dict[str, List[Tuple[str, ...]]],
+           name: str = 'final_return') -> str:
   """Returns a table of (words, variant, other) by heading, a column a task."""
   tasks = tables.tasks_of(results)
   rows = []
   for heading, compared in comparisons.items():
     rows.append([f'*{heading}*'] + [''] * len(tasks))
-    rows += [[name] + [_cell(band(results, task, variant, other))
-                       for task in tasks]
-             for name, variant, other in compared]
-  return ('Mean difference of final returns over all settings and seeds, in '
-          f'pairs, with the {tables.CONFIDENCE:.0%} t interval; bold '
-          'where that leaves zero out, level elsewhere:\n\n' +
+    rows += [[words] + [_cell(band(results, task, variant, other, name))
+                        for task in tasks]
+             for words, variant, other in compared]
+  return (f'Mean difference of {_TITLES[name]} over all settings and seeds, in '
+          f'pairs, {_AND_INTERVAL}:\n\n' +
           tables.markdown(['', *tasks], rows))

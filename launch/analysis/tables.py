@@ -7,7 +7,7 @@ that has no variant of a table's.
 import itertools
 import math
 import statistics
-from typing import Dict, Iterable, List, Optional, Sequence
+from typing import Callable, Dict, Iterable, List, Optional, Sequence
 
 import numpy as np
 
@@ -242,30 +242,42 @@ def _mean_cell(values: Sequence[float]) -> str:
       CONFIDENCE))
 
 
+# Numbers of the agents of a seed, which share a replay, by their titles.
+OF_AGENTS: Dict[str, Callable[[Results], float]] = {
+    'best agent': lambda agents: max(r.final_return for r in agents),
+    'all agents': lambda agents: statistics.fmean(
+        r.final_return for r in agents),
+    'mean over training': lambda agents: statistics.fmean(
+        r.area for r in agents)}
+
+
+def agents_by_seed(results: Results, task: str, variant: str
+                   ) -> Dict[int, List[results_lib.Result]]:
+  """Groups the results of one task and variant that have a return by seed."""
+  seeds: Dict[int, List[results_lib.Result]] = {}
+  for r in results_lib.select(results, task, variant):
+    if r.final_return is not None:
+      seeds.setdefault(r.run.seed, []).append(r)
+  return seeds
+
+
 def best_agents(results: Results) -> str:
   """Returns a table of returns of the best agent of each seed, and of all."""
   rows = []
   for task, variant in itertools.product(
       tasks_of(results), dict.fromkeys(r.run.variant for r in results)):
-    selected = [r for r in results_lib.select(results, task, variant)
-                if r.final_return is not None]
-    seeds: Dict[int, List[results_lib.Result]] = {}
-    for r in selected:
-      seeds.setdefault(r.run.seed, []).append(r)
-    if not seeds:
+    groups = list(agents_by_seed(results, task, variant).values())
+    if not groups:
       rows.append([task, variant, *['–'] * 7])
       continue
-    groups = seeds.values()
+    selected = list(itertools.chain(*groups))
     rows.append([
-        task, variant, str(len(seeds)), str(max(map(len, groups))),
+        task, variant, str(len(groups)), str(max(map(len, groups))),
         _most(selected, 'frames'), _most(selected, 'updates'),
-        _mean_cell([max(r.final_return for r in agents) for agents in groups]),
-        *(_mean_cell([statistics.fmean(getattr(r, name) for r in agents)
-                      for agents in groups])
-          for name in ('final_return', 'area'))])
+        *(_mean_cell([number_of(agents) for agents in groups])
+          for number_of in OF_AGENTS.values())])
   return ('Final return of the best agent of each seed and of all agents, and '
           "all agents' return over all of training"
           f'{_of_seeds(results)}:\n\n' + markdown(
               ['task', 'variant', 'seeds', 'agents', 'frames of each',
-               'updates of each', 'best agent', 'all agents',
-               'mean over training'], rows))
+               'updates of each', *OF_AGENTS], rows))

@@ -100,8 +100,9 @@ def t_band(values: np.ndarray, strata: Sequence[str],
   For conclusions from a few runs, for which the percentile bootstrap of `band`
   is too narrow: of six strata with three normal runs each its 95 % cover 85 %,
   and 74 % where one stratum varies ten times as much as the others, these
-  96 and 92 %. Neither can know of failures that are too rare to be among the
-  runs. Degrees of freedom: Satterthwaite 1946, for a sum of variances.
+  96 and 93 %. Where the runs of one stratum either learn or fail both cover
+  less, since three of a kind look certain. Degrees of freedom: Satterthwaite
+  1946, for a sum of variances.
 
   Args:
     values: float [N, P].

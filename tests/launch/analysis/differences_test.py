@@ -9,10 +9,13 @@ from launch.analysis import differences
 
 
 def _results(returns):
-  """Makes results of one task from {(variant, setting, seed): return}."""
+  """Makes results of one task from {(variant, setting, seed): return}.
+
+  Over all of training the mean is 10 times as high.
+  """
   return [results_lib.Result(
       plan_lib.Run('task', variant, setting, seed, {}), results_lib.FINISHED,
-      final_return=value)
+      final_return=value, area=None if value is None else 10 * value)
           for (variant, setting, seed), value in returns.items()]
 
 
@@ -75,6 +78,25 @@ def test_each_variant_is_compared_with_those_before_it():
   results = _results({
       ('small', 'setting', 1): 1., ('middle', 'setting', 1): 3.,
       ('large', 'setting', 1): 6.})
-  assert differences.of_variants(results).splitlines()[-5:] == [
+  lines = differences.of_variants(results).splitlines()
+  assert 'of final returns over' in lines[0]
+  assert lines[4:9] == [
       '| *minus small* |  |', '| middle | 2.00 |', '| large | 5.00 |',
       '| *minus middle* |  |', '| large | 3.00 |']
+  assert 'of returns over all of training over' in lines[10]
+  assert lines[-5:] == [
+      '| *minus small* |  |', '| middle | 20.00 |', '| large | 50.00 |',
+      '| *minus middle* |  |', '| large | 30.00 |']
+
+
+def test_agents_that_share_are_one_experiment_a_seed():
+  results = _results({
+      ('own', 'a', 1): 1., ('own', 'b', 1): 3., ('own', 'a', 2): 2.,
+      ('shared', 'a', 1): 5., ('shared', 'b', 1): 4.,
+      # The second agent of seed 2 has failed; seed 3 has no partner.
+      ('shared', 'a', 2): 4.1, ('shared', 'b', 2): None,
+      ('shared', 'a', 3): 9.})
+  # Best agents: 5 - 3 and 4.1 - 2. All agents: 4.5 - 2 and 4.1 - 2.
+  assert differences.of_agents(results).splitlines()[-1] == (
+      '| task | shared | own | **2.05 (1.41 to 2.69)** | 2.30 (-0.24 to 4.84) '
+      '| 23.00 (-2.41 to 48.41) |')

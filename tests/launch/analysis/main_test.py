@@ -142,6 +142,17 @@ def test_variants_need_results_alone(tmp_path, sweep):
   assert (tmp_path / 'x.png').stat().st_size > 20_000
 
 
+def test_table_of_agents_that_share_needs_results_alone(refused, tmp_path):
+  csv = 'testdata/sweeps/laser_sharing.csv'
+  ran = programs.run('launch.analysis', 'best_agents', csv,
+                     f'--output={tmp_path}/agents')
+  assert ran.returncode == 0, ran.stderr
+  assert '| lava_gap | shared | own | ' in ran.stdout
+  assert [path.name for path in tmp_path.iterdir()] == ['agents.md']
+  assert 'needs learning curves' in refused(
+      analysis.main, 'best_agents', csv, f'--output={tmp_path}/agents.png')
+
+
 @pytest.mark.parametrize('display, words', [
     ('table_2', 'no variant of this sweep is a correction'),
     ('figure_e2', 'no variant of this sweep is a correction'),
