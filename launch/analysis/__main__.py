@@ -36,11 +36,13 @@ def _table_2(results: tables.Results) -> str:
 
 
 def _variants(results: tables.Results) -> str:
-  return f'{tables.variants(results)}\n\n{differences.of_variants(results)}'
+  return (f'{tables.variants(results)}\n\n'
+          f'{differences.of_variants(results)}').rstrip()
 
 
 def _best_agents(results: tables.Results) -> str:
-  return f'{tables.best_agents(results)}\n\n{differences.of_agents(results)}'
+  return (f'{tables.best_agents(results)}\n\n'
+          f'{differences.of_agents(results)}').rstrip()
 
 
 _DISPLAYS = {
@@ -57,8 +59,9 @@ _DISPLAYS = {
     'rates': (baselines.ranks_table, baselines.rates),
     'figure_4': (baselines.figure_4_table, baselines.figure_4),
     'speedup': (baselines.speedup_table, baselines.speedup)}
-# Results alone are too little for these pictures, and for these tables, too.
+# Displays whose pictures need learning curves; their tables need results alone.
 _PICTURES_OF_CURVES = ('figure_e1', 'figure_e3', 'curves', 'best_agents')
+# Displays whose tables need learning curves, too.
 _OF_CURVES = ('figure_4', 'speedup')
 _OF_RESULTS = [display for display in _DISPLAYS if display not in _OF_CURVES]
 

@@ -40,11 +40,6 @@ _TITLES = {**_METHODS, 'a2c': 'batched A2C', 'impala': 'IMPALA',
            'momentum_sgd': 'momentum SGD'}
 
 
-def variants_of(results: tables.Results) -> List[str]:
-  """Returns the variants of results, in the sweep's order."""
-  return list(dict.fromkeys(r.run.variant for r in results))
-
-
 def _label(variant: str) -> str:
   """Returns a variant's name as text."""
   return _TITLES.get(variant, figures.title(variant))
@@ -53,7 +48,7 @@ def _label(variant: str) -> str:
 def _cells(results: tables.Results):
   """Yields each task and variant that was run, with its results."""
   for task, variant in itertools.product(
-      tables.tasks_of(results), variants_of(results)):
+      tables.tasks_of(results), tables.variants_of(results)):
     selected = results_lib.select(results, task, variant)
     if selected:
       yield task, variant, selected
@@ -82,7 +77,7 @@ def ranks(sweep_dir: str, results: tables.Results):
   del sweep_dir
   tasks = tables.tasks_of(results)
   figure, grid = pictures.panels(len(tasks), height=2.8)
-  styles = pictures.line_styles(variants_of(results))
+  styles = pictures.line_styles(tables.variants_of(results))
   for axes, task in zip(grid, tasks):
     for variant, style in styles.items():
       ranked = results_lib.ranked(results_lib.select(results, task, variant))
@@ -111,7 +106,7 @@ def rates(sweep_dir: str, results: tables.Results):
   tasks = tables.tasks_of(results)
   figure, grid = pictures.panels(len(tasks), height=2.8)
   for axes, task in zip(grid, tasks):
-    for variant in variants_of(results):
+    for variant in tables.variants_of(results):
       dots = sorted(
           (r.run.bindings[_RATE], r.final_return)
           for r in results_lib.select(results, task, variant)

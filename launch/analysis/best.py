@@ -14,7 +14,6 @@ from typing import Dict, Sequence
 from impala_tf import config as config_lib
 from impala_tf.sweeps import plan as plan_lib
 from impala_tf.sweeps import results as results_lib
-from launch.analysis import baselines
 from launch.analysis import tables
 from launch.run import command_line
 from launch.run import gin_config
@@ -33,7 +32,7 @@ def choose(results: Sequence[results_lib.Result]) -> Dict[str, plan_lib.Run]:
   """
   chosen = {}
   for task in tables.tasks_of(results):
-    for variant in baselines.variants_of(results):
+    for variant in tables.variants_of(results):
       selected = results_lib.select(results, task, variant)
       best = next(iter(results_lib.setting_returns(selected)), None)
       for r in selected:

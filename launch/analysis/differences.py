@@ -88,11 +88,13 @@ def of_corrections(results: tables.Results) -> str:
 
 
 def of_variants(results: tables.Results) -> str:
-  """Returns tables of differences between each two variants."""
+  """Returns tables of differences between variants; none of a single one."""
   comparisons: Dict[str, List[Tuple[str, ...]]] = {}
   for other, variant in _each_two(results):
     comparisons.setdefault(f'minus {other}', []).append(
         (variant, variant, other))
+  if not comparisons:
+    return ''
   return (f'{_table(results, comparisons)}\n\n'
           f"{_table(results, comparisons, 'area')}")
 
@@ -100,7 +102,8 @@ def of_variants(results: tables.Results) -> str:
 def of_agents(results: tables.Results) -> str:
   """Returns a table of differences between variants whose agents share.
 
-  The agents of a seed are one experiment: pairs are of seeds.
+  The agents of a seed are one experiment: pairs are of seeds. There is no table
+  of a single variant.
   """
   rows = []
   for task, (other, variant) in itertools.product(
@@ -108,12 +111,16 @@ def of_agents(results: tables.Results) -> str:
     first, second = (tables.agents_by_seed(results, task, each)
                      for each in (variant, other))
     seeds = [seed for seed in first if seed in second]
-    rows.append([task, variant, other] + [
-        _cell(intervals.t_band(
-            np.array([[number_of(first[seed]) - number_of(second[seed])]
-                      for seed in seeds]), [''] * len(seeds),
-            tables.CONFIDENCE) if seeds else None)
-        for number_of in tables.OF_AGENTS.values()])
+    row = [task, variant, other]
+    for summary in tables.OF_AGENTS.values():
+      pairs = [[summary(first[seed]) - summary(second[seed])]
+               for seed in seeds]
+      row.append(_cell(intervals.t_band(
+          np.array(pairs), [''] * len(pairs), tables.CONFIDENCE)
+                       if pairs else None))
+    rows.append(row)
+  if not rows:
+    return ''
   return (f'Mean difference in pairs of a seed, {_AND_INTERVAL}:\n\n' +
           tables.markdown(['task', 'variant', 'minus', *tables.OF_AGENTS],
                           rows))
@@ -121,8 +128,7 @@ def of_agents(results: tables.Results) -> str:
 
 def _each_two(results: tables.Results) -> List[Tuple[str, str]]:
   """Returns each two variants, in the sweep's order."""
-  return list(itertools.combinations(
-      dict.fromkeys(r.run.variant for r in results), 2))
+  return list(itertools.combinations(tables.variants_of(results), 2))
 
 
 def _table(results: tables.Results,

@@ -210,8 +210,7 @@ def variants(sweep_dir: str, results: tables.Results):
   """Draws the final return of each variant, the mean over all settings."""
   del sweep_dir
   tasks = tables.tasks_of(results)
-  styles = pictures.line_styles(list(dict.fromkeys(
-      r.run.variant for r in results)))
+  styles = pictures.line_styles(tables.variants_of(results))
   figure, grid = pictures.panels(len(tasks), height=2.8)
   for axes, task in zip(grid, tasks):
     for variant, style in styles.items():
@@ -238,7 +237,7 @@ def best_agents(sweep_dir: str, results: tables.Results):
   tasks = tables.tasks_of(results)
   figure, grid = pictures.panels(len(tasks), height=3.2)
   for axes, task in zip(grid, tasks):
-    for variant in dict.fromkeys(r.run.variant for r in results):
+    for variant in tables.variants_of(results):
       found = []
       for seed in dict.fromkeys(r.run.seed for r in results):
         agents = [points for r in results_lib.select(results, task, variant)
@@ -263,7 +262,7 @@ def curves_of_variants(sweep_dir: str, results: tables.Results):
   tasks = tables.tasks_of(results)
   figure, grid = pictures.panels(len(tasks), height=3.2)
   for axes, task in zip(grid, tasks):
-    for variant in dict.fromkeys(r.run.variant for r in results):
+    for variant in tables.variants_of(results):
       curve = curve_of(sweep_dir, results_lib.select(results, task, variant))
       if curve:
         pictures.draw_band(axes, *curve, label=title(variant))

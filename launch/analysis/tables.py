@@ -50,6 +50,11 @@ def tasks_of(results: Results) -> List[str]:
   return list(dict.fromkeys(r.run.task for r in results))
 
 
+def variants_of(results: Results) -> List[str]:
+  """Returns the variants of results, in the sweep's order."""
+  return list(dict.fromkeys(r.run.variant for r in results))
+
+
 def number(value: float, digits: int) -> str:
   """Returns a number as text; a dash for NaN."""
   return '–' if math.isnan(value) else f'{value:.{digits}f}'
@@ -219,7 +224,7 @@ def variants(results: Results) -> str:
   """Returns a table of returns by variant, beside frames and updates."""
   rows = []
   for task, variant in itertools.product(
-      tasks_of(results), dict.fromkeys(r.run.variant for r in results)):
+      tasks_of(results), variants_of(results)):
     ended = [r for r in results_lib.select(results, task, variant)
              if r.final_return is not None]
     if not ended:
@@ -242,7 +247,7 @@ def _mean_cell(values: Sequence[float]) -> str:
       CONFIDENCE))
 
 
-# Numbers of the agents of a seed, which share a replay, by their titles.
+# Functions that sum up the agents of one seed in a number, by its title.
 OF_AGENTS: Dict[str, Callable[[Results], float]] = {
     'best agent': lambda agents: max(r.final_return for r in agents),
     'all agents': lambda agents: statistics.fmean(
@@ -265,7 +270,7 @@ def best_agents(results: Results) -> str:
   """Returns a table of returns of the best agent of each seed, and of all."""
   rows = []
   for task, variant in itertools.product(
-      tasks_of(results), dict.fromkeys(r.run.variant for r in results)):
+      tasks_of(results), variants_of(results)):
     groups = list(agents_by_seed(results, task, variant).values())
     if not groups:
       rows.append([task, variant, *['–'] * 7])
@@ -274,8 +279,8 @@ def best_agents(results: Results) -> str:
     rows.append([
         task, variant, str(len(groups)), str(max(map(len, groups))),
         _most(selected, 'frames'), _most(selected, 'updates'),
-        *(_mean_cell([number_of(agents) for agents in groups])
-          for number_of in OF_AGENTS.values())])
+        *(_mean_cell([summary(agents) for agents in groups])
+          for summary in OF_AGENTS.values())])
   return ('Final return of the best agent of each seed and of all agents, and '
           "all agents' return over all of training"
           f'{_of_seeds(results)}:\n\n' + markdown(

@@ -117,11 +117,13 @@ def t_band(values: np.ndarray, strata: Sequence[str],
   sizes = np.array([[len(runs)] for runs in members])
   if sizes.min() < 2:
     return Band(centre, None, None)
-  # Of the strata's means, weighted as in the mean of all: [strata, P].
+  # Variances of the strata's means, each weighted as in the mean of all;
+  # float [number of strata, P].
   variances = np.array([values[runs].var(axis=0, ddof=1) for runs in members]
                        ) / sizes / len(members)**2
   variance = variances.sum(axis=0)
-  # Where no run differs from another the interval is a point, whatever these.
+  # Without any variance the interval is a point, whatever its degrees of
+  # freedom: any number but 0 / 0 will do.
   degrees = np.where(variance > 0, variance, 1)**2 / np.where(
       variance > 0, (variances**2 / (sizes - 1)).sum(axis=0), 1)
   half = stats.t.ppf((1 + confidence) / 2, degrees) * np.sqrt(variance)

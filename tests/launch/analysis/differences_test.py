@@ -89,6 +89,12 @@ def test_each_variant_is_compared_with_those_before_it():
       '| *minus middle* |  |', '| large | 30.00 |']
 
 
+def test_single_variant_has_no_table():
+  results = _results({('alone', 'setting', 1): 1.})
+  assert differences.of_variants(results) == ''
+  assert differences.of_agents(results) == ''
+
+
 def test_agents_that_share_are_one_experiment_a_seed():
   results = _results({
       ('own', 'a', 1): 1., ('own', 'b', 1): 3., ('own', 'a', 2): 2.,
