@@ -35,6 +35,10 @@ def _table_2(results: tables.Results) -> str:
   return f'{tables.table_2(results)}\n\n{differences.of_corrections(results)}'
 
 
+def _figure_e1(results: tables.Results) -> str:
+  return f'{tables.figure_e1(results)}\n\n{differences.of_lags(results)}'
+
+
 def _variants(results: tables.Results) -> str:
   return (f'{tables.variants(results)}\n\n'
           f'{differences.of_variants(results)}').rstrip()
@@ -47,9 +51,9 @@ def _best_agents(results: tables.Results) -> str:
 
 _DISPLAYS = {
     'table_2': (_of_results(_table_2), figures.table_2),
-    'figure_e1': (_of_results(tables.figure_e1), figures.figure_e1),
+    'figure_e1': (_of_results(_figure_e1), figures.figure_e1),
     'profiles': (_of_results(pooled.table), pooled.profiles),
-    'lags': (_of_results(tables.figure_e1), figures.lags),
+    'lags': (_of_results(_figure_e1), figures.lags),
     'figure_e2': (_of_results(tables.figure_e2), figures.figure_e2),
     'figure_e3': (_of_results(tables.figure_e3), figures.figure_e3),
     'curves': (_of_results(_variants), figures.curves_of_variants),

@@ -14,6 +14,7 @@ import numpy as np
 from impala_tf import config as config_lib
 from impala_tf.monitoring import metrics
 from impala_tf.sweeps import results as results_lib
+from launch.analysis import differences
 from launch.analysis import figures
 from launch.analysis import tables
 from launch.report import pictures
@@ -134,6 +135,8 @@ def _cell(run: results_lib.Result) -> Tuple[str, str]:
 def figure_4_table(sweep_dir: str, results: tables.Results) -> str:
   """Returns a table of final returns, updates and times: means over seeds.
 
+  Below it are tables of differences between the methods, in pairs of a seed.
+
   Times are from the first row of each run to its last, as in the figure.
   """
   rows = []
@@ -159,7 +162,10 @@ def figure_4_table(sweep_dir: str, results: tables.Results) -> str:
           f'the {tables.CONFIDENCE:.0%} bootstrap interval of the seeds:\n\n'
           + tables.markdown(
               ['task', '', 'seeds', 'updates', 'policy lag', 'final return',
-               'mean over training', 'seconds', 'frames/s'], rows))
+               'mean over training', 'seconds', 'frames/s'], rows)
+          + '\n\n' + differences.of_variants([
+              r._replace(run=r.run._replace(task=task, variant=variant))
+              for r in results for task, variant in [_cell(r)]])).rstrip()
 
 
 def figure_4(sweep_dir: str, results: tables.Results):

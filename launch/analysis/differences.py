@@ -87,6 +87,15 @@ def of_corrections(results: tables.Results) -> str:
   return _table(results, _comparisons(results))
 
 
+def of_lags(results: tables.Results) -> str:
+  """Returns a table of differences from V-trace at each lag of figure E.1."""
+  return _table(results, {
+      f'Lag of {lag}: minus V-trace': [
+          (name, f'{method}_lag_{lag}', f'vtrace_lag_{lag}')
+          for method, name in tables.METHODS.items() if method != 'vtrace']
+      for lag in tables.LAGS if lag})  # Without lag the methods are one.
+
+
 def of_variants(results: tables.Results) -> str:
   """Returns tables of differences between variants; none of a single one."""
   comparisons: Dict[str, List[Tuple[str, ...]]] = {}

@@ -85,6 +85,9 @@ def test_best_settings_are_compared_over_frames_and_over_time(tmp_path):
           '| 10 |') in table
   assert ('| catch | impala | 2 | 700 | 150.0 | 5.00 (5.00 to 5.00) | 5.00 | 4 '
           '| 25 |') in table
+  # In pairs of a seed: 5 - 1 and 5 - 3.
+  assert table.count('| *minus a3c* |  |\n'
+                     '| impala | 3.00 (-9.71 to 15.71) |') == 2
   over_frames, over_time = baselines.figure_4(str(tmp_path), results).axes
   for axes, ends in ((over_frames, {'A3C': (0., 100.), 'IMPALA': (0., 100.)}),
                      (over_time, {'A3C': (0., 10.), 'IMPALA': (0., 4.)})):
