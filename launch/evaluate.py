@@ -81,16 +81,15 @@ def _evaluate(args: argparse.Namespace) -> dict:
   output = _output(args, suite)
   if suite:
     return _evaluate_suite(args, config, suite, levels, output)
-  return _evaluate_level(args, config, output)
+  return _evaluate_levels(args, config, levels, output)
 
 
 def _suite_and_levels(args: argparse.Namespace, trained_on: str
                       ) -> Tuple[Optional[suite_lib.Suite], Sequence[str]]:
-  """Returns the suite to play, if any, and its levels to play.
+  """Returns the suite to play, if any, and the levels to play.
 
   Raises:
-    UserError: where the flags contradict each other or name what there is not,
-      or the levels of a run cannot be played together.
+    UserError: where the flags contradict each other or name what there is not.
   """
   if args.suite is None:
     if args.levels is not None:
@@ -123,19 +122,21 @@ def _suite_and_levels(args: argparse.Namespace, trained_on: str
 def _suite_and_levels_of_run(trained_on: str, video: Optional[str]
                              ) -> Tuple[Optional[suite_lib.Suite],
                                         Sequence[str]]:
-  """Returns as above what a run was trained on; no suite for a single level."""
+  """Returns as above what a run was trained on.
+
+  There is no suite for a single level, nor where one is of another.
+  """
   trained = levels_lib.expand(trained_on)
   if len(trained) == 1:
-    return None, ()
-  several = (f'the run was trained on {len(trained)} levels '
-             f'({levels_lib.short_name(trained_on)})')
+    return None, trained
+  if video:
+    raise config_lib.UserError(
+        f'--video films one level, but the run was trained on {len(trained)} '
+        f'levels ({levels_lib.short_name(trained_on)})')
   suite = levels_lib.suite_of(trained[0])
   if suite is None or any(levels_lib.suite_of(level) is not suite
                           for level in trained):
-    raise config_lib.UserError(
-        f'{several}, and only levels of one suite can be evaluated together')
-  if video:
-    raise config_lib.UserError(f'--video films one level, but {several}')
+    return None, trained
   return suite, tuple(dict.fromkeys(map(suite.scored_level, trained)))
 
 
@@ -163,18 +164,45 @@ def _output(args: argparse.Namespace, suite: Optional[suite_lib.Suite]
   return output
 
 
-def _evaluate_level(args: argparse.Namespace, config: config_lib.Config,
-                    output: str) -> dict:
-  """Plays the level that the run was trained on; returns the report."""
-  # Here, since they import TensorFlow, which takes seconds.
-  from impala_tf import experiment
-  from impala_tf.agents import saved
+def _make_environment(config: config_lib.Config, level: str, num_envs: int,
+                      seed: int) -> Any:
+  """Makes environments of one level for evaluation."""
+  from impala_tf import experiment  # Imports TensorFlow, which takes seconds.
+  return experiment.make_environment(
+      dataclasses.replace(
+          config, environment=dataclasses.replace(
+              config.environment, level=level)),
+      num_envs, seed, training=False)
+
+
+def _evaluate_levels(args: argparse.Namespace, config: config_lib.Config,
+                     levels: Sequence[str], output: str) -> dict:
+  """Plays what a run was trained on; returns the report."""
+  from impala_tf.agents import saved  # Imports TensorFlow, which takes seconds.
   loaded = saved.load_agent(
       args.run_dir, checkpoint_flag.parse(args.checkpoint))
-  suite = levels_lib.suite_of(config.environment.level)
+  if len(levels) == 1:
+    report, returns = _evaluate_level(args, config, levels[0], loaded)
+    suite_results.write_json(output, {**report, 'returns': returns})
+    return {**report, 'written_to': output}
+  results = {}
+  for i, level in enumerate(levels, start=1):
+    print(f'{i} of {len(levels)}: {level}', end=' ', flush=True)
+    report, returns = _evaluate_level(args, config, level, loaded)
+    print(f'{report["mean"]:.2f}', flush=True)
+    results[report['level']] = {**report, 'returns': returns}
+  suite_results.write_json(output, {'levels': results})
+  return {'trained_frames': loaded.num_frames, 'levels': len(results),
+          'written_to': output}
+
+
+def _evaluate_level(args: argparse.Namespace, config: config_lib.Config,
+                    level: str, loaded: Any) -> Tuple[dict, List[float]]:
+  """Plays a level, filmed if asked; returns as `_play`."""
+  suite = levels_lib.suite_of(level)
   episodes = args.episodes or (suite.episodes if suite else _EPISODES)
-  environment = experiment.make_environment(
-      config, min(episodes, _MAX_ENVS), args.seed, training=False)
+  environment = _make_environment(
+      config, level, min(episodes, _MAX_ENVS), args.seed)
   _check_actions(environment, loaded.agent)
   video = None
   if args.video:
@@ -188,8 +216,8 @@ def _evaluate_level(args: argparse.Namespace, config: config_lib.Config,
   finally:
     if video:
       video.discard()
-  suite_results.write_json(output, {**report, 'returns': returns})
-  return {**report, 'written_to': output}
+  environment.close()
+  return report, returns
 
 
 def _play(level: str, loaded: Any, environment: Any, episodes: int,
@@ -230,17 +258,7 @@ def _evaluate_suite(args: argparse.Namespace, config: config_lib.Config,
     raise config_lib.UserError(f'levels of {suite.title} need the package '
                                f'{suite.package}: {suite.install}')
 
-  # Here, since they import TensorFlow, which takes seconds.
-  from impala_tf import experiment
-  from impala_tf.agents import saved
-
-  def make_environment(level, num_envs):
-    return experiment.make_environment(
-        dataclasses.replace(
-            config, environment=dataclasses.replace(
-                config.environment, level=level)),
-        num_envs, args.seed, training=False)
-
+  from impala_tf.agents import saved  # Imports TensorFlow, which takes seconds.
   loaded = saved.load_agent(
       args.run_dir, checkpoint_flag.parse(args.checkpoint))
   episodes = args.episodes or suite.episodes
@@ -249,14 +267,15 @@ def _evaluate_suite(args: argparse.Namespace, config: config_lib.Config,
       'seed': args.seed, 'deterministic': args.deterministic})
   waiting = [level for level in levels if not results.has(level)]
   for level in waiting:  # All of them, before an hour of games.
-    environment = make_environment(level, 1)
+    environment = _make_environment(config, level, 1, args.seed)
     _check_actions(environment, loaded.agent)
     environment.close()
   for i, level in enumerate(waiting, start=1):
     # Before and not after it: some simulators can end the whole process, be it
     # in play or as they are closed.
     print(f'{i} of {len(waiting)}: {level}', end=' ', flush=True)
-    environment = make_environment(level, min(episodes, _MAX_ENVS))
+    environment = _make_environment(
+        config, level, min(episodes, _MAX_ENVS), args.seed)
     report, returns = _play(level, loaded, environment, episodes, args)
     results.add(level, {**report, 'returns': returns})
     print(f'{report["mean"]:.2f} '

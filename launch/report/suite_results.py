@@ -124,11 +124,16 @@ class SuiteResults:
     return os.path.splitext(self._path)[0] + '.md'
 
 
+def _conditions(contents: Mapping[str, Any]) -> Dict[str, Any]:
+  """Returns what results must share; raises KeyError where something lacks."""
+  return {name: {**_EARLIER, **contents}[name] for name in CONDITIONS}
+
+
 def read_levels(path: str) -> Mapping[str, Dict[str, Any]]:
   """Reads the results that `launch/evaluate.sh` has written.
 
   Args:
-    path: path or URL of the JSON, of one level or of a suite.
+    path: path or URL of the JSON, of one level, of several or of a suite.
 
   Returns:
     Level to result; of a suite the levels that count.
@@ -137,12 +142,16 @@ def read_levels(path: str) -> Mapping[str, Dict[str, Any]]:
     UserError: where the file holds anything else.
   """
   try:
-    contents = {**_EARLIER, **json.loads(files.read(path))}
-    conditions = {name: contents[name] for name in CONDITIONS}
+    contents = json.loads(files.read(path))
     if 'suite' not in contents:
-      return {contents['level']: {**contents, 'mean': float(contents['mean'])}}
+      played = contents.get('levels') or {contents['level']: contents}
+      return {level: {**_conditions(result), **result,
+                      'mean': float(result['mean'])}
+              for level, result in played.items()}
     suite = levels_lib.SUITES[contents['suite']]
-  except (OSError, ValueError, TypeError, KeyError) as error:
+    conditions = _conditions(contents)
+  except (OSError, ValueError, TypeError, KeyError,
+          AttributeError) as error:
     raise config_lib.UserError(
         f'{path} holds no evaluation ({error!r}); remove it, or evaluate '
         'again') from error

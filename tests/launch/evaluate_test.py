@@ -15,6 +15,7 @@ from impala_tf.envs import environment
 from impala_tf.suites import dmlab30
 from impala_tf.suites import levels
 from launch import evaluate
+from launch.report import suite_results
 from launch.run import gin_config
 from tests.fixtures import programs
 from tests.fixtures import trained_runs
@@ -64,6 +65,25 @@ def test_result_is_written_and_shown_and_the_first_game_filmed(
   brightest = [np.unravel_index(np.argmax(b[:8]), b[:8].shape)[0]
                for b in boards[:6]]
   assert brightest == sorted(brightest) and len(set(brightest)) > 3  # It falls.
+
+
+def test_levels_that_are_no_suite_are_played_in_turn(
+    tmp_path, monkeypatch, capsys):
+  run_dir = trained_runs.make(
+      tmp_path, 'catch,catch/mirrored',
+      agent=config_lib.AgentConfig(torso='mlp', hidden_size=4))
+  assert _evaluate(monkeypatch, run_dir, '--episodes=40') == 0
+  path = run_dir / 'evaluation.json'
+  played = json.loads(path.read_text())['levels']
+  assert list(played) == ['catch', 'catch/mirrored']
+  # One and the same agent, whose rewards differ by a factor of 100.
+  assert set(played['catch']['returns']) == {-1., 1.}
+  assert set(played['catch/mirrored']['returns']) == {-100., 100.}
+  output = capsys.readouterr().out
+  for i, (level, result) in enumerate(played.items(), start=1):
+    assert result['level'] == level and result['episodes'] == 40
+    assert f'{i} of 2: {level} {result["mean"]:.2f}\n' in output
+  assert suite_results.read_levels(str(path)) == played
 
 
 def test_seed_and_output_are_as_told(catch_run, tmp_path, monkeypatch):
@@ -311,10 +331,6 @@ def test_agent_of_actions_of_another_kind_is_refused(
      'those of Atari-57'),
     ('dmlab30', 'atari57', "was trained on 'dmlab30', whose observations are "
      'not those of Atari-57'),
-    ('tmaze/1,tmaze/2', None, 'was trained on 2 levels (tmaze/1 and 1 more), '
-     'and only levels of one suite can be evaluated together'),
-    ('atari/pong,dmlab30/rooms_watermaze', None,
-     'trained on 2 levels (atari/pong and 1 more), and only levels of one'),
     ('dmlab30', None, 'DMLab-30 need the package no_such_package'),
     ('dmlab30/rooms_watermaze', 'dmlab30',
      'DMLab-30 need the package no_such_package: ./launch/install_dmlab.sh')])
