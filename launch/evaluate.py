@@ -9,7 +9,7 @@ import dataclasses
 import difflib
 import importlib.util
 import os
-from typing import Any, Callable, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Optional, Sequence, Tuple
 
 from impala_tf import config as config_lib
 from impala_tf.monitoring import video as video_lib
@@ -54,9 +54,8 @@ def _parse_args() -> argparse.Namespace:
   parser.add_argument('--suite', help='play every level of a suite, '
                       f'{" or ".join(levels_lib.SUITES)}, and write a table '
                       'beside the JSON; the same command goes on where it was '
-                      'stopped (default: the levels that the run was trained '
-                      'on)')
-  parser.add_argument('--levels', help='of the suite these only: '
+                      'stopped (default: what the run was trained on)')
+  parser.add_argument('--levels', help='of --suite these only: '
                       'atari/pong,atari/breakout')
   return parser.parse_args()
 
@@ -124,7 +123,7 @@ def _suite_and_levels_of_run(trained_on: str, video: Optional[str]
                                         Sequence[str]]:
   """Returns as above what a run was trained on.
 
-  There is no suite for a single level, nor where one is of another.
+  No suite for a single level, nor where the levels are not all of one.
   """
   trained = levels_lib.expand(trained_on)
   if len(trained) == 1:
@@ -132,7 +131,7 @@ def _suite_and_levels_of_run(trained_on: str, video: Optional[str]
   if video:
     raise config_lib.UserError(
         f'--video films one level, but the run was trained on {len(trained)} '
-        f'levels ({levels_lib.short_name(trained_on)})')
+        f'levels ({levels_lib.short_name(trained_on)}); leave it out')
   suite = levels_lib.suite_of(trained[0])
   if suite is None or any(levels_lib.suite_of(level) is not suite
                           for level in trained):
@@ -164,81 +163,88 @@ def _output(args: argparse.Namespace, suite: Optional[suite_lib.Suite]
   return output
 
 
-def _make_environment(config: config_lib.Config, level: str, num_envs: int,
-                      seed: int) -> Any:
-  """Makes environments of one level for evaluation."""
-  from impala_tf import experiment  # Imports TensorFlow, which takes seconds.
-  return experiment.make_environment(
-      dataclasses.replace(
-          config, environment=dataclasses.replace(
-              config.environment, level=level)),
-      num_envs, seed, training=False)
-
-
 def _evaluate_levels(args: argparse.Namespace, config: config_lib.Config,
                      levels: Sequence[str], output: str) -> dict:
-  """Plays what a run was trained on; returns the report."""
+  """Plays levels that are of no suite together; returns the report."""
   from impala_tf.agents import saved  # Imports TensorFlow, which takes seconds.
   loaded = saved.load_agent(
       args.run_dir, checkpoint_flag.parse(args.checkpoint))
+  results: Dict[str, dict] = {}
+
+  def keep(level, result):
+    results[level] = result
+    suite_results.write_json(
+        output, result if len(levels) == 1 else {'levels': results})
+
+  _play_in_turn(args, config, levels, loaded, keep)
+  report = {'trained_frames': loaded.num_frames, 'levels': len(results)}
   if len(levels) == 1:
-    report, returns = _evaluate_level(args, config, levels[0], loaded)
-    suite_results.write_json(output, {**report, 'returns': returns})
-    return {**report, 'written_to': output}
-  results = {}
+    (result,) = results.values()
+    report = {name: result[name] for name in result if name != 'returns'}
+  return {**report, 'written_to': output}
+
+
+def _play_in_turn(args: argparse.Namespace, config: config_lib.Config,
+                  levels: Sequence[str], loaded: Any,
+                  keep: Callable[[str, dict], None]) -> None:
+  """Plays levels, and hands the name and the result of each to `keep`."""
+  from impala_tf import experiment
+
+  def make_environment(level, num_envs):
+    environment = experiment.make_environment(
+        dataclasses.replace(
+            config, environment=dataclasses.replace(
+                config.environment, level=level)),
+        num_envs, args.seed, training=False)
+    _check_actions(environment, loaded.agent)
+    return environment
+
+  for level in levels[1:]:  # All of them, before an hour of games.
+    make_environment(level, 1).close()
   for i, level in enumerate(levels, start=1):
+    suite = levels_lib.suite_of(level)
+    episodes = args.episodes or (suite.episodes if suite else _EPISODES)
+    environment = make_environment(level, min(episodes, _MAX_ENVS))
+    # Named before it is played and kept before it is closed: some simulators
+    # can end the whole process in either.
     print(f'{i} of {len(levels)}: {level}', end=' ', flush=True)
-    report, returns = _evaluate_level(args, config, level, loaded)
-    print(f'{report["mean"]:.2f}', flush=True)
-    results[report['level']] = {**report, 'returns': returns}
-  suite_results.write_json(output, {'levels': results})
-  return {'trained_frames': loaded.num_frames, 'levels': len(results),
-          'written_to': output}
+    result = _play(args, loaded, environment, episodes)
+    keep(result['level'], result)
+    score = result.get('human_normalised_score')
+    print(f'{result["mean"]:.2f}' +
+          ('' if score is None else f' ({score:.1%} human-normalised)'),
+          flush=True)
+    environment.close()
 
 
-def _evaluate_level(args: argparse.Namespace, config: config_lib.Config,
-                    level: str, loaded: Any) -> Tuple[dict, List[float]]:
-  """Plays a level, filmed if asked; returns as `_play`."""
-  suite = levels_lib.suite_of(level)
-  episodes = args.episodes or (suite.episodes if suite else _EPISODES)
-  environment = _make_environment(
-      config, level, min(episodes, _MAX_ENVS), args.seed)
-  _check_actions(environment, loaded.agent)
+def _play(args: argparse.Namespace, loaded: Any, environment: Any,
+          episodes: int) -> dict:
+  """Plays a level, and films it if asked to; returns the result."""
+  from impala_tf import evaluation
   video = None
   if args.video:
     video = video_lib.Video(args.video, environment, args.video_secs)
-  # The environment may play a held-out variant of the configured level.
   try:
-    report, returns = _play(environment.level, loaded, environment, episodes,
-                            args, *([video.on_step] if video else []))
+    played = evaluation.evaluate(
+        loaded.agent, environment, episodes, args.seed,
+        video.on_step if video else lambda num_ended: None, args.deterministic)
     if video:
       video.close()
   finally:
     if video:
       video.discard()
-  environment.close()
-  return report, returns
-
-
-def _play(level: str, loaded: Any, environment: Any, episodes: int,
-          args: argparse.Namespace,
-          on_step: Callable[[int], None] = lambda num_ended: None
-          ) -> Tuple[dict, List[float]]:
-  """Returns the report of a level and the return of each episode."""
-  from impala_tf import evaluation
-  result = evaluation.evaluate(
-      loaded.agent, environment, episodes, args.seed, on_step,
-      args.deterministic)
-  report = {'level': level, 'trained_frames': loaded.num_frames,
+  # The environment may play a held-out variant of the configured level.
+  level = environment.level
+  result = {'level': level, 'trained_frames': loaded.num_frames,
             'checkpoint': loaded.checkpoint, 'seed': args.seed,
-            'deterministic': args.deterministic, **result.summary()}
+            'deterministic': args.deterministic, **played.summary()}
   if environment.instruction_length:
-    report['instructions_cut'] = environment.num_instructions_cut
+    result['instructions_cut'] = environment.num_instructions_cut
   suite = levels_lib.suite_of(level)
   if suite:
-    report['human_normalised_score'] = suite.human_normalised_score(
-        level, report['mean'])
-  return report, result.returns
+    result['human_normalised_score'] = suite.human_normalised_score(
+        level, result['mean'])
+  return {**result, 'returns': played.returns}
 
 
 def _evaluate_suite(args: argparse.Namespace, config: config_lib.Config,
@@ -265,23 +271,9 @@ def _evaluate_suite(args: argparse.Namespace, config: config_lib.Config,
   results = suite_results.SuiteResults(output, suite, {
       'trained_frames': loaded.num_frames, 'episodes': episodes,
       'seed': args.seed, 'deterministic': args.deterministic})
-  waiting = [level for level in levels if not results.has(level)]
-  for level in waiting:  # All of them, before an hour of games.
-    environment = _make_environment(config, level, 1, args.seed)
-    _check_actions(environment, loaded.agent)
-    environment.close()
-  for i, level in enumerate(waiting, start=1):
-    # Before and not after it: some simulators can end the whole process, be it
-    # in play or as they are closed.
-    print(f'{i} of {len(waiting)}: {level}', end=' ', flush=True)
-    environment = _make_environment(
-        config, level, min(episodes, _MAX_ENVS), args.seed)
-    report, returns = _play(level, loaded, environment, episodes, args)
-    results.add(level, {**report, 'returns': returns})
-    print(f'{report["mean"]:.2f} '
-          f'({report["human_normalised_score"]:.1%} human-normalised)',
-          flush=True)
-    environment.close()
+  _play_in_turn(
+      args, config, [level for level in levels if not results.has(level)],
+      loaded, results.add)
   results.write()
   return {'suite': suite.title, 'trained_frames': loaded.num_frames,
           'levels': f'{len(results.scores())} of {len(suite.levels)}',
@@ -301,7 +293,8 @@ def _check_actions(environment: Any, agent: Any) -> None:
   remedy = 'choose a run that was trained on it'
   if environment.level.startswith('atari/'):
     remedy = ('for an agent that plays every game, train with '
-              'AtariConfig.full_action_set = True, or choose with --levels')
+              'AtariConfig.full_action_set = True, or choose games with '
+              '--suite and --levels')
   raise config_lib.UserError(
       f'{environment.level} has {policy}, but the agent was trained with '
       f'{agent.distribution}; {remedy}')

@@ -36,7 +36,8 @@ def _table_2(results: tables.Results) -> str:
 
 
 def _figure_e1(results: tables.Results) -> str:
-  return f'{tables.figure_e1(results)}\n\n{differences.of_lags(results)}'
+  return (f'{tables.figure_e1(results)}\n\n'
+          f'{differences.of_lags(results)}').rstrip()
 
 
 def _variants(results: tables.Results) -> str:

@@ -165,7 +165,8 @@ def figure_4_table(sweep_dir: str, results: tables.Results) -> str:
                'mean over training', 'seconds', 'frames/s'], rows)
           + '\n\n' + differences.of_variants([
               r._replace(run=r.run._replace(task=task, variant=variant))
-              for r in results for task, variant in [_cell(r)]])).rstrip()
+              for r in results for task, variant in [_cell(r)]],
+              over='seeds')).rstrip()
 
 
 def figure_4(sweep_dir: str, results: tables.Results):

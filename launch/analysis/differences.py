@@ -2,8 +2,10 @@
 
 Both runs of a pair have the same setting and seed. A variant's best settings
 are chosen by the numbers that are then compared, which favours variants that
-vary; so all settings count here. Intervals are of Student's t, since the
-bootstrap's are too narrow for the few seeds of a setting.
+vary; so all settings count here. But where the best were chosen by another
+seed, as `best` does, each variant has one of its own. Intervals are of
+Student's t, since the bootstrap's are too narrow for the few seeds of a
+setting.
 """
 
 import itertools
@@ -17,6 +19,7 @@ from launch.report import intervals
 
 _TITLES = {'final_return': 'final returns',
            'area': 'returns over all of training'}
+_OVER_ALL = 'all settings and seeds'
 _AND_INTERVAL = (f'with the {tables.CONFIDENCE:.0%} t interval; bold where '
                  'that leaves zero out, level elsewhere')
 
@@ -49,14 +52,18 @@ def band(results: tables.Results, task: str, variant: str, other: str,
       [setting for setting, _ in pairs], tables.CONFIDENCE)
 
 
+def _minus_vtrace(suffix: str) -> List[Tuple[str, ...]]:
+  """Lists the other methods' variants of this ending, as `_comparisons`."""
+  return [(name, method + suffix, 'vtrace' + suffix)
+          for method, name in tables.METHODS.items() if method != 'vtrace']
+
+
 def _comparisons(results: tables.Results) -> Dict[str, List[Tuple[str, ...]]]:
   """Lists what is compared with what: (words, variant, other) by heading."""
   arms = tables.arms_of(results)
   found = {}
   for suffix, title in arms.items():
-    found[f'{title}: minus V-trace'] = [
-        (name, method + suffix, 'vtrace' + suffix)
-        for method, name in tables.METHODS.items() if method != 'vtrace']
+    found[f'{title}: minus V-trace'] = _minus_vtrace(suffix)
     found[f'{title}: minus ε-correction'] = [
         (tables.METHODS[method], method + suffix, 'epsilon' + suffix)
         for method in ('one_step_is', 'none')]
@@ -88,24 +95,34 @@ def of_corrections(results: tables.Results) -> str:
 
 
 def of_lags(results: tables.Results) -> str:
-  """Returns a table of differences from V-trace at each lag of figure E.1."""
-  return _table(results, {
-      f'Lag of {lag}: minus V-trace': [
-          (name, f'{method}_lag_{lag}', f'vtrace_lag_{lag}')
-          for method, name in tables.METHODS.items() if method != 'vtrace']
-      for lag in tables.LAGS if lag})  # Without lag the methods are one.
+  """Returns a table of differences from V-trace at the lags of figure E.1.
+
+  Without lag the methods are one. There is no table of a single method.
+  """
+  variants = tables.variants_of(results)
+  comparisons = {}
+  for lag in tables.LAGS:
+    compared = _minus_vtrace(f'_lag_{lag}')
+    if lag and any(variant in variants for _, variant, _ in compared):
+      comparisons[f'Lag of {lag}: minus V-trace'] = compared
+  return _table(results, comparisons) if comparisons else ''
 
 
-def of_variants(results: tables.Results) -> str:
-  """Returns tables of differences between variants; none of a single one."""
+def of_variants(results: tables.Results, over: str = _OVER_ALL) -> str:
+  """Returns tables of differences between variants; none of a single one.
+
+  Args:
+    results: finished runs of a sweep.
+    over: words for what the mean is of.
+  """
   comparisons: Dict[str, List[Tuple[str, ...]]] = {}
   for other, variant in _each_two(results):
     comparisons.setdefault(f'minus {other}', []).append(
         (variant, variant, other))
   if not comparisons:
     return ''
-  return (f'{_table(results, comparisons)}\n\n'
-          f"{_table(results, comparisons, 'area')}")
+  return (f'{_table(results, comparisons, over=over)}\n\n'
+          f"{_table(results, comparisons, 'area', over)}")
 
 
 def of_agents(results: tables.Results) -> str:
@@ -142,7 +159,7 @@ def _each_two(results: tables.Results) -> List[Tuple[str, str]]:
 
 def _table(results: tables.Results,
            comparisons: Dict[str, List[Tuple[str, ...]]],
-           name: str = 'final_return') -> str:
+           name: str = 'final_return', over: str = _OVER_ALL) -> str:
   """Returns a table of (words, variant, other) by heading, a column a task."""
   tasks = tables.tasks_of(results)
   rows = []
@@ -151,6 +168,6 @@ def _table(results: tables.Results,
     rows += [[words] + [_cell(band(results, task, variant, other, name))
                         for task in tasks]
              for words, variant, other in compared]
-  return (f'Mean difference of {_TITLES[name]} over all settings and seeds, in '
-          f'pairs, {_AND_INTERVAL}:\n\n' +
+  return (f'Mean difference of {_TITLES[name]} over {over}, in pairs, '
+          f'{_AND_INTERVAL}:\n\n' +
           tables.markdown(['', *tasks], rows))

@@ -125,7 +125,7 @@ class SuiteResults:
 
 
 def _conditions(contents: Mapping[str, Any]) -> Dict[str, Any]:
-  """Returns what results must share; raises KeyError where something lacks."""
+  """Returns what results must share; raises KeyError where one is missing."""
   return {name: {**_EARLIER, **contents}[name] for name in CONDITIONS}
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from impala_tf import config as config_lib
 from impala_tf.envs import atari
+from impala_tf.envs import catch
 from impala_tf.envs import environment
 from impala_tf.suites import dmlab30
 from impala_tf.suites import levels
@@ -76,7 +77,7 @@ def test_levels_that_are_no_suite_are_played_in_turn(
   path = run_dir / 'evaluation.json'
   played = json.loads(path.read_text())['levels']
   assert list(played) == ['catch', 'catch/mirrored']
-  # One and the same agent, whose rewards differ by a factor of 100.
+  # One and the same agent, on levels whose rewards differ a hundredfold.
   assert set(played['catch']['returns']) == {-1., 1.}
   assert set(played['catch/mirrored']['returns']) == {-100., 100.}
   output = capsys.readouterr().out
@@ -84,6 +85,42 @@ def test_levels_that_are_no_suite_are_played_in_turn(
     assert result['level'] == level and result['episodes'] == 40
     assert f'{i} of 2: {level} {result["mean"]:.2f}\n' in output
   assert suite_results.read_levels(str(path)) == played
+
+  assert _evaluate(monkeypatch, run_dir, '--video=x.mp4') == 2
+  assert '(catch and 1 more); leave it out' in capsys.readouterr().err
+
+
+def test_levels_of_a_suite_and_another_are_no_suite():
+  args = argparse.Namespace(suite=None, video=None, levels=None)
+  both = ('atari/pong', 'catch')
+  assert evaluate._suite_and_levels(args, ','.join(both)) == (None, both)
+
+
+def test_results_are_kept_before_a_level_is_closed(tmp_path, monkeypatch):
+  run_dir = trained_runs.make(
+      tmp_path, 'catch,catch/mirrored',
+      agent=config_lib.AgentConfig(torso='mlp', hidden_size=4))
+
+  def end(self):
+    if self.num_envs > 1:  # Not the one that is only looked at before.
+      raise SystemExit(1)
+
+  monkeypatch.setattr(catch.CatchEnvironment, 'close', end)
+  with pytest.raises(SystemExit):
+    _evaluate(monkeypatch, run_dir, '--episodes=4')
+  report = json.loads((run_dir / 'evaluation.json').read_text())
+  assert list(report['levels']) == ['catch']
+
+
+def test_levels_are_looked_at_before_any_is_played(
+    tmp_path, monkeypatch, capsys):
+  run_dir = trained_runs.make(tmp_path, 'catch', agent=config_lib.AgentConfig(
+      torso='mlp', hidden_size=4))
+  path = run_dir / 'config.gin'
+  path.write_text(path.read_text().replace("'catch'", "'catch,tmaze/1'"))
+  assert _evaluate(monkeypatch, run_dir, '--episodes=4') == 2
+  printed = capsys.readouterr()
+  assert 'tmaze/1 has 4 actions' in printed.err and not printed.out
 
 
 def test_seed_and_output_are_as_told(catch_run, tmp_path, monkeypatch):

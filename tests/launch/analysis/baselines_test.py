@@ -86,6 +86,7 @@ def test_best_settings_are_compared_over_frames_and_over_time(tmp_path):
   assert ('| catch | impala | 2 | 700 | 150.0 | 5.00 (5.00 to 5.00) | 5.00 | 4 '
           '| 25 |') in table
   # In pairs of a seed: 5 - 1 and 5 - 3.
+  assert 'Mean difference of final returns over seeds, in pairs,' in table
   assert table.count('| *minus a3c* |  |\n'
                      '| impala | 3.00 (-9.71 to 15.71) |') == 2
   over_frames, over_time = baselines.figure_4(str(tmp_path), results).axes

@@ -116,7 +116,8 @@ def test_figure_4_is_of_the_best_settings(sweep_dir, tmp_path):
 
 
 @pytest.mark.parametrize('display, sweep, words', [
-    ('figure_e1', 'figure_e1', 'V-trace'),
+    ('figure_e1', 'figure_e1', '*Lag of 500: minus V-trace*'),
+    ('lags', 'figure_e1', '*Lag of 500: minus V-trace*'),
     ('figure_e3', 'corrections', 'cartpole_swingup'),
     ('figure_4', 'figure_4_seeds', 'kung_fu_master'),
     ('speedup', 'a3c_speedup', '1-step Q'),

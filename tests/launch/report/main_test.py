@@ -248,6 +248,11 @@ def test_run_without_an_evaluation_or_a_curve_shows_the_rest(
      'evaluation.json holds no evaluation'),
     (lambda run: (run / 'evaluation.json').write_text('{"level": "catch"}'),
      'evaluation.json holds no evaluation'),
+    (lambda run: (run / 'evaluation.json').write_text('[]'),
+     'evaluation.json holds no evaluation'),
+    (lambda run: (run / 'evaluation.json').write_text(
+        '{"levels": {"catch": {"trained_frames": 1}}}'),
+     'evaluation.json holds no evaluation'),
     (lambda run: (run / 'evaluation_x.json').write_text(
         '{"suite": "x", "trained_frames": 1, "episodes": 1, "seed": 0}'),
      'evaluation_x.json holds no evaluation'),
