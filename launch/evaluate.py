@@ -227,7 +227,7 @@ def _play(args: argparse.Namespace, loaded: Any, environment: Any,
   try:
     played = evaluation.evaluate(
         loaded.agent, environment, episodes, args.seed,
-        video.on_step if video else lambda num_ended: None, args.deterministic)
+        *([video.on_step] if video else []), deterministic=args.deterministic)
     if video:
       video.close()
   finally:

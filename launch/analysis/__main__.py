@@ -25,41 +25,31 @@ from launch.run import program
 from launch.run import sweep_directory
 
 
-def _of_results(table: Callable[[tables.Results], str]
+def _of_results(*parts: Callable[[tables.Results], str]
                 ) -> Callable[[str, tables.Results], str]:
-  """Makes a function of the sweep's directory, too, as all displays have."""
-  return lambda sweep_dir, results: table(results)
+  """Makes a function of a sweep's directory, too, that joins these texts.
 
-
-def _table_2(results: tables.Results) -> str:
-  return f'{tables.table_2(results)}\n\n{differences.of_corrections(results)}'
-
-
-def _figure_e1(results: tables.Results) -> str:
-  return (f'{tables.figure_e1(results)}\n\n'
-          f'{differences.of_lags(results)}').rstrip()
-
-
-def _variants(results: tables.Results) -> str:
-  return (f'{tables.variants(results)}\n\n'
-          f'{differences.of_variants(results)}').rstrip()
-
-
-def _best_agents(results: tables.Results) -> str:
-  return (f'{tables.best_agents(results)}\n\n'
-          f'{differences.of_agents(results)}').rstrip()
+  Empty ones, such as differences of a single variant, are left out.
+  """
+  return lambda sweep_dir, results: '\n\n'.join(
+      text for part in parts if (text := part(results)))
 
 
 _DISPLAYS = {
-    'table_2': (_of_results(_table_2), figures.table_2),
-    'figure_e1': (_of_results(_figure_e1), figures.figure_e1),
+    'table_2': (_of_results(tables.table_2, differences.of_corrections),
+                figures.table_2),
+    'figure_e1': (_of_results(tables.figure_e1, differences.of_lags),
+                  figures.figure_e1),
     'profiles': (_of_results(pooled.table), pooled.profiles),
-    'lags': (_of_results(_figure_e1), figures.lags),
+    'lags': (_of_results(tables.figure_e1, differences.of_lags), figures.lags),
     'figure_e2': (_of_results(tables.figure_e2), figures.figure_e2),
     'figure_e3': (_of_results(tables.figure_e3), figures.figure_e3),
-    'curves': (_of_results(_variants), figures.curves_of_variants),
-    'variants': (_of_results(_variants), figures.variants),
-    'best_agents': (_of_results(_best_agents), figures.best_agents),
+    'curves': (_of_results(tables.variants, differences.of_variants),
+               figures.curves_of_variants),
+    'variants': (_of_results(tables.variants, differences.of_variants),
+                 figures.variants),
+    'best_agents': (_of_results(tables.best_agents, differences.of_agents),
+                    figures.best_agents),
     'ranks': (baselines.ranks_table, baselines.ranks),
     'rates': (baselines.ranks_table, baselines.rates),
     'figure_4': (baselines.figure_4_table, baselines.figure_4),

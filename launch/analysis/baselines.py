@@ -158,15 +158,16 @@ def figure_4_table(sweep_dir: str, results: tables.Results) -> str:
         tables.cell(tables.best_band(ended, 1)),
         f'{statistics.fmean(r.area for r in ended):.2f}',
         f'{secs / len(ended):,.0f}', f'{frames / secs:,.0f}'])
+  by_method = []
+  for r in results:
+    task, method = _cell(r)
+    by_method.append(r._replace(run=r.run._replace(task=task, variant=method)))
   return ('The setting that was best by another seed; final returns with '
           f'the {tables.CONFIDENCE:.0%} bootstrap interval of the seeds:\n\n'
           + tables.markdown(
               ['task', '', 'seeds', 'updates', 'policy lag', 'final return',
                'mean over training', 'seconds', 'frames/s'], rows)
-          + '\n\n' + differences.of_variants([
-              r._replace(run=r.run._replace(task=task, variant=variant))
-              for r in results for task, variant in [_cell(r)]],
-              over='seeds')).rstrip()
+          + '\n\n' + differences.of_variants(by_method, over='seeds')).rstrip()
 
 
 def figure_4(sweep_dir: str, results: tables.Results):
