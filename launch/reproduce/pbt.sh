@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Populations against the sweep of the same settings: two small tasks, three seeds.
-# Usage: launch/reproduce/pbt.sh [DIR [FILE.gin]]; hours on 2 cores.
+# Usage: launch/reproduce/pbt.sh [DIR [FILE.gin]]; 20 minutes on 2 cores, and half an
+# hour or more with the files of LASER.
 # Without DIR: runs/pbt; without FILE.gin: configs/populations/pbt.gin. Interrupted, the
 # same command goes on.
 

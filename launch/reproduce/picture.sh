@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Makes the runs of a picture in docs/, evaluates each over 200 games, and draws them.
 # Usage: launch/reproduce/picture.sh PICTURE [RUNS_DIR [BINDING]...]
-# PICTURE is atari_games (10 hours of two cores), seven_games (an hour), vizdoom (an hour of
-# one core) or minigrid_fetch (half an hour of one), each with evaluations on top. Each
-# BINDING replaces a value of all its runs, as in
+# PICTURE is atari_games (12 hours of two cores), seven_games (an hour), dmlab (8 hours; it
+# needs DeepMind Lab), vizdoom (an hour of one core) or minigrid_fetch (half an hour of
+# one), each with evaluations on top. Each BINDING replaces a value of all its runs, as in
 # 'ExperimentConfig.total_frames = 100_000'. Without RUNS_DIR: runs/PICTURE, with a
 # directory a run, and in report/ their curves and scores. Interrupted, the same command
 # goes on; runs that are done are evaluated anew.
@@ -34,13 +34,26 @@ case "$picture" in
       add_run "$game/seed_2" "configs/atari/${game}_few_frames.gin" "$frames" \
         'ExperimentConfig.seed = 2'
     done
-    for game in breakout space_invaders seaquest; do
+    for game in breakout space_invaders seaquest qbert; do
       add_run "$game/40_million" "configs/atari/${game}_few_frames.gin"
     done ;;
   seven_games)
     for name in seven_games seven_games_popart; do
       add_run "$name" "configs/atari57/$name.gin"
     done ;;
+  dmlab)
+    # Those in docs/ were stopped after 1.6 to 3.1 of 8 million frames.
+    few_mazes='DmlabConfig.num_seeds = 100'
+    add_level() {
+      add_run "${1#*/}" configs/dmlab30/few_frames.gin \
+        "EnvironmentConfig.level = '$1'" "${@:2}"
+    }
+    add_level dmlab30/rooms_watermaze
+    add_level dmlab30/rooms_keys_doors_puzzle "$few_mazes"
+    add_level dmlab30/lasertag_three_opponents_small "$few_mazes"
+    add_level dmlab30/explore_goal_locations_small "$few_mazes" \
+      'ActorConfig.env_processes = 8'
+    add_level dmlab/seekavoid_arena_01 'ActorConfig.env_processes = 8' ;;
   vizdoom)
     one_core='ExperimentConfig.in_process = True'
     health=configs/vizdoom/health_gathering.gin

@@ -134,15 +134,10 @@ def test_script_without_flags_refuses_what_it_does_not_know(
     ('atari_games', 'atari'), ('seven_games', 'atari57'),
     ('vizdoom', 'vizdoom'), ('minigrid_fetch', 'minigrid')])
 def test_picture_makes_the_runs_that_are_drawn(tmp_path, picture, kept):
-  # Stand-ins that tell their arguments, since the runs take up to four hours.
-  root = _checkout(tmp_path)
-  for script in ('reproduce/run.sh', 'report.sh'):
-    (root / 'launch' / script).write_text(
-        '#!/usr/bin/env bash\nprintf "%s|" "$@"; echo\n')
   last = 'ExperimentConfig.log_interval_secs = 7.0'
-  ran = _run(root / 'launch/reproduce/picture.sh', picture, 'some', last)
-  assert ran.returncode == 0, ran.stderr
-  *runs, report = [line.split('|')[:-1] for line in ran.stdout.splitlines()]
+  *runs, report = _calls_of(
+      tmp_path, 'picture.sh', picture, 'some', last,
+      stand_ins=['reproduce/run.sh', 'report.sh'])
   for config, run_dir, *bindings in runs:
     assert bindings.pop() == last
     of_docs = ROOT / 'testdata' / kept / pathlib.Path(
@@ -153,6 +148,53 @@ def test_picture_makes_the_runs_that_are_drawn(tmp_path, picture, kept):
   run_dirs = [run_dir for _, run_dir, *_ in runs]
   assert len(set(run_dirs)) == len(runs) > 1
   assert report == [*run_dirs, '--output=some/report']
+
+
+def test_picture_of_dmlab_makes_the_runs_that_are_drawn(tmp_path):
+  *runs, report = _calls_of(
+      tmp_path, 'picture.sh', 'dmlab', 'some',
+      stand_ins=['reproduce/run.sh', 'report.sh'])
+  kept = (ROOT / 'testdata/curves/dmlab').glob('*.jsonl')
+  assert sorted(run_dir for _, run_dir, *_ in runs) == sorted(
+      f'some/{path.stem}' for path in kept)
+  for config, run_dir, *bindings in runs:
+    gin_config.load(str(ROOT / config), bindings)  # Needs no DeepMind Lab.
+    level, = [text for text in bindings if 'EnvironmentConfig.level' in text]
+    assert level.endswith(f"/{run_dir.removeprefix('some/')}'")
+  assert report == [*(run_dir for _, run_dir, *_ in runs),
+                    '--output=some/report']
+
+
+def test_catch_makes_the_runs_that_are_drawn(tmp_path):
+  *runs, plot = _calls_of(
+      tmp_path, 'catch.sh', 'some', stand_ins=['train.sh', 'plot.sh'])
+  kept = ROOT / 'testdata/curves/catch'
+  run_dirs = [run[1].removeprefix('--run_dir=') for run in runs]
+  assert sorted(run_dirs) == sorted(
+      f"some/{path.relative_to(kept).with_suffix('')}"
+      for path in kept.glob('*/*.jsonl'))
+  for run, run_dir in zip(runs, run_dirs, strict=True):
+    of_run = gin_config.load(
+        str(ROOT / run[0]),
+        [flag.removeprefix('--gin_binding=') for flag in run[2:]])
+    assert run_dir == (f'some/learning_rate_{of_run.optimizer.learning_rate}'
+                       f'/seed_{of_run.experiment.seed}')
+  assert plot == ['some', '--group_by=directory', '--output=some/catch.png']
+
+
+def _calls_of(tmp_path, script, *arguments, stand_ins):
+  """Returns the arguments of each call that a script of reproduce/ makes.
+
+  The scripts that it calls are stand-ins that print their arguments, since its
+  runs would take up to 14 hours.
+  """
+  root = _checkout(tmp_path)
+  for name in stand_ins:
+    (root / 'launch' / name).write_text(
+        '#!/usr/bin/env bash\nprintf "%s|" "$@"; echo\n')
+  ran = _run(root / 'launch/reproduce' / script, *arguments)
+  assert ran.returncode == 0, ran.stderr
+  return [line.split('|')[:-1] for line in ran.stdout.splitlines()]
 
 
 @pytest.mark.slow  # It lints first.
