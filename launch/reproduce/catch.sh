@@ -20,4 +20,4 @@ for learning_rate in 0.0005 0.002 0.008; do
       --gin_binding='ExperimentConfig.log_interval_secs = 0.3'
   done
 done
-"$launch/plot.sh" "$runs_dir" --group_by=directory --output="$runs_dir/catch.png"
+"$launch/plot.sh" "$runs_dir/*/*" --group_by=directory --output="$runs_dir/catch.png"

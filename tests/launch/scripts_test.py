@@ -179,7 +179,7 @@ def test_catch_makes_the_runs_that_are_drawn(tmp_path):
         [flag.removeprefix('--gin_binding=') for flag in run[2:]])
     assert run_dir == (f'some/learning_rate_{of_run.optimizer.learning_rate}'
                        f'/seed_{of_run.experiment.seed}')
-  assert plot == ['some', '--group_by=directory', '--output=some/catch.png']
+  assert plot == ['some/*/*', '--group_by=directory', '--output=some/catch.png']
 
 
 def _calls_of(tmp_path, script, *arguments, stand_ins):
