@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes the runs of a picture in docs/, evaluates each over 200 games, and draws them.
 # Usage: launch/reproduce/picture.sh PICTURE [RUNS_DIR [BINDING]...]
-# PICTURE is atari_games (14 hours of two cores), seven_games (an hour), dmlab (8 hours; it
+# PICTURE is atari_games (14 hours of two cores), seven_games (an hour), dmlab (10 hours; it
 # needs DeepMind Lab), vizdoom (an hour of one core) or minigrid_fetch (half an hour of
 # one), each with evaluations on top. Each BINDING replaces a value of all its runs, as in
 # 'ExperimentConfig.total_frames = 100_000'. Without RUNS_DIR: runs/PICTURE, with a
