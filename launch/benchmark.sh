@@ -7,4 +7,4 @@ set -euo pipefail
 
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
-exec "$PYTHON" -m launch.benchmark "$@"
+exec "$PYTHON" -m lab.bench "$@"

@@ -7,14 +7,14 @@ import sys
 import pytest
 
 from impala_tf.algorithms import table as algorithms
-from impala_tf.architectures import in_process
-from impala_tf.monitoring import metrics
-from impala_tf.processes import host
+from impala_tf.roles import in_process
+from impala_tf.runs import gin_config
+from impala_tf.runs import metrics
+from impala_tf.runtime import host
 from impala_tf.suites import levels as levels_lib
-from launch.run import gin_config
 
 _ROOT = pathlib.Path(__file__).resolve().parent.parent
-# See tests/launch/sweep_test.py and population_test.py.
+# See tests/cli/sweep_test.py and population_test.py.
 _OTHERS = ('sweeps', 'populations')
 _FILES = sorted(p.relative_to(_ROOT).as_posix()
                 for p in (_ROOT / 'configs').rglob('*.gin')
@@ -53,9 +53,9 @@ def test_there_are_files():
 def test_a3c_has_the_papers_numbers():
   """Mnih et al. 2016, sections 5.1, 7 to 9; the last four by its authors."""
   config = gin_config.load('configs/a3c/a3c.gin')
-  knobs = config.asynchronous
-  assert (knobs.num_workers, knobs.max_segment_steps, knobs.optimizer,
-          knobs.target_interval_frames, knobs.epsilon_anneal_frames) == (
+  options = config.asynchronous
+  assert (options.num_workers, options.max_segment_steps, options.optimizer,
+          options.target_interval_frames, options.epsilon_anneal_frames) == (
               16, 5, 'shared_rmsprop', 40_000, 4_000_000)
   assert (config.impala.discount, config.impala.entropy_cost) == (0.99, 0.01)
   assert (config.optimizer.decay, config.optimizer.annealed) == (0.99, True)

@@ -70,15 +70,15 @@ def servers_stay():
   A thread that waits for a queue cannot be ended. Without its server it would
   look for the server over and over, and slow down all later tests.
   """
-  from impala_tf import replay
-  make_server = replay.make_server
+  from impala_tf.core import queue as queue_lib
+  make_server = queue_lib.make_server
 
   def make_and_keep(*arguments, **kwargs):
     _servers.append(make_server(*arguments, **kwargs))
     return _servers[-1]
 
   with pytest.MonkeyPatch.context() as patch:
-    patch.setattr(replay, 'make_server', make_and_keep)
+    patch.setattr(queue_lib, 'make_server', make_and_keep)
     yield
 
 
@@ -104,7 +104,7 @@ def modules_forgotten(monkeypatch):
   from impala_tf.agents import torsos
   from impala_tf.algorithms import table
   from impala_tf.envs import factory
-  from impala_tf.processes import user_modules
+  from impala_tf.runtime import user_modules
   monkeypatch.setattr(sys, 'path', list(sys.path))
   imported = set(sys.modules)
   registries = [(registry, dict(registry)) for registry in (
@@ -140,8 +140,8 @@ def refused(monkeypatch, capsys):
   TensorFlow. That its exit code and its line arrive outside is tested once for
   each program.
   """
-  from launch.processes import child
-  from launch.run import program
+  from impala_tf.cli import program
+  from impala_tf.runtime import child
   # It would start the program anew, in a network of its own.
   monkeypatch.setattr(program, 'enter_private_network', lambda *unused: None)
 

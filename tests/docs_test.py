@@ -14,7 +14,7 @@ import threading
 import pytest
 import yaml
 
-from launch.run import gin_config
+from impala_tf.runs import gin_config
 from tests.fixtures import programs
 
 _ROOT = programs.ROOT

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from impala_tf.agents import saved
-from impala_tf.monitoring import metrics
-from impala_tf.processes import user_modules
+from impala_tf.cli import evaluate
+from impala_tf.cli import train
+from impala_tf.runs import gin_config
+from impala_tf.runs import metrics
+from impala_tf.runtime import user_modules
 from impala_tf.storage import checkpoint
-from launch import evaluate
-from launch import train
-from launch.run import gin_config
 from tests.fixtures import programs
 
 _DEADLINE_SECS = 300.
@@ -47,7 +47,7 @@ def test_commands_of_a_page_work(tmp_path, page, number):
   commands = list(_commands(page, tmp_path))
   assert len(commands) == number
   for module, words in commands:
-    if module == 'launch.train':
+    if module == 'impala_tf.cli.train':
       words.append(_FEW_FRAMES)
     ran = programs.run(module, *words, timeout=_DEADLINE_SECS)
     assert ran.returncode == 0, ran.stderr
@@ -64,7 +64,7 @@ def test_everything_of_ones_own_at_once_in_every_process(tmp_path):
   arguments = ['examples/my_environment.gin', f'--run_dir={tmp_path}',
                _FEW_FRAMES, '--evaluate', *bindings]
   modules = [_ENVIRONMENT, _NETWORK, '--import=examples/my_algorithm.py']
-  ran = programs.run('launch.train', *arguments, *modules,
+  ran = programs.run('impala_tf.cli.train', *arguments, *modules,
                      timeout=_DEADLINE_SECS)
   assert ran.returncode == 0, ran.stderr
   rows = metrics.read_rows(str(tmp_path))
@@ -73,7 +73,7 @@ def test_everything_of_ones_own_at_once_in_every_process(tmp_path):
       (tmp_path / 'checkpoints' / 'agent.json').read_text())
   assert description['observation_shape'] == [7, 7, 2]
   # Without the files it is not resumed, and not loaded.
-  line = programs.error_line(programs.run('launch.train', *arguments))
+  line = programs.error_line(programs.run('impala_tf.cli.train', *arguments))
   assert "algorithm must be one of" in line and '--import=FILE.py' in line
   with pytest.raises(checkpoint.CheckpointError, match=(
       "is 'my_torso'; .* once the file that registers it was imported")):

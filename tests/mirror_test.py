@@ -1,7 +1,7 @@
 """tests/ mirrors the tree: each module has its test, and each test its module.
 
 `impala_tf/maths/vtrace.py` is tested by `tests/maths/vtrace_test.py`,
-`launch/run/program.py` by `tests/launch/run/program_test.py`, and `__main__.py`
+`impala_tf/cli/program.py` by `tests/cli/program_test.py`, and `__main__.py`
 by `main_test.py`. Modules that several tests share lie in tests/fixtures/.
 """
 
@@ -16,45 +16,47 @@ TESTS = ROOT / 'tests'
 COVERED_ELSEWHERE = {
     'impala_tf/algorithms/algorithm.py': (
         'tests/algorithms/table_test.py', 'has fields, which rows fill'),
-    **{f'impala_tf/architectures/{name}.py': (
-        'tests/architectures/in_process_test.py', 'is run by that')
+    **{f'impala_tf/roles/{name}.py': (
+        'tests/roles/in_process_test.py', 'is run by that')
        for name in ('actor_learner', 'learner_parts')},
-    'impala_tf/architectures/replay_server.py': (
+    'impala_tf/roles/replay_server.py': (
         'tests/faults/shared_replay_test.py', 'is a process, killed there'),
-    'impala_tf/asynchronous/links.py': (
-        'tests/asynchronous/actor_learner_test.py',
-        'is what those workers pull and push by'),
-    'impala_tf/config_environment.py': (
-        'tests/config_test.py', 'has sections of the config'),
-    'impala_tf/processes/host.py': (
-        'tests/architectures/in_process_test.py', 'is asked by those loops'),
-    'impala_tf/processes/interfaces.py': (
-        'tests/processes/learner_group_test.py', 'has interfaces without code'),
-    'impala_tf/transport/anonymous_files.py': (
-        'tests/transport/parameter_memory_test.py',
+    'impala_tf/a3c/links.py': (
+        'tests/a3c/worker_test.py', 'is what those workers pull and push by'),
+    **{f'impala_tf/config/{name}.py': (
+        'tests/config/config_test.py', 'is a section of the config')
+       for name in ('actor', 'agent', 'asynchronous', 'atari', 'dmlab',
+                    'environment', 'experiment', 'impala', 'laser', 'learner',
+                    'optimizer', 'replay', 'vizdoom')},
+    'impala_tf/runtime/host.py': (
+        'tests/roles/in_process_test.py', 'is asked by those loops'),
+    'impala_tf/runtime/interfaces.py': (
+        'tests/runtime/learner_group_test.py', 'has interfaces without code'),
+    'impala_tf/comms/anonymous_files.py': (
+        'tests/comms/parameter_memory_test.py',
         'is what that memory is made of, tried with real processes'),
     'impala_tf/types.py': (
-        'tests/actor_test.py', 'has fields and specs, which actors fill'),
-    'launch/benchmark/data_plane.py': (
-        'tests/launch/benchmark/main_test.py', 'measures in a whole benchmark'),
-    'launch/benchmark/joint_learner.py': (
-        'tests/launch/benchmark/several_learners_test.py',
+        'tests/core/actor_test.py', 'has fields and specs, which actors fill'),
+    'lab/bench/data_plane.py': (
+        'tests/lab/bench/main_test.py', 'measures in a whole benchmark'),
+    'lab/bench/joint_learner.py': (
+        'tests/lab/bench/several_learners_test.py',
         'is a process of that benchmark'),
-    **{f'launch/processes/{name}.py': (
-        'tests/launch/processes/supervisor_test.py',
+    **{f'impala_tf/runtime/{name}.py': (
+        'tests/runtime/supervisor_test.py',
         'is what the supervisor is made of, tried with real processes')
        for name in ('local', 'program')},
-    'launch/ray_cluster/engine.py': (
-        'tests/launch/sweep_test.py', 'has its flags, tried with the program'),
-    'launch/ray_cluster/host.py': (
-        'tests/launch/ray_cluster/program_test.py',
+    'impala_tf/cli/engine.py': (
+        'tests/cli/sweep_test.py', 'has its flags, tried with the program'),
+    'impala_tf/ray_cluster/host.py': (
+        'tests/ray_cluster/program_test.py',
         'is the end of `program` that Ray places'),
-    'launch/ray_cluster/run.py': (
-        'tests/launch/cluster_test.py', 'is tried by whole runs on clusters'),
-    **{f'launch/roles/{name}.py': (
-        'tests/launch/role_test.py', 'is a program, tried as such')
+    'impala_tf/ray_cluster/run.py': (
+        'tests/cli/cluster_test.py', 'is tried by whole runs on clusters'),
+    **{f'impala_tf/cli/roles/{name}.py': (
+        'tests/cli/role_test.py', 'is a program, tried as such')
        for name in ('evaluator', 'learner_connection')},
-    'launch/roles/replay.py': (
+    'impala_tf/cli/roles/replay.py': (
         'tests/faults/shared_replay_test.py', 'is a program, tried as such'),
 }
 # Tests of no single module, and what they test.
@@ -67,7 +69,6 @@ OF_NO_MODULE = {
     'tests/launch/cluster_examples_test.py': 'Slurm and Kubernetes files',
     'tests/docs_test.py': 'README.md, docs/ and mkdocs.yml',
     'tests/launch/docker_test.py': 'launch/docker/Dockerfile',
-    'tests/launch/install_dmlab_test.py': 'launch/install_dmlab.sh',
     'tests/launch/remote_run_test.py': 'every program on a directory at a URL',
     'tests/launch/scripts_test.py': 'shell scripts',
     'tests/launch/several_learners_test.py': 'whole runs of several learners',
@@ -78,7 +79,7 @@ OF_NO_MODULE = {
 }
 # Files that pytest and Bazel need where they are.
 NO_TESTS = ('tests/bazel_main.py', 'tests/conftest.py',
-            'tests/launch/ray_cluster/conftest.py')
+            'tests/ray_cluster/conftest.py')
 
 
 def _mirrored(module):
@@ -94,7 +95,7 @@ def _paths(*tops):
           for path in sorted((ROOT / top).rglob('*.py'))]
 
 
-MODULES = [m for m in _paths('impala_tf', 'launch') if m.name != '__init__.py']
+MODULES = [m for m in _paths('impala_tf', 'lab') if m.name != '__init__.py']
 MIRRORED = {_mirrored(module): module for module in MODULES}
 TEST_FILES = [path for path in _paths('tests')
               if pathlib.Path('tests/fixtures') not in path.parents]
@@ -105,9 +106,9 @@ def _of_no_module(path):
 
 
 def test_there_is_something_to_check():
-  assert pathlib.Path('launch/run/program.py') in MODULES
+  assert pathlib.Path('impala_tf/cli/program.py') in MODULES
   assert pathlib.Path('tests/maths/vtrace_test.py') in MIRRORED
-  assert pathlib.Path('tests/launch/report/main_test.py') in MIRRORED
+  assert pathlib.Path('tests/cli/report_test.py') in MIRRORED
   assert len(MIRRORED) == len(MODULES)
 
 

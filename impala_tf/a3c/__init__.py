@@ -1,4 +1,5 @@
-"""Workers that play and learn by themselves and share parameters, unlocked.
+"""A3C and its siblings: workers that share parameters without locks.
 
-May import `types`, `maths`, `envs`, `monitoring`, `transport` and `agents`.
+May import `config`, `maths`, `storage`, `types`, `optimizers`, `runtime`,
+`runs`, `comms`, `envs`, `agents` and `core`.
 """

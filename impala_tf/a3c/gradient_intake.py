@@ -7,11 +7,11 @@ as the workers of this machine do, whose records the loop reads.
 import threading
 from typing import Callable, Optional
 
-from impala_tf import weights
-from impala_tf.asynchronous import gradient_table
-from impala_tf.asynchronous import links
-from impala_tf.asynchronous import store as store_lib
-from impala_tf.processes import host as host_lib
+from impala_tf.a3c import gradient_table
+from impala_tf.a3c import links
+from impala_tf.a3c import store as store_lib
+from impala_tf.core import weights
+from impala_tf.runtime import host as host_lib
 
 
 class Intake:

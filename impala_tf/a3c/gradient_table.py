@@ -13,9 +13,9 @@ import numpy as np
 import reverb
 import tensorflow as tf
 
-from impala_tf.asynchronous import links
-from impala_tf.asynchronous import store as store_lib
-from impala_tf.transport import reverb_calls
+from impala_tf.a3c import links
+from impala_tf.a3c import store as store_lib
+from impala_tf.comms import reverb_calls
 
 _TABLE = 'gradients'
 # A gradient that waits grows old; a full queue makes workers wait instead.

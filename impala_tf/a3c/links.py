@@ -11,10 +11,10 @@ from typing import Callable, Dict, NamedTuple, Optional, Protocol
 import numpy as np
 import tensorflow as tf
 
+from impala_tf.a3c import optimizers
+from impala_tf.a3c import store as store_lib
 from impala_tf.agents import acting
 from impala_tf.agents import agent as agent_lib
-from impala_tf.asynchronous import optimizers
-from impala_tf.asynchronous import store as store_lib
 
 
 class Contribution(NamedTuple):

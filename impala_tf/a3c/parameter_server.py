@@ -14,20 +14,20 @@ import numpy as np
 import tensorflow as tf
 
 from impala_tf import config as config_lib
-from impala_tf import experiment
-from impala_tf import training
 from impala_tf import types
-from impala_tf import weights
+from impala_tf.a3c import optimizers
+from impala_tf.a3c import store as store_lib
+from impala_tf.a3c import worker as worker_lib
 from impala_tf.agents import saved as saved_lib
-from impala_tf.asynchronous import actor_learner
-from impala_tf.asynchronous import optimizers
-from impala_tf.asynchronous import store as store_lib
+from impala_tf.core import experiment
+from impala_tf.core import loop as loop_lib
+from impala_tf.core import weights
 from impala_tf.envs import environment as environment_lib
-from impala_tf.monitoring import hparams
-from impala_tf.monitoring import metrics as metrics_lib
-from impala_tf.monitoring import skipped_updates
 from impala_tf.optimizers import hyperparameters as hyperparameters_lib
-from impala_tf.processes import host as host_lib
+from impala_tf.runs import hparams
+from impala_tf.runs import metrics as metrics_lib
+from impala_tf.runs import skipped_updates
+from impala_tf.runtime import host as host_lib
 from impala_tf.storage import checkpoint as checkpoint_lib
 
 _PUBLISH_SECS = 1.  # Time between parameters for evaluators.
@@ -72,7 +72,7 @@ class Keeper:
     self.saved = tf.Module()
     self.saved.num_updates = self.num_updates
     self.saved.num_frames = self.num_frames
-    parameters = actor_learner.flatten(self.agent)
+    parameters = worker_lib.flatten(self.agent)
     name = config.asynchronous.optimizer
     shape = [optimizers.num_slots(name, config.asynchronous.num_workers),
              parameters.size]
@@ -88,7 +88,7 @@ class Keeper:
       ConfigError: where this system has no such memory.
     """
     if not self.num_updates.numpy():  # The parameters may be another run's.
-      self.memory.target_parameters.assign(actor_learner.flatten(self.agent))
+      self.memory.target_parameters.assign(worker_lib.flatten(self.agent))
     try:
       store = store_lib.make(self.memory.slots.shape[1],
                              self.memory.slots.shape[0])
@@ -97,7 +97,7 @@ class Keeper:
           'workers need memory that processes share, which this system does '
           f"not have ({error}); set ExperimentConfig.algorithm to 'impala'"
       ) from error
-    store.parameters[:] = actor_learner.flatten(self.agent)
+    store.parameters[:] = worker_lib.flatten(self.agent)
     store.target_parameters[:] = self.memory.target_parameters.numpy()
     for slot, values in zip(store.slots, self.memory.slots.numpy()):
       slot[:] = values
@@ -114,7 +114,7 @@ class Keeper:
   def take(self, store: store_lib.Store) -> None:
     """Takes counts and parameters as they are, while workers go on."""
     self.count(store)
-    actor_learner.assign(self.agent, store.parameters)
+    worker_lib.assign(self.agent, store.parameters)
 
   def take_all(self, store: store_lib.Store) -> None:
     """Takes what a checkpoint needs besides."""
@@ -138,7 +138,7 @@ class Parts(NamedTuple):
   run_dir: str
   keeper: Keeper
   store: store_lib.Store
-  totals: training.Totals
+  totals: loop_lib.Totals
   checkpointer: checkpoint_lib.Checkpointer
 
   def save(self, score: Optional[float]) -> None:
@@ -148,7 +148,7 @@ class Parts(NamedTuple):
 
 
 def make_checkpointer(config: config_lib.Config, run_dir: str, keeper: Keeper,
-                      totals: training.Totals,
+                      totals: loop_lib.Totals,
                       configured: hyperparameters_lib.ConfiguredValues
                       ) -> checkpoint_lib.Checkpointer:
   """Makes what writes and restores all that a run goes on from."""
@@ -175,7 +175,7 @@ def make(config: config_lib.Config, run_dir: str) -> Parts:
   saved_lib.describe_agent(
       run_dir, keeper.agent, environment.observation_spec(), config.agent)
   environment.close()
-  totals = training.Totals()
+  totals = loop_lib.Totals()
   configured = hyperparameters_lib.ConfiguredValues(keeper.hyperparameters)
   checkpointer = make_checkpointer(config, run_dir, keeper, totals, configured)
   restored = checkpointer.restore()
@@ -273,7 +273,7 @@ class _Log:
   def __init__(self, parts: Parts, reader: _Reader, interval_secs: float):
     self.skipped = skipped_updates.SkippedUpdates(
         parts.run_dir, parts.config.optimizer.max_skipped_updates)
-    self.rows = training.TrainingLog(
+    self.rows = loop_lib.TrainingLog(
         parts.run_dir, interval_secs, 1, parts.keeper, parts.totals, reader,
         num_fresh=sys.maxsize, gauges=lambda: {
             'updates_skipped': self.skipped.total,
@@ -311,7 +311,7 @@ def run(parts: Parts, host: host_lib.LearnerHost,
   reader = _Reader(store, poll_secs)
   log = _Log(parts, reader, log_interval_secs)
   next_publication = 0.
-  with training.Saves(experiment_config.checkpoint_interval_secs, parts.save,
+  with loop_lib.Saves(experiment_config.checkpoint_interval_secs, parts.save,
                       log.rows, host) as saves:
     # By what was read: workers may have reached the end meanwhile.
     while keeper.num_frames.numpy() < experiment_config.total_frames:

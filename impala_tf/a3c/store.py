@@ -18,8 +18,8 @@ from typing import Any, BinaryIO, Dict, Iterable, List, NamedTuple, Optional
 
 import numpy as np
 
-from impala_tf.asynchronous import optimizers
-from impala_tf.transport import anonymous_files
+from impala_tf.a3c import optimizers
+from impala_tf.comms import anonymous_files
 
 _PREFIX = 'shared-'
 _LABEL = 'impala_tf_shared_parameters'

@@ -14,14 +14,14 @@ import numpy as np
 import tensorflow as tf
 
 from impala_tf import types
+from impala_tf.a3c import links
+from impala_tf.a3c import segments
 from impala_tf.agents import acting
 from impala_tf.agents import agent as agent_lib
-from impala_tf.asynchronous import links
-from impala_tf.asynchronous import segments
 from impala_tf.envs import environment as environment_lib
 from impala_tf.maths import exploration
 from impala_tf.maths import updates
-from impala_tf.monitoring import metrics as metrics_lib
+from impala_tf.runs import metrics as metrics_lib
 
 _FIRST = int(dm_env.StepType.FIRST)
 

@@ -1,4 +1,4 @@
 """Networks, the agents built of them, and acting on NumPy batches.
 
-May import `config`, `types`, `maths`, `storage`, `processes` and `envs`.
+May import `config`, `maths`, `storage`, `types`, `runtime` and `envs`.
 """

@@ -66,7 +66,7 @@ def _refuse_another(run_dir: str, description: Dict[str, Any]) -> None:
   directory = os.path.join(run_dir, checkpoint.DIRECTORY)
   try:
     old = json.loads(files.read(os.path.join(directory, _AGENT_FILE)))
-    # Facts and knobs that came later have their defaults.
+    # Facts and options that came later have their defaults.
     old = {'num_features': 0, 'has_action_mask': False,
            'kind': agent_lib.Agent.kind, **old}
     old.update(dataclasses.asdict(config_lib.AgentConfig(**old['config'])))

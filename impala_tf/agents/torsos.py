@@ -6,7 +6,7 @@ Importing it imports no TensorFlow, so that launchers can look a name up.
 from typing import Any, Callable, Dict
 
 from impala_tf import config as config_lib
-from impala_tf.processes import user_modules
+from impala_tf.runtime import user_modules
 
 # Makes a torso of `AgentConfig.hidden_size` and a precision, 'float32' or
 # 'mixed_bfloat16': a `tf.Module` that maps observations [N, ...] to features,

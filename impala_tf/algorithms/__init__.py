@@ -1,5 +1,5 @@
 """Learning algorithms, one file each and one row each in their table.
 
-May import `config`, `types`, `processes`, `agents`, `maths`, `optimizers` and
-`suites`.
+May import `config`, `maths`, `suites`, `types`, `optimizers`, `runtime` and
+`agents`.
 """

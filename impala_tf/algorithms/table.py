@@ -9,7 +9,7 @@ import importlib
 from typing import Any, Callable, Dict, NamedTuple
 
 from impala_tf import config as config_lib
-from impala_tf.processes import user_modules
+from impala_tf.runtime import user_modules
 from impala_tf.suites import levels as levels_lib
 
 
@@ -19,7 +19,7 @@ def _check_nothing(config: config_lib.Config) -> None:
 
 
 def _check_without_popart(config: config_lib.Config) -> None:
-  """Raises ConfigError where a knob of PopArt would have no effect."""
+  """Raises ConfigError where an option of PopArt would have no effect."""
   if config.impala.popart_step_size is not None:
     raise config_lib.ConfigError(
         f'ImpalaConfig.popart_step_size is {config.impala.popart_step_size}, '

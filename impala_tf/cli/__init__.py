@@ -1,4 +1,9 @@
-"""Programs that users run; see the shell scripts beside the modules."""
+"""Programs that users run, one module each, and what they share.
+
+May import `config`, `maths`, `storage`, `suites`, `sweeps`, `runtime`, `runs`,
+`comms`, `envs`, `agents`, `algorithms`, `core`, `pbt`, `roles`, `plots` and
+`ray_cluster`.
+"""
 
 import sys
 

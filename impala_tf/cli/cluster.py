@@ -16,17 +16,17 @@ import pathlib
 from typing import Iterator, List, Optional, Tuple
 
 from impala_tf import config as config_lib
-from impala_tf.processes import user_modules
+from impala_tf.cli import command_line
+from impala_tf.cli import program
+from impala_tf.cli import warm_start
+from impala_tf.cli.roles import flags as role_flags
+from impala_tf.ray_cluster import connection as ray_connection
+from impala_tf.ray_cluster import plan as cluster_plan
+from impala_tf.runs import progress
+from impala_tf.runs import run_directory
+from impala_tf.runs import tracking
+from impala_tf.runtime import user_modules
 from impala_tf.storage import files
-from launch.ray_cluster import connection as ray_connection
-from launch.ray_cluster import plan as cluster_plan
-from launch.roles import flags as role_flags
-from launch.run import command_line
-from launch.run import program
-from launch.run import progress
-from launch.run import run_directory
-from launch.run import tracking
-from launch.run import warm_start
 
 
 def _parse_args() -> argparse.Namespace:
@@ -120,7 +120,7 @@ def _train(args: argparse.Namespace, config: config_lib.Config,
   with ray_connection.connected(
       args.ray_address, cluster_plan.cpus_besides_actors(args, config)
   ) as nodes:
-    from launch.ray_cluster import run as cluster_run  # Imports Ray.
+    from impala_tf.ray_cluster import run as cluster_run  # Imports Ray.
     plan = cluster_plan.Plan(args, config, nodes)
     with run_directory.claim(
         run_dir, plan.config, args.allow_changes) as resuming:
@@ -147,7 +147,8 @@ def _run(args: argparse.Namespace) -> int:
       args.ray_address is not None or args.replay_address is not None,
       args.run_dir, args.init_from)
   if why_public is None:
-    why_public = program.enter_private_network('launch.cluster', args.network)
+    why_public = program.enter_private_network('impala_tf.cli.cluster',
+                                               args.network)
   _check_flags(args)
   user_modules.load(args.modules)
   config_path = run_directory.config_path(args.config, args.run_dir)

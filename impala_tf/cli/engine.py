@@ -3,16 +3,18 @@
 import argparse
 import contextlib
 import os
-from typing import Callable, Iterator, NamedTuple
+from typing import Callable, Dict, Iterator, List, NamedTuple, Tuple
 
 from impala_tf import config as config_lib
-from impala_tf.processes import sizing
-from impala_tf.processes import user_modules
-from launch.processes import batch
-from launch.processes import local
-from launch.ray_cluster import connection as ray_connection
-from launch.run import program
-from launch.run import sweep_directory
+from impala_tf.cli import program
+from impala_tf.ray_cluster import connection as ray_connection
+from impala_tf.runs import gin_config
+from impala_tf.runs import sweep_directory
+from impala_tf.runtime import batch
+from impala_tf.runtime import local
+from impala_tf.runtime import sizing
+from impala_tf.runtime import user_modules
+from impala_tf.sweeps import plan as plan_lib
 
 # Variables of a run within one process, which otherwise has as many threads as
 # the machine has cores.
@@ -120,7 +122,7 @@ def connected(args: argparse.Namespace, in_process: bool,
                'localhost')
     return
   with ray_connection.connected(args.ray_address) as nodes:
-    from launch.ray_cluster import batch as ray_batch  # Imports Ray.
+    from impala_tf.ray_cluster import batch as ray_batch  # Imports Ray.
     all_of_a_node = min((n.cpus for n in nodes if n.cpus), default=1.)
     needs = ray_connection.Resources(
         args.run_cpus or (1. if in_process else all_of_a_node), args.run_gpus)
@@ -144,3 +146,33 @@ def _check_together(num_jobs: int, at_least: int) -> None:
     raise config_lib.UserError(
         f'{at_least} runs share a replay and run at the same time, but only '
         f'{num_jobs} can; give more --jobs, or smaller --run_cpus on Ray')
+
+
+def load_runs(config: plan_lib.SweepConfig,
+              kind: sweep_directory.Kind = sweep_directory.SWEEP) -> Tuple[
+    Dict[str, config_lib.Config], List[Tuple[plan_lib.Run, config_lib.Config]]]:
+  """Reads each task's config, alone and with the bindings of runs.
+
+  Args:
+    config: config of the sweep.
+    kind: what it is to be.
+
+  Returns:
+    Config of each task; and runs with all limits of the settings, with their
+    configs.
+
+  Raises:
+    ConfigError: where a run could not work.
+  """
+  tasks = {task: gin_config.load(path) for task, path in config.tasks.items()}
+  runs = [(run, gin_config.load(config.tasks[run.task], run.gin_bindings()))
+          for run in kind.list_runs(config, plan_lib.corners(config))
+          if run.seed == config.first_seed]  # All seeds are alike.
+  distinct = {  # By what is checked of them.
+      (loaded.environment, loaded.agent, loaded.actor, loaded.impala,
+       loaded.laser, loaded.population, loaded.learner, loaded.replay,
+       loaded.optimizer.momentum, loaded.experiment.algorithm): loaded
+      for _, loaded in runs}
+  for loaded in distinct.values():
+    program.check_names(loaded)
+  return tasks, runs

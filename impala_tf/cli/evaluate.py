@@ -12,17 +12,17 @@ import os
 from typing import Any, Callable, Dict, Optional, Sequence, Tuple
 
 from impala_tf import config as config_lib
-from impala_tf.monitoring import video as video_lib
-from impala_tf.processes import user_modules
+from impala_tf.cli import checkpoint_flag
+from impala_tf.cli import command_line
+from impala_tf.cli import program
+from impala_tf.plots import suite_results
+from impala_tf.runs import gin_config
+from impala_tf.runs import run_directory
+from impala_tf.runs import video as video_lib
+from impala_tf.runtime import user_modules
 from impala_tf.storage import files
 from impala_tf.suites import levels as levels_lib
 from impala_tf.suites import suite as suite_lib
-from launch.report import suite_results
-from launch.run import checkpoint_flag
-from launch.run import command_line
-from launch.run import gin_config
-from launch.run import program
-from launch.run import run_directory
 
 _EPISODES = 200  # Games on a level that is of no suite.
 _MAX_ENVS = 32
@@ -188,7 +188,7 @@ def _play_in_turn(args: argparse.Namespace, config: config_lib.Config,
                   levels: Sequence[str], loaded: Any,
                   keep: Callable[[str, dict], None]) -> None:
   """Plays levels, and hands the name and the result of each to `keep`."""
-  from impala_tf import experiment
+  from impala_tf.core import experiment
 
   def make_environment(level, num_envs):
     environment = experiment.make_environment(
@@ -220,7 +220,7 @@ def _play_in_turn(args: argparse.Namespace, config: config_lib.Config,
 def _play(args: argparse.Namespace, loaded: Any, environment: Any,
           episodes: int) -> dict:
   """Plays a level, and films it if asked to; returns the result."""
-  from impala_tf import evaluation
+  from impala_tf.roles import evaluation
   video = None
   if args.video:
     video = video_lib.Video(args.video, environment, args.video_secs)

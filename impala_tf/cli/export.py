@@ -11,13 +11,13 @@ import pathlib
 import shutil
 
 from impala_tf import config as config_lib
-from impala_tf.processes import user_modules
+from impala_tf.cli import checkpoint_flag
+from impala_tf.cli import command_line
+from impala_tf.cli import program
+from impala_tf.runs import gin_config
+from impala_tf.runs import run_directory
+from impala_tf.runtime import user_modules
 from impala_tf.storage import files
-from launch.run import checkpoint_flag
-from launch.run import command_line
-from launch.run import gin_config
-from launch.run import program
-from launch.run import run_directory
 
 
 def _parse_args() -> argparse.Namespace:

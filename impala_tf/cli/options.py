@@ -1,4 +1,4 @@
-"""All knobs of the config as text: `train.sh --list_knobs`, docs/configuration.
+"""Text of all options: `train.sh --list_options` and docs/configuration.md.
 
 Run as a program, it prints docs/configuration.md.
 """
@@ -12,7 +12,7 @@ from typing import Dict, List, NamedTuple, Sequence
 
 from impala_tf import config as config_lib
 
-# Units that end the names of knobs, and how they are written out.
+# Units that end the names of options, and how they are written out.
 _UNITS = {'frames': 'environment frames', 'secs': 'seconds',
           'steps': 'agent steps', 'unrolls': 'unrolls', 'updates': 'updates'}
 
@@ -20,14 +20,14 @@ _INTRODUCTION = """\
 # Configuration
 
 Flags say where (`--run_dir`, `--network`),
-[gin](https://github.com/google/gin-config) says what. Every knob is a field of
-a dataclass in `impala_tf/config.py`, or of one that it names, from which this
-page is made:
+[gin](https://github.com/google/gin-config) says what. Every option is a field
+of a dataclass in `impala_tf/config/config.py`, or of one that it names, from
+which this page is made:
 
-    .venv/bin/python -m launch.run.knobs > docs/configuration.md
+    .venv/bin/python -m impala_tf.cli.options > docs/configuration.md
 
-`./launch/train.sh --list_knobs` prints the same in a terminal. A file in
-`configs/` binds knobs, and `--gin_binding` changes one for a run:
+`./launch/train.sh --list_options` prints the same in a terminal. A file in
+`configs/` binds options, and `--gin_binding` changes one for a run:
 
     ./launch/train.sh configs/catch.gin \\
         --gin_binding='AgentConfig.use_lstm = True'
@@ -38,13 +38,13 @@ files of strangers are safe. A run writes all its values to `config.gin` in its
 directory, and its processes read only that.
 
 The defaults are those of Atari with the shallow network (the IMPALA paper's
-table G.1). *Source* is where the paper has the knob, or the work that is named;
-knobs without one are this project's own. Numbers of other tasks are in
+table G.1). *Source* is where the paper has the option, or the work that is
+named; options without one are this project's own. Numbers of other tasks are in
 `configs/`, each beside its table.
 """
 
 
-class Knob(NamedTuple):
+class Option(NamedTuple):
   """A field of a section, in words.
 
   Attributes:
@@ -69,11 +69,11 @@ class Section(NamedTuple):
   Attributes:
     name: 'LearnerConfig'.
     title: the first line of its docstring.
-    knobs: its fields.
+    options: its fields.
   """
   name: str
   title: str
-  knobs: List[Knob]
+  options: List[Option]
 
 
 def sections() -> List[Section]:
@@ -85,8 +85,8 @@ def sections() -> List[Section]:
 def _section(cls: type) -> Section:
   meanings = _meanings(inspect.getdoc(cls))
   hints = typing.get_type_hints(cls)
-  knobs = [
-      Knob(name=f'{cls.__name__}.{field.name}',
+  options = [
+      Option(name=f'{cls.__name__}.{field.name}',
            default=repr(getattr(cls(), field.name)),
            values=_values(hints[field.name], field.metadata),
            unit=field.metadata.get('unit') or _UNITS.get(
@@ -94,7 +94,7 @@ def _section(cls: type) -> Section:
            source=field.metadata.get('source', ''),
            meaning=meanings[field.name])
       for field in dataclasses.fields(cls)]
-  return Section(cls.__name__, cls.__doc__.partition('\n')[0], knobs)
+  return Section(cls.__name__, cls.__doc__.partition('\n')[0], options)
 
 
 def _meanings(docstring: str) -> Dict[str, str]:
@@ -110,10 +110,10 @@ def _meanings(docstring: str) -> Dict[str, str]:
 
 
 def _values(hint: type, limits: typing.Mapping[str, typing.Any]) -> str:
-  """Returns the values that a knob may have, such as 'int, at least 1'."""
-  options = [h for h in typing.get_args(hint) if h is not type(None)]
+  """Returns the values that an option may have, such as 'int, at least 1'."""
+  kinds = [h for h in typing.get_args(hint) if h is not type(None)]
   is_optional = typing.get_origin(hint) is typing.Union
-  name = (options[0] if is_optional else hint).__name__
+  name = (kinds[0] if is_optional else hint).__name__
   if limits.get('choices'):
     parts = [' or '.join(map(repr, limits['choices']))]
   else:
@@ -128,10 +128,10 @@ def as_text(found: Sequence[Section]) -> str:
   lines = []
   for section in found:
     lines += [section.title, '']
-    for knob in section.knobs:
-      facts = [knob.values, knob.unit, knob.source]
-      lines.append(f'  {knob.name} = {knob.default}')
-      for text in (knob.meaning, f'({"; ".join(filter(None, facts))})'):
+    for option in section.options:
+      facts = [option.values, option.unit, option.source]
+      lines.append(f'  {option.name} = {option.default}')
+      for text in (option.meaning, f'({"; ".join(filter(None, facts))})'):
         lines += textwrap.wrap(text, 80, initial_indent=' ' * 6,
                                subsequent_indent=' ' * 6)
     lines.append('')
@@ -143,11 +143,11 @@ def as_markdown(found: Sequence[Section]) -> str:
   lines = [_INTRODUCTION]
   for section in found:
     lines += [f'## {section.name}', '', section.title, '',
-              '| knob | default | values | unit | source | meaning |',
+              '| option | default | values | unit | source | meaning |',
               '|---|---|---|---|---|---|']
-    for knob in section.knobs:
-      cells = (f'`{knob.name.partition(".")[2]}`', f'`{knob.default}`',
-               knob.values, knob.unit, knob.source, knob.meaning)
+    for option in section.options:
+      cells = (f'`{option.name.partition(".")[2]}`', f'`{option.default}`',
+               option.values, option.unit, option.source, option.meaning)
       # Browsers would take '<game>' for a tag.
       lines.append(f'| {" | ".join(cells)} |'.replace('<', '&lt;'))
     lines.append('')

@@ -14,16 +14,16 @@ from typing import Dict, List, NamedTuple, Sequence
 import numpy as np
 
 from impala_tf import config as config_lib
-from impala_tf.monitoring import metrics
+from impala_tf.cli import command_line
+from impala_tf.cli import program
+from impala_tf.plots import curves
+from impala_tf.plots import groups as groups_lib
+from impala_tf.plots import intervals
+from impala_tf.plots import pictures
+from impala_tf.plots import suite_results
+from impala_tf.runs import metrics
+from impala_tf.runs import run_directory
 from impala_tf.storage import files
-from launch.report import curves
-from launch.report import groups as groups_lib
-from launch.report import intervals
-from launch.report import pictures
-from launch.report import suite_results
-from launch.run import command_line
-from launch.run import program
-from launch.run import run_directory
 
 _POINTS = 200  # Points of a curve that is made of several.
 _MAX_IN_LEGEND = 12  # More labels go beside the axes.
@@ -47,7 +47,7 @@ def _parse_args() -> argparse.Namespace:
   parser.add_argument('--group_by', metavar='WAY',
                       help='one curve for each group of runs: seed (configs '
                       'that differ in the seed only), directory (that runs '
-                      'lie in), all, or a knob such as '
+                      'lie in), all, or an option such as '
                       'ImpalaConfig.entropy_cost (default: a curve a run)')
   parser.add_argument('--statistic', default='mean', choices=_STATISTICS,
                       help='of a group: mean, or iqm, the interquartile mean '

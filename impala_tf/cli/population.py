@@ -20,23 +20,23 @@ import sys
 from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 
 from impala_tf import config as config_lib
-from impala_tf import config_fingerprint
-from impala_tf.monitoring import metrics
-from impala_tf.population import records
-from impala_tf.processes import user_modules
+from impala_tf.cli import command_line
+from impala_tf.cli import engine
+from impala_tf.cli import program
+from impala_tf.config import fingerprint as fingerprint_lib
+from impala_tf.pbt import populations
+from impala_tf.pbt import records
+from impala_tf.runs import gin_config
+from impala_tf.runs import metrics
+from impala_tf.runs import run_directory
+from impala_tf.runs import sharing
+from impala_tf.runs import sweep_directory
+from impala_tf.runs import sweep_progress
+from impala_tf.runtime import batch
+from impala_tf.runtime import user_modules
 from impala_tf.storage import files
-from impala_tf.storage import populations
 from impala_tf.sweeps import plan as plan_lib
 from impala_tf.sweeps import results as results_lib
-from launch.processes import batch
-from launch.ray_cluster import engine
-from launch.run import command_line
-from launch.run import gin_config
-from launch.run import program
-from launch.run import run_directory
-from launch.run import sharing
-from launch.run import sweep_directory
-from launch.run import sweep_progress
 
 _KIND = sweep_directory.POPULATION
 
@@ -68,10 +68,10 @@ def load_members(config: plan_lib.SweepConfig
   Raises:
     ConfigError: where a member could not work, or could not copy another.
   """
-  tasks, members = sweep_directory.load_runs(config, _KIND)
+  tasks, members = engine.load_runs(config, _KIND)
   agents = {}
   for member, loaded in members:
-    agent = (config_fingerprint.of_unrolls(loaded),
+    agent = (fingerprint_lib.of_unrolls(loaded),
              loaded.experiment.algorithm,
              loaded.optimizer.max_gradient_norm is None)
     if agents.setdefault(member.population, agent) != agent:
@@ -214,7 +214,7 @@ def _run(args: argparse.Namespace) -> int:
   config = gin_config.load_sweep(args.population)
   groups = plan_lib.groups(config, plan_lib.members(config))
   engine.enter_private_network(
-      args, 'launch.population', has_servers=bool(groups))
+      args, 'impala_tf.cli.population', has_servers=bool(groups))
   user_modules.load(args.modules)
   tasks, in_process = load_members(config)
   sharing.check(config, groups)

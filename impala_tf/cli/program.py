@@ -13,18 +13,16 @@ from impala_tf.agents import torsos
 from impala_tf.algorithms import table as algorithms
 from impala_tf.envs import environment
 from impala_tf.envs import factory
-from impala_tf.processes import sizing
-from impala_tf.processes import user_modules
+from impala_tf.pbt import references
+from impala_tf.runs import gin_config
+from impala_tf.runs import run_directory
+from impala_tf.runtime import child
+from impala_tf.runtime import private_network
+from impala_tf.runtime import program as program_lib
+from impala_tf.runtime import sizing
+from impala_tf.runtime import user_modules
 from impala_tf.storage import files
 from impala_tf.suites import levels
-from impala_tf.suites import references
-from launch.processes import child
-from launch.processes import program as program_lib
-from launch.run import gin_config
-from launch.run import private_network
-from launch.run import run_directory
-
-EVALUATION = 'evaluation'  # In the run directory: what an evaluator writes.
 
 
 def run(action: Callable[[], Optional[int]]) -> int:
@@ -99,7 +97,7 @@ def import_architecture(config: config_lib.Config) -> Any:
   imports TensorFlow.
   """
   return importlib.import_module(
-      f'impala_tf.architectures.{algorithms.architecture(config)}')
+      f'impala_tf.roles.{algorithms.architecture(config)}')
 
 
 def show_beginning(config: config_lib.Config, run_dir: str,

@@ -15,21 +15,21 @@ from typing import Dict, List, Sequence, Tuple
 import matplotlib.figure
 
 from impala_tf import config as config_lib
-from impala_tf.monitoring import level_metrics
-from impala_tf.monitoring import metrics
+from impala_tf.cli import command_line
+from impala_tf.cli import program
+from impala_tf.plots import comparison
+from impala_tf.plots import figures
+from impala_tf.plots import pictures as pictures_lib
+from impala_tf.plots import population_figures
+from impala_tf.plots import populations
+from impala_tf.plots import runs as runs_lib
+from impala_tf.plots import suite_results
+from impala_tf.plots import suite_tables as suite_report
+from impala_tf.plots import tables
+from impala_tf.runs import level_metrics
+from impala_tf.runs import metrics
+from impala_tf.runs import run_directory
 from impala_tf.suites import levels as levels_lib
-from launch.report import comparison
-from launch.report import figures
-from launch.report import pictures as pictures_lib
-from launch.report import population_figures
-from launch.report import populations
-from launch.report import runs as runs_lib
-from launch.report import suite_results
-from launch.report import suite_tables as suite_report
-from launch.report import tables
-from launch.run import command_line
-from launch.run import program
-from launch.run import run_directory
 
 _DECISIONS = 'decisions.csv'  # Of populations.
 _RETURNS = (

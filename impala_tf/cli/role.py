@@ -2,9 +2,9 @@
 
 Roles find each other by the learner's address, whoever starts first: each waits
 for its peers, says for whom, and gives up after --wait_secs. Actors and
-evaluators take the config from the learner. `launch.train` starts the same
-roles as child processes. Several agents may share a replay, which is a role of
-its own with an address of its own.
+evaluators take the config from the learner. `impala_tf.cli.train` starts the
+same roles as child processes. Several agents may share a replay, which is a
+role of its own with an address of its own.
 
 Exit codes: 0 all frames are learned from, 2 bad input, 130 Ctrl-C, 143 asked to
 terminate, 1 anything else, such as a peer that has not come. Actors and
@@ -20,16 +20,16 @@ from absl import flags
 from absl import logging
 
 from impala_tf import config as config_lib
+from impala_tf.cli import program
+from impala_tf.cli.roles import actor as actor_role
+from impala_tf.cli.roles import evaluator as evaluator_role
+from impala_tf.cli.roles import flags as role_flags
+from impala_tf.cli.roles import learner as learner_role
+from impala_tf.cli.roles import replay as replay_role
 from impala_tf.envs import environment
-from impala_tf.processes import user_modules
-from impala_tf.processes import waiting
-from launch.processes import child
-from launch.roles import actor as actor_role
-from launch.roles import evaluator as evaluator_role
-from launch.roles import flags as role_flags
-from launch.roles import learner as learner_role
-from launch.roles import replay as replay_role
-from launch.run import program
+from impala_tf.runtime import child
+from impala_tf.runtime import user_modules
+from impala_tf.runtime import waiting
 
 _GRACE_SECS = 5.
 _ROLES = {'learner': learner_role.run, 'actor': actor_role.run,
@@ -77,7 +77,7 @@ def _start_over(args: argparse.Namespace, error: ConnectionError) -> None:
   say(f'lost {lost}: {error}; starting over')
   sys.stderr.flush()
   os.execv(sys.executable,
-           [sys.executable, '-m', 'launch.role', *sys.argv[1:]])
+           [sys.executable, '-m', 'impala_tf.cli.role', *sys.argv[1:]])
 
 
 def _main() -> int:

@@ -13,17 +13,17 @@ import os
 import sys
 from typing import Sequence
 
-from impala_tf.processes import user_modules
+from impala_tf.cli import command_line
+from impala_tf.cli import engine
+from impala_tf.cli import program
+from impala_tf.runs import gin_config
+from impala_tf.runs import sharing
+from impala_tf.runs import sweep_directory
+from impala_tf.runs import sweep_progress
+from impala_tf.runtime import batch
+from impala_tf.runtime import user_modules
 from impala_tf.sweeps import plan as plan_lib
 from impala_tf.sweeps import results as results_lib
-from launch.processes import batch
-from launch.ray_cluster import engine
-from launch.run import command_line
-from launch.run import gin_config
-from launch.run import program
-from launch.run import sharing
-from launch.run import sweep_directory
-from launch.run import sweep_progress
 
 _BEST = 3  # Settings that the paper's table 2 averages over.
 
@@ -67,9 +67,10 @@ def _run(args: argparse.Namespace) -> int:
   engine.check_flags(args)
   config = gin_config.load_sweep(args.sweep)
   groups = plan_lib.groups(config, plan_lib.runs(config))
-  engine.enter_private_network(args, 'launch.sweep', has_servers=bool(groups))
+  engine.enter_private_network(args, 'impala_tf.cli.sweep',
+                               has_servers=bool(groups))
   user_modules.load(args.modules)
-  tasks, runs = sweep_directory.load_runs(config)
+  tasks, runs = engine.load_runs(config)
   sharing.check(config, groups)
   in_process = all(loaded.experiment.in_process for _, loaded in runs)
   at_least = sharing.num_together(groups)

@@ -11,25 +11,25 @@ from typing import List, NamedTuple, Optional, Sequence
 
 from impala_tf import config as config_lib
 from impala_tf.algorithms import table as algorithms
-from impala_tf.processes import cores
-from impala_tf.processes import host as host_lib
-from impala_tf.processes import ports
-from impala_tf.processes import sizing
-from impala_tf.processes import user_modules
-from impala_tf.processes import waiting
-from launch.processes import local
-from launch.processes import stop_signals
-from launch.roles import flags as role_flags
-from launch.run import command_line
-from launch.run import gin_config
-from launch.run import knobs
-from launch.run import program
-from launch.run import progress
-from launch.run import role_commands
-from launch.run import run_directory
-from launch.run import time_budget
-from launch.run import tracking
-from launch.run import warm_start
+from impala_tf.cli import command_line
+from impala_tf.cli import options
+from impala_tf.cli import program
+from impala_tf.cli import warm_start
+from impala_tf.cli.roles import flags as role_flags
+from impala_tf.runs import gin_config
+from impala_tf.runs import progress
+from impala_tf.runs import run_directory
+from impala_tf.runs import time_budget
+from impala_tf.runs import tracking
+from impala_tf.runtime import cores
+from impala_tf.runtime import host as host_lib
+from impala_tf.runtime import local
+from impala_tf.runtime import ports
+from impala_tf.runtime import role_commands
+from impala_tf.runtime import sizing
+from impala_tf.runtime import stop_signals
+from impala_tf.runtime import user_modules
+from impala_tf.runtime import waiting
 
 _DEFAULT_CONFIG = 'configs/atari/pong.gin'
 
@@ -59,8 +59,8 @@ def _parse_args() -> argparse.Namespace:
   parser.add_argument('--profile', action='store_true',
                       help="record a few updates for TensorBoard's profiler, "
                       'and print at the end where the time went')
-  parser.add_argument('--list_knobs', action='store_true',
-                      help='print all knobs with defaults and meanings, and '
+  parser.add_argument('--list_options', action='store_true',
+                      help='print all options with defaults and meanings, and '
                       'do nothing else')
   return parser.parse_args()
 
@@ -196,7 +196,7 @@ def _train_in_this_process(args: argparse.Namespace, config: config_lib.Config,
                            ) -> Optional[int]:
   """Trains in turns; returns the signal that ended the run, if one did."""
   # Here, after all checks, since it imports TensorFlow, which takes seconds.
-  from impala_tf.architectures import in_process
+  from impala_tf.roles import in_process
   with stop_signals.StopSignals() as signals, contextlib.suppress(_Stopped):
     host = _Host(signals, line)
     if args.replay_address is not None:
@@ -207,15 +207,16 @@ def _train_in_this_process(args: argparse.Namespace, config: config_lib.Config,
 
 
 def _run(args: argparse.Namespace) -> int:
-  if args.list_knobs:
-    print(knobs.as_text(knobs.sections()), end='')
+  if args.list_options:
+    print(options.as_text(options.sections()), end='')
     return 0
   tracking.start(args.track)
   why_public = program.why_public(
       args.network, args.port is not None or args.replay_address is not None,
       args.run_dir, args.init_from)
   if why_public is None:
-    why_public = program.enter_private_network('launch.train', args.network)
+    why_public = program.enter_private_network('impala_tf.cli.train',
+                                               args.network)
   user_modules.load(args.modules)
   config_path = run_directory.config_path(args.config, args.run_dir)
   config = gin_config.load(config_path or _DEFAULT_CONFIG, args.gin_binding)

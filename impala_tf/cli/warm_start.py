@@ -1,6 +1,6 @@
 """The start of a new run from another run's parameters (--init_from).
 
-    python -m launch.run.warm_start RUN_DIR SOURCE [MODULE ...]
+    python -m impala_tf.cli.warm_start RUN_DIR SOURCE [MODULE ...]
 
 writes the first checkpoint of a run that has its config and nothing else. It is
 a process of its own, before all others, since the supervisor imports no
@@ -17,14 +17,14 @@ import sys
 from typing import Optional, Tuple
 
 from impala_tf import config as config_lib
-from impala_tf.processes import user_modules
-from launch.processes import child
-from launch.processes import program as program_lib
-from launch.run import checkpoint_flag
-from launch.run import gin_config
-from launch.run import history
-from launch.run import program
-from launch.run import run_directory
+from impala_tf.cli import checkpoint_flag
+from impala_tf.cli import program
+from impala_tf.runs import gin_config
+from impala_tf.runs import history
+from impala_tf.runs import run_directory
+from impala_tf.runtime import child
+from impala_tf.runtime import program as program_lib
+from impala_tf.runtime import user_modules
 
 _FLAG = 'init_from'
 
@@ -65,7 +65,7 @@ def begin(run_dir: str, source: Optional[str], resuming: bool) -> None:
     print(f'  --{_FLAG} is left out: the run has begun already', flush=True)
     return
   ran = subprocess.run(
-      [sys.executable, '-m', 'launch.run.warm_start', run_dir, source,
+      [sys.executable, '-m', 'impala_tf.cli.warm_start', run_dir, source,
        *user_modules.sources()],
       stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
       env={'TF_CPP_MIN_LOG_LEVEL': '2', **os.environ})
@@ -89,7 +89,7 @@ def _write(run_dir: str, source: str, *modules: str) -> None:
   with contextlib.redirect_stdout(sys.stderr):
     user_modules.load(modules)
     # Here, since it imports TensorFlow, which takes seconds.
-    from impala_tf.architectures import warm_start
+    from impala_tf.roles import warm_start
     lines = warm_start.write_first_checkpoint(
         gin_config.load(gin_config.config_path(run_dir)), run_dir, directory,
         which)

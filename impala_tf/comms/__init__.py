@@ -1,5 +1,4 @@
-"""Transport of unrolls and configs through Reverb, and refusal of bad unrolls.
+"""Communication: packed unrolls, calls of Reverb, tables, shared memory.
 
-May import `config`, `config_fingerprint`, `config_json`, `types` and
-`processes`.
+May import `config`, `types` and `runtime`.
 """

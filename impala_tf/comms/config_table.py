@@ -14,10 +14,10 @@ import reverb
 import tensorflow as tf
 
 from impala_tf import config as config_lib
-from impala_tf import config_fingerprint
-from impala_tf import config_json
-from impala_tf.processes import waiting
-from impala_tf.transport import reverb_calls
+from impala_tf.comms import reverb_calls
+from impala_tf.config import as_json
+from impala_tf.config import fingerprint as fingerprint_lib
+from impala_tf.runtime import waiting
 
 _PREFIX = 'config-'
 _POLL_SECS = 0.2
@@ -26,7 +26,7 @@ _PROBE_TIMEOUT_SECS = 10
 
 def table_name(config: config_lib.Config) -> str:
   """Returns the name of the table that only learners with this config have."""
-  return _PREFIX + config_fingerprint.of_config(config)
+  return _PREFIX + fingerprint_lib.of_config(config)
 
 
 def make_table(config: config_lib.Config) -> reverb.Table:
@@ -53,7 +53,7 @@ def publish(address: str, config: config_lib.Config) -> None:
   """
   client = reverb.Client(address)
   writer = client.trajectory_writer(num_keep_alive_refs=1)
-  text = np.frombuffer(config_json.dumps(config).encode(), np.uint8)
+  text = np.frombuffer(as_json.dumps(config).encode(), np.uint8)
   writer.append((text,))
   writer.create_item(table_name(config), priority=1.0,
                      trajectory=(writer.history[0][-1],))
@@ -67,7 +67,7 @@ def _read(client: reverb.Client) -> Optional[config_lib.Config]:
     if name.startswith(_PREFIX) and info.current_size:
       sample = next(iter(client.sample(
           name, emit_timesteps=False, unpack_as_table_signature=True)))
-      return config_json.loads(bytes(sample.data[0]).decode())
+      return as_json.loads(bytes(sample.data[0]).decode())
   return None
 
 

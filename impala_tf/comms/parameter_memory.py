@@ -18,7 +18,7 @@ from typing import Callable, Iterable, NamedTuple, Optional
 
 import numpy as np
 
-from impala_tf.transport import anonymous_files
+from impala_tf.comms import anonymous_files
 
 _PREFIX = 'memory-'
 _FILE_NAME = 'impala_tf_parameters'

@@ -13,7 +13,7 @@ from absl import logging
 import tensorflow as tf
 
 from impala_tf import config as config_lib
-from impala_tf.transport import packing
+from impala_tf.comms import packing
 
 NOT_FINITE = 'numbers that are not finite'
 OTHER_CONFIG = 'played with another config'

@@ -21,7 +21,7 @@ def loads(text: str) -> config_lib.Config:
 
   Raises:
     ConfigError: where the text is not that of a config, or of another version's
-      with other knobs.
+      with other options.
   """
   try:
     values = json.loads(text)

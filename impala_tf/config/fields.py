@@ -1,4 +1,4 @@
-"""Knobs: fields of frozen dataclasses with ranges that are checked.
+"""Options: fields of frozen dataclasses with ranges that are checked.
 
 Standard library only.
 """
@@ -16,16 +16,16 @@ class UserError(ValueError):
 
 
 class ConfigError(UserError):
-  """A value of a knob that cannot work."""
+  """A value of an option that cannot work."""
 
 
-def data_knob():
+def data_option():
   """Makes a field that is a dict, {} by default, see `checked_data`."""
   # It can be compared, but a dict has no hash.
   return dataclasses.field(default_factory=dict, hash=False)
 
 
-def knob(default: Any, *, at_least=None, at_most=None, above=None, below=None,
+def option(default: Any, *, at_least=None, at_most=None, above=None, below=None,
          choices=None, unit: str = '', source: str = ''):
   """Makes a field with a default and the range that `Section` checks.
 
@@ -34,7 +34,8 @@ def knob(default: Any, *, at_least=None, at_most=None, above=None, below=None,
     at_least: smallest value; likewise `at_most`, `above` and `below`.
     choices: all values of a string; None for any.
     unit: unit of a number whose name does not end with it.
-    source: where the paper, or another named work, has the knob; '' for knobs
+    source: where the paper, or another named work, has the option; '' for
+    options
       of this project.
 
   Returns:

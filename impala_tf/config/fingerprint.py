@@ -5,8 +5,8 @@ import hashlib
 from typing import Any
 
 from impala_tf import config as config_lib
-from impala_tf import config_fields
-from impala_tf import config_json
+from impala_tf.config import as_json
+from impala_tf.config import fields
 
 # They say what is made of unrolls, or how many are made, not what they are.
 _NOT_OF_UNROLLS = (
@@ -15,7 +15,7 @@ _NOT_OF_UNROLLS = (
 # They say what the agent's weights were at the start of the run, and which of a
 # level's episodes are played.
 _NOT_OF_MEANING = ('torso_gain', 'num_seeds')
-# Knobs that came after replays had been saved, and the values at which an
+# Options that came after replays had been saved, and the values at which an
 # unroll means what it meant before: these are left out.
 _LATER = {'game_variables': False}
 
@@ -42,7 +42,7 @@ def of_unrolls(config: config_lib.Config) -> int:
   return int.from_bytes(digest[:8], 'big', signed=True)
 
 
-def _text(section: config_fields.Section) -> str:
+def _text(section: fields.Section) -> str:
   """Writes a section like `repr`, but without what no unroll depends on.
 
   Fingerprints of replays that were saved earlier depend on each character.
@@ -54,12 +54,12 @@ def _text(section: config_fields.Section) -> str:
 
 
 def _counts(name: str, value: Any) -> bool:
-  """Returns whether a knob's value is part of an unroll's fingerprint."""
+  """Returns whether an option's value is part of an unroll's fingerprint."""
   is_as_before = name in _LATER and value == _LATER[name]
   return name not in _NOT_OF_MEANING and not is_as_before
 
 
 def of_config(config: config_lib.Config) -> str:
   """Computes the fingerprint of all values: 12 hexadecimal digits."""
-  text = config_json.dumps(config)
+  text = as_json.dumps(config)
   return hashlib.sha256(text.encode()).hexdigest()[:12]

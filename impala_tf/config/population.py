@@ -1,4 +1,4 @@
-"""Knobs of population based training; `config` has them under the same name.
+"""Options of population based training; `config` has them under the same name.
 
 Standard library only.
 """
@@ -7,23 +7,21 @@ import dataclasses
 import re
 from typing import List, Optional
 
-from impala_tf import config_fields
-
-_knob = config_fields.knob
+from impala_tf.config import fields
 
 # Fields of `optimizers.hyperparameters.Hyperparameters`.
 ADAPTABLE = ('learning_rate', 'epsilon', 'entropy_cost', 'max_gradient_norm')
 
 
 @dataclasses.dataclass(frozen=True)
-class PopulationConfig(config_fields.Section):
+class PopulationConfig(fields.Section):
   """Population based training: runs that copy the better ones (appendix F).
 
   Attributes:
     members: names of the runs of a population, two or more with commas between
       them, which `./launch/population.sh` binds. Their directories lie side by
       side, and a run's own directory has one of these names. Empty for a run
-      by itself, which reads none of the other knobs.
+      by itself, which reads none of the other options.
     adapted: hyper-parameters that are copied and mutated, with commas between
       them, out of learning_rate, epsilon, entropy_cost and max_gradient_norm.
     burn_in_frames: frames of a member before which its episodes do not count
@@ -41,30 +39,31 @@ class PopulationConfig(config_fields.Section):
       of no suite.
     human_score: mean return that counts as fitness 1, likewise.
   """
-  members: str = _knob('', source='tables D.1, G.1')
-  adapted: str = _knob(
+  members: str = fields.option('', source='tables D.1, G.1')
+  adapted: str = fields.option(
       'learning_rate,epsilon,entropy_cost', source='appendix F')
-  burn_in_frames: int = _knob(20_000_000, at_least=0, source='appendix F')
-  decision_episodes: int = _knob(
+  burn_in_frames: int = fields.option(20_000_000, at_least=0,
+                                      source='appendix F')
+  decision_episodes: int = fields.option(
       5_000, at_least=1, unit='episodes', source='appendix F')
-  copy_margin: float = _knob(0.05, at_least=0, source='appendix F')
-  mutation_probability: float = _knob(
+  copy_margin: float = fields.option(0.05, at_least=0, source='appendix F')
+  mutation_probability: float = fields.option(
       0.33, at_least=0, at_most=1, source='appendix F')
-  mutation_factor: float = _knob(1.2, at_least=1, source='appendix F')
-  random_score: Optional[float] = _knob(None, unit='return')
-  human_score: Optional[float] = _knob(None, unit='return')
+  mutation_factor: float = fields.option(1.2, at_least=1, source='appendix F')
+  random_score: Optional[float] = fields.option(None, unit='return')
+  human_score: Optional[float] = fields.option(None, unit='return')
 
   def __post_init__(self):
     super().__post_init__()
     names = self.member_names
     if names and (len(set(names)) < max(2, len(names))
                   or not all(re.fullmatch(r'\w[\w.-]*', n) for n in names)):
-      raise config_fields.ConfigError(
+      raise fields.ConfigError(
           'PopulationConfig.members must be two or more different names of '
           f'directories with commas between them, but is {self.members!r}')
     for name in self.adapted_names:
       if name not in ADAPTABLE:
-        raise config_fields.ConfigError(
+        raise fields.ConfigError(
             f'PopulationConfig.adapted names {name!r}, but only '
             f'{", ".join(ADAPTABLE)} can be adapted')
 

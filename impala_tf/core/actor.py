@@ -8,9 +8,9 @@ import tensorflow as tf
 from impala_tf import types
 from impala_tf.agents import acting
 from impala_tf.agents import agent as agent_lib
+from impala_tf.comms import packing
 from impala_tf.envs import environment as environment_lib
-from impala_tf.monitoring import metrics
-from impala_tf.transport import packing
+from impala_tf.runs import metrics
 
 
 class Writer(Protocol):

@@ -21,11 +21,11 @@ import reverb
 import tensorflow as tf
 
 from impala_tf import types
-from impala_tf.processes import host as host_lib
-from impala_tf.transport import episodes
-from impala_tf.transport import packing
-from impala_tf.transport import priorities
-from impala_tf.transport import unroll_filter
+from impala_tf.comms import packing
+from impala_tf.comms import unroll_filter
+from impala_tf.replay import episodes
+from impala_tf.replay import priorities
+from impala_tf.runtime import host as host_lib
 
 # Two read 30 % more unrolls in a second than one, four 40 % more.
 _MAX_SAMPLERS = 4

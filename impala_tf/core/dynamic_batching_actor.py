@@ -11,12 +11,12 @@ from typing import Any, Tuple, Union
 import numpy as np
 import tensorflow as tf
 
-from impala_tf import actor
 from impala_tf import types
 from impala_tf.agents import acting
 from impala_tf.agents import agent as agent_lib
+from impala_tf.core import actor
 from impala_tf.envs import env_processes
-from impala_tf.monitoring import metrics
+from impala_tf.runs import metrics
 
 
 class DynamicActor:

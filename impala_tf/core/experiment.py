@@ -7,26 +7,26 @@ import numpy as np
 import reverb
 import tensorflow as tf
 
-from impala_tf import actor as actor_lib
 from impala_tf import config as config_lib
-from impala_tf import config_fingerprint
-from impala_tf import dataset as dataset_lib
-from impala_tf import dynamic_batching_actor
-from impala_tf import learner as learner_lib
-from impala_tf import replay
 from impala_tf import types
-from impala_tf import weights
 from impala_tf.agents import agent as agent_lib
 from impala_tf.algorithms import table as algorithms
+from impala_tf.comms import unroll_filter
+from impala_tf.config import fingerprint as fingerprint_lib
+from impala_tf.core import actor as actor_lib
+from impala_tf.core import batches as dataset_lib
+from impala_tf.core import dynamic_batching_actor
+from impala_tf.core import learner as learner_lib
+from impala_tf.core import queue as queue_lib
+from impala_tf.core import weights
 from impala_tf.envs import environment as environment_lib
 from impala_tf.envs import factory
 from impala_tf.envs import multi_level
 from impala_tf.maths import distributions
 from impala_tf.optimizers import hyperparameters as hyperparameters_lib
 from impala_tf.optimizers import rmsprop
-from impala_tf.processes import sizing
-from impala_tf.transport import priorities
-from impala_tf.transport import unroll_filter
+from impala_tf.replay import priorities
+from impala_tf.runtime import sizing
 
 AnyEnvironment = multi_level.AnyEnvironment
 
@@ -196,7 +196,7 @@ def make_tables(config: config_lib.Config, spec: types.Unroll,
   Raises:
     ConfigError: where the replay would not fit into memory.
   """
-  tables = [replay.make_queue(spec, queue_capacity)]
+  tables = [queue_lib.make_queue(spec, queue_capacity)]
   if config.num_replayed and has_replay:
     tables.append(make_replay(config, spec))
   return tables
@@ -209,14 +209,14 @@ def make_replay(config: config_lib.Config, spec: types.Unroll) -> reverb.Table:
     ConfigError: where it would not fit into memory.
   """
   exponent = config.replay.priority_exponent if config.has_priorities else 0.
-  return replay.make_replay(
+  return queue_lib.make_replay(
       spec, config.replay.capacity_unrolls, sizing.memory_bytes(), exponent,
       config.chain_unrolls)
 
 
 def make_writer(config: config_lib.Config, address: str, spec: types.Unroll,
                 task: int = 0, replay_address: Optional[str] = None,
-                agent: int = 0) -> replay.UnrollWriter:
+                agent: int = 0) -> queue_lib.UnrollWriter:
   """Makes an actor's way into these tables.
 
   Args:
@@ -227,11 +227,11 @@ def make_writer(config: config_lib.Config, address: str, spec: types.Unroll,
     replay_address: 'host:port' of the replay's server; None: the queue's.
     agent: number of the agent among those that share the replay.
   """
-  tables = (replay.QUEUE,)
+  tables = (queue_lib.QUEUE,)
   if config.num_replayed:
-    tables = (replay.REPLAY, replay.QUEUE)  # The queue may block.
-  return replay.UnrollWriter(
-      address, spec, tables, task, config_fingerprint.of_unrolls(config),
+    tables = (queue_lib.REPLAY, queue_lib.QUEUE)  # The queue may block.
+  return queue_lib.UnrollWriter(
+      address, spec, tables, task, fingerprint_lib.of_unrolls(config),
       replay_address, config.chain_unrolls, config.actor.num_envs, agent)
 
 
@@ -256,13 +256,13 @@ def make_dataset(config: config_lib.Config, address: str, spec: types.Unroll,
   replay_source = None
   if config.num_replayed:
     replay_source = dataset_lib.Source(
-        replay_address or address, replay.REPLAY, config.num_replayed,
+        replay_address or address, queue_lib.REPLAY, config.num_replayed,
         config.chain_unrolls is not None,
         config.replay.priority_correction if config.has_priorities else None,
         None if replay_address is None else agent)
   return dataset_lib.make_dataset(
-      dataset_lib.Source(address, replay.QUEUE, config.num_fresh), spec,
-      replay_source, config_fingerprint.of_unrolls(config), refusals,
+      dataset_lib.Source(address, queue_lib.QUEUE, config.num_fresh), spec,
+      replay_source, fingerprint_lib.of_unrolls(config), refusals,
       # Between processes the order is that of chance already. Where actors
       # wait for the update, one sampler reads as fast as they play.
       in_order=config.experiment.in_process or first_version is not None,
@@ -270,7 +270,7 @@ def make_dataset(config: config_lib.Config, address: str, spec: types.Unroll,
 
 
 def make_actor(config: config_lib.Config, agent: agent_lib.Agent,
-               environment: AnyEnvironment, writer: replay.UnrollWriter,
+               environment: AnyEnvironment, writer: queue_lib.UnrollWriter,
                fetcher: weights.Fetcher, spec: types.Unroll, seed: int
                ) -> dynamic_batching_actor.AnyActor:
   """Makes the configured kind of actor; `seed` is for sampling its actions."""

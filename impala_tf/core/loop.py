@@ -12,12 +12,12 @@ import tensorflow as tf
 
 from impala_tf import config as config_lib
 from impala_tf import types
-from impala_tf.monitoring import level_metrics
-from impala_tf.monitoring import metrics as metrics_lib
-from impala_tf.monitoring import skipped_updates
-from impala_tf.processes import host as host_lib
-from impala_tf.processes import interfaces
-from impala_tf.processes import waiting
+from impala_tf.runs import level_metrics
+from impala_tf.runs import metrics as metrics_lib
+from impala_tf.runs import skipped_updates
+from impala_tf.runtime import host as host_lib
+from impala_tf.runtime import interfaces
+from impala_tf.runtime import waiting
 
 GatherFn = Callable[[Sequence[np.ndarray]], List[np.ndarray]]
 

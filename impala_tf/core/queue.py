@@ -20,12 +20,12 @@ import tensorflow as tf
 
 from impala_tf import config as config_lib
 from impala_tf import types
-from impala_tf.processes import ports
-from impala_tf.transport import episodes
-from impala_tf.transport import packing
-from impala_tf.transport import priorities
-from impala_tf.transport import reverb_calls
-from impala_tf.transport import saved_tables
+from impala_tf.comms import packing
+from impala_tf.comms import reverb_calls
+from impala_tf.replay import episodes
+from impala_tf.replay import priorities
+from impala_tf.replay import saved_tables
+from impala_tf.runtime import ports
 
 QUEUE = 'queue'
 REPLAY = 'replay'

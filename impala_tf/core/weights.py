@@ -21,10 +21,10 @@ import numpy as np
 import reverb
 import tensorflow as tf
 
-from impala_tf.processes import waiting
-from impala_tf.transport import newest_sender
-from impala_tf.transport import parameter_memory
-from impala_tf.transport import reverb_calls
+from impala_tf.comms import newest_sender
+from impala_tf.comms import parameter_memory
+from impala_tf.comms import reverb_calls
+from impala_tf.runtime import waiting
 
 _TABLE = 'weights'
 _POLL_SECS = 0.1

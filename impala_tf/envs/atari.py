@@ -18,7 +18,7 @@ import numpy as np
 from impala_tf import config as config_lib
 from impala_tf.envs import domain
 from impala_tf.envs import environment
-from impala_tf.processes import sizing
+from impala_tf.runtime import sizing
 
 # Bundled with ale-py, but only for two players or more: told to play one of
 # them alone, the emulator ends the whole process.

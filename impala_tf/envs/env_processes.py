@@ -28,7 +28,7 @@ import tree
 
 from impala_tf import config as config_lib
 from impala_tf.envs import environment as environment_lib
-from impala_tf.processes import user_modules
+from impala_tf.runtime import user_modules
 from impala_tf.storage import files
 
 # Simulators and TensorFlow do not survive a fork.

@@ -17,7 +17,7 @@ from impala_tf.envs import gym
 from impala_tf.envs import minigrid
 from impala_tf.envs import tmaze
 from impala_tf.envs import vizdoom
-from impala_tf.processes import user_modules
+from impala_tf.runtime import user_modules
 from impala_tf.suites import levels as levels_lib
 
 # Keys are the beginnings of levels' names, up to the first slash.

@@ -14,7 +14,7 @@ from impala_tf.envs import display
 from impala_tf.envs import domain
 from impala_tf.envs import environment
 from impala_tf.envs import spaces
-from impala_tf.processes import user_modules
+from impala_tf.runtime import user_modules
 from impala_tf.storage import files
 
 # Gymnasium's doors to the old Gym: they make what their arguments name, and

@@ -1,4 +1,4 @@
 """Optimisers with their slots, and hyper-parameters that are variables.
 
-May import `config` and `maths`.
+May import `config`.
 """

@@ -1,4 +1,4 @@
-"""Rules and records of population based training (appendix F), pure functions.
+"""Population based training (appendix F): rules, records and a member.
 
-May import `config_fields`.
+May import `config`, `storage`, `suites`, `types` and `core`.
 """

@@ -7,7 +7,7 @@ checkpoints for selected instances" (appendix F). Pure functions.
 import math
 from typing import List, Mapping, NamedTuple, Sequence, Tuple
 
-from impala_tf.population import records
+from impala_tf.pbt import records
 
 Events = Mapping[str, Sequence[records.Event]]  # By member, oldest first.
 Point = Tuple[float, float]

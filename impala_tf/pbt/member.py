@@ -14,15 +14,15 @@ import numpy as np
 import tensorflow as tf
 
 from impala_tf import config as config_lib
-from impala_tf import learner as learner_lib
 from impala_tf import types
-from impala_tf.population import knobs
-from impala_tf.population import records
-from impala_tf.population import rules
+from impala_tf.config import population as population_config
+from impala_tf.core import learner as learner_lib
+from impala_tf.pbt import populations
+from impala_tf.pbt import records
+from impala_tf.pbt import references
+from impala_tf.pbt import rules
 from impala_tf.storage import checkpoint as checkpoint_lib
 from impala_tf.storage import files
-from impala_tf.storage import populations
-from impala_tf.suites import references
 
 _RETRY_SECS = 30.  # After a decision for which a disk had no room.
 # Reads of a member that publishes again and again while it is copied.
@@ -130,19 +130,19 @@ class Member:
     self._checkpointer = checkpointer
     self._parts = {'agent': learner.agent, 'optimizer': learner.optimizer}
     self._config = config
-    self._knobs = config.population
+    self._options = config.population
     self._references = references.find(config)
     self._run_dir = run_dir
     self._name = populations.name_of(run_dir)
     self._unpublished: Optional[records.Event] = None
     self._retry_time = 0.
-    _check_place(run_dir, self._knobs)
+    _check_place(run_dir, self._options)
     files.make_directory(populations.directory(run_dir))
     self._catch_up()
 
   def update(self, unroll: types.Unroll) -> Dict[str, np.float32]:
     """Learns from one batch, and decides if it is time; returns metrics."""
-    is_counted = self.num_frames.numpy() >= self._knobs.burn_in_frames
+    is_counted = self.num_frames.numpy() >= self._options.burn_in_frames
     metrics = self._learner.update(unroll)
     if is_counted:
       self._count(unroll)
@@ -173,7 +173,7 @@ class Member:
   def _is_ready(self) -> bool:
     return rules.is_ready(
         int(self.num_frames.numpy()), int(self._state.episodes.numpy().sum()),
-        self._knobs.burn_in_frames, self._knobs.decision_episodes) and bool(
+        self._options.burn_in_frames, self._options.decision_episodes) and bool(
             np.all(np.isfinite(self._state.mean_returns())))
 
   def _decide(self) -> None:
@@ -192,7 +192,7 @@ class Member:
 
   def _make_event(self, updates: int) -> records.Event:
     """Compares the member with another one, and copies that one's files."""
-    population = self._knobs
+    population = self._options
     names = population.member_names
     evolution = int(self._state.evolution.numpy()) + 1
     rng = rules.generator(self._config.experiment.seed,
@@ -237,7 +237,7 @@ class Member:
     for _ in range(_MAX_READS if partner else 0):
       other = populations.read_published(self._sibling(partner))
       if other is None or not rules.exploit(
-          score, other.score, self._knobs.copy_margin):
+          score, other.score, self._options.copy_margin):
         return other, None
       path = populations.path(self._run_dir, target)
       try:
@@ -259,7 +259,7 @@ class Member:
   def _values(self) -> Dict[str, float]:
     """Returns the present values of all hyper-parameters."""
     variables = {name: getattr(self.hyperparameters, name)
-                 for name in knobs.ADAPTABLE}
+                 for name in population_config.ADAPTABLE}
     return {name: float(variable.numpy())
             for name, variable in variables.items() if variable is not None}
 

@@ -22,7 +22,7 @@ from typing import Collection, List, Optional
 
 from absl import logging
 
-from impala_tf.population import records
+from impala_tf.pbt import records
 from impala_tf.storage import files
 from impala_tf.storage import line_log
 

@@ -3,7 +3,7 @@
 from typing import List
 
 from impala_tf import config as config_lib
-from impala_tf.population import rules
+from impala_tf.pbt import rules
 from impala_tf.suites import levels as levels_lib
 
 

@@ -12,9 +12,9 @@ Pure functions. All chance comes from `generator`.
 import random
 from typing import Dict, List, Mapping, NamedTuple, Sequence
 
-from impala_tf.population import knobs
+from impala_tf.config import population as population_config
 
-_DEFAULTS = knobs.PopulationConfig
+_DEFAULTS = population_config.PopulationConfig
 # Rounding of two means must not make a lead of exactly the margin a larger one.
 _ROUNDING = 1e-9
 
@@ -48,7 +48,7 @@ def is_ready(frames: int, episodes: int, burn_in_frames: int,
   Args:
     frames: environment frames that it has learned from.
     episodes: episodes since its last decision, or since the burn-in.
-    burn_in_frames: see `knobs.PopulationConfig`.
+    burn_in_frames: see `population_config.PopulationConfig`.
     decision_episodes: likewise.
   """
   return frames >= burn_in_frames and episodes >= decision_episodes

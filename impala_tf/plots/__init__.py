@@ -1,4 +1,4 @@
 """Pictures and tables of finished runs, beside the papers' scores.
 
-May import `impala_tf` and `launch.run`.
+May import `config`, `storage`, `suites`, `sweeps`, `runs` and `pbt`.
 """

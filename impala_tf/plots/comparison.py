@@ -8,14 +8,14 @@ import matplotlib.figure
 import numpy as np
 
 from impala_tf import config as config_lib
-from impala_tf.population import lineage
+from impala_tf.pbt import lineage
+from impala_tf.plots import curves
+from impala_tf.plots import intervals
+from impala_tf.plots import pictures
+from impala_tf.plots import populations
+from impala_tf.plots import suite_tables
+from impala_tf.runs import sweep_directory
 from impala_tf.sweeps import results as results_lib
-from launch.report import curves
-from launch.report import intervals
-from launch.report import pictures
-from launch.report import populations
-from launch.report import suite_tables
-from launch.run import sweep_directory
 
 _POINTS = 200
 _CONFIDENCE = 0.95

@@ -5,7 +5,7 @@ import os
 from typing import List, Sequence, Tuple
 
 from impala_tf import config as config_lib
-from impala_tf.monitoring import metrics
+from impala_tf.runs import metrics
 
 
 def read_rows(run_dir: str) -> List[metrics.Row]:

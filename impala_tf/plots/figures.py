@@ -7,12 +7,12 @@ from typing import Iterator, List, Mapping, Optional, Sequence, Tuple
 import matplotlib.figure
 import matplotlib.ticker
 
-from impala_tf.monitoring import level_metrics
+from impala_tf.plots import curves
+from impala_tf.plots import pictures
+from impala_tf.plots import runs as runs_lib
+from impala_tf.runs import level_metrics
 from impala_tf.suites import levels as levels_lib
 from impala_tf.suites import suite as suite_lib
-from launch.report import curves
-from launch.report import pictures
-from launch.report import runs as runs_lib
 
 # Where the best score is more than so many times the human one, the scale is
 # logarithmic beyond 1: Atari's scores span four orders of magnitude.

@@ -5,17 +5,17 @@ import os
 from typing import Any, Callable, Dict, List, NamedTuple, Sequence
 
 from impala_tf import config as config_lib
-from impala_tf.monitoring import hparams
+from impala_tf.plots import labels
+from impala_tf.runs import gin_config
+from impala_tf.runs import hparams
+from impala_tf.runs import run_directory
 from impala_tf.storage import files
 from impala_tf.suites import levels as levels_lib
-from launch.report import labels
-from launch.run import gin_config
-from launch.run import program
 
-_MAX_NAMED = 3  # Knobs in a name; with more, parts of paths are shorter.
+_MAX_NAMED = 3  # Options in a name; with more, parts of paths are shorter.
 _SEED = 'ExperimentConfig.seed'
 _LEVEL = 'EnvironmentConfig.level'
-WAYS = ('seed', 'directory', 'all')  # Beside every knob.
+WAYS = ('seed', 'directory', 'all')  # Beside every option.
 
 
 class Group(NamedTuple):
@@ -29,19 +29,19 @@ class Group(NamedTuple):
   run_dirs: List[str]
 
 
-def knobs() -> List[str]:
-  """Lists the names of all knobs, such as 'ImpalaConfig.entropy_cost'."""
+def options() -> List[str]:
+  """Lists the names of all options, such as 'ImpalaConfig.entropy_cost'."""
   return list(hparams.values(config_lib.Config()))
 
 
 def check_way(way: str) -> None:
   """Raises UserError for a way of grouping that there is not."""
-  if way in WAYS or way in knobs():
+  if way in WAYS or way in options():
     return
-  near = difflib.get_close_matches(way, [*WAYS, *knobs()], n=1, cutoff=0.4)
+  near = difflib.get_close_matches(way, [*WAYS, *options()], n=1, cutoff=0.4)
   hint = f'; did you mean {near[0]}?' if near else ''
   raise config_lib.UserError(
-      f'--group_by must be {", ".join(WAYS)} or a knob such as '
+      f'--group_by must be {", ".join(WAYS)} or an option such as '
       f'ImpalaConfig.entropy_cost, but is {way!r}{hint}')
 
 
@@ -58,11 +58,11 @@ def make(run_dirs: Sequence[str], way: str) -> List[Group]:
     run_dirs: different directories of runs.
     way: 'seed' puts runs together whose configs differ in the seed alone,
       'directory' those that lie in one directory, 'all' puts all together, and
-      the name of a knob those with the same value of it.
+      the name of an option those with the same value of it.
 
   Returns:
-    The groups: in the order of the values of a knob, otherwise in that in which
-    their first runs were given.
+    The groups: in the order of the values of an option, otherwise in that in
+    which their first runs were given.
 
   Raises:
     UserError: where a run's config is needed and it has none.
@@ -77,7 +77,7 @@ def make(run_dirs: Sequence[str], way: str) -> List[Group]:
   values = {run_dir: values_of(run_dir) for run_dir in run_dirs}
   if way == 'seed':
     found = _gather(run_dirs, lambda run_dir: tuple(
-        value for knob, value in values[run_dir].items() if knob != _SEED))
+        value for option, value in values[run_dir].items() if option != _SEED))
     return [Group(label, members) for label, members in zip(
         _names([members[0] for members in found.values()], values),
         found.values())]
@@ -101,7 +101,7 @@ def _order(value: Any) -> tuple:
 
 
 def values_of(run_dir: str) -> Dict[str, Any]:
-  """Reads the value of each knob; raises UserError where there is no config."""
+  """Reads the value of each option; raises UserError without a config."""
   path = gin_config.config_path(_of_run(run_dir))
   if not files.exists(path):
     raise config_lib.UserError(
@@ -119,25 +119,26 @@ def level_of(run_dir: str) -> str:
 def _of_run(run_dir: str) -> str:
   """Returns the run's directory where that of its evaluation is given."""
   head, tail = os.path.split(run_dir.rstrip('/'))
-  return head if tail == program.EVALUATION else run_dir
+  return head if tail == run_directory.EVALUATION else run_dir
 
 
 def _names(run_dirs: Sequence[str], values: Dict[str, Dict[str, Any]]
            ) -> List[str]:
   """Names groups by the values that differ between them."""
   first = values[run_dirs[0]]
-  varied = [knob for knob in first if knob != _SEED and any(
-      values[run_dir][knob] != first[knob] for run_dir in run_dirs)]
+  varied = [option for option in first if option != _SEED and any(
+      values[run_dir][option] != first[option] for run_dir in run_dirs)]
   if len(run_dirs) == 1:
     return [levels_lib.short_name(first[_LEVEL])]
   if len(varied) > _MAX_NAMED:
     return labels.of_runs(run_dirs)
-  return [', '.join(_named(knob, values[run_dir][knob]) for knob in varied)
+  return [', '.join(_named(option,
+                           values[run_dir][option]) for option in varied)
           for run_dir in run_dirs]
 
 
-def _named(knob: str, value: Any) -> str:
-  """Returns a knob and its value for a legend; text speaks for itself."""
+def _named(option: str, value: Any) -> str:
+  """Returns an option and its value for a legend; text speaks for itself."""
   if isinstance(value, str):
-    return levels_lib.short_name(value) if knob == _LEVEL else value
-  return f'{knob.partition(".")[2].rstrip("_")} = {value}'
+    return levels_lib.short_name(value) if option == _LEVEL else value
+  return f'{option.partition(".")[2].rstrip("_")} = {value}'

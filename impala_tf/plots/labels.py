@@ -3,8 +3,8 @@
 import os
 from typing import List, Sequence, Tuple
 
-from impala_tf.monitoring import metrics
-from launch.run import program
+from impala_tf.runs import metrics
+from impala_tf.runs import run_directory
 
 
 def of_runs(run_dirs: Sequence[str]) -> List[str]:
@@ -38,7 +38,7 @@ def _split(run_dir: str) -> Tuple[Tuple[str, ...], bool]:
   if parts[-1] == metrics.FILE_NAME:
     parts = parts[:-1]
   parts = (*parts[:-1], parts[-1].removesuffix('.jsonl'))
-  if len(parts) > 1 and parts[-1] == program.EVALUATION:
+  if len(parts) > 1 and parts[-1] == run_directory.EVALUATION:
     return parts[:-1], True
   return parts, False
 

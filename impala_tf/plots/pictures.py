@@ -17,7 +17,7 @@ import matplotlib.ticker
 import numpy as np
 
 from impala_tf import config as config_lib
-from launch.report import intervals
+from impala_tf.plots import intervals
 
 PAGE_WIDTH = 7.  # Inches.
 _MAX_COLUMNS = 3  # More panels side by side could not be read on a page.

@@ -6,9 +6,9 @@ from typing import List, Sequence, Tuple
 import matplotlib.figure
 import matplotlib.ticker
 
-from impala_tf.population import lineage
-from launch.report import pictures
-from launch.report import populations
+from impala_tf.pbt import lineage
+from impala_tf.plots import pictures
+from impala_tf.plots import populations
 
 _PALE = {'color': 'grey', 'alpha': 0.4, 'linewidth': 0.8, 'linestyle': '-'}
 _DARK = {'color': pictures.COLOURS[0], 'linewidth': 2., 'linestyle': '-'}

@@ -7,17 +7,17 @@ import os
 from typing import Dict, List, NamedTuple, Sequence, Tuple
 
 from impala_tf import config as config_lib
-from impala_tf.monitoring import level_metrics
-from impala_tf.population import knobs
-from impala_tf.population import lineage
-from impala_tf.population import records
-from impala_tf.population import rules
+from impala_tf.config import population as population_config
+from impala_tf.pbt import lineage
+from impala_tf.pbt import populations
+from impala_tf.pbt import records
+from impala_tf.pbt import references
+from impala_tf.pbt import rules
+from impala_tf.plots import curves
+from impala_tf.runs import gin_config
+from impala_tf.runs import level_metrics
+from impala_tf.runs import sweep_directory
 from impala_tf.storage import files
-from impala_tf.storage import populations
-from impala_tf.suites import references
-from launch.report import curves
-from launch.run import gin_config
-from launch.run import sweep_directory
 
 
 class Population(NamedTuple):
@@ -132,7 +132,7 @@ def _load(label: str, run_dirs: Dict[str, str], best: str) -> Population:
        for name, run_dir in run_dirs.items()},
       {name: _fitness_curve(run_dir, configs[name])
        for name, run_dir in run_dirs.items()},
-      [name for name in knobs.ADAPTABLE if name in adapted],
+      [name for name in population_config.ADAPTABLE if name in adapted],
       [name for name, run_dir in run_dirs.items()
        if populations.has_failed(run_dir)], best)
 

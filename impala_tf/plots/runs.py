@@ -6,15 +6,15 @@ import pathlib
 from typing import Any, Dict, List, Mapping, NamedTuple, Sequence, Tuple
 
 from impala_tf import config as config_lib
-from impala_tf.monitoring import metrics
+from impala_tf.plots import curves
+from impala_tf.plots import labels
+from impala_tf.plots import suite_results
+from impala_tf.runs import gin_config
+from impala_tf.runs import metrics
+from impala_tf.runs import run_directory
 from impala_tf.storage import files
 from impala_tf.suites import levels as levels_lib
 from impala_tf.suites import suite as suite_lib
-from launch.report import curves
-from launch.report import labels
-from launch.report import suite_results
-from launch.run import gin_config
-from launch.run import run_directory
 
 Results = Mapping[str, Mapping[str, Any]]  # Level to result of evaluate.sh.
 

@@ -6,10 +6,10 @@ import pathlib
 from typing import Any, Dict, Mapping
 
 from impala_tf import config as config_lib
+from impala_tf.plots import suite_tables
 from impala_tf.storage import files
 from impala_tf.suites import levels as levels_lib
 from impala_tf.suites import suite as suite_lib
-from launch.report import suite_tables
 
 # Fields that results of levels must share to be put into one table.
 CONDITIONS = ('trained_frames', 'episodes', 'seed', 'deterministic')

@@ -5,13 +5,13 @@ Pure functions from runs to text.
 
 from typing import Optional, Sequence
 
-from impala_tf.monitoring import level_metrics
-from impala_tf.monitoring import metrics
-from impala_tf.population import lineage
+from impala_tf.pbt import lineage
+from impala_tf.plots import populations as populations_lib
+from impala_tf.plots import runs as runs_lib
+from impala_tf.plots import suite_tables
+from impala_tf.runs import level_metrics
+from impala_tf.runs import metrics
 from impala_tf.suites import levels as levels_lib
-from launch.report import populations as populations_lib
-from launch.report import runs as runs_lib
-from launch.report import suite_tables
 
 _MISSING = '–'
 # Espeholt et al. 2018, table 1, with the shallow network and batches of 32:

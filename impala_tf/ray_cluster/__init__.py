@@ -1,4 +1,4 @@
 """Runs and sweeps on a Ray cluster.
 
-May import `impala_tf`, `launch.processes` and `launch.run`.
+May import `config`, `storage`, `suites`, `runtime` and `runs`.
 """

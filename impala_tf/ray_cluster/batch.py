@@ -3,10 +3,10 @@
 import pathlib
 from typing import Mapping, Sequence
 
-from impala_tf.processes import waiting
-from launch.processes import batch
-from launch.ray_cluster import connection as ray_connection
-from launch.ray_cluster import program as ray_program
+from impala_tf.ray_cluster import connection as ray_connection
+from impala_tf.ray_cluster import program as ray_program
+from impala_tf.runtime import batch
+from impala_tf.runtime import waiting
 
 _POLL_SECS = 0.5
 

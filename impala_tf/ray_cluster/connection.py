@@ -10,11 +10,11 @@ import os
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence
 
 from impala_tf import config as config_lib
-from impala_tf.processes import sizing
-from impala_tf.processes import waiting
+from impala_tf.runtime import plurals
+from impala_tf.runtime import program
+from impala_tf.runtime import sizing
+from impala_tf.runtime import waiting
 from impala_tf.storage import files
-from impala_tf.text import plurals
-from launch.processes import program
 
 _CONNECT_SECS = 10.
 # Next to nothing goes through Ray's object store.

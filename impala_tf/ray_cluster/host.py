@@ -1,11 +1,11 @@
 """The part of a Ray program that runs on its node: it starts the program.
 
-It is sent to the node by value (see `launch.ray_cluster.program`), since Ray's
-workers do not have this project on their path: it needs nothing but the
+It is sent to the node by value (see `impala_tf.ray_cluster.program`), since
+Ray's workers do not have this project on their path: it needs nothing but the
 standard library and Ray.
 
 Ray restarts hosts, and the project restarts programs: Ray sees its own
-processes and nodes only, while `launch.processes.restarts` judges what a
+processes and nodes only, while `impala_tf.runtime.restarts` judges what a
 program's end means and how often is too often, on one machine and on many.
 """
 
@@ -73,7 +73,7 @@ class Host:
                           if not os.path.exists(path)), '')
     if not self._missing:
       self._process = subprocess.Popen(
-          [sys.executable, '-m', 'launch.processes.bound_to_parent',
+          [sys.executable, '-m', 'impala_tf.runtime.bound_to_parent',
            str(os.getpid()), 'SIGKILL', *command],
           cwd=directory if os.path.isdir(directory) else self._root,
           stdin=subprocess.PIPE, stdout=self._output, stderr=self._output,

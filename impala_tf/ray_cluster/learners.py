@@ -9,14 +9,14 @@ import pathlib
 from typing import List, Optional, Sequence
 
 from impala_tf import config as config_lib
-from impala_tf.processes import user_modules
-from impala_tf.processes import waiting
+from impala_tf.ray_cluster import connection as ray_connection
+from impala_tf.ray_cluster import program as ray_program
+from impala_tf.runtime import restarts
+from impala_tf.runtime import role_commands
+from impala_tf.runtime import supervisor
+from impala_tf.runtime import user_modules
+from impala_tf.runtime import waiting
 from impala_tf.storage import files
-from launch.processes import restarts
-from launch.processes import supervisor
-from launch.ray_cluster import connection as ray_connection
-from launch.ray_cluster import program as ray_program
-from launch.run import role_commands
 
 _log = logging.getLogger('cluster')
 

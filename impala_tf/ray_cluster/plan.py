@@ -5,12 +5,12 @@ import dataclasses
 from typing import NamedTuple, Optional, Sequence
 
 from impala_tf import config as config_lib
-from impala_tf.processes import sizing
+from impala_tf.ray_cluster import connection as ray_connection
+from impala_tf.runs import gin_config
+from impala_tf.runtime import plurals
+from impala_tf.runtime import sizing
 from impala_tf.storage import files
 from impala_tf.suites import levels
-from impala_tf.text import plurals
-from launch.ray_cluster import connection as ray_connection
-from launch.run import gin_config
 
 _Nodes = Sequence[ray_connection.Resources]
 
@@ -57,7 +57,7 @@ class Plan:
     """Finds room for the run.
 
     Args:
-      args: flags of `launch.cluster`.
+      args: flags of `impala_tf.cli.cluster`.
       config: config of the run.
       nodes: resources of each node.
 

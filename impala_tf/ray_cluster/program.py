@@ -15,11 +15,11 @@ import ray
 from ray import cloudpickle
 from ray import exceptions
 
-from launch.processes import child
-from launch.processes import local
-from launch.processes import program as program_lib
-from launch.ray_cluster import connection as ray_connection
-from launch.ray_cluster import host as ray_host
+from impala_tf.ray_cluster import connection as ray_connection
+from impala_tf.ray_cluster import host as ray_host
+from impala_tf.runtime import child
+from impala_tf.runtime import local
+from impala_tf.runtime import program as program_lib
 
 State = program_lib.State
 

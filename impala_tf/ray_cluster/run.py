@@ -12,16 +12,16 @@ import time
 from typing import List, Optional, Sequence
 
 from impala_tf import config as config_lib
-from impala_tf.processes import user_modules
-from impala_tf.text import plurals
-from launch.processes import program as program_lib
-from launch.processes import restarts
-from launch.processes import supervisor
-from launch.ray_cluster import learners as ray_learners
-from launch.ray_cluster import plan as cluster_plan
-from launch.ray_cluster import program as ray_program
-from launch.run import role_commands
-from launch.run import run_directory
+from impala_tf.ray_cluster import learners as ray_learners
+from impala_tf.ray_cluster import plan as cluster_plan
+from impala_tf.ray_cluster import program as ray_program
+from impala_tf.runs import run_directory
+from impala_tf.runtime import plurals
+from impala_tf.runtime import program as program_lib
+from impala_tf.runtime import restarts
+from impala_tf.runtime import role_commands
+from impala_tf.runtime import supervisor
+from impala_tf.runtime import user_modules
 
 _POLL_SECS = 0.5
 _STATUS_SECS = 30.

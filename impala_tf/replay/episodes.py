@@ -34,7 +34,7 @@ import numpy as np
 import tensorflow as tf
 
 from impala_tf import types
-from impala_tf.transport import packing
+from impala_tf.comms import packing
 
 RecomputeFn = Callable[[types.Unroll], Any]
 

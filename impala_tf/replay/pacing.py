@@ -18,8 +18,8 @@ from typing import Callable, Dict, Mapping, NamedTuple, Optional, Protocol
 from absl import logging
 
 from impala_tf import types
-from impala_tf.processes import host as host_lib
-from impala_tf.processes import interfaces
+from impala_tf.runtime import host as host_lib
+from impala_tf.runtime import interfaces
 
 DONE = 1000  # Thousandths.
 _MAX_LEAD = 10

@@ -16,7 +16,7 @@ import reverb
 import tensorflow as tf
 
 from impala_tf import types
-from impala_tf.processes import interfaces
+from impala_tf.runtime import interfaces
 
 # The metric of each unroll that decides about its priority.
 METRIC = 'loss/baseline'

@@ -15,8 +15,8 @@ import reverb
 import tensorflow as tf
 
 from impala_tf import config as config_lib
-from impala_tf.transport import pacing
-from impala_tf.transport import reverb_calls
+from impala_tf.comms import reverb_calls
+from impala_tf.replay import pacing
 
 _UNROLLS, _PROGRESS, _PULSE = 'unrolls-', 'progress-', 'pulse-'
 # A run of half a minute is a thousandth further every 30 ms, and may lead by

@@ -1,7 +1,6 @@
-"""Arrangements of hops into programs: learner, evaluator, replay, one process.
+"""Roles of a run: learner, actor, evaluator, replay, all in one process.
 
-May import `config`, `config_fingerprint`, `types`, `population`, `storage`,
-`suites`, `optimizers`, `processes`, `envs`, `monitoring`, `transport`,
-`agents`, `algorithms`, `asynchronous`, `actor`, `replay`, `dataset`, `learner`,
-`weights`, `evaluation`, `training`, `dynamic_batching_actor` and `experiment`.
+May import `config`, `storage`, `suites`, `types`, `optimizers`, `runtime`,
+`runs`, `comms`, `envs`, `agents`, `replay`, `algorithms`, `core`, `a3c` and
+`pbt`.
 """

@@ -10,22 +10,22 @@ from typing import Callable, Mapping, Optional
 import reverb
 
 from impala_tf import config as config_lib
-from impala_tf import dynamic_batching_actor
-from impala_tf import experiment
-from impala_tf import replay
-from impala_tf import training
-from impala_tf import weights
-from impala_tf.architectures import batched_a2c
-from impala_tf.architectures import learner_parts
-from impala_tf.monitoring import profiling
-from impala_tf.monitoring import skipped_updates
-from impala_tf.processes import cores
-from impala_tf.processes import host as host_lib
-from impala_tf.processes import learner_group
-from impala_tf.processes import sizing
-from impala_tf.processes import tf_threads
-from impala_tf.transport import config_table
-from impala_tf.transport import reverb_calls
+from impala_tf.comms import config_table
+from impala_tf.comms import reverb_calls
+from impala_tf.core import dynamic_batching_actor
+from impala_tf.core import experiment
+from impala_tf.core import loop as loop_lib
+from impala_tf.core import queue as queue_lib
+from impala_tf.core import weights
+from impala_tf.roles import batched_a2c
+from impala_tf.roles import learner_parts
+from impala_tf.runs import profiling
+from impala_tf.runs import skipped_updates
+from impala_tf.runtime import cores
+from impala_tf.runtime import host as host_lib
+from impala_tf.runtime import learner_group
+from impala_tf.runtime import sizing
+from impala_tf.runtime import tf_threads
 
 
 class _Gauges:
@@ -36,9 +36,9 @@ class _Gauges:
     self._refusals = parts.refusals
     self._skipped = skipped
     self._link = parts.link
-    self._tables = [replay.QUEUE]
+    self._tables = [queue_lib.QUEUE]
     if parts.config.num_replayed and parts.link is None:
-      self._tables.append(replay.REPLAY)
+      self._tables.append(queue_lib.REPLAY)
     self._client = reverb.Client(parts.address)
 
   def read(self) -> Mapping[str, float]:
@@ -50,16 +50,16 @@ class _Gauges:
     infos = reverb_calls.server_info(self._client)
     tables = {name: infos[name] for name in self._tables}
     if self._link is not None:  # It may be away just now.
-      tables[replay.REPLAY] = self._link.infos[replay.REPLAY]
+      tables[queue_lib.REPLAY] = self._link.infos[queue_lib.REPLAY]
     for name, info in tables.items():
       row[f'{name}_occupancy'] = info.current_size / info.max_size
     return row
 
 
-def train(parts: learner_parts.LearnerParts, publisher: training.Publisher,
+def train(parts: learner_parts.LearnerParts, publisher: loop_lib.Publisher,
           log_interval_secs: float, log_interval_updates: int,
           host: host_lib.LearnerHost) -> None:
-  """Runs the loop over a learner's parts; see `training.train`.
+  """Runs the loop over a learner's parts; see `loop_lib.train`.
 
   Args:
     parts: parts of the learner.
@@ -71,13 +71,13 @@ def train(parts: learner_parts.LearnerParts, publisher: training.Publisher,
   config = parts.config
   skipped = skipped_updates.SkippedUpdates(
       parts.log_dir, config.optimizer.max_skipped_updates)
-  log = training.TrainingLog(
+  log = loop_lib.TrainingLog(
       parts.log_dir, log_interval_secs, log_interval_updates, parts.learner,
       parts.totals, parts.reader, config.num_fresh,
       _Gauges(parts, skipped).read, parts.level_log,
       parts.learners.concatenate)
   try:
-    training.train(config.experiment, parts.learner, parts.reader, publisher,
+    loop_lib.train(config.experiment, parts.learner, parts.reader, publisher,
                    parts.saver, log, skipped, host)
   finally:
     if parts.link is not None:

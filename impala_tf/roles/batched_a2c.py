@@ -23,17 +23,17 @@ import numpy as np
 import tensorflow as tf
 import tree
 
-from impala_tf import actor as actor_lib
 from impala_tf import config as config_lib
-from impala_tf import dataset
-from impala_tf import experiment
-from impala_tf import learner as learner_lib
 from impala_tf import types
-from impala_tf import weights
+from impala_tf.comms import packing
+from impala_tf.core import actor as actor_lib
+from impala_tf.core import batches as batches_lib
+from impala_tf.core import experiment
+from impala_tf.core import learner as learner_lib
+from impala_tf.core import weights
 from impala_tf.envs import env_processes
 from impala_tf.envs import environment as environment_lib
-from impala_tf.processes import host as host_lib
-from impala_tf.transport import packing
+from impala_tf.runtime import host as host_lib
 
 # An update takes some milliseconds at least; a look at the learner's memory
 # takes a hundredth of one.
@@ -172,7 +172,7 @@ class _BatchWriter:
     batch = tf.nest.map_structure(
         lambda *arrays: tf.constant(np.stack(arrays)), *self._unrolls)
     self._unrolls = []
-    return dataset.time_major(batch)
+    return batches_lib.time_major(batch)
 
 
 class _Newest:

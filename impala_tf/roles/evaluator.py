@@ -9,15 +9,15 @@ import time
 from typing import Callable, Mapping, Optional
 
 from impala_tf import config as config_lib
-from impala_tf import evaluation
-from impala_tf import experiment
-from impala_tf import weights
-from impala_tf.monitoring import metrics
-from impala_tf.monitoring import video
-from impala_tf.processes import tf_threads
-from impala_tf.processes import waiting
+from impala_tf.comms import config_table
+from impala_tf.core import experiment
+from impala_tf.core import weights
+from impala_tf.roles import evaluation
+from impala_tf.runs import metrics
+from impala_tf.runs import video
+from impala_tf.runtime import tf_threads
+from impala_tf.runtime import waiting
 from impala_tf.suites import levels as levels_lib
-from impala_tf.transport import config_table
 
 _MAX_ENVS = 32
 _POLL_SECS = 0.5

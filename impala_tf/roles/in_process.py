@@ -4,19 +4,19 @@ from typing import Callable, Optional
 
 import tensorflow as tf
 
-from impala_tf import actor as actor_lib
 from impala_tf import config as config_lib
-from impala_tf import replay
-from impala_tf import weights
 from impala_tf.algorithms import table as algorithms
-from impala_tf.architectures import actor_learner
-from impala_tf.architectures import learner_parts
-from impala_tf.architectures import shared_parameters
-from impala_tf.processes import host as host_lib
-from impala_tf.processes import learner_group
-from impala_tf.processes import sizing
-from impala_tf.transport import shared_replay
-from impala_tf.transport import unroll_filter
+from impala_tf.comms import unroll_filter
+from impala_tf.core import actor as actor_lib
+from impala_tf.core import queue as queue_lib
+from impala_tf.core import weights
+from impala_tf.replay import shared_replay
+from impala_tf.roles import actor_learner
+from impala_tf.roles import learner_parts
+from impala_tf.roles import shared_parameters
+from impala_tf.runtime import host as host_lib
+from impala_tf.runtime import learner_group
+from impala_tf.runtime import sizing
 
 
 class _Turns(host_lib.LearnerHost):
@@ -48,7 +48,7 @@ class _Turns(host_lib.LearnerHost):
     """Plays again in place of unrolls that were refused."""
     self._host.on_wait(cause)
     if self._link is not None and not self._link.problem and (
-        not self._link.infos[replay.REPLAY].current_size):
+        not self._link.infos[queue_lib.REPLAY].current_size):
       self._actor.writer.refill()
     self._play()
 

@@ -7,35 +7,35 @@ from absl import logging
 import reverb
 
 from impala_tf import config as config_lib
-from impala_tf import config_fingerprint
-from impala_tf import dataset as dataset_lib
-from impala_tf import experiment
-from impala_tf import learner as learner_lib
-from impala_tf import replay
-from impala_tf import training
 from impala_tf import types
-from impala_tf import weights
 from impala_tf.agents import replayed_memory
 from impala_tf.agents import saved as saved_lib
-from impala_tf.architectures import batched_a2c
-from impala_tf.architectures import population
+from impala_tf.comms import config_table
+from impala_tf.comms import parameter_memory
+from impala_tf.comms import reverb_calls
+from impala_tf.comms import unroll_filter
+from impala_tf.config import fingerprint as fingerprint_lib
+from impala_tf.core import batches as dataset_lib
+from impala_tf.core import experiment
+from impala_tf.core import learner as learner_lib
+from impala_tf.core import loop as loop_lib
+from impala_tf.core import queue as queue_lib
+from impala_tf.core import weights
 from impala_tf.envs import environment as environment_lib
-from impala_tf.monitoring import hparams
-from impala_tf.monitoring import level_metrics
-from impala_tf.monitoring import metrics as metrics_lib
 from impala_tf.optimizers import hyperparameters as hyperparameters_lib
-from impala_tf.processes import interfaces
-from impala_tf.processes import learner_group
-from impala_tf.processes import sizing
+from impala_tf.pbt import member as member_lib
+from impala_tf.replay import pacing
+from impala_tf.replay import priorities
+from impala_tf.replay import shared_replay
+from impala_tf.roles import batched_a2c
+from impala_tf.runs import hparams
+from impala_tf.runs import level_metrics
+from impala_tf.runs import metrics as metrics_lib
+from impala_tf.runtime import interfaces
+from impala_tf.runtime import learner_group
+from impala_tf.runtime import sizing
 from impala_tf.storage import checkpoint as checkpoint_lib
 from impala_tf.suites import levels as levels_lib
-from impala_tf.transport import config_table
-from impala_tf.transport import pacing
-from impala_tf.transport import parameter_memory
-from impala_tf.transport import priorities
-from impala_tf.transport import reverb_calls
-from impala_tf.transport import shared_replay
-from impala_tf.transport import unroll_filter
 
 
 class Place(NamedTuple):
@@ -81,8 +81,8 @@ class LearnerParts(NamedTuple):
   log_dir: str
   learners: learner_group.Learners
   learner: interfaces.Learner
-  totals: training.Totals
-  saver: training.Saver
+  totals: loop_lib.Totals
+  saver: loop_lib.Saver
   server: reverb.Server
   publisher: weights.Publisher
   memory: Optional[parameter_memory.Memory]
@@ -120,21 +120,21 @@ def make(config: config_lib.Config, announced: config_lib.Config, place: Place,
   if place.replay_address is not None:
     link = shared_replay.Link(
         place.replay_address, place.agent,
-        config_fingerprint.of_unrolls(config), learners.is_chief)
+        fingerprint_lib.of_unrolls(config), learners.is_chief)
   environment = experiment.make_probe_environment(config)
   learners.require_same(
       announced, config.learner.num_threads,
       sizing.learner_precision(
           config, learners.strategy.extended.worker_devices[0]))
   learner = experiment.make_learner(config, environment, learners.strategy)
-  totals = training.Totals(len(levels_lib.expand(config.environment.level)))
+  totals = loop_lib.Totals(len(levels_lib.expand(config.environment.level)))
   log_dir = learners.own_directory(place.run_dir)
-  member_state = population.make_state(config)
+  member_state = member_lib.make_state(config)
   checkpointer = _restore(config, place, log_dir, environment, learner, totals,
                           member_state, learners.is_chief)
   looped = learners.wrap_learner(learner)
   if member_state is not None:  # It is the only learner of its run.
-    looped = population.Member(
+    looped = member_lib.Member(
         config, place.run_dir, learner, member_state, checkpointer)
   spec = experiment.make_unroll_spec(config, environment, learner.agent)
   memory = None
@@ -167,8 +167,8 @@ def make(config: config_lib.Config, announced: config_lib.Config, place: Place,
 
 def _restore(config: config_lib.Config, place: Place, log_dir: str,
              environment: environment_lib.BatchedEnvironment,
-             learner: learner_lib.Learner, totals: training.Totals,
-             member_state: Optional[population.State], is_chief: bool
+             learner: learner_lib.Learner, totals: loop_lib.Totals,
+             member_state: Optional[member_lib.State], is_chief: bool
              ) -> checkpoint_lib.Checkpointer:
   """Restores the newest checkpoint, if any; returns what writes the next."""
   if is_chief:
@@ -189,9 +189,9 @@ def _restore(config: config_lib.Config, place: Place, log_dir: str,
 
 
 def make_checkpointer(config: config_lib.Config, run_dir: str,
-                      learner: learner_lib.Learner, totals: training.Totals,
+                      learner: learner_lib.Learner, totals: loop_lib.Totals,
                       configured: hyperparameters_lib.ConfiguredValues,
-                      member_state: Optional[population.State] = None
+                      member_state: Optional[member_lib.State] = None
                       ) -> checkpoint_lib.Checkpointer:
   """Makes what writes and restores all that a run goes on from."""
   member_parts = {} if member_state is None else {
@@ -215,7 +215,7 @@ def _serve(config: config_lib.Config, announced: config_lib.Config,
   replay_dir = None
   if _saves_replay(config, place):
     replay_dir = checkpoint_lib.replay_directory(place.run_dir)
-  server = replay.make_server(
+  server = queue_lib.make_server(
       [*tables,
        *weights.make_tables(learner.agent.published_variables, memory),
        config_table.make_table(announced)], place.port, replay_dir)
@@ -296,12 +296,12 @@ def _with_priorities(config: config_lib.Config, address: str,
   if not config.has_priorities:
     return learner
   # A replay that agents share has none.
-  return priorities.PrioritisingLearner(learner, address, replay.REPLAY)
+  return priorities.PrioritisingLearner(learner, address, queue_lib.REPLAY)
 
 
 def _make_level_log(config: config_lib.Config,
                     environment: environment_lib.BatchedEnvironment,
-                    totals: training.Totals
+                    totals: loop_lib.Totals
                     ) -> Optional[level_metrics.LevelLog]:
   """Makes the log that tells levels apart, where there are several."""
   if totals.level_frames is None:
@@ -313,7 +313,7 @@ def _make_level_log(config: config_lib.Config,
 
 def _make_saver(config: config_lib.Config, place: Place, address: str,
                 checkpointer: checkpoint_lib.Checkpointer,
-                is_chief: bool) -> training.Saver:
+                is_chief: bool) -> loop_lib.Saver:
   """Makes what writes checkpoints: only the chief among learners does."""
   if not is_chief:
     return _NoSaver()
@@ -323,14 +323,14 @@ def _make_saver(config: config_lib.Config, place: Place, address: str,
 
 
 class _NoSaver:
-  """A `training.Saver` of a learner that leaves checkpoints to the chief."""
+  """A `loop_lib.Saver` of a learner that leaves checkpoints to the chief."""
 
   def save(self, number: int, score: Optional[float]) -> None:
     del number, score
 
 
 class _ReplaySaver:
-  """A `training.Saver` that also writes the replay."""
+  """A `loop_lib.Saver` that also writes the replay."""
 
   def __init__(self, checkpointer: checkpoint_lib.Checkpointer, address: str):
     self._checkpointer = checkpointer

@@ -8,10 +8,10 @@ until its next decision, while the others rest.
 from typing import Any, Mapping
 
 from impala_tf import config as config_lib
-from impala_tf.architectures import in_process
-from impala_tf.monitoring import metrics
-from impala_tf.processes import host as host_lib
-from impala_tf.storage import populations
+from impala_tf.pbt import populations
+from impala_tf.roles import in_process
+from impala_tf.runs import metrics
+from impala_tf.runtime import host as host_lib
 
 
 class _Turn(host_lib.LearnerHost):

@@ -11,15 +11,15 @@ from absl import logging
 import reverb
 
 from impala_tf import config as config_lib
-from impala_tf import config_fingerprint
-from impala_tf import experiment
-from impala_tf import replay
 from impala_tf import types
-from impala_tf.processes import tf_threads
+from impala_tf.comms import reverb_calls
+from impala_tf.config import fingerprint as fingerprint_lib
+from impala_tf.core import experiment
+from impala_tf.core import queue as queue_lib
+from impala_tf.replay import pacing
+from impala_tf.replay import shared_replay
+from impala_tf.runtime import tf_threads
 from impala_tf.storage import checkpoint as checkpoint_lib
-from impala_tf.transport import pacing
-from impala_tf.transport import reverb_calls
-from impala_tf.transport import shared_replay
 
 _POLL_SECS = 0.2
 _STATUS_SECS = 60.
@@ -47,7 +47,7 @@ def run(config: config_lib.Config, place: Place,
 
   Args:
     config: config of any of the agents; theirs may differ in what no unroll
-      depends on, see `config_fingerprint.of_unrolls`.
+      depends on, see `fingerprint_lib.of_unrolls`.
     place: port and directory.
     should_stop: tells whether to end, after a last time of saving.
     say: shows a line to the user.
@@ -62,9 +62,9 @@ def run(config: config_lib.Config, place: Place,
   if config.replay.survives_resume:
     checkpoint_dir = checkpoint_lib.replay_directory(place.run_dir)
   tables = [experiment.make_replay(config, _unroll_spec(config)),
-            *shared_replay.make_tables(config_fingerprint.of_unrolls(config),
+            *shared_replay.make_tables(fingerprint_lib.of_unrolls(config),
                                        place.num_agents, place.absent)]
-  server = replay.make_server(tables, place.port, checkpoint_dir)
+  server = queue_lib.make_server(tables, place.port, checkpoint_dir)
   client = reverb.Client(f'localhost:{server.port}')
   saved = told = time.monotonic()
   say(f'serves {_describe(client)}')
@@ -97,7 +97,7 @@ def _unroll_spec(config: config_lib.Config) -> types.Unroll:
 def _describe(client: reverb.Client) -> str:
   """Describes what the replay holds, and how far its agents are."""
   infos = reverb_calls.server_info(client)
-  table = infos[replay.REPLAY]
+  table = infos[queue_lib.REPLAY]
   agents = ', '.join(
       f'{100 * report.progress / pacing.DONE:.1f} % (agent {agent})'
       for agent, report in sorted(shared_replay.reports(infos).items()))

@@ -16,28 +16,28 @@ import reverb
 import tensorflow as tf
 
 from impala_tf import config as config_lib
-from impala_tf import experiment
-from impala_tf import learner as learner_lib
-from impala_tf import replay
-from impala_tf import weights
+from impala_tf.a3c import gradient_intake
+from impala_tf.a3c import gradient_table
+from impala_tf.a3c import links
+from impala_tf.a3c import optimizers
+from impala_tf.a3c import parameter_server
+from impala_tf.a3c import store as store_lib
+from impala_tf.a3c import worker as worker_lib
 from impala_tf.agents import agent as agent_lib
 from impala_tf.algorithms import table as algorithms
-from impala_tf.architectures import gradient_intake
-from impala_tf.architectures import learner_parts
-from impala_tf.architectures import parameter_keeper
-from impala_tf.asynchronous import actor_learner
-from impala_tf.asynchronous import gradient_table
-from impala_tf.asynchronous import links
-from impala_tf.asynchronous import optimizers
-from impala_tf.asynchronous import store as store_lib
+from impala_tf.comms import config_table
+from impala_tf.comms import reverb_calls
+from impala_tf.core import experiment
+from impala_tf.core import learner as learner_lib
+from impala_tf.core import queue as queue_lib
+from impala_tf.core import weights
 from impala_tf.optimizers import hyperparameters as hyperparameters_lib
-from impala_tf.processes import cores
-from impala_tf.processes import host as host_lib
-from impala_tf.processes import learner_group
-from impala_tf.processes import sizing
-from impala_tf.processes import tf_threads
-from impala_tf.transport import config_table
-from impala_tf.transport import reverb_calls
+from impala_tf.roles import learner_parts
+from impala_tf.runtime import cores
+from impala_tf.runtime import host as host_lib
+from impala_tf.runtime import learner_group
+from impala_tf.runtime import sizing
+from impala_tf.runtime import tf_threads
 
 _POLL_SECS = 0.05
 # Updates in a row of a run in one process, where means over a stretch of time
@@ -49,7 +49,7 @@ def run_learner(config: config_lib.Config, place: learner_parts.Place,
                 host: host_lib.LearnerHost,
                 join: Callable[[], learner_group.Learners] =
                 learner_group.alone, profile: bool = False) -> bool:
-  """Runs the learner's process; see `actor_learner.run_learner`.
+  """Runs the learner's process; see `worker_lib.run_learner`.
 
   Raises:
     OSError: where the port is taken.
@@ -57,8 +57,8 @@ def run_learner(config: config_lib.Config, place: learner_parts.Place,
   """
   del join, profile  # It is the only one, and has no updates to look into.
   tf_threads.set_threads(1)
-  parts = parameter_keeper.make(config, place.run_dir)
-  server = replay.make_server(
+  parts = parameter_server.make(config, place.run_dir)
+  server = queue_lib.make_server(
       [*weights.make_tables(parts.keeper.agent.published_variables),
        # It stays empty: workers need no more than its name.
        reverb.Table.queue(parts.store.table_name, max_size=1),
@@ -66,12 +66,12 @@ def run_learner(config: config_lib.Config, place: learner_parts.Place,
        config_table.make_table(config)], place.port)
   address = f'localhost:{server.port}'
   config_table.publish(address, config)
-  publisher = parameter_keeper.make_publisher(parts, address)
+  publisher = parameter_server.make_publisher(parts, address)
   store = store_lib.find([parts.store.table_name])
   intake = gradient_intake.Intake(
       address, store, _make_applier(config, store), publisher,
       config.experiment.total_frames)
-  parameter_keeper.run(
+  parameter_server.run(
       parts, gradient_intake.IntakeHost(host, intake), publisher,
       config.experiment.log_interval_secs, _POLL_SECS)
   return parts.store.counts.num_frames >= config.experiment.total_frames
@@ -80,13 +80,13 @@ def run_learner(config: config_lib.Config, place: learner_parts.Place,
 def _make_applier(config: config_lib.Config,
                   store: store_lib.Store) -> links.Applier:
   """Makes what changes the shared parameters by contributions."""
-  optimizer, knobs = config.optimizer, config.asynchronous
+  optimizer, options = config.optimizer, config.asynchronous
   return links.Applier(
       store,
-      optimizers.make(knobs.optimizer, optimizer.decay, optimizer.epsilon),
+      optimizers.make(options.optimizer, optimizer.decay, optimizer.epsilon),
       links.Settings(
           optimizer.learning_rate, optimizer.annealed,
-          config.experiment.total_frames, knobs.target_interval_frames))
+          config.experiment.total_frames, options.target_interval_frames))
 
 
 def _find_store(config: config_lib.Config, address: str
@@ -140,7 +140,7 @@ def _table_link(config: config_lib.Config, address: str,
 
 def make_actor_learner(config: config_lib.Config, make_link: MakeLinkFn,
                        task: int, num_processes: int, seed: int
-                       ) -> actor_learner.ActorLearner:
+                       ) -> worker_lib.ActorLearner:
   """Makes the workers of one process.
 
   Args:
@@ -168,20 +168,20 @@ def make_actor_learner(config: config_lib.Config, make_link: MakeLinkFn,
   if algorithm.needs_target_agent:
     target_agent = experiment.make_agent(config, environments[0])
     loss = functools.partial(loss, target_agent=target_agent)
-  knobs = config.asynchronous
-  num_slots = optimizers.num_slots(knobs.optimizer, knobs.num_workers)
+  options = config.asynchronous
+  num_slots = optimizers.num_slots(options.optimizer, options.num_workers)
   workers = [
-      actor_learner.Worker(f'worker {number} of actor {task}',
+      worker_lib.Worker(f'worker {number} of actor {task}',
                            number % num_slots, environment,
                            agent.initial_state(1), worker_seed)
       for number, environment, (_, worker_seed) in zip(
           numbers, environments, seeds)]
-  return actor_learner.ActorLearner(
+  return worker_lib.ActorLearner(
       make_link(agent, target_agent), agent, workers,
       functools.partial(learner_lib.compute_gradients, agent, loss),
-      actor_learner.Settings(
-          config.optimizer.max_gradient_norm, knobs.max_segment_steps,
-          knobs.epsilon_anneal_frames),
+      worker_lib.Settings(
+          config.optimizer.max_gradient_norm, options.max_segment_steps,
+          options.epsilon_anneal_frames),
       experiment.make_seeds(config.experiment.seed, seed)[1],
       explores=target_agent is not None,
       keeps_last_action=algorithm.needs_last_action)
@@ -196,15 +196,15 @@ def _check_processes(config: config_lib.Config, task: int,
         f'{num_processes - 1}; set ActorConfig.num_actors to have more')
   # Checkpoints have the slots of the workers that are configured, however many
   # processes a machine has.
-  knobs = config.asynchronous
-  if optimizers.num_slots(knobs.optimizer, num_processes) > (
-      optimizers.num_slots(knobs.optimizer, knobs.num_workers)):
+  options = config.asynchronous
+  if optimizers.num_slots(options.optimizer, num_processes) > (
+      optimizers.num_slots(options.optimizer, options.num_workers)):
     raise config_lib.ConfigError(
-        f'AsyncConfig.optimizer = {knobs.optimizer!r} has a memory for each of '
-        f'AsyncConfig.num_workers = {knobs.num_workers}, but {num_processes} '
-        'processes have a worker each at least; set num_workers to '
-        f'{num_processes} or more, or ActorConfig.num_actors to '
-        f'{knobs.num_workers} or fewer')
+        f'AsyncConfig.optimizer = {options.optimizer!r} has a memory for each '
+        f'of AsyncConfig.num_workers = {options.num_workers}, but '
+        f'{num_processes} processes have a worker each at least; set '
+        f'num_workers to {num_processes} or more, or ActorConfig.num_actors to '
+        f'{options.num_workers} or fewer')
 
 
 def run_actor(config: config_lib.Config, address: str, seed: int, task: int,
@@ -212,7 +212,7 @@ def run_actor(config: config_lib.Config, address: str, seed: int, task: int,
               core: Optional[int] = None, agent_number: int = 0) -> None:
   """Runs a process of workers until it is killed.
 
-  See `actor_learner.run_actor` for the arguments; nothing is replayed.
+  See `worker_lib.run_actor` for the arguments; nothing is replayed.
 
   Raises:
     ConnectionError: where the learner does not answer, has another config, or
@@ -250,7 +250,7 @@ class _Turns(host_lib.LearnerHost):
   """A learner's host that has the workers play before records are read."""
 
   def __init__(self, host: host_lib.LearnerHost,
-               workers: actor_learner.ActorLearner, store: store_lib.Store,
+               workers: worker_lib.ActorLearner, store: store_lib.Store,
                total_frames: int):
     self._host = host
     self._workers = workers
@@ -280,13 +280,13 @@ def run_in_process(config: config_lib.Config, run_dir: str,
     host: the process that this runs in.
   """
   tf.config.experimental.enable_op_determinism()
-  parts = parameter_keeper.make(config, run_dir)
+  parts = parameter_server.make(config, run_dir)
   # Where the run goes on, other games than those that were played.
   workers = make_actor_learner(
       config, _memory_link(config, parts.store), task=0, num_processes=1,
       seed=parts.store.counts.num_updates)
   try:
-    parameter_keeper.run(parts, _Turns(
+    parameter_server.run(parts, _Turns(
         host, workers, parts.store, config.experiment.total_frames))
   finally:
     workers.close()

@@ -3,16 +3,16 @@
 from typing import List
 
 from impala_tf import config as config_lib
-from impala_tf import experiment
-from impala_tf import training
+from impala_tf.a3c import parameter_server
 from impala_tf.agents import saved
 from impala_tf.agents import transfer
 from impala_tf.algorithms import table as algorithms
-from impala_tf.architectures import learner_parts
-from impala_tf.architectures import parameter_keeper
+from impala_tf.core import experiment
+from impala_tf.core import loop as loop_lib
 from impala_tf.optimizers import hyperparameters
-from impala_tf.processes import learner_group
-from impala_tf.processes import sizing
+from impala_tf.roles import learner_parts
+from impala_tf.runtime import learner_group
+from impala_tf.runtime import sizing
 from impala_tf.storage import checkpoint
 from impala_tf.suites import levels
 
@@ -43,7 +43,7 @@ def write_first_checkpoint(config: config_lib.Config, run_dir: str,
   shares_parameters = (
       algorithms.architecture(config) == algorithms.SHARED_PARAMETERS)
   if shares_parameters:
-    learner = parameter_keeper.Keeper(config, environment)
+    learner = parameter_server.Keeper(config, environment)
   else:
     learner = experiment.make_learner(
         config, environment, learner_group.alone().strategy)
@@ -54,11 +54,11 @@ def write_first_checkpoint(config: config_lib.Config, run_dir: str,
                        config.agent)
   configured = hyperparameters.ConfiguredValues(learner.hyperparameters)
   configured.take_changes(learner.hyperparameters)
-  make_checkpointer = (parameter_keeper.make_checkpointer if shares_parameters
+  make_checkpointer = (parameter_server.make_checkpointer if shares_parameters
                        else learner_parts.make_checkpointer)
   make_checkpointer(
       config, run_dir, learner,
-      training.Totals(len(levels.expand(config.environment.level))), configured
+      loop_lib.Totals(len(levels.expand(config.environment.level))), configured
   ).save(0)
   environment.close()
   return [f'parameters of {source.checkpoint} in {source_dir} '

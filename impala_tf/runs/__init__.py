@@ -1,4 +1,4 @@
-"""Records of a run's course: metrics, videos, profiles, skips of updates.
+"""The directory of a run or a sweep: configs, locks, metrics, videos.
 
-May import `config`, `types`, `storage` and `suites`.
+May import `config`, `storage`, `suites`, `sweeps`, `types` and `runtime`.
 """

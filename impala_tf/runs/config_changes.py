@@ -9,7 +9,7 @@ import dataclasses
 from typing import List
 
 from impala_tf import config as config_lib
-from launch.run import gin_config
+from impala_tf.runs import gin_config
 
 # Sections of which everything may change, but for `_FIXED`. New sections and
 # those of environments and networks are left out: nothing of them may.
@@ -19,7 +19,7 @@ _FIXED = ('ExperimentConfig.algorithm', 'ExperimentConfig.seed',
           'LearnerConfig.num_learners', 'OptimizerConfig.bias_correction')
 # Where these files are may differ between machines.
 _OPEN = ('DmlabConfig.dataset_path', 'DmlabConfig.level_cache_dir')
-# Knobs that a replay on disk depends on.
+# Options that a replay on disk depends on.
 _OF_SAVED_REPLAY = (
     'LearnerConfig.unroll_length', 'ReplayConfig.capacity_unrolls',
     'ReplayConfig.episode_unrolls', 'ReplayConfig.priority_exponent',
@@ -48,7 +48,7 @@ def check(old: config_lib.Config, new: config_lib.Config) -> None:
 
 
 def _may_change(name: str, old: config_lib.Config) -> bool:
-  """Tells whether a value, 'Section.knob', may change."""
+  """Tells whether a value, 'Section.option', may change."""
   if old.num_replayed and old.replay.survives_resume and (
       name in _OF_SAVED_REPLAY):
     return False

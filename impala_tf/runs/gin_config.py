@@ -18,9 +18,9 @@ import gin
 from gin import config_parser
 
 from impala_tf import config as config_lib
+from impala_tf.runs import option_names
 from impala_tf.storage import files
 from impala_tf.sweeps import plan as plan_lib
-from launch.run import knob_names
 
 assert importlib.util  # Imported for gin alone.
 
@@ -63,7 +63,7 @@ def _checked(text: str, what: str, is_file: bool = True) -> io.StringIO:
 
   Raises:
     ConfigError: where gin would import or call anything, or there is no such
-      knob.
+      option.
   """
   stream = io.StringIO(text)
   stream.name = what
@@ -89,10 +89,10 @@ def _checked(text: str, what: str, is_file: bool = True) -> io.StringIO:
     _explain_word(error, what, is_file)
     raise
   for name, where in macros:
-    # It binds a name for other lines, but is most likely a knob's.
-    if knob_names.is_knob(name) and name not in references.macros:
+    # It binds a name for other lines, but is most likely an option's.
+    if option_names.is_option(name) and name not in references.macros:
       raise config_lib.ConfigError(
-          f'{where}: {knob_names.problem("", name)}')
+          f'{where}: {option_names.problem("", name)}')
   stream.seek(0)
   return stream
 
@@ -107,21 +107,21 @@ def _check_import(statement: config_parser.ImportStatement, what: str) -> None:
 
 def _check_binding(statement: config_parser.BindingStatement,
                    where: str) -> None:
-  """Raises ConfigError where there is no such knob, and names what is near."""
-  selector, knob = statement.selector, statement.arg_name
+  """Raises ConfigError for an unknown option, and names the nearest."""
+  selector, option = statement.selector, statement.arg_name
   # Modules have further ones as attributes, some of which are imported then.
   if selector.count('.') > 1:
     raise config_lib.ConfigError(
         f'{where}: binds {selector}, which is no section of the '
-        'config; impala_tf/config.py lists them')
+        'config; impala_tf/config/config.py lists them')
   module, _, section = selector.rpartition('.')
   if selector in _PREFIXES:
     module, section = selector, ''
-  problem = knob_names.problem(section, knob)
+  problem = option_names.problem(section, option)
   if problem is None and not module:
     prefix = 'sweeps' if section == 'SweepConfig' else 'config'
     problem = (f'{section} needs its module; write '
-               f'{prefix}.{section}.{knob}')
+               f'{prefix}.{section}.{option}')
   if problem is not None:
     raise config_lib.ConfigError(f'{where}: {problem}')
 
@@ -132,7 +132,7 @@ def _explain_word(error: SyntaxError, what: str, is_file: bool) -> None:
   if found:
     where = f'{what}, line {error.lineno}' if is_file else what
     raise config_lib.ConfigError(
-        f'{where}: {knob_names.value_problem(found[1])}') from error
+        f'{where}: {option_names.value_problem(found[1])}') from error
 
 
 def _open_checked(path: str) -> io.StringIO:
@@ -238,8 +238,8 @@ def _explained(what: str) -> Iterator[None]:
   except Exception as error:
     cause = files.one_line(error, None).rstrip('.')
     raise config_lib.ConfigError(
-        f'cannot read {what}: {cause}; impala_tf/config.py lists all names and '
-        'their values, impala_tf/sweeps/plan.py those of a sweep') from error
+        f'cannot read {what}: {cause}; docs/configuration.md lists all names '
+        'and their values, docs/sweeps.md those of a sweep') from error
 
 
 def _from_gin() -> config_lib.Config:

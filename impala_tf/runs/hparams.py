@@ -58,7 +58,7 @@ def _write_events(directory: str, run_dir: str, config: config_lib.Config,
 
 
 def values(config: config_lib.Config) -> Dict[str, Any]:
-  """Returns the value of each knob by its name in .gin files; dicts as text."""
+  """Returns each option's value by its name in .gin files; dicts as text."""
   found = {}
   for section in dataclasses.fields(config):
     for field in dataclasses.fields(section.type):
@@ -103,7 +103,7 @@ def _session(run_dir: str, config: config_lib.Config) -> Any:
 def _markdown(config: config_lib.Config) -> str:
   """Returns a table of all values; those that are no defaults are bold."""
   defaults = values(config_lib.Config())
-  lines = ['| knob | value |', '|---|---|']
+  lines = ['| option | value |', '|---|---|']
   for name, value in values(config).items():
     mark = '' if value == defaults[name] else '**'
     lines.append(f'| {name} | {mark}{value!r}{mark} |')

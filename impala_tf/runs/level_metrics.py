@@ -6,7 +6,7 @@ from typing import Any, Sequence
 
 import numpy as np
 
-from impala_tf.monitoring import metrics
+from impala_tf.runs import metrics
 from impala_tf.suites import levels as levels_lib
 
 # Episodes of a level in a mean. More would take 57 levels too long to fill.

@@ -11,10 +11,10 @@ import rich.console
 import rich.live
 import rich.text
 
-from impala_tf.monitoring import level_metrics
-from impala_tf.monitoring import metrics
+from impala_tf.runs import level_metrics
+from impala_tf.runs import metrics
+from impala_tf.runs import run_directory
 from impala_tf.storage import files
-from launch.run import program
 
 
 def format_row(row: metrics.Row, total_frames: int) -> str:
@@ -88,7 +88,7 @@ class NewestRow:
     self._rows = metrics.RowReader(run_dir)
     self._rows.new_rows()  # Skips the past of a run that is resumed.
     self._evaluations = metrics.RowReader(
-        os.path.join(run_dir, program.EVALUATION))
+        os.path.join(run_dir, run_directory.EVALUATION))
     self._evaluated = {}
     # Remote files may take long to answer, and a supervisor has more to do.
     self._is_remote = files.is_url(run_dir)

@@ -13,14 +13,15 @@ import re
 from typing import Iterator, List, Optional
 
 from impala_tf import config as config_lib
-from impala_tf.monitoring import metrics
+from impala_tf.runs import config_changes
+from impala_tf.runs import gin_config
+from impala_tf.runs import history
+from impala_tf.runs import metrics
+from impala_tf.runs import url_lock
 from impala_tf.storage import files
 from impala_tf.suites import levels
-from launch.run import config_changes
-from launch.run import gin_config
-from launch.run import history
-from launch.run import url_lock
 
+EVALUATION = 'evaluation'  # Within a run's directory: what an evaluator writes.
 _LOCK = '.lock'
 # A run that was killed before it had its config leaves only files whose names
 # begin so.

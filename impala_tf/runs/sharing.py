@@ -4,15 +4,15 @@ import os
 from typing import Dict, List, Mapping, NamedTuple, Sequence
 
 from impala_tf import config as config_lib
-from impala_tf import config_fingerprint
-from impala_tf.processes import ports
+from impala_tf.config import fingerprint as fingerprint_lib
+from impala_tf.runs import gin_config
+from impala_tf.runs import sweep_directory
+from impala_tf.runtime import batch
+from impala_tf.runtime import local
+from impala_tf.runtime import ports
+from impala_tf.runtime import role_commands
 from impala_tf.sweeps import plan as plan_lib
 from impala_tf.sweeps import results as results_lib
-from launch.processes import batch
-from launch.processes import local
-from launch.run import gin_config
-from launch.run import role_commands
-from launch.run import sweep_directory
 
 
 class Sharing(NamedTuple):
@@ -63,7 +63,7 @@ def check(config: plan_lib.SweepConfig,
           'variants that share')
     for one in loaded:
       check_sampling(one)
-    if len({(config_fingerprint.of_unrolls(one), one.replay.capacity_unrolls,
+    if len({(fingerprint_lib.of_unrolls(one), one.replay.capacity_unrolls,
              one.replay.survives_resume) for one in loaded}) > 1:
       raise config_lib.ConfigError(
           f'SweepConfig.shared_replay: the settings of variant '

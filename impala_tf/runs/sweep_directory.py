@@ -25,17 +25,15 @@ from typing import (
   NamedTuple,
   Optional,
   Sequence,
-  Tuple,
 )
 
 from impala_tf import config as config_lib
-from impala_tf.monitoring import metrics
-from impala_tf.processes import user_modules
+from impala_tf.runs import gin_config
+from impala_tf.runs import metrics
+from impala_tf.runs import run_directory
+from impala_tf.runtime import user_modules
 from impala_tf.sweeps import plan as plan_lib
 from impala_tf.sweeps import results as results_lib
-from launch.run import gin_config
-from launch.run import program
-from launch.run import run_directory
 
 RESULTS = 'results.csv'
 BEST = 'best.json'
@@ -69,35 +67,6 @@ class Kind(NamedTuple):
 
 SWEEP = Kind('sweep', plan_lib.runs)
 POPULATION = Kind('population', plan_lib.members)
-
-
-def load_runs(config: plan_lib.SweepConfig, kind: Kind = SWEEP) -> Tuple[
-    Dict[str, config_lib.Config], List[Tuple[plan_lib.Run, config_lib.Config]]]:
-  """Reads each task's config, alone and with the bindings of runs.
-
-  Args:
-    config: config of the sweep.
-    kind: what it is to be.
-
-  Returns:
-    Config of each task; and runs with all limits of the settings, with their
-    configs.
-
-  Raises:
-    ConfigError: where a run could not work.
-  """
-  tasks = {task: gin_config.load(path) for task, path in config.tasks.items()}
-  runs = [(run, gin_config.load(config.tasks[run.task], run.gin_bindings()))
-          for run in kind.list_runs(config, plan_lib.corners(config))
-          if run.seed == config.first_seed]  # All seeds are alike.
-  distinct = {  # By what is checked of them.
-      (loaded.environment, loaded.agent, loaded.actor, loaded.impala,
-       loaded.laser, loaded.population, loaded.learner, loaded.replay,
-       loaded.optimizer.momentum, loaded.experiment.algorithm): loaded
-      for _, loaded in runs}
-  for loaded in distinct.values():
-    program.check_names(loaded)
-  return tasks, runs
 
 
 def _write(path: pathlib.Path, text: str) -> None:

@@ -4,8 +4,8 @@ import datetime
 import time
 from typing import Sequence
 
+from impala_tf.runtime import batch
 from impala_tf.sweeps import results as results_lib
-from launch.processes import batch
 
 
 class Progress:

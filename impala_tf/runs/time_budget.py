@@ -8,9 +8,9 @@ import rich.console
 import rich.table
 
 from impala_tf import config as config_lib
-from impala_tf.monitoring import metrics
-from impala_tf.monitoring import profiling
-from impala_tf.processes import sizing
+from impala_tf.runs import metrics
+from impala_tf.runs import profiling
+from impala_tf.runtime import sizing
 
 _ROWS = 12  # The last minute.
 _LABELS = {

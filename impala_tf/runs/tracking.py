@@ -1,7 +1,7 @@
 """The flag --track: a process beside training that sends rows to a service.
 
-The process is `launch.run.wandb_tracker`. It reads what training writes, and
-training knows nothing of it, so nothing that happens to the service, the
+The process is `impala_tf.cli.wandb_tracker`. It reads what training writes,
+and training knows nothing of it, so nothing that happens to the service, the
 network or the process can do a run any harm. It starts before the run goes into
 a network of its own, since there it would reach nobody.
 """
@@ -17,7 +17,7 @@ import time
 from typing import Iterator, Optional
 
 from impala_tf import config as config_lib
-from launch.run import run_directory
+from impala_tf.runs import run_directory
 
 # Holds the tracker's process id and the file descriptor of its standard input,
 # through the execution of this program within another network.
@@ -59,7 +59,7 @@ def start(track: bool) -> None:
         "--track needs the package wandb: pip install -c constraints.txt -e "
         "'.[wandb]'")
   _process = subprocess.Popen(
-      [sys.executable, '-m', 'launch.run.wandb_tracker'],
+      [sys.executable, '-m', 'impala_tf.cli.wandb_tracker'],
       stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
       stderr=subprocess.DEVNULL, start_new_session=True)
   stdin = os.dup(_process.stdin.fileno())

@@ -1,5 +1,4 @@
-"""A process's ports, cores, threads, waiting, share of work, fellow learners.
+"""Processes: starting and supervising them, their share of the machine.
 
-May import `config`, `config_fingerprint`, `types`, `optimizers`, `storage`,
-`suites` and `text`.
+May import `config`, `storage`, `suites`, `types` and `optimizers`.
 """

@@ -20,10 +20,10 @@ from typing import (
 )
 
 from impala_tf import config as config_lib
-from launch.processes import program as program_lib
-from launch.processes import restarts
-from launch.processes import stop_signals
-from launch.processes import supervisor
+from impala_tf.runtime import program as program_lib
+from impala_tf.runtime import restarts
+from impala_tf.runtime import stop_signals
+from impala_tf.runtime import supervisor
 
 State = program_lib.State
 

@@ -1,6 +1,6 @@
 """Starts a program that receives a signal when its parent dies.
 
-    python -m launch.processes.bound_to_parent PARENT SIGNAL MODULE ARGUMENTS
+    python -m impala_tf.runtime.bound_to_parent PARENT SIGNAL MODULE ARGUMENTS
 
 PARENT is the process id of the parent, SIGNAL a name such as SIGKILL. A parent
 with many threads cannot safely ask the kernel for that in its child between

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from impala_tf import types
 from impala_tf.optimizers import hyperparameters as hyperparameters_lib
-from impala_tf.processes import host as host_lib
+from impala_tf.runtime import host as host_lib
 
 
 class Learner(Protocol):

@@ -29,11 +29,11 @@ import numpy as np
 import tensorflow as tf
 
 from impala_tf import config as config_lib
-from impala_tf import config_fingerprint
 from impala_tf import types
-from impala_tf.processes import host as host_lib
-from impala_tf.processes import interfaces
-from impala_tf.processes import waiting
+from impala_tf.config import fingerprint as fingerprint_lib
+from impala_tf.runtime import host as host_lib
+from impala_tf.runtime import interfaces
+from impala_tf.runtime import waiting
 from impala_tf.storage import files
 
 _POLL_SECS = 0.5
@@ -298,7 +298,7 @@ class _Together(Learners):
   def require_same(self, config: config_lib.Config, num_threads: int,
                    precision: str) -> None:
     self._require_equal(
-        'another config', int(config_fingerprint.of_config(config), 16),
+        'another config', int(fingerprint_lib.of_config(config), 16),
         'start all with the same')
     # Threads that share a sum change the order in which it is rounded.
     self._require_equal('another number of threads', num_threads,

@@ -11,10 +11,10 @@ import subprocess
 import sys
 from typing import Callable, Dict, Mapping, Optional, Sequence
 
-from launch.processes import batch
-from launch.processes import program as program_lib
-from launch.processes import restarts
-from launch.processes import supervisor
+from impala_tf.runtime import batch
+from impala_tf.runtime import program as program_lib
+from impala_tf.runtime import restarts
+from impala_tf.runtime import supervisor
 
 State = program_lib.State
 
@@ -203,5 +203,5 @@ def make_server(name: str, command: Sequence[str], log_dir: str,
 
 def _bound_launcher() -> Sequence[str]:
   """Returns the launcher of programs that get SIGTERM if this process dies."""
-  return (*PYTHON_MODULE, 'launch.processes.bound_to_parent',
+  return (*PYTHON_MODULE, 'impala_tf.runtime.bound_to_parent',
           str(os.getpid()), 'SIGTERM')

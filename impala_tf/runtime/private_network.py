@@ -1,6 +1,6 @@
 """Starts a program where no other machine can reach it.
 
-    python -m launch.run.private_network MODULE ARGUMENTS
+    python -m impala_tf.runtime.private_network MODULE ARGUMENTS
 
 runs that module in a network namespace of its own (Linux), which has nothing
 but a loopback interface: Reverb listens on all interfaces, without
@@ -54,7 +54,8 @@ def restart_within(module: str) -> None:
     module: module of this program.
   """
   sys.stdout.flush()
-  os.execv(sys.executable, [sys.executable, '-m', 'launch.run.private_network',
+  os.execv(sys.executable, [sys.executable, '-m',
+                            'impala_tf.runtime.private_network',
                             module, *sys.argv[1:]])
 
 

@@ -9,7 +9,7 @@ import signal
 from typing import List, Optional, Sequence
 
 from impala_tf import config as config_lib
-from launch.processes import child
+from impala_tf.runtime import child
 
 _LOG_TAIL_LINES = 12
 

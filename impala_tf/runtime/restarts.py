@@ -8,8 +8,8 @@ import math
 from typing import List, Sequence
 
 from impala_tf import config as config_lib
-from launch.processes import child
-from launch.processes import program as program_lib
+from impala_tf.runtime import child
+from impala_tf.runtime import program as program_lib
 
 # Where one of several learners has died, the others save, or say which one they
 # lost; they take up to five seconds to notice (`learner_group`).

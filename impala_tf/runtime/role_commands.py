@@ -1,4 +1,4 @@
-"""Command lines of the roles of a supervised run, see `launch.role`.
+"""Command lines of the roles of a supervised run, see `impala_tf.cli.role`.
 
 Each is a module with its arguments, which follow `python -m`. Roles import the
 same modules of the user's own as this process.
@@ -6,7 +6,7 @@ same modules of the user's own as this process.
 
 from typing import List, Sequence
 
-from impala_tf.processes import user_modules
+from impala_tf.runtime import user_modules
 
 # More than a run has actors, so that no two seeds of a run are equal.
 _SEEDS_AN_ATTEMPT = 10_000
@@ -80,5 +80,6 @@ def replay(address: str, *flags: str) -> List[str]:
 
 
 def _command(role: str, address: str, *flags: str) -> List[str]:
-  return ['launch.role', role, '--supervised', f'--address={address}', *flags,
+  return ['impala_tf.cli.role', role, '--supervised', f'--address={address}',
+          *flags,
           *user_modules.flags()]

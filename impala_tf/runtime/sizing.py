@@ -11,9 +11,9 @@ import pathlib
 from typing import List, Optional
 
 from impala_tf import config as config_lib
-from impala_tf.processes import precision
+from impala_tf.runtime import plurals
+from impala_tf.runtime import precision
 from impala_tf.suites import levels as levels_lib
-from impala_tf.text import plurals
 
 # With fewer environments, inference and fetching parameters cost too much a
 # step; with more, nothing is gained any more and unrolls grow old.

@@ -9,9 +9,9 @@ import signal
 import time
 from typing import Callable, List, Optional, Sequence
 
-from launch.processes import program as program_lib
-from launch.processes import restarts
-from launch.processes import stop_signals
+from impala_tf.runtime import program as program_lib
+from impala_tf.runtime import restarts
+from impala_tf.runtime import stop_signals
 
 State = program_lib.State
 

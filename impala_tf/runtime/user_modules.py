@@ -64,12 +64,12 @@ def flags() -> List[str]:
   return [f'--import={source}' for source in sources()]
 
 
-def unknown_name(knob: str, value: str, known: Iterable[str]
+def unknown_name(option: str, value: str, known: Iterable[str]
                  ) -> config_lib.ConfigError:
   """Makes the error of a name that is not registered.
 
   Args:
-    knob: what has the name as its value, such as 'AgentConfig.torso'.
+    option: what has the name as its value, such as 'AgentConfig.torso'.
     value: the name.
     known: all names that are registered.
   """
@@ -77,8 +77,8 @@ def unknown_name(knob: str, value: str, known: Iterable[str]
   near = difflib.get_close_matches(value, known, n=1)
   hint = f'did you mean {near[0]!r}? ' if near else ''
   return config_lib.ConfigError(
-      f'{knob} must be one of {", ".join(known)}, but is {value!r}; {hint}one '
-      'of your own is known once the file that registers it was imported '
+      f'{option} must be one of {", ".join(known)}, but is {value!r}; {hint}'
+      'one of your own is known once the file that registers it was imported '
       '(--import=FILE.py)')
 
 

@@ -1,4 +1,4 @@
 """Files on a disk or behind a URL: whole files, growing logs, checkpoints.
 
-May import `config` and `population`.
+May import `config`.
 """

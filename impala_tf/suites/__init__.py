@@ -1,4 +1,4 @@
-"""Suites of levels, with scores of humans, of random play and of the papers.
+"""Suites of levels, with scores of humans, of random play and of papers.
 
-May import `config` and `population`.
+May import `config`.
 """

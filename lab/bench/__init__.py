@@ -1,4 +1,4 @@
 """Measurements of parts, of whole runs and of many processes.
 
-May import `impala_tf`, `launch.processes` and `launch.run`.
+May import `impala_tf`.
 """

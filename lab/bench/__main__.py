@@ -10,19 +10,19 @@ import argparse
 import sys
 
 from impala_tf import config as config_lib
+from impala_tf.cli import command_line
+from impala_tf.cli import program
 from impala_tf.envs import factory
-from impala_tf.processes import sizing
-from impala_tf.processes import user_modules
-from launch.benchmark import growth
-from launch.benchmark import measure
-from launch.benchmark import quiet
-from launch.benchmark import report
-from launch.benchmark import training
-from launch.benchmark import turns
-from launch.run import command_line
-from launch.run import program
+from impala_tf.runtime import sizing
+from impala_tf.runtime import user_modules
+from lab.bench import growth
+from lab.bench import measure
+from lab.bench import quiet
+from lab.bench import report
+from lab.bench import training
+from lab.bench import turns
 
-_DEFAULT_CONFIG = 'configs/atari/pong.gin'  # As in `launch.train`.
+_DEFAULT_CONFIG = 'configs/atari/pong.gin'  # As in `impala_tf.cli.train`.
 _LSTM = 'AgentConfig.use_lstm = True'
 _DEEP = "AgentConfig.torso = 'deep'"
 

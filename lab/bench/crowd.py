@@ -1,6 +1,6 @@
 """Thin actors: they send recorded unrolls and fetch parameters, but never play.
 
-`python -m launch.benchmark.crowd CONFIG.gin FILE` records; `Crowd` sends. Its
+`python -m lab.bench.crowd CONFIG.gin FILE` records; `Crowd` sends. Its
 actors are forked from one process, in which TensorFlow must not have computed
 anything yet, and share its memory, so that there can be many.
 """
@@ -22,14 +22,14 @@ import numpy as np
 import tensorflow as tf
 
 from impala_tf import config as config_lib
-from impala_tf import experiment
 from impala_tf import types
-from impala_tf import weights
-from impala_tf.processes import sizing
-from impala_tf.processes import tf_threads
-from impala_tf.transport import config_table
-from launch.processes import child as child_lib
-from launch.run import gin_config
+from impala_tf.comms import config_table
+from impala_tf.core import experiment
+from impala_tf.core import weights
+from impala_tf.runs import gin_config
+from impala_tf.runtime import child as child_lib
+from impala_tf.runtime import sizing
+from impala_tf.runtime import tf_threads
 
 # Unrolls from several moments of a game, as not all compress alike.
 _NUM_RECORDED = 64
@@ -52,7 +52,7 @@ def record(config: config_lib.Config, path: str) -> None:
     path: path of the file.
   """
   # Imports all that a step needs; sending needs nothing of it.
-  from launch.benchmark import parts
+  from lab.bench import parts
   environment = experiment.make_environment(config, 1, seed=0, training=True)
   agent = experiment.make_agent(config, environment)
   environment.close()

@@ -1,6 +1,6 @@
 """The path of unrolls from actors to ready batches, measured by itself.
 
-Started by the benchmark as `python -m launch.benchmark.data_plane ROLE
+Started by the benchmark as `python -m lab.bench.data_plane ROLE
 CONFIG.gin PORT`, once as `reader` (the server is in its process, as in a run)
 and once or more as `writer`.
 """
@@ -10,14 +10,14 @@ import threading
 import time
 
 from impala_tf import config as config_lib
-from impala_tf import dataset
-from impala_tf import experiment
-from impala_tf import replay
 from impala_tf import types
-from impala_tf.processes import host as host_lib
-from impala_tf.processes import tf_threads
-from launch.benchmark import parts
-from launch.benchmark import worker
+from impala_tf.core import batches as batches_lib
+from impala_tf.core import experiment
+from impala_tf.core import queue as queue_lib
+from impala_tf.runtime import host as host_lib
+from impala_tf.runtime import tf_threads
+from lab.bench import parts
+from lab.bench import worker
 
 _QUEUE_BATCHES = 2
 
@@ -45,10 +45,10 @@ def _read(config: config_lib.Config, spec: types.Unroll, port: int) -> None:
   """Reads batches all the time, so that no writer is ever left waiting."""
   # Larger than in a run, where waiting keeps unrolls young: here neither end
   # is to wait for the other.
-  server = replay.make_server(
+  server = queue_lib.make_server(
       experiment.make_tables(config, spec, _QUEUE_BATCHES * config.num_fresh),
       port)
-  reader = dataset.BatchReader(experiment.make_dataset(
+  reader = batches_lib.BatchReader(experiment.make_dataset(
       config, f'localhost:{server.port}', spec))
   num_batches = 0
 

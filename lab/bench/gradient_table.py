@@ -1,6 +1,6 @@
 """Measures A3C over the table of gradients against A3C in shared memory.
 
-    python -m launch.benchmark.gradient_table [CONFIG.gin]
+    python -m lab.bench.gradient_table [CONFIG.gin]
 
 Real runs of the same workers on this machine, for segments of each length: in
 memory, and over the learner's tables as from other machines, but through
@@ -13,14 +13,14 @@ import sys
 from typing import Any, Dict, Mapping, Optional
 
 from impala_tf import config as config_lib
-from launch.benchmark import measure
-from launch.benchmark import quiet
-from launch.benchmark import report
-from launch.benchmark import side_by_side
-from launch.benchmark import training
-from launch.benchmark import turns as turns_lib
-from launch.run import command_line
-from launch.run import program
+from impala_tf.cli import command_line
+from impala_tf.cli import program
+from lab.bench import measure
+from lab.bench import quiet
+from lab.bench import report
+from lab.bench import side_by_side
+from lab.bench import training
+from lab.bench import turns as turns_lib
 
 WAYS = {'memory': 'AsyncConfig.share_memory = True',
         'table': 'AsyncConfig.share_memory = False'}
@@ -102,7 +102,7 @@ def _run(args: argparse.Namespace) -> None:
 
 def _parse_args() -> argparse.Namespace:
   parser = command_line.Parser(
-      prog='python -m launch.benchmark.gradient_table', description=__doc__,
+      prog='python -m lab.bench.gradient_table', description=__doc__,
       formatter_class=argparse.RawDescriptionHelpFormatter)
   turns_lib.add_flags(parser, rounds=5, secs=10., config='configs/a3c/pong.gin')
   command_line.add_gin_binding(parser, example='AsyncConfig.num_workers = 32')

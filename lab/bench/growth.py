@@ -3,8 +3,8 @@
 import statistics
 from typing import Any, Callable, Dict, List
 
-from launch.benchmark import measure
-from launch.benchmark import training
+from lab.bench import measure
+from lab.bench import training
 
 # Until then buffers fill and graphs are traced.
 _SETTLE_MINUTES = 5.

@@ -1,7 +1,7 @@
 """A learner on a core of its own, alone or among several, without actors.
 
-Started by `launch.benchmark.several_learners` as `python -m
-launch.benchmark.joint_learner CONFIG.gin CORE TASK [ADDRESS...]`. Several
+Started by `lab.bench.several_learners` as `python -m
+lab.bench.joint_learner CONFIG.gin CORE TASK [ADDRESS...]`. Several
 learners agree before each update that all have a batch, as in training.
 """
 
@@ -9,15 +9,15 @@ import argparse
 import os
 import time
 
-from impala_tf import experiment
-from impala_tf.processes import host as host_lib
-from impala_tf.processes import learner_group
-from impala_tf.processes import sizing
-from impala_tf.processes import tf_threads
-from impala_tf.processes import waiting
-from launch.benchmark import parts
-from launch.benchmark import worker
-from launch.run import gin_config
+from impala_tf.core import experiment
+from impala_tf.runs import gin_config
+from impala_tf.runtime import host as host_lib
+from impala_tf.runtime import learner_group
+from impala_tf.runtime import sizing
+from impala_tf.runtime import tf_threads
+from impala_tf.runtime import waiting
+from lab.bench import parts
+from lab.bench import worker
 
 _WARM_UP_UPDATES = 3
 _WAIT_SECS = 300.

@@ -1,6 +1,6 @@
 """Measures how fast levels are stepped and reset, one level after the other.
 
-    python -m launch.benchmark.levels configs/dmlab30/multitask_shallow.gin
+    python -m lab.bench.levels configs/dmlab30/multitask_shallow.gin
 
 Plays each level of a config with random actions, in an environment process of
 its own, as actors with `ActorConfig.env_processes` do. A level that cannot be
@@ -21,16 +21,16 @@ import numpy as np
 import psutil
 
 from impala_tf import config as config_lib
+from impala_tf.cli import command_line
+from impala_tf.cli import program
 from impala_tf.envs import env_processes
 from impala_tf.envs import factory
 from impala_tf.envs import multi_level
+from impala_tf.runs import gin_config
 from impala_tf.suites import levels as levels_lib
-from launch.benchmark import quiet
-from launch.benchmark import random_actions
-from launch.benchmark import report
-from launch.run import command_line
-from launch.run import gin_config
-from launch.run import program
+from lab.bench import quiet
+from lab.bench import random_actions
+from lab.bench import report
 
 _DEFAULT_CONFIG = 'configs/dmlab30/multitask_shallow.gin'
 COLUMNS = ('level', 'steps_per_sec', 'steps_per_sec_with_resets',

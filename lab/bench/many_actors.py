@@ -1,6 +1,6 @@
 """Measures what many actors cost their learner, and what they send and fetch.
 
-    python -m launch.benchmark.many_actors [--actors=8,64]
+    python -m lab.bench.many_actors [--actors=8,64]
 
 A real learner has half of the cores. Thin actors on the others, see `crowd`,
 send recorded unrolls as fast as it takes them. In turns of seconds they never
@@ -24,20 +24,20 @@ import numpy as np
 import psutil
 
 from impala_tf import config as config_lib
+from impala_tf.cli import command_line
+from impala_tf.cli import program
 from impala_tf.envs import factory
-from impala_tf.monitoring import metrics
-from impala_tf.processes import ports
-from impala_tf.processes import sizing
-from impala_tf.processes import waiting
-from launch.benchmark import report
-from launch.benchmark import turns as turns_lib
-from launch.processes import local
-from launch.processes import program as program_lib
-from launch.run import command_line
-from launch.run import gin_config
-from launch.run import private_network
-from launch.run import program
-from launch.run import role_commands
+from impala_tf.runs import gin_config
+from impala_tf.runs import metrics
+from impala_tf.runtime import local
+from impala_tf.runtime import ports
+from impala_tf.runtime import private_network
+from impala_tf.runtime import program as program_lib
+from impala_tf.runtime import role_commands
+from impala_tf.runtime import sizing
+from impala_tf.runtime import waiting
+from lab.bench import report
+from lab.bench import turns as turns_lib
 
 NEVER, AS_ACTORS_DO, EACH_UNROLL = 'never', 'as actors do', 'for each unroll'
 _START_TIMEOUT_SECS = 300.
@@ -270,7 +270,7 @@ def _summarise_way(turns: Sequence[Turn]) -> Dict[str, float]:
 def _measure(args: argparse.Namespace, num_actors: int,
              recording: str) -> Dict[str, Any]:
   """Measures a number of actors on one learner."""
-  from launch.benchmark import crowd as crowd_lib  # Takes seconds.
+  from lab.bench import crowd as crowd_lib  # Takes seconds.
   cores = sorted(os.sched_getaffinity(0))
   learner_cores = cores[:max(1, len(cores) // 2)]
   actor_cores = cores[len(cores) // 2:]
@@ -285,7 +285,7 @@ def _measure(args: argparse.Namespace, num_actors: int,
     os.sched_setaffinity(0, actor_cores)
     if not os.path.exists(recording):
       path = gin_config.config_path(run_dir)
-      subprocess.run([sys.executable, '-m', 'launch.benchmark.crowd', path,
+      subprocess.run([sys.executable, '-m', 'lab.bench.crowd', path,
                       recording], check=True)
     address = f'localhost:{port}'
     waiting.for_port(address, lambda cause: learner.check())
@@ -348,7 +348,7 @@ def _run(args: argparse.Namespace) -> None:
   sizing.fit(config)  # Refuses more levels than environments.
   # A private network has no other traffic in its counters, and no open port.
   if not private_network.is_settled():
-    private_network.restart_within('launch.benchmark.many_actors')
+    private_network.restart_within('lab.bench.many_actors')
   obstacle = private_network.obstacle()
   if obstacle:
     print(f'{program.open_port(None)}; no private network here: {obstacle}',

@@ -6,13 +6,13 @@ import statistics
 from typing import Any, Dict, List, NamedTuple, Sequence
 
 from impala_tf import config as config_lib
-from impala_tf.processes import ports
-from impala_tf.processes import sizing
-from impala_tf.processes import user_modules
-from launch.benchmark import speedups
-from launch.benchmark import training
-from launch.benchmark import worker
-from launch.run import gin_config
+from impala_tf.runs import gin_config
+from impala_tf.runtime import ports
+from impala_tf.runtime import sizing
+from impala_tf.runtime import user_modules
+from lab.bench import speedups
+from lab.bench import training
+from lab.bench import worker
 
 # Parts of an agent step, in the order in which they run. The emulator is a part
 # of the environment, and so it is in no sum.
@@ -64,18 +64,18 @@ class _Parts(contextlib.ExitStack):
   def __init__(self, config_path: str, is_atari: bool):
     super().__init__()
     port, other_port = map(str, ports.choose_free(2))
-    module = 'launch.benchmark.data_plane'
+    module = 'lab.bench.data_plane'
     self._writers = [
         self._start(module, 'writer', config_path, port)
         for _ in range(_DATA_PLANE_WRITERS)]
     self._reader = self._start(module, 'reader', config_path, port)
     self._single = {
-        name: self._start('launch.benchmark.parts', name, config_path)
+        name: self._start('lab.bench.parts', name, config_path)
         for name in ('emulator', 'environment', 'inference', 'assembly',
                      'learner')
         if is_atari or name != 'emulator'}
     self._distribution = {
-        name: self._start('launch.benchmark.parameters', name, config_path,
+        name: self._start('lab.bench.parameters', name, config_path,
                           other_port)
         for name in ('publish', 'fetch')}
     self.facts: Dict[str, str] = {}

@@ -1,6 +1,6 @@
 """The way of parameters from learner to actors, measured by itself.
 
-Started by the benchmark as `python -m launch.benchmark.parameters ROLE
+Started by the benchmark as `python -m lab.bench.parameters ROLE
 CONFIG.gin PORT`: as `publish`, which has the server as a learner does, and as
 `fetch`, which stands for all actors. Both keep to a clock, so that there is
 something new for each fetch, and to the run's updates a second: some things are
@@ -12,14 +12,14 @@ import time
 from typing import Iterator
 
 from impala_tf import config as config_lib
-from impala_tf import experiment
-from impala_tf import replay
-from impala_tf import weights
 from impala_tf.agents import agent as agent_lib
-from impala_tf.processes import sizing
-from impala_tf.processes import tf_threads
-from impala_tf.transport import parameter_memory
-from launch.benchmark import worker
+from impala_tf.comms import parameter_memory
+from impala_tf.core import experiment
+from impala_tf.core import queue as queue_lib
+from impala_tf.core import weights
+from impala_tf.runtime import sizing
+from impala_tf.runtime import tf_threads
+from lab.bench import worker
 
 
 def ticks(per_sec: float, secs: float) -> Iterator[None]:
@@ -47,7 +47,7 @@ def _publish(config: config_lib.Config, port: int) -> None:
   memory = None
   if not config.experiment.in_process:  # As `learner_parts` has it.
     memory = parameter_memory.make(weights.num_parameters(variables))
-  server = replay.make_server(weights.make_tables(variables, memory), port)
+  server = queue_lib.make_server(weights.make_tables(variables, memory), port)
   publisher = weights.make_publisher(
       weights.Publisher(f'localhost:{server.port}', variables,
                         lambda version: version), memory, version=0)

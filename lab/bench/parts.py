@@ -1,6 +1,6 @@
 """Measures each part of an agent step by itself, in a process of its own.
 
-Started by the benchmark: `python -m launch.benchmark.parts NAME CONFIG.gin`.
+Started by the benchmark: `python -m lab.bench.parts NAME CONFIG.gin`.
 """
 
 import time
@@ -9,21 +9,21 @@ from typing import Callable, Dict, List, NamedTuple, Optional
 import numpy as np
 import tensorflow as tf
 
-from impala_tf import actor as actor_lib
 from impala_tf import config as config_lib
-from impala_tf import dataset
-from impala_tf import experiment
-from impala_tf import replay
 from impala_tf import types
 from impala_tf.agents import acting as policy_lib
-from impala_tf.processes import host as host_lib
-from impala_tf.processes import learner_group
-from impala_tf.processes import precision
-from impala_tf.processes import sizing
-from impala_tf.processes import tf_threads
-from impala_tf.transport import packing
-from launch.benchmark import random_actions
-from launch.benchmark import worker
+from impala_tf.comms import packing
+from impala_tf.core import actor as actor_lib
+from impala_tf.core import batches as batches_lib
+from impala_tf.core import experiment
+from impala_tf.core import queue as queue_lib
+from impala_tf.runtime import host as host_lib
+from impala_tf.runtime import learner_group
+from impala_tf.runtime import precision
+from impala_tf.runtime import sizing
+from impala_tf.runtime import tf_threads
+from lab.bench import random_actions
+from lab.bench import worker
 
 _WARM_UP_CALLS = 3
 _EMULATOR_STEPS = 16
@@ -174,20 +174,20 @@ def _assembly(config: config_lib.Config) -> Part:
 
 
 class OneBatch:
-  """A stand-in for `dataset.BatchReader` with one batch, always ready."""
+  """A stand-in for `batches_lib.BatchReader` with one batch, always ready."""
 
   def __init__(self, config: config_lib.Config, spec: types.Unroll):
     """Sends recorded unrolls through a queue of its own."""
     batch_size = config.learner.batch_size
     # Kept alive: without the server the reader's thread would spin.
-    self._server = replay.make_server(
-        [replay.make_queue(spec, batch_size)], None)
+    self._server = queue_lib.make_server(
+        [queue_lib.make_queue(spec, batch_size)], None)
     address = f'localhost:{self._server.port}'
-    writer = replay.UnrollWriter(address, spec)
+    writer = queue_lib.UnrollWriter(address, spec)
     for unroll in record_unrolls(config, batch_size)[:batch_size]:
       writer.write(unroll)
-    self._batch = dataset.BatchReader(dataset.make_dataset(
-        dataset.Source(address, replay.QUEUE, batch_size), spec)
+    self._batch = batches_lib.BatchReader(batches_lib.make_dataset(
+        batches_lib.Source(address, queue_lib.QUEUE, batch_size), spec)
     ).next(host_lib.LearnerHost())
 
   def next(self, host: host_lib.LearnerHost) -> Optional[types.Unroll]:

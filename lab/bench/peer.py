@@ -1,6 +1,6 @@
 """Measures another library's training in turns with a run of this one.
 
-    python -m launch.benchmark.peer --command='COMMAND' --count='REGEX'
+    python -m lab.bench.peer --command='COMMAND' --count='REGEX'
 
 The run is suspended while the other's command trains, and goes on after it has
 been ended; so in turns, since a machine's speed changes from minute to minute.
@@ -23,13 +23,13 @@ from typing import List, NamedTuple
 import psutil
 
 from impala_tf import config as config_lib
-from launch.benchmark import quiet
-from launch.benchmark import report
-from launch.benchmark import training
-from launch.benchmark import turns
-from launch.run import command_line
-from launch.run import gin_config
-from launch.run import program
+from impala_tf.cli import command_line
+from impala_tf.cli import program
+from impala_tf.runs import gin_config
+from lab.bench import quiet
+from lab.bench import report
+from lab.bench import training
+from lab.bench import turns
 
 _START_SECS = 300.  # At most, from the command to its first number.
 _WARM_UP_SECS = 15.

@@ -1,6 +1,6 @@
 """Measures the memory that unrolls take in a replay.
 
-    python -m launch.benchmark.replay_memory [CONFIG.gin] [--levels=LEVEL,...]
+    python -m lab.bench.replay_memory [CONFIG.gin] [--levels=LEVEL,...]
 
 A new agent, which plays nearly at random, fills a replay with unrolls of each
 level. What the process grows by is divided by their number.
@@ -16,17 +16,17 @@ from typing import Any, Dict
 
 import tensorflow as tf
 
-from impala_tf import actor as actor_lib
 from impala_tf import config as config_lib
-from impala_tf import experiment
-from impala_tf import replay
 from impala_tf.algorithms import table as algorithms
-from impala_tf.processes import sizing
-from impala_tf.processes import tf_threads
-from launch.benchmark import report
-from launch.run import command_line
-from launch.run import gin_config
-from launch.run import program
+from impala_tf.cli import command_line
+from impala_tf.cli import program
+from impala_tf.core import actor as actor_lib
+from impala_tf.core import experiment
+from impala_tf.core import queue as queue_lib
+from impala_tf.runs import gin_config
+from impala_tf.runtime import sizing
+from impala_tf.runtime import tf_threads
+from lab.bench import report
 
 # Until then buffers fill.
 _SETTLE_UNROLLS = 200
@@ -61,12 +61,12 @@ def measure(config: config_lib.Config, number: int) -> Dict[str, Any]:
       config, config.actor.num_envs, seed=0, training=True)
   agent = experiment.make_agent(config, environment)
   spec = experiment.make_unroll_spec(config, environment, agent)
-  table = replay.make_replay(
+  table = queue_lib.make_replay(
       spec, number + _SETTLE_UNROLLS + 2 * config.actor.num_envs,
       sizing.memory_bytes())
-  server = replay.make_server([table], None)
-  writer = replay.UnrollWriter(
-      f'localhost:{server.port}', spec, (replay.REPLAY,))
+  server = queue_lib.make_server([table], None)
+  writer = queue_lib.UnrollWriter(
+      f'localhost:{server.port}', spec, (queue_lib.REPLAY,))
   actor = actor_lib.Actor(
       agent, environment, writer, _NoParameters(), spec, seed=0)
 
@@ -111,7 +111,7 @@ def _run(args: argparse.Namespace) -> None:
 
 def _parse_args() -> argparse.Namespace:
   parser = command_line.Parser(
-      prog='python -m launch.benchmark.replay_memory', description=__doc__)
+      prog='python -m lab.bench.replay_memory', description=__doc__)
   command_line.add_config(parser, 'what to play', 'configs/benchmark.gin')
   parser.add_argument('--levels', help='levels to play one after the other, '
                       'with commas between them (default: the config\'s)')

@@ -9,7 +9,7 @@ import rich.console
 import rich.table
 
 from impala_tf import config as config_lib
-from launch.benchmark import measure
+from lab.bench import measure
 
 _PARTS = {
     'emulator': 'emulator alone (part of the environment)',

@@ -1,6 +1,6 @@
 """Measures what it costs learners to make each update together.
 
-    python -m launch.benchmark.several_learners [--learners=1,2,4]
+    python -m lab.bench.several_learners [--learners=1,2,4]
 
 Learners update on a batch that is ready, each on a core of its own: one alone,
 two that sum their gradients, and so on, in turns. There are no actors.
@@ -17,15 +17,15 @@ from typing import Dict, List
 import numpy as np
 
 from impala_tf import config as config_lib
-from impala_tf.processes import ports
-from launch.benchmark import report
-from launch.benchmark import turns as turns_lib
-from launch.benchmark import worker
-from launch.run import command_line
-from launch.run import gin_config
-from launch.run import program
+from impala_tf.cli import command_line
+from impala_tf.cli import program
+from impala_tf.runs import gin_config
+from impala_tf.runtime import ports
+from lab.bench import report
+from lab.bench import turns as turns_lib
+from lab.bench import worker
 
-_MODULE = 'launch.benchmark.joint_learner'
+_MODULE = 'lab.bench.joint_learner'
 
 
 class _Group:

@@ -7,8 +7,8 @@ import contextlib
 import statistics
 from typing import Dict, List, Mapping, NamedTuple, Optional, Sequence
 
-from launch.benchmark import measure
-from launch.benchmark import training
+from lab.bench import measure
+from lab.bench import training
 
 # No measurement has a checkpoint in it, and no run that is suspended has cores
 # that others may not use.

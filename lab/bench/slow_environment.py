@@ -1,6 +1,6 @@
 """Measures the cost of a slow environment, with and without dynamic batching.
 
-    python -m launch.benchmark.slow_environment [--spin]
+    python -m lab.bench.slow_environment [--spin]
 
 An actor plays environments of which one takes 20 times as long for a step as
 the others, and the same number of fast ones only. It plays each set in its own
@@ -18,10 +18,10 @@ from dm_env import specs
 import numpy as np
 
 from impala_tf import config as config_lib
+from impala_tf.cli import command_line
+from impala_tf.cli import program
 from impala_tf.envs import env_processes
 from impala_tf.envs import environment
-from launch.run import command_line
-from launch.run import program
 
 _SHAPE = (84, 84, 4)
 _NUM_ACTIONS = 6
@@ -101,10 +101,10 @@ class _WaitForAll:
 def _make_actors(step_secs, spin):
   """Returns two actors, in turn and dynamic, and the workers of the latter."""
   # Imported here, because workers import this module.
-  from impala_tf import actor
-  from impala_tf import dynamic_batching_actor
   from impala_tf import types
   from impala_tf.agents import agent as agent_lib
+  from impala_tf.core import actor
+  from impala_tf.core import dynamic_batching_actor
   from impala_tf.maths import distributions
   in_turn = TimedEnvironment(step_secs, spin)
   agent = agent_lib.Agent(
@@ -192,7 +192,7 @@ def _run():
   parser.add_argument('--seconds', type=float, default=2.,
                       help='of each measurement in a round')
   args = parser.parse_args()
-  from impala_tf.processes import tf_threads  # Imports TensorFlow.
+  from impala_tf.runtime import tf_threads  # Imports TensorFlow.
   tf_threads.set_threads(1)
   step_secs = np.full(args.num_envs, args.step_ms / 1e3)
   fast = _Case('all fast', step_secs.copy(), args.spin)

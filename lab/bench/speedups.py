@@ -10,7 +10,7 @@ import pathlib
 from typing import Any, Callable, Dict, List, Mapping, Sequence
 
 from impala_tf import config as config_lib
-from impala_tf.processes import precision
+from impala_tf.runtime import precision
 
 # The anonymous file of parameters, as a process's list of mappings has it.
 _SHARED_MEMORY = '/memfd:impala_tf_parameters'

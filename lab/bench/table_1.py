@@ -12,21 +12,21 @@ import sys
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
 
 from impala_tf import config as config_lib
+from impala_tf.cli import command_line
+from impala_tf.cli import program
 from impala_tf.envs import factory
-from impala_tf.processes import sizing
-from impala_tf.processes import user_modules
-from launch.benchmark import measure
-from launch.benchmark import quiet
-from launch.benchmark import report
-from launch.benchmark import side_by_side
-from launch.benchmark import training
-from launch.benchmark import turns as turns_lib
-from launch.run import command_line
-from launch.run import gin_config
-from launch.run import program
+from impala_tf.runs import gin_config
+from impala_tf.runtime import sizing
+from impala_tf.runtime import user_modules
+from lab.bench import measure
+from lab.bench import quiet
+from lab.bench import report
+from lab.bench import side_by_side
+from lab.bench import training
+from lab.bench import turns as turns_lib
 
 _CONFIG = 'configs/table_1.gin'
-_LEVELS = 'launch.benchmark.table_1_levels'
+_LEVELS = 'lab.bench.table_1_levels'
 _NUM_ENVS = 32  # "batch size 32": each has an unroll in a batch of A2C.
 REFERENCE = 'impala'
 

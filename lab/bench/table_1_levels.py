@@ -16,7 +16,7 @@ from impala_tf import config as config_lib
 from impala_tf.envs import domain
 from impala_tf.envs import environment
 from impala_tf.envs import factory
-from launch.benchmark import slow_environment
+from lab.bench import slow_environment
 
 STEP_SECS, RESTART_SECS = 1e-3, 20e-3
 _EPISODE_STEPS = 50  # On average.

@@ -12,10 +12,10 @@ from typing import Callable, Dict, List, NamedTuple, Sequence, Tuple
 
 import psutil
 
-from impala_tf.monitoring import metrics
-from impala_tf.processes import user_modules
-from launch.benchmark import quiet
-from launch.processes import program
+from impala_tf.runs import metrics
+from impala_tf.runtime import program
+from impala_tf.runtime import user_modules
+from lab.bench import quiet
 
 _START_TIMEOUT_SECS = 900  # Maps of DeepMind Lab are compiled, say.
 _POLL_SECS = 0.02
@@ -61,7 +61,7 @@ def _own_mib(pid: int) -> float:
 
 
 class TrainingRun:
-  """A run of `launch.train`, in a directory that is removed at the end.
+  """A run of `impala_tf.cli.train`, in a directory that is removed at the end.
 
   Attributes:
     run_dir: directory of the run.
@@ -78,7 +78,7 @@ class TrainingRun:
         *bindings, f'ExperimentConfig.total_frames = {_ENDLESS}')]
     start = time.monotonic()
     self._train = psutil.Popen(
-        [sys.executable, '-m', 'launch.train', config_path,
+        [sys.executable, '-m', 'impala_tf.cli.train', config_path,
          f'--run_dir={self.run_dir}', *flags, *user_modules.flags()],
         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     self._rows = metrics.RowReader(self.run_dir)
@@ -194,7 +194,7 @@ class TrainingRun:
       role, command = 'supervisor', []
       with contextlib.suppress(psutil.NoSuchProcess):
         command = process.cmdline()
-      if 'launch.role' in command:
+      if 'impala_tf.cli.role' in command:
         role = 'actors' if 'actor' in command else 'learner'
       roles.append((role, process))
     return roles

@@ -1,6 +1,6 @@
 """Measures what LASER's trust region costs the learner.
 
-    python -m launch.benchmark.trust_region [CONFIG.gin]
+    python -m lab.bench.trust_region [CONFIG.gin]
 
 Two learners update on the same kind of batch, which is ready, in turns: with
 the config's own algorithm, which is 'laser', and with 'impala' or
@@ -15,14 +15,14 @@ import time
 from typing import Dict, List
 
 from impala_tf import config as config_lib
-from impala_tf.processes import sizing
-from impala_tf.processes import tf_threads
-from launch.benchmark import parts
-from launch.benchmark import report
-from launch.benchmark import turns as turns_lib
-from launch.run import command_line
-from launch.run import gin_config
-from launch.run import program
+from impala_tf.cli import command_line
+from impala_tf.cli import program
+from impala_tf.runs import gin_config
+from impala_tf.runtime import sizing
+from impala_tf.runtime import tf_threads
+from lab.bench import parts
+from lab.bench import report
+from lab.bench import turns as turns_lib
 
 _WARM_UP_CALLS = 3
 
@@ -87,7 +87,7 @@ def _run(args: argparse.Namespace) -> None:
 
 def _parse_args() -> argparse.Namespace:
   parser = command_line.Parser(
-      prog='python -m launch.benchmark.trust_region', description=__doc__)
+      prog='python -m lab.bench.trust_region', description=__doc__)
   turns_lib.add_flags(parser, rounds=10, secs=3.)
   parser.set_defaults(config='configs/laser/pong.gin')
   return parser.parse_args()

@@ -5,8 +5,8 @@ import os
 from typing import Optional
 
 from impala_tf import config as config_lib
-from launch.benchmark import report
-from launch.run import command_line
+from impala_tf.cli import command_line
+from lab.bench import report
 
 
 def add_flags(parser: argparse.ArgumentParser, rounds: int, secs: float,

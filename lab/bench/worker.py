@@ -8,11 +8,11 @@ import types
 from typing import Callable, Dict, Iterable, Mapping, Optional, Sequence, Tuple
 
 from impala_tf import config as config_lib
-from impala_tf.processes import sizing
-from impala_tf.processes import user_modules
-from launch.processes import local
-from launch.run import gin_config
-from launch.run import program
+from impala_tf.cli import program
+from impala_tf.runs import gin_config
+from impala_tf.runtime import local
+from impala_tf.runtime import sizing
+from impala_tf.runtime import user_modules
 
 Measurement = Dict[str, float]
 

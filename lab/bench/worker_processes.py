@@ -1,6 +1,6 @@
 """Measures A3C's throughput by the number of its worker processes.
 
-    python -m launch.benchmark.worker_processes [CONFIG.gin]
+    python -m lab.bench.worker_processes [CONFIG.gin]
 
 Real runs of the same workers, shared out over one process and over two, on the
 same cores. They are alive at once, all but one suspended, and measured in
@@ -13,14 +13,14 @@ from typing import Mapping
 
 from impala_tf import config as config_lib
 from impala_tf.algorithms import table as algorithms
-from launch.benchmark import measure
-from launch.benchmark import quiet
-from launch.benchmark import report
-from launch.benchmark import side_by_side
-from launch.benchmark import training
-from launch.benchmark import turns as turns_lib
-from launch.run import command_line
-from launch.run import program
+from impala_tf.cli import command_line
+from impala_tf.cli import program
+from lab.bench import measure
+from lab.bench import quiet
+from lab.bench import report
+from lab.bench import side_by_side
+from lab.bench import training
+from lab.bench import turns as turns_lib
 
 
 def _setting(args: argparse.Namespace, number: str) -> measure.Setting:
@@ -66,7 +66,7 @@ def _run(args: argparse.Namespace) -> None:
 
 def _parse_args() -> argparse.Namespace:
   parser = command_line.Parser(
-      prog='python -m launch.benchmark.worker_processes', description=__doc__,
+      prog='python -m lab.bench.worker_processes', description=__doc__,
       formatter_class=argparse.RawDescriptionHelpFormatter)
   turns_lib.add_flags(parser, rounds=5, secs=10., config='configs/a3c/pong.gin')
   command_line.add_gin_binding(parser, example='AsyncConfig.num_workers = 32')

@@ -1,4 +1,4 @@
-"""Figures and tables from finished sweeps, and small copies of runs and sweeps.
+"""The papers' figures and tables, from finished sweeps.
 
-May import `impala_tf`, `launch.run` and `launch.report`.
+May import `impala_tf`.
 """

@@ -11,18 +11,18 @@ import sys
 from typing import Callable, List, Tuple
 
 from impala_tf import config as config_lib
+from impala_tf.cli import command_line
+from impala_tf.cli import program
+from impala_tf.plots import pictures
+from impala_tf.plots import suite_results
+from impala_tf.runs import sweep_directory
 from impala_tf.sweeps import results as results_lib
-from launch.analysis import baselines
-from launch.analysis import differences
-from launch.analysis import figures
-from launch.analysis import goals
-from launch.analysis import pooled
-from launch.analysis import tables
-from launch.report import pictures
-from launch.report import suite_results
-from launch.run import command_line
-from launch.run import program
-from launch.run import sweep_directory
+from lab.figures import baselines
+from lab.figures import differences
+from lab.figures import figures
+from lab.figures import goals
+from lab.figures import pooled
+from lab.figures import tables
 
 
 def _of_results(*parts: Callable[[tables.Results], str]
@@ -62,7 +62,7 @@ _OF_RESULTS = [display for display in _DISPLAYS if display not in _OF_CURVES]
 
 
 def _parse_args() -> argparse.Namespace:
-  parser = command_line.Parser(prog='launch.analysis', description=__doc__)
+  parser = command_line.Parser(prog='lab.figures', description=__doc__)
   parser.add_argument('display', choices=_DISPLAYS)
   parser.add_argument('sweep_dir', metavar='SWEEP_DIR',
                       help=f'of a sweep; for {", ".join(_OF_RESULTS)} its '

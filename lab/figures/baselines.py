@@ -12,12 +12,12 @@ from typing import Dict, List, Optional, Sequence, Tuple
 import numpy as np
 
 from impala_tf import config as config_lib
-from impala_tf.monitoring import metrics
+from impala_tf.plots import pictures
+from impala_tf.runs import metrics
 from impala_tf.sweeps import results as results_lib
-from launch.analysis import differences
-from launch.analysis import figures
-from launch.analysis import tables
-from launch.report import pictures
+from lab.figures import differences
+from lab.figures import figures
+from lab.figures import tables
 
 _RATE = 'OptimizerConfig.learning_rate'
 _X_OF_CURVES = ('frames', 'secs')

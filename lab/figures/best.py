@@ -1,6 +1,6 @@
 """Writes a sweep of the best setting of each task and variant, for more seeds.
 
-    python -m launch.analysis.best SWEEP_DIR DIR [--seeds=3]
+    python -m lab.figures.best SWEEP_DIR DIR [--seeds=3]
 
 The settings are those with the best final return in a finished sweep. The seeds
 are others than that sweep's, by which the settings were lucky. DIR gets
@@ -12,13 +12,13 @@ import sys
 from typing import Dict, Sequence
 
 from impala_tf import config as config_lib
+from impala_tf.cli import command_line
+from impala_tf.cli import program
+from impala_tf.runs import gin_config
+from impala_tf.runs import sweep_directory
 from impala_tf.sweeps import plan as plan_lib
 from impala_tf.sweeps import results as results_lib
-from launch.analysis import tables
-from launch.run import command_line
-from launch.run import gin_config
-from launch.run import program
-from launch.run import sweep_directory
+from lab.figures import tables
 
 
 def choose(results: Sequence[results_lib.Result]) -> Dict[str, plan_lib.Run]:
@@ -64,7 +64,7 @@ def _write(sweep_dir: pathlib.Path, directory: pathlib.Path,
 
 
 def _run() -> None:
-  parser = command_line.Parser(prog='launch.analysis.best', description=__doc__)
+  parser = command_line.Parser(prog='lab.figures.best', description=__doc__)
   parser.add_argument('sweep_dir', metavar='SWEEP_DIR')
   parser.add_argument('directory', metavar='DIR')
   parser.add_argument('--seeds', type=int, default=3,

@@ -13,9 +13,9 @@ from typing import Dict, List, Optional, Tuple
 
 import numpy as np
 
+from impala_tf.plots import intervals
 from impala_tf.sweeps import results as results_lib
-from launch.analysis import tables
-from launch.report import intervals
+from lab.figures import tables
 
 _TITLES = {'final_return': 'final returns',
            'area': 'returns over all of training'}

@@ -6,12 +6,12 @@ from typing import Iterable, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from impala_tf.monitoring import metrics
+from impala_tf.plots import curves
+from impala_tf.plots import intervals
+from impala_tf.plots import pictures
+from impala_tf.runs import metrics
 from impala_tf.sweeps import results as results_lib
-from launch.analysis import tables
-from launch.report import curves
-from launch.report import intervals
-from launch.report import pictures
+from lab.figures import tables
 
 _POINTS = 200  # Points of a curve that is a mean of several.
 _TASK_NAMES = {'tmaze': 'T-maze'}

@@ -3,11 +3,11 @@
 import math
 from typing import Optional, Sequence, Tuple
 
-from impala_tf.monitoring import metrics
+from impala_tf.plots import curves
+from impala_tf.runs import metrics
 from impala_tf.sweeps import results as results_lib
-from launch.analysis import figures
-from launch.analysis import tables
-from launch.report import curves
+from lab.figures import figures
+from lab.figures import tables
 
 
 def first_reached(points: Sequence[Tuple[float, float]], goal: float

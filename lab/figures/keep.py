@@ -1,11 +1,11 @@
 """Keeps what displays need of a run or a sweep, small enough for a repository.
 
-    python -m launch.analysis.keep SOURCE DIR [--rows=100]
+    python -m lab.figures.keep SOURCE DIR [--rows=100]
 
 SOURCE is the directory of a run or of a sweep. DIR gets its config or its
 results, evaluations, and the learning curves: some rows of each
 `metrics.jsonl`, the first and the last among them, a few columns of each row,
-and five digits. `launch/plot.sh`, `launch/report.sh` and `launch.analysis` read
+and five digits. `launch/plot.sh`, `launch/report.sh` and `lab.figures` read
 it as SOURCE; what is first reached in a row that was left out, is reached in a
 later one.
 """
@@ -17,13 +17,13 @@ import sys
 from typing import Dict, List, Sequence
 
 from impala_tf import config as config_lib
-from impala_tf.monitoring import metrics
+from impala_tf.cli import command_line
+from impala_tf.cli import program
+from impala_tf.plots import curves
+from impala_tf.runs import gin_config
+from impala_tf.runs import metrics
+from impala_tf.runs import sweep_directory
 from impala_tf.sweeps import results as results_lib
-from launch.report import curves
-from launch.run import command_line
-from launch.run import gin_config
-from launch.run import program
-from launch.run import sweep_directory
 
 # Where a run is, what it has learned, and by what.
 _COLUMNS = re.compile(
@@ -90,7 +90,7 @@ def _kept(source: pathlib.Path, number: int) -> Dict[pathlib.PurePath, str]:
 
 
 def _run() -> None:
-  parser = command_line.Parser(prog='launch.analysis.keep', description=__doc__)
+  parser = command_line.Parser(prog='lab.figures.keep', description=__doc__)
   parser.add_argument('source', metavar='SOURCE')
   parser.add_argument('output', metavar='DIR', help='a new directory')
   parser.add_argument('--rows', type=int, default=100,

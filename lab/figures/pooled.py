@@ -11,10 +11,10 @@ from typing import List, Tuple
 
 import numpy as np
 
+from impala_tf.plots import intervals
+from impala_tf.plots import pictures
 from impala_tf.sweeps import results as results_lib
-from launch.analysis import tables
-from launch.report import intervals
-from launch.report import pictures
+from lab.figures import tables
 
 _POINTS = 101  # Scores at which a profile is drawn.
 

@@ -12,8 +12,8 @@ from typing import Callable, Dict, Iterable, List, Optional, Sequence
 import numpy as np
 
 from impala_tf import config as config_lib
+from impala_tf.plots import intervals
 from impala_tf.sweeps import results as results_lib
-from launch.report import intervals
 
 Results = Sequence[results_lib.Result]
 

@@ -8,4 +8,4 @@ set -euo pipefail
 
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
-exec "$PYTHON" -m launch.benchmark.table_1 "$@"
+exec "$PYTHON" -m lab.bench.table_1 "$@"

@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 
 from impala_tf import config as config_lib
-from impala_tf import replay
-from impala_tf import weights
-from impala_tf.architectures import gradient_intake
-from impala_tf.architectures import parameter_keeper
-from impala_tf.architectures import shared_parameters
-from impala_tf.asynchronous import gradient_table
-from impala_tf.asynchronous import links
-from impala_tf.asynchronous import store as store_lib
-from impala_tf.processes import host as host_lib
+from impala_tf.a3c import gradient_intake
+from impala_tf.a3c import gradient_table
+from impala_tf.a3c import links
+from impala_tf.a3c import parameter_server
+from impala_tf.a3c import store as store_lib
+from impala_tf.core import queue as queue_lib
+from impala_tf.core import weights
+from impala_tf.roles import shared_parameters
+from impala_tf.runtime import host as host_lib
 from tests.fixtures import programs
 
 _SEGMENTS = 12
@@ -36,13 +36,13 @@ class _Learner:
   """
 
   def __init__(self, run_dir, apply=None):
-    self.parts = parameter_keeper.make(_CONFIG, str(run_dir))
+    self.parts = parameter_server.make(_CONFIG, str(run_dir))
     self.store = self.parts.store
-    self._server = replay.make_server(
+    self._server = queue_lib.make_server(
         [*weights.make_tables(self.parts.keeper.agent.published_variables),
          gradient_table.make_table(self.store.parameters.size)], None)
     self.address = f'localhost:{self._server.port}'
-    publisher = parameter_keeper.make_publisher(self.parts, self.address)
+    publisher = parameter_server.make_publisher(self.parts, self.address)
     publisher.publish(self.store.counts.num_updates)
     store = store_lib.find([self.store.table_name])
     self.intake = gradient_intake.Intake(
@@ -93,7 +93,7 @@ def _play(make_link):
 
 
 def test_table_gives_the_numbers_of_shared_memory(tmp_path):
-  parts = parameter_keeper.make(_CONFIG, str(tmp_path / 'memory'))
+  parts = parameter_server.make(_CONFIG, str(tmp_path / 'memory'))
   _play(shared_parameters._memory_link(_CONFIG, parts.store))
   learner = _Learner(tmp_path / 'table')
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import reverb
 
-from impala_tf import replay
-from impala_tf.asynchronous import gradient_table
-from impala_tf.asynchronous import links
-from impala_tf.asynchronous import store
-from impala_tf.transport import reverb_calls
+from impala_tf.a3c import gradient_table
+from impala_tf.a3c import links
+from impala_tf.a3c import store
+from impala_tf.comms import reverb_calls
+from impala_tf.core import queue as queue_lib
 
 _SIZE = 5
 
@@ -32,7 +32,7 @@ def _contribution(number, name='loss'):
 
 @pytest.fixture(name='server')
 def _server():
-  server = replay.make_server([gradient_table.make_table(_SIZE)], None)
+  server = queue_lib.make_server([gradient_table.make_table(_SIZE)], None)
   yield server
   server.stop()
 

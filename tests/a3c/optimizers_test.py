@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from impala_tf.asynchronous import optimizers
+from impala_tf.a3c import optimizers
 
 # Two workers' gradients of one parameter, which begins at 0, by a rate of 1.
 _GRADIENTS = (2., 1.)

@@ -7,11 +7,11 @@ import pytest
 import tensorflow as tf
 
 from impala_tf import config as config_lib
-from impala_tf import learner
 from impala_tf import types
+from impala_tf.a3c import segments
 from impala_tf.agents import agent as agent_lib
 from impala_tf.algorithms import impala
-from impala_tf.asynchronous import segments
+from impala_tf.core import learner
 from impala_tf.maths import distributions
 from impala_tf.optimizers import hyperparameters
 

@@ -7,8 +7,8 @@ import time
 import numpy as np
 import pytest
 
-from impala_tf.asynchronous import optimizers
-from impala_tf.asynchronous import store as store_lib
+from impala_tf.a3c import optimizers
+from impala_tf.a3c import store as store_lib
 from tests.fixtures import programs
 
 _SIZE = 70_000  # Three blocks, of which the last is not whole.
@@ -25,7 +25,7 @@ def _process(store, program):
   with programs.running('-c', f"""
 import sys
 import numpy as np
-from impala_tf.asynchronous import store as store_lib
+from impala_tf.a3c import store as store_lib
 store = store_lib.find(['queue', sys.argv[1]])
 print('found', flush=True)
 {program}
@@ -161,7 +161,7 @@ while True:
 def test_memory_ends_with_its_maker():
   with programs.running('-c', """
 import sys
-from impala_tf.asynchronous import store as store_lib
+from impala_tf.a3c import store as store_lib
 store = store_lib.make(8, 1)
 print(store.table_name, flush=True)
 sys.stdin.read()

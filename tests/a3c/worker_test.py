@@ -6,11 +6,11 @@ import pytest
 import tensorflow as tf
 
 from impala_tf import config as config_lib
+from impala_tf.a3c import links
+from impala_tf.a3c import store as store_lib
+from impala_tf.a3c import worker as worker_lib
 from impala_tf.agents import agent as agent_lib
 from impala_tf.agents import q_agent
-from impala_tf.asynchronous import actor_learner
-from impala_tf.asynchronous import links
-from impala_tf.asynchronous import store as store_lib
 from impala_tf.envs import catch
 from impala_tf.maths import distributions
 
@@ -43,18 +43,18 @@ class _Process:
     self.agent, self.target = agents
     self.is_valued = make_agent is q_agent.QAgent
     self.store = store_lib.make(
-        actor_learner.flatten(self.agent).size, _NUM_WORKERS)
-    self.store.parameters[:] = actor_learner.flatten(self.agent)
+        worker_lib.flatten(self.agent).size, _NUM_WORKERS)
+    self.store.parameters[:] = worker_lib.flatten(self.agent)
     link = links.MemoryLink(
         self.store, self.agent,
         links.Applier(self.store, self._update, settings),
         self.target if self.is_valued else None)
-    self.process = actor_learner.ActorLearner(
+    self.process = worker_lib.ActorLearner(
         link, self.agent,
-        [actor_learner.Worker(
+        [worker_lib.Worker(
             f'worker {i}', i, catch.CatchEnvironment(1, i), (), seed=i)
          for i in range(_NUM_WORKERS)],
-        self._gradients, actor_learner.Settings(
+        self._gradients, worker_lib.Settings(
             max_gradient_norm=None, max_segment_steps=5,
             epsilon_anneal_frames=100),
         seed=0, explores=self.is_valued,
@@ -71,8 +71,8 @@ class _Process:
 
   def _gradients(self, unroll):
     self.unrolls.append(tf.nest.map_structure(lambda t: t.numpy(), unroll))
-    self.targets.append(actor_learner.flatten(self.target)[0])
-    return actor_learner.Gradients(
+    self.targets.append(worker_lib.flatten(self.target)[0])
+    return worker_lib.Gradients(
         [tf.ones_like(v) for v in self.agent.trainable_variables],
         {'rho/mean': tf.constant(1.)})
 
@@ -98,13 +98,13 @@ def _run(num_segments, **kwargs):
 def test_policy_chooses_each_action_of_a_segment_by_its_own_parameters(
     monkeypatch):
   made = _Process()
-  step = actor_learner.Worker.step
+  step = worker_lib.Worker.step
 
   def step_while_others_learn(self):
     made.store.parameters += 0.02  # Another process has learned.
     step(self)
 
-  monkeypatch.setattr(actor_learner.Worker, 'step', step_while_others_learn)
+  monkeypatch.setattr(worker_lib.Worker, 'step', step_while_others_learn)
   for _ in range(6):
     made.process.run_segment()
     unroll = made.unrolls[-1]
@@ -142,7 +142,7 @@ def test_lost_life_ends_a_segment_and_no_game(monkeypatch):
 
 
 def test_segment_of_which_a_time_limit_leaves_nothing_has_no_means(monkeypatch):
-  step, num_steps = actor_learner.Worker.step, {}
+  step, num_steps = worker_lib.Worker.step, {}
 
   def step_to_limit(self):
     step(self)
@@ -150,7 +150,7 @@ def test_segment_of_which_a_time_limit_leaves_nothing_has_no_means(monkeypatch):
     if num_steps[self] == 6:
       self.env_output.step_type[:] = int(dm_env.StepType.FIRST)
 
-  monkeypatch.setattr(actor_learner.Worker, 'step', step_to_limit)
+  monkeypatch.setattr(worker_lib.Worker, 'step', step_to_limit)
   made = _run(5)
   assert made.store.counts.num_frames == 5 + 5 + 1 + 1 + 3
   assert ['rho/mean' in record['metrics'] for record in
@@ -192,7 +192,7 @@ def test_steps_are_pushed_into_the_slot_of_their_worker():
   rates = [0.01 * (1 - frames / 1000) for frames in (5, 10, 14)]
   # The agent has what was there before the third.
   np.testing.assert_allclose(
-      made.store.parameters, actor_learner.flatten(made.agent) - rates[2],
+      made.store.parameters, worker_lib.flatten(made.agent) - rates[2],
       rtol=1e-4, atol=1e-6)
   assert made.store.counts == store_lib.Counts(14, 3, 1)
   records = made.store.new_records(0).records
@@ -211,7 +211,7 @@ def test_target_agent_has_the_parameters_of_the_last_interval():
   # is what others have done since its parameters were pulled.
   assert made.targets == [7, 7, 7]
   shared = made.store.parameters.copy()
-  assert (shared != actor_learner.flatten(made.agent)).all()
+  assert (shared != worker_lib.flatten(made.agent)).all()
   np.testing.assert_array_equal(made.store.target_parameters, shared)
   made.process.run_segment()
   assert made.targets[3] == shared[0] != made.store.parameters[0]

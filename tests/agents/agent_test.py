@@ -427,10 +427,10 @@ def test_an_image_torso_refuses_what_is_no_image():
     ('shallow', 585_008, 1.2), ('deep', 982_592, 1.6)])
 def test_sizes_are_those_of_figure_3(torso, of_torso, in_millions):
 
-  def num_parameters(**knobs):
+  def num_parameters(**options):
     agent = agent_lib.Agent(
         distributions.Categorical(9),
-        config.AgentConfig(torso=torso, use_lstm=True, **knobs))
+        config.AgentConfig(torso=torso, use_lstm=True, **options))
     agent.build(specs.Array((72, 96, 3), np.uint8))
     return sum(int(tf.size(v)) for v in agent.trainable_variables)
 

@@ -10,10 +10,10 @@ import tensorflow as tf
 
 import impala_tf
 from impala_tf import config as config_lib
-from impala_tf import experiment
 from impala_tf.agents import acting
 from impala_tf.agents import agent as agent_lib
 from impala_tf.agents import saved
+from impala_tf.core import experiment
 from impala_tf.envs import spaces
 from impala_tf.envs import word_ids
 from impala_tf.maths import distributions
@@ -36,9 +36,9 @@ def _run_dir(tmp_path_factory):
   return str(path)
 
 
-def _save(path, distribution, spec, **knobs):
+def _save(path, distribution, spec, **options):
   """Makes a run of a feed-forward agent; returns its directory."""
-  config = config_lib.AgentConfig(torso='mlp', hidden_size=4, **knobs)
+  config = config_lib.AgentConfig(torso='mlp', hidden_size=4, **options)
   agent = agent_lib.Agent(distribution, config)
   agent.build(spec)
   saved.export_agent(saved.LoadedAgent(agent, 5, 'ckpt-3', spec, config),
@@ -132,8 +132,8 @@ def test_lstm_reads_the_last_reward(run_dir):
 def test_seed_decides_what_is_sampled(simple_dir):
   observation = np.zeros(4, np.float32)
 
-  def actions(**knobs):
-    policy = impala_tf.load_policy(simple_dir, **knobs)
+  def actions(**options):
+    policy = impala_tf.load_policy(simple_dir, **options)
     return [policy.act(observation) for _ in range(30)]
 
   assert actions() == actions(seed=0) != actions(seed=1)

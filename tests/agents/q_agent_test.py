@@ -6,13 +6,13 @@ import numpy as np
 import tensorflow as tf
 
 from impala_tf import config as config_lib
-from impala_tf import evaluation
 from impala_tf import types
 from impala_tf.agents import acting
 from impala_tf.agents import q_agent
 from impala_tf.agents import saved
 from impala_tf.envs import catch
 from impala_tf.maths import distributions
+from impala_tf.roles import evaluation
 from impala_tf.storage import checkpoint
 
 E, A = 2_000, 5
@@ -20,10 +20,10 @@ SPEC = specs.Array((3,), np.float32)
 CONFIG = config_lib.AgentConfig(torso='mlp', hidden_size=6)
 
 
-def _agent(observation_spec=SPEC, num_actions=A, **knobs):
+def _agent(observation_spec=SPEC, num_actions=A, **options):
   tf.random.set_seed(4)
   agent = q_agent.QAgent(distributions.Categorical(num_actions), CONFIG)
-  agent.build(observation_spec, **knobs)
+  agent.build(observation_spec, **options)
   return agent
 
 

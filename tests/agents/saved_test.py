@@ -127,12 +127,12 @@ def test_damaged_description_is_an_error_of_one_line(tmp_path, content):
   assert '\n' not in str(raised.value)
 
 
-@pytest.mark.parametrize('knobs, words', [
+@pytest.mark.parametrize('options, words', [
     ({'instruction_length': 16}, 'instruction_length 0 and not 16;'),
     ({'lstm_size': 5}, 'lstm_size 4 and not 5;')])
-def test_checkpoints_of_another_agent_are_refused(tmp_path, knobs, words):
+def test_checkpoints_of_another_agent_are_refused(tmp_path, options, words):
   parts = saved_parts.Parts(tmp_path)
-  other = dataclasses.replace(saved_parts.CONFIG.agent, **knobs)
+  other = dataclasses.replace(saved_parts.CONFIG.agent, **options)
 
   def describe(config):
     saved.describe_agent(str(tmp_path), parts.learner.agent,

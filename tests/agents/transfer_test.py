@@ -16,15 +16,15 @@ HIDDEN, LSTM = 6, 4
 THREE, FOUR = distributions.Categorical(3), distributions.Categorical(4)
 
 
-def _config(**knobs):
+def _config(**options):
   return config_lib.AgentConfig(
-      torso='mlp', hidden_size=HIDDEN, lstm_size=LSTM, **knobs)
+      torso='mlp', hidden_size=HIDDEN, lstm_size=LSTM, **options)
 
 
-def _agent(value, distribution, num_tasks=None, num_features=0, **knobs):
+def _agent(value, distribution, num_tasks=None, num_features=0, **options):
   """Makes an agent all of whose variables have this value."""
   agent = agent_lib.Agent(
-      distribution, _config(**knobs), num_tasks=num_tasks)
+      distribution, _config(**options), num_tasks=num_tasks)
   agent.build(SPEC, num_features)
   for variable in agent.variables:
     variable.assign(tf.cast(tf.fill(variable.shape, value), variable.dtype))
@@ -46,14 +46,14 @@ def test_all_variables_are_in_parts():
     assert set(parts) == {v.ref() for v in agent.variables}
 
 
-@pytest.mark.parametrize('knobs', [
+@pytest.mark.parametrize('options', [
     {}, {'use_lstm': True}, {'instruction_length': 3},
     {'use_lstm': True, 'instruction_length': 3},
     {'num_features': 2, 'normalise_observations': True}])
-def test_agent_of_the_same_task_is_taken_whole(knobs):
-  agent = _agent(1, THREE, num_tasks=2, **knobs)
+def test_agent_of_the_same_task_is_taken_whole(options):
+  agent = _agent(1, THREE, num_tasks=2, **options)
   assert not transfer.take_parameters(
-      agent, _agent(2, THREE, num_tasks=2, **knobs))
+      agent, _agent(2, THREE, num_tasks=2, **options))
   assert _taken(agent) == set(agent.parts)
 
 

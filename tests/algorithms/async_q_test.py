@@ -42,11 +42,11 @@ class TableAgent:
     return agent_lib.NetworkOutput(self.values + 0., self.baseline + 0.)
 
 
-def _config(name, **knobs):
+def _config(name, **options):
   return config_lib.Config(
       experiment=config_lib.ExperimentConfig(algorithm=name),
       impala=config_lib.ImpalaConfig(
-          **{'discount': .5, 'reward_clipping': 'none', **knobs}))
+          **{'discount': .5, 'reward_clipping': 'none', **options}))
 
 
 def _unroll():
@@ -65,11 +65,11 @@ def _unroll():
       level_index=np.zeros(B, np.int32)))
 
 
-def _loss(name, **knobs):
+def _loss(name, **options):
   """Computes the loss, and its gradients for both agents."""
   agent, target_agent = TableAgent(VALUES), TableAgent(TARGET_VALUES)
   with tf.GradientTape() as tape:
-    output = async_q.loss(agent, _unroll(), _config(name, **knobs), None,
+    output = async_q.loss(agent, _unroll(), _config(name, **options), None,
                           target_agent=target_agent)
   return output, tape.gradient(output.loss, [
       agent.values, agent.baseline, target_agent.values])

@@ -15,11 +15,11 @@ import pytest
 import tensorflow as tf
 
 from impala_tf import config as config_lib
-from impala_tf import learner as learner_lib
 from impala_tf import types
 from impala_tf.agents import agent as agent_lib
 from impala_tf.algorithms import impala
 from impala_tf.algorithms import impala_popart
+from impala_tf.core import learner as learner_lib
 from impala_tf.maths import distributions
 from impala_tf.maths import popart
 from impala_tf.maths import running_moments

@@ -23,10 +23,11 @@ IMPALA = config_lib.ImpalaConfig(
     clip_rho_threshold=1.2, clip_pg_rho_threshold=1.5, clip_c_threshold=0.9)
 
 
-def _config(**knobs):
+def _config(**options):
   return config_lib.Config(
       experiment=config_lib.ExperimentConfig(algorithm='laser'),
-      impala=IMPALA, laser=config_lib.LaserConfig(**{'threshold': .1, **knobs})
+      impala=IMPALA, laser=config_lib.LaserConfig(**{'threshold': .1,
+                                                     **options})
   )
 
 

@@ -53,7 +53,7 @@ def test_a3c_has_no_correction(name):
 
 
 @pytest.mark.parametrize('name', ['a3c', 'n_step_q'])
-@pytest.mark.parametrize('knob, sections', [
+@pytest.mark.parametrize('option, sections', [
     ('ReplayConfig.replay_fraction',
      {'replay': config_lib.ReplayConfig(replay_fraction=.5)}),
     ('ImpalaConfig.popart_step_size', {'popart_step_size': .1}),
@@ -75,8 +75,8 @@ def test_a3c_has_no_correction(name):
     ('PopulationConfig.members',
      {'population': config_lib.PopulationConfig(members='a,b')})])
 def test_workers_that_share_parameters_refuse_what_is_for_a_learner(
-    name, knob, sections):
-  with pytest.raises(config_lib.ConfigError, match=f'{knob} is not for') as e:
+    name, option, sections):
+  with pytest.raises(config_lib.ConfigError, match=f'{option} is not for') as e:
     table.check(_config(name, correction='none', **sections))
   assert '\n' not in str(e.value)
 
@@ -104,15 +104,15 @@ def test_popart_has_a_step_size_and_nobody_else_does(name, step_size, words):
   assert '\n' not in str(error.value)
 
 
-@pytest.mark.parametrize('knobs, words', [
+@pytest.mark.parametrize('options, words', [
     ({'correction': 'none'}, "set it to 'vtrace'"),
     ({'clip_rho_threshold': None}, 'clip_rho_threshold is None; set it above'),
     ({'clip_rho_threshold': 0.}, 'clip_rho_threshold is 0.0; set it above')])
-def test_laser_needs_vtrace_and_an_implied_policy(knobs, words):
+def test_laser_needs_vtrace_and_an_implied_policy(options, words):
   with pytest.raises(config_lib.ConfigError, match=words):
     table.check(config_lib.Config(
         experiment=config_lib.ExperimentConfig(algorithm='laser'),
-        impala=config_lib.ImpalaConfig(**knobs)))
+        impala=config_lib.ImpalaConfig(**options)))
 
 
 def test_a_row_of_ones_own_checks_configs_as_it_likes(monkeypatch):

@@ -5,7 +5,7 @@ import argparse
 import pytest
 
 from impala_tf import config as config_lib
-from launch.run import checkpoint_flag
+from impala_tf.cli import checkpoint_flag
 
 
 @pytest.mark.parametrize('arguments, which', [

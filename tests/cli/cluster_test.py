@@ -1,4 +1,4 @@
-"""`launch.cluster` as a user runs it, on clusters that lose nodes."""
+"""`impala_tf.cli.cluster` as a user runs it, on clusters that lose nodes."""
 
 import contextlib
 import re
@@ -8,21 +8,21 @@ import time
 
 import pytest
 
-from impala_tf.monitoring import metrics
-from impala_tf.processes import waiting
-from launch import cluster
-from launch.processes import program as program_lib
-from launch.ray_cluster import connection as ray_connection
-from launch.ray_cluster import plan as cluster_plan
-from launch.run import gin_config
-from launch.run import program
-from launch.run import run_directory
+from impala_tf.cli import cluster
+from impala_tf.cli import program
+from impala_tf.ray_cluster import connection as ray_connection
+from impala_tf.ray_cluster import plan as cluster_plan
+from impala_tf.runs import gin_config
+from impala_tf.runs import metrics
+from impala_tf.runs import run_directory
+from impala_tf.runtime import program as program_lib
+from impala_tf.runtime import waiting
 from tests.fixtures import programs
 from tests.fixtures import two_learners
 
 pytest.importorskip('ray', reason="needs the extra 'ray'")
 
-from launch.ray_cluster import program as ray_program  # noqa: E402  It needs Ray.
+from impala_tf.ray_cluster import program as ray_program  # noqa: E402  It needs Ray.
 from tests.fixtures import ray_nodes  # noqa: E402
 
 _SLOW_START = pytest.mark.timeout(900)
@@ -135,7 +135,8 @@ class _Run:
 
 
 def _command(run_dir, *flags):
-  return ('-m', 'launch.cluster', *_FLAGS, f'--run_dir={run_dir}', *flags)
+  return ('-m', 'impala_tf.cli.cluster', *_FLAGS, f'--run_dir={run_dir}',
+          *flags)
 
 
 @contextlib.contextmanager
@@ -182,7 +183,7 @@ def test_without_a_cluster_it_trains_here_to_the_end(tmp_path, scheme):
 def test_workers_of_a3c_send_gradients_to_the_end(tmp_path):
   """Workers use the tables, as those on other machines do."""
   ran = programs.run(
-      'launch.cluster', '--config=configs/a3c/catch.gin',
+      'impala_tf.cli.cluster', '--config=configs/a3c/catch.gin',
       f'--run_dir={tmp_path}/run', '--num_actors=2',
       _bind('AsyncConfig.share_memory', False),
       _bind('ExperimentConfig.total_frames', 5_000), timeout=_DEADLINE_SECS)

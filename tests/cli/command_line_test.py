@@ -5,17 +5,17 @@ import sys
 import pytest
 
 from impala_tf import config as config_lib
-from launch import cluster
-from launch import evaluate
-from launch import plot
-from launch import role
-from launch import sweep
-from launch import train
-from launch.analysis import __main__ as analysis
-from launch.benchmark import __main__ as benchmark
-from launch.report import __main__ as report
-from launch.run import command_line
-from launch.run import gin_config
+from impala_tf.cli import cluster
+from impala_tf.cli import command_line
+from impala_tf.cli import evaluate
+from impala_tf.cli import plot
+from impala_tf.cli import report
+from impala_tf.cli import role
+from impala_tf.cli import sweep
+from impala_tf.cli import train
+from impala_tf.runs import gin_config
+from lab.bench import __main__ as benchmark
+from lab.figures import __main__ as analysis
 
 # With what each cannot do without.
 _PROGRAMS = [

@@ -1,4 +1,4 @@
-"""Tests of `launch.evaluate` as a user calls it, on runs of few parameters."""
+"""Tests of `cli.evaluate` as a user calls it, on runs of few parameters."""
 
 import argparse
 import json
@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from impala_tf import config as config_lib
+from impala_tf.cli import evaluate
 from impala_tf.envs import atari
 from impala_tf.envs import catch
 from impala_tf.envs import environment
+from impala_tf.plots import suite_results
+from impala_tf.runs import gin_config
 from impala_tf.suites import dmlab30
 from impala_tf.suites import levels
-from launch import evaluate
-from launch.report import suite_results
-from launch.run import gin_config
 from tests.fixtures import programs
 from tests.fixtures import trained_runs
 
@@ -427,5 +427,5 @@ def test_run_without_a_whole_checkpoint_is_refused_in_one_line(
 
 
 def test_directory_of_no_run_is_refused_in_one_line(tmp_path):
-  line = programs.error_line(programs.run('launch.evaluate', tmp_path))
+  line = programs.error_line(programs.run('impala_tf.cli.evaluate', tmp_path))
   assert 'holds no config.gin; is it the directory of a run?' in line

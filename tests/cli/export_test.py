@@ -1,4 +1,4 @@
-"""Tests of `launch.export` as a user calls it."""
+"""Tests of `impala_tf.cli.export` as a user calls it."""
 
 import json
 import sys
@@ -10,10 +10,10 @@ from impala_tf import config as config_lib
 from impala_tf.agents import policy
 from impala_tf.agents import saved
 from impala_tf.agents import torsos
-from impala_tf.processes import user_modules
-from launch import evaluate
-from launch import export
-from launch.run import gin_config
+from impala_tf.cli import evaluate
+from impala_tf.cli import export
+from impala_tf.runs import gin_config
+from impala_tf.runtime import user_modules
 from tests.fixtures import programs
 from tests.fixtures import trained_runs
 
@@ -102,5 +102,6 @@ def test_agent_that_cannot_be_written_leaves_nothing(
 
 @pytest.mark.slow
 def test_program_refuses_in_one_line(tmp_path):
-  line = programs.error_line(programs.run('launch.export', tmp_path, 'x'))
+  line = programs.error_line(programs.run('impala_tf.cli.export', tmp_path,
+                                          'x'))
   assert 'is it the directory of a run?' in line

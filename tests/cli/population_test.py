@@ -1,4 +1,4 @@
-"""Tests of `launch.population` as a user runs it."""
+"""Tests of `impala_tf.cli.population` as a user runs it."""
 
 import json
 import pathlib
@@ -8,14 +8,14 @@ import signal
 import numpy as np
 import pytest
 
-from impala_tf.monitoring import metrics
-from impala_tf.population import records
-from impala_tf.storage import populations
+from impala_tf.cli import population
+from impala_tf.pbt import populations
+from impala_tf.pbt import records
+from impala_tf.runs import gin_config
+from impala_tf.runs import metrics
+from impala_tf.runs import sharing
 from impala_tf.sweeps import plan as plan_lib
 from impala_tf.sweeps import results as results_lib
-from launch import population
-from launch.run import gin_config
-from launch.run import sharing
 from tests.fixtures import programs
 
 _FILES = sorted(
@@ -85,11 +85,12 @@ def test_papers_populations_have_its_numbers(name, adapted):
   assert len(members) == 24
   first = members[0]
   loaded = gin_config.load(config.tasks[first.task], first.gin_bindings())
-  knobs = loaded.population
-  assert (knobs.burn_in_frames, knobs.decision_episodes, knobs.copy_margin,
-          knobs.mutation_probability, knobs.mutation_factor) == (
+  options = loaded.population
+  assert (options.burn_in_frames, options.decision_episodes,
+          options.copy_margin,
+          options.mutation_probability, options.mutation_factor) == (
               20_000_000, 5_000, 0.05, 0.33, 1.2)
-  assert knobs.adapted == adapted and not loaded.optimizer.annealed
+  assert options.adapted == adapted and not loaded.optimizer.annealed
 
 
 # Bad input.
@@ -176,7 +177,7 @@ def test_population_that_shares_a_replay_outlives_deaths_and_ctrl_c(
   points = {'quick': {'OptimizerConfig.learning_rate': 0.02},
             'slow': {'OptimizerConfig.learning_rate': 1e-6}}
   _write(tmp_path, fixed=fixed, points=points, shared_replay=True)
-  command = ('launch.population', *_arguments(tmp_path))
+  command = ('impala_tf.cli.population', *_arguments(tmp_path))
   with programs.running('-m', *command) as process:
     def wait_for_decisions():
       before = [len(_events(tmp_path, name)) for name in points]
@@ -191,7 +192,7 @@ def test_population_that_shares_a_replay_outlives_deaths_and_ctrl_c(
     wait_for_decisions()
     for _ in range(fault.tries):
       for words in (
-          ('launch.train', f"--run_dir={_run_dir(tmp_path, 'slow')}"),
+          ('impala_tf.cli.train', f"--run_dir={_run_dir(tmp_path, 'slow')}"),
           ('replay', f'--config={tmp_path}/p/tasks/catch.gin')):
         victim, = programs.pids(*words)
         programs.kill(victim)
@@ -231,7 +232,8 @@ def _events(tmp_path, name):
 def test_members_take_turns_return_from_death_and_are_not_copied_when_failed(
     tmp_path):
   _write(tmp_path)
-  command = ('-m', 'launch.population', *_arguments(tmp_path, '--jobs=1'))
+  command = ('-m', 'impala_tf.cli.population', *_arguments(tmp_path,
+                                                           '--jobs=1'))
   with programs.running(*command) as process:
     def pids(name):
       assert process.poll() is None, process.communicate()

@@ -7,8 +7,8 @@ import sys
 import pytest
 
 from impala_tf import config as config_lib
-from launch import train
-from launch.run import program
+from impala_tf.cli import program
+from impala_tf.cli import train
 from tests.fixtures import programs
 from tests.fixtures.faults import runs
 
@@ -29,7 +29,7 @@ def test_network_is_private_where_it_can_be_unless_others_shall_connect(
     monkeypatch, flags, obstacle, expected):
 
   def restart(module):
-    assert module == 'launch.train'
+    assert module == 'impala_tf.cli.train'
     raise _StartedAnew
 
   network = program.private_network
@@ -41,7 +41,7 @@ def test_network_is_private_where_it_can_be_unless_others_shall_connect(
 
   def why_public():
     return (program.why_public(args.network, args.port is not None) or
-            program.enter_private_network('launch.train', args.network))
+            program.enter_private_network('impala_tf.cli.train', args.network))
 
   if isinstance(expected, type):
     with pytest.raises(expected):
@@ -90,8 +90,8 @@ def test_end_is_told_truly_in_words_that_can_be_copied(tmp_path, capsys):
 _BUCKET_THAT_IS_SILENT = """
 import threading
 from impala_tf.storage import files
-from launch import plot
-from launch.run import program, run_directory
+from impala_tf.cli import plot
+from impala_tf.runs import program, run_directory
 files.exists = lambda path: threading.Event().wait()
 run_directory._REACH_SECS = 0.1
 program.end(plot.main())

@@ -11,13 +11,13 @@ import pytest
 import tensorflow as tf
 
 from impala_tf import config as config_lib
-from impala_tf.monitoring import level_metrics
-from impala_tf.monitoring import metrics
+from impala_tf.cli import evaluate
+from impala_tf.cli import report
+from impala_tf.plots import figures
+from impala_tf.plots import runs as runs_lib
+from impala_tf.runs import level_metrics
+from impala_tf.runs import metrics
 from impala_tf.suites import dmlab30
-from launch import evaluate
-from launch.report import __main__ as report
-from launch.report import figures
-from launch.report import runs as runs_lib
 from tests.fixtures import programs
 from tests.fixtures import trained_runs
 
@@ -81,7 +81,7 @@ def _colours(path):
 
 def test_report_of_two_runs_as_a_user_calls_it(runs, tmp_path):
   output = tmp_path / 'new' / 'report'
-  ran = programs.run('launch.report', runs / 'many', runs / 'expert',
+  ran = programs.run('impala_tf.plots', runs / 'many', runs / 'expert',
                      f'--output={output}')
   assert ran.returncode == 0, ran.stderr
   assert sorted(p.name for p in output.iterdir()) == [

@@ -7,12 +7,12 @@ import signal
 
 import pytest
 
+from impala_tf.cli import role as role_lib
+from impala_tf.cli.roles import flags
 from impala_tf.envs import dmlab
-from impala_tf.monitoring import metrics
-from impala_tf.processes import ports
-from launch import role as role_lib
-from launch.roles import flags
-from launch.run import gin_config
+from impala_tf.runs import gin_config
+from impala_tf.runs import metrics
+from impala_tf.runtime import ports
 from tests.fixtures import programs
 
 # Each test starts programs that import TensorFlow, perhaps on a busy machine.
@@ -57,7 +57,8 @@ def _start(tmp_path):
       path = tmp_path / f'{name}.log'
       log = stack.enter_context(path.open('w'))
       return _Role(stack.enter_context(programs.running(
-          '-m', 'launch.role', role, *arguments, stdout=log, stderr=log)), path)
+          '-m', 'impala_tf.cli.role', role, *arguments, stdout=log,
+          stderr=log)), path)
 
     yield start
 
@@ -73,7 +74,7 @@ def _wait_for_rows(directory, number):
 
 def _refuse(*arguments):
   return programs.error_line(programs.run(
-      'launch.role', *arguments, timeout=_DEADLINE_SECS))
+      'impala_tf.cli.role', *arguments, timeout=_DEADLINE_SECS))
 
 
 def _newest_checkpoint(run_dir):
@@ -217,7 +218,7 @@ def test_simulator_that_fails_ends_its_role_without_a_trace(
 def test_learner_that_does_not_come_is_named():
   address = f'localhost:{ports.choose()}'
   for role, flag in (('actor', '--task=1'), ('evaluator', '--output=/tmp')):
-    ran = programs.run('launch.role', role, f'--address={address}', flag,
+    ran = programs.run('impala_tf.cli.role', role, f'--address={address}', flag,
                        '--wait_secs=0.5')
     assert ran.returncode == 1
     assert ran.stdout.splitlines()[0].endswith(
@@ -233,7 +234,7 @@ def test_learner_that_does_not_come_is_named():
 def test_actors_that_do_not_come_are_named(tmp_path):
   address = f'localhost:{ports.choose()}'
   ran = programs.run(
-      'launch.role', 'learner', f'--address={address}', _CONFIG,
+      'impala_tf.cli.role', 'learner', f'--address={address}', _CONFIG,
       f'--run_dir={tmp_path / "run"}', '--wait_secs=2', timeout=_DEADLINE_SECS)
   assert ran.returncode == 1
   assert (f'error: waited 2 s for unrolls that actors send to {address}, in '

@@ -1,4 +1,4 @@
-"""Tests of `launch.sweep` as a user runs it: its refusals, files and deaths."""
+"""Tests of `cli.sweep` as a user runs it: its refusals, files and deaths."""
 
 import dataclasses
 import itertools
@@ -12,12 +12,13 @@ import time
 import pytest
 
 from impala_tf import config as config_lib
+from impala_tf.cli import engine
+from impala_tf.cli import sweep
+from impala_tf.runs import gin_config
+from impala_tf.runs import sharing
+from impala_tf.runs import sweep_directory
 from impala_tf.sweeps import plan as plan_lib
 from impala_tf.sweeps import results as results_lib
-from launch import sweep
-from launch.run import gin_config
-from launch.run import sharing
-from launch.run import sweep_directory
 from tests.fixtures import programs
 
 _FILES = sorted(
@@ -52,7 +53,7 @@ def _arguments(tmp_path, *flags):
 
 
 def _sweep(tmp_path, *flags):
-  return programs.run('launch.sweep', *_arguments(tmp_path, *flags),
+  return programs.run('impala_tf.cli.sweep', *_arguments(tmp_path, *flags),
                       timeout=_DEADLINE_SECS)
 
 
@@ -71,7 +72,7 @@ def _results(tmp_path):
 @pytest.mark.parametrize('path', [f for f in _FILES if f != _TABLE_D1])
 def test_file_is_of_runs_that_can_be(path):
   config = gin_config.load_sweep(path)
-  tasks, _ = sweep_directory.load_runs(config)
+  tasks, _ = engine.load_runs(config)
   assert tasks.keys() == config.tasks.keys()
   sharing.check(config, plan_lib.groups(config, plan_lib.runs(config)))
   assert gin_config.load_sweep(path) == config  # Nothing stayed from before.
@@ -88,7 +89,7 @@ def test_table_d1_is_the_papers(tmp_path):
       'OptimizerConfig.learning_rate': ('log_uniform', 0.000005, 0.005),
       'OptimizerConfig.epsilon':
           ('categorical', 0.1, 0.001, 0.00001, 0.0000001)}
-  sweep_directory.load_runs(config)
+  engine.load_runs(config)
 
 
 _LASER = ('share', 'capacity', 'rho', 'lstm', 'sharing', 'sharing_atari')
@@ -96,7 +97,7 @@ _LASER = ('share', 'capacity', 'rho', 'lstm', 'sharing', 'sharing_atari')
 
 def _of_variants(name):
   """Loads a file of LASER's; returns each task's configs by variant."""
-  tasks, runs = sweep_directory.load_runs(
+  tasks, runs = engine.load_runs(
       gin_config.load_sweep(f'configs/sweeps/laser_{name}.gin'))
   found = {task: {} for task in tasks}
   for run, loaded in runs:
@@ -386,7 +387,7 @@ def test_interrupted_sweep_goes_on_and_leaves_finished_runs_alone(tmp_path):
   _write(tmp_path, points={
       'short': {'ExperimentConfig.total_frames': 400},
       'long': {'ExperimentConfig.total_frames': 100_000_000}})
-  command = ('-m', 'launch.sweep', *_arguments(tmp_path, '--jobs=2'))
+  command = ('-m', 'impala_tf.cli.sweep', *_arguments(tmp_path, '--jobs=2'))
   with programs.running(*command) as process:
     _wait(process, lambda: _SHORT in _results(tmp_path), 'the short run')
     finished = _results(tmp_path)

@@ -4,12 +4,12 @@ import pytest
 
 from impala_tf import config as config_lib
 from impala_tf.agents import saved
-from impala_tf.monitoring import metrics
-from impala_tf.processes import user_modules
+from impala_tf.cli import warm_start
+from impala_tf.runs import gin_config
+from impala_tf.runs import history
+from impala_tf.runs import metrics
+from impala_tf.runtime import user_modules
 from impala_tf.storage import checkpoint
-from launch.run import gin_config
-from launch.run import history
-from launch.run import warm_start
 from tests.fixtures import programs
 from tests.fixtures import trained_runs
 
@@ -93,7 +93,7 @@ def test_url_that_cannot_be_reached_is_refused(tmp_path):
 
 def _train(run_dir, *arguments):
   return programs.run(
-      'launch.train', *arguments, f'--run_dir={run_dir}', timeout=300)
+      'impala_tf.cli.train', *arguments, f'--run_dir={run_dir}', timeout=300)
 
 
 @pytest.mark.slow

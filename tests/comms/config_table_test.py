@@ -7,9 +7,9 @@ import time
 import pytest
 
 from impala_tf import config as config_lib
-from impala_tf import replay
-from impala_tf import weights
-from impala_tf.transport import config_table
+from impala_tf.comms import config_table
+from impala_tf.core import queue as queue_lib
+from impala_tf.core import weights
 from tests.fixtures import configs
 from tests.fixtures import unrolls
 
@@ -19,7 +19,7 @@ class _GiveUp(Exception):
 
 
 def _serve(config):
-  return replay.make_server([
+  return queue_lib.make_server([
       config_table.make_table(config),
       *weights.make_tables(unrolls.variables())], None)
 

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from impala_tf.transport import newest_sender
+from impala_tf.comms import newest_sender
 from tests.fixtures import programs
 
 

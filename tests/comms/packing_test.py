@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from impala_tf.transport import packing
+from impala_tf.comms import packing
 from tests.fixtures import unrolls
 
 STAMP = packing.Stamp(np.int64(3), np.int64(-2**62 - 1), np.int64(5))

@@ -9,7 +9,7 @@ import time
 import numpy as np
 import pytest
 
-from impala_tf.transport import parameter_memory
+from impala_tf.comms import parameter_memory
 from tests.fixtures import programs
 
 _PATIENCE_SECS = 60.
@@ -40,7 +40,7 @@ def _process(program, *arguments):
   return programs.running('-c', f"""
 import sys, time
 import numpy as np
-from impala_tf.transport import parameter_memory
+from impala_tf.comms import parameter_memory
 {program}
 """, *arguments, stdin=programs.PIPE)
 

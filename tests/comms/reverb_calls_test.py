@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 import reverb
 
-from impala_tf import replay
-from impala_tf.transport import packing
-from impala_tf.transport import reverb_calls
+from impala_tf.comms import packing
+from impala_tf.comms import reverb_calls
+from impala_tf.core import queue as queue_lib
 from tests.fixtures import unrolls
 
 
 def test_server_tells_of_its_tables():
   with unrolls.server_process() as (_, address):
-    assert replay.QUEUE in reverb_calls.server_info(reverb.Client(address))
+    assert queue_lib.QUEUE in reverb_calls.server_info(reverb.Client(address))
 
 
 def test_flush_ends_with_the_server(monkeypatch):
@@ -28,7 +28,7 @@ def test_flush_ends_with_the_server(monkeypatch):
         unrolls.numbered(1), packing.Stamp(np.int64(0), np.int64(0)))
     writer.append(tuple(np.asarray(column) for column in packed))
     writer.create_item(
-        replay.QUEUE, priority=1.0,
+        queue_lib.QUEUE, priority=1.0,
         trajectory=tuple(column[-1] for column in writer.history))
     start = time.monotonic()
     with pytest.raises(ConnectionError, match='does not answer'):

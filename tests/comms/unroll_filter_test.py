@@ -4,7 +4,7 @@ from absl import logging
 import pytest
 
 from impala_tf import config as config_lib
-from impala_tf.transport import unroll_filter
+from impala_tf.comms import unroll_filter
 
 
 class _Clock:

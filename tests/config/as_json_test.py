@@ -5,13 +5,13 @@ import json
 import pytest
 
 from impala_tf import config as config_lib
-from impala_tf import config_json
+from impala_tf.config import as_json
 from tests.fixtures import configs
 
 
 def _changed(change):
   """Writes the default config as text, with something changed in it."""
-  values = json.loads(config_json.dumps(config_lib.Config()))
+  values = json.loads(as_json.dumps(config_lib.Config()))
   change(values)
   return json.dumps(values)
 
@@ -19,7 +19,7 @@ def _changed(change):
 @pytest.mark.parametrize('config', [
     config_lib.Config(), configs.changed_everywhere()])
 def test_what_is_written_reads_back_equal(config):
-  assert config_json.loads(config_json.dumps(config)) == config
+  assert as_json.loads(as_json.dumps(config)) == config
 
 
 @pytest.mark.parametrize('text, words', [
@@ -37,5 +37,5 @@ def test_what_is_written_reads_back_equal(config):
      'LearnerConfig.batch_size must be at least 1')])
 def test_anything_else_is_refused_in_one_line(text, words):
   with pytest.raises(config_lib.ConfigError, match=words) as error:
-    config_json.loads(text)
+    as_json.loads(text)
   assert '\n' not in str(error.value)

@@ -1,4 +1,4 @@
-"""Values that do not go together are refused by the names of their knobs."""
+"""Values that do not go together are refused by the names of their options."""
 
 import pytest
 

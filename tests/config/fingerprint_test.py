@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from impala_tf import config as config_lib
-from impala_tf import config_fingerprint
+from impala_tf.config import fingerprint as fingerprint_lib
 from tests.fixtures import configs
 from tests.fixtures import programs
 
@@ -27,14 +27,14 @@ def _with(section, **values):
     ('vizdoom', {'game_variables': True}),
     ('agent', {'use_lstm': True}), ('learner', {'unroll_length': 19})])
 def test_unrolls_that_differ_tell_it(section, values):
-  assert config_fingerprint.of_unrolls(_with(section, **values)) != (
-      config_fingerprint.of_unrolls(CONFIG))
+  assert fingerprint_lib.of_unrolls(_with(section, **values)) != (
+      fingerprint_lib.of_unrolls(CONFIG))
 
 
 def test_order_of_arguments_does_not_matter():
-  assert config_fingerprint.of_unrolls(
+  assert fingerprint_lib.of_unrolls(
       _with('environment', kwargs={'a': 1, 'b': (2,)})) == (
-          config_fingerprint.of_unrolls(
+          fingerprint_lib.of_unrolls(
               _with('environment', kwargs={'b': [2], 'a': 1})))
 
 
@@ -48,13 +48,13 @@ def test_order_of_arguments_does_not_matter():
     ('dmlab', {'level_cache_dir': '/here', 'dataset_path': '/there'}),
     ('dmlab', {'num_seeds': 9})])
 def test_what_is_made_of_unrolls_does_not_matter(section, values):
-  assert config_fingerprint.of_unrolls(_with(section, **values)) == (
-      config_fingerprint.of_unrolls(CONFIG))
+  assert fingerprint_lib.of_unrolls(_with(section, **values)) == (
+      fingerprint_lib.of_unrolls(CONFIG))
 
 
 def test_replays_that_were_saved_earlier_are_still_taken():
-  # A new knob that decides what an unroll means changes it on purpose.
-  assert config_fingerprint.of_unrolls(
+  # A new option that decides what an unroll means changes it on purpose.
+  assert fingerprint_lib.of_unrolls(
       _with('environment', level='catch', kwargs={'rows': 5})) == (
           137160931488353434)
 
@@ -62,18 +62,18 @@ def test_replays_that_were_saved_earlier_are_still_taken():
 def test_it_is_an_int64_and_the_same_in_every_process():
   # Python's own `hash` is another one in each.
   program = ('from impala_tf import config, config_fingerprint; '
-             'print(config_fingerprint.of_unrolls(config.Config()))')
+             'print(fingerprint_lib.of_unrolls(config.Config()))')
   ran = subprocess.run([sys.executable, '-c', program], check=True, text=True,
                        capture_output=True, cwd=programs.ROOT,
                        env={**os.environ, 'PYTHONHASHSEED': '7'})
-  assert int(ran.stdout) == config_fingerprint.of_unrolls(CONFIG)
+  assert int(ran.stdout) == fingerprint_lib.of_unrolls(CONFIG)
   assert -2**63 <= int(ran.stdout) < 2**63
 
 
 def test_equal_configs_have_one_fingerprint_and_others_another():
   default = config_lib.Config()
-  prints = {config_fingerprint.of_config(default)}
-  assert config_fingerprint.of_config(config_lib.Config()) in prints
+  prints = {fingerprint_lib.of_config(default)}
+  assert fingerprint_lib.of_config(config_lib.Config()) in prints
   for section in dataclasses.fields(config_lib.Config):
     defaults = section.type()
     for field in dataclasses.fields(defaults):
@@ -84,5 +84,5 @@ def test_equal_configs_have_one_fingerprint_and_others_another():
                     field, getattr(defaults, field.name))})})
       except config_lib.ConfigError:
         continue  # It goes together with others only.
-      prints.add(config_fingerprint.of_config(changed))
+      prints.add(fingerprint_lib.of_config(changed))
   assert len(prints) > 40

@@ -1,13 +1,13 @@
-"""The population's knobs are the paper's, and what cannot work is refused."""
+"""The population's options are the paper's, and what cannot work is refused."""
 
 import pytest
 
 from impala_tf import config as config_lib
-from impala_tf.population import knobs
+from impala_tf.config import population as population_config
 
 
 def test_defaults_are_the_papers():
-  config = knobs.PopulationConfig()
+  config = population_config.PopulationConfig()
   assert config.burn_in_frames == 20_000_000
   assert config.decision_episodes == 5_000
   assert config.copy_margin == 0.05
@@ -25,12 +25,13 @@ def test_defaults_are_the_papers():
     ({'mutation_factor': 0.8}, 'at least 1')])
 def test_what_cannot_work_is_refused(fields, words):
   with pytest.raises(config_lib.ConfigError, match=words):
-    knobs.PopulationConfig(**fields)
+    population_config.PopulationConfig(**fields)
 
 
 def _config(**sections):
   return config_lib.Config(
-      population=knobs.PopulationConfig(members='a,b', **sections.pop(
+      population=population_config.PopulationConfig(members='a,b',
+                                                    **sections.pop(
           'population', {})), **sections)
 
 

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from impala_tf import actor as actor_lib
 from impala_tf import config
 from impala_tf import types
 from impala_tf.agents import agent as agent_lib
+from impala_tf.comms import packing
+from impala_tf.core import actor as actor_lib
 from impala_tf.envs import environment
 from impala_tf.maths import distributions
 from impala_tf.maths import frame_stacks
-from impala_tf.transport import packing
 
 T, E, A, STACK, HEIGHT, WIDTH, L = 5, 2, 4, 3, 2, 3, 2
 NUM_UNROLLS = 4

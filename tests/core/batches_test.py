@@ -11,11 +11,11 @@ import reverb
 import tensorflow as tf
 
 from impala_tf import config as config_lib
-from impala_tf import dataset
-from impala_tf import replay
 from impala_tf import types
-from impala_tf.transport import packing
-from impala_tf.transport import unroll_filter
+from impala_tf.comms import packing
+from impala_tf.comms import unroll_filter
+from impala_tf.core import batches as batches_lib
+from impala_tf.core import queue as queue_lib
 from tests.fixtures import hosts
 from tests.fixtures import programs
 from tests.fixtures import unrolls
@@ -28,13 +28,14 @@ B = 2
 @pytest.fixture
 def served():
   """Returns a large queue, a writer and a reader of batches of two."""
-  queue = replay.make_queue(unrolls.spec(), 64)
-  server = replay.make_server([queue], None)
+  queue = queue_lib.make_queue(unrolls.spec(), 64)
+  server = queue_lib.make_server([queue], None)
   address = f'localhost:{server.port}'
   spec = unrolls.spec()
-  reader = dataset.BatchReader(
-      dataset.make_dataset(dataset.Source(address, replay.QUEUE, B), spec))
-  return queue, replay.UnrollWriter(address, spec), reader
+  reader = batches_lib.BatchReader(
+      batches_lib.make_dataset(batches_lib.Source(address, queue_lib.QUEUE, B),
+                               spec))
+  return queue, queue_lib.UnrollWriter(address, spec), reader
 
 
 def _write(writer, numbers):
@@ -102,11 +103,12 @@ def test_batches_are_time_major_in_order_and_each_unroll_once(served):
 
 def test_where_order_does_not_matter_each_unroll_still_comes_once():
   spec, batch_size, number = unrolls.spec(), 32, 128
-  server = replay.make_server([replay.make_queue(spec, number)], None)
+  server = queue_lib.make_server([queue_lib.make_queue(spec, number)], None)
   address = f'localhost:{server.port}'
-  reader = dataset.BatchReader(dataset.make_dataset(
-      dataset.Source(address, replay.QUEUE, batch_size), spec, in_order=False))
-  _write(replay.UnrollWriter(address, spec), range(number))
+  reader = batches_lib.BatchReader(batches_lib.make_dataset(
+      batches_lib.Source(address, queue_lib.QUEUE, batch_size), spec,
+      in_order=False))
+  _write(queue_lib.UnrollWriter(address, spec), range(number))
   seen = [_next(reader).policy_version for _ in range(number // batch_size)]
   assert sorted(np.concatenate(seen)) == list(range(number))
 
@@ -144,14 +146,14 @@ def test_no_unroll_is_lost_that_comes_as_reverb_stops_waiting(
   """Reverb stops waiting every 3 s; many queues and tries, as it is a race."""
   names, secs = [f'queue_{i}' for i in range(32)], 3.
   spec = unrolls.spec()
-  server = replay.make_server([
+  server = queue_lib.make_server([
       reverb.Table.queue(name, 64, signature=packing.Packing(spec).signature)
       for name in names], None)
   address = f'localhost:{server.port}'
-  readers = [dataset.BatchReader(dataset.make_dataset(
-      dataset.Source(address, name, batch_size), spec, in_order=in_order))
+  readers = [batches_lib.BatchReader(batches_lib.make_dataset(
+      batches_lib.Source(address, name, batch_size), spec, in_order=in_order))
              for name in names]
-  writers = [replay.UnrollWriter(address, spec, (name,)) for name in names]
+  writers = [queue_lib.UnrollWriter(address, spec, (name,)) for name in names]
 
   def write_all(of_queue):
     for number in range(batch_size):
@@ -197,7 +199,7 @@ def test_failure_to_read_is_raised_where_the_batch_is_wanted():
     yield 1
     raise ValueError('spoilt')
 
-  reader = dataset.BatchReader(
+  reader = batches_lib.BatchReader(
       tf.data.Dataset.from_generator(fail, output_types=tf.int32))
   assert int(_next(reader)) == 1
   with pytest.raises(RuntimeError, match='reading the queue failed') as info:
@@ -215,11 +217,11 @@ def test_batches_are_prepared_ahead(served):
     ready.set()
     return batch + 1
 
-  ahead = dataset.BatchReader(tf.data.Dataset.range(3), prepare)
+  ahead = batches_lib.BatchReader(tf.data.Dataset.range(3), prepare)
   assert ready.wait(programs.DEADLINE_SECS)  # Before anyone asks for it.
   assert int(_next(ahead)) == 1
 
-  placed = dataset.place_observations(unroll, '/cpu:0')
+  placed = batches_lib.place_observations(unroll, '/cpu:0')
   unrolls.assert_equal(placed, unroll)
 
 
@@ -227,14 +229,15 @@ def test_batches_are_prepared_ahead(served):
 def _with_replay():
   """Makes a queue, a replay of six and a writer to both; batches of 3 + 2."""
   spec = unrolls.spec()
-  tables = (replay.make_replay(spec, 6, memory_bytes=1 << 30),
-            replay.make_queue(spec, 64))
-  server = replay.make_server(tables, None)
+  tables = (queue_lib.make_replay(spec, 6, memory_bytes=1 << 30),
+            queue_lib.make_queue(spec, 64))
+  server = queue_lib.make_server(tables, None)
   address = f'localhost:{server.port}'
-  reader = dataset.BatchReader(dataset.make_dataset(
-      dataset.Source(address, replay.QUEUE, 3), spec,
-      dataset.Source(address, replay.REPLAY, 2)))
-  writer = replay.UnrollWriter(address, spec, (replay.REPLAY, replay.QUEUE))
+  reader = batches_lib.BatchReader(batches_lib.make_dataset(
+      batches_lib.Source(address, queue_lib.QUEUE, 3), spec,
+      batches_lib.Source(address, queue_lib.REPLAY, 2)))
+  writer = queue_lib.UnrollWriter(address, spec, (queue_lib.REPLAY,
+                                                  queue_lib.QUEUE))
   return tables, writer, reader
 
 
@@ -279,13 +282,13 @@ def _spoilt(number, field, value):
     ('policy_logits', -np.inf), ('core_state', np.nan)])
 def test_what_is_not_finite_is_left_out_and_told(field, value):
   spec = unrolls.spec()
-  server = replay.make_server([replay.make_queue(spec, 64)], None)
+  server = queue_lib.make_server([queue_lib.make_queue(spec, 64)], None)
   address = f'localhost:{server.port}'
   refusals = _Refusals()
-  reader = dataset.BatchReader(dataset.make_dataset(
-      dataset.Source(address, replay.QUEUE, B), spec, fingerprint=5,
+  reader = batches_lib.BatchReader(batches_lib.make_dataset(
+      batches_lib.Source(address, queue_lib.QUEUE, B), spec, fingerprint=5,
       refusals=refusals))
-  writer = replay.UnrollWriter(address, spec, sender=3, fingerprint=5)
+  writer = queue_lib.UnrollWriter(address, spec, sender=3, fingerprint=5)
   for unroll in (unrolls.numbered(0), _spoilt(1, field, value),
                  unrolls.numbered(2), unrolls.numbered(3),
                  _spoilt(4, field, value), unrolls.numbered(5)):
@@ -298,14 +301,14 @@ def test_what_is_not_finite_is_left_out_and_told(field, value):
 
 def test_unrolls_of_another_config_are_left_out_and_told():
   spec = unrolls.spec()
-  server = replay.make_server([replay.make_queue(spec, 64)], None)
+  server = queue_lib.make_server([queue_lib.make_queue(spec, 64)], None)
   address = f'localhost:{server.port}'
   refusals = _Refusals()
-  reader = dataset.BatchReader(dataset.make_dataset(
-      dataset.Source(address, replay.QUEUE, B), spec, fingerprint=-5,
+  reader = batches_lib.BatchReader(batches_lib.make_dataset(
+      batches_lib.Source(address, queue_lib.QUEUE, B), spec, fingerprint=-5,
       refusals=refusals))
-  ours = replay.UnrollWriter(address, spec, sender=1, fingerprint=-5)
-  theirs = replay.UnrollWriter(address, spec, sender=2, fingerprint=5)
+  ours = queue_lib.UnrollWriter(address, spec, sender=1, fingerprint=-5)
+  theirs = queue_lib.UnrollWriter(address, spec, sender=2, fingerprint=5)
   for number, writer in enumerate((theirs, ours, theirs, ours)):
     writer.write(unrolls.numbered(number))
     writer.flush()
@@ -331,7 +334,7 @@ def test_learner_that_is_left_nothing_gives_up():
     refusals.add(1, unroll_filter.NOT_FINITE)
   never = tf.data.Dataset.from_generator(
       lambda: iter(threading.Event().wait, None), output_types=tf.int32)
-  reader = dataset.BatchReader(never, refusals=refusals)
+  reader = batches_lib.BatchReader(never, refusals=refusals)
   secs = 60.
   with pytest.raises(config_lib.UserError, match='refused'):
     _next(reader)
@@ -340,19 +343,19 @@ def test_learner_that_is_left_nothing_gives_up():
 @pytest.mark.parametrize('sizes', [(3, 4, 2, 3), (4, 92, 10, 0)])
 def test_what_has_other_shapes_is_left_out_and_told(sizes):
   spec = unrolls.spec()
-  server = replay.make_server([replay.make_queue(spec, 64)], None)
+  server = queue_lib.make_server([queue_lib.make_queue(spec, 64)], None)
   address = f'localhost:{server.port}'
   refusals = _Refusals()
-  reader = dataset.BatchReader(dataset.make_dataset(
-      dataset.Source(address, replay.QUEUE, B), spec, refusals=refusals))
-  writer = replay.UnrollWriter(address, spec)
+  reader = batches_lib.BatchReader(batches_lib.make_dataset(
+      batches_lib.Source(address, queue_lib.QUEUE, B), spec, refusals=refusals))
+  writer = queue_lib.UnrollWriter(address, spec)
   writer.write(unrolls.numbered(0))
   writer.flush()
   # A client that does not ask what the table wants.
   other = reverb.Client(address).trajectory_writer(1, validate_items=False)
   other.append(tuple(np.zeros(size, dtype) for size, dtype in zip(
       sizes, (np.uint8, np.float32, np.int32, np.int64))))
-  other.create_item(replay.QUEUE, priority=1., trajectory=tuple(
+  other.create_item(queue_lib.QUEUE, priority=1., trajectory=tuple(
       column[-1] for column in other.history))
   other.flush(timeout_ms=10_000)
   writer.write(unrolls.numbered(1))
@@ -366,16 +369,16 @@ def test_what_has_other_shapes_is_left_out_and_told(sizes):
 def _with_episodes():
   """Makes a writer to a queue and a replay of episodes; batches of 2 + 3."""
   spec = unrolls.spec()
-  tables = (replay.make_replay(spec, 60, 1 << 30, episode_unrolls=4),
-            replay.make_queue(spec, 64))
-  server = replay.make_server(tables, None)
+  tables = (queue_lib.make_replay(spec, 60, 1 << 30, episode_unrolls=4),
+            queue_lib.make_queue(spec, 64))
+  server = queue_lib.make_server(tables, None)
   address = f'localhost:{server.port}'
-  writer = replay.UnrollWriter(
-      address, spec, (replay.REPLAY, replay.QUEUE), episode_unrolls=4)
-  make_reader = lambda recompute=None: dataset.BatchReader(  # noqa: E731
-      dataset.make_dataset(
-          dataset.Source(address, replay.QUEUE, 2), spec,
-          dataset.Source(address, replay.REPLAY, 3, has_episodes=True),
+  writer = queue_lib.UnrollWriter(
+      address, spec, (queue_lib.REPLAY, queue_lib.QUEUE), episode_unrolls=4)
+  make_reader = lambda recompute=None: batches_lib.BatchReader(  # noqa: E731
+      batches_lib.make_dataset(
+          batches_lib.Source(address, queue_lib.QUEUE, 2), spec,
+          batches_lib.Source(address, queue_lib.REPLAY, 3, has_episodes=True),
           recompute=recompute))
   return tables[0], writer, make_reader
 
@@ -437,20 +440,20 @@ def test_an_episode_with_a_spoilt_unroll_is_left_out(with_episodes):
 def _shared():
   """Makes a queue, a shared replay and a function that makes writers."""
   spec = unrolls.spec()
-  server = replay.make_server([replay.make_queue(spec, 64)], None)
-  elsewhere = replay.make_server(
-      [replay.make_replay(spec, 64, memory_bytes=1 << 30)], None)
+  server = queue_lib.make_server([queue_lib.make_queue(spec, 64)], None)
+  elsewhere = queue_lib.make_server(
+      [queue_lib.make_replay(spec, 64, memory_bytes=1 << 30)], None)
   addresses = [f'localhost:{s.port}' for s in (server, elsewhere)]
 
-  def make_writer(agent, tables=(replay.REPLAY,), fingerprint=5):
-    return replay.UnrollWriter(
+  def make_writer(agent, tables=(queue_lib.REPLAY,), fingerprint=5):
+    return queue_lib.UnrollWriter(
         addresses[0], spec, tables, 3, fingerprint, addresses[1],
         agent=agent)
 
   def make_reader(refusals=None):
-    return dataset.BatchReader(dataset.make_dataset(
-        dataset.Source(addresses[0], replay.QUEUE, 3), spec,
-        dataset.Source(addresses[1], replay.REPLAY, 60, agent=1), 5,
+    return batches_lib.BatchReader(batches_lib.make_dataset(
+        batches_lib.Source(addresses[0], queue_lib.QUEUE, 3), spec,
+        batches_lib.Source(addresses[1], queue_lib.REPLAY, 60, agent=1), 5,
         refusals))
 
   return make_writer, make_reader
@@ -459,7 +462,8 @@ def _shared():
 def test_unrolls_of_other_agents_are_told_apart(shared):
   make_writer, make_reader = shared
   _write(make_writer(agent=0), [10, 11])
-  _write(make_writer(agent=1, tables=(replay.REPLAY, replay.QUEUE)), range(3))
+  _write(make_writer(agent=1, tables=(queue_lib.REPLAY, queue_lib.QUEUE)),
+         range(3))
   batch = _next(make_reader())
   numbers = batch.policy_version.numpy()
   np.testing.assert_array_equal(batch.origin.is_foreign, numbers >= 10)
@@ -473,8 +477,9 @@ def test_what_others_must_not_send_is_left_out_and_told(shared):
   refusals = unroll_filter.Refusals()
   _write(make_writer(agent=0, fingerprint=6), [10, 11])  # A stranger's.
   # An actor that was started for another agent.
-  _write(make_writer(agent=2, tables=(replay.QUEUE,)), [12])
-  _write(make_writer(agent=1, tables=(replay.REPLAY, replay.QUEUE)), range(3))
+  _write(make_writer(agent=2, tables=(queue_lib.QUEUE,)), [12])
+  _write(make_writer(agent=1, tables=(queue_lib.REPLAY, queue_lib.QUEUE)),
+         range(3))
   batch = _next(make_reader(refusals))
   assert set(batch.policy_version.numpy()) <= {0, 1, 2}
   assert refusals.num_replayed > 0
@@ -482,17 +487,18 @@ def test_what_others_must_not_send_is_left_out_and_told(shared):
 
 
 def test_each_batch_is_of_one_version_and_of_the_next():
-  server = replay.make_server([replay.make_queue(unrolls.spec(), 64)], None)
+  server = queue_lib.make_server([queue_lib.make_queue(unrolls.spec(), 64)],
+                                 None)
   address, spec = f'localhost:{server.port}', unrolls.spec()
   refusals = _Refusals()
-  writers = [replay.UnrollWriter(address, spec, sender=n) for n in range(4)]
+  writers = [queue_lib.UnrollWriter(address, spec, sender=n) for n in range(4)]
   # The first has died after it had sent one; another plays in its place, and
   # one is slow.
   for sender, version in (
       (0, 5), (1, 5), (2, 5), (3, 5), (3, 6), (1, 4), (2, 7), (1, 6), (2, 7)):
     _write(writers[sender], [version])
-  reader = dataset.BatchReader(dataset.make_dataset(
-      dataset.Source(address, replay.QUEUE, B), spec, refusals=refusals,
+  reader = batches_lib.BatchReader(batches_lib.make_dataset(
+      batches_lib.Source(address, queue_lib.QUEUE, B), spec, refusals=refusals,
       first_version=5))
   for version in (5, 6):
     assert _next(reader).policy_version.numpy().tolist() == [version] * B

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from impala_tf import actor as actor_lib
 from impala_tf import config
-from impala_tf import dynamic_batching_actor
 from impala_tf import types
 from impala_tf.agents import agent as agent_lib
+from impala_tf.core import actor as actor_lib
+from impala_tf.core import dynamic_batching_actor
 from impala_tf.envs import env_processes
 from impala_tf.envs import gym
 from impala_tf.envs import minigrid

@@ -7,19 +7,19 @@ import types
 import pytest
 
 from impala_tf import config as config_lib
-from impala_tf import dataset
-from impala_tf import experiment
-from impala_tf import replay
-from impala_tf.processes import host as host_lib
+from impala_tf.core import batches as batches_lib
+from impala_tf.core import experiment
+from impala_tf.core import queue as queue_lib
+from impala_tf.runtime import host as host_lib
 from tests.fixtures import unrolls
 
 
-def _config(seed=1, **experiment_knobs):
+def _config(seed=1, **experiment_options):
   """Makes a config of Catch; 3 environments do not fill batches of 4 evenly."""
-  knobs = {'total_frames': 160, **experiment_knobs}
+  options = {'total_frames': 160, **experiment_options}
   return config_lib.Config(
       experiment=config_lib.ExperimentConfig(
-          seed=seed, in_process=True, **knobs),
+          seed=seed, in_process=True, **options),
       environment=config_lib.EnvironmentConfig(level='catch'),
       agent=config_lib.AgentConfig(torso='mlp', hidden_size=16),
       actor=config_lib.ActorConfig(num_envs=3),
@@ -88,9 +88,9 @@ def test_batch_that_devices_cannot_share_is_refused():
     experiment.make_learner(config, environment, strategy)
 
 
-def _replaying(**knobs):
+def _replaying(**options):
   return dataclasses.replace(
-      _config(**knobs), learner=config_lib.LearnerConfig(
+      _config(**options), learner=config_lib.LearnerConfig(
           batch_size=4, unroll_length=unrolls.T),
       replay=config_lib.ReplayConfig(replay_fraction=0.5))
 
@@ -106,17 +106,18 @@ def _next(reader):
 def test_two_learners_with_queues_of_their_own_sample_one_replay():
   spec = unrolls.spec()
   configs = _replaying(seed=1), _replaying(seed=2)
-  shared = replay.make_server([experiment.make_replay(configs[0], spec)], None)
+  shared = queue_lib.make_server([experiment.make_replay(configs[0], spec)],
+                                 None)
   replay_address = f'localhost:{shared.port}'
   readers, writers = [], []
   for task, config in enumerate(configs):
     tables = experiment.make_tables(config, spec, 64, has_replay=False)
-    assert [made.name for made in tables] == [replay.QUEUE]
-    server = replay.make_server(tables, None)
+    assert [made.name for made in tables] == [queue_lib.QUEUE]
+    server = queue_lib.make_server(tables, None)
     address = f'localhost:{server.port}'
     writers.append(experiment.make_writer(
         config, address, spec, task, replay_address))
-    readers.append(dataset.BatchReader(experiment.make_dataset(
+    readers.append(batches_lib.BatchReader(experiment.make_dataset(
         config, address, spec, replay_address=replay_address)))
   for number in range(40):
     for task, writer in enumerate(writers):

@@ -12,10 +12,10 @@ import pytest
 import tensorflow as tf
 
 from impala_tf import config
-from impala_tf import learner as learner_lib
 from impala_tf import types
 from impala_tf.agents import agent as agent_lib
 from impala_tf.algorithms import impala
+from impala_tf.core import learner as learner_lib
 from impala_tf.maths import distributions
 from impala_tf.optimizers import hyperparameters as hyperparameters_lib
 from impala_tf.optimizers import rmsprop

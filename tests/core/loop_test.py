@@ -8,13 +8,13 @@ import pytest
 import tensorflow as tf
 
 from impala_tf import config as config_lib
-from impala_tf import training
 from impala_tf import types
-from impala_tf.monitoring import level_metrics
-from impala_tf.monitoring import metrics
-from impala_tf.monitoring import skipped_updates
+from impala_tf.core import loop as loop_lib
 from impala_tf.optimizers import hyperparameters
-from impala_tf.processes import waiting
+from impala_tf.runs import level_metrics
+from impala_tf.runs import metrics
+from impala_tf.runs import skipped_updates
+from impala_tf.runtime import waiting
 from tests.fixtures import hosts
 
 FIRST, MID = int(dm_env.StepType.FIRST), int(dm_env.StepType.MID)
@@ -85,7 +85,7 @@ class _Run:
                num_fresh=2, levels=(), skipped=(), save=None,
                gather=list, gauges=lambda: {'queue_occupancy': 0.25}):
     self.learner = _Learner(skipped)
-    self.totals = training.Totals(max(1, len(levels)))
+    self.totals = loop_lib.Totals(max(1, len(levels)))
     level_log = level_metrics.LevelLog(
         levels, self.totals.level_frames, FRAMES // 2) if levels else None
     self.published, self.saved = [], []
@@ -93,11 +93,11 @@ class _Run:
     self.shown = host.rows
     self.skipped = skipped_updates.SkippedUpdates(str(tmp_path), MAX_SKIPPED)
     reader = _Reader(unrolls)
-    log = training.TrainingLog(str(tmp_path), row_secs, 1, self.learner,
+    log = loop_lib.TrainingLog(str(tmp_path), row_secs, 1, self.learner,
                                self.totals, reader, num_fresh,
                                gauges, level_log, gather)
     try:
-      training.train(
+      loop_lib.train(
           config_lib.ExperimentConfig(
               total_frames=total_frames,
               checkpoint_interval_secs=checkpoint_secs),
@@ -259,11 +259,11 @@ def test_best_return_is_of_full_windows_and_never_falls(tmp_path):
 
 
 def test_time_and_best_return_go_on_from_what_was_restored(tmp_path):
-  learner, totals = _Learner(), training.Totals()
+  learner, totals = _Learner(), loop_lib.Totals()
   totals.secs.assign(1000.)
   totals.best_return.assign(3.)
   reader = python_types.SimpleNamespace(wait_secs=0.)
-  log = training.TrainingLog(
+  log = loop_lib.TrainingLog(
       str(tmp_path), 0., 1, learner, totals, reader, num_fresh=2, gauges=dict)
   log.add(_unroll(), learner.update(None), np.array([0]))
   row = log.write_row()
@@ -342,7 +342,7 @@ def test_row_that_fails_loses_no_checkpoint(tmp_path):
 def test_rows_tell_the_hyperparameters_of_their_moment(tmp_path):
   learner = _Learner()
   reader = python_types.SimpleNamespace(wait_secs=0.)
-  log = training.TrainingLog(str(tmp_path), 0., 1, learner, training.Totals(),
+  log = loop_lib.TrainingLog(str(tmp_path), 0., 1, learner, loop_lib.Totals(),
                              reader, num_fresh=2, gauges=dict)
   learner.hyperparameters.entropy_cost.assign(0.125)
   log.add(_unroll(), learner.update(None), np.array([0]))

@@ -10,9 +10,9 @@ import reverb
 import tensorflow as tf
 
 from impala_tf import config
-from impala_tf import replay
-from impala_tf.transport import packing
-from impala_tf.transport import reverb_calls
+from impala_tf.comms import packing
+from impala_tf.comms import reverb_calls
+from impala_tf.core import queue as queue_lib
 from tests.fixtures import programs
 from tests.fixtures import unrolls
 
@@ -20,17 +20,17 @@ from tests.fixtures import unrolls
 @pytest.fixture
 def served():
   """Yields a queue of two unrolls, its server's address and a writer."""
-  queue = replay.make_queue(unrolls.spec(), 2)
-  server = replay.make_server([queue], None)
+  queue = queue_lib.make_queue(unrolls.spec(), 2)
+  server = queue_lib.make_server([queue], None)
   address = f'localhost:{server.port}'
-  yield queue, address, replay.UnrollWriter(address, unrolls.spec())
+  yield queue, address, queue_lib.UnrollWriter(address, unrolls.spec())
   server.stop()
 
 
 def _read(address):
   """Takes one unroll out of the queue."""
   sample, = reverb.Client(address).sample(
-      replay.QUEUE, emit_timesteps=False, unpack_as_table_signature=True)
+      queue_lib.QUEUE, emit_timesteps=False, unpack_as_table_signature=True)
   batch = packing.Packing(unrolls.spec()).unpack(
       [column[np.newaxis] for column in sample.data])
   return tf.nest.map_structure(lambda t: t.numpy()[0], batch)
@@ -138,40 +138,42 @@ def test_writer_of_other_unrolls_is_refused_as_it_connects(
     served, other, words):
   _, address, _ = served
   with pytest.raises(config.ConfigError, match=words) as error:
-    replay.UnrollWriter(address, other)
+    queue_lib.UnrollWriter(address, other)
   assert 'the same config' in str(error.value)
 
 
 def test_writer_to_a_table_that_is_not_there_is_refused(served):
   _, address, _ = served
   with pytest.raises(config.ConfigError, match="no table 'replay'"):
-    replay.UnrollWriter(address, unrolls.spec(), (replay.REPLAY, replay.QUEUE))
+    queue_lib.UnrollWriter(address, unrolls.spec(), (queue_lib.REPLAY,
+                                                     queue_lib.QUEUE))
 
 
 def test_taken_port_is_refused(served):
   _, address, _ = served
   port = int(address.rpartition(':')[2])
-  queue = replay.make_queue(unrolls.spec(), 2)
+  queue = queue_lib.make_queue(unrolls.spec(), 2)
   with pytest.raises(OSError, match=f'port {port}.*choose another'):
-    replay.make_server([queue], port)
+    queue_lib.make_server([queue], port)
   # One that listens on a single address takes it, too.
   with socket.create_server(('127.0.0.1', 0)) as other:
     with pytest.raises(OSError):
-      replay.make_server([queue], other.getsockname()[1])
+      queue_lib.make_server([queue], other.getsockname()[1])
 
 
 def test_server_is_where_it_was_told_to_be():
   with socket.create_server(('', 0)) as other:
     port = other.getsockname()[1]
-  server = replay.make_server([replay.make_queue(unrolls.spec(), 2)], port)
+  server = queue_lib.make_server([queue_lib.make_queue(unrolls.spec(), 2)],
+                                 port)
   assert server.port == port
-  replay.UnrollWriter(f'localhost:{port}', unrolls.spec())
+  queue_lib.UnrollWriter(f'localhost:{port}', unrolls.spec())
   server.stop()
 
 
 def test_dead_server_is_told_within_a_deadline(monkeypatch):
   with unrolls.server_process() as (process, address):
-    writer = replay.UnrollWriter(address, unrolls.spec())
+    writer = queue_lib.UnrollWriter(address, unrolls.spec())
     writer.write(unrolls.numbered(1))
     writer.flush()
     process.kill()
@@ -183,23 +185,24 @@ def test_dead_server_is_told_within_a_deadline(monkeypatch):
         writer.write(unrolls.numbered(number))
         writer.flush()
     with pytest.raises(ConnectionError, match='does not answer'):
-      replay.UnrollWriter(address, unrolls.spec())
+      queue_lib.UnrollWriter(address, unrolls.spec())
     assert time.monotonic() - start < 20
 
 
 def _serve_replay(capacity, checkpoint_dir=None):
   spec = unrolls.spec()
-  table = replay.make_replay(spec, capacity, memory_bytes=1 << 30)
-  queue = replay.make_queue(spec, 100)
-  server = replay.make_server([table, queue], None, checkpoint_dir)
+  table = queue_lib.make_replay(spec, capacity, memory_bytes=1 << 30)
+  queue = queue_lib.make_queue(spec, 100)
+  server = queue_lib.make_server([table, queue], None, checkpoint_dir)
   address = f'localhost:{server.port}'
-  return (table, queue), server, replay.UnrollWriter(
-      address, spec, (replay.REPLAY, replay.QUEUE)), reverb.Client(address)
+  writer = queue_lib.UnrollWriter(
+      address, spec, (queue_lib.REPLAY, queue_lib.QUEUE))
+  return (table, queue), server, writer, reverb.Client(address)
 
 
 def _sample(client, num_samples):
   """Samples the replay; returns the numbers of the unrolls."""
-  samples = client.sample(replay.REPLAY, num_samples, emit_timesteps=False,
+  samples = client.sample(queue_lib.REPLAY, num_samples, emit_timesteps=False,
                           unpack_as_table_signature=True)
   batches = (packing.Packing(unrolls.spec()).unpack(
       [column[np.newaxis] for column in sample.data]) for sample in samples)
@@ -221,11 +224,12 @@ def test_replay_is_sampled_uniformly_and_drops_its_oldest():
 
 def test_full_queue_blocks_a_writer_to_both():
   spec = unrolls.spec()
-  table = replay.make_replay(spec, 5, memory_bytes=1 << 30)
-  queue = replay.make_queue(spec, 2)
-  server = replay.make_server([table, queue], None)
+  table = queue_lib.make_replay(spec, 5, memory_bytes=1 << 30)
+  queue = queue_lib.make_queue(spec, 2)
+  server = queue_lib.make_server([table, queue], None)
   address = f'localhost:{server.port}'
-  writer = replay.UnrollWriter(address, spec, (replay.REPLAY, replay.QUEUE))
+  writer = queue_lib.UnrollWriter(address, spec, (queue_lib.REPLAY,
+                                                  queue_lib.QUEUE))
   for number in range(4):
     writer.write(unrolls.numbered(number))
   writer.flush(max_pending=2)
@@ -276,26 +280,26 @@ def test_replay_larger_than_memory_is_refused():
   spec = unrolls.spec()
   with pytest.raises(config.ConfigError,
                      match=r'capacity_unrolls is 5000000.* 0.1 GiB of memory'):
-    replay.make_replay(spec, 5_000_000, memory_bytes=100_000_000)
+    queue_lib.make_replay(spec, 5_000_000, memory_bytes=100_000_000)
 
 
 @pytest.mark.parametrize('shape, size', [
     ([101, 72, 96, 3], '7.8'), ([21, 84, 84, 4], '1.4')])
 def test_colours_are_expected_to_be_compressed_less(shape, size):
   with pytest.raises(config.ConfigError, match=f'takes about {size} GiB'):
-    replay.make_replay(tf.TensorSpec(shape, tf.uint8), 10_000, 1 << 30)
+    queue_lib.make_replay(tf.TensorSpec(shape, tf.uint8), 10_000, 1 << 30)
 
 
 def test_shared_replay_that_came_back_empty_gets_the_last_unroll_again():
   """Else learner, queue and actor would wait for one another."""
   spec = unrolls.spec()
-  queue = replay.make_queue(spec, 1)
-  server = replay.make_server([queue], None)
-  elsewhere = replay.make_server(
-      [replay.make_replay(spec, 5, memory_bytes=1 << 30)], None)
+  queue = queue_lib.make_queue(spec, 1)
+  server = queue_lib.make_server([queue], None)
+  elsewhere = queue_lib.make_server(
+      [queue_lib.make_replay(spec, 5, memory_bytes=1 << 30)], None)
   address = f'localhost:{elsewhere.port}'
-  writer = replay.UnrollWriter(
-      f'localhost:{server.port}', spec, (replay.REPLAY, replay.QUEUE),
+  writer = queue_lib.UnrollWriter(
+      f'localhost:{server.port}', spec, (queue_lib.REPLAY, queue_lib.QUEUE),
       replay_address=address)
   client = reverb.Client(address)
   for number in range(2):
@@ -303,12 +307,12 @@ def test_shared_replay_that_came_back_empty_gets_the_last_unroll_again():
   flushing = threading.Thread(target=writer.flush, daemon=True)
   flushing.start()
   programs.wait_until(
-      lambda: client.server_info()[replay.REPLAY].current_size == 2, 'both')
+      lambda: client.server_info()[queue_lib.REPLAY].current_size == 2, 'both')
   flushing.join(timeout=1.5)
   assert flushing.is_alive()  # The queue is full.
-  client.reset(replay.REPLAY)
+  client.reset(queue_lib.REPLAY)
   programs.wait_until(
-      lambda: client.server_info()[replay.REPLAY].current_size == 1, 'one')
+      lambda: client.server_info()[queue_lib.REPLAY].current_size == 1, 'one')
   assert set(_sample(client, 3)) == {1}
   _read(f'localhost:{server.port}')
   flushing.join(timeout=programs.DEADLINE_SECS)

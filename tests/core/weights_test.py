@@ -11,10 +11,10 @@ import pytest
 import reverb
 import tensorflow as tf
 
-from impala_tf import replay
-from impala_tf import weights
-from impala_tf.transport import parameter_memory
-from impala_tf.transport import reverb_calls
+from impala_tf.comms import parameter_memory
+from impala_tf.comms import reverb_calls
+from impala_tf.core import queue as queue_lib
+from impala_tf.core import weights
 from tests.fixtures import programs
 from tests.fixtures import unrolls
 
@@ -33,7 +33,7 @@ def _values(variables):
 def _ends():
   """Yields the learner's variables and publisher, the actor's and fetcher."""
   learners, actors = _variables(1), _variables(0)
-  server = replay.make_server(weights.make_tables(learners), port=None)
+  server = queue_lib.make_server(weights.make_tables(learners), port=None)
   address = f'localhost:{server.port}'
   yield (learners, weights.Publisher(address, learners, lambda version: 0),
          actors, weights.Fetcher(address, actors))
@@ -80,7 +80,7 @@ def test_parameters_arrive_in_their_shapes(ends):
 def test_moments_in_float64_travel_as_float32():
   learners = [tf.Variable([1., 2.]), tf.Variable([0.1, 3.], dtype=tf.float64)]
   actors = [tf.Variable(tf.zeros_like(v)) for v in learners]
-  server = replay.make_server(weights.make_tables(learners), port=None)
+  server = queue_lib.make_server(weights.make_tables(learners), port=None)
   address = f'localhost:{server.port}'
   publisher = weights.Publisher(address, learners, lambda version: 0)
   publisher.publish(1, publisher.snapshot())
@@ -93,7 +93,7 @@ def test_moments_in_float64_travel_as_float32():
 def test_float32_becomes_bfloat16_where_variables_are_so():
   learners = [tf.Variable([1., 1 + 2**-10, 1 + 3 * 2**-8]), tf.Variable([.1])]
   actors = [tf.Variable(tf.zeros([3], tf.bfloat16)), tf.Variable([0.])]
-  server = replay.make_server(weights.make_tables(learners), port=None)
+  server = queue_lib.make_server(weights.make_tables(learners), port=None)
   address = f'localhost:{server.port}'
   publisher = weights.Publisher(address, learners, lambda version: 0)
   publisher.publish(1, publisher.snapshot())
@@ -118,7 +118,7 @@ def test_newest_wins_and_stays(ends):
 
 def test_learner_is_asked_at_the_first_of_so_many_calls():
   learners, actors = _variables(1), _variables(0)
-  server = replay.make_server(weights.make_tables(learners), port=None)
+  server = queue_lib.make_server(weights.make_tables(learners), port=None)
   address = f'localhost:{server.port}'
   publisher = weights.Publisher(address, learners, lambda version: 0)
   fetcher = weights.Fetcher(address, actors, interval=3)
@@ -183,7 +183,7 @@ def test_delayed_publisher_is_exactly_so_many_updates_late(ends, lag_updates):
 
 def test_parameters_of_another_agent_are_refused_whole():
   learners = _variables(1)
-  server = replay.make_server(weights.make_tables(learners), port=None)
+  server = queue_lib.make_server(weights.make_tables(learners), port=None)
   address = f'localhost:{server.port}'
   publisher = weights.Publisher(address, learners, lambda version: 0)
   publisher.publish(1, publisher.snapshot())
@@ -248,7 +248,7 @@ def test_parameters_are_those_of_the_call_where_a_thread_publishes(ends):
 @contextlib.contextmanager
 def _serving(learners, memory, port=None, *tables):
   """Yields the address of a server by which the memory is found."""
-  server = replay.make_server(
+  server = queue_lib.make_server(
       [*weights.make_tables(learners, memory), *tables], port)
   yield f'localhost:{server.port}'
   server.stop()

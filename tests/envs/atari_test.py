@@ -18,9 +18,9 @@ FIRST, MID = dm_env.StepType.FIRST, dm_env.StepType.MID
 FIXED = dict(noop_max=0)
 
 
-def _make(game, num_envs, seed=0, **knobs):
+def _make(game, num_envs, seed=0, **options):
   return atari.AtariEnvironment(
-      game, num_envs, seed, config.AtariConfig(**knobs))
+      game, num_envs, seed, config.AtariConfig(**options))
 
 
 def _gymnasium(game, max_frames=None, frame_skip=4):
@@ -184,8 +184,8 @@ def test_games_start_with_1_to_noop_max_no_ops_uniformly():
 
 
 def test_environment_i_has_seed_plus_i():
-  knobs = dict(sticky_action_probability=0.5)
-  one, other = _make('pong', 2, 5, **knobs), _make('pong', 2, 6, **knobs)
+  options = dict(sticky_action_probability=0.5)
+  one, other = _make('pong', 2, 5, **options), _make('pong', 2, 6, **options)
   row, other_row = one.reset(), other.reset()
   for t in range(40):
     np.testing.assert_array_equal(row.observation[1], other_row.observation[0])
@@ -219,7 +219,7 @@ def test_actions_stick_as_often_as_told():
   assert differs
 
 
-def test_knobs_reach_the_emulator():
+def test_options_reach_the_emulator():
   env = _make('pong', 2, height=50, width=40, frame_stack=3, action_repeats=2,
               full_action_set=True, max_episode_frames=20)
   assert env.observation_spec().shape == (50, 40, 3)
@@ -302,7 +302,7 @@ def _shrunk(screen):
 
 
 # Pong's first game ends within; Breakout's many do, and draw no-ops anew.
-@pytest.mark.parametrize('game, num_steps, knobs', [
+@pytest.mark.parametrize('game, num_steps, options', [
     pytest.param('pong', 900, dict(sticky_action_probability=0.25),
                  marks=pytest.mark.slow),
     pytest.param(
@@ -312,11 +312,11 @@ def _shrunk(screen):
                  marks=pytest.mark.slow),
     ('breakout', 60, dict(max_episode_frames=80))])
 def test_screen_in_colour_is_of_the_game_that_the_agent_sees(
-    game, num_steps, knobs):
+    game, num_steps, options):
   rows = {}
   for in_colour in (False, True):
     env = atari.AtariEnvironment(
-        game, 3, 5, config.AtariConfig(**knobs), in_colour=in_colour)
+        game, 3, 5, config.AtariConfig(**options), in_colour=in_colour)
     rng = np.random.default_rng(2)
     seen = [env.reset()]
     rows[in_colour] = []

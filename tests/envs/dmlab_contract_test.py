@@ -241,9 +241,9 @@ def _play(lab):
   del lab  # Only to be there.
   made = []
 
-  def play(name='rooms_watermaze', num_envs=1, instruction_length=0, **knobs):
+  def play(name='rooms_watermaze', num_envs=1, instruction_length=0, **options):
     env = dmlab.DmlabEnvironment(
-        name, num_envs, 3, config.DmlabConfig(level_cache_dir=None, **knobs),
+        name, num_envs, 3, config.DmlabConfig(level_cache_dir=None, **options),
         True, instruction_length)
     made.append(env)
     return env

@@ -30,13 +30,14 @@ pytestmark = [
 FIRST, MID = 0, 1
 
 
-def _config(tmp_path, **knobs):
+def _config(tmp_path, **options):
   return config.Config(
       agent=config.AgentConfig(instruction_length=16),
       actor=config.ActorConfig(
           num_envs=2, env_processes=2, env_timeout_secs=600.),
       dmlab=config.DmlabConfig(dataset_path='dummy',
-                               level_cache_dir=str(tmp_path / 'maps'), **knobs))
+                               level_cache_dir=str(tmp_path / 'maps'),
+                               **options))
 
 
 def _has_maps(name):

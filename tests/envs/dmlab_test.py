@@ -49,10 +49,10 @@ def _lab(fake_deepmind_lab):
 
 
 def _make(num_envs=2, seed=3, name=LEVEL, training=True, instruction_length=0,
-          level_cache_dir=None, **knobs):
+          level_cache_dir=None, **options):
   return dmlab.DmlabEnvironment(
       name, num_envs, seed,
-      config.DmlabConfig(level_cache_dir=level_cache_dir, **knobs), training,
+      config.DmlabConfig(level_cache_dir=level_cache_dir, **options), training,
       instruction_length)
 
 
@@ -81,7 +81,7 @@ def test_environments_are_of_the_papers_size_and_of_the_level(lab):
     assert made.observed == ['RGB_INTERLEAVED']
 
 
-def test_knobs_reach_lab(lab):
+def test_options_reach_lab(lab):
   env = _make(height=48, width=64, action_repeats=2, renderer='hardware',
               dataset_path='dummy')
   assert env.observation_spec().shape == (48, 64, 3)

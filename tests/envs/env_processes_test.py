@@ -13,7 +13,7 @@ import pytest
 from impala_tf import config as config_lib
 from impala_tf.envs import env_processes
 from impala_tf.envs import gym
-from impala_tf.processes import user_modules
+from impala_tf.runtime import user_modules
 from tests.fixtures import locks
 from tests.fixtures import programs
 from tests.fixtures import worker_environments

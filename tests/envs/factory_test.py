@@ -24,12 +24,12 @@ from impala_tf.envs import minigrid
 from impala_tf.envs import multi_level
 from impala_tf.envs import tmaze
 from impala_tf.envs import vizdoom
-from impala_tf.processes import user_modules
+from impala_tf.runtime import user_modules
 
 
-def _make(level, training=True, **atari_knobs):
+def _make(level, training=True, **atari_options):
   return factory.make_environment(
-      level, 2, 3, config.Config(atari=config.AtariConfig(**atari_knobs)),
+      level, 2, 3, config.Config(atari=config.AtariConfig(**atari_options)),
       training)
 
 
@@ -67,10 +67,10 @@ def test_level_has_its_kind_and_its_size(level, kind):
   env.close()
 
 
-@pytest.mark.parametrize('training, knob, ends', [
+@pytest.mark.parametrize('training, option, ends', [
     (True, True, True), (True, False, False), (False, True, False)])
-def test_a_lost_life_ends_an_episode_in_training_only(training, knob, ends):
-  env = _make('atari/breakout', training, life_loss_ends_episode=knob)
+def test_a_lost_life_ends_an_episode_in_training_only(training, option, ends):
+  env = _make('atari/breakout', training, life_loss_ends_episode=option)
   env.reset()
   discounts = []
   for _ in range(60):  # The ball is served and missed.

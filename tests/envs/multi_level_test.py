@@ -115,9 +115,9 @@ def test_wrong_action_is_refused_before_any_level_is_stepped():
   env.close()
 
 
-def _atari(level, **knobs):
+def _atari(level, **options):
   return factory.make_environment(
-      level, 1, 0, config.Config(atari=config.AtariConfig(**knobs)),
+      level, 1, 0, config.Config(atari=config.AtariConfig(**options)),
       training=True)
 
 

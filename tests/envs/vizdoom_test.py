@@ -20,9 +20,9 @@ FIRST, MID = dm_env.StepType.FIRST, dm_env.StepType.MID
 NOTHING, ATTACK = 0, 3  # In 'basic'.
 
 
-def _make(name='basic', num_envs=1, seed=3, **knobs):
+def _make(name='basic', num_envs=1, seed=3, **options):
   return vizdoom.VizdoomEnvironment(
-      name, num_envs, seed, config.VizdoomConfig(**knobs))
+      name, num_envs, seed, config.VizdoomConfig(**options))
 
 
 def _act(env, action):
@@ -180,13 +180,13 @@ def test_scenario_without_game_variables_is_refused():
   assert set(_doom_pids()) <= set(before)
 
 
-@pytest.mark.parametrize('knobs, frame, screen', [
+@pytest.mark.parametrize('options, frame, screen', [
     ({}, (60, 80), (120, 160)),
     ({'subsample': 1}, (120, 160), (120, 160)),
     ({'resolution': '256x144'}, (72, 128), (144, 256)),
     ({'resolution': '200x150', 'subsample': 4}, (38, 50), (150, 200))])
-def test_size_is_as_configured(knobs, frame, screen):
-  env = _make(**knobs)
+def test_size_is_as_configured(options, frame, screen):
+  env = _make(**options)
   assert env.observation_spec().shape == frame + (3,)
   assert env.reset().observation.shape == (1,) + frame + (3,)
   assert env.render().shape == screen + (3,)

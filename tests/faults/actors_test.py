@@ -10,9 +10,9 @@ import pytest
 
 from impala_tf import config as config_lib
 from impala_tf.agents import saved
-from impala_tf.monitoring import metrics
-from impala_tf.processes import ports
-from launch.run import gin_config
+from impala_tf.runs import gin_config
+from impala_tf.runs import metrics
+from impala_tf.runtime import ports
 from tests.fixtures import programs
 from tests.fixtures.faults import checked_learner
 from tests.fixtures.faults import environments

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from impala_tf import config as config_lib
-from impala_tf.processes import ports
-from launch.run import gin_config
+from impala_tf.runs import gin_config
+from impala_tf.runtime import ports
 from tests.fixtures import programs
 from tests.fixtures.faults import counting_learner
 from tests.fixtures.faults import environments
@@ -41,7 +41,7 @@ def test_each_of_many_actors_gets_its_share(tmp_path, fault):
   recorded, port = tmp_path / 'recorded', ports.choose()
   path = gin_config.config_path(str(tmp_path))
   pathlib.Path(path).write_text(gin_config.dumps(_config()))
-  ran = programs.run('launch.benchmark.crowd', path, recorded,
+  ran = programs.run('lab.bench.crowd', path, recorded,
                      timeout=_DEADLINE_SECS)
   assert ran.returncode == 0, ran.stderr
   variables = environments.variables(tmp_path)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from impala_tf.storage import populations
+from impala_tf.pbt import populations
 from tests.fixtures import programs
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from impala_tf.processes import ports
+from impala_tf.runtime import ports
 from tests.fixtures import programs
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
@@ -17,16 +17,16 @@ _DEADLINE_SECS = 240.  # For one wait, on a busy machine.
 # Whoever serves does so until the other has ended, however late that began.
 _RIVALS = """
 import os, select, sys, time
-from impala_tf import replay
+from impala_tf.core import queue as queue_lib
 from tests.fixtures import unrolls
 
 def serve(port, start, pipe, other_has_ended):
   while time.time() < start:
     pass
   try:
-    server = replay.make_server([replay.make_queue(unrolls.spec(), 2)], port)
-    os.write(pipe, b'served ')
-    select.select([other_has_ended], [], [], 60.)
+    server = queue_lib.make_server([queue_lib.make_queue(unrolls.spec(), 2)],
+    port) os.write(pipe, b'served ') select.select([other_has_ended], [], [],
+    60.)
   except OSError as error:
     assert 'choose another' in str(error)
     os.write(pipe, b'refused ')
@@ -67,7 +67,8 @@ def test_second_run_is_refused_at_once(tmp_path, fault):
   refusal_secs = []
   with contextlib.ExitStack() as stack:
     process = stack.enter_context(programs.running(
-        '-m', 'launch.train', *programs.CATCH, f'--run_dir={tmp_path / "one"}',
+        '-m', 'impala_tf.cli.train', *programs.CATCH,
+        f'--run_dir={tmp_path / "one"}',
         f'--port={port}',
         '--gin_binding=ExperimentConfig.total_frames = 1000000000'))
     metrics_path = tmp_path / 'one' / 'metrics.jsonl'
@@ -78,7 +79,8 @@ def test_second_run_is_refused_at_once(tmp_path, fault):
           ('two', (f'--port={port}',), f'port {port} cannot be used')):
         start = time.monotonic()
         line = programs.error_line(programs.run(
-            'launch.train', *programs.CATCH, f'--run_dir={tmp_path / name}',
+            'impala_tf.cli.train', *programs.CATCH,
+            f'--run_dir={tmp_path / name}',
             *flags, '--gin_binding=ExperimentConfig.total_frames = 1000000000'))
         refusal_secs.append(time.monotonic() - start)
         assert words in line

@@ -9,9 +9,9 @@ import signal
 import numpy as np
 import pytest
 
+from impala_tf.a3c import worker as worker_lib
 from impala_tf.agents import saved
-from impala_tf.asynchronous import actor_learner
-from impala_tf.monitoring import metrics
+from impala_tf.runs import metrics
 from tests.fixtures import programs
 from tests.fixtures.faults import environments
 from tests.fixtures.faults import runs
@@ -23,7 +23,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 def _training(run_dir, *arguments):
   """Starts a run of two processes, or resumes it; yields a `runs.Run`."""
   with programs.running(
-      '-m', 'launch.train', 'configs/a3c/catch.gin', f'--run_dir={run_dir}',
+      '-m', 'impala_tf.cli.train', 'configs/a3c/catch.gin',
+      f'--run_dir={run_dir}',
       runs.bind('ActorConfig.num_actors', 2),
       runs.bind('AsyncConfig.num_workers', 4),
       runs.bind('ExperimentConfig.log_interval_secs', 0.2), *arguments,
@@ -73,7 +74,7 @@ def test_killed_worker_process_costs_its_segment_only(tmp_path, fault):
   assert all(math.isfinite(row['loss/total']) for row in rows)
   loaded = _agent(tmp_path)
   assert loaded.num_frames >= frames[-1]
-  assert np.isfinite(actor_learner.flatten(loaded.agent)).all()
+  assert np.isfinite(worker_lib.flatten(loaded.agent)).all()
   assert not _processes(tmp_path)
   fault.report('kill -9 of one of two processes of workers', fault.tries,
                'the segment that was played')
@@ -134,7 +135,7 @@ def test_nan_of_one_worker_is_not_shared_with_the_other_process(
     _stop(run)
   assert 'not finite' in log and 'of worker' in log
   loaded = _agent(tmp_path)
-  assert np.isfinite(actor_learner.flatten(loaded.agent)).all()
+  assert np.isfinite(worker_lib.flatten(loaded.agent)).all()
   fault.report('a worker whose gradients are NaN for a while', fault.tries,
                'those gradients')
 
@@ -175,7 +176,7 @@ def test_worker_process_that_sends_gradients_costs_its_own_only(
   lags = [row['policy_lag'] for row in rows]
   num_segments = np.diff([0, *(row['updates'] for row in rows)])
   assert 0 < np.average(lags, weights=num_segments) < 8 + 2
-  assert np.isfinite(actor_learner.flatten(_agent(tmp_path).agent)).all()
+  assert np.isfinite(worker_lib.flatten(_agent(tmp_path).agent)).all()
   assert not _processes(tmp_path)
   fault.report('kill -9 of one of two processes that send gradients',
                fault.tries, 'the segment that was played')

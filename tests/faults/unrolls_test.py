@@ -5,8 +5,8 @@ import contextlib
 import numpy as np
 import pytest
 
-from impala_tf.processes import ports
-from launch.run import gin_config
+from impala_tf.runs import gin_config
+from impala_tf.runtime import ports
 from tests.fixtures import programs
 from tests.fixtures.faults import environments
 from tests.fixtures.faults import runs

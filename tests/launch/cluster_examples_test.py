@@ -11,8 +11,8 @@ import sys
 import pytest
 import yaml
 
-from launch.roles import flags as role_flags
-from launch.run import gin_config
+from impala_tf.cli.roles import flags as role_flags
+from impala_tf.runs import gin_config
 from tests.fixtures import programs
 
 _LAUNCH = programs.ROOT / 'launch'

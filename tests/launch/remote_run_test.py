@@ -14,19 +14,19 @@ import sys
 import pytest
 
 from impala_tf import config as config_lib
-from impala_tf.monitoring import metrics
+from impala_tf.cli import cluster
+from impala_tf.cli import evaluate
+from impala_tf.cli import plot
+from impala_tf.cli import program
+from impala_tf.cli import report
+from impala_tf.cli import role
+from impala_tf.cli import train
+from impala_tf.runs import gin_config
+from impala_tf.runs import metrics
+from impala_tf.runs import progress
+from impala_tf.runs import run_directory
 from impala_tf.storage import files
 from impala_tf.storage import line_log
-from launch import cluster
-from launch import evaluate
-from launch import plot
-from launch import role
-from launch import train
-from launch.report import __main__ as report
-from launch.run import gin_config
-from launch.run import program
-from launch.run import progress
-from launch.run import run_directory
 from tests.fixtures import programs
 from tests.fixtures.faults import runs
 
@@ -188,12 +188,12 @@ def test_progress_is_shown_though_nobody_waits_for_it(monkeypatch, url):
 _ALL_PROGRAMS = """
 import json, os, signal, sys
 from tensorboard.backend.event_processing import event_accumulator
-from impala_tf.monitoring import metrics
+from impala_tf.runs import metrics
 from impala_tf.storage import files
 from impala_tf.storage import line_log
 from launch import evaluate, plot, train
-from launch.run import progress
-from launch.report import __main__ as report
+from impala_tf.runs import progress
+from impala_tf.cli import report
 
 run, picture, tables = sys.argv[1:4]
 training = sys.argv[4:]
@@ -268,7 +268,7 @@ class _FarRun(runs.Run):
 def test_run_that_is_killed_goes_on_and_a_second_one_is_refused(tmp_path):
   run_dir, url = tmp_path / 'run', f'file://{tmp_path}/run'
   training = (
-      'launch.train', *programs.CATCH, f'--run_dir={url}',
+      'impala_tf.cli.train', *programs.CATCH, f'--run_dir={url}',
       runs.bind('ExperimentConfig.total_frames', 10**9),
       runs.bind('ExperimentConfig.checkpoint_interval_secs', 1.))
   with programs.running('-m', *training, cwd=tmp_path) as process:

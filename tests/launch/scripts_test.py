@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from launch.run import gin_config
+from impala_tf.runs import gin_config
 
 ROOT = pathlib.Path(__file__).parent.parent.parent
 SCRIPTS = (*sorted((ROOT / 'launch').rglob('*.sh')),

@@ -1,4 +1,4 @@
-"""Tests of several learners, under `launch.train` and started by hand."""
+"""Tests of several learners, under `cli.train` and started by hand."""
 
 import contextlib
 import os
@@ -7,8 +7,8 @@ import signal
 
 import pytest
 
-from impala_tf.monitoring import metrics
-from impala_tf.processes import ports
+from impala_tf.runs import metrics
+from impala_tf.runtime import ports
 from tests.fixtures import programs
 from tests.fixtures import two_learners
 from tests.fixtures.faults import runs
@@ -35,7 +35,8 @@ def test_two_learners_learn_all_frames_and_end(tmp_path):
 @contextlib.contextmanager
 def _role(log, *arguments):
   with log.open('w') as file, programs.running(
-      '-m', 'launch.role', *arguments, stdout=file, stderr=file) as process:
+      '-m', 'impala_tf.cli.role', *arguments, stdout=file,
+      stderr=file) as process:
     yield process
 
 

@@ -21,14 +21,14 @@ def _as_actors_send(stacks, step_types):
 
 
 # Steps in which each game ends; Pong's time limit is made to fall within them.
-@pytest.mark.parametrize('game, num_steps, knobs', [
+@pytest.mark.parametrize('game, num_steps, options', [
     ('pong', 400, dict(max_episode_frames=4 * 103)),
     ('breakout', 400, {}),
     ('space_invaders', 600, {}),
     ('seaquest', 600, {})])
 def test_stacks_are_the_environments_own_through_lives_and_games(
-    game, num_steps, knobs):
-  env = atari.AtariEnvironment(game, B, 3, config.AtariConfig(**knobs))
+    game, num_steps, options):
+  env = atari.AtariEnvironment(game, B, 3, config.AtariConfig(**options))
   rng = np.random.default_rng(0)
   row = env.reset()
   stacks, step_types, discounts = [], [], []

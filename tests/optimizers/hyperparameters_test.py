@@ -7,11 +7,11 @@ from impala_tf import config as config_lib
 from impala_tf.optimizers import hyperparameters
 
 
-def _make(**knobs):
+def _make(**options):
   return hyperparameters.Hyperparameters(config_lib.Config(
       impala=config_lib.ImpalaConfig(entropy_cost=0.25),
       optimizer=config_lib.OptimizerConfig(
-          learning_rate=0.5, epsilon=0.125, **knobs)))
+          learning_rate=0.5, epsilon=0.125, **options)))
 
 
 def test_values_are_those_of_the_config():

@@ -2,8 +2,8 @@
 
 import math
 
-from impala_tf.population import lineage
-from impala_tf.population import records
+from impala_tf.pbt import lineage
+from impala_tf.pbt import records
 
 
 def _event(evolution, frames, value, partner=None, at=(None, None)):

@@ -1,6 +1,6 @@
 """A member's state, its place, and decisions that are disturbed.
 
-What holds of undisturbed ones, tests/architectures/lock_step_test.py says.
+What holds of undisturbed ones, tests/roles/population_in_process_test.py says.
 """
 
 import math
@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from impala_tf import config as config_lib
-from impala_tf.architectures import population
-from impala_tf.population import records
-from impala_tf.storage import populations
+from impala_tf.pbt import member as member_lib
+from impala_tf.pbt import populations
+from impala_tf.pbt import records
 
 
 def test_level_without_episodes_keeps_its_last_mean():
-  state = population.State(2)
+  state = member_lib.State(2)
   assert math.isnan(state.mean_returns()[0])
   state.add(np.array([0, 0, 1]), np.array([1., 2., 5.]))
   state.begin(1, is_copy=False)
@@ -25,14 +25,14 @@ def test_level_without_episodes_keeps_its_last_mean():
 
 
 def test_return_that_is_not_finite_stops_no_decision():
-  state = population.State(2)
+  state = member_lib.State(2)
   state.add(np.array([0, 0, 1]), np.array([np.nan, 2., 5.]))
   assert state.mean_returns().tolist() == [2., 5.]
   assert state.episodes.numpy().tolist() == [1, 1]
 
 
 def test_copied_parameters_have_no_mean_before_each_levels_first_episode():
-  state = population.State(2)
+  state = member_lib.State(2)
   state.add(np.array([0, 1]), np.array([1., 5.]))
   state.begin(1, is_copy=True)
   state.add(np.array([0]), np.array([7.]))
@@ -49,9 +49,9 @@ def test_better_member_whose_files_are_damaged_is_not_copied_and_named(
     (other / 'population' / f'published-3.{ending}').write_bytes(b'half')
   published = records.Published(3, 100, 0.9, 'published-3', {})
   populations.publish(str(other), published)
-  member = object.__new__(population.Member)  # Without its learner.
+  member = object.__new__(member_lib.Member)  # Without its learner.
   member._run_dir = str(tmp_path / 'own')
-  member._knobs = config_lib.PopulationConfig(members='own,other')
+  member._options = config_lib.PopulationConfig(members='own,other')
   assert member._compare('other', 0.1, 'copied-1') == (published, None)
   assert any('Member other is better, but cannot be copied' in message
              for message in caplog.messages)
@@ -62,5 +62,5 @@ def test_better_member_whose_files_are_damaged_is_not_copied_and_named(
     ('gs://bucket/a', 'a path of a file system')])
 def test_place_of_no_member_is_refused(run_dir, words):
   with pytest.raises(config_lib.ConfigError, match=words):
-    population._check_place(
+    member_lib._check_place(
         run_dir, config_lib.PopulationConfig(members='a,b'))

@@ -2,8 +2,8 @@
 
 import pytest
 
-from impala_tf.population import records
-from impala_tf.storage import populations
+from impala_tf.pbt import populations
+from impala_tf.pbt import records
 
 _EVENT = records.Event(1, 40, 1, 0.5, 'b', 0.6, 1, 80, 'copied-1',
                        {'epsilon': 0.1}, {'epsilon': 0.12})

@@ -2,7 +2,7 @@
 
 import pytest
 
-from impala_tf.population import records
+from impala_tf.pbt import records
 
 _EVENT = records.Event(3, 400, 10, 0.1 + 0.2, 'b', None, None, None, None,
                        {'epsilon': 1e-7}, {'epsilon': 1.2e-7})

@@ -3,8 +3,8 @@
 import pytest
 
 from impala_tf import config as config_lib
-from impala_tf.population import rules
-from impala_tf.suites import references
+from impala_tf.pbt import references
+from impala_tf.pbt import rules
 
 
 def _find(level, **population):

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from impala_tf.population import rules
+from impala_tf.pbt import rules
 
 _NAMES = ('learning_rate', 'epsilon', 'entropy_cost')
 _TRIES = 20_000

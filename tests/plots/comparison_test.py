@@ -5,9 +5,9 @@ import sys
 import pytest
 
 from impala_tf import config as config_lib
-from launch.report import __main__ as report
-from launch.report import comparison
-from launch.run import sweep_directory
+from impala_tf.cli import report
+from impala_tf.plots import comparison
+from impala_tf.runs import sweep_directory
 from tests.fixtures import written_populations
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from impala_tf import config as config_lib
-from launch.report import curves
+from impala_tf.plots import curves
 
 
 def test_points_are_of_rows_that_have_both_numbers():

@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from impala_tf.plots import figures
 from impala_tf.suites import atari57
 from impala_tf.suites import dmlab30
-from launch.report import figures
 
 PONG, BREAKOUT = 'atari/pong', 'atari/breakout'
 

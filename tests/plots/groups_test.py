@@ -5,8 +5,8 @@ import dataclasses
 import pytest
 
 from impala_tf import config as config_lib
-from launch.report import groups
-from launch.run import gin_config
+from impala_tf.plots import groups
+from impala_tf.runs import gin_config
 
 
 def _make_run(path, level='catch', seed=1, **impala):
@@ -61,7 +61,7 @@ def test_evaluation_is_grouped_by_the_config_of_its_run(runs):
   evaluation = f'{runs[1]}/evaluation'
   values = groups.values_of(evaluation)
   assert values['ImpalaConfig.entropy_cost'] == 0.001
-  assert values.keys() == set(groups.knobs())
+  assert values.keys() == set(groups.options())
   assert groups.level_of(evaluation) == 'catch'
 
 
@@ -72,6 +72,6 @@ def test_way_that_there_is_not_and_run_without_config_are_refused(tmp_path):
   with pytest.raises(config_lib.UserError, match='there is no .*config.gin'):
     groups.make([str(tmp_path)], 'seed')
   assert groups.level_of(str(tmp_path)) == ''
-  assert len(groups.knobs()) == sum(
+  assert len(groups.options()) == sum(
       len(dataclasses.fields(field.type))
       for field in dataclasses.fields(config_lib.Config))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from launch.report import intervals
+from impala_tf.plots import intervals
 
 _ONE = 'catch'
 

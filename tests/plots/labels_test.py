@@ -2,7 +2,7 @@
 
 import pytest
 
-from launch.report import labels
+from impala_tf.plots import labels
 
 
 @pytest.mark.parametrize('run_dirs, names', [

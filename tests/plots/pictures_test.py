@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from impala_tf import config as config_lib
-from launch.report import intervals
-from launch.report import pictures
+from impala_tf.plots import intervals
+from impala_tf.plots import pictures
 
 
 def test_picture_has_its_panels_and_is_written_or_refused(tmp_path):

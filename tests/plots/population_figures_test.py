@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from launch.report import population_figures
-from launch.report import populations
-from launch.run import sweep_directory
+from impala_tf.plots import population_figures
+from impala_tf.plots import populations
+from impala_tf.runs import sweep_directory
 from tests.fixtures import written_populations
 
 

@@ -7,10 +7,10 @@ import pathlib
 import pytest
 
 from impala_tf import config as config_lib
-from impala_tf.storage import populations as storage
-from launch.report import populations
-from launch.report import tables
-from launch.run import sweep_directory
+from impala_tf.pbt import populations as storage
+from impala_tf.plots import populations
+from impala_tf.plots import tables
+from impala_tf.runs import sweep_directory
 from tests.fixtures import written_populations
 
 

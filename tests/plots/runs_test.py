@@ -1,7 +1,7 @@
 """Scores of runs, sorted by suite and by agent."""
 
+from impala_tf.plots import runs as runs_lib
 from impala_tf.suites import dmlab30
-from launch.report import runs as runs_lib
 
 PONG, BREAKOUT = 'atari/pong', 'atari/breakout'
 

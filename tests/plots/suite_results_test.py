@@ -5,8 +5,8 @@ import json
 import pytest
 
 from impala_tf import config as config_lib
+from impala_tf.plots import suite_results
 from impala_tf.suites import suite as suite_lib
-from launch.report import suite_results
 
 SUITE = suite_lib.Suite(
     name='toy', title='Toy-2',

@@ -2,8 +2,8 @@
 
 import pytest
 
+from impala_tf.plots import suite_tables
 from impala_tf.suites import suite as suite_lib
-from launch.report import suite_tables
 
 SUITE = suite_lib.Suite(
     name='toy', title='Toy-2',

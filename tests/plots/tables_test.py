@@ -1,8 +1,8 @@
 """Tables of a report, with numbers that can be checked by hand."""
 
+from impala_tf.plots import runs as runs_lib
+from impala_tf.plots import tables
 from impala_tf.suites import atari57
-from launch.report import runs as runs_lib
-from launch.report import tables
 
 _PONG = 'atari/pong'
 

@@ -5,9 +5,9 @@ import sys
 import pytest
 
 from impala_tf import config as config_lib
-from impala_tf.processes import ports
-from launch.processes import program
-from launch.ray_cluster import connection as ray_connection
+from impala_tf.ray_cluster import connection as ray_connection
+from impala_tf.runtime import ports
+from impala_tf.runtime import program
 
 Resources = ray_connection.Resources
 

@@ -8,16 +8,16 @@ import re
 import pytest
 
 from impala_tf import config as config_lib
-from impala_tf.processes import user_modules
-from impala_tf.processes import waiting
-from launch.processes import program as program_lib
-from launch.processes import restarts
-from launch.ray_cluster import connection as ray_connection
+from impala_tf.ray_cluster import connection as ray_connection
+from impala_tf.runtime import program as program_lib
+from impala_tf.runtime import restarts
+from impala_tf.runtime import user_modules
+from impala_tf.runtime import waiting
 
 pytest.importorskip('ray', reason="needs the extra 'ray'")
 
-from launch.ray_cluster import learners as ray_learners  # noqa: E402  It needs Ray.
-from launch.ray_cluster import program as ray_program  # noqa: E402
+from impala_tf.ray_cluster import learners as ray_learners  # noqa: E402  It needs Ray.
+from impala_tf.ray_cluster import program as ray_program  # noqa: E402
 
 State = program_lib.State
 _NEEDS = ray_connection.Resources(1., 0.)
@@ -86,7 +86,7 @@ def _make(monkeypatch, tmp_path):
 def _flags(program):
   """Returns some flags of the last start of a program."""
   (module, role, *flags), needed = program.calls[-1]
-  assert (module, role) == ('launch.role', 'learner')
+  assert (module, role) == ('impala_tf.cli.role', 'learner')
   assert f'--run_dir={needed[0]}' in flags and len(needed) == 1
   assert {'--supervised', '--wait_secs=600'} <= set(flags)
   return [flag for flag in flags if re.match(

@@ -6,11 +6,11 @@ import sys
 import pytest
 
 from impala_tf import config as config_lib
-from launch import cluster
-from launch.ray_cluster import connection as ray_connection
-from launch.ray_cluster import plan as cluster_plan
-from launch.run import gin_config
-from launch.run import program
+from impala_tf.cli import cluster
+from impala_tf.cli import program
+from impala_tf.ray_cluster import connection as ray_connection
+from impala_tf.ray_cluster import plan as cluster_plan
+from impala_tf.runs import gin_config
 from tests.fixtures import programs
 
 _CONFIG, *_BINDINGS = programs.CATCH

@@ -8,14 +8,14 @@ import time
 import psutil
 import pytest
 
-from launch.processes import child
-from launch.processes import program as program_lib
-from launch.ray_cluster import connection as ray_connection
+from impala_tf.ray_cluster import connection as ray_connection
+from impala_tf.runtime import child
+from impala_tf.runtime import program as program_lib
 from tests.fixtures import programs
 
 ray = pytest.importorskip('ray', reason="needs the extra 'ray'")
 
-from launch.ray_cluster import program as ray_program  # noqa: E402  It needs Ray.
+from impala_tf.ray_cluster import program as ray_program  # noqa: E402  It needs Ray.
 from tests.fixtures import ray_nodes  # noqa: E402
 
 State = program_lib.State

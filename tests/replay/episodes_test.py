@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from impala_tf.transport import episodes
-from impala_tf.transport import packing
+from impala_tf.comms import packing
+from impala_tf.replay import episodes
 from tests.fixtures import unrolls
 
 T = unrolls.T

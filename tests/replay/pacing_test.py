@@ -7,7 +7,7 @@ from absl import logging
 import pytest
 
 from impala_tf import config as config_lib
-from impala_tf.transport import pacing
+from impala_tf.replay import pacing
 from tests.fixtures import hosts
 
 

@@ -5,9 +5,9 @@ import pytest
 import reverb
 import tensorflow as tf
 
-from impala_tf import replay
 from impala_tf import types
-from impala_tf.transport import priorities
+from impala_tf.core import queue as queue_lib
+from impala_tf.replay import priorities
 from tests.fixtures import programs
 from tests.fixtures import unrolls
 
@@ -41,23 +41,23 @@ class _Learner:
 def _served():
   """Returns a learner, one around it, and a client of a replay of three."""
   spec = unrolls.spec()
-  server = replay.make_server([replay.make_replay(
+  server = queue_lib.make_server([queue_lib.make_replay(
       spec, 10, memory_bytes=1 << 30, priority_exponent=1.)], None)
   address = f'localhost:{server.port}'
-  writer = replay.UnrollWriter(address, spec, (replay.REPLAY,))
+  writer = queue_lib.UnrollWriter(address, spec, (queue_lib.REPLAY,))
   for number in range(3):
     writer.write(unrolls.numbered(number))
   writer.flush()
   learner = _Learner()
   yield (learner, priorities.PrioritisingLearner(
-      learner, address, replay.REPLAY), reverb.Client(address))
+      learner, address, queue_lib.REPLAY), reverb.Client(address))
   server.stop()
 
 
 def _probabilities(client):
   """Samples until all three were seen; returns {key: probability}."""
   found = {}
-  for sample in client.sample(replay.REPLAY, 500, emit_timesteps=False):
+  for sample in client.sample(queue_lib.REPLAY, 500, emit_timesteps=False):
     found[sample.info.key] = sample.info.probability
   return found
 
@@ -101,10 +101,10 @@ def test_losses_that_are_not_finite_and_items_that_are_gone_change_nothing(
 
 def test_a_server_that_has_died_holds_no_update_up(served):
   learner, _, _ = served
-  server = replay.make_server([replay.make_replay(
+  server = queue_lib.make_server([queue_lib.make_replay(
       unrolls.spec(), 10, memory_bytes=1 << 30, priority_exponent=1.)], None)
   other = priorities.PrioritisingLearner(
-      learner, f'localhost:{server.port}', replay.REPLAY)
+      learner, f'localhost:{server.port}', queue_lib.REPLAY)
   server.stop()
   learner.losses = [1., 1.]
   for _ in range(5):

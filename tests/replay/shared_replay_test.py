@@ -4,9 +4,9 @@ import pytest
 import reverb
 
 from impala_tf import config as config_lib
-from impala_tf import replay
-from impala_tf.processes import ports
-from impala_tf.transport import shared_replay
+from impala_tf.core import queue as queue_lib
+from impala_tf.replay import shared_replay
+from impala_tf.runtime import ports
 from tests.fixtures import programs
 from tests.fixtures import unrolls
 
@@ -15,8 +15,8 @@ _FINGERPRINT = -5
 
 def _serve(port=None):
   """Starts a server for three agents, the last of which will not come."""
-  return replay.make_server([
-      replay.make_replay(unrolls.spec(), 10, memory_bytes=1 << 30),
+  return queue_lib.make_server([
+      queue_lib.make_replay(unrolls.spec(), 10, memory_bytes=1 << 30),
       *shared_replay.make_tables(_FINGERPRINT, 3, absent=[2])], port)
 
 
@@ -61,7 +61,7 @@ def test_agents_hear_of_each_other_even_if_the_replay_begins_anew(monkeypatch):
   assert _reports(address)[1].progress == 200  # It does not end before.
   pulse = _reports(address)[0].pulse
   programs.wait_until(lambda: _reports(address)[0].pulse > pulse, 'a pulse')
-  assert links[0].infos[replay.REPLAY].max_size == 10
+  assert links[0].infos[queue_lib.REPLAY].max_size == 10
   links[0].close()
   server.stop()
 
@@ -105,7 +105,8 @@ def test_second_agent_of_a_number_is_refused_unless_the_first_is_dead(
 
 
 def test_server_that_is_no_shared_replay_is_refused():
-  server = replay.make_server([replay.make_queue(unrolls.spec(), 2)], None)
+  server = queue_lib.make_server([queue_lib.make_queue(unrolls.spec(), 2)],
+                                 None)
   with pytest.raises(config_lib.ConfigError, match='is no shared replay'):
     shared_replay.Link(f'localhost:{server.port}', 0, _FINGERPRINT)
   server.stop()

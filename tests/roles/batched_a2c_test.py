@@ -11,12 +11,12 @@ import pytest
 import tensorflow as tf
 
 from impala_tf import config as config_lib
-from impala_tf.architectures import actor_learner
-from impala_tf.architectures import batched_a2c
-from impala_tf.architectures import in_process
 from impala_tf.envs import env_processes
-from impala_tf.monitoring import metrics
-from impala_tf.processes import host as host_lib
+from impala_tf.roles import actor_learner
+from impala_tf.roles import batched_a2c
+from impala_tf.roles import in_process
+from impala_tf.runs import metrics
+from impala_tf.runtime import host as host_lib
 from tests.fixtures import hosts
 from tests.fixtures import programs
 from tests.fixtures import spoilt_catch

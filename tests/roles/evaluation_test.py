@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from impala_tf import evaluation
 from impala_tf import types
 from impala_tf.envs import environment as environment_lib
 from impala_tf.maths import distributions
+from impala_tf.roles import evaluation
 
 FIRST, MID = int(dm_env.StepType.FIRST), int(dm_env.StepType.MID)
 

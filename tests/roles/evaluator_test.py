@@ -7,13 +7,13 @@ import imageio
 import pytest
 
 from impala_tf import config as config_lib
-from impala_tf import evaluation
-from impala_tf import experiment
-from impala_tf import replay
-from impala_tf import weights
-from impala_tf.architectures import evaluator
-from impala_tf.monitoring import metrics
-from impala_tf.transport import config_table
+from impala_tf.comms import config_table
+from impala_tf.core import experiment
+from impala_tf.core import queue as queue_lib
+from impala_tf.core import weights
+from impala_tf.roles import evaluation
+from impala_tf.roles import evaluator
+from impala_tf.runs import metrics
 
 # Updates learn from 4 x 5 frames.
 _CONFIG = config_lib.Config(
@@ -29,7 +29,7 @@ class _Learner:
   def __init__(self, config):
     environment = experiment.make_environment(config, 1, 0, training=True)
     agent = experiment.make_agent(config, environment)
-    self._server = replay.make_server([
+    self._server = queue_lib.make_server([
         config_table.make_table(config),
         *weights.make_tables(agent.published_variables)], None)
     self.address = f'localhost:{self._server.port}'

@@ -7,24 +7,24 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from impala_tf import actor
 from impala_tf import config as config_lib
-from impala_tf import evaluation
-from impala_tf import experiment
-from impala_tf import replay
 from impala_tf import types as tf_types
-from impala_tf import weights
 from impala_tf.agents import acting
 from impala_tf.agents import saved
 from impala_tf.algorithms import table
-from impala_tf.architectures import in_process
-from impala_tf.architectures import learner_parts
-from impala_tf.monitoring import metrics
-from impala_tf.processes import host as host_lib
-from impala_tf.processes import learner_group
-from impala_tf.processes import precision
-from impala_tf.processes import user_modules
-from impala_tf.transport import parameter_memory
+from impala_tf.comms import parameter_memory
+from impala_tf.core import actor
+from impala_tf.core import experiment
+from impala_tf.core import queue as queue_lib
+from impala_tf.core import weights
+from impala_tf.roles import evaluation
+from impala_tf.roles import in_process
+from impala_tf.roles import learner_parts
+from impala_tf.runs import metrics
+from impala_tf.runtime import host as host_lib
+from impala_tf.runtime import learner_group
+from impala_tf.runtime import precision
+from impala_tf.runtime import user_modules
 from tests.fixtures import dummy_algorithm
 from tests.fixtures import hosts
 from tests.fixtures import locks
@@ -38,12 +38,13 @@ _UPDATES = 8
 _FRAMES_PER_UPDATE = 4 * 5
 
 
-def _config(seed=1, **experiment_knobs):
+def _config(seed=1, **experiment_options):
   """Makes a config of Catch; 3 environments do not fill batches of 4 evenly."""
-  knobs = {'total_frames': _UPDATES * _FRAMES_PER_UPDATE, **experiment_knobs}
+  options = {'total_frames': _UPDATES * _FRAMES_PER_UPDATE,
+             **experiment_options}
   return config_lib.Config(
       experiment=config_lib.ExperimentConfig(
-          **{'seed': seed, 'in_process': True, **knobs}),
+          **{'seed': seed, 'in_process': True, **options}),
       environment=config_lib.EnvironmentConfig(level='catch'),
       agent=config_lib.AgentConfig(torso='mlp', hidden_size=16),
       actor=config_lib.ActorConfig(num_envs=3),
@@ -230,7 +231,7 @@ def test_resumed_run_plays_other_games(
 
 
 def test_refused_unrolls_are_played_anew(tmp_path, monkeypatch):
-  write, written = replay.UnrollWriter.write, []
+  write, written = queue_lib.UnrollWriter.write, []
 
   def spoil(self, unroll):
     written.append(len(written) % 5 == 2)
@@ -239,7 +240,7 @@ def test_refused_unrolls_are_played_anew(tmp_path, monkeypatch):
       unroll.env_outputs.reward[:] = np.nan
     write(self, unroll)
 
-  monkeypatch.setattr(replay.UnrollWriter, 'write', spoil)
+  monkeypatch.setattr(queue_lib.UnrollWriter, 'write', spoil)
   rows = _rows(_config(), tmp_path)
   assert [row['updates'] for row in rows] == list(range(1, _UPDATES + 1))
   # All that was played and is neither learned from nor waiting.
@@ -276,8 +277,8 @@ def test_controlled_lag_is_exact(tmp_path, lag_updates):
 _MAZES = ('tmaze/1', 'tmaze/2', 'tmaze/3')
 
 
-def _multi_level(num_envs=7, **knobs):
-  config = _config(**knobs)
+def _multi_level(num_envs=7, **options):
+  config = _config(**options)
   return dataclasses.replace(
       config, environment=config_lib.EnvironmentConfig(level=','.join(_MAZES)),
       actor=config_lib.ActorConfig(num_envs=num_envs))
@@ -349,8 +350,8 @@ def _without_levels(row):
   return {k: v for k, v in row.items() if not k.startswith('level/')}
 
 
-def _popart(**knobs):
-  config = _multi_level(**knobs)
+def _popart(**options):
+  config = _multi_level(**options)
   return dataclasses.replace(
       config, experiment=dataclasses.replace(
           config.experiment, algorithm='impala_popart'),
@@ -393,9 +394,9 @@ def test_levels_that_differ_are_refused(tmp_path):
     _rows(config, tmp_path)
 
 
-def _with(config, section, **knobs):
+def _with(config, section, **options):
   return dataclasses.replace(config, **{section: dataclasses.replace(
-      getattr(config, section), **knobs)})
+      getattr(config, section), **options)})
 
 
 def test_resumed_run_learns_by_the_changed_config(tmp_path, monkeypatch):
@@ -430,11 +431,11 @@ def test_resumed_run_learns_by_the_changed_config(tmp_path, monkeypatch):
   assert last['entropy_cost'] == 0.5
 
 
-def _replaying(fraction=0.75, updates=_UPDATES, **knobs):
+def _replaying(fraction=0.75, updates=_UPDATES, **options):
   # One new unroll in a batch of four.
   config = _config(total_frames=updates * 5)
   return dataclasses.replace(config, replay=config_lib.ReplayConfig(
-      replay_fraction=fraction, **knobs))
+      replay_fraction=fraction, **options))
 
 
 def test_replayed_unrolls_count_no_frames_and_are_told_apart(tmp_path):
@@ -452,7 +453,7 @@ def test_replayed_unrolls_count_no_frames_and_are_told_apart(tmp_path):
   assert last['replay_occupancy'] >= 20 / 10_000
 
 
-def _laser(replay, use_lstm=False, **laser_knobs):
+def _laser(replay, use_lstm=False, **laser_options):
   """Makes a config of LASER on a T-maze, one new unroll a batch."""
   config = _with(_config(), 'experiment', algorithm='laser',
                  total_frames=12 * 5)
@@ -460,12 +461,12 @@ def _laser(replay, use_lstm=False, **laser_knobs):
   config = _with(config, 'actor', num_envs=2)
   config = _with(config, 'optimizer', learning_rate=0.05)
   return dataclasses.replace(
-      config, laser=config_lib.LaserConfig(**laser_knobs),
+      config, laser=config_lib.LaserConfig(**laser_options),
       agent=dataclasses.replace(config.agent, use_lstm=use_lstm, lstm_size=8),
       replay=config_lib.ReplayConfig(**{'replay_fraction': 0.75, **replay}))
 
 
-@pytest.mark.parametrize('replay_knobs, use_lstm', [
+@pytest.mark.parametrize('replay_options, use_lstm', [
     pytest.param({}, False, marks=pytest.mark.slow),
     ({'replay_fraction': 1., 'pacing_unrolls': 1}, False),
     ({'sampling': 'priorities', 'priority_correction': 0.5}, False),
@@ -475,15 +476,15 @@ def _laser(replay, use_lstm=False, **laser_knobs):
       'core_state': 'recomputed'}, True)],
     ids=['three quarters', 'all', 'priorities', 'episodes', 'recomputed'])
 def test_laser_learns_from_each_kind_of_replay(
-    replay_knobs, use_lstm, tmp_path):
-  rows = _rows(_laser(replay_knobs, use_lstm, threshold=1e-6), tmp_path)
+    replay_options, use_lstm, tmp_path):
+  rows = _rows(_laser(replay_options, use_lstm, threshold=1e-6), tmp_path)
   assert [row['frames'] for row in rows] == [5 * n for n in range(1, 13)]
   # Which unrolls are drawn is random: over all updates, not in any one of them.
   assert any(row['replayed/policy_lag'] > 0 for row in rows)
   # A threshold that small rejects whatever is not of this very policy.
   assert any(row['replayed/relevant_share'] < 1 for row in rows)
   assert any(row['kl_implied'] > 0 for row in rows)
-  if 'pacing_unrolls' not in replay_knobs:
+  if 'pacing_unrolls' not in replay_options:
     assert rows[0]['fresh/loss/entropy'] < 0
     assert all(row['replayed/loss/entropy'] == 0 for row in rows)
   assert not any(name.startswith('unroll/') for name in rows[-1])

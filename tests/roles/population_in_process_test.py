@@ -7,18 +7,18 @@ import pytest
 import tensorflow as tf
 
 from impala_tf import config as config_lib
-from impala_tf import config_fingerprint
-from impala_tf import experiment
-from impala_tf import replay
-from impala_tf.architectures import in_process
-from impala_tf.architectures import lock_step
-from impala_tf.architectures import replay_server
-from impala_tf.monitoring import metrics
-from impala_tf.population import rules
-from impala_tf.processes import host as host_lib
-from impala_tf.storage import populations
-from impala_tf.transport import pacing
-from impala_tf.transport import shared_replay
+from impala_tf.config import fingerprint as fingerprint_lib
+from impala_tf.core import experiment
+from impala_tf.core import queue as queue_lib
+from impala_tf.pbt import populations
+from impala_tf.pbt import rules
+from impala_tf.replay import pacing
+from impala_tf.replay import shared_replay
+from impala_tf.roles import in_process
+from impala_tf.roles import population_in_process
+from impala_tf.roles import replay_server
+from impala_tf.runs import metrics
+from impala_tf.runtime import host as host_lib
 from tests.fixtures import hosts
 
 pytestmark = pytest.mark.usefixtures('servers_stay')
@@ -70,7 +70,7 @@ def _trained(tmp_path_factory, servers_stay):
   """Trains a population once; returns its directory."""
   del servers_stay  # Only to be there first.
   directory = tmp_path_factory.mktemp('population')
-  lock_step.run(_configs(directory), host_lib.LearnerHost())
+  population_in_process.run(_configs(directory), host_lib.LearnerHost())
   return directory
 
 
@@ -144,10 +144,10 @@ def test_members_that_share_a_replay_score_by_their_own_games(
       replay=config_lib.ReplayConfig(replay_fraction=0.5))
              for run_dir, config in _configs(tmp_path).items()}
   config, *_ = configs.values()
-  server = replay.make_server([
+  server = queue_lib.make_server([
       experiment.make_replay(config, replay_server._unroll_spec(config)),
       *shared_replay.make_tables(
-          config_fingerprint.of_unrolls(config), len(configs))], None)
+          fingerprint_lib.of_unrolls(config), len(configs))], None)
   for agent, (run_dir, config) in enumerate(configs.items()):
     in_process.run(config, run_dir, host_lib.LearnerHost(),
                    f'localhost:{server.port}', agent)
@@ -175,8 +175,8 @@ def test_same_seed_gives_the_same_numbers(trained, tmp_path):
   # Stopped in between two turns, and resumed.
   host = hosts.StoppedBy(lambda: bool(populations.read_events(
       str(tmp_path / 'slow'))))
-  lock_step.run(_configs(tmp_path), host)
-  lock_step.run(_configs(tmp_path), host_lib.LearnerHost())
+  population_in_process.run(_configs(tmp_path), host)
+  population_in_process.run(_configs(tmp_path), host_lib.LearnerHost())
   assert _numbers(tmp_path) == _numbers(trained)
 
 

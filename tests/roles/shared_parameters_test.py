@@ -12,23 +12,23 @@ import reverb
 import tensorflow as tf
 
 from impala_tf import config as config_lib
-from impala_tf import evaluation
-from impala_tf import experiment
-from impala_tf import learner as learner_lib
-from impala_tf import replay
+from impala_tf.a3c import parameter_server
+from impala_tf.a3c import segments
+from impala_tf.a3c import store as store_lib
+from impala_tf.a3c import worker as worker_lib
 from impala_tf.agents import saved
-from impala_tf.architectures import in_process
-from impala_tf.architectures import parameter_keeper
-from impala_tf.architectures import shared_parameters
-from impala_tf.architectures import warm_start
-from impala_tf.asynchronous import actor_learner
-from impala_tf.asynchronous import segments
-from impala_tf.asynchronous import store as store_lib
+from impala_tf.comms import config_table
+from impala_tf.core import experiment
+from impala_tf.core import learner as learner_lib
+from impala_tf.core import queue as queue_lib
 from impala_tf.envs import catch
-from impala_tf.monitoring import metrics
-from impala_tf.processes import host as host_lib
-from impala_tf.transport import config_table
-from launch.run import gin_config
+from impala_tf.roles import evaluation
+from impala_tf.roles import in_process
+from impala_tf.roles import shared_parameters
+from impala_tf.roles import warm_start
+from impala_tf.runs import gin_config
+from impala_tf.runs import metrics
+from impala_tf.runtime import host as host_lib
 from tests.fixtures import hosts
 from tests.fixtures import programs
 from tests.fixtures import spoilt_catch
@@ -160,7 +160,7 @@ def test_sarsa_goes_on_with_the_action_of_which_the_target_was(
 def test_workers_of_value_methods_explore_as_the_config_says(
     algorithm, tmp_path):
   config = _config(algorithm)
-  store = parameter_keeper.make(config, str(tmp_path)).store
+  store = parameter_server.make(config, str(tmp_path)).store
   make_link, agents = shared_parameters._memory_link(config, store), []
 
   def note(agent, target_agent):
@@ -220,18 +220,18 @@ def test_stopped_run_goes_on_with_all_that_workers_share(
           config.asynchronous, optimizer=optimizer))
   host = hosts.StoppedAfter(6)
   _rows(config, tmp_path, host)
-  parts = parameter_keeper.make(config, str(tmp_path))
+  parts = parameter_server.make(config, str(tmp_path))
   assert parts.store.counts[:2] == (27, 6)
   target = parts.store.target_parameters
   # It is that of 23 frames.
   assert (parts.store.parameters != target).any()
-  fresh = parameter_keeper.make(config, str(tmp_path / 'fresh')).store
+  fresh = parameter_server.make(config, str(tmp_path / 'fresh')).store
   assert (fresh.parameters == fresh.target_parameters).all()
   assert (fresh.parameters != target).any()
   moved = [bool(slot.any()) for slot in parts.store.slots]
   assert moved == ([True] if optimizer == 'shared_rmsprop' else [True] * 3)
   np.testing.assert_array_equal(
-      actor_learner.flatten(saved.load_agent(str(tmp_path)).agent),
+      worker_lib.flatten(saved.load_agent(str(tmp_path)).agent),
       parts.store.parameters)
   rows = _rows(config, tmp_path)
   assert [row['updates'] for row in rows] == list(range(1, len(rows) + 1))
@@ -245,8 +245,8 @@ def test_run_begins_with_another_ones_parameters_and_with_those_as_targets(
   source, new = str(tmp_path / 'source'), str(tmp_path / 'new')
   _rows(config, source)
   warm_start.write_first_checkpoint(config, new, source, 'newest')
-  learned = actor_learner.flatten(saved.load_agent(source).agent)
-  store = parameter_keeper.make(config, new).store
+  learned = worker_lib.flatten(saved.load_agent(source).agent)
+  store = parameter_server.make(config, new).store
   np.testing.assert_array_equal(store.parameters, learned)
   np.testing.assert_array_equal(store.target_parameters, learned)
   assert store.counts == (0, 0, 0) and not store.slots[0].any()
@@ -258,13 +258,13 @@ def test_run_begins_with_another_ones_parameters_and_with_those_as_targets(
 def test_gradient_that_is_not_finite_is_not_shared(
     tmp_path, each_update, monkeypatch):
   """The rewards of the first of three workers are NaN."""
-  monkeypatch.setattr(actor_learner.Worker, 'step', _with_nan_of_one(
-      actor_learner.Worker.step))
+  monkeypatch.setattr(worker_lib.Worker, 'step', _with_nan_of_one(
+      worker_lib.Worker.step))
   config = dataclasses.replace(_config(), impala=config_lib.ImpalaConfig(
       correction='none', reward_clipping='none'))
   rows = _rows(config, tmp_path)
   assert rows[-1]['updates_skipped'] == math.ceil(len(rows) / 3)
-  parts = parameter_keeper.make(config, str(tmp_path))
+  parts = parameter_server.make(config, str(tmp_path))
   assert np.isfinite(parts.store.parameters).all()
   assert np.isfinite(parts.store.slots[0]).all()
   assert rows[-1]['frames'] >= 60
@@ -293,8 +293,8 @@ def test_one_nan_spoils_one_return(tmp_path, each_update, monkeypatch):
 
 
 def test_run_without_a_finite_gradient_ends(tmp_path, monkeypatch):
-  monkeypatch.setattr(actor_learner.Worker, 'step', _with_nan_of_one(
-      actor_learner.Worker.step, lambda worker, workers: True))
+  monkeypatch.setattr(worker_lib.Worker, 'step', _with_nan_of_one(
+      worker_lib.Worker.step, lambda worker, workers: True))
   config = dataclasses.replace(_config(), impala=config_lib.ImpalaConfig(
       correction='none', reward_clipping='none'),
                                optimizer=config_lib.OptimizerConfig(
@@ -305,7 +305,7 @@ def test_run_without_a_finite_gradient_ends(tmp_path, monkeypatch):
   assert saved.load_agent(str(tmp_path)).num_frames >= 60
 
 
-@pytest.mark.parametrize('knobs, words', [
+@pytest.mark.parametrize('options, words', [
     ({'environment': config_lib.EnvironmentConfig(level='tmaze/1,tmaze/2')},
      'EnvironmentConfig.level'),
     ({'optimizer': config_lib.OptimizerConfig(momentum=0.5)}, 'momentum'),
@@ -314,13 +314,13 @@ def test_run_without_a_finite_gradient_ends(tmp_path, monkeypatch):
     ({'asynchronous': config_lib.AsyncConfig(share_memory=False)},
      'nobody sends gradients'),
     ({'impala': config_lib.ImpalaConfig()}, "set it to 'none'")])
-def test_config_that_workers_cannot_have_is_refused(knobs, words, tmp_path):
+def test_config_that_workers_cannot_have_is_refused(options, words, tmp_path):
   with pytest.raises(config_lib.ConfigError, match=words):
-    _rows(_config(**knobs), tmp_path)
+    _rows(_config(**options), tmp_path)
 
 
 def test_last_row_has_the_frames_that_workers_added_meanwhile(tmp_path):
-  parts = parameter_keeper.make(_config(total_frames=20), str(tmp_path))
+  parts = parameter_server.make(_config(total_frames=20), str(tmp_path))
 
   def play():
     parts.store.add_frames(10, 100, {
@@ -334,12 +334,12 @@ def test_last_row_has_the_frames_that_workers_added_meanwhile(tmp_path):
         play()  # And nobody plays on: these were the last.
 
   play()
-  parameter_keeper.run(parts, Host())
+  parameter_server.run(parts, Host())
   assert [row['frames'] for row in metrics.read_rows(str(tmp_path))] == [10, 20]
 
 
 def test_learner_that_waits_for_records_tells_who_has_the_lock(tmp_path):
-  parts = parameter_keeper.make(_config(), str(tmp_path))
+  parts = parameter_server.make(_config(), str(tmp_path))
   causes = []
 
   class Host(host_lib.LearnerHost):
@@ -352,7 +352,7 @@ def test_learner_that_waits_for_records_tells_who_has_the_lock(tmp_path):
 
   holder = store_lib.find([parts.store.table_name])
   fcntl.flock(holder._file.fileno(), fcntl.LOCK_EX)
-  parameter_keeper.run(parts, Host())
+  parameter_server.run(parts, Host())
   assert f'process {os.getpid()} has the lock' in causes[0]
 
 
@@ -395,7 +395,7 @@ class _WaitingHost(host_lib.ActorHost):
 
 
 def _train(config, run_dir, *bindings):
-  ran = programs.run('launch.train', config, f'--run_dir={run_dir}', *(
+  ran = programs.run('impala_tf.cli.train', config, f'--run_dir={run_dir}', *(
       f'--gin_binding={binding}' for binding in bindings), timeout=3500)
   assert ran.returncode == 0, ran.stderr
   return metrics.read_rows(str(run_dir))
@@ -439,7 +439,7 @@ def test_cart_pole_is_learned(tmp_path):
 def test_only_a3c_does_without_the_memory_of_another_machine():
   for algorithm in 'a3c', 'n_step_q':
     config = _config(algorithm)
-    server = replay.make_server(
+    server = queue_lib.make_server(
         [config_table.make_table(config),
          reverb.Table.queue('shared-another-boot/1/2/3', max_size=1)], None)
     address = f'localhost:{server.port}'

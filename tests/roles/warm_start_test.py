@@ -7,7 +7,7 @@ import pytest
 
 from impala_tf import config as config_lib
 from impala_tf.agents import saved
-from impala_tf.architectures import warm_start
+from impala_tf.roles import warm_start
 from impala_tf.storage import checkpoint
 from tests.fixtures import saved_parts
 

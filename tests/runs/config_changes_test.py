@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from impala_tf import config as config_lib
-from launch.run import config_changes
+from impala_tf.runs import config_changes
 from tests.fixtures import configs
 
 CONFIG = config_lib.Config(
@@ -13,10 +13,10 @@ CONFIG = config_lib.Config(
 
 
 def _with(config, name, value):
-  """Returns the config with one value, 'section.knob', changed."""
-  section, _, knob = name.partition('.')
+  """Returns the config with one value, 'section.option', changed."""
+  section, _, option = name.partition('.')
   return dataclasses.replace(config, **{section: dataclasses.replace(
-      getattr(config, section), **{knob: value})})
+      getattr(config, section), **{option: value})})
 
 
 @pytest.mark.parametrize('name, value', [
@@ -34,7 +34,7 @@ def test_how_it_is_learned_and_run_may_change(name, value):
 
 
 def test_nothing_of_what_is_played_and_of_the_network_may_change():
-  """Whatever knobs there are: new ones are refused until someone decides."""
+  """Whatever options there are: new ones are refused until someone decides."""
   for section in ('environment', 'atari', 'dmlab', 'vizdoom', 'agent'):
     values = getattr(CONFIG, section)
     for field in dataclasses.fields(values):

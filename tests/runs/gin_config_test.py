@@ -5,11 +5,11 @@ import re
 import pytest
 
 from impala_tf import config as config_lib
-from impala_tf.processes import user_modules
-from launch import evaluate
-from launch import train
-from launch.run import gin_config
-from launch.run import program
+from impala_tf.cli import evaluate
+from impala_tf.cli import program
+from impala_tf.cli import train
+from impala_tf.runs import gin_config
+from impala_tf.runtime import user_modules
 from tests.fixtures import configs
 from tests.fixtures import programs
 
@@ -33,10 +33,10 @@ def test_what_is_written_reads_back_equal(tmp_path, config):
 def test_no_value_is_left_out_when_written():
   changed = gin_config.dumps(configs.changed_everywhere()).splitlines()
   default = gin_config.dumps(config_lib.Config()).splitlines()
-  knobs = [line for line in default if ' = ' in line and
+  options = [line for line in default if ' = ' in line and
            not any(name in line for name in configs.LEFT_ALONE)]
-  assert len(knobs) > 30
-  assert not set(knobs) & set(changed)
+  assert len(options) > 30
+  assert not set(options) & set(changed)
 
 
 def test_file_may_include_others_and_bindings_have_the_last_word(
@@ -234,7 +234,7 @@ _IMPORTS = [
     ('from a_package import part as config', 'a_package.part'),
     ('from impala_tf import a_trap', 'impala_tf.a_trap'),
     ('import os', 'os'),
-    ('from impala_tf import experiment', 'impala_tf.experiment')]
+    ('from impala_tf import experiment', 'impala_tf.core.experiment')]
 
 
 @pytest.mark.parametrize('statement, module', _IMPORTS)
@@ -296,6 +296,6 @@ def test_names_for_values_may_be_used(tmp_path):
 
 def test_evaluate_imports_nothing_that_a_run_directory_names(tmp_path, trace):
   (tmp_path / 'config.gin').write_text(_HEADER + 'import a_trap\n')
-  line = programs.error_line(programs.run('launch.evaluate', tmp_path))
+  line = programs.error_line(programs.run('impala_tf.cli.evaluate', tmp_path))
   assert 'config.gin imports a_trap, but a .gin file binds data' in line
   assert not trace.exists()

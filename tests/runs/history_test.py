@@ -5,7 +5,7 @@ import datetime
 import pytest
 
 from impala_tf import config as config_lib
-from launch.run import history
+from impala_tf.runs import history
 
 
 @pytest.mark.parametrize('form', ['{}', 'ram:/{}'])

@@ -13,8 +13,8 @@ from tensorboard.plugins.hparams import list_session_groups
 from tensorboard.util import tensor_util
 
 from impala_tf import config as config_lib
-from impala_tf.monitoring import hparams
-from impala_tf.monitoring import metrics
+from impala_tf.runs import hparams
+from impala_tf.runs import metrics
 
 
 def _config(**optimizer):

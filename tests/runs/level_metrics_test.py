@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from impala_tf.monitoring import level_metrics
+from impala_tf.runs import level_metrics
 from impala_tf.suites import atari57
 from impala_tf.suites import dmlab30
 

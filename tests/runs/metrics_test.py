@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tensorboard.backend.event_processing import event_accumulator
 
-from impala_tf.monitoring import metrics
+from impala_tf.runs import metrics
 
 
 def _row(frames, **values):

@@ -1,6 +1,6 @@
 """Files of a run with --profile."""
 
-from impala_tf.monitoring import profiling
+from impala_tf.runs import profiling
 
 
 def test_hop_times_are_means_over_unrolls(tmp_path):

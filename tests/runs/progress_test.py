@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from launch.run import progress
+from impala_tf.runs import progress
 
 _ROW = {'frames': 1_250_000, 'frames_per_sec': 2_500.4, 'policy_lag': 3.26}
 

@@ -6,9 +6,9 @@ import re
 import pytest
 
 from impala_tf import config as config_lib
-from launch.run import gin_config
-from launch.run import history
-from launch.run import run_directory
+from impala_tf.runs import gin_config
+from impala_tf.runs import history
+from impala_tf.runs import run_directory
 from tests.fixtures import programs
 
 CONFIG = config_lib.Config(
@@ -188,7 +188,7 @@ def test_killed_process_leaves_no_lock_behind(tmp_path):
   program = """
 import sys, time
 from impala_tf import config
-from launch.run import run_directory
+from impala_tf.runs import run_directory
 with run_directory.claim(sys.argv[1], config.Config(
     environment=config.EnvironmentConfig(level='catch'))):
   print('in', flush=True)

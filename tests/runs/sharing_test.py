@@ -3,12 +3,12 @@
 import pytest
 
 from impala_tf import config as config_lib
+from impala_tf.cli.roles import flags
+from impala_tf.runs import gin_config
+from impala_tf.runs import sharing
+from impala_tf.runs import sweep_directory
 from impala_tf.sweeps import plan as plan_lib
 from impala_tf.sweeps import results as results_lib
-from launch.roles import flags
-from launch.run import gin_config
-from launch.run import sharing
-from launch.run import sweep_directory
 
 
 def _config(**kwargs):
@@ -40,7 +40,7 @@ def test_replay_gets_the_agents_config_and_agents_its_address(tmp_path):
   assert list(one.members) == [
       f'catch/shared/{name}/seed_1' for name in ('a', 'b', 'c')]
   module, *arguments = one.command
-  assert module == 'launch.role'
+  assert module == 'impala_tf.cli.role'
   args = flags.make_parser('').parse_args(arguments)
   flags.check(args)
   assert args.role == 'replay' and args.supervised and args.num_agents == 3

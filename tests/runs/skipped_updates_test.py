@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from impala_tf import config as config_lib
-from impala_tf.monitoring import skipped_updates
+from impala_tf.runs import skipped_updates
 from tests.fixtures import unrolls
 
 

@@ -3,12 +3,12 @@
 import pytest
 
 from impala_tf import config as config_lib
-from impala_tf.processes import user_modules
+from impala_tf.runs import gin_config
+from impala_tf.runs import run_directory
+from impala_tf.runs import sweep_directory
+from impala_tf.runtime import user_modules
 from impala_tf.sweeps import plan as plan_lib
 from impala_tf.sweeps import results as results_lib
-from launch.run import gin_config
-from launch.run import run_directory
-from launch.run import sweep_directory
 
 _CONFIG = plan_lib.SweepConfig(tasks={'catch': 'configs/catch.gin'},
                                variants={'a': {}, 'b': {}}, num_seeds=2)

@@ -1,9 +1,9 @@
 """Lines that programs print of many runs."""
 
+from impala_tf.runs import sweep_progress
+from impala_tf.runtime import batch
 from impala_tf.sweeps import plan as plan_lib
 from impala_tf.sweeps import results as results_lib
-from launch.processes import batch
-from launch.run import sweep_progress
 
 
 def test_line_of_a_run_tells_how_it_ended_and_when_all_will(capsys):

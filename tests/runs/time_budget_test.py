@@ -5,9 +5,9 @@ import json
 import pytest
 
 from impala_tf import config as config_lib
-from impala_tf.monitoring import metrics
-from impala_tf.monitoring import profiling
-from launch.run import time_budget
+from impala_tf.runs import metrics
+from impala_tf.runs import profiling
+from impala_tf.runs import time_budget
 
 CONFIG = config_lib.Config(
     actor=config_lib.ActorConfig(num_actors=1, num_envs=4),

@@ -8,8 +8,8 @@ import subprocess
 import pytest
 
 from impala_tf import config as config_lib
-from launch.run import gin_config
-from launch.run import tracking
+from impala_tf.runs import gin_config
+from impala_tf.runs import tracking
 from tests.fixtures import fake_wandb
 from tests.fixtures import programs
 

@@ -9,8 +9,8 @@ import time
 
 import pytest
 
+from impala_tf.runs import url_lock
 from impala_tf.storage import files
-from launch.run import url_lock
 from tests.fixtures import programs
 
 pytestmark = pytest.mark.timeout(400)
@@ -133,7 +133,7 @@ def test_of_many_who_come_at_once_one_is_let_in(path, monkeypatch):
 
 _OWNER = """
 import signal, sys, threading
-from launch.run import url_lock
+from impala_tf.runs import url_lock
 url_lock._BEAT_SECS = 0.1
 asked = threading.Event()
 signal.signal(signal.SIGTERM, lambda *unused: asked.set())

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from impala_tf import config as config_lib
-from impala_tf.monitoring import video
+from impala_tf.runs import video
 
 
 class _Environment:

@@ -7,8 +7,8 @@ import threading
 
 import pytest
 
-from launch.processes import batch
-from launch.processes import local
+from impala_tf.runtime import batch
+from impala_tf.runtime import local
 from tests.fixtures import batch_contract
 from tests.fixtures import programs
 

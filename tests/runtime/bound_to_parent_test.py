@@ -11,7 +11,7 @@ from tests.fixtures import programs
 _PARENT = """
 import os, subprocess, sys
 child = subprocess.Popen([
-    sys.executable, '-m', 'launch.processes.bound_to_parent', str(os.getpid()),
+    sys.executable, '-m', 'impala_tf.runtime.bound_to_parent', str(os.getpid()),
     *sys.argv[1:]])
 print(child.pid, flush=True)
 child.wait()
@@ -35,7 +35,8 @@ def test_program_gets_the_signal_when_its_parent_dies(
 
 def test_program_whose_parent_is_dead_already_never_starts(tmp_path):
   ran = subprocess.run(
-      [sys.executable, '-m', 'launch.processes.bound_to_parent', '1', 'SIGKILL',
+      [sys.executable, '-m', 'impala_tf.runtime.bound_to_parent', '1',
+       'SIGKILL',
        _PROGRAM, 'short', 'bound', str(tmp_path)],
       cwd=programs.ROOT, timeout=programs.DEADLINE_SECS)
   assert ran.returncode == 1

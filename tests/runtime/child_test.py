@@ -2,14 +2,14 @@
 
 import errno
 
-from launch.processes import child
+from impala_tf.runtime import child
 from tests.fixtures import programs
 
 
 def test_actors_yield_to_the_learner():
   code = """
 import os
-from launch.processes import child as child_lib
+from impala_tf.runtime import child as child_lib
 before = os.nice(0)
 child_lib.yield_to_others()
 print(os.nice(0) - before)
@@ -42,7 +42,7 @@ def test_actors_that_start_together_all_yield(monkeypatch):
 def test_child_notices_the_end_of_its_supervisor():
   code = """
 import os, time
-from launch.processes import child
+from impala_tf.runtime import child
 child.stop_with_parent(lambda: os._exit(7))
 print('ready', flush=True)
 time.sleep(1000)

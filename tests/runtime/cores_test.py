@@ -7,8 +7,8 @@ import re
 import pytest
 
 from impala_tf import config as config_lib
-from impala_tf.processes import cores
-from impala_tf.processes import sizing
+from impala_tf.runtime import cores
+from impala_tf.runtime import sizing
 from tests.fixtures import programs
 from tests.fixtures.faults import runs
 
@@ -90,7 +90,7 @@ def test_kernel_has_a_directory_for_each_core(monkeypatch):
 def test_process_stays_on_its_core():
   program = """
 import os, sys
-from impala_tf.processes import cores
+from impala_tf.runtime import cores
 cores.stay_on(10**4)  # There is none: all is as before.
 before = os.sched_getaffinity(0)
 cores.stay_on(int(sys.argv[1]))

@@ -10,8 +10,8 @@ import time
 import numpy as np
 import pytest
 
-from impala_tf.processes import learner_group
-from impala_tf.processes import ports
+from impala_tf.runtime import learner_group
+from impala_tf.runtime import ports
 from tests.fixtures import hosts
 from tests.fixtures import programs
 from tests.fixtures import replica_process
@@ -150,7 +150,7 @@ def test_messages_leave_no_threads_behind(ran):
 
 
 def test_process_whose_peer_hangs_ends():
-  code = ('from impala_tf.processes import learner_group as group\n'
+  code = ('from impala_tf.runtime import learner_group as group\n'
           'import threading\n'
           'group._TIMEOUT_SECS = 0.1\n'
           'with group._within_timeout():\n'

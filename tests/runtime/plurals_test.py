@@ -1,6 +1,6 @@
 """One thing is no plural, and nouns that end with s have their own."""
 
-from impala_tf.text import plurals
+from impala_tf.runtime import plurals
 
 
 def test_one_is_no_plural():

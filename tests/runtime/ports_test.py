@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from impala_tf.processes import ports
+from impala_tf.runtime import ports
 from tests.fixtures import programs
 
 
@@ -49,7 +49,7 @@ def test_claimed_port_is_refused_until_it_is_free_again():
 
 
 def test_claim_ends_with_a_killed_process():
-  program = ('from impala_tf.processes import ports; '
+  program = ('from impala_tf.runtime import ports; '
              'port, claimed = ports.claim(); '
              'print(port, flush=True); input()')
   with programs.running('-c', program, stdin=programs.PIPE) as process:

@@ -3,7 +3,7 @@
 import pytest
 
 from impala_tf import config as config_lib
-from impala_tf.processes import precision
+from impala_tf.runtime import precision
 
 _WITH_AMX = {'avx512_bf16', 'amx_tile', 'amx_bf16'}
 _WITH_AVX, _WITHOUT = {'avx512f', 'avx512_bf16'}, {'avx512f'}

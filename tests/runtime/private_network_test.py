@@ -11,7 +11,7 @@ import threading
 
 import pytest
 
-from launch.run import private_network
+from impala_tf.runtime import private_network
 from tests.fixtures import programs
 
 # A program that serves, and says where, in which network, and whether it
@@ -19,7 +19,7 @@ from tests.fixtures import programs
 # anybody may listen at the same port.
 _PROGRAM = """
 import os, sys, time
-from launch.run import private_network
+from impala_tf.runtime import private_network
 from tests.launch.run import private_network_test
 assert private_network.is_settled()
 obstacle = private_network.obstacle()
@@ -92,7 +92,7 @@ def _own_network():
 
 
 def test_nobody_else_reaches_it_nor_does_it_reach_others(start, tmp_path):
-  with start('-m', 'launch.run.private_network', 'my_program') as (
+  with start('-m', 'impala_tf.runtime.private_network', 'my_program') as (
       port, (network, itself, others, uid), obstacle, pid):
     if not _is_allowed():
       pytest.skip(f'this system does not allow it: {obstacle}')
@@ -116,7 +116,7 @@ def test_what_another_program_was_told_does_not_count(monkeypatch):
 # Systems that do not allow it.
 _FORBID = """
 import errno, os, sys
-from launch.run import private_network
+from impala_tf.runtime import private_network
 def _unshare(what):
   raise OSError(errno.EPERM, 'unshare: Operation not permitted')
 private_network._unshare = _unshare
@@ -151,7 +151,7 @@ def test_failure_half_way_leaves_no_trace(start):
 def test_root_keeps_its_power_over_files(start):
   if os.getuid():
     pytest.skip('this is not root')
-  with start('-m', 'launch.run.private_network', 'my_program'
+  with start('-m', 'impala_tf.runtime.private_network', 'my_program'
              ) as (_, _, _, pid):
     assert os.readlink(f'/proc/{pid}/ns/user') == os.readlink(
         '/proc/self/ns/user')

@@ -5,8 +5,8 @@ import math
 import pytest
 
 from impala_tf import config as config_lib
-from launch.processes import program as program_lib
-from launch.processes import restarts
+from impala_tf.runtime import program as program_lib
+from impala_tf.runtime import restarts
 
 
 class _Ended(program_lib.Program):

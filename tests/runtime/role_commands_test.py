@@ -2,8 +2,8 @@
 
 import pytest
 
-from impala_tf.processes import user_modules
-from launch.run import role_commands
+from impala_tf.runtime import role_commands
+from impala_tf.runtime import user_modules
 
 
 def test_no_two_starts_of_actors_have_one_seed():
@@ -17,17 +17,19 @@ def test_no_two_starts_of_actors_have_one_seed():
 
 def test_commands_tell_roles_all_they_need():
   assert role_commands.actor('host:1', 2, 3, '--profile') == [
-      'launch.role', 'actor', '--supervised', '--address=host:1', '--task=2',
+      'impala_tf.cli.role', 'actor', '--supervised', '--address=host:1',
+      '--task=2',
       '--seed=30002', '--profile']
   assert role_commands.evaluator('host:1', 4, '--run_dir=x') == [
-      'launch.role', 'evaluator', '--supervised', '--address=host:1',
+      'impala_tf.cli.role', 'evaluator', '--supervised', '--address=host:1',
       '--seed=4', '--run_dir=x']
 
 
 def test_only_several_learners_are_told_of_each_other():
   both = ['host:5', 'host:6']
   assert role_commands.learner('host:1', 1, both) == [
-      'launch.role', 'learner', '--supervised', '--address=host:1', '--task=1',
+      'impala_tf.cli.role', 'learner', '--supervised', '--address=host:1',
+      '--task=1',
       '--learners=host:5,host:6']
   for addresses in ([], ['host:5']):
     assert not [flag for flag in role_commands.learner('host:1', 0, addresses)

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from impala_tf import config as config_lib
-from impala_tf.processes import sizing
+from impala_tf.runtime import sizing
 
 
 @pytest.mark.parametrize('cores,num_actors,num_envs,num_threads', [

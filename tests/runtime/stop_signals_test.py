@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from launch.processes import stop_signals
+from impala_tf.runtime import stop_signals
 
 
 def test_first_signal_counts_and_the_second_is_a_repetition():

@@ -10,12 +10,12 @@ import pytest
 
 from tests.fixtures import programs
 
-# Runs a supervisor as `launch.train` does; failures get exit codes that cannot
-# be Python's own.
+# Runs a supervisor as `impala_tf.cli.train` does; failures get exit codes that
+# cannot be Python's own.
 _SUPERVISOR = """
 import json, sys
 from impala_tf import config
-from launch.processes import local, program
+from impala_tf.runtime import local, program
 kwargs = json.loads(sys.argv[1])
 actor = kwargs.pop('actor_command')
 kwargs['actor_command'] = lambda task, attempt: [*actor, str(task),
@@ -35,7 +35,7 @@ sys.exit(128 + signum if signum else 0)
 # The beginning of each child: notes its start in a file of its role.
 _CHILD = """
 import os, pathlib, signal, sys, time
-from launch.processes import child
+from impala_tf.runtime import child
 child.stop_with_parent(lambda: os._exit(0))
 home, role, *numbers = sys.argv[1:]
 home = pathlib.Path(home)

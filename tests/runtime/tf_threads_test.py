@@ -3,7 +3,7 @@
 import pytest
 import tensorflow as tf
 
-from impala_tf.processes import tf_threads
+from impala_tf.runtime import tf_threads
 
 
 @pytest.mark.parametrize('asked, intra_op, inter_op', [

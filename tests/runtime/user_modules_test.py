@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from impala_tf import config as config_lib
-from impala_tf.processes import user_modules
+from impala_tf.runtime import user_modules
 
 pytestmark = pytest.mark.usefixtures('modules_forgotten')
 

@@ -4,8 +4,8 @@ import socket
 
 import pytest
 
-from impala_tf.processes import ports
-from impala_tf.processes import waiting
+from impala_tf.runtime import ports
+from impala_tf.runtime import waiting
 
 
 @pytest.fixture(name='clock')

@@ -7,9 +7,9 @@ import pytest
 import tensorflow as tf
 
 from impala_tf import config as config_lib
-from impala_tf import experiment
 from impala_tf.agents import agent as agent_lib
 from impala_tf.agents import saved as saved_lib
+from impala_tf.core import experiment
 from impala_tf.maths import distributions
 from impala_tf.storage import checkpoint
 from impala_tf.storage import files

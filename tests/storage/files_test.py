@@ -116,9 +116,9 @@ def test_nobody_waits_for_tensorflow_but_for_urls(tmp_path):
 import os, sys
 from impala_tf.storage import files
 from impala_tf.storage import line_log
-from impala_tf.monitoring import metrics
+from impala_tf.runs import metrics
 from launch import evaluate, plot, train
-from launch.run import progress, run_directory
+from impala_tf.runs import progress, run_directory
 run_directory.reach(sys.argv[1])
 files.write(sys.argv[1] + '/x', b'1')
 progress.NewestRow(sys.argv[1])

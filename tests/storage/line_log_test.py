@@ -1,6 +1,6 @@
 """Lines are appended whole, followed while they are, and dropped from the end.
 
-What holds of a growing file, tests/monitoring/metrics_test.py says; here is
+What holds of a growing file, tests/runs/metrics_test.py says; here is
 what must hold of it and of pieces behind a URL alike, and what of pieces alone.
 """
 

@@ -6,13 +6,13 @@ from typing import Any, Callable, Mapping
 
 from impala_tf import config as config_lib
 from impala_tf.algorithms import table as algorithms
-from impala_tf.processes import host as host_lib
-from impala_tf.processes import waiting as waiting_lib
+from impala_tf.cli import program
+from impala_tf.cli.roles import learner_connection
+from impala_tf.runs import gin_config
+from impala_tf.runtime import child as child_lib
+from impala_tf.runtime import host as host_lib
+from impala_tf.runtime import waiting as waiting_lib
 from impala_tf.storage import files
-from launch.processes import child as child_lib
-from launch.roles import learner_connection
-from launch.run import gin_config
-from launch.run import program
 
 
 class _Host(host_lib.ActorHost):
@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> None:
   else:
     config = learner.config()
   # Here, since they import TensorFlow, which takes seconds.
-  from impala_tf.monitoring import profiling
+  from impala_tf.runs import profiling
   architecture = program.import_architecture(config)
   seed = secrets.randbits(31) if args.seed is None else args.seed
   profile = None

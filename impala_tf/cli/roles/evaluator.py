@@ -4,12 +4,11 @@ import argparse
 import os
 from typing import Any, Mapping
 
+from impala_tf.cli.roles import learner_connection
+from impala_tf.runs import run_directory
+from impala_tf.runtime import child as child_lib
+from impala_tf.runtime import plurals
 from impala_tf.storage import files
-from impala_tf.text import plurals
-from launch.processes import child as child_lib
-from launch.roles import learner_connection
-from launch.run import program
-from launch.run import run_directory
 
 
 def _describe(row: Mapping[str, Any]) -> str:
@@ -25,12 +24,12 @@ def run(args: argparse.Namespace) -> None:
   say = learner_connection.begin(args)
   if args.supervised:
     child_lib.yield_to_others()
-  output = args.output or os.path.join(args.run_dir, program.EVALUATION)
+  output = args.output or os.path.join(args.run_dir, run_directory.EVALUATION)
   run_directory.reach(output)
   learner = learner_connection.LearnerConnection(args, say)
   config = learner.config()
   # Here, since it imports TensorFlow, which takes seconds.
-  from impala_tf.architectures import evaluator
+  from impala_tf.roles import evaluator
   files.make_directory(output)
   evaluator.run_evaluator(
       config, args.address, output, args.seed or args.task, learner.poll,

@@ -4,12 +4,12 @@ import argparse
 from typing import Callable, List, Optional, Tuple
 
 from impala_tf import config as config_lib
-from impala_tf.text import plurals
-from launch.run import command_line
-from launch.run import program
-from launch.run import run_directory
-from launch.run import sharing
-from launch.run import warm_start
+from impala_tf.cli import command_line
+from impala_tf.cli import program
+from impala_tf.cli import warm_start
+from impala_tf.runs import run_directory
+from impala_tf.runs import sharing
+from impala_tf.runtime import plurals
 
 WAIT_SECS = 600.  # For a peer; environments that may be slow get more.
 
@@ -46,7 +46,7 @@ def make_parser(description: str) -> argparse.ArgumentParser:
                       'resumed (default: a new one in runs/); '
                       'replay: where it is saved, if '
                       'ReplayConfig.survives_resume; '
-                      f'evaluator: writes to {program.EVALUATION}/ in it')
+                      f'evaluator: writes to {run_directory.EVALUATION}/ in it')
   run_directory.add_allow_changes(parser)
   warm_start.add_flag(parser)
   parser.add_argument('--output', metavar='DIR',

@@ -9,18 +9,18 @@ from typing import Any, Callable, List, Mapping, Optional
 
 from impala_tf import config as config_lib
 from impala_tf.algorithms import table as algorithms
-from impala_tf.processes import host as host_lib
-from impala_tf.processes import ports
-from impala_tf.processes import sizing
-from impala_tf.processes import waiting as waiting_lib
-from launch.processes import child as child_lib
-from launch.processes import stop_signals
-from launch.roles import flags as role_flags
-from launch.run import gin_config
-from launch.run import program
-from launch.run import progress
-from launch.run import run_directory
-from launch.run import warm_start
+from impala_tf.cli import program
+from impala_tf.cli import warm_start
+from impala_tf.cli.roles import flags as role_flags
+from impala_tf.runs import gin_config
+from impala_tf.runs import progress
+from impala_tf.runs import run_directory
+from impala_tf.runtime import child as child_lib
+from impala_tf.runtime import host as host_lib
+from impala_tf.runtime import ports
+from impala_tf.runtime import sizing
+from impala_tf.runtime import stop_signals
+from impala_tf.runtime import waiting as waiting_lib
 
 RowFn = Callable[[Mapping[str, Any]], None]
 
@@ -105,7 +105,7 @@ class _Host(host_lib.LearnerHost):
       _Stopped: where a signal came meanwhile.
       PeerMissing: where they have not come in time.
     """
-    from impala_tf.processes import learner_group
+    from impala_tf.runtime import learner_group
     if not self._addresses:
       return learner_group.alone()
     waiting = waiting_lib.Waiting(
@@ -150,7 +150,7 @@ def _learn(args: argparse.Namespace, config: config_lib.Config, run_dir: str,
   addresses = role_flags.learner_addresses(args, config.learner.num_learners)
   host = _Host(args, addresses, on_row, config)
   # Here, since they import TensorFlow, which takes seconds.
-  from impala_tf.architectures import learner_parts
+  from impala_tf.roles import learner_parts
   architecture = program.import_architecture(config)
   host.handle_signals()  # Before, there is nothing to save.
   _, port = role_flags.parse_address(args.address)

@@ -6,14 +6,14 @@ import signal
 from typing import Callable, Optional
 
 from impala_tf import config as config_lib
-from impala_tf import config_fingerprint
-from impala_tf.processes import waiting as waiting_lib
+from impala_tf.cli.roles import flags as role_flags
+from impala_tf.config import fingerprint as fingerprint_lib
+from impala_tf.runs import gin_config
+from impala_tf.runtime import child as child_lib
+from impala_tf.runtime import stop_signals
+from impala_tf.runtime import waiting as waiting_lib
 from impala_tf.storage import files
 from impala_tf.suites import levels
-from launch.processes import child as child_lib
-from launch.processes import stop_signals
-from launch.roles import flags as role_flags
-from launch.run import gin_config
 
 
 def config_path(args: argparse.Namespace) -> Optional[str]:
@@ -51,11 +51,11 @@ class LearnerConnection:
     if self._config is None:
       # First without TensorFlow, as it may take long.
       waiting_lib.for_port(self._args.address, self.poll)
-      from impala_tf.transport import config_table
+      from impala_tf.comms import config_table
       config = config_table.wait_for_config(self._args.address, self.poll)
       self._say(f'got the config of '
                 f'{levels.short_name(config.environment.level)} '
-                f'({config_fingerprint.of_config(config)}) from '
+                f'({fingerprint_lib.of_config(config)}) from '
                 f'{self._args.address} after {self._waiting.restart():.0f} s')
       self._check(config)
       self._config = config

@@ -6,15 +6,15 @@ import signal
 from typing import List
 
 from impala_tf import config as config_lib
-from impala_tf.processes import ports
+from impala_tf.cli import program
+from impala_tf.cli.roles import flags as role_flags
+from impala_tf.runs import gin_config
+from impala_tf.runs import run_directory
+from impala_tf.runs import sharing
+from impala_tf.runtime import child as child_lib
+from impala_tf.runtime import ports
+from impala_tf.runtime import stop_signals
 from impala_tf.storage import files
-from launch.processes import child as child_lib
-from launch.processes import stop_signals
-from launch.roles import flags as role_flags
-from launch.run import gin_config
-from launch.run import program
-from launch.run import run_directory
-from launch.run import sharing
 
 
 def _signals(args: argparse.Namespace) -> List[int]:
@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
     if not args.supervised:
       say(program.open_port(port))
     # Here, since it imports TensorFlow, which takes seconds.
-    from impala_tf.architectures import replay_server
+    from impala_tf.roles import replay_server
     signals = _signals(args)
     replay_server.run(
         config, replay_server.Place(

@@ -4,9 +4,9 @@ import types
 
 import pytest
 
-from launch.roles import actor
-from launch.roles import flags
-from launch.run import gin_config
+from impala_tf.cli.roles import actor
+from impala_tf.cli.roles import flags
+from impala_tf.runs import gin_config
 
 
 @pytest.mark.parametrize('path, words', [

@@ -3,8 +3,8 @@
 
 import pytest
 
-from launch import role
-from launch.roles import flags
+from impala_tf.cli import role
+from impala_tf.cli.roles import flags
 from tests.fixtures import programs
 
 _CONFIG = f'--config={programs.CATCH[0]}'

@@ -3,9 +3,9 @@
 import pytest
 
 from impala_tf import config as config_lib
-from launch.roles import flags
-from launch.roles import learner
-from launch.run import gin_config
+from impala_tf.cli.roles import flags
+from impala_tf.cli.roles import learner
+from impala_tf.runs import gin_config
 
 _OPEN = '--gin_binding=ActorConfig.num_actors = None'
 _TWO = '--gin_binding=ActorConfig.num_actors = 2'

@@ -5,8 +5,8 @@ import pickle
 import pytest
 
 from impala_tf import config as config_lib
-from impala_tf import experiment
-from launch.benchmark import crowd
+from impala_tf.core import experiment
+from lab.bench import crowd
 from tests.fixtures import programs
 
 
@@ -15,7 +15,7 @@ def test_what_connections_have_sent_is_counted():
   # In a process that has no others.
   program = (
       'import socket\n'
-      'from launch.benchmark import crowd\n'
+      'from lab.bench import crowd\n'
       'with socket.create_server(("127.0.0.1", 0)) as server:\n'
       '  one = socket.create_connection(server.getsockname())\n'
       '  other, _ = server.accept()\n'

@@ -2,9 +2,9 @@
 
 import pytest
 
-from launch.benchmark import gradient_table
-from launch.benchmark import side_by_side
-from launch.benchmark import training
+from lab.bench import gradient_table
+from lab.bench import side_by_side
+from lab.bench import training
 
 
 @pytest.mark.parametrize('arguments, words', [

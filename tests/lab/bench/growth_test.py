@@ -2,8 +2,8 @@
 
 import pytest
 
-from launch.benchmark import growth
-from launch.benchmark import measure
+from lab.bench import growth
+from lab.bench import measure
 
 
 def test_growth_is_of_all_processes_and_means_of_looks():

@@ -4,7 +4,7 @@ import csv
 
 import pytest
 
-from launch.benchmark import levels
+from lab.bench import levels
 from tests.fixtures import programs
 
 
@@ -31,7 +31,7 @@ def test_resets_are_kept_apart_from_steps():
 def test_level_that_cannot_be_played_is_told_and_others_are_measured(tmp_path):
   path = tmp_path / 'levels.csv'
   ran = programs.run(
-      'launch.benchmark.levels', 'configs/catch.gin',
+      'lab.bench.levels', 'configs/catch.gin',
       '--gin_binding=EnvironmentConfig.level = '
       "'gym/CartPole-v1,gym/InvertedPendulum-v5,gym/NoSuchGame-v0'",
       '--steps=20', '--episodes=3', f'--csv={path}', timeout=250)

@@ -9,8 +9,8 @@ import time
 import psutil
 import pytest
 
-from launch import train
-from launch.benchmark import __main__ as benchmark
+from impala_tf.cli import train
+from lab.bench import __main__ as benchmark
 from tests.fixtures import programs
 
 
@@ -37,7 +37,7 @@ def test_job_that_is_measured_by_default_is_that_of_training(monkeypatch):
 @pytest.mark.timeout(500)
 def test_asked_to_terminate_it_leaves_nothing_behind(tmp_path):
   process = subprocess.Popen(
-      [sys.executable, '-m', 'launch.benchmark', '--config=configs/catch.gin',
+      [sys.executable, '-m', 'lab.bench', '--config=configs/catch.gin',
        '--cores=1'], cwd=programs.ROOT, env={**os.environ, 'TMPDIR': tmp_path})
   deadline = time.monotonic() + 300
   while not list(tmp_path.glob('impala_benchmark_*/run/config.gin')):
@@ -57,7 +57,7 @@ def test_asked_to_terminate_it_leaves_nothing_behind(tmp_path):
 def test_whole_benchmark_reports_what_it_promises(tmp_path):
   path = tmp_path / 'result.json'
   ran = programs.run(
-      'launch.benchmark', '--config=configs/catch.gin', '--seconds=1',
+      'lab.bench', '--config=configs/catch.gin', '--seconds=1',
       '--cores=2', '--gin_binding=ExperimentConfig.log_interval_secs = 0.3',
       f'--json={path}', timeout=300)
   assert ran.returncode == 0, ran.stderr

@@ -5,12 +5,12 @@ import json
 import psutil
 import pytest
 
-from launch.benchmark import crowd
-from launch.benchmark import many_actors
-from launch.benchmark import report
+from lab.bench import crowd
+from lab.bench import many_actors
+from lab.bench import report
 from tests.fixtures import programs
 
-_MODULE = 'launch.benchmark.many_actors'
+_MODULE = 'lab.bench.many_actors'
 
 
 @pytest.mark.parametrize('arguments,words', [

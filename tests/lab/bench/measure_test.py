@@ -3,8 +3,8 @@
 import pytest
 
 from impala_tf import config as config_lib
-from impala_tf.processes import sizing
-from launch.benchmark import measure
+from impala_tf.runtime import sizing
+from lab.bench import measure
 from tests.fixtures import measurements
 
 

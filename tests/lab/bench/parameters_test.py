@@ -3,9 +3,9 @@
 import pytest
 import reverb
 
-from impala_tf.processes import ports
-from launch.benchmark import parameters
-from launch.benchmark import worker
+from impala_tf.runtime import ports
+from lab.bench import parameters
+from lab.bench import worker
 from tests.fixtures import programs
 
 _CONFIG = '''
@@ -48,7 +48,7 @@ def test_both_ends_cost_something_for_the_steps_of_a_second(tmp_path):
       f'from __gin__ import dynamic_registration\n'
       f'from impala_tf import config\n{_CONFIG}')
   port = ports.choose(None)
-  ends = [worker.Worker('launch.benchmark.parameters',
+  ends = [worker.Worker('lab.bench.parameters',
                         [role, str(path), str(port)])
           for role in ('publish', 'fetch')]
 

@@ -4,9 +4,9 @@ import pytest
 import tensorflow as tf
 
 from impala_tf import config as config_lib
-from impala_tf.processes import sizing
-from impala_tf.processes import user_modules
-from launch.benchmark import parts
+from impala_tf.runtime import sizing
+from impala_tf.runtime import user_modules
+from lab.bench import parts
 from tests.fixtures import locks
 
 

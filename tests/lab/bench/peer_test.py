@@ -12,8 +12,8 @@ import psutil
 import pytest
 
 from impala_tf import config as config_lib
-from launch.benchmark import peer
-from launch.run import gin_config
+from impala_tf.runs import gin_config
+from lab.bench import peer
 from tests.fixtures import programs
 
 # Counts 25 a line, in a child; nobody else uses the number.
@@ -102,7 +102,7 @@ def test_asked_to_terminate_while_the_run_is_held_it_leaves_nothing_behind(
   command = _command(f'open({str(marker)!r}, "w").close(); '
                      'import time; time.sleep(300)')
   process = subprocess.Popen(
-      [sys.executable, '-m', 'launch.benchmark.peer', 'configs/catch.gin',
+      [sys.executable, '-m', 'lab.bench.peer', 'configs/catch.gin',
        f'--command={command}', r'--count=Steps (\d+)'],
       cwd=programs.ROOT, env={**os.environ, 'TMPDIR': str(tmp_path)})
   children = []

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from launch.benchmark import quiet
+from lab.bench import quiet
 
 
 @pytest.mark.parametrize('share,load,words', [

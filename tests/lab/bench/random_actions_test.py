@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from impala_tf.envs import environment
-from launch.benchmark import random_actions
+from lab.bench import random_actions
 
 E = 9000
 _ONE, _TWO = environment.discrete(3), environment.multi_discrete([4, 2])

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from launch.benchmark import replay_memory
+from lab.bench import replay_memory
 from tests.fixtures import programs
 
 
@@ -21,7 +21,7 @@ def test_bad_input_is_refused_before_anything_starts(
 def test_levels_are_measured_one_after_the_other(tmp_path):
   path = tmp_path / 'result.json'
   ran = programs.run(
-      'launch.benchmark.replay_memory', 'configs/catch.gin',
+      'lab.bench.replay_memory', 'configs/catch.gin',
       '--levels=catch,catch/delayed', '--unrolls=300', f'--json={path}',
       timeout=250)
   assert ran.returncode == 0, ran.stderr

@@ -5,9 +5,9 @@ import json
 import pytest
 
 from impala_tf import config as config_lib
-from impala_tf.processes import sizing
-from launch.benchmark import measure
-from launch.benchmark import report
+from impala_tf.runtime import sizing
+from lab.bench import measure
+from lab.bench import report
 from tests.fixtures import measurements
 
 

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from launch.benchmark import several_learners
+from lab.bench import several_learners
 from tests.fixtures import programs
 
-_MODULE = 'launch.benchmark.several_learners'
+_MODULE = 'lab.bench.several_learners'
 
 
 @pytest.mark.parametrize('arguments, words', [

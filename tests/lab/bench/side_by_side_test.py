@@ -2,9 +2,9 @@
 
 import pytest
 
-from launch.benchmark import measure
-from launch.benchmark import side_by_side
-from launch.benchmark import training
+from lab.bench import measure
+from lab.bench import side_by_side
+from lab.bench import training
 
 
 def test_one_run_is_awake_at_a_time_and_rounds_go_there_and_back(

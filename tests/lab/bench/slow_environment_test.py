@@ -10,7 +10,7 @@ from tests.fixtures import programs
 @pytest.mark.slow
 def test_each_way_of_playing_is_measured():
   ran = programs.run(
-      'launch.benchmark.slow_environment', '--num_envs=3', '--step_ms=0.1',
+      'lab.bench.slow_environment', '--num_envs=3', '--step_ms=0.1',
       '--slow_step_ms=5', '--rounds=1', '--seconds=0.2')
   assert ran.returncode == 0, ran.stderr
   header, *ways, fast, slow = ran.stdout.splitlines()

@@ -8,8 +8,8 @@ import sys
 import pytest
 
 from impala_tf import config as config_lib
-from impala_tf.processes import sizing
-from launch.benchmark import speedups
+from impala_tf.runtime import sizing
+from lab.bench import speedups
 
 _WAIT = 'print("ready", flush=True); input()'
 _PINNED = 'import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})'

@@ -11,7 +11,7 @@ import pytest
 from impala_tf import config as config_lib
 from impala_tf.envs import factory
 
-_MODULE = 'launch.benchmark.table_1_levels'
+_MODULE = 'lab.bench.table_1_levels'
 
 
 @pytest.fixture(autouse=True)

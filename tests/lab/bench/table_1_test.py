@@ -7,10 +7,10 @@ import pytest
 
 from impala_tf.envs import domain
 from impala_tf.envs import factory
-from impala_tf.processes import sizing
-from launch.benchmark import report
-from launch.benchmark import table_1
-from launch.run import gin_config
+from impala_tf.runs import gin_config
+from impala_tf.runtime import sizing
+from lab.bench import report
+from lab.bench import table_1
 from tests.fixtures import programs
 
 _ROWS = list(table_1._PAPER_TABLE_1)
@@ -140,7 +140,7 @@ def test_table_shows_both(capsys):
 def test_rows_are_measured_side_by_side(tmp_path):
   path = tmp_path / 'result.json'
   ran = programs.run(
-      'launch.benchmark.table_1', '--tasks=slow_restarts', '--environments=2',
+      'lab.bench.table_1', '--tasks=slow_restarts', '--environments=2',
       '--rows=a3c,a2c_sync_step,a2c_sync_trajectory', '--rounds=1',
       '--seconds=1', f'--json={path}', timeout=800)
   assert ran.returncode == 0, ran.stderr

@@ -1,4 +1,4 @@
-"""A real run as the benchmark sees it, with a stand-in for `launch.train`."""
+"""A real run as the benchmark sees it, with a stand-in for `cli.train`."""
 
 import contextlib
 import sys
@@ -6,11 +6,12 @@ import sys
 import psutil
 import pytest
 
-from launch.benchmark import training
+from lab.bench import training
 from tests.fixtures import programs
 
-# Started as `launch.train` is; its roles do nothing. SIGCHLD is ignored where
-# the system is to forget them as soon as they end, else they stay as zombies.
+# Started as `impala_tf.cli.train` is; its roles do nothing. SIGCHLD is ignored
+# where the system is to forget them as soon as they end, else they stay as
+# zombies.
 _STAND_IN = '''#!{python}
 import os, signal, subprocess, sys, time
 if {forgets}:
@@ -20,7 +21,7 @@ os.makedirs(run_dir)
 for role in {roles}:  # From then on their memory stays as it is.
   subprocess.Popen(
       ['{python}', '-c', 'import time; print(flush=True); time.sleep(300)',
-       'launch.role', role], stdout=subprocess.PIPE).stdout.readline()
+       'impala_tf.cli.role', role], stdout=subprocess.PIPE).stdout.readline()
 with open(run_dir + '/metrics.jsonl', 'w') as file:
   file.write('{{"frames": 1}}\\n')
 time.sleep(300)
@@ -75,7 +76,7 @@ def test_process_that_ends_during_a_look_has_no_memory(
 def test_every_look_has_the_roles_of_the_start(start):
   run = start(['learner', 'actor'])
   for child in psutil.Process().children(recursive=True):
-    if 'launch.role' in child.cmdline():
+    if 'impala_tf.cli.role' in child.cmdline():
       child.kill()
   programs.wait_until(lambda: not run.actor_pids(), 'the end of actors')
   look = run.own_mib()

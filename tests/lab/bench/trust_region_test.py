@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from launch.benchmark import trust_region
+from lab.bench import trust_region
 from tests.fixtures import programs
 
-_MODULE = 'launch.benchmark.trust_region'
+_MODULE = 'lab.bench.trust_region'
 
 
 @pytest.mark.parametrize('arguments, words', [

@@ -5,7 +5,7 @@ import argparse
 import pytest
 
 from impala_tf import config as config_lib
-from launch.benchmark import turns
+from lab.bench import turns
 
 
 def _args(*flags):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from launch.benchmark import worker_processes
+from lab.bench import worker_processes
 
 
 @pytest.mark.parametrize('arguments, words', [

@@ -2,7 +2,7 @@
 
 import pytest
 
-from launch.benchmark import worker
+from lab.bench import worker
 from tests.fixtures import programs
 
 _MODULE = 'tests.fixtures.measurement'

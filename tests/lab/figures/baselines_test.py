@@ -8,10 +8,10 @@ import tensorflow as tf
 
 from impala_tf import config as config_lib
 from impala_tf.optimizers import rmsprop as rmsprop_lib
+from impala_tf.runs import gin_config
 from impala_tf.sweeps import plan as plan_lib
 from impala_tf.sweeps import results as results_lib
-from launch.analysis import baselines
-from launch.run import gin_config
+from lab.figures import baselines
 
 
 def _result(variant, final_return, setting='default', seed=1, task='catch',

@@ -5,7 +5,7 @@ from scipy import stats
 
 from impala_tf.sweeps import plan as plan_lib
 from impala_tf.sweeps import results as results_lib
-from launch.analysis import differences
+from lab.figures import differences
 
 
 def _results(returns):

@@ -7,7 +7,7 @@ import pytest
 
 from impala_tf.sweeps import plan as plan_lib
 from impala_tf.sweeps import results as results_lib
-from launch.analysis import figures
+from lab.figures import figures
 
 
 def _result(variant, setting, seed, final_return):

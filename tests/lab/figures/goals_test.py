@@ -6,7 +6,7 @@ import pytest
 
 from impala_tf.sweeps import plan as plan_lib
 from impala_tf.sweeps import results as results_lib
-from launch.analysis import goals
+from lab.figures import goals
 from tests.fixtures import programs
 
 _CURVES = 'testdata/sweeps/replay_pong'
@@ -41,7 +41,7 @@ def test_each_run_has_its_number_in_the_order_of_the_runs(tmp_path):
 
 
 def test_goals_are_listed_below_a_display(tmp_path):
-  ran = programs.run('launch.analysis', 'curves', _CURVES, '--goals=-20,-15',
+  ran = programs.run('lab.figures', 'curves', _CURVES, '--goals=-20,-15',
                      f'--output={tmp_path / "replay"}')
   assert ran.returncode == 0, ran.stderr
   row, = (line for line in (tmp_path / 'replay.md').read_text().splitlines()
@@ -53,6 +53,6 @@ def test_goals_are_listed_below_a_display(tmp_path):
     ((f'{_CURVES}/results.csv', '--goals=-20'), '--goals needs learning'),
     ((_CURVES, '--goals=many'), "'many' is no list of numbers")])
 def test_goals_that_cannot_be_listed_are_refused_in_a_line(arguments, words):
-  ran = programs.run('launch.analysis', 'table_2', *arguments)
+  ran = programs.run('lab.figures', 'table_2', *arguments)
   assert ran.returncode == 2
   assert words in ran.stderr and 'Traceback' not in ran.stderr

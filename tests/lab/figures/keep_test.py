@@ -6,10 +6,10 @@ import shutil
 
 import pytest
 
+from impala_tf.plots import runs as runs_lib
 from impala_tf.sweeps import plan as plan_lib
 from impala_tf.sweeps import results as results_lib
-from launch.analysis import keep
-from launch.report import runs as runs_lib
+from lab.figures import keep
 from tests.fixtures import programs
 
 _SWEEP = pathlib.Path('testdata/sweeps/replay_pong')
@@ -17,7 +17,7 @@ _AGENT = pathlib.Path('testdata/agents/pong')
 
 
 def _keep(*arguments):
-  return programs.run('launch.analysis.keep', *arguments)
+  return programs.run('lab.figures.keep', *arguments)
 
 
 def test_rows_are_evenly_spaced_and_have_what_is_drawn():
@@ -39,7 +39,7 @@ def test_display_of_a_kept_sweep_has_the_same_table(tmp_path):
   assert ran.returncode == 0, ran.stderr
   tables = []
   for sweep_dir in _SWEEP, kept:
-    ran = programs.run('launch.analysis', 'curves', sweep_dir,
+    ran = programs.run('lab.figures', 'curves', sweep_dir,
                        '--goals=-20,-15', f'--output={tmp_path / "x.png"}')
     assert ran.returncode == 0, ran.stderr
     tables.append(ran.stdout)

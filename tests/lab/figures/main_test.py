@@ -5,13 +5,13 @@ import pathlib
 
 import pytest
 
-from impala_tf.architectures import in_process
-from impala_tf.processes import host
+from impala_tf.roles import in_process
+from impala_tf.runs import gin_config
+from impala_tf.runs import sweep_directory
+from impala_tf.runtime import host
 from impala_tf.sweeps import plan as plan_lib
 from impala_tf.sweeps import results as results_lib
-from launch.analysis import __main__ as analysis
-from launch.run import gin_config
-from launch.run import sweep_directory
+from lab.figures import __main__ as analysis
 from tests.fixtures import programs
 
 pytestmark = [pytest.mark.usefixtures('servers_stay'),
@@ -51,7 +51,7 @@ def _sweep_dir(tmp_path_factory, servers_stay):
 
 
 def _run(path, config):
-  """Does what `launch.sweep` does, but all runs in this process."""
+  """Does what `impala_tf.cli.sweep` does, but all runs in this process."""
   tasks = {task: gin_config.load(file) for task, file in config.tasks.items()}
   with sweep_directory.claim(path, config, tasks) as directory:
     for run in plan_lib.runs(config):
@@ -65,7 +65,7 @@ def _run(path, config):
 
 def _draw(display, path):
   """Runs the program; returns its table."""
-  ran = programs.run('launch.analysis', display, path)
+  ran = programs.run('lab.figures', display, path)
   assert ran.returncode == 0, ran.stderr
   picture = pathlib.Path(path, f'{display}.png').read_bytes()
   assert picture[1:4] == b'PNG' and len(picture) > 5_000
@@ -107,7 +107,7 @@ def test_figure_4_is_of_the_best_settings(sweep_dir, tmp_path):
   path = sweep_dir('figure_4', ('a2c', 'impala'), num_settings=2)
   table = _draw('ranks', path)
   assert '| catch | a2c | 2 |' in table and '| catch | impala | 2 |' in table
-  ran = programs.run('launch.analysis.best', path, tmp_path, '--seeds=2')
+  ran = programs.run('lab.figures.best', path, tmp_path, '--seeds=2')
   assert ran.returncode == 0, ran.stderr
   seeds = str(tmp_path / 'seeds')
   _run(seeds, gin_config.load_sweep(str(tmp_path / 'sweep.gin')))
@@ -126,7 +126,7 @@ def test_figure_4_is_of_the_best_settings(sweep_dir, tmp_path):
     ('curves', 'pong_one_change', 'epsilon_0.01')])
 def test_display_with_curves_is_redrawn_from_what_is_kept(
     tmp_path, display, sweep, words):
-  ran = programs.run('launch.analysis', display, f'testdata/sweeps/{sweep}',
+  ran = programs.run('lab.figures', display, f'testdata/sweeps/{sweep}',
                      f'--output={tmp_path}/x.png')
   assert ran.returncode == 0, ran.stderr
   assert f' {words} |' in ran.stdout and '| – |' not in ran.stdout
@@ -135,7 +135,7 @@ def test_display_with_curves_is_redrawn_from_what_is_kept(
 
 @pytest.mark.parametrize('sweep', ['bias_correction', 'large_values'])
 def test_variants_need_results_alone(tmp_path, sweep):
-  ran = programs.run('launch.analysis', 'variants',
+  ran = programs.run('lab.figures', 'variants',
                      f'testdata/sweeps/{sweep}.csv',
                      f'--output={tmp_path}/x.png')
   assert ran.returncode == 0, ran.stderr
@@ -145,7 +145,7 @@ def test_variants_need_results_alone(tmp_path, sweep):
 
 def test_table_of_agents_that_share_needs_results_alone(refused, tmp_path):
   csv = 'testdata/sweeps/laser_sharing.csv'
-  ran = programs.run('launch.analysis', 'best_agents', csv,
+  ran = programs.run('lab.figures', 'best_agents', csv,
                      f'--output={tmp_path}/agents')
   assert ran.returncode == 0, ran.stderr
   assert '| lava_gap | shared | own | ' in ran.stdout
@@ -170,5 +170,5 @@ def test_display_of_another_sweep_is_refused(
 
 def test_directory_without_a_sweep_is_told_in_a_line(tmp_path):
   line = programs.error_line(
-      programs.run('launch.analysis', 'table_2', tmp_path))
+      programs.run('lab.figures', 'table_2', tmp_path))
   assert 'is' in line and 'the directory of a sweep?' in line

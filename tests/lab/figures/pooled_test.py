@@ -4,7 +4,7 @@ import numpy as np
 
 from impala_tf.sweeps import plan as plan_lib
 from impala_tf.sweeps import results as results_lib
-from launch.analysis import pooled
+from lab.figures import pooled
 
 
 def _results(returns):

@@ -4,11 +4,11 @@ import itertools
 
 import numpy as np
 
+from impala_tf.plots import intervals
+from impala_tf.runs import gin_config
 from impala_tf.sweeps import plan as plan_lib
 from impala_tf.sweeps import results as results_lib
-from launch.analysis import tables
-from launch.report import intervals
-from launch.run import gin_config
+from lab.figures import tables
 
 
 def _results(returns):

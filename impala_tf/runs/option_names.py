@@ -1,4 +1,4 @@
-"""Names of sections and knobs, and what a name that does not exist may mean."""
+"""Names of sections and options, and the nearest to a misspelt one."""
 
 import dataclasses
 import difflib
@@ -12,12 +12,13 @@ def _names(section: type) -> Tuple[str, ...]:
   return tuple(field.name for field in dataclasses.fields(section))
 
 
-# Each section's knobs.
-_KNOBS: Dict[str, Tuple[str, ...]] = {
+# Each section's options.
+_OPTIONS: Dict[str, Tuple[str, ...]] = {
     **{field.type.__name__: _names(field.type)
        for field in dataclasses.fields(config_lib.Config)},
     plan_lib.SweepConfig.__name__: _names(plan_lib.SweepConfig)}
-_ALL_KNOBS = tuple(knob for knobs in _KNOBS.values() for knob in knobs)
+_ALL_OPTIONS = tuple(
+    option for options in _OPTIONS.values() for option in options)
 
 # Words of other languages for Python's True, False and None.
 _VALUES = {'true': 'True', 'yes': 'True', 'on': 'True', 'false': 'False',
@@ -25,33 +26,34 @@ _VALUES = {'true': 'True', 'yes': 'True', 'on': 'True', 'false': 'False',
            'nil': 'None'}
 
 
-def problem(section: str, knob: str) -> Optional[str]:
-  """Explains in one line why there is no such knob, and names what is near.
+def problem(section: str, option: str) -> Optional[str]:
+  """Explains in one line why there is no such option, and names what is near.
 
   Args:
-    section: such as 'LearnerConfig'; empty where only the knob was given.
-    knob: such as 'batch_size'.
+    section: such as 'LearnerConfig'; empty where only the option was given.
+    option: such as 'batch_size'.
 
   Returns:
-    The line, without a name of the file; None where there is this knob.
+    The line, without a name of the file; None where there is this option.
   """
-  if knob in _KNOBS.get(section, ()):
+  if option in _OPTIONS.get(section, ()):
     return None
-  meant = _meant(section, knob)
+  meant = _meant(section, option)
   hint = f'did you mean {" or ".join(meant)}?'
   if not section:
-    if knob in _ALL_KNOBS:
-      return f'{knob} needs its section; write {" or ".join(meant)}'
-    return f'there is no {knob}; {hint if meant else _list_sections()}'
-  if section in _KNOBS:
-    knobs = ', '.join(_KNOBS[section])
-    return f'{section} has no {knob}; {hint if meant else f"it has {knobs}"}'
+    if option in _ALL_OPTIONS:
+      return f'{option} needs its section; write {" or ".join(meant)}'
+    return f'there is no {option}; {hint if meant else _list_sections()}'
+  if section in _OPTIONS:
+    options = ', '.join(_OPTIONS[section])
+    remedy = hint if meant else f'it has {options}'
+    return f'{section} has no {option}; {remedy}'
   return f'there is no section {section}; {hint if meant else _list_sections()}'
 
 
-def is_knob(name: str) -> bool:
-  """Tells whether any section has a knob of this name."""
-  return name in _ALL_KNOBS
+def is_option(name: str) -> bool:
+  """Tells whether any section has an option of this name."""
+  return name in _ALL_OPTIONS
 
 
 def value_problem(word: str) -> str:
@@ -63,16 +65,16 @@ def value_problem(word: str) -> str:
 
 
 def _list_sections() -> str:
-  return f'sections are {", ".join(_KNOBS)}'
+  return f'sections are {", ".join(_OPTIONS)}'
 
 
-def _meant(section: str, knob: str) -> List[str]:
-  """Lists knobs that may be meant: the nearest section's, else any one's."""
-  near = section if section in _KNOBS else _nearest(section, _KNOBS)
-  for wanted in (knob, _nearest(knob, _KNOBS.get(near, ())),
-                 _nearest(knob, _ALL_KNOBS)):
-    found = {name: f'{name}.{wanted}' for name in _KNOBS
-             if wanted in _KNOBS[name]}
+def _meant(section: str, option: str) -> List[str]:
+  """Lists options that may be meant: the nearest section's, else any one's."""
+  near = section if section in _OPTIONS else _nearest(section, _OPTIONS)
+  for wanted in (option, _nearest(option, _OPTIONS.get(near, ())),
+                 _nearest(option, _ALL_OPTIONS)):
+    found = {name: f'{name}.{wanted}' for name in _OPTIONS
+             if wanted in _OPTIONS[name]}
     if found:
       return [found[near]] if near in found else list(found.values())
   return []

@@ -1,6 +1,6 @@
 """Sends a run's rows and config to Weights & Biases; see `tracking`.
 
-    python -m launch.run.wandb_tracker
+    python -m impala_tf.cli.wandb_tracker
 
 reads the run's directory from the first line of standard input, and ends with
 it. Rows that were sent are noted in the directory, so that a resumed run goes
@@ -15,14 +15,14 @@ import signal
 import sys
 from typing import Any, Dict
 
-from impala_tf.monitoring import hparams
-from impala_tf.monitoring import metrics
+from impala_tf.cli import program
+from impala_tf.runs import gin_config
+from impala_tf.runs import hparams
+from impala_tf.runs import metrics
+from impala_tf.runs import run_directory
+from impala_tf.runs import tracking
+from impala_tf.runtime import child
 from impala_tf.storage import files
-from launch.processes import child
-from launch.run import gin_config
-from launch.run import program
-from launch.run import run_directory
-from launch.run import tracking
 
 _NOTE = 'wandb.json'  # In the run directory.
 _INTERVAL_SECS = 2.
@@ -51,8 +51,8 @@ class Tracker:
     self._write_note()
     self._readers = {
         '': metrics.RowReader(run_dir),
-        f'{program.EVALUATION}/': metrics.RowReader(
-            os.path.join(run_dir, program.EVALUATION))}
+        f'{run_directory.EVALUATION}/': metrics.RowReader(
+            os.path.join(run_dir, run_directory.EVALUATION))}
 
   def _init(self, wandb: Any, run_dir: str) -> Any:
     directory = run_dir

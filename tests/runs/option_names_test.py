@@ -1,23 +1,23 @@
-"""Tests that a name that does not exist leads to the knob that was meant."""
+"""Tests that a name that does not exist leads to the option that was meant."""
 
 import dataclasses
 
 import pytest
 
 from impala_tf import config as config_lib
-from launch.run import knob_names
+from impala_tf.runs import option_names
 
 
-def test_every_knob_of_the_config_is_known():
+def test_every_option_of_the_config_is_known():
   for section in dataclasses.fields(config_lib.Config):
-    for knob in dataclasses.fields(section.type):
-      assert knob_names.problem(section.type.__name__, knob.name) is None
-      assert knob_names.is_knob(knob.name)
-  assert knob_names.problem('SweepConfig', 'num_seeds') is None
-  assert not knob_names.is_knob('LearnerConfig')
+    for option in dataclasses.fields(section.type):
+      assert option_names.problem(section.type.__name__, option.name) is None
+      assert option_names.is_option(option.name)
+  assert option_names.problem('SweepConfig', 'num_seeds') is None
+  assert not option_names.is_option('LearnerConfig')
 
 
-@pytest.mark.parametrize('section, knob, line', [
+@pytest.mark.parametrize('section, option, line', [
     ('LearnerConfig', 'batchsize',
      'LearnerConfig has no batchsize; did you mean LearnerConfig.batch_size?'),
     # It exists, but elsewhere.
@@ -35,12 +35,12 @@ def test_every_knob_of_the_config_is_known():
     ('EnvironmentConfig', 'xyz',
      'EnvironmentConfig has no xyz; it has level, kwargs'),
 ])
-def test_line_by_hand(section, knob, line):
-  assert knob_names.problem(section, knob) == line
+def test_line_by_hand(section, option, line):
+  assert option_names.problem(section, option) == line
 
 
 def test_name_that_is_near_nothing_is_answered_by_all_sections():
-  line = knob_names.problem('Qqqq', 'xyz')
+  line = option_names.problem('Qqqq', 'xyz')
   assert line.startswith('there is no section Qqqq; sections are Experiment')
   assert 'ReplayConfig' in line
 
@@ -49,5 +49,5 @@ def test_name_that_is_near_nothing_is_answered_by_all_sections():
     ('true', 'did you mean True?'), ('FALSE', 'did you mean False?'),
     ('null', 'did you mean None?'), ('deep', "in quotes: 'deep'")])
 def test_word_that_is_no_value(word, hint):
-  line = knob_names.value_problem(word)
+  line = option_names.value_problem(word)
   assert line.startswith(f'{word} is no value; ') and line.endswith(hint)

@@ -7,8 +7,8 @@ import pathlib
 import pytest
 
 from impala_tf import config as config_lib
-from impala_tf.monitoring import metrics
-from launch.run import gin_config
+from impala_tf.runs import gin_config
+from impala_tf.runs import metrics
 from tests.fixtures import fake_wandb
 from tests.fixtures import programs
 
@@ -46,7 +46,7 @@ def _end(tracker):
 
 def _track(run_dir, environment, during=lambda: None):
   """Runs a tracker, and something meanwhile, to the end of its input."""
-  with programs.running('-m', 'launch.run.wandb_tracker', env=environment,
+  with programs.running('-m', 'impala_tf.cli.wandb_tracker', env=environment,
                         stdin=programs.PIPE) as tracker:
     tracker.stdin.write(f'{run_dir}\n')
     tracker.stdin.flush()
@@ -106,7 +106,7 @@ def test_without_a_network_rows_are_kept_for_later(run_dir, tmp_path):
 
 def test_run_that_could_not_begin_is_not_tracked(tmp_path):
   environment, calls = _fake(tmp_path)
-  with programs.running('-m', 'launch.run.wandb_tracker', env=environment,
+  with programs.running('-m', 'impala_tf.cli.wandb_tracker', env=environment,
                         stdin=programs.PIPE) as tracker:
     _end(tracker)
   assert not calls('init')
@@ -119,7 +119,7 @@ def test_run_behind_a_url_is_left_though_its_store_has_threads(
   with open(tmp_path / 'packages' / 'wandb' / '__init__.py', 'a') as package:
     package.write('import threading, time\n'
                   'threading.Thread(target=time.sleep, args=(3600,)).start()\n')
-  with programs.running('-m', 'launch.run.wandb_tracker', env=environment,
+  with programs.running('-m', 'impala_tf.cli.wandb_tracker', env=environment,
                         cwd=tmp_path, stdin=programs.PIPE) as tracker:
     tracker.stdin.write(f'file://{run_dir}\n')
     _end(tracker)

@@ -1,0 +1,45 @@
+"""Options of the run as a whole."""
+
+import dataclasses
+from typing import Optional
+
+from impala_tf.config import fields
+
+
+@dataclasses.dataclass(frozen=True)
+class ExperimentConfig(fields.Section):
+  """The run as a whole.
+
+  Attributes:
+    algorithm: name of a row of `algorithms.table`, such as 'impala',
+      'impala_popart', which normalises values by level, 'laser', for much
+      replay, or 'a3c'; or a name that a file of your own registers
+      (docs/networks_and_algorithms.md).
+    seed: seed of parameters, environments and action sampling.
+    total_frames: environment frames that are learned from.
+    in_process: actor and learner take turns in one process: slow, and the same
+      numbers from the same seed every time.
+    checkpoint_interval_secs: time between two checkpoints, the most learning
+      that a kill can lose.
+    checkpoints_to_keep: newest checkpoints on disk.
+    log_interval_secs: time between rows of `metrics.jsonl`.
+    log_interval_updates: updates between rows where actor and learner take
+      turns in one process, so that rows have the same numbers every time.
+    evaluation_episodes: full games that an evaluator plays of each level.
+    evaluation_interval_secs: least time from one evaluation's start to the
+      next.
+    evaluation_video_interval_secs: least time from one video of an evaluated
+      game to the next; None for no videos.
+  """
+  algorithm: str = fields.option('impala')
+  seed: int = fields.option(1, at_least=0)
+  total_frames: int = fields.option(
+      200_000_000, at_least=1, source='section 5.3.2')
+  in_process: bool = fields.option(False)
+  checkpoint_interval_secs: float = fields.option(120.0, above=0)
+  checkpoints_to_keep: int = fields.option(3, at_least=2, unit='checkpoints')
+  log_interval_secs: float = fields.option(5.0, above=0)
+  log_interval_updates: int = fields.option(1, at_least=1)
+  evaluation_episodes: int = fields.option(20, at_least=1, unit='episodes')
+  evaluation_interval_secs: float = fields.option(300.0, above=0)
+  evaluation_video_interval_secs: Optional[float] = fields.option(None, above=0)

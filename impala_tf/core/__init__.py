@@ -1,0 +1,5 @@
+"""The way of an unroll: actor, queue, batches, learner, weights, loop.
+
+May import `config`, `maths`, `types`, `optimizers`, `runtime`, `runs`, `comms`,
+`envs`, `agents`, `replay` and `algorithms`.
+"""
