@@ -1,7 +1,7 @@
 """DeepMind Lab (Beattie et al. 2016): DMLab-30's thirty tasks, and Lab's own.
 
-The package `deepmind_lab` is imported on construction only;
-`launch/install_dmlab.sh` builds it.
+The package `deepmind_lab`, which no package index has, is imported on
+construction only.
 """
 
 import contextlib
@@ -125,8 +125,8 @@ def check_name(domain_name: str, name: str) -> None:
         f'EnvironmentConfig.level: there is no level {level}; {hint}')
   if importlib.util.find_spec('deepmind_lab') is None:
     raise config_lib.ConfigError(
-        f'{level} needs the package deepmind_lab, which '
-        './launch/install_dmlab.sh builds and installs')
+        f'{level} needs the package deepmind_lab; docs/dmlab.md '
+        'says how to install it')
   if shutil.which('zip') is None:
     raise config_lib.ConfigError(
         f'{level} needs the program zip, with which DeepMind Lab packs '
@@ -315,7 +315,7 @@ def _import(level: str) -> types.ModuleType:
   except ImportError as error:
     raise config_lib.ConfigError(
         f'{level}: DeepMind Lab does not start: {files.one_line(error, None)}; '
-        './launch/install_dmlab.sh installs it and what it needs') from error
+        'docs/dmlab.md says what it needs') from error
 
 
 def _domain(name: str) -> domain.Domain:

@@ -217,5 +217,5 @@ def check_maps(name: str, runfiles_path: str) -> None:
     raise config_lib.ConfigError(
         f'dmlab30/{name}: the installed DeepMind Lab lacks {len(missing)} of '
         f"the level's {len(wanted)} maps, such as {missing[0]}.bsp; leave the "
-        'level out, or install Lab from sources that have them: '
-        './launch/install_dmlab.sh --source=DIR')
+        'level out, or install Lab from sources that have them '
+        '(docs/dmlab.md)')

@@ -370,7 +370,7 @@ def test_agent_of_actions_of_another_kind_is_refused(
      'not those of Atari-57'),
     ('dmlab30', None, 'DMLab-30 need the package no_such_package'),
     ('dmlab30/rooms_watermaze', 'dmlab30',
-     'DMLab-30 need the package no_such_package: ./launch/install_dmlab.sh')])
+     'DMLab-30 need the package no_such_package: docs/dmlab.md')])
 def test_suite_that_cannot_be_played_is_refused_in_one_line(
     tmp_path, monkeypatch, capsys, level, suite, words):
   # A stand-in for the simulator, which may be installed.

@@ -24,7 +24,7 @@ from tests.fixtures import worker_environments
 
 needs_lab = pytest.mark.skipif(
     importlib.util.find_spec('deepmind_lab') is None,
-    reason='needs DeepMind Lab: ./launch/install_dmlab.sh')
+    reason='needs DeepMind Lab: docs/dmlab.md')
 
 FIRST, MID = 0, 1
 LEVEL = 'contributed/dmlab30/rooms_watermaze'  # Its map comes with Lab.

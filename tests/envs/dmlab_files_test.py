@@ -237,6 +237,6 @@ def test_maps_are_all_there_or_it_is_said(tmp_path):
     (maps / f'natlab_forage_stm_{i:03d}.bsp').touch()
   with pytest.raises(config.ConfigError, match=(
       'dmlab30/natlab_varying_map_regrowth: .* lacks 2 of the level.s 100 maps,'
-      ' such as natlab_forage_stm_098.bsp; .*./launch/install_dmlab.sh')):
+      ' such as natlab_forage_stm_098.bsp; .*docs/dmlab.md')):
     dmlab_files.check_maps('natlab_varying_map_regrowth', str(tmp_path))
   dmlab_files.check_maps('rooms_watermaze', str(tmp_path))

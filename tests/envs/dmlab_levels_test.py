@@ -24,7 +24,7 @@ from tests.fixtures import worker_environments
 
 pytestmark = [
     pytest.mark.skipif(importlib.util.find_spec('deepmind_lab') is None,
-                       reason='needs DeepMind Lab: ./launch/install_dmlab.sh'),
+                       reason='needs DeepMind Lab: docs/dmlab.md'),
     pytest.mark.timeout(600)]  # Maps are compiled.
 
 FIRST, MID = 0, 1

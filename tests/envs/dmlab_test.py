@@ -262,7 +262,7 @@ def test_missing_package_is_one_line(monkeypatch):
     with pytest.raises(config.ConfigError) as error:
       call()
     for word in ('dmlab30/rooms_watermaze', 'package deepmind_lab',
-                 './launch/install_dmlab.sh'):
+                 'docs/dmlab.md'):
       assert word in str(error.value)
     assert '\n' not in str(error.value)
 
@@ -281,7 +281,7 @@ def test_package_that_cannot_be_imported_is_one_line(monkeypatch, tmp_path):
   monkeypatch.syspath_prepend(tmp_path)
   with pytest.raises(config.ConfigError, match=(
       'rooms_watermaze: DeepMind Lab does not start: libOSMesa.*; '
-      './launch/install_dmlab.sh')):
+      'docs/dmlab.md')):
     _make()
 
 
