@@ -12,6 +12,7 @@ from impala_tf.algorithms import algorithm
 from impala_tf.maths import distributions
 from impala_tf.maths import losses
 from impala_tf.maths import off_policy
+from impala_tf.maths import vtrace
 from impala_tf.optimizers import hyperparameters as hyperparameters_lib
 
 
@@ -117,27 +118,14 @@ def loss_and_targets(
   if select is not None:
     selection = select(outputs, unroll)
   mask = tf.cast(selection.is_relevant & counts, tf.float32)
-  rewards = losses.clip_rewards(effects.reward, config.reward_clipping)
-  correction = off_policy.CORRECTIONS[config.correction]
   log_probs = distribution.log_prob(target_logits, actions)
   log_rhos = log_probs - distribution.log_prob(behaviour_logits, actions)
-  returns = off_policy.returns(
-      correction,
-      log_rhos=log_rhos,
-      discounts=effects.discount * config.discount,
-      rewards=rewards,
-      values=values,
-      bootstrap_value=bootstrap_value,
-      clip_rho_threshold=config.clip_rho_threshold,
-      clip_pg_rho_threshold=config.clip_pg_rho_threshold,
-      clip_c_threshold=config.clip_c_threshold,
-      lambda_=config.lambda_,
-      mask=mask,
-      pg_bootstrap=config.pg_bootstrap)
+  returns = _corrected_returns(
+      config, log_rhos, effects, values, bootstrap_value, mask)
 
   policy_gradient_loss = losses.policy_gradient_loss(
       log_probs, returns.pg_advantages / value_scale, mask,
-      correction.log_epsilon)
+      off_policy.CORRECTIONS[config.correction].log_epsilon)
   scaled = returns.vs / value_scale, values / value_scale
   baseline_loss = losses.baseline_loss(*scaled, mask)
   entropies = distribution.entropy(target_logits)
@@ -161,6 +149,26 @@ def loss_and_targets(
       config.clip_rho_threshold, counts))
   return (types.LossOutput(tf.reduce_sum(unroll_losses), metrics),
           Targets(returns.vs, mask))
+
+
+def _corrected_returns(
+    config: config_lib.ImpalaConfig, log_rhos: tf.Tensor,
+    effects: types.EnvOutput, values: tf.Tensor, bootstrap_value: tf.Tensor,
+    mask: tf.Tensor) -> vtrace.VTraceReturns:
+  """Computes targets and advantages [T, B] by the configured correction."""
+  return off_policy.returns(
+      off_policy.CORRECTIONS[config.correction],
+      log_rhos=log_rhos,
+      discounts=effects.discount * config.discount,
+      rewards=losses.clip_rewards(effects.reward, config.reward_clipping),
+      values=values,
+      bootstrap_value=bootstrap_value,
+      clip_rho_threshold=config.clip_rho_threshold,
+      clip_pg_rho_threshold=config.clip_pg_rho_threshold,
+      clip_c_threshold=config.clip_c_threshold,
+      lambda_=config.lambda_,
+      mask=mask,
+      pg_bootstrap=config.pg_bootstrap)
 
 
 def _everything(truncated: tf.Tensor) -> Selection:
