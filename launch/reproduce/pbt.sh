@@ -20,4 +20,4 @@ dir="${1:-runs/pbt}" file="${2:-configs/populations/pbt.gin}"
 "$PYTHON" -m impala_tf.cli.population "$file" --population_dir="$dir/population" --jobs=8 ||
   (($? == 1))
 "$PYTHON" -m impala_tf.cli.sweep "$file" --sweep_dir="$dir/sweep" || (($? == 1))
-exec "$PYTHON" -m impala_tf.plots "$dir/population" "$dir/sweep" --output="$dir/report"
+exec "$PYTHON" -m impala_tf.cli.report "$dir/population" "$dir/sweep" --output="$dir/report"

@@ -7,7 +7,7 @@ from impala_tf import config as config_lib
 from impala_tf.cli import options
 from impala_tf.cli import train
 
-_ROOT = pathlib.Path(__file__).resolve().parents[3]
+_ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def _option(name):

@@ -61,8 +61,9 @@ def test_replays_that_were_saved_earlier_are_still_taken():
 
 def test_it_is_an_int64_and_the_same_in_every_process():
   # Python's own `hash` is another one in each.
-  program = ('from impala_tf import config, config_fingerprint; '
-             'print(fingerprint_lib.of_unrolls(config.Config()))')
+  program = ('from impala_tf import config; '
+             'from impala_tf.config import fingerprint; '
+             'print(fingerprint.of_unrolls(config.Config()))')
   ran = subprocess.run([sys.executable, '-c', program], check=True, text=True,
                        capture_output=True, cwd=programs.ROOT,
                        env={**os.environ, 'PYTHONHASHSEED': '7'})
