@@ -109,6 +109,9 @@ def _report(args: argparse.Namespace) -> None:
   pictures, sections = _of_sweeps(of_populations, of_sweeps)
   loaded = [population for path in of_populations
             for population in populations.load(path)]
+  if of_populations and not loaded:
+    raise config_lib.UserError(
+        f'no member of {of_populations[0]} has begun yet; let it train')
   more_pictures, more_sections = _of_populations(loaded)
   pictures.update(more_pictures)
   sections += more_sections

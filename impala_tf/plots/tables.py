@@ -105,7 +105,7 @@ def throughput(runs: Sequence[runs_lib.Run]) -> str:
 
 def population(members: populations_lib.Population) -> str:
   """Returns a table with a line for each member of a population."""
-  rows = [['member', 'fitness', 'decisions', 'copies', 'ancestry',
+  rows = [['member', 'fitness', 'return', 'decisions', 'copies', 'ancestry',
            *(name.replace('_', ' ') for name in members.adapted)]]
   for name in members.members:
     events = members.events[name]
@@ -114,6 +114,7 @@ def population(members: populations_lib.Population) -> str:
     rows.append([
         f'{mark}{name}{mark}',
         _number(events[-1].fitness if events else None, '.3f'),
+        _number(members.returns[name]),
         str(len(events)), str(sum(event.is_copy for event in events)),
         ' → '.join(stretch.member for stretch in lineage.ancestry(
             members.events, name)),

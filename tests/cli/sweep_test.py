@@ -15,7 +15,6 @@ from impala_tf import config as config_lib
 from impala_tf.cli import engine
 from impala_tf.cli import sweep
 from impala_tf.runs import gin_config
-from impala_tf.runs import sharing
 from impala_tf.runs import sweep_directory
 from impala_tf.sweeps import plan as plan_lib
 from impala_tf.sweeps import results as results_lib
@@ -74,7 +73,6 @@ def test_file_is_of_runs_that_can_be(path):
   config = gin_config.load_sweep(path)
   tasks, _ = engine.load_runs(config)
   assert tasks.keys() == config.tasks.keys()
-  sharing.check(config, plan_lib.groups(config, plan_lib.runs(config)))
   assert gin_config.load_sweep(path) == config  # Nothing stayed from before.
 
 
@@ -201,7 +199,7 @@ def _refused(tmp_path, monkeypatch, capsys, *flags):
   monkeypatch.setattr(
       sys, 'argv', ['sweep', *map(str, _arguments(tmp_path, *flags))])
   # It would start the program anew, in a network of its own.
-  monkeypatch.setattr(sweep.program, 'enter_private_network',
+  monkeypatch.setattr(engine.program, 'enter_private_network',
                       lambda *unused: None)
   assert sweep.main() == 2
   assert sorted(tmp_path.rglob('*')) == before
