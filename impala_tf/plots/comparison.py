@@ -118,7 +118,7 @@ def table(found: Sequence[Pair]) -> str:
                             for column in (*zip(*finals), *zip(*means))]
     rows.append([f'**{title}**', 'mean', member, '', run, '',
                  _mean_difference(finals), *of_all, _mean_difference(means)])
-  return '\n'.join(suite_tables.table(rows))
+  return suite_tables.table(rows)
 
 
 def _mean_difference(finals: Sequence[Tuple[float, float]]) -> str:

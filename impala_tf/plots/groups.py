@@ -72,15 +72,13 @@ def make(run_dirs: Sequence[str], way: str) -> List[Group]:
   if way == 'directory':
     found = _gather(run_dirs, lambda run_dir: os.path.dirname(
         os.path.abspath(run_dir)))
-    return [Group(label, members) for label, members in zip(
-        labels.of_runs(list(found)), found.values())]
+    return list(map(Group, labels.of_runs(list(found)), found.values()))
   values = {run_dir: values_of(run_dir) for run_dir in run_dirs}
   if way == 'seed':
     found = _gather(run_dirs, lambda run_dir: tuple(
         value for option, value in values[run_dir].items() if option != _SEED))
-    return [Group(label, members) for label, members in zip(
-        _names([members[0] for members in found.values()], values),
-        found.values())]
+    names = _names([members[0] for members in found.values()], values)
+    return list(map(Group, names, found.values()))
   found = _gather(run_dirs, lambda run_dir: values[run_dir][way])
   return [Group(_named(way, value), found[value])
           for value in sorted(found, key=_order)]

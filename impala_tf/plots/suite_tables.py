@@ -1,6 +1,6 @@
 """Tables of a suite's scores beside the paper's."""
 
-from typing import List, Mapping, Sequence
+from typing import Mapping, Sequence
 
 from impala_tf.suites import suite as suite_lib
 
@@ -13,8 +13,8 @@ _SUMMARY_ROWS = {
 }
 
 
-def table(rows: Sequence[Sequence[str]], num_names: int = 1) -> List[str]:
-  """Returns the lines of a Markdown table.
+def table(rows: Sequence[Sequence[str]], num_names: int = 1) -> str:
+  """Returns a Markdown table.
 
   Args:
     rows: rows of cells, the header first.
@@ -24,7 +24,7 @@ def table(rows: Sequence[Sequence[str]], num_names: int = 1) -> List[str]:
   lines = [f'| {" | ".join(row)} |' for row in rows]
   lines.insert(1, '|' + '---|' * num_names +
                '---:|' * (len(rows[0]) - num_names))
-  return lines
+  return '\n'.join(lines)
 
 
 def markdown(suite: suite_lib.Suite,
@@ -56,14 +56,14 @@ def markdown(suite: suite_lib.Suite,
                          + (f' ({name})' if len(ours) > 1 else '')
                          for name, scores in ours.items())
   return '\n'.join([
-      *_levels(suite, ours), '', f'Levels of {suite.title}: {num_scored}. '
-      f'{suite.note}', '', *_sums(suite, ours), '',
+      _levels(suite, ours), '', f'Levels of {suite.title}: {num_scored}. '
+      f'{suite.note}', '', _sums(suite, ours), '',
       f'In bold: ours. The others are {suite.published_in} of the paper, as it '
       'prints them.', ''])
 
 
 def _levels(suite: suite_lib.Suite,
-            ours: Mapping[str, suite_lib.Scores]) -> List[str]:
+            ours: Mapping[str, suite_lib.Scores]) -> str:
   """Returns a table with a line for each level, and the sums of columns."""
   columns = [*ours.items(), ('human', suite.human),
              ('random', suite.random), *suite.paper.items()]
@@ -82,7 +82,7 @@ def _levels(suite: suite_lib.Suite,
 
 
 def _sums(suite: suite_lib.Suite,
-          ours: Mapping[str, suite_lib.Scores]) -> List[str]:
+          ours: Mapping[str, suite_lib.Scores]) -> str:
   """Returns a table of sums with a line for each agent."""
   rows = [['human-normalised', *(title.replace('human-normalised ', '')
                                  for title in _SUMMARY_ROWS.values())]]

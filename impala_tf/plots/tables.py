@@ -46,7 +46,7 @@ def training(runs: Sequence[runs_lib.Run]) -> str:
         f'{last["updates"]:,}', f'{last["secs"] / 3600:.2f}',
         f'{_frames_per_sec(last):,.0f}',
         _number(last.get(level_metrics.HEADLINE), '.1%')])
-  return '\n'.join(suite_tables.table(rows, num_names=2))
+  return suite_tables.table(rows, num_names=2)
 
 
 def returns(runs: Sequence[runs_lib.Run]) -> str:
@@ -62,7 +62,7 @@ def returns(runs: Sequence[runs_lib.Run]) -> str:
         normalised = suite.human_normalised_score(level, value)
       rows.append([run.label, level, _number(frames, ','), _number(value),
                    _number(normalised, '.1%')])
-  return '\n'.join(suite_tables.table(rows, num_names=2))
+  return suite_tables.table(rows, num_names=2)
 
 
 def _what(levels: Sequence[str]) -> str:
@@ -90,7 +90,7 @@ def evaluations(runs: Sequence[runs_lib.Run]) -> str:
           f'{result["episodes"]:,}', _number(result['mean']),
           _number(result.get('standard_error')),
           _number(result.get('human_normalised_score'), '.1%')])
-  return '\n'.join(suite_tables.table(rows, num_names=2))
+  return suite_tables.table(rows, num_names=2)
 
 
 def throughput(runs: Sequence[runs_lib.Run]) -> str:
@@ -98,9 +98,9 @@ def throughput(runs: Sequence[runs_lib.Run]) -> str:
   ours = [(f'**{run.label}** on {_what(run.levels)}', _MISSING, _MISSING,
            f'{_frames_per_sec(run.rows[-1]) / 1000:.1f}')
           for run in runs]
-  return '\n'.join(suite_tables.table([
+  return suite_tables.table([
       ('agent', 'CPU cores', 'GPUs', 'thousand frames/s'), *ours,
-      *_PAPER_TABLE_1]))
+      *_PAPER_TABLE_1])
 
 
 def population(members: populations_lib.Population) -> str:
@@ -119,4 +119,4 @@ def population(members: populations_lib.Population) -> str:
         ' → '.join(stretch.member for stretch in lineage.ancestry(
             members.events, name)),
         *(_number(values.get(name), '.3g') for name in members.adapted)])
-  return '\n'.join(suite_tables.table(rows))
+  return suite_tables.table(rows)

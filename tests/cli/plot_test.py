@@ -123,13 +123,11 @@ def test_pattern_of_seeds_is_one_curve_with_an_interval(
     (['no/such/*'], 'there is no run no/such/*'),
     (['empty'], 'empty has no episode_return in its metrics.jsonl')])
 def test_bad_flag_is_refused_in_one_line(
-    runs, tmp_path, monkeypatch, capsys, arguments, words):
+    runs, tmp_path, monkeypatch, refused, arguments, words):
   work = tmp_path / 'work'
   (work / 'empty').mkdir(parents=True)
   monkeypatch.chdir(work)
-  assert _plot(monkeypatch, runs[0], *arguments) == 2
-  line, = capsys.readouterr().err.splitlines()
-  assert line.startswith('error: ') and words in line
+  assert words in refused(plot.main, runs[0], *arguments)
   assert [p.name for p in work.iterdir()] == ['empty']
 
 

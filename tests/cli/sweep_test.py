@@ -6,7 +6,6 @@ import json
 import pathlib
 import re
 import signal
-import sys
 import time
 
 import pytest
@@ -110,17 +109,11 @@ def test_variants_of_laser_learn_at_the_rate_of_their_task(name):
 
 
 @pytest.mark.parametrize('name', _LASER)
-def test_variants_of_laser_update_as_often_for_the_same_frames(name):
+def test_variants_of_laser_update_as_often_and_play_more_than_an_episode(name):
   for _, variants in _of_variants(name):
     num_fresh, = {c.num_fresh for c in variants.values()}
     for config in variants.values():
       assert config.actor.num_envs == 8 * num_fresh  # Lags of 0 to 7.
-
-
-@pytest.mark.parametrize('name', _LASER)
-def test_environments_of_laser_play_longer_than_an_episode(name):
-  for _, variants in _of_variants(name):
-    for config in variants.values():
       is_atari = config.environment.level.startswith('atari/')
       repeats = config.atari.action_repeats if is_atari else 1
       # Kung-Fu Master's first episodes have some 1,000 steps.
@@ -193,22 +186,6 @@ def test_what_is_written_reads_back_equal(tmp_path):
 # Bad input.
 
 
-def _refused(tmp_path, monkeypatch, capsys, *flags):
-  """Returns the one line of a refusal, after which nothing was made."""
-  before = sorted(tmp_path.rglob('*'))
-  monkeypatch.setattr(
-      sys, 'argv', ['sweep', *map(str, _arguments(tmp_path, *flags))])
-  # It would start the program anew, in a network of its own.
-  monkeypatch.setattr(engine.program, 'enter_private_network',
-                      lambda *unused: None)
-  assert sweep.main() == 2
-  assert sorted(tmp_path.rglob('*')) == before
-  output, errors = capsys.readouterr()
-  line, = errors.splitlines()
-  assert line.startswith('error: ') and not output
-  return line
-
-
 @pytest.mark.parametrize('fields, words', [
     ({'nope': 5}, 'SweepConfig has no nope; it has tasks, '),
     ({'tasks': {}}, 'SweepConfig.tasks is empty'),
@@ -235,42 +212,38 @@ def _refused(tmp_path, monkeypatch, capsys, *flags):
       'points': {'a': {'AgentConfig.hidden_size': 1}, 'b': {}}},
      "settings of variant 'default' cannot share a replay; they need the sa")])
 def test_bad_sweep_is_refused_before_anything_begins(
-    tmp_path, monkeypatch, capsys, fields, words):
-  _write(tmp_path, **fields)
-  line = _refused(tmp_path, monkeypatch, capsys)
+    tmp_path, refused, fields, words):
+  path = _write(tmp_path, **fields)
+  line = refused(sweep.main, *_arguments(tmp_path))
   assert re.search(words, line), line
+  assert list(tmp_path.iterdir()) == [path]
 
 
-def test_training_file_is_no_sweep(tmp_path, monkeypatch, capsys):
+def test_training_file_is_no_sweep(tmp_path, refused):
   (tmp_path / 'my_sweep.gin').write_text(
       _HEADER + "include 'configs/catch.gin'\n")
-  line = _refused(tmp_path, monkeypatch, capsys)
+  line = refused(sweep.main, *_arguments(tmp_path))
   assert re.search('config.*Config cannot be bound for a sweep', line)
 
 
-def test_bad_number_of_jobs_is_refused(tmp_path, monkeypatch, capsys):
-  _write(tmp_path)
-  assert '--jobs must be at least 1, but is 0' in _refused(
-      tmp_path, monkeypatch, capsys, '--jobs=0')
-
-
-def test_fewer_jobs_than_agents_that_share_are_refused(
-    tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize('jobs, words', [
+    (0, '--jobs must be at least 1, but is 0'),
+    (2, '3 runs share a replay and run at the same time, but only 2')])
+def test_bad_number_of_jobs_is_refused(tmp_path, refused, jobs, words):
   _write(tmp_path, shared_replay=True, points={'a': {}, 'b': {}, 'c': {}},
          fixed={'ReplayConfig.replay_fraction': 0.5})
-  line = _refused(tmp_path, monkeypatch, capsys, '--jobs=2')
-  assert '3 runs share a replay and run at the same time, but only 2' in line
+  assert words in refused(sweep.main, *_arguments(tmp_path, f'--jobs={jobs}'))
 
 
-def test_foreign_directory_is_refused(tmp_path, monkeypatch, capsys):
+def test_foreign_directory_is_refused(tmp_path, refused):
   _write(tmp_path)
   (tmp_path / 'sweep').mkdir()
   (tmp_path / 'sweep' / 'thesis.tex').touch()
-  line = _refused(tmp_path, monkeypatch, capsys)
-  assert 'is not empty and holds no sweep; choose another --sweep_dir' in line
+  assert 'is not empty and holds no sweep; choose another --sweep_dir' in (
+      refused(sweep.main, *_arguments(tmp_path)))
 
 
-def test_other_sweep_in_the_directory_is_refused(tmp_path, monkeypatch, capsys):
+def test_other_sweep_in_the_directory_is_refused(tmp_path, refused):
   _write(tmp_path)
   config = gin_config.load_sweep(str(tmp_path / 'my_sweep.gin'))
   task = config_lib.Config(environment=config_lib.EnvironmentConfig('catch'))
@@ -278,7 +251,7 @@ def test_other_sweep_in_the_directory_is_refused(tmp_path, monkeypatch, capsys):
       str(tmp_path / 'sweep'), config, {'catch': task}):
     pass
   _write(tmp_path, num_seeds=2)
-  line = _refused(tmp_path, monkeypatch, capsys)
+  line = refused(sweep.main, *_arguments(tmp_path))
   assert 'SweepConfig.num_seeds (1, now 2)' in line
   # The task's file has changed since then.
   assert "catch: AgentConfig.torso ('shallow', now 'mlp')" in line

@@ -60,7 +60,5 @@ def test_report_has_all_pictures(paths, tmp_path, monkeypatch, capsys):
   assert 'Populations and the sweep' in capsys.readouterr().out
 
 
-def test_sweep_alone_is_refused(paths, monkeypatch, capsys):
-  monkeypatch.setattr(sys, 'argv', ['report', paths[1]])
-  assert report.main() == 2
-  assert 'name one directory of each' in capsys.readouterr().err
+def test_sweep_alone_is_refused(paths, refused):
+  assert 'name one directory of each' in refused(report.main, paths[1])

@@ -130,7 +130,7 @@ def test_corners_have_each_limit_and_choice():
     ({'tasks': {'a/b': 'a.gin'}}, "tasks has the name 'a/b'"),
     ({'tasks': {'..': 'a.gin'}}, "tasks has the name '..'"),
     ({'tasks': {'a': 5}}, r"tasks\['a'\] must be the path .* but is 5"),
-    ({'variants': {'x': 5}}, r"variants\['x'\] must be a dict of bindings"),
+    ({'variants': {'x': 5}}, r"variants\['x'\] must be a dict, but is 5"),
     ({'fixed': {'batch_size': 5}}, "of names like .*'batch_size'"),
     ({'fixed': {'A.b': [5]}}, r"fixed\['A.b'\] must be a number.*\[5\]"),
     ({'fixed': {'ExperimentConfig.seed': 5}}, 'set SweepConfig.num_seeds'),
