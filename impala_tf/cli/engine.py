@@ -2,7 +2,9 @@
 
 import argparse
 import contextlib
+import datetime
 import os
+import time
 from typing import (
   Callable,
   Dict,
@@ -18,11 +20,11 @@ from typing import (
 from impala_tf import config as config_lib
 from impala_tf.cli import command_line
 from impala_tf.cli import program
+from impala_tf.plots import suite_tables
 from impala_tf.ray_cluster import connection as ray_connection
 from impala_tf.runs import gin_config
 from impala_tf.runs import sharing
 from impala_tf.runs import sweep_directory
-from impala_tf.runs import sweep_progress
 from impala_tf.runtime import batch
 from impala_tf.runtime import local
 from impala_tf.runtime import sizing
@@ -82,14 +84,16 @@ class Program:
     tasks, runs = load_runs(config, self.kind)
     self.check(runs)
     in_process = all(loaded.experiment.in_process for _, loaded in runs)
-    with _connected(args, in_process, sharing.num_together(groups)) as host, (
+    at_least = max((len(group.runs) for group in groups), default=1)
+    with _connected(args, in_process, at_least) as host, (
         sweep_directory.claim(
             args.directory, config, tasks, self.kind)) as directory:
       signum = self._run_batch(args, host, directory, groups)
       results = directory.results()
       self.show(config, args.directory, results)
     if groups:
-      print(sweep_progress.table(sharing.frames_table(groups, results)))
+      print(suite_tables.table(
+          sharing.frames_table(groups, results), num_names=2))
     print('All results: '
           f'{os.path.join(args.directory, sweep_directory.RESULTS)}')
     number = len(directory.runs)
@@ -109,13 +113,13 @@ class Program:
     run_dirs = {run.name: directory.run_dir(run) for run in to_do}
     print(f'{len(to_do)} of {len(runs)} {self.kind.runs} to do in '
           f'{args.directory}, {host.num_jobs} at a time', flush=True)
-    progress = sweep_progress.Progress(len(runs) - len(to_do), len(runs))
+    progress = Progress(len(runs) - len(to_do), len(runs))
 
     def on_end(name: str, ended: batch.Ended):
-      status = sweep_progress.status(ended)
-      if status == results_lib.FAILED:
+      how = status(ended)
+      if how == results_lib.FAILED:
         self.note_failure(run_dirs[name])
-      progress.show(directory.record(runs[name], status, ended.error))
+      progress.show(directory.record(runs[name], how, ended.error))
 
     shared = sharing.plan(groups, to_do, directory, host.address)
     flags = {name: more for one in shared for name, more in one.flags.items()}
@@ -126,6 +130,43 @@ class Program:
         [batch.Group(tuple(one.flags), local.make_server(
             one.name, one.command, directory.log_dir, directory.lock))
          for one in shared])
+
+
+class Progress:
+  """Progress of a sweep, printed as a line for each run that ends."""
+
+  def __init__(self, num_done: int, num_runs: int):
+    self._before = self._num_done = num_done
+    self._num_runs = num_runs
+    self._start = time.monotonic()
+
+  def show(self, result: results_lib.Result) -> None:
+    """Prints the line of a run that has ended."""
+    if result.status != results_lib.INTERRUPTED:
+      self._num_done += 1
+    parts = [f'[{self._num_done}/{self._num_runs}] {result.run.name} '
+             f'{result.status}']
+    if result.error:
+      parts.append(result.error)
+    if result.final_return is not None:
+      parts.append(f'return {result.final_return:.2f}')
+    if result.secs is not None:
+      parts.append(f'{result.secs:.0f} s')
+    here = self._num_done - self._before
+    if here:
+      secs = (time.monotonic() - self._start) / here
+      left = secs * (self._num_runs - self._num_done)
+      parts.append(f'ETA {datetime.timedelta(seconds=round(left))}')
+    print(' · '.join(parts), flush=True)
+
+
+def status(ended: batch.Ended) -> str:
+  """Returns the status of a run that has ended; see `results`."""
+  if ended.exit_code == 0:
+    return results_lib.FINISHED
+  if ended.was_stopped:
+    return results_lib.INTERRUPTED
+  return results_lib.FAILED
 
 
 class Host(NamedTuple):

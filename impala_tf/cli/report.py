@@ -98,12 +98,10 @@ def _report(args: argparse.Namespace) -> None:
         f'--output is a directory, which gets report.md and pictures as PNG, '
         f'but {output} looks like a file; leave out its ending')
   run_directory.check_writable(output, '--output')
-  for path in args.run_dirs:
-    run_directory.reach(path)
-  of_populations = [path for path in args.run_dirs
-                    if populations.is_directory(path)]
-  of_sweeps = [path for path in args.run_dirs if comparison.is_sweep(path)]
-  runs = runs_lib.load([path for path in args.run_dirs
+  run_dirs = runs_lib.find(args.run_dirs)
+  of_populations = [path for path in run_dirs if populations.is_directory(path)]
+  of_sweeps = [path for path in run_dirs if comparison.is_sweep(path)]
+  runs = runs_lib.load([path for path in run_dirs
                         if path not in (*of_populations, *of_sweeps)])
   trained = [run for run in runs if run.rows]
   pictures, sections = _of_sweeps(of_populations, of_sweeps)

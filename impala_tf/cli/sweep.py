@@ -12,7 +12,7 @@ import sys
 from typing import Sequence
 
 from impala_tf.cli import engine
-from impala_tf.runs import sweep_progress
+from impala_tf.plots import suite_tables
 from impala_tf.sweeps import plan as plan_lib
 from impala_tf.sweeps import results as results_lib
 
@@ -38,7 +38,7 @@ def summary(config: plan_lib.SweepConfig,
         f'{results_lib.best_mean(selected, _BEST):.2f}',
         f'{results_lib.best_mean(selected, None):.2f}',
         next(iter(returns), '-')])
-  return sweep_progress.table(rows)
+  return suite_tables.table(rows, num_names=2)
 
 
 class _Program(engine.Program):

@@ -68,11 +68,6 @@ def check(config: plan_lib.SweepConfig,
           'ReplayConfig.capacity_unrolls and survives_resume')
 
 
-def num_together(groups: Sequence[plan_lib.Group]) -> int:
-  """Returns how many runs have to run at the same time, 1 where none share."""
-  return max((len(group.runs) for group in groups), default=1)
-
-
 def plan(groups: Sequence[plan_lib.Group], to_do: Sequence[plan_lib.Run],
          directory: sweep_directory.SweepDirectory, host: str
          ) -> List[Sharing]:

@@ -89,8 +89,9 @@ class SweepDirectory:
 
     The command works on any machine and in any directory.
     """
-    return [*run.arguments(self.task_path(run),
-                           os.path.abspath(self.run_dir(run))),
+    return ['impala_tf.cli.train', self.task_path(run),
+            f'--run_dir={os.path.abspath(self.run_dir(run))}',
+            *(f'--gin_binding={line}' for line in run.gin_bindings()),
             *user_modules.flags()]
 
   def task_path(self, run: plan_lib.Run) -> str:
@@ -105,17 +106,12 @@ class SweepDirectory:
     """Returns the directory of one training run."""
     return str(self._path / 'runs' / run.name)
 
-  def status(self, run: plan_lib.Run) -> str:
-    """Returns the status of a run, or '' where nothing is known of it."""
-    result = self._results.get(_key(run))
-    return result.status if result else ''
-
   def runs_to_do(self, retry_failed: bool) -> List[Any]:
     """Lists the runs that are not finished, and not failed or to be retried."""
-    done = {results_lib.FINISHED}
-    if not retry_failed:
-      done.add(results_lib.FAILED)
-    return [run for run in self.runs if self.status(run) not in done]
+    done = {_key(result.run) for result in self.results() if
+            result.status == results_lib.FINISHED or (
+                result.status == results_lib.FAILED and not retry_failed)}
+    return [run for run in self.runs if _key(run) not in done]
 
   def results(self) -> List[results_lib.Result]:
     """Returns the results so far, in the order of the sweep's runs."""

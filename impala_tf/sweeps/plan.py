@@ -19,6 +19,8 @@ from impala_tf import config as config_lib
 
 _SEED = 'ExperimentConfig.seed'
 
+Settings = Mapping[str, Mapping[str, Any]]  # Bindings by the setting's name.
+
 
 def _require(holds: bool, problem: str) -> None:
   """Raises ConfigError unless something holds."""
@@ -177,12 +179,6 @@ class SweepConfig:
                  f'SweepConfig.{other}; bind it in one of them')
 
 
-class Setting(NamedTuple):
-  """One combination of hyper-parameters."""
-  name: str
-  bindings: Mapping[str, Any]
-
-
 class Run(NamedTuple):
   """One training run of a sweep.
 
@@ -204,11 +200,6 @@ class Run(NamedTuple):
     """The run's directory below that of all runs, unique in the sweep."""
     return f'{self.task}/{self.variant}/{self.setting}/seed_{self.seed}'
 
-  def arguments(self, task_path: str, run_dir: str) -> List[str]:
-    """Returns the arguments after `python -m` that start the run."""
-    return ['impala_tf.cli.train', task_path, f'--run_dir={run_dir}',
-            *(f'--gin_binding={line}' for line in self.gin_bindings())]
-
   def gin_bindings(self) -> List[str]:
     """Returns bindings as lines of gin: 'LearnerConfig.batch_size = 16'."""
     return [f'{name} = {value!r}' for name, value in self.bindings.items()]
@@ -225,7 +216,7 @@ def _draw(limits: Sequence[Any], position: float) -> Any:
   return min(max(float(f'{value:.4g}'), low), high)
 
 
-def settings(config: SweepConfig) -> List[Setting]:
+def settings(config: SweepConfig) -> Settings:
   """Draws the settings, or returns the ones that are given.
 
   The same seed draws the same settings; a larger `num_settings` adds some at
@@ -233,15 +224,15 @@ def settings(config: SweepConfig) -> List[Setting]:
   not promise that of its generators.
   """
   if config.points:
-    return [Setting(name, bindings) for name, bindings in config.points.items()]
+    return config.points
   generator = random.Random(config.seed)
-  return [Setting(f'setting_{number:02d}',
-                  {name: _draw(config.ranges[name], generator.random())
-                   for name in sorted(config.ranges)})
-          for number in range(1, config.num_settings + 1)]
+  return {f'setting_{number:02d}':
+          {name: _draw(config.ranges[name], generator.random())
+           for name in sorted(config.ranges)}
+          for number in range(1, config.num_settings + 1)}
 
 
-def corners(config: SweepConfig) -> List[Setting]:
+def corners(config: SweepConfig) -> Settings:
   """Makes a few settings that contain each limit and each choice.
 
   If no range check refuses these, none will refuse a drawn setting.
@@ -249,13 +240,12 @@ def corners(config: SweepConfig) -> List[Setting]:
   if not config.ranges:
     return settings(config)
   limits = {name: values[1:] for name, values in config.ranges.items()}
-  return [Setting(f'corner_{i}', {name: values[i % len(values)]
-                                  for name, values in limits.items()})
-          for i in range(max(map(len, limits.values())))]
+  return {f'corner_{i}': {name: values[i % len(values)]
+                          for name, values in limits.items()}
+          for i in range(max(map(len, limits.values())))}
 
 
-def runs(config: SweepConfig, chosen: Optional[Sequence[Setting]] = None
-         ) -> List[Run]:
+def runs(config: SweepConfig, chosen: Optional[Settings] = None) -> List[Run]:
   """Lists all runs, with those first that are compared with each other.
 
   So the results of an unfinished sweep can be compared, too. Where a replay is
@@ -275,8 +265,8 @@ def runs(config: SweepConfig, chosen: Optional[Sequence[Setting]] = None
     combined = ((setting, *rest) for *rest, setting in itertools.product(
         seeds, config.tasks, config.variants, enumerate(chosen, 1)))
   return [
-      Run(task, variant, setting.name, seed, {
-          **config.fixed, **setting.bindings, **config.variants[variant],
+      Run(task, variant, setting, seed, {
+          **config.fixed, **chosen[setting], **config.variants[variant],
           # Agents with the same weights and games would be less than many.
           _SEED: (seed - 1) * len(chosen) + i if share else seed})
       for (i, setting), seed, task, variant in combined]
@@ -300,7 +290,7 @@ class Member(Run):
     return f'{self.task}/{self.variant}/seed_{self.seed}'
 
 
-def members(config: SweepConfig, chosen: Optional[Sequence[Setting]] = None
+def members(config: SweepConfig, chosen: Optional[Settings] = None
             ) -> List[Member]:
   """Lists the members of all populations of a config.
 
@@ -321,10 +311,10 @@ def members(config: SweepConfig, chosen: Optional[Sequence[Setting]] = None
   _require(len(chosen) > 1,
            'a population has a member for each setting, but this file has one; '
            'set SweepConfig.ranges and num_settings, or points')
-  names = ','.join(setting.name for setting in chosen)
   return [Member(*run[:4], {
       'OptimizerConfig.annealed': False, **run.bindings,
-      'PopulationConfig.members': names}) for run in runs(config, chosen)]
+      'PopulationConfig.members': ','.join(chosen)})
+          for run in runs(config, chosen)]
 
 
 class Group(NamedTuple):

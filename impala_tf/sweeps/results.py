@@ -54,9 +54,7 @@ def result(run: plan_lib.Run, status: str, error: str,
   """Makes the result of a run from the rows of its `metrics.jsonl`.
 
   Args:
-    run: the run.
-    status: FINISHED, FAILED or INTERRUPTED.
-    error: see `Result`.
+    run, status, error: see `Result`.
     rows: rows, oldest first.
   """
   if not rows:
@@ -119,14 +117,7 @@ def seed_returns(results: Sequence[Result]) -> Dict[str, List[float]]:
 
 
 def setting_returns(results: Sequence[Result]) -> Dict[str, float]:
-  """Averages final returns over the seeds of each setting.
-
-  Args:
-    results: see `seed_returns`, which may raise.
-
-  Returns:
-    Mean final return by name of the setting, best first.
-  """
+  """Averages `seed_returns`, by name of the setting, best first."""
   means = {name: statistics.fmean(values)
            for name, values in seed_returns(results).items()}
   return dict(sorted(means.items(), key=lambda item: -item[1]))
@@ -151,11 +142,7 @@ def best_mean(results: Sequence[Result],
 
 
 def ranked(results: Sequence[Result]) -> List[float]:
-  """Ranks the final returns of settings, best first, as appendix E.2 does.
-
-  Args:
-    results: results of one task and variant.
-  """
+  """Ranks the final returns of settings, best first, as appendix E.2 does."""
   return list(setting_returns(results).values())
 
 

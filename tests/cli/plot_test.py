@@ -109,8 +109,8 @@ def test_pattern_of_seeds_is_one_curve_with_an_interval(
 
 
 @pytest.mark.parametrize('arguments, words', [
-    (['--metric=nope'], 'has no nope in its metrics.jsonl; it has '
-     'episode_return, frames, secs, updates'),
+    (['--metric=nope'], 'has no nope beside frames in its metrics.jsonl; it '
+     'has episode_return, frames, secs, updates'),
     (['--metric=episode_retrun'], 'did you mean episode_return?'),
     (['--output=no/such/directory/x.png'], 'choose another --output'),
     (['--output=x.nope'], 'pictures cannot be written as .nope; choose one of'),
@@ -121,7 +121,7 @@ def test_pattern_of_seeds_is_one_curve_with_an_interval(
     (['--smooth=0'], '--smooth must be at least 1'),
     (['no/such/run'], 'there is no run no/such/run'),
     (['no/such/*'], 'there is no run no/such/*'),
-    (['empty'], 'empty has no episode_return in its metrics.jsonl')])
+    (['empty'], 'empty has no episode_return beside frames in its metrics.')])
 def test_bad_flag_is_refused_in_one_line(
     runs, tmp_path, monkeypatch, refused, arguments, words):
   work = tmp_path / 'work'

@@ -18,6 +18,7 @@ from impala_tf.runs import sweep_directory
 from impala_tf.sweeps import plan as plan_lib
 from impala_tf.sweeps import results as results_lib
 from tests.fixtures import programs
+from tests.fixtures import sweep_files
 
 _FILES = sorted(
     p.relative_to(programs.ROOT).as_posix()
@@ -25,8 +26,6 @@ _FILES = sorted(
 _TABLE_D1 = 'configs/populations/table_d1.gin'
 _DEADLINE_SECS = 600.
 
-_HEADER = ('from __gin__ import dynamic_registration\n'
-           'from impala_tf import sweeps\n')
 # Updates of 160 frames, a decision after each hundred of them or so.
 _UPDATES = 500
 _CATCH = {
@@ -48,13 +47,8 @@ _POINTS = {
 
 
 def _write(tmp_path, **fields):
-  fields = {'tasks': {'catch': 'configs/catch.gin'}, 'fixed': _CATCH,
-            'points': _POINTS, **fields}
-  path = tmp_path / 'my.gin'
-  path.write_text(_HEADER + ''.join(
-      f'sweeps.SweepConfig.{name} = {value!r}\n'
-      for name, value in fields.items()))
-  return path
+  return sweep_files.write(
+      tmp_path / 'my.gin', **{'fixed': _CATCH, 'points': _POINTS, **fields})
 
 
 def _arguments(tmp_path, *flags):

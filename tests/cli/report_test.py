@@ -80,7 +80,7 @@ def _colours(path):
 
 def test_report_of_two_runs_as_a_user_calls_it(runs, tmp_path):
   output = tmp_path / 'new' / 'report'
-  ran = programs.run('impala_tf.plots', runs / 'many', runs / 'expert',
+  ran = programs.run('impala_tf.cli.report', runs / 'many', runs / 'expert',
                      f'--output={output}')
   assert ran.returncode == 0, ran.stderr
   assert sorted(p.name for p in output.iterdir()) == [
@@ -263,7 +263,6 @@ def test_bad_run_is_refused_in_one_line(runs, tmp_path, refused, spoil, words):
 
 
 @pytest.mark.parametrize('arguments, words', [
-    (['{runs}/expert', '{runs}/many/../expert'], 'is named twice'),
     (['{runs}/expert', '--output={runs}/expert/config.gin'],
      'config.gin is not a directory; choose another --output'),
     (['{runs}/expert', '--output=report.pdf'],

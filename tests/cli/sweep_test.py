@@ -15,9 +15,11 @@ from impala_tf.cli import engine
 from impala_tf.cli import sweep
 from impala_tf.runs import gin_config
 from impala_tf.runs import sweep_directory
+from impala_tf.runtime import batch
 from impala_tf.sweeps import plan as plan_lib
 from impala_tf.sweeps import results as results_lib
 from tests.fixtures import programs
+from tests.fixtures import sweep_files
 
 _FILES = sorted(
     p.relative_to(programs.ROOT).as_posix()
@@ -27,8 +29,6 @@ _TABLE_D1 = 'configs/sweeps/table_d1.gin'
 _SLOW_START = pytest.mark.timeout(900)
 _DEADLINE_SECS = 300.
 
-_HEADER = ('from __gin__ import dynamic_registration\n'
-           'from impala_tf import sweeps\n')
 # Updates of 40 frames.
 _CATCH = {
     'ExperimentConfig.in_process': True,
@@ -37,12 +37,8 @@ _CATCH = {
 
 
 def _write(tmp_path, **fields):
-  fields = {'tasks': {'catch': 'configs/catch.gin'}, 'fixed': _CATCH, **fields}
-  path = tmp_path / 'my_sweep.gin'
-  path.write_text(_HEADER + ''.join(
-      f'sweeps.SweepConfig.{name} = {value!r}\n'
-      for name, value in fields.items()))
-  return path
+  return sweep_files.write(
+      tmp_path / 'my_sweep.gin', **{'fixed': _CATCH, **fields})
 
 
 def _arguments(tmp_path, *flags):
@@ -77,7 +73,7 @@ def test_file_is_of_runs_that_can_be(path):
 
 def test_table_d1_is_the_papers(tmp_path):
   path = tmp_path / 'my_sweep.gin'
-  path.write_text(f"{_HEADER}include '{_TABLE_D1}'\n"
+  path.write_text(f"{sweep_files.HEADER}include '{_TABLE_D1}'\n"
                   "sweeps.SweepConfig.tasks = {'catch': 'configs/catch.gin'}\n")
   config = gin_config.load_sweep(str(path))
   assert config.num_settings == 24
@@ -221,7 +217,7 @@ def test_bad_sweep_is_refused_before_anything_begins(
 
 def test_training_file_is_no_sweep(tmp_path, refused):
   (tmp_path / 'my_sweep.gin').write_text(
-      _HEADER + "include 'configs/catch.gin'\n")
+      sweep_files.HEADER + "include 'configs/catch.gin'\n")
   line = refused(sweep.main, *_arguments(tmp_path))
   assert re.search('config.*Config cannot be bound for a sweep', line)
 
@@ -255,6 +251,26 @@ def test_other_sweep_in_the_directory_is_refused(tmp_path, refused):
   assert 'SweepConfig.num_seeds (1, now 2)' in line
   # The task's file has changed since then.
   assert "catch: AgentConfig.torso ('shallow', now 'mlp')" in line
+
+
+# What it prints.
+
+
+def test_line_of_a_run_tells_how_it_ended_and_when_all_will(capsys):
+  progress = engine.Progress(1, 3)
+  run = plan_lib.Run('catch', 'x', 'setting_01', 1, {})
+  progress.show(results_lib.Result(
+      run, results_lib.FAILED, 'it broke', secs=7., final_return=0.5))
+  line = capsys.readouterr().out
+  assert line.startswith('[2/3] catch/x/setting_01/seed_1 failed · it broke · '
+                         'return 0.50 · 7 s · ETA 0:00:00')
+
+
+def test_status_follows_from_the_end():
+  assert [engine.status(ended) for ended in (
+      batch.Ended(0, False, ''), batch.Ended(143, True, ''),
+      batch.Ended(1, False, 'x'))] == [
+          results_lib.FINISHED, results_lib.INTERRUPTED, results_lib.FAILED]
 
 
 # Real runs.
@@ -300,7 +316,8 @@ def test_failed_run_is_recorded_and_all_others_finish(tmp_path):
   assert lines[0].startswith('4 of 4 runs to do') and '2 at a time' in lines[0]
   assert re.search(r'\[4/4\] catch/.* · ETA 0:00:00', ran.stdout)
   own = results_lib.select(list(results.values()), 'catch', 'good')
-  table = {tuple(line.split()[:2]): line.split()[2:] for line in lines[5:]}
+  cells = [line.strip('| ').split(' | ') for line in lines[5:]]
+  table = {tuple(row[:2]): row[2:] for row in cells}
   assert table['catch', 'good'][:4] == [
       '2', '0', *[f'{results_lib.best_mean(own):.2f}'] * 2]
   assert table['catch', 'bad'] == ['0', '2', 'nan', 'nan', '-']

@@ -3,19 +3,9 @@
 import pytest
 
 from impala_tf.plots import suite_tables
-from impala_tf.suites import suite as suite_lib
+from tests.fixtures import toy_suite
 
-SUITE = suite_lib.Suite(
-    name='toy', title='Toy-2',
-    levels=('toy/easy', 'toy/hard'), train_levels=('toy/easy', 'toy/hard'),
-    random={'toy/easy': 0., 'toy/hard': -10.},
-    human={'toy/easy': 10., 'toy/hard': 10.},
-    paper={'Theirs': {'toy/easy': 20., 'toy/hard': -5.},
-           'Others': {'toy/easy': 7.25}},
-    published={'Theirs': {'median': 1.12, 'mean_capped': 0.6},
-               'Nobody': {'mean': 0.5}},
-    published_in='table 9',
-    episodes=1, decimals=2, package='toy', install='', note='A note.')
+SUITE = toy_suite.SUITE
 
 
 def test_tables_are_as_by_hand():

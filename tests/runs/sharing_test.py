@@ -84,11 +84,6 @@ def test_agents_that_cannot_share_are_refused(fields, words):
     sharing.check(config, _groups(config))
 
 
-def test_all_that_share_run_together():
-  assert sharing.num_together(_groups(_config())) == 3
-  assert sharing.num_together(_groups(_config(shared_replay=False))) == 1
-
-
 def test_frames_are_told_by_agent_and_in_sum():
   config = _config(num_seeds=2)
   results = [results_lib.Result(run, results_lib.FINISHED,
