@@ -83,7 +83,8 @@ def _plot(args: argparse.Namespace) -> None:
     groups = groups_lib.make(run_dirs, args.group_by)
   else:
     groups = groups_lib.singles(run_dirs)
-  drawn = [_curve(group, points, args) for group in groups]
+  drawn = [_curve(label, members, points, args)
+           for label, members in groups.items()]
   if args.csv:
     suite_results.write(args.csv, _to_csv(drawn))
   _draw(drawn, args, output)
@@ -121,25 +122,25 @@ def _points(run_dir: str, args: argparse.Namespace) -> list:
   return points
 
 
-def _curve(group: groups_lib.Group, points: Dict[str, list],
+def _curve(label: str, run_dirs: Sequence[str], points: Dict[str, list],
            args: argparse.Namespace) -> _Curve:
   """Makes the curve of a group."""
   lines = []
-  for run_dir in group.run_dirs:
+  for run_dir in run_dirs:
     x, y = np.array(points[run_dir], np.float64).T
     lines.append(list(zip(x, intervals.smoothed(y, args.smooth))))
   if len(lines) == 1:  # The run's own points.
     x, y = np.array(lines[0]).T
-    return _Curve(group.label, 1, x, intervals.Band(y, None, None))
+    return _Curve(label, 1, x, intervals.Band(y, None, None))
   x, values = intervals.on_common_axis(lines, _POINTS)
   if not x.size:
     raise config_lib.UserError(
-        f'{group.label}: its runs have no {args.x} in common; leave out the '
+        f'{label}: its runs have no {args.x} in common; leave out the '
         'shortest, or --group_by')
   band = intervals.band(
-      values, [groups_lib.level_of(run_dir) for run_dir in group.run_dirs],
+      values, [groups_lib.level_of(run_dir) for run_dir in run_dirs],
       intervals.STATISTICS[args.statistic], args.confidence or None)
-  return _Curve(group.label, len(lines), x, band)
+  return _Curve(label, len(lines), x, band)
 
 
 def _to_csv(drawn: Sequence[_Curve]) -> str:

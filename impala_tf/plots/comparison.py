@@ -78,14 +78,14 @@ def _finished(path: str) -> Dict[tuple, List[results_lib.Result]]:
   results_path = pathlib.Path(path, sweep_directory.RESULTS)
   if not results_path.exists():
     return {}
-  results = [result for result in results_lib.from_csv(results_path.read_text())
-             if result.status == results_lib.FINISHED
-             and result.final_return is not None]
   found: Dict[tuple, List[results_lib.Result]] = {}
-  for result in sorted(results, key=lambda r: -r.final_return):
-    found.setdefault((result.run.task, result.run.variant, result.run.seed),
-                     []).append(result)
-  return dict(sorted(found.items()))
+  for result in results_lib.from_csv(results_path.read_text()):
+    if result.status == results_lib.FINISHED and (
+        result.final_return is not None):
+      found.setdefault((result.run.task, result.run.variant, result.run.seed),
+                       []).append(result)
+  return {key: sorted(results, key=lambda r: -r.final_return)
+          for key, results in found.items()}
 
 
 def table(found: Sequence[Pair]) -> str:

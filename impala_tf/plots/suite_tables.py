@@ -48,15 +48,7 @@ def markdown(suite: suite_lib.Suite,
 
   Returns:
     Markdown text.
-
-  Raises:
-    ValueError: for a level that is not one of `suite.levels`.
   """
-  unknown = [level for scores in ours.values() for level in scores
-             if level not in suite.levels]
-  if unknown:
-    raise ValueError(
-        f'not scored in {suite.title}: {", ".join(map(repr, unknown))}')
   num_scored = ', '.join(f'{len(scores)} of {len(suite.levels)} scored'
                          + (f' ({name})' if len(ours) > 1 else '')
                          for name, scores in ours.items())

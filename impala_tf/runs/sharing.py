@@ -82,28 +82,25 @@ def plan(groups: Sequence[plan_lib.Group], to_do: Sequence[plan_lib.Run],
   names = {run.name for run in to_do}
   found = [group for group in groups
            if any(run.name in names for run in group.runs)]
-  return [_sharing(group, names, directory, f'{host}:{port}') for group, port
-          in zip(found, ports.choose_free(len(found)))]
-
-
-def _sharing(group: plan_lib.Group, names: Sequence[str],
-             directory: sweep_directory.SweepDirectory,
-             address: str) -> Sharing:
-  agents = {run.name: i for i, run in enumerate(group.runs)}
-  absent = [i for name, i in agents.items() if name not in names]
-  first = group.runs[0]
-  task_path = directory.task_path(first)
-  flags = [f'--config={task_path}',
-           *(f'--gin_binding={line}' for line in first.gin_bindings()),
-           f'--num_agents={len(agents)}']
-  if absent:
-    flags.append(f'--absent={",".join(map(str, absent))}')
-  if gin_config.load(task_path, first.gin_bindings()).replay.survives_resume:
-    flags.append(f'--run_dir={os.path.abspath(directory.replay_dir(group))}')
-  return Sharing(
-      group.name, role_commands.replay(address, *flags),
-      {name: [f'--replay_address={address}', f'--agent={agent}']
-       for name, agent in agents.items() if name in names})
+  shared = []
+  for group, port in zip(found, ports.choose_free(len(found))):
+    address = f'{host}:{port}'
+    agents = {run.name: i for i, run in enumerate(group.runs)}
+    absent = [str(i) for name, i in agents.items() if name not in names]
+    first = group.runs[0]
+    task_path = directory.task_path(first)
+    flags = [f'--config={task_path}',
+             *(f'--gin_binding={line}' for line in first.gin_bindings()),
+             f'--num_agents={len(agents)}']
+    if absent:
+      flags.append(f'--absent={",".join(absent)}')
+    if gin_config.load(task_path, first.gin_bindings()).replay.survives_resume:
+      flags.append(f'--run_dir={os.path.abspath(directory.replay_dir(group))}')
+    shared.append(Sharing(
+        group.name, role_commands.replay(address, *flags),
+        {name: [f'--replay_address={address}', f'--agent={agent}']
+         for name, agent in agents.items() if name in names}))
+  return shared
 
 
 def frames_table(groups: Sequence[plan_lib.Group],

@@ -175,8 +175,9 @@ class SweepConfig:
               'points': names(self.points), 'ranges': set(self.ranges)}
     for field, other in itertools.combinations(groups, 2):
       for name in sorted(groups[field] & groups[other]):
-        _require(False, f'{name} is bound in SweepConfig.{field} and in '
-                 f'SweepConfig.{other}; bind it in one of them')
+        raise config_lib.ConfigError(
+            f'{name} is bound in SweepConfig.{field} and in '
+            f'SweepConfig.{other}; bind it in one of them')
 
 
 class Run(NamedTuple):

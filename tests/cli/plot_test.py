@@ -113,6 +113,7 @@ def test_pattern_of_seeds_is_one_curve_with_an_interval(
      'has episode_return, frames, secs, updates'),
     (['--metric=episode_retrun'], 'did you mean episode_return?'),
     (['--output=no/such/directory/x.png'], 'choose another --output'),
+    (['--output=gs://bucket/x.png'], 'choose another --output'),
     (['--output=x.nope'], 'pictures cannot be written as .nope; choose one of'),
     (['--csv=no/such/x.csv'], 'choose another --csv'),
     (['--group_by=sed'], 'did you mean seed?'),

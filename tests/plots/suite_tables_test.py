@@ -1,7 +1,5 @@
 """Tests of tables of two levels, against tables made by hand."""
 
-import pytest
-
 from impala_tf.plots import suite_tables
 from tests.fixtures import toy_suite
 
@@ -58,8 +56,3 @@ def test_part_of_the_suite_is_shown_and_not_summed_up():
       '| **human-normalised median** | – | 100.0% | 0.0% | 112.5% | – |  |')
   assert 'Levels of Toy-2: 1 of 2 scored. A note.' in lines
   assert '| **ours** | – | – | – |' in lines
-
-
-def test_foreign_level_is_refused():
-  with pytest.raises(ValueError, match="not scored in Toy-2: 'toy/other'"):
-    suite_tables.markdown(SUITE, {'ours': {'toy/easy': 1., 'toy/other': 1.}})
