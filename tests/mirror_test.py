@@ -51,8 +51,6 @@ COVERED_ELSEWHERE = {
     'impala_tf/ray_cluster/host.py': (
         'tests/ray_cluster/program_test.py',
         'is the end of `program` that Ray places'),
-    'impala_tf/ray_cluster/run.py': (
-        'tests/cli/cluster_test.py', 'is tried by whole runs on clusters'),
     **{f'impala_tf/cli/roles/{name}.py': (
         'tests/cli/role_test.py', 'is a program, tried as such')
        for name in ('evaluator', 'learner_connection')},

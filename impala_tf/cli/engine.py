@@ -1,25 +1,172 @@
-"""Engines that run a sweep: this machine, or a Ray cluster."""
+"""The program that runs a sweep or populations, here or on a Ray cluster."""
 
 import argparse
 import contextlib
+import datetime
 import os
-from typing import Callable, Dict, Iterator, List, NamedTuple, Tuple
+import time
+from typing import (
+  Callable,
+  Dict,
+  Iterator,
+  List,
+  Mapping,
+  NamedTuple,
+  Optional,
+  Sequence,
+  Tuple,
+)
 
 from impala_tf import config as config_lib
+from impala_tf.cli import command_line
 from impala_tf.cli import program
+from impala_tf.plots import suite_tables
 from impala_tf.ray_cluster import connection as ray_connection
 from impala_tf.runs import gin_config
+from impala_tf.runs import sharing
 from impala_tf.runs import sweep_directory
 from impala_tf.runtime import batch
 from impala_tf.runtime import local
 from impala_tf.runtime import sizing
 from impala_tf.runtime import user_modules
 from impala_tf.sweeps import plan as plan_lib
+from impala_tf.sweeps import results as results_lib
 
 # Variables of a run within one process, which otherwise has as many threads as
 # the machine has cores.
 _ONE_THREAD = {'TF_NUM_INTRAOP_THREADS': '1', 'TF_NUM_INTEROP_THREADS': '1'}
 _WAIT_SECS = 600.  # Longest wait for room while no run has any.
+
+
+class Program:
+  """A program that trains all runs of a file; the same command resumes them.
+
+  Attributes:
+    kind: what the file is of.
+  """
+  kind = sweep_directory.SWEEP
+
+  def main(self, description: str) -> int:
+    """Runs the program, and returns the exit code."""
+    return program.run(
+        lambda: self._run(_parse_args(self.kind, description)))
+
+  def check(self, runs: Sequence[Tuple[plan_lib.Run, config_lib.Config]]
+            ) -> None:
+    """Raises ConfigError where runs do not fit together; see `load_runs`."""
+
+  def begin(self, runs: Mapping[str, plan_lib.Run],
+            run_dirs: Mapping[str, str]) -> batch.Turns:
+    """Returns the order of runs.
+
+    Args:
+      runs: all runs by name.
+      run_dirs: directory of each run that is to do, by its name.
+    """
+    del runs, run_dirs
+    return batch.IN_ORDER
+
+  def note_failure(self, run_dir: str) -> None:
+    """Notes that a run has failed for good."""
+
+  def show(self, config: plan_lib.SweepConfig, path: str,
+           results: Sequence[results_lib.Result]) -> None:
+    """Prints what has come out, once no run goes on."""
+    raise NotImplementedError
+
+  def _run(self, args: argparse.Namespace) -> int:
+    _check_flags(args)
+    config = gin_config.load_sweep(args.file)
+    groups = plan_lib.groups(config, self.kind.list_runs(config))
+    _enter_private_network(args, f'impala_tf.cli.{self.kind.name}',
+                           has_servers=bool(groups))
+    user_modules.load(args.modules)
+    tasks, runs = load_runs(config, self.kind)
+    self.check(runs)
+    in_process = all(loaded.experiment.in_process for _, loaded in runs)
+    at_least = max((len(group.runs) for group in groups), default=1)
+    with _connected(args, in_process, at_least) as host, (
+        sweep_directory.claim(
+            args.directory, config, tasks, self.kind)) as directory:
+      signum = self._run_batch(args, host, directory, groups)
+      results = directory.results()
+      self.show(config, args.directory, results)
+    if groups:
+      print(suite_tables.table(
+          sharing.frames_table(groups, results), num_names=2))
+    print('All results: '
+          f'{os.path.join(args.directory, sweep_directory.RESULTS)}')
+    number = len(directory.runs)
+    finished = sum(r.status == results_lib.FINISHED for r in results)
+    if signum is not None:
+      print(f'Stopped with {finished} of {number} {self.kind.runs} finished; '
+            'the same command resumes')
+      return 128 + signum
+    return 0 if finished == number else 1
+
+  def _run_batch(self, args: argparse.Namespace, host: 'Host',
+                 directory: sweep_directory.SweepDirectory,
+                 groups: Sequence[plan_lib.Group]) -> Optional[int]:
+    """Runs what is to do; returns the signal that ended it, if one did."""
+    runs = {run.name: run for run in directory.runs}
+    to_do = directory.runs_to_do(args.retry_failed)
+    run_dirs = {run.name: directory.run_dir(run) for run in to_do}
+    print(f'{len(to_do)} of {len(runs)} {self.kind.runs} to do in '
+          f'{args.directory}, {host.num_jobs} at a time', flush=True)
+    progress = Progress(len(runs) - len(to_do), len(runs))
+
+    def on_end(name: str, ended: batch.Ended):
+      how = status(ended)
+      if how == results_lib.FAILED:
+        self.note_failure(run_dirs[name])
+      progress.show(directory.record(runs[name], how, ended.error))
+
+    shared = sharing.plan(groups, to_do, directory, host.address)
+    flags = {name: more for one in shared for name, more in one.flags.items()}
+    return host.make_batch(directory).run(
+        {run.name: [*directory.arguments(run), *flags.get(run.name, ())]
+         for run in to_do},
+        on_end, self.begin(runs, run_dirs),
+        [batch.Group(tuple(one.flags), local.make_server(
+            one.name, one.command, directory.log_dir, directory.lock))
+         for one in shared])
+
+
+class Progress:
+  """Progress of a sweep, printed as a line for each run that ends."""
+
+  def __init__(self, num_done: int, num_runs: int):
+    self._before = self._num_done = num_done
+    self._num_runs = num_runs
+    self._start = time.monotonic()
+
+  def show(self, result: results_lib.Result) -> None:
+    """Prints the line of a run that has ended."""
+    if result.status != results_lib.INTERRUPTED:
+      self._num_done += 1
+    parts = [f'[{self._num_done}/{self._num_runs}] {result.run.name} '
+             f'{result.status}']
+    if result.error:
+      parts.append(result.error)
+    if result.final_return is not None:
+      parts.append(f'return {result.final_return:.2f}')
+    if result.secs is not None:
+      parts.append(f'{result.secs:.0f} s')
+    here = self._num_done - self._before
+    if here:
+      secs = (time.monotonic() - self._start) / here
+      left = secs * (self._num_runs - self._num_done)
+      parts.append(f'ETA {datetime.timedelta(seconds=round(left))}')
+    print(' · '.join(parts), flush=True)
+
+
+def status(ended: batch.Ended) -> str:
+  """Returns the status of a run that has ended; see `results`."""
+  if ended.exit_code == 0:
+    return results_lib.FINISHED
+  if ended.was_stopped:
+    return results_lib.INTERRUPTED
+  return results_lib.FAILED
 
 
 class Host(NamedTuple):
@@ -35,20 +182,24 @@ class Host(NamedTuple):
   address: str
 
 
-def add_flags(parser: argparse.ArgumentParser, directory_flag: str) -> None:
-  """Adds the flags that say where runs run, and how many at a time.
-
-  Args:
-    parser: parser of the program.
-    directory_flag: flag of the directory that nodes of a cluster must share.
-  """
+def _parse_args(kind: sweep_directory.Kind,
+                description: str) -> argparse.Namespace:
+  parser = command_line.Parser(prog=f'{kind.name}.sh', description=description)
+  parser.add_argument('file', metavar='FILE.gin',
+                      help=f'what to run, as configs/{kind.name}s/ has it')
+  parser.add_argument(kind.flag, required=True, dest='directory',
+                      help=f'where {kind.runs} and results go; what is there '
+                      'already is resumed')
+  program.add_import(parser)
+  parser.add_argument('--retry_failed', action='store_true',
+                      help=f'also resume {kind.runs} that have failed')
   parser.add_argument('--jobs', type=int,
                       help='runs at a time (default: one a core where all runs '
                       'are in_process, else one; on Ray as many as there is '
                       'room for)')
   parser.add_argument('--engine', choices=('local', 'ray'), default='local',
                       help='what runs them: this machine, or a Ray cluster '
-                      f'whose nodes share {directory_flag} (default: '
+                      f'whose nodes share {kind.flag} (default: '
                       '%(default)s)')
   program.add_ray_address(parser)
   parser.add_argument('--run_cpus', type=float,
@@ -56,10 +207,10 @@ def add_flags(parser: argparse.ArgumentParser, directory_flag: str) -> None:
                       'runs are in_process, else all of the smallest node)')
   parser.add_argument('--run_gpus', type=float, default=0.,
                       help='likewise (default: %(default)g)')
+  return parser.parse_args()
 
 
-def check_flags(args: argparse.Namespace) -> None:
-  """Raises UserError for flags of `add_flags` that cannot work."""
+def _check_flags(args: argparse.Namespace) -> None:
   if args.jobs is not None and args.jobs < 1:
     raise config_lib.UserError(f'--jobs must be at least 1, but is {args.jobs}')
   if args.run_cpus is not None and not args.run_cpus > 0:
@@ -75,16 +226,9 @@ def check_flags(args: argparse.Namespace) -> None:
         'that, too, or leave them out')
 
 
-def enter_private_network(args: argparse.Namespace, module: str,
-                          has_servers: bool = False) -> None:
-  """Moves a program that starts servers out of other machines' reach.
-
-  Args:
-    args: flags of the program.
-    module: the program.
-    has_servers: whether runs are served by programs beside them, with which
-      they must be in one network.
-  """
+def _enter_private_network(args: argparse.Namespace, module: str,
+                           has_servers: bool) -> None:
+  """Moves a program that starts servers out of other machines' reach."""
   if not args.ray_address and (args.engine == 'ray' or has_servers):
     # Ray listens on all interfaces, and runs whatever it is sent.
     why_public = program.enter_private_network(module, 'auto')
@@ -95,18 +239,9 @@ def enter_private_network(args: argparse.Namespace, module: str,
 
 
 @contextlib.contextmanager
-def connected(args: argparse.Namespace, in_process: bool,
-              directory: str, at_least: int = 1) -> Iterator[Host]:
-  """Connects to the host of the runs.
-
-  Args:
-    args: flags of the program.
-    in_process: whether each run is a single process.
-    directory: path of the sweep.
-    at_least: number of runs that have to run at the same time.
-
-  Yields:
-    The host.
+def _connected(args: argparse.Namespace, in_process: bool, at_least: int
+               ) -> Iterator[Host]:
+  """Connects to the host of the runs, of which `at_least` run together.
 
   Raises:
     UserError: where it has room for fewer.
@@ -136,7 +271,7 @@ def connected(args: argparse.Namespace, in_process: bool,
     _check_together(num_jobs, at_least)
     yield Host(num_jobs, lambda claimed: ray_batch.make_batch(
         num_jobs, claimed.log_dir, environment, needs,
-        [os.path.abspath(directory), *user_modules.paths()], _WAIT_SECS),
+        [os.path.abspath(args.directory), *user_modules.paths()], _WAIT_SECS),
                ray_connection.own_host())
 
 
@@ -175,4 +310,5 @@ def load_runs(config: plan_lib.SweepConfig,
       for _, loaded in runs}
   for loaded in distinct.values():
     program.check_names(loaded)
+  sharing.check(config, plan_lib.groups(config, kind.list_runs(config)))
   return tasks, runs

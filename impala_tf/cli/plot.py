@@ -6,10 +6,8 @@
 import argparse
 import csv
 import difflib
-import glob
 import io
-import os
-from typing import Dict, List, NamedTuple, Sequence
+from typing import Dict, NamedTuple, Sequence
 
 import numpy as np
 
@@ -20,10 +18,9 @@ from impala_tf.plots import curves
 from impala_tf.plots import groups as groups_lib
 from impala_tf.plots import intervals
 from impala_tf.plots import pictures
+from impala_tf.plots import runs as runs_lib
 from impala_tf.plots import suite_results
 from impala_tf.runs import metrics
-from impala_tf.runs import run_directory
-from impala_tf.storage import files
 
 _POINTS = 200  # Points of a curve that is made of several.
 _MAX_IN_LEGEND = 12  # More labels go beside the axes.
@@ -80,13 +77,14 @@ class _Curve(NamedTuple):
 
 def _plot(args: argparse.Namespace) -> None:
   output = _check(args)
-  run_dirs = _expand(args.run_dirs)
+  run_dirs = runs_lib.find(args.run_dirs)
   points = {run_dir: _points(run_dir, args) for run_dir in run_dirs}
   if args.group_by:
     groups = groups_lib.make(run_dirs, args.group_by)
   else:
     groups = groups_lib.singles(run_dirs)
-  drawn = [_curve(group, points, args) for group in groups]
+  drawn = [_curve(label, members, points, args)
+           for label, members in groups.items()]
   if args.csv:
     suite_results.write(args.csv, _to_csv(drawn))
   _draw(drawn, args, output)
@@ -110,69 +108,39 @@ def _check(args: argparse.Namespace) -> str:
   return pictures.output_path(args.output)
 
 
-def _expand(patterns: Sequence[str]) -> List[str]:
-  """Returns the runs that are named, each once.
-
-  Raises:
-    UserError: where one of them does not exist.
-  """
-  found: Dict[str, str] = {}  # By what they are, whatever they are called.
-  for pattern in patterns:
-    run_directory.reach(pattern)
-    if files.exists(pattern):
-      paths = [pattern]
-    else:
-      paths = sorted(glob.glob(pattern))
-    if not paths:
-      raise config_lib.UserError(
-          f'there is no run {pattern}; name directories of runs')
-    for path in paths:
-      key = path if files.is_url(path) else os.path.realpath(path)
-      found.setdefault(key, path)
-  return list(found.values())
-
-
 def _points(run_dir: str, args: argparse.Namespace) -> list:
   """Reads a run's points; raises UserError where it has none."""
   rows = curves.read_rows(run_dir)
   points = curves.points(rows, args.metric, args.x)
-  if points:
-    return points
-  if not rows:
-    raise config_lib.UserError(
-        f'{run_dir} has no {args.metric} in its {metrics.FILE_NAME}; is it the '
-        'directory of a run that has logged it?')
-  known = sorted({name for row in rows for name in row})
-  if args.metric in known:
+  if not points:
+    known = sorted({name for row in rows for name in row})
+    near = difflib.get_close_matches(args.metric, known, n=1)
+    hint = f'did you mean {near[0]}? ' if near else ''
     raise config_lib.UserError(
         f'{run_dir} has no {args.metric} beside {args.x} in its '
-        f'{metrics.FILE_NAME} yet; let it train')
-  near = difflib.get_close_matches(args.metric, known, n=1)
-  hint = f'did you mean {near[0]}? It has' if near else 'it has'
-  raise config_lib.UserError(
-      f'{run_dir} has no {args.metric} in its {metrics.FILE_NAME}; {hint} '
-      f'{", ".join(known)}')
+        f'{metrics.FILE_NAME}; {hint}it has {", ".join(known) or "nothing"}')
+  return points
 
 
-def _curve(group: groups_lib.Group, points: Dict[str, list],
+def _curve(label: str, run_dirs: Sequence[str], points: Dict[str, list],
            args: argparse.Namespace) -> _Curve:
   """Makes the curve of a group."""
   lines = []
-  for run_dir in group.run_dirs:
+  for run_dir in run_dirs:
     x, y = np.array(points[run_dir], np.float64).T
     lines.append(list(zip(x, intervals.smoothed(y, args.smooth))))
   if len(lines) == 1:  # The run's own points.
     x, y = np.array(lines[0]).T
-    return _Curve(group.label, 1, x, intervals.Band(y, None, None))
+    return _Curve(label, 1, x, intervals.Band(y, None, None))
   x, values = intervals.on_common_axis(lines, _POINTS)
   if not x.size:
     raise config_lib.UserError(
-        f'{group.label}: its runs have no {args.x} in common; leave out the '
+        f'{label}: its runs have no {args.x} in common; leave out the '
         'shortest, or --group_by')
   band = intervals.band(
-      values, [groups_lib.level_of(run_dir) for run_dir in group.run_dirs],
+      values, [groups_lib.level_of(run_dir) for run_dir in run_dirs],
       intervals.STATISTICS[args.statistic], args.confidence or None)
-  return _Curve(group.label, len(lines), x, band)
+  return _Curve(label, len(lines), x, band)
 
 
 def _to_csv(drawn: Sequence[_Curve]) -> str:
@@ -182,8 +150,8 @@ def _to_csv(drawn: Sequence[_Curve]) -> str:
   writer.writerow(['label', 'runs', 'x', 'y', 'low', 'high'])
   for curve in drawn:
     nothing = [''] * len(curve.x)
-    low = nothing if curve.band.low is None else curve.band.low
-    high = nothing if curve.band.high is None else curve.band.high
+    low, high = ((nothing, nothing) if curve.band.low is None else
+                 (curve.band.low, curve.band.high))
     writer.writerows(
         (curve.label, curve.num_runs, *point)
         for point in zip(curve.x, curve.band.centre, low, high))

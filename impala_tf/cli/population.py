@@ -12,75 +12,24 @@ Exit codes: 0 all members are finished, 1 some have failed (the others were run
 to their ends), 2 bad input, 130 Ctrl-C, 143 asked to terminate.
 """
 
-import argparse
 import json
 import os
 import shlex
 import sys
-from typing import Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Dict, Mapping, Sequence
 
 from impala_tf import config as config_lib
-from impala_tf.cli import command_line
 from impala_tf.cli import engine
-from impala_tf.cli import program
 from impala_tf.config import fingerprint as fingerprint_lib
 from impala_tf.pbt import populations
-from impala_tf.pbt import records
-from impala_tf.runs import gin_config
+from impala_tf.plots import populations as plots_lib
+from impala_tf.plots import tables
 from impala_tf.runs import metrics
 from impala_tf.runs import run_directory
-from impala_tf.runs import sharing
 from impala_tf.runs import sweep_directory
-from impala_tf.runs import sweep_progress
 from impala_tf.runtime import batch
-from impala_tf.runtime import user_modules
 from impala_tf.storage import files
 from impala_tf.sweeps import plan as plan_lib
-from impala_tf.sweeps import results as results_lib
-
-_KIND = sweep_directory.POPULATION
-
-
-def _parse_args() -> argparse.Namespace:
-  parser = command_line.Parser(prog='population.sh', description=__doc__)
-  parser.add_argument('population', metavar='FILE.gin',
-                      help='what to run, as configs/populations/ has it')
-  parser.add_argument(_KIND.flag, required=True,
-                      help='where members and results go; existing populations '
-                      'are resumed')
-  program.add_import(parser)
-  parser.add_argument('--retry_failed', action='store_true',
-                      help='also resume members that have failed')
-  engine.add_flags(parser, _KIND.flag)
-  return parser.parse_args()
-
-
-def load_members(config: plan_lib.SweepConfig
-                 ) -> Tuple[Dict[str, config_lib.Config], bool]:
-  """Reads the config of each task and member.
-
-  Args:
-    config: config of the populations.
-
-  Returns:
-    Config of each task, and whether each member is a single process.
-
-  Raises:
-    ConfigError: where a member could not work, or could not copy another.
-  """
-  tasks, members = engine.load_runs(config, _KIND)
-  agents = {}
-  for member, loaded in members:
-    agent = (fingerprint_lib.of_unrolls(loaded),
-             loaded.experiment.algorithm,
-             loaded.optimizer.max_gradient_norm is None)
-    if agents.setdefault(member.population, agent) != agent:
-      raise config_lib.ConfigError(
-          f'members of {member.population} differ in network, level, algorithm '
-          'or length of unrolls, so that none could copy another; let ranges '
-          'and points bind numbers of OptimizerConfig and ImpalaConfig, and '
-          'variants all else')
-  return tasks, all(loaded.experiment.in_process for _, loaded in members)
 
 
 class _Turns(batch.Turns):
@@ -129,133 +78,58 @@ class _Turns(batch.Turns):
     return published.evolution if published else 0
 
 
-class _Member:
-  """A member as the table shows it."""
-
-  def __init__(self, result: results_lib.Result, run_dir: str):
-    self.result = result
-    self.run_dir = run_dir
-    self.published: Optional[records.Published] = (
-        populations.read_published(run_dir))
-    self.copies = [event for event in populations.read_events(run_dir)
-                   if event.is_copy]
-
-  @property
-  def rank(self) -> tuple:
-    """Fitness or, where that is not known yet, return; failed ones last."""
-    is_well = self.result.status != results_lib.FAILED
-    score = self.published.score if self.published else -float('inf')
-    final = self.result.final_return
-    return is_well, score, -float('inf') if final is None else final
-
-  def row(self) -> List[str]:
-    """Returns the member's line of the table."""
-    result, published = self.result, self.published
-    values = published.hyperparameters if published else {}
-    return [
-        result.run.setting, result.status, f'{result.frames or 0:,d}',
-        f'{published.score:.3f}' if published else '-',
-        '-' if result.final_return is None else f'{result.final_return:.2f}',
-        str(published.evolution if published else 0), str(len(self.copies)),
-        self.copies[-1].partner if self.copies else '-',
-        ', '.join(f'{name} {value:.3g}' for name, value in values.items())]
+def _best(population: plots_lib.Population, path: str) -> dict:
+  """Returns what `best.json` says of a population."""
+  name = population.best
+  run_dir = os.path.join('runs', population.label, name)
+  events = population.events[name]
+  return {
+      'member': name, 'run_dir': run_dir,
+      'checkpoint': run_directory.newest_checkpoint(
+          os.path.join(path, run_dir)),
+      'fitness': events[-1].fitness if events else None,
+      'final_return': population.returns[name]}
 
 
-def _group(directory: sweep_directory.SweepDirectory
-           ) -> Dict[str, List[_Member]]:
-  """Groups members by population, the best first."""
-  ended = {result.run[:-1]: result for result in directory.results()}
-  found: Dict[str, List[_Member]] = {}
-  for run in directory.runs:
-    run_dir = directory.run_dir(run)
-    # Members that rest between two turns have no result yet.
-    result = ended.get(run[:-1]) or results_lib.result(
-        run, results_lib.INTERRUPTED, '', metrics.read_rows(run_dir))
-    found.setdefault(run.population, []).append(_Member(result, run_dir))
-  return {name: sorted(members, key=lambda member: member.rank, reverse=True)
-          for name, members in found.items()}
+class _Program(engine.Program):
+  """Trains the members of populations in turns, or all at once."""
+  kind = sweep_directory.POPULATION
 
+  def check(self, runs):
+    agents = {}
+    for member, loaded in runs:
+      agent = (fingerprint_lib.of_unrolls(loaded), loaded.experiment.algorithm,
+               loaded.optimizer.max_gradient_norm is None)
+      if agents.setdefault(member.population, agent) != agent:
+        raise config_lib.ConfigError(
+            f'members of {member.population} differ in network, level, '
+            'algorithm or length of unrolls, so that none could copy another; '
+            'let ranges and points bind numbers of OptimizerConfig and '
+            'ImpalaConfig, and variants all else')
 
-def summary(members: Sequence[_Member]) -> str:
-  """Returns a table with a line for each member of a population."""
-  return sweep_progress.table([
-      ['member', 'status', 'frames', 'fitness', 'return', 'decisions', 'copies',
-       'last copied', 'hyper-parameters'], *(m.row() for m in members)])
-
-
-def _write_best(path: str, groups: Mapping[str, Sequence[_Member]]) -> None:
-  """Writes which member of each population is the best, and where it is."""
-  best = {}
-  for name, (first, *_) in groups.items():
-    best[name] = {
-        'member': first.result.run.setting,
-        'run_dir': os.path.relpath(first.run_dir, os.path.dirname(path)),
-        'checkpoint': run_directory.newest_checkpoint(first.run_dir),
-        'fitness': first.published.score if first.published else None,
-        'final_return': first.result.final_return}
-  files.write(path, (json.dumps(best, indent=2) + '\n').encode())
-
-
-def _show(directory: sweep_directory.SweepDirectory,
-          population_dir: str) -> None:
-  """Prints a table of each population, and writes which member is its best."""
-  groups = _group(directory)
-  for name, members in groups.items():
-    print(f'\n{name}\n{summary(members)}')
-    print(f'Best: {members[0].run_dir}')
-  best_path = os.path.join(population_dir, sweep_directory.BEST)
-  _write_best(best_path, groups)
-  print(f'\nBest members: {best_path}; pictures: ./launch/report.sh '
-        f'{shlex.quote(population_dir)}')
-
-
-def _run(args: argparse.Namespace) -> int:
-  engine.check_flags(args)
-  config = gin_config.load_sweep(args.population)
-  groups = plan_lib.groups(config, plan_lib.members(config))
-  engine.enter_private_network(
-      args, 'impala_tf.cli.population', has_servers=bool(groups))
-  user_modules.load(args.modules)
-  tasks, in_process = load_members(config)
-  sharing.check(config, groups)
-  at_least = sharing.num_together(groups)
-  with engine.connected(
-      args, in_process, args.population_dir, at_least) as host, (
-          sweep_directory.claim(
-              args.population_dir, config, tasks, _KIND)) as directory:
-    all_members = {run.name: run for run in directory.runs}
-    to_do = directory.runs_to_do(args.retry_failed)
-    run_dirs = {run.name: directory.run_dir(run) for run in to_do}
+  def begin(self, runs, run_dirs):
     for run_dir in run_dirs.values():
       populations.set_failed(run_dir, False)
-    print(f'{len(to_do)} of {len(all_members)} members to do in '
-          f'{args.population_dir}, {host.num_jobs} at a time', flush=True)
-    progress = sweep_progress.Progress(
-        len(all_members) - len(to_do), len(all_members))
+    return _Turns(runs, run_dirs)
 
-    def on_end(name: str, ended: batch.Ended):
-      status = sweep_progress.status(ended)
-      if status == results_lib.FAILED:
-        populations.set_failed(run_dirs[name], True)
-      progress.show(directory.record(all_members[name], status, ended.error))
+  def note_failure(self, run_dir):
+    populations.set_failed(run_dir, True)
 
-    shared = sharing.plan(groups, to_do, directory, host.address)
-    signum = host.make_batch(directory).run(
-        sharing.commands(shared, to_do, directory), on_end,
-        _Turns(all_members, run_dirs), sharing.batch_groups(shared, directory))
-    _show(directory, args.population_dir)
-    results = directory.results()
-  finished = sum(r.status == results_lib.FINISHED for r in results)
-  if signum is not None:
-    print(f'Stopped with {finished} of {len(all_members)} members finished; '
-          'the same command resumes')
-    return 128 + signum
-  return 0 if finished == len(all_members) else 1
+  def show(self, config, path, results):
+    best = {}
+    for population in plots_lib.load(path):
+      print(f'\n{population.label}\n{tables.population(population)}')
+      best[population.label] = _best(population, path)
+      print(f"Best: {os.path.join(path, best[population.label]['run_dir'])}")
+    best_path = os.path.join(path, sweep_directory.BEST)
+    files.write(best_path, (json.dumps(best, indent=2) + '\n').encode())
+    print(f'\nBest members: {best_path}; pictures: ./launch/report.sh '
+          f'{shlex.quote(path)}')
 
 
 def main() -> int:
   """Returns the exit code."""
-  return program.run(lambda: _run(_parse_args()))
+  return _Program().main(__doc__)
 
 
 if __name__ == '__main__':

@@ -10,7 +10,7 @@ it writes decisions.csv, a row for each decision of a member.
 
 import argparse
 import pathlib
-from typing import Dict, List, Sequence, Tuple
+from typing import Dict, List, Sequence
 
 import matplotlib.figure
 
@@ -30,6 +30,8 @@ from impala_tf.runs import level_metrics
 from impala_tf.runs import metrics
 from impala_tf.runs import run_directory
 from impala_tf.suites import levels as levels_lib
+
+Pictures = Dict[str, matplotlib.figure.Figure]  # By file name.
 
 _DECISIONS = 'decisions.csv'  # Of populations.
 _RETURNS = (
@@ -63,32 +65,27 @@ def _parse_args() -> argparse.Namespace:
   return parser.parse_args()
 
 
-def _of_populations(found: Sequence[populations.Population]
-                    ) -> Tuple[Dict[str, matplotlib.figure.Figure], List[str]]:
-  """Returns pictures by file name, and sections."""
-  pictures, sections = {}, []
+def _add_populations(found: Sequence[populations.Population],
+                     pictures: Pictures, sections: List[str]) -> None:
   for number, population in enumerate(found, start=1):
     name = f'population_{number}.png' if len(found) > 1 else 'population.png'
     pictures[name] = population_figures.draw(population)
     sections += [f'## Population {population.label}', f'![Population]({name})',
                  tables.population(population), _ANCESTRY]
-  return pictures, sections
 
 
-def _of_sweeps(population_dirs: Sequence[str], sweep_dirs: Sequence[str]
-               ) -> Tuple[Dict[str, matplotlib.figure.Figure], List[str]]:
-  """Returns pictures by file name, and sections, of a comparison if asked."""
-  if not sweep_dirs:
-    return {}, []
+def _add_comparison(population_dirs: Sequence[str], sweep_dirs: Sequence[str],
+                    pictures: Pictures, sections: List[str]) -> None:
   if len(population_dirs) != 1 or len(sweep_dirs) != 1:
     raise config_lib.UserError(
         f'{sweep_dirs[0]} is a sweep, which is compared with the populations '
         'of the same file; name one directory of each, or runs within it')
   dirs = (*population_dirs, *sweep_dirs)
   pairs = comparison.pairs(*dirs)
-  return {'comparison.png': comparison.draw(*dirs, pairs)}, [
-      '## Populations and the sweep of the same settings',
-      '![Comparison](comparison.png)', comparison.table(pairs), _COMPARISON]
+  pictures['comparison.png'] = comparison.draw(*dirs, pairs)
+  sections += ['## Populations and the sweep of the same settings',
+               '![Comparison](comparison.png)', comparison.table(pairs),
+               _COMPARISON]
 
 
 def _report(args: argparse.Namespace) -> None:
@@ -98,20 +95,22 @@ def _report(args: argparse.Namespace) -> None:
         f'--output is a directory, which gets report.md and pictures as PNG, '
         f'but {output} looks like a file; leave out its ending')
   run_directory.check_writable(output, '--output')
-  for path in args.run_dirs:
-    run_directory.reach(path)
-  of_populations = [path for path in args.run_dirs
-                    if populations.is_directory(path)]
-  of_sweeps = [path for path in args.run_dirs if comparison.is_sweep(path)]
-  runs = runs_lib.load([path for path in args.run_dirs
+  run_dirs = runs_lib.find(args.run_dirs)
+  of_populations = [path for path in run_dirs if populations.is_directory(path)]
+  of_sweeps = [path for path in run_dirs if comparison.is_sweep(path)]
+  runs = runs_lib.load([path for path in run_dirs
                         if path not in (*of_populations, *of_sweeps)])
   trained = [run for run in runs if run.rows]
-  pictures, sections = _of_sweeps(of_populations, of_sweeps)
+  pictures: Pictures = {}
+  sections: List[str] = []
+  if of_sweeps:
+    _add_comparison(of_populations, of_sweeps, pictures, sections)
   loaded = [population for path in of_populations
             for population in populations.load(path)]
-  more_pictures, more_sections = _of_populations(loaded)
-  pictures.update(more_pictures)
-  sections += more_sections
+  if of_populations and not loaded:
+    raise config_lib.UserError(
+        f'no member of {of_populations[0]} has begun yet; let it train')
+  _add_populations(loaded, pictures, sections)
   if trained:
     sections += ['## Training', tables.training(trained),
                  tables.returns(trained), _RETURNS]

@@ -7,39 +7,16 @@ Exit codes: 0 all runs are finished, 1 some have failed (the others were run to
 their ends), 2 bad input, 130 Ctrl-C, 143 asked to terminate.
 """
 
-import argparse
 import itertools
-import os
 import sys
 from typing import Sequence
 
-from impala_tf.cli import command_line
 from impala_tf.cli import engine
-from impala_tf.cli import program
-from impala_tf.runs import gin_config
-from impala_tf.runs import sharing
-from impala_tf.runs import sweep_directory
-from impala_tf.runs import sweep_progress
-from impala_tf.runtime import batch
-from impala_tf.runtime import user_modules
+from impala_tf.plots import suite_tables
 from impala_tf.sweeps import plan as plan_lib
 from impala_tf.sweeps import results as results_lib
 
 _BEST = 3  # Settings that the paper's table 2 averages over.
-
-
-def _parse_args() -> argparse.Namespace:
-  parser = command_line.Parser(prog='sweep.sh', description=__doc__)
-  parser.add_argument('sweep', metavar='SWEEP.gin',
-                      help='what to run, as configs/sweeps/ has it')
-  parser.add_argument('--sweep_dir', required=True,
-                      help='where runs and results go; an existing sweep is '
-                      'resumed')
-  program.add_import(parser)
-  parser.add_argument('--retry_failed', action='store_true',
-                      help='also run those again that have failed')
-  engine.add_flags(parser, sweep_directory.SWEEP.flag)
-  return parser.parse_args()
 
 
 def summary(config: plan_lib.SweepConfig,
@@ -59,56 +36,21 @@ def summary(config: plan_lib.SweepConfig,
         task, variant, str(statuses.count(results_lib.FINISHED)),
         str(statuses.count(results_lib.FAILED)),
         f'{results_lib.best_mean(selected, _BEST):.2f}',
-        f'{results_lib.rank_area(selected):.2f}', next(iter(returns), '-')])
-  return sweep_progress.table(rows)
+        f'{results_lib.best_mean(selected, None):.2f}',
+        next(iter(returns), '-')])
+  return suite_tables.table(rows, num_names=2)
 
 
-def _run(args: argparse.Namespace) -> int:
-  engine.check_flags(args)
-  config = gin_config.load_sweep(args.sweep)
-  groups = plan_lib.groups(config, plan_lib.runs(config))
-  engine.enter_private_network(args, 'impala_tf.cli.sweep',
-                               has_servers=bool(groups))
-  user_modules.load(args.modules)
-  tasks, runs = engine.load_runs(config)
-  sharing.check(config, groups)
-  in_process = all(loaded.experiment.in_process for _, loaded in runs)
-  at_least = sharing.num_together(groups)
-  with engine.connected(
-      args, in_process, args.sweep_dir, at_least) as host, (
-          sweep_directory.claim(args.sweep_dir, config, tasks)) as directory:
-    all_runs = {run.name: run for run in directory.runs}
-    to_do = directory.runs_to_do(args.retry_failed)
-    print(f'{len(to_do)} of {len(all_runs)} runs to do in {args.sweep_dir}, '
-          f'{host.num_jobs} at a time', flush=True)
-    progress = sweep_progress.Progress(
-        len(all_runs) - len(to_do), len(all_runs))
+class _Program(engine.Program):
+  """Trains the runs of a sweep in order."""
 
-    def on_end(name: str, ended: batch.Ended):
-      progress.show(directory.record(
-          all_runs[name], sweep_progress.status(ended), ended.error))
-
-    shared = sharing.plan(groups, to_do, directory, host.address)
-    signum = host.make_batch(directory).run(
-        sharing.commands(shared, to_do, directory), on_end,
-        groups=sharing.batch_groups(shared, directory))
-    results = directory.results()
-  print(summary(config, results))
-  frames = sharing.frames_table(groups, results)
-  if frames:
-    print(sweep_progress.table(frames))
-  print(f'All results: {os.path.join(args.sweep_dir, sweep_directory.RESULTS)}')
-  finished = sum(r.status == results_lib.FINISHED for r in results)
-  if signum is not None:
-    print(f'Stopped with {finished} of {len(all_runs)} runs finished; the same '
-          'command resumes')
-    return 128 + signum
-  return 0 if finished == len(all_runs) else 1
+  def show(self, config, path, results):
+    print(summary(config, results))
 
 
 def main() -> int:
   """Returns the exit code."""
-  return program.run(lambda: _run(_parse_args()))
+  return _Program().main(__doc__)
 
 
 if __name__ == '__main__':

@@ -199,8 +199,8 @@ class Member:
                           names.index(self._name), evolution)
     score = rules.fitness(self._state.mean_returns().tolist(),
                           self._references)
-    others = [name for name in rules.others_of(names, self._name)
-              if not populations.has_failed(self._sibling(name))]
+    others = [name for name in names if name != self._name
+              and not populations.has_failed(self._sibling(name))]
     partner = rules.draw_partner(others, rng) if others else ''
     other, copied = self._compare(partner, score, f'copied-{evolution}')
     before = self._values()

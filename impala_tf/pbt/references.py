@@ -23,26 +23,17 @@ def find(config: config_lib.Config) -> List[rules.Reference]:
   found = []
   for level in levels:
     suite = levels_lib.suite_of(level)
-    if suite is None:
-      found.append(_configured(config.population, level, len(levels)))
-    else:
+    if suite is not None:
       scored = suite.scored_level(level)
       found.append(rules.Reference(suite.random[scored], suite.human[scored]))
+      continue
+    random = config.population.random_score
+    human = config.population.human_score
+    if len(levels) > 1 or random is None or human is None or random == human:
+      raise config_lib.ConfigError(
+          f'{level} is of no suite with reference scores, by which members of '
+          'a population are compared; set PopulationConfig.random_score and '
+          'human_score, two different mean returns, or among several levels '
+          f'name those of {" or ".join(levels_lib.SUITES)} only')
+    found.append(rules.Reference(random, human))
   return found
-
-
-def _configured(population: config_lib.PopulationConfig, level: str,
-                num_levels: int) -> rules.Reference:
-  """Returns the scores of the only level; raises ConfigError without them."""
-  if num_levels > 1:
-    raise config_lib.ConfigError(
-        f'{level} is of no suite with reference scores, by which members of a '
-        'population are compared; among several levels each must be of '
-        f'{" or ".join(levels_lib.SUITES)}')
-  random, human = population.random_score, population.human_score
-  if random is None or human is None or random == human:
-    raise config_lib.ConfigError(
-        f'{level} is of no suite with reference scores, by which members of a '
-        'population are compared; set PopulationConfig.random_score and '
-        'human_score, two different mean returns')
-  return rules.Reference(random, human)

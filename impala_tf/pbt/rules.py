@@ -10,7 +10,7 @@ Pure functions. All chance comes from `generator`.
 """
 
 import random
-from typing import Dict, List, Mapping, NamedTuple, Sequence
+from typing import Dict, Mapping, NamedTuple, Sequence
 
 from impala_tf.config import population as population_config
 
@@ -113,8 +113,3 @@ def explore(values: Mapping[str, float], rng: random.Random,
     if is_mutated:
       mutated[name] *= factor if is_raised else 1 / factor
   return mutated
-
-
-def others_of(members: Sequence[str], member: str) -> List[str]:
-  """Lists all members but one, in their order."""
-  return [name for name in members if name != member]

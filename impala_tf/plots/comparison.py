@@ -1,8 +1,9 @@
 """Populations beside sweeps of the same settings, in the form of figure 5."""
 
 import os
+import pathlib
 import statistics
-from typing import Callable, Dict, List, NamedTuple, Sequence, Tuple
+from typing import Dict, List, NamedTuple, Sequence, Tuple
 
 import matplotlib.figure
 import numpy as np
@@ -20,28 +21,30 @@ from impala_tf.sweeps import results as results_lib
 _POINTS = 200
 _CONFIDENCE = 0.95
 
-Points = List[Tuple[float, float]]
-
 
 class Pair(NamedTuple):
-  """A population and its sweep: the best of each, and the mean of all.
+  """A population and a sweep of the same task, variant and seed.
 
   Attributes:
     title: name of task and variant.
     seed: seed of both.
     population: name of the population.
-    member: result of the best member.
-    run: result of the best run.
-    members_mean: mean final return of all members.
-    runs_mean: mean final return of all runs.
+    members: results of its finished members, the best first.
+    runs: results of the sweep's finished runs, the best first.
   """
   title: str
   seed: int
   population: str
-  member: results_lib.Result
-  run: results_lib.Result
-  members_mean: float
-  runs_mean: float
+  members: List[results_lib.Result]
+  runs: List[results_lib.Result]
+
+  @property
+  def returns(self) -> Tuple[float, ...]:
+    """Final returns: of best member and best run, and means of all."""
+    members, runs = ([result.final_return for result in results]
+                     for results in (self.members, self.runs))
+    return (members[0], runs[0], statistics.fmean(members),
+            statistics.fmean(runs))
 
 
 def is_sweep(path: str) -> bool:
@@ -58,14 +61,11 @@ def pairs(population_dir: str, sweep_dir: str) -> List[Pair]:
     UserError: where nothing of both is finished.
   """
   members, runs = _finished(population_dir), _finished(sweep_dir)
-  found = []
-  for key in members:
-    if key in runs:
-      task, variant, seed = key
-      found.append(Pair(
-          task if variant == 'default' else f'{task}, {variant}', seed,
-          f'{task}/{variant}/seed_{seed}', _best(members[key]),
-          _best(runs[key]), _mean(members[key]), _mean(runs[key])))
+  found = [
+      Pair(task if variant == 'default' else f'{task}, {variant}', seed,
+           f'{task}/{variant}/seed_{seed}', results, runs[task, variant, seed])
+      for (task, variant, seed), results in members.items()
+      if (task, variant, seed) in runs]
   if not found:
     raise config_lib.UserError(
         f'{population_dir} and {sweep_dir} have no finished task in common; '
@@ -73,28 +73,19 @@ def pairs(population_dir: str, sweep_dir: str) -> List[Pair]:
   return found
 
 
-def _best(results: Sequence[results_lib.Result]) -> results_lib.Result:
-  return max(results, key=lambda result: result.final_return)
-
-
-def _mean(results: Sequence[results_lib.Result]) -> float:
-  return statistics.fmean(result.final_return for result in results)
-
-
 def _finished(path: str) -> Dict[tuple, List[results_lib.Result]]:
-  """Groups finished runs by task, variant and seed."""
-  results_path = os.path.join(path, sweep_directory.RESULTS)
-  if not os.path.exists(results_path):
+  """Groups finished runs by task, variant and seed, the best first."""
+  results_path = pathlib.Path(path, sweep_directory.RESULTS)
+  if not results_path.exists():
     return {}
   found: Dict[tuple, List[results_lib.Result]] = {}
-  with open(results_path, encoding='utf-8') as file:
-    results = results_lib.from_csv(file.read())
-  for result in results:
-    key = (result.run.task, result.run.variant, result.run.seed)
+  for result in results_lib.from_csv(results_path.read_text()):
     if result.status == results_lib.FINISHED and (
         result.final_return is not None):
-      found.setdefault(key, []).append(result)
-  return found
+      found.setdefault((result.run.task, result.run.variant, result.run.seed),
+                       []).append(result)
+  return {key: sorted(results, key=lambda r: -r.final_return)
+          for key, results in found.items()}
 
 
 def table(found: Sequence[Pair]) -> str:
@@ -104,32 +95,27 @@ def table(found: Sequence[Pair]) -> str:
   """
   rows = [['task', 'seed', 'best member', 'member', 'best run', 'setting',
            'difference', 'all members', 'all runs', 'difference']]
+
+  def add(title, seed, names, numbers, differences):
+    best, run, members, runs = (f'{number:.2f}' for number in numbers)
+    rows.append([title, seed, best, names[0], run, names[1], differences[0],
+                 members, runs, differences[1]])
+
   for title in dict.fromkeys(pair.title for pair in found):
     seeds = [pair for pair in found if pair.title == title]
-    finals = [(pair.member.final_return, pair.run.final_return)
-              for pair in seeds]
-    means = [(pair.members_mean, pair.runs_mean) for pair in seeds]
-    for pair, best, mean in zip(seeds, finals, means):
-      rows.append([
-          title, str(pair.seed), f'{best[0]:.2f}', pair.member.run.setting,
-          f'{best[1]:.2f}', pair.run.run.setting, f'{best[0] - best[1]:+.2f}',
-          *(f'{value:.2f}' for value in mean), f'{mean[0] - mean[1]:+.2f}'])
-    member, run, *of_all = [f'{statistics.fmean(column):.2f}'
-                            for column in (*zip(*finals), *zip(*means))]
-    rows.append([f'**{title}**', 'mean', member, '', run, '',
-                 _mean_difference(finals), *of_all, _mean_difference(means)])
-  return '\n'.join(suite_tables.table(rows))
-
-
-def _mean_difference(finals: Sequence[Tuple[float, float]]) -> str:
-  """Returns the mean of first minus second, with its interval if it has one."""
-  band = intervals.t_band(
-      np.array([[first - second] for first, second in finals]),
-      [''] * len(finals), _CONFIDENCE)
-  text = f'{band.centre[0]:+.2f}'
-  if band.low is not None:
-    text += f' ({band.low[0]:+.2f} to {band.high[0]:+.2f})'
-  return text
+    returns = np.array([pair.returns for pair in seeds])
+    differences = returns[:, ::2] - returns[:, 1::2]
+    for pair, of_pair in zip(seeds, differences):
+      add(title, str(pair.seed),
+          (pair.members[0].run.setting, pair.runs[0].run.setting),
+          pair.returns, [f'{difference:+.2f}' for difference in of_pair])
+    band = intervals.t_band(differences, [''] * len(seeds), _CONFIDENCE)
+    texts = [f'{centre:+.2f}' for centre in band.centre]
+    if band.low is not None:
+      texts = [f'{text} ({low:+.2f} to {high:+.2f})'
+               for text, low, high in zip(texts, band.low, band.high)]
+    add(f'**{title}**', 'mean', ('', ''), returns.mean(axis=0), texts)
+  return suite_tables.table(rows)
 
 
 def draw(population_dir: str, sweep_dir: str,
@@ -151,17 +137,22 @@ def draw(population_dir: str, sweep_dir: str,
         population_dir, 'runs', pair.population, name))
                for name in population.members}
     return lineage.backtracked(lineage.ancestry(
-        population.events, pair.member.run.setting), returns)
+        population.events, pair.members[0].run.setting), returns)
 
   def of_run(pair):
-    return _returns(os.path.join(sweep_dir, 'runs', pair.run.run.name))
+    return _returns(os.path.join(sweep_dir, 'runs', pair.runs[0].run.name))
 
   titles = list(dict.fromkeys(pair.title for pair in found))
   figure, panels = pictures.panels(len(titles), height=3.2)
   for axes, title in zip(panels, titles):
     seeds = [pair for pair in found if pair.title == title]
     for label, points_of in (('population', of_member), ('sweep', of_run)):
-      _draw_band(axes, seeds, label, points_of)
+      lines = [points for pair in seeds if (points := points_of(pair))]
+      if lines:
+        x, values = intervals.on_common_axis(lines, _POINTS)
+        pictures.draw_band(axes, x, intervals.band(
+            values, [''] * len(lines), intervals.mean, _CONFIDENCE),
+                           label=label)
     axes.set_title(title)
     axes.set_ylabel('return of the best')
     pictures.label_x(axes, 'frames')
@@ -169,14 +160,5 @@ def draw(population_dir: str, sweep_dir: str,
   return figure
 
 
-def _returns(run_dir: str) -> Points:
+def _returns(run_dir: str) -> List[Tuple[float, float]]:
   return curves.points(curves.read_rows(run_dir), 'episode_return')
-
-
-def _draw_band(axes, found: Sequence[Pair], label: str,
-               points_of: Callable[[Pair], Points]) -> None:
-  lines = [points for pair in found if (points := points_of(pair))]
-  if lines:
-    x, values = intervals.on_common_axis(lines, _POINTS)
-    pictures.draw_band(axes, x, intervals.band(
-        values, [''] * len(lines), intervals.mean, _CONFIDENCE), label=label)

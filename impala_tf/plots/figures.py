@@ -2,7 +2,7 @@
 
 import itertools
 import textwrap
-from typing import Iterator, List, Mapping, Optional, Sequence, Tuple
+from typing import List, Mapping, Optional, Sequence, Tuple
 
 import matplotlib.figure
 import matplotlib.ticker
@@ -119,7 +119,9 @@ def scores(suite: suite_lib.Suite, ours: Mapping[str, suite_lib.Scores]
       1, 1, pictures.PAGE_WIDTH,
       1.2 + _INCHES_PER_BAR * len(levels) * (len(columns) + 1))
   for i, (name, column) in enumerate(columns):
-    axes.barh(list(_places(levels, column, i * width)),
+    # A level that the column lacks leaves a gap.
+    axes.barh([place + i * width for place, level in enumerate(levels)
+               if level in column],
               [suite.human_normalised_score(level, column[level])
                for level in levels if level in column],
               width, label=name)
@@ -135,9 +137,3 @@ def scores(suite: suite_lib.Suite, ours: Mapping[str, suite_lib.Scores]
   axes.margins(y=0.01)
   pictures.share_legend(figure)
   return figure
-
-
-def _places(levels: Sequence[str], column: suite_lib.Scores,
-            shift: float) -> Iterator[float]:
-  """Returns positions of bars; a level that the column lacks leaves a gap."""
-  return (i + shift for i, level in enumerate(levels) if level in column)

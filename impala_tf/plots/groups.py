@@ -2,7 +2,7 @@
 
 import difflib
 import os
-from typing import Any, Callable, Dict, List, NamedTuple, Sequence
+from typing import Any, Callable, Dict, List, Sequence
 
 from impala_tf import config as config_lib
 from impala_tf.plots import labels
@@ -17,16 +17,8 @@ _SEED = 'ExperimentConfig.seed'
 _LEVEL = 'EnvironmentConfig.level'
 WAYS = ('seed', 'directory', 'all')  # Beside every option.
 
-
-class Group(NamedTuple):
-  """Runs that are drawn as one curve.
-
-  Attributes:
-    label: name in the legend.
-    run_dirs: directories of the runs, or files of rows.
-  """
-  label: str
-  run_dirs: List[str]
+# By the name in the legend, directories of runs or files of rows.
+Groups = Dict[str, List[str]]
 
 
 def options() -> List[str]:
@@ -45,13 +37,13 @@ def check_way(way: str) -> None:
       f'ImpalaConfig.entropy_cost, but is {way!r}{hint}')
 
 
-def singles(run_dirs: Sequence[str]) -> List[Group]:
+def singles(run_dirs: Sequence[str]) -> Groups:
   """Makes a group of each run."""
-  return [Group(label, [run_dir])
-          for label, run_dir in zip(labels.of_runs(run_dirs), run_dirs)]
+  return {label: [run_dir]
+          for label, run_dir in zip(labels.of_runs(run_dirs), run_dirs)}
 
 
-def make(run_dirs: Sequence[str], way: str) -> List[Group]:
+def make(run_dirs: Sequence[str], way: str) -> Groups:
   """Groups runs.
 
   Args:
@@ -68,22 +60,20 @@ def make(run_dirs: Sequence[str], way: str) -> List[Group]:
     UserError: where a run's config is needed and it has none.
   """
   if way == 'all':
-    return [Group('all', list(run_dirs))]
+    return {'all': list(run_dirs)}
   if way == 'directory':
     found = _gather(run_dirs, lambda run_dir: os.path.dirname(
         os.path.abspath(run_dir)))
-    return [Group(label, members) for label, members in zip(
-        labels.of_runs(list(found)), found.values())]
+    return dict(zip(labels.of_runs(list(found)), found.values()))
   values = {run_dir: values_of(run_dir) for run_dir in run_dirs}
   if way == 'seed':
     found = _gather(run_dirs, lambda run_dir: tuple(
         value for option, value in values[run_dir].items() if option != _SEED))
-    return [Group(label, members) for label, members in zip(
-        _names([members[0] for members in found.values()], values),
-        found.values())]
+    names = _names([members[0] for members in found.values()], values)
+    return dict(zip(names, found.values()))
   found = _gather(run_dirs, lambda run_dir: values[run_dir][way])
-  return [Group(_named(way, value), found[value])
-          for value in sorted(found, key=_order)]
+  return {_named(way, value): found[value]
+          for value in sorted(found, key=_order)}
 
 
 def _gather(run_dirs: Sequence[str], key: Callable[[str], Any]

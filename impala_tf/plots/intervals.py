@@ -34,10 +34,7 @@ def interquartile_mean(values: np.ndarray) -> np.ndarray:
   Returns:
     Float [..., P].
   """
-  num_runs = values.shape[-2]
-  cut = num_runs // 4
-  ordered = np.sort(values, axis=-2)
-  return mean(ordered[..., cut:num_runs - cut, :])
+  return stats.trim_mean(values, 0.25, axis=-2)
 
 
 STATISTICS = {'mean': mean, 'iqm': interquartile_mean}

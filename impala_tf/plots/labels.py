@@ -1,5 +1,6 @@
 """Names of runs in legends and tables: the parts of paths that differ."""
 
+import itertools
 import os
 from typing import List, Sequence, Tuple
 
@@ -49,20 +50,9 @@ def _distinguished(paths: Sequence[Tuple[str, ...]]) -> dict:
     return {paths[0]: paths[0][-1]}
   if len({len(path) for path in paths}) == 1:
     differs = [len(set(parts)) > 1 for parts in zip(*paths)]
-    return {path: '/'.join(part for part, keep in zip(path, differs) if keep)
+    return {path: '/'.join(itertools.compress(path, differs))
             for path in paths}
-  start = _num_shared(paths)
-  rests = [path[start:] for path in paths]
-  end = _num_shared([rest[::-1] for rest in rests])
-  return {path: '/'.join(rest[:len(rest) - end])
-          for path, rest in zip(paths, rests)}
-
-
-def _num_shared(paths: Sequence[Tuple[str, ...]]) -> int:
-  """Counts the first parts that are the same in all; each keeps one part."""
-  number = 0
-  for parts in zip(*(path[:-1] for path in paths)):
-    if len(set(parts)) > 1:
-      break
-    number += 1
-  return number
+  # Each keeps one part.
+  start = len(os.path.commonprefix([path[:-1] for path in paths]))
+  end = len(os.path.commonprefix([path[:start:-1] for path in paths]))
+  return {path: '/'.join(path[start:len(path) - end]) for path in paths}

@@ -2,9 +2,9 @@
 
 import csv
 import io
-import json
+import math
 import os
-from typing import Dict, List, NamedTuple, Sequence, Tuple
+from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from impala_tf import config as config_lib
 from impala_tf.config import population as population_config
@@ -16,8 +16,10 @@ from impala_tf.pbt import rules
 from impala_tf.plots import curves
 from impala_tf.runs import gin_config
 from impala_tf.runs import level_metrics
+from impala_tf.runs import metrics
 from impala_tf.runs import sweep_directory
 from impala_tf.storage import files
+from impala_tf.sweeps import results as results_lib
 
 
 class Population(NamedTuple):
@@ -28,36 +30,19 @@ class Population(NamedTuple):
     members: names of those that have begun, in the config's order.
     events: decisions by member.
     curves: points (frames, fitness) of training by member.
+    returns: final return by member; None where that is not known yet.
     adapted: names of the hyper-parameters that are adapted.
-    failed: names of the members that have failed for good.
-    named_best: name of the best member in `best.json`; '' where that does not
-      exist yet.
+    best: name of the best member, the one with the highest fitness at its last
+      decision, or else the highest final return; one that has failed is best
+      only where all have.
   """
   label: str
   members: List[str]
   events: Dict[str, List[records.Event]]
   curves: Dict[str, List[Tuple[float, float]]]
+  returns: Dict[str, Optional[float]]
   adapted: List[str]
-  failed: List[str]
-  named_best: str = ''
-
-  @property
-  def best(self) -> str:
-    """Name of the best member.
-
-    It is that of `best.json`. As long as there is none, it is the one with the
-    highest fitness at its last decision; one that has failed is best only where
-    all have.
-    """
-    if self.named_best:
-      return self.named_best
-
-    def rank(member):
-      events = self.events[member]
-      fitness = events[-1].fitness if events else -float('inf')
-      return member not in self.failed, fitness
-
-    return max(self.members, key=rank)
+  best: str
 
   @property
   def ancestry(self) -> List[lineage.Stretch]:
@@ -72,24 +57,15 @@ def is_directory(path: str) -> bool:
 
 
 def load(path: str) -> List[Population]:
-  """Reads the populations in a directory that have begun.
-
-  Raises:
-    UserError: where none has.
-  """
+  """Reads the populations in a directory that have begun."""
   config = gin_config.load_sweep(os.path.join(
       path, sweep_directory.POPULATION.config_name))
   groups: Dict[str, Dict[str, str]] = {}
-  for member in sweep_directory.POPULATION.list_runs(config, None):
+  for member in sweep_directory.POPULATION.list_runs(config):
     run_dir = os.path.join(path, 'runs', member.name)
     if files.exists(gin_config.config_path(run_dir)):
       groups.setdefault(member.population, {})[member.setting] = run_dir
-  if not groups:
-    raise config_lib.UserError(
-        f'no member of {path} has begun yet; let it train')
-  best = _read_best(os.path.join(path, sweep_directory.BEST))
-  return [_load(label, run_dirs, best.get(label, ''))
-          for label, run_dirs in groups.items()]
+  return [_load(label, run_dirs) for label, run_dirs in groups.items()]
 
 
 def decisions(found: Sequence[Population]) -> str:
@@ -114,33 +90,31 @@ def decisions(found: Sequence[Population]) -> str:
   return text.getvalue()
 
 
-def _read_best(path: str) -> Dict[str, str]:
-  """Reads the name of each population's best member; none without a file."""
-  if not files.exists(path):
-    return {}
-  return {label: best['member'] for label, best in json.loads(
-      files.read(path)).items()}
+def _load(label: str, run_dirs: Dict[str, str]) -> Population:
+  config = gin_config.load(
+      gin_config.config_path(next(iter(run_dirs.values()))))
+  rows = {name: curves.read_rows(run_dir)
+          for name, run_dir in run_dirs.items()}
+  events = {name: populations.read_events(run_dir)
+            for name, run_dir in run_dirs.items()}
+  returns = {name: results_lib.final_return(rows[name]) for name in run_dirs}
 
+  def rank(name):
+    fitness = events[name][-1].fitness if events[name] else -math.inf
+    final = -math.inf if returns[name] is None else returns[name]
+    return not populations.has_failed(run_dirs[name]), fitness, final
 
-def _load(label: str, run_dirs: Dict[str, str], best: str) -> Population:
-  configs = {name: gin_config.load(gin_config.config_path(run_dir))
-             for name, run_dir in run_dirs.items()}
-  adapted = next(iter(configs.values())).population.adapted_names
   return Population(
-      label, list(run_dirs),
-      {name: populations.read_events(run_dir)
-       for name, run_dir in run_dirs.items()},
-      {name: _fitness_curve(run_dir, configs[name])
-       for name, run_dir in run_dirs.items()},
-      [name for name in population_config.ADAPTABLE if name in adapted],
-      [name for name, run_dir in run_dirs.items()
-       if populations.has_failed(run_dir)], best)
+      label, list(run_dirs), events,
+      {name: _fitness_curve(rows[name], config) for name in run_dirs}, returns,
+      [name for name in population_config.ADAPTABLE
+       if name in config.population.adapted_names],
+      max(run_dirs, key=rank))
 
 
-def _fitness_curve(run_dir: str, config: config_lib.Config
+def _fitness_curve(rows: Sequence[metrics.Row], config: config_lib.Config
                    ) -> List[Tuple[float, float]]:
   """Returns a run's capped normalised score against its frames."""
-  rows = curves.read_rows(run_dir)
   scores = references.find(config)
   if len(scores) > 1:
     return curves.points(rows, level_metrics.HEADLINE)

@@ -1,8 +1,8 @@
 """Metrics and evaluations of runs, as their directories hold them."""
 
 import fnmatch
+import glob
 import os
-import pathlib
 from typing import Any, Dict, List, Mapping, NamedTuple, Sequence, Tuple
 
 from impala_tf import config as config_lib
@@ -54,26 +54,40 @@ class Run(NamedTuple):
     return [name for name in suite.paper if name in names]
 
 
+def find(patterns: Sequence[str]) -> List[str]:
+  """Finds the runs that paths or patterns name, each once.
+
+  Raises:
+    UserError: where one of them does not exist.
+  """
+  found: Dict[str, str] = {}  # By what they are, whatever they are called.
+  for pattern in patterns:
+    run_directory.reach(pattern)
+    if files.exists(pattern):
+      paths = [pattern]
+    else:
+      paths = sorted(glob.glob(pattern))
+    if not paths:
+      raise config_lib.UserError(
+          f'there is no run {pattern}; name directories of runs')
+    for path in paths:
+      key = path if files.is_url(path) else os.path.realpath(path)
+      found.setdefault(key, path)
+  return list(found.values())
+
+
 def load(run_dirs: Sequence[str]) -> List[Run]:
   """Reads the directories of runs.
 
   Raises:
-    UserError: where a directory holds no run, is named twice, has nothing to
-      show, or where a file in it is damaged.
+    UserError: where a directory holds no run, has nothing to show, or where a
+      file in it is damaged.
   """
-  paths = [pathlib.Path(run_dir).resolve() for run_dir in run_dirs]
-  for path, run_dir in zip(paths, run_dirs):
-    if paths.count(path) > 1:
-      raise config_lib.UserError(f'{run_dir} is named twice; leave one out')
   return [_load(run_dir, label)
           for run_dir, label in zip(run_dirs, labels.of_runs(run_dirs))]
 
 
 def _load(run_dir: str, label: str) -> Run:
-  run_directory.reach(run_dir)
-  if not files.exists(run_dir):
-    raise config_lib.UserError(
-        f'there is no run {run_dir}; name directories of runs')
   config_path = gin_config.config_path(run_dir)
   if not files.exists(config_path):
     raise config_lib.UserError(
@@ -120,16 +134,6 @@ def _agents(runs: Sequence[Run]) -> Dict[str, Results]:
   return {run.label: run.results for run in evaluated}
 
 
-def _scores(results: Results, suite: suite_lib.Suite) -> Dict[str, float]:
-  """Returns mean raw returns on the levels that the suite scores, in order."""
-  # Where only a level's variant for training was played, it stands for the
-  # level.
-  found = {suite.scored_level(level): results[level]['mean']
-           for level in (*suite.train_levels, *suite.levels)
-           if level in results}
-  return {level: found[level] for level in suite.levels if level in found}
-
-
 def scores_by_suite(
     runs: Sequence[Run]
 ) -> Dict[str, Dict[str, suite_lib.Scores]]:
@@ -139,13 +143,19 @@ def scores_by_suite(
     runs: runs; the ones that have not been evaluated are left out.
 
   Returns:
-    Name of a suite to name of an agent to scores. An agent is a run, or all
-    runs together, see `_agents`. Suites and agents without scores are left out.
+    Name of a suite to name of an agent to mean raw returns on the levels that
+    the suite scores, in its order. An agent is a run, or all runs together, see
+    `_agents`. Suites and agents without scores are left out.
   """
   found: Dict[str, Dict[str, suite_lib.Scores]] = {}
   for agent, results in _agents(runs).items():
     for name, suite in levels_lib.SUITES.items():
-      scores = _scores(results, suite)
+      # Where only a level's variant for training was played, it stands for the
+      # level.
+      scores = {suite.scored_level(level): results[level]['mean']
+                for level in (*suite.train_levels, *suite.levels)
+                if level in results}
       if scores:
-        found.setdefault(name, {})[agent] = scores
+        found.setdefault(name, {})[agent] = {
+            level: scores[level] for level in suite.levels if level in scores}
   return found

@@ -1,6 +1,6 @@
 """Tables of a suite's scores beside the paper's."""
 
-from typing import List, Mapping, Sequence
+from typing import Mapping, Optional, Sequence
 
 from impala_tf.suites import suite as suite_lib
 
@@ -13,8 +13,13 @@ _SUMMARY_ROWS = {
 }
 
 
-def table(rows: Sequence[Sequence[str]], num_names: int = 1) -> List[str]:
-  """Returns the lines of a Markdown table.
+def cell(value: Optional[float], form: str = ',.2f') -> str:
+  """Returns a number as text, or a dash for None."""
+  return _MISSING if value is None else format(value, form)
+
+
+def table(rows: Sequence[Sequence[str]], num_names: int = 1) -> str:
+  """Returns a Markdown table.
 
   Args:
     rows: rows of cells, the header first.
@@ -24,7 +29,7 @@ def table(rows: Sequence[Sequence[str]], num_names: int = 1) -> List[str]:
   lines = [f'| {" | ".join(row)} |' for row in rows]
   lines.insert(1, '|' + '---|' * num_names +
                '---:|' * (len(rows[0]) - num_names))
-  return lines
+  return '\n'.join(lines)
 
 
 def markdown(suite: suite_lib.Suite,
@@ -43,74 +48,56 @@ def markdown(suite: suite_lib.Suite,
 
   Returns:
     Markdown text.
-
-  Raises:
-    ValueError: for a level that is not one of `suite.levels`.
   """
-  unknown = [level for scores in ours.values() for level in scores
-             if level not in suite.levels]
-  if unknown:
-    raise ValueError(
-        f'not scored in {suite.title}: {", ".join(map(repr, unknown))}')
   num_scored = ', '.join(f'{len(scores)} of {len(suite.levels)} scored'
                          + (f' ({name})' if len(ours) > 1 else '')
                          for name, scores in ours.items())
   return '\n'.join([
-      *_levels(suite, ours), '', f'Levels of {suite.title}: {num_scored}. '
-      f'{suite.note}', '', *_sums(suite, ours), '',
+      _levels(suite, ours), '', f'Levels of {suite.title}: {num_scored}. '
+      f'{suite.note}', '', _sums(suite, ours), '',
       f'In bold: ours. The others are {suite.published_in} of the paper, as it '
       'prints them.', ''])
 
 
 def _levels(suite: suite_lib.Suite,
-            ours: Mapping[str, suite_lib.Scores]) -> List[str]:
+            ours: Mapping[str, suite_lib.Scores]) -> str:
   """Returns a table with a line for each level, and the sums of columns."""
   columns = [*ours.items(), ('human', suite.human),
              ('random', suite.random), *suite.paper.items()]
+  normalised = [{level: suite.human_normalised_score(level, score)
+                 for level, score in scores.items()}
+                for scores in ours.values()]
   rows = [['level', *(name for name, _ in columns),
            *(f'{name}, normalised' for name in ours)]]
   for level in suite.levels:
     rows.append([
         level.partition('/')[2],
-        *(_score(column, level, suite.decimals) for _, column in columns),
-        *(_normalised(suite, scores, level) for scores in ours.values())])
-  summaries = [_summary(suite, column) for _, column in columns]
+        *(cell(column.get(level), f'.{suite.decimals}f')
+          for _, column in columns),
+        *(cell(column.get(level), '.1%') for column in normalised)])
+  sums = [_summary(suite, column) for _, column in columns]
   for name, title in _SUMMARY_ROWS.items():
-    rows.append([f'**{title}**', *(s[name] for s in summaries),
+    rows.append([f'**{title}**', *(cell(s.get(name), '.1%') for s in sums),
                  *('' for _ in ours)])
   return table(rows)
 
 
 def _sums(suite: suite_lib.Suite,
-          ours: Mapping[str, suite_lib.Scores]) -> List[str]:
+          ours: Mapping[str, suite_lib.Scores]) -> str:
   """Returns a table of sums with a line for each agent."""
   rows = [['human-normalised', *(title.replace('human-normalised ', '')
                                  for title in _SUMMARY_ROWS.values())]]
-  for name, scores in ours.items():
-    rows.append([f'**{name}**', *_summary(suite, scores).values()])
-  for agent, sums in suite.published.items():
-    rows.append([agent, *(_percent(sums[name]) if name in sums else _MISSING
+  agents = {f'**{name}**': _summary(suite, scores)
+            for name, scores in ours.items()}
+  for agent, sums in (*agents.items(), *suite.published.items()):
+    rows.append([agent, *(cell(sums.get(name), '.1%')
                           for name in _SUMMARY_ROWS)])
   return table(rows)
 
 
-def _score(column: suite_lib.Scores, level: str, decimals: int) -> str:
-  return f'{column[level]:.{decimals}f}' if level in column else _MISSING
-
-
-def _normalised(suite: suite_lib.Suite, scores: suite_lib.Scores,
-                level: str) -> str:
-  if level not in scores:
-    return _MISSING
-  return _percent(suite.human_normalised_score(level, scores[level]))
-
-
-def _percent(fraction: float) -> str:
-  return f'{fraction:.1%}'
-
-
-def _summary(suite: suite_lib.Suite, column: suite_lib.Scores) -> dict:
+def _summary(suite: suite_lib.Suite,
+             column: suite_lib.Scores) -> Mapping[str, float]:
+  """Sums up a column; nothing of one in which levels are missing."""
   if len(column) < len(suite.levels):
-    return dict.fromkeys(_SUMMARY_ROWS, _MISSING)
-  return {name: _percent(value)
-          for name, value in suite.summary(column)._asdict().items()}
+    return {}
+  return suite.summary(column)._asdict()

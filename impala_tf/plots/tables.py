@@ -3,7 +3,7 @@
 Pure functions from runs to text.
 """
 
-from typing import Optional, Sequence
+from typing import Sequence
 
 from impala_tf.pbt import lineage
 from impala_tf.plots import populations as populations_lib
@@ -13,7 +13,6 @@ from impala_tf.runs import level_metrics
 from impala_tf.runs import metrics
 from impala_tf.suites import levels as levels_lib
 
-_MISSING = '–'
 # Espeholt et al. 2018, table 1, with the shallow network and batches of 32:
 # CPU cores, GPUs, thousand frames/s on seekavoid_arena_01 and, if measured, on
 # rooms_keys_doors_puzzle.
@@ -29,10 +28,7 @@ _PAPER_TABLE_1 = (
     ('IMPALA, distributed', '150', '1', '80'),
     ('IMPALA (optimised), distributed', '375', '1', '200'),
     ('IMPALA (optimised), batch 128, distributed', '500', '1', '250'))
-
-
-def _number(value: Optional[float], form: str = ',.2f') -> str:
-  return _MISSING if value is None else format(value, form)
+_cell = suite_tables.cell
 
 
 def training(runs: Sequence[runs_lib.Run]) -> str:
@@ -45,8 +41,8 @@ def training(runs: Sequence[runs_lib.Run]) -> str:
         run.label, _what(run.levels), f'{last["frames"]:,}',
         f'{last["updates"]:,}', f'{last["secs"] / 3600:.2f}',
         f'{_frames_per_sec(last):,.0f}',
-        _number(last.get(level_metrics.HEADLINE), '.1%')])
-  return '\n'.join(suite_tables.table(rows, num_names=2))
+        _cell(last.get(level_metrics.HEADLINE), '.1%')])
+  return suite_tables.table(rows, num_names=2)
 
 
 def returns(runs: Sequence[runs_lib.Run]) -> str:
@@ -60,9 +56,9 @@ def returns(runs: Sequence[runs_lib.Run]) -> str:
       normalised = None
       if points and suite:
         normalised = suite.human_normalised_score(level, value)
-      rows.append([run.label, level, _number(frames, ','), _number(value),
-                   _number(normalised, '.1%')])
-  return '\n'.join(suite_tables.table(rows, num_names=2))
+      rows.append([run.label, level, _cell(frames, ','), _cell(value),
+                   _cell(normalised, '.1%')])
+  return suite_tables.table(rows, num_names=2)
 
 
 def _what(levels: Sequence[str]) -> str:
@@ -87,25 +83,24 @@ def evaluations(runs: Sequence[runs_lib.Run]) -> str:
     for level, result in run.results.items():
       rows.append([
           run.label, level, f'{result["trained_frames"]:,}',
-          f'{result["episodes"]:,}', _number(result['mean']),
-          _number(result.get('standard_error')),
-          _number(result.get('human_normalised_score'), '.1%')])
-  return '\n'.join(suite_tables.table(rows, num_names=2))
+          f'{result["episodes"]:,}', _cell(result['mean']),
+          _cell(result.get('standard_error')),
+          _cell(result.get('human_normalised_score'), '.1%')])
+  return suite_tables.table(rows, num_names=2)
 
 
 def throughput(runs: Sequence[runs_lib.Run]) -> str:
   """Returns the paper's table 1 with our runs above it."""
-  ours = [(f'**{run.label}** on {_what(run.levels)}', _MISSING, _MISSING,
-           f'{_frames_per_sec(run.rows[-1]) / 1000:.1f}')
-          for run in runs]
-  return '\n'.join(suite_tables.table([
+  ours = [(f'**{run.label}** on {_what(run.levels)}', _cell(None), _cell(None),
+           f'{_frames_per_sec(run.rows[-1]) / 1000:.1f}') for run in runs]
+  return suite_tables.table([
       ('agent', 'CPU cores', 'GPUs', 'thousand frames/s'), *ours,
-      *_PAPER_TABLE_1]))
+      *_PAPER_TABLE_1])
 
 
 def population(members: populations_lib.Population) -> str:
   """Returns a table with a line for each member of a population."""
-  rows = [['member', 'fitness', 'decisions', 'copies', 'ancestry',
+  rows = [['member', 'fitness', 'return', 'decisions', 'copies', 'ancestry',
            *(name.replace('_', ' ') for name in members.adapted)]]
   for name in members.members:
     events = members.events[name]
@@ -113,9 +108,10 @@ def population(members: populations_lib.Population) -> str:
     values = events[-1].after if events else {}
     rows.append([
         f'{mark}{name}{mark}',
-        _number(events[-1].fitness if events else None, '.3f'),
+        _cell(events[-1].fitness if events else None, '.3f'),
+        _cell(members.returns[name]),
         str(len(events)), str(sum(event.is_copy for event in events)),
         ' → '.join(stretch.member for stretch in lineage.ancestry(
             members.events, name)),
-        *(_number(values.get(name), '.3g') for name in members.adapted)])
-  return '\n'.join(suite_tables.table(rows))
+        *(_cell(values.get(name), '.3g') for name in members.adapted)])
+  return suite_tables.table(rows)

@@ -76,83 +76,64 @@ class Plan:
         ray_connection.Resources(
             args.actor_cpus or config.actor.env_processes or 1., 0.),
         evaluator_needs(args))
-    self._num_learners = config.learner.num_learners
-    room = ray_connection.num_places(self._left(nodes), self.needs.actor)
-    others = self._learners()
-    if args.evaluate:
-      others += ' and the evaluator'
+    number = config.learner.num_learners
+    others = ['the learner'] if number == 1 else [
+        f'learner {i} of {number}' for i in range(1, number + 1)]
+    left = nodes
+    for name in others:
+      left = self._beside(left, name, self.needs.learner, nodes)
+    if self.needs.evaluator is not None:
+      others.append('the evaluator')
+      left = self._beside(left, others[-1], self.needs.evaluator, nodes)
+    room = ray_connection.num_places(left, self.needs.actor)
     number = (args.num_actors or config.actor.num_actors
               or _number_before(args.run_dir)
               or _number_within(config, room))
     if number > room:
       raise config_lib.UserError(
           f'the cluster has room for {plurals.counted(room, "actor")} of '
-          f'{self.needs.actor} each beside {others}, not for {number}: it has '
-          f'{ray_connection.describe(nodes)}; add nodes, or give smaller '
-          '--actor_cpus or --num_actors')
+          f'{self.needs.actor} each beside {", ".join(others)}, not for '
+          f'{number}: it has {ray_connection.describe(nodes)}; add nodes, or '
+          'give smaller --actor_cpus or --num_actors')
     self.config = dataclasses.replace(config, actor=dataclasses.replace(
         config.actor, num_actors=number))
     # Refuses more levels than environments, and more learners than actors.
     sizing.fit(self.config)
 
-  def _learners(self) -> str:
-    number = self._num_learners
-    return f'the {number} learners' if number > 1 else 'the learner'
+  def _beside(self, left: _Nodes, name: str, needs: ray_connection.Resources,
+              nodes: _Nodes) -> _Nodes:
+    """Returns what nodes have left beside one more program.
 
-  def _left(self, nodes: _Nodes) -> _Nodes:
-    """Returns what nodes have left beside learners and evaluator.
+    Args:
+      left: what they had left before.
+      name: name of the program.
+      needs: resources of the program.
+      nodes: all that they have.
 
     Raises:
-      UserError: where learners or evaluator have no room.
+      UserError: where it has no room.
     """
-    left = nodes
-    for i in range(self._num_learners):
-      left = self._with(left, self.needs.learner)
-      if not left:
-        self._refuse_learner(i, nodes)
-    if self.needs.evaluator is not None:
-      left = self._with(left, self.needs.evaluator)
-      if not left:
-        raise config_lib.UserError(
-            f'no node has {self.needs.evaluator} for the evaluator beside '
-            f'{self._learners()}: the cluster has '
-            f'{ray_connection.describe(nodes)}; add a node, or leave out '
-            '--evaluate')
-    return left
-
-  def _with(self, nodes: _Nodes, needs: ray_connection.Resources) -> _Nodes:
-    """Returns what nodes have left beside a program; empty without room."""
-    left = [[*nodes[:i], node.minus(needs), *nodes[i + 1:]]
-            for i, node in enumerate(nodes) if node.num_places(needs)]
-    return max(left, default=[], key=lambda option: (
-        ray_connection.num_places(option, self.needs.actor)))
-
-  def _refuse_learner(self, number: int, nodes: _Nodes) -> None:
-    """Raises UserError: there is room for only `number` learners."""
-    needs = self.needs.learner
-    has = f'the cluster has {ray_connection.describe(nodes)}'
-    smaller = ('give smaller --learner_cpus or --learner_gpus (0 learns on '
-               'CPUs)')
-    if self._num_learners == 1:
+    options = [[*left[:i], node.minus(needs), *left[i + 1:]]
+               for i, node in enumerate(left) if node.num_places(needs)]
+    if not options:
       raise config_lib.UserError(
-          f'no node has {needs} for the learner: {has}; add such a node, or '
-          f'{smaller}')
-    raise config_lib.UserError(
-        f'there is room for {plurals.counted(number, "learner")} with {needs} '
-        f'each, not for {self._num_learners}: {has}; add nodes, or {smaller}')
+          f'no node has {needs} for {name}: the cluster has '
+          f'{ray_connection.describe(nodes)}; add such a node, or give smaller '
+          '--learner_cpus, --learner_gpus (0 learns on CPUs) or --actor_cpus')
+    return max(options, key=lambda option: (
+        ray_connection.num_places(option, self.needs.actor)))
 
   def show(self, nodes: _Nodes, run_dir: str, resuming: bool) -> None:
     """Prints what is trained where."""
     level = levels.short_name(self.config.environment.level)
-    needs, number = self.needs, self._num_learners
     print(f'{"Resuming" if resuming else "Training"} {level} in {run_dir}\n'
           f'  on {ray_connection.describe(nodes)} of Ray')
-    print(f'  {number} learners with {needs.learner} each' if number > 1 else
-          f'  a learner with {needs.learner}')
-    actors = plurals.counted(self.config.actor.num_actors, 'actor')
-    print(f'  {actors} with {needs.actor} each')
-    if needs.evaluator is not None:
-      print(f'  an evaluator with {needs.evaluator}')
+    for noun, number, needs in (
+        ('learner', self.config.learner.num_learners, self.needs.learner),
+        ('actor', self.config.actor.num_actors, self.needs.actor),
+        ('evaluator', 1, self.needs.evaluator)):
+      if needs is not None:
+        print(f'  {plurals.counted(number, noun)} with {needs} each')
 
 
 def _number_within(config: config_lib.Config, room: int) -> int:

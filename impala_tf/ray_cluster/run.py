@@ -1,7 +1,8 @@
 """One training run on a Ray cluster.
 
 Learners are placed first, and their peers once all learners run, where there is
-room.
+room. Nodes have to name free ports before the learners can be told of each
+other, and room for the learners is not waited for forever.
 """
 
 import collections
@@ -12,7 +13,7 @@ import time
 from typing import List, Optional, Sequence
 
 from impala_tf import config as config_lib
-from impala_tf.ray_cluster import learners as ray_learners
+from impala_tf.ray_cluster import connection as ray_connection
 from impala_tf.ray_cluster import plan as cluster_plan
 from impala_tf.ray_cluster import program as ray_program
 from impala_tf.runs import run_directory
@@ -22,11 +23,77 @@ from impala_tf.runtime import restarts
 from impala_tf.runtime import role_commands
 from impala_tf.runtime import supervisor
 from impala_tf.runtime import user_modules
+from impala_tf.runtime import waiting
+from impala_tf.storage import files
 
 _POLL_SECS = 0.5
 _STATUS_SECS = 30.
 
 _log = logging.getLogger('cluster')
+
+
+def needed_paths(run_dir: str) -> List[str]:
+  """Returns paths that a node must have for a role that writes to the run."""
+  if files.is_url(run_dir):
+    return user_modules.paths()
+  return [run_dir, *user_modules.paths()]
+
+
+class RayLearners(supervisor.Learners):
+  """Learners on nodes of a cluster, which listen where their nodes have room.
+
+  Attributes:
+    addresses: HOST:PORT of each one's Reverb server, as of the last start.
+  """
+
+  def __init__(self, config: config_lib.Config, run_dir: str,
+               log_dir: pathlib.Path, port: Optional[int],
+               needs: ray_connection.Resources, wait_secs: float,
+               sharing_flags: Sequence[str] = ()):
+    """Starts nothing yet; see `ClusterRun`, but for what a learner needs."""
+    number = config.learner.num_learners
+    super().__init__(
+        number, lambda name: ray_program.RayProgram(
+            name, log_dir, needs, needed=needed_paths(run_dir)),
+        restarts.JointRestarts(config.actor.max_restarts,
+                               config.actor.restart_window_secs))
+    self.addresses: List[str] = []
+    self._flags = [f'--wait_secs={wait_secs:g}', f'--run_dir={run_dir}',
+                   *sharing_flags]
+    self._port = port
+    self._waiting = waiting.Waiting(
+        f'nodes with room for {number} learners' if number > 1 else
+        'a node with room for the learner', wait_secs, _log.info)
+    self._waiting.restart()  # Says nothing at first.
+
+  def place_anew(self) -> None:
+    super().place_anew()
+    self._waiting.restart()
+
+  def _wait_for_room(self) -> None:
+    """Raises PeerMissing where there was no room in time."""
+    self._waiting.poll()
+
+  def _is_final(self, exit_code: int) -> bool:
+    # A signal came from outside, such as from a kernel without memory, and the
+    # next node may have more.
+    return 0 < exit_code <= 128
+
+  def _commands(self) -> Sequence[Sequence[str]]:
+    """Returns a command for each learner, or none until ports differ."""
+    places = [program.report for program in self.programs]
+    addresses = [
+        f'{place.ip}:{self._port + i if self._port else place.free_ports[0]}'
+        for i, place in enumerate(places)]
+    joint = [f'{place.ip}:{place.free_ports[1]}' for place in places]
+    if len({*addresses, *joint}) < 2 * len(places):
+      return []  # Two looked at the same time on one node.
+    self.addresses = addresses
+    for program, address in zip(self.programs, addresses):
+      _log.info('%s started on %s, at %s', program.name, program.place_name,
+                address)
+    return [role_commands.learner(address, task, joint, *self._flags)
+            for task, address in enumerate(addresses)]
 
 
 class _RayPeer(supervisor.Peer):
@@ -63,30 +130,26 @@ class ClusterRun(supervisor.Supervisor):
     self._wait_flag = f'--wait_secs={wait_secs:g}'
     self._sharing_flags = sharing_flags
     self._num_updates = run_directory.newest_checkpoint(run_dir) or 0
-    self._actors = []
-    for task in range(config.actor.num_actors):
-      # Without a run directory, which actors' nodes need not see.
-      program = ray_program.RayProgram(
-          f'actor_{task}', log_dir, needs.actor,
-          needed=user_modules.paths())
-      self._actors.append(_RayPeer(
-          program, functools.partial(self._actor_command, task),
-          restarts.Restarts(program, config.actor.max_restarts,
-                            config.actor.restart_window_secs)))
+
+    def make_peer(name, command, needs, needed, is_needed=True):
+      program = ray_program.RayProgram(name, log_dir, needs, needed=needed)
+      return _RayPeer(program, command, restarts.Restarts(
+          program, config.actor.max_restarts,
+          config.actor.restart_window_secs, is_needed))
+
+    # Without a run directory, which actors' nodes need not see.
+    self._actors = [
+        make_peer(f'actor_{task}', functools.partial(self._actor_command, task),
+                  needs.actor, user_modules.paths())
+        for task in range(config.actor.num_actors)]
     peers = list(self._actors)
     if needs.evaluator is not None:
-      program = ray_program.RayProgram(
-          'evaluator', log_dir, needs.evaluator,
-          needed=ray_learners.needed_paths(run_dir))
-      peers.append(_RayPeer(
-          program, self._evaluator_command,
-          restarts.Restarts(program, config.actor.max_restarts,
-                            config.actor.restart_window_secs,
-                            is_needed=False)))
+      peers.append(make_peer(
+          'evaluator', self._evaluator_command, needs.evaluator,
+          needed_paths(run_dir), is_needed=False))
     super().__init__(
-        ray_learners.RayLearners(
-            config, run_dir, log_dir, port, needs.learner, wait_secs,
-            sharing_flags),
+        RayLearners(config, run_dir, log_dir, port, needs.learner, wait_secs,
+                    sharing_flags),
         peers, _POLL_SECS)
     self._next_status = time.monotonic() + _STATUS_SECS
 

@@ -1,14 +1,12 @@
 """Runs of a sweep or members that share a replay: commands and frames."""
 
 import os
-from typing import Dict, List, Mapping, NamedTuple, Sequence
+from typing import List, Mapping, NamedTuple, Sequence
 
 from impala_tf import config as config_lib
 from impala_tf.config import fingerprint as fingerprint_lib
 from impala_tf.runs import gin_config
 from impala_tf.runs import sweep_directory
-from impala_tf.runtime import batch
-from impala_tf.runtime import local
 from impala_tf.runtime import ports
 from impala_tf.runtime import role_commands
 from impala_tf.sweeps import plan as plan_lib
@@ -20,12 +18,10 @@ class Sharing(NamedTuple):
 
   Attributes:
     name: name of the replay.
-    members: names of the runs.
     command: command of the replay, which follows `python -m`.
-    flags: further flags of each run by its name.
+    flags: further flags of each of the runs by its name.
   """
   name: str
-  members: Sequence[str]
   command: Sequence[str]
   flags: Mapping[str, Sequence[str]]
 
@@ -72,11 +68,6 @@ def check(config: plan_lib.SweepConfig,
           'ReplayConfig.capacity_unrolls and survives_resume')
 
 
-def num_together(groups: Sequence[plan_lib.Group]) -> int:
-  """Returns how many runs have to run at the same time, 1 where none share."""
-  return max((len(group.runs) for group in groups), default=1)
-
-
 def plan(groups: Sequence[plan_lib.Group], to_do: Sequence[plan_lib.Run],
          directory: sweep_directory.SweepDirectory, host: str
          ) -> List[Sharing]:
@@ -91,57 +82,25 @@ def plan(groups: Sequence[plan_lib.Group], to_do: Sequence[plan_lib.Run],
   names = {run.name for run in to_do}
   found = [group for group in groups
            if any(run.name in names for run in group.runs)]
-  return [_sharing(group, names, directory, f'{host}:{port}') for group, port
-          in zip(found, ports.choose_free(len(found)))]
-
-
-def _sharing(group: plan_lib.Group, names: Sequence[str],
-             directory: sweep_directory.SweepDirectory,
-             address: str) -> Sharing:
-  agents = {run.name: i for i, run in enumerate(group.runs)}
-  absent = [i for name, i in agents.items() if name not in names]
-  first = group.runs[0]
-  task_path = directory.task_path(first)
-  flags = [f'--config={task_path}',
-           *(f'--gin_binding={line}' for line in first.gin_bindings()),
-           f'--num_agents={len(agents)}']
-  if absent:
-    flags.append(f'--absent={",".join(map(str, absent))}')
-  if gin_config.load(task_path, first.gin_bindings()).replay.survives_resume:
-    flags.append(f'--run_dir={os.path.abspath(directory.replay_dir(group))}')
-  return Sharing(
-      group.name, [name for name in agents if name in names],
-      role_commands.replay(address, *flags),
-      {name: [f'--replay_address={address}', f'--agent={agent}']
-       for name, agent in agents.items()})
-
-
-def commands(shared: Sequence[Sharing], to_do: Sequence[plan_lib.Run],
-             directory: sweep_directory.SweepDirectory) -> Dict[str, List[str]]:
-  """Returns the command of each run that is to do, by its name.
-
-  Args:
-    shared: replays that runs share.
-    to_do: runs that are to do.
-    directory: directory of the sweep.
-  """
-  flags = {name: one.flags[name] for one in shared for name in one.members}
-  return {run.name: [*directory.arguments(run), *flags.get(run.name, ())]
-          for run in to_do}
-
-
-def batch_groups(shared: Sequence[Sharing],
-                 directory: sweep_directory.SweepDirectory
-                 ) -> List[batch.Group]:
-  """Returns the groups of a batch, each with a replay on this machine.
-
-  Args:
-    shared: replays that runs share.
-    directory: directory of the sweep.
-  """
-  return [batch.Group(tuple(one.members), local.make_server(
-      one.name, one.command, directory.log_dir, directory.lock))
-          for one in shared]
+  shared = []
+  for group, port in zip(found, ports.choose_free(len(found))):
+    address = f'{host}:{port}'
+    agents = {run.name: i for i, run in enumerate(group.runs)}
+    absent = [str(i) for name, i in agents.items() if name not in names]
+    first = group.runs[0]
+    task_path = directory.task_path(first)
+    flags = [f'--config={task_path}',
+             *(f'--gin_binding={line}' for line in first.gin_bindings()),
+             f'--num_agents={len(agents)}']
+    if absent:
+      flags.append(f'--absent={",".join(absent)}')
+    if gin_config.load(task_path, first.gin_bindings()).replay.survives_resume:
+      flags.append(f'--run_dir={os.path.abspath(directory.replay_dir(group))}')
+    shared.append(Sharing(
+        group.name, role_commands.replay(address, *flags),
+        {name: [f'--replay_address={address}', f'--agent={agent}']
+         for name, agent in agents.items() if name in names}))
+  return shared
 
 
 def frames_table(groups: Sequence[plan_lib.Group],
@@ -149,16 +108,13 @@ def frames_table(groups: Sequence[plan_lib.Group],
   """Makes a table of the frames of each agent, and in sum, of each replay.
 
   Args:
-    groups: runs that share a replay each.
+    groups: runs that share a replay each, one group or more.
     results: results of the sweep's runs.
 
   Returns:
-    Rows of equal length, the first of which names the columns; none where no
-    replay is shared.
+    Rows of equal length, the first of which names the columns.
   """
-  if not groups:
-    return []
-  frames: Dict[str, int] = {r.run.name: r.frames or 0 for r in results}
+  frames = {r.run.name: r.frames or 0 for r in results}
   rows = [['task', 'variant', 'seed', 'frames of all',
            *(run.setting for run in groups[0].runs)]]
   for group in groups:

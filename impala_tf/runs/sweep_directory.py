@@ -15,33 +15,20 @@ import contextlib
 import fcntl
 import os
 import pathlib
-from typing import (
-  Any,
-  Callable,
-  Dict,
-  Iterator,
-  List,
-  Mapping,
-  NamedTuple,
-  Optional,
-  Sequence,
-)
+from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple
 
 from impala_tf import config as config_lib
 from impala_tf.runs import gin_config
 from impala_tf.runs import metrics
 from impala_tf.runs import run_directory
 from impala_tf.runtime import user_modules
+from impala_tf.storage import files
 from impala_tf.sweeps import plan as plan_lib
 from impala_tf.sweeps import results as results_lib
 
 RESULTS = 'results.csv'
 BEST = 'best.json'
 _LOCK = '.lock'
-_NEW = '.new'
-
-ListFn = Callable[[plan_lib.SweepConfig, Optional[Sequence[plan_lib.Setting]]],
-                  List[Any]]
 
 
 class Kind(NamedTuple):
@@ -49,10 +36,12 @@ class Kind(NamedTuple):
 
   Attributes:
     name: word for one.
+    runs: word for its runs.
     list_runs: lists the runs of a config, or those of other settings.
   """
   name: str
-  list_runs: ListFn
+  runs: str
+  list_runs: Callable[..., List[Any]]
 
   @property
   def flag(self) -> str:
@@ -65,15 +54,8 @@ class Kind(NamedTuple):
     return f'{self.name}.gin'
 
 
-SWEEP = Kind('sweep', plan_lib.runs)
-POPULATION = Kind('population', plan_lib.members)
-
-
-def _write(path: pathlib.Path, text: str) -> None:
-  """Writes a file as a whole or not at all."""
-  new = path.with_name(path.name + _NEW)
-  new.write_text(text, encoding='utf-8')
-  os.replace(new, path)
+SWEEP = Kind('sweep', 'runs', plan_lib.runs)
+POPULATION = Kind('population', 'members', plan_lib.members)
 
 
 class SweepDirectory:
@@ -88,7 +70,7 @@ class SweepDirectory:
                kind: Kind = SWEEP):
     """Reads the results that the directory holds already."""
     self._path = pathlib.Path(path)
-    self.runs = kind.list_runs(config, None)
+    self.runs = kind.list_runs(config)
     self._results: Dict[tuple, results_lib.Result] = {}
     self.lock = lock
     results_path = self._path / RESULTS
@@ -107,8 +89,9 @@ class SweepDirectory:
 
     The command works on any machine and in any directory.
     """
-    return [*run.arguments(self.task_path(run),
-                           os.path.abspath(self.run_dir(run))),
+    return ['impala_tf.cli.train', self.task_path(run),
+            f'--run_dir={os.path.abspath(self.run_dir(run))}',
+            *(f'--gin_binding={line}' for line in run.gin_bindings()),
             *user_modules.flags()]
 
   def task_path(self, run: plan_lib.Run) -> str:
@@ -123,17 +106,12 @@ class SweepDirectory:
     """Returns the directory of one training run."""
     return str(self._path / 'runs' / run.name)
 
-  def status(self, run: plan_lib.Run) -> str:
-    """Returns the status of a run, or '' where nothing is known of it."""
-    result = self._results.get(_key(run))
-    return result.status if result else ''
-
   def runs_to_do(self, retry_failed: bool) -> List[Any]:
     """Lists the runs that are not finished, and not failed or to be retried."""
-    done = {results_lib.FINISHED}
-    if not retry_failed:
-      done.add(results_lib.FAILED)
-    return [run for run in self.runs if self.status(run) not in done]
+    done = {_key(result.run) for result in self.results() if
+            result.status == results_lib.FINISHED or (
+                result.status == results_lib.FAILED and not retry_failed)}
+    return [run for run in self.runs if _key(run) not in done]
 
   def results(self) -> List[results_lib.Result]:
     """Returns the results so far, in the order of the sweep's runs."""
@@ -146,7 +124,8 @@ class SweepDirectory:
     result = results_lib.result(run, status, error,
                                   metrics.read_rows(self.run_dir(run)))
     self._results[_key(run)] = result
-    _write(self._path / RESULTS, results_lib.to_csv(self.results()))
+    files.write(str(self._path / RESULTS),
+                results_lib.to_csv(self.results()).encode())
     return result
 
 
@@ -160,7 +139,7 @@ def _check(path: pathlib.Path, config: plan_lib.SweepConfig,
   """Raises RunDirectoryError where `path` is not free nor this sweep's."""
   run_directory.check_writable(path, kind.flag)
   # One that was killed before it had its config leaves only these.
-  leftovers = (_LOCK, kind.config_name + _NEW)
+  leftovers = (_LOCK, files.new_path(kind.config_name))
   if (path / kind.config_name).exists():
     changed = plan_lib.differences(
         gin_config.load_sweep(str(path / kind.config_name)), config)
@@ -211,10 +190,11 @@ def claim(path: str, config: plan_lib.SweepConfig,
           f'are still ending; wait for it, or choose another {kind.flag}'
       ) from None
     if not (directory / kind.config_name).exists():
-      _write(directory / kind.config_name, gin_config.dumps_sweep(config))
+      files.write(str(directory / kind.config_name),
+                  gin_config.dumps_sweep(config).encode())
     (directory / 'tasks').mkdir(exist_ok=True)
     for name, task in tasks.items():
       task_path = directory / 'tasks' / f'{name}.gin'
       if not task_path.exists():
-        _write(task_path, gin_config.dumps(task))
+        files.write(str(task_path), gin_config.dumps(task).encode())
     yield SweepDirectory(path, config, lock.fileno(), kind)

@@ -24,19 +24,15 @@ Video Pinball alone makes up 692% of those 1592.5%: prefer the median. We keep
 from impala_tf.suites import suite as suite_lib
 
 _COLUMNS = suite_lib.read_columns('atari57_scores.csv', 'atari')
-
-# By level name ('atari/pong'), in alphabetical order.
-RANDOM_SCORES = _COLUMNS['random']
-HUMAN_SCORES = _COLUMNS['human']
-LEVELS = tuple(RANDOM_SCORES)
+_LEVELS = tuple(_COLUMNS['random'])  # 'atari/pong', in alphabetical order.
 
 SUITE = suite_lib.Suite(
     name='atari57',
     title='Atari-57',
-    levels=LEVELS,
-    train_levels=LEVELS,
-    random=RANDOM_SCORES,
-    human=HUMAN_SCORES,
+    levels=_LEVELS,
+    train_levels=_LEVELS,
+    random=_COLUMNS['random'],
+    human=_COLUMNS['human'],
     # Table C.1, in its order. ACKTR was not scored on 13 games.
     paper={
         'ACKTR': _COLUMNS['acktr'],
@@ -61,5 +57,3 @@ SUITE = suite_lib.Suite(
     note='Table 4 of the paper has means of 176.9%, 466.4% and 957.6% for its '
     'multi-task, shallow and deep agents, most likely from other random scores '
     'in two games, see `impala_tf/suites/atari57.py`. Medians agree.')
-
-human_normalised_score = SUITE.human_normalised_score

@@ -18,26 +18,22 @@ ones. In table B.1 small maps and many opponents have the higher human scores,
 and figure B.1 orders the levels as the table does; we follow the paper.
 """
 
+import re
+
 from impala_tf.suites import suite as suite_lib
 
 _COLUMNS = suite_lib.read_columns('dmlab30_scores.csv', 'dmlab30')
-
-# By level name, in the order of table B.1.
-RANDOM_SCORES = _COLUMNS['random']
-HUMAN_SCORES = _COLUMNS['human']
-TEST_LEVELS = tuple(RANDOM_SCORES)
-# In the same order. Figure B.1 shows scores on these.
-TRAIN_LEVELS = tuple(
-    f'{level[:-len("_test")]}_train' if level.endswith('_test') else level
-    for level in TEST_LEVELS)
+_LEVELS = tuple(_COLUMNS['random'])  # In the order of table B.1.
 
 SUITE = suite_lib.Suite(
     name='dmlab30',
     title='DMLab-30',
-    levels=TEST_LEVELS,
-    train_levels=TRAIN_LEVELS,
-    random=RANDOM_SCORES,
-    human=HUMAN_SCORES,
+    levels=_LEVELS,
+    # Figure B.1 shows scores on these.
+    train_levels=tuple(
+        re.sub('_test$', '_train', level) for level in _LEVELS),
+    random=_COLUMNS['random'],
+    human=_COLUMNS['human'],
     paper={
         'IMPALA-Experts': _COLUMNS['impala_experts'],
         'IMPALA': _COLUMNS['impala_multitask'],
@@ -57,5 +53,3 @@ SUITE = suite_lib.Suite(
     install='docs/dmlab.md says how to install it',
     note='Table 3 of the paper has 44.5% and 49.4%; its scores are rounded to '
     'one decimal, which leaves 0.1% open.')
-
-human_normalised_score = SUITE.human_normalised_score

@@ -19,47 +19,43 @@ from impala_tf import config as config_lib
 
 _SEED = 'ExperimentConfig.seed'
 
+Settings = Mapping[str, Mapping[str, Any]]  # Bindings by the setting's name.
+
+
+def _require(holds: bool, problem: str) -> None:
+  """Raises ConfigError unless something holds."""
+  if not holds:
+    raise config_lib.ConfigError(problem)
+
 
 def _check_count(name: str, value: Any, at_least: int) -> None:
-  if isinstance(value, bool) or not isinstance(value, int):
-    raise config_lib.ConfigError(
-        f'{name} must be of type int, but is {value!r}')
-  if value < at_least:
-    raise config_lib.ConfigError(
-        f'{name} must be at least {at_least}, but is {value}')
+  _require(isinstance(value, int) and not isinstance(value, bool),
+           f'{name} must be of type int, but is {value!r}')
+  _require(value >= at_least,
+           f'{name} must be at least {at_least}, but is {value}')
 
 
-def _check_names(name: str, value: Any) -> None:
-  """Checks a dict whose keys become names of directories."""
-  if not isinstance(value, dict):
-    raise config_lib.ConfigError(f'{name} must be a dict, but is {value!r}')
-  for key in value:
-    if not isinstance(key, str) or not re.fullmatch(r'\w[\w.-]*', key):
-      raise config_lib.ConfigError(
-          f'{name} has the name {key!r}, which must be letters, digits, _, - '
-          'and dots')
+def _check_dict(name: str, value: Any) -> None:
+  _require(isinstance(value, dict), f'{name} must be a dict, but is {value!r}')
 
 
 def _check_binding(name: str, binding: Any) -> None:
-  if not isinstance(binding, str) or not re.fullmatch(r'\w+\.\w+', binding):
-    raise config_lib.ConfigError(
-        f"{name} must be of names like 'LearnerConfig.batch_size', but has "
-        f'{binding!r}')
-  if binding == _SEED:
-    raise config_lib.ConfigError(
-        f'{name} must not bind {_SEED}; set SweepConfig.num_seeds')
+  _require(
+      isinstance(binding, str) and bool(re.fullmatch(r'\w+\.\w+', binding)),
+      f"{name} must be of names like 'LearnerConfig.batch_size', but has "
+      f'{binding!r}')
+  _require(binding != _SEED,
+           f'{name} must not bind {_SEED}; set SweepConfig.num_seeds')
 
 
 def _check_value(name: str, value: Any) -> None:
-  if value is not None and not isinstance(value, (bool, int, float, str)):
-    raise config_lib.ConfigError(
-        f'{name} must be a number, a string, a bool or None, but is {value!r}')
+  _require(value is None or isinstance(value, (bool, int, float, str)),
+           f'{name} must be a number, a string, a bool or None, but is '
+           f'{value!r}')
 
 
 def _check_bindings(name: str, value: Any) -> None:
-  if not isinstance(value, dict):
-    raise config_lib.ConfigError(
-        f'{name} must be a dict of bindings, but is {value!r}')
+  _check_dict(name, value)
   for binding, bound in value.items():
     _check_binding(name, binding)
     _check_value(f'{name}[{binding!r}]', bound)
@@ -67,25 +63,23 @@ def _check_bindings(name: str, value: Any) -> None:
 
 def _check_range(name: str, value: Any) -> None:
   """Checks one entry of `SweepConfig.ranges`."""
-  if not isinstance(value, (tuple, list)) or len(value) < 2 or (
-      value[0] not in ('log_uniform', 'categorical')):
-    raise config_lib.ConfigError(
-        f"{name} must be ('log_uniform', low, high) or ('categorical', first, "
-        f'second, …), but is {value!r}')
+  _require(
+      isinstance(value, (tuple, list)) and len(value) >= 2
+      and value[0] in ('log_uniform', 'categorical'),
+      f"{name} must be ('log_uniform', low, high) or ('categorical', first, "
+      f'second, …), but is {value!r}')
   kind, *limits = value
   if kind == 'categorical':
     for limit in limits:
       _check_value(name, limit)
     return
-  if len(limits) != 2 or any(
-      isinstance(limit, bool) or not isinstance(limit, numbers.Real)
-      for limit in limits):
-    raise config_lib.ConfigError(
-        f'{name} must have two numbers, low and high, but is {value!r}')
-  low, high = limits
-  if not 0 < low < high < math.inf:
-    raise config_lib.ConfigError(
-        f'{name} must have 0 < low < high, but is {value!r}')
+  _require(
+      len(limits) == 2 and all(
+          isinstance(limit, numbers.Real) and not isinstance(limit, bool)
+          for limit in limits),
+      f'{name} must have two numbers, low and high, but is {value!r}')
+  _require(0 < limits[0] < limits[1] < math.inf,
+           f'{name} must have 0 < low < high, but is {value!r}')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -124,55 +118,47 @@ class SweepConfig:
 
   def __post_init__(self):
     """Raises ConfigError where no runs, or ambiguous ones, would follow."""
-    _check_count('SweepConfig.num_settings', self.num_settings, 1)
-    _check_count('SweepConfig.num_seeds', self.num_seeds, 1)
-    _check_count('SweepConfig.first_seed', self.first_seed, 1)
-    _check_count('SweepConfig.seed', self.seed, 0)
+    for field, at_least in (('num_settings', 1), ('num_seeds', 1),
+                            ('first_seed', 1), ('seed', 0)):
+      _check_count(f'SweepConfig.{field}', getattr(self, field), at_least)
     for field in ('tasks', 'variants', 'points'):
-      _check_names(f'SweepConfig.{field}', getattr(self, field))
+      _check_dict(f'SweepConfig.{field}', getattr(self, field))
+      for name in getattr(self, field):  # Becomes the name of a directory.
+        _require(
+            isinstance(name, str) and bool(re.fullmatch(r'\w[\w.-]*', name)),
+            f'SweepConfig.{field} has the name {name!r}, which must be '
+            'letters, digits, _, - and dots')
     for field in ('tasks', 'variants'):
-      if not getattr(self, field):
-        raise config_lib.ConfigError(f'SweepConfig.{field} is empty; name one '
-                                     'at least')
+      _require(bool(getattr(self, field)),
+               f'SweepConfig.{field} is empty; name one at least')
     for task, path in self.tasks.items():
-      if not isinstance(path, str):
-        raise config_lib.ConfigError(f'SweepConfig.tasks[{task!r}] must be the '
-                                     f'path of a .gin file, but is {path!r}')
+      _require(isinstance(path, str), f'SweepConfig.tasks[{task!r}] must be '
+               f'the path of a .gin file, but is {path!r}')
     _check_bindings('SweepConfig.fixed', self.fixed)
     for field in ('variants', 'points'):
       for name, bindings in getattr(self, field).items():
         _check_bindings(f'SweepConfig.{field}[{name!r}]', bindings)
-    if not isinstance(self.ranges, dict):
-      raise config_lib.ConfigError(
-          f'SweepConfig.ranges must be a dict, but is {self.ranges!r}')
+    _check_dict('SweepConfig.ranges', self.ranges)
     for binding, limits in self.ranges.items():
       _check_binding('SweepConfig.ranges', binding)
       _check_range(f'SweepConfig.ranges[{binding!r}]', limits)
-    self._check_settings()
+    _require(not (self.points and self.ranges),
+             'SweepConfig has both points and ranges; settings are either '
+             'given or drawn')
+    _require(self.num_settings == 1 or bool(self.ranges),
+             f'SweepConfig.num_settings is {self.num_settings}, but there are '
+             'no ranges to draw from')
     self._check_shared_replay()
     self._check_that_none_is_bound_twice()
 
-  def _check_settings(self):
-    if self.points and self.ranges:
-      raise config_lib.ConfigError('SweepConfig has both points and ranges; '
-                                   'settings are either given or drawn')
-    if self.num_settings > 1 and not self.ranges:
-      raise config_lib.ConfigError(
-          f'SweepConfig.num_settings is {self.num_settings}, but there are no '
-          'ranges to draw from')
-
   def _check_shared_replay(self):
-    if isinstance(self.shared_replay, bool):
-      return
-    if not isinstance(self.shared_replay, (tuple, list)):
-      raise config_lib.ConfigError(
-          'SweepConfig.shared_replay must be True, False or names of variants, '
-          f'but is {self.shared_replay!r}')
-    for name in self.shared_replay:
-      if name not in self.variants:
-        raise config_lib.ConfigError(
-            f'SweepConfig.shared_replay names {name!r}, which is no variant; '
-            f'variants are {", ".join(self.variants)}')
+    _require(isinstance(self.shared_replay, (bool, tuple, list)),
+             'SweepConfig.shared_replay must be True, False or names of '
+             f'variants, but is {self.shared_replay!r}')
+    for name in self.sharing_variants:
+      _require(name in self.variants,
+               f'SweepConfig.shared_replay names {name!r}, which is no '
+               f'variant; variants are {", ".join(self.variants)}')
 
   @property
   def sharing_variants(self) -> List[str]:
@@ -192,12 +178,6 @@ class SweepConfig:
         raise config_lib.ConfigError(
             f'{name} is bound in SweepConfig.{field} and in '
             f'SweepConfig.{other}; bind it in one of them')
-
-
-class Setting(NamedTuple):
-  """One combination of hyper-parameters."""
-  name: str
-  bindings: Mapping[str, Any]
 
 
 class Run(NamedTuple):
@@ -221,11 +201,6 @@ class Run(NamedTuple):
     """The run's directory below that of all runs, unique in the sweep."""
     return f'{self.task}/{self.variant}/{self.setting}/seed_{self.seed}'
 
-  def arguments(self, task_path: str, run_dir: str) -> List[str]:
-    """Returns the arguments after `python -m` that start the run."""
-    return ['impala_tf.cli.train', task_path, f'--run_dir={run_dir}',
-            *(f'--gin_binding={line}' for line in self.gin_bindings())]
-
   def gin_bindings(self) -> List[str]:
     """Returns bindings as lines of gin: 'LearnerConfig.batch_size = 16'."""
     return [f'{name} = {value!r}' for name, value in self.bindings.items()]
@@ -242,7 +217,7 @@ def _draw(limits: Sequence[Any], position: float) -> Any:
   return min(max(float(f'{value:.4g}'), low), high)
 
 
-def settings(config: SweepConfig) -> List[Setting]:
+def settings(config: SweepConfig) -> Settings:
   """Draws the settings, or returns the ones that are given.
 
   The same seed draws the same settings; a larger `num_settings` adds some at
@@ -250,15 +225,15 @@ def settings(config: SweepConfig) -> List[Setting]:
   not promise that of its generators.
   """
   if config.points:
-    return [Setting(name, bindings) for name, bindings in config.points.items()]
+    return config.points
   generator = random.Random(config.seed)
-  return [Setting(f'setting_{number:02d}',
-                  {name: _draw(config.ranges[name], generator.random())
-                   for name in sorted(config.ranges)})
-          for number in range(1, config.num_settings + 1)]
+  return {f'setting_{number:02d}':
+          {name: _draw(config.ranges[name], generator.random())
+           for name in sorted(config.ranges)}
+          for number in range(1, config.num_settings + 1)}
 
 
-def corners(config: SweepConfig) -> List[Setting]:
+def corners(config: SweepConfig) -> Settings:
   """Makes a few settings that contain each limit and each choice.
 
   If no range check refuses these, none will refuse a drawn setting.
@@ -266,13 +241,12 @@ def corners(config: SweepConfig) -> List[Setting]:
   if not config.ranges:
     return settings(config)
   limits = {name: values[1:] for name, values in config.ranges.items()}
-  return [Setting(f'corner_{i}', {name: values[i % len(values)]
-                                  for name, values in limits.items()})
-          for i in range(max(map(len, limits.values())))]
+  return {f'corner_{i}': {name: values[i % len(values)]
+                          for name, values in limits.items()}
+          for i in range(max(map(len, limits.values())))}
 
 
-def runs(config: SweepConfig, chosen: Optional[Sequence[Setting]] = None
-         ) -> List[Run]:
+def runs(config: SweepConfig, chosen: Optional[Settings] = None) -> List[Run]:
   """Lists all runs, with those first that are compared with each other.
 
   So the results of an unfinished sweep can be compared, too. Where a replay is
@@ -285,21 +259,18 @@ def runs(config: SweepConfig, chosen: Optional[Sequence[Setting]] = None
   if chosen is None:
     chosen = settings(config)
   seeds = range(config.first_seed, config.first_seed + config.num_seeds)
-  if config.sharing_variants:
-    return [
-        Run(task, variant, setting.name, seed, {
-            **config.fixed, **setting.bindings, **config.variants[variant],
-            # Agents with the same weights and games would be less than many.
-            _SEED: (seed - 1) * len(chosen) + i})
-        for seed in seeds
-        for task in config.tasks for variant in config.variants
-        for i, setting in enumerate(chosen, 1)]
+  combined = itertools.product(
+      enumerate(chosen, 1), seeds, config.tasks, config.variants)
+  share = bool(config.sharing_variants)
+  if share:
+    combined = ((setting, *rest) for *rest, setting in itertools.product(
+        seeds, config.tasks, config.variants, enumerate(chosen, 1)))
   return [
-      Run(task, variant, setting.name, seed, {
-          **config.fixed, **setting.bindings, **config.variants[variant],
-          _SEED: seed})
-      for setting in chosen for seed in seeds
-      for task in config.tasks for variant in config.variants]
+      Run(task, variant, setting, seed, {
+          **config.fixed, **chosen[setting], **config.variants[variant],
+          # Agents with the same weights and games would be less than many.
+          _SEED: (seed - 1) * len(chosen) + i if share else seed})
+      for (i, setting), seed, task, variant in combined]
 
 
 class Member(Run):
@@ -320,7 +291,7 @@ class Member(Run):
     return f'{self.task}/{self.variant}/seed_{self.seed}'
 
 
-def members(config: SweepConfig, chosen: Optional[Sequence[Setting]] = None
+def members(config: SweepConfig, chosen: Optional[Settings] = None
             ) -> List[Member]:
   """Lists the members of all populations of a config.
 
@@ -338,14 +309,13 @@ def members(config: SweepConfig, chosen: Optional[Sequence[Setting]] = None
   """
   if chosen is None:
     chosen = settings(config)
-  if len(chosen) < 2:
-    raise config_lib.ConfigError(
-        'a population has a member for each setting, but this file has one; '
-        'set SweepConfig.ranges and num_settings, or points')
-  names = ','.join(setting.name for setting in chosen)
+  _require(len(chosen) > 1,
+           'a population has a member for each setting, but this file has one; '
+           'set SweepConfig.ranges and num_settings, or points')
   return [Member(*run[:4], {
       'OptimizerConfig.annealed': False, **run.bindings,
-      'PopulationConfig.members': names}) for run in runs(config, chosen)]
+      'PopulationConfig.members': ','.join(chosen)})
+          for run in runs(config, chosen)]
 
 
 class Group(NamedTuple):
@@ -382,15 +352,12 @@ def differences(old: SweepConfig, new: SweepConfig) -> List[str]:
     name = f'SweepConfig.{field.name}'
     old_value, new_value = getattr(old, field.name), getattr(new, field.name)
     if not isinstance(old_value, dict):
-      if old_value != new_value:
-        found.append(f'{name} ({old_value!r}, now {new_value!r})')
-      continue
-    for key in {**old_value, **new_value}:
-      shown, now_shown = _shown(old_value, key), _shown(new_value, key)
-      if shown != now_shown:
-        found.append(f'{name}[{key!r}] ({shown}, now {now_shown})')
+      shown = [(name, repr(old_value), repr(new_value))]
+    else:
+      shown = [(f'{name}[{key!r}]',
+                *(repr(values[key]) if key in values else 'nothing'
+                  for values in (old_value, new_value)))
+               for key in {**old_value, **new_value}]
+    found += [f'{what} ({old_text}, now {new_text})'
+              for what, old_text, new_text in shown if old_text != new_text]
   return found
-
-
-def _shown(values: dict, key: str) -> str:
-  return repr(values[key]) if key in values else 'nothing'

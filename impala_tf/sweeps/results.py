@@ -54,22 +54,28 @@ def result(run: plan_lib.Run, status: str, error: str,
   """Makes the result of a run from the rows of its `metrics.jsonl`.
 
   Args:
-    run: the run.
-    status: FINISHED, FAILED or INTERRUPTED.
-    error: see `Result`.
+    run, status, error: see `Result`.
     rows: rows, oldest first.
   """
   if not rows:
     return Result(run, status, error)
   last = rows[-1]
-  curve = [(row['frames'], row['episode_return']) for row in rows
-           if row.get('episode_return') is not None]
-  final = [y for x, y in curve if x > (1 - _FINAL_SHARE) * last['frames']]
   return Result(
-      run, status, error, last['frames'], last['secs'],
-      statistics.fmean(final) if final else None,
-      last.get('best_episode_return'), _mean_height(curve),
+      run, status, error, last['frames'], last['secs'], final_return(rows),
+      last.get('best_episode_return'), _mean_height(_curve(rows)),
       last.get('updates'))
+
+
+def final_return(rows: Sequence[Mapping[str, Any]]) -> Optional[float]:
+  """Returns a run's final return, see `Result`, from its rows."""
+  final = [y for x, y in _curve(rows)
+           if x > (1 - _FINAL_SHARE) * rows[-1]['frames']]
+  return statistics.fmean(final) if final else None
+
+
+def _curve(rows: Sequence[Mapping[str, Any]]) -> List[tuple]:
+  return [(row['frames'], row['episode_return']) for row in rows
+          if row.get('episode_return') is not None]
 
 
 def _mean_height(curve: Sequence[tuple]) -> Optional[float]:
@@ -111,27 +117,22 @@ def seed_returns(results: Sequence[Result]) -> Dict[str, List[float]]:
 
 
 def setting_returns(results: Sequence[Result]) -> Dict[str, float]:
-  """Averages final returns over the seeds of each setting.
-
-  Args:
-    results: see `seed_returns`, which may raise.
-
-  Returns:
-    Mean final return by name of the setting, best first.
-  """
+  """Averages `seed_returns`, by name of the setting, best first."""
   means = {name: statistics.fmean(values)
            for name, values in seed_returns(results).items()}
   return dict(sorted(means.items(), key=lambda item: -item[1]))
 
 
-def best_mean(results: Sequence[Result], num_settings: int = 3) -> float:
+def best_mean(results: Sequence[Result],
+              num_settings: Optional[int] = 3) -> float:
   """Averages final returns over the best settings, as table 2 does.
 
-  Returns of a setting are averaged over its seeds first.
+  Returns of a setting are averaged over its seeds first. The mean over all is
+  the area under the bars of `ranked`, as in figure E.4.
 
   Args:
     results: results of one task and variant.
-    num_settings: number of settings; all where there are fewer.
+    num_settings: number of settings; None, or more than there are, for all.
 
   Returns:
     The mean; NaN where no run is finished.
@@ -141,24 +142,8 @@ def best_mean(results: Sequence[Result], num_settings: int = 3) -> float:
 
 
 def ranked(results: Sequence[Result]) -> List[float]:
-  """Ranks the final returns of settings, best first, as appendix E.2 does.
-
-  Args:
-    results: results of one task and variant.
-  """
+  """Ranks the final returns of settings, best first, as appendix E.2 does."""
   return list(setting_returns(results).values())
-
-
-def rank_area(results: Sequence[Result]) -> float:
-  """Computes the area under the bars of `ranked`, as in figure E.4.
-
-  A bar's width is 1 / number of settings, so that the area is the mean over all
-  settings. It is NaN where no run is finished.
-
-  Args:
-    results: results of one task and variant.
-  """
-  return best_mean(results, len(results))
 
 
 _NUMBERS = ('frames', 'secs', 'final_return', 'best_return', 'area', 'updates')

@@ -109,10 +109,11 @@ def test_pattern_of_seeds_is_one_curve_with_an_interval(
 
 
 @pytest.mark.parametrize('arguments, words', [
-    (['--metric=nope'], 'has no nope in its metrics.jsonl; it has '
-     'episode_return, frames, secs, updates'),
+    (['--metric=nope'], 'has no nope beside frames in its metrics.jsonl; it '
+     'has episode_return, frames, secs, updates'),
     (['--metric=episode_retrun'], 'did you mean episode_return?'),
     (['--output=no/such/directory/x.png'], 'choose another --output'),
+    (['--output=gs://bucket/x.png'], 'choose another --output'),
     (['--output=x.nope'], 'pictures cannot be written as .nope; choose one of'),
     (['--csv=no/such/x.csv'], 'choose another --csv'),
     (['--group_by=sed'], 'did you mean seed?'),
@@ -121,15 +122,13 @@ def test_pattern_of_seeds_is_one_curve_with_an_interval(
     (['--smooth=0'], '--smooth must be at least 1'),
     (['no/such/run'], 'there is no run no/such/run'),
     (['no/such/*'], 'there is no run no/such/*'),
-    (['empty'], 'empty has no episode_return in its metrics.jsonl')])
+    (['empty'], 'empty has no episode_return beside frames in its metrics.')])
 def test_bad_flag_is_refused_in_one_line(
-    runs, tmp_path, monkeypatch, capsys, arguments, words):
+    runs, tmp_path, monkeypatch, refused, arguments, words):
   work = tmp_path / 'work'
   (work / 'empty').mkdir(parents=True)
   monkeypatch.chdir(work)
-  assert _plot(monkeypatch, runs[0], *arguments) == 2
-  line, = capsys.readouterr().err.splitlines()
-  assert line.startswith('error: ') and words in line
+  assert words in refused(plot.main, runs[0], *arguments)
   assert [p.name for p in work.iterdir()] == ['empty']
 
 

@@ -6,7 +6,6 @@ import json
 import pathlib
 import re
 import signal
-import sys
 import time
 
 import pytest
@@ -15,11 +14,12 @@ from impala_tf import config as config_lib
 from impala_tf.cli import engine
 from impala_tf.cli import sweep
 from impala_tf.runs import gin_config
-from impala_tf.runs import sharing
 from impala_tf.runs import sweep_directory
+from impala_tf.runtime import batch
 from impala_tf.sweeps import plan as plan_lib
 from impala_tf.sweeps import results as results_lib
 from tests.fixtures import programs
+from tests.fixtures import sweep_files
 
 _FILES = sorted(
     p.relative_to(programs.ROOT).as_posix()
@@ -29,8 +29,6 @@ _TABLE_D1 = 'configs/sweeps/table_d1.gin'
 _SLOW_START = pytest.mark.timeout(900)
 _DEADLINE_SECS = 300.
 
-_HEADER = ('from __gin__ import dynamic_registration\n'
-           'from impala_tf import sweeps\n')
 # Updates of 40 frames.
 _CATCH = {
     'ExperimentConfig.in_process': True,
@@ -39,12 +37,8 @@ _CATCH = {
 
 
 def _write(tmp_path, **fields):
-  fields = {'tasks': {'catch': 'configs/catch.gin'}, 'fixed': _CATCH, **fields}
-  path = tmp_path / 'my_sweep.gin'
-  path.write_text(_HEADER + ''.join(
-      f'sweeps.SweepConfig.{name} = {value!r}\n'
-      for name, value in fields.items()))
-  return path
+  return sweep_files.write(
+      tmp_path / 'my_sweep.gin', **{'fixed': _CATCH, **fields})
 
 
 def _arguments(tmp_path, *flags):
@@ -74,13 +68,12 @@ def test_file_is_of_runs_that_can_be(path):
   config = gin_config.load_sweep(path)
   tasks, _ = engine.load_runs(config)
   assert tasks.keys() == config.tasks.keys()
-  sharing.check(config, plan_lib.groups(config, plan_lib.runs(config)))
   assert gin_config.load_sweep(path) == config  # Nothing stayed from before.
 
 
 def test_table_d1_is_the_papers(tmp_path):
   path = tmp_path / 'my_sweep.gin'
-  path.write_text(f"{_HEADER}include '{_TABLE_D1}'\n"
+  path.write_text(f"{sweep_files.HEADER}include '{_TABLE_D1}'\n"
                   "sweeps.SweepConfig.tasks = {'catch': 'configs/catch.gin'}\n")
   config = gin_config.load_sweep(str(path))
   assert config.num_settings == 24
@@ -112,17 +105,11 @@ def test_variants_of_laser_learn_at_the_rate_of_their_task(name):
 
 
 @pytest.mark.parametrize('name', _LASER)
-def test_variants_of_laser_update_as_often_for_the_same_frames(name):
+def test_variants_of_laser_update_as_often_and_play_more_than_an_episode(name):
   for _, variants in _of_variants(name):
     num_fresh, = {c.num_fresh for c in variants.values()}
     for config in variants.values():
       assert config.actor.num_envs == 8 * num_fresh  # Lags of 0 to 7.
-
-
-@pytest.mark.parametrize('name', _LASER)
-def test_environments_of_laser_play_longer_than_an_episode(name):
-  for _, variants in _of_variants(name):
-    for config in variants.values():
       is_atari = config.environment.level.startswith('atari/')
       repeats = config.atari.action_repeats if is_atari else 1
       # Kung-Fu Master's first episodes have some 1,000 steps.
@@ -195,25 +182,8 @@ def test_what_is_written_reads_back_equal(tmp_path):
 # Bad input.
 
 
-def _refused(tmp_path, monkeypatch, capsys, *flags):
-  """Returns the one line of a refusal, after which nothing was made."""
-  before = sorted(tmp_path.rglob('*'))
-  monkeypatch.setattr(
-      sys, 'argv', ['sweep', *map(str, _arguments(tmp_path, *flags))])
-  # It would start the program anew, in a network of its own.
-  monkeypatch.setattr(sweep.program, 'enter_private_network',
-                      lambda *unused: None)
-  assert sweep.main() == 2
-  assert sorted(tmp_path.rglob('*')) == before
-  output, errors = capsys.readouterr()
-  line, = errors.splitlines()
-  assert line.startswith('error: ') and not output
-  return line
-
-
 @pytest.mark.parametrize('fields, words', [
     ({'nope': 5}, 'SweepConfig has no nope; it has tasks, '),
-    ({'tasks': {}}, 'SweepConfig.tasks is empty'),
     ({'tasks': {'a': 'configs/nope.gin'}}, 'no file configs/nope.gin'),
     ({'ranges': {'A.b': ('log_uniform', 2, 1)}}, '0 < low < high'),
     ({'fixed': {'LernerConfig.batch_size': 5}}, 'mean LearnerConfig.batch_si'),
@@ -232,47 +202,42 @@ def _refused(tmp_path, monkeypatch, capsys, *flags):
      'needs clipped ratios'),
     ({'fixed': {'EnvironmentConfig.level': 'atari/pnog'}},
      "no Atari game 'pnog'"),
-    ({'shared_replay': True}, "variant 'default' has runs without replay"),
     ({'shared_replay': True, 'fixed': {'ReplayConfig.replay_fraction': 0.5},
       'points': {'a': {'AgentConfig.hidden_size': 1}, 'b': {}}},
      "settings of variant 'default' cannot share a replay; they need the sa")])
 def test_bad_sweep_is_refused_before_anything_begins(
-    tmp_path, monkeypatch, capsys, fields, words):
-  _write(tmp_path, **fields)
-  line = _refused(tmp_path, monkeypatch, capsys)
+    tmp_path, refused, fields, words):
+  path = _write(tmp_path, **fields)
+  line = refused(sweep.main, *_arguments(tmp_path))
   assert re.search(words, line), line
+  assert list(tmp_path.iterdir()) == [path]
 
 
-def test_training_file_is_no_sweep(tmp_path, monkeypatch, capsys):
+def test_training_file_is_no_sweep(tmp_path, refused):
   (tmp_path / 'my_sweep.gin').write_text(
-      _HEADER + "include 'configs/catch.gin'\n")
-  line = _refused(tmp_path, monkeypatch, capsys)
+      sweep_files.HEADER + "include 'configs/catch.gin'\n")
+  line = refused(sweep.main, *_arguments(tmp_path))
   assert re.search('config.*Config cannot be bound for a sweep', line)
 
 
-def test_bad_number_of_jobs_is_refused(tmp_path, monkeypatch, capsys):
-  _write(tmp_path)
-  assert '--jobs must be at least 1, but is 0' in _refused(
-      tmp_path, monkeypatch, capsys, '--jobs=0')
-
-
-def test_fewer_jobs_than_agents_that_share_are_refused(
-    tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize('jobs, words', [
+    (0, '--jobs must be at least 1, but is 0'),
+    (2, '3 runs share a replay and run at the same time, but only 2')])
+def test_bad_number_of_jobs_is_refused(tmp_path, refused, jobs, words):
   _write(tmp_path, shared_replay=True, points={'a': {}, 'b': {}, 'c': {}},
          fixed={'ReplayConfig.replay_fraction': 0.5})
-  line = _refused(tmp_path, monkeypatch, capsys, '--jobs=2')
-  assert '3 runs share a replay and run at the same time, but only 2' in line
+  assert words in refused(sweep.main, *_arguments(tmp_path, f'--jobs={jobs}'))
 
 
-def test_foreign_directory_is_refused(tmp_path, monkeypatch, capsys):
+def test_foreign_directory_is_refused(tmp_path, refused):
   _write(tmp_path)
   (tmp_path / 'sweep').mkdir()
   (tmp_path / 'sweep' / 'thesis.tex').touch()
-  line = _refused(tmp_path, monkeypatch, capsys)
-  assert 'is not empty and holds no sweep; choose another --sweep_dir' in line
+  assert 'is not empty and holds no sweep; choose another --sweep_dir' in (
+      refused(sweep.main, *_arguments(tmp_path)))
 
 
-def test_other_sweep_in_the_directory_is_refused(tmp_path, monkeypatch, capsys):
+def test_other_sweep_in_the_directory_is_refused(tmp_path, refused):
   _write(tmp_path)
   config = gin_config.load_sweep(str(tmp_path / 'my_sweep.gin'))
   task = config_lib.Config(environment=config_lib.EnvironmentConfig('catch'))
@@ -280,10 +245,30 @@ def test_other_sweep_in_the_directory_is_refused(tmp_path, monkeypatch, capsys):
       str(tmp_path / 'sweep'), config, {'catch': task}):
     pass
   _write(tmp_path, num_seeds=2)
-  line = _refused(tmp_path, monkeypatch, capsys)
+  line = refused(sweep.main, *_arguments(tmp_path))
   assert 'SweepConfig.num_seeds (1, now 2)' in line
   # The task's file has changed since then.
   assert "catch: AgentConfig.torso ('shallow', now 'mlp')" in line
+
+
+# What it prints.
+
+
+def test_line_of_a_run_tells_how_it_ended_and_when_all_will(capsys):
+  progress = engine.Progress(1, 3)
+  run = plan_lib.Run('catch', 'x', 'setting_01', 1, {})
+  progress.show(results_lib.Result(
+      run, results_lib.FAILED, 'it broke', secs=7., final_return=0.5))
+  line = capsys.readouterr().out
+  assert line.startswith('[2/3] catch/x/setting_01/seed_1 failed · it broke · '
+                         'return 0.50 · 7 s · ETA 0:00:00')
+
+
+def test_status_follows_from_the_end():
+  assert [engine.status(ended) for ended in (
+      batch.Ended(0, False, ''), batch.Ended(143, True, ''),
+      batch.Ended(1, False, 'x'))] == [
+          results_lib.FINISHED, results_lib.INTERRUPTED, results_lib.FAILED]
 
 
 # Real runs.
@@ -329,7 +314,8 @@ def test_failed_run_is_recorded_and_all_others_finish(tmp_path):
   assert lines[0].startswith('4 of 4 runs to do') and '2 at a time' in lines[0]
   assert re.search(r'\[4/4\] catch/.* · ETA 0:00:00', ran.stdout)
   own = results_lib.select(list(results.values()), 'catch', 'good')
-  table = {tuple(line.split()[:2]): line.split()[2:] for line in lines[5:]}
+  cells = [line.strip('| ').split(' | ') for line in lines[5:]]
+  table = {tuple(row[:2]): row[2:] for row in cells}
   assert table['catch', 'good'][:4] == [
       '2', '0', *[f'{results_lib.best_mean(own):.2f}'] * 2]
   assert table['catch', 'bad'] == ['0', '2', 'nan', 'nan', '-']

@@ -12,19 +12,15 @@ _NAMES = ('learning_rate', 'epsilon', 'entropy_cost')
 _TRIES = 20_000
 
 
-def _mutations(num_tries, seed=0):
-  """Draws ln factor of each hyper-parameter, [num_tries][3]."""
-  found = []
-  for evolution in range(num_tries):
-    values = rules.explore(dict.fromkeys(_NAMES, 1.),
-                           rules.generator(seed, 0, evolution))
-    found.append([math.log(values[name]) for name in _NAMES])
-  return found
-
-
 @pytest.fixture(name='logs', scope='module')
 def _logs():
-  return _mutations(_TRIES)
+  """Draws ln factor of each hyper-parameter, [_TRIES][3]."""
+  found = []
+  for evolution in range(_TRIES):
+    values = rules.explore(dict.fromkeys(_NAMES, 1.),
+                           rules.generator(0, 0, evolution))
+    found.append([math.log(values[name]) for name in _NAMES])
+  return found
 
 
 def test_factors_are_without_bias(logs):
@@ -36,19 +32,15 @@ def test_factors_are_without_bias(logs):
       0., round(math.log(1.2), 12), round(-math.log(1.2), 12)}
 
 
-def test_one_evolution_has_the_standard_deviation_that_follows(logs):
-  numbers = [x for row in logs for x in row]
-  deviation = math.sqrt(sum(x * x for x in numbers) / len(numbers))
+@pytest.mark.parametrize('evolutions, tolerance', [(1, 0.01), (16, 0.04)])
+def test_deviation_follows_and_grows_with_the_root_of_evolutions(
+    logs, evolutions, tolerance):
   assert math.sqrt(0.33) * math.log(1.2) == pytest.approx(0.10474, abs=1e-5)
-  assert deviation == pytest.approx(0.10474, rel=0.01)
-
-
-def test_deviation_grows_with_the_root_of_evolutions(logs):
-  n = 16
-  sums = [sum(row[k] for row in logs[i:i + n])
-          for i in range(0, _TRIES, n) for k in range(3)]
+  sums = [sum(row[k] for row in logs[i:i + evolutions])
+          for i in range(0, _TRIES, evolutions) for k in range(3)]
   deviation = math.sqrt(sum(x * x for x in sums) / len(sums))
-  assert deviation == pytest.approx(0.10474 * math.sqrt(n), rel=0.04)
+  assert deviation == pytest.approx(
+      0.10474 * math.sqrt(evolutions), rel=tolerance)
 
 
 def test_none_of_three_is_mutated_in_three_of_ten(logs):
@@ -81,9 +73,7 @@ def test_values_given_stay_as_they_are():
 
 
 def test_partners_are_drawn_evenly():
-  others = rules.others_of(list('abcd'), 'c')
-  assert others == ['a', 'b', 'd']
-  rng = random.Random(1)
+  others, rng = list('abd'), random.Random(1)
   drawn = [rules.draw_partner(others, rng) for _ in range(30_000)]
   for name in others:
     assert drawn.count(name) / 30_000 == pytest.approx(1 / 3, abs=0.015)

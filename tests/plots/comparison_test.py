@@ -20,17 +20,17 @@ def _paths(tmp_path_factory):
 
 def test_best_of_both_are_paired_by_seed(paths):
   found = comparison.pairs(*paths)
-  assert [(p.title, p.seed, p.member.run.setting, p.run.run.setting)
+  assert [(p.title, p.seed, p.members[0].run.setting, p.runs[0].run.setting)
           for p in found] == [('catch', 1, 'a', 'a'), ('catch', 2, 'a', 'a')]
   # Final: rows beyond 270 of 300 frames.
-  assert found[0].member.final_return == pytest.approx(0.6 + 0.02 + 0.1)
-  assert found[1].run.final_return == pytest.approx(0.3 + 0.04 + 0.1)
+  assert found[0].members[0].final_return == pytest.approx(0.6 + 0.02 + 0.1)
+  assert found[1].runs[0].final_return == pytest.approx(0.3 + 0.04 + 0.1)
   table = comparison.table(found)
   assert ('| catch | 2 | 0.74 | a | 0.44 | a | +0.30 | 0.69 | 0.39 | +0.30 |'
           in table)
   assert '| **catch** | mean | 0.73 |  | 0.43 |  | +0.30 (+0.30 to' in table
   assert '| 0.68 | 0.38 | +0.30 (+0.30 to +0.30) |' in table
-  found[1] = found[1]._replace(run=found[1].run._replace(final_return=0.84))
+  found[1].runs[0] = found[1].runs[0]._replace(final_return=0.84)
   assert ('| **catch** | mean | 0.73 |  | 0.63 |  | +0.10 (-2.44 to +2.64) |'
           in comparison.table(found))
 
@@ -60,7 +60,5 @@ def test_report_has_all_pictures(paths, tmp_path, monkeypatch, capsys):
   assert 'Populations and the sweep' in capsys.readouterr().out
 
 
-def test_sweep_alone_is_refused(paths, monkeypatch, capsys):
-  monkeypatch.setattr(sys, 'argv', ['report', paths[1]])
-  assert report.main() == 2
-  assert 'name one directory of each' in capsys.readouterr().err
+def test_sweep_alone_is_refused(paths, refused):
+  assert 'name one directory of each' in refused(report.main, paths[1])

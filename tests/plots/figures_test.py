@@ -32,6 +32,6 @@ def test_bars_are_human_normalised_scores_of_levels_that_we_have():
 
 
 def test_scores_near_the_humans_are_drawn_on_a_linear_scale():
-  level = dmlab30.TEST_LEVELS[0]
+  level = dmlab30.SUITE.levels[0]
   axes, = figures.scores(dmlab30.SUITE, {'a': {level: 5.}}).axes
   assert axes.get_xscale() == 'linear'

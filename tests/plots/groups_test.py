@@ -20,8 +20,8 @@ def _make_run(path, level='catch', seed=1, **impala):
 
 
 def _members(found, root):
-  return {group.label: [r[len(str(root)) + 1:] for r in group.run_dirs]
-          for group in found}
+  return {label: [r[len(str(root)) + 1:] for r in run_dirs]
+          for label, run_dirs in found.items()}
 
 
 @pytest.fixture(name='runs')
@@ -46,15 +46,13 @@ def test_groups_have_their_runs_and_are_named_by_what_differs(
   groups.check_way(way)
   found = groups.make(runs, way)
   assert _members(found, tmp_path) == wanted
-  assert [group.label for group in found] == list(wanted)
+  assert list(found) == list(wanted)
 
 
 def test_seeds_of_one_setting_are_named_by_their_level(runs, tmp_path):
-  group, = groups.make(runs[::2], 'seed')
-  assert group.label == 'catch'
+  assert list(groups.make(runs[::2], 'seed')) == ['catch']
   other = _make_run(tmp_path / 'c', level='atari/pong', entropy_cost=0.1)
-  assert [group.label for group in groups.make([runs[0], other], 'seed')] == [
-      'catch', 'atari/pong']
+  assert list(groups.make([runs[0], other], 'seed')) == ['catch', 'atari/pong']
 
 
 def test_evaluation_is_grouped_by_the_config_of_its_run(runs):

@@ -9,14 +9,6 @@ from impala_tf.plots import intervals
 _ONE = 'catch'
 
 
-@pytest.mark.parametrize('num_runs', [1, 3, 4, 7, 10])
-def test_interquartile_mean_is_scipys_trimmed_mean(num_runs):
-  values = np.random.default_rng(num_runs).lognormal(size=(num_runs, 6))
-  np.testing.assert_allclose(
-      intervals.interquartile_mean(values),
-      stats.trim_mean(values, 0.25, axis=0))
-
-
 @pytest.mark.parametrize('name', intervals.STATISTICS)
 def test_interval_is_scipys_percentile_bootstrap(name):
   values = np.random.default_rng(3).lognormal(size=(9, 2))

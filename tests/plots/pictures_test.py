@@ -37,24 +37,6 @@ def test_every_format_that_is_offered_can_be_written(tmp_path, ending):
   assert [p.name for p in tmp_path.iterdir()] == [f'x.{ending}']
 
 
-def test_path_without_an_ending_becomes_what_is_written(tmp_path):
-  path = pictures.output_path(str(tmp_path / 'curve'))
-  assert path == str(tmp_path / 'curve.png')
-  pictures.save(pictures.grid(1, 1, 1, 1)[0], path)
-  assert [p.name for p in tmp_path.iterdir()] == ['curve.png']
-
-
-@pytest.mark.parametrize('path, words', [
-    ('x.txt', r'cannot be written as \.txt; choose one of .*pdf, .*png'),
-    ('no/such/x.png', 'cannot be written; choose another --output'),
-    ('gs://bucket/x.png', 'cannot be written; choose another --output')])
-def test_path_that_cannot_be_a_picture_is_refused(
-    tmp_path, monkeypatch, path, words):
-  monkeypatch.chdir(tmp_path)
-  with pytest.raises(config_lib.UserError, match=words):
-    pictures.output_path(path)
-
-
 def test_band_has_the_colour_of_its_line_and_labels_are_told_apart():
   _, ((axes,),) = pictures.grid(1, 1)
   x = np.arange(3.)

@@ -2,11 +2,11 @@
 
 import csv
 import io
-import pathlib
+import os
 
 import pytest
 
-from impala_tf import config as config_lib
+from impala_tf.cli import report
 from impala_tf.pbt import populations as storage
 from impala_tf.plots import populations
 from impala_tf.plots import tables
@@ -36,8 +36,8 @@ def test_best_is_the_fittest_and_has_its_ancestry(path):
   assert population.best == 'a'  # 0.95; b has 0.9, which it copied.
   assert [s.member for s in population.ancestry] == ['a']
   table = tables.population(population)
-  assert '| **a** | 0.950 | 2 | 0 | a | 0.00144 | 0.1 | 0.01 |' in table
-  assert '| b | 0.900 | 1 | 1 | a → b | 0.0012 | 0.1 | 0.01 |' in table
+  assert '| **a** | 0.950 | 0.72 | 2 | 0 | a | 0.00144 | 0.1 | 0.01 |' in table
+  assert '| b | 0.900 | 0.62 | 1 | 1 | a → b | 0.0012 | 0.1 | 0.01 |' in table
 
 
 def test_decisions_are_rows_with_the_hyper_parameters_after_them(path):
@@ -52,39 +52,33 @@ def test_decisions_are_rows_with_the_hyper_parameters_after_them(path):
   assert float(copy['learning_rate']) == event.after['learning_rate']
 
 
-def test_best_is_that_of_the_file_where_there_is_one(path):
-  """Ties are broken there by return, which decisions do not tell."""
-  named = pathlib.Path(path, 'best.json')
-  named.write_text('{"catch/default/seed_1": {"member": "b"}}')
-  try:
-    first, second = populations.load(path)
-  finally:
-    named.unlink()
-  assert first.best == 'b' and [s.member for s in first.ancestry][-1] == 'b'
-  assert second.best == 'a'
+def test_best_of_equally_fit_ones_has_the_higher_return(tmp_path):
+  path = str(written_populations.make(
+      tmp_path / 'p', sweep_directory.POPULATION))
+  run_dir = os.path.join(path, 'runs', 'catch', 'default', 'seed_1')
+  event, = written_populations.EVENTS['b']
+  storage.append_event(
+      f'{run_dir}/b', event._replace(evolution=2, partner_score=0.95))
+  assert [p.best for p in populations.load(path)] == ['a', 'a']
+  with open(f'{run_dir}/b/metrics.jsonl', 'a', encoding='utf-8') as file:
+    file.write('{"frames": 310, "episode_return": 9.0}\n')
+  assert [p.best for p in populations.load(path)] == ['b', 'a']
 
 
 def test_best_is_none_that_has_failed(path):
-  population = populations.load(path)[0]
-  assert not population.failed
-  assert population._replace(failed=['a']).best == 'b'
-  assert population._replace(failed=['a', 'b']).best == 'a'
-
-
-def test_member_that_has_failed_is_told_from_the_others(path):
-  run_dir = str(pathlib.Path(path, 'runs', 'catch', 'default', 'seed_2', 'b'))
-  storage.set_failed(run_dir, True)
+  run_dir = os.path.join(path, 'runs', 'catch', 'default', 'seed_2')
   try:
-    first, second = populations.load(path)
-    assert (first.failed, second.failed) == ([], ['b'])
+    for member, best in ('a', 'b'), ('b', 'a'):  # In the end all have failed.
+      storage.set_failed(os.path.join(run_dir, member), True)
+      assert [p.best for p in populations.load(path)] == ['a', best]
   finally:
-    storage.set_failed(run_dir, False)
+    for member in 'a', 'b':
+      storage.set_failed(os.path.join(run_dir, member), False)
 
 
-def test_population_that_has_not_begun_is_refused(tmp_path):
+def test_population_that_has_not_begun_is_refused(tmp_path, refused):
   with sweep_directory.claim(
       str(tmp_path), written_populations.CONFIG,
       {'catch': written_populations.TASK}, sweep_directory.POPULATION):
     pass
-  with pytest.raises(config_lib.UserError, match='no member of .* has begun'):
-    populations.load(str(tmp_path))
+  assert 'no member of' in refused(report.main, tmp_path)

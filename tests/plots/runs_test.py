@@ -24,7 +24,7 @@ def test_runs_of_a_level_each_are_experts_together():
 
 
 def test_level_has_the_score_of_its_test_variant_before_that_of_training():
-  train, test = dmlab30.TRAIN_LEVELS[0], dmlab30.TEST_LEVELS[0]
+  train, test = dmlab30.SUITE.train_levels[0], dmlab30.SUITE.levels[0]
   assert runs_lib.scores_by_suite([_run('x', (train,), {train: 1.})]) == {
       'dmlab30': {'x': {test: 1.}}}
   for results in ({train: 1., test: 2.}, {test: 2., train: 1.}):

@@ -6,14 +6,9 @@ import pytest
 
 from impala_tf import config as config_lib
 from impala_tf.plots import suite_results
-from impala_tf.suites import suite as suite_lib
+from tests.fixtures import toy_suite
 
-SUITE = suite_lib.Suite(
-    name='toy', title='Toy-2',
-    levels=('toy/a', 'toy/b'), train_levels=('toy/a', 'toy/b'),
-    random={'toy/a': 0., 'toy/b': -10.}, human={'toy/a': 10., 'toy/b': 10.},
-    paper={}, published={'Theirs': {'mean': 3.}}, published_in='table 9',
-    episodes=1, decimals=1, package='toy', install='', note='')
+SUITE = toy_suite.SUITE
 
 
 def _results(path, **conditions):
@@ -23,17 +18,17 @@ def _results(path, **conditions):
 def test_sums_are_there_once_the_suite_is_whole(tmp_path):
   path = tmp_path / 'x.json'
   results = _results(path, frames=1)
-  results.add('toy/b', {'mean': 0., 'frames': 1})
+  results.add('toy/hard', {'mean': 0., 'frames': 1})
   assert results.summary() == {}
-  results.add('toy/a', {'mean': 20., 'frames': 1})
+  results.add('toy/easy', {'mean': 20., 'frames': 1})
   sums = {'human_normalised_median': 1.25, 'human_normalised_mean': 1.25,
           'human_normalised_mean_capped': 0.75}
   assert results.summary() == sums
-  assert results.scores() == {'toy/a': 20., 'toy/b': 0.}
+  assert results.scores() == {'toy/easy': 20., 'toy/hard': 0.}
   contents = json.loads(path.read_text())
   assert sums.items() <= contents.items()
   assert contents['suite'] == 'toy' and contents['frames'] == 1
-  assert '| a | 20.0 |' in (tmp_path / 'x.md').read_text()
+  assert '| easy | 20.00 |' in (tmp_path / 'x.md').read_text()
   assert sorted(p.name for p in tmp_path.iterdir()) == ['x.json', 'x.md']
   assert _results(path, frames=1).scores() == results.scores()
 
@@ -46,18 +41,18 @@ def test_other_conditions_are_kept_but_do_not_count(tmp_path):
   for conditions in ({'frames': 2, 'episodes': 5}, {'frames': 1, 'episodes': 6},
                      {'frames': 1, 'episodes': 5, 'seed': 0}):
     results = _results(path, **conditions)
-    assert not results.has('toy/a') and not results.has('toy/b')
+    assert not results.has('toy/easy') and not results.has('toy/hard')
   results = _results(path, frames=2, episodes=5)
-  results.add('toy/a', {'mean': 3., 'frames': 2, 'episodes': 5})
-  assert results.scores() == {'toy/a': 3.} and results.summary() == {}
-  assert '| b | – |' in (tmp_path / 'x.md').read_text()
-  assert _results(path, frames=1, episodes=5).scores() == {'toy/b': 1.}
+  results.add('toy/easy', {'mean': 3., 'frames': 2, 'episodes': 5})
+  assert results.scores() == {'toy/easy': 3.} and results.summary() == {}
+  assert '| hard | – |' in (tmp_path / 'x.md').read_text()
+  assert _results(path, frames=1, episodes=5).scores() == {'toy/hard': 1.}
 
 
 @pytest.mark.parametrize('text', [
     '', '{', '[]', '{"levels": {}}', '{"suite": "other", "levels": {}}',
-    '{"suite": "toy"}', '{"suite": "toy", "levels": {"toy/a": {}}}',
-    '{"suite": "toy", "levels": {"toy/a": {"mean": "?"}}}'])
+    '{"suite": "toy"}', '{"suite": "toy", "levels": {"toy/easy": {}}}',
+    '{"suite": "toy", "levels": {"toy/easy": {"mean": "?"}}}'])
 def test_file_of_something_else_is_refused_and_stays(tmp_path, text):
   path = tmp_path / 'x.json'
   path.write_text(text)

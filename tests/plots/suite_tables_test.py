@@ -1,21 +1,9 @@
 """Tests of tables of two levels, against tables made by hand."""
 
-import pytest
-
 from impala_tf.plots import suite_tables
-from impala_tf.suites import suite as suite_lib
+from tests.fixtures import toy_suite
 
-SUITE = suite_lib.Suite(
-    name='toy', title='Toy-2',
-    levels=('toy/easy', 'toy/hard'), train_levels=('toy/easy', 'toy/hard'),
-    random={'toy/easy': 0., 'toy/hard': -10.},
-    human={'toy/easy': 10., 'toy/hard': 10.},
-    paper={'Theirs': {'toy/easy': 20., 'toy/hard': -5.},
-           'Others': {'toy/easy': 7.25}},
-    published={'Theirs': {'median': 1.12, 'mean_capped': 0.6},
-               'Nobody': {'mean': 0.5}},
-    published_in='table 9',
-    episodes=1, decimals=2, package='toy', install='', note='A note.')
+SUITE = toy_suite.SUITE
 
 
 def test_tables_are_as_by_hand():
@@ -68,8 +56,3 @@ def test_part_of_the_suite_is_shown_and_not_summed_up():
       '| **human-normalised median** | – | 100.0% | 0.0% | 112.5% | – |  |')
   assert 'Levels of Toy-2: 1 of 2 scored. A note.' in lines
   assert '| **ours** | – | – | – |' in lines
-
-
-def test_foreign_level_is_refused():
-  with pytest.raises(ValueError, match="not scored in Toy-2: 'toy/other'"):
-    suite_tables.markdown(SUITE, {'ours': {'toy/easy': 1., 'toy/other': 1.}})

@@ -12,6 +12,7 @@ from impala_tf.runtime import waiting
 from impala_tf.sweeps import results as results_lib
 from tests.fixtures import batch_contract
 from tests.fixtures import programs
+from tests.fixtures import sweep_files
 
 pytest.importorskip('ray', reason="needs the extra 'ray'")
 
@@ -88,71 +89,37 @@ def test_no_room_is_not_waited_for_forever(start):
 
 # Real sweeps.
 
-_SWEEP = """
-from __gin__ import dynamic_registration
-from impala_tf import sweeps
-sweeps.SweepConfig.tasks = {'catch': 'configs/catch.gin'}
-sweeps.SweepConfig.fixed = {
+_CATCH = {
     'ExperimentConfig.in_process': True,
-    'ExperimentConfig.checkpoint_interval_secs': 1.0,
+    'ExperimentConfig.checkpoint_interval_secs': 1.,
     'LearnerConfig.batch_size': 8, 'LearnerConfig.unroll_length': 5,
     'ActorConfig.num_actors': 1, 'ActorConfig.num_envs': 4}
 # Short runs have one row, which is the same each time.
-sweeps.SweepConfig.points = {
-    'short': {'ExperimentConfig.total_frames': 1600,
-              'ExperimentConfig.log_interval_secs': 1000.0},
-    'other': {'ExperimentConfig.total_frames': 1600,
-              'ExperimentConfig.log_interval_secs': 1000.0,
-              'OptimizerConfig.learning_rate': 0.01},
-    'long': {'ExperimentConfig.total_frames': %d,
-             'ExperimentConfig.log_interval_secs': 0.5}}
-"""
+_SHORT = {'ExperimentConfig.total_frames': 1600,
+          'ExperimentConfig.log_interval_secs': 1000.}
 _LONG = 'catch/default/long/seed_1'
 
 
-@pytest.mark.nightly
-@pytest.mark.slow
-@_SLOW_START
-def test_sweep_without_a_cluster_runs_here(tmp_path):
-  path = tmp_path / 'my_sweep.gin'
-  path.write_text(_SWEEP % 1600)
-  ran = programs.run(
-      'impala_tf.cli.sweep', path, f'--sweep_dir={tmp_path / "sweep"}',
-      '--engine=ray', '--run_cpus=0.5', timeout=_DEADLINE_SECS)
-  assert ran.returncode == 0, (ran.stdout, ran.stderr)
-  assert '3 of 3 runs to do' in ran.stdout
-  assert {r.status for r in _results(tmp_path / 'sweep').values()} == {
-      'finished'}
-
-
-_SHARING = """
-from __gin__ import dynamic_registration
-from impala_tf import sweeps
-sweeps.SweepConfig.tasks = {'catch': 'configs/catch.gin'}
-sweeps.SweepConfig.shared_replay = True
-sweeps.SweepConfig.fixed = {
-    'ExperimentConfig.in_process': True,
-    'ExperimentConfig.total_frames': 20_000,
-    'LearnerConfig.batch_size': 8, 'LearnerConfig.unroll_length': 5,
-    'ReplayConfig.replay_fraction': 0.5,
-    'ActorConfig.num_actors': 1, 'ActorConfig.num_envs': 4}
-sweeps.SweepConfig.points = {
-    'slow': {'OptimizerConfig.learning_rate': 0.001},
-    'fast': {'OptimizerConfig.learning_rate': 0.002}}
-"""
+def _write(tmp_path, **fields):
+  return sweep_files.write(tmp_path / 'my_sweep.gin', **fields)
 
 
 @pytest.mark.nightly
 @pytest.mark.slow
 @_SLOW_START
-def test_agents_of_a_sweep_share_a_replay(tmp_path):
-  path = tmp_path / 'my_sweep.gin'
-  path.write_text(_SHARING)
+def test_agents_of_a_sweep_share_a_replay_on_rays_own_cluster_here(tmp_path):
+  path = _write(
+      tmp_path, shared_replay=True,
+      fixed={**_CATCH, 'ExperimentConfig.total_frames': 20_000,
+             'ReplayConfig.replay_fraction': 0.5},
+      points={'slow': {'OptimizerConfig.learning_rate': 0.001},
+              'fast': {'OptimizerConfig.learning_rate': 0.002}})
   sweep_dir = tmp_path / 'sweep'
   ran = programs.run(
       'impala_tf.cli.sweep', path, f'--sweep_dir={sweep_dir}', '--engine=ray',
       '--run_cpus=0.5', timeout=_DEADLINE_SECS)
   assert ran.returncode == 0, (ran.stdout, ran.stderr)
+  assert '2 of 2 runs to do' in ran.stdout
   for name, result in _results(sweep_dir).items():
     assert result.status == 'finished' and result.frames == 20_000
     rows = metrics.read_rows(str(sweep_dir / 'runs' / name))
@@ -170,8 +137,11 @@ def _results(sweep_dir):
 @pytest.mark.slow
 @_SLOW_START
 def test_sweep_outlives_a_node_and_has_the_results_of_a_local_one(tmp_path):
-  path = tmp_path / 'my_sweep.gin'
-  path.write_text(_SWEEP % 60_000)
+  path = _write(tmp_path, fixed=_CATCH, points={
+      'short': _SHORT,
+      'other': {**_SHORT, 'OptimizerConfig.learning_rate': 0.01},
+      'long': {'ExperimentConfig.total_frames': 60_000,
+               'ExperimentConfig.log_interval_secs': 0.5}})
   local, remote = tmp_path / 'local', tmp_path / 'remote'
   log = remote / 'logs' / f'{_LONG}.log'
   with ray_nodes.running(num_nodes=3, num_cpus=1) as cluster:
@@ -215,8 +185,7 @@ def test_bad_flag_is_refused(refused, tmp_path, flag, words):
 
 @pytest.mark.slow
 def test_sweep_without_room_for_a_run_is_refused(tmp_path, cluster):
-  path = tmp_path / 'my_sweep.gin'
-  path.write_text(_SWEEP % 1600)
+  path = _write(tmp_path, fixed=_CATCH)
   line = programs.error_line(programs.run(
       'impala_tf.cli.sweep', path, f'--sweep_dir={tmp_path / "sweep"}',
       '--engine=ray', f'--ray_address={cluster.address}', '--run_gpus=1',

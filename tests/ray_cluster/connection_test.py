@@ -9,6 +9,8 @@ from impala_tf.ray_cluster import connection as ray_connection
 from impala_tf.runtime import ports
 from impala_tf.runtime import program
 
+ray = pytest.importorskip('ray', reason="needs the extra 'ray'")
+
 Resources = ray_connection.Resources
 
 
@@ -44,12 +46,10 @@ def _refusal(address):
 @pytest.mark.parametrize(
     'address', ['head', 'ray://head:10001', ':6379', 'x:y'])
 def test_bad_address_is_refused(address):
-  pytest.importorskip('ray', reason="needs the extra 'ray'")
   assert f"must be 'auto' or HOST:PORT, but is '{address}'" in _refusal(address)
 
 
 def test_cluster_that_is_not_there_is_said_so(monkeypatch):
-  pytest.importorskip('ray', reason="needs the extra 'ray'")
   monkeypatch.setattr(ray_connection, '_CONNECT_SECS', 0.5)
   line = _refusal(f'localhost:{ports.choose()}')
   assert 'waited 0.5 s for Ray at localhost' in line and 'refused' in line
@@ -59,7 +59,6 @@ def test_cluster_that_is_not_there_is_said_so(monkeypatch):
 @pytest.fixture(name='ray_dir')
 def _ray_dir(monkeypatch, tmp_path):
   """Returns where Ray notes a cluster; those of other tests are not seen."""
-  pytest.importorskip('ray', reason="needs the extra 'ray'")
   from ray._private import services
   monkeypatch.setattr(services, 'find_gcs_addresses', set)
   monkeypatch.delenv('RAY_ADDRESS', raising=False)
@@ -83,7 +82,6 @@ def test_auto_of_a_cluster_that_has_died_is_said_so(monkeypatch, ray_dir):
 
 
 def test_failure_of_ray_later_is_said_so(monkeypatch):
-  ray = pytest.importorskip('ray', reason="needs the extra 'ray'")
   for name in ('init', 'shutdown'):
     monkeypatch.setattr(ray, name, lambda **unused: None)
   monkeypatch.setattr(ray, 'nodes', lambda: [])

@@ -37,7 +37,7 @@ def _plan(tmp_path, config, is_to_do=lambda run: True):
 def test_replay_gets_the_agents_config_and_agents_its_address(tmp_path):
   one, = _plan(tmp_path, _config())
   assert one.name == 'catch/shared/replay_of_seed_1'
-  assert list(one.members) == [
+  assert list(one.flags) == [
       f'catch/shared/{name}/seed_1' for name in ('a', 'b', 'c')]
   module, *arguments = one.command
   assert module == 'impala_tf.cli.role'
@@ -49,7 +49,7 @@ def test_replay_gets_the_agents_config_and_agents_its_address(tmp_path):
   assert host == 'me'
   config = gin_config.load(args.config, args.gin_binding)
   assert config.replay.capacity_unrolls == 77
-  assert [one.flags[name] for name in one.members] == [
+  assert [one.flags[name] for name in one.flags] == [
       [f'--replay_address=me:{port}', f'--agent={i}'] for i in range(3)]
 
 
@@ -59,12 +59,12 @@ def test_agents_that_have_ended_are_not_expected_and_keep_their_numbers(
                           'ReplayConfig.survives_resume': True}, num_seeds=2)
   first, second = _plan(
       tmp_path, config, lambda run: run.seed == 2 or run.setting == 'b')
-  assert list(first.members) == ['catch/shared/b/seed_1']
+  assert list(first.flags) == ['catch/shared/b/seed_1']
   assert first.flags['catch/shared/b/seed_1'][1] == '--agent=1'
   assert '--absent=0,2' in first.command
   assert (f'--run_dir={tmp_path}/sweep/replays/catch/shared/replay_of_seed_1'
           in first.command)
-  assert len(second.members) == 3
+  assert len(second.flags) == 3
   assert not _plan(tmp_path, config, lambda run: run.variant == 'own')
 
 
@@ -84,11 +84,6 @@ def test_agents_that_cannot_share_are_refused(fields, words):
     sharing.check(config, _groups(config))
 
 
-def test_all_that_share_run_together():
-  assert sharing.num_together(_groups(_config())) == 3
-  assert sharing.num_together(_groups(_config(shared_replay=False))) == 1
-
-
 def test_frames_are_told_by_agent_and_in_sum():
   config = _config(num_seeds=2)
   results = [results_lib.Result(run, results_lib.FINISHED,
@@ -98,4 +93,3 @@ def test_frames_are_told_by_agent_and_in_sum():
       ['task', 'variant', 'seed', 'frames of all', 'a', 'b', 'c'],
       ['catch', 'shared', '1', '12,000', '3,000', '4,000', '5,000'],
       ['catch', 'shared', '2', '30,000', '9,000', '10,000', '11,000']]
-  assert not sharing.frames_table([], results)

@@ -22,10 +22,11 @@ def test_results_stay_and_are_in_the_order_of_the_runs(tmp_path):
     directory.record(runs[2], results_lib.FAILED, 'it broke')
     directory.record(runs[0], results_lib.FINISHED, '')
   with sweep_directory.claim(path, _CONFIG, _TASKS) as directory:
-    assert [result.run.name for result in directory.results()] == [
-        runs[0].name, runs[2].name]
-    assert [directory.status(run) for run in runs] == [
-        results_lib.FINISHED, '', results_lib.FAILED, '']
+    assert [(r.run.name, r.status) for r in directory.results()] == [
+        (runs[0].name, results_lib.FINISHED),
+        (runs[2].name, results_lib.FAILED)]
+    assert directory.runs_to_do(False) == [runs[1], runs[3]]
+    assert directory.runs_to_do(True) == runs[1:]
   assert gin_config.load_sweep(f'{path}/sweep.gin') == _CONFIG
   assert gin_config.load(f'{path}/tasks/catch.gin') == _TASKS['catch']
 
@@ -47,6 +48,8 @@ def test_run_is_started_with_paths_that_hold_anywhere(tmp_path, monkeypatch):
   run = plan_lib.runs(_CONFIG)[0]
   with sweep_directory.claim('sweep', _CONFIG, _TASKS) as directory:
     arguments = directory.arguments(run)
-  assert f'{tmp_path}/sweep/tasks/catch.gin' in arguments
+  assert arguments[:2] == ['impala_tf.cli.train',
+                           f'{tmp_path}/sweep/tasks/catch.gin']
+  assert '--gin_binding=ExperimentConfig.seed = 1' in arguments
   assert f'--run_dir={tmp_path}/sweep/runs/{run.name}' in arguments
   assert f'--import={tmp_path}/my_file.py' in arguments

@@ -7,21 +7,21 @@ from impala_tf.suites import atari57
 
 
 def test_there_are_57_levels_in_alphabetical_order():
-  assert len(atari57.LEVELS) == len(set(atari57.LEVELS)) == 57
-  assert list(atari57.LEVELS) == sorted(atari57.LEVELS)
+  assert len(atari57.SUITE.levels) == len(set(atari57.SUITE.levels)) == 57
+  assert list(atari57.SUITE.levels) == sorted(atari57.SUITE.levels)
 
 
 def test_each_level_is_a_game_of_the_emulator():
   games = {f'atari/{game}' for game in atari.games()}
-  assert not set(atari57.LEVELS) - games
+  assert not set(atari57.SUITE.levels) - games
 
 
 def test_scores_are_those_of_the_literature():
   # Wang et al. 2016 (dueling networks), table 2.
-  assert atari57.RANDOM_SCORES['atari/breakout'] == 1.7
-  assert atari57.HUMAN_SCORES['atari/breakout'] == 30.5
-  assert atari57.RANDOM_SCORES['atari/pong'] == -20.7
-  assert atari57.HUMAN_SCORES['atari/pong'] == 14.6
+  assert atari57.SUITE.random['atari/breakout'] == 1.7
+  assert atari57.SUITE.human['atari/breakout'] == 30.5
+  assert atari57.SUITE.random['atari/pong'] == -20.7
+  assert atari57.SUITE.human['atari/pong'] == 14.6
 
 
 # Table 4: median and mean, in percent.
@@ -77,18 +77,19 @@ def test_acktr_has_no_sum_since_games_are_missing():
     atari57.SUITE.summary(atari57.SUITE.paper['ACKTR'])
 
 
-@pytest.mark.parametrize('level', atari57.LEVELS)
+@pytest.mark.parametrize('level', atari57.SUITE.levels)
 def test_human_is_one_and_random_is_zero(level):
-  human = atari57.HUMAN_SCORES[level]
-  random = atari57.RANDOM_SCORES[level]
+  human = atari57.SUITE.human[level]
+  random = atari57.SUITE.random[level]
   assert human > random
-  assert atari57.human_normalised_score(level, human) == 1
-  assert atari57.human_normalised_score(level, random) == 0
+  assert atari57.SUITE.human_normalised_score(level, human) == 1
+  assert atari57.SUITE.human_normalised_score(level, random) == 0
   between = random + 0.25 * (human - random)
-  assert atari57.human_normalised_score(level, between) == pytest.approx(0.25)
+  assert atari57.SUITE.human_normalised_score(
+      level, between) == pytest.approx(0.25)
 
 
 @pytest.mark.parametrize('level', ['atari/tetris', 'pong', 'catch', ''])
 def test_unknown_level_is_refused(level):
   with pytest.raises(ValueError, match=repr(level)):
-    atari57.human_normalised_score(level, 0)
+    atari57.SUITE.human_normalised_score(level, 0)

@@ -6,9 +6,9 @@ from impala_tf.suites import dmlab30
 
 
 def test_thirty_levels_of_which_two_are_trained_in_another_variant():
-  assert len(set(dmlab30.TEST_LEVELS)) == len(dmlab30.TEST_LEVELS) == 30
-  assert len(set(dmlab30.TRAIN_LEVELS)) == 30
-  pairs = zip(dmlab30.TRAIN_LEVELS, dmlab30.TEST_LEVELS)
+  assert len(set(dmlab30.SUITE.levels)) == len(dmlab30.SUITE.levels) == 30
+  assert len(set(dmlab30.SUITE.train_levels)) == 30
+  pairs = zip(dmlab30.SUITE.train_levels, dmlab30.SUITE.levels)
   assert [pair for pair in pairs if pair[0] != pair[1]] == [
       ('dmlab30/rooms_collect_good_objects_train',
        'dmlab30/rooms_collect_good_objects_test'),
@@ -17,7 +17,7 @@ def test_thirty_levels_of_which_two_are_trained_in_another_variant():
 
 
 def test_names_are_the_simulators_where_the_paper_misspells_them():
-  names = ' '.join(dmlab30.TEST_LEVELS)
+  names = ' '.join(dmlab30.SUITE.levels)
   assert names.count('dmlab30/psychlab_') == 4
   assert names.count('_three_opponents_') == 2
   assert 'pysch' not in names and 'oponents' not in names
@@ -32,12 +32,12 @@ def test_names_are_the_simulators_where_the_paper_misspells_them():
     ('explore_object_rewards_many', 106.7, 2.4, 58.7, 62.6)])
 def test_scores_are_those_of_table_b1(level, human, random, experts, multitask):
   level = f'dmlab30/{level}'
-  assert dmlab30.HUMAN_SCORES[level] == human
-  assert dmlab30.RANDOM_SCORES[level] == random
+  assert dmlab30.SUITE.human[level] == human
+  assert dmlab30.SUITE.random[level] == random
   assert dmlab30.SUITE.paper['IMPALA-Experts'][level] == experts
   assert dmlab30.SUITE.paper['IMPALA'][level] == multitask
-  assert dmlab30.human_normalised_score(level, random) == 0
-  assert dmlab30.human_normalised_score(level, human) == 1
+  assert dmlab30.SUITE.human_normalised_score(level, random) == 0
+  assert dmlab30.SUITE.human_normalised_score(level, human) == 1
 
 
 @pytest.mark.parametrize('column, exact, printed', [
@@ -67,4 +67,4 @@ def test_uncapped_mean_is_another_number(column):
     'rooms_watermaze', 'contributed/dmlab30/rooms_watermaze', 'atari/pong'])
 def test_unknown_level_is_refused(level):
   with pytest.raises(ValueError, match=repr(level)):
-    dmlab30.human_normalised_score(level, 0)
+    dmlab30.SUITE.human_normalised_score(level, 0)

@@ -28,7 +28,7 @@ def test_same_seed_gives_the_same_settings_and_another_others():
   assert first == plan_lib.settings(_config(seed=3))
   assert first != plan_lib.settings(_config(seed=4))
   # On every machine and with every version.
-  assert plan_lib.settings(_config(seed=1))[0].bindings == {
+  assert plan_lib.settings(_config(seed=1))['setting_01'] == {
       'ImpalaConfig.entropy_cost': 0.0001019,
       'OptimizerConfig.epsilon': 1e-07,
       'OptimizerConfig.learning_rate': 0.0009779}
@@ -36,13 +36,14 @@ def test_same_seed_gives_the_same_settings_and_another_others():
 
 def test_settings_do_not_depend_on_the_order_of_ranges_or_their_number():
   few = plan_lib.settings(_config())
-  assert plan_lib.settings(_config(num_settings=50))[:5] == few
+  many = plan_lib.settings(_config(num_settings=50))
+  assert list(many.items())[:5] == list(few.items())
   turned = dict(reversed(_RANGES.items()))
   assert plan_lib.settings(_config(ranges=turned)) == few
 
 
 def test_log_uniform_is_uniform_in_its_logarithm():
-  drawn = [s.bindings for s in plan_lib.settings(_config(num_settings=2000))]
+  drawn = plan_lib.settings(_config(num_settings=2000)).values()
   for name in ('OptimizerConfig.learning_rate', 'ImpalaConfig.entropy_cost'):
     _, low, high = _RANGES[name]
     values = np.array([bindings[name] for bindings in drawn])
@@ -55,7 +56,7 @@ def test_log_uniform_is_uniform_in_its_logarithm():
 
 
 def test_categorical_takes_each_choice_equally_often_and_by_itself():
-  drawn = [s.bindings for s in plan_lib.settings(_config(num_settings=2000))]
+  drawn = plan_lib.settings(_config(num_settings=2000)).values()
   _, *choices = _RANGES['OptimizerConfig.epsilon']
   chosen = np.array([choices.index(b['OptimizerConfig.epsilon'])
                      for b in drawn])
@@ -71,7 +72,7 @@ def test_every_task_and_variant_has_the_same_settings_and_seeds():
   config = _config()
   found = plan_lib.runs(config)
   assert len(found) == 5 * 3 * 2 * 2
-  settings = {s.name: s.bindings for s in plan_lib.settings(config)}
+  settings = plan_lib.settings(config)
 
   def pairs(task, variant):
     return [(r.setting, r.seed) for r in found
@@ -90,37 +91,34 @@ def test_every_task_and_variant_has_the_same_settings_and_seeds():
     assert abs(variants.count('x') - variants.count('y')) <= 1
 
 
-def test_run_is_a_command_and_a_directory_of_its_own():
+def test_run_has_a_directory_of_its_own_and_bindings_as_lines():
   found = plan_lib.runs(_config())
   assert len({run.name for run in found}) == len(found)
   run = next(r for r in found if r.name == 'pong/x/setting_02/seed_3')
-  arguments = run.arguments('some/b.gin', 'here/run')
-  assert arguments[:3] == ['impala_tf.cli.train', 'some/b.gin',
-                           '--run_dir=here/run']
-  assert '--gin_binding=ExperimentConfig.seed = 3' in arguments
-  assert '--gin_binding=AgentConfig.use_lstm = True' in arguments
-  assert len(arguments) == 3 + len(run.bindings) == 3 + 6
+  assert len(run.gin_bindings()) == len(run.bindings) == 6
+  assert {'ExperimentConfig.seed = 3', 'AgentConfig.use_lstm = True'} <= set(
+      run.gin_bindings())
 
 
 def test_points_are_settings_as_they_are_given():
   points = {'lag_1': {'LearnerConfig.queue_capacity': 1},
             'lag_9': {'LearnerConfig.queue_capacity': 9}}
   config = _config(ranges={}, num_settings=1, points=points)
-  assert dict(plan_lib.settings(config)) == points
+  assert plan_lib.settings(config) == points
   assert [r.name for r in plan_lib.runs(config)][-1] == 'pong/y/lag_9/seed_3'
   assert plan_lib.corners(config) == plan_lib.settings(config)
 
 
 def test_without_ranges_and_points_there_is_one_setting():
   config = _config(ranges={}, num_settings=1)
-  assert [s.bindings for s in plan_lib.settings(config)] == [{}]
+  assert list(plan_lib.settings(config).values()) == [{}]
 
 
 def test_corners_have_each_limit_and_choice():
   corners = plan_lib.corners(_config())
   assert len(corners) == 4
   for name, (_, *limits) in _RANGES.items():
-    assert {c.bindings[name] for c in corners} == set(limits)
+    assert {c[name] for c in corners.values()} == set(limits)
 
 
 @pytest.mark.parametrize('kwargs, words', [
@@ -130,7 +128,7 @@ def test_corners_have_each_limit_and_choice():
     ({'tasks': {'a/b': 'a.gin'}}, "tasks has the name 'a/b'"),
     ({'tasks': {'..': 'a.gin'}}, "tasks has the name '..'"),
     ({'tasks': {'a': 5}}, r"tasks\['a'\] must be the path .* but is 5"),
-    ({'variants': {'x': 5}}, r"variants\['x'\] must be a dict of bindings"),
+    ({'variants': {'x': 5}}, r"variants\['x'\] must be a dict, but is 5"),
     ({'fixed': {'batch_size': 5}}, "of names like .*'batch_size'"),
     ({'fixed': {'A.b': [5]}}, r"fixed\['A.b'\] must be a number.*\[5\]"),
     ({'fixed': {'ExperimentConfig.seed': 5}}, 'set SweepConfig.num_seeds'),
@@ -226,8 +224,8 @@ def test_agents_that_share_a_replay_follow_one_another_with_own_seeds():
   assert [(g.task, g.variant, g.seed) for g in groups] == [
       (task, 'x', seed) for seed in (1, 2, 3) for task in ('catch', 'pong')]
   for group in groups:
-    assert [run.setting for run in group.runs] == [
-        setting.name for setting in plan_lib.settings(config)]
+    assert [run.setting for run in group.runs] == list(
+        plan_lib.settings(config))
     first = names.index(group.runs[0].name)
     assert names[first:first + 5] == [run.name for run in group.runs]
   # Seeds differ within a task and variant, and agree between variants.

@@ -60,15 +60,15 @@ def test_best_mean_averages_seeds_first():
   # Runs' best three would be 9, 5 and 5.
   assert results_lib.best_mean(results, 3) == pytest.approx(13 / 3)
   assert results_lib.best_mean(results, 1) == 5.
-  assert results_lib.rank_area(results) == pytest.approx(11 / 5)
+  assert results_lib.best_mean(results, None) == pytest.approx(11 / 5)
 
 
 def test_only_finished_runs_count():
   results = _results({'a': [None, 4.], 'b': [None, None], 'c': [1., 2.]})
   assert results_lib.setting_returns(results) == {'a': 4., 'c': 1.5}
-  assert results_lib.rank_area(results) == 2.75
+  assert results_lib.best_mean(results, None) == 2.75
   assert math.isnan(results_lib.best_mean([], 3))
-  assert math.isnan(results_lib.rank_area(_results({'a': [None]})))
+  assert math.isnan(results_lib.best_mean(_results({'a': [None]}), None))
 
 
 def test_variants_are_not_mixed():

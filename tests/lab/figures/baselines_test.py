@@ -167,7 +167,8 @@ def test_variants_of_figure_4_differ_in_their_architecture_alone():
   rmsprop = rmsprop_lib.RMSProp(0.1, decay=0.9, epsilon=0.1)
   rmsprop.build([variable])
   start = rmsprop.mean_squares[0].numpy()[0]
-  for run in plan_lib.runs(sweep, plan_lib.settings(sweep)[:1]):
+  name, bindings = next(iter(plan_lib.settings(sweep).items()))
+  for run in plan_lib.runs(sweep, {name: bindings}):
     path = sweep.tasks[run.task]
     config = gin_config.load(path, run.gin_bindings())
     impala = gin_config.load(path, run._replace(bindings={

@@ -10,14 +10,13 @@ import pytest
 from impala_tf import config as config_lib
 from impala_tf.ray_cluster import connection as ray_connection
 from impala_tf.runtime import program as program_lib
-from impala_tf.runtime import restarts
 from impala_tf.runtime import user_modules
 from impala_tf.runtime import waiting
 
 pytest.importorskip('ray', reason="needs the extra 'ray'")
 
-from impala_tf.ray_cluster import learners as ray_learners  # noqa: E402  It needs Ray.
-from impala_tf.ray_cluster import program as ray_program  # noqa: E402
+from impala_tf.ray_cluster import program as ray_program  # noqa: E402  It needs Ray.
+from impala_tf.ray_cluster import run as ray_run  # noqa: E402
 
 State = program_lib.State
 _NEEDS = ray_connection.Resources(1., 0.)
@@ -73,11 +72,10 @@ class _Program(program_lib.Program):
 def _make(monkeypatch, tmp_path):
   monkeypatch.setattr(ray_program, 'RayProgram', _Program)
 
-  def make(number, port=None, wait_secs=600., max_restarts=5):
+  def make(number, port=None, wait_secs=600.):
     config = config_lib.Config(
-        learner=config_lib.LearnerConfig(num_learners=number),
-        actor=config_lib.ActorConfig(max_restarts=max_restarts))
-    return ray_learners.RayLearners(
+        learner=config_lib.LearnerConfig(num_learners=number))
+    return ray_run.RayLearners(
         config, str(tmp_path), tmp_path, port, _NEEDS, wait_secs)
 
   return make
@@ -146,16 +144,6 @@ def test_port_that_was_asked_for_is_the_first_of_as_many(make):
   assert _flags(learners.programs[0])[-1] == '--learners=10.0.0.0:2,10.0.0.1:2'
 
 
-def test_all_must_end_well(make):
-  learners = make(2)
-  _run(learners)
-  assert not learners.are_done()
-  learners.programs[0].end(0)
-  assert not learners.are_done() and not learners.have_died()
-  learners.programs[1].end(0)
-  assert learners.are_done() and not learners.have_died()
-
-
 @pytest.mark.parametrize('code, error', [
     (1, program_lib.RunFailed), (2, config_lib.UserError)])
 def test_one_alone_that_fails_by_itself_is_not_tried_again(make, code, error):
@@ -182,44 +170,17 @@ def test_one_alone_that_is_lost_or_killed_starts_again(make, code):
   assert learners.num_starts == 2
 
 
-def test_where_one_of_several_dies_all_start_again_with_new_addresses(
-    make, monkeypatch):
+def test_all_that_start_again_have_new_addresses(make):
   learners = make(3)
   _run(learners)
-  first, second, third = learners.programs
-  second.end(1)  # Of the loss; that of the node is not known yet.
-  assert not learners.are_done()
-  assert not learners.have_died()  # The third may have something to say.
-  third.end(1)
-  assert not learners.have_died()
-  learners.tend()  # Starts nothing meanwhile.
-  assert second.state is third.state is State.ENDED
-  monkeypatch.setattr(restarts, 'LAST_WORDS_SECS', 0.)
-  assert learners.have_died()
   learners.place_anew()
-  assert first.calls[-2:] == ['withdraw', 'place']
-  assert second.calls[-1] == third.calls[-1] == 'place'
-  assert not learners.have_died()
-  for program in (first, second, third):
+  assert [program.calls[-2:] for program in learners.programs] == [
+      ['withdraw', 'place']] * 3
+  for program in learners.programs:
     program.be_placed('10.0.0.7', id(program), -id(program))
   learners.tend()
   assert learners.are_running and learners.num_starts == 2
   assert learners.addresses == [f'10.0.0.7:{id(p)}' for p in learners.programs]
-
-
-def test_learners_that_die_too_often_end_the_run(make):
-  learners = make(2, max_restarts=1)
-  for _ in range(2):
-    _run(learners)
-    learners.programs[0].end(1)
-    learners.programs[1].end(-9)
-    assert not learners.are_done()
-    if learners.num_starts == 1:
-      assert learners.have_died()
-      learners.place_anew()
-  with pytest.raises(program_lib.RunFailed,
-                     match='the learner_1 was killed by SIGKILL'):
-    learners.have_died()
 
 
 def test_room_for_all_is_not_waited_for_forever(make):
@@ -234,5 +195,5 @@ def test_node_must_have_the_files_of_the_users_own(tmp_path):
   (tmp_path / 'my_file.py').touch()
   user_modules.load([str(tmp_path / 'my_file.py'), 'wave'])
   path = str(tmp_path / 'my_file.py')
-  assert ray_learners.needed_paths('/run') == ['/run', path]
-  assert ray_learners.needed_paths('gs://bucket/run') == [path]
+  assert ray_run.needed_paths('/run') == ['/run', path]
+  assert ray_run.needed_paths('gs://bucket/run') == [path]
