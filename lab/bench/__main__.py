@@ -15,7 +15,6 @@ from impala_tf.cli import program
 from impala_tf.envs import factory
 from impala_tf.runtime import sizing
 from impala_tf.runtime import user_modules
-from lab.bench import growth
 from lab.bench import measure
 from lab.bench import quiet
 from lab.bench import report
@@ -53,9 +52,6 @@ def _parse_args() -> argparse.Namespace:
   parser.add_argument('--scaling', action='store_true',
                       help='measure variations, one after the other: actor '
                       'processes, environments, batch size, networks')
-  parser.add_argument('--memory_minutes', type=float, metavar='MINUTES',
-                      help='measure nothing but how the memory of the run '
-                      'grows in so many minutes after the first five')
   parser.add_argument('--json', metavar='FILE',
                       help='also write the numbers there')
   return parser.parse_args()
@@ -65,32 +61,21 @@ def _run(args: argparse.Namespace) -> None:
   turns.use_cores(args.cores)
   if args.json:
     report.check_writable(args.json)
-  for flag in ('seconds', 'memory_minutes'):
-    value = getattr(args, flag)
-    if value is not None and value <= 0:
-      raise config_lib.UserError(
-          f'--{flag} must be above 0, but is {value}')
-  if args.scaling and args.memory_minutes:
+  if args.seconds <= 0:
     raise config_lib.UserError(
-        '--scaling and --memory_minutes measure different things; leave one of '
-        'them out')
+        f'--seconds must be above 0, but is {args.seconds}')
   setting = measure.Setting(
       ', '.join([args.config, *args.gin_binding]), args.config,
       args.gin_binding)
   user_modules.load(args.modules)
   factory.check_level(setting.config().environment.level)
   quiet.warn()
-  if args.memory_minutes:
-    results = growth.run(setting, args.memory_minutes)
-    report.show_growth(results)
-  elif args.scaling:
-    settings = [
-        measure.Setting(', '.join(more), args.config,
-                        [*args.gin_binding, *more])
-        for more in _scaling(sizing.num_cores())]
+  if args.scaling:
     results = []
-    for variation in settings:
-      results.append(measure.run(variation, args.seconds))
+    for more in _scaling(sizing.num_cores()):
+      results.append(measure.run(
+          measure.Setting(', '.join(more), args.config,
+                          [*args.gin_binding, *more]), args.seconds))
       report.show_scaling(results[-1:])
     report.show_scaling(results)
   else:
