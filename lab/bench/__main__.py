@@ -13,7 +13,6 @@ from impala_tf import config as config_lib
 from impala_tf.cli import command_line
 from impala_tf.cli import program
 from impala_tf.envs import factory
-from impala_tf.runtime import sizing
 from impala_tf.runtime import user_modules
 from lab.bench import measure
 from lab.bench import quiet
@@ -22,23 +21,6 @@ from lab.bench import training
 from lab.bench import turns
 
 _DEFAULT_CONFIG = 'configs/atari/pong.gin'  # As in `impala_tf.cli.train`.
-_LSTM = 'AgentConfig.use_lstm = True'
-_DEEP = "AgentConfig.torso = 'deep'"
-
-
-def _scaling(cores: int):
-  """Yields the bindings of each variation; most change a single value."""
-  for number in sorted({1, 2, cores, 2 * cores}):
-    yield f'ActorConfig.num_actors = {number}',
-  for number in 8, 16, 32, 64:
-    yield f'ActorConfig.num_envs = {number}',
-  for number in 8, 16, 32, 64, 128:
-    yield f'LearnerConfig.batch_size = {number}',
-  yield 'LearnerConfig.unroll_length = 100',
-  yield _LSTM,
-  yield _LSTM, 'LearnerConfig.unroll_length = 100'
-  yield _DEEP,
-  yield _DEEP, _LSTM
 
 
 def _parse_args() -> argparse.Namespace:
@@ -49,9 +31,6 @@ def _parse_args() -> argparse.Namespace:
   turns.add_cores(parser)
   parser.add_argument('--seconds', type=float, default=60.,
                       help='of training to measure (default: %(default)s)')
-  parser.add_argument('--scaling', action='store_true',
-                      help='measure variations, one after the other: actor '
-                      'processes, environments, batch size, networks')
   parser.add_argument('--json', metavar='FILE',
                       help='also write the numbers there')
   return parser.parse_args()
@@ -70,19 +49,10 @@ def _run(args: argparse.Namespace) -> None:
   user_modules.load(args.modules)
   factory.check_level(setting.config().environment.level)
   quiet.warn()
-  if args.scaling:
-    results = []
-    for more in _scaling(sizing.num_cores()):
-      results.append(measure.run(
-          measure.Setting(', '.join(more), args.config,
-                          [*args.gin_binding, *more]), args.seconds))
-      report.show_scaling(results[-1:])
-    report.show_scaling(results)
-  else:
-    results = measure.run(setting, args.seconds)
-    report.show(results)
+  result = measure.run(setting, args.seconds)
+  report.show(result)
   if args.json:
-    report.write_json(args.json, results)
+    report.write_json(args.json, result)
 
 
 def main() -> int:

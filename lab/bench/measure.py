@@ -170,14 +170,10 @@ def run(setting: Setting, secs: float) -> Result:
 
 def _frames_per_step(config: config_lib.Config) -> int:
   """Returns how many environment frames an agent step is."""
-  level = config.environment.level
-  if level.startswith('atari/'):
-    return config.atari.action_repeats
-  if level.startswith(('dmlab30/', 'dmlab/')):
-    return config.dmlab.action_repeats
-  if level.startswith('vizdoom/'):
-    return config.vizdoom.action_repeats
-  return 1
+  sections = {'atari': config.atari, 'dmlab': config.dmlab,
+              'dmlab30': config.dmlab, 'vizdoom': config.vizdoom}
+  section = sections.get(config.environment.level.split('/')[0])
+  return section.action_repeats if section else 1
 
 
 def updates_per_sec(config: config_lib.Config,

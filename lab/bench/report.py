@@ -120,19 +120,6 @@ def show_peer(results: Dict[str, Dict[str, float]]) -> None:
   _print(table)
 
 
-def show_scaling(results: Sequence[measure.Result]) -> None:
-  """Prints a table with a line for each setting."""
-  table = _table('', 'frames/s', 'ratio', 'CPU-s per 1,000', 'lag',
-                 'learner waits', 'MiB')
-  for result in results:
-    table.add_row(
-        result['setting'], f'{result["frames_per_sec"]:,.0f}',
-        f'{result["ratio"]:.2f}', f'{result["cpu_secs_per_1000_frames"]:.3f}',
-        f'{result["policy_lag_updates_mean"]:.1f}',
-        f'{result["learner_wait_share"]:.0%}', f'{result["peak_pss_mib"]:,.0f}')
-  _print(table)
-
-
 def show_levels(rows: Sequence[Dict[str, Any]]) -> None:
   """Prints a table with a line for each level, see `levels.summarise`."""
   table = _table('', 'steps/s', 'with resets', 'reset (s)', 'worst',
