@@ -79,7 +79,7 @@ def test_site_is_built_without_warnings(tmp_path):
 @pytest.mark.parametrize('page', _PAGES)
 def test_scripts_and_configs_that_are_named_exist(page):
   named = re.findall(
-      r'\b((?:launch|configs|examples)/[\w/]+\.(?:sh|gin|py|yaml)'
+      r'\b((?:launch|configs|examples|lab)/[\w/]+\.(?:sh|gin|py|yaml|md)'
       r'|testdata/[\w./]*\w(?![\w*{./]))', _text(page))
   missing = [path for path in named if not (_ROOT / path).exists()]
   assert missing == []

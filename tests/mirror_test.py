@@ -39,9 +39,6 @@ COVERED_ELSEWHERE = {
         'tests/core/actor_test.py', 'has fields and specs, which actors fill'),
     'lab/bench/data_plane.py': (
         'tests/lab/bench/main_test.py', 'measures in a whole benchmark'),
-    'lab/bench/joint_learner.py': (
-        'tests/lab/bench/several_learners_test.py',
-        'is a process of that benchmark'),
     **{f'impala_tf/runtime/{name}.py': (
         'tests/runtime/supervisor_test.py',
         'is what the supervisor is made of, tried with real processes')

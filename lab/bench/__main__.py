@@ -13,9 +13,7 @@ from impala_tf import config as config_lib
 from impala_tf.cli import command_line
 from impala_tf.cli import program
 from impala_tf.envs import factory
-from impala_tf.runtime import sizing
 from impala_tf.runtime import user_modules
-from lab.bench import growth
 from lab.bench import measure
 from lab.bench import quiet
 from lab.bench import report
@@ -23,23 +21,6 @@ from lab.bench import training
 from lab.bench import turns
 
 _DEFAULT_CONFIG = 'configs/atari/pong.gin'  # As in `impala_tf.cli.train`.
-_LSTM = 'AgentConfig.use_lstm = True'
-_DEEP = "AgentConfig.torso = 'deep'"
-
-
-def _scaling(cores: int):
-  """Yields the bindings of each variation; most change a single value."""
-  for number in sorted({1, 2, cores, 2 * cores}):
-    yield f'ActorConfig.num_actors = {number}',
-  for number in 8, 16, 32, 64:
-    yield f'ActorConfig.num_envs = {number}',
-  for number in 8, 16, 32, 64, 128:
-    yield f'LearnerConfig.batch_size = {number}',
-  yield 'LearnerConfig.unroll_length = 100',
-  yield _LSTM,
-  yield _LSTM, 'LearnerConfig.unroll_length = 100'
-  yield _DEEP,
-  yield _DEEP, _LSTM
 
 
 def _parse_args() -> argparse.Namespace:
@@ -50,12 +31,6 @@ def _parse_args() -> argparse.Namespace:
   turns.add_cores(parser)
   parser.add_argument('--seconds', type=float, default=60.,
                       help='of training to measure (default: %(default)s)')
-  parser.add_argument('--scaling', action='store_true',
-                      help='measure variations, one after the other: actor '
-                      'processes, environments, batch size, networks')
-  parser.add_argument('--memory_minutes', type=float, metavar='MINUTES',
-                      help='measure nothing but how the memory of the run '
-                      'grows in so many minutes after the first five')
   parser.add_argument('--json', metavar='FILE',
                       help='also write the numbers there')
   return parser.parse_args()
@@ -65,39 +40,19 @@ def _run(args: argparse.Namespace) -> None:
   turns.use_cores(args.cores)
   if args.json:
     report.check_writable(args.json)
-  for flag in ('seconds', 'memory_minutes'):
-    value = getattr(args, flag)
-    if value is not None and value <= 0:
-      raise config_lib.UserError(
-          f'--{flag} must be above 0, but is {value}')
-  if args.scaling and args.memory_minutes:
+  if args.seconds <= 0:
     raise config_lib.UserError(
-        '--scaling and --memory_minutes measure different things; leave one of '
-        'them out')
+        f'--seconds must be above 0, but is {args.seconds}')
   setting = measure.Setting(
       ', '.join([args.config, *args.gin_binding]), args.config,
       args.gin_binding)
   user_modules.load(args.modules)
   factory.check_level(setting.config().environment.level)
   quiet.warn()
-  if args.memory_minutes:
-    results = growth.run(setting, args.memory_minutes)
-    report.show_growth(results)
-  elif args.scaling:
-    settings = [
-        measure.Setting(', '.join(more), args.config,
-                        [*args.gin_binding, *more])
-        for more in _scaling(sizing.num_cores())]
-    results = []
-    for variation in settings:
-      results.append(measure.run(variation, args.seconds))
-      report.show_scaling(results[-1:])
-    report.show_scaling(results)
-  else:
-    results = measure.run(setting, args.seconds)
-    report.show(results)
+  result = measure.run(setting, args.seconds)
+  report.show(result)
   if args.json:
-    report.write_json(args.json, results)
+    report.write_json(args.json, result)
 
 
 def main() -> int:

@@ -28,17 +28,13 @@ def _write(config: config_lib.Config, spec: types.Unroll, port: int) -> None:
   unrolls = itertools.cycle(parts.record_unrolls(config, 2 * num_envs))
   writer = experiment.make_writer(config, f'localhost:{port}', spec)
 
-  def measure(secs):
-    num_steps = 0
-    end, cpu_start = time.monotonic() + secs, time.process_time()
-    while time.monotonic() < end:
-      for unroll in itertools.islice(unrolls, num_envs):
-        writer.write(unroll)
-      writer.flush()
-      num_steps += num_envs * config.learner.unroll_length
-    return {'steps': num_steps, 'cpu_secs': time.process_time() - cpu_start}
+  def write():
+    for unroll in itertools.islice(unrolls, num_envs):
+      writer.write(unroll)
+    writer.flush()
+    return num_envs * config.learner.unroll_length
 
-  worker.serve(measure)
+  worker.serve(worker.repeatedly(write))
 
 
 def _read(config: config_lib.Config, spec: types.Unroll, port: int) -> None:

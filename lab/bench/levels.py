@@ -19,6 +19,7 @@ from typing import Any, Dict, List, NamedTuple, Sequence
 
 import numpy as np
 import psutil
+from scipy import stats
 
 from impala_tf import config as config_lib
 from impala_tf.cli import command_line
@@ -138,8 +139,7 @@ def summarise(steps: Sequence[Step]) -> Row:
       'episode_steps': len(ended) / (len(ends) - 1),
       'episode_return': statistics.fmean(returns),
       'return_standard_error': (
-          statistics.stdev(returns) / len(returns)**0.5
-          if len(returns) > 1 else float('nan'))}
+          stats.sem(returns) if len(returns) > 1 else float('nan'))}
 
 
 def write_csv(path: str, rows: Sequence[Row]) -> None:

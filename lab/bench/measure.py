@@ -170,14 +170,10 @@ def run(setting: Setting, secs: float) -> Result:
 
 def _frames_per_step(config: config_lib.Config) -> int:
   """Returns how many environment frames an agent step is."""
-  level = config.environment.level
-  if level.startswith('atari/'):
-    return config.atari.action_repeats
-  if level.startswith(('dmlab30/', 'dmlab/')):
-    return config.dmlab.action_repeats
-  if level.startswith('vizdoom/'):
-    return config.vizdoom.action_repeats
-  return 1
+  sections = {'atari': config.atari, 'dmlab': config.dmlab,
+              'dmlab30': config.dmlab, 'vizdoom': config.vizdoom}
+  section = sections.get(config.environment.level.split('/')[0])
+  return section.action_repeats if section else 1
 
 
 def updates_per_sec(config: config_lib.Config,
@@ -209,35 +205,20 @@ def summarise(config: config_lib.Config, cores: int,
   parts = {name: statistics.fmean(cost[name] for cost in costs)
            for name in PARTS if name in costs[0]}
   total = sum(parts[name] for name in ACTOR_PARTS + LEARNER_PARTS)
-  frames = sum(window.frames for window in windows)
-  steps = frames / frames_per_step
-  secs = sum(window.secs for window in windows)
+  frames, secs, stolen_secs, busy_secs = (
+      sum(getattr(window, name) for window in windows)
+      for name in ('frames', 'secs', 'stolen_secs', 'busy_secs'))
   cpu_ms_per_step = {
-      role: sum(w.cpu_secs[role] for w in windows) / steps * 1e3
+      role: sum(w.cpu_secs[role] for w in windows) * frames_per_step
+            / frames * 1e3
       for role in windows[0].cpu_secs}
   whole = sum(cpu_ms_per_step.values())
-  stolen_share = sum(w.stolen_secs for w in windows) / secs / cores
-  own_share = whole / 1e3 * steps / secs / cores
-  busy_share = sum(w.busy_secs for w in windows) / secs / cores
+  speed = frames / secs
+  stolen_share = stolen_secs / secs / cores
+  own_share = whole / 1e3 * speed / frames_per_step / cores
   # What the host takes for others is not the program's to use.
   allowed = cores * (1 - stolen_share) / total * 1e3 * frames_per_step
-  ratio = frames / secs / allowed
-
-  def on_cores(number):
-    speed = ratio * frames_per_step * _steps_per_sec(parts, number)
-    # The ratio holds what few busy cores lose to each other, and a learner that
-    # has cores to itself loses less: more cores give no less than was measured.
-    return max(speed, frames / secs) if number >= cores else speed
-
   rows = [row for window in windows for row in window.rows]
-
-  def mean_of(name):
-    return statistics.fmean(row[name] for row in rows)
-
-  extra = {role: cpu_ms_per_step[role] - sum(parts[name] for name in names)
-           for role, names in (('actors', ACTOR_PARTS),
-                               ('learner', LEARNER_PARTS))
-           if role in cpu_ms_per_step}
   return {
       'machine': machine(),
       'cores': cores,
@@ -249,19 +230,30 @@ def summarise(config: config_lib.Config, cores: int,
       'parts_cpu_ms_per_step': parts,
       'sum_cpu_ms_per_step': total,
       'allowed_frames_per_sec': allowed,
-      'frames_per_sec': frames / secs,
-      'ratio': ratio,
+      'frames_per_sec': speed,
+      'ratio': speed / allowed,
       'computed_frames_per_sec': {
-          str(number): on_cores(number) for number in _OTHER_CORES},
+          str(number): max(
+              speed / allowed * frames_per_step * _steps_per_sec(parts, number),
+              # The ratio holds what few busy cores lose to each other: more
+              # cores give no less than was measured.
+              speed if number >= cores else 0.)
+          for number in _OTHER_CORES},
       'measured_secs': secs,
       'cpu_secs_per_1000_frames': whole / frames_per_step,
       'cpu_ms_per_step': cpu_ms_per_step,
-      'extra_cpu_ms_per_step': extra,
+      'extra_cpu_ms_per_step': {
+          role: cpu_ms_per_step[role] - sum(parts[name] for name in names)
+          for role, names in (('actors', ACTOR_PARTS),
+                              ('learner', LEARNER_PARTS))
+          if role in cpu_ms_per_step},
       'stolen_share': stolen_share,
-      'others_share': max(0., busy_share - own_share),
+      'others_share': max(0., busy_secs / secs / cores - own_share),
       'idle_share': 1 - stolen_share - own_share,
-      'policy_lag_updates_mean': mean_of('policy_lag'),
-      'learner_wait_share': mean_of('learner_wait_share'),
+      'policy_lag_updates_mean': statistics.fmean(
+          row['policy_lag'] for row in rows),
+      'learner_wait_share': statistics.fmean(
+          row['learner_wait_share'] for row in rows),
       'data_plane_frames_per_sec':
           statistics.fmean(data_plane_steps_per_sec) * frames_per_step,
   }

@@ -3,8 +3,7 @@
 Started by the benchmark: `python -m lab.bench.parts NAME CONFIG.gin`.
 """
 
-import time
-from typing import Callable, Dict, List, NamedTuple, Optional
+from typing import Callable, Dict, List, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -173,26 +172,18 @@ def _assembly(config: config_lib.Config) -> Part:
   return Part(run)
 
 
-class OneBatch:
-  """A stand-in for `batches_lib.BatchReader` with one batch, always ready."""
-
-  def __init__(self, config: config_lib.Config, spec: types.Unroll):
-    """Sends recorded unrolls through a queue of its own."""
-    batch_size = config.learner.batch_size
-    # Kept alive: without the server the reader's thread would spin.
-    self._server = queue_lib.make_server(
-        [queue_lib.make_queue(spec, batch_size)], None)
-    address = f'localhost:{self._server.port}'
-    writer = queue_lib.UnrollWriter(address, spec)
-    for unroll in record_unrolls(config, batch_size)[:batch_size]:
-      writer.write(unroll)
-    self._batch = batches_lib.BatchReader(batches_lib.make_dataset(
-        batches_lib.Source(address, queue_lib.QUEUE, batch_size), spec)
-    ).next(host_lib.LearnerHost())
-
-  def next(self, host: host_lib.LearnerHost) -> Optional[types.Unroll]:
-    """Returns the batch, or None once the host says to stop."""
-    return None if host.should_stop() else self._batch
+def _make_batch(config: config_lib.Config, spec: types.Unroll):
+  """Sends recorded unrolls through a queue; returns a batch and its server."""
+  batch_size = config.learner.batch_size
+  server = queue_lib.make_server(
+      [queue_lib.make_queue(spec, batch_size)], None)
+  address = f'localhost:{server.port}'
+  writer = queue_lib.UnrollWriter(address, spec)
+  for unroll in record_unrolls(config, batch_size)[:batch_size]:
+    writer.write(unroll)
+  return batches_lib.BatchReader(batches_lib.make_dataset(
+      batches_lib.Source(address, queue_lib.QUEUE, batch_size), spec)
+  ).next(host_lib.LearnerHost()), server
 
 
 def _learner(config: config_lib.Config) -> Part:
@@ -200,12 +191,11 @@ def _learner(config: config_lib.Config) -> Part:
   environment = experiment.make_environment(config, 1, seed=0, training=True)
   learner = experiment.make_learner(config, environment,
                                     learner_group.alone().strategy)
-  reader = OneBatch(config, experiment.make_unroll_spec(
+  batch, server = _make_batch(config, experiment.make_unroll_spec(
       config, environment, learner.agent))
 
-  def run():
-    # Waits for it.
-    learner.update(reader.next(host_lib.LearnerHost()))
+  def run(unused_server=server):  # Without it the reader's thread would spin.
+    learner.update(batch)  # Waits for it.
     # Replayed steps are part of what a new one costs.
     return config.num_fresh * config.learner.unroll_length
 
@@ -233,14 +223,7 @@ def main():
   for _ in range(_WARM_UP_CALLS):
     part.run()
 
-  def measure(secs):
-    num_steps = 0
-    end, cpu_start = time.monotonic() + secs, time.process_time()
-    while time.monotonic() < end:
-      num_steps += part.run()
-    return {'steps': num_steps, 'cpu_secs': time.process_time() - cpu_start}
-
-  worker.serve(measure, part.facts())
+  worker.serve(worker.repeatedly(part.run), part.facts())
 
 
 if __name__ == '__main__':

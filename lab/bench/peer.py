@@ -10,6 +10,7 @@ to do.
 
 import argparse
 import collections
+import contextlib
 import math
 import re
 import shlex
@@ -18,7 +19,7 @@ import subprocess
 import sys
 import threading
 import time
-from typing import List, NamedTuple
+from typing import NamedTuple
 
 import psutil
 
@@ -75,7 +76,7 @@ def measure(command: str, count: str, frames_per_count: float, secs: float,
   except OSError as error:
     raise config_lib.UserError(f'--command: {error}') from error
   deadline = threading.Timer(
-      _START_SECS + 2 * (warm_up_secs + secs), _kill, [process])
+      _START_SECS + 2 * (warm_up_secs + secs), training.kill, [process])
   deadline.start()
   first, marks = None, []
   last_lines = collections.deque(maxlen=_NUM_LAST_LINES)
@@ -93,7 +94,7 @@ def measure(command: str, count: str, frames_per_count: float, secs: float,
           break
   finally:
     deadline.cancel()
-    _kill(process)
+    training.kill(process)
     process.stdout.close()
   if (len(marks) < 2 or marks[-1].secs - marks[0].secs < secs
       or marks[-1].frames <= marks[0].frames):
@@ -106,33 +107,13 @@ def measure(command: str, count: str, frames_per_count: float, secs: float,
                (end.cpu_secs - start.cpu_secs) / frames * 1e3)
 
 
-def _tree(process: psutil.Popen) -> List[psutil.Process]:
-  try:
-    return [process, *process.children(recursive=True)]
-  except psutil.NoSuchProcess:
-    return []
-
-
 def _cpu_secs(process: psutil.Popen) -> float:
   """Adds up the CPU time of a process and of all that it started."""
   secs = 0.
-  for member in _tree(process):
-    try:
-      times = member.cpu_times()
-    except psutil.NoSuchProcess:
-      continue
-    secs += times.user + times.system
+  for member in training.process_tree(process):
+    with contextlib.suppress(psutil.NoSuchProcess):
+      secs += sum(member.cpu_times()[:2])
   return secs
-
-
-def _kill(process: psutil.Popen) -> None:
-  members = _tree(process)
-  for member in members:
-    try:
-      member.kill()
-    except psutil.NoSuchProcess:
-      pass
-  psutil.wait_procs(members)
 
 
 def _speed_of_run(run: training.TrainingRun, secs: float) -> Speed:
@@ -181,7 +162,7 @@ def _run(args: argparse.Namespace) -> None:
   run = training.TrainingRun(args.config, args.gin_binding)
   speeds = {'peer': [], 'impala_tf': []}
   try:
-    run.go_on_for(_WARM_UP_SECS)
+    run.measure(_WARM_UP_SECS)
     for _ in range(args.rounds):
       run.hold()
       speeds['peer'].append(measure(

@@ -7,6 +7,8 @@ from typing import NamedTuple, Optional
 
 import psutil
 
+from impala_tf.runtime import sizing
+
 # A machine at rest stays below: monitoring and kernel threads take a hundredth.
 _MAX_OTHERS_SHARE = 0.05
 _MAX_LOAD = 0.5  # A core.
@@ -45,12 +47,12 @@ def others_share(secs: float = 1.) -> float:
   start, before = time.monotonic(), core_times()
   time.sleep(secs)
   busy_secs = (core_times() - before).busy_secs
-  return busy_secs / (time.monotonic() - start) / _num_cores()
+  return busy_secs / (time.monotonic() - start) / sizing.num_cores()
 
 
 def warn() -> None:
   """Looks at the machine for a second; warns on stderr of a busy one."""
-  warning = explain(others_share(), os.getloadavg()[0], _num_cores())
+  warning = explain(others_share(), os.getloadavg()[0], sizing.num_cores())
   if warning:
     print(f'warning: {warning}', file=sys.stderr, flush=True)
 
@@ -75,7 +77,3 @@ def explain(share: float, load: float, cores: int) -> Optional[str]:
     return None
   return (f'the machine is busy: {", and ".join(reasons)}; frames/s will be '
           'too low, and only ratios can be compared')
-
-
-def _num_cores() -> int:
-  return len(os.sched_getaffinity(0))

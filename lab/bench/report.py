@@ -24,26 +24,6 @@ _PARTS = {
 }
 
 
-# Rows of the table of `many_actors`: title, name in the results, format.
-_MANY_ACTORS = (
-    ('updates/s', 'updates_per_sec', '.3f'),
-    ('frames/s', 'frames_per_sec', ',.0f'),
-    ('slower than without fetching', 'slowdown', '.1%'),
-    ('  standard error', 'slowdown_error', '.1%'),
-    ('unrolls sent an update', 'unrolls_per_update', '.1f'),
-    ('learner waits', 'learner_wait_share', '.1%'),
-    ('learner\'s CPU (ms an update)', 'learner_cpu_ms_per_update', ',.1f'),
-    ('learner\'s CPU (ms a fetch)', 'learner_cpu_ms_per_fetch', '.2f'),
-    ('learner\'s memory (MiB)', 'learner_mib', ',.0f'),
-    ('fetches/s', 'fetches_per_sec', '.1f'),
-    ('fetches an update', 'fetches_per_update', '.2f'),
-    ('bytes a fetch', 'bytes_per_fetch', ',.0f'),
-    ('a fetch takes (ms)', 'fetch_ms', ',.0f'),
-    ('age when it arrives (updates)', 'age_updates', '.2f'),
-    ('all traffic (MB/s)', 'loopback_mb_per_sec', ',.1f'),
-)
-
-
 def check_writable(path: str, flag: str = '--json') -> None:
   """Raises UserError where a file cannot be written, before minutes pass."""
   directory = os.path.dirname(path) or '.'
@@ -127,17 +107,6 @@ def show(result: measure.Result) -> None:
   _print(table)
 
 
-def show_growth(result: Dict[str, Any]) -> None:
-  """Prints how the memory of a run has grown."""
-  table = _table(f'{result["setting"]}: memory (MiB)', 'after 5 min',
-                 f'{result["minutes"]:g} min later', 'growth')
-  for role, mib in result['mib'].items():
-    before, after = mib['before'], mib['after']
-    table.add_row(role, f'{before:,.0f}', f'{after:,.0f}',
-                  f'{after / before - 1:+.1%}' if before else '–')
-  _print(table)
-
-
 def show_peer(results: Dict[str, Dict[str, float]]) -> None:
   """Prints the speeds of trainings by name, and how many times the first's."""
   names = list(results)
@@ -148,19 +117,6 @@ def show_peer(results: Dict[str, Dict[str, float]]) -> None:
     values = [results[n][name] for n in names]
     table.add_row(title, *(format(value, form) for value in values),
                   f'{values[1] / values[0]:.2f}')
-  _print(table)
-
-
-def show_scaling(results: Sequence[measure.Result]) -> None:
-  """Prints a table with a line for each setting."""
-  table = _table('', 'frames/s', 'ratio', 'CPU-s per 1,000', 'lag',
-                 'learner waits', 'MiB')
-  for result in results:
-    table.add_row(
-        result['setting'], f'{result["frames_per_sec"]:,.0f}',
-        f'{result["ratio"]:.2f}', f'{result["cpu_secs_per_1000_frames"]:.3f}',
-        f'{result["policy_lag_updates_mean"]:.1f}',
-        f'{result["learner_wait_share"]:.0%}', f'{result["peak_pss_mib"]:,.0f}')
   _print(table)
 
 
@@ -184,34 +140,6 @@ def show_levels(rows: Sequence[Dict[str, Any]]) -> None:
     _print(table)
   for error in errors:
     print(error, flush=True)
-
-
-def show_many_actors(results: Sequence[Dict[str, Any]]) -> None:
-  """Prints results of `many_actors`, numbers of actors side by side."""
-  columns = [(f'{result["num_actors"]}: {way}', numbers)
-             for result in results
-             for way, numbers in result['fetching'].items()]
-  table = _table('actors: they fetch', *(name for name, _ in columns))
-  for what, name, form in _MANY_ACTORS:
-    table.add_row(what, *(format(numbers[name], form) if name in numbers else ''
-                          for _, numbers in columns))
-  _print(table)
-  for result in results:
-    print('actors: {num_actors}, with environments: {num_envs} each; cores of '
-          'the learner: {learner_cores}, of actors: {actor_cores}; an unroll: '
-          '{unroll_bytes:,} bytes, {sent_bytes_per_unroll:,.0f} sent; '
-          '{unrolls_per_batch} an update; parameters: {parameter_bytes:,} bytes'
-          .format(**result))
-
-
-def show_several_learners(results: Sequence[Dict[str, Any]]) -> None:
-  """Prints results of `several_learners`, a line for each number of them."""
-  table = _table('learners', 'ms an update', 'CPU-ms of each', 'efficiency')
-  for result in results:
-    table.add_row(
-        str(result['num_learners']), f'{result["update_ms"]:.1f}',
-        f'{result["cpu_ms_per_update"]:.1f}', f'{result["efficiency"]:.3f}')
-  _print(table)
 
 
 def show_table_1(title: str, rows: Dict[str, Dict[str, Any]]) -> None:

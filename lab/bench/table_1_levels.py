@@ -10,30 +10,38 @@ which ends an episode, for twenty.
 import time
 
 import dm_env
+from dm_env import specs
 import numpy as np
 
 from impala_tf import config as config_lib
 from impala_tf.envs import domain
 from impala_tf.envs import environment
 from impala_tf.envs import factory
-from lab.bench import slow_environment
 
 STEP_SECS, RESTART_SECS = 1e-3, 20e-3
 _EPISODE_STEPS = 50  # On average.
+_NUM_ACTIONS = 6
+_SHAPE = (84, 84, 4)
 
 
-class BusyEnvironment(slow_environment.TimedEnvironment):
-  """Environments whose steps take CPU time, and those that restart more."""
+class BusyEnvironment(environment.BatchedEnvironment):
+  """Environments that show noise, and whose steps take CPU time."""
 
   def __init__(self, num_envs: int, seed: int):
-    """Draws nothing yet.
+    """Draws what all steps show.
 
     Args:
       num_envs: E.
-      seed: seed of the episodes' lengths.
+      seed: seed of the noise and of the episodes' lengths.
     """
-    super().__init__(np.zeros(num_envs), spin=True)
+    super().__init__('timed', num_envs, environment.discrete(_NUM_ACTIONS),
+                     specs.Array(_SHAPE, np.uint8))
     self._rng = np.random.default_rng(seed)
+    self._row = self._first(self._rng.integers(
+        256, size=(num_envs, *_SHAPE), dtype=np.uint8))
+
+  def reset(self) -> dm_env.TimeStep:
+    return self._row
 
   def _step(self, actions: np.ndarray) -> dm_env.TimeStep:
     is_last = self._rng.random(self.num_envs) < 1 / _EPISODE_STEPS
@@ -46,6 +54,12 @@ class BusyEnvironment(slow_environment.TimedEnvironment):
         step_type=(~is_last).view(np.uint8),  # FIRST is 0, MID is 1.
         reward=is_last.astype(np.float32),
         discount=(~is_last).astype(np.float32))
+
+  def render(self) -> np.ndarray:
+    raise NotImplementedError
+
+  def close(self) -> None:
+    pass
 
 
 def _make_single(level: str, num_envs: int, seed: int,

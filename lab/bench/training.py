@@ -52,12 +52,21 @@ class Window(NamedTuple):
 _ENDED = psutil.NoSuchProcess, FileNotFoundError, ProcessLookupError
 
 
-def _own_mib(pid: int) -> float:
-  """Returns anonymous and shared memory of a process, shared pages once."""
-  with open(f'/proc/{pid}/smaps_rollup', encoding='utf-8') as file:
-    kib = {name: int(value.split()[0]) for name, _, value in
-           (line.partition(':') for line in file) if name.startswith('Pss_')}
-  return (kib['Pss_Anon'] + kib['Pss_Shmem']) / 2**10
+def process_tree(process: psutil.Process) -> List[psutil.Process]:
+  """Lists a process and all that it has started; empty once it has ended."""
+  try:
+    return [process, *process.children(recursive=True)]
+  except psutil.NoSuchProcess:
+    return []
+
+
+def kill(process: psutil.Process) -> None:
+  """Ends a process and all that it has started."""
+  processes = process_tree(process)
+  for member in processes:
+    with contextlib.suppress(psutil.NoSuchProcess):
+      member.kill()
+  psutil.wait_procs(processes)
 
 
 class TrainingRun:
@@ -115,17 +124,6 @@ class TrainingRun:
         busy_secs=cores.busy_secs,
         rows=rows[1:])
 
-  def go_on_for(self, secs: float) -> None:
-    """Lets the run go on, and returns after some seconds.
-
-    Raises:
-      RunFailed: where it has ended.
-      TimeoutError: where it has written no row of metrics for long.
-    """
-    end = time.monotonic() + secs
-    while time.monotonic() < end:
-      self._next_rows()
-
   def actor_pids(self) -> List[int]:
     """Returns the numbers of the actors' processes; none in a single one."""
     return [process.pid for role, process in self._by_role()
@@ -136,40 +134,22 @@ class TrainingRun:
     return self._sum_by_role(
         lambda process: process.memory_full_info().pss / 2**20)
 
-  def own_mib(self) -> Dict[str, float]:
-    """Returns the memory of each role without files, such as libraries.
-
-    A share in the pages of a library changes with whatever else is started on
-    the machine, and would hide what a run needs more.
-    """
-    return self._sum_by_role(lambda process: _own_mib(process.pid))
-
   def hold(self) -> None:
     """Suspends all processes of the run until `go_on`."""
-    for process in self._processes():
+    for process in process_tree(self._train):
       with contextlib.suppress(psutil.NoSuchProcess):
         process.suspend()
 
   def go_on(self) -> None:
     """Resumes all processes of the run after `hold`."""
-    for process in self._processes():
+    for process in process_tree(self._train):
       with contextlib.suppress(psutil.NoSuchProcess):
         process.resume()
 
   def close(self) -> None:
     """Ends the run and removes its directory."""
-    processes = self._processes()
-    for process in processes:
-      with contextlib.suppress(psutil.NoSuchProcess):
-        process.kill()
-    psutil.wait_procs(processes)
+    kill(self._train)
     self._directory.cleanup()
-
-  def _processes(self):
-    try:
-      return [self._train] + self._train.children(recursive=True)
-    except psutil.NoSuchProcess:
-      return []
 
   def _cpu_secs(self) -> Dict[str, float]:
     def cpu_secs(process):
@@ -190,7 +170,7 @@ class TrainingRun:
 
   def _by_role(self) -> List[Tuple[str, psutil.Process]]:
     roles = []
-    for process in self._processes():
+    for process in process_tree(self._train):
       role, command = 'supervisor', []
       with contextlib.suppress(psutil.NoSuchProcess):
         command = process.cmdline()

@@ -4,6 +4,7 @@ import argparse
 import json
 import subprocess
 import sys
+import time
 import types
 from typing import Callable, Dict, Iterable, Mapping, Optional, Sequence, Tuple
 
@@ -41,6 +42,19 @@ def parse_args(description: str, names: Iterable[str], has_port: bool = False
   user_modules.load(args.modules)
   config = sizing.fit(gin_config.load(args.config))
   return args.name, config, args.port if has_port else None
+
+
+def repeatedly(run: Callable[[], int]) -> Callable[[float], Measurement]:
+  """Makes a measurement, for `serve`, of a function that returns its steps."""
+
+  def measure(secs):
+    num_steps = 0
+    end, cpu_start = time.monotonic() + secs, time.process_time()
+    while time.monotonic() < end:
+      num_steps += run()
+    return {'steps': num_steps, 'cpu_secs': time.process_time() - cpu_start}
+
+  return measure
 
 
 def serve(measure: Callable[..., Measurement],

@@ -76,20 +76,16 @@ def ranks_table(sweep_dir: str, results: tables.Results) -> str:
 def ranks(sweep_dir: str, results: tables.Results):
   """Draws the final return against the rank of the setting."""
   del sweep_dir
-  tasks = tables.tasks_of(results)
-  figure, grid = pictures.panels(len(tasks), height=2.8)
   styles = pictures.line_styles(tables.variants_of(results))
-  for axes, task in zip(grid, tasks):
+
+  def draw(axes, task):
     for variant, style in styles.items():
       ranked = results_lib.ranked(results_lib.select(results, task, variant))
       if ranked:
         axes.plot(range(1, len(ranked) + 1), ranked, marker='.',
                   label=_label(variant), **style)
-    axes.set_title(figures.title(task))
-    axes.set_xlabel('rank of the setting')
-    axes.set_ylabel('final return')
-  pictures.share_legend(figure)
-  return figure
+
+  return figures.of_tasks(results, draw, 'rank of the setting', 'final return')
 
 
 def rates(sweep_dir: str, results: tables.Results):
@@ -104,9 +100,8 @@ def rates(sweep_dir: str, results: tables.Results):
   if not all(_RATE in r.run.bindings for r in results):
     raise config_lib.UserError(
         f'the settings of this sweep have no {_RATE}; choose another display')
-  tasks = tables.tasks_of(results)
-  figure, grid = pictures.panels(len(tasks), height=2.8)
-  for axes, task in zip(grid, tasks):
+
+  def draw(axes, task):
     for variant in tables.variants_of(results):
       dots = sorted(
           (r.run.bindings[_RATE], r.final_return)
@@ -116,11 +111,8 @@ def rates(sweep_dir: str, results: tables.Results):
         axes.plot(*zip(*dots), linestyle='', marker='o', markersize=4,
                   label=_label(variant))
     axes.set_xscale('log')
-    axes.set_title(figures.title(task))
-    axes.set_xlabel('learning rate')
-    axes.set_ylabel('final return')
-  pictures.share_legend(figure)
-  return figure
+
+  return figures.of_tasks(results, draw, 'learning rate', 'final return')
 
 
 # Learning curves: figure 4, top, of the IMPALA paper.
@@ -272,19 +264,17 @@ def speedup_table(sweep_dir: str, results: tables.Results) -> str:
 def speedup(sweep_dir: str, results: tables.Results):
   """Draws the time to the score against workers, a line a method."""
   times = _times(sweep_dir, results)
-  tasks = tables.tasks_of(results)
-  figure, grid = pictures.panels(len(tasks), height=2.8)
-  for axes, task in zip(grid, tasks):
+
+  def draw(axes, task):
     for method, name in _METHODS.items():
       points = [(workers, _median(runs)) for (t, m, workers), runs in
                 times.items() if (t, m) == (task, method)]
       points = [point for point in points if math.isfinite(point[1])]
       if points:
         axes.plot(*np.array(points).T, marker='o', markersize=4, label=name)
-    axes.set_title(figures.title(task))
     axes.set_xticks(sorted({workers for _, _, workers in times}))
-    axes.set_xlabel('workers, a process each')
     axes.set_ylabel(f'seconds to {_SCORES[task]:g}')
     axes.set_ylim(bottom=0)
-  pictures.share_legend(figure, len(_METHODS))
-  return figure
+
+  return figures.of_tasks(results, draw, 'workers, a process each', '',
+                          columns=len(_METHODS))

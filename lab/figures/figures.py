@@ -2,7 +2,7 @@
 
 import itertools
 import pathlib
-from typing import Iterable, List, Optional, Sequence, Tuple
+from typing import Callable, Iterable, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -76,13 +76,38 @@ def _best(results: Sequence[results_lib.Result]):
   return [r for r in results if r.run.setting in names]
 
 
+def of_tasks(results: tables.Results, draw: Callable[..., None], x: str,
+             y: str, height: float = 2.8, columns: int = 3):
+  """Draws a panel for each task, below one legend.
+
+  Args:
+    results: results of a sweep.
+    draw: function of axes and a task that draws its results.
+    x: title of the horizontal axes; the numbers of 'frames' are shortened.
+    y: title of the vertical axes.
+    height: height of each panel in inches.
+    columns: columns of the legend.
+  """
+  tasks = tables.tasks_of(results)
+  figure, grid = pictures.panels(len(tasks), height)
+  for axes, task in zip(grid, tasks):
+    axes.set_title(title(task))
+    axes.set_xlabel(x)
+    axes.set_ylabel(y)
+    draw(axes, task)
+    if x == 'frames':
+      pictures.label_x(axes, x)
+  pictures.share_legend(figure, columns)
+  return figure
+
+
 def table_2(sweep_dir: str, results: tables.Results):
   """Draws the numbers of table 2 as bars: axes for each task."""
   del sweep_dir
-  tasks, arms = tables.tasks_of(results), tables.arms_of(results)
-  figure, grid = pictures.panels(len(tasks))
+  arms = tables.arms_of(results)
   width = 0.8 / len(arms)
-  for axes, task in zip(grid, tasks):
+
+  def draw(axes, task):
     for place, (suffix, label) in enumerate(arms.items()):
       bands = [tables.best_band(results_lib.select(
           results, task, method + suffix), tables.BEST)
@@ -98,10 +123,8 @@ def table_2(sweep_dir: str, results: tables.Results):
     axes.axhline(0, color='black', linewidth=0.8)
     axes.set_xticks(range(len(tables.METHODS)), tables.METHODS.values(),
                     rotation=30, ha='right')
-    axes.set_title(title(task))
-    axes.set_ylabel(f'final return, best {tables.BEST}')
-  pictures.share_legend(figure)
-  return figure
+
+  return of_tasks(results, draw, '', f'final return, best {tables.BEST}', 2.4)
 
 
 def figure_e1(sweep_dir: str, results: tables.Results):
@@ -138,9 +161,8 @@ def _share_limits(grid) -> None:
 def lags(sweep_dir: str, results: tables.Results):
   """Draws the final return against the policy lag: a line a method."""
   del sweep_dir
-  tasks = tables.tasks_of(results)
-  figure, grid = pictures.panels(len(tasks), height=2.8)
-  for axes, task in zip(grid, tasks):
+
+  def draw(axes, task):
     for method, name in tables.METHODS.items():
       by_lag = {lag: finals for lag in tables.LAGS if (finals := [
           r.final_return for r in results_lib.select(
@@ -159,11 +181,9 @@ def lags(sweep_dir: str, results: tables.Results):
               for i, parts in enumerate(zip(*bands)))),
           label=name, marker='o', markersize=4)
     axes.set_xticks(range(len(tables.LAGS)), tables.LAGS)
-    axes.set_title(title(task))
-    axes.set_xlabel('policy lag, updates')
-    axes.set_ylabel('final return')
-  pictures.share_legend(figure, len(tables.METHODS))
-  return figure
+
+  return of_tasks(results, draw, 'policy lag, updates', 'final return',
+                  columns=len(tables.METHODS))
 
 
 def figure_e2(sweep_dir: str, results: tables.Results):
@@ -189,9 +209,8 @@ def figure_e2(sweep_dir: str, results: tables.Results):
 
 def figure_e3(sweep_dir: str, results: tables.Results):
   """Draws curves of the best three settings: v_{s+1} against V(x_{s+1})."""
-  tasks = tables.tasks_of(results)
-  figure, grid = pictures.panels(len(tasks))
-  for axes, task in zip(grid, tasks):
+
+  def draw(axes, task):
     for variant, label in (('vtrace', r'$r_s + \gamma v_{s+1}$'),
                            ('vtrace_value', r'$r_s + \gamma V(x_{s+1})$')):
       # Without an interval: settings are no sample of anything.
@@ -199,11 +218,9 @@ def figure_e3(sweep_dir: str, results: tables.Results):
           results_lib.select(results, task, variant)), confidence=None)
       if curve:
         pictures.draw_band(axes, *curve, label=label)
-    axes.set_title(title(task))
-    axes.set_ylabel(f'return, mean of best {tables.BEST}')
-    pictures.label_x(axes, 'frames')
-  pictures.share_legend(figure)
-  return figure
+
+  return of_tasks(results, draw, 'frames',
+                  f'return, mean of best {tables.BEST}', 2.4)
 
 
 def variants(sweep_dir: str, results: tables.Results):
@@ -234,9 +251,8 @@ def best_agents(sweep_dir: str, results: tables.Results):
   The agents of a seed are its settings; the band is the range of the seeds
   (Schmitt et al. 2020, figures 1 and 3).
   """
-  tasks = tables.tasks_of(results)
-  figure, grid = pictures.panels(len(tasks), height=3.2)
-  for axes, task in zip(grid, tasks):
+
+  def draw(axes, task):
     for variant in tables.variants_of(results):
       found = []
       for seed in dict.fromkeys(r.run.seed for r in results):
@@ -250,24 +266,17 @@ def best_agents(sweep_dir: str, results: tables.Results):
         pictures.draw_band(axes, frames, intervals.Band(
             intervals.mean(best), best.min(axis=0), best.max(axis=0)),
                            label=title(variant))
-    axes.set_title(title(task))
-    axes.set_ylabel('return of the best agent')
-    pictures.label_x(axes, 'frames')
-  pictures.share_legend(figure)
-  return figure
+
+  return of_tasks(results, draw, 'frames', 'return of the best agent', 3.2)
 
 
 def curves_of_variants(sweep_dir: str, results: tables.Results):
   """Draws learning curves, a line a variant: mean and its interval."""
-  tasks = tables.tasks_of(results)
-  figure, grid = pictures.panels(len(tasks), height=3.2)
-  for axes, task in zip(grid, tasks):
+
+  def draw(axes, task):
     for variant in tables.variants_of(results):
       curve = curve_of(sweep_dir, results_lib.select(results, task, variant))
       if curve:
         pictures.draw_band(axes, *curve, label=title(variant))
-    axes.set_title(title(task))
-    axes.set_ylabel('return')
-    pictures.label_x(axes, 'frames')
-  pictures.share_legend(figure)
-  return figure
+
+  return of_tasks(results, draw, 'frames', 'return', 3.2)

@@ -111,11 +111,13 @@ def test_help_is_the_usage_and_needs_nothing_installed(tmp_path, script):
 @pytest.mark.parametrize('script, arguments, words', [
     *((script, ['--nonsense'], 'there is no flag --nonsense')
       for script in _WITHOUT_FLAGS),
-    ('launch/reproduce/pong.sh', ['a', '-x'], 'there is no flag -x'),
-    ('launch/reproduce/pong.sh', [''], 'an argument is empty'),
-    ('launch/reproduce/pong.sh', ['a', 'b'],
+    ('launch/reproduce/catch.sh', ['a', '-x'], 'there is no flag -x'),
+    ('launch/reproduce/catch.sh', [''], 'an argument is empty'),
+    ('launch/reproduce/catch.sh', ['a', 'b'],
      "the argument 'b' is one too many"),
-    ('launch/reproduce/display.sh', ['a'], 'SWEEP and DISPLAY are needed'),
+    ('launch/reproduce/sweep.sh', [], 'SWEEP is needed'),
+    ('launch/reproduce/sweep.sh', ['a'],
+     'there is no file configs/sweeps/a.gin'),
     ('launch/reproduce/picture.sh', [], 'PICTURE is needed'),
     ('launch/reproduce/picture.sh', ['a'], "there is no picture 'a'"),
     ('launch/reproduce/run.sh', [], 'CONFIG is needed')])
@@ -180,6 +182,29 @@ def test_catch_makes_the_runs_that_are_drawn(tmp_path):
     assert run_dir == (f'some/learning_rate_{of_run.optimizer.learning_rate}'
                        f'/seed_{of_run.experiment.seed}')
   assert plot == ['some/*/*', '--group_by=directory', '--output=some/catch.png']
+
+
+@pytest.mark.parametrize('sweep, arguments, displays', [
+    ('corrections', [], ['table_2', 'profiles', 'figure_e2', 'figure_e3']),
+    ('figure_e1', [], ['figure_e1', 'lags']),
+    ('a3c_rates', [], ['rates']),
+    ('a3c_optimizers', [], ['rates', 'ranks']),
+    ('a3c_speedup', [], ['speedup']),
+    ('laser_sharing_atari', [], ['best_agents']),
+    ('small_tasks', [], ['variants']),
+    ('replay_pong', [], ['curves']),
+    ('corrections', ['some', 'ranks', 'variants'], ['ranks', 'variants'])])
+def test_sweep_draws_its_displays(tmp_path, sweep, arguments, displays):
+  root = _checkout(tmp_path)
+  config = f'configs/sweeps/{sweep}.gin'
+  (root / config).parent.mkdir(parents=True)
+  shutil.copy(ROOT / config, root / config)
+  (root / 'launch/setup.sh').write_text('PYTHON=echo\n')
+  ran = _run(root / 'launch/reproduce/sweep.sh', sweep, *arguments)
+  sweep_dir = arguments[0] if arguments else f'runs/{sweep}'
+  assert ran.stdout.splitlines() == [
+      f'-m impala_tf.cli.sweep {config} --sweep_dir={sweep_dir}',
+      *(f'-m lab.figures {display} {sweep_dir}' for display in displays)]
 
 
 def _calls_of(tmp_path, script, *arguments, stand_ins):

@@ -17,8 +17,6 @@ from tests.fixtures import programs
 @pytest.mark.parametrize('arguments,words', [
     (['--cores=1000'], '--cores must be 1 to'),
     (['--seconds=0'], '--seconds must be above 0'),
-    (['--memory_minutes=-1'], '--memory_minutes must be above 0'),
-    (['--memory_minutes=1', '--scaling'], 'leave one of them out'),
     (['--config=nowhere.gin'], 'there is no file nowhere.gin'),
     (['--json=/nowhere/result.json'], '/nowhere/result.json cannot be written'),
     (['--json=/'], '/ cannot be written'),

@@ -38,19 +38,6 @@ def test_tables_show_the_numbers(capsys):
   for words in ('a setting', '0.9000', '0.833', '16,000', '13,333', '1,234',
                 'data plane alone', '4 × 20', 'by pigeon'):
     assert words in shown
-  report.show_scaling([result])
-  assert '0.83' in capsys.readouterr().out
-
-
-def test_growth_is_shown_by_role(capsys):
-  report.show_growth({
-      'setting': 'a setting', 'minutes': 30.,
-      'mib': {'learner': dict(before=500., after=495.),
-              'actors': dict(before=0., after=10.),  # They were dead then.
-              'all': dict(before=1000., after=1025.)}})
-  shown = capsys.readouterr().out
-  for words in ('a setting', '30 min later', '1,025', '-1.0%', '+2.5%', '–'):
-    assert words in shown
 
 
 def test_peer_is_shown_beside_this_library(capsys):

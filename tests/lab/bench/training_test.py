@@ -55,22 +55,22 @@ def _has_ended(process):
 def test_process_that_ends_during_a_look_has_no_memory(
     start, monkeypatch, forgets):
   run = start(['learner', 'actor', 'actor'], forgets)
-  whole = run.own_mib()
+  whole = run.pss_mib()
   assert set(whole) == {'supervisor', 'learner', 'actors'}
-  ending, own_mib = run.actor_pids()[:1], training._own_mib
+  ending = run.actor_pids()[:1]
+  memory_full_info = psutil.Process.memory_full_info
 
-  def after_it_has_ended(pid):
-    if pid in ending:
-      process = psutil.Process(pid)
+  def after_it_has_ended(process):
+    if process.pid in ending:
       process.kill()
       programs.wait_until(lambda: _has_ended(process), 'its end')
-    return own_mib(pid)
+    return memory_full_info(process)
 
-  monkeypatch.setattr(training, '_own_mib', after_it_has_ended)
-  look = run.own_mib()
+  monkeypatch.setattr(psutil.Process, 'memory_full_info', after_it_has_ended)
+  look = run.pss_mib()
   assert 0 < look['actors'] < whole['actors'] and look['learner'] > 0
   ending += run.actor_pids()
-  assert run.own_mib()['actors'] == 0
+  assert run.pss_mib()['actors'] == 0
 
 
 def test_every_look_has_the_roles_of_the_start(start):
@@ -79,10 +79,10 @@ def test_every_look_has_the_roles_of_the_start(start):
     if 'impala_tf.cli.role' in child.cmdline():
       child.kill()
   programs.wait_until(lambda: not run.actor_pids(), 'the end of actors')
-  look = run.own_mib()
+  look = run.pss_mib()
   assert look['supervisor'] > 0 and look['actors'] == look['learner'] == 0
   assert set(look) == {'supervisor', 'learner', 'actors'}
 
 
 def test_single_process_is_told_from_a_supervisor(start):
-  assert list(start([]).own_mib()) == ['in_process']
+  assert list(start([]).pss_mib()) == ['in_process']

@@ -20,6 +20,13 @@ def test_each_question_gets_its_answer():
   assert not programs.pids(_MODULE, '3')
 
 
+def test_steps_are_added_up_until_the_time_is_over():
+  calls = []
+  measured = worker.repeatedly(lambda: calls.append(1) or 3)(0.05)
+  assert measured['steps'] == 3 * len(calls) > 3
+  assert measured['cpu_secs'] > 0.
+
+
 def test_worker_that_dies_is_named():
   process = worker.Worker(_MODULE, ['no_number'])
   with pytest.raises(RuntimeError, match=f'{_MODULE} no_number ended with exit '
