@@ -75,19 +75,19 @@ def check_flags(args: argparse.Namespace) -> None:
         'that, too, or leave them out')
 
 
-def enter_private_network(args: argparse.Namespace, module: str,
+def enter_private_network(args: argparse.Namespace, verb: str,
                           has_servers: bool = False) -> None:
   """Moves a program that starts servers out of other machines' reach.
 
   Args:
     args: flags of the program.
-    module: the program.
+    verb: the program.
     has_servers: whether runs are served by programs beside them, with which
       they must be in one network.
   """
   if not args.ray_address and (args.engine == 'ray' or has_servers):
     # Ray listens on all interfaces, and runs whatever it is sent.
-    why_public = program.enter_private_network(module, 'auto')
+    why_public = program.enter_private_network(verb, 'auto')
     if why_public:
       opened = 'Ray is' if args.engine == 'ray' else 'Reverb servers are'
       print(f'{opened} open to every machine that reaches this one '

@@ -1,4 +1,4 @@
-"""Trains populations, here or on a Ray cluster; see `launch/population.sh`.
+"""Trains populations, here or on a Ray cluster.
 
 A file of a sweep is that of populations, too: each task, variant and seed has
 one, with a member for each setting. Members are training runs that copy better
@@ -16,7 +16,6 @@ import argparse
 import json
 import os
 import shlex
-import sys
 from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 
 from impala_tf import config as config_lib
@@ -33,8 +32,10 @@ from impala_tf.runs import sharing
 from impala_tf.runs import sweep_directory
 from impala_tf.runs import sweep_progress
 from impala_tf.runtime import batch
+from impala_tf.runtime import command_names
 from impala_tf.runtime import user_modules
 from impala_tf.storage import files
+from impala_tf.storage import shipped
 from impala_tf.sweeps import plan as plan_lib
 from impala_tf.sweeps import results as results_lib
 
@@ -42,9 +43,11 @@ _KIND = sweep_directory.POPULATION
 
 
 def _parse_args() -> argparse.Namespace:
-  parser = command_line.Parser(prog='population.sh', description=__doc__)
-  parser.add_argument('population', metavar='FILE.gin',
-                      help='what to run, as configs/populations/ has it')
+  parser = command_line.Parser(description=__doc__)
+  population = parser.add_argument(
+      'population', metavar='FILE.gin',
+      help='what to run; a file, or one of configs/populations/ by its name')
+  population.completer = lambda: shipped.config_names(shipped.POPULATIONS)
   parser.add_argument(_KIND.flag, required=True,
                       help='where members and results go; existing populations '
                       'are resumed')
@@ -205,16 +208,15 @@ def _show(directory: sweep_directory.SweepDirectory,
     print(f'Best: {members[0].run_dir}')
   best_path = os.path.join(population_dir, sweep_directory.BEST)
   _write_best(best_path, groups)
-  print(f'\nBest members: {best_path}; pictures: ./launch/report.sh '
-        f'{shlex.quote(population_dir)}')
+  print(f'\nBest members: {best_path}; pictures: '
+        f'{command_names.command("report")} {shlex.quote(population_dir)}')
 
 
 def _run(args: argparse.Namespace) -> int:
   engine.check_flags(args)
-  config = gin_config.load_sweep(args.population)
+  config = gin_config.load_sweep(args.population, shipped.POPULATIONS)
   groups = plan_lib.groups(config, plan_lib.members(config))
-  engine.enter_private_network(
-      args, 'impala_tf.cli.population', has_servers=bool(groups))
+  engine.enter_private_network(args, 'population', has_servers=bool(groups))
   user_modules.load(args.modules)
   tasks, in_process = load_members(config)
   sharing.check(config, groups)
@@ -256,7 +258,3 @@ def _run(args: argparse.Namespace) -> int:
 def main() -> int:
   """Returns the exit code."""
   return program.run(lambda: _run(_parse_args()))
-
-
-if __name__ == '__main__':
-  sys.exit(main())

@@ -2,25 +2,19 @@
 
 Writes report.md, curves.png and, where a level of a suite was evaluated,
 scores_SUITE.png: human-normalised scores beside the paper's. Reads what
-training and `launch/evaluate.sh` have written to the runs' directories. Of a
-directory of `launch/population.sh` it draws population.png: the best member's
-curve and hyper-parameters along its ancestry, the family tree, and copies; and
-it writes decisions.csv, a row for each decision of a member.
+training and evaluation have written to the runs' directories. Of a directory of
+populations it draws population.png: the best member's curve and
+hyper-parameters along its ancestry, the family tree, and copies; and it writes
+decisions.csv, a row for each decision of a member.
 """
 
 import argparse
 import pathlib
-from typing import Dict, List, Sequence, Tuple
-
-import matplotlib.figure
+from typing import Any, Dict, List, Sequence, Tuple
 
 from impala_tf import config as config_lib
 from impala_tf.cli import command_line
 from impala_tf.cli import program
-from impala_tf.plots import comparison
-from impala_tf.plots import figures
-from impala_tf.plots import pictures as pictures_lib
-from impala_tf.plots import population_figures
 from impala_tf.plots import populations
 from impala_tf.plots import runs as runs_lib
 from impala_tf.plots import suite_results
@@ -54,7 +48,7 @@ _COMPARISON = (
 
 
 def _parse_args() -> argparse.Namespace:
-  parser = command_line.Parser(prog='report.sh', description=__doc__)
+  parser = command_line.Parser(description=__doc__)
   parser.add_argument('run_dirs', nargs='+', metavar='RUN_DIR',
                       help='of a run; or of populations, and of the sweep of '
                       'the same file to compare them with')
@@ -64,8 +58,10 @@ def _parse_args() -> argparse.Namespace:
 
 
 def _of_populations(found: Sequence[populations.Population]
-                    ) -> Tuple[Dict[str, matplotlib.figure.Figure], List[str]]:
+                    ) -> Tuple[Dict[str, Any], List[str]]:
   """Returns pictures by file name, and sections."""
+  # Here, as below, since it imports Matplotlib, which takes half a second.
+  from impala_tf.plots import population_figures
   pictures, sections = {}, []
   for number, population in enumerate(found, start=1):
     name = f'population_{number}.png' if len(found) > 1 else 'population.png'
@@ -76,10 +72,11 @@ def _of_populations(found: Sequence[populations.Population]
 
 
 def _of_sweeps(population_dirs: Sequence[str], sweep_dirs: Sequence[str]
-               ) -> Tuple[Dict[str, matplotlib.figure.Figure], List[str]]:
+               ) -> Tuple[Dict[str, Any], List[str]]:
   """Returns pictures by file name, and sections, of a comparison if asked."""
   if not sweep_dirs:
     return {}, []
+  from impala_tf.plots import comparison
   if len(population_dirs) != 1 or len(sweep_dirs) != 1:
     raise config_lib.UserError(
         f'{sweep_dirs[0]} is a sweep, which is compared with the populations '
@@ -92,6 +89,9 @@ def _of_sweeps(population_dirs: Sequence[str], sweep_dirs: Sequence[str]
 
 
 def _report(args: argparse.Namespace) -> None:
+  from impala_tf.plots import comparison
+  from impala_tf.plots import figures
+  from impala_tf.plots import pictures as pictures_lib
   output = pathlib.Path(args.output)
   if output.suffix[1:] in (*pictures_lib.formats(), 'html', 'md'):
     raise config_lib.UserError(
@@ -145,7 +145,3 @@ def _report(args: argparse.Namespace) -> None:
 def main() -> int:
   """Returns the exit code."""
   return program.run(lambda: _report(_parse_args()))
-
-
-if __name__ == '__main__':
-  program.end(main())

@@ -1,4 +1,4 @@
-"""Runs a sweep, here or on a Ray cluster; see `launch/sweep.sh`.
+"""Runs a sweep, here or on a Ray cluster.
 
 The same command resumes it: finished runs are left alone, interrupted ones go
 on.
@@ -10,7 +10,6 @@ their ends), 2 bad input, 130 Ctrl-C, 143 asked to terminate.
 import argparse
 import itertools
 import os
-import sys
 from typing import Sequence
 
 from impala_tf.cli import command_line
@@ -22,6 +21,7 @@ from impala_tf.runs import sweep_directory
 from impala_tf.runs import sweep_progress
 from impala_tf.runtime import batch
 from impala_tf.runtime import user_modules
+from impala_tf.storage import shipped
 from impala_tf.sweeps import plan as plan_lib
 from impala_tf.sweeps import results as results_lib
 
@@ -29,9 +29,11 @@ _BEST = 3  # Settings that the paper's table 2 averages over.
 
 
 def _parse_args() -> argparse.Namespace:
-  parser = command_line.Parser(prog='sweep.sh', description=__doc__)
-  parser.add_argument('sweep', metavar='SWEEP.gin',
-                      help='what to run, as configs/sweeps/ has it')
+  parser = command_line.Parser(description=__doc__)
+  sweep = parser.add_argument(
+      'sweep', metavar='SWEEP.gin',
+      help='what to run; a file, or one of configs/sweeps/ by its name')
+  sweep.completer = lambda: shipped.config_names(shipped.SWEEPS)
   parser.add_argument('--sweep_dir', required=True,
                       help='where runs and results go; an existing sweep is '
                       'resumed')
@@ -65,10 +67,9 @@ def summary(config: plan_lib.SweepConfig,
 
 def _run(args: argparse.Namespace) -> int:
   engine.check_flags(args)
-  config = gin_config.load_sweep(args.sweep)
+  config = gin_config.load_sweep(args.sweep, shipped.SWEEPS)
   groups = plan_lib.groups(config, plan_lib.runs(config))
-  engine.enter_private_network(args, 'impala_tf.cli.sweep',
-                               has_servers=bool(groups))
+  engine.enter_private_network(args, 'sweep', has_servers=bool(groups))
   user_modules.load(args.modules)
   tasks, runs = engine.load_runs(config)
   sharing.check(config, groups)
@@ -109,7 +110,3 @@ def _run(args: argparse.Namespace) -> int:
 def main() -> int:
   """Returns the exit code."""
   return program.run(lambda: _run(_parse_args()))
-
-
-if __name__ == '__main__':
-  sys.exit(main())

@@ -223,7 +223,7 @@ class Run(NamedTuple):
 
   def arguments(self, task_path: str, run_dir: str) -> List[str]:
     """Returns the arguments after `python -m` that start the run."""
-    return ['impala_tf.cli.train', task_path, f'--run_dir={run_dir}',
+    return ['impala_tf', 'train', task_path, f'--run_dir={run_dir}',
             *(f'--gin_binding={line}' for line in self.gin_bindings())]
 
   def gin_bindings(self) -> List[str]:

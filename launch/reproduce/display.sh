@@ -15,6 +15,6 @@ if (($# < 2)); then refuse 'SWEEP and DISPLAY are needed'; fi
 source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
 sweep="$1" display="$2" sweep_dir="${3:-runs/$1}"
 # 1 says that some runs failed: they are named, and the display shows the rest.
-"$PYTHON" -m impala_tf.cli.sweep "configs/sweeps/$sweep.gin" \
+"$PYTHON" -m impala_tf sweep "configs/sweeps/$sweep.gin" \
   --sweep_dir="$sweep_dir" || (($? == 1))
 exec "$PYTHON" -m lab.figures "$display" "$sweep_dir"

@@ -117,7 +117,7 @@ def test_sweep_without_a_cluster_runs_here(tmp_path):
   path = tmp_path / 'my_sweep.gin'
   path.write_text(_SWEEP % 1600)
   ran = programs.run(
-      'impala_tf.cli.sweep', path, f'--sweep_dir={tmp_path / "sweep"}',
+      'impala_tf', 'sweep', path, f'--sweep_dir={tmp_path / "sweep"}',
       '--engine=ray', '--run_cpus=0.5', timeout=_DEADLINE_SECS)
   assert ran.returncode == 0, (ran.stdout, ran.stderr)
   assert '3 of 3 runs to do' in ran.stdout
@@ -150,7 +150,7 @@ def test_agents_of_a_sweep_share_a_replay(tmp_path):
   path.write_text(_SHARING)
   sweep_dir = tmp_path / 'sweep'
   ran = programs.run(
-      'impala_tf.cli.sweep', path, f'--sweep_dir={sweep_dir}', '--engine=ray',
+      'impala_tf', 'sweep', path, f'--sweep_dir={sweep_dir}', '--engine=ray',
       '--run_cpus=0.5', timeout=_DEADLINE_SECS)
   assert ran.returncode == 0, (ran.stdout, ran.stderr)
   for name, result in _results(sweep_dir).items():
@@ -177,7 +177,7 @@ def test_sweep_outlives_a_node_and_has_the_results_of_a_local_one(tmp_path):
   with ray_nodes.running(num_nodes=3, num_cpus=1) as cluster:
     with (tmp_path / 'output').open('w') as output:
       with programs.running(
-          '-m', 'impala_tf.cli.sweep', path, f'--sweep_dir={remote}',
+          '-m', 'impala_tf', 'sweep', path, f'--sweep_dir={remote}',
           '--engine=ray',
           f'--ray_address={cluster.address}', stdout=output,
           stderr=output) as process:
@@ -193,7 +193,7 @@ def test_sweep_outlives_a_node_and_has_the_results_of_a_local_one(tmp_path):
   assert '3 of 3 runs to do' in said and '3 at a time' in said
   assert log.read_text().count('started on ') == 2
   assert re.search(r'Resuming from \S+/ckpt-\d+ at', log.read_text())
-  ran = programs.run('impala_tf.cli.sweep', path, f'--sweep_dir={local}',
+  ran = programs.run('impala_tf', 'sweep', path, f'--sweep_dir={local}',
                      timeout=_DEADLINE_SECS)
   assert ran.returncode == 0, ran.stderr
   expected, found = _results(local), _results(remote)
@@ -218,7 +218,7 @@ def test_sweep_without_room_for_a_run_is_refused(tmp_path, cluster):
   path = tmp_path / 'my_sweep.gin'
   path.write_text(_SWEEP % 1600)
   line = programs.error_line(programs.run(
-      'impala_tf.cli.sweep', path, f'--sweep_dir={tmp_path / "sweep"}',
+      'impala_tf', 'sweep', path, f'--sweep_dir={tmp_path / "sweep"}',
       '--engine=ray', f'--ray_address={cluster.address}', '--run_gpus=1',
       timeout=_DEADLINE_SECS))
   assert 'no node has 1 CPU, 1 GPU for a run: the cluster has 3 nodes' in line

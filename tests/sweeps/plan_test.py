@@ -95,7 +95,7 @@ def test_run_is_a_command_and_a_directory_of_its_own():
   assert len({run.name for run in found}) == len(found)
   run = next(r for r in found if r.name == 'pong/x/setting_02/seed_3')
   arguments = run.arguments('some/b.gin', 'here/run')
-  assert arguments[:3] == ['impala_tf.cli.train', 'some/b.gin',
+  assert arguments[:4] == ['impala_tf', 'train', 'some/b.gin',
                            '--run_dir=here/run']
   assert '--gin_binding=ExperimentConfig.seed = 3' in arguments
   assert '--gin_binding=AgentConfig.use_lstm = True' in arguments
