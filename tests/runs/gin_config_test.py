@@ -234,7 +234,7 @@ _IMPORTS = [
     ('from a_package import part as config', 'a_package.part'),
     ('from impala_tf import a_trap', 'impala_tf.a_trap'),
     ('import os', 'os'),
-    ('from impala_tf import experiment', 'impala_tf.core.experiment')]
+    ('from impala_tf.core import experiment', 'impala_tf.core.experiment')]
 
 
 @pytest.mark.parametrize('statement, module', _IMPORTS)

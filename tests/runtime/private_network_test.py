@@ -20,7 +20,7 @@ from tests.fixtures import programs
 _PROGRAM = """
 import os, sys, time
 from impala_tf.runtime import private_network
-from tests.launch.run import private_network_test
+from tests.runtime import private_network_test
 assert private_network.is_settled()
 obstacle = private_network.obstacle()
 assert 'IMPALA_TF_NOT_PRIVATE' not in os.environ

@@ -99,7 +99,7 @@ def test_run_is_a_command_and_a_directory_of_its_own():
                            '--run_dir=here/run']
   assert '--gin_binding=ExperimentConfig.seed = 3' in arguments
   assert '--gin_binding=AgentConfig.use_lstm = True' in arguments
-  assert len(arguments) == 3 + len(run.bindings) == 3 + 6
+  assert len(arguments) == 4 + len(run.bindings) == 4 + 6
 
 
 def test_points_are_settings_as_they_are_given():
