@@ -6,4 +6,4 @@ set -euo pipefail
 
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
-exec "$PYTHON" -m impala_tf.cli.role "$@"
+IMPALA_TF_SCRIPTS="$(dirname "$0")" exec "$PYTHON" -m impala_tf role "$@"

@@ -26,7 +26,7 @@ _FEW_FRAMES = '--gin_binding=ExperimentConfig.total_frames = 3000'
 
 
 def _commands(page, run_dirs):
-  """Yields the commands of a page's bash blocks, each as a module and words.
+  """Yields the commands of a page's bash blocks, each as a verb and words.
 
   Args:
     page: name of the page in docs/.
@@ -36,7 +36,7 @@ def _commands(page, run_dirs):
   for block in re.findall(r'^```bash\n(.*?)^```', text, re.M | re.S):
     for line in block.replace('\\\n', ' ').splitlines():
       script, *words = shlex.split(line.replace('runs/', f'{run_dirs}/'))
-      yield f'launch.{pathlib.Path(script).stem}', words
+      yield pathlib.Path(script).stem, words
 
 
 @pytest.mark.slow
@@ -46,10 +46,10 @@ def _commands(page, run_dirs):
 def test_commands_of_a_page_work(tmp_path, page, number):
   commands = list(_commands(page, tmp_path))
   assert len(commands) == number
-  for module, words in commands:
-    if module == 'impala_tf.cli.train':
+  for verb, words in commands:
+    if verb == 'train':
       words.append(_FEW_FRAMES)
-    ran = programs.run(module, *words, timeout=_DEADLINE_SECS)
+    ran = programs.run('impala_tf', verb, *words, timeout=_DEADLINE_SECS)
     assert ran.returncode == 0, ran.stderr
 
 
@@ -64,7 +64,7 @@ def test_everything_of_ones_own_at_once_in_every_process(tmp_path):
   arguments = ['examples/my_environment.gin', f'--run_dir={tmp_path}',
                _FEW_FRAMES, '--evaluate', *bindings]
   modules = [_ENVIRONMENT, _NETWORK, '--import=examples/my_algorithm.py']
-  ran = programs.run('impala_tf.cli.train', *arguments, *modules,
+  ran = programs.run('impala_tf', 'train', *arguments, *modules,
                      timeout=_DEADLINE_SECS)
   assert ran.returncode == 0, ran.stderr
   rows = metrics.read_rows(str(tmp_path))
@@ -73,7 +73,7 @@ def test_everything_of_ones_own_at_once_in_every_process(tmp_path):
       (tmp_path / 'checkpoints' / 'agent.json').read_text())
   assert description['observation_shape'] == [7, 7, 2]
   # Without the files it is not resumed, and not loaded.
-  line = programs.error_line(programs.run('impala_tf.cli.train', *arguments))
+  line = programs.error_line(programs.run('impala_tf', 'train', *arguments))
   assert "algorithm must be one of" in line and '--import=FILE.py' in line
   with pytest.raises(checkpoint.CheckpointError, match=(
       "is 'my_torso'; .* once the file that registers it was imported")):

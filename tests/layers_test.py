@@ -31,6 +31,7 @@ PRODUCT = (  # impala_tf/
     ('roles',),
     ('plots', 'ray_cluster'),
     ('cli',),
+    ('__main__',),
 )
 LAB = (('bench', 'figures'),)  # lab/, all of it above all of impala_tf/.
 ORDER = [*([f'impala_tf.{name}' for name in layer] for layer in PRODUCT),
@@ -38,7 +39,7 @@ ORDER = [*([f'impala_tf.{name}' for name in layer] for layer in PRODUCT),
 LAYER_OF = {entry: i for i, layer in enumerate(ORDER) for entry in layer}
 
 TOPS = ('impala_tf', 'lab')
-FLAT_MODULES = {'impala_tf.types'}  # Outside of rooms.
+FLAT_MODULES = {'impala_tf.types', 'impala_tf.__main__'}  # Outside of rooms.
 MAX_FUNCTION_LINES = 60  # Without the docstring.
 
 # Modules that maths/ may import, and names that it may not use.

@@ -43,6 +43,8 @@ COVERED_ELSEWHERE = {
         'tests/runtime/supervisor_test.py',
         'is what the supervisor is made of, tried with real processes')
        for name in ('local', 'program')},
+    'impala_tf/__main__.py': (
+        'tests/cli/main_test.py', 'is how that starts its command'),
     'impala_tf/cli/engine.py': (
         'tests/cli/sweep_test.py', 'has its flags, tried with the program'),
     'impala_tf/ray_cluster/host.py': (

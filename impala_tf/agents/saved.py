@@ -16,6 +16,7 @@ from impala_tf.agents import torsos
 from impala_tf.maths import distributions
 from impala_tf.storage import checkpoint
 from impala_tf.storage import files
+from impala_tf.storage import shipped
 
 _AGENT_FILE = 'agent.json'
 _KINDS = {agent.kind: agent for agent in (
@@ -130,7 +131,8 @@ def load_agent(run_dir: str,
 
   Args:
     run_dir: path or URL of the directory of a run that has written a
-      checkpoint, or of an agent that `export_agent` has written.
+      checkpoint, or of an agent that `export_agent` has written; or the name of
+      an agent in the box, 'box/pong'.
     which: checkpoint to read: 'newest', 'best' or its number of updates; see
       `checkpoint.find`.
 
@@ -141,6 +143,7 @@ def load_agent(run_dir: str,
     checkpoint.CheckpointError: where there is no usable checkpoint, or where
       the module that registers the agent's torso was not imported.
   """
+  run_dir = shipped.find_agent(run_dir)
   path = os.path.join(run_dir, checkpoint.DIRECTORY, _AGENT_FILE)
   if not files.exists(path):
     raise checkpoint.CheckpointError(

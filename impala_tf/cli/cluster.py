@@ -1,4 +1,4 @@
-"""Trains an agent on a Ray cluster; see `launch/cluster.sh`.
+"""Trains an agent on a Ray cluster, or resumes a run.
 
 Without --ray_address it starts Ray on this machine. This program must keep
 running: it restarts what is lost, gathers logs, and ends everything. Ctrl-C
@@ -30,7 +30,7 @@ from impala_tf.storage import files
 
 
 def _parse_args() -> argparse.Namespace:
-  parser = command_line.Parser(prog='cluster.sh', description=__doc__)
+  parser = command_line.Parser(description=__doc__)
   command_line.add_config(parser, 'what to train (default: as in '
                           '--run_dir)')
   command_line.add_gin_binding(parser)
@@ -147,8 +147,7 @@ def _run(args: argparse.Namespace) -> int:
       args.ray_address is not None or args.replay_address is not None,
       args.run_dir, args.init_from)
   if why_public is None:
-    why_public = program.enter_private_network('impala_tf.cli.cluster',
-                                               args.network)
+    why_public = program.enter_private_network('cluster', args.network)
   _check_flags(args)
   user_modules.load(args.modules)
   config_path = run_directory.config_path(args.config, args.run_dir)
@@ -164,7 +163,3 @@ def _run(args: argparse.Namespace) -> int:
 def main() -> int:
   """Returns the exit code."""
   return program.run(lambda: _run(_parse_args()))
-
-
-if __name__ == '__main__':
-  program.end(main())

@@ -2,9 +2,24 @@
 
 import argparse
 import difflib
+import os
+import sys
 from typing import Optional, Sequence
 
 from impala_tf import config as config_lib
+from impala_tf.storage import shipped
+
+# The line that bash is to complete, and the cursor in it: `complete -C` sets
+# these variables and wants one candidate a line.
+_LINE = 'COMP_LINE'
+_CURSOR = 'COMP_POINT'
+
+
+def take_words_to_complete() -> None:
+  """Replaces arguments by those that the shell is to complete, if it asks."""
+  if _LINE in os.environ:
+    line = os.environ[_LINE][:int(os.environ[_CURSOR])]
+    sys.argv[:] = line.split(' ')
 
 
 class Parser(argparse.ArgumentParser):
@@ -25,6 +40,9 @@ class Parser(argparse.ArgumentParser):
     Raises:
       UserError: where it cannot be read.
     """
+    if args is None and _LINE in os.environ:
+      print('\n'.join(self._completions(sys.argv[-1])))
+      self.exit()
     parsed, unknown = self.parse_known_intermixed_args(args, namespace)
     if unknown:
       self.error(self._why_unknown(unknown[0]))
@@ -37,6 +55,23 @@ class Parser(argparse.ArgumentParser):
         raise config_lib.UserError(
             f'{name} is empty; give it a value, or leave it out')
     return parsed
+
+  def _completions(self, word: str) -> Sequence[str]:
+    """Lists flags, or else choices or configs, that begin with a word."""
+    found = list(self._option_string_actions)
+    if not word.startswith('-'):
+      found = [name for action in self._get_positional_actions() for name in (
+          action.choices or getattr(action, 'completer', list)())]
+    return [name for name in found if name.startswith(word)]
+
+  def _check_value(self, action, value):
+    """Names the choice that is nearest to a wrong one."""
+    if action.choices is not None and value not in action.choices:
+      near = difflib.get_close_matches(value, action.choices, n=1)
+      if near:
+        raise argparse.ArgumentError(
+            action, f'there is no {value}; did you mean {near[0]}?')
+    super()._check_value(action, value)
 
   def _why_unknown(self, argument: str) -> str:
     if not argument.startswith('-'):
@@ -72,13 +107,15 @@ def add_config(parser: argparse.ArgumentParser, what: str,
 
   Args:
     parser: parser of the program.
-    what: what the config is for.
+    what: what the config is for; its path or name goes to `gin_config.load`.
     default: path of the config where neither is given.
   """
   if default is not None:
     what += f' (default: {default})'
-  parser.add_argument('config', nargs='?', action=_Once, default=default,
-                      metavar='CONFIG.gin', help=what)
+  config = parser.add_argument(
+      'config', nargs='?', action=_Once, default=default, metavar='CONFIG.gin',
+      help=f'{what}; a file, or a shipped config such as catch')
+  config.completer = shipped.config_names
   parser.add_argument('--config', action=_Once, default=default,
                       metavar='CONFIG.gin', help='the same as a flag')
 

@@ -29,6 +29,7 @@ from impala_tf.runtime import batch
 from impala_tf.runtime import local
 from impala_tf.runtime import sizing
 from impala_tf.runtime import user_modules
+from impala_tf.storage import shipped
 from impala_tf.sweeps import plan as plan_lib
 from impala_tf.sweeps import results as results_lib
 
@@ -76,10 +77,9 @@ class Program:
 
   def _run(self, args: argparse.Namespace) -> int:
     _check_flags(args)
-    config = gin_config.load_sweep(args.file)
+    config = gin_config.load_sweep(args.file, self.kind.configs)
     groups = plan_lib.groups(config, self.kind.list_runs(config))
-    _enter_private_network(args, f'impala_tf.cli.{self.kind.name}',
-                           has_servers=bool(groups))
+    _enter_private_network(args, self.kind.name, has_servers=bool(groups))
     user_modules.load(args.modules)
     tasks, runs = load_runs(config, self.kind)
     self.check(runs)
@@ -184,9 +184,11 @@ class Host(NamedTuple):
 
 def _parse_args(kind: sweep_directory.Kind,
                 description: str) -> argparse.Namespace:
-  parser = command_line.Parser(prog=f'{kind.name}.sh', description=description)
-  parser.add_argument('file', metavar='FILE.gin',
-                      help=f'what to run, as configs/{kind.name}s/ has it')
+  parser = command_line.Parser(description=description)
+  file = parser.add_argument(
+      'file', metavar='FILE.gin',
+      help=f'what to run; a file, or one of configs/{kind.configs}/ by name')
+  file.completer = lambda: shipped.config_names(kind.configs)
   parser.add_argument(kind.flag, required=True, dest='directory',
                       help=f'where {kind.runs} and results go; what is there '
                       'already is resumed')
@@ -226,12 +228,12 @@ def _check_flags(args: argparse.Namespace) -> None:
         'that, too, or leave them out')
 
 
-def _enter_private_network(args: argparse.Namespace, module: str,
+def _enter_private_network(args: argparse.Namespace, verb: str,
                            has_servers: bool) -> None:
   """Moves a program that starts servers out of other machines' reach."""
   if not args.ray_address and (args.engine == 'ray' or has_servers):
     # Ray listens on all interfaces, and runs whatever it is sent.
-    why_public = program.enter_private_network(module, 'auto')
+    why_public = program.enter_private_network(verb, 'auto')
     if why_public:
       opened = 'Ray is' if args.engine == 'ray' else 'Reverb servers are'
       print(f'{opened} open to every machine that reaches this one '

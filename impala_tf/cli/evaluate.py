@@ -1,4 +1,4 @@
-"""Plays full games with a run's newest parameters; see `launch/evaluate.sh`.
+"""Plays full games with a run's newest parameters, and scores them.
 
 The paper's protocol (section 5.3.2): up to 30 no-op actions at the start, games
 of at most 30 minutes, raw rewards, sampled actions, memory carried through.
@@ -21,6 +21,7 @@ from impala_tf.runs import run_directory
 from impala_tf.runs import video as video_lib
 from impala_tf.runtime import user_modules
 from impala_tf.storage import files
+from impala_tf.storage import shipped
 from impala_tf.suites import levels as levels_lib
 from impala_tf.suites import suite as suite_lib
 
@@ -30,8 +31,8 @@ _MAX_SEED = 2**30  # Emulators take an int32, and each has its own.
 
 
 def _parse_args() -> argparse.Namespace:
-  parser = command_line.Parser(prog='evaluate.sh', description=__doc__)
-  parser.add_argument('run_dir', help='of a training run')
+  parser = command_line.Parser(description=__doc__)
+  parser.add_argument('run_dir', help='of a training run, or box/pong')
   program.add_import(parser)
   parser.add_argument('--episodes', type=int,
                       help='full games to play on a level (default: as the '
@@ -63,7 +64,7 @@ def _parse_args() -> argparse.Namespace:
 def _evaluate(args: argparse.Namespace) -> dict:
   """Plays what the flags say; returns the report to be printed."""
   run_directory.reach(args.run_dir)
-  config_path = gin_config.config_path(args.run_dir)
+  config_path = gin_config.config_path(shipped.find_agent(args.run_dir))
   if not files.exists(config_path):
     raise config_lib.UserError(
         f'{args.run_dir} holds no config.gin; is it the directory of a run?')
@@ -143,7 +144,9 @@ def _output(args: argparse.Namespace, suite: Optional[suite_lib.Suite]
             ) -> str:
   """Returns the path of the JSON; raises UserError where it is unusable."""
   name = f'evaluation_{suite.name}.json' if suite else 'evaluation.json'
-  output = args.output or os.path.join(args.run_dir, name)
+  # Results of an agent in the box stay out of it.
+  directory = args.run_dir if files.exists(args.run_dir) else ''
+  output = args.output or os.path.join(directory, name)
   if suite and os.path.splitext(output)[1] == '.md':
     raise config_lib.UserError(
         f'--output is the JSON, and {output} the table beside it; choose '
@@ -309,7 +312,3 @@ def _print(report: dict) -> None:
   width = max(23, *map(len, report)) + 1
   for name, value in report.items():
     print(f'{name:{width}}{value}')
-
-
-if __name__ == '__main__':
-  program.end(main())

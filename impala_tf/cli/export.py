@@ -1,8 +1,8 @@
-"""Writes a run's agent into a directory to share; see `launch/export.sh`.
+"""Writes a run's agent into a directory to share.
 
 The directory holds the config, a description of the network and the parameters,
 without the optimiser: a third of a checkpoint. It can be played
-(`launch/evaluate.sh`, `impala_tf.load_policy`) and begun from (--init_from).
+(`evaluate`, `impala_tf.load_policy`) and begun from (--init_from).
 """
 
 import argparse
@@ -16,13 +16,16 @@ from impala_tf.cli import command_line
 from impala_tf.cli import program
 from impala_tf.runs import gin_config
 from impala_tf.runs import run_directory
+from impala_tf.runtime import command_names
 from impala_tf.runtime import user_modules
 from impala_tf.storage import files
+from impala_tf.storage import shipped
 
 
 def _parse_args() -> argparse.Namespace:
-  parser = command_line.Parser(prog='export.sh', description=__doc__)
-  parser.add_argument('run_dir', help='of a training run, a path or a URL')
+  parser = command_line.Parser(description=__doc__)
+  parser.add_argument('run_dir', help='of a training run, a path or a URL, or '
+                      'box/pong')
   parser.add_argument('output', help='directory to be made, a path')
   program.add_import(parser)
   checkpoint_flag.add(parser)
@@ -33,7 +36,7 @@ def _export(args: argparse.Namespace) -> None:
   """Writes the directory whole or not at all; prints what is in it."""
   which = checkpoint_flag.parse(args.checkpoint)
   run_directory.reach(args.run_dir)
-  config_path = gin_config.config_path(args.run_dir)
+  config_path = gin_config.config_path(shipped.find_agent(args.run_dir))
   if not files.exists(config_path):
     raise config_lib.UserError(
         f'{args.run_dir} holds no config.gin; is it the directory of a run?')
@@ -60,13 +63,9 @@ def _export(args: argparse.Namespace) -> None:
   flags = ' '.join(['--episodes=1', *user_modules.flags()])
   print(f'{output} holds {loaded.checkpoint} of {args.run_dir}, '
         f'{loaded.num_frames:,d} frames, in {size / 1e6:.1f} MB; '
-        f'try ./launch/evaluate.sh {output} {flags}')
+        f'try {command_names.command("evaluate")} {output} {flags}')
 
 
 def main() -> int:
   """Returns the exit code."""
   return program.run(lambda: _export(_parse_args()))
-
-
-if __name__ == '__main__':
-  program.end(main())

@@ -1,8 +1,6 @@
-"""Text of all options: `train.sh --list_options` and docs/configuration.md.
+"""Prints all options of the config, with defaults, ranges and meanings."""
 
-Run as a program, it prints docs/configuration.md.
-"""
-
+import argparse
 import dataclasses
 import inspect
 import re
@@ -11,6 +9,8 @@ import typing
 from typing import Dict, List, NamedTuple, Sequence
 
 from impala_tf import config as config_lib
+from impala_tf.cli import command_line
+from impala_tf.cli import program
 
 # Units that end the names of options, and how they are written out.
 _UNITS = {'frames': 'environment frames', 'secs': 'seconds',
@@ -24,10 +24,12 @@ Flags say where (`--run_dir`, `--network`),
 of a dataclass in `impala_tf/config/config.py`, or of one that it names, from
 which this page is made:
 
-    .venv/bin/python -m impala_tf.cli.options > docs/configuration.md
+    .venv/bin/python -m impala_tf options --markdown \\
+        > docs/configuration.md
 
-`./launch/train.sh --list_options` prints the same in a terminal. A file in
-`configs/` binds options, and `--gin_binding` changes one for a run:
+`impala-tf options` or, in a clone, `./launch/train.sh --list_options` prints
+the same in a terminal. A file in `configs/` binds options, and `--gin_binding`
+changes one for a run:
 
     ./launch/train.sh configs/catch.gin \\
         --gin_binding='AgentConfig.use_lstm = True'
@@ -154,5 +156,19 @@ def as_markdown(found: Sequence[Section]) -> str:
   return '\n'.join(lines).rstrip('\n') + '\n'
 
 
-if __name__ == '__main__':
-  print(as_markdown(sections()), end='')
+def _parse_args() -> argparse.Namespace:
+  parser = command_line.Parser(description=__doc__)
+  parser.add_argument('--markdown', action='store_true',
+                      help='as the page docs/configuration.md')
+  return parser.parse_args()
+
+
+def show(markdown: bool = False) -> None:
+  """Prints all options."""
+  text = as_markdown if markdown else as_text
+  print(text(sections()), end='')
+
+
+def main() -> int:
+  """Returns the exit code."""
+  return program.run(lambda: show(_parse_args().markdown))

@@ -1,6 +1,6 @@
-"""Draws learning curves of runs, or of groups of runs; see `launch/plot.sh`.
+"""Draws learning curves of runs, or of groups of runs.
 
-`launch/report.sh` draws everything that is known of runs, level by level.
+The verb `report` draws everything that is known of runs, level by level.
 """
 
 import argparse
@@ -17,7 +17,6 @@ from impala_tf.cli import program
 from impala_tf.plots import curves
 from impala_tf.plots import groups as groups_lib
 from impala_tf.plots import intervals
-from impala_tf.plots import pictures
 from impala_tf.plots import runs as runs_lib
 from impala_tf.plots import suite_results
 from impala_tf.runs import metrics
@@ -30,7 +29,7 @@ _STATISTICS = {'mean': 'mean', 'iqm': 'interquartile mean'}
 
 
 def _parse_args() -> argparse.Namespace:
-  parser = command_line.Parser(prog='plot.sh', description=__doc__)
+  parser = command_line.Parser(description=__doc__)
   parser.add_argument('run_dirs', nargs='+', metavar='RUN_DIR',
                       help="of runs, or a pattern such as 'runs/seed_*'; or "
                       'files like metrics.jsonl')
@@ -93,6 +92,7 @@ def _plot(args: argparse.Namespace) -> None:
 
 def _check(args: argparse.Namespace) -> str:
   """Checks flags; returns the path of the picture."""
+  from impala_tf.plots import pictures  # Imports Matplotlib: half a second.
   if args.group_by:
     groups_lib.check_way(args.group_by)
   if not 0 <= args.confidence < 1:
@@ -160,6 +160,7 @@ def _to_csv(drawn: Sequence[_Curve]) -> str:
 
 def _draw(drawn: Sequence[_Curve], args: argparse.Namespace, output: str
           ) -> None:
+  from impala_tf.plots import pictures
   figure, ((axes,),) = pictures.grid(1, 1, width=pictures.PAGE_WIDTH, height=4)
   for curve in drawn:
     note = f' ({curve.num_runs} runs)' if curve.num_runs > 1 else ''
@@ -188,7 +189,3 @@ def _y_title(drawn: Sequence[_Curve], args: argparse.Namespace) -> str:
 def main() -> int:
   """Returns the exit code."""
   return program.run(lambda: _plot(_parse_args()))
-
-
-if __name__ == '__main__':
-  program.end(main())

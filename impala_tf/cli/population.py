@@ -1,4 +1,4 @@
-"""Trains populations, here or on a Ray cluster; see `launch/population.sh`.
+"""Trains populations, here or on a Ray cluster.
 
 A file of a sweep is that of populations, too: each task, variant and seed has
 one, with a member for each setting. Members are training runs that copy better
@@ -15,7 +15,6 @@ to their ends), 2 bad input, 130 Ctrl-C, 143 asked to terminate.
 import json
 import os
 import shlex
-import sys
 from typing import Dict, Mapping, Sequence
 
 from impala_tf import config as config_lib
@@ -28,6 +27,7 @@ from impala_tf.runs import metrics
 from impala_tf.runs import run_directory
 from impala_tf.runs import sweep_directory
 from impala_tf.runtime import batch
+from impala_tf.runtime import command_names
 from impala_tf.storage import files
 from impala_tf.sweeps import plan as plan_lib
 
@@ -123,14 +123,10 @@ class _Program(engine.Program):
       print(f"Best: {os.path.join(path, best[population.label]['run_dir'])}")
     best_path = os.path.join(path, sweep_directory.BEST)
     files.write(best_path, (json.dumps(best, indent=2) + '\n').encode())
-    print(f'\nBest members: {best_path}; pictures: ./launch/report.sh '
-          f'{shlex.quote(path)}')
+    print(f'\nBest members: {best_path}; pictures: '
+          f'{command_names.command("report")} {shlex.quote(path)}')
 
 
 def main() -> int:
   """Returns the exit code."""
   return _Program().main(__doc__)
-
-
-if __name__ == '__main__':
-  sys.exit(main())

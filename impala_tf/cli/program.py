@@ -17,6 +17,7 @@ from impala_tf.pbt import references
 from impala_tf.runs import gin_config
 from impala_tf.runs import run_directory
 from impala_tf.runtime import child
+from impala_tf.runtime import command_names
 from impala_tf.runtime import private_network
 from impala_tf.runtime import program as program_lib
 from impala_tf.runtime import sizing
@@ -47,9 +48,14 @@ def run(action: Callable[[], Optional[int]]) -> int:
     return 128 + signal.SIGINT
 
 
-def end(exit_code: int) -> None:
-  """Ends the process with this exit code."""
-  if files.were_urls_opened():
+def end(exit_code: int, at_once: bool = False) -> None:
+  """Ends the process with this exit code.
+
+  Args:
+    exit_code: see `run`.
+    at_once: whether endings of libraries are left out.
+  """
+  if at_once or files.were_urls_opened():
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(exit_code)
@@ -73,7 +79,7 @@ def load_for_roles(path: str, bindings: Sequence[str]) -> config_lib.Config:
   if config.experiment.in_process:
     raise config_lib.UserError(
         'ExperimentConfig.in_process leaves no roles to others; set it to '
-        'False, or use ./launch/train.sh')
+        f'False, or use {command_names.command("train")}')
   check_names(config)
   return config
 
@@ -175,13 +181,13 @@ def why_public(network: str, is_for_others: bool,
   return None
 
 
-def enter_private_network(module: str, network: str) -> Optional[str]:
+def enter_private_network(verb: str, network: str) -> Optional[str]:
   """Has this program run where other machines cannot reach it.
 
   Executes the program anew within a network of its own, unless that was tried.
 
   Args:
-    module: this program.
+    verb: this program.
     network: value of --network.
 
   Returns:
@@ -191,7 +197,7 @@ def enter_private_network(module: str, network: str) -> Optional[str]:
     UserError: where the flag demands it and the system does not allow it.
   """
   if not private_network.is_settled():
-    private_network.restart_within(module)
+    private_network.restart_within('impala_tf', verb)
   obstacle = private_network.obstacle()
   if obstacle and network == 'private':
     raise config_lib.UserError(
@@ -237,7 +243,8 @@ def conclude(run_dir: str, signum: Optional[int]) -> int:
   quoted = shlex.quote(run_dir)
   if signum is None:
     flags = shlex.join(user_modules.flags())
-    print(f'Done; evaluate with ./launch/evaluate.sh {quoted} {flags}'.rstrip())
+    evaluate = command_names.command('evaluate')
+    print(f'Done; evaluate with {evaluate} {quoted} {flags}'.rstrip())
     return 0
   again = f'the same command with --run_dir={quoted}'
   updates = run_directory.newest_checkpoint(run_dir)

@@ -2,25 +2,19 @@
 
 Writes report.md, curves.png and, where a level of a suite was evaluated,
 scores_SUITE.png: human-normalised scores beside the paper's. Reads what
-training and `launch/evaluate.sh` have written to the runs' directories. Of a
-directory of `launch/population.sh` it draws population.png: the best member's
-curve and hyper-parameters along its ancestry, the family tree, and copies; and
-it writes decisions.csv, a row for each decision of a member.
+training and evaluation have written to the runs' directories. Of a directory of
+populations it draws population.png: the best member's curve and
+hyper-parameters along its ancestry, the family tree, and copies; and it writes
+decisions.csv, a row for each decision of a member.
 """
 
 import argparse
 import pathlib
-from typing import Dict, List, Sequence
-
-import matplotlib.figure
+from typing import Any, Dict, List, Sequence
 
 from impala_tf import config as config_lib
 from impala_tf.cli import command_line
 from impala_tf.cli import program
-from impala_tf.plots import comparison
-from impala_tf.plots import figures
-from impala_tf.plots import pictures as pictures_lib
-from impala_tf.plots import population_figures
 from impala_tf.plots import populations
 from impala_tf.plots import runs as runs_lib
 from impala_tf.plots import suite_results
@@ -31,7 +25,7 @@ from impala_tf.runs import metrics
 from impala_tf.runs import run_directory
 from impala_tf.suites import levels as levels_lib
 
-Pictures = Dict[str, matplotlib.figure.Figure]  # By file name.
+Pictures = Dict[str, Any]  # Matplotlib's figures by file name.
 
 _DECISIONS = 'decisions.csv'  # Of populations.
 _RETURNS = (
@@ -56,7 +50,7 @@ _COMPARISON = (
 
 
 def _parse_args() -> argparse.Namespace:
-  parser = command_line.Parser(prog='report.sh', description=__doc__)
+  parser = command_line.Parser(description=__doc__)
   parser.add_argument('run_dirs', nargs='+', metavar='RUN_DIR',
                       help='of a run; or of populations, and of the sweep of '
                       'the same file to compare them with')
@@ -67,6 +61,8 @@ def _parse_args() -> argparse.Namespace:
 
 def _add_populations(found: Sequence[populations.Population],
                      pictures: Pictures, sections: List[str]) -> None:
+  # Here, as below, since it imports Matplotlib, which takes half a second.
+  from impala_tf.plots import population_figures
   for number, population in enumerate(found, start=1):
     name = f'population_{number}.png' if len(found) > 1 else 'population.png'
     pictures[name] = population_figures.draw(population)
@@ -76,6 +72,7 @@ def _add_populations(found: Sequence[populations.Population],
 
 def _add_comparison(population_dirs: Sequence[str], sweep_dirs: Sequence[str],
                     pictures: Pictures, sections: List[str]) -> None:
+  from impala_tf.plots import comparison
   if len(population_dirs) != 1 or len(sweep_dirs) != 1:
     raise config_lib.UserError(
         f'{sweep_dirs[0]} is a sweep, which is compared with the populations '
@@ -89,6 +86,9 @@ def _add_comparison(population_dirs: Sequence[str], sweep_dirs: Sequence[str],
 
 
 def _report(args: argparse.Namespace) -> None:
+  from impala_tf.plots import comparison
+  from impala_tf.plots import figures
+  from impala_tf.plots import pictures as pictures_lib
   output = pathlib.Path(args.output)
   if output.suffix[1:] in (*pictures_lib.formats(), 'html', 'md'):
     raise config_lib.UserError(
@@ -144,7 +144,3 @@ def _report(args: argparse.Namespace) -> None:
 def main() -> int:
   """Returns the exit code."""
   return program.run(lambda: _report(_parse_args()))
-
-
-if __name__ == '__main__':
-  program.end(main())

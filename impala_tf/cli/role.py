@@ -1,8 +1,8 @@
-"""One role of a run as a program of its own; see `launch/role.sh`.
+"""Runs one role of a run: learner, actor, evaluator or replay.
 
 Roles find each other by the learner's address, whoever starts first: each waits
 for its peers, says for whom, and gives up after --wait_secs. Actors and
-evaluators take the config from the learner. `impala_tf.cli.train` starts the
+evaluators take the config from the learner. Training on one machine starts the
 same roles as child processes. Several agents may share a replay, which is a
 role of its own with an address of its own.
 
@@ -77,7 +77,7 @@ def _start_over(args: argparse.Namespace, error: ConnectionError) -> None:
   say(f'lost {lost}: {error}; starting over')
   sys.stderr.flush()
   os.execv(sys.executable,
-           [sys.executable, '-m', 'impala_tf.cli.role', *sys.argv[1:]])
+           [sys.executable, '-m', 'impala_tf', 'role', *sys.argv[1:]])
 
 
 def _main() -> int:
@@ -93,12 +93,3 @@ def _main() -> int:
 def main() -> int:
   """Returns the exit code."""
   return program.run(_main)
-
-
-if __name__ == '__main__':
-  exit_code = main()
-  sys.stdout.flush()
-  sys.stderr.flush()
-  # At once. All is saved, and TensorFlow's and Reverb's own endings can take
-  # seconds on a busy machine, of which Ctrl-C has only ten.
-  os._exit(exit_code)

@@ -1,4 +1,4 @@
-"""Runs a sweep, here or on a Ray cluster; see `launch/sweep.sh`.
+"""Runs a sweep, here or on a Ray cluster.
 
 The same command resumes it: finished runs are left alone, interrupted ones go
 on.
@@ -8,7 +8,6 @@ their ends), 2 bad input, 130 Ctrl-C, 143 asked to terminate.
 """
 
 import itertools
-import sys
 from typing import Sequence
 
 from impala_tf.cli import engine
@@ -51,7 +50,3 @@ class _Program(engine.Program):
 def main() -> int:
   """Returns the exit code."""
   return _Program().main(__doc__)
-
-
-if __name__ == '__main__':
-  sys.exit(main())

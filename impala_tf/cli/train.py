@@ -1,4 +1,4 @@
-"""Trains an agent on this machine; see `launch/train.sh`.
+"""Trains an agent on this machine, or resumes a run.
 
 Exit codes: 0 all frames are learned from, 2 bad input, 130 Ctrl-C, 143 asked to
 terminate, 1 anything else.
@@ -35,7 +35,7 @@ _DEFAULT_CONFIG = 'configs/atari/pong.gin'
 
 
 def _parse_args() -> argparse.Namespace:
-  parser = command_line.Parser(prog='train.sh', description=__doc__)
+  parser = command_line.Parser(description=__doc__)
   command_line.add_config(
       parser, 'what to train (default: as in --run_dir, or '
       f'{_DEFAULT_CONFIG})')
@@ -208,15 +208,14 @@ def _train_in_this_process(args: argparse.Namespace, config: config_lib.Config,
 
 def _run(args: argparse.Namespace) -> int:
   if args.list_options:
-    print(options.as_text(options.sections()), end='')
+    options.show()
     return 0
   tracking.start(args.track)
   why_public = program.why_public(
       args.network, args.port is not None or args.replay_address is not None,
       args.run_dir, args.init_from)
   if why_public is None:
-    why_public = program.enter_private_network('impala_tf.cli.train',
-                                               args.network)
+    why_public = program.enter_private_network('train', args.network)
   user_modules.load(args.modules)
   config_path = run_directory.config_path(args.config, args.run_dir)
   config = gin_config.load(config_path or _DEFAULT_CONFIG, args.gin_binding)
@@ -265,7 +264,3 @@ def _run(args: argparse.Namespace) -> int:
 def main() -> int:
   """Returns the exit code."""
   return program.run(lambda: _run(_parse_args()))
-
-
-if __name__ == '__main__':
-  program.end(main())

@@ -1,4 +1,4 @@
 """Population based training (appendix F): rules, records and a member.
 
-May import `config`, `storage`, `suites`, `types` and `core`.
+May import `config`, `storage`, `suites`, `types`, `runtime` and `core`.
 """

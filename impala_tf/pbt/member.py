@@ -21,6 +21,7 @@ from impala_tf.pbt import populations
 from impala_tf.pbt import records
 from impala_tf.pbt import references
 from impala_tf.pbt import rules
+from impala_tf.runtime import command_names
 from impala_tf.storage import checkpoint as checkpoint_lib
 from impala_tf.storage import files
 
@@ -321,4 +322,4 @@ def _check_place(run_dir: str, population: config_lib.PopulationConfig) -> None:
     raise config_lib.ConfigError(
         f'{os.path.abspath(run_dir)} is not the directory of a member: '
         f'PopulationConfig.members are {population.members}; start them with '
-        './launch/population.sh')
+        f'{command_names.command("population")}')

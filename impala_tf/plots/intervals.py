@@ -6,7 +6,6 @@ Pure functions of NumPy arrays. Shapes: N runs, P points of a curve.
 from typing import Callable, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
-from scipy import stats
 
 RESAMPLES = 2000  # Of curves.
 # More for a single number, whose interval is printed to two digits or three.
@@ -34,6 +33,7 @@ def interquartile_mean(values: np.ndarray) -> np.ndarray:
   Returns:
     Float [..., P].
   """
+  from scipy import stats  # Here, since it takes a second.
   return stats.trim_mean(values, 0.25, axis=-2)
 
 
@@ -123,6 +123,7 @@ def t_band(values: np.ndarray, strata: Sequence[str],
   # freedom: any number but 0 / 0 will do.
   degrees = np.where(variance > 0, variance, 1)**2 / np.where(
       variance > 0, (variances**2 / (sizes - 1)).sum(axis=0), 1)
+  from scipy import stats  # Here, since it takes a second.
   half = stats.t.ppf((1 + confidence) / 2, degrees) * np.sqrt(variance)
   return Band(centre, centre - half, centre + half)
 

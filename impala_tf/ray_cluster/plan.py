@@ -7,6 +7,7 @@ from typing import NamedTuple, Optional, Sequence
 from impala_tf import config as config_lib
 from impala_tf.ray_cluster import connection as ray_connection
 from impala_tf.runs import gin_config
+from impala_tf.runtime import command_names
 from impala_tf.runtime import plurals
 from impala_tf.runtime import sizing
 from impala_tf.storage import files
@@ -67,7 +68,7 @@ class Plan:
     if config.learner_plays:
       raise config_lib.UserError(
           "with ActorConfig.synchronisation = 'step' the learner plays by "
-          'itself, on one machine; use ./launch/train.sh')
+          f'itself, on one machine; use {command_names.command("train")}')
     gpus = args.learner_gpus
     if gpus is None:
       gpus = float(any(node.gpus >= 1 for node in nodes))

@@ -17,6 +17,7 @@ import tensorflow as tf
 from impala_tf import config as config_lib
 from impala_tf.comms import reverb_calls
 from impala_tf.replay import pacing
+from impala_tf.runtime import command_names
 
 _UNROLLS, _PROGRESS, _PULSE = 'unrolls-', 'progress-', 'pulse-'
 # A run of half a minute is a thousandth further every 30 ms, and may lead by
@@ -118,7 +119,7 @@ class Link:
     if not agents:
       raise config_lib.ConfigError(
           f'what listens at {self._address} is no shared replay; start one '
-          'with ./launch/role.sh replay, and give its address')
+          f'with {command_names.command("role")} replay, and give its address')
     if f'{_UNROLLS}{fingerprint}' not in self.infos:
       raise config_lib.ConfigError(
           f'the replay at {self._address} is for unrolls of another config; '

@@ -10,7 +10,6 @@ import dataclasses
 import importlib.util  # gin 0.5.0 uses it without importing it.
 import io
 import os
-import pathlib
 import re
 from typing import Any, Iterator, Mapping, Sequence
 
@@ -20,11 +19,11 @@ from gin import config_parser
 from impala_tf import config as config_lib
 from impala_tf.runs import option_names
 from impala_tf.storage import files
+from impala_tf.storage import shipped
 from impala_tf.sweeps import plan as plan_lib
 
 assert importlib.util  # Imported for gin alone.
 
-_ROOT = pathlib.Path(__file__).resolve().parents[2]
 _HEADER = ('from __gin__ import dynamic_registration\n'
            'from impala_tf import config\n')
 
@@ -156,7 +155,7 @@ def _check_whole(text: str, path: str) -> None:
         f'{remedy}')
 
 
-gin.add_config_file_search_path(str(_ROOT))
+gin.add_config_file_search_path(str(shipped.ROOT))
 # In place of gin's own two readers. The other would take configs/ for a Python
 # package, and fail since it is none, instead of looking in the next place.
 gin.config._FILE_READERS[:] = [  # pylint: disable=protected-access
@@ -167,8 +166,9 @@ def load(path: str, bindings: Sequence[str] = ()) -> config_lib.Config:
   """Reads a .gin file and bindings on top of it.
 
   Args:
-    path: path or URL of the file; files that it includes are sought from the
-      working directory and from the project's top directory, and are no URLs.
+    path: path or URL of the file, or name of a shipped one, see
+      `shipped.find_config`; files that it includes are sought from the working
+      directory and from the one that holds configs/, and are no URLs.
     bindings: such as 'LearnerConfig.batch_size = 16'.
 
   Returns:
@@ -181,13 +181,17 @@ def load(path: str, bindings: Sequence[str] = ()) -> config_lib.Config:
     return _from_gin()
 
 
-def load_sweep(path: str) -> plan_lib.SweepConfig:
+def load_sweep(path: str, kind: str = '') -> plan_lib.SweepConfig:
   """Reads a sweep's .gin file, like `load`.
+
+  Args:
+    path: path, URL or name of the file.
+    kind: see `shipped.find_config`.
 
   Raises:
     config_lib.ConfigError: in one line that names the cause.
   """
-  with _parsed(path):
+  with _parsed(path, kind=kind):
     for name in _bound_names():
       if name != 'sweeps.SweepConfig':
         raise config_lib.ConfigError(
@@ -197,13 +201,15 @@ def load_sweep(path: str) -> plan_lib.SweepConfig:
 
 
 @contextlib.contextmanager
-def _parsed(path: str, bindings: Sequence[str] = ()) -> Iterator[None]:
+def _parsed(path: str, bindings: Sequence[str] = (), kind: str = ''
+            ) -> Iterator[None]:
   """Loads a file and bindings into gin as long as the context lasts."""
   is_url = files.is_url(path)
-  if not (files.exists(path) if is_url else any(
-      os.path.isfile(os.path.join(d, path)) for d in ('', _ROOT))):
+  if not is_url:
+    path = shipped.find_config(path, kind)
+  elif not files.exists(path):
     raise config_lib.ConfigError(
-        f'there is no file {path}; name a .gin file, as configs/ has them')
+        f'there is no file {path}; give the URL of a .gin file')
   gin.clear_config()
   try:
     with _explained(path):

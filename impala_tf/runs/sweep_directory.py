@@ -23,6 +23,7 @@ from impala_tf.runs import metrics
 from impala_tf.runs import run_directory
 from impala_tf.runtime import user_modules
 from impala_tf.storage import files
+from impala_tf.storage import shipped
 from impala_tf.sweeps import plan as plan_lib
 from impala_tf.sweeps import results as results_lib
 
@@ -37,10 +38,12 @@ class Kind(NamedTuple):
   Attributes:
     name: word for one.
     runs: word for its runs.
+    configs: directory of shipped ones, below configs/.
     list_runs: lists the runs of a config, or those of other settings.
   """
   name: str
   runs: str
+  configs: str
   list_runs: Callable[..., List[Any]]
 
   @property
@@ -54,8 +57,9 @@ class Kind(NamedTuple):
     return f'{self.name}.gin'
 
 
-SWEEP = Kind('sweep', 'runs', plan_lib.runs)
-POPULATION = Kind('population', 'members', plan_lib.members)
+SWEEP = Kind('sweep', 'runs', shipped.SWEEPS, plan_lib.runs)
+POPULATION = Kind('population', 'members', shipped.POPULATIONS,
+                  plan_lib.members)
 
 
 class SweepDirectory:
@@ -89,7 +93,7 @@ class SweepDirectory:
 
     The command works on any machine and in any directory.
     """
-    return ['impala_tf.cli.train', self.task_path(run),
+    return ['impala_tf', 'train', self.task_path(run),
             f'--run_dir={os.path.abspath(self.run_dir(run))}',
             *(f'--gin_binding={line}' for line in run.gin_bindings()),
             *user_modules.flags()]

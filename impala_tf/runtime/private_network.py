@@ -47,16 +47,17 @@ def obstacle() -> str:
   return os.environ.pop(_RESULT).partition(' ')[2]
 
 
-def restart_within(module: str) -> None:
+def restart_within(module: str, *arguments: str) -> None:
   """Executes this program anew within a network; does not return.
 
   Args:
     module: module of this program.
+    *arguments: arguments before those of the command line.
   """
   sys.stdout.flush()
   os.execv(sys.executable, [sys.executable, '-m',
                             'impala_tf.runtime.private_network',
-                            module, *sys.argv[1:]])
+                            module, *arguments, *sys.argv[1:]])
 
 
 def _unshare(what: int) -> None:

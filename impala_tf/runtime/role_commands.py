@@ -80,6 +80,5 @@ def replay(address: str, *flags: str) -> List[str]:
 
 
 def _command(role: str, address: str, *flags: str) -> List[str]:
-  return ['impala_tf.cli.role', role, '--supervised', f'--address={address}',
-          *flags,
-          *user_modules.flags()]
+  return ['impala_tf', 'role', role, '--supervised',
+          f'--address={address}', *flags, *user_modules.flags()]

@@ -1,4 +1,4 @@
-"""Files on a disk or behind a URL: whole files, growing logs, checkpoints.
+"""Files on a disk or behind a URL, and those that come with the package.
 
 May import `config`.
 """

@@ -87,7 +87,7 @@ class TrainingRun:
         *bindings, f'ExperimentConfig.total_frames = {_ENDLESS}')]
     start = time.monotonic()
     self._train = psutil.Popen(
-        [sys.executable, '-m', 'impala_tf.cli.train', config_path,
+        [sys.executable, '-m', 'impala_tf', 'train', config_path,
          f'--run_dir={self.run_dir}', *flags, *user_modules.flags()],
         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     self._rows = metrics.RowReader(self.run_dir)
@@ -174,7 +174,7 @@ class TrainingRun:
       role, command = 'supervisor', []
       with contextlib.suppress(psutil.NoSuchProcess):
         command = process.cmdline()
-      if 'impala_tf.cli.role' in command:
+      if 'impala_tf' in command and 'role' in command:
         role = 'actors' if 'actor' in command else 'learner'
       roles.append((role, process))
     return roles

@@ -17,7 +17,7 @@ dir="${1:-runs/pbt}" file="${2:-configs/populations/pbt.gin}"
 # compare themselves with what the others are at the same time, and turns would cost
 # the start of a run each.
 # 1 says that some runs failed: they are named, and the display shows the rest.
-"$PYTHON" -m impala_tf.cli.population "$file" --population_dir="$dir/population" --jobs=8 ||
+"$PYTHON" -m impala_tf population "$file" --population_dir="$dir/population" --jobs=8 ||
   (($? == 1))
-"$PYTHON" -m impala_tf.cli.sweep "$file" --sweep_dir="$dir/sweep" || (($? == 1))
-exec "$PYTHON" -m impala_tf.cli.report "$dir/population" "$dir/sweep" --output="$dir/report"
+"$PYTHON" -m impala_tf sweep "$file" --sweep_dir="$dir/sweep" || (($? == 1))
+exec "$PYTHON" -m impala_tf report "$dir/population" "$dir/sweep" --output="$dir/report"

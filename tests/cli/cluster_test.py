@@ -135,7 +135,7 @@ class _Run:
 
 
 def _command(run_dir, *flags):
-  return ('-m', 'impala_tf.cli.cluster', *_FLAGS, f'--run_dir={run_dir}',
+  return ('-m', 'impala_tf', 'cluster', *_FLAGS, f'--run_dir={run_dir}',
           *flags)
 
 
@@ -169,7 +169,7 @@ def test_without_a_cluster_it_trains_here_to_the_end(tmp_path, scheme):
   assert ran.returncode == 0, (ran.stdout, ran.stderr)
   assert ran.stdout.startswith(f'Training catch in {run_dir}\n')
   assert '  2 actors with 1 CPU each\n' in ran.stdout
-  assert f'Done; evaluate with ./launch/evaluate.sh {run_dir}' in ran.stdout
+  assert f'Done; evaluate with impala-tf evaluate {run_dir}' in ran.stdout
   assert metrics.read_rows(run_dir)[-1]['frames'] == 10_000
   log_dir = tmp_path / run_directory.logs_path(run_dir)
   for name in ('actor_0', 'actor_1'):
@@ -183,7 +183,7 @@ def test_without_a_cluster_it_trains_here_to_the_end(tmp_path, scheme):
 def test_workers_of_a3c_send_gradients_to_the_end(tmp_path):
   """Workers use the tables, as those on other machines do."""
   ran = programs.run(
-      'impala_tf.cli.cluster', '--config=configs/a3c/catch.gin',
+      'impala_tf', 'cluster', '--config=configs/a3c/catch.gin',
       f'--run_dir={tmp_path}/run', '--num_actors=2',
       _bind('AsyncConfig.share_memory', False),
       _bind('ExperimentConfig.total_frames', 5_000), timeout=_DEADLINE_SECS)

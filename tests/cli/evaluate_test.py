@@ -427,5 +427,5 @@ def test_run_without_a_whole_checkpoint_is_refused_in_one_line(
 
 
 def test_directory_of_no_run_is_refused_in_one_line(tmp_path):
-  line = programs.error_line(programs.run('impala_tf.cli.evaluate', tmp_path))
+  line = programs.error_line(programs.run('impala_tf', 'evaluate', tmp_path))
   assert 'holds no config.gin; is it the directory of a run?' in line

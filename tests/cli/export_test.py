@@ -102,6 +102,6 @@ def test_agent_that_cannot_be_written_leaves_nothing(
 
 @pytest.mark.slow
 def test_program_refuses_in_one_line(tmp_path):
-  line = programs.error_line(programs.run('impala_tf.cli.export', tmp_path,
+  line = programs.error_line(programs.run('impala_tf', 'export', tmp_path,
                                           'x'))
   assert 'is it the directory of a run?' in line

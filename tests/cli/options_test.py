@@ -19,7 +19,7 @@ def _option(name):
 def test_page_of_all_options_is_that_of_the_code():
   page = (_ROOT / 'docs' / 'configuration.md').read_text()
   assert page == options.as_markdown(options.sections()), (
-      'run: python -m impala_tf.cli.options > docs/configuration.md')
+      'run: python -m impala_tf options --markdown > docs/configuration.md')
 
 
 def test_every_option_is_listed_with_a_meaning():

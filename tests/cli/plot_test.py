@@ -134,6 +134,6 @@ def test_bad_flag_is_refused_in_one_line(
 
 @pytest.mark.slow
 def test_program_refuses_a_run_that_does_not_exist(tmp_path):
-  ran = programs.run('impala_tf.cli.plot', 'nowhere', cwd=tmp_path)
+  ran = programs.run('impala_tf', 'plot', 'nowhere', cwd=tmp_path)
   assert 'there is no run nowhere' in programs.error_line(ran)
   assert not any(tmp_path.iterdir())

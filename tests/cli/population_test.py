@@ -172,7 +172,7 @@ def test_population_that_shares_a_replay_outlives_deaths_and_ctrl_c(
   points = {'quick': {'OptimizerConfig.learning_rate': 0.02},
             'slow': {'OptimizerConfig.learning_rate': 1e-6}}
   _write(tmp_path, fixed=fixed, points=points, shared_replay=True)
-  command = ('impala_tf.cli.population', *_arguments(tmp_path))
+  command = ('impala_tf', 'population', *_arguments(tmp_path))
   with programs.running('-m', *command) as process:
     def wait_for_decisions():
       before = [len(_events(tmp_path, name)) for name in points]
@@ -187,7 +187,7 @@ def test_population_that_shares_a_replay_outlives_deaths_and_ctrl_c(
     wait_for_decisions()
     for _ in range(fault.tries):
       for words in (
-          ('impala_tf.cli.train', f"--run_dir={_run_dir(tmp_path, 'slow')}"),
+          ('impala_tf', 'train', f"--run_dir={_run_dir(tmp_path, 'slow')}"),
           ('replay', f'--config={tmp_path}/p/tasks/catch.gin')):
         victim, = programs.pids(*words)
         programs.kill(victim)
@@ -227,7 +227,7 @@ def _events(tmp_path, name):
 def test_members_take_turns_return_from_death_and_are_not_copied_when_failed(
     tmp_path):
   _write(tmp_path)
-  command = ('-m', 'impala_tf.cli.population', *_arguments(tmp_path,
+  command = ('-m', 'impala_tf', 'population', *_arguments(tmp_path,
                                                            '--jobs=1'))
   with programs.running(*command) as process:
     def pids(name):

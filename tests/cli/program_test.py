@@ -28,8 +28,8 @@ class _StartedAnew(Exception):
 def test_network_is_private_where_it_can_be_unless_others_shall_connect(
     monkeypatch, flags, obstacle, expected):
 
-  def restart(module):
-    assert module == 'impala_tf.cli.train'
+  def restart(module, verb):
+    assert (module, verb) == ('impala_tf', 'train')
     raise _StartedAnew
 
   network = program.private_network
@@ -41,7 +41,7 @@ def test_network_is_private_where_it_can_be_unless_others_shall_connect(
 
   def why_public():
     return (program.why_public(args.network, args.port is not None) or
-            program.enter_private_network('impala_tf.cli.train', args.network))
+            program.enter_private_network('train', args.network))
 
   if isinstance(expected, type):
     with pytest.raises(expected):
@@ -84,14 +84,15 @@ def test_end_is_told_truly_in_words_that_can_be_copied(tmp_path, capsys):
       f'{flag} resumes')
   code, line = _last_words(capsys, run_dir, None)
   assert code == 0 and shlex.split(line.partition('with ')[2]) == [
-      './launch/evaluate.sh', str(run_dir)]
+      'impala-tf', 'evaluate', str(run_dir)]
 
 
 _BUCKET_THAT_IS_SILENT = """
 import threading
 from impala_tf.storage import files
 from impala_tf.cli import plot
-from impala_tf.runs import program, run_directory
+from impala_tf.cli import program
+from impala_tf.runs import run_directory
 files.exists = lambda path: threading.Event().wait()
 run_directory._REACH_SECS = 0.1
 program.end(plot.main())

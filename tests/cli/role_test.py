@@ -57,7 +57,7 @@ def _start(tmp_path):
       path = tmp_path / f'{name}.log'
       log = stack.enter_context(path.open('w'))
       return _Role(stack.enter_context(programs.running(
-          '-m', 'impala_tf.cli.role', role, *arguments, stdout=log,
+          '-m', 'impala_tf', 'role', role, *arguments, stdout=log,
           stderr=log)), path)
 
     yield start
@@ -74,7 +74,7 @@ def _wait_for_rows(directory, number):
 
 def _refuse(*arguments):
   return programs.error_line(programs.run(
-      'impala_tf.cli.role', *arguments, timeout=_DEADLINE_SECS))
+      'impala_tf', 'role', *arguments, timeout=_DEADLINE_SECS))
 
 
 def _newest_checkpoint(run_dir):
@@ -175,7 +175,7 @@ def test_learner_comes_first_and_ends_with_all_frames(start, tmp_path):
   start('actor', 'actor', f'--address={address}')
   assert learner.process.wait(_DEADLINE_SECS) == 0
   log = learner.log()
-  assert 'Done; evaluate with ./launch/evaluate.sh' in log
+  assert 'Done; evaluate with impala-tf evaluate' in log
   assert re.search(r'^return .* frames \(\d+\.\d%\) · .* · lag', log,
                    re.MULTILINE)
   assert _rows(tmp_path / 'run')[-1]['frames'] == 4000
@@ -218,7 +218,7 @@ def test_simulator_that_fails_ends_its_role_without_a_trace(
 def test_learner_that_does_not_come_is_named():
   address = f'localhost:{ports.choose()}'
   for role, flag in (('actor', '--task=1'), ('evaluator', '--output=/tmp')):
-    ran = programs.run('impala_tf.cli.role', role, f'--address={address}', flag,
+    ran = programs.run('impala_tf', 'role', role, f'--address={address}', flag,
                        '--wait_secs=0.5')
     assert ran.returncode == 1
     assert ran.stdout.splitlines()[0].endswith(
@@ -234,7 +234,7 @@ def test_learner_that_does_not_come_is_named():
 def test_actors_that_do_not_come_are_named(tmp_path):
   address = f'localhost:{ports.choose()}'
   ran = programs.run(
-      'impala_tf.cli.role', 'learner', f'--address={address}', _CONFIG,
+      'impala_tf', 'role', 'learner', f'--address={address}', _CONFIG,
       f'--run_dir={tmp_path / "run"}', '--wait_secs=2', timeout=_DEADLINE_SECS)
   assert ran.returncode == 1
   assert (f'error: waited 2 s for unrolls that actors send to {address}, in '

@@ -47,7 +47,7 @@ def _arguments(tmp_path, *flags):
 
 
 def _sweep(tmp_path, *flags):
-  return programs.run('impala_tf.cli.sweep', *_arguments(tmp_path, *flags),
+  return programs.run('impala_tf', 'sweep', *_arguments(tmp_path, *flags),
                       timeout=_DEADLINE_SECS)
 
 
@@ -373,7 +373,7 @@ def test_interrupted_sweep_goes_on_and_leaves_finished_runs_alone(tmp_path):
   _write(tmp_path, points={
       'short': {'ExperimentConfig.total_frames': 400},
       'long': {'ExperimentConfig.total_frames': 100_000_000}})
-  command = ('-m', 'impala_tf.cli.sweep', *_arguments(tmp_path, '--jobs=2'))
+  command = ('-m', 'impala_tf', 'sweep', *_arguments(tmp_path, '--jobs=2'))
   with programs.running(*command) as process:
     _wait(process, lambda: _SHORT in _results(tmp_path), 'the short run')
     finished = _results(tmp_path)

@@ -30,14 +30,14 @@ _DEADLINE_SECS = 300.
 
 def _train(run_dir, *arguments):
   return programs.run(
-      'impala_tf.cli.train', *programs.CATCH, f'--run_dir={run_dir}',
+      'impala_tf', 'train', *programs.CATCH, f'--run_dir={run_dir}',
       *arguments,
       timeout=_DEADLINE_SECS)
 
 
 def _training(run_dir, *arguments):
   return programs.running(
-      '-m', 'impala_tf.cli.train', *programs.CATCH, f'--run_dir={run_dir}',
+      '-m', 'impala_tf', 'train', *programs.CATCH, f'--run_dir={run_dir}',
       *arguments)
 
 
@@ -97,7 +97,7 @@ def test_bad_value_is_refused_and_nothing_is_made(
 
 
 def test_missing_gin_file_is_refused(tmp_path):
-  ran = programs.run('impala_tf.cli.train', 'configs/ctach.gin',
+  ran = programs.run('impala_tf', 'train', 'configs/ctach.gin',
                      f'--run_dir={tmp_path / "run"}')
   assert 'there is no file configs/ctach.gin' in programs.error_line(ran)
   assert not any(tmp_path.iterdir())
@@ -272,7 +272,7 @@ def test_whole_run_writes_all_it_promises(tmp_path, monkeypatch):
   assert network.endswith('; as asked for')
   assert sizes[0] == '  2 actor processes (as configured)'
   assert re.fullmatch(r'  \d+ learner threads? \(25% of .*\)', sizes[2])
-  assert last == f'Done; evaluate with ./launch/evaluate.sh {run_dir}'
+  assert last == f'Done; evaluate with impala-tf evaluate {run_dir}'
   for line in progress:
     assert re.fullmatch(r'(return -?\d\.\d\d \(last \d+\) · )?'
                         r'[\d,]+ frames \(\d+\.\d%\) · [\d,]+ frames/s · '
@@ -354,7 +354,7 @@ def test_nested_observations_and_masks_travel_between_processes(tmp_path):
   # The environment fails at an illegal action.
   assert ran.returncode == 0, ran.stderr
   assert metrics.read_rows(tmp_path)[-1]['frames'] >= 2000
-  ran = programs.run('impala_tf.cli.evaluate', tmp_path, '--episodes=5',
+  ran = programs.run('impala_tf', 'evaluate', tmp_path, '--episodes=5',
                      f'--import={locks.MODULE}', timeout=_DEADLINE_SECS)
   assert ran.returncode == 0, ran.stderr
   report = json.loads((tmp_path / 'evaluation.json').read_text())
@@ -570,7 +570,7 @@ def test_environment_processes_come_and_go_with_their_actor(tmp_path):
 @_SLOW_START
 @pytest.mark.slow
 def test_catch_is_solved_through_the_real_processes(tmp_path):
-  ran = programs.run('impala_tf.cli.train', 'configs/catch.gin',
+  ran = programs.run('impala_tf', 'train', 'configs/catch.gin',
                      f'--run_dir={tmp_path}', timeout=500)
   assert ran.returncode == 0, ran.stderr
   # The mean of three rows: three misses in the 100 episodes of one row would
@@ -590,7 +590,7 @@ def test_tracked_run_is_sent_whole_from_its_private_network(tmp_path):
                           str(programs.ROOT)])
   run_dir = tmp_path / 'run'
   ran = programs.run(
-      'impala_tf.cli.train', *programs.CATCH, f'--run_dir={run_dir}', '--track',
+      'impala_tf', 'train', *programs.CATCH, f'--run_dir={run_dir}', '--track',
       _bind('ExperimentConfig.total_frames', 2000),
       _bind('ExperimentConfig.in_process', True), timeout=_DEADLINE_SECS,
       env={**os.environ, 'PYTHONPATH': path, 'WANDB_FAKE_CALLS': str(calls)})

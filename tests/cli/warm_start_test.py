@@ -93,7 +93,7 @@ def test_url_that_cannot_be_reached_is_refused(tmp_path):
 
 def _train(run_dir, *arguments):
   return programs.run(
-      'impala_tf.cli.train', *arguments, f'--run_dir={run_dir}', timeout=300)
+      'impala_tf', 'train', *arguments, f'--run_dir={run_dir}', timeout=300)
 
 
 @pytest.mark.slow

@@ -246,10 +246,10 @@ def test_new_run_on_a_full_or_read_only_disk_is_refused(tmp_path):
     run_dir = tmp_path / 'disk' / 'run'
     _fill(tmp_path / 'disk', leave=0)
     line = programs.error_line(programs.run(
-        'impala_tf.cli.train', *programs.CATCH, f'--run_dir={run_dir}'))
+        'impala_tf', 'train', *programs.CATCH, f'--run_dir={run_dir}'))
     assert 'cannot be written' in line and 'No space left' in line
     _remount(tmp_path / 'disk', 'ro')
     line = programs.error_line(programs.run(
-        'impala_tf.cli.train', *programs.CATCH, f'--run_dir={run_dir}'))
+        'impala_tf', 'train', *programs.CATCH, f'--run_dir={run_dir}'))
     assert 'cannot be written' in line
     assert not pathlib.Path(run_dir, 'config.gin').exists()

@@ -96,7 +96,7 @@ def _role(machine, output, *arguments):
   with open(output, 'ab') as log:
     process = subprocess.Popen(
         ['ip', 'netns', 'exec', machine, *_ALONE, sys.executable, '-m',
-         'impala_tf.cli.role', *arguments, f'--address=10.77.0.1:{_PORT}'],
+         'impala_tf', 'role', *arguments, f'--address=10.77.0.1:{_PORT}'],
         stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=programs.ROOT)
   try:
     yield process

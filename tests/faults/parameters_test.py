@@ -36,7 +36,7 @@ class _Processes:
   def _actor(self, task):
     log = self._stack.enter_context(self._log(task).open('w'))
     return self._stack.enter_context(programs.running(
-        '-m', 'impala_tf.cli.role', 'actor', f'--address={self.address}',
+        '-m', 'impala_tf', 'role', 'actor', f'--address={self.address}',
         f'--task={task}', stdout=log, stderr=subprocess.STDOUT))
 
   def _log(self, task):
@@ -45,7 +45,7 @@ class _Processes:
   def start_learner(self):
     """Starts a learner, or resumes it, with both actors; returns its `Run`."""
     process = self._stack.enter_context(programs.running(
-        '-m', 'impala_tf.cli.role', 'learner', f'--address={self.address}',
+        '-m', 'impala_tf', 'role', 'learner', f'--address={self.address}',
         f'--run_dir={self.run_dir}', _IMPORT,
         '--config', *programs.CATCH, runs.bind('ActorConfig.num_actors', 2),
         runs.bind('ExperimentConfig.total_frames', _ENDLESS),

@@ -67,7 +67,7 @@ def test_second_run_is_refused_at_once(tmp_path, fault):
   refusal_secs = []
   with contextlib.ExitStack() as stack:
     process = stack.enter_context(programs.running(
-        '-m', 'impala_tf.cli.train', *programs.CATCH,
+        '-m', 'impala_tf', 'train', *programs.CATCH,
         f'--run_dir={tmp_path / "one"}',
         f'--port={port}',
         '--gin_binding=ExperimentConfig.total_frames = 1000000000'))
@@ -79,7 +79,7 @@ def test_second_run_is_refused_at_once(tmp_path, fault):
           ('two', (f'--port={port}',), f'port {port} cannot be used')):
         start = time.monotonic()
         line = programs.error_line(programs.run(
-            'impala_tf.cli.train', *programs.CATCH,
+            'impala_tf', 'train', *programs.CATCH,
             f'--run_dir={tmp_path / name}',
             *flags, '--gin_binding=ExperimentConfig.total_frames = 1000000000'))
         refusal_secs.append(time.monotonic() - start)

@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 def _training(run_dir, *arguments):
   """Starts a run of two processes, or resumes it; yields a `runs.Run`."""
   with programs.running(
-      '-m', 'impala_tf.cli.train', 'configs/a3c/catch.gin',
+      '-m', 'impala_tf', 'train', 'configs/a3c/catch.gin',
       f'--run_dir={run_dir}',
       runs.bind('ActorConfig.num_actors', 2),
       runs.bind('AsyncConfig.num_workers', 4),

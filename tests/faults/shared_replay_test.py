@@ -32,7 +32,7 @@ class _Replay:
     self.address = f'localhost:{self.port}'
     self._log = directory / 'replay.log'
     self._command = (
-        '-m', 'impala_tf.cli.role', 'replay', f'--address={self.address}',
+        '-m', 'impala_tf', 'role', 'replay', f'--address={self.address}',
         f'--config={programs.CATCH[0]}', f'--num_agents={num_agents}',
         *programs.CATCH[1:], *_REPLAYING, *arguments)
     self._stack = contextlib.ExitStack()
@@ -203,7 +203,7 @@ def _processes(tmp_path):
   """Lists the processes of the sweep's runs, and of its replay."""
   sweep_dir = tmp_path / 'sweep'
   task = sweep_dir / 'tasks' / 'catch.gin'
-  return [*programs.pids('impala_tf.cli.train', str(task)),
+  return [*programs.pids('impala_tf', 'train', str(task)),
           *programs.pids('replay', f'--config={task}')]
 
 
@@ -213,7 +213,7 @@ def test_sweep_goes_on_when_its_replay_is_killed_and_stops_as_a_whole(
   path = tmp_path / 'sweep.gin'
   total = 100_000 * fault.tries
   path.write_text(_SWEEP % total)
-  command = ('impala_tf.cli.sweep', path, f'--sweep_dir={tmp_path / "sweep"}')
+  command = ('impala_tf', 'sweep', path, f'--sweep_dir={tmp_path / "sweep"}')
   stop_secs = []
   for _ in range(fault.tries):
     with programs.running('-m', *command) as process:

@@ -268,7 +268,7 @@ class _FarRun(runs.Run):
 def test_run_that_is_killed_goes_on_and_a_second_one_is_refused(tmp_path):
   run_dir, url = tmp_path / 'run', f'file://{tmp_path}/run'
   training = (
-      'impala_tf.cli.train', *programs.CATCH, f'--run_dir={url}',
+      'impala_tf', 'train', *programs.CATCH, f'--run_dir={url}',
       runs.bind('ExperimentConfig.total_frames', 10**9),
       runs.bind('ExperimentConfig.checkpoint_interval_secs', 1.))
   with programs.running('-m', *training, cwd=tmp_path) as process:

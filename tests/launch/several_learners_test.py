@@ -35,7 +35,7 @@ def test_two_learners_learn_all_frames_and_end(tmp_path):
 @contextlib.contextmanager
 def _role(log, *arguments):
   with log.open('w') as file, programs.running(
-      '-m', 'impala_tf.cli.role', *arguments, stdout=file,
+      '-m', 'impala_tf', 'role', *arguments, stdout=file,
       stderr=file) as process:
     yield process
 

@@ -116,7 +116,7 @@ def test_agents_of_a_sweep_share_a_replay_on_rays_own_cluster_here(tmp_path):
               'fast': {'OptimizerConfig.learning_rate': 0.002}})
   sweep_dir = tmp_path / 'sweep'
   ran = programs.run(
-      'impala_tf.cli.sweep', path, f'--sweep_dir={sweep_dir}', '--engine=ray',
+      'impala_tf', 'sweep', path, f'--sweep_dir={sweep_dir}', '--engine=ray',
       '--run_cpus=0.5', timeout=_DEADLINE_SECS)
   assert ran.returncode == 0, (ran.stdout, ran.stderr)
   assert '2 of 2 runs to do' in ran.stdout
@@ -147,7 +147,7 @@ def test_sweep_outlives_a_node_and_has_the_results_of_a_local_one(tmp_path):
   with ray_nodes.running(num_nodes=3, num_cpus=1) as cluster:
     with (tmp_path / 'output').open('w') as output:
       with programs.running(
-          '-m', 'impala_tf.cli.sweep', path, f'--sweep_dir={remote}',
+          '-m', 'impala_tf', 'sweep', path, f'--sweep_dir={remote}',
           '--engine=ray',
           f'--ray_address={cluster.address}', stdout=output,
           stderr=output) as process:
@@ -163,7 +163,7 @@ def test_sweep_outlives_a_node_and_has_the_results_of_a_local_one(tmp_path):
   assert '3 of 3 runs to do' in said and '3 at a time' in said
   assert log.read_text().count('started on ') == 2
   assert re.search(r'Resuming from \S+/ckpt-\d+ at', log.read_text())
-  ran = programs.run('impala_tf.cli.sweep', path, f'--sweep_dir={local}',
+  ran = programs.run('impala_tf', 'sweep', path, f'--sweep_dir={local}',
                      timeout=_DEADLINE_SECS)
   assert ran.returncode == 0, ran.stderr
   expected, found = _results(local), _results(remote)
@@ -187,7 +187,7 @@ def test_bad_flag_is_refused(refused, tmp_path, flag, words):
 def test_sweep_without_room_for_a_run_is_refused(tmp_path, cluster):
   path = _write(tmp_path, fixed=_CATCH)
   line = programs.error_line(programs.run(
-      'impala_tf.cli.sweep', path, f'--sweep_dir={tmp_path / "sweep"}',
+      'impala_tf', 'sweep', path, f'--sweep_dir={tmp_path / "sweep"}',
       '--engine=ray', f'--ray_address={cluster.address}', '--run_gpus=1',
       timeout=_DEADLINE_SECS))
   assert 'no node has 1 CPU, 1 GPU for a run: the cluster has 3 nodes' in line

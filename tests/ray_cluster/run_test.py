@@ -83,8 +83,8 @@ def _make(monkeypatch, tmp_path):
 
 def _flags(program):
   """Returns some flags of the last start of a program."""
-  (module, role, *flags), needed = program.calls[-1]
-  assert (module, role) == ('impala_tf.cli.role', 'learner')
+  (module, verb, role, *flags), needed = program.calls[-1]
+  assert (module, verb, role) == ('impala_tf', 'role', 'learner')
   assert f'--run_dir={needed[0]}' in flags and len(needed) == 1
   assert {'--supervised', '--wait_secs=600'} <= set(flags)
   return [flag for flag in flags if re.match(

@@ -395,7 +395,7 @@ class _WaitingHost(host_lib.ActorHost):
 
 
 def _train(config, run_dir, *bindings):
-  ran = programs.run('impala_tf.cli.train', config, f'--run_dir={run_dir}', *(
+  ran = programs.run('impala_tf', 'train', config, f'--run_dir={run_dir}', *(
       f'--gin_binding={binding}' for binding in bindings), timeout=3500)
   assert ran.returncode == 0, ran.stderr
   return metrics.read_rows(str(run_dir))

@@ -234,7 +234,7 @@ _IMPORTS = [
     ('from a_package import part as config', 'a_package.part'),
     ('from impala_tf import a_trap', 'impala_tf.a_trap'),
     ('import os', 'os'),
-    ('from impala_tf import experiment', 'impala_tf.experiment')]
+    ('from impala_tf.core import experiment', 'impala_tf.core.experiment')]
 
 
 @pytest.mark.parametrize('statement, module', _IMPORTS)
@@ -296,6 +296,6 @@ def test_names_for_values_may_be_used(tmp_path):
 
 def test_evaluate_imports_nothing_that_a_run_directory_names(tmp_path, trace):
   (tmp_path / 'config.gin').write_text(_HEADER + 'import a_trap\n')
-  line = programs.error_line(programs.run('impala_tf.cli.evaluate', tmp_path))
+  line = programs.error_line(programs.run('impala_tf', 'evaluate', tmp_path))
   assert 'config.gin imports a_trap, but a .gin file binds data' in line
   assert not trace.exists()

@@ -39,8 +39,8 @@ def test_replay_gets_the_agents_config_and_agents_its_address(tmp_path):
   assert one.name == 'catch/shared/replay_of_seed_1'
   assert list(one.flags) == [
       f'catch/shared/{name}/seed_1' for name in ('a', 'b', 'c')]
-  module, *arguments = one.command
-  assert module == 'impala_tf.cli.role'
+  module, verb, *arguments = one.command
+  assert (module, verb) == ('impala_tf', 'role')
   args = flags.make_parser('').parse_args(arguments)
   flags.check(args)
   assert args.role == 'replay' and args.supervised and args.num_agents == 3

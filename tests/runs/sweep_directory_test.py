@@ -48,7 +48,7 @@ def test_run_is_started_with_paths_that_hold_anywhere(tmp_path, monkeypatch):
   run = plan_lib.runs(_CONFIG)[0]
   with sweep_directory.claim('sweep', _CONFIG, _TASKS) as directory:
     arguments = directory.arguments(run)
-  assert arguments[:2] == ['impala_tf.cli.train',
+  assert arguments[:3] == ['impala_tf', 'train',
                            f'{tmp_path}/sweep/tasks/catch.gin']
   assert '--gin_binding=ExperimentConfig.seed = 1' in arguments
   assert f'--run_dir={tmp_path}/sweep/runs/{run.name}' in arguments

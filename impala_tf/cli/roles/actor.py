@@ -1,4 +1,4 @@
-"""The actor as a program of its own; see `launch/role.sh`."""
+"""The actor as a program of its own."""
 
 import argparse
 import secrets

@@ -1,4 +1,4 @@
-"""The evaluator as a program of its own; see `launch/role.sh`."""
+"""The evaluator as a program of its own."""
 
 import argparse
 import os

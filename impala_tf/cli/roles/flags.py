@@ -1,4 +1,4 @@
-"""Flags of the roles, see `launch/role.sh`, and their checks."""
+"""Flags of the roles and their checks; see `role`."""
 
 import argparse
 from typing import Callable, List, Optional, Tuple
@@ -16,7 +16,7 @@ WAIT_SECS = 600.  # For a peer; environments that may be slow get more.
 
 def make_parser(description: str) -> argparse.ArgumentParser:
   """Makes the parser of the flags of all roles."""
-  parser = command_line.Parser(prog='role.sh', description=description)
+  parser = command_line.Parser(description=description)
   parser.add_argument(
       'role', choices=('learner', 'actor', 'evaluator', 'replay'))
   parser.add_argument('--address', required=True, metavar='HOST:PORT',

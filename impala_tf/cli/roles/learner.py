@@ -1,4 +1,4 @@
-"""The learner as a program of its own; see `launch/role.sh`."""
+"""The learner as a program of its own."""
 
 import argparse
 import contextlib
@@ -16,6 +16,7 @@ from impala_tf.runs import gin_config
 from impala_tf.runs import progress
 from impala_tf.runs import run_directory
 from impala_tf.runtime import child as child_lib
+from impala_tf.runtime import command_names
 from impala_tf.runtime import host as host_lib
 from impala_tf.runtime import ports
 from impala_tf.runtime import sizing
@@ -236,7 +237,7 @@ def run(args: argparse.Namespace) -> int:
     for server, port in open_ports.items():
       print(f'  {program.open_port(port, server)}')
     if not config.learner_plays:
-      print('  its actors: ./launch/role.sh actor '
+      print(f'  its actors: {command_names.command("role")} actor '
             f'--address={shlex.quote(args.address)} '
             f'--task=N, N = {_actor_tasks(args, config)}', flush=True)
     with progress.ProgressLine(config.experiment.total_frames) as line:

@@ -1,4 +1,4 @@
-"""The shared replay as a program of its own; see `launch/role.sh`."""
+"""The shared replay as a program of its own."""
 
 import argparse
 import contextlib

@@ -21,7 +21,7 @@ os.makedirs(run_dir)
 for role in {roles}:  # From then on their memory stays as it is.
   subprocess.Popen(
       ['{python}', '-c', 'import time; print(flush=True); time.sleep(300)',
-       'impala_tf.cli.role', role], stdout=subprocess.PIPE).stdout.readline()
+       'impala_tf', 'role', role], stdout=subprocess.PIPE).stdout.readline()
 with open(run_dir + '/metrics.jsonl', 'w') as file:
   file.write('{{"frames": 1}}\\n')
 time.sleep(300)
@@ -76,7 +76,7 @@ def test_process_that_ends_during_a_look_has_no_memory(
 def test_every_look_has_the_roles_of_the_start(start):
   run = start(['learner', 'actor'])
   for child in psutil.Process().children(recursive=True):
-    if 'impala_tf.cli.role' in child.cmdline():
+    if 'role' in child.cmdline():
       child.kill()
   programs.wait_until(lambda: not run.actor_pids(), 'the end of actors')
   look = run.pss_mib()

@@ -1,0 +1,71 @@
+"""The command `impala-tf`, which runs the program of a verb.
+
+Processes of a run are started with `python -m impala_tf`, which does the same.
+"""
+
+import argparse
+import importlib
+import sys
+
+import impala_tf
+from impala_tf.runtime import command_names
+
+# Each is a module of this package, with its own --help.
+VERBS = {
+    'train': 'trains an agent on this machine, or resumes a run',
+    'evaluate': 'plays full games with a trained agent and scores them',
+    'plot': 'draws learning curves of runs',
+    'report': 'draws and tabulates everything that is known of runs',
+    'export': "writes a run's agent into a directory to share",
+    'sweep': 'trains many settings, variants, tasks and seeds',
+    'population': 'trains runs that copy the better ones',
+    'role': 'runs the learner, an actor, the evaluator or the replay of a run',
+    'cluster': 'trains an agent on a Ray cluster',
+    'options': 'prints all options with their defaults and meanings',
+}
+
+
+def _show_all_but_interrupts(kind, error, trace):
+  """Shows no trace if Ctrl-C ends a program while it starts."""
+  if not issubclass(kind, KeyboardInterrupt):
+    sys.__excepthook__(kind, error, trace)
+
+
+def _read_verb() -> str:
+  """Returns the verb; answers --help and --version.
+
+  Raises:
+    UserError: if there is no such verb.
+  """
+  from impala_tf.cli import command_line
+  parser = command_line.Parser(
+      prog='impala-tf', usage='%(prog)s VERB [ARGUMENTS]',
+      description='IMPALA (Espeholt et al., 2018): trains and plays agents.',
+      epilog='\n'.join(['verbs (VERB --help lists the flags of each):', *(
+          f'  {verb:12}{what}' for verb, what in VERBS.items())]),
+      formatter_class=argparse.RawDescriptionHelpFormatter)
+  parser.add_argument('verb', metavar='VERB', choices=VERBS,
+                      help=argparse.SUPPRESS)
+  parser.add_argument('--version', action='version',
+                      version=impala_tf.__version__)
+  # With None it completes the verb if the shell asks for that.
+  return parser.parse_args(sys.argv[1:2] if sys.argv[2:] else None).verb
+
+
+def _run() -> int:
+  verb = _read_verb()
+  sys.argv[:2] = [command_names.command(verb)]
+  return importlib.import_module(f'impala_tf.cli.{verb}').main()
+
+
+def main() -> None:
+  """Runs the program of a verb, and ends the process with its exit code."""
+  sys.excepthook = _show_all_but_interrupts
+  # Here, since Ctrl-C may come while they are imported.
+  from impala_tf.cli import command_line
+  from impala_tf.cli import program
+  command_line.take_words_to_complete()
+  # All that a role has is saved by then, and the endings of TensorFlow and
+  # Reverb can take seconds on a busy machine, of which Ctrl-C has only ten.
+  is_role = sys.argv[1:2] == ['role']
+  program.end(program.run(_run), at_once=is_role)

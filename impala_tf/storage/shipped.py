@@ -1,0 +1,85 @@
+"""Files that come with the package: configs, and agents in the box.
+
+A clone has them in configs/ and testdata/agents/, an installed package has them
+in its own configs/ and box/.
+"""
+
+import difflib
+import os
+import pathlib
+import re
+from typing import List
+
+from impala_tf import config as config_lib
+
+_PACKAGE = pathlib.Path(__file__).resolve().parents[1]
+_IS_INSTALLED = (_PACKAGE / 'configs').is_dir()
+# The directory from which .gin files include 'configs/…'.
+ROOT = _PACKAGE if _IS_INSTALLED else _PACKAGE.parent
+_CONFIGS = ROOT / 'configs'
+_AGENTS = ROOT / ('box' if _IS_INSTALLED else 'testdata/agents')
+_BOX = 'box/'
+# Directories within configs/ whose files are not configs of single runs.
+SWEEPS = 'sweeps'
+POPULATIONS = 'populations'
+
+
+def config_names(kind: str = '') -> List[str]:
+  """Lists the names of shipped configs.
+
+  Args:
+    kind: SWEEPS or POPULATIONS; empty for single runs.
+  """
+  directory = _CONFIGS / kind
+  paths = [path.relative_to(directory) for path in directory.rglob('*.gin')]
+  return sorted(path.with_suffix('').as_posix() for path in paths
+                if kind or path.parts[0] not in (SWEEPS, POPULATIONS))
+
+
+def find_config(path: str, kind: str = '') -> str:
+  """Finds a .gin file by its path or, if there is none, by its name.
+
+  Args:
+    path: path from the working directory, or from the one that holds configs/;
+      or the name of a shipped config, such as 'atari/pong'.
+    kind: see `config_names`.
+
+  Returns:
+    The path of the file.
+
+  Raises:
+    ConfigError: if there is neither; names the nearest.
+  """
+  name = f'{path}.gin'
+  for candidate in (path, ROOT / path, _CONFIGS / kind / name, _CONFIGS / name):
+    if os.path.isfile(candidate):
+      return str(candidate)
+  wanted = re.sub(r'^configs/|\.gin$', '', path)
+  names = config_names(kind)
+  near = [name for name in names
+          if name.rpartition('/')[2] == wanted.rpartition('/')[2]]
+  near = near or difflib.get_close_matches(wanted, names, n=1)
+  remedy = f'name a .gin file, or one of those in {_CONFIGS / kind}'
+  if near:
+    remedy = f'did you mean {" or ".join(near)}?'
+  raise config_lib.ConfigError(f'there is no file {path}; {remedy}')
+
+
+def find_agent(run_dir: str) -> str:
+  """Returns the directory of an agent in the box, or of a run as it is given.
+
+  Args:
+    run_dir: path or URL, which wins if it exists; or a name such as 'box/pong'.
+
+  Raises:
+    UserError: if the box has no such agent.
+  """
+  if not run_dir.startswith(_BOX) or os.path.exists(run_dir):
+    return run_dir
+  found = _AGENTS / run_dir[len(_BOX):]
+  if not found.is_dir():
+    agents = sorted(_BOX + path.name for path in _AGENTS.iterdir()
+                    if path.is_dir())
+    raise config_lib.UserError(
+        f'there is no agent {run_dir}; choose {" or ".join(agents)}')
+  return str(found)

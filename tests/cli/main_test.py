@@ -1,0 +1,120 @@
+"""The command `impala-tf`: verbs, --help in no time, and completion."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+import impala_tf
+from impala_tf.cli import main
+from impala_tf.storage import shipped
+from tests.fixtures import programs
+
+_HEAVY = ('matplotlib', 'ray', 'reverb', 'scipy', 'tensorflow')
+# Runs the command, and prints at its end which of these were imported.
+_IMPORTED = f"""
+import atexit, sys
+atexit.register(lambda: print(
+    'imported:', [name for name in {_HEAVY} if name in sys.modules]))
+from impala_tf.cli import main
+main.main()
+"""
+
+
+@pytest.mark.parametrize('verb', [None, *main.VERBS])
+def test_help_imports_nothing_that_takes_long(verb):
+  with programs.running(
+      '-c', _IMPORTED, *filter(None, [verb]), '--help') as process:
+    text, errors = process.communicate(timeout=programs.DEADLINE_SECS)
+  assert process.returncode == 0, errors
+  assert text.startswith(f'usage: impala-tf {verb or "VERB"} [')
+  assert text.endswith('imported: []\n')
+
+
+def test_help_lists_all_verbs_which_are_the_programs_and_scripts():
+  text = programs.run('impala_tf', '--help').stdout
+  scripts = programs.ROOT / 'launch'
+  for verb in main.VERBS:
+    assert f'\n  {verb} ' in text
+    assert verb == 'options' or (
+        f' -m impala_tf {verb} "$@"' in (scripts / f'{verb}.sh').read_text())
+
+
+def test_version_is_that_of_the_package():
+  assert programs.run('impala_tf', '--version').stdout == (
+      f'{impala_tf.__version__}\n')
+
+
+@pytest.mark.parametrize('arguments, words', [
+    (['trian'], 'there is no trian; did you mean train? --help lists'),
+    (['nothing'], "invalid choice: 'nothing' (choose from"),
+    ([], 'required: VERB; --help lists'),
+    (['train', 'ctach'], 'there is no file ctach; did you mean catch?'),
+    (['sweep', 'small_taks', '--sweep_dir=x'], 'did you mean small_tasks?'),
+    (['population', 'pbd', '--population_dir=x'], 'did you mean pbt?'),
+    (['evaluate', 'box/pnog'], 'there is no agent box/pnog; choose box/pong')])
+def test_what_is_not_there_is_refused_with_the_nearest(
+    tmp_path, arguments, words):
+  ran = programs.run('impala_tf', *arguments, cwd=tmp_path)
+  assert words in programs.error_line(ran)
+  assert not any(tmp_path.iterdir())
+
+
+def test_program_is_called_as_the_user_has_started_it(tmp_path):
+  variables = {**os.environ, 'IMPALA_TF_SCRIPTS': './launch',
+               'PYTHONPATH': str(programs.ROOT)}
+  ran = programs.run('impala_tf', 'train', '--help', env=variables)
+  assert ran.stdout.startswith('usage: train.sh [')
+
+
+def _complete(line, cwd):
+  """Lists what the command offers when bash asks how a line may go on."""
+  ran = programs.run('impala_tf', cwd=cwd, env={
+      **os.environ, 'PYTHONPATH': str(programs.ROOT), 'COMP_LINE': line,
+      'COMP_POINT': str(len(line))})
+  assert (ran.returncode, ran.stderr) == (0, '')
+  return ran.stdout.split()
+
+
+@pytest.mark.parametrize('line, words', [
+    ('impala-tf ex', ['export']), ('impala-tf --v', ['--version']),
+    ('impala-tf train --net', ['--network']),
+    ('impala-tf train --run_dir=x catc', ['catch', 'catch_replay']),
+    ('impala-tf role e', ['evaluator']),
+    ('impala-tf sweep ', shipped.config_names(shipped.SWEEPS)),
+    ('impala-tf evaluate some', [])])
+def test_shell_completes_verbs_flags_and_shipped_configs(
+    tmp_path, line, words):
+  assert _complete(line, tmp_path) == words
+
+
+def test_importing_programs_changes_nothing_of_the_process():
+  ran = subprocess.run(
+      [sys.executable, '-c', 'import sys; from impala_tf.cli import train; '
+       'assert sys.excepthook is sys.__excepthook__'],
+      cwd=programs.ROOT, timeout=programs.DEADLINE_SECS)
+  assert ran.returncode == 0
+
+
+# A program that says when it is being imported, and takes its time.
+_SLOW = """
+import sys, time
+from impala_tf.cli import main
+class Finder:
+  def find_spec(self, name, *unused):
+    if name == 'impala_tf.cli.program':
+      print('starting', flush=True)
+      time.sleep(100)
+sys.meta_path.insert(0, Finder())
+main.main()
+"""
+
+
+def test_interrupt_while_a_program_starts_shows_no_trace():
+  with programs.running('-c', _SLOW, 'train') as process:
+    assert process.stdout.readline() == 'starting\n'
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=programs.DEADLINE_SECS)
+  assert process.returncode == -signal.SIGINT and errors == ''

@@ -1,0 +1,105 @@
+"""Shipped configs and agents are found by name, in a clone and installed."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from impala_tf import config as config_lib
+from impala_tf.runs import gin_config
+from impala_tf.storage import shipped
+from tests.fixtures import programs
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path, monkeypatch):
+  monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize('name, kind, path', [
+    ('catch', '', 'catch.gin'), ('configs/catch.gin', '', 'catch.gin'),
+    ('atari/breakout_few_frames', '', 'atari/breakout_few_frames.gin'),
+    ('small_tasks', shipped.SWEEPS, 'sweeps/small_tasks.gin'),
+    ('table_d1', shipped.SWEEPS, 'sweeps/table_d1.gin'),
+    ('table_d1', shipped.POPULATIONS, 'populations/table_d1.gin'),
+    ('sweeps/example', shipped.POPULATIONS, 'sweeps/example.gin')])
+def test_name_is_a_shipped_config_in_any_directory(name, kind, path):
+  assert shipped.find_config(name, kind) == str(
+      programs.ROOT / 'configs' / path)
+
+
+def test_file_that_exists_wins_over_a_name(tmp_path):
+  (tmp_path / 'catch').write_text('')
+  assert shipped.find_config('catch') == 'catch'
+  os.remove('catch')
+  os.mkdir('catch')  # A directory is no file.
+  assert shipped.find_config('catch').endswith('configs/catch.gin')
+
+
+@pytest.mark.parametrize('name, kind, words', [
+    ('ctach', '', 'there is no file ctach; did you mean catch?'),
+    ('configs/ctach.gin', '', 'did you mean catch?'),
+    ('breakout', '', 'did you mean atari/breakout?'),
+    ('small_taks', shipped.SWEEPS, 'did you mean small_tasks?'),
+    ('zzz', '', 'name a .gin file, or one of those in ')])
+def test_wrong_name_is_refused_with_the_nearest(name, kind, words):
+  with pytest.raises(config_lib.ConfigError) as raised:
+    shipped.find_config(name, kind)
+  assert words in str(raised.value) and '\n' not in str(raised.value)
+
+
+@pytest.mark.parametrize('kind', ['', shipped.SWEEPS, shipped.POPULATIONS])
+def test_every_listed_name_leads_to_a_file_of_its_kind(kind):
+  names = shipped.config_names(kind)
+  assert len(names) > 5
+  for name in names:
+    path = os.path.relpath(
+        shipped.find_config(name, kind), programs.ROOT / 'configs')
+    assert path.startswith(kind)
+    assert bool(kind) == path.startswith(('sweeps/', 'populations/'))
+
+
+def test_agent_in_the_box_has_a_name_and_directories_win(tmp_path):
+  pong = shipped.find_agent('box/pong')
+  assert gin_config.load(gin_config.config_path(pong))
+  with pytest.raises(config_lib.UserError, match='choose box/pong'):
+    shipped.find_agent('box/pnog')
+  for run_dir in ('runs/x', 'gs://b/x'):
+    assert shipped.find_agent(run_dir) == run_dir
+  (tmp_path / 'box' / 'pong').mkdir(parents=True)
+  assert shipped.find_agent('box/pong') == 'box/pong'
+
+
+# Prints what installed programs find.
+_INSTALLED = """
+import json
+from impala_tf.runs import gin_config
+from impala_tf.storage import shipped
+sweep = gin_config.load_sweep('small_tasks', shipped.SWEEPS)
+print(json.dumps([
+    shipped.find_config('catch'), shipped.find_agent('box/pong'),
+    gin_config.load('laser/catch_delayed').environment.level,
+    *(gin_config.load(path).environment.level
+      for path in sweep.tasks.values())]))
+"""
+
+
+def test_installed_package_finds_its_own_files(tmp_path):
+  package = tmp_path / 'site' / 'impala_tf'
+  for source, target in (('impala_tf', ''), ('configs', 'configs'),
+                         ('testdata/agents', 'box')):
+    shutil.copytree(programs.ROOT / source, package / target,
+                    ignore=shutil.ignore_patterns('__pycache__'))
+  (tmp_path / 'home').mkdir()
+  ran = subprocess.run(
+      [sys.executable, '-c', _INSTALLED], cwd=tmp_path / 'home', text=True,
+      capture_output=True, timeout=programs.DEADLINE_SECS,
+      env={'PYTHONPATH': str(tmp_path / 'site')})
+  assert ran.returncode == 0, ran.stderr
+  config, agent, *levels = json.loads(ran.stdout)
+  assert config == str(package / 'configs' / 'catch.gin')
+  assert agent == str(package / 'box' / 'pong')
+  assert levels[0] == 'catch/delayed' and 'tmaze/10' in levels
