@@ -8,6 +8,7 @@ from typing import Callable, Dict, Iterator, List, NamedTuple, Tuple
 from impala_tf import config as config_lib
 from impala_tf.cli import program
 from impala_tf.ray_cluster import connection as ray_connection
+from impala_tf.roles import beginning
 from impala_tf.runs import gin_config
 from impala_tf.runs import sweep_directory
 from impala_tf.runtime import batch
@@ -174,5 +175,5 @@ def load_runs(config: plan_lib.SweepConfig,
        loaded.optimizer.momentum, loaded.experiment.algorithm): loaded
       for _, loaded in runs}
   for loaded in distinct.values():
-    program.check_names(loaded)
+    beginning.check_names(loaded)
   return tasks, runs

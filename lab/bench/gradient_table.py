@@ -15,6 +15,7 @@ from typing import Any, Dict, Mapping, Optional
 from impala_tf import config as config_lib
 from impala_tf.cli import command_line
 from impala_tf.cli import program
+from impala_tf.roles import beginning
 from lab.bench import measure
 from lab.bench import quiet
 from lab.bench import report
@@ -58,7 +59,7 @@ def _settings(args: argparse.Namespace, length: int
         f'AsyncConfig.max_segment_steps = {length}', *args.gin_binding,
         binding])
     config = settings[way].config()
-    program.check_names(config)
+    beginning.check_names(config)
     if config.experiment.algorithm not in ('a3c', 'a3c_continuous'):
       raise config_lib.UserError(
           f'{args.config} has the algorithm {config.experiment.algorithm!r}, '

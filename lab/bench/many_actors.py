@@ -27,6 +27,7 @@ from impala_tf import config as config_lib
 from impala_tf.cli import command_line
 from impala_tf.cli import program
 from impala_tf.envs import factory
+from impala_tf.roles import beginning
 from impala_tf.runs import gin_config
 from impala_tf.runs import metrics
 from impala_tf.runtime import local
@@ -351,7 +352,7 @@ def _run(args: argparse.Namespace) -> None:
     private_network.restart_within('lab.bench.many_actors')
   obstacle = private_network.obstacle()
   if obstacle:
-    print(f'{program.open_port(None)}; no private network here: {obstacle}',
+    print(f'{beginning.open_port(None)}; no private network here: {obstacle}',
           flush=True)
   with tempfile.TemporaryDirectory(prefix='impala_benchmark_') as directory:
     recording = os.path.join(directory, 'unrolls')

@@ -15,6 +15,7 @@ from impala_tf import config as config_lib
 from impala_tf.algorithms import table as algorithms
 from impala_tf.cli import command_line
 from impala_tf.cli import program
+from impala_tf.roles import beginning
 from lab.bench import measure
 from lab.bench import quiet
 from lab.bench import report
@@ -29,7 +30,7 @@ def _setting(args: argparse.Namespace, number: str) -> measure.Setting:
       *side_by_side.BINDINGS, *args.gin_binding,
       f'ActorConfig.num_actors = {number}'])
   config = setting.config()
-  program.check_names(config)
+  beginning.check_names(config)
   if algorithms.architecture(config) != algorithms.SHARED_PARAMETERS:
     raise config_lib.UserError(
         f'{args.config} has the algorithm {config.experiment.algorithm!r}, '
