@@ -82,18 +82,18 @@ def train(config: Union[config_lib.Config, str], run_dir: Optional[str] = None,
   user_modules.refuse_while_importing('impala_tf.train')
   config = _load(config, bindings or {}, in_process)
   beginning.check_names(config)
-  sizing.fit(config)  # Refuses more levels than environments.
   if config.learner.num_learners > 1:
     raise config_lib.ConfigError(
         f'LearnerConfig.num_learners is {config.learner.num_learners}, but '
         'impala_tf.train has one learner, this process; set it to 1, or use '
         './launch/train.sh')
+  sizing.fit(config)  # Refuses more levels than environments.
   if not config.experiment.in_process and not config.learner_plays:
     _share_registered(config)
   chosen = local_run.choose_ports(None, 1)
   run_dir = run_dir or run_directory.fresh_path(config.environment.level)
   with local_run.begun(
-      run_dir, config, chosen, 'only a program can leave its network',
+      run_dir, config, chosen, 'this process keeps its network',
       allow_changes, init_from), progress.ProgressLine(
           config.experiment.total_frames) as line, _actors(
               config, run_dir, chosen) as actors:
