@@ -120,7 +120,7 @@ class _LocalLearners(supervisor.Learners):
 
 
 class _LearnerElsewhere(supervisor.Learners):
-  """A learner that is no child, such as this process, and always there."""
+  """A learner that is no child of the supervisor, and always there."""
 
   def __init__(self, is_done: Callable[[], bool],
                restart: restarts.JointRestarts):

@@ -208,16 +208,16 @@ def test_script_trains_on_what_it_has_registered(tmp_path):
 
 @_PROCESSES
 @pytest.mark.parametrize('is_file, words', [
-    (True, r"/mine.py, which calls impala_tf.train at once; put .* under if __"),
-    (False, "Error: the environment gym/Mine-v0 was registered in a notebook, "
-     'by python -c or .* put that into a .py file .* or train with in_process')])
+    (True, 'Error: .*/mine.py, which calls impala_tf.train at once; put .* if'),
+    (False, 'Error: the environment gym/Mine-v0 was registered in a notebook, '
+     'by python -c .* put that into a .py file .* train with in_process')])
 def test_what_children_cannot_import_is_refused(tmp_path, is_file, words):
   start = _program(tmp_path / 'run', 'main()')
   script = tmp_path / 'mine.py'
   script.write_text(start)
   ran = _run(*([script] if is_file else ['-c', start]))
   assert ran.returncode == 1
-  assert re.search(words, ran.stderr.splitlines()[-1]), ran.stderr
+  assert re.search(words, ran.stderr), ran.stderr
   assert not (tmp_path / 'run').exists()
 
 
