@@ -10,7 +10,7 @@ import signal
 import sys
 import tempfile
 import threading
-from typing import Any, Iterator, Mapping, NamedTuple, Optional, Sequence, Union
+from typing import Any, Mapping, NamedTuple, Optional, Sequence, Union
 
 from impala_tf import config as config_lib
 from impala_tf.core import loop as loop_lib
@@ -22,7 +22,6 @@ from impala_tf.runs import progress
 from impala_tf.runs import run_directory
 from impala_tf.runtime import sizing
 from impala_tf.runtime import stop_signals
-from impala_tf.runtime import supervisor as supervisor_lib
 from impala_tf.runtime import user_modules
 from impala_tf.suites import levels as levels_lib
 
@@ -93,10 +92,13 @@ def train(config: Union[config_lib.Config, str], run_dir: Optional[str] = None,
   chosen = local_run.choose_ports(None, 1)
   run_dir = run_dir or run_directory.fresh_path(config.environment.level)
   with local_run.begun(
-      run_dir, config, chosen, 'this process keeps its network',
-      allow_changes, init_from), progress.ProgressLine(
-          config.experiment.total_frames) as line, _actors(
-              config, run_dir, chosen) as actors:
+      run_dir, config, chosen, 'this process keeps its network', allow_changes,
+      init_from), contextlib.ExitStack() as stack:
+    line = stack.enter_context(
+        progress.ProgressLine(config.experiment.total_frames))
+    actors = _Actors(config, run_dir, chosen)
+    if not config.experiment.in_process:
+      stack.enter_context(actors)
     signum = local_run.learn_here(
         config, run_dir, line, port=chosen.reverb[0], callbacks=callbacks,
         check=actors.check,
@@ -157,45 +159,32 @@ def _share_registered(config: config_lib.Config) -> None:
 
 
 class _Actors:
-  """Children that play, or none, under a thread that supervises them."""
+  """Children that play while a context lasts, supervised by a thread."""
 
-  def __init__(self):
+  def __init__(self, config: config_lib.Config, run_dir: str,
+               chosen: local_run.Ports):
+    self._arguments = config, run_dir, chosen
     self._error: Optional[BaseException] = None
     self._has_ended = threading.Event()
+    self._thread = threading.Thread(target=self._supervise)
+
+  def __enter__(self) -> '_Actors':
+    self._thread.start()
+    return self
+
+  def __exit__(self, *unused):
+    self._has_ended.set()
+    self._thread.join()
+
+  def _supervise(self) -> None:
+    try:
+      with local_run.supervisor(
+          *self._arguments, is_done=self._has_ended.is_set) as supervisor:
+        supervisor.run(lambda: None)
+    except BaseException as error:
+      self._error = error
 
   def check(self) -> None:
     """Raises what ended the supervision, if anything did."""
     if self._error is not None:
       raise self._error
-
-  def run(self, supervisor: supervisor_lib.Supervisor) -> None:
-    """Supervises them until `end`; errors are for `check`."""
-    try:
-      supervisor.run(lambda: None)
-    except BaseException as error:
-      self._error = error
-
-  def end(self) -> None:
-    self._has_ended.set()
-
-  def have_ended(self) -> bool:
-    return self._has_ended.is_set()
-
-
-@contextlib.contextmanager
-def _actors(config: config_lib.Config, run_dir: str, chosen: local_run.Ports
-            ) -> Iterator[_Actors]:
-  """Runs the actors of a run while the context lasts."""
-  actors = _Actors()
-  if config.experiment.in_process:
-    yield actors
-    return
-  with local_run.supervisor(
-      config, run_dir, chosen, is_done=actors.have_ended) as supervisor:
-    thread = threading.Thread(target=actors.run, args=(supervisor,))
-    thread.start()
-    try:
-      yield actors
-    finally:
-      actors.end()
-      thread.join()
