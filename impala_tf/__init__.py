@@ -30,12 +30,15 @@ _API = {
         'DmlabConfig', 'EnvironmentConfig', 'ExperimentConfig', 'ImpalaConfig',
         'LearnerConfig', 'OptimizerConfig', 'ReplayConfig', 'UserError',
         'VizdoomConfig')},
+    'evaluate': ('impala_tf.roles.scores', 'evaluate'),
     'load_agent': ('impala_tf.agents.saved', 'load_agent'),
     'load_policy': ('impala_tf.agents.policy', 'load_policy'),
     'make_environment': ('impala_tf.core.experiment', 'make_environment'),
     'register_algorithm': ('impala_tf.algorithms.table', 'register'),
     'register_domain': ('impala_tf.envs.factory', 'register'),
     'register_torso': ('impala_tf.agents.torsos', 'register'),
+    'StopTraining': ('impala_tf.core.loop', 'StopTraining'),
+    'train': ('impala_tf.roles.training', 'train'),
 }
 __all__ = sorted(_API)
 

@@ -108,11 +108,11 @@ def modules_forgotten(monkeypatch):
   monkeypatch.setattr(sys, 'path', list(sys.path))
   imported = set(sys.modules)
   registries = [(registry, dict(registry)) for registry in (
-      user_modules._sources, gymnasium.registry, factory.DOMAINS, torsos.OWN,
-      table.ROWS)]
+      user_modules._sources, user_modules._registrars, gymnasium.registry,
+      factory.DOMAINS, torsos.OWN, table.ROWS)]
   yield
   for name in user_modules._sources.keys() - imported:
-    del sys.modules[name]
+    sys.modules.pop(name, None)  # One that is shared was not imported.
   for registry, before in registries:
     registry.clear()
     registry.update(before)

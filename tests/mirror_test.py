@@ -19,6 +19,10 @@ COVERED_ELSEWHERE = {
     **{f'impala_tf/roles/{name}.py': (
         'tests/roles/in_process_test.py', 'is run by that')
        for name in ('actor_learner', 'learner_parts')},
+    'impala_tf/roles/beginning.py': (
+        'tests/cli/warm_start_test.py', 'is what programs begin with'),
+    'impala_tf/roles/local_run.py': (
+        'tests/cli/train_test.py', 'is what that program does'),
     'impala_tf/roles/replay_server.py': (
         'tests/faults/shared_replay_test.py', 'is a process, killed there'),
     'impala_tf/a3c/links.py': (

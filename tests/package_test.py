@@ -110,8 +110,9 @@ def test_examples_of_the_page_run(tmp_path, monkeypatch):
     path.mkdir(parents=True)
     trained_runs.make(path, level, **small)
   examples = re.findall(r'^```python\n(.*?)^```', PAGE.read_text(), re.M | re.S)
-  assert len(examples) == 4
-  names = {'observation': np.zeros((84, 84, 4), np.uint8)}
+  assert len(examples) == 5
+  names = {'__name__': '__main__',
+           'observation': np.zeros((84, 84, 4), np.uint8)}
   for example in examples:
     exec(compile(example, str(PAGE), 'exec'), names)
   assert names['action'] in range(2) and names['score'] < 0

@@ -4,6 +4,7 @@ It learns nothing itself. It reads the workers' records, writes rows and
 checkpoints, and publishes the shared parameters; see `shared_parameters`.
 """
 
+import contextlib
 import sys
 import time
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence
@@ -279,20 +280,27 @@ class _Log:
             'updates_skipped': self.skipped.total,
             'target_syncs': parts.store.counts.num_syncs})
 
-  def add(self, records: Sequence[Record]) -> None:
-    """Adds records; raises UserError after too many skipped updates."""
+  def add(self, records: Sequence[Record]) -> Dict[str, float]:
+    """Adds records; returns the means of their metrics.
+
+    Raises:
+      UserError: after too many skipped updates.
+    """
     learned = [record for record in records if not self.skipped.add(
         record['metrics']['gradient_norm'], record['worker'])]
+    metrics = _means(learned)
     self.rows.add(
-        _as_unroll(records), _means(learned),
+        _as_unroll(records), metrics,
         np.array([record['lag'] for record in records], np.int64))
     self.skipped.check()
+    return metrics
 
 
 def run(parts: Parts, host: host_lib.LearnerHost,
         publisher: Optional[weights.BackgroundPublisher] = None,
-        log_interval_secs: float = 0., poll_secs: float = 0.) -> None:
-  """Keeps what workers learn until all frames are learned from.
+        log_interval_secs: float = 0., poll_secs: float = 0.,
+        callbacks: Sequence[loop_lib.Callback] = ()) -> bool:
+  """Keeps what workers learn until the run is done or the host says to stop.
 
   Args:
     parts: parts of the learner's process.
@@ -301,6 +309,10 @@ def run(parts: Parts, host: host_lib.LearnerHost,
     log_interval_secs: seconds between rows; 0 for a row for each batch of
       records.
     poll_secs: time between two looks at the workers' records.
+    callbacks: told of each batch of records, with the means of its metrics.
+
+  Returns:
+    Whether the run is done, see `loop_lib.train`.
 
   Raises:
     OSError: where the last checkpoint could not be written.
@@ -311,21 +323,27 @@ def run(parts: Parts, host: host_lib.LearnerHost,
   reader = _Reader(store, poll_secs)
   log = _Log(parts, reader, log_interval_secs)
   next_publication = 0.
+  is_done = True
   with loop_lib.Saves(experiment_config.checkpoint_interval_secs, parts.save,
-                      log.rows, host) as saves:
+                      log.rows, host) as saves, (
+                          contextlib.suppress(loop_lib.StopTraining)):
     # By what was read: workers may have reached the end meanwhile.
-    while keeper.num_frames.numpy() < experiment_config.total_frames:
+    while (keeper.num_frames.numpy() < experiment_config.total_frames and
+           not log.rows.has_reached(experiment_config.stop_at_return)):
       if publisher is not None and time.monotonic() >= next_publication:
         publisher.publish(store.counts.num_updates)
         next_publication = time.monotonic() + _PUBLISH_SECS
       host.before_batch()
       records = reader.next(host)
       if records is None:
+        is_done = False
         break
       keeper.count(store)
-      log.add(records)
+      metrics = log.add(records)
       if log.rows.is_due:
         host.on_row(log.rows.write_row())
       saves.save_if_due()
+      log.rows.notify(callbacks, metrics)
   logging.info('%d frames in %d updates', keeper.num_frames.numpy(),
                keeper.num_updates.numpy())
+  return is_done

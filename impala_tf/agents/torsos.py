@@ -37,6 +37,7 @@ def register(name: str) -> Callable[[MakeTorso], MakeTorso]:
 
   def add(make: MakeTorso) -> MakeTorso:
     OWN[name] = make
+    user_modules.note_registration('AgentConfig.torso', name)
     return make
 
   return add

@@ -177,6 +177,7 @@ def register(name: str, algorithm: Any,
         f'the algorithm {name!r} must be an algorithm.Algorithm(make_agent, '
         f'loss, after_step), but is of type {type(algorithm).__name__}')
   ROWS[name] = Row(lambda: algorithm, check_config)
+  user_modules.note_registration('ExperimentConfig.algorithm', name)
 
 
 def check(config: config_lib.Config) -> None:

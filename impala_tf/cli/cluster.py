@@ -22,10 +22,12 @@ from impala_tf.cli import warm_start
 from impala_tf.cli.roles import flags as role_flags
 from impala_tf.ray_cluster import connection as ray_connection
 from impala_tf.ray_cluster import plan as cluster_plan
+from impala_tf.roles import beginning
 from impala_tf.runs import progress
 from impala_tf.runs import run_directory
 from impala_tf.runs import tracking
 from impala_tf.runtime import user_modules
+from impala_tf.runtime import waiting
 from impala_tf.storage import files
 
 
@@ -66,7 +68,7 @@ def _parse_args() -> argparse.Namespace:
                       help="of the Reverb server on the learner's node; with "
                       'several learners, the first of one port each (default: '
                       'a free one)')
-  parser.add_argument('--wait_secs', type=float, default=role_flags.WAIT_SECS,
+  parser.add_argument('--wait_secs', type=float, default=waiting.LIMIT_SECS,
                       help='for room for learners, and of roles for each '
                       'other (default: %(default)g)')
   return parser.parse_args()
@@ -101,7 +103,7 @@ def _logging_to(log_dir: pathlib.Path) -> Iterator[None]:
 
 def _open_ports(args: argparse.Namespace, config: config_lib.Config
                 ) -> List[Tuple[str, Optional[int]]]:
-  """Returns servers and their ports, see `program.show_network`."""
+  """Returns servers and their ports, see `beginning.show_network`."""
   number = config.learner.num_learners
   if args.port:
     open_ports = [('Reverb', args.port + i) for i in range(number)]
@@ -125,14 +127,14 @@ def _train(args: argparse.Namespace, config: config_lib.Config,
     with run_directory.claim(
         run_dir, plan.config, args.allow_changes) as resuming:
       plan.show(nodes, run_dir, resuming)
-      warm_start.begin(run_dir, args.init_from, resuming)
-      program.show_network(_open_ports(args, config), why_public)
-      program.show_logs(run_dir)
+      beginning.warm_start(run_dir, args.init_from, resuming)
+      beginning.show_network(_open_ports(args, config), why_public)
+      beginning.show_logs(run_dir)
       run = cluster_run.ClusterRun(
           plan.config,
           run_dir if files.is_url(run_dir) else os.path.abspath(run_dir),
           log_dir, args.port, plan.needs, args.wait_secs,
-          role_flags.sharing_flags(args))
+          role_flags.sharing(args).flags())
       newest = progress.NewestRow(run_dir)
       with tracking.tracking(args.track, run_dir), progress.ProgressLine(
           plan.config.experiment.total_frames) as line, _logging_to(log_dir):

@@ -22,6 +22,7 @@ from impala_tf.cli import command_line
 from impala_tf.cli import program
 from impala_tf.plots import suite_tables
 from impala_tf.ray_cluster import connection as ray_connection
+from impala_tf.roles import beginning
 from impala_tf.runs import gin_config
 from impala_tf.runs import sharing
 from impala_tf.runs import sweep_directory
@@ -311,6 +312,6 @@ def load_runs(config: plan_lib.SweepConfig,
        loaded.optimizer.momentum, loaded.experiment.algorithm): loaded
       for _, loaded in runs}
   for loaded in distinct.values():
-    program.check_names(loaded)
+    beginning.check_names(loaded)
   sharing.check(config, plan_lib.groups(config, kind.list_runs(config)))
   return tasks, runs

@@ -5,29 +5,24 @@ of at most 30 minutes, raw rewards, sampled actions, memory carried through.
 """
 
 import argparse
-import dataclasses
 import difflib
 import importlib.util
 import os
-from typing import Any, Callable, Dict, Optional, Sequence, Tuple
+from typing import Dict, Optional, Sequence, Tuple
 
 from impala_tf import config as config_lib
 from impala_tf.cli import checkpoint_flag
 from impala_tf.cli import command_line
 from impala_tf.cli import program
 from impala_tf.plots import suite_results
+from impala_tf.roles import scores
 from impala_tf.runs import gin_config
 from impala_tf.runs import run_directory
 from impala_tf.runs import video as video_lib
 from impala_tf.runtime import user_modules
 from impala_tf.storage import files
-from impala_tf.storage import shipped
 from impala_tf.suites import levels as levels_lib
 from impala_tf.suites import suite as suite_lib
-
-_EPISODES = 200  # Games on a level that is of no suite.
-_MAX_ENVS = 32
-_MAX_SEED = 2**30  # Emulators take an int32, and each has its own.
 
 
 def _parse_args() -> argparse.Namespace:
@@ -64,16 +59,7 @@ def _parse_args() -> argparse.Namespace:
 def _evaluate(args: argparse.Namespace) -> dict:
   """Plays what the flags say; returns the report to be printed."""
   run_directory.reach(args.run_dir)
-  config_path = gin_config.config_path(shipped.find_agent(args.run_dir))
-  if not files.exists(config_path):
-    raise config_lib.UserError(
-        f'{args.run_dir} holds no config.gin; is it the directory of a run?')
-  if args.episodes is not None and args.episodes < 1:
-    raise config_lib.UserError(
-        f'--episodes must be at least 1, but is {args.episodes}')
-  if not 0 <= args.seed < _MAX_SEED:
-    raise config_lib.UserError(
-        f'--seed must be 0 to {_MAX_SEED - 1}, but is {args.seed}')
+  config_path = scores.check(args.run_dir, args.episodes, args.seed)
   checkpoint_flag.parse(args.checkpoint)
   user_modules.load(args.modules)
   config = gin_config.load(config_path)
@@ -94,7 +80,13 @@ def _suite_and_levels(args: argparse.Namespace, trained_on: str
   if args.suite is None:
     if args.levels is not None:
       raise config_lib.UserError('--levels are of a suite; give --suite too')
-    return _suite_and_levels_of_run(trained_on, args.video)
+    suite, levels = scores.scored_levels(trained_on)
+    if args.video and len(levels_lib.expand(trained_on)) > 1:
+      raise config_lib.UserError(
+          '--video films one level, but the run was trained on '
+          f'{len(levels_lib.expand(trained_on))} levels '
+          f'({levels_lib.short_name(trained_on)}); leave it out')
+    return suite, levels
   if args.suite not in levels_lib.SUITES:
     raise config_lib.UserError(f'there is no suite {args.suite!r}; choose '
                                f'{" or ".join(levels_lib.SUITES)}')
@@ -117,27 +109,6 @@ def _suite_and_levels(args: argparse.Namespace, trained_on: str
       raise config_lib.UserError(
           f'--levels: {level!r} is no level of {suite.title}; {hint}')
   return suite, levels
-
-
-def _suite_and_levels_of_run(trained_on: str, video: Optional[str]
-                             ) -> Tuple[Optional[suite_lib.Suite],
-                                        Sequence[str]]:
-  """Returns as above what a run was trained on.
-
-  No suite for a single level, nor where the levels are not all of one.
-  """
-  trained = levels_lib.expand(trained_on)
-  if len(trained) == 1:
-    return None, trained
-  if video:
-    raise config_lib.UserError(
-        f'--video films one level, but the run was trained on {len(trained)} '
-        f'levels ({levels_lib.short_name(trained_on)}); leave it out')
-  suite = levels_lib.suite_of(trained[0])
-  if suite is None or any(levels_lib.suite_of(level) is not suite
-                          for level in trained):
-    return None, trained
-  return suite, tuple(dict.fromkeys(map(suite.scored_level, trained)))
 
 
 def _output(args: argparse.Namespace, suite: Optional[suite_lib.Suite]
@@ -179,7 +150,7 @@ def _evaluate_levels(args: argparse.Namespace, config: config_lib.Config,
     suite_results.write_json(
         output, result if len(levels) == 1 else {'levels': results})
 
-  _play_in_turn(args, config, levels, loaded, keep)
+  scores.play_in_turn(_games(args), config, levels, loaded, keep)
   report = {'trained_frames': loaded.num_frames, 'levels': len(results)}
   if len(levels) == 1:
     (result,) = results.values()
@@ -187,67 +158,10 @@ def _evaluate_levels(args: argparse.Namespace, config: config_lib.Config,
   return {**report, 'written_to': output}
 
 
-def _play_in_turn(args: argparse.Namespace, config: config_lib.Config,
-                  levels: Sequence[str], loaded: Any,
-                  keep: Callable[[str, dict], None]) -> None:
-  """Plays levels, and hands the name and the result of each to `keep`."""
-  from impala_tf.core import experiment
-
-  def make_environment(level, num_envs):
-    environment = experiment.make_environment(
-        dataclasses.replace(
-            config, environment=dataclasses.replace(
-                config.environment, level=level)),
-        num_envs, args.seed, training=False)
-    _check_actions(environment, loaded.agent)
-    return environment
-
-  for level in levels[1:]:  # All of them, before an hour of games.
-    make_environment(level, 1).close()
-  for i, level in enumerate(levels, start=1):
-    suite = levels_lib.suite_of(level)
-    episodes = args.episodes or (suite.episodes if suite else _EPISODES)
-    environment = make_environment(level, min(episodes, _MAX_ENVS))
-    # Named before it is played and kept before it is closed: some simulators
-    # can end the whole process in either.
-    print(f'{i} of {len(levels)}: {level}', end=' ', flush=True)
-    result = _play(args, loaded, environment, episodes)
-    keep(result['level'], result)
-    score = result.get('human_normalised_score')
-    print(f'{result["mean"]:.2f}' +
-          ('' if score is None else f' ({score:.1%} human-normalised)'),
-          flush=True)
-    environment.close()
-
-
-def _play(args: argparse.Namespace, loaded: Any, environment: Any,
-          episodes: int) -> dict:
-  """Plays a level, and films it if asked to; returns the result."""
-  from impala_tf.roles import evaluation
-  video = None
-  if args.video:
-    video = video_lib.Video(args.video, environment, args.video_secs)
-  try:
-    played = evaluation.evaluate(
-        loaded.agent, environment, episodes, args.seed,
-        *([video.on_step] if video else []), deterministic=args.deterministic)
-    if video:
-      video.close()
-  finally:
-    if video:
-      video.discard()
-  # The environment may play a held-out variant of the configured level.
-  level = environment.level
-  result = {'level': level, 'trained_frames': loaded.num_frames,
-            'checkpoint': loaded.checkpoint, 'seed': args.seed,
-            'deterministic': args.deterministic, **played.summary()}
-  if environment.instruction_length:
-    result['instructions_cut'] = environment.num_instructions_cut
-  suite = levels_lib.suite_of(level)
-  if suite:
-    result['human_normalised_score'] = suite.human_normalised_score(
-        level, result['mean'])
-  return {**result, 'returns': played.returns}
+def _games(args: argparse.Namespace) -> scores.Games:
+  """Returns what the flags say of the games."""
+  return scores.Games(args.episodes, args.seed, args.deterministic, args.video,
+                      args.video_secs)
 
 
 def _evaluate_suite(args: argparse.Namespace, config: config_lib.Config,
@@ -274,33 +188,15 @@ def _evaluate_suite(args: argparse.Namespace, config: config_lib.Config,
   results = suite_results.SuiteResults(output, suite, {
       'trained_frames': loaded.num_frames, 'episodes': episodes,
       'seed': args.seed, 'deterministic': args.deterministic})
-  _play_in_turn(
-      args, config, [level for level in levels if not results.has(level)],
-      loaded, results.add)
+  scores.play_in_turn(
+      _games(args), config,
+      [level for level in levels if not results.has(level)], loaded,
+      results.add)
   results.write()
   return {'suite': suite.title, 'trained_frames': loaded.num_frames,
           'levels': f'{len(results.scores())} of {len(suite.levels)}',
           **results.summary(), 'written_to': output,
           'table': results.table_path}
-
-
-def _check_actions(environment: Any, agent: Any) -> None:
-  """Raises UserError where an agent's actions are not the environment's.
-
-  An action out of range would hang the emulator.
-  """
-  from impala_tf.maths import distributions
-  policy = distributions.of_actions(environment.action_spec())
-  if policy == agent.distribution:
-    return
-  remedy = 'choose a run that was trained on it'
-  if environment.level.startswith('atari/'):
-    remedy = ('for an agent that plays every game, train with '
-              'AtariConfig.full_action_set = True, or choose games with '
-              '--suite and --levels')
-  raise config_lib.UserError(
-      f'{environment.level} has {policy}, but the agent was trained with '
-      f'{agent.distribution}; {remedy}')
 
 
 def main() -> int:

@@ -1,29 +1,23 @@
 """Beginning and end of every program: network, first lines, exit code."""
 
 import argparse
-import importlib
 import os
 import shlex
 import signal
 import sys
-from typing import Any, Callable, Optional, Sequence, Tuple
+from typing import Callable, Optional, Sequence
 
 from impala_tf import config as config_lib
-from impala_tf.agents import torsos
-from impala_tf.algorithms import table as algorithms
 from impala_tf.envs import environment
-from impala_tf.envs import factory
-from impala_tf.pbt import references
+from impala_tf.roles import beginning
 from impala_tf.runs import gin_config
 from impala_tf.runs import run_directory
 from impala_tf.runtime import child
 from impala_tf.runtime import command_names
 from impala_tf.runtime import private_network
 from impala_tf.runtime import program as program_lib
-from impala_tf.runtime import sizing
 from impala_tf.runtime import user_modules
 from impala_tf.storage import files
-from impala_tf.suites import levels
 
 
 def run(action: Callable[[], Optional[int]]) -> int:
@@ -80,49 +74,8 @@ def load_for_roles(path: str, bindings: Sequence[str]) -> config_lib.Config:
     raise config_lib.UserError(
         'ExperimentConfig.in_process leaves no roles to others; set it to '
         f'False, or use {command_names.command("train")}')
-  check_names(config)
+  beginning.check_names(config)
   return config
-
-
-def check_names(config: config_lib.Config) -> None:
-  """Raises ConfigError where level, algorithm or torso cannot be had so.
-
-  Members of a population need reference scores besides.
-  """
-  factory.check_levels(config)
-  algorithms.check(config)
-  torsos.check(config.agent.torso)
-  if config.population.member_names:
-    references.find(config)
-
-
-def import_architecture(config: config_lib.Config) -> Any:
-  """Imports the module of `architectures` in which a run's algorithm learns.
-
-  It has `run_learner` and `run_actor`, the processes of the two roles, and
-  imports TensorFlow.
-  """
-  return importlib.import_module(
-      f'impala_tf.roles.{algorithms.architecture(config)}')
-
-
-def show_beginning(config: config_lib.Config, run_dir: str,
-                   resuming: bool) -> None:
-  """Prints what is trained where, and which settings the machine decided."""
-  print(f'{"Resuming" if resuming else "Training"} '
-        f'{levels.short_name(config.environment.level)} in {run_dir}')
-  is_shared = (
-      algorithms.architecture(config) == algorithms.SHARED_PARAMETERS)
-  for choice in (sizing.explain_workers(config) if is_shared else
-                 sizing.explain(config)):
-    print(f'  {choice}', flush=True)
-
-
-def show_logs(run_dir: str) -> None:
-  """Prints where the logs of a run's processes are if it is not obvious."""
-  if files.is_url(run_dir):
-    print(f'  logs of its processes in {run_directory.logs_path(run_dir)}',
-          flush=True)
 
 
 def add_import(parser: argparse.ArgumentParser) -> None:
@@ -206,30 +159,6 @@ def enter_private_network(verb: str, network: str) -> Optional[str]:
   return f'no private network here: {obstacle}' if obstacle else None
 
 
-def show_network(open_ports: Sequence[Tuple[str, Optional[int]]],
-                 why_public: Optional[str]) -> None:
-  """Prints who can reach the run.
-
-  Args:
-    open_ports: name and port of each server; None is for a port that is yet to
-      be chosen.
-    why_public: why other machines can reach it; None where they cannot.
-  """
-  if why_public is None:
-    print('  a network of its own: no other machine can reach this run',
-          flush=True)
-  else:
-    for server, port in open_ports:
-      print(f'  {open_port(port, server)}; {why_public}', flush=True)
-
-
-def open_port(port: Optional[int], server: str = 'Reverb') -> str:
-  """Returns a warning of an open port; None is for one yet to be chosen."""
-  name = 'a port' if port is None else f'port {port}'
-  return (f'{name} is open to every machine that reaches this one, and '
-          f'{server} asks nobody who he is (docs/cluster.md: what to close)')
-
-
 def conclude(run_dir: str, signum: Optional[int]) -> int:
   """Prints how training ended.
 
@@ -246,10 +175,6 @@ def conclude(run_dir: str, signum: Optional[int]) -> int:
     evaluate = command_names.command('evaluate')
     print(f'Done; evaluate with {evaluate} {quoted} {flags}'.rstrip())
     return 0
-  again = f'the same command with --run_dir={quoted}'
-  updates = run_directory.newest_checkpoint(run_dir)
-  if updates is None:
-    print(f'Stopped before the first checkpoint; {again} begins anew')
-  else:
-    print(f'Stopped with a checkpoint of update {updates:,d}; {again} resumes')
+  print(run_directory.describe_stop(
+      run_dir, f'the same command with --run_dir={quoted}'))
   return 128 + signum

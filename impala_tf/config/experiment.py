@@ -17,6 +17,8 @@ class ExperimentConfig(fields.Section):
       (docs/networks_and_algorithms.md).
     seed: seed of parameters, environments and action sampling.
     total_frames: environment frames that are learned from.
+    stop_at_return: the run is done before that once the mean return of the last
+      100 full episodes of training is so high; None for never.
     in_process: actor and learner take turns in one process: slow, and the same
       numbers from the same seed every time.
     checkpoint_interval_secs: time between two checkpoints, the most learning
@@ -35,6 +37,7 @@ class ExperimentConfig(fields.Section):
   seed: int = fields.option(1, at_least=0)
   total_frames: int = fields.option(
       200_000_000, at_least=1, source='section 5.3.2')
+  stop_at_return: Optional[float] = fields.option(None)
   in_process: bool = fields.option(False)
   checkpoint_interval_secs: float = fields.option(120.0, above=0)
   checkpoints_to_keep: int = fields.option(3, at_least=2, unit='checkpoints')

@@ -3,7 +3,7 @@
 import contextlib
 import time
 import typing
-from typing import Any, Callable, List, Mapping, Optional, Sequence
+from typing import Any, Callable, List, Mapping, NamedTuple, Optional, Sequence
 
 from absl import logging
 import dm_env
@@ -41,6 +41,34 @@ class Saver(typing.Protocol):
     """
 
 
+class StopTraining(Exception):
+  """An end of the run that a callback asks for: as if all frames were there."""
+
+
+class Update(NamedTuple):
+  """An update that was just made, for callbacks.
+
+  Attributes:
+    updates: updates of the run so far.
+    frames: environment frames learned from so far.
+    metrics: metrics of this update by name, such as 'loss/total'; empty where
+      it was skipped.
+    episode_return: mean return of the last 100 full episodes; None before so
+      many have ended.
+  """
+  updates: int
+  frames: int
+  metrics: Mapping[str, float]
+  episode_return: Optional[float]
+
+
+class Callback(typing.Protocol):
+  """An object of the user's own that is told of each update."""
+
+  def after_update(self, update: Update) -> None:
+    """Is called after each update; may raise StopTraining."""
+
+
 class Totals(tf.Module):
   """Totals of a run beside the learner's own counts; in checkpoints.
 
@@ -67,6 +95,7 @@ class TrainingLog:
 
   Attributes:
     failed_saves: checkpoints that could not be written; a column of the rows.
+    has_updates: whether there was any update since this process began.
   """
 
   def __init__(self, run_dir: str, interval_secs: float, interval_updates: int,
@@ -92,6 +121,7 @@ class TrainingLog:
     """
     self._interval_updates = interval_updates
     self.failed_saves = 0
+    self.has_updates = False
     self._learner = learner
     self._totals = totals
     self._reader = reader
@@ -120,6 +150,7 @@ class TrainingLog:
       metrics: what `Learner.update` returned; empty where it was skipped.
       lags: int64 [B], policy lag of each unroll in updates.
     """
+    self.has_updates = True
     # x_0 was the last step of an earlier unroll and was counted there, and so
     # was all that is replayed. NumPy slices, because those of tensors would
     # cost more than all else here.
@@ -156,16 +187,40 @@ class TrainingLog:
       return None
     return self._episodes.means()['episode_return']
 
+  def has_reached(self, stop_at_return: Optional[float]) -> bool:
+    """Whether `episode_return` is or was so high at any time; None is not."""
+    if stop_at_return is None:
+      return False
+    return self._best_return() >= stop_at_return
+
+  def _best_return(self) -> float:
+    """Returns the best `episode_return` of the run, which it keeps up to date.
+
+    It is minus infinity before 100 full episodes ended.
+    """
+    best, newest = self._totals.best_return, self.episode_return
+    if newest is not None and newest > best:
+      best.assign(newest)
+    return float(best)
+
+  def notify(self, callbacks: Sequence[Callback],
+             metrics: Mapping[str, float]) -> None:
+    """Tells callbacks of an update that was added; may raise StopTraining."""
+    if not callbacks:
+      return
+    update = Update(
+        int(self._learner.num_updates.numpy()),
+        int(self._learner.num_frames.numpy()), metrics, self.episode_return)
+    for callback in callbacks:
+      callback.after_update(update)
+
   def write_row(self) -> metrics_lib.Row:
     """Writes a row of the updates since the last; returns it."""
     now = time.monotonic()
     self._totals.secs.assign_add(now - self._last_time)
     self._last_time = now
     frames = int(self._learner.num_frames.numpy())
-    episodes = self._episodes.means()
-    best = self._totals.best_return
-    if self._episodes.is_full:
-      best.assign(max(float(best), episodes['episode_return']))
+    best = self._best_return()
     row = {
         'frames': frames,
         'updates': int(self._learner.num_updates.numpy()),
@@ -175,10 +230,10 @@ class TrainingLog:
         **self._gauges(),
         'checkpoints_failed': self.failed_saves,
         'episodes': self._episodes.num_episodes,
-        **episodes,
+        **self._episodes.means(),
     }
     if np.isfinite(best):
-      row['best_episode_return'] = float(best)
+      row['best_episode_return'] = best
     if self._level_log:
       row.update(self._level_log.finish())
     self._writer.write(row)
@@ -228,7 +283,8 @@ class Saves(contextlib.AbstractContextManager):
     """Writes the last row and the last checkpoint; raises OSError.
 
     After `PeerLost` there is no last checkpoint: within an update counts may be
-    ahead of parameters.
+    ahead of parameters. Nor is there one after an error before the first
+    update, so that a run that cannot work leaves nothing behind.
     """
     # The last row first: its totals belong into the last checkpoint, which is
     # written even where the row fails.
@@ -237,18 +293,20 @@ class Saves(contextlib.AbstractContextManager):
       if last_row is not None:
         self._host.on_row(last_row)
     finally:
-      if exc_type is None or not issubclass(exc_type, waiting.PeerLost):
+      if exc_type is None or (self._log.has_updates and not issubclass(
+          exc_type, waiting.PeerLost)):
         self._save(self._log.episode_return)
 
 
 def train(config: config_lib.ExperimentConfig, learner: interfaces.Learner,
           reader: interfaces.Reader, publisher: Publisher, saver: Saver,
           log: TrainingLog, skipped: skipped_updates.SkippedUpdates,
-          host: host_lib.LearnerHost) -> None:
-  """Learns until all frames are learned from or the host says to stop.
+          host: host_lib.LearnerHost,
+          callbacks: Sequence[Callback] = ()) -> bool:
+  """Learns until the run is done or the host says to stop.
 
   Args:
-    config: number of frames, and how often a checkpoint is due.
+    config: when the run is done, and how often a checkpoint is due.
     learner: learner that is updated.
     reader: reader of the batches.
     publisher: destination of the parameters after each update.
@@ -257,6 +315,11 @@ def train(config: config_lib.ExperimentConfig, learner: interfaces.Learner,
     log: takes each update; closed at the end.
     skipped: count of skipped updates.
     host: the process that this runs in.
+    callbacks: told of each update.
+
+  Returns:
+    Whether the run is done: all frames are learned from, the return is as high
+    as it shall be, or a callback has said so.
 
   Raises:
     OSError: where the last checkpoint could not be written.
@@ -266,12 +329,16 @@ def train(config: config_lib.ExperimentConfig, learner: interfaces.Learner,
   def save(score):
     saver.save(int(learner.num_updates.numpy()), score)
 
-  with Saves(config.checkpoint_interval_secs, save, log, host) as saves:
+  is_done = True
+  with Saves(config.checkpoint_interval_secs, save, log, host) as saves, (
+      contextlib.suppress(StopTraining)):
     num_updates = int(learner.num_updates.numpy())
-    while learner.num_frames.numpy() < config.total_frames:
+    while (learner.num_frames.numpy() < config.total_frames
+           and not log.has_reached(config.stop_at_return)):
       host.before_batch()
       unroll = reader.next(host)
       if unroll is None:
+        is_done = False
         break
       lags = num_updates - unroll.policy_version.numpy()
       metrics = learner.update(unroll)
@@ -285,5 +352,7 @@ def train(config: config_lib.ExperimentConfig, learner: interfaces.Learner,
       if log.is_due:
         host.on_row(log.write_row())
       saves.save_if_due()
+      log.notify(callbacks, metrics)
   logging.info('%d frames in %d updates', learner.num_frames.numpy(),
                learner.num_updates.numpy())
+  return is_done

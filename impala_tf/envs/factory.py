@@ -55,6 +55,7 @@ def register(name: str, domain: domain_lib.Domain) -> None:
           f'forms of the domain {name!r} must begin with that, but one is '
           f'{form!r}')
   DOMAINS[name] = domain
+  user_modules.note_registration('EnvironmentConfig.level', name)
 
 
 def domain_of(level: str) -> Optional[domain_lib.Domain]:

@@ -1,6 +1,6 @@
 """Roles of a run: learner, actor, evaluator, replay, all in one process.
 
-May import `config`, `storage`, `suites`, `types`, `optimizers`, `runtime`,
-`runs`, `comms`, `envs`, `agents`, `replay`, `algorithms`, `core`, `a3c` and
-`pbt`.
+May import `config`, `maths`, `storage`, `suites`, `types`, `optimizers`,
+`runtime`, `runs`, `comms`, `envs`, `agents`, `replay`, `algorithms`, `core`,
+`a3c` and `pbt`.
 """

@@ -5,7 +5,7 @@ updates old and send unrolls; the learner, or several that update together,
 learns from batches of them.
 """
 
-from typing import Callable, Mapping, Optional
+from typing import Callable, Mapping, Optional, Sequence
 
 import reverb
 
@@ -58,7 +58,8 @@ class _Gauges:
 
 def train(parts: learner_parts.LearnerParts, publisher: loop_lib.Publisher,
           log_interval_secs: float, log_interval_updates: int,
-          host: host_lib.LearnerHost) -> None:
+          host: host_lib.LearnerHost,
+          callbacks: Sequence[loop_lib.Callback] = ()) -> bool:
   """Runs the loop over a learner's parts; see `loop_lib.train`.
 
   Args:
@@ -67,6 +68,10 @@ def train(parts: learner_parts.LearnerParts, publisher: loop_lib.Publisher,
     log_interval_secs: least time between rows.
     log_interval_updates: rows are due at multiples of so many updates only.
     host: the process that this runs in.
+    callbacks: told of each update.
+
+  Returns:
+    Whether the run is done.
   """
   config = parts.config
   skipped = skipped_updates.SkippedUpdates(
@@ -76,13 +81,18 @@ def train(parts: learner_parts.LearnerParts, publisher: loop_lib.Publisher,
       parts.totals, parts.reader, config.num_fresh,
       _Gauges(parts, skipped).read, parts.level_log,
       parts.learners.concatenate)
+  is_done = False
   try:
-    loop_lib.train(config.experiment, parts.learner, parts.reader, publisher,
-                   parts.saver, log, skipped, host)
+    is_done = loop_lib.train(
+        config.experiment, parts.learner, parts.reader, publisher, parts.saver,
+        log, skipped, host, callbacks)
+    return is_done
   finally:
     if parts.link is not None:
-      parts.link.report(min(1., int(parts.learner.num_frames.numpy())
-                            / config.experiment.total_frames))
+      share = (int(parts.learner.num_frames.numpy())
+               / config.experiment.total_frames)
+      # Nobody waits for an agent that is done before its last frame.
+      parts.link.report(1. if is_done else min(1., share))
       parts.link.close()
 
 
@@ -105,7 +115,8 @@ class _ProfilingHost(host_lib.LearnerHost):
 def run_learner(config: config_lib.Config, place: learner_parts.Place,
                 host: host_lib.LearnerHost,
                 join: Callable[[], learner_group.Learners] =
-                learner_group.alone, profile: bool = False) -> bool:
+                learner_group.alone, profile: bool = False,
+                callbacks: Sequence[loop_lib.Callback] = ()) -> bool:
   """Runs the learner's process, with the Reverb server embedded.
 
   Args:
@@ -114,9 +125,10 @@ def run_learner(config: config_lib.Config, place: learner_parts.Place,
     host: the process that this runs in.
     join: waits for all learners of the run; returns them.
     profile: whether to record a few updates for TensorBoard.
+    callbacks: told of each update.
 
   Returns:
-    Whether all frames are learned from; else it, or another, was to stop.
+    Whether the run is done; else it, or another learner, was to stop.
 
   Raises:
     OSError: where the port is taken.
@@ -136,10 +148,8 @@ def run_learner(config: config_lib.Config, place: learner_parts.Place,
       host = batched_a2c.BarrierHost(host, publisher)
     if profile:
       host = _ProfilingHost(host, parts.log_dir)
-    train(parts, publisher, config.experiment.log_interval_secs,
-          log_interval_updates=1, host=host)
-    return bool(parts.learner.num_frames.numpy() >=
-                config.experiment.total_frames)
+    return train(parts, publisher, config.experiment.log_interval_secs,
+                 log_interval_updates=1, host=host, callbacks=callbacks)
 
 
 def start_actor(config: config_lib.Config, address: str, seed: int, task: int,

@@ -1,6 +1,6 @@
 """Actor and learner in turns, within one process."""
 
-from typing import Callable, Optional
+from typing import Callable, Optional, Sequence
 
 import tensorflow as tf
 
@@ -8,6 +8,7 @@ from impala_tf import config as config_lib
 from impala_tf.algorithms import table as algorithms
 from impala_tf.comms import unroll_filter
 from impala_tf.core import actor as actor_lib
+from impala_tf.core import loop as loop_lib
 from impala_tf.core import queue as queue_lib
 from impala_tf.core import weights
 from impala_tf.replay import shared_replay
@@ -92,7 +93,8 @@ class _LatePublisher:
 
 
 def run(config: config_lib.Config, run_dir: str, host: host_lib.LearnerHost,
-        replay_address: Optional[str] = None, agent_number: int = 0) -> None:
+        replay_address: Optional[str] = None, agent_number: int = 0,
+        callbacks: Sequence[loop_lib.Callback] = ()) -> bool:
   """Plays and learns in turns.
 
   The same hops as between processes, and the same numbers from the same seed
@@ -107,10 +109,13 @@ def run(config: config_lib.Config, run_dir: str, host: host_lib.LearnerHost,
     replay_address: 'host:port' of a replay that several agents share; None:
       the replay, if any, is in this process.
     agent_number: number of this agent among those.
+    callbacks: told of each update.
+
+  Returns:
+    Whether the run is done; else the host said to stop.
   """
   if algorithms.architecture(config) == algorithms.SHARED_PARAMETERS:
-    shared_parameters.run_in_process(config, run_dir, host)
-    return
+    return shared_parameters.run_in_process(config, run_dir, host, callbacks)
   announced, config = config, sizing.fit(config)
   tf.config.experimental.enable_op_determinism()
   num_fresh, num_envs = config.num_fresh, config.actor.num_envs
@@ -136,6 +141,7 @@ def run(config: config_lib.Config, run_dir: str, host: host_lib.LearnerHost,
     host = _Turns(
         host, actor, parts.refusals, num_fresh, num_envs, parts.link, send)
   # By updates: means over a stretch of time would differ between runs.
-  actor_learner.train(
+  return actor_learner.train(
       parts, publisher, log_interval_secs=0.,
-      log_interval_updates=config.experiment.log_interval_updates, host=host)
+      log_interval_updates=config.experiment.log_interval_updates, host=host,
+      callbacks=callbacks)

@@ -52,12 +52,10 @@ def run(members: Mapping[str, config_lib.Config],
   """
   frames = {run_dir: (metrics.read_rows(run_dir) or [{'frames': 0}])[-1][
       'frames'] for run_dir in members}
-  while not host.should_stop():
-    unfinished = [run_dir for run_dir, config in members.items()
-                  if frames[run_dir] < config.experiment.total_frames]
-    if not unfinished:
-      return
+  unfinished = set(members)
+  while unfinished and not host.should_stop():
     run_dir = min(unfinished, key=frames.get)
     turn = _Turn(host, run_dir, frames[run_dir])
-    in_process.run(members[run_dir], run_dir, turn)
+    if in_process.run(members[run_dir], run_dir, turn):
+      unfinished.remove(run_dir)
     frames[run_dir] = turn.frames

@@ -10,7 +10,7 @@ architecture (`actor_learner`).
 
 import functools
 import time
-from typing import Callable, Optional
+from typing import Callable, Optional, Sequence
 
 import reverb
 import tensorflow as tf
@@ -29,6 +29,7 @@ from impala_tf.comms import config_table
 from impala_tf.comms import reverb_calls
 from impala_tf.core import experiment
 from impala_tf.core import learner as learner_lib
+from impala_tf.core import loop as loop_lib
 from impala_tf.core import queue as queue_lib
 from impala_tf.core import weights
 from impala_tf.optimizers import hyperparameters as hyperparameters_lib
@@ -48,7 +49,8 @@ _UPDATES_A_ROW = 100
 def run_learner(config: config_lib.Config, place: learner_parts.Place,
                 host: host_lib.LearnerHost,
                 join: Callable[[], learner_group.Learners] =
-                learner_group.alone, profile: bool = False) -> bool:
+                learner_group.alone, profile: bool = False,
+                callbacks: Sequence[loop_lib.Callback] = ()) -> bool:
   """Runs the learner's process; see `worker_lib.run_learner`.
 
   Raises:
@@ -71,10 +73,9 @@ def run_learner(config: config_lib.Config, place: learner_parts.Place,
   intake = gradient_intake.Intake(
       address, store, _make_applier(config, store), publisher,
       config.experiment.total_frames)
-  parameter_server.run(
+  return parameter_server.run(
       parts, gradient_intake.IntakeHost(host, intake), publisher,
-      config.experiment.log_interval_secs, _POLL_SECS)
-  return parts.store.counts.num_frames >= config.experiment.total_frames
+      config.experiment.log_interval_secs, _POLL_SECS, callbacks)
 
 
 def _make_applier(config: config_lib.Config,
@@ -270,7 +271,8 @@ class _Turns(host_lib.LearnerHost):
 
 
 def run_in_process(config: config_lib.Config, run_dir: str,
-                   host: host_lib.LearnerHost) -> None:
+                   host: host_lib.LearnerHost,
+                   callbacks: Sequence[loop_lib.Callback] = ()) -> bool:
   """Has all workers take turns in this process: the same numbers every time.
 
   Args:
@@ -278,6 +280,10 @@ def run_in_process(config: config_lib.Config, run_dir: str,
     run_dir: directory of the run, which exists; checkpoints in it are resumed
       from.
     host: the process that this runs in.
+    callbacks: told of each batch of updates.
+
+  Returns:
+    Whether the run is done.
   """
   tf.config.experimental.enable_op_determinism()
   parts = parameter_server.make(config, run_dir)
@@ -286,7 +292,8 @@ def run_in_process(config: config_lib.Config, run_dir: str,
       config, _memory_link(config, parts.store), task=0, num_processes=1,
       seed=parts.store.counts.num_updates)
   try:
-    parameter_server.run(parts, _Turns(
-        host, workers, parts.store, config.experiment.total_frames))
+    return parameter_server.run(parts, _Turns(
+        host, workers, parts.store, config.experiment.total_frames),
+        callbacks=callbacks)
   finally:
     workers.close()

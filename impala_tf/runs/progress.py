@@ -47,10 +47,15 @@ def _duration(secs: float) -> str:
 
 
 _REMOTE_INTERVAL_SECS = 5.
+_NOTEBOOK_WIDTH = 120  # Of a line, so that nothing of the last one stays.
 
 
 class ProgressLine:
-  """A line that is rewritten on a terminal; elsewhere one after the other."""
+  """A line that is rewritten on a terminal and in a notebook.
+
+  Elsewhere lines follow one another. What is logged meanwhile is shown above
+  it, and as before afterwards.
+  """
 
   def __init__(self, total_frames: int):
     self._total_frames = total_frames
@@ -65,18 +70,28 @@ class ProgressLine:
       self._live.start(refresh=True)
     # After `start`, which puts itself in front of stderr: what is logged is
     # printed above the line and does not tear it.
-    logging.basicConfig(format='%(message)s', level=logging.INFO, force=True)
+    root = logging.getLogger()
+    self._logged_before = root.handlers[:], root.level
+    root.handlers[:] = []
+    logging.basicConfig(format='%(message)s', level=logging.INFO)
     return self
 
   def __exit__(self, *unused):
+    root = logging.getLogger()
+    root.handlers[:], level = self._logged_before
+    root.setLevel(level)
     if self._live:
       self._live.stop()
+    elif self._console.is_jupyter:
+      print()
 
   def show(self, row: metrics.Row) -> None:
     """Shows the newest row."""
     line = format_row(row, self._total_frames)
     if self._live:
       self._live.update(rich.text.Text(line, no_wrap=True), refresh=True)
+    elif self._console.is_jupyter:
+      print(f'\r{line:{_NOTEBOOK_WIDTH}}', end='', flush=True)
     else:
       self._console.print(line, soft_wrap=True)
 

@@ -260,6 +260,12 @@ def _checkpoints(path: str) -> List[str]:
       filter(None, found), key=lambda match: int(match[2]), reverse=True)]
 
 
+def best_checkpoint(path: str) -> Optional[str]:
+  """Returns the path of a run's best checkpoint, without ending, if any."""
+  names = [name for name in _checkpoints(path) if name.startswith('best-')]
+  return os.path.join(path, 'checkpoints', names[0]) if names else None
+
+
 def newest_checkpoint(path: str) -> Optional[int]:
   """Returns the number of updates of a run's newest checkpoint, if it has one.
 
@@ -268,6 +274,19 @@ def newest_checkpoint(path: str) -> Optional[int]:
   kinds_and_numbers = (name.split('-') for name in _checkpoints(path))
   return max((int(number) for kind, number in kinds_and_numbers
               if kind == 'ckpt'), default=None)
+
+
+def describe_stop(path: str, again: str) -> str:
+  """Describes in one line how far a run came that was stopped.
+
+  Args:
+    path: directory of the run.
+    again: what resumes it, in words.
+  """
+  updates = newest_checkpoint(path)
+  if updates is None:
+    return f'Stopped before the first checkpoint; {again} begins anew'
+  return f'Stopped with a checkpoint of update {updates:,d}; {again} resumes'
 
 
 def _remove(path: str, keep: bool) -> None:

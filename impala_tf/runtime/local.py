@@ -119,12 +119,29 @@ class _LocalLearners(supervisor.Learners):
     return self._fixed_commands
 
 
+class _LearnerElsewhere(supervisor.Learners):
+  """A learner that is no child of the supervisor, and always there."""
+
+  def __init__(self, is_done: Callable[[], bool],
+               restart: restarts.JointRestarts):
+    super().__init__(0, lambda name: None, restart)
+    self._is_done = is_done
+
+  def are_done(self) -> bool:
+    return self._is_done()
+
+  def _commands(self) -> Sequence[Sequence[str]]:
+    return []
+
+
 def make_supervisor(
     learner_commands: Sequence[Sequence[str]],
     actor_command: Callable[[int, int], Sequence[str]], num_actors: int,
     log_dir: str, max_restarts: int, restart_window_secs: float,
     evaluator_command: Optional[Callable[[int], Sequence[str]]] = None,
-    launcher: Sequence[str] = PYTHON_MODULE) -> supervisor.Supervisor:
+    launcher: Sequence[str] = PYTHON_MODULE,
+    learner_is_done: Optional[Callable[[], bool]] = None
+) -> supervisor.Supervisor:
   """Makes a supervisor of a run whose programs are all on this machine.
 
   Args:
@@ -140,6 +157,8 @@ def make_supervisor(
       starts; None for no evaluator. If it dies too often training goes on
       without it.
     launcher: what starts a command, and precedes it.
+    learner_is_done: tells that a learner which is no program of the supervisor
+      has ended; None where `learner_commands` start them all.
 
   Returns:
     The supervisor, which has started nothing yet.
@@ -153,9 +172,11 @@ def make_supervisor(
     return supervisor.Peer(program, command, restarts.Restarts(
         program, max_restarts, restart_window_secs, is_needed))
 
-  learners = _LocalLearners(
-      learner_commands, make_program,
-      restarts.JointRestarts(max_restarts, restart_window_secs))
+  restart = restarts.JointRestarts(max_restarts, restart_window_secs)
+  if learner_is_done is None:
+    learners = _LocalLearners(learner_commands, make_program, restart)
+  else:
+    learners = _LearnerElsewhere(learner_is_done, restart)
   peers = [
       make_peer(f'actor_{task}', functools.partial(actor_command, task), True)
       for task in range(num_actors)]

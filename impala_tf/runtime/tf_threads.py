@@ -1,10 +1,12 @@
 """Number of TensorFlow's threads on a CPU."""
 
+import contextlib
+
 import tensorflow as tf
 
 
 def set_threads(num_threads: int) -> None:
-  """Sets the number of threads, before TensorFlow has computed anything.
+  """Sets the number of threads, if TensorFlow has not computed anything yet.
 
   Two threads run one operation each, such as a layer's gradients of its input
   and of its kernel. That costs less CPU than sharing each operation. Three or
@@ -14,6 +16,8 @@ def set_threads(num_threads: int) -> None:
   Args:
     num_threads: number of threads, 1 or more.
   """
-  tf.config.threading.set_intra_op_parallelism_threads(
-      num_threads if num_threads > 2 else 1)
-  tf.config.threading.set_inter_op_parallelism_threads(min(num_threads, 2))
+  # In the user's own process it may have; then it keeps what it has.
+  with contextlib.suppress(RuntimeError):
+    tf.config.threading.set_intra_op_parallelism_threads(
+        num_threads if num_threads > 2 else 1)
+    tf.config.threading.set_inter_op_parallelism_threads(min(num_threads, 2))

@@ -2,7 +2,8 @@
 
 They register environments, networks or algorithms. Importing a module runs its
 code, so the user names them on the command line (--import=FILE.py), and a .gin
-file, a checkpoint or a learner on another machine cannot.
+file, a checkpoint or a learner on another machine cannot. Where the user's own
+program trains, its children import the modules that registered what they need.
 """
 
 import difflib
@@ -11,7 +12,7 @@ import importlib.util
 import os
 import sys
 import traceback
-from typing import Dict, Iterable, List, Sequence, Tuple
+from typing import Dict, Iterable, List, Optional, Sequence, Tuple
 
 from impala_tf import config as config_lib
 from impala_tf.storage import files
@@ -19,6 +20,9 @@ from impala_tf.storage import files
 # Name of each module that was imported, to its file or, for one that was given
 # by its name, that name.
 _sources: Dict[str, str] = {}
+# Option and value that a module of the user's own has registered, to its name.
+_registrars: Dict[Tuple[str, str], str] = {}
+_importing: Optional[str] = None  # What `load` is about to import.
 
 
 def load(sources: Sequence[str]) -> None:
@@ -34,14 +38,75 @@ def load(sources: Sequence[str]) -> None:
     UserError: in one line with file and line number, where there is no such
       module, or where it raises an error.
   """
+  global _importing
   for source in sources:
     name, where = _find(source)
+    _importing = where
     try:
       importlib.import_module(name)
     except (Exception, SystemExit) as error:  # Their code may raise anything.
       raise config_lib.UserError(
           f'--import: {_explain(error, where)}') from error
+    finally:
+      _importing = None
     _sources[name] = where
+
+
+def note_registration(option: str, value: str) -> None:
+  """Notes which module registers a value of an option: whose code runs now."""
+  frame = sys._getframe(1)
+  while frame.f_code.co_name != '<module>' and frame.f_back is not None:
+    frame = frame.f_back
+  _registrars[option, value] = frame.f_globals['__name__']
+
+
+def registrar(option: str, value: str) -> Optional[str]:
+  """Returns the name of the module that registered a value; None: built in."""
+  return _registrars.get((option, value))
+
+
+def share(name: str, what: str) -> None:
+  """Has children of this process import a module that it has imported itself.
+
+  Args:
+    name: name of the module; '__main__' for the program.
+    what: what the module has registered, for messages.
+
+  Raises:
+    UserError: where other processes cannot import it.
+  """
+  if name in _sources:
+    return
+  module = sys.modules[name]
+  spec, path = getattr(module, '__spec__', None), getattr(
+      module, '__file__', None)
+  if name == '__main__' and spec is not None:  # python -m
+    name, source = spec.name, spec.name
+  elif name == '__main__' or '.' not in name:
+    if path is None or not os.path.isfile(path):
+      raise config_lib.UserError(
+          f'{what} was registered in a notebook, by python -c or from standard '
+          'input, which other processes cannot import; put that into a .py '
+          'file and import it, or train with in_process=True')
+    if os.path.basename(path) == '__init__.py':
+      source = name
+    else:
+      name, source = _find(os.path.abspath(path))
+  else:
+    source = name
+  _sources[name] = source
+
+
+def refuse_while_importing(function: str) -> None:
+  """Refuses what a module shall not do as it is imported.
+
+  Raises:
+    UserError: where `load` imports a module in this process.
+  """
+  if _importing is not None:
+    raise config_lib.UserError(
+        f'every process of a run imports {_importing}, which calls {function} '
+        "at once; put that call under if __name__ == '__main__':")
 
 
 def is_loaded(name: str) -> bool:

@@ -8,6 +8,7 @@ import socket
 import time
 from typing import Callable
 
+LIMIT_SECS = 600.  # For a peer; environments that may be slow get more.
 _SAY_SECS = 30.
 # Polls are a fraction of a second apart. Where two are further apart, this
 # process or its machine was stopped in between, which is no waiting.

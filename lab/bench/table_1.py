@@ -15,6 +15,7 @@ from impala_tf import config as config_lib
 from impala_tf.cli import command_line
 from impala_tf.cli import program
 from impala_tf.envs import factory
+from impala_tf.roles import beginning
 from impala_tf.runs import gin_config
 from impala_tf.runtime import sizing
 from impala_tf.runtime import user_modules
@@ -192,7 +193,7 @@ def _settings(task: Task, names: Sequence[str], unroll_length: int,
         *_BINDINGS, f'LearnerConfig.batch_size = {args.environments}',
         *every[name].bindings, *args.gin_binding,
         f'EnvironmentConfig.level = {"single/" + task.level!r}'])
-    program.check_names(settings[name].config())
+    beginning.check_names(settings[name].config())
   return settings
 
 

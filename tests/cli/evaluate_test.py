@@ -15,6 +15,7 @@ from impala_tf.envs import atari
 from impala_tf.envs import catch
 from impala_tf.envs import environment
 from impala_tf.plots import suite_results
+from impala_tf.roles import scores
 from impala_tf.runs import gin_config
 from impala_tf.suites import dmlab30
 from impala_tf.suites import levels
@@ -262,7 +263,7 @@ def test_level_that_ends_the_process_is_named_and_a_result_is_kept(
     raise environment.SimulatorError('atari/pong: it crashed')
 
   with monkeypatch.context() as patch:
-    patch.setattr(evaluate, '_play', fail)
+    patch.setattr(scores, '_play', fail)
     assert _evaluate(patch, run_dir, *arguments) == 1
   printed = capsys.readouterr()
   assert '1 of 1: atari/pong ' in printed.out

@@ -5,6 +5,7 @@ import pytest
 from impala_tf import config as config_lib
 from impala_tf.agents import saved
 from impala_tf.cli import warm_start
+from impala_tf.roles import beginning
 from impala_tf.runs import gin_config
 from impala_tf.runs import history
 from impala_tf.runs import metrics
@@ -25,9 +26,9 @@ def test_value_names_directory_and_checkpoint(source, directory, which):
 def test_run_that_has_begun_is_left_alone(tmp_path, capsys):
   (tmp_path / 'checkpoints').mkdir()
   (tmp_path / 'checkpoints' / 'ckpt-5.index').touch()
-  warm_start.begin(str(tmp_path), None, resuming=True)
+  beginning.warm_start(str(tmp_path), None, resuming=True)
   assert not capsys.readouterr().out
-  warm_start.begin(str(tmp_path), '/no/such/run', resuming=True)
+  beginning.warm_start(str(tmp_path), '/no/such/run', resuming=True)
   assert 'left out: the run has begun already' in capsys.readouterr().out
   assert not history.read(str(tmp_path))
 
@@ -51,7 +52,7 @@ def test_game_begins_with_the_network_of_another(tmp_path, capsys):
       tmp_path / 'breakout', 'atari/breakout', agent=config.agent))
   run_dir = str(tmp_path / 'pong')
   # It was killed before it had begun.
-  warm_start.begin(run_dir, source, resuming=True)
+  beginning.warm_start(run_dir, source, resuming=True)
   lines = [f'parameters of ckpt-7 in {source} (4,321 frames)',
            'the policy head starts fresh: it was for 4 actions, and is for '
            '6 actions']
@@ -60,9 +61,9 @@ def test_game_begins_with_the_network_of_another(tmp_path, capsys):
   assert entry['began_from'] == source and entry['parameters'] == lines
   assert saved.load_agent(run_dir).num_frames == 0
   with pytest.raises(config_lib.UserError, match='--init_from: .* 8;'):
-    warm_start.begin(str(tmp_path / 'pong'), f'{source}:8', resuming=False)
+    beginning.warm_start(str(tmp_path / 'pong'), f'{source}:8', resuming=False)
   with pytest.raises(config_lib.UserError, match='is it the directory of a'):
-    warm_start.begin(run_dir, str(tmp_path), resuming=False)
+    beginning.warm_start(run_dir, str(tmp_path), resuming=False)
 
 
 @pytest.mark.slow
@@ -77,7 +78,7 @@ def test_agent_with_a_torso_of_ones_own_begins_another(tmp_path, capsys):
   trained_runs.make(source, 'catch', agent=agent)
   (run_dir / 'config.gin').write_text((source / 'config.gin').read_text())
   capsys.readouterr()
-  warm_start.begin(str(run_dir), str(source), resuming=False)
+  beginning.warm_start(str(run_dir), str(source), resuming=False)
   # Lines that the file prints as it is imported are left out.
   line = f'parameters of ckpt-7 in {source} (4,321 frames)'
   assert capsys.readouterr().out == f'  {line}\n'

@@ -83,7 +83,8 @@ class _Run:
   def __init__(self, tmp_path, unrolls, total_frames=10_000, row_secs=0.,
                checkpoint_secs=1e9, should_stop=lambda: False, publish=None,
                num_fresh=2, levels=(), skipped=(), save=None,
-               gather=list, gauges=lambda: {'queue_occupancy': 0.25}):
+               gather=list, gauges=lambda: {'queue_occupancy': 0.25},
+               stop_at_return=None, callbacks=()):
     self.learner = _Learner(skipped)
     self.totals = loop_lib.Totals(max(1, len(levels)))
     level_log = level_metrics.LevelLog(
@@ -97,21 +98,23 @@ class _Run:
                                self.totals, reader, num_fresh,
                                gauges, level_log, gather)
     try:
-      loop_lib.train(
+      self.is_done = loop_lib.train(
           config_lib.ExperimentConfig(
               total_frames=total_frames,
-              checkpoint_interval_secs=checkpoint_secs),
+              checkpoint_interval_secs=checkpoint_secs,
+              stop_at_return=stop_at_return),
           self.learner, reader,
           python_types.SimpleNamespace(
               publish=publish or self.published.append),
           python_types.SimpleNamespace(save=save or _note(self.saved)),
-          log, self.skipped, host)
+          log, self.skipped, host, callbacks)
     finally:
       self.rows = metrics.read_rows(str(tmp_path))
 
 
 def test_each_update_is_published_and_the_last_is_saved(tmp_path):
   run = _Run(tmp_path, [_unroll()] * 9, total_frames=250)
+  assert run.is_done
   assert run.published == [1, 2, 3]  # 300 frames: the first at or above 250.
   assert run.saved == [3]
   assert [row['frames'] for row in run.rows] == [100, 200, 300]
@@ -129,7 +132,52 @@ def test_told_to_stop_it_saves(tmp_path, stop_after):
   run = _Run(tmp_path, [_unroll()] * 9,
              should_stop=lambda: next(calls) >= stop_after)
   assert run.published == list(range(1, stop_after + 1))
-  assert run.saved == [stop_after]
+  assert run.saved == [stop_after] and not run.is_done
+
+
+class _Told:
+  """A callback that keeps what it is told, and raises an error at the end."""
+
+  def __init__(self, limit, error):
+    self.updates = []
+    self._limit = limit
+    self._error = error
+
+  def after_update(self, update):
+    self.updates.append(update)
+    if len(self.updates) == self._limit:
+      raise self._error
+
+
+def test_callback_is_told_of_each_update_and_ends_the_run(tmp_path):
+  told = _Told(3, loop_lib.StopTraining())
+  run = _Run(tmp_path, [_unroll()] * 9, skipped=(2,), callbacks=[told])
+  assert run.is_done and run.saved == [3]
+  assert [(u.updates, u.frames) for u in told.updates] == [
+      (1, 100), (2, 200), (3, 300)]
+  assert [u.metrics.get('metric') for u in told.updates] == [0., None, 20.]
+  assert {u.episode_return for u in told.updates} == {None}
+
+
+def test_run_is_done_once_a_hundred_episodes_are_good_enough(tmp_path):
+  unrolls = [_unroll(returns=[1., 1., 3., 3.])] * 99
+  told = _Told(None, None)
+  run = _Run(tmp_path, unrolls, stop_at_return=2., callbacks=[told])
+  assert run.is_done and run.saved == [25]  # Of 4 episodes each.
+  assert told.updates[-1].episode_return == 2.
+  run = _Run(tmp_path, unrolls[:30], stop_at_return=2.01)
+  assert not run.is_done and run.saved == [30]
+
+
+def test_error_before_the_first_update_leaves_nothing(tmp_path):
+  saved = []
+
+  def should_stop():
+    raise config_lib.UserError('cannot work')
+
+  with pytest.raises(config_lib.UserError):
+    _Run(tmp_path, [_unroll()], should_stop=should_stop, save=_note(saved))
+  assert not saved and not metrics.read_rows(str(tmp_path))
 
 
 def test_failure_is_raised_and_what_was_learned_is_saved(tmp_path):

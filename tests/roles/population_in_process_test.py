@@ -217,3 +217,15 @@ def test_member_is_an_ordinary_run_until_the_burn_in_ends(trained, tmp_path):
   member, _ = _numbers(trained)['quick']
   assert alone == member[:4]
   assert not (tmp_path / 'quick' / 'population').exists()
+
+
+def test_population_ends_once_its_members_have_reached_their_return(tmp_path):
+  configs = {
+      run_dir: dataclasses.replace(config, experiment=dataclasses.replace(
+          config.experiment, stop_at_return=-1.))
+      for run_dir, config in _configs(
+          tmp_path, total_updates=10_000, decision_episodes=10**6).items()}
+  population_in_process.run(configs, host_lib.LearnerHost())
+  for run_dir in configs:
+    row = metrics.read_rows(run_dir)[-1]
+    assert row['episodes'] >= 100 and row['updates'] < 1000

@@ -6,8 +6,8 @@ import pytest
 
 from impala_tf import config as config_lib
 from impala_tf.cli import evaluate
-from impala_tf.cli import program
 from impala_tf.cli import train
+from impala_tf.roles import beginning
 from impala_tf.runs import gin_config
 from impala_tf.runtime import user_modules
 from tests.fixtures import configs
@@ -285,7 +285,7 @@ def test_nothing_is_called_or_looked_up(tmp_path, line, words):
 def test_what_a_file_names_is_not_imported_for_it(tmp_path, trace, line):
   config = _load(tmp_path, f'{_HEADER}config.{line}\n')
   with pytest.raises(config_lib.ConfigError, match='a_trap'):
-    program.check_names(config)
+    beginning.check_names(config)
   assert not trace.exists() and not user_modules.sources()
 
 

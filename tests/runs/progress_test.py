@@ -1,5 +1,6 @@
 """Tests that the progress line says what a row says."""
 
+import builtins
 import logging
 
 import pytest
@@ -47,22 +48,30 @@ def test_time_left(frames, speed, eta):
   assert f'ETA {eta} ' in progress.format_row(row, 100_000)
 
 
-@pytest.fixture(name='root_logger')
-def _root_logger():
-  """Yields the root logger, and restores it at the end."""
-  logger = logging.getLogger()
-  handlers, level = list(logger.handlers), logger.level
-  yield logger
-  logger.handlers[:] = handlers
-  logger.setLevel(level)
-
-
-def test_elsewhere_than_on_a_terminal_it_prints_line_after_line(
-    capsys, root_logger):
-  del root_logger  # To be put back.
+def test_elsewhere_than_on_a_terminal_it_prints_line_after_line(capsys):
   with progress.ProgressLine(10_000_000) as line:
     line.show(_ROW)
     line.show(dict(_ROW, frames=2_500_000))
   first, second = capsys.readouterr().out.splitlines()
   assert first == progress.format_row(_ROW, 10_000_000)
   assert second.startswith('2,500,000 frames (25.0%)')
+
+
+def test_notebook_shows_one_line_that_is_rewritten(capsys, monkeypatch):
+  shell = type('ZMQInteractiveShell', (), {})  # By which rich knows one.
+  monkeypatch.setattr(builtins, 'get_ipython', shell, raising=False)
+  with progress.ProgressLine(10_000_000) as line:
+    line.show(dict(_ROW, episode_return=1., episodes=12))
+    line.show(_ROW)
+  _, first, second = capsys.readouterr().out.split('\r')
+  assert first.startswith('return 1.00') and '\n' not in first
+  assert second.strip() == progress.format_row(_ROW, 10_000_000)
+  assert len(second) > len(first.strip())  # It covers all of it.
+
+
+def test_logging_is_as_before_afterwards():
+  root = logging.getLogger()
+  before = root.handlers[:], root.level
+  with progress.ProgressLine(1):
+    assert (root.handlers[:], root.level) != before
+  assert (root.handlers[:], root.level) == before

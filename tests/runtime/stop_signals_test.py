@@ -2,6 +2,7 @@
 
 import os
 import signal
+import threading
 
 import pytest
 
@@ -25,3 +26,25 @@ def test_handlers_are_put_back_after_an_error():
           signal.getsignal(s) for s in stop_signals.STOP_SIGNALS]
       raise ValueError
   assert before == [signal.getsignal(s) for s in stop_signals.STOP_SIGNALS]
+
+
+def test_second_signal_may_be_handled_as_before():
+  with stop_signals.StopSignals(note_first_only=True) as signals:
+    signal.raise_signal(signal.SIGINT)
+    assert signals.first == signal.SIGINT
+    with pytest.raises(KeyboardInterrupt):
+      signal.raise_signal(signal.SIGINT)
+
+
+def test_other_thread_than_the_main_one_notes_none():
+  noted = []
+
+  def enter():
+    with stop_signals.StopSignals() as signals:
+      noted.append(signals.first)
+
+  handler = signal.getsignal(signal.SIGINT)
+  thread = threading.Thread(target=enter)
+  thread.start()
+  thread.join()
+  assert noted == [None] and signal.getsignal(signal.SIGINT) is handler

@@ -1,7 +1,10 @@
 """Modules of the user's own: what is imported, and what one line says."""
 
+import importlib
+import pathlib
 import pickle
 import sys
+import types
 
 import pytest
 
@@ -111,3 +114,46 @@ def test_unknown_name_is_one_line_with_the_nearest():
       "AConfig.torso must be one of mlp, deep, but is 'deap'; did you mean "
       "'deep'? ")
   assert '--import=FILE.py' in str(error)
+
+
+_REGISTERING = """
+from impala_tf.runtime import user_modules
+def register():
+  user_modules.note_registration('Option', NAME)
+register()
+"""
+
+
+def test_module_that_registers_is_the_one_whose_code_runs(write, monkeypatch):
+  # In a function of one module, which another calls as it is imported.
+  first = write('my_first.py', "NAME = 'first'" + _REGISTERING)
+  second = write('my_second.py', "NAME = 'second'\nimport my_first\n"
+                 "my_first.NAME = NAME\nmy_first.register()")
+  user_modules.load([first, second])
+  assert user_modules.registrar('Option', 'first') == 'my_first'
+  assert user_modules.registrar('Option', 'second') == 'my_second'
+  assert user_modules.registrar('Option', 'third') is None
+
+
+def test_modules_that_this_process_has_imported_are_shared(write, monkeypatch):
+  path = write('my_file.py')
+  monkeypatch.syspath_prepend(str(pathlib.Path(path).parent))
+  importlib.import_module('my_file')
+  for name in ('my_file', 'my_file', 'email', 'email.utils'):
+    user_modules.share(name, 'it')
+  assert user_modules.sources() == [path, 'email', 'email.utils']
+
+
+@pytest.mark.parametrize('has_file', [True, False])
+def test_program_is_shared_if_it_is_a_file(write, monkeypatch, has_file):
+  path = write('my_program.py')
+  main = types.ModuleType('__main__')
+  if has_file:
+    main.__file__ = path
+  monkeypatch.setitem(sys.modules, '__main__', main)
+  if has_file:
+    user_modules.share('__main__', 'it')
+    assert user_modules.flags() == [f'--import={path}']
+  else:
+    with pytest.raises(config_lib.UserError, match='^it was registered'):
+      user_modules.share('__main__', 'it')

@@ -6,8 +6,8 @@ from typing import Any, Callable, Mapping
 
 from impala_tf import config as config_lib
 from impala_tf.algorithms import table as algorithms
-from impala_tf.cli import program
 from impala_tf.cli.roles import learner_connection
+from impala_tf.roles import beginning
 from impala_tf.runs import gin_config
 from impala_tf.runtime import child as child_lib
 from impala_tf.runtime import host as host_lib
@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> None:
     config = learner.config()
   # Here, since they import TensorFlow, which takes seconds.
   from impala_tf.runs import profiling
-  architecture = program.import_architecture(config)
+  architecture = beginning.import_architecture(config)
   seed = secrets.randbits(31) if args.seed is None else args.seed
   profile = None
   if args.profile:

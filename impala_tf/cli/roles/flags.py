@@ -7,11 +7,11 @@ from impala_tf import config as config_lib
 from impala_tf.cli import command_line
 from impala_tf.cli import program
 from impala_tf.cli import warm_start
+from impala_tf.roles import local_run
 from impala_tf.runs import run_directory
-from impala_tf.runs import sharing
+from impala_tf.runs import sharing as sharing_lib
 from impala_tf.runtime import plurals
-
-WAIT_SECS = 600.  # For a peer; environments that may be slow get more.
+from impala_tf.runtime import waiting
 
 
 def make_parser(description: str) -> argparse.ArgumentParser:
@@ -51,7 +51,7 @@ def make_parser(description: str) -> argparse.ArgumentParser:
   warm_start.add_flag(parser)
   parser.add_argument('--output', metavar='DIR',
                       help='evaluator: writes there instead')
-  parser.add_argument('--wait_secs', type=float, default=WAIT_SECS,
+  parser.add_argument('--wait_secs', type=float, default=waiting.LIMIT_SECS,
                       help='for a peer at most, at the start and later '
                       '(default: %(default)g)')
   parser.add_argument('--seed', type=int, help='of games and actions (default: '
@@ -77,11 +77,9 @@ def add_sharing(parser: argparse.ArgumentParser, roles: str = '') -> None:
                       help=f'{roles}which of these agents this is, from 0 on')
 
 
-def sharing_flags(args: argparse.Namespace) -> List[str]:
-  """Returns the flags of `add_sharing` for learners and actors of a run."""
-  if args.replay_address is None:
-    return []
-  return [f'--replay_address={args.replay_address}', f'--agent={args.agent}']
+def sharing(args: argparse.Namespace) -> local_run.Sharing:
+  """Returns what the flags of `add_sharing` say."""
+  return local_run.Sharing(args.replay_address, args.agent or 0)
 
 
 def check_sharing(args: argparse.Namespace,
@@ -103,7 +101,7 @@ def check_sharing(args: argparse.Namespace,
           '--replay_address is for runs with replay, but '
           'ReplayConfig.replay_fraction is 0; leave one of them out')
     if config is not None:
-      sharing.check_sampling(config)
+      sharing_lib.check_sampling(config)
     if args.agent is None:
       raise config_lib.UserError(
           '--replay_address needs --agent, another number from 0 on for each '

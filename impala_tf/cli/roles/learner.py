@@ -10,8 +10,8 @@ from typing import Any, Callable, List, Mapping, Optional
 from impala_tf import config as config_lib
 from impala_tf.algorithms import table as algorithms
 from impala_tf.cli import program
-from impala_tf.cli import warm_start
 from impala_tf.cli.roles import flags as role_flags
+from impala_tf.roles import beginning
 from impala_tf.runs import gin_config
 from impala_tf.runs import progress
 from impala_tf.runs import run_directory
@@ -152,7 +152,7 @@ def _learn(args: argparse.Namespace, config: config_lib.Config, run_dir: str,
   host = _Host(args, addresses, on_row, config)
   # Here, since they import TensorFlow, which takes seconds.
   from impala_tf.roles import learner_parts
-  architecture = program.import_architecture(config)
+  architecture = beginning.import_architecture(config)
   host.handle_signals()  # Before, there is nothing to save.
   _, port = role_flags.parse_address(args.address)
   place = learner_parts.Place(
@@ -231,11 +231,11 @@ def run(args: argparse.Namespace) -> int:
   with contextlib.ExitStack() as stack:
     resuming = is_chief and stack.enter_context(
         run_directory.claim(run_dir, config, args.allow_changes))
-    program.show_beginning(config, run_dir, resuming)
+    beginning.show_beginning(config, run_dir, resuming)
     if is_chief:
-      warm_start.begin(run_dir, args.init_from, resuming)
+      beginning.warm_start(run_dir, args.init_from, resuming)
     for server, port in open_ports.items():
-      print(f'  {program.open_port(port, server)}')
+      print(f'  {beginning.open_port(port, server)}')
     if not config.learner_plays:
       print(f'  its actors: {command_names.command("role")} actor '
             f'--address={shlex.quote(args.address)} '

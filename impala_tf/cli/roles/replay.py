@@ -6,8 +6,8 @@ import signal
 from typing import List
 
 from impala_tf import config as config_lib
-from impala_tf.cli import program
 from impala_tf.cli.roles import flags as role_flags
+from impala_tf.roles import beginning
 from impala_tf.runs import gin_config
 from impala_tf.runs import run_directory
 from impala_tf.runs import sharing
@@ -32,7 +32,7 @@ def _signals(args: argparse.Namespace) -> List[int]:
 def run(args: argparse.Namespace) -> int:
   """Serves the replay until a signal comes; returns the exit code."""
   config = gin_config.load(args.config, args.gin_binding)
-  program.check_names(config)
+  beginning.check_names(config)
   sharing.check_sampling(config)
   if config.replay.survives_resume and not args.run_dir:
     raise config_lib.UserError(
@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
     elif args.run_dir:
       stack.enter_context(run_directory.claim(args.run_dir, config))
     if not args.supervised:
-      say(program.open_port(port))
+      say(beginning.open_port(port))
     # Here, since it imports TensorFlow, which takes seconds.
     from impala_tf.roles import replay_server
     signals = _signals(args)

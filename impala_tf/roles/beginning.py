@@ -1,0 +1,126 @@
+"""The beginning of a run: its checks, its directory, its first lines.
+
+Importing it imports no TensorFlow, so that whoever only starts processes is
+quick.
+"""
+
+import importlib
+import os
+import subprocess
+import sys
+from typing import Any, Optional, Sequence, Tuple
+
+from impala_tf import config as config_lib
+from impala_tf.agents import torsos
+from impala_tf.algorithms import table as algorithms
+from impala_tf.envs import factory
+from impala_tf.pbt import references
+from impala_tf.runs import history
+from impala_tf.runs import run_directory
+from impala_tf.runtime import child
+from impala_tf.runtime import program as program_lib
+from impala_tf.runtime import sizing
+from impala_tf.runtime import user_modules
+from impala_tf.storage import files
+from impala_tf.suites import levels
+
+
+def check_names(config: config_lib.Config) -> None:
+  """Raises ConfigError where level, algorithm or torso cannot be had so.
+
+  Members of a population need reference scores besides.
+  """
+  factory.check_levels(config)
+  algorithms.check(config)
+  torsos.check(config.agent.torso)
+  if config.population.member_names:
+    references.find(config)
+
+
+def import_architecture(config: config_lib.Config) -> Any:
+  """Imports the module of `roles` in which a run's algorithm learns.
+
+  It has `run_learner` and `run_actor`, the processes of the two roles, and
+  imports TensorFlow.
+  """
+  return importlib.import_module(
+      f'impala_tf.roles.{algorithms.architecture(config)}')
+
+
+def show_beginning(config: config_lib.Config, run_dir: str,
+                   resuming: bool) -> None:
+  """Prints what is trained where, and which settings the machine decided."""
+  print(f'{"Resuming" if resuming else "Training"} '
+        f'{levels.short_name(config.environment.level)} in {run_dir}')
+  is_shared = (
+      algorithms.architecture(config) == algorithms.SHARED_PARAMETERS)
+  for choice in (sizing.explain_workers(config) if is_shared else
+                 sizing.explain(config)):
+    print(f'  {choice}', flush=True)
+
+
+def warm_start(run_dir: str, source: Optional[str], resuming: bool) -> None:
+  """Writes a run's first checkpoint, and tells what is in it.
+
+  Args:
+    run_dir: directory of the run, which is claimed and holds its config.
+    source: value of --init_from; None: nothing is done.
+    resuming: whether the run was there before. Unless it ended before it had
+      begun, nothing is done but to say so.
+
+  Raises:
+    UserError: where the parameters do not fit, or there are none.
+    RunFailed: where the process failed.
+  """
+  if source is None:
+    return
+  if resuming and run_directory.has_learned(run_dir):
+    print('  --init_from is left out: the run has begun already', flush=True)
+    return
+  ran = subprocess.run(
+      [sys.executable, '-m', 'impala_tf.cli.warm_start', run_dir, source,
+       *user_modules.sources()],
+      stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+      env={'TF_CPP_MIN_LOG_LEVEL': '2', **os.environ})
+  if ran.returncode == child.BAD_INPUT:
+    complaints = [line[len(child.COMPLAINT):] for line in
+                  ran.stderr.splitlines() if line.startswith(child.COMPLAINT)]
+    raise config_lib.UserError(f'--init_from: {" ".join(complaints)}')
+  if ran.returncode:
+    raise program_lib.RunFailed(
+        f'--init_from ended with exit code {ran.returncode}:\n{ran.stderr}')
+  lines = ran.stdout.splitlines()
+  history.add(run_dir, began_from=source, parameters=lines)
+  for line in lines:
+    print(f'  {line}', flush=True)
+
+
+def show_logs(run_dir: str) -> None:
+  """Prints where the logs of a run's processes are if it is not obvious."""
+  if files.is_url(run_dir):
+    print(f'  logs of its processes in {run_directory.logs_path(run_dir)}',
+          flush=True)
+
+
+def show_network(open_ports: Sequence[Tuple[str, Optional[int]]],
+                 why_public: Optional[str]) -> None:
+  """Prints who can reach the run.
+
+  Args:
+    open_ports: name and port of each server; None is for a port that is yet to
+      be chosen.
+    why_public: why other machines can reach it; None where they cannot.
+  """
+  if why_public is None:
+    print('  a network of its own: no other machine can reach this run',
+          flush=True)
+  else:
+    for server, port in open_ports:
+      print(f'  {open_port(port, server)}; {why_public}', flush=True)
+
+
+def open_port(port: Optional[int], server: str = 'Reverb') -> str:
+  """Returns a warning of an open port; None is for one yet to be chosen."""
+  name = 'a port' if port is None else f'port {port}'
+  return (f'{name} is open to every machine that reaches this one, and '
+          f'{server} asks nobody who he is (docs/cluster.md: what to close)')

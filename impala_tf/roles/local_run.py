@@ -1,0 +1,243 @@
+"""A run on this machine, as the command and the Python API have it alike.
+
+Importing it imports no TensorFlow; what trains in this process does.
+"""
+
+import contextlib
+import math
+from typing import Any, Callable, List, NamedTuple, Optional, Sequence
+
+from impala_tf import config as config_lib
+from impala_tf.roles import beginning
+from impala_tf.runs import progress
+from impala_tf.runs import run_directory
+from impala_tf.runtime import cores
+from impala_tf.runtime import host as host_lib
+from impala_tf.runtime import local
+from impala_tf.runtime import ports
+from impala_tf.runtime import role_commands
+from impala_tf.runtime import sizing
+from impala_tf.runtime import stop_signals
+from impala_tf.runtime import waiting
+
+
+class Sharing(NamedTuple):
+  """The place of an agent that shares a replay; by default it shares none.
+
+  Attributes:
+    replay_address: 'host:port' of the replay.
+    agent: number of the agent among those that share it.
+  """
+  replay_address: Optional[str] = None
+  agent: int = 0
+
+  def flags(self) -> List[str]:
+    """Returns flags that tell learners and actors of it."""
+    if self.replay_address is None:
+      return []
+    return [f'--replay_address={self.replay_address}', f'--agent={self.agent}']
+
+
+_NOT_SHARED = Sharing()
+
+
+class Ports(NamedTuple):
+  """Ports at which the processes of a run find one another.
+
+  Attributes:
+    reverb: port of each learner's Reverb server, for its actors.
+    tensorflow: port of each learner for the others; none for a single learner.
+  """
+  reverb: List[int]
+  tensorflow: List[int]
+
+
+def choose_ports(first: Optional[int], num_learners: int) -> Ports:
+  """Finds free ports for all learners.
+
+  Args:
+    first: first port of the Reverb servers; None for any free ones.
+    num_learners: how many learners there are.
+
+  Raises:
+    UserError: where a port that was asked for is taken.
+  """
+  try:
+    if first is None:
+      reverb = ports.choose_free(num_learners)
+    else:
+      reverb = [ports.choose(first + i) for i in range(num_learners)]
+  except OSError as error:
+    raise config_lib.UserError(f'--port: {error}') from error
+  if num_learners == 1:
+    return Ports(reverb, [])
+  return Ports(reverb, ports.choose_free(num_learners, besides=reverb))
+
+
+def wait_secs(config: config_lib.Config) -> float:
+  """Returns how long a learner waits for unrolls."""
+  # An environment that hangs is noticed after its timeout, and may take as long
+  # to start anew.
+  return waiting.LIMIT_SECS + 2 * config.actor.env_timeout_secs
+
+
+@contextlib.contextmanager
+def begun(run_dir: str, config: config_lib.Config, chosen: Ports,
+          why_public: Optional[str], allow_changes: bool = False,
+          init_from: Optional[str] = None):
+  """Makes or takes up a run, which is this process's while the context lasts.
+
+  Args:
+    run_dir: directory of the run; see `run_directory.claim`, whose errors it
+      raises.
+    config: config of the run.
+    chosen: ports of the learners.
+    why_public: why other machines can reach them; None where they cannot.
+    allow_changes: see `run_directory.claim`.
+    init_from: see `beginning.warm_start`.
+  """
+  with run_directory.claim(run_dir, config, allow_changes) as resuming:
+    beginning.show_beginning(config, run_dir, resuming)
+    beginning.warm_start(run_dir, init_from, resuming)
+    beginning.show_network(
+        [('Reverb', None)] if config.experiment.in_process else
+        [('Reverb', port) for port in chosen.reverb] +
+        [('TensorFlow', port) for port in chosen.tensorflow], why_public)
+    if not config.experiment.in_process:
+      beginning.show_logs(run_dir)
+    yield
+
+
+@contextlib.contextmanager
+def supervisor(config: config_lib.Config, run_dir: str, chosen: Ports,
+               sharing: Sharing = _NOT_SHARED, profile: bool = False,
+               evaluate: bool = False,
+               is_done: Optional[Callable[[], bool]] = None):
+  """Makes the supervisor of a run's processes, which have cores meanwhile.
+
+  Args:
+    config: config of the run.
+    run_dir: directory of the run.
+    chosen: ports of the learners.
+    sharing: place of the agent among those that share a replay.
+    profile: whether learner and actors record what time goes to.
+    evaluate: whether an evaluator runs beside training.
+    is_done: tells that the learner, which runs elsewhere, has ended; None for
+      learners that are processes of the supervisor, too.
+
+  Yields:
+    A `supervisor.Supervisor`.
+  """
+  addresses = [f'localhost:{port}' for port in chosen.reverb]
+  joint_addresses = [f'localhost:{port}' for port in chosen.tensorflow]
+  run_dir_flag = f'--run_dir={run_dir}'
+  flags = [run_dir_flag, *sharing.flags()]
+  if profile:
+    flags.append('--profile')
+  num_updates = run_directory.newest_checkpoint(run_dir) or 0
+  fitted = sizing.fit(config)
+
+  def actor(task, attempt):
+    core_flags = [f'--core={core_of[task]}'] if core_of else []
+    return role_commands.actor(
+        addresses[task % len(addresses)], task, attempt, *flags, *core_flags,
+        num_updates=num_updates)
+
+  def evaluator(attempt):
+    return role_commands.evaluator(addresses[0], attempt, run_dir_flag)
+
+  with cores.claim(fitted) as core_of:
+    yield local.make_supervisor(
+        learner_commands=[
+            role_commands.learner(address, task, joint_addresses, *flags,
+                                  f'--wait_secs={wait_secs(config):g}')
+            for task, address in enumerate(addresses)],
+        actor_command=actor,
+        num_actors=0 if config.learner_plays else fitted.actor.num_actors,
+        log_dir=run_directory.logs_path(run_dir),
+        max_restarts=config.actor.max_restarts,
+        restart_window_secs=config.actor.restart_window_secs,
+        evaluator_command=evaluator if evaluate else None,
+        learner_is_done=is_done)
+
+
+class _Stopped(Exception):
+  """The program was asked to stop before there was anything to save."""
+
+
+class _Host(host_lib.LearnerHost):
+  """This process where it learns itself."""
+
+  def __init__(self, signals: stop_signals.StopSignals,
+               line: progress.ProgressLine, limit_secs: float,
+               check: Callable[[], None]):
+    self._signals = signals
+    self._check = check
+    self._waiting, self._pausing = (
+        waiting.Waiting(peer, limit, lambda text: print(text, flush=True))
+        for peer, limit in (('unrolls', limit_secs),
+                            ('slower agents', math.inf)))
+    self.on_row = line.show
+
+  def should_stop(self) -> bool:
+    return self._signals.first is not None
+
+  def before_batch(self) -> None:
+    self._check()
+    self._waiting.restart()
+    self._pausing.restart()
+
+  def on_wait(self, cause: str = '') -> None:
+    self._check()
+    self._waiting.poll(cause)
+
+  def on_pause(self, cause: str) -> None:
+    self._pausing.poll(cause)
+
+  def wait_for_replay(self, address: str) -> None:
+    """Returns once the replay listens; raises _Stopped, PeerMissing."""
+
+    def poll(cause):
+      if self.should_stop():
+        raise _Stopped
+      self._waiting.poll(f'the replay at {address} is not there ({cause})')
+
+    waiting.for_port(address, poll)
+
+
+def learn_here(config: config_lib.Config, run_dir: str,
+               line: progress.ProgressLine, sharing: Sharing = _NOT_SHARED,
+               port: Optional[int] = None, callbacks: Sequence[Any] = (),
+               check: Callable[[], None] = lambda: None,
+               signals: Optional[stop_signals.StopSignals] = None
+               ) -> Optional[int]:
+  """Learns in this process, in turns with an actor or beside other processes.
+
+  Args:
+    config: config of the run, which says which of the two.
+    run_dir: directory of the run.
+    line: shows the progress.
+    sharing: place of the agent among those that share a replay.
+    port: port of the Reverb server, for actors in other processes.
+    callbacks: told of each update, see `loop.Callback`.
+    check: called again and again; raises an error where actors have failed.
+    signals: notes the signals that end the run; None for `StopSignals`.
+
+  Returns:
+    The signal that ended the run; None where the run is done.
+  """
+  # Here, after all checks, since they import TensorFlow, which takes seconds.
+  from impala_tf.roles import in_process
+  from impala_tf.roles import learner_parts
+  with signals or stop_signals.StopSignals() as signals, (
+      contextlib.suppress(_Stopped)):
+    host = _Host(signals, line, wait_secs(config), check)
+    if sharing.replay_address is not None:
+      host.wait_for_replay(sharing.replay_address)
+    if config.experiment.in_process:
+      in_process.run(config, run_dir, host, *sharing, callbacks=callbacks)
+    else:
+      beginning.import_architecture(config).run_learner(
+          config, learner_parts.Place(run_dir, port, *sharing), host,
+          callbacks=callbacks)
+  return signals.first

@@ -1,0 +1,237 @@
+"""Scores of a run's agent, by full games on the levels that count.
+
+Importing it imports no TensorFlow, so that bad input is refused at once.
+"""
+
+import dataclasses
+from typing import (
+  Any,
+  Callable,
+  Dict,
+  List,
+  NamedTuple,
+  Optional,
+  Sequence,
+  Tuple,
+  Union,
+)
+
+from impala_tf import config as config_lib
+from impala_tf.runs import gin_config
+from impala_tf.runs import run_directory
+from impala_tf.runs import video as video_lib
+from impala_tf.runtime import user_modules
+from impala_tf.storage import files
+from impala_tf.storage import shipped
+from impala_tf.suites import levels as levels_lib
+from impala_tf.suites import suite as suite_lib
+
+_EPISODES = 200  # Games on a level that is of no suite.
+_MAX_ENVS = 32
+_MAX_SEED = 2**30  # Emulators take an int32, and each has its own.
+
+
+class Games(NamedTuple):
+  """The games of an evaluation.
+
+  Attributes:
+    episodes: full games on each level; None for as many as the paper has.
+    seed: seed of games and actions.
+    deterministic: whether the most probable actions are taken.
+    video: path of a film of the first game; None for none.
+    video_secs: seconds after which the film ends; None: with the game.
+  """
+  episodes: Optional[int]
+  seed: int
+  deterministic: bool
+  video: Optional[str] = None
+  video_secs: Optional[float] = None
+
+
+class Score(NamedTuple):
+  """The score of an agent on one level.
+
+  Attributes:
+    returns: sum of raw rewards of each game.
+    mean: mean of the returns.
+    standard_error: standard error of the mean; None for a single game.
+    human_normalised_score: mean as a share of a human's, where the level is of
+      a suite that has these; else None.
+  """
+  returns: List[float]
+  mean: float
+  standard_error: Optional[float]
+  human_normalised_score: Optional[float]
+
+
+def evaluate(run_dir: str, episodes: Optional[int] = None, *, seed: int = 0,
+             checkpoint: Union[str, int] = 'newest',
+             deterministic: bool = False,
+             levels: Optional[Sequence[str]] = None) -> Dict[str, Score]:
+  """Plays full games with a run's agent, as `evaluate.sh` does; writes nothing.
+
+  Args:
+    run_dir: directory of the run, which may be going on.
+    episodes: full games on each level; None for as many as the paper: 500 on
+      DMLab-30 and 200 elsewhere.
+    seed: seed of games and actions.
+    checkpoint: 'newest', 'best', or the number of updates of a checkpoint.
+    deterministic: whether to take the most probable actions, which the paper
+      does not.
+    levels: names of levels; None for those that the run was trained on, or
+      their held-out variants.
+
+  Returns:
+    The score on each level by its name.
+
+  Raises:
+    UserError: in one line, where something given cannot work.
+  """
+  user_modules.refuse_while_importing('impala_tf.evaluate')
+  run_directory.reach(run_dir)
+  config = gin_config.load(check(run_dir, episodes, seed))
+  from impala_tf.agents import saved  # Imports TensorFlow, which takes seconds.
+  if levels is None:
+    _, levels = scored_levels(config.environment.level)
+  scores: Dict[str, Score] = {}
+
+  def keep(level, result):
+    scores[level] = Score(
+        result['returns'], result['mean'], result['standard_error'],
+        result.get('human_normalised_score'))
+
+  play_in_turn(Games(episodes, seed, deterministic), config, levels,
+               saved.load_agent(run_dir, checkpoint), keep)
+  return scores
+
+
+def check(run_dir: str, episodes: Optional[int], seed: int) -> str:
+  """Returns the path of a run's config.
+
+  Raises:
+    UserError: where there is no run, or its games cannot be played.
+  """
+  config_path = gin_config.config_path(shipped.find_agent(run_dir))
+  if not files.exists(config_path):
+    raise config_lib.UserError(
+        f'{run_dir} holds no config.gin; is it the directory of a run?')
+  if episodes is not None and episodes < 1:
+    raise config_lib.UserError(
+        f'--episodes must be at least 1, but is {episodes}')
+  if not 0 <= seed < _MAX_SEED:
+    raise config_lib.UserError(
+        f'--seed must be 0 to {_MAX_SEED - 1}, but is {seed}')
+  return config_path
+
+
+def scored_levels(trained_on: str
+                  ) -> Tuple[Optional[suite_lib.Suite], Sequence[str]]:
+  """Returns suite and levels by which a run is scored.
+
+  No suite for a single level, nor where the levels are not all of one.
+
+  Args:
+    trained_on: `EnvironmentConfig.level` of the run.
+  """
+  trained = levels_lib.expand(trained_on)
+  if len(trained) == 1:
+    return None, trained
+  suite = levels_lib.suite_of(trained[0])
+  if suite is None or any(levels_lib.suite_of(level) is not suite
+                          for level in trained):
+    return None, trained
+  return suite, tuple(dict.fromkeys(map(suite.scored_level, trained)))
+
+
+def play_in_turn(games: Games, config: config_lib.Config,
+                 levels: Sequence[str], loaded: Any,
+                 keep: Callable[[str, dict], None]) -> None:
+  """Plays levels, and hands the name and the result of each to `keep`.
+
+  Args:
+    games: which games are played.
+    config: config of the run.
+    levels: names of the levels.
+    loaded: agent, see `saved.load_agent`.
+    keep: function that takes the name of a level, as it is scored, and its
+      result.
+
+  Raises:
+    UserError: where a level cannot be played by this agent.
+  """
+  from impala_tf.core import experiment
+
+  def make_environment(level, num_envs):
+    environment = experiment.make_environment(
+        dataclasses.replace(
+            config, environment=dataclasses.replace(
+                config.environment, level=level)),
+        num_envs, games.seed, training=False)
+    _check_actions(environment, loaded.agent)
+    return environment
+
+  for level in levels[1:]:  # All of them, before an hour of games.
+    make_environment(level, 1).close()
+  for i, level in enumerate(levels, start=1):
+    suite = levels_lib.suite_of(level)
+    episodes = games.episodes or (suite.episodes if suite else _EPISODES)
+    environment = make_environment(level, min(episodes, _MAX_ENVS))
+    # Named before it is played and kept before it is closed: some simulators
+    # can end the whole process in either.
+    print(f'{i} of {len(levels)}: {level}', end=' ', flush=True)
+    result = _play(games, loaded, environment, episodes)
+    keep(result['level'], result)
+    score = result.get('human_normalised_score')
+    print(f'{result["mean"]:.2f}' +
+          ('' if score is None else f' ({score:.1%} human-normalised)'),
+          flush=True)
+    environment.close()
+
+
+def _play(games: Games, loaded: Any, environment: Any,
+          episodes: int) -> dict:
+  """Plays a level, and films it if asked to; returns the result."""
+  from impala_tf.roles import evaluation
+  video = None
+  if games.video:
+    video = video_lib.Video(games.video, environment, games.video_secs)
+  try:
+    played = evaluation.evaluate(
+        loaded.agent, environment, episodes, games.seed,
+        *([video.on_step] if video else []), deterministic=games.deterministic)
+    if video:
+      video.close()
+  finally:
+    if video:
+      video.discard()
+  # The environment may play a held-out variant of the configured level.
+  level = environment.level
+  result = {'level': level, 'trained_frames': loaded.num_frames,
+            'checkpoint': loaded.checkpoint, 'seed': games.seed,
+            'deterministic': games.deterministic, **played.summary()}
+  if environment.instruction_length:
+    result['instructions_cut'] = environment.num_instructions_cut
+  suite = levels_lib.suite_of(level)
+  if suite:
+    result['human_normalised_score'] = suite.human_normalised_score(
+        level, result['mean'])
+  return {**result, 'returns': played.returns}
+
+
+def _check_actions(environment: Any, agent: Any) -> None:
+  """Raises UserError where an agent's actions are not the environment's.
+
+  An action out of range would hang the emulator.
+  """
+  from impala_tf.maths import distributions
+  policy = distributions.of_actions(environment.action_spec())
+  if policy == agent.distribution:
+    return
+  remedy = 'choose a run that was trained on it'
+  if environment.level.startswith('atari/'):
+    remedy = ('for an agent that plays every game, train with '
+              'AtariConfig.full_action_set = True, or choose games with '
+              '--suite and --levels')
+  raise config_lib.UserError(
+      f'{environment.level} has {policy}, but the agent was trained with '
+      f'{agent.distribution}; {remedy}')

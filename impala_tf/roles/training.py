@@ -1,0 +1,190 @@
+"""Training from Python: `impala_tf.train`.
+
+The learner runs in the calling process, where its callbacks are; actors are
+processes that a thread supervises, or take turns with it.
+"""
+
+import contextlib
+import dataclasses
+import signal
+import sys
+import tempfile
+import threading
+from typing import Any, Mapping, NamedTuple, Optional, Sequence, Union
+
+from impala_tf import config as config_lib
+from impala_tf.core import loop as loop_lib
+from impala_tf.roles import beginning
+from impala_tf.roles import local_run
+from impala_tf.runs import gin_config
+from impala_tf.runs import metrics
+from impala_tf.runs import progress
+from impala_tf.runs import run_directory
+from impala_tf.runtime import sizing
+from impala_tf.runtime import stop_signals
+from impala_tf.runtime import user_modules
+from impala_tf.suites import levels as levels_lib
+
+
+class TrainingResult(NamedTuple):
+  """The state of a run at the end of `train`.
+
+  Attributes:
+    run_dir: directory of the run.
+    frames: environment frames learned from.
+    updates: learner updates.
+    episode_return: mean return of the last 100 full episodes, or of fewer where
+      fewer have ended; None before the first.
+    best_checkpoint: path of the checkpoint with the best mean return of 100
+      full episodes, without ending; None where there is none.
+  """
+  run_dir: str
+  frames: int
+  updates: int
+  episode_return: Optional[float]
+  best_checkpoint: Optional[str]
+
+
+def train(config: Union[config_lib.Config, str], run_dir: Optional[str] = None,
+          *, in_process: bool = False,
+          bindings: Optional[Mapping[str, Any]] = None,
+          callbacks: Sequence[loop_lib.Callback] = (),
+          allow_changes: bool = False, init_from: Optional[str] = None
+          ) -> TrainingResult:
+  """Trains an agent on this machine, or resumes a run, as `train.sh` does.
+
+  The first Ctrl-C, or SIGTERM, writes a checkpoint and then takes its course:
+  KeyboardInterrupt is raised. The same call with that `run_dir` resumes.
+
+  Args:
+    config: what to train: a config, or the path of a .gin file.
+    run_dir: directory for logs and checkpoints; None for a new one in runs/.
+    in_process: whether actor and learner take turns in this process, so that
+      breakpoints stop there, as with `ExperimentConfig.in_process`.
+    bindings: values by option that replace those of the config, such as
+      {'LearnerConfig.batch_size': 16}.
+    callbacks: objects with a method `after_update(update)`, which gets a
+      `loop.Update` after each update; it may raise `StopTraining`.
+    allow_changes: whether a run may be resumed with another config than its
+      own.
+    init_from: directory of another run, with whose parameters a new run begins.
+
+  Returns:
+    How far the run is. It is done: all frames are learned from,
+    `ExperimentConfig.stop_at_return` is reached, or a callback has ended it.
+
+  Raises:
+    UserError: in one line, where something given cannot work.
+    RunFailed: where actors died too often.
+    KeyboardInterrupt: after Ctrl-C.
+  """
+  user_modules.refuse_while_importing('impala_tf.train')
+  config = _load(config, bindings or {}, in_process)
+  beginning.check_names(config)
+  if config.learner.num_learners > 1:
+    raise config_lib.ConfigError(
+        f'LearnerConfig.num_learners is {config.learner.num_learners}, but '
+        'impala_tf.train has one learner, this process; set it to 1, or use '
+        'the command')
+  sizing.fit(config)  # Refuses more levels than environments.
+  if not config.experiment.in_process and not config.learner_plays:
+    _share_registered(config)
+  chosen = local_run.choose_ports(None, 1)
+  run_dir = run_dir or run_directory.fresh_path(config.environment.level)
+  with local_run.begun(
+      run_dir, config, chosen, 'this process keeps its network', allow_changes,
+      init_from), contextlib.ExitStack() as stack:
+    line = stack.enter_context(
+        progress.ProgressLine(config.experiment.total_frames))
+    actors = _Actors(config, run_dir, chosen)
+    if not config.experiment.in_process:
+      stack.enter_context(actors)
+    signum = local_run.learn_here(
+        config, run_dir, line, port=chosen.reverb[0], callbacks=callbacks,
+        check=actors.check,
+        signals=stop_signals.StopSignals(note_first_only=True))
+  if signum is not None:
+    print(run_directory.describe_stop(
+        run_dir, f'the same call with run_dir={run_dir!r}'), flush=True)
+    signal.raise_signal(signum)
+  row = (metrics.read_rows(run_dir) or [{'frames': 0, 'updates': 0}])[-1]
+  return TrainingResult(
+      run_dir, row['frames'], row['updates'], row.get('episode_return'),
+      run_directory.best_checkpoint(run_dir))
+
+
+def _load(config: Union[config_lib.Config, str], bindings: Mapping[str, Any],
+          in_process: bool) -> config_lib.Config:
+  """Reads the config with its bindings."""
+  lines = [f'{name} = {value!r}' for name, value in bindings.items()]
+  if isinstance(config, str):
+    config = gin_config.load(config, lines)
+  elif lines:
+    with tempfile.NamedTemporaryFile('w', suffix='.gin') as file:
+      file.write(gin_config.dumps(config))
+      file.flush()
+      config = gin_config.load(file.name, lines)
+  if not in_process:
+    return config
+  return dataclasses.replace(config, experiment=dataclasses.replace(
+      config.experiment, in_process=True))
+
+
+def _share_registered(config: config_lib.Config) -> None:
+  """Has children import what the caller's own modules have registered.
+
+  Raises:
+    UserError: where they cannot.
+  """
+  needed = [('AgentConfig.torso', config.agent.torso),
+            ('ExperimentConfig.algorithm', config.experiment.algorithm)]
+  levels = levels_lib.expand(config.environment.level)
+  needed += [('EnvironmentConfig.level', level.partition('/')[0])
+             for level in levels]
+  for option, value in needed:
+    module = user_modules.registrar(option, value)
+    if module is not None:
+      user_modules.share(module, f'{option} = {value!r}')
+  gymnasium = sys.modules.get('gymnasium')
+  for level in levels:
+    domain, _, env_id = level.partition('/')
+    spec = gymnasium and domain == 'gym' and gymnasium.registry.get(env_id)
+    if not spec:
+      continue
+    entry = spec.entry_point
+    module = entry.partition(':')[0] if isinstance(entry, str) else (
+        entry.__module__)
+    if module.partition('.')[0] != 'gymnasium':
+      user_modules.share(module, f'the environment {level}')
+
+
+class _Actors:
+  """Children that play while a context lasts, supervised by a thread."""
+
+  def __init__(self, config: config_lib.Config, run_dir: str,
+               chosen: local_run.Ports):
+    self._arguments = config, run_dir, chosen
+    self._error: Optional[BaseException] = None
+    self._has_ended = threading.Event()
+    self._thread = threading.Thread(target=self._supervise)
+
+  def __enter__(self) -> '_Actors':
+    self._thread.start()
+    return self
+
+  def __exit__(self, *unused):
+    self._has_ended.set()
+    self._thread.join()
+
+  def _supervise(self) -> None:
+    try:
+      with local_run.supervisor(
+          *self._arguments, is_done=self._has_ended.is_set) as supervisor:
+        supervisor.run(lambda: None)
+    except BaseException as error:
+      self._error = error
+
+  def check(self) -> None:
+    """Raises what ended the supervision, if anything did."""
+    if self._error is not None:
+      raise self._error

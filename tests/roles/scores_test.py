@@ -1,0 +1,48 @@
+"""Scores from Python are those of the command."""
+
+import json
+import sys
+
+import pytest
+
+import impala_tf
+from impala_tf.cli import evaluate
+from tests.fixtures import trained_runs
+
+
+@pytest.fixture(name='run_dir', scope='module')
+def _run_dir(tmp_path_factory):
+  path = tmp_path_factory.mktemp('run')
+  trained_runs.make(path, 'catch', agent=impala_tf.AgentConfig(
+      torso='mlp', hidden_size=4))
+  return str(path)
+
+
+def test_scores_are_those_of_the_command(run_dir, tmp_path, monkeypatch):
+  output = tmp_path / 'scores.json'
+  monkeypatch.setattr(sys, 'argv', [
+      'evaluate', run_dir, '--episodes=20', '--seed=3', f'--output={output}'])
+  assert evaluate.main() == 0
+  expected = json.loads(output.read_text())
+  scores = impala_tf.evaluate(run_dir, 20, seed=3)
+  assert list(scores) == ['catch']
+  score = scores['catch']
+  assert score.returns == expected['returns'] and len(score.returns) == 20
+  assert score.mean == expected['mean']
+  assert score.standard_error == expected['standard_error']
+  assert score.human_normalised_score is None
+  assert impala_tf.evaluate(run_dir, 20, seed=4)['catch'] != score
+
+
+@pytest.mark.parametrize('options, words', [
+    ({'episodes': 0}, 'episodes must be at least 1'),
+    ({'seed': -1}, 'seed must be 0 to'),
+    ({'levels': ['ctach']}, "did you mean 'catch'")])
+def test_bad_value_is_refused(run_dir, options, words):
+  with pytest.raises(impala_tf.UserError, match=words):
+    impala_tf.evaluate(run_dir, **options)
+
+
+def test_directory_without_a_run_is_refused(tmp_path):
+  with pytest.raises(impala_tf.UserError, match='is it the directory of a run'):
+    impala_tf.evaluate(str(tmp_path))
