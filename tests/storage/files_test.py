@@ -117,7 +117,7 @@ import os, sys
 from impala_tf.storage import files
 from impala_tf.storage import line_log
 from impala_tf.runs import metrics
-from launch import evaluate, plot, train
+from impala_tf.cli import evaluate, plot, train
 from impala_tf.runs import progress, run_directory
 run_directory.reach(sys.argv[1])
 files.write(sys.argv[1] + '/x', b'1')
