@@ -10,6 +10,7 @@ from impala_tf.cli import warm_start
 from impala_tf.runs import run_directory
 from impala_tf.runs import sharing
 from impala_tf.runtime import plurals
+from impala_tf.runtime import ports
 
 WAIT_SECS = 600.  # For a peer; environments that may be slow get more.
 
@@ -125,6 +126,14 @@ def parse_address(text: str, flag: str = '--address') -> Tuple[str, int]:
         f'{flag} must be HOST:PORT, but is {text!r}; give the machine of '
         'the learner and the port it listens on')
   return host, int(port)
+
+
+def free_port(address: str, flag: str = '--address') -> int:
+  """Returns the address's port; raises UserError where it is taken."""
+  try:
+    return ports.choose(parse_address(address)[1])
+  except OSError as error:
+    raise config_lib.UserError(f'{flag}: {error}') from error
 
 
 def check(args: argparse.Namespace) -> None:
