@@ -72,12 +72,9 @@ class TableLink:
     facts = contribution._asdict()
     gradient = facts.pop('gradient')
     text = store_lib.encode(facts, _TEXT_BYTES)
-    self._writer.append((gradient, np.frombuffer(
-        text.ljust(_TEXT_BYTES), np.uint8)))
-    self._writer.create_item(
-        _TABLE, priority=1.0,
-        trajectory=tuple(column[-1] for column in self._writer.history))
-    reverb_calls.flush(self._client, self._writer)
+    reverb_calls.insert(
+        self._client, self._writer, _TABLE,
+        [gradient, np.frombuffer(text.ljust(_TEXT_BYTES), np.uint8)])
 
 
 def contributions(address: str) -> Iterator[links.Contribution]:

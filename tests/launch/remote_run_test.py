@@ -7,7 +7,6 @@ several processes.
 
 import argparse
 import json
-import os
 import re
 import sys
 
@@ -39,47 +38,7 @@ def _url(tmp_path):
   return f'ram:/{tmp_path}/run'
 
 
-# The directory.
-
-
-def _refused(url, config, words):
-  with pytest.raises(run_directory.RunDirectoryError, match=words) as raised:
-    with run_directory.claim(url, config):
-      pytest.fail('it was let in')
-  assert '\n' not in str(raised.value)
-
-
-def test_directory_is_made_with_its_config_and_resumed(url):
-  for is_there in (False, True):
-    with run_directory.claim(url, _CONFIG) as resuming:
-      assert resuming == is_there
-      assert gin_config.load(f'{url}/config.gin') == _CONFIG
-      _refused(url, _CONFIG, r'another process is training in .*\(process \d+')
-  other = config_lib.Config(
-      environment=config_lib.EnvironmentConfig(level='atari/pong'))
-  _refused(url, other, r"EnvironmentConfig.level \('catch', now 'atari")
-  assert files.names(url) == ['config.gin']
-
-
-def test_foreign_directory_is_refused(url):
-  files.make_directory(url)
-  files.write(f'{url}/thesis.tex', b'')
-  _refused(url, _CONFIG, 'not empty and holds no run')
-  assert files.names(url) == ['thesis.tex']
-
-
-@pytest.mark.parametrize('file, is_kept', [
-    ('metrics.jsonl', True), ('checkpoints/ckpt-7.index', True),
-    ('checkpoints/agent.json', False)])
-def test_what_was_learned_is_kept_and_what_could_not_begin_is_not(
-    url, file, is_kept):
-  with pytest.raises(config_lib.UserError, match='no such thing'):
-    with run_directory.claim(url, _CONFIG):
-      files.make_directory(os.path.dirname(f'{url}/{file}'))
-      files.write(f'{url}/{file}', b'{"frames": 1}\n')
-      raise config_lib.UserError('no such thing')
-  assert files.exists(f'{url}/{file}') == is_kept
-  assert files.exists(f'{url}/config.gin') == is_kept
+# The directory; tests/runs/run_directory_test.py has what holds of paths, too.
 
 
 def test_logs_are_of_this_machine_and_of_one_run():
