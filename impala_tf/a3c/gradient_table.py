@@ -7,7 +7,7 @@ applies it at once: a parameter server, as A3C on several machines has in table
 """
 
 import json
-from typing import Iterator, Optional, Protocol
+from typing import Iterator
 
 import numpy as np
 import reverb
@@ -16,6 +16,7 @@ import tensorflow as tf
 from impala_tf.a3c import links
 from impala_tf.a3c import store as store_lib
 from impala_tf.comms import reverb_calls
+from impala_tf.core import weights
 
 _TABLE = 'gradients'
 # A gradient that waits grows old; a full queue makes workers wait instead.
@@ -37,22 +38,10 @@ def make_table(num_parameters: int) -> reverb.Table:
       tf.TensorSpec([_TEXT_BYTES], tf.uint8, 'json')))
 
 
-class Fetcher(Protocol):
-  """A fetcher that brings an agent up to date; `weights.Fetcher` is one.
-
-  Attributes:
-    frames: environment frames behind the parameters that were fetched last.
-  """
-  frames: int
-
-  def fetch(self) -> Optional[int]:
-    """Brings the agent up to date; returns the version that it now has."""
-
-
 class TableLink:
   """A link through the tables of a learner on another machine."""
 
-  def __init__(self, address: str, fetcher: Fetcher):
+  def __init__(self, address: str, fetcher: weights.Fetcher):
     """Connects.
 
     Args:
@@ -83,12 +72,9 @@ class TableLink:
     facts = contribution._asdict()
     gradient = facts.pop('gradient')
     text = store_lib.encode(facts, _TEXT_BYTES)
-    self._writer.append((gradient, np.frombuffer(
-        text.ljust(_TEXT_BYTES), np.uint8)))
-    self._writer.create_item(
-        _TABLE, priority=1.0,
-        trajectory=tuple(column[-1] for column in self._writer.history))
-    reverb_calls.flush(self._client, self._writer)
+    reverb_calls.insert(
+        self._client, self._writer, _TABLE,
+        [gradient, np.frombuffer(text.ljust(_TEXT_BYTES), np.uint8)])
 
 
 def contributions(address: str) -> Iterator[links.Contribution]:

@@ -6,9 +6,10 @@ locks, as Hogwild! does (Recht et al. 2011). Counts and records are small and
 behind a lock, which the kernel releases where its holder dies.
 
 The memory is an anonymous file of the process that makes it
-(`transport.anonymous_files`): nothing is left behind, however processes end.
+(`comms.anonymous_files`): nothing is left behind, however processes end.
 """
 
+import contextlib
 import fcntl
 import json
 import mmap
@@ -21,11 +22,9 @@ import numpy as np
 from impala_tf.a3c import optimizers
 from impala_tf.comms import anonymous_files
 
-_PREFIX = 'shared-'
-_LABEL = 'impala_tf_shared_parameters'
+_PREFIX = 'shared_parameters-'
 
 _HEADER = np.dtype([(name, np.int64) for name in (
-    'token',  # Tells this memory from any other file.
     'num_parameters', 'num_slots',
     'num_frames', 'num_updates', 'num_syncs',
     'num_records')])
@@ -239,19 +238,18 @@ def make(num_parameters: int, num_slots: int) -> Store:
     AttributeError: where this is not Linux.
     OSError: where the system has no such memory.
   """
-  token = secrets.randbits(62)
-  file = anonymous_files.make(_LABEL)
+  token = secrets.token_hex(8)
+  file = anonymous_files.make(_PREFIX, token)
   os.ftruncate(
       file.fileno(), _aligned(_HEADER.itemsize)
       + (2 + num_slots) * _aligned(4 * num_parameters)
       + _NUM_RECORDS * RECORD_BYTES)
   with mmap.mmap(file.fileno(), _HEADER.itemsize) as memory:
     header = np.zeros([], _HEADER)
-    header['token'] = token
     header['num_parameters'] = num_parameters
     header['num_slots'] = num_slots
     memory[:] = header.tobytes()
-  return Store(file, anonymous_files.name(_PREFIX, file, token),
+  return Store(file, anonymous_files.name(_PREFIX, token, file),
                f'/proc/self/fd/{file.fileno()}')
 
 
@@ -266,12 +264,7 @@ def find(tables: Iterable[str]) -> Optional[Store]:
   """
   for name in tables:
     if name.startswith(_PREFIX):
-      try:
-        opened = anonymous_files.open_named(name, _PREFIX, _LABEL, 'r+b')
-      except (OSError, ValueError):
-        continue
-      header = np.frombuffer(
-          os.pread(opened.file.fileno(), _HEADER.itemsize, 0), _HEADER)
-      if header['token'][0] == opened.token:
-        return Store(opened.file, name, opened.path)
+      with contextlib.suppress(OSError, ValueError):
+        file, path = anonymous_files.open_named(name, _PREFIX, 'r+b')
+        return Store(file, name, path)
   return None

@@ -7,7 +7,7 @@ a process; only environment, memory and exploration are each worker's own. Where
 the parameters come from and the gradients go is hidden in `links`.
 """
 
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence
+from typing import Any, Callable, List, NamedTuple, Optional, Sequence
 
 import dm_env
 import numpy as np
@@ -18,6 +18,7 @@ from impala_tf.a3c import links
 from impala_tf.a3c import segments
 from impala_tf.agents import acting
 from impala_tf.agents import agent as agent_lib
+from impala_tf.core import learner as learner_lib
 from impala_tf.envs import environment as environment_lib
 from impala_tf.maths import exploration
 from impala_tf.maths import updates
@@ -26,18 +27,7 @@ from impala_tf.runs import metrics as metrics_lib
 _FIRST = int(dm_env.StepType.FIRST)
 
 
-class Gradients(NamedTuple):
-  """The gradients of a segment; `learner.Gradients` is one.
-
-  Attributes:
-    values: a tensor for each of the agent's trainable variables.
-    metrics: str to float32 [1] or [], for logs.
-  """
-  values: Sequence[tf.Tensor]
-  metrics: Dict[str, tf.Tensor]
-
-
-GradientsFn = Callable[[types.Unroll], Gradients]
+GradientsFn = Callable[[types.Unroll], learner_lib.Gradients]
 
 
 class Settings(NamedTuple):

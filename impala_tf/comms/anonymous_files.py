@@ -14,59 +14,43 @@ import fcntl
 import os
 import pathlib
 import time
-from typing import BinaryIO, Iterator, NamedTuple, Optional
+from typing import BinaryIO, Iterator, Optional, Tuple
 
 _BOOT_ID = pathlib.Path('/proc/sys/kernel/random/boot_id')
 _LOCKS = pathlib.Path('/proc/locks')
 _POLL_SECS = 0.0005
 
 
-def make(label: str) -> BinaryIO:
+def make(prefix: str, token: str) -> BinaryIO:
   """Makes an empty file.
 
   Args:
-    label: kind of the file, by which `open_named` tells it from others.
+    prefix: kind of the file.
+    token: random text, by which `open_named` tells the file from others.
 
   Raises:
     AttributeError: where this is not Linux.
     OSError: where the system has no such files.
   """
-  return open(os.memfd_create(label), 'r+b', buffering=0)
+  return open(os.memfd_create(f'impala_tf_{prefix}{token}'), 'r+b', buffering=0)
 
 
-def name(prefix: str, file: BinaryIO, token: int) -> str:
-  """Returns the name by which others find this process's file.
-
-  Args:
-    prefix: begins the name.
-    file: a file of `make`.
-    token: random number that the file holds, too, 0 or more.
-  """
+def name(prefix: str, token: str, file: BinaryIO) -> str:
+  """Returns the name by which others find a file of `make`."""
   return (f'{prefix}{_BOOT_ID.read_text().strip()}/{os.getpid()}/'
-          f'{file.fileno()}/{token:x}')
+          f'{file.fileno()}/{token}')
 
 
-class Opened(NamedTuple):
-  """Another process's file.
-
-  Attributes:
-    file: the file, as opened by this process.
-    path: path that exists as long as its maker has the file.
-    token: number that the file must hold; else it is another one.
-  """
-  file: BinaryIO
-  path: str
-  token: int
-
-
-def open_named(full_name: str, prefix: str, label: str, mode: str) -> Opened:
+def open_named(full_name: str, prefix: str, mode: str) -> Tuple[BinaryIO, str]:
   """Opens another process's file.
 
   Args:
     full_name: see `name`.
-    prefix: see `name`.
-    label: see `make`.
+    prefix: see `make`.
     mode: of `open`.
+
+  Returns:
+    The file, and a path that exists as long as its maker has it.
 
   Raises:
     OSError: where this process cannot open it.
@@ -77,9 +61,9 @@ def open_named(full_name: str, prefix: str, label: str, mode: str) -> Opened:
     raise ValueError('it is on another machine')
   path = f'/proc/{int(pid)}/fd/{int(fd)}'
   # In a container of its own, the number is that of another process.
-  if label not in os.readlink(path):
+  if os.readlink(path) != f'/memfd:impala_tf_{prefix}{token} (deleted)':
     raise ValueError('it is another file')
-  return Opened(open(path, mode, buffering=0), path, int(token, 16))
+  return open(path, mode, buffering=0), path
 
 
 @contextlib.contextmanager

@@ -31,14 +31,8 @@ def table_name(config: config_lib.Config) -> str:
 
 def make_table(config: config_lib.Config) -> reverb.Table:
   """Makes the table, which `publish` fills."""
-  return reverb.Table(
-      name=table_name(config),
-      sampler=reverb.selectors.Fifo(),
-      remover=reverb.selectors.Fifo(),
-      max_size=1,
-      rate_limiter=reverb.rate_limiters.MinSize(1),
-      max_times_sampled=0,  # Any number of peers may read it.
-      signature=(tf.TensorSpec([None], tf.uint8, 'json'),))
+  return reverb_calls.newest_item_table(
+      table_name(config), tf.TensorSpec([None], tf.uint8, 'json'))
 
 
 def publish(address: str, config: config_lib.Config) -> None:
@@ -54,10 +48,7 @@ def publish(address: str, config: config_lib.Config) -> None:
   client = reverb.Client(address)
   writer = client.trajectory_writer(num_keep_alive_refs=1)
   text = np.frombuffer(as_json.dumps(config).encode(), np.uint8)
-  writer.append((text,))
-  writer.create_item(table_name(config), priority=1.0,
-                     trajectory=(writer.history[0][-1],))
-  reverb_calls.flush(client, writer)
+  reverb_calls.insert(client, writer, table_name(config), [text])
 
 
 def _read(client: reverb.Client) -> Optional[config_lib.Config]:

@@ -20,14 +20,12 @@ import numpy as np
 
 from impala_tf.comms import anonymous_files
 
-_PREFIX = 'memory-'
-_FILE_NAME = 'impala_tf_parameters'
+_PREFIX = 'parameters-'
 # A write or read takes less than a millisecond, of a process that may have to
 # wait for a core.
 _LOCK_SECS = 0.05
 
 _HEADER = np.dtype([(name, np.int64) for name in (
-    'token',  # Tells this memory from any other file.
     'num_begun', 'num_ended',  # Writes; they differ within one.
     'version', 'frames')])
 _OFFSET = 64  # Bytes before the parameters, which are aligned for copying.
@@ -82,18 +80,16 @@ class Memory:
       OSError: where the system has no such memory.
     """
     self._size = size
-    self._token = secrets.randbits(62)
+    self._token = secrets.token_hex(8)
     # Closed with this object.
-    self._file = anonymous_files.make(_FILE_NAME)
+    self._file = anonymous_files.make(_PREFIX, self._token)
     self._mapping = self._prepare(self._file.fileno())
-    self.table_name = anonymous_files.name(_PREFIX, self._file, self._token)
+    self.table_name = anonymous_files.name(_PREFIX, self._token, self._file)
 
   def _prepare(self, fd: int) -> _Mapping:
-    """Gives a new file its size and header."""
+    """Gives a new file its size."""
     os.ftruncate(fd, _OFFSET + 4 * self._size)
-    mapping = _Mapping(fd, mmap.ACCESS_WRITE)
-    mapping.header['token'] = self._token
-    return mapping
+    return _Mapping(fd, mmap.ACCESS_WRITE)
 
   def write(self, stamp: Stamp, parameters: np.ndarray) -> None:
     """Writes the parameters, for peers to read from now on.
@@ -121,7 +117,7 @@ class Memory:
 
   def _replace(self, stamp: Stamp, parameters: np.ndarray) -> None:
     """Puts another memory in the place where peers look for this one."""
-    with anonymous_files.make(_FILE_NAME) as other:
+    with anonymous_files.make(_PREFIX, self._token) as other:
       mapping = self._prepare(other.fileno())
       for count in ('num_begun', 'num_ended'):
         mapping.header[count] = self._mapping.header['num_ended']
@@ -160,12 +156,10 @@ class Reader:
     self._open()
 
   def _open(self) -> None:
-    self._file, self._path, token = anonymous_files.open_named(
-        self.table_name, _PREFIX, _FILE_NAME, 'rb')
+    self._file, self._path = anonymous_files.open_named(
+        self.table_name, _PREFIX, 'rb')
     self._inode = os.fstat(self._file.fileno()).st_ino
     self._mapping = _Mapping(self._file.fileno(), mmap.ACCESS_READ)
-    if self._mapping.header['token'] != token:
-      raise ValueError('it is of another learner')
 
   def is_there(self) -> bool:
     """Returns whether the learner still has it; follows it to a new place."""

@@ -6,9 +6,11 @@ reason (a full queue, a machine that was suspended): when a deadline has passed,
 the server is asked whether it is alive.
 """
 
-from typing import Any, Callable, Mapping, Optional
+from typing import Any, Callable, Mapping, Optional, Sequence
 
+import numpy as np
 import reverb
+import tensorflow as tf
 
 _FLUSH_TIMEOUT_MS = 1_000
 # A learner may be stopped or the network cut for a while. A supervisor notices
@@ -35,6 +37,23 @@ def server_info(client: reverb.Client, timeout_secs: Optional[int] = None
   except Exception as error:  # Reverb raises errors of several kinds.
     raise ConnectionError(f'the Reverb server does not answer: {error}'
                          ) from error
+
+
+def newest_item_table(name: str, *signature: tf.TensorSpec) -> reverb.Table:
+  """Makes a table of the newest item only, which any number of peers read.
+
+  Args:
+    name: name of the table.
+    *signature: spec of each column.
+  """
+  return reverb.Table(
+      name=name,
+      sampler=reverb.selectors.Fifo(),
+      remover=reverb.selectors.Fifo(),
+      max_size=1,
+      rate_limiter=reverb.rate_limiters.MinSize(1),
+      max_times_sampled=0,
+      signature=signature)
 
 
 def save(client: reverb.Client) -> None:
@@ -67,3 +86,23 @@ def flush(client: reverb.Client, writer: reverb.TrajectoryWriter,
     except reverb.errors.DeadlineExceededError:
       server_info(client)
       on_wait()
+
+
+def insert(client: reverb.Client, writer: reverb.TrajectoryWriter, table: str,
+           columns: Sequence[np.ndarray]) -> None:
+  """Puts an item of one step into a table, and waits until it is there.
+
+  Args:
+    client: client of the writer's server.
+    writer: writer that has nothing else on its way.
+    table: name of the table.
+    columns: an array for each column.
+
+  Raises:
+    ConnectionError: where the server does not answer any more.
+  """
+  writer.append(tuple(columns))
+  writer.create_item(
+      table, priority=1.0,
+      trajectory=tuple(column[-1] for column in writer.history))
+  flush(client, writer)

@@ -7,7 +7,7 @@ every unroll that comes through the network is checked.
 import collections
 import threading
 import time
-from typing import Callable, Optional, Protocol, Sequence
+from typing import Callable, Optional, Sequence
 
 from absl import logging
 import tensorflow as tf
@@ -27,13 +27,6 @@ _WARNING_INTERVAL_SECS = 60.
 
 # Whether an unroll is taken, bool [], from its columns [N].
 TakesFn = Callable[[Sequence[tf.Tensor]], tf.Tensor]
-
-
-class RefusalLog(Protocol):
-  """Takes note of refused unrolls; `Refusals` is one."""
-
-  def add(self, sender: int, reason: str, agent: Optional[int] = None) -> None:
-    """Notes an unroll that this actor has sent; see `Refusals.add`."""
 
 
 class Refusals:
@@ -110,7 +103,7 @@ class Refusals:
 
 
 def refusing(packed: packing.Packing, fingerprint: int,
-             refusals: Optional[RefusalLog], agent: Optional[int] = None,
+             refusals: Optional[Refusals], agent: Optional[int] = None,
              is_shared: bool = False, must_be_finite: bool = True
              ) -> TakesFn:
   """Makes a predicate for `tf.data.Dataset.filter`.
@@ -161,7 +154,7 @@ def refusing(packed: packing.Packing, fingerprint: int,
 
 def of_one_version(packed: packing.Packing, is_known: TakesFn,
                    first_version: int, num_unrolls: int,
-                   refusals: Optional[RefusalLog]) -> TakesFn:
+                   refusals: Optional[Refusals]) -> TakesFn:
   """Makes a predicate that takes so many unrolls of each version in turn.
 
   It is the barrier of batched A2C: every update is of unrolls that its very

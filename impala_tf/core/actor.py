@@ -11,6 +11,7 @@ from impala_tf.agents import agent as agent_lib
 from impala_tf.comms import packing
 from impala_tf.envs import environment as environment_lib
 from impala_tf.runs import metrics
+from impala_tf.runtime import interfaces
 
 
 class Writer(Protocol):
@@ -21,13 +22,6 @@ class Writer(Protocol):
 
   def flush(self, max_pending: int = 0) -> None:
     """Returns when all but `max_pending` unrolls have arrived."""
-
-
-class Fetcher(Protocol):
-  """A source of parameters; see `weights.Fetcher`."""
-
-  def fetch(self) -> Any:
-    """Updates the agent's variables and returns their version."""
 
 
 class UnrollBuffer:
@@ -127,8 +121,8 @@ class Actor:
 
   def __init__(self, agent: agent_lib.Agent,
                environment: environment_lib.BatchedEnvironment,
-               writer: Writer, fetcher: Fetcher, spec: types.Unroll, seed: int,
-               acts_anew: bool = False):
+               writer: Writer, fetcher: interfaces.Fetcher,
+               spec: types.Unroll, seed: int, acts_anew: bool = False):
     """Starts the environments.
 
     Args:

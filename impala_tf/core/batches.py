@@ -59,7 +59,7 @@ class Source(NamedTuple):
 
 def make_dataset(fresh: Source, spec: types.Unroll,
                  replayed: Optional[Source] = None, fingerprint: int = 0,
-                 refusals: Optional[unroll_filter.RefusalLog] = None,
+                 refusals: Optional[unroll_filter.Refusals] = None,
                  in_order: bool = True,
                  recompute: Optional[episodes.RecomputeFn] = None,
                  first_version: Optional[int] = None

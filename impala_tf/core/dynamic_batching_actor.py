@@ -17,6 +17,7 @@ from impala_tf.agents import agent as agent_lib
 from impala_tf.core import actor
 from impala_tf.envs import env_processes
 from impala_tf.runs import metrics
+from impala_tf.runtime import interfaces
 
 
 class DynamicActor:
@@ -37,7 +38,7 @@ class DynamicActor:
 
   def __init__(self, agent: agent_lib.Agent,
                environments: env_processes.Workers, writer: actor.Writer,
-               fetcher: actor.Fetcher,
+               fetcher: interfaces.Fetcher,
                spec: types.Unroll, seed: int):
     """Starts no step yet: environments reset by themselves.
 

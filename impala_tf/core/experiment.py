@@ -236,7 +236,7 @@ def make_writer(config: config_lib.Config, address: str, spec: types.Unroll,
 
 
 def make_dataset(config: config_lib.Config, address: str, spec: types.Unroll,
-                 refusals: Optional[unroll_filter.RefusalLog] = None,
+                 refusals: Optional[unroll_filter.Refusals] = None,
                  replay_address: Optional[str] = None,
                  recompute: Optional[Callable[[types.Unroll], Any]] = None,
                  agent: int = 0, first_version: Optional[int] = None

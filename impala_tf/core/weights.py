@@ -1,7 +1,7 @@
 """The ways by which parameters go from learner to actors.
 
 Peers on the learner's machine read them in its memory
-(`transport.parameter_memory`); for all others there is a Reverb table. It holds
+(`comms.parameter_memory`); for all others there is a Reverb table. It holds
 the newest parameters only, as one flat vector (one column is one copy, whatever
 the number of variables), with the numbers of learner updates and of environment
 frames behind them.
@@ -52,16 +52,10 @@ def make_tables(variables: Sequence[tf.Variable],
     memory: memory that shares them with peers on this machine; None for none.
   """
   size = num_parameters(variables)
-  tables = [reverb.Table(
-      name=_TABLE,
-      sampler=reverb.selectors.Fifo(),
-      remover=reverb.selectors.Fifo(),
-      max_size=1,
-      rate_limiter=reverb.rate_limiters.MinSize(1),
-      max_times_sampled=0,  # Any number of actors reads it.
-      signature=(tf.TensorSpec([], tf.int64, 'version'),
-                 tf.TensorSpec([size], tf.float32, 'parameters'),
-                 tf.TensorSpec([], tf.int64, 'frames')))]
+  tables = [reverb_calls.newest_item_table(
+      _TABLE, tf.TensorSpec([], tf.int64, 'version'),
+      tf.TensorSpec([size], tf.float32, 'parameters'),
+      tf.TensorSpec([], tf.int64, 'frames'))]
   if memory is not None:
     # It stays empty: peers need no more than its name.
     tables.append(reverb.Table.queue(memory.table_name, max_size=1))
@@ -106,12 +100,9 @@ class Publisher:
     Raises:
       ConnectionError: where the server does not answer.
     """
-    self._writer.append(
-        (np.int64(version), parameters, np.int64(self.frames_at(version))))
-    self._writer.create_item(
-        _TABLE, priority=1.0,
-        trajectory=tuple(column[-1] for column in self._writer.history))
-    reverb_calls.flush(self._client, self._writer)
+    reverb_calls.insert(
+        self._client, self._writer, _TABLE,
+        [np.int64(version), parameters, np.int64(self.frames_at(version))])
 
   def num_samples(self) -> int:
     """Returns how often peers have read the table.

@@ -24,6 +24,7 @@ from impala_tf.envs import dmlab_files
 from impala_tf.envs import domain
 from impala_tf.envs import environment
 from impala_tf.storage import files
+from impala_tf.suites import dmlab30
 
 # Table D.2 of Espeholt et al. 2018, in its order. Columns: look left/right and
 # look down/up (pixels a frame), strafe left/right, move back/forward, fire,
@@ -42,40 +43,8 @@ ACTIONS = np.array([
 
 # Lab's levels/contributed/dmlab30. Two tasks have a variant that is held out
 # for evaluation.
-NAMES = (
-    'explore_goal_locations_large',
-    'explore_goal_locations_small',
-    'explore_object_locations_large',
-    'explore_object_locations_small',
-    'explore_object_rewards_few',
-    'explore_object_rewards_many',
-    'explore_obstructed_goals_large',
-    'explore_obstructed_goals_small',
-    'language_answer_quantitative_question',
-    'language_execute_random_task',
-    'language_select_described_object',
-    'language_select_located_object',
-    'lasertag_one_opponent_large',
-    'lasertag_one_opponent_small',
-    'lasertag_three_opponents_large',
-    'lasertag_three_opponents_small',
-    'natlab_fixed_large_map',
-    'natlab_varying_map_randomized',
-    'natlab_varying_map_regrowth',
-    'psychlab_arbitrary_visuomotor_mapping',
-    'psychlab_continuous_recognition',
-    'psychlab_sequential_comparison',
-    'psychlab_visual_search',
-    'rooms_collect_good_objects_test',
-    'rooms_collect_good_objects_train',
-    'rooms_exploit_deferred_effects_test',
-    'rooms_exploit_deferred_effects_train',
-    'rooms_keys_doors_puzzle',
-    'rooms_select_nonmatching_object',
-    'rooms_watermaze',
-    'skymaze_irreversible_path_hard',
-    'skymaze_irreversible_path_varied',
-)
+NAMES = tuple(sorted({level.partition('/')[2] for level in (
+    *dmlab30.TRAIN_LEVELS, *dmlab30.TEST_LEVELS)}))
 # Lab's own levels/. The paper has seekavoid_arena_01 (table 1, figure 4).
 OTHER_NAMES = (
     'lt_chasm',

@@ -178,11 +178,7 @@ class VizdoomEnvironment(environment.BatchedEnvironment):
       with self._explained(i):
         game.new_episode()
         self._observe(i)
-    return dm_env.TimeStep(
-        step_type=np.full(self.num_envs, dm_env.StepType.FIRST, np.uint8),
-        reward=np.zeros(self.num_envs, np.float32),
-        discount=np.ones(self.num_envs, np.float32),
-        observation=self._observation)
+    return self._first(self._observation)
 
   def _step(self, actions: np.ndarray) -> dm_env.TimeStep:
     step_type = np.full(self.num_envs, dm_env.StepType.MID, np.uint8)

@@ -47,14 +47,8 @@ def make_tables(fingerprint: int, num_agents: int,
   for agent in range(num_agents):
     if agent not in absent:
       names += [f'{_PROGRESS}{agent}', f'{_PULSE}{agent}']
-  return [reverb.Table(
-      name=name,
-      sampler=reverb.selectors.Fifo(),
-      remover=reverb.selectors.Fifo(),
-      max_size=1,
-      rate_limiter=reverb.rate_limiters.MinSize(1),
-      max_times_sampled=0,
-      signature=(tf.TensorSpec([], tf.int8, 'nothing'),)) for name in names]
+  return [reverb_calls.newest_item_table(
+      name, tf.TensorSpec([], tf.int8, 'nothing')) for name in names]
 
 
 def reports(infos: Mapping[str, Any]) -> Mapping[int, pacing.Report]:

@@ -49,7 +49,7 @@ class NewerFetcher:
     self._last: Optional[Tuple[int, Optional[str]]] = None
 
   def fetch(self) -> int:
-    """Waits for parameters that are newer than the last; see `actor.Fetcher`.
+    """Waits for parameters that are newer than the last; see `weights.Fetcher`.
 
     Raises:
       ConnectionError: where the learner is lost.

@@ -30,8 +30,7 @@ class MetricsWriter:
   """A writer of rows to `metrics.jsonl` and of scalars to TensorBoard.
 
   Training is worth more than its log: a row that cannot be written, as on a
-  full disk, is lost with a warning. Where the run directory is a URL,
-  `metrics.jsonl` is in pieces; see `line_log`.
+  full disk, is lost with a warning.
   """
 
   def __init__(self, run_dir: str):

@@ -28,7 +28,6 @@ from impala_tf.runtime import supervisor
 State = program_lib.State
 
 _STOP_SECS = 9.  # Ctrl-C promises to end within 10.
-_STOP_POLL_SECS = 0.05
 # A program that is lost so often takes its machine with it, most likely.
 _MAX_LOSSES = 3
 _DEATHS_WINDOW_SECS = 3600.
@@ -135,12 +134,9 @@ class _Server:
   """A group's server, which ends after the group."""
 
   def __init__(self, group: Group):
+    self.program = group.server.program
     self._group = group
     self._stopped: Optional[float] = None  # When it was asked to stop.
-
-  @property
-  def _program(self) -> program_lib.Program:
-    return self._group.server.program
 
   def tend(self, names: Collection[str]) -> bool:
     """Keeps it alive, or stops it; returns whether it is still there.
@@ -151,7 +147,7 @@ class _Server:
     Raises:
       RunFailed, UserError: where it has died for good.
     """
-    self._program.collect()
+    self.program.collect()
     if self._stopped is None and any(
         name in names for name in self._group.names):
       self._group.server.tend()
@@ -162,17 +158,13 @@ class _Server:
     """Asks it to stop, or kills it in the end; returns whether it has ended."""
     if self._stopped is None:
       self._stopped = time.monotonic()
-      self._program.send(signal.SIGTERM)
-    self._program.collect()
-    if (self._program.state is State.RUNNING
+      self.program.send(signal.SIGTERM)
+    self.program.collect()
+    if (self.program.state is State.RUNNING
         and time.monotonic() - self._stopped < _STOP_SECS):
       return False
-    self._program.withdraw()
+    self.program.withdraw()
     return True
-
-  def withdraw(self) -> None:
-    """Kills it if it still runs."""
-    self._program.withdraw()
 
 
 class Batch:
@@ -248,7 +240,7 @@ class Batch:
         for job in self._jobs.values():
           job.program.withdraw()
         for server in self._servers:
-          server.withdraw()
+          server.program.withdraw()
 
   def _add(self, group: Group, turns: Turns,
            resting: Dict[str, _Job]) -> None:
@@ -317,17 +309,14 @@ class Batch:
       # SIGTERM, because shells have what they start with & ignore SIGINT.
       job.program.send(signal.SIGTERM)
     deadline = time.monotonic() + _STOP_SECS
-    while (self._jobs and time.monotonic() < deadline
-           and not signals.are_repeated):
-      for name, job in list(self._jobs.items()):
-        job.program.collect()
-        if job.program.state is State.ENDED:
-          self._end(name, _ended(job.program, True), on_end)
-      time.sleep(_STOP_POLL_SECS)
+    program_lib.wait_for_end(
+        [job.program for job in self._jobs.values()], deadline, signals)
     for name, job in list(self._jobs.items()):
-      job.program.withdraw()
+      if job.program.state is not State.ENDED:
+        job.program.withdraw()
       self._end(name, _ended(job.program, True), on_end)
     # After the programs, which wait for it where it is not there.
-    while (not all([server.stop() for server in self._servers])
-           and time.monotonic() < deadline and not signals.are_repeated):
-      time.sleep(_STOP_POLL_SECS)
+    for server in self._servers:
+      server.stop()
+    program_lib.wait_for_end(
+        [server.program for server in self._servers], deadline, signals)

@@ -5,10 +5,13 @@ Standard library only.
 
 import os
 import pathlib
+import signal
 import sys
 import threading
 import time
-from typing import Callable
+from typing import Callable, List
+
+from impala_tf.runtime import stop_signals
 
 # A child that cannot work with what the user gave ends with this exit code,
 # and says why in a line that begins so.
@@ -35,6 +38,18 @@ def stop_with_parent(stop: Callable[[], None]) -> None:
     stop()
 
   threading.Thread(target=watch, daemon=True).start()
+
+
+def note_signals(signals: List[int], is_supervised: bool) -> None:
+  """Has a list get each signal to stop from now on, and nothing else happen.
+
+  Args:
+    signals: the list.
+    is_supervised: whether Ctrl-C is left to the supervisor.
+  """
+  for signum in ((signal.SIGTERM,) if is_supervised
+                 else stop_signals.STOP_SIGNALS):
+    signal.signal(signum, lambda signum, frame: signals.append(signum))
 
 
 def yield_to_others() -> None:

@@ -1,4 +1,4 @@
-"""Interfaces of learner and reader, which loops and fellow learners see."""
+"""Interfaces of learner, reader and fetcher, which others see."""
 
 from typing import Dict, Optional, Protocol
 
@@ -18,6 +18,13 @@ class Learner(Protocol):
 
   def update(self, unroll: types.Unroll) -> Dict[str, np.float32]:
     """Learns from one batch; returns metrics, 'gradient_norm' among them."""
+
+
+class Fetcher(Protocol):
+  """A source of parameters; see `weights.Fetcher`."""
+
+  def fetch(self) -> Optional[int]:
+    """Updates the agent's variables and returns their version."""
 
 
 class Reader(Protocol):

@@ -6,12 +6,15 @@ Standard library and `impala_tf.config` only.
 import enum
 import pathlib
 import signal
+import time
 from typing import List, Optional, Sequence
 
 from impala_tf import config as config_lib
 from impala_tf.runtime import child
+from impala_tf.runtime import stop_signals
 
 _LOG_TAIL_LINES = 12
+_STOP_POLL_SECS = 0.05
 
 
 class RunFailed(RuntimeError):
@@ -119,3 +122,19 @@ class Program:
       raise RunFailed(
           f'the {self.name} {self.how_it_ended()}; the end of '
           f'{self.log_path}:\n{self.last_words()}')
+
+
+def wait_for_end(programs: Sequence[Program], deadline: float,
+                 signals: stop_signals.StopSignals) -> None:
+  """Waits for programs that were asked to stop.
+
+  Args:
+    programs: the programs.
+    deadline: time by the monotonic clock at which the wait is over.
+    signals: a second signal ends the wait, too.
+  """
+  while (time.monotonic() < deadline and not signals.are_repeated and
+         any(program.state is State.RUNNING for program in programs)):
+    time.sleep(_STOP_POLL_SECS)
+    for program in programs:
+      program.collect()

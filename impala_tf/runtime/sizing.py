@@ -8,7 +8,7 @@ import dataclasses
 import math
 import os
 import pathlib
-from typing import List, Optional
+from typing import List, NamedTuple, Optional
 
 from impala_tf import config as config_lib
 from impala_tf.runtime import plurals
@@ -80,9 +80,90 @@ def _learner_share(config: config_lib.Config) -> float:
   return learning / (learning + 1 - share)
 
 
-def _max_envs(config: config_lib.Config) -> int:
-  """Number of environments from which on a larger batch gains nothing."""
-  return _MAX_ENVS_OF_MLP if config.agent.torso == 'mlp' else _MAX_ENVS
+class _Size(NamedTuple):
+  """A number, and the reason for it."""
+  number: int
+  reason: str = 'as configured'
+
+  def line(self, noun: str, ending: str = '') -> str:
+    """Returns a line that names so many things, and the reason."""
+    return f'{plurals.counted(self.number, noun)}{ending} ({self.reason})'
+
+
+class _Sizes(NamedTuple):
+  """The numbers that a config may leave to the machine."""
+  actors: _Size
+  envs: _Size
+  threads: _Size
+
+
+def _choose(config: config_lib.Config, cores: int) -> _Sizes:
+  """Chooses what the config leaves open; raises ConfigError, see `fit`."""
+  actors = _actors(config, cores)
+  num_processes = _num_processes(config, actors.number)
+  envs = _envs(config, num_processes)
+  _check(config, actors.number, num_processes, envs.number)
+  return _Sizes(actors, envs, _threads(config, cores))
+
+
+def _actors(config: config_lib.Config, cores: int) -> _Size:
+  actor, num_learners = config.actor, config.learner.num_learners
+  if actor.num_actors is not None:
+    return _Size(actor.num_actors)
+  room = cores // (actor.env_processes or 1)
+  of_cores = plurals.counted(cores, 'core')
+  if _is_synchronous(config):
+    return _Size(
+        num_synchronous_actors(config, room),
+        f'{of_cores}, such that their environments play a batch of '
+        f'{config.learner.batch_size}')
+  reason = f'one for each of {of_cores}'
+  if actor.env_processes:
+    processes = plurals.counted(actor.env_processes, 'environment process')
+    reason = f'{of_cores} with {processes} for each actor, but at least one'
+  if num_learners > 1:
+    reason += ', as many for each learner'
+  return _Size(max(1, room // num_learners) * num_learners, reason)
+
+
+def _envs(config: config_lib.Config, num_processes: int) -> _Size:
+  """Chooses the environments of each process."""
+  actor = config.actor
+  if actor.num_envs is not None:
+    return _Size(actor.num_envs)
+  if _is_synchronous(config):
+    batch_size = config.learner.batch_size
+    return _Size(max(1, batch_size // num_processes),
+                 f'a batch of {batch_size} in all')
+  most = _MAX_ENVS_OF_MLP if config.agent.torso == 'mlp' else _MAX_ENVS
+  num_unrolls = config.learner.num_learners * config.num_fresh
+  number = _MIN_ENVS
+  # Runs in one process give the same numbers on every machine.
+  if not config.experiment.in_process:
+    wanted = int(_BATCHES_IN_PLAY * num_unrolls / num_processes)
+    number = max(_MIN_ENVS, min(most, wanted))
+  num_levels = len(levels_lib.expand(config.environment.level))
+  number = _shared_evenly(number, num_processes, num_levels, most)
+  unrolls = plurals.counted(num_unrolls, 'new unroll')
+  reason = (f'{_MIN_ENVS} to {most}, such that about {_BATCHES_IN_PLAY} '
+            f'batches of {unrolls} are being played')
+  if num_levels > 1:
+    reason += f', and that {num_levels} levels have their shares'
+  return _Size(max(number, actor.env_processes or 0), reason)
+
+
+def _threads(config: config_lib.Config, cores: int) -> _Size:
+  """Chooses the threads of each learner."""
+  num_learners = config.learner.num_learners
+  of_cores = plurals.counted(cores, 'core')
+  if config.learner.num_threads is not None:
+    return _Size(config.learner.num_threads)
+  if _is_synchronous(config):
+    return _Size(cores, f'all of {of_cores}, which nobody else needs meanwhile')
+  share = _learner_share(config)
+  among = f' for {num_learners} learners' if num_learners > 1 else ''
+  return _Size(min(cores, math.ceil(share * cores / num_learners + 0.5)),
+               f'{share:.0%} of {of_cores}{among}, and half of one')
 
 
 def fit(config: config_lib.Config,
@@ -104,47 +185,13 @@ def fit(config: config_lib.Config,
       `ActorConfig.synchronisation`, not an environment for each unroll of a
       batch.
   """
-  if cores is None:
-    cores = num_cores()
-  actor, learner = config.actor, config.learner
-  num_actors = actor.num_actors
-  num_learners = learner.num_learners
-  if num_actors is None and _is_synchronous(config):
-    num_actors = num_synchronous_actors(
-        config, cores // (actor.env_processes or 1))
-  elif num_actors is None:
-    num_actors = max(1, cores // (actor.env_processes or 1))
-    num_actors = max(1, num_actors // num_learners) * num_learners
-  num_envs = actor.num_envs
-  if num_envs is None and _is_synchronous(config):
-    num_envs = max(1, learner.batch_size // _num_processes(config, num_actors))
-  elif num_envs is None:
-    num_envs = _MIN_ENVS
-    # Runs in one process give the same numbers on every machine.
-    if not config.experiment.in_process:
-      wanted = int(
-          _BATCHES_IN_PLAY * num_learners * config.num_fresh / num_actors)
-      num_envs = max(_MIN_ENVS, min(_max_envs(config), wanted))
-    num_envs = _shared_evenly(num_envs, _num_processes(config, num_actors),
-                              len(levels_lib.expand(config.environment.level)),
-                              _max_envs(config))
-    num_envs = max(num_envs, actor.env_processes or 0)
-  num_threads = learner.num_threads
-  if num_threads is None and _is_synchronous(config):
-    num_threads = cores
-  elif num_threads is None:
-    share = _learner_share(config)
-    num_threads = min(cores, math.ceil(share * cores / num_learners + 0.5))
-  _check_learners(num_learners, num_actors)
-  _check_batch(config, _num_processes(config, num_actors), num_envs)
-  _check_env_processes(config, num_envs)
-  _check_every_level_is_played(
-      config, _num_processes(config, num_actors), num_envs)
+  sizes = _choose(config, num_cores() if cores is None else cores)
   return dataclasses.replace(
       config,
-      actor=dataclasses.replace(actor, num_actors=num_actors,
-                                num_envs=num_envs),
-      learner=dataclasses.replace(learner, num_threads=num_threads))
+      actor=dataclasses.replace(config.actor, num_actors=sizes.actors.number,
+                                num_envs=sizes.envs.number),
+      learner=dataclasses.replace(config.learner,
+                                  num_threads=sizes.threads.number))
 
 
 def _num_processes(config: config_lib.Config, num_actors: int) -> int:
@@ -174,21 +221,6 @@ def num_synchronous_actors(config: config_lib.Config, room: int) -> int:
   return max(n for n in range(1, most + 1) if batch_size % n == 0)
 
 
-def _check_batch(config: config_lib.Config, num_processes: int,
-                 num_envs: int) -> None:
-  """Refuses synchronous actors whose unrolls do not make up a batch."""
-  batch_size = config.learner.batch_size
-  if _is_synchronous(config) and num_processes * num_envs != batch_size:
-    raise config_lib.ConfigError(
-        f'ActorConfig.synchronisation = {config.actor.synchronisation!r} needs '
-        'an environment for each unroll of an update, but '
-        f'{plurals.counted(num_processes, "process")} with '
-        f'{plurals.counted(num_envs, "environment")} each are no batch of '
-        f'{batch_size}; set LearnerConfig.batch_size to '
-        f'{num_processes * num_envs}, or leave out ActorConfig.num_actors and '
-        'ActorConfig.num_envs')
-
-
 def _shared_evenly(num_envs: int, num_processes: int, num_levels: int,
                    max_envs: int) -> int:
   """Raises the environments of a process so that levels have equal shares.
@@ -203,9 +235,31 @@ def _shared_evenly(num_envs: int, num_processes: int, num_levels: int,
   return max(num_envs, math.ceil(num_levels / num_processes))
 
 
-def _check_every_level_is_played(config: config_lib.Config, num_processes: int,
-                                 num_envs: int) -> None:
-  """Refuses fewer environments than levels: some would be left out silently."""
+def _check(config: config_lib.Config, num_actors: int, num_processes: int,
+           num_envs: int) -> None:
+  """Refuses numbers with which some would have nothing to do, or wait."""
+  num_learners, batch_size = (
+      config.learner.num_learners, config.learner.batch_size)
+  environments = plurals.counted(num_envs, 'environment')
+  if num_actors < num_learners:
+    raise config_lib.ConfigError(
+        f'{num_learners} learners cannot share '
+        f'{plurals.counted(num_actors, "actor process")}; raise '
+        f'ActorConfig.num_actors to {num_learners} at least')
+  if _is_synchronous(config) and num_processes * num_envs != batch_size:
+    raise config_lib.ConfigError(
+        f'ActorConfig.synchronisation = {config.actor.synchronisation!r} needs '
+        'an environment for each unroll of an update, but '
+        f'{plurals.counted(num_processes, "process")} with {environments} each '
+        f'are no batch of {batch_size}; set LearnerConfig.batch_size to '
+        f'{num_processes * num_envs}, or leave out ActorConfig.num_actors and '
+        'ActorConfig.num_envs')
+  env_processes = config.actor.env_processes
+  if env_processes is not None and env_processes > num_envs:
+    raise config_lib.ConfigError(
+        f'ActorConfig.env_processes is {env_processes}, but '
+        f'ActorConfig.num_envs gives only {environments}; use that many at '
+        'most')
   level = config.environment.level
   num_levels = len(levels_lib.expand(level))
   if num_processes * num_envs < num_levels:
@@ -213,62 +267,30 @@ def _check_every_level_is_played(config: config_lib.Config, num_processes: int,
     raise config_lib.ConfigError(
         f'{num_levels} levels ({levels_lib.short_name(level)}) cannot be '
         f'shared out over {plurals.counted(num_processes, "actor process")} '
-        f'with {plurals.counted(num_envs, "environment")} each; raise '
-        f'ActorConfig.num_envs to {at_least} at least')
-
-
-def _check_learners(num_learners: int, num_actors: int) -> None:
-  """Refuses learners without actors: all others would wait for them."""
-  if num_actors < num_learners:
-    raise config_lib.ConfigError(
-        f'{num_learners} learners cannot share '
-        f'{plurals.counted(num_actors, "actor process")}; raise '
-        f'ActorConfig.num_actors to {num_learners} at least')
-
-
-def _check_env_processes(config: config_lib.Config, num_envs: int) -> None:
-  """Refuses environment processes that would have nothing to do."""
-  number = config.actor.env_processes
-  if number is not None and number > num_envs:
-    raise config_lib.ConfigError(
-        f'ActorConfig.env_processes is {number}, but ActorConfig.num_envs '
-        f'gives only {plurals.counted(num_envs, "environment")}; use that many '
-        'at most')
+        f'with {environments} each; raise ActorConfig.num_envs to {at_least} '
+        'at least')
 
 
 def explain(config: config_lib.Config) -> List[str]:
   """Explains the sizes of a run: one line a number, with its reason."""
-  cores = num_cores()
-  fitted = fit(config, cores)
-  actor, learner = fitted.actor, fitted.learner
-  lines = []
-  if learner.num_learners > 1:
-    lines.append(_line(plurals.counted(learner.num_learners, 'learner')))
-  reason = None
-  if config.actor.num_actors is None:
-    reason = _reason_for_actors(fitted, cores)
-  actors = plurals.counted(actor.num_actors, 'actor process')
+  sizes = _choose(config, num_cores())
+  num_learners = config.learner.num_learners
+  is_several = num_learners > 1
+  lines = [_Size(num_learners).line('learner')] if is_several else []
+  each = ' each'
   if config.learner_plays:
-    actors = 'no actor process'
-    reason = "the learner plays: ActorConfig.synchronisation = 'step'"
-  lines.append(_line(actors, reason))
-  each = '' if config.learner_plays else ' each'
-  if actor.env_processes:
-    processes = plurals.counted(actor.env_processes, 'environment process')
-    lines.append(_line(f'{processes}{each}'))
-  reason = None
-  if config.actor.num_envs is None:
-    reason = _reason_for_envs(fitted)
-  envs = plurals.counted(actor.num_envs, 'environment')
-  lines.append(_line(f'{envs}{each}', reason))
-  threads = plurals.counted(learner.num_threads, 'learner thread')
-  if learner.num_learners > 1:
-    threads += ' each'
-  reason = None
-  if config.learner.num_threads is None:
-    reason = _reason_for_threads(fitted, cores)
-  lines.append(_line(threads, reason))
-  if learner.precision != 'float32':
+    each = ''
+    lines.append('no actor process (the learner plays: '
+                 "ActorConfig.synchronisation = 'step')")
+  else:
+    lines.append(sizes.actors.line('actor process'))
+  if config.actor.env_processes:
+    lines.append(_Size(config.actor.env_processes).line(
+        'environment process', each))
+  lines.append(sizes.envs.line('environment', each))
+  lines.append(sizes.threads.line(
+      'learner thread', ' each' if is_several else ''))
+  if config.learner.precision != 'float32':
     lines.append(precision.explain(config, precision.cpu_flags()))
   return lines
 
@@ -280,54 +302,8 @@ def num_workers(config: config_lib.Config, num_processes: int) -> int:
 
 def explain_workers(config: config_lib.Config) -> List[str]:
   """Explains the sizes of a run whose workers share parameters."""
-  cores = num_cores()
-  fitted = fit(config, cores)
-  num_processes = _num_processes(config, fitted.actor.num_actors)
-  reason = None
-  if config.actor.num_actors is None:
-    reason = _reason_for_actors(fitted, cores)
-  return [_line(plurals.counted(num_processes, 'actor process'), reason),
-          _line(plurals.counted(num_workers(config, num_processes), 'worker')
-                + ' that take turns in them')]
-
-
-def _line(what: str, reason: Optional[str] = None) -> str:
-  return f'{what} ({reason or "as configured"})'
-
-
-def _reason_for_actors(fitted: config_lib.Config, cores: int) -> str:
-  if _is_synchronous(fitted):
-    return (f'{plurals.counted(cores, "core")}, such that their environments '
-            f'play a batch of {fitted.learner.batch_size}')
-  reason = f'one for each of {plurals.counted(cores, "core")}'
-  if fitted.actor.env_processes:
-    env_processes = plurals.counted(
-        fitted.actor.env_processes, 'environment process')
-    reason = (f'{plurals.counted(cores, "core")} with {env_processes} for each '
-              'actor, but at least one')
-  if fitted.learner.num_learners > 1:
-    reason += ', as many for each learner'
-  return reason
-
-
-def _reason_for_envs(fitted: config_lib.Config) -> str:
-  if _is_synchronous(fitted):
-    return f'a batch of {fitted.learner.batch_size} in all'
-  num_unrolls = fitted.learner.num_learners * fitted.num_fresh
-  unrolls = plurals.counted(num_unrolls, 'new unroll')
-  reason = (f'{_MIN_ENVS} to {_max_envs(fitted)}, such that about '
-            f'{_BATCHES_IN_PLAY} batches of {unrolls} are being played')
-  num_levels = len(levels_lib.expand(fitted.environment.level))
-  if num_levels > 1:
-    reason += f', and that {num_levels} levels have their shares'
-  return reason
-
-
-def _reason_for_threads(fitted: config_lib.Config, cores: int) -> str:
-  if _is_synchronous(fitted):
-    return (f'all of {plurals.counted(cores, "core")}, which nobody else needs '
-            'meanwhile')
-  reason = f'{_learner_share(fitted):.0%} of {plurals.counted(cores, "core")}'
-  if fitted.learner.num_learners > 1:
-    reason += f' for {fitted.learner.num_learners} learners'
-  return f'{reason}, and half of one'
+  actors = _choose(config, num_cores()).actors
+  processes = actors._replace(number=_num_processes(config, actors.number))
+  workers = _Size(num_workers(config, processes.number))
+  return [processes.line('actor process'),
+          workers.line('worker', ' that take turns in them')]

@@ -16,7 +16,6 @@ from impala_tf.runtime import stop_signals
 State = program_lib.State
 
 _STOP_SECS = 8.  # Ctrl-C promises to end within 10.
-_STOP_POLL_SECS = 0.05
 
 
 class Learners:
@@ -239,12 +238,8 @@ class Supervisor:
     for program in self._programs():
       program.send(signal.SIGTERM)
     learners = self._learners.programs
-    deadline = time.monotonic() + _STOP_SECS
-    while (time.monotonic() < deadline and not signals.are_repeated and
-           any(learner.state is State.RUNNING for learner in learners)):
-      time.sleep(_STOP_POLL_SECS)
-      for learner in learners:
-        learner.collect()
+    program_lib.wait_for_end(
+        learners, time.monotonic() + _STOP_SECS, signals)
     when = 'in time' if signals.are_repeated else f'within {_STOP_SECS:.0f} s'
     for learner in learners:
       _check_stopped(learner, when)

@@ -164,21 +164,20 @@ def read(path: str) -> bytes:
     return file.read()
 
 
-def new_path(path: str, writer: str = '') -> str:
+def new_path(path: str) -> str:
   """Returns the path that `write` may leave behind if it is killed."""
-  return path + writer + _NEW
+  return path + _NEW
 
 
-def write(path: str, content: bytes, writer: str = '') -> None:
+def write(path: str, content: bytes) -> None:
   """Writes a file whole or not at all; raises OSError.
 
   Args:
     path: path of the file.
     content: content of the file. It must not be empty behind a URL: some stores
       cannot rename an empty file.
-    writer: text that differs between processes that may write at once.
   """
-  new = new_path(path, writer)
+  new = new_path(path)
   if not is_url(path):
     with open(new, 'wb') as file:
       file.write(content)

@@ -1,12 +1,8 @@
 """Logs of lines that one process appends while others read them.
 
-On a disk a log is one file that grows. Object stores cannot append: behind a
-URL there are numbered pieces, metrics-00000.jsonl and so on for metrics.jsonl,
-of which the last is rewritten with each line. So a piece is whole at any time,
-and the size of a piece bounds the cost of a line; a single file would be sent
-again and again as a whole. (TensorFlow's own appending does that, and is not
-atomic; a file for each start of a process would still grow with the run; rare
-writes would lose rows that a checkpoint has.)
+On a disk a log grows. Object stores cannot append: behind a URL it is written
+anew as a whole, which costs little, since rows are small and seconds apart.
+(TensorFlow's own appending does that, too, and is not atomic.)
 """
 
 import errno
@@ -19,7 +15,6 @@ from absl import logging
 
 from impala_tf.storage import files
 
-_PIECE_BYTES = 2**18
 _CLOSE_SECS = 30.
 
 
@@ -45,8 +40,8 @@ class _FileAppender:
     self._file.close()
 
 
-class _PieceAppender:
-  """A log in pieces, which a thread writes so that the caller never waits.
+class _RemoteAppender:
+  """A log behind a URL, which a thread writes so that the caller never waits.
 
   Lines that come during a write go with the next one, and so do lines that
   could not be written.
@@ -54,17 +49,12 @@ class _PieceAppender:
 
   def __init__(self, path: str):
     self._path = path
-    numbers = _numbers(path)
-    self._number = numbers[-1] + 1 if numbers else 0
-    self._content = b''  # The last piece.
-    self._num_written = 0  # Bytes of the last piece in the store.
+    self._content = files.read(path) if files.exists(path) else b''
+    self._num_written = len(self._content)
     self._thread: Optional[threading.Thread] = None
 
   def append(self, line: bytes) -> None:
     """Takes a line, and starts a write unless one is under way."""
-    if self._num_written == len(self._content) >= _PIECE_BYTES:
-      self._number += 1
-      self._content, self._num_written = b'', 0
     self._content += line
     if self._thread is None or not self._thread.is_alive():
       self._thread = threading.Thread(
@@ -73,7 +63,7 @@ class _PieceAppender:
 
   def _write(self, content: bytes) -> None:
     try:
-      files.write(_piece(self._path, self._number), content)
+      files.write(self._path, content)
       self._num_written = len(content)
     except OSError as error:
       logging.warning('Lines are not yet in %s: %s', self._path, error)
@@ -89,12 +79,12 @@ class _PieceAppender:
       logging.warning('The last lines of %s are lost', self._path)
 
 
-Appender = Union[_FileAppender, _PieceAppender]
+Appender = Union[_FileAppender, _RemoteAppender]
 
 
 def open_for_appending(path: str) -> Appender:
   """Opens a log in a directory that exists; raises OSError where it cannot."""
-  return _PieceAppender(path) if files.is_url(path) else _FileAppender(path)
+  return _RemoteAppender(path) if files.is_url(path) else _FileAppender(path)
 
 
 def append_durably(path: str, line: bytes) -> None:
@@ -132,18 +122,12 @@ def sync(path: str) -> None:
     os.close(descriptor)
 
 
-def _piece(path: str, number: int) -> str:
-  stem, ending = os.path.splitext(path)
-  return f'{stem}-{number:05d}{ending}'
-
-
-def _numbers(path: str) -> List[int]:
-  """Lists the numbers of the pieces that exist, in their order."""
+def _parts(path: str) -> List[str]:
+  """Lists the files of a log behind a URL: earlier versions wrote pieces."""
   directory, name = os.path.split(path)
   stem, ending = map(re.escape, os.path.splitext(name))
-  found = (re.fullmatch(rf'{stem}-(\d+){ending}', name)
-           for name in files.names(directory))
-  return sorted(int(match.group(1)) for match in found if match)
+  return [os.path.join(directory, found) for found in files.names(directory)
+          if re.fullmatch(rf'{stem}(-\d+)?{ending}', found)]
 
 
 class _FileReader:
@@ -169,33 +153,25 @@ class _FileReader:
     return whole.splitlines()
 
 
-class _PieceReader:
-  """A reader that follows a log in pieces."""
+class _RemoteReader:
+  """A reader that follows a log behind a URL."""
 
   def __init__(self, path: str):
     self._path = path
-    self._number = 0  # The piece that was the last.
-    self._content = b''  # Its content then.
+    self._content = b''  # What was there at the last call.
 
   def new_lines(self) -> List[bytes]:
     """See `open_for_reading`."""
     try:
-      contents = {number: files.read(_piece(self._path, number))
-                  for number in _numbers(self._path)
-                  if number >= self._number}
-      if not contents.get(self._number, b'').startswith(self._content):
-        self._number, self._content = 0, b''  # Lines were dropped.
-        return self.new_lines()
+      content = b''.join(map(files.read, _parts(self._path)))
     except FileNotFoundError:  # Lines are being dropped.
       return []
-    known = len(self._content)
-    if contents:
-      self._number = max(contents)
-      self._content = contents[self._number]
-    return b''.join(contents.values())[known:].splitlines()
+    known = self._content if content.startswith(self._content) else b''
+    self._content = content
+    return content[len(known):].splitlines()
 
 
-Reader = Union[_FileReader, _PieceReader]
+Reader = Union[_FileReader, _RemoteReader]
 
 
 def open_for_reading(path: str) -> Reader:
@@ -206,7 +182,7 @@ def open_for_reading(path: str) -> Reader:
   cut short by a kill: it is left for later. After `keep` the reader begins anew
   with the first line.
   """
-  return _PieceReader(path) if files.is_url(path) else _FileReader(path)
+  return _RemoteReader(path) if files.is_url(path) else _FileReader(path)
 
 
 def keep(path: str, is_wanted: Callable[[bytes], bool]) -> None:
@@ -222,15 +198,13 @@ def keep(path: str, is_wanted: Callable[[bytes], bool]) -> None:
       files.write(path, _wanted(_FileReader(path).new_lines(), is_wanted))
     return
   # Backwards, so that the next call does the rest if this one is killed.
-  for number in reversed(_numbers(path)):
-    piece = _piece(path, number)
-    content = files.read(piece)
+  for part in reversed(_parts(path)):
+    content = files.read(part)
     wanted = _wanted(content.splitlines(), is_wanted)
-    if wanted:
-      if wanted != content:
-        files.write(piece, wanted)
-      return
-    files.remove(piece)
+    if not wanted:  # Some stores have no empty files.
+      files.remove(part)
+    elif wanted != content:
+      files.write(part, wanted)
 
 
 def _wanted(lines: List[bytes], is_wanted: Callable[[bytes], bool]) -> bytes:

@@ -181,8 +181,8 @@ def test_another_file_in_its_place_is_not_taken_for_it():
   store = store_lib.make(8, 1)
   name = store.table_name
   assert store_lib.find([name[:-1] + ('0' if name[-1] != '0' else '1')]) is None
-  assert store_lib.find(['queue', 'memory-x/1/2/3']) is None
-  assert store_lib.find(['shared-boot/1/2/3']) is None
+  assert store_lib.find(['queue', 'parameters-x/1/2/3']) is None
+  assert store_lib.find(['shared_parameters-boot/1/2/3']) is None
 
 
 def test_reader_does_not_wait_for_a_stopped_holder_of_the_lock():

@@ -11,6 +11,7 @@ from impala_tf.a3c import store as store_lib
 from impala_tf.a3c import worker as worker_lib
 from impala_tf.agents import agent as agent_lib
 from impala_tf.agents import q_agent
+from impala_tf.core import learner as learner_lib
 from impala_tf.envs import catch
 from impala_tf.maths import distributions
 
@@ -72,8 +73,8 @@ class _Process:
   def _gradients(self, unroll):
     self.unrolls.append(tf.nest.map_structure(lambda t: t.numpy(), unroll))
     self.targets.append(worker_lib.flatten(self.target)[0])
-    return worker_lib.Gradients(
-        [tf.ones_like(v) for v in self.agent.trainable_variables],
+    return learner_lib.Gradients(
+        [tf.ones_like(v) for v in self.agent.trainable_variables], (),
         {'rho/mean': tf.constant(1.)})
 
   @staticmethod

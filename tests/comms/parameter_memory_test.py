@@ -271,8 +271,8 @@ def test_wrong_number_of_parameters_is_refused_and_leaves_all_as_it_is(size):
 def _renamed(memory, **parts):
   """Returns the name of a memory with some of its parts replaced."""
   keys = ('boot_id', 'pid', 'fd', 'token')
-  values = memory.table_name[len('memory-'):].split('/')
-  return 'memory-' + '/'.join(
+  values = memory.table_name[len('parameters-'):].split('/')
+  return 'parameters-' + '/'.join(
       str(value) for value in {**dict(zip(keys, values)), **parts}.values())
 
 
@@ -288,13 +288,14 @@ def test_memory_that_is_not_meant_is_not_opened(tmp_path):
                 {'token': 'x'}):
     assert parameter_memory.find([_renamed(memory, **parts)]) is None, parts
   os.close(fifo)
-  assert parameter_memory.find(['memory-', 'memory-a/b/c/d', 'queue']) is None
+  for name in 'parameters-', 'parameters-a/b/c/d', 'queue':
+    assert parameter_memory.find([name]) is None
 
 
 def test_nothing_is_left_behind():
   def files():  # Other tests have other files there.
     return {name for place in ('/dev/shm', '/tmp') for name in
-            os.listdir(place) if parameter_memory._FILE_NAME in name}
+            os.listdir(place) if parameter_memory._PREFIX in name}
 
   before = files()
   memory = parameter_memory.Memory(7)

@@ -45,7 +45,7 @@ def _write(writer, numbers):
 
 
 class _Refusals:
-  """An `unroll_filter.RefusalLog` that keeps what it is told."""
+  """A stand-in for `unroll_filter.Refusals` that keeps what it is told."""
 
   def __init__(self):
     self.seen = []

@@ -3,7 +3,6 @@
 import contextlib
 import json
 import random
-import signal
 import time
 
 import pytest
@@ -16,12 +15,12 @@ from impala_tf.runtime import ports
 from tests.fixtures import programs
 from tests.fixtures.faults import checked_learner
 from tests.fixtures.faults import environments
+from tests.fixtures.faults import runs
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 T, B = 5, 4
 _QUEUE = 6
-_DEADLINE_SECS = 240.
 
 
 def _config(num_actors, num_envs=2):
@@ -37,15 +36,8 @@ def _config(num_actors, num_envs=2):
           batch_size=B, unroll_length=T, queue_capacity=_QUEUE, num_threads=1))
 
 
-class _Run:
+class _Run(runs.Run):
   """A supervised run with a checked learner."""
-
-  def __init__(self, run_dir, process):
-    self.run_dir = run_dir
-    self.process = process
-
-  def pids(self, *words):
-    return programs.pids(f'--run_dir={self.run_dir}', *words)
 
   def learned(self):
     """Returns the number of unrolls learned from, and newest step numbers.
@@ -60,21 +52,10 @@ class _Run:
     return content['unrolls'], {tuple(map(int, key.split('-'))): value for
                                 key, value in content['newest'].items()}
 
-  def wait(self, condition, what):
-    def holds():
-      assert self.process.poll() is None, self.process.communicate()
-      return condition()
-    return programs.wait_until(holds, what, _DEADLINE_SECS)
-
   def wait_for_unrolls_of(self, pids):
     """Waits until the learner has learned from each of these actors."""
     self.wait(lambda: set(pids) <= {pid for pid, _ in self.learned()[1]},
               f'unrolls of {pids}')
-
-  def stop(self):
-    self.process.send_signal(signal.SIGINT)
-    _, errors = self.process.communicate(timeout=_DEADLINE_SECS)
-    assert self.process.returncode == 130, errors
 
 
 @contextlib.contextmanager

@@ -24,9 +24,10 @@ def serve(port, start, pipe, other_has_ended):
   while time.time() < start:
     pass
   try:
-    server = queue_lib.make_server([queue_lib.make_queue(unrolls.spec(), 2)],
-    port) os.write(pipe, b'served ') select.select([other_has_ended], [], [],
-    60.)
+    queue = queue_lib.make_queue(unrolls.spec(), 2)
+    server = queue_lib.make_server([queue], port)
+    os.write(pipe, b'served ')
+    select.select([other_has_ended], [], [], 60.)
   except OSError as error:
     assert 'choose another' in str(error)
     os.write(pipe, b'refused ')

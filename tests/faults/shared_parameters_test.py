@@ -4,7 +4,6 @@ import contextlib
 import math
 import os
 import pathlib
-import signal
 
 import numpy as np
 import pytest
@@ -36,9 +35,8 @@ _ENDLESS = runs.bind('ExperimentConfig.total_frames', 10**9)
 
 
 def _stop(run):
-  run.process.send_signal(signal.SIGINT)
-  _, errors = run.process.communicate(timeout=runs.DEADLINE_SECS)
-  assert run.process.returncode == 130, errors
+  code, text = run.interrupt()
+  assert code == 130, text
 
 
 def _agent(run_dir):

@@ -7,7 +7,6 @@ several processes.
 
 import argparse
 import json
-import os
 import re
 import sys
 
@@ -35,52 +34,11 @@ _CONFIG = config_lib.Config(
 
 
 @pytest.fixture(name='url')
-def _url(tmp_path, monkeypatch):
-  monkeypatch.setattr(run_directory.url_lock, '_SETTLE_SECS', 0.)
+def _url(tmp_path):
   return f'ram:/{tmp_path}/run'
 
 
-# The directory.
-
-
-def _refused(url, config, words):
-  with pytest.raises(run_directory.RunDirectoryError, match=words) as raised:
-    with run_directory.claim(url, config):
-      pytest.fail('it was let in')
-  assert '\n' not in str(raised.value)
-
-
-def test_directory_is_made_with_its_config_and_resumed(url):
-  for is_there in (False, True):
-    with run_directory.claim(url, _CONFIG) as resuming:
-      assert resuming == is_there
-      assert gin_config.load(f'{url}/config.gin') == _CONFIG
-      _refused(url, _CONFIG, r'another process is training in .*\(process \d+')
-  other = config_lib.Config(
-      environment=config_lib.EnvironmentConfig(level='atari/pong'))
-  _refused(url, other, r"EnvironmentConfig.level \('catch', now 'atari")
-  assert files.names(url) == ['config.gin']
-
-
-def test_foreign_directory_is_refused(url):
-  files.make_directory(url)
-  files.write(f'{url}/thesis.tex', b'')
-  _refused(url, _CONFIG, 'not empty and holds no run')
-  assert files.names(url) == ['thesis.tex']
-
-
-@pytest.mark.parametrize('file, is_kept', [
-    ('metrics-00000.jsonl', True), ('checkpoints/ckpt-7.index', True),
-    ('checkpoints/agent.json', False)])
-def test_what_was_learned_is_kept_and_what_could_not_begin_is_not(
-    url, file, is_kept):
-  with pytest.raises(config_lib.UserError, match='no such thing'):
-    with run_directory.claim(url, _CONFIG):
-      files.make_directory(os.path.dirname(f'{url}/{file}'))
-      files.write(f'{url}/{file}', b'{"frames": 1}\n')
-      raise config_lib.UserError('no such thing')
-  assert files.exists(f'{url}/{file}') == is_kept
-  assert files.exists(f'{url}/config.gin') == is_kept
+# The directory; tests/runs/run_directory_test.py has what holds of paths, too.
 
 
 def test_logs_are_of_this_machine_and_of_one_run():
@@ -191,7 +149,7 @@ from tensorboard.backend.event_processing import event_accumulator
 from impala_tf.runs import metrics
 from impala_tf.storage import files
 from impala_tf.storage import line_log
-from launch import evaluate, plot, train
+from impala_tf.cli import evaluate, plot, train
 from impala_tf.runs import progress
 from impala_tf.cli import report
 
@@ -245,8 +203,7 @@ def test_whole_run_and_all_who_look_at_it_open_files_by_tensorflow(tmp_path):
   assert process.returncode == 0, (output, errors)
   found = json.loads(output.splitlines()[-1])
   assert found['names'] == ['checkpoints', 'config.gin', 'evaluation.json',
-                            'metrics-00000.jsonl', 'metrics-00001.jsonl',
-                            'tensorboard']
+                            'metrics.jsonl', 'tensorboard']
   assert {'agent.json', 'replay', 'ckpt-20.index'} <= set(found['checkpoints'])
   assert found['steps'] == list(range(40, 801, 40))
   assert found['evaluation']['trained_frames'] == 800
@@ -254,13 +211,6 @@ def test_whole_run_and_all_who_look_at_it_open_files_by_tensorflow(tmp_path):
   assert 'Resuming catch in ram://bucket/run' in output
   assert picture.stat().st_size > 1000
   assert (tables / 'report.md').exists()
-
-
-class _FarRun(runs.Run):
-  """A run whose directory is given as a URL, though its files are local."""
-
-  def rows(self):
-    return metrics.read_rows(f'file://{self.run_dir}')
 
 
 @pytest.mark.slow
@@ -272,7 +222,7 @@ def test_run_that_is_killed_goes_on_and_a_second_one_is_refused(tmp_path):
       runs.bind('ExperimentConfig.total_frames', 10**9),
       runs.bind('ExperimentConfig.checkpoint_interval_secs', 1.))
   with programs.running('-m', *training, cwd=tmp_path) as process:
-    run = _FarRun(run_dir, process)
+    run = runs.Run(run_dir, process)
     run.wait_for_checkpoint()
     run.wait_for_frames()
     line = programs.error_line(
@@ -284,9 +234,10 @@ def test_run_that_is_killed_goes_on_and_a_second_one_is_refused(tmp_path):
     programs.kill(process.pid)
   programs.wait_until(lambda: not programs.pids(f'--run_dir={url}'),
                       'the end of all', runs.DEADLINE_SECS)
+  (run_dir / '.lock').unlink()  # Instead of a minute's wait.
   killed_at = run.newest_checkpoint()
   with programs.running('-m', *training, cwd=tmp_path) as process:
-    run = _FarRun(run_dir, process)
+    run = runs.Run(run_dir, process)
     run.wait_for_checkpoint()
     run.wait_for_frames()
     code, text = run.interrupt()

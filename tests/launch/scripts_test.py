@@ -54,25 +54,17 @@ def _set_up(tmp_path, pythons):
   return ran
 
 
-def test_setup_without_python_says_which_ones_will_do(tmp_path):
-  ran = _set_up(tmp_path, {'python3.12': 'exit 0'})
+@pytest.mark.parametrize('python, script, words', [
+    ('python3.12', 'exit 0', 'no Python 3.11, 3.10 or 3.9'),
+    ('python3.11', 'exit 127', 'no Python 3.11, 3.10 or 3.9'),
+    # It runs, but lacks `ensurepip`.
+    ('python3.10', '[[ "$2" != *ensurepip* ]]', 'apt install python3.10-venv')])
+def test_setup_says_which_python_or_package_is_missing(
+    tmp_path, python, script, words):
+  ran = _set_up(tmp_path, {python: script})
   assert ran.returncode == 2
   assert len(ran.stderr.splitlines()) == 1
-  assert 'no Python 3.11, 3.10 or 3.9' in ran.stderr
-
-
-def test_setup_takes_a_python_that_does_not_run_for_none(tmp_path):
-  ran = _set_up(tmp_path, {'python3.11': 'exit 127'})
-  assert ran.returncode == 2
-  assert 'no Python 3.11, 3.10 or 3.9' in ran.stderr
-
-
-def test_setup_with_python_without_venv_names_the_package(tmp_path):
-  # A Python that runs, but lacks `ensurepip`.
-  ran = _set_up(tmp_path, {'python3.10': '[[ "$2" != *ensurepip* ]]'})
-  assert ran.returncode == 2
-  assert len(ran.stderr.splitlines()) == 1
-  assert 'apt install python3.10-venv' in ran.stderr
+  assert words in ran.stderr
 
 
 @pytest.mark.parametrize('arguments, words', [

@@ -441,7 +441,8 @@ def test_only_a3c_does_without_the_memory_of_another_machine():
     config = _config(algorithm)
     server = queue_lib.make_server(
         [config_table.make_table(config),
-         reverb.Table.queue('shared-another-boot/1/2/3', max_size=1)], None)
+         reverb.Table.queue(
+             'shared_parameters-another-boot/1/2/3', max_size=1)], None)
     address = f'localhost:{server.port}'
     if algorithm == 'a3c':
       assert shared_parameters._find_store(config, address) is None

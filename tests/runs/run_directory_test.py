@@ -9,6 +9,7 @@ from impala_tf import config as config_lib
 from impala_tf.runs import gin_config
 from impala_tf.runs import history
 from impala_tf.runs import run_directory
+from impala_tf.storage import files
 from tests.fixtures import programs
 
 CONFIG = config_lib.Config(
@@ -24,24 +25,26 @@ def _refused(path, config, words):
   assert '\n' not in str(raised.value)
 
 
-def test_new_directory_is_made_with_its_config(tmp_path):
-  path = tmp_path / 'a' / 'b'
-  with run_directory.claim(str(path), CONFIG) as resuming:
-    assert not resuming
-    assert gin_config.load(str(path / 'config.gin')) == CONFIG
+@pytest.fixture(params=['', 'ram:/'], name='place')
+def _place(request, tmp_path):
+  """Returns a directory that does not exist; only TensorFlow sees ram://."""
+  return f'{request.param}{tmp_path}/a/b'
+
+
+def test_directory_is_made_with_its_config_resumed_and_has_one_owner(place):
+  for is_there in (False, True):
+    with run_directory.claim(place, CONFIG) as resuming:
+      assert resuming == is_there
+      assert gin_config.load(f'{place}/config.gin') == CONFIG
+      _refused(place, CONFIG, 'another process is training in ')
+  _refused(place, OTHER, r"EnvironmentConfig.level \('catch', now 'atari.*"
+           '--allow_changes to go on with these changes')
+  assert set(files.names(place)) <= {'config.gin', '.lock'}
 
 
 def test_empty_directory_will_do(tmp_path):
   with run_directory.claim(str(tmp_path), CONFIG) as resuming:
     assert not resuming
-
-
-def test_same_config_resumes(tmp_path):
-  with run_directory.claim(str(tmp_path), CONFIG):
-    pass
-  (tmp_path / 'metrics.jsonl').write_text('x')
-  with run_directory.claim(str(tmp_path), CONFIG) as resuming:
-    assert resuming
 
 
 def test_run_killed_before_it_had_a_config_begins_anew(tmp_path):
@@ -52,12 +55,6 @@ def test_run_killed_before_it_had_a_config_begins_anew(tmp_path):
   assert gin_config.load(str(tmp_path / 'config.gin')) == CONFIG
 
 
-def test_other_config_is_refused(tmp_path):
-  with run_directory.claim(str(tmp_path), CONFIG):
-    pass
-  _refused(tmp_path, OTHER, r"EnvironmentConfig.level \('catch', now 'atari")
-
-
 # Changes.
 
 CHANGED = dataclasses.replace(
@@ -66,12 +63,6 @@ CHANGED = dataclasses.replace(
 
 def _config(path):
   return gin_config.load(str(path / 'config.gin'))
-
-
-def test_refusal_of_another_config_names_the_flag(tmp_path):
-  with run_directory.claim(str(tmp_path), CONFIG):
-    pass
-  _refused(tmp_path, CHANGED, '--allow_changes to go on with these changes')
 
 
 def test_allowed_changes_are_written_noted_and_said(tmp_path, capsys):
@@ -131,10 +122,11 @@ def test_run_is_resumed_by_its_own_config_where_no_other_is_given(tmp_path):
     assert run_directory.config_path('a.gin', str(tmp_path)) == 'a.gin'
 
 
-def test_foreign_directory_is_refused(tmp_path):
-  (tmp_path / 'thesis.tex').touch()
-  _refused(tmp_path, CONFIG, 'not empty and holds no run')
-  assert [p.name for p in tmp_path.iterdir()] == ['thesis.tex']
+def test_foreign_directory_is_refused(place):
+  files.make_directory(place)
+  files.write(f'{place}/thesis.tex', b'1')
+  _refused(place, CONFIG, 'not empty and holds no run')
+  assert files.names(place) == ['thesis.tex']
 
 
 @pytest.mark.parametrize('path', ['file', 'file/run', 'file/a/b'])
@@ -143,13 +135,13 @@ def test_what_cannot_be_a_directory_is_refused(tmp_path, path):
   _refused(tmp_path / path, CONFIG, 'choose another --run_dir')
 
 
-def _fail_within(path, *files):
+def _fail_within(path, *names):
   """Writes files in a run that then finds that its input is bad."""
   with pytest.raises(config_lib.UserError, match='no such thing'):
     with run_directory.claim(str(path), CONFIG):
-      for name in files:
-        (path / name).parent.mkdir(exist_ok=True)
-        (path / name).write_text('{"frames": 1}\n')
+      for name in names:
+        files.make_directory(f'{path}/{name}'.rpartition('/')[0])
+        files.write(f'{path}/{name}', b'{"frames": 1}\n')
       raise config_lib.UserError('no such thing')
 
 
@@ -164,10 +156,14 @@ def test_nothing_is_left_where_it_could_not_begin(tmp_path):
     assert not any((tmp_path / 'empty').iterdir())
 
 
-@pytest.mark.parametrize('file', ['metrics.jsonl', 'checkpoints/ckpt-7.index'])
-def test_what_was_learned_is_never_removed(tmp_path, file):
-  _fail_within(tmp_path / 'new', file)
-  assert (tmp_path / 'new' / file).exists()
+@pytest.mark.parametrize('file, is_kept', [
+    ('metrics.jsonl', True), ('checkpoints/ckpt-7.index', True),
+    ('checkpoints/agent.json', False)])
+def test_what_was_learned_is_never_removed_and_all_else_is(
+    place, file, is_kept):
+  _fail_within(place, file)
+  for name in file, 'config.gin':
+    assert files.exists(f'{place}/{name}') == is_kept
 
 
 def test_nothing_of_a_resumed_run_is_removed(tmp_path):
@@ -175,13 +171,6 @@ def test_nothing_of_a_resumed_run_is_removed(tmp_path):
     pass
   _fail_within(tmp_path, 'logs/learner.log')
   assert (tmp_path / 'logs' / 'learner.log').exists()
-
-
-def test_two_at_a_time_are_refused(tmp_path):
-  with run_directory.claim(str(tmp_path), CONFIG):
-    _refused(tmp_path, CONFIG, 'another process is training')
-  with run_directory.claim(str(tmp_path), CONFIG) as resuming:
-    assert resuming
 
 
 def test_killed_process_leaves_no_lock_behind(tmp_path):

@@ -8,20 +8,29 @@ import pytest
 from impala_tf import config as config_lib
 from impala_tf.runtime import sizing
 
+_TWO = config_lib.LearnerConfig(num_learners=2, batch_size=64)
 
-@pytest.mark.parametrize('cores,num_actors,num_envs,num_threads', [
-    (1, 1, 32, 1),
-    (2, 2, 32, 1),
-    (4, 4, 20, 2),
-    (6, 6, 16, 2),
-    (16, 16, 16, 5),
-])
+
+# With several learners, each has an equal share of actors and cores.
+@pytest.mark.parametrize('learner, cores, num_actors, num_envs, num_threads', [
+    (config_lib.LearnerConfig(), 1, 1, 32, 1),
+    (config_lib.LearnerConfig(), 2, 2, 32, 1),
+    (config_lib.LearnerConfig(), 4, 4, 20, 2),
+    (config_lib.LearnerConfig(), 6, 6, 16, 2),
+    (config_lib.LearnerConfig(), 16, 16, 16, 5),
+    (_TWO, 1, 2, 32, 1),
+    (_TWO, 5, 4, 32, 2),
+    (_TWO, 16, 16, 20, 3),
+    (_TWO, 28, 28, 16, 4)])
 def test_open_numbers_follow_from_the_cores(
-    cores, num_actors, num_envs, num_threads):
-  fitted = sizing.fit(config_lib.Config(), cores)
-  assert fitted.actor.num_actors == num_actors
-  assert fitted.actor.num_envs == num_envs
-  assert fitted.learner.num_threads == num_threads
+    learner, cores, num_actors, num_envs, num_threads):
+  config = config_lib.Config(learner=learner)
+  fitted = sizing.fit(config, cores)
+  assert (fitted.actor.num_actors, fitted.actor.num_envs,
+          fitted.learner.num_threads) == (num_actors, num_envs, num_threads)
+  assert dataclasses.replace(  # Nothing else is changed.
+      fitted, actor=config.actor, learner=config.learner) == config
+  assert fitted.learner.queue_capacity == config.learner.queue_capacity
 
 
 def test_two_and_a_half_batches_of_unrolls_are_being_played():
@@ -58,22 +67,6 @@ def test_replay_takes_threads_and_leaves_fewer_unrolls_to_play():
   # 25 % of the work becomes 4 * 25 / (4 * 25 + 75) = 57 %.
   assert fitted.learner.num_threads == 3
   assert sizing.fit(config, cores=1).actor.num_envs == 20  # 2.5 * 8.
-
-
-@pytest.mark.parametrize('cores,num_actors,num_envs,num_threads', [
-    (1, 2, 32, 1),
-    (5, 4, 32, 2),
-    (16, 16, 20, 3),
-    (28, 28, 16, 4),
-])
-def test_learners_have_equal_shares_of_actors_and_cores(
-    cores, num_actors, num_envs, num_threads):
-  config = config_lib.Config(
-      learner=config_lib.LearnerConfig(num_learners=2, batch_size=64))
-  fitted = sizing.fit(config, cores)
-  assert fitted.actor.num_actors == num_actors
-  assert fitted.actor.num_envs == num_envs
-  assert fitted.learner.num_threads == num_threads
 
 
 def test_learner_that_no_actor_plays_for_is_refused():
@@ -119,14 +112,6 @@ def test_what_is_configured_stays():
       learner=config_lib.LearnerConfig(num_threads=7))
   assert sizing.fit(config, cores=16) == config
   assert all('as configured' in line for line in sizing.explain(config))
-
-
-def test_nothing_else_is_changed():
-  config = config_lib.Config()
-  fitted = sizing.fit(config, cores=2)
-  assert dataclasses.replace(
-      fitted, actor=config.actor, learner=config.learner) == config
-  assert fitted.learner.queue_capacity == config.learner.queue_capacity
 
 
 def test_in_process_numbers_do_not_depend_on_the_machine():

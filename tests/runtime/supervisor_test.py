@@ -146,23 +146,19 @@ def test_learner_that_ends_well_ends_all_and_each_has_its_log(supervise):
   assert run.log('actor_1') == 'hello from actor 1 0\n'
 
 
-def test_dead_learner_ends_all_with_its_last_words(supervise):
+@pytest.mark.parametrize('is_killed, words', [
+    (False, 'ended with exit code 7'), (True, 'was killed by SIGKILL')])
+def test_dead_learner_ends_all_with_its_last_words(supervise, is_killed, words):
   run = supervise(_WAIT_FOR_END, _STAY)
   run.wait_for_start('actor_0')
-  run.end_learner(7)
+  if is_killed:
+    programs.kill(run.wait_for_start('learner'))
+  else:
+    run.end_learner(7)
   code, output = run.wait_for_end()
   assert code == 11
-  assert 'the learner ended with exit code 7' in output
+  assert f'the learner {words}' in output
   assert 'hello from learner' in output
-
-
-def test_killed_learner_is_said_to_be_killed(supervise):
-  run = supervise(_STAY, _STAY)
-  run.wait_for_start('actor_0')
-  programs.kill(run.wait_for_start('learner'))
-  code, output = run.wait_for_end()
-  assert code == 11
-  assert 'the learner was killed by SIGKILL' in output
 
 
 def test_what_the_learner_says_of_bad_input_is_all_that_is_said(supervise):
@@ -210,13 +206,6 @@ def test_evaluator_is_started_again_but_training_goes_on_without_it(
     run.end_learner(0)
     assert run.wait_for_end() == (0, '')
   assert run.log('evaluator').count('hello from evaluator') == 2
-
-
-def test_deaths_outside_of_the_window_are_forgotten(supervise):
-  run = supervise(_WAIT_FOR_END, _DIE, max_restarts=1, restart_window_secs=0.1)
-  run.wait_for_start('actor_0', number=4)
-  run.end_learner(0)
-  assert run.wait_for_end()[0] == 0
 
 
 def test_killed_actor_is_replaced_and_the_others_go_on(supervise):
@@ -328,13 +317,6 @@ def test_learners_that_die_again_and_again_end_all(supervise):
   assert 'the learner_1 ended with exit code 7' in output
   assert 'my last words' in output
   assert len(run.starts('learner')) == len(run.starts('learner_1')) == 2
-
-
-def test_bad_input_of_one_learner_is_not_tried_again(supervise):
-  run = supervise('if numbers: print("error: no such thing"); sys.exit(2)\n'
-                  + _STAY, _STAY, num_learners=2)
-  assert run.wait_for_end() == (12, 'no such thing\n')
-  assert len(run.starts('learner')) == 1
 
 
 def test_signal_lets_every_learner_save(supervise, tmp_path):

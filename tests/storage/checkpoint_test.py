@@ -86,18 +86,20 @@ def _no_data(index, data):
   data.unlink()
 
 
+def _flip(path):
+  content = bytearray(path.read_bytes())
+  content[len(content) // 3] ^= 0xff
+  path.write_bytes(content)
+
+
 def _flip_index(index, data):
   del data
-  content = bytearray(index.read_bytes())
-  content[len(content) // 3] ^= 0xff
-  index.write_bytes(content)
+  _flip(index)
 
 
 def _flip_data(index, data):
   del index
-  content = bytearray(data.read_bytes())
-  content[len(content) // 3] ^= 0xff
-  data.write_bytes(content)
+  _flip(data)
 
 
 def _other_run(index, data):

@@ -1,7 +1,7 @@
 """Lines are appended whole, followed while they are, and dropped from the end.
 
-What holds of a growing file, tests/runs/metrics_test.py says; here is
-what must hold of it and of pieces behind a URL alike, and what of pieces alone.
+What holds of a growing file, tests/runs/metrics_test.py says; here is what must
+hold of it and of a log behind a URL alike, and what of the latter alone.
 """
 
 import threading
@@ -40,19 +40,14 @@ def _numbers(n):
   return [b'%d' % i for i in range(n)]
 
 
-@pytest.fixture(name='small_pieces')
-def _small_pieces(monkeypatch):
-  monkeypatch.setattr(line_log, '_PIECE_BYTES', 40)
-
-
-def test_lines_come_back_in_their_order(path, small_pieces):
+def test_lines_come_back_in_their_order(path):
   assert _lines(path) == []
   _append(path, *_numbers(100))
   _append(path, b'of another process')
   assert _lines(path) == [*_numbers(100), b'of another process']
 
 
-def test_reader_gets_each_line_once(path, small_pieces):
+def test_reader_gets_each_line_once(path):
   reader = line_log.open_for_reading(path)
   found = []
   for i in range(30):
@@ -64,7 +59,7 @@ def test_reader_gets_each_line_once(path, small_pieces):
 
 
 @pytest.mark.parametrize('num_kept', [0, 1, 15, 99, 100])
-def test_dropped_lines_are_gone_and_others_follow(path, num_kept, small_pieces):
+def test_dropped_lines_are_gone_and_others_follow(path, num_kept):
   _append(path, *_numbers(100))
   line_log.keep(path, lambda line: int(line) < num_kept)
   assert _lines(path) == _numbers(num_kept)
@@ -73,8 +68,7 @@ def test_dropped_lines_are_gone_and_others_follow(path, num_kept, small_pieces):
 
 
 @pytest.mark.parametrize('num_kept', [0, 1, 15, 99])
-def test_reader_begins_anew_where_lines_were_dropped(
-    path, num_kept, small_pieces):
+def test_reader_begins_anew_where_lines_were_dropped(path, num_kept):
   _append(path, *_numbers(100))
   reader = line_log.open_for_reading(path)
   reader.new_lines()
@@ -90,7 +84,7 @@ def test_nothing_can_be_dropped_where_nothing_is(path):
   assert _lines(path) == []
 
 
-# Pieces.
+# Behind a URL.
 
 
 @pytest.fixture(name='ram')
@@ -103,7 +97,7 @@ class _Store:
 
   def __init__(self, monkeypatch):
     self._write = files.write
-    self.sizes = []
+    self.num_writes = 0
     self.is_failing = False
     self.may_go_on = threading.Event()
     self.may_go_on.set()
@@ -113,23 +107,8 @@ class _Store:
     assert self.may_go_on.wait(60.)
     if self.is_failing:
       raise files.RemoteError(5, 'just now there is no bucket')
-    self.sizes.append(len(content))
+    self.num_writes += 1
     self._write(path, content)
-
-
-def test_a_line_costs_no_more_than_a_piece(ram, monkeypatch):
-  store = _Store(monkeypatch)
-  lines = [b'x' * 999] * 2000  # 2 MB.
-  for start in range(0, 2000, 50):
-    _append(ram, *lines[start:start + 50])
-  assert _lines(ram) == lines
-  store.sizes.clear()
-  appender = line_log.open_for_appending(ram)
-  for line in lines:
-    appender.append(line + b'\n')
-    appender._thread.join()
-  appender.close()
-  assert len(store.sizes) == 2000 and max(store.sizes) < 2**18 + 1000
 
 
 def test_who_appends_does_not_wait_and_nothing_is_lost(ram, monkeypatch):
@@ -142,7 +121,7 @@ def test_who_appends_does_not_wait_and_nothing_is_lost(ram, monkeypatch):
   store.may_go_on.set()
   appender.close()
   assert _lines(ram) == _numbers(1000)
-  assert len(store.sizes) == 2  # The first line, and all that came meanwhile.
+  assert store.num_writes == 2  # The first line, and all that came meanwhile.
 
 
 def test_lines_that_could_not_be_written_go_with_the_next(ram, monkeypatch):
@@ -166,23 +145,14 @@ def test_lines_that_could_not_be_written_go_with_the_next(ram, monkeypatch):
   assert _lines(ram) == [b'1', b'2', b'3']
 
 
-def test_pieces_that_are_dropped_halfway_are_dropped_by_the_next(
-    ram, monkeypatch, small_pieces):
-  for line in _numbers(50):
-    _append(ram, line)
-
-  def fail_after_two(path, remove=files.remove, done=[]):  # noqa: B006
-    if len(done) == 2:
-      raise files.RemoteError(5, 'killed')
-    done.append(remove(path))
-
-  with monkeypatch.context() as patch:
-    patch.setattr(files, 'remove', fail_after_two)
-    with pytest.raises(files.RemoteError):
-      line_log.keep(ram, lambda line: int(line) < 5)
-  assert _lines(ram) == _numbers(48)
-  line_log.keep(ram, lambda line: int(line) < 5)
-  assert _lines(ram) == _numbers(5)
+@pytest.mark.parametrize('num_kept', [0, 3, 7])
+def test_pieces_of_earlier_versions_are_read_and_dropped(ram, num_kept):
+  for number, content in enumerate((b'0\n1\n', b'2\n3\n')):
+    files.write(ram.replace('.jsonl', f'-{number:05d}.jsonl'), content)
+  _append(ram, b'4', b'5', b'6')
+  assert _lines(ram) == _numbers(7)
+  line_log.keep(ram, lambda line: int(line) < num_kept)
+  assert _lines(ram) == _numbers(num_kept)
 
 
 def test_durable_line_replaces_half_a_line(tmp_path):

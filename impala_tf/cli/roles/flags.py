@@ -11,6 +11,7 @@ from impala_tf.roles import local_run
 from impala_tf.runs import run_directory
 from impala_tf.runs import sharing as sharing_lib
 from impala_tf.runtime import plurals
+from impala_tf.runtime import ports
 from impala_tf.runtime import waiting
 
 
@@ -123,6 +124,14 @@ def parse_address(text: str, flag: str = '--address') -> Tuple[str, int]:
         f'{flag} must be HOST:PORT, but is {text!r}; give the machine of '
         'the learner and the port it listens on')
   return host, int(port)
+
+
+def free_port(address: str, flag: str = '--address') -> int:
+  """Returns the address's port; raises UserError where it is taken."""
+  try:
+    return ports.choose(parse_address(address)[1])
+  except OSError as error:
+    raise config_lib.UserError(f'{flag}: {error}') from error
 
 
 def check(args: argparse.Namespace) -> None:

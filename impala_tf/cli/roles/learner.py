@@ -18,9 +18,7 @@ from impala_tf.runs import run_directory
 from impala_tf.runtime import child as child_lib
 from impala_tf.runtime import command_names
 from impala_tf.runtime import host as host_lib
-from impala_tf.runtime import ports
 from impala_tf.runtime import sizing
-from impala_tf.runtime import stop_signals
 from impala_tf.runtime import waiting as waiting_lib
 
 RowFn = Callable[[Mapping[str, Any]], None]
@@ -72,15 +70,9 @@ class _Host(host_lib.LearnerHost):
 
   def handle_signals(self) -> None:
     """Has signals and the end of a supervisor stop the loop from now on."""
-    self._set_handlers()
+    child_lib.note_signals(self.signals, self._args.supervised)
     if self._args.supervised:
       child_lib.stop_with_parent(lambda: self.signals.append(signal.SIGTERM))
-
-  def _set_handlers(self) -> None:
-    handled = ([signal.SIGTERM] if self._args.supervised
-               else stop_signals.STOP_SIGNALS)
-    for signum in handled:
-      signal.signal(signum, lambda signum, frame: self.signals.append(signum))
 
   def should_stop(self) -> bool:
     return bool(self.signals)
@@ -109,19 +101,14 @@ class _Host(host_lib.LearnerHost):
     from impala_tf.runtime import learner_group
     if not self._addresses:
       return learner_group.alone()
-    waiting = waiting_lib.Waiting(
-        'the other learners', self._args.wait_secs, self._say)
-
-    def poll(cause):
-      if self.signals:
-        raise _Stopped
-      waiting.poll(cause)
-
+    waiting = self._wait_for('the other learners')
     learners = learner_group.join(
-        learner_group.Place(self._args.task, self._addresses), poll)
+        learner_group.Place(self._args.task, self._addresses),
+        lambda cause: self._poll(waiting, cause))
     self._say(f'all {learners.number} are there after '
               f'{waiting.restart():.0f} s')
-    self._set_handlers()  # TensorFlow has taken SIGTERM.
+    # TensorFlow has taken SIGTERM.
+    child_lib.note_signals(self.signals, self._args.supervised)
     self._waiting.restart()
     return learners
 
@@ -133,16 +120,17 @@ class _Host(host_lib.LearnerHost):
       PeerMissing: where it has not come in time.
     """
     address = self._args.replay_address
-    waiting = waiting_lib.Waiting(
-        f'the replay at {address}', self._args.wait_secs, self._say)
-
-    def poll(cause):
-      if self.signals:
-        raise _Stopped
-      waiting.poll(cause)
-
-    waiting_lib.for_port(address, poll)
+    waiting = self._wait_for(f'the replay at {address}')
+    waiting_lib.for_port(address, lambda cause: self._poll(waiting, cause))
     self._waiting.restart()
+
+  def _wait_for(self, peer: str) -> waiting_lib.Waiting:
+    return waiting_lib.Waiting(peer, self._args.wait_secs, self._say)
+
+  def _poll(self, waiting: waiting_lib.Waiting, cause: str) -> None:
+    if self.signals:
+      raise _Stopped
+    waiting.poll(cause)
 
 
 def _learn(args: argparse.Namespace, config: config_lib.Config, run_dir: str,
@@ -199,14 +187,6 @@ def _check_num_actors(config: config_lib.Config) -> None:
         'by one: their machines may have other numbers of cores')
 
 
-def _free_port(address: str, flag: str) -> int:
-  """Returns the address's port; raises UserError where it is taken."""
-  try:
-    return ports.choose(role_flags.parse_address(address)[1])
-  except OSError as error:
-    raise config_lib.UserError(f'{flag}: {error}') from error
-
-
 def _actor_tasks(args: argparse.Namespace, config: config_lib.Config) -> str:
   """Describes the actors that are this learner's share."""
   last = sizing.fit(config).actor.num_actors - 1
@@ -223,9 +203,10 @@ def run(args: argparse.Namespace) -> int:
     return 128 + signum if signum else 0
   config = _learner_config(args)
   addresses = role_flags.learner_addresses(args, config.learner.num_learners)
-  open_ports = {'Reverb': _free_port(args.address, '--address')}
+  open_ports = {'Reverb': role_flags.free_port(args.address)}
   if addresses:
-    open_ports['TensorFlow'] = _free_port(addresses[args.task], '--learners')
+    open_ports['TensorFlow'] = role_flags.free_port(
+        addresses[args.task], '--learners')
   run_dir = args.run_dir or run_directory.fresh_path(config.environment.level)
   is_chief = not addresses or args.task == 0
   with contextlib.ExitStack() as stack:

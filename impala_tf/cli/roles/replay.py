@@ -12,21 +12,7 @@ from impala_tf.runs import gin_config
 from impala_tf.runs import run_directory
 from impala_tf.runs import sharing
 from impala_tf.runtime import child as child_lib
-from impala_tf.runtime import ports
-from impala_tf.runtime import stop_signals
 from impala_tf.storage import files
-
-
-def _signals(args: argparse.Namespace) -> List[int]:
-  """Returns a list that gets each signal, or the end of a supervisor."""
-  signals: List[int] = []
-  handled = ([signal.SIGTERM] if args.supervised
-             else stop_signals.STOP_SIGNALS)
-  for signum in handled:
-    signal.signal(signum, lambda signum, frame: signals.append(signum))
-  if args.supervised:
-    child_lib.stop_with_parent(lambda: signals.append(signal.SIGTERM))
-  return signals
 
 
 def run(args: argparse.Namespace) -> int:
@@ -39,11 +25,7 @@ def run(args: argparse.Namespace) -> int:
         'ReplayConfig.survives_resume needs --run_dir of the replay, where it '
         'is saved')
   say = role_flags.make_say(args)
-  _, port = role_flags.parse_address(args.address)
-  try:
-    ports.choose(port)
-  except OSError as error:
-    raise config_lib.UserError(f'--address: {error}') from error
+  port = role_flags.free_port(args.address)
   with contextlib.ExitStack() as stack:
     if args.run_dir and args.supervised:  # The supervisor has claimed it.
       files.make_directory(args.run_dir)
@@ -53,7 +35,10 @@ def run(args: argparse.Namespace) -> int:
       say(beginning.open_port(port))
     # Here, since it imports TensorFlow, which takes seconds.
     from impala_tf.roles import replay_server
-    signals = _signals(args)
+    signals: List[int] = []
+    child_lib.note_signals(signals, args.supervised)
+    if args.supervised:
+      child_lib.stop_with_parent(lambda: signals.append(signal.SIGTERM))
     replay_server.run(
         config, replay_server.Place(
             port, args.num_agents, role_flags.absent_agents(args),
