@@ -94,15 +94,15 @@ find_uv() {
 # installer. Fails if there is nothing to fetch it with.
 fetch_uv() {
   local part="$ROOT/.python/part" log="$ROOT/.python/setup.log" name get
-  mkdir -p "$ROOT/.python"
-  rm -rf "$part"
-  for name in "$python" python3 curl wget ''; do
+  for name in "${python:-python3}" python3 curl wget ''; do
     case "$name" in
       '') return 1 ;;
       curl | wget) if runs "$name" --version; then break; fi ;;
       *) if has_venv "$name"; then break; fi ;;
     esac
   done
+  mkdir -p "$ROOT/.python"
+  rm -rf "$part"
   say "fetching uv $UV_VERSION with $name into $ROOT/.python"
   case "$name" in
     curl) get=(curl --fail --silent --show-error --location --output) ;;
@@ -203,20 +203,24 @@ remove_old() {
   done
 }
 
+list_packages() { "$1/bin/python" -m pip freeze --exclude impala_tf; }
+
 # Names packages that somebody installed into the old environment and that the
 # new one lacks.
 # Usage: name_lost_packages OLD NEW
 name_lost_packages() {
   local old="$1" new="$2" lost
-  "$old/bin/python" -m pip freeze > "$new/old.txt" 2> /dev/null || return 0
+  list_packages "$old" > "$new/old.txt" 2> /dev/null || return 0
   # Neither what its set-up left there, nor what is there in another version.
   mapfile -t lost < <(grep -v '^#' "$new/old.txt" |
     grep -vxFf <(cat "$old/packages.txt" "$new/packages.txt" 2> /dev/null) |
     grep -vf <(sed 's/\(==\| @ \).*//; s/.*/^&\\(==\\| @ \\)/' \
       "$new/packages.txt"))
   if ((${#lost[@]})); then
+    lost=("${lost[@]@Q}")
     say 'the new .venv lacks what was installed by hand; install it again:' \
-      ".venv/bin/python -m pip install -c constraints.txt ${lost[*]@Q}"
+      ".venv/bin/python -m pip install -c constraints.txt" \
+      "${lost[*]/#\'-e /-e \'}"
   fi
 }
 
@@ -253,7 +257,7 @@ install() {
   # Without build isolation the build, too, uses pinned packages only.
   logged "$log" "${pip[@]}" setuptools wheel
   logged "$log" "${pip[@]}" --no-build-isolation -e "${ROOT}[$extra,test]"
-  "$new/bin/python" -m pip freeze > "$new/packages.txt" 2>> "$log"
+  list_packages "$new" > "$new/packages.txt" 2>> "$log" || logged "$log" false
   # DeepMind Lab comes along (launch/install_dmlab.sh), to the same Python: no
   # package index has it.
   local lab

@@ -50,7 +50,8 @@ class _Machine:
     (directory / 'root' / 'launch').mkdir(parents=True)
     self.script = directory / 'root' / 'launch' / 'install_dmlab.sh'
     for path in ('launch/install_dmlab.sh', 'launch/setup.sh',
-                 'launch/usage.sh', 'constraints.txt', 'setup.py'):
+                 'launch/usage.sh', 'constraints.txt', 'pyproject.toml',
+                 'setup.py'):
       shutil.copy(_ROOT / path, directory / 'root' / path)
     (directory / 'bin').mkdir()
     for name, text in _PROGRAMS.items():
@@ -65,7 +66,8 @@ class _Machine:
         [self.script, *arguments], cwd=self.directory, timeout=60,
         stdin=subprocess.DEVNULL, capture_output=True, text=True,
         env={'PATH': f'{self.directory / "bin"}:{os.environ["PATH"]}',
-             'HOME': str(self.directory), 'INSTALLED': str(self.installed),
+             'HOME': str(self.directory), 'IMPALA_TF_OFFLINE': '1',
+             'INSTALLED': str(self.installed),
              'XDG_CACHE_HOME': str(self.directory / 'cache'), **variables})
     return ran.returncode, ran.stdout.strip(), ran.stderr.splitlines()
 
