@@ -35,6 +35,7 @@ _UV = r"""
 case "$*" in
   'python find '*) [[ -e "$FOUND" ]] && echo "$FOUND" ;;
   'python install '*) eval "$FETCH"
+    [[ "$UV_PYTHON_INSTALL_BIN" == 0 ]] || exit 1  # A link in the home.
     mkdir -p "$UV_PYTHON_INSTALL_DIR/cpython/bin"
     FOUND="$UV_PYTHON_INSTALL_DIR/cpython/bin/python3.11"
     cp "$PYTHON" "$FOUND" ;;
