@@ -72,6 +72,7 @@ OF_NO_MODULE = {
     'tests/launch/docker_test.py': 'launch/docker/Dockerfile',
     'tests/launch/remote_run_test.py': 'every program on a directory at a URL',
     'tests/launch/scripts_test.py': 'shell scripts',
+    'tests/launch/setup_test.py': 'launch/setup.sh',
     'tests/launch/several_learners_test.py': 'whole runs of several learners',
     'tests/layers_test.py': 'the tree',
     'tests/maths/vtrace_theory_test.py': "V-trace's theorems, beyond its code",

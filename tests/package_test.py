@@ -8,6 +8,7 @@ import sys
 import zipfile
 
 import numpy as np
+from packaging import requirements
 import pytest
 
 import impala_tf
@@ -49,7 +50,7 @@ def test_level_can_be_played_by_its_name():
 def _wheel(tmp_path_factory):
   """Builds the wheel without a network, in a copy of what it is made of."""
   path = tmp_path_factory.mktemp('wheel')
-  for name in ('impala_tf', 'launch', 'tests'):
+  for name in ('configs', 'impala_tf', 'launch', 'testdata/agents', 'tests'):
     shutil.copytree(ROOT / name, path / name,
                     ignore=shutil.ignore_patterns('__pycache__'))
   for name in ('setup.py', 'pyproject.toml', 'README.md', 'LICENSE'):
@@ -70,12 +71,60 @@ def test_wheel_holds_the_package_and_nothing_else(wheel):
     names = set(archive.namelist())
   tops = {name.partition('/')[0] for name in names}
   assert tops == {'impala_tf', f'impala_tf-{impala_tf.__version__}.dist-info'}
-  files = {str(path.relative_to(ROOT)) for path in
-           (ROOT / 'impala_tf').rglob('*') if path.is_file()
-           and '__pycache__' not in path.parts and path.name != 'BUILD'}
+  files = {
+      f'impala_tf/{place}{path.relative_to(ROOT / top)}'
+      for top, place in (('impala_tf', ''), ('configs', 'configs/'),
+                         ('testdata/agents', 'box/'))
+      for path in (ROOT / top).rglob('*') if path.is_file()
+      and '__pycache__' not in path.parts
+      and path.name not in ('BUILD', 'README.md', 'evaluation.json')}
   assert {n for n in names if n.startswith('impala_tf/')} == files
   assert {'impala_tf/py.typed', 'impala_tf/suites/atari57_scores.csv',
-          'impala_tf/suites/dmlab30_scores.csv'} <= files
+          'impala_tf/suites/dmlab30_scores.csv', 'impala_tf/configs/catch.gin',
+          'impala_tf/configs/atari/pong.gin',
+          'impala_tf/box/pong/config.gin'} <= files
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_wheel_says_what_it_needs_and_has_the_command(wheel):
+  with zipfile.ZipFile(wheel) as archive:
+    metadata, entry_points = (
+        archive.read(f'impala_tf-{impala_tf.__version__}.dist-info/{name}')
+        .decode() for name in ('METADATA', 'entry_points.txt'))
+  assert 'Requires-Python: >=3.10\n' in metadata
+  assert 'License-Expression: Apache-2.0\n' in metadata
+  assert 'impala-tf = impala_tf.cli.main:main' in entry_points
+
+
+@pytest.mark.parametrize('python, machine, extra, expected', [
+    ('3.10', 'x86_64', 'cpu', 'dm-reverb 0.14.0, tensorflow-cpu 2.15.1'),
+    ('3.11', 'x86_64', 'gpu', 'dm-reverb 0.14.0, tensorflow 2.15.1'),
+    ('3.11', 'aarch64', 'cpu', 'tensorflow 2.15.1'),
+    ('3.12', 'x86_64', 'cpu', 'tensorflow 2.21.0, tf-keras 2.21.0'),
+    ('3.13', 'x86_64', 'gpu', 'tensorflow 2.21.0, tf-keras 2.21.0')])
+def test_each_python_gets_its_tensorflow(python, machine, extra, expected):
+  # Part of Python from 3.11 on.
+  tomllib = pytest.importorskip('tomllib')
+  project = tomllib.loads((ROOT / 'pyproject.toml').read_text())['project']
+  system = {'python_version': python, 'sys_platform': 'linux',
+            'platform_machine': machine, 'extra': ''}
+  pins = {}
+  for line in (ROOT / 'constraints.txt').read_text().splitlines():
+    if line and not line.startswith('#'):
+      pin = requirements.Requirement(line)
+      if pin.marker is None or pin.marker.evaluate(system):
+        assert pin.name not in pins, f'{pin.name} is pinned twice'
+        pins[pin.name] = str(pin.specifier).removeprefix('==')
+  needed = [r for r in map(requirements.Requirement, [
+      *project['dependencies'], *project['optional-dependencies'][extra]])
+            if r.marker is None or r.marker.evaluate(system)]
+  names = {r.name for r in needed}
+  assert names <= set(pins)
+  for requirement in needed:
+    assert requirement.specifier.contains(pins[requirement.name]), requirement
+  assert ', '.join(f'{name} {pins[name]}' for name in sorted(names) if name in (
+      'dm-reverb', 'tensorflow', 'tensorflow-cpu', 'tf-keras')) == expected
 
 
 @pytest.mark.slow
@@ -84,11 +133,14 @@ def test_installed_package_plays_without_the_clone(wheel, tmp_path):
   with zipfile.ZipFile(wheel) as archive:
     archive.extractall(tmp_path / 'site')
   program = """
+import pathlib
 import sys
 assert not any('launch' in path for path in sys.path)
 import impala_tf
 environment = impala_tf.make_environment('catch', num_envs=2)
 print(impala_tf.__file__, environment.reset().observation.shape)
+box = pathlib.Path(impala_tf.__file__).parent / 'box'
+impala_tf.load_policy(box / 'pong')
 """
   path = [p for p in sys.path if 'site-packages' in p]
   ran = subprocess.run(

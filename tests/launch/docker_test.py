@@ -1,5 +1,6 @@
 """The Dockerfile, as far as it can be checked without Docker."""
 
+import os
 import pathlib
 import re
 import shutil
@@ -47,19 +48,30 @@ def test_what_packages_follow_from_is_copied_before_they_are_installed():
   assert ('COPY', '. .') == steps[install + 1]
 
 
+@pytest.mark.slow  # It builds the package.
 def test_what_is_copied_before_is_enough_for_the_set_up(tmp_path):
   for name, arguments in _instructions():
     if name == 'RUN' and 'setup.sh' in arguments:
+      set_up = arguments
       break
     if name == 'COPY':
       *sources, target = arguments.split()
       (tmp_path / target).mkdir(parents=True, exist_ok=True)
       for source in sources:
         shutil.copy(_ROOT / source, tmp_path / target)
-  # Help needs all that it sources; installation follows the same lines.
-  ran = subprocess.run([tmp_path / 'launch' / 'setup.sh', '--help'],
-                       capture_output=True, text=True, timeout=60)
+  # Help needs all that it sources. The package is built without the others.
+  script = tmp_path / 'launch' / 'setup.sh'
+  ran = subprocess.run([script, '--help'], capture_output=True, text=True,
+                       timeout=60)
   assert ran.returncode == 0 and 'Usage' in ran.stdout, ran.stderr
+  script.write_text(
+      f'#!/bin/sh\n{sys.executable} -m pip install --no-deps --no-index '
+      '--no-build-isolation --target site --editable .\n')
+  ran = subprocess.run(
+      ['sh', '-c', set_up], cwd=tmp_path, env={**os.environ, 'EXTRA': 'cpu'},
+      capture_output=True, text=True, timeout=100)
+  assert ran.returncode == 0, ran.stderr
+  assert list((tmp_path / 'site').glob('impala_tf-*'))
 
 
 def test_python_is_one_that_the_scripts_take():

@@ -1,0 +1,486 @@
+"""Tests of launch/setup.sh, on machines that have only stand-ins of programs.
+
+A stand-in notes its calls; environments are made in no time since a stand-in of
+Python copies itself.
+"""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+UV = 'uv==0.13.9'
+# What the script needs of any system. Some are called by the stand-ins.
+_SYSTEM = ('bash', 'cat', 'cp', 'dirname', 'env', 'flock', 'grep', 'ln',
+           'mkdir', 'mv', 'rm', 'sed', 'sh', 'sha256sum', 'tail')
+
+_PYTHON = r"""
+case "$*" in
+  *version_info*) {supported} ;;
+  *ensurepip*) {venv} ;;
+  '-m venv '*) mkdir -p "$3/bin" && cp "$0" "$3/bin/python" ;;
+  '-m pip install '*uv==*) eval "$PIP"; cp "$UV" "${{0%/*}}/uv" ;;
+  '-m pip install '*) eval "$PIP" ;;
+  '-m pip config list') echo "$PIP_CONFIG" ;;
+  '-m pip freeze '*) [[ ! -e "${{0%/*}}/freeze" ]] || cat "${{0%/*}}/freeze" ;;
+  'wait ') read -r _ ;;
+esac
+"""
+# Makes environments with the stand-in of Python that it was told of.
+_UV = r"""
+case "$*" in
+  'python find '*) [[ -e "$FOUND" ]] && echo "$FOUND" ;;
+  'python install '*) eval "$FETCH"
+    [[ "$UV_PYTHON_INSTALL_BIN" == 0 ]] || exit 1  # A link in the home.
+    mkdir -p "$UV_PYTHON_INSTALL_DIR/cpython/bin"
+    FOUND="$UV_PYTHON_INSTALL_DIR/cpython/bin/python3.11"
+    cp "$PYTHON" "$FOUND" ;;
+  venv*) mkdir -p "${!#}/bin" && cp "$PYTHON" "${!#}/bin/python" ;;
+esac
+"""
+_CONDA = r"""
+case "$1" in create)
+  eval "$FETCH"
+  mkdir -p "$5/bin" && cp "$PYTHON" "$5/bin/python3.11" ;;
+esac
+"""
+# Fetches the stand-in of uv's installer.
+_CURL = r"""
+case "$*" in *https://astral.sh/uv/0.13.9/install.sh)
+  eval "$FETCH"
+  echo 'cp "$UV" "$UV_UNMANAGED_INSTALL/uv"' > "${@: -2:1}" ;;
+esac
+"""
+
+
+class _Machine:
+  """A checkout of nothing but the set-up, and a PATH of stand-ins."""
+
+  def __init__(self, path):
+    self.root = path / 'a root'
+    self.bin = path / 'bin'
+    self.home = path / 'home'
+    self.spare = path / 'spare'
+    self.calls_file = path / 'calls'
+    for directory in (self.bin, self.home, self.spare):
+      directory.mkdir()
+    (self.root / 'launch').mkdir(parents=True)
+    for name in ('launch/setup.sh', 'launch/usage.sh', 'constraints.txt',
+                 'pyproject.toml', 'setup.py'):
+      shutil.copy(ROOT / name, self.root / name)
+    for name in _SYSTEM:
+      (self.bin / name).symlink_to(shutil.which(name))
+    # What is fetched, if something is.
+    self.add('uv', _UV, self.spare)
+    self.add_python('python3.11', self.spare)
+
+  def add(self, name, body, directory=None):
+    path = (directory or self.bin) / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f'#!{self.bin}/bash\n'
+                    f'echo "${{0##*/}} $*" >> "$CALLS"\n{body}\n')
+    path.chmod(0o755)
+    return path
+
+  def add_python(self, name, directory=None, supported=True, venv=True):
+    return self.add(name, _PYTHON.format(
+        supported='exit 0' if supported else 'exit 1',
+        venv='exit 0' if venv else 'exit 1'), directory)
+
+  def run(self, script='launch/setup.sh', **variables):
+    """Returns the exit code and the lines of standard error."""
+    env = {'PATH': str(self.bin), 'HOME': str(self.home),
+           'CALLS': str(self.calls_file), 'UV': str(self.spare / 'uv'),
+           'PYTHON': str(self.spare / 'python3.11'),
+           'FOUND': f'{self.root}/.python/cpython/bin/python3.11',
+           'PIP': '', 'PIP_CONFIG': '', 'FETCH': '', **variables}
+    ran = subprocess.run(
+        [self.root / script], env=env, stdin=subprocess.DEVNULL,
+        capture_output=True, text=True, timeout=60)
+    assert not ran.stdout
+    return ran.returncode, ran.stderr.splitlines()
+
+  def calls(self, program, words=''):
+    """Lists the calls of a program that have these words."""
+    if not self.calls_file.exists():
+      return []
+    return [line for line in self.calls_file.read_text().splitlines()
+            if line.startswith(f'{program} ') and words in line]
+
+  def make_stale(self):
+    with open(self.root / 'constraints.txt', 'a') as constraints:
+      constraints.write('# Changed.\n')
+
+  @property
+  def python(self):
+    return self.root / '.venv' / 'bin' / 'python'
+
+  def environments(self):
+    return sorted(path.resolve() for path in (self.root / '.venvs').iterdir())
+
+
+@pytest.fixture(name='machine')
+def _machine(tmp_path):
+  return _Machine(tmp_path)
+
+
+def _assert_refused(machine, words, **variables):
+  """Asserts one line with exit code 2, and nothing left behind."""
+  before = sorted(machine.root.rglob('*'))
+  code, (line,) = machine.run(**variables)
+  assert code == 2
+  for word in words:
+    assert word in line
+  assert line.endswith(', or use Docker (launch/docker/Dockerfile)')
+  assert (ROOT / 'launch/docker/Dockerfile').exists()
+  assert sorted(machine.root.rglob('*')) == before
+  assert not machine.calls('curl', 'https') and not machine.calls('uv', 'insta')
+
+
+# Which Python is taken.
+
+
+@pytest.mark.parametrize('there, taken', [
+    (['python3.10', 'python3.11', 'python3'], 'python3.11'),
+    (['python3.10', 'python3'], 'python3.10'), (['python3'], 'python3')])
+def test_python_of_the_path_is_taken_the_newest_first(machine, there, taken):
+  for name in there:
+    machine.add_python(name)
+  machine.add('uv', _UV)
+  code, lines = machine.run()
+  assert code == 0 and f'making .venv with {taken} and' in lines[0]
+  assert machine.calls('uv', f'--python {taken} ')
+  assert not machine.calls('uv', 'python find')
+  assert machine.run() == (0, [])  # It is there.
+
+
+def test_placeholder_that_does_not_run_and_other_versions_are_passed_over(
+    machine):
+  machine.add('python3.11', 'exit 127')
+  machine.add_python('python3', supported=False)
+  machine.add_python('python3.10')
+  code, lines = machine.run(IMPALA_TF_OFFLINE='1')
+  assert code == 0 and 'making .venv with python3.10 and' in lines[0]
+
+
+def test_python_that_is_named_comes_before_all_others(machine, tmp_path):
+  machine.add_python('python3.11')
+  named = machine.add_python('my python', tmp_path)
+  code, lines = machine.run(IMPALA_TF_PYTHON=str(named), IMPALA_TF_OFFLINE='1')
+  assert code == 0 and f'making .venv with {named} and' in lines[0]
+
+
+@pytest.mark.parametrize('name', ['python3.12', 'no-such-python'])
+def test_python_that_is_named_and_does_not_do_is_refused(machine, name):
+  machine.add_python('python3.11')
+  machine.add_python('python3.12', supported=False)
+  _assert_refused(
+      machine, ['IMPALA_TF_PYTHON names no Python 3.11 or 3.10', name],
+      IMPALA_TF_PYTHON=name)
+
+
+def test_python_without_venv_is_enough_for_uv(machine):
+  machine.add_python('python3.10', venv=False)
+  machine.add('uv', _UV)
+  code, lines = machine.run()
+  assert code == 0 and 'making .venv with python3.10 and' in lines[0]
+
+
+def test_python_without_venv_has_uv_fetched(machine):
+  machine.add_python('python3.11', venv=False)
+  machine.add('curl', _CURL)
+  code, lines = machine.run()
+  assert code == 0, lines
+  assert 'fetching uv 0.13.9 with curl' in lines[0]
+  assert 'making .venv with python3.11 and' in lines[1]
+
+
+def test_python_without_venv_alone_is_refused_with_the_packages_name(machine):
+  machine.add_python('python3.10', venv=False)
+  _assert_refused(machine, ['python3.10 cannot make virtual environments',
+                            'apt install python3.10-venv'])
+
+
+# What is fetched.
+
+
+@pytest.mark.parametrize('place', ['.local/bin', '.cargo/bin'])
+def test_uv_is_found_where_its_installers_put_it(machine, place):
+  machine.add('uv', _UV, machine.home / place)
+  found = machine.add_python('python3.11', machine.home / 'pythons')
+  code, lines = machine.run(FOUND=str(found))
+  assert code == 0 and f'making .venv with {found} and' in lines[0]
+  assert not machine.calls('uv', 'python install')
+
+
+def test_uv_fetches_python_into_the_checkout_once(machine):
+  machine.add('uv', _UV)
+  code, lines = machine.run()
+  assert code == 0
+  assert lines[0] == ('setup: fetching Python 3.11 with uv into '
+                      f'{machine.root}/.python')
+  fetched = machine.root / '.python/cpython/bin/python3.11'
+  assert f'making .venv with {fetched} and' in lines[1]
+  for _ in range(2):
+    machine.make_stale()
+    code, lines = machine.run()
+    assert code == 0 and f'making .venv with {fetched} and' in lines[0]
+  assert len(machine.calls('uv', 'python install 3.11')) == 1
+
+
+@pytest.mark.parametrize('name', ['conda', 'mamba', 'micromamba'])
+def test_conda_makes_python_in_the_checkout_once(machine, name):
+  machine.add(name, _CONDA)
+  fetched = machine.root / '.python/conda/bin/python3.11'
+  code, lines = machine.run()
+  assert code == 0
+  assert f'fetching Python 3.11 with {name} into {machine.root}/.python' in (
+      lines[0])
+  assert f'making .venv with {fetched} and' in lines[-2]
+  machine.make_stale()
+  assert machine.run()[0] == 0
+  create, = machine.calls(name, 'create')
+  assert create.endswith('--channel conda-forge python=3.11')
+
+
+def test_any_python_3_fetches_uv_with_pip(machine):
+  machine.add_python('python3', supported=False)
+  code, lines = machine.run()
+  assert code == 0, lines
+  assert lines[0] == (
+      f'setup: fetching uv 0.13.9 with python3 into {machine.root}/.python')
+  assert 'fetching Python 3.11 with ' in lines[1]
+  install, = machine.calls('python', 'pip install')
+  assert install.endswith(UV)
+  assert sorted(path.name for path in (machine.root / '.python').iterdir()) == [
+      'cpython', 'setup.log', 'uv']
+  machine.make_stale()
+  assert len(machine.run()[1]) == 2  # Both are there.
+
+
+@pytest.mark.parametrize('name', ['curl', 'wget'])
+def test_uv_is_fetched_with_its_installer_where_no_python_is(machine, name):
+  machine.add(name, _CURL)
+  code, lines = machine.run()
+  assert code == 0, lines
+  assert f'fetching uv 0.13.9 with {name} into' in lines[0]
+  assert not (machine.root / '.python' / 'part').exists()
+  assert len(machine.calls(name, 'https')) == 1
+
+
+@pytest.mark.parametrize('release, words', [
+    ('VERSION_ID="12"\nID=debian', 'apt install python3.11 python3.11-venv'),
+    ('ID=debian\nVERSION_ID="13"', 'apt install curl ca-certificates'),
+    ('VERSION_ID="22.04"\nID=ubuntu', 'apt install python3.10 python3.10-venv'),
+    ('VERSION_ID="24.04"\nID=ubuntu', 'apt install curl ca-certificates'),
+    ('ID=fedora\nVERSION_ID=43', 'dnf install python3.11'),
+    ('ID="rocky"\nVERSION_ID="9.5"', 'dnf install python3.11'),
+    ('ID="opensuse-leap"\nVERSION_ID="15.6"', 'zypper install python311'),
+    ('ID=arch', 'install Python 3.11 or uv'),
+    ('', 'install Python 3.11 or uv')])
+def test_machine_with_nothing_is_told_what_its_release_has(
+    machine, tmp_path, release, words):
+  (machine.bin / 'cat').unlink()
+  (tmp_path / 'release').write_text(release + '\n')
+  cat = shutil.which('cat')
+  machine.add('cat', f'if [[ "$*" == /etc/os-release ]]; then\n'
+                     f'  exec {cat} "{tmp_path}/release"\nfi\nexec {cat} "$@"')
+  _assert_refused(machine, [f'no Python 3.11 or 3.10 on the PATH; {words}'])
+
+
+@pytest.mark.parametrize('program, body', [
+    ('uv', _UV), ('conda', _CONDA), ('curl', _CURL), ('wget', _CURL),
+    ('python3', None)])
+def test_offline_forbids_to_fetch_python_and_uv(machine, program, body):
+  if body:
+    machine.add(program, body)
+  else:
+    machine.add_python(program, supported=False)
+  _assert_refused(
+      machine, ['IMPALA_TF_OFFLINE forbids fetching one'],
+      IMPALA_TF_OFFLINE='1')
+  assert machine.run()[0] == 0  # Without it all of them do.
+
+
+@pytest.mark.parametrize('program, body', [
+    ('uv', _UV), ('conda', _CONDA), ('curl', _CURL), ('wget', _CURL),
+    ('python3', None)])
+def test_fetch_that_fails_is_one_line_and_can_be_tried_again(
+    machine, program, body):
+  if body:
+    machine.add(program, body)
+  else:
+    machine.add_python(program, supported=False)
+  failure = 'echo error: no route to host; exit 7'
+  code, lines = machine.run(FETCH=failure, PIP=failure)
+  assert code == 1 and len(lines) == 2
+  assert lines[1] == ('setup: failed: error: no route to host; the whole log '
+                      f'is {machine.root}/.python/setup.log')
+  assert not (machine.root / '.venv').exists()
+  assert not (machine.root / '.python' / 'uv').exists()
+  assert machine.run()[0] == 0
+
+
+@pytest.mark.parametrize('ignored, name', [
+    ('.gitignore', '/.python/'), ('.dockerignore', '.python'),
+    ('.bazelignore', '.python')])
+def test_what_is_fetched_belongs_to_one_checkout(ignored, name):
+  assert name in (ROOT / ignored).read_text().splitlines()
+
+
+# What installs the packages.
+
+
+def test_packages_are_installed_with_uv_which_is_fetched_once(machine):
+  machine.add_python('python3.11')
+  code, lines = machine.run()
+  assert code == 0 and 'fetching uv 0.13.9 with python3.11' in lines[0]
+  machine.make_stale()
+  assert machine.run()[0] == 0
+  assert [UV in call for call in machine.calls('python', 'pip install')] == [
+      True]
+  packages = machine.calls('uv', f'{machine.root}[cpu,test]')
+  assert len(packages) == 2
+  assert all(f'-c {machine.root}/constraints.txt' in p for p in packages)
+
+
+@pytest.mark.parametrize('variables', [
+    {'IMPALA_TF_OFFLINE': '1'},
+    {'PIP_CONFIG': "global.index-url='file:///packages'"}])
+def test_packages_are_installed_with_pip_where_uv_is_not_to_be_fetched(
+    machine, variables):
+  machine.add_python('python3.11')
+  code, lines = machine.run(IMPALA_TF_EXTRA='gpu', **variables)
+  assert code == 0 and len(lines) == 2
+  install = machine.calls('python', f'{machine.root}[gpu,test]')
+  assert len(install) == 1 and '-m pip install' in install[0]
+  assert not (machine.root / '.python').exists()
+
+
+# Environments.
+
+
+@pytest.fixture(name='made')
+def _machine_with_environment(machine):
+  """Returns a machine where everything was set up once, without uv."""
+  machine.add_python('python3.11')
+  assert machine.run(IMPALA_TF_OFFLINE='1')[0] == 0
+  return machine
+
+
+def _set_up(machine, script='launch/setup.sh', **variables):
+  return machine.run(script, IMPALA_TF_OFFLINE='1', **variables)
+
+
+@pytest.mark.parametrize('pip, code', [
+    ('echo ERROR: no such version; exit 1', 1), ('kill -9 $PPID', -9)])
+def test_set_up_that_fails_or_is_killed_leaves_the_environment(made, pip, code):
+  environment = made.python.resolve()
+  constraints = (made.root / 'constraints.txt').read_text()
+  made.make_stale()
+  ended, lines = _set_up(made, PIP=pip)
+  assert ended == code
+  assert code < 0 or 'failed: ERROR: no such version; the whole' in lines[-1]
+  assert made.python.resolve() == environment and environment.exists()
+  (made.root / 'constraints.txt').write_text(constraints)
+  assert _set_up(made) == (0, [])  # It is as good as it was.
+  made.make_stale()
+  assert _set_up(made)[0] == 0
+  assert made.python.resolve() != environment
+  # The half-finished environment is gone.
+  assert len(made.environments()) == 2
+
+
+def test_symlinked_checkout_has_the_same_environment(made, tmp_path):
+  environment = made.python.resolve()
+  root = made.root
+  (tmp_path / 'link').symlink_to(root)
+  (tmp_path / 'scripts').symlink_to(root / 'launch')
+  for made.root, script in ((tmp_path / 'link', 'launch/setup.sh'),
+                            (tmp_path / 'scripts', 'setup.sh')):
+    assert _set_up(made, script) == (0, [])
+  made.root = root
+  assert made.python.resolve() == environment
+  assert not (tmp_path / '.venv').exists()
+
+
+def test_environment_stays_as_long_as_a_program_runs_from_it(made):
+  first = (made.root / '.venv').resolve()
+  with subprocess.Popen(
+      [first / 'bin' / 'python', 'wait', ''], stdin=subprocess.PIPE,
+      env={'CALLS': str(made.calls_file)}) as program:
+    for _ in range(2):
+      made.make_stale()
+      assert _set_up(made)[0] == 0
+    second = (made.root / '.venv').resolve()
+    assert first in made.environments() and second != first
+    program.stdin.close()
+  made.make_stale()
+  assert _set_up(made)[0] == 0
+  # The one before stays, for programs on other machines, say.
+  # Names of one second are in the order of processes' numbers.
+  assert made.environments() == sorted(
+      [second, (made.root / '.venv').resolve()])
+
+
+def test_directory_of_an_earlier_version_gives_way_to_a_link(made):
+  link = made.root / '.venv'
+  environment = link.resolve()
+  link.unlink()
+  environment.rename(link)
+  made.make_stale()
+  assert _set_up(made, PIP='exit 1')[0] == 1
+  assert (link / 'stamp').exists() and not link.is_symlink()
+  assert _set_up(made)[0] == 0
+  assert link.is_symlink() and (link / 'stamp').exists()
+
+
+@pytest.mark.parametrize('has_record', [True, False])
+def test_packages_installed_by_hand_are_named(made, has_record):
+  freeze = made.python.with_name('freeze')
+  record = made.python.parents[1] / 'packages.txt'
+  assert record.read_text() == ''
+  if has_record:
+    record.write_text('numpy==1.26.4\nformer==1\n')
+  else:
+    record.unlink()
+  (made.bin / 'freeze').write_text('numpy==1.26.4\n')
+  python = made.bin / 'python3.11'  # Its copies have numpy installed.
+  python.write_text(python.read_text().replace(
+      '"$3/bin/python"', '"$3/bin/python" && cp "${0%/*}/freeze" "$3/bin/"'))
+  freeze.write_text('# Editable\nnumpy==1.25.0\nnumpy-financial==1.0.0\n'
+                    'mine @ file:///mine\n' + 'former==1\n' * has_record)
+  made.make_stale()
+  code, lines = _set_up(made)
+  assert code == 0
+  assert lines[1] == (
+      'setup: the new .venv lacks what was installed by hand; install it again:'
+      ' .venv/bin/python -m pip install -c constraints.txt '
+      "'numpy-financial==1.0.0' 'mine @ file:///mine'")
+  made.make_stale()
+  assert len(_set_up(made)[1]) == 2  # It is said once.
+
+
+@pytest.mark.slow  # It installs uv, and has it make an environment.
+def test_real_uv_finds_python_and_makes_the_environment(machine, tmp_path):
+  tools = tmp_path / 'tools'
+  for command in (['-m', 'venv', tools],
+                  ['-m', 'pip', '--python', tools / 'bin' / 'python',
+                   'install', '--quiet', UV]):
+    subprocess.run([sys.executable, *command], check=True, timeout=100)
+  # The Python that it finds is not on the PATH of the script; what it would
+  # take a minute to install is left out.
+  machine.add('uv', f"""if [[ "$1" == pip ]]; then exit; fi
+PATH="{pathlib.Path(sys.base_prefix) / 'bin'}:$PATH"
+exec "{tools}/bin/uv" "$@\"""")
+  code, lines = machine.run(**{**os.environ, 'PATH': str(machine.bin)})
+  assert code == 0, lines
+  version = subprocess.run(
+      [machine.python, '-c', 'import sys; print(sys.version_info[:2])'],
+      capture_output=True, text=True, timeout=60, check=True).stdout
+  assert version == '(3, 11)\n'
+  assert not (machine.root / '.python').exists()
