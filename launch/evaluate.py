@@ -188,10 +188,10 @@ def _play_in_turn(args: argparse.Namespace, config: config_lib.Config,
                   levels: Sequence[str], loaded: Any,
                   keep: Callable[[str, dict], None]) -> None:
   """Plays levels, and hands the name and the result of each to `keep`."""
-  from impala_tf import experiment
+  from impala_tf.envs import configured
 
   def make_environment(level, num_envs):
-    environment = experiment.make_environment(
+    environment = configured.make_environment(
         dataclasses.replace(
             config, environment=dataclasses.replace(
                 config.environment, level=level)),

@@ -2,6 +2,7 @@
 
 import argparse
 import importlib
+import importlib.util
 import os
 import shlex
 import signal
@@ -25,6 +26,7 @@ from launch.run import private_network
 from launch.run import run_directory
 
 EVALUATION = 'evaluation'  # In the run directory: what an evaluator writes.
+NEEDS_REVERB = 'training needs Reverb'
 
 
 def run(action: Callable[[], Optional[int]]) -> int:
@@ -56,6 +58,15 @@ def end(exit_code: int) -> None:
     sys.stderr.flush()
     os._exit(exit_code)
   sys.exit(exit_code)
+
+
+def check_reverb() -> None:
+  """Raises UserError on a Python that has no Reverb."""
+  if importlib.util.find_spec('reverb') is None:
+    raise config_lib.UserError(
+        f'{NEEDS_REVERB}, whose last release loads on Python up to 3.11 only; '
+        'get one (`uv python install 3.11`, or your system\'s python3.11), and '
+        'set up with it: ./launch/setup.sh')
 
 
 def load_for_roles(path: str, bindings: Sequence[str]) -> config_lib.Config:
