@@ -210,6 +210,7 @@ def _show(directory: sweep_directory.SweepDirectory,
 
 
 def _run(args: argparse.Namespace) -> int:
+  program.check_reverb()
   engine.check_flags(args)
   config = gin_config.load_sweep(args.population)
   groups = plan_lib.groups(config, plan_lib.members(config))

@@ -64,6 +64,7 @@ def summary(config: plan_lib.SweepConfig,
 
 
 def _run(args: argparse.Namespace) -> int:
+  program.check_reverb()
   engine.check_flags(args)
   config = gin_config.load_sweep(args.sweep)
   groups = plan_lib.groups(config, plan_lib.runs(config))

@@ -210,6 +210,7 @@ def _run(args: argparse.Namespace) -> int:
   if args.list_knobs:
     print(knobs.as_text(knobs.sections()), end='')
     return 0
+  program.check_reverb()
   tracking.start(args.track)
   why_public = program.why_public(
       args.network, args.port is not None or args.replay_address is not None,

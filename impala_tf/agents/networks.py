@@ -304,9 +304,12 @@ class LSTMCore(tf.Module):
     num_steps = inputs.shape[0]
     if num_steps is not None and num_steps <= _MAX_STATIC_STEPS:
       outputs = []
-      for t in range(num_steps):
-        state = self._step(state, (gates[t], keeps[t]))
-        outputs.append(state.hidden)
+      # In graphs the steps' gradients are added up in the order of the names of
+      # ops. In a scope they are the same names in whatever network.
+      with tf.name_scope('steps'):
+        for t in range(num_steps):
+          state = self._step(state, (gates[t], keeps[t]))
+          outputs.append(state.hidden)
       return tf.stack(outputs), state
     states = tf.scan(self._step, (gates, keeps), initializer=state)
     return states.hidden, tf.nest.map_structure(lambda s: s[-1], states)

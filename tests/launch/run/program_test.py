@@ -7,10 +7,34 @@ import sys
 import pytest
 
 from impala_tf import config as config_lib
+from launch import cluster
+from launch import population
+from launch import role
+from launch import sweep
 from launch import train
 from launch.run import program
 from tests.fixtures import programs
 from tests.fixtures.faults import runs
+
+
+@pytest.mark.parametrize('main, arguments', [
+    (train.main, ['configs/catch.gin']),
+    (role.main, ['actor', '--address=localhost:1']),
+    (sweep.main, ['x.gin', '--sweep_dir=x']),
+    (population.main, ['x.gin', '--population_dir=x']),
+    (cluster.main, ['configs/catch.gin'])])
+def test_program_that_trains_ends_in_one_line_without_reverb(
+    refused, monkeypatch, main, arguments):
+  monkeypatch.setitem(sys.modules, 'reverb', None)
+  line = refused(main, *arguments)
+  assert 'training needs Reverb' in line and 'uv python install 3.11' in line
+
+
+def test_program_that_trains_ends_with_2_without_reverb():
+  ran = programs.run_code(
+      "import runpy, sys; sys.modules['reverb'] = None; "
+      "runpy.run_module('launch.train', run_name='__main__')")
+  assert 'training needs Reverb' in programs.error_line(ran)
 
 
 class _StartedAnew(Exception):
