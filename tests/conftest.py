@@ -167,7 +167,7 @@ _LEFT_OUT = 'needs Reverb'
 
 def _leave_out(report, path):
   """Turns a failure into a skip where it is for want of Reverb."""
-  text = str(report.longrepr)
+  text = f'{report.longrepr} {report.capstderr}'
   if report.failed and not _HAS_REVERB and any(
       words in text for words in _WITHOUT_REVERB):
     report.outcome = 'skipped'
