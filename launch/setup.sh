@@ -258,8 +258,7 @@ install() {
   logged "$log" "${pip[@]}" setuptools wheel
   logged "$log" "${pip[@]}" --no-build-isolation -e "${ROOT}[$extra,test]"
   list_packages "$new" > "$new/packages.txt" 2>> "$log" || logged "$log" false
-  # DeepMind Lab comes along (launch/install_dmlab.sh), to the same Python: no
-  # package index has it.
+  # DeepMind Lab comes along, to the same Python: no package index has it.
   local lab
   for lab in "$ROOT"/.venv/lib/python3*/site-packages/deepmind_lab; do
     lab="${lab#"$ROOT/.venv/"}"

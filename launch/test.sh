@@ -1,8 +1,12 @@
 #!/usr/bin/env bash
 # Lints and runs the tests.
-# Usage: launch/test.sh [--all] [pytest's arguments; paths from the root]
-#   without --all  the first tier: lint, unit tests, a real Reverb, short programs
-#   --all          all tests but soaks
+# Usage: launch/test.sh [--all | --tensorflow=2.21] [pytest's arguments; paths
+#   from the root]
+#   alone          the first tier: lint, unit tests, a real Reverb, short programs
+#   --all          all tests but soaks; without other arguments, those of
+#                  --tensorflow=2.21, too
+#   --tensorflow=2.21  of the first tier what needs no Reverb, with that
+#                  TensorFlow, in an environment of its own, .venv-tf2.21
 #   --help         this text; pytest's own: launch/test.sh --all --help
 # Some of pytest's arguments:
 #   tests/maths/vtrace_test.py -k equation   some tests of a file
@@ -14,7 +18,9 @@ set -euo pipefail
 
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "${BASH_SOURCE[0]}")/usage.sh"
+arguments=("$@")
 tier=()
+newer=''
 case "${1:-}" in
   -h | --help)
     print_usage
@@ -24,6 +30,11 @@ case "${1:-}" in
     tier=(-m 'not soak')
     shift
     ;;
+  --tensorflow=2.21)
+    newer='tf2.21'
+    shift
+    ;;
+  --tensorflow*) refuse "${1:-} is no version that is tested; use 2.21" ;;
 esac
 
 # shellcheck source-path=SCRIPTDIR
@@ -34,6 +45,26 @@ cd "$ROOT"
   echo 'launch/test.sh: lint failed, no test was run' >&2
   exit 1
 }
+
+# Makes the environment of a newer TensorFlow, if that has not been done yet.
+# Usage: set_up_newer DIRECTORY CONSTRAINTS
+set_up_newer() {
+  local made_from
+  made_from="$(sha256sum < "$2") $ROOT"
+  if [[ "$(cat "$1/stamp" 2> /dev/null)" == "$made_from" ]]; then return; fi
+  say "making $1 with the packages of $2; this takes some minutes"
+  rm -rf "$1"
+  mkdir "$1"
+  logged "$1/setup.log" "$PYTHON" -m venv "$1"
+  logged "$1/setup.log" "$1/bin/python" -m pip install \
+    --disable-pip-version-check -r "$2"
+  echo "$made_from" > "$1/stamp"
+}
+
+if [[ -n "$newer" ]]; then
+  set_up_newer "$ROOT/.venv-$newer" "$ROOT/constraints-$newer.txt"
+  PYTHON="$ROOT/.venv-$newer/bin/python"
+fi
 
 # pytest ends with 4 where it refuses its arguments, programs here with 2.
 run_pytest='
@@ -47,5 +78,10 @@ workers="$(nproc)"
 if ((workers > 8)); then workers=8; fi
 # worksteal: a file's tests stay together, sharing what they compile, until a
 # process runs out of work; and a test that hangs is not tried again.
-exec "$PYTHON" -c "$run_pytest" --quiet --numprocesses "$workers" \
-  --dist worksteal "${tier[@]}" "$@"
+code=0
+"$PYTHON" -c "$run_pytest" --quiet --numprocesses "$workers" \
+  --dist worksteal "${tier[@]}" "$@" || code=$?
+if [[ "${arguments[*]}" == --all ]]; then
+  "${BASH_SOURCE[0]}" --tensorflow=2.21 || code=$?
+fi
+exit "$code"

@@ -12,6 +12,7 @@ import pytest
 
 import impala_tf  # noqa: F401  Has switches for TensorFlow, too.
 from impala_tf.envs import display
+from impala_tf.roles import beginning
 
 _FIRST_TIER = 'not slow and not soak'  # As in pyproject.toml.
 
@@ -156,6 +157,45 @@ def refused(monkeypatch, capsys):
   return call
 
 
+# Where Reverb is not installed (./launch/test.sh --tensorflow=2.21), what fails
+# because of that is left out and counted.
+
+_HAS_REVERB = importlib.util.find_spec('reverb') is not None
+_WITHOUT_REVERB = ("No module named 'reverb'", beginning.NEEDS_REVERB)
+_LEFT_OUT = 'needs Reverb'
+
+
+def _leave_out(report, path):
+  """Turns a failure into a skip where it is for want of Reverb."""
+  text = f'{report.longrepr} {report.capstderr}'
+  if report.failed and not _HAS_REVERB and any(
+      words in text for words in _WITHOUT_REVERB):
+    report.outcome = 'skipped'
+    report.longrepr = (str(path), 0, _LEFT_OUT)
+  return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector):
+  return _leave_out((yield), collector.path)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item):
+  return _leave_out((yield), item.path)
+
+
+def _tell_of_reverb(terminalreporter):
+  """Says how much was left out for want of Reverb, if anything was."""
+  reports = [report for report in terminalreporter.getreports('skipped')
+             if report.longrepr[2] == _LEFT_OUT]
+  if reports:
+    files = sum(isinstance(report, pytest.CollectReport) for report in reports)
+    terminalreporter.write_line(
+        f'Reverb is not installed: {files} files and {len(reports) - files} '
+        'tests of others were left out')
+
+
 # Faults: one or two tries each in an ordinary run, many with --chaos.
 
 
@@ -222,6 +262,7 @@ def fault(request, record_property):
 
 def pytest_terminal_summary(terminalreporter, config):
   _tell_of_lab(terminalreporter)
+  _tell_of_reverb(terminalreporter)
   if not config.getoption('--chaos'):
     return
   write = terminalreporter.write_line

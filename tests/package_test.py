@@ -13,7 +13,6 @@ import pytest
 
 import impala_tf
 from tests.fixtures import programs
-from tests.fixtures import trained_runs
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGE = ROOT / 'docs' / 'python_api.md'
@@ -44,6 +43,59 @@ def test_level_can_be_played_by_its_name():
   environment.close()
   with pytest.raises(impala_tf.ConfigError, match='did you mean'):
     impala_tf.make_environment('atari/pnog')
+
+
+def test_trained_agent_plays_pong_as_ever():
+  # With every version of TensorFlow.
+  agents = ROOT / 'testdata' / 'agents'
+  policy = impala_tf.load_policy(str(agents / 'pong'), seed=1)
+  environment = impala_tf.make_environment('atari/pong', seed=1)
+  observation, actions = environment.reset().observation, []
+  for _ in range(500):
+    actions.append(policy.act(observation[0]))
+    observation = environment.step(np.int32(actions[-1:])).observation
+  environment.close()
+  expected = (agents / 'pong_actions.txt').read_text().split()
+  assert ''.join(map(str, actions)) == ''.join(expected)
+
+
+# Makes an agent of Catch, plays with it and has the programs do so.
+_WITHOUT_REVERB = """
+import pathlib, sys
+sys.modules['reverb'] = None
+import dm_env, numpy, impala_tf
+from impala_tf.agents import agent, saved
+from impala_tf.maths import distributions
+from launch import evaluate, export, plot
+from launch.run import gin_config
+run_dir, curves = sys.argv[1:]
+config = impala_tf.Config(
+    environment=impala_tf.EnvironmentConfig(level='catch'),
+    agent=impala_tf.AgentConfig(torso='mlp', hidden_size=4, use_lstm=True))
+environment = impala_tf.make_environment(config)
+spec = environment.observation_spec()
+made = agent.Agent(distributions.Categorical(3), config.agent)
+made.build(spec)
+saved.export_agent(
+    saved.LoadedAgent(made, 5, 'ckpt-3', spec, config.agent), run_dir)
+pathlib.Path(run_dir, 'config.gin').write_text(gin_config.dumps(config))
+assert impala_tf.load_agent(run_dir).num_frames == 5
+policy = impala_tf.load_policy(run_dir)
+assert policy.act(environment.reset().observation[0]) in range(3)
+for main, *arguments in (
+    (evaluate.main, run_dir, '--episodes=1'),
+    (export.main, run_dir, f'{run_dir}/exported'),
+    (plot.main, curves, f'--output={run_dir}/curve.png')):
+  sys.argv[1:] = arguments
+  assert main() == 0, arguments
+"""
+
+
+def test_nothing_but_training_needs_reverb(tmp_path):
+  ran = programs.run_code(
+      _WITHOUT_REVERB, tmp_path, ROOT / 'testdata' / 'catch' / 'seed_1')
+  assert ran.returncode == 0, ran.stderr
+  assert (tmp_path / 'exported').is_dir() and (tmp_path / 'curve.png').exists()
 
 
 @pytest.fixture(name='wheel', scope='module')
@@ -154,6 +206,7 @@ impala_tf.load_policy(box / 'pong')
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_examples_of_the_page_run(tmp_path, monkeypatch):
+  from tests.fixtures import trained_runs  # Needs Reverb, unlike the others.
   monkeypatch.chdir(tmp_path)
   small = {'agent': impala_tf.AgentConfig(torso='mlp', hidden_size=4)}
   for name, level in (('cartpole', 'gym/CartPole-v1'), ('pong', 'atari/pong'),

@@ -95,8 +95,8 @@ class Agent(tf.Module):
     if config.use_lstm:
       self._core = networks.LSTMCore(config.lstm_size)
     self._join = None
-    self._policy_head = layers.linear(distribution.num_logits)
-    self._baseline_head = layers.linear(num_tasks or 1)
+    self._policy_head = layers.Linear(distribution.num_logits)
+    self._baseline_head = layers.Linear(num_tasks or 1)
     self.popart = None
     if num_tasks:
       self.popart = popart_head.PopArtHead(self._baseline_head)
@@ -183,12 +183,11 @@ class Agent(tf.Module):
     """Makes the parts that depend on what is observed; see `build`."""
     self.num_features = num_features
     if num_features:
-      self._feature_encoder = layers.linear(
-          self._hidden_size, activation='relu')
+      self._feature_encoder = layers.Linear(self._hidden_size, tf.nn.relu)
     if self._core is None and (num_features or self._instruction_length):
       # Linear heads could add up what is read and what is seen, but not act on
       # what is seen because of what is read. Else the LSTM sees to it.
-      self._join = layers.linear(self._hidden_size, activation='relu')
+      self._join = layers.Linear(self._hidden_size, tf.nn.relu)
     if self._normalises:
       self.normaliser = observation_normaliser.make(
           observation_spec, num_features)

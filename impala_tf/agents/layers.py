@@ -1,16 +1,27 @@
 """Layers of torsos and heads, with the paper's initial weights.
 
-Torsos may compute in bfloat16. `networks` has the table of initial weights.
+`networks` has the table of initial weights. A layer makes its variables when it
+is first called. Its `precision` is that of torsos:
+
+  precision         variables  computes in
+  ================  =========  ===========
+  'float32'         float32    float32
+  'mixed_bfloat16'  float32    bfloat16
+  'bfloat16'        bfloat16   bfloat16
 """
 
-import functools
 import math
+from typing import Callable, Optional, Sequence
 
 import tensorflow as tf
 
+Activation = Callable[[tf.Tensor], tf.Tensor]
+# Draws weights of a shape and a dtype.
+Initializer = Callable[[Sequence[int], tf.DType], tf.Tensor]
 
-def fan_in_truncated_normal(shape, dtype=tf.float32, gain: float = 1.0,
-                            **unused_kwargs):
+
+def fan_in_truncated_normal(shape: Sequence[int], dtype: tf.DType = tf.float32,
+                            gain: float = 1.0) -> tf.Tensor:
   """Draws initial weights with variance gain^2/fan-in before truncation.
 
   Keras's `VarianceScaling` corrects for the truncation and so differs from the
@@ -28,15 +39,14 @@ def fan_in_truncated_normal(shape, dtype=tf.float32, gain: float = 1.0,
   return tf.random.truncated_normal(shape, stddev=stddev, dtype=dtype)
 
 
-def linear(size: int, **kwargs) -> tf.keras.layers.Dense:
-  """Makes a dense layer with the project's initial weights."""
-  return tf.keras.layers.Dense(
-      size, kernel_initializer=fan_in_truncated_normal, **kwargs)
+def flatten(inputs: tf.Tensor) -> tf.Tensor:
+  """Flattens all dimensions but the first, which alone may be unknown."""
+  return tf.reshape(inputs, [-1, math.prod(inputs.shape[1:])])
 
 
-def _scaled(gain: float):
-  """Makes the initializer of a torso's kernels."""
-  return functools.partial(fan_in_truncated_normal, gain=gain)
+def max_pool(images: tf.Tensor) -> tf.Tensor:
+  """Halves height and width by the maximum of 3 x 3 pixels."""
+  return tf.nn.max_pool2d(images, 3, 2, 'SAME')
 
 
 def _add_bias(outputs: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
@@ -51,29 +61,110 @@ def _add_bias(outputs: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
   return tf.nn.bias_add(outputs, bias)
 
 
-class Dense(tf.keras.layers.Dense):
-  """A dense layer of a torso, with the project's initial weights."""
+class _Layer(tf.Module):
+  """A layer with a kernel and a bias.
 
-  def __init__(self, size: int, gain: float, **kwargs):
-    super().__init__(size, activation='relu', kernel_initializer=_scaled(gain),
-                     **kwargs)
+  Attributes:
+    kernel: [..., inputs, outputs]; None before the first call.
+    bias: [outputs]; None before the first call, or if there is none.
+  """
 
-  def call(self, inputs):
-    outputs = tf.matmul(inputs, self.kernel)
-    return self.activation(_add_bias(outputs, self.bias))
+  def __init__(self, activation: Optional[Activation],
+               initial_weights: Initializer, precision: str,
+               use_bias: bool = True):
+    super().__init__()
+    self._activation = activation
+    self._initial_weights = initial_weights
+    self._use_bias = use_bias
+    self._dtype = tf.float32 if precision == 'float32' else tf.bfloat16
+    self._variable_dtype = (
+        tf.bfloat16 if precision == 'bfloat16' else tf.float32)
+    self.kernel = None
+    self.bias = None
+
+  def __call__(self, inputs: tf.Tensor) -> tf.Tensor:
+    """Maps inputs of any numeric type to outputs."""
+    if self.kernel is None:
+      self._make_variables(self._kernel_shape(inputs.shape[-1]))
+    outputs = self._product(tf.cast(inputs, self._dtype), self._cast_kernel())
+    if self._use_bias:
+      outputs = _add_bias(outputs, tf.cast(self.bias, self._dtype))
+    return outputs if self._activation is None else self._activation(outputs)
+
+  def _make_variables(self, kernel_shape: Sequence[int]) -> None:
+    dtype = self._variable_dtype
+    self.kernel = tf.Variable(
+        self._initial_weights(kernel_shape, dtype), name='kernel')
+    if self._use_bias:
+      self.bias = tf.Variable(tf.zeros(kernel_shape[-1:], dtype), name='bias')
+    # `tf.Module` lists variables by the names of attributes. This one puts the
+    # kernel first, by which checkpoints number the optimiser's slots. Set past
+    # `__setattr__`, it is not saved itself.
+    vars(self)['_in_order'] = (self.kernel, self.bias)
+
+  def _cast_kernel(self) -> tf.Tensor:
+    return tf.cast(self.kernel, self._dtype)
+
+  def _kernel_shape(self, num_inputs: int) -> Sequence[int]:
+    raise NotImplementedError
+
+  def _product(self, inputs: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
+    raise NotImplementedError
 
 
-class Conv2D(tf.keras.layers.Conv2D):
-  """A convolution with the project's initial weights."""
+class Linear(_Layer):
+  """A dense layer, over the last dimension of its inputs.
 
-  def __init__(self, channels: int, size: int, stride: int, gain: float,
-               **kwargs):
-    super().__init__(channels, size, stride, kernel_initializer=_scaled(gain),
-                     **kwargs)
+  Attributes:
+    size: number of outputs.
+  """
 
-  def call(self, inputs):
-    outputs = self.convolution_op(inputs, self.kernel)
-    return self.activation(_add_bias(outputs, self.bias))
+  def __init__(self, size: int, activation: Optional[Activation] = None,
+               initial_weights: Initializer = fan_in_truncated_normal,
+               precision: str = 'float32', use_bias: bool = True):
+    """Makes the layer, yet without variables."""
+    super().__init__(activation, initial_weights, precision, use_bias)
+    self.size = size
+
+  def _kernel_shape(self, num_inputs: int) -> Sequence[int]:
+    return [num_inputs, self.size]
+
+  def _product(self, inputs: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
+    if inputs.shape.rank == 2:
+      return tf.matmul(inputs, kernel)
+    # `tf.matmul` would multiply each of the leading dimensions by itself.
+    return tf.tensordot(inputs, kernel, 1)
+
+
+class Conv2D(_Layer):
+  """A convolution of images [N, H, W, C]."""
+
+  def __init__(self, channels: int, size: int, stride: int,
+               activation: Optional[Activation] = None,
+               initial_weights: Initializer = fan_in_truncated_normal,
+               precision: str = 'float32', padding: str = 'VALID'):
+    """Makes the layer, yet without variables.
+
+    Args:
+      channels: number of outputs.
+      size: height and width of the kernel.
+      stride: in both directions.
+      activation: of the outputs; None for none.
+      initial_weights: draws the kernel.
+      precision: see the module.
+      padding: 'VALID' or 'SAME'.
+    """
+    super().__init__(activation, initial_weights, precision)
+    self._channels = channels
+    self._size = size
+    self._stride = stride
+    self._padding = padding
+
+  def _kernel_shape(self, num_inputs: int) -> Sequence[int]:
+    return [self._size, self._size, num_inputs, self._channels]
+
+  def _product(self, inputs: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
+    return tf.nn.conv2d(inputs, kernel, self._stride, self._padding)
 
 
 class PixelConv2D(Conv2D):
@@ -83,8 +174,26 @@ class PixelConv2D(Conv2D):
   a channel, a batch has far more pixels.
   """
 
-  def call(self, inputs):
-    return super().call(tf.cast(inputs, self.compute_dtype))
+  def _cast_kernel(self) -> tf.Tensor:
+    return super()._cast_kernel() / 255.
 
-  def convolution_op(self, inputs, kernel):
-    return super().convolution_op(inputs, kernel / 255.)
+
+class Embedding(tf.Module):
+  """A table of vectors, which start as draws of the standard normal.
+
+  Attributes:
+    embeddings: float32 [rows, size]; None before the first call.
+  """
+
+  def __init__(self, num_rows: int, size: int):
+    """Makes the layer, yet without variables."""
+    super().__init__()
+    self._shape = num_rows, size
+    self.embeddings = None
+
+  def __call__(self, rows: tf.Tensor) -> tf.Tensor:
+    """Looks up rows, int32 of any shape; returns float32 [..., size]."""
+    if self.embeddings is None:
+      self.embeddings = tf.Variable(
+          tf.random.normal(self._shape), name='embeddings')
+    return tf.nn.embedding_lookup(self.embeddings, rows)

@@ -1,8 +1,7 @@
 """Networks of the agent: torsos, LSTM, language channel (figure 3, appendix G).
 
-Layers are Keras's. Their weights start as in the paper's published code
-(deepmind/scalable_agent, `experiment.py`), that is by the defaults of the
-libraries that it uses:
+Weights start as in the paper's published code (deepmind/scalable_agent,
+`experiment.py`), that is by the defaults of the libraries that it uses:
 
   layers                   initial weights                   default of
   =======================  ================================  =================
@@ -18,8 +17,9 @@ libraries that it uses:
 Biases start at zero, but 1 is added to that of an LSTM's forget gate.
 """
 
+import functools
 import math
-from typing import NamedTuple, Sequence, Tuple
+from typing import Any, Callable, Dict, NamedTuple, Sequence, Tuple
 
 import tensorflow as tf
 
@@ -34,11 +34,11 @@ from impala_tf.envs import word_ids
 _MAX_STATIC_STEPS = 32
 
 
-def glorot_uniform(fan_in: int, fan_out: int):
+def glorot_uniform(fan_in: int, fan_out: int) -> layers.Initializer:
   """Makes an initializer after Glorot and Bengio 2010, equation 16.
 
-  Keras's own takes the fans from a kernel's shape. An LSTM has two kernels,
-  whose outputs are added.
+  The fans are not those of a kernel's shape: an LSTM has two kernels, whose
+  outputs are added.
 
   Args:
     fan_in: number of inputs of all kernels.
@@ -50,28 +50,24 @@ def glorot_uniform(fan_in: int, fan_out: int):
   """
   limit = math.sqrt(6 / (fan_in + fan_out))
 
-  def initial_weights(shape, dtype=tf.float32, **unused_kwargs):
+  def initial_weights(shape, dtype):
     return tf.random.uniform(shape, -limit, limit, dtype)
 
   return initial_weights
 
 
-def _standard_normal(shape, dtype=tf.float32, **unused_kwargs):
-  # Keras's own initializer would ignore `tf.random.set_seed`.
-  return tf.random.normal(shape, dtype=dtype)
-
-
-def _policy(precision: str) -> tf.keras.mixed_precision.Policy:
-  return tf.keras.mixed_precision.Policy(precision)
-
-
-# `precision` below names the Keras policy by which layers compute: 'float32',
-# 'mixed_bfloat16', or 'bfloat16', with which variables are bfloat16, too. The
-# torso's result is always float32.
+# `precision` below is that of `layers`; a torso's result is always float32.
 # `gain` is that of the kernels' initial weights.
 
 
-def _in_turn(sequence: Sequence[tf.keras.layers.Layer],
+def _options(precision: str, gain: float) -> Dict[str, Any]:
+  """Makes the arguments that all layers of a torso share."""
+  return {'precision': precision,
+          'initial_weights': functools.partial(
+              layers.fan_in_truncated_normal, gain=gain)}
+
+
+def _in_turn(sequence: Sequence[Callable[[tf.Tensor], tf.Tensor]],
              outputs: tf.Tensor) -> tf.Tensor:
   """Hands each layer's outputs to the next."""
   for layer in sequence:
@@ -91,14 +87,13 @@ class ShallowTorso(tf.Module):
   def __init__(self, hidden_size: int, precision: str = 'float32',
                gain: float = 1.0):
     super().__init__()
-    policy = _policy(precision)
+    options = _options(precision, gain)
     first, *others = self._CONVOLUTIONS
     self._layers = [
-        layers.PixelConv2D(*first, gain, activation='relu', dtype=policy),
-        *(layers.Conv2D(*other, gain, activation='relu', dtype=policy)
-          for other in others),
-        tf.keras.layers.Flatten(dtype=policy),
-        layers.Dense(hidden_size, gain, dtype=policy),
+        layers.PixelConv2D(*first, tf.nn.relu, **options),
+        *(layers.Conv2D(*other, tf.nn.relu, **options) for other in others),
+        layers.flatten,
+        layers.Linear(hidden_size, tf.nn.relu, **options),
     ]
 
   def __call__(self, images: tf.Tensor) -> tf.Tensor:
@@ -127,11 +122,11 @@ class LinearConvolutionsTorso(tf.Module):
                gain: float = 1.0):
     super().__init__()
     del hidden_size  # There is no dense layer.
-    policy = _policy(precision)
+    options = _options(precision, gain)
     self._layers = [
-        layers.PixelConv2D(16, 8, 4, gain, dtype=policy),
-        layers.Conv2D(32, 4, 2, gain, dtype=policy),
-        tf.keras.layers.Flatten(dtype=policy),
+        layers.PixelConv2D(16, 8, 4, **options),
+        layers.Conv2D(32, 4, 2, **options),
+        layers.flatten,
     ]
 
   def __call__(self, images: tf.Tensor) -> tf.Tensor:
@@ -145,18 +140,17 @@ class DeepTorso(tf.Module):
   def __init__(self, hidden_size: int, precision: str = 'float32',
                gain: float = 1.0):
     super().__init__()
-    policy = _policy(precision)
+    options = _options(precision, gain)
     self._sections = []
     for i, channels in enumerate((16, 32, 32)):
       conv = layers.PixelConv2D if i == 0 else layers.Conv2D
       self._sections.append((
-          conv(channels, 3, 1, gain, padding='same', dtype=policy),
-          tf.keras.layers.MaxPool2D(3, 2, padding='same', dtype=policy),
-          [[layers.Conv2D(channels, 3, 1, gain, padding='same', dtype=policy)
+          conv(channels, 3, 1, padding='SAME', **options),
+          layers.max_pool,
+          [[layers.Conv2D(channels, 3, 1, padding='SAME', **options)
             for _ in range(2)] for _ in range(2)],
       ))
-    self._to_vectors = tf.keras.layers.Flatten(dtype=policy)
-    self._linear = layers.Dense(hidden_size, gain, dtype=policy)
+    self._linear = layers.Linear(hidden_size, tf.nn.relu, **options)
 
   def __call__(self, images: tf.Tensor) -> tf.Tensor:
     """Maps images, uint8 [N, H, W, C], to float32 [N, hidden_size]."""
@@ -168,7 +162,7 @@ class DeepTorso(tf.Module):
         for block_conv in block:
           residual = block_conv(tf.nn.relu(residual))
         outputs += residual
-    outputs = self._linear(self._to_vectors(tf.nn.relu(outputs)))
+    outputs = self._linear(layers.flatten(tf.nn.relu(outputs)))
     return tf.cast(outputs, tf.float32)
 
 
@@ -181,13 +175,12 @@ class MLPTorso(tf.Module):
                gain: float = 1.0):
     super().__init__()
     self._layers = [
-        layers.Dense(hidden_size, gain, dtype=_policy(precision))
+        layers.Linear(hidden_size, tf.nn.relu, **_options(precision, gain))
         for _ in range(self._NUM_LAYERS)]
 
   def __call__(self, observations: tf.Tensor) -> tf.Tensor:
     """Maps observations [N, ...] of any numeric type to [N, hidden_size]."""
-    outputs = tf.cast(observations, tf.float32)
-    outputs = tf.reshape(outputs, [-1, math.prod(outputs.shape[1:])])
+    outputs = layers.flatten(tf.cast(observations, tf.float32))
     return tf.cast(_in_turn(self._layers, outputs), tf.float32)
 
 
@@ -258,10 +251,9 @@ class LSTMState(NamedTuple):
 class LSTMCore(tf.Module):
   """An LSTM whose state is reset where an episode begins.
 
-  Keras's LSTM cannot reset its state within a sequence. The product with the
-  inputs is computed for all steps at once (section 3.1), so the kernel is in
-  two parts, for the inputs and for the hidden state. Both start as if they were
-  one kernel.
+  The product with the inputs is computed for all steps at once (section 3.1),
+  so the kernel is in two parts, for the inputs and for the hidden state. Both
+  start as if they were one kernel.
   """
 
   def __init__(self, size: int):
@@ -278,10 +270,9 @@ class LSTMCore(tf.Module):
   def _make_layers(self, num_inputs: int) -> None:
     num_gates = 4 * self._size
     initializer = glorot_uniform(num_inputs + self._size, num_gates)
-    self._input_gates = tf.keras.layers.Dense(
-        num_gates, kernel_initializer=initializer)
-    self._hidden_gates = tf.keras.layers.Dense(
-        num_gates, use_bias=False, kernel_initializer=initializer)
+    self._input_gates = layers.Linear(num_gates, initial_weights=initializer)
+    self._hidden_gates = layers.Linear(
+        num_gates, initial_weights=initializer, use_bias=False)
 
   @property
   def input_kernel(self) -> tf.Variable:
@@ -313,9 +304,12 @@ class LSTMCore(tf.Module):
     num_steps = inputs.shape[0]
     if num_steps is not None and num_steps <= _MAX_STATIC_STEPS:
       outputs = []
-      for t in range(num_steps):
-        state = self._step(state, (gates[t], keeps[t]))
-        outputs.append(state.hidden)
+      # In graphs the steps' gradients are added up in the order of the names of
+      # ops. In a scope they are the same names in whatever network.
+      with tf.name_scope('steps'):
+        for t in range(num_steps):
+          state = self._step(state, (gates[t], keeps[t]))
+          outputs.append(state.hidden)
       return tf.stack(outputs), state
     states = tf.scan(self._step, (gates, keeps), initializer=state)
     return states.hidden, tf.nest.map_structure(lambda s: s[-1], states)
@@ -349,9 +343,8 @@ class InstructionEncoder(tf.Module):
     super().__init__()
     self._compiled = compiled
     # Row 0 is that of padding and is not used.
-    self._embedding = tf.keras.layers.Embedding(
-        word_ids.NUM_WORD_IDS + 1, self._EMBEDDING_SIZE,
-        embeddings_initializer=_standard_normal)
+    self._embedding = layers.Embedding(
+        word_ids.NUM_WORD_IDS + 1, self._EMBEDDING_SIZE)
     self._lstm = LSTMCore(self.SIZE)
 
   def __call__(self, word_ids: tf.Tensor) -> tf.Tensor:

@@ -2,6 +2,7 @@
 
 import tensorflow as tf
 
+from impala_tf.agents import layers
 from impala_tf.maths import popart
 from impala_tf.maths import running_moments
 
@@ -12,14 +13,14 @@ class PopArtHead(tf.Module):
   The moments are no parameters: actors need none of them.
   """
 
-  def __init__(self, linear: tf.keras.layers.Dense):
+  def __init__(self, linear: layers.Linear):
     """Begins with mean 0 and variance 1, which is as if there were no PopArt.
 
     Args:
-      linear: without an activation, with `num_tasks` units.
+      linear: without an activation, of size `num_tasks`.
     """
     super().__init__(name='popart')
-    self.num_tasks = linear.units
+    self.num_tasks = linear.size
     self._linear = linear
     self._mean = tf.Variable(tf.zeros([self.num_tasks]), trainable=False)
     self._variance = tf.Variable(tf.ones([self.num_tasks]), trainable=False)

@@ -143,6 +143,7 @@ def _train(args: argparse.Namespace, config: config_lib.Config,
 
 
 def _run(args: argparse.Namespace) -> int:
+  beginning.check_reverb()
   tracking.start(args.track)
   why_public = program.why_public(
       args.network,

@@ -78,6 +78,7 @@ class Program:
 
   def _run(self, args: argparse.Namespace) -> int:
     _check_flags(args)
+    beginning.check_reverb()
     config = gin_config.load_sweep(args.file, self.kind.configs)
     groups = plan_lib.groups(config, self.kind.list_runs(config))
     _enter_private_network(args, self.kind.name, has_servers=bool(groups))

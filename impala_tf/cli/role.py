@@ -82,6 +82,7 @@ def _start_over(args: argparse.Namespace, error: ConnectionError) -> None:
 
 def _main() -> int:
   args = role_flags.make_parser(__doc__).parse_args()
+  beginning.check_reverb()
   flags.FLAGS.mark_as_parsed()  # Else absl warns of early logging.
   logging.set_verbosity(logging.INFO)
   # Else above the progress line.

@@ -75,6 +75,7 @@ def _run(args: argparse.Namespace) -> int:
   if args.list_options:
     options.show()
     return 0
+  beginning.check_reverb()
   tracking.start(args.track)
   why_public = program.why_public(
       args.network, args.port is not None or args.replay_address is not None,

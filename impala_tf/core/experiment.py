@@ -1,7 +1,7 @@
 """The wiring: parts are made from the config."""
 
 import functools
-from typing import Any, Callable, Iterable, List, Optional, Tuple, Union
+from typing import Any, Callable, Iterable, List, Optional, Tuple
 
 import numpy as np
 import reverb
@@ -19,8 +19,8 @@ from impala_tf.core import dynamic_batching_actor
 from impala_tf.core import learner as learner_lib
 from impala_tf.core import queue as queue_lib
 from impala_tf.core import weights
+from impala_tf.envs import configured
 from impala_tf.envs import environment as environment_lib
-from impala_tf.envs import factory
 from impala_tf.envs import multi_level
 from impala_tf.maths import distributions
 from impala_tf.optimizers import hyperparameters as hyperparameters_lib
@@ -29,6 +29,7 @@ from impala_tf.replay import priorities
 from impala_tf.runtime import sizing
 
 AnyEnvironment = multi_level.AnyEnvironment
+make_environment = configured.make_environment
 
 
 def make_seeds(*entropy: int) -> Tuple[int, int]:
@@ -46,42 +47,6 @@ def make_seeds(*entropy: int) -> Tuple[int, int]:
   return int(environment_seed), int(policy_seed)
 
 
-def make_environment(config: Union[config_lib.Config, str], num_envs: int = 1,
-                     seed: int = 0, training: bool = False, first_slot: int = 0
-                     ) -> environment_lib.BatchedEnvironment:
-  """Makes a batch of environments of the configured levels.
-
-  Args:
-    config: config of a run; or the name of a level, such as 'atari/pong', for
-      a config that has all other values by default.
-    num_envs: E.
-    seed: 0 or more; that of environment i is `seed` + i.
-    training: whether lost lives end discounted returns, and levels that have
-      held-out variants play those for training.
-    first_slot: number of the first environment among all of a run, which
-      decides which of several levels it plays; see `envs.multi_level`.
-
-  Returns:
-    Environments that are stepped as one batch; see `envs.environment`.
-
-  Raises:
-    ConfigError: where there is no such level, or it is not installed.
-  """
-  if isinstance(config, str):
-    config = config_lib.Config(
-        environment=config_lib.EnvironmentConfig(level=config))
-  return multi_level.make_environment(
-      config.environment.level, num_envs, seed, first_slot,
-      _make_level(config, training))
-
-
-def _make_level(config: config_lib.Config,
-                training: bool) -> multi_level.MakeFn:
-  # Not a closure: `env_processes` hands it to processes.
-  return functools.partial(
-      factory.make_environment, config=config, training=training)
-
-
 def make_probe_environment(config: config_lib.Config
                            ) -> environment_lib.BatchedEnvironment:
   """Makes a single environment, for a learner to look at its specs.
@@ -89,7 +54,7 @@ def make_probe_environment(config: config_lib.Config
   Raises:
     ConfigError: where one agent could not play all levels.
   """
-  multi_level.check_levels(config, _make_level(config, training=True))
+  multi_level.check_levels(config, configured.make_level(config, training=True))
   return make_environment(config, 1, seed=0, training=True)
 
 
@@ -106,7 +71,7 @@ def make_actor_environment(config: config_lib.Config, seed: int,
   if config.actor.env_processes:
     return multi_level.make_workers(
         config.environment.level, seed, first_slot,
-        _make_level(config, training=True), config.actor)
+        configured.make_level(config, training=True), config.actor)
   return make_environment(config, config.actor.num_envs, seed, training=True,
                           first_slot=first_slot)
 

@@ -4,7 +4,7 @@ Importing it imports no TensorFlow, so that whoever only starts processes is
 quick.
 """
 
-import importlib
+import importlib.util
 import os
 import subprocess
 import sys
@@ -23,6 +23,17 @@ from impala_tf.runtime import sizing
 from impala_tf.runtime import user_modules
 from impala_tf.storage import files
 from impala_tf.suites import levels
+
+NEEDS_REVERB = 'training needs Reverb'
+
+
+def check_reverb() -> None:
+  """Raises UserError on a Python that has no Reverb."""
+  if importlib.util.find_spec('reverb') is None:
+    raise config_lib.UserError(
+        f'{NEEDS_REVERB}, whose last release loads on Python up to 3.11 only; '
+        'get one (`uv python install 3.11`, or your system\'s python3.11), and '
+        'set up with it: ./launch/setup.sh')
 
 
 def check_names(config: config_lib.Config) -> None:

@@ -159,10 +159,10 @@ def play_in_turn(games: Games, config: config_lib.Config,
   Raises:
     UserError: where a level cannot be played by this agent.
   """
-  from impala_tf.core import experiment
+  from impala_tf.envs import configured
 
   def make_environment(level, num_envs):
-    environment = experiment.make_environment(
+    environment = configured.make_environment(
         dataclasses.replace(
             config, environment=dataclasses.replace(
                 config.environment, level=level)),

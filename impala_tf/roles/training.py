@@ -79,6 +79,7 @@ def train(config: Union[config_lib.Config, str], run_dir: Optional[str] = None,
     KeyboardInterrupt: after Ctrl-C.
   """
   user_modules.refuse_while_importing('impala_tf.train')
+  beginning.check_reverb()
   config = _load(config, bindings or {}, in_process)
   beginning.check_names(config)
   if config.learner.num_learners > 1:

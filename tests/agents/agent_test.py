@@ -9,6 +9,7 @@ from impala_tf import config
 from impala_tf import types
 from impala_tf.agents import agent as agent_lib
 from impala_tf.agents import networks
+from impala_tf.agents import torsos
 from impala_tf.maths import distributions
 
 T, B, A, D, FEATURES, L = 6, 3, 5, 2, 4, 3
@@ -575,3 +576,35 @@ def test_images_alone_cannot_be_normalised():
       normalise_observations=True))
   with pytest.raises(config.ConfigError, match='is for vectors.* to False'):
     agent.build(specs.Array((36, 36, 4), np.uint8))
+
+
+@pytest.mark.skipif(
+    not issubclass(tf.keras.layers.Layer, tf.Module),
+    reason='layers of Keras 3 are no tf.Modules')
+@pytest.mark.parametrize('make', [
+    lambda size, precision: tf.keras.layers.Dense(size, dtype=precision),
+    lambda size, precision: tf.keras.Sequential(
+        [tf.keras.layers.Dense(size, dtype=precision)])])
+def test_torso_may_be_a_layer_or_a_model_of_keras(monkeypatch, tmp_path, make):
+  monkeypatch.setitem(torsos.OWN, 'own', make)
+  agent = _agent(torso='own')
+  parts = agent.parts['torso']
+  assert [v.shape.as_list() for v in parts] == [[FEATURES, 7], [7]]
+  trained = {v.ref() for v in agent.trainable_variables}
+  assert {v.ref() for v in parts} <= trained
+  env_outputs, actions = tf.nest.map_structure(tf.constant, _data())
+
+  def outputs(any_agent):
+    return any_agent.unroll(env_outputs, actions, _state())
+
+  with tf.GradientTape() as tape:
+    loss = tf.reduce_sum(outputs(agent).baseline)
+  for gradient in tape.gradient(loss, parts):
+    assert np.any(gradient.numpy())
+  path = tf.train.Checkpoint(agent=agent).write(str(tmp_path / 'saved'))
+  other = _agent(torso='own')
+  for variable in other.trainable_variables:
+    variable.assign(variable + 1.)
+  tf.train.Checkpoint(agent=other).read(path).assert_consumed()
+  for x, y in zip(outputs(agent), outputs(other)):
+    np.testing.assert_array_equal(x, y)

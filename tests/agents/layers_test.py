@@ -6,22 +6,16 @@ import tensorflow as tf
 
 from impala_tf.agents import layers
 
-
-def _policy(precision):
-  return tf.keras.mixed_precision.Policy(precision)
-
-
 # 24 images of 24 x 24 have 13,824 positions; a sum in bfloat16 of ones stops
 # at 256.
+_IMAGES = 24, 24, 24, 3
 _MAKE = {
-    'dense': (lambda p: layers.Dense(5, 1.0, dtype=_policy(p)), (4000, 3)),
+    'dense': (lambda p: layers.Linear(5, tf.nn.relu, precision=p), (4000, 3)),
     'convolution': (
-        lambda p: layers.Conv2D(5, 3, 1, 1.0, padding='same', dtype=_policy(p)),
-        (24, 24, 24, 3)),
+        lambda p: layers.Conv2D(5, 3, 1, padding='SAME', precision=p), _IMAGES),
     'pixels': (
-        lambda p: layers.PixelConv2D(
-            5, 3, 1, 1.0, padding='same', dtype=_policy(p)),
-        (24, 24, 24, 3))}
+        lambda p: layers.PixelConv2D(5, 3, 1, padding='SAME', precision=p),
+        _IMAGES)}
 
 
 @pytest.mark.parametrize('in_graph', [False, True])
@@ -59,7 +53,7 @@ def test_layer_in_float32_is_that_of_keras_to_the_bit(kind):
   theirs = (tf.keras.layers.Dense(5, activation='relu') if kind == 'dense' else
             tf.keras.layers.Conv2D(5, 3, padding='same'))
   theirs(inputs)
-  theirs.set_weights(layer.get_weights())
+  theirs.set_weights([layer.kernel.numpy(), layer.bias.numpy()])
 
   def outputs_and_gradients(any_layer):
     with tf.GradientTape() as tape:
@@ -74,11 +68,62 @@ def test_layer_in_float32_is_that_of_keras_to_the_bit(kind):
 
 
 def test_first_convolution_sees_bytes_divided_by_255():
-  layer = layers.PixelConv2D(2, 1, 1, 1.0)
+  layer = layers.PixelConv2D(2, 1, 1)
   layer(tf.zeros([1, 1, 1, 1], tf.uint8))
-  layer.set_weights([np.float32([[[[255., 51.]]]]), np.float32([0., 1.])])
+  layer.kernel.assign([[[[255., 51.]]]])
+  layer.bias.assign([0., 1.])
   outputs = layer(tf.constant([[[[100]]]], tf.uint8))
   np.testing.assert_allclose(outputs[0, 0, 0], [100., 21.], rtol=1e-6)
+
+
+@pytest.mark.parametrize('precision, variables, outputs', [
+    ('float32', tf.float32, tf.float32),
+    ('mixed_bfloat16', tf.float32, tf.bfloat16),
+    ('bfloat16', tf.bfloat16, tf.bfloat16)])
+@pytest.mark.parametrize('kind', _MAKE)
+def test_precision_is_that_of_variables_and_outputs(
+    kind, precision, variables, outputs):
+  make, shape = _MAKE[kind]
+  layer = make(precision)
+  assert layer(tf.ones(shape)).dtype == outputs
+  assert [v.dtype for v in layer.variables] == [variables] * 2
+
+
+def test_kernel_comes_before_bias_and_each_is_saved_once(tmp_path):
+  # Optimiser's slots and what is sent to actors are numbered in this order.
+  module = tf.Module()
+  module.layer = layers.Linear(2)
+  module.layer(tf.ones([1, 3]))
+  kernel, bias = module.trainable_variables
+  assert kernel.shape == [3, 2] and bias.shape == [2]
+  path = tf.train.Checkpoint(agent=module).write(str(tmp_path / 'saved'))
+  names = [name for name, _ in tf.train.list_variables(path)]
+  assert names == ['_CHECKPOINTABLE_OBJECT_GRAPH', *(
+      f'agent/layer/{name}/.ATTRIBUTES/VARIABLE_VALUE'
+      for name in ('bias', 'kernel'))]
+
+
+def test_dense_layer_maps_the_last_dimension_alone():
+  layer = layers.Linear(2, use_bias=False)
+  inputs = tf.random.stateless_normal([3, 4, 5], [1, 2])
+  outputs = layer(inputs)
+  assert layer.bias is None and outputs.shape == [3, 4, 2]
+  np.testing.assert_allclose(
+      outputs, np.einsum('tbf,fc->tbc', inputs, layer.kernel), rtol=1e-5)
+
+
+def test_max_pool_takes_the_greatest_of_nine_and_halves_what_is_odd():
+  images = tf.reshape(tf.range(25.), [1, 5, 5, 1])
+  np.testing.assert_array_equal(
+      layers.max_pool(images)[0, :, :, 0],
+      [[6, 8, 9], [16, 18, 19], [21, 23, 24]])
+
+
+def test_embedding_looks_up_rows():
+  layer = layers.Embedding(4, 3)
+  outputs = layer(tf.constant([[1, 3]]))
+  np.testing.assert_array_equal(outputs[0, 1], layer.embeddings[3])
+  assert outputs.shape == [1, 2, 3] and layer.embeddings.shape == [4, 3]
 
 
 def test_gain_multiplies_initial_weights():

@@ -3,6 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
+from impala_tf.agents import layers
 from impala_tf.agents import popart_head
 from impala_tf.maths import popart
 
@@ -12,8 +13,8 @@ _FEATURES = np.array([[1., 2.], [-3., 0.5]], np.float32)
 
 
 def _head():
-  linear = tf.keras.layers.Dense(3)
-  linear.build([None, 2])
+  linear = layers.Linear(3)
+  linear(tf.zeros([1, 2]))  # Creates the variables.
   return linear, popart_head.PopArtHead(linear)
 
 

@@ -7,10 +7,35 @@ import sys
 import pytest
 
 from impala_tf import config as config_lib
+from impala_tf.cli import cluster
+from impala_tf.cli import population
 from impala_tf.cli import program
+from impala_tf.cli import role
+from impala_tf.cli import sweep
 from impala_tf.cli import train
 from tests.fixtures import programs
 from tests.fixtures.faults import runs
+
+
+@pytest.mark.parametrize('main, arguments', [
+    (train.main, ['configs/catch.gin']),
+    (role.main, ['actor', '--address=localhost:1']),
+    (sweep.main, ['x.gin', '--sweep_dir=x']),
+    (population.main, ['x.gin', '--population_dir=x']),
+    (cluster.main, ['configs/catch.gin'])])
+def test_program_that_trains_ends_in_one_line_without_reverb(
+    refused, monkeypatch, main, arguments):
+  monkeypatch.setitem(sys.modules, 'reverb', None)
+  line = refused(main, *arguments)
+  assert 'training needs Reverb' in line and 'uv python install 3.11' in line
+
+
+def test_program_that_trains_ends_with_2_without_reverb():
+  ran = programs.run_code(
+      "import runpy, sys; sys.modules['reverb'] = None; "
+      "sys.argv[1:] = ['train', 'configs/catch.gin']; "
+      "runpy.run_module('impala_tf', run_name='__main__')")
+  assert 'training needs Reverb' in programs.error_line(ran)
 
 
 class _StartedAnew(Exception):

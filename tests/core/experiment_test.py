@@ -1,7 +1,6 @@
 """Parts as the config has them, and an algorithm that is a file and a row."""
 
 import dataclasses
-import sys
 import types
 
 import pytest
@@ -38,27 +37,6 @@ def test_order_is_kept_where_runs_are_to_be_repeatable(
       config.experiment, in_process=is_in_process))
   experiment.make_dataset(config, 'localhost:0', spec=None)
   assert asked == [is_in_process]
-
-
-_VIZDOOM = (('vizdoom/basic', (120, 160, 3)),)
-if sys.version_info < (3, 10):
-  _VIZDOOM = ()  # It has no package.
-
-
-def test_environment_is_played_as_its_domains_section_says(fake_deepmind_lab):
-  del fake_deepmind_lab  # Only to be there.
-  for level, shape in (('atari/pong', (40, 44, 4)),
-                       ('dmlab30/rooms_watermaze', (48, 52, 3)),
-                       *_VIZDOOM):
-    config = dataclasses.replace(
-        _config(), environment=config_lib.EnvironmentConfig(level=level),
-        atari=config_lib.AtariConfig(height=40, width=44, action_repeats=2),
-        dmlab=config_lib.DmlabConfig(height=48, width=52, action_repeats=2),
-        vizdoom=config_lib.VizdoomConfig(subsample=1, action_repeats=2))
-    environment = experiment.make_environment(config, 1, 0, training=True)
-    assert environment.observation_spec().shape == shape
-    assert environment.frames_per_step == 2
-    environment.close()
 
 
 @pytest.mark.parametrize('level, instruction_length', [

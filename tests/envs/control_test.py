@@ -1,6 +1,5 @@
 """dm_control's tasks against the suite's own environments, stepped by hand."""
 
-import ctypes.util
 
 import dm_env
 import numpy as np
@@ -8,6 +7,7 @@ import pytest
 
 from impala_tf import config
 from impala_tf.envs import control
+from tests.fixtures import egl
 
 FIRST, MID = dm_env.StepType.FIRST, dm_env.StepType.MID
 E = 2
@@ -91,8 +91,7 @@ def test_a_task_that_terminates_has_discount_0(monkeypatch):
                   ([MID, MID], [1, 1])]
 
 
-@pytest.mark.skipif(
-    not ctypes.util.find_library('EGL'), reason='there is no EGL')
+@pytest.mark.skipif(egl.obstacle() != '', reason=egl.obstacle())
 # 'escape' draws its height field when an episode begins; 'CMU' terminates.
 @pytest.mark.parametrize('name', [
     'acrobot/swingup', 'ball_in_cup/catch', 'humanoid_CMU/run',

@@ -1,6 +1,5 @@
 """The contract of `BatchedEnvironment`, for each environment there is."""
 
-import ctypes.util
 import sys
 
 import dm_env
@@ -12,6 +11,7 @@ from impala_tf import config
 from impala_tf.envs import environment
 from impala_tf.envs import factory
 from impala_tf.envs import word_ids
+from tests.fixtures import egl
 
 E = 3
 DISCRETE = (
@@ -205,8 +205,8 @@ def test_continuous_actions_of_another_kind_are_refused(env, actions, message):
 def test_picture_for_videos(env):
   if env.level == 'gym/CartPole-v1':
     pytest.importorskip('pygame')
-  if env.level in CONTINUOUS and not ctypes.util.find_library('EGL'):
-    pytest.skip('there is no EGL')
+  if env.level in CONTINUOUS and egl.obstacle():
+    pytest.skip(egl.obstacle())
   env.reset()
   picture = env.render()
   assert picture.dtype == np.uint8

@@ -1,0 +1,46 @@
+"""Environments of the levels that a config names."""
+
+import functools
+from typing import Union
+
+from impala_tf import config as config_lib
+from impala_tf.envs import environment
+from impala_tf.envs import factory
+from impala_tf.envs import multi_level
+
+
+def make_environment(config: Union[config_lib.Config, str], num_envs: int = 1,
+                     seed: int = 0, training: bool = False, first_slot: int = 0
+                     ) -> environment.BatchedEnvironment:
+  """Makes a batch of environments of the configured levels.
+
+  Args:
+    config: config of a run; or the name of a level, such as 'atari/pong', for
+      a config that has all other values by default.
+    num_envs: E.
+    seed: 0 or more; that of environment i is `seed` + i.
+    training: whether lost lives end discounted returns, and levels that have
+      held-out variants play those for training.
+    first_slot: number of the first environment among all of a run, which
+      decides which of several levels it plays; see `envs.multi_level`.
+
+  Returns:
+    Environments that are stepped as one batch; see `envs.environment`.
+
+  Raises:
+    ConfigError: where there is no such level, or it is not installed.
+  """
+  if isinstance(config, str):
+    config = config_lib.Config(
+        environment=config_lib.EnvironmentConfig(level=config))
+  return multi_level.make_environment(
+      config.environment.level, num_envs, seed, first_slot,
+      make_level(config, training))
+
+
+def make_level(config: config_lib.Config,
+               training: bool) -> multi_level.MakeFn:
+  """Returns what makes environments of one of the levels."""
+  # Not a closure: `env_processes` hands it to processes.
+  return functools.partial(
+      factory.make_environment, config=config, training=training)
