@@ -27,6 +27,7 @@ from impala_tf.cli.roles import flags as role_flags
 from impala_tf.cli.roles import learner as learner_role
 from impala_tf.cli.roles import replay as replay_role
 from impala_tf.envs import environment
+from impala_tf.roles import beginning
 from impala_tf.runtime import child
 from impala_tf.runtime import user_modules
 from impala_tf.runtime import waiting
