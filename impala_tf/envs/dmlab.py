@@ -44,7 +44,7 @@ ACTIONS = np.array([
 # Lab's levels/contributed/dmlab30. Two tasks have a variant that is held out
 # for evaluation.
 NAMES = tuple(sorted({level.partition('/')[2] for level in (
-    *dmlab30.TRAIN_LEVELS, *dmlab30.TEST_LEVELS)}))
+    *dmlab30.SUITE.train_levels, *dmlab30.SUITE.levels)}))
 # Lab's own levels/. The paper has seekavoid_arena_01 (table 1, figure 4).
 OTHER_NAMES = (
     'lt_chasm',
