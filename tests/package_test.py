@@ -66,8 +66,8 @@ sys.modules['reverb'] = None
 import dm_env, numpy, impala_tf
 from impala_tf.agents import agent, saved
 from impala_tf.maths import distributions
-from launch import evaluate, export, plot
-from launch.run import gin_config
+from impala_tf.cli import evaluate, export, plot
+from impala_tf.runs import gin_config
 run_dir, curves = sys.argv[1:]
 config = impala_tf.Config(
     environment=impala_tf.EnvironmentConfig(level='catch'),

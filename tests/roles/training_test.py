@@ -148,12 +148,13 @@ def test_config_of_python_takes_bindings_too(tmp_path):
 @_PROCESSES
 def test_callback_ends_a_run_of_processes(tmp_path):
   callback = _Updates(limit=3)
+  before = psutil.Process().children()
   result = _train(tmp_path / 'run', 10_000, callbacks=[callback])
   assert (result.frames, result.updates) == (120, 3)
   assert run_directory.newest_checkpoint(result.run_dir) == 3
   assert callback.pids == {os.getpid()}
   assert not programs.pids('actor', f'--run_dir={result.run_dir}')
-  assert not psutil.Process().children()
+  assert set(psutil.Process().children()) <= set(before)
 
 
 _SCRIPT = """

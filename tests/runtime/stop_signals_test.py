@@ -29,11 +29,16 @@ def test_handlers_are_put_back_after_an_error():
 
 
 def test_second_signal_may_be_handled_as_before():
-  with stop_signals.StopSignals(note_first_only=True) as signals:
-    signal.raise_signal(signal.SIGINT)
-    assert signals.first == signal.SIGINT
-    with pytest.raises(KeyboardInterrupt):
+  # Processes of pytest-xdist have another one.
+  before = signal.signal(signal.SIGINT, signal.default_int_handler)
+  try:
+    with stop_signals.StopSignals(note_first_only=True) as signals:
       signal.raise_signal(signal.SIGINT)
+      assert signals.first == signal.SIGINT
+      with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
+  finally:
+    signal.signal(signal.SIGINT, before)
 
 
 def test_other_thread_than_the_main_one_notes_none():
