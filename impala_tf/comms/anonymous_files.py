@@ -2,11 +2,11 @@
 
 Such a file vanishes with the last process that has it open: nothing is left
 behind, however processes end. Others open it as /proc/PID/fd/FD of its maker.
-They find it by a name that serves for a Reverb table, which stays empty and is
-in the server's list of tables; those on other machines, in other containers or
-of other users cannot open it.
+They find it by the name of a Reverb table, which stays empty but appears in the
+server's list of tables. Processes on other machines, in other containers or of
+other users cannot open it.
 
-The kernel releases a lock on the file (`flock`) where its holder dies.
+The kernel releases a lock on the file (`flock`) if its holder dies.
 """
 
 import contextlib
@@ -26,11 +26,11 @@ def make(prefix: str, token: str) -> BinaryIO:
 
   Args:
     prefix: kind of the file.
-    token: random text, by which `open_named` tells the file from others.
+    token: random text that identifies the file in `open_named`.
 
   Raises:
-    AttributeError: where this is not Linux.
-    OSError: where the system has no such files.
+    AttributeError: if this is not Linux.
+    OSError: if the system has no such files.
   """
   return open(os.memfd_create(f'impala_tf_{prefix}{token}'), 'r+b', buffering=0)
 
@@ -42,19 +42,14 @@ def name(prefix: str, token: str, file: BinaryIO) -> str:
 
 
 def open_named(full_name: str, prefix: str, mode: str) -> Tuple[BinaryIO, str]:
-  """Opens another process's file.
-
-  Args:
-    full_name: see `name`.
-    prefix: see `make`.
-    mode: of `open`.
+  """Opens another process's file by its `name`, in a mode of `open`.
 
   Returns:
     The file, and a path that exists as long as its maker has it.
 
   Raises:
-    OSError: where this process cannot open it.
-    ValueError: where it is not there.
+    OSError: if this process cannot open it.
+    ValueError: if the file does not exist here.
   """
   boot_id, pid, fd, token = full_name[len(prefix):].split('/')
   if boot_id != _BOOT_ID.read_text().strip():
@@ -68,7 +63,7 @@ def open_named(full_name: str, prefix: str, mode: str) -> Tuple[BinaryIO, str]:
 
 @contextlib.contextmanager
 def lock(fd: int, operation: int, limit_secs: float) -> Iterator[bool]:
-  """Yields whether a lock was got in time; releases it at the end.
+  """Locks a file, and yields whether that succeeded in time.
 
   Args:
     fd: descriptor of the file.
@@ -93,14 +88,7 @@ def lock(fd: int, operation: int, limit_secs: float) -> Iterator[bool]:
 
 
 def lock_holder(fd: int) -> Optional[int]:
-  """Returns the number of a process that has a lock on a file.
-
-  Args:
-    fd: descriptor of the file.
-
-  Returns:
-    The number; None where nobody has one, or the system does not tell.
-  """
+  """Returns the id of a process that holds a file's lock; None if unknown."""
   status = os.fstat(fd)
   file = (f'{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:'
           f'{status.st_ino}')
