@@ -22,11 +22,7 @@ _POLL_SECS = 0.0005
 
 
 def make(prefix: str, token: str) -> BinaryIO:
-  """Makes an empty file.
-
-  Args:
-    prefix: kind of the file.
-    token: random text that identifies the file in `open_named`.
+  """Makes an empty file of a kind (`prefix`), identified by random text.
 
   Raises:
     AttributeError: if this is not Linux.
@@ -44,8 +40,7 @@ def name(prefix: str, token: str, file: BinaryIO) -> str:
 def open_named(full_name: str, prefix: str, mode: str) -> Tuple[BinaryIO, str]:
   """Opens another process's file by its `name`, in a mode of `open`.
 
-  Returns:
-    The file, and a path that exists as long as its maker has it.
+  Returns the file, and a path that exists as long as its maker has it.
 
   Raises:
     OSError: if this process cannot open it.
@@ -55,7 +50,7 @@ def open_named(full_name: str, prefix: str, mode: str) -> Tuple[BinaryIO, str]:
   if boot_id != _BOOT_ID.read_text().strip():
     raise ValueError('it is on another machine')
   path = f'/proc/{int(pid)}/fd/{int(fd)}'
-  # In a container of its own, the number is that of another process.
+  # In another container, the number is that of another process.
   if os.readlink(path) != f'/memfd:impala_tf_{prefix}{token} (deleted)':
     raise ValueError('it is another file')
   return open(path, mode, buffering=0), path
@@ -63,13 +58,7 @@ def open_named(full_name: str, prefix: str, mode: str) -> Tuple[BinaryIO, str]:
 
 @contextlib.contextmanager
 def lock(fd: int, operation: int, limit_secs: float) -> Iterator[bool]:
-  """Locks a file, and yields whether that succeeded in time.
-
-  Args:
-    fd: descriptor of the file.
-    operation: `fcntl.LOCK_EX` or `fcntl.LOCK_SH`.
-    limit_secs: most time to wait.
-  """
+  """Locks a file (`LOCK_EX` or `LOCK_SH`); yields whether it was in time."""
   deadline = time.monotonic() + limit_secs
   is_locked = False
   while not is_locked:
@@ -92,8 +81,8 @@ def lock_holder(fd: int) -> Optional[int]:
   status = os.fstat(fd)
   file = (f'{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:'
           f'{status.st_ino}')
-  # Such as '1: FLOCK  ADVISORY  WRITE 29167 00:16:3591 0 EOF'; whoever waits
-  # for a lock has an arrow before its kind.
+  # Such as '1: FLOCK  ADVISORY  WRITE 29167 00:16:3591 0 EOF'; a process that
+  # waits for a lock has an arrow before its kind.
   with contextlib.suppress(OSError):
     for line in _LOCKS.read_text().splitlines():
       _, kind, _, _, pid, locked, *_ = line.split()

@@ -6,7 +6,6 @@ server's tables anyway, and so notice if the server belongs to another run.
 """
 
 import time
-from typing import Optional
 
 import numpy as np
 import reverb
@@ -46,24 +45,11 @@ def publish(address: str, config: config_lib.Config) -> None:
   reverb_calls.insert(client, writer, table_name(config), [text])
 
 
-def _read(client: reverb.Client) -> Optional[config_lib.Config]:
-  """Reads the config from a learner; None if none is published yet."""
-  infos = reverb_calls.server_info(client, _PROBE_TIMEOUT_SECS)
-  for name, info in infos.items():
-    if name.startswith(_PREFIX) and info.current_size:
-      sample = next(iter(client.sample(
-          name, emit_timesteps=False, unpack_as_table_signature=True)))
-      return as_json.loads(bytes(sample.data[0]).decode())
-  return None
-
-
 def wait_for_config(address: str, poll: waiting.PollFn) -> config_lib.Config:
   """Waits for a learner's config and returns it.
 
-  Args:
-    address: 'host:port' of the learner's server, which should listen by now
-      (see `waiting.for_port`): otherwise each try takes up to ten seconds.
-    poll: called repeatedly with the cause while there is no config; may raise.
+  The server should listen by now (see `waiting.for_port`): otherwise each try
+  takes up to ten seconds. Between tries `poll` gets the cause, and may raise.
 
   Raises:
     ConfigError: if the learner has another version of this package.
@@ -71,9 +57,12 @@ def wait_for_config(address: str, poll: waiting.PollFn) -> config_lib.Config:
   client = reverb.Client(address)
   while True:
     try:
-      config = _read(client)
-      if config is not None:
-        return config
+      infos = reverb_calls.server_info(client, _PROBE_TIMEOUT_SECS)
+      for name, info in infos.items():
+        if name.startswith(_PREFIX) and info.current_size:
+          sample = next(iter(client.sample(
+              name, emit_timesteps=False, unpack_as_table_signature=True)))
+          return as_json.loads(bytes(sample.data[0]).decode())
       cause = 'its server is there, but not yet ready'
     except ConnectionError as error:
       cause = str(error)

@@ -103,8 +103,7 @@ class Memory:
       if is_locked:
         self._mapping.write(stamp, parameters)
     if not is_locked:
-      # Where the system allows no other, peers keep what they have until the
-      # next write.
+      # If the system allows no other, peers keep theirs until the next write.
       with contextlib.suppress(OSError):
         self._replace(stamp, parameters)
 
@@ -123,26 +122,17 @@ def make(size: int) -> Optional[Memory]:
   """Makes a `Memory`; None if the system cannot share memory."""
   try:
     return Memory(size)
-  except (AttributeError, OSError):  # The former where this is not Linux.
+  except (AttributeError, OSError):  # The former if this is not Linux.
     return None
 
 
 class Reader:
-  """A peer's side of the memory.
-
-  Attributes:
-    table_name: see `Memory`.
-  """
+  """A peer's side of the memory."""
 
   def __init__(self, table_name: str):
-    """Opens the memory by the name of its table.
-
-    Raises:
-      OSError: if this process cannot open it.
-      ValueError: if it is not the memory of that name.
-    """
+    """Opens a memory by its name; raises OSError or ValueError on failure."""
     self.table_name = table_name
-    self._num_read = 0  # Writes behind what was read last.
+    self._num_read = 0  # Number of the write that was read last.
     self._open()
 
   def _open(self) -> None:
@@ -163,9 +153,8 @@ class Reader:
   def read(self, take: Callable[[np.ndarray], None]) -> Optional[Stamp]:
     """Reads parameters that were written since the last call.
 
-    Args:
-      take: function of the parameters, float32 [P], which must quickly copy
-        them: the memory is locked meanwhile. Its exceptions are passed on.
+    `take` gets them, float32 [P], and must quickly copy them: the memory is
+    locked meanwhile. Its exceptions are passed on.
 
     Returns:
       The numbers that come with the parameters; None if nothing is new, or the

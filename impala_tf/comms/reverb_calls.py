@@ -20,17 +20,10 @@ _PROBE_TIMEOUT_SECS = 90
 
 def server_info(client: reverb.Client, timeout_secs: Optional[int] = None
                 ) -> Mapping[str, Any]:
-  """Asks a server for its tables.
-
-  Args:
-    client: client of the server.
-    timeout_secs: seconds after which the server counts as gone; None for 90.
-
-  Returns:
-    Name and `reverb.TableInfo` of each table.
+  """Asks a server for the name and `reverb.TableInfo` of each table.
 
   Raises:
-    ConnectionError: if the server does not answer.
+    ConnectionError: if it does not answer in time, by default 90 seconds.
   """
   try:
     return client.server_info(timeout=timeout_secs or _PROBE_TIMEOUT_SECS)
@@ -67,11 +60,8 @@ def flush(client: reverb.Client, writer: reverb.TrajectoryWriter,
           on_wait: Callable[[], None] = lambda: None) -> None:
   """Waits, as long as it takes, until tables have received a writer's items.
 
-  Args:
-    client: client of the writer's server.
-    writer: writer with pending items.
-    max_pending: number of items that may still be pending afterwards.
-    on_wait: function that is called about every second of the wait.
+  Up to `max_pending` items may still be on their way afterwards. `on_wait` is
+  called about every second of the wait.
 
   Raises:
     ConnectionError: if the server no longer answers.
@@ -90,11 +80,7 @@ def insert(client: reverb.Client, writer: reverb.TrajectoryWriter, table: str,
            columns: Sequence[np.ndarray]) -> None:
   """Puts an item of one step into a table, and waits until it is there.
 
-  Args:
-    client: client of the writer's server.
-    writer: writer without pending items.
-    table: name of the table.
-    columns: an array for each column.
+  The writer must have no pending items.
 
   Raises:
     ConnectionError: if the server no longer answers.

@@ -104,15 +104,11 @@ def refusing(packed: packing.Packing, fingerprint: int,
 
   Args:
     packed: layout of unrolls in columns.
-    fingerprint: fingerprint that unrolls must have, see
-      `config_fingerprint.of_unrolls`.
+    fingerprint: required fingerprint, see `config_fingerprint.of_unrolls`.
     refusals: counts of refused unrolls; None to count none.
     agent: only agent whose unrolls are accepted; None for any.
     is_shared: whether several agents write to the table.
     must_be_finite: whether to reject unrolls with NaN or infinity.
-
-  Returns:
-    Function from the columns [N] of one unroll to bool [].
   """
 
   def note(sender, of_agent, is_known, is_own):
@@ -152,14 +148,8 @@ def of_one_version(packed: packing.Packing, is_known: TakesFn,
 
   It is the barrier of batched A2C: the parameters of an update have themselves
   played all its unrolls. If an actor dies after it has sent some, its successor
-  plays them again, and the surplus is rejected.
-
-  Args:
-    packed: layout of unrolls in columns.
-    is_known: predicate that filters unrolls first.
-    first_version: version of the first unrolls.
-    num_unrolls: unrolls of each version.
-    refusals: counts of refused unrolls; None to count none.
+  plays them again, and the surplus is rejected. `is_known` filters unrolls
+  first; refusals are counted unless they are None.
   """
   num_taken = 0
 

@@ -16,15 +16,9 @@ def make_batch(num_jobs: int, log_dir: str, environment: Mapping[str, str],
                wait_secs: float) -> batch.Batch:
   """Makes a batch on a cluster; if this process dies, its programs are killed.
 
-  Its method `run` raises PeerMissing if there was no room in time.
-
-  Args:
-    num_jobs: most programs at a time.
-    log_dir: local directory of each program's output, `NAME.log`.
-    environment: variables for the programs.
-    needs: resources that Ray reserves for each program.
-    needed: paths that nodes must have.
-    wait_secs: longest wait for room while none of these programs runs.
+  Each program writes to a local file, `log_dir`/NAME.log, and needs resources
+  and paths (`needed`) on its node. The method `run` raises PeerMissing if it
+  waits for room for `wait_secs` while none of the programs runs.
   """
   room = waiting.Waiting(
       'room on the cluster', wait_secs, lambda line: print(line, flush=True))

@@ -65,7 +65,7 @@ def _probe(address: str) -> None:
 
 def _find_auto() -> str:
   """Returns the address of the cluster that this machine last joined."""
-  from ray._private import services  # Nothing public tells without connecting.
+  from ray._private import services  # No public way without connecting.
   try:
     return services.canonicalize_bootstrap_address('auto')
   except ConnectionError as error:

@@ -20,7 +20,7 @@ import uuid
 
 import ray
 
-# What Ray sends along with an answer, and not through its object store.
+# Limit under which Ray sends an answer without its object store.
 _MOST_BYTES = 64 * 2**10
 
 
@@ -49,14 +49,10 @@ class Host:
   def start(self, directory: str, command: Sequence[str],
             environment: Mapping[str, str],
             needed: Sequence[str]) -> Dict[str, Any]:
-    """Starts a program unless a path is missing; kills its predecessor.
+    """Starts a module with arguments unless a `needed` path is missing.
 
-    Args:
-      directory: working directory; if the node does not have it, the project's
-        is used.
-      command: module and arguments, which follow `python -m`.
-      environment: variables beside those of Ray's workers.
-      needed: paths that the node must have.
+    Kills its predecessor. If the node does not have the working directory, the
+    project's is used. The environment is added to that of Ray's workers.
 
     Returns:
       See `tell`.
@@ -83,7 +79,7 @@ class Host:
     output = os.pread(self._output.fileno(), _MOST_BYTES, self._told)
     self._told += len(output)
     if len(output) == _MOST_BYTES:
-      exit_code = None  # There may be more to tell first.
+      exit_code = None  # There may be more output first.
     return {'host': self._id, 'ip': ray.util.get_node_ip_address(),
             'node': ray.get_runtime_context().get_node_id(),
             'free_ports': _free_ports(), 'exit_code': exit_code,

@@ -98,13 +98,7 @@ class Plan:
 
   def _beside(self, left: _Nodes, name: str, needs: ray_connection.Resources,
               nodes: _Nodes) -> _Nodes:
-    """Returns the remaining resources of nodes beside one more program.
-
-    Args:
-      left: remaining resources before.
-      name: name of the program.
-      needs: resources of the program.
-      nodes: total resources.
+    """Returns the resources `left` beside one more program.
 
     Raises:
       UserError: if no node has room for it.

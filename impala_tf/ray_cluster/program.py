@@ -26,12 +26,11 @@ _ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Ray finds out by itself when a node or a process is gone, but not when a
 # process has stopped.
 _SILENCE_SECS = 60.
-# Calls of `collect` are a fraction of a second apart; where two are further
-# apart, this process was stopped, and not the other.
+# Calls of `collect` are a fraction of a second apart; after a longer time, this
+# process was stopped, and not the other.
 _MAX_POLL_SECS = 2.
 _MOST_OF_CAUSE = 200  # Characters; Ray's explanations are pages.
-# Beginnings of the names of variables that programs get from this process,
-# beside those that Ray gives them.
+# Prefixes of variables that programs get from this process, beside Ray's.
 _HANDED_ON = ('IMPALA_TF_', 'MUJOCO_', 'PYTHONSAFEPATH', 'TF_')
 
 cloudpickle.register_pickle_by_value(ray_host)
@@ -79,15 +78,7 @@ class RayProgram(program_lib.Program):
                needs: ray_connection.Resources,
                environment: Optional[Mapping[str, str]] = None,
                needed: Sequence[str] = ()):
-    """Prepares the program.
-
-    Args:
-      name: name of the program.
-      log_dir: directory of its log file.
-      needs: resources that Ray reserves for it.
-      environment: variables beside those of all programs.
-      needed: paths that its node must have.
-    """
+    """Prepares the program; its node must have the `needed` paths."""
     super().__init__(name, log_dir)
     self.report: Optional[Report] = None
     self._needs = needs

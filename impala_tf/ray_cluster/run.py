@@ -118,8 +118,7 @@ class ClusterRun(supervisor.Supervisor):
       log_dir: directory for a log file of each program.
       port: port of the first learner's Reverb server; others follow. None for
         free ports.
-      needs: resources of each program; if it has some for an evaluator, there
-        is one.
+      needs: resources of each program; an evaluator runs only if it has some.
       wait_secs: longest wait for room for the learners, and of roles for each
         other.
       sharing_flags: flags of learners and actors of an agent that shares a

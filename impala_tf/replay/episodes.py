@@ -88,12 +88,7 @@ class Chains:
 
 
 class _Episode(NamedTuple):
-  """Remaining unrolls of a chain.
-
-  Attributes:
-    columns: an array [n, N] for each column.
-    next: index of the next unroll.
-  """
+  """Remaining unrolls of a chain: columns [n, N], and the next one's index."""
   columns: Tuple[np.ndarray, ...]
   next: int
 

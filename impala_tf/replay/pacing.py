@@ -24,8 +24,8 @@ DONE = 1000  # Thousandths.
 _MAX_LEAD = 10
 _SILENT_SECS = 60.
 _COME_SECS = 600.
-# Looks are a fraction of a second apart. Where two are further apart, this
-# process was stopped, or the replay was away, and others could not be heard.
+# Looks are a fraction of a second apart. After a longer time, this process was
+# stopped, or the replay was away, and others could not be heard.
 _MAX_LOOK_SECS = 2.
 _POLL_SECS = 0.05
 
@@ -96,9 +96,7 @@ class Pace:
   def reason_to_wait(self, share: float, next_share: float) -> Optional[str]:
     """Names the agent to wait for, and why; None if there is none.
 
-    Args:
-      share: share of its frames that this agent has learned from.
-      next_share: the same after the next update.
+    `share` is this agent's progress, `next_share` that after the next update.
     """
     # A copy: another thread looks meanwhile.
     waited_for = {number: other.progress for number, other in
@@ -118,12 +116,7 @@ class Pace:
 
 
 class Link(Protocol):
-  """A connection to a shared replay; see `shared_replay.Link`.
-
-  Attributes:
-    pace: pace of the agents.
-    problem: why the replay gives no unrolls; empty if it does.
-  """
+  """A connection to a shared replay; see `shared_replay.Link`."""
   pace: Pace
   problem: str
 
@@ -152,15 +145,7 @@ class PacedReader:
   def __init__(self, reader: interfaces.Reader, link: Link,
                num_frames: Callable[[], int], frames_per_update: int,
                total_frames: int):
-    """Wraps a reader.
-
-    Args:
-      reader: source of batches.
-      link: connection to the shared replay.
-      num_frames: returns the frames that this agent has learned from.
-      frames_per_update: frames of one update.
-      total_frames: frames that this agent will learn from.
-    """
+    """Wraps a reader; all frames are those of this agent."""
     self._reader = reader
     self._link = link
     self._num_frames = num_frames
@@ -188,7 +173,7 @@ class PacedReader:
     while not host.should_stop():
       self._link.check()
       reason = self._link.pace.reason_to_wait(share, next_share)
-      # Whoever does not hear the others cannot wait for them.
+      # Without the replay this agent cannot hear the others.
       if reason is None or self._link.problem:
         break
       host.on_pause(reason)

@@ -58,13 +58,7 @@ class PrioritisingLearner:
   """
 
   def __init__(self, learner: interfaces.Learner, address: str, table: str):
-    """Connects.
-
-    Args:
-      learner: learner that also returns `METRIC` for each unroll.
-      address: 'host:port' of the replay's server.
-      table: name of the replay there.
-    """
+    """Connects to a replay; the learner must return `METRIC` by unroll."""
     self.num_updates = learner.num_updates
     self.num_frames = learner.num_frames
     self.hyperparameters = learner.hyperparameters

@@ -19,12 +19,8 @@ _DONE = 'DONE'  # The file that Reverb writes last.
 def keep_only(checkpoint_dir: str, table: str) -> None:
   """Removes all tables but one from the newest checkpoint in a directory.
 
-  Even after an interruption, the checkpoint can still be read.
-
-  Args:
-    checkpoint_dir: directory of `reverb.checkpointers.DefaultCheckpointer`,
-      which need not exist.
-    table: name of the table to keep.
+  The directory is that of a `reverb.checkpointers.DefaultCheckpointer`, and
+  need not exist. Even after an interruption, the checkpoint can still be read.
 
   Raises:
     tf.errors.OpError: if the checkpoint is damaged.

@@ -24,10 +24,10 @@ _UNROLLS, _PROGRESS, _PULSE = 'unrolls-', 'progress-', 'pulse-'
 # ten of these.
 _LOOK_SECS = 0.05
 _PULSE_SECS = 1.
-# Pulses of its own after which an agent looks whether all were its own. One or
+# Pulses after which an agent checks whether it sent all of them itself. One or
 # two may be its predecessor's, or counted twice.
 _PULSES_ALONE = 10
-# Where the network breaks, what is on its way may be counted twice.
+# If the network breaks, inserts on their way may be counted twice.
 _MOST_AT_ONCE = 10
 _TIMEOUT_SECS = 2
 _AWAY_SECS = 5.
@@ -36,12 +36,9 @@ _CLOSE_SECS = 3.
 
 def make_tables(fingerprint: int, num_agents: int,
                 absent: Collection[int] = ()) -> List[reverb.Table]:
-  """Makes the tables beside the replay on a shared replay's server.
+  """Makes the tables beside a shared replay for unrolls of a fingerprint.
 
-  Args:
-    fingerprint: fingerprint of the unrolls, see `config_fingerprint`.
-    num_agents: number of the agents, which are numbered from 0 on.
-    absent: agents that will not come, and that nobody waits for.
+  Agents are numbered from 0 on; nobody waits for those that are `absent`.
   """
   names = [f'{_UNROLLS}{fingerprint}']
   for agent in range(num_agents):
@@ -159,25 +156,19 @@ class Link:
     """Looks and reports until this process, or the link, ends."""
     while not self._is_ending.wait(_LOOK_SECS) or self._must_report():
       try:
-        self._exchange()
+        if not self._is_pending or self._flush():
+          self._take(reverb_calls.server_info(self._client, _TIMEOUT_SECS))
+          if self._reports_progress:
+            self._send()
       except Exception as error:  # pylint: disable=broad-except
-        # Whatever it is, the learner must not wait for others whom it does not
-        # hear, and the replay may be back with the next try.
+        # The learner must not wait for agents that it cannot hear, and the
+        # replay may be back with the next try.
         self._cause = ' '.join(str(error).split())
 
   def _must_report(self) -> bool:
     """Returns whether the link must still report before it ends."""
     return (self._reports_progress and time.monotonic() < self._end and
             self._arrived < self._progress)
-
-  def _exchange(self) -> None:
-    """Looks and reports once; raises ConnectionError, and Reverb's errors."""
-    if self._is_pending and not self._flush():
-      return
-    infos = reverb_calls.server_info(self._client, _TIMEOUT_SECS)
-    self._take(infos)
-    if self._reports_progress:
-      self._send()
 
   def _take(self, infos: Mapping[str, Any]) -> None:
     """Processes a list of the server's tables."""

@@ -53,8 +53,7 @@ def _ended(program: program_lib.Program, was_stopped: bool) -> Ended:
         -signal.SIGKILL, True, 'did not stop in time and was killed')
   if code == 0:
     return Ended(code, False, '')
-  # A signal ends a program that does not handle it yet; later the program
-  # handles it, and tells of it by its exit code.
+  # A program with a handler reports the signal by its exit code.
   asked = any(code in (-s, 128 + s) for s in stop_signals.STOP_SIGNALS)
   return Ended(code, asked or was_stopped,
                f'{program.how_it_ended()}: {program.complaint()}')
@@ -104,12 +103,9 @@ IN_ORDER = Turns()
 
 
 class _Job:
-  """A program, and how often it may still be lost or die.
+  """A program that may be lost or die a limited number of times.
 
   Attributes:
-    program: the program.
-    losses: restart policy for losses with its machine.
-    deaths: restart policy for other ends without success.
     due: earliest time of the next start, by the monotonic clock.
     rests: whether it was asked to make room for another.
   """
@@ -131,13 +127,10 @@ class _Server:
     self._stopped: Optional[float] = None  # When it was asked to stop.
 
   def tend(self, names: Collection[str]) -> bool:
-    """Keeps it alive until its group has ended; returns whether it is there.
+    """Keeps it alive while a program of its group is among `names`.
 
-    Args:
-      names: names of the programs that have a place.
-
-    Raises:
-      RunFailed, UserError: if it has died for good.
+    Returns whether it is there; raises RunFailed or UserError if it died for
+    good.
     """
     self.program.collect()
     if self._stopped is None and any(
@@ -187,15 +180,15 @@ class Batch:
           ) -> Optional[int]:
     """Runs all programs; after a signal it starts no more, and stops the rest.
 
+    A program that is lost with its machine starts again elsewhere.
+
     Args:
       commands: command of each program, which follows `python -m`, by name.
-        Names may have slashes. A program that is lost with its machine starts
-        again elsewhere.
-      on_end: is called with name and end of each program that was started and
-        will not start again.
+        Names may have slashes.
+      on_end: is called with a program's name and end once it will not restart.
       turns: order of the programs, and turns among them.
-      groups: programs that run at the same time, without turns; no more of them
-        than places.
+      groups: programs that run at the same time, no more than places, without
+        turns.
 
     Returns:
       The signal (SIGINT, SIGTERM) that ended it, else None.
@@ -298,7 +291,7 @@ class Batch:
     for name, job in list(self._jobs.items()):
       if job.program.state is not State.RUNNING:
         self._jobs.pop(name).program.withdraw()
-      # SIGTERM, because shells have what they start with & ignore SIGINT.
+      # SIGTERM, because programs that a shell starts with & ignore SIGINT.
       job.program.send(signal.SIGTERM)
     deadline = time.monotonic() + _STOP_SECS
     program_lib.wait_for_end(
@@ -307,7 +300,7 @@ class Batch:
       if job.program.state is not State.ENDED:
         job.program.withdraw()
       self._end(name, _ended(job.program, True), on_end)
-    # After the programs, which wait for it where it is not there.
+    # After the programs, which would wait for a missing server.
     for server in self._servers:
       server.stop()
     program_lib.wait_for_end(

@@ -13,8 +13,8 @@ from typing import Callable, List
 
 from impala_tf.runtime import stop_signals
 
-# A child that cannot work with what the user gave ends with this exit code,
-# and says why in a line that begins so.
+# A child with bad input ends with this exit code, and says why in a line that
+# begins so.
 BAD_INPUT = 2
 COMPLAINT = 'error: '
 
@@ -60,7 +60,7 @@ def yield_to_others() -> None:
   os.nice(_ACTOR_NICENESS)
   for _ in range(_MAX_TRIES):
     try:
-      # Where the kernel groups processes by session, only this has an effect.
+      # If the kernel groups processes by session, only this has an effect.
       pathlib.Path('/proc/self/autogroup').write_text(str(_ACTOR_NICENESS))
       return
     except BlockingIOError:  # Only root may do so more than 10 times a second.

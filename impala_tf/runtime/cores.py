@@ -51,6 +51,6 @@ def claim(config: config_lib.Config) -> Iterator[List[int]]:
 
 def stay_on(core: int) -> None:
   """Pins this thread, and all threads that it starts later, to a core."""
-  # Where the core was taken from this process meanwhile, it moves freely.
+  # If this process has lost the core meanwhile, it moves freely.
   with contextlib.suppress(OSError):
     os.sched_setaffinity(0, {core})

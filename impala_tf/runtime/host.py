@@ -17,16 +17,11 @@ class LearnerHost:
   def on_wait(self, cause: str = '') -> None:
     """Is called several times a second while there is no batch; may raise.
 
-    Args:
-      cause: reason for the wait; empty if actors are just slow.
+    The cause is empty if actors are just slow.
     """
 
   def on_pause(self, cause: str) -> None:
-    """Is called several times a second while waiting for a slower agent.
-
-    Args:
-      cause: name of the slower agent, and why it must be waited for.
-    """
+    """Is called several times a second while waiting for a slower agent."""
 
   def before_batch(self) -> None:
     """Is called before each batch is read."""
@@ -39,18 +34,10 @@ class ActorHost:
   """The process that runs an actor's loop."""
 
   def wait_for_learner(self) -> None:
-    """Waits for the learner, and for a replay server if there is one.
-
-    Called after the environments are made.
-    """
+    """Waits for the learner, and for a replay server if there is one."""
 
   def poll(self, cause: str) -> None:
     """Is called repeatedly, with the cause, until parameters are there."""
 
   def on_unroll(self, hop_secs: Mapping[str, float]) -> None:
-    """Is called after each batch of unrolls.
-
-    Args:
-      hop_secs: seconds spent so far by kind of work; see
-        `actor.Actor.stopwatch`.
-    """
+    """Is called after each batch of unrolls, with `actor.Actor.stopwatch`."""

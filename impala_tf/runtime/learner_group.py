@@ -65,13 +65,7 @@ class Place(NamedTuple):
 
 
 class Learners:
-  """The learners of a run as one of them sees them; this class: a single one.
-
-  Attributes:
-    strategy: distribution strategy over the devices of all learners.
-    task: number of this learner.
-    number: number of all learners.
-  """
+  """The learners of a run as one of them sees them; here a single one."""
 
   def __init__(self, strategy: tf.distribute.Strategy, task: int = 0,
                number: int = 1):
@@ -134,12 +128,8 @@ def join(place: Place, poll: waiting.PollFn) -> Learners:
   """Waits for all learners and connects them.
 
   Must be called before TensorFlow has computed anything in this process.
-  TensorFlow handles SIGTERM during the call: set handlers afterwards.
-
-  Args:
-    place: place of this learner.
-    poll: called repeatedly with the cause while learners are missing; may
-      raise.
+  TensorFlow handles SIGTERM during the call: set handlers afterwards. `poll` is
+  called repeatedly with the cause while learners are missing, and may raise.
 
   Raises:
     ConfigError: on a TPU.
@@ -242,13 +232,9 @@ class _Together(Learners):
     return self.strategy.experimental_local_results(rows)[0]
 
   def gather(self, numbers: Sequence[float]) -> np.ndarray:
-    """Gathers numbers of all learners, which must make the same calls in order.
+    """Gathers [K] numbers of each of N learners as float64 [N, K].
 
-    Args:
-      numbers: [K], this learner's numbers, as many for each learner.
-
-    Returns:
-      float64 [N, K], the numbers of each of the N learners.
+    All learners must make the same calls in the same order.
 
     Raises:
       PeerLost: if another learner has gone.
@@ -329,11 +315,7 @@ class _Together(Learners):
 
 
 class _Reader:
-  """A `dataset.BatchReader` that returns a batch when every learner has one.
-
-  Attributes:
-    wait_secs: seconds spent waiting for batches and the other learners.
-  """
+  """A `dataset.BatchReader` that returns a batch when every learner has one."""
 
   def __init__(self, reader: interfaces.Reader, learners: _Together):
     self.wait_secs = 0.

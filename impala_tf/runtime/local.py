@@ -130,19 +130,17 @@ def make_supervisor(
 
   Args:
     learner_commands: command of each learner, the chief's first.
-    actor_command: makes a command from an actor's task and the number of its
-      earlier starts.
+    actor_command: makes a command from an actor's task and its earlier starts.
     num_actors: actor processes.
     log_dir: directory for a log file of each program.
     max_restarts: most restarts within `restart_window_secs`, of one actor, or
       of all programs if one of several learners dies.
-    restart_window_secs: length of the window in which restarts count.
-    evaluator_command: makes a command from the number of the evaluator's
-      earlier starts; None for no evaluator. If it dies too often, training goes
-      on without it.
+    restart_window_secs: length of that window.
+    evaluator_command: makes a command from the evaluator's earlier starts; None
+      for no evaluator. If it dies too often, training goes on without it.
     launcher: command line before the module.
-    learner_is_done: returns whether a learner that the supervisor does not
-      start has ended; None if `learner_commands` start all.
+    learner_is_done: returns whether a learner outside the supervisor has ended;
+      None if `learner_commands` start all.
   """
 
   def make_program(name):
@@ -171,12 +169,8 @@ def make_batch(num_jobs: int, log_dir: str, environment: Mapping[str, str],
                keep_open: int) -> batch.Batch:
   """Makes a batch on this machine; its programs get SIGTERM if this one dies.
 
-  Args:
-    num_jobs: most programs at a time.
-    log_dir: directory of each program's output, `NAME.log`.
-    environment: further variables; those of this process take precedence.
-    keep_open: file descriptor that programs inherit, so that its lock lasts as
-      long as they do.
+  They inherit the file `keep_open`, so that its lock lasts as long as they do.
+  Each writes to `log_dir`/NAME.log; see `LocalProgram` for `environment`.
   """
   return batch.Batch(num_jobs, lambda name: LocalProgram(
       name, pathlib.Path(log_dir), _bound_launcher(), environment, [keep_open]),
@@ -185,14 +179,7 @@ def make_batch(num_jobs: int, log_dir: str, environment: Mapping[str, str],
 
 def make_server(name: str, command: Sequence[str], log_dir: str,
                 keep_open: int) -> supervisor.Peer:
-  """Makes a program here that serves a group of a batch; see `batch.Group`.
-
-  Args:
-    name: name of the program.
-    command: module and arguments, which follow `python -m`.
-    log_dir: directory of its output, `NAME.log`.
-    keep_open: see `make_batch`.
-  """
+  """Makes a server for a `batch.Group`; for `keep_open` see `make_batch`."""
   program = LocalProgram(
       name, pathlib.Path(log_dir), _bound_launcher(), keep_open=[keep_open])
   return supervisor.Peer(

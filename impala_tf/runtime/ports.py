@@ -36,12 +36,9 @@ def choose_free(number: int, besides: Sequence[int] = ()) -> List[int]:
 
 
 def claim(port: Optional[int] = None) -> Tuple[int, socket.socket]:
-  """Chooses a port and reserves it among processes that call this function.
+  """Chooses a port like `choose`, and reserves it among callers of `claim`.
 
   Two processes that only check at the same time would both find it free.
-
-  Args:
-    port: number of the port; None for a free one.
 
   Returns:
     The port, and a socket that holds it until it is closed or the process ends.

@@ -12,7 +12,7 @@ from impala_tf import config as config_lib
 # Names of instructions for bfloat16 by the processor's flag, fastest first.
 _INSTRUCTIONS = {'amx_bf16': 'AMX', 'avx512_bf16': 'AVX-512 BF16'}
 # Torsos of images. An 'mlp' gains little and would see its observations in 8
-# bits; what a torso of the user's own gains is unknown.
+# bits; the gain of a user's torso is unknown.
 _THAT_GAIN = ('shallow', 'nature', 'deep')
 
 _CPU_INFO = '/proc/cpuinfo'

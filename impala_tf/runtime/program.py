@@ -83,7 +83,7 @@ class Program:
 
   def complaint(self) -> str:
     """Returns the line in which the program reported bad input."""
-    # Anywhere in the log: libraries may have written much after it.
+    # Anywhere in the log: libraries may have written after it.
     found = [line for line in self._log_lines()
              if line.startswith(child.COMPLAINT)]
     if not found:
@@ -98,12 +98,7 @@ class Program:
     return f'ended with exit code {code}'
 
   def check(self) -> None:
-    """Raises an error unless the program has ended with success.
-
-    Raises:
-      UserError: if the program reported bad input.
-      RunFailed: if it ended in any other way.
-    """
+    """Raises UserError for bad input, RunFailed for any other failure."""
     if self.exit_code == child.BAD_INPUT:
       raise config_lib.UserError(self.complaint())
     if self.exit_code != 0:

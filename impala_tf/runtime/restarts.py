@@ -34,14 +34,7 @@ class Restarts:
 
   def __init__(self, program: program_lib.Program, max_restarts: int,
                window_secs: float, is_needed: bool = True):
-    """Starts without a death.
-
-    Args:
-      program: program to restart.
-      max_restarts: most restarts within `window_secs`.
-      window_secs: length of the window in which deaths count.
-      is_needed: whether too many deaths of the program end the run.
-    """
+    """Starts without a death; only `is_needed` programs can end the run."""
     self._program = program
     self._max_restarts = max_restarts
     self._window_secs = window_secs
@@ -51,8 +44,7 @@ class Restarts:
   def note_death(self, now: float) -> float:
     """Decides when a program that has just died starts again.
 
-    Returns:
-      Time of the next start, by the clock of `now`; infinity for never.
+    Returns a time by the clock of `now`, in seconds; infinity for never.
 
     Raises:
       UserError: if the program reported bad input.
@@ -92,10 +84,6 @@ class JointRestarts:
   def note_deaths(self, dead: Sequence[program_lib.Program],
                   now: float) -> None:
     """Decides whether all programs may start again after some have died.
-
-    Args:
-      dead: one or more dead programs; lost ones have no exit code.
-      now: time in seconds, by any clock.
 
     Raises:
       UserError: if one reported bad input.

@@ -16,11 +16,7 @@ def actor_seed(task: int, attempt: int, num_updates: int = 0) -> int:
   """Returns a seed that no other start of any actor of the run has.
 
   With an old seed, a restarted actor or resumed run would repeat past episodes.
-
-  Args:
-    task: number of the actor within the run.
-    attempt: number of its earlier starts since the run started or resumed.
-    num_updates: updates of the checkpoint that the run resumed from.
+  So attempts count from when the run started, or resumed at `num_updates`.
   """
   return task + (attempt + num_updates) * _SEEDS_AN_ATTEMPT
 

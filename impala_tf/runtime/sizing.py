@@ -163,15 +163,11 @@ def _threads(config: config_lib.Config, cores: int) -> _Size:
 
 def fit(config: config_lib.Config,
         cores: Optional[int] = None) -> config_lib.Config:
-  """Fills in the numbers that the config leaves to the machine.
+  """Fills in `num_actors`, `num_envs` and `num_threads` of a config.
 
   Args:
     config: config of a run.
     cores: number of cores; None for those that this process may use.
-
-  Returns:
-    The config with numbers for `ActorConfig.num_actors`, `ActorConfig.num_envs`
-    and `LearnerConfig.num_threads`.
 
   Raises:
     ConfigError: if there are more levels than environments, more learners than

@@ -20,9 +20,8 @@ class StopSignals:
   def __init__(self, note_first_only: bool = False):
     """Starts without a signal.
 
-    Args:
-      note_first_only: whether a second signal is handled as before the context,
-        for processes that may hang in the user's code.
+    With `note_first_only`, a second signal is handled as before the context,
+    for processes that may hang in the user's code.
     """
     self._note_first_only = note_first_only
     self._handlers = {}

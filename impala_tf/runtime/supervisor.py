@@ -23,10 +23,7 @@ class Learners:
 
   Several learners may need each other's addresses, so none is started before
   all are placed. If one of them dies, all start again from the last checkpoint.
-
-  Attributes:
-    programs: program of each learner, the chief's first.
-    num_starts: number of joint starts.
+  `programs` and their commands begin with the chief's.
   """
 
   def __init__(self, number: int,
@@ -56,11 +53,7 @@ class Learners:
     return all(program.state is State.RUNNING for program in self.programs)
 
   def are_done(self) -> bool:
-    """Returns whether all learners have ended with success.
-
-    Raises:
-      RunFailed, UserError: if the only learner has failed for good.
-    """
+    """Returns whether all have ended well; raises if the only one failed."""
     codes = [program.exit_code for program in self.programs]
     if len(codes) == 1 and codes[0] is not None and self._is_final(codes[0]):
       self.programs[0].check()
@@ -70,10 +63,8 @@ class Learners:
     """Returns whether a learner has died and all must be placed again.
 
     Returns True once for each such event, when the other learners have ended
-    too or have had time to.
-
-    Raises:
-      RunFailed, UserError: see `restarts.JointRestarts.note_deaths`.
+    too or have had time to. Raises errors of
+    `restarts.JointRestarts.note_deaths`.
     """
     dead = [program for program in self.programs
             if program.state is State.LOST or program.exit_code]
@@ -112,12 +103,7 @@ class Learners:
 
 
 class Peer:
-  """An actor or evaluator, which restarts in its old place or elsewhere.
-
-  Attributes:
-    program: program of the peer.
-    num_starts: number of starts.
-  """
+  """An actor or evaluator, which restarts in its old place or elsewhere."""
 
   def __init__(self, program: program_lib.Program,
                command: Callable[[int], Sequence[str]],
@@ -130,11 +116,7 @@ class Peer:
     self._due = 0.  # When the next start may be.
 
   def tend(self) -> None:
-    """Places or starts the program if it does not run.
-
-    Raises:
-      RunFailed, UserError: see `restarts.Restarts.note_death`.
-    """
+    """Places or starts the program if it does not run; may raise RunFailed."""
     program, now = self.program, time.monotonic()
     if program.state in (State.ENDED, State.LOST):
       self._due = self._restarts.note_death(now)
@@ -164,8 +146,7 @@ class Supervisor:
   def run(self, on_poll: Callable[[], None]) -> Optional[int]:
     """Runs until the learners end or a signal comes.
 
-    Args:
-      on_poll: called after each look at the programs, and at the end.
+    `on_poll` is called after each look at the programs, and at the end.
 
     Returns:
       None if the learners ended well, else the signal (SIGINT, SIGTERM) that
@@ -200,8 +181,7 @@ class Supervisor:
   def _tend(self) -> None:
     """Starts all programs that should run and do not."""
     if self._learners.have_died():
-      # Peers give back their places: where there is room for few programs, the
-      # learners need it first.
+      # Peers give up their places: if room is scarce, learners need it first.
       for peer in self._peers:
         peer.program.withdraw()
       self._learners.place_anew()

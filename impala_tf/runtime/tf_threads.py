@@ -13,7 +13,7 @@ def set_threads(num_threads: int) -> None:
   more threads share operations, two at a time: otherwise a third core would be
   idle (docs/performance.md has the numbers).
   """
-  # In the user's own process it may have; then it keeps what it has.
+  # In the user's process it may have; then its number stays.
   with contextlib.suppress(RuntimeError):
     tf.config.threading.set_intra_op_parallelism_threads(
         num_threads if num_threads > 2 else 1)

@@ -17,12 +17,11 @@ from typing import Dict, Iterable, List, Optional, Sequence, Tuple
 from impala_tf import config as config_lib
 from impala_tf.storage import files
 
-# Name of each module that was imported, to its file or, for one that was given
-# by its name, that name.
+# Imported modules: name, to file or, if the user gave the name, that name.
 _sources: Dict[str, str] = {}
-# Option and value that a module of the user's own has registered, to its name.
+# Registered option and value, to the name of the user's module.
 _registrars: Dict[Tuple[str, str], str] = {}
-_importing: Optional[str] = None  # What `load` is about to import.
+_importing: Optional[str] = None  # The module that `load` is importing.
 
 
 def load(sources: Sequence[str]) -> None:
@@ -127,13 +126,7 @@ def flags() -> List[str]:
 
 def unknown_name(option: str, value: str, known: Iterable[str]
                  ) -> config_lib.ConfigError:
-  """Makes the error for a name that is not registered.
-
-  Args:
-    option: option with that value, such as 'AgentConfig.torso'.
-    value: the name.
-    known: all registered names.
-  """
+  """Makes the error for an option's value, a name that is not registered."""
   known = list(known)
   near = difflib.get_close_matches(value, known, n=1)
   hint = f'did you mean {near[0]!r}? ' if near else ''
@@ -193,7 +186,7 @@ def _explain(error: BaseException, where: str) -> str:
             and not frame.filename.startswith('<frozen')]
   if not frames:
     return f'{where}: {cause}'
-  # The last of the user's own lines; those of libraries follow.
+  # The last of the user's lines; those of libraries follow.
   directory = os.path.dirname(frames[0].filename)
   line = [frame for frame in frames
           if os.path.dirname(frame.filename) == directory][-1]

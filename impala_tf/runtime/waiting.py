@@ -10,13 +10,13 @@ from typing import Callable
 
 LIMIT_SECS = 600.  # For a peer; environments that may be slow get more.
 _SAY_SECS = 30.
-# Polls are a fraction of a second apart. Where two are further apart, this
-# process or its machine was stopped in between, which is no waiting.
+# Polls are a fraction of a second apart. A longer time means that this process
+# or its machine was stopped, which does not count as waiting.
 _MAX_POLL_SECS = 20.
 _POLL_SECS = 0.2
 _CONNECT_TIMEOUT_SECS = 5.
 
-# Called again and again, with the cause, while a process waits; may raise.
+# Called repeatedly, with the cause, while a process waits; may raise.
 PollFn = Callable[[str], None]
 
 
@@ -50,11 +50,7 @@ class Waiting:
   def poll(self, cause: str = '') -> None:
     """Adds the time since the last call; informs the user every half minute.
 
-    Args:
-      cause: reason why the wait is not over.
-
-    Raises:
-      PeerMissing: if the wait has taken too long.
+    Raises PeerMissing, with the cause, if the wait has taken too long.
     """
     now = time.monotonic()
     self._secs += min(now - self._last_poll, _MAX_POLL_SECS)
