@@ -58,7 +58,7 @@ def open_named(full_name: str, prefix: str, mode: str) -> Tuple[BinaryIO, str]:
 
 @contextlib.contextmanager
 def lock(fd: int, operation: int, limit_secs: float) -> Iterator[bool]:
-  """Locks a file (`LOCK_EX` or `LOCK_SH`); yields whether it was in time."""
+  """Locks a file (`LOCK_EX` or `LOCK_SH`); yields False if out of time."""
   deadline = time.monotonic() + limit_secs
   is_locked = False
   while not is_locked:

@@ -146,10 +146,10 @@ def of_one_version(packed: packing.Packing, is_known: TakesFn,
                    refusals: Optional[Refusals]) -> TakesFn:
   """Makes a predicate that takes `num_unrolls` unrolls of each version in turn.
 
-  It is the barrier of batched A2C: the parameters of an update have themselves
-  played all its unrolls. If an actor dies after it has sent some, its successor
-  plays them again, and the surplus is rejected. `is_known` filters unrolls
-  first; refusals are counted unless they are None.
+  It is the barrier of batched A2C: an update's unrolls were all played with the
+  very parameters that it changes. If an actor dies after it has sent some, its
+  successor plays them again, and the surplus is rejected. `is_known` filters
+  unrolls first; refusals are counted unless they are None.
   """
   num_taken = 0
 

@@ -40,4 +40,7 @@ class ActorHost:
     """Is called repeatedly, with the cause, until parameters are there."""
 
   def on_unroll(self, hop_secs: Mapping[str, float]) -> None:
-    """Is called after each batch of unrolls, with `actor.Actor.stopwatch`."""
+    """Is called after each batch of unrolls.
+
+    `hop_secs` are seconds so far by kind of work; see `actor.Actor.stopwatch`.
+    """

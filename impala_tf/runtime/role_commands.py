@@ -16,7 +16,8 @@ def actor_seed(task: int, attempt: int, num_updates: int = 0) -> int:
   """Returns a seed that no other start of any actor of the run has.
 
   With an old seed, a restarted actor or resumed run would repeat past episodes.
-  So attempts count from when the run started, or resumed at `num_updates`.
+  `attempt` counts the actor's earlier starts since the run started, or resumed
+  after `num_updates`.
   """
   return task + (attempt + num_updates) * _SEEDS_AN_ATTEMPT
 
@@ -49,7 +50,7 @@ def actor(address: str, task: int, attempt: int, *flags: str,
 
 
 def evaluator(address: str, attempt: int, *flags: str) -> List[str]:
-  """Returns the command of an evaluator; `address`: of a learner's server."""
+  """Returns the command of an evaluator of the learner at `address`."""
   return _command('evaluator', address, f'--seed={attempt}', *flags)
 
 
