@@ -2,11 +2,11 @@
 
 Such a file vanishes with the last process that has it open: nothing is left
 behind, however processes end. Others open it as /proc/PID/fd/FD of its maker.
-They find it by a name that serves for a Reverb table, which stays empty and is
-in the server's list of tables; those on other machines, in other containers or
-of other users cannot open it.
+They find it by the name of a Reverb table, which stays empty but appears in the
+server's list of tables. Processes on other machines, in other containers or of
+other users cannot open it.
 
-The kernel releases a lock on the file (`flock`) where its holder dies.
+The kernel releases a lock on the file (`flock`) if its holder dies.
 """
 
 import contextlib
@@ -22,15 +22,11 @@ _POLL_SECS = 0.0005
 
 
 def make(prefix: str, token: str) -> BinaryIO:
-  """Makes an empty file.
-
-  Args:
-    prefix: kind of the file.
-    token: random text, by which `open_named` tells the file from others.
+  """Makes an empty file of a kind (`prefix`), identified by random text.
 
   Raises:
-    AttributeError: where this is not Linux.
-    OSError: where the system has no such files.
+    AttributeError: if this is not Linux.
+    OSError: if the system has no such files.
   """
   return open(os.memfd_create(f'impala_tf_{prefix}{token}'), 'r+b', buffering=0)
 
@@ -42,25 +38,19 @@ def name(prefix: str, token: str, file: BinaryIO) -> str:
 
 
 def open_named(full_name: str, prefix: str, mode: str) -> Tuple[BinaryIO, str]:
-  """Opens another process's file.
+  """Opens another process's file by its `name`, in a mode of `open`.
 
-  Args:
-    full_name: see `name`.
-    prefix: see `make`.
-    mode: of `open`.
-
-  Returns:
-    The file, and a path that exists as long as its maker has it.
+  Returns the file, and a path that exists as long as its maker has it.
 
   Raises:
-    OSError: where this process cannot open it.
-    ValueError: where it is not there.
+    OSError: if this process cannot open it.
+    ValueError: if the file does not exist here.
   """
   boot_id, pid, fd, token = full_name[len(prefix):].split('/')
   if boot_id != _BOOT_ID.read_text().strip():
     raise ValueError('it is on another machine')
   path = f'/proc/{int(pid)}/fd/{int(fd)}'
-  # In a container of its own, the number is that of another process.
+  # In another container, the number is that of another process.
   if os.readlink(path) != f'/memfd:impala_tf_{prefix}{token} (deleted)':
     raise ValueError('it is another file')
   return open(path, mode, buffering=0), path
@@ -68,13 +58,7 @@ def open_named(full_name: str, prefix: str, mode: str) -> Tuple[BinaryIO, str]:
 
 @contextlib.contextmanager
 def lock(fd: int, operation: int, limit_secs: float) -> Iterator[bool]:
-  """Yields whether a lock was got in time; releases it at the end.
-
-  Args:
-    fd: descriptor of the file.
-    operation: `fcntl.LOCK_EX` or `fcntl.LOCK_SH`.
-    limit_secs: most time to wait.
-  """
+  """Locks a file (`LOCK_EX` or `LOCK_SH`); yields False if out of time."""
   deadline = time.monotonic() + limit_secs
   is_locked = False
   while not is_locked:
@@ -93,19 +77,12 @@ def lock(fd: int, operation: int, limit_secs: float) -> Iterator[bool]:
 
 
 def lock_holder(fd: int) -> Optional[int]:
-  """Returns the number of a process that has a lock on a file.
-
-  Args:
-    fd: descriptor of the file.
-
-  Returns:
-    The number; None where nobody has one, or the system does not tell.
-  """
+  """Returns the id of a process that holds a file's lock; None if unknown."""
   status = os.fstat(fd)
   file = (f'{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:'
           f'{status.st_ino}')
-  # Such as '1: FLOCK  ADVISORY  WRITE 29167 00:16:3591 0 EOF'; whoever waits
-  # for a lock has an arrow before its kind.
+  # Such as '1: FLOCK  ADVISORY  WRITE 29167 00:16:3591 0 EOF'; a process that
+  # waits for a lock has an arrow before its kind.
   with contextlib.suppress(OSError):
     for line in _LOCKS.read_text().splitlines():
       _, kind, _, _, pid, locked, *_ = line.split()

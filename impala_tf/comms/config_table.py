@@ -1,13 +1,11 @@
 """The Reverb table by which a learner publishes the run's config.
 
-Actors and evaluators read their config there, so that they cannot have another,
-wherever they run. The table's name holds the config's fingerprint: peers see in
-the server's list of tables, which they ask for anyway, whether the server still
-belongs to their run.
+Actors and evaluators read their config there, so theirs cannot differ, wherever
+they run. The table's name holds the config's fingerprint: peers list the
+server's tables anyway, and so notice if the server belongs to another run.
 """
 
 import time
-from typing import Optional
 
 import numpy as np
 import reverb
@@ -25,7 +23,7 @@ _PROBE_TIMEOUT_SECS = 10
 
 
 def table_name(config: config_lib.Config) -> str:
-  """Returns the name of the table that only learners with this config have."""
+  """Returns the table's name, which only learners with this config have."""
   return _PREFIX + fingerprint_lib.of_config(config)
 
 
@@ -36,14 +34,10 @@ def make_table(config: config_lib.Config) -> reverb.Table:
 
 
 def publish(address: str, config: config_lib.Config) -> None:
-  """Puts the config into its table.
-
-  Args:
-    address: 'host:port' of the server with the table.
-    config: config of the run.
+  """Puts the config into the table of the server at 'host:port'.
 
   Raises:
-    ConnectionError: where the server does not answer.
+    ConnectionError: if the server does not answer.
   """
   client = reverb.Client(address)
   writer = client.trajectory_writer(num_keep_alive_refs=1)
@@ -51,38 +45,24 @@ def publish(address: str, config: config_lib.Config) -> None:
   reverb_calls.insert(client, writer, table_name(config), [text])
 
 
-def _read(client: reverb.Client) -> Optional[config_lib.Config]:
-  """Reads the config from a learner; None while it has published none."""
-  infos = reverb_calls.server_info(client, _PROBE_TIMEOUT_SECS)
-  for name, info in infos.items():
-    if name.startswith(_PREFIX) and info.current_size:
-      sample = next(iter(client.sample(
-          name, emit_timesteps=False, unpack_as_table_signature=True)))
-      return as_json.loads(bytes(sample.data[0]).decode())
-  return None
-
-
 def wait_for_config(address: str, poll: waiting.PollFn) -> config_lib.Config:
-  """Waits for a learner's config.
+  """Waits for a learner's config and returns it.
 
-  Args:
-    address: 'host:port' of the learner's server, which should listen by now
-      (see `waiting.for_port`): each try takes up to ten seconds otherwise.
-    poll: function that is called again and again with the cause while there is
-      no config; may raise.
-
-  Returns:
-    The config of the learner's run.
+  The server should listen by now (see `waiting.for_port`): otherwise each try
+  takes up to ten seconds. Between tries `poll` gets the cause, and may raise.
 
   Raises:
-    ConfigError: where the learner is of another version of this package.
+    ConfigError: if the learner has another version of this package.
   """
   client = reverb.Client(address)
   while True:
     try:
-      config = _read(client)
-      if config is not None:
-        return config
+      infos = reverb_calls.server_info(client, _PROBE_TIMEOUT_SECS)
+      for name, info in infos.items():
+        if name.startswith(_PREFIX) and info.current_size:
+          sample = next(iter(client.sample(
+              name, emit_timesteps=False, unpack_as_table_signature=True)))
+          return as_json.loads(bytes(sample.data[0]).decode())
       cause = 'its server is there, but not yet ready'
     except ConnectionError as error:
       cause = str(error)

@@ -1,4 +1,4 @@
-"""A thread that sends the newest of what it is given."""
+"""A thread that sends only the newest snapshot."""
 
 import threading
 from typing import Callable
@@ -7,19 +7,13 @@ import numpy as np
 
 
 class NewestSender:
-  """A sender of snapshots in a thread of its own, which keeps nobody waiting.
+  """A sender of snapshots in a separate thread, for which nobody waits.
 
-  Only the newest counts: one that is still waiting when the next arrives is
-  dropped.
+  A snapshot that is still waiting when the next arrives is dropped.
   """
 
   def __init__(self, send: Callable[[int, np.ndarray], None]):
-    """Starts the thread.
-
-    Args:
-      send: function of a version and its snapshot, which is called in the
-        thread. After the first exception that it raises it is called no more.
-    """
+    """Starts the thread, which calls `send` until it raises an exception."""
     self._send = send
     self._newest = None
     self._error = None
@@ -27,14 +21,10 @@ class NewestSender:
     threading.Thread(target=self._run, daemon=True).start()
 
   def send(self, version: int, snapshot: np.ndarray) -> None:
-    """Hands a snapshot to the thread.
-
-    Args:
-      version: number of the snapshot.
-      snapshot: array that nobody changes from now on.
+    """Hands over a snapshot with its version; nobody may change it later.
 
     Raises:
-      RuntimeError: where sending an earlier one has failed.
+      RuntimeError: if an earlier one could not be sent.
     """
     with self._wake:
       if self._error is not None:

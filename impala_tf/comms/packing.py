@@ -1,7 +1,7 @@
 """Packing of an unroll's arrays into one vector for each dtype.
 
-Reverb spends as much on each column as on compressing all frames of an unroll,
-so a dozen columns would cost twice as much as three.
+For Reverb a column costs as much as compressing all frames of an unroll: a
+dozen columns would cost twice as much as three.
 """
 
 from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
@@ -13,7 +13,7 @@ from impala_tf import types
 
 
 class Stamp(NamedTuple):
-  """Sender and config of an unroll, by which it can be refused.
+  """Sender and config of an unroll, for the filter of unrolls.
 
   Attributes:
     sender: int64 [], task of the actor that played the unroll.
@@ -27,12 +27,12 @@ class Stamp(NamedTuple):
 
 
 class PackedUnroll(NamedTuple):
-  """An unroll whose arrays are views of the columns that are sent.
+  """An unroll whose arrays are views of the columns to send.
 
   Attributes:
     columns: arrays [N], one for each dtype, with room for a stamp.
     unroll: `types.Unroll` of views of them.
-    row: number of the environment that it is of, among its actor's.
+    row: number of its environment among its actor's.
   """
   columns: Tuple[np.ndarray, ...]
   unroll: types.Unroll
@@ -46,19 +46,14 @@ class Packing:
   """The layout of unrolls in columns: actors pack unrolls, the learner unpacks.
 
   Attributes:
-    signature: a `tf.TensorSpec` for each column. Sizes are in names alone, as
-      in float32_336: with sizes in shapes, Reverb would end the learner's
-      reading, and so the run, where an actor of the last run that still
-      reconnects sends a column of another size.
+    signature: a `tf.TensorSpec` for each column. Sizes are only in names, as in
+      float32_336. With sizes in shapes, an actor of an earlier run that sends
+      another size would end the learner's reading, and so the run.
     sizes: N of each column.
   """
 
   def __init__(self, spec: types.Unroll):
-    """Assigns the fields of an unroll to columns.
-
-    Args:
-      spec: spec of one unroll, see `types.unroll_spec`.
-    """
+    """Assigns the fields of a spec (`types.unroll_spec`) to columns."""
     self._spec = spec
     # The fields of the stamp are the last ones of their column.
     self._fields = tf.nest.flatten((spec, _STAMP_SPEC))
@@ -76,10 +71,7 @@ class Packing:
     return [self._fields[i].shape.num_elements() for i in members]
 
   def allocate(self, num_unrolls: int) -> PackedUnroll:
-    """Allocates memory for unrolls, which then need no packing.
-
-    Args:
-      num_unrolls: E.
+    """Allocates memory for E unrolls, which then need no packing.
 
     Returns:
       Zeros: columns [E, N], and an unroll of views of them with leading [E].
@@ -97,14 +89,10 @@ class Packing:
         self._spec, fields[:-len(_STAMP_SPEC)]))
 
   def put_stamp(self, columns: Sequence[np.ndarray], stamp: Stamp) -> None:
-    """Writes a stamp into the columns of one unroll.
-
-    Args:
-      columns: an array [N] for each column.
-      stamp: NumPy scalars.
+    """Writes a stamp of NumPy scalars into the columns [N] of one unroll.
 
     Raises:
-      ValueError: where the columns are of other sizes.
+      ValueError: if the columns have other sizes.
     """
     if tuple(map(len, columns)) != self.sizes:
       raise ValueError(f'an unroll must have columns of {self.sizes} numbers, '
@@ -112,17 +100,13 @@ class Packing:
     columns[self._stamped][-len(stamp):] = stamp
 
   def pack(self, unroll: types.Unroll, stamp: Stamp) -> Tuple[np.ndarray, ...]:
-    """Copies one unroll's arrays into columns.
-
-    Args:
-      unroll: NumPy arrays without a batch dimension.
-      stamp: NumPy scalars.
+    """Copies one unroll's arrays (NumPy, without batch dimension) into columns.
 
     Returns:
       An array [N] for each column; see `sizes` and `signature`.
 
     Raises:
-      ValueError: where structure, shapes or dtypes differ from the spec.
+      ValueError: if structure, shapes or dtypes differ from the spec.
     """
     arrays = tf.nest.flatten((unroll, stamp))
     if len(arrays) != len(self._fields):
@@ -137,14 +121,7 @@ class Packing:
                  for members in self._columns.values())
 
   def unpack(self, columns: Sequence[tf.Tensor]) -> types.Unroll:
-    """Unpacks a batch of unrolls, without their stamps.
-
-    Args:
-      columns: a tensor [B, N] for each column.
-
-    Returns:
-      An `Unroll` of tensors with leading [B].
-    """
+    """Unpacks columns [B, N] as unrolls with leading [B], without stamps."""
     fields = [None] * len(self._fields)
     for column, members in zip(columns, self._columns.values()):
       vectors = tf.split(column, self._sizes(members), axis=1)
@@ -153,26 +130,12 @@ class Packing:
     return tf.nest.pack_sequence_as(self._spec, fields[:-len(_STAMP_SPEC)])
 
   def agents(self, columns: Sequence[tf.Tensor]) -> tf.Tensor:
-    """Unpacks the numbers of the agents that played a batch of unrolls.
-
-    Args:
-      columns: a tensor [B, N] for each column.
-
-    Returns:
-      int64 [B].
-    """
+    """Unpacks from columns [B, N] the agents that played, int64 [B]."""
     place = Stamp._fields.index('agent') - len(Stamp._fields)
     return columns[self._stamped][:, place]
 
   def stamp(self, columns: Sequence[tf.Tensor]) -> Stamp:
-    """Unpacks the stamp of one unroll.
-
-    Args:
-      columns: a tensor [N] for each column.
-
-    Returns:
-      A `Stamp` of tensors.
-    """
+    """Unpacks the stamp, as tensors, from the columns [N] of one unroll."""
     column = columns[self._stamped]
     size = len(_STAMP_SPEC)
     # A column of another program may be shorter than a stamp.

@@ -1,12 +1,12 @@
 """Memory in which a learner shares its parameters with peers on its machine.
 
 The memory is an anonymous file of the learner's process (`anonymous_files`).
-Peers that cannot open it go on without it.
+Peers that cannot open it work without it.
 
 A lock on the file orders writes and reads, whatever the processor. Neither side
-waits for long: a reader that does not get it in time keeps what it has, and a
-writer leaves the memory to whoever holds it, such as a process that was stopped
-just then, and makes another.
+waits for long. A reader that does not get the lock in time keeps its old
+parameters. A writer abandons the memory to the holder, such as a process that
+was stopped, and makes another.
 """
 
 import contextlib
@@ -71,13 +71,10 @@ class Memory:
   """
 
   def __init__(self, size: int):
-    """Makes the memory, without parameters yet.
-
-    Args:
-      size: P, number of parameters.
+    """Makes the memory for P = `size` parameters, without any yet.
 
     Raises:
-      OSError: where the system has no such memory.
+      OSError: if the system has no such memory.
     """
     self._size = size
     self._token = secrets.token_hex(8)
@@ -92,14 +89,10 @@ class Memory:
     return _Mapping(fd, mmap.ACCESS_WRITE)
 
   def write(self, stamp: Stamp, parameters: np.ndarray) -> None:
-    """Writes the parameters, for peers to read from now on.
-
-    Args:
-      stamp: numbers that come with them.
-      parameters: float32 [P].
+    """Writes parameters, float32 [P], for peers to read from now on.
 
     Raises:
-      ValueError: where there are more or fewer numbers. Nothing is written.
+      ValueError: if their number is not P; then nothing is written.
     """
     # Within a write it would look like a death.
     if parameters.size != self._size:
@@ -110,13 +103,12 @@ class Memory:
       if is_locked:
         self._mapping.write(stamp, parameters)
     if not is_locked:
-      # Where the system allows no other, peers keep what they have until the
-      # next write.
+      # If the system allows no other, peers keep theirs until the next write.
       with contextlib.suppress(OSError):
         self._replace(stamp, parameters)
 
   def _replace(self, stamp: Stamp, parameters: np.ndarray) -> None:
-    """Puts another memory in the place where peers look for this one."""
+    """Replaces this memory by another, which peers find in the same place."""
     with anonymous_files.make(_PREFIX, self._token) as other:
       mapping = self._prepare(other.fileno())
       for count in ('num_begun', 'num_ended'):
@@ -127,32 +119,20 @@ class Memory:
 
 
 def make(size: int) -> Optional[Memory]:
-  """Makes a `Memory`; None where the system has none to share."""
+  """Makes a `Memory`; None if the system cannot share memory."""
   try:
     return Memory(size)
-  except (AttributeError, OSError):  # The former where this is not Linux.
+  except (AttributeError, OSError):  # The former if this is not Linux.
     return None
 
 
 class Reader:
-  """A peer's side of the memory.
-
-  Attributes:
-    table_name: see `Memory`.
-  """
+  """A peer's side of the memory."""
 
   def __init__(self, table_name: str):
-    """Opens the memory.
-
-    Args:
-      table_name: name of the table by which it is found.
-
-    Raises:
-      OSError: where this process cannot open it.
-      ValueError: where it is not the memory that was meant.
-    """
+    """Opens a memory by its name; raises OSError or ValueError on failure."""
     self.table_name = table_name
-    self._num_read = 0  # Writes behind what was read last.
+    self._num_read = 0  # Number of the write that was read last.
     self._open()
 
   def _open(self) -> None:
@@ -173,17 +153,15 @@ class Reader:
   def read(self, take: Callable[[np.ndarray], None]) -> Optional[Stamp]:
     """Reads parameters that were written since the last call.
 
-    Args:
-      take: function that is given the parameters, float32 [P]. It must copy
-        them, and soon: the memory is locked meanwhile. What it raises is
-        raised.
+    `take` gets them, float32 [P], and must quickly copy them: the memory is
+    locked meanwhile. Its exceptions are passed on.
 
     Returns:
-      The numbers that come with them; None where there is nothing new, or the
-      memory is locked for long.
+      The numbers that come with the parameters; None if nothing is new, or the
+      memory stays locked for long.
 
     Raises:
-      ConnectionError: where the learner died within a write.
+      ConnectionError: if the learner died during a write.
     """
     with anonymous_files.lock(
         self._file.fileno(), fcntl.LOCK_SH, _LOCK_SECS) as is_locked:
@@ -201,25 +179,17 @@ class Reader:
 
 
 def name_among(tables: Iterable[str]) -> Optional[str]:
-  """Returns the name of a learner's memory, which no other learner's has.
+  """Returns the unique name of a learner's memory among its server's tables.
 
-  Args:
-    tables: names of the tables of the learner's server.
-
-  Returns:
-    The name; None where the learner has none.
+  None if the learner has none.
   """
   return next((name for name in tables if name.startswith(_PREFIX)), None)
 
 
 def find(tables: Iterable[str]) -> Optional[Reader]:
-  """Opens a learner's memory.
+  """Opens the memory named among the tables of a learner's server.
 
-  Args:
-    tables: names of the tables of the learner's server.
-
-  Returns:
-    A reader of its memory; None where there is none that this process can open.
+  Returns None if there is none that this process can open.
   """
   name = name_among(tables)
   if name is not None:

@@ -1,9 +1,9 @@
 """Calls to a Reverb server that never wait for a dead one.
 
-No call raises by itself when a server dies: calls without a deadline wait for
-ever. A deadline alone is not enough, since a server may be slow for a good
-reason (a full queue, a machine that was suspended): when a deadline has passed,
-the server is asked whether it is alive.
+Calls without a deadline wait for ever when a server dies. A deadline alone is
+not enough, since a server may be slow for a good reason (a full queue, a
+suspended machine). So after each deadline the server is asked whether it is
+alive.
 """
 
 from typing import Any, Callable, Mapping, Optional, Sequence
@@ -20,17 +20,10 @@ _PROBE_TIMEOUT_SECS = 90
 
 def server_info(client: reverb.Client, timeout_secs: Optional[int] = None
                 ) -> Mapping[str, Any]:
-  """Asks a server for its tables.
-
-  Args:
-    client: client of the server.
-    timeout_secs: seconds after which the server counts as gone; None for 90.
-
-  Returns:
-    Name and `reverb.TableInfo` of each table.
+  """Asks a server for the name and `reverb.TableInfo` of each table.
 
   Raises:
-    ConnectionError: where the server does not answer.
+    ConnectionError: if it does not answer in time, by default 90 seconds.
   """
   try:
     return client.server_info(timeout=timeout_secs or _PROBE_TIMEOUT_SECS)
@@ -40,11 +33,9 @@ def server_info(client: reverb.Client, timeout_secs: Optional[int] = None
 
 
 def newest_item_table(name: str, *signature: tf.TensorSpec) -> reverb.Table:
-  """Makes a table of the newest item only, which any number of peers read.
+  """Makes a table of only the newest item, for any number of readers.
 
-  Args:
-    name: name of the table.
-    *signature: spec of each column.
+  The signature has a spec for each column.
   """
   return reverb.Table(
       name=name,
@@ -57,7 +48,7 @@ def newest_item_table(name: str, *signature: tf.TensorSpec) -> reverb.Table:
 
 
 def save(client: reverb.Client) -> None:
-  """Has a server write its tables to its directory; raises OSError."""
+  """Makes a server write its tables to its directory; raises OSError."""
   try:
     client.checkpoint()
   except RuntimeError as error:
@@ -67,16 +58,13 @@ def save(client: reverb.Client) -> None:
 def flush(client: reverb.Client, writer: reverb.TrajectoryWriter,
           max_pending: int = 0,
           on_wait: Callable[[], None] = lambda: None) -> None:
-  """Waits, as long as it takes, until tables have taken a writer's items.
+  """Waits, as long as it takes, until tables have received a writer's items.
 
-  Args:
-    client: client of the writer's server.
-    writer: writer with items on their way.
-    max_pending: number of items that may still be on their way afterwards.
-    on_wait: function that is called about every second of the wait.
+  Up to `max_pending` items may still be on their way afterwards. `on_wait` is
+  called about every second of the wait.
 
   Raises:
-    ConnectionError: where the server does not answer any more.
+    ConnectionError: if the server no longer answers.
   """
   while True:
     try:
@@ -92,14 +80,10 @@ def insert(client: reverb.Client, writer: reverb.TrajectoryWriter, table: str,
            columns: Sequence[np.ndarray]) -> None:
   """Puts an item of one step into a table, and waits until it is there.
 
-  Args:
-    client: client of the writer's server.
-    writer: writer that has nothing else on its way.
-    table: name of the table.
-    columns: an array for each column.
+  The writer must have no pending items.
 
   Raises:
-    ConnectionError: where the server does not answer any more.
+    ConnectionError: if the server no longer answers.
   """
   writer.append(tuple(columns))
   writer.create_item(

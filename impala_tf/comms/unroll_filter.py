@@ -1,7 +1,7 @@
-"""The filter by which a learner refuses unrolls it must not learn from.
+"""The filter that rejects unrolls unfit for learning.
 
 An unroll of another config, or with NaN in it, would spoil the parameters, so
-every unroll that comes through the network is checked.
+every unroll from the network is checked.
 """
 
 import collections
@@ -36,16 +36,11 @@ class Refusals:
 
   Attributes:
     total: number of unrolls refused so far.
-    num_replayed: number of those that were sampled from a shared replay, and
-      did not come through the queue.
+    num_replayed: number of refused unrolls from a shared replay, not the queue.
   """
 
   def __init__(self, clock: Callable[[], float] = time.monotonic):
-    """Begins with no refusals.
-
-    Args:
-      clock: function that returns the time in seconds.
-    """
+    """Starts without refusals; `clock` returns the time in seconds."""
     self.total = 0
     self.num_replayed = 0
     self._clock = clock
@@ -56,13 +51,12 @@ class Refusals:
     self._lock = threading.Lock()
 
   def add(self, sender: int, reason: str, agent: Optional[int] = None) -> None:
-    """Counts a refused unroll; warns at once, but at most once a minute.
+    """Counts a refused unroll, and warns at most once a minute.
 
     Args:
       sender: task of the actor that played the unroll.
       reason: reason for the refusal, for messages.
-      agent: agent that it belongs to, where it was sampled from a shared
-        replay; None where it came through the queue.
+      agent: agent of an unroll from a shared replay; None for the queue.
     """
     name = f'actor {sender}'
     if agent is not None:
@@ -86,12 +80,12 @@ class Refusals:
     return counts
 
   def batch_came(self) -> None:
-    """Notes that unrolls came that can be learned from."""
+    """Records that a batch of good unrolls came."""
     self._in_a_row = 0
     self._last_batch = self._clock()
 
   def check(self) -> None:
-    """Raises UserError where many refusals came and no batch any more."""
+    """Raises UserError if only refused unrolls have come for a long time."""
     secs = self._clock() - self._last_batch
     if self._in_a_row < _MAX_IN_A_ROW or secs < _MAX_SECS:
       return
@@ -110,16 +104,11 @@ def refusing(packed: packing.Packing, fingerprint: int,
 
   Args:
     packed: layout of unrolls in columns.
-    fingerprint: fingerprint that unrolls must have, see
-      `config_fingerprint.of_unrolls`.
-    refusals: log of unrolls that are refused; None for no log.
-    agent: number of the agent whose unrolls alone are taken; None: of any.
+    fingerprint: required fingerprint, see `config_fingerprint.of_unrolls`.
+    refusals: counts of refused unrolls; None to count none.
+    agent: only agent whose unrolls are accepted; None for any.
     is_shared: whether several agents write to the table.
-    must_be_finite: whether unrolls with numbers that are not finite are
-      refused.
-
-  Returns:
-    Function from the columns [N] of one unroll to bool [].
+    must_be_finite: whether to reject unrolls with NaN or infinity.
   """
 
   def note(sender, of_agent, is_known, is_own):
@@ -155,18 +144,12 @@ def refusing(packed: packing.Packing, fingerprint: int,
 def of_one_version(packed: packing.Packing, is_known: TakesFn,
                    first_version: int, num_unrolls: int,
                    refusals: Optional[Refusals]) -> TakesFn:
-  """Makes a predicate that takes so many unrolls of each version in turn.
+  """Makes a predicate that takes `num_unrolls` unrolls of each version in turn.
 
-  It is the barrier of batched A2C: every update is of unrolls that its very
-  parameters have played. Others are left over where an actor died after it had
-  sent some, since the one in its place plays them again.
-
-  Args:
-    packed: layout of unrolls in columns.
-    is_known: predicate that refuses unrolls first.
-    first_version: version of the first unrolls.
-    num_unrolls: unrolls of each version.
-    refusals: log of unrolls that are refused; None for no log.
+  It is the barrier of batched A2C: an update's unrolls were all played with the
+  very parameters that it changes. If an actor dies after it has sent some, its
+  successor plays them again, and the surplus is rejected. `is_known` filters
+  unrolls first; refusals are counted unless they are None.
   """
   num_taken = 0
 

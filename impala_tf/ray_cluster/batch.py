@@ -1,4 +1,4 @@
-"""Programs on a Ray cluster, a fixed number at a time."""
+"""Batches of programs on a Ray cluster."""
 
 import pathlib
 from typing import Mapping, Sequence
@@ -14,21 +14,11 @@ _POLL_SECS = 0.5
 def make_batch(num_jobs: int, log_dir: str, environment: Mapping[str, str],
                needs: ray_connection.Resources, needed: Sequence[str],
                wait_secs: float) -> batch.Batch:
-  """Makes a batch on a cluster; if this process dies its programs are killed.
+  """Makes a batch on a cluster; if this process dies, its programs are killed.
 
-  Its method `run` raises PeerMissing where there was no room in time.
-
-  Args:
-    num_jobs: most programs at a time.
-    log_dir: directory on this machine in which each program has its output in
-      `NAME.log`.
-    environment: variables for the programs.
-    needs: what Ray reserves for each program.
-    needed: paths that nodes must have.
-    wait_secs: longest wait for room while none of these programs runs.
-
-  Returns:
-    The batch, which has started nothing yet.
+  Each program writes to a local file, `log_dir`/NAME.log, and needs resources
+  and paths (`needed`) on its node. The method `run` raises PeerMissing if it
+  waits for room for `wait_secs` while none of the programs runs.
   """
   room = waiting.Waiting(
       'room on the cluster', wait_secs, lambda line: print(line, flush=True))

@@ -1,6 +1,6 @@
 """Connection to a Ray cluster, or to Ray on this machine, and its resources.
 
-Whatever can be wrong with the connection is said in one line.
+Every connection error is one line.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ _OBJECT_STORE_BYTES = 100 * 2**20
 
 
 class Resources(NamedTuple):
-  """Resources that a node has, or that a program needs.
+  """Resources of a node, or needs of a program.
 
   Attributes:
     cpus: CPUs as Ray counts them, may be a fraction.
@@ -36,26 +36,19 @@ class Resources(NamedTuple):
     return f'{self.cpus:g} CPU{gpus}'
 
   def num_places(self, needs: 'Resources') -> int:
-    """Returns how many programs fit in.
-
-    Args:
-      needs: resources of one program, more than 0 CPUs.
-    """
+    """Returns how many programs fit that need more than 0 CPUs each."""
     limits = [self.cpus / needs.cpus]
     if needs.gpus:
       limits.append(self.gpus / needs.gpus)
     return max(0, math.floor(min(limits) + 1e-6))  # 0.3 / 0.1 is less than 3.
 
   def minus(self, needs: 'Resources') -> 'Resources':
-    """Returns the resources that are left beside a program with such needs."""
+    """Returns the resources left beside a program with these needs."""
     return Resources(self.cpus - needs.cpus, self.gpus - needs.gpus)
 
 
 def _probe(address: str) -> None:
-  """Raises UserError where nothing listens at the address.
-
-  Ray itself would take minutes to find out.
-  """
+  """Raises UserError if nothing listens; Ray would take minutes to notice."""
   host, _, port = address.rpartition(':')
   if '/' in host or not host or not port.isdecimal():
     raise config_lib.UserError(
@@ -71,8 +64,8 @@ def _probe(address: str) -> None:
 
 
 def _find_auto() -> str:
-  """Returns the address of the cluster that this machine joined last."""
-  from ray._private import services  # Nothing public tells without connecting.
+  """Returns the address of the cluster that this machine last joined."""
+  from ray._private import services  # No public way without connecting.
   try:
     return services.canonicalize_bootstrap_address('auto')
   except ConnectionError as error:
@@ -85,19 +78,19 @@ def _find_auto() -> str:
 @contextlib.contextmanager
 def connected(address: Optional[str], spare_cpus: float = 0.
               ) -> Iterator[List[Resources]]:
-  """Connects to a cluster, and leaves it at the end.
+  """Connects to a cluster, and disconnects when the context ends.
 
   Args:
-    address: 'auto' or 'HOST:PORT' of a cluster that this machine is a node of;
-      None starts Ray on this machine, and ends it at the end.
-    spare_cpus: CPUs that Ray on this machine counts beyond those there are.
+    address: 'auto' or 'HOST:PORT' of a cluster with this machine as a node;
+      None for Ray on this machine, which is stopped in the end.
+    spare_cpus: CPUs that Ray on this machine counts in excess of the real ones.
 
   Yields:
     The resources of each node.
 
   Raises:
-    UserError: where Ray is not installed, or not to be reached.
-    RunFailed: where Ray itself fails later.
+    UserError: if Ray is not installed or cannot be reached.
+    RunFailed: if Ray fails later.
   """
   os.environ.setdefault('RAY_USAGE_STATS_ENABLED', '0')
   try:
@@ -137,17 +130,17 @@ def connected(address: Optional[str], spare_cpus: float = 0.
 
 
 def own_host() -> str:
-  """Returns the address of this node, as the others reach it."""
+  """Returns this node's address as the other nodes see it."""
   import ray
   return ray.util.get_node_ip_address()
 
 
 def num_places(nodes: Sequence[Resources], needs: Resources) -> int:
-  """Returns how many programs with such needs all nodes have room for."""
+  """Returns how many programs with these needs fit on all nodes."""
   return sum(node.num_places(needs) for node in nodes)
 
 
 def describe(nodes: Sequence[Resources]) -> str:
-  """Returns words such as '3 nodes (2 CPU; 2 CPU; 4 CPU, 1 GPU)'."""
+  """Describes nodes, as in '3 nodes (2 CPU; 2 CPU; 4 CPU, 1 GPU)'."""
   return (f'{plurals.counted(len(nodes), "node")} '
           f'({"; ".join(map(str, nodes))})')

@@ -1,12 +1,12 @@
-"""The part of a Ray program that runs on its node: it starts the program.
+"""The part of a Ray program that runs on its node, and starts the program.
 
 It is sent to the node by value (see `impala_tf.ray_cluster.program`), since
-Ray's workers do not have this project on their path: it needs nothing but the
+Ray's workers do not have this project on their path: it may import only the
 standard library and Ray.
 
-Ray restarts hosts, and the project restarts programs: Ray sees its own
-processes and nodes only, while `impala_tf.runtime.restarts` judges what a
-program's end means and how often is too often, on one machine and on many.
+Ray restarts hosts, and the project restarts programs. Ray knows only its own
+processes and nodes; `impala_tf.runtime.restarts` interprets exit codes and
+limits restarts, in the same way on one machine and on many.
 """
 
 import os
@@ -20,29 +20,24 @@ import uuid
 
 import ray
 
-# What Ray sends along with an answer, and not through its object store.
+# Limit under which Ray sends an answer without its object store.
 _MOST_BYTES = 64 * 2**10
 
 
 def _free_ports() -> Sequence[int]:
-  """Returns two ports, which differ."""
+  """Returns two different ports."""
   with socket.create_server(('', 0)) as a, socket.create_server(('', 0)) as b:
     return a.getsockname()[1], b.getsockname()[1]
 
 
 class Host:
-  """Starts one program after the other, as children of this process.
+  """A process that starts one program after the other as its child.
 
-  A program is killed when this process dies, so that it is nowhere else while
-  Ray starts another host for it.
+  A program is killed when this process dies, so no copy of it is left when Ray
+  starts another host for it.
   """
 
   def __init__(self, root: str):
-    """Starts nothing yet.
-
-    Args:
-      root: the project's top directory.
-    """
     self._root = root
     self._id = uuid.uuid4().hex
     self._process: Optional[subprocess.Popen] = None
@@ -54,14 +49,10 @@ class Host:
   def start(self, directory: str, command: Sequence[str],
             environment: Mapping[str, str],
             needed: Sequence[str]) -> Dict[str, Any]:
-    """Starts a program unless a path is missing; kills what ran before.
+    """Starts a module with arguments unless a `needed` path is missing.
 
-    Args:
-      directory: working directory; the project's where the node does not have
-        it.
-      command: module and arguments, which follow `python -m`.
-      environment: variables beside those that Ray's workers have.
-      needed: paths that the node must have.
+    Kills its predecessor. If the node does not have the working directory, the
+    project's is used. The environment is added to that of Ray's workers.
 
     Returns:
       See `tell`.
@@ -88,14 +79,14 @@ class Host:
     output = os.pread(self._output.fileno(), _MOST_BYTES, self._told)
     self._told += len(output)
     if len(output) == _MOST_BYTES:
-      exit_code = None  # There may be more to tell first.
+      exit_code = None  # There may be more output first.
     return {'host': self._id, 'ip': ray.util.get_node_ip_address(),
             'node': ray.get_runtime_context().get_node_id(),
             'free_ports': _free_ports(), 'exit_code': exit_code,
             'output': output, 'missing': self._missing}
 
   def send(self, signum: int) -> None:
-    """Sends the program a signal if it still runs."""
+    """Sends the program a signal if it is running."""
     if self._process is not None and self._process.poll() is None:
       self._process.send_signal(signum)
 

@@ -1,4 +1,4 @@
-"""Plan of a run on a cluster: what it needs, and whether there is room."""
+"""Plan of a run on a cluster: its needs, and whether they fit."""
 
 import argparse
 import dataclasses
@@ -22,7 +22,7 @@ class Needs(NamedTuple):
   Attributes:
     learner: resources of each learner.
     actor: resources of each actor.
-    evaluator: resources of the evaluator; None where there is none.
+    evaluator: resources of the evaluator; None if there is none.
   """
   learner: ray_connection.Resources
   actor: ray_connection.Resources
@@ -31,7 +31,7 @@ class Needs(NamedTuple):
 
 def evaluator_needs(args: argparse.Namespace
                     ) -> Optional[ray_connection.Resources]:
-  """Returns what an evaluator needs; None where the flags ask for none."""
+  """Returns the needs of an evaluator; None if no flag asks for one."""
   if not args.evaluate:
     return None
   return ray_connection.Resources(args.actor_cpus or 1., 0.)
@@ -39,14 +39,14 @@ def evaluator_needs(args: argparse.Namespace
 
 def cpus_besides_actors(args: argparse.Namespace,
                         config: config_lib.Config) -> float:
-  """Returns how many CPUs the learners and the evaluator need."""
+  """Returns the number of CPUs for the learners and the evaluator."""
   evaluator = evaluator_needs(args)
   return (config.learner.num_learners * args.learner_cpus +
           (evaluator.cpus if evaluator else 0.))
 
 
 class Plan:
-  """Programs that are to run on the cluster.
+  """Programs to run on the cluster.
 
   Attributes:
     config: config of the run, with a number for `ActorConfig.num_actors`.
@@ -55,15 +55,10 @@ class Plan:
 
   def __init__(self, args: argparse.Namespace, config: config_lib.Config,
                nodes: _Nodes):
-    """Finds room for the run.
-
-    Args:
-      args: flags of `impala_tf.cli.cluster`.
-      config: config of the run.
-      nodes: resources of each node.
+    """Fits the run onto nodes, by the flags of `impala_tf.cli.cluster`.
 
     Raises:
-      UserError: where there is no room for it.
+      UserError: if there is no room for it.
     """
     if config.learner_plays:
       raise config_lib.UserError(
@@ -103,16 +98,10 @@ class Plan:
 
   def _beside(self, left: _Nodes, name: str, needs: ray_connection.Resources,
               nodes: _Nodes) -> _Nodes:
-    """Returns what nodes have left beside one more program.
-
-    Args:
-      left: what they had left before.
-      name: name of the program.
-      needs: resources of the program.
-      nodes: all that they have.
+    """Returns the resources `left` beside one more program.
 
     Raises:
-      UserError: where it has no room.
+      UserError: if no node has room for it.
     """
     options = [[*left[:i], node.minus(needs), *left[i + 1:]]
                for i, node in enumerate(left) if node.num_places(needs)]
@@ -125,7 +114,7 @@ class Plan:
         ray_connection.num_places(option, self.needs.actor)))
 
   def show(self, nodes: _Nodes, run_dir: str, resuming: bool) -> None:
-    """Prints what is trained where."""
+    """Prints the level, the cluster and the number of programs."""
     level = levels.short_name(self.config.environment.level)
     print(f'{"Resuming" if resuming else "Training"} {level} in {run_dir}\n'
           f'  on {ray_connection.describe(nodes)} of Ray')
@@ -138,7 +127,7 @@ class Plan:
 
 
 def _number_within(config: config_lib.Config, room: int) -> int:
-  """Returns how many actors make use of room for so many."""
+  """Returns the number of actors that can use this much room."""
   if config.actor.synchronisation != 'none':
     return sizing.num_synchronous_actors(config, room)
   num_learners = config.learner.num_learners
@@ -146,7 +135,7 @@ def _number_within(config: config_lib.Config, room: int) -> int:
 
 
 def _number_before(run_dir: Optional[str]) -> Optional[int]:
-  """Returns the number of actors of the run to be resumed; None without one."""
+  """Returns the number of actors of the run to resume; None without one."""
   path = gin_config.config_path(run_dir or '')
   if not files.exists(path):
     return None

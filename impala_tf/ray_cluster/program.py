@@ -1,9 +1,8 @@
 """A program on some node of a Ray cluster.
 
-Ray finds a node with room for it, and another where that one is lost. Ray
-places a `host.Host`, an actor in Ray's sense, which starts the program as its
-child and tells of it when asked. Nothing here waits: a node's answer is taken
-when it has come.
+Ray finds a node with room for it, and another if the node is lost. On the node
+it places a `host.Host`, an actor in Ray's sense, which starts the program as
+its child and reports on it. Nothing here waits for a node's answer.
 """
 
 import os
@@ -27,30 +26,29 @@ _ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Ray finds out by itself when a node or a process is gone, but not when a
 # process has stopped.
 _SILENCE_SECS = 60.
-# Calls of `collect` are a fraction of a second apart; where two are further
-# apart, this process was stopped, and not the other.
+# Calls of `collect` are a fraction of a second apart; after a longer time, this
+# process was stopped, and not the other.
 _MAX_POLL_SECS = 2.
 _MOST_OF_CAUSE = 200  # Characters; Ray's explanations are pages.
-# Beginnings of the names of variables that programs get from this process,
-# beside those that Ray gives them.
+# Prefixes of variables that programs get from this process, beside Ray's.
 _HANDED_ON = ('IMPALA_TF_', 'MUJOCO_', 'PYTHONSAFEPATH', 'TF_')
 
 cloudpickle.register_pickle_by_value(ray_host)
 
 
 class Report(NamedTuple):
-  """A host's answer: where it is, and how its program is.
+  """A report of a host on its node and its program.
 
   Attributes:
     host: identifies the host; differs after Ray has restarted it.
     ip: address of its node.
     node: Ray's name for its node.
-    free_ports: two ports of its node; nothing listened there a moment ago.
-    exit_code: exit code of the program; None while it runs, or before it was
-      started.
-    output: what the program has written since the last report.
-    missing: path that the node does not have, so that the program was not
-      started; empty otherwise.
+    free_ports: two ports of its node that were free a moment ago.
+    exit_code: exit code of the program; None while it runs, or before its
+      start.
+    output: output of the program since the last report.
+    missing: path that the node lacks, so that the program was not started;
+      empty otherwise.
   """
   host: str
   ip: str
@@ -80,15 +78,7 @@ class RayProgram(program_lib.Program):
                needs: ray_connection.Resources,
                environment: Optional[Mapping[str, str]] = None,
                needed: Sequence[str] = ()):
-    """Starts nothing yet.
-
-    Args:
-      name: name of the program.
-      log_dir: directory of its log file.
-      needs: what Ray reserves for it.
-      environment: variables beside those that all programs get.
-      needed: paths that its node must have.
-    """
+    """Prepares the program; its node must have the `needed` paths."""
     super().__init__(name, log_dir)
     self.report: Optional[Report] = None
     self._needs = needs
@@ -102,14 +92,13 @@ class RayProgram(program_lib.Program):
 
   @property
   def exit_code(self) -> Optional[int]:
-    """Exit code, negative for a signal; None unless the program has ended."""
     if self.state is not State.ENDED:
       return None
     return child.BAD_INPUT if self.report.missing else self.report.exit_code
 
   @property
   def place_name(self) -> str:
-    """Name of the node that the program runs on, or ran on last."""
+    """Name of the program's current or last node."""
     return f'{self.report.ip} (node {self.report.node[:8]})'
 
   def how_it_ended(self) -> str:
@@ -118,7 +107,7 @@ class RayProgram(program_lib.Program):
     return super().how_it_ended()
 
   def place(self) -> None:
-    """Has Ray find a node for the program, unless it can start where it was."""
+    """Requests a node, unless the program can restart where it was."""
     if self._host is None:
       # Ray restarts it without limit; how often is too often is not its
       # business but that of the callers.
@@ -143,7 +132,7 @@ class RayProgram(program_lib.Program):
       self._host.send.remote(signum)
 
   def collect(self) -> None:
-    """Takes what has come from the node, and asks for more."""
+    """Handles the node's answer if there is one, and asks again."""
     if self._host is None:
       return
     secs = min(time.monotonic() - self._last_poll, _MAX_POLL_SECS)

@@ -1,8 +1,8 @@
 """One training run on a Ray cluster.
 
-Learners are placed first, and their peers once all learners run, where there is
-room. Nodes have to name free ports before the learners can be told of each
-other, and room for the learners is not waited for forever.
+Learners are placed first, and actors and evaluator once all learners run, if
+there is room. Nodes report free ports before learners start, because learners
+must know each other's addresses. The wait for room for learners has a limit.
 """
 
 import collections
@@ -33,14 +33,14 @@ _log = logging.getLogger('cluster')
 
 
 def needed_paths(run_dir: str) -> List[str]:
-  """Returns paths that a node must have for a role that writes to the run."""
+  """Returns the paths that nodes need for a role that writes to the run."""
   if files.is_url(run_dir):
     return user_modules.paths()
   return [run_dir, *user_modules.paths()]
 
 
 class RayLearners(supervisor.Learners):
-  """Learners on nodes of a cluster, which listen where their nodes have room.
+  """Learners on nodes of a cluster, at ports that are free there.
 
   Attributes:
     addresses: HOST:PORT of each one's Reverb server, as of the last start.
@@ -50,7 +50,7 @@ class RayLearners(supervisor.Learners):
                log_dir: pathlib.Path, port: Optional[int],
                needs: ray_connection.Resources, wait_secs: float,
                sharing_flags: Sequence[str] = ()):
-    """Starts nothing yet; see `ClusterRun`, but for what a learner needs."""
+    """Prepares the learners; see `ClusterRun`. `needs` are those of one."""
     number = config.learner.num_learners
     super().__init__(
         number, lambda name: ray_program.RayProgram(
@@ -71,7 +71,6 @@ class RayLearners(supervisor.Learners):
     self._waiting.restart()
 
   def _wait_for_room(self) -> None:
-    """Raises PeerMissing where there was no room in time."""
     self._waiting.poll()
 
   def _is_final(self, exit_code: int) -> bool:
@@ -111,20 +110,19 @@ class ClusterRun(supervisor.Supervisor):
                log_dir: pathlib.Path, port: Optional[int],
                needs: cluster_plan.Needs, wait_secs: float,
                sharing_flags: Sequence[str] = ()):
-    """Starts nothing yet.
+    """Prepares the run.
 
     Args:
       config: config of the run, with a number for `ActorConfig.num_actors`.
       run_dir: directory of the run, an absolute path or a URL; claimed.
-      log_dir: directory that gets a log file for each program.
-      port: port of the Reverb server, and the first of as many where there are
-        several learners; None for free ports.
-      needs: what Ray reserves for each program; there is an evaluator where it
-        says what for one.
+      log_dir: directory for a log file of each program.
+      port: port of the first learner's Reverb server; others follow. None for
+        free ports.
+      needs: resources of each program; an evaluator runs only if it has some.
       wait_secs: longest wait for room for the learners, and of roles for each
         other.
       sharing_flags: flags of learners and actors of an agent that shares a
-        replay, which was started elsewhere.
+        replay.
     """
     self._run_dir = run_dir
     self._wait_flag = f'--wait_secs={wait_secs:g}'
@@ -172,7 +170,7 @@ class ClusterRun(supervisor.Supervisor):
       _log.info(self.status())
 
   def status(self) -> str:
-    """Returns a line that says what runs where, and how often it restarted."""
+    """Describes in one line the programs' nodes and the number of restarts."""
     learners = self._learners
     if not learners.are_running:
       if len(learners.programs) > 1:

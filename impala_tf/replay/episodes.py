@@ -1,20 +1,20 @@
-"""Episodes in the replay: how unrolls are chained, and read one after another.
+"""Episodes in the replay: chains of unrolls, and their reader.
 
 Source: Schmitt et al. 2020 (LASER), supplement, sections 1.2 and 2. There an
-episode is sampled as a whole and stepped through from its beginning, so that an
-LSTM's states can be recomputed by the newest parameters on the way.
+episode is sampled as a whole and stepped through from its beginning, so that
+the newest parameters can recompute an LSTM's states on the way.
 
-Unrolls do not begin where episodes do. A chain is what becomes one item of the
-replay: first the unroll in which an episode begins, then all later ones up to
-that in which it ends. The first is for memory alone: memory ends where an
-episode starts, so whatever it held before, after that unroll it is exact. The
-others are learned from. So each unroll is learned from in one chain only, and
-the one that ends an episode is also the first of the next chain.
+Unrolls do not begin where episodes do. A chain becomes one item of the replay:
+the unroll in which an episode begins, then all later ones up to that in which
+it ends. The first only yields the memory: since an episode's start resets it,
+it is exact after that unroll. The others are learned from. So each unroll is
+learned from in one chain only, and the one that ends an episode is also the
+first of the next chain.
 
-An environment's very first unroll, which begins with an episode, is a chain of
-its own, so that the replay can be sampled from the first unroll on. Longer
-episodes than a chain may be are cut: then the next chain begins with the memory
-that the actor had.
+An environment's very first unroll, which begins with an episode, is also a
+chain by itself, so that the replay can be sampled from the first unroll on.
+Episodes longer than a chain may be are cut: then the next chain begins with the
+memory that the actor had.
 """
 
 from typing import (
@@ -40,7 +40,7 @@ RecomputeFn = Callable[[types.Unroll], Any]
 
 
 class Chains:
-  """The chains that are being made of an actor's unrolls.
+  """The growing chains of an actor's unrolls.
 
   Attributes:
     num_kept: number of unrolls, of all environments, that must be kept for the
@@ -48,7 +48,7 @@ class Chains:
   """
 
   def __init__(self, max_unrolls: int, num_envs: int):
-    """Begins without any unroll.
+    """Starts without unrolls.
 
     Args:
       max_unrolls: most unrolls of a chain that are learned from.
@@ -67,9 +67,9 @@ class Chains:
       step_type: uint8 [T+1], of the unroll.
 
     Returns:
-      Places of a chain's unrolls, if that is whole now: -1 for the newest of
-      all that were added, of any environment, -2 for the one before, and so on.
-      None where it is not whole.
+      Places of a chain's unrolls if the chain is complete, else None. The
+      newest unroll of any environment is at -1, the one before at -2, and so
+      on.
     """
     place = self._count
     self._count += 1
@@ -88,12 +88,7 @@ class Chains:
 
 
 class _Episode(NamedTuple):
-  """Unrolls of a chain that are still to come.
-
-  Attributes:
-    columns: an array [n, N] for each column.
-    next: index of the unroll that comes next.
-  """
+  """Remaining unrolls of a chain: columns [n, N], and the next one's index."""
   columns: Tuple[np.ndarray, ...]
   next: int
 
@@ -105,23 +100,23 @@ class _Episode(NamedTuple):
 class EpisodeReader:
   """A reader of as many episodes at once as a batch has replayed unrolls.
 
-  Each batch has the next unroll of each episode. Where one is over, another is
-  sampled. With `recompute` there is one forward pass for each batch: over the
-  last unrolls, and over the first ones of chains that have just begun.
+  Each batch has the next unroll of each episode. After an episode's end another
+  is sampled. With `recompute` there is one forward pass for each batch: over
+  the last unrolls, and over the first ones of chains that have just begun.
   """
 
   def __init__(self, chains: tf.data.Dataset, num_unrolls: int,
                packed: packing.Packing,
                recompute: Optional[RecomputeFn] = None):
-    """Samples nothing yet.
+    """Prepares the reader.
 
     Args:
       chains: sampled chains, each a tuple of columns [n, N].
       num_unrolls: number of unrolls of each batch.
       packed: layout of unrolls in columns.
       recompute: function from unrolls with leading [B, T+1] ([B] for fields
-        without time) to the memory after them, that is before the first step of
-        the next; None: memory is as the actors had it.
+        without time) to the memory before the first step of the next; None to
+        use the memory that actors recorded.
     """
     self._chains = chains
     self._num_unrolls = num_unrolls
@@ -129,7 +124,7 @@ class EpisodeReader:
     self._recompute = recompute
 
   def __iter__(self) -> Iterator[types.Unroll]:
-    """Yields unrolls with leading [B, T+1], without an end."""
+    """Yields unrolls with leading [B, T+1] for ever."""
     chains = iter(self._chains)
     episodes: List[Optional[_Episode]] = [None] * self._num_unrolls
     unrolls = core_state = None
@@ -138,7 +133,7 @@ class EpisodeReader:
         if episode is None or episode.is_over:
           columns = tuple(column.numpy() for column in next(chains))
           if len(columns[0]) == 1:
-            # It begins with an episode, so what comes before does not matter.
+            # It begins with an episode, so its start resets the memory.
             columns = tuple(np.repeat(column, 2, axis=0) for column in columns)
           episodes[i] = _Episode(columns, next=0)
       if self._recompute is not None:

@@ -1,14 +1,13 @@
 """The pace of agents that share a replay: none leads the slowest by much.
 
 Schmitt et al. 2020, section 5.1: agents that share a replay "run concurrently
-at identical speed". So a learner waits before a batch as long as it would be
-ahead of the slowest agent by more than 1 % of its frames. Who is slowest can
-always go on, so somebody does, as long as silent agents are not waited for
-without an end: those that died, or were stopped, are left out after a minute,
-and those that have never come after ten. One that is heard again is waited for
-again, since all agents of a sweep are to learn from each other.
+at identical speed". So a learner waits before a batch that would put it ahead
+of the slowest agent by more than 1 % of its frames. The slowest can always
+continue. Silent agents are ignored: those that died or were stopped after a
+minute, those that never came after ten. If one is heard again, others wait for
+it again, since all agents of a sweep should learn from each other.
 
-Progress is counted in thousandths of an agent's own frames.
+Progress is counted in thousandths of an agent's frames.
 """
 
 import math
@@ -25,14 +24,14 @@ DONE = 1000  # Thousandths.
 _MAX_LEAD = 10
 _SILENT_SECS = 60.
 _COME_SECS = 600.
-# Looks are a fraction of a second apart. Where two are further apart, this
-# process was stopped, or the replay was away, and others could not be heard.
+# Looks are a fraction of a second apart. After a longer time, this process was
+# stopped, or the replay was away, and others could not be heard.
 _MAX_LOOK_SECS = 2.
 _POLL_SECS = 0.05
 
 
 class Report(NamedTuple):
-  """An agent's report, as it is found with the replay.
+  """An agent's report in the replay.
 
   Attributes:
     progress: thousandths of the agent's frames.
@@ -43,7 +42,7 @@ class Report(NamedTuple):
 
 
 class _Other:
-  """Another agent's progress, and when it was heard of last."""
+  """Another agent's progress, and the time since its last pulse."""
 
   def __init__(self, report: Report):
     self.progress = report.progress
@@ -53,12 +52,12 @@ class _Other:
 
   @property
   def is_silent(self) -> bool:
-    """Whether nothing was heard for so long that it is not waited for."""
+    """Whether it was silent for so long that nobody waits for it."""
     return self._silent_secs >= (
         _SILENT_SECS if self._was_seen else _COME_SECS)
 
   def take(self, report: Report, secs: float) -> None:
-    """Takes the newest report, so many seconds after the last."""
+    """Processes the newest report, so many seconds after the last."""
     # A replay that died counts from 0 again.
     self.progress = max(self.progress, report.progress)
     if report.pulse not in (0, self._pulse):
@@ -73,17 +72,13 @@ class Pace:
   """An agent's view of the others, which decides whether it must wait."""
 
   def __init__(self, clock: Callable[[], float] = time.monotonic):
-    """Begins without having heard of any other agent.
-
-    Args:
-      clock: function that returns the time in seconds.
-    """
+    """Starts without reports; `clock` returns the time in seconds."""
     self._clock = clock
     self._others: Dict[int, _Other] = {}
     self._last_look = clock()
 
   def look(self, reports: Mapping[int, Report]) -> None:
-    """Takes the newest reports of all other agents by their numbers."""
+    """Processes the newest reports of all other agents by their numbers."""
     now = self._clock()
     secs = min(now - self._last_look, _MAX_LOOK_SECS)
     self._last_look = now
@@ -99,11 +94,9 @@ class Pace:
                         '%.1f %% of its frames', number, other.progress / 10)
 
   def reason_to_wait(self, share: float, next_share: float) -> Optional[str]:
-    """Tells which agent has to be waited for, and why; None for none.
+    """Names the agent to wait for, and why; None if there is none.
 
-    Args:
-      share: share of this agent's frames that it has learned from.
-      next_share: the same after the next update.
+    `share` is this agent's progress, `next_share` that after the next update.
     """
     # A copy: another thread looks meanwhile.
     waited_for = {number: other.progress for number, other in
@@ -123,24 +116,19 @@ class Pace:
 
 
 class Link(Protocol):
-  """A connection to a shared replay; see `shared_replay.Link`.
-
-  Attributes:
-    pace: pace of the agents.
-    problem: why the replay gives no unrolls; empty where it does.
-  """
+  """A connection to a shared replay; see `shared_replay.Link`."""
   pace: Pace
   problem: str
 
   def check(self) -> None:
-    """Raises ConfigError where another living agent has this one's number."""
+    """Raises ConfigError if another living agent has this one's number."""
 
   def report(self, share: float) -> None:
-    """Tells the other agents what share of its frames this one has."""
+    """Reports this agent's share of its frames to the other agents."""
 
 
 class _InformedHost(host_lib.LearnerHost):
-  """A host that is told why there is no batch."""
+  """A host that learns why there is no batch."""
 
   def __init__(self, host: host_lib.LearnerHost, link: Link):
     self.should_stop = host.should_stop
@@ -157,15 +145,7 @@ class PacedReader:
   def __init__(self, reader: interfaces.Reader, link: Link,
                num_frames: Callable[[], int], frames_per_update: int,
                total_frames: int):
-    """Wraps a reader.
-
-    Args:
-      reader: gives the batches.
-      link: connection to the shared replay.
-      num_frames: returns the frames that this agent has learned from.
-      frames_per_update: frames of one update.
-      total_frames: frames that this agent is to learn from.
-    """
+    """Wraps a reader; all frames are those of this agent."""
     self._reader = reader
     self._link = link
     self._num_frames = num_frames
@@ -175,14 +155,14 @@ class PacedReader:
 
   @property
   def wait_secs(self) -> float:
-    """Seconds spent so far in waiting for batches and for other agents."""
+    """Seconds spent waiting for batches and for other agents so far."""
     return self._reader.wait_secs + self._paused_secs
 
   def next(self, host: host_lib.LearnerHost) -> Optional[types.Unroll]:
-    """Returns the next batch, or None once the host says to stop.
+    """Returns the next batch, or None if the host says to stop.
 
     Raises:
-      ConfigError: where another agent has this one's number.
+      ConfigError: if another agent has this one's number.
       UserError, RuntimeError: see `dataset.BatchReader`.
     """
     frames = self._num_frames()
@@ -193,7 +173,7 @@ class PacedReader:
     while not host.should_stop():
       self._link.check()
       reason = self._link.pace.reason_to_wait(share, next_share)
-      # Whoever does not hear the others cannot wait for them.
+      # Without the replay this agent cannot hear the others.
       if reason is None or self._link.problem:
         break
       host.on_pause(reason)

@@ -30,14 +30,14 @@ _DECAY = 0.99
 
 def weights(probabilities: tf.Tensor, table_sizes: tf.Tensor,
             correction: float) -> tf.Tensor:
-  """Computes factors that correct updates for how unrolls were sampled.
+  """Computes factors that correct updates for the sampling of unrolls.
 
-  1 / (N P)^beta, divided by the largest of the batch, so that no update becomes
-  larger by it (Schaul et al. 2016, section 3.4).
+  They are 1 / (N P)^beta, divided by the batch's largest, so that no update
+  grows (Schaul et al. 2016, section 3.4).
 
   Args:
-    probabilities: [B], P, with which each unroll was sampled.
-    table_sizes: [B], N, unrolls that there were.
+    probabilities: [B], P, sampling probability of each unroll.
+    table_sizes: [B], N, number of unrolls at that time.
     correction: beta; 1 corrects fully, 0 not at all.
 
   Returns:
@@ -50,21 +50,15 @@ def weights(probabilities: tf.Tensor, table_sizes: tf.Tensor,
 
 
 class PrioritisingLearner:
-  """A learner that tells the replay what the critic's losses were.
+  """A learner that updates the replay's priorities by the critic's losses.
 
-  Implements `interfaces.Learner`. A thread sends priorities, since the call has
-  no deadline: with a server that does not answer nothing is held up but new
-  priorities. That it is gone is noticed where it is read from.
+  Implements `interfaces.Learner`. A thread sends priorities, since that call
+  has no deadline: an unresponsive server delays only new priorities. Its loss
+  is noticed when the replay is read.
   """
 
   def __init__(self, learner: interfaces.Learner, address: str, table: str):
-    """Connects.
-
-    Args:
-      learner: learner that also returns `METRIC` unroll by unroll.
-      address: 'host:port' of the replay's server.
-      table: name of the replay there.
-    """
+    """Connects to a replay; the learner must return `METRIC` by unroll."""
     self.num_updates = learner.num_updates
     self.num_frames = learner.num_frames
     self.hyperparameters = learner.hyperparameters

@@ -1,8 +1,8 @@
-"""Tables in Reverb's checkpoints, of which those not wanted are left out.
+"""Removal of tables from Reverb's checkpoints.
 
-A Reverb server writes all its tables. It can read back only tables that it has
-under the same names, and gives them their old sizes and signatures: of a run
-whose config was changed that would be wrong for all but the replay.
+A Reverb server writes all its tables. It reads them back only if it has tables
+of the same names, which get the old sizes and signatures. If a run's config has
+changed, that would be wrong for all tables but the replay.
 """
 
 import os
@@ -17,17 +17,13 @@ _DONE = 'DONE'  # The file that Reverb writes last.
 
 
 def keep_only(checkpoint_dir: str, table: str) -> None:
-  """Leaves out all tables but one from the newest checkpoint in a directory.
+  """Removes all tables but one from the newest checkpoint in a directory.
 
-  Whenever this is cut short, the checkpoint can still be read.
-
-  Args:
-    checkpoint_dir: directory of `reverb.checkpointers.DefaultCheckpointer`,
-      which need not exist.
-    table: name of the table that stays.
+  The directory is that of a `reverb.checkpointers.DefaultCheckpointer`, and
+  need not exist. Even after an interruption, the checkpoint can still be read.
 
   Raises:
-    tf.errors.OpError: where the checkpoint is damaged.
+    tf.errors.OpError: if the checkpoint is damaged.
   """
   gfile = tf.io.gfile
   if not gfile.exists(checkpoint_dir):

@@ -1,9 +1,9 @@
-"""The tables beside a shared replay, by which its agents know of each other.
+"""The tables beside a shared replay by which its agents know of each other.
 
-The name of one tells whose unrolls may be mixed. Two belong to each agent, and
-their numbers of inserts are its report: its progress, and its pulse. Numbers
-come with the list of tables, a call that has a deadline. Had an agent to sample
-a table, it would wait for ever where the replay's server dies just then.
+One table's name holds the fingerprint of unrolls that may be mixed. Each agent
+has two more, whose numbers of inserts are its progress and its pulse. Agents
+read these numbers from the list of tables, a call with a deadline. Sampling a
+table would wait for ever if the server dies just then.
 """
 
 import threading
@@ -24,10 +24,10 @@ _UNROLLS, _PROGRESS, _PULSE = 'unrolls-', 'progress-', 'pulse-'
 # ten of these.
 _LOOK_SECS = 0.05
 _PULSE_SECS = 1.
-# Pulses of its own after which an agent looks whether all were its own. One or
+# Pulses after which an agent checks whether it sent all of them itself. One or
 # two may be its predecessor's, or counted twice.
 _PULSES_ALONE = 10
-# Where the network breaks, what is on its way may be counted twice.
+# If the network breaks, inserts on their way may be counted twice.
 _MOST_AT_ONCE = 10
 _TIMEOUT_SECS = 2
 _AWAY_SECS = 5.
@@ -36,12 +36,9 @@ _CLOSE_SECS = 3.
 
 def make_tables(fingerprint: int, num_agents: int,
                 absent: Collection[int] = ()) -> List[reverb.Table]:
-  """Makes the tables that a shared replay's server has beside the replay.
+  """Makes the tables beside a shared replay for unrolls of a fingerprint.
 
-  Args:
-    fingerprint: fingerprint of the unrolls, see `config_fingerprint`.
-    num_agents: number of the agents, which are numbered from 0 on.
-    absent: those that will not come: nobody waits for them.
+  Agents are numbered from 0 on; nobody waits for those that are `absent`.
   """
   names = [f'{_UNROLLS}{fingerprint}']
   for agent in range(num_agents):
@@ -73,7 +70,7 @@ class Link:
 
   def __init__(self, address: str, agent: int, fingerprint: int,
                reports_progress: bool = True):
-    """Connects, and begins to report and to look.
+    """Connects, and starts the thread.
 
     Args:
       address: 'host:port' of the replay's server.
@@ -82,8 +79,8 @@ class Link:
       reports_progress: whether to report; of several learners only one does.
 
     Raises:
-      ConnectionError: where the server does not answer.
-      ConfigError: where it has no place for this agent.
+      ConnectionError: if the server does not answer.
+      ConfigError: if it has no place for this agent.
     """
     self.pace = pacing.Pace()
     self._address = address
@@ -108,7 +105,7 @@ class Link:
     self._thread.start()
 
   def _check(self, fingerprint: int) -> None:
-    """Raises ConfigError where the server has no place for this agent."""
+    """Raises ConfigError if the server has no place for this agent."""
     agents = reports(self.infos)
     if not agents:
       raise config_lib.ConfigError(
@@ -127,17 +124,18 @@ class Link:
 
   @property
   def problem(self) -> str:
-    """Why the replay gives no unrolls; empty where it answers."""
+    """Why the replay gives no unrolls; empty if the server answers."""
     if time.monotonic() - self._last_answer < _AWAY_SECS:
       return ''
     because = f' ({self._cause})' if self._cause else ''
     return f'the replay at {self._address} does not answer{because}'
 
   def check(self) -> None:
-    """Raises ConfigError where another living agent has this one's number.
+    """Raises ConfigError if another living agent has this one's number.
 
     It is known once this agent has sent ten pulses, a second apart. The one
-    that came first goes on, unless it came less than some five seconds before.
+    that came first continues, unless it came less than some five seconds
+    before.
     """
     if self._is_double:
       raise config_lib.ConfigError(
@@ -145,11 +143,11 @@ class Link:
           f'{self._agent}; give each agent a number of its own')
 
   def report(self, share: float) -> None:
-    """Tells the other agents what share of its frames this one has."""
+    """Reports this agent's share of its frames to the other agents."""
     self._progress = int(share * pacing.DONE)
 
   def close(self) -> None:
-    """Sends the last report, if the replay takes it within seconds."""
+    """Sends the last report, if the replay accepts it within seconds."""
     self._end = time.monotonic() + _CLOSE_SECS
     self._is_ending.set()
     self._thread.join(_CLOSE_SECS)
@@ -158,28 +156,22 @@ class Link:
     """Looks and reports until this process, or the link, ends."""
     while not self._is_ending.wait(_LOOK_SECS) or self._must_report():
       try:
-        self._exchange()
+        if not self._is_pending or self._flush():
+          self._take(reverb_calls.server_info(self._client, _TIMEOUT_SECS))
+          if self._reports_progress:
+            self._send()
       except Exception as error:  # pylint: disable=broad-except
-        # Whatever it is, the learner must not wait for others whom it does not
-        # hear, and the replay may be back with the next try.
+        # The learner must not wait for agents that it cannot hear, and the
+        # replay may be back with the next try.
         self._cause = ' '.join(str(error).split())
 
   def _must_report(self) -> bool:
-    """Whether a link that ends still has something to report."""
+    """Returns whether the link must still report before it ends."""
     return (self._reports_progress and time.monotonic() < self._end and
             self._arrived < self._progress)
 
-  def _exchange(self) -> None:
-    """Looks and reports once; raises ConnectionError, and Reverb's errors."""
-    if self._is_pending and not self._flush():
-      return
-    infos = reverb_calls.server_info(self._client, _TIMEOUT_SECS)
-    self._take(infos)
-    if self._reports_progress:
-      self._send()
-
   def _take(self, infos: Mapping[str, Any]) -> None:
-    """Takes a list of the server's tables."""
+    """Processes a list of the server's tables."""
     others = dict(reports(infos))
     if self._agent not in others:
       raise ConnectionError('what listens there now is no replay of this agent')
@@ -195,7 +187,7 @@ class Link:
     self._last_answer = time.monotonic()
 
   def _send(self) -> None:
-    """Inserts what the tables lack of this agent's progress, and a pulse."""
+    """Inserts the missing part of this agent's progress, and a pulse."""
     # An agent that went on from an older checkpoint is behind its report, and a
     # replay that died has none.
     number = min(self._progress - self._arrived, _MOST_AT_ONCE)
@@ -219,7 +211,7 @@ class Link:
     self._flush()
 
   def _flush(self) -> bool:
-    """Whether what was sent has arrived; else nothing more is sent."""
+    """Returns whether pending items have arrived; otherwise sending stops."""
     try:
       self._writer.flush(timeout_ms=1000 * _TIMEOUT_SECS)
       self._is_pending = False

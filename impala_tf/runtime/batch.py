@@ -1,7 +1,6 @@
-"""The loop that runs a number of programs at a time, and ends them together.
+"""The loop that runs a fixed number of programs at a time.
 
-The programs may run on this machine or on others, and need not be of a sweep:
-names and commands go in, and how each program ended comes out.
+Programs may run on this machine or on others; nothing here depends on sweeps.
 """
 
 import math
@@ -38,8 +37,8 @@ class Ended(NamedTuple):
 
   Attributes:
     exit_code: 0 for success; negative for a signal.
-    was_stopped: whether it was asked to stop, by anyone, and is not done.
-    error: cause in one line; empty where the exit code is 0.
+    was_stopped: whether it was asked to stop, by anyone, before its end.
+    error: cause in one line; empty if the exit code is 0.
   """
   exit_code: int
   was_stopped: bool
@@ -47,20 +46,14 @@ class Ended(NamedTuple):
 
 
 def _ended(program: program_lib.Program, was_stopped: bool) -> Ended:
-  """Describes the end of a program.
-
-  Args:
-    program: program that has ended or was withdrawn.
-    was_stopped: whether all programs were asked to stop.
-  """
+  """Describes a program's end; `was_stopped`: all were asked to stop."""
   code = program.exit_code
   if code is None:
     return Ended(
         -signal.SIGKILL, True, 'did not stop in time and was killed')
   if code == 0:
     return Ended(code, False, '')
-  # A signal ends a program that does not handle it yet; later the program
-  # handles it, and tells of it by its exit code.
+  # A program with a handler reports the signal by its exit code.
   asked = any(code in (-s, 128 + s) for s in stop_signals.STOP_SIGNALS)
   return Ended(code, asked or was_stopped,
                f'{program.how_it_ended()}: {program.complaint()}')
@@ -71,12 +64,11 @@ OnEnd = Callable[[str, Ended], None]
 
 
 class Group(NamedTuple):
-  """Programs that run at the same time, and another that serves them all.
+  """Programs that run at the same time, and a server for all of them.
 
   Attributes:
     names: names of the programs.
-    server: the other program, which runs, and is restarted, as long as any of
-      them is there.
+    server: the server, kept alive until all of them have ended.
   """
   names: Tuple[str, ...]
   server: Optional[supervisor.Peer] = None
@@ -85,25 +77,24 @@ class Group(NamedTuple):
 class Turns:
   """Order of programs, and turns of more programs than there are places.
 
-  This one starts programs in the order in which they were given, and has each
-  run to its end. A subclass may have those that wait take turns with those that
-  run, which are asked to stop and start again later by the same command.
+  This class starts programs in the given order and runs each to its end.
+  Subclasses may let waiting programs take turns with running ones, which are
+  asked to stop and start again later by the same command.
 
   Attributes:
-    max_deaths: deaths of a program, within an hour, after each of which it is
-      started again.
+    max_deaths: most restarts of a program that dies, within an hour.
   """
   max_deaths = 0
 
   def choose(self, waiting: Sequence[str]) -> str:
-    """Returns the name of the program that is to start next."""
+    """Returns the name of the program to start next."""
     return waiting[0]
 
   def begin(self, name: str) -> None:
     """Notes that a program starts."""
 
   def is_over(self, name: str, waiting: Sequence[str]) -> bool:
-    """Tells whether a program that runs is to make room for one that waits."""
+    """Returns whether a running program should make room for a waiting one."""
     del name, waiting
     return False
 
@@ -112,13 +103,10 @@ IN_ORDER = Turns()
 
 
 class _Job:
-  """A program, and how often it may still be lost or die.
+  """A program that may be lost or die a limited number of times.
 
   Attributes:
-    program: the program.
-    losses: restart policy where it is lost with its machine.
-    deaths: restart policy where it ends by itself, but not well.
-    due: time from which on it may start, by the monotonic clock.
+    due: earliest time of the next start, by the monotonic clock.
     rests: whether it was asked to make room for another.
   """
 
@@ -131,7 +119,7 @@ class _Job:
 
 
 class _Server:
-  """A group's server, which ends after the group."""
+  """A group's server, which is stopped after the group's programs."""
 
   def __init__(self, group: Group):
     self.program = group.server.program
@@ -139,13 +127,10 @@ class _Server:
     self._stopped: Optional[float] = None  # When it was asked to stop.
 
   def tend(self, names: Collection[str]) -> bool:
-    """Keeps it alive, or stops it; returns whether it is still there.
+    """Keeps it alive while a program of its group is among `names`.
 
-    Args:
-      names: names of the programs that are there.
-
-    Raises:
-      RunFailed, UserError: where it has died for good.
+    Returns whether it is there; raises RunFailed or UserError if it died for
+    good.
     """
     self.program.collect()
     if self._stopped is None and any(
@@ -155,7 +140,7 @@ class _Server:
     return not self.stop()
 
   def stop(self) -> bool:
-    """Asks it to stop, or kills it in the end; returns whether it has ended."""
+    """Asks it to stop, and kills it if late; returns whether it has ended."""
     if self._stopped is None:
       self._stopped = time.monotonic()
       self.program.send(signal.SIGTERM)
@@ -168,17 +153,17 @@ class _Server:
 
 
 class Batch:
-  """Runs programs, a fixed number at a time, until all have ended."""
+  """Programs that run, a fixed number at a time, until all have ended."""
 
   def __init__(self, num_jobs: int,
                make_program: Callable[[str], program_lib.Program],
                poll_secs: float,
                on_poll: Callable[[bool], None] = lambda is_any_running: None):
-    """Starts nothing yet.
+    """Prepares the batch.
 
     Args:
       num_jobs: most programs at a time.
-      make_program: makes a program of its name.
+      make_program: makes a program from its name.
       poll_secs: time between two looks at the programs.
       on_poll: is called after each look, with whether any program runs.
     """
@@ -193,23 +178,23 @@ class Batch:
   def run(self, commands: Mapping[str, Sequence[str]], on_end: OnEnd,
           turns: Turns = IN_ORDER, groups: Sequence[Group] = ()
           ) -> Optional[int]:
-    """Runs all programs, or those that start before a signal comes.
+    """Runs all programs; after a signal it starts no more, and stops the rest.
+
+    A program that is lost with its machine starts again elsewhere.
 
     Args:
-      commands: name of each program (it may have slashes) to its command, which
-        follows `python -m`. A program that is lost with its machine is started
-        again elsewhere.
-      on_end: is called with name and end of each program that was started, once
-        it is not to be started again.
-      turns: order of the programs, and who makes room for whom.
-      groups: programs among them that run at the same time, and make no room,
-        which must not be more than may run at a time.
+      commands: command of each program, which follows `python -m`, by name.
+        Names may have slashes.
+      on_end: is called with a program's name and end once it will not restart.
+      turns: order of the programs, and turns among them.
+      groups: programs that run at the same time, no more than places, without
+        turns.
 
     Returns:
       The signal (SIGINT, SIGTERM) that ended it, else None.
 
     Raises:
-      RunFailed, UserError: where the server of a group has died for good.
+      RunFailed, UserError: if the server of a group has died for good.
     """
     self._waiting = list(commands)
     group_of = {name: group for group in groups for name in group.names}
@@ -254,7 +239,7 @@ class Batch:
 
   def _tend(self, name: str, command: Sequence[str], on_end: OnEnd,
             signals: stop_signals.StopSignals, turns: Turns) -> None:
-    """Places or starts a program, or takes leave of it if it has ended."""
+    """Places, starts or asks to rest a program, or handles its end."""
     job = self._jobs[name]
     program = job.program
     program.collect()
@@ -281,7 +266,7 @@ class Batch:
 
   def _note_end(self, name: str, on_end: OnEnd,
                 signals: stop_signals.StopSignals) -> None:
-    """Decides whether a program waits, starts again, or is done."""
+    """Decides whether a program rests, starts again, or is done."""
     job = self._jobs[name]
     ended = _ended(job.program, signals.first is not None)
     if job.rests and ended.was_stopped:
@@ -302,11 +287,11 @@ class Batch:
     on_end(name, ended)
 
   def _stop(self, on_end: OnEnd, signals: stop_signals.StopSignals) -> None:
-    """Asks programs that run to stop, so that they write their checkpoints."""
+    """Asks running programs to stop, so that they write checkpoints."""
     for name, job in list(self._jobs.items()):
       if job.program.state is not State.RUNNING:
         self._jobs.pop(name).program.withdraw()
-      # SIGTERM, because shells have what they start with & ignore SIGINT.
+      # SIGTERM, because programs that a shell starts with & ignore SIGINT.
       job.program.send(signal.SIGTERM)
     deadline = time.monotonic() + _STOP_SECS
     program_lib.wait_for_end(
@@ -315,7 +300,7 @@ class Batch:
       if job.program.state is not State.ENDED:
         job.program.withdraw()
       self._end(name, _ended(job.program, True), on_end)
-    # After the programs, which wait for it where it is not there.
+    # After the programs, which would wait for a missing server.
     for server in self._servers:
       server.stop()
     program_lib.wait_for_end(

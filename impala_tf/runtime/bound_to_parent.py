@@ -2,11 +2,9 @@
 
     python -m impala_tf.runtime.bound_to_parent PARENT SIGNAL MODULE ARGUMENTS
 
-PARENT is the process id of the parent, SIGNAL a name such as SIGKILL. A parent
-with many threads cannot safely ask the kernel for that in its child between
-fork and exec; a program of its own can.
-
-Standard library only.
+PARENT is the parent's process id, SIGNAL a name such as SIGKILL. A parent with
+many threads cannot safely make this request between fork and exec, so this
+program makes it. Standard library only.
 """
 
 import ctypes
@@ -18,7 +16,7 @@ _PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
 
 
 def main() -> None:
-  """Executes the module in place of this program."""
+  """Replaces this program by the module."""
   parent, signal_name, *command = sys.argv[1:]
   ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.Signals[signal_name])
   if os.getppid() != int(parent):  # It died before the kernel was asked.

@@ -1,4 +1,4 @@
-"""The child's side of a supervised program: how it ends, yields and complains.
+"""The child's side of a supervised program: end, priority, error messages.
 
 Standard library only.
 """
@@ -13,8 +13,8 @@ from typing import Callable, List
 
 from impala_tf.runtime import stop_signals
 
-# A child that cannot work with what the user gave ends with this exit code,
-# and says why in a line that begins so.
+# A child with bad input ends with this exit code, and says why in a line that
+# begins so.
 BAD_INPUT = 2
 COMPLAINT = 'error: '
 
@@ -23,7 +23,7 @@ _MAX_TRIES = 100  # A tenth of a second each, for as many actors at once.
 
 
 def stop_with_parent(stop: Callable[[], None]) -> None:
-  """Calls `stop` from a thread once the supervisor is gone.
+  """Calls `stop` from a thread when the supervisor is gone.
 
   The supervisor holds the other end of the child's standard input and never
   writes to it, so the input ends when the supervisor does.
@@ -41,11 +41,9 @@ def stop_with_parent(stop: Callable[[], None]) -> None:
 
 
 def note_signals(signals: List[int], is_supervised: bool) -> None:
-  """Has a list get each signal to stop from now on, and nothing else happen.
+  """Appends each stop signal to a list from now on, and does nothing else.
 
-  Args:
-    signals: the list.
-    is_supervised: whether Ctrl-C is left to the supervisor.
+  A supervised program leaves Ctrl-C to its supervisor.
   """
   for signum in ((signal.SIGTERM,) if is_supervised
                  else stop_signals.STOP_SIGNALS):
@@ -55,14 +53,14 @@ def note_signals(signals: List[int], is_supervised: bool) -> None:
 def yield_to_others() -> None:
   """Lowers the priority of this process below that of its siblings.
 
-  For actors: where all cores are busy the learner gets what it needs, and the
-  actors share the rest. A fair share would be too little for the learner, and
-  the actors would then wait for it.
+  For actors: if all cores are busy, the learner gets what it needs and the
+  actors share the rest. With a fair share the learner would be too slow, and
+  the actors would wait for it.
   """
   os.nice(_ACTOR_NICENESS)
   for _ in range(_MAX_TRIES):
     try:
-      # Where the kernel groups processes by session, only this has an effect.
+      # If the kernel groups processes by session, only this has an effect.
       pathlib.Path('/proc/self/autogroup').write_text(str(_ACTOR_NICENESS))
       return
     except BlockingIOError:  # Only root may do so more than 10 times a second.

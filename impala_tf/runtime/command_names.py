@@ -1,7 +1,4 @@
-"""Names of the commands, in the form in which the user started this one.
-
-Standard library only.
-"""
+"""Names of commands, as the user types them; standard library only."""
 
 import os
 import shlex
@@ -10,11 +7,7 @@ _SCRIPTS = 'IMPALA_TF_SCRIPTS'  # Directory of the scripts, which set it.
 
 
 def command(verb: str) -> str:
-  """Returns './launch/train.sh' or 'impala-tf train', for a shell.
-
-  Args:
-    verb: 'train'.
-  """
+  """Returns './launch/train.sh' or 'impala-tf train' for the verb 'train'."""
   scripts = os.environ.get(_SCRIPTS)
   if scripts is None:
     return f'impala-tf {verb}'

@@ -1,14 +1,13 @@
-"""Cores that the actors of one run have to themselves on their machine.
+"""CPU cores reserved for the actors of one run.
 
 The scheduler moves processes from core to core; an actor that stays on one
-keeps what it has in that core's caches. The learner and all else move freely.
+keeps its data in that core's caches. All other processes move freely.
 
-Two runs on a machine must not stay on the same cores. So the process that
-starts a run's actors claims the cores by locks on the directories that the
-kernel has for them: nothing is left behind, and a lock ends with its holder,
-however that dies. Other runs see the locks, also from a network of its own,
-unless it has a /sys of its own, as in a container: give containers cores of
-their own, or set `ActorConfig.pinned = False`.
+Two runs must not use the same cores, so the process that starts a run's actors
+locks the kernel's directory of each core. A lock leaves nothing behind and ends
+with its holder, however it dies. Runs in other network namespaces see the locks
+too. Runs in a container with its own /sys do not: give containers separate
+cores, or set `ActorConfig.pinned = False`.
 """
 
 import contextlib
@@ -24,15 +23,14 @@ _DIRECTORIES = pathlib.Path('/sys/devices/system/cpu')
 
 @contextlib.contextmanager
 def claim(config: config_lib.Config) -> Iterator[List[int]]:
-  """Claims a core for each actor of a run, until the end of the context.
+  """Claims a core for each actor of a run until the context ends.
 
-  Args:
-    config: config of the run, with a number for `ActorConfig.num_actors`.
+  Needs a config with a number for `ActorConfig.num_actors`.
 
   Yields:
-    The number of each actor's core; nothing where actors are to move freely:
-    there are more or fewer of them than cores that this process may use, they
-    have processes beside them, or another run has claimed a core.
+    The core of each actor. Empty if actors should move freely: their number is
+    not that of this process's cores, they have environment processes, or
+    another run has claimed a core.
   """
   cores = sorted(os.sched_getaffinity(0))
   actor = config.actor
@@ -52,7 +50,7 @@ def claim(config: config_lib.Config) -> Iterator[List[int]]:
 
 
 def stay_on(core: int) -> None:
-  """Keeps this thread, and those that it starts from now on, on a core."""
-  # Where the core was taken from this process meanwhile, it moves freely.
+  """Pins this thread, and all threads that it starts later, to a core."""
+  # If this process has lost the core meanwhile, it moves freely.
   with contextlib.suppress(OSError):
     os.sched_setaffinity(0, {core})

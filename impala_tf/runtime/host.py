@@ -1,60 +1,46 @@
-"""Interfaces of the process that a loop of learner or actor runs in.
+"""Interfaces of the process that runs a learner's or actor's loop.
 
-A program implements what it needs; by default nothing stops a loop and nobody
-listens. Standard library only.
+Programs override what they need. By default nothing stops a loop and all calls
+are ignored. Standard library only.
 """
 
 from typing import Any, Mapping
 
 
 class LearnerHost:
-  """The process that a learner's loop runs in."""
+  """The process that runs a learner's loop."""
 
   def should_stop(self) -> bool:
-    """Whether the loop is to end with a checkpoint; asked often."""
+    """Returns whether the loop should end with a checkpoint; called often."""
     return False
 
   def on_wait(self, cause: str = '') -> None:
     """Is called several times a second while there is no batch; may raise.
 
-    Args:
-      cause: reason for it, where there is another than slow actors.
+    The cause is empty if actors are just slow.
     """
 
   def on_pause(self, cause: str) -> None:
-    """Is called several times a second while slower agents are waited for.
-
-    Args:
-      cause: which agent is waited for, and why.
-    """
+    """Is called several times a second while waiting for a slower agent."""
 
   def before_batch(self) -> None:
     """Is called before each batch is read."""
 
   def on_row(self, row: Mapping[str, Any]) -> None:
-    """Takes a row of metrics that was just written."""
+    """Receives each row of metrics after it was written."""
 
 
 class ActorHost:
-  """The process that an actor's loop runs in."""
+  """The process that runs an actor's loop."""
 
   def wait_for_learner(self) -> None:
-    """Returns once the learner is there; called when environments are made.
-
-    Where the replay has a server of its own, that is there then, too.
-    """
+    """Waits for the learner, and for a replay server if there is one."""
 
   def poll(self, cause: str) -> None:
-    """Is called over and over while the learner has no parameters yet.
-
-    Args:
-      cause: why the actor still waits.
-    """
+    """Is called repeatedly, with the cause, until parameters are there."""
 
   def on_unroll(self, hop_secs: Mapping[str, float]) -> None:
     """Is called after each batch of unrolls.
 
-    Args:
-      hop_secs: seconds spent so far by kind of work; see
-        `actor.Actor.stopwatch`.
+    `hop_secs` are seconds so far by kind of work; see `actor.Actor.stopwatch`.
     """

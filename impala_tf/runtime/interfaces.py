@@ -1,4 +1,4 @@
-"""Interfaces of learner, reader and fetcher, which others see."""
+"""Interfaces of learner, reader and fetcher for other modules."""
 
 from typing import Dict, Optional, Protocol
 
@@ -11,13 +11,13 @@ from impala_tf.runtime import host as host_lib
 
 
 class Learner(Protocol):
-  """A learner as its loop and its fellows see it; see `learner.Learner`."""
+  """A learner as its loop sees it; see `learner.Learner`."""
   num_updates: tf.Variable
   num_frames: tf.Variable
   hyperparameters: hyperparameters_lib.Hyperparameters
 
   def update(self, unroll: types.Unroll) -> Dict[str, np.float32]:
-    """Learns from one batch; returns metrics, 'gradient_norm' among them."""
+    """Learns from one batch; returns metrics, including 'gradient_norm'."""
 
 
 class Fetcher(Protocol):
@@ -31,9 +31,9 @@ class Reader(Protocol):
   """A source of batches; see `dataset.BatchReader`.
 
   Attributes:
-    wait_secs: seconds spent so far in waiting for batches.
+    wait_secs: seconds spent waiting for batches so far.
   """
   wait_secs: float
 
   def next(self, host: host_lib.LearnerHost) -> Optional[types.Unroll]:
-    """Returns the next batch, or None once the host says to stop."""
+    """Returns the next batch, or None if the host says to stop."""

@@ -1,20 +1,19 @@
 """Learners that apply each update together, or a single learner.
 
-Each of several learners is a process with a queue, actors and devices of its
-own. TensorFlow's MultiWorkerMirroredStrategy keeps their parameters equal:
-gradients are summed over all, and since losses are sums, an update is that of
-one learner with all their batches as one (figure 1 of the paper, right).
+Each of several learners is a process with its own queue, actors and devices.
+TensorFlow's MultiWorkerMirroredStrategy keeps their parameters equal by summing
+all gradients. Since losses are sums, an update equals that of a single learner
+with all batches as one (figure 1 of the paper, right).
 
-An update waits for all learners, so all must agree to make it: a learner that
-stopped by itself would leave the others waiting. So they take turns. In each
-turn every learner tells whether it has a batch and whether it was asked to
-stop. They update when all have a batch, and stop together when one was asked
-to. Signals are not handled within a turn, so turns are short. A turn costs a
-message of 16 bytes for each update, and one every half second while a learner
-has no batch because its actors are slow.
+An update waits for all learners, so all must agree on it: a learner that
+stopped alone would leave the others waiting. So they take turns. In each turn
+every learner reports whether it has a batch and whether it was asked to stop.
+They update if all have a batch, and stop together if one was asked to. Turns
+are short because signals are not handled within one. A turn costs a message of
+16 bytes for each update, and one every half second while actors are slow.
 
 Once a learner is lost nothing is saved, and all processes start again from the
-last checkpoint. So do actors, whose unrolls would be newer than the parameters.
+last checkpoint. Actors too: their unrolls would be newer than the parameters.
 """
 
 import contextlib
@@ -58,21 +57,15 @@ class Place(NamedTuple):
   Attributes:
     task: number of this learner, from 0 on. Number 0 is the chief, which writes
       the files that a run has only once.
-    addresses: 'host:port' of each learner, at which learners reach one another;
-      their actors use other addresses.
+    addresses: 'host:port' of each learner, for the other learners; actors use
+      other addresses.
   """
   task: int
   addresses: Sequence[str]
 
 
 class Learners:
-  """The learners of a run, as one of them sees them; here, a single one.
-
-  Attributes:
-    strategy: distribution strategy over the devices of all learners.
-    task: number of this learner.
-    number: number of all learners.
-  """
+  """The learners of a run as one of them sees them; here a single one."""
 
   def __init__(self, strategy: tf.distribute.Strategy, task: int = 0,
                number: int = 1):
@@ -86,23 +79,23 @@ class Learners:
     return self.task == 0
 
   def noticing_loss(self) -> contextlib.AbstractContextManager:
-    """Makes a context that raises PeerLost where another learner has gone."""
+    """Makes a context that raises PeerLost if another learner has gone."""
     return contextlib.nullcontext()
 
   def own_directory(self, run_dir: str) -> str:
-    """Returns the directory of this learner's own files, such as logs."""
+    """Returns the directory of this learner's log and other files."""
     return run_dir
 
   def require_same(self, config: config_lib.Config, num_threads: int,
                    precision: str) -> None:
-    """Raises UserError where another learner would compute other numbers."""
+    """Raises UserError if another learner would compute other numbers."""
 
   def require_same_parameters(self, parameters: np.ndarray,
                               version: int) -> None:
-    """Raises UserError where another learner has restored other parameters.
+    """Raises UserError if another learner has restored other parameters.
 
-    A learner that restored nothing, because it sees another directory, would
-    otherwise learn on without a word.
+    A learner that sees another directory, and so restores nothing, would
+    otherwise train on silently.
     """
 
   def concatenate(self, arrays: Sequence[np.ndarray]) -> List[np.ndarray]:
@@ -114,43 +107,33 @@ class Learners:
     return reader
 
   def wrap_learner(self, learner: interfaces.Learner) -> interfaces.Learner:
-    """Wraps a `learner.Learner` so that it notices the loss of another."""
+    """Wraps a `learner.Learner` so that it notices the loss of others."""
     return learner
 
 
 def alone() -> Learners:
   """Makes a single learner on TPUs, GPUs or else the CPU."""
-  return Learners(_local_strategy())
-
-
-def _local_strategy() -> tf.distribute.Strategy:
   if tf.config.list_physical_devices('TPU'):
     resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu='local')
     tf.tpu.experimental.initialize_tpu_system(resolver)
-    return tf.distribute.TPUStrategy(resolver)
+    return Learners(tf.distribute.TPUStrategy(resolver))
   gpus = tf.config.list_logical_devices('GPU')
   if len(gpus) > 1:
-    return tf.distribute.MirroredStrategy()
-  return tf.distribute.OneDeviceStrategy('/gpu:0' if gpus else '/cpu:0')
+    return Learners(tf.distribute.MirroredStrategy())
+  return Learners(
+      tf.distribute.OneDeviceStrategy('/gpu:0' if gpus else '/cpu:0'))
 
 
 def join(place: Place, poll: waiting.PollFn) -> Learners:
   """Waits for all learners and connects them.
 
-  It must be called before TensorFlow has computed anything in this process.
-  TensorFlow handles SIGTERM during the call: set handlers afterwards.
-
-  Args:
-    place: place of this learner.
-    poll: function that is called again and again with the cause while learners
-      are missing; may raise.
-
-  Returns:
-    The learners as this one sees them.
+  Must be called before TensorFlow has computed anything in this process.
+  TensorFlow handles SIGTERM during the call: set handlers afterwards. `poll` is
+  called repeatedly with the cause while learners are missing, and may raise.
 
   Raises:
     ConfigError: on a TPU.
-    PeerLost: where the learners could not be connected.
+    PeerLost: if the learners could not be connected.
   """
   if tf.config.list_physical_devices('TPU'):
     raise config_lib.ConfigError(
@@ -195,10 +178,10 @@ def _strategy(place: Place) -> tf.distribute.MultiWorkerMirroredStrategy:
 
 @contextlib.contextmanager
 def _within_timeout() -> Iterator[None]:
-  """Ends this process, with tracebacks, where the context lasts too long.
+  """Ends this process, with tracebacks, if the context lasts too long.
 
-  With a timeout of TensorFlow's own, each message would leave two threads that
-  sleep until the timeout has passed: thousands of them.
+  With TensorFlow's own timeout, each message would leave two threads that sleep
+  until the timeout has passed: thousands of them.
   """
   faulthandler.dump_traceback_later(_TIMEOUT_SECS, exit=True)
   try:
@@ -249,16 +232,12 @@ class _Together(Learners):
     return self.strategy.experimental_local_results(rows)[0]
 
   def gather(self, numbers: Sequence[float]) -> np.ndarray:
-    """Gathers numbers of all learners, which must all call it in one order.
+    """Gathers [K] numbers of each of N learners as float64 [N, K].
 
-    Args:
-      numbers: [K], this learner's numbers. K is the same for all learners.
-
-    Returns:
-      float64 [N, K], the numbers of each of the N learners.
+    All learners must make the same calls in the same order.
 
     Raises:
-      PeerLost: where another learner has gone.
+      PeerLost: if another learner has gone.
     """
     with self.noticing_loss(), _within_timeout():
       rows = self._gather(tf.constant(numbers, tf.float64)).numpy()
@@ -336,11 +315,7 @@ class _Together(Learners):
 
 
 class _Reader:
-  """A `dataset.BatchReader` that returns a batch when every learner has one.
-
-  Attributes:
-    wait_secs: seconds spent waiting for a batch and for the other learners.
-  """
+  """A `dataset.BatchReader` that returns a batch when every learner has one."""
 
   def __init__(self, reader: interfaces.Reader, learners: _Together):
     self.wait_secs = 0.
@@ -348,7 +323,7 @@ class _Reader:
     self._learners = learners
 
   def next(self, host: host_lib.LearnerHost) -> Optional[types.Unroll]:
-    """Returns the next batch; None for all learners where one is to stop."""
+    """Returns the next batch; None for all learners if one must stop."""
     start = time.monotonic()
     try:
       unroll = None
@@ -361,14 +336,14 @@ class _Reader:
           return None
         if num_ready == self._learners.number:
           return unroll
-        if unroll is not None:  # The host hears of waiting for others, too.
+        if unroll is not None:  # Waiting for other learners counts, too.
           host.on_wait()
     finally:
       self.wait_secs += time.monotonic() - start
 
 
 class _Turn(host_lib.LearnerHost):
-  """A host that also stops once a turn has taken long enough."""
+  """A host that also stops at the end of a turn."""
 
   def __init__(self, host: host_lib.LearnerHost):
     self._host = host
@@ -395,6 +370,6 @@ class _Learner:
     self._learners = learners
 
   def update(self, unroll: types.Unroll) -> Dict[str, np.float32]:
-    """Applies one update; raises PeerLost where another learner has gone."""
+    """Applies one update; raises PeerLost if another learner has gone."""
     with self._learners.noticing_loss(), _within_timeout():
       return self._learner.update(unroll)

@@ -1,6 +1,6 @@
-"""This machine as the host of programs: each is a child of this process.
+"""Programs as child processes on this machine.
 
-Programs are started, never forked, since Atari's emulator hangs in a forked
+They are started, never forked, since Atari's emulator hangs in a forked
 process. Standard library only.
 """
 
@@ -43,23 +43,23 @@ def child_environment() -> Dict[str, str]:
 class LocalProgram(program_lib.Program):
   """A program as a child process, which always has room and is never lost.
 
-  It gets a pipe as standard input that this process never writes to: when this
-  process goes away, however it dies, the child reads the end of the pipe and
-  can stop (`child.stop_with_parent`). It has a session of its own, so that
-  Ctrl-C does not reach it.
+  Its standard input is a pipe that this process never writes to. When this
+  process dies, in whatever way, the child reads the end of the pipe and can
+  stop (`child.stop_with_parent`). It has a separate session, so Ctrl-C does not
+  reach it.
   """
 
   def __init__(self, name: str, log_dir: pathlib.Path,
                launcher: Sequence[str] = PYTHON_MODULE,
                environment: Optional[Mapping[str, str]] = None,
                keep_open: Sequence[int] = ()):
-    """Starts nothing yet.
+    """Prepares the program.
 
     Args:
       name: name of the program.
       log_dir: directory of its log file.
-      launcher: what starts a command, and precedes it.
-      environment: variables beside those of this process, which win.
+      launcher: command line before the module.
+      environment: further variables; those of this process take precedence.
       keep_open: file descriptors that the program inherits.
     """
     super().__init__(name, log_dir)
@@ -106,21 +106,8 @@ class LocalProgram(program_lib.Program):
     self.state = State.ABSENT
 
 
-class _LocalLearners(supervisor.Learners):
-  """Learners on this machine; they know where each is before they start."""
-
-  def __init__(self, commands: Sequence[Sequence[str]],
-               make_program: Callable[[str], program_lib.Program],
-               restart: restarts.JointRestarts):
-    super().__init__(len(commands), make_program, restart)
-    self._fixed_commands = commands
-
-  def _commands(self) -> Sequence[Sequence[str]]:
-    return self._fixed_commands
-
-
 class _LearnerElsewhere(supervisor.Learners):
-  """A learner that is no child of the supervisor, and always there."""
+  """A learner that is not a child of the supervisor."""
 
   def __init__(self, is_done: Callable[[], bool],
                restart: restarts.JointRestarts):
@@ -129,9 +116,6 @@ class _LearnerElsewhere(supervisor.Learners):
 
   def are_done(self) -> bool:
     return self._is_done()
-
-  def _commands(self) -> Sequence[Sequence[str]]:
-    return []
 
 
 def make_supervisor(
@@ -146,22 +130,17 @@ def make_supervisor(
 
   Args:
     learner_commands: command of each learner, the chief's first.
-    actor_command: makes a command of an actor's task and the number of its
-      earlier starts.
+    actor_command: makes a command from an actor's task and its earlier starts.
     num_actors: actor processes.
-    log_dir: directory that gets a log file for each program.
-    max_restarts: most restarts of one actor within `restart_window_secs`, and
-      likewise of all programs where one of several learners dies.
-    restart_window_secs: length of the window in which restarts count.
-    evaluator_command: makes a command of the number of the evaluator's earlier
-      starts; None for no evaluator. If it dies too often training goes on
-      without it.
-    launcher: what starts a command, and precedes it.
-    learner_is_done: tells that a learner which is no program of the supervisor
-      has ended; None where `learner_commands` start them all.
-
-  Returns:
-    The supervisor, which has started nothing yet.
+    log_dir: directory for a log file of each program.
+    max_restarts: most restarts within `restart_window_secs`, of one actor, or
+      of all programs if one of several learners dies.
+    restart_window_secs: length of that window.
+    evaluator_command: makes a command from the evaluator's earlier starts; None
+      for no evaluator. If it dies too often, training goes on without it.
+    launcher: command line before the module.
+    learner_is_done: returns whether a learner outside the supervisor has ended;
+      None if `learner_commands` start all.
   """
 
   def make_program(name):
@@ -174,7 +153,8 @@ def make_supervisor(
 
   restart = restarts.JointRestarts(max_restarts, restart_window_secs)
   if learner_is_done is None:
-    learners = _LocalLearners(learner_commands, make_program, restart)
+    learners = supervisor.Learners(
+        len(learner_commands), make_program, restart, learner_commands)
   else:
     learners = _LearnerElsewhere(learner_is_done, restart)
   peers = [
@@ -189,16 +169,8 @@ def make_batch(num_jobs: int, log_dir: str, environment: Mapping[str, str],
                keep_open: int) -> batch.Batch:
   """Makes a batch on this machine; its programs get SIGTERM if this one dies.
 
-  Args:
-    num_jobs: most programs at a time.
-    log_dir: directory in which each program has its output in `NAME.log`.
-    environment: variables for the programs, beside those of this process,
-      which win.
-    keep_open: file descriptor that programs hold as long as they live, so that
-      its lock tells of them even after this process.
-
-  Returns:
-    The batch, which has started nothing yet.
+  They inherit the file `keep_open`, so that its lock lasts as long as they do.
+  Each writes to `log_dir`/NAME.log; see `LocalProgram` for `environment`.
   """
   return batch.Batch(num_jobs, lambda name: LocalProgram(
       name, pathlib.Path(log_dir), _bound_launcher(), environment, [keep_open]),
@@ -207,14 +179,7 @@ def make_batch(num_jobs: int, log_dir: str, environment: Mapping[str, str],
 
 def make_server(name: str, command: Sequence[str], log_dir: str,
                 keep_open: int) -> supervisor.Peer:
-  """Makes a program here that serves a group of a batch, see `batch.Group`.
-
-  Args:
-    name: name of the program.
-    command: module and arguments, which follow `python -m`.
-    log_dir: directory in which it has its output in `NAME.log`.
-    keep_open: see `make_batch`.
-  """
+  """Makes a server for a `batch.Group`; for `keep_open` see `make_batch`."""
   program = LocalProgram(
       name, pathlib.Path(log_dir), _bound_launcher(), keep_open=[keep_open])
   return supervisor.Peer(

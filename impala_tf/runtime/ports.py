@@ -5,13 +5,12 @@ from typing import List, Optional, Sequence, Tuple
 
 
 def choose(port: Optional[int] = None) -> int:
-  """Returns `port` if nothing listens on it, or a free one for None.
+  """Returns `port` if nothing listens on it; for None, a free port.
 
-  Reverb's servers must get a port that was checked: two of them would share one
-  in silence.
+  Reverb's servers need a checked port: two of them would silently share one.
 
   Raises:
-    OSError: where the port is taken, or no port is free.
+    OSError: if the port is taken, or no port is free.
   """
   with socket.socket(socket.AF_INET6, socket.SOCK_STREAM) as probe:
     probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
@@ -27,7 +26,7 @@ def choose(port: Optional[int] = None) -> int:
 
 
 def choose_free(number: int, besides: Sequence[int] = ()) -> List[int]:
-  """Returns free ports that differ from each other and from `besides`."""
+  """Returns distinct free ports that are not in `besides`."""
   found = []
   while len(found) < number:
     port = choose()
@@ -37,18 +36,15 @@ def choose_free(number: int, besides: Sequence[int] = ()) -> List[int]:
 
 
 def claim(port: Optional[int] = None) -> Tuple[int, socket.socket]:
-  """Chooses a port and keeps it from other processes that call this function.
+  """Chooses a port like `choose`, and reserves it among callers of `claim`.
 
-  Two processes that only look at the same time would both find it free.
-
-  Args:
-    port: number of the port; None for a free one.
+  Two processes that only check at the same time would both find it free.
 
   Returns:
     The port, and a socket that holds it until it is closed or the process ends.
 
   Raises:
-    OSError: where the port is taken, or no port is free.
+    OSError: if the port is taken, or no port is free.
   """
   port = choose(port)
   claimed = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

@@ -1,7 +1,7 @@
-"""Precision of torsos: bfloat16 where the processor multiplies it fast.
+"""Precision of torsos: bfloat16 if the processor multiplies it fast.
 
-Processors with instructions for bfloat16 gain by it, those with AMX most;
-others lose (docs/performance.md). Standard library only.
+Processors with bfloat16 instructions gain from it, with AMX most; others lose
+(docs/performance.md). Standard library only.
 """
 
 import pathlib
@@ -12,14 +12,14 @@ from impala_tf import config as config_lib
 # Names of instructions for bfloat16 by the processor's flag, fastest first.
 _INSTRUCTIONS = {'amx_bf16': 'AMX', 'avx512_bf16': 'AVX-512 BF16'}
 # Torsos of images. An 'mlp' gains little and would see its observations in 8
-# bits; what a torso of the user's own gains is unknown.
+# bits; the gain of a user's torso is unknown.
 _THAT_GAIN = ('shallow', 'nature', 'deep')
 
 _CPU_INFO = '/proc/cpuinfo'
 
 
 def cpu_flags() -> FrozenSet[str]:
-  """Lists what the processor can do; nothing where the system does not say."""
+  """Lists the processor's features; empty if the system does not list them."""
   try:
     lines = pathlib.Path(_CPU_INFO).read_text(encoding='utf-8').splitlines()
   except OSError:
@@ -32,7 +32,7 @@ def cpu_flags() -> FrozenSet[str]:
 
 
 def instructions(flags: Collection[str]) -> str:
-  """Names the processor's fastest instructions for bfloat16, '' without any."""
+  """Names the processor's fastest bfloat16 instructions; '' if it has none."""
   for flag, name in _INSTRUCTIONS.items():
     if flag in flags:
       return name
@@ -41,16 +41,14 @@ def instructions(flags: Collection[str]) -> str:
 
 def of_learner(config: config_lib.Config, flags: Collection[str],
                on_cpu: bool = True) -> str:
-  """Decides how the learner's torso computes.
+  """Chooses 'float32' or 'mixed_bfloat16' for the learner's torso.
+
+  Variables are float32 with either, so that every machine can resume.
 
   Args:
     config: config of a run.
-    flags: what the processor can do, see `cpu_flags`.
-    on_cpu: whether the learner computes on it, and not on GPUs or TPUs.
-
-  Returns:
-    'float32' or 'mixed_bfloat16'. Variables are float32 with either, so that
-    every machine can resume.
+    flags: features of the processor, see `cpu_flags`.
+    on_cpu: whether the learner computes on CPUs, not on GPUs or TPUs.
   """
   if config.learner.precision != 'auto':
     return config.learner.precision
@@ -61,18 +59,11 @@ def of_learner(config: config_lib.Config, flags: Collection[str],
 
 
 def of_actor(config: config_lib.Config, flags: Collection[str]) -> str:
-  """Decides how an actor's torso computes.
+  """Chooses 'float32' or 'bfloat16' for an actor's torso.
 
-  V-trace corrects for the difference where the learner's is another: what is
-  recorded is the policy that acted.
-
-  Args:
-    config: config of a run.
-    flags: what the processor of the actor can do, see `cpu_flags`.
-
-  Returns:
-    'float32', or 'bfloat16' for variables of that type, too: weights are then
-    converted when they are fetched and not in each call.
+  With 'bfloat16' the actor's variables have that dtype too: weights are
+  converted when they are fetched, not in each call. If the learner's precision
+  differs, V-trace corrects for it, since unrolls record the policy that acted.
   """
   if of_learner(config, flags) == 'float32' or not _gains(config, flags):
     return 'float32'
@@ -80,7 +71,7 @@ def of_actor(config: config_lib.Config, flags: Collection[str]) -> str:
 
 
 def explain(config: config_lib.Config, flags: Collection[str]) -> str:
-  """Explains how a learner on CPUs computes, with the reason."""
+  """Explains the precision of a learner on CPUs in one line."""
   chosen = of_learner(config, flags)
   reason = 'as configured'
   if config.learner.precision == 'auto':

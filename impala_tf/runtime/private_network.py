@@ -1,15 +1,15 @@
-"""Starts a program where no other machine can reach it.
+"""Starts a program that no other machine can reach.
 
     python -m impala_tf.runtime.private_network MODULE ARGUMENTS
 
-runs that module in a network namespace of its own (Linux), which has nothing
-but a loopback interface: Reverb listens on all interfaces, without
-authentication, and cannot be told otherwise. Where the system does not allow
-that, the module runs as it would otherwise, and is told why.
+runs the module in a new network namespace (Linux) that has only a loopback
+interface. Reverb listens on all interfaces, without authentication, and has no
+option against it. If the system forbids that, the module runs as usual and can
+ask for the reason.
 
-Standard library only: a process may go into such a namespace only as long as it
-has one thread, and libraries start some. So this cannot be done by the program
-itself, but by another just before it.
+Only a process with a single thread may enter such a namespace, and libraries
+start threads. So this program enters it before the module is loaded. Standard
+library only.
 """
 
 import ctypes
@@ -35,12 +35,12 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def is_settled() -> bool:
-  """Whether this program was started through this one."""
+  """Returns whether this program was started through this module."""
   return os.environ.get(_RESULT, '').partition(' ')[0] == str(os.getpid())
 
 
 def obstacle() -> str:
-  """Returns why this program's network is not private; empty where it is.
+  """Returns why this program's network is not private; empty if it is.
 
   May be called once, and only if `is_settled`; children do not inherit it.
   """
@@ -48,7 +48,7 @@ def obstacle() -> str:
 
 
 def restart_within(module: str, *arguments: str) -> None:
-  """Executes this program anew within a network; does not return.
+  """Restarts this program in a private network; does not return.
 
   Args:
     module: module of this program.
@@ -67,11 +67,7 @@ def _unshare(what: int) -> None:
 
 
 def _enter() -> None:
-  """Takes this process into a network of its own.
-
-  Raises:
-    OSError: where the system does not allow it; it may be half-way then.
-  """
+  """Moves this process to a private network; OSError may leave it half-way."""
   uid, gid = os.geteuid(), os.getegid()
   if uid == 0:
     # Root needs no user namespace, and in one it would lose its power over
@@ -92,7 +88,7 @@ def _enter() -> None:
 
 
 def _try() -> str:
-  """Returns why `_enter` fails, or nothing.
+  """Returns why `_enter` fails, or ''.
 
   A child tries it, because a process cannot leave such a network again.
   """
@@ -113,7 +109,7 @@ def _try() -> str:
 
 
 def main() -> None:
-  """Executes the module in place of this program."""
+  """Replaces this program by the module."""
   cause = _try()
   if not cause:
     _enter()

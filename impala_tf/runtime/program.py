@@ -1,7 +1,4 @@
-"""The interface of a program that runs on this machine or on another.
-
-Standard library and `impala_tf.config` only.
-"""
+"""The interface of a program on this machine or another."""
 
 import enum
 import pathlib
@@ -18,11 +15,11 @@ _STOP_POLL_SECS = 0.05
 
 
 class RunFailed(RuntimeError):
-  """The run cannot go on; the message holds the culprit's last words."""
+  """Error of a run that cannot go on, with the last output of the culprit."""
 
 
 class State(enum.Enum):
-  """Stages of a program: each leads to the next line, to LOST or to ABSENT."""
+  """Stages of a program; each leads to the next line, to LOST or to ABSENT."""
   ABSENT = enum.auto()
   PLACING = enum.auto()  # The host looks for room.
   PLACED = enum.auto()  # There is room, and the program can be started.
@@ -32,10 +29,10 @@ class State(enum.Enum):
 
 
 class Program:
-  """A program that is placed, started, watched and ended, with its log file.
+  """A program with a log file, to be placed, started, watched and stopped.
 
-  No method waits until the program does something by itself. Subclasses run it
-  on a host: this machine, or a node of a cluster.
+  No method waits for the program. Subclasses run it on this machine or on a
+  node of a cluster.
 
   Attributes:
     name: name of the program, for messages; may have slashes.
@@ -44,12 +41,7 @@ class Program:
   """
 
   def __init__(self, name: str, log_dir: pathlib.Path):
-    """Makes the directory of the log, and starts nothing yet.
-
-    Args:
-      name: name of the program.
-      log_dir: directory of the log file, which is called `NAME.log`.
-    """
+    """Makes the directory of the log file, `log_dir`/NAME.log."""
     self.name = name
     self.log_path = log_dir / f'{name}.log'
     self.log_path.parent.mkdir(parents=True, exist_ok=True)
@@ -62,27 +54,23 @@ class Program:
     raise NotImplementedError
 
   def place(self) -> None:
-    """Finds room for the program, unless it has a place already."""
+    """Requests room for the program, unless it has a place already."""
     raise NotImplementedError
 
   def start(self, command: Sequence[str]) -> None:
-    """Starts the program in its place.
-
-    Args:
-      command: module and arguments, which follow `python -m`.
-    """
+    """Starts a module with arguments, as after `python -m`, in its place."""
     raise NotImplementedError
 
   def send(self, signum: int) -> None:
-    """Sends the program a signal if it still runs."""
+    """Sends the program a signal if it is running."""
     raise NotImplementedError
 
   def collect(self) -> None:
-    """Updates `state` and the log; is to be called again and again."""
+    """Updates `state` and the log; must be called repeatedly."""
     raise NotImplementedError
 
   def withdraw(self) -> None:
-    """Kills the program if it still runs, and gives back its place."""
+    """Kills the program if it is running, and gives up its place."""
     raise NotImplementedError
 
   def _log_lines(self) -> List[str]:
@@ -94,8 +82,8 @@ class Program:
     return '\n'.join(self._log_lines()[-_LOG_TAIL_LINES:])
 
   def complaint(self) -> str:
-    """Returns the line in which the program told what is wrong."""
-    # Anywhere in the log: libraries may have written much after it.
+    """Returns the line in which the program reported bad input."""
+    # Anywhere in the log: libraries may have written after it.
     found = [line for line in self._log_lines()
              if line.startswith(child.COMPLAINT)]
     if not found:
@@ -110,12 +98,7 @@ class Program:
     return f'ended with exit code {code}'
 
   def check(self) -> None:
-    """Raises an error unless the program has ended with success.
-
-    Raises:
-      UserError: where the program said that its input cannot work.
-      RunFailed: where it ended in any other way.
-    """
+    """Raises UserError for bad input, RunFailed for any other failure."""
     if self.exit_code == child.BAD_INPUT:
       raise config_lib.UserError(self.complaint())
     if self.exit_code != 0:
@@ -126,12 +109,9 @@ class Program:
 
 def wait_for_end(programs: Sequence[Program], deadline: float,
                  signals: stop_signals.StopSignals) -> None:
-  """Waits for programs that were asked to stop.
+  """Waits for programs to stop, until a deadline or a second signal.
 
-  Args:
-    programs: the programs.
-    deadline: time by the monotonic clock at which the wait is over.
-    signals: a second signal ends the wait, too.
+  The deadline is a time of the monotonic clock.
   """
   while (time.monotonic() < deadline and not signals.are_repeated and
          any(program.state is State.RUNNING for program in programs)):

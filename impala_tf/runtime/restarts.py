@@ -1,17 +1,13 @@
-"""Restart policy for programs that die.
-
-Standard library and `impala_tf.config` only.
-"""
+"""Restart policy for programs that die."""
 
 import logging
 import math
 from typing import List, Sequence
 
-from impala_tf import config as config_lib
 from impala_tf.runtime import child
 from impala_tf.runtime import program as program_lib
 
-# Where one of several learners has died, the others save, or say which one they
+# If one of several learners has died, the others save, or report which one they
 # lost; they take up to five seconds to notice (`learner_group`).
 LAST_WORDS_SECS = 8.
 _MAX_BACKOFF_SECS = 30.
@@ -27,25 +23,18 @@ class _RecentDeaths:
     self._times: List[float] = []
 
   def add(self, now: float) -> int:
-    """Adds a death; returns how many there were within the window."""
+    """Adds a death; returns the number of deaths within the window."""
     self._times = [t for t in self._times if now - t < self._window_secs]
     self._times.append(now)
     return len(self._times)
 
 
 class Restarts:
-  """Restart policy for one program: later each time, then never again."""
+  """Restart policy for one program: growing waits, then no restart."""
 
   def __init__(self, program: program_lib.Program, max_restarts: int,
                window_secs: float, is_needed: bool = True):
-    """Begins without a death.
-
-    Args:
-      program: program that is to be restarted.
-      max_restarts: most restarts within `window_secs`.
-      window_secs: length of the window in which deaths count.
-      is_needed: whether the run ends where the program has died too often.
-    """
+    """Starts without a death; only `is_needed` programs can end the run."""
     self._program = program
     self._max_restarts = max_restarts
     self._window_secs = window_secs
@@ -55,19 +44,15 @@ class Restarts:
   def note_death(self, now: float) -> float:
     """Decides when a program that has just died starts again.
 
-    Args:
-      now: time in seconds, by any clock.
-
-    Returns:
-      The time of the next start, by that clock; infinity for never.
+    Returns a time by the clock of `now`, in seconds; infinity for never.
 
     Raises:
-      UserError: where the program said that its input cannot work.
-      RunFailed: where it has died too often, and is needed.
+      UserError: if the program reported bad input.
+      RunFailed: if it has died too often, and is needed.
     """
     program = self._program
     if program.exit_code == child.BAD_INPUT:  # It would be bad again.
-      raise config_lib.UserError(program.complaint())
+      program.check()
     number = self._deaths.add(now)
     if number > self._max_restarts and not self._is_needed:
       _log.error('%s %s, too often; training goes on without it; see %s',
@@ -89,17 +74,10 @@ class Restarts:
 class JointRestarts:
   """Restart policy for programs that cannot work without each other.
 
-  Several learners are such programs: where one dies, all start again from the
-  last checkpoint.
+  If one of several learners dies, all start again from the last checkpoint.
   """
 
   def __init__(self, max_restarts: int, window_secs: float):
-    """Begins without a death.
-
-    Args:
-      max_restarts: most restarts of all together within `window_secs`.
-      window_secs: length of the window in which deaths count.
-    """
     self._max_restarts = max_restarts
     self._deaths = _RecentDeaths(window_secs)
 
@@ -107,14 +85,9 @@ class JointRestarts:
                   now: float) -> None:
     """Decides whether all programs may start again after some have died.
 
-    Args:
-      dead: one or more programs that have died, with their exit codes, or None
-        where they are lost.
-      now: time in seconds, by any clock.
-
     Raises:
-      UserError: where one said that its input cannot work.
-      RunFailed: where that was too often.
+      UserError: if one reported bad input.
+      RunFailed: if programs have died too often.
     """
     # The first were lost or killed, and others ended because of them.
     dead = sorted(dead, key=lambda program: (

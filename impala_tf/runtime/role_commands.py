@@ -1,7 +1,7 @@
-"""Command lines of the roles of a supervised run, see `impala_tf.cli.role`.
+"""Command lines of the roles of a supervised run; see `impala_tf.cli.role`.
 
-Each is a module with its arguments, which follow `python -m`. Roles import the
-same modules of the user's own as this process.
+Each list is a module and its arguments, which follow `python -m`. Roles import
+the same user modules as this process.
 """
 
 from typing import List, Sequence
@@ -15,13 +15,9 @@ _SEEDS_AN_ATTEMPT = 10_000
 def actor_seed(task: int, attempt: int, num_updates: int = 0) -> int:
   """Returns a seed that no other start of any actor of the run has.
 
-  A restarted actor needs a new one: with the old seed it would play the games
-  again that its predecessor has played. So does one of a run that goes on.
-
-  Args:
-    task: number of the actor within the run.
-    attempt: number of its earlier starts since the run began or went on.
-    num_updates: updates that the run went on from.
+  With an old seed, a restarted actor or resumed run would repeat past episodes.
+  `attempt` counts the actor's earlier starts since the run started, or resumed
+  after `num_updates`.
   """
   return task + (attempt + num_updates) * _SEEDS_AN_ATTEMPT
 
@@ -31,10 +27,10 @@ def learner(address: str, task: int, joint_addresses: Sequence[str],
   """Returns the command of a learner.
 
   Args:
-    address: HOST:PORT of its own Reverb server.
+    address: HOST:PORT of its Reverb server.
     task: number of the learner within the run.
-    joint_addresses: HOST:PORT of each learner for the other ones; not used
-      where there is one learner.
+    joint_addresses: HOST:PORT at which learners reach each other; ignored for a
+      single learner.
     *flags: further flags.
   """
   command = _command('learner', address, f'--task={task}')
@@ -45,37 +41,21 @@ def learner(address: str, task: int, joint_addresses: Sequence[str],
 
 def actor(address: str, task: int, attempt: int, *flags: str,
           num_updates: int = 0) -> List[str]:
-  """Returns the command of an actor.
+  """Returns the command of an actor, with the address of its learner's server.
 
-  Args:
-    address: HOST:PORT of its learner's Reverb server.
-    task: number of the actor within the run.
-    attempt: number of its earlier starts; see `actor_seed`.
-    *flags: further flags.
-    num_updates: see `actor_seed`.
+  See `actor_seed` for the numbers.
   """
   seed = actor_seed(task, attempt, num_updates)
   return _command('actor', address, f'--task={task}', f'--seed={seed}', *flags)
 
 
 def evaluator(address: str, attempt: int, *flags: str) -> List[str]:
-  """Returns the command of an evaluator.
-
-  Args:
-    address: HOST:PORT of a learner's Reverb server.
-    attempt: number of its earlier starts.
-    *flags: further flags.
-  """
+  """Returns the command of an evaluator of the learner at `address`."""
   return _command('evaluator', address, f'--seed={attempt}', *flags)
 
 
 def replay(address: str, *flags: str) -> List[str]:
-  """Returns the command of a replay that several agents share.
-
-  Args:
-    address: HOST:PORT of its Reverb server.
-    *flags: further flags.
-  """
+  """Returns the command of a replay server that several agents share."""
   return _command('replay', address, *flags)
 
 

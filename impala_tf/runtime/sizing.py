@@ -1,7 +1,7 @@
-"""Numbers of processes, environments and threads that fit a machine.
+"""Numbers of processes, environments and threads that suit a machine.
 
-Numbers that the config leaves open (None) are filled in from the number of
-cores. The measurements behind the rules are in docs/performance.md.
+Numbers that the config leaves open (None) follow from the number of cores. The
+measurements behind the rules are in docs/performance.md.
 """
 
 import dataclasses
@@ -38,31 +38,26 @@ def num_cores() -> int:
 
 
 def is_cpu(device: str) -> bool:
-  """Whether this is TensorFlow's name of a CPU, and not of a GPU or TPU."""
+  """Returns whether TensorFlow's name of a device is that of a CPU."""
   return 'CPU' in device.upper()
 
 
 def learner_precision(config: config_lib.Config, device: str) -> str:
-  """Decides how the torso computes on a learner's devices.
+  """Chooses a learner's precision, see `precision.of_learner`.
 
-  Args:
-    config: config of a run.
-    device: TensorFlow's name of any of them; they are of one kind.
-
-  Returns:
-    See `precision.of_learner`.
+  `device` is TensorFlow's name of any of its devices, which are of one kind.
   """
   return precision.of_learner(
       config, precision.cpu_flags(), is_cpu(device))
 
 
 def actor_precision(config: config_lib.Config) -> str:
-  """Decides how an actor's torso computes, see `precision.of_actor`."""
+  """Chooses an actor's precision, see `precision.of_actor`."""
   return precision.of_actor(config, precision.cpu_flags())
 
 
 def memory_bytes() -> int:
-  """Returns the bytes that this machine has, or its container may use."""
+  """Returns the memory of this machine or its container in bytes."""
   limits = [os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES')]
   for path in _CGROUP_LIMITS:
     try:
@@ -73,7 +68,7 @@ def memory_bytes() -> int:
 
 
 def _learner_share(config: config_lib.Config) -> float:
-  """Share of learning in all work, which is larger with replay."""
+  """Returns the share of learning in all work; it grows with replay."""
   share = _LEARNER_SHARE.get(
       config.agent.torso, _LEARNER_SHARE['shallow'])  # The user's own.
   learning = share * config.learner.batch_size / config.num_fresh
@@ -86,19 +81,19 @@ class _Size(NamedTuple):
   reason: str = 'as configured'
 
   def line(self, noun: str, ending: str = '') -> str:
-    """Returns a line that names so many things, and the reason."""
+    """Formats the number with its noun, and the reason."""
     return f'{plurals.counted(self.number, noun)}{ending} ({self.reason})'
 
 
 class _Sizes(NamedTuple):
-  """The numbers that a config may leave to the machine."""
+  """The sizes of a run."""
   actors: _Size
   envs: _Size
   threads: _Size
 
 
 def _choose(config: config_lib.Config, cores: int) -> _Sizes:
-  """Chooses what the config leaves open; raises ConfigError, see `fit`."""
+  """Chooses the sizes of a run; raises ConfigError, see `fit`."""
   actors = _actors(config, cores)
   num_processes = _num_processes(config, actors.number)
   envs = _envs(config, num_processes)
@@ -168,21 +163,16 @@ def _threads(config: config_lib.Config, cores: int) -> _Size:
 
 def fit(config: config_lib.Config,
         cores: Optional[int] = None) -> config_lib.Config:
-  """Fills in the numbers that the config leaves to the machine.
+  """Fills in `num_actors`, `num_envs` and `num_threads` of a config.
 
   Args:
     config: config of a run.
-    cores: number of the machine's cores; None for those that this process may
-      use.
-
-  Returns:
-    The config with numbers for `ActorConfig.num_actors`, `ActorConfig.num_envs`
-    and `LearnerConfig.num_threads`.
+    cores: number of cores; None for those that this process may use.
 
   Raises:
-    ConfigError: where there are more levels than environments, more learners
-      than actors, more environment processes than environments, or, with
-      `ActorConfig.synchronisation`, not an environment for each unroll of a
+    ConfigError: if there are more levels than environments, more learners than
+      actors, more environment processes than environments, or, with
+      `ActorConfig.synchronisation`, not one environment for each unroll of a
       batch.
   """
   sizes = _choose(config, num_cores() if cores is None else cores)
@@ -195,12 +185,12 @@ def fit(config: config_lib.Config,
 
 
 def _num_processes(config: config_lib.Config, num_actors: int) -> int:
-  """Number of processes that play: in process, one actor takes all turns."""
+  """Counts the processes that play: in process, actors take turns in one."""
   return 1 if config.experiment.in_process else num_actors
 
 
 def _is_synchronous(config: config_lib.Config) -> bool:
-  """Whether those that play, and the learner, wait for each other."""
+  """Returns whether actors and learner wait for each other."""
   return config.actor.synchronisation != 'none'
 
 
@@ -208,9 +198,8 @@ def num_synchronous_actors(config: config_lib.Config, room: int) -> int:
   """Counts the actors that play one batch: a divisor of its size.
 
   Args:
-    config: config of batched A2C that leaves their number open.
-    room: number of actors that there is room for, which decides unless
-      `ActorConfig.num_envs` does.
+    config: config of batched A2C without a number of actors.
+    room: most actors that fit; ignored if `ActorConfig.num_envs` is set.
   """
   batch_size = config.learner.batch_size
   if config.learner_plays:
@@ -223,10 +212,9 @@ def num_synchronous_actors(config: config_lib.Config, room: int) -> int:
 
 def _shared_evenly(num_envs: int, num_processes: int, num_levels: int,
                    max_envs: int) -> int:
-  """Raises the environments of a process so that levels have equal shares.
+  """Raises a process's number of environments so that levels share equally.
 
-  Where that would be too many, some levels are played by one environment more
-  than others.
+  If that is too many, some levels get one environment more than others.
   """
   step = num_levels // math.gcd(num_levels, num_processes)
   even = math.ceil(num_envs / step) * step
@@ -237,7 +225,7 @@ def _shared_evenly(num_envs: int, num_processes: int, num_levels: int,
 
 def _check(config: config_lib.Config, num_actors: int, num_processes: int,
            num_envs: int) -> None:
-  """Refuses numbers with which some would have nothing to do, or wait."""
+  """Raises ConfigError if a learner, level or process would have no work."""
   num_learners, batch_size = (
       config.learner.num_learners, config.learner.batch_size)
   environments = plurals.counted(num_envs, 'environment')
@@ -272,7 +260,7 @@ def _check(config: config_lib.Config, num_actors: int, num_processes: int,
 
 
 def explain(config: config_lib.Config) -> List[str]:
-  """Explains the sizes of a run: one line a number, with its reason."""
+  """Explains the sizes of a run: one line for each number, with its reason."""
   sizes = _choose(config, num_cores())
   num_learners = config.learner.num_learners
   is_several = num_learners > 1
@@ -296,7 +284,7 @@ def explain(config: config_lib.Config) -> List[str]:
 
 
 def num_workers(config: config_lib.Config, num_processes: int) -> int:
-  """Counts workers that share parameters: one for each process at least."""
+  """Counts the workers that share parameters: at least one for each process."""
   return max(config.asynchronous.num_workers, num_processes)
 
 

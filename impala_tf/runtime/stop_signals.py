@@ -1,4 +1,4 @@
-"""Signals by which a user or a system asks a program to stop."""
+"""Signals that ask a program to stop."""
 
 import signal
 import threading
@@ -8,22 +8,20 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class StopSignals:
-  """A context in which signals to stop are noted, and do nothing else.
+  """A context that records stop signals instead of acting on them.
 
-  Python lets only the main thread handle signals: in another none is noted.
+  Python lets only the main thread handle signals; other threads record none.
 
   Attributes:
-    first: the first signal that came; None before.
-    are_repeated: whether another came after it, as of a user who does not want
-      to wait.
+    first: the first signal; None before.
+    are_repeated: whether another signal followed, as from an impatient user.
   """
 
   def __init__(self, note_first_only: bool = False):
-    """Notes nothing yet.
+    """Starts without a signal.
 
-    Args:
-      note_first_only: whether a second signal is handled as before the context,
-        for a process that may hang in code of the user's own.
+    With `note_first_only`, a second signal is handled as before the context,
+    for processes that may hang in the user's code.
     """
     self._note_first_only = note_first_only
     self._handlers = {}

@@ -1,7 +1,7 @@
-"""The loop that keeps a run's programs alive, and ends them together.
+"""The loop that keeps a run's programs alive, and stops them together.
 
-The programs may run on this machine or on others: the loop knows of them what
-`program.Program` says. Standard library only.
+It uses only the interface `program.Program`, so programs may run on this
+machine or on others. Standard library only.
 """
 
 import math
@@ -21,69 +21,50 @@ _STOP_SECS = 8.  # Ctrl-C promises to end within 10.
 class Learners:
   """The learners of a run, mostly one: all of them run, or none.
 
-  Several learners may have to know where the others are, so none is started
-  before all are placed. Where one of them dies, all start again from the last
-  checkpoint.
-
-  Attributes:
-    programs: program of each learner, the chief's first.
-    num_starts: how often all were started together.
+  Several learners may need each other's addresses, so none is started before
+  all are placed. If one of them dies, all start again from the last checkpoint.
+  `programs` and their commands begin with the chief's.
   """
 
   def __init__(self, number: int,
                make_program: Callable[[str], program_lib.Program],
-               restart: restarts.JointRestarts):
-    """Starts nothing yet.
-
-    Args:
-      number: how many learners there are.
-      make_program: makes a learner's program of its name.
-      restart: restart policy of all together.
-    """
+               restart: restarts.JointRestarts,
+               commands: Sequence[Sequence[str]] = ()):
     self.programs = [make_program(f'learner_{i}' if i else 'learner')
                      for i in range(number)]
     self.num_starts = 0
     self._restarts = restart
+    self._fixed_commands = commands
     self._noticed: Optional[float] = None  # When the first death was seen.
 
   def _commands(self) -> Sequence[Sequence[str]]:
-    """Returns a command for each learner, now that all are placed.
-
-    An empty sequence postpones the start to the next call.
-    """
-    raise NotImplementedError
+    """Returns a command for each placed learner; none to try again later."""
+    return self._fixed_commands
 
   def _wait_for_room(self) -> None:
-    """Is called again and again while learners have no place; may raise."""
+    """Is called repeatedly while learners have no place; may raise."""
 
   def _is_final(self, exit_code: int) -> bool:
-    """Returns whether a failure of the only learner ends the run."""
+    """Returns whether this exit code of the only learner ends the run."""
     return exit_code != 0
 
   @property
   def are_running(self) -> bool:
-    """True while all learners run."""
     return all(program.state is State.RUNNING for program in self.programs)
 
   def are_done(self) -> bool:
-    """Returns whether all learners have ended with success.
-
-    Raises:
-      RunFailed, UserError: where the only learner has failed for good.
-    """
+    """Returns whether all have ended well; raises if the only one failed."""
     codes = [program.exit_code for program in self.programs]
     if len(codes) == 1 and codes[0] is not None and self._is_final(codes[0]):
       self.programs[0].check()
     return all(code == 0 for code in codes)
 
   def have_died(self) -> bool:
-    """Returns whether a learner has died and all are to be placed anew.
+    """Returns whether a learner has died and all must be placed again.
 
-    Says so once for each such event, when the other learners have ended too or
-    have had time to.
-
-    Raises:
-      RunFailed, UserError: see `restarts.JointRestarts.note_deaths`.
+    Returns True once for each such event, when the other learners have ended
+    too or have had time to. Raises errors of
+    `restarts.JointRestarts.note_deaths`.
     """
     dead = [program for program in self.programs
             if program.state is State.LOST or program.exit_code]
@@ -100,7 +81,7 @@ class Learners:
     return True
 
   def place_anew(self) -> None:
-    """Ends the learners that still run, and finds a place for all."""
+    """Kills the learners that still run, and finds a place for all."""
     for program in self.programs:
       if program.state is State.RUNNING:
         program.withdraw()
@@ -122,23 +103,12 @@ class Learners:
 
 
 class Peer:
-  """An actor or evaluator, which starts again where it was, or elsewhere.
-
-  Attributes:
-    program: program of the peer.
-    num_starts: how often it was started.
-  """
+  """An actor or evaluator, which restarts in its old place or elsewhere."""
 
   def __init__(self, program: program_lib.Program,
                command: Callable[[int], Sequence[str]],
                restart: restarts.Restarts):
-    """Starts nothing yet.
-
-    Args:
-      program: program of the peer.
-      command: makes a command of the number of earlier starts.
-      restart: restart policy of the program.
-    """
+    """Prepares the peer; `command` makes a command from the earlier starts."""
     self.program = program
     self.num_starts = 0
     self._command = command
@@ -146,11 +116,7 @@ class Peer:
     self._due = 0.  # When the next start may be.
 
   def tend(self) -> None:
-    """Places or starts the program if it does not run.
-
-    Raises:
-      RunFailed, UserError: see `restarts.Restarts.note_death`.
-    """
+    """Places or starts the program if it does not run; may raise RunFailed."""
     program, now = self.program, time.monotonic()
     if program.state in (State.ENDED, State.LOST):
       self._due = self._restarts.note_death(now)
@@ -173,13 +139,6 @@ class Supervisor:
 
   def __init__(self, learners: Learners, peers: Sequence[Peer],
                poll_secs: float):
-    """Starts nothing yet.
-
-    Args:
-      learners: all learners of the run.
-      peers: actors, and perhaps an evaluator; they run while all learners do.
-      poll_secs: time between two looks at the programs.
-    """
     self._learners = learners
     self._peers = peers
     self._poll_secs = poll_secs
@@ -187,18 +146,17 @@ class Supervisor:
   def run(self, on_poll: Callable[[], None]) -> Optional[int]:
     """Runs until the learners end or a signal comes.
 
-    Args:
-      on_poll: function called after each look at the programs, and at the end.
+    `on_poll` is called after each look at the programs, and at the end.
 
     Returns:
       None if the learners ended well, else the signal (SIGINT, SIGTERM) that
       ended the run.
 
     Raises:
-      RunFailed: where the only learner died for good, or an actor or one of
-        several learners too often.
-      UserError: where a program says that its input cannot work.
-      PeerMissing: where there was no room for the learners in time.
+      RunFailed: if the only learner died for good, or if an actor or one of
+        several learners died too often.
+      UserError: if a program reported bad input.
+      PeerMissing: if there was no room for the learners in time.
     """
     with stop_signals.StopSignals() as signals:
       try:
@@ -221,10 +179,9 @@ class Supervisor:
     return [*self._learners.programs, *(peer.program for peer in self._peers)]
 
   def _tend(self) -> None:
-    """Starts what does not run and may."""
+    """Starts all programs that should run and do not."""
     if self._learners.have_died():
-      # Peers give back their places: where there is room for few programs, the
-      # learners need it first.
+      # Peers give up their places: if room is scarce, learners need it first.
       for peer in self._peers:
         peer.program.withdraw()
       self._learners.place_anew()
@@ -246,7 +203,7 @@ class Supervisor:
 
 
 def _check_stopped(learner: program_lib.Program, when: str) -> None:
-  """Raises RunFailed where a learner that was to stop could not save."""
+  """Raises RunFailed if a learner could not save before it stopped."""
   resumes = 'the run resumes from its last checkpoint, if it has one'
   if learner.state is State.RUNNING:
     raise program_lib.RunFailed(

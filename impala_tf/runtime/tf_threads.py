@@ -6,17 +6,14 @@ import tensorflow as tf
 
 
 def set_threads(num_threads: int) -> None:
-  """Sets the number of threads, if TensorFlow has not computed anything yet.
+  """Sets the number of threads (at least 1) if TensorFlow has not started yet.
 
   Two threads run one operation each, such as a layer's gradients of its input
   and of its kernel. That costs less CPU than sharing each operation. Three or
-  more share operations, two at a time: otherwise a third core would be idle
-  (docs/performance.md has the numbers).
-
-  Args:
-    num_threads: number of threads, 1 or more.
+  more threads share operations, two at a time: otherwise a third core would be
+  idle (docs/performance.md has the numbers).
   """
-  # In the user's own process it may have; then it keeps what it has.
+  # In the user's process it may have; then its number stays.
   with contextlib.suppress(RuntimeError):
     tf.config.threading.set_intra_op_parallelism_threads(
         num_threads if num_threads > 2 else 1)

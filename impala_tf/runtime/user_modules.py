@@ -1,9 +1,9 @@
-"""Modules of the user's own, which every process of a run imports.
+"""Imports of the user's modules, in every process of a run.
 
 They register environments, networks or algorithms. Importing a module runs its
-code, so the user names them on the command line (--import=FILE.py), and a .gin
-file, a checkpoint or a learner on another machine cannot. Where the user's own
-program trains, its children import the modules that registered what they need.
+code, so only the user may name them, on the command line (--import=FILE.py): a
+.gin file, a checkpoint or a remote learner cannot. If the user's program calls
+the training, its child processes import the modules that registered something.
 """
 
 import difflib
@@ -17,26 +17,25 @@ from typing import Dict, Iterable, List, Optional, Sequence, Tuple
 from impala_tf import config as config_lib
 from impala_tf.storage import files
 
-# Name of each module that was imported, to its file or, for one that was given
-# by its name, that name.
+# Imported modules: name, to file or, if the user gave the name, that name.
 _sources: Dict[str, str] = {}
-# Option and value that a module of the user's own has registered, to its name.
+# Registered option and value, to the name of the user's module.
 _registrars: Dict[Tuple[str, str], str] = {}
-_importing: Optional[str] = None  # What `load` is about to import.
+_importing: Optional[str] = None  # The module that `load` is importing.
 
 
 def load(sources: Sequence[str]) -> None:
   """Imports modules, each once.
 
   A file is imported as the module of its name, 'my_environment' for
-  examples/my_environment.py, and can import others of its directory.
+  examples/my_environment.py, and can import its neighbours.
 
   Args:
     sources: paths of .py files and names of installed modules.
 
   Raises:
-    UserError: in one line with file and line number, where there is no such
-      module, or where it raises an error.
+    UserError: in one line with file and line number, if a module does not exist
+      or raises an error.
   """
   global _importing
   for source in sources:
@@ -53,7 +52,7 @@ def load(sources: Sequence[str]) -> None:
 
 
 def note_registration(option: str, value: str) -> None:
-  """Notes which module registers a value of an option: whose code runs now."""
+  """Records the module whose code runs now as the registrar of a value."""
   frame = sys._getframe(1)
   while frame.f_code.co_name != '<module>' and frame.f_back is not None:
     frame = frame.f_back
@@ -61,19 +60,19 @@ def note_registration(option: str, value: str) -> None:
 
 
 def registrar(option: str, value: str) -> Optional[str]:
-  """Returns the name of the module that registered a value; None: built in."""
+  """Returns the module that registered a value; None if it is built in."""
   return _registrars.get((option, value))
 
 
 def share(name: str, what: str) -> None:
-  """Has children of this process import a module that it has imported itself.
+  """Makes children of this process import a module that it has imported.
 
   Args:
     name: name of the module; '__main__' for the program.
     what: what the module has registered, for messages.
 
   Raises:
-    UserError: where other processes cannot import it.
+    UserError: if other processes cannot import it.
   """
   if name in _sources:
     return
@@ -98,11 +97,7 @@ def share(name: str, what: str) -> None:
 
 
 def refuse_while_importing(function: str) -> None:
-  """Refuses what a module shall not do as it is imported.
-
-  Raises:
-    UserError: where `load` imports a module in this process.
-  """
+  """Raises UserError while `load` imports a module that calls `function`."""
   if _importing is not None:
     raise config_lib.UserError(
         f'every process of a run imports {_importing}, which calls {function} '
@@ -110,34 +105,28 @@ def refuse_while_importing(function: str) -> None:
 
 
 def is_loaded(name: str) -> bool:
-  """Tells whether the user has named a module, and so trusts it."""
+  """Returns whether the user has named, and so trusts, a module."""
   return name in _sources
 
 
 def sources() -> List[str]:
-  """Returns what was imported: absolute paths of files, names of modules."""
+  """Returns the imported files (absolute paths) and module names."""
   return list(_sources.values())
 
 
 def paths() -> List[str]:
-  """Returns the files that were imported, which other machines need too."""
+  """Returns the imported files, which other machines need too."""
   return [source for source in sources() if os.path.isabs(source)]
 
 
 def flags() -> List[str]:
-  """Returns flags with which another program imports the same modules."""
+  """Returns the flags that import the same modules in another program."""
   return [f'--import={source}' for source in sources()]
 
 
 def unknown_name(option: str, value: str, known: Iterable[str]
                  ) -> config_lib.ConfigError:
-  """Makes the error of a name that is not registered.
-
-  Args:
-    option: what has the name as its value, such as 'AgentConfig.torso'.
-    value: the name.
-    known: all names that are registered.
-  """
+  """Makes the error for an option's value, a name that is not registered."""
   known = list(known)
   near = difflib.get_close_matches(value, known, n=1)
   hint = f'did you mean {near[0]!r}? ' if near else ''
@@ -148,7 +137,7 @@ def unknown_name(option: str, value: str, known: Iterable[str]
 
 
 def _find(source: str) -> Tuple[str, str]:
-  """Returns a module's name and its absolute path, or its name again."""
+  """Returns a module's name, and its absolute path or its name again."""
   if os.sep not in source and not source.endswith('.py'):
     return source, source
   path = os.path.abspath(source)
@@ -172,7 +161,7 @@ def _find(source: str) -> Tuple[str, str]:
 
 
 def _origin(name: str) -> str:
-  """Returns the file that Python imports by a name, or a word for it."""
+  """Returns the file that Python imports for a name, or words for it."""
   try:
     spec = importlib.util.find_spec(name)
   except ValueError:  # Of a module that was not imported but started.
@@ -181,12 +170,7 @@ def _origin(name: str) -> str:
 
 
 def _explain(error: BaseException, where: str) -> str:
-  """Describes in one line what a module raised as it was imported.
-
-  Args:
-    error: what was raised.
-    where: path of the module's file, or the module's name.
-  """
+  """Describes an error of an import in one line; `where`: path or name."""
   if isinstance(error, ModuleNotFoundError) and (
       f'{where}.'.startswith(f'{error.name}.')):
     return (f'there is no module {where!r}; give the name of an installed one, '
@@ -202,7 +186,7 @@ def _explain(error: BaseException, where: str) -> str:
             and not frame.filename.startswith('<frozen')]
   if not frames:
     return f'{where}: {cause}'
-  # The last of the user's own lines; those of libraries follow.
+  # The last of the user's lines; those of libraries follow.
   directory = os.path.dirname(frames[0].filename)
   line = [frame for frame in frames
           if os.path.dirname(frame.filename) == directory][-1]

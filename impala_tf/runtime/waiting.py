@@ -10,34 +10,34 @@ from typing import Callable
 
 LIMIT_SECS = 600.  # For a peer; environments that may be slow get more.
 _SAY_SECS = 30.
-# Polls are a fraction of a second apart. Where two are further apart, this
-# process or its machine was stopped in between, which is no waiting.
+# Polls are a fraction of a second apart. A longer time means that this process
+# or its machine was stopped, which does not count as waiting.
 _MAX_POLL_SECS = 20.
 _POLL_SECS = 0.2
 _CONNECT_TIMEOUT_SECS = 5.
 
-# Called again and again, with the cause, while a process waits; may raise.
+# Called repeatedly, with the cause, while a process waits; may raise.
 PollFn = Callable[[str], None]
 
 
 class PeerMissing(ConnectionError):
-  """A peer did not appear before its deadline."""
+  """Error of a peer that did not appear before its deadline."""
 
 
 class PeerLost(ConnectionError):
-  """A peer that this process works with has gone."""
+  """Error of a peer that has gone while this process worked with it."""
 
 
 class Waiting:
-  """A wait for a peer, which may be repeated."""
+  """A wait for a peer, with progress messages and a deadline."""
 
   def __init__(self, peer: str, limit_secs: float,
                say: Callable[[str], None]):
-    """Begins to wait.
+    """Starts the wait.
 
     Args:
-      peer: name of the peer, and the reason, as words behind 'waiting for'.
-      limit_secs: seconds after which `poll` raises; infinity for never.
+      peer: words that follow 'waiting for' in messages.
+      limit_secs: seconds until `poll` raises; infinity for never.
       say: function that shows a line to the user.
     """
     self._peer = peer
@@ -48,15 +48,9 @@ class Waiting:
     self._next_line_secs = 0.
 
   def poll(self, cause: str = '') -> None:
-    """Notes that the wait goes on, and tells the user at times.
+    """Adds the time since the last call; informs the user every half minute.
 
-    It must be called again and again.
-
-    Args:
-      cause: reason for which the wait is not over.
-
-    Raises:
-      PeerMissing: where the wait has taken too long.
+    Raises PeerMissing, with the cause, if the wait has taken too long.
     """
     now = time.monotonic()
     self._secs += min(now - self._last_poll, _MAX_POLL_SECS)
@@ -73,11 +67,7 @@ class Waiting:
       self._next_line_secs = self._secs + _SAY_SECS
 
   def restart(self) -> float:
-    """Ends this wait and begins another, which is silent at first.
-
-    Returns:
-      The seconds that the wait took.
-    """
+    """Starts another wait, silent at first; returns the last one's seconds."""
     secs = self._secs + min(time.monotonic() - self._last_poll, _MAX_POLL_SECS)
     self._secs = 0.
     self._last_poll = time.monotonic()
@@ -86,12 +76,9 @@ class Waiting:
 
 
 def for_port(address: str, poll: PollFn) -> None:
-  """Waits until a server listens at an address.
+  """Waits until a server listens at 'host:port'.
 
-  Args:
-    address: 'host:port'.
-    poll: function that is called again and again with the cause while no server
-      listens; may raise.
+  Meanwhile it calls `poll` repeatedly with the cause; `poll` may raise.
   """
   host, _, port = address.rpartition(':')
   while True:

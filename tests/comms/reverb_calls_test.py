@@ -12,15 +12,11 @@ from impala_tf.core import queue as queue_lib
 from tests.fixtures import unrolls
 
 
-def test_server_tells_of_its_tables():
-  with unrolls.server_process() as (_, address):
-    assert queue_lib.QUEUE in reverb_calls.server_info(reverb.Client(address))
-
-
 def test_flush_ends_with_the_server(monkeypatch):
   monkeypatch.setattr(reverb_calls, '_PROBE_TIMEOUT_SECS', 2)
   with unrolls.server_process() as (process, address):
     client = reverb.Client(address)
+    assert queue_lib.QUEUE in reverb_calls.server_info(client)
     writer = client.trajectory_writer(num_keep_alive_refs=1)
     process.kill()
     process.wait()

@@ -14,16 +14,10 @@ class _Clock:
     return self.secs
 
 
-@pytest.fixture(name='warnings')
-def _warnings(monkeypatch):
-  """Collects warnings that are logged."""
-  lines = []
+def test_senders_are_named_at_once_and_then_once_a_minute(monkeypatch):
+  warnings = []
   monkeypatch.setattr(logging, 'warning',
-                      lambda text, *args: lines.append(text % args))
-  return lines
-
-
-def test_senders_are_named_at_once_and_then_once_a_minute(warnings):
+                      lambda text, *args: warnings.append(text % args))
   clock = _Clock()
   refusals = unroll_filter.Refusals(clock)
   refusals.add(7, unroll_filter.NOT_FINITE)
@@ -44,8 +38,7 @@ def test_senders_are_named_at_once_and_then_once_a_minute(warnings):
   assert refusals.total == 120
 
 
-def test_nothing_but_refusals_for_long_is_an_error(warnings):
-  del warnings
+def test_nothing_but_refusals_for_long_is_an_error():
   clock = _Clock()
   refusals = unroll_filter.Refusals(clock)
 

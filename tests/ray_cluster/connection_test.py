@@ -32,7 +32,6 @@ def test_nodes_are_not_added_up():
 def test_nodes_are_described():
   assert ray_connection.describe([Resources(2, 0), Resources(4.5, 1)]) == (
       '2 nodes (2 CPU; 4.5 CPU, 1 GPU)')
-  assert ray_connection.describe([Resources(2, 0)]) == '1 node (2 CPU)'
 
 
 def _refusal(address):

@@ -27,7 +27,7 @@ _NEEDS = ray_connection.Resources(2., 0.)
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
-@pytest.fixture(name='cluster', scope='module')
+@pytest.fixture(name='cluster', scope='module', autouse=True)
 def _cluster(shared_cluster):
   with ray_connection.connected(shared_cluster.address) as nodes:
     assert sorted(nodes) == [(0, 0), (2, 0), (2, 0)]
@@ -40,8 +40,7 @@ def _make(tmp_path):
 
   def make(name='mine', needed=()):
     made.append(ray_program.RayProgram(
-        name, tmp_path, _NEEDS,
-        {'MY_VARIABLE': 'mine'}, needed))
+        name, tmp_path, _NEEDS, {'MY_VARIABLE': 'mine'}, needed))
     return made[-1]
 
   yield make
@@ -75,7 +74,6 @@ def _pid(program, start=1):
   return int(programs.wait_until(found, 'its first line')[start - 1])
 
 
-@pytest.mark.usefixtures('cluster')
 def test_output_comes_whole_and_before_the_end(make):
   program = make('a/b')
   assert program.exit_code is None
@@ -92,7 +90,6 @@ def test_output_comes_whole_and_before_the_end(make):
     program.check()
 
 
-@pytest.mark.usefixtures('cluster')
 def test_complaint_is_that_of_the_last_start(make):
   program = make()
   _start(program, 'bad')
@@ -105,7 +102,6 @@ def test_complaint_is_that_of_the_last_start(make):
   assert program.complaint() == f'see {program.log_path}'
 
 
-@pytest.mark.usefixtures('cluster')
 def test_it_can_be_started_while_its_node_is_being_asked(make):
   program = make()
   program.place()
@@ -118,7 +114,6 @@ def test_it_can_be_started_while_its_node_is_being_asked(make):
   assert program.log_path.read_text().endswith('the end')
 
 
-@pytest.mark.usefixtures('cluster')
 def test_node_without_the_directory_is_named(make, tmp_path):
   program = make(needed=[str(tmp_path), str(tmp_path / 'nope')])
   _start(program, 'long')
@@ -127,7 +122,6 @@ def test_node_without_the_directory_is_named(make, tmp_path):
   assert f'has no {tmp_path / "nope"}; the project' in program.complaint()
 
 
-@pytest.mark.usefixtures('cluster')
 def test_signal_and_withdrawal_end_it(make):
   program = make()
   _start(program, 'long')
@@ -144,8 +138,7 @@ def test_signal_and_withdrawal_end_it(make):
   programs.wait_until(lambda: not programs.is_alive(pid), 'its end')
 
 
-def test_program_without_room_waits_and_nobody_is_blocked(make, cluster):
-  del cluster
+def test_program_without_room_waits_and_nobody_is_blocked(make):
   both = [make('one'), make('two')]
   for program in both:
     _start(program, 'long')
@@ -181,8 +174,7 @@ def test_lost_with_its_node_it_is_placed_elsewhere(make, cluster):
   ray_nodes.add_node(cluster, num_cpus=2)  # For whichever test is next.
 
 
-def test_host_that_does_not_answer_is_given_up(make, cluster, monkeypatch):
-  del cluster
+def test_host_that_does_not_answer_is_given_up(make, monkeypatch):
   program = make()
   _start(program, 'long')
   pid = _pid(program)

@@ -19,44 +19,28 @@ def _step_type(*firsts):
   return step_type
 
 
-def _chained(max_unrolls, *ends, num_envs=1, rows=None):
-  """Adds numbered unrolls; returns chains of their numbers.
-
-  Args:
-    max_unrolls: see `episodes.Chains`.
-    *ends: whether each unroll has an end of an episode.
-    num_envs: see `episodes.Chains`.
-    rows: environment of each unroll; all of one by default.
-  """
-  made = episodes.Chains(max_unrolls, num_envs)
+# `ends`: whether an episode ends in each unroll; `rows`: its environment.
+@pytest.mark.parametrize('max_unrolls, ends, rows, expected', [
+    # An episode, after the unroll that it begins in.
+    (9, [0, 0, 1, 1, 0, 1], [0] * 6, [[0], [0, 1, 2], [2, 3], [3, 4, 5]]),
+    # Longer episodes are cut.
+    (2, [0, 0, 0, 0, 0, 1], [0] * 6, [[0], [0, 1, 2], [2, 3, 4], [4, 5]]),
+    # Each environment has separate chains.
+    (9, [0, 0, 0, 0, 1, 1], [0, 1] * 3, [[0], [1], [0, 2, 4], [1, 3, 5]]),
+    # Environment 1 sends five while environment 0 sends none: what comes too
+    # late to be kept begins a chain anew.
+    (1, [0] * 8, [0, 1, 1, 1, 1, 1, 0, 0],
+     [[0], [1], [1, 2], [2, 3], [3, 4], [4, 5], [6, 7]])])
+def test_chains_are_episodes_of_an_environment(
+    max_unrolls, ends, rows, expected):
+  made = episodes.Chains(max_unrolls, num_envs=max(rows) + 1)
   found = []
-  for number, (end, row) in enumerate(zip(ends, rows or [0] * len(ends))):
+  for number, (end, row) in enumerate(zip(ends, rows)):
     places = made.add(row, _step_type(*([2] if end else [])))
     if places is not None:
       assert min(places) >= -made.num_kept
       found.append([number + 1 + place for place in places])
-  return found
-
-
-def test_chain_is_an_episode_after_the_unroll_that_it_begins_in():
-  assert _chained(9, 0, 0, 1, 1, 0, 1) == [
-      [0], [0, 1, 2], [2, 3], [3, 4, 5]]
-
-
-def test_longer_episodes_are_cut():
-  assert _chained(2, 0, 0, 0, 0, 0, 1) == [
-      [0], [0, 1, 2], [2, 3, 4], [4, 5]]
-
-
-def test_environments_have_chains_of_their_own():
-  assert _chained(9, 0, 0, 0, 0, 1, 1, num_envs=2, rows=[0, 1] * 3) == [
-      [0], [1], [0, 2, 4], [1, 3, 5]]
-
-
-def test_what_comes_too_late_to_be_kept_begins_a_chain_anew():
-  # Environment 1 sends five while environment 0 sends none.
-  chains = _chained(1, *[0] * 8, num_envs=2, rows=[0, 1, 1, 1, 1, 1, 0, 0])
-  assert chains == [[0], [1], [1, 2], [2, 3], [3, 4], [4, 5], [6, 7]]
+  assert found == expected
 
 
 @pytest.mark.parametrize('first, is_end', [

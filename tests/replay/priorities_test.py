@@ -11,8 +11,6 @@ from impala_tf.replay import priorities
 from tests.fixtures import programs
 from tests.fixtures import unrolls
 
-NUM_FRESH = 1
-
 
 @pytest.mark.parametrize('beta', [0., .5, 1.])
 def test_weights_undo_the_sampling_and_raise_no_update(beta):
@@ -37,14 +35,18 @@ class _Learner:
             f'unroll/{priorities.METRIC}': np.float32(self.losses)}
 
 
+def _serve():
+  """Starts the server of a replay; returns it and its address."""
+  server = queue_lib.make_server([queue_lib.make_replay(
+      unrolls.spec(), 10, memory_bytes=1 << 30, priority_exponent=1.)], None)
+  return server, f'localhost:{server.port}'
+
+
 @pytest.fixture(name='served')
 def _served():
   """Returns a learner, one around it, and a client of a replay of three."""
-  spec = unrolls.spec()
-  server = queue_lib.make_server([queue_lib.make_replay(
-      spec, 10, memory_bytes=1 << 30, priority_exponent=1.)], None)
-  address = f'localhost:{server.port}'
-  writer = queue_lib.UnrollWriter(address, spec, (queue_lib.REPLAY,))
+  server, address = _serve()
+  writer = queue_lib.UnrollWriter(address, unrolls.spec(), (queue_lib.REPLAY,))
   for number in range(3):
     writer.write(unrolls.numbered(number))
   writer.flush()
@@ -64,10 +66,9 @@ def _probabilities(client):
 
 def _batch(keys):
   """Makes what is needed of a batch of a fresh and some replayed unrolls."""
-  is_replayed = [False] * NUM_FRESH + [True] * len(keys)
   return types.Unroll((), (), (), (), (), types.Origin(
-      tf.constant(is_replayed),
-      keys=tf.constant([0] * NUM_FRESH + list(keys), tf.uint64)))
+      tf.constant([False] + [True] * len(keys)),
+      keys=tf.constant([0, *keys], tf.uint64)))
 
 
 def test_replay_is_sampled_by_the_critics_losses(served):
@@ -99,12 +100,10 @@ def test_losses_that_are_not_finite_and_items_that_are_gone_change_nothing(
   np.testing.assert_allclose(list(_probabilities(client).values()), 1 / 3)
 
 
-def test_a_server_that_has_died_holds_no_update_up(served):
-  learner, _, _ = served
-  server = queue_lib.make_server([queue_lib.make_replay(
-      unrolls.spec(), 10, memory_bytes=1 << 30, priority_exponent=1.)], None)
-  other = priorities.PrioritisingLearner(
-      learner, f'localhost:{server.port}', queue_lib.REPLAY)
+def test_a_server_that_has_died_holds_no_update_up():
+  learner = _Learner()
+  server, address = _serve()
+  other = priorities.PrioritisingLearner(learner, address, queue_lib.REPLAY)
   server.stop()
   learner.losses = [1., 1.]
   for _ in range(5):

@@ -35,10 +35,6 @@ def _claimed(config):
     return core_of
 
 
-def test_each_actor_has_a_core():
-  assert _claimed(_config()) == _ALL
-
-
 @pytest.mark.parametrize('config', [
     _config(_NUM_CORES + 1), _config(_NUM_CORES - 1 or 3),
     _config(pinned=False), _config(env_processes=1)])
@@ -46,7 +42,7 @@ def test_actors_move_freely_where_cores_do_not_match_them(config):
   assert _claimed(config) == []
 
 
-def test_second_run_moves_freely_until_the_first_ends():
+def test_each_actor_has_a_core_and_a_second_run_none_until_the_first_ends():
   with cores.claim(_config()) as first:
     assert first == _ALL
     assert _claimed(_config()) == []
@@ -65,15 +61,12 @@ sys.stdin.read()
     assert other.stdout.readline() == 'locked\n'
     with cores.claim(_config()) as core_of:
       assert core_of == []
-      assert not [link for link in _open_files() if 'cpu' in link]
+      files = pathlib.Path('/proc/self/fd').iterdir()
+      assert not [file for file in files
+                  if file.exists() and 'cpu' in os.readlink(file)]
     other.kill()
     other.wait()
     assert _claimed(_config()) == _ALL  # However the other has ended.
-
-
-def _open_files():
-  files = pathlib.Path('/proc/self/fd')
-  return [os.readlink(file) for file in files.iterdir() if file.exists()]
 
 
 def test_system_that_shows_no_cores_has_no_claims(monkeypatch, tmp_path):

@@ -209,28 +209,23 @@ def test_learner_that_does_not_come_is_waited_for_and_named(tmp_path):
 
 
 class _Exchange:
-  """An exchange of numbers between two threads, in place of `gather`."""
-
+  """One of two threads that exchange numbers, in place of `gather`."""
   number = 2
 
-  def __init__(self):
-    self._barrier = threading.Barrier(2)
-    self._rows = {}
+  def __init__(self, task, rows, barrier):
+    self._task, self._rows, self._barrier = task, rows, barrier
 
-  def of(self, task):
-    exchange = self
+  def gather(self, numbers):
+    self._rows[self._task] = numbers
+    self._barrier.wait(20)
+    rows = np.array(self._rows, float)
+    self._barrier.wait(20)
+    return rows
 
-    class _One:
-      number = 2
 
-      def gather(self, numbers):
-        exchange._rows[task] = np.array(numbers, float)
-        exchange._barrier.wait(20)
-        rows = np.stack([exchange._rows[i] for i in range(2)])
-        exchange._barrier.wait(20)
-        return rows
-
-    return _One()
+def _make_exchanges():
+  rows, barrier = [None, None], threading.Barrier(2)
+  return [_Exchange(task, rows, barrier) for task in range(2)]
 
 
 class _Reader:
@@ -251,10 +246,10 @@ class _Reader:
 
 def _take_turns(is_ready, should_stop):
   """Runs two learners' turns; returns the batches that each got."""
-  exchange, got = _Exchange(), [[], []]
+  exchanges, got = _make_exchanges(), [[], []]
 
   def run(task):
-    reader = learner_group._Reader(_Reader(is_ready[task]), exchange.of(task))
+    reader = learner_group._Reader(_Reader(is_ready[task]), exchanges[task])
     while True:
       batch = reader.next(
           hosts.StoppedBy(lambda: should_stop[task](got[task])))
@@ -301,12 +296,13 @@ class _Waiting(hosts.StoppedBy):
 
 
 def test_one_that_has_a_batch_hears_that_it_waits_for_others():
-  exchange, start = _Exchange(), time.monotonic()
+  start = time.monotonic()
   host = _Waiting(
       lambda: host.num_waits >= 2 or time.monotonic() > start + 50)
   readers = [
-      learner_group._Reader(_Reader(lambda number: True), exchange.of(0)),
-      learner_group._Reader(_Reader(lambda number: False), exchange.of(1))]
+      learner_group._Reader(_Reader(lambda number, is_ready=is_ready: is_ready),
+                            exchange)
+      for is_ready, exchange in zip([True, False], _make_exchanges())]
   with concurrent.futures.ThreadPoolExecutor(2) as threads:
     waits = [threads.submit(readers[0].next, host),
              threads.submit(readers[1].next, hosts.StoppedBy())]

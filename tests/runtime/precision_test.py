@@ -35,19 +35,19 @@ def test_torso_computes_in_what_pays(chosen, torso, flags, learner, actor):
   assert precision.of_actor(config, flags) == actor
 
 
+@pytest.mark.parametrize('config', [
+    config_lib.Config(), _config('auto', in_process=True)])  # On any machine.
+def test_default_and_runs_in_one_process_compute_in_float32(config):
+  assert precision.of_learner(config, _WITH_AMX) == 'float32'
+  assert precision.of_actor(config, _WITH_AMX) == 'float32'
+
+
 @pytest.mark.parametrize('chosen, learner', [
     ('auto', 'float32'), ('mixed_bfloat16', 'mixed_bfloat16')])
 def test_learner_on_a_gpu_computes_in_float32_unless_told_otherwise(
     chosen, learner):
   config = _config(chosen)
   assert precision.of_learner(config, _WITH_AMX, on_cpu=False) == learner
-
-
-def test_runs_in_one_process_do_not_depend_on_the_processor():
-  config = _config('auto', in_process=True)
-  for flags in _WITH_AMX, _WITHOUT:
-    assert precision.of_learner(config, flags) == 'float32'
-    assert precision.of_actor(config, flags) == 'float32'
 
 
 @pytest.mark.parametrize('chosen, torso, in_process, flags, line', [
@@ -78,7 +78,3 @@ def test_flags_are_those_of_the_first_processor(tmp_path, monkeypatch):
   assert precision.cpu_flags() == {'fpu', 'amx_bf16'}
   path.write_text('Features\t: fp asimd\n')  # As on ARM.
   assert precision.cpu_flags() == frozenset()
-
-
-def test_default_is_float32():
-  assert precision.of_learner(config_lib.Config(), _WITH_AMX) == 'float32'

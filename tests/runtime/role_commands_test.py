@@ -18,8 +18,7 @@ def test_no_two_starts_of_actors_have_one_seed():
 def test_commands_tell_roles_all_they_need():
   assert role_commands.actor('host:1', 2, 3, '--profile') == [
       'impala_tf', 'role', 'actor', '--supervised', '--address=host:1',
-      '--task=2',
-      '--seed=30002', '--profile']
+      '--task=2', '--seed=30002', '--profile']
   assert role_commands.evaluator('host:1', 4, '--run_dir=x') == [
       'impala_tf', 'role', 'evaluator', '--supervised', '--address=host:1',
       '--seed=4', '--run_dir=x']
@@ -29,8 +28,7 @@ def test_only_several_learners_are_told_of_each_other():
   both = ['host:5', 'host:6']
   assert role_commands.learner('host:1', 1, both) == [
       'impala_tf', 'role', 'learner', '--supervised', '--address=host:1',
-      '--task=1',
-      '--learners=host:5,host:6']
+      '--task=1', '--learners=host:5,host:6']
   for addresses in ([], ['host:5']):
     assert not [flag for flag in role_commands.learner('host:1', 0, addresses)
                 if flag.startswith('--learners')]

@@ -161,16 +161,13 @@ def test_dead_learner_ends_all_with_its_last_words(supervise, is_killed, words):
   assert 'hello from learner' in output
 
 
-def test_what_the_learner_says_of_bad_input_is_all_that_is_said(supervise):
-  run = supervise('print("error: no such thing", "\\nMuch else." * 50); '
-                  'sys.exit(2)', _STAY)
+@pytest.mark.parametrize('culprit', ['learner', 'actor_0'])
+def test_complaint_of_bad_input_is_all_that_is_said_and_ends_all(
+    supervise, culprit):
+  bad = 'print("error: no such thing", "\\nMuch else." * 50); sys.exit(2)'
+  run = supervise(*((bad, _STAY) if culprit == 'learner' else (_STAY, bad)))
   assert run.wait_for_end() == (12, 'no such thing \n')
-
-
-def test_bad_input_of_an_actor_is_not_tried_again(supervise):
-  run = supervise(_STAY, 'print("error: no such thing"); sys.exit(2)')
-  assert run.wait_for_end() == (12, 'no such thing\n')
-  assert len(run.starts('actor_0')) == 1
+  assert len(run.starts(culprit)) == 1
 
 
 def test_dead_actor_starts_again_later_and_later_until_the_limit(supervise):
@@ -219,16 +216,19 @@ def test_killed_actor_is_replaced_and_the_others_go_on(supervise):
   assert run.wait_for_end()[0] == 0
 
 
-@pytest.mark.parametrize('signum', [signal.SIGINT, signal.SIGTERM])
-def test_signal_lets_the_learner_save_and_ends_all(supervise, tmp_path, signum):
-  run = supervise(_SAVE_ON_SIGTERM, _IGNORE_SIGTERM)
-  run.wait_for_file('learner.ready')
+@pytest.mark.parametrize('signum, names', [
+    (signal.SIGINT, ['learner']), (signal.SIGTERM, ['learner', 'learner_1'])])
+def test_signal_lets_every_learner_save_and_ends_all(
+    supervise, tmp_path, signum, names):
+  run = supervise(_SAVE_ON_SIGTERM, _IGNORE_SIGTERM, num_learners=len(names))
+  for name in names:
+    run.wait_for_file(f'{name}.ready')
   run.wait_for_start('actor_0')
   start = time.monotonic()
   run.send(signum)
   assert run.wait_for_end() == (128 + signum, '')
   assert time.monotonic() - start < 10
-  assert (tmp_path / 'learner.saved').exists()
+  assert all((tmp_path / f'{name}.saved').exists() for name in names)
 
 
 def test_learner_that_does_not_stop_is_killed_within_ten_seconds(supervise):
@@ -317,14 +317,3 @@ def test_learners_that_die_again_and_again_end_all(supervise):
   assert 'the learner_1 ended with exit code 7' in output
   assert 'my last words' in output
   assert len(run.starts('learner')) == len(run.starts('learner_1')) == 2
-
-
-def test_signal_lets_every_learner_save(supervise, tmp_path):
-  run = supervise(_SAVE_ON_SIGTERM, _STAY, num_learners=2)
-  names = ('learner', 'learner_1')
-  for name in names:
-    run.wait_for_file(f'{name}.ready')
-  run.wait_for_start('actor_0')
-  run.send(signal.SIGTERM)
-  assert run.wait_for_end() == (143, '')
-  assert all((tmp_path / f'{name}.saved').exists() for name in names)

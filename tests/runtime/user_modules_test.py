@@ -90,9 +90,13 @@ def test_error_of_a_file_is_one_line_with_its_number(write, text, words):
   assert '\n' not in str(error.value)
 
 
-@pytest.mark.parametrize('name', ['random.py', 'sys.py', 'numpy.py'])
-def test_file_that_would_be_another_module_is_refused(write, name):
-  with pytest.raises(config_lib.UserError, match='also the name of .*; rename'):
+@pytest.mark.parametrize('name, words', [
+    *((name, 'also the name of .*; rename')
+      for name in ('random.py', 'sys.py', 'numpy.py')),
+    ('my-file.py', "'my-file' cannot be a mod")])
+def test_file_that_cannot_be_a_module_of_its_name_is_refused(
+    write, name, words):
+  with pytest.raises(config_lib.UserError, match=words):
     user_modules.load([write(name)])
 
 
@@ -101,11 +105,6 @@ def test_second_file_of_the_same_name_is_refused(write):
   user_modules.load([first])
   with pytest.raises(config_lib.UserError, match=f'also the name of {first}'):
     user_modules.load([second])
-
-
-def test_name_that_no_module_can_have_is_refused(write):
-  with pytest.raises(config_lib.UserError, match="'my-file' cannot be a mod"):
-    user_modules.load([write('my-file.py')])
 
 
 def test_unknown_name_is_one_line_with_the_nearest():
@@ -144,16 +143,11 @@ def test_modules_that_this_process_has_imported_are_shared(write, monkeypatch):
   assert user_modules.sources() == [path, 'email', 'email.utils']
 
 
-@pytest.mark.parametrize('has_file', [True, False])
-def test_program_is_shared_if_it_is_a_file(write, monkeypatch, has_file):
-  path = write('my_program.py')
+def test_program_is_shared_if_it_is_a_file(write, monkeypatch):
   main = types.ModuleType('__main__')
-  if has_file:
-    main.__file__ = path
   monkeypatch.setitem(sys.modules, '__main__', main)
-  if has_file:
+  with pytest.raises(config_lib.UserError, match='^it was registered'):
     user_modules.share('__main__', 'it')
-    assert user_modules.flags() == [f'--import={path}']
-  else:
-    with pytest.raises(config_lib.UserError, match='^it was registered'):
-      user_modules.share('__main__', 'it')
+  main.__file__ = write('my_program.py')
+  user_modules.share('__main__', 'it')
+  assert user_modules.flags() == [f'--import={main.__file__}']

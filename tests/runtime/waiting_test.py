@@ -60,10 +60,6 @@ def test_who_was_stopped_meanwhile_has_not_waited(clock):
     _poll(wait, clock, 30.)
 
 
-class _GiveUp(Exception):
-  pass
-
-
 @pytest.mark.parametrize('host, words', [
     ('localhost', 'refused'), ('[::1]', 'refused'),
     # Which, depends on who is asked for names.
@@ -71,9 +67,9 @@ class _GiveUp(Exception):
 def test_cause_is_told(host, words):
 
   def poll(cause):
-    raise _GiveUp(cause)
+    raise TimeoutError(cause)
 
-  with pytest.raises(_GiveUp, match=words):
+  with pytest.raises(TimeoutError, match=words):
     waiting.for_port(f'{host}:{ports.choose()}', poll)
 
 
