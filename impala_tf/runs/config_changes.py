@@ -1,8 +1,8 @@
 """Changes of a run's config between its stop and its resumption.
 
-What may change is how an agent learns and how the run is operated. What is
-played, the network, the algorithm and the seed may not: parameters, returns and
-the best checkpoint would mean something else, or could not be read.
+How an agent learns and how the run is operated may change. The game, network,
+algorithm and seed may not: parameters, returns and the best checkpoint would
+mean something else, or could not be read.
 """
 
 import dataclasses
@@ -28,15 +28,7 @@ _OF_SAVED_REPLAY = (
 
 
 def check(old: config_lib.Config, new: config_lib.Config) -> None:
-  """Refuses changes after which a run could not go on as the same run.
-
-  Args:
-    old: config that the run has so far.
-    new: config that it is to go on with.
-
-  Raises:
-    ConfigError: in one line that names each change that cannot be made.
-  """
+  """Raises ConfigError if a run cannot resume with these changes."""
   refused = [difference for difference in gin_config.differences(old, new)
              if not _may_change(difference.partition(' ')[0], old)]
   if _is_clipped(old) != _is_clipped(new):
@@ -48,7 +40,7 @@ def check(old: config_lib.Config, new: config_lib.Config) -> None:
 
 
 def _may_change(name: str, old: config_lib.Config) -> bool:
-  """Tells whether a value, 'Section.option', may change."""
+  """Returns whether a value, 'Section.option', may change."""
   if old.num_replayed and old.replay.survives_resume and (
       name in _OF_SAVED_REPLAY):
     return False

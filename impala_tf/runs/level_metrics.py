@@ -19,12 +19,12 @@ class LevelLog:
 
   def __init__(self, levels: Sequence[str], frames: Any,
                frames_per_unroll: int):
-    """Begins with no episodes.
+    """Starts an empty log.
 
     Args:
       levels: names of all L levels, in the order of `types.Unroll.level_index`.
-      frames: int64 variable [L], environment frames of each level that were
-        learned from so far; `add` updates it.
+      frames: int64 variable [L], environment frames learned from on each level;
+        `add` updates it.
       frames_per_unroll: environment frames in an unroll.
     """
     self._levels = levels
@@ -48,7 +48,7 @@ class LevelLog:
       is_first: bool [T, B], of x_1 to x_T; see `metrics.EpisodeWindow.add`.
       episode_return: float32 [T, B], raw returns.
       lags: int64 [B], policy lags in updates.
-      level_index: int32 [B], number of each unroll's level.
+      level_index: int32 [B], level index of each unroll.
     """
     num_levels = len(self._levels)
     num_unrolls = np.bincount(level_index, minlength=num_levels)
@@ -59,16 +59,16 @@ class LevelLog:
       self._returns[level_index[b]].append(float(episode_return[t, b]))
 
   def finish(self) -> metrics.Row:
-    """Returns the levels' metrics for a row, and starts policy lags anew.
+    """Returns the levels' metrics for a row, and restarts policy lags.
 
     Names begin with 'level/<name>/': `frames` learned from; `episode_return`,
-    the mean of the level's last 20 episodes with a finite return, once there is
-    one; `policy_lag`, the mean since the last row, where unrolls came.
+    the mean of the level's last 20 episodes with a finite return, if any;
+    `policy_lag`, the mean since the last row, if unrolls came.
 
-    Levels of a suite have a headline besides, `HEADLINE`: the mean of their
-    human-normalised scores, each counted as 1.0 at most (appendix B), once each
-    level has a return. These scores are of training, with sampled actions; for
-    the paper's tables use `launch/evaluate.sh --suite`.
+    `HEADLINE` is added once each level of a suite has a return: the mean of
+    human-normalised scores, each capped at 1.0 (appendix B). They are training
+    scores with sampled actions; `launch/evaluate.sh --suite` makes the paper's
+    tables.
     """
     row = {}
     for i, (level, frames) in enumerate(zip(self._levels,
