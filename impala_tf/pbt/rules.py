@@ -1,12 +1,12 @@
-"""The rules of population based training, as appendix F of the paper has them.
+"""The rules of population based training, from appendix F of the paper.
 
     when a member is ready:
       another one is drawn; if it is known to be more than 5 % better, its
         parameters and hyper-parameters are copied
-      whether or not: each hyper-parameter is multiplied by 1.2 or 1 / 1.2 with
-        a probability of 33 %
+      in both cases each hyper-parameter is multiplied by 1.2 or 1 / 1.2 with a
+        probability of 33 %
 
-Pure functions. All chance comes from `generator`.
+All chance comes from `generator`.
 """
 
 import random
@@ -35,7 +35,7 @@ def generator(seed: int, member: int, evolution: int) -> random.Random:
 
   Args:
     seed: seed of the population.
-    member: number of the member among all.
+    member: index of the member.
     evolution: number of the member's decision, from 1 on.
   """
   return random.Random(f'{seed},{member},{evolution}')
@@ -43,7 +43,7 @@ def generator(seed: int, member: int, evolution: int) -> random.Random:
 
 def is_ready(frames: int, episodes: int, burn_in_frames: int,
              decision_episodes: int) -> bool:
-  """Tells whether a member decides now.
+  """Returns whether a member decides now.
 
   Args:
     frames: environment frames that it has learned from.
@@ -72,23 +72,18 @@ def fitness(returns: Sequence[float], references: Sequence[Reference]) -> float:
 
 
 def draw_partner(others: Sequence[str], rng: random.Random) -> str:
-  """Draws the member that another one compares itself with.
-
-  Args:
-    others: names of members, without the one that decides; not empty.
-    rng: generator of the decision, of which one number is taken.
-  """
+  """Draws one of the other members, not empty, with one number of `rng`."""
   return others[int(rng.random() * len(others))]
 
 
 def exploit(own_score: float, other_score: float,
             margin: float = _DEFAULTS.copy_margin) -> bool:
-  """Tells whether the other member is so much better that it is copied.
+  """Returns whether the other member is good enough to be copied.
 
   Args:
     own_score: fitness of the member that decides.
     other_score: fitness of the other.
-    margin: lead that is not yet enough, in absolute terms.
+    margin: lead that must be exceeded, in absolute terms.
   """
   return other_score - own_score > margin + _ROUNDING
 
@@ -101,11 +96,8 @@ def explore(values: Mapping[str, float], rng: random.Random,
   Args:
     values: hyper-parameters by name. Draws do not depend on their order.
     rng: generator of the decision, of which two numbers are taken for each.
-    probability: probability that one is changed.
+    probability: probability that a value is changed.
     factor: factor by which it is multiplied, or divided, with even odds.
-
-  Returns:
-    The new values by name.
   """
   mutated = dict(values)
   for name in sorted(values):

@@ -46,12 +46,12 @@ class SuiteResults:
   """Results by level, in `path` and, as a table, in the same name with `.md`.
 
   The file may hold levels of an older checkpoint, or of another number of
-  episodes. They stay until they are played anew, and are not counted before.
+  episodes. They stay, but do not count, until they are played again.
   """
 
   def __init__(self, path: str, suite: suite_lib.Suite,
                conditions: Dict[str, Any]):
-    """Reads the results that the file holds already, if there is one.
+    """Reads the existing results, if there are any.
 
     Args:
       path: path or URL of the JSON file.
@@ -60,7 +60,7 @@ class SuiteResults:
         put into one table.
 
     Raises:
-      UserError: where the file holds anything else.
+      UserError: if the file holds anything else.
     """
     self._path = path
     self._suite = suite
@@ -125,21 +125,19 @@ class SuiteResults:
 
 
 def _conditions(contents: Mapping[str, Any]) -> Dict[str, Any]:
-  """Returns what results must share; raises KeyError where one is missing."""
+  """Returns the fields that results must share; raises KeyError if missing."""
   return {name: {**_EARLIER, **contents}[name] for name in CONDITIONS}
 
 
 def read_levels(path: str) -> Mapping[str, Dict[str, Any]]:
-  """Reads the results that `launch/evaluate.sh` has written.
+  """Reads the results by level that `launch/evaluate.sh` has written.
 
   Args:
-    path: path or URL of the JSON, of one level, of several or of a suite.
-
-  Returns:
-    Level to result; of a suite the levels that count.
+    path: path or URL of a JSON file of one level, of several or of a suite, of
+      which only the levels that count are returned.
 
   Raises:
-    UserError: where the file holds anything else.
+    UserError: if the file holds anything else.
   """
   try:
     contents = json.loads(files.read(path))
