@@ -19,7 +19,6 @@ from impala_tf.config import population as population_config
 from impala_tf.core import learner as learner_lib
 from impala_tf.pbt import populations
 from impala_tf.pbt import records
-from impala_tf.pbt import references
 from impala_tf.pbt import rules
 from impala_tf.runtime import command_names
 from impala_tf.storage import checkpoint as checkpoint_lib
@@ -89,7 +88,7 @@ def make_state(config: config_lib.Config) -> Optional[State]:
   """Makes a member's state; None for a run without a population."""
   if not config.population.member_names:
     return None
-  return State(len(references.find(config)))
+  return State(len(rules.find_references(config)))
 
 
 class Member:
@@ -127,7 +126,7 @@ class Member:
     self._parts = {'agent': learner.agent, 'optimizer': learner.optimizer}
     self._config = config
     self._options = config.population
-    self._references = references.find(config)
+    self._references = rules.find_references(config)
     self._run_dir = run_dir
     self._name = populations.name_of(run_dir)
     self._unpublished: Optional[records.Event] = None

@@ -10,11 +10,11 @@ All chance comes from `generator`.
 """
 
 import random
-from typing import Dict, Mapping, NamedTuple, Sequence
+from typing import Dict, List, Mapping, NamedTuple, Sequence
 
-from impala_tf.config import population as population_config
+from impala_tf import config as config_lib
+from impala_tf.suites import levels as levels_lib
 
-_DEFAULTS = population_config.PopulationConfig
 # Rounding of two means must not make a lead of exactly the margin a larger one.
 _ROUNDING = 1e-9
 
@@ -28,6 +28,35 @@ class Reference(NamedTuple):
   """
   random: float
   human: float
+
+
+def find_references(config: config_lib.Config) -> List[Reference]:
+  """Finds the reference scores of all levels of a run, in their order.
+
+  Levels of Atari-57 and DMLab-30 have those of their suites; any other level
+  needs `PopulationConfig.random_score` and `human_score`.
+
+  Raises:
+    ConfigError: if a level has no reference scores.
+  """
+  levels = levels_lib.expand(config.environment.level)
+  found = []
+  for level in levels:
+    suite = levels_lib.suite_of(level)
+    if suite is not None:
+      scored = suite.scored_level(level)
+      found.append(Reference(suite.random[scored], suite.human[scored]))
+      continue
+    low = config.population.random_score
+    high = config.population.human_score
+    if len(levels) > 1 or low is None or high is None or low == high:
+      raise config_lib.ConfigError(
+          f'{level} is of no suite with reference scores, by which members of '
+          'a population are compared; set PopulationConfig.random_score and '
+          'human_score, two different mean returns, or among several levels '
+          f'name those of {" or ".join(levels_lib.SUITES)} only')
+    found.append(Reference(low, high))
+  return found
 
 
 def generator(seed: int, member: int, evolution: int) -> random.Random:
@@ -48,7 +77,7 @@ def is_ready(frames: int, episodes: int, burn_in_frames: int,
   Args:
     frames: environment frames that it has learned from.
     episodes: episodes since its last decision, or since the burn-in.
-    burn_in_frames: see `population_config.PopulationConfig`.
+    burn_in_frames: see `PopulationConfig`.
     decision_episodes: likewise.
   """
   return frames >= burn_in_frames and episodes >= decision_episodes
@@ -77,7 +106,7 @@ def draw_partner(others: Sequence[str], rng: random.Random) -> str:
 
 
 def exploit(own_score: float, other_score: float,
-            margin: float = _DEFAULTS.copy_margin) -> bool:
+            margin: float) -> bool:
   """Returns whether the other member is good enough to be copied.
 
   Args:
@@ -89,8 +118,7 @@ def exploit(own_score: float, other_score: float,
 
 
 def explore(values: Mapping[str, float], rng: random.Random,
-            probability: float = _DEFAULTS.mutation_probability,
-            factor: float = _DEFAULTS.mutation_factor) -> Dict[str, float]:
+            probability: float, factor: float) -> Dict[str, float]:
   """Mutates hyper-parameters, each by itself and without bias: E ln f = 0.
 
   Args:

@@ -53,24 +53,23 @@ def formats() -> Sequence[str]:
   return sorted(matplotlib.figure.Figure().canvas.get_supported_filetypes())
 
 
-def output_path(path: str, flag: str = '--output') -> str:
+def output_path(path: str) -> str:
   """Returns a picture's path with its ending, '.png' by default.
 
-  Raises UserError, naming `flag`, if the ending is unknown or the path cannot
-  be written.
+  Raises UserError if the ending is unknown or the path cannot be written.
   """
   ending = os.path.splitext(path)[1][1:].lower()
   if not ending:
     path += '.png'
   elif ending not in formats():
     raise config_lib.UserError(
-        f'{flag}: pictures cannot be written as .{ending}; choose one of '
+        f'--output: pictures cannot be written as .{ending}; choose one of '
         f'{", ".join(formats())}')
   directory = os.path.dirname(path) or '.'
   if '://' in path or os.path.isdir(path) or not (
       os.path.isdir(directory) and os.access(directory, os.W_OK | os.X_OK)):
-    raise config_lib.UserError(f'{path} cannot be written; choose another '
-                               f'{flag}')
+    raise config_lib.UserError(
+        f'{path} cannot be written; choose another --output')
   return path
 
 

@@ -11,7 +11,6 @@ from impala_tf.config import population as population_config
 from impala_tf.pbt import lineage
 from impala_tf.pbt import populations
 from impala_tf.pbt import records
-from impala_tf.pbt import references
 from impala_tf.pbt import rules
 from impala_tf.plots import curves
 from impala_tf.runs import gin_config
@@ -114,7 +113,7 @@ def _load(label: str, run_dirs: Dict[str, str]) -> Population:
 def _fitness_curve(rows: Sequence[metrics.Row], config: config_lib.Config
                    ) -> List[Tuple[float, float]]:
   """Returns a run's capped normalised score against its frames."""
-  scores = references.find(config)
+  scores = rules.find_references(config)
   if len(scores) > 1:
     return curves.points(rows, level_metrics.HEADLINE)
   return [(frames, rules.fitness([value], scores))

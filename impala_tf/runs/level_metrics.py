@@ -71,26 +71,21 @@ class LevelLog:
     tables.
     """
     row = {}
+    means = [statistics.fmean(returns) if returns else None
+             for returns in self._returns]
     for i, (level, frames) in enumerate(zip(self._levels,
                                             self._frames.numpy())):
       row[f'level/{level}/frames'] = int(frames)
-      if self._returns[i]:
-        row[f'level/{level}/episode_return'] = self._mean_return(i)
+      if means[i] is not None:
+        row[f'level/{level}/episode_return'] = means[i]
       if self._num_unrolls[i]:
         row[f'level/{level}/policy_lag'] = float(
             self._lag_sums[i] / self._num_unrolls[i])
     self._restart()
-    scored = [i for i, level in enumerate(self._levels)
-              if level in self._suites]
-    if scored and all(self._returns[i] for i in scored):
+    scored = {level: mean for level, mean in zip(self._levels, means)
+              if level in self._suites}
+    if scored and None not in scored.values():
       row[HEADLINE] = statistics.fmean(
-          min(1., self._normalised(i)) for i in scored)
+          min(1., self._suites[level].human_normalised_score(level, mean))
+          for level, mean in scored.items())
     return row
-
-  def _mean_return(self, i: int) -> float:
-    return statistics.fmean(self._returns[i])
-
-  def _normalised(self, i: int) -> float:
-    level = self._levels[i]
-    return self._suites[level].human_normalised_score(
-        level, self._mean_return(i))

@@ -45,8 +45,8 @@ def _scheme(url: str) -> str:
   return _URL.match(url).group(1)
 
 
-def _gfile(url: str) -> Any:
-  """Returns TensorFlow's functions for files, able to open a URL."""
+def _check_scheme(url: str) -> None:
+  """Raises RemoteError unless TensorFlow opens URLs like this one."""
   import tensorflow as tf
   gfile = tf.io.gfile
   if _scheme(url) not in gfile.get_registered_schemes():
@@ -65,18 +65,18 @@ def _gfile(url: str) -> Any:
           ' install tensorflow-io (docs/cluster.md), or mount it and give the '
           'path of that')
   _opened.add(_scheme(url))
-  return gfile
 
 
 @contextlib.contextmanager
-def _explained(path: str) -> Iterator[None]:
-  """Turns TensorFlow's errors into OSErrors of one line."""
+def _gfile(url: str) -> Iterator[Any]:
+  """Yields TensorFlow's file functions; turns its errors into OSErrors."""
+  _check_scheme(url)
   import tensorflow as tf
   try:
-    yield
+    yield tf.io.gfile
   except tf.errors.NotFoundError as error:
     raise FileNotFoundError(
-        errno.ENOENT, one_line(error) or f'there is no {path}') from error
+        errno.ENOENT, one_line(error) or f'there is no {url}') from error
   except tf.errors.OpError as error:
     raise RemoteError(errno.EIO, one_line(error)) from error
 
@@ -109,7 +109,8 @@ def reach(url: str, secs: float) -> None:
     # TensorFlow would take 'a' of file://a/b for the name of a machine.
     raise RemoteError(
         errno.EINVAL, 'file:// is followed by a path from / on: file:///a/b')
-  _gfile(url)  # Imports TensorFlow, which may take longer than the answer.
+  # Imports TensorFlow, which may take longer than the answer.
+  _check_scheme(url)
   errors: List[Exception] = []
 
   def ask():
@@ -132,8 +133,7 @@ def exists(path: str) -> bool:
   """Returns whether a file or directory exists; raises OSError."""
   if not is_url(path):
     return os.path.exists(path)
-  gfile = _gfile(path)
-  with _explained(path):
+  with _gfile(path) as gfile:
     return gfile.exists(path)
 
 
@@ -143,8 +143,7 @@ def names(directory: str) -> List[str]:
     return []
   if not is_url(directory):
     return sorted(os.listdir(directory))
-  gfile = _gfile(directory)
-  with _explained(directory):
+  with _gfile(directory) as gfile:
     # Names of directories may end in a slash.
     return sorted(name.rstrip('/') for name in gfile.listdir(directory))
 
@@ -154,8 +153,7 @@ def read(path: str) -> bytes:
   if not is_url(path):
     with open(path, 'rb') as file:
       return file.read()
-  gfile = _gfile(path)
-  with _explained(path), gfile.GFile(path, 'rb') as file:
+  with _gfile(path) as gfile, gfile.GFile(path, 'rb') as file:
     return file.read()
 
 
@@ -176,8 +174,7 @@ def write(path: str, content: bytes) -> None:
       file.write(content)
     os.replace(new, path)
     return
-  gfile = _gfile(path)
-  with _explained(path):
+  with _gfile(path) as gfile:
     with gfile.GFile(new, 'wb') as file:
       file.write(content)
     gfile.rename(new, path, overwrite=True)
@@ -188,8 +185,7 @@ def make_directory(path: str) -> None:
   if not is_url(path):
     os.makedirs(path, exist_ok=True)
     return
-  gfile = _gfile(path)
-  with _explained(path):
+  with _gfile(path) as gfile:
     gfile.makedirs(path)
 
 
@@ -201,8 +197,7 @@ def remove(path: str) -> None:
     else:
       os.remove(path)
     return
-  gfile = _gfile(path)
-  with _explained(path):
+  with _gfile(path) as gfile:
     if gfile.isdir(path):
       gfile.rmtree(path)
     else:
