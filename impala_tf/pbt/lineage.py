@@ -29,11 +29,7 @@ class Stretch(NamedTuple):
 
 
 def ancestry(events: Events, member: str) -> List[Stretch]:
-  """Traces the present parameters of a member back to the start of training.
-
-  Returns:
-    Stretches of training, the oldest first.
-  """
+  """Traces a member's present parameters back to the start, oldest first."""
   stretches: List[Stretch] = []
   end = math.inf
   last = len(events[member])
@@ -54,14 +50,11 @@ def ancestry(events: Events, member: str) -> List[Stretch]:
 
 def backtracked(stretches: Sequence[Stretch],
                 curves: Mapping[str, Sequence[Point]]) -> List[Point]:
-  """Joins the curve of an ancestry, in the order of frames.
+  """Joins the curve of an ancestry, from each member's (frames, value) points.
 
   Members keep their own counts of frames: if an elder was ahead of the member
-  that copied it, the curve continues with the younger one's points.
-
-  Args:
-    stretches: see `ancestry`.
-    curves: points (frames, value) of each member, in the order of frames.
+  that copied it, the curve continues with the younger one's points. All points
+  are in the order of frames.
   """
   points: List[Point] = []
   for stretch in stretches:

@@ -107,15 +107,8 @@ class Member:
                checkpointer: checkpoint_lib.Checkpointer):
     """Completes the last decision of a process that was killed.
 
-    Args:
-      config: config of the run.
-      run_dir: directory of the run, beside those of the other members.
-      learner: restored learner.
-      state: the member's restored state.
-      checkpointer: writes both.
-
-    Raises:
-      ConfigError: if the directory cannot be a member's.
+    `learner` and `state` are restored, and `checkpointer` writes both. Raises
+    ConfigError if `run_dir` cannot be a member's.
     """
     self.num_updates = learner.num_updates
     self.num_frames = learner.num_frames
@@ -220,15 +213,8 @@ class Member:
                ) -> Tuple[Optional[records.Published], Optional[str]]:
     """Reads another member's publication, and copies it if it is better.
 
-    Args:
-      partner: name of the other member; '' for none.
-      score: fitness of this member.
-      target: name for the copy of the other's parameters.
-
-    Returns:
-      The publication, or None; and `target`, or None if it was not copied, as
-        if
-      it is damaged, which is logged.
+    Returns the publication, or None; and `target`, the name for the copy, or
+    None if it was not copied, as if it is damaged, which is logged.
     """
     for _ in range(_MAX_READS if partner else 0):
       other = populations.read_published(self._sibling(partner))

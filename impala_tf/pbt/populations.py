@@ -63,8 +63,7 @@ def read_events(run_dir: str) -> List[records.Event]:
 def append_event(run_dir: str, event: records.Event) -> None:
   """Appends a decision that survives a crash of the machine.
 
-  Raises:
-    OSError: if it cannot be written; then it was not made.
+  If it raises OSError, the decision was not made.
   """
   line_log.append_durably(
       path(run_dir, _EVENTS), records.dumps(event).encode() + b'\n')
@@ -89,10 +88,6 @@ def publish(run_dir: str, published: records.Published) -> None:
 
 def copy_parameters(source: str, target: str) -> None:
   """Copies a published checkpoint so that it survives a crash of the machine.
-
-  Args:
-    source: prefix of the other member's files.
-    target: prefix of the copy.
 
   Raises:
     FileNotFoundError: if the other member has published another meanwhile and

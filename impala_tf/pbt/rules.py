@@ -60,13 +60,7 @@ def find_references(config: config_lib.Config) -> List[Reference]:
 
 
 def generator(seed: int, member: int, evolution: int) -> random.Random:
-  """Makes the generator of all draws of one decision.
-
-  Args:
-    seed: seed of the population.
-    member: index of the member.
-    evolution: number of the member's decision, from 1 on.
-  """
+  """Makes the generator of all draws of a member's decision."""
   return random.Random(f'{seed},{member},{evolution}')
 
 
@@ -74,11 +68,7 @@ def is_ready(frames: int, episodes: int, burn_in_frames: int,
              decision_episodes: int) -> bool:
   """Returns whether a member decides now.
 
-  Args:
-    frames: environment frames that it has learned from.
-    episodes: episodes since its last decision, or since the burn-in.
-    burn_in_frames: see `PopulationConfig`.
-    decision_episodes: likewise.
+  `episodes` count since its last decision, or since the burn-in.
   """
   return frames >= burn_in_frames and episodes >= decision_episodes
 
@@ -86,12 +76,8 @@ def is_ready(frames: int, episodes: int, burn_in_frames: int,
 def fitness(returns: Sequence[float], references: Sequence[Reference]) -> float:
   """Computes the mean capped human-normalised score (table G.1).
 
-  Args:
-    returns: mean raw return on each level, s_l.
-    references: reference scores of the same levels, r_l and h_l.
-
-  Returns:
-    The mean over l of min[1, (s_l - r_l) / (h_l - r_l)]; may be negative.
+  With raw returns s_l and references r_l and h_l it is the mean over l of
+  min[1, (s_l - r_l) / (h_l - r_l)]; may be negative.
   """
   if len(returns) != len(references):
     raise ValueError(f'{len(returns)} returns, {len(references)} references')
@@ -107,13 +93,7 @@ def draw_partner(others: Sequence[str], rng: random.Random) -> str:
 
 def exploit(own_score: float, other_score: float,
             margin: float) -> bool:
-  """Returns whether the other member is good enough to be copied.
-
-  Args:
-    own_score: fitness of the member that decides.
-    other_score: fitness of the other.
-    margin: lead that must be exceeded, in absolute terms.
-  """
+  """Returns whether the other member leads by more than an absolute margin."""
   return other_score - own_score > margin + _ROUNDING
 
 
@@ -121,11 +101,8 @@ def explore(values: Mapping[str, float], rng: random.Random,
             probability: float, factor: float) -> Dict[str, float]:
   """Mutates hyper-parameters, each by itself and without bias: E ln f = 0.
 
-  Args:
-    values: hyper-parameters by name. Draws do not depend on their order.
-    rng: generator of the decision, of which two numbers are taken for each.
-    probability: probability that a value is changed.
-    factor: factor by which it is multiplied, or divided, with even odds.
+  Each takes two numbers of `rng`, whatever the order of `values`. With the
+  given probability it is multiplied or divided by `factor`, with even odds.
   """
   mutated = dict(values)
   for name in sorted(values):

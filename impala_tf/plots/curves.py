@@ -9,14 +9,10 @@ from impala_tf.runs import metrics
 
 
 def read_rows(run_dir: str) -> List[metrics.Row]:
-  """Reads the rows of a run's `metrics.jsonl`, oldest first; may be empty.
+  """Reads the rows of a run, oldest first; empty without a file.
 
-  Args:
-    run_dir: path or URL of the run's directory, or path of such a file
-      elsewhere.
-
-  Raises:
-    UserError: if the file holds something else.
+  `run_dir` may also be the path of a file like `metrics.jsonl`. Raises
+  UserError if it holds something else.
   """
   path = os.path.join(run_dir, metrics.FILE_NAME)
   try:

@@ -44,16 +44,13 @@ def singles(run_dirs: Sequence[str]) -> Groups:
 
 
 def make(run_dirs: Sequence[str], way: str) -> Groups:
-  """Groups runs.
+  """Groups runs, in the order of an option's values, or else as given.
 
   Args:
     run_dirs: different directories of runs.
     way: 'seed' groups runs whose configs differ only in the seed, 'directory'
       runs in one directory, 'all' puts all together, and the name of an option
       groups runs with the same value of it.
-
-  Returns:
-    The groups, in the order of an option's values, or else of their first runs.
 
   Raises:
     UserError: if a run's config is needed and missing.

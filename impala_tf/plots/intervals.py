@@ -130,12 +130,8 @@ def smoothed(values: np.ndarray, num_points: int) -> np.ndarray:
   """Computes centred running means of a curve, float [P].
 
   Near an end the window is shorter on both sides, so that the first and the
-  last point stay as they are.
-
-  Args:
-    values: float [P].
-    num_points: points in a window; 1 changes nothing, and an even number counts
-      as the next odd one.
+  last point stay as they are. An even `num_points` counts as the next odd
+  number.
   """
   num_values = len(values)
   i = np.arange(num_values)
@@ -147,16 +143,14 @@ def smoothed(values: np.ndarray, num_points: int) -> np.ndarray:
 def on_common_axis(
     curves: Sequence[Sequence[Tuple[float, float]]], num_points: int
 ) -> Tuple[np.ndarray, np.ndarray]:
-  """Interpolates curves at the same points, as far as all of them go.
+  """Interpolates N curves at the same P points, as far as all of them go.
 
   Args:
-    curves: points (x, y) of each of N curves in the order of x; none is empty.
+    curves: points (x, y) of each curve in the order of x; none is empty.
     num_points: P.
 
   Returns:
-    x float [P] and y float [N, P]. From the last of the first points to the
-      first
-    of the last ones; P is 0 if the curves have no x in common.
+    x float [P] and y float [N, P]; P is 0 if the curves have no x in common.
   """
   arrays = [np.array(points, dtype=np.float64).T for points in curves]
   low = max(x[0] for x, _ in arrays)

@@ -101,13 +101,9 @@ def panels(number: int, height: float = 2.4
 
 def draw_band(axes: matplotlib.axes.Axes, x: np.ndarray, band: intervals.Band,
               **line: Any) -> None:
-  """Draws a line, and its interval as a pale band of the same colour.
+  """Draws a line over x, float [P], and its interval as a pale band.
 
-  Args:
-    axes: axes to draw on.
-    x: float [P].
-    band: the curve.
-    **line: arguments of `Axes.plot`, such as `label`.
+  `line` are arguments of `Axes.plot`, such as `label`.
   """
   drawn, = axes.plot(x, band.centre, **line)
   if band.low is not None:
@@ -118,9 +114,7 @@ def draw_band(axes: matplotlib.axes.Axes, x: np.ndarray, band: intervals.Band,
 def label_x(axes: matplotlib.axes.Axes, x: str) -> None:
   """Names the horizontal axis, and shortens its numbers: 40M, or 2 hours.
 
-  Args:
-    axes: axes, with everything drawn.
-    x: 'frames', 'updates' or 'secs'.
+  Everything must be drawn. `x` is 'frames', 'updates' or 'secs'.
   """
   if x in _X_TITLES:
     axes.set_xlabel(_X_TITLES[x])
@@ -138,12 +132,9 @@ def label_x(axes: matplotlib.axes.Axes, x: str) -> None:
 
 def share_legend(figure: matplotlib.figure.Figure, columns: int = 3,
                  first: Collection[str] = ()) -> None:
-  """Puts one legend above all axes, with each label once.
+  """Puts one legend above all axes, with each label once, `first` ones first.
 
-  Args:
-    figure: figure with everything drawn.
-    columns: columns of the legend.
-    first: labels that come before all others.
+  Everything must be drawn.
   """
   handles = {label: handle for axes in figure.axes for handle, label in zip(
       *axes.get_legend_handles_labels())}

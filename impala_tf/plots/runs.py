@@ -57,8 +57,7 @@ class Run(NamedTuple):
 def find(patterns: Sequence[str]) -> List[str]:
   """Finds the runs that paths or patterns name, each once.
 
-  Raises:
-    UserError: if one of them does not exist.
+  Raises UserError if one of them does not exist.
   """
   found: Dict[str, str] = {}  # By what they are, whatever they are called.
   for pattern in patterns:
@@ -79,9 +78,8 @@ def find(patterns: Sequence[str]) -> List[str]:
 def load(run_dirs: Sequence[str]) -> List[Run]:
   """Reads the directories of runs.
 
-  Raises:
-    UserError: if a directory holds no run, has nothing to show, or a file in it
-      is damaged.
+  Raises UserError if a directory holds no run, nothing to show or damaged
+  files.
   """
   return [_load(run_dir, label)
           for run_dir, label in zip(run_dirs, labels.of_runs(run_dirs))]
@@ -138,11 +136,9 @@ def scores_by_suite(
 ) -> Dict[str, Dict[str, suite_lib.Scores]]:
   """Groups scores of evaluated runs by suite and agent.
 
-  Returns:
-    Name of a suite to name of an agent to mean raw returns on the levels that
-      the
-    suite scores, in its order. An agent is a run, or all runs together, see
-    `_agents`. Suites and agents without scores are left out.
+  The result maps a suite's name to an agent's name to mean raw returns on the
+  levels that the suite scores, in its order. An agent is a run, or all runs
+  together, see `_agents`. Suites and agents without scores are left out.
   """
   found: Dict[str, Dict[str, suite_lib.Scores]] = {}
   for agent, results in _agents(runs).items():

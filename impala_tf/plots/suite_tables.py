@@ -19,12 +19,9 @@ def cell(value: Optional[float], form: str = ',.2f') -> str:
 
 
 def table(rows: Sequence[Sequence[str]], num_names: int = 1) -> str:
-  """Returns a Markdown table.
+  """Returns a Markdown table of rows of cells, the header first.
 
-  Args:
-    rows: rows of cells, the header first.
-    num_names: number of leading columns with names, aligned to the left; the
-      others hold numbers, aligned to the right.
+  The first `num_names` columns are aligned to the left, numbers to the right.
   """
   lines = [f'| {" | ".join(row)} |' for row in rows]
   lines.insert(1, '|' + '---|' * num_names +
@@ -41,10 +38,7 @@ def markdown(suite: suite_lib.Suite,
   agents for which the paper prints no levels (tables 3 and 4). A sum covers all
   levels or is missing: over some levels it could not be compared.
 
-  Args:
-    suite: suite of the levels.
-    ours: title of a column to mean raw return by level, of some or all of
-      `suite.levels`.
+  `ours` maps a column's title to mean raw returns on some or all levels.
   """
   num_scored = ', '.join(f'{len(scores)} of {len(suite.levels)} scored'
                          + (f' ({name})' if len(ours) > 1 else '')

@@ -53,15 +53,10 @@ class _References(config_parser.ParserDelegate):
 
 
 def _checked(text: str, what: str, is_file: bool = True) -> io.StringIO:
-  """Returns a checked text as a stream for gin to read.
+  """Returns a checked text, called `what` in messages, as a stream for gin.
 
-  Args:
-    text: content of a file, or a binding.
-    what: name of the text, for messages.
-    is_file: whether messages give line numbers.
-
-  Raises:
-    ConfigError: if gin would import or call anything, or an option is unknown.
+  Raises ConfigError if gin would import or call anything, or an option is
+  unknown. Messages give the line numbers of a file.
   """
   stream = io.StringIO(text)
   stream.name = what

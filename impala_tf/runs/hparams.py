@@ -21,12 +21,7 @@ METRICS = ('best_episode_return', 'episode_return')
 def write(run_dir: str, config: config_lib.Config, frames: int) -> None:
   """Writes a config to a run's TensorBoard files; warns if it cannot.
 
-  Args:
-    run_dir: path or URL of the run's directory, the run's name in the
-      dashboard.
-    config: config of the run.
-    frames: environment frames learned from so far, TensorBoard's step of the
-      text.
+  `frames` learned from so far are TensorBoard's step of the text.
   """
   directory = os.path.join(run_dir, 'tensorboard')
   try:

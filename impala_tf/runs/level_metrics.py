@@ -48,7 +48,7 @@ class LevelLog:
       is_first: bool [T, B], of x_1 to x_T; see `metrics.EpisodeWindow.add`.
       episode_return: float32 [T, B], raw returns.
       lags: int64 [B], policy lags in updates.
-      level_index: int32 [B], level index of each unroll.
+      level_index: int32 [B].
     """
     num_levels = len(self._levels)
     num_unrolls = np.bincount(level_index, minlength=num_levels)

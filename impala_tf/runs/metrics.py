@@ -29,8 +29,7 @@ Row = Dict[str, Any]
 class MetricsWriter:
   """A writer of rows to `metrics.jsonl` and of scalars to TensorBoard.
 
-  A row that cannot be written, as on a full disk, is dropped with a warning:
-  training goes on.
+  A row that cannot be written is dropped with a warning: training goes on.
   """
 
   def __init__(self, run_dir: str):
@@ -80,7 +79,6 @@ class MetricsWriter:
       self._events = None  # TensorBoard's writer does not recover.
 
   def close(self) -> None:
-    """Closes both files."""
     self._journal.close()
     self._try_events(lambda events: events.close())
 

@@ -27,14 +27,11 @@ _VALUES = {'true': 'True', 'yes': 'True', 'on': 'True', 'false': 'False',
 
 
 def problem(section: str, option: str) -> Optional[str]:
-  """Explains an unknown option in one line, with the nearest name.
+  """Explains an unknown option in one line; None if it exists.
 
   Args:
     section: such as 'LearnerConfig'; empty if only the option was given.
     option: such as 'batch_size'.
-
-  Returns:
-    The line, without the file's name; None if the option exists.
   """
   if option in _OPTIONS.get(section, ()):
     return None

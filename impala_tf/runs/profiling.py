@@ -20,14 +20,12 @@ class LearnerProfiler:
   """A profiler of a few updates for TensorBoard; call it before each update."""
 
   def __init__(self, run_dir: str):
-    """Prepares a profile in a run's directory, a path or URL."""
     import tensorflow as tf
     self._profiler = tf.profiler.experimental
     self._log_dir = os.path.join(run_dir, 'tensorboard')
     self._num_calls = 0
 
   def __call__(self) -> None:
-    """Starts or ends the profile at its update."""
     if self._num_calls == _SKIPPED_UPDATES:
       self._profiler.start(self._log_dir)
     elif self._num_calls == _SKIPPED_UPDATES + _PROFILED_UPDATES:

@@ -69,12 +69,7 @@ def add_allow_changes(parser: argparse.ArgumentParser) -> None:
 
 
 def config_path(given: Optional[str], run_dir: Optional[str]) -> Optional[str]:
-  """Returns the path of the config to train by, or None.
-
-  Args:
-    given: path that the user has given, if any.
-    run_dir: directory whose run resumes with its own config if none is given;
-      may be unused, or None.
+  """Returns the given config, or that of the run in `run_dir`, or None.
 
   Raises:
     RunDirectoryError: if the directory's URL does not answer.
@@ -87,11 +82,9 @@ def config_path(given: Optional[str], run_dir: Optional[str]) -> Optional[str]:
 
 
 def check_writable(path: pathlib.Path, flag: str) -> None:
-  """Raises RunDirectoryError unless a directory can be made or written.
+  """Raises RunDirectoryError, naming `flag`, for an unwritable directory.
 
-  Args:
-    path: path of the directory, which need not exist yet.
-    flag: flag that the path was given by, for messages.
+  It need not exist yet.
   """
   if re.match(r'\w+:/', str(path)):  # Of two slashes pathlib makes one.
     raise RunDirectoryError(
@@ -170,8 +163,7 @@ def _alone(path: str) -> Iterator[None]:
 def _changed(path: str, config: config_lib.Config) -> Iterator[None]:
   """Resumes a run with a config that may differ from its own.
 
-  Changes are printed and added to the run's history, and undone if the run's
-  processes refuse them.
+  Changes are printed, added to the run's history, and undone on a UserError.
   """
   before = files.read(gin_config.config_path(path))
   changes = gin_config.differences(

@@ -41,8 +41,7 @@ def check(config: plan_lib.SweepConfig,
           groups: Sequence[plan_lib.Group]) -> None:
   """Raises ConfigError if the runs of a group cannot share a replay.
 
-  Each needs a replay that can be shared, and the runs of a group must agree on
-  unrolls and replay. `config.tasks` must be loadable.
+  They need replays that can be shared, and the same unrolls and replay.
   """
   for group in groups:
     loaded = [gin_config.load(config.tasks[run.task], run.gin_bindings())

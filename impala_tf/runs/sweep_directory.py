@@ -169,11 +169,7 @@ def claim(path: str, config: plan_lib.SweepConfig,
           ) -> Iterator[SweepDirectory]:
   """Makes or resumes a sweep's directory and keeps others out of it.
 
-  Args:
-    path: path of the directory.
-    config: config of the sweep.
-    tasks: name of each task to its config, without the sweep's bindings.
-    kind: sweep or population.
+  `tasks` has each task's config without the sweep's bindings.
 
   Raises:
     RunDirectoryError: before anything is touched, if the directory is in use,

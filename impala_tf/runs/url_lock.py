@@ -49,9 +49,6 @@ def _write(path: str) -> None:
 def owning(path: str) -> Iterator[None]:
   """Makes this process the owner within the context.
 
-  Args:
-    path: URL of the file that names the owner.
-
   Raises:
     OwnedError: if another process is the owner.
     OSError: if the file cannot be written.

@@ -5,16 +5,7 @@ import math
 import os
 import tempfile
 import time
-from typing import (
-  Any,
-  Callable,
-  Iterator,
-  List,
-  Optional,
-  Sequence,
-  Tuple,
-  TypeVar,
-)
+from typing import Any, Callable, Iterator, List, Optional, Tuple, TypeVar
 
 from absl import logging
 import numpy as np
@@ -69,10 +60,10 @@ class Video:
 
   def __init__(self, path: str, environment: Any,
                max_secs: Optional[float] = None):
-    """Begins a video.
+    """Begins a video at a path in one of `FORMATS`.
 
     Args:
-      path: path of the file, in one of `FORMATS`.
+      path: path of the file.
       environment: batch of environments, with `render`, `frames_per_sec` and
         `frames_per_step`.
       max_secs: seconds after which the video ends; None: with the episode, a
@@ -97,10 +88,7 @@ class Video:
     self._gif = []
 
   def on_step(self, num_ended: int) -> None:
-    """Adds the current picture while the first episode lasts.
-
-    Args:
-      num_ended: episodes that the first environment has ended.
+    """Adds the current picture, unless the first environment ended episodes.
 
     Raises:
       RenderError: if the environment cannot be drawn.
@@ -167,12 +155,10 @@ class NewestVideos:
   """
 
   def __init__(self, directory: str, interval_secs: Optional[float]):
-    """Prepares a directory, which the first video creates.
+    """Prepares a directory, a path or URL, which the first video creates.
 
-    Args:
-      directory: path or URL.
-      interval_secs: least time between the starts of two videos; None for no
-        videos.
+    `interval_secs` is the least time between the starts of two videos; None for
+    no videos.
     """
     self._directory = directory
     self._interval_secs = interval_secs
@@ -182,12 +168,8 @@ class NewestVideos:
   def filming(self, environment: Any, name: str) -> Iterator[OnStep]:
     """Films the first game of an evaluation if a video is due.
 
-    Args:
-      environment: see `Video`.
-      name: name of the video without ending; names sort by age.
-
-    Yields:
-      Function to be called after each step, see `Video.on_step`.
+    Yields `Video.on_step`, or a function that does nothing. `name` has no
+    ending, and names sort by age.
     """
     now = time.monotonic()
     if self._interval_secs is None or now < self._next_time:
@@ -233,7 +215,7 @@ class NewestVideos:
     return [name for name in files.names(self._directory)
             if name.endswith(_ENDING)]
 
-  def _remove(self, names: Sequence[str]) -> None:
+  def _remove(self, names: List[str]) -> None:
     for name in names:
       files.remove(os.path.join(self._directory, name))
 

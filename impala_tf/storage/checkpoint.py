@@ -18,15 +18,7 @@ import json
 import math
 import os
 import re
-from typing import (
-  Collection,
-  List,
-  Mapping,
-  NamedTuple,
-  Optional,
-  Sequence,
-  Union,
-)
+from typing import List, Mapping, NamedTuple, Optional, Sequence, Union
 
 from absl import logging
 import tensorflow as tf
@@ -142,7 +134,7 @@ def find(run_dir: str, which: Which = NEWEST) -> List[str]:
 
 
 def restore(parts: Mapping[str, tf.Module], paths: Sequence[str], whole: bool,
-            optional: Collection[str] = ()) -> Optional[str]:
+            optional: Sequence[str] = ()) -> Optional[str]:
   """Reads the first checkpoint that is whole and returns its path.
 
   Args:
@@ -244,7 +236,7 @@ class Checkpointer:
   """Checkpoints of a training run in `RUN_DIR/checkpoints`."""
 
   def __init__(self, run_dir: str, keep: int,
-               optional: Collection[str] = (), **parts: tf.Module):
+               optional: Sequence[str] = (), **parts: tf.Module):
     """Finds the best checkpoint so far, and writes nothing.
 
     Args:
@@ -269,8 +261,7 @@ class Checkpointer:
   def restore(self, tidy: bool = True) -> Optional[str]:
     """Restores the newest whole checkpoint; see `restore` of this module.
 
-    Args:
-      tidy: remove the remains of a process that was killed while it wrote.
+    `tidy` removes the remains of a process that was killed while it wrote.
     """
     there = files.names(self._directory)
     paths = []

@@ -98,12 +98,10 @@ def were_urls_opened() -> bool:
 def reach(url: str, secs: float) -> None:
   """Waits until the store behind a directory's URL answers.
 
-  Args:
-    url: URL of a directory, which need not exist.
-    secs: timeout in seconds. TensorFlow itself would try for minutes.
+  TensorFlow itself would try for minutes.
 
   Raises:
-    RemoteError: if there is no answer, or the answer is an error.
+    RemoteError: if there is no answer within `secs`, or the answer is an error.
   """
   if re.match(r'file://[^/]', url):
     # TensorFlow would take 'a' of file://a/b for the name of a machine.

@@ -36,7 +36,6 @@ class _FileAppender:
       raise
 
   def close(self) -> None:
-    """Closes the file."""
     self._file.close()
 
 
@@ -91,10 +90,6 @@ def append_durably(path: str, line: bytes) -> None:
   """Appends a line that then survives a crash of the machine.
 
   An incomplete last line of a killed process is removed first.
-
-  Args:
-    path: path of the file, which need not exist.
-    line: line with its line break.
 
   Raises:
     OSError: if there is no room; the file is then as before.
@@ -188,9 +183,8 @@ def open_for_reading(path: str) -> Reader:
 def keep(path: str, is_wanted: Callable[[bytes], bool]) -> None:
   """Drops the last lines of a log to which no process appends.
 
-  Args:
-    path: path of the log, which need not exist.
-    is_wanted: whether to keep a line. All lines before a kept one must be kept.
+  `is_wanted` must hold for all lines before one for which it holds. The log
+  need not exist.
   """
   if not files.is_url(path):
     if os.path.exists(path):

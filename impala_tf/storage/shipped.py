@@ -59,13 +59,9 @@ def find_config(path: str, kind: str = '') -> str:
 
 
 def find_agent(run_dir: str) -> str:
-  """Returns the directory of an agent in the box, or `run_dir` itself.
+  """Returns the directory of an agent like 'box/pong', or `run_dir` itself.
 
-  Args:
-    run_dir: path or URL, which wins if it exists; or a name such as 'box/pong'.
-
-  Raises:
-    UserError: if the box has no such agent.
+  An existing path wins. Raises UserError if the box has no such agent.
   """
   if not run_dir.startswith(_BOX) or os.path.exists(run_dir):
     return run_dir

@@ -250,11 +250,7 @@ def runs(config: SweepConfig, chosen: Optional[Settings] = None) -> List[Run]:
   """Lists all runs, comparable ones side by side.
 
   So the results of an unfinished sweep can be compared, too. Runs that share a
-  replay follow one another.
-
-  Args:
-    config: config of the sweep.
-    chosen: settings to run; None for the config's.
+  replay follow one another. `chosen` replaces the config's settings.
   """
   if chosen is None:
     chosen = settings(config)
@@ -297,14 +293,7 @@ def members(config: SweepConfig, chosen: Optional[Settings] = None
   They are the runs of the sweep of the same config, with the same settings and
   seeds, so that a population and a sweep can be compared in pairs. Learning
   rates are not annealed unless the config says so: the population finds their
-  schedule.
-
-  Args:
-    config: config of the populations.
-    chosen: settings to begin with; None for the config's.
-
-  Raises:
-    ConfigError: if there is only one setting.
+  schedule. Raises ConfigError if there is only one setting.
   """
   if chosen is None:
     chosen = settings(config)
