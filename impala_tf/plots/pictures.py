@@ -114,7 +114,7 @@ def draw_band(axes: matplotlib.axes.Axes, x: np.ndarray, band: intervals.Band,
 def label_x(axes: matplotlib.axes.Axes, x: str) -> None:
   """Names the horizontal axis, and shortens its numbers: 40M, or 2 hours.
 
-  Everything must be drawn. `x` is 'frames', 'updates' or 'secs'.
+  Everything must be drawn before. `x` is 'frames', 'updates' or 'secs'.
   """
   if x in _X_TITLES:
     axes.set_xlabel(_X_TITLES[x])
@@ -134,7 +134,7 @@ def share_legend(figure: matplotlib.figure.Figure, columns: int = 3,
                  first: Collection[str] = ()) -> None:
   """Puts one legend above all axes, with each label once, `first` ones first.
 
-  Everything must be drawn.
+  Everything must be drawn before.
   """
   handles = {label: handle for axes in figure.axes for handle, label in zip(
       *axes.get_legend_handles_labels())}

@@ -163,7 +163,8 @@ def _alone(path: str) -> Iterator[None]:
 def _changed(path: str, config: config_lib.Config) -> Iterator[None]:
   """Resumes a run with a config that may differ from its own.
 
-  Changes are printed, added to the run's history, and undone on a UserError.
+  Changes are printed and added to the run's history. A UserError before the
+  next checkpoint undoes them.
   """
   before = files.read(gin_config.config_path(path))
   changes = gin_config.differences(
@@ -205,8 +206,8 @@ def claim(path: str, config: config_lib.Config,
     RunDirectoryError: before anything is touched, if the directory is in use,
       foreign, unwritable or of another config.
     ConfigError: if changes are allowed, but not these.
-    UserError: if the caller raised it within the context. What was written is
-      then removed, unless the run has learned.
+    UserError: if the caller raised it within the context. A new run's files are
+      then removed, unless it has learned.
   """
   _check(path, config, allow_changes)
   was_there = files.exists(path)

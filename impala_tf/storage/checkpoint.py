@@ -7,9 +7,9 @@
 
 The best is a separate copy, which no rotation can remove. `best.json` is
 written after the copy, and only then the previous best is removed: a kill at
-any time leaves a whole one. The spare does the same when a checkpoint is
-overwritten, as at the end of a run that has just saved: its index and data are
-replaced one after the other.
+any time leaves a whole one. The spare protects a checkpoint that is
+overwritten, as at the end of a run that has just saved, since its index and
+data are replaced one after the other.
 """
 
 import contextlib

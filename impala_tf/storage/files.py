@@ -82,7 +82,7 @@ def _gfile(url: str) -> Iterator[Any]:
 
 
 def one_line(error: Exception, max_characters: Optional[int] = 300) -> str:
-  """Returns an error's message on one line, cut to `max_characters`."""
+  """Returns an error's message on one line, cut to `max_characters`, if any."""
   return ' '.join(str(error).split())[:max_characters]
 
 

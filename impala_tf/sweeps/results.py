@@ -114,8 +114,8 @@ def best_mean(results: Sequence[Result],
               num_settings: Optional[int] = 3) -> float:
   """Averages final returns over the best settings, as table 2 does.
 
-  Returns of a setting are averaged over its seeds first. The mean over all,
-  None, is the area under the bars of `ranked`, as in figure E.4. Without a
+  Returns of a setting are averaged over its seeds first. The mean over all
+  (None) is the area under the bars of `ranked`, as in figure E.4. Without a
   finished run it is NaN.
   """
   best = ranked(results)[:num_settings]
