@@ -54,11 +54,8 @@ def replay_directory(run_dir: str) -> str:
 def newest_first(run_dir: str) -> List[str]:
   """Lists checkpoint prefixes, newest first, without the state file."""
   directory = os.path.join(run_dir, DIRECTORY)
-  numbers = []
-  for name in files.names(directory):
-    match = re.fullmatch(rf'{_PREFIX}-(\d+)\.index', name)
-    if match:
-      numbers.append(int(match.group(1)))
+  numbers = [int(match[1]) for name in files.names(directory) if (
+      match := re.fullmatch(rf'{_PREFIX}-(\d+)\.index', name))]
   return [os.path.join(directory, f'{_PREFIX}-{n}')
           for n in sorted(numbers)[::-1]]
 

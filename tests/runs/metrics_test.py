@@ -87,17 +87,6 @@ def test_rows_after_the_checkpoint_are_dropped_with_a_torn_one(tmp_path):
   assert [r['frames'] for r in metrics.read_rows(str(tmp_path))] == [10, 20, 25]
 
 
-def test_reader_goes_on_when_rows_were_dropped(tmp_path):
-  _write(tmp_path, _row(10), _row(20), _row(30))
-  reader = metrics.RowReader(str(tmp_path))
-  reader.new_rows()
-  metrics.drop_rows_after(str(tmp_path), 10)
-  _write(tmp_path, _row(11), _row(1000000))
-  assert [row['frames'] for row in reader.new_rows()][-2:] == [11, 1000000]
-  _write(tmp_path, _row(1000001))
-  assert reader.new_rows() == [_row(1000001)]
-
-
 def test_window_holds_the_last_100_episodes():
   window = metrics.EpisodeWindow()
   assert window.means() == {} and not window.is_full
