@@ -1,4 +1,4 @@
-"""Ancestry of a member: which parameters its own came from, and when.
+"""Ancestry of a member: the origins of its parameters, and their times.
 
 Curves of a population are drawn "by backtracking through the ancestry of copied
 checkpoints for selected instances" (appendix F). Pure functions.
@@ -14,13 +14,13 @@ Point = Tuple[float, float]
 
 
 class Stretch(NamedTuple):
-  """Training by one member that an ancestry consists of.
+  """A stretch of an ancestry: training by one member.
 
   Attributes:
     member: name of the member that trained.
-    start: its frames when it began, 0 or those at which it copied its elder.
-    end: its frames at the end; infinity for what goes on.
-    events: its decisions within, the one at `start` first if there is one.
+    start: its frames when it began: 0, or its frames when it copied its elder.
+    end: its frames at the end; infinity for the last stretch.
+    events: its decisions within, first the one at `start`, if any.
   """
   member: str
   start: float
@@ -29,15 +29,7 @@ class Stretch(NamedTuple):
 
 
 def ancestry(events: Events, member: str) -> List[Stretch]:
-  """Traces the parameters of a member back to the start of training.
-
-  Args:
-    events: decisions of all members.
-    member: name of the member whose present parameters are meant.
-
-  Returns:
-    Stretches of training, the oldest first.
-  """
+  """Traces a member's present parameters back to the start, oldest first."""
   stretches: List[Stretch] = []
   end = math.inf
   last = len(events[member])
@@ -58,17 +50,11 @@ def ancestry(events: Events, member: str) -> List[Stretch]:
 
 def backtracked(stretches: Sequence[Stretch],
                 curves: Mapping[str, Sequence[Point]]) -> List[Point]:
-  """Puts the curve of an ancestry together.
+  """Joins the curve of an ancestry, from each member's (frames, value) points.
 
-  Members keep their own counts of frames: where an elder was ahead of the
-  member that copied it, the curve goes on with the younger one's points.
-
-  Args:
-    stretches: see `ancestry`.
-    curves: points (frames, value) of each member, in the order of frames.
-
-  Returns:
-    Points in the order of frames.
+  Members keep their own counts of frames: if an elder was ahead of the member
+  that copied it, the curve continues with the younger one's points. All points
+  are in the order of frames.
   """
   points: List[Point] = []
   for stretch in stretches:
@@ -81,13 +67,9 @@ def backtracked(stretches: Sequence[Stretch],
 def values_along(stretches: Sequence[Stretch], name: str) -> List[Point]:
   """Lists the values of a hyper-parameter along an ancestry (figure F.1).
 
-  Args:
-    stretches: see `ancestry`.
-    name: name of the hyper-parameter.
-
   Returns:
-    Points (frames, value) from which on each value held, in the order of
-    frames; none where the ancestry has made no decision yet.
+    Points (frames, value) at which each value began, in the order of frames;
+    none if the ancestry has made no decision yet.
   """
   points: List[Point] = []
   for stretch in stretches:

@@ -1,7 +1,7 @@
-"""A member of a population: its learner decides between two updates.
+"""A member of a population, whose learner decides between two updates.
 
 Appendix F of Espeholt et al. 2018. Members are ordinary runs. Each compares
-itself with what another one has published last, and none waits for another.
+itself with the last publication of another, and none waits for another.
 """
 
 import os
@@ -19,7 +19,6 @@ from impala_tf.config import population as population_config
 from impala_tf.core import learner as learner_lib
 from impala_tf.pbt import populations
 from impala_tf.pbt import records
-from impala_tf.pbt import references
 from impala_tf.pbt import rules
 from impala_tf.runtime import command_names
 from impala_tf.storage import checkpoint as checkpoint_lib
@@ -31,14 +30,13 @@ _MAX_READS = 5
 
 
 class State(tf.Module):
-  """Episodes of a member since its last decision; in its checkpoints.
+  """Episodes of a member since its last decision; saved in its checkpoints.
 
   Shapes: L levels.
 
   Attributes:
-    evolution: int64 variable [], decisions that its parameters have behind
-      them.
-    episodes: int64 variable [L], full episodes since the last of them.
+    evolution: int64 variable [], number of decisions behind its parameters.
+    episodes: int64 variable [L], full episodes since the last decision.
     return_sums: float64 variable [L], sum of their raw returns.
     means: float64 variable [L], mean return of each level's last decision; NaN
       before its first episode, or its first since a copy.
@@ -58,8 +56,7 @@ class State(tf.Module):
   def add(self, level_index: np.ndarray, returns: np.ndarray) -> None:
     """Adds N episodes: their levels, int [N], and raw returns, float [N].
 
-    Those whose return is not finite are left out: no decision could be made by
-    their mean.
+    Non-finite returns are left out: no decision could use their mean.
     """
     is_told = np.isfinite(returns)
     level_index, returns = level_index[is_told], returns[is_told]
@@ -76,12 +73,9 @@ class State(tf.Module):
                     self.means.numpy())
 
   def begin(self, evolution: int, is_copy: bool) -> None:
-    """Begins anew after a decision.
+    """Restarts after decision number `evolution`.
 
-    Args:
-      evolution: number of the decision.
-      is_copy: whether it copied another member, of which the means of this one
-        tell nothing.
+    Its old means say nothing about a member that copied another.
     """
     means = self.mean_returns()
     self.means.assign(np.full_like(means, np.nan) if is_copy else means)
@@ -91,18 +85,18 @@ class State(tf.Module):
 
 
 def make_state(config: config_lib.Config) -> Optional[State]:
-  """Makes a member's state; None for a run that is by itself."""
+  """Makes a member's state; None for a run without a population."""
   if not config.population.member_names:
     return None
-  return State(len(references.find(config)))
+  return State(len(rules.find_references(config)))
 
 
 class Member:
   """A learner that copies better members of its population, and mutates.
 
-  It is an `interfaces.Learner`. Before it decides it saves a checkpoint, from
-  which a restart does the decision again that the log of events tells: so a
-  kill at any time changes nothing but the time it takes.
+  It is an `interfaces.Learner`. Before it decides it saves a checkpoint. A
+  restart from it repeats the decision in the log of events, so a kill at any
+  time changes nothing but the time it takes.
 
   Attributes:
     num_updates, num_frames, hyperparameters: see `learner.Learner`.
@@ -113,15 +107,8 @@ class Member:
                checkpointer: checkpoint_lib.Checkpointer):
     """Completes the last decision of a process that was killed.
 
-    Args:
-      config: config of the run.
-      run_dir: directory of the run, beside those of the other members.
-      learner: learner that is updated, restored.
-      state: the member's state, restored.
-      checkpointer: writes both.
-
-    Raises:
-      ConfigError: where the directory is not that of a member.
+    `learner` and `state` are restored, and `checkpointer` writes both. Raises
+    ConfigError if `run_dir` cannot be a member's.
     """
     self.num_updates = learner.num_updates
     self.num_frames = learner.num_frames
@@ -132,7 +119,7 @@ class Member:
     self._parts = {'agent': learner.agent, 'optimizer': learner.optimizer}
     self._config = config
     self._options = config.population
-    self._references = references.find(config)
+    self._references = rules.find_references(config)
     self._run_dir = run_dir
     self._name = populations.name_of(run_dir)
     self._unpublished: Optional[records.Event] = None
@@ -178,7 +165,7 @@ class Member:
             np.all(np.isfinite(self._state.mean_returns())))
 
   def _decide(self) -> None:
-    """Makes a decision; raises OSError where it could not be written down."""
+    """Makes a decision; raises OSError if it could not be recorded."""
     updates = int(self.num_updates.numpy())
     self._checkpointer.save(updates)
     event = self._make_event(updates)
@@ -224,16 +211,10 @@ class Member:
 
   def _compare(self, partner: str, score: float, target: str
                ) -> Tuple[Optional[records.Published], Optional[str]]:
-    """Reads what another member has published, and copies it if it is better.
+    """Reads another member's publication, and copies it if it is better.
 
-    Args:
-      partner: name of the other member; '' for none.
-      score: fitness of this member.
-      target: name for the copy of the other's parameters.
-
-    Returns:
-      What was published, None if nothing; and `target`, None if not copied,
-      as where it is damaged, which is said.
+    Returns the publication, or None; and `target`, the name for the copy, or
+    None if it was not copied, as if it is damaged, which is logged.
     """
     for _ in range(_MAX_READS if partner else 0):
       other = populations.read_published(self._sibling(partner))
@@ -289,9 +270,9 @@ class Member:
         logging.warning('Not published yet: %s', error)
 
   def _publish(self) -> None:
-    """Publishes the member with its last decision's fitness, if not done yet.
+    """Publishes the member with its last decision's fitness, if not yet done.
 
-    Where the disk was full then, parameters and frames are those of now.
+    After a failure on a full disk, it publishes present parameters and frames.
     """
     event = self._unpublished
     if event is None:
@@ -312,7 +293,7 @@ class Member:
 
 
 def _check_place(run_dir: str, population: config_lib.PopulationConfig) -> None:
-  """Raises ConfigError unless a directory can be that of a member."""
+  """Raises ConfigError unless a directory can be a member's."""
   if files.is_url(run_dir):
     raise config_lib.ConfigError(
         'members of a population copy files of each other, so --run_dir must '

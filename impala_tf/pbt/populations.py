@@ -5,13 +5,13 @@
     published-N.index, …    the parameters that were published after decision N
     copied-N.index, …       parameters of another member that decision N copied
 
-Beside a run's directory, RUN_DIR.failed exists where the member has failed for
+Beside a run's directory, RUN_DIR.failed exists if the member has failed for
 good: a run that could not begin leaves no directory.
 
 A decision first copies what it needs from the other member, then appends its
-event, then takes effect, and at last is published. A member that was killed
-finds in its event all that is needed to do the rest again. Files of parameters
-never change: each decision has its own.
+event, then takes effect, and at last is published. The event has all that a
+killed member needs to repeat the rest. Files of parameters never change: each
+decision has its own.
 """
 
 import contextlib
@@ -52,29 +52,25 @@ def path(run_dir: str, name: str) -> str:
 
 
 def read_events(run_dir: str) -> List[records.Event]:
-  """Reads the decisions of a member, the oldest first.
+  """Reads a member's decisions, oldest first; raises ValueError if damaged.
 
-  A last line that was cut short by a kill is left out.
-
-  Raises:
-    ValueError: where a line is damaged.
+  An incomplete last line, of a process that was killed, is left out.
   """
   lines = line_log.open_for_reading(path(run_dir, _EVENTS)).new_lines()
   return [records.loads(records.Event, line.decode()) for line in lines]
 
 
 def append_event(run_dir: str, event: records.Event) -> None:
-  """Appends a decision so that it outlives a crash of the machine.
+  """Appends a decision that survives a crash of the machine.
 
-  Raises:
-    OSError: where it cannot be written; then it has not been made.
+  If it raises OSError, the decision was not made.
   """
   line_log.append_durably(
       path(run_dir, _EVENTS), records.dumps(event).encode() + b'\n')
 
 
 def read_published(run_dir: str) -> Optional[records.Published]:
-  """Reads what a member has published; None where there is nothing whole."""
+  """Reads a member's publication; None if there is none or it is damaged."""
   try:
     text = files.read(path(run_dir, _PUBLISHED)).decode()
     return records.loads(records.Published, text)
@@ -86,21 +82,17 @@ def read_published(run_dir: str) -> Optional[records.Published]:
 
 
 def publish(run_dir: str, published: records.Published) -> None:
-  """Announces a checkpoint that is whole already; raises OSError."""
+  """Announces a checkpoint that is already whole; raises OSError."""
   files.write(path(run_dir, _PUBLISHED), records.dumps(published).encode())
 
 
 def copy_parameters(source: str, target: str) -> None:
-  """Copies a published checkpoint so that it outlives a crash of the machine.
-
-  Args:
-    source: prefix of the other member's files.
-    target: prefix of the copy.
+  """Copies a published checkpoint so that it survives a crash of the machine.
 
   Raises:
-    FileNotFoundError: where the other member has published another meanwhile
-      and removed this one.
-    OSError: where there is no room.
+    FileNotFoundError: if the other member has published another meanwhile and
+      removed this one.
+    OSError: if there is no room.
   """
   folder, prefix = os.path.split(source)
   names = [name for name in files.names(folder)
@@ -114,12 +106,7 @@ def copy_parameters(source: str, target: str) -> None:
 
 
 def remove_parameters(run_dir: str, wanted: Collection[str]) -> None:
-  """Removes parameters that nobody needs any more.
-
-  Args:
-    run_dir: directory of the member's run.
-    wanted: names of checkpoints that stay.
-  """
+  """Removes a member's checkpoints, except those named in `wanted`."""
   for name in files.names(directory(run_dir)):
     match = _PART.fullmatch(name)
     if match and match[1] not in wanted:
@@ -128,7 +115,7 @@ def remove_parameters(run_dir: str, wanted: Collection[str]) -> None:
 
 
 def set_failed(run_dir: str, is_failed: bool) -> None:
-  """Notes that a member has failed for good, or is tried once more."""
+  """Records that a member has failed for good, or is retried."""
   if is_failed:
     files.make_directory(os.path.dirname(_failed_path(run_dir)))
     files.write(_failed_path(run_dir), b'It is not copied any more.\n')
@@ -138,7 +125,7 @@ def set_failed(run_dir: str, is_failed: bool) -> None:
 
 
 def has_failed(run_dir: str) -> bool:
-  """Tells whether a member has failed for good."""
+  """Returns whether a member has failed for good."""
   return files.exists(_failed_path(run_dir))
 
 

@@ -12,14 +12,13 @@ class Event(NamedTuple):
     frames: environment frames of the member when it decided.
     updates: learner updates likewise.
     score: fitness of the member before.
-    partner: name of the member that it compared itself with; '' where every
-      other one has failed.
-    partner_score: fitness of the partner; None where it had published nothing.
-    partner_evolution: number of the partner's decision after which it published
-      what was compared; None likewise.
+    partner: name of the member compared with; '' if all others have failed.
+    partner_score: fitness of the partner; None if it had published nothing.
+    partner_evolution: number of the partner's last decision before its
+      publication; None likewise.
     partner_frames: frames of the partner then; None likewise.
     checkpoint: prefix of the member's own copy of the partner's parameters, in
-      its population directory; None where nothing was copied.
+      its population directory; None if nothing was copied.
     before: hyper-parameters before.
     after: hyper-parameters after: the partner's, if copied, and then mutated.
   """
@@ -50,9 +49,9 @@ class Published(NamedTuple):
   """A member as others may copy it.
 
   Attributes:
-    evolution: number of the member's decision that this follows.
+    evolution: number of the member's last decision.
     frames: environment frames of the member then.
-    score: its fitness, of its own episodes or those of the member it copied.
+    score: its fitness, from its own episodes or those of the member it copied.
     checkpoint: prefix of its parameters in its population directory.
     hyperparameters: all of its hyper-parameters.
   """
@@ -72,11 +71,7 @@ def dumps(record: _Record) -> str:
 
 
 def loads(kind: Type[_Record], text: str) -> _Record:
-  """Reads a record that `dumps` has written.
-
-  Raises:
-    ValueError: where the text is of anything else.
-  """
+  """Reads a record of `dumps`; raises ValueError for any other text."""
   values = json.loads(text)
   if not isinstance(values, dict) or values.keys() != set(kind._fields):
     raise ValueError(f'no {kind.__name__}: {text[:80]!r}')

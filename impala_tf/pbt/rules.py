@@ -1,20 +1,20 @@
-"""The rules of population based training, as appendix F of the paper has them.
+"""The rules of population based training, from appendix F of the paper.
 
     when a member is ready:
       another one is drawn; if it is known to be more than 5 % better, its
         parameters and hyper-parameters are copied
-      whether or not: each hyper-parameter is multiplied by 1.2 or 1 / 1.2 with
-        a probability of 33 %
+      in both cases each hyper-parameter is multiplied by 1.2 or 1 / 1.2 with a
+        probability of 33 %
 
-Pure functions. All chance comes from `generator`.
+All chance comes from `generator`.
 """
 
 import random
-from typing import Dict, Mapping, NamedTuple, Sequence
+from typing import Dict, List, Mapping, NamedTuple, Sequence
 
-from impala_tf.config import population as population_config
+from impala_tf import config as config_lib
+from impala_tf.suites import levels as levels_lib
 
-_DEFAULTS = population_config.PopulationConfig
 # Rounding of two means must not make a lead of exactly the margin a larger one.
 _ROUNDING = 1e-9
 
@@ -30,26 +30,45 @@ class Reference(NamedTuple):
   human: float
 
 
-def generator(seed: int, member: int, evolution: int) -> random.Random:
-  """Makes the generator of all draws of one decision.
+def find_references(config: config_lib.Config) -> List[Reference]:
+  """Finds the reference scores of all levels of a run, in their order.
 
-  Args:
-    seed: seed of the population.
-    member: number of the member among all.
-    evolution: number of the member's decision, from 1 on.
+  Levels of Atari-57 and DMLab-30 have those of their suites; any other level
+  needs `PopulationConfig.random_score` and `human_score`.
+
+  Raises:
+    ConfigError: if a level has no reference scores.
   """
+  levels = levels_lib.expand(config.environment.level)
+  found = []
+  for level in levels:
+    suite = levels_lib.suite_of(level)
+    if suite is not None:
+      scored = suite.scored_level(level)
+      found.append(Reference(suite.random[scored], suite.human[scored]))
+      continue
+    low = config.population.random_score
+    high = config.population.human_score
+    if len(levels) > 1 or low is None or high is None or low == high:
+      raise config_lib.ConfigError(
+          f'{level} is of no suite with reference scores, by which members of '
+          'a population are compared; set PopulationConfig.random_score and '
+          'human_score, two different mean returns, or among several levels '
+          f'name those of {" or ".join(levels_lib.SUITES)} only')
+    found.append(Reference(low, high))
+  return found
+
+
+def generator(seed: int, member: int, evolution: int) -> random.Random:
+  """Makes the generator of all draws of a member's decision."""
   return random.Random(f'{seed},{member},{evolution}')
 
 
 def is_ready(frames: int, episodes: int, burn_in_frames: int,
              decision_episodes: int) -> bool:
-  """Tells whether a member decides now.
+  """Returns whether a member decides now.
 
-  Args:
-    frames: environment frames that it has learned from.
-    episodes: episodes since its last decision, or since the burn-in.
-    burn_in_frames: see `population_config.PopulationConfig`.
-    decision_episodes: likewise.
+  `episodes` count since its last decision, or since the burn-in.
   """
   return frames >= burn_in_frames and episodes >= decision_episodes
 
@@ -57,12 +76,8 @@ def is_ready(frames: int, episodes: int, burn_in_frames: int,
 def fitness(returns: Sequence[float], references: Sequence[Reference]) -> float:
   """Computes the mean capped human-normalised score (table G.1).
 
-  Args:
-    returns: mean raw return on each level, s_l.
-    references: reference scores of the same levels, r_l and h_l.
-
-  Returns:
-    The mean over l of min[1, (s_l - r_l) / (h_l - r_l)]; may be negative.
+  With raw returns s_l and references r_l and h_l it is the mean over l of
+  min[1, (s_l - r_l) / (h_l - r_l)]; may be negative.
   """
   if len(returns) != len(references):
     raise ValueError(f'{len(returns)} returns, {len(references)} references')
@@ -72,40 +87,22 @@ def fitness(returns: Sequence[float], references: Sequence[Reference]) -> float:
 
 
 def draw_partner(others: Sequence[str], rng: random.Random) -> str:
-  """Draws the member that another one compares itself with.
-
-  Args:
-    others: names of members, without the one that decides; not empty.
-    rng: generator of the decision, of which one number is taken.
-  """
+  """Draws one of the other members, not empty, with one number of `rng`."""
   return others[int(rng.random() * len(others))]
 
 
 def exploit(own_score: float, other_score: float,
-            margin: float = _DEFAULTS.copy_margin) -> bool:
-  """Tells whether the other member is so much better that it is copied.
-
-  Args:
-    own_score: fitness of the member that decides.
-    other_score: fitness of the other.
-    margin: lead that is not yet enough, in absolute terms.
-  """
+            margin: float) -> bool:
+  """Returns whether the other member leads by more than an absolute margin."""
   return other_score - own_score > margin + _ROUNDING
 
 
 def explore(values: Mapping[str, float], rng: random.Random,
-            probability: float = _DEFAULTS.mutation_probability,
-            factor: float = _DEFAULTS.mutation_factor) -> Dict[str, float]:
+            probability: float, factor: float) -> Dict[str, float]:
   """Mutates hyper-parameters, each by itself and without bias: E ln f = 0.
 
-  Args:
-    values: hyper-parameters by name. Draws do not depend on their order.
-    rng: generator of the decision, of which two numbers are taken for each.
-    probability: probability that one is changed.
-    factor: factor by which it is multiplied, or divided, with even odds.
-
-  Returns:
-    The new values by name.
+  Each takes two numbers of `rng`, whatever the order of `values`. With the
+  given probability it is multiplied or divided by `factor`, with even odds.
   """
   mutated = dict(values)
   for name in sorted(values):

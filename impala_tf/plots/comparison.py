@@ -48,17 +48,15 @@ class Pair(NamedTuple):
 
 
 def is_sweep(path: str) -> bool:
-  """Tells whether a directory is that of `launch/sweep.sh`."""
+  """Returns whether a directory is a sweep's."""
   return os.path.exists(os.path.join(path, sweep_directory.SWEEP.config_name))
 
 
 def pairs(population_dir: str, sweep_dir: str) -> List[Pair]:
   """Pairs populations with sweeps of the same task, variant and seed.
 
-  The best is the one with the highest final return, in both.
-
-  Raises:
-    UserError: where nothing of both is finished.
+  The best is the one with the highest final return, in both. Raises UserError
+  if they have no finished task in common.
   """
   members, runs = _finished(population_dir), _finished(sweep_dir)
   found = [
@@ -123,11 +121,6 @@ def draw(population_dir: str, sweep_dir: str,
   """Draws returns of the best member's ancestry and of the best run.
 
   Lines are means over seeds; bands are bootstrap intervals of 95 %.
-
-  Args:
-    population_dir: directory of the populations.
-    sweep_dir: directory of the sweep.
-    found: pairs of them.
   """
   by_label = {p.label: p for p in populations.load(population_dir)}
 

@@ -9,17 +9,10 @@ from impala_tf.runs import metrics
 
 
 def read_rows(run_dir: str) -> List[metrics.Row]:
-  """Reads the rows of a run's `metrics.jsonl`, oldest first.
+  """Reads the rows of a run, oldest first; empty without a file.
 
-  Args:
-    run_dir: path or URL of the run's directory, or path of such a file that
-      lies elsewhere.
-
-  Returns:
-    The rows; none where there is no such file.
-
-  Raises:
-    UserError: where the file holds something else.
+  `run_dir` may also be the path of a file like `metrics.jsonl`. Raises
+  UserError if it holds something else.
   """
   path = os.path.join(run_dir, metrics.FILE_NAME)
   try:
@@ -36,6 +29,6 @@ def read_rows(run_dir: str) -> List[metrics.Row]:
 
 def points(rows: Sequence[metrics.Row], metric: str,
            x: str = 'frames') -> List[Tuple[float, float]]:
-  """Returns pairs of `x` and `metric`, of the rows that have both."""
+  """Returns pairs of `x` and `metric` from the rows that have both."""
   return [(row[x], row[metric]) for row in rows
           if row.get(metric) is not None and row.get(x) is not None]

@@ -34,15 +34,11 @@ def learning_curves(
 
   Only frames of the level count, so that an agent of many levels can be
   compared with experts. On a level of a suite, scores of random play, of a
-  human and of the paper's comparable agents are lines, too; those far above are
-  written above the panel. With several levels of a suite, the suite's headline
-  comes first, over all frames.
+  human and of the paper's comparable agents are lines, too; scores far above
+  are written above the panel. With several levels of a suite, the suite's
+  headline comes first, over all frames.
 
-  Args:
-    runs: runs with rows.
-
-  Returns:
-    The figure; None where no run has ended an episode yet.
+  Returns None if no run has ended an episode yet.
   """
   panels: List[Tuple[str, list]] = [(_HEADLINE_TITLE, [
       (run.label, curves.points(run.rows, level_metrics.HEADLINE))
@@ -78,7 +74,7 @@ def _draw_panel(axes, title: str, lines, styles: Mapping[str, dict]) -> None:
 
 def _draw_scores_of_others(axes, suite: suite_lib.Suite, level: str,
                            runs: Sequence[runs_lib.Run]) -> None:
-  """Draws what others score on a level, or writes it above the panel."""
+  """Draws the scores of others on a level, or writes them above the panel."""
   columns = [('random', suite.random, ':'), ('human', suite.human, '-.'), *(
       (f'{agent}, paper', suite.paper[agent], '--') for agent in dict.fromkeys(
           itertools.chain(*(run.paper_agents(suite) for run in runs))))]
@@ -103,11 +99,8 @@ def scores(suite: suite_lib.Suite, ours: Mapping[str, suite_lib.Scores]
 
   Args:
     suite: suite of the levels.
-    ours: name of each agent to its mean raw return by level, of some or all of
-      `suite.levels`.
-
-  Returns:
-    The figure, of the levels that any of ours has.
+    ours: name of each agent to its mean raw return by level; levels of the
+      suite that nobody has are left out.
   """
   levels = [level for level in suite.levels
             if any(level in column for column in ours.values())]

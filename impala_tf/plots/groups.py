@@ -27,7 +27,7 @@ def options() -> List[str]:
 
 
 def check_way(way: str) -> None:
-  """Raises UserError for a way of grouping that there is not."""
+  """Raises UserError for an unknown way of grouping."""
   if way in WAYS or way in options():
     return
   near = difflib.get_close_matches(way, [*WAYS, *options()], n=1, cutoff=0.4)
@@ -44,20 +44,16 @@ def singles(run_dirs: Sequence[str]) -> Groups:
 
 
 def make(run_dirs: Sequence[str], way: str) -> Groups:
-  """Groups runs.
+  """Groups runs, in the order of an option's values, or else as given.
 
   Args:
     run_dirs: different directories of runs.
-    way: 'seed' puts runs together whose configs differ in the seed alone,
-      'directory' those that lie in one directory, 'all' puts all together, and
-      the name of an option those with the same value of it.
-
-  Returns:
-    The groups: in the order of the values of an option, otherwise in that in
-    which their first runs were given.
+    way: 'seed' groups runs whose configs differ only in the seed, 'directory'
+      runs in one directory, 'all' puts all together, and the name of an option
+      groups runs with the same value of it.
 
   Raises:
-    UserError: where a run's config is needed and it has none.
+    UserError: if a run's config is needed and missing.
   """
   if way == 'all':
     return {'all': list(run_dirs)}
@@ -85,7 +81,7 @@ def _gather(run_dirs: Sequence[str], key: Callable[[str], Any]
 
 
 def _order(value: Any) -> tuple:
-  """Sorts numbers by size, before None and text."""
+  """Returns a key that sorts numbers by size, before None and text."""
   is_number = isinstance(value, (int, float))
   return (not is_number, value if is_number else str(value))
 
@@ -101,13 +97,13 @@ def values_of(run_dir: str) -> Dict[str, Any]:
 
 
 def level_of(run_dir: str) -> str:
-  """Returns the level of a run; empty where its config is not there."""
+  """Returns the level of a run; empty without a config."""
   path = gin_config.config_path(_of_run(run_dir))
   return gin_config.load(path).environment.level if files.exists(path) else ''
 
 
 def _of_run(run_dir: str) -> str:
-  """Returns the run's directory where that of its evaluation is given."""
+  """Returns the run's directory, also for an evaluation's."""
   head, tail = os.path.split(run_dir.rstrip('/'))
   return head if tail == run_directory.EVALUATION else run_dir
 
@@ -128,7 +124,7 @@ def _names(run_dirs: Sequence[str], values: Dict[str, Dict[str, Any]]
 
 
 def _named(option: str, value: Any) -> str:
-  """Returns an option and its value for a legend; text speaks for itself."""
+  """Returns an option and its value for a legend, or only a text's value."""
   if isinstance(value, str):
     return levels_lib.short_name(value) if option == _LEVEL else value
   return f'{option.partition(".")[2].rstrip("_")} = {value}'

@@ -21,17 +21,10 @@ def mean(values: np.ndarray) -> np.ndarray:
 
 
 def interquartile_mean(values: np.ndarray) -> np.ndarray:
-  """Computes means of the middle half of the runs.
+  """Computes means of the middle half of the runs: [..., N, P] to [..., P].
 
-  The lowest and the highest quarter of the N values, rounded down, are left
-  out (Agarwal et al. 2021, section 4.3): with fewer than four runs it is the
-  mean.
-
-  Args:
-    values: float [..., N, P].
-
-  Returns:
-    Float [..., P].
+  The lowest and the highest quarter of the N values, rounded down, are left out
+  (Agarwal et al. 2021, section 4.3): with fewer than four runs it is the mean.
   """
   from scipy import stats  # Here, since it takes a second.
   return stats.trim_mean(values, 0.25, axis=-2)
@@ -45,8 +38,8 @@ class Band(NamedTuple):
 
   Attributes:
     centre: float [P], the statistic of all runs.
-    low: float [P], lower end of the interval; None where there is none.
-    high: float [P], upper end of it; None likewise.
+    low: float [P], lower end of the interval; None without an interval.
+    high: float [P], upper end likewise.
   """
   centre: np.ndarray
   low: Optional[np.ndarray]
@@ -59,7 +52,7 @@ def band(values: np.ndarray, strata: Sequence[str], statistic: Statistic,
 
   Runs are drawn with replacement, whole curves at a time, and from each stratum
   as many as it has (stratified bootstrap, Agarwal et al. 2021, appendix A), so
-  that a task is not by chance counted more often than another.
+  that no task is counted more often than another by chance.
 
   Args:
     values: float [N, P].
@@ -70,8 +63,7 @@ def band(values: np.ndarray, strata: Sequence[str], statistic: Statistic,
     seed: seed of the draws.
 
   Returns:
-    The curve; without an interval where there is nothing to draw from, as no
-    stratum has two runs.
+    The curve; without an interval if no stratum has two runs.
   """
   members = _members(strata)
   centre = statistic(values)
@@ -96,10 +88,10 @@ def t_band(values: np.ndarray, strata: Sequence[str],
 
   For conclusions from a few runs, for which the percentile bootstrap of `band`
   is too narrow: of six strata with three normal runs each its 95 % cover 85 %,
-  and 74 % where one stratum varies ten times as much as the others, these
-  96 and 93 %. Where the runs of one stratum either learn or fail both cover
-  less, since three of a kind look certain. Degrees of freedom: Satterthwaite
-  1946, for a sum of variances.
+  and 74 % if one stratum varies ten times as much as the others, these 96 and
+  93 %. If the runs of a stratum either learn or fail, both cover less, since
+  three equal results look certain. Degrees of freedom: Satterthwaite 1946, for
+  a sum of variances.
 
   Args:
     values: float [N, P].
@@ -107,7 +99,7 @@ def t_band(values: np.ndarray, strata: Sequence[str],
     confidence: share of intervals that cover the mean, above 0 and below 1.
 
   Returns:
-    The curve; without an interval where a stratum has one run only.
+    The curve; without an interval if a stratum has only one run.
   """
   members = _members(strata)
   centre = np.mean([values[runs].mean(axis=0) for runs in members], axis=0)
@@ -135,18 +127,11 @@ def _members(strata: Sequence[str]) -> List[np.ndarray]:
 
 
 def smoothed(values: np.ndarray, num_points: int) -> np.ndarray:
-  """Computes running means of a curve, each centred on its point.
+  """Computes centred running means of a curve, float [P].
 
-  Near an end the window is as much shorter on both sides, so that the first and
-  the last point stay as they are.
-
-  Args:
-    values: float [P].
-    num_points: points in a window; 1 changes nothing, and an even number counts
-      as the next odd one.
-
-  Returns:
-    Float [P].
+  Near an end the window is shorter on both sides, so that the first and the
+  last point stay as they are. An even `num_points` counts as the next odd
+  number.
   """
   num_values = len(values)
   i = np.arange(num_values)
@@ -158,15 +143,14 @@ def smoothed(values: np.ndarray, num_points: int) -> np.ndarray:
 def on_common_axis(
     curves: Sequence[Sequence[Tuple[float, float]]], num_points: int
 ) -> Tuple[np.ndarray, np.ndarray]:
-  """Interpolates curves at the same points, as far as all of them go.
+  """Interpolates N curves at the same P points, as far as all of them go.
 
   Args:
-    curves: points (x, y) of each of N curves in the order of x; none is empty.
+    curves: points (x, y) of each curve in the order of x; none is empty.
     num_points: P.
 
   Returns:
-    x float [P] and y float [N, P]. From the last of the first points to the
-    first of the last ones; P is 0 where the curves have no x in common.
+    x float [P] and y float [N, P]; P is 0 if the curves have no x in common.
   """
   arrays = [np.array(points, dtype=np.float64).T for points in curves]
   low = max(x[0] for x, _ in arrays)

@@ -9,20 +9,16 @@ from impala_tf.runs import run_directory
 
 
 def of_runs(run_dirs: Sequence[str]) -> List[str]:
-  """Names runs by the fewest parts of their paths that tell them apart.
+  """Names runs by the fewest parts of their paths that distinguish them.
 
-  Parts that begin or end all paths are left out, and where all paths are
-  equally deep every part that they share: 'sweep/catch/vtrace/seed_1' and
-  'sweep/catch/none/seed_1' become 'vtrace' and 'none'. A run alone has its
-  directory's name. 'evaluation' at the end, where an evaluator's rows are,
-  becomes the note ', evaluated'.
+  Parts that begin or end all paths are left out, and if all paths are equally
+  deep every part that they share: 'sweep/catch/vtrace/seed_1' and
+  'sweep/catch/none/seed_1' become 'vtrace' and 'none'. A single run has its
+  directory's name. 'evaluation' at the end, for an evaluator's rows, becomes
+  the note ', evaluated'.
 
-  Args:
-    run_dirs: paths or URLs of different directories, or of files like
-      metrics.jsonl.
-
-  Returns:
-    A name for each, all of them different.
+  `run_dirs` are paths or URLs of different directories, or of files like
+  metrics.jsonl.
   """
   split = [_split(run_dir) for run_dir in run_dirs]
   # A run and its evaluation have one path and so one name.
@@ -32,7 +28,7 @@ def of_runs(run_dirs: Sequence[str]) -> List[str]:
 
 
 def _split(run_dir: str) -> Tuple[Tuple[str, ...], bool]:
-  """Returns the parts of a run's path, and whether its evaluation is meant."""
+  """Returns the parts of a run's path, and whether it is the evaluation's."""
   if '://' not in run_dir:
     run_dir = os.path.abspath(run_dir)
   parts = tuple(part for part in run_dir.split('/') if part)
@@ -45,7 +41,7 @@ def _split(run_dir: str) -> Tuple[Tuple[str, ...], bool]:
 
 
 def _distinguished(paths: Sequence[Tuple[str, ...]]) -> dict:
-  """Maps each of several different paths to a name of its own."""
+  """Maps each of several different paths to a unique name."""
   if len(paths) == 1:
     return {paths[0]: paths[0][-1]}
   if len({len(path) for path in paths}) == 1:

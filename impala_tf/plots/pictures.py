@@ -1,7 +1,7 @@
-"""Pictures of runs: one style, axes, bands, and the file that holds them.
+"""Pictures of runs: one style, axes, bands, and their file.
 
 Every figure begins with `grid` or `panels`, so that all look alike and can be
-read where they are as wide as a page.
+read at the width of a page.
 """
 
 import itertools
@@ -49,51 +49,33 @@ _TIMES = {'hours': 3600., 'minutes': 60., 'seconds': 1.}
 
 
 def formats() -> Sequence[str]:
-  """Lists the endings of files that pictures can be written to."""
+  """Lists the file endings that pictures can have."""
   return sorted(matplotlib.figure.Figure().canvas.get_supported_filetypes())
 
 
-def output_path(path: str, flag: str = '--output') -> str:
-  """Checks where a picture is to go, before anything is drawn.
+def output_path(path: str) -> str:
+  """Returns a picture's path with its ending, '.png' by default.
 
-  Args:
-    path: path as the user gave it.
-    flag: flag that it was given by, for messages.
-
-  Returns:
-    The path with its ending; '.png' is added where there is none.
-
-  Raises:
-    UserError: where no picture can have that ending, or be written there.
+  Raises UserError if the ending is unknown or the path cannot be written.
   """
   ending = os.path.splitext(path)[1][1:].lower()
   if not ending:
     path += '.png'
   elif ending not in formats():
     raise config_lib.UserError(
-        f'{flag}: pictures cannot be written as .{ending}; choose one of '
+        f'--output: pictures cannot be written as .{ending}; choose one of '
         f'{", ".join(formats())}')
   directory = os.path.dirname(path) or '.'
   if '://' in path or os.path.isdir(path) or not (
       os.path.isdir(directory) and os.access(directory, os.W_OK | os.X_OK)):
-    raise config_lib.UserError(f'{path} cannot be written; choose another '
-                               f'{flag}')
+    raise config_lib.UserError(
+        f'{path} cannot be written; choose another --output')
   return path
 
 
 def grid(num_rows: int, num_columns: int, width: float = 3.4,
          height: float = 2.8):
-  """Makes a figure of several axes.
-
-  Args:
-    num_rows: rows of axes.
-    num_columns: columns of axes.
-    width: width of each of the axes in inches.
-    height: height of each of the axes in inches.
-
-  Returns:
-    The figure, and its axes [num_rows, num_columns].
-  """
+  """Makes a figure and its axes [num_rows, num_columns], sized in inches."""
   matplotlib.rcParams.update(_STYLE)
   # Without pyplot, which may want a display.
   figure = matplotlib.figure.Figure(
@@ -103,14 +85,9 @@ def grid(num_rows: int, num_columns: int, width: float = 3.4,
 
 def panels(number: int, height: float = 2.4
            ) -> Tuple[matplotlib.figure.Figure, np.ndarray]:
-  """Makes a figure of a page's width with panels in rows.
+  """Makes a figure as wide as a page, and axes [number] in rows.
 
-  Args:
-    number: N, at least 1.
-    height: height of each panel in inches.
-
-  Returns:
-    The figure, and the axes [N] of its panels, row by row.
+  `height` is in inches.
   """
   num_columns = min(number, _MAX_COLUMNS)
   if number == 4:  # Rather two and two than three and one.
@@ -124,13 +101,9 @@ def panels(number: int, height: float = 2.4
 
 def draw_band(axes: matplotlib.axes.Axes, x: np.ndarray, band: intervals.Band,
               **line: Any) -> None:
-  """Draws a line, and its interval as a pale band of the same colour.
+  """Draws a line over x, float [P], and its interval as a pale band.
 
-  Args:
-    axes: axes to draw on.
-    x: float [P].
-    band: the curve.
-    **line: what `Axes.plot` takes, such as `label`.
+  `line` are arguments of `Axes.plot`, such as `label`.
   """
   drawn, = axes.plot(x, band.centre, **line)
   if band.low is not None:
@@ -141,9 +114,7 @@ def draw_band(axes: matplotlib.axes.Axes, x: np.ndarray, band: intervals.Band,
 def label_x(axes: matplotlib.axes.Axes, x: str) -> None:
   """Names the horizontal axis, and shortens its numbers: 40M, or 2 hours.
 
-  Args:
-    axes: axes, with everything drawn.
-    x: 'frames', 'updates' or 'secs'.
+  Everything must be drawn before. `x` is 'frames', 'updates' or 'secs'.
   """
   if x in _X_TITLES:
     axes.set_xlabel(_X_TITLES[x])
@@ -161,12 +132,9 @@ def label_x(axes: matplotlib.axes.Axes, x: str) -> None:
 
 def share_legend(figure: matplotlib.figure.Figure, columns: int = 3,
                  first: Collection[str] = ()) -> None:
-  """Puts one legend above all axes, with each label once.
+  """Puts one legend above all axes, with each label once, `first` ones first.
 
-  Args:
-    figure: figure with everything drawn.
-    columns: columns of the legend.
-    first: labels that come before all others.
+  Everything must be drawn before.
   """
   handles = {label: handle for axes in figure.axes for handle, label in zip(
       *axes.get_legend_handles_labels())}
@@ -176,13 +144,13 @@ def share_legend(figure: matplotlib.figure.Figure, columns: int = 3,
 
 
 def line_styles(labels: Sequence[str]) -> dict:
-  """Gives each label a colour and a dash, the same wherever it is drawn."""
+  """Gives each label a colour and a dash, the same in all panels."""
   styles = itertools.cycle(_STYLE['axes.prop_cycle'])
   return dict(zip(labels, styles))
 
 
 def save(figure: matplotlib.figure.Figure, path: str) -> None:
-  """Writes a figure to a file; raises UserError where it cannot be written."""
+  """Writes a figure to a file; raises UserError if it cannot."""
   try:
     figure.savefig(path)
   except (OSError, ValueError) as error:

@@ -20,13 +20,7 @@ def draw(population: populations.Population) -> matplotlib.figure.Figure:
 
   The best member's ancestry is drawn boldly: its curve by backtracking (figure
   5), and each hyper-parameter along it (figure F.1). Pale lines are members as
-  they trained.
-
-  Args:
-    population: population of which a member has logged rows.
-
-  Returns:
-    A figure of panels over environment frames.
+  they trained. A member must have logged rows.
   """
   figure, panels = pictures.panels(3 + len(population.adapted))
   _draw_curves(panels[0], population)
@@ -42,7 +36,7 @@ def draw(population: populations.Population) -> matplotlib.figure.Figure:
 
 
 def _last_frames(population: populations.Population) -> float:
-  """Returns the most frames that any member has a row of."""
+  """Returns the most frames in any member's rows."""
   return max((curve[-1][0] for curve in population.curves.values() if curve),
              default=1.)
 

@@ -1,4 +1,4 @@
-"""Populations, as the directories of their members hold them."""
+"""Populations, read from the directories of their members."""
 
 import csv
 import io
@@ -11,7 +11,6 @@ from impala_tf.config import population as population_config
 from impala_tf.pbt import lineage
 from impala_tf.pbt import populations
 from impala_tf.pbt import records
-from impala_tf.pbt import references
 from impala_tf.pbt import rules
 from impala_tf.plots import curves
 from impala_tf.runs import gin_config
@@ -23,18 +22,17 @@ from impala_tf.sweeps import results as results_lib
 
 
 class Population(NamedTuple):
-  """A population: what its members decided, and how well they were.
+  """A population: its members' decisions and scores.
 
   Attributes:
     label: name, such as 'catch/default/seed_1'.
     members: names of those that have begun, in the config's order.
     events: decisions by member.
     curves: points (frames, fitness) of training by member.
-    returns: final return by member; None where that is not known yet.
+    returns: final return by member; None if not yet known.
     adapted: names of the hyper-parameters that are adapted.
-    best: name of the best member, the one with the highest fitness at its last
-      decision, or else the highest final return; one that has failed is best
-      only where all have.
+    best: name of the member with the highest fitness at its last decision, or
+      else the highest final return; a failed one only if all have failed.
   """
   label: str
   members: List[str]
@@ -51,7 +49,7 @@ class Population(NamedTuple):
 
 
 def is_directory(path: str) -> bool:
-  """Tells whether a directory is that of `launch/population.sh`."""
+  """Returns whether a directory is a population's."""
   return files.exists(os.path.join(
       path, sweep_directory.POPULATION.config_name))
 
@@ -115,7 +113,7 @@ def _load(label: str, run_dirs: Dict[str, str]) -> Population:
 def _fitness_curve(rows: Sequence[metrics.Row], config: config_lib.Config
                    ) -> List[Tuple[float, float]]:
   """Returns a run's capped normalised score against its frames."""
-  scores = references.find(config)
+  scores = rules.find_references(config)
   if len(scores) > 1:
     return curves.points(rows, level_metrics.HEADLINE)
   return [(frames, rules.fitness([value], scores))

@@ -1,4 +1,4 @@
-"""Metrics and evaluations of runs, as their directories hold them."""
+"""Metrics and evaluations of runs, read from their directories."""
 
 import fnmatch
 import glob
@@ -20,12 +20,12 @@ Results = Mapping[str, Mapping[str, Any]]  # Level to result of evaluate.sh.
 
 
 class Run(NamedTuple):
-  """A training run, as its directory holds it.
+  """A training run, read from its directory.
 
   Attributes:
-    label: name that tells it from the other runs.
+    label: unique name among the runs.
     levels: levels that it was trained on.
-    torso: its network, as `AgentConfig.torso` has it.
+    torso: its network, as in `AgentConfig.torso`.
     rows: rows of its metrics.jsonl; may be empty.
     results: results of the levels that it was evaluated on; may be empty.
   """
@@ -36,7 +36,7 @@ class Run(NamedTuple):
   results: Results
 
   def curve(self, level: str) -> List[Tuple[float, float]]:
-    """Returns the frames of a level, with mean returns of the last episodes."""
+    """Returns points (frames of a level, mean return of its last episodes)."""
     if len(self.levels) == 1:
       return curves.points(self.rows, 'episode_return')
     return curves.points(self.rows, f'level/{level}/episode_return',
@@ -45,8 +45,8 @@ class Run(NamedTuple):
   def paper_agents(self, suite: suite_lib.Suite) -> List[str]:
     """Names the paper's agents that this run can be compared with.
 
-    Of one level they are experts, on Atari with the same network (DMLab-30's
-    are deep); of several levels agents of many levels, which are deep.
+    A run of one level is compared with experts, on Atari with the same network
+    (DMLab-30's are deep); a run of several with deep agents of many levels.
     """
     names = 'IMPALA', 'IMPALA (deep, multi-task)'
     if len(self.levels) == 1:
@@ -57,8 +57,7 @@ class Run(NamedTuple):
 def find(patterns: Sequence[str]) -> List[str]:
   """Finds the runs that paths or patterns name, each once.
 
-  Raises:
-    UserError: where one of them does not exist.
+  Raises UserError if one of them does not exist.
   """
   found: Dict[str, str] = {}  # By what they are, whatever they are called.
   for pattern in patterns:
@@ -79,9 +78,8 @@ def find(patterns: Sequence[str]) -> List[str]:
 def load(run_dirs: Sequence[str]) -> List[Run]:
   """Reads the directories of runs.
 
-  Raises:
-    UserError: where a directory holds no run, has nothing to show, or where a
-      file in it is damaged.
+  Raises UserError if a directory holds no run, nothing to show or damaged
+  files.
   """
   return [_load(run_dir, label)
           for run_dir, label in zip(run_dirs, labels.of_runs(run_dirs))]
@@ -103,11 +101,10 @@ def _load(run_dir: str, label: str) -> Run:
 
 
 def _results(run_dir: str) -> Results:
-  """Reads the evaluations of a run.
+  """Reads a run's evaluations by level.
 
-  Returns:
-    Level to result; of several results the one after most training, and then of
-    most games.
+  Of several results of a level, the one after most training, then of most
+  games, counts.
   """
   found: Dict[str, Mapping[str, Any]] = {}
   for name in fnmatch.filter(files.names(run_dir), 'evaluation*.json'):
@@ -122,8 +119,8 @@ def _results(run_dir: str) -> Results:
 def _agents(runs: Sequence[Run]) -> Dict[str, Results]:
   """Groups results by agent: an agent is a run, or all experts together.
 
-  Several runs that were trained and evaluated on one level each, no two of them
-  on the same, are experts as in tables 3 and 4 of the paper.
+  Several runs, each trained and evaluated on a different level, are experts as
+  in tables 3 and 4 of the paper.
   """
   evaluated = [run for run in runs if run.results]
   together = {level: result for run in evaluated
@@ -137,15 +134,11 @@ def _agents(runs: Sequence[Run]) -> Dict[str, Results]:
 def scores_by_suite(
     runs: Sequence[Run]
 ) -> Dict[str, Dict[str, suite_lib.Scores]]:
-  """Groups scores of evaluations by suite and agent.
+  """Groups scores of evaluated runs by suite and agent.
 
-  Args:
-    runs: runs; the ones that have not been evaluated are left out.
-
-  Returns:
-    Name of a suite to name of an agent to mean raw returns on the levels that
-    the suite scores, in its order. An agent is a run, or all runs together, see
-    `_agents`. Suites and agents without scores are left out.
+  The result maps a suite's name to an agent's name to mean raw returns on the
+  levels that the suite scores, in its order. An agent is a run, or all runs
+  together, see `_agents`. Suites and agents without scores are left out.
   """
   found: Dict[str, Dict[str, suite_lib.Scores]] = {}
   for agent, results in _agents(runs).items():

@@ -46,21 +46,15 @@ class SuiteResults:
   """Results by level, in `path` and, as a table, in the same name with `.md`.
 
   The file may hold levels of an older checkpoint, or of another number of
-  episodes. They stay until they are played anew, and are not counted before.
+  episodes. They stay, but do not count, until they are played again.
   """
 
   def __init__(self, path: str, suite: suite_lib.Suite,
                conditions: Dict[str, Any]):
-    """Reads the results that the file holds already, if there is one.
+    """Reads the existing results, if there are any, from a path or URL.
 
-    Args:
-      path: path or URL of the JSON file.
-      suite: suite of the levels.
-      conditions: names and values of the fields that results must share to be
-        put into one table.
-
-    Raises:
-      UserError: where the file holds anything else.
+    `conditions` are the fields that results must share to be put into one
+    table. Raises UserError if the file holds anything else.
     """
     self._path = path
     self._suite = suite
@@ -81,7 +75,6 @@ class SuiteResults:
           'another --output') from error
 
   def has(self, level: str) -> bool:
-    """Returns whether the level was played under these conditions."""
     result = self._levels.get(level, {})
     return all(name in result and result[name] == value
                for name, value in self._conditions.items())
@@ -97,12 +90,10 @@ class SuiteResults:
             for level, result in self.counted().items()}
 
   def add(self, level: str, result: Dict[str, Any]) -> None:
-    """Adds a level's result, and writes both files."""
     self._levels[level] = result
     self.write()
 
   def write(self) -> None:
-    """Writes both files."""
     scores = self.scores()
     contents = {'suite': self._suite.name, **self._conditions,
                 'levels_counted': len(scores), **self.summary(),
@@ -125,21 +116,15 @@ class SuiteResults:
 
 
 def _conditions(contents: Mapping[str, Any]) -> Dict[str, Any]:
-  """Returns what results must share; raises KeyError where one is missing."""
+  """Returns the fields that results must share; raises KeyError if missing."""
   return {name: {**_EARLIER, **contents}[name] for name in CONDITIONS}
 
 
 def read_levels(path: str) -> Mapping[str, Dict[str, Any]]:
-  """Reads the results that `launch/evaluate.sh` has written.
+  """Reads the results by level that `launch/evaluate.sh` has written.
 
-  Args:
-    path: path or URL of the JSON, of one level, of several or of a suite.
-
-  Returns:
-    Level to result; of a suite the levels that count.
-
-  Raises:
-    UserError: where the file holds anything else.
+  The file may be of one level, of several or of a suite, of which only the
+  levels that count are returned. Raises UserError if it holds anything else.
   """
   try:
     contents = json.loads(files.read(path))

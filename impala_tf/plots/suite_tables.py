@@ -19,12 +19,9 @@ def cell(value: Optional[float], form: str = ',.2f') -> str:
 
 
 def table(rows: Sequence[Sequence[str]], num_names: int = 1) -> str:
-  """Returns a Markdown table.
+  """Returns a Markdown table of rows of cells, the header first.
 
-  Args:
-    rows: rows of cells, the header first.
-    num_names: number of first columns that hold names, which are aligned to the
-      left; the others hold numbers, which are aligned to the right.
+  The first `num_names` columns are aligned to the left, numbers to the right.
   """
   lines = [f'| {" | ".join(row)} |' for row in rows]
   lines.insert(1, '|' + '---|' * num_names +
@@ -37,17 +34,11 @@ def markdown(suite: suite_lib.Suite,
   """Returns tables in the form of the paper's.
 
   The first table has every level, as tables B.1 and C.1, and sums up all
-  columns with the same reference scores. The second has the sums alone, beside
-  those of agents that the paper prints no levels of (tables 3 and 4). A sum is
-  of all levels or missing: over some levels it could not be compared.
+  columns with the same reference scores. The second has only the sums, beside
+  agents for which the paper prints no levels (tables 3 and 4). A sum covers all
+  levels or is missing: over some levels it could not be compared.
 
-  Args:
-    suite: suite of the levels.
-    ours: title of a column to mean raw return by level, of some or all of
-      `suite.levels`.
-
-  Returns:
-    Markdown text.
+  `ours` maps a column's title to mean raw returns on some or all levels.
   """
   num_scored = ', '.join(f'{len(scores)} of {len(suite.levels)} scored'
                          + (f' ({name})' if len(ours) > 1 else '')
@@ -97,7 +88,7 @@ def _sums(suite: suite_lib.Suite,
 
 def _summary(suite: suite_lib.Suite,
              column: suite_lib.Scores) -> Mapping[str, float]:
-  """Sums up a column; nothing of one in which levels are missing."""
+  """Sums up a column; empty if levels are missing in it."""
   if len(column) < len(suite.levels):
     return {}
   return suite.summary(column)._asdict()

@@ -1,7 +1,4 @@
-"""Markdown tables of runs.
-
-Pure functions from runs to text.
-"""
+"""Markdown tables of runs."""
 
 from typing import Sequence
 
@@ -32,7 +29,7 @@ _cell = suite_tables.cell
 
 
 def training(runs: Sequence[runs_lib.Run]) -> str:
-  """Returns a table of how long and how fast each run was trained."""
+  """Returns a table of each run's length and speed of training."""
   rows = [['run', 'trained on', 'frames', 'updates', 'hours', 'frames/s',
            'capped mean human-normalised']]
   for run in runs:
@@ -71,7 +68,7 @@ def _what(levels: Sequence[str]) -> str:
 
 
 def _frames_per_sec(row: metrics.Row) -> float:
-  """Returns the mean speed of all of training; rows have that of a while."""
+  """Returns the mean speed of all of training; rows have recent speeds."""
   return row['frames'] / row['secs']
 
 

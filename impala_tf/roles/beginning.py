@@ -14,7 +14,7 @@ from impala_tf import config as config_lib
 from impala_tf.agents import torsos
 from impala_tf.algorithms import table as algorithms
 from impala_tf.envs import factory
-from impala_tf.pbt import references
+from impala_tf.pbt import rules
 from impala_tf.runs import history
 from impala_tf.runs import run_directory
 from impala_tf.runtime import child
@@ -45,7 +45,7 @@ def check_names(config: config_lib.Config) -> None:
   algorithms.check(config)
   torsos.check(config.agent.torso)
   if config.population.member_names:
-    references.find(config)
+    rules.find_references(config)
 
 
 def import_architecture(config: config_lib.Config) -> Any:

@@ -1,20 +1,18 @@
 """Changes of a run's config between its stop and its resumption.
 
-What may change is how an agent learns and how the run is operated. What is
-played, the network, the algorithm and the seed may not: parameters, returns and
-the best checkpoint would mean something else, or could not be read.
+How an agent learns and how the run is operated may change. The game, network,
+algorithm and seed may not: parameters, returns and the best checkpoint would
+mean something else, or could not be read.
 """
-
-import dataclasses
-from typing import List
 
 from impala_tf import config as config_lib
 from impala_tf.runs import gin_config
 
 # Sections of which everything may change, but for `_FIXED`. New sections and
 # those of environments and networks are left out: nothing of them may.
-_OPEN_SECTIONS = ('actor', 'experiment', 'impala', 'laser', 'learner',
-                  'optimizer', 'replay')
+_OPEN_SECTIONS = ('ActorConfig', 'ExperimentConfig', 'ImpalaConfig',
+                  'LaserConfig', 'LearnerConfig', 'OptimizerConfig',
+                  'ReplayConfig')
 _FIXED = ('ExperimentConfig.algorithm', 'ExperimentConfig.seed',
           'LearnerConfig.num_learners', 'OptimizerConfig.bias_correction')
 # Where these files are may differ between machines.
@@ -28,18 +26,11 @@ _OF_SAVED_REPLAY = (
 
 
 def check(old: config_lib.Config, new: config_lib.Config) -> None:
-  """Refuses changes after which a run could not go on as the same run.
-
-  Args:
-    old: config that the run has so far.
-    new: config that it is to go on with.
-
-  Raises:
-    ConfigError: in one line that names each change that cannot be made.
-  """
+  """Raises ConfigError if a run cannot resume with these changes."""
   refused = [difference for difference in gin_config.differences(old, new)
              if not _may_change(difference.partition(' ')[0], old)]
-  if _is_clipped(old) != _is_clipped(new):
+  if (old.optimizer.max_gradient_norm is None) != (
+      new.optimizer.max_gradient_norm is None):
     refused.append('OptimizerConfig.max_gradient_norm to or from None')
   if refused:
     raise config_lib.ConfigError(
@@ -48,18 +39,9 @@ def check(old: config_lib.Config, new: config_lib.Config) -> None:
 
 
 def _may_change(name: str, old: config_lib.Config) -> bool:
-  """Tells whether a value, 'Section.option', may change."""
+  """Returns whether a value, 'Section.option', may change."""
   if old.num_replayed and old.replay.survives_resume and (
       name in _OF_SAVED_REPLAY):
     return False
   return name in _OPEN or (
-      name.partition('.')[0] in _open_sections() and name not in _FIXED)
-
-
-def _open_sections() -> List[str]:
-  return [field.type.__name__ for field in dataclasses.fields(config_lib.Config)
-          if field.name in _OPEN_SECTIONS]
-
-
-def _is_clipped(config: config_lib.Config) -> bool:
-  return config.optimizer.max_gradient_norm is not None
+      name.partition('.')[0] in _OPEN_SECTIONS and name not in _FIXED)

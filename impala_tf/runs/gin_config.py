@@ -38,7 +38,7 @@ _LAST_LINE = '# These were all values.\n'
 
 
 class _References(config_parser.ParserDelegate):
-  """A parser delegate that notes what values refer to, and resolves nothing."""
+  """A parser delegate that records references in values and resolves none."""
 
   def __init__(self):
     self.names = []
@@ -53,16 +53,10 @@ class _References(config_parser.ParserDelegate):
 
 
 def _checked(text: str, what: str, is_file: bool = True) -> io.StringIO:
-  """Returns a text as a stream for gin to read.
+  """Returns a checked text, called `what` in messages, as a stream for gin.
 
-  Args:
-    text: content of a file, or a binding.
-    what: name of the text, for messages.
-    is_file: whether the text's lines are known to the user by their numbers.
-
-  Raises:
-    ConfigError: where gin would import or call anything, or there is no such
-      option.
+  Raises ConfigError if gin would import or call anything, or an option is
+  unknown. Messages give the line numbers of a file.
   """
   stream = io.StringIO(text)
   stream.name = what
@@ -97,7 +91,7 @@ def _checked(text: str, what: str, is_file: bool = True) -> io.StringIO:
 
 
 def _check_import(statement: config_parser.ImportStatement, what: str) -> None:
-  """Raises ConfigError where anything but configs is imported."""
+  """Raises ConfigError if a statement imports anything but configs."""
   if statement.module not in _MODULES:
     raise config_lib.ConfigError(
         f'{what} imports {statement.module}, but a .gin file binds data and '
@@ -126,7 +120,7 @@ def _check_binding(statement: config_parser.BindingStatement,
 
 
 def _explain_word(error: SyntaxError, what: str, is_file: bool) -> None:
-  """Raises ConfigError where gin stumbled over a word that is no value."""
+  """Raises ConfigError if gin failed on an unquoted or misspelt value."""
   found = re.search("Failed to parse token '(.*)'", error.msg)
   if found:
     where = f'{what}, line {error.lineno}' if is_file else what
@@ -142,7 +136,7 @@ def _open_checked(path: str) -> io.StringIO:
 
 
 def _check_whole(text: str, path: str) -> None:
-  """Raises ConfigError where a file has lost its end, or everything."""
+  """Raises ConfigError if a file is empty or cut off."""
   remedy = ('put back a copy; the same training command with a new --run_dir '
             'writes one')
   if not text.strip():
@@ -168,11 +162,8 @@ def load(path: str, bindings: Sequence[str] = ()) -> config_lib.Config:
   Args:
     path: path or URL of the file, or name of a shipped one, see
       `shipped.find_config`; files that it includes are sought from the working
-      directory and from the one that holds configs/, and are no URLs.
+      directory and from the one that holds configs/, and cannot be URLs.
     bindings: such as 'LearnerConfig.batch_size = 16'.
-
-  Returns:
-    The config.
 
   Raises:
     config_lib.ConfigError: in one line that names the cause.
@@ -182,15 +173,7 @@ def load(path: str, bindings: Sequence[str] = ()) -> config_lib.Config:
 
 
 def load_sweep(path: str, kind: str = '') -> plan_lib.SweepConfig:
-  """Reads a sweep's .gin file, like `load`.
-
-  Args:
-    path: path, URL or name of the file.
-    kind: see `shipped.find_config`.
-
-  Raises:
-    config_lib.ConfigError: in one line that names the cause.
-  """
+  """Reads a sweep's .gin file, like `load`; `kind` is `find_config`'s."""
   with _parsed(path, kind=kind):
     for name in _bound_names():
       if name != 'sweeps.SweepConfig':
@@ -231,7 +214,7 @@ def _parsed(path: str, bindings: Sequence[str] = (), kind: str = ''
 
 @contextlib.contextmanager
 def _explained(what: str) -> Iterator[None]:
-  """Turns whatever gin raises, which may be anything, into a ConfigError."""
+  """Turns any exception that gin raises into a ConfigError."""
   try:
     yield
   except config_lib.ConfigError as error:
@@ -249,7 +232,7 @@ def _explained(what: str) -> Iterator[None]:
 
 
 def _from_gin() -> config_lib.Config:
-  """Builds a config from what was bound to each of its sections."""
+  """Builds a config from the bound values of its sections."""
   fields = dataclasses.fields(config_lib.Config)
   known = [field.type.__name__ for field in fields]
   # A value that is bound in a scope, or to another class, has no effect.
@@ -301,7 +284,7 @@ def dumps_sweep(config: plan_lib.SweepConfig) -> str:
 
 def differences(old: config_lib.Config,
                 new: config_lib.Config) -> Sequence[str]:
-  """Lists values that differ, like 'LearnerConfig.batch_size (32, now 16)'."""
+  """Lists changed values, like 'LearnerConfig.batch_size (32, now 16)'."""
   found = []
   for section in dataclasses.fields(old):
     was, now = getattr(old, section.name), getattr(new, section.name)

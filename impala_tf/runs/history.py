@@ -1,7 +1,6 @@
-"""The history of a run: what happened to it beside training.
+"""The history of a run: config changes, and the agent it began from.
 
-`history.jsonl` in the run's directory has a line for each time its config was
-changed, and for the agent that it began from:
+Each is a line of `history.jsonl` in the run's directory:
 
     {"time": "2026-11-22T10:00:00+00:00", "checkpoint": "ckpt-1200",
      "changed": ["OptimizerConfig.learning_rate (0.0006, now 0.0003)"]}
@@ -24,11 +23,7 @@ def path(run_dir: str) -> str:
 
 
 def read(run_dir: str) -> List[Mapping[str, Any]]:
-  """Reads all entries, the oldest first; none where nothing has happened.
-
-  Raises:
-    UserError: where a line is damaged.
-  """
+  """Reads all entries, oldest first; raises UserError for a damaged line."""
   try:
     lines = files.read(path(run_dir)).splitlines()
   except FileNotFoundError:
@@ -54,7 +49,7 @@ def add(run_dir: str, **entry: Any) -> None:
 
 
 def remove_last(run_dir: str) -> None:
-  """Removes the newest entry, of what was refused after all."""
+  """Removes the newest entry, after its change was refused."""
   entries = read(run_dir)[:-1]
   if entries:
     _write(run_dir, entries)

@@ -19,16 +19,9 @@ METRICS = ('best_episode_return', 'episode_return')
 
 
 def write(run_dir: str, config: config_lib.Config, frames: int) -> None:
-  """Writes a config to a run's TensorBoard files.
+  """Writes a config to a run's TensorBoard files; warns if it cannot.
 
-  Training is worth more: where it cannot be written there is a warning.
-
-  Args:
-    run_dir: path or URL of the run's directory, which also names the run in the
-      dashboard.
-    config: config of the run.
-    frames: environment frames learned from so far, TensorBoard's step of the
-      text.
+  `frames` learned from so far are TensorBoard's step of the text.
   """
   directory = os.path.join(run_dir, 'tensorboard')
   try:
@@ -69,7 +62,7 @@ def values(config: config_lib.Config) -> Dict[str, Any]:
 
 
 def _experiment() -> Any:
-  """Makes the summary that says which columns the dashboard has."""
+  """Makes the summary that lists the dashboard's columns."""
   from tensorboard.plugins.hparams import api_pb2
   from tensorboard.plugins.hparams import summary
   # Types are those of the defaults.
@@ -101,7 +94,7 @@ def _session(run_dir: str, config: config_lib.Config) -> Any:
 
 
 def _markdown(config: config_lib.Config) -> str:
-  """Returns a table of all values; those that are no defaults are bold."""
+  """Returns a table of all values; values that are not defaults are bold."""
   defaults = values(config_lib.Config())
   lines = ['| option | value |', '|---|---|']
   for name, value in values(config).items():

@@ -19,12 +19,12 @@ class LevelLog:
 
   def __init__(self, levels: Sequence[str], frames: Any,
                frames_per_unroll: int):
-    """Begins with no episodes.
+    """Starts an empty log.
 
     Args:
       levels: names of all L levels, in the order of `types.Unroll.level_index`.
-      frames: int64 variable [L], environment frames of each level that were
-        learned from so far; `add` updates it.
+      frames: int64 variable [L], environment frames learned from on each level;
+        `add` updates it.
       frames_per_unroll: environment frames in an unroll.
     """
     self._levels = levels
@@ -48,7 +48,7 @@ class LevelLog:
       is_first: bool [T, B], of x_1 to x_T; see `metrics.EpisodeWindow.add`.
       episode_return: float32 [T, B], raw returns.
       lags: int64 [B], policy lags in updates.
-      level_index: int32 [B], number of each unroll's level.
+      level_index: int32 [B].
     """
     num_levels = len(self._levels)
     num_unrolls = np.bincount(level_index, minlength=num_levels)
@@ -59,38 +59,33 @@ class LevelLog:
       self._returns[level_index[b]].append(float(episode_return[t, b]))
 
   def finish(self) -> metrics.Row:
-    """Returns the levels' metrics for a row, and starts policy lags anew.
+    """Returns the levels' metrics for a row, and restarts policy lags.
 
     Names begin with 'level/<name>/': `frames` learned from; `episode_return`,
-    the mean of the level's last 20 episodes with a finite return, once there is
-    one; `policy_lag`, the mean since the last row, where unrolls came.
+    the mean of the level's last 20 episodes with a finite return, if any;
+    `policy_lag`, the mean since the last row, if unrolls came.
 
-    Levels of a suite have a headline besides, `HEADLINE`: the mean of their
-    human-normalised scores, each counted as 1.0 at most (appendix B), once each
-    level has a return. These scores are of training, with sampled actions; for
-    the paper's tables use `launch/evaluate.sh --suite`.
+    `HEADLINE` is added once each level of a suite has a return: the mean of
+    human-normalised scores, each capped at 1.0 (appendix B). They are training
+    scores with sampled actions; `launch/evaluate.sh --suite` makes the paper's
+    tables.
     """
     row = {}
+    means = [statistics.fmean(returns) if returns else None
+             for returns in self._returns]
     for i, (level, frames) in enumerate(zip(self._levels,
                                             self._frames.numpy())):
       row[f'level/{level}/frames'] = int(frames)
-      if self._returns[i]:
-        row[f'level/{level}/episode_return'] = self._mean_return(i)
+      if means[i] is not None:
+        row[f'level/{level}/episode_return'] = means[i]
       if self._num_unrolls[i]:
         row[f'level/{level}/policy_lag'] = float(
             self._lag_sums[i] / self._num_unrolls[i])
     self._restart()
-    scored = [i for i, level in enumerate(self._levels)
-              if level in self._suites]
-    if scored and all(self._returns[i] for i in scored):
+    scored = {level: mean for level, mean in zip(self._levels, means)
+              if level in self._suites}
+    if scored and None not in scored.values():
       row[HEADLINE] = statistics.fmean(
-          min(1., self._normalised(i)) for i in scored)
+          min(1., self._suites[level].human_normalised_score(level, mean))
+          for level, mean in scored.items())
     return row
-
-  def _mean_return(self, i: int) -> float:
-    return statistics.fmean(self._returns[i])
-
-  def _normalised(self, i: int) -> float:
-    level = self._levels[i]
-    return self._suites[level].human_normalised_score(
-        level, self._mean_return(i))

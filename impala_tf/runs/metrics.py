@@ -29,16 +29,11 @@ Row = Dict[str, Any]
 class MetricsWriter:
   """A writer of rows to `metrics.jsonl` and of scalars to TensorBoard.
 
-  Training is worth more than its log: a row that cannot be written, as on a
-  full disk, is lost with a warning.
+  A row that cannot be written is dropped with a warning: training goes on.
   """
 
   def __init__(self, run_dir: str):
-    """Opens both files.
-
-    Args:
-      run_dir: path or URL of the run's directory, which must exist.
-    """
+    """Opens both files in a run's directory, a path or URL that must exist."""
     # TensorBoard's own writer: tf.summary takes a millisecond for each scalar.
     from tensorboard.compat.proto import event_pb2
     from tensorboard.compat.proto import summary_pb2
@@ -84,28 +79,23 @@ class MetricsWriter:
       self._events = None  # TensorBoard's writer does not recover.
 
   def close(self) -> None:
-    """Closes both files."""
     self._journal.close()
     self._try_events(lambda events: events.close())
 
 
 class RowReader:
-  """A reader that follows the rows of a run that may be going on."""
+  """A reader that follows the rows of a run, which may still be training."""
 
   def __init__(self, run_dir: str):
-    """Begins before the first row.
-
-    Args:
-      run_dir: path or URL of the run's directory.
-    """
+    """Begins before the first row of a run's directory, a path or URL."""
     self._journal = line_log.open_for_reading(os.path.join(run_dir, FILE_NAME))
 
   def new_rows(self) -> List[Row]:
     """Returns rows since the last call, oldest first; none without a file.
 
-    A last line without its end is being written, or was cut short by a kill:
-    it is left for later. After `drop_rows_after` the reader begins anew with
-    the first row.
+    An incomplete last line is left for later: it is being written, or was cut
+    short by a kill. After `drop_rows_after` the reader restarts at the first
+    row.
     """
     return [json.loads(line) for line in self._journal.new_lines()]
 
@@ -116,12 +106,7 @@ def read_rows(run_dir: str) -> List[Row]:
 
 
 def drop_rows_after(run_dir: str, frames: int) -> None:
-  """Drops rows after a checkpoint, which a resumed run will write again.
-
-  Args:
-    run_dir: path or URL of the run's directory.
-    frames: number of frames at the checkpoint.
-  """
+  """Drops rows beyond a checkpoint's frames; a resumed run writes them."""
   line_log.keep(os.path.join(run_dir, FILE_NAME),
                lambda line: json.loads(line)['frames'] <= frames)
 
@@ -138,7 +123,7 @@ class Stopwatch:
     self._last = time.perf_counter()
 
   def lap(self, name: Optional[str] = None) -> None:
-    """Adds the time since the last call to a phase; None bills it to none."""
+    """Adds the time since the last call to a phase; None discards it."""
     now = time.perf_counter()
     if name is not None:
       self.secs[name] += now - self._last
@@ -148,7 +133,7 @@ class Stopwatch:
 class EpisodeWindow:
   """Returns and lengths of the last 100 full episodes.
 
-  Episodes whose return is not finite are counted, and otherwise left out.
+  Episodes with a non-finite return are counted, but not averaged.
   """
 
   def __init__(self):
@@ -218,17 +203,13 @@ class Interval:
 
   @property
   def is_empty(self) -> bool:
-    """Whether no update has come since the last row."""
+    """Whether there was no update since the last row."""
     return not self._lags
 
   def finish(self, frames: int, wait_secs: float) -> Row:
-    """Returns the means since the last row and starts anew.
+    """Returns the means since the last row and restarts; must not be empty.
 
-    The interval must not be empty.
-
-    Args:
-      frames: environment frames learned from so far.
-      wait_secs: seconds that the learner has waited for batches so far.
+    `frames` and `wait_secs` are totals so far, as in the constructor.
     """
     secs = time.monotonic() - self._start
     lags = np.concatenate(self._lags)

@@ -27,14 +27,11 @@ _VALUES = {'true': 'True', 'yes': 'True', 'on': 'True', 'false': 'False',
 
 
 def problem(section: str, option: str) -> Optional[str]:
-  """Explains in one line why there is no such option, and names what is near.
+  """Explains an unknown option in one line; None if it exists.
 
   Args:
-    section: such as 'LearnerConfig'; empty where only the option was given.
+    section: such as 'LearnerConfig'; empty if only the option was given.
     option: such as 'batch_size'.
-
-  Returns:
-    The line, without a name of the file; None where there is this option.
   """
   if option in _OPTIONS.get(section, ()):
     return None
@@ -52,12 +49,12 @@ def problem(section: str, option: str) -> Optional[str]:
 
 
 def is_option(name: str) -> bool:
-  """Tells whether any section has an option of this name."""
+  """Returns whether any section has an option of this name."""
   return name in _ALL_OPTIONS
 
 
 def value_problem(word: str) -> str:
-  """Explains in one line why a word is no value, and what to write."""
+  """Explains an invalid value in one line, with a correction."""
   value = _VALUES.get(word.lower())
   if value:
     return f'{word} is no value; did you mean {value}?'
@@ -69,7 +66,7 @@ def _list_sections() -> str:
 
 
 def _meant(section: str, option: str) -> List[str]:
-  """Lists options that may be meant: the nearest section's, else any one's."""
+  """Lists probable options: the nearest section's, else any section's."""
   near = section if section in _OPTIONS else _nearest(section, _OPTIONS)
   for wanted in (option, _nearest(option, _OPTIONS.get(near, ())),
                  _nearest(option, _ALL_OPTIONS)):
@@ -81,7 +78,7 @@ def _meant(section: str, option: str) -> List[str]:
 
 
 def _nearest(name: str, names: Iterable[str]) -> str:
-  """Returns the nearest name whatever its capitals; '' where none is near."""
+  """Returns the nearest name, ignoring case; '' if none is near."""
   by_lower_case = {n.lower(): n for n in names}
   found = difflib.get_close_matches(name.lower(), by_lower_case, n=1)
   return by_lower_case[found[0]] if found else ''

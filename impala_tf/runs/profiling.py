@@ -17,24 +17,15 @@ _DIRECTORY = 'profile'
 
 
 class LearnerProfiler:
-  """A profiler that records a few updates for TensorBoard.
-
-  It must be called before each update.
-  """
+  """A profiler of a few updates for TensorBoard; call it before each update."""
 
   def __init__(self, run_dir: str):
-    """Records nothing yet.
-
-    Args:
-      run_dir: path or URL of the run's directory.
-    """
     import tensorflow as tf
     self._profiler = tf.profiler.experimental
     self._log_dir = os.path.join(run_dir, 'tensorboard')
     self._num_calls = 0
 
   def __call__(self) -> None:
-    """Starts or ends the profile if the next update is the one for it."""
     if self._num_calls == _SKIPPED_UPDATES:
       self._profiler.start(self._log_dir)
     elif self._num_calls == _SKIPPED_UPDATES + _PROFILED_UPDATES:
@@ -46,23 +37,14 @@ class HopTimesWriter:
   """A writer that keeps a file of an actor's seconds an unroll by hop."""
 
   def __init__(self, run_dir: str, name: str):
-    """Makes the directory.
-
-    Args:
-      run_dir: path or URL of the run's directory.
-      name: name of the actor, which no other actor of the run has.
-    """
+    """Makes the directory; `name` is the actor's, unique in the run."""
     self._path = os.path.join(run_dir, _DIRECTORY, f'{name}.json')
     files.make_directory(os.path.dirname(self._path))
     self._num_unrolls = 0
     self._last_write = time.monotonic()
 
   def add_unroll(self, secs: Mapping[str, float]) -> None:
-    """Counts one call of `Actor.run_unroll`.
-
-    Args:
-      secs: seconds by hop since the actor began; see `actor.Actor.stopwatch`.
-    """
+    """Counts an unroll; `secs` has the actor's total seconds by hop."""
     self._num_unrolls += 1
     if time.monotonic() - self._last_write < _WRITE_INTERVAL_SECS:
       return

@@ -1,4 +1,4 @@
-"""The live progress line, made of the rows of `metrics.jsonl`."""
+"""The live progress line, made from the rows of `metrics.jsonl`."""
 
 import logging
 import math
@@ -20,7 +20,7 @@ from impala_tf.storage import files
 def format_row(row: metrics.Row, total_frames: int) -> str:
   """Returns a line: return, frames, speed, time left and policy lag.
 
-  What matters most comes first, since narrow terminals cut the end off.
+  The important parts come first, since narrow terminals cut the end off.
   """
   frames, speed = row['frames'], row['frames_per_sec']
   left_secs = max(total_frames - frames, 0) / speed if speed else math.inf
@@ -53,8 +53,8 @@ _NOTEBOOK_WIDTH = 120  # Of a line, so that nothing of the last one stays.
 class ProgressLine:
   """A line that is rewritten on a terminal and in a notebook.
 
-  Elsewhere lines follow one another. What is logged meanwhile is shown above
-  it, and as before afterwards.
+  Elsewhere each row prints a new line. While it is shown, log messages are
+  printed above it.
   """
 
   def __init__(self, total_frames: int):
@@ -97,7 +97,7 @@ class ProgressLine:
 
 
 class NewestRow:
-  """A reader of the rows that a run writes from now on."""
+  """A reader of rows that a run writes from now on."""
 
   def __init__(self, run_dir: str):
     self._rows = metrics.RowReader(run_dir)
@@ -121,10 +121,7 @@ class NewestRow:
     return None
 
   def _read_meanwhile(self) -> Optional[metrics.Row]:
-    """Returns the row that a thread has read since the last call, or None.
-
-    Starts the thread again every few seconds.
-    """
+    """Returns a row that a thread has read, or None; restarts the thread."""
     if self._reading is not None and self._reading.is_alive():
       return None
     found, self._found = self._found, None

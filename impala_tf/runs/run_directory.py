@@ -1,4 +1,4 @@
-"""A run's directory, which is claimed before anything is written, or refused.
+"""A run's directory, which is claimed before anything is written.
 
 It may be a URL; see `files`.
 """
@@ -35,14 +35,14 @@ class RunDirectoryError(config_lib.UserError):
 
 
 def fresh_path(level: str) -> str:
-  """Returns a new directory's name under `runs/`, made of level and time."""
+  """Returns the path of a new run under `runs/`, made of level and time."""
   now = datetime.datetime.now().strftime('%Y%m%d-%H%M%S')
   name = levels.short_name(level).replace('/', '_').replace(' ', '_')
   return os.path.join('runs', f'{name}-{now}')
 
 
 def logs_path(run_dir: str) -> str:
-  """Returns the directory of the logs of a run's processes, always a path.
+  """Returns the log directory of a run's processes, always a local path.
 
   Logs grow, and an object in a store cannot.
   """
@@ -52,7 +52,7 @@ def logs_path(run_dir: str) -> str:
 
 
 def reach(run_dir: str) -> None:
-  """Raises RunDirectoryError where the directory's URL does not answer."""
+  """Raises RunDirectoryError if the directory's URL does not answer."""
   if files.is_url(run_dir):
     try:
       files.reach(run_dir, _REACH_SECS)
@@ -69,18 +69,10 @@ def add_allow_changes(parser: argparse.ArgumentParser) -> None:
 
 
 def config_path(given: Optional[str], run_dir: Optional[str]) -> Optional[str]:
-  """Returns the path of the config to train by.
-
-  Args:
-    given: path that the user has given, if any.
-    run_dir: directory whose run is resumed by its own config where no other is
-      given; may be free, or None.
-
-  Returns:
-    The path; None where there is neither.
+  """Returns the given config, or that of the run in `run_dir`, or None.
 
   Raises:
-    RunDirectoryError: where the directory's URL does not answer.
+    RunDirectoryError: if the directory's URL does not answer.
   """
   if given is not None or not run_dir:
     return given
@@ -90,14 +82,9 @@ def config_path(given: Optional[str], run_dir: Optional[str]) -> Optional[str]:
 
 
 def check_writable(path: pathlib.Path, flag: str) -> None:
-  """Refuses a path that is no directory which this process can write.
+  """Raises RunDirectoryError, naming `flag`, for an unwritable directory.
 
-  Args:
-    path: path of the directory, which need not exist yet.
-    flag: flag that the path was given by, for messages.
-
-  Raises:
-    RunDirectoryError: where it is a URL, a file, or cannot be written.
+  It need not exist yet.
   """
   if re.match(r'\w+:/', str(path)):  # Of two slashes pathlib makes one.
     raise RunDirectoryError(
@@ -136,7 +123,7 @@ def _check(path: str, config: config_lib.Config, allow_changes: bool) -> None:
 
 @contextlib.contextmanager
 def _writing(path: str) -> Iterator[None]:
-  """Turns an error of the system, as of a full disk, to RunDirectoryError."""
+  """Turns an OSError, as of a full disk, into a RunDirectoryError."""
   try:
     yield
   except OSError as error:
@@ -158,11 +145,7 @@ def _locking(path: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _alone(path: str) -> Iterator[None]:
-  """Keeps other processes out of a directory.
-
-  Raises:
-    RunDirectoryError: where another process is in it already.
-  """
+  """Keeps other processes out; raises RunDirectoryError if one is in."""
   owning = url_lock.owning if files.is_url(path) else _locking
   with contextlib.ExitStack() as stack:
     try:
@@ -178,10 +161,10 @@ def _alone(path: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _changed(path: str, config: config_lib.Config) -> Iterator[None]:
-  """Has a run go on with a config that may differ from its own.
+  """Resumes a run with a config that may differ from its own.
 
-  Changes are printed and noted in the run's history. Where the run's processes
-  refuse them, all is as before.
+  Changes are printed and added to the run's history. A UserError before the
+  next checkpoint undoes them.
   """
   before = files.read(gin_config.config_path(path))
   changes = gin_config.differences(
@@ -208,23 +191,23 @@ def _changed(path: str, config: config_lib.Config) -> Iterator[None]:
 @contextlib.contextmanager
 def claim(path: str, config: config_lib.Config,
           allow_changes: bool = False) -> Iterator[bool]:
-  """Makes or takes up a run directory and keeps others out of it.
+  """Makes or resumes a run directory and keeps others out of it.
 
   Args:
     path: path or URL of the directory.
-    config: config of the run; written to `config.gin` first of all.
-    allow_changes: whether a run may be resumed with another config than its
-      own, see `config_changes`.
+    config: config of the run; written to `config.gin` before anything else.
+    allow_changes: whether the config may differ from the run's, see
+      `config_changes`.
 
   Yields:
-    Whether a run is there to be resumed.
+    Whether there is a run to resume.
 
   Raises:
-    RunDirectoryError: before anything is touched, where the directory is in
-      use, foreign, unwritable or of another config.
-    ConfigError: where changes are allowed, but not these.
-    UserError: where the caller raised it within the context; unless the run had
-      learned by then, what was written is removed.
+    RunDirectoryError: before anything is touched, if the directory is in use,
+      foreign, unwritable or of another config.
+    ConfigError: if changes are allowed, but not these.
+    UserError: if the caller raised it within the context. A new run's files are
+      then removed, unless it has learned.
   """
   _check(path, config, allow_changes)
   was_there = files.exists(path)
@@ -247,7 +230,7 @@ def claim(path: str, config: config_lib.Config,
 
 
 def has_learned(path: str) -> bool:
-  """Tells whether a run has written a checkpoint or a row."""
+  """Returns whether a run has written a checkpoint or a row."""
   return bool(_checkpoints(path) or metrics.read_rows(path))
 
 
@@ -261,15 +244,15 @@ def _checkpoints(path: str) -> List[str]:
 
 
 def best_checkpoint(path: str) -> Optional[str]:
-  """Returns the path of a run's best checkpoint, without ending, if any."""
+  """Returns the prefix of a run's best checkpoint, or None."""
   names = [name for name in _checkpoints(path) if name.startswith('best-')]
   return os.path.join(path, 'checkpoints', names[0]) if names else None
 
 
 def newest_checkpoint(path: str) -> Optional[int]:
-  """Returns the number of updates of a run's newest checkpoint, if it has one.
+  """Returns the number of updates of a run's newest checkpoint, or None.
 
-  TensorFlow, which `checkpoint` imports, is not needed.
+  It needs no TensorFlow, unlike `checkpoint`.
   """
   kinds_and_numbers = (name.split('-') for name in _checkpoints(path))
   return max((int(number) for kind, number in kinds_and_numbers
@@ -277,12 +260,7 @@ def newest_checkpoint(path: str) -> Optional[int]:
 
 
 def describe_stop(path: str, again: str) -> str:
-  """Describes in one line how far a run came that was stopped.
-
-  Args:
-    path: directory of the run.
-    again: what resumes it, in words.
-  """
+  """Describes in one line how far a stopped run came; `again` resumes it."""
   updates = newest_checkpoint(path)
   if updates is None:
     return f'Stopped before the first checkpoint; {again} begins anew'
@@ -290,7 +268,7 @@ def describe_stop(path: str, again: str) -> str:
 
 
 def _remove(path: str, keep: bool) -> None:
-  """Removes the content of a directory, and itself unless it is to stay."""
+  """Removes the contents of a directory, and the directory unless `keep`."""
   for name in files.names(path):
     files.remove(os.path.join(path, name))
   if not keep:

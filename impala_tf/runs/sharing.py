@@ -1,4 +1,4 @@
-"""Runs of a sweep or members that share a replay: commands and frames."""
+"""Shared replays of sweeps' runs and populations' members."""
 
 import os
 from typing import List, Mapping, NamedTuple, Sequence
@@ -14,12 +14,12 @@ from impala_tf.sweeps import results as results_lib
 
 
 class Sharing(NamedTuple):
-  """A shared replay, and the runs that are still to do of those that share it.
+  """A shared replay, and its unfinished runs.
 
   Attributes:
     name: name of the replay.
     command: command of the replay, which follows `python -m`.
-    flags: further flags of each of the runs by its name.
+    flags: additional flags of each run, by its name.
   """
   name: str
   command: Sequence[str]
@@ -27,7 +27,7 @@ class Sharing(NamedTuple):
 
 
 def check_sampling(config: config_lib.Config) -> None:
-  """Raises ConfigError where the replay is sampled as no shared one can be."""
+  """Raises ConfigError if a replay's sampling rules out sharing."""
   # Episodes are chained, and priorities set, by one agent: others would not
   # know what to write again where the replay was lost, or whose loss counts.
   if config.replay.sampling != 'unrolls':
@@ -39,15 +39,9 @@ def check_sampling(config: config_lib.Config) -> None:
 
 def check(config: plan_lib.SweepConfig,
           groups: Sequence[plan_lib.Group]) -> None:
-  """Refuses runs that cannot share a replay.
+  """Raises ConfigError if the runs of a group cannot share a replay.
 
-  Args:
-    config: config of the sweep, each of whose runs can be loaded.
-    groups: runs that share one each.
-
-  Raises:
-    ConfigError: where a run has no replay, or one that cannot be shared, or
-      the runs of a group make different unrolls or want different replays.
+  They need replays that can be shared, and the same unrolls and replay.
   """
   for group in groups:
     loaded = [gin_config.load(config.tasks[run.task], run.gin_bindings())
@@ -71,14 +65,7 @@ def check(config: plan_lib.SweepConfig,
 def plan(groups: Sequence[plan_lib.Group], to_do: Sequence[plan_lib.Run],
          directory: sweep_directory.SweepDirectory, host: str
          ) -> List[Sharing]:
-  """Plans the replays that runs share.
-
-  Args:
-    groups: runs that share one each.
-    to_do: runs that are to do.
-    directory: directory of the sweep.
-    host: this machine, as the runs reach it.
-  """
+  """Plans the shared replays of the runs to do; `host` is this machine."""
   names = {run.name for run in to_do}
   found = [group for group in groups
            if any(run.name in names for run in group.runs)]
@@ -105,14 +92,9 @@ def plan(groups: Sequence[plan_lib.Group], to_do: Sequence[plan_lib.Run],
 
 def frames_table(groups: Sequence[plan_lib.Group],
                  results: Sequence[results_lib.Result]) -> List[List[str]]:
-  """Makes a table of the frames of each agent, and in sum, of each replay.
+  """Makes a table of frames by agent and in sum, a row for each replay.
 
-  Args:
-    groups: runs that share a replay each, one group or more.
-    results: results of the sweep's runs.
-
-  Returns:
-    Rows of equal length, the first of which names the columns.
+  The first row holds the columns' names; `groups` must not be empty.
   """
   frames = {r.run.name: r.frames or 0 for r in results}
   rows = [['task', 'variant', 'seed', 'frames of all',

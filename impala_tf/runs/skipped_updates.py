@@ -29,8 +29,7 @@ class SkippedUpdates:
     """Begins with no skipped updates.
 
     Args:
-      run_dir: path or URL of the run's directory, in which the last batch of a
-        run that cannot go on is saved.
+      run_dir: path or URL in which `check` saves the last batch.
       max_in_a_row: number of skipped updates in a row that ends the run.
       clock: function that returns the time in seconds.
     """
@@ -45,11 +44,8 @@ class SkippedUpdates:
   def add(self, gradient_norm: float, sender: str = '') -> bool:
     """Counts an update and returns whether it was skipped.
 
-    It warns at once, but at most once a minute.
-
-    Args:
-      gradient_norm: global norm of the update's gradients before clipping.
-      sender: name of the worker whose update it is; empty for a learner's own.
+    It warns at most once a minute. `gradient_norm` is global, before clipping;
+    `sender` names the worker that sent the update.
     """
     if np.isfinite(gradient_norm):
       self._in_a_row = 0
@@ -75,14 +71,10 @@ class SkippedUpdates:
     return f' ({counts})' if counts else ''
 
   def check(self, unroll: Optional[types.Unroll] = None) -> None:
-    """Ends the run after too many skipped updates in a row.
+    """Raises UserError after too many skipped updates in a row.
 
-    Args:
-      unroll: batch of the last update; None where this process has not got it.
-
-    Raises:
-      UserError: where too many updates in a row were skipped. The batch is
-        saved then, with an array for each field, such as 'env_outputs.reward'.
+    The batch, None if this process does not have it, is then saved with an
+    array for each field, such as 'env_outputs.reward'.
     """
     if self._in_a_row < self._max_in_a_row:
       return

@@ -1,7 +1,7 @@
 """A sweep's directory: its config, its runs, and the table of results.
 
     sweep.gin            the sweep's config, all values spelt out
-    tasks/TASK.gin       each task's config as it was when the sweep began
+    tasks/TASK.gin       each task's config when the sweep began
     runs/TASK/VARIANT/SETTING/seed_N/   a training run each
     replays/TASK/VARIANT/               shared replays that survive
     logs/TASK/VARIANT/SETTING/seed_N.log
@@ -33,13 +33,13 @@ _LOCK = '.lock'
 
 
 class Kind(NamedTuple):
-  """A kind of sweep, and how messages and files call it.
+  """A kind of sweep, with its names in messages and files.
 
   Attributes:
     name: word for one.
     runs: word for its runs.
     configs: directory of shipped ones, below configs/.
-    list_runs: lists the runs of a config, or those of other settings.
+    list_runs: function that lists the runs of a config, or of other settings.
   """
   name: str
   runs: str
@@ -63,10 +63,10 @@ POPULATION = Kind('population', 'members', shipped.POPULATIONS,
 
 
 class SweepDirectory:
-  """The directory of one sweep while this process holds it.
+  """The directory of a sweep while this process holds it.
 
   Attributes:
-    lock: file descriptor; whatever process has it open holds the directory.
+    lock: file descriptor; a process that has it open holds the directory.
     runs: all runs of the sweep.
   """
 
@@ -85,13 +85,13 @@ class SweepDirectory:
 
   @property
   def log_dir(self) -> str:
-    """Directory of the output of runs."""
+    """Directory of the runs' output."""
     return str(self._path / 'logs')
 
   def arguments(self, run: plan_lib.Run) -> List[str]:
-    """Returns a command, which follows `python -m`, to start or resume a run.
+    """Returns the arguments of `python -m` that start or resume a run.
 
-    The command works on any machine and in any directory.
+    They work on any machine and in any directory.
     """
     return ['impala_tf', 'train', self.task_path(run),
             f'--run_dir={os.path.abspath(self.run_dir(run))}',
@@ -111,7 +111,7 @@ class SweepDirectory:
     return str(self._path / 'runs' / run.name)
 
   def runs_to_do(self, retry_failed: bool) -> List[Any]:
-    """Lists the runs that are not finished, and not failed or to be retried."""
+    """Lists unfinished runs; failed ones only if they are retried."""
     done = {_key(result.run) for result in self.results() if
             result.status == results_lib.FINISHED or (
                 result.status == results_lib.FAILED and not retry_failed)}
@@ -124,7 +124,7 @@ class SweepDirectory:
 
   def record(self, run: plan_lib.Run, status: str,
              error: str) -> results_lib.Result:
-    """Sums up a run that has ended, and writes the table of results."""
+    """Records the result of a run that has ended in the table of results."""
     result = results_lib.result(run, status, error,
                                   metrics.read_rows(self.run_dir(run)))
     self._results[_key(run)] = result
@@ -134,13 +134,13 @@ class SweepDirectory:
 
 
 def _key(run: plan_lib.Run) -> tuple:
-  """Returns what tells a run from the others: all but its bindings."""
+  """Returns a run's identity: all but its bindings."""
   return run[:-1]
 
 
 def _check(path: pathlib.Path, config: plan_lib.SweepConfig,
            tasks: Mapping[str, config_lib.Config], kind: Kind) -> None:
-  """Raises RunDirectoryError where `path` is not free nor this sweep's."""
+  """Raises RunDirectoryError unless `path` is free or holds this sweep."""
   run_directory.check_writable(path, kind.flag)
   # One that was killed before it had its config leaves only these.
   leftovers = (_LOCK, files.new_path(kind.config_name))
@@ -167,20 +167,13 @@ def _check(path: pathlib.Path, config: plan_lib.SweepConfig,
 def claim(path: str, config: plan_lib.SweepConfig,
           tasks: Mapping[str, config_lib.Config], kind: Kind = SWEEP
           ) -> Iterator[SweepDirectory]:
-  """Makes or takes up a sweep's directory and keeps others out of it.
+  """Makes or resumes a sweep's directory and keeps others out of it.
 
-  Args:
-    path: path of the directory.
-    config: config of the sweep.
-    tasks: name of each task to its config, without the sweep's bindings.
-    kind: what the directory holds.
-
-  Yields:
-    The directory.
+  `tasks` has each task's config without the sweep's bindings.
 
   Raises:
-    RunDirectoryError: before anything is touched, where the directory is in
-      use, foreign, unwritable or of another sweep.
+    RunDirectoryError: before anything is touched, if the directory is in use,
+      foreign, unwritable or of another sweep.
   """
   directory = pathlib.Path(path)
   _check(directory, config, tasks, kind)

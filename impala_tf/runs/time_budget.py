@@ -1,4 +1,4 @@
-"""Time that a frame spends on its way from the actor to the learner."""
+"""Time budget of a frame on its way from the actor to the learner."""
 
 import statistics
 from typing import Dict
@@ -26,15 +26,9 @@ def compute(config: config_lib.Config, run_dir: str) -> Dict[str, float]:
   """Computes the seconds that an unroll spends in each hop, in turn.
 
   Actors measure their hops. The wait in the queue follows from how many unrolls
-  wait there and how many come a second (Little's law). Batching is what is left
-  of the policy lag, which counts from the fetching of parameters to learning.
-
-  Args:
-    config: config of the run.
-    run_dir: directory of a run with `--profile`.
-
-  Returns:
-    Hop to seconds; empty where the run ended too soon.
+  wait there and how many come a second (Little's law). Batching is the rest of
+  the policy lag, which counts from the fetching of parameters to learning. The
+  run needs `--profile`; the result is empty if it ended too soon.
   """
   hop_times = profiling.read_hop_times(run_dir)
   rows = metrics.read_rows(run_dir)[-_ROWS:]

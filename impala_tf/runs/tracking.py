@@ -1,9 +1,9 @@
 """The flag --track: a process beside training that sends rows to a service.
 
-The process is `impala_tf.cli.wandb_tracker`. It reads what training writes,
-and training knows nothing of it, so nothing that happens to the service, the
-network or the process can do a run any harm. It starts before the run goes into
-a network of its own, since there it would reach nobody.
+The process is `impala_tf.cli.wandb_tracker`. It reads the files that training
+writes, so no failure of the service, the network or the process can harm a run.
+It starts before the run enters its private network, where it would reach
+nobody.
 """
 
 import argparse
@@ -40,14 +40,10 @@ def add_flag(parser: argparse.ArgumentParser) -> None:
 
 
 def start(track: bool) -> None:
-  """Starts the tracker, which waits to be told the run's directory.
+  """Starts the tracker, which waits for the run's directory.
 
-  Args:
-    track: value of --track; nothing is done where it is False, or where this
-      program has been executed anew since the tracker was started.
-
-  Raises:
-    UserError: where the package is not installed.
+  It does nothing without --track, or if this program was executed anew since
+  the tracker started. Raises UserError if the package is not installed.
   """
   global _process
   if not track or _TRACKER in os.environ:
@@ -70,13 +66,9 @@ def start(track: bool) -> None:
 
 @contextlib.contextmanager
 def tracking(track: bool, run_dir: str) -> Iterator[None]:
-  """Has the tracker follow a run as long as the context lasts.
+  """Has the tracker follow a run within the context.
 
-  At the end it has half a minute for what it has not sent yet.
-
-  Args:
-    track: value of --track; nothing is done where it is False.
-    run_dir: path or URL of the run's directory, which holds the config.
+  At the end it has half a minute for unsent rows.
   """
   if not track:
     yield
@@ -97,7 +89,7 @@ def tracking(track: bool, run_dir: str) -> Iterator[None]:
 
 
 def _wait(pid: int) -> Optional[int]:
-  """Waits for the tracker; returns its status, or None where it was killed."""
+  """Waits for the tracker; returns its status, or None if it was killed."""
   deadline = time.monotonic() + _FINISH_SECS
   while time.monotonic() < deadline:
     status = _status(pid)
@@ -110,7 +102,7 @@ def _wait(pid: int) -> Optional[int]:
 
 
 def _status(pid: int) -> Optional[int]:
-  """Returns the tracker's status, 0 where all went well; None: it runs."""
+  """Returns the tracker's status, 0 for success; None while it runs."""
   if _process is not None:
     return _process.poll()
   try:

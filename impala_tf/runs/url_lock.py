@@ -1,8 +1,8 @@
 """Ownership of a directory behind a URL, where there are no locks.
 
-A file names the process that owns the directory, and when it last said so,
-which is believed for a minute. Of two that come within the same second both may
-be let in: one run at a time for each URL is the user's care.
+A file names the owning process and the time of its last sign of life, which
+holds for a minute. Two processes that start within the same second may both be
+let in: users must start one run at a time for each URL.
 """
 
 import contextlib
@@ -47,14 +47,11 @@ def _write(path: str) -> None:
 
 @contextlib.contextmanager
 def owning(path: str) -> Iterator[None]:
-  """Makes this process the owner as long as the context lasts.
-
-  Args:
-    path: URL of the file that names the owner.
+  """Makes this process the owner within the context.
 
   Raises:
-    OwnedError: where another process is the owner.
-    OSError: where the file cannot be written.
+    OwnedError: if another process is the owner.
+    OSError: if the file cannot be written.
   """
   _refuse_if_owned(path)
   _write(path)

@@ -1,20 +1,11 @@
-"""Videos of games, at a size and a speed that one can watch."""
+"""Videos of games, at a watchable size and speed."""
 
 import contextlib
 import math
 import os
 import tempfile
 import time
-from typing import (
-  Any,
-  Callable,
-  Iterator,
-  List,
-  Optional,
-  Sequence,
-  Tuple,
-  TypeVar,
-)
+from typing import Any, Callable, Iterator, List, Optional, Tuple, TypeVar
 
 from absl import logging
 import numpy as np
@@ -41,12 +32,7 @@ class RenderError(config_lib.UserError):
 
 
 def check_path(path: str, flag: str) -> None:
-  """Raises UserError unless a video can be written in the path's format.
-
-  Args:
-    path: path as the user gave it.
-    flag: flag that it was given by, for messages.
-  """
+  """Raises UserError unless a video can be written in the path's format."""
   ending = os.path.splitext(path)[1]
   if ending.lower() not in FORMATS:
     what = ending or 'a name without ending'
@@ -55,16 +41,10 @@ def check_path(path: str, flag: str) -> None:
 
 
 def enlarged(picture: np.ndarray) -> np.ndarray:
-  """Enlarges a picture by a whole factor to about 400 pixels.
+  """Enlarges a picture, uint8 [H, W, 3], to about 400 pixels.
 
-  Each pixel becomes a square. Sides become even, as codecs want them, by one
-  more row or column like the last.
-
-  Args:
-    picture: uint8 [H, W, 3].
-
-  Returns:
-    uint8 [H', W', 3].
+  Each pixel becomes a square. Odd sides get one more row or column, a copy of
+  the last, since codecs want even ones.
   """
   factor = max(1, round(_SIDE / max(picture.shape[:2])))
   picture = picture.repeat(factor, axis=0).repeat(factor, axis=1)
@@ -80,14 +60,14 @@ class Video:
 
   def __init__(self, path: str, environment: Any,
                max_secs: Optional[float] = None):
-    """Begins a video.
+    """Begins a video at a path in one of `FORMATS`.
 
     Args:
-      path: path of the file, in one of `FORMATS`.
+      path: path of the file.
       environment: batch of environments, with `render`, `frames_per_sec` and
         `frames_per_step`.
-      max_secs: seconds after which the video ends; None: with the episode, but
-        that of a GIF after 20 seconds.
+      max_secs: seconds after which the video ends; None: with the episode, a
+        GIF after 20 seconds.
     """
     self._path = path
     self._render = environment.render
@@ -108,13 +88,10 @@ class Video:
     self._gif = []
 
   def on_step(self, num_ended: int) -> None:
-    """Adds the current picture while the first episode lasts.
-
-    Args:
-      num_ended: episodes that the first environment has ended.
+    """Adds the current picture, unless the first environment ended episodes.
 
     Raises:
-      RenderError: where the environment cannot be drawn.
+      RenderError: if the environment cannot be drawn.
     """
     if num_ended or self._num_left <= 0:
       self._num_left = 0
@@ -148,7 +125,7 @@ class Video:
     self._writer.append_data(picture)
 
   def close(self) -> None:
-    """Completes the file; there is none where nothing was shown."""
+    """Completes the file; writes none if there were no pictures."""
     if self._gif:
       # Programs count in hundredths of a second.
       millisecs = 10 * round(100 / self._pictures_per_sec)
@@ -163,7 +140,7 @@ class Video:
     os.replace(self._new_path, self._path)
 
   def discard(self) -> None:
-    """Leaves no file behind; does nothing after `close`."""
+    """Removes the unfinished file; does nothing after `close`."""
     if self._writer is not None:
       self._writer.close()  # Ends the program that encodes.
       self._writer = None
@@ -174,17 +151,14 @@ class Video:
 class NewestVideos:
   """A directory with videos of the newest evaluated games.
 
-  Evaluation is worth more than its videos: one that cannot be made is left out
-  with a warning.
+  A video that cannot be made is left out with a warning: evaluation goes on.
   """
 
   def __init__(self, directory: str, interval_secs: Optional[float]):
-    """Films nothing yet.
+    """Prepares a directory, a path or URL, which the first video creates.
 
-    Args:
-      directory: path or URL; made with the first video.
-      interval_secs: least time from one video's start to the next; None for no
-        videos.
+    `interval_secs` is the least time between the starts of two videos; None for
+    no videos.
     """
     self._directory = directory
     self._interval_secs = interval_secs
@@ -194,12 +168,8 @@ class NewestVideos:
   def filming(self, environment: Any, name: str) -> Iterator[OnStep]:
     """Films the first game of an evaluation if a video is due.
 
-    Args:
-      environment: see `Video`.
-      name: name of the video without ending; names sort by age.
-
-    Yields:
-      Function to be called after each step, see `Video.on_step`.
+    Yields `Video.on_step`, or a function that does nothing. `name` has no
+    ending, and names sort by age.
     """
     now = time.monotonic()
     if self._interval_secs is None or now < self._next_time:
@@ -218,12 +188,12 @@ class NewestVideos:
         self._try(lambda: self._keep(path))
 
   def drop_from(self, name: str) -> None:
-    """Removes videos of this name and later ones, as of lost learning."""
+    """Removes this video and later ones, since their learning was lost."""
     self._try(lambda: self._remove(
         [kept for kept in self._kept() if kept >= name]))
 
   def _try(self, action: Callable[[], _Result]) -> Optional[_Result]:
-    """Returns what an action returns; None where it fails."""
+    """Returns the result of an action; None if it fails."""
     if self._interval_secs is None:  # Given up.
       return None
     try:
@@ -234,7 +204,7 @@ class NewestVideos:
       return None
 
   def _keep(self, path: str) -> None:
-    """Takes a video into the directory, and removes the oldest from it."""
+    """Moves a video into the directory, and removes the oldest there."""
     with open(path, 'rb') as video:
       content = video.read()
     files.make_directory(self._directory)
@@ -245,7 +215,7 @@ class NewestVideos:
     return [name for name in files.names(self._directory)
             if name.endswith(_ENDING)]
 
-  def _remove(self, names: Sequence[str]) -> None:
+  def _remove(self, names: List[str]) -> None:
     for name in names:
       files.remove(os.path.join(self._directory, name))
 

@@ -5,11 +5,11 @@
     best.json                      {"number": N, "score": its score}
     spare-N.index, spare-N.data-*  while ckpt-N is written once more
 
-The best is a copy of its own, so that no rotation can remove it. `best.json` is
-written after the copy, whole or not at all, and only then the best one before
-is removed: a kill at any time leaves one that is whole. So it does where a
-checkpoint is written over one of the same number, as at the end of a run that
-has just saved: index and data are replaced one after the other.
+The best is a separate copy, which no rotation can remove. `best.json` is
+written after the copy, and only then the previous best is removed: a kill at
+any time leaves a whole one. The spare protects a checkpoint that is
+overwritten, as at the end of a run that has just saved, since its index and
+data are replaced one after the other.
 """
 
 import contextlib
@@ -18,15 +18,7 @@ import json
 import math
 import os
 import re
-from typing import (
-  Collection,
-  List,
-  Mapping,
-  NamedTuple,
-  Optional,
-  Sequence,
-  Union,
-)
+from typing import List, Mapping, NamedTuple, Optional, Sequence, Union
 
 from absl import logging
 import tensorflow as tf
@@ -60,16 +52,10 @@ def replay_directory(run_dir: str) -> str:
 
 
 def newest_first(run_dir: str) -> List[str]:
-  """Lists checkpoint prefixes by number, the newest first.
-
-  It does not trust TensorFlow's state file.
-  """
+  """Lists checkpoint prefixes, newest first, without the state file."""
   directory = os.path.join(run_dir, DIRECTORY)
-  numbers = []
-  for name in files.names(directory):
-    match = re.fullmatch(rf'{_PREFIX}-(\d+)\.index', name)
-    if match:
-      numbers.append(int(match.group(1)))
+  numbers = [int(match[1]) for name in files.names(directory) if (
+      match := re.fullmatch(rf'{_PREFIX}-(\d+)\.index', name))]
   return [os.path.join(directory, f'{_PREFIX}-{n}')
           for n in sorted(numbers)[::-1]]
 
@@ -88,11 +74,7 @@ class Best(NamedTuple):
 
 
 def find_best(run_dir: str) -> Optional[Best]:
-  """Finds the best checkpoint; None where there is none yet.
-
-  Raises:
-    OSError: where the run directory is a URL, and nobody answers there.
-  """
+  """Finds the best checkpoint or None; raises OSError if a URL fails."""
   directory = os.path.join(run_dir, DIRECTORY)
   try:
     best = json.loads(files.read(os.path.join(directory, _BEST_FILE)))
@@ -107,20 +89,18 @@ def find_best(run_dir: str) -> Optional[Best]:
 
 
 def find(run_dir: str, which: Which = NEWEST) -> List[str]:
-  """Finds the checkpoints to read one of, in the order of preference.
+  """Finds candidate checkpoints, in the order of preference.
 
   Args:
     run_dir: directory of the run.
-    which: `NEWEST`, which falls back on older ones where it is damaged; `BEST`,
-      the best by the mean return of 100 full episodes; or the number of a
-      certain one, which is in its files' names and counts updates.
+    which: `NEWEST`, with older ones as fallbacks; `BEST`, the best by the mean
+      return of 100 full episodes; or a number of updates, as in file names.
 
   Returns:
-    Prefixes; none where there is no checkpoint at all and `which` is `NEWEST`.
+    Prefixes; empty if `which` is `NEWEST` and there are none.
 
   Raises:
-    CheckpointError: where there is no such checkpoint, or `which` is another
-      text.
+    CheckpointError: if there is no such checkpoint, or `which` is another text.
   """
   if isinstance(which, str) and which not in (NEWEST, BEST):
     raise CheckpointError(
@@ -151,22 +131,22 @@ def find(run_dir: str, which: Which = NEWEST) -> List[str]:
 
 
 def restore(parts: Mapping[str, tf.Module], paths: Sequence[str], whole: bool,
-            optional: Collection[str] = ()) -> Optional[str]:
-  """Reads the first checkpoint that is whole.
+            optional: Sequence[str] = ()) -> Optional[str]:
+  """Reads the first checkpoint that is whole and returns its path.
 
   Args:
-    parts: what to restore, by the names under which it was saved.
+    parts: parts to restore, by the names under which they were saved.
     paths: prefixes of checkpoints, see `find`.
-    whole: whether everything in the file must be wanted.
-    optional: parts that keep their values where the file has nothing of them,
-      as a file of an older version may.
+    whole: whether `parts` must cover everything in the file.
+    optional: parts that keep their values if the file, as of an older version,
+      has none.
 
   Returns:
-    Its path; None where there is none at all.
+    Its path; None without checkpoints.
 
   Raises:
-    CheckpointError: where there are some and all are damaged.
-    OSError: where they are behind a URL, and nobody answers there.
+    CheckpointError: if all of them are damaged.
+    OSError: if they are behind a URL that does not answer.
   """
   only_to_play = []
   for path in paths:
@@ -211,14 +191,14 @@ def restore(parts: Mapping[str, tf.Module], paths: Sequence[str], whole: bool,
 
 
 def write_parts(parts: Mapping[str, tf.Module], path: str) -> None:
-  """Writes parts of a run as a checkpoint outside of the run's own ones.
+  """Writes parts of a run as a checkpoint outside of `Checkpointer`'s.
 
   Args:
-    parts: what to save, by names.
+    parts: parts to save, by name.
     path: prefix of the files, in a directory that exists.
 
   Raises:
-    OSError: where it cannot be written.
+    OSError: if it cannot be written.
   """
   try:
     tf.train.Checkpoint(**parts).write(path)
@@ -227,7 +207,7 @@ def write_parts(parts: Mapping[str, tf.Module], path: str) -> None:
 
 
 def is_whole(path: str) -> bool:
-  """Tells whether all that a checkpoint holds can be read."""
+  """Returns whether all values of a checkpoint can be read."""
   try:
     reader = tf.compat.v1.train.NewCheckpointReader(path)
     for name in reader.get_variable_to_shape_map():
@@ -239,7 +219,7 @@ def is_whole(path: str) -> bool:
 
 
 def read_parts(parts: Mapping[str, tf.Module], path: str) -> None:
-  """Reads what `write_parts` has written; raises CheckpointError."""
+  """Reads parts that `write_parts` has written; raises CheckpointError."""
   try:
     status = tf.train.Checkpoint(**parts).read(path)
     status.assert_existing_objects_matched().assert_consumed()
@@ -253,14 +233,14 @@ class Checkpointer:
   """Checkpoints of a training run in `RUN_DIR/checkpoints`."""
 
   def __init__(self, run_dir: str, keep: int,
-               optional: Collection[str] = (), **parts: tf.Module):
-    """Writes nothing yet.
+               optional: Sequence[str] = (), **parts: tf.Module):
+    """Finds the best checkpoint so far, and writes nothing.
 
     Args:
       run_dir: directory of the run.
-      keep: how many of the newest checkpoints stay.
+      keep: number of newest checkpoints to keep.
       optional: see `restore`.
-      **parts: what is saved; the agent goes by the name `agent`.
+      **parts: parts to save; the agent's name is `agent`.
     """
     self._run_dir = run_dir
     self._keep = keep
@@ -278,8 +258,7 @@ class Checkpointer:
   def restore(self, tidy: bool = True) -> Optional[str]:
     """Restores the newest whole checkpoint; see `restore` of this module.
 
-    Args:
-      tidy: remove what a process that was killed while it wrote has left.
+    `tidy` removes the remains of a process that was killed while it wrote.
     """
     there = files.names(self._directory)
     paths = []
@@ -299,12 +278,12 @@ class Checkpointer:
 
     Args:
       number: orders checkpoints, e.g. learner updates.
-      score: number by which the best one is told, which is kept beside the
-        newest; None or not finite where nothing is known. A copy of the best
-        that cannot be written is only logged, and the best one before stays.
+      score: the best checkpoint is the one with the highest; None or non-finite
+        if unknown. A failed copy of the best is only logged; the previous best
+        stays.
 
     Raises:
-      OSError: where it cannot be written; those that there are stay usable.
+      OSError: if it cannot be written; existing checkpoints stay usable.
     """
     new = os.path.join(self._directory, f'{_PREFIX}-{number}')
     try:
@@ -331,7 +310,7 @@ class Checkpointer:
     return path
 
   def _save_best(self, number: int, score: float) -> None:
-    """Writes the best checkpoint, and then forgets the one before."""
+    """Writes the best checkpoint, and then removes the previous one."""
     best = Best(os.path.join(self._directory, f'{BEST}-{number}'), number,
                 score)
     try:
@@ -346,11 +325,7 @@ class Checkpointer:
     self._remove_remains(None)
 
   def _remove_remains(self, restored: Optional[str]) -> None:
-    """Removes files of checkpoints that are not whole or not wanted any more.
-
-    Args:
-      restored: a path that is wanted.
-    """
+    """Removes incomplete and outdated checkpoints, except `restored`."""
     wanted = {restored, *self._manager.checkpoints,
               *newest_first(self._run_dir)[:self._keep]}
     if self._best:
@@ -373,5 +348,5 @@ def _spare_of(path: str) -> str:
 
 
 def _cause(error: Exception) -> str:
-  """Returns what an error says, without the op that TensorFlow names."""
+  """Returns an error's message, without the op that TensorFlow names."""
   return getattr(error, 'message', None) or str(error)

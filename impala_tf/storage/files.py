@@ -4,7 +4,7 @@ A run's directory may be a path, or a URL such as gs://bucket/run that
 TensorFlow opens: it writes the checkpoints, so all other files must be where it
 can write. TensorFlow takes seconds to import and is imported for URLs only.
 
-Files are read and written whole, as object stores have it. There is no
+Files are read and written whole, as object stores require. There is no
 appending (see `line_log`), and there are no locks.
 """
 
@@ -25,19 +25,19 @@ _opened: Set[str] = set()  # Schemes.
 
 
 class RemoteError(OSError):
-  """A file behind a URL that cannot be reached; its message is one line."""
+  """A failure to reach a file behind a URL; its message is one line."""
 
   def __str__(self):
     return self.strerror
 
 
 def is_url(path: str) -> bool:
-  """Tells whether a path is a URL; otherwise it is a path of this system."""
+  """Returns whether a path is a URL, and not a path of this system."""
   return _URL.match(path) is not None
 
 
 def needs_network(path: str) -> bool:
-  """Tells whether other machines are asked for a file."""
+  """Returns whether a path is a URL on other machines."""
   return is_url(path) and _scheme(path) not in _OF_THIS_MACHINE
 
 
@@ -45,8 +45,8 @@ def _scheme(url: str) -> str:
   return _URL.match(url).group(1)
 
 
-def _gfile(url: str) -> Any:
-  """Returns TensorFlow's functions for files, able to open a URL."""
+def _check_scheme(url: str) -> None:
+  """Raises RemoteError unless TensorFlow opens URLs like this one."""
   import tensorflow as tf
   gfile = tf.io.gfile
   if _scheme(url) not in gfile.get_registered_schemes():
@@ -65,34 +65,29 @@ def _gfile(url: str) -> Any:
           ' install tensorflow-io (docs/cluster.md), or mount it and give the '
           'path of that')
   _opened.add(_scheme(url))
-  return gfile
 
 
 @contextlib.contextmanager
-def _explained(path: str) -> Iterator[None]:
-  """Turns TensorFlow's errors into OSErrors of one line."""
+def _gfile(url: str) -> Iterator[Any]:
+  """Yields TensorFlow's file functions; turns its errors into OSErrors."""
+  _check_scheme(url)
   import tensorflow as tf
   try:
-    yield
+    yield tf.io.gfile
   except tf.errors.NotFoundError as error:
     raise FileNotFoundError(
-        errno.ENOENT, one_line(error) or f'there is no {path}') from error
+        errno.ENOENT, one_line(error) or f'there is no {url}') from error
   except tf.errors.OpError as error:
     raise RemoteError(errno.EIO, one_line(error)) from error
 
 
 def one_line(error: Exception, max_characters: Optional[int] = 300) -> str:
-  """Returns an error's message on one line, cut where it is too long to read.
-
-  Args:
-    error: any error, such as one that quotes a script or a stack of calls.
-    max_characters: number of characters that are kept; None for all.
-  """
+  """Returns an error's message on one line, cut to `max_characters`, if any."""
   return ' '.join(str(error).split())[:max_characters]
 
 
 def were_urls_opened() -> bool:
-  """Tells whether the process should end at once, without cleaning up.
+  """Returns whether the process should end at once, without cleaning up.
 
   Some of the libraries with which TensorFlow opens URLs abort a process that
   ends in order, and so does a thread that still waits for an answer.
@@ -101,20 +96,19 @@ def were_urls_opened() -> bool:
 
 
 def reach(url: str, secs: float) -> None:
-  """Waits until the store behind a URL answers.
+  """Waits until the store behind a directory's URL answers.
 
-  Args:
-    url: URL of a directory, which need not exist.
-    secs: seconds to wait at most. TensorFlow itself would try for minutes.
+  TensorFlow itself would try for minutes.
 
   Raises:
-    RemoteError: where there is no answer, or the answer is an error.
+    RemoteError: if there is no answer within `secs`, or the answer is an error.
   """
   if re.match(r'file://[^/]', url):
     # TensorFlow would take 'a' of file://a/b for the name of a machine.
     raise RemoteError(
         errno.EINVAL, 'file:// is followed by a path from / on: file:///a/b')
-  _gfile(url)  # Imports TensorFlow, which may take longer than the answer.
+  # Imports TensorFlow, which may take longer than the answer.
+  _check_scheme(url)
   errors: List[Exception] = []
 
   def ask():
@@ -134,22 +128,20 @@ def reach(url: str, secs: float) -> None:
 
 
 def exists(path: str) -> bool:
-  """Tells whether a file or directory exists; raises OSError without answer."""
+  """Returns whether a file or directory exists; raises OSError."""
   if not is_url(path):
     return os.path.exists(path)
-  gfile = _gfile(path)
-  with _explained(path):
+  with _gfile(path) as gfile:
     return gfile.exists(path)
 
 
 def names(directory: str) -> List[str]:
-  """Lists the names in a directory, sorted; empty where there is none."""
+  """Lists the names in a directory, sorted; empty if it does not exist."""
   if not exists(directory):
     return []
   if not is_url(directory):
     return sorted(os.listdir(directory))
-  gfile = _gfile(directory)
-  with _explained(directory):
+  with _gfile(directory) as gfile:
     # Names of directories may end in a slash.
     return sorted(name.rstrip('/') for name in gfile.listdir(directory))
 
@@ -159,8 +151,7 @@ def read(path: str) -> bytes:
   if not is_url(path):
     with open(path, 'rb') as file:
       return file.read()
-  gfile = _gfile(path)
-  with _explained(path), gfile.GFile(path, 'rb') as file:
+  with _gfile(path) as gfile, gfile.GFile(path, 'rb') as file:
     return file.read()
 
 
@@ -172,10 +163,8 @@ def new_path(path: str) -> str:
 def write(path: str, content: bytes) -> None:
   """Writes a file whole or not at all; raises OSError.
 
-  Args:
-    path: path of the file.
-    content: content of the file. It must not be empty behind a URL: some stores
-      cannot rename an empty file.
+  Behind a URL, `content` must not be empty: some stores cannot rename an empty
+  file.
   """
   new = new_path(path)
   if not is_url(path):
@@ -183,20 +172,18 @@ def write(path: str, content: bytes) -> None:
       file.write(content)
     os.replace(new, path)
     return
-  gfile = _gfile(path)
-  with _explained(path):
+  with _gfile(path) as gfile:
     with gfile.GFile(new, 'wb') as file:
       file.write(content)
     gfile.rename(new, path, overwrite=True)
 
 
 def make_directory(path: str) -> None:
-  """Makes a directory and its parents where missing; raises OSError."""
+  """Makes a directory and its missing parents; raises OSError."""
   if not is_url(path):
     os.makedirs(path, exist_ok=True)
     return
-  gfile = _gfile(path)
-  with _explained(path):
+  with _gfile(path) as gfile:
     gfile.makedirs(path)
 
 
@@ -208,8 +195,7 @@ def remove(path: str) -> None:
     else:
       os.remove(path)
     return
-  gfile = _gfile(path)
-  with _explained(path):
+  with _gfile(path) as gfile:
     if gfile.isdir(path):
       gfile.rmtree(path)
     else:

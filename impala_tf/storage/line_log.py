@@ -1,8 +1,8 @@
 """Logs of lines that one process appends while others read them.
 
-On a disk a log grows. Object stores cannot append: behind a URL it is written
-anew as a whole, which costs little, since rows are small and seconds apart.
-(TensorFlow's own appending does that, too, and is not atomic.)
+On a disk a log grows. Object stores cannot append: behind a URL the whole log
+is rewritten, which costs little, since rows are small and seconds apart.
+(TensorFlow's appending does the same, and is not atomic.)
 """
 
 import errno
@@ -26,7 +26,7 @@ class _FileAppender:
     self._file = open(path, 'ab', buffering=0)
 
   def append(self, line: bytes) -> None:
-    """Appends a line, or raises OSError and loses it where there is no room."""
+    """Appends a line; drops it and raises OSError if there is no room."""
     start = os.fstat(self._file.fileno()).st_size
     try:
       if self._file.write(line) < len(line):
@@ -36,15 +36,14 @@ class _FileAppender:
       raise
 
   def close(self) -> None:
-    """Closes the file."""
     self._file.close()
 
 
 class _RemoteAppender:
   """A log behind a URL, which a thread writes so that the caller never waits.
 
-  Lines that come during a write go with the next one, and so do lines that
-  could not be written.
+  Lines that arrive during a write, or that failed to be written, go with the
+  next one.
   """
 
   def __init__(self, path: str):
@@ -69,7 +68,7 @@ class _RemoteAppender:
       logging.warning('Lines are not yet in %s: %s', self._path, error)
 
   def close(self) -> None:
-    """Waits until all lines are written; warns where they cannot be."""
+    """Waits until all lines are written; warns if they cannot be."""
     if self._thread is not None:
       self._thread.join(_CLOSE_SECS)
       if not self._thread.is_alive() and (
@@ -83,21 +82,17 @@ Appender = Union[_FileAppender, _RemoteAppender]
 
 
 def open_for_appending(path: str) -> Appender:
-  """Opens a log in a directory that exists; raises OSError where it cannot."""
+  """Opens a log in a directory that exists; raises OSError if it cannot."""
   return _RemoteAppender(path) if files.is_url(path) else _FileAppender(path)
 
 
 def append_durably(path: str, line: bytes) -> None:
-  """Appends a line to a file so that it outlives a crash of the machine.
+  """Appends a line that then survives a crash of the machine.
 
-  Half a line that a process left when it was killed is removed first.
-
-  Args:
-    path: path of the file, which need not exist.
-    line: line with its end.
+  An incomplete last line of a killed process is removed first.
 
   Raises:
-    OSError: where there is no room; then the file is as before.
+    OSError: if there is no room; the file is then as before.
   """
   with open(path, 'ab+', buffering=0) as file:
     file.seek(0)
@@ -175,12 +170,12 @@ Reader = Union[_FileReader, _RemoteReader]
 
 
 def open_for_reading(path: str) -> Reader:
-  """Makes a reader of a log that may be written meanwhile.
+  """Makes a reader of a log that may be growing.
 
-  Its `new_lines` returns the lines since the last call, oldest first, and none
-  while there is no log. A last line without its end is being written, or was
-  cut short by a kill: it is left for later. After `keep` the reader begins anew
-  with the first line.
+  Its `new_lines` returns the lines since the last call, oldest first; none
+  without a log. An incomplete last line is left for later: it is being written,
+  or was cut short by a kill. After `keep` the reader restarts at the first
+  line.
   """
   return _RemoteReader(path) if files.is_url(path) else _FileReader(path)
 
@@ -188,10 +183,8 @@ def open_for_reading(path: str) -> Reader:
 def keep(path: str, is_wanted: Callable[[bytes], bool]) -> None:
   """Drops the last lines of a log to which no process appends.
 
-  Args:
-    path: path of the log, which need not exist.
-    is_wanted: tells whether a line stays. All lines before one that stays must
-      stay, too.
+  `is_wanted` must hold for all lines before one for which it holds. The log
+  need not exist.
   """
   if not files.is_url(path):
     if os.path.exists(path):

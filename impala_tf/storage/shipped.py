@@ -25,11 +25,7 @@ POPULATIONS = 'populations'
 
 
 def config_names(kind: str = '') -> List[str]:
-  """Lists the names of shipped configs.
-
-  Args:
-    kind: SWEEPS or POPULATIONS; empty for single runs.
-  """
+  """Lists the shipped configs of single runs, of SWEEPS or of POPULATIONS."""
   directory = _CONFIGS / kind
   paths = [path.relative_to(directory) for path in directory.rglob('*.gin')]
   return sorted(path.with_suffix('').as_posix() for path in paths
@@ -43,9 +39,6 @@ def find_config(path: str, kind: str = '') -> str:
     path: path from the working directory, or from the one that holds configs/;
       or the name of a shipped config, such as 'atari/pong'.
     kind: see `config_names`.
-
-  Returns:
-    The path of the file.
 
   Raises:
     ConfigError: if there is neither; names the nearest.
@@ -66,13 +59,9 @@ def find_config(path: str, kind: str = '') -> str:
 
 
 def find_agent(run_dir: str) -> str:
-  """Returns the directory of an agent in the box, or of a run as it is given.
+  """Returns the directory of an agent like 'box/pong', or `run_dir` itself.
 
-  Args:
-    run_dir: path or URL, which wins if it exists; or a name such as 'box/pong'.
-
-  Raises:
-    UserError: if the box has no such agent.
+  An existing path wins. Raises UserError if the box has no such agent.
   """
   if not run_dir.startswith(_BOX) or os.path.exists(run_dir):
     return run_dir

@@ -3,8 +3,8 @@
 A sweep trains every variant of an agent on every task with the same settings of
 its hyper-parameters and the same seeds, so that variants are compared in pairs
 (section 5.2 of the paper: "an identical set of 24 pre-sampled hyperparameter
-combinations"). The config alone determines the runs, wherever they are started.
-Standard library only.
+combinations"). The config alone determines the runs, on any machine. Standard
+library only.
 """
 
 import dataclasses
@@ -23,7 +23,7 @@ Settings = Mapping[str, Mapping[str, Any]]  # Bindings by the setting's name.
 
 
 def _require(holds: bool, problem: str) -> None:
-  """Raises ConfigError unless something holds."""
+  """Raises ConfigError unless a condition holds."""
   if not holds:
     raise config_lib.ConfigError(problem)
 
@@ -117,7 +117,7 @@ class SweepConfig:
   shared_replay: Union[bool, tuple] = False
 
   def __post_init__(self):
-    """Raises ConfigError where no runs, or ambiguous ones, would follow."""
+    """Raises ConfigError if the config gives no runs, or ambiguous ones."""
     for field, at_least in (('num_settings', 1), ('num_seeds', 1),
                             ('first_seed', 1), ('seed', 0)):
       _check_count(f'SweepConfig.{field}', getattr(self, field), at_least)
@@ -218,11 +218,11 @@ def _draw(limits: Sequence[Any], position: float) -> Any:
 
 
 def settings(config: SweepConfig) -> Settings:
-  """Draws the settings, or returns the ones that are given.
+  """Draws the settings, or returns the config's points.
 
-  The same seed draws the same settings; a larger `num_settings` adds some at
-  the end. Python promises that `random.Random.random` never changes. NumPy does
-  not promise that of its generators.
+  The same seed draws the same settings; a larger `num_settings` appends some.
+  Python promises that `random.Random.random` never changes. NumPy does not
+  promise that of its generators.
   """
   if config.points:
     return config.points
@@ -247,14 +247,10 @@ def corners(config: SweepConfig) -> Settings:
 
 
 def runs(config: SweepConfig, chosen: Optional[Settings] = None) -> List[Run]:
-  """Lists all runs, with those first that are compared with each other.
+  """Lists all runs, comparable ones side by side.
 
-  So the results of an unfinished sweep can be compared, too. Where a replay is
-  shared, the runs that share it follow one another.
-
-  Args:
-    config: config of the sweep.
-    chosen: settings to run; None for the config's.
+  So the results of an unfinished sweep can be compared, too. Runs that share a
+  replay follow one another. `chosen` replaces the config's settings.
   """
   if chosen is None:
     chosen = settings(config)
@@ -274,10 +270,9 @@ def runs(config: SweepConfig, chosen: Optional[Settings] = None) -> List[Run]:
 
 
 class Member(Run):
-  """One run of a population: like a sweep's, in a directory beside the others.
+  """A member of a population: a run in a directory beside the other members'.
 
-  A task, a variant and a seed have a population each; its members have the
-  settings.
+  Each task, variant and seed has a population, with a member for each setting.
   """
 
   @property
@@ -287,7 +282,7 @@ class Member(Run):
 
   @property
   def population(self) -> str:
-    """Name of the member's population, which is unique in the file."""
+    """Name of the member's population, unique in the config."""
     return f'{self.task}/{self.variant}/seed_{self.seed}'
 
 
@@ -298,14 +293,7 @@ def members(config: SweepConfig, chosen: Optional[Settings] = None
   They are the runs of the sweep of the same config, with the same settings and
   seeds, so that a population and a sweep can be compared in pairs. Learning
   rates are not annealed unless the config says so: the population finds their
-  schedule.
-
-  Args:
-    config: config of the populations.
-    chosen: settings to begin with; None for the config's.
-
-  Raises:
-    ConfigError: where there is one setting only.
+  schedule. Raises ConfigError if there is only one setting.
   """
   if chosen is None:
     chosen = settings(config)
@@ -327,17 +315,12 @@ class Group(NamedTuple):
 
   @property
   def name(self) -> str:
-    """The name of their replay, unique in the sweep."""
+    """Name of the runs' replay, unique in the sweep."""
     return f'{self.task}/{self.variant}/replay_of_seed_{self.seed}'
 
 
 def groups(config: SweepConfig, all_runs: Sequence[Run]) -> List[Group]:
-  """Lists the groups of runs that share a replay; none where none is shared.
-
-  Args:
-    config: config of the sweep or of the populations.
-    all_runs: its runs or members.
-  """
+  """Groups the runs or members that share a replay."""
   found = {}
   for run in all_runs:
     if run.variant in config.sharing_variants:
@@ -346,7 +329,7 @@ def groups(config: SweepConfig, all_runs: Sequence[Run]) -> List[Group]:
 
 
 def differences(old: SweepConfig, new: SweepConfig) -> List[str]:
-  """Lists the values that differ, as in 'SweepConfig.num_seeds (1, now 2)'."""
+  """Lists changed values, as in 'SweepConfig.num_seeds (1, now 2)'."""
   found = []
   for field in dataclasses.fields(SweepConfig):
     name = f'SweepConfig.{field.name}'

@@ -22,7 +22,7 @@ FINISHED, FAILED, INTERRUPTED = 'finished', 'failed', 'interrupted'
 
 
 class Result(NamedTuple):
-  """The result of a run; numbers are None where they are not known.
+  """The result of a run; unknown numbers are None.
 
   Attributes:
     run: the run.
@@ -32,7 +32,7 @@ class Result(NamedTuple):
     secs: wall time of training without interruptions, in seconds.
     final_return: mean `episode_return` of the rows of `metrics.jsonl` within
       the last tenth of the run's frames. Each is a mean of the last 100
-      episodes, or of all where a run has had fewer.
+      episodes, or of all if the run has had fewer.
     best_return: highest mean return of 100 full episodes.
     area: area under the curve of `episode_return` over frames, divided by the
       frames it spans: a mean return over the whole of training.
@@ -51,12 +51,7 @@ class Result(NamedTuple):
 
 def result(run: plan_lib.Run, status: str, error: str,
            rows: Sequence[Mapping[str, Any]]) -> Result:
-  """Makes the result of a run from the rows of its `metrics.jsonl`.
-
-  Args:
-    run, status, error: see `Result`.
-    rows: rows, oldest first.
-  """
+  """Makes the result of a run from the rows of its metrics, oldest first."""
   if not rows:
     return Result(run, status, error)
   last = rows[-1]
@@ -79,7 +74,7 @@ def _curve(rows: Sequence[Mapping[str, Any]]) -> List[tuple]:
 
 
 def _mean_height(curve: Sequence[tuple]) -> Optional[float]:
-  """Mean height of the straight lines between points (x, y)."""
+  """Returns the mean height of the straight lines between points (x, y)."""
   if len(curve) < 2:
     return curve[0][1] if curve else None
   area = sum((x - x0) * (y + y0) / 2
@@ -96,16 +91,8 @@ def seed_returns(results: Sequence[Result]) -> Dict[str, List[float]]:
   """Groups final returns by setting, one for each seed.
 
   Only finished runs count, and settings without one are left out: compare
-  variants only where no run has failed.
-
-  Args:
-    results: results of one task and variant.
-
-  Returns:
-    Final returns by name of the setting.
-
-  Raises:
-    ValueError: where results are of several tasks or variants.
+  variants only if no run has failed. Raises ValueError if the results are of
+  several tasks or variants.
   """
   if len({(r.run.task, r.run.variant) for r in results}) > 1:
     raise ValueError('the results are of several tasks or variants; use select')
@@ -127,15 +114,9 @@ def best_mean(results: Sequence[Result],
               num_settings: Optional[int] = 3) -> float:
   """Averages final returns over the best settings, as table 2 does.
 
-  Returns of a setting are averaged over its seeds first. The mean over all is
-  the area under the bars of `ranked`, as in figure E.4.
-
-  Args:
-    results: results of one task and variant.
-    num_settings: number of settings; None, or more than there are, for all.
-
-  Returns:
-    The mean; NaN where no run is finished.
+  Returns of a setting are averaged over its seeds first. The mean over all
+  (None) is the area under the bars of `ranked`, as in figure E.4. Without a
+  finished run it is NaN.
   """
   best = ranked(results)[:num_settings]
   return statistics.fmean(best) if best else math.nan
@@ -169,11 +150,7 @@ def to_csv(results: Sequence[Result]) -> str:
 
 
 def from_csv(text: str) -> List[Result]:
-  """Reads a table that `to_csv` wrote.
-
-  Raises:
-    ConfigError: where a line cannot be read.
-  """
+  """Reads a table of `to_csv`; raises ConfigError for an unreadable line."""
   found = []
   for line in csv.DictReader(io.StringIO(text)):
     try:

@@ -24,16 +24,12 @@ def test_level_without_episodes_keeps_its_last_mean():
   assert state.mean_returns().tolist() == [7., 5.]
 
 
-def test_return_that_is_not_finite_stops_no_decision():
-  state = member_lib.State(2)
-  state.add(np.array([0, 0, 1]), np.array([np.nan, 2., 5.]))
-  assert state.mean_returns().tolist() == [2., 5.]
-  assert state.episodes.numpy().tolist() == [1, 1]
-
-
 def test_copied_parameters_have_no_mean_before_each_levels_first_episode():
   state = member_lib.State(2)
-  state.add(np.array([0, 1]), np.array([1., 5.]))
+  # A return that is not finite stops no decision.
+  state.add(np.array([0, 0, 1]), np.array([np.nan, 1., 5.]))
+  assert state.mean_returns().tolist() == [1., 5.]
+  assert state.episodes.numpy().tolist() == [1, 1]
   state.begin(1, is_copy=True)
   state.add(np.array([0]), np.array([7.]))
   first, second = state.mean_returns()

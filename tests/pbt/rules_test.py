@@ -6,10 +6,21 @@ import random
 
 import pytest
 
+from impala_tf import config as config_lib
 from impala_tf.pbt import rules
 
 _NAMES = ('learning_rate', 'epsilon', 'entropy_cost')
 _TRIES = 20_000
+_DEFAULTS = config_lib.PopulationConfig()  # The paper's.
+
+
+def _explore(values, rng):
+  return rules.explore(values, rng, _DEFAULTS.mutation_probability,
+                       _DEFAULTS.mutation_factor)
+
+
+def _exploit(own, other):
+  return rules.exploit(own, other, _DEFAULTS.copy_margin)
 
 
 @pytest.fixture(name='logs', scope='module')
@@ -17,8 +28,8 @@ def _logs():
   """Draws ln factor of each hyper-parameter, [_TRIES][3]."""
   found = []
   for evolution in range(_TRIES):
-    values = rules.explore(dict.fromkeys(_NAMES, 1.),
-                           rules.generator(0, 0, evolution))
+    values = _explore(dict.fromkeys(_NAMES, 1.),
+                      rules.generator(0, 0, evolution))
     found.append([math.log(values[name]) for name in _NAMES])
   return found
 
@@ -55,7 +66,7 @@ def test_draws_depend_on_seed_member_and_evolution_only():
 
   def draw(given, *key):
     rng = rules.generator(*key)
-    return rules.draw_partner(list('abcdefgh'), rng), rules.explore(given, rng)
+    return rules.draw_partner(list('abcdefgh'), rng), _explore(given, rng)
 
   assert draw(values, 1, 2, 3) == draw(turned, 1, 2, 3)
   keys = [(s, m, e) for s in range(3) for m in range(3) for e in range(3)]
@@ -68,7 +79,7 @@ def test_draws_depend_on_seed_member_and_evolution_only():
 def test_values_given_stay_as_they_are():
   values = {'epsilon': 1.}
   for evolution in range(20):
-    rules.explore(values, rules.generator(1, 1, evolution))
+    _explore(values, rules.generator(1, 1, evolution))
   assert values == {'epsilon': 1.}
 
 
@@ -82,10 +93,10 @@ def test_partners_are_drawn_evenly():
 @pytest.mark.parametrize('own', [i / 100 for i in range(-20, 96)])
 def test_lead_of_exactly_5_percent_copies_nothing(own):
   """The sums of decimal fractions are above or below, as they are rounded."""
-  assert not rules.exploit(own, own + 0.05)
-  assert not rules.exploit(own, round(own + 0.05, 2))
-  assert rules.exploit(own, own + 0.0501)
-  assert not rules.exploit(own + 0.0501, own)
+  assert not _exploit(own, own + 0.05)
+  assert not _exploit(own, round(own + 0.05, 2))
+  assert _exploit(own, own + 0.0501)
+  assert not _exploit(own + 0.0501, own)
 
 
 @pytest.mark.parametrize('frames, episodes, ready', [
@@ -118,7 +129,38 @@ def test_equal_members_copy_each_other_by_chance(episodes, probability):
 
   half = episodes // 2
   lead = next(n for n in itertools.count()
-              if rules.exploit(fitness(half), fitness(half + n)))
+              if _exploit(fitness(half), fitness(half + n)))
   ways = sum(math.comb(2 * episodes, k)
              for k in range(episodes + lead, 2 * episodes + 1))
   assert ways / 4**episodes == pytest.approx(probability, rel=0.01)
+
+
+# References.
+
+
+def _find(level, **population):
+  return rules.find_references(config_lib.Config(
+      environment=config_lib.EnvironmentConfig(level=level),
+      population=config_lib.PopulationConfig(**population)))
+
+
+def test_suites_have_their_references():
+  """Tables C.1 and B.1 of the paper."""
+  assert _find('atari/pong,atari/breakout') == [(-20.7, 14.6), (1.7, 30.5)]
+  assert len(_find('atari57')) == 57 and len(_find('dmlab30')) == 30
+  # Trained on in one variant and scored in another.
+  assert _find('dmlab30/rooms_collect_good_objects_train') == _find(
+      'dmlab30/rooms_collect_good_objects_test')
+
+
+def test_any_other_level_has_the_configs_references():
+  assert _find('catch', random_score=-0.6, human_score=1.) == [(-0.6, 1.)]
+
+
+@pytest.mark.parametrize('level, population', [
+    ('catch', {}), ('catch', {'random_score': 1.}),
+    ('catch', {'random_score': 1., 'human_score': 1.}),
+    ('catch,catch/mirrored', {'random_score': 0., 'human_score': 1.})])
+def test_level_without_references_is_refused(level, population):
+  with pytest.raises(config_lib.ConfigError, match='catch.* is of no suite'):
+    _find(level, **population)

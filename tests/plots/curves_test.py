@@ -13,21 +13,15 @@ def test_points_are_of_rows_that_have_both_numbers():
   assert curves.points(rows, 'x', 'secs') == [(0.5, 7.)]
 
 
-def test_run_without_rows_has_none(tmp_path):
+@pytest.mark.parametrize('name, run_dir', [
+    ('metrics.jsonl', ''), ('pong.jsonl', 'pong.jsonl')])
+def test_rows_of_a_run_or_file_are_read_or_named_as_damaged(
+    tmp_path, name, run_dir):
   assert curves.read_rows(str(tmp_path)) == []
-
-
-def test_damaged_rows_are_refused_by_the_name_of_their_file(tmp_path):
-  path = tmp_path / 'metrics.jsonl'
+  path = tmp_path / name
+  path.write_text('{"frames": 1}\n{"frames": 2}\n')
+  run_dir = str(tmp_path / run_dir)
+  assert curves.read_rows(run_dir) == [{'frames': 1}, {'frames': 2}]
   path.write_text('{"frames": 1}\nnonsense\n{"frames": 2}\n')
   with pytest.raises(config_lib.UserError, match=f'{path} is damaged'):
-    curves.read_rows(str(tmp_path))
-
-
-def test_file_of_rows_is_read_wherever_it_lies(tmp_path):
-  path = tmp_path / 'pong.jsonl'
-  path.write_text('{"frames": 1}\n{"frames": 2}\n')
-  assert curves.read_rows(str(path)) == [{'frames': 1}, {'frames': 2}]
-  path.write_text('?\n')
-  with pytest.raises(config_lib.UserError, match=f'{path} is damaged'):
-    curves.read_rows(str(path))
+    curves.read_rows(run_dir)

@@ -71,11 +71,9 @@ def test_nothing_stays_from_the_load_before(tmp_path):
     ('LearnerConfig.batchsize = 8',
      'LearnerConfig has no batchsize; did you mean LearnerConfig.batch_size?'),
     ('LearnerConfig:\n  batchsize = 8', 'mean LearnerConfig.batch_size?'),
-    ('LearnerConfig.num_actors = 8', 'did you mean ActorConfig.num_actors?'),
     ('batch_size = 8',
      'batch_size needs its section; write LearnerConfig.batch_size'),
     ('AgentConfig.use_lstm = true', 'true is no value; did you mean True?'),
-    ('AgentConfig.use_lstm = No', 'No is no value; did you mean False?'),
     ('LearnerConfig.batch_size = ', 'Unable to parse value'),
     ('LearnerConfig.batch_size', 'expected'),
     ('AgentConfig.torso = shallow', "text stands in quotes: 'shallow'"),
@@ -161,22 +159,17 @@ def test_scoped_value_is_refused(tmp_path):
     _load(tmp_path, text)
 
 
-def test_missing_files_are_told_in_one_line(tmp_path, capfd):
+def test_unreadable_files_are_told_in_one_line(tmp_path, capfd):
   for path in ('configs/nope.gin', str(tmp_path)):
     with pytest.raises(config_lib.ConfigError, match=f'no file {path};'):
       gin_config.load(path)
-  with pytest.raises(config_lib.ConfigError, match='nope.gin') as raised:
+  with pytest.raises(config_lib.ConfigError, match='nope.gin') as missing:
     _load(tmp_path, _HEADER + "include 'configs/nope.gin'\n")
-  assert '\n' not in str(raised.value)
+  (tmp_path / 'my.gin').write_bytes(b'\x80\x00\xff' * 9)
+  with pytest.raises(config_lib.ConfigError, match='my.gin') as no_text:
+    gin_config.load(str(tmp_path / 'my.gin'))
+  assert '\n' not in f'{missing.value}{no_text.value}'
   assert capfd.readouterr() == ('', '')
-
-
-def test_file_that_is_no_text_is_told_in_one_line(tmp_path):
-  path = tmp_path / 'my.gin'
-  path.write_bytes(b'\x80\x00\xff' * 9)
-  with pytest.raises(config_lib.ConfigError, match='my.gin') as raised:
-    gin_config.load(str(path))
-  assert '\n' not in str(raised.value)
 
 
 def test_differences_name_each_value_that_differs():
@@ -194,9 +187,9 @@ def test_differences_name_each_value_that_differs():
 
 
 def test_equal_values_of_other_types_in_a_dict_differ():
-  configs_of = [config_lib.Config(environment=config_lib.EnvironmentConfig(
-      kwargs={'x': x})) for x in (1, True, 1.0, 1)]
-  one, yes, real, again = configs_of
+  one, yes, real, again = [
+      config_lib.Config(environment=config_lib.EnvironmentConfig(
+          kwargs={'x': x})) for x in (1, True, 1.0, 1)]
   assert gin_config.differences(one, again) == []
   assert gin_config.differences(one, yes) == [
       "EnvironmentConfig.kwargs ({'x': 1}, now {'x': True})"]

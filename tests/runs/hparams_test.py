@@ -112,5 +112,3 @@ def test_training_goes_on_where_it_cannot_be_written(tmp_path, caplog):
   hparams.write(str(tmp_path), _config(), frames=0)
   record, = caplog.records
   assert 'TensorBoard does not get the config' in record.getMessage()
-
-

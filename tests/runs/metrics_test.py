@@ -2,13 +2,13 @@
 
 import json
 import math
-import resource
 
 import numpy as np
 import pytest
 from tensorboard.backend.event_processing import event_accumulator
 
 from impala_tf.runs import metrics
+from tests.fixtures import full_disk
 
 
 def _row(frames, **values):
@@ -23,13 +23,10 @@ def _write(run_dir, *rows):
 
 
 def test_rows_are_read_back(tmp_path):
+  assert metrics.read_rows(str(tmp_path)) == []
   _write(tmp_path, _row(10), _row(20, episode_return=-3.))
   assert metrics.read_rows(str(tmp_path)) == [
       _row(10), _row(20, episode_return=-3.)]
-
-
-def test_no_file_means_no_rows(tmp_path):
-  assert metrics.read_rows(str(tmp_path)) == []
 
 
 def test_nan_is_written_as_null(tmp_path):
@@ -48,13 +45,9 @@ def test_row_without_room_is_lost_whole_and_later_ones_are_not(
   writer = metrics.MetricsWriter(str(tmp_path))
   writer.write(_row(10))
   size = (tmp_path / metrics.FILE_NAME).stat().st_size
-  limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-  resource.setrlimit(resource.RLIMIT_FSIZE, (size + room, limits[1]))
-  try:
+  with full_disk.largest_file(size + room):
     for frames in (20, 30):
       writer.write(_row(frames))
-  finally:
-    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
   writer.write(_row(40))
   writer.close()
   rows = metrics.read_rows(str(tmp_path))
@@ -94,17 +87,6 @@ def test_rows_after_the_checkpoint_are_dropped_with_a_torn_one(tmp_path):
   assert [r['frames'] for r in metrics.read_rows(str(tmp_path))] == [10, 20, 25]
 
 
-def test_reader_goes_on_when_rows_were_dropped(tmp_path):
-  _write(tmp_path, _row(10), _row(20), _row(30))
-  reader = metrics.RowReader(str(tmp_path))
-  reader.new_rows()
-  metrics.drop_rows_after(str(tmp_path), 10)
-  _write(tmp_path, _row(11), _row(1000000))
-  assert [row['frames'] for row in reader.new_rows()][-2:] == [11, 1000000]
-  _write(tmp_path, _row(1000001))
-  assert reader.new_rows() == [_row(1000001)]
-
-
 def test_window_holds_the_last_100_episodes():
   window = metrics.EpisodeWindow()
   assert window.means() == {} and not window.is_full
@@ -116,18 +98,11 @@ def test_window_holds_the_last_100_episodes():
       'episode_return': np.mean(np.arange(20, 120)), 'episode_steps': 7.}
 
 
-def test_window_takes_ended_episodes_only():
+def test_window_takes_ended_episodes_with_finite_returns_only():
   window = metrics.EpisodeWindow()
-  is_first = np.array([[False, True], [False, False]])
-  window.add(is_first, np.array([[1., 2.], [3., 4.]]),
-             np.array([[5, 6], [7, 8]]))
-  assert window.means() == {'episode_return': 2., 'episode_steps': 6.}
-
-
-def test_window_leaves_out_returns_that_are_not_finite():
-  window = metrics.EpisodeWindow()
-  window.add(np.ones((2, 2), bool), np.array([[np.nan, 2.], [np.inf, 4.]]),
-             np.array([[5, 6], [7, 8]]))
+  is_first = np.array([[True, True], [True, True], [False, False]])
+  window.add(is_first, np.array([[np.nan, 2.], [np.inf, 4.], [1., 1.]]),
+             np.array([[5, 6], [7, 8], [9, 9]]))
   assert window.num_episodes == 4
   assert window.means() == {'episode_return': 3., 'episode_steps': 7.}
 
@@ -135,17 +110,13 @@ def test_window_leaves_out_returns_that_are_not_finite():
 def test_interval_averages_updates_and_starts_anew():
   interval = metrics.Interval(1e9, frames=0, wait_secs=0.)
   assert interval.is_empty and not interval.is_over
+  assert metrics.Interval(0., frames=0, wait_secs=0.).is_over
   interval.add({'loss': 1.}, np.array([0, 2]))
   interval.add({'loss': 3.}, np.array([4, 6]))
   row = interval.finish(frames=10, wait_secs=0.)
   assert row['loss'] == 2.
   assert (row['policy_lag'], row['policy_lag_max']) == (3., 6)
   assert interval.is_empty
-
-
-@pytest.mark.parametrize('interval_secs, is_over', [(0., True), (1e9, False)])
-def test_interval_is_over_when_its_time_is(interval_secs, is_over):
-  assert metrics.Interval(interval_secs, 0, 0.).is_over == is_over
 
 
 def test_behind_a_url_all_is_there_but_for_what_was_lost(tmp_path):

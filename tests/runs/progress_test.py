@@ -18,26 +18,15 @@ def test_line_by_hand():
       'ETA 0:58:19 · lag 3.3')
 
 
-def test_no_episode_has_ended_yet():
-  assert 'return' not in progress.format_row(_ROW, 10_000_000)
-  row = dict(_ROW, episode_return=None, episodes=0)
-  assert 'return' not in progress.format_row(row, 10_000_000)
-  row = dict(_ROW, episode_return=1., episodes=12)
-  assert 'return 1.00 (last 12)' in progress.format_row(row, 10_000_000)
-
-
-def test_suite_has_its_score():
-  row = dict(_ROW, episode_return=1., episodes=12,
-             capped_mean_human_normalised_score=0.1234)
-  assert ('return 1.00 (last 12) · human-normalised 12.3% · 1,250'
-          in progress.format_row(row, 10_000_000))
-
-
-def test_evaluation_is_shown_once_there_is_one():
-  row = dict(_ROW, episode_return=1., episodes=12, evaluated_return=-0.126)
-  assert ('return 1.00 (last 12) · evaluated -0.13 · 1,250'
-          in progress.format_row(row, 10_000_000))
-  assert 'evaluated' not in progress.format_row(_ROW, 10_000_000)
+@pytest.mark.parametrize('values, start', [
+    ({}, ''), ({'episode_return': None, 'episodes': 0}, ''),
+    ({'episode_return': 1., 'episodes': 12}, 'return 1.00 (last 12) · '),
+    ({'capped_mean_human_normalised_score': 0.1234},
+     'human-normalised 12.3% · '),
+    ({'evaluated_return': -0.126}, 'evaluated -0.13 · ')])
+def test_scores_are_shown_once_there_are_any(values, start):
+  line = progress.format_row({**_ROW, **values}, 10_000_000)
+  assert line.startswith(f'{start}1,250,000 frames')
 
 
 @pytest.mark.parametrize('frames, speed, eta', [

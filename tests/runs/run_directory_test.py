@@ -42,14 +42,10 @@ def test_directory_is_made_with_its_config_resumed_and_has_one_owner(place):
   assert set(files.names(place)) <= {'config.gin', '.lock'}
 
 
-def test_empty_directory_will_do(tmp_path):
-  with run_directory.claim(str(tmp_path), CONFIG) as resuming:
-    assert not resuming
-
-
-def test_run_killed_before_it_had_a_config_begins_anew(tmp_path):
-  (tmp_path / '.lock').touch()
-  (tmp_path / 'config.gin.new').write_text('half a con')
+@pytest.mark.parametrize('names', [(), ('.lock', 'config.gin.new')])
+def test_directory_that_is_empty_or_of_a_killed_start_will_do(tmp_path, names):
+  for name in names:
+    (tmp_path / name).write_text('half a con')
   with run_directory.claim(str(tmp_path), CONFIG) as resuming:
     assert not resuming
   assert gin_config.load(str(tmp_path / 'config.gin')) == CONFIG

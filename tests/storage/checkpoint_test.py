@@ -1,8 +1,5 @@
 """Checkpoints come back as saved; damage costs the newest one only."""
 
-import contextlib
-import resource
-
 import pytest
 import tensorflow as tf
 
@@ -13,6 +10,7 @@ from impala_tf.core import experiment
 from impala_tf.maths import distributions
 from impala_tf.storage import checkpoint
 from impala_tf.storage import files
+from tests.fixtures import full_disk
 from tests.fixtures import saved_parts
 
 
@@ -52,54 +50,38 @@ def test_fresh_directory_has_nothing_to_restore(tmp_path):
   assert not (tmp_path / 'checkpoints').exists()
 
 
-def test_a_resumed_run_can_be_resumed_again(saved, tmp_path):
-  del saved
-  parts = saved_parts.Parts(tmp_path)
-  parts.checkpointer.restore()
-  values = parts.randomise(20)
-  parts.checkpointer.save(20)
-  again = saved_parts.Parts(tmp_path)
-  assert again.checkpointer.restore().endswith('ckpt-20')
-  saved_parts.assert_equal(again.values(), values)
-
-
 def test_only_the_newest_are_kept(tmp_path):
   parts = saved_parts.Parts(tmp_path, keep=2)
   for number in (1, 2, 9, 10):
     parts.checkpointer.save(number)
-  names = {p.name for p in (tmp_path / 'checkpoints').glob('*.index')}
-  assert names == {'ckpt-9.index', 'ckpt-10.index'}
+  assert _names(tmp_path) == {'checkpoint', *_names_of(tmp_path, 9, 10)}
 
 
-def _empty_index(index, data):
-  del data
-  index.write_bytes(b'')
+class Killed(BaseException):
+  """A stand-in for a kill, which nothing catches."""
 
 
-def _cut_data(index, data):
-  del index
-  data.write_bytes(data.read_bytes()[:data.stat().st_size // 2])
+def _kill(*unused):
+  raise Killed
 
 
-def _no_data(index, data):
-  del index
-  data.unlink()
+def _names(tmp_path):
+  return {path.name for path in (tmp_path / 'checkpoints').iterdir()}
+
+
+def _names_of(tmp_path, *numbers):
+  return {path.name for number in numbers
+          for path in saved_parts.checkpoint_files(tmp_path, number)}
+
+
+def _cut(path):
+  path.write_bytes(path.read_bytes()[:path.stat().st_size // 2])
 
 
 def _flip(path):
   content = bytearray(path.read_bytes())
   content[len(content) // 3] ^= 0xff
   path.write_bytes(content)
-
-
-def _flip_index(index, data):
-  del data
-  _flip(index)
-
-
-def _flip_data(index, data):
-  del index
-  _flip(data)
 
 
 def _other_run(index, data):
@@ -115,11 +97,14 @@ def _other_run(index, data):
   tf.train.Checkpoint(agent=agent).write(path)
 
 
-_DAMAGES = (saved_parts.cut_index, _empty_index, _cut_data, _no_data,
-            _flip_index, _flip_data, _other_run)
-
-
-@pytest.mark.parametrize('damage', _DAMAGES)
+@pytest.mark.parametrize('damage', [
+    pytest.param(saved_parts.cut_index, id='cut index'),
+    pytest.param(lambda index, data: index.write_bytes(b''), id='empty index'),
+    pytest.param(lambda index, data: _flip(index), id='flipped index'),
+    pytest.param(lambda index, data: _cut(data), id='cut data'),
+    pytest.param(lambda index, data: data.unlink(), id='no data'),
+    pytest.param(lambda index, data: _flip(data), id='flipped data'),
+    pytest.param(_other_run, id='other run')])
 def test_damaged_newest_is_said_and_the_one_before_taken(
     saved, tmp_path, damage, caplog):
   damage(*saved_parts.checkpoint_files(tmp_path, 12))
@@ -146,7 +131,7 @@ def test_all_damaged_is_an_error_of_one_line(saved, tmp_path):
 
 def test_after_damage_the_next_one_saved_is_the_newest(saved, tmp_path):
   del saved
-  _flip_data(*saved_parts.checkpoint_files(tmp_path, 12))
+  _flip(saved_parts.checkpoint_files(tmp_path, 12)[1])
   parts = saved_parts.Parts(tmp_path)
   parts.checkpointer.restore()
   values = parts.randomise(13)
@@ -170,13 +155,12 @@ def test_kill_while_writing_leaves_the_one_before(saved, tmp_path):
   parts = saved_parts.Parts(tmp_path)
   assert parts.checkpointer.restore().endswith('ckpt-12')
   saved_parts.assert_equal(parts.values(), saved[12])
-  assert {path.name for path in directory.iterdir()} == {
-      'checkpoint', *(p.name for n in (5, 12)
-                      for p in saved_parts.checkpoint_files(tmp_path, n))}
+  assert _names(tmp_path) == {'checkpoint', *_names_of(tmp_path, 5, 12)}
+  # A resumed run can be resumed again.
   values = parts.randomise(20)
   parts.checkpointer.save(20)
   again = saved_parts.Parts(tmp_path)
-  again.checkpointer.restore()
+  assert again.checkpointer.restore().endswith('ckpt-20')
   saved_parts.assert_equal(again.values(), values)
 
 
@@ -193,9 +177,6 @@ def test_kill_while_writing_one_of_the_same_number_leaves_the_later(
   index, _ = saved_parts.checkpoint_files(tmp_path, 12)
   before = index.read_bytes()
   save = tf.train.CheckpointManager.save
-
-  class Killed(BaseException):
-    pass
 
   def kill(manager, **kwargs):
     save(manager, **kwargs)
@@ -238,28 +219,17 @@ def test_checkpoint_killed_before_it_was_listed_does_not_stay_for_ever(
   assert numbers == {'ckpt-1.index', 'ckpt-3.index', 'ckpt-4.index'}
 
 
-@contextlib.contextmanager
-def _largest_file(size):
-  """Lets this process write no larger files (bytes), as on a full disk."""
-  limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-  resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
-  try:
-    yield
-  finally:
-    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-
-
 @pytest.mark.parametrize('size', [0, 1, 500, 2_000])
 def test_failed_save_is_an_error_and_leaves_the_others(saved, tmp_path, size):
   assert size < saved_parts.checkpoint_files(tmp_path, 12)[1].stat().st_size
   parts = saved_parts.Parts(tmp_path, keep=2)
   parts.checkpointer.restore()
-  before = {p.name for p in (tmp_path / 'checkpoints').iterdir()}
+  before = _names(tmp_path)
   parts.randomise(20)
-  with _largest_file(size):
+  with full_disk.largest_file(size):
     with pytest.raises(OSError, match='checkpoint 20 could not be written to'):
       parts.checkpointer.save(20)
-  assert {p.name for p in (tmp_path / 'checkpoints').iterdir()} == before
+  assert _names(tmp_path) == before
   again = saved_parts.Parts(tmp_path)
   assert again.checkpointer.restore().endswith('ckpt-12')
   saved_parts.assert_equal(again.values(), saved[12])
@@ -334,11 +304,9 @@ def test_best_stays_when_the_newest_go_on(tmp_path):
   assert (best.number, best.score) == (3, 5.)
   assert checkpoint.find(str(tmp_path), 'best') == [best.path]
   saved_parts.assert_equal(_restored(best.path), values[3])
-  names = {p.name for p in (tmp_path / 'checkpoints').iterdir()}
-  assert names == {
+  assert _names(tmp_path) == {
       'checkpoint', 'best.json', 'best-3.index', 'best-3.data-00000-of-00001',
-      *(p.name for n in (6, 7)
-        for p in saved_parts.checkpoint_files(tmp_path, n))}
+      *_names_of(tmp_path, 6, 7)}
 
 
 def test_score_that_is_not_finite_is_not_the_best(tmp_path):
@@ -373,24 +341,17 @@ def test_best_that_is_cut_short_leaves_one_that_is_whole(
   parts = saved_parts.Parts(tmp_path)
   values = _save_scored(parts, 1., 5.)
   values[3] = parts.randomise(3)
-
-  class Killed(BaseException):
-    pass
-
-  def kill(*unused):
-    raise Killed
-
   with monkeypatch.context() as patch:
     if step == 'write':
       directory = tmp_path / 'checkpoints'
       (directory / 'best-3_temp').mkdir()
       (directory / 'best-3_temp' / 'part-0').write_bytes(b'half')
-      patch.setattr(tf.train.Checkpoint, 'write', kill)
+      patch.setattr(tf.train.Checkpoint, 'write', _kill)
     elif step == 'json':
       (tmp_path / 'checkpoints' / 'best.json.new').write_text('{"num')
-      patch.setattr(files, 'write', kill)
+      patch.setattr(files, 'write', _kill)
     else:
-      patch.setattr(files, 'remove', kill)
+      patch.setattr(files, 'remove', _kill)
     with pytest.raises(Killed):
       parts.checkpointer.save(3, 6.)
   number = 3 if step == 'remove' else 2
@@ -399,10 +360,9 @@ def test_best_that_is_cut_short_leaves_one_that_is_whole(
   saved_parts.assert_equal(_restored(best.path), values[number])
   again = saved_parts.Parts(tmp_path)
   again.checkpointer.restore()
-  names = {p.name for p in (tmp_path / 'checkpoints').iterdir()
-           if p.name.startswith('best')}
-  assert names == {'best.json', f'best-{number}.index',
-                   f'best-{number}.data-00000-of-00001'}
+  assert {name for name in _names(tmp_path) if name.startswith('best')} == {
+      'best.json', f'best-{number}.index',
+      f'best-{number}.data-00000-of-00001'}
 
 
 def test_checkpoint_is_found_by_its_number_or_what_there_is_is_listed(tmp_path):
@@ -459,11 +419,6 @@ def test_best_copy_that_cannot_be_written_costs_nothing_else(tmp_path, caplog):
 # Behind a URL.
 
 
-def _cut(path):
-  content = files.read(path)
-  files.write(path, content[:len(content) // 2])
-
-
 def test_behind_a_url_damage_costs_the_newest_only_and_remains_go(tmp_path):
   url = f'ram:/{tmp_path}'
   parts = saved_parts.Parts(url)
@@ -483,7 +438,7 @@ def test_behind_a_url_damage_costs_the_newest_only_and_remains_go(tmp_path):
   assert again.checkpointer.restore() == f'{directory}/ckpt-12'
   saved_parts.assert_equal(again.values(), values[12])
   assert files.names(directory) == whole
-  _cut(f'{directory}/ckpt-12.index')
+  files.write(f'{directory}/ckpt-12.index', b'half')
   assert again.checkpointer.restore() == f'{directory}/ckpt-5'
   saved_parts.assert_equal(again.values(), values[5])
   assert saved_lib.load_agent(url).num_frames == (

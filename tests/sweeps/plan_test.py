@@ -107,11 +107,8 @@ def test_points_are_settings_as_they_are_given():
   assert plan_lib.settings(config) == points
   assert [r.name for r in plan_lib.runs(config)][-1] == 'pong/y/lag_9/seed_3'
   assert plan_lib.corners(config) == plan_lib.settings(config)
-
-
-def test_without_ranges_and_points_there_is_one_setting():
-  config = _config(ranges={}, num_settings=1)
-  assert list(plan_lib.settings(config).values()) == [{}]
+  without = _config(ranges={}, num_settings=1)
+  assert list(plan_lib.settings(without).values()) == [{}]
 
 
 def test_corners_have_each_limit_and_choice():
@@ -151,7 +148,11 @@ def test_corners_have_each_limit_and_choice():
     ({'fixed': {'AgentConfig.use_lstm': True}},
      'use_lstm is bound in SweepConfig.fixed and in SweepConfig.variants'),
     ({'fixed': {'OptimizerConfig.epsilon': 1.}},
-     'epsilon is bound in SweepConfig.fixed and in SweepConfig.ranges')])
+     'epsilon is bound in SweepConfig.fixed and in SweepConfig.ranges'),
+    ({'shared_replay': ['x', 'z']},
+     "names 'z', which is no variant; variants are x, y"),
+    ({'shared_replay': 1},
+     'must be True, False or names of variants, but is 1')])
 def test_sweep_without_sense_is_refused_in_one_line(kwargs, words):
   with pytest.raises(config_lib.ConfigError, match=words) as raised:
     _config(**kwargs)
@@ -188,12 +189,10 @@ def test_populations_have_the_draws_of_the_sweep_of_the_same_config():
   assert len(by_population) == 3 * 2 * 2
   assert by_population['pong/x/seed_2'] == [
       f'pong/x/seed_2/{name}' for name in names.split(',')]
-
-
-def test_population_anneals_where_its_config_says_so():
-  member = plan_lib.members(
-      _config(fixed={'OptimizerConfig.annealed': True}))[0]
-  assert member.bindings['OptimizerConfig.annealed'] is True
+  # Unless their config says so, learning rates are not annealed.
+  annealed, *_ = plan_lib.members(
+      _config(fixed={'OptimizerConfig.annealed': True}))
+  assert annealed.bindings['OptimizerConfig.annealed'] is True
 
 
 def test_members_that_share_a_replay_have_the_seeds_of_the_sweeps_agents():
@@ -236,11 +235,3 @@ def test_agents_that_share_a_replay_follow_one_another_with_own_seeds():
   assert all(numbers == list(range(1, 16)) for numbers in seeds.values())
   assert not plan_lib.groups(_config(), runs)
   assert len(plan_lib.groups(_config(shared_replay=True), runs)) == 2 * 2 * 3
-
-
-@pytest.mark.parametrize('value, words', [
-    (['x', 'z'], "names 'z', which is no variant; variants are x, y"),
-    (1, 'must be True, False or names of variants, but is 1')])
-def test_bad_sharing_is_refused(value, words):
-  with pytest.raises(config_lib.ConfigError, match=words):
-    _config(shared_replay=value)
