@@ -44,19 +44,19 @@ class NetworkOutput(NamedTuple):
 class Agent(tf.Module):
   """The agent of the paper's figure 3, with or without the LSTM.
 
-  Feed-forward agents (appendix G) see the observation alone; recurrent ones
-  also the last action and the last reward, clipped to [-1, 1]. All memory,
-  those two included, ends where an episode starts. Either kind may
-  read instructions, or numbers beside an image; the encoding of either joins
-  the torso's features. Where an action mask comes with x_t, illegal actions
-  have no probability.
+  Feed-forward agents (appendix G) see the observation alone. Recurrent ones
+  also see the last action and the last reward, clipped to [-1, 1]; all their
+  memory, these two included, ends where an episode starts. Both may read
+  instructions, or numbers beside an image, whose encoding joins the torso's
+  features. If an action mask comes with x_t, illegal actions have no
+  probability.
 
   Attributes:
-    kind: name of the class in `saved`, which makes it anew.
-    popart: normalises values by task; None where none are.
-    normaliser: normalises vectors that are observed; None where none are.
-    num_features: F, numbers beside an image that it observes; see `build`.
-    has_action_mask: whether illegal actions are told; see `build`.
+    kind: name of the class in `saved`, which uses it to make the agent again.
+    popart: head that normalises values by task, or None.
+    normaliser: normaliser of observed vectors, or None.
+    num_features: F, numbers observed beside an image; see `build`.
+    has_action_mask: whether observations carry an action mask; see `build`.
   """
 
   kind = 'actor_critic'
@@ -64,17 +64,17 @@ class Agent(tf.Module):
   def __init__(self, distribution: distributions.Distribution,
                config: config_lib.AgentConfig, precision: str = 'float32',
                compiled: bool = False, num_tasks: Optional[int] = None):
-    """Makes the layers, yet without variables.
+    """Makes the layers, without variables so far.
 
     Args:
       distribution: the policy's, see `distributions.of_actions`.
       config: kind and sizes of the network.
       precision: the torso's, 'float32' or 'mixed_bfloat16'; or 'bfloat16',
-        with which its variables are bfloat16, too, for acting alone. All else
-        is float32.
+        whose variables are bfloat16, too, for acting alone. All else is
+        float32.
       compiled: whether XLA will compile it.
-      num_tasks: L, to have values normalised for each of so many tasks by
-        `popart`, a `popart_head.PopArtHead`; None: values as they are.
+      num_tasks: L, number of tasks whose values `popart` normalises, each
+        apart; None: values as they are.
     """
     super().__init__(name='agent')
     self._distribution = distribution
@@ -103,15 +103,15 @@ class Agent(tf.Module):
 
   @property
   def distribution(self) -> distributions.Distribution:
-    """The policy's distribution, which tells what its logits mean."""
+    """The policy's distribution, which gives its logits their meaning."""
     return self._distribution
 
   @property
   def parts(self) -> Dict[str, Sequence[tf.Variable]]:
     """Variables by part of the network, for `transfer`.
 
-    Those of 'policy head', 'baseline head' and 'LSTM inputs' depend on what is
-    played; all others on `AgentConfig` and observations alone.
+    'policy head', 'baseline head' and 'LSTM inputs' depend on the actions and
+    tasks; all others on `AgentConfig` and observations alone.
     """
     modules = {'torso': self._torso, 'LSTM': self._core,
                'policy head': self._policy_head,
@@ -130,12 +130,12 @@ class Agent(tf.Module):
 
   @property
   def reads_rewards(self) -> bool:
-    """Whether the last reward is an input, as it is of the LSTM."""
+    """Whether the last reward is an input, as it is for an LSTM."""
     return self._core is not None
 
   @property
   def num_tasks(self) -> Optional[int]:
-    """Tasks whose values are normalised apart; None where none are."""
+    """Number of tasks that values are normalised for; None for none."""
     return self.popart.num_tasks if self.popart else None
 
   @property
@@ -152,11 +152,11 @@ class Agent(tf.Module):
     Args:
       observation_spec: observations of one environment.
       num_features: F, numbers that are observed beside them.
-      has_action_mask: whether a mask of legal actions comes with them.
+      has_action_mask: whether observations carry a mask of legal actions.
 
     Raises:
-      ConfigError: where the torso cannot take such observations, or they are to
-        be normalised and are images.
+      ConfigError: the torso cannot take such observations, or they are images
+        and would have to be normalised.
     """
     if (self._torso_name in torsos.FOR_IMAGES
         and len(observation_spec.shape) != 3):
@@ -180,7 +180,7 @@ class Agent(tf.Module):
 
   def _make_encoders(self, observation_spec: dm_env.specs.Array,
                      num_features: int) -> None:
-    """Makes the parts that depend on what is observed; see `build`."""
+    """Makes the parts that depend on the observations; see `build`."""
     self.num_features = num_features
     if num_features:
       self._feature_encoder = layers.Linear(self._hidden_size, tf.nn.relu)
@@ -194,14 +194,9 @@ class Agent(tf.Module):
 
   def observation_totals(self, env_outputs: types.EnvOutput
                          ) -> running_moments.Totals:
-    """Sums up what is observed, for `normaliser`, which there must be.
+    """Sums up observations for `normaliser`, which must not be None.
 
-    Args:
-      env_outputs: x_0 to x_T, leading [T+1, B]. x_0 was the last of an unroll
-        before and is left out.
-
-    Returns:
-      See `running_moments.totals`.
+    Leaves out x_0 of [T+1, B], which was the last of an unroll before.
     """
     return self.normaliser.totals(
         (env_outputs.features if self.num_features
@@ -251,15 +246,12 @@ class Agent(tf.Module):
 
   def unroll(self, env_outputs: types.EnvOutput, actions: tf.Tensor,
              core_state) -> NetworkOutput:
-    """Evaluates the current parameters on a batch of unrolls.
+    """Evaluates the current parameters on a batch of unrolls, leading [T+1, B].
 
     Args:
-      env_outputs: x_0 to x_T, leading [T+1, B].
-      actions: [T+1, B, ...] that were taken at these.
+      env_outputs: x_0 to x_T.
+      actions: actions that were taken there.
       core_state: before x_0, as the actor had it.
-
-    Returns:
-      `NetworkOutput`, leading [T+1, B].
     """
     last_actions = None
     if core_state:
@@ -274,7 +266,7 @@ class Agent(tf.Module):
 
     Args:
       env_outputs: x_0 to x_T, leading [T+1, B].
-      actions: [T+1, B, ...] that were taken at these.
+      actions: [T+1, B, ...] that were taken there.
       core_state: before x_0.
 
     Returns:
@@ -288,11 +280,7 @@ class Agent(tf.Module):
     return CoreState(lstm, actions[-2])
 
   def _forward(self, env_outputs: types.EnvOutput, last_actions, core_state):
-    """Runs the network on leading [T, B].
-
-    Returns:
-      `NetworkOutput` and the LSTM's state.
-    """
+    """Runs the network on [T, B, ...]; also returns the LSTM's state."""
     features, lstm_state = self._features(
         env_outputs, last_actions, core_state.lstm if self._core else None)
     return self._heads(env_outputs, features, features), lstm_state
@@ -333,7 +321,7 @@ class Agent(tf.Module):
     return NetworkOutput(logits, tf.reshape(baseline, baseline_shape))
 
   def _encode(self, env_outputs: types.EnvOutput) -> tf.Tensor:
-    """Encodes what is observed, with time folded into the batch: [T*B, ...].
+    """Encodes observations, with time folded into the batch: [T*B, ...].
 
     All but the LSTM works so (section 3.1).
     """
@@ -357,12 +345,7 @@ class Agent(tf.Module):
 
 
 def restacked(env_outputs: types.EnvOutput) -> types.EnvOutput:
-  """Rebuilds stacks of frames that travelled once each, if there are any.
-
-  Args:
-    env_outputs: x_0 to x_T as they travel, see `types.Unroll`, with leading
-      [T+1, B].
-  """
+  """Rebuilds stacks of frames in x_0 to x_T, if frames travelled once each."""
   observation, step_type = env_outputs.observation, env_outputs.step_type
   if observation.shape[0] <= step_type.shape[0]:  # A frame for each step.
     return env_outputs
@@ -371,7 +354,7 @@ def restacked(env_outputs: types.EnvOutput) -> types.EnvOutput:
 
 
 def _given(name: str, tensor: Any) -> tf.Tensor:
-  """Returns a side channel; raises ValueError where there is none."""
+  """Returns a side channel; raises ValueError if it is missing."""
   if isinstance(tensor, tuple):
     raise ValueError(f'the agent reads {name}, but was given none')
   return tensor

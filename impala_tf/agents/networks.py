@@ -35,18 +35,10 @@ _MAX_STATIC_STEPS = 32
 
 
 def glorot_uniform(fan_in: int, fan_out: int) -> layers.Initializer:
-  """Makes an initializer after Glorot and Bengio 2010, equation 16.
+  """Makes an initializer of weights within +-sqrt(6 / (fan_in + fan_out)).
 
-  The fans are not those of a kernel's shape: an LSTM has two kernels, whose
-  outputs are added.
-
-  Args:
-    fan_in: number of inputs of all kernels.
-    fan_out: number of outputs.
-
-  Returns:
-    Initializer of weights that are uniform within -x and x, where x is
-    sqrt(6 / (fan_in + fan_out)).
+  See Glorot and Bengio 2010, equation 16. The fans are arguments and not taken
+  from the kernel's shape: an LSTM adds the outputs of two kernels.
   """
   limit = math.sqrt(6 / (fan_in + fan_out))
 
@@ -114,8 +106,8 @@ class NatureTorso(ShallowTorso):
 class LinearConvolutionsTorso(tf.Module):
   """Two convolutions "without any non-linearity or pooling", for an LSTM.
 
-  It is A3C's encoder of images for continuous actions (Mnih et al. 2016,
-  section 9), which does not tell sizes; these are the shallow torso's.
+  A3C encodes images so for continuous actions (Mnih et al. 2016, section 9).
+  The paper gives no sizes; these are the shallow torso's.
   """
 
   def __init__(self, hidden_size: int, precision: str = 'float32',
@@ -167,7 +159,7 @@ class DeepTorso(tf.Module):
 
 
 class MLPTorso(tf.Module):
-  """A torso of two dense layers, for observations that are no images."""
+  """A torso of two dense layers, for observations other than images."""
 
   _NUM_LAYERS = 2
 
@@ -185,7 +177,7 @@ class MLPTorso(tf.Module):
 
 
 class DenseTorso(MLPTorso):
-  """One dense layer: A3C's for states (Mnih et al. 2016, section 9), of 200."""
+  """One dense layer; A3C's for states has 200 units (Mnih et al. 2016, 9)."""
 
   _NUM_LAYERS = 1
 
@@ -197,19 +189,19 @@ TORSOS = {'shallow': ShallowTorso, 'nature': NatureTorso, 'deep': DeepTorso,
 
 def make_torso(name: str, hidden_size: int, precision: str = 'float32',
                gain: float = 1.0) -> tf.Module:
-  """Makes a torso of the project's or of the user's own.
+  """Makes a torso of the project or of the user.
 
   Args:
     name: value of `AgentConfig.torso`.
     hidden_size: units of its last layer.
-    precision: 'float32', 'mixed_bfloat16' or, not for those of the user's own,
+    precision: 'float32', 'mixed_bfloat16' or, except for the user's torsos,
       'bfloat16'.
-    gain: of initial weights, `AgentConfig.torso_gain`; a torso of the user's
-      own sees to its weights itself.
+    gain: of initial weights, `AgentConfig.torso_gain`; the user's torsos draw
+      their own weights.
 
   Raises:
-    ConfigError: where nobody has registered the name, or where a torso of the
-      user's own is no `tf.Module`, so that its variables would not be found.
+    ConfigError: nobody has registered the name, or the user's torso is no
+      `tf.Module`, so that its variables would not be found.
   """
   torsos.check(name)
   if name in TORSOS:
@@ -223,12 +215,7 @@ def make_torso(name: str, hidden_size: int, precision: str = 'float32',
 
 
 def checked_features(name: str, features: tf.Tensor) -> tf.Tensor:
-  """Returns the output of a torso; raises ConfigError where it is no such.
-
-  Args:
-    name: value of `AgentConfig.torso`, for the message.
-    features: output, which must be float32 [N, F] with a known F.
-  """
+  """Returns a torso's output; raises ConfigError if it is not [N, F]."""
   if (features.dtype == tf.float32 and features.shape.rank == 2
       and features.shape[1] is not None):
     return features
@@ -257,11 +244,7 @@ class LSTMCore(tf.Module):
   """
 
   def __init__(self, size: int):
-    """Makes no layers yet: initial weights depend on the number of inputs.
-
-    Args:
-      size: number of units.
-    """
+    """Makes no layers: initial weights depend on the number of inputs."""
     super().__init__()
     self._size = size
     self._input_gates = None
@@ -276,7 +259,7 @@ class LSTMCore(tf.Module):
 
   @property
   def input_kernel(self) -> tf.Variable:
-    """Weights [F, 4 size] of the inputs, once there were some."""
+    """Weights [F, 4 size] of the inputs, once the LSTM has seen some."""
     return self._input_gates.kernel
 
   def initial_state(self, batch_size) -> LSTMState:
@@ -336,7 +319,7 @@ class InstructionEncoder(tf.Module):
     """Makes the layers.
 
     Args:
-      compiled: whether XLA compiles the agent. XLA has no way to read equal
+      compiled: whether XLA compiles the agent. XLA cannot read equal
         instructions only once, which saves most of the time: an unroll has few
         different ones.
     """
@@ -354,8 +337,8 @@ class InstructionEncoder(tf.Module):
       word_ids: int32 [N, L], zeros after the last word.
 
     Returns:
-      float32 [N, SIZE], the LSTM's output at the last word; zeros where there
-      is none.
+      float32 [N, SIZE], the LSTM's output at the last word; zeros without
+      words.
     """
     if self._compiled:
       return self._read(word_ids)
