@@ -22,11 +22,7 @@ from impala_tf.optimizers import hyperparameters as hyperparameters_lib
 def make_agent(config: config_lib.Config,
                distribution: distributions.Distribution, precision: str,
                compiled: bool) -> q_agent.QAgent:
-  """Makes an agent that learns values; see `algorithm.Algorithm`.
-
-  Raises:
-    ConfigError: where actions are not a choice of one of several.
-  """
+  """Makes an agent that learns values, see `QAgent`."""
   return q_agent.QAgent(distribution, config.agent, precision, compiled)
 
 
@@ -74,19 +70,17 @@ def loss(agent: agent_lib.Agent, unroll: types.Unroll,
          target_agent: agent_lib.Agent) -> types.LossOutput:
   """Computes half the sum of squared errors, 1/2 sum (y_t - Q(x_t, a_t))^2.
 
-  Sarsa's a_{t+1} are the unroll's own actions, its last included: the one at
-  x_T has to be the action that is then taken.
+  Sarsa's a_{t+1} are the unroll's actions, its last included: the one at x_T
+  must be the action that is then taken. The baseline's head has a gradient of
+  zero.
 
   Args:
     agent: parameters theta, which learn.
     unroll: batch with leading [T+1, B]; frames already re-stacked.
-    config: config of the run, whose algorithm says how targets are computed.
-    hyperparameters: variables of the run; none is used.
-    target_agent: agent of the same network with parameters theta-minus, by
-      which targets are computed.
-
-  Returns:
-    `LossOutput`. The baseline's head has a gradient of zero.
+    config: config of the run, whose algorithm decides how targets are computed.
+    hyperparameters: unused.
+    target_agent: agent of the same network with parameters theta-minus, which
+      compute the targets.
   """
   del hyperparameters
   arguments = (unroll.env_outputs, unroll.agent_outputs.action,

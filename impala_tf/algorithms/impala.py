@@ -19,7 +19,7 @@ from impala_tf.optimizers import hyperparameters as hyperparameters_lib
 def make_agent(config: config_lib.Config,
                distribution: distributions.Distribution, precision: str,
                compiled: bool) -> agent_lib.Agent:
-  """Makes the agent of figure 3; see `algorithm.Algorithm`."""
+  """Makes the agent of figure 3."""
   return agent_lib.Agent(distribution, config.agent, precision, compiled)
 
 
@@ -27,8 +27,8 @@ class Selection(NamedTuple):
   """The part of a batch that counts in its loss.
 
   Attributes:
-    is_relevant: bool [T, B], steps that are learned from; others are cut out of
-      targets and losses as a transition at a time limit is.
+    is_relevant: bool [T, B], steps to learn from; others are cut out of targets
+      and losses as a transition at a time limit is.
     has_entropy_cost: bool [B], unrolls whose policies' entropy is rewarded.
     metrics: str to float32 [B], for logs only.
   """
@@ -49,13 +49,10 @@ def loss(agent: agent_lib.Agent, unroll: types.Unroll,
   Args:
     agent: target policy and baseline.
     unroll: batch with leading [T+1, B]; frames already re-stacked.
-    config: config of the run; see `config.ImpalaConfig`.
+    config: config of the run.
     hyperparameters: variables of the run; has the weight of the entropy bonus.
     select: function of the network's outputs and the batch that returns a
       `Selection`; None: all of the batch counts.
-
-  Returns:
-    `LossOutput`.
   """
   outputs = agent.unroll(unroll.env_outputs, unroll.agent_outputs.action,
                          unroll.core_state)
@@ -72,8 +69,8 @@ class Targets(NamedTuple):
   Attributes:
     vs: float32 [T, B], V-trace's targets or those of another correction,
       without gradient.
-    mask: float32 [T, B], 0 where a time limit has cut the episode off, or the
-      step is not relevant, and there is no target; else 1.
+    mask: float32 [T, B], 1 where there is a target; 0 where a time limit has
+      cut the episode off or the step is not relevant.
   """
   vs: tf.Tensor
   mask: tf.Tensor
@@ -86,19 +83,16 @@ def loss_and_targets(
     value_scale: Union[float, tf.Tensor] = 1.,
     select: Optional[SelectFn] = None
 ) -> Tuple[types.LossOutput, Targets]:
-  """Computes the losses from outputs that the network has given already.
+  """Computes the losses from outputs that the network has computed already.
 
   Args:
     outputs: network outputs with leading [T+1, B].
     distribution: the policy's.
-    unroll: batch that the outputs are of, with leading [T+1, B].
+    unroll: batch of these outputs, with leading [T+1, B].
     config: discount, clipping thresholds, correction and weights.
     entropy_cost: weight of the entropy bonus, a number or float32 [].
     value_scale: unit of values and advantages in the losses, float32 [B].
     select: see `loss`.
-
-  Returns:
-    `LossOutput` and `Targets`.
   """
   # x_T is there for its value alone; what was done at x_t for t < T had its
   # effects, reward and discount, recorded with x_{t+1}.
@@ -180,8 +174,8 @@ def _explained_variance(vs: tf.Tensor, values: tf.Tensor,
                         mask: tf.Tensor) -> tf.Tensor:
   """Returns 1 - Var[vs - V] / Var[vs]: 1 is perfect, 0 like a constant.
 
-  Steps without a target do not count: V-trace gives them the value itself,
-  which is no error. Where all targets are equal, or there are none, it is 0.
+  Steps without a target do not count: V-trace gives them the value itself. If
+  all targets are equal, or there are none, it is 0.
   """
   def variance(x):
     mean = losses.masked_mean(x, mask, axis=None)
