@@ -47,11 +47,7 @@ class SegmentBuffer:
     self._last += 1
     if self._last >= self._capacity:
       self._grow(row)
-
-    def put(array, value):
-      array[self._last] = value
-
-    tf.nest.map_structure(put, self._arrays, row)
+    acting.put_rows(self._arrays, self._last, row)
 
   def _grow(self, row: Any) -> None:
     """Makes room for twice as many steps, or for the most there may be."""
@@ -64,11 +60,7 @@ class SegmentBuffer:
     self._inlets = tf.nest.map_structure(
         lambda array: acting.Inlet(array, self._capacity), self._arrays)
     if old is not None:
-
-      def keep(array, values):
-        array[:num_rows] = values
-
-      tf.nest.map_structure(keep, self._arrays, old)
+      acting.put_rows(self._arrays, slice(num_rows), old)
 
   @property
   def num_steps(self) -> int:
@@ -92,11 +84,8 @@ class SegmentBuffer:
 
   def _pad(self, num_rows: int) -> None:
     padding = slice(self._last + 1, num_rows)
-
-    def repeat(array):
-      array[padding] = array[self._last]
-
-    tf.nest.map_structure(repeat, self._arrays)
+    acting.put_rows(self._arrays, padding, tf.nest.map_structure(
+        lambda array: array[self._last], self._arrays))
     steps = self._arrays[0]
     steps.step_type[padding] = _FIRST
     steps.reward[padding] = 0

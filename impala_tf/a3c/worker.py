@@ -26,7 +26,6 @@ from impala_tf.runs import metrics as metrics_lib
 
 _FIRST = int(dm_env.StepType.FIRST)
 
-
 GradientsFn = Callable[[types.Unroll], learner_lib.Gradients]
 
 

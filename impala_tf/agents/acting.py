@@ -189,9 +189,10 @@ class _GraphStep:
       agent_output, core_state = self._agent.step(
           unseen._replace(**dict(zip(self._inlets, seen))), core_state,
           inputs[-1], self._deterministic)
-      # Without copies, a state that an agent takes from what it observes would
-      # change with the inlet: TensorFlow passes such memory on as it is.
-      return [_pack(agent_output), *map(_copy, tf.nest.flatten(core_state))]
+      # Without copies, a state that is part of an observation would change with
+      # the inlet: TensorFlow, and `tf.identity`, pass such memory on as it is.
+      return [_pack(agent_output), *(tf.raw_ops.DeepCopy(x=state) for state in
+                                     tf.nest.flatten(core_state))]
 
     num_rows = None if self._any_batch_size else self._max_rows
     specs = [tf.TensorSpec((num_rows, *x.shape[1:]), x.dtype)
@@ -220,9 +221,12 @@ def _pack(agent_output: types.AgentOutput) -> tf.Tensor:
        tf.reshape(agent_output.policy_logits, [-1])], axis=0)
 
 
-def _copy(tensor: tf.Tensor) -> tf.Tensor:
-  """Copies a tensor; `tf.identity` would be the same memory."""
-  return tf.raw_ops.DeepCopy(x=tensor)
+def put_rows(arrays: Any, rows: Any, values: Any) -> None:
+  """Writes values, tensors or arrays, to rows of a structure of arrays."""
+  def put(array, value):
+    array[rows] = value
+
+  tf.nest.map_structure(put, arrays, values)
 
 
 class Policy:
@@ -278,9 +282,5 @@ class RowPolicy:
     agent_output, core_state = self._step(env_output, tf.nest.map_structure(
         lambda inlet, array: inlet.tensor(array[rows], len(rows)),
         self._inlets, self.core_state))
-
-    def put(array, t):
-      array[rows] = t.numpy()
-
-    tf.nest.map_structure(put, self.core_state, core_state)
+    put_rows(self.core_state, rows, core_state)
     return agent_output

@@ -53,6 +53,7 @@ class Agent(tf.Module):
 
   Attributes:
     kind: name of the class in `saved`, which uses it to make the agent again.
+    distribution: the policy's, which gives its logits their meaning.
     popart: head that normalises values by task, or None.
     normaliser: normaliser of observed vectors, or None.
     num_features: F, numbers observed beside an image; see `build`.
@@ -77,7 +78,7 @@ class Agent(tf.Module):
         apart; None: values as they are.
     """
     super().__init__(name='agent')
-    self._distribution = distribution
+    self.distribution = distribution
     self._torso_name = config.torso
     self._torso = networks.make_torso(
         config.torso, config.hidden_size, precision, config.torso_gain)
@@ -100,11 +101,6 @@ class Agent(tf.Module):
     self.popart = None
     if num_tasks:
       self.popart = popart_head.PopArtHead(self._baseline_head)
-
-  @property
-  def distribution(self) -> distributions.Distribution:
-    """The policy's distribution, which gives its logits their meaning."""
-    return self._distribution
 
   @property
   def parts(self) -> Dict[str, Sequence[tf.Variable]]:
@@ -175,7 +171,7 @@ class Agent(tf.Module):
             episode_return=(), episode_steps=(),
             instruction=tf.zeros([1, 1, self._instruction_length], tf.int32),
             features=tf.zeros([1, 1, num_features]),
-            action_mask=tf.ones([1, 1, self._distribution.num_logits])),
+            action_mask=tf.ones([1, 1, self.distribution.num_logits])),
         self._no_actions(1, 1), self.initial_state(1))
 
   def _make_encoders(self, observation_spec: dm_env.specs.Array,
@@ -211,8 +207,8 @@ class Agent(tf.Module):
 
   def _no_actions(self, *leading) -> tf.Tensor:
     """Makes zeros [*leading, ...] for steps that have no last action."""
-    return tf.zeros([*leading, *self._distribution.action_shape],
-                    self._distribution.action_dtype)
+    return tf.zeros([*leading, *self.distribution.action_shape],
+                    self.distribution.action_dtype)
 
   def step(self, env_output: types.EnvOutput, core_state, seed: tf.Tensor,
            deterministic: bool = False
@@ -229,12 +225,12 @@ class Agent(tf.Module):
     Returns:
       The action with its logits, leading [B], and the next core state.
     """
-    last_action = core_state.last_action if core_state else None
-    outputs, lstm = self._forward(
-        *_with_time((env_output, last_action)), core_state)
+    last_action = core_state.last_action if core_state else ()
+    outputs, lstm = self._forward(*tf.nest.map_structure(
+        lambda t: tf.expand_dims(t, 0), (env_output, last_action)), core_state)
     logits = tf.squeeze(outputs.policy_logits, axis=0)
     if deterministic:
-      action = self._distribution.mode(logits)
+      action = self.distribution.mode(logits)
     else:
       action = self._choose(logits, seed)
     core_state = CoreState(lstm, action) if core_state else ()
@@ -242,7 +238,7 @@ class Agent(tf.Module):
 
   def _choose(self, logits: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
     """Chooses actions [B, ...] by logits [B, P]: samples the policy."""
-    return self._distribution.sample(logits, seed)
+    return self.distribution.sample(logits, seed)
 
   def unroll(self, env_outputs: types.EnvOutput, actions: tf.Tensor,
              core_state) -> NetworkOutput:
@@ -290,7 +286,7 @@ class Agent(tf.Module):
     features = self._encode(env_outputs)
     if self._core is None:
       return features, None
-    is_first = _is_first(env_outputs)
+    is_first = tf.equal(env_outputs.step_type, int(dm_env.StepType.FIRST))
     features = tf.reshape(features, tf.concat(
         [_leading(env_outputs), [features.shape[-1]]], axis=0))
     features = tf.ensure_shape(
@@ -299,7 +295,7 @@ class Agent(tf.Module):
     rewards = tf.math.multiply_no_nan(
         losses.clip_rewards(env_outputs.reward, 'abs_one'), keep)
     last_actions = tf.math.multiply_no_nan(
-        self._distribution.encode(last_actions), keep[..., tf.newaxis])
+        self.distribution.encode(last_actions), keep[..., tf.newaxis])
     features = tf.concat(
         [features, rewards[..., tf.newaxis], last_actions], axis=-1)
     return self._core(features, is_first, lstm_state)
@@ -369,13 +365,3 @@ def _fold(tensor: tf.Tensor) -> tf.Tensor:
 
 def _leading(env_outputs: types.EnvOutput) -> tf.Tensor:
   return tf.shape(env_outputs.observation)[:2]
-
-
-def _is_first(env_outputs: types.EnvOutput) -> tf.Tensor:
-  return tf.equal(env_outputs.step_type, int(dm_env.StepType.FIRST))
-
-
-def _with_time(structure):
-  """Adds a time dimension of 1 to each tensor of a structure."""
-  return tf.nest.map_structure(
-      lambda t: None if t is None else tf.expand_dims(t, 0), structure)

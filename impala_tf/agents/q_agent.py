@@ -59,12 +59,12 @@ class QAgent(agent_lib.Agent):
 
   def _choose(self, logits: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
     """Chooses actions [B], greedily except with probability epsilon."""
-    greedy = self._distribution.mode(logits)
+    greedy = self.distribution.mode(logits)
     coin_seed, action_seed = tf.unstack(
         tf.random.experimental.stateless_split(seed, 2))
     explores = tf.random.stateless_uniform(
         tf.shape(greedy), coin_seed) < self.epsilon
     is_legal = logits > distributions.ILLEGAL_LOGIT
-    legal = self._distribution.sample(
+    legal = self.distribution.sample(
         tf.where(is_legal, 0., distributions.ILLEGAL_LOGIT), action_seed)
     return tf.where(explores, legal, greedy)

@@ -108,8 +108,10 @@ def loss_and_targets(
       tf.equal(effects.step_type, int(dm_env.StepType.FIRST)),
       effects.discount > 0)
   counts = ~truncated
-  selection = _everything(truncated)
-  if select is not None:
+  if select is None:
+    selection = Selection(
+        tf.ones_like(truncated), tf.ones_like(truncated[0]), {})
+  else:
     selection = select(outputs, unroll)
   mask = tf.cast(selection.is_relevant & counts, tf.float32)
   log_probs = distribution.log_prob(target_logits, actions)
@@ -163,11 +165,6 @@ def _corrected_returns(
       lambda_=config.lambda_,
       mask=mask,
       pg_bootstrap=config.pg_bootstrap)
-
-
-def _everything(truncated: tf.Tensor) -> Selection:
-  """Selects all steps of a batch, whose truncations are bool [T, B]."""
-  return Selection(tf.ones_like(truncated), tf.ones_like(truncated[0]), {})
 
 
 def _explained_variance(vs: tf.Tensor, values: tf.Tensor,

@@ -65,11 +65,7 @@ class UnrollBuffer:
       rows: indices of these environments, int [n]; all by default.
     """
     self._arrays.policy_version[rows] = policy_version
-
-    def put(array, value):
-      array[rows] = value
-
-    tf.nest.map_structure(put, self._arrays.core_state, core_state)
+    acting.put_rows(self._arrays.core_state, rows, core_state)
 
   def record(self, t: Any, env_output: types.EnvOutput,
              agent_output: types.AgentOutput, rows: Any = slice(None)) -> None:

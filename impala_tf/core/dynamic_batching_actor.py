@@ -199,11 +199,7 @@ class SynchronousDynamicActor(DynamicActor):
   def _hold(self, rows: np.ndarray, x_0: types.EnvOutput,
             core_state: Any) -> None:
     """Sends unrolls of some environments; keeps their outputs and memory."""
-
-    def put(array, value):
-      array[rows] = value
-
-    tf.nest.map_structure(put, (self._x_0, self._core_state), (x_0, core_state))
+    acting.put_rows((self._x_0, self._core_state), rows, (x_0, core_state))
     for unroll in self._buffer.unrolls(rows):
       self._writer.write(unroll)
     self.stopwatch.lap('write')

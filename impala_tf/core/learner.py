@@ -1,5 +1,6 @@
 """The learner: from a batch of unrolls to new parameters."""
 
+import functools
 from typing import (
   Any,
   Callable,
@@ -308,20 +309,10 @@ class Learner:
 
 
 def _take(unroll: types.Unroll,
-          take: Callable[[tf.Tensor, int], tf.Tensor]) -> types.Unroll:
-  """Takes some of a batch's unrolls.
-
-  Args:
-    unroll: batch with leading [T+1, B], or [B] for fields without time.
-    take: function of a tensor and the batch's axis that takes them.
-  """
-
-  def of_steps(tensor):
-    return take(tensor, 1)
-
-  def of_unrolls(tensor):
-    return take(tensor, 0)
-
+          take: Callable[..., tf.Tensor]) -> types.Unroll:
+  """Takes unrolls by `take`, a function of a tensor and the batch's `axis`."""
+  of_steps = functools.partial(take, axis=1)
+  of_unrolls = functools.partial(take, axis=0)
   mapped = tf.nest.map_structure(of_unrolls, unroll._replace(
       env_outputs=(), agent_outputs=()))
   return mapped._replace(

@@ -161,8 +161,10 @@ class SharingPublisher:
     """
     self._newest = (version, self._publisher.snapshot())
     self._to_memory.send(*self._newest)
-    self._is_in_table = self._is_for_table(time.monotonic())
+    now = time.monotonic()
+    self._is_in_table = now < self._read_until or now >= self._next_for_table
     if self._is_in_table:
+      self._next_for_table = now + _TABLE_SECS
       self._to_table.send(*self._newest)
 
   def complete_table(self) -> None:
@@ -173,13 +175,6 @@ class SharingPublisher:
     if not self._is_in_table:
       self._is_in_table = True
       self._to_table.send(*self._newest)
-
-  def _is_for_table(self, now: float) -> bool:
-    """Whether the table gets the parameters that are published now."""
-    if self._read_until <= now < self._next_for_table:
-      return False
-    self._next_for_table = now + _TABLE_SECS
-    return True
 
   def _write(self, version: int, snapshot: np.ndarray) -> None:
     """Writes a snapshot to the memory."""
