@@ -1,9 +1,7 @@
 """The learner's update against its parts put together by hand."""
 
-import concurrent.futures
 import dataclasses
 import functools
-import multiprocessing
 import sys
 
 from dm_env import specs
@@ -19,6 +17,7 @@ from impala_tf.core import learner as learner_lib
 from impala_tf.maths import distributions
 from impala_tf.optimizers import hyperparameters as hyperparameters_lib
 from impala_tf.optimizers import rmsprop
+from tests.fixtures import two_cpus
 
 T, B, A, SHAPE = 6, 4, 3, (10, 5)  # Observations and actions of Catch.
 L = 3  # Words of an instruction.
@@ -483,10 +482,7 @@ def test_compiled_step_in_bfloat16_is_close_to_that_in_float32(torso):
 
 
 def _on_two_cpus():
-  """Takes steps on two devices; needs a process whose devices are not set."""
-  cpu = tf.config.list_physical_devices('CPU')[0]
-  tf.config.set_logical_device_configuration(
-      cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+  """Takes steps in a process of `two_cpus`."""
   results = []
   for strategy in (
       tf.distribute.OneDeviceStrategy('/cpu:0'),
@@ -510,9 +506,7 @@ def _on_two_cpus():
 @pytest.mark.slow
 @pytest.mark.timeout(300)  # Imports TensorFlow and traces twice.
 def test_two_replicas_take_the_step_of_one_with_the_whole_batch():
-  with concurrent.futures.ProcessPoolExecutor(
-      1, mp_context=multiprocessing.get_context('spawn')) as process:
-    one, two = process.submit(_on_two_cpus).result(280)
+  one, two = two_cpus.call(_on_two_cpus)
   for (whole,), replicas in zip(one[0], two[0]):
     assert len(replicas) == 2
     for replica in replicas:
