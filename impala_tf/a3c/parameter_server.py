@@ -296,8 +296,6 @@ def run(parts: Parts, host: host_lib.LearnerHost,
   """Collects the workers' results until the run is done or the host stops it.
 
   Args:
-    parts: parts of the learner's process.
-    host: the process that this runs in.
     publisher: publishes parameters at intervals; None if nobody reads them.
     log_interval_secs: seconds between rows; 0 for a row for each batch of
       records.

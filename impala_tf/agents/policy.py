@@ -69,7 +69,7 @@ class TrainedPolicy:
       actions are not clipped to the bounds of the environment.
 
     Raises:
-      UserError: where an argument does not fit, in one line.
+      UserError: an argument does not fit, in one line.
     """
     if self._convert is not None:
       if features is not None:
@@ -101,7 +101,7 @@ class TrainedPolicy:
         None for all. Only then may the next call of `act` have another E.
 
     Raises:
-      UserError: where it does not fit the batch, in one line.
+      UserError: it does not fit the batch, in one line.
     """
     if where is None:
       self._num_envs = None
@@ -275,8 +275,8 @@ def load_policy(path: str, checkpoint: checkpoint_lib.Which = 'newest',
       `loaded.observation_spec` already.
 
   Raises:
-    CheckpointError: where there is no such checkpoint, in one line.
-    UserError: where the agent was trained on other observations than those of
+    CheckpointError: there is no such checkpoint, in one line.
+    UserError: the agent was trained on other observations than those of
       the space.
   """
   return TrainedPolicy(saved.load_agent(path, checkpoint), deterministic, seed,

@@ -136,8 +136,8 @@ def load_agent(run_dir: str,
     See `LoadedAgent`.
 
   Raises:
-    checkpoint.CheckpointError: where there is no usable checkpoint, or where
-      the module that registers the agent's torso was not imported.
+    checkpoint.CheckpointError: there is no usable checkpoint, or the module
+      that registers the agent's torso was not imported.
   """
   run_dir = shipped.find_agent(run_dir)
   path = os.path.join(run_dir, checkpoint.DIRECTORY, _AGENT_FILE)

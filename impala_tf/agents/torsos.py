@@ -29,7 +29,7 @@ def register(name: str) -> Callable[[MakeTorso], MakeTorso]:
     A function that registers a class, or another `MakeTorso`, and returns it.
 
   Raises:
-    ConfigError: where the name is taken.
+    ConfigError: the name is taken.
   """
   if name in BUILT_IN or name in OWN:
     raise config_lib.ConfigError(

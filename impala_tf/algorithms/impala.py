@@ -49,7 +49,6 @@ def loss(agent: agent_lib.Agent, unroll: types.Unroll,
   Args:
     agent: target policy and baseline.
     unroll: batch with leading [T+1, B]; frames already re-stacked.
-    config: config of the run.
     hyperparameters: variables of the run; has the weight of the entropy bonus.
     select: function of the network's outputs and the batch that returns a
       `Selection`; None: all of the batch counts.

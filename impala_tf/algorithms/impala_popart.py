@@ -43,7 +43,6 @@ def loss(agent: agent_lib.Agent, unroll: types.Unroll,
   Args:
     agent: target policy and baseline, with `popart`.
     unroll: batch with leading [T+1, B]; frames already re-stacked.
-    config: config of the run.
     hyperparameters: variables of the run; has the weight of the entropy bonus.
     select: see `impala.loss`. Moments leave out the same steps.
 

@@ -73,13 +73,7 @@ def select(distribution: distributions.Distribution, config: config_lib.Config,
   """Selects steps within the trust region, and unrolls with an entropy bonus.
 
   Fresh unrolls are tested as replayed ones are (supplement, algorithm 1). No
-  gradient flows through the selection.
-
-  Args:
-    distribution: the policy's.
-    config: config of the run.
-    outputs: the network's, leading [T+1, B].
-    unroll: batch of these outputs.
+  gradient flows through the selection. `outputs` and `unroll` are [T+1, B].
   """
   target_logits = tf.stop_gradient(outputs.policy_logits[:-1])
   behaviour_logits = unroll.agent_outputs.policy_logits[:-1]

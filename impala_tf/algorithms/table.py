@@ -165,7 +165,7 @@ def register(name: str, algorithm: Any,
     check_config: raises ConfigError for a config that it cannot have.
 
   Raises:
-    ConfigError: where the name is taken, or `algorithm` is something else.
+    ConfigError: the name is taken, or `algorithm` is something else.
   """
   from impala_tf.algorithms import algorithm as algorithm_lib  # TensorFlow.
   if name in ROWS:

@@ -119,8 +119,6 @@ class Actor:
     Args:
       agent: agent whose variables `fetcher` updates.
       environment: E environments.
-      writer: takes the unrolls.
-      fetcher: fetches parameters.
       spec: shapes and dtypes of one unroll; see `types.unroll_spec`.
       seed: seed of the action sampling.
       acts_anew: whether the parameters that are fetched as the unroll begins

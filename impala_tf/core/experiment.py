@@ -150,8 +150,6 @@ def make_tables(config: config_lib.Config, spec: types.Unroll,
   """Makes the queue and, if unrolls are replayed, the replay.
 
   Args:
-    config: config of the run.
-    spec: shapes and dtypes of one unroll.
     queue_capacity: unrolls that wait before actors block.
     has_replay: False if the replay has a server of its own.
 
@@ -178,9 +176,7 @@ def make_writer(config: config_lib.Config, address: str, spec: types.Unroll,
   """Makes the writer of an actor's unrolls; see `queue.UnrollWriter`.
 
   Args:
-    config: config of the run.
     address: 'host:port' of the queue's server.
-    spec: shapes and dtypes of one unroll.
     task: number of the actor that writes.
     replay_address: 'host:port' of the replay's server; None: the queue's.
     agent: number of the agent among those that share the replay.
@@ -202,9 +198,7 @@ def make_dataset(config: config_lib.Config, address: str, spec: types.Unroll,
   """Makes the batches that a learner reads; see `batches.make_dataset`.
 
   Args:
-    config: config of the run.
     address: 'host:port' of the queue's server.
-    spec: shapes and dtypes of one unroll.
     refusals: log of fresh unrolls that are left out.
     replay_address: 'host:port' of the replay's server; None: the queue's.
     recompute: see `batches.make_dataset`.

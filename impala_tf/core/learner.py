@@ -47,13 +47,12 @@ def compute_gradients(agent: agent_lib.Agent, loss_fn: LossFn,
                       unroll: types.Unroll) -> Gradients:
   """Computes a loss's gradients at an agent's present parameters.
 
+  They are sums over the unrolls, as losses are.
+
   Args:
     agent: agent with the parameters.
     loss_fn: see `Learner`.
     unroll: unrolls with leading [T+1, B], frames not re-stacked yet.
-
-  Returns:
-    `Gradients` of these unrolls alone: sums over them, as losses are.
   """
   unroll = unroll._replace(
       env_outputs=agent_lib.restacked(unroll.env_outputs))

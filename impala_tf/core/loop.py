@@ -105,11 +105,9 @@ class TrainingLog:
     """Opens the files.
 
     Args:
-      run_dir: directory that gets the rows.
       interval_secs: seconds between rows.
       interval_updates: rows are due at multiples of this number of updates
         only.
-      learner: learner whose updates are logged.
       totals: totals of the run, which the log keeps up to date.
       reader: reader whose waiting is logged.
       num_fresh: number of new unrolls of a batch, its first ones.
@@ -303,14 +301,11 @@ def train(config: config_lib.ExperimentConfig, learner: interfaces.Learner,
 
   Args:
     config: when the run is done, and how often a checkpoint is due.
-    learner: learner that is updated.
-    reader: reader of the batches.
     publisher: publishes the parameters after each update.
     saver: writes checkpoints during the run, and one at its end. If one before
       the last cannot be written training goes on.
     log: takes each update; closed at the end.
     skipped: count of skipped updates.
-    host: the process that this runs in.
     callbacks: called after each update.
 
   Returns:

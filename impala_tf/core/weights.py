@@ -196,10 +196,8 @@ def make_publisher(publisher: Publisher,
                    ) -> Union[BackgroundPublisher, SharingPublisher]:
   """Makes the publisher to peers in other processes.
 
-  Args:
-    publisher: sends snapshots to the table.
-    memory: memory for the publisher's variables; None for none.
-    version: learner updates behind the parameters.
+  The publisher's variables hold the parameters of `version`. Peers on this
+  machine read `memory`, if there is one.
   """
   if memory is None:
     return BackgroundPublisher(publisher)
