@@ -1,6 +1,6 @@
 """The learner's intake of gradients from workers on other machines.
 
-A thread beside the loop of `parameter_keeper`: it changes the shared parameters
+A thread beside the loop of `parameter_server`: it changes the shared parameters
 as the workers of this machine do, whose records the loop reads.
 """
 
@@ -26,8 +26,8 @@ class Intake:
       address: 'host:port' of this process's server.
       store: shared parameters, opened for this thread alone: a lock on the
         same file would not keep out other threads of the process.
-      apply: changes them by a contribution.
-      publisher: publishes them after each.
+      apply: changes the parameters by a contribution.
+      publisher: publishes them after each contribution.
       total_frames: environment frames after which no more are applied.
     """
     self._address = address
@@ -40,7 +40,7 @@ class Intake:
     self._thread.start()
 
   def check(self) -> None:
-    """Raises RuntimeError where the thread has failed."""
+    """Raises RuntimeError if the thread has failed."""
     if self._error is not None:
       raise RuntimeError('applying gradients failed') from self._error
 
@@ -56,7 +56,7 @@ class Intake:
 
 
 class IntakeHost(host_lib.LearnerHost):
-  """A learner's host that notices where the intake has failed."""
+  """A learner's host that raises if the intake has failed."""
 
   def __init__(self, host: host_lib.LearnerHost, intake: Intake):
     self._host = host

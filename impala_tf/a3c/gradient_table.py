@@ -1,9 +1,9 @@
-"""The Reverb table by which workers of other machines give their gradients.
+"""The Reverb table to which workers of other machines send their gradients.
 
 Workers fetch parameters from the learner's table, as actors do, play a segment,
-and put its gradient into a short queue. The learner takes one after another and
-applies it at once: a parameter server, as A3C on several machines has in table
-1 of Espeholt et al. 2018 (arXiv:1802.01561).
+and put its gradient into a short queue. The learner applies one after another
+at once: a parameter server, as A3C on several machines has in table 1 of
+Espeholt et al. 2018 (arXiv:1802.01561).
 """
 
 import json
@@ -27,11 +27,7 @@ _TEXT_BYTES = store_lib.RECORD_BYTES - 128
 
 
 def make_table(num_parameters: int) -> reverb.Table:
-  """Makes the queue: first in, first out, each contribution read once.
-
-  Args:
-    num_parameters: P.
-  """
+  """Makes the queue: first in, first out, each contribution read once."""
   return reverb.Table.queue(_TABLE, _CAPACITY, signature=(
       tf.TensorSpec([num_parameters], tf.float32, 'gradient'),
       # A writer's texts must be of one length.
@@ -42,12 +38,7 @@ class TableLink:
   """A link through the tables of a learner on another machine."""
 
   def __init__(self, address: str, fetcher: weights.Fetcher):
-    """Connects.
-
-    Args:
-      address: 'host:port' of the learner's server.
-      fetcher: fetcher that has got parameters already.
-    """
+    """Connects to the server; `fetcher` must have parameters already."""
     self._fetcher = fetcher
     self._client = reverb.Client(address)
     self._writer = self._client.trajectory_writer(num_keep_alive_refs=1)
@@ -56,7 +47,7 @@ class TableLink:
     """Fetches parameters; returns the counts behind them.
 
     Raises:
-      ConnectionError: where the server does not answer, or is of another run.
+      ConnectionError: the server does not answer, or is of another run.
     """
     version = self._fetcher.fetch()
     # Nobody here has a target network that could be replaced.
@@ -66,8 +57,8 @@ class TableLink:
     """Waits until the queue has taken a contribution.
 
     Raises:
-      ConnectionError: where the server does not answer any more.
-      ValueError: where there are too many metrics.
+      ConnectionError: the server does not answer any more.
+      ValueError: there are too many metrics.
     """
     facts = contribution._asdict()
     gradient = facts.pop('gradient')
@@ -78,10 +69,9 @@ class TableLink:
 
 
 def contributions(address: str) -> Iterator[links.Contribution]:
-  """Yields what workers have put into the queue; waits for ever.
+  """Yields the workers' contributions from the queue; waits for ever.
 
-  Args:
-    address: 'host:port' of the server, which is this process's own.
+  `address` is this process's own server, 'host:port'.
   """
   dataset = reverb.TrajectoryDataset.from_table_signature(
       server_address=address, table=_TABLE,

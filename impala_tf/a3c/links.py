@@ -1,8 +1,8 @@
 """Links by which a process of workers gets parameters and gives gradients.
 
 The workers of a process pull parameters as a segment begins, and push a
-gradient as it ends. On the learner's machine both are done in memory that the
-processes share (`MemoryLink`); on others there are the learner's tables
+gradient as it ends. On the learner's machine both happen in memory that the
+processes share (`MemoryLink`). Others use the learner's tables
 (`gradient_table.TableLink`), and the learner changes its memory itself.
 """
 
@@ -22,13 +22,13 @@ class Contribution(NamedTuple):
 
   Attributes:
     gradient: float32 [P], clipped.
-    worker: name of the worker that has played it.
-    slot: which of `Store.slots` the worker's optimiser remembers in.
-    version: updates behind the parameters that the segment was played by.
+    worker: name of the worker that played it.
+    slot: index in `Store.slots` of the memory of the worker's optimiser.
+    version: updates behind the parameters that played the segment.
     num_frames: environment frames of the segment.
     metrics: facts for logs, among them `gradient_norm` before clipping.
     episode: `episode_return` and `episode_steps` of the episode that ended with
-      the segment; empty where none did.
+      the segment; empty if none did.
   """
   gradient: np.ndarray
   worker: str
@@ -40,7 +40,7 @@ class Contribution(NamedTuple):
 
 
 class Settings(NamedTuple):
-  """Numbers of a run by which its parameters are changed.
+  """Numbers of a run that decide how its parameters change.
 
   Attributes:
     learning_rate: learning rate at frame 0.
@@ -54,7 +54,7 @@ class Settings(NamedTuple):
   target_interval_frames: int
 
   def learning_rate_at(self, num_frames: int) -> float:
-    """Returns the rate of an update, whose own frames count already."""
+    """Returns an update's rate; `num_frames` includes the update's own."""
     if not self.annealed:
       return self.learning_rate
     left = max(self.total_frames - num_frames, 0) / self.total_frames
@@ -68,7 +68,7 @@ class Link(Protocol):
     """Brings the agent up to date; returns counts from before that."""
 
   def push(self, contribution: Contribution) -> None:
-    """Has the shared parameters changed by a contribution."""
+    """Changes the shared parameters by a contribution."""
 
 
 class Applier:
@@ -76,13 +76,6 @@ class Applier:
 
   def __init__(self, store: store_lib.Store, update: optimizers.UpdateFn,
                settings: Settings):
-    """Changes nothing yet.
-
-    Args:
-      store: shared parameters.
-      update: step of the optimiser.
-      settings: numbers of the run.
-    """
     self._store = store
     self._update = update
     self._settings = settings
@@ -110,7 +103,7 @@ class MemoryLink:
   def __init__(self, store: store_lib.Store, agent: agent_lib.Agent,
                apply: Callable[[Contribution], None],
                target_agent: Optional[agent_lib.Agent] = None):
-    """Copies nothing yet.
+    """Prepares the copies.
 
     Args:
       store: shared parameters.
@@ -127,7 +120,7 @@ class MemoryLink:
     self._num_syncs = -1  # Of the target agent's parameters.
 
   def pull(self) -> store_lib.Counts:
-    """Copies the shared parameters; those of the target if they are new."""
+    """Copies the shared parameters, and the target's if they are new."""
     counts = self._store.counts
     self._assign(self._inlet.tensor(self._store.parameters[np.newaxis], 1))
     if self._assign_target and counts.num_syncs != self._num_syncs:
@@ -142,7 +135,7 @@ class MemoryLink:
 
 
 def _make_assign(agent: agent_lib.Agent) -> Callable[[tf.Tensor], None]:
-  """Makes a function that gives an agent the values of a tensor [1, P]."""
+  """Makes a function that assigns a tensor [1, P] to an agent's variables."""
   variables = agent.trainable_variables
   sizes = [variable.shape.num_elements() for variable in variables]
 

@@ -1,8 +1,8 @@
 """Optimisers of vectors that several processes change at once.
 
 Source: Mnih et al. 2016 (arXiv:1602.01783v2), sections 4 and 7, equation S2.
-They work elementwise, so a caller may take a vector block by block. NumPy only:
-TensorFlow's own operations lock what they change.
+They work elementwise, so a caller may process a vector block by block. NumPy
+only: TensorFlow's own operations lock the vectors they change.
 """
 
 import functools
@@ -79,10 +79,5 @@ def make(name: str, decay: float, epsilon: float) -> UpdateFn:
 
 
 def num_slots(name: str, num_workers: int) -> int:
-  """Counts the vectors of mean squares, or momenta, of all workers together.
-
-  Args:
-    name: see `make`.
-    num_workers: K.
-  """
+  """Counts the vectors of mean squares, or momenta, of all workers together."""
   return 1 if name == 'shared_rmsprop' else num_workers

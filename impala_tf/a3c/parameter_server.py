@@ -1,4 +1,4 @@
-"""The learner of A3C's architecture, which keeps what workers have learned.
+"""The learner of A3C's architecture, which keeps what its workers learn.
 
 It learns nothing itself. It reads the workers' records, writes rows and
 checkpoints, and publishes the shared parameters; see `shared_parameters`.
@@ -52,7 +52,7 @@ class _Memory(tf.Module):
 
 
 class Keeper:
-  """The shared parameters as variables, which checkpoints and readers have.
+  """The shared parameters as variables, for checkpoints and readers.
 
   Attributes:
     agent: agent with the parameters of the last `take`.
@@ -60,7 +60,7 @@ class Keeper:
     num_updates: int64 variable, updates of all workers.
     num_frames: int64 variable, environment frames of all workers.
     saved: the counts, for a checkpoint.
-    memory: what else workers share.
+    memory: the optimiser's memory and the target network.
   """
 
   def __init__(self, config: config_lib.Config,
@@ -83,10 +83,10 @@ class Keeper:
     self.memory = _Memory(np.full(shape, start, np.float32), parameters)
 
   def make_store(self) -> store_lib.Store:
-    """Makes memory for workers, with all that is here.
+    """Makes memory for workers, with copies of all variables here.
 
     Raises:
-      ConfigError: where this system has no such memory.
+      ConfigError: this system has no such memory.
     """
     if not self.num_updates.numpy():  # The parameters may be another run's.
       self.memory.target_parameters.assign(worker_lib.flatten(self.agent))
@@ -113,12 +113,12 @@ class Keeper:
     self.num_updates.assign(counts.num_updates)
 
   def take(self, store: store_lib.Store) -> None:
-    """Takes counts and parameters as they are, while workers go on."""
+    """Takes the present counts and parameters, while workers go on."""
     self.count(store)
     worker_lib.assign(self.agent, store.parameters)
 
   def take_all(self, store: store_lib.Store) -> None:
-    """Takes what a checkpoint needs besides."""
+    """Takes the optimiser's memory and the target network, too."""
     self.take(store)
     self.memory.slots.assign(np.stack(store.slots))
     self.memory.target_parameters.assign(store.target_parameters)
@@ -143,7 +143,7 @@ class Parts(NamedTuple):
   checkpointer: checkpoint_lib.Checkpointer
 
   def save(self, score: Optional[float]) -> None:
-    """Writes a checkpoint of what workers share now; raises OSError."""
+    """Writes a checkpoint of the shared parameters; raises OSError."""
     self.keeper.take_all(self.store)
     self.checkpointer.save(int(self.keeper.num_updates.numpy()), score)
 
@@ -152,7 +152,7 @@ def make_checkpointer(config: config_lib.Config, run_dir: str, keeper: Keeper,
                       totals: loop_lib.Totals,
                       configured: hyperparameters_lib.ConfiguredValues
                       ) -> checkpoint_lib.Checkpointer:
-  """Makes what writes and restores all that a run goes on from."""
+  """Makes the checkpointer of all that a run resumes from."""
   return checkpoint_lib.Checkpointer(
       run_dir, config.experiment.checkpoints_to_keep,
       agent=keeper.agent, learner=keeper.saved, totals=totals,
@@ -163,13 +163,11 @@ def make_checkpointer(config: config_lib.Config, run_dir: str, keeper: Keeper,
 def make(config: config_lib.Config, run_dir: str) -> Parts:
   """Makes the parts and restores the newest checkpoint.
 
-  Args:
-    config: config of the run.
-    run_dir: directory of the run, which exists.
+  `run_dir` must exist.
 
   Raises:
-    ConfigError: where the config cannot be trained so.
-    checkpoint.CheckpointError: where all checkpoints are damaged.
+    ConfigError: the config cannot be trained so.
+    checkpoint.CheckpointError: all checkpoints are damaged.
   """
   environment = experiment.make_probe_environment(config)
   keeper = Keeper(config, environment)
@@ -191,7 +189,7 @@ def make(config: config_lib.Config, run_dir: str) -> Parts:
 
 
 class _StorePublisher(weights.Publisher):
-  """A publisher of the shared parameters as they are when it is asked."""
+  """A publisher whose snapshots are of the shared parameters."""
 
   def __init__(self, address: str, parts: Parts):
     store = parts.store
@@ -205,12 +203,7 @@ class _StorePublisher(weights.Publisher):
 
 
 def make_publisher(parts: Parts, address: str) -> weights.BackgroundPublisher:
-  """Makes what publishes the shared parameters to evaluators and workers.
-
-  Args:
-    parts: parts of the learner's process.
-    address: 'host:port' of the server.
-  """
+  """Makes the publisher of shared parameters to evaluators and workers."""
   return weights.BackgroundPublisher(_StorePublisher(address, parts))
 
 
@@ -241,7 +234,7 @@ class _Reader:
 
 
 def _as_unroll(records: Sequence[Record]) -> types.Unroll:
-  """Puts N records into an unroll [2, N] that has their episodes' ends."""
+  """Puts N records into an unroll [2, N] with the ends of their episodes."""
   ended = ['episode_return' in record for record in records]
   steps = np.full((2, len(records)), dm_env.StepType.MID, np.uint8)
   steps[1, ended] = int(dm_env.StepType.FIRST)
@@ -269,7 +262,7 @@ def _means(records: Sequence[Record]) -> Dict[str, float]:
 
 
 class _Log:
-  """The workers' records as rows and counts of skipped updates."""
+  """A log of the workers' records: rows, and counts of skipped updates."""
 
   def __init__(self, parts: Parts, reader: _Reader, interval_secs: float):
     self.skipped = skipped_updates.SkippedUpdates(
@@ -284,7 +277,7 @@ class _Log:
     """Adds records; returns the means of their metrics.
 
     Raises:
-      UserError: after too many skipped updates.
+      UserError: too many updates were skipped.
     """
     learned = [record for record in records if not self.skipped.add(
         record['metrics']['gradient_norm'], record['worker'])]
@@ -300,22 +293,21 @@ def run(parts: Parts, host: host_lib.LearnerHost,
         publisher: Optional[weights.BackgroundPublisher] = None,
         log_interval_secs: float = 0., poll_secs: float = 0.,
         callbacks: Sequence[loop_lib.Callback] = ()) -> bool:
-  """Keeps what workers learn until the run is done or the host says to stop.
+  """Collects the workers' results until the run is done or the host stops it.
 
   Args:
-    parts: parts of the learner's process.
-    host: the process that this runs in.
-    publisher: publishes parameters now and then; None for nobody to read them.
+    publisher: publishes parameters at intervals; None if nobody reads them.
     log_interval_secs: seconds between rows; 0 for a row for each batch of
       records.
     poll_secs: time between two looks at the workers' records.
-    callbacks: told of each batch of records, with the means of its metrics.
+    callbacks: called after each batch of records, with the means of its
+      metrics.
 
   Returns:
     Whether the run is done, see `loop_lib.train`.
 
   Raises:
-    OSError: where the last checkpoint could not be written.
+    OSError: the last checkpoint could not be written.
     UserError: see `skipped_updates.SkippedUpdates`.
   """
   keeper, store = parts.keeper, parts.store

@@ -16,14 +16,14 @@ _MIN_EPISODE_STEPS = 16
 
 
 class SegmentBuffer:
-  """A buffer in which an unroll [T+1, 1] is put together, step by step.
+  """A buffer that assembles an unroll [T+1, 1] step by step.
 
   A segment that ends early is padded with steps that begin an episode after a
   time limit: no transition into them is learned from or counts in means.
   """
 
   def __init__(self, max_steps: Optional[int]):
-    """Allocates nothing yet, since the first step shows the shapes.
+    """Sets T; the first step, which shows the shapes, allocates.
 
     Args:
       max_steps: T; None: the episode's length, padded to a power of two.
@@ -47,14 +47,10 @@ class SegmentBuffer:
     self._last += 1
     if self._last >= self._capacity:
       self._grow(row)
-
-    def put(array, value):
-      array[self._last] = value
-
-    tf.nest.map_structure(put, self._arrays, row)
+    acting.put_rows(self._arrays, self._last, row)
 
   def _grow(self, row: Any) -> None:
-    """Makes room for twice as many steps, or for those that there may be."""
+    """Makes room for twice as many steps, or for the most there may be."""
     steps = self._max_steps or max(
         _MIN_EPISODE_STEPS, 2 * (self._capacity - 1))
     old, num_rows = self._arrays, self._capacity
@@ -64,11 +60,7 @@ class SegmentBuffer:
     self._inlets = tf.nest.map_structure(
         lambda array: acting.Inlet(array, self._capacity), self._arrays)
     if old is not None:
-
-      def keep(array, values):
-        array[:num_rows] = values
-
-      tf.nest.map_structure(keep, self._arrays, old)
+      acting.put_rows(self._arrays, slice(num_rows), old)
 
   @property
   def num_steps(self) -> int:
@@ -78,8 +70,8 @@ class SegmentBuffer:
   def unroll(self) -> types.Unroll:
     """Returns the segment, padded; the next segment overwrites it.
 
-    It says nothing of versions and levels: the policy that acted learns, and
-    there is one level.
+    Versions and levels are empty: the policy that acted learns, and there is
+    one level.
     """
     num_steps = self._max_steps or max(
         _MIN_EPISODE_STEPS, 1 << (self._last - 1).bit_length())
@@ -92,11 +84,8 @@ class SegmentBuffer:
 
   def _pad(self, num_rows: int) -> None:
     padding = slice(self._last + 1, num_rows)
-
-    def repeat(array):
-      array[padding] = array[self._last]
-
-    tf.nest.map_structure(repeat, self._arrays)
+    acting.put_rows(self._arrays, padding, tf.nest.map_structure(
+        lambda array: array[self._last], self._arrays))
     steps = self._arrays[0]
     steps.step_type[padding] = _FIRST
     steps.reward[padding] = 0

@@ -3,7 +3,7 @@
 Section 4 of Mnih et al. 2016 (arXiv:1602.01783v2): theta, theta-minus, the
 optimiser's memory and the frame counter T. Vectors are read and changed without
 locks, as Hogwild! does (Recht et al. 2011). Counts and records are small and
-behind a lock, which the kernel releases where its holder dies.
+behind a lock, which the kernel releases if its holder dies.
 
 The memory is an anonymous file of the process that makes it
 (`comms.anonymous_files`): nothing is left behind, however processes end.
@@ -40,15 +40,7 @@ _READ_LOCK_SECS = 0.05
 
 
 def encode(record: Dict[str, Any], room_bytes: int) -> bytes:
-  """Writes a record as JSON.
-
-  Args:
-    record: facts of an update; JSON takes them.
-    room_bytes: most bytes.
-
-  Raises:
-    ValueError: where it is longer.
-  """
+  """Writes a record as JSON; raises ValueError if that is over `room_bytes`."""
   text = json.dumps(record).encode()
   if len(text) > room_bytes:
     raise ValueError(f'the metrics of an update take {len(text)} bytes, but '
@@ -62,7 +54,7 @@ class Counts(NamedTuple):
 
   Attributes:
     num_frames: T, environment frames that were learned from.
-    num_updates: updates, those that were skipped included.
+    num_updates: updates, skipped ones included.
     num_syncs: how often the target network was replaced.
   """
   num_frames: int
@@ -113,12 +105,12 @@ class Store:
     return Counts(*(int(self._header[name]) for name in Counts._fields))
 
   def set_counts(self, num_frames: int, num_updates: int) -> None:
-    """Sets counts to those of a run that goes on; no worker may be there."""
+    """Sets the counts of a run that resumes, before there are workers."""
     self._header['num_frames'] = num_frames
     self._header['num_updates'] = num_updates
 
   def is_there(self) -> bool:
-    """Returns whether the process that has made the memory still has it."""
+    """Returns whether the process that made the memory still has it."""
     try:
       # Its number may be another process's by now.
       return os.path.samestat(
@@ -128,7 +120,7 @@ class Store:
 
   @property
   def problem(self) -> str:
-    """Who has the lock now, in case nothing comes; empty for nobody."""
+    """The process that holds the lock, for messages; empty if none does."""
     pid = anonymous_files.lock_holder(self._file.fileno())
     return '' if pid is None else (
         f'process {pid} has the lock of the shared parameters; if it is '
@@ -136,11 +128,11 @@ class Store:
 
   def push(self, update: optimizers.UpdateFn, slot: int, gradient: np.ndarray,
            learning_rate: float) -> None:
-    """Takes a step of an optimiser, whatever others change meanwhile.
+    """Takes a step of an optimiser, while others may change the parameters.
 
     Args:
       update: step of the optimiser.
-      slot: which of `slots` it remembers in.
+      slot: index in `slots` of the optimiser's memory.
       gradient: float32 [P], finite: nothing takes NaN out again.
       learning_rate: factor of the step.
     """
@@ -153,17 +145,17 @@ class Store:
                  record: Dict[str, Any]) -> None:
     """Counts an update and leaves a record of it.
 
-    Where T has reached another multiple of the interval, this call replaces the
+    If T has reached another multiple of the interval, this call replaces the
     target network by the shared parameters: T may jump over the multiple, and
     only one worker sees that.
 
     Args:
       num_frames: environment frames of the update.
       target_interval_frames: I_target.
-      record: facts that are read by `Records`; JSON takes them.
+      record: facts for readers of `Records`, as JSON can hold.
 
     Raises:
-      ValueError: where the record is too long. Nothing is counted.
+      ValueError: the record is too long. Nothing is counted.
     """
     text = encode(record, RECORD_BYTES - _LENGTH_BYTES)
     header = self._header
@@ -194,11 +186,7 @@ class Store:
     np.copyto(self.target_parameters, self.parameters)
 
   def new_records(self, num_read: int) -> 'Records':
-    """Reads records that were left since.
-
-    Args:
-      num_read: `Records.num_read` of the last call, 0 at first.
-    """
+    """Reads the records after the first `num_read`; see `Records.num_read`."""
     if int(self._header['num_records']) == num_read:
       return Records([], num_read)
     texts = []
@@ -220,7 +208,7 @@ class Records(NamedTuple):
   """Records of updates, oldest first.
 
   Attributes:
-    records: what was given to `Store.add_frames`.
+    records: those of `Store.add_frames`.
     num_read: number of records up to and including these.
   """
   records: List[Dict[str, Any]]
@@ -228,15 +216,11 @@ class Records(NamedTuple):
 
 
 def make(num_parameters: int, num_slots: int) -> Store:
-  """Makes the memory, in which all vectors are 0.
-
-  Args:
-    num_parameters: P.
-    num_slots: S.
+  """Makes the memory of P parameters and S slots, in which all vectors are 0.
 
   Raises:
-    AttributeError: where this is not Linux.
-    OSError: where the system has no such memory.
+    AttributeError: this is not Linux.
+    OSError: the system has no such memory.
   """
   token = secrets.token_hex(8)
   file = anonymous_files.make(_PREFIX, token)
@@ -254,13 +238,10 @@ def make(num_parameters: int, num_slots: int) -> Store:
 
 
 def find(tables: Iterable[str]) -> Optional[Store]:
-  """Opens the memory of another process.
+  """Opens another process's memory; returns None if there is none to open.
 
   Args:
     tables: names of the tables of the learner's server.
-
-  Returns:
-    The memory; None where there is none that this process can open.
   """
   for name in tables:
     if name.startswith(_PREFIX):

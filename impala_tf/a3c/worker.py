@@ -3,8 +3,8 @@
 Algorithms 1, S2 and S3 of Mnih et al. 2016 (arXiv:1602.01783v2). K workers
 share P processes, and take turns within each. Every segment begins with a copy
 of the shared parameters, so that one agent with one graph serves all workers of
-a process; only environment, memory and exploration are each worker's own. Where
-the parameters come from and the gradients go is hidden in `links`.
+a process; each worker owns only its environment, memory and exploration.
+`links` hides where parameters come from and gradients go.
 """
 
 from typing import Any, Callable, List, NamedTuple, Optional, Sequence
@@ -26,7 +26,6 @@ from impala_tf.runs import metrics as metrics_lib
 
 _FIRST = int(dm_env.StepType.FIRST)
 
-
 GradientsFn = Callable[[types.Unroll], learner_lib.Gradients]
 
 
@@ -36,7 +35,7 @@ class Settings(NamedTuple):
   Attributes:
     max_gradient_norm: norm to which a segment's gradients are clipped, or None.
     max_segment_steps: t_max; None: a whole episode.
-    epsilon_anneal_frames: frames within which epsilon becomes final.
+    epsilon_anneal_frames: frames after which epsilon is final.
   """
   max_gradient_norm: Optional[float]
   max_segment_steps: Optional[int]
@@ -44,15 +43,15 @@ class Settings(NamedTuple):
 
 
 class Worker:
-  """A worker: an environment, and what of its agent is its own.
+  """A worker: an environment, and its state of the shared agent.
 
   Attributes:
     name: name of the worker, for messages.
-    slot: which of `Store.slots` the worker's optimiser remembers in.
+    slot: index in `Store.slots` of the memory of the worker's optimiser.
     environment: a single one.
     env_output: x_t, leading [1].
     core_state: memory before x_t, tensors [1, ...].
-    agent_output: the choice at x_t; None where there is none yet.
+    agent_output: the choice at x_t; None if there is none yet.
     next_core_state: memory after that choice.
     final_epsilon: value that its epsilon is annealed to.
   """
@@ -60,14 +59,9 @@ class Worker:
   def __init__(self, name: str, slot: int,
                environment: environment_lib.BatchedEnvironment,
                core_state: Any, seed: int):
-    """Starts the environment.
+    """Starts the environment, with the memory of a first step.
 
-    Args:
-      name: see the class.
-      slot: see the class.
-      environment: see the class.
-      core_state: memory of a first step.
-      seed: seed of the worker's final epsilons.
+    `seed` is for drawing final epsilons.
     """
     self.name = name
     self.slot = slot
@@ -117,20 +111,20 @@ class ActorLearner:
                workers: Sequence[Worker], gradients_fn: GradientsFn,
                settings: Settings, seed: int, explores: bool = False,
                keeps_last_action: bool = False):
-    """Builds no graph yet.
+    """Stores the parts; the first segment traces the graph.
 
     Args:
       link: way to the shared parameters.
-      agent: agent that gets a copy of them from it for each segment.
-      workers: those that take turns.
+      agent: agent that gets a copy of them for each segment.
+      workers: workers that take turns.
       gradients_fn: gradients of the loss of an unroll [T+1, 1] at the agent's
         parameters.
       settings: numbers of the run.
       seed: seed of the action sampling.
-      explores: whether the agent has an epsilon, as one that learns values.
+      explores: whether the agent has an epsilon, as those that learn values.
       keeps_last_action: whether a worker chooses an action at a segment's last
-        step and goes on with it, since Sarsa's target is of it. Else the first
-        action of a segment is that of the new parameters.
+        step and continues with it, since Sarsa's target needs it. Else the new
+        parameters choose a segment's first action.
     """
     self._link = link
     self._agent = agent
@@ -147,7 +141,7 @@ class ActorLearner:
     self.stopwatch = metrics_lib.Stopwatch()
 
   def run_segment(self) -> None:
-    """Has the next worker play a segment and learn from it."""
+    """Lets the next worker play a segment and learn from it."""
     lap = self.stopwatch.lap
     lap()  # Time between calls is not billed.
     worker = self._workers[self._turn]
@@ -218,7 +212,7 @@ class ActorLearner:
 
   def _contribution(self, worker: Worker, version: int, gradient: np.ndarray,
                     numbers: np.ndarray) -> links.Contribution:
-    """Puts together what the segment contributes."""
+    """Puts together the segment's contribution."""
     metrics = dict(zip(self._metric_names, map(float, numbers)))
     if self._buffer.num_steps == 1 and worker.was_cut_off:
       # No transition counts: the gradient is zero, and there are no means.
@@ -243,7 +237,7 @@ def flatten(agent: agent_lib.Agent) -> np.ndarray:
 
 
 def assign(agent: agent_lib.Agent, parameters: np.ndarray) -> None:
-  """Gives an agent's trainable variables the values of a vector [P]."""
+  """Assigns a vector [P] to an agent's trainable variables."""
   start = 0
   for variable in agent.trainable_variables:
     end = start + variable.shape.num_elements()

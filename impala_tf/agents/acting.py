@@ -16,15 +16,10 @@ from impala_tf.envs import environment as environment_lib
 class EpisodeCounter:
   """Return and length of each environment's episode, of raw rewards.
 
-  A lost life is no end (its row is MID), so the episodes are full games.
+  A lost life does not end an episode (its row is MID): episodes are full games.
   """
 
   def __init__(self, num_envs: int):
-    """Begins before the first step.
-
-    Args:
-      num_envs: E.
-    """
     self._return = np.zeros(num_envs, np.float32)
     self._steps = np.full(num_envs, -1, np.int32)  # `reset` is no step.
     self._ended = np.zeros(num_envs, bool)
@@ -43,8 +38,7 @@ class EpisodeCounter:
         default.
 
     Returns:
-      The step with its counts, see `types.EnvOutput`. The next call overwrites
-      its arrays.
+      The step with its counts. The next call overwrites its arrays.
     """
     goes_on = ~self._ended[rows]
     self._ended[rows] = timestep.step_type == int(dm_env.StepType.FIRST)
@@ -65,22 +59,17 @@ class EpisodeCounter:
 class Inlet:
   """Memory that TensorFlow reads in place and NumPy arrays are copied into.
 
-  To make a tensor of an array costs 5 to 25 us, in every step of every actor,
-  and on Python 3.11 each leaks 16 bytes. Here one tensor serves all calls. That
-  is sound where a graph has read its inputs by the time its call returns and
-  none of its outputs lies in their memory.
+  Making a tensor of an array costs 5 to 25 us in every step of every actor, and
+  on Python 3.11 each leaks 16 bytes. Here one tensor serves all calls. That is
+  sound if a graph has read its inputs by the time its call returns, and no
+  output shares their memory.
   """
 
   # TensorFlow aligns its tensors so; its kernels end the process at others.
   _ALIGNMENT_BYTES = 64
 
   def __init__(self, like: np.ndarray, max_rows: int):
-    """Allocates the memory.
-
-    Args:
-      like: array with the dtype and the shape after [n] of those to come.
-      max_rows: the largest n to come.
-    """
+    """Allocates up to `max_rows` rows of this dtype and row shape."""
     shape = (max_rows, *like.shape[1:])
     num_bytes = math.prod(shape) * like.itemsize
     memory = np.zeros(num_bytes + self._ALIGNMENT_BYTES, np.uint8)
@@ -90,15 +79,11 @@ class Inlet:
     self._tensors = {}
 
   def tensor(self, array: np.ndarray, num_rows: int) -> tf.Tensor:
-    """Returns a copy of an array [n, ...], which the next call overwrites.
-
-    Args:
-      array: an array [n, ...].
-      num_rows: n.
+    """Copies an array [num_rows, ...]; the next call overwrites the copy.
 
     Raises:
-      ValueError: where it has another shape.
-      TypeError: where it has another kind of dtype.
+      ValueError: the array has another shape.
+      TypeError: its dtype is of another kind.
     """
     rows = self._array[:num_rows]
     if array.shape != rows.shape:  # NumPy would stretch it.
@@ -116,8 +101,8 @@ class Inlet:
 class _GraphStep:
   """An agent's step on NumPy batches as one call of a graph.
 
-  Core states are handed in and out. It counts its calls: seed and number of a
-  call determine the actions that are sampled in it.
+  Core states are passed in and out. Seed and number of a call determine the
+  actions that are sampled in it.
 
   Attributes:
     is_flat: whether calls are flat, see `_call`; False once one has failed.
@@ -125,15 +110,12 @@ class _GraphStep:
 
   def __init__(self, agent: agent_lib.Agent, seed: int, max_rows: int,
                any_batch_size: bool, deterministic: bool = False):
-    """Builds no graph yet, since the first call shows the shapes.
+    """Stores the options; the first call, which shows the shapes, traces.
 
     Args:
-      agent: acts.
-      seed: seed with which actions are sampled.
       max_rows: the largest number of rows of a call.
-      any_batch_size: whether the number of rows differs between calls; where it
-        does not, a call costs a little less.
-      deterministic: see `Agent.step`.
+      any_batch_size: whether the number of rows differs between calls; a call
+        with a fixed number costs a little less.
     """
     self._agent = agent
     self._max_rows = max_rows
@@ -146,11 +128,7 @@ class _GraphStep:
 
   def __call__(self, env_output: types.EnvOutput, core_state: Any
                ) -> Tuple[types.AgentOutput, Any]:
-    """Chooses actions at x_t.
-
-    Args:
-      env_output: NumPy arrays, leading [n].
-      core_state: tensors, leading [n], before x_t.
+    """Chooses actions at x_t, leading [n].
 
     Returns:
       Actions with their logits as NumPy arrays, and the next core state as
@@ -172,10 +150,11 @@ class _GraphStep:
     return self._unpack(packed.numpy(), num_rows), core_state
 
   def _call(self, inputs: Sequence[tf.Tensor]) -> Sequence[tf.Tensor]:
-    """Calls the graph, flatly: without a look at its inputs.
+    """Calls the graph flatly, which skips checking the inputs.
 
-    A `tf.function` looks at them to choose a graph, and a concrete function at
-    their structure, every time: together a third of what a small batch costs.
+    A `tf.function` checks them to choose a graph, and a concrete function
+    checks their structure, every time: together a third of a small batch's
+    cost.
     """
     if not self.is_flat:
       return self._graph(*inputs)
@@ -210,9 +189,10 @@ class _GraphStep:
       agent_output, core_state = self._agent.step(
           unseen._replace(**dict(zip(self._inlets, seen))), core_state,
           inputs[-1], self._deterministic)
-      # Without copies, a state that an agent takes from what it observes would
-      # change with the inlet: TensorFlow passes such memory on as it is.
-      return [_pack(agent_output), *map(_copy, tf.nest.flatten(core_state))]
+      # Without copies, a state that is part of an observation would change with
+      # the inlet: TensorFlow, and `tf.identity`, pass such memory on as it is.
+      return [_pack(agent_output), *(tf.raw_ops.DeepCopy(x=state) for state in
+                                     tf.nest.flatten(core_state))]
 
     num_rows = None if self._any_batch_size else self._max_rows
     specs = [tf.TensorSpec((num_rows, *x.shape[1:]), x.dtype)
@@ -241,9 +221,12 @@ def _pack(agent_output: types.AgentOutput) -> tf.Tensor:
        tf.reshape(agent_output.policy_logits, [-1])], axis=0)
 
 
-def _copy(tensor: tf.Tensor) -> tf.Tensor:
-  """Copies a tensor; `tf.identity` would be the same memory."""
-  return tf.raw_ops.DeepCopy(x=tensor)
+def put_rows(arrays: Any, rows: Any, values: Any) -> None:
+  """Writes values, tensors or arrays, to rows of a structure of arrays."""
+  def put(array, value):
+    array[rows] = value
+
+  tf.nest.map_structure(put, arrays, values)
 
 
 class Policy:
@@ -255,21 +238,14 @@ class Policy:
 
   def __init__(self, agent: agent_lib.Agent, num_envs: int, seed: int,
                deterministic: bool = False):
-    """Starts with the memory of a first step.
-
-    Args:
-      agent: acts.
-      num_envs: E.
-      seed: seed with which actions are sampled.
-      deterministic: see `Agent.step`.
-    """
+    """Starts with the memory of a first step; `seed` samples actions."""
     self.core_state = agent.initial_state(num_envs)
     self._step = _GraphStep(agent, seed, num_envs, any_batch_size=False,
                             deterministic=deterministic)
 
   @property
   def is_flat(self) -> bool:
-    """Whether the cheapest way to call the graph has not failed so far."""
+    """Whether the cheapest way to call the graph has worked so far."""
     return self._step.is_flat
 
   def act(self, env_output: types.EnvOutput) -> types.AgentOutput:
@@ -289,7 +265,6 @@ class RowPolicy:
   """
 
   def __init__(self, agent: agent_lib.Agent, num_envs: int, seed: int):
-    """Starts with the memory of a first step; see `Policy`."""
     self.core_state = tf.nest.map_structure(
         lambda t: t.numpy(), agent.initial_state(num_envs))
     self._inlets = tf.nest.map_structure(
@@ -307,9 +282,5 @@ class RowPolicy:
     agent_output, core_state = self._step(env_output, tf.nest.map_structure(
         lambda inlet, array: inlet.tensor(array[rows], len(rows)),
         self._inlets, self.core_state))
-
-    def put(array, t):
-      array[rows] = t.numpy()
-
-    tf.nest.map_structure(put, self.core_state, core_state)
+    put_rows(self.core_state, rows, core_state)
     return agent_output

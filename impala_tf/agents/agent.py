@@ -44,19 +44,20 @@ class NetworkOutput(NamedTuple):
 class Agent(tf.Module):
   """The agent of the paper's figure 3, with or without the LSTM.
 
-  Feed-forward agents (appendix G) see the observation alone; recurrent ones
-  also the last action and the last reward, clipped to [-1, 1]. All memory,
-  those two included, ends where an episode starts. Either kind may
-  read instructions, or numbers beside an image; the encoding of either joins
-  the torso's features. Where an action mask comes with x_t, illegal actions
-  have no probability.
+  Feed-forward agents (appendix G) see the observation alone. Recurrent ones
+  also see the last action and the last reward, clipped to [-1, 1]; all their
+  memory, these two included, ends where an episode starts. Both may read
+  instructions, or numbers beside an image, whose encoding joins the torso's
+  features. If an action mask comes with x_t, illegal actions have no
+  probability.
 
   Attributes:
-    kind: name of the class in `saved`, which makes it anew.
-    popart: normalises values by task; None where none are.
-    normaliser: normalises vectors that are observed; None where none are.
-    num_features: F, numbers beside an image that it observes; see `build`.
-    has_action_mask: whether illegal actions are told; see `build`.
+    kind: name of the class in `saved`, which uses it to make the agent again.
+    distribution: the policy's, which gives its logits their meaning.
+    popart: head that normalises values by task, or None.
+    normaliser: normaliser of observed vectors, or None.
+    num_features: F, numbers observed beside an image; see `build`.
+    has_action_mask: whether observations carry an action mask; see `build`.
   """
 
   kind = 'actor_critic'
@@ -64,20 +65,20 @@ class Agent(tf.Module):
   def __init__(self, distribution: distributions.Distribution,
                config: config_lib.AgentConfig, precision: str = 'float32',
                compiled: bool = False, num_tasks: Optional[int] = None):
-    """Makes the layers, yet without variables.
+    """Makes the layers, without variables so far.
 
     Args:
       distribution: the policy's, see `distributions.of_actions`.
       config: kind and sizes of the network.
       precision: the torso's, 'float32' or 'mixed_bfloat16'; or 'bfloat16',
-        with which its variables are bfloat16, too, for acting alone. All else
-        is float32.
+        whose variables are bfloat16, too, for acting alone. All else is
+        float32.
       compiled: whether XLA will compile it.
-      num_tasks: L, to have values normalised for each of so many tasks by
-        `popart`, a `popart_head.PopArtHead`; None: values as they are.
+      num_tasks: L, number of tasks whose values `popart` normalises, each
+        apart; None: values as they are.
     """
     super().__init__(name='agent')
-    self._distribution = distribution
+    self.distribution = distribution
     self._torso_name = config.torso
     self._torso = networks.make_torso(
         config.torso, config.hidden_size, precision, config.torso_gain)
@@ -102,16 +103,11 @@ class Agent(tf.Module):
       self.popart = popart_head.PopArtHead(self._baseline_head)
 
   @property
-  def distribution(self) -> distributions.Distribution:
-    """The policy's distribution, which tells what its logits mean."""
-    return self._distribution
-
-  @property
   def parts(self) -> Dict[str, Sequence[tf.Variable]]:
     """Variables by part of the network, for `transfer`.
 
-    Those of 'policy head', 'baseline head' and 'LSTM inputs' depend on what is
-    played; all others on `AgentConfig` and observations alone.
+    'policy head', 'baseline head' and 'LSTM inputs' depend on the actions and
+    tasks; all others on `AgentConfig` and observations alone.
     """
     modules = {'torso': self._torso, 'LSTM': self._core,
                'policy head': self._policy_head,
@@ -130,12 +126,12 @@ class Agent(tf.Module):
 
   @property
   def reads_rewards(self) -> bool:
-    """Whether the last reward is an input, as it is of the LSTM."""
+    """Whether the last reward is an input, as it is for an LSTM."""
     return self._core is not None
 
   @property
   def num_tasks(self) -> Optional[int]:
-    """Tasks whose values are normalised apart; None where none are."""
+    """Number of tasks that values are normalised for; None for none."""
     return self.popart.num_tasks if self.popart else None
 
   @property
@@ -152,11 +148,11 @@ class Agent(tf.Module):
     Args:
       observation_spec: observations of one environment.
       num_features: F, numbers that are observed beside them.
-      has_action_mask: whether a mask of legal actions comes with them.
+      has_action_mask: whether observations carry a mask of legal actions.
 
     Raises:
-      ConfigError: where the torso cannot take such observations, or they are to
-        be normalised and are images.
+      ConfigError: the torso cannot take such observations, or they are images
+        and would have to be normalised.
     """
     if (self._torso_name in torsos.FOR_IMAGES
         and len(observation_spec.shape) != 3):
@@ -175,12 +171,12 @@ class Agent(tf.Module):
             episode_return=(), episode_steps=(),
             instruction=tf.zeros([1, 1, self._instruction_length], tf.int32),
             features=tf.zeros([1, 1, num_features]),
-            action_mask=tf.ones([1, 1, self._distribution.num_logits])),
+            action_mask=tf.ones([1, 1, self.distribution.num_logits])),
         self._no_actions(1, 1), self.initial_state(1))
 
   def _make_encoders(self, observation_spec: dm_env.specs.Array,
                      num_features: int) -> None:
-    """Makes the parts that depend on what is observed; see `build`."""
+    """Makes the parts that depend on the observations; see `build`."""
     self.num_features = num_features
     if num_features:
       self._feature_encoder = layers.Linear(self._hidden_size, tf.nn.relu)
@@ -194,14 +190,9 @@ class Agent(tf.Module):
 
   def observation_totals(self, env_outputs: types.EnvOutput
                          ) -> running_moments.Totals:
-    """Sums up what is observed, for `normaliser`, which there must be.
+    """Sums up observations for `normaliser`, which must not be None.
 
-    Args:
-      env_outputs: x_0 to x_T, leading [T+1, B]. x_0 was the last of an unroll
-        before and is left out.
-
-    Returns:
-      See `running_moments.totals`.
+    Leaves out x_0 of [T+1, B], which was the last of an unroll before.
     """
     return self.normaliser.totals(
         (env_outputs.features if self.num_features
@@ -216,8 +207,8 @@ class Agent(tf.Module):
 
   def _no_actions(self, *leading) -> tf.Tensor:
     """Makes zeros [*leading, ...] for steps that have no last action."""
-    return tf.zeros([*leading, *self._distribution.action_shape],
-                    self._distribution.action_dtype)
+    return tf.zeros([*leading, *self.distribution.action_shape],
+                    self.distribution.action_dtype)
 
   def step(self, env_output: types.EnvOutput, core_state, seed: tf.Tensor,
            deterministic: bool = False
@@ -234,12 +225,12 @@ class Agent(tf.Module):
     Returns:
       The action with its logits, leading [B], and the next core state.
     """
-    last_action = core_state.last_action if core_state else None
-    outputs, lstm = self._forward(
-        *_with_time((env_output, last_action)), core_state)
+    last_action = core_state.last_action if core_state else ()
+    outputs, lstm = self._forward(*tf.nest.map_structure(
+        lambda t: tf.expand_dims(t, 0), (env_output, last_action)), core_state)
     logits = tf.squeeze(outputs.policy_logits, axis=0)
     if deterministic:
-      action = self._distribution.mode(logits)
+      action = self.distribution.mode(logits)
     else:
       action = self._choose(logits, seed)
     core_state = CoreState(lstm, action) if core_state else ()
@@ -247,19 +238,16 @@ class Agent(tf.Module):
 
   def _choose(self, logits: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
     """Chooses actions [B, ...] by logits [B, P]: samples the policy."""
-    return self._distribution.sample(logits, seed)
+    return self.distribution.sample(logits, seed)
 
   def unroll(self, env_outputs: types.EnvOutput, actions: tf.Tensor,
              core_state) -> NetworkOutput:
-    """Evaluates the current parameters on a batch of unrolls.
+    """Evaluates the current parameters on a batch of unrolls, leading [T+1, B].
 
     Args:
-      env_outputs: x_0 to x_T, leading [T+1, B].
-      actions: [T+1, B, ...] that were taken at these.
+      env_outputs: x_0 to x_T.
+      actions: actions that were taken there.
       core_state: before x_0, as the actor had it.
-
-    Returns:
-      `NetworkOutput`, leading [T+1, B].
     """
     last_actions = None
     if core_state:
@@ -274,7 +262,7 @@ class Agent(tf.Module):
 
     Args:
       env_outputs: x_0 to x_T, leading [T+1, B].
-      actions: [T+1, B, ...] that were taken at these.
+      actions: [T+1, B, ...] that were taken there.
       core_state: before x_0.
 
     Returns:
@@ -288,11 +276,7 @@ class Agent(tf.Module):
     return CoreState(lstm, actions[-2])
 
   def _forward(self, env_outputs: types.EnvOutput, last_actions, core_state):
-    """Runs the network on leading [T, B].
-
-    Returns:
-      `NetworkOutput` and the LSTM's state.
-    """
+    """Runs the network on [T, B, ...]; also returns the LSTM's state."""
     features, lstm_state = self._features(
         env_outputs, last_actions, core_state.lstm if self._core else None)
     return self._heads(env_outputs, features, features), lstm_state
@@ -302,7 +286,7 @@ class Agent(tf.Module):
     features = self._encode(env_outputs)
     if self._core is None:
       return features, None
-    is_first = _is_first(env_outputs)
+    is_first = tf.equal(env_outputs.step_type, int(dm_env.StepType.FIRST))
     features = tf.reshape(features, tf.concat(
         [_leading(env_outputs), [features.shape[-1]]], axis=0))
     features = tf.ensure_shape(
@@ -311,7 +295,7 @@ class Agent(tf.Module):
     rewards = tf.math.multiply_no_nan(
         losses.clip_rewards(env_outputs.reward, 'abs_one'), keep)
     last_actions = tf.math.multiply_no_nan(
-        self._distribution.encode(last_actions), keep[..., tf.newaxis])
+        self.distribution.encode(last_actions), keep[..., tf.newaxis])
     features = tf.concat(
         [features, rewards[..., tf.newaxis], last_actions], axis=-1)
     return self._core(features, is_first, lstm_state)
@@ -333,7 +317,7 @@ class Agent(tf.Module):
     return NetworkOutput(logits, tf.reshape(baseline, baseline_shape))
 
   def _encode(self, env_outputs: types.EnvOutput) -> tf.Tensor:
-    """Encodes what is observed, with time folded into the batch: [T*B, ...].
+    """Encodes observations, with time folded into the batch: [T*B, ...].
 
     All but the LSTM works so (section 3.1).
     """
@@ -357,12 +341,7 @@ class Agent(tf.Module):
 
 
 def restacked(env_outputs: types.EnvOutput) -> types.EnvOutput:
-  """Rebuilds stacks of frames that travelled once each, if there are any.
-
-  Args:
-    env_outputs: x_0 to x_T as they travel, see `types.Unroll`, with leading
-      [T+1, B].
-  """
+  """Rebuilds stacks of frames in x_0 to x_T, if frames travelled once each."""
   observation, step_type = env_outputs.observation, env_outputs.step_type
   if observation.shape[0] <= step_type.shape[0]:  # A frame for each step.
     return env_outputs
@@ -371,7 +350,7 @@ def restacked(env_outputs: types.EnvOutput) -> types.EnvOutput:
 
 
 def _given(name: str, tensor: Any) -> tf.Tensor:
-  """Returns a side channel; raises ValueError where there is none."""
+  """Returns a side channel; raises ValueError if it is missing."""
   if isinstance(tensor, tuple):
     raise ValueError(f'the agent reads {name}, but was given none')
   return tensor
@@ -386,13 +365,3 @@ def _fold(tensor: tf.Tensor) -> tf.Tensor:
 
 def _leading(env_outputs: types.EnvOutput) -> tf.Tensor:
   return tf.shape(env_outputs.observation)[:2]
-
-
-def _is_first(env_outputs: types.EnvOutput) -> tf.Tensor:
-  return tf.equal(env_outputs.step_type, int(dm_env.StepType.FIRST))
-
-
-def _with_time(structure):
-  """Adds a time dimension of 1 to each tensor of a structure."""
-  return tf.nest.map_structure(
-      lambda t: None if t is None else tf.expand_dims(t, 0), structure)

@@ -22,18 +22,13 @@ Initializer = Callable[[Sequence[int], tf.DType], tf.Tensor]
 
 def fan_in_truncated_normal(shape: Sequence[int], dtype: tf.DType = tf.float32,
                             gain: float = 1.0) -> tf.Tensor:
-  """Draws initial weights with variance gain^2/fan-in before truncation.
+  """Draws weights of variance gain^2/fan-in before truncation.
 
   Keras's `VarianceScaling` corrects for the truncation and so differs from the
   original by 14 %.
 
   Args:
     shape: [..., inputs, outputs], shape of a kernel.
-    dtype: type of the weights.
-    gain: factor of their standard deviation.
-
-  Returns:
-    Tensor of that shape.
   """
   stddev = gain * math.prod(shape[:-1])**-0.5
   return tf.random.truncated_normal(shape, stddev=stddev, dtype=dtype)
@@ -52,9 +47,9 @@ def max_pool(images: tf.Tensor) -> tf.Tensor:
 def _add_bias(outputs: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
   """Adds a bias [C] to outputs [..., C] of a layer.
 
-  On CPUs `BiasAddGrad` sums bfloat16 up in bfloat16, where a sum stops growing
-  at 256 times what is added. `Sum`, the gradient of an addition, rounds only
-  its result.
+  On CPUs `BiasAddGrad` sums bfloat16 in bfloat16, where a sum stops growing at
+  256 times the addend. `Sum`, the gradient of an addition, rounds only its
+  result.
   """
   if outputs.dtype == tf.bfloat16:
     return outputs + bias
@@ -122,7 +117,6 @@ class Linear(_Layer):
   def __init__(self, size: int, activation: Optional[Activation] = None,
                initial_weights: Initializer = fan_in_truncated_normal,
                precision: str = 'float32', use_bias: bool = True):
-    """Makes the layer, yet without variables."""
     super().__init__(activation, initial_weights, precision, use_bias)
     self.size = size
 
@@ -143,15 +137,12 @@ class Conv2D(_Layer):
                activation: Optional[Activation] = None,
                initial_weights: Initializer = fan_in_truncated_normal,
                precision: str = 'float32', padding: str = 'VALID'):
-    """Makes the layer, yet without variables.
+    """Makes the layer, without variables so far.
 
     Args:
       channels: number of outputs.
       size: height and width of the kernel.
       stride: in both directions.
-      activation: of the outputs; None for none.
-      initial_weights: draws the kernel.
-      precision: see the module.
       padding: 'VALID' or 'SAME'.
     """
     super().__init__(activation, initial_weights, precision)
@@ -171,7 +162,7 @@ class PixelConv2D(Conv2D):
   """A first convolution of an image torso, which takes bytes.
 
   Its kernel is divided by 255, not the pixels: a kernel has 16 x 8 x 8 numbers
-  a channel, a batch has far more pixels.
+  a channel, a batch far more pixels.
   """
 
   def _cast_kernel(self) -> tf.Tensor:
@@ -186,7 +177,6 @@ class Embedding(tf.Module):
   """
 
   def __init__(self, num_rows: int, size: int):
-    """Makes the layer, yet without variables."""
     super().__init__()
     self._shape = num_rows, size
     self.embeddings = None

@@ -35,18 +35,10 @@ _MAX_STATIC_STEPS = 32
 
 
 def glorot_uniform(fan_in: int, fan_out: int) -> layers.Initializer:
-  """Makes an initializer after Glorot and Bengio 2010, equation 16.
+  """Makes an initializer of weights within +-sqrt(6 / (fan_in + fan_out)).
 
-  The fans are not those of a kernel's shape: an LSTM has two kernels, whose
-  outputs are added.
-
-  Args:
-    fan_in: number of inputs of all kernels.
-    fan_out: number of outputs.
-
-  Returns:
-    Initializer of weights that are uniform within -x and x, where x is
-    sqrt(6 / (fan_in + fan_out)).
+  See Glorot and Bengio 2010, equation 16. The fans are arguments and not taken
+  from the kernel's shape: an LSTM adds the outputs of two kernels.
   """
   limit = math.sqrt(6 / (fan_in + fan_out))
 
@@ -67,15 +59,19 @@ def _options(precision: str, gain: float) -> Dict[str, Any]:
               layers.fan_in_truncated_normal, gain=gain)}
 
 
-def _in_turn(sequence: Sequence[Callable[[tf.Tensor], tf.Tensor]],
-             outputs: tf.Tensor) -> tf.Tensor:
-  """Hands each layer's outputs to the next."""
-  for layer in sequence:
-    outputs = layer(outputs)
-  return outputs
+class _LayersInTurn(tf.Module):
+  """A torso of which each of `_layers` reads the outputs of the one before."""
+
+  _layers: Sequence[Callable[[tf.Tensor], tf.Tensor]]
+
+  def __call__(self, inputs: tf.Tensor) -> tf.Tensor:
+    """Maps images, uint8 [N, H, W, C], to features, float32 [N, F]."""
+    for layer in self._layers:
+      inputs = layer(inputs)
+    return tf.cast(inputs, tf.float32)
 
 
-class ShallowTorso(tf.Module):
+class ShallowTorso(_LayersInTurn):
   """The torso of figure 3, left: two convolutions and a dense layer.
 
   Mnih et al. 2016 have it, too (section 8), after Mnih et al. 2013.
@@ -96,10 +92,6 @@ class ShallowTorso(tf.Module):
         layers.Linear(hidden_size, tf.nn.relu, **options),
     ]
 
-  def __call__(self, images: tf.Tensor) -> tf.Tensor:
-    """Maps images, uint8 [N, H, W, C], to float32 [N, hidden_size]."""
-    return tf.cast(_in_turn(self._layers, images), tf.float32)
-
 
 class NatureTorso(ShallowTorso):
   """The torso of Mnih et al. 2015: three convolutions and a dense layer.
@@ -111,11 +103,11 @@ class NatureTorso(ShallowTorso):
   _CONVOLUTIONS = ((32, 8, 4), (64, 4, 2), (64, 3, 1))
 
 
-class LinearConvolutionsTorso(tf.Module):
+class LinearConvolutionsTorso(_LayersInTurn):
   """Two convolutions "without any non-linearity or pooling", for an LSTM.
 
-  It is A3C's encoder of images for continuous actions (Mnih et al. 2016,
-  section 9), which does not tell sizes; these are the shallow torso's.
+  A3C encodes images so for continuous actions (Mnih et al. 2016, section 9).
+  The paper gives no sizes; these are the shallow torso's.
   """
 
   def __init__(self, hidden_size: int, precision: str = 'float32',
@@ -128,10 +120,6 @@ class LinearConvolutionsTorso(tf.Module):
         layers.Conv2D(32, 4, 2, **options),
         layers.flatten,
     ]
-
-  def __call__(self, images: tf.Tensor) -> tf.Tensor:
-    """Maps images, uint8 [N, H, W, C], to float32 [N, F]."""
-    return tf.cast(_in_turn(self._layers, images), tf.float32)
 
 
 class DeepTorso(tf.Module):
@@ -166,8 +154,8 @@ class DeepTorso(tf.Module):
     return tf.cast(outputs, tf.float32)
 
 
-class MLPTorso(tf.Module):
-  """A torso of two dense layers, for observations that are no images."""
+class MLPTorso(_LayersInTurn):
+  """A torso of two dense layers, for observations other than images."""
 
   _NUM_LAYERS = 2
 
@@ -180,12 +168,12 @@ class MLPTorso(tf.Module):
 
   def __call__(self, observations: tf.Tensor) -> tf.Tensor:
     """Maps observations [N, ...] of any numeric type to [N, hidden_size]."""
-    outputs = layers.flatten(tf.cast(observations, tf.float32))
-    return tf.cast(_in_turn(self._layers, outputs), tf.float32)
+    return super().__call__(
+        layers.flatten(tf.cast(observations, tf.float32)))
 
 
 class DenseTorso(MLPTorso):
-  """One dense layer: A3C's for states (Mnih et al. 2016, section 9), of 200."""
+  """One dense layer; A3C's for states has 200 units (Mnih et al. 2016, 9)."""
 
   _NUM_LAYERS = 1
 
@@ -197,19 +185,19 @@ TORSOS = {'shallow': ShallowTorso, 'nature': NatureTorso, 'deep': DeepTorso,
 
 def make_torso(name: str, hidden_size: int, precision: str = 'float32',
                gain: float = 1.0) -> tf.Module:
-  """Makes a torso of the project's or of the user's own.
+  """Makes a torso of the project or of the user.
 
   Args:
     name: value of `AgentConfig.torso`.
     hidden_size: units of its last layer.
-    precision: 'float32', 'mixed_bfloat16' or, not for those of the user's own,
+    precision: 'float32', 'mixed_bfloat16' or, except for the user's torsos,
       'bfloat16'.
-    gain: of initial weights, `AgentConfig.torso_gain`; a torso of the user's
-      own sees to its weights itself.
+    gain: of initial weights, `AgentConfig.torso_gain`; the user's torsos draw
+      their own weights.
 
   Raises:
-    ConfigError: where nobody has registered the name, or where a torso of the
-      user's own is no `tf.Module`, so that its variables would not be found.
+    ConfigError: nobody has registered the name, or the user's torso is no
+      `tf.Module`, so that its variables would not be found.
   """
   torsos.check(name)
   if name in TORSOS:
@@ -223,12 +211,7 @@ def make_torso(name: str, hidden_size: int, precision: str = 'float32',
 
 
 def checked_features(name: str, features: tf.Tensor) -> tf.Tensor:
-  """Returns the output of a torso; raises ConfigError where it is no such.
-
-  Args:
-    name: value of `AgentConfig.torso`, for the message.
-    features: output, which must be float32 [N, F] with a known F.
-  """
+  """Returns a torso's output; raises ConfigError if it is not [N, F]."""
   if (features.dtype == tf.float32 and features.shape.rank == 2
       and features.shape[1] is not None):
     return features
@@ -257,11 +240,7 @@ class LSTMCore(tf.Module):
   """
 
   def __init__(self, size: int):
-    """Makes no layers yet: initial weights depend on the number of inputs.
-
-    Args:
-      size: number of units.
-    """
+    """Makes no layers: initial weights depend on the number of inputs."""
     super().__init__()
     self._size = size
     self._input_gates = None
@@ -276,7 +255,7 @@ class LSTMCore(tf.Module):
 
   @property
   def input_kernel(self) -> tf.Variable:
-    """Weights [F, 4 size] of the inputs, once there were some."""
+    """Weights [F, 4 size] of the inputs, once the LSTM has seen some."""
     return self._input_gates.kernel
 
   def initial_state(self, batch_size) -> LSTMState:
@@ -336,7 +315,7 @@ class InstructionEncoder(tf.Module):
     """Makes the layers.
 
     Args:
-      compiled: whether XLA compiles the agent. XLA has no way to read equal
+      compiled: whether XLA compiles the agent. XLA cannot read equal
         instructions only once, which saves most of the time: an unroll has few
         different ones.
     """
@@ -354,8 +333,8 @@ class InstructionEncoder(tf.Module):
       word_ids: int32 [N, L], zeros after the last word.
 
     Returns:
-      float32 [N, SIZE], the LSTM's output at the last word; zeros where there
-      is none.
+      float32 [N, SIZE], the LSTM's output at the last word; zeros without
+      words.
     """
     if self._compiled:
       return self._read(word_ids)

@@ -1,4 +1,4 @@
-"""The variables of running moments, by which observations are normalised."""
+"""The variables of running moments, which normalise observations."""
 
 from typing import Sequence, Tuple
 
@@ -12,16 +12,12 @@ from impala_tf.maths import running_moments
 class ObservationNormaliser(tf.Module):
   """Running mean and variance of an agent's vectors.
 
-  The learner moves them, with every update, by what it has learned from. They
-  are no parameters that are trained, but actors need them as they need those.
+  The learner moves them with every update, by the observations of its batch.
+  They are not trained, but actors need them as they need parameters.
   """
 
   def __init__(self, shape: Sequence[int]):
-    """Begins with mean 0 and variance 1, by which nothing is changed.
-
-    Args:
-      shape: [F], shape of one observation.
-    """
+    """Begins with mean 0 and variance 1, float64, which change nothing."""
     super().__init__(name='observation_normaliser')
     self._count = tf.Variable(0., trainable=False, dtype=tf.float64)
     self._mean = tf.Variable(tf.zeros(shape, tf.float64), trainable=False)
@@ -35,7 +31,7 @@ class ObservationNormaliser(tf.Module):
 
   @property
   def published_variables(self) -> Tuple[tf.Variable, ...]:
-    """Variables that an actor must have to normalise."""
+    """Variables that an actor needs to normalise."""
     return self._mean, self._variance
 
   def __call__(self, observations: tf.Tensor) -> tf.Tensor:
@@ -47,11 +43,7 @@ class ObservationNormaliser(tf.Module):
     return running_moments.totals(observations, self._mean)
 
   def update(self, totals: running_moments.Totals) -> None:
-    """Takes observations into the moments.
-
-    Args:
-      totals: sums over all replicas; every replica calls this.
-    """
+    """Adds observations, summed over all replicas; every replica calls this."""
     count = tf.convert_to_tensor(self._count)
     new = running_moments.update(count, self.moments, totals)
     for variable, value in zip((self._count, self._mean, self._variance),
@@ -62,14 +54,10 @@ class ObservationNormaliser(tf.Module):
 
 def make(observation_spec: dm_env.specs.Array,
          num_features: int) -> ObservationNormaliser:
-  """Makes the normaliser of features, or of observations without them.
-
-  Args:
-    observation_spec: observations of one environment.
-    num_features: F, numbers that are observed beside them.
+  """Makes the normaliser of F features, or of observations without them.
 
   Raises:
-    ConfigError: where observations are images alone.
+    ConfigError: observations are images alone.
   """
   if num_features:
     return ObservationNormaliser([num_features])

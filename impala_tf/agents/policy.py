@@ -69,7 +69,7 @@ class TrainedPolicy:
       actions are not clipped to the bounds of the environment.
 
     Raises:
-      UserError: where an argument does not fit, in one line.
+      UserError: an argument does not fit, in one line.
     """
     if self._convert is not None:
       if features is not None:
@@ -101,7 +101,7 @@ class TrainedPolicy:
         None for all. Only then may the next call of `act` have another E.
 
     Raises:
-      UserError: where it does not fit the batch, in one line.
+      UserError: it does not fit the batch, in one line.
     """
     if where is None:
       self._num_envs = None
@@ -151,7 +151,7 @@ class TrainedPolicy:
     return (array[np.newaxis] if is_single else array), is_single
 
   def _begin(self, num_envs: int, is_single: bool) -> None:
-    """Makes the memory where there is none of this many environments."""
+    """Makes the memory for this many environments, if there is none."""
     kind = 'one observation' if is_single else f'a batch of {num_envs}'
     shape = 0 if is_single else num_envs
     if self._num_envs is None:
@@ -167,7 +167,7 @@ class TrainedPolicy:
           'between, or load a policy for each')
 
   def _rewards(self, reward: Any) -> np.ndarray:
-    """Returns rewards [E]; those before the first step do not matter."""
+    """Returns rewards [E]; zeros before the first step."""
     shape = self._is_first.shape
     if reward is None:
       if self.loaded.agent.reads_rewards and not np.all(self._is_first):
@@ -184,7 +184,7 @@ class TrainedPolicy:
     return rewards.reshape(shape)
 
   def _word_ids(self, instruction: Union[None, str, Sequence[str]]) -> Any:
-    """Returns the words as the agent reads them, int32 [E, L], or ()."""
+    """Returns the instructions' words, int32 [E, L], or ()."""
     length = self.loaded.config.instruction_length
     texts = [instruction] if isinstance(instruction, str) else instruction
     num_envs = len(self._is_first)
@@ -238,7 +238,7 @@ class TrainedPolicy:
 
 
 def _make_converter(space: Any, loaded: saved.LoadedAgent) -> spaces.Converter:
-  """Makes the converter of a space; raises UserError where it does not fit."""
+  """Makes the converter of a space; raises UserError if it does not fit."""
   try:
     converter = spaces.Converter(space)
   except spaces.SpaceError as error:
@@ -275,8 +275,8 @@ def load_policy(path: str, checkpoint: checkpoint_lib.Which = 'newest',
       `loaded.observation_spec` already.
 
   Raises:
-    CheckpointError: where there is no such checkpoint, in one line.
-    UserError: where the agent was trained on other observations than those of
+    CheckpointError: there is no such checkpoint, in one line.
+    UserError: the agent was trained on other observations than those of
       the space.
   """
   return TrainedPolicy(saved.load_agent(path, checkpoint), deterministic, seed,

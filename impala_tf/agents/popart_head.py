@@ -1,4 +1,4 @@
-"""The variables of PopArt: moments of each task, and the head they move."""
+"""The variables of PopArt: moments of each task, and the head they rescale."""
 
 import tensorflow as tf
 
@@ -10,11 +10,11 @@ from impala_tf.maths import running_moments
 class PopArtHead(tf.Module):
   """A linear head with an output for each task, and the moments of each.
 
-  The moments are no parameters: actors need none of them.
+  The moments are not trained, and actors do not need them.
   """
 
   def __init__(self, linear: layers.Linear):
-    """Begins with mean 0 and variance 1, which is as if there were no PopArt.
+    """Begins with mean 0 and variance 1, as without PopArt.
 
     Args:
       linear: without an activation, of size `num_tasks`.
@@ -27,7 +27,7 @@ class PopArtHead(tf.Module):
 
   @property
   def moments(self) -> running_moments.Moments:
-    """The moments as they are now, float32 [L] each."""
+    """The present moments, float32 [L] each."""
     return running_moments.Moments(tf.convert_to_tensor(self._mean),
                                    tf.convert_to_tensor(self._variance))
 
@@ -37,7 +37,7 @@ class PopArtHead(tf.Module):
     The optimiser's slots stay as they are.
 
     Args:
-      totals: over all replicas; every replica calls this.
+      totals: sums over all replicas; every replica calls this.
       step_size: see `popart.update`.
     """
     old = self.moments

@@ -13,10 +13,9 @@ from impala_tf.maths import distributions
 
 
 class _Exploration:
-  """A holder of epsilon, which belongs to a worker and not to what is learned.
+  """A holder of epsilon, which belongs to a worker and is not learned.
 
-  It is no `tf.Module`, so that checkpoints, which take all variables they find
-  in an agent, do not find it.
+  It is no `tf.Module`, so that checkpoints of the agent do not contain epsilon.
 
   Attributes:
     epsilon: float32 [], probability of a random action.
@@ -29,10 +28,10 @@ class _Exploration:
 class QAgent(agent_lib.Agent):
   """An agent whose logits are Q(x_t, a), float32 [..., A].
 
-  It takes the action with the highest value; with probability `epsilon`,
-  instead, one of the legal actions, all alike. Epsilon is 0 unless a worker
-  assigns another, so that whoever evaluates plays greedily. The baseline's head
-  is there, as in other agents, and learns nothing.
+  It takes the action with the highest value, or with probability `epsilon` one
+  of the legal actions, uniformly. Epsilon is 0 until a worker assigns another
+  value, so evaluation is greedy. The baseline's head exists, as in other
+  agents, and learns nothing.
   """
 
   kind = 'q'
@@ -40,11 +39,7 @@ class QAgent(agent_lib.Agent):
   def __init__(self, distribution: distributions.Distribution,
                config: config_lib.AgentConfig, precision: str = 'float32',
                compiled: bool = False, num_tasks: Optional[int] = None):
-    """Makes the layers, yet without variables; see `agent.Agent`.
-
-    Raises:
-      ConfigError: where actions are not a choice of one of several.
-    """
+    """Makes the layers; raises ConfigError unless actions are categorical."""
     if not isinstance(distribution, distributions.Categorical):
       raise config_lib.ConfigError(
           'methods that learn values of actions are for one choice of several '
@@ -57,19 +52,19 @@ class QAgent(agent_lib.Agent):
   def epsilon(self) -> tf.Variable:
     """Probability of a random action, float32 []; `assign` changes it.
 
-    Graphs that were traced before see the new value. It is in no checkpoint and
-    is not sent to other processes.
+    Graphs that were traced before see the new value. It is neither saved in
+    checkpoints nor sent to other processes.
     """
     return self._exploration.epsilon
 
   def _choose(self, logits: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-    """Chooses actions [B], greedily but for epsilon."""
-    greedy = self._distribution.mode(logits)
+    """Chooses actions [B], greedily except with probability epsilon."""
+    greedy = self.distribution.mode(logits)
     coin_seed, action_seed = tf.unstack(
         tf.random.experimental.stateless_split(seed, 2))
     explores = tf.random.stateless_uniform(
         tf.shape(greedy), coin_seed) < self.epsilon
     is_legal = logits > distributions.ILLEGAL_LOGIT
-    legal = self._distribution.sample(
+    legal = self.distribution.sample(
         tf.where(is_legal, 0., distributions.ILLEGAL_LOGIT), action_seed)
     return tf.where(explores, legal, greedy)

@@ -1,8 +1,8 @@
-"""Memory of replayed unrolls, computed anew with the newest parameters.
+"""Memory of replayed unrolls, computed again with the newest parameters.
 
-Source: Schmitt et al. 2020 (LASER), supplement, section 1.2: what an LSTM held
-when an unroll was played means something else to the parameters of today, and
-nothing to those of another agent.
+Source: Schmitt et al. 2020 (LASER), supplement, section 1.2: an LSTM's state
+from when an unroll was played means something else to today's parameters, and
+nothing to another agent's.
 """
 
 from typing import Any, Protocol
@@ -24,11 +24,11 @@ class MemoryRecomputer:
   """An agent beside the learner that steps through replayed unrolls."""
 
   def __init__(self, agent: agent_lib.Agent, fetcher: Fetcher):
-    """Traces nothing yet.
+    """Prepares the graph.
 
     Args:
-      agent: agent with an LSTM, whose variables are what `fetcher` updates.
-      fetcher: brings the learner's parameters.
+      agent: agent with an LSTM, whose variables `fetcher` updates.
+      fetcher: fetches the learner's parameters.
     """
     self._fetcher = fetcher
     self._memory_after = tf.function(
@@ -43,11 +43,8 @@ class MemoryRecomputer:
       unroll: batch with leading [T+1, B], frames not re-stacked yet, and the
         memory before its first steps.
 
-    Returns:
-      See `Agent.memory_after`.
-
     Raises:
-      ConnectionError: where the fetcher has lost the learner.
+      ConnectionError: the fetcher has lost the learner.
     """
     self._fetcher.fetch()
     return self._memory_after(

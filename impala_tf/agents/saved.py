@@ -26,16 +26,12 @@ _KINDS = {agent.kind: agent for agent in (
 def describe_agent(run_dir: str, agent: agent_lib.Agent,
                    observation_spec: dm_env.specs.Array,
                    config: config_lib.AgentConfig) -> None:
-  """Writes what `load_agent` needs beside the parameters.
+  """Writes the facts that `load_agent` needs beside the parameters.
 
-  Args:
-    run_dir: directory of the run, whose checkpoints are not restored yet.
-    agent: agent of the run.
-    observation_spec: observations of one environment.
-    config: the agent's.
+  Call it before the run's checkpoints are restored.
 
   Raises:
-    checkpoint.CheckpointError: where there are checkpoints of another agent.
+    checkpoint.CheckpointError: there are checkpoints of another agent.
   """
   directory = os.path.join(run_dir, checkpoint.DIRECTORY)
   files.make_directory(directory)
@@ -59,10 +55,10 @@ def describe_agent(run_dir: str, agent: agent_lib.Agent,
 
 
 def _refuse_another(run_dir: str, description: Dict[str, Any]) -> None:
-  """Raises CheckpointError where the run has checkpoints of another agent.
+  """Raises CheckpointError if the run has checkpoints of another agent.
 
-  To restore its parameters would fail as if they were damaged or, where they
-  only meant something else, succeed.
+  Restoring its parameters would fail as if they were damaged, or succeed even
+  if they only had another meaning.
   """
   directory = os.path.join(run_dir, checkpoint.DIRECTORY)
   try:
@@ -90,7 +86,7 @@ def _refuse_another(run_dir: str, description: Dict[str, Any]) -> None:
 
 def _distribution(description: Mapping[str, Any]
                   ) -> distributions.Distribution:
-  """Makes the distribution whose size the description has."""
+  """Makes the distribution that a description names."""
   if 'action_size' in description:
     return distributions.Gaussian(description['action_size'])
   if 'nvec' in description:
@@ -99,7 +95,7 @@ def _distribution(description: Mapping[str, Any]
 
 
 def _check_torso(path: str, config: config_lib.AgentConfig) -> None:
-  """Raises CheckpointError where the agent's torso is not registered."""
+  """Raises CheckpointError if the agent's torso is not registered."""
   try:
     torsos.check(config.torso)
   except config_lib.ConfigError as error:
@@ -140,8 +136,8 @@ def load_agent(run_dir: str,
     See `LoadedAgent`.
 
   Raises:
-    checkpoint.CheckpointError: where there is no usable checkpoint, or where
-      the module that registers the agent's torso was not imported.
+    checkpoint.CheckpointError: there is no usable checkpoint, or the module
+      that registers the agent's torso was not imported.
   """
   run_dir = shipped.find_agent(run_dir)
   path = os.path.join(run_dir, checkpoint.DIRECTORY, _AGENT_FILE)
@@ -179,7 +175,7 @@ def load_agent(run_dir: str,
 
 
 def export_agent(loaded: LoadedAgent, directory: str) -> None:
-  """Writes what `load_agent` needs to play with an agent, and nothing else.
+  """Writes only the files that `load_agent` needs to play with an agent.
 
   The parameters without the optimiser's slots are a third of a checkpoint.
 

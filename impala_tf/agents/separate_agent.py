@@ -26,11 +26,7 @@ class SeparateAgent(agent_lib.Agent):
   def __init__(self, distribution: distributions.Distribution,
                config: config_lib.AgentConfig, precision: str = 'float32',
                compiled: bool = False, num_tasks: Optional[int] = None):
-    """Makes the layers, yet without variables; see `agent.Agent`.
-
-    Raises:
-      ConfigError: where actions are not continuous.
-    """
+    """Makes the layers; raises ConfigError unless actions are continuous."""
     if not isinstance(distribution, distributions.Gaussian):
       raise config_lib.ConfigError(
           "ExperimentConfig.algorithm = 'a3c_continuous' is for continuous "

@@ -29,7 +29,7 @@ def register(name: str) -> Callable[[MakeTorso], MakeTorso]:
     A function that registers a class, or another `MakeTorso`, and returns it.
 
   Raises:
-    ConfigError: where the name is taken.
+    ConfigError: the name is taken.
   """
   if name in BUILT_IN or name in OWN:
     raise config_lib.ConfigError(
@@ -44,14 +44,7 @@ def register(name: str) -> Callable[[MakeTorso], MakeTorso]:
 
 
 def check(name: str) -> None:
-  """Refuses a torso that nobody has registered; imports no TensorFlow.
-
-  Args:
-    name: value of `AgentConfig.torso`.
-
-  Raises:
-    ConfigError: where there is no such torso.
-  """
+  """Raises ConfigError for an unknown torso; imports no TensorFlow."""
   if name not in BUILT_IN and name not in OWN:
     raise user_modules.unknown_name(
         'AgentConfig.torso', name, (*BUILT_IN, *OWN))

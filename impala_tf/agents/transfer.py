@@ -21,7 +21,7 @@ def check(source: saved.LoadedAgent, observation_spec: dm_env.specs.Array,
   Args:
     source: trained agent.
     observation_spec: observations of the new agent.
-    num_features: numbers that it observes beside them.
+    num_features: numbers that the new agent observes beside them.
     config: the new agent's.
 
   Raises:
@@ -46,24 +46,24 @@ def check(source: saved.LoadedAgent, observation_spec: dm_env.specs.Array,
 
 def take_parameters(agent: agent_lib.Agent,
                     source: agent_lib.Agent) -> List[str]:
-  """Gives an agent the parameters of another wherever they mean the same.
+  """Copies another agent's parameters wherever they mean the same.
 
-  Torso, feature encoder, joining layer, instruction encoder and LSTM are taken;
-  so is the policy's head for the same actions, and the baseline's for as many
-  levels. Of an LSTM that is told of other actions, the weights of its last
-  action stay as they are. Running moments of observations are taken with their
-  count, so that they hardly adapt to another task.
+  Torso, feature encoder, joining layer, instruction encoder and LSTM are
+  copied; so are the policy's head if the actions are the same, and the
+  baseline's if the number of levels is. If the actions differ, an LSTM's
+  weights of the last action stay as they are. Running moments of observations
+  are copied with their count, so they hardly adapt to another task.
 
   Args:
-    agent: built agent; what is not taken stays as it is.
+    agent: built agent; the parameters that are not copied stay as they are.
     source: agent of the same network and observations, see `check`.
 
   Returns:
-    A line for each part that is not taken, or not wholly.
+    A line for each part that is not copied, or not wholly.
 
   Raises:
-    UserError: where one agent is an actor-critic and the other is not, or only
-      one has separate networks.
+    UserError: one agent is an actor-critic and the other is not, or only one
+      has separate networks.
   """
   if agent.kind != source.kind:
     raise config_lib.UserError(
@@ -94,8 +94,7 @@ def _take_inputs(kernel: tf.Variable, old: tf.Variable,
                  distribution: distributions.Distribution) -> None:
   """Assigns an LSTM's weights of all inputs but the last action.
 
-  Inputs are the torso's features, the reward and the last action, in this
-  order, and each is a row of the kernel.
+  A kernel's rows are the torso's features, the reward and the last action.
   """
   no_action = tf.zeros([1, *distribution.action_shape],
                        distribution.action_dtype)

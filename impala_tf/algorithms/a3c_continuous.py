@@ -1,7 +1,7 @@
 """A3C for continuous actions (Mnih et al. 2016, section 9).
 
-The loss is IMPALA's without a correction, which is A3C's; policy and value have
-networks of their own, and all dimensions of an action one variance.
+The loss is A3C's, that is IMPALA's without a correction. Policy and value have
+separate networks, and all dimensions of an action share one variance.
 """
 
 from impala_tf import config as config_lib
@@ -14,11 +14,7 @@ from impala_tf.maths import distributions
 def make_agent(config: config_lib.Config,
                distribution: distributions.Distribution, precision: str,
                compiled: bool) -> separate_agent.SeparateAgent:
-  """Makes an agent of two networks; see `algorithm.Algorithm`.
-
-  Raises:
-    ConfigError: where actions are not continuous.
-  """
+  """Makes an agent of two networks, see `SeparateAgent`."""
   return separate_agent.SeparateAgent(
       distribution, config.agent, precision, compiled)
 

@@ -16,7 +16,7 @@ AfterStepFn = Callable[[agent_lib.Agent, Any, config_lib.Config], None]
 
 def _do_nothing(agent: agent_lib.Agent, totals: Any,
                 config: config_lib.Config) -> None:
-  """Leaves an agent as the optimiser's step has made it."""
+  """Leaves the agent unchanged."""
   del agent, totals, config
 
 
@@ -34,10 +34,10 @@ class Algorithm(NamedTuple):
       has its new parameters, the loss's totals of the whole batch, and the
       config.
     needs_target_agent: whether `loss` has a further argument, `target_agent`:
-      an agent of the same `make_agent` whose parameters are older and whose
-      values targets are computed from.
-    needs_last_action: whether `loss` looks at the action at an unroll's last
-      step, which then has to be the one that is taken there.
+      an agent of the same `make_agent` with older parameters, whose values give
+      the targets.
+    needs_last_action: whether `loss` reads the action at an unroll's last step,
+      which must then be the action that is taken there.
   """
   make_agent: MakeAgentFn
   loss: LossFn

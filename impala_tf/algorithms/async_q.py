@@ -5,7 +5,6 @@ Source: Mnih et al. 2016 (arXiv:1602.01783v2), section 4, algorithms 1 and S2.
 
 from typing import NamedTuple
 
-import dm_env
 import tensorflow as tf
 
 from impala_tf import config as config_lib
@@ -13,6 +12,7 @@ from impala_tf import types
 from impala_tf.agents import agent as agent_lib
 from impala_tf.agents import q_agent
 from impala_tf.algorithms import algorithm
+from impala_tf.algorithms import impala
 from impala_tf.maths import distributions
 from impala_tf.maths import losses
 from impala_tf.maths import n_step
@@ -22,11 +22,7 @@ from impala_tf.optimizers import hyperparameters as hyperparameters_lib
 def make_agent(config: config_lib.Config,
                distribution: distributions.Distribution, precision: str,
                compiled: bool) -> q_agent.QAgent:
-  """Makes an agent that learns values; see `algorithm.Algorithm`.
-
-  Raises:
-    ConfigError: where actions are not a choice of one of several.
-  """
+  """Makes an agent that learns values, see `QAgent`."""
   return q_agent.QAgent(distribution, config.agent, precision, compiled)
 
 
@@ -74,29 +70,23 @@ def loss(agent: agent_lib.Agent, unroll: types.Unroll,
          target_agent: agent_lib.Agent) -> types.LossOutput:
   """Computes half the sum of squared errors, 1/2 sum (y_t - Q(x_t, a_t))^2.
 
-  Sarsa's a_{t+1} are the unroll's own actions, its last included: the one at
-  x_T has to be the action that is then taken.
+  Sarsa's a_{t+1} are the unroll's actions, its last included: the one at x_T
+  must be the action that is then taken. The baseline's head has a gradient of
+  zero.
 
   Args:
     agent: parameters theta, which learn.
     unroll: batch with leading [T+1, B]; frames already re-stacked.
-    config: config of the run, whose algorithm says how targets are computed.
-    hyperparameters: variables of the run; none is used.
-    target_agent: agent of the same network with parameters theta-minus, by
-      which targets are computed.
-
-  Returns:
-    `LossOutput`. The baseline's head has a gradient of zero.
+    config: config of the run, whose algorithm decides how targets are computed.
+    hyperparameters: unused.
+    target_agent: agent of the same network with parameters theta-minus, which
+      compute the targets.
   """
   del hyperparameters
   arguments = (unroll.env_outputs, unroll.agent_outputs.action,
                unroll.core_state)
   outputs = agent.unroll(*arguments)
-  effects = tf.nest.map_structure(lambda t: t[1:], unroll.env_outputs._replace(
-      observation=()))
-  truncated = tf.logical_and(
-      tf.equal(effects.step_type, int(dm_env.StepType.FIRST)),
-      effects.discount > 0)
+  effects, truncated = impala.transitions(unroll.env_outputs)
   actions = unroll.agent_outputs.action
   targets = _TARGETS[config.experiment.algorithm](_Transitions(
       rewards=losses.clip_rewards(

@@ -19,7 +19,7 @@ from impala_tf.optimizers import hyperparameters as hyperparameters_lib
 def make_agent(config: config_lib.Config,
                distribution: distributions.Distribution, precision: str,
                compiled: bool) -> agent_lib.Agent:
-  """Makes the agent of figure 3; see `algorithm.Algorithm`."""
+  """Makes the agent of figure 3."""
   return agent_lib.Agent(distribution, config.agent, precision, compiled)
 
 
@@ -27,8 +27,8 @@ class Selection(NamedTuple):
   """The part of a batch that counts in its loss.
 
   Attributes:
-    is_relevant: bool [T, B], steps that are learned from; others are cut out of
-      targets and losses as a transition at a time limit is.
+    is_relevant: bool [T, B], steps to learn from; others are cut out of targets
+      and losses as a transition at a time limit is.
     has_entropy_cost: bool [B], unrolls whose policies' entropy is rewarded.
     metrics: str to float32 [B], for logs only.
   """
@@ -49,13 +49,9 @@ def loss(agent: agent_lib.Agent, unroll: types.Unroll,
   Args:
     agent: target policy and baseline.
     unroll: batch with leading [T+1, B]; frames already re-stacked.
-    config: config of the run; see `config.ImpalaConfig`.
     hyperparameters: variables of the run; has the weight of the entropy bonus.
     select: function of the network's outputs and the batch that returns a
       `Selection`; None: all of the batch counts.
-
-  Returns:
-    `LossOutput`.
   """
   outputs = agent.unroll(unroll.env_outputs, unroll.agent_outputs.action,
                          unroll.core_state)
@@ -72,8 +68,8 @@ class Targets(NamedTuple):
   Attributes:
     vs: float32 [T, B], V-trace's targets or those of another correction,
       without gradient.
-    mask: float32 [T, B], 0 where a time limit has cut the episode off, or the
-      step is not relevant, and there is no target; else 1.
+    mask: float32 [T, B], 1 where there is a target; 0 where a time limit has
+      cut the episode off or the step is not relevant.
   """
   vs: tf.Tensor
   mask: tf.Tensor
@@ -86,36 +82,29 @@ def loss_and_targets(
     value_scale: Union[float, tf.Tensor] = 1.,
     select: Optional[SelectFn] = None
 ) -> Tuple[types.LossOutput, Targets]:
-  """Computes the losses from outputs that the network has given already.
+  """Computes the losses from outputs that the network has computed already.
 
   Args:
     outputs: network outputs with leading [T+1, B].
     distribution: the policy's.
-    unroll: batch that the outputs are of, with leading [T+1, B].
+    unroll: batch of these outputs, with leading [T+1, B].
     config: discount, clipping thresholds, correction and weights.
     entropy_cost: weight of the entropy bonus, a number or float32 [].
     value_scale: unit of values and advantages in the losses, float32 [B].
     select: see `loss`.
-
-  Returns:
-    `LossOutput` and `Targets`.
   """
-  # x_T is there for its value alone; what was done at x_t for t < T had its
-  # effects, reward and discount, recorded with x_{t+1}.
+  # x_T is there for its value alone.
   bootstrap_value = outputs.baseline[-1]
   target_logits, values = tf.nest.map_structure(
       lambda t: t[:-1], (outputs.policy_logits, outputs.baseline))
   actions, behaviour_logits = tf.nest.map_structure(
       lambda t: t[:-1], tuple(unroll.agent_outputs))
-  effects = tf.nest.map_structure(lambda t: t[1:], unroll.env_outputs._replace(
-      observation=()))
-
-  truncated = tf.logical_and(
-      tf.equal(effects.step_type, int(dm_env.StepType.FIRST)),
-      effects.discount > 0)
+  effects, truncated = transitions(unroll.env_outputs)
   counts = ~truncated
-  selection = _everything(truncated)
-  if select is not None:
+  if select is None:
+    selection = Selection(
+        tf.ones_like(truncated), tf.ones_like(truncated[0]), {})
+  else:
     selection = select(outputs, unroll)
   mask = tf.cast(selection.is_relevant & counts, tf.float32)
   log_probs = distribution.log_prob(target_logits, actions)
@@ -151,6 +140,18 @@ def loss_and_targets(
           Targets(returns.vs, mask))
 
 
+def transitions(env_outputs: types.EnvOutput
+                ) -> Tuple[types.EnvOutput, tf.Tensor]:
+  """Returns effects of a_0 to a_{T-1}, and whether a time limit cut them off.
+
+  Reward and discount of a_t were recorded with x_{t+1}. All are [T, B].
+  """
+  effects = tf.nest.map_structure(
+      lambda t: t[1:], env_outputs._replace(observation=()))
+  has_ended = tf.equal(effects.step_type, int(dm_env.StepType.FIRST))
+  return effects, tf.logical_and(has_ended, effects.discount > 0)
+
+
 def _corrected_returns(
     config: config_lib.ImpalaConfig, log_rhos: tf.Tensor,
     effects: types.EnvOutput, values: tf.Tensor, bootstrap_value: tf.Tensor,
@@ -171,17 +172,12 @@ def _corrected_returns(
       pg_bootstrap=config.pg_bootstrap)
 
 
-def _everything(truncated: tf.Tensor) -> Selection:
-  """Selects all steps of a batch, whose truncations are bool [T, B]."""
-  return Selection(tf.ones_like(truncated), tf.ones_like(truncated[0]), {})
-
-
 def _explained_variance(vs: tf.Tensor, values: tf.Tensor,
                         mask: tf.Tensor) -> tf.Tensor:
   """Returns 1 - Var[vs - V] / Var[vs]: 1 is perfect, 0 like a constant.
 
-  Steps without a target do not count: V-trace gives them the value itself,
-  which is no error. Where all targets are equal, or there are none, it is 0.
+  Steps without a target do not count: V-trace gives them the value itself. If
+  all targets are equal, or there are none, it is 0.
   """
   def variance(x):
     mean = losses.masked_mean(x, mask, axis=None)

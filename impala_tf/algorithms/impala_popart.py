@@ -1,8 +1,8 @@
 """IMPALA with values normalised by task (Hessel et al. 2018).
 
 Source: "Multi-task Deep Reinforcement Learning with PopArt", arXiv:1809.04474.
-Which task an unroll is of picks its row of the moments and its output of the
-baseline's head, here and nowhere else: policy and torso are not told.
+An unroll's task selects its row of the moments and its output of the baseline's
+head, and nothing else: policy and torso do not see the task.
 """
 
 from typing import Any, Optional
@@ -23,7 +23,7 @@ from impala_tf.suites import levels as levels_lib
 def make_agent(config: config_lib.Config,
                distribution: distributions.Distribution, precision: str,
                compiled: bool) -> agent_lib.Agent:
-  """Makes an agent with a value for each level; see `algorithm.Algorithm`."""
+  """Makes an agent with a value for each level."""
   return agent_lib.Agent(
       distribution, config.agent, precision, compiled,
       num_tasks=len(levels_lib.expand(config.environment.level)))
@@ -43,9 +43,8 @@ def loss(agent: agent_lib.Agent, unroll: types.Unroll,
   Args:
     agent: target policy and baseline, with `popart`.
     unroll: batch with leading [T+1, B]; frames already re-stacked.
-    config: config of the run; see `config.ImpalaConfig`.
     hyperparameters: variables of the run; has the weight of the entropy bonus.
-    select: see `impala.loss`. Moments leave out what it leaves out.
+    select: see `impala.loss`. Moments leave out the same steps.
 
   Returns:
     `LossOutput`; its totals are for `after_step`.
@@ -72,14 +71,9 @@ def after_step(agent: agent_lib.Agent, totals: Any,
                config: config_lib.Config) -> None:
   """Moves the moments towards the targets that the step has learned from.
 
-  So a step uses what the steps before it have seen, where algorithm 1 of van
-  Hasselt et al. 2016 looks at its own targets first: each update is then one
-  pass through the network and one reduction over replicas.
-
-  Args:
-    agent: agent whose `popart` is moved.
-    totals: `running_moments.Totals` of the whole batch.
-    config: config of the run; has `ImpalaConfig.popart_step_size`.
+  So a step uses the moments of the steps before it. Algorithm 1 of van Hasselt
+  et al. 2016 includes the step's own targets first. Here each update needs only
+  one pass through the network and one reduction over replicas.
   """
   agent.popart.update(totals, config.impala.popart_step_size)
 

@@ -1,11 +1,11 @@
-"""LASER: IMPALA with a trust region over the policies that played.
+"""LASER: IMPALA with a trust region over the behaviour policies.
 
 Source: Schmitt et al. 2020, "Off-Policy Actor-Critic with Shared Experience
-Replay", arXiv:1909.11583. Where most of a batch is replayed, V-trace's policy
+Replay", arXiv:1909.11583. If most of a batch is replayed, V-trace's policy
 gradient follows the policy that its clipping implies instead of the one that
 learns. So steps whose implied policy is far from the target policy are left out
 of targets and losses: V-trace bootstraps from the value there, as it does where
-a time limit cut an episode off. All else is IMPALA's, or PopArt's.
+a time limit cut an episode off. All else is as in IMPALA, or PopArt.
 """
 
 import functools
@@ -36,7 +36,7 @@ def make_agent(config: config_lib.Config,
   """Makes IMPALA's agent, with PopArt if that has a step size.
 
   Raises:
-    ConfigError: where the implied policy of such actions has no closed form.
+    ConfigError: the implied policy of such actions has no closed form.
   """
   is_categorical = isinstance(distribution, distributions.Categorical)
   if config.laser.trust_region == 'implied' and not is_categorical:
@@ -54,16 +54,7 @@ def loss(agent: agent_lib.Agent, unroll: types.Unroll,
 
   This is algorithm 1 of the supplement, with the policy gradient of section
   2.3: the algorithm as printed lacks its minus sign and applies the clipped
-  ratio twice.
-
-  Args:
-    agent: target policy and baseline.
-    unroll: batch with leading [T+1, B]; frames already re-stacked.
-    config: config of the run; see `config.LaserConfig`.
-    hyperparameters: variables of the run; has the weight of the entropy bonus.
-
-  Returns:
-    `LossOutput`, whose metrics tell the share of relevant steps.
+  ratio twice. See `impala.loss` for the arguments.
   """
   return _base(config).loss(
       agent, unroll, config, hyperparameters,
@@ -72,7 +63,7 @@ def loss(agent: agent_lib.Agent, unroll: types.Unroll,
 
 def after_step(agent: agent_lib.Agent, totals: tf.Tensor,
                config: config_lib.Config) -> None:
-  """Moves PopArt's moments, if there are any; see `impala_popart`."""
+  """Moves PopArt's moments, if there are any."""
   _base(config).after_step(agent, totals, config)
 
 
@@ -81,16 +72,8 @@ def select(distribution: distributions.Distribution, config: config_lib.Config,
            ) -> impala.Selection:
   """Selects steps within the trust region, and unrolls with an entropy bonus.
 
-  Fresh unrolls are tested as replayed ones are (supplement, algorithm 1).
-
-  Args:
-    distribution: the policy's.
-    config: config of the run.
-    outputs: the network's, leading [T+1, B].
-    unroll: batch that they are of.
-
-  Returns:
-    `impala.Selection`, through which no gradient flows.
+  Fresh unrolls are tested as replayed ones are (supplement, algorithm 1). No
+  gradient flows through the selection. `outputs` and `unroll` are [T+1, B].
   """
   target_logits = tf.stop_gradient(outputs.policy_logits[:-1])
   behaviour_logits = unroll.agent_outputs.policy_logits[:-1]

@@ -1,8 +1,7 @@
 """The table of learning algorithms: one file and one row each.
 
-Those of the user's own are added by `register`.
-
-Importing it imports no TensorFlow, so that launchers can look a name up.
+`register` adds the user's own. Importing this module imports no TensorFlow, so
+that launchers can look a name up.
 """
 
 import importlib
@@ -14,12 +13,12 @@ from impala_tf.suites import levels as levels_lib
 
 
 def _check_nothing(config: config_lib.Config) -> None:
-  """Takes any config."""
+  """Accepts any config."""
   del config
 
 
 def _check_without_popart(config: config_lib.Config) -> None:
-  """Raises ConfigError where an option of PopArt would have no effect."""
+  """Raises ConfigError if an option of PopArt would have no effect."""
   if config.impala.popart_step_size is not None:
     raise config_lib.ConfigError(
         f'ImpalaConfig.popart_step_size is {config.impala.popart_step_size}, '
@@ -28,7 +27,7 @@ def _check_without_popart(config: config_lib.Config) -> None:
 
 
 def _check_with_popart(config: config_lib.Config) -> None:
-  """Raises ConfigError where PopArt has no step size."""
+  """Raises ConfigError if PopArt has no step size."""
   if config.impala.popart_step_size is None:
     raise config_lib.ConfigError(
         "ExperimentConfig.algorithm = 'impala_popart' needs "
@@ -36,7 +35,7 @@ def _check_with_popart(config: config_lib.Config) -> None:
 
 
 def _check_laser(config: config_lib.Config) -> None:
-  """Raises ConfigError where there is no trust region over V-trace's steps."""
+  """Raises ConfigError for corrections and ratios without a trust region."""
   if config.impala.correction != 'vtrace':
     raise config_lib.ConfigError(
         "ExperimentConfig.algorithm = 'laser' is a trust region for V-trace, "
@@ -52,9 +51,9 @@ def _check_laser(config: config_lib.Config) -> None:
 
 
 def _check_asynchronous(config: config_lib.Config) -> None:
-  """Raises ConfigError for what workers that share parameters cannot have.
+  """Raises ConfigError for options that workers cannot have.
 
-  They learn from what they have just played, each by itself.
+  They share parameters, and each learns from its own newest steps.
   """
   for name, is_set, value in (
       ('ReplayConfig.replay_fraction', config.num_replayed > 0, 0),
@@ -91,7 +90,7 @@ def _check_asynchronous(config: config_lib.Config) -> None:
 
 
 def _check_asynchronous_values(config: config_lib.Config) -> None:
-  """Raises ConfigError where the target network would be out of reach."""
+  """Raises ConfigError if workers could not reach the target network."""
   _check_asynchronous(config)
   if not config.asynchronous.share_memory:
     raise config_lib.ConfigError(
@@ -101,7 +100,7 @@ def _check_asynchronous_values(config: config_lib.Config) -> None:
 
 
 def _check_a3c(config: config_lib.Config) -> None:
-  """Raises ConfigError where a ratio of policies would be corrected for."""
+  """Raises ConfigError if a ratio of policies would be corrected for."""
   _check_asynchronous(config)
   if config.impala.correction != 'none':
     raise config_lib.ConfigError(
@@ -166,7 +165,7 @@ def register(name: str, algorithm: Any,
     check_config: raises ConfigError for a config that it cannot have.
 
   Raises:
-    ConfigError: where the name is taken, or `algorithm` is something else.
+    ConfigError: the name is taken, or `algorithm` is something else.
   """
   from impala_tf.algorithms import algorithm as algorithm_lib  # TensorFlow.
   if name in ROWS:
@@ -183,12 +182,9 @@ def register(name: str, algorithm: Any,
 def check(config: config_lib.Config) -> None:
   """Refuses a config whose algorithm cannot train it; imports no TensorFlow.
 
-  Args:
-    config: config of a run.
-
   Raises:
-    ConfigError: where the table has no such algorithm, or the algorithm cannot
-      have such a config.
+    ConfigError: the table has no such algorithm, or the algorithm cannot have
+      such a config.
   """
   name = config.experiment.algorithm
   if name not in ROWS:
@@ -197,20 +193,12 @@ def check(config: config_lib.Config) -> None:
 
 
 def get(config: config_lib.Config) -> Any:
-  """Imports the algorithm of a run; returns its `algorithm.Algorithm`.
-
-  Raises:
-    ConfigError: see `check`.
-  """
+  """Imports the `algorithm.Algorithm` of a run; raises as `check` does."""
   check(config)
   return ROWS[config.experiment.algorithm].load()
 
 
 def architecture(config: config_lib.Config) -> str:
-  """Names the architecture that a run's algorithm learns in; see `Row`.
-
-  Raises:
-    ConfigError: see `check`.
-  """
+  """Names the architecture of a run's algorithm; raises as `check` does."""
   check(config)
   return ROWS[config.experiment.algorithm].architecture

@@ -25,9 +25,9 @@ class Writer(Protocol):
 
 
 class UnrollBuffer:
-  """A buffer in which E unrolls are put together, step by step.
+  """A buffer that assembles E unrolls step by step.
 
-  Its arrays lie as unrolls travel: nothing is packed when they are sent.
+  Its arrays have the layout in which unrolls travel, so sending packs nothing.
   """
 
   def __init__(self, spec: types.Unroll, level_index: np.ndarray,
@@ -36,7 +36,7 @@ class UnrollBuffer:
 
     Args:
       spec: shapes and dtypes of one unroll; see `types.unroll_spec`.
-      level_index: int32 [E], what each environment plays.
+      level_index: int32 [E], level of each environment.
       frame_stack: S of `types.Unroll`.
     """
     num_envs = len(level_index)
@@ -65,19 +65,14 @@ class UnrollBuffer:
       rows: indices of these environments, int [n]; all by default.
     """
     self._arrays.policy_version[rows] = policy_version
-
-    def put(array, value):
-      array[rows] = value
-
-    tf.nest.map_structure(put, self._arrays.core_state, core_state)
+    acting.put_rows(self._arrays.core_state, rows, core_state)
 
   def record(self, t: Any, env_output: types.EnvOutput,
              agent_output: types.AgentOutput, rows: Any = slice(None)) -> None:
     """Stores observations x_t and the actions chosen there, leading [n] each.
 
     Args:
-      t: 0 to T; or int [n], where rows are at different steps of theirs, none
-        of them at 0.
+      t: 0 to T; or int [n] if rows are at different steps, none of them at 0.
       env_output: observations and rewards.
       agent_output: actions and their logits.
       rows: indices of these environments, int [n]; all by default.
@@ -101,11 +96,7 @@ class UnrollBuffer:
       array[rows, t + stack - 1] = observation[..., -1]
 
   def unrolls(self, rows: Any = slice(None)) -> Iterator[packing.PackedUnroll]:
-    """Yields each environment's unroll, as views of arrays that are used again.
-
-    Args:
-      rows: indices of these environments, int [n]; all by default.
-    """
+    """Yields the unrolls of `rows`, as views of arrays that are used again."""
     for row in np.arange(len(self._unrolls))[rows]:
       yield self._unrolls[row]
 
@@ -126,15 +117,13 @@ class Actor:
     """Starts the environments.
 
     Args:
-      agent: its variables are what `fetcher` updates.
-      environment: E of them.
-      writer: takes the unrolls.
-      fetcher: brings parameters.
+      agent: agent whose variables `fetcher` updates.
+      environment: E environments.
       spec: shapes and dtypes of one unroll; see `types.unroll_spec`.
       seed: seed of the action sampling.
-      acts_anew: whether the action at x_0 is chosen by the parameters that are
-        fetched as the unroll begins, as all others are; else it stays that of
-        the unroll before, which costs nothing.
+      acts_anew: whether the parameters that are fetched as the unroll begins
+        choose the action at x_0, too. Else it stays that of the unroll before,
+        which costs nothing.
     """
     num_envs = environment.num_envs
     self._acts_anew = acts_anew
@@ -156,7 +145,7 @@ class Actor:
     """Plays T steps in each environment and sends the E unrolls.
 
     Raises:
-      ConnectionError: where writer or fetcher have lost the learner.
+      ConnectionError: writer or fetcher have lost the learner.
     """
     lap = self.stopwatch.lap
     lap()  # Time between calls is not billed.

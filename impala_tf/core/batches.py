@@ -37,7 +37,7 @@ _without_autograph = tf.autograph.experimental.do_not_convert
 
 
 class Source(NamedTuple):
-  """A table that some unrolls of each batch come from.
+  """A table from which some unrolls of each batch come.
 
   Attributes:
     address: 'host:port' of its server.
@@ -45,9 +45,9 @@ class Source(NamedTuple):
     num_unrolls: number of unrolls that each batch takes from it.
     has_episodes: whether its items are chains of unrolls; see `episodes`.
     priority_correction: beta, with which losses are corrected for priorities;
-      None where unrolls are sampled uniformly.
+      None if unrolls are sampled uniformly.
     agent: number of this agent among those that share a replay, each of whose
-      items is an unroll; None where the table is not shared.
+      items is an unroll; None if the table is not shared.
   """
   address: str
   table: str
@@ -70,25 +70,25 @@ def make_dataset(fresh: Source, spec: types.Unroll,
     fresh: the queue, whose unrolls come in its order.
     spec: shapes and dtypes of one unroll, as the tables were made for.
     replayed: the replay, which is sampled and may be on another server; None
-      where nothing is replayed. Where it is shared, unrolls of other agents are
-      told apart, and left out of the queue.
+      for none. If it is shared, unrolls of other agents are marked, and left
+      out of the queue.
     fingerprint: fingerprint of the config; unrolls with another are left out,
       as are those that are not finite.
-    refusals: log of unrolls of the queue that are left out, and of those of a
-      shared replay.
-    in_order: whether the queue's order is kept to the letter. Faster is to have
+    refusals: log of unrolls of the queue, and of a shared replay, that are left
+      out.
+    in_order: whether the queue's order is kept exactly. It is faster to let
       neighbours change places.
     recompute: function that computes the memory after replayed unrolls with
-      leading [T+1, B], where `replayed` has episodes; None: memory stays as the
+      leading [T+1, B], if `replayed` has episodes; None: memory stays as the
       actors had it.
-    first_version: version of the first batch's unrolls where each batch is to
-      be of one version, one more than that of the batch before; others are left
-      out. None: unrolls of any version are taken.
+    first_version: version of the first batch's unrolls if each batch must have
+      one version, one more than the batch before; others are left out. None:
+      unrolls of any version are taken.
 
   Returns:
     Dataset, or another iterable, of `types.Unroll` with leading [T+1, B] ([B]
     for fields without time), where B is the sum of both sources; the fresh
-    unrolls come first, and where any are replayed, `origin` says which.
+    unrolls come first, and if any are replayed, `origin` marks them.
   """
   packed = packing.Packing(spec)
   unpack = packed.unpack
@@ -144,7 +144,7 @@ def _as_it_comes(dataset: tf.data.Dataset) -> tf.data.Dataset:
 
 def _origin(fresh: Source, replayed: Source,
             info: Optional[reverb.SampleInfo] = None) -> types.Origin:
-  """Tells fresh from replayed unrolls, and how those were sampled."""
+  """Marks fresh and replayed unrolls, and how the latter were sampled."""
   is_replayed = tf.constant(
       [False] * fresh.num_unrolls + [True] * replayed.num_unrolls)
   if replayed.priority_correction is None:
@@ -179,15 +179,12 @@ class EpisodeBatches:
                chains: Iterable[Sequence[tf.Tensor]], fresh: Source,
                replayed: Source, packed: packing.Packing,
                recompute: Optional[episodes.RecomputeFn]):
-    """Reads nothing yet.
+    """Stores the sources; see `make_dataset`.
 
     Args:
       fresh_unrolls: batches with leading [B, T+1].
       chains: see `episodes.EpisodeReader`.
-      fresh: see `make_dataset`.
-      replayed: likewise.
       packed: layout of unrolls in columns.
-      recompute: see `make_dataset`.
     """
     self._fresh = fresh_unrolls
     self._replayed = episodes.EpisodeReader(
@@ -206,7 +203,7 @@ class EpisodeBatches:
 
 def _batches(source: Source, is_taken: Callable[[Any], tf.Tensor],
              in_order: bool) -> tf.data.Dataset:
-  """Batches the samples of one table that are taken, columns [size, N]."""
+  """Batches the samples of one table that pass, as columns [size, N]."""
   size = source.num_unrolls
   dataset = reverb.TrajectoryDataset.from_table_signature(
       server_address=source.address,
@@ -232,11 +229,7 @@ def _batches(source: Source, is_taken: Callable[[Any], tf.Tensor],
 
 
 def time_major(unroll: types.Unroll) -> types.Unroll:
-  """Moves time before the batch: [B, T+1, ...] to [T+1, B, ...].
-
-  Args:
-    unroll: tensors with leading [B, T+1], or [B] for fields without time.
-  """
+  """Moves time before the batch, except in fields without time."""
 
   def transpose(tensor):
     return tf.transpose(
@@ -250,7 +243,7 @@ def time_major(unroll: types.Unroll) -> types.Unroll:
 def place_observations(unroll: types.Unroll, device: str) -> types.Unroll:
   """Copies observations to a device, if they are not there.
 
-  All else is small, and is looked at on the host, too.
+  All else is small, and the host reads it, too.
   """
   with tf.device(device):
     observation = tf.identity(unroll.env_outputs.observation)
@@ -262,10 +255,10 @@ class BatchReader:
   """A reader that is one batch ahead and never blocks for ever.
 
   `next(dataset)` cannot be interrupted while the queue is empty, so a daemon
-  thread does it and hands over.
+  thread calls it and hands batches over.
 
   Attributes:
-    refusals: counts the unrolls that were left out, and tells whose they were.
+    refusals: counts the unrolls that were left out, by sender.
   """
 
   def __init__(self, dataset: Iterable[Any],
@@ -274,7 +267,7 @@ class BatchReader:
     """Starts the thread that reads.
 
     Args:
-      dataset: gives batches.
+      dataset: iterable of batches.
       prepare: function that is applied to each batch ahead of time.
       refusals: counts the unrolls that the dataset leaves out.
     """
@@ -296,13 +289,11 @@ class BatchReader:
   def next(self, host: host_lib.LearnerHost) -> Optional[types.Unroll]:
     """Returns the next batch, or None once the host says to stop.
 
-    Args:
-      host: process of the learner, which is asked whether to stop and told
-        several times a second that there is no batch yet.
+    While there is no batch it calls `host.on_wait` several times a second.
 
     Raises:
-      RuntimeError: where reading failed.
-      UserError: where all unrolls are left out.
+      RuntimeError: reading failed.
+      UserError: all unrolls are left out.
     """
     start = time.monotonic()
     try:

@@ -1,9 +1,9 @@
-"""An actor that waits for no environment: it infers for those that are ready.
+"""An actor that infers for the environments that are ready, and waits for none.
 
-Dynamic batching, as section 5.1 of Espeholt et al. 2018 has it on a single
-machine: environments step by themselves, and each forward pass is of those that
-have something to see by then. While one is slow the others play on, and while a
-pass is under way more become ready for the next.
+Dynamic batching, as in section 5.1 of Espeholt et al. 2018 on a single machine:
+environments step by themselves, and each forward pass serves those that have a
+new observation by then. While one is slow the others play on, and during a pass
+more become ready for the next.
 """
 
 from typing import Any, Tuple, Union
@@ -21,34 +21,28 @@ from impala_tf.runtime import interfaces
 
 
 class DynamicActor:
-  """An actor that sends each environment's unroll as soon as it is whole.
+  """An actor that sends each environment's unroll as soon as it is complete.
 
-  Environments are out of phase: new parameters come while unrolls are under
-  way, and act from then on. (The published code says the same of its single
-  machine.) An unroll tells the version with which it began, its oldest; each of
-  its steps has the logits of the policy that did choose there, and V-trace asks
-  for no more. (`actor.Actor`, in lock-step, plays an unroll from one version,
-  as the published code's distributed actors do.)
+  Environments are out of phase: new parameters come in the middle of unrolls,
+  and act from then on, as on the published code's single machine. An unroll
+  carries the version with which it began, its oldest. Each of its steps has the
+  logits of the policy that chose there, which is all that V-trace needs.
+  (`actor.Actor`, in lock-step, plays an unroll from one version, as the
+  published code's distributed actors do.)
 
   Attributes:
     stopwatch: see `actor.Actor`; environment is the time spent waiting until
       one is ready.
-    batch_sizes: int64 [E+1], how often inference was of so many environments.
+    batch_sizes: int64 [E+1], number of inferences by batch size.
   """
 
   def __init__(self, agent: agent_lib.Agent,
                environments: env_processes.Workers, writer: actor.Writer,
                fetcher: interfaces.Fetcher,
                spec: types.Unroll, seed: int):
-    """Starts no step yet: environments reset by themselves.
+    """Prepares the buffers; environments reset by themselves.
 
-    Args:
-      agent: its variables are what `fetcher` updates.
-      environments: E of them.
-      writer: takes the unrolls.
-      fetcher: brings parameters.
-      spec: shapes and dtypes of one unroll; see `types.unroll_spec`.
-      seed: seed of the action sampling.
+    See `actor.Actor` for the arguments.
     """
     num_envs = environments.num_envs
     self._environments = environments
@@ -71,10 +65,10 @@ class DynamicActor:
   def run_unroll(self) -> None:
     """Fetches parameters and plays until E more unrolls are sent.
 
-    They are of whichever environments have played T steps by then.
+    They come from whichever environments have played T steps by then.
 
     Raises:
-      ConnectionError: where writer or fetcher have lost the learner.
+      ConnectionError: writer or fetcher have lost the learner.
       UserError: see `env_processes.Workers.recv`.
       WorkerError: likewise.
     """
@@ -98,7 +92,7 @@ class DynamicActor:
 
   def _record(self, rows: np.ndarray, env_output: types.EnvOutput,
               agent_output: types.AgentOutput, core_state: Any):
-    """Takes a step of some environments; sends the unrolls that it ends.
+    """Records a step of some environments; sends the unrolls that it ends.
 
     An unroll's last step is the first of the next.
     """
@@ -139,11 +133,10 @@ class SynchronousDynamicActor(DynamicActor):
 
   The third form of batched A2C (section 5.1 of Espeholt et al. 2018): within an
   unroll no environment waits for another. One that has played T steps is held
-  until all have, and there are new parameters: these act at its x_0, too.
+  until all have and new parameters are there, which also act at its x_0.
   """
 
   def __init__(self, *args, **kwargs):
-    """Starts no step yet; see `DynamicActor`."""
     super().__init__(*args, **kwargs)
     self._rows = np.arange(self._environments.num_envs, dtype=np.int32)
     self._x_0 = None  # `types.EnvOutput` with leading [E].
@@ -153,10 +146,7 @@ class SynchronousDynamicActor(DynamicActor):
   def run_unroll(self) -> None:
     """Fetches parameters, and plays and sends one unroll of each environment.
 
-    Raises:
-      ConnectionError: where writer or fetcher have lost the learner.
-      UserError: see `env_processes.Workers.recv`.
-      WorkerError: likewise.
+    Raises as `DynamicActor.run_unroll` does.
     """
     lap = self.stopwatch.lap
     lap()  # Time between calls is not billed.
@@ -184,7 +174,7 @@ class SynchronousDynamicActor(DynamicActor):
 
   def _receive(self, min_ready: int = 1
                ) -> Tuple[np.ndarray, types.EnvOutput]:
-    """Waits for environments; returns their numbers and what they show."""
+    """Waits for environments; returns their numbers and outputs."""
     rows, timestep = self._environments.recv(min_ready)
     self.stopwatch.lap('environment')
     env_output = self._counter.env_output(
@@ -208,12 +198,8 @@ class SynchronousDynamicActor(DynamicActor):
 
   def _hold(self, rows: np.ndarray, x_0: types.EnvOutput,
             core_state: Any) -> None:
-    """Sends the unrolls of some environments, and keeps where they are."""
-
-    def put(array, value):
-      array[rows] = value
-
-    tf.nest.map_structure(put, (self._x_0, self._core_state), (x_0, core_state))
+    """Sends unrolls of some environments; keeps their outputs and memory."""
+    acting.put_rows((self._x_0, self._core_state), rows, (x_0, core_state))
     for unroll in self._buffer.unrolls(rows):
       self._writer.write(unroll)
     self.stopwatch.lap('write')

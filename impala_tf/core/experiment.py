@@ -1,4 +1,4 @@
-"""The wiring: parts are made from the config."""
+"""The wiring, which makes parts from the config."""
 
 import functools
 from typing import Any, Callable, Iterable, List, Optional, Tuple
@@ -33,14 +33,11 @@ make_environment = configured.make_environment
 
 
 def make_seeds(*entropy: int) -> Tuple[int, int]:
-  """Makes two seeds that depend on all of some whole numbers.
+  """Makes seeds for environments and for the policy's sampling.
 
-  Args:
-    *entropy: whole numbers from 0 on; others give other seeds.
-
-  Returns:
-    A seed for environments and one for the policy's sampling, below 2**30: an
-    environment's seed plus its index, and TensorFlow's int32, have room.
+  Other `entropy`, whole numbers from 0 on, gives other seeds. They are below
+  2**30: an environment's seed plus its index, and TensorFlow's int32, have
+  room.
   """
   environment_seed, policy_seed = (
       np.random.SeedSequence(entropy).generate_state(2) >> 2)
@@ -49,10 +46,10 @@ def make_seeds(*entropy: int) -> Tuple[int, int]:
 
 def make_probe_environment(config: config_lib.Config
                            ) -> environment_lib.BatchedEnvironment:
-  """Makes a single environment, for a learner to look at its specs.
+  """Makes a single environment, so that a learner can read its specs.
 
   Raises:
-    ConfigError: where one agent could not play all levels.
+    ConfigError: one agent could not play all levels.
   """
   multi_level.check_levels(config, configured.make_level(config, training=True))
   return make_environment(config, 1, seed=0, training=True)
@@ -65,7 +62,7 @@ def make_actor_environment(config: config_lib.Config, seed: int,
   Args:
     config: config of the run, with a number for `ActorConfig.num_envs`.
     seed: 0 or more; that of environment i is `seed` + i.
-    task: number of the actor, which decides the levels that it plays.
+    task: number of the actor, which decides its levels.
   """
   first_slot = task * config.actor.num_envs
   if config.actor.env_processes:
@@ -107,7 +104,7 @@ def make_learner(config: config_lib.Config, environment: AnyEnvironment,
   """Makes a learner with fresh parameters.
 
   Raises:
-    ConfigError: where a batch cannot be shared out evenly over the devices.
+    ConfigError: the devices cannot share a batch evenly.
   """
   devices = strategy.extended.worker_devices
   _check_batch_size(config, len(devices))
@@ -139,7 +136,7 @@ def make_learner(config: config_lib.Config, environment: AnyEnvironment,
 
 
 def _check_batch_size(config: config_lib.Config, num_devices: int) -> None:
-  """Raises ConfigError where devices would get shares of different sizes."""
+  """Raises ConfigError if devices would get shares of different sizes."""
   if config.learner.batch_size % num_devices:
     raise config_lib.ConfigError(
         f'LearnerConfig.batch_size is {config.learner.batch_size}, which '
@@ -150,16 +147,14 @@ def _check_batch_size(config: config_lib.Config, num_devices: int) -> None:
 def make_tables(config: config_lib.Config, spec: types.Unroll,
                 queue_capacity: int,
                 has_replay: bool = True) -> List[reverb.Table]:
-  """Makes the queue and, where unrolls are replayed, the replay.
+  """Makes the queue and, if unrolls are replayed, the replay.
 
   Args:
-    config: config of the run.
-    spec: shapes and dtypes of one unroll.
     queue_capacity: unrolls that wait before actors block.
-    has_replay: False where the replay is at an address of its own.
+    has_replay: False if the replay has a server of its own.
 
   Raises:
-    ConfigError: where the replay would not fit into memory.
+    ConfigError: the replay would not fit into memory.
   """
   tables = [queue_lib.make_queue(spec, queue_capacity)]
   if config.num_replayed and has_replay:
@@ -168,11 +163,7 @@ def make_tables(config: config_lib.Config, spec: types.Unroll,
 
 
 def make_replay(config: config_lib.Config, spec: types.Unroll) -> reverb.Table:
-  """Makes the replay, for a queue's server or for one of its own.
-
-  Raises:
-    ConfigError: where it would not fit into memory.
-  """
+  """Makes the replay; raises ConfigError if it would not fit into memory."""
   exponent = config.replay.priority_exponent if config.has_priorities else 0.
   return queue_lib.make_replay(
       spec, config.replay.capacity_unrolls, sizing.memory_bytes(), exponent,
@@ -182,12 +173,10 @@ def make_replay(config: config_lib.Config, spec: types.Unroll) -> reverb.Table:
 def make_writer(config: config_lib.Config, address: str, spec: types.Unroll,
                 task: int = 0, replay_address: Optional[str] = None,
                 agent: int = 0) -> queue_lib.UnrollWriter:
-  """Makes an actor's way into these tables.
+  """Makes the writer of an actor's unrolls; see `queue.UnrollWriter`.
 
   Args:
-    config: config of the run.
     address: 'host:port' of the queue's server.
-    spec: shapes and dtypes of one unroll.
     task: number of the actor that writes.
     replay_address: 'host:port' of the replay's server; None: the queue's.
     agent: number of the agent among those that share the replay.
@@ -206,17 +195,15 @@ def make_dataset(config: config_lib.Config, address: str, spec: types.Unroll,
                  recompute: Optional[Callable[[types.Unroll], Any]] = None,
                  agent: int = 0, first_version: Optional[int] = None
                  ) -> Iterable[types.Unroll]:
-  """Makes the batches that a learner reads; see `dataset.make_dataset`.
+  """Makes the batches that a learner reads; see `batches.make_dataset`.
 
   Args:
-    config: config of the run.
     address: 'host:port' of the queue's server.
-    spec: shapes and dtypes of one unroll.
     refusals: log of fresh unrolls that are left out.
     replay_address: 'host:port' of the replay's server; None: the queue's.
-    recompute: see `dataset.make_dataset`.
+    recompute: see `batches.make_dataset`.
     agent: number of the agent among those that share the replay.
-    first_version: see `dataset.make_dataset`.
+    first_version: see `batches.make_dataset`.
   """
   replay_source = None
   if config.num_replayed:

@@ -1,5 +1,6 @@
 """The learner: from a batch of unrolls to new parameters."""
 
+import functools
 from typing import (
   Any,
   Callable,
@@ -34,7 +35,7 @@ class Gradients(NamedTuple):
     totals: see `types.LossOutput.totals`, of these unrolls alone.
     metrics: see `types.LossOutput.metrics`.
     observation_totals: see `Agent.observation_totals`, likewise; an empty tuple
-      where observations are not normalised.
+      if observations are not normalised.
   """
   values: List[tf.Tensor]
   totals: Any
@@ -46,13 +47,12 @@ def compute_gradients(agent: agent_lib.Agent, loss_fn: LossFn,
                       unroll: types.Unroll) -> Gradients:
   """Computes a loss's gradients at an agent's present parameters.
 
+  They are sums over the unrolls, as losses are.
+
   Args:
     agent: agent with the parameters.
     loss_fn: see `Learner`.
     unroll: unrolls with leading [T+1, B], frames not re-stacked yet.
-
-  Returns:
-    `Gradients` of these unrolls alone: sums over them, as losses are.
   """
   unroll = unroll._replace(
       env_outputs=agent_lib.restacked(unroll.env_outputs))
@@ -74,20 +74,17 @@ def compute_gradients(agent: agent_lib.Agent, loss_fn: LossFn,
 class Learner:
   """Updates an agent's parameters.
 
-  An update is `gradients` and then `apply`. Both can also be used apart, within
-  or outside of a `tf.function`, where gradients travel between processes.
-
   Attributes:
     agent: agent whose parameters are updated.
     optimizer: optimiser with the slots of these parameters.
     hyperparameters: variables that every update reads, so they may be assigned
       between two updates.
-    num_updates: int64 variable, number of calls of `update`. Updates that were
-      skipped because their gradients were not finite count, too: they left
-      parameters and optimiser as they were, but have used up a batch. Read it
+    num_updates: int64 variable, number of calls of `update`. It includes
+      updates that were skipped because their gradients were not finite: they
+      left parameters and optimiser as they were, but used up a batch. Read it
       with `.numpy()`: over several devices `int()` does not take it.
-    num_frames: int64 variable, environment frames learned from, read likewise.
-      Frames of all learners, where several make an update together.
+    num_frames: int64 variable, environment frames learned from, read likewise;
+      by all learners, if several make an update together.
   """
 
   def __init__(self, agent: agent_lib.Agent, loss_fn: LossFn,
@@ -108,15 +105,15 @@ class Learner:
         its methods, of a function that returns the learning rate.
       hyperparameters: variables made within the scope of `strategy`.
       strategy: strategy over the learner's devices, whose number divides B; and
-        over the devices of other learners, where several update together.
+        over the devices of other learners, if several update together.
       total_frames: frames after which an annealed learning rate is 0.
       frames_per_step: environment frames in an agent step.
       compile_step: compiles the step with XLA.
       annealed: whether the learning rate falls linearly to 0.
       num_replayed: unrolls of a batch, its last ones, that were learned from
-        before: they count no frames, and metrics tell them apart.
+        before: they count no frames and have metrics of their own.
       learns_from_fresh: whether a batch's other unrolls are learned from; else
-        they count frames and no more.
+        they only count frames.
       unroll_metrics: names of metrics that `update` also returns unroll by
         unroll, under 'unroll/'.
       after_step: function that is called in every replica with the agent, which
@@ -166,11 +163,14 @@ class Learner:
 
     Returns:
       Metrics of the batches of all learners together; see `types.LossOutput`.
-      Where unrolls are replayed, metrics that each unroll has of its own come
-      also for either kind, under 'fresh/' and 'replayed/', and where a replay
-      is shared, for the replayed unrolls that are this agent's and for others',
-      under 'own/' and 'foreign/': NaN for none, but for losses, which are sums.
-      Those under 'unroll/' are float32 [B].
+      If
+      unrolls are replayed, metrics of unrolls also come for each kind, under
+      'fresh/' and 'replayed/'. If a replay is shared, they also come for the
+      replayed unrolls of this agent and of others, under 'own/' and 'foreign/'.
+      A
+      kind without unrolls has NaN, or 0 for losses, which are sums. Metrics
+      under
+      'unroll/' are float32 [B].
     """
     num_steps, batch_size = unroll.env_outputs.reward.shape
     num_fresh = batch_size - self._num_replayed
@@ -186,28 +186,13 @@ class Learner:
             **{f'unroll/{name}': column.numpy()
                for name, column in columns.items()}}
 
-  def gradients(self, unroll: types.Unroll) -> Gradients:
-    """Computes the loss's gradients at the agent's present parameters.
-
-    Args:
-      unroll: unrolls with leading [T+1, B], frames not re-stacked yet.
-
-    Returns:
-      `Gradients` of these unrolls alone: sums over them, as losses are.
-    """
-    return compute_gradients(self.agent, self._loss_fn, unroll)
-
-  def apply(self, gradients: Gradients) -> Dict[str, tf.Tensor]:
+  def _apply(self, gradients: Gradients) -> Dict[str, tf.Tensor]:
     """Sums gradients over the replicas, clips them and takes the step.
 
-    Where their norm is not finite nothing is changed.
-
-    Args:
-      gradients: this replica's.
+    If their norm is not finite nothing is changed.
 
     Returns:
-      The norm before clipping and the learning rate, float32 [] each:
-      'gradient_norm' and 'learning_rate'.
+      'gradient_norm', before clipping, and 'learning_rate', float32 [] each.
     """
     # Losses are sums over the batch, hence so are gradients over replicas.
     values, totals = tf.distribute.get_replica_context().all_reduce(
@@ -240,8 +225,8 @@ class Learner:
 
   def _step(self, unroll: types.Unroll) -> Dict[str, tf.Tensor]:
     """Takes one replica's share of an update."""
-    gradients = self.gradients(unroll)
-    return {**gradients.metrics, **self.apply(gradients)}
+    gradients = compute_gradients(self.agent, self._loss_fn, unroll)
+    return {**gradients.metrics, **self._apply(gradients)}
 
   def _split(self, unroll: types.Unroll):
     """Shares the batch out over the replicas here."""
@@ -261,9 +246,10 @@ class Learner:
     """Takes the step in every replica, counts it and sums its metrics up.
 
     Returns:
-      The metrics as one tensor, float32 [K]: on Python 3.11 TensorFlow leaves
-      16 bytes of each tensor behind. Names are kept while this is traced. Then
-      those that are wanted unroll by unroll, float32 [B] each.
+      The metrics as one tensor, float32 [K], since on Python 3.11 TensorFlow
+      leaks 16 bytes of each tensor; tracing stores their names. Then the
+      metrics
+      that are wanted unroll by unroll, float32 [B] each.
     """
     metrics = self._strategy.run(self._replica_step, args=(unroll,))
     self.num_updates.assign_add(1)
@@ -312,20 +298,10 @@ class Learner:
 
 
 def _take(unroll: types.Unroll,
-          take: Callable[[tf.Tensor, int], tf.Tensor]) -> types.Unroll:
-  """Takes some of a batch's unrolls.
-
-  Args:
-    unroll: batch with leading [T+1, B], or [B] for fields without time.
-    take: function that takes them of a tensor, given the axis of the batch.
-  """
-
-  def of_steps(tensor):
-    return take(tensor, 1)
-
-  def of_unrolls(tensor):
-    return take(tensor, 0)
-
+          take: Callable[..., tf.Tensor]) -> types.Unroll:
+  """Takes unrolls by `take`, a function of a tensor and the batch's `axis`."""
+  of_steps = functools.partial(take, axis=1)
+  of_unrolls = functools.partial(take, axis=0)
   mapped = tf.nest.map_structure(of_unrolls, unroll._replace(
       env_outputs=(), agent_outputs=()))
   return mapped._replace(

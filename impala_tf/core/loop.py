@@ -35,9 +35,7 @@ class Saver(typing.Protocol):
   def save(self, number: int, score: Optional[float]) -> Any:
     """Writes a checkpoint under the number of updates; raises OSError.
 
-    Args:
-      number: learner updates so far.
-      score: `TrainingLog.episode_return`, by which the best one is kept.
+    `score` is `TrainingLog.episode_return`, by which the best one is kept.
     """
 
 
@@ -63,7 +61,7 @@ class Update(NamedTuple):
 
 
 class Callback(typing.Protocol):
-  """An object of the user's own that is told of each update."""
+  """A user's object that is called after each update."""
 
   def after_update(self, update: Update) -> None:
     """Is called after each update; may raise StopTraining."""
@@ -75,7 +73,7 @@ class Totals(tf.Module):
   Attributes:
     secs: float64 variable, wall time of training without interruptions.
     best_return: float64 variable, the best mean of 100 full episodes.
-    level_frames: int64 variable [L], frames learned from by level; None where
+    level_frames: int64 variable [L], frames learned from by level; None if
       there is one level only.
   """
 
@@ -95,7 +93,7 @@ class TrainingLog:
 
   Attributes:
     failed_saves: checkpoints that could not be written; a column of the rows.
-    has_updates: whether there was any update since this process began.
+    has_updates: whether this process has made any update.
   """
 
   def __init__(self, run_dir: str, interval_secs: float, interval_updates: int,
@@ -107,15 +105,14 @@ class TrainingLog:
     """Opens the files.
 
     Args:
-      run_dir: directory that gets the rows.
       interval_secs: seconds between rows.
-      interval_updates: rows are due at multiples of so many updates only.
-      learner: learner whose updates are logged.
+      interval_updates: rows are due at multiples of this number of updates
+        only.
       totals: totals of the run, which the log keeps up to date.
       reader: reader whose waiting is logged.
-      num_fresh: unrolls of a batch, its first ones, that are new.
+      num_fresh: number of new unrolls of a batch, its first ones.
       gauges: returns further columns when a row is written.
-      level_log: tells levels apart, where there are several.
+      level_log: adds columns for each level, if there are several.
       gather: function that joins arrays of this learner's unrolls, whose last
         axis is the batch, with those of all other learners.
     """
@@ -147,7 +144,7 @@ class TrainingLog:
 
     Args:
       unroll: the update's batch, leading [T+1, B].
-      metrics: what `Learner.update` returned; empty where it was skipped.
+      metrics: the result of `Learner.update`; empty if the update was skipped.
       lags: int64 [B], policy lag of each unroll in updates.
     """
     self.has_updates = True
@@ -188,16 +185,13 @@ class TrainingLog:
     return self._episodes.means()['episode_return']
 
   def has_reached(self, stop_at_return: Optional[float]) -> bool:
-    """Whether `episode_return` is or was so high at any time; None is not."""
+    """Whether `episode_return` is or ever was this high; False for None."""
     if stop_at_return is None:
       return False
     return self._best_return() >= stop_at_return
 
   def _best_return(self) -> float:
-    """Returns the best `episode_return` of the run, which it keeps up to date.
-
-    It is minus infinity before 100 full episodes ended.
-    """
+    """Updates and returns the run's best `episode_return`; -inf before any."""
     best, newest = self._totals.best_return, self.episode_return
     if newest is not None and newest > best:
       best.assign(newest)
@@ -205,7 +199,7 @@ class TrainingLog:
 
   def notify(self, callbacks: Sequence[Callback],
              metrics: Mapping[str, float]) -> None:
-    """Tells callbacks of an update that was added; may raise StopTraining."""
+    """Calls callbacks after an update; may raise StopTraining."""
     if not callbacks:
       return
     update = Update(
@@ -215,7 +209,7 @@ class TrainingLog:
       callback.after_update(update)
 
   def write_row(self) -> metrics_lib.Row:
-    """Writes a row of the updates since the last; returns it."""
+    """Writes and returns a row of the updates since the last."""
     now = time.monotonic()
     self._totals.secs.assign_add(now - self._last_time)
     self._last_time = now
@@ -248,19 +242,19 @@ class TrainingLog:
 
 
 class Saves(contextlib.AbstractContextManager):
-  """Saves of a run: some on the way, and one at its end, however it comes."""
+  """Saves of a run: some during it, and one at its end, for whatever reason."""
 
   def __init__(self, interval_secs: float,
                save: Callable[[Optional[float]], Any], log: TrainingLog,
                host: host_lib.LearnerHost):
-    """Saves nothing yet.
+    """Starts the clock.
 
     Args:
-      interval_secs: seconds between those on the way.
+      interval_secs: seconds between saves during the run.
       save: writes a checkpoint, given `TrainingLog.episode_return`; raises
         OSError.
       log: closed at the end.
-      host: told of the last row.
+      host: gets the last row.
     """
     self._interval_secs = interval_secs
     self._save = save
@@ -269,7 +263,7 @@ class Saves(contextlib.AbstractContextManager):
     self._last_time = time.monotonic()
 
   def save_if_due(self) -> None:
-    """Writes a checkpoint if it is time; where that fails, a warning."""
+    """Writes a checkpoint if it is time; logs a warning if that fails."""
     if time.monotonic() - self._last_time <= self._interval_secs:
       return
     self._last_time = time.monotonic()
@@ -307,23 +301,20 @@ def train(config: config_lib.ExperimentConfig, learner: interfaces.Learner,
 
   Args:
     config: when the run is done, and how often a checkpoint is due.
-    learner: learner that is updated.
-    reader: reader of the batches.
-    publisher: destination of the parameters after each update.
-    saver: writes checkpoints now and then, and one at the end, however it
-      comes. Where one before the last cannot be written training goes on.
+    publisher: publishes the parameters after each update.
+    saver: writes checkpoints during the run, and one at its end. If one before
+      the last cannot be written training goes on.
     log: takes each update; closed at the end.
     skipped: count of skipped updates.
-    host: the process that this runs in.
-    callbacks: told of each update.
+    callbacks: called after each update.
 
   Returns:
-    Whether the run is done: all frames are learned from, the return is as high
-    as it shall be, or a callback has said so.
+    Whether the run is done: all frames are learned from, the return is high
+    enough, or a callback has stopped it.
 
   Raises:
-    OSError: where the last checkpoint could not be written.
-    PeerLost: where another learner has gone; then there is no last checkpoint.
+    OSError: the last checkpoint could not be written.
+    PeerLost: another learner is lost; then there is no last checkpoint.
     UserError: see `skipped_updates.SkippedUpdates`.
   """
   def save(score):

@@ -3,10 +3,10 @@
 One unroll is one Reverb step (one `append` of the whole structure) and one item
 in each table; both items share its data. That costs a tenth of appending step
 by step (15 to 20 against 130 to 180 microseconds of the actor's CPU time for
-each agent step). The queue gives back-pressure: a full
-table leaves the insertions of a writer unconfirmed, and `flush` waits for them.
-The replay never blocks anybody: it drops its oldest unroll for a new one, and
-can be sampled from its first on.
+each agent step). The queue gives back-pressure: a full table leaves the
+insertions of a writer unconfirmed, and `flush` waits for them. The replay never
+blocks: it drops its oldest unroll for a new one, and can be sampled once it has
+one.
 """
 
 import collections
@@ -58,9 +58,7 @@ def _compressed_bytes(spec: types.Unroll) -> float:
 def make_replay(spec: types.Unroll, capacity: int, memory_bytes: int,
                 priority_exponent: float = 0.,
                 episode_unrolls: Optional[int] = None) -> reverb.Table:
-  """Makes the replay (table D.3 of the paper).
-
-  The oldest items make room for the newest.
+  """Makes the replay (table D.3 of the paper), which drops its oldest items.
 
   Args:
     spec: shapes and dtypes of one unroll.
@@ -69,10 +67,10 @@ def make_replay(spec: types.Unroll, capacity: int, memory_bytes: int,
     priority_exponent: alpha, the power of items' priorities with which they are
       sampled; 0: uniformly.
     episode_unrolls: most unrolls of an item, which is a chain of them (see
-      `transport.episodes`); None: an item is an unroll.
+      `replay.episodes`); None: an item is an unroll.
 
   Raises:
-    ConfigError: where so many unrolls would not fit.
+    ConfigError: the memory is too small for so many unrolls.
   """
   size = _compressed_bytes(spec)
   if capacity * size > memory_bytes:
@@ -114,8 +112,8 @@ def make_server(tables: Sequence[reverb.Table], port: Optional[int],
       for none.
 
   Raises:
-    OSError: where the port is taken.
-    UserError: where what is in `checkpoint_dir` is damaged.
+    OSError: the port is taken.
+    UserError: the files in `checkpoint_dir` are damaged.
   """
   port, claimed = ports.claim(port)
   try:
@@ -152,17 +150,17 @@ class UnrollWriter:
       spec: shapes and dtypes of one unroll, as the tables were made for.
       tables: names of the tables that take each unroll, in this order: one that
         may block comes last.
-      sender: task of the actor, with which unrolls are stamped.
-      fingerprint: fingerprint of the config, with which unrolls are stamped.
+      sender: task of the actor; in each unroll's stamp.
+      fingerprint: fingerprint of the config; in each unroll's stamp.
       replay_address: 'host:port' of the replay's server; None: the queue's.
       episode_unrolls: see `make_replay`.
       num_envs: number of the actor's environments.
-      agent: number of the agent among those that share the replay, with which
-        unrolls are stamped.
+      agent: number of the agent among those that share the replay; in each
+        unroll's stamp.
 
     Raises:
-      ConnectionError: where a server does not answer.
-      ConfigError: where a table takes other unrolls.
+      ConnectionError: a server does not answer.
+      ConfigError: a table takes other unrolls.
     """
     self._packing = packing.Packing(spec)
     self._stamp = packing.Stamp(
@@ -191,7 +189,7 @@ class UnrollWriter:
         place, otherwise checked and packed first.
 
     Raises:
-      ValueError: where shapes or dtypes are not those of the spec.
+      ValueError: shapes or dtypes differ from the spec.
     """
     row = 0
     if isinstance(unroll, packing.PackedUnroll):
@@ -208,25 +206,22 @@ class UnrollWriter:
       self._last = [column.copy() for column in columns]
 
   def flush(self, max_pending: int = 0) -> None:
-    """Waits until the tables have taken all, or nearly all, that was written.
-
-    Args:
-      max_pending: so many unrolls may still be on their way.
+    """Waits until all but `max_pending` unrolls have arrived.
 
     Raises:
-      ConnectionError: where a server does not answer any more.
+      ConnectionError: a server does not answer any more.
     """
     for server in self._servers.values():
       server.flush(max_pending, self.refill)
 
   def refill(self) -> None:
-    """Writes the last unroll again where a replay of its own server is empty.
+    """Writes the last unroll again if a replay on another server is empty.
 
-    That server may have died and lost what it held. Then the learner would wait
+    That server may have died and lost its unrolls. Then the learner would wait
     for the replay, a full queue for the learner, and the actor for the queue.
 
     Raises:
-      ConnectionError: where the server does not answer any more.
+      ConnectionError: the server does not answer any more.
     """
     if self._last is not None and self._shared.is_empty(REPLAY):
       self._shared.write(self._last, places={})
@@ -255,9 +250,8 @@ class _ServerWriter:
 
     Args:
       columns: an array [N] for each column.
-      places: places of the unrolls, -1 for this one, of which a table gets a
-        chain, or None where it gets nothing; tables that are not named get this
-        one.
+      places: by table, the places of a chain's unrolls, -1 for this one; None
+        to send nothing. Tables that are not named get this unroll alone.
     """
     self._writer.append(columns)
     if self._history is None:
@@ -271,7 +265,7 @@ class _ServerWriter:
 
   def flush(self, max_pending: int = 0,
             on_wait: Callable[[], None] = lambda: None) -> None:
-    """Waits until all but so many unrolls have arrived."""
+    """Waits until all but `max_pending` unrolls have arrived."""
     reverb_calls.flush(self._client, self._writer,
                        max_pending * len(self._tables), on_wait)
 
@@ -282,7 +276,7 @@ class _ServerWriter:
 
 def _check_tables(infos: Mapping[str, Any], tables: Sequence[str],
                   signature: Sequence[tf.TensorSpec]) -> None:
-  """Raises ConfigError where a table does not take these columns."""
+  """Raises ConfigError if a table does not take these columns."""
   for table in tables:
     if table not in infos:
       raise config_lib.ConfigError(

@@ -1,15 +1,15 @@
-"""The ways by which parameters go from learner to actors.
+"""Publishers and fetchers, which take parameters from learner to actors.
 
 Peers on the learner's machine read them in its memory
 (`comms.parameter_memory`); for all others there is a Reverb table. It holds
-the newest parameters only, as one flat vector (one column is one copy, whatever
-the number of variables), with the numbers of learner updates and of environment
-frames behind them.
+only the newest parameters, as one flat vector (one column is one copy, whatever
+the number of variables), with their numbers of learner updates and of
+environment frames.
 
 Actors fetch, and nobody sends to them: a fetch serves the E unrolls that an
-actor plays at once, so there are B/E fetches in an update however many actors
-share them, and each gets the newest parameters (docs/scaling.md). Where E is
-small, `ActorConfig.fetch_interval_unrolls` has an actor keep them longer.
+actor plays at once, so an update has B/E fetches however many actors share
+them, and each gets the newest parameters (docs/scaling.md). If E is small,
+`ActorConfig.fetch_interval_unrolls` makes an actor keep them longer.
 """
 
 import collections
@@ -45,7 +45,7 @@ def num_parameters(variables: Sequence[tf.Variable]) -> int:
 def make_tables(variables: Sequence[tf.Variable],
                 memory: Optional[parameter_memory.Memory] = None
                 ) -> List[reverb.Table]:
-  """Makes the table for parameters, and one whose name tells of a memory.
+  """Makes the table for parameters, and one whose name announces a memory.
 
   Args:
     variables: the learner's parameters, or others of their shapes.
@@ -68,18 +68,12 @@ class Publisher:
   Attributes:
     variables: the learner's parameters.
     frames_at: function from a number of updates to the environment frames that
-      were learned from in them.
+      they have learned from.
   """
 
   def __init__(self, address: str, variables: Sequence[tf.Variable],
                frames_at: Callable[[int], int]):
-    """Connects.
-
-    Args:
-      address: 'host:port' of the learner's server.
-      variables: see the class.
-      frames_at: see the class.
-    """
+    """Connects to the learner's server at 'host:port'."""
     self.variables = list(variables)
     self.frames_at = frames_at
     self._client = reverb.Client(address)
@@ -95,10 +89,10 @@ class Publisher:
     return self._flatten().numpy()
 
   def publish(self, version: int, parameters: np.ndarray) -> None:
-    """Publishes a snapshot, which actors fetch from now on.
+    """Publishes a snapshot for actors to fetch.
 
     Raises:
-      ConnectionError: where the server does not answer.
+      ConnectionError: the server does not answer.
     """
     reverb_calls.insert(
         self._client, self._writer, _TABLE,
@@ -108,7 +102,7 @@ class Publisher:
     """Returns how often peers have read the table.
 
     Raises:
-      ConnectionError: where the server does not answer.
+      ConnectionError: the server does not answer.
     """
     info = reverb_calls.server_info(self._client)[_TABLE]
     return info.rate_limiter_info.sample_stats.completed
@@ -122,18 +116,14 @@ class BackgroundPublisher:
   """
 
   def __init__(self, publisher: Publisher):
-    """Starts the thread.
-
-    Args:
-      publisher: makes snapshots and sends them to the table.
-    """
+    """Starts the thread."""
     self._publisher = publisher
     self._sender = newest_sender.NewestSender(publisher.publish)
     self._lock = threading.Lock()
     self._version = -1
 
   def publish(self, version: int) -> None:
-    """Hands over the parameters as they are now; raises a past failure.
+    """Hands over the present parameters; raises a past failure.
 
     Threads may call it at once. A version that is older than the newest so far
     is dropped: readers never see versions go down.
@@ -145,22 +135,16 @@ class BackgroundPublisher:
 
 
 class SharingPublisher:
-  """A publisher to peers on this machine, and to others where there are any.
+  """A publisher to peers on this machine, and to others if there are any.
 
-  Each update is written to the memory. The table gets one now and then, and
-  each as long as somebody reads it. Threads do either: an update waits for the
-  snapshot alone, and a server that was stopped holds up nobody here.
+  Each update is written to the memory. The table gets one at intervals, and
+  each one while somebody reads it. A thread each does either: an update waits
+  for the snapshot alone, and a server that was stopped holds up nobody here.
   """
 
   def __init__(self, publisher: Publisher, memory: parameter_memory.Memory,
                version: int):
-    """Publishes the parameters as they are now.
-
-    Args:
-      publisher: makes snapshots and sends them to the table.
-      memory: memory for the publisher's variables.
-      version: learner updates behind the parameters.
-    """
+    """Publishes the present parameters, which `version` updates have made."""
     self._publisher = publisher
     self._memory = memory
     self._to_memory = newest_sender.NewestSender(self._write)
@@ -170,32 +154,27 @@ class SharingPublisher:
     self.publish(version)
 
   def publish(self, version: int) -> None:
-    """Publishes the parameters as they are now.
+    """Publishes the present parameters.
 
     Raises:
-      RuntimeError: where an earlier publication has failed.
+      RuntimeError: an earlier publication has failed.
     """
     self._newest = (version, self._publisher.snapshot())
     self._to_memory.send(*self._newest)
-    self._is_in_table = self._is_for_table(time.monotonic())
+    now = time.monotonic()
+    self._is_in_table = now < self._read_until or now >= self._next_for_table
     if self._is_in_table:
+      self._next_for_table = now + _TABLE_SECS
       self._to_table.send(*self._newest)
 
   def complete_table(self) -> None:
-    """Publishes to the table, too, what the memory alone has.
+    """Publishes to the table, too, if only the memory has the newest.
 
-    To be called where peers may wait for it that do not read the memory.
+    Call it where peers that do not read the memory may wait for the table.
     """
     if not self._is_in_table:
       self._is_in_table = True
       self._to_table.send(*self._newest)
-
-  def _is_for_table(self, now: float) -> bool:
-    """Whether the table gets the parameters that are published now."""
-    if self._read_until <= now < self._next_for_table:
-      return False
-    self._next_for_table = now + _TABLE_SECS
-    return True
 
   def _write(self, version: int, snapshot: np.ndarray) -> None:
     """Writes a snapshot to the memory."""
@@ -204,7 +183,7 @@ class SharingPublisher:
         snapshot)
 
   def _insert(self, version: int, snapshot: np.ndarray) -> None:
-    """Sends a snapshot to the table, and notes whether peers read it."""
+    """Sends a snapshot to the table, and records whether peers read it."""
     self._publisher.publish(version, snapshot)
     num_samples = self._publisher.num_samples()
     if num_samples != self._num_samples:
@@ -217,10 +196,8 @@ def make_publisher(publisher: Publisher,
                    ) -> Union[BackgroundPublisher, SharingPublisher]:
   """Makes the publisher to peers in other processes.
 
-  Args:
-    publisher: sends snapshots to the table.
-    memory: memory for the publisher's variables; None for none.
-    version: learner updates behind the parameters.
+  The publisher's variables hold the parameters of `version`. Peers on this
+  machine read `memory`, if there is one.
   """
   if memory is None:
     return BackgroundPublisher(publisher)
@@ -231,12 +208,12 @@ class DelayedPublisher:
   """A publisher that is a fixed number of updates late (appendix E.1)."""
 
   def __init__(self, publisher: Publisher, version: int, lag_updates: int):
-    """Publishes the parameters as they are now, there being no older ones.
+    """Publishes the present parameters, since there are no older ones.
 
     Args:
       publisher: sends snapshots to the table.
       version: learner updates behind the parameters.
-      lag_updates: N; so many snapshots are kept in memory.
+      lag_updates: N, number of snapshots that are kept in memory.
     """
     self._publisher = publisher
     self._snapshots = collections.deque(maxlen=lag_updates + 1)
@@ -246,7 +223,7 @@ class DelayedPublisher:
     """Publishes the parameters of N calls ago, or else the oldest there are.
 
     Raises:
-      ConnectionError: where the server does not answer.
+      ConnectionError: the server does not answer.
     """
     self._snapshots.append((version, self._publisher.snapshot()))
     self._publisher.publish(*self._snapshots[0])
@@ -257,8 +234,8 @@ class Fetcher:
 
   Attributes:
     frames: environment frames behind the parameters that were fetched last.
-    learner: name of the learner's process that they are of, another for each;
-      None where it has no memory to share.
+    learner: unique name of the learner's process that they come from; None if
+      it has no memory to share.
   """
 
   def __init__(self, address: str, variables: Sequence[tf.Variable],
@@ -268,11 +245,11 @@ class Fetcher:
 
     Args:
       address: 'host:port' of the learner's server.
-      variables: variables that are brought up to date.
+      variables: variables to bring up to date.
       run_table: table that the server has as long as it is of the same run;
         see `config_table.table_name`.
-      interval: the learner is asked at the first of so many calls of `fetch`;
-        the others leave all as it is.
+      interval: the first of this many calls of `fetch` asks the learner; the
+        others change nothing.
       may_share: whether to read the learner's memory if it is on this machine;
         else all is as if it were on another.
     """
@@ -298,9 +275,9 @@ class Fetcher:
       The version they now hold; None while nothing has been published.
 
     Raises:
-      ConnectionError: where the server does not answer, is of another run, or
-        died while it published.
-      ValueError: where the learner's agent has another number of parameters.
+      ConnectionError: the server does not answer, is of another run, or died
+        while it published.
+      ValueError: the learner's agent has another number of parameters.
     """
     if self._version is not None and self._calls_left:
       self._calls_left -= 1
@@ -318,7 +295,7 @@ class Fetcher:
     return self._version
 
   def _ask_server(self) -> None:
-    """Finds the learner's memory, or else takes what is new in the table."""
+    """Finds the learner's memory, or else reads the table."""
     info = reverb_calls.server_info(self._client)
     if self._run_table and self._run_table not in info:
       raise ConnectionError('the learner there is of another config now')
@@ -353,13 +330,9 @@ class Fetcher:
                    for part, shape in zip(parts, self._shapes)])
 
   def wait(self, poll: waiting.PollFn) -> int:
-    """Fetches the parameters once some are published.
+    """Fetches the parameters once some are published; returns their version.
 
-    Args:
-      poll: function that is called while there are none.
-
-    Returns:
-      The version that the variables now hold.
+    Calls `poll` while there are none.
     """
     while True:
       version = self.fetch()

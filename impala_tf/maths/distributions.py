@@ -7,10 +7,12 @@ Probability is used here and nowhere else.
 
 All functions work on any leading dimensions (`[B]` in the actor, `[T, B]` in
 the learner) and refuse the broadcasting that TensorFlow Probability would do:
-logits of one step against the actions of T steps is a mistake here.
+logits of one step against the actions of T steps is a mistake here, and raises
+ValueError.
 
 Shapes: P logits a step, A discrete actions, D numbers of a continuous action or
-choices of a composed one.
+choices of a composed one. Logits are float32 [..., P], and actions [...]
+followed by `action_shape`, of `action_dtype`.
 """
 
 import abc
@@ -61,15 +63,10 @@ class Distribution(abc.ABC):
   def log_prob(self, logits: tf.Tensor, actions: tf.Tensor) -> tf.Tensor:
     """Computes each action's log-probability, or its density's logarithm.
 
-    Args:
-      logits: float32 [..., P].
-      actions: [...] followed by `action_shape`, of `action_dtype`.
-
     Returns:
       float32 [...], in nats.
 
     Raises:
-      ValueError: the shapes of logits and actions do not fit.
       tf.errors.InvalidArgumentError: a discrete action is not in [0, A). On GPU
         and TPU its log-probability is NaN instead.
     """
@@ -80,30 +77,19 @@ class Distribution(abc.ABC):
     return self._distribution(logits).log_prob(actions)
 
   def entropy(self, logits: tf.Tensor) -> tf.Tensor:
-    """Computes the entropy of each distribution.
+    """Computes the entropy of each distribution, float32 [...], in nats.
 
-    Args:
-      logits: float32 [..., P].
-
-    Returns:
-      float32 [...], in nats. That of discrete actions is between 0 and log A;
-      that of continuous actions is differential and has no bound.
+    That of discrete actions is between 0 and log A; that of continuous actions
+    is differential and has no bound.
     """
     return self._distribution(self._checked('logits', logits)).entropy()
 
   def kl_divergence(self, p_logits: tf.Tensor, q_logits: tf.Tensor
                     ) -> tf.Tensor:
-    """Computes the Kullback-Leibler divergence KL(p || q).
-
-    Args:
-      p_logits: float32 [..., P], of the distribution the expectation is over.
-      q_logits: float32 [..., P].
+    """Computes the divergence KL(p || q), whose expectation is over p.
 
     Returns:
       float32 [...], in nats.
-
-    Raises:
-      ValueError: shapes differ.
     """
     p_logits = self._checked('p_logits', p_logits)
     q_logits = self._checked('q_logits', q_logits)
@@ -115,33 +101,16 @@ class Distribution(abc.ABC):
     """Samples one action from each distribution.
 
     The same seed and logits give the same actions on the same kind of device
-    (but not with and without XLA), so the caller must change the seed between
-    calls.
-
-    Args:
-      logits: float32 [..., P].
-      seed: int32 [2].
-
-    Returns:
-      [...] followed by `action_shape`, of `action_dtype`. A network that has
-      diverged to NaN gives what is no action: A on the CPU, or NaN.
-
-    Raises:
-      ValueError: seed is not of shape [2].
+    (but not with and without XLA), so the caller must change the seed, int32
+    [2], between calls. For logits of NaN the actions are invalid: A on the CPU,
+    or NaN.
     """
     seed = tf.convert_to_tensor(seed, tf.int32)
     _check_same_shape('seed', seed.shape, tf.TensorShape([2]))
     return self._distribution(self._checked('logits', logits)).sample(seed=seed)
 
   def mode(self, logits: tf.Tensor) -> tf.Tensor:
-    """Returns each distribution's most probable action, the mean of a Gaussian.
-
-    Args:
-      logits: float32 [..., P].
-
-    Returns:
-      [...] followed by `action_shape`, of `action_dtype`.
-    """
+    """Returns the most probable actions, of a Gaussian its mean."""
     return self._distribution(self._checked('logits', logits)).mode()
 
   def _checked(self, name, logits):
@@ -192,8 +161,9 @@ class MultiCategorical(Distribution):
   """Independent choices, of one of nvec[d] each, int32 [D].
 
   Logits are those of the first choice, then those of the second, and so on.
-  Log-probabilities, entropies and divergences are sums over the choices. That
-  of a value which its choice has not, but another has, is about -1e9.
+  Log-probabilities, entropies and divergences are sums over the choices. A
+  value that its choice does not have, but another has, has a log-probability of
+  -1e9.
 
   Attributes:
     nvec: number of values of each choice, [D], each at least 1.
@@ -243,12 +213,12 @@ class MultiCategorical(Distribution):
 class Gaussian(Distribution):
   """A vector of D independent normal variables, float32.
 
-  Of the 2 D logits the first half is the mean; SoftPlus of the second,
-  log(1 + exp(x)), is the variance (Mnih et al. 2016, section 9). They have one
-  variance for all dimensions, as `SphericalGaussian`; here each has its own.
+  Of the 2 D logits the first half is the mean; SoftPlus of the second, log(1 +
+  exp(x)), is the variance (Mnih et al. 2016, section 9). The paper has one
+  variance for all dimensions, as `SphericalGaussian`; here each has another.
 
-  Actions are not bounded. Environments clip what they are given; densities are
-  those of the actions as they were sampled.
+  Actions are not bounded. Environments clip them; densities are those of the
+  actions as they were sampled.
   """
   action_size: int
 
@@ -333,12 +303,6 @@ def mask_logits(logits: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
     logits: float32 [..., P].
     mask: uint8 [..., P], 0 for each illegal action; every choice has at least
       one that is legal.
-
-  Returns:
-    float32 [..., P].
-
-  Raises:
-    ValueError: shapes differ.
   """
   _check_same_shape('mask', mask.shape, logits.shape)
   return tf.where(tf.cast(mask, tf.bool), logits, ILLEGAL_LOGIT)

@@ -13,31 +13,22 @@ PROBABILITIES = (0.4, 0.3, 0.3)
 
 
 def draw_final_epsilon(rng: np.random.Generator) -> float:
-  """Draws the value that a worker's epsilon is annealed to.
+  """Draws one of `FINAL_EPSILONS`, to which a worker's epsilon is annealed.
 
   "Periodically sampled" (section 4), and the paper does not say when; a worker
   may draw anew as each of its episodes begins.
-
-  Args:
-    rng: the worker's random numbers.
-
-  Returns:
-    One of `FINAL_EPSILONS`.
   """
   return float(rng.choice(FINAL_EPSILONS, p=PROBABILITIES))
 
 
 def annealed_epsilon(final_epsilon: float, num_frames: int,
                      anneal_frames: int) -> float:
-  """Goes linearly from 1 at frame 0 to the final value, and stays.
+  """Returns the probability of a random action, from 1 linearly to the final.
 
   Args:
     final_epsilon: value from `anneal_frames` on.
     num_frames: environment frames so far, of all workers together.
     anneal_frames: environment frames after which epsilon is final, above 0.
-
-  Returns:
-    The probability of a random action.
 
   Raises:
     ValueError: `anneal_frames` is not above 0.

@@ -2,17 +2,17 @@
 
 Source: Espeholt et al. 2018 (arXiv:1802.01561v3), section 4.2 and appendix D.
 
-Every loss is SUMMED over time, one sum an unroll, and is meant to be summed,
-not averaged, over the batch (table D.1): published learning rates and gradient
-norms hold for the published batch sizes only.
+Every loss is SUMMED over time, to float32 [B], one sum an unroll, and is meant
+to be summed, not averaged, over the batch (table D.1): published learning rates
+and gradient norms hold for the published batch sizes only.
 
 Transitions that a time limit cut off are masked out of all three losses. The
 entropy's need not be, since x_t and its policy are valid; it is masked too, so
 that all terms are sums over the same transitions and their ratio does not
 depend on how many are masked.
 
-Shapes: T time, B batch. `mask` is [T, B], float32 or bool: 1 where the
-transition counts, 0 where not; `vtrace` takes the same one.
+Shapes: T time, B batch; others raise ValueError. `mask` is [T, B], float32 or
+bool: 1 where the transition counts, 0 where not; `vtrace` takes the same one.
 """
 
 import math
@@ -41,15 +41,9 @@ def policy_gradient_loss(log_probs: tf.Tensor, advantages: tf.Tensor,
       which the gradient flows.
     advantages: float32 [T, B], rho_t (r_t + gamma v_{t+1} - V(x_t)), as
       `vtrace` returns them. No gradient flows through them.
-    mask: [T, B].
+    mask: see the module.
     epsilon: added to pi(a_t|x_t) within the logarithm, which bounds it and its
       gradient where pi is nearly 0 (the epsilon-correction of section 5.2.2).
-
-  Returns:
-    float32 [B], summed over T.
-
-  Raises:
-    ValueError: a rank or a static shape is wrong.
   """
   tf.debugging.assert_shapes([
       (log_probs, ('T', 'B')), (advantages, ('T', 'B')), (mask, ('T', 'B'))])
@@ -62,18 +56,8 @@ def baseline_loss(vs: tf.Tensor, values: tf.Tensor,
                   mask: tf.Tensor) -> tf.Tensor:
   """Computes the baseline's loss, 0.5 sum (v_t - V(x_t))^2.
 
-  It is section 4.2's l2 loss to the V-trace target.
-
-  Args:
-    vs: float32 [T, B], targets v_t. No gradient flows through them.
-    values: float32 [T, B], V(x_t).
-    mask: [T, B].
-
-  Returns:
-    float32 [B], summed over T.
-
-  Raises:
-    ValueError: a rank or a static shape is wrong.
+  It is section 4.2's l2 loss to the V-trace targets. `vs`, v_t, and `values`,
+  V(x_t), are float32 [T, B]; no gradient flows through the targets.
   """
   tf.debugging.assert_shapes([
       (vs, ('T', 'B')), (values, ('T', 'B')), (mask, ('T', 'B'))])
@@ -81,19 +65,10 @@ def baseline_loss(vs: tf.Tensor, values: tf.Tensor,
 
 
 def entropy_loss(entropies: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-  """Computes the negative sum of the policy's entropies.
+  """Computes the negative sum of the policy's entropies, in nats.
 
-  It is section 4.2's entropy bonus as a loss.
-
-  Args:
-    entropies: float32 [T, B], of the target policy pi at x_t, in nats.
-    mask: [T, B].
-
-  Returns:
-    float32 [B], in nats, summed over T.
-
-  Raises:
-    ValueError: a rank or a static shape is wrong.
+  It is section 4.2's entropy bonus as a loss; `entropies` are those of the
+  target policy pi at x_t, float32 [T, B].
   """
   tf.debugging.assert_shapes([
       (entropies, ('T', 'B')), (mask, ('T', 'B'))])
@@ -106,7 +81,7 @@ def masked_mean(x: tf.Tensor, mask: tf.Tensor,
 
   Args:
     x: float32 [T, B].
-    mask: [T, B].
+    mask: see the module.
     axis: 0 for a mean over time of each unroll; None for one mean of all.
 
   Returns:
@@ -129,9 +104,6 @@ def clip_rewards(rewards: tf.Tensor, name: str) -> tf.Tensor:
         optimistic asymmetric clipping for DMLab-30 (figure D.1).
       'soft_asymmetric': 5 tanh(r / 5), times 0.3 where r is negative: the
         clipping in the code that the paper's authors published.
-
-  Returns:
-    float32, in the shape of `rewards`.
 
   Raises:
     ValueError: `name` is unknown.

@@ -9,7 +9,13 @@ would have followed is not known, and the row holds the next episode's first
 observation. The steps before it bootstrap from the value of x_t; it has no
 target itself, and is to be masked out of the loss.
 
-Shapes: T time, B batch, A actions.
+Shapes: T time, B batch, A actions; others raise ValueError. Targets are float32
+[T, B], and no gradient flows through them. Arguments of all of them:
+
+  rewards    float32 [T, B], r_t, the reward that followed a_t
+  discounts  float32 [T, B], gamma, or 0 where a_t ended the episode
+  mask       float32 or bool [T, B], 1 where the transition counts and 0 where
+             a time limit cut it off; None: all count
 """
 
 from typing import Optional
@@ -27,21 +33,16 @@ def n_step_targets(rewards: tf.Tensor, discounts: tf.Tensor,
   of the first T steps (algorithms S2 and S3).
 
   Args:
-    rewards: float32 [T, B], r_t, the reward that followed a_t.
-    discounts: float32 [T, B], gamma, or 0 where a_t ended the episode.
+    rewards: see the module.
+    discounts: see the module.
     bootstrap_value: float32 [B], V(x_T), or max_a Q(x_T, a) of the target
       network.
-    mask: float32 or bool [T, B], 1 where the transition counts and 0 where a
-      time limit cut it off. None: all count.
+    mask: see the module.
     values: float32 [T, B], the value of x_t by the function that bootstraps:
       R_t where the transition is masked. Needed with a mask, and else unused.
 
-  Returns:
-    float32 [T, B], through which no gradient flows.
-
   Raises:
-    ValueError: a rank or a static shape is wrong, or there is a mask without
-      values.
+    ValueError: there is a mask without values.
   """
   rewards, discounts, bootstrap_value = map(
       _to_tensor, (rewards, discounts, bootstrap_value))
@@ -72,19 +73,9 @@ def one_step_targets(rewards: tf.Tensor, discounts: tf.Tensor,
                      mask: Optional[tf.Tensor] = None) -> tf.Tensor:
   """Computes r_t + gamma_t max_a Q(x_{t+1}, a), Q-learning's (algorithm 1).
 
-  Args:
-    rewards: float32 [T, B], r_t, the reward that followed a_t.
-    discounts: float32 [T, B], gamma, or 0 where a_t ended the episode.
-    next_action_values: float32 [T, B, A], Q(x_{t+1}, a) of the target network.
-      It both chooses and judges the action: this is not Double Q-learning.
-    mask: float32 or bool [T, B], 1 where the transition counts and 0 where a
-      time limit cut it off; the target is 0 there. None: all count.
-
-  Returns:
-    float32 [T, B], through which no gradient flows.
-
-  Raises:
-    ValueError: a rank or a static shape is wrong.
+  Masked targets are 0. `next_action_values` are Q(x_{t+1}, a) of the target
+  network, float32 [T, B, A]. It both chooses and judges the action: this is not
+  Double Q-learning.
   """
   next_action_values = _to_tensor(next_action_values)
   tf.debugging.assert_shapes([(next_action_values, ('T', 'B', 'A'))])
@@ -97,19 +88,9 @@ def sarsa_targets(rewards: tf.Tensor, discounts: tf.Tensor,
                   mask: Optional[tf.Tensor] = None) -> tf.Tensor:
   """Computes r_t + gamma_t Q(x_{t+1}, a_{t+1}), Sarsa's (section 4).
 
-  Args:
-    rewards: float32 [T, B], r_t, the reward that followed a_t.
-    discounts: float32 [T, B], gamma, or 0 where a_t ended the episode.
-    next_action_values: float32 [T, B, A], Q(x_{t+1}, a) of the target network.
-    next_actions: int32 [T, B], a_{t+1}, the action that was then taken.
-    mask: float32 or bool [T, B], 1 where the transition counts and 0 where a
-      time limit cut it off; the target is 0 there. None: all count.
-
-  Returns:
-    float32 [T, B], through which no gradient flows.
-
-  Raises:
-    ValueError: a rank or a static shape is wrong.
+  Masked targets are 0. `next_action_values` are Q(x_{t+1}, a) of the target
+  network, float32 [T, B, A]; `next_actions` are a_{t+1}, int32 [T, B], the
+  actions that were then taken.
   """
   return _targets(rewards, discounts,
                   values_of_actions(next_action_values, next_actions), mask)
@@ -117,18 +98,7 @@ def sarsa_targets(rewards: tf.Tensor, discounts: tf.Tensor,
 
 def values_of_actions(action_values: tf.Tensor,
                       actions: tf.Tensor) -> tf.Tensor:
-  """Picks Q(x_t, a_t) from the values of all actions.
-
-  Args:
-    action_values: float32 [T, B, A], Q(x_t, a).
-    actions: int32 [T, B], a_t.
-
-  Returns:
-    float32 [T, B].
-
-  Raises:
-    ValueError: a rank or a static shape is wrong.
-  """
+  """Picks Q(x_t, a_t), float32 [T, B], from values [T, B, A] of all actions."""
   action_values = _to_tensor(action_values)
   actions = tf.convert_to_tensor(actions)
   tf.debugging.assert_shapes([

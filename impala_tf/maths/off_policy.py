@@ -57,12 +57,6 @@ def returns(correction: Correction, log_rhos: tf.Tensor,
       corrected.
     clip_c_threshold: c-bar of the values, where they are corrected.
     **kwargs: further arguments of `vtrace.from_importance_weights`.
-
-  Returns:
-    `vtrace.VTraceReturns`.
-
-  Raises:
-    ValueError: see `vtrace.from_importance_weights`.
   """
   if correction.corrects_values:
     return vtrace.from_importance_weights(

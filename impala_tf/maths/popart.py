@@ -10,11 +10,11 @@ mu and sigma follow mean and standard deviation of the targets of V ("Art",
 adaptively rescaling targets). Whenever they move, the layer is moved against
 them, so that no V changes ("Pop", preserving outputs precisely).
 
-Shapes: T time, B batch, L tasks, F inputs of the layer. A task without targets
-stays as it is, to the last bit. Moments are float32 [L], of each task's
-targets: the mean is mu, which starts at 0, and the variance sigma squared
-without its bounds, which starts at 1. The papers keep the second moment, nu,
-instead of the variance.
+Shapes: T time, B batch, L tasks, F inputs of the layer; others raise
+ValueError. A task without targets stays as it is, to the last bit. Moments are
+float32 [L], of each task's targets: the mean is mu, which starts at 0, and the
+variance sigma squared without its bounds, which starts at 1. The papers keep
+the second moment, nu, instead of the variance.
 """
 
 from typing import Tuple
@@ -44,9 +44,6 @@ def denormalise(outputs: tf.Tensor, moments: running_moments.Moments,
 
   Returns:
     float32 [T, B], V for the task of each unroll.
-
-  Raises:
-    ValueError: a rank or a static shape is wrong.
   """
   tf.debugging.assert_shapes([
       (outputs, ('T', 'B', 'L')), (moments.mean, ('L',)),
@@ -59,19 +56,13 @@ def denormalise(outputs: tf.Tensor, moments: running_moments.Moments,
 
 def totals(targets: tf.Tensor, mask: tf.Tensor, task: tf.Tensor,
            moments: running_moments.Moments) -> running_moments.Totals:
-  """Sums up the targets of a batch.
+  """Sums up each task's targets in a batch, without gradients.
 
   Args:
     targets: float32 [T, B], targets of V.
     mask: float32 [T, B], 1 where there is a target, else 0.
     task: int32 [B], task of each unroll.
     moments: moments before these targets.
-
-  Returns:
-    Sums over the targets of each task, without gradients.
-
-  Raises:
-    ValueError: a rank or a static shape is wrong.
   """
   tf.debugging.assert_shapes([
       (targets, ('T', 'B')), (mask, ('T', 'B')), (task, ('B',)),
@@ -103,9 +94,6 @@ def update(moments: running_moments.Moments, sums: running_moments.Totals,
     moments: moments before these targets, as `totals` was given them.
     sums: sums over the targets of all replicas.
     step_size: weight of a single target, above 0 and below 1.
-
-  Returns:
-    The new moments.
   """
   # 1 - (1 - step_size)^n, which would lose its digits in float32.
   weight = -tf.math.expm1(
@@ -128,9 +116,6 @@ def rescale(kernel: tf.Tensor, bias: tf.Tensor, old: running_moments.Moments,
   Returns:
     The new kernel, kernel sigma / sigma', and the new bias,
     (sigma bias + mu - mu') / sigma'.
-
-  Raises:
-    ValueError: a rank or a static shape is wrong.
   """
   tf.debugging.assert_shapes([
       (kernel, ('F', 'L')), (bias, ('L',)), (old.mean, ('L',)),

@@ -70,16 +70,13 @@ def totals(observations: tf.Tensor, mean: tf.Tensor) -> Totals:
 
 
 def update(count: tf.Tensor, moments: Moments, sums: Totals) -> Moments:
-  """Takes more observations into the running moments.
+  """Adds observations to the running moments.
 
   Args:
     count: float64 [], number of observations so far.
-    moments: their mean and (population) variance, float64 [F]; anything finite
-      where there were none.
+    moments: their mean and (population) variance, float64 [F]; any finite
+      values if there were none.
     sums: sums over the new observations of all replicas; see `totals`.
-
-  Returns:
-    Mean and variance of all `count + sums.count` observations.
   """
   return move(moments, sums, tf.math.divide_no_nan(
       sums.count, count + sums.count))
@@ -92,9 +89,6 @@ def move(moments: Moments, sums: Totals, weight: tf.Tensor) -> Moments:
     moments: moments before these samples, whose mean is that of `sums`.
     sums: sums over the samples of all replicas.
     weight: share of the samples in the new moments, 0 to 1.
-
-  Returns:
-    The moments of the mixture.
   """
   shift = weight * tf.math.divide_no_nan(sums.deviation, sums.count)
   spread = tf.math.divide_no_nan(sums.squared_deviation, sums.count)

@@ -64,19 +64,12 @@ def kl_to_implied(target_logits: tf.Tensor, behaviour_logits: tf.Tensor,
     + log sum_a min(rho-bar mu(a), pi(a)),
 
   in log space: no probability is divided by another, however small. It never
-  exceeds KL(pi || mu) where rho-bar is at least 1.
-
-  Args:
-    target_logits: see `implied_log_probs`.
-    behaviour_logits: likewise.
-    clip_rho_threshold: likewise.
+  exceeds KL(pi || mu) where rho-bar is at least 1. Arguments are those of
+  `implied_log_probs`.
 
   Returns:
     float32 [T, B], in nats, of each state. Infinite, or very large, where pi
     has an action that mu never takes.
-
-  Raises:
-    ValueError: see `implied_log_probs`.
   """
   log_pi, log_mu = _log_probs(target_logits, behaviour_logits)
   clipped = _clipped(log_pi, log_mu, clip_rho_threshold)

@@ -8,17 +8,14 @@ import tensorflow as tf
 def linear_anneal(initial_value: Union[float, tf.Tensor],
                   frames: Union[int, tf.Tensor],
                   total_frames: int) -> tf.Tensor:
-  """Goes from `initial_value` at frame 0 to 0 at `total_frames`, and stays.
+  """Anneals linearly from `initial_value` at frame 0 to 0 at `total_frames`.
 
-  The learning rate's schedule in the paper (table G.1).
+  The learning rate's schedule in the paper (table G.1); never below 0.
 
   Args:
     initial_value: value at frame 0, a number or float32 [].
     frames: int64 [] or a number, environment frames so far.
     total_frames: environment frames of the whole run, above 0.
-
-  Returns:
-    float32 [], never below 0.
 
   Raises:
     ValueError: `total_frames` is not above 0.

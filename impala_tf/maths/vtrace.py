@@ -79,34 +79,23 @@ def from_logits(
     mask: Optional[tf.Tensor] = None) -> VTraceFromLogitsReturns:
   """Computes V-trace for policies over discrete actions from their logits.
 
-  Computes the log importance ratios of the actions that were taken and hands
-  them to `from_importance_weights`, which documents the other arguments.
+  Computes the log importance ratios of the actions that were taken and passes
+  them to `from_importance_weights`, which documents the other arguments. Here
+  these are [T, B], and `bootstrap_value` [B].
 
   This is the entry for code from elsewhere; the losses of this project call
   `from_importance_weights`. Arguments, their order and the result's fields are
   those of deepmind/scalable_agent (`vtrace.py`), so that calls written for it
-  work unchanged, and what is new here comes by keyword. TorchBeast has the same
+  work unchanged, and new arguments come by keyword. TorchBeast has the same
   function for PyTorch, but spells `behavior_policy_logits`. SEED RL has only
-  `from_importance_weights`, of the two policies' log-probabilities: hand it
+  `from_importance_weights`, of the two policies' log-probabilities: give it
   their difference here.
 
   Args:
     behaviour_policy_logits: float32 [T, B, A], of mu at x_0 .. x_{T-1}.
     target_policy_logits: float32 [T, B, A], of pi at the same observations.
     actions: int32 [T, B], a_t, sampled from mu.
-    discounts: float32 [T, B].
-    rewards: float32 [T, B].
-    values: float32 [T, B].
-    bootstrap_value: float32 [B].
-    clip_rho_threshold: scalar or None.
-    clip_pg_rho_threshold: scalar or None.
     name: scope of the operations' names in graphs and profiles.
-    clip_c_threshold: scalar or None.
-    lambda_: scalar.
-    mask: [T, B] or None.
-
-  Returns:
-    `VTraceFromLogitsReturns`.
 
   Raises:
     ValueError: an argument's rank or static shape is wrong.
@@ -268,15 +257,12 @@ def _check_shapes(log_rhos, discounts, rewards, values, bootstrap_value):
 
 
 def clip(ratios: tf.Tensor, threshold: Threshold, name: str) -> tf.Tensor:
-  """Bounds the ratios from above.
+  """Bounds ratios pi/mu of any shape from above.
 
   Args:
-    ratios: float32 of any shape, pi/mu.
+    ratios: float32 of any shape.
     threshold: scalar bound, which may be 0; None for no bound.
     name: name of the threshold, for messages.
-
-  Returns:
-    float32 in the shape of `ratios`.
 
   Raises:
     ValueError: the threshold is no scalar.

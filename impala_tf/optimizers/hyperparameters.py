@@ -1,4 +1,4 @@
-"""Hyper-parameters of an update that may change while a run goes on."""
+"""Hyper-parameters of an update that may change during a run."""
 
 from typing import Dict, List, Optional, Union
 
@@ -11,25 +11,21 @@ from impala_tf import config as config_lib
 class Hyperparameters(tf.Module):
   """Hyper-parameters as variables, for population based training (appendix F).
 
-  They are read at every update, so assigning one takes effect with the next and
-  compiles nothing anew. A run begins with its config's values and goes on with
-  those of its checkpoint; where the config was changed meanwhile, with the
-  config's (`take_changes`).
+  Every update reads them, so assigning one takes effect with the next and
+  compiles nothing again. A run begins with its config's values. When it resumes
+  it takes its checkpoint's, except for values that were changed in the config
+  meanwhile (`take_changes`).
 
   Attributes:
     learning_rate: float32 [], before annealing.
     epsilon: float32 [], inside of RMSProp's root.
     entropy_cost: float32 [], weight of the entropy bonus.
-    max_gradient_norm: float32 [], threshold of gradient clipping; None where
+    max_gradient_norm: float32 [], threshold of gradient clipping; None if
       gradients are not clipped, which cannot change within a run.
   """
 
   def __init__(self, config: config_lib.Config):
-    """Creates the variables, under the strategy's scope that is open.
-
-    Args:
-      config: a run's config, whose values they begin with.
-    """
+    """Creates the variables, under the strategy's scope that is open."""
     super().__init__(name='hyperparameters')
     self.learning_rate = _variable(config.optimizer.learning_rate)
     self.epsilon = _variable(config.optimizer.epsilon)
@@ -41,7 +37,7 @@ class Hyperparameters(tf.Module):
   def row(self) -> Dict[str, float]:
     """Returns their present values for a row of metrics.
 
-    The learning rate is left out: each update tells its own, annealed one.
+    The learning rate is left out: each update reports its annealed one.
     """
     values = {'epsilon': self.epsilon, 'entropy_cost': self.entropy_cost}
     if self.max_gradient_norm is not None:
@@ -52,15 +48,15 @@ class Hyperparameters(tf.Module):
 class ConfiguredValues(tf.Module):
   """Record in checkpoints of the config's values for each hyper-parameter.
 
-  By it a resumed run tells a value that its config has changed from one that
-  was assigned while the run went on.
+  With it a resumed run distinguishes a value that its config has changed from
+  one that was assigned during the run.
   """
 
   def __init__(self, hyperparameters: Hyperparameters):
-    """Records nothing yet, as checkpoints from before there was a record.
+    """Begins with NaN, as checkpoints from before there was a record.
 
     Args:
-      hyperparameters: variables that have the config's values still.
+      hyperparameters: variables that still have the config's values.
     """
     super().__init__(name='configured')
     self._config_values = [float(v.numpy()) for v in hyperparameters.variables]
@@ -70,8 +66,8 @@ class ConfiguredValues(tf.Module):
     """Gives changed values of the config precedence over a checkpoint's.
 
     Args:
-      hyperparameters: variables as they were restored; those whose value in the
-        config is not the recorded one are assigned. Then all are recorded.
+      hyperparameters: variables as they were restored. Those whose value in the
+        config differs from the record are assigned; then all are recorded.
     """
     recorded = self.values.numpy()
     for variable, old, new in zip(hyperparameters.variables, recorded,

@@ -48,7 +48,7 @@ class RMSProp(tf.Module):
 
   def __init__(self, learning_rate: Setting, decay: float, epsilon: Setting,
                momentum: float = 0.0, bias_correction: bool = False):
-    """Creates the optimiser, yet without slots.
+    """Creates the optimiser; `build` creates the slots.
 
     Args:
       learning_rate: factor of the step.
@@ -68,8 +68,7 @@ class RMSProp(tf.Module):
   def build(self, variables: Sequence[tf.Variable]) -> None:
     """Creates the slots, so that a checkpoint can be restored into them.
 
-    Args:
-      variables: variables that are trained. Their order names the slots.
+    The order of the variables names the slots.
 
     Raises:
       ValueError: called twice, or outside of the variables' strategy scope.
@@ -142,5 +141,5 @@ class RMSProp(tf.Module):
 
 
 def _present(setting: Setting) -> Number:
-  """Asks for a setting that is a function; returns a number as it is."""
+  """Returns a setting's present value."""
   return setting() if callable(setting) else setting

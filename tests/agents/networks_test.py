@@ -278,34 +278,32 @@ def _inputs(num_steps=T):
   return inputs, tf.constant(resets), state
 
 
-def _numpy_lstm(core, inputs, resets, state):
-  """Computes an LSTM step by step and gate by gate from the equations."""
+def _lstm_steps(module, inputs, resets, h, c):
+  """Yields an LSTM's states [size] after each input [F], by the equations."""
+  size = len(h)
   weights = {tuple(v.shape): v.numpy().astype(np.float64)
-             for v in core.trainable_variables}
-  input_kernel = weights[F, 4 * SIZE]
-  hidden_kernel = weights[SIZE, 4 * SIZE]
-  bias = weights[(4 * SIZE,)]
+             for v in module.trainable_variables}
+  for x, reset in zip(inputs, resets):
+    if reset:
+      h, c = np.zeros(size), np.zeros(size)
+    gates = (x @ weights[len(x), 4 * size] + h @ weights[size, 4 * size] +
+             weights[(4 * size,)])
+    i, new, forget, o = np.split(gates, 4)
+    i, forget, o = (1 / (1 + np.exp(-z)) for z in (i, forget + 1, o))
+    c = forget * c + i * np.tanh(new)
+    h = o * np.tanh(c)
+    yield h, c
 
-  def gate(k, x, h):
-    columns = slice(k * SIZE, (k + 1) * SIZE)
-    return (x @ input_kernel[:, columns] + h @ hidden_kernel[:, columns]
-            + bias[columns])
 
-  def sigmoid(x):
-    return 1 / (1 + np.exp(-x))
-
+def _numpy_lstm(core, inputs, resets, state):
+  """Computes an LSTM's outputs and last states, one unroll after another."""
   outputs = np.zeros(inputs.shape[:2] + (SIZE,))
   last = networks.LSTMState(np.zeros([B, SIZE]), np.zeros([B, SIZE]))
   for b in range(B):
-    h, c = (s[b].numpy().astype(np.float64) for s in state)
-    for t, x in enumerate(inputs[:, b].numpy().astype(np.float64)):
-      if resets[t, b]:
-        h, c = np.zeros(SIZE), np.zeros(SIZE)
-      i, new, forget, o = (gate(k, x, h) for k in range(4))
-      c = sigmoid(forget + 1) * c + sigmoid(i) * np.tanh(new)
-      h = sigmoid(o) * np.tanh(c)
-      outputs[t, b] = h
-    last.hidden[b], last.cell[b] = h, c
+    steps = _lstm_steps(core, inputs[:, b].numpy().astype(np.float64),
+                        resets[:, b], *(s[b].numpy() for s in state))
+    for t, (h, c) in enumerate(steps):
+      outputs[t, b], last.hidden[b], last.cell[b] = h, h, c
   return outputs, last
 
 
@@ -377,19 +375,14 @@ def _encoder(compiled=False):
 
 def _numpy_encoder(encoder, instructions):
   """Encodes instructions word by word, up to the last of each."""
-  weights = {tuple(v.shape): v.numpy().astype(np.float64)
-             for v in encoder.trainable_variables}
+  table, = [v.numpy().astype(np.float64) for v in encoder.trainable_variables
+            if v.shape == (1001, 20)]
   outputs = np.zeros([len(instructions), 64])
   for n, words in enumerate(instructions):
-    h, c = np.zeros(64), np.zeros(64)
-    for word in words:
-      x = weights[1001, 20][word]
-      gates = x @ weights[20, 256] + h @ weights[64, 256] + weights[(256,)]
-      i, new, forget, o = np.split(gates, 4)
-      i, forget, o = (1 / (1 + np.exp(-z)) for z in (i, forget + 1, o))
-      c = forget * c + i * np.tanh(new)
-      h = o * np.tanh(c)
-    outputs[n] = h
+    steps = _lstm_steps(encoder, [table[word] for word in words],
+                        [False] * len(words), np.zeros(64), np.zeros(64))
+    for h, _ in steps:
+      outputs[n] = h
   return outputs
 
 

@@ -13,7 +13,6 @@ from impala_tf.agents import saved
 from impala_tf.envs import catch
 from impala_tf.maths import distributions
 from impala_tf.roles import evaluation
-from impala_tf.storage import checkpoint
 
 E, A = 2_000, 5
 SPEC = specs.Array((3,), np.float32)
@@ -80,12 +79,10 @@ def test_loaded_agent_is_greedy_whatever_epsilon_was_when_it_was_saved(
   environment = catch.CatchEnvironment(16, seed=1)
   agent = _agent(environment.observation_spec(), 3)
   agent.epsilon.assign(1.)
-  learner = tf.Module()
-  learner.num_frames = tf.Variable(7, dtype=tf.int64)
-  saved.describe_agent(
-      str(tmp_path), agent, environment.observation_spec(), CONFIG)
-  checkpoint.Checkpointer(
-      str(tmp_path), 2, agent=agent, learner=learner).save(1)
+  saved.export_agent(
+      saved.LoadedAgent(
+          agent, 7, 'ckpt-1', environment.observation_spec(), CONFIG),
+      str(tmp_path))
   loaded = saved.load_agent(str(tmp_path)).agent
   assert isinstance(loaded, q_agent.QAgent) and loaded.epsilon == 0
 

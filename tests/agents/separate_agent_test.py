@@ -103,11 +103,8 @@ def test_both_memories_are_carried_from_call_to_call(use_lstm):
 def test_loaded_agent_is_the_saved_one(tmp_path):
   config = _config(True)
   agent = _agent(config)
-  learner = tf.Module()
-  learner.num_frames = tf.Variable(7, dtype=tf.int64)
-  saved.describe_agent(str(tmp_path), agent, SPEC, config)
-  checkpoint.Checkpointer(
-      str(tmp_path), 2, agent=agent, learner=learner).save(1)
+  saved.export_agent(
+      saved.LoadedAgent(agent, 7, 'ckpt-1', SPEC, config), str(tmp_path))
   loaded = saved.load_agent(str(tmp_path)).agent
   arguments = _unroll(), tf.ones([T, B, D]), agent.initial_state(B)
   for x, y in zip(loaded.unroll(*arguments), agent.unroll(*arguments)):

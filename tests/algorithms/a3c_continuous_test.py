@@ -2,12 +2,10 @@
 
 from dm_env import specs
 import numpy as np
-import pytest
 import tensorflow as tf
 
 from impala_tf import config as config_lib
 from impala_tf import types
-from impala_tf.algorithms import a3c_continuous
 from impala_tf.algorithms import table
 from impala_tf.maths import distributions
 
@@ -42,9 +40,3 @@ def test_all_parameters_learn_and_entropy_is_that_of_one_dimension():
       output.metrics['loss/entropy'],
       -np.sum(.5 * (np.log(2 * np.pi * variance) + 1), axis=0), rtol=1e-4)
   np.testing.assert_allclose(output.metrics['rho/mean'], 1, rtol=1e-5)
-
-
-def test_discrete_actions_are_refused():
-  with pytest.raises(config_lib.ConfigError, match="set it to 'a3c'"):
-    a3c_continuous.make_agent(
-        CONFIG, distributions.Categorical(2), 'float32', False)

@@ -4,9 +4,7 @@ The oracle is IMPALA's loss without it, on values as they are; that one has its
 own tests.
 """
 
-import concurrent.futures
 import functools
-import multiprocessing
 import types as std_types
 
 from dm_env import specs
@@ -25,6 +23,7 @@ from impala_tf.maths import popart
 from impala_tf.maths import running_moments
 from impala_tf.optimizers import hyperparameters as hyperparameters_lib
 from impala_tf.optimizers import rmsprop
+from tests.fixtures import two_cpus
 
 T, B, A, L, FEATURES = 6, 5, 4, 3, 7
 FIRST, MID = 0, 1
@@ -287,10 +286,7 @@ def test_moments_are_no_parameters_and_the_policy_is_not_told_the_task():
 
 
 def _on_two_cpus():
-  """Takes steps on two devices; needs a process whose devices are not set."""
-  cpu = tf.config.list_physical_devices('CPU')[0]
-  tf.config.set_logical_device_configuration(
-      cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+  """Takes steps in a process of `two_cpus`."""
   results = []
   for strategy in (
       tf.distribute.OneDeviceStrategy('/cpu:0'),
@@ -307,9 +303,7 @@ def _on_two_cpus():
 @pytest.mark.slow
 @pytest.mark.timeout(300)  # Imports TensorFlow and traces twice.
 def test_two_replicas_have_the_moments_of_one_with_the_whole_batch():
-  with concurrent.futures.ProcessPoolExecutor(
-      1, mp_context=multiprocessing.get_context('spawn')) as process:
-    one, two = process.submit(_on_two_cpus).result(280)
+  one, two = two_cpus.call(_on_two_cpus)
   assert len(one) == len(two) == 8 + 2
   for (whole,), (left, right) in zip(one, two):
     np.testing.assert_array_equal(left, right)

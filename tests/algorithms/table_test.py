@@ -33,14 +33,10 @@ _VALUE_METHODS = ('one_step_q', 'one_step_sarsa', 'n_step_q')
 
 
 @pytest.mark.parametrize('name', table.ROWS)
-def test_row_is_an_algorithm(name):
+def test_row_is_an_algorithm_and_the_architecture_that_it_learns_in(name):
   row = table.get(_CONFIGS[name])
   assert isinstance(row, algorithm.Algorithm)
   assert row.needs_target_agent == (name in _VALUE_METHODS)
-
-
-@pytest.mark.parametrize('name', table.ROWS)
-def test_row_names_the_architecture_that_it_learns_in(name):
   shares = name.startswith('a3c') or name in _VALUE_METHODS
   assert table.architecture(_CONFIGS[name]) == (
       'shared_parameters' if shares else 'actor_learner')
@@ -59,8 +55,6 @@ def test_a3c_has_no_correction(name):
     ('ImpalaConfig.popart_step_size', {'popart_step_size': .1}),
     ('AgentConfig.normalise_observations',
      {'agent': config_lib.AgentConfig(normalise_observations=True)}),
-    ('ActorConfig.synchronisation',
-     {'actor': config_lib.ActorConfig(synchronisation='step')}),
     ('LearnerConfig.num_learners',
      {'learner': config_lib.LearnerConfig(num_learners=2)}),
     ('ActorConfig.synchronisation',  # There would be nobody who plays.

@@ -1,9 +1,7 @@
 """The learner's update against its parts put together by hand."""
 
-import concurrent.futures
 import dataclasses
 import functools
-import multiprocessing
 import sys
 
 from dm_env import specs
@@ -19,6 +17,7 @@ from impala_tf.core import learner as learner_lib
 from impala_tf.maths import distributions
 from impala_tf.optimizers import hyperparameters as hyperparameters_lib
 from impala_tf.optimizers import rmsprop
+from tests.fixtures import two_cpus
 
 T, B, A, SHAPE = 6, 4, 3, (10, 5)  # Observations and actions of Catch.
 L = 3  # Words of an instruction.
@@ -309,8 +308,10 @@ def _show_observation(agent, unroll):
 
 def _observed(unroll, compile_step=False):
   """Returns the observation that the loss is given."""
-  learner = _learner(_Scale, _show_observation)
-  gradients = tf.function(learner.gradients, jit_compile=compile_step)
+  gradients = tf.function(
+      functools.partial(
+          learner_lib.compute_gradients, _Scale(), _show_observation),
+      jit_compile=compile_step)
   return gradients(unroll).metrics['observation']
 
 
@@ -384,47 +385,14 @@ def test_rate_that_is_not_annealed_stays():
   np.testing.assert_array_equal(rates, np.float32([LEARNING_RATE] * 4))
 
 
-def test_gradients_and_apply_are_the_update():
-  whole, apart = _learner(), _learner()
-  for i in range(2):
-    metrics = whole.update(_unroll(seed=i))
-    gradients = apart.gradients(_unroll(seed=i))
-    applied = apart.apply(gradients)
-    apart.num_frames.assign_add(FRAMES_PER_UPDATE)
-    for name in 'gradient_norm', 'learning_rate':
-      np.testing.assert_allclose(applied[name], metrics[name], rtol=1e-5)
-  for x, y, v in zip(_parameters(apart), _parameters(whole),
-                     whole.agent.trainable_variables):
-    np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-6, err_msg=v.name)
-
-
-def test_gradients_of_two_workers_can_be_applied_by_one():
-  learner, worker = _learner(loss_fn=_squares), _learner(loss_fn=_squares)
-  before = _parameters(learner)
-  gradients = worker.gradients(_unroll())
-  np.testing.assert_array_equal(_parameters(worker)[0], before[0])
-  assert [g.shape for g in gradients.values] == [p.shape for p in before]
-  learner.apply(gradients)
-  assert all(np.any(x != y) for x, y in zip(_parameters(learner), before))
-
-
-def _entropy_bonus(hyperparameters):
-  """Makes a loss whose gradient is the entropy cost."""
-
-  def loss(agent, unroll):
-    del unroll
-    return types.LossOutput(hyperparameters.entropy_cost * agent.factor, {})
-
-  return loss
-
-
 def test_hyperparameters_are_read_at_every_update_and_nothing_is_retraced():
   strategy = tf.distribute.OneDeviceStrategy('/cpu:0')
   with strategy.scope():
     hyperparameters = hyperparameters_lib.Hyperparameters(CONFIG)
     agent = _Scale()
   learner = learner_lib.Learner(
-      agent, _entropy_bonus(hyperparameters),
+      agent, lambda agent, unroll: types.LossOutput(
+          hyperparameters.entropy_cost * agent.factor, {}),
       lambda rate: rmsprop.RMSProp(rate, 0.9, lambda: hyperparameters.epsilon),
       hyperparameters, strategy, total_frames=1, frames_per_step=1,
       compile_step=False, annealed=False)
@@ -514,10 +482,7 @@ def test_compiled_step_in_bfloat16_is_close_to_that_in_float32(torso):
 
 
 def _on_two_cpus():
-  """Takes steps on two devices; needs a process whose devices are not set."""
-  cpu = tf.config.list_physical_devices('CPU')[0]
-  tf.config.set_logical_device_configuration(
-      cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+  """Takes steps in a process of `two_cpus`."""
   results = []
   for strategy in (
       tf.distribute.OneDeviceStrategy('/cpu:0'),
@@ -541,9 +506,7 @@ def _on_two_cpus():
 @pytest.mark.slow
 @pytest.mark.timeout(300)  # Imports TensorFlow and traces twice.
 def test_two_replicas_take_the_step_of_one_with_the_whole_batch():
-  with concurrent.futures.ProcessPoolExecutor(
-      1, mp_context=multiprocessing.get_context('spawn')) as process:
-    one, two = process.submit(_on_two_cpus).result(280)
+  one, two = two_cpus.call(_on_two_cpus)
   for (whole,), replicas in zip(one[0], two[0]):
     assert len(replicas) == 2
     for replica in replicas:
