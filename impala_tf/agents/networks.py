@@ -59,19 +59,15 @@ def _options(precision: str, gain: float) -> Dict[str, Any]:
               layers.fan_in_truncated_normal, gain=gain)}
 
 
-class _LayersInTurn(tf.Module):
-  """A torso of which each of `_layers` reads the outputs of the one before."""
-
-  _layers: Sequence[Callable[[tf.Tensor], tf.Tensor]]
-
-  def __call__(self, inputs: tf.Tensor) -> tf.Tensor:
-    """Maps images, uint8 [N, H, W, C], to features, float32 [N, F]."""
-    for layer in self._layers:
-      inputs = layer(inputs)
-    return tf.cast(inputs, tf.float32)
+def _in_turn(sequence: Sequence[Callable[[tf.Tensor], tf.Tensor]],
+             outputs: tf.Tensor) -> tf.Tensor:
+  """Hands each layer's outputs to the next."""
+  for layer in sequence:
+    outputs = layer(outputs)
+  return outputs
 
 
-class ShallowTorso(_LayersInTurn):
+class ShallowTorso(tf.Module):
   """The torso of figure 3, left: two convolutions and a dense layer.
 
   Mnih et al. 2016 have it, too (section 8), after Mnih et al. 2013.
@@ -92,6 +88,10 @@ class ShallowTorso(_LayersInTurn):
         layers.Linear(hidden_size, tf.nn.relu, **options),
     ]
 
+  def __call__(self, images: tf.Tensor) -> tf.Tensor:
+    """Maps images, uint8 [N, H, W, C], to float32 [N, hidden_size]."""
+    return tf.cast(_in_turn(self._layers, images), tf.float32)
+
 
 class NatureTorso(ShallowTorso):
   """The torso of Mnih et al. 2015: three convolutions and a dense layer.
@@ -103,7 +103,7 @@ class NatureTorso(ShallowTorso):
   _CONVOLUTIONS = ((32, 8, 4), (64, 4, 2), (64, 3, 1))
 
 
-class LinearConvolutionsTorso(_LayersInTurn):
+class LinearConvolutionsTorso(tf.Module):
   """Two convolutions "without any non-linearity or pooling", for an LSTM.
 
   A3C encodes images so for continuous actions (Mnih et al. 2016, section 9).
@@ -120,6 +120,10 @@ class LinearConvolutionsTorso(_LayersInTurn):
         layers.Conv2D(32, 4, 2, **options),
         layers.flatten,
     ]
+
+  def __call__(self, images: tf.Tensor) -> tf.Tensor:
+    """Maps images, uint8 [N, H, W, C], to float32 [N, F]."""
+    return tf.cast(_in_turn(self._layers, images), tf.float32)
 
 
 class DeepTorso(tf.Module):
@@ -154,7 +158,7 @@ class DeepTorso(tf.Module):
     return tf.cast(outputs, tf.float32)
 
 
-class MLPTorso(_LayersInTurn):
+class MLPTorso(tf.Module):
   """A torso of two dense layers, for observations other than images."""
 
   _NUM_LAYERS = 2
@@ -168,8 +172,8 @@ class MLPTorso(_LayersInTurn):
 
   def __call__(self, observations: tf.Tensor) -> tf.Tensor:
     """Maps observations [N, ...] of any numeric type to [N, hidden_size]."""
-    return super().__call__(
-        layers.flatten(tf.cast(observations, tf.float32)))
+    outputs = layers.flatten(tf.cast(observations, tf.float32))
+    return tf.cast(_in_turn(self._layers, outputs), tf.float32)
 
 
 class DenseTorso(MLPTorso):

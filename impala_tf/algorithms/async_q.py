@@ -5,6 +5,7 @@ Source: Mnih et al. 2016 (arXiv:1602.01783v2), section 4, algorithms 1 and S2.
 
 from typing import NamedTuple
 
+import dm_env
 import tensorflow as tf
 
 from impala_tf import config as config_lib
@@ -12,7 +13,6 @@ from impala_tf import types
 from impala_tf.agents import agent as agent_lib
 from impala_tf.agents import q_agent
 from impala_tf.algorithms import algorithm
-from impala_tf.algorithms import impala
 from impala_tf.maths import distributions
 from impala_tf.maths import losses
 from impala_tf.maths import n_step
@@ -86,7 +86,11 @@ def loss(agent: agent_lib.Agent, unroll: types.Unroll,
   arguments = (unroll.env_outputs, unroll.agent_outputs.action,
                unroll.core_state)
   outputs = agent.unroll(*arguments)
-  effects, truncated = impala.transitions(unroll.env_outputs)
+  effects = tf.nest.map_structure(lambda t: t[1:], unroll.env_outputs._replace(
+      observation=()))
+  truncated = tf.logical_and(
+      tf.equal(effects.step_type, int(dm_env.StepType.FIRST)),
+      effects.discount > 0)
   actions = unroll.agent_outputs.action
   targets = _TARGETS[config.experiment.algorithm](_Transitions(
       rewards=losses.clip_rewards(

@@ -93,13 +93,19 @@ def loss_and_targets(
     value_scale: unit of values and advantages in the losses, float32 [B].
     select: see `loss`.
   """
-  # x_T is there for its value alone.
+  # x_T is there for its value alone; what was done at x_t for t < T had its
+  # effects, reward and discount, recorded with x_{t+1}.
   bootstrap_value = outputs.baseline[-1]
   target_logits, values = tf.nest.map_structure(
       lambda t: t[:-1], (outputs.policy_logits, outputs.baseline))
   actions, behaviour_logits = tf.nest.map_structure(
       lambda t: t[:-1], tuple(unroll.agent_outputs))
-  effects, truncated = transitions(unroll.env_outputs)
+  effects = tf.nest.map_structure(lambda t: t[1:], unroll.env_outputs._replace(
+      observation=()))
+
+  truncated = tf.logical_and(
+      tf.equal(effects.step_type, int(dm_env.StepType.FIRST)),
+      effects.discount > 0)
   counts = ~truncated
   if select is None:
     selection = Selection(
@@ -138,18 +144,6 @@ def loss_and_targets(
       config.clip_rho_threshold, counts))
   return (types.LossOutput(tf.reduce_sum(unroll_losses), metrics),
           Targets(returns.vs, mask))
-
-
-def transitions(env_outputs: types.EnvOutput
-                ) -> Tuple[types.EnvOutput, tf.Tensor]:
-  """Returns effects of a_0 to a_{T-1}, and whether a time limit cut them off.
-
-  Reward and discount of a_t were recorded with x_{t+1}. All are [T, B].
-  """
-  effects = tf.nest.map_structure(
-      lambda t: t[1:], env_outputs._replace(observation=()))
-  has_ended = tf.equal(effects.step_type, int(dm_env.StepType.FIRST))
-  return effects, tf.logical_and(has_ended, effects.discount > 0)
 
 
 def _corrected_returns(

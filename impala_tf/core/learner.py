@@ -74,6 +74,9 @@ def compute_gradients(agent: agent_lib.Agent, loss_fn: LossFn,
 class Learner:
   """Updates an agent's parameters.
 
+  An update is `gradients` and then `apply`. Both can also be used apart, inside
+  or outside of a `tf.function`, if gradients travel between processes.
+
   Attributes:
     agent: agent whose parameters are updated.
     optimizer: optimiser with the slots of these parameters.
@@ -186,10 +189,17 @@ class Learner:
             **{f'unroll/{name}': column.numpy()
                for name, column in columns.items()}}
 
-  def _apply(self, gradients: Gradients) -> Dict[str, tf.Tensor]:
+  def gradients(self, unroll: types.Unroll) -> Gradients:
+    """Computes `Gradients` of [T+1, B] unrolls; see `compute_gradients`."""
+    return compute_gradients(self.agent, self._loss_fn, unroll)
+
+  def apply(self, gradients: Gradients) -> Dict[str, tf.Tensor]:
     """Sums gradients over the replicas, clips them and takes the step.
 
     If their norm is not finite nothing is changed.
+
+    Args:
+      gradients: this replica's.
 
     Returns:
       'gradient_norm', before clipping, and 'learning_rate', float32 [] each.
@@ -225,8 +235,8 @@ class Learner:
 
   def _step(self, unroll: types.Unroll) -> Dict[str, tf.Tensor]:
     """Takes one replica's share of an update."""
-    gradients = compute_gradients(self.agent, self._loss_fn, unroll)
-    return {**gradients.metrics, **self._apply(gradients)}
+    gradients = self.gradients(unroll)
+    return {**gradients.metrics, **self.apply(gradients)}
 
   def _split(self, unroll: types.Unroll):
     """Shares the batch out over the replicas here."""

@@ -1,5 +1,7 @@
 """A loaded policy acts as its agent did in training, singly or in batches."""
 
+import dataclasses
+
 import dm_env
 import gymnasium
 import numpy as np
@@ -34,15 +36,11 @@ def _run_dir(tmp_path_factory):
   return str(path)
 
 
-_VECTOR = dm_env.specs.Array((4,), np.float32)
-
-
-def _save(path, distribution, spec=_VECTOR, torso='mlp', num_tasks=None,
-          num_features=0, has_action_mask=False, **options):
+def _save(path, distribution, spec, **options):
   """Makes a run of a feed-forward agent; returns its directory."""
-  config = config_lib.AgentConfig(torso=torso, hidden_size=4, **options)
-  agent = agent_lib.Agent(distribution, config, num_tasks=num_tasks)
-  agent.build(spec, num_features, has_action_mask)
+  config = config_lib.AgentConfig(torso='mlp', hidden_size=4, **options)
+  agent = agent_lib.Agent(distribution, config)
+  agent.build(spec)
   saved.export_agent(saved.LoadedAgent(agent, 5, 'ckpt-3', spec, config),
                      str(path))
   return str(path)
@@ -50,7 +48,8 @@ def _save(path, distribution, spec=_VECTOR, torso='mlp', num_tasks=None,
 
 @pytest.fixture(name='simple_dir', scope='module')
 def _simple_dir(tmp_path_factory):
-  return _save(tmp_path_factory.mktemp('simple'), distributions.Categorical(3))
+  return _save(tmp_path_factory.mktemp('simple'), distributions.Categorical(3),
+               dm_env.specs.Array((4,), np.float32))
 
 
 def _play_by_actor(run_dir, num_steps, seed):
@@ -144,7 +143,8 @@ def test_seed_decides_what_is_sampled(simple_dir):
 
 def test_continuous_actions_are_arrays_and_the_mean_where_nothing_is_sampled(
     tmp_path):
-  path = _save(tmp_path, distributions.Gaussian(2))
+  path = _save(tmp_path, distributions.Gaussian(2),
+               dm_env.specs.Array((4,), np.float32))
   observation = np.arange(4.)  # float64, as many simulators have it.
   policy = impala_tf.load_policy(path, deterministic=True)
   action = policy.act(observation)
@@ -155,7 +155,8 @@ def test_continuous_actions_are_arrays_and_the_mean_where_nothing_is_sampled(
 
 
 def test_instructions_are_read(tmp_path):
-  path = _save(tmp_path, distributions.Categorical(3), instruction_length=2)
+  path = _save(tmp_path, distributions.Categorical(3),
+               dm_env.specs.Array((4,), np.float32), instruction_length=2)
   policy = impala_tf.load_policy(path)
   seen = []
   act = acting.Policy.act
@@ -179,11 +180,14 @@ def _refused(words, act, *arguments, **kwargs):
 @pytest.fixture(name='locks_dir', scope='module')
 def _locks_dir(tmp_path_factory):
   """Makes an agent for images, features and masks of two choices."""
-  return _save(
-      tmp_path_factory.mktemp('locks'),
-      distributions.MultiCategorical(locks.NVEC),
-      dm_env.specs.Array((locks.SIZE, locks.SIZE, 1), np.uint8), 'shallow',
-      num_features=locks.NUM_FEATURES, has_action_mask=True)
+  path = tmp_path_factory.mktemp('locks')
+  config = config_lib.AgentConfig(hidden_size=8)
+  agent = agent_lib.Agent(distributions.MultiCategorical(locks.NVEC), config)
+  spec = dm_env.specs.Array((locks.SIZE, locks.SIZE, 1), np.uint8)
+  agent.build(spec, locks.NUM_FEATURES, has_action_mask=True)
+  saved.export_agent(saved.LoadedAgent(agent, 5, 'ckpt-3', spec, config),
+                     str(path))
+  return str(path)
 
 
 def test_raw_observations_of_a_gymnasium_space_are_taken(locks_dir):
@@ -295,7 +299,12 @@ def test_exported_agent_is_the_same_in_a_third_of_the_size(run_dir, tmp_path):
 
 
 def test_policy_of_popart_is_loaded_too(tmp_path):
-  path = _save(tmp_path, distributions.Categorical(2), num_tasks=3)
-  assert impala_tf.load_policy(path).act(np.zeros(4)) in (0, 1)
-  assert saved.load_agent(path).config == config_lib.AgentConfig(
-      torso='mlp', hidden_size=4)
+  spec = dm_env.specs.Array((4,), np.float32)
+  config = config_lib.AgentConfig(torso='mlp', hidden_size=4)
+  agent = agent_lib.Agent(distributions.Categorical(2), config, num_tasks=3)
+  agent.build(spec)
+  saved.export_agent(
+      saved.LoadedAgent(agent, 1, 'ckpt-1', spec, config), str(tmp_path))
+  assert impala_tf.load_policy(str(tmp_path)).act(np.zeros(4)) in (0, 1)
+  assert dataclasses.asdict(saved.load_agent(str(tmp_path)).config) == (
+      dataclasses.asdict(config))

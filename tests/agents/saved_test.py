@@ -33,13 +33,6 @@ def _logits(agent):
   return outputs.policy_logits.numpy()
 
 
-def _checkpointer(path, agent):
-  """Makes a checkpointer of an agent that has learned from 77 frames."""
-  learner = tf.Module()
-  learner.num_frames = tf.Variable(77, dtype=tf.int64)
-  return checkpoint.Checkpointer(str(path), 2, agent=agent, learner=learner)
-
-
 def test_loaded_agent_is_the_saved_one(tmp_path):
   parts = saved_parts.Parts(tmp_path)
   saved_parts.describe(tmp_path, parts)
@@ -65,8 +58,11 @@ def test_loaded_agent_of_continuous_actions_is_the_saved_one(tmp_path):
   agent = agent_lib.Agent(policy, agent_config)
   spec = dm_env.specs.Array((10, 5), np.float32)
   agent.build(spec)
+  learner = tf.Module()
+  learner.num_frames = tf.Variable(77, dtype=tf.int64)
   saved.describe_agent(str(tmp_path), agent, spec, agent_config)
-  _checkpointer(tmp_path, agent).save(1)
+  checkpoint.Checkpointer(
+      str(tmp_path), 2, agent=agent, learner=learner).save(1)
   loaded = saved.load_agent(str(tmp_path))
   assert loaded.num_frames == 77 and loaded.agent.distribution == policy
   np.testing.assert_array_equal(_logits(loaded.agent), _logits(agent))
@@ -89,7 +85,10 @@ def test_loaded_agent_of_nested_observations_is_the_saved_one(tmp_path):
   # Moments move as they do in an update.
   agent.normaliser.update(agent.observation_totals(
       tf.nest.map_structure(lambda t: tf.repeat(t, 2, axis=0), env_output)))
-  saver = _checkpointer(tmp_path, agent)
+  learner = tf.Module()
+  learner.num_frames = tf.Variable(77, dtype=tf.int64)
+  saver = checkpoint.Checkpointer(
+      str(tmp_path), 2, agent=agent, learner=learner)
   for _ in range(2):  # When it is resumed, too.
     saved.describe_agent(str(tmp_path), agent, spec, agent_config)
     saver.save(1)

@@ -246,6 +246,8 @@ def test_the_inputs_bite(policy):
 UNCLIPPED = dataclasses.replace(CONFIG, clip_rho_threshold=1e9,
                                 clip_pg_rho_threshold=1e9,
                                 clip_c_threshold=1e9)
+
+
 NAMES = ('one_step_is', 'epsilon', 'none', 'value')
 ABLATIONS = (*(dataclasses.replace(CONFIG, correction=c) for c in NAMES[:3]),
              dataclasses.replace(CONFIG, pg_bootstrap='value'))
@@ -484,20 +486,20 @@ def test_weights_of_unrolls_are_factors_of_their_losses():
       weighted.loss, np.sum(weights * output.metrics['loss/total']), rtol=1e-5)
 
 
-class FixedAgent:
-  """An agent of these logits, a variable, and of these values [T+1, 1]."""
+class OneStepAgent:
+  """An agent whose variable holds the logits at x_0; it values nothing."""
 
   distribution = distributions.Categorical(3)
 
-  def __init__(self, logits, values):
-    self.trainable_variables = [tf.Variable(logits)]
-    self._values = tf.constant(values)
+  def __init__(self):
+    self.trainable_variables = [
+        tf.Variable(tf.math.log([1 / 6, 1 / 3, 1 / 2]))]
 
   def unroll(self, env_outputs, actions, core_state):
     del env_outputs, actions, core_state
-    logits = tf.broadcast_to(
-        self.trainable_variables[0], [*self._values.shape, 3])
-    return agent_lib.NetworkOutput(logits, self._values)
+    logits = tf.tile(self.trainable_variables[0][tf.newaxis, tf.newaxis],
+                     [2, 1, 1])
+    return agent_lib.NetworkOutput(logits, tf.zeros([2, 1]))
 
 
 def test_gradient_without_a_correction_is_a3cs():
@@ -513,11 +515,25 @@ def test_gradient_without_a_correction_is_a3cs():
           np.int32([[1], [1]]), np.zeros([2, 1, 3], np.float32)),
       core_state=(), policy_version=np.zeros([1], np.int64),
       level_index=np.zeros([1], np.int32))
-  agent = FixedAgent(tf.math.log([1 / 6, 1 / 3, 1 / 2]), zeros)
-  _, (gradient,) = _loss(agent, unroll, config_lib.ImpalaConfig(
+  _, (gradient,) = _loss(OneStepAgent(), unroll, config_lib.ImpalaConfig(
       correction='none', entropy_cost=.01))
   np.testing.assert_allclose(
       gradient, [.113283, -.458624, .345341], atol=1e-6)
+
+
+class WorkedExampleAgent:
+  """An agent that values x_0 to x_5 as the worked example does."""
+
+  distribution = distributions.Categorical(3)
+
+  def __init__(self):
+    self.trainable_variables = [tf.Variable(tf.zeros([6, 1, 3]))]
+
+  def unroll(self, env_outputs, actions, core_state):
+    del env_outputs, actions, core_state
+    return agent_lib.NetworkOutput(
+        self.trainable_variables[0],
+        tf.constant([[1.], [1], [2], [1], [2], [4]]))
 
 
 def test_value_loss_without_a_correction_is_a3cs():
@@ -532,8 +548,7 @@ def test_value_loss_without_a_correction_is_a3cs():
           np.ones([6, 1], np.int32), np.zeros([6, 1, 3], np.float32)),
       core_state=(), policy_version=np.zeros([1], np.int64),
       level_index=np.zeros([1], np.int32))
-  agent = FixedAgent(tf.zeros([3]), [[1.], [1], [2], [1], [2], [4]])
-  output, _ = _loss(agent, unroll, config_lib.ImpalaConfig(
+  output, _ = _loss(WorkedExampleAgent(), unroll, config_lib.ImpalaConfig(
       correction='none', discount=.5, baseline_cost=.5, entropy_cost=0.,
       reward_clipping='none'))
   policy_loss, total = (

@@ -16,7 +16,6 @@ from impala_tf.core import actor as actor_lib
 from impala_tf.envs import environment
 from impala_tf.maths import distributions
 from impala_tf.maths import frame_stacks
-from tests.fixtures import unrolls
 
 T, E, A, STACK, HEIGHT, WIDTH, L = 5, 2, 4, 3, 2, 3, 2
 NUM_UNROLLS = 4
@@ -159,9 +158,15 @@ class Run:
 
   def batch(self, k):
     """Stacks the unrolls k of all environments, time-major."""
+    unrolls = list(self.unrolls[k])
+
+    def stack(axis):
+      return lambda *x: np.stack(x, axis)
+
+    parts = zip(*unrolls)
     return types.Unroll(*(
-        tf.nest.map_structure(lambda *x, axis=axis: np.stack(x, axis), *part)
-        for part, axis in zip(zip(*self.unrolls[k]), (1, 1, 0, 0, 0))))
+        tf.nest.map_structure(stack(axis), *part)
+        for part, axis in zip(parts, (1, 1, 0, 0, 0))))
 
 
 @pytest.fixture(name='make_run', scope='module')
@@ -220,9 +225,7 @@ def test_unroll_tells_which_level_its_environment_plays(run):
     assert run.batch(k).level_index.tolist() == [7, 4]
 
 
-@pytest.mark.parametrize('acts_anew', [False, True])
-def test_recorded_actions_are_those_the_environment_played(make_run, acts_anew):
-  run = make_run(STACK, True, acts_anew)
+def test_recorded_actions_are_those_the_environment_played(run):
   for k in range(NUM_UNROLLS):
     np.testing.assert_array_equal(
         run.batch(k).agent_outputs.action[:-1],
@@ -251,7 +254,15 @@ def test_plain_observations_travel_as_they_are(make_run):
 
 def test_the_last_step_of_an_unroll_is_the_first_of_the_next(run):
   for k in range(NUM_UNROLLS - 1):
-    unrolls.assert_begins_with_the_end_of(run.batch(k), run.batch(k + 1), STACK)
+    ends, begins = run.batch(k), run.batch(k + 1)
+    for x, y in zip(
+        tf.nest.flatten((ends.env_outputs._replace(observation=()),
+                         ends.agent_outputs)),
+        tf.nest.flatten((begins.env_outputs._replace(observation=()),
+                         begins.agent_outputs))):
+      np.testing.assert_array_equal(x[-1], y[0])
+    np.testing.assert_array_equal(ends.env_outputs.observation[-1],
+                                  begins.env_outputs.observation[STACK - 1])
 
 
 def _instruction(row):
@@ -323,6 +334,14 @@ def test_the_core_state_is_that_before_x_0(make_run, acts_anew):
     np.testing.assert_array_equal(
         recorded.last_action, run.batch(k).agent_outputs.action[-2])
     assert all(np.any(x) for x in recorded.lstm)
+
+
+def test_action_that_is_chosen_anew_is_the_one_that_is_played(make_run):
+  run = make_run(STACK, True, True)
+  played = np.reshape(run.environment.actions, [NUM_UNROLLS, T, E])
+  for k in range(NUM_UNROLLS):
+    np.testing.assert_array_equal(
+        run.batch(k).agent_outputs.action[:-1], played[k])
 
 
 def test_parameters_are_fetched_as_an_unroll_begins_and_all_are_flushed(run):

@@ -1,7 +1,6 @@
 """Batches from a real queue: order, layout, and how far is read ahead."""
 
 from concurrent import futures
-import functools
 import random
 import threading
 import time
@@ -53,18 +52,6 @@ class _Refusals:
 
   def add(self, sender, reason):
     self.seen.append((sender, reason))
-
-
-def _refusing(**options):
-  """Serves a queue; returns a maker of writers, a reader and `_Refusals`."""
-  spec, refusals = unrolls.spec(), _Refusals()
-  server = queue_lib.make_server([queue_lib.make_queue(spec, 64)], None)
-  address = f'localhost:{server.port}'
-  reader = batches_lib.BatchReader(batches_lib.make_dataset(
-      batches_lib.Source(address, queue_lib.QUEUE, B), spec, refusals=refusals,
-      **options))
-  return (functools.partial(queue_lib.UnrollWriter, address, spec), reader,
-          refusals)
 
 
 def _next(reader):
@@ -294,8 +281,14 @@ def _spoilt(number, field, value):
     ('reward', np.nan), ('observation', np.inf), ('observation', np.nan),
     ('policy_logits', -np.inf), ('core_state', np.nan)])
 def test_what_is_not_finite_is_left_out_and_told(field, value):
-  make_writer, reader, refusals = _refusing(fingerprint=5)
-  writer = make_writer(sender=3, fingerprint=5)
+  spec = unrolls.spec()
+  server = queue_lib.make_server([queue_lib.make_queue(spec, 64)], None)
+  address = f'localhost:{server.port}'
+  refusals = _Refusals()
+  reader = batches_lib.BatchReader(batches_lib.make_dataset(
+      batches_lib.Source(address, queue_lib.QUEUE, B), spec, fingerprint=5,
+      refusals=refusals))
+  writer = queue_lib.UnrollWriter(address, spec, sender=3, fingerprint=5)
   for unroll in (unrolls.numbered(0), _spoilt(1, field, value),
                  unrolls.numbered(2), unrolls.numbered(3),
                  _spoilt(4, field, value), unrolls.numbered(5)):
@@ -307,9 +300,15 @@ def test_what_is_not_finite_is_left_out_and_told(field, value):
 
 
 def test_unrolls_of_another_config_are_left_out_and_told():
-  make_writer, reader, refusals = _refusing(fingerprint=-5)
-  ours = make_writer(sender=1, fingerprint=-5)
-  theirs = make_writer(sender=2, fingerprint=5)
+  spec = unrolls.spec()
+  server = queue_lib.make_server([queue_lib.make_queue(spec, 64)], None)
+  address = f'localhost:{server.port}'
+  refusals = _Refusals()
+  reader = batches_lib.BatchReader(batches_lib.make_dataset(
+      batches_lib.Source(address, queue_lib.QUEUE, B), spec, fingerprint=-5,
+      refusals=refusals))
+  ours = queue_lib.UnrollWriter(address, spec, sender=1, fingerprint=-5)
+  theirs = queue_lib.UnrollWriter(address, spec, sender=2, fingerprint=5)
   for number, writer in enumerate((theirs, ours, theirs, ours)):
     writer.write(unrolls.numbered(number))
     writer.flush()
@@ -343,18 +342,24 @@ def test_learner_that_is_left_nothing_gives_up():
 
 @pytest.mark.parametrize('sizes', [(3, 4, 2, 3), (4, 92, 10, 0)])
 def test_what_has_other_shapes_is_left_out_and_told(sizes):
-  make_writer, reader, refusals = _refusing()
-  writer = make_writer()
-  _write(writer, [0])
+  spec = unrolls.spec()
+  server = queue_lib.make_server([queue_lib.make_queue(spec, 64)], None)
+  address = f'localhost:{server.port}'
+  refusals = _Refusals()
+  reader = batches_lib.BatchReader(batches_lib.make_dataset(
+      batches_lib.Source(address, queue_lib.QUEUE, B), spec, refusals=refusals))
+  writer = queue_lib.UnrollWriter(address, spec)
+  writer.write(unrolls.numbered(0))
+  writer.flush()
   # A client that does not ask what the table wants.
-  other = reverb.Client(make_writer.args[0]).trajectory_writer(
-      1, validate_items=False)
+  other = reverb.Client(address).trajectory_writer(1, validate_items=False)
   other.append(tuple(np.zeros(size, dtype) for size, dtype in zip(
       sizes, (np.uint8, np.float32, np.int32, np.int64))))
   other.create_item(queue_lib.QUEUE, priority=1., trajectory=tuple(
       column[-1] for column in other.history))
   other.flush(timeout_ms=10_000)
-  _write(writer, [1])
+  writer.write(unrolls.numbered(1))
+  writer.flush()
   unrolls.assert_equal(_next(reader), _stacked([0, 1]))
   (_, reason), = refusals.seen
   assert reason == unroll_filter.OTHER_CONFIG
@@ -482,13 +487,19 @@ def test_what_others_must_not_send_is_left_out_and_told(shared):
 
 
 def test_each_batch_is_of_one_version_and_of_the_next():
-  make_writer, reader, refusals = _refusing(first_version=5)
-  writers = [make_writer(sender=n) for n in range(4)]
+  server = queue_lib.make_server([queue_lib.make_queue(unrolls.spec(), 64)],
+                                 None)
+  address, spec = f'localhost:{server.port}', unrolls.spec()
+  refusals = _Refusals()
+  writers = [queue_lib.UnrollWriter(address, spec, sender=n) for n in range(4)]
   # The first has died after it had sent one; another plays in its place, and
   # one is slow.
   for sender, version in (
       (0, 5), (1, 5), (2, 5), (3, 5), (3, 6), (1, 4), (2, 7), (1, 6), (2, 7)):
     _write(writers[sender], [version])
+  reader = batches_lib.BatchReader(batches_lib.make_dataset(
+      batches_lib.Source(address, queue_lib.QUEUE, B), spec, refusals=refusals,
+      first_version=5))
   for version in (5, 6):
     assert _next(reader).policy_version.numpy().tolist() == [version] * B
   assert refusals.seen == [

@@ -17,7 +17,6 @@ from impala_tf.envs import gym
 from impala_tf.envs import minigrid
 from impala_tf.maths import distributions
 from tests.fixtures import locks
-from tests.fixtures import unrolls
 from tests.fixtures import worker_environments
 
 E, T, STACK = 4, 5, 3
@@ -189,16 +188,23 @@ def _played():
 def test_last_step_of_an_unroll_is_the_first_of_the_next(played):
   writer = played[1][2]
   pairs = 0
-  for of_one in writer.unrolls.values():
-    for ends, begins in zip(of_one, of_one[1:]):
-      unrolls.assert_begins_with_the_end_of(ends, begins, STACK)
+  for unrolls in writer.unrolls.values():
+    for ends, begins in zip(unrolls, unrolls[1:]):
+      for x, y in zip(
+          tf.nest.flatten((ends.env_outputs._replace(observation=()),
+                           ends.agent_outputs)),
+          tf.nest.flatten((begins.env_outputs._replace(observation=()),
+                           begins.agent_outputs))):
+        np.testing.assert_array_equal(x[-1], y[0])
+      np.testing.assert_array_equal(ends.env_outputs.observation[-1],
+                                    begins.env_outputs.observation[STACK - 1])
       pairs += 1
   assert pairs >= E
 
 
 def test_recorded_actions_are_those_the_environment_played(played):
-  for of_one in played[1][2].unrolls.values():
-    for unroll in of_one:
+  for unrolls in played[1][2].unrolls.values():
+    for unroll in unrolls:
       shown = unroll.env_outputs.observation[STACK:, 0, 2] - 1
       np.testing.assert_array_equal(unroll.agent_outputs.action[:-1], shown)
 

@@ -308,10 +308,8 @@ def _show_observation(agent, unroll):
 
 def _observed(unroll, compile_step=False):
   """Returns the observation that the loss is given."""
-  gradients = tf.function(
-      functools.partial(
-          learner_lib.compute_gradients, _Scale(), _show_observation),
-      jit_compile=compile_step)
+  learner = _learner(_Scale, _show_observation)
+  gradients = tf.function(learner.gradients, jit_compile=compile_step)
   return gradients(unroll).metrics['observation']
 
 
@@ -385,14 +383,47 @@ def test_rate_that_is_not_annealed_stays():
   np.testing.assert_array_equal(rates, np.float32([LEARNING_RATE] * 4))
 
 
+def test_gradients_and_apply_are_the_update():
+  whole, apart = _learner(), _learner()
+  for i in range(2):
+    metrics = whole.update(_unroll(seed=i))
+    gradients = apart.gradients(_unroll(seed=i))
+    applied = apart.apply(gradients)
+    apart.num_frames.assign_add(FRAMES_PER_UPDATE)
+    for name in 'gradient_norm', 'learning_rate':
+      np.testing.assert_allclose(applied[name], metrics[name], rtol=1e-5)
+  for x, y, v in zip(_parameters(apart), _parameters(whole),
+                     whole.agent.trainable_variables):
+    np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-6, err_msg=v.name)
+
+
+def test_gradients_of_two_workers_can_be_applied_by_one():
+  learner, worker = _learner(loss_fn=_squares), _learner(loss_fn=_squares)
+  before = _parameters(learner)
+  gradients = worker.gradients(_unroll())
+  np.testing.assert_array_equal(_parameters(worker)[0], before[0])
+  assert [g.shape for g in gradients.values] == [p.shape for p in before]
+  learner.apply(gradients)
+  assert all(np.any(x != y) for x, y in zip(_parameters(learner), before))
+
+
+def _entropy_bonus(hyperparameters):
+  """Makes a loss whose gradient is the entropy cost."""
+
+  def loss(agent, unroll):
+    del unroll
+    return types.LossOutput(hyperparameters.entropy_cost * agent.factor, {})
+
+  return loss
+
+
 def test_hyperparameters_are_read_at_every_update_and_nothing_is_retraced():
   strategy = tf.distribute.OneDeviceStrategy('/cpu:0')
   with strategy.scope():
     hyperparameters = hyperparameters_lib.Hyperparameters(CONFIG)
     agent = _Scale()
   learner = learner_lib.Learner(
-      agent, lambda agent, unroll: types.LossOutput(
-          hyperparameters.entropy_cost * agent.factor, {}),
+      agent, _entropy_bonus(hyperparameters),
       lambda rate: rmsprop.RMSProp(rate, 0.9, lambda: hyperparameters.epsilon),
       hyperparameters, strategy, total_frames=1, frames_per_step=1,
       compile_step=False, annealed=False)

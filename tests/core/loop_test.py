@@ -1,6 +1,5 @@
 """The learner's loop over fakes: its calls, their order, and its rows."""
 
-import contextlib
 import types as python_types
 
 import dm_env
@@ -111,16 +110,6 @@ class _Run:
           log, self.skipped, host, callbacks)
     finally:
       self.rows = metrics.read_rows(str(tmp_path))
-
-
-def _first_row(tmp_path, learner, totals):
-  """Writes and returns the row of a single update."""
-  log = loop_lib.TrainingLog(
-      str(tmp_path), 0., 1, learner, totals, _Reader([]), num_fresh=2,
-      gauges=dict)
-  log.add(_unroll(), learner.update(None), np.array([0]))
-  with contextlib.closing(log):
-    return log.write_row()
 
 
 def test_each_update_is_published_and_the_last_is_saved(tmp_path):
@@ -318,12 +307,17 @@ def test_best_return_is_of_full_windows_and_never_falls(tmp_path):
 
 
 def test_time_and_best_return_go_on_from_what_was_restored(tmp_path):
-  totals = loop_lib.Totals()
+  learner, totals = _Learner(), loop_lib.Totals()
   totals.secs.assign(1000.)
   totals.best_return.assign(3.)
-  row = _first_row(tmp_path, _Learner(), totals)
+  reader = python_types.SimpleNamespace(wait_secs=0.)
+  log = loop_lib.TrainingLog(
+      str(tmp_path), 0., 1, learner, totals, reader, num_fresh=2, gauges=dict)
+  log.add(_unroll(), learner.update(None), np.array([0]))
+  row = log.write_row()
   assert 1000. < row['secs'] < 1000. + 60.
   assert row['best_episode_return'] == 3.
+  log.close()
 
 
 def test_skipped_updates_count_and_leave_the_means_alone(tmp_path):
@@ -395,11 +389,16 @@ def test_row_that_fails_loses_no_checkpoint(tmp_path):
 
 def test_rows_tell_the_hyperparameters_of_their_moment(tmp_path):
   learner = _Learner()
+  reader = python_types.SimpleNamespace(wait_secs=0.)
+  log = loop_lib.TrainingLog(str(tmp_path), 0., 1, learner, loop_lib.Totals(),
+                             reader, num_fresh=2, gauges=dict)
   learner.hyperparameters.entropy_cost.assign(0.125)
-  row = _first_row(tmp_path, learner, loop_lib.Totals())
+  log.add(_unroll(), learner.update(None), np.array([0]))
+  row = log.write_row()
   assert row['entropy_cost'] == 0.125
   assert row['epsilon'] == pytest.approx(0.01)
   assert row['max_gradient_norm'] == 40
+  log.close()
 
 
 def test_last_checkpoint_that_fails_is_an_error(tmp_path):

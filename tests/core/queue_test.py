@@ -189,10 +189,10 @@ def test_dead_server_is_told_within_a_deadline(monkeypatch):
     assert time.monotonic() - start < 20
 
 
-def _serve_replay(capacity, checkpoint_dir=None, queue_capacity=100):
+def _serve_replay(capacity, checkpoint_dir=None):
   spec = unrolls.spec()
   table = queue_lib.make_replay(spec, capacity, memory_bytes=1 << 30)
-  queue = queue_lib.make_queue(spec, queue_capacity)
+  queue = queue_lib.make_queue(spec, 100)
   server = queue_lib.make_server([table, queue], None, checkpoint_dir)
   address = f'localhost:{server.port}'
   writer = queue_lib.UnrollWriter(
@@ -223,7 +223,13 @@ def test_replay_is_sampled_uniformly_and_drops_its_oldest():
 
 
 def test_full_queue_blocks_a_writer_to_both():
-  (table, queue), server, writer, client = _serve_replay(5, queue_capacity=2)
+  spec = unrolls.spec()
+  table = queue_lib.make_replay(spec, 5, memory_bytes=1 << 30)
+  queue = queue_lib.make_queue(spec, 2)
+  server = queue_lib.make_server([table, queue], None)
+  address = f'localhost:{server.port}'
+  writer = queue_lib.UnrollWriter(address, spec, (queue_lib.REPLAY,
+                                                  queue_lib.QUEUE))
   for number in range(4):
     writer.write(unrolls.numbered(number))
   writer.flush(max_pending=2)
@@ -234,7 +240,7 @@ def test_full_queue_blocks_a_writer_to_both():
   flushing.join(timeout=1.5)
   assert flushing.is_alive() and queue.info.current_size == 2
   for _ in range(2):
-    _read(client.server_address)
+    _read(address)
   flushing.join(timeout=programs.DEADLINE_SECS)
   assert not flushing.is_alive() and table.info.current_size == 4
   server.stop()

@@ -29,22 +29,15 @@ def _values(variables):
   return [v.numpy().tolist() for v in variables]
 
 
-@contextlib.contextmanager
-def _connected(learners, actors, **options):
-  """Yields a publisher of the learner's variables and the actor's fetcher."""
-  server = queue_lib.make_server(weights.make_tables(learners), port=None)
-  address = f'localhost:{server.port}'
-  yield (weights.Publisher(address, learners, lambda version: 0),
-         weights.Fetcher(address, actors, **options))
-  server.stop()
-
-
 @pytest.fixture(name='ends')
 def _ends():
   """Yields the learner's variables and publisher, the actor's and fetcher."""
   learners, actors = _variables(1), _variables(0)
-  with _connected(learners, actors) as (publisher, fetcher):
-    yield learners, publisher, actors, fetcher
+  server = queue_lib.make_server(weights.make_tables(learners), port=None)
+  address = f'localhost:{server.port}'
+  yield (learners, weights.Publisher(address, learners, lambda version: 0),
+         actors, weights.Fetcher(address, actors))
+  server.stop()
 
 
 def _until(condition):
@@ -87,19 +80,25 @@ def test_parameters_arrive_in_their_shapes(ends):
 def test_moments_in_float64_travel_as_float32():
   learners = [tf.Variable([1., 2.]), tf.Variable([0.1, 3.], dtype=tf.float64)]
   actors = [tf.Variable(tf.zeros_like(v)) for v in learners]
-  with _connected(learners, actors) as (publisher, fetcher):
-    publisher.publish(1, publisher.snapshot())
-    assert fetcher.fetch() == 1
+  server = queue_lib.make_server(weights.make_tables(learners), port=None)
+  address = f'localhost:{server.port}'
+  publisher = weights.Publisher(address, learners, lambda version: 0)
+  publisher.publish(1, publisher.snapshot())
+  assert weights.Fetcher(address, actors).fetch() == 1
   assert actors[1].dtype == tf.float64
   assert _values(actors) == [[1., 2.], [np.float32(0.1), 3.]]
+  server.stop()
 
 
 def test_float32_becomes_bfloat16_where_variables_are_so():
   learners = [tf.Variable([1., 1 + 2**-10, 1 + 3 * 2**-8]), tf.Variable([.1])]
   actors = [tf.Variable(tf.zeros([3], tf.bfloat16)), tf.Variable([0.])]
-  with _connected(learners, actors) as (publisher, fetcher):
-    publisher.publish(1, publisher.snapshot())
-    fetcher.fetch()
+  server = queue_lib.make_server(weights.make_tables(learners), port=None)
+  address = f'localhost:{server.port}'
+  publisher = weights.Publisher(address, learners, lambda version: 0)
+  publisher.publish(1, publisher.snapshot())
+  weights.Fetcher(address, actors).fetch()
+  server.stop()
   # To the nearest of 8 bits, and to the even one of two.
   np.testing.assert_array_equal(
       tf.cast(actors[0], tf.float32), [1., 1., 1 + 2**-6])
@@ -119,14 +118,17 @@ def test_newest_wins_and_stays(ends):
 
 def test_learner_is_asked_at_the_first_of_so_many_calls():
   learners, actors = _variables(1), _variables(0)
+  server = queue_lib.make_server(weights.make_tables(learners), port=None)
+  address = f'localhost:{server.port}'
+  publisher = weights.Publisher(address, learners, lambda version: 0)
+  fetcher = weights.Fetcher(address, actors, interval=3)
+  assert fetcher.fetch() is None and fetcher.fetch() is None  # Asks on.
   fetched = []
-  with _connected(learners, actors, interval=3) as (publisher, fetcher):
-    assert fetcher.fetch() is None and fetcher.fetch() is None  # Asks on.
-    for version in range(1, 9):
-      learners[2].assign(float(version))
-      publisher.publish(version, publisher.snapshot())
-      fetched.append(fetcher.fetch())
-      assert _values(actors)[2] == fetched[-1]
+  for version in range(1, 9):
+    learners[2].assign(float(version))
+    publisher.publish(version, publisher.snapshot())
+    fetched.append(fetcher.fetch())
+    assert _values(actors)[2] == fetched[-1]
   assert fetched == [1, 1, 1, 4, 4, 4, 7, 7]
 
 
@@ -180,11 +182,15 @@ def test_delayed_publisher_is_exactly_so_many_updates_late(ends, lag_updates):
 
 
 def test_parameters_of_another_agent_are_refused_whole():
+  learners = _variables(1)
+  server = queue_lib.make_server(weights.make_tables(learners), port=None)
+  address = f'localhost:{server.port}'
+  publisher = weights.Publisher(address, learners, lambda version: 0)
+  publisher.publish(1, publisher.snapshot())
   small = [tf.Variable([0., 0.])]
-  with _connected(_variables(1), small) as (publisher, fetcher):
-    publisher.publish(1, publisher.snapshot())
-    with pytest.raises(ValueError, match='9 parameters, but this agent has 2'):
-      fetcher.fetch()
+  fetcher = weights.Fetcher(address, small)
+  with pytest.raises(ValueError, match='9 parameters, but this agent has 2'):
+    fetcher.fetch()
   assert _values(small) == [[0., 0.]]
 
 

@@ -340,26 +340,44 @@ def test_wrong_policies_are_refused(name, shape):
     vtrace.from_logits(**inputs)
 
 
+def _logits(seed):
+  return np.random.default_rng(seed).normal(size=[T, B, A])
+
+
 def test_calls_written_for_scalable_agent_work_as_they_are():
   """Argument names and order, and the result's fields, are the same."""
-  inputs = _inputs()
-  del inputs['log_rhos']
-  clips = dict(clip_rho_threshold=1.1, clip_pg_rho_threshold=0.9)
-  arguments = dict(**_logits_and_actions(), **inputs, **clips, name='elsewhere')
+  rng = np.random.default_rng(3)
+  arguments = dict(
+      behaviour_policy_logits=_logits(1), target_policy_logits=_logits(2),
+      actions=rng.integers(A, size=[T, B]).astype(np.int32),
+      discounts=_inputs()['discounts'], rewards=_inputs()['rewards'],
+      values=_inputs()['values'], bootstrap_value=_inputs()['bootstrap_value'],
+      clip_rho_threshold=1.1, clip_pg_rho_threshold=0.9, name='elsewhere')
+
+  def log_probs(policy):
+    logits = arguments[f'{policy}_policy_logits']
+    chosen = np.take_along_axis(
+        logits, arguments['actions'][..., np.newaxis], axis=-1)[..., 0]
+    return chosen - np.log(np.exp(logits).sum(axis=-1))
+
+  log_rhos = log_probs('target') - log_probs('behaviour')
+  expected = _equation_1(
+      log_rhos, arguments['discounts'], arguments['rewards'],
+      arguments['values'], arguments['bootstrap_value'], 1.1, 0.9)
   returns = vtrace.from_logits(**arguments)
-  expected = _equation_1(returns.log_rhos.numpy(), **inputs, **clips)
   _assert_close(returns, expected)
   _assert_close(vtrace.from_logits(*arguments.values()), expected)
-  assert returns._fields == (
-      'vs', 'pg_advantages', 'log_rhos', 'behaviour_action_log_probs',
-      'target_action_log_probs')
+  for field, value in (('log_rhos', log_rhos),
+                       ('behaviour_action_log_probs', log_probs('behaviour')),
+                       ('target_action_log_probs', log_probs('target'))):
+    np.testing.assert_allclose(getattr(returns, field), value, atol=1e-5)
 
 
 def test_operations_are_found_by_the_name_that_was_given():
   graph = tf.Graph()
   with graph.as_default():
     vtrace.from_logits(
-        *_logits_and_actions().values(),
+        _logits(1), _logits(2), np.zeros([T, B], np.int32),
         *(np.zeros([T, B]) for _ in range(3)), np.zeros([B]), name='elsewhere')
   names = [op.name for op in graph.get_operations() if 'while' in op.name]
   assert names and all(name.startswith('elsewhere/') for name in names)
