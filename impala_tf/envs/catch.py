@@ -1,6 +1,6 @@
-"""Catch: the smallest task that needs credit over time.
+"""Catch: the smallest task with delayed rewards.
 
-It is the game of bsuite (Osband et al. 2020), implemented for a whole batch.
+The game is bsuite's (Osband et al. 2020), for a whole batch.
 """
 
 import dm_env
@@ -23,40 +23,38 @@ class CatchEnvironment(environment.BatchedEnvironment):
   """A game of catching a ball that falls one row a step, with a paddle.
 
   The ball starts in a random column, the paddle in the middle of the last row.
-  At the last step the paddle must be under the ball. Actions: 0 left,
-  1 stay, 2 right; walls stop the paddle. An episode takes 9 steps, of which the
-  last gives +1 for a catch and -1 for a miss. Episodes have one length, so all
+  Actions: 0 left, 1 stay, 2 right; walls stop the paddle. An episode takes 9
+  steps; the last gives +1 if the paddle is under the ball, else -1. All
   environments end together.
 
-  With N balls an episode takes 9 N steps: every ball starts with the paddle in
-  the middle, and the rewards of all N are paid as one sum at the end.
+  With N balls an episode takes 9 N steps. Every ball starts with the paddle in
+  the middle, and the sum of all N rewards is paid at the end.
 
   The observation is the board, float32 [10, 5]: 1 at ball and paddle, else 0.
-  With N > 1 it is [11, 5]: the last row shows the balls of the episode from
-  left to right, 1 for a catch, -1 for a miss and 0 for a ball to come. Without
-  it the baseline could not predict the sum, and nothing would be learned from a
-  catch that is paid for after its unroll.
+  With N > 1 it is [11, 5]: the last row shows the episode's balls from left to
+  right, 1 for a catch, -1 for a miss and 0 for a ball to come. Without it the
+  baseline could not predict the sum, and catches before the last unroll would
+  teach nothing.
 
-  The mirrored game swaps left and right, has -1 on the board instead of 1, and
-  pays 100 for a catch and -100 for a miss: a task that an agent can learn
-  beside the first, but not from it.
+  The mirrored game swaps left and right, shows -1 instead of 1, and pays 100
+  and -100. An agent can learn it beside the first, but not from it.
 
-  Observations are float and not uint8 because they are no pictures, whose bytes
-  would be divided by 255.
+  Observations are floats because uint8 means pictures, which are divided by
+  255.
   """
 
   frames_per_sec = 5.  # For people to watch.
 
   def __init__(self, num_envs: int, seed: int, num_balls: int = 1,
                level: str = 'catch', mirrored: bool = False):
-    """Makes the boards.
+    """Makes E boards; the seed, 0 or more, determines all balls.
 
     Args:
       num_envs: E.
-      seed: 0 or more; determines the balls of all environments.
+      seed: see above.
       num_balls: N, balls in an episode, 1 to 5.
       level: name for messages.
-      mirrored: whether left and right are swapped; see above.
+      mirrored: whether left and right are swapped.
     """
     shape = (_ROWS if num_balls == 1 else _ROWS + 1, _COLUMNS)
     super().__init__(

@@ -40,7 +40,7 @@ def make_environment(config: Union[config_lib.Config, str], num_envs: int = 1,
 
 def make_level(config: config_lib.Config,
                training: bool) -> multi_level.MakeFn:
-  """Returns what makes environments of one of the levels."""
+  """Returns a function that makes environments of one of the levels."""
   # Not a closure: `env_processes` hands it to processes.
   return functools.partial(
       factory.make_environment, config=config, training=training)

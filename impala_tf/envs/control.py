@@ -1,6 +1,6 @@
-"""Tasks of dm_control: bodies to be moved, seen as positions and velocities.
+"""Tasks of dm_control: bodies to be moved, observed as vectors.
 
-The package's suite is that of Tassa et al. 2018 ("DeepMind Control Suite",
+The suite is that of Tassa et al. 2018 ("DeepMind Control Suite",
 arXiv:1801.00690), simulated by MuJoCo.
 """
 
@@ -22,7 +22,7 @@ _HEIGHT, _WIDTH = 240, 320  # Pixels of videos.
 
 
 def check_installed() -> None:
-  """Raises ConfigError where dm_control is not installed; imports nothing."""
+  """Raises ConfigError if dm_control is not installed; imports nothing."""
   if importlib.util.find_spec('dm_control') is None:
     raise config_lib.ConfigError(
         'dm_control levels need the package dm_control, the extra '
@@ -32,14 +32,13 @@ def check_installed() -> None:
 class ControlEnvironment(environment.BatchedEnvironment):
   """E copies of one task, stepped in turn within this process.
 
-  Actions are vectors, clipped to the task's bounds (-1 and 1 throughout the
-  suite). A task has several named observations; here they are one float32
-  vector, concatenated in the task's order. Rewards are the suite's, 0 to 1 a
-  step.
+  Actions are vectors, clipped to the task's bounds (-1 and 1 in the suite). A
+  task's named observations are concatenated in its order: one float32 vector.
+  Rewards are raw, 0 to 1 a step.
 
-  Tasks end at their time limit of 1,000 steps, which truncates: discount 1 with
-  FIRST. Where a task terminates, the discount is 0. The domain 'lqr' is left
-  out: it has no time limit, and only a policy without noise reaches its end.
+  The time limit of 1,000 steps truncates: discount 1 with FIRST. If a task
+  terminates, the discount is 0. The domain 'lqr' is left out: it has no time
+  limit, and only a policy without noise reaches its end.
 
   Environment i is seeded with `seed + i`.
   """
@@ -52,13 +51,12 @@ class ControlEnvironment(environment.BatchedEnvironment):
       name: '<domain>/<task>' of the suite, such as 'cartpole/balance'.
       num_envs: E.
       seed: 0 or more.
-      staggered: whether the first episode of environment i is truncated after
-        (i + 1) / E of its steps, so that the environments are at different
-        times of their episodes from then on. Otherwise all end in the same
-        step, and a batch sees nothing but beginnings, or nothing but ends.
+      staggered: whether environment i's first episode is truncated after (i +
+        1) / E of its steps. Otherwise all episodes end in the same step, and a
+        batch holds only beginnings, or only ends.
 
     Raises:
-      ConfigError: where dm_control is not installed or has no such task.
+      ConfigError: if dm_control is not installed or has no such task.
     """
     check_installed()
     display.draw_without_display()
@@ -117,7 +115,7 @@ class ControlEnvironment(environment.BatchedEnvironment):
 
 
 def _check_task(name: str, tasks: Sequence[str]) -> None:
-  """Raises ConfigError, with the nearest name, for a task that is not known."""
+  """Raises ConfigError, with the nearest name, for an unknown task."""
   if name in tasks:
     return
   near = difflib.get_close_matches(name, tasks, n=1)

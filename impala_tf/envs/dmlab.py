@@ -1,7 +1,6 @@
 """DeepMind Lab (Beattie et al. 2016): DMLab-30's thirty tasks, and Lab's own.
 
-The package `deepmind_lab`, which no package index has, is imported on
-construction only.
+The package `deepmind_lab`, which no package index has, is imported lazily.
 """
 
 import contextlib
@@ -79,11 +78,9 @@ class LabError(environment.SimulatorError):
 
 
 def check_name(domain_name: str, name: str) -> None:
-  """Raises ConfigError for an unknown level, or where Lab cannot run.
+  """Raises ConfigError for an unknown level, or if Lab cannot run.
 
-  Args:
-    domain_name: 'dmlab30', or 'dmlab' for Lab's own levels.
-    name: name of the level without that.
+  `domain_name` is 'dmlab30', or 'dmlab' for Lab's own levels.
   """
   level, names = f'{domain_name}/{name}', _NAMES[domain_name]
   if name not in names:
@@ -105,25 +102,23 @@ def check_name(domain_name: str, name: str) -> None:
 class DmlabEnvironment(environment.BatchedEnvironment):
   """E copies of one level, each a `deepmind_lab.Lab`, stepped in turn.
 
-  Actions are those of table D.2, held for `action_repeats` frames, whose
-  rewards are summed, raw. The observation is the last frame, uint8 [H, W, 3].
+  Actions are those of table D.2, held for `action_repeats` frames, whose raw
+  rewards are summed. The observation is the last frame, uint8 [H, W, 3].
 
-  Levels end by themselves, most of them when their time is up. Lab does not
-  report why. As in the paper's published code, every end is a termination,
-  FIRST with discount 0, and never a truncation.
+  Most levels end when their time is up, but Lab does not report why they end.
+  As in the paper's published code, every end terminates: FIRST with discount 0.
 
-  Environment i draws the seeds of its episodes from its own generator, which is
-  seeded with `seed + i`. Simulators that play the same seeds in the same order
-  show the same, but for opponents: what those of lasertag do differs between
-  fresh processes, too, after some steps. A simulator that plays a seed again
-  need not show the same: language levels keep the walls in which they first
-  showed a layout.
+  Environment i draws its episodes' seeds from a generator seeded with `seed +
+  i`. The same seeds in the same order show the same, except lasertag's
+  opponents, who differ after some steps even between fresh processes. A
+  simulator may show a repeated seed differently: language levels keep the walls
+  with which a layout first appeared.
 
-  Some of Lab's failures end the process. In environment processes
-  (`ActorConfig.env_processes`) another is there to name the level.
+  Some of Lab's failures end the process. With environment processes
+  (`ActorConfig.env_processes`) the parent can still name the level.
 
   Evaluation generates other levels than training (`mixerSeed`), and plays the
-  held-out '_test' in place of a level that is named '_train'.
+  held-out '_test' instead of a level named '_train'.
 
   Instructions are Lab's observation INSTR, which is empty in most levels.
   """
@@ -136,17 +131,15 @@ class DmlabEnvironment(environment.BatchedEnvironment):
     Args:
       name: one of `NAMES`, or of `OTHER_NAMES`.
       num_envs: E.
-      seed: 0 or more. The E seeds from it on should be no other actor's.
-      config: how the level is played.
-      training: False for evaluation; see above.
-      instruction_length: L, number of words of an instruction that the agent
-        gets; 0 for no instructions.
+      seed: 0 or more. No other actor should use the E seeds from it on.
+      config: settings of the level.
+      training: False for evaluation.
+      instruction_length: L, words of an instruction; 0 for no instructions.
       domain_name: 'dmlab30', or 'dmlab' for `OTHER_NAMES`.
 
     Raises:
-      ConfigError: for an unknown level, one that is held out from training or
-        lacks its data set or maps, or where Lab is not installed or does not
-        start.
+      ConfigError: if the level is unknown or held out from training, its data
+        set or maps are missing, or Lab is not installed or does not start.
     """
     check_name(domain_name, name)
     if training and name.endswith('_test'):
@@ -264,7 +257,7 @@ class DmlabEnvironment(environment.BatchedEnvironment):
                      f'{files.one_line(error, None)}') from error
 
   def render(self) -> np.ndarray:
-    """Returns the last frame in colours, even where Lab has ended."""
+    """Returns the last frame in colour, even after Lab's end."""
     return self._observation[0].copy()
 
   def close(self) -> None:
@@ -275,7 +268,7 @@ class DmlabEnvironment(environment.BatchedEnvironment):
 
 
 def _import(level: str) -> types.ModuleType:
-  """Imports the simulator; raises ConfigError where that cannot be."""
+  """Imports the simulator; raises ConfigError if that fails."""
   # Read when the first simulator draws: threads that rasterise small pictures
   # cost more than they save, and take cores from other simulators.
   os.environ.setdefault('LP_NUM_THREADS', '0')

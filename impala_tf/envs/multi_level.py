@@ -27,17 +27,10 @@ _LEAVE_OUT = 'leave one of them out'
 
 def slots(num_levels: int, first_slot: int, num_envs: int
           ) -> List[Tuple[int, slice]]:
-  """Shares environments out over levels.
+  """Shares the E environments of a process out over the L levels.
 
-  Args:
-    num_levels: L.
-    first_slot: number of a process's first environment among all environments
-      of the run.
-    num_envs: E, number of the process's environments.
-
-  Returns:
-    For each level that the process plays, the level's index and its rows of the
-    process's batch.
+  `first_slot` is the number of the process's first environment among all of the
+  run. Returns the index and the rows of each level that the process plays.
   """
   # Neighbours play different levels. Since unrolls are sent in the order of
   # rows, each batch of the learner is then of many levels.
@@ -106,14 +99,9 @@ def _describe(action_spec: specs.BoundedArray) -> str:
 
 
 def check_levels(config: config_lib.Config, make: MakeFn) -> None:
-  """Starts each level of a run once, unless they must be alike.
+  """Raises ConfigError if one agent could not play all levels of a run.
 
-  Args:
-    config: config of the run.
-    make: makes a batch of one level.
-
-  Raises:
-    ConfigError: where one agent could not play all levels.
+  Starts each level once, unless all of them must be alike.
   """
   levels = levels_lib.expand(config.environment.level)
   if len(levels) == 1:
@@ -159,11 +147,11 @@ def make_workers(level: str, seed: int, first_slot: int, make: MakeFn,
     level: `EnvironmentConfig.level`.
     seed: seed of environment 0; number i gets `seed + i`.
     first_slot: see `slots`.
-    make: makes a batch of one level; can be pickled.
+    make: function that makes a batch of one level; can be pickled.
     config: numbers of environments and of workers.
 
   Raises:
-    ConfigError: where the simulator of a level steps whole batches.
+    ConfigError: if the simulator of a level steps whole batches.
     UserError: see `env_processes.Workers`.
     WorkerError: likewise.
   """
@@ -194,19 +182,16 @@ class MultiLevelEnvironment(environment.BatchedEnvironment):
 
   def __init__(self, name: str, levels: Sequence[str], num_envs: int, seed: int,
                first_slot: int, make: MakeFn):
-    """Makes the environments.
+    """Makes the environments; raises ConfigError if levels differ.
 
     Args:
       name: name of the batch for messages.
       levels: names of all L levels of the run, in its order.
       num_envs: E.
       seed: 0 or more. Each environment gets one of the E seeds from it on,
-        which should be no other actor's.
+        which no other actor should use.
       first_slot: see `slots`.
-      make: makes a batch of one level.
-
-    Raises:
-      ConfigError: where levels differ in what an agent sees or does.
+      make: function that makes a batch of one level.
     """
     self._rows = []
     self._groups = []
