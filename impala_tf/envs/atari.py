@@ -95,7 +95,7 @@ class _Screen:
     self._picture = None
 
   def add(self, action: Optional[int]) -> None:
-    """Notes an action of environment 0 as ALE numbers it; None for a reset."""
+    """Records an action of environment 0 as ALE numbers it; None: a reset."""
     self._missed.append(action)
 
   def picture(self) -> np.ndarray:
@@ -156,19 +156,11 @@ class AtariEnvironment(environment.BatchedEnvironment):
   def __init__(self, game: str, num_envs: int, seed: int,
                config: config_lib.AtariConfig, num_threads: int = 1,
                in_colour: bool = False):
-    """Starts the emulators.
+    """Starts the emulators; raises ConfigError as `check_game` does.
 
-    Args:
-      game: one of `games()`.
-      num_envs: E.
-      seed: 0 or more. No other actor should use the E seeds from it on.
-      config: settings of the game.
-      num_threads: threads that step all E emulators; games do not depend on it.
-      in_colour: whether `render` shows environment 0 in colour, which keeps its
-        actions; otherwise its newest frame in grey.
-
-    Raises:
-      ConfigError: for an unknown game, or if ale-py is not installed.
+    `num_threads` step all E emulators; games do not depend on it. With
+    `in_colour`, `render` shows environment 0 in colour, for which its actions
+    are kept; otherwise its newest frame in grey.
     """
     check_game(game)
     from ale_py import vector_env  # Lazily: it is a simulator.
@@ -279,10 +271,7 @@ class AtariEnvironment(environment.BatchedEnvironment):
 
 def _make(game: str, num_envs: int, seed: int, config: config_lib.Config,
           training: bool) -> AtariEnvironment:
-  """Makes games: for training on one thread, for scores on all cores.
-
-  On all where the learner plays, too: nothing else runs meanwhile.
-  """
+  """Makes games; if nothing else runs meanwhile, all cores step them."""
   if training:
     num_threads = sizing.num_cores() if config.learner_plays else 1
     return AtariEnvironment(

@@ -58,7 +58,7 @@ class CartPoleSwingUpEnvironment(environment.BatchedEnvironment):
   """
 
   def __init__(self, num_envs: int, seed: int):
-    """Makes E carts; the seed, 0 or more, determines where episodes start."""
+    """Makes E carts; the seed determines where episodes start."""
     super().__init__(
         'cartpole_swingup', num_envs, environment.discrete(3),
         observation_spec=specs.Array((8,), np.float32, 'observation'))
@@ -129,9 +129,6 @@ class CartPoleSwingUpEnvironment(environment.BatchedEnvironment):
     picture[rows, columns] = (255, 0, 0)
     return picture
 
-  def close(self) -> None:
-    pass
-
 
 def _derivative(state: np.ndarray, force: np.ndarray) -> np.ndarray:
   """Computes the derivative of the state, per second: float64 [4, E].
@@ -151,10 +148,7 @@ def _derivative(state: np.ndarray, force: np.ndarray) -> np.ndarray:
   return np.stack([speed, acceleration, angular_speed, angular_acceleration])
 
 
-def _make(unused_name: str, num_envs: int, seed: int, *unused
-          ) -> CartPoleSwingUpEnvironment:
-  return CartPoleSwingUpEnvironment(num_envs, seed)
-
-
 DOMAIN = domain.Domain(
-    forms=('cartpole_swingup',), check=lambda name: None, make=_make)
+    forms=('cartpole_swingup',), check=lambda name: None,
+    make=lambda name, num_envs, seed, *unused: CartPoleSwingUpEnvironment(
+        num_envs, seed))

@@ -3,6 +3,8 @@
 The game is bsuite's (Osband et al. 2020), for a whole batch.
 """
 
+from typing import Union
+
 import dm_env
 from dm_env import specs
 import numpy as np
@@ -47,15 +49,7 @@ class CatchEnvironment(environment.BatchedEnvironment):
 
   def __init__(self, num_envs: int, seed: int, num_balls: int = 1,
                level: str = 'catch', mirrored: bool = False):
-    """Makes E boards; the seed, 0 or more, determines all balls.
-
-    Args:
-      num_envs: E.
-      seed: see above.
-      num_balls: N, balls in an episode, 1 to 5.
-      level: name for messages.
-      mirrored: whether left and right are swapped.
-    """
+    """Makes E boards with `num_balls` (1 to 5) balls in an episode."""
     shape = (_ROWS if num_balls == 1 else _ROWS + 1, _COLUMNS)
     super().__init__(
         level, num_envs, environment.discrete(3),
@@ -73,10 +67,7 @@ class CatchEnvironment(environment.BatchedEnvironment):
 
   def reset(self) -> dm_env.TimeStep:
     self._begin_episode()
-    return self._timestep(dm_env.StepType.FIRST, self._nothing(), discount=1)
-
-  def _nothing(self) -> np.ndarray:
-    return np.zeros(self.num_envs, np.float32)
+    return self._timestep(dm_env.StepType.FIRST)
 
   def _begin_episode(self):
     self._ball_number = 0
@@ -93,35 +84,34 @@ class CatchEnvironment(environment.BatchedEnvironment):
     self._paddle = np.clip(
         self._paddle + self._sign * (actions - 1), 0, _COLUMNS - 1)
     if self._row < _ROWS - 1:
-      return self._timestep(dm_env.StepType.MID, self._nothing(), discount=1)
+      return self._timestep(dm_env.StepType.MID)
     self._earned[:, self._ball_number] = np.where(
         self._ball == self._paddle, self._reward, -self._reward)
     self._ball_number += 1
     if self._ball_number < self._num_balls:
       self._begin_ball()
-      return self._timestep(dm_env.StepType.MID, self._nothing(), discount=1)
+      return self._timestep(dm_env.StepType.MID)
     reward = self._earned.sum(axis=1)
     self._begin_episode()
     return self._timestep(dm_env.StepType.FIRST, reward, discount=0)
 
-  def _timestep(self, step_type: dm_env.StepType, reward: np.ndarray,
-                discount: int) -> dm_env.TimeStep:
+  def _timestep(self, step_type: dm_env.StepType,
+                reward: Union[int, np.ndarray] = 0, discount: int = 1
+                ) -> dm_env.TimeStep:
     self._board[...] = 0
     self._board[self._envs, self._row, self._ball] = self._sign
     self._board[self._envs, _ROWS - 1, self._paddle] = self._sign
     if self._num_balls > 1:
       self._board[:, _ROWS, :self._num_balls] = self._earned
     return dm_env.TimeStep(
-        step_type=np.full(self.num_envs, step_type, np.uint8), reward=reward,
+        step_type=np.full(self.num_envs, step_type, np.uint8),
+        reward=np.full(self.num_envs, reward, np.float32),
         discount=np.full(self.num_envs, discount, np.float32),
         observation=self._board)
 
   def render(self) -> np.ndarray:
     grey = (abs(self._board[0]) * 255).astype(np.uint8)
     return np.repeat(grey[..., None], 3, -1)
-
-  def close(self) -> None:
-    pass
 
 
 def _make(name: str, num_envs: int, seed: int, *unused) -> CatchEnvironment:

@@ -45,15 +45,11 @@ class ControlEnvironment(environment.BatchedEnvironment):
 
   def __init__(self, name: str, num_envs: int, seed: int,
                staggered: bool = False):
-    """Makes the environments.
+    """Makes the environments of '<domain>/<task>', as in `suite`.
 
-    Args:
-      name: '<domain>/<task>' of the suite, such as 'cartpole/balance'.
-      num_envs: E.
-      seed: 0 or more.
-      staggered: whether environment i's first episode is truncated after (i +
-        1) / E of its steps. Otherwise all episodes end in the same step, and a
-        batch holds only beginnings, or only ends.
+    With `staggered`, environment i's first episode is truncated after (i + 1) /
+    E of its steps. Otherwise all episodes end in the same step, and a batch
+    holds only beginnings, or only ends.
 
     Raises:
       ConfigError: if dm_control is not installed or has no such task.
@@ -126,13 +122,9 @@ def _check_task(name: str, tasks: Sequence[str]) -> None:
       f'limit of time; {hint}')
 
 
-def _make(name: str, num_envs: int, seed: int,
-          unused_config: config_lib.Config, training: bool
-          ) -> ControlEnvironment:
-  return ControlEnvironment(name, num_envs, seed, staggered=training)
-
-
 # Tasks are checked as they are made: their names are dm_control's.
 DOMAIN = domain.Domain(
     forms=('control/<domain>/<task>',),
-    check=lambda name: check_installed(), make=_make)
+    check=lambda name: check_installed(),
+    make=lambda name, num_envs, seed, config, training: ControlEnvironment(
+        name, num_envs, seed, staggered=training))

@@ -126,16 +126,10 @@ class DmlabEnvironment(environment.BatchedEnvironment):
   def __init__(self, name: str, num_envs: int, seed: int,
                config: config_lib.DmlabConfig, training: bool,
                instruction_length: int = 0, domain_name: str = 'dmlab30'):
-    """Starts the simulators.
+    """Starts the simulators of a level of `NAMES`, or of `OTHER_NAMES`.
 
-    Args:
-      name: one of `NAMES`, or of `OTHER_NAMES`.
-      num_envs: E.
-      seed: 0 or more. No other actor should use the E seeds from it on.
-      config: settings of the level.
-      training: False for evaluation.
-      instruction_length: L, words of an instruction; 0 for no instructions.
-      domain_name: 'dmlab30', or 'dmlab' for `OTHER_NAMES`.
+    `instruction_length` 0 means no instructions. `domain_name` is 'dmlab' for
+    `OTHER_NAMES`.
 
     Raises:
       ConfigError: if the level is unknown or held out from training, its data
@@ -282,15 +276,12 @@ def _import(level: str) -> types.ModuleType:
 
 def _domain(name: str) -> domain.Domain:
   """Makes the domain 'dmlab30', or 'dmlab' of Lab's own levels."""
-
-  def make(level: str, num_envs: int, seed: int, config: config_lib.Config,
-           training: bool) -> DmlabEnvironment:
-    return DmlabEnvironment(level, num_envs, seed, config.dmlab, training,
-                            config.agent.instruction_length, name)
-
   return domain.Domain(
       forms=(f'{name}/<name>',), check=functools.partial(check_name, name),
-      make=make, has_instructions=True, is_uniform=lambda config: True)
+      make=lambda level, num_envs, seed, config, training: DmlabEnvironment(
+          level, num_envs, seed, config.dmlab, training,
+          config.agent.instruction_length, name),
+      has_instructions=True, is_uniform=lambda config: True)
 
 
 DMLAB30 = _domain('dmlab30')

@@ -46,11 +46,9 @@ class Domain(NamedTuple):
 
   def has_form_of(self, level: str) -> bool:
     """Returns whether a level is written in one of the domain's forms."""
-    return any(_matches(level, form) for form in self.forms)
-
-
-def _matches(level: str, form: str) -> bool:
-  prefix, placeholder, _ = form.partition('<')
-  if not placeholder:
-    return level == form
-  return level.startswith(prefix) and len(level) > len(prefix)
+    for form in self.forms:
+      prefix, placeholder, _ = form.partition('<')
+      if level == form or (placeholder and level.startswith(prefix)
+                           and len(level) > len(prefix)):
+        return True
+    return False

@@ -61,23 +61,11 @@ class _Shared(NamedTuple):
   at_work: Any
 
 
-class _Started(NamedTuple):
-  """A worker's first message, after it has made its environments.
-
-  Attributes:
-    levels: name of each environment's level.
-    level_index: number of each environment's level, see `BatchedEnvironment`.
-  """
-  levels: Sequence[str]
-  level_index: Sequence[int]
-
-
 class _Failed(NamedTuple):
-  """The last message of a worker that failed.
+  """The last message of a worker that failed; `reason` is one line.
 
-  Attributes:
-    reason: cause in one line.
-    is_user_error: whether it is a `UserError`, which a restart would repeat.
+  A `UserError` would come again after a restart. A worker's first message lists
+  `level` and `level_index` of its environments.
   """
   reason: str
   is_user_error: bool
@@ -139,8 +127,8 @@ class Workers:
       num_envs: E.
       num_processes: W, 1 to E.
       timeout_secs: see the class.
-      levels: [E], level of each environment, for failures before it is made;
-        None if all play environment 0's.
+      levels: [E], for messages before environments are made; None if all play
+        environment 0's level.
 
     Raises:
       UserError: if environments cannot be made.
@@ -295,9 +283,9 @@ class Workers:
     self._num_started += 1
     self._silent_secs[w] = 0
     numbers = np.flatnonzero(self._owner == w)
-    self.level_index[numbers] = message.level_index
-    for i, level in zip(numbers, message.levels):
+    for i, (level, level_index) in zip(numbers, message):
       self._levels[i] = level
+      self.level_index[i] = level_index
 
   def _at_work(self, w: int) -> str:
     i = self._shared.at_work[w]
@@ -357,8 +345,7 @@ def _step_until_closed(make, w, owner, shared, connection, answers):
   for i in np.flatnonzero(owner == w).tolist():
     shared.at_work[w] = i
     envs[i] = make(i)
-  connection.send(_Started([env.level for env in envs.values()],
-                           [env.level_index[0] for env in envs.values()]))
+  connection.send([(env.level, env.level_index[0]) for env in envs.values()])
   for i, env in envs.items():
     shared.at_work[w] = i
     answer(i, env.reset())

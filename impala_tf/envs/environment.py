@@ -66,7 +66,7 @@ NO_SIDE_CHANNELS = SideChannels()
 class BatchedEnvironment(abc.ABC):
   """E copies of one level that are stepped together.
 
-  The interface is that of dm_env with a leading [E].
+  The interface is that of dm_env with a leading [E]. Seeds are 0 or more.
 
   An environment resets itself within the step that ends its episode, so a row
   is FIRST or MID and never LAST. The table in `types.py` says what step type
@@ -203,9 +203,15 @@ class BatchedEnvironment(abc.ABC):
         finite. No simulator gets them: some would hang.
     """
     spec = self._action_spec
+    wanted = (self.num_envs,) + spec.shape
     if (not isinstance(actions, np.ndarray) or actions.dtype != spec.dtype
-        or actions.shape != (self.num_envs,) + spec.shape
-        or not self._are_valid(actions)):
+        or actions.shape != wanted):
+      array = np.asarray(actions)
+      raise ActionError(
+          f'{self.level}: actions must be a NumPy array, {spec.dtype} of '
+          f'shape {wanted}, but are {array.dtype} of shape {array.shape} '
+          f'({type(actions).__name__})')
+    if not self._are_valid(actions):
       raise ActionError(self._complaint(actions))
     if not self._is_discrete:
       actions = np.clip(actions, spec.minimum, spec.maximum)
@@ -219,24 +225,17 @@ class BatchedEnvironment(abc.ABC):
       return actions.view(np.uint32).max() < self._num_choices
     return bool((actions.view(np.uint32) < self._num_choices).all())
 
-  def _complaint(self, actions) -> str:
-    spec = self._action_spec
-    array = np.asarray(actions)
-    wanted = (self.num_envs,) + spec.shape
-    if (not isinstance(actions, np.ndarray) or array.dtype != spec.dtype
-        or array.shape != wanted):
-      return (f'{self.level}: actions must be a NumPy array, {spec.dtype} of '
-              f'shape {wanted}, but are {array.dtype} of shape {array.shape} '
-              f'({type(actions).__name__})')
+  def _complaint(self, actions: np.ndarray) -> str:
     if not self._is_discrete:
-      wrong = np.flatnonzero(~np.isfinite(array).all(axis=1))
+      wrong = np.flatnonzero(~np.isfinite(actions).all(axis=1))
       return (f'{self.level}: the action of environment {wrong[0]} is not '
               'finite, as of a network that has diverged; lower '
               'OptimizerConfig.learning_rate')
-    is_wrong = (array < 0) | (array > spec.maximum)
+    maximum = self._action_spec.maximum
+    is_wrong = (actions < 0) | (actions > maximum)
     wrong = np.flatnonzero(is_wrong.reshape([self.num_envs, -1]).any(axis=1))
-    return (f'{self.level}: action {array[wrong[0]]} of environment {wrong[0]} '
-            f'is out of range; it must be within 0 to {spec.maximum}')
+    return (f'{self.level}: action {actions[wrong[0]]} of environment '
+            f'{wrong[0]} is out of range; it must be within 0 to {maximum}')
 
   @abc.abstractmethod
   def _step(self, actions: np.ndarray) -> dm_env.TimeStep:
@@ -246,6 +245,5 @@ class BatchedEnvironment(abc.ABC):
   def render(self) -> np.ndarray:
     """Returns a picture of environment 0 for videos: uint8 [H, W, 3]."""
 
-  @abc.abstractmethod
-  def close(self) -> None:
-    """Frees the simulators; nothing may be called afterwards."""
+  def close(self) -> None:  # noqa: B027
+    """Frees the simulators, if any; nothing may be called afterwards."""

@@ -139,48 +139,32 @@ def check_level(level: str) -> None:
 
 
 def check_levels(config: config_lib.Config) -> None:
-  """Refuses a config with levels that could not be made.
-
-  It is as cheap as `check_level`.
-
-  Args:
-    config: config of a run, which may name several levels.
-
-  Raises:
-    ConfigError: see `check_level`, `check_kwargs`, `check_instructions` and,
-      where environment processes are wanted, `check_steps_alone`.
-  """
+  """Raises ConfigError for levels that could not be made, as `check_level`."""
   for level in levels_lib.expand(config.environment.level):
-    check_level(level)
-    check_kwargs(level, config)
-    check_instructions(level, config.agent.instruction_length)
+    _check_options(level, config)
     if config.actor.env_processes:
       check_steps_alone(level)
 
 
-def check_kwargs(level: str, config: config_lib.Config) -> None:
-  """Raises ConfigError if arguments are given to a level that takes none."""
+def _check_options(level: str, config: config_lib.Config) -> None:
+  """Raises ConfigError if a level cannot be made as the config wants it."""
+  check_level(level)
+  domain = domain_of(level)
   kwargs = config.environment.kwargs
-  if not kwargs or domain_of(level).takes_kwargs:
-    return
-  names = sorted(name for name, domain in DOMAINS.items()
-                 if domain.takes_kwargs)
-  raise config_lib.ConfigError(
-      f'EnvironmentConfig.kwargs is {kwargs}, but {level} takes no arguments; '
-      f'leave it out (those that do are of {", ".join(names)}; AtariConfig, '
-      'DmlabConfig and VizdoomConfig have the settings of these)')
-
-
-def check_instructions(level: str, instruction_length: int) -> None:
-  """Raises ConfigError if a level has none of the instructions asked for."""
-  if not instruction_length or domain_of(level).has_instructions:
-    return
-  names = sorted(name for name, domain in DOMAINS.items()
-                 if domain.has_instructions)
-  raise config_lib.ConfigError(
-      f'AgentConfig.instruction_length is {instruction_length}, but {level} '
-      f'gives no instructions; set it to 0 (those that do are of '
-      f'{", ".join(names)})')
+  if kwargs and not domain.takes_kwargs:
+    names = sorted(name for name, row in DOMAINS.items() if row.takes_kwargs)
+    raise config_lib.ConfigError(
+        f'EnvironmentConfig.kwargs is {kwargs}, but {level} takes no '
+        f'arguments; leave it out (those that do are of {", ".join(names)}; '
+        'AtariConfig, DmlabConfig and VizdoomConfig have the settings of '
+        'these)')
+  length = config.agent.instruction_length
+  if length and not domain.has_instructions:
+    names = sorted(
+        name for name, row in DOMAINS.items() if row.has_instructions)
+    raise config_lib.ConfigError(
+        f'AgentConfig.instruction_length is {length}, but {level} gives no '
+        f'instructions; set it to 0 (those that do are of {", ".join(names)})')
 
 
 def check_steps_alone(level: str) -> None:
@@ -212,8 +196,6 @@ def make_environment(level: str, num_envs: int, seed: int,
     ConfigError: if the level is unknown, its simulator is not installed, or it
       lacks the arguments or instructions that the config asks for.
   """
-  check_level(level)
-  check_kwargs(level, config)
-  check_instructions(level, config.agent.instruction_length)
+  _check_options(level, config)
   return domain_of(level).make(
       level.partition('/')[2], num_envs, seed, config, training)

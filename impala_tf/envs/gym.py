@@ -93,7 +93,7 @@ class GymEnvironment(environment.BatchedEnvironment):
       seed: 0 or more.
       level: name for messages; None for 'gym/<env_id>'.
       wrappers: Gymnasium wrappers for each environment, innermost first.
-      instruction_length: L of the base class.
+      instruction_length: see the base class.
       kwargs: arguments of the environment's constructor.
 
     Raises:
@@ -287,14 +287,8 @@ def _unsupported(level: str, what: str, space, wanted: str
       f'{wanted} is supported')
 
 
-def _make_environment(env_id: str, num_envs: int, seed: int,
-                      config: config_lib.Config, unused_training: bool
-                      ) -> GymEnvironment:
-  return GymEnvironment(
-      env_id, num_envs, seed,
-      kwargs=copy.deepcopy(config.environment.kwargs))
-
-
 DOMAIN = domain.Domain(
-    forms=('gym/<id>',), check=_check, make=_make_environment,
-    takes_kwargs=True)
+    forms=('gym/<id>',), check=_check, takes_kwargs=True,
+    make=lambda env_id, num_envs, seed, config, training: GymEnvironment(
+        env_id, num_envs, seed,
+        kwargs=copy.deepcopy(config.environment.kwargs)))

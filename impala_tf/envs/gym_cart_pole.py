@@ -18,10 +18,7 @@ _LOW, _HIGH = -0.05, 0.05
 
 
 def is_cart_pole(env_id: str) -> bool:
-  """Returns whether an id is Gymnasium's own CartPole.
-
-  It has a limit of steps, and nothing else is changed.
-  """
+  """Returns whether an id is Gymnasium's CartPole, with a limit of steps."""
   spec = gymnasium.registry.get(env_id)
   return (spec is not None and spec.entry_point == _ENTRY_POINT
           and spec.vector_entry_point == _BATCH_ENTRY_POINT

@@ -47,15 +47,10 @@ class MinigridEnvironment(gym.GymEnvironment):
 
   def __init__(self, name: str, num_envs: int, seed: int,
                domain: str = 'minigrid', instruction_length: int = 0):
-    """Makes the environments.
+    """Makes the environments of a level of `domain`, 'minigrid' or 'babyai'.
 
-    Args:
-      name: name without 'MiniGrid-' or 'BabyAI-', such as 'DoorKey-5x5-v0' or
-        'GoToLocal-v0'.
-      num_envs: E.
-      seed: 0 or more.
-      domain: 'minigrid' or 'babyai'.
-      instruction_length: L, words of a mission; 0 for no missions.
+    Names lack the package's 'MiniGrid-' or 'BabyAI-': 'DoorKey-5x5-v0' or
+    'GoToLocal-v0'. `instruction_length` 0 means no missions.
 
     Raises:
       ConfigError: if minigrid is not installed or has no such level.
@@ -109,13 +104,10 @@ def _domain(domain: str) -> domain_lib.Domain:
     check_installed()
     gym.check_module(f'{domain}/{name}')
 
-  def make(name: str, num_envs: int, seed: int, config: config_lib.Config,
-           unused_training: bool) -> MinigridEnvironment:
-    return MinigridEnvironment(
-        name, num_envs, seed, domain, config.agent.instruction_length)
-
   return domain_lib.Domain(
-      forms=(f'{domain}/<id>',), check=check, make=make, has_instructions=True)
+      forms=(f'{domain}/<id>',), check=check, has_instructions=True,
+      make=lambda name, num_envs, seed, config, training: MinigridEnvironment(
+          name, num_envs, seed, domain, config.agent.instruction_length))
 
 
 MINIGRID = _domain('minigrid')

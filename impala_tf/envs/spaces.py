@@ -63,25 +63,23 @@ class Converter:
       SpaceError: for spaces without a fixed size (Sequence, Text, Graph and
         others), empty ones, and images of different sizes in one space.
     """
+    from gymnasium import spaces  # Lazily: not every run needs it.
+    self._images, self._vectors = [], []
     self.is_plain = _kind(space) == 'Box'
-    if self.is_plain:
-      self._images, self._vectors = [((), space)], []
-    else:
-      parts = list(_parts(space))
-      if not parts:
-        raise SpaceError(f'{_kind(space)} with nothing in it')
-      self._images = [part for part in parts if _is_image(part[1])]
-      self._vectors = [part for part in parts if not _is_image(part[1])]
-    self.num_features = 0
+    for path, part in _parts(space):
+      is_seen = self.is_plain or _is_image(part)
+      (self._images if is_seen else self._vectors).append((path, part))
+    size = sum(spaces.flatdim(part) for _, part in self._vectors)
+    self.num_features = size if self._images else 0
     if self.is_plain:
       dtype = np.uint8 if space.dtype == np.uint8 else np.float32
       self.observation_spec = specs.Array(space.shape, dtype, 'observation')
     elif self._images:
-      self.observation_spec = _joined_spec([s for _, s in self._images])
-      self.num_features = sum(_flat_size(s) for _, s in self._vectors)
-    else:
-      size = sum(_flat_size(s) for _, s in self._vectors)
+      self.observation_spec = _joined_spec([part for _, part in self._images])
+    elif self._vectors:
       self.observation_spec = specs.Array((size,), np.float32, 'observation')
+    else:
+      raise SpaceError(f'{_kind(space)} with nothing in it')
 
   def __call__(self, observation: Any) -> Observed:
     """Converts one observation of the space."""
@@ -127,7 +125,7 @@ class Converter:
         -np.inf, np.inf, (self.num_features,), np.float32))
 
   def _vector(self, observation: Any) -> np.ndarray:
-    from gymnasium import spaces  # Lazily: not every run needs it.
+    from gymnasium import spaces
     return np.concatenate(
         [spaces.flatten(space, _at(observation, path))
          for path, space in self._vectors]).astype(np.float32)
@@ -211,7 +209,3 @@ def _joined_spec(images: Any) -> specs.Array:
   channels = sum(image.shape[2] for image in images)
   return specs.Array((*images[0].shape[:2], channels), np.uint8, 'observation')
 
-
-def _flat_size(space: Any) -> int:
-  from gymnasium import spaces
-  return spaces.flatdim(space)

@@ -51,7 +51,7 @@ class TMazeEnvironment(environment.BatchedEnvironment):
   frames_per_sec = 5.  # For people to watch.
 
   def __init__(self, length: int, num_envs: int, seed: int):
-    """Makes E mazes; the seed, 0 or more, determines the signals."""
+    """Makes E mazes; the seed determines the signals."""
     super().__init__(
         f'tmaze/{length}', num_envs, environment.discrete(4),
         observation_spec=specs.Array((4,), np.float32, 'observation'))
@@ -109,13 +109,8 @@ class TMazeEnvironment(environment.BatchedEnvironment):
     picture[1, self._position[0]] = (255, 0, 0)
     return picture.repeat(8, 0).repeat(8, 1)
 
-  def close(self) -> None:
-    pass
-
-
-def _make(name: str, num_envs: int, seed: int, *unused) -> TMazeEnvironment:
-  return TMazeEnvironment(corridor_length(name), num_envs, seed)
-
 
 DOMAIN = domain.Domain(
-    forms=('tmaze/<length>',), check=corridor_length, make=_make)
+    forms=('tmaze/<length>',), check=corridor_length,
+    make=lambda name, num_envs, seed, *unused: TMazeEnvironment(
+        corridor_length(name), num_envs, seed))

@@ -104,15 +104,9 @@ class VizdoomEnvironment(environment.BatchedEnvironment):
                config: config_lib.VizdoomConfig):
     """Starts the games.
 
-    Args:
-      name: one of `NAMES`.
-      num_envs: E.
-      seed: 0 or more. No other actor should use the E seeds from it on.
-      config: settings of the level.
-
     Raises:
-      ConfigError: if the level is unknown, has no game variables to give, or
-        vizdoom is not installed or does not start.
+      ConfigError: if the level is unknown or has no game variables, or vizdoom
+        is not installed or does not start.
     """
     check_name(name)
     import vizdoom  # Lazily: it is a simulator.
@@ -268,10 +262,7 @@ def _start(game):
     path.unlink(missing_ok=True)
 
 
-def _make(name: str, num_envs: int, seed: int, config: config_lib.Config,
-          unused_training: bool) -> VizdoomEnvironment:
-  return VizdoomEnvironment(name, num_envs, seed, config.vizdoom)
-
-
 DOMAIN = domain.Domain(
-    forms=('vizdoom/<scenario>',), check=check_name, make=_make)
+    forms=('vizdoom/<scenario>',), check=check_name,
+    make=lambda name, num_envs, seed, config, training: VizdoomEnvironment(
+        name, num_envs, seed, config.vizdoom))

@@ -1,7 +1,6 @@
 """VizDoom against the package's own games, and its leftovers."""
 
 import contextlib
-import importlib.util
 import os
 import pathlib
 
@@ -290,11 +289,3 @@ def test_unknown_level_is_refused_with_the_nearest(name, message):
   for call in (vizdoom.check_name, _make):
     with pytest.raises(config.ConfigError, match=message):
       call(name)
-
-
-def test_missing_package_is_named_with_its_extra(monkeypatch):
-  monkeypatch.setattr(importlib.util, 'find_spec', lambda name: None)
-  for call in (lambda: vizdoom.check_name('basic'), _make):
-    with pytest.raises(config.ConfigError, match=r'vizdoom\]') as error:
-      call()
-    assert '\n' not in str(error.value)
