@@ -20,8 +20,8 @@ from impala_tf.envs import domain
 from impala_tf.envs import environment
 from impala_tf.runtime import sizing
 
-# Bundled with ale-py, but only for two players or more: told to play one of
-# them alone, the emulator ends the whole process.
+# Bundled with ale-py, but only for two players or more: if asked to
+# play one of them alone, the emulator ends the whole process.
 _MULTIPLAYER = ('combat', 'joust', 'maze_craze', 'warlords')
 _FULL_ACTION_SET = 18  # ALE's actions have the numbers from 0, a no-op.
 
@@ -237,11 +237,8 @@ class AtariEnvironment(environment.BatchedEnvironment):
       # On a FIRST row the lives are the new game's. A bonus adds a life.
       terminal = terminal | ((lives < self._lives) & ~first)
     self._lives = lives
-    return dm_env.TimeStep(
-        step_type=(~first).view(np.uint8),  # FIRST is 0, MID is 1.
-        reward=reward.astype(np.float32),
-        discount=(~terminal).astype(np.float32),
-        observation=self._observe(frames, first))
+    return self._as_timestep(
+        first, reward, ~terminal, self._observe(frames, first))
 
   def _observe(self, frames: np.ndarray, first: Any) -> np.ndarray:
     """Stacks frames three times faster than ALE's stacks can be transposed.

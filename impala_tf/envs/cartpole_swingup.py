@@ -95,12 +95,7 @@ class CartPoleSwingUpEnvironment(environment.BatchedEnvironment):
     if ended.any():
       self._begin_episodes(ended)
     self._observe()
-    return dm_env.TimeStep(
-        step_type=np.where(ended, dm_env.StepType.FIRST,
-                           dm_env.StepType.MID).astype(np.uint8),
-        reward=reward.astype(np.float32),
-        discount=(~ended).astype(np.float32),
-        observation=self._observation)
+    return self._as_timestep(ended, reward, ~ended, self._observation)
 
   def _is_near_and_slow(self):
     return (abs(self._state[0]) < _MAX_DISTANCE,

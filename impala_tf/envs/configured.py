@@ -29,7 +29,7 @@ def make_environment(config: Union[config_lib.Config, str], num_envs: int = 1,
     Environments that are stepped as one batch; see `envs.environment`.
 
   Raises:
-    ConfigError: where there is no such level, or it is not installed.
+    ConfigError: if there is no such level, or it is not installed.
   """
   if isinstance(config, str):
     config = config_lib.Config(

@@ -73,8 +73,7 @@ class ControlEnvironment(environment.BatchedEnvironment):
         observation_spec=specs.Array(shape, np.float32, 'observation'))
     self.frames_per_sec = 1 / self._envs[0].control_timestep()
     self._observation = np.zeros((num_envs,) + shape, np.float32)
-    # After how many steps an environment's first episode is truncated; 0 where
-    # it is not.
+    # Steps after which first episodes are truncated; 0 if they are not.
     self._first_limit = np.zeros(num_envs, np.int64)
     if staggered:
       shares = np.arange(1, num_envs + 1) / num_envs
@@ -87,9 +86,8 @@ class ControlEnvironment(environment.BatchedEnvironment):
     return self._first(self._observation)
 
   def _step(self, actions: np.ndarray) -> dm_env.TimeStep:
-    step_type = np.full(self.num_envs, dm_env.StepType.MID, np.uint8)
-    reward = np.zeros(self.num_envs, np.float32)
-    discount = np.ones(self.num_envs, np.float32)
+    ended = np.zeros(self.num_envs, bool)
+    reward, discount = np.zeros(self.num_envs), np.ones(self.num_envs)
     self._num_steps += 1
     for i, env in enumerate(self._envs):
       timestep = env.step(actions[i])
@@ -97,9 +95,9 @@ class ControlEnvironment(environment.BatchedEnvironment):
       if timestep.last() or self._num_steps == self._first_limit[i]:
         timestep = env.reset()
         self._first_limit[i] = 0
-        step_type[i] = dm_env.StepType.FIRST
+        ended[i] = True
       self._observation[i] = timestep.observation[self._key]
-    return dm_env.TimeStep(step_type, reward, discount, self._observation)
+    return self._as_timestep(ended, reward, discount, self._observation)
 
   def render(self) -> np.ndarray:
     """Returns a picture by the task's first camera."""

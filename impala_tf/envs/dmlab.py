@@ -63,8 +63,8 @@ _NEED_DATASET = ('psychlab_arbitrary_visuomotor_mapping',
                  'psychlab_continuous_recognition')
 
 # Mixed into every episode's seed, so that evaluation generates other levels
-# than training, where Lab's default of 0 holds. It is the value that Lab's
-# documentation reserves and the paper's published code uses.
+# than training, which has Lab's default of 0. Lab's documentation reserves this
+# value, and the paper's published code uses it.
 _EVALUATION_MIXER_SEED = 0x600D5EED
 _NUM_SEEDS = 2**31 - 1  # As in the published code; Lab takes a C int.
 
@@ -212,21 +212,18 @@ class DmlabEnvironment(environment.BatchedEnvironment):
     return self._first(self._observation)
 
   def _step(self, actions: np.ndarray) -> dm_env.TimeStep:
-    step_type = np.full(self.num_envs, dm_env.StepType.MID, np.uint8)
-    reward = np.zeros(self.num_envs, np.float32)
+    ended = np.zeros(self.num_envs, bool)
+    reward = np.zeros(self.num_envs)
     for i, lab in enumerate(self._labs):
       with self._explained(i):
         reward[i] = lab.step(ACTIONS[actions[i]],
                              num_steps=self.frames_per_step)
         # An episode that has ended has no observation: begin the next.
-        if not lab.is_running():
-          step_type[i] = dm_env.StepType.FIRST
+        ended[i] = not lab.is_running()
+        if ended[i]:
           self._begin_episode(i)
         self._observe(i)
-    return dm_env.TimeStep(
-        step_type=step_type, reward=reward,
-        discount=(step_type != dm_env.StepType.FIRST).astype(np.float32),
-        observation=self._observation)
+    return self._as_timestep(ended, reward, ~ended, self._observation)
 
   def _begin_episode(self, i: int):
     # By keyword, since the first argument is the episode's number. Lab refuses
@@ -255,7 +252,7 @@ class DmlabEnvironment(environment.BatchedEnvironment):
     return self._observation[0].copy()
 
   def close(self) -> None:
-    while self._labs:  # Lab crashes where a closed simulator is reset.
+    while self._labs:  # Lab crashes if a closed simulator is reset.
       self._labs.pop().close()
     if self._scratch is not None:
       self._scratch.close()

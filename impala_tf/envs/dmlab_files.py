@@ -138,7 +138,7 @@ class Scratch:
 
   def __init__(self):
     self._path = tempfile.mkdtemp(prefix='impala_tf_dmlab_')
-    # In a session of its own: signals to this process's group pass it by.
+    # A new session, which signals to this process's group do not reach.
     self._remover = subprocess.Popen(
         ['sh', '-c', self._REMOVE_AFTERWARDS, self._path],
         stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,

@@ -123,10 +123,7 @@ class Workers:
     kernel kills workers with it.
 
     Args:
-      make: function that makes environment i.
-      num_envs: E.
       num_processes: W, 1 to E.
-      timeout_secs: see the class.
       levels: [E], for messages before environments are made; None if all play
         environment 0's level.
 
@@ -197,15 +194,10 @@ class Workers:
     return self._specs.side_channels
 
   def send(self, numbers: np.ndarray, actions: np.ndarray) -> None:
-    """Makes environments step, and returns at once.
+    """Makes environments step with actions [n, ...], and returns at once.
 
-    Args:
-      numbers: int32 [n], numbers of environments that `recv` has returned and
-        that have got no action since.
-      actions: [n, ...], see `action_spec`.
-
-    Raises:
-      WorkerError: if a worker has died.
+    `numbers`, int32 [n], are of environments that `recv` has returned and that
+    have got no action since. Raises WorkerError if a worker has died.
     """
     self._shared.actions[numbers] = actions
     owners = self._owner[numbers]
@@ -223,8 +215,7 @@ class Workers:
 
     Args:
       min_ready: number of environments to wait for.
-      on_wait: function that is called at least once a second meanwhile; may
-        raise.
+      on_wait: called at least once a second meanwhile; may raise.
 
     Returns:
       Numbers of the environments, int32 [n], and copies of their rows, [n,
@@ -370,4 +361,4 @@ def _end_with_parent() -> None:
   signal.signal(signal.SIGINT, signal.SIG_IGN)
   ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
   if os.getppid() != multiprocessing.parent_process().pid:
-    os._exit(1)  # The parent died before the kernel was told.
+    os._exit(1)  # The parent died before that call.

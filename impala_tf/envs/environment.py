@@ -169,6 +169,15 @@ class BatchedEnvironment(abc.ABC):
         discount=np.ones(self.num_envs, np.float32),
         observation=observation)
 
+  def _as_timestep(self, ended: np.ndarray, reward: np.ndarray,
+                   discount: np.ndarray, observation: np.ndarray
+                   ) -> dm_env.TimeStep:
+    """Makes the rows of a step, FIRST where bool [E] `ended` is True."""
+    return dm_env.TimeStep(
+        step_type=(~ended).astype(np.uint8),  # FIRST is 0, MID is 1.
+        reward=reward.astype(np.float32),
+        discount=discount.astype(np.float32), observation=observation)
+
   def _instruct(self, i: int, text: str) -> None:
     """Sets the instruction of environment i from this observation on."""
     if text == self._instruction_texts[i]:  # In most steps nothing changes.

@@ -44,7 +44,7 @@ def register(name: str, domain: domain_lib.Domain) -> None:
     domain: what it consists of; its forms begin with the name.
 
   Raises:
-    ConfigError: where the name is taken, or a form begins otherwise.
+    ConfigError: if the name is taken, or a form begins otherwise.
   """
   if name in DOMAINS:
     raise config_lib.ConfigError(
@@ -98,7 +98,7 @@ def _is_registered(env_id: str) -> bool:
 def _nearest(level: str) -> Optional[str]:
   """Returns the nearest name to a level, with or without its domain."""
   if level.rstrip('/') in DOMAINS:
-    return None  # It lacks something that no other name tells.
+    return None  # Only the rest of the name is missing.
   known = [*levels_lib.SUITES,
            *(form for row in DOMAINS.values() for form in row.forms
              if '<' not in form),
@@ -180,14 +180,11 @@ def check_steps_alone(level: str) -> None:
 def make_environment(level: str, num_envs: int, seed: int,
                      config: config_lib.Config, training: bool
                      ) -> environment.BatchedEnvironment:
-  """Makes a batch of environments of one level.
+  """Makes a batch of E environments of one level, not of the config's.
 
   Args:
-    level: name of one level; `config.environment.level` is ignored.
-    num_envs: E.
     seed: 0 or more. Environment i takes `seed + i`, so two actors' seeds should
       be at least E apart.
-    config: config of the run.
     training: False if full games are scored. Then a lost life does not end an
       Atari episode, all cores are used, and DeepMind Lab plays its held-out
       levels.

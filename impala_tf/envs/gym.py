@@ -21,7 +21,7 @@ from impala_tf.storage import files
 # import the module of that. Arguments come from configs.
 _MADE_BY_NAME = 'GymV2'
 
-# Key of an `info` under which an environment tells its legal actions.
+# Key of an `info` under which an environment reports its legal actions.
 _MASK = 'action_mask'
 
 
@@ -89,12 +89,8 @@ class GymEnvironment(environment.BatchedEnvironment):
     Args:
       env_id: id that Gymnasium has registered, such as 'CartPole-v1'. For
         'module:Name-v0' it imports the module first; see `check_module`.
-      num_envs: E.
-      seed: 0 or more.
       level: name for messages; None for 'gym/<env_id>'.
       wrappers: Gymnasium wrappers for each environment, innermost first.
-      instruction_length: see the base class.
-      kwargs: arguments of the environment's constructor.
 
     Raises:
       ConfigError: if it is not installed, cannot be made or reset, or has
@@ -162,13 +158,8 @@ class GymEnvironment(environment.BatchedEnvironment):
     observation, reward, terminated, truncated, info = self._envs.step(
         actions + self._first_action)
     self._read_masks(info)
-    step_type = np.where(terminated | truncated, dm_env.StepType.FIRST,
-                         dm_env.StepType.MID)
-    return dm_env.TimeStep(
-        step_type=step_type.astype(np.uint8),
-        reward=reward.astype(np.float32),
-        discount=(~terminated).astype(np.float32),
-        observation=self._read(observation))
+    return self._as_timestep(terminated | truncated, reward, ~terminated,
+                             self._read(observation))
 
   def render(self) -> np.ndarray:
     # The batch's own `render` would draw every environment.

@@ -104,14 +104,9 @@ def make_workers(level: str, seed: int, first_slot: int, make: MakeFn,
                  config: config_lib.ActorConfig) -> env_processes.Workers:
   """Makes a process's environments of one level or of several, in workers.
 
-  Raises `check_steps_alone`'s and `env_processes.Workers`' errors.
-
-  Args:
-    level: `EnvironmentConfig.level`.
-    seed: seed of environment 0; number i gets `seed + i`.
-    first_slot: see `slots`.
-    make: function that makes a batch of one level; can be pickled.
-    config: numbers of environments and of workers.
+  `level` is `EnvironmentConfig.level`. Environment i has the seed `seed + i`;
+  `make` can be pickled; see `slots` for `first_slot`. Raises the errors of
+  `check_steps_alone` and `env_processes.Workers`.
   """
   levels = levels_lib.expand(level)
   for name in levels:
@@ -142,13 +137,9 @@ class MultiLevelEnvironment(environment.BatchedEnvironment):
                first_slot: int, make: MakeFn):
     """Makes the environments; raises ConfigError if levels differ.
 
-    Args:
-      name: name of the batch for messages.
-      levels: names of all L levels of the run, in its order.
-      num_envs: E.
-      seed: first of E seeds, one for each environment.
-      first_slot: see `slots`.
-      make: function that makes a batch of one level.
+    `levels` are all L levels of the run; `name` is for messages. Each
+    environment has one of the E seeds from `seed` on. See `slots` for
+    `first_slot`.
     """
     self._rows = []
     self._groups = []

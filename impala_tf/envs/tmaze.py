@@ -83,16 +83,12 @@ class TMazeEnvironment(environment.BatchedEnvironment):
     bumped = (position == self._position) & ~turned
     is_right = (actions == _UP) == self._goes_up
     reward = np.where(turned, np.where(is_right, 1, -1),
-                      np.where(bumped, _BUMP_REWARD, 0)).astype(np.float32)
+                      np.where(bumped, _BUMP_REWARD, 0))
     self._position = position
     first = turned | (self._steps == _LIMIT_PER_CELL * self._length)
     self._begin_episodes(first)
     self._observe()
-    return dm_env.TimeStep(
-        step_type=np.where(first, dm_env.StepType.FIRST,
-                           dm_env.StepType.MID).astype(np.uint8),
-        reward=reward, discount=(~turned).astype(np.float32),
-        observation=self._observation)
+    return self._as_timestep(first, reward, ~turned, self._observation)
 
   def _observe(self):
     signal = np.where(self._goes_up, _SIGNAL_UP, _SIGNAL_DOWN)

@@ -165,24 +165,21 @@ class VizdoomEnvironment(environment.BatchedEnvironment):
     return self._first(self._observation)
 
   def _step(self, actions: np.ndarray) -> dm_env.TimeStep:
-    step_type = np.full(self.num_envs, dm_env.StepType.MID, np.uint8)
-    reward = np.zeros(self.num_envs, np.float32)
-    discount = np.ones(self.num_envs, np.float32)
+    ended = np.zeros(self.num_envs, bool)
+    reward, discount = np.zeros(self.num_envs), np.ones(self.num_envs)
     for i, game in enumerate(self._games):
       with self._explained(i):
         reward[i] = game.make_action(self._buttons[actions[i]],
                                      self.frames_per_step)
         # An episode that has ended has no frame: begin the next.
-        if game.is_episode_finished():
-          step_type[i] = dm_env.StepType.FIRST
+        ended[i] = game.is_episode_finished()
+        if ended[i]:
           # Doom looks at the clock only: a death at that time is no timeout.
-          is_truncated = (game.is_episode_timeout_reached()
-                          and not game.is_player_dead())
-          discount[i] = is_truncated
+          discount[i] = (game.is_episode_timeout_reached()
+                         and not game.is_player_dead())
           game.new_episode()
         self._observe(i)
-    return dm_env.TimeStep(step_type=step_type, reward=reward,
-                           discount=discount, observation=self._observation)
+    return self._as_timestep(ended, reward, discount, self._observation)
 
   def _observe(self, i: int):
     state = self._games[i].get_state()
