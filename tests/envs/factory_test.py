@@ -246,19 +246,6 @@ def _domains_stay():
   assert factory.DOMAINS == before
 
 
-@pytest.mark.usefixtures('domains_stay', 'modules_forgotten')
-def test_domain_of_ones_own_is_a_row_too():
-  mine = catch.DOMAIN._replace(forms=('mine/<task>',), check=lambda name: None)
-  factory.register('mine', mine)
-  env = factory.make_environment(
-      'mine/mirrored', 2, 3, _config('mine/mirrored'), training=True)
-  assert env.num_envs == 2
-  with pytest.raises(config.ConfigError, match="there is a domain 'mine'"):
-    factory.register('mine', mine)
-  with pytest.raises(config.ConfigError, match="one is 'mine/<task>'"):
-    factory.register('yours', mine)
-
-
 @pytest.mark.parametrize('level', [
     'catch', 'tmaze/3', 'atari/pong', 'gym/CartPole-v1',
     'minigrid/Empty-5x5-v0,catch'])
@@ -301,23 +288,27 @@ def test_environment_processes_that_would_be_idle_are_refused(level, words):
   factory.check_levels(_config('catch', env_processes=5))
 
 
-def test_new_domain_is_one_row(monkeypatch):
+@pytest.mark.usefixtures('domains_stay', 'modules_forgotten')
+def test_domain_of_ones_own_is_a_row_too():
 
   def check(side):
     if side not in ('heads', 'tails'):
       raise config.ConfigError(f'there is no side {side!r}')
 
-  monkeypatch.setitem(factory.DOMAINS, 'coins', domain_lib.Domain(
+  coins = domain_lib.Domain(
       forms=('coins/<side>',), check=check, has_instructions=True,
       steps_batches=True, is_uniform=lambda config: True,
       make=lambda side, num_envs, seed, *unused: catch.CatchEnvironment(
-          num_envs, seed, level=f'coins/{side}')))
+          num_envs, seed, level=f'coins/{side}'))
+  factory.register('coins', coins)
   both = 'coins/heads,coins/tails'
   factory.check_levels(_config(both, instruction_length=3))
   for side in 'heads', 'tails':
     assert _make(f'coins/{side}').level == f'coins/{side}'
   multi_level.check_levels(_config(both), make=None)  # Starts none.
   for call, words in (
+      (lambda: factory.register('coins', coins), "there is a domain 'coins'"),
+      (lambda: factory.register('yours', coins), "one is 'coins/<side>'"),
       (lambda: _make('coins/edge'), "no side 'edge'"),
       (lambda: _make('coins'), "'gym/<id>' or 'coins/<side>', but is 'coins'"),
       (lambda: factory.check_levels(_config(both, env_processes=2)),
