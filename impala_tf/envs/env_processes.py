@@ -64,8 +64,8 @@ class _Shared(NamedTuple):
 class _Failed(NamedTuple):
   """The last message of a worker that failed; `reason` is one line.
 
-  A `UserError` would come again after a restart. A worker's first message lists
-  `level` and `level_index` of its environments.
+  A restart would repeat a `UserError`. A worker's first message lists `level`
+  and `level_index` of its environments.
   """
   reason: str
   is_user_error: bool

@@ -130,7 +130,7 @@ class BatchedEnvironment(abc.ABC):
     self._observation_spec = observation_spec
 
   def action_spec(self) -> specs.BoundedArray:
-    """Returns one environment's spec, by `discrete` or its siblings above."""
+    """Returns one environment's spec, made by `discrete` or its siblings."""
     return self._action_spec
 
   def observation_spec(self) -> specs.Array:
@@ -155,10 +155,10 @@ class BatchedEnvironment(abc.ABC):
 
   @abc.abstractmethod
   def reset(self) -> dm_env.TimeStep:
-    """Begins a new episode in every environment: rows FIRST, 0, 1.
+    """Begins an episode in every environment; returns rows that are FIRST.
 
-    The first call starts the random stream of the seed; later calls go on with
-    it. Rewards are 0 and discounts 1.
+    Rewards are 0 and discounts 1. The first call starts the random stream of
+    the seed; later calls go on with it.
     """
 
   def _first(self, observation: np.ndarray) -> dm_env.TimeStep:
