@@ -20,19 +20,17 @@ from impala_tf.envs import domain
 from impala_tf.envs import environment
 from impala_tf.runtime import sizing
 
-# Bundled with ale-py, but only for two players or more: told to play one of
-# them alone, the emulator ends the whole process.
+# Bundled with ale-py, but only for two players or more: if asked to
+# play one of them alone, the emulator ends the whole process.
 _MULTIPLAYER = ('combat', 'joust', 'maze_craze', 'warlords')
 _FULL_ACTION_SET = 18  # ALE's actions have the numbers from 0, a no-op.
 
 
 def games() -> List[str]:
-  """Returns the names of all games that the installed ale-py can play.
-
-  Reads file names; ALE is not imported.
+  """Lists the games of the installed ale-py by its files, without importing it.
 
   Raises:
-    ConfigError: where ale-py is not installed.
+    ConfigError: if ale-py is not installed.
   """
   spec = importlib.util.find_spec('ale_py')
   if spec is None:
@@ -44,15 +42,11 @@ def games() -> List[str]:
 
 
 def near_games(name: str) -> List[str]:
-  """Lists games that a name may mean which is misspelt or another library's.
+  """Lists the games that a misspelt or foreign name may mean.
 
-  Args:
-    name: such as 'ms-pacman', or Gymnasium's 'ALE/MsPacman-v5' and
-      'MsPacmanNoFrameskip-v4'.
-
-  Returns:
-    The game alone if nothing but the style differs, else up to three that are
-    near.
+  The name may be 'ms-pacman', or Gymnasium's 'ALE/MsPacman-v5' and
+  'MsPacmanNoFrameskip-v4'. A game that differs only in style is returned alone,
+  otherwise up to three similar ones.
   """
   stem = re.sub(r'^ALE/|(-ram)?(NoFrameskip|Deterministic)?(-v\d+)?$', '', name)
   plain = {game.replace('_', ''): game for game in games()}
@@ -63,7 +57,7 @@ def near_games(name: str) -> List[str]:
 
 
 def check_game(game: str) -> None:
-  """Raises ConfigError, with names that are near, for an unknown game."""
+  """Raises ConfigError, with similar names, for an unknown game."""
   known = games()
   if game in known:
     return
@@ -75,16 +69,7 @@ def check_game(game: str) -> None:
 
 
 def _redraw_noops(ale: Any, frames: np.ndarray, info: Mapping[str, Any]):
-  """Resets games again that began without a no-op, so that draws are 1 to n.
-
-  Args:
-    ale: the emulators, a `vector_env.AtariVectorEnv`.
-    frames: uint8 [E, 1, H, W] or [E, 1, H, W, 3], frames that ALE returned.
-    info: ALE's `info` with them.
-
-  Returns:
-    Frames and info; games under way are left alone.
-  """
+  """Resets games that began without a no-op again, so that draws are 1 to n."""
   while True:
     again = info['episode_frame_number'] == 0  # No frame yet: a new game.
     if not again.any():
@@ -95,19 +80,13 @@ def _redraw_noops(ale: Any, frames: np.ndarray, info: Mapping[str, Any]):
 class _Screen:
   """The screen of environment 0 in colour, from an emulator of its own.
 
-  A batch of ALE shows only what it was told to make of its screens. A second
-  emulator with the same seed and actions plays the same game; the batch knows
-  nothing of it. It catches up only when a picture is wanted.
+  ALE's batch shows only its small grey frames. A second emulator with the same
+  seed and actions plays the same game. It catches up only when a picture is
+  wanted.
   """
 
   def __init__(self, game: str, seed: int, settings: Mapping[str, Any]):
-    """Starts nothing yet.
-
-    Args:
-      game: the game.
-      seed: seed of environment 0.
-      settings: what the batch was made with, but for sizes of pictures.
-    """
+    """Keeps the batch's settings, except picture sizes, for a later start."""
     self._game = game
     self._seed: Optional[int] = seed
     self._settings = settings
@@ -116,11 +95,11 @@ class _Screen:
     self._picture = None
 
   def add(self, action: Optional[int]) -> None:
-    """Notes an action of environment 0 as ALE numbers it; None for a reset."""
+    """Records an action of environment 0 as ALE numbers it; None: a reset."""
     self._missed.append(action)
 
   def picture(self) -> np.ndarray:
-    """Returns the screen as it is now: uint8 [H, W, 3]."""
+    """Returns the current screen: uint8 [H, W, 3]."""
     if self._ale is None:
       self._ale = self._make()
     for action in self._missed:
@@ -156,43 +135,32 @@ class _Screen:
 class AtariEnvironment(environment.BatchedEnvironment):
   """E copies of one game, as Mnih et al. 2016 and Espeholt et al. 2018 play it.
 
-  Actions are held for `action_repeats` frames, of which the last two are
-  pooled by maximum, turned to grey and shrunk: uint8 [H, W, S], oldest first;
-  after the start of a game S-1 zero frames stand before the first. Rewards are
-  raw.
+  Actions are held for `action_repeats` frames. The last two are pooled by
+  maximum, turned to grey and shrunk: uint8 [H, W, S], oldest first. A game
+  starts with S-1 zero frames. Rewards are raw.
 
-  A game starts with 1 to `noop_max` no-ops, uniformly. FIRE is not pressed on
-  the agent's behalf. At `max_episode_frames` emulator frames, no-ops not
-  counted, the game is truncated.
+  A game starts with 1 to `noop_max` no-ops, uniformly. FIRE is not pressed for
+  the agent. At `max_episode_frames` emulator frames, without no-ops, it is
+  truncated.
 
-  With `life_loss_ends_episode` a row where lives were lost has discount 0 and
-  is MID: game, stack and return go on. Training and evaluation differ in
-  nothing else.
+  With `life_loss_ends_episode` a lost life gives discount 0 in a MID row: game,
+  stack and return go on. Training and evaluation differ in nothing else.
 
-  With `full_action_set` every game has 18 actions, each with one meaning in all
-  games. Skiing is played without FIRE and so has only 9; the other 9 are no-ops
-  there.
+  With `full_action_set` every game has the same 18 actions. Skiing without FIRE
+  has only 9; the other 9 are no-ops there.
 
-  Environment i is seeded with `seed + i`. Seeding loads the game anew and takes
-  some 0.1 s an environment, so the first `reset` of a large batch is slow.
+  Environment i is seeded with `seed + i`. Seeding reloads the game, which takes
+  0.1 s, so the first `reset` of a large batch is slow.
   """
 
   def __init__(self, game: str, num_envs: int, seed: int,
                config: config_lib.AtariConfig, num_threads: int = 1,
                in_colour: bool = False):
-    """Starts the emulators.
+    """Starts the emulators; raises ConfigError as `check_game` does.
 
-    Args:
-      game: one of `games()`.
-      num_envs: E.
-      seed: 0 or more. The E seeds from it on should be no other actor's.
-      config: how the game is played.
-      num_threads: threads that step all E emulators; games do not depend on it.
-      in_colour: whether `render` shows the emulator's screen, for which
-        environment 0's actions are kept; otherwise the newest frame in grey.
-
-    Raises:
-      ConfigError: for an unknown game, or where ale-py is not installed.
+    `num_threads` step all E emulators; games do not depend on it. With
+    `in_colour`, `render` shows environment 0 in colour, for which its actions
+    are kept; otherwise its newest frame in grey.
     """
     check_game(game)
     from ale_py import vector_env  # Lazily: it is a simulator.
@@ -234,13 +202,10 @@ class AtariEnvironment(environment.BatchedEnvironment):
     self._observation = np.zeros((num_envs,) + shape, np.uint8)
 
   def _numbers_in_game(self) -> np.ndarray:
-    """Maps each of the 18 actions to its number in a game with fewer.
+    """Maps the 18 actions to the game's numbers, or 0 (no-op): int32 [18].
 
-    ALE numbers a game's actions without gaps (RIGHT is 2 in Skiing and 3 in all
-    other games) and waits for ever for a number that does not exist.
-
-    Returns:
-      Numbers, int32 [18]; 0 (no-op) for an action that the game does not have.
+    ALE numbers a game's actions without gaps (RIGHT is 2 in Skiing, 3
+    elsewhere) and hangs if a number does not exist.
     """
     table = np.zeros(_FULL_ACTION_SET, np.int32)
     for number, action in enumerate(self._ale.ale.get_action_set()):
@@ -272,18 +237,15 @@ class AtariEnvironment(environment.BatchedEnvironment):
       # On a FIRST row the lives are the new game's. A bonus adds a life.
       terminal = terminal | ((lives < self._lives) & ~first)
     self._lives = lives
-    return dm_env.TimeStep(
-        step_type=(~first).view(np.uint8),  # FIRST is 0, MID is 1.
-        reward=reward.astype(np.float32),
-        discount=(~terminal).astype(np.float32),
-        observation=self._observe(frames, first))
+    return self._as_timestep(
+        first, reward, ~terminal, self._observe(frames, first))
 
   def _observe(self, frames: np.ndarray, first: Any) -> np.ndarray:
-    """Stacks frames here, three times faster than stacks of ALE are transposed.
+    """Stacks frames three times faster than ALE's stacks can be transposed.
 
     Args:
       frames: uint8 [E, 1, H, W], the newest.
-      first: bool [E], where a game begins; or a slice of these rows.
+      first: bool [E], True if a game begins; or a slice of these rows.
     """
     # The frames of a pixel lie side by side, so each byte moves to the one
     # before. Bytes that come from a neighbouring pixel are overwritten.
@@ -306,10 +268,7 @@ class AtariEnvironment(environment.BatchedEnvironment):
 
 def _make(game: str, num_envs: int, seed: int, config: config_lib.Config,
           training: bool) -> AtariEnvironment:
-  """Makes games: for training on one thread, for scores on all cores.
-
-  On all where the learner plays, too: nothing else runs meanwhile.
-  """
+  """Makes games; if nothing else runs meanwhile, all cores step them."""
   if training:
     num_threads = sizing.num_cores() if config.learner_plays else 1
     return AtariEnvironment(

@@ -1,13 +1,12 @@
-"""Cart-pole swing-up, a task of exploration: rewards are rare at first.
+"""Cart-pole swing-up: an exploration task whose rewards are rare at first.
 
-It is the task of bsuite (Osband et al. 2020), implemented for a whole batch.
-Two things differ so that it fits experiments of a minute: an action is held for
-four steps of the physics instead of one, and a push costs 0.001 instead of 0.1.
-At bsuite's cost IMPALA learns only to hold still; at 0.01 it learns to leave
-the track, which ends the costs.
+The task is bsuite's (Osband et al. 2020), for a whole batch. For experiments of
+a minute, an action is held for four physics steps instead of one, and a push
+costs 0.001 instead of 0.1. At bsuite's cost IMPALA learns only to hold still;
+at 0.01 it learns to leave the track, which ends the costs.
 
-The equations are those of Barto, Sutton and Anderson 1983 without friction, the
-pole being a uniform rod.
+The equations are those of Barto, Sutton and Anderson 1983 without friction,
+with a uniform rod as pole.
 """
 
 import dm_env
@@ -43,28 +42,23 @@ _TIME_LIMIT_STEPS = round(
 class CartPoleSwingUpEnvironment(environment.BatchedEnvironment):
   """A pole hangs from a cart and has to be swung up and balanced.
 
-  Actions push the cart: 0 left, 1 not at all, 2 right, for 0.04 s. A step ends
-  with reward 1 where the pole is within 90 degrees of upright and slower than
-  1 rad/s and the cart within 1 m of the centre; at random that is one step in
+  Actions push the cart for 0.04 s: 0 left, 1 not at all, 2 right. A step has
+  reward 1 if the pole is within 90 degrees of upright and slower than 1 rad/s,
+  with the cart within 1 m of the centre. Random play earns it in one step of
   200. Each push costs 0.001. An episode takes 250 steps (10 s) unless the cart
   leaves the track at 3 m.
 
-  Both ends are terminations with discount 0, as in bsuite: the agent observes
-  the time and can expect the end. No episode is truncated.
+  Both ends terminate with discount 0, as in bsuite: the agent observes the time
+  and can expect the end.
 
   The observation is bsuite's, float32 [8]: position and speed of the cart over
-  3 m; sine and cosine of the angle (0 is upright); angular speed in rad/s; the
-  share of the episode's time that has passed; and +1 or -1 each for whether the
-  cart is near enough to the centre and the pole slow enough for a reward.
+  3 m; sine and cosine of the angle (0 is upright); angular speed in rad/s;
+  fraction of the episode's time that has passed; and +1 or -1 each for a cart
+  near enough, and a pole slow enough, for a reward.
   """
 
   def __init__(self, num_envs: int, seed: int):
-    """Makes the carts.
-
-    Args:
-      num_envs: E.
-      seed: 0 or more; determines where episodes start.
-    """
+    """Makes E carts; the seed determines where episodes start."""
     super().__init__(
         'cartpole_swingup', num_envs, environment.discrete(3),
         observation_spec=specs.Array((8,), np.float32, 'observation'))
@@ -81,7 +75,7 @@ class CartPoleSwingUpEnvironment(environment.BatchedEnvironment):
     return self._first(self._observation)
 
   def _begin_episodes(self, where: np.ndarray):
-    """Begins new episodes where bool [E] is True."""
+    """Begins new episodes in the rows that are True in bool [E]."""
     start = self._rng.uniform(
         -_START_RANGE, _START_RANGE, (4, np.count_nonzero(where)))
     start[2] += np.pi
@@ -101,12 +95,7 @@ class CartPoleSwingUpEnvironment(environment.BatchedEnvironment):
     if ended.any():
       self._begin_episodes(ended)
     self._observe()
-    return dm_env.TimeStep(
-        step_type=np.where(ended, dm_env.StepType.FIRST,
-                           dm_env.StepType.MID).astype(np.uint8),
-        reward=reward.astype(np.float32),
-        discount=(~ended).astype(np.float32),
-        observation=self._observation)
+    return self._as_timestep(ended, reward, ~ended, self._observation)
 
   def _is_near_and_slow(self):
     return (abs(self._state[0]) < _MAX_DISTANCE,
@@ -135,19 +124,13 @@ class CartPoleSwingUpEnvironment(environment.BatchedEnvironment):
     picture[rows, columns] = (255, 0, 0)
     return picture
 
-  def close(self) -> None:
-    pass
-
 
 def _derivative(state: np.ndarray, force: np.ndarray) -> np.ndarray:
-  """Computes the derivative of the state with respect to time.
+  """Computes the derivative of the state, per second: float64 [4, E].
 
   Args:
     state: float64 [4, E]: position, speed, angle from upright, angular speed.
     force: float64 [E], force on the cart in newtons.
-
-  Returns:
-    float64 [4, E], per second.
   """
   _, speed, angle, angular_speed = state
   sine, cosine = np.sin(angle), np.cos(angle)
@@ -160,10 +143,7 @@ def _derivative(state: np.ndarray, force: np.ndarray) -> np.ndarray:
   return np.stack([speed, acceleration, angular_speed, angular_acceleration])
 
 
-def _make(unused_name: str, num_envs: int, seed: int, *unused
-          ) -> CartPoleSwingUpEnvironment:
-  return CartPoleSwingUpEnvironment(num_envs, seed)
-
-
 DOMAIN = domain.Domain(
-    forms=('cartpole_swingup',), check=lambda name: None, make=_make)
+    forms=('cartpole_swingup',), check=lambda name: None,
+    make=lambda name, num_envs, seed, *unused: CartPoleSwingUpEnvironment(
+        num_envs, seed))

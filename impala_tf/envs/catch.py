@@ -1,7 +1,9 @@
-"""Catch: the smallest task that needs credit over time.
+"""Catch: the smallest task with delayed rewards.
 
-It is the game of bsuite (Osband et al. 2020), implemented for a whole batch.
+The game is bsuite's (Osband et al. 2020), for a whole batch.
 """
+
+from typing import Union
 
 import dm_env
 from dm_env import specs
@@ -23,41 +25,31 @@ class CatchEnvironment(environment.BatchedEnvironment):
   """A game of catching a ball that falls one row a step, with a paddle.
 
   The ball starts in a random column, the paddle in the middle of the last row.
-  At the last step the paddle must be under the ball. Actions: 0 left,
-  1 stay, 2 right; walls stop the paddle. An episode takes 9 steps, of which the
-  last gives +1 for a catch and -1 for a miss. Episodes have one length, so all
+  Actions: 0 left, 1 stay, 2 right; walls stop the paddle. An episode takes 9
+  steps; the last gives +1 if the paddle is under the ball, else -1. All
   environments end together.
 
-  With N balls an episode takes 9 N steps: every ball starts with the paddle in
-  the middle, and the rewards of all N are paid as one sum at the end.
+  With N balls an episode takes 9 N steps. Every ball starts with the paddle in
+  the middle, and the sum of all N rewards is paid at the end.
 
   The observation is the board, float32 [10, 5]: 1 at ball and paddle, else 0.
-  With N > 1 it is [11, 5]: the last row shows the balls of the episode from
-  left to right, 1 for a catch, -1 for a miss and 0 for a ball to come. Without
-  it the baseline could not predict the sum, and nothing would be learned from a
-  catch that is paid for after its unroll.
+  With N > 1 it is [11, 5]: the last row shows the episode's balls from left to
+  right, 1 for a catch, -1 for a miss and 0 for a ball to come. Without it the
+  baseline could not predict the sum, and catches before the last unroll would
+  teach nothing.
 
-  The mirrored game swaps left and right, has -1 on the board instead of 1, and
-  pays 100 for a catch and -100 for a miss: a task that an agent can learn
-  beside the first, but not from it.
+  The mirrored game swaps left and right, shows -1 instead of 1, and pays 100
+  and -100. An agent can learn it beside the first, but not from it.
 
-  Observations are float and not uint8 because they are no pictures, whose bytes
-  would be divided by 255.
+  Observations are floats because uint8 means pictures, which are divided by
+  255.
   """
 
   frames_per_sec = 5.  # For people to watch.
 
   def __init__(self, num_envs: int, seed: int, num_balls: int = 1,
                level: str = 'catch', mirrored: bool = False):
-    """Makes the boards.
-
-    Args:
-      num_envs: E.
-      seed: 0 or more; determines the balls of all environments.
-      num_balls: N, balls in an episode, 1 to 5.
-      level: name for messages.
-      mirrored: whether left and right are swapped; see above.
-    """
+    """Makes E boards with `num_balls` (1 to 5) balls in an episode."""
     shape = (_ROWS if num_balls == 1 else _ROWS + 1, _COLUMNS)
     super().__init__(
         level, num_envs, environment.discrete(3),
@@ -75,10 +67,7 @@ class CatchEnvironment(environment.BatchedEnvironment):
 
   def reset(self) -> dm_env.TimeStep:
     self._begin_episode()
-    return self._timestep(dm_env.StepType.FIRST, self._nothing(), discount=1)
-
-  def _nothing(self) -> np.ndarray:
-    return np.zeros(self.num_envs, np.float32)
+    return self._timestep(dm_env.StepType.FIRST)
 
   def _begin_episode(self):
     self._ball_number = 0
@@ -95,35 +84,34 @@ class CatchEnvironment(environment.BatchedEnvironment):
     self._paddle = np.clip(
         self._paddle + self._sign * (actions - 1), 0, _COLUMNS - 1)
     if self._row < _ROWS - 1:
-      return self._timestep(dm_env.StepType.MID, self._nothing(), discount=1)
+      return self._timestep(dm_env.StepType.MID)
     self._earned[:, self._ball_number] = np.where(
         self._ball == self._paddle, self._reward, -self._reward)
     self._ball_number += 1
     if self._ball_number < self._num_balls:
       self._begin_ball()
-      return self._timestep(dm_env.StepType.MID, self._nothing(), discount=1)
+      return self._timestep(dm_env.StepType.MID)
     reward = self._earned.sum(axis=1)
     self._begin_episode()
     return self._timestep(dm_env.StepType.FIRST, reward, discount=0)
 
-  def _timestep(self, step_type: dm_env.StepType, reward: np.ndarray,
-                discount: int) -> dm_env.TimeStep:
+  def _timestep(self, step_type: dm_env.StepType,
+                reward: Union[int, np.ndarray] = 0, discount: int = 1
+                ) -> dm_env.TimeStep:
     self._board[...] = 0
     self._board[self._envs, self._row, self._ball] = self._sign
     self._board[self._envs, _ROWS - 1, self._paddle] = self._sign
     if self._num_balls > 1:
       self._board[:, _ROWS, :self._num_balls] = self._earned
     return dm_env.TimeStep(
-        step_type=np.full(self.num_envs, step_type, np.uint8), reward=reward,
+        step_type=np.full(self.num_envs, step_type, np.uint8),
+        reward=np.full(self.num_envs, reward, np.float32),
         discount=np.full(self.num_envs, discount, np.float32),
         observation=self._board)
 
   def render(self) -> np.ndarray:
     grey = (abs(self._board[0]) * 255).astype(np.uint8)
     return np.repeat(grey[..., None], 3, -1)
-
-  def close(self) -> None:
-    pass
 
 
 def _make(name: str, num_envs: int, seed: int, *unused) -> CatchEnvironment:

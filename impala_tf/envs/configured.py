@@ -7,6 +7,7 @@ from impala_tf import config as config_lib
 from impala_tf.envs import environment
 from impala_tf.envs import factory
 from impala_tf.envs import multi_level
+from impala_tf.suites import levels as levels_lib
 
 
 def make_environment(config: Union[config_lib.Config, str], num_envs: int = 1,
@@ -28,19 +29,22 @@ def make_environment(config: Union[config_lib.Config, str], num_envs: int = 1,
     Environments that are stepped as one batch; see `envs.environment`.
 
   Raises:
-    ConfigError: where there is no such level, or it is not installed.
+    ConfigError: if there is no such level, or it is not installed.
   """
   if isinstance(config, str):
     config = config_lib.Config(
         environment=config_lib.EnvironmentConfig(level=config))
-  return multi_level.make_environment(
-      config.environment.level, num_envs, seed, first_slot,
-      make_level(config, training))
+  level, make = config.environment.level, make_level(config, training)
+  levels = levels_lib.expand(level)
+  if len(levels) == 1:
+    return make(levels[0], num_envs, seed)
+  return multi_level.MultiLevelEnvironment(
+      levels_lib.short_name(level), levels, num_envs, seed, first_slot, make)
 
 
 def make_level(config: config_lib.Config,
                training: bool) -> multi_level.MakeFn:
-  """Returns what makes environments of one of the levels."""
+  """Returns a function that makes environments of one of the levels."""
   # Not a closure: `env_processes` hands it to processes.
   return functools.partial(
       factory.make_environment, config=config, training=training)

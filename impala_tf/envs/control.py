@@ -1,6 +1,6 @@
-"""Tasks of dm_control: bodies to be moved, seen as positions and velocities.
+"""Tasks of dm_control: bodies to be moved, observed as vectors.
 
-The package's suite is that of Tassa et al. 2018 ("DeepMind Control Suite",
+The suite is that of Tassa et al. 2018 ("DeepMind Control Suite",
 arXiv:1801.00690), simulated by MuJoCo.
 """
 
@@ -22,7 +22,7 @@ _HEIGHT, _WIDTH = 240, 320  # Pixels of videos.
 
 
 def check_installed() -> None:
-  """Raises ConfigError where dm_control is not installed; imports nothing."""
+  """Raises ConfigError if dm_control is not installed; imports nothing."""
   if importlib.util.find_spec('dm_control') is None:
     raise config_lib.ConfigError(
         'dm_control levels need the package dm_control, the extra '
@@ -32,33 +32,27 @@ def check_installed() -> None:
 class ControlEnvironment(environment.BatchedEnvironment):
   """E copies of one task, stepped in turn within this process.
 
-  Actions are vectors, clipped to the task's bounds (-1 and 1 throughout the
-  suite). A task has several named observations; here they are one float32
-  vector, concatenated in the task's order. Rewards are the suite's, 0 to 1 a
-  step.
+  Actions are vectors, clipped to the task's bounds (-1 and 1 in the suite). A
+  task's named observations are concatenated in its order: one float32 vector.
+  Rewards are raw, 0 to 1 a step.
 
-  Tasks end at their time limit of 1,000 steps, which truncates: discount 1 with
-  FIRST. Where a task terminates, the discount is 0. The domain 'lqr' is left
-  out: it has no time limit, and only a policy without noise reaches its end.
+  The time limit of 1,000 steps truncates: discount 1 with FIRST. If a task
+  terminates, the discount is 0. The domain 'lqr' is left out: it has no time
+  limit, and only a policy without noise reaches its end.
 
   Environment i is seeded with `seed + i`.
   """
 
   def __init__(self, name: str, num_envs: int, seed: int,
                staggered: bool = False):
-    """Makes the environments.
+    """Makes the environments of '<domain>/<task>', as in `suite`.
 
-    Args:
-      name: '<domain>/<task>' of the suite, such as 'cartpole/balance'.
-      num_envs: E.
-      seed: 0 or more.
-      staggered: whether the first episode of environment i is truncated after
-        (i + 1) / E of its steps, so that the environments are at different
-        times of their episodes from then on. Otherwise all end in the same
-        step, and a batch sees nothing but beginnings, or nothing but ends.
+    With `staggered`, environment i's first episode is truncated after (i + 1) /
+    E of its steps. Otherwise all episodes end in the same step, and a batch
+    holds only beginnings, or only ends.
 
     Raises:
-      ConfigError: where dm_control is not installed or has no such task.
+      ConfigError: if dm_control is not installed or has no such task.
     """
     check_installed()
     display.draw_without_display()
@@ -79,8 +73,7 @@ class ControlEnvironment(environment.BatchedEnvironment):
         observation_spec=specs.Array(shape, np.float32, 'observation'))
     self.frames_per_sec = 1 / self._envs[0].control_timestep()
     self._observation = np.zeros((num_envs,) + shape, np.float32)
-    # After how many steps an environment's first episode is truncated; 0 where
-    # it is not.
+    # Steps after which first episodes are truncated; 0 if they are not.
     self._first_limit = np.zeros(num_envs, np.int64)
     if staggered:
       shares = np.arange(1, num_envs + 1) / num_envs
@@ -93,9 +86,8 @@ class ControlEnvironment(environment.BatchedEnvironment):
     return self._first(self._observation)
 
   def _step(self, actions: np.ndarray) -> dm_env.TimeStep:
-    step_type = np.full(self.num_envs, dm_env.StepType.MID, np.uint8)
-    reward = np.zeros(self.num_envs, np.float32)
-    discount = np.ones(self.num_envs, np.float32)
+    ended = np.zeros(self.num_envs, bool)
+    reward, discount = np.zeros(self.num_envs), np.ones(self.num_envs)
     self._num_steps += 1
     for i, env in enumerate(self._envs):
       timestep = env.step(actions[i])
@@ -103,9 +95,9 @@ class ControlEnvironment(environment.BatchedEnvironment):
       if timestep.last() or self._num_steps == self._first_limit[i]:
         timestep = env.reset()
         self._first_limit[i] = 0
-        step_type[i] = dm_env.StepType.FIRST
+        ended[i] = True
       self._observation[i] = timestep.observation[self._key]
-    return dm_env.TimeStep(step_type, reward, discount, self._observation)
+    return self._as_timestep(ended, reward, discount, self._observation)
 
   def render(self) -> np.ndarray:
     """Returns a picture by the task's first camera."""
@@ -117,7 +109,7 @@ class ControlEnvironment(environment.BatchedEnvironment):
 
 
 def _check_task(name: str, tasks: Sequence[str]) -> None:
-  """Raises ConfigError, with the nearest name, for a task that is not known."""
+  """Raises ConfigError, with the nearest name, for an unknown task."""
   if name in tasks:
     return
   near = difflib.get_close_matches(name, tasks, n=1)
@@ -128,13 +120,9 @@ def _check_task(name: str, tasks: Sequence[str]) -> None:
       f'limit of time; {hint}')
 
 
-def _make(name: str, num_envs: int, seed: int,
-          unused_config: config_lib.Config, training: bool
-          ) -> ControlEnvironment:
-  return ControlEnvironment(name, num_envs, seed, staggered=training)
-
-
 # Tasks are checked as they are made: their names are dm_control's.
 DOMAIN = domain.Domain(
     forms=('control/<domain>/<task>',),
-    check=lambda name: check_installed(), make=_make)
+    check=lambda name: check_installed(),
+    make=lambda name, num_envs, seed, config, training: ControlEnvironment(
+        name, num_envs, seed, staggered=training))

@@ -1,7 +1,6 @@
 """DeepMind Lab (Beattie et al. 2016): DMLab-30's thirty tasks, and Lab's own.
 
-The package `deepmind_lab`, which no package index has, is imported on
-construction only.
+The package `deepmind_lab`, which no package index has, is imported lazily.
 """
 
 import contextlib
@@ -64,8 +63,8 @@ _NEED_DATASET = ('psychlab_arbitrary_visuomotor_mapping',
                  'psychlab_continuous_recognition')
 
 # Mixed into every episode's seed, so that evaluation generates other levels
-# than training, where Lab's default of 0 holds. It is the value that Lab's
-# documentation reserves and the paper's published code uses.
+# than training, which has Lab's default of 0. Lab's documentation reserves this
+# value, and the paper's published code uses it.
 _EVALUATION_MIXER_SEED = 0x600D5EED
 _NUM_SEEDS = 2**31 - 1  # As in the published code; Lab takes a C int.
 
@@ -79,11 +78,9 @@ class LabError(environment.SimulatorError):
 
 
 def check_name(domain_name: str, name: str) -> None:
-  """Raises ConfigError for an unknown level, or where Lab cannot run.
+  """Raises ConfigError for an unknown level, or if Lab cannot run.
 
-  Args:
-    domain_name: 'dmlab30', or 'dmlab' for Lab's own levels.
-    name: name of the level without that.
+  `domain_name` is 'dmlab30', or 'dmlab' for Lab's own levels.
   """
   level, names = f'{domain_name}/{name}', _NAMES[domain_name]
   if name not in names:
@@ -105,25 +102,23 @@ def check_name(domain_name: str, name: str) -> None:
 class DmlabEnvironment(environment.BatchedEnvironment):
   """E copies of one level, each a `deepmind_lab.Lab`, stepped in turn.
 
-  Actions are those of table D.2, held for `action_repeats` frames, whose
-  rewards are summed, raw. The observation is the last frame, uint8 [H, W, 3].
+  Actions are those of table D.2, held for `action_repeats` frames, whose raw
+  rewards are summed. The observation is the last frame, uint8 [H, W, 3].
 
-  Levels end by themselves, most of them when their time is up. Lab does not
-  report why. As in the paper's published code, every end is a termination,
-  FIRST with discount 0, and never a truncation.
+  Most levels end when their time is up, but Lab does not report why they end.
+  As in the paper's published code, every end terminates: FIRST with discount 0.
 
-  Environment i draws the seeds of its episodes from its own generator, which is
-  seeded with `seed + i`. Simulators that play the same seeds in the same order
-  show the same, but for opponents: what those of lasertag do differs between
-  fresh processes, too, after some steps. A simulator that plays a seed again
-  need not show the same: language levels keep the walls in which they first
-  showed a layout.
+  Environment i draws its episodes' seeds from a generator seeded with `seed +
+  i`. The same seeds in the same order show the same, except lasertag's
+  opponents, who differ after some steps even between fresh processes. A
+  simulator may show a repeated seed differently: language levels keep the walls
+  with which a layout first appeared.
 
-  Some of Lab's failures end the process. In environment processes
-  (`ActorConfig.env_processes`) another is there to name the level.
+  Some of Lab's failures end the process. With environment processes
+  (`ActorConfig.env_processes`) the parent can still name the level.
 
   Evaluation generates other levels than training (`mixerSeed`), and plays the
-  held-out '_test' in place of a level that is named '_train'.
+  held-out '_test' instead of a level named '_train'.
 
   Instructions are Lab's observation INSTR, which is empty in most levels.
   """
@@ -131,22 +126,14 @@ class DmlabEnvironment(environment.BatchedEnvironment):
   def __init__(self, name: str, num_envs: int, seed: int,
                config: config_lib.DmlabConfig, training: bool,
                instruction_length: int = 0, domain_name: str = 'dmlab30'):
-    """Starts the simulators.
+    """Starts the simulators of a level of `NAMES`, or of `OTHER_NAMES`.
 
-    Args:
-      name: one of `NAMES`, or of `OTHER_NAMES`.
-      num_envs: E.
-      seed: 0 or more. The E seeds from it on should be no other actor's.
-      config: how the level is played.
-      training: False for evaluation; see above.
-      instruction_length: L, number of words of an instruction that the agent
-        gets; 0 for no instructions.
-      domain_name: 'dmlab30', or 'dmlab' for `OTHER_NAMES`.
+    `instruction_length` 0 means no instructions. `domain_name` is 'dmlab' for
+    `OTHER_NAMES`.
 
     Raises:
-      ConfigError: for an unknown level, one that is held out from training or
-        lacks its data set or maps, or where Lab is not installed or does not
-        start.
+      ConfigError: if the level is unknown or held out from training, its data
+        set or maps are missing, or Lab is not installed or does not start.
     """
     check_name(domain_name, name)
     if training and name.endswith('_test'):
@@ -225,21 +212,18 @@ class DmlabEnvironment(environment.BatchedEnvironment):
     return self._first(self._observation)
 
   def _step(self, actions: np.ndarray) -> dm_env.TimeStep:
-    step_type = np.full(self.num_envs, dm_env.StepType.MID, np.uint8)
-    reward = np.zeros(self.num_envs, np.float32)
+    ended = np.zeros(self.num_envs, bool)
+    reward = np.zeros(self.num_envs)
     for i, lab in enumerate(self._labs):
       with self._explained(i):
         reward[i] = lab.step(ACTIONS[actions[i]],
                              num_steps=self.frames_per_step)
         # An episode that has ended has no observation: begin the next.
-        if not lab.is_running():
-          step_type[i] = dm_env.StepType.FIRST
+        ended[i] = not lab.is_running()
+        if ended[i]:
           self._begin_episode(i)
         self._observe(i)
-    return dm_env.TimeStep(
-        step_type=step_type, reward=reward,
-        discount=(step_type != dm_env.StepType.FIRST).astype(np.float32),
-        observation=self._observation)
+    return self._as_timestep(ended, reward, ~ended, self._observation)
 
   def _begin_episode(self, i: int):
     # By keyword, since the first argument is the episode's number. Lab refuses
@@ -264,18 +248,18 @@ class DmlabEnvironment(environment.BatchedEnvironment):
                      f'{files.one_line(error, None)}') from error
 
   def render(self) -> np.ndarray:
-    """Returns the last frame in colours, even where Lab has ended."""
+    """Returns the last frame in colour, even after Lab's end."""
     return self._observation[0].copy()
 
   def close(self) -> None:
-    while self._labs:  # Lab crashes where a closed simulator is reset.
+    while self._labs:  # Lab crashes if a closed simulator is reset.
       self._labs.pop().close()
     if self._scratch is not None:
       self._scratch.close()
 
 
 def _import(level: str) -> types.ModuleType:
-  """Imports the simulator; raises ConfigError where that cannot be."""
+  """Imports the simulator; raises ConfigError if that fails."""
   # Read when the first simulator draws: threads that rasterise small pictures
   # cost more than they save, and take cores from other simulators.
   os.environ.setdefault('LP_NUM_THREADS', '0')
@@ -289,15 +273,12 @@ def _import(level: str) -> types.ModuleType:
 
 def _domain(name: str) -> domain.Domain:
   """Makes the domain 'dmlab30', or 'dmlab' of Lab's own levels."""
-
-  def make(level: str, num_envs: int, seed: int, config: config_lib.Config,
-           training: bool) -> DmlabEnvironment:
-    return DmlabEnvironment(level, num_envs, seed, config.dmlab, training,
-                            config.agent.instruction_length, name)
-
   return domain.Domain(
       forms=(f'{name}/<name>',), check=functools.partial(check_name, name),
-      make=make, has_instructions=True, is_uniform=lambda config: True)
+      make=lambda level, num_envs, seed, config, training: DmlabEnvironment(
+          level, num_envs, seed, config.dmlab, training,
+          config.agent.instruction_length, name),
+      has_instructions=True, is_uniform=lambda config: True)
 
 
 DMLAB30 = _domain('dmlab30')

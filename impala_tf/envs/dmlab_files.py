@@ -1,7 +1,6 @@
 """Files of DeepMind Lab: compiled maps, scratch files and data sets.
 
-Lab ends the whole process where a file is missing that it was promised, so what
-can be looked up is looked up before it starts.
+Lab ends the whole process if a file is missing, so files are checked first.
 """
 
 import hashlib
@@ -43,18 +42,17 @@ class LevelCache:
   """A cache of compiled maps in a directory that processes may share.
 
   Many levels make new maps, whose compilation delays their episodes. Lab asks
-  the cache before it compiles a map and hands the map over afterwards. Keys are
-  file names: the map's name with a digest of its source, which does not name
-  the textures that it is lit by; see `compilation_digest`. Maps that come with
-  Lab are never asked for.
+  the cache first and hands it each new map. A key, the file's name, is the
+  map's name with a digest of its source. It leaves out the textures that light
+  the map; see `compilation_digest`. Lab does not ask for the maps it comes
+  with.
 
-  A cache that has grown to 5 GB stays as it is, until its files are removed.
-  One that cannot be read or written any more is warned of once: maps are
-  compiled then.
+  A cache of 5 GB stays as it is until files are removed. If it cannot be read
+  or written, one warning says so, and maps are compiled.
   """
 
   def __init__(self, directory: str):
-    """Makes the directory; raises ConfigError where that cannot be."""
+    """Makes the directory; raises ConfigError if that fails."""
     try:
       self._directory = pathlib.Path(directory).expanduser()
       self._directory.mkdir(parents=True, exist_ok=True)
@@ -66,7 +64,7 @@ class LevelCache:
     self._has_warned = False
 
   def _remove_stale(self):
-    """Removes what processes left that were killed while they wrote."""
+    """Removes the partial files of processes that were killed."""
     for path in self._directory.glob('.*.part'):
       try:
         if path.stat().st_mtime < time.time() - _STALE_SECS:
@@ -86,7 +84,7 @@ class LevelCache:
     return True
 
   def write(self, key: str, pk3_path: str) -> None:
-    """Keeps the map at `pk3_path`, unless there is one or the cache is full."""
+    """Keeps the map at `pk3_path`, unless it exists or the cache is full."""
     try:
       self._write(key, pk3_path)
     except OSError as error:
@@ -127,10 +125,10 @@ class LevelCache:
 
 
 class Scratch:
-  """A directory that is gone once this process is, however that ends.
+  """A directory that disappears with this process, however that ends.
 
-  Simulators write their maps there. By itself each makes such a directory and
-  leaves it behind where its process is killed or Lab ends it.
+  Simulators write maps there. Their own directories would stay behind if Lab or
+  a signal ended the process.
   """
 
   # `read` ends with the pipe, which the kernel closes with this process. A map
@@ -140,7 +138,7 @@ class Scratch:
 
   def __init__(self):
     self._path = tempfile.mkdtemp(prefix='impala_tf_dmlab_')
-    # In a session of its own: signals to this process's group pass it by.
+    # A new session, which signals to this process's group do not reach.
     self._remover = subprocess.Popen(
         ['sh', '-c', self._REMOVE_AFTERWARDS, self._path],
         stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
@@ -160,13 +158,7 @@ class Scratch:
 
 
 def compilation_digest(runfiles_path: str) -> str:
-  """Returns a digest of what a Lab compiles maps with, besides their sources.
-
-  These are its compilers, and the textures by which it lights them.
-
-  Args:
-    runfiles_path: directory of the installed Lab.
-  """
+  """Returns a digest of the compilers and textures of a Lab directory."""
   root, digest = pathlib.Path(runfiles_path), hashlib.sha256()
   for name in ('bspc', 'q3map2/q3map2',
                'deepmind/level_generation/compile_map.sh'):
@@ -183,9 +175,7 @@ def compilation_digest(runfiles_path: str) -> str:
 def check_dataset(path: str) -> None:
   """Raises ConfigError unless `path` can be Lab's 'datasetPath'.
 
-  Args:
-    path: directory of the photographs, or 'dummy', for which Lab shows plain
-      colours in their place.
+  It is a directory of photographs, or 'dummy': plain colours in their place.
   """
   if path == 'dummy':
     return
@@ -204,11 +194,9 @@ def check_dataset(path: str) -> None:
 
 
 def check_maps(name: str, runfiles_path: str) -> None:
-  """Raises ConfigError where the installed Lab lacks maps of a level.
+  """Raises ConfigError if the Lab in a directory lacks maps of a level.
 
-  Args:
-    name: name of the level without 'dmlab30/'.
-    runfiles_path: directory of the installed Lab.
+  `name` is the level's without 'dmlab30/'.
   """
   maps = pathlib.Path(runfiles_path, 'baselab', 'maps')
   wanted = _LARGE_MAPS.get(name, ())

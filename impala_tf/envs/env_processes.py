@@ -1,14 +1,13 @@
-"""Environments in processes of their own that do not wait for each other.
+"""Environments in separate processes that do not wait for each other.
 
-This is for simulators that are stepped from Python. Gymnasium's
-`AsyncVectorEnv` waits for all of its environments at every step. Of the
-libraries that do not, Tianshou needs PyTorch, and EnvPool's environments are
-written in C++. So the protocol is our own, on the standard library's processes,
-pipes and shared memory.
+They serve simulators that are stepped from Python. Gymnasium's `AsyncVectorEnv`
+waits for all environments at every step, Tianshou needs PyTorch, and EnvPool's
+environments are written in C++. So the protocol is our own, on the standard
+library's processes, pipes and shared memory.
 
-No process and no memory stay behind, however a process ends. Shared memory has
-no name: `RawArray` removes it from the file system as it makes it. The kernel
-kills workers with the thread that started them.
+No process and no memory stay behind, however a process ends. `RawArray` removes
+the name of its shared memory at once, and the kernel kills workers with the
+thread that started them.
 """
 
 import ctypes
@@ -50,11 +49,11 @@ class _Shared(NamedTuple):
   """State that all processes share, as memory, as arrays [E, ...] or as specs.
 
   Attributes:
-    rows: `dm_env.TimeStep`, the rows that environments returned last.
+    rows: `dm_env.TimeStep`, the environments' last rows.
     side_channels: `environment.SideChannels` with these rows.
     actions: actions that environments play next.
-    at_work: int32. Of its first W, number w is the environment that worker w
-      makes or steps, or was the last to do so if the worker is idle.
+    at_work: int32; its first W entries are the environment that each worker
+      makes, steps, or stepped last.
   """
   rows: Any
   side_channels: Any
@@ -62,23 +61,11 @@ class _Shared(NamedTuple):
   at_work: Any
 
 
-class _Started(NamedTuple):
-  """A worker's first message, once it has made its environments.
-
-  Attributes:
-    levels: name of each environment's level.
-    level_index: number of each environment's level, see `BatchedEnvironment`.
-  """
-  levels: Sequence[str]
-  level_index: Sequence[int]
-
-
 class _Failed(NamedTuple):
-  """A worker's last message, where it has failed.
+  """The last message of a worker that failed; `reason` is one line.
 
-  Attributes:
-    reason: cause in one line.
-    is_user_error: whether it is a `UserError`, which would come again.
+  A restart would repeat a `UserError`. A worker's first message lists `level`
+  and `level_index` of its environments.
   """
   reason: str
   is_user_error: bool
@@ -114,9 +101,9 @@ def _arrays(memory: _Shared, shared_specs: _Shared, num_envs: int) -> _Shared:
 class Workers:
   """E environments, each of which steps as soon as it has its action.
 
-  They reset by themselves at the start, and `recv` returns those rows first.
-  Worker w has the environments w, w + W, ..., and steps them in the order in
-  which their actions come: a slow one delays only those that share its process.
+  They reset themselves at the start, and `recv` returns those rows first.
+  Worker w steps the environments w, w + W, ... in the order of their actions: a
+  slow one delays only those in its process.
 
   Attributes:
     num_envs: E.
@@ -131,23 +118,18 @@ class Workers:
                timeout_secs: float, levels: Optional[Sequence[str]] = None):
     """Starts the processes and waits until they have made their environments.
 
-    Environment 0 is made in this process, too, and closed again: its specs
-    decide how much memory is shared.
-
-    The thread that calls this must outlive the object, since the kernel kills
-    workers with it.
+    Environment 0 is made and closed in this process, too: its specs decide how
+    much memory is shared. The calling thread must outlive the object, since the
+    kernel kills workers with it.
 
     Args:
-      make: makes environment i.
-      num_envs: E.
       num_processes: W, 1 to E.
-      timeout_secs: seconds that a step, or the start of a process, may take.
-      levels: [E], levels that name environments which cannot be made; None: all
-        are of environment 0's.
+      levels: [E], for messages before environments are made; None if all play
+        environment 0's level.
 
     Raises:
-      UserError: where environments cannot be made.
-      WorkerError: where an environment or its process fails.
+      UserError: if environments cannot be made.
+      WorkerError: if an environment or its process fails.
     """
     probe = make(0)
     self._specs = _specs(probe)
@@ -212,15 +194,10 @@ class Workers:
     return self._specs.side_channels
 
   def send(self, numbers: np.ndarray, actions: np.ndarray) -> None:
-    """Has environments step, and returns at once.
+    """Makes environments step with actions [n, ...], and returns at once.
 
-    Args:
-      numbers: int32 [n], numbers of environments that `recv` has returned and
-        that have got no action since.
-      actions: [n, ...], see `action_spec`.
-
-    Raises:
-      WorkerError: where a worker has died.
+    `numbers`, int32 [n], are of environments that `recv` has returned and that
+    have got no action since. Raises WorkerError if a worker has died.
     """
     self._shared.actions[numbers] = actions
     owners = self._owner[numbers]
@@ -238,18 +215,17 @@ class Workers:
 
     Args:
       min_ready: number of environments to wait for.
-      on_wait: function that is called again and again, at least about once a
-        second, while they are waited for; may raise.
+      on_wait: called at least once a second meanwhile; may raise.
 
     Returns:
-      Numbers of the environments, int32 [n], and copies of their rows,
-      [n, ...].
+      Numbers of the environments, int32 [n], and copies of their rows, [n,
+      ...].
 
     Raises:
-      ValueError: where fewer environments than that have an action to play.
+      ValueError: if fewer than `min_ready` have an action to play.
       UserError: for an action that an environment does not have.
-      WorkerError: where an environment raises any other error, or its process
-        dies or does not answer for `timeout_secs`.
+      WorkerError: if an environment raises any other error, or its process dies
+        or does not answer for `timeout_secs`.
     """
     if len(self._ready) + self._num_pending.sum() < min_ready:
       raise ValueError(f'{min_ready} environments would be waited for for ever:'
@@ -298,9 +274,9 @@ class Workers:
     self._num_started += 1
     self._silent_secs[w] = 0
     numbers = np.flatnonzero(self._owner == w)
-    self.level_index[numbers] = message.level_index
-    for i, level in zip(numbers, message.levels):
+    for i, (level, level_index) in zip(numbers, message):
       self._levels[i] = level
+      self.level_index[i] = level_index
 
   def _at_work(self, w: int) -> str:
     i = self._shared.at_work[w]
@@ -330,7 +306,7 @@ def _serve(modules: Sequence[str], make: MakeFn, w: int, owner: np.ndarray,
            shared_specs: _Shared, memory: _Shared,
            connection: connection_lib.Connection,
            answers: connection_lib.Connection) -> None:
-  """Runs worker w in its process; see `Workers` for the other arguments."""
+  """Runs worker w in its process."""
   _end_with_parent()
   shared = _arrays(memory, shared_specs, len(owner))
   try:
@@ -346,7 +322,7 @@ def _serve(modules: Sequence[str], make: MakeFn, w: int, owner: np.ndarray,
 
 
 def _step_until_closed(make, w, owner, shared, connection, answers):
-  """Makes worker w's environments and steps them; see `_serve`."""
+  """Makes worker w's environments and steps them."""
   envs = {}
 
   def answer(i: int, timestep: dm_env.TimeStep):
@@ -360,8 +336,7 @@ def _step_until_closed(make, w, owner, shared, connection, answers):
   for i in np.flatnonzero(owner == w).tolist():
     shared.at_work[w] = i
     envs[i] = make(i)
-  connection.send(_Started([env.level for env in envs.values()],
-                           [env.level_index[0] for env in envs.values()]))
+  connection.send([(env.level, env.level_index[0]) for env in envs.values()])
   for i, env in envs.items():
     shared.at_work[w] = i
     answer(i, env.reset())
@@ -379,12 +354,11 @@ def _step_until_closed(make, w, owner, shared, connection, answers):
 
 
 def _end_with_parent() -> None:
-  """Has the kernel kill this process with the thread that started it.
+  """Makes the kernel kill this process with the thread that started it.
 
-  Nothing else would end it in the midst of a step. A Ctrl-C in the terminal is
-  left to the parent.
+  Nothing else would end it during a step. Ctrl-C is left to the parent.
   """
   signal.signal(signal.SIGINT, signal.SIG_IGN)
   ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
   if os.getppid() != multiprocessing.parent_process().pid:
-    os._exit(1)  # The parent died before the kernel was told.
+    os._exit(1)  # The parent died before that call.

@@ -1,4 +1,4 @@
-"""The interface that every batch of environments has, whatever simulates it."""
+"""The interface of all batches of environments."""
 
 import abc
 from typing import Any, NamedTuple, Sequence
@@ -17,9 +17,9 @@ class ActionError(config_lib.UserError):
 
 
 class SimulatorError(RuntimeError):
-  """A failure of a simulator: one line with its level and the cause.
+  """A simulator's failure: one line with its level and the cause.
 
-  It is no `UserError`, since an actor that is started anew may go on.
+  It is no `UserError`, since a restarted actor may go on.
   """
 
 
@@ -48,8 +48,7 @@ def num_choices(action_spec: specs.BoundedArray) -> np.ndarray:
 class SideChannels(NamedTuple):
   """Arrays that are observed beside `observation`, or their specs.
 
-  Names and meanings are those of `types.EnvOutput`. A channel that an
-  environment does not have is an empty tuple.
+  Names and meanings are those of `types.EnvOutput`; a missing channel is ().
 
   Attributes:
     instruction: int32 [E, L].
@@ -67,12 +66,12 @@ NO_SIDE_CHANNELS = SideChannels()
 class BatchedEnvironment(abc.ABC):
   """E copies of one level that are stepped together.
 
-  The interface is that of dm_env with a leading [E].
+  The interface is that of dm_env with a leading [E]. Seeds are 0 or more.
 
-  An environment resets by itself within the step that ends its episode, so a
-  row is FIRST or MID and never LAST. The table in `types.py` tells what step
-  type and discount say together; a row's reward and discount belong to the
-  action before it, its observation to the action after it.
+  An environment resets itself within the step that ends its episode, so a row
+  is FIRST or MID and never LAST. The table in `types.py` says what step type
+  and discount mean together. A row's reward and discount belong to the action
+  before it, its observation to the action after it.
 
   The arrays of a `dm_env.TimeStep` belong to the environment and **may be
   overwritten by the next call** of `reset` or `step`: copy what must last.
@@ -80,24 +79,23 @@ class BatchedEnvironment(abc.ABC):
   Attributes:
     level: name by which the batch was made, for messages.
     num_envs: E.
-    frames_per_step: emulator frames in one agent step; 1 where no action is
-      repeated.
+    frames_per_step: emulator frames in one agent step; 1 without repeats.
     frames_per_sec: emulator frames in a second of play, for videos.
-    frame_stack: S. Where S > 1 an observation is [H, W, S], the oldest frame
-      first, and frames from before the episode's first are zero. Where S = 1,
+    frame_stack: S. If S > 1 an observation is [H, W, S], the oldest frame
+      first, and frames before the episode's first are zero. If S = 1,
       observations are not stacked.
-    level_index: int32 [E], number of the level that each environment plays
-      among those of the run; 0 unless there are several (`envs.multi_level`).
-    instruction_length: L, number of words of an instruction that the agent
-      gets; 0 where it gets no instructions.
+    level_index: int32 [E], number of each environment's level among those of
+      the run; 0 unless there are several (`envs.multi_level`).
+    instruction_length: L, words of an instruction that the agent gets; 0 if it
+      gets no instructions.
     instruction: int32 [E, L], `word_ids.word_ids` of each environment's
-      instruction at the observations that were returned last, zeros after the
-      last word; overwritten like the observations. An empty tuple where L is 0.
-    features: float32 [E, F], numbers observed beside an image, likewise; an
-      empty tuple where F is 0.
+      instruction at the last observations, padded with zeros; overwritten like
+      the observations. () if L is 0.
+    features: float32 [E, F], numbers observed beside an image, likewise; () if
+      F is 0.
     action_mask: uint8 [E, P], 1 for each discrete action (for each value of
-      each choice, in turn) that is legal now, else 0, likewise; an empty tuple
-      where all always are.
+      each choice, in turn) that is legal now, else 0, likewise; () if all
+      always are.
   """
 
   frames_per_sec = 60.
@@ -132,10 +130,7 @@ class BatchedEnvironment(abc.ABC):
     self._observation_spec = observation_spec
 
   def action_spec(self) -> specs.BoundedArray:
-    """Returns the spec of one environment's actions.
-
-    It is made by `discrete`, `multi_discrete` or `continuous`.
-    """
+    """Returns one environment's spec, made by `discrete` or its siblings."""
     return self._action_spec
 
   def observation_spec(self) -> specs.Array:
@@ -160,13 +155,10 @@ class BatchedEnvironment(abc.ABC):
 
   @abc.abstractmethod
   def reset(self) -> dm_env.TimeStep:
-    """Begins a new episode in every environment.
+    """Begins an episode in every environment; returns rows that are FIRST.
 
-    The first call starts the random stream that the seed determines; later
-    calls go on with it.
-
-    Returns:
-      Rows like those of `step`: all FIRST, with reward 0 and discount 1.
+    Rewards are 0 and discounts 1. The first call starts the random stream of
+    the seed; later calls go on with it.
     """
 
   def _first(self, observation: np.ndarray) -> dm_env.TimeStep:
@@ -176,6 +168,15 @@ class BatchedEnvironment(abc.ABC):
         reward=np.zeros(self.num_envs, np.float32),
         discount=np.ones(self.num_envs, np.float32),
         observation=observation)
+
+  def _as_timestep(self, ended: np.ndarray, reward: np.ndarray,
+                   discount: np.ndarray, observation: np.ndarray
+                   ) -> dm_env.TimeStep:
+    """Makes the rows of a step, FIRST where bool [E] `ended` is True."""
+    return dm_env.TimeStep(
+        step_type=(~ended).astype(np.uint8),  # FIRST is 0, MID is 1.
+        reward=reward.astype(np.float32),
+        discount=discount.astype(np.float32), observation=observation)
 
   def _instruct(self, i: int, text: str) -> None:
     """Sets the instruction of environment i from this observation on."""
@@ -198,8 +199,8 @@ class BatchedEnvironment(abc.ABC):
     """Plays one agent step in every environment, after `reset`.
 
     Args:
-      actions: int32 [E] or [E, D], each within `action_spec()`; or float32
-        [E, D], which are clipped to its bounds.
+      actions: int32 [E] or [E, D], each within `action_spec()`; or float32 [E,
+        D], which are clipped to its bounds.
 
     Returns:
       `step_type` uint8 [E], FIRST (0) or MID (1); `reward` float32 [E], raw;
@@ -207,14 +208,19 @@ class BatchedEnvironment(abc.ABC):
       `observation_spec()` says.
 
     Raises:
-      ActionError: for actions of another type or shape, discrete actions out of
-        range, and continuous ones that are not finite. No simulator gets them:
-        some would wait for ever.
+      ActionError: for actions of another type or shape, out of range, or not
+        finite. No simulator gets them: some would hang.
     """
     spec = self._action_spec
+    wanted = (self.num_envs,) + spec.shape
     if (not isinstance(actions, np.ndarray) or actions.dtype != spec.dtype
-        or actions.shape != (self.num_envs,) + spec.shape
-        or not self._are_valid(actions)):
+        or actions.shape != wanted):
+      array = np.asarray(actions)
+      raise ActionError(
+          f'{self.level}: actions must be a NumPy array, {spec.dtype} of '
+          f'shape {wanted}, but are {array.dtype} of shape {array.shape} '
+          f'({type(actions).__name__})')
+    if not self._are_valid(actions):
       raise ActionError(self._complaint(actions))
     if not self._is_discrete:
       actions = np.clip(actions, spec.minimum, spec.maximum)
@@ -228,24 +234,17 @@ class BatchedEnvironment(abc.ABC):
       return actions.view(np.uint32).max() < self._num_choices
     return bool((actions.view(np.uint32) < self._num_choices).all())
 
-  def _complaint(self, actions) -> str:
-    spec = self._action_spec
-    array = np.asarray(actions)
-    wanted = (self.num_envs,) + spec.shape
-    if (not isinstance(actions, np.ndarray) or array.dtype != spec.dtype
-        or array.shape != wanted):
-      return (f'{self.level}: actions must be a NumPy array, {spec.dtype} of '
-              f'shape {wanted}, but are {array.dtype} of shape {array.shape} '
-              f'({type(actions).__name__})')
+  def _complaint(self, actions: np.ndarray) -> str:
     if not self._is_discrete:
-      wrong = np.flatnonzero(~np.isfinite(array).all(axis=1))
+      wrong = np.flatnonzero(~np.isfinite(actions).all(axis=1))
       return (f'{self.level}: the action of environment {wrong[0]} is not '
               'finite, as of a network that has diverged; lower '
               'OptimizerConfig.learning_rate')
-    is_wrong = (array < 0) | (array > spec.maximum)
+    maximum = self._action_spec.maximum
+    is_wrong = (actions < 0) | (actions > maximum)
     wrong = np.flatnonzero(is_wrong.reshape([self.num_envs, -1]).any(axis=1))
-    return (f'{self.level}: action {array[wrong[0]]} of environment {wrong[0]} '
-            f'is out of range; it must be within 0 to {spec.maximum}')
+    return (f'{self.level}: action {actions[wrong[0]]} of environment '
+            f'{wrong[0]} is out of range; it must be within 0 to {maximum}')
 
   @abc.abstractmethod
   def _step(self, actions: np.ndarray) -> dm_env.TimeStep:
@@ -255,6 +254,5 @@ class BatchedEnvironment(abc.ABC):
   def render(self) -> np.ndarray:
     """Returns a picture of environment 0 for videos: uint8 [H, W, 3]."""
 
-  @abc.abstractmethod
-  def close(self) -> None:
-    """Frees the simulators; nothing may be called afterwards."""
+  def close(self) -> None:  # noqa: B027
+    """Frees the simulators, if any; nothing may be called afterwards."""

@@ -44,7 +44,7 @@ def register(name: str, domain: domain_lib.Domain) -> None:
     domain: what it consists of; its forms begin with the name.
 
   Raises:
-    ConfigError: where the name is taken, or a form begins otherwise.
+    ConfigError: if the name is taken, or a form begins otherwise.
   """
   if name in DOMAINS:
     raise config_lib.ConfigError(
@@ -59,16 +59,15 @@ def register(name: str, domain: domain_lib.Domain) -> None:
 
 
 def domain_of(level: str) -> Optional[domain_lib.Domain]:
-  """Finds the domain of a level; None where there is no such domain."""
+  """Returns the domain of a level, or None if there is no such domain."""
   return DOMAINS.get(level.partition('/')[0])
 
 
 def _of_other_library(level: str) -> Optional[str]:
-  """Translates a name that another library has for a level here, if it is one.
+  """Translates another library's name of a level, or returns None.
 
-  What Gymnasium may know is left to it: 'gym/Blackjack-v1' is no Atari game,
-  and 'gym/module:PongNoFrameskip-v4' may be anything, as may be what the user
-  has registered.
+  Ids that Gymnasium may know stay: 'gym/Blackjack-v1' is no Atari game, and
+  'gym/module:PongNoFrameskip-v4', like the user's own ids, may be anything.
   """
   if ':' in level:
     return None
@@ -90,16 +89,16 @@ def _of_other_library(level: str) -> Optional[str]:
 
 
 def _is_registered(env_id: str) -> bool:
-  """Tells whether Gymnasium knows an id since the user has imported modules."""
+  """Returns whether Gymnasium knows an id after the user's imports."""
   gymnasium = sys.modules.get('gymnasium')
   return bool(user_modules.sources() and gymnasium
               and env_id in gymnasium.registry)
 
 
 def _nearest(level: str) -> Optional[str]:
-  """Finds the nearest name of a level, with or without its domain."""
+  """Returns the nearest name to a level, with or without its domain."""
   if level.rstrip('/') in DOMAINS:
-    return None  # It lacks something that no other name tells.
+    return None  # Only the rest of the name is missing.
   known = [*levels_lib.SUITES,
            *(form for row in DOMAINS.values() for form in row.forms
              if '<' not in form),
@@ -113,7 +112,7 @@ def _nearest(level: str) -> Optional[str]:
 
 
 def _known_domain(level: str) -> domain_lib.Domain:
-  """Finds the domain of a level; raises ConfigError where the name is wrong."""
+  """Returns the domain of a level; raises ConfigError for a wrong name."""
   domain = domain_of(level)
   has_form = domain is not None and domain.has_form_of(level)
   meant = _of_other_library(level) or (None if has_form else _nearest(level))
@@ -131,71 +130,45 @@ def _known_domain(level: str) -> domain_lib.Domain:
 
 
 def check_level(level: str) -> None:
-  """Refuses a level that `make_environment` could not make.
+  """Raises ConfigError for a level that `make_environment` could not make.
 
-  It is cheap enough for a launcher, since no simulator is imported. Atari games
-  are looked up among the files of the installed ale-py. Whether an id of
-  Gymnasium, MiniGrid, BabyAI or dm_control exists shows only when its
-  environment is made.
-
-  Args:
-    level: name of one level.
-
-  Raises:
-    ConfigError: for an unknown domain, game or task, a length out of range, a
-      module that is not trusted, or where the simulator of Atari, MiniGrid,
-      dm_control, DeepMind Lab or VizDoom is missing.
+  No simulator is imported, so launchers can afford it. Unknown ids of
+  Gymnasium, MiniGrid, BabyAI and dm_control are found only when they are made.
   """
   _known_domain(level).check(level.partition('/')[2])
 
 
 def check_levels(config: config_lib.Config) -> None:
-  """Refuses a config with levels that could not be made.
-
-  It is as cheap as `check_level`.
-
-  Args:
-    config: config of a run, which may name several levels.
-
-  Raises:
-    ConfigError: see `check_level`, `check_kwargs`, `check_instructions` and,
-      where environment processes are wanted, `check_steps_alone`.
-  """
+  """Raises ConfigError for levels that could not be made, as `check_level`."""
   for level in levels_lib.expand(config.environment.level):
-    check_level(level)
-    check_kwargs(level, config)
-    check_instructions(level, config.agent.instruction_length)
+    _check_options(level, config)
     if config.actor.env_processes:
       check_steps_alone(level)
 
 
-def check_kwargs(level: str, config: config_lib.Config) -> None:
-  """Raises ConfigError where arguments are given to a level without any."""
+def _check_options(level: str, config: config_lib.Config) -> None:
+  """Raises ConfigError if a level cannot be made as the config wants it."""
+  check_level(level)
+  domain = domain_of(level)
   kwargs = config.environment.kwargs
-  if not kwargs or domain_of(level).takes_kwargs:
-    return
-  names = sorted(name for name, domain in DOMAINS.items()
-                 if domain.takes_kwargs)
-  raise config_lib.ConfigError(
-      f'EnvironmentConfig.kwargs is {kwargs}, but {level} takes no arguments; '
-      f'leave it out (those that do are of {", ".join(names)}; AtariConfig, '
-      'DmlabConfig and VizdoomConfig have the settings of these)')
-
-
-def check_instructions(level: str, instruction_length: int) -> None:
-  """Raises ConfigError where instructions are wanted of a level without any."""
-  if not instruction_length or domain_of(level).has_instructions:
-    return
-  names = sorted(name for name, domain in DOMAINS.items()
-                 if domain.has_instructions)
-  raise config_lib.ConfigError(
-      f'AgentConfig.instruction_length is {instruction_length}, but {level} '
-      f'gives no instructions; set it to 0 (those that do are of '
-      f'{", ".join(names)})')
+  if kwargs and not domain.takes_kwargs:
+    names = sorted(name for name, row in DOMAINS.items() if row.takes_kwargs)
+    raise config_lib.ConfigError(
+        f'EnvironmentConfig.kwargs is {kwargs}, but {level} takes no '
+        f'arguments; leave it out (those that do are of {", ".join(names)}; '
+        'AtariConfig, DmlabConfig and VizdoomConfig have the settings of '
+        'these)')
+  length = config.agent.instruction_length
+  if length and not domain.has_instructions:
+    names = sorted(
+        name for name, row in DOMAINS.items() if row.has_instructions)
+    raise config_lib.ConfigError(
+        f'AgentConfig.instruction_length is {length}, but {level} gives no '
+        f'instructions; set it to 0 (those that do are of {", ".join(names)})')
 
 
 def check_steps_alone(level: str) -> None:
-  """Raises ConfigError where environment processes would have nothing to do."""
+  """Raises ConfigError if environment processes would have nothing to do."""
   domain = domain_of(level)
   if domain is not None and domain.steps_batches:
     raise config_lib.ConfigError(
@@ -207,25 +180,19 @@ def check_steps_alone(level: str) -> None:
 def make_environment(level: str, num_envs: int, seed: int,
                      config: config_lib.Config, training: bool
                      ) -> environment.BatchedEnvironment:
-  """Makes a batch of environments of one level.
+  """Makes a batch of E environments of one level, not of the config's.
 
   Args:
-    level: name of one level; `config.environment.level` is not looked at.
-    num_envs: E.
     seed: 0 or more. Environment i takes `seed + i`, so two actors' seeds should
       be at least E apart.
-    config: config of the run, for how its domain is played and how many words
-      of an instruction the agent gets.
-    training: False where full games are scored. A lost life does not end an
-      Atari episode then, all cores are used, since nothing else runs, and
-      DeepMind Lab plays its held-out levels.
+    training: False if full games are scored. Then a lost life does not end an
+      Atari episode, all cores are used, and DeepMind Lab plays its held-out
+      levels.
 
   Raises:
-    ConfigError: where the level is unknown, its simulator is not installed, or
-      it cannot have the arguments or instructions that the config wants.
+    ConfigError: if the level is unknown, its simulator is not installed, or it
+      lacks the arguments or instructions that the config asks for.
   """
-  check_level(level)
-  check_kwargs(level, config)
-  check_instructions(level, config.agent.instruction_length)
+  _check_options(level, config)
   return domain_of(level).make(
       level.partition('/')[2], num_envs, seed, config, training)

@@ -21,21 +21,17 @@ from impala_tf.storage import files
 # import the module of that. Arguments come from configs.
 _MADE_BY_NAME = 'GymV2'
 
-# Key of an `info` under which an environment tells its legal actions.
+# Key of an `info` under which an environment reports its legal actions.
 _MASK = 'action_mask'
 
 
 def check_module(level: str) -> None:
-  """Refuses a level for which Gymnasium would import a module unasked.
+  """Raises ConfigError if Gymnasium would import an untrusted module.
 
   Its ids may be 'module:Name-v0', and configs may come from strangers. So that
-  configs cannot run code, the user has to import such modules with --import.
+  they cannot run code, the user imports such modules with --import.
 
-  Args:
-    level: name with its domain, such as 'gym/module:Name-v0'.
-
-  Raises:
-    ConfigError: where the user has not imported the module.
+  `level` has its domain, such as 'gym/module:Name-v0'.
   """
   module, colon, name = level.partition('/')[2].rpartition(':')
   if colon and not user_modules.is_loaded(module):
@@ -50,10 +46,9 @@ def check_module(level: str) -> None:
 
 
 def _check(env_id: str) -> None:
-  """Refuses an id that cannot be made; imports no simulator by itself.
+  """Raises ConfigError for an id that cannot be made; imports no simulator.
 
-  Which ids are registered is known once a module of the user's own was
-  imported, and Gymnasium with it.
+  Registered ids are known only after the user's modules imported Gymnasium.
   """
   level = f'gym/{env_id}'
   check_module(level)
@@ -72,19 +67,16 @@ class GymEnvironment(environment.BatchedEnvironment):
   one batch.
 
   `spaces` says what becomes of observations. Actions are `Discrete` or
-  `MultiDiscrete` [D], counted from 0 here whatever their `start` is, or a
-  `Box` [D] of floating numbers, to whose bounds they are clipped.
+  `MultiDiscrete` [D], counted from 0 whatever their `start` is, or a `Box` [D]
+  of floats, to whose bounds they are clipped.
 
-  Discrete actions may be illegal at times. An environment that has an
-  'action_mask' in the `info` of its first reset, which the constructor looks
-  at, must have one in that of every other reset and step: not 0 for each action
-  that is legal next, [A] or, for `MultiDiscrete`, those of its choices, one
-  after the other or as a tuple.
+  Discrete actions are masked if the first reset's `info`, which the constructor
+  reads, has an 'action_mask'. Then all later resets and steps must have one:
+  nonzero for each action that is legal next, [A], or for each value of each
+  choice of `MultiDiscrete`, in one array or a tuple.
 
-  An environment's own time limit truncates: discount 1 with FIRST. Termination
-  wins where both fall on one step.
-
-  Environment i is seeded with `seed + i`.
+  The environment's own time limit truncates: discount 1 with FIRST. Termination
+  wins if both fall on one step. Environment i is seeded with `seed + i`.
   """
 
   def __init__(self, env_id: str, num_envs: int, seed: int,
@@ -97,17 +89,12 @@ class GymEnvironment(environment.BatchedEnvironment):
     Args:
       env_id: id that Gymnasium has registered, such as 'CartPole-v1'. For
         'module:Name-v0' it imports the module first; see `check_module`.
-      num_envs: E.
-      seed: 0 or more.
       level: name for messages; None for 'gym/<env_id>'.
-      wrappers: wrappers of Gymnasium that are put around each environment, in
-        this order.
-      instruction_length: L of the base class, where there are instructions.
-      kwargs: arguments of the environment's constructor.
+      wrappers: Gymnasium wrappers for each environment, innermost first.
 
     Raises:
-      ConfigError: where Gymnasium or the environment is not installed, where it
-        cannot be made or reset, or where it has other spaces than those above.
+      ConfigError: if it is not installed, cannot be made or reset, or has
+        unsupported spaces.
     """
     level = level or f'gym/{env_id}'
     self._envs, self._render_first = _make(
@@ -140,11 +127,7 @@ class GymEnvironment(environment.BatchedEnvironment):
     self._first_action = np.asarray(getattr(actions, 'start', 0), np.int64)
 
   def reset(self) -> dm_env.TimeStep:
-    """See the base class; the first call returns the constructor's reset.
-
-    Raises:
-      UserError: where a mask is missing, of a wrong size or all 0.
-    """
+    """Returns the constructor's reset first; UserError for a bad mask."""
     observation, info = self._first_reset or self._envs.reset()
     self._first_reset = None
     self._read_masks(info)
@@ -175,13 +158,8 @@ class GymEnvironment(environment.BatchedEnvironment):
     observation, reward, terminated, truncated, info = self._envs.step(
         actions + self._first_action)
     self._read_masks(info)
-    step_type = np.where(terminated | truncated, dm_env.StepType.FIRST,
-                         dm_env.StepType.MID)
-    return dm_env.TimeStep(
-        step_type=step_type.astype(np.uint8),
-        reward=reward.astype(np.float32),
-        discount=(~terminated).astype(np.float32),
-        observation=self._read(observation))
+    return self._as_timestep(terminated | truncated, reward, ~terminated,
+                             self._read(observation))
 
   def render(self) -> np.ndarray:
     # The batch's own `render` would draw every environment.
@@ -194,14 +172,9 @@ class GymEnvironment(environment.BatchedEnvironment):
 def _make(level: str, env_id: str, num_envs: int,
           wrappers: Sequence[Callable[[Any], Any]],
           kwargs: Mapping[str, Any]) -> Tuple[Any, Callable[[], Any]]:
-  """Makes a batch, and a function that draws its environment 0.
+  """Makes a vector environment and a function that draws environment 0.
 
-  Returns:
-    A `gymnasium.vector.VectorEnv` that resets within the step of an end, and
-    the function.
-
-  Raises:
-    ConfigError: where it cannot be made.
+  It resets within the step of an end. Raises ConfigError.
   """
   display.draw_without_display()
   try:
@@ -243,7 +216,7 @@ def _explain(error: Exception) -> str:
 
 
 def _place_and_cause(error: Exception) -> str:
-  """Names the line of code that raised an error, and what it said."""
+  """Names the line of code that raised an error, and its message."""
   cause = files.one_line(error, None).partition(' was raised from the env')[0]
   # Gymnasium raises a TypeError anew.
   origin = getattr(error.__cause__, '__traceback__', None)
@@ -252,7 +225,7 @@ def _place_and_cause(error: Exception) -> str:
 
 
 def _cannot_be_made(level: str, error: Exception) -> config_lib.ConfigError:
-  """Makes the error of an id that Gymnasium does not know, or cannot make."""
+  """Makes the error for an id that Gymnasium does not know or cannot make."""
   # Gymnasium names the nearest ids, and the package to install.
   cause = files.one_line(error, None)
   if cause.startswith('MuJoCo is not installed'):
@@ -265,7 +238,7 @@ def _cannot_be_made(level: str, error: Exception) -> config_lib.ConfigError:
 
 
 def _convert_observations(env):
-  """Puts a wrapper around an environment that observes no single array."""
+  """Wraps an environment whose observation is no single array."""
   converter = spaces.Converter(env.observation_space)
   if converter.is_plain:
     return env
@@ -281,7 +254,7 @@ def _convert_observations(env):
 
 
 def _action_spec(level: str, space) -> specs.BoundedArray:
-  """Makes the spec of actions; raises ConfigError where no policy has such."""
+  """Makes the spec of actions; raises ConfigError if no policy has such."""
   kind = type(space).__name__
   if kind == 'Discrete':
     return environment.discrete(int(space.n))
@@ -305,14 +278,8 @@ def _unsupported(level: str, what: str, space, wanted: str
       f'{wanted} is supported')
 
 
-def _make_environment(env_id: str, num_envs: int, seed: int,
-                      config: config_lib.Config, unused_training: bool
-                      ) -> GymEnvironment:
-  return GymEnvironment(
-      env_id, num_envs, seed,
-      kwargs=copy.deepcopy(config.environment.kwargs))
-
-
 DOMAIN = domain.Domain(
-    forms=('gym/<id>',), check=_check, make=_make_environment,
-    takes_kwargs=True)
+    forms=('gym/<id>',), check=_check, takes_kwargs=True,
+    make=lambda env_id, num_envs, seed, config, training: GymEnvironment(
+        env_id, num_envs, seed,
+        kwargs=copy.deepcopy(config.environment.kwargs)))

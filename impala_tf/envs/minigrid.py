@@ -1,6 +1,6 @@
-"""MiniGrid and BabyAI: rooms, doors and keys, seen from within as symbols.
+"""MiniGrid and BabyAI: rooms, doors and keys, observed as symbols.
 
-Both are of the package minigrid (Chevalier-Boisvert et al. 2023; BabyAI:
+Both are in the package minigrid (Chevalier-Boisvert et al. 2023; BabyAI:
 Chevalier-Boisvert et al. 2019) and played through Gymnasium.
 """
 
@@ -20,7 +20,7 @@ _PREFIXES = {'minigrid': 'MiniGrid', 'babyai': 'BabyAI'}
 
 
 def check_installed() -> None:
-  """Raises ConfigError where minigrid is not installed; imports nothing."""
+  """Raises ConfigError if minigrid is not installed; imports nothing."""
   if importlib.util.find_spec('minigrid') is None:
     raise config_lib.ConfigError(
         'MiniGrid and BabyAI levels need the package minigrid, the extra '
@@ -30,16 +30,16 @@ def check_installed() -> None:
 class MinigridEnvironment(gym.GymEnvironment):
   """E copies of one level of MiniGrid or BabyAI.
 
-  The agent sees the 7 x 7 cells before it. The package gives each cell three
-  numbers: the object there, its colour, and whether a door is open, closed or
-  locked. These are names, not amounts (a key is 5 and a ball 6), so each
-  becomes a one-hot vector: the observation is float32 [7, 7, 20], 11 objects, 6
-  colours and 3 states. It is float and not uint8 because it is no picture.
+  The agent sees the 7 x 7 cells before it. Each has an object, its colour, and
+  whether a door is open, closed or locked. The package numbers these names (a
+  key is 5, a ball 6), so each becomes a one-hot vector: the observation is
+  float32 [7, 7, 20], 11 objects, 6 colours and 3 states. It is not uint8
+  because it is no picture.
 
-  There are seven actions: 0 turn left, 1 turn right, 2 forward, 3 pick up, 4
-  drop, 5 toggle, 6 done. Some levels ignore some of them. The mission, a
-  sentence, is the instruction. Agents that do not read it cannot solve levels
-  where it differs between episodes, such as most of BabyAI's.
+  Actions: 0 turn left, 1 turn right, 2 forward, 3 pick up, 4 drop, 5 toggle, 6
+  done. Some levels ignore some of them. The mission, a sentence, is the
+  instruction. Levels whose mission differs between episodes, such as most of
+  BabyAI's, cannot be solved without it.
 
   A level's own limit of steps truncates. Rewards are the package's: in most
   levels 1 - 0.9 (steps / limit) at the goal and 0 elsewhere.
@@ -47,19 +47,13 @@ class MinigridEnvironment(gym.GymEnvironment):
 
   def __init__(self, name: str, num_envs: int, seed: int,
                domain: str = 'minigrid', instruction_length: int = 0):
-    """Makes the environments.
+    """Makes the environments of a level of `domain`, 'minigrid' or 'babyai'.
 
-    Args:
-      name: the package's name without its 'MiniGrid-' or 'BabyAI-', such as
-        'DoorKey-5x5-v0' or 'GoToLocal-v0'.
-      num_envs: E.
-      seed: 0 or more.
-      domain: 'minigrid' or 'babyai'.
-      instruction_length: L, number of words of a mission that the agent gets; 0
-        for no missions.
+    Names lack the package's 'MiniGrid-' or 'BabyAI-': 'DoorKey-5x5-v0' or
+    'GoToLocal-v0'. `instruction_length` 0 means no missions.
 
     Raises:
-      ConfigError: where minigrid is not installed or has no such level.
+      ConfigError: if minigrid is not installed or has no such level.
     """
     check_installed()
     # Lazily: they are simulators. pygame would greet on standard output.
@@ -104,19 +98,16 @@ class MinigridEnvironment(gym.GymEnvironment):
 
 
 def _domain(domain: str) -> domain_lib.Domain:
-  """Describes one of the package's two domains, 'minigrid' or 'babyai'."""
+  """Makes one of the package's two domains, 'minigrid' or 'babyai'."""
 
   def check(name: str) -> None:
     check_installed()
     gym.check_module(f'{domain}/{name}')
 
-  def make(name: str, num_envs: int, seed: int, config: config_lib.Config,
-           unused_training: bool) -> MinigridEnvironment:
-    return MinigridEnvironment(
-        name, num_envs, seed, domain, config.agent.instruction_length)
-
   return domain_lib.Domain(
-      forms=(f'{domain}/<id>',), check=check, make=make, has_instructions=True)
+      forms=(f'{domain}/<id>',), check=check, has_instructions=True,
+      make=lambda name, num_envs, seed, config, training: MinigridEnvironment(
+          name, num_envs, seed, domain, config.agent.instruction_length))
 
 
 MINIGRID = _domain('minigrid')

@@ -22,22 +22,13 @@ AnyEnvironment = Union[environment.BatchedEnvironment, env_processes.Workers]
 # Makes a batch of environments from level, number and seed.
 MakeFn = Callable[[str, int, int], environment.BatchedEnvironment]
 
-_LEAVE_OUT = 'leave one of them out'
-
 
 def slots(num_levels: int, first_slot: int, num_envs: int
           ) -> List[Tuple[int, slice]]:
-  """Shares environments out over levels.
+  """Shares the E environments of a process out over the L levels.
 
-  Args:
-    num_levels: L.
-    first_slot: number of a process's first environment among all environments
-      of the run.
-    num_envs: E, number of the process's environments.
-
-  Returns:
-    For each level that the process plays, the level's index and its rows of the
-    process's batch.
+  `first_slot` is the number of the process's first environment among all of the
+  run. Returns the index and the rows of each level that the process plays.
   """
   # Neighbours play different levels. Since unrolls are sent in the order of
   # rows, each batch of the learner is then of many levels.
@@ -47,41 +38,34 @@ def slots(num_levels: int, first_slot: int, num_envs: int
 
 def check_alike(level: environment.BatchedEnvironment,
                 other: environment.BatchedEnvironment) -> None:
-  """Raises ConfigError where one agent could not play both levels.
-
-  Args:
-    level: environments of one level.
-    other: environments of another.
-  """
-  actions, other_actions = level.action_spec(), other.action_spec()
-  if actions != other_actions:
-    raise _difference(
-        f'{other.level} has {_describe(other_actions)} and {level.level} '
-        f'{_describe(actions)}', _action_remedy(level.level, other.level))
-  for what, value, other_value in (
-      ('observations', _describe_observations(level),
-       _describe_observations(other)),
-      ('side channels', _describe_side_channels(level),
-       _describe_side_channels(other)),
-      ('frames a step', level.frames_per_step, other.frames_per_step),
-      ('stacked frames', level.frame_stack, other.frame_stack)):
-    if value != other_value:
-      raise _difference(
-          f'{other.level} has {what} {other_value} and {level.level} {value}',
-          _LEAVE_OUT)
+  """Raises ConfigError if one agent could not play both levels."""
+  for what, describe in (
+      ('', _describe_actions),
+      ('observations ', _describe_observations),
+      ('side channels ', _describe_side_channels),
+      ('frames a step ', lambda env: env.frames_per_step),
+      ('stacked frames ', lambda env: env.frame_stack)):
+    value, other_value = describe(level), describe(other)
+    if value == other_value:
+      continue
+    remedy = 'leave one of them out'
+    domain = factory.domain_of(level.level)
+    if describe is _describe_actions and domain is not None and (
+        domain is factory.domain_of(other.level)):
+      remedy = domain.action_remedy
+    raise config_lib.ConfigError(
+        f'{other.level} has {what}{other_value} and {level.level} {value}, but '
+        f'levels that are learned together must have the same; {remedy}')
 
 
-def _difference(facts: str, remedy: str) -> config_lib.ConfigError:
-  return config_lib.ConfigError(
-      f'{facts}, but levels that are learned together must have the same; '
-      f'{remedy}')
-
-
-def _action_remedy(level: str, other: str) -> str:
-  domain = factory.domain_of(level)
-  if domain is None or domain != factory.domain_of(other):
-    return _LEAVE_OUT
-  return domain.action_remedy
+def _describe_actions(env: environment.BatchedEnvironment) -> str:
+  spec = env.action_spec()
+  if isinstance(spec, specs.DiscreteArray):
+    return f'{spec.num_values} actions'
+  if np.issubdtype(spec.dtype, np.integer):
+    return f'choices of {environment.num_choices(spec).tolist()} actions'
+  low, high = spec.minimum.tolist(), spec.maximum.tolist()
+  return f'continuous actions within {low} and {high}'
 
 
 def _describe_observations(env: environment.BatchedEnvironment
@@ -96,24 +80,10 @@ def _describe_side_channels(env: environment.BatchedEnvironment) -> str:
   return ' and '.join(used) or 'none'
 
 
-def _describe(action_spec: specs.BoundedArray) -> str:
-  if isinstance(action_spec, specs.DiscreteArray):
-    return f'{action_spec.num_values} actions'
-  if np.issubdtype(action_spec.dtype, np.integer):
-    return f'choices of {environment.num_choices(action_spec).tolist()} actions'
-  low, high = action_spec.minimum.tolist(), action_spec.maximum.tolist()
-  return f'continuous actions within {low} and {high}'
-
-
 def check_levels(config: config_lib.Config, make: MakeFn) -> None:
-  """Starts each level of a run once, unless they must be alike.
+  """Raises ConfigError if one agent could not play all levels of a run.
 
-  Args:
-    config: config of the run.
-    make: makes a batch of one level.
-
-  Raises:
-    ConfigError: where one agent could not play all levels.
+  Starts each level once, unless all of them must be alike.
   """
   levels = levels_lib.expand(config.environment.level)
   if len(levels) == 1:
@@ -130,42 +100,13 @@ def check_levels(config: config_lib.Config, make: MakeFn) -> None:
   first.close()
 
 
-def make_environment(level: str, num_envs: int, seed: int, first_slot: int,
-                     make: MakeFn) -> environment.BatchedEnvironment:
-  """Makes a process's environments of one level or of several.
-
-  Args:
-    level: `EnvironmentConfig.level`.
-    num_envs: E.
-    seed: see `MultiLevelEnvironment`.
-    first_slot: see `slots`.
-    make: makes a batch of one level.
-
-  Returns:
-    A `MultiLevelEnvironment`; of a single level what `make` returns.
-  """
-  levels = levels_lib.expand(level)
-  if len(levels) == 1:
-    return make(levels[0], num_envs, seed)
-  return MultiLevelEnvironment(levels_lib.short_name(level), levels, num_envs,
-                               seed, first_slot, make)
-
-
 def make_workers(level: str, seed: int, first_slot: int, make: MakeFn,
                  config: config_lib.ActorConfig) -> env_processes.Workers:
   """Makes a process's environments of one level or of several, in workers.
 
-  Args:
-    level: `EnvironmentConfig.level`.
-    seed: seed of environment 0; number i gets `seed + i`.
-    first_slot: see `slots`.
-    make: makes a batch of one level; can be pickled.
-    config: numbers of environments and of workers.
-
-  Raises:
-    ConfigError: where the simulator of a level steps whole batches.
-    UserError: see `env_processes.Workers`.
-    WorkerError: likewise.
+  `level` is `EnvironmentConfig.level`. Environment i has the seed `seed + i`;
+  `make` can be pickled; see `slots` for `first_slot`. Raises the errors of
+  `check_steps_alone` and `env_processes.Workers`.
   """
   levels = levels_lib.expand(level)
   for name in levels:
@@ -194,19 +135,11 @@ class MultiLevelEnvironment(environment.BatchedEnvironment):
 
   def __init__(self, name: str, levels: Sequence[str], num_envs: int, seed: int,
                first_slot: int, make: MakeFn):
-    """Makes the environments.
+    """Makes the environments; raises ConfigError if levels differ.
 
-    Args:
-      name: name of the batch for messages.
-      levels: names of all L levels of the run, in its order.
-      num_envs: E.
-      seed: 0 or more. Each environment gets one of the E seeds from it on,
-        which should be no other actor's.
-      first_slot: see `slots`.
-      make: makes a batch of one level.
-
-    Raises:
-      ConfigError: where levels differ in what an agent sees or does.
+    `levels` are all L levels of the run; `name` is for messages. Each
+    environment has one of the E seeds from `seed` on. See `slots` for
+    `first_slot`.
     """
     self._rows = []
     self._groups = []

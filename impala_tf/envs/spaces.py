@@ -33,7 +33,7 @@ _FLAT = ('Box', 'Discrete', 'MultiDiscrete', 'MultiBinary')
 
 
 class SpaceError(ValueError):
-  """A space of which no agent's input can be made; the message says why."""
+  """A space that cannot become an agent's input; the message says why."""
 
 
 class Observed(NamedTuple):
@@ -41,7 +41,7 @@ class Observed(NamedTuple):
 
   Attributes:
     observation: uint8 or float32, shaped as `Converter.observation_spec`.
-    features: float32 [F]; an empty tuple where F is 0.
+    features: float32 [F]; an empty tuple if F is 0.
   """
   observation: np.ndarray
   features: Any = ()
@@ -57,38 +57,32 @@ class Converter:
   """
 
   def __init__(self, space: Any):
-    """Decides what each part of the space becomes.
-
-    Args:
-      space: an environment's observation space, a `gymnasium.Space`.
+    """Decides what each part of a `gymnasium.Space` becomes.
 
     Raises:
       SpaceError: for spaces without a fixed size (Sequence, Text, Graph and
-        others), for those with nothing in them, and for images of different
-        sizes in one space.
+        others), empty ones, and images of different sizes in one space.
     """
+    from gymnasium import spaces  # Lazily: not every run needs it.
+    self._images, self._vectors = [], []
     self.is_plain = _kind(space) == 'Box'
-    if self.is_plain:
-      self._images, self._vectors = [((), space)], []
-    else:
-      parts = list(_parts(space))
-      if not parts:
-        raise SpaceError(f'{_kind(space)} with nothing in it')
-      self._images = [part for part in parts if _is_image(part[1])]
-      self._vectors = [part for part in parts if not _is_image(part[1])]
-    self.num_features = 0
+    for path, part in _parts(space):
+      is_seen = self.is_plain or _is_image(part)
+      (self._images if is_seen else self._vectors).append((path, part))
+    size = sum(spaces.flatdim(part) for _, part in self._vectors)
+    self.num_features = size if self._images else 0
     if self.is_plain:
       dtype = np.uint8 if space.dtype == np.uint8 else np.float32
       self.observation_spec = specs.Array(space.shape, dtype, 'observation')
     elif self._images:
-      self.observation_spec = _joined_spec([s for _, s in self._images])
-      self.num_features = sum(_flat_size(s) for _, s in self._vectors)
-    else:
-      size = sum(_flat_size(s) for _, s in self._vectors)
+      self.observation_spec = _joined_spec([part for _, part in self._images])
+    elif self._vectors:
       self.observation_spec = specs.Array((size,), np.float32, 'observation')
+    else:
+      raise SpaceError(f'{_kind(space)} with nothing in it')
 
   def __call__(self, observation: Any) -> Observed:
-    """Converts one observation, which is of the space."""
+    """Converts one observation of the space."""
     dtype = self.observation_spec.dtype
     if self.is_plain:
       return Observed(np.asarray(observation, dtype))
@@ -100,13 +94,10 @@ class Converter:
         image, self._vector(observation) if self.num_features else ())
 
   def check(self, observation: Any) -> None:
-    """Refuses an observation that is not of the space.
+    """Raises SpaceError at the first part that does not fit the space.
 
-    Bounds of a Box and the width of its numbers do not matter, as in training:
-    simulators are careless with both.
-
-    Raises:
-      SpaceError: naming the first part that does not fit.
+    As in training, a Box's bounds and number width are not checked: simulators
+    are careless with both.
     """
     for path, space in (*self._images, *self._vectors):
       try:
@@ -123,11 +114,7 @@ class Converter:
         raise SpaceError(f'has no {space}{_place(path)}')
 
   def converted_space(self) -> Any:
-    """Makes the space of what is observed.
-
-    Returns:
-      A Box; a Dict of 'observation' and 'features' where there are features.
-    """
+    """Returns a Box; with features a Dict of 'observation' and 'features'."""
     from gymnasium import spaces
     spec = self.observation_spec
     low, high = (0, 255) if spec.dtype == np.uint8 else (-np.inf, np.inf)
@@ -138,26 +125,22 @@ class Converter:
         -np.inf, np.inf, (self.num_features,), np.float32))
 
   def _vector(self, observation: Any) -> np.ndarray:
-    from gymnasium import spaces  # Lazily: not every run needs it.
+    from gymnasium import spaces
     return np.concatenate(
         [spaces.flatten(space, _at(observation, path))
          for path, space in self._vectors]).astype(np.float32)
 
 
 def flat_mask(mask: Any, num_values: Sequence[int]) -> np.ndarray:
-  """Joins the masks of all choices of a discrete action.
+  """Joins the masks of all choices of a discrete action to uint8, 0 or 1.
 
   Args:
-    mask: not 0 for each value that is legal: an array, or a tuple of one array
-      for each choice.
+    mask: nonzero for each legal value: an array, or a tuple of one array for
+      each choice.
     num_values: number of values of each choice, [D].
 
-  Returns:
-    uint8, 0 or 1, as long as all choices together.
-
   Raises:
-    SpaceError: where it is no such mask, or leaves a choice without any legal
-      value.
+    SpaceError: if it is no such mask, or leaves a choice without a legal value.
   """
   if mask is None:
     raise SpaceError('is missing')
@@ -185,11 +168,7 @@ def _kind(space: Any) -> str:
 
 def _parts(space: Any, path: Tuple[Any, ...] = ()
            ) -> Iterator[Tuple[Tuple[Any, ...], Any]]:
-  """Yields the parts of a nested space that hold numbers, each with its path.
-
-  Raises:
-    SpaceError: for a part of another kind.
-  """
+  """Yields the numeric parts of a nested space with paths; or SpaceError."""
   kind = _kind(space)
   if kind in _FLAT:
     yield path, space
@@ -230,7 +209,3 @@ def _joined_spec(images: Any) -> specs.Array:
   channels = sum(image.shape[2] for image in images)
   return specs.Array((*images[0].shape[:2], channels), np.uint8, 'observation')
 
-
-def _flat_size(space: Any) -> int:
-  from gymnasium import spaces
-  return spaces.flatdim(space)

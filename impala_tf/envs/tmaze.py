@@ -1,9 +1,8 @@
 """T-maze, a task of memory: the first observation decides the last action.
 
-It is the task of Bakker 2002 ("Reinforcement Learning with Long Short-Term
-Memory") for a whole batch. Rewards are +1 and -1 instead of Bakker's 4 and
--0.1, so that guessing earns 0 on average and clipping to [-1, 1] changes
-nothing.
+The task is that of Bakker 2002 ("Reinforcement Learning with Long Short-Term
+Memory"), for a whole batch. Rewards are +1 and -1 instead of Bakker's 4 and
+-0.1, so that guessing earns 0 and clipping to [-1, 1] changes nothing.
 """
 
 import dm_env
@@ -26,7 +25,7 @@ _SIGNAL_UP, _SIGNAL_DOWN, _CORRIDOR, _JUNCTION = range(4)  # Observations.
 
 
 def corridor_length(text: str) -> int:
-  """Reads N of 'tmaze/<N>'; raises ConfigError where N is no length."""
+  """Reads N of 'tmaze/<N>'; raises ConfigError if N is no length."""
   # isdecimal alone would take other scripts' digits, too.
   if not (text.isascii() and text.isdecimal()
           and 1 <= int(text) <= _MAX_LENGTH):
@@ -39,27 +38,20 @@ def corridor_length(text: str) -> int:
 class TMazeEnvironment(environment.BatchedEnvironment):
   """A corridor of N steps to a junction, where one of two turns is right.
 
-  Only the first observation of an episode shows which turn, so that an agent
-  without memory cannot do better than 0. Actions: 0 up, 1 right, 2 down, 3
-  left; the corridor leads to the right. A turn at the junction ends the episode
-  with +1 or -1. An agent that walks into a wall stays and gets -0.1, as in
-  Bakker 2002. After 10 N steps an episode is truncated.
+  Only an episode's first observation shows which turn, so an agent without
+  memory earns 0 at best. Actions: 0 up, 1 right, 2 down, 3 left; the corridor
+  leads right. A turn at the junction ends the episode with +1 or -1. Walking
+  into a wall gives -0.1, as in Bakker 2002. After 10 N steps an episode is
+  truncated.
 
-  The observation is a one-hot vector, float32 [4]: the signal 'up', the signal
-  'down', a cell of the corridor (the first cell, too, after the signal), the
-  junction.
+  The observation is one-hot, float32 [4]: signal 'up', signal 'down', a cell of
+  the corridor (after the signal, the first cell too), the junction.
   """
 
   frames_per_sec = 5.  # For people to watch.
 
   def __init__(self, length: int, num_envs: int, seed: int):
-    """Makes the mazes.
-
-    Args:
-      length: N, steps from the start to the junction.
-      num_envs: E.
-      seed: 0 or more; determines the signals.
-    """
+    """Makes E mazes; the seed determines the signals."""
     super().__init__(
         f'tmaze/{length}', num_envs, environment.discrete(4),
         observation_spec=specs.Array((4,), np.float32, 'observation'))
@@ -77,7 +69,7 @@ class TMazeEnvironment(environment.BatchedEnvironment):
     return self._first(self._observation)
 
   def _begin_episodes(self, where: np.ndarray):
-    """Begins new episodes where bool [E] is True."""
+    """Begins new episodes in the rows that are True in bool [E]."""
     self._goes_up[where] = self._rng.random(np.count_nonzero(where)) < 0.5
     self._position[where] = 0
     self._steps[where] = 0
@@ -91,16 +83,12 @@ class TMazeEnvironment(environment.BatchedEnvironment):
     bumped = (position == self._position) & ~turned
     is_right = (actions == _UP) == self._goes_up
     reward = np.where(turned, np.where(is_right, 1, -1),
-                      np.where(bumped, _BUMP_REWARD, 0)).astype(np.float32)
+                      np.where(bumped, _BUMP_REWARD, 0))
     self._position = position
     first = turned | (self._steps == _LIMIT_PER_CELL * self._length)
     self._begin_episodes(first)
     self._observe()
-    return dm_env.TimeStep(
-        step_type=np.where(first, dm_env.StepType.FIRST,
-                           dm_env.StepType.MID).astype(np.uint8),
-        reward=reward, discount=(~turned).astype(np.float32),
-        observation=self._observation)
+    return self._as_timestep(first, reward, ~turned, self._observation)
 
   def _observe(self):
     signal = np.where(self._goes_up, _SIGNAL_UP, _SIGNAL_DOWN)
@@ -117,13 +105,8 @@ class TMazeEnvironment(environment.BatchedEnvironment):
     picture[1, self._position[0]] = (255, 0, 0)
     return picture.repeat(8, 0).repeat(8, 1)
 
-  def close(self) -> None:
-    pass
-
-
-def _make(name: str, num_envs: int, seed: int, *unused) -> TMazeEnvironment:
-  return TMazeEnvironment(corridor_length(name), num_envs, seed)
-
 
 DOMAIN = domain.Domain(
-    forms=('tmaze/<length>',), check=corridor_length, make=_make)
+    forms=('tmaze/<length>',), check=corridor_length,
+    make=lambda name, num_envs, seed, *unused: TMazeEnvironment(
+        corridor_length(name), num_envs, seed))

@@ -1,8 +1,8 @@
 """VizDoom (Kempka et al. 2016): first-person levels on the engine of Doom.
 
-The package vizdoom is imported on construction only. Its `DoomGame` is used
-directly: through Gymnasium a step takes three times as long. Statements about
-VizDoom in this file hold for vizdoom 1.3.2 and are tested.
+The package vizdoom is imported lazily. Its `DoomGame` is used directly: through
+Gymnasium a step takes three times as long. Statements about VizDoom here hold
+for vizdoom 1.3.2 and are tested.
 """
 
 import contextlib
@@ -61,18 +61,12 @@ _SHARED_MEMORY = pathlib.Path('/dev/shm')
 class VizdoomError(RuntimeError):
   """A failure of Doom during play: one line with the level and the cause.
 
-  It is no `UserError`, since an actor that is started anew may go on.
+  It is no `UserError`, since a restarted actor may go on.
   """
 
 
 def check_name(name: str) -> None:
-  """Raises ConfigError for an unknown scenario or where vizdoom is missing.
-
-  Imports nothing.
-
-  Args:
-    name: name of the level without 'vizdoom/'.
-  """
+  """Raises ConfigError for an unknown scenario, or if vizdoom is missing."""
   if name not in NAMES:
     near = difflib.get_close_matches(name, NAMES, n=3)
     hint = f'did you mean {" or ".join(near)}?' if near else (
@@ -89,40 +83,30 @@ def check_name(name: str) -> None:
 class VizdoomEnvironment(environment.BatchedEnvironment):
   """E games of one scenario, each a process of Doom, played in turn.
 
-  Action 0 does nothing; action i holds the scenario's i-th button alone for
+  Action 0 does nothing; action i holds the scenario's i-th button for
   `action_repeats` frames, whose raw rewards are summed. ('vizdoom/basic': 1
-  left, 2 right, 3 attack.) Buttons that take an amount instead of a press, as
-  in 'deathmatch', are left out.
+  left, 2 right, 3 attack.) Buttons that take an amount, as in 'deathmatch', are
+  left out.
 
-  The observation is the last frame in colours, uint8 [H, W, 3]. Of each frame
-  every `subsample`-th pixel of every `subsample`-th row is kept: the picture
-  that Doom would draw at that size, since it does not smooth either. With
-  `game_variables` the scenario's own, such as health, are its features, divided
-  by 100.
+  The observation is the last frame in colour, uint8 [H, W, 3]: every
+  `subsample`-th pixel of every `subsample`-th row. Doom would draw the same at
+  that size, since it does not smooth. With `game_variables` the scenario's
+  variables, such as health, are its features, divided by 100.
 
-  A scenario's own time limit truncates: FIRST with discount 1. All other ends,
-  such as a death, have discount 0.
+  A scenario's time limit truncates: FIRST with discount 1. All other ends, such
+  as a death, have discount 0. Environment i is seeded with `seed + i`.
 
-  Environment i is seeded with `seed + i`.
-
-  Games are started one after the other, at about half a second each. They draw
-  no window and play no sound. They leave neither processes nor files behind,
-  however this process ends.
+  Games start one after the other, in about half a second each, without window
+  and sound. They leave no processes or files, however this process ends.
   """
 
   def __init__(self, name: str, num_envs: int, seed: int,
                config: config_lib.VizdoomConfig):
     """Starts the games.
 
-    Args:
-      name: one of `NAMES`.
-      num_envs: E.
-      seed: 0 or more. The E seeds from it on should be no other actor's.
-      config: how the level is played.
-
     Raises:
-      ConfigError: for an unknown level, for game variables of a scenario that
-        has none, or where vizdoom is not installed or does not start.
+      ConfigError: if the level is unknown or has no game variables, or vizdoom
+        is not installed or does not start.
     """
     check_name(name)
     import vizdoom  # Lazily: it is a simulator.
@@ -181,24 +165,21 @@ class VizdoomEnvironment(environment.BatchedEnvironment):
     return self._first(self._observation)
 
   def _step(self, actions: np.ndarray) -> dm_env.TimeStep:
-    step_type = np.full(self.num_envs, dm_env.StepType.MID, np.uint8)
-    reward = np.zeros(self.num_envs, np.float32)
-    discount = np.ones(self.num_envs, np.float32)
+    ended = np.zeros(self.num_envs, bool)
+    reward, discount = np.zeros(self.num_envs), np.ones(self.num_envs)
     for i, game in enumerate(self._games):
       with self._explained(i):
         reward[i] = game.make_action(self._buttons[actions[i]],
                                      self.frames_per_step)
         # An episode that has ended has no frame: begin the next.
-        if game.is_episode_finished():
-          step_type[i] = dm_env.StepType.FIRST
+        ended[i] = game.is_episode_finished()
+        if ended[i]:
           # Doom looks at the clock only: a death at that time is no timeout.
-          is_truncated = (game.is_episode_timeout_reached()
-                          and not game.is_player_dead())
-          discount[i] = is_truncated
+          discount[i] = (game.is_episode_timeout_reached()
+                         and not game.is_player_dead())
           game.new_episode()
         self._observe(i)
-    return dm_env.TimeStep(step_type=step_type, reward=reward,
-                           discount=discount, observation=self._observation)
+    return self._as_timestep(ended, reward, discount, self._observation)
 
   def _observe(self, i: int):
     state = self._games[i].get_state()
@@ -230,9 +211,8 @@ class VizdoomEnvironment(environment.BatchedEnvironment):
 def _write_launcher(directory: str, doom: str) -> str:
   """Writes the program that starts `doom` in `directory`; returns its path.
 
-  Raises:
-    ConfigError: where programs in `directory` may not be run. VizDoom would end
-      this process with a segmentation fault there.
+  Raises ConfigError if programs there may not be run, since VizDoom would end
+  this process with a segmentation fault.
   """
   launcher = pathlib.Path(directory, 'launcher')
   command = shlex.join([sys.executable, '-IS', '-c', _LAUNCHER, directory,
@@ -272,18 +252,14 @@ def _make_game(vizdoom, name: str, config: config_lib.VizdoomConfig):
 def _start(game):
   """Starts Doom and removes its shared memory (10 MB) from the file system.
 
-  Both processes have it open by then. It would stay for ever if this process
-  were killed.
+  Both processes have it open then. If killed, this one would leave it behind.
   """
   game.init()
   for path in _SHARED_MEMORY.glob(f'ViZDoom*{game.get_instance_id()}'):
     path.unlink(missing_ok=True)
 
 
-def _make(name: str, num_envs: int, seed: int, config: config_lib.Config,
-          unused_training: bool) -> VizdoomEnvironment:
-  return VizdoomEnvironment(name, num_envs, seed, config.vizdoom)
-
-
 DOMAIN = domain.Domain(
-    forms=('vizdoom/<scenario>',), check=check_name, make=_make)
+    forms=('vizdoom/<scenario>',), check=check_name,
+    make=lambda name, num_envs, seed, config, training: VizdoomEnvironment(
+        name, num_envs, seed, config.vizdoom))

@@ -1,10 +1,9 @@
 """Words of instructions as numbers.
 
-Words are hashed, as in the paper's published code, and not looked up in a list:
-actors, learner, evaluation and resumed runs need no common list, and a level
-may use any word. The price is that two words may share an id: n words have
-about n^2 / 2,000 such pairs. The words of MiniGrid, BabyAI and DeepMind Lab
-have none.
+Words are hashed, as in the paper's published code: no process needs a common
+list, and a level may use any word. In return, two words may share an id: n
+words have about n^2 / 2,000 such pairs. The words of MiniGrid, BabyAI and
+DeepMind Lab have none.
 """
 
 import re
@@ -22,7 +21,7 @@ _HASH_START = 14
 
 
 def word_ids(instruction: str) -> List[int]:
-  """Converts an instruction's words in order to ids, 1 to `NUM_WORD_IDS`.
+  """Converts the words of an instruction to ids, 1 to `NUM_WORD_IDS`.
 
   Spaces and punctuation separate words; capitals do not matter.
   """

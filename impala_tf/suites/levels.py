@@ -12,15 +12,12 @@ SUITES: Dict[str, suite_lib.Suite] = {
 
 
 def expand(level: str) -> Tuple[str, ...]:
-  """Lists the levels of a run in their order, one for each task of the agent.
+  """Lists the levels of a run in order, one for each task of the agent.
 
   Args:
-    level: `EnvironmentConfig.level`: a level, several with commas between them,
-      or the name of a suite.
-
-  Returns:
-    Names of levels for `envs.factory`, each once; of a suite the levels that
-    are trained on. Whether levels exist is not checked.
+    level: `EnvironmentConfig.level`: a level, several separated by commas, or
+      the name of a suite, which stands for its training levels. Whether levels
+      exist is not checked.
 
   Raises:
     ConfigError: for a list with a gap, a suite within it, or a level twice.
@@ -54,6 +51,6 @@ def short_name(level: str) -> str:
 
 
 def suite_of(level: str) -> Optional[suite_lib.Suite]:
-  """Finds the suite that trains or scores on a level; None without one."""
+  """Returns the suite that trains or scores on a level, or None."""
   return next((suite for suite in SUITES.values()
                if level in (*suite.levels, *suite.train_levels)), None)

@@ -12,7 +12,7 @@ Scores = Mapping[str, float]  # By level name.
 
 
 class Summary(NamedTuple):
-  """A summary of human-normalised scores as fractions, 1.0 being the human's.
+  """A summary of human-normalised scores as fractions; the human has 1.0.
 
   Attributes:
     median: median over the levels (section 5.3.2).
@@ -35,9 +35,9 @@ class Suite(NamedTuple):
     random: scores of a random player, by level of `levels`.
     human: scores of a human, by level of `levels`.
     paper: the paper's scores, by agent such as 'IMPALA (deep)' and then by
-      level; levels that the paper has no score for are left out.
-    published: the paper's summaries, by agent and then by field of `Summary`,
-      as fractions; fields that it does not print are left out.
+      level; without levels that the paper has no score for.
+    published: the paper's summaries as fractions, by agent and then by field of
+      `Summary`; without fields that it does not print.
     published_in: the paper's table with these summaries.
     episodes: number of episodes that the paper plays for a score.
     decimals: number of decimals of a score in the paper.
@@ -63,30 +63,17 @@ class Suite(NamedTuple):
   def human_normalised_score(self, level: str, score: float) -> float:
     """Places a score between a random player's (0.0) and the human's (1.0).
 
-    Args:
-      level: one of `levels`, or one of `train_levels`, which have the reference
-        scores of the level they are trained for.
-      score: mean raw return of full episodes.
-
-    Returns:
-      A fraction, not a percentage; below 0 and above 1 are possible.
-
-    Raises:
-      ValueError: for a level outside of the suite.
+    The fraction may be below 0 or above 1. `level` is as in `scored_level`.
     """
     level = self.scored_level(level)
     random = self.random[level]
     return (score - random) / (self.human[level] - random)
 
   def summary(self, scores: Scores) -> Summary:
-    """Sums up a score on every level.
-
-    Args:
-      scores: score of each level. A level may have its name in `levels` or in
-        `train_levels`.
+    """Summarises scores by level, which may be named as in `train_levels`.
 
     Raises:
-      ValueError: where a level is missing, given twice, or of another suite.
+      ValueError: if a level is missing, given twice, or of another suite.
     """
     by_level = {}
     for level, score in scores.items():
@@ -106,7 +93,7 @@ class Suite(NamedTuple):
         mean_capped=statistics.fmean(min(1., value) for value in values))
 
   def scored_level(self, level: str) -> str:
-    """Finds the one of `levels` for which a level is trained on or scored.
+    """Returns the one of `levels` for which a level is trained on or scored.
 
     Raises:
       ValueError: for a level outside of the suite.
@@ -120,15 +107,10 @@ class Suite(NamedTuple):
 
 
 def read_columns(file_name: str, domain: str) -> Dict[str, Dict[str, float]]:
-  """Reads columns of scores from a CSV file beside this module.
+  """Reads scores by column and level from a CSV file beside this module.
 
-  Args:
-    file_name: name of the file, such as 'atari57_scores.csv'. Its first column
-      has the names of levels.
-    domain: domain of the levels, such as 'atari'.
-
-  Returns:
-    Scores by column and level; empty cells are left out.
+  The first column has the levels' names without the domain, such as 'atari'.
+  Empty cells are left out.
   """
   path = pathlib.Path(__file__).with_name(file_name)
   with path.open(newline='', encoding='utf-8') as file:

@@ -2,6 +2,7 @@
 
 import dm_env
 import numpy as np
+import pytest
 
 from impala_tf import config
 from impala_tf.envs import catch
@@ -62,23 +63,23 @@ def test_an_episode_takes_nine_steps_and_only_the_last_has_a_reward():
     assert {_positions(b)[2] for b in row.observation} == {2}
 
 
-def test_following_the_ball_catches_and_fleeing_misses():
+def _act(boards, policies):
+  """Chooses actions [E] that follow the ball (True) or flee from it."""
+  actions = []
+  for board, follows in zip(boards, policies):
+    _, ball, paddle = _positions(board)
+    away = LEFT if ball > 2 else RIGHT
+    actions.append(1 + np.sign(ball - paddle) if follows else away)
+  return np.array(actions, np.int32)
+
+
+@pytest.mark.parametrize('follows, reward', [(True, 1), (False, -1)])
+def test_following_the_ball_catches_and_fleeing_misses(follows, reward):
   env = catch.CatchEnvironment(E, seed=1)
-
-  def follow(ball, paddle):
-    return 1 + np.sign(ball - paddle)
-
-  def flee(ball, paddle):
-    del paddle
-    return LEFT if ball > 2 else RIGHT
-
-  boards = env.reset().observation
-  for policy, reward in ((follow, 1), (flee, -1)):
-    for _ in range(9):
-      actions = [policy(*_positions(b)[1:]) for b in boards]
-      row = env.step(np.array(actions, np.int32))
-      boards = row.observation
-    np.testing.assert_array_equal(row.reward, reward)
+  row = env.reset()
+  for _ in range(9):
+    row = env.step(_act(row.observation, [follows] * E))
+  np.testing.assert_array_equal(row.reward, reward)
 
 
 def test_only_the_column_of_the_ball_counts():
@@ -92,16 +93,6 @@ def test_only_the_column_of_the_ball_counts():
 def _delayed():
   return factory.make_environment(
       'catch/delayed', E, 3, config.Config(), training=True)
-
-
-def _act(boards, policies):
-  """Chooses actions [E] that follow the ball (True) or flee from it."""
-  actions = []
-  for board, follows in zip(boards, policies):
-    _, ball, paddle = _positions(board)
-    away = LEFT if ball > 2 else RIGHT
-    actions.append(1 + np.sign(ball - paddle) if follows else away)
-  return np.array(actions, np.int32)
 
 
 def test_delayed_pays_for_five_balls_in_one_sum_at_the_end():

@@ -5,7 +5,9 @@ import sys
 import pytest
 
 from impala_tf import config as config_lib
+from impala_tf.envs import catch
 from impala_tf.envs import configured
+from impala_tf.envs import multi_level
 
 _VIZDOOM = (('vizdoom/basic', (120, 160, 3)),)
 if sys.version_info < (3, 10):
@@ -30,9 +32,12 @@ def test_environment_is_played_as_its_domains_section_says(fake_deepmind_lab):
 
 def test_level_can_be_made_by_its_name_and_for_other_slots():
   environment = configured.make_environment('catch', num_envs=2)
+  assert type(environment) is catch.CatchEnvironment
   assert environment.reset().observation.shape == (2, 10, 5)
+  assert environment.level_index.tolist() == [0, 0]
   environment.close()
   both = configured.make_environment('tmaze/1,tmaze/2', first_slot=1)
+  assert type(both) is multi_level.MultiLevelEnvironment
   assert both.level_index.tolist() == [1]
   with pytest.raises(config_lib.ConfigError, match='did you mean'):
     configured.make_environment('atari/pnog')

@@ -79,40 +79,33 @@ def test_specs_and_levels_are_the_environments(start_workers):
   assert pool.level_index.tolist() == list(range(E))
 
 
-def test_instructions_are_those_of_each_environment(start_workers):
-  make = functools.partial(worker_environments.mission, 0)
-  pool = start_workers(make, E)
+@pytest.mark.parametrize('make, num_steps', [
+    (functools.partial(worker_environments.mission, 0), 70),  # 64 at most.
+    (functools.partial(worker_environments.gym_game,
+                       f'{locks.MODULE}:Locks-v0', 3),
+     2 * locks.NUM_STEPS + 1)])
+def test_side_channels_are_those_of_each_environment_beyond_ends(
+    start_workers, make, num_steps):
+  pool = start_workers(make, E, 2)
   assert pool.side_channel_specs() == make(0).side_channel_specs()
   alone = [make(i) for i in range(E)]
-  for env in alone:
-    env.reset()
-  for _ in range(70):  # Episodes have 64 steps at most.
-    numbers, _ = pool.recv(min_ready=E)
-    np.testing.assert_array_equal(
-        pool.side_channels.instruction,
-        [alone[i].instruction[0] for i in numbers])
-    pool.send(numbers, np.full(E, 2, np.int32))
-    for env in alone:
-      env.step(np.full(1, 2, np.int32))
-  assert len(np.unique(pool.side_channels.instruction, axis=0)) > 1
-
-
-def test_features_and_masks_are_those_of_each_environment(start_workers):
-  pool = start_workers(functools.partial(
-      worker_environments.gym_game, f'{locks.MODULE}:Locks-v0', 3), E, 2)
-  together = gym.GymEnvironment('Locks-v0', E, 3)
-  row = together.reset()
-  for _ in range(2 * locks.NUM_STEPS + 1):  # Beyond two ends.
+  rows = [env.reset() for env in alone]
+  for _ in range(num_steps):
     numbers, timestep = pool.recv(min_ready=E)
     assert sorted(numbers) == list(range(E))
-    _, features, masks = pool.side_channels
-    np.testing.assert_array_equal(features, together.features[numbers])
-    np.testing.assert_array_equal(masks, together.action_mask[numbers])
-    np.testing.assert_array_equal(
-        timestep.observation, row.observation[numbers])
-    actions = locks.legal_actions(together.action_mask)
-    pool.send(numbers, actions[numbers])
-    row = together.step(actions)
+    for i, number in enumerate(numbers):
+      np.testing.assert_array_equal(
+          timestep.observation[i], rows[number].observation[0])
+      for channel, wanted in zip(
+          pool.side_channels, alone[number].side_channels):
+        if len(wanted):
+          np.testing.assert_array_equal(channel[i], wanted[0])
+    actions = [locks.legal_actions(env.action_mask) if len(env.action_mask)
+               else np.full(1, 2, np.int32) for env in alone]
+    pool.send(numbers, np.concatenate(actions)[numbers])
+    rows = [env.step(action) for env, action in zip(alone, actions)]
+  channel = next(c for c in pool.side_channels if len(c))
+  assert len(np.unique(channel, axis=0)) > 1
 
 
 def test_rows_are_copies_which_stay_as_they_are(start_workers):

@@ -230,9 +230,6 @@ class _Choosing(environment.BatchedEnvironment):
   def render(self):
     raise NotImplementedError
 
-  def close(self):
-    pass
-
 
 def test_each_choice_has_a_range_of_its_own():
   env = _Choosing()
@@ -270,9 +267,6 @@ class _Telling(environment.BatchedEnvironment):
 
   def render(self):
     raise NotImplementedError
-
-  def close(self):
-    pass
 
 
 def _ids(*words):

@@ -58,15 +58,6 @@ def test_batch_plays_as_single_ones_to_the_bit(env_id):
   assert ends.count(1) >= 2 * (E - 1) and ends.count(0) > 10
 
 
-def test_starts_depend_on_the_seed_alone():
-  first, same, shifted = (
-      gym.GymEnvironment('CartPole-v1', E, seed).reset().observation
-      for seed in (3, 3, 4))
-  np.testing.assert_array_equal(first, same)
-  np.testing.assert_array_equal(first[1:], shifted[:-1])
-  assert len(np.unique(first, axis=0)) == E
-
-
 class _MyCartPole(cartpole.CartPoleEnv):
   """A CartPole with rules of its own."""
 

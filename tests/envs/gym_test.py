@@ -276,31 +276,6 @@ def test_picture_is_of_environment_0():
   np.testing.assert_array_equal(env.render(), np.full((4, 6, 3), 2, np.uint8))
 
 
-def test_cart_pole_falls_with_discount_0():
-  env = gym.GymEnvironment('CartPole-v1', 2, seed=0)
-  env.reset()
-  for t in range(1, 12):
-    row = env.step(np.array([1, t % 2], np.int32))  # One way: it topples.
-    if row.step_type[0] == FIRST:
-      break
-  assert row.step_type.tolist() == [FIRST, MID]
-  assert row.discount.tolist() == [0, 1]
-  assert row.reward.tolist() == [1, 1]
-  assert abs(row.observation[0]).max() < 0.05  # The next episode's start.
-
-
-def test_cart_pole_is_truncated_at_500_with_discount_1():
-  env = gym.GymEnvironment('CartPole-v1', 1, seed=0)
-  row = env.reset()
-  rows = []
-  for _ in range(500):
-    # A controller that balances.
-    push = row.observation[0] @ np.array([0.05, 0.1, 1, 0.3]) > 0
-    row = env.step(np.array([push], np.int32))
-    rows.append((row.step_type[0], row.discount[0]))
-  assert rows == [(MID, 1)] * 499 + [(FIRST, 1)]
-
-
 def test_wrappers_and_another_name():
   def ten_times(env):
     return gymnasium.wrappers.TransformReward(env, lambda r: 10 * r)

@@ -158,25 +158,31 @@ def test_levels_with_other_side_channels_are_refused():
            r'catch has side channels none and catch action_mask \[3\], ')
 
 
-def test_features_and_masks_are_those_of_each_level_by_itself():
-
-  def make(level, num_envs, seed):
-    return gym.GymEnvironment(level, num_envs, seed)
-
-  levels = (f'{locks.MODULE}:Locks-v0', 'Locks-v0')
-  env = multi_level.MultiLevelEnvironment('both', levels, 3, 7, 0, make)
-  alone = {0: make(levels[0], 2, 7), 1: make(levels[1], 1, 9)}
+def _plays_as_alone(env, alone, num_steps, choose):
+  """Steps a batch and its levels alone; compares their side channels."""
   for other in (env, *alone.values()):
     other.reset()
-  for _ in range(12):
+  for _ in range(num_steps):
     for index, other in alone.items():
       rows = env.level_index == index
-      np.testing.assert_array_equal(env.features[rows], other.features)
-      np.testing.assert_array_equal(env.action_mask[rows], other.action_mask)
-    actions = locks.legal_actions(env.action_mask)
+      for mine, its in zip(env.side_channels, other.side_channels):
+        assert len(mine) == 0 or mine.dtype == its.dtype
+        np.testing.assert_array_equal(mine[rows] if len(mine) else (), its)
+    actions = choose()
     env.step(actions)
     for index, other in alone.items():
       other.step(actions[env.level_index == index])
+
+
+def test_features_and_masks_are_those_of_each_level_by_itself():
+  levels = (f'{locks.MODULE}:Locks-v0', 'Locks-v0')
+  env = multi_level.MultiLevelEnvironment(
+      'both', levels, 3, 7, 0, gym.GymEnvironment)
+  assert len(env.features) == len(env.action_mask) == 3
+  alone = {0: gym.GymEnvironment(levels[0], 2, 7),
+           1: gym.GymEnvironment(levels[1], 1, 9)}
+  _plays_as_alone(
+      env, alone, 12, lambda: locks.legal_actions(env.action_mask))
 
 
 def test_levels_with_the_full_action_set_are_alike():
@@ -189,15 +195,6 @@ def _make_catch_or_tmaze(level, num_envs, seed):
   if level == 'catch':
     return catch.CatchEnvironment(num_envs, seed)
   return _make(level, num_envs, seed)
-
-
-def test_one_level_stays_what_it_is():
-  env = multi_level.make_environment(
-      'tmaze/3', E, 0, first_slot=5, make=_make)
-  assert type(env) is tmaze.TMazeEnvironment
-  assert env.level_index.tolist() == [0] * E
-  assert type(multi_level.make_environment(
-      'tmaze/3,tmaze/2', E, 0, 5, _make)) is multi_level.MultiLevelEnvironment
 
 
 def _config(level, full_action_set=False):
@@ -253,19 +250,10 @@ def test_instructions_are_those_of_each_level_by_itself():
   levels = ('GoToLocalS5N2-v0', 'GoToObjS4-v0')
   env = multi_level.MultiLevelEnvironment('both', levels, 5, 7, 1, make)
   alone = {1: make(levels[1], 3, 7), 0: make(levels[0], 2, 10)}
-  env.reset()
-  for other in alone.values():
-    other.reset()
+  assert env.instruction.shape == (5, 4)
   rng = np.random.default_rng(0)
-  for _ in range(60):
-    assert env.instruction.shape == (5, 4)
-    for index, other in alone.items():
-      rows = env.level_index == index
-      np.testing.assert_array_equal(env.instruction[rows], other.instruction)
-    actions = rng.integers(3, size=5).astype(np.int32)
-    env.step(actions)
-    for index, other in alone.items():
-      other.step(actions[env.level_index == index])
+  _plays_as_alone(
+      env, alone, 60, lambda: rng.integers(3, size=5).astype(np.int32))
   # "go to the red ball" has five words.
   assert env.num_instructions_cut == sum(
       other.num_instructions_cut for other in alone.values()) > 5

@@ -89,7 +89,8 @@ def test_human_is_one_and_random_is_zero(level):
       level, between) == pytest.approx(0.25)
 
 
-@pytest.mark.parametrize('level', ['atari/tetris', 'pong', 'catch', ''])
+@pytest.mark.parametrize('level', [
+    'atari/tetris', 'pong', 'catch', '', 'dmlab30/rooms_watermaze'])
 def test_unknown_level_is_refused(level):
   with pytest.raises(ValueError, match=repr(level)):
     atari57.SUITE.human_normalised_score(level, 0)

@@ -6,14 +6,13 @@ from impala_tf import config
 from impala_tf.suites import levels
 
 
-def test_one_level_is_itself():
-  assert levels.expand('atari/pong') == ('atari/pong',)
-  assert levels.expand('gym/CartPole-v1') == ('gym/CartPole-v1',)
-
-
-def test_list_keeps_its_order():
-  assert levels.expand('atari/seaquest, atari/pong,catch') == (
-      'atari/seaquest', 'atari/pong', 'catch')
+@pytest.mark.parametrize('level, expanded', [
+    ('atari/pong', ('atari/pong',)),
+    ('gym/CartPole-v1', ('gym/CartPole-v1',)),
+    ('atari/seaquest, atari/pong,catch',
+     ('atari/seaquest', 'atari/pong', 'catch'))])
+def test_one_level_is_itself_and_a_list_keeps_its_order(level, expanded):
+  assert levels.expand(level) == expanded
 
 
 def test_suite_is_what_it_trains_on():
