@@ -44,7 +44,7 @@ class Program:
   """A program that trains all runs of a file; the same command resumes them.
 
   Attributes:
-    kind: what the file is of.
+    kind: kind of the file.
   """
   kind = sweep_directory.SWEEP
 
@@ -55,15 +55,13 @@ class Program:
 
   def check(self, runs: Sequence[Tuple[plan_lib.Run, config_lib.Config]]
             ) -> None:
-    """Raises ConfigError where runs do not fit together; see `load_runs`."""
+    """Raises ConfigError if runs do not fit together; see `load_runs`."""
 
   def begin(self, runs: Mapping[str, plan_lib.Run],
             run_dirs: Mapping[str, str]) -> batch.Turns:
     """Returns the order of runs.
 
-    Args:
-      runs: all runs by name.
-      run_dirs: directory of each run that is to do, by its name.
+    `runs` has all runs, `run_dirs` the directories of unfinished ones, by name.
     """
     del runs, run_dirs
     return batch.IN_ORDER
@@ -73,7 +71,7 @@ class Program:
 
   def show(self, config: plan_lib.SweepConfig, path: str,
            results: Sequence[results_lib.Result]) -> None:
-    """Prints what has come out, once no run goes on."""
+    """Prints the results, once no run goes on."""
     raise NotImplementedError
 
   def _run(self, args: argparse.Namespace) -> int:
@@ -109,7 +107,7 @@ class Program:
   def _run_batch(self, args: argparse.Namespace, host: 'Host',
                  directory: sweep_directory.SweepDirectory,
                  groups: Sequence[plan_lib.Group]) -> Optional[int]:
-    """Runs what is to do; returns the signal that ended it, if one did."""
+    """Runs unfinished runs; returns the signal that ended them, if any."""
     runs = {run.name: run for run in directory.runs}
     to_do = directory.runs_to_do(args.retry_failed)
     run_dirs = {run.name: directory.run_dir(run) for run in to_do}
@@ -248,7 +246,7 @@ def _connected(args: argparse.Namespace, in_process: bool, at_least: int
   """Connects to the host of the runs, of which `at_least` run together.
 
   Raises:
-    UserError: where it has room for fewer.
+    UserError: if it has room for fewer.
   """
   environment = _ONE_THREAD if in_process else {}
   if args.engine == 'local':
@@ -280,7 +278,7 @@ def _connected(args: argparse.Namespace, in_process: bool, at_least: int
 
 
 def _check_together(num_jobs: int, at_least: int) -> None:
-  """Raises UserError where fewer runs at a time than share a replay can run."""
+  """Raises UserError if runs that share a replay cannot run at once."""
   if num_jobs < at_least:
     raise config_lib.UserError(
         f'{at_least} runs share a replay and run at the same time, but only '
@@ -292,16 +290,12 @@ def load_runs(config: plan_lib.SweepConfig,
     Dict[str, config_lib.Config], List[Tuple[plan_lib.Run, config_lib.Config]]]:
   """Reads each task's config, alone and with the bindings of runs.
 
-  Args:
-    config: config of the sweep.
-    kind: what it is to be.
-
   Returns:
     Config of each task; and runs with all limits of the settings, with their
     configs.
 
   Raises:
-    ConfigError: where a run could not work.
+    ConfigError: if a run could not work.
   """
   tasks = {task: gin_config.load(path) for task, path in config.tasks.items()}
   runs = [(run, gin_config.load(config.tasks[run.task], run.gin_bindings()))

@@ -57,7 +57,7 @@ def _parse_args() -> argparse.Namespace:
 
 
 def _evaluate(args: argparse.Namespace) -> dict:
-  """Plays what the flags say; returns the report to be printed."""
+  """Plays games as the flags say; returns the report to be printed."""
   run_directory.reach(args.run_dir)
   config_path = scores.check(args.run_dir, args.episodes, args.seed)
   checkpoint_flag.parse(args.checkpoint)
@@ -74,8 +74,7 @@ def _suite_and_levels(args: argparse.Namespace, trained_on: str
                       ) -> Tuple[Optional[suite_lib.Suite], Sequence[str]]:
   """Returns the suite to play, if any, and the levels to play.
 
-  Raises:
-    UserError: where the flags contradict each other or name what there is not.
+  Raises UserError if the flags contradict each other or name unknown levels.
   """
   if args.suite is None:
     if args.levels is not None:
@@ -113,7 +112,7 @@ def _suite_and_levels(args: argparse.Namespace, trained_on: str
 
 def _output(args: argparse.Namespace, suite: Optional[suite_lib.Suite]
             ) -> str:
-  """Returns the path of the JSON; raises UserError where it is unusable."""
+  """Returns the path of the JSON; raises UserError if it is unusable."""
   name = f'evaluation_{suite.name}.json' if suite else 'evaluation.json'
   # Results of an agent in the box stay out of it.
   directory = args.run_dir if files.exists(args.run_dir) else ''
@@ -159,7 +158,7 @@ def _evaluate_levels(args: argparse.Namespace, config: config_lib.Config,
 
 
 def _games(args: argparse.Namespace) -> scores.Games:
-  """Returns what the flags say of the games."""
+  """Returns the games that the flags ask for."""
   return scores.Games(args.episodes, args.seed, args.deterministic, args.video,
                       args.video_secs)
 

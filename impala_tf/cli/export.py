@@ -33,7 +33,7 @@ def _parse_args() -> argparse.Namespace:
 
 
 def _export(args: argparse.Namespace) -> None:
-  """Writes the directory whole or not at all; prints what is in it."""
+  """Writes the directory whole or not at all; prints its content."""
   which = checkpoint_flag.parse(args.checkpoint)
   run_directory.reach(args.run_dir)
   config_path = gin_config.config_path(shipped.find_agent(args.run_dir))

@@ -21,13 +21,10 @@ from impala_tf.storage import files
 
 
 def run(action: Callable[[], Optional[int]]) -> int:
-  """Runs a program, and prints one line where its input or the run is bad.
+  """Runs a program; prints one line if its input or the run is bad.
 
-  Args:
-    action: does the program's work; returns the exit code, or None for 0.
-
-  Returns:
-    The exit code.
+  `action` does the program's work, and returns the exit code, or None for 0.
+  Returns the exit code.
   """
   try:
     return action() or 0
@@ -43,12 +40,7 @@ def run(action: Callable[[], Optional[int]]) -> int:
 
 
 def end(exit_code: int, at_once: bool = False) -> None:
-  """Ends the process with this exit code.
-
-  Args:
-    exit_code: see `run`.
-    at_once: whether endings of libraries are left out.
-  """
+  """Ends the process; `at_once` leaves out endings of libraries."""
   if at_once or files.were_urls_opened():
     sys.stdout.flush()
     sys.stderr.flush()
@@ -57,17 +49,10 @@ def end(exit_code: int, at_once: bool = False) -> None:
 
 
 def load_for_roles(path: str, bindings: Sequence[str]) -> config_lib.Config:
-  """Reads a configuration for a learner and actors in processes of their own.
-
-  Args:
-    path: path or URL of the .gin file.
-    bindings: values of --gin_binding.
-
-  Returns:
-    The configuration.
+  """Reads a configuration for a learner and actors in separate processes.
 
   Raises:
-    UserError: where it cannot be trained in this way.
+    UserError: if it cannot be trained in this way.
   """
   config = gin_config.load(path, bindings)
   if config.experiment.in_process:
@@ -112,15 +97,15 @@ def why_public(network: str, is_for_others: bool,
   Args:
     network: value of --network.
     is_for_others: whether other machines are to connect.
-    *directories: directories that the run reads or writes, as far as they are
-      known; may be URLs.
+    *directories: directories, if known, that the run reads or writes; may be
+      URLs.
 
   Returns:
-    Why they may reach it; None where the run is to be private, see
+    Why they may reach it; None if the run is to be private, see
     `enter_private_network`.
 
   Raises:
-    UserError: where they may not, but a directory is on another machine.
+    UserError: if they may not, but a directory is on another machine.
   """
   elsewhere = [d for d in directories if d and files.needs_network(d)]
   if network != 'open' and elsewhere:
@@ -137,17 +122,14 @@ def why_public(network: str, is_for_others: bool,
 def enter_private_network(verb: str, network: str) -> Optional[str]:
   """Has this program run where other machines cannot reach it.
 
-  Executes the program anew within a network of its own, unless that was tried.
-
-  Args:
-    verb: this program.
-    network: value of --network.
+  Executes the program `verb` anew within a private network, unless that was
+  tried.
 
   Returns:
-    Why other machines can reach it all the same; None where they cannot.
+    Why other machines can reach it all the same; None if they cannot.
 
   Raises:
-    UserError: where the flag demands it and the system does not allow it.
+    UserError: if --network demands it and the system does not allow it.
   """
   if not private_network.is_settled():
     private_network.restart_within('impala_tf', verb)
@@ -160,14 +142,9 @@ def enter_private_network(verb: str, network: str) -> Optional[str]:
 
 
 def conclude(run_dir: str, signum: Optional[int]) -> int:
-  """Prints how training ended.
+  """Prints how training ended; returns the exit code.
 
-  Args:
-    run_dir: directory of the run.
-    signum: signal that ended it; None where it is done.
-
-  Returns:
-    The exit code.
+  `signum` is the signal that ended it; None if it is done.
   """
   quoted = shlex.quote(run_dir)
   if signum is None:

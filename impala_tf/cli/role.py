@@ -1,14 +1,15 @@
 """Runs one role of a run: learner, actor, evaluator or replay.
 
-Roles find each other by the learner's address, whoever starts first: each waits
-for its peers, says for whom, and gives up after --wait_secs. Actors and
+Roles find each other by the learner's address, and may start in any order: each
+waits for its peers, names them, and gives up after --wait_secs. Actors and
 evaluators take the config from the learner. Training on one machine starts the
 same roles as child processes. Several agents may share a replay, which is a
-role of its own with an address of its own.
+role with its own address.
 
 Exit codes: 0 all frames are learned from, 2 bad input, 130 Ctrl-C, 143 asked to
 terminate, 1 anything else, such as a peer that has not come. Actors and
-evaluators have nothing to save and no end of their own: a signal ends them.
+evaluators have nothing to save and do not end by themselves: a signal ends
+them.
 """
 
 import argparse
@@ -70,7 +71,7 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _start_over(args: argparse.Namespace, error: ConnectionError) -> None:
-  """Waits for the learner again, as a new program with nothing of the old."""
+  """Waits for the learner again, as a new program."""
   say = role_flags.make_say(args)
   lost = f'the learner at {args.address}'
   if args.replay_address is not None:

@@ -3,9 +3,9 @@
     python -m impala_tf.cli.warm_start RUN_DIR SOURCE [MODULE ...]
 
 writes the first checkpoint of a run that has its config and nothing else. It is
-a process of its own, before all others, since the supervisor imports no
-TensorFlow; whoever learns then resumes from that checkpoint. The modules are
-those of --import.
+a separate process, before all others, since the supervisor does not import
+TensorFlow; the learner then resumes from that checkpoint. The modules are those
+of --import.
 """
 
 import argparse

@@ -1,6 +1,7 @@
 """The evaluator: plays full games with the newest parameters, again and again.
 
-By the protocol of `evaluation.py`, beside training and without touching it.
+It follows the protocol of `evaluation.py`, beside training and without touching
+it.
 """
 
 import dataclasses
@@ -36,8 +37,8 @@ def make_row(updates: int, frames: int,
   Returns:
     `frames` and `updates` behind the parameters; over all games their number
     (`episodes`), mean (`episode_return`) and `standard_error`, and
-    `episode_frames`, their mean length. Where there are several levels mean and
-    standard error of each as well, under 'level/<name>/'.
+    `episode_frames`, their mean length. With several levels also mean and
+    standard error of each, under 'level/<name>/'.
   """
   together = evaluation.Evaluation(
       [r for result in results.values() for r in result.returns],
@@ -54,10 +55,7 @@ def make_row(updates: int, frames: int,
 
 
 def _mean_and_error(prefix: str, summary: dict) -> metrics.Row:
-  """Names mean and error as training's rows do, so that curves compare.
-
-  One game has no standard error.
-  """
+  """Names mean and error, if any, as training's rows do, for plots."""
   row = {f'{prefix}episode_return': summary['mean']}
   if summary['standard_error'] is not None:
     row[f'{prefix}standard_error'] = summary['standard_error']
@@ -77,16 +75,14 @@ class Evaluator:
     """Connects, and waits for the first parameters.
 
     Args:
-      config: config of the run.
       address: 'host:port' of the learner's server.
-      output_dir: gets `metrics.jsonl`, `tensorboard/` and, where the config
-        asks for them, `videos/`; rows and videos of learning that was lost
-        since are dropped from it.
+      output_dir: gets `metrics.jsonl`, `tensorboard/` and, if the config asks
+        for them, `videos/`. Rows and videos of lost learning are dropped.
       seed: seed of games and actions.
-      poll: function that is called while the learner has no parameters yet.
+      poll: called while the learner has no parameters yet.
 
     Raises:
-      ConnectionError: where the learner does not answer, or has another config.
+      ConnectionError: if the learner does not answer, or has another config.
     """
     self._config = config
     self._seed = seed
@@ -118,10 +114,7 @@ class Evaluator:
         self._levels[level], num_envs, seed, training=False)
 
   def run_once(self) -> Optional[metrics.Row]:
-    """Fetches, plays and writes a row.
-
-    Returns:
-      The row; None where there is nothing newer than the last.
+    """Fetches, plays and writes a row; returns None if nothing is newer.
 
     Raises:
       ConnectionError: as above.
@@ -153,18 +146,12 @@ def run_evaluator(config: config_lib.Config, address: str, output_dir: str,
                   seed: int, poll: waiting.PollFn = lambda cause: None,
                   on_row: Callable[[metrics.Row], None] = lambda row: None
                   ) -> None:
-  """Runs an evaluator's process: plays until killed.
+  """Runs an evaluator's process, which plays until it is killed.
 
-  Args:
-    config: see `Evaluator`.
-    address: see `Evaluator`.
-    output_dir: see `Evaluator`.
-    seed: see `Evaluator`.
-    poll: see `Evaluator`.
-    on_row: function that is called with each row.
+  For the arguments see `Evaluator`; `on_row` is called with each row.
 
   Raises:
-    ConnectionError: where the learner does not answer, or has another config.
+    ConnectionError: if the learner does not answer, or has another config.
   """
   interval_secs = config.experiment.evaluation_interval_secs
   tf_threads.set_threads(1)

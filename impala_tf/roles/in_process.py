@@ -46,7 +46,7 @@ class _Turns(host_lib.LearnerHost):
     self._play()
 
   def on_wait(self, cause: str = '') -> None:
-    """Plays again in place of unrolls that were refused."""
+    """Plays again in place of refused unrolls."""
     self._host.on_wait(cause)
     if self._link is not None and not self._link.problem and (
         not self._link.infos[queue_lib.REPLAY].current_size):
@@ -54,8 +54,8 @@ class _Turns(host_lib.LearnerHost):
     self._play()
 
   def _play(self) -> None:
-    """Plays until there is a batch, and one unroll more for each refused."""
-    # In place of what others have sent to a shared replay nobody must play.
+    """Plays until there is a batch, and one more unroll for each refusal."""
+    # Refused unrolls of other agents are not played again here.
     refused = self._refusals.total - self._refusals.num_replayed
     while (self._num_played < self._num_wanted + refused
            and not self._host.should_stop()):
@@ -71,22 +71,20 @@ def _send_nothing() -> None:
 class _LatePublisher:
   """A publisher that sends parameters just before they are fetched.
 
-  Eight batches or so may be played with the same ones, and the versions between
-  are nobody's.
+  Eight batches or so may be played with the same ones, and intermediate
+  versions are never fetched.
   """
 
   def __init__(self, publisher: weights.Publisher, version: int):
-    """Publishes the parameters as they are now."""
     self._publisher = publisher
     self.publish(version)
     self.send()
 
   def publish(self, version: int) -> None:
-    """Notes that there is a new version."""
     self._version: Optional[int] = version
 
   def send(self) -> None:
-    """Publishes the newest version, if it has not been yet."""
+    """Publishes the newest version unless it was published."""
     if self._version is not None:
       self._publisher.publish(self._version, self._publisher.snapshot())
       self._version = None
@@ -95,24 +93,17 @@ class _LatePublisher:
 def run(config: config_lib.Config, run_dir: str, host: host_lib.LearnerHost,
         replay_address: Optional[str] = None, agent_number: int = 0,
         callbacks: Sequence[loop_lib.Callback] = ()) -> bool:
-  """Plays and learns in turns.
+  """Plays and learns in turns; returns whether the run is done.
 
-  The same hops as between processes, and the same numbers from the same seed
-  unless unrolls are replayed: Reverb's sampling takes no seed. Agents that
-  share a replay are such processes each, and keep pace with one another.
+  Data takes the same hops as between processes. The same seed gives the same
+  numbers unless unrolls are replayed: Reverb's sampling takes no seed. Each
+  agent that shares a replay is such a process, and keeps pace with the others.
 
   Args:
-    config: config of the run.
-    run_dir: directory of the run, which exists; checkpoints in it are resumed
-      from.
-    host: the process that this runs in.
+    run_dir: existing directory of the run, whose checkpoints are resumed from.
     replay_address: 'host:port' of a replay that several agents share; None:
       the replay, if any, is in this process.
     agent_number: number of this agent among those.
-    callbacks: told of each update.
-
-  Returns:
-    Whether the run is done; else the host said to stop.
   """
   if algorithms.architecture(config) == algorithms.SHARED_PARAMETERS:
     return shared_parameters.run_in_process(config, run_dir, host, callbacks)
@@ -133,7 +124,7 @@ def run(config: config_lib.Config, run_dir: str, host: host_lib.LearnerHost,
         parts.publisher, num_updates, lag_updates)
     send = _send_nothing
   if not config.learner_plays:
-    # Where the run goes on, other games than those that were played.
+    # On resume, use a new seed.
     actor = actor_learner.start_actor(
         config, parts.address, seed=num_updates, task=0,
         host=host_lib.ActorHost(), replay_address=replay_address,

@@ -1,8 +1,8 @@
 """A population in turns, within one process: the same numbers every time.
 
-Members of `./launch/population.sh` run at once and compare themselves with
-whatever the others have published by then, which is chance. Here each trains
-until its next decision, while the others rest.
+Members of `./launch/population.sh` run at once and compare themselves with the
+newest records of the others, which depend on chance. Here each trains until its
+next decision, while the others rest.
 """
 
 from typing import Any, Mapping
@@ -43,12 +43,8 @@ def run(members: Mapping[str, config_lib.Config],
   """Trains a population, those with the fewest frames first.
 
   The same seeds give the same numbers, however often it is stopped between two
-  turns.
-
-  Args:
-    members: config of each member, by the directory of its run, which exists.
-      Members that have checkpoints are resumed.
-    host: the process that this runs in.
+  turns. `members` has the config of each member by the existing directory of
+  its run, whose checkpoints are resumed from.
   """
   frames = {run_dir: (metrics.read_rows(run_dir) or [{'frames': 0}])[-1][
       'frames'] for run_dir in members}

@@ -26,16 +26,15 @@ def write_first_checkpoint(config: config_lib.Config, run_dir: str,
   run.
 
   Args:
-    config: config of the new run.
     run_dir: directory of the new run, which has no checkpoint.
     source_dir: directory of the run or exported agent to begin from.
     which: its checkpoint, see `checkpoint.find`.
 
   Returns:
-    Lines that say what was taken, and what starts fresh.
+    Lines that say which parameters were taken, and which start fresh.
 
   Raises:
-    UserError: where the parameters do not fit, or there are none.
+    UserError: if the parameters do not fit, or there are none.
   """
   source = saved.load_agent(source_dir, which)
   config = sizing.fit(config)

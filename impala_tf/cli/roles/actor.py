@@ -1,4 +1,4 @@
-"""The actor as a program of its own."""
+"""The actor as a program."""
 
 import argparse
 import secrets

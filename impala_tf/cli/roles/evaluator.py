@@ -1,4 +1,4 @@
-"""The evaluator as a program of its own."""
+"""The evaluator as a program."""
 
 import argparse
 import os

@@ -79,7 +79,7 @@ def add_sharing(parser: argparse.ArgumentParser, roles: str = '') -> None:
 
 
 def sharing(args: argparse.Namespace) -> local_run.Sharing:
-  """Returns what the flags of `add_sharing` say."""
+  """Returns the place that the flags of `add_sharing` give."""
   return local_run.Sharing(args.replay_address, args.agent or 0)
 
 
@@ -87,13 +87,11 @@ def check_sharing(args: argparse.Namespace,
                   config: Optional[config_lib.Config] = None) -> None:
   """Refuses flags of `add_sharing` that cannot work.
 
-  Args:
-    args: flags.
-    config: config of the run; None where it is not known yet.
+  `config` is None if it is not known yet.
 
   Raises:
-    UserError: where one flag lacks the other, or the run has no replay that
-      could be shared.
+    UserError: if one flag lacks the other, or the run has no replay that could
+      be shared.
   """
   if args.replay_address is not None:
     parse_address(args.replay_address, '--replay_address')
@@ -117,7 +115,7 @@ def check_sharing(args: argparse.Namespace,
 
 
 def parse_address(text: str, flag: str = '--address') -> Tuple[str, int]:
-  """Returns host and port; raises UserError where `flag` does not give both."""
+  """Returns host and port; raises UserError unless `flag` gives both."""
   host, _, port = text.rpartition(':')
   if not host or not port.isdecimal() or not 0 < int(port) < 2**16:
     raise config_lib.UserError(
@@ -127,7 +125,7 @@ def parse_address(text: str, flag: str = '--address') -> Tuple[str, int]:
 
 
 def free_port(address: str, flag: str = '--address') -> int:
-  """Returns the address's port; raises UserError where it is taken."""
+  """Returns the address's port; raises UserError if it is taken."""
   try:
     return ports.choose(parse_address(address)[1])
   except OSError as error:
@@ -182,7 +180,7 @@ def _check_replay(args: argparse.Namespace) -> None:
 
 
 def absent_agents(args: argparse.Namespace) -> List[int]:
-  """Returns the numbers of --absent; raises UserError where they are none."""
+  """Returns the numbers of --absent; raises UserError if they are none."""
   numbers = args.absent.split(',') if args.absent else []
   for number in numbers:
     if not number.isdecimal() or int(number) >= args.num_agents:
@@ -195,12 +193,8 @@ def absent_agents(args: argparse.Namespace) -> List[int]:
 def learner_addresses(args: argparse.Namespace, number: int) -> List[str]:
   """Reads the addresses at which learners reach one another; empty for one.
 
-  Args:
-    args: flags of the role.
-    number: number of learners in the config.
-
   Raises:
-    UserError: where there are more or fewer addresses than learners.
+    UserError: if there are not as many addresses as learners.
   """
   addresses = args.learners.split(',') if args.learners else []
   for address in addresses:

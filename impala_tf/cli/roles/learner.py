@@ -1,4 +1,4 @@
-"""The learner as a program of its own."""
+"""The learner as a program."""
 
 import argparse
 import contextlib
@@ -25,7 +25,7 @@ RowFn = Callable[[Mapping[str, Any]], None]
 
 
 class _Stopped(Exception):
-  """The learner was asked to stop before there was anything to save."""
+  """A request to stop before there is anything to save."""
 
 
 class _Host(host_lib.LearnerHost):
@@ -37,14 +37,10 @@ class _Host(host_lib.LearnerHost):
 
   def __init__(self, args: argparse.Namespace, addresses: List[str],
                on_row: RowFn, config: config_lib.Config):
-    """Handles signals; tells the user at once what a learner by hand waits for.
+    """Prints at once which peers a learner started by hand waits for.
 
-    Args:
-      args: flags of the role.
-      addresses: addresses at which several learners reach one another; empty
-        for a single one.
-      on_row: function that is called with each row of metrics.
-      config: config of the run.
+    `addresses` are those at which several learners reach one another; empty for
+    a single one.
     """
     self._played = 'unrolls'
     awaited = f'unrolls that actors send to {args.address}'
@@ -94,9 +90,7 @@ class _Host(host_lib.LearnerHost):
   def join(self) -> Any:
     """Waits for all learners of the run; returns `learner_group.Learners`.
 
-    Raises:
-      _Stopped: where a signal came meanwhile.
-      PeerMissing: where they have not come in time.
+    Raises _Stopped after a signal, PeerMissing if they are late.
     """
     from impala_tf.runtime import learner_group
     if not self._addresses:
@@ -113,12 +107,7 @@ class _Host(host_lib.LearnerHost):
     return learners
 
   def wait_for_replay(self) -> None:
-    """Waits for the server of a shared replay.
-
-    Raises:
-      _Stopped: where a signal came meanwhile.
-      PeerMissing: where it has not come in time.
-    """
+    """Waits for a shared replay; raises _Stopped, PeerMissing."""
     address = self._args.replay_address
     waiting = self._wait_for(f'the replay at {address}')
     waiting_lib.for_port(address, lambda cause: self._poll(waiting, cause))
@@ -135,7 +124,7 @@ class _Host(host_lib.LearnerHost):
 
 def _learn(args: argparse.Namespace, config: config_lib.Config, run_dir: str,
            on_row: RowFn = lambda row: None) -> Optional[int]:
-  """Learns to the end; returns the signal that ended it, if one did."""
+  """Learns to the end; returns the signal that ended it, if any."""
   addresses = role_flags.learner_addresses(args, config.learner.num_learners)
   host = _Host(args, addresses, on_row, config)
   # Here, since they import TensorFlow, which takes seconds.
@@ -157,7 +146,7 @@ def _learn(args: argparse.Namespace, config: config_lib.Config, run_dir: str,
 
 
 def _learner_config(args: argparse.Namespace) -> config_lib.Config:
-  """Reads what to train; raises UserError where it cannot be trained so."""
+  """Reads the config; raises UserError if it cannot be trained so."""
   path = run_directory.config_path(args.config, args.run_dir)
   if path is None and args.run_dir:
     raise config_lib.UserError(f'{args.run_dir} holds no run to be resumed; '
@@ -173,7 +162,7 @@ def _learner_config(args: argparse.Namespace) -> config_lib.Config:
 
 
 def _check_num_actors(config: config_lib.Config) -> None:
-  """Refuses to have each actor count the actors by the cores it sees."""
+  """Refuses to have each actor count the actors by its cores."""
   if config.actor.num_actors is not None:
     return
   setting = None

@@ -17,7 +17,7 @@ from impala_tf.suites import levels
 
 
 def config_path(args: argparse.Namespace) -> Optional[str]:
-  """Returns the path of the config that flags name; None where they do not."""
+  """Returns the path of the config in the flags; None if there is none."""
   if args.config or not args.run_dir:
     return args.config
   return gin_config.config_path(args.run_dir)
@@ -27,12 +27,6 @@ class LearnerConnection:
   """Waits for the learner and takes its config."""
 
   def __init__(self, args: argparse.Namespace, say: Callable[[str], None]):
-    """Begins to wait, and tells the user at once.
-
-    Args:
-      args: flags of the role.
-      say: function that prints a line.
-    """
     self._args = args
     self._say = say
     self._waiting = waiting_lib.Waiting(
@@ -45,8 +39,8 @@ class LearnerConnection:
     """Waits for the learner; returns its config.
 
     Raises:
-      PeerMissing: where the learner has not come in time.
-      UserError: where it has another config than the flags name.
+      PeerMissing: if the learner has not come in time.
+      UserError: if its config is not that of the flags.
     """
     if self._config is None:
       # First without TensorFlow, as it may take long.
@@ -80,13 +74,9 @@ class LearnerConnection:
 
 
 def begin(args: argparse.Namespace) -> Callable[[str], None]:
-  """Prepares a role that has nothing to save to end at once when it is asked.
+  """Has signals end a role at once, since it has nothing to save.
 
-  Args:
-    args: flags of the role.
-
-  Returns:
-    The function that prints the role's lines.
+  Returns the function that prints the role's lines.
   """
   if args.supervised:
     child_lib.stop_with_parent(lambda: os._exit(0))
