@@ -54,9 +54,6 @@ COVERED_ELSEWHERE = {
     'impala_tf/ray_cluster/host.py': (
         'tests/ray_cluster/program_test.py',
         'is the end of `program` that Ray places'),
-    **{f'impala_tf/cli/roles/{name}.py': (
-        'tests/cli/role_test.py', 'is a program, tried as such')
-       for name in ('evaluator', 'learner_connection')},
     'impala_tf/cli/roles/replay.py': (
         'tests/faults/shared_replay_test.py', 'is a program, tried as such'),
 }

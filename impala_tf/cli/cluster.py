@@ -148,9 +148,8 @@ def _run(args: argparse.Namespace) -> int:
   why_public = program.why_public(
       args.network,
       args.ray_address is not None or args.replay_address is not None,
-      args.run_dir, args.init_from)
-  if why_public is None:
-    why_public = program.enter_private_network('cluster', args.network)
+      args.run_dir, args.init_from) or program.enter_private_network(
+          'cluster', args.network)
   _check_flags(args)
   user_modules.load(args.modules)
   config_path = run_directory.config_path(args.config, args.run_dir)

@@ -11,7 +11,6 @@ import os
 from typing import Dict, Optional, Sequence, Tuple
 
 from impala_tf import config as config_lib
-from impala_tf.cli import checkpoint_flag
 from impala_tf.cli import command_line
 from impala_tf.cli import program
 from impala_tf.plots import suite_results
@@ -34,7 +33,7 @@ def _parse_args() -> argparse.Namespace:
                       'paper, 500 on DMLab-30 and 200 elsewhere)')
   parser.add_argument('--seed', type=int, default=0,
                       help='of games and actions (default: %(default)s)')
-  checkpoint_flag.add(parser)
+  program.add_checkpoint(parser)
   parser.add_argument('--deterministic', action='store_true',
                       help='take the most probable actions instead of sampling '
                       'them, which the paper does not')
@@ -60,7 +59,7 @@ def _evaluate(args: argparse.Namespace) -> dict:
   """Plays games as the flags say; returns the report to be printed."""
   run_directory.reach(args.run_dir)
   config_path = scores.check(args.run_dir, args.episodes, args.seed)
-  checkpoint_flag.parse(args.checkpoint)
+  program.parse_checkpoint(args.checkpoint)
   user_modules.load(args.modules)
   config = gin_config.load(config_path)
   suite, levels = _suite_and_levels(args, config.environment.level)
@@ -141,7 +140,7 @@ def _evaluate_levels(args: argparse.Namespace, config: config_lib.Config,
   """Plays levels that are of no suite together; returns the report."""
   from impala_tf.agents import saved  # Imports TensorFlow, which takes seconds.
   loaded = saved.load_agent(
-      args.run_dir, checkpoint_flag.parse(args.checkpoint))
+      args.run_dir, program.parse_checkpoint(args.checkpoint))
   results: Dict[str, dict] = {}
 
   def keep(level, result):
@@ -182,7 +181,7 @@ def _evaluate_suite(args: argparse.Namespace, config: config_lib.Config,
 
   from impala_tf.agents import saved  # Imports TensorFlow, which takes seconds.
   loaded = saved.load_agent(
-      args.run_dir, checkpoint_flag.parse(args.checkpoint))
+      args.run_dir, program.parse_checkpoint(args.checkpoint))
   episodes = args.episodes or suite.episodes
   results = suite_results.SuiteResults(output, suite, {
       'trained_frames': loaded.num_frames, 'episodes': episodes,

@@ -5,7 +5,7 @@ import os
 import shlex
 import signal
 import sys
-from typing import Callable, Optional, Sequence
+from typing import Callable, Optional, Sequence, Union
 
 from impala_tf import config as config_lib
 from impala_tf.envs import environment
@@ -71,6 +71,30 @@ def add_import(parser: argparse.ArgumentParser) -> None:
                       'networks or algorithms, or the name of an installed '
                       'module; may be repeated; on other machines it must be '
                       'at the same path')
+
+
+def add_checkpoint(parser: argparse.ArgumentParser) -> None:
+  """Adds the flag --checkpoint, whose value is for `parse_checkpoint`."""
+  parser.add_argument('--checkpoint', default='newest', metavar='best',
+                      help='which parameters: newest; best, by the mean return '
+                      'of 100 full episodes of training; or N, the number of '
+                      'updates in the name of a checkpoint (default: '
+                      '%(default)s)')
+
+
+def parse_checkpoint(text: str) -> Union[str, int]:
+  """Returns the value of --checkpoint as `storage.checkpoint.find` takes it.
+
+  Raises:
+    UserError: if it names no checkpoint.
+  """
+  if text in ('newest', 'best'):
+    return text
+  if text.isascii() and text.isdecimal():
+    return int(text)
+  raise config_lib.UserError(
+      f'--checkpoint must be newest, best or a number of updates, but is '
+      f'{text!r}')
 
 
 def add_network(parser: argparse.ArgumentParser) -> None:

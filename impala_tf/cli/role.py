@@ -20,22 +20,19 @@ import time
 from absl import flags
 from absl import logging
 
-from impala_tf import config as config_lib
 from impala_tf.cli import program
-from impala_tf.cli.roles import actor as actor_role
-from impala_tf.cli.roles import evaluator as evaluator_role
 from impala_tf.cli.roles import flags as role_flags
 from impala_tf.cli.roles import learner as learner_role
+from impala_tf.cli.roles import peers
 from impala_tf.cli.roles import replay as replay_role
 from impala_tf.envs import environment
 from impala_tf.roles import beginning
-from impala_tf.runtime import child
 from impala_tf.runtime import user_modules
 from impala_tf.runtime import waiting
 
 _GRACE_SECS = 5.
-_ROLES = {'learner': learner_role.run, 'actor': actor_role.run,
-          'evaluator': evaluator_role.run, 'replay': replay_role.run}
+_ROLES = {'learner': learner_role.run, 'actor': peers.run_actor,
+          'evaluator': peers.run_evaluator, 'replay': replay_role.run}
 _PEERS = ('actor', 'evaluator')  # Of a learner.
 
 
@@ -44,17 +41,13 @@ def _run(args: argparse.Namespace) -> int:
     role_flags.check(args)
     user_modules.load(args.modules)
     return _ROLES[args.role](args) or 0
-  except config_lib.UserError as error:
-    print(f'{child.COMPLAINT}{error}', file=sys.stderr)
-    return child.BAD_INPUT
-  except waiting.PeerLost as error:
-    print(f'{child.COMPLAINT}{error}', file=sys.stderr)
-    return 1
+  except waiting.PeerLost:  # Not as below: nothing can be waited for.
+    raise
   except waiting.PeerMissing as error:
-    print(f'{child.COMPLAINT}{error}; is it running, and can the machines '
-          'reach each other? (for more patience --wait_secs; with train.sh '
-          'ActorConfig.env_timeout_secs)', file=sys.stderr)
-    return 1
+    raise waiting.PeerMissing(
+        f'{error}; is it running, and can the machines reach each other? (for '
+        'more patience --wait_secs; with train.sh ActorConfig.env_timeout_secs)'
+    ) from error
   except environment.SimulatorError as error:  # A trace would say nothing more.
     logging.error('%s', error)
     return 1

@@ -87,7 +87,9 @@ class Evaluator:
     self._config = config
     self._seed = seed
     levels = levels_lib.expand(config.environment.level)
-    self._levels = {level: self._level_config(level) for level in levels}
+    self._levels = {level: dataclasses.replace(
+        config, environment=dataclasses.replace(
+            config.environment, level=level)) for level in levels}
     environment = self._make_environment(levels[0], 1, seed)
     self._agent = experiment.make_agent(config, environment)
     environment.close()
@@ -103,11 +105,6 @@ class Evaluator:
         os.path.join(output_dir, _VIDEOS),
         config.experiment.evaluation_video_interval_secs)
     self._videos.drop_from(_video_name(self._fetcher.frames + 1))
-
-  def _level_config(self, level: str) -> config_lib.Config:
-    return dataclasses.replace(
-        self._config, environment=dataclasses.replace(
-            self._config.environment, level=level))
 
   def _make_environment(self, level: str, num_envs: int, seed: int):
     return experiment.make_environment(

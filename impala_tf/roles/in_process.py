@@ -6,12 +6,10 @@ import tensorflow as tf
 
 from impala_tf import config as config_lib
 from impala_tf.algorithms import table as algorithms
-from impala_tf.comms import unroll_filter
 from impala_tf.core import actor as actor_lib
 from impala_tf.core import loop as loop_lib
 from impala_tf.core import queue as queue_lib
 from impala_tf.core import weights
-from impala_tf.replay import shared_replay
 from impala_tf.roles import actor_learner
 from impala_tf.roles import learner_parts
 from impala_tf.roles import shared_parameters
@@ -24,17 +22,14 @@ class _Turns(host_lib.LearnerHost):
   """A learner's host that has the actor play before each batch is read."""
 
   def __init__(self, host: host_lib.LearnerHost, actor: actor_lib.Actor,
-               refusals: unroll_filter.Refusals, num_fresh: int, num_envs: int,
-               link: Optional[shared_replay.Link],
-               send: Callable[[], None]):
+               parts: learner_parts.LearnerParts, send: Callable[[], None]):
     self._host = host
     self._actor = actor
-    self._link = link
+    self._config = parts.config
+    self._refusals = parts.refusals
+    self._link = parts.link
     self._send = send
     self.on_pause = host.on_pause
-    self._refusals = refusals
-    self._num_fresh = num_fresh
-    self._num_envs = num_envs
     self._num_played = 0
     self._num_wanted = 0
     self.should_stop = host.should_stop
@@ -42,7 +37,7 @@ class _Turns(host_lib.LearnerHost):
 
   def before_batch(self) -> None:
     self._host.before_batch()
-    self._num_wanted += self._num_fresh
+    self._num_wanted += self._config.num_fresh
     self._play()
 
   def on_wait(self, cause: str = '') -> None:
@@ -61,7 +56,7 @@ class _Turns(host_lib.LearnerHost):
            and not self._host.should_stop()):
       self._send()
       self._actor.run_unroll()
-      self._num_played += self._num_envs
+      self._num_played += self._config.actor.num_envs
 
 
 def _send_nothing() -> None:
@@ -109,11 +104,10 @@ def run(config: config_lib.Config, run_dir: str, host: host_lib.LearnerHost,
     return shared_parameters.run_in_process(config, run_dir, host, callbacks)
   announced, config = config, sizing.fit(config)
   tf.config.experimental.enable_op_determinism()
-  num_fresh, num_envs = config.num_fresh, config.actor.num_envs
   parts = learner_parts.make(
       config, announced, learner_parts.Place(
           run_dir, replay_address=replay_address, agent=agent_number),
-      num_fresh + num_envs, learner_group.alone())
+      config.num_fresh + config.actor.num_envs, learner_group.alone())
   num_updates = int(parts.learner.num_updates.numpy())
   lag_updates = config.actor.controlled_lag_updates
   if lag_updates is None:
@@ -129,8 +123,7 @@ def run(config: config_lib.Config, run_dir: str, host: host_lib.LearnerHost,
         config, parts.address, seed=num_updates, task=0,
         host=host_lib.ActorHost(), replay_address=replay_address,
         agent_number=agent_number)
-    host = _Turns(
-        host, actor, parts.refusals, num_fresh, num_envs, parts.link, send)
+    host = _Turns(host, actor, parts, send)
   # By updates: means over a stretch of time would differ between runs.
   return actor_learner.train(
       parts, publisher, log_interval_secs=0.,

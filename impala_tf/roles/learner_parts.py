@@ -142,6 +142,8 @@ def make(config: config_lib.Config, announced: config_lib.Config, place: Place,
   server = _serve(
       config, announced, place, spec, queue_capacity, learner, memory)
   address = f'localhost:{server.port}'
+  if config.has_priorities:  # A replay that agents share has none.
+    looped = priorities.PrioritisingLearner(looped, address, queue_lib.REPLAY)
   publisher = _publish_first(
       config, address, environment, learner, learners)
   refusals = unroll_filter.Refusals()
@@ -156,8 +158,7 @@ def make(config: config_lib.Config, announced: config_lib.Config, place: Place,
   level_log = _make_level_log(config, environment, totals)
   environment.close()
   return LearnerParts(
-      config, place, log_dir, learners,
-      _with_priorities(config, address, looped), totals,
+      config, place, log_dir, learners, looped, totals,
       _make_saver(config, place, address, checkpointer, learners.is_chief),
       server, publisher, memory, learners.wrap_reader(reader), refusals,
       level_log, link)
@@ -192,15 +193,13 @@ def make_checkpointer(config: config_lib.Config, run_dir: str,
                       member_state: Optional[member_lib.State] = None
                       ) -> checkpoint_lib.Checkpointer:
   """Makes the checkpointer of all state that a run resumes from."""
-  member_parts = {} if member_state is None else {
-      'population': member_state}
   return checkpoint_lib.Checkpointer(
       run_dir, config.experiment.checkpoints_to_keep,
       # Runs of version 0.1.0, and first checkpoints of warm starts, have none.
       optional=('hyperparameters', 'configured', 'population'),
       agent=learner.agent, learner=learner.saved, totals=totals,
       hyperparameters=learner.hyperparameters, configured=configured,
-      **member_parts)
+      **({} if member_state is None else {'population': member_state}))
 
 
 def _serve(config: config_lib.Config, announced: config_lib.Config,
@@ -286,15 +285,6 @@ def _make_recompute(config: config_lib.Config, address: str,
   agent = experiment.make_agent(config, environment)
   return replayed_memory.MemoryRecomputer(
       agent, weights.Fetcher(address, agent.published_variables))
-
-
-def _with_priorities(config: config_lib.Config, address: str,
-                     learner: interfaces.Learner) -> interfaces.Learner:
-  """Has the learner set priorities, if the replay is sampled by them."""
-  if not config.has_priorities:
-    return learner
-  # A replay that agents share has none.
-  return priorities.PrioritisingLearner(learner, address, queue_lib.REPLAY)
 
 
 def _make_level_log(config: config_lib.Config,

@@ -92,7 +92,7 @@ def test_url_that_cannot_be_reached_is_refused_in_one_line(
 def test_so_it_is_for_roles(capsys, arguments):
   args = role.role_flags.make_parser('').parse_args(
       [*arguments, '--address=localhost:5000', '--run_dir=nosuch://b/run'])
-  assert role._run(args) == 2
+  assert program.run(lambda: role._run(args)) == 2
   line, = capsys.readouterr().err.splitlines()
   assert re.match('error: nosuch://b/run(/evaluation)? cannot be reached: ',
                   line)

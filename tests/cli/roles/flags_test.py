@@ -3,6 +3,7 @@
 
 import pytest
 
+from impala_tf.cli import program
 from impala_tf.cli import role
 from impala_tf.cli.roles import flags
 from tests.fixtures import programs
@@ -83,4 +84,5 @@ _TWO_LEARNERS = ('--gin_binding=LearnerConfig.num_learners = 2',
      'mean atari/pong')])
 def test_bad_flag_is_refused_in_one_line(refused, arguments, words):
   args = flags.make_parser('').parse_args(arguments)
-  assert words in refused(lambda: role._run(args))
+  assert words in refused(
+      lambda: program.run(lambda: role._run(args)))
