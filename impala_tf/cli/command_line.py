@@ -28,11 +28,7 @@ class Parser(argparse.ArgumentParser):
   def parse_args(self, args: Optional[Sequence[str]] = None,
                  namespace: Optional[argparse.Namespace] = None
                  ) -> argparse.Namespace:
-    """Reads the command line; flags and other arguments may be mixed.
-
-    Raises:
-      UserError: if it cannot be read.
-    """
+    """Reads flags and arguments, which may be mixed; raises UserError."""
     if args is None and _LINE in os.environ:
       print('\n'.join(self._completions(sys.argv[-1])))
       self.exit()
@@ -117,3 +113,18 @@ def add_gin_binding(parser: argparse.ArgumentParser,
   """Adds the flag --gin_binding, whose values `gin_config.load` takes."""
   parser.add_argument('--gin_binding', action='append', default=[],
                       metavar=f'"{example}"', help=f'{what}; may be repeated')
+
+
+def check_above_0(args: argparse.Namespace, name: str) -> None:
+  """Raises UserError for a number that is not above 0; None is allowed."""
+  value = getattr(args, name)
+  if value is not None and not value > 0:
+    raise config_lib.UserError(f'--{name} must be above 0, but is {value:g}')
+
+
+def check_at_least(args: argparse.Namespace, name: str, least: int) -> None:
+  """Raises UserError for a number that is too small; None is allowed."""
+  value = getattr(args, name)
+  if value is not None and not value >= least:
+    raise config_lib.UserError(
+        f'--{name} must be at least {least}, but is {value:g}')

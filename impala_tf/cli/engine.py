@@ -41,11 +41,7 @@ _WAIT_SECS = 600.  # Longest wait for room while no run has any.
 
 
 class Program:
-  """A program that trains all runs of a file; the same command resumes them.
-
-  Attributes:
-    kind: kind of the file.
-  """
+  """A program that trains all runs of a file; run again, it resumes them."""
   kind = sweep_directory.SWEEP
 
   def main(self, description: str) -> int:
@@ -213,14 +209,9 @@ def _parse_args(kind: sweep_directory.Kind,
 
 
 def _check_flags(args: argparse.Namespace) -> None:
-  if args.jobs is not None and args.jobs < 1:
-    raise config_lib.UserError(f'--jobs must be at least 1, but is {args.jobs}')
-  if args.run_cpus is not None and not args.run_cpus > 0:
-    raise config_lib.UserError(
-        f'--run_cpus must be above 0, but is {args.run_cpus:g}')
-  if not args.run_gpus >= 0:
-    raise config_lib.UserError(
-        f'--run_gpus must be at least 0, but is {args.run_gpus:g}')
+  command_line.check_at_least(args, 'jobs', 1)
+  command_line.check_above_0(args, 'run_cpus')
+  command_line.check_at_least(args, 'run_gpus', 0)
   if args.engine != 'ray' and (args.ray_address or args.run_cpus
                                or args.run_gpus):
     raise config_lib.UserError(
@@ -243,11 +234,7 @@ def _enter_private_network(args: argparse.Namespace, verb: str,
 @contextlib.contextmanager
 def _connected(args: argparse.Namespace, in_process: bool, at_least: int
                ) -> Iterator[Host]:
-  """Connects to the host of the runs, of which `at_least` run together.
-
-  Raises:
-    UserError: if it has room for fewer.
-  """
+  """Connects to a host for `at_least` runs at once; raises UserError."""
   environment = _ONE_THREAD if in_process else {}
   if args.engine == 'local':
     # Runs keep one thread whatever --jobs is: results must not depend on it.
@@ -290,12 +277,8 @@ def load_runs(config: plan_lib.SweepConfig,
     Dict[str, config_lib.Config], List[Tuple[plan_lib.Run, config_lib.Config]]]:
   """Reads each task's config, alone and with the bindings of runs.
 
-  Returns:
-    Config of each task; and runs with all limits of the settings, with their
-    configs.
-
-  Raises:
-    ConfigError: if a run could not work.
+  Returns the config of each task; and runs with all limits of the settings,
+  with their configs. Raises ConfigError if a run could not work.
   """
   tasks = {task: gin_config.load(path) for task, path in config.tasks.items()}
   runs = [(run, gin_config.load(config.tasks[run.task], run.gin_bindings()))

@@ -99,9 +99,7 @@ def _check(args: argparse.Namespace) -> str:
     raise config_lib.UserError(
         f'--confidence must be 0 or more and below 1, such as 0.95, but is '
         f'{args.confidence:g}')
-  if args.smooth < 1:
-    raise config_lib.UserError(
-        f'--smooth must be at least 1, but is {args.smooth}')
+  command_line.check_at_least(args, 'smooth', 1)
   if args.csv and not suite_results.can_write(args.csv):
     raise config_lib.UserError(
         f'{args.csv} cannot be written; choose another --csv')

@@ -21,11 +21,7 @@ from impala_tf.storage import files
 
 
 def run(action: Callable[[], Optional[int]]) -> int:
-  """Runs a program; prints one line if its input or the run is bad.
-
-  `action` does the program's work, and returns the exit code, or None for 0.
-  Returns the exit code.
-  """
+  """Runs a program to its exit code; prints one line if input or run is bad."""
   try:
     return action() or 0
   except config_lib.UserError as error:
@@ -51,8 +47,7 @@ def end(exit_code: int, at_once: bool = False) -> None:
 def load_for_roles(path: str, bindings: Sequence[str]) -> config_lib.Config:
   """Reads a configuration for a learner and actors in separate processes.
 
-  Raises:
-    UserError: if it cannot be trained in this way.
+  Raises UserError if it cannot be trained in this way.
   """
   config = gin_config.load(path, bindings)
   if config.experiment.in_process:
@@ -83,11 +78,7 @@ def add_checkpoint(parser: argparse.ArgumentParser) -> None:
 
 
 def parse_checkpoint(text: str) -> Union[str, int]:
-  """Returns the value of --checkpoint as `storage.checkpoint.find` takes it.
-
-  Raises:
-    UserError: if it names no checkpoint.
-  """
+  """Returns --checkpoint as `checkpoint.find` takes it; raises UserError."""
   if text in ('newest', 'best'):
     return text
   if text.isascii() and text.isdecimal():
@@ -116,17 +107,13 @@ def add_ray_address(parser: argparse.ArgumentParser) -> None:
 
 def why_public(network: str, is_for_others: bool,
                *directories: Optional[str]) -> Optional[str]:
-  """Decides from the flags whether other machines may reach the run.
+  """Says why other machines may reach the run; None if it is to be private.
 
   Args:
     network: value of --network.
     is_for_others: whether other machines are to connect.
     *directories: directories, if known, that the run reads or writes; may be
       URLs.
-
-  Returns:
-    Why they may reach it; None if the run is to be private, see
-    `enter_private_network`.
 
   Raises:
     UserError: if they may not, but a directory is on another machine.
@@ -144,16 +131,10 @@ def why_public(network: str, is_for_others: bool,
 
 
 def enter_private_network(verb: str, network: str) -> Optional[str]:
-  """Has this program run where other machines cannot reach it.
+  """Executes the program `verb` anew in a private network, unless it was tried.
 
-  Executes the program `verb` anew within a private network, unless that was
-  tried.
-
-  Returns:
-    Why other machines can reach it all the same; None if they cannot.
-
-  Raises:
-    UserError: if --network demands it and the system does not allow it.
+  Returns why other machines can reach it all the same; None if they cannot.
+  Raises UserError if --network demands it and the system does not allow it.
   """
   if not private_network.is_settled():
     private_network.restart_within('impala_tf', verb)

@@ -106,22 +106,18 @@ def _follow(tracker: Tracker) -> None:
       print(f'No rows for the moment: {error}', flush=True)
 
 
-def _log_to(path: str) -> None:
-  """Sends all output of this process to a file."""
-  os.makedirs(os.path.dirname(path), exist_ok=True)
-  log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
-  for stream in (sys.stdout, sys.stderr):
-    os.dup2(log, stream.fileno())
-
-
 def main() -> None:
   """Follows a run."""
   run_dir = os.fsdecode(_first_line())
   if not run_dir:  # The run could not begin.
     return
   child.yield_to_others()
-  _log_to(os.path.join(
-      run_directory.logs_path(run_dir), tracking.LOG_NAME))
+  log_dir = run_directory.logs_path(run_dir)
+  os.makedirs(log_dir, exist_ok=True)
+  log = os.open(os.path.join(log_dir, tracking.LOG_NAME),
+                os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+  for stream in (sys.stdout, sys.stderr):
+    os.dup2(log, stream.fileno())
   import wandb  # Here, since it takes seconds.
   tracker = Tracker(wandb, run_dir)
   _follow(tracker)

@@ -147,10 +147,7 @@ def start_actor(config: config_lib.Config, address: str, seed: int, task: int,
   """Makes an actor that holds the learner's parameters.
 
   `config` has numbers for all options that were left to the machine. For the
-  other arguments see `run_actor`, for `run_table` see `weights.Fetcher`.
-
-  Raises:
-    ConnectionError: if a server does not answer, or is of another run.
+  other arguments and errors see `run_actor`, for `run_table` `weights.Fetcher`.
   """
   environment_seed, policy_seed = experiment.make_seeds(
       config.experiment.seed, seed)

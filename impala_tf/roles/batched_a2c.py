@@ -48,11 +48,7 @@ class NewerFetcher:
     self._last: Optional[Tuple[int, Optional[str]]] = None
 
   def fetch(self) -> int:
-    """Waits for parameters newer than the last; see `weights.Fetcher`.
-
-    Raises:
-      ConnectionError: if the learner is lost.
-    """
+    """Waits for newer parameters; raises ConnectionError without a learner."""
     while True:
       version = self._fetcher.fetch()
       # A learner that goes on from its last checkpoint has lost the unrolls of

@@ -51,8 +51,7 @@ def check_names(config: config_lib.Config) -> None:
 def import_architecture(config: config_lib.Config) -> Any:
   """Imports the module of `roles` in which a run's algorithm learns.
 
-  It has `run_learner` and `run_actor`, the processes of the two roles, and
-  imports TensorFlow.
+  It has `run_learner` and `run_actor`, and imports TensorFlow.
   """
   return importlib.import_module(
       f'impala_tf.roles.{algorithms.architecture(config)}')

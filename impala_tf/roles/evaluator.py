@@ -111,11 +111,7 @@ class Evaluator:
         self._levels[level], num_envs, seed, training=False)
 
   def run_once(self) -> Optional[metrics.Row]:
-    """Fetches, plays and writes a row; returns None if nothing is newer.
-
-    Raises:
-      ConnectionError: as above.
-    """
+    """Fetches, plays and writes a row; returns None if nothing is newer."""
     updates = self._fetcher.fetch()
     if updates == self._evaluated:
       return None
@@ -145,10 +141,7 @@ def run_evaluator(config: config_lib.Config, address: str, output_dir: str,
                   ) -> None:
   """Runs an evaluator's process, which plays until it is killed.
 
-  For the arguments see `Evaluator`; `on_row` is called with each row.
-
-  Raises:
-    ConnectionError: if the learner does not answer, or has another config.
+  For arguments and errors see `Evaluator`; `on_row` is called with each row.
   """
   interval_secs = config.experiment.evaluation_interval_secs
   tf_threads.set_threads(1)

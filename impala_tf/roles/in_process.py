@@ -22,7 +22,8 @@ class _Turns(host_lib.LearnerHost):
   """A learner's host that has the actor play before each batch is read."""
 
   def __init__(self, host: host_lib.LearnerHost, actor: actor_lib.Actor,
-               parts: learner_parts.LearnerParts, send: Callable[[], None]):
+               parts: learner_parts.LearnerParts,
+               send: Optional[Callable[[], None]]):
     self._host = host
     self._actor = actor
     self._config = parts.config
@@ -54,13 +55,10 @@ class _Turns(host_lib.LearnerHost):
     refused = self._refusals.total - self._refusals.num_replayed
     while (self._num_played < self._num_wanted + refused
            and not self._host.should_stop()):
-      self._send()
+      if self._send is not None:
+        self._send()
       self._actor.run_unroll()
       self._num_played += self._config.actor.num_envs
-
-
-def _send_nothing() -> None:
-  """Stands for a publisher that has sent all that it has."""
 
 
 class _LatePublisher:
@@ -116,7 +114,7 @@ def run(config: config_lib.Config, run_dir: str, host: host_lib.LearnerHost,
   else:  # It needs the parameters of every version.
     publisher = weights.DelayedPublisher(
         parts.publisher, num_updates, lag_updates)
-    send = _send_nothing
+    send = None
   if not config.learner_plays:
     # On resume, use a new seed.
     actor = actor_learner.start_actor(

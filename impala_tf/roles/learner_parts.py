@@ -60,7 +60,6 @@ class LearnerParts(NamedTuple):
 
   Attributes:
     config: config with numbers for all options left to the machine.
-    place: directory and addresses of the learner.
     log_dir: directory for the rows of this learner.
     learners: all learners of the run, mostly one.
     learner: updates the parameters.
@@ -77,7 +76,6 @@ class LearnerParts(NamedTuple):
       learner's own server.
   """
   config: config_lib.Config
-  place: Place
   log_dir: str
   learners: learner_group.Learners
   learner: interfaces.Learner
@@ -158,7 +156,7 @@ def make(config: config_lib.Config, announced: config_lib.Config, place: Place,
   level_log = _make_level_log(config, environment, totals)
   environment.close()
   return LearnerParts(
-      config, place, log_dir, learners, looped, totals,
+      config, log_dir, learners, looped, totals,
       _make_saver(config, place, address, checkpointer, learners.is_chief),
       server, publisher, memory, learners.wrap_reader(reader), refusals,
       level_log, link)

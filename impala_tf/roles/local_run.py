@@ -53,12 +53,9 @@ class Ports(NamedTuple):
 
 
 def choose_ports(first: Optional[int], num_learners: int) -> Ports:
-  """Finds free ports for all learners.
+  """Finds free ports for all learners; None for `first`: any Reverb ports.
 
-  `first` is the first port of the Reverb servers; None: any free ones.
-
-  Raises:
-    UserError: if a requested port is taken.
+  Raises UserError if a requested port is taken.
   """
   try:
     if first is None:

@@ -106,11 +106,7 @@ def evaluate(run_dir: str, episodes: Optional[int] = None, *, seed: int = 0,
 
 
 def check(run_dir: str, episodes: Optional[int], seed: int) -> str:
-  """Returns the path of a run's config.
-
-  Raises:
-    UserError: if there is no run, or its games cannot be played.
-  """
+  """Returns the path of a run's config; raises UserError for bad values."""
   config_path = gin_config.config_path(shipped.find_agent(run_dir))
   if not files.exists(config_path):
     raise config_lib.UserError(
@@ -147,10 +143,7 @@ def play_in_turn(games: Games, config: config_lib.Config,
   """Plays levels, and passes the result of each to `keep`.
 
   `keep` gets the name of the level, as it is scored, and its result. `loaded`
-  is of `saved.load_agent`.
-
-  Raises:
-    UserError: if a level cannot be played by this agent.
+  is of `saved.load_agent`. Raises UserError if this agent cannot play a level.
   """
   from impala_tf.envs import configured
 

@@ -51,12 +51,7 @@ def run_learner(config: config_lib.Config, place: learner_parts.Place,
                 join: Callable[[], learner_group.Learners] =
                 learner_group.alone, profile: bool = False,
                 callbacks: Sequence[loop_lib.Callback] = ()) -> bool:
-  """Runs the learner's process; see `actor_learner.run_learner`.
-
-  Raises:
-    OSError: if the port is taken.
-    checkpoint.CheckpointError: if all checkpoints are damaged.
-  """
+  """Runs the learner's process; see `actor_learner.run_learner`."""
   del join, profile  # It is the only one, and has no updates to look into.
   tf_threads.set_threads(1)
   parts = parameter_server.make(config, place.run_dir)
@@ -94,9 +89,8 @@ def _find_store(config: config_lib.Config, address: str
                 ) -> Optional[store_lib.Store]:
   """Opens the learner's memory; None if gradients are to be sent instead.
 
-  Raises:
-    ConnectionError: if the learner does not answer, or has another config.
-    ConfigError: if its memory is needed and cannot be opened.
+  Raises ConnectionError if the learner does not answer, or has another config;
+  ConfigError if its memory is needed and cannot be opened.
   """
   tables = reverb_calls.server_info(reverb.Client(address))
   if config_table.table_name(config) not in tables:

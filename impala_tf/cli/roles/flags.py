@@ -85,13 +85,9 @@ def sharing(args: argparse.Namespace) -> local_run.Sharing:
 
 def check_sharing(args: argparse.Namespace,
                   config: Optional[config_lib.Config] = None) -> None:
-  """Refuses flags of `add_sharing` that cannot work.
+  """Refuses flags of `add_sharing` that cannot work, with a UserError.
 
   `config` is None if it is not known yet.
-
-  Raises:
-    UserError: if one flag lacks the other, or the run has no replay that could
-      be shared.
   """
   if args.replay_address is not None:
     parse_address(args.replay_address, '--replay_address')
@@ -109,9 +105,7 @@ def check_sharing(args: argparse.Namespace,
     raise config_lib.UserError(
         '--agent is for agents that share a replay; give --replay_address, '
         'too, or leave it out')
-  if args.agent is not None and args.agent < 0:
-    raise config_lib.UserError(
-        f'--agent must be at least 0, but is {args.agent}')
+  command_line.check_at_least(args, 'agent', 0)
 
 
 def parse_address(text: str, flag: str = '--address') -> Tuple[str, int]:
@@ -151,12 +145,8 @@ def check(args: argparse.Namespace) -> None:
     # By hand it starts over as the same process, and would count one core.
     raise config_lib.UserError(
         '--core is for actors that train.sh starts; leave it out')
-  if args.task < 0:
-    raise config_lib.UserError(
-        f'--task must be at least 0, but is {args.task}')
-  if not args.wait_secs > 0:
-    raise config_lib.UserError(
-        f'--wait_secs must be above 0, but is {args.wait_secs:g}')
+  command_line.check_at_least(args, 'task', 0)
+  command_line.check_above_0(args, 'wait_secs')
   if args.role == 'evaluator' and not (args.output or args.run_dir):
     raise config_lib.UserError(
         'an evaluator needs --run_dir, or --output where it cannot see that')
@@ -193,8 +183,7 @@ def absent_agents(args: argparse.Namespace) -> List[int]:
 def learner_addresses(args: argparse.Namespace, number: int) -> List[str]:
   """Reads the addresses at which learners reach one another; empty for one.
 
-  Raises:
-    UserError: if there are not as many addresses as learners.
+  Raises UserError if there are not as many addresses as learners.
   """
   addresses = args.learners.split(',') if args.learners else []
   for address in addresses:

@@ -88,10 +88,7 @@ class _Host(host_lib.LearnerHost):
     self._num_batches += 1
 
   def join(self) -> Any:
-    """Waits for all learners of the run; returns `learner_group.Learners`.
-
-    Raises _Stopped after a signal, PeerMissing if they are late.
-    """
+    """Waits for all learners of the run; raises _Stopped, PeerMissing."""
     from impala_tf.runtime import learner_group
     if not self._addresses:
       return learner_group.alone()

@@ -47,12 +47,7 @@ class _LearnerConnection:
     self.poll()
 
   def config(self) -> config_lib.Config:
-    """Waits for the learner; returns its config.
-
-    Raises:
-      PeerMissing: if the learner has not come in time.
-      UserError: if its config is not that of the flags.
-    """
+    """Waits for the learner, and checks its config against the flags."""
     if self._config is None:
       # First without TensorFlow, as it may take long.
       waiting_lib.for_port(self._args.address, self.poll)
