@@ -42,10 +42,7 @@ class _Turns(batch.Turns):
 
   def __init__(self, members: Mapping[str, plan_lib.Member],
                run_dirs: Mapping[str, str]):
-    """Begins with the frames that the members have learned from so far.
-
-    `members`, by name, has those of the first population first.
-    """
+    """Begins with members by name, those of the first population first."""
     self._members = members
     populations_in_order = dict.fromkeys(m.population for m in members.values())
     self._order = {name: i for i, name in enumerate(populations_in_order)}

@@ -45,10 +45,7 @@ def end(exit_code: int, at_once: bool = False) -> None:
 
 
 def load_for_roles(path: str, bindings: Sequence[str]) -> config_lib.Config:
-  """Reads a configuration for a learner and actors in separate processes.
-
-  Raises UserError if it cannot be trained in this way.
-  """
+  """Reads a configuration for separate processes; raises UserError."""
   config = gin_config.load(path, bindings)
   if config.experiment.in_process:
     raise config_lib.UserError(
@@ -112,11 +109,9 @@ def why_public(network: str, is_for_others: bool,
   Args:
     network: value of --network.
     is_for_others: whether other machines are to connect.
-    *directories: directories, if known, that the run reads or writes; may be
-      URLs.
+    *directories: known paths or URLs that the run reads or writes.
 
-  Raises:
-    UserError: if they may not, but a directory is on another machine.
+  Raises UserError if they may not, but a directory is on another machine.
   """
   elsewhere = [d for d in directories if d and files.needs_network(d)]
   if network != 'open' and elsewhere:

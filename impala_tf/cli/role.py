@@ -54,25 +54,20 @@ def _run(args: argparse.Namespace) -> int:
   except OSError as error:  # ConnectionError is one.
     is_peer = args.role in _PEERS
     if is_peer and isinstance(error, ConnectionError) and not args.supervised:
-      _start_over(args, error)
+      # As a new program with nothing of the old.
+      lost = f'the learner at {args.address}'
+      if args.replay_address is not None:
+        lost += f', or the replay at {args.replay_address}'
+      role_flags.make_say(args)(f'lost {lost}: {error}; starting over')
+      sys.stderr.flush()
+      os.execv(sys.executable,
+               [sys.executable, '-m', 'impala_tf', 'role', *sys.argv[1:]])
     logging.error('%s', error)
     if is_peer:
       # Most likely the learner has ended, and the supervisor is about to end
       # this process too. It would take an exit before that for a failure.
       time.sleep(_GRACE_SECS)
     return 1
-
-
-def _start_over(args: argparse.Namespace, error: ConnectionError) -> None:
-  """Waits for the learner again, as a new program."""
-  say = role_flags.make_say(args)
-  lost = f'the learner at {args.address}'
-  if args.replay_address is not None:
-    lost += f', or the replay at {args.replay_address}'
-  say(f'lost {lost}: {error}; starting over')
-  sys.stderr.flush()
-  os.execv(sys.executable,
-           [sys.executable, '-m', 'impala_tf', 'role', *sys.argv[1:]])
 
 
 def _main() -> int:

@@ -109,14 +109,11 @@ def run_learner(config: config_lib.Config, place: learner_parts.Place,
                 join: Callable[[], learner_group.Learners] =
                 learner_group.alone, profile: bool = False,
                 callbacks: Sequence[loop_lib.Callback] = ()) -> bool:
-  """Runs the learner's process, with the Reverb server embedded.
+  """Runs the learner's process, with Reverb; returns whether the run is done.
 
-  Args:
-    join: waits for all learners of the run; returns them.
-    profile: whether to record a few updates for TensorBoard.
-
-  Returns:
-    Whether the run is done; if not, it or another learner was stopped.
+  It is not done if this learner or another was stopped. `join` waits for all
+  learners of the run, and returns them. `profile`: whether to record a few
+  updates for TensorBoard.
 
   Raises:
     OSError: if the port is taken.

@@ -166,10 +166,7 @@ class PlayingReader:
   All environments are stepped together, one call of the learner's own agent
   serves them all, and the learner learns when each has played T steps. If the
   process of an environment dies, all begin anew, and unfinished unrolls are
-  lost.
-
-  Attributes:
-    wait_secs: seconds spent so far in playing.
+  lost. `wait_secs` are seconds spent so far in playing.
   """
 
   def __init__(self, config: config_lib.Config, learner: learner_lib.Learner,

@@ -37,10 +37,7 @@ def check_reverb() -> None:
 
 
 def check_names(config: config_lib.Config) -> None:
-  """Raises ConfigError if level, algorithm or torso cannot be made.
-
-  Members of a population also need reference scores.
-  """
+  """Raises ConfigError for a bad level, algorithm, torso or reference score."""
   factory.check_levels(config)
   algorithms.check(config)
   torsos.check(config.agent.torso)
@@ -116,10 +113,9 @@ def show_network(open_ports: Sequence[Tuple[str, Optional[int]]],
                  why_public: Optional[str]) -> None:
   """Prints who can reach the run.
 
-  Args:
-    open_ports: name and port of each server; None is for a port that is yet to
-      be chosen.
-    why_public: why other machines can reach it; None if they cannot.
+  `open_ports` has name and port of each server; None is for one yet to be
+  chosen. `why_public` says why other machines can reach it; None if they
+  cannot.
   """
   if why_public is None:
     print('  a network of its own: no other machine can reach this run',

@@ -48,7 +48,6 @@ def evaluate(agent: agent_lib.Agent,
   would favour short ones.
 
   Args:
-    environment: made for evaluation.
     num_episodes: number of episodes, at least 1.
     seed: seed of the action sampling.
     on_step: called at the beginning and after each step with the number of

@@ -27,18 +27,12 @@ _VIDEOS = 'videos'  # In the output directory.
 
 def make_row(updates: int, frames: int,
              results: Mapping[str, evaluation.Evaluation]) -> metrics.Row:
-  """Makes the row of metrics of one evaluation.
+  """Makes the row of metrics of one evaluation, whose games come by level.
 
-  Args:
-    updates: learner updates behind the parameters.
-    frames: environment frames behind the parameters.
-    results: games played, by level.
-
-  Returns:
-    `frames` and `updates` behind the parameters; over all games their number
-    (`episodes`), mean (`episode_return`) and `standard_error`, and
-    `episode_frames`, their mean length. With several levels also mean and
-    standard error of each, under 'level/<name>/'.
+  The row has `frames` and `updates` behind the parameters; over all games their
+  number (`episodes`), mean (`episode_return`) and `standard_error`, and
+  `episode_frames`, their mean length. With several levels it also has mean and
+  standard error of each, under 'level/<name>/'.
   """
   together = evaluation.Evaluation(
       [r for result in results.values() for r in result.returns],
@@ -81,8 +75,8 @@ class Evaluator:
       seed: seed of games and actions.
       poll: called while the learner has no parameters yet.
 
-    Raises:
-      ConnectionError: if the learner does not answer, or has another config.
+    Raises ConnectionError if the learner does not answer, or has another
+    config.
     """
     self._config = config
     self._seed = seed

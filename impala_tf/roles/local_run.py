@@ -53,10 +53,7 @@ class Ports(NamedTuple):
 
 
 def choose_ports(first: Optional[int], num_learners: int) -> Ports:
-  """Finds free ports for all learners; None for `first`: any Reverb ports.
-
-  Raises UserError if a requested port is taken.
-  """
+  """Finds free ports, for Reverb from `first` on if given; or UserError."""
   try:
     if first is None:
       reverb = ports.choose_free(num_learners)
@@ -145,7 +142,7 @@ def supervisor(config: config_lib.Config, run_dir: str, chosen: Ports,
         learner_is_done=is_done)
 
 
-class _Stopped(Exception):
+class Stopped(Exception):
   """A request to stop before there is anything to save."""
 
 
@@ -179,11 +176,11 @@ class _Host(host_lib.LearnerHost):
     self._pausing.poll(cause)
 
   def wait_for_replay(self, address: str) -> None:
-    """Returns once the replay listens; raises _Stopped, PeerMissing."""
+    """Returns once the replay listens; raises Stopped, PeerMissing."""
 
     def poll(cause):
       if self.should_stop():
-        raise _Stopped
+        raise Stopped
       self._waiting.poll(f'the replay at {address} is not there ({cause})')
 
     waiting.for_port(address, poll)
@@ -198,22 +195,19 @@ def learn_here(config: config_lib.Config, run_dir: str,
   """Learns in this process, in turns with an actor or beside other processes.
 
   Args:
-    config: config of the run, which says which of the two.
-    line: shows the progress.
     sharing: place of the agent among those that share a replay.
     port: port of the Reverb server, for actors in other processes.
     callbacks: called after each update, see `loop.Callback`.
     check: called again and again; raises an error if actors have failed.
     signals: notes the signals that end the run; None for `StopSignals`.
 
-  Returns:
-    The signal that ended the run; None if the run is done.
+  Returns the signal that ended the run; None if the run is done.
   """
   # Here, after all checks, since they import TensorFlow, which takes seconds.
   from impala_tf.roles import in_process
   from impala_tf.roles import learner_parts
   with signals or stop_signals.StopSignals() as signals, (
-      contextlib.suppress(_Stopped)):
+      contextlib.suppress(Stopped)):
     host = _Host(signals, line, wait_secs(config), check)
     if sharing.replay_address is not None:
       host.wait_for_replay(sharing.replay_address)

@@ -128,11 +128,9 @@ def scored_levels(trained_on: str
   suite. `trained_on` is `EnvironmentConfig.level` of the run.
   """
   trained = levels_lib.expand(trained_on)
-  if len(trained) == 1:
-    return None, trained
   suite = levels_lib.suite_of(trained[0])
-  if suite is None or any(levels_lib.suite_of(level) is not suite
-                          for level in trained):
+  if len(trained) == 1 or suite is None or any(
+      levels_lib.suite_of(level) is not suite for level in trained):
     return None, trained
   return suite, tuple(dict.fromkeys(map(suite.scored_level, trained)))
 

@@ -59,13 +59,8 @@ def _plan(monkeypatch, nodes, *flags):
     (_bind('ExperimentConfig.in_process', True), 'leaves no roles to others'),
     (_bind('EnvironmentConfig.level', "'atari/pnog'"), 'mean atari/pong'),
     ('--ray_address=head', "must be 'auto' or HOST:PORT")])
-def test_bad_flag_is_refused_in_one_line(monkeypatch, capsys, flag, words):
-  monkeypatch.setattr(
-      sys, 'argv', ['cluster', *_FLAGS, '--network=open', flag])
-  assert cluster.main() == 2
-  output, errors = capsys.readouterr()
-  line, = errors.splitlines()
-  assert line.startswith('error: ') and words in line and not output
+def test_bad_flag_is_refused_in_one_line(refused, flag, words):
+  assert words in refused(cluster.main, *_FLAGS, '--network=open', flag)
 
 
 @pytest.mark.parametrize('what, code', [

@@ -181,10 +181,7 @@ def absent_agents(args: argparse.Namespace) -> List[int]:
 
 
 def learner_addresses(args: argparse.Namespace, number: int) -> List[str]:
-  """Reads the addresses at which learners reach one another; empty for one.
-
-  Raises UserError if there are not as many addresses as learners.
-  """
+  """Reads the addresses of several learners; raises UserError if some lack."""
   addresses = args.learners.split(',') if args.learners else []
   for address in addresses:
     parse_address(address, '--learners')

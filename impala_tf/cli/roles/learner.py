@@ -12,6 +12,7 @@ from impala_tf.algorithms import table as algorithms
 from impala_tf.cli import program
 from impala_tf.cli.roles import flags as role_flags
 from impala_tf.roles import beginning
+from impala_tf.roles import local_run
 from impala_tf.runs import gin_config
 from impala_tf.runs import progress
 from impala_tf.runs import run_directory
@@ -22,10 +23,6 @@ from impala_tf.runtime import sizing
 from impala_tf.runtime import waiting as waiting_lib
 
 RowFn = Callable[[Mapping[str, Any]], None]
-
-
-class _Stopped(Exception):
-  """A request to stop before there is anything to save."""
 
 
 class _Host(host_lib.LearnerHost):
@@ -88,7 +85,7 @@ class _Host(host_lib.LearnerHost):
     self._num_batches += 1
 
   def join(self) -> Any:
-    """Waits for all learners of the run; raises _Stopped, PeerMissing."""
+    """Waits for all learners of the run; raises Stopped, PeerMissing."""
     from impala_tf.runtime import learner_group
     if not self._addresses:
       return learner_group.alone()
@@ -104,7 +101,7 @@ class _Host(host_lib.LearnerHost):
     return learners
 
   def wait_for_replay(self) -> None:
-    """Waits for a shared replay; raises _Stopped, PeerMissing."""
+    """Waits for a shared replay; raises Stopped, PeerMissing."""
     address = self._args.replay_address
     waiting = self._wait_for(f'the replay at {address}')
     waiting_lib.for_port(address, lambda cause: self._poll(waiting, cause))
@@ -115,7 +112,7 @@ class _Host(host_lib.LearnerHost):
 
   def _poll(self, waiting: waiting_lib.Waiting, cause: str) -> None:
     if self.signals:
-      raise _Stopped
+      raise local_run.Stopped
     waiting.poll(cause)
 
 
@@ -132,7 +129,7 @@ def _learn(args: argparse.Namespace, config: config_lib.Config, run_dir: str,
   place = learner_parts.Place(
       run_dir, port, args.replay_address, args.agent or 0)
   is_done = False
-  with contextlib.suppress(_Stopped):
+  with contextlib.suppress(local_run.Stopped):
     if args.replay_address is not None:
       host.wait_for_replay()
     is_done = architecture.run_learner(
@@ -173,14 +170,6 @@ def _check_num_actors(config: config_lib.Config) -> None:
         'by one: their machines may have other numbers of cores')
 
 
-def _actor_tasks(args: argparse.Namespace, config: config_lib.Config) -> str:
-  """Describes the actors that are this learner's share."""
-  last = sizing.fit(config).actor.num_actors - 1
-  if config.learner.num_learners == 1:
-    return f'0 to {last}'
-  return f'{args.task} to {last} in steps of {config.learner.num_learners}'
-
-
 def run(args: argparse.Namespace) -> int:
   """Runs the learner to its end; returns the exit code."""
   if args.supervised:
@@ -204,9 +193,11 @@ def run(args: argparse.Namespace) -> int:
     for server, port in open_ports.items():
       print(f'  {beginning.open_port(port, server)}')
     if not config.learner_plays:
+      last = sizing.fit(config).actor.num_actors - 1
+      numbers = f'{args.task} to {last} in steps of {len(addresses)}'
       print(f'  its actors: {command_names.command("role")} actor '
-            f'--address={shlex.quote(args.address)} '
-            f'--task=N, N = {_actor_tasks(args, config)}', flush=True)
+            f'--address={shlex.quote(args.address)} --task=N, N = '
+            f'{numbers if addresses else f"0 to {last}"}', flush=True)
     with progress.ProgressLine(config.experiment.total_frames) as line:
       signum = _learn(args, config, run_dir, line.show)
   if signum is not None and args.task:  # It may not be written yet.

@@ -30,12 +30,7 @@ def _config_path(args: argparse.Namespace) -> Optional[str]:
 
 
 class _LearnerConnection:
-  """A connection to the learner, which has the config.
-
-  Attributes:
-    poll: function that is called, with the cause, while there is no learner.
-    say: function that prints a line of the role.
-  """
+  """A connection to the learner, which has the config."""
 
   def __init__(self, args: argparse.Namespace):
     self._args = args
