@@ -53,7 +53,7 @@ class Ports(NamedTuple):
 
 
 def choose_ports(first: Optional[int], num_learners: int) -> Ports:
-  """Finds free ports, for Reverb from `first` on if given; or UserError."""
+  """Finds free ports; raises UserError if one from `first` on is taken."""
   try:
     if first is None:
       reverb = ports.choose_free(num_learners)

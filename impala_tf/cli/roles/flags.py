@@ -181,7 +181,7 @@ def absent_agents(args: argparse.Namespace) -> List[int]:
 
 
 def learner_addresses(args: argparse.Namespace, number: int) -> List[str]:
-  """Reads the addresses of several learners; raises UserError if some lack."""
+  """Reads the addresses of learners, none for a single one; or UserError."""
   addresses = args.learners.split(',') if args.learners else []
   for address in addresses:
     parse_address(address, '--learners')
