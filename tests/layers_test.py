@@ -115,7 +115,7 @@ def _imported_entries(module):
 
 def test_there_is_something_to_check():
   assert {'impala_tf', 'impala_tf.config', 'impala_tf.envs.atari', 'lab',
-          'impala_tf.cli.train', 'impala_tf.cli.roles.actor'} <= PATHS.keys()
+          'impala_tf.cli.train', 'impala_tf.cli.roles.peers'} <= PATHS.keys()
   assert {'impala_tf.maths', 'impala_tf.envs', 'lab.bench'} <= set(ROOMS)
 
 

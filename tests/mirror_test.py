@@ -54,9 +54,6 @@ COVERED_ELSEWHERE = {
     'impala_tf/ray_cluster/host.py': (
         'tests/ray_cluster/program_test.py',
         'is the end of `program` that Ray places'),
-    **{f'impala_tf/cli/roles/{name}.py': (
-        'tests/cli/role_test.py', 'is a program, tried as such')
-       for name in ('evaluator', 'learner_connection')},
     'impala_tf/cli/roles/replay.py': (
         'tests/faults/shared_replay_test.py', 'is a program, tried as such'),
 }
@@ -77,6 +74,7 @@ OF_NO_MODULE = {
     'tests/layers_test.py': 'the tree',
     'tests/maths/vtrace_theory_test.py': "V-trace's theorems, beyond its code",
     'tests/mirror_test.py': 'the tree',
+    'tests/pbt/population_in_turns_test.py': 'whole populations',
     'tests/package_test.py': 'public names and the wheel',
 }
 # Files that pytest and Bazel need where they are.

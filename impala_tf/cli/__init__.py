@@ -1,4 +1,4 @@
-"""Programs that users run, one module a verb, and what they share.
+"""Programs that users run, one module for each verb, and shared parts.
 
 May import `config`, `maths`, `storage`, `suites`, `sweeps`, `runtime`, `runs`,
 `comms`, `envs`, `agents`, `algorithms`, `core`, `pbt`, `roles`, `plots` and

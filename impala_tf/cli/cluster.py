@@ -13,7 +13,7 @@ import contextlib
 import logging
 import os
 import pathlib
-from typing import Iterator, List, Optional, Tuple
+from typing import Iterator, Optional
 
 from impala_tf import config as config_lib
 from impala_tf.cli import command_line
@@ -76,12 +76,8 @@ def _parse_args() -> argparse.Namespace:
 
 def _check_flags(args: argparse.Namespace) -> None:
   for name in ('num_actors', 'learner_cpus', 'actor_cpus', 'wait_secs'):
-    value = getattr(args, name)
-    if value is not None and not value > 0:
-      raise config_lib.UserError(f'--{name} must be above 0, but is {value:g}')
-  if args.learner_gpus is not None and not args.learner_gpus >= 0:
-    raise config_lib.UserError(
-        f'--learner_gpus must be at least 0, but is {args.learner_gpus:g}')
+    command_line.check_above_0(args, name)
+  command_line.check_at_least(args, 'learner_gpus', 0)
   if args.port is not None and not 0 < args.port < 2**16:
     raise config_lib.UserError(
         f'--port must be 1 to {2**16 - 1}, but is {args.port}')
@@ -101,24 +97,17 @@ def _logging_to(log_dir: pathlib.Path) -> Iterator[None]:
     handler.close()
 
 
-def _open_ports(args: argparse.Namespace, config: config_lib.Config
-                ) -> List[Tuple[str, Optional[int]]]:
-  """Returns servers and their ports, see `beginning.show_network`."""
-  number = config.learner.num_learners
-  if args.port:
-    open_ports = [('Reverb', args.port + i) for i in range(number)]
-  else:
-    open_ports = [('Reverb', None)]
-  if number > 1:
-    open_ports.append(('TensorFlow', None))
-  return open_ports
-
-
 def _train(args: argparse.Namespace, config: config_lib.Config,
            why_public: Optional[str]) -> int:
   run_dir = args.run_dir or run_directory.fresh_path(config.environment.level)
   run_directory.reach(run_dir)
   log_dir = pathlib.Path(run_directory.logs_path(run_dir))
+  number = config.learner.num_learners
+  open_ports = [('Reverb', None)]
+  if args.port:
+    open_ports = [('Reverb', args.port + i) for i in range(number)]
+  if number > 1:
+    open_ports.append(('TensorFlow', None))
   with ray_connection.connected(
       args.ray_address, cluster_plan.cpus_besides_actors(args, config)
   ) as nodes:
@@ -128,7 +117,7 @@ def _train(args: argparse.Namespace, config: config_lib.Config,
         run_dir, plan.config, args.allow_changes) as resuming:
       plan.show(nodes, run_dir, resuming)
       beginning.warm_start(run_dir, args.init_from, resuming)
-      beginning.show_network(_open_ports(args, config), why_public)
+      beginning.show_network(open_ports, why_public)
       beginning.show_logs(run_dir)
       run = cluster_run.ClusterRun(
           plan.config,
@@ -148,9 +137,8 @@ def _run(args: argparse.Namespace) -> int:
   why_public = program.why_public(
       args.network,
       args.ray_address is not None or args.replay_address is not None,
-      args.run_dir, args.init_from)
-  if why_public is None:
-    why_public = program.enter_private_network('cluster', args.network)
+      args.run_dir, args.init_from) or program.enter_private_network(
+          'cluster', args.network)
   _check_flags(args)
   user_modules.load(args.modules)
   config_path = run_directory.config_path(args.config, args.run_dir)

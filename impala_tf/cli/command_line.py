@@ -1,4 +1,4 @@
-"""Command lines: what all programs refuse, and a config's two forms."""
+"""Command lines: what all programs refuse, and the two forms of a config."""
 
 import argparse
 import difflib
@@ -16,30 +16,19 @@ _CURSOR = 'COMP_POINT'
 
 
 def take_words_to_complete() -> None:
-  """Replaces arguments by those that the shell is to complete, if it asks."""
+  """Replaces arguments by the words to be completed, if the shell asks."""
   if _LINE in os.environ:
     line = os.environ[_LINE][:int(os.environ[_CURSOR])]
     sys.argv[:] = line.split(' ')
 
 
 class Parser(argparse.ArgumentParser):
-  """A parser that refuses in one line, and refuses empty values too."""
+  """A parser that refuses bad lines, and empty values, in one line."""
 
   def parse_args(self, args: Optional[Sequence[str]] = None,
                  namespace: Optional[argparse.Namespace] = None
                  ) -> argparse.Namespace:
-    """Reads the command line; flags and other arguments may be mixed.
-
-    Args:
-      args: arguments of the program; None for those of this process.
-      namespace: values to begin with; None for none.
-
-    Returns:
-      The values.
-
-    Raises:
-      UserError: where it cannot be read.
-    """
+    """Reads flags and arguments, which may be mixed; raises UserError."""
     if args is None and _LINE in os.environ:
       print('\n'.join(self._completions(sys.argv[-1])))
       self.exit()
@@ -89,7 +78,7 @@ class Parser(argparse.ArgumentParser):
 
 
 class _Once(argparse.Action):
-  """An action that stores a value which is given in one of two forms."""
+  """An action that stores a value which has two forms."""
 
   def __call__(self, parser, namespace, values, option_string=None):
     if values is self.default:  # An argument that was left out.
@@ -105,10 +94,8 @@ def add_config(parser: argparse.ArgumentParser, what: str,
                default: Optional[str] = None) -> None:
   """Adds a config as an argument and as a flag, of which one may be given.
 
-  Args:
-    parser: parser of the program.
-    what: what the config is for; its path or name goes to `gin_config.load`.
-    default: path of the config where neither is given.
+  `what` says in the help what the config is for; its path or name goes to
+  `gin_config.load`.
   """
   if default is not None:
     what += f' (default: {default})'
@@ -123,12 +110,21 @@ def add_config(parser: argparse.ArgumentParser, what: str,
 def add_gin_binding(parser: argparse.ArgumentParser,
                     what: str = 'changes one value',
                     example: str = 'LearnerConfig.batch_size = 16') -> None:
-  """Adds the flag --gin_binding, whose values `gin_config.load` takes.
-
-  Args:
-    parser: parser of the program.
-    what: what a value of the flag does.
-    example: a value of the flag.
-  """
+  """Adds the flag --gin_binding, whose values `gin_config.load` takes."""
   parser.add_argument('--gin_binding', action='append', default=[],
                       metavar=f'"{example}"', help=f'{what}; may be repeated')
+
+
+def check_above_0(args: argparse.Namespace, name: str) -> None:
+  """Raises UserError for a number that is not above 0; None is allowed."""
+  value = getattr(args, name)
+  if value is not None and not value > 0:
+    raise config_lib.UserError(f'--{name} must be above 0, but is {value:g}')
+
+
+def check_at_least(args: argparse.Namespace, name: str, least: int) -> None:
+  """Raises UserError for a number that is too small; None is allowed."""
+  value = getattr(args, name)
+  if value is not None and not value >= least:
+    raise config_lib.UserError(
+        f'--{name} must be at least {least}, but is {value:g}')

@@ -41,11 +41,7 @@ _WAIT_SECS = 600.  # Longest wait for room while no run has any.
 
 
 class Program:
-  """A program that trains all runs of a file; the same command resumes them.
-
-  Attributes:
-    kind: what the file is of.
-  """
+  """A program that trains all runs of a file; run again, it resumes them."""
   kind = sweep_directory.SWEEP
 
   def main(self, description: str) -> int:
@@ -55,17 +51,11 @@ class Program:
 
   def check(self, runs: Sequence[Tuple[plan_lib.Run, config_lib.Config]]
             ) -> None:
-    """Raises ConfigError where runs do not fit together; see `load_runs`."""
+    """Raises ConfigError if runs do not fit together; see `load_runs`."""
 
   def begin(self, runs: Mapping[str, plan_lib.Run],
             run_dirs: Mapping[str, str]) -> batch.Turns:
-    """Returns the order of runs.
-
-    Args:
-      runs: all runs by name.
-      run_dirs: directory of each run that is to do, by its name.
-    """
-    del runs, run_dirs
+    """Returns the order of all `runs`; `run_dirs` has unfinished ones alone."""
     return batch.IN_ORDER
 
   def note_failure(self, run_dir: str) -> None:
@@ -73,7 +63,7 @@ class Program:
 
   def show(self, config: plan_lib.SweepConfig, path: str,
            results: Sequence[results_lib.Result]) -> None:
-    """Prints what has come out, once no run goes on."""
+    """Prints the results, once no run goes on."""
     raise NotImplementedError
 
   def _run(self, args: argparse.Namespace) -> int:
@@ -109,7 +99,7 @@ class Program:
   def _run_batch(self, args: argparse.Namespace, host: 'Host',
                  directory: sweep_directory.SweepDirectory,
                  groups: Sequence[plan_lib.Group]) -> Optional[int]:
-    """Runs what is to do; returns the signal that ended it, if one did."""
+    """Runs unfinished runs; returns the signal that ended them, if any."""
     runs = {run.name: run for run in directory.runs}
     to_do = directory.runs_to_do(args.retry_failed)
     run_dirs = {run.name: directory.run_dir(run) for run in to_do}
@@ -215,14 +205,9 @@ def _parse_args(kind: sweep_directory.Kind,
 
 
 def _check_flags(args: argparse.Namespace) -> None:
-  if args.jobs is not None and args.jobs < 1:
-    raise config_lib.UserError(f'--jobs must be at least 1, but is {args.jobs}')
-  if args.run_cpus is not None and not args.run_cpus > 0:
-    raise config_lib.UserError(
-        f'--run_cpus must be above 0, but is {args.run_cpus:g}')
-  if not args.run_gpus >= 0:
-    raise config_lib.UserError(
-        f'--run_gpus must be at least 0, but is {args.run_gpus:g}')
+  command_line.check_at_least(args, 'jobs', 1)
+  command_line.check_above_0(args, 'run_cpus')
+  command_line.check_at_least(args, 'run_gpus', 0)
   if args.engine != 'ray' and (args.ray_address or args.run_cpus
                                or args.run_gpus):
     raise config_lib.UserError(
@@ -245,11 +230,7 @@ def _enter_private_network(args: argparse.Namespace, verb: str,
 @contextlib.contextmanager
 def _connected(args: argparse.Namespace, in_process: bool, at_least: int
                ) -> Iterator[Host]:
-  """Connects to the host of the runs, of which `at_least` run together.
-
-  Raises:
-    UserError: where it has room for fewer.
-  """
+  """Connects to a host for `at_least` runs at once; raises UserError."""
   environment = _ONE_THREAD if in_process else {}
   if args.engine == 'local':
     # Runs keep one thread whatever --jobs is: results must not depend on it.
@@ -280,7 +261,7 @@ def _connected(args: argparse.Namespace, in_process: bool, at_least: int
 
 
 def _check_together(num_jobs: int, at_least: int) -> None:
-  """Raises UserError where fewer runs at a time than share a replay can run."""
+  """Raises UserError if runs that share a replay cannot run at once."""
   if num_jobs < at_least:
     raise config_lib.UserError(
         f'{at_least} runs share a replay and run at the same time, but only '
@@ -292,16 +273,8 @@ def load_runs(config: plan_lib.SweepConfig,
     Dict[str, config_lib.Config], List[Tuple[plan_lib.Run, config_lib.Config]]]:
   """Reads each task's config, alone and with the bindings of runs.
 
-  Args:
-    config: config of the sweep.
-    kind: what it is to be.
-
-  Returns:
-    Config of each task; and runs with all limits of the settings, with their
-    configs.
-
-  Raises:
-    ConfigError: where a run could not work.
+  Returns the config of each task; and runs with all limits of the settings,
+  with their configs. Raises ConfigError if a run could not work.
   """
   tasks = {task: gin_config.load(path) for task, path in config.tasks.items()}
   runs = [(run, gin_config.load(config.tasks[run.task], run.gin_bindings()))

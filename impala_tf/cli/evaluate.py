@@ -8,10 +8,9 @@ import argparse
 import difflib
 import importlib.util
 import os
-from typing import Dict, Optional, Sequence, Tuple
+from typing import Any, Dict, Optional, Sequence, Tuple
 
 from impala_tf import config as config_lib
-from impala_tf.cli import checkpoint_flag
 from impala_tf.cli import command_line
 from impala_tf.cli import program
 from impala_tf.plots import suite_results
@@ -34,7 +33,7 @@ def _parse_args() -> argparse.Namespace:
                       'paper, 500 on DMLab-30 and 200 elsewhere)')
   parser.add_argument('--seed', type=int, default=0,
                       help='of games and actions (default: %(default)s)')
-  checkpoint_flag.add(parser)
+  program.add_checkpoint(parser)
   parser.add_argument('--deterministic', action='store_true',
                       help='take the most probable actions instead of sampling '
                       'them, which the paper does not')
@@ -57,26 +56,28 @@ def _parse_args() -> argparse.Namespace:
 
 
 def _evaluate(args: argparse.Namespace) -> dict:
-  """Plays what the flags say; returns the report to be printed."""
+  """Plays games as the flags say; returns the report to be printed."""
   run_directory.reach(args.run_dir)
   config_path = scores.check(args.run_dir, args.episodes, args.seed)
-  checkpoint_flag.parse(args.checkpoint)
+  which = program.parse_checkpoint(args.checkpoint)
   user_modules.load(args.modules)
   config = gin_config.load(config_path)
   suite, levels = _suite_and_levels(args, config.environment.level)
   output = _output(args, suite)
   if suite:
-    return _evaluate_suite(args, config, suite, levels, output)
-  return _evaluate_levels(args, config, levels, output)
+    _check_suite(args.run_dir, config.environment.level, suite)
+  from impala_tf.agents import saved  # Imports TensorFlow, which takes seconds.
+  loaded = saved.load_agent(args.run_dir, which)
+  games = scores.Games(args.episodes, args.seed, args.deterministic, args.video,
+                       args.video_secs)
+  if suite:
+    return _evaluate_suite(games, config, suite, levels, loaded, output)
+  return _evaluate_levels(games, config, levels, loaded, output)
 
 
 def _suite_and_levels(args: argparse.Namespace, trained_on: str
                       ) -> Tuple[Optional[suite_lib.Suite], Sequence[str]]:
-  """Returns the suite to play, if any, and the levels to play.
-
-  Raises:
-    UserError: where the flags contradict each other or name what there is not.
-  """
+  """Returns the suite, if any, and levels to play; raises UserError."""
   if args.suite is None:
     if args.levels is not None:
       raise config_lib.UserError('--levels are of a suite; give --suite too')
@@ -113,7 +114,7 @@ def _suite_and_levels(args: argparse.Namespace, trained_on: str
 
 def _output(args: argparse.Namespace, suite: Optional[suite_lib.Suite]
             ) -> str:
-  """Returns the path of the JSON; raises UserError where it is unusable."""
+  """Returns the path of the JSON; raises UserError if it is unusable."""
   name = f'evaluation_{suite.name}.json' if suite else 'evaluation.json'
   # Results of an agent in the box stay out of it.
   directory = args.run_dir if files.exists(args.run_dir) else ''
@@ -137,12 +138,9 @@ def _output(args: argparse.Namespace, suite: Optional[suite_lib.Suite]
   return output
 
 
-def _evaluate_levels(args: argparse.Namespace, config: config_lib.Config,
-                     levels: Sequence[str], output: str) -> dict:
+def _evaluate_levels(games: scores.Games, config: config_lib.Config,
+                     levels: Sequence[str], loaded: Any, output: str) -> dict:
   """Plays levels that are of no suite together; returns the report."""
-  from impala_tf.agents import saved  # Imports TensorFlow, which takes seconds.
-  loaded = saved.load_agent(
-      args.run_dir, checkpoint_flag.parse(args.checkpoint))
   results: Dict[str, dict] = {}
 
   def keep(level, result):
@@ -150,7 +148,7 @@ def _evaluate_levels(args: argparse.Namespace, config: config_lib.Config,
     suite_results.write_json(
         output, result if len(levels) == 1 else {'levels': results})
 
-  scores.play_in_turn(_games(args), config, levels, loaded, keep)
+  scores.play_in_turn(games, config, levels, loaded, keep)
   report = {'trained_frames': loaded.num_frames, 'levels': len(results)}
   if len(levels) == 1:
     (result,) = results.values()
@@ -158,40 +156,32 @@ def _evaluate_levels(args: argparse.Namespace, config: config_lib.Config,
   return {**report, 'written_to': output}
 
 
-def _games(args: argparse.Namespace) -> scores.Games:
-  """Returns what the flags say of the games."""
-  return scores.Games(args.episodes, args.seed, args.deterministic, args.video,
-                      args.video_secs)
-
-
-def _evaluate_suite(args: argparse.Namespace, config: config_lib.Config,
-                    suite: suite_lib.Suite, levels: Sequence[str],
-                    output: str) -> dict:
-  """Plays the levels that the output lacks; returns the report."""
+def _check_suite(run_dir: str, trained_on: str, suite: suite_lib.Suite) -> None:
+  """Raises UserError if a run's agent cannot play a suite here."""
   domain = suite.levels[0].partition('/')[0]
-  trained_on = config.environment.level
   # Levels that were trained on together are seen alike, but one of another
   # domain may be among them.
   if not any(level.partition('/')[0] == domain
              for level in levels_lib.expand(trained_on)):
     raise config_lib.UserError(
-        f'{args.run_dir} was trained on {levels_lib.short_name(trained_on)!r}, '
+        f'{run_dir} was trained on {levels_lib.short_name(trained_on)!r}, '
         f'whose observations are not those of {suite.title}')
   if importlib.util.find_spec(suite.package) is None:
     raise config_lib.UserError(f'levels of {suite.title} need the package '
                                f'{suite.package}: {suite.install}')
 
-  from impala_tf.agents import saved  # Imports TensorFlow, which takes seconds.
-  loaded = saved.load_agent(
-      args.run_dir, checkpoint_flag.parse(args.checkpoint))
-  episodes = args.episodes or suite.episodes
+
+def _evaluate_suite(games: scores.Games, config: config_lib.Config,
+                    suite: suite_lib.Suite, levels: Sequence[str], loaded: Any,
+                    output: str) -> dict:
+  """Plays the levels that the output lacks; returns the report."""
   results = suite_results.SuiteResults(output, suite, {
-      'trained_frames': loaded.num_frames, 'episodes': episodes,
-      'seed': args.seed, 'deterministic': args.deterministic})
+      'trained_frames': loaded.num_frames,
+      'episodes': games.episodes or suite.episodes, 'seed': games.seed,
+      'deterministic': games.deterministic})
   scores.play_in_turn(
-      _games(args), config,
-      [level for level in levels if not results.has(level)], loaded,
-      results.add)
+      games, config, [level for level in levels if not results.has(level)],
+      loaded, results.add)
   results.write()
   return {'suite': suite.title, 'trained_frames': loaded.num_frames,
           'levels': f'{len(results.scores())} of {len(suite.levels)}',

@@ -11,7 +11,6 @@ import pathlib
 import shutil
 
 from impala_tf import config as config_lib
-from impala_tf.cli import checkpoint_flag
 from impala_tf.cli import command_line
 from impala_tf.cli import program
 from impala_tf.runs import gin_config
@@ -28,13 +27,13 @@ def _parse_args() -> argparse.Namespace:
                       'box/pong')
   parser.add_argument('output', help='directory to be made, a path')
   program.add_import(parser)
-  checkpoint_flag.add(parser)
+  program.add_checkpoint(parser)
   return parser.parse_args()
 
 
 def _export(args: argparse.Namespace) -> None:
-  """Writes the directory whole or not at all; prints what is in it."""
-  which = checkpoint_flag.parse(args.checkpoint)
+  """Writes the directory whole or not at all; prints its content."""
+  which = program.parse_checkpoint(args.checkpoint)
   run_directory.reach(args.run_dir)
   config_path = gin_config.config_path(shipped.find_agent(args.run_dir))
   if not files.exists(config_path):

@@ -32,11 +32,7 @@ def _show_all_but_interrupts(kind, error, trace):
 
 
 def _read_verb() -> str:
-  """Returns the verb; answers --help and --version.
-
-  Raises:
-    UserError: if there is no such verb.
-  """
+  """Returns the verb, or raises UserError; answers --help and --version."""
   from impala_tf.cli import command_line
   parser = command_line.Parser(
       prog='impala-tf', usage='%(prog)s VERB [ARGUMENTS]',

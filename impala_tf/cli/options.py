@@ -53,9 +53,9 @@ class Option(NamedTuple):
     name: 'LearnerConfig.batch_size'.
     default: as it is written in a .gin file.
     values: type and range, or all choices.
-    unit: '' where it has none.
-    source: '' where it is this project's own.
-    meaning: what its docstring says.
+    unit: '' if it has none.
+    source: '' if it is this project's own.
+    meaning: its part of the docstring.
   """
   name: str
   default: str
@@ -100,7 +100,7 @@ def _section(cls: type) -> Section:
 
 
 def _meanings(docstring: str) -> Dict[str, str]:
-  """Returns what the 'Attributes:' of a docstring say, without line breaks."""
+  """Returns the 'Attributes:' of a docstring, without line breaks."""
   found = {}
   for entry in re.split(r'\n  (?=\w[\w, ]*:\s)',
                         docstring.partition('\nAttributes:')[2]):

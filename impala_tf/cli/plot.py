@@ -99,9 +99,7 @@ def _check(args: argparse.Namespace) -> str:
     raise config_lib.UserError(
         f'--confidence must be 0 or more and below 1, such as 0.95, but is '
         f'{args.confidence:g}')
-  if args.smooth < 1:
-    raise config_lib.UserError(
-        f'--smooth must be at least 1, but is {args.smooth}')
+  command_line.check_at_least(args, 'smooth', 1)
   if args.csv and not suite_results.can_write(args.csv):
     raise config_lib.UserError(
         f'{args.csv} cannot be written; choose another --csv')
@@ -109,7 +107,7 @@ def _check(args: argparse.Namespace) -> str:
 
 
 def _points(run_dir: str, args: argparse.Namespace) -> list:
-  """Reads a run's points; raises UserError where it has none."""
+  """Reads a run's points; raises UserError if it has none."""
   rows = curves.read_rows(run_dir)
   points = curves.points(rows, args.metric, args.x)
   if not points:
@@ -144,7 +142,7 @@ def _curve(label: str, run_dirs: Sequence[str], points: Dict[str, list],
 
 
 def _to_csv(drawn: Sequence[_Curve]) -> str:
-  """Returns what is drawn as CSV, a line for each point."""
+  """Returns the curves as CSV, a line for each point."""
   text = io.StringIO()
   writer = csv.writer(text, lineterminator='\n')
   writer.writerow(['label', 'runs', 'x', 'y', 'low', 'high'])
@@ -175,7 +173,7 @@ def _draw(drawn: Sequence[_Curve], args: argparse.Namespace, output: str
 
 
 def _y_title(drawn: Sequence[_Curve], args: argparse.Namespace) -> str:
-  """Says what is drawn, and of groups which statistic of them."""
+  """Names the metric and, for groups, their statistic."""
   title = args.metric.replace('_', ' ')
   if args.metric == _RETURN:
     title = f'return of the last {metrics.EPISODE_WINDOW} games'

@@ -1,12 +1,12 @@
 """Trains populations, here or on a Ray cluster.
 
-A file of a sweep is that of populations, too: each task, variant and seed has
-one, with a member for each setting. Members are training runs that copy better
-ones and change their hyper-parameters meanwhile (appendix F of the paper).
-Where there is no place for all of a population, its members take turns: one
-that has decided makes room for the one with the fewest frames. Members that
-share a replay train all at once. Populations train one after the other. The
-same command resumes.
+The file has the form of a sweep's: each task, variant and seed has a
+population, with a member for each setting. Members are training runs that copy
+better ones and change their hyper-parameters meanwhile (appendix F of the
+paper). If there is no place for all of a population, its members take turns:
+after a decision a member makes room for the one with the fewest frames. Members
+that share a replay train all at once. Populations train one after the other.
+The same command resumes.
 
 Exit codes: 0 all members are finished, 1 some have failed (the others were run
 to their ends), 2 bad input, 130 Ctrl-C, 143 asked to terminate.
@@ -42,12 +42,7 @@ class _Turns(batch.Turns):
 
   def __init__(self, members: Mapping[str, plan_lib.Member],
                run_dirs: Mapping[str, str]):
-    """Begins with what the members have learned so far.
-
-    Args:
-      members: members by name, those of the first population first.
-      run_dirs: directory of each member's run, by its name.
-    """
+    """Begins with members by name, those of the first population first."""
     self._members = members
     populations_in_order = dict.fromkeys(m.population for m in members.values())
     self._order = {name: i for i, name in enumerate(populations_in_order)}
@@ -79,7 +74,7 @@ class _Turns(batch.Turns):
 
 
 def _best(population: plots_lib.Population, path: str) -> dict:
-  """Returns what `best.json` says of a population."""
+  """Returns the entry of a population in `best.json`."""
   name = population.best
   run_dir = os.path.join('runs', population.label, name)
   events = population.events[name]

@@ -5,7 +5,7 @@ import os
 import shlex
 import signal
 import sys
-from typing import Callable, Optional, Sequence
+from typing import Callable, Optional, Sequence, Union
 
 from impala_tf import config as config_lib
 from impala_tf.envs import environment
@@ -21,14 +21,7 @@ from impala_tf.storage import files
 
 
 def run(action: Callable[[], Optional[int]]) -> int:
-  """Runs a program, and prints one line where its input or the run is bad.
-
-  Args:
-    action: does the program's work; returns the exit code, or None for 0.
-
-  Returns:
-    The exit code.
-  """
+  """Runs a program to its exit code; prints one line if input or run is bad."""
   try:
     return action() or 0
   except config_lib.UserError as error:
@@ -43,12 +36,7 @@ def run(action: Callable[[], Optional[int]]) -> int:
 
 
 def end(exit_code: int, at_once: bool = False) -> None:
-  """Ends the process with this exit code.
-
-  Args:
-    exit_code: see `run`.
-    at_once: whether endings of libraries are left out.
-  """
+  """Ends the process; `at_once` leaves out endings of libraries."""
   if at_once or files.were_urls_opened():
     sys.stdout.flush()
     sys.stderr.flush()
@@ -57,18 +45,7 @@ def end(exit_code: int, at_once: bool = False) -> None:
 
 
 def load_for_roles(path: str, bindings: Sequence[str]) -> config_lib.Config:
-  """Reads a configuration for a learner and actors in processes of their own.
-
-  Args:
-    path: path or URL of the .gin file.
-    bindings: values of --gin_binding.
-
-  Returns:
-    The configuration.
-
-  Raises:
-    UserError: where it cannot be trained in this way.
-  """
+  """Reads a configuration for separate processes; raises UserError."""
   config = gin_config.load(path, bindings)
   if config.experiment.in_process:
     raise config_lib.UserError(
@@ -86,6 +63,26 @@ def add_import(parser: argparse.ArgumentParser) -> None:
                       'networks or algorithms, or the name of an installed '
                       'module; may be repeated; on other machines it must be '
                       'at the same path')
+
+
+def add_checkpoint(parser: argparse.ArgumentParser) -> None:
+  """Adds the flag --checkpoint, whose value is for `parse_checkpoint`."""
+  parser.add_argument('--checkpoint', default='newest', metavar='best',
+                      help='which parameters: newest; best, by the mean return '
+                      'of 100 full episodes of training; or N, the number of '
+                      'updates in the name of a checkpoint (default: '
+                      '%(default)s)')
+
+
+def parse_checkpoint(text: str) -> Union[str, int]:
+  """Returns --checkpoint as `checkpoint.find` takes it; raises UserError."""
+  if text in ('newest', 'best'):
+    return text
+  if text.isascii() and text.isdecimal():
+    return int(text)
+  raise config_lib.UserError(
+      f'--checkpoint must be newest, best or a number of updates, but is '
+      f'{text!r}')
 
 
 def add_network(parser: argparse.ArgumentParser) -> None:
@@ -107,20 +104,14 @@ def add_ray_address(parser: argparse.ArgumentParser) -> None:
 
 def why_public(network: str, is_for_others: bool,
                *directories: Optional[str]) -> Optional[str]:
-  """Decides from the flags whether other machines may reach the run.
+  """Says why other machines may reach the run; None if it is to be private.
 
   Args:
     network: value of --network.
     is_for_others: whether other machines are to connect.
-    *directories: directories that the run reads or writes, as far as they are
-      known; may be URLs.
+    *directories: known paths or URLs that the run reads or writes.
 
-  Returns:
-    Why they may reach it; None where the run is to be private, see
-    `enter_private_network`.
-
-  Raises:
-    UserError: where they may not, but a directory is on another machine.
+  Raises UserError if they may not, but a directory is on another machine.
   """
   elsewhere = [d for d in directories if d and files.needs_network(d)]
   if network != 'open' and elsewhere:
@@ -135,19 +126,10 @@ def why_public(network: str, is_for_others: bool,
 
 
 def enter_private_network(verb: str, network: str) -> Optional[str]:
-  """Has this program run where other machines cannot reach it.
+  """Executes the program `verb` anew in a private network, unless it was tried.
 
-  Executes the program anew within a network of its own, unless that was tried.
-
-  Args:
-    verb: this program.
-    network: value of --network.
-
-  Returns:
-    Why other machines can reach it all the same; None where they cannot.
-
-  Raises:
-    UserError: where the flag demands it and the system does not allow it.
+  Returns why other machines can reach it all the same; None if they cannot.
+  Raises UserError if --network demands it and the system does not allow it.
   """
   if not private_network.is_settled():
     private_network.restart_within('impala_tf', verb)
@@ -160,14 +142,9 @@ def enter_private_network(verb: str, network: str) -> Optional[str]:
 
 
 def conclude(run_dir: str, signum: Optional[int]) -> int:
-  """Prints how training ended.
+  """Prints how training ended; returns the exit code.
 
-  Args:
-    run_dir: directory of the run.
-    signum: signal that ended it; None where it is done.
-
-  Returns:
-    The exit code.
+  `signum` is the signal that ended it; None if it is done.
   """
   quoted = shlex.quote(run_dir)
   if signum is None:

@@ -1,9 +1,9 @@
 """Draws scores and learning curves of runs, level by level, and prints tables.
 
-Writes report.md, curves.png and, where a level of a suite was evaluated,
-scores_SUITE.png: human-normalised scores beside the paper's. Reads what
-training and evaluation have written to the runs' directories. Of a directory of
-populations it draws population.png: the best member's curve and
+Writes report.md, curves.png and, if a level of a suite was evaluated,
+scores_SUITE.png: human-normalised scores beside the paper's. Reads the files
+that training and evaluation have written to the runs' directories. Of a
+directory of populations it draws population.png: the best member's curve and
 hyper-parameters along its ancestry, the family tree, and copies; and it writes
 decisions.csv, a row for each decision of a member.
 """

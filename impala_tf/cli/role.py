@@ -1,14 +1,15 @@
 """Runs one role of a run: learner, actor, evaluator or replay.
 
-Roles find each other by the learner's address, whoever starts first: each waits
-for its peers, says for whom, and gives up after --wait_secs. Actors and
+Roles find each other by the learner's address, and may start in any order: each
+waits for its peers, names them, and gives up after --wait_secs. Actors and
 evaluators take the config from the learner. Training on one machine starts the
 same roles as child processes. Several agents may share a replay, which is a
-role of its own with an address of its own.
+role with its own address.
 
 Exit codes: 0 all frames are learned from, 2 bad input, 130 Ctrl-C, 143 asked to
 terminate, 1 anything else, such as a peer that has not come. Actors and
-evaluators have nothing to save and no end of their own: a signal ends them.
+evaluators have nothing to save and do not end by themselves: a signal ends
+them.
 """
 
 import argparse
@@ -19,22 +20,19 @@ import time
 from absl import flags
 from absl import logging
 
-from impala_tf import config as config_lib
 from impala_tf.cli import program
-from impala_tf.cli.roles import actor as actor_role
-from impala_tf.cli.roles import evaluator as evaluator_role
 from impala_tf.cli.roles import flags as role_flags
 from impala_tf.cli.roles import learner as learner_role
+from impala_tf.cli.roles import peers
 from impala_tf.cli.roles import replay as replay_role
 from impala_tf.envs import environment
 from impala_tf.roles import beginning
-from impala_tf.runtime import child
 from impala_tf.runtime import user_modules
 from impala_tf.runtime import waiting
 
 _GRACE_SECS = 5.
-_ROLES = {'learner': learner_role.run, 'actor': actor_role.run,
-          'evaluator': evaluator_role.run, 'replay': replay_role.run}
+_ROLES = {'learner': learner_role.run, 'actor': peers.run_actor,
+          'evaluator': peers.run_evaluator, 'replay': replay_role.run}
 _PEERS = ('actor', 'evaluator')  # Of a learner.
 
 
@@ -43,42 +41,33 @@ def _run(args: argparse.Namespace) -> int:
     role_flags.check(args)
     user_modules.load(args.modules)
     return _ROLES[args.role](args) or 0
-  except config_lib.UserError as error:
-    print(f'{child.COMPLAINT}{error}', file=sys.stderr)
-    return child.BAD_INPUT
-  except waiting.PeerLost as error:
-    print(f'{child.COMPLAINT}{error}', file=sys.stderr)
-    return 1
+  except waiting.PeerLost:  # Not as below: nothing can be waited for.
+    raise
   except waiting.PeerMissing as error:
-    print(f'{child.COMPLAINT}{error}; is it running, and can the machines '
-          'reach each other? (for more patience --wait_secs; with train.sh '
-          'ActorConfig.env_timeout_secs)', file=sys.stderr)
-    return 1
+    raise waiting.PeerMissing(
+        f'{error}; is it running, and can the machines reach each other? (for '
+        'more patience --wait_secs; with train.sh ActorConfig.env_timeout_secs)'
+    ) from error
   except environment.SimulatorError as error:  # A trace would say nothing more.
     logging.error('%s', error)
     return 1
   except OSError as error:  # ConnectionError is one.
     is_peer = args.role in _PEERS
     if is_peer and isinstance(error, ConnectionError) and not args.supervised:
-      _start_over(args, error)
+      # As a new program with nothing of the old.
+      lost = f'the learner at {args.address}'
+      if args.replay_address is not None:
+        lost += f', or the replay at {args.replay_address}'
+      role_flags.make_say(args)(f'lost {lost}: {error}; starting over')
+      sys.stderr.flush()
+      os.execv(sys.executable,
+               [sys.executable, '-m', 'impala_tf', 'role', *sys.argv[1:]])
     logging.error('%s', error)
     if is_peer:
       # Most likely the learner has ended, and the supervisor is about to end
       # this process too. It would take an exit before that for a failure.
       time.sleep(_GRACE_SECS)
     return 1
-
-
-def _start_over(args: argparse.Namespace, error: ConnectionError) -> None:
-  """Waits for the learner again, as a new program with nothing of the old."""
-  say = role_flags.make_say(args)
-  lost = f'the learner at {args.address}'
-  if args.replay_address is not None:
-    lost += f', or the replay at {args.replay_address}'
-  say(f'lost {lost}: {error}; starting over')
-  sys.stderr.flush()
-  os.execv(sys.executable,
-           [sys.executable, '-m', 'impala_tf', 'role', *sys.argv[1:]])
 
 
 def _main() -> int:

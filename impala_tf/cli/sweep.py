@@ -1,7 +1,7 @@
 """Runs a sweep, here or on a Ray cluster.
 
-The same command resumes it: finished runs are left alone, interrupted ones go
-on.
+The same command resumes it: finished runs stay as they are, interrupted ones
+are resumed.
 
 Exit codes: 0 all runs are finished, 1 some have failed (the others were run to
 their ends), 2 bad input, 130 Ctrl-C, 143 asked to terminate.

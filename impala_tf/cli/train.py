@@ -79,9 +79,8 @@ def _run(args: argparse.Namespace) -> int:
   tracking.start(args.track)
   why_public = program.why_public(
       args.network, args.port is not None or args.replay_address is not None,
-      args.run_dir, args.init_from)
-  if why_public is None:
-    why_public = program.enter_private_network('train', args.network)
+      args.run_dir, args.init_from) or program.enter_private_network(
+          'train', args.network)
   user_modules.load(args.modules)
   config_path = run_directory.config_path(args.config, args.run_dir)
   config = gin_config.load(config_path or _DEFAULT_CONFIG, args.gin_binding)

@@ -3,8 +3,8 @@
     python -m impala_tf.cli.wandb_tracker
 
 reads the run's directory from the first line of standard input, and ends with
-it. Rows that were sent are noted in the directory, so that a resumed run goes
-on with the same run of Weights & Biases where that one ended.
+it. It notes sent rows in the directory, so that a resumed run continues the
+same run of Weights & Biases.
 """
 
 import json
@@ -35,12 +35,7 @@ class Tracker:
   """A run of Weights & Biases that follows a training run."""
 
   def __init__(self, wandb: Any, run_dir: str):
-    """Begins a run of Weights & Biases, or goes on with the one noted.
-
-    Args:
-      wandb: the package.
-      run_dir: path or URL of the run's directory.
-    """
+    """Begins a run of the package `wandb`, or continues the noted one."""
     self._note_path = os.path.join(run_dir, _NOTE)
     self._note: Dict[str, Any] = {'id': secrets.token_hex(4), 'sent': {}}
     if files.exists(self._note_path):
@@ -75,7 +70,7 @@ class Tracker:
                         settings=wandb.Settings(console='off'))
 
   def send(self) -> None:
-    """Sends rows that were not sent before."""
+    """Sends new rows."""
     num_sent = 0
     for prefix, reader in self._readers.items():
       for row in reader.new_rows():
@@ -94,7 +89,7 @@ class Tracker:
     files.write(self._note_path, json.dumps(self._note).encode('utf-8'))
 
   def finish(self) -> None:
-    """Sends what is left, and ends the run of Weights & Biases."""
+    """Sends the last rows, and ends the run of Weights & Biases."""
     self.send()
     self._run.finish()
 
@@ -111,22 +106,18 @@ def _follow(tracker: Tracker) -> None:
       print(f'No rows for the moment: {error}', flush=True)
 
 
-def _log_to(path: str) -> None:
-  """Sends all output of this process to a file."""
-  os.makedirs(os.path.dirname(path), exist_ok=True)
-  log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
-  for stream in (sys.stdout, sys.stderr):
-    os.dup2(log, stream.fileno())
-
-
 def main() -> None:
   """Follows a run."""
   run_dir = os.fsdecode(_first_line())
   if not run_dir:  # The run could not begin.
     return
   child.yield_to_others()
-  _log_to(os.path.join(
-      run_directory.logs_path(run_dir), tracking.LOG_NAME))
+  log_dir = run_directory.logs_path(run_dir)
+  os.makedirs(log_dir, exist_ok=True)
+  log = os.open(os.path.join(log_dir, tracking.LOG_NAME),
+                os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+  for stream in (sys.stdout, sys.stderr):
+    os.dup2(log, stream.fileno())
   import wandb  # Here, since it takes seconds.
   tracker = Tracker(wandb, run_dir)
   _follow(tracker)

@@ -3,18 +3,17 @@
     python -m impala_tf.cli.warm_start RUN_DIR SOURCE [MODULE ...]
 
 writes the first checkpoint of a run that has its config and nothing else. It is
-a process of its own, before all others, since the supervisor imports no
-TensorFlow; whoever learns then resumes from that checkpoint. The modules are
-those of --import.
+a separate process, before all others, since the supervisor does not import
+TensorFlow; the learner then resumes from that checkpoint. The modules are those
+of --import.
 """
 
 import argparse
 import contextlib
 import re
 import sys
-from typing import Tuple
+from typing import Tuple, Union
 
-from impala_tf.cli import checkpoint_flag
 from impala_tf.cli import program
 from impala_tf.runs import gin_config
 from impala_tf.runs import run_directory
@@ -30,12 +29,12 @@ def add_flag(parser: argparse.ArgumentParser) -> None:
                       'fresh, and so does the optimiser')
 
 
-def parse(source: str) -> Tuple[str, checkpoint_flag.Which]:
+def parse(source: str) -> Tuple[str, Union[str, int]]:
   """Splits a value of --init_from into directory and checkpoint."""
   directory, _, which = source.rpartition(':')
   if directory and re.fullmatch(r'newest|best|\d+', which):
-    return directory, checkpoint_flag.parse(which)
-  return source, checkpoint_flag.parse('newest')
+    return directory, program.parse_checkpoint(which)
+  return source, 'newest'
 
 
 def _write(run_dir: str, source: str, *modules: str) -> None:

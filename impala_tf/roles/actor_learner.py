@@ -29,7 +29,7 @@ from impala_tf.runtime import tf_threads
 
 
 class _Gauges:
-  """Columns of the rows that are read off when a row is written."""
+  """Columns that are read when a row is written."""
 
   def __init__(self, parts: learner_parts.LearnerParts,
                skipped: skipped_updates.SkippedUpdates):
@@ -42,7 +42,7 @@ class _Gauges:
     self._client = reverb.Client(parts.address)
 
   def read(self) -> Mapping[str, float]:
-    """Reads them; raises ConnectionError where the server does not answer."""
+    """Reads the columns; raises ConnectionError if the server is silent."""
     # Asked of the server: the tables that it was made of are not its own if it
     # restored any.
     row = {'unrolls_refused': self._refusals.total,
@@ -60,18 +60,10 @@ def train(parts: learner_parts.LearnerParts, publisher: loop_lib.Publisher,
           log_interval_secs: float, log_interval_updates: int,
           host: host_lib.LearnerHost,
           callbacks: Sequence[loop_lib.Callback] = ()) -> bool:
-  """Runs the loop over a learner's parts; see `loop_lib.train`.
+  """Trains with a learner's parts; returns whether the run is done.
 
-  Args:
-    parts: parts of the learner.
-    publisher: publishes parameters after each update.
-    log_interval_secs: least time between rows.
-    log_interval_updates: rows are due at multiples of so many updates only.
-    host: the process that this runs in.
-    callbacks: told of each update.
-
-  Returns:
-    Whether the run is done.
+  Rows are `log_interval_secs` apart at least, and at multiples of
+  `log_interval_updates` only. For the rest see `loop_lib.train`.
   """
   config = parts.config
   skipped = skipped_updates.SkippedUpdates(
@@ -97,7 +89,7 @@ def train(parts: learner_parts.LearnerParts, publisher: loop_lib.Publisher,
 
 
 class _ProfilingHost(host_lib.LearnerHost):
-  """A host that records a profile as well."""
+  """A host that also records a profile."""
 
   def __init__(self, host: host_lib.LearnerHost, log_dir: str):
     self._profiler = profiling.LearnerProfiler(log_dir)
@@ -117,23 +109,16 @@ def run_learner(config: config_lib.Config, place: learner_parts.Place,
                 join: Callable[[], learner_group.Learners] =
                 learner_group.alone, profile: bool = False,
                 callbacks: Sequence[loop_lib.Callback] = ()) -> bool:
-  """Runs the learner's process, with the Reverb server embedded.
+  """Runs the learner's process, with Reverb; returns whether the run is done.
 
-  Args:
-    config: config of the run.
-    place: directory and addresses of the learner.
-    host: the process that this runs in.
-    join: waits for all learners of the run; returns them.
-    profile: whether to record a few updates for TensorBoard.
-    callbacks: told of each update.
-
-  Returns:
-    Whether the run is done; else it, or another learner, was to stop.
+  It is not done if this learner or another was stopped. `join` waits for all
+  learners of the run, and returns them. `profile`: whether to record a few
+  updates for TensorBoard.
 
   Raises:
-    OSError: where the port is taken.
-    PeerLost: where another learner has gone.
-    checkpoint.CheckpointError: where all checkpoints are damaged.
+    OSError: if the port is taken.
+    PeerLost: if another learner has gone.
+    checkpoint.CheckpointError: if all checkpoints are damaged.
   """
   announced, config = config, sizing.fit(config)
   tf_threads.set_threads(config.learner.num_threads)
@@ -158,18 +143,8 @@ def start_actor(config: config_lib.Config, address: str, seed: int, task: int,
                 ) -> dynamic_batching_actor.AnyActor:
   """Makes an actor that holds the learner's parameters.
 
-  Args:
-    config: config with numbers for all that was left to the machine.
-    address: 'host:port' of the learner's server.
-    seed: see `run_actor`.
-    task: see `run_actor`.
-    host: see `run_actor`.
-    run_table: see `weights.Fetcher`.
-    replay_address: 'host:port' of the replay's server; None: the learner's.
-    agent_number: number of the agent among those that share the replay.
-
-  Raises:
-    ConnectionError: where a server does not answer, or is of another run.
+  `config` has numbers for all options that were left to the machine. For the
+  other arguments and errors see `run_actor`, for `run_table` `weights.Fetcher`.
   """
   environment_seed, policy_seed = experiment.make_seeds(
       config.experiment.seed, seed)
@@ -194,23 +169,21 @@ def run_actor(config: config_lib.Config, address: str, seed: int, task: int,
               host: host_lib.ActorHost,
               replay_address: Optional[str] = None,
               core: Optional[int] = None, agent_number: int = 0) -> None:
-  """Runs an actor's process: plays until killed, having nothing to save.
+  """Runs an actor's process, which plays until it is killed.
 
   Args:
-    config: config of the run.
     address: 'host:port' of the learner's server.
     seed: differs between the actors of a run, and from that of an actor which
       has died.
     task: number of the actor, 0 to `ActorConfig.num_actors` - 1. It decides
       which of several levels are played.
-    host: the process that this runs in.
     replay_address: 'host:port' of the replay's server; None: the learner's.
     core: number of the core that the process stays on; None: any.
     agent_number: number of the agent among those that share the replay.
 
   Raises:
-    ConnectionError: where the learner does not answer, or has another config.
-    ConfigError: where the learner plays by itself.
+    ConnectionError: if the learner does not answer, or has another config.
+    ConfigError: if the learner plays by itself.
   """
   if config.learner_plays:
     raise config_lib.ConfigError(

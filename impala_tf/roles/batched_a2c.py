@@ -1,9 +1,9 @@
-"""Batched A2C, which learns only from what its newest parameters have played.
+"""Batched A2C, which learns only from games of its newest parameters.
 
 Figure 2 and section 5.1 of Espeholt et al. 2018, three forms of one rule: an
-update is of one unroll of each environment, all by the newest parameters, and
-whoever plays waits for it. The policy lag is 0, all ratios are 1, and V-trace's
-targets are those of n steps (equation 2), so that the algorithm is 'impala'.
+update takes one unroll of each environment, all by the newest parameters, and
+all players wait for it. The policy lag is 0, all ratios are 1, and V-trace's
+targets are n-step targets (equation 2), so that the algorithm is 'impala'.
 
 - Sync step: `PlayingReader`, with which the learner plays by itself.
 - Sync trajectory: IMPALA's actors, whose `NewerFetcher` waits for each update,
@@ -41,19 +41,14 @@ _POLL_SECS = 0.002
 
 
 class NewerFetcher:
-  """A fetcher that never brings the same parameters of a learner twice."""
+  """A fetcher that never returns the same parameters of a learner twice."""
 
   def __init__(self, fetcher: weights.Fetcher):
-    """Wraps a fetcher, whose newest parameters are the first to be brought."""
     self._fetcher = fetcher
     self._last: Optional[Tuple[int, Optional[str]]] = None
 
   def fetch(self) -> int:
-    """Waits for parameters that are newer than the last; see `weights.Fetcher`.
-
-    Raises:
-      ConnectionError: where the learner is lost.
-    """
+    """Waits for newer parameters; raises ConnectionError without a learner."""
     while True:
       version = self._fetcher.fetch()
       # A learner that goes on from its last checkpoint has lost the unrolls of
@@ -68,18 +63,12 @@ class NewerFetcher:
 class BarrierHost(host_lib.LearnerHost):
   """A learner's host that keeps no actor waiting for parameters.
 
-  Elsewhere a reader of parameters may get some that are a second old, and newer
-  ones follow. Here none follow before all actors have played with the newest.
+  Without it a reader may get parameters that are a second old, and newer ones
+  follow. Here none follow before all actors have played with the newest.
   """
 
   def __init__(self, host: host_lib.LearnerHost,
                publisher: weights.SharingPublisher):
-    """Wraps a host.
-
-    Args:
-      host: the process that this runs in.
-      publisher: hands parameters to the actors.
-    """
     self._host = host
     self._publisher = publisher
     self.should_stop = host.should_stop
@@ -93,30 +82,19 @@ class BarrierHost(host_lib.LearnerHost):
 
 
 class _Stopped(Exception):
-  """The learner is to end, and not to play to the end of its unrolls."""
+  """A stop of the learner in the middle of its unrolls."""
 
 
 class SteppedTogether:
-  """Environments that are shown once all have stepped, as figure 2a has it.
+  """Environments that return once all have stepped, as in figure 2a.
 
-  Those in processes of their own step at once, and all wait for the slowest.
-
-  Attributes:
-    num_envs: see `environment.BatchedEnvironment`; likewise all that follow.
-    frame_stack: see there.
-    level_index: see there.
-    side_channels: see there.
+  Environments in separate processes step at once, and all wait for the slowest.
+  `check` is called before each step, and about once a second within; it may
+  raise. For the attributes see `environment.BatchedEnvironment`.
   """
 
   def __init__(self, environment: experiment.AnyEnvironment,
                check: Callable[[], None]):
-    """Starts no step.
-
-    Args:
-      environment: E environments.
-      check: function that is called before each step, and about once a second
-        within; may raise.
-    """
     self._environment = environment
     self._check = check
     self.num_envs = environment.num_envs
@@ -125,7 +103,6 @@ class SteppedTogether:
     self.side_channels = environment_lib.NO_SIDE_CHANNELS
 
   def reset(self) -> dm_env.TimeStep:
-    """Begins the first episodes; see `BatchedEnvironment.reset`."""
     if isinstance(self._environment, env_processes.Workers):
       return self._receive()
     timestep = self._environment.reset()
@@ -133,7 +110,6 @@ class SteppedTogether:
     return timestep
 
   def step(self, actions: np.ndarray) -> dm_env.TimeStep:
-    """Steps all environments; see `BatchedEnvironment.step`."""
     self._check()
     if isinstance(self._environment, env_processes.Workers):
       self._environment.send(np.arange(self.num_envs, dtype=np.int32), actions)
@@ -151,7 +127,6 @@ class SteppedTogether:
     return timestep
 
   def close(self) -> None:
-    """Ends the environments."""
     self._environment.close()
 
 
@@ -176,7 +151,7 @@ class _BatchWriter:
 
 
 class _Newest:
-  """A fetcher of parameters that are there: the learner's own."""
+  """A fetcher for the learner's own parameters, which need no fetching."""
 
   def __init__(self, num_updates: tf.Variable):
     self._num_updates = num_updates
@@ -186,28 +161,18 @@ class _Newest:
 
 
 class PlayingReader:
-  """A reader that plays each batch when it is asked for it: sync step.
+  """A reader that plays each batch on request: sync step.
 
   All environments are stepped together, one call of the learner's own agent
-  serves them all, and the learner learns when each has played T steps. Where
-  the process of an environment dies, all begin anew, and the unrolls that were
-  under way are lost.
-
-  Attributes:
-    wait_secs: seconds spent so far in playing.
+  serves them all, and the learner learns when each has played T steps. If the
+  process of an environment dies, all begin anew, and unfinished unrolls are
+  lost. `wait_secs` are seconds spent so far in playing.
   """
 
   def __init__(self, config: config_lib.Config, learner: learner_lib.Learner,
                spec: types.Unroll, prepare: Callable[[types.Unroll],
                                                      types.Unroll]):
-    """Starts no environment yet.
-
-    Args:
-      config: config with numbers for all that was left to the machine.
-      learner: its agent acts.
-      spec: shapes and dtypes of one unroll; see `types.unroll_spec`.
-      prepare: function that is applied to each batch.
-    """
+    """Makes a reader of unrolls of this spec; `prepare` maps each batch."""
     self.wait_secs = 0.
     self._config = config
     self._learner = learner
@@ -215,20 +180,17 @@ class PlayingReader:
     self._prepare = prepare
     self._writer = _BatchWriter()
     self._actor: Optional[actor_lib.Actor] = None
-    # Where the run goes on, other games than those that were played.
+    # On resume, use a new seed.
     self._next_seed = int(learner.num_updates.numpy())
     self._deaths = collections.deque(maxlen=config.actor.max_restarts + 1)
     self._host: Optional[host_lib.LearnerHost] = None
 
   def next(self, host: host_lib.LearnerHost) -> Optional[types.Unroll]:
-    """Plays a batch; returns None once the host says to stop.
-
-    Args:
-      host: process of the learner, which is asked before each step.
+    """Plays a batch; returns None once `host`, asked at each step, says stop.
 
     Raises:
-      UserError: where environments cannot be made or played.
-      WorkerError: where their processes die too often; see
+      UserError: if environments cannot be made or played.
+      WorkerError: if their processes die too often; see
         `ActorConfig.max_restarts`.
     """
     start = time.monotonic()
@@ -242,7 +204,7 @@ class PlayingReader:
       self.wait_secs += time.monotonic() - start
 
   def _play(self) -> None:
-    """Plays an unroll in each environment, and again where one dies."""
+    """Plays an unroll in each environment, and again if one dies."""
     while True:
       try:
         self._check()
@@ -276,7 +238,7 @@ class PlayingReader:
       raise
 
   def _note_death(self, error: env_processes.WorkerError) -> None:
-    """Ends what is left of the environments; raises after too many deaths."""
+    """Closes the environments; raises after too many deaths."""
     if self._actor is not None:
       self._actor.close()
       self._actor = None

@@ -1,6 +1,6 @@
 """The beginning of a run: its checks, its directory, its first lines.
 
-Importing it imports no TensorFlow, so that whoever only starts processes is
+It does not import TensorFlow, so that programs that only start processes are
 quick.
 """
 
@@ -37,10 +37,7 @@ def check_reverb() -> None:
 
 
 def check_names(config: config_lib.Config) -> None:
-  """Raises ConfigError where level, algorithm or torso cannot be had so.
-
-  Members of a population need reference scores besides.
-  """
+  """Raises ConfigError for a bad level, algorithm, torso or reference score."""
   factory.check_levels(config)
   algorithms.check(config)
   torsos.check(config.agent.torso)
@@ -51,8 +48,7 @@ def check_names(config: config_lib.Config) -> None:
 def import_architecture(config: config_lib.Config) -> Any:
   """Imports the module of `roles` in which a run's algorithm learns.
 
-  It has `run_learner` and `run_actor`, the processes of the two roles, and
-  imports TensorFlow.
+  It has `run_learner` and `run_actor`, and imports TensorFlow.
   """
   return importlib.import_module(
       f'impala_tf.roles.{algorithms.architecture(config)}')
@@ -71,17 +67,17 @@ def show_beginning(config: config_lib.Config, run_dir: str,
 
 
 def warm_start(run_dir: str, source: Optional[str], resuming: bool) -> None:
-  """Writes a run's first checkpoint, and tells what is in it.
+  """Writes a run's first checkpoint, and prints what is in it.
 
   Args:
     run_dir: directory of the run, which is claimed and holds its config.
     source: value of --init_from; None: nothing is done.
-    resuming: whether the run was there before. Unless it ended before it had
-      begun, nothing is done but to say so.
+    resuming: whether the run existed before. If it has also learned already,
+      a line says that nothing is done.
 
   Raises:
-    UserError: where the parameters do not fit, or there are none.
-    RunFailed: where the process failed.
+    UserError: if the parameters do not fit, or there are none.
+    RunFailed: if the process failed.
   """
   if source is None:
     return
@@ -107,7 +103,7 @@ def warm_start(run_dir: str, source: Optional[str], resuming: bool) -> None:
 
 
 def show_logs(run_dir: str) -> None:
-  """Prints where the logs of a run's processes are if it is not obvious."""
+  """Prints where the logs are, if they are not in the run directory."""
   if files.is_url(run_dir):
     print(f'  logs of its processes in {run_directory.logs_path(run_dir)}',
           flush=True)
@@ -117,10 +113,9 @@ def show_network(open_ports: Sequence[Tuple[str, Optional[int]]],
                  why_public: Optional[str]) -> None:
   """Prints who can reach the run.
 
-  Args:
-    open_ports: name and port of each server; None is for a port that is yet to
-      be chosen.
-    why_public: why other machines can reach it; None where they cannot.
+  `open_ports` has name and port of each server; None is for one yet to be
+  chosen. `why_public` says why other machines can reach it; None if they
+  cannot.
   """
   if why_public is None:
     print('  a network of its own: no other machine can reach this run',

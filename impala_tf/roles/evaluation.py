@@ -23,7 +23,7 @@ class Evaluation(NamedTuple):
   def summary(self) -> dict:
     """Computes mean, median, standard error of the mean and extremes."""
     returns = np.asarray(self.returns)
-    error = None  # One episode tells nothing of the spread.
+    error = None  # One episode has no spread.
     if len(returns) > 1:
       error = float(np.std(returns, ddof=1) / np.sqrt(len(returns)))
     return {
@@ -48,16 +48,11 @@ def evaluate(agent: agent_lib.Agent,
   would favour short ones.
 
   Args:
-    agent: plays.
-    environment: made for evaluation.
     num_episodes: number of episodes, at least 1.
     seed: seed of the action sampling.
-    on_step: function that is called at the beginning and after each step with
-      the number of episodes that the first environment has ended.
+    on_step: called at the beginning and after each step with the number of
+      episodes that the first environment has ended.
     deterministic: take the most probable actions, which the protocol does not.
-
-  Returns:
-    The `Evaluation` of `num_episodes` games.
   """
   num_envs = environment.num_envs
   shares = np.full(num_envs, num_episodes // num_envs)

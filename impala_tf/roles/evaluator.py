@@ -1,6 +1,7 @@
 """The evaluator: plays full games with the newest parameters, again and again.
 
-By the protocol of `evaluation.py`, beside training and without touching it.
+It follows the protocol of `evaluation.py`, beside training and without touching
+it.
 """
 
 import dataclasses
@@ -26,18 +27,12 @@ _VIDEOS = 'videos'  # In the output directory.
 
 def make_row(updates: int, frames: int,
              results: Mapping[str, evaluation.Evaluation]) -> metrics.Row:
-  """Makes the row of metrics of one evaluation.
+  """Makes the row of metrics of one evaluation, whose games come by level.
 
-  Args:
-    updates: learner updates behind the parameters.
-    frames: environment frames behind the parameters.
-    results: games played, by level.
-
-  Returns:
-    `frames` and `updates` behind the parameters; over all games their number
-    (`episodes`), mean (`episode_return`) and `standard_error`, and
-    `episode_frames`, their mean length. Where there are several levels mean and
-    standard error of each as well, under 'level/<name>/'.
+  The row has `frames` and `updates` behind the parameters; over all games their
+  number (`episodes`), mean (`episode_return`) and `standard_error`, and
+  `episode_frames`, their mean length. With several levels it also has mean and
+  standard error of each, under 'level/<name>/'.
   """
   together = evaluation.Evaluation(
       [r for result in results.values() for r in result.returns],
@@ -54,10 +49,7 @@ def make_row(updates: int, frames: int,
 
 
 def _mean_and_error(prefix: str, summary: dict) -> metrics.Row:
-  """Names mean and error as training's rows do, so that curves compare.
-
-  One game has no standard error.
-  """
+  """Names mean and error, if any, as training's rows do, for plots."""
   row = {f'{prefix}episode_return': summary['mean']}
   if summary['standard_error'] is not None:
     row[f'{prefix}standard_error'] = summary['standard_error']
@@ -77,21 +69,21 @@ class Evaluator:
     """Connects, and waits for the first parameters.
 
     Args:
-      config: config of the run.
       address: 'host:port' of the learner's server.
-      output_dir: gets `metrics.jsonl`, `tensorboard/` and, where the config
-        asks for them, `videos/`; rows and videos of learning that was lost
-        since are dropped from it.
+      output_dir: gets `metrics.jsonl`, `tensorboard/` and, if the config asks
+        for them, `videos/`. Rows and videos of lost learning are dropped.
       seed: seed of games and actions.
-      poll: function that is called while the learner has no parameters yet.
+      poll: called while the learner has no parameters yet.
 
-    Raises:
-      ConnectionError: where the learner does not answer, or has another config.
+    Raises ConnectionError if the learner does not answer, or has another
+    config.
     """
     self._config = config
     self._seed = seed
     levels = levels_lib.expand(config.environment.level)
-    self._levels = {level: self._level_config(level) for level in levels}
+    self._levels = {level: dataclasses.replace(
+        config, environment=dataclasses.replace(
+            config.environment, level=level)) for level in levels}
     environment = self._make_environment(levels[0], 1, seed)
     self._agent = experiment.make_agent(config, environment)
     environment.close()
@@ -108,24 +100,12 @@ class Evaluator:
         config.experiment.evaluation_video_interval_secs)
     self._videos.drop_from(_video_name(self._fetcher.frames + 1))
 
-  def _level_config(self, level: str) -> config_lib.Config:
-    return dataclasses.replace(
-        self._config, environment=dataclasses.replace(
-            self._config.environment, level=level))
-
   def _make_environment(self, level: str, num_envs: int, seed: int):
     return experiment.make_environment(
         self._levels[level], num_envs, seed, training=False)
 
   def run_once(self) -> Optional[metrics.Row]:
-    """Fetches, plays and writes a row.
-
-    Returns:
-      The row; None where there is nothing newer than the last.
-
-    Raises:
-      ConnectionError: as above.
-    """
+    """Fetches, plays and writes a row; returns None if nothing is newer."""
     updates = self._fetcher.fetch()
     if updates == self._evaluated:
       return None
@@ -153,18 +133,9 @@ def run_evaluator(config: config_lib.Config, address: str, output_dir: str,
                   seed: int, poll: waiting.PollFn = lambda cause: None,
                   on_row: Callable[[metrics.Row], None] = lambda row: None
                   ) -> None:
-  """Runs an evaluator's process: plays until killed.
+  """Runs an evaluator's process, which plays until it is killed.
 
-  Args:
-    config: see `Evaluator`.
-    address: see `Evaluator`.
-    output_dir: see `Evaluator`.
-    seed: see `Evaluator`.
-    poll: see `Evaluator`.
-    on_row: function that is called with each row.
-
-  Raises:
-    ConnectionError: where the learner does not answer, or has another config.
+  For arguments and errors see `Evaluator`; `on_row` is called with each row.
   """
   interval_secs = config.experiment.evaluation_interval_secs
   tf_threads.set_threads(1)

@@ -59,8 +59,7 @@ class LearnerParts(NamedTuple):
   """The parts that learning needs, however its loop is run.
 
   Attributes:
-    config: config with numbers for all that was left to the machine.
-    place: directory and addresses of the learner.
+    config: config with numbers for all options left to the machine.
     log_dir: directory for the rows of this learner.
     learners: all learners of the run, mostly one.
     learner: updates the parameters.
@@ -68,16 +67,15 @@ class LearnerParts(NamedTuple):
     saver: writes checkpoints.
     server: serves queue, replay, parameters and config.
     publisher: hands parameters to the actors.
-    memory: memory that shares parameters with peers on this machine; None where
-      none was asked for, or the system has none.
+    memory: shares parameters with processes on this machine; None if it was not
+      asked for, or the system has none.
     reader: gives batches.
-    refusals: counts unrolls that were refused.
-    level_log: tells levels apart; None where there is one.
-    link: connection to a shared replay; None where the replay, if any, is in
-      the learner's own server.
+    refusals: counts refused unrolls.
+    level_log: makes columns of each level; None for a single level.
+    link: connection to a shared replay; None if the replay, if any, is in the
+      learner's own server.
   """
   config: config_lib.Config
-  place: Place
   log_dir: str
   learners: learner_group.Learners
   learner: interfaces.Learner
@@ -103,18 +101,16 @@ def make(config: config_lib.Config, announced: config_lib.Config, place: Place,
   """Makes the learner's parts and restores the newest checkpoint.
 
   Args:
-    config: config with numbers for all that was left to the machine.
-    announced: the config as it was given, which actors are to have.
-    place: directory and addresses of the learner.
+    config: config with numbers for all options left to the machine.
+    announced: the config as it was given, which actors receive.
     queue_capacity: most unrolls in the queue.
-    learners: all learners of the run.
-    shares_memory: whether to make memory for peers on this machine.
+    shares_memory: whether to share parameters on this machine in memory.
 
   Raises:
-    OSError: where the port is taken.
-    ConfigError: where the config cannot be trained so.
-    ConnectionError: where a replay elsewhere does not answer.
-    checkpoint.CheckpointError: where all checkpoints are damaged.
+    OSError: if the port is taken.
+    ConfigError: if the config cannot be trained so.
+    ConnectionError: if a replay elsewhere does not answer.
+    checkpoint.CheckpointError: if all checkpoints are damaged.
   """
   link = None
   if place.replay_address is not None:
@@ -144,6 +140,8 @@ def make(config: config_lib.Config, announced: config_lib.Config, place: Place,
   server = _serve(
       config, announced, place, spec, queue_capacity, learner, memory)
   address = f'localhost:{server.port}'
+  if config.has_priorities:  # A replay that agents share has none.
+    looped = priorities.PrioritisingLearner(looped, address, queue_lib.REPLAY)
   publisher = _publish_first(
       config, address, environment, learner, learners)
   refusals = unroll_filter.Refusals()
@@ -158,8 +156,7 @@ def make(config: config_lib.Config, announced: config_lib.Config, place: Place,
   level_log = _make_level_log(config, environment, totals)
   environment.close()
   return LearnerParts(
-      config, place, log_dir, learners,
-      _with_priorities(config, address, looped), totals,
+      config, log_dir, learners, looped, totals,
       _make_saver(config, place, address, checkpointer, learners.is_chief),
       server, publisher, memory, learners.wrap_reader(reader), refusals,
       level_log, link)
@@ -170,7 +167,7 @@ def _restore(config: config_lib.Config, place: Place, log_dir: str,
              learner: learner_lib.Learner, totals: loop_lib.Totals,
              member_state: Optional[member_lib.State], is_chief: bool
              ) -> checkpoint_lib.Checkpointer:
-  """Restores the newest checkpoint, if any; returns what writes the next."""
+  """Restores the newest checkpoint, if any; returns the checkpointer."""
   if is_chief:
     saved_lib.describe_agent(place.run_dir, learner.agent,
                              environment.observation_spec(), config.agent)
@@ -193,23 +190,21 @@ def make_checkpointer(config: config_lib.Config, run_dir: str,
                       configured: hyperparameters_lib.ConfiguredValues,
                       member_state: Optional[member_lib.State] = None
                       ) -> checkpoint_lib.Checkpointer:
-  """Makes what writes and restores all that a run goes on from."""
-  member_parts = {} if member_state is None else {
-      'population': member_state}
+  """Makes the checkpointer of all state that a run resumes from."""
   return checkpoint_lib.Checkpointer(
       run_dir, config.experiment.checkpoints_to_keep,
       # Runs of version 0.1.0, and first checkpoints of warm starts, have none.
       optional=('hyperparameters', 'configured', 'population'),
       agent=learner.agent, learner=learner.saved, totals=totals,
       hyperparameters=learner.hyperparameters, configured=configured,
-      **member_parts)
+      **({} if member_state is None else {'population': member_state}))
 
 
 def _serve(config: config_lib.Config, announced: config_lib.Config,
            place: Place, spec: types.Unroll, queue_capacity: int,
            learner: learner_lib.Learner,
            memory: Optional[parameter_memory.Memory]) -> reverb.Server:
-  """Starts the Reverb server and tells the config to all that connect."""
+  """Starts the Reverb server and publishes the config."""
   tables = experiment.make_tables(
       config, spec, queue_capacity, has_replay=place.replay_address is None)
   replay_dir = None
@@ -249,7 +244,7 @@ def _publish_first(config: config_lib.Config, address: str,
 
 def _frames_per_update(config: config_lib.Config,
                        environment: environment_lib.BatchedEnvironment) -> int:
-  """Counts the environment frames of an update of all learners together."""
+  """Counts the frames of an update of all learners together."""
   return (config.learner.num_learners * config.num_fresh
           * config.learner.unroll_length * environment.frames_per_step)
 
@@ -259,7 +254,7 @@ def _make_reader(config: config_lib.Config, address: str, place: Place,
                  refusals: unroll_filter.Refusals,
                  recompute: Optional[replayed_memory.MemoryRecomputer],
                  learner: learner_lib.Learner) -> interfaces.Reader:
-  """Makes the reader, which puts observations where the step wants them."""
+  """Makes the reader, which places observations on the right device."""
   devices = learners.strategy.extended.worker_devices
   # Several devices share the batch out from the host.
   device = '/cpu:0' if len(devices) > 1 else devices[0]
@@ -278,10 +273,10 @@ def _make_reader(config: config_lib.Config, address: str, place: Place,
 def _make_recompute(config: config_lib.Config, address: str,
                     environment: environment_lib.BatchedEnvironment
                     ) -> Optional[replayed_memory.MemoryRecomputer]:
-  """Makes the recomputer of replayed memory; None where it is stored.
+  """Makes the recomputer of replayed memory; None if memory is stored.
 
-  It has an agent of its own, as an actor has: it runs in the reader's thread
-  while the learner changes its parameters.
+  It has its own agent, as an actor has: it runs in the reader's thread while
+  the learner changes its parameters.
   """
   if config.chain_unrolls is None or config.replay.core_state == 'stored':
     return None
@@ -290,20 +285,11 @@ def _make_recompute(config: config_lib.Config, address: str,
       agent, weights.Fetcher(address, agent.published_variables))
 
 
-def _with_priorities(config: config_lib.Config, address: str,
-                     learner: interfaces.Learner) -> interfaces.Learner:
-  """Has the learner set priorities, where the replay is sampled by them."""
-  if not config.has_priorities:
-    return learner
-  # A replay that agents share has none.
-  return priorities.PrioritisingLearner(learner, address, queue_lib.REPLAY)
-
-
 def _make_level_log(config: config_lib.Config,
                     environment: environment_lib.BatchedEnvironment,
                     totals: loop_lib.Totals
                     ) -> Optional[level_metrics.LevelLog]:
-  """Makes the log that tells levels apart, where there are several."""
+  """Makes the log of each level; None for a single level."""
   if totals.level_frames is None:
     return None
   return level_metrics.LevelLog(
@@ -314,7 +300,7 @@ def _make_level_log(config: config_lib.Config,
 def _make_saver(config: config_lib.Config, place: Place, address: str,
                 checkpointer: checkpoint_lib.Checkpointer,
                 is_chief: bool) -> loop_lib.Saver:
-  """Makes what writes checkpoints: only the chief among learners does."""
+  """Makes the saver: only the chief among learners writes checkpoints."""
   if not is_chief:
     return _NoSaver()
   if _saves_replay(config, place):
@@ -323,7 +309,7 @@ def _make_saver(config: config_lib.Config, place: Place, address: str,
 
 
 class _NoSaver:
-  """A `loop_lib.Saver` of a learner that leaves checkpoints to the chief."""
+  """A `loop_lib.Saver` for learners that are not the chief."""
 
   def save(self, number: int, score: Optional[float]) -> None:
     del number, score

@@ -1,6 +1,6 @@
-"""A run on this machine, as the command and the Python API have it alike.
+"""A run on this machine, the same for the command and the Python API.
 
-Importing it imports no TensorFlow; what trains in this process does.
+It does not import TensorFlow, except to train in this process.
 """
 
 import contextlib
@@ -32,7 +32,7 @@ class Sharing(NamedTuple):
   agent: int = 0
 
   def flags(self) -> List[str]:
-    """Returns flags that tell learners and actors of it."""
+    """Returns the flags that learners and actors get for it."""
     if self.replay_address is None:
       return []
     return [f'--replay_address={self.replay_address}', f'--agent={self.agent}']
@@ -53,15 +53,7 @@ class Ports(NamedTuple):
 
 
 def choose_ports(first: Optional[int], num_learners: int) -> Ports:
-  """Finds free ports for all learners.
-
-  Args:
-    first: first port of the Reverb servers; None for any free ones.
-    num_learners: how many learners there are.
-
-  Raises:
-    UserError: where a port that was asked for is taken.
-  """
+  """Finds free ports; raises UserError if one from `first` on is taken."""
   try:
     if first is None:
       reverb = ports.choose_free(num_learners)
@@ -85,16 +77,11 @@ def wait_secs(config: config_lib.Config) -> float:
 def begun(run_dir: str, config: config_lib.Config, chosen: Ports,
           why_public: Optional[str], allow_changes: bool = False,
           init_from: Optional[str] = None):
-  """Makes or takes up a run, which is this process's while the context lasts.
+  """Makes or resumes a run, which this process owns while the context lasts.
 
-  Args:
-    run_dir: directory of the run; see `run_directory.claim`, whose errors it
-      raises.
-    config: config of the run.
-    chosen: ports of the learners.
-    why_public: why other machines can reach them; None where they cannot.
-    allow_changes: see `run_directory.claim`.
-    init_from: see `beginning.warm_start`.
+  `why_public` says why other machines can reach it; None if they cannot. For
+  `allow_changes` and errors see `run_directory.claim`, for `init_from`
+  `beginning.warm_start`.
   """
   with run_directory.claim(run_dir, config, allow_changes) as resuming:
     beginning.show_beginning(config, run_dir, resuming)
@@ -113,20 +100,14 @@ def supervisor(config: config_lib.Config, run_dir: str, chosen: Ports,
                sharing: Sharing = _NOT_SHARED, profile: bool = False,
                evaluate: bool = False,
                is_done: Optional[Callable[[], bool]] = None):
-  """Makes the supervisor of a run's processes, which have cores meanwhile.
+  """Yields the supervisor of a run's processes, which have cores meanwhile.
 
   Args:
-    config: config of the run.
-    run_dir: directory of the run.
-    chosen: ports of the learners.
     sharing: place of the agent among those that share a replay.
-    profile: whether learner and actors record what time goes to.
+    profile: whether learner and actors record how they spend their time.
     evaluate: whether an evaluator runs beside training.
-    is_done: tells that the learner, which runs elsewhere, has ended; None for
-      learners that are processes of the supervisor, too.
-
-  Yields:
-    A `supervisor.Supervisor`.
+    is_done: says whether the learner, in another place, has ended; None if
+      learners are processes of the supervisor, too.
   """
   addresses = [f'localhost:{port}' for port in chosen.reverb]
   joint_addresses = [f'localhost:{port}' for port in chosen.tensorflow]
@@ -161,12 +142,12 @@ def supervisor(config: config_lib.Config, run_dir: str, chosen: Ports,
         learner_is_done=is_done)
 
 
-class _Stopped(Exception):
-  """The program was asked to stop before there was anything to save."""
+class Stopped(Exception):
+  """A request to stop before there is anything to save."""
 
 
 class _Host(host_lib.LearnerHost):
-  """This process where it learns itself."""
+  """This process as the host of a learner."""
 
   def __init__(self, signals: stop_signals.StopSignals,
                line: progress.ProgressLine, limit_secs: float,
@@ -195,11 +176,11 @@ class _Host(host_lib.LearnerHost):
     self._pausing.poll(cause)
 
   def wait_for_replay(self, address: str) -> None:
-    """Returns once the replay listens; raises _Stopped, PeerMissing."""
+    """Returns once the replay listens; raises Stopped, PeerMissing."""
 
     def poll(cause):
       if self.should_stop():
-        raise _Stopped
+        raise Stopped
       self._waiting.poll(f'the replay at {address} is not there ({cause})')
 
     waiting.for_port(address, poll)
@@ -214,23 +195,19 @@ def learn_here(config: config_lib.Config, run_dir: str,
   """Learns in this process, in turns with an actor or beside other processes.
 
   Args:
-    config: config of the run, which says which of the two.
-    run_dir: directory of the run.
-    line: shows the progress.
     sharing: place of the agent among those that share a replay.
     port: port of the Reverb server, for actors in other processes.
-    callbacks: told of each update, see `loop.Callback`.
-    check: called again and again; raises an error where actors have failed.
+    callbacks: called after each update, see `loop.Callback`.
+    check: called again and again; raises an error if actors have failed.
     signals: notes the signals that end the run; None for `StopSignals`.
 
-  Returns:
-    The signal that ended the run; None where the run is done.
+  Returns the signal that ended the run; None if the run is done.
   """
   # Here, after all checks, since they import TensorFlow, which takes seconds.
   from impala_tf.roles import in_process
   from impala_tf.roles import learner_parts
   with signals or stop_signals.StopSignals() as signals, (
-      contextlib.suppress(_Stopped)):
+      contextlib.suppress(Stopped)):
     host = _Host(signals, line, wait_secs(config), check)
     if sharing.replay_address is not None:
       host.wait_for_replay(sharing.replay_address)

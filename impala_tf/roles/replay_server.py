@@ -1,7 +1,7 @@
 """The process of a replay that several agents share (Schmitt et al. 2020).
 
-It serves the replay's table alone, and small ones by which agents keep pace.
-All else an agent has of its own: settings, actors, queue, learner.
+It serves the replay's table, and small ones by which agents keep pace.
+Settings, actors, queue and learner are separate for each agent.
 """
 
 import time
@@ -31,7 +31,7 @@ class Place(NamedTuple):
   Attributes:
     port: port of the Reverb server.
     num_agents: number of the agents that share the replay.
-    absent: numbers of those that will not come, having ended.
+    absent: numbers of agents that have ended and will not come.
     run_dir: directory, which exists, that the unrolls are saved to and return
       from if `ReplayConfig.survives_resume`; may be None otherwise.
   """
@@ -43,19 +43,15 @@ class Place(NamedTuple):
 
 def run(config: config_lib.Config, place: Place,
         should_stop: Callable[[], bool], say: Callable[[str], None]) -> None:
-  """Serves the replay until it is to stop, and saves it now and then.
+  """Serves the replay until `should_stop`; saves it now and then, and last.
 
-  Args:
-    config: config of any of the agents; theirs may differ in what no unroll
-      depends on, see `fingerprint_lib.of_unrolls`.
-    place: port and directory.
-    should_stop: tells whether to end, after a last time of saving.
-    say: shows a line to the user.
+  The agents' configs may differ from `config` in options that unrolls do not
+  depend on, see `fingerprint_lib.of_unrolls`.
 
   Raises:
-    OSError: where the port is taken, or the replay could not be saved at last.
-    ConfigError: where the replay would not fit into memory.
-    UserError: where what was saved is damaged.
+    OSError: if the port is taken, or the replay could not be saved at last.
+    ConfigError: if the replay would not fit into memory.
+    UserError: if the saved replay is damaged.
   """
   tf_threads.set_threads(1)
   checkpoint_dir = None
@@ -95,7 +91,7 @@ def _unroll_spec(config: config_lib.Config) -> types.Unroll:
 
 
 def _describe(client: reverb.Client) -> str:
-  """Describes what the replay holds, and how far its agents are."""
+  """Describes how full the replay is, and how far its agents are."""
   infos = reverb_calls.server_info(client)
   table = infos[queue_lib.REPLAY]
   agents = ', '.join(

@@ -1,6 +1,6 @@
-"""Scores of a run's agent, by full games on the levels that count.
+"""Scores of a run's agent, by full games on its scored levels.
 
-Importing it imports no TensorFlow, so that bad input is refused at once.
+It does not import TensorFlow, so that bad input is refused at once.
 """
 
 import dataclasses
@@ -26,7 +26,7 @@ from impala_tf.storage import shipped
 from impala_tf.suites import levels as levels_lib
 from impala_tf.suites import suite as suite_lib
 
-_EPISODES = 200  # Games on a level that is of no suite.
+_EPISODES = 200  # Games on a level of no suite.
 _MAX_ENVS = 32
 _MAX_SEED = 2**30  # Emulators take an int32, and each has its own.
 
@@ -55,8 +55,8 @@ class Score(NamedTuple):
     returns: sum of raw rewards of each game.
     mean: mean of the returns.
     standard_error: standard error of the mean; None for a single game.
-    human_normalised_score: mean as a share of a human's, where the level is of
-      a suite that has these; else None.
+    human_normalised_score: mean as a share of a human's; None if the level is
+      of no suite, since only suites have human scores.
   """
   returns: List[float]
   mean: float
@@ -71,7 +71,7 @@ def evaluate(run_dir: str, episodes: Optional[int] = None, *, seed: int = 0,
   """Plays full games with a run's agent, as `evaluate.sh` does; writes nothing.
 
   Args:
-    run_dir: directory of the run, which may be going on.
+    run_dir: directory of the run, which may still train.
     episodes: full games on each level; None for as many as the paper: 500 on
       DMLab-30 and 200 elsewhere.
     seed: seed of games and actions.
@@ -85,7 +85,7 @@ def evaluate(run_dir: str, episodes: Optional[int] = None, *, seed: int = 0,
     The score on each level by its name.
 
   Raises:
-    UserError: in one line, where something given cannot work.
+    UserError: in one line, if an argument cannot work.
   """
   user_modules.refuse_while_importing('impala_tf.evaluate')
   run_directory.reach(run_dir)
@@ -106,11 +106,7 @@ def evaluate(run_dir: str, episodes: Optional[int] = None, *, seed: int = 0,
 
 
 def check(run_dir: str, episodes: Optional[int], seed: int) -> str:
-  """Returns the path of a run's config.
-
-  Raises:
-    UserError: where there is no run, or its games cannot be played.
-  """
+  """Returns the path of a run's config; raises UserError for bad values."""
   config_path = gin_config.config_path(shipped.find_agent(run_dir))
   if not files.exists(config_path):
     raise config_lib.UserError(
@@ -128,17 +124,13 @@ def scored_levels(trained_on: str
                   ) -> Tuple[Optional[suite_lib.Suite], Sequence[str]]:
   """Returns suite and levels by which a run is scored.
 
-  No suite for a single level, nor where the levels are not all of one.
-
-  Args:
-    trained_on: `EnvironmentConfig.level` of the run.
+  The suite is None for a single level, and for levels that are not all of one
+  suite. `trained_on` is `EnvironmentConfig.level` of the run.
   """
   trained = levels_lib.expand(trained_on)
-  if len(trained) == 1:
-    return None, trained
   suite = levels_lib.suite_of(trained[0])
-  if suite is None or any(levels_lib.suite_of(level) is not suite
-                          for level in trained):
+  if len(trained) == 1 or suite is None or any(
+      levels_lib.suite_of(level) is not suite for level in trained):
     return None, trained
   return suite, tuple(dict.fromkeys(map(suite.scored_level, trained)))
 
@@ -146,18 +138,10 @@ def scored_levels(trained_on: str
 def play_in_turn(games: Games, config: config_lib.Config,
                  levels: Sequence[str], loaded: Any,
                  keep: Callable[[str, dict], None]) -> None:
-  """Plays levels, and hands the name and the result of each to `keep`.
+  """Plays levels, and passes the result of each to `keep`.
 
-  Args:
-    games: which games are played.
-    config: config of the run.
-    levels: names of the levels.
-    loaded: agent, see `saved.load_agent`.
-    keep: function that takes the name of a level, as it is scored, and its
-      result.
-
-  Raises:
-    UserError: where a level cannot be played by this agent.
+  `keep` gets the name of the level, as it is scored, and its result. `loaded`
+  is of `saved.load_agent`. Raises UserError if this agent cannot play a level.
   """
   from impala_tf.envs import configured
 
@@ -190,7 +174,7 @@ def play_in_turn(games: Games, config: config_lib.Config,
 
 def _play(games: Games, loaded: Any, environment: Any,
           episodes: int) -> dict:
-  """Plays a level, and films it if asked to; returns the result."""
+  """Plays a level, and films it on request; returns the result."""
   from impala_tf.roles import evaluation
   video = None
   if games.video:
@@ -219,7 +203,7 @@ def _play(games: Games, loaded: Any, environment: Any,
 
 
 def _check_actions(environment: Any, agent: Any) -> None:
-  """Raises UserError where an agent's actions are not the environment's.
+  """Raises UserError unless an agent's actions fit the environment.
 
   An action out of range would hang the emulator.
   """

@@ -1,9 +1,9 @@
 """A3C's architecture: workers that share parameters, and one that keeps them.
 
 Section 4 of Mnih et al. 2016 (arXiv:1602.01783v2). Actors are processes whose
-workers play, learn, and change the parameters in memory that the learner's
-process has; the learner keeps them (`parameter_keeper`). Those that cannot open
-this memory, being on another machine, send their gradients to the learner
+workers play, learn, and change the parameters in memory of the learner's
+process, which keeps them (`parameter_server`). Workers that cannot open this
+memory, being on another machine, send their gradients to the learner
 (`gradient_intake`). All are found, started and supervised as in IMPALA's
 architecture (`actor_learner`).
 """
@@ -51,12 +51,7 @@ def run_learner(config: config_lib.Config, place: learner_parts.Place,
                 join: Callable[[], learner_group.Learners] =
                 learner_group.alone, profile: bool = False,
                 callbacks: Sequence[loop_lib.Callback] = ()) -> bool:
-  """Runs the learner's process; see `worker_lib.run_learner`.
-
-  Raises:
-    OSError: where the port is taken.
-    checkpoint.CheckpointError: where all checkpoints are damaged.
-  """
+  """Runs the learner's process; see `actor_learner.run_learner`."""
   del join, profile  # It is the only one, and has no updates to look into.
   tf_threads.set_threads(1)
   parts = parameter_server.make(config, place.run_dir)
@@ -80,7 +75,7 @@ def run_learner(config: config_lib.Config, place: learner_parts.Place,
 
 def _make_applier(config: config_lib.Config,
                   store: store_lib.Store) -> links.Applier:
-  """Makes what changes the shared parameters by contributions."""
+  """Makes the applier of gradients to the shared parameters."""
   optimizer, options = config.optimizer, config.asynchronous
   return links.Applier(
       store,
@@ -92,11 +87,10 @@ def _make_applier(config: config_lib.Config,
 
 def _find_store(config: config_lib.Config, address: str
                 ) -> Optional[store_lib.Store]:
-  """Opens the learner's memory; None where gradients are to be sent instead.
+  """Opens the learner's memory; None if gradients are to be sent instead.
 
-  Raises:
-    ConnectionError: where the learner does not answer, or has another config.
-    ConfigError: where its memory cannot be opened, but is needed.
+  Raises ConnectionError if the learner does not answer, or has another config;
+  ConfigError if its memory is needed and cannot be opened.
   """
   tables = reverb_calls.server_info(reverb.Client(address))
   if config_table.table_name(config) not in tables:
@@ -142,15 +136,10 @@ def _table_link(config: config_lib.Config, address: str,
 def make_actor_learner(config: config_lib.Config, make_link: MakeLinkFn,
                        task: int, num_processes: int, seed: int
                        ) -> worker_lib.ActorLearner:
-  """Makes the workers of one process.
+  """Makes the workers of process `task` among `num_processes`.
 
-  Args:
-    config: config of the run.
-    make_link: function from agent and target agent to their link.
-    task: number of the process among them.
-    num_processes: P, processes of the run.
-    seed: differs between the processes of a run, and from that of a process
-      which has died.
+  `make_link` makes the link of agent and target agent. `seed` differs between
+  the processes of a run, and from that of a process which has died.
   """
   algorithm = algorithms.get(config)
   # One after another: emulators that are made at once crash.
@@ -172,9 +161,8 @@ def make_actor_learner(config: config_lib.Config, make_link: MakeLinkFn,
   options = config.asynchronous
   num_slots = optimizers.num_slots(options.optimizer, options.num_workers)
   workers = [
-      worker_lib.Worker(f'worker {number} of actor {task}',
-                           number % num_slots, environment,
-                           agent.initial_state(1), worker_seed)
+      worker_lib.Worker(f'worker {number} of actor {task}', number % num_slots,
+                        environment, agent.initial_state(1), worker_seed)
       for number, environment, (_, worker_seed) in zip(
           numbers, environments, seeds)]
   return worker_lib.ActorLearner(
@@ -190,7 +178,7 @@ def make_actor_learner(config: config_lib.Config, make_link: MakeLinkFn,
 
 def _check_processes(config: config_lib.Config, task: int,
                      num_processes: int) -> None:
-  """Raises ConfigError where a process has no workers, or they no slots."""
+  """Raises ConfigError if a process has no workers, or they no slots."""
   if task >= num_processes:
     raise config_lib.ConfigError(
         f'there is no actor {task}: the workers are in actors 0 to '
@@ -213,14 +201,14 @@ def run_actor(config: config_lib.Config, address: str, seed: int, task: int,
               core: Optional[int] = None, agent_number: int = 0) -> None:
   """Runs a process of workers until it is killed.
 
-  See `worker_lib.run_actor` for the arguments; nothing is replayed.
+  See `actor_learner.run_actor` for the arguments; nothing is replayed.
 
   Raises:
-    ConnectionError: where the learner does not answer, has another config, or
-      has gone.
-    ConfigError: where the learner's memory is needed and cannot be opened,
-      there are no workers for a process of this number, or fewer memories of
-      the optimiser than processes.
+    ConnectionError: if the learner does not answer, has another config, or has
+      gone.
+    ConfigError: if the learner's memory is needed and cannot be opened, or if
+      this process gets no workers, or the optimiser has fewer memories than
+      there are processes.
   """
   del replay_address, agent_number
   num_processes = sizing.fit(config).actor.num_actors  # This counts the cores.
@@ -275,19 +263,12 @@ def run_in_process(config: config_lib.Config, run_dir: str,
                    callbacks: Sequence[loop_lib.Callback] = ()) -> bool:
   """Has all workers take turns in this process: the same numbers every time.
 
-  Args:
-    config: config of the run.
-    run_dir: directory of the run, which exists; checkpoints in it are resumed
-      from.
-    host: the process that this runs in.
-    callbacks: told of each batch of updates.
-
-  Returns:
-    Whether the run is done.
+  `run_dir` exists; its checkpoints are resumed from. Returns whether the run is
+  done.
   """
   tf.config.experimental.enable_op_determinism()
   parts = parameter_server.make(config, run_dir)
-  # Where the run goes on, other games than those that were played.
+  # On resume, use a new seed.
   workers = make_actor_learner(
       config, _memory_link(config, parts.store), task=0, num_processes=1,
       seed=parts.store.counts.num_updates)

@@ -33,10 +33,10 @@ class TrainingResult(NamedTuple):
     run_dir: directory of the run.
     frames: environment frames learned from.
     updates: learner updates.
-    episode_return: mean return of the last 100 full episodes, or of fewer where
+    episode_return: mean return of the last 100 full episodes, or of all if
       fewer have ended; None before the first.
-    best_checkpoint: path of the checkpoint with the best mean return of 100
-      full episodes, without ending; None where there is none.
+    best_checkpoint: path, without ending, of the checkpoint with the best mean
+      return of 100 full episodes; None before there is one.
   """
   run_dir: str
   frames: int
@@ -53,8 +53,8 @@ def train(config: Union[config_lib.Config, str], run_dir: Optional[str] = None,
           ) -> TrainingResult:
   """Trains an agent on this machine, or resumes a run, as `train.sh` does.
 
-  The first Ctrl-C, or SIGTERM, writes a checkpoint and then takes its course:
-  KeyboardInterrupt is raised. The same call with that `run_dir` resumes.
+  The first Ctrl-C, or SIGTERM, writes a checkpoint and then raises
+  KeyboardInterrupt, or terminates. The same call with that `run_dir` resumes.
 
   Args:
     config: what to train: a config, or the path of a .gin file.
@@ -65,8 +65,7 @@ def train(config: Union[config_lib.Config, str], run_dir: Optional[str] = None,
       {'LearnerConfig.batch_size': 16}.
     callbacks: objects with a method `after_update(update)`, which gets a
       `loop.Update` after each update; it may raise `StopTraining`.
-    allow_changes: whether a run may be resumed with another config than its
-      own.
+    allow_changes: whether a run may be resumed with another config.
     init_from: directory of another run, with whose parameters a new run begins.
 
   Returns:
@@ -74,8 +73,8 @@ def train(config: Union[config_lib.Config, str], run_dir: Optional[str] = None,
     `ExperimentConfig.stop_at_return` is reached, or a callback has ended it.
 
   Raises:
-    UserError: in one line, where something given cannot work.
-    RunFailed: where actors died too often.
+    UserError: in one line, if an argument cannot work.
+    RunFailed: if actors died too often.
     KeyboardInterrupt: after Ctrl-C.
   """
   user_modules.refuse_while_importing('impala_tf.train')
@@ -132,11 +131,7 @@ def _load(config: Union[config_lib.Config, str], bindings: Mapping[str, Any],
 
 
 def _share_registered(config: config_lib.Config) -> None:
-  """Has children import what the caller's own modules have registered.
-
-  Raises:
-    UserError: where they cannot.
-  """
+  """Has children import modules that registered names; else UserError."""
   needed = [('AgentConfig.torso', config.agent.torso),
             ('ExperimentConfig.algorithm', config.experiment.algorithm)]
   levels = levels_lib.expand(config.environment.level)
@@ -160,7 +155,7 @@ def _share_registered(config: config_lib.Config) -> None:
 
 
 class _Actors:
-  """Children that play while a context lasts, supervised by a thread."""
+  """Actor processes for the duration of a context, supervised by a thread."""
 
   def __init__(self, config: config_lib.Config, run_dir: str,
                chosen: local_run.Ports):
@@ -186,6 +181,6 @@ class _Actors:
       self._error = error
 
   def check(self) -> None:
-    """Raises what ended the supervision, if anything did."""
+    """Raises the error that ended the supervision, if any."""
     if self._error is not None:
       raise self._error

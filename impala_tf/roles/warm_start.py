@@ -26,25 +26,21 @@ def write_first_checkpoint(config: config_lib.Config, run_dir: str,
   run.
 
   Args:
-    config: config of the new run.
     run_dir: directory of the new run, which has no checkpoint.
     source_dir: directory of the run or exported agent to begin from.
     which: its checkpoint, see `checkpoint.find`.
 
-  Returns:
-    Lines that say what was taken, and what starts fresh.
-
-  Raises:
-    UserError: where the parameters do not fit, or there are none.
+  Returns lines that say which parameters were taken, and which start fresh.
+  Raises UserError if the parameters do not fit, or there are none.
   """
   source = saved.load_agent(source_dir, which)
   config = sizing.fit(config)
   environment = experiment.make_probe_environment(config)
-  shares_parameters = (
-      algorithms.architecture(config) == algorithms.SHARED_PARAMETERS)
-  if shares_parameters:
+  if algorithms.architecture(config) == algorithms.SHARED_PARAMETERS:
+    make_checkpointer = parameter_server.make_checkpointer
     learner = parameter_server.Keeper(config, environment)
   else:
+    make_checkpointer = learner_parts.make_checkpointer
     learner = experiment.make_learner(
         config, environment, learner_group.alone().strategy)
   transfer.check(source, environment.observation_spec(),
@@ -54,8 +50,6 @@ def write_first_checkpoint(config: config_lib.Config, run_dir: str,
                        config.agent)
   configured = hyperparameters.ConfiguredValues(learner.hyperparameters)
   configured.take_changes(learner.hyperparameters)
-  make_checkpointer = (parameter_server.make_checkpointer if shares_parameters
-                       else learner_parts.make_checkpointer)
   make_checkpointer(
       config, run_dir, learner,
       loop_lib.Totals(len(levels.expand(config.environment.level))), configured

@@ -19,6 +19,7 @@ from impala_tf.runtime import program as program_lib
 from impala_tf.runtime import waiting
 from tests.fixtures import programs
 from tests.fixtures import two_learners
+from tests.fixtures.faults import runs
 
 pytest.importorskip('ray', reason="needs the extra 'ray'")
 
@@ -58,13 +59,8 @@ def _plan(monkeypatch, nodes, *flags):
     (_bind('ExperimentConfig.in_process', True), 'leaves no roles to others'),
     (_bind('EnvironmentConfig.level', "'atari/pnog'"), 'mean atari/pong'),
     ('--ray_address=head', "must be 'auto' or HOST:PORT")])
-def test_bad_flag_is_refused_in_one_line(monkeypatch, capsys, flag, words):
-  monkeypatch.setattr(
-      sys, 'argv', ['cluster', *_FLAGS, '--network=open', flag])
-  assert cluster.main() == 2
-  output, errors = capsys.readouterr()
-  line, = errors.splitlines()
-  assert line.startswith('error: ') and words in line and not output
+def test_bad_flag_is_refused_in_one_line(refused, flag, words):
+  assert words in refused(cluster.main, *_FLAGS, '--network=open', flag)
 
 
 @pytest.mark.parametrize('what, code', [
@@ -84,19 +80,15 @@ def test_exit_code_tells_what_happened(monkeypatch, capsys, what, code):
 # Real runs.
 
 
-class _Run:
-  """A run that is going on, and what its log tells."""
+class _Run(runs.Run):
+  """A run that is going on, with logs of all its programs."""
 
   def __init__(self, run_dir, process, output):
-    self.run_dir = run_dir
-    self.process = process
+    super().__init__(run_dir, process)
     self._output = output
 
   def output(self):
     return self._output.read_text()
-
-  def rows(self):
-    return metrics.read_rows(str(self.run_dir))
 
   def log(self, name='cluster'):
     path = self.run_dir / 'logs' / f'{name}.log'
@@ -126,12 +118,7 @@ class _Run:
         f'more than {more_than} frames')
 
   def frames(self):
-    rows = self.rows()
-    return rows[-1]['frames'] if rows else 0
-
-  def newest_checkpoint(self):
-    return max((int(path.stem[len('ckpt-'):]) for path in
-                (self.run_dir / 'checkpoints').glob('ckpt-*.index')), default=0)
+    return self.row()['frames']
 
 
 def _command(run_dir, *flags):

@@ -22,11 +22,12 @@ from impala_tf.suites import levels
 from tests.fixtures import programs
 from tests.fixtures import trained_runs
 
+_TINY = config_lib.AgentConfig(torso='mlp', hidden_size=4)
+
 
 @pytest.fixture(name='catch_run')
 def _catch_run(tmp_path):
-  return trained_runs.make(tmp_path, 'catch', agent=config_lib.AgentConfig(
-      torso='mlp', hidden_size=4))
+  return trained_runs.make(tmp_path, 'catch', agent=_TINY)
 
 
 def _evaluate(monkeypatch, *arguments):
@@ -71,9 +72,7 @@ def test_result_is_written_and_shown_and_the_first_game_filmed(
 
 def test_levels_that_are_no_suite_are_played_in_turn(
     tmp_path, monkeypatch, capsys):
-  run_dir = trained_runs.make(
-      tmp_path, 'catch,catch/mirrored',
-      agent=config_lib.AgentConfig(torso='mlp', hidden_size=4))
+  run_dir = trained_runs.make(tmp_path, 'catch,catch/mirrored', agent=_TINY)
   assert _evaluate(monkeypatch, run_dir, '--episodes=40') == 0
   path = run_dir / 'evaluation.json'
   played = json.loads(path.read_text())['levels']
@@ -98,9 +97,7 @@ def test_levels_of_a_suite_and_another_are_no_suite():
 
 
 def test_results_are_kept_before_a_level_is_closed(tmp_path, monkeypatch):
-  run_dir = trained_runs.make(
-      tmp_path, 'catch,catch/mirrored',
-      agent=config_lib.AgentConfig(torso='mlp', hidden_size=4))
+  run_dir = trained_runs.make(tmp_path, 'catch,catch/mirrored', agent=_TINY)
 
   def end(self):
     if self.num_envs > 1:  # Not the one that is only looked at before.
@@ -115,8 +112,7 @@ def test_results_are_kept_before_a_level_is_closed(tmp_path, monkeypatch):
 
 def test_levels_are_looked_at_before_any_is_played(
     tmp_path, monkeypatch, capsys):
-  run_dir = trained_runs.make(tmp_path, 'catch', agent=config_lib.AgentConfig(
-      torso='mlp', hidden_size=4))
+  run_dir = trained_runs.make(tmp_path, 'catch', agent=_TINY)
   path = run_dir / 'config.gin'
   path.write_text(path.read_text().replace("'catch'", "'catch,tmaze/1'"))
   assert _evaluate(monkeypatch, run_dir, '--episodes=4') == 2
@@ -320,11 +316,10 @@ def test_levels_of_a_run_are_those_that_are_scored(level, num_levels):
 
 
 def test_agent_of_other_actions_is_refused_before_anything_is_played(
-    tmp_path, monkeypatch, capsys):
+    tmp_path, refused):
   run_dir = _make_pong_run(tmp_path)
-  assert _evaluate(monkeypatch, run_dir, '--suite=atari57', '--episodes=1',
-                   '--levels=atari/pong,atari/breakout') == 2
-  line, = capsys.readouterr().err.splitlines()
+  line = refused(evaluate.main, run_dir, '--suite=atari57', '--episodes=1',
+                 '--levels=atari/pong,atari/breakout')
   assert ('atari/breakout has 4 actions, but the agent was trained with 6 '
           'actions; for an agent that plays every game, train with '
           'AtariConfig.full_action_set = True') in line
@@ -332,9 +327,7 @@ def test_agent_of_other_actions_is_refused_before_anything_is_played(
 
 
 def test_continuous_actions_are_played_and_filmed(tmp_path, monkeypatch):
-  run_dir = trained_runs.make(
-      tmp_path, 'gym/InvertedPendulum-v5',
-      agent=config_lib.AgentConfig(torso='mlp', hidden_size=4))
+  run_dir = trained_runs.make(tmp_path, 'gym/InvertedPendulum-v5', agent=_TINY)
   video = tmp_path / 'out.mp4'
   assert _evaluate(
       monkeypatch, run_dir, '--episodes=3', f'--video={video}') == 0
@@ -354,14 +347,11 @@ def test_continuous_actions_are_played_and_filmed(tmp_path, monkeypatch):
      'gym/InvertedPendulum-v5 has continuous actions [1], but the agent was '
      'trained with 3 actions; choose a run')])
 def test_agent_of_actions_of_another_kind_is_refused(
-    tmp_path, monkeypatch, capsys, trained, played, words):
-  run_dir = trained_runs.make(tmp_path, trained, agent=config_lib.AgentConfig(
-      torso='mlp', hidden_size=4))
+    tmp_path, refused, trained, played, words):
+  run_dir = trained_runs.make(tmp_path, trained, agent=_TINY)
   path = run_dir / 'config.gin'
   path.write_text(path.read_text().replace(trained, played))
-  assert _evaluate(monkeypatch, run_dir, '--episodes=1') == 2
-  line, = capsys.readouterr().err.splitlines()
-  assert words in line
+  assert words in refused(evaluate.main, run_dir, '--episodes=1')
 
 
 @pytest.mark.parametrize('level, suite, words', [
@@ -373,16 +363,14 @@ def test_agent_of_actions_of_another_kind_is_refused(
     ('dmlab30/rooms_watermaze', 'dmlab30',
      'DMLab-30 need the package no_such_package: docs/dmlab.md')])
 def test_suite_that_cannot_be_played_is_refused_in_one_line(
-    tmp_path, monkeypatch, capsys, level, suite, words):
+    tmp_path, monkeypatch, refused, level, suite, words):
   # A stand-in for the simulator, which may be installed.
   monkeypatch.setitem(levels.SUITES, 'dmlab30', dmlab30.SUITE._replace(
       package='no_such_package'))
   (tmp_path / 'config.gin').write_text(gin_config.dumps(config_lib.Config(
       environment=config_lib.EnvironmentConfig(level=level))))
   flags = [f'--suite={suite}'] if suite else []
-  assert _evaluate(monkeypatch, tmp_path, *flags) == 2
-  line, = capsys.readouterr().err.splitlines()
-  assert line.startswith('error: ') and words in line
+  assert words in refused(evaluate.main, tmp_path, *flags)
 
 
 @pytest.mark.parametrize('arguments, words', [
@@ -406,13 +394,10 @@ def test_suite_that_cannot_be_played_is_refused_in_one_line(
     (['--video_secs=3'], '--video_secs is for --video'),
     (['--video={run}/x.gif', '--video_secs=0'], 'must be above 0, but is 0'),
     (['--video={run}/config.gin/x.mp4'], 'cannot be written; choose another')])
-def test_bad_flag_is_refused_in_one_line(
-    tmp_path, monkeypatch, capsys, arguments, words):
+def test_bad_flag_is_refused_in_one_line(tmp_path, refused, arguments, words):
   (tmp_path / 'config.gin').write_text(gin_config.dumps(config_lib.Config()))
   arguments = [a.format(run=tmp_path) for a in arguments]
-  assert _evaluate(monkeypatch, tmp_path, *arguments) == 2
-  line, = capsys.readouterr().err.splitlines()
-  assert line.startswith('error: ') and words in line
+  assert words in refused(evaluate.main, tmp_path, *arguments)
   assert [p.name for p in tmp_path.iterdir()] == ['config.gin']
 
 

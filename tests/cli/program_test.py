@@ -1,5 +1,6 @@
 """Programs end with a known exit code, and open a known network."""
 
+import argparse
 import shlex
 import signal
 import sys
@@ -36,6 +37,22 @@ def test_program_that_trains_ends_with_2_without_reverb():
       "sys.argv[1:] = ['train', 'configs/catch.gin']; "
       "runpy.run_module('impala_tf', run_name='__main__')")
   assert 'training needs Reverb' in programs.error_line(ran)
+
+
+@pytest.mark.parametrize('arguments, which', [
+    ([], 'newest'), (['--checkpoint=newest'], 'newest'),
+    (['--checkpoint=best'], 'best'), (['--checkpoint=1200'], 1200)])
+def test_value_names_a_checkpoint(arguments, which):
+  parser = argparse.ArgumentParser()
+  program.add_checkpoint(parser)
+  assert program.parse_checkpoint(
+      parser.parse_args(arguments).checkpoint) == which
+
+
+@pytest.mark.parametrize('text', ['', 'Best', '-1', '1.5', 'ckpt-7', '²'])
+def test_other_values_are_refused(text):
+  with pytest.raises(config_lib.UserError, match='must be newest, best or a'):
+    program.parse_checkpoint(text)
 
 
 class _StartedAnew(Exception):

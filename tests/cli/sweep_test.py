@@ -3,9 +3,7 @@
 import dataclasses
 import itertools
 import json
-import pathlib
 import re
-import signal
 import time
 
 import pytest
@@ -20,6 +18,7 @@ from impala_tf.sweeps import plan as plan_lib
 from impala_tf.sweeps import results as results_lib
 from tests.fixtures import programs
 from tests.fixtures import sweep_files
+from tests.fixtures.faults import runs
 
 _FILES = sorted(
     p.relative_to(programs.ROOT).as_posix()
@@ -346,18 +345,6 @@ def _log(tmp_path, name) -> str:
   return path.read_text() if path.exists() else ''
 
 
-def _wait(process, condition, what):
-  programs.wait_until(lambda: condition() or process.poll() is not None, what,
-                      _DEADLINE_SECS)
-  assert condition(), process.communicate()
-
-
-def _checkpoints(tmp_path):
-  run_dir = tmp_path / 'sweep' / 'runs' / _LONG
-  return [int(p.stem[len('ckpt-'):])
-          for p in pathlib.Path(run_dir, 'checkpoints').glob('ckpt-*.index')]
-
-
 @pytest.fixture(name='nothing_stays')
 def _nothing_stays(tmp_path):
   """Kills what is left where a test fails; it would run for hours."""
@@ -375,28 +362,29 @@ def test_interrupted_sweep_goes_on_and_leaves_finished_runs_alone(tmp_path):
       'long': {'ExperimentConfig.total_frames': 100_000_000}})
   command = ('-m', 'impala_tf', 'sweep', *_arguments(tmp_path, '--jobs=2'))
   with programs.running(*command) as process:
-    _wait(process, lambda: _SHORT in _results(tmp_path), 'the short run')
+    run = runs.Run(tmp_path / 'sweep' / 'runs' / _LONG, process)
+    run.wait(lambda: _SHORT in _results(tmp_path), 'the short run')
     finished = _results(tmp_path)
     assert finished[_SHORT].status == 'finished' and _LONG not in finished
     assert 'a sweep is running in' in programs.error_line(_sweep(tmp_path))
-    _wait(process, lambda: ' frames (' in _log(tmp_path, _LONG), 'the long run')
+    run.wait(lambda: ' frames (' in _log(tmp_path, _LONG), 'the long run')
     programs.kill(process.pid)
     process.wait()
     programs.wait_until(lambda: not _children(tmp_path), 'the end of its runs')
-  saved = max(_checkpoints(tmp_path))
+  saved = run.newest_checkpoint()
   assert _results(tmp_path) == finished
 
   before = _contents(tmp_path / 'sweep' / 'runs' / _SHORT)
   with programs.running(*command) as process:
-    _wait(process, lambda: f'/ckpt-{saved} at' in _log(tmp_path, _LONG),
-          'its resumption')
-    _wait(process, lambda: _log(tmp_path, _LONG).rpartition('Resuming')[2]
-          .count(' frames (') > 3, 'progress')
+    run = runs.Run(run.run_dir, process)
+    run.wait(lambda: f'/ckpt-{saved} at' in _log(tmp_path, _LONG),
+             'its resumption')
+    run.wait(lambda: _log(tmp_path, _LONG).rpartition('Resuming')[2]
+             .count(' frames (') > 3, 'progress')
     start = time.monotonic()
-    process.send_signal(signal.SIGINT)
-    output, errors = process.communicate(timeout=_DEADLINE_SECS)
+    code, output = run.interrupt()
     assert time.monotonic() - start < 10
-  assert process.returncode == 130 and not errors
+  assert code == 130
   assert not _children(tmp_path)
   assert output.startswith('1 of 2 runs to do')
   assert 'Stopped with 1 of 2 runs finished; the same command' in output
@@ -404,4 +392,4 @@ def test_interrupted_sweep_goes_on_and_leaves_finished_runs_alone(tmp_path):
   results = _results(tmp_path)
   assert results[_SHORT] == finished[_SHORT]
   assert results[_LONG].status == 'interrupted'
-  assert results[_LONG].frames == 40 * max(_checkpoints(tmp_path)) > 40 * saved
+  assert results[_LONG].frames == 40 * run.newest_checkpoint() > 40 * saved

@@ -1,10 +1,10 @@
 """Tests of `cli.train` as a program: its refusals, files and deaths."""
 
+import contextlib
 import json
 import os
 import pathlib
 import re
-import signal
 import socket
 import sys
 import time
@@ -21,6 +21,7 @@ from impala_tf.runtime import ports
 from tests.fixtures import fake_wandb
 from tests.fixtures import locks
 from tests.fixtures import programs
+from tests.fixtures.faults import runs
 
 # For tests that start programs one after another, each of which imports
 # TensorFlow in several processes: that takes long on a busy machine.
@@ -35,14 +36,21 @@ def _train(run_dir, *arguments):
       timeout=_DEADLINE_SECS)
 
 
+@contextlib.contextmanager
 def _training(run_dir, *arguments):
-  return programs.running(
+  """Starts a run, or resumes it; yields a `runs.Run`."""
+  with programs.running(
       '-m', 'impala_tf', 'train', *programs.CATCH, f'--run_dir={run_dir}',
-      *arguments)
+      *arguments) as process:
+    yield runs.Run(run_dir, process)
 
 
 def _bind(name, value):
   return f'--gin_binding={name} = {value}'
+
+
+def _all_pids(run_dir):
+  return programs.pids(f'--run_dir={run_dir}')
 
 
 # Bad input.
@@ -208,49 +216,6 @@ def test_run_of_another_config_is_refused_and_left_alone(refuse, tmp_path):
 # Real runs.
 
 
-def _pids(run_dir, role):
-  return programs.pids(role, f'--run_dir={run_dir}')
-
-
-def _all_pids(run_dir):
-  return programs.pids(f'--run_dir={run_dir}')
-
-
-def _frames(run_dir):
-  """Returns the frames of the newest row; 0 before the first."""
-  rows = metrics.read_rows(run_dir)
-  return rows[-1]['frames'] if rows else 0
-
-
-def _checkpoints(run_dir):
-  """Returns the numbers of checkpoints, which are counts of updates."""
-  return {int(path.stem[len('ckpt-'):])
-          for path in (run_dir / 'checkpoints').glob('ckpt-*.index')}
-
-
-def _wait(process, condition, what):
-  """Waits for a condition while the program runs."""
-  programs.wait_until(lambda: condition() or process.poll() is not None, what,
-                      _DEADLINE_SECS)
-  assert condition(), process.communicate()
-
-
-def _wait_for_frames(process, run_dir, frames):
-  _wait(process, lambda: _frames(run_dir) >= frames, f'{frames} frames')
-
-
-def _wait_for_resumption(process, run_dir, updates):
-  line = f'Resuming from {run_dir}/checkpoints/ckpt-{updates} '
-  log = run_dir / 'logs' / 'learner.log'
-  _wait(process, lambda: line in log.read_text(), line)
-
-
-def _wait_for_end(process):
-  """Waits for the end; returns exit code, output and errors."""
-  output, errors = process.communicate(timeout=_DEADLINE_SECS)
-  return process.returncode, output, errors
-
-
 @_SLOW_START
 def test_whole_run_writes_all_it_promises(tmp_path, monkeypatch):
   run_dir = tmp_path / 'new' / 'run'  # Parents are made, too.
@@ -314,8 +279,9 @@ def test_whole_run_writes_all_it_promises(tmp_path, monkeypatch):
   assert '1520 frames in 38 updates' in (
       run_dir / 'logs' / 'learner.log').read_text()
   assert list((run_dir / 'tensorboard').glob('events.out.tfevents.*'))
-  assert 38 in _checkpoints(run_dir)
-  assert len(_checkpoints(run_dir)) <= config.experiment.checkpoints_to_keep
+  checkpoints = {path.stem for path in run_dir.glob('checkpoints/ckpt-*.index')}
+  assert 'ckpt-38' in checkpoints
+  assert len(checkpoints) <= config.experiment.checkpoints_to_keep
   assert not _all_pids(run_dir)
   assert not list(temporary.iterdir())
 
@@ -381,9 +347,9 @@ _LONG = (_bind('ExperimentConfig.total_frames', 100_000_000),
          _bind('ExperimentConfig.evaluation_episodes', 2))
 
 
-def _kill_and_wait_for_another_actor(process, run_dir, pid):
+def _kill_and_wait_for_another_actor(run, pid):
   """Kills the actor, or one that it needs, and waits until another plays."""
-  log = run_dir / 'logs' / 'actor_0.log'
+  log = run.run_dir / 'logs' / 'actor_0.log'
 
   def num_played():
     return log.read_text().count('sent its first unrolls')
@@ -391,23 +357,21 @@ def _kill_and_wait_for_another_actor(process, run_dir, pid):
   before = num_played()
   programs.kill(pid)
   # More frames alone may be those that the old one has sent.
-  _wait(process, lambda: num_played() > before, 'a new actor')
-  _wait_for_frames(process, run_dir, _frames(run_dir) + 400)
+  run.wait(lambda: num_played() > before, 'a new actor')
+  run.wait_for_frames()
 
 
-def _press_ctrl_c(process, run_dir):
+def _press_ctrl_c(run):
   """Checks that all ends within 10 s, with a checkpoint of all learning."""
   start = time.monotonic()
-  process.send_signal(signal.SIGINT)
-  code, output, errors = _wait_for_end(process)
+  code, text = run.interrupt()
   assert time.monotonic() - start < 10
   assert code == 130
-  assert f'--run_dir={run_dir} resumes' in output
-  assert 'restart 1 of 5' in errors  # Of the actor that was killed.
-  assert not _all_pids(run_dir)
-  rows = metrics.read_rows(run_dir)
-  assert max(_checkpoints(run_dir)) == rows[-1]['updates']
-  return output
+  assert f'--run_dir={run.run_dir} resumes' in text
+  assert 'restart 1 of 5' in text  # Of the actor that was killed.
+  assert not _all_pids(run.run_dir)
+  assert run.newest_checkpoint() == run.row()['updates']
+  return text
 
 
 def _arrives(port, pid):
@@ -424,11 +388,11 @@ def _arrives(port, pid):
         for table in ('tcp', 'tcp6'))
 
 
-def _is_private(run_dir):
+def _is_private(run):
   """Returns whether the server, and every process, is out of reach."""
-  pids = _all_pids(run_dir)
+  pids = _all_pids(run.run_dir)
   command = pathlib.Path(
-      f'/proc/{_pids(run_dir, "learner")[0]}/cmdline').read_text()
+      f'/proc/{run.pids("learner")[0]}/cmdline').read_text()
   port = int(re.search(r'--address=localhost:(\d+)', command)[1])
   networks = {os.readlink(f'/proc/{pid}/ns/net') for pid in pids}
   assert len(pids) == 4 and len(networks) == 1  # With train.sh's.
@@ -437,23 +401,22 @@ def _is_private(run_dir):
   return is_private
 
 
-def _kill_learner(process, run_dir):
-  """Checks that all ends, and that the cause is told."""
-  learner, = _pids(run_dir, 'learner')
+def _kill_learner(run):
+  """Checks that all ends, and that the cause is reported."""
+  learner, = run.pids('learner')
   programs.kill(learner)
-  code, _, errors = _wait_for_end(process)
+  code, text = run.end()
   assert code == 1
-  assert 'the learner was killed by SIGKILL' in errors
-  assert 'Traceback' not in errors
-  assert not _all_pids(run_dir)
+  assert 'the learner was killed by SIGKILL' in text
+  assert 'Traceback' not in text
+  assert not _all_pids(run.run_dir)
 
 
-def _kill_supervisor(process, run_dir):
+def _kill_supervisor(run):
   """Checks that children end by themselves, and that the learner saves."""
-  process.kill()
-  programs.wait_until(lambda: not _all_pids(run_dir), 'the end of all')
-  rows = metrics.read_rows(run_dir)
-  assert max(_checkpoints(run_dir)) == rows[-1]['updates']
+  run.process.kill()
+  programs.wait_until(lambda: not _all_pids(run.run_dir), 'the end of all')
+  assert run.newest_checkpoint() == run.row()['updates']
 
 
 def _check_continuation(run_dir, stopped):
@@ -473,38 +436,38 @@ def _check_continuation(run_dir, stopped):
 @pytest.mark.slow
 @_SLOW_START
 def test_interrupted_run_goes_on_each_time_until_nothing_is_whole(tmp_path):
-  with _training(tmp_path, '--evaluate', *_LONG) as process:
+  with _training(tmp_path, '--evaluate', *_LONG) as run:
     # By then 100 episodes have ended and a best return is known.
-    _wait_for_frames(process, tmp_path, 1500)
+    run.wait_for_frames(1500)
     line = programs.error_line(_train(tmp_path, *_LONG))
     assert 'another process is training' in line
-    actor, = _pids(tmp_path, 'actor')
-    _kill_and_wait_for_another_actor(process, tmp_path, actor)
-    says_private = _is_private(tmp_path)
-    _wait(process, lambda: metrics.read_rows(tmp_path / 'evaluation'),
-          'an evaluation')
-    _wait_for_frames(process, tmp_path, _frames(tmp_path) + 400)
-    output = _press_ctrl_c(process, tmp_path)
+    actor, = run.pids('actor')
+    _kill_and_wait_for_another_actor(run, actor)
+    says_private = _is_private(run)
+    run.wait(lambda: metrics.read_rows(tmp_path / 'evaluation'),
+             'an evaluation')
+    run.wait_for_frames()
+    output = _press_ctrl_c(run)
   assert ' · evaluated ' in output
   assert ('a network of its own: no other machine' in output) == says_private
   assert ('is open to every machine' in output) != says_private
 
-  stopped = metrics.read_rows(tmp_path)[-1]
-  with _training(tmp_path, *_LONG) as process:
-    _wait_for_frames(process, tmp_path, stopped['frames'] + 400)
+  stopped = run.row()
+  with _training(tmp_path, *_LONG) as run:
+    run.wait_for_frames()
     _check_continuation(tmp_path, stopped)
-    _wait(process, lambda: max(_checkpoints(tmp_path)) > stopped['updates'],
-          'another checkpoint')
-    _kill_learner(process, tmp_path)
+    run.wait(lambda: run.newest_checkpoint() > stopped['updates'],
+             'another checkpoint')
+    _kill_learner(run)
 
-  saved = max(_checkpoints(tmp_path))
-  with _training(tmp_path, *_LONG) as process:
-    _wait_for_resumption(process, tmp_path, saved)
+  saved = run.newest_checkpoint()
+  with _training(tmp_path, *_LONG) as run:
+    line = f'Resuming from {tmp_path}/checkpoints/ckpt-{saved} '
+    run.wait(lambda: line in run.log(), line)
     # Waiting for frames would not do: rows of lost updates may still be there.
-    _wait(process, lambda: max(_checkpoints(tmp_path)) > saved,
-          'another checkpoint')
+    run.wait(lambda: run.newest_checkpoint() > saved, 'another checkpoint')
     _check_continuation(tmp_path, stopped)
-    _kill_supervisor(process, tmp_path)
+    _kill_supervisor(run)
 
   for path in (tmp_path / 'checkpoints').glob('ckpt-*.index'):
     path.write_bytes(path.read_bytes()[:20])
@@ -521,51 +484,51 @@ def test_interrupted_run_goes_on_each_time_until_nothing_is_whole(tmp_path):
 @_SLOW_START
 def test_run_that_is_stopped_at_once_does_not_speak_of_a_checkpoint(tmp_path):
   run_dir = tmp_path / 'my run'
-  with _training(run_dir) as process:
-    _wait(process, (run_dir / 'logs' / 'learner.log').exists, 'the learner')
-    process.send_signal(signal.SIGINT)
-    code, output, errors = _wait_for_end(process)
-  assert (code, errors) == (130, '')
+  with _training(run_dir) as run:
+    run.wait((run_dir / 'logs' / 'learner.log').exists, 'the learner')
+    code, text = run.interrupt()
+  assert code == 130
   assert not (run_dir / 'checkpoints').exists()
-  assert output.splitlines()[-1] == (
+  # Errors would follow.
+  assert text.splitlines()[-1] == (
       'Stopped before the first checkpoint; the same command with '
       f"--run_dir='{run_dir}' begins anew")
   assert not _all_pids(run_dir)
 
 
-def _environment_pids(actor):
-  return [child.pid for child in psutil.Process(actor).children()
-          if 'multiprocessing.spawn' in ' '.join(child.cmdline())]
-
-
 @pytest.mark.slow
 @_SLOW_START
 def test_environment_processes_come_and_go_with_their_actor(tmp_path):
-  with _training(tmp_path, *_LONG,
-                 _bind('ActorConfig.env_processes', 2)) as process:
-    _wait_for_frames(process, tmp_path, 400)
-    actor, = _pids(tmp_path, 'actor')
-    workers = _environment_pids(actor)
-    assert len(workers) == 2
-    _kill_and_wait_for_another_actor(process, tmp_path, workers[0])
+  with _training(
+      tmp_path, *_LONG, _bind('ActorConfig.env_processes', 2)) as run:
+
+    def workers_of_actor():
+      actor, = run.pids('actor')
+      workers = [child.pid for child in psutil.Process(actor).children()
+                 if 'multiprocessing.spawn' in ' '.join(child.cmdline())]
+      assert len(workers) == 2
+      return actor, workers
+
+    def wait_for_end(workers):
+      programs.wait_until(lambda: not any(map(programs.is_alive, workers)),
+                          'the end of all workers')
+
+    run.wait_for_frames()
+    _, before = workers_of_actor()
+    _kill_and_wait_for_another_actor(run, before[0])
     log = (tmp_path / 'logs' / 'actor_0.log').read_text()
     assert re.search(r'environment [0-3] \(catch\): its process was killed by '
                      'SIGKILL', log)
     assert 'Traceback' not in log
 
-    actor, = _pids(tmp_path, 'actor')
-    workers += _environment_pids(actor)
-    assert len(workers) == 4
-    _kill_and_wait_for_another_actor(process, tmp_path, actor)
-    programs.wait_until(lambda: not any(map(programs.is_alive, workers)),
-                        'the end of all workers')
+    actor, workers = workers_of_actor()
+    _kill_and_wait_for_another_actor(run, actor)
+    wait_for_end(before + workers)
 
-    actor, = _pids(tmp_path, 'actor')
-    workers = _environment_pids(actor)
-    assert len(workers) == 2
-    _press_ctrl_c(process, tmp_path)
-    programs.wait_until(lambda: not any(map(programs.is_alive, workers)),
-                        'the end of all workers')
+    _, workers = workers_of_actor()
+    _press_ctrl_c(run)
+    wait_for_end(workers)
+
 
 @_SLOW_START
 @pytest.mark.slow

@@ -63,11 +63,6 @@ def test_file_cannot_include_what_is_behind_a_url(url, tmp_path):
 # Refusals.
 
 
-def _main(program_main, monkeypatch, *arguments):
-  monkeypatch.setattr(sys, 'argv', ['x', *map(str, arguments)])
-  return program_main()
-
-
 @pytest.mark.parametrize('url, words', [
     ('nosuch://bucket/run', 'nosuch://bucket/run cannot be reached: TensorFlow '
      'here opens file://'),
@@ -77,23 +72,16 @@ def _main(program_main, monkeypatch, *arguments):
     (cluster.main, ['--config=configs/catch.gin', '--run_dir={}']),
     (evaluate.main, ['{}']), (plot.main, ['{}']), (report.main, ['{}'])])
 def test_url_that_cannot_be_reached_is_refused_in_one_line(
-    monkeypatch, capsys, main, arguments, url, words):
-  # No other word with --network=open, but for file:// it would be started anew.
-  monkeypatch.setattr(
-      program, 'enter_private_network', lambda *unused: None)
-  assert _main(main, monkeypatch, *(a.format(url) for a in arguments)) == 2
-  output, errors = capsys.readouterr()
-  line, = errors.splitlines()
-  assert line.startswith('error: ') and words in line and not output
+    refused, main, arguments, url, words):
+  assert words in refused(main, *(a.format(url) for a in arguments))
 
 
 @pytest.mark.parametrize('arguments', [
     ['learner'], ['learner', '--config=configs/catch.gin'], ['evaluator']])
-def test_so_it_is_for_roles(capsys, arguments):
+def test_so_it_is_for_roles(refused, arguments):
   args = role.role_flags.make_parser('').parse_args(
       [*arguments, '--address=localhost:5000', '--run_dir=nosuch://b/run'])
-  assert role._run(args) == 2
-  line, = capsys.readouterr().err.splitlines()
+  line = refused(lambda: program.run(lambda: role._run(args)))
   assert re.match('error: nosuch://b/run(/evaluation)? cannot be reached: ',
                   line)
 
@@ -105,15 +93,16 @@ def test_store_that_fails_later_is_one_line_too(monkeypatch, capsys, url):
 
   files.make_directory(url)
   monkeypatch.setattr(metrics, 'read_rows', fail)
-  assert _main(plot.main, monkeypatch, url) == 1
+  monkeypatch.setattr(sys, 'argv', ['plot', url])
+  assert plot.main() == 1
   assert capsys.readouterr().err == 'error: the bucket is gone\n'
 
 
-def test_video_is_a_path(monkeypatch, capsys, url):
+def test_video_is_a_path(refused, url):
   with run_directory.claim(url, _CONFIG):
     pass
-  assert _main(evaluate.main, monkeypatch, url, '--video=ram://x.mp4') == 2
-  assert '--video must be a path' in capsys.readouterr().err
+  assert '--video must be a path' in refused(
+      evaluate.main, url, '--video=ram://x.mp4')
 
 
 def test_progress_is_shown_though_nobody_waits_for_it(monkeypatch, url):

@@ -292,37 +292,34 @@ def test_machine_with_nothing_is_told_what_its_release_has(
   _assert_refused(machine, [f'no Python 3.11 or 3.10 on the PATH; {words}'])
 
 
-@pytest.mark.parametrize('program, body', [
-    ('uv', _UV), ('conda', _CONDA), ('curl', _CURL), ('wget', _CURL),
-    ('python3', None)])
-def test_offline_forbids_to_fetch_python_and_uv(machine, program, body):
-  if body:
-    machine.add(program, body)
+@pytest.fixture(
+    name='fetcher', params=['uv', 'conda', 'curl', 'wget', 'python3'])
+def _machine_with_a_fetcher(machine, request):
+  """Returns a machine that can fetch Python with this one program alone."""
+  bodies = {'uv': _UV, 'conda': _CONDA, 'curl': _CURL, 'wget': _CURL}
+  if request.param in bodies:
+    machine.add(request.param, bodies[request.param])
   else:
-    machine.add_python(program, supported=False)
+    machine.add_python(request.param, supported=False)
+  return machine
+
+
+def test_offline_forbids_to_fetch_python_and_uv(fetcher):
   _assert_refused(
-      machine, ['IMPALA_TF_OFFLINE forbids fetching one'],
+      fetcher, ['IMPALA_TF_OFFLINE forbids fetching one'],
       IMPALA_TF_OFFLINE='1')
-  assert machine.run()[0] == 0  # Without it all of them do.
+  assert fetcher.run()[0] == 0  # Without it all of them do.
 
 
-@pytest.mark.parametrize('program, body', [
-    ('uv', _UV), ('conda', _CONDA), ('curl', _CURL), ('wget', _CURL),
-    ('python3', None)])
-def test_fetch_that_fails_is_one_line_and_can_be_tried_again(
-    machine, program, body):
-  if body:
-    machine.add(program, body)
-  else:
-    machine.add_python(program, supported=False)
+def test_fetch_that_fails_is_one_line_and_can_be_tried_again(fetcher):
   failure = 'echo error: no route to host; exit 7'
-  code, lines = machine.run(FETCH=failure, PIP=failure)
+  code, lines = fetcher.run(FETCH=failure, PIP=failure)
   assert code == 1 and len(lines) == 2
   assert lines[1] == ('setup: failed: error: no route to host; the whole log '
-                      f'is {machine.root}/.python/setup.log')
-  assert not (machine.root / '.venv').exists()
-  assert not (machine.root / '.python' / 'uv').exists()
-  assert machine.run()[0] == 0
+                      f'is {fetcher.root}/.python/setup.log')
+  assert not (fetcher.root / '.venv').exists()
+  assert not (fetcher.root / '.python' / 'uv').exists()
+  assert fetcher.run()[0] == 0
 
 
 @pytest.mark.parametrize('ignored, name', [

@@ -86,9 +86,7 @@ def test_parameters_are_published_before_they_are_fetched_only(
     publish(self, version, *arguments)
 
   monkeypatch.setattr(weights.Publisher, 'publish', note)
-  config = _config()
-  rows = _rows(dataclasses.replace(config, actor=dataclasses.replace(
-      config.actor, num_envs=12)), tmp_path)
+  rows = _rows(_with(_config(), 'actor', num_envs=12), tmp_path)
   # The actor plays 12 unrolls at a time, which are three batches.
   assert sorted(set(published)) == [0, 3, 6] and published.count(3) == 1
   assert [row['policy_lag'] for row in rows] == [0, 1, 2, 0, 1, 2, 0, 1]
@@ -351,12 +349,8 @@ def _without_levels(row):
 
 
 def _popart(**options):
-  config = _multi_level(**options)
-  return dataclasses.replace(
-      config, experiment=dataclasses.replace(
-          config.experiment, algorithm='impala_popart'),
-      impala=config_lib.ImpalaConfig(
-          popart_step_size=0.01, reward_clipping='none'))
+  config = _multi_level(algorithm='impala_popart', **options)
+  return _with(config, 'impala', popart_step_size=0.01, reward_clipping='none')
 
 
 def test_popart_has_moments_of_each_level_that_go_on_and_are_loaded(tmp_path):
@@ -379,19 +373,6 @@ def test_without_popart_nothing_is_normalised(rows, tmp_path):
   assert not any(name.startswith('popart/') for name in rows[0])
   _rows(_config(total_frames=1), tmp_path)
   assert saved.load_agent(str(tmp_path)).agent.popart is None
-
-
-def test_more_levels_than_environments_are_refused(tmp_path):
-  with pytest.raises(config_lib.ConfigError, match='num_envs to 3 at least'):
-    _rows(_multi_level(num_envs=2), tmp_path)
-
-
-def test_levels_that_differ_are_refused(tmp_path):
-  config = dataclasses.replace(
-      _multi_level(),
-      environment=config_lib.EnvironmentConfig(level='tmaze/1,catch'))
-  with pytest.raises(config_lib.ConfigError, match='learned together'):
-    _rows(config, tmp_path)
 
 
 def _with(config, section, **options):
@@ -491,29 +472,19 @@ def test_laser_learns_from_each_kind_of_replay(
   assert all(math.isfinite(value) for row in rows for value in row.values())
 
 
-def test_resumed_run_has_its_replay_again(tmp_path):
-  host = hosts.StoppedAfter(5)
-  _rows(_replaying(survives_resume=True), tmp_path, host)
-  first = _rows(_replaying(survives_resume=True), tmp_path)[5]
-  assert first['replay_occupancy'] >= host.rows[-1]['replay_occupancy'] > 0
-
-
-def test_changed_run_has_its_replay_again(tmp_path):
+@pytest.mark.parametrize('is_changed', [False, True])
+def test_resumed_run_has_its_replay_again(tmp_path, is_changed):
   host = hosts.StoppedAfter(5)
   config = _replaying(survives_resume=True)
   _rows(config, tmp_path, host)
-  config = _with(config, 'learner', batch_size=8)
-  config = _with(config, 'actor', num_envs=2)
-  config = _with(config, 'optimizer', learning_rate=1e-5)
+  if is_changed:
+    config = _with(config, 'learner', batch_size=8)
+    config = _with(config, 'actor', num_envs=2)
+    config = _with(config, 'optimizer', learning_rate=1e-5)
   row = _rows(config, tmp_path)[5]
   assert row['replay_occupancy'] >= host.rows[-1]['replay_occupancy'] > 0
   assert row['unrolls_refused'] == 0
-  assert row['frames'] == host.rows[-1]['frames'] + 2 * 5
-
-
-def test_replay_that_memory_does_not_allow_is_refused(tmp_path):
-  with pytest.raises(config_lib.ConfigError, match='GiB of memory'):
-    _rows(_replaying(capacity_unrolls=10**9), tmp_path)
+  assert row['frames'] == host.rows[-1]['frames'] + (1 + is_changed) * 5
 
 
 def test_algorithm_is_a_file_and_a_row(tmp_path, monkeypatch):
@@ -531,11 +502,16 @@ def test_algorithm_is_a_file_and_a_row(tmp_path, monkeypatch):
   assert 'rho/mean' not in rows[0]
 
 
-def test_algorithm_that_the_table_does_not_have_is_refused(tmp_path):
-  with pytest.raises(config_lib.ConfigError, match=(
-      'algorithm must be one of impala, .*, but is '
-      "'impalla'")):
-    _rows(_config(algorithm='impalla'), tmp_path)
+@pytest.mark.parametrize('config, words', [
+    (_config(algorithm='impalla'),
+     "algorithm must be one of impala, .*, but is 'impalla'"),
+    (_multi_level(num_envs=2), 'num_envs to 3 at least'),
+    (_with(_multi_level(), 'environment', level='tmaze/1,catch'),
+     'learned together'),
+    (_replaying(capacity_unrolls=10**9), 'GiB of memory')])
+def test_config_that_cannot_be_trained_is_refused(config, words, tmp_path):
+  with pytest.raises(config_lib.ConfigError, match=words):
+    _rows(config, tmp_path)
 
 
 def test_run_goes_on_in_another_precision(tmp_path, monkeypatch):
@@ -567,10 +543,8 @@ def test_run_goes_on_in_another_precision(tmp_path, monkeypatch):
 
 
 def test_catch_is_learned_from_in_bfloat16(rows, tmp_path):
-  config = _config()
-  config = dataclasses.replace(config, learner=dataclasses.replace(
-      config.learner, precision='mixed_bfloat16'))
-  mixed = _rows(config, tmp_path)
+  mixed = _rows(
+      _with(_config(), 'learner', precision='mixed_bfloat16'), tmp_path)
   losses, mixed_losses = ([row['loss/total'] for row in some]
                           for some in (rows, mixed))
   assert losses[0] != mixed_losses[0]

@@ -79,21 +79,15 @@ def add_sharing(parser: argparse.ArgumentParser, roles: str = '') -> None:
 
 
 def sharing(args: argparse.Namespace) -> local_run.Sharing:
-  """Returns what the flags of `add_sharing` say."""
+  """Returns the place that the flags of `add_sharing` give."""
   return local_run.Sharing(args.replay_address, args.agent or 0)
 
 
 def check_sharing(args: argparse.Namespace,
                   config: Optional[config_lib.Config] = None) -> None:
-  """Refuses flags of `add_sharing` that cannot work.
+  """Refuses flags of `add_sharing` that cannot work, with a UserError.
 
-  Args:
-    args: flags.
-    config: config of the run; None where it is not known yet.
-
-  Raises:
-    UserError: where one flag lacks the other, or the run has no replay that
-      could be shared.
+  `config` is None if it is not known yet.
   """
   if args.replay_address is not None:
     parse_address(args.replay_address, '--replay_address')
@@ -111,13 +105,11 @@ def check_sharing(args: argparse.Namespace,
     raise config_lib.UserError(
         '--agent is for agents that share a replay; give --replay_address, '
         'too, or leave it out')
-  if args.agent is not None and args.agent < 0:
-    raise config_lib.UserError(
-        f'--agent must be at least 0, but is {args.agent}')
+  command_line.check_at_least(args, 'agent', 0)
 
 
 def parse_address(text: str, flag: str = '--address') -> Tuple[str, int]:
-  """Returns host and port; raises UserError where `flag` does not give both."""
+  """Returns host and port; raises UserError unless `flag` gives both."""
   host, _, port = text.rpartition(':')
   if not host or not port.isdecimal() or not 0 < int(port) < 2**16:
     raise config_lib.UserError(
@@ -127,7 +119,7 @@ def parse_address(text: str, flag: str = '--address') -> Tuple[str, int]:
 
 
 def free_port(address: str, flag: str = '--address') -> int:
-  """Returns the address's port; raises UserError where it is taken."""
+  """Returns the address's port; raises UserError if it is taken."""
   try:
     return ports.choose(parse_address(address)[1])
   except OSError as error:
@@ -153,12 +145,8 @@ def check(args: argparse.Namespace) -> None:
     # By hand it starts over as the same process, and would count one core.
     raise config_lib.UserError(
         '--core is for actors that train.sh starts; leave it out')
-  if args.task < 0:
-    raise config_lib.UserError(
-        f'--task must be at least 0, but is {args.task}')
-  if not args.wait_secs > 0:
-    raise config_lib.UserError(
-        f'--wait_secs must be above 0, but is {args.wait_secs:g}')
+  command_line.check_at_least(args, 'task', 0)
+  command_line.check_above_0(args, 'wait_secs')
   if args.role == 'evaluator' and not (args.output or args.run_dir):
     raise config_lib.UserError(
         'an evaluator needs --run_dir, or --output where it cannot see that')
@@ -182,7 +170,7 @@ def _check_replay(args: argparse.Namespace) -> None:
 
 
 def absent_agents(args: argparse.Namespace) -> List[int]:
-  """Returns the numbers of --absent; raises UserError where they are none."""
+  """Returns the numbers of --absent; raises UserError if they are none."""
   numbers = args.absent.split(',') if args.absent else []
   for number in numbers:
     if not number.isdecimal() or int(number) >= args.num_agents:
@@ -193,15 +181,7 @@ def absent_agents(args: argparse.Namespace) -> List[int]:
 
 
 def learner_addresses(args: argparse.Namespace, number: int) -> List[str]:
-  """Reads the addresses at which learners reach one another; empty for one.
-
-  Args:
-    args: flags of the role.
-    number: number of learners in the config.
-
-  Raises:
-    UserError: where there are more or fewer addresses than learners.
-  """
+  """Reads the addresses of learners, none for a single one; or UserError."""
   addresses = args.learners.split(',') if args.learners else []
   for address in addresses:
     parse_address(address, '--learners')

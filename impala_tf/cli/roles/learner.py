@@ -1,4 +1,4 @@
-"""The learner as a program of its own."""
+"""The learner as a program."""
 
 import argparse
 import contextlib
@@ -12,6 +12,7 @@ from impala_tf.algorithms import table as algorithms
 from impala_tf.cli import program
 from impala_tf.cli.roles import flags as role_flags
 from impala_tf.roles import beginning
+from impala_tf.roles import local_run
 from impala_tf.runs import gin_config
 from impala_tf.runs import progress
 from impala_tf.runs import run_directory
@@ -24,10 +25,6 @@ from impala_tf.runtime import waiting as waiting_lib
 RowFn = Callable[[Mapping[str, Any]], None]
 
 
-class _Stopped(Exception):
-  """The learner was asked to stop before there was anything to save."""
-
-
 class _Host(host_lib.LearnerHost):
   """The process that the learner's loop runs in: signals, waiting, messages.
 
@@ -37,14 +34,10 @@ class _Host(host_lib.LearnerHost):
 
   def __init__(self, args: argparse.Namespace, addresses: List[str],
                on_row: RowFn, config: config_lib.Config):
-    """Handles signals; tells the user at once what a learner by hand waits for.
+    """Prints at once which peers a learner started by hand waits for.
 
-    Args:
-      args: flags of the role.
-      addresses: addresses at which several learners reach one another; empty
-        for a single one.
-      on_row: function that is called with each row of metrics.
-      config: config of the run.
+    `addresses` are those at which several learners reach one another; empty for
+    a single one.
     """
     self._played = 'unrolls'
     awaited = f'unrolls that actors send to {args.address}'
@@ -92,12 +85,7 @@ class _Host(host_lib.LearnerHost):
     self._num_batches += 1
 
   def join(self) -> Any:
-    """Waits for all learners of the run; returns `learner_group.Learners`.
-
-    Raises:
-      _Stopped: where a signal came meanwhile.
-      PeerMissing: where they have not come in time.
-    """
+    """Waits for all learners of the run; raises Stopped, PeerMissing."""
     from impala_tf.runtime import learner_group
     if not self._addresses:
       return learner_group.alone()
@@ -113,12 +101,7 @@ class _Host(host_lib.LearnerHost):
     return learners
 
   def wait_for_replay(self) -> None:
-    """Waits for the server of a shared replay.
-
-    Raises:
-      _Stopped: where a signal came meanwhile.
-      PeerMissing: where it has not come in time.
-    """
+    """Waits for a shared replay; raises Stopped, PeerMissing."""
     address = self._args.replay_address
     waiting = self._wait_for(f'the replay at {address}')
     waiting_lib.for_port(address, lambda cause: self._poll(waiting, cause))
@@ -129,13 +112,13 @@ class _Host(host_lib.LearnerHost):
 
   def _poll(self, waiting: waiting_lib.Waiting, cause: str) -> None:
     if self.signals:
-      raise _Stopped
+      raise local_run.Stopped
     waiting.poll(cause)
 
 
 def _learn(args: argparse.Namespace, config: config_lib.Config, run_dir: str,
            on_row: RowFn = lambda row: None) -> Optional[int]:
-  """Learns to the end; returns the signal that ended it, if one did."""
+  """Learns to the end; returns the signal that ended it, if any."""
   addresses = role_flags.learner_addresses(args, config.learner.num_learners)
   host = _Host(args, addresses, on_row, config)
   # Here, since they import TensorFlow, which takes seconds.
@@ -146,7 +129,7 @@ def _learn(args: argparse.Namespace, config: config_lib.Config, run_dir: str,
   place = learner_parts.Place(
       run_dir, port, args.replay_address, args.agent or 0)
   is_done = False
-  with contextlib.suppress(_Stopped):
+  with contextlib.suppress(local_run.Stopped):
     if args.replay_address is not None:
       host.wait_for_replay()
     is_done = architecture.run_learner(
@@ -157,7 +140,7 @@ def _learn(args: argparse.Namespace, config: config_lib.Config, run_dir: str,
 
 
 def _learner_config(args: argparse.Namespace) -> config_lib.Config:
-  """Reads what to train; raises UserError where it cannot be trained so."""
+  """Reads the config; raises UserError if it cannot be trained so."""
   path = run_directory.config_path(args.config, args.run_dir)
   if path is None and args.run_dir:
     raise config_lib.UserError(f'{args.run_dir} holds no run to be resumed; '
@@ -173,7 +156,7 @@ def _learner_config(args: argparse.Namespace) -> config_lib.Config:
 
 
 def _check_num_actors(config: config_lib.Config) -> None:
-  """Refuses to have each actor count the actors by the cores it sees."""
+  """Refuses to have each actor count the actors by its cores."""
   if config.actor.num_actors is not None:
     return
   setting = None
@@ -185,14 +168,6 @@ def _check_num_actors(config: config_lib.Config) -> None:
     raise config_lib.UserError(
         f'{setting} needs ActorConfig.num_actors where actors are started one '
         'by one: their machines may have other numbers of cores')
-
-
-def _actor_tasks(args: argparse.Namespace, config: config_lib.Config) -> str:
-  """Describes the actors that are this learner's share."""
-  last = sizing.fit(config).actor.num_actors - 1
-  if config.learner.num_learners == 1:
-    return f'0 to {last}'
-  return f'{args.task} to {last} in steps of {config.learner.num_learners}'
 
 
 def run(args: argparse.Namespace) -> int:
@@ -218,9 +193,11 @@ def run(args: argparse.Namespace) -> int:
     for server, port in open_ports.items():
       print(f'  {beginning.open_port(port, server)}')
     if not config.learner_plays:
+      last = sizing.fit(config).actor.num_actors - 1
+      numbers = f'{args.task} to {last} in steps of {len(addresses)}'
       print(f'  its actors: {command_names.command("role")} actor '
-            f'--address={shlex.quote(args.address)} '
-            f'--task=N, N = {_actor_tasks(args, config)}', flush=True)
+            f'--address={shlex.quote(args.address)} --task=N, N = '
+            f'{numbers if addresses else f"0 to {last}"}', flush=True)
     with progress.ProgressLine(config.experiment.total_frames) as line:
       signum = _learn(args, config, run_dir, line.show)
   if signum is not None and args.task:  # It may not be written yet.

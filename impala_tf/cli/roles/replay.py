@@ -1,4 +1,4 @@
-"""The shared replay as a program of its own."""
+"""The shared replay as a program."""
 
 import argparse
 import contextlib

@@ -1,0 +1,160 @@
+"""Roles that connect to a learner, as programs: actor and evaluator."""
+
+import argparse
+import os
+import secrets
+import signal
+from typing import Any, Mapping, Optional
+
+from impala_tf import config as config_lib
+from impala_tf.algorithms import table as algorithms
+from impala_tf.cli.roles import flags as role_flags
+from impala_tf.config import fingerprint as fingerprint_lib
+from impala_tf.roles import beginning
+from impala_tf.runs import gin_config
+from impala_tf.runs import run_directory
+from impala_tf.runtime import child as child_lib
+from impala_tf.runtime import host as host_lib
+from impala_tf.runtime import plurals
+from impala_tf.runtime import stop_signals
+from impala_tf.runtime import waiting as waiting_lib
+from impala_tf.storage import files
+from impala_tf.suites import levels
+
+
+def _config_path(args: argparse.Namespace) -> Optional[str]:
+  """Returns the path of the config in the flags; None if there is none."""
+  if args.config or not args.run_dir:
+    return args.config
+  return gin_config.config_path(args.run_dir)
+
+
+class _LearnerConnection:
+  """A connection to the learner, which has the config."""
+
+  def __init__(self, args: argparse.Namespace):
+    self._args = args
+    self.say = role_flags.make_say(args)
+    self._waiting = waiting_lib.Waiting(
+        f'the learner at {args.address}', args.wait_secs, self.say)
+    self._config: Optional[config_lib.Config] = None
+    self.poll = self._waiting.poll
+    self.poll()
+
+  def config(self) -> config_lib.Config:
+    """Waits for the learner, and checks its config against the flags."""
+    if self._config is None:
+      # First without TensorFlow, as it may take long.
+      waiting_lib.for_port(self._args.address, self.poll)
+      from impala_tf.comms import config_table
+      config = config_table.wait_for_config(self._args.address, self.poll)
+      self.say(f'got the config of '
+               f'{levels.short_name(config.environment.level)} '
+               f'({fingerprint_lib.of_config(config)}) from '
+               f'{self._args.address} after {self._waiting.restart():.0f} s')
+      self._check(config)
+      self._config = config
+    return self._config
+
+  def _check(self, config: config_lib.Config) -> None:
+    path = _config_path(self._args)
+    if path is None:
+      return
+    if not files.exists(path) and not self._args.config:
+      raise config_lib.UserError(
+          f'{self._args.run_dir} holds no config.gin, so it is not the run '
+          f'directory of the learner at {self._args.address}; leave out '
+          '--run_dir, and give an evaluator --output instead')
+    changed = gin_config.differences(
+        gin_config.load(path, self._args.gin_binding), config)
+    if changed:
+      raise config_lib.UserError(
+          f'the learner at {self._args.address} has another config than '
+          f'{path}: {", ".join(changed)}; connect to another, or leave out '
+          '--config and --run_dir to take what it has')
+
+
+def _begin(supervised: bool) -> None:
+  """Has signals end a role at once, since it has nothing to save."""
+  if supervised:  # On the learner's machine.
+    child_lib.stop_with_parent(lambda: os._exit(0))
+    child_lib.yield_to_others()
+  else:
+    for signum in stop_signals.STOP_SIGNALS:
+      signal.signal(signum, lambda signum, unused_frame: os._exit(128 + signum))
+
+
+class _ActorHost(host_lib.ActorHost):
+  """The process that the actor's loop runs in."""
+
+  def __init__(self, args: argparse.Namespace, learner: _LearnerConnection,
+               config: config_lib.Config, profile: Any = None):
+    self._first = 'sent its first unrolls'
+    if algorithms.architecture(config) == algorithms.SHARED_PARAMETERS:
+      self._first = 'learned from its first segment'
+    self._args = args
+    self._learner = learner
+    self._profile = profile
+    self._has_sent = False
+    self.poll = learner.poll
+
+  def wait_for_learner(self) -> None:
+    self._learner.config()
+    address = self._args.replay_address
+    if address is not None:
+      waiting_lib.for_port(address, waiting_lib.Waiting(
+          f'the replay at {address}', self._args.wait_secs,
+          self._learner.say).poll)
+
+  def on_unroll(self, hop_secs: Mapping[str, float]) -> None:
+    if not self._has_sent:
+      self._learner.say(self._first)
+    self._has_sent = True
+    if self._profile is not None:
+      self._profile.add_unroll(hop_secs)
+
+
+def run_actor(args: argparse.Namespace) -> None:
+  """Plays until a signal comes, or the learner goes (ConnectionError)."""
+  _begin(args.supervised)
+  learner = _LearnerConnection(args)
+  # If the config is known, environments are made while the learner starts.
+  path = _config_path(args)
+  if path is not None and files.exists(path):
+    config = gin_config.load(path, args.gin_binding)
+  else:
+    config = learner.config()
+  # Here, since they import TensorFlow, which takes seconds.
+  from impala_tf.runs import profiling
+  architecture = beginning.import_architecture(config)
+  seed = secrets.randbits(31) if args.seed is None else args.seed
+  profile = None
+  if args.profile:
+    profile = profiling.HopTimesWriter(args.run_dir, f'actor_{seed}')
+  architecture.run_actor(
+      config, args.address, seed, args.task,
+      _ActorHost(args, learner, config, profile), args.replay_address,
+      args.core, args.agent or 0)
+
+
+def _describe(row: Mapping[str, Any]) -> str:
+  """Describes an evaluation in one line."""
+  error = row.get('standard_error')
+  spread = f' ± {error:.2f}' if error is not None else ''
+  return (f'{row["frames"]:,d} frames: return {row["episode_return"]:.2f}'
+          f'{spread} ({plurals.counted(row["episodes"], "game")})')
+
+
+def run_evaluator(args: argparse.Namespace) -> None:
+  """Plays until a signal comes, or the learner goes (ConnectionError)."""
+  _begin(args.supervised)
+  output = args.output or os.path.join(args.run_dir, run_directory.EVALUATION)
+  run_directory.reach(output)
+  learner = _LearnerConnection(args)
+  config = learner.config()
+  # Here, since it imports TensorFlow, which takes seconds.
+  from impala_tf.roles import evaluator
+  files.make_directory(output)
+  evaluator.run_evaluator(
+      config, args.address, output, args.seed or args.task, learner.poll,
+      on_row=lambda row: learner.say(_describe(row)))
