@@ -74,7 +74,6 @@ OF_NO_MODULE = {
     'tests/layers_test.py': 'the tree',
     'tests/maths/vtrace_theory_test.py': "V-trace's theorems, beyond its code",
     'tests/mirror_test.py': 'the tree',
-    'tests/pbt/population_in_turns_test.py': 'whole populations',
     'tests/package_test.py': 'public names and the wheel',
 }
 # Files that pytest and Bazel need where they are.

@@ -1,6 +1,6 @@
 """A member's state, its place, and decisions that are disturbed.
 
-What holds of undisturbed ones, tests/pbt/population_in_turns_test.py says.
+What holds of undisturbed ones, tests/roles/population_in_process_test.py says.
 """
 
 import math

@@ -1,9 +1,4 @@
-"""A population in one process: the paper's rule, and the same every time.
-
-Members of `./launch/population.sh` run at once and compare themselves with the
-newest records of the others, which depend on chance. Here each trains until its
-next decision, while the others rest.
-"""
+"""A population in one process: the paper's rule, and the same every time."""
 
 import dataclasses
 
@@ -20,6 +15,7 @@ from impala_tf.pbt import rules
 from impala_tf.replay import pacing
 from impala_tf.replay import shared_replay
 from impala_tf.roles import in_process
+from impala_tf.roles import population_in_process
 from impala_tf.roles import replay_server
 from impala_tf.runs import metrics
 from impala_tf.runtime import host as host_lib
@@ -61,33 +57,6 @@ def _configs(directory, total_updates=_UPDATES, **population):
   return configs
 
 
-class _Turn(host_lib.LearnerHost):
-  """A host that stops a member after its next decision."""
-
-  def __init__(self, host, run_dir):
-    self._host = host
-    self._run_dir = run_dir
-    self._before = populations.read_published(run_dir)
-
-  def should_stop(self):
-    return self._host.should_stop() or (
-        populations.read_published(self._run_dir) != self._before)
-
-
-def _frames(run_dir):
-  return (metrics.read_rows(run_dir) or [{'frames': 0}])[-1]['frames']
-
-
-def _train_in_turns(members, host=None):
-  """Trains members, by run directory, those with the fewest frames first."""
-  host = host or host_lib.LearnerHost()
-  unfinished = set(members)
-  while unfinished and not host.should_stop():
-    run_dir = min(sorted(unfinished), key=_frames)
-    if in_process.run(members[run_dir], run_dir, _Turn(host, run_dir)):
-      unfinished.remove(run_dir)
-
-
 def _numbers(directory):
   """Returns all rows and decisions, but for what depends on the clock."""
   return {name: (
@@ -101,7 +70,7 @@ def _trained(tmp_path_factory, servers_stay):
   """Trains a population once; returns its directory."""
   del servers_stay  # Only to be there first.
   directory = tmp_path_factory.mktemp('population')
-  _train_in_turns(_configs(directory))
+  population_in_process.run(_configs(directory), host_lib.LearnerHost())
   return directory
 
 
@@ -206,8 +175,8 @@ def test_same_seed_gives_the_same_numbers(trained, tmp_path):
   # Stopped in between two turns, and resumed.
   host = hosts.StoppedBy(lambda: bool(populations.read_events(
       str(tmp_path / 'slow'))))
-  _train_in_turns(_configs(tmp_path), host)
-  _train_in_turns(_configs(tmp_path))
+  population_in_process.run(_configs(tmp_path), host)
+  population_in_process.run(_configs(tmp_path), host_lib.LearnerHost())
   assert _numbers(tmp_path) == _numbers(trained)
 
 
@@ -256,7 +225,7 @@ def test_population_ends_once_its_members_have_reached_their_return(tmp_path):
           config.experiment, stop_at_return=-1.))
       for run_dir, config in _configs(
           tmp_path, total_updates=10_000, decision_episodes=10**6).items()}
-  _train_in_turns(configs)
+  population_in_process.run(configs, host_lib.LearnerHost())
   for run_dir in configs:
     row = metrics.read_rows(run_dir)[-1]
     assert row['episodes'] >= 100 and row['updates'] < 1000
