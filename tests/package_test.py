@@ -55,7 +55,7 @@ def test_trained_agent_plays_pong_as_ever():
     actions.append(policy.act(observation[0]))
     observation = environment.step(np.int32(actions[-1:])).observation
   environment.close()
-  expected = (agents / 'pong_actions.txt').read_text().split()
+  expected = (agents.parent / 'pong_actions.txt').read_text().split()
   assert ''.join(map(str, actions)) == ''.join(expected)
 
 

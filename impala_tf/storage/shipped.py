@@ -58,11 +58,12 @@ def find_config(path: str, kind: str = '') -> str:
   raise config_lib.ConfigError(f'there is no file {path}; {remedy}')
 
 
-def find_agent(run_dir: str) -> str:
+def find_agent(run_dir: str | os.PathLike) -> str:
   """Returns the directory of an agent like 'box/pong', or `run_dir` itself.
 
   An existing path wins. Raises UserError if the box has no such agent.
   """
+  run_dir = os.fspath(run_dir)
   if not run_dir.startswith(_BOX) or os.path.exists(run_dir):
     return run_dir
   found = _AGENTS / run_dir[len(_BOX):]
