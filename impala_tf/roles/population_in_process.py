@@ -48,7 +48,7 @@ def run(members: Mapping[str, config_lib.Config],
   """
   frames = {run_dir: (metrics.read_rows(run_dir) or [{'frames': 0}])[-1][
       'frames'] for run_dir in members}
-  unfinished = set(members)
+  unfinished = list(members)  # In order: of equal frames the first one plays.
   while unfinished and not host.should_stop():
     run_dir = min(unfinished, key=frames.get)
     turn = _Turn(host, run_dir, frames[run_dir])
