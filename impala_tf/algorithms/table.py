@@ -123,7 +123,7 @@ class Row(NamedTuple):
   Attributes:
     load: returns the `algorithm.Algorithm`; may import TensorFlow.
     check: raises ConfigError for a config that the algorithm cannot have.
-    architecture: the module of `architectures` in which it learns,
+    architecture: the module of `roles` in which it learns,
       `ACTOR_LEARNER` or `SHARED_PARAMETERS`.
   """
   load: Callable[[], Any]
