@@ -37,7 +37,7 @@ _API = {
     'register_algorithm': ('impala_tf.algorithms.table', 'register'),
     'register_domain': ('impala_tf.envs.factory', 'register'),
     'register_torso': ('impala_tf.agents.torsos', 'register'),
-    'StopTraining': ('impala_tf.core.loop', 'StopTraining'),
+    'StopTraining': ('impala_tf.runtime.interfaces', 'StopTraining'),
     'train': ('impala_tf.roles.training', 'train'),
 }
 __all__ = sorted(_API)

@@ -7,11 +7,10 @@ import sys
 import pytest
 
 from impala_tf.algorithms import table as algorithms
-from impala_tf.roles import in_process
 from impala_tf.runs import gin_config
 from impala_tf.runs import metrics
-from impala_tf.runtime import host
 from impala_tf.suites import levels as levels_lib
+from tests.fixtures import hosts
 
 _ROOT = pathlib.Path(__file__).resolve().parent.parent
 # See tests/cli/sweep_test.py and population_test.py.
@@ -104,7 +103,7 @@ def test_file_trains_for_two_updates(path, tmp_path):
   frames_per_update = (1 if is_shared else config.num_fresh) * 2 * repeats
   config = gin_config.load(path, tiny + (
       f'ExperimentConfig.total_frames = {2 * frames_per_update}',))
-  in_process.run(config, str(tmp_path), host.LearnerHost())
+  hosts.run_in_process(config, tmp_path)
   rows = metrics.read_rows(str(tmp_path))
   assert [row['updates'] for row in rows] == [2] if is_shared else [1, 2]
   assert rows[-1]['frames'] == 2 * frames_per_update
@@ -131,7 +130,7 @@ def test_every_level_of_the_file_trains_for_three_updates(path, tmp_path):
       f'LearnerConfig.batch_size = {batch_size}',
       f'ExperimentConfig.total_frames = {3 * len(levels) * frames}',
       'DmlabConfig.dataset_path = "dummy"'))
-  in_process.run(config, str(tmp_path), host.LearnerHost())
+  hosts.run_in_process(config, tmp_path)
   rows = metrics.read_rows(str(tmp_path))
   assert [row['updates'] for row in rows] == [1, 2, 3]
   for row in rows:

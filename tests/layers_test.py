@@ -287,8 +287,9 @@ def test_functions_are_short(module):
         'split it')
 
 
-def test_experiment_is_the_wiring_and_knows_no_algorithm():
-  text = (ROOT / 'impala_tf' / 'core' / 'experiment.py').read_text()
+@pytest.mark.parametrize('name', ['experiment', 'transport'])
+def test_wiring_makes_parts_and_knows_no_algorithm(name):
+  text = (ROOT / 'impala_tf' / 'core' / f'{name}.py').read_text()
   functions = [node for node in ast.parse(text).body
                if isinstance(node, ast.FunctionDef)]
   assert all(f.name.startswith(('make_', '_')) for f in functions)

@@ -18,7 +18,20 @@ COVERED_ELSEWHERE = {
         'tests/algorithms/table_test.py', 'has fields, which rows fill'),
     **{f'impala_tf/roles/{name}.py': (
         'tests/roles/in_process_test.py', 'is run by that')
-       for name in ('actor_learner', 'learner_parts')},
+       for name in ('actor_learner', 'learner_parts', 'learner_state',
+                    'learning')},
+    'impala_tf/roles/a3c_learner.py': (
+        'tests/roles/shared_parameters_test.py', 'is run by that'),
+    'impala_tf/core/transport.py': (
+        'tests/core/experiment_test.py', 'is the other half of the wiring'),
+    'impala_tf/replay/kinds.py': (
+        'tests/core/learner_test.py', 'splits metrics in the graph there'),
+    'impala_tf/runs/training_log.py': (
+        'tests/core/loop_test.py', 'writes the rows of that loop'),
+    'impala_tf/comms/sampling.py': (
+        'tests/core/batches_test.py', 'is what batches are made of'),
+    'impala_tf/replay/sources.py': (
+        'tests/core/batches_test.py', 'is the other part of those batches'),
     'impala_tf/roles/beginning.py': (
         'tests/cli/warm_start_test.py', 'is what programs begin with'),
     'impala_tf/roles/local_run.py': (
@@ -32,7 +45,7 @@ COVERED_ELSEWHERE = {
        for name in ('actor', 'agent', 'asynchronous', 'atari', 'dmlab',
                     'environment', 'experiment', 'impala', 'laser', 'learner',
                     'optimizer', 'replay', 'vizdoom')},
-    'impala_tf/runtime/host.py': (
+    'impala_tf/runtime/control.py': (
         'tests/roles/in_process_test.py', 'is asked by those loops'),
     'impala_tf/runtime/interfaces.py': (
         'tests/runtime/learner_group_test.py', 'has interfaces without code'),

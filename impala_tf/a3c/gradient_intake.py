@@ -11,7 +11,6 @@ from impala_tf.a3c import gradient_table
 from impala_tf.a3c import links
 from impala_tf.a3c import store as store_lib
 from impala_tf.core import weights
-from impala_tf.runtime import host as host_lib
 
 
 class Intake:
@@ -19,7 +18,7 @@ class Intake:
 
   def __init__(self, address: str, store: store_lib.Store,
                apply: Callable[[links.Contribution], None],
-               publisher: weights.BackgroundPublisher, total_frames: int):
+               publisher: weights.Publisher, total_frames: int):
     """Starts the thread.
 
     Args:
@@ -53,21 +52,3 @@ class Intake:
         self._publisher.publish(self._store.counts.num_updates)
     except Exception as error:  # pylint: disable=broad-except
       self._error = error
-
-
-class IntakeHost(host_lib.LearnerHost):
-  """A learner's host that raises if the intake has failed."""
-
-  def __init__(self, host: host_lib.LearnerHost, intake: Intake):
-    self._host = host
-    self._intake = intake
-    self.should_stop = host.should_stop
-    self.on_row = host.on_row
-
-  def before_batch(self) -> None:
-    self._intake.check()
-    self._host.before_batch()
-
-  def on_wait(self, cause: str = '') -> None:
-    self._intake.check()
-    self._host.on_wait(cause)

@@ -99,7 +99,7 @@ class Worker:
     return self.has_ended or not self.env_output.discount[0]
 
 
-class ActorLearner:
+class WorkersInTurn:
   """The workers of one process, in turns.
 
   Attributes:

@@ -5,25 +5,17 @@ from when an unroll was played means something else to today's parameters, and
 nothing to another agent's.
 """
 
-from typing import Any, Protocol
-
 import tensorflow as tf
 
 from impala_tf import types
 from impala_tf.agents import agent as agent_lib
-
-
-class Fetcher(Protocol):
-  """A source of parameters; see `weights.Fetcher`."""
-
-  def fetch(self) -> Any:
-    """Updates the agent's variables; returns their version."""
+from impala_tf.runtime import interfaces
 
 
 class MemoryRecomputer:
   """An agent beside the learner that steps through replayed unrolls."""
 
-  def __init__(self, agent: agent_lib.Agent, fetcher: Fetcher):
+  def __init__(self, agent: agent_lib.Agent, fetcher: interfaces.Fetcher):
     """Prepares the graph.
 
     Args:

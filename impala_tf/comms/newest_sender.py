@@ -5,6 +5,8 @@ from typing import Callable
 
 import numpy as np
 
+from impala_tf.comms import parameter_memory
+
 
 class NewestSender:
   """A sender of snapshots in a separate thread, for which nobody waits.
@@ -12,24 +14,25 @@ class NewestSender:
   A snapshot that is still waiting when the next arrives is dropped.
   """
 
-  def __init__(self, send: Callable[[int, np.ndarray], None]):
-    """Starts the thread, which calls `send` until it raises an exception."""
-    self._send = send
+  def __init__(self, write: Callable[[parameter_memory.Stamp, np.ndarray],
+                                     None]):
+    """Starts the thread, which calls `write` until it raises an exception."""
+    self._write = write
     self._newest = None
     self._error = None
     self._wake = threading.Condition()
     threading.Thread(target=self._run, daemon=True).start()
 
-  def send(self, version: int, snapshot: np.ndarray) -> None:
-    """Hands over a snapshot with its version; nobody may change it later.
+  def write(self, stamp: parameter_memory.Stamp, snapshot: np.ndarray) -> None:
+    """Hands over a snapshot; nobody may change it later.
 
     Raises:
-      RuntimeError: if an earlier one could not be sent.
+      RuntimeError: if an earlier one could not be written.
     """
     with self._wake:
       if self._error is not None:
         raise RuntimeError('publishing the parameters failed') from self._error
-      self._newest = (version, snapshot)
+      self._newest = (stamp, snapshot)
       self._wake.notify()
 
   def _run(self):
@@ -38,7 +41,7 @@ class NewestSender:
         self._wake.wait_for(lambda: self._newest is not None)
         newest, self._newest = self._newest, None
       try:
-        self._send(*newest)
+        self._write(*newest)
       except Exception as error:  # pylint: disable=broad-except
         with self._wake:
           self._error = error

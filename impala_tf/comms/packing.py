@@ -39,6 +39,7 @@ class PackedUnroll(NamedTuple):
   row: int = 0
 
 
+NO_STAMP = Stamp(np.int64(0), np.int64(0))
 _STAMP_SPEC = Stamp(*[tf.TensorSpec((), tf.int64) for _ in Stamp._fields])
 
 

@@ -1,20 +1,16 @@
 """The wiring, which makes parts from the config."""
 
 import functools
-from typing import Any, Callable, Iterable, List, Optional, Tuple
+from typing import Tuple
 
 import numpy as np
-import reverb
 import tensorflow as tf
 
 from impala_tf import config as config_lib
 from impala_tf import types
 from impala_tf.agents import agent as agent_lib
 from impala_tf.algorithms import table as algorithms
-from impala_tf.comms import unroll_filter
-from impala_tf.config import fingerprint as fingerprint_lib
 from impala_tf.core import actor as actor_lib
-from impala_tf.core import batches as dataset_lib
 from impala_tf.core import dynamic_batching_actor
 from impala_tf.core import learner as learner_lib
 from impala_tf.core import queue as queue_lib
@@ -25,6 +21,7 @@ from impala_tf.envs import multi_level
 from impala_tf.maths import distributions
 from impala_tf.optimizers import hyperparameters as hyperparameters_lib
 from impala_tf.optimizers import rmsprop
+from impala_tf.replay import kinds as kinds_lib
 from impala_tf.replay import priorities
 from impala_tf.runtime import sizing
 
@@ -99,6 +96,12 @@ def make_unroll_spec(config: config_lib.Config, environment: AnyEnvironment,
       environment.side_channel_specs()._asdict())
 
 
+def precision(config: config_lib.Config,
+              strategy: tf.distribute.Strategy) -> str:
+  """Chooses the precision of a learner's torso."""
+  return sizing.learner_precision(config, strategy.extended.worker_devices[0])
+
+
 def make_learner(config: config_lib.Config, environment: AnyEnvironment,
                  strategy: tf.distribute.Strategy) -> learner_lib.Learner:
   """Makes a learner with fresh parameters.
@@ -112,27 +115,29 @@ def make_learner(config: config_lib.Config, environment: AnyEnvironment,
                   'off': False}[config.learner.xla]
   with strategy.scope():
     agent = make_agent(
-        config, environment, sizing.learner_precision(config, devices[0]),
-        compile_step)
+        config, environment, precision(config, strategy), compile_step)
     hyperparameters = hyperparameters_lib.Hyperparameters(config)
   algorithm = algorithms.get(config)
   optimizer = config.optimizer
+  kinds = None
+  if config.num_replayed:
+    kinds = kinds_lib.Kinds(
+        config.num_replayed, config.replay.replay_fraction < 1)
   return learner_lib.Learner(
       agent,
-      functools.partial(algorithm.loss, config=config,
-                        hyperparameters=hyperparameters),
+      learner_lib.Objective(
+          functools.partial(algorithm.loss, config=config,
+                            hyperparameters=hyperparameters),
+          functools.partial(algorithm.after_step, config=config)),
       lambda learning_rate: rmsprop.RMSProp(
           learning_rate, optimizer.decay, lambda: hyperparameters.epsilon,
           optimizer.momentum, optimizer.bias_correction),
       hyperparameters, strategy,
-      total_frames=config.experiment.total_frames,
-      frames_per_step=environment.frames_per_step,
-      compile_step=compile_step,
-      annealed=optimizer.annealed,
-      num_replayed=config.num_replayed,
-      learns_from_fresh=config.replay.replay_fraction < 1,
-      unroll_metrics=(priorities.METRIC,) if config.has_priorities else (),
-      after_step=functools.partial(algorithm.after_step, config=config))
+      learner_lib.Settings(
+          config.experiment.total_frames, optimizer.annealed,
+          environment.frames_per_step, compile_step,
+          (priorities.METRIC,) if config.has_priorities else ()),
+      kinds)
 
 
 def _check_batch_size(config: config_lib.Config, num_devices: int) -> None:
@@ -142,83 +147,6 @@ def _check_batch_size(config: config_lib.Config, num_devices: int) -> None:
         f'LearnerConfig.batch_size is {config.learner.batch_size}, which '
         f'{num_devices} devices cannot share evenly; use a multiple of '
         f'{num_devices}')
-
-
-def make_tables(config: config_lib.Config, spec: types.Unroll,
-                queue_capacity: int,
-                has_replay: bool = True) -> List[reverb.Table]:
-  """Makes the queue and, if unrolls are replayed, the replay.
-
-  Args:
-    queue_capacity: unrolls that wait before actors block.
-    has_replay: False if the replay has a server of its own.
-
-  Raises:
-    ConfigError: the replay would not fit into memory.
-  """
-  tables = [queue_lib.make_queue(spec, queue_capacity)]
-  if config.num_replayed and has_replay:
-    tables.append(make_replay(config, spec))
-  return tables
-
-
-def make_replay(config: config_lib.Config, spec: types.Unroll) -> reverb.Table:
-  """Makes the replay; raises ConfigError if it would not fit into memory."""
-  exponent = config.replay.priority_exponent if config.has_priorities else 0.
-  return queue_lib.make_replay(
-      spec, config.replay.capacity_unrolls, sizing.memory_bytes(), exponent,
-      config.chain_unrolls)
-
-
-def make_writer(config: config_lib.Config, address: str, spec: types.Unroll,
-                task: int = 0, replay_address: Optional[str] = None,
-                agent: int = 0) -> queue_lib.UnrollWriter:
-  """Makes the writer of an actor's unrolls; see `queue.UnrollWriter`.
-
-  Args:
-    address: 'host:port' of the queue's server.
-    task: number of the actor that writes.
-    replay_address: 'host:port' of the replay's server; None: the queue's.
-    agent: number of the agent among those that share the replay.
-  """
-  tables = (queue_lib.QUEUE,)
-  if config.num_replayed:
-    tables = (queue_lib.REPLAY, queue_lib.QUEUE)  # The queue may block.
-  return queue_lib.UnrollWriter(
-      address, spec, tables, task, fingerprint_lib.of_unrolls(config),
-      replay_address, config.chain_unrolls, config.actor.num_envs, agent)
-
-
-def make_dataset(config: config_lib.Config, address: str, spec: types.Unroll,
-                 refusals: Optional[unroll_filter.Refusals] = None,
-                 replay_address: Optional[str] = None,
-                 recompute: Optional[Callable[[types.Unroll], Any]] = None,
-                 agent: int = 0, first_version: Optional[int] = None
-                 ) -> Iterable[types.Unroll]:
-  """Makes the batches that a learner reads; see `batches.make_dataset`.
-
-  Args:
-    address: 'host:port' of the queue's server.
-    refusals: log of fresh unrolls that are left out.
-    replay_address: 'host:port' of the replay's server; None: the queue's.
-    recompute: see `batches.make_dataset`.
-    agent: number of the agent among those that share the replay.
-    first_version: see `batches.make_dataset`.
-  """
-  replay_source = None
-  if config.num_replayed:
-    replay_source = dataset_lib.Source(
-        replay_address or address, queue_lib.REPLAY, config.num_replayed,
-        config.chain_unrolls is not None,
-        config.replay.priority_correction if config.has_priorities else None,
-        None if replay_address is None else agent)
-  return dataset_lib.make_dataset(
-      dataset_lib.Source(address, queue_lib.QUEUE, config.num_fresh), spec,
-      replay_source, fingerprint_lib.of_unrolls(config), refusals,
-      # Between processes the order is that of chance already. Where actors
-      # wait for the update, one sampler reads as fast as they play.
-      in_order=config.experiment.in_process or first_version is not None,
-      recompute=recompute, first_version=first_version)
 
 
 def make_actor(config: config_lib.Config, agent: agent_lib.Agent,

@@ -8,6 +8,7 @@ from typing import (
   List,
   NamedTuple,
   Optional,
+  Protocol,
   Sequence,
   Tuple,
   Union,
@@ -23,8 +24,6 @@ from impala_tf.optimizers import hyperparameters as hyperparameters_lib
 
 LossFn = Callable[[agent_lib.Agent, types.Unroll], types.LossOutput]
 AfterStepFn = Callable[[agent_lib.Agent, Any], None]
-
-_IS_FOREIGN = 'is_foreign'  # A column beside the metrics of unrolls.
 
 
 class Gradients(NamedTuple):
@@ -71,6 +70,56 @@ def compute_gradients(agent: agent_lib.Agent, loss_fn: LossFn,
       values, loss_output.totals, loss_output.metrics, observed)
 
 
+class Objective(NamedTuple):
+  """What an algorithm minimises, and what it does beside.
+
+  Attributes:
+    loss: function of the agent and a time-major batch that returns
+      `types.LossOutput`.
+    after_step: function that is called in every replica with the agent, which
+      has its new parameters, and the loss's totals of the whole batch.
+  """
+  loss: LossFn
+  after_step: AfterStepFn = lambda agent, totals: None
+
+
+class Settings(NamedTuple):
+  """Numbers and switches of a learner.
+
+  Attributes:
+    total_frames: frames after which an annealed learning rate is 0.
+    annealed: whether the learning rate falls linearly to 0.
+    frames_per_step: environment frames in an agent step.
+    compile_step: compiles the step with XLA.
+    unroll_metrics: names of metrics that `update` also returns unroll by
+      unroll, under 'unroll/'.
+  """
+  total_frames: int
+  annealed: bool
+  frames_per_step: int
+  compile_step: bool
+  unroll_metrics: Sequence[str] = ()
+
+
+class Kinds(Protocol):
+  """The kinds of unrolls in a batch; see `kinds.Kinds`.
+
+  Attributes:
+    num_replayed: unrolls of a batch, its last ones, that are replayed.
+    learns_from_fresh: whether the others are learned from; else they only count
+      frames.
+  """
+  num_replayed: int
+  learns_from_fresh: bool
+
+  def marks(self, origin: types.Origin) -> Dict[str, tf.Tensor]:
+    """Returns columns, float32 [B], that `split` needs of a batch's unrolls."""
+
+  def split(self, name: str, values: tf.Tensor, marks: Dict[str, tf.Tensor]
+            ) -> Dict[str, tf.Tensor]:
+    """Splits a metric of unrolls, [N, B] for N learners, by kind."""
+
+
 class Learner:
   """Updates an agent's parameters.
 
@@ -90,51 +139,31 @@ class Learner:
       by all learners, if several make an update together.
   """
 
-  def __init__(self, agent: agent_lib.Agent, loss_fn: LossFn,
+  def __init__(self, agent: agent_lib.Agent, objective: Objective,
                make_optimizer: Callable[[Callable[[], tf.Tensor]], Any],
                hyperparameters: hyperparameters_lib.Hyperparameters,
-               strategy: tf.distribute.Strategy, *, total_frames: int,
-               annealed: bool, frames_per_step: int, compile_step: bool,
-               num_replayed: int = 0, learns_from_fresh: bool = True,
-               unroll_metrics: Sequence[str] = (),
-               after_step: AfterStepFn = lambda agent, totals: None):
+               strategy: tf.distribute.Strategy, settings: Settings,
+               kinds: Optional[Kinds] = None):
     """Builds the optimiser.
 
     Args:
       agent: built, within the scope of `strategy`.
-      loss_fn: function of the agent and a time-major batch that returns
-        `types.LossOutput`.
       make_optimizer: function that makes a `rmsprop.RMSProp`, or another with
         its methods, of a function that returns the learning rate.
       hyperparameters: variables made within the scope of `strategy`.
       strategy: strategy over the learner's devices, whose number divides B; and
         over the devices of other learners, if several update together.
-      total_frames: frames after which an annealed learning rate is 0.
-      frames_per_step: environment frames in an agent step.
-      compile_step: compiles the step with XLA.
-      annealed: whether the learning rate falls linearly to 0.
-      num_replayed: unrolls of a batch, its last ones, that were learned from
-        before: they count no frames and have metrics of their own.
-      learns_from_fresh: whether a batch's other unrolls are learned from; else
-        they only count frames.
-      unroll_metrics: names of metrics that `update` also returns unroll by
-        unroll, under 'unroll/'.
-      after_step: function that is called in every replica with the agent, which
-        has its new parameters, and the loss's totals of the whole batch.
+      kinds: the kinds of unrolls in a batch, if some are replayed. Those count
+        no frames.
     """
     self.agent = agent
     self.hyperparameters = hyperparameters
-    self._loss_fn = loss_fn
+    self._objective = objective
     self._strategy = strategy
     self._num_local = len(strategy.extended.worker_devices)
     self._num_learners = strategy.num_replicas_in_sync // self._num_local
-    self._total_frames = total_frames
-    self._frames_per_step = frames_per_step
-    self._annealed = annealed
-    self._num_replayed = num_replayed
-    self._learns_from_fresh = learns_from_fresh
-    self._unroll_metrics = unroll_metrics
-    self._after_step = after_step
+    self._settings = settings
+    self._kinds = kinds
     with strategy.scope():
       self.num_updates = tf.Variable(0, trainable=False, dtype=tf.int64)
       self.num_frames = tf.Variable(0, trainable=False, dtype=tf.int64)
@@ -143,8 +172,8 @@ class Learner:
     # Without AutoGraph, which takes three quarters of the time to build agent
     # and learner and has nothing to convert: no `if` or loop here depends on a
     # tensor.
-    self._replica_step = tf.function(self._step, jit_compile=compile_step,
-                                     autograph=False)
+    self._replica_step = tf.function(
+        self._step, jit_compile=settings.compile_step, autograph=False)
     self._distributed_step = tf.function(self._run, autograph=False)
     self._metric_names: Tuple[str, ...] = ()
 
@@ -166,32 +195,29 @@ class Learner:
 
     Returns:
       Metrics of the batches of all learners together; see `types.LossOutput`.
-      If
-      unrolls are replayed, metrics of unrolls also come for each kind, under
-      'fresh/' and 'replayed/'. If a replay is shared, they also come for the
-      replayed unrolls of this agent and of others, under 'own/' and 'foreign/'.
-      A
-      kind without unrolls has NaN, or 0 for losses, which are sums. Metrics
-      under
+      If unrolls are replayed, metrics of unrolls also come for each kind; one
+      without unrolls has NaN, or 0 for losses, which are sums. Metrics under
       'unroll/' are float32 [B].
     """
     num_steps, batch_size = unroll.env_outputs.reward.shape
-    num_fresh = batch_size - self._num_replayed
+    num_fresh = batch_size
+    if self._kinds is not None:
+      num_fresh -= self._kinds.num_replayed
+      # Keys are for the replay alone.
+      unroll = unroll._replace(origin=unroll.origin._replace(keys=()))
     num_frames = (self._num_learners * (num_steps - 1) * num_fresh *
-                  self._frames_per_step)
-    if not self._learns_from_fresh:
+                  self._settings.frames_per_step)
+    if self._kinds is not None and not self._kinds.learns_from_fresh:
       unroll = _take(unroll, lambda tensor, axis: (
           tensor[num_fresh:] if axis == 0 else tensor[:, num_fresh:]))
-      num_fresh = 0
-    metrics, columns = self._distributed_step(
-        self._split(unroll), num_fresh, num_frames)
+    metrics, columns = self._distributed_step(self._split(unroll), num_frames)
     return {**dict(zip(self._metric_names, metrics.numpy())),
             **{f'unroll/{name}': column.numpy()
                for name, column in columns.items()}}
 
   def gradients(self, unroll: types.Unroll) -> Gradients:
     """Computes `Gradients` of [T+1, B] unrolls; see `compute_gradients`."""
-    return compute_gradients(self.agent, self._loss_fn, unroll)
+    return compute_gradients(self.agent, self._objective.loss, unroll)
 
   def apply(self, gradients: Gradients) -> Dict[str, tf.Tensor]:
     """Sums gradients over the replicas, clips them and takes the step.
@@ -218,7 +244,7 @@ class Learner:
     def step():
       self.optimizer.apply_gradients(
           zip(values, self.agent.trainable_variables))
-      self._after_step(self.agent, totals)
+      self._objective.after_step(self.agent, totals)
       if self.agent.normaliser is not None:
         self.agent.normaliser.update(observed)
 
@@ -229,9 +255,10 @@ class Learner:
   def _learning_rate(self) -> tf.Tensor:
     """Returns the rate of the present update, float32 []."""
     rate = self.hyperparameters.learning_rate
-    if not self._annealed:
+    if not self._settings.annealed:
       return tf.identity(rate)
-    return updates.linear_anneal(rate, self.num_frames, self._total_frames)
+    return updates.linear_anneal(rate, self.num_frames,
+                                 self._settings.total_frames)
 
   def _step(self, unroll: types.Unroll) -> Dict[str, tf.Tensor]:
     """Takes one replica's share of an update."""
@@ -251,15 +278,14 @@ class Learner:
 
     return self._strategy.experimental_distribute_values_from_function(share)
 
-  def _run(self, unroll, num_fresh: int, num_frames: int
+  def _run(self, unroll: types.Unroll, num_frames: int
            ) -> Tuple[tf.Tensor, Dict[str, tf.Tensor]]:
     """Takes the step in every replica, counts it and sums its metrics up.
 
     Returns:
       The metrics as one tensor, float32 [K], since on Python 3.11 TensorFlow
       leaks 16 bytes of each tensor; tracing stores their names. Then the
-      metrics
-      that are wanted unroll by unroll, float32 [B] each.
+      metrics that are wanted unroll by unroll, float32 [B] each.
     """
     metrics = self._strategy.run(self._replica_step, args=(unroll,))
     self.num_updates.assign_add(1)
@@ -271,40 +297,30 @@ class Learner:
       else:
         reduced[name] = self._strategy.reduce('MEAN', value, axis=None)
     if unroll_metrics:
-      if unroll.origin and unroll.origin.is_of_several_agents:
-        unroll_metrics[_IS_FOREIGN] = self._strategy.run(
-            lambda origin: tf.cast(origin.is_foreign, tf.float32),
-            args=(unroll.origin,))
+      marks = {}
+      if self._kinds is not None:
+        marks = self._strategy.run(self._kinds.marks, args=(unroll.origin,))
       # As one tensor, since each costs a message where learners are several.
       table = self._strategy.gather(
           self._strategy.run(lambda *columns: tf.stack(columns, axis=1),
-                             args=(*unroll_metrics.values(),)), axis=0)
-      columns = dict(zip(
-          unroll_metrics, tf.unstack(table, len(unroll_metrics), axis=1)))
-      is_foreign = columns.pop(_IS_FOREIGN, None)
-      for name, column in columns.items():
-        reduced.update(self._reduce(name, column, num_fresh, is_foreign))
+                             args=(*unroll_metrics.values(), *marks.values())),
+          axis=0)
+      names = [*unroll_metrics, *marks]
+      columns = dict(zip(names, tf.unstack(table, len(names), axis=1)))
+      of_learners = {name: tf.reshape(column, [self._num_learners, -1])
+                     for name, column in columns.items()}
+      marks = {name: of_learners.pop(name) for name in marks}
+      for name, values in of_learners.items():
+        kinds = {name: values}
+        if self._kinds is not None:
+          kinds = self._kinds.split(name, values, marks)
+        reduce = tf.reduce_sum if name.startswith('loss/') else tf.reduce_mean
+        reduced.update((kind, reduce(numbers))
+                       for kind, numbers in kinds.items())
     self._metric_names = tuple(reduced)
     return tf.stack(list(reduced.values())), {
         name: column for name, column in columns.items()
-        if name in self._unroll_metrics}
-
-  def _reduce(self, name: str, values: tf.Tensor, num_fresh: int,
-              is_foreign: Optional[tf.Tensor]) -> Dict[str, tf.Tensor]:
-    """Sums or averages a metric over the unrolls of all learners."""
-    values = tf.reshape(values, [self._num_learners, -1])
-    kinds = {name: values}
-    if self._num_replayed:
-      replayed = kinds[f'replayed/{name}'] = values[:, num_fresh:]
-      if is_foreign is not None:
-        foreign = tf.reshape(
-            is_foreign, [self._num_learners, -1])[:, num_fresh:] > 0
-        kinds[f'own/{name}'] = tf.boolean_mask(replayed, ~foreign)
-        kinds[f'foreign/{name}'] = tf.boolean_mask(replayed, foreign)
-    if self._num_replayed and num_fresh:
-      kinds[f'fresh/{name}'] = values[:, :num_fresh]
-    reduce = tf.reduce_sum if name.startswith('loss/') else tf.reduce_mean
-    return {kind: reduce(numbers) for kind, numbers in kinds.items()}
+        if name in self._settings.unroll_metrics}
 
 
 def _take(unroll: types.Unroll,

@@ -11,7 +11,16 @@ one.
 
 import collections
 import os
-from typing import Any, Callable, Mapping, Optional, Sequence, Union
+from typing import (
+  Any,
+  Callable,
+  List,
+  Mapping,
+  Optional,
+  Protocol,
+  Sequence,
+  Union,
+)
 import weakref
 
 import numpy as np
@@ -22,13 +31,13 @@ from impala_tf import config as config_lib
 from impala_tf import types
 from impala_tf.comms import packing
 from impala_tf.comms import reverb_calls
-from impala_tf.replay import episodes
-from impala_tf.replay import priorities
-from impala_tf.replay import saved_tables
+from impala_tf.comms import saved_tables
 from impala_tf.runtime import ports
 
 QUEUE = 'queue'
 REPLAY = 'replay'
+
+_NEW_PRIORITY = 1.  # In units of the mean, see `replay.priorities`.
 
 # Reverb compresses all it holds. Atari's unrolls become 12 times smaller and
 # those of other games less so, DeepMind Lab's colours 2.5 times; numbers hardly
@@ -135,14 +144,26 @@ def make_server(tables: Sequence[reverb.Table], port: Optional[int],
   return server
 
 
+class Chains(Protocol):
+  """The growing chains of an actor's unrolls; see `episodes.Chains`.
+
+  Attributes:
+    num_kept: number of unrolls that must be kept for the longest chain.
+  """
+  num_kept: int
+
+  def add(self, row: int, step_type: np.ndarray) -> Optional[List[int]]:
+    """Adds an environment's newest unroll; returns places of a whole chain."""
+
+
 class UnrollWriter:
   """A writer that sends an actor's unrolls to the tables."""
 
   def __init__(self, address: str, spec: types.Unroll,
-               tables: Sequence[str] = (QUEUE,), sender: int = 0,
-               fingerprint: int = 0, replay_address: Optional[str] = None,
-               episode_unrolls: Optional[int] = None, num_envs: int = 1,
-               agent: int = 0):
+               tables: Sequence[str] = (QUEUE,),
+               stamp: packing.Stamp = packing.NO_STAMP,
+               replay_address: Optional[str] = None,
+               chains: Optional[Chains] = None):
     """Connects.
 
     Args:
@@ -150,29 +171,22 @@ class UnrollWriter:
       spec: shapes and dtypes of one unroll, as the tables were made for.
       tables: names of the tables that take each unroll, in this order: one that
         may block comes last.
-      sender: task of the actor; in each unroll's stamp.
-      fingerprint: fingerprint of the config; in each unroll's stamp.
+      stamp: sender and config, for each unroll.
       replay_address: 'host:port' of the replay's server; None: the queue's.
-      episode_unrolls: see `make_replay`.
-      num_envs: number of the actor's environments.
-      agent: number of the agent among those that share the replay; in each
-        unroll's stamp.
+      chains: joins unrolls to items of the replay; None: an item is an unroll.
 
     Raises:
       ConnectionError: a server does not answer.
       ConfigError: a table takes other unrolls.
     """
     self._packing = packing.Packing(spec)
-    self._stamp = packing.Stamp(
-        np.int64(sender), np.int64(fingerprint), np.int64(agent))
+    self._stamp = stamp
+    self._chains = chains
     tables_by_server = collections.defaultdict(list)
     for table in tables:
       is_elsewhere = replay_address is not None and table == REPLAY
       server = replay_address if is_elsewhere else address
       tables_by_server[server].append(table)
-    self._chains = None
-    if episode_unrolls is not None:
-      self._chains = episodes.Chains(episode_unrolls, num_envs)
     self._servers = {
         server: _ServerWriter(server, names, self._packing.signature,
                               self._chains.num_kept
@@ -261,7 +275,7 @@ class _ServerWriter:
       chosen = places.get(table, -1)
       if chosen is not None:
         trajectory = tuple(column[chosen] for column in self._history)
-        self._writer.create_item(table, priorities.NEW, trajectory)
+        self._writer.create_item(table, _NEW_PRIORITY, trajectory)
 
   def flush(self, max_pending: int = 0,
             on_wait: Callable[[], None] = lambda: None) -> None:

@@ -15,7 +15,7 @@ them, and each gets the newest parameters (docs/scaling.md). If E is small,
 import collections
 import threading
 import time
-from typing import Any, Callable, List, Optional, Sequence, Union
+from typing import Any, Callable, List, Optional, Protocol, Sequence
 
 import numpy as np
 import reverb
@@ -62,41 +62,82 @@ def make_tables(variables: Sequence[tf.Variable],
   return tables
 
 
+class Destination(Protocol):
+  """A place to which parameters are published."""
+
+  def write(self, stamp: parameter_memory.Stamp, parameters: np.ndarray
+            ) -> None:
+    """Takes parameters, float32 [P], that nobody changes later."""
+
+
+def make_snapshot(variables: Sequence[tf.Variable]
+                  ) -> Callable[[], np.ndarray]:
+  """Returns a function that copies variables into one vector, float32 [P]."""
+  flatten = tf.function(
+      lambda: tf.concat([tf.cast(tf.reshape(v, [-1]), tf.float32)
+                         for v in variables], 0), autograph=False)
+  # One tensor: on Python 3.11 TensorFlow leaves 16 bytes of each behind.
+  return lambda: flatten().numpy()
+
+
 class Publisher:
-  """A publisher that sends the learner's parameters to the table.
+  """A publisher of the learner's parameters; several threads may share it.
 
   Attributes:
-    variables: the learner's parameters.
-    frames_at: function from a number of updates to the environment frames that
-      they have learned from.
+    snapshot: function that copies the parameters.
   """
 
-  def __init__(self, address: str, variables: Sequence[tf.Variable],
-               frames_at: Callable[[int], int]):
-    """Connects to the learner's server at 'host:port'."""
-    self.variables = list(variables)
-    self.frames_at = frames_at
-    self._client = reverb.Client(address)
-    # Kept open: `client.insert` would open another, at twice the cost.
-    self._writer = self._client.trajectory_writer(num_keep_alive_refs=1)
-    self._flatten = tf.function(
-        lambda: tf.concat([tf.cast(tf.reshape(v, [-1]), tf.float32)
-                           for v in self.variables], 0), autograph=False)
+  def __init__(self, snapshot: Callable[[], np.ndarray],
+               frames_at: Callable[[int], int],
+               destinations: Sequence[Destination]):
+    """Stores the functions and destinations.
 
-  def snapshot(self) -> np.ndarray:
-    """Copies the parameters into one vector, float32 [P]."""
-    # One tensor: on Python 3.11 TensorFlow leaves 16 bytes of each behind.
-    return self._flatten().numpy()
+    Args:
+      snapshot: function that copies the parameters, see `make_snapshot`.
+      frames_at: function from a number of updates to the environment frames
+        that they have learned from.
+    """
+    self.snapshot = snapshot
+    self._frames_at = frames_at
+    self._destinations = destinations
+    self._lock = threading.Lock()
+    self._version = -1
 
-  def publish(self, version: int, parameters: np.ndarray) -> None:
-    """Publishes a snapshot for actors to fetch.
+  def publish(self, version: int) -> None:
+    """Publishes the present parameters under their number of updates.
+
+    A version that is older than the newest so far is dropped: readers never see
+    versions go down.
 
     Raises:
       ConnectionError: the server does not answer.
+      RuntimeError: an earlier publication in the background has failed.
     """
+    with self._lock:
+      if version < self._version:
+        return
+      self._version = version
+      parameters = self.snapshot()
+      stamp = parameter_memory.Stamp(version, self._frames_at(version))
+      for destination in self._destinations:
+        destination.write(stamp, parameters)
+
+
+class Table:
+  """The table for parameters, as a destination."""
+
+  def __init__(self, address: str):
+    """Connects to the learner's server at 'host:port'."""
+    self._client = reverb.Client(address)
+    # Kept open: `client.insert` would open another, at twice the cost.
+    self._writer = self._client.trajectory_writer(num_keep_alive_refs=1)
+
+  def write(self, stamp: parameter_memory.Stamp, parameters: np.ndarray
+            ) -> None:
+    """Replaces the parameters; raises ConnectionError without a server."""
     reverb_calls.insert(
         self._client, self._writer, _TABLE,
-        [np.int64(version), parameters, np.int64(self.frames_at(version))])
+        [np.int64(stamp.version), parameters, np.int64(stamp.frames)])
 
   def num_samples(self) -> int:
     """Returns how often peers have read the table.
@@ -108,125 +149,73 @@ class Publisher:
     return info.rate_limiter_info.sample_stats.completed
 
 
-class BackgroundPublisher:
-  """A publisher in a thread, so that updates do not wait for it.
+class TableOnDemand:
+  """The table beside a memory, written at intervals unless somebody reads it.
 
-  Only the newest snapshot counts: one that is still waiting when the next
-  arrives is dropped.
+  A thread writes, so that a server that was stopped holds up nobody here.
   """
 
-  def __init__(self, publisher: Publisher):
-    """Starts the thread."""
-    self._publisher = publisher
-    self._sender = newest_sender.NewestSender(publisher.publish)
-    self._lock = threading.Lock()
-    self._version = -1
-
-  def publish(self, version: int) -> None:
-    """Hands over the present parameters; raises a past failure.
-
-    Threads may call it at once. A version that is older than the newest so far
-    is dropped: readers never see versions go down.
-    """
-    with self._lock:
-      if version >= self._version:
-        self._version = version
-        self._sender.send(version, self._publisher.snapshot())
-
-
-class SharingPublisher:
-  """A publisher to peers on this machine, and to others if there are any.
-
-  Each update is written to the memory. The table gets one at intervals, and
-  each one while somebody reads it. A thread each does either: an update waits
-  for the snapshot alone, and a server that was stopped holds up nobody here.
-  """
-
-  def __init__(self, publisher: Publisher, memory: parameter_memory.Memory,
-               version: int):
-    """Publishes the present parameters, which `version` updates have made."""
-    self._publisher = publisher
-    self._memory = memory
-    self._to_memory = newest_sender.NewestSender(self._write)
-    self._to_table = newest_sender.NewestSender(self._insert)
+  def __init__(self, table: Table,
+               clock: Callable[[], float] = time.monotonic):
+    """Starts the thread; `clock` returns the time in seconds."""
+    self._table = table
+    self._clock = clock
+    self._sender = newest_sender.NewestSender(self._insert)
     self._num_samples = 0
-    self._read_until = self._next_for_table = float('-inf')
-    self.publish(version)
+    self._read_until = self._next_write = float('-inf')
 
-  def publish(self, version: int) -> None:
-    """Publishes the present parameters.
+  def write(self, stamp: parameter_memory.Stamp, parameters: np.ndarray
+            ) -> None:
+    """Hands parameters to the thread if it is time or somebody reads them."""
+    now = self._clock()
+    if now < self._read_until or now >= self._next_write:
+      self._next_write = now + _TABLE_SECS
+      self._sender.write(stamp, parameters)
 
-    Raises:
-      RuntimeError: an earlier publication has failed.
-    """
-    self._newest = (version, self._publisher.snapshot())
-    self._to_memory.send(*self._newest)
-    now = time.monotonic()
-    self._is_in_table = now < self._read_until or now >= self._next_for_table
-    if self._is_in_table:
-      self._next_for_table = now + _TABLE_SECS
-      self._to_table.send(*self._newest)
-
-  def complete_table(self) -> None:
-    """Publishes to the table, too, if only the memory has the newest.
-
-    Call it where peers that do not read the memory may wait for the table.
-    """
-    if not self._is_in_table:
-      self._is_in_table = True
-      self._to_table.send(*self._newest)
-
-  def _write(self, version: int, snapshot: np.ndarray) -> None:
-    """Writes a snapshot to the memory."""
-    self._memory.write(
-        parameter_memory.Stamp(version, self._publisher.frames_at(version)),
-        snapshot)
-
-  def _insert(self, version: int, snapshot: np.ndarray) -> None:
-    """Sends a snapshot to the table, and records whether peers read it."""
-    self._publisher.publish(version, snapshot)
-    num_samples = self._publisher.num_samples()
+  def _insert(self, stamp: parameter_memory.Stamp, parameters: np.ndarray
+              ) -> None:
+    """Writes parameters, and records whether peers read the table."""
+    self._table.write(stamp, parameters)
+    num_samples = self._table.num_samples()
     if num_samples != self._num_samples:
       self._num_samples = num_samples
-      self._read_until = time.monotonic() + _READ_SECS
+      self._read_until = self._clock() + _READ_SECS
 
 
-def make_publisher(publisher: Publisher,
-                   memory: Optional[parameter_memory.Memory], version: int
-                   ) -> Union[BackgroundPublisher, SharingPublisher]:
-  """Makes the publisher to peers in other processes.
+class Delayed:
+  """A destination that is a fixed number of updates late (appendix E.1).
 
-  The publisher's variables hold the parameters of `version`. Peers on this
-  machine read `memory`, if there is one.
+  Before there are so many, it gets the oldest parameters.
+  """
+
+  def __init__(self, destination: Destination, lag_updates: int):
+    """Keeps `lag_updates` snapshots in memory."""
+    self._destination = destination
+    self._waiting = collections.deque(maxlen=lag_updates + 1)
+
+  def write(self, stamp: parameter_memory.Stamp, parameters: np.ndarray
+            ) -> None:
+    """Writes the parameters of so many calls ago."""
+    self._waiting.append((stamp, parameters))
+    self._destination.write(*self._waiting[0])
+
+
+def in_other_processes(table: Table, memory: Optional[parameter_memory.Memory],
+                       all_wait: bool) -> List[Destination]:
+  """Lists destinations for readers in other processes.
+
+  A thread writes to each: an update waits for the snapshot alone.
+
+  Args:
+    memory: memory for those on this machine; None if there is none.
+    all_wait: whether actors wait for each update's parameters, so that none may
+      be late.
   """
   if memory is None:
-    return BackgroundPublisher(publisher)
-  return SharingPublisher(publisher, memory, version)
-
-
-class DelayedPublisher:
-  """A publisher that is a fixed number of updates late (appendix E.1)."""
-
-  def __init__(self, publisher: Publisher, version: int, lag_updates: int):
-    """Publishes the present parameters, since there are no older ones.
-
-    Args:
-      publisher: sends snapshots to the table.
-      version: learner updates behind the parameters.
-      lag_updates: N, number of snapshots that are kept in memory.
-    """
-    self._publisher = publisher
-    self._snapshots = collections.deque(maxlen=lag_updates + 1)
-    self.publish(version)
-
-  def publish(self, version: int) -> None:
-    """Publishes the parameters of N calls ago, or else the oldest there are.
-
-    Raises:
-      ConnectionError: the server does not answer.
-    """
-    self._snapshots.append((version, self._publisher.snapshot()))
-    self._publisher.publish(*self._snapshots[0])
+    return [newest_sender.NewestSender(table.write)]
+  to_table = (newest_sender.NewestSender(table.write) if all_wait
+              else TableOnDemand(table))
+  return [newest_sender.NewestSender(memory.write), to_table]
 
 
 class Fetcher:
@@ -288,7 +277,7 @@ class Fetcher:
     if self._memory is None or time.monotonic() >= self._next_check:
       self._ask_server()
     if self._memory is not None:
-      stamp = self._memory.read(self._take)
+      stamp = self._memory.read(self._assign_vector)
       if stamp is not None:
         self._version, self.frames = stamp
         self.learner = self._memory.table_name
@@ -316,11 +305,11 @@ class Fetcher:
       sample = next(iter(self._client.sample(
           _TABLE, emit_timesteps=False, unpack_as_table_signature=True)))
       version, parameters, frames = sample.data
-      self._take(parameters)
+      self._assign_vector(parameters)
       self._version, self.frames = int(version), int(frames)
       self.learner = learner
 
-  def _take(self, parameters: np.ndarray) -> None:
+  def _assign_vector(self, parameters: np.ndarray) -> None:
     """Copies parameters, float32 [P], into the variables."""
     if parameters.size != self._ends[-1]:
       raise ValueError(f'the learner sent {parameters.size} parameters, but '

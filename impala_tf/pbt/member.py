@@ -6,7 +6,7 @@ itself with the last publication of another, and none waits for another.
 
 import os
 import time
-from typing import Dict, Optional, Tuple
+from typing import Callable, Dict, Optional, Tuple
 
 from absl import logging
 import dm_env
@@ -21,6 +21,7 @@ from impala_tf.pbt import populations
 from impala_tf.pbt import records
 from impala_tf.pbt import rules
 from impala_tf.runtime import command_names
+from impala_tf.runtime import interfaces
 from impala_tf.storage import checkpoint as checkpoint_lib
 from impala_tf.storage import files
 
@@ -92,30 +93,34 @@ def make_state(config: config_lib.Config) -> Optional[State]:
 
 
 class Member:
-  """A learner that copies better members of its population, and mutates.
+  """A callback that copies better members of its population, and mutates.
 
-  It is an `interfaces.Learner`. Before it decides it saves a checkpoint. A
-  restart from it repeats the decision in the log of events, so a kill at any
-  time changes nothing but the time it takes.
-
-  Attributes:
-    num_updates, num_frames, hyperparameters: see `learner.Learner`.
+  Before it decides it saves a checkpoint. A restart from it repeats the
+  decision in the log of events, so a kill at any time changes nothing but the
+  time it takes.
   """
 
   def __init__(self, config: config_lib.Config, run_dir: str,
                learner: learner_lib.Learner, state: State,
-               checkpointer: checkpoint_lib.Checkpointer):
+               checkpointer: checkpoint_lib.Checkpointer,
+               publish: Callable[[int], None]):
     """Completes the last decision of a process that was killed.
 
-    `learner` and `state` are restored, and `checkpointer` writes both. Raises
-    ConfigError if `run_dir` cannot be a member's.
+    Args:
+      learner: restored learner.
+      state: restored state.
+      checkpointer: writes both.
+      publish: publishes parameters that were copied, under the number of
+        updates.
+
+    Raises:
+      ConfigError: `run_dir` cannot be a member's.
     """
-    self.num_updates = learner.num_updates
-    self.num_frames = learner.num_frames
-    self.hyperparameters = learner.hyperparameters
     self._learner = learner
+    self._frames = int(learner.num_frames.numpy())
     self._state = state
     self._checkpointer = checkpointer
+    self._publish_parameters = publish
     self._parts = {'agent': learner.agent, 'optimizer': learner.optimizer}
     self._config = config
     self._options = config.population
@@ -128,12 +133,11 @@ class Member:
     files.make_directory(populations.directory(run_dir))
     self._catch_up()
 
-  def update(self, unroll: types.Unroll) -> Dict[str, np.float32]:
-    """Learns from one batch, and decides if it is time; returns metrics."""
-    is_counted = self.num_frames.numpy() >= self._options.burn_in_frames
-    metrics = self._learner.update(unroll)
-    if is_counted:
-      self._count(unroll)
+  def after_update(self, update: interfaces.Update) -> None:
+    """Counts the episodes of an update, and decides if it is time."""
+    if self._frames >= self._options.burn_in_frames:
+      self._count(update.batch)
+    self._frames = update.frames
     if (self._unpublished or self._is_ready()) and (
         time.monotonic() >= self._retry_time):
       try:
@@ -144,7 +148,6 @@ class Member:
         self._retry_time = time.monotonic() + _RETRY_SECS
         logging.warning('No decision of the population yet, training goes on: '
                         '%s', error)
-    return metrics
 
   def _count(self, unroll: types.Unroll) -> None:
     """Adds the episodes of an update's new unrolls."""
@@ -160,13 +163,13 @@ class Member:
 
   def _is_ready(self) -> bool:
     return rules.is_ready(
-        int(self.num_frames.numpy()), int(self._state.episodes.numpy().sum()),
+        self._frames, int(self._state.episodes.numpy().sum()),
         self._options.burn_in_frames, self._options.decision_episodes) and bool(
             np.all(np.isfinite(self._state.mean_returns())))
 
   def _decide(self) -> None:
     """Makes a decision; raises OSError if it could not be recorded."""
-    updates = int(self.num_updates.numpy())
+    updates = int(self._learner.num_updates.numpy())
     self._checkpointer.save(updates)
     event = self._make_event(updates)
     populations.append_event(self._run_dir, event)
@@ -175,6 +178,8 @@ class Member:
                  'a copy of' if event.is_copy else 'no copy of',
                  event.partner, event.partner_score)
     self._apply(event)
+    if event.is_copy:
+      self._publish_parameters(updates)
     self._unpublished = event
     self._publish()
 
@@ -202,7 +207,7 @@ class Member:
     after = {name: float(np.float32(value))  # As the variables will have them.
              for name, value in {**after, **mutated}.items()}
     return records.Event(
-        evolution, int(self.num_frames.numpy()), updates, score, partner,
+        evolution, self._frames, updates, score, partner,
         other.score if other else None, other.evolution if other else None,
         other.frames if other else None, copied, before, after)
 
@@ -240,7 +245,7 @@ class Member:
 
   def _values(self) -> Dict[str, float]:
     """Returns the present values of all hyper-parameters."""
-    variables = {name: getattr(self.hyperparameters, name)
+    variables = {name: getattr(self._learner.hyperparameters, name)
                  for name in population_config.ADAPTABLE}
     return {name: float(variable.numpy())
             for name, variable in variables.items() if variable is not None}
@@ -251,7 +256,7 @@ class Member:
       checkpoint_lib.read_parts(
           self._parts, populations.path(self._run_dir, event.checkpoint))
     for name, value in event.after.items():
-      getattr(self.hyperparameters, name).assign(value)
+      getattr(self._learner.hyperparameters, name).assign(value)
     self._state.begin(event.evolution, event.is_copy)
 
   def _catch_up(self) -> None:
@@ -281,7 +286,7 @@ class Member:
     checkpoint_lib.write_parts(
         self._parts, populations.path(self._run_dir, name))
     populations.publish(self._run_dir, records.Published(
-        event.evolution, int(self.num_frames.numpy()), event.fitness, name,
+        event.evolution, self._frames, event.fitness, name,
         self._values()))
     self._unpublished = None
     # The one before, too: another member may be copying it. Copies are needed

@@ -16,8 +16,7 @@ from typing import Callable, Dict, Mapping, NamedTuple, Optional, Protocol
 
 from absl import logging
 
-from impala_tf import types
-from impala_tf.runtime import host as host_lib
+from impala_tf.runtime import control as control_lib
 from impala_tf.runtime import interfaces
 
 DONE = 1000  # Thousandths.
@@ -127,56 +126,33 @@ class Link(Protocol):
     """Reports this agent's share of its frames to the other agents."""
 
 
-class _InformedHost(host_lib.LearnerHost):
-  """A host that learns why there is no batch."""
+class Pacemaker:
+  """A callback that keeps an agent at the pace of the others."""
 
-  def __init__(self, host: host_lib.LearnerHost, link: Link):
-    self.should_stop = host.should_stop
-    self._host = host
+  def __init__(self, link: Link, frames_per_update: int, total_frames: int,
+               is_done: Callable[[], bool], control: control_lib.LoopControl):
+    """Stores the link; all frames are those of this agent."""
     self._link = link
-
-  def on_wait(self, cause: str = '') -> None:
-    self._host.on_wait(cause or self._link.problem)
-
-
-class PacedReader:
-  """A reader of batches that keeps pace with other agents."""
-
-  def __init__(self, reader: interfaces.Reader, link: Link,
-               num_frames: Callable[[], int], frames_per_update: int,
-               total_frames: int):
-    """Wraps a reader; all frames are those of this agent."""
-    self._reader = reader
-    self._link = link
-    self._num_frames = num_frames
     self._frames_per_update = frames_per_update
     self._total_frames = total_frames
-    self._paused_secs = 0.
+    self._is_done = is_done
+    self._control = control
 
-  @property
-  def wait_secs(self) -> float:
-    """Seconds spent waiting for batches and for other agents so far."""
-    return self._reader.wait_secs + self._paused_secs
-
-  def next(self, host: host_lib.LearnerHost) -> Optional[types.Unroll]:
-    """Returns the next batch, or None if the host says to stop.
+  def after_update(self, update: interfaces.Update) -> None:
+    """Waits until the next update would not lead the slowest agent by much.
 
     Raises:
       ConfigError: if another agent has this one's number.
-      UserError, RuntimeError: see `dataset.BatchReader`.
     """
-    frames = self._num_frames()
-    share, next_share = (min(1., number / self._total_frames) for number in (
-        frames, frames + self._frames_per_update))
+    share, next_share = (
+        min(1., frames / self._total_frames) for frames in (
+            update.frames, update.frames + self._frames_per_update))
     self._link.report(share)
-    start = time.monotonic()
-    while not host.should_stop():
+    while not self._is_done() and not self._control.should_stop():
       self._link.check()
       reason = self._link.pace.reason_to_wait(share, next_share)
       # Without the replay this agent cannot hear the others.
       if reason is None or self._link.problem:
-        break
-      host.on_pause(reason)
+        return
+      self._control.on_pause(reason)
       time.sleep(_POLL_SECS)
-    self._paused_secs += time.monotonic() - start
-    return self._reader.next(_InformedHost(host, self._link))

@@ -8,22 +8,19 @@ p_i, and updates are weighted by 1 / P(i)^beta.
 
 import queue
 import threading
-from typing import Dict
 
 from absl import logging
 import numpy as np
 import reverb
 import tensorflow as tf
 
-from impala_tf import types
 from impala_tf.runtime import interfaces
 
 # The metric of each unroll that decides about its priority.
 METRIC = 'loss/baseline'
-# New unrolls, of which no loss is known, count as average ones.
-NEW = 1.
-# Priorities are losses in units of their mean, and this: a part of all sampling
-# is uniform, since an unroll without a loss may have one again later.
+# Priorities are losses in units of their mean, so that new unrolls, of which no
+# loss is known, count as average ones; and this: a part of all sampling is
+# uniform, since an unroll without a loss may have one again later.
 _UNIFORM = 0.01
 _DECAY = 0.99
 
@@ -49,41 +46,33 @@ def weights(probabilities: tf.Tensor, table_sizes: tf.Tensor,
   return tf.cast(factors / tf.reduce_max(factors), tf.float32)
 
 
-class PrioritisingLearner:
-  """A learner that updates the replay's priorities by the critic's losses.
+class Prioritiser:
+  """A callback that sets the replay's priorities by the critic's losses.
 
-  Implements `interfaces.Learner`. A thread sends priorities, since that call
-  has no deadline: an unresponsive server delays only new priorities. Its loss
-  is noticed when the replay is read.
+  A thread sends them, since that call has no deadline: an unresponsive server
+  delays only new priorities. Its loss is noticed when the replay is read.
   """
 
-  def __init__(self, learner: interfaces.Learner, address: str, table: str):
+  def __init__(self, address: str, table: str):
     """Connects to a replay; the learner must return `METRIC` by unroll."""
-    self.num_updates = learner.num_updates
-    self.num_frames = learner.num_frames
-    self.hyperparameters = learner.hyperparameters
-    self._learner = learner
     self._client = reverb.Client(address)
     self._table = table
     self._mean = None
     self._unsent = queue.Queue(maxsize=1)
     threading.Thread(target=self._send, daemon=True).start()
 
-  def update(self, unroll: types.Unroll) -> Dict[str, np.float32]:
-    """Learns from one batch, whose replayed unrolls get new priorities."""
-    origin = unroll.origin
-    metrics = dict(self._learner.update(
-        unroll._replace(origin=origin._replace(keys=()))))
+  def after_update(self, update: interfaces.Update) -> None:
+    """Gives replayed unrolls new priorities; takes `METRIC` by unroll away."""
+    origin = update.batch.origin
     keys = origin.keys.numpy()[origin.is_replayed.numpy()]
     # Replayed ones are the last of a batch.
-    losses = metrics.pop(f'unroll/{METRIC}')[-len(keys):]
+    losses = update.metrics.pop(f'unroll/{METRIC}')[-len(keys):]
     if np.all(np.isfinite(losses)):
       priorities = self._in_units_of_the_mean(losses)
       try:
         self._unsent.put_nowait(dict(zip(keys.tolist(), priorities)))
       except queue.Full:
         pass  # These keep the priorities that they have.
-    return metrics
 
   def _send(self):
     while True:

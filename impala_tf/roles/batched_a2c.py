@@ -5,7 +5,7 @@ update takes one unroll of each environment, all by the newest parameters, and
 all players wait for it. The policy lag is 0, all ratios are 1, and V-trace's
 targets are n-step targets (equation 2), so that the algorithm is 'impala'.
 
-- Sync step: `PlayingReader`, with which the learner plays by itself.
+- Sync step: `Player`, with which the learner plays by itself.
 - Sync trajectory: IMPALA's actors, whose `NewerFetcher` waits for each update,
   and a queue that is read version by version
   (`unroll_filter.of_one_version`).
@@ -15,7 +15,7 @@ targets are n-step targets (equation 2), so that the algorithm is 'impala'.
 
 import collections
 import time
-from typing import Callable, List, Optional, Tuple
+from typing import Callable, Iterator, List, Optional, Tuple
 
 from absl import logging
 import dm_env
@@ -26,14 +26,14 @@ import tree
 from impala_tf import config as config_lib
 from impala_tf import types
 from impala_tf.comms import packing
+from impala_tf.comms import sampling
 from impala_tf.core import actor as actor_lib
-from impala_tf.core import batches as batches_lib
 from impala_tf.core import experiment
 from impala_tf.core import learner as learner_lib
 from impala_tf.core import weights
 from impala_tf.envs import env_processes
 from impala_tf.envs import environment as environment_lib
-from impala_tf.runtime import host as host_lib
+from impala_tf.runtime import control as control_lib
 
 # An update takes some milliseconds at least; a look at the learner's memory
 # takes a hundredth of one.
@@ -58,27 +58,6 @@ class NewerFetcher:
         self._last = newest
         return version
       time.sleep(_POLL_SECS)
-
-
-class BarrierHost(host_lib.LearnerHost):
-  """A learner's host that keeps no actor waiting for parameters.
-
-  Without it a reader may get parameters that are a second old, and newer ones
-  follow. Here none follow before all actors have played with the newest.
-  """
-
-  def __init__(self, host: host_lib.LearnerHost,
-               publisher: weights.SharingPublisher):
-    self._host = host
-    self._publisher = publisher
-    self.should_stop = host.should_stop
-    self.before_batch = host.before_batch
-    self.on_pause = host.on_pause
-    self.on_row = host.on_row
-
-  def on_wait(self, cause: str = '') -> None:
-    self._publisher.complete_table()
-    self._host.on_wait(cause)
 
 
 class _Stopped(Exception):
@@ -147,7 +126,7 @@ class _BatchWriter:
     batch = tf.nest.map_structure(
         lambda *arrays: tf.constant(np.stack(arrays)), *self._unrolls)
     self._unrolls = []
-    return batches_lib.time_major(batch)
+    return sampling.time_major(batch)
 
 
 class _Newest:
@@ -160,48 +139,44 @@ class _Newest:
     return int(self._num_updates.numpy())
 
 
-class PlayingReader:
-  """A reader that plays each batch on request: sync step.
+class Player:
+  """A player of whole batches: sync step.
 
   All environments are stepped together, one call of the learner's own agent
   serves them all, and the learner learns when each has played T steps. If the
   process of an environment dies, all begin anew, and unfinished unrolls are
-  lost. `wait_secs` are seconds spent so far in playing.
+  lost.
   """
 
   def __init__(self, config: config_lib.Config, learner: learner_lib.Learner,
-               spec: types.Unroll, prepare: Callable[[types.Unroll],
-                                                     types.Unroll]):
-    """Makes a reader of unrolls of this spec; `prepare` maps each batch."""
-    self.wait_secs = 0.
+               spec: types.Unroll, control: control_lib.LoopControl):
+    """Prepares to play unrolls of this spec, until `control` says stop."""
     self._config = config
     self._learner = learner
     self._spec = spec
-    self._prepare = prepare
+    self._control = control
     self._writer = _BatchWriter()
     self._actor: Optional[actor_lib.Actor] = None
     # On resume, use a new seed.
     self._next_seed = int(learner.num_updates.numpy())
     self._deaths = collections.deque(maxlen=config.actor.max_restarts + 1)
-    self._host: Optional[host_lib.LearnerHost] = None
 
-  def next(self, host: host_lib.LearnerHost) -> Optional[types.Unroll]:
-    """Plays a batch; returns None once `host`, asked at each step, says stop.
+  def batches(self, prepare: Callable[[types.Unroll], types.Unroll]
+              ) -> Iterator[types.Unroll]:
+    """Plays and yields batches, mapped by `prepare`, until it is to stop.
 
     Raises:
       UserError: if environments cannot be made or played.
       WorkerError: if their processes die too often; see
         `ActorConfig.max_restarts`.
     """
-    start = time.monotonic()
-    self._host = host
-    try:
-      self._play()
-      return self._prepare(self._writer.take())
-    except _Stopped:
-      return None
-    finally:
-      self.wait_secs += time.monotonic() - start
+    while True:
+      self._control.before_batch()
+      try:
+        self._play()
+      except _Stopped:
+        return
+      yield prepare(self._writer.take())
 
   def _play(self) -> None:
     """Plays an unroll in each environment, and again if one dies."""
@@ -216,7 +191,7 @@ class PlayingReader:
         self._note_death(error)
 
   def _check(self) -> None:
-    if self._host.should_stop():
+    if self._control.should_stop():
       raise _Stopped
 
   def _start(self) -> actor_lib.Actor:

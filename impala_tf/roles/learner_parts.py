@@ -1,41 +1,31 @@
-"""The parts of a learner, made from the config and restored together."""
+"""The parts of a learner's process, made from the config."""
 
-import functools
-from typing import NamedTuple, Optional
+from typing import Iterator, NamedTuple, Optional, Tuple
 
-from absl import logging
 import reverb
 
 from impala_tf import config as config_lib
 from impala_tf import types
 from impala_tf.agents import replayed_memory
-from impala_tf.agents import saved as saved_lib
 from impala_tf.comms import config_table
 from impala_tf.comms import parameter_memory
-from impala_tf.comms import reverb_calls
 from impala_tf.comms import unroll_filter
 from impala_tf.config import fingerprint as fingerprint_lib
-from impala_tf.core import batches as dataset_lib
+from impala_tf.core import batches as batches_lib
 from impala_tf.core import experiment
-from impala_tf.core import learner as learner_lib
-from impala_tf.core import loop as loop_lib
+from impala_tf.core import loop
 from impala_tf.core import queue as queue_lib
+from impala_tf.core import transport
 from impala_tf.core import weights
 from impala_tf.envs import environment as environment_lib
-from impala_tf.optimizers import hyperparameters as hyperparameters_lib
 from impala_tf.pbt import member as member_lib
-from impala_tf.replay import pacing
-from impala_tf.replay import priorities
 from impala_tf.replay import shared_replay
 from impala_tf.roles import batched_a2c
-from impala_tf.runs import hparams
-from impala_tf.runs import level_metrics
-from impala_tf.runs import metrics as metrics_lib
-from impala_tf.runtime import interfaces
+from impala_tf.roles import learner_state
+from impala_tf.runs import training_log
+from impala_tf.runtime import control as control_lib
 from impala_tf.runtime import learner_group
-from impala_tf.runtime import sizing
 from impala_tf.storage import checkpoint as checkpoint_lib
-from impala_tf.suites import levels as levels_lib
 
 
 class Place(NamedTuple):
@@ -54,6 +44,11 @@ class Place(NamedTuple):
   replay_address: Optional[str] = None
   agent: int = 0
 
+  def saves_replay(self, config: config_lib.Config) -> bool:
+    """Whether the learner's own server writes its replay with checkpoints."""
+    return bool(config.num_replayed and config.replay.survives_resume and
+                self.replay_address is None)
+
 
 class LearnerParts(NamedTuple):
   """The parts that learning needs, however its loop is run.
@@ -61,50 +56,73 @@ class LearnerParts(NamedTuple):
   Attributes:
     config: config with numbers for all options left to the machine.
     log_dir: directory for the rows of this learner.
+    environment: one environment, closed, for its specs.
     learners: all learners of the run, mostly one.
-    learner: updates the parameters.
-    totals: totals of the run beside the learner's counts.
+    state: all that checkpoints hold.
     saver: writes checkpoints.
     server: serves queue, replay, parameters and config.
     publisher: hands parameters to the actors.
-    memory: shares parameters with processes on this machine; None if it was not
-      asked for, or the system has none.
-    reader: gives batches.
     refusals: counts refused unrolls.
-    level_log: makes columns of each level; None for a single level.
+    member: member of a population; None if there is none.
     link: connection to a shared replay; None if the replay, if any, is in the
       learner's own server.
+    reader: gives batches; None if the learner plays them by itself.
   """
   config: config_lib.Config
   log_dir: str
+  environment: environment_lib.BatchedEnvironment
   learners: learner_group.Learners
-  learner: interfaces.Learner
-  totals: loop_lib.Totals
-  saver: loop_lib.Saver
+  state: learner_state.State
+  saver: training_log.Saver
   server: reverb.Server
   publisher: weights.Publisher
-  memory: Optional[parameter_memory.Memory]
-  reader: interfaces.Reader
   refusals: unroll_filter.Refusals
-  level_log: Optional[level_metrics.LevelLog]
-  link: Optional[shared_replay.Link] = None
+  member: Optional[member_lib.Member]
+  link: Optional[shared_replay.Link]
+  reader: Optional[batches_lib.BatchReader] = None
 
   @property
   def address(self) -> str:
     """'host:port' of the server, on this machine."""
     return f'localhost:{self.server.port}'
 
+  @property
+  def spec(self) -> types.Unroll:
+    """Shapes and dtypes of one unroll."""
+    return experiment.make_unroll_spec(
+        self.config, self.environment, self.state.learner.agent)
+
+  @property
+  def frames_per_update(self) -> int:
+    """Environment frames of an update of all learners together."""
+    return _frames_per_update(self.config, self.environment)
+
+  def prepare(self, batch: types.Unroll) -> types.Unroll:
+    """Places a batch's observations on the learner's device."""
+    devices = self.learners.strategy.extended.worker_devices
+    # Several devices share the batch out from the host.
+    return batches_lib.place_observations(
+        batch, '/cpu:0' if len(devices) > 1 else devices[0])
+
+  def batches(self, control: control_lib.LoopControl
+              ) -> Iterator[types.Unroll]:
+    """Yields batches until the process is to stop."""
+    if self.reader is None:
+      return batched_a2c.Player(
+          self.config, self.state.learner, self.spec, control
+          ).batches(self.prepare)
+    return loop.read(self.reader, control, self.learners.agree)
+
 
 def make(config: config_lib.Config, announced: config_lib.Config, place: Place,
-         queue_capacity: int, learners: learner_group.Learners,
-         shares_memory: bool = False) -> LearnerParts:
-  """Makes the learner's parts and restores the newest checkpoint.
+         queue_capacity: int, learners: learner_group.Learners
+         ) -> LearnerParts:
+  """Makes the learner's parts, restores the newest checkpoint, publishes it.
 
   Args:
     config: config with numbers for all options left to the machine.
     announced: the config as it was given, which actors receive.
     queue_capacity: most unrolls in the queue.
-    shares_memory: whether to share parameters on this machine in memory.
 
   Raises:
     OSError: if the port is taken.
@@ -118,211 +136,97 @@ def make(config: config_lib.Config, announced: config_lib.Config, place: Place,
         place.replay_address, place.agent,
         fingerprint_lib.of_unrolls(config), learners.is_chief)
   environment = experiment.make_probe_environment(config)
-  learners.require_same(
-      announced, config.learner.num_threads,
-      sizing.learner_precision(
-          config, learners.strategy.extended.worker_devices[0]))
-  learner = experiment.make_learner(config, environment, learners.strategy)
-  totals = loop_lib.Totals(len(levels_lib.expand(config.environment.level)))
+  learners.require_same(announced, config.learner.num_threads,
+                        experiment.precision(config, learners.strategy))
+  state = learner_state.make(config, environment, learners.strategy)
   log_dir = learners.own_directory(place.run_dir)
-  member_state = member_lib.make_state(config)
-  checkpointer = _restore(config, place, log_dir, environment, learner, totals,
-                          member_state, learners.is_chief)
-  looped = learners.wrap_learner(learner)
-  if member_state is not None:  # It is the only learner of its run.
-    looped = member_lib.Member(
-        config, place.run_dir, learner, member_state, checkpointer)
-  spec = experiment.make_unroll_spec(config, environment, learner.agent)
-  memory = None
-  if shares_memory:
-    memory = parameter_memory.make(
-        weights.num_parameters(learner.agent.published_variables))
-  server = _serve(
-      config, announced, place, spec, queue_capacity, learner, memory)
+  checkpointer = learner_state.restore(
+      config, place.run_dir, log_dir, environment, state, learners.is_chief)
+  server, memory = _serve(config, announced, place, queue_capacity, state,
+                          environment)
   address = f'localhost:{server.port}'
-  if config.has_priorities:  # A replay that agents share has none.
-    looped = priorities.PrioritisingLearner(looped, address, queue_lib.REPLAY)
-  publisher = _publish_first(
-      config, address, environment, learner, learners)
-  refusals = unroll_filter.Refusals()
-  reader = _make_reader(
-      config, address, place, spec, learners, refusals,
-      _make_recompute(config, address, environment), learner)
-  if link is not None and learners.is_chief:  # All wait for the chief's batch.
-    reader = pacing.PacedReader(
-        reader, link, lambda: int(learner.num_frames.numpy()),
-        _frames_per_update(config, environment),
-        config.experiment.total_frames)
-  level_log = _make_level_log(config, environment, totals)
-  environment.close()
-  return LearnerParts(
-      config, log_dir, learners, looped, totals,
+  learner = state.learner
+  publisher = transport.make_publisher(
+      config, address, learner, _frames_per_update(config, environment), memory)
+  member = None
+  if learner_state.POPULATION in state.others:  # It has a single learner.
+    member = member_lib.Member(
+        config, place.run_dir, learner, state.others[learner_state.POPULATION],
+        checkpointer, publisher.publish)
+  version = int(learner.num_updates.numpy())
+  learners.require_same_parameters(publisher.snapshot(), version)
+  publisher.publish(version)
+  parts = LearnerParts(
+      config, log_dir, environment, learners, state,
       _make_saver(config, place, address, checkpointer, learners.is_chief),
-      server, publisher, memory, learners.wrap_reader(reader), refusals,
-      level_log, link)
-
-
-def _restore(config: config_lib.Config, place: Place, log_dir: str,
-             environment: environment_lib.BatchedEnvironment,
-             learner: learner_lib.Learner, totals: loop_lib.Totals,
-             member_state: Optional[member_lib.State], is_chief: bool
-             ) -> checkpoint_lib.Checkpointer:
-  """Restores the newest checkpoint, if any; returns the checkpointer."""
-  if is_chief:
-    saved_lib.describe_agent(place.run_dir, learner.agent,
-                             environment.observation_spec(), config.agent)
-  configured = hyperparameters_lib.ConfiguredValues(learner.hyperparameters)
-  checkpointer = make_checkpointer(
-      config, place.run_dir, learner, totals, configured, member_state)
-  restored = checkpointer.restore(tidy=is_chief)
-  configured.take_changes(learner.hyperparameters)
-  frames = int(learner.num_frames.numpy())
-  if restored:
-    logging.info('Resuming from %s at %d frames', restored, frames)
-  metrics_lib.drop_rows_after(log_dir, frames)
-  if is_chief:
-    hparams.write(log_dir, config, frames)
-  return checkpointer
-
-
-def make_checkpointer(config: config_lib.Config, run_dir: str,
-                      learner: learner_lib.Learner, totals: loop_lib.Totals,
-                      configured: hyperparameters_lib.ConfiguredValues,
-                      member_state: Optional[member_lib.State] = None
-                      ) -> checkpoint_lib.Checkpointer:
-  """Makes the checkpointer of all state that a run resumes from."""
-  return checkpoint_lib.Checkpointer(
-      run_dir, config.experiment.checkpoints_to_keep,
-      # Runs of version 0.1.0, and first checkpoints of warm starts, have none.
-      optional=('hyperparameters', 'configured', 'population'),
-      agent=learner.agent, learner=learner.saved, totals=totals,
-      hyperparameters=learner.hyperparameters, configured=configured,
-      **({} if member_state is None else {'population': member_state}))
-
-
-def _serve(config: config_lib.Config, announced: config_lib.Config,
-           place: Place, spec: types.Unroll, queue_capacity: int,
-           learner: learner_lib.Learner,
-           memory: Optional[parameter_memory.Memory]) -> reverb.Server:
-  """Starts the Reverb server and publishes the config."""
-  tables = experiment.make_tables(
-      config, spec, queue_capacity, has_replay=place.replay_address is None)
-  replay_dir = None
-  if _saves_replay(config, place):
-    replay_dir = checkpoint_lib.replay_directory(place.run_dir)
-  server = queue_lib.make_server(
-      [*tables,
-       *weights.make_tables(learner.agent.published_variables, memory),
-       config_table.make_table(announced)], place.port, replay_dir)
-  config_table.publish(f'localhost:{server.port}', announced)
-  return server
-
-
-def _saves_replay(config: config_lib.Config, place: Place) -> bool:
-  """Whether the learner's own server writes its replay with checkpoints."""
-  return bool(config.num_replayed and config.replay.survives_resume and
-              place.replay_address is None)
-
-
-def _publish_first(config: config_lib.Config, address: str,
-                   environment: environment_lib.BatchedEnvironment,
-                   learner: learner_lib.Learner,
-                   learners: learner_group.Learners) -> weights.Publisher:
-  """Publishes the parameters that learning begins with."""
-  version, frames = (int(variable.numpy()) for variable in (
-      learner.num_updates, learner.num_frames))
-  # Only of this process: the config may have been another before.
-  frames_per_update = _frames_per_update(config, environment)
-  publisher = weights.Publisher(
-      address, learner.agent.published_variables,
-      lambda later: frames + (later - version) * frames_per_update)
-  parameters = publisher.snapshot()
-  learners.require_same_parameters(parameters, version)
-  publisher.publish(version, parameters)
-  return publisher
+      server, publisher, unroll_filter.Refusals(), member, link)
+  if not config.learner_plays:
+    parts = parts._replace(reader=_make_reader(parts, place))
+  environment.close()
+  return parts
 
 
 def _frames_per_update(config: config_lib.Config,
                        environment: environment_lib.BatchedEnvironment) -> int:
-  """Counts the frames of an update of all learners together."""
-  return (config.learner.num_learners * config.num_fresh
-          * config.learner.unroll_length * environment.frames_per_step)
+  return (config.learner.num_learners * config.num_fresh *
+          config.learner.unroll_length * environment.frames_per_step)
 
 
-def _make_reader(config: config_lib.Config, address: str, place: Place,
-                 spec: types.Unroll, learners: learner_group.Learners,
-                 refusals: unroll_filter.Refusals,
-                 recompute: Optional[replayed_memory.MemoryRecomputer],
-                 learner: learner_lib.Learner) -> interfaces.Reader:
-  """Makes the reader, which places observations on the right device."""
-  devices = learners.strategy.extended.worker_devices
-  # Several devices share the batch out from the host.
-  device = '/cpu:0' if len(devices) > 1 else devices[0]
-  prepare = functools.partial(dataset_lib.place_observations, device=device)
-  if config.learner_plays:
-    return batched_a2c.PlayingReader(config, learner, spec, prepare)
-  first_version = None
-  if config.actor.synchronisation != 'none':
-    first_version = int(learner.num_updates.numpy())
-  return dataset_lib.BatchReader(
-      experiment.make_dataset(
-          config, address, spec, refusals, place.replay_address, recompute,
-          place.agent, first_version), prepare, refusals)
+def _serve(config: config_lib.Config, announced: config_lib.Config,
+           place: Place, queue_capacity: int, state: learner_state.State,
+           environment: environment_lib.BatchedEnvironment
+           ) -> Tuple[reverb.Server, Optional[parameter_memory.Memory]]:
+  """Starts the Reverb server and publishes the config.
 
-
-def _make_recompute(config: config_lib.Config, address: str,
-                    environment: environment_lib.BatchedEnvironment
-                    ) -> Optional[replayed_memory.MemoryRecomputer]:
-  """Makes the recomputer of replayed memory; None if memory is stored.
-
-  It has its own agent, as an actor has: it runs in the reader's thread while
-  the learner changes its parameters.
+  Returns the server, and memory for parameters if others are to share it.
   """
-  if config.chain_unrolls is None or config.replay.core_state == 'stored':
-    return None
-  agent = experiment.make_agent(config, environment)
-  return replayed_memory.MemoryRecomputer(
-      agent, weights.Fetcher(address, agent.published_variables))
-
-
-def _make_level_log(config: config_lib.Config,
-                    environment: environment_lib.BatchedEnvironment,
-                    totals: loop_lib.Totals
-                    ) -> Optional[level_metrics.LevelLog]:
-  """Makes the log of each level; None for a single level."""
-  if totals.level_frames is None:
-    return None
-  return level_metrics.LevelLog(
-      levels_lib.expand(config.environment.level), totals.level_frames,
-      config.learner.unroll_length * environment.frames_per_step)
+  agent = state.learner.agent
+  memory = None
+  if not config.experiment.in_process:
+    memory = parameter_memory.make(
+        weights.num_parameters(agent.published_variables))
+  tables = transport.make_tables(
+      config, experiment.make_unroll_spec(config, environment, agent),
+      queue_capacity, has_replay=place.replay_address is None)
+  replay_dir = None
+  if place.saves_replay(config):
+    replay_dir = checkpoint_lib.replay_directory(place.run_dir)
+  server = queue_lib.make_server(
+      [*tables, *weights.make_tables(agent.published_variables, memory),
+       config_table.make_table(announced)], place.port, replay_dir)
+  config_table.publish(f'localhost:{server.port}', announced)
+  return server, memory
 
 
 def _make_saver(config: config_lib.Config, place: Place, address: str,
                 checkpointer: checkpoint_lib.Checkpointer,
-                is_chief: bool) -> loop_lib.Saver:
+                is_chief: bool) -> training_log.Saver:
   """Makes the saver: only the chief among learners writes checkpoints."""
   if not is_chief:
-    return _NoSaver()
-  if _saves_replay(config, place):
-    return _ReplaySaver(checkpointer, address)
+    return learner_state.NoSaver()
+  if place.saves_replay(config):
+    return learner_state.ReplaySaver(checkpointer, address)
   return checkpointer
 
 
-class _NoSaver:
-  """A `loop_lib.Saver` for learners that are not the chief."""
-
-  def save(self, number: int, score: Optional[float]) -> None:
-    del number, score
-
-
-class _ReplaySaver:
-  """A `loop_lib.Saver` that also writes the replay."""
-
-  def __init__(self, checkpointer: checkpoint_lib.Checkpointer, address: str):
-    self._checkpointer = checkpointer
-    self._client = reverb.Client(address)
-
-  def save(self, number: int, score: Optional[float]) -> None:
-    # In this order: unrolls of the future would have a lag below 0.
-    self._checkpointer.save(number, score)
-    reverb_calls.save(self._client)
+def _make_reader(parts: LearnerParts, place: Place) -> batches_lib.BatchReader:
+  """Makes the reader of the queue, and of the replay if there is one."""
+  config, link = parts.config, parts.link
+  shared = None
+  if place.replay_address is not None:
+    shared = place.replay_address, place.agent
+  recompute = None
+  if config.chain_unrolls is not None and config.replay.core_state != 'stored':
+    # It has its own agent, as an actor has: it runs in the reader's thread
+    # while the learner changes its parameters.
+    agent = experiment.make_agent(config, parts.environment)
+    recompute = replayed_memory.MemoryRecomputer(
+        agent, weights.Fetcher(parts.address, agent.published_variables))
+  first_version = None
+  if config.actor.synchronisation != 'none':
+    first_version = int(parts.state.learner.num_updates.numpy())
+  return batches_lib.BatchReader(
+      transport.make_batches(config, parts.spec, parts.address, parts.refusals,
+                              shared, recompute, first_version),
+      parts.prepare, parts.refusals,
+      (lambda: link.problem) if link is not None else lambda: '')

@@ -11,8 +11,8 @@ from impala_tf import config as config_lib
 from impala_tf.roles import beginning
 from impala_tf.runs import progress
 from impala_tf.runs import run_directory
+from impala_tf.runtime import control as control_lib
 from impala_tf.runtime import cores
-from impala_tf.runtime import host as host_lib
 from impala_tf.runtime import local
 from impala_tf.runtime import ports
 from impala_tf.runtime import role_commands
@@ -146,11 +146,10 @@ class Stopped(Exception):
   """A request to stop before there is anything to save."""
 
 
-class _Host(host_lib.LearnerHost):
-  """This process as the host of a learner."""
+class _Waiting:
+  """What this process does for a learner: signals, and messages of waiting."""
 
-  def __init__(self, signals: stop_signals.StopSignals,
-               line: progress.ProgressLine, limit_secs: float,
+  def __init__(self, signals: stop_signals.StopSignals, limit_secs: float,
                check: Callable[[], None]):
     self._signals = signals
     self._check = check
@@ -158,22 +157,24 @@ class _Host(host_lib.LearnerHost):
         waiting.Waiting(peer, limit, lambda text: print(text, flush=True))
         for peer, limit in (('unrolls', limit_secs),
                             ('slower agents', math.inf)))
-    self.on_row = line.show
+
+  def control(self) -> control_lib.LoopControl:
+    """Returns what the learner's loop asks."""
+    return control_lib.LoopControl(
+        self.should_stop, self._before_batch, self._on_wait,
+        self._pausing.poll)
 
   def should_stop(self) -> bool:
     return self._signals.first is not None
 
-  def before_batch(self) -> None:
+  def _before_batch(self) -> None:
     self._check()
     self._waiting.restart()
     self._pausing.restart()
 
-  def on_wait(self, cause: str = '') -> None:
+  def _on_wait(self, cause: str) -> None:
     self._check()
     self._waiting.poll(cause)
-
-  def on_pause(self, cause: str) -> None:
-    self._pausing.poll(cause)
 
   def wait_for_replay(self, address: str) -> None:
     """Returns once the replay listens; raises Stopped, PeerMissing."""
@@ -206,15 +207,15 @@ def learn_here(config: config_lib.Config, run_dir: str,
   # Here, after all checks, since they import TensorFlow, which takes seconds.
   from impala_tf.roles import in_process
   from impala_tf.roles import learner_parts
+  from impala_tf.runtime import interfaces
   with signals or stop_signals.StopSignals() as signals, (
       contextlib.suppress(Stopped)):
-    host = _Host(signals, line, wait_secs(config), check)
+    waiting_ = _Waiting(signals, wait_secs(config), check)
     if sharing.replay_address is not None:
-      host.wait_for_replay(sharing.replay_address)
-    if config.experiment.in_process:
-      in_process.run(config, run_dir, host, *sharing, callbacks=callbacks)
-    else:
-      beginning.import_architecture(config).run_learner(
-          config, learner_parts.Place(run_dir, port, *sharing), host,
-          callbacks=callbacks)
+      waiting_.wait_for_replay(sharing.replay_address)
+    run_learner = in_process.run
+    if not config.experiment.in_process:
+      run_learner = beginning.import_architecture(config).run_learner
+    run_learner(config, learner_parts.Place(run_dir, port, *sharing),
+                waiting_.control(), interfaces.Reports(line.show, callbacks))
   return signals.first

@@ -16,6 +16,7 @@ from impala_tf.comms import reverb_calls
 from impala_tf.config import fingerprint as fingerprint_lib
 from impala_tf.core import experiment
 from impala_tf.core import queue as queue_lib
+from impala_tf.core import transport
 from impala_tf.replay import pacing
 from impala_tf.replay import shared_replay
 from impala_tf.runtime import tf_threads
@@ -57,7 +58,7 @@ def run(config: config_lib.Config, place: Place,
   checkpoint_dir = None
   if config.replay.survives_resume:
     checkpoint_dir = checkpoint_lib.replay_directory(place.run_dir)
-  tables = [experiment.make_replay(config, _unroll_spec(config)),
+  tables = [transport.make_replay(config, _unroll_spec(config)),
             *shared_replay.make_tables(fingerprint_lib.of_unrolls(config),
                                        place.num_agents, place.absent)]
   server = queue_lib.make_server(tables, place.port, checkpoint_dir)

@@ -10,7 +10,7 @@ architecture (`actor_learner`).
 
 import functools
 import time
-from typing import Callable, Optional, Sequence
+from typing import Callable, Optional
 
 import reverb
 import tensorflow as tf
@@ -20,7 +20,6 @@ from impala_tf.a3c import gradient_intake
 from impala_tf.a3c import gradient_table
 from impala_tf.a3c import links
 from impala_tf.a3c import optimizers
-from impala_tf.a3c import parameter_server
 from impala_tf.a3c import store as store_lib
 from impala_tf.a3c import worker as worker_lib
 from impala_tf.agents import agent as agent_lib
@@ -29,13 +28,15 @@ from impala_tf.comms import config_table
 from impala_tf.comms import reverb_calls
 from impala_tf.core import experiment
 from impala_tf.core import learner as learner_lib
-from impala_tf.core import loop as loop_lib
+from impala_tf.core import loop
 from impala_tf.core import queue as queue_lib
 from impala_tf.core import weights
 from impala_tf.optimizers import hyperparameters as hyperparameters_lib
+from impala_tf.roles import a3c_learner
 from impala_tf.roles import learner_parts
+from impala_tf.runtime import control as control_lib
 from impala_tf.runtime import cores
-from impala_tf.runtime import host as host_lib
+from impala_tf.runtime import interfaces
 from impala_tf.runtime import learner_group
 from impala_tf.runtime import sizing
 from impala_tf.runtime import tf_threads
@@ -47,30 +48,33 @@ _UPDATES_A_ROW = 100
 
 
 def run_learner(config: config_lib.Config, place: learner_parts.Place,
-                host: host_lib.LearnerHost,
+                control: control_lib.LoopControl,
+                reports: interfaces.Reports = interfaces.NO_REPORTS,
                 join: Callable[[], learner_group.Learners] =
-                learner_group.alone, profile: bool = False,
-                callbacks: Sequence[loop_lib.Callback] = ()) -> bool:
+                learner_group.alone) -> bool:
   """Runs the learner's process; see `actor_learner.run_learner`."""
-  del join, profile  # It is the only one, and has no updates to look into.
+  del join  # It is the only one.
   tf_threads.set_threads(1)
-  parts = parameter_server.make(config, place.run_dir)
+  parts = a3c_learner.make(config, place.run_dir)
+  variables = parts.server.agent.published_variables
   server = queue_lib.make_server(
-      [*weights.make_tables(parts.keeper.agent.published_variables),
+      [*weights.make_tables(variables),
        # It stays empty: workers need no more than its name.
        reverb.Table.queue(parts.store.table_name, max_size=1),
        gradient_table.make_table(parts.store.parameters.size),
        config_table.make_table(config)], place.port)
   address = f'localhost:{server.port}'
   config_table.publish(address, config)
-  publisher = parameter_server.make_publisher(parts, address)
+  publisher = a3c_learner.make_publisher(parts.store, address)
   store = store_lib.find([parts.store.table_name])
   intake = gradient_intake.Intake(
       address, store, _make_applier(config, store), publisher,
       config.experiment.total_frames)
-  return parameter_server.run(
-      parts, gradient_intake.IntakeHost(host, intake), publisher,
-      config.experiment.log_interval_secs, _POLL_SECS, callbacks)
+  reader = parts.reader(_POLL_SECS, intake.check)
+  return parts.learn(
+      loop.read(reader, control), reports, a3c_learner.SeldomPublisher(
+          publisher, store.counts.num_updates),
+      config.experiment.log_interval_secs)
 
 
 def _make_applier(config: config_lib.Config,
@@ -120,22 +124,22 @@ def _memory_link(config: config_lib.Config,
 
 
 def _table_link(config: config_lib.Config, address: str,
-                host: host_lib.ActorHost) -> MakeLinkFn:
+                control: control_lib.ActorControl) -> MakeLinkFn:
   """Returns a function from an agent, without a target, to its link."""
 
   def make(agent, target_agent):
     del target_agent  # See `_find_store`.
     fetcher = weights.Fetcher(address, agent.published_variables,
                               config_table.table_name(config))
-    fetcher.wait(host.poll)
+    fetcher.wait(control.poll)
     return gradient_table.TableLink(address, fetcher)
 
   return make
 
 
-def make_actor_learner(config: config_lib.Config, make_link: MakeLinkFn,
+def make_workers(config: config_lib.Config, make_link: MakeLinkFn,
                        task: int, num_processes: int, seed: int
-                       ) -> worker_lib.ActorLearner:
+                       ) -> worker_lib.WorkersInTurn:
   """Makes the workers of process `task` among `num_processes`.
 
   `make_link` makes the link of agent and target agent. `seed` differs between
@@ -165,7 +169,7 @@ def make_actor_learner(config: config_lib.Config, make_link: MakeLinkFn,
                         environment, agent.initial_state(1), worker_seed)
       for number, environment, (_, worker_seed) in zip(
           numbers, environments, seeds)]
-  return worker_lib.ActorLearner(
+  return worker_lib.WorkersInTurn(
       make_link(agent, target_agent), agent, workers,
       functools.partial(learner_lib.compute_gradients, agent, loss),
       worker_lib.Settings(
@@ -197,7 +201,8 @@ def _check_processes(config: config_lib.Config, task: int,
 
 
 def run_actor(config: config_lib.Config, address: str, seed: int, task: int,
-              host: host_lib.ActorHost, replay_address: Optional[str] = None,
+              control: control_lib.ActorControl,
+              replay_address: Optional[str] = None,
               core: Optional[int] = None, agent_number: int = 0) -> None:
   """Runs a process of workers until it is killed.
 
@@ -216,11 +221,11 @@ def run_actor(config: config_lib.Config, address: str, seed: int, task: int,
   if core is not None:  # Before TensorFlow starts its threads.
     cores.stay_on(core)
   tf_threads.set_threads(1)
-  host.wait_for_learner()
+  control.wait_for_learner()
   store = _find_store(config, address)
-  make_link = (_table_link(config, address, host) if store is None
+  make_link = (_table_link(config, address, control) if store is None
                else _memory_link(config, store))
-  workers = make_actor_learner(config, make_link, task, num_processes, seed)
+  workers = make_workers(config, make_link, task, num_processes, seed)
   try:
     # The table's calls raise by themselves.
     while store is None or store.is_there():
@@ -229,52 +234,48 @@ def run_actor(config: config_lib.Config, address: str, seed: int, task: int,
         time.sleep(_POLL_SECS)  # The learner is about to end.
       else:
         workers.run_segment()
-        host.on_unroll(workers.stopwatch.secs)
+        control.on_unroll(workers.stopwatch.secs)
   finally:
     workers.close()
   raise ConnectionError('the learner has gone')
 
 
-class _Turns(host_lib.LearnerHost):
-  """A learner's host that has the workers play before records are read."""
+class _Player:
+  """A `loop.Player` of workers' segments, many in a row."""
 
-  def __init__(self, host: host_lib.LearnerHost,
-               workers: worker_lib.ActorLearner, store: store_lib.Store,
+  def __init__(self, workers: worker_lib.WorkersInTurn, store: store_lib.Store,
                total_frames: int):
-    self._host = host
     self._workers = workers
     self._store = store
     self._total_frames = total_frames
-    self.should_stop = host.should_stop
-    self.on_wait = host.on_wait
-    self.on_row = host.on_row
+    self._num_played = 0
 
-  def before_batch(self) -> None:
-    self._host.before_batch()
-    for _ in range(_UPDATES_A_ROW):
-      if (self._host.should_stop() or
-          self._store.counts.num_frames >= self._total_frames):
-        return
-      self._workers.run_segment()
+  def lacks(self, num_batches: int) -> bool:
+    return (self._num_played < num_batches * _UPDATES_A_ROW and
+            self._store.counts.num_frames < self._total_frames)
+
+  def play(self) -> None:
+    self._workers.run_segment()
+    self._num_played += 1
 
 
 def run_in_process(config: config_lib.Config, run_dir: str,
-                   host: host_lib.LearnerHost,
-                   callbacks: Sequence[loop_lib.Callback] = ()) -> bool:
+                   control: control_lib.LoopControl,
+                   reports: interfaces.Reports = interfaces.NO_REPORTS) -> bool:
   """Has all workers take turns in this process: the same numbers every time.
 
   `run_dir` exists; its checkpoints are resumed from. Returns whether the run is
   done.
   """
   tf.config.experimental.enable_op_determinism()
-  parts = parameter_server.make(config, run_dir)
+  parts = a3c_learner.make(config, run_dir)
   # On resume, use a new seed.
-  workers = make_actor_learner(
+  workers = make_workers(
       config, _memory_link(config, parts.store), task=0, num_processes=1,
       seed=parts.store.counts.num_updates)
+  player = _Player(workers, parts.store, config.experiment.total_frames)
   try:
-    return parameter_server.run(parts, _Turns(
-        host, workers, parts.store, config.experiment.total_frames),
-        callbacks=callbacks)
+    return parts.learn(
+        loop.play_then_learn(player, parts.reader(), control), reports)
   finally:
     workers.close()

@@ -13,7 +13,6 @@ import threading
 from typing import Any, Mapping, NamedTuple, Optional, Sequence, Union
 
 from impala_tf import config as config_lib
-from impala_tf.core import loop as loop_lib
 from impala_tf.roles import beginning
 from impala_tf.roles import local_run
 from impala_tf.runs import gin_config
@@ -48,7 +47,7 @@ class TrainingResult(NamedTuple):
 def train(config: Union[config_lib.Config, str], run_dir: Optional[str] = None,
           *, in_process: bool = False,
           bindings: Optional[Mapping[str, Any]] = None,
-          callbacks: Sequence[loop_lib.Callback] = (),
+          callbacks: Sequence[Any] = (),
           allow_changes: bool = False, init_from: Optional[str] = None
           ) -> TrainingResult:
   """Trains an agent on this machine, or resumes a run, as `train.sh` does.
@@ -64,7 +63,7 @@ def train(config: Union[config_lib.Config, str], run_dir: Optional[str] = None,
     bindings: values by option that replace those of the config, such as
       {'LearnerConfig.batch_size': 16}.
     callbacks: objects with a method `after_update(update)`, which gets a
-      `loop.Update` after each update; it may raise `StopTraining`.
+      `interfaces.Update` after each update; it may raise `StopTraining`.
     allow_changes: whether a run may be resumed with another config.
     init_from: directory of another run, with whose parameters a new run begins.
 

@@ -3,18 +3,14 @@
 from typing import List
 
 from impala_tf import config as config_lib
-from impala_tf.a3c import parameter_server
 from impala_tf.agents import saved
 from impala_tf.agents import transfer
 from impala_tf.algorithms import table as algorithms
 from impala_tf.core import experiment
-from impala_tf.core import loop as loop_lib
-from impala_tf.optimizers import hyperparameters
-from impala_tf.roles import learner_parts
+from impala_tf.roles import learner_state
 from impala_tf.runtime import learner_group
 from impala_tf.runtime import sizing
 from impala_tf.storage import checkpoint
-from impala_tf.suites import levels
 
 
 def write_first_checkpoint(config: config_lib.Config, run_dir: str,
@@ -37,23 +33,18 @@ def write_first_checkpoint(config: config_lib.Config, run_dir: str,
   config = sizing.fit(config)
   environment = experiment.make_probe_environment(config)
   if algorithms.architecture(config) == algorithms.SHARED_PARAMETERS:
-    make_checkpointer = parameter_server.make_checkpointer
-    learner = parameter_server.Keeper(config, environment)
+    state = learner_state.make_of_workers(config, environment)
   else:
-    make_checkpointer = learner_parts.make_checkpointer
-    learner = experiment.make_learner(
+    state = learner_state.make(
         config, environment, learner_group.alone().strategy)
+  learner = state.learner
   transfer.check(source, environment.observation_spec(),
                  learner.agent.num_features, config.agent)
   lines = transfer.take_parameters(learner.agent, source.agent)
   saved.describe_agent(run_dir, learner.agent, environment.observation_spec(),
                        config.agent)
-  configured = hyperparameters.ConfiguredValues(learner.hyperparameters)
-  configured.take_changes(learner.hyperparameters)
-  make_checkpointer(
-      config, run_dir, learner,
-      loop_lib.Totals(len(levels.expand(config.environment.level))), configured
-  ).save(0)
+  state.configured.take_changes(learner.hyperparameters)
+  state.checkpointer(config, run_dir).save(0)
   environment.close()
   return [f'parameters of {source.checkpoint} in {source_dir} '
           f'({source.num_frames:,d} frames)', *lines]

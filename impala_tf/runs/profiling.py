@@ -6,7 +6,7 @@ Only the profile of updates imports TensorFlow.
 import json
 import os
 import time
-from typing import Dict, List, Mapping
+from typing import Any, Dict, List, Mapping
 
 from impala_tf.storage import files
 
@@ -17,20 +17,22 @@ _DIRECTORY = 'profile'
 
 
 class LearnerProfiler:
-  """A profiler of a few updates for TensorBoard; call it before each update."""
+  """A callback that profiles a few updates for TensorBoard."""
 
   def __init__(self, run_dir: str):
     import tensorflow as tf
     self._profiler = tf.profiler.experimental
     self._log_dir = os.path.join(run_dir, 'tensorboard')
-    self._num_calls = 0
+    self._num_updates = 0
 
-  def __call__(self) -> None:
-    if self._num_calls == _SKIPPED_UPDATES:
+  def after_update(self, update: Any) -> None:
+    """Starts or stops the profile if it is time; `update` is not looked at."""
+    del update
+    self._num_updates += 1
+    if self._num_updates == _SKIPPED_UPDATES:
       self._profiler.start(self._log_dir)
-    elif self._num_calls == _SKIPPED_UPDATES + _PROFILED_UPDATES:
+    elif self._num_updates == _SKIPPED_UPDATES + _PROFILED_UPDATES:
       self._profiler.stop()
-    self._num_calls += 1
 
 
 class HopTimesWriter:

@@ -11,6 +11,7 @@ import numpy as np
 
 from impala_tf import config as config_lib
 from impala_tf import types
+from impala_tf.runtime import interfaces
 from impala_tf.storage import files
 
 FILE_NAME = 'skipped_batch.npz'
@@ -40,6 +41,15 @@ class SkippedUpdates:
     self._clock = clock
     self._last_warning = None
     self._untold = collections.Counter()
+
+  def after_update(self, update: interfaces.Update) -> None:
+    """Counts an update; empties its metrics if it was skipped.
+
+    They would spoil the means of the others. Raises UserError, see `check`.
+    """
+    if self.add(update.metrics['gradient_norm']):
+      update.metrics = {}
+      self.check(update.batch)
 
   def add(self, gradient_norm: float, sender: str = '') -> bool:
     """Counts an update and returns whether it was skipped.

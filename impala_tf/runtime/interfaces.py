@@ -1,13 +1,22 @@
-"""Interfaces of learner, reader and fetcher for other modules."""
+"""Interfaces of the learner's loop: its parts, and its callbacks."""
 
-from typing import Dict, Optional, Protocol
+import dataclasses
+from typing import (
+  Any,
+  Callable,
+  Dict,
+  Mapping,
+  NamedTuple,
+  Optional,
+  Protocol,
+  Sequence,
+)
 
 import numpy as np
 import tensorflow as tf
 
 from impala_tf import types
 from impala_tf.optimizers import hyperparameters as hyperparameters_lib
-from impala_tf.runtime import host as host_lib
 
 
 class Learner(Protocol):
@@ -16,7 +25,7 @@ class Learner(Protocol):
   num_frames: tf.Variable
   hyperparameters: hyperparameters_lib.Hyperparameters
 
-  def update(self, unroll: types.Unroll) -> Dict[str, np.float32]:
+  def update(self, unroll: types.Unroll) -> Dict[str, Any]:
     """Learns from one batch; returns metrics, including 'gradient_norm'."""
 
 
@@ -28,12 +37,69 @@ class Fetcher(Protocol):
 
 
 class Reader(Protocol):
-  """A source of batches; see `dataset.BatchReader`.
+  """A source of batches; see `batches.BatchReader`."""
+
+  @property
+  def problem(self) -> str:
+    """Why no batch comes; empty if its senders are just slow."""
+
+  def poll(self) -> Optional[types.Unroll]:
+    """Returns the next batch, or None if none comes within a second or less."""
+
+
+class Publisher(Protocol):
+  """A publisher of parameters; see `weights.Publisher`."""
+
+  def publish(self, version: int) -> None:
+    """Publishes the present parameters under the number of updates so far."""
+
+
+@dataclasses.dataclass
+class Update:
+  """An update that was just made, for callbacks.
 
   Attributes:
-    wait_secs: seconds spent waiting for batches so far.
+    updates: updates of the run so far.
+    frames: environment frames learned from so far.
+    metrics: metrics of this update by name, such as 'loss/total'; empty if it
+      was skipped.
+    batch: `types.Unroll` that it learned from, leading [T+1, B].
+    lags: int64 [B], policy lag of each unroll in updates.
+    wait_secs: seconds that the loop waited for the batch.
+    episode_return: mean return of the last 100 full episodes; None before so
+      many have ended.
   """
+  updates: int
+  frames: int
+  metrics: Dict[str, Any]
+  batch: types.Unroll
+  lags: np.ndarray
   wait_secs: float
+  episode_return: Optional[float] = None
 
-  def next(self, host: host_lib.LearnerHost) -> Optional[types.Unroll]:
-    """Returns the next batch, or None if the host says to stop."""
+
+class Callback(Protocol):
+  """An object that is called after each update."""
+
+  def after_update(self, update: Update) -> None:
+    """Is called after each update; may raise StopTraining."""
+
+
+class StopTraining(Exception):
+  """An end of the run that a callback asks for: as if all frames were there."""
+
+
+class Reports(NamedTuple):
+  """Who hears of a run, beside its files.
+
+  Attributes:
+    on_row: called with each row of metrics after it was written.
+    callbacks: the user's own, called after each update.
+    profile: whether to record a few updates for TensorBoard.
+  """
+  on_row: Callable[[Mapping[str, Any]], None] = lambda row: None
+  callbacks: Sequence[Callback] = ()
+  profile: bool = False
+
+
+NO_REPORTS = Reports()

@@ -10,7 +10,7 @@ stopped alone would leave the others waiting. So they take turns. In each turn
 every learner reports whether it has a batch and whether it was asked to stop.
 They update if all have a batch, and stop together if one was asked to. Turns
 are short because signals are not handled within one. A turn costs a message of
-16 bytes for each update, and one every half second while actors are slow.
+16 bytes for each update, and five a second while actors are slow.
 
 Once a learner is lost nothing is saved, and all processes start again from the
 last checkpoint. Actors too: their unrolls would be newer than the parameters.
@@ -21,7 +21,7 @@ import faulthandler
 import os
 import socket
 import time
-from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence
+from typing import Dict, Iterator, List, NamedTuple, Sequence, Tuple
 import zlib
 
 import numpy as np
@@ -30,7 +30,6 @@ import tensorflow as tf
 from impala_tf import config as config_lib
 from impala_tf import types
 from impala_tf.config import fingerprint as fingerprint_lib
-from impala_tf.runtime import host as host_lib
 from impala_tf.runtime import interfaces
 from impala_tf.runtime import waiting
 from impala_tf.storage import files
@@ -38,7 +37,6 @@ from impala_tf.storage import files
 _POLL_SECS = 0.5
 _PROBE_SECS = 1.
 _CONNECT_SECS = 120.
-_TURN_SECS = 0.5
 # TensorFlow reports a learner that is dead sooner. This is for one that hangs;
 # first updates and checkpoints take long.
 _TIMEOUT_SECS = 300.
@@ -102,9 +100,9 @@ class Learners:
     """Concatenates each array with the other learners', along the last axis."""
     return list(arrays)
 
-  def wrap_reader(self, reader: interfaces.Reader) -> interfaces.Reader:
-    """Wraps a `dataset.BatchReader` so that it waits for all learners."""
-    return reader
+  def agree(self, has_batch: bool, must_stop: bool) -> Tuple[bool, bool]:
+    """Returns whether all learners have a batch, and whether one must stop."""
+    return has_batch, must_stop
 
   def wrap_learner(self, learner: interfaces.Learner) -> interfaces.Learner:
     """Wraps a `learner.Learner` so that it notices the loss of others."""
@@ -307,56 +305,12 @@ class _Together(Learners):
         np.concatenate([row.reshape(array.shape) for row in group], axis=-1)
         .astype(array.dtype) for array, group in zip(arrays, groups)]
 
-  def wrap_reader(self, reader: interfaces.Reader) -> interfaces.Reader:
-    return _Reader(reader, self)
+  def agree(self, has_batch: bool, must_stop: bool) -> Tuple[bool, bool]:
+    num_ready, num_stopping = self.gather([has_batch, must_stop]).sum(axis=0)
+    return num_ready == self.number, num_stopping > 0
 
   def wrap_learner(self, learner: interfaces.Learner) -> interfaces.Learner:
     return _Learner(learner, self)
-
-
-class _Reader:
-  """A `dataset.BatchReader` that returns a batch when every learner has one."""
-
-  def __init__(self, reader: interfaces.Reader, learners: _Together):
-    self.wait_secs = 0.
-    self._reader = reader
-    self._learners = learners
-
-  def next(self, host: host_lib.LearnerHost) -> Optional[types.Unroll]:
-    """Returns the next batch; None for all learners if one must stop."""
-    start = time.monotonic()
-    try:
-      unroll = None
-      while True:
-        if unroll is None:
-          unroll = self._reader.next(_Turn(host))
-        num_ready, num_stopping = self._learners.gather(
-            [unroll is not None, host.should_stop()]).sum(axis=0)
-        if num_stopping:
-          return None
-        if num_ready == self._learners.number:
-          return unroll
-        if unroll is not None:  # Waiting for other learners counts, too.
-          host.on_wait()
-    finally:
-      self.wait_secs += time.monotonic() - start
-
-
-class _Turn(host_lib.LearnerHost):
-  """A host that also stops at the end of a turn."""
-
-  def __init__(self, host: host_lib.LearnerHost):
-    self._host = host
-    self._end = time.monotonic() + _TURN_SECS
-
-  def should_stop(self) -> bool:
-    return self._host.should_stop() or time.monotonic() > self._end
-
-  def on_wait(self, cause: str = '') -> None:
-    self._host.on_wait(cause)
-
-  def on_pause(self, cause: str) -> None:
-    self._host.on_pause(cause)
 
 
 class _Learner:

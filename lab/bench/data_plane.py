@@ -13,8 +13,10 @@ from impala_tf import config as config_lib
 from impala_tf import types
 from impala_tf.core import batches as batches_lib
 from impala_tf.core import experiment
+from impala_tf.core import loop
 from impala_tf.core import queue as queue_lib
-from impala_tf.runtime import host as host_lib
+from impala_tf.core import transport
+from impala_tf.runtime import control as control_lib
 from impala_tf.runtime import tf_threads
 from lab.bench import parts
 from lab.bench import worker
@@ -26,7 +28,7 @@ def _write(config: config_lib.Config, spec: types.Unroll, port: int) -> None:
   """Writes recorded unrolls over and over, as fast as they are taken."""
   num_envs = config.actor.num_envs
   unrolls = itertools.cycle(parts.record_unrolls(config, 2 * num_envs))
-  writer = experiment.make_writer(config, f'localhost:{port}', spec)
+  writer = transport.make_writer(config, f'localhost:{port}', spec)
 
   def write():
     for unroll in itertools.islice(unrolls, num_envs):
@@ -42,15 +44,15 @@ def _read(config: config_lib.Config, spec: types.Unroll, port: int) -> None:
   # Larger than in a run, where waiting keeps unrolls young: here neither end
   # is to wait for the other.
   server = queue_lib.make_server(
-      experiment.make_tables(config, spec, _QUEUE_BATCHES * config.num_fresh),
+      transport.make_tables(config, spec, _QUEUE_BATCHES * config.num_fresh),
       port)
-  reader = batches_lib.BatchReader(experiment.make_dataset(
-      config, f'localhost:{server.port}', spec))
+  reader = batches_lib.BatchReader(transport.make_batches(
+      config, spec, f'localhost:{server.port}'))
   num_batches = 0
 
   def drain():
     nonlocal num_batches
-    while reader.next(host_lib.LearnerHost()) is not None:
+    for _ in loop.read(reader, control_lib.LoopControl()):
       num_batches += 1
 
   threading.Thread(target=drain, daemon=True).start()

@@ -48,9 +48,10 @@ def _publish(config: config_lib.Config, port: int) -> None:
   if not config.experiment.in_process:  # As `learner_parts` has it.
     memory = parameter_memory.make(weights.num_parameters(variables))
   server = queue_lib.make_server(weights.make_tables(variables, memory), port)
-  publisher = weights.make_publisher(
-      weights.Publisher(f'localhost:{server.port}', variables,
-                        lambda version: version), memory, version=0)
+  publisher = weights.Publisher(
+      weights.make_snapshot(variables), lambda version: version,
+      weights.in_other_processes(
+          weights.Table(f'localhost:{server.port}'), memory, all_wait=False))
   versions = itertools.count(1)
   publisher.publish(next(versions))  # The first traces a graph.
 

@@ -12,11 +12,11 @@ from impala_tf import config as config_lib
 from impala_tf import types
 from impala_tf.agents import acting as policy_lib
 from impala_tf.comms import packing
+from impala_tf.comms import sampling
 from impala_tf.core import actor as actor_lib
 from impala_tf.core import batches as batches_lib
 from impala_tf.core import experiment
 from impala_tf.core import queue as queue_lib
-from impala_tf.runtime import host as host_lib
 from impala_tf.runtime import learner_group
 from impala_tf.runtime import precision
 from impala_tf.runtime import sizing
@@ -173,7 +173,7 @@ def _assembly(config: config_lib.Config) -> Part:
 
 
 def _make_batch(config: config_lib.Config, spec: types.Unroll):
-  """Sends recorded unrolls through a queue; returns a batch and its server."""
+  """Sends recorded unrolls through a queue; returns them as a batch."""
   batch_size = config.learner.batch_size
   server = queue_lib.make_server(
       [queue_lib.make_queue(spec, batch_size)], None)
@@ -181,9 +181,12 @@ def _make_batch(config: config_lib.Config, spec: types.Unroll):
   writer = queue_lib.UnrollWriter(address, spec)
   for unroll in record_unrolls(config, batch_size)[:batch_size]:
     writer.write(unroll)
-  return batches_lib.BatchReader(batches_lib.make_dataset(
-      batches_lib.Source(address, queue_lib.QUEUE, batch_size), spec)
-  ).next(host_lib.LearnerHost()), server
+  batch = next(iter(batches_lib.make_batches(
+      sampling.Source(address, queue_lib.QUEUE, batch_size),
+      packing.Packing(spec))))
+  # Its last unrolls count as replayed.
+  return batch._replace(origin=types.Origin(
+      tf.range(batch_size) >= config.num_fresh))
 
 
 def _learner(config: config_lib.Config) -> Part:
@@ -191,10 +194,10 @@ def _learner(config: config_lib.Config) -> Part:
   environment = experiment.make_environment(config, 1, seed=0, training=True)
   learner = experiment.make_learner(config, environment,
                                     learner_group.alone().strategy)
-  batch, server = _make_batch(config, experiment.make_unroll_spec(
+  batch = _make_batch(config, experiment.make_unroll_spec(
       config, environment, learner.agent))
 
-  def run(unused_server=server):  # Without it the reader's thread would spin.
+  def run():
     learner.update(batch)  # Waits for it.
     # Replayed steps are part of what a new one costs.
     return config.num_fresh * config.learner.unroll_length

@@ -7,12 +7,11 @@ from impala_tf import config as config_lib
 from impala_tf.a3c import gradient_intake
 from impala_tf.a3c import gradient_table
 from impala_tf.a3c import links
-from impala_tf.a3c import parameter_server
 from impala_tf.a3c import store as store_lib
 from impala_tf.core import queue as queue_lib
 from impala_tf.core import weights
+from impala_tf.roles import a3c_learner
 from impala_tf.roles import shared_parameters
-from impala_tf.runtime import host as host_lib
 from tests.fixtures import programs
 
 _SEGMENTS = 12
@@ -36,13 +35,13 @@ class _Learner:
   """
 
   def __init__(self, run_dir, apply=None):
-    self.parts = parameter_server.make(_CONFIG, str(run_dir))
+    self.parts = a3c_learner.make(_CONFIG, str(run_dir))
     self.store = self.parts.store
     self._server = queue_lib.make_server(
-        [*weights.make_tables(self.parts.keeper.agent.published_variables),
+        [*weights.make_tables(self.parts.server.agent.published_variables),
          gradient_table.make_table(self.store.parameters.size)], None)
     self.address = f'localhost:{self._server.port}'
-    publisher = parameter_server.make_publisher(self.parts, self.address)
+    publisher = a3c_learner.make_publisher(self.store, self.address)
     publisher.publish(self.store.counts.num_updates)
     store = store_lib.find([self.store.table_name])
     self.intake = gradient_intake.Intake(
@@ -85,7 +84,7 @@ class _UpToDate:
 
 
 def _play(make_link):
-  workers = shared_parameters.make_actor_learner(
+  workers = shared_parameters.make_workers(
       _CONFIG, make_link, task=0, num_processes=1, seed=0)
   for _ in range(_SEGMENTS):
     workers.run_segment()
@@ -93,7 +92,7 @@ def _play(make_link):
 
 
 def test_table_gives_the_numbers_of_shared_memory(tmp_path):
-  parts = parameter_server.make(_CONFIG, str(tmp_path / 'memory'))
+  parts = a3c_learner.make(_CONFIG, str(tmp_path / 'memory'))
   _play(shared_parameters._memory_link(_CONFIG, parts.store))
   learner = _Learner(tmp_path / 'table')
 
@@ -147,11 +146,8 @@ def test_loop_hears_of_an_intake_that_failed(tmp_path):
     raise ValueError(f'slot {contribution.slot}')
 
   learner = _Learner(tmp_path, fail)
-  host = gradient_intake.IntakeHost(host_lib.LearnerHost(), learner.intake)
-  host.on_wait()
-  host.before_batch()
+  reader = learner.parts.reader(check=learner.intake.check)
+  assert reader.poll() is None
   learner.link().push(learner.contribution())
   with pytest.raises(RuntimeError, match='applying gradients failed'):
-    programs.wait_until(lambda: host.on_wait(), 'a failure')
-  with pytest.raises(RuntimeError, match='applying gradients failed'):
-    host.before_batch()
+    programs.wait_until(reader.poll, 'a failure')

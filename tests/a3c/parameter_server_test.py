@@ -3,7 +3,7 @@
 import pytest
 
 from impala_tf import config as config_lib
-from impala_tf.a3c import parameter_server
+from impala_tf.roles import a3c_learner
 
 
 @pytest.mark.parametrize('optimizer, start, expected', [
@@ -19,7 +19,7 @@ def test_mean_squares_begin_where_the_config_says(
       impala=config_lib.ImpalaConfig(correction='none'),
       asynchronous=config_lib.AsyncConfig(
           num_workers=2, optimizer=optimizer, initial_mean_square=start))
-  slots = parameter_server.make(config, str(tmp_path)).store.slots
+  slots = a3c_learner.make(config, str(tmp_path)).store.slots
   assert len(slots) == len(expected)
   for slot, value in zip(slots, expected):
     assert (slot == value).all()

@@ -50,7 +50,7 @@ class _Process:
         self.store, self.agent,
         links.Applier(self.store, self._update, settings),
         self.target if self.is_valued else None)
-    self.process = worker_lib.ActorLearner(
+    self.process = worker_lib.WorkersInTurn(
         link, self.agent,
         [worker_lib.Worker(
             f'worker {i}', i, catch.CatchEnvironment(1, i), (), seed=i)

@@ -226,12 +226,15 @@ def _learner(strategy, compile_step=False):
     agent = _agent()
     hyperparameters = hyperparameters_lib.Hyperparameters(CONFIG)
   return learner_lib.Learner(
-      agent, functools.partial(impala_popart.loss, config=CONFIG,
-                               hyperparameters=hyperparameters),
+      agent,
+      learner_lib.Objective(
+          functools.partial(impala_popart.loss, config=CONFIG,
+                            hyperparameters=hyperparameters),
+          functools.partial(impala_popart.after_step, config=CONFIG)),
       lambda rate: rmsprop.RMSProp(rate, decay=0.9, epsilon=0.01),
-      hyperparameters, strategy, total_frames=10_000, annealed=True,
-      frames_per_step=1, compile_step=compile_step,
-      after_step=functools.partial(impala_popart.after_step, config=CONFIG))
+      hyperparameters, strategy, learner_lib.Settings(
+          total_frames=10_000, annealed=True, frames_per_step=1,
+          compile_step=compile_step))
 
 
 def _batch():

@@ -59,8 +59,8 @@ def test_who_follows_one_run_does_not_take_parameters_of_another():
   server = _serve(mine)
   address = f'localhost:{server.port}'
   learners = unrolls.variables()
-  publisher = weights.Publisher(address, learners, lambda version: 0)
-  publisher.publish(3, publisher.snapshot())
+  weights.Publisher(weights.make_snapshot(learners), lambda version: 0,
+                    [weights.Table(address)]).publish(3)
   fetcher = weights.Fetcher(
       address, unrolls.variables(), config_table.table_name(mine))
   assert fetcher.fetch() == 3

@@ -28,10 +28,10 @@ class _Slow:
 def test_only_the_newest_waits():
   slow = _Slow()
   sender = newest_sender.NewestSender(slow)
-  sender.send(1, 10)
+  sender.write(1, 10)
   assert slow.started.acquire(timeout=programs.DEADLINE_SECS)
   for version in (2, 3, 4):
-    sender.send(version, 10 * version)  # None of these waits.
+    sender.write(version, 10 * version)  # None of these waits.
   slow.may_end.release(2)
   programs.wait_until(lambda: len(slow.sent) == 2, 'two snapshots')
   assert slow.sent == [(1, 10), (4, 40)]
@@ -44,5 +44,5 @@ def test_failure_is_raised_at_the_next_call():
   slow.may_end.release()
   with pytest.raises(RuntimeError, match='publishing the parameters') as raised:
     # Returns None until it fails.
-    programs.wait_until(lambda: sender.send(1, 10), 'an error')
+    programs.wait_until(lambda: sender.write(1, 10), 'an error')
   assert raised.value.__cause__ is slow.error

@@ -13,10 +13,14 @@ import tensorflow as tf
 from impala_tf import config as config_lib
 from impala_tf import types
 from impala_tf.comms import packing
+from impala_tf.comms import sampling
 from impala_tf.comms import unroll_filter
 from impala_tf.core import batches as batches_lib
+from impala_tf.core import loop
 from impala_tf.core import queue as queue_lib
-from tests.fixtures import hosts
+from impala_tf.replay import episodes
+from impala_tf.replay import sources
+from impala_tf.runtime import control as control_lib
 from tests.fixtures import programs
 from tests.fixtures import unrolls
 
@@ -31,11 +35,29 @@ def served():
   queue = queue_lib.make_queue(unrolls.spec(), 64)
   server = queue_lib.make_server([queue], None)
   address = f'localhost:{server.port}'
-  spec = unrolls.spec()
-  reader = batches_lib.BatchReader(
-      batches_lib.make_dataset(batches_lib.Source(address, queue_lib.QUEUE, B),
-                               spec))
-  return queue, queue_lib.UnrollWriter(address, spec), reader
+  writer = queue_lib.UnrollWriter(address, unrolls.spec())
+  return queue, writer, _reader(address)
+
+
+def _reader(address, num_unrolls=B, replay=None, in_order=True, **wanted):
+  """Makes a reader of a queue's batches; `wanted` is for its `Filter`."""
+  refusals = wanted.get('refusals')
+  return batches_lib.BatchReader(batches_lib.make_batches(
+      sampling.Source(address, queue_lib.QUEUE, num_unrolls, in_order),
+      packing.Packing(unrolls.spec()), batches_lib.Filter(**wanted), replay),
+      refusals=refusals if isinstance(refusals, unroll_filter.Refusals)
+      else None)
+
+
+def _replayed(address, num_unrolls, kind=sources.UniformReplay, *arguments,
+              fingerprint=0):
+  """Makes the replayed part of batches."""
+  return kind(sampling.Source(address, queue_lib.REPLAY, num_unrolls),
+              packing.Packing(unrolls.spec()), fingerprint, *arguments)
+
+
+def _stamp(sender, fingerprint=0, agent=0):
+  return packing.Stamp(*map(np.int64, (sender, fingerprint, agent)))
 
 
 def _write(writer, numbers):
@@ -57,7 +79,8 @@ class _Refusals:
 def _next(reader):
   """Returns the next batch; gives up after the deadline."""
   deadline = time.monotonic() + programs.DEADLINE_SECS
-  unroll = reader.next(hosts.StoppedBy(lambda: time.monotonic() > deadline))
+  unroll = next(loop.read(reader, control_lib.LoopControl(
+      lambda: time.monotonic() > deadline)), None)
   assert unroll is not None, 'no batch came'
   return unroll
 
@@ -66,8 +89,8 @@ def _next_until(reader, should_stop):
   """Calls `reader.next` in a thread, so that it may hang."""
   returned = []
   thread = threading.Thread(
-      target=lambda: returned.append(
-          reader.next(hosts.StoppedBy(should_stop))), daemon=True)
+      target=lambda: returned.append(next(loop.read(
+          reader, control_lib.LoopControl(should_stop)), None)), daemon=True)
   thread.start()
   thread.join(programs.DEADLINE_SECS)
   assert returned, 'it hangs'
@@ -105,9 +128,7 @@ def test_where_order_does_not_matter_each_unroll_still_comes_once():
   spec, batch_size, number = unrolls.spec(), 32, 128
   server = queue_lib.make_server([queue_lib.make_queue(spec, number)], None)
   address = f'localhost:{server.port}'
-  reader = batches_lib.BatchReader(batches_lib.make_dataset(
-      batches_lib.Source(address, queue_lib.QUEUE, batch_size), spec,
-      in_order=False))
+  reader = _reader(address, batch_size, in_order=False)
   _write(queue_lib.UnrollWriter(address, spec), range(number))
   seen = [_next(reader).policy_version for _ in range(number // batch_size)]
   assert sorted(np.concatenate(seen)) == list(range(number))
@@ -150,9 +171,9 @@ def test_no_unroll_is_lost_that_comes_as_reverb_stops_waiting(
       reverb.Table.queue(name, 64, signature=packing.Packing(spec).signature)
       for name in names], None)
   address = f'localhost:{server.port}'
-  readers = [batches_lib.BatchReader(batches_lib.make_dataset(
-      batches_lib.Source(address, name, batch_size), spec, in_order=in_order))
-             for name in names]
+  readers = [batches_lib.BatchReader(batches_lib.make_batches(
+      sampling.Source(address, name, batch_size, in_order),
+      packing.Packing(spec))) for name in names]
   writers = [queue_lib.UnrollWriter(address, spec, (name,)) for name in names]
 
   def write_all(of_queue):
@@ -177,10 +198,7 @@ def test_waiting_for_an_empty_queue_ends_when_told(served):
     asked.append(time.monotonic())
     return asked[-1] - asked[0] >= 0.3
 
-  start = time.monotonic()
   assert _next_until(reader, should_stop) is None
-  secs = time.monotonic() - start
-  assert 0.3 <= reader.wait_secs <= secs < 10
   # Nothing is lost by it: the batch that comes later is read.
   _write(writer, range(B))
   unrolls.assert_equal(_next(reader), _stacked(range(B)))
@@ -233,9 +251,7 @@ def _with_replay():
             queue_lib.make_queue(spec, 64))
   server = queue_lib.make_server(tables, None)
   address = f'localhost:{server.port}'
-  reader = batches_lib.BatchReader(batches_lib.make_dataset(
-      batches_lib.Source(address, queue_lib.QUEUE, 3), spec,
-      batches_lib.Source(address, queue_lib.REPLAY, 2)))
+  reader = _reader(address, 3, _replayed(address, 2))
   writer = queue_lib.UnrollWriter(address, spec, (queue_lib.REPLAY,
                                                   queue_lib.QUEUE))
   return tables, writer, reader
@@ -285,10 +301,8 @@ def test_what_is_not_finite_is_left_out_and_told(field, value):
   server = queue_lib.make_server([queue_lib.make_queue(spec, 64)], None)
   address = f'localhost:{server.port}'
   refusals = _Refusals()
-  reader = batches_lib.BatchReader(batches_lib.make_dataset(
-      batches_lib.Source(address, queue_lib.QUEUE, B), spec, fingerprint=5,
-      refusals=refusals))
-  writer = queue_lib.UnrollWriter(address, spec, sender=3, fingerprint=5)
+  reader = _reader(address, fingerprint=5, refusals=refusals)
+  writer = queue_lib.UnrollWriter(address, spec, stamp=_stamp(3, 5))
   for unroll in (unrolls.numbered(0), _spoilt(1, field, value),
                  unrolls.numbered(2), unrolls.numbered(3),
                  _spoilt(4, field, value), unrolls.numbered(5)):
@@ -304,11 +318,9 @@ def test_unrolls_of_another_config_are_left_out_and_told():
   server = queue_lib.make_server([queue_lib.make_queue(spec, 64)], None)
   address = f'localhost:{server.port}'
   refusals = _Refusals()
-  reader = batches_lib.BatchReader(batches_lib.make_dataset(
-      batches_lib.Source(address, queue_lib.QUEUE, B), spec, fingerprint=-5,
-      refusals=refusals))
-  ours = queue_lib.UnrollWriter(address, spec, sender=1, fingerprint=-5)
-  theirs = queue_lib.UnrollWriter(address, spec, sender=2, fingerprint=5)
+  reader = _reader(address, fingerprint=-5, refusals=refusals)
+  ours = queue_lib.UnrollWriter(address, spec, stamp=_stamp(1, -5))
+  theirs = queue_lib.UnrollWriter(address, spec, stamp=_stamp(2, 5))
   for number, writer in enumerate((theirs, ours, theirs, ours)):
     writer.write(unrolls.numbered(number))
     writer.flush()
@@ -346,8 +358,7 @@ def test_what_has_other_shapes_is_left_out_and_told(sizes):
   server = queue_lib.make_server([queue_lib.make_queue(spec, 64)], None)
   address = f'localhost:{server.port}'
   refusals = _Refusals()
-  reader = batches_lib.BatchReader(batches_lib.make_dataset(
-      batches_lib.Source(address, queue_lib.QUEUE, B), spec, refusals=refusals))
+  reader = _reader(address, refusals=refusals)
   writer = queue_lib.UnrollWriter(address, spec)
   writer.write(unrolls.numbered(0))
   writer.flush()
@@ -374,12 +385,13 @@ def _with_episodes():
   server = queue_lib.make_server(tables, None)
   address = f'localhost:{server.port}'
   writer = queue_lib.UnrollWriter(
-      address, spec, (queue_lib.REPLAY, queue_lib.QUEUE), episode_unrolls=4)
-  make_reader = lambda recompute=None: batches_lib.BatchReader(  # noqa: E731
-      batches_lib.make_dataset(
-          batches_lib.Source(address, queue_lib.QUEUE, 2), spec,
-          batches_lib.Source(address, queue_lib.REPLAY, 3, has_episodes=True),
-          recompute=recompute))
+      address, spec, (queue_lib.REPLAY, queue_lib.QUEUE),
+      chains=episodes.Chains(4, num_envs=1))
+
+  def make_reader(recompute=None):
+    return _reader(address, 2, _replayed(
+        address, 3, sources.EpisodeReplay, recompute))
+
   return tables[0], writer, make_reader
 
 
@@ -447,14 +459,13 @@ def _shared():
 
   def make_writer(agent, tables=(queue_lib.REPLAY,), fingerprint=5):
     return queue_lib.UnrollWriter(
-        addresses[0], spec, tables, 3, fingerprint, addresses[1],
-        agent=agent)
+        addresses[0], spec, tables, _stamp(3, fingerprint, agent), addresses[1])
 
   def make_reader(refusals=None):
-    return batches_lib.BatchReader(batches_lib.make_dataset(
-        batches_lib.Source(addresses[0], queue_lib.QUEUE, 3), spec,
-        batches_lib.Source(addresses[1], queue_lib.REPLAY, 60, agent=1), 5,
-        refusals))
+    return _reader(
+        addresses[0], 3, _replayed(addresses[1], 60, sources.SharedReplay, 1,
+                                   refusals, fingerprint=5),
+        fingerprint=5, refusals=refusals, agent=1)
 
   return make_writer, make_reader
 
@@ -491,15 +502,14 @@ def test_each_batch_is_of_one_version_and_of_the_next():
                                  None)
   address, spec = f'localhost:{server.port}', unrolls.spec()
   refusals = _Refusals()
-  writers = [queue_lib.UnrollWriter(address, spec, sender=n) for n in range(4)]
+  writers = [queue_lib.UnrollWriter(address, spec, stamp=_stamp(n))
+             for n in range(4)]
   # The first has died after it had sent one; another plays in its place, and
   # one is slow.
   for sender, version in (
       (0, 5), (1, 5), (2, 5), (3, 5), (3, 6), (1, 4), (2, 7), (1, 6), (2, 7)):
     _write(writers[sender], [version])
-  reader = batches_lib.BatchReader(batches_lib.make_dataset(
-      batches_lib.Source(address, queue_lib.QUEUE, B), spec, refusals=refusals,
-      first_version=5))
+  reader = _reader(address, refusals=refusals, first_version=5)
   for version in (5, 6):
     assert _next(reader).policy_version.numpy().tolist() == [version] * B
   assert refusals.seen == [

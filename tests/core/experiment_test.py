@@ -8,8 +8,10 @@ import pytest
 from impala_tf import config as config_lib
 from impala_tf.core import batches as batches_lib
 from impala_tf.core import experiment
+from impala_tf.core import loop
 from impala_tf.core import queue as queue_lib
-from impala_tf.runtime import host as host_lib
+from impala_tf.core import transport
+from impala_tf.runtime import control as control_lib
 from tests.fixtures import unrolls
 
 
@@ -30,12 +32,13 @@ def test_order_is_kept_where_runs_are_to_be_repeatable(
     monkeypatch, is_in_process):
   # Seen only in batches of 16 and more, by chance.
   asked = []
-  monkeypatch.setattr(experiment.dataset_lib, 'make_dataset',
-                      lambda *args, in_order, **_: asked.append(in_order))
+  monkeypatch.setattr(
+      transport.batches_lib, 'make_batches',
+      lambda source, *_: asked.append(source.in_order))
   config = _config()
   config = dataclasses.replace(config, experiment=dataclasses.replace(
       config.experiment, in_process=is_in_process))
-  experiment.make_dataset(config, 'localhost:0', spec=None)
+  transport.make_batches(config, unrolls.spec(), 'localhost:0')
   assert asked == [is_in_process]
 
 
@@ -75,7 +78,7 @@ def _replaying(**options):
 
 def _next(reader):
   """Returns the next batch's versions, of fresh and of replayed unrolls."""
-  unroll = reader.next(host_lib.LearnerHost())
+  unroll = next(loop.read(reader, control_lib.LoopControl()))
   versions = unroll.policy_version.numpy().tolist()
   return versions[:2], versions[2:]
 
@@ -84,19 +87,19 @@ def _next(reader):
 def test_two_learners_with_queues_of_their_own_sample_one_replay():
   spec = unrolls.spec()
   configs = _replaying(seed=1), _replaying(seed=2)
-  shared = queue_lib.make_server([experiment.make_replay(configs[0], spec)],
+  shared = queue_lib.make_server([transport.make_replay(configs[0], spec)],
                                  None)
   replay_address = f'localhost:{shared.port}'
   readers, writers = [], []
   for task, config in enumerate(configs):
-    tables = experiment.make_tables(config, spec, 64, has_replay=False)
+    tables = transport.make_tables(config, spec, 64, has_replay=False)
     assert [made.name for made in tables] == [queue_lib.QUEUE]
     server = queue_lib.make_server(tables, None)
     address = f'localhost:{server.port}'
-    writers.append(experiment.make_writer(
+    writers.append(transport.make_writer(
         config, address, spec, task, replay_address))
-    readers.append(batches_lib.BatchReader(experiment.make_dataset(
-        config, address, spec, replay_address=replay_address)))
+    readers.append(batches_lib.BatchReader(transport.make_batches(
+        config, spec, address, shared=(replay_address, 0))))
   for number in range(40):
     for task, writer in enumerate(writers):
       # Numbers tell whose they are: those of the second are above 1000.

@@ -17,6 +17,7 @@ from impala_tf.core import learner as learner_lib
 from impala_tf.maths import distributions
 from impala_tf.optimizers import hyperparameters as hyperparameters_lib
 from impala_tf.optimizers import rmsprop
+from impala_tf.replay import kinds
 from tests.fixtures import two_cpus
 
 T, B, A, SHAPE = 6, 4, 3, (10, 5)  # Observations and actions of Catch.
@@ -58,24 +59,26 @@ def _squares(agent, unroll):
                            'of_unroll': tf.reduce_mean(errors, axis=0)})
 
 
-def _learner(make_agent=_agent, loss_fn=_loss, strategy=None, **replaced):
+def _learner(make_agent=_agent, loss_fn=_loss, strategy=None, after_step=None,
+             num_replayed=0, learns_from_fresh=True, **replaced):
   strategy = strategy or tf.distribute.OneDeviceStrategy('/cpu:0')
   settings = dataclasses.replace(CONFIG, optimizer=dataclasses.replace(
       CONFIG.optimizer,
       max_gradient_norm=replaced.pop('max_gradient_norm', MAX_NORM)))
-  arguments = dict(
+  numbers = learner_lib.Settings(
       total_frames=10 * FRAMES_PER_UPDATE, annealed=True,
-      frames_per_step=FRAMES_PER_STEP, compile_step=False)
-  arguments.update(replaced)
+      frames_per_step=FRAMES_PER_STEP, compile_step=False)._replace(**replaced)
   with strategy.scope():
     agent = make_agent()
     hyperparameters = hyperparameters_lib.Hyperparameters(settings)
   return learner_lib.Learner(
-      agent, loss_fn,
+      agent,
+      learner_lib.Objective(loss_fn, *[after_step] if after_step else []),
       lambda rate: rmsprop.RMSProp(
           rate, OPTIMIZER['decay'], lambda: hyperparameters.epsilon,
           OPTIMIZER['momentum']),
-      hyperparameters, strategy, **arguments)
+      hyperparameters, strategy, numbers,
+      kinds.Kinds(num_replayed, learns_from_fresh) if num_replayed else None)
 
 
 def _unroll(core_state=(), seed=0):
@@ -99,7 +102,8 @@ def _unroll(core_state=(), seed=0):
           lambda t: (rng.normal(size=t.shape) * 2).astype(
               t.dtype.as_numpy_dtype), core_state),
       policy_version=np.zeros([B], np.int64),
-      level_index=np.zeros([B], np.int32)))
+      level_index=np.zeros([B], np.int32),
+      origin=types.Origin(np.zeros([B], bool))))
 
 
 def _parameters(module):
@@ -187,7 +191,8 @@ def test_fresh_unrolls_that_only_pace_count_frames_and_teach_nothing():
   metrics = paced.update(unroll)
   assert paced.num_frames.numpy() == T * 1 * FRAMES_PER_STEP
   replayed = tf.nest.map_structure(
-      lambda t: t[:, 1:], unroll._replace(policy_version=(), level_index=())
+      lambda t: t[:, 1:], unroll._replace(
+          policy_version=(), level_index=(), origin=())
   )._replace(policy_version=unroll.policy_version[1:],
              level_index=unroll.level_index[1:])
   expected = _loss(_learner().agent, replayed).metrics['loss/total']
@@ -423,10 +428,11 @@ def test_hyperparameters_are_read_at_every_update_and_nothing_is_retraced():
     hyperparameters = hyperparameters_lib.Hyperparameters(CONFIG)
     agent = _Scale()
   learner = learner_lib.Learner(
-      agent, _entropy_bonus(hyperparameters),
+      agent, learner_lib.Objective(_entropy_bonus(hyperparameters)),
       lambda rate: rmsprop.RMSProp(rate, 0.9, lambda: hyperparameters.epsilon),
-      hyperparameters, strategy, total_frames=1, frames_per_step=1,
-      compile_step=False, annealed=False)
+      hyperparameters, strategy, learner_lib.Settings(
+          total_frames=1, frames_per_step=1, compile_step=False,
+          annealed=False))
   mean_square, factor = 1.0, 1.0
   for learning_rate, epsilon, entropy_cost, max_norm in (
       (0.05, 0.02, 0.01, 0.7), (0.1, 0.5, 0.3, 0.7), (0.1, 0.5, 3.0, 2.0),

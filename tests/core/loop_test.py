@@ -9,13 +9,15 @@ import tensorflow as tf
 
 from impala_tf import config as config_lib
 from impala_tf import types
-from impala_tf.core import loop as loop_lib
+from impala_tf.core import loop
 from impala_tf.optimizers import hyperparameters
+from impala_tf.replay import kinds
 from impala_tf.runs import level_metrics
 from impala_tf.runs import metrics
 from impala_tf.runs import skipped_updates
+from impala_tf.runs import training_log
+from impala_tf.runtime import interfaces
 from impala_tf.runtime import waiting
-from tests.fixtures import hosts
 
 FIRST, MID = int(dm_env.StepType.FIRST), int(dm_env.StepType.MID)
 FRAMES = 100  # An update.
@@ -56,20 +58,8 @@ def _unroll(version=0, returns=(), step_type=MID):
       episode_steps=tf.constant(np.full((3, 2), 7, np.int32)))
   return types.Unroll(env_outputs, (), (),
                       tf.constant([version, version - 1], tf.int64),
-                      tf.constant([1, 0], tf.int32))
-
-
-class _Reader:
-  """A reader that returns the given unrolls, then None."""
-  wait_secs = 0.
-
-  def __init__(self, unrolls):
-    self._unrolls = list(unrolls)
-
-  def next(self, host):
-    if host.should_stop() or not self._unrolls:
-      return None
-    return self._unrolls.pop(0)
+                      tf.constant([1, 0], tf.int32),
+                      types.Origin(tf.constant([False, True])))
 
 
 def _note(saved):
@@ -78,36 +68,41 @@ def _note(saved):
 
 
 class _Run:
-  """A run of the loop that remembers what was called."""
+  """A run of the loop, with log and checkpoints, that notes what was called."""
 
   def __init__(self, tmp_path, unrolls, total_frames=10_000, row_secs=0.,
-               checkpoint_secs=1e9, should_stop=lambda: False, publish=None,
+               checkpoint_secs=1e9, stop_after=None, publish=None,
                num_fresh=2, levels=(), skipped=(), save=None,
                gather=list, gauges=lambda: {'queue_occupancy': 0.25},
-               stop_at_return=None, callbacks=()):
-    self.learner = _Learner(skipped)
-    self.totals = loop_lib.Totals(max(1, len(levels)))
+               stop_at_return=None, callbacks=(), learner=None, totals=None):
+    self.learner = learner or _Learner(skipped)
+    self.totals = totals or training_log.Totals(max(1, len(levels)))
     level_log = level_metrics.LevelLog(
         levels, self.totals.level_frames, FRAMES // 2) if levels else None
-    self.published, self.saved = [], []
-    host = hosts.StoppedBy(should_stop)
-    self.shown = host.rows
+    self.published, self.saved, self.shown = [], [], []
     self.skipped = skipped_updates.SkippedUpdates(str(tmp_path), MAX_SKIPPED)
-    reader = _Reader(unrolls)
-    log = loop_lib.TrainingLog(str(tmp_path), row_secs, 1, self.learner,
-                               self.totals, reader, num_fresh,
-                               gauges, level_log, gather)
+    log = training_log.TrainingLog(
+        training_log.LogSettings(str(tmp_path), num_fresh, row_secs),
+        self.learner, self.totals, gauges, level_log, gather, self.shown.append)
+    checkpoints = training_log.Checkpoints(
+        checkpoint_secs,
+        python_types.SimpleNamespace(save=save or _note(self.saved)),
+        self.learner, log)
+    num_replayed = len(unrolls[0].level_index) - num_fresh
+    replayed = [kinds.ReplayColumns(num_replayed)] if num_replayed else []
+
+    def is_done():
+      return (self.learner.num_frames.numpy() >= total_frames
+              or log.has_reached(stop_at_return))
+
     try:
-      self.is_done = loop_lib.train(
-          config_lib.ExperimentConfig(
-              total_frames=total_frames,
-              checkpoint_interval_secs=checkpoint_secs,
-              stop_at_return=stop_at_return),
-          self.learner, reader,
-          python_types.SimpleNamespace(
-              publish=publish or self.published.append),
-          python_types.SimpleNamespace(save=save or _note(self.saved)),
-          log, self.skipped, host, callbacks)
+      with checkpoints, log:
+        self.is_done = loop.train(
+            iter(unrolls[:stop_after]), self.learner,
+            python_types.SimpleNamespace(
+                publish=publish or self.published.append),
+            [self.skipped, *replayed, log, checkpoints,
+             *callbacks], is_done)
     finally:
       self.rows = metrics.read_rows(str(tmp_path))
 
@@ -128,9 +123,7 @@ def test_nothing_is_learned_once_all_frames_are(tmp_path):
 
 @pytest.mark.parametrize('stop_after', [0, 2])
 def test_told_to_stop_it_saves(tmp_path, stop_after):
-  calls = iter(range(100))
-  run = _Run(tmp_path, [_unroll()] * 9,
-             should_stop=lambda: next(calls) >= stop_after)
+  run = _Run(tmp_path, [_unroll()] * 9, stop_after=stop_after)
   assert run.published == list(range(1, stop_after + 1))
   assert run.saved == [stop_after] and not run.is_done
 
@@ -150,7 +143,7 @@ class _Told:
 
 
 def test_callback_is_told_of_each_update_and_ends_the_run(tmp_path):
-  told = _Told(3, loop_lib.StopTraining())
+  told = _Told(3, interfaces.StopTraining())
   run = _Run(tmp_path, [_unroll()] * 9, skipped=(2,), callbacks=[told])
   assert run.is_done and run.saved == [3]
   assert [(u.updates, u.frames) for u in told.updates] == [
@@ -172,11 +165,11 @@ def test_run_is_done_once_a_hundred_episodes_are_good_enough(tmp_path):
 def test_error_before_the_first_update_leaves_nothing(tmp_path):
   saved = []
 
-  def should_stop():
+  def publish(version):
     raise config_lib.UserError('cannot work')
 
   with pytest.raises(config_lib.UserError):
-    _Run(tmp_path, [_unroll()], should_stop=should_stop, save=_note(saved))
+    _Run(tmp_path, [_unroll()], publish=publish, save=_note(saved))
   assert not saved and not metrics.read_rows(str(tmp_path))
 
 
@@ -307,17 +300,12 @@ def test_best_return_is_of_full_windows_and_never_falls(tmp_path):
 
 
 def test_time_and_best_return_go_on_from_what_was_restored(tmp_path):
-  learner, totals = _Learner(), loop_lib.Totals()
+  totals = training_log.Totals()
   totals.secs.assign(1000.)
   totals.best_return.assign(3.)
-  reader = python_types.SimpleNamespace(wait_secs=0.)
-  log = loop_lib.TrainingLog(
-      str(tmp_path), 0., 1, learner, totals, reader, num_fresh=2, gauges=dict)
-  log.add(_unroll(), learner.update(None), np.array([0]))
-  row = log.write_row()
+  row, = _Run(tmp_path, [_unroll()], totals=totals).rows
   assert 1000. < row['secs'] < 1000. + 60.
   assert row['best_episode_return'] == 3.
-  log.close()
 
 
 def test_skipped_updates_count_and_leave_the_means_alone(tmp_path):
@@ -347,12 +335,12 @@ def test_run_of_nothing_but_skipped_updates_ends_with_the_batch(tmp_path):
   assert skipped_updates.FILE_NAME in str(error.value)
   assert '\n' not in str(error.value)
   assert saved == [6]
-  assert metrics.read_rows(str(tmp_path))[-1]['updates'] == 6
   batch = np.load(tmp_path / skipped_updates.FILE_NAME)
   assert batch['policy_version'].tolist() == [5, 4]  # The sixth.
   np.testing.assert_array_equal(
       batch['env_outputs.step_type'], unrolls[5].env_outputs.step_type)
-  assert set(batch) == {'policy_version', 'level_index'} | {
+  assert set(batch) == {
+      'policy_version', 'level_index', 'origin.is_replayed'} | {
       f'env_outputs.{name}' for name in types.EnvOutput._fields
       if name not in ('instruction', 'features', 'action_mask')}  # Empty.
 
@@ -389,16 +377,15 @@ def test_row_that_fails_loses_no_checkpoint(tmp_path):
 
 def test_rows_tell_the_hyperparameters_of_their_moment(tmp_path):
   learner = _Learner()
-  reader = python_types.SimpleNamespace(wait_secs=0.)
-  log = loop_lib.TrainingLog(str(tmp_path), 0., 1, learner, loop_lib.Totals(),
-                             reader, num_fresh=2, gauges=dict)
-  learner.hyperparameters.entropy_cost.assign(0.125)
-  log.add(_unroll(), learner.update(None), np.array([0]))
-  row = log.write_row()
-  assert row['entropy_cost'] == 0.125
-  assert row['epsilon'] == pytest.approx(0.01)
-  assert row['max_gradient_norm'] == 40
-  log.close()
+  costs = iter((0.125, 0.25))
+
+  def change(version):
+    learner.hyperparameters.entropy_cost.assign(next(costs))
+
+  rows = _Run(tmp_path, [_unroll()] * 2, learner=learner, publish=change).rows
+  assert [row['entropy_cost'] for row in rows] == [0.125, 0.25]
+  assert rows[0]['epsilon'] == pytest.approx(0.01)
+  assert rows[0]['max_gradient_norm'] == 40
 
 
 def test_last_checkpoint_that_fails_is_an_error(tmp_path):

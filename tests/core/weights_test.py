@@ -11,6 +11,7 @@ import pytest
 import reverb
 import tensorflow as tf
 
+from impala_tf.comms import newest_sender
 from impala_tf.comms import parameter_memory
 from impala_tf.comms import reverb_calls
 from impala_tf.core import queue as queue_lib
@@ -29,14 +30,26 @@ def _values(variables):
   return [v.numpy().tolist() for v in variables]
 
 
+def _publisher(address, variables, frames_at=lambda version: 0,
+               through=lambda table: [table]):
+  """Makes a publisher; `through` maps the table to its destinations."""
+  return weights.Publisher(
+      weights.make_snapshot(variables), frames_at,
+      through(weights.Table(address)))
+
+
+def _in_background(table):
+  return weights.in_other_processes(table, None, all_wait=False)
+
+
 @pytest.fixture(name='ends')
 def _ends():
   """Yields the learner's variables and publisher, the actor's and fetcher."""
   learners, actors = _variables(1), _variables(0)
   server = queue_lib.make_server(weights.make_tables(learners), port=None)
   address = f'localhost:{server.port}'
-  yield (learners, weights.Publisher(address, learners, lambda version: 0),
-         actors, weights.Fetcher(address, actors))
+  yield (learners, _publisher(address, learners), actors,
+         weights.Fetcher(address, actors))
   server.stop()
 
 
@@ -61,7 +74,7 @@ def test_first_parameters_are_waited_for_as_long_as_the_caller_will(ends):
   def poll(cause):
     causes.append(cause)
     if len(causes) == 3:
-      publisher.publish(3, publisher.snapshot())
+      publisher.publish(3)
 
   assert fetcher.wait(poll) == 3
   assert causes == ['it has published no parameters yet'] * 3
@@ -72,7 +85,7 @@ def test_parameters_arrive_in_their_shapes(ends):
   learners, publisher, actors, fetcher = ends
   learners[0].assign([[1., 2.], [3., 4.], [5., 6.]])
   learners[2].assign(7.)
-  publisher.publish(5, publisher.snapshot())
+  publisher.publish(5)
   assert fetcher.fetch() == 5
   assert _values(actors) == [[[1., 2.], [3., 4.], [5., 6.]], [1., 1.], 7.]
 
@@ -82,8 +95,8 @@ def test_moments_in_float64_travel_as_float32():
   actors = [tf.Variable(tf.zeros_like(v)) for v in learners]
   server = queue_lib.make_server(weights.make_tables(learners), port=None)
   address = f'localhost:{server.port}'
-  publisher = weights.Publisher(address, learners, lambda version: 0)
-  publisher.publish(1, publisher.snapshot())
+  publisher = _publisher(address, learners)
+  publisher.publish(1)
   assert weights.Fetcher(address, actors).fetch() == 1
   assert actors[1].dtype == tf.float64
   assert _values(actors) == [[1., 2.], [np.float32(0.1), 3.]]
@@ -95,8 +108,8 @@ def test_float32_becomes_bfloat16_where_variables_are_so():
   actors = [tf.Variable(tf.zeros([3], tf.bfloat16)), tf.Variable([0.])]
   server = queue_lib.make_server(weights.make_tables(learners), port=None)
   address = f'localhost:{server.port}'
-  publisher = weights.Publisher(address, learners, lambda version: 0)
-  publisher.publish(1, publisher.snapshot())
+  publisher = _publisher(address, learners)
+  publisher.publish(1)
   weights.Fetcher(address, actors).fetch()
   server.stop()
   # To the nearest of 8 bits, and to the even one of two.
@@ -109,7 +122,7 @@ def test_newest_wins_and_stays(ends):
   learners, publisher, actors, fetcher = ends
   for version in (1, 2, 3):
     learners[1].assign([version, -version])
-    publisher.publish(version, publisher.snapshot())
+    publisher.publish(version)
   assert fetcher.fetch() == 3
   actors[2].assign(9.)  # A sign that nothing is fetched twice.
   assert fetcher.fetch() == 3
@@ -120,13 +133,13 @@ def test_learner_is_asked_at_the_first_of_so_many_calls():
   learners, actors = _variables(1), _variables(0)
   server = queue_lib.make_server(weights.make_tables(learners), port=None)
   address = f'localhost:{server.port}'
-  publisher = weights.Publisher(address, learners, lambda version: 0)
+  publisher = _publisher(address, learners)
   fetcher = weights.Fetcher(address, actors, interval=3)
   assert fetcher.fetch() is None and fetcher.fetch() is None  # Asks on.
   fetched = []
   for version in range(1, 9):
     learners[2].assign(float(version))
-    publisher.publish(version, publisher.snapshot())
+    publisher.publish(version)
     fetched.append(fetcher.fetch())
     assert _values(actors)[2] == fetched[-1]
   assert fetched == [1, 1, 1, 4, 4, 4, 7, 7]
@@ -139,9 +152,19 @@ def test_snapshot_is_not_changed_by_the_next_update(ends):
   np.testing.assert_array_equal(snapshot, np.ones(9))
 
 
-def test_background_publisher_ends_with_the_newest(ends):
-  learners, publisher, actors, fetcher = ends
-  background = weights.BackgroundPublisher(publisher)
+@pytest.fixture(name='background')
+def _background():
+  """Yields as `ends` does, but a thread publishes."""
+  learners, actors = _variables(1), _variables(0)
+  server = queue_lib.make_server(weights.make_tables(learners), port=None)
+  address = f'localhost:{server.port}'
+  yield (learners, _publisher(address, learners, through=_in_background),
+         actors, weights.Fetcher(address, actors))
+  server.stop()
+
+
+def test_background_publisher_ends_with_the_newest(background):
+  learners, background, actors, fetcher = background
   for version in range(1, 21):
     learners[2].assign(float(version))
     background.publish(version)
@@ -149,9 +172,8 @@ def test_background_publisher_ends_with_the_newest(ends):
   assert _values(actors)[2] == 20.
 
 
-def test_background_publisher_drops_what_is_older(ends):
-  learners, publisher, actors, fetcher = ends
-  background = weights.BackgroundPublisher(publisher)
+def test_background_publisher_drops_what_is_older(background):
+  learners, background, actors, fetcher = background
   learners[2].assign(20.)
   background.publish(20)
   _until(lambda: fetcher.fetch() == 20)
@@ -170,23 +192,29 @@ def test_background_publisher_drops_what_is_older(ends):
 
 
 @pytest.mark.parametrize('lag_updates', [0, 1, 3])
-def test_delayed_publisher_is_exactly_so_many_updates_late(ends, lag_updates):
-  learners, publisher, actors, fetcher = ends
+def test_delayed_publisher_is_exactly_so_many_updates_late(lag_updates):
+  learners, actors = _variables(1), _variables(0)
+  server = queue_lib.make_server(weights.make_tables(learners), port=None)
+  address = f'localhost:{server.port}'
+  fetcher = weights.Fetcher(address, actors)
+  delayed = _publisher(address, learners, through=lambda table: [
+      weights.Delayed(table, lag_updates)])
   learners[2].assign(10.)
-  delayed = weights.DelayedPublisher(publisher, 10, lag_updates)
+  delayed.publish(10)
   for version in range(11, 20):
     learners[2].assign(float(version))
     delayed.publish(version)
     expected = max(10, version - lag_updates)
     assert fetcher.fetch() == expected == _values(actors)[2]
+  server.stop()
 
 
 def test_parameters_of_another_agent_are_refused_whole():
   learners = _variables(1)
   server = queue_lib.make_server(weights.make_tables(learners), port=None)
   address = f'localhost:{server.port}'
-  publisher = weights.Publisher(address, learners, lambda version: 0)
-  publisher.publish(1, publisher.snapshot())
+  publisher = _publisher(address, learners)
+  publisher.publish(1)
   small = [tf.Variable([0., 0.])]
   fetcher = weights.Fetcher(address, small)
   with pytest.raises(ValueError, match='9 parameters, but this agent has 2'):
@@ -218,11 +246,10 @@ def _suspend(process):
 
 def test_server_that_was_suspended_is_waited_for():
   with unrolls.server_process() as (process, address):
-    publisher = weights.Publisher(address, unrolls.variables(),
-                                  lambda version: 0)
+    publisher = _publisher(address, unrolls.variables())
     _suspend(process)
     publishing = threading.Thread(
-        target=publisher.publish, args=(7, publisher.snapshot()), daemon=True)
+        target=publisher.publish, args=(7,), daemon=True)
     publishing.start()
     # Longer than one of the timeouts that it waits in turn.
     publishing.join(timeout=1.5)
@@ -233,9 +260,8 @@ def test_server_that_was_suspended_is_waited_for():
     assert weights.Fetcher(address, unrolls.variables()).fetch() == 7
 
 
-def test_parameters_are_those_of_the_call_where_a_thread_publishes(ends):
-  learners, publisher, actors, fetcher = ends
-  background = weights.BackgroundPublisher(publisher)
+def test_parameters_are_those_of_the_call_where_a_thread_publishes(background):
+  learners, background, actors, fetcher = background
   background.publish(1)
   learners[2].assign(7.)
   _until(lambda: fetcher.fetch() == 1)
@@ -254,20 +280,31 @@ def _serving(learners, memory, port=None, *tables):
   server.stop()
 
 
+def _shared(address, learners, memory):
+  """Makes a publisher to a memory and to the table."""
+  return _publisher(address, learners, through=lambda table:
+                    weights.in_other_processes(table, memory, all_wait=False))
+
+
 class _Sharing:
   """A learner that shares its memory, with peers here and elsewhere.
 
   Attributes:
+    now: time in seconds of the table.
     learners: the learner's variables.
     publisher: publishes them; version 0 is there already.
     here, elsewhere: fetchers, whose variables are `actors` and `remote_actors`.
   """
 
   def __init__(self, address, learners, memory):
+    self.now = 0.
     self.learners = learners
-    self.publisher = weights.SharingPublisher(
-        weights.Publisher(address, learners, lambda version: 10 * version),
-        memory, 0)
+    self.memory = memory
+    self.publisher = _publisher(
+        address, learners, lambda version: 10 * version, lambda table: [
+            newest_sender.NewestSender(memory.write),
+            weights.TableOnDemand(table, lambda: self.now)])
+    self.publisher.publish(0)
     self.actors, self.remote_actors = _variables(0), _variables(0)
     self.here = weights.Fetcher(address, self.actors)
     self.elsewhere = weights.Fetcher(
@@ -279,9 +316,8 @@ class _Sharing:
 
 
 @pytest.fixture(name='sharing')
-def _sharing(monkeypatch):
-  """Makes a `_Sharing` whose table gets an update an hour, if not read."""
-  monkeypatch.setattr(weights, '_TABLE_SECS', 3600.)
+def _sharing():
+  """Makes a `_Sharing` whose table sees no time pass by itself."""
   learners, memory = _variables(1), parameter_memory.make(9)
   with _serving(learners, memory) as address:
     yield _Sharing(address, learners, memory)
@@ -309,57 +345,62 @@ def test_fetched_parameters_do_not_change_with_the_memory(sharing):
   assert _values(sharing.actors)[2] == 1.
 
 
-def test_table_gets_parameters_now_and_then(sharing, monkeypatch):
-  monkeypatch.setattr(weights, '_READ_SECS', 0.)
-  sharing.publisher._next_for_table = 0.
+def test_table_gets_parameters_now_and_then(sharing):
+  sharing.now = 1.
   sharing.publish(1)
   _until(lambda: sharing.elsewhere.fetch() == 1)
+  sharing.now = 50.  # Nobody reads it any more: not each update any more.
+  sharing.publish(2)
+  _until(lambda: sharing.elsewhere.fetch() == 2)
+  sharing.now = 100.
+  sharing.publish(3)
+  sharing.publish(4)
+  _until(lambda: sharing.elsewhere.fetch() == 3)
 
 
 def test_peers_elsewhere_get_each_update_while_they_read(sharing):
   _until(lambda: sharing.elsewhere.fetch() == 0)
-  sharing.publisher._next_for_table = 0.  # Else in an hour.
-  sharing.publish(1)  # Sees that it was read.
-  _until(lambda: sharing.publisher._read_until > time.monotonic())
-  for version in range(2, 10):
+  version = 0
+
+  def sees_that_it_was_read():
+    nonlocal version
+    sharing.now += 1.
+    version += 1
+    sharing.publish(version)
+    _until(lambda: sharing.elsewhere.fetch() == version)
+    sharing.publish(version + 1)  # At the same time.
+    return sharing.elsewhere.fetch() == version + 1
+
+  _until(sees_that_it_was_read)
+  first = version + 2
+  for version in range(first, first + 9):
     sharing.publish(version)
     _until(lambda: sharing.elsewhere.fetch() == version)  # noqa: B023
     assert sharing.elsewhere.frames == 10 * version
 
 
-def test_table_gets_what_the_memory_has_where_nobody_is_to_wait(sharing):
-  sharing.publish(1)
-  sharing.publisher.complete_table()
-  _until(lambda: sharing.elsewhere.fetch() == 1)
-  assert _values(sharing.remote_actors)[2] == 1.
-
-
-def test_table_that_is_read_no_more_gets_parameters_now_and_then_only(
-    sharing, monkeypatch):
-  monkeypatch.setattr(weights, '_READ_SECS', 0.)
-  _until(lambda: sharing.elsewhere.fetch() == 0)
-  sharing.publisher._next_for_table = 0.
-  sharing.publish(1)  # Sees that it was read, some time ago.
-  _until(lambda: 0 < sharing.publisher._read_until < time.monotonic())
-  sent = []
-  monkeypatch.setattr(
-      sharing.publisher._to_table, 'send', lambda *newest: sent.append(newest))
-  for version in range(2, 10):
-    sharing.publish(version)
-  assert not sent
+def test_table_gets_each_update_if_all_wait_for_it():
+  learners, memory = _variables(1), parameter_memory.make(9)
+  with _serving(learners, memory) as address:
+    publisher = _publisher(address, learners, through=lambda table:
+                           weights.in_other_processes(table, memory, True))
+    fetcher = weights.Fetcher(address, _variables(0), may_share=False)
+    for version in range(5):
+      publisher.publish(version)
+      _until(lambda: fetcher.fetch() == version)  # noqa: B023
 
 
 def test_updates_do_not_wait_for_a_server_that_was_stopped():
   with unrolls.server_process() as (process, address):
     variables = unrolls.variables()
     memory = parameter_memory.make(weights.num_parameters(variables))
-    publisher = weights.SharingPublisher(
-        weights.Publisher(address, variables, lambda version: 0), memory, 0)
+    publisher = _publisher(address, variables, through=lambda table:
+                           weights.in_other_processes(table, memory, True))
+    publisher.publish(0)
     reader = parameter_memory.find([memory.table_name])
     _suspend(process)
     start = time.monotonic()
     for version in range(1, 4):
-      publisher._next_for_table = 0.
       publisher.publish(version)
       programs.wait_until(
           lambda: reader.is_there() and reader.read(lambda parameters: None),
@@ -372,8 +413,7 @@ def test_moments_in_float64_are_shared_as_float32():
   actors = [tf.Variable(tf.zeros_like(v)) for v in learners]
   memory = parameter_memory.make(4)
   with _serving(learners, memory) as address:
-    weights.SharingPublisher(
-        weights.Publisher(address, learners, lambda version: 0), memory, 1)
+    _shared(address, learners, memory).publish(1)
     weights.Fetcher(address, actors).wait(lambda cause: None)
   assert _values(actors) == [[1., 2.], [np.float32(0.1), 3.]]
 
@@ -397,7 +437,7 @@ def test_death_within_a_write_is_told(sharing):
       raise SystemExit
 
   with pytest.raises(SystemExit):
-    sharing.publisher._memory.write(
+    sharing.memory.write(
         parameter_memory.Stamp(2, 20), Deadly())
   with pytest.raises(ConnectionError, match='died while it wrote'):
     sharing.here.fetch()
@@ -412,13 +452,11 @@ def test_new_learner_at_the_port_is_followed(may_share, monkeypatch):
   old, new = (parameter_memory.make(9) for _ in range(2))
   with _serving(learners, old) as address:
     fetcher = weights.Fetcher(address, actors, may_share=may_share)
-    weights.SharingPublisher(
-        weights.Publisher(address, learners, lambda version: 0), old, 5)
+    _shared(address, learners, old).publish(5)
     _until(lambda: fetcher.fetch() == 5)
     assert fetcher.learner == old.table_name
   with _serving(learners, new, int(address.rpartition(':')[2])):
-    weights.SharingPublisher(
-        weights.Publisher(address, learners, lambda version: 0), new, 3)
+    _shared(address, learners, new).publish(3)
 
     def fetched():
       with contextlib.suppress(ConnectionError):  # Of the old one's server.

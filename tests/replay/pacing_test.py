@@ -3,11 +3,13 @@
 import types as python_types
 
 from absl import logging
+import numpy as np
 import pytest
 
 from impala_tf import config as config_lib
 from impala_tf.replay import pacing
-from tests.fixtures import hosts
+from impala_tf.runtime import control as control_lib
+from impala_tf.runtime import interfaces
 
 
 class _Clock:
@@ -114,69 +116,66 @@ def test_replay_that_starts_from_nothing_makes_nobody_slower():
   assert agents.reason(520) is None  # but this is.
 
 
-def _reader(pace, problem='', check=lambda: None):
-  told = []
-  link = python_types.SimpleNamespace(
-      pace=pace, problem=problem, report=told.append, check=check)
-  inner = python_types.SimpleNamespace(
-      wait_secs=2., next=lambda host: (host.on_wait(), 'a batch')[1])
-  return pacing.PacedReader(inner, link, lambda: 200, 40, 1000), told
+class _Process:
+  """A process that pauses: it notes the causes, and calls a function."""
 
-
-class _Host(hosts.StoppedBy):
-  """A host that notes what it is told, and calls a function of it."""
-
-  def __init__(self, on_pause=lambda: None, should_stop=lambda: False):
-    super().__init__(should_stop)
-    self.waits, self.pauses = [], []
+  def __init__(self, pace, on_pause=lambda: None, problem='',
+               check=lambda: None, should_stop=lambda: False, is_done=False):
+    self.pauses, self.told = [], []
     self._then = on_pause
+    link = python_types.SimpleNamespace(
+        pace=pace, problem=problem, report=self.told.append, check=check)
+    self._pacemaker = pacing.Pacemaker(
+        link, 40, 1000, lambda: is_done,
+        control_lib.LoopControl(should_stop, on_pause=self._on_pause))
 
-  def on_wait(self, cause=''):
-    self.waits.append(cause)
-
-  def on_pause(self, cause):
+  def _on_pause(self, cause):
     self.pauses.append(cause)
     self._then()
 
+  def after_update(self):
+    """Does what comes after an update with which it has 200 frames."""
+    self._pacemaker.after_update(interfaces.Update(
+        5, 200, {}, (), np.zeros(1), wait_secs=0.))
 
-def test_reader_pauses_until_the_slowest_has_come_nearer():
+
+def test_learner_pauses_until_the_slowest_has_come_nearer():
   agents = _Agents()
   agents.look(a0=150, a1=500)
-  reader, told = _reader(agents.pace)
-  host = _Host(on_pause=lambda: agents.look(a0=240))
-  assert reader.next(host) == 'a batch'
-  assert told == [0.2]
-  assert len(host.pauses) == 1 and 'agent 0 has 15.0 %' in host.pauses[0]
-  assert reader.wait_secs > 2.  # A pause counts as waiting.
+  process = _Process(agents.pace, on_pause=lambda: agents.look(a0=240))
+  process.after_update()
+  assert process.told == [0.2]
+  assert len(process.pauses) == 1 and 'agent 0 has 15.0 %' in process.pauses[0]
 
 
 def test_pause_ends_where_the_link_complains():
   agents = _Agents()
   agents.look(a0=0, a1=0)
-  host = _Host()
 
   def check():
-    if host.pauses:
+    if process.pauses:
       raise config_lib.ConfigError('another agent')
 
-  reader, _ = _reader(agents.pace, check=check)
+  process = _Process(agents.pace, check=check)
   with pytest.raises(config_lib.ConfigError, match='another agent'):
-    reader.next(host)
-  assert len(host.pauses) == 1
+    process.after_update()
+  assert len(process.pauses) == 1
 
 
 def test_pause_ends_when_told_to_stop():
   agents = _Agents()
   agents.look(a0=0, a1=0)
-  host = _Host(should_stop=lambda: bool(host.pauses))
-  _reader(agents.pace)[0].next(host)
-  assert len(host.pauses) == 1
+  process = _Process(agents.pace, should_stop=lambda: bool(process.pauses))
+  process.after_update()
+  assert len(process.pauses) == 1
 
 
-def test_nobody_is_waited_for_while_the_replay_is_away():
+@pytest.mark.parametrize('reason', [
+    {'problem': 'the replay is away'}, {'is_done': True}])
+def test_nobody_is_waited_for_without_the_replay_or_after_the_last_update(
+    reason):
   agents = _Agents()
   agents.look(a0=0, a1=0)
-  reader, _ = _reader(agents.pace, problem='the replay is away')
-  host = _Host()
-  assert reader.next(host) == 'a batch'
-  assert not host.pauses and host.waits == ['the replay is away']
+  process = _Process(agents.pace, **reason)
+  process.after_update()
+  assert not process.pauses

@@ -8,6 +8,7 @@ import tensorflow as tf
 from impala_tf import types
 from impala_tf.core import queue as queue_lib
 from impala_tf.replay import priorities
+from impala_tf.runtime import interfaces
 from tests.fixtures import programs
 from tests.fixtures import unrolls
 
@@ -22,19 +23,6 @@ def test_weights_undo_the_sampling_and_raise_no_update(beta):
       expected / expected.max(), rtol=1e-6)
 
 
-class _Learner:
-  """A learner whose critic's losses are given."""
-  num_updates = num_frames = hyperparameters = None
-
-  def __init__(self):
-    self.losses = None
-
-  def update(self, unroll):
-    assert not unroll.origin.keys  # No use to it.
-    return {'loss/total': np.float32(1),
-            f'unroll/{priorities.METRIC}': np.float32(self.losses)}
-
-
 def _serve():
   """Starts the server of a replay; returns it and its address."""
   server = queue_lib.make_server([queue_lib.make_replay(
@@ -44,15 +32,14 @@ def _serve():
 
 @pytest.fixture(name='served')
 def _served():
-  """Returns a learner, one around it, and a client of a replay of three."""
+  """Returns a callback, and a client of a replay of three."""
   server, address = _serve()
   writer = queue_lib.UnrollWriter(address, unrolls.spec(), (queue_lib.REPLAY,))
   for number in range(3):
     writer.write(unrolls.numbered(number))
   writer.flush()
-  learner = _Learner()
-  yield (learner, priorities.PrioritisingLearner(
-      learner, address, queue_lib.REPLAY), reverb.Client(address))
+  yield (priorities.Prioritiser(address, queue_lib.REPLAY),
+         reverb.Client(address))
   server.stop()
 
 
@@ -64,22 +51,26 @@ def _probabilities(client):
   return found
 
 
-def _batch(keys):
-  """Makes what is needed of a batch of a fresh and some replayed unrolls."""
-  return types.Unroll((), (), (), (), (), types.Origin(
+def _update(keys, losses):
+  """Makes what is needed of an update by a fresh and some replayed unrolls."""
+  origin = types.Origin(
       tf.constant([False] + [True] * len(keys)),
-      keys=tf.constant([0, *keys], tf.uint64)))
+      keys=tf.constant([0, *keys], tf.uint64))
+  return interfaces.Update(
+      1, 1, {'loss/total': 1., f'unroll/{priorities.METRIC}':
+             np.float32(losses)}, types.Unroll((), (), (), (), (), origin),
+      np.zeros(len(losses)), wait_secs=0.)
 
 
 def test_replay_is_sampled_by_the_critics_losses(served):
-  learner, prioritising, client = served
+  prioritiser, client = served
   before = _probabilities(client)
   assert len(before) == 3
   np.testing.assert_allclose(list(before.values()), 1 / 3)
   keys = sorted(before)
-  learner.losses = [99., 1., 3., 8.]  # The first is a fresh one's.
-  metrics = prioritising.update(_batch(keys))
-  assert set(metrics) == {'loss/total'}
+  update = _update(keys, [99., 1., 3., 8.])  # The first is a fresh one's.
+  prioritiser.after_update(update)
+  assert set(update.metrics) == {'loss/total'}
   wanted = np.array([1., 3., 8.]) / 4 + .01
   programs.wait_until(lambda: np.allclose(
       [_probabilities(client).get(key) for key in keys],
@@ -88,23 +79,19 @@ def test_replay_is_sampled_by_the_critics_losses(served):
 
 def test_losses_that_are_not_finite_and_items_that_are_gone_change_nothing(
     served):
-  learner, prioritising, client = served
+  prioritiser, client = served
   keys = sorted(_probabilities(client))
-  learner.losses = [1., 1., np.nan, 8.]
-  prioritising.update(_batch(keys))
-  learner.losses = [1., 7.]
-  prioritising.update(_batch([12345]))
-  learner.losses = [1., 3., 3., 3.]  # All the same, sent after those.
-  prioritising.update(_batch(keys))
+  prioritiser.after_update(_update(keys, [1., 1., np.nan, 8.]))
+  prioritiser.after_update(_update([12345], [1., 7.]))
+  # All the same, sent after those.
+  prioritiser.after_update(_update(keys, [1., 3., 3., 3.]))
   assert set(_probabilities(client)) == set(keys)
   np.testing.assert_allclose(list(_probabilities(client).values()), 1 / 3)
 
 
 def test_a_server_that_has_died_holds_no_update_up():
-  learner = _Learner()
   server, address = _serve()
-  other = priorities.PrioritisingLearner(learner, address, queue_lib.REPLAY)
+  prioritiser = priorities.Prioritiser(address, queue_lib.REPLAY)
   server.stop()
-  learner.losses = [1., 1.]
   for _ in range(5):
-    assert other.update(_batch([1]))['loss/total'] == 1.
+    prioritiser.after_update(_update([1], [1., 1.]))

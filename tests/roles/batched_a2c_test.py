@@ -14,9 +14,8 @@ from impala_tf import config as config_lib
 from impala_tf.envs import env_processes
 from impala_tf.roles import actor_learner
 from impala_tf.roles import batched_a2c
-from impala_tf.roles import in_process
 from impala_tf.runs import metrics
-from impala_tf.runtime import host as host_lib
+from impala_tf.runtime import control as control_lib
 from tests.fixtures import hosts
 from tests.fixtures import programs
 from tests.fixtures import spoilt_catch
@@ -50,21 +49,6 @@ def test_parameters_of_a_learner_that_came_back_are_new():
   fetcher = batched_a2c.NewerFetcher(
       _Fetcher([4, 5, 5, 5, 3, 3, 4], 'aaabbcc'))
   assert [fetcher.fetch() for _ in range(6)] == [4, 5, 5, 3, 3, 4]
-
-
-def test_learner_that_waits_leaves_nobody_without_parameters():
-  calls = []
-
-  class Publisher:
-    def complete_table(self):
-      calls.append('complete')
-
-  class Host(host_lib.LearnerHost):
-    def on_wait(self, cause=''):
-      calls.append(cause)
-
-  batched_a2c.BarrierHost(Host(), Publisher()).on_wait('cause')
-  assert calls == ['complete', 'cause']
 
 
 def test_all_environments_wait_for_the_slowest(start_workers, tmp_path):
@@ -109,7 +93,7 @@ def _check(rows):
 
 
 def _rows(config, run_dir, host=None):
-  in_process.run(config, str(run_dir), host or host_lib.LearnerHost())
+  hosts.run_in_process(config, run_dir, host)
   return metrics.read_rows(str(run_dir))
 
 
@@ -164,19 +148,19 @@ class _DyingActor:
 def test_environments_that_die_too_often_end_the_run(monkeypatch):
   config = _config('step', num_actors=1, num_envs=8, max_restarts=2)
   learner = types.SimpleNamespace(num_updates=tf.Variable(0))
-  reader = batched_a2c.PlayingReader(
-      config, learner, None, lambda batch: batch)
+  player = batched_a2c.Player(
+      config, learner, None, control_lib.LoopControl())
   closed = []
-  monkeypatch.setattr(reader, '_start', lambda: _DyingActor(closed))
+  monkeypatch.setattr(player, '_start', lambda: _DyingActor(closed))
   with pytest.raises(env_processes.WorkerError, match='environment 2'):
-    reader.next(host_lib.LearnerHost())
+    next(player.batches(lambda batch: batch))
   assert len(closed) == len(set(closed)) == 3
 
 
 def test_actor_of_a_learner_that_plays_is_refused():
   with pytest.raises(config_lib.ConfigError, match='start no actors'):
     actor_learner.run_actor(
-        _config('step'), 'localhost:1', 0, 0, host_lib.ActorHost())
+        _config('step'), 'localhost:1', 0, 0, control_lib.ActorControl())
 
 
 _FORMS = {

@@ -35,15 +35,15 @@ class _Learner:
     self.address = f'localhost:{self._server.port}'
     # A run of 100 frames that was resumed with this config.
     self._publisher = weights.Publisher(
-        self.address, agent.published_variables,
-        lambda version: 100 + version * 20)
+        weights.make_snapshot(agent.published_variables),
+        lambda version: 100 + version * 20, [weights.Table(self.address)])
     self._variables = agent.published_variables
 
   def publish(self, version, value=None):
     if value is not None:
       for variable in self._variables:
         variable.assign(variable * 0 + value)
-    self._publisher.publish(version, self._publisher.snapshot())
+    self._publisher.publish(version)
 
   def stop(self):
     self._server.stop()

@@ -18,10 +18,8 @@ from impala_tf.core import experiment
 from impala_tf.core import queue as queue_lib
 from impala_tf.core import weights
 from impala_tf.roles import evaluation
-from impala_tf.roles import in_process
 from impala_tf.roles import learner_parts
 from impala_tf.runs import metrics
-from impala_tf.runtime import host as host_lib
 from impala_tf.runtime import learner_group
 from impala_tf.runtime import precision
 from impala_tf.runtime import user_modules
@@ -53,7 +51,7 @@ def _config(seed=1, **experiment_options):
 
 def _rows(config, run_dir, host=None):
   """Trains; returns the rows without what depends on the clock."""
-  in_process.run(config, str(run_dir), host or host_lib.LearnerHost())
+  hosts.run_in_process(config, run_dir, host)
   return [{k: v for k, v in row.items() if k not in _TIMES}
           for row in metrics.read_rows(str(run_dir))]
 
@@ -79,16 +77,16 @@ def test_row_of_several_updates_has_their_means_and_changes_no_other(
 def test_parameters_are_published_before_they_are_fetched_only(
     tmp_path, monkeypatch):
   published = []
-  publish = weights.Publisher.publish
+  write = weights.Table.write
 
-  def note(self, version, *arguments):
-    published.append(version)
-    publish(self, version, *arguments)
+  def note(self, stamp, parameters):
+    published.append(stamp.version)
+    write(self, stamp, parameters)
 
-  monkeypatch.setattr(weights.Publisher, 'publish', note)
+  monkeypatch.setattr(weights.Table, 'write', note)
   rows = _rows(_with(_config(), 'actor', num_envs=12), tmp_path)
   # The actor plays 12 unrolls at a time, which are three batches.
-  assert sorted(set(published)) == [0, 3, 6] and published.count(3) == 1
+  assert published == [0, 3, 6]
   assert [row['policy_lag'] for row in rows] == [0, 1, 2, 0, 1, 2, 0, 1]
 
 
@@ -383,13 +381,13 @@ def _with(config, section, **options):
 def test_resumed_run_learns_by_the_changed_config(tmp_path, monkeypatch):
   """Its values win over those in the checkpoint, once; annealing follows."""
   published = {}  # Updates to frames, as actors are told.
-  publish = weights.Publisher.publish
+  write = weights.Table.write
 
-  def note(self, version, parameters):
-    published[version] = self.frames_at(version)
-    publish(self, version, parameters)
+  def note(self, stamp, parameters):
+    published[stamp.version] = stamp.frames
+    write(self, stamp, parameters)
 
-  monkeypatch.setattr(weights.Publisher, 'publish', note)
+  monkeypatch.setattr(weights.Table, 'write', note)
   old = _with(_config(), 'optimizer', learning_rate=0.5)
   before = _rows(old, tmp_path, hosts.StoppedAfter(2))[-1]
   new = _with(old, 'optimizer', learning_rate=0.25)

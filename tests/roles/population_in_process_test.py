@@ -8,17 +8,16 @@ import tensorflow as tf
 
 from impala_tf import config as config_lib
 from impala_tf.config import fingerprint as fingerprint_lib
-from impala_tf.core import experiment
 from impala_tf.core import queue as queue_lib
+from impala_tf.core import transport
 from impala_tf.pbt import populations
 from impala_tf.pbt import rules
 from impala_tf.replay import pacing
 from impala_tf.replay import shared_replay
-from impala_tf.roles import in_process
 from impala_tf.roles import population_in_process
 from impala_tf.roles import replay_server
 from impala_tf.runs import metrics
-from impala_tf.runtime import host as host_lib
+from impala_tf.runtime import control as control_lib
 from tests.fixtures import hosts
 
 pytestmark = pytest.mark.usefixtures('servers_stay')
@@ -70,7 +69,7 @@ def _trained(tmp_path_factory, servers_stay):
   """Trains a population once; returns its directory."""
   del servers_stay  # Only to be there first.
   directory = tmp_path_factory.mktemp('population')
-  population_in_process.run(_configs(directory), host_lib.LearnerHost())
+  population_in_process.run(_configs(directory), control_lib.LoopControl())
   return directory
 
 
@@ -145,12 +144,13 @@ def test_members_that_share_a_replay_score_by_their_own_games(
              for run_dir, config in _configs(tmp_path).items()}
   config, *_ = configs.values()
   server = queue_lib.make_server([
-      experiment.make_replay(config, replay_server._unroll_spec(config)),
+      transport.make_replay(config, replay_server._unroll_spec(config)),
       *shared_replay.make_tables(
           fingerprint_lib.of_unrolls(config), len(configs))], None)
   for agent, (run_dir, config) in enumerate(configs.items()):
-    in_process.run(config, run_dir, host_lib.LearnerHost(),
-                   f'localhost:{server.port}', agent)
+    hosts.run_in_process(
+        config, run_dir, replay_address=f'localhost:{server.port}',
+        agent=agent)
   server.stop()
   rows, (event, *_) = _numbers(tmp_path)['slow']
   assert any(0 < row['replayed/foreign_share'] < 1 for row in rows)
@@ -175,8 +175,8 @@ def test_same_seed_gives_the_same_numbers(trained, tmp_path):
   # Stopped in between two turns, and resumed.
   host = hosts.StoppedBy(lambda: bool(populations.read_events(
       str(tmp_path / 'slow'))))
-  population_in_process.run(_configs(tmp_path), host)
-  population_in_process.run(_configs(tmp_path), host_lib.LearnerHost())
+  population_in_process.run(_configs(tmp_path), host.control)
+  population_in_process.run(_configs(tmp_path), control_lib.LoopControl())
   assert _numbers(tmp_path) == _numbers(trained)
 
 
@@ -210,9 +210,8 @@ def test_copy_has_the_others_parameters_and_its_own_counts(trained):
 def test_member_is_an_ordinary_run_until_the_burn_in_ends(trained, tmp_path):
   # A sweep of the same draws can then be compared in pairs.
   config = _configs(tmp_path, total_updates=4)[str(tmp_path / 'quick')]
-  in_process.run(dataclasses.replace(
-      config, population=config_lib.PopulationConfig()),
-      str(tmp_path / 'quick'), host_lib.LearnerHost())
+  hosts.run_in_process(dataclasses.replace(
+      config, population=config_lib.PopulationConfig()), tmp_path / 'quick')
   alone, _ = _numbers(tmp_path)['quick']
   member, _ = _numbers(trained)['quick']
   assert alone == member[:4]
@@ -225,7 +224,7 @@ def test_population_ends_once_its_members_have_reached_their_return(tmp_path):
           config.experiment, stop_at_return=-1.))
       for run_dir, config in _configs(
           tmp_path, total_updates=10_000, decision_episodes=10**6).items()}
-  population_in_process.run(configs, host_lib.LearnerHost())
+  population_in_process.run(configs, control_lib.LoopControl())
   for run_dir in configs:
     row = metrics.read_rows(run_dir)[-1]
     assert row['episodes'] >= 100 and row['updates'] < 1000

@@ -12,7 +12,6 @@ import reverb
 import tensorflow as tf
 
 from impala_tf import config as config_lib
-from impala_tf.a3c import parameter_server
 from impala_tf.a3c import segments
 from impala_tf.a3c import store as store_lib
 from impala_tf.a3c import worker as worker_lib
@@ -20,15 +19,17 @@ from impala_tf.agents import saved
 from impala_tf.comms import config_table
 from impala_tf.core import experiment
 from impala_tf.core import learner as learner_lib
+from impala_tf.core import loop
 from impala_tf.core import queue as queue_lib
 from impala_tf.envs import catch
+from impala_tf.roles import a3c_learner
 from impala_tf.roles import evaluation
-from impala_tf.roles import in_process
 from impala_tf.roles import shared_parameters
 from impala_tf.roles import warm_start
 from impala_tf.runs import gin_config
 from impala_tf.runs import metrics
-from impala_tf.runtime import host as host_lib
+from impala_tf.runtime import control as control_lib
+from impala_tf.runtime import interfaces
 from tests.fixtures import hosts
 from tests.fixtures import programs
 from tests.fixtures import spoilt_catch
@@ -54,7 +55,7 @@ def _config(algorithm='a3c', total_frames=60, level='catch', **sections):
 
 def _rows(config, run_dir, host=None):
   """Trains; returns the rows without what depends on the clock."""
-  in_process.run(config, str(run_dir), host or host_lib.LearnerHost())
+  hosts.run_in_process(config, run_dir, host)
   return [{k: v for k, v in row.items() if k not in _TIMES}
           for row in metrics.read_rows(str(run_dir))]
 
@@ -160,7 +161,7 @@ def test_sarsa_goes_on_with_the_action_of_which_the_target_was(
 def test_workers_of_value_methods_explore_as_the_config_says(
     algorithm, tmp_path):
   config = _config(algorithm)
-  store = parameter_server.make(config, str(tmp_path)).store
+  store = a3c_learner.make(config, str(tmp_path)).store
   make_link, agents = shared_parameters._memory_link(config, store), []
 
   def note(agent, target_agent):
@@ -220,12 +221,12 @@ def test_stopped_run_goes_on_with_all_that_workers_share(
           config.asynchronous, optimizer=optimizer))
   host = hosts.StoppedAfter(6)
   _rows(config, tmp_path, host)
-  parts = parameter_server.make(config, str(tmp_path))
+  parts = a3c_learner.make(config, str(tmp_path))
   assert parts.store.counts[:2] == (27, 6)
   target = parts.store.target_parameters
   # It is that of 23 frames.
   assert (parts.store.parameters != target).any()
-  fresh = parameter_server.make(config, str(tmp_path / 'fresh')).store
+  fresh = a3c_learner.make(config, str(tmp_path / 'fresh')).store
   assert (fresh.parameters == fresh.target_parameters).all()
   assert (fresh.parameters != target).any()
   moved = [bool(slot.any()) for slot in parts.store.slots]
@@ -246,7 +247,7 @@ def test_run_begins_with_another_ones_parameters_and_with_those_as_targets(
   _rows(config, source)
   warm_start.write_first_checkpoint(config, new, source, 'newest')
   learned = worker_lib.flatten(saved.load_agent(source).agent)
-  store = parameter_server.make(config, new).store
+  store = a3c_learner.make(config, new).store
   np.testing.assert_array_equal(store.parameters, learned)
   np.testing.assert_array_equal(store.target_parameters, learned)
   assert store.counts == (0, 0, 0) and not store.slots[0].any()
@@ -264,7 +265,7 @@ def test_gradient_that_is_not_finite_is_not_shared(
       correction='none', reward_clipping='none'))
   rows = _rows(config, tmp_path)
   assert rows[-1]['updates_skipped'] == math.ceil(len(rows) / 3)
-  parts = parameter_server.make(config, str(tmp_path))
+  parts = a3c_learner.make(config, str(tmp_path))
   assert np.isfinite(parts.store.parameters).all()
   assert np.isfinite(parts.store.slots[0]).all()
   assert rows[-1]['frames'] >= 60
@@ -320,39 +321,30 @@ def test_config_that_workers_cannot_have_is_refused(options, words, tmp_path):
 
 
 def test_last_row_has_the_frames_that_workers_added_meanwhile(tmp_path):
-  parts = parameter_server.make(_config(total_frames=20), str(tmp_path))
+  parts = a3c_learner.make(_config(total_frames=20), str(tmp_path))
 
   def play():
     parts.store.add_frames(10, 100, {
         'worker': 'worker 0', 'lag': 0,
         'metrics': {'gradient_norm': 1., 'learning_rate': 0.}})
 
-  class Host(host_lib.LearnerHost):
-
-    def on_row(self, row):
-      if row['frames'] == 10:
-        play()  # And nobody plays on: these were the last.
+  def on_row(row):
+    if row['frames'] == 10:
+      play()  # And nobody plays on: these were the last.
 
   play()
-  parameter_server.run(parts, Host())
+  parts.learn(loop.read(parts.reader(), control_lib.LoopControl()),
+              interfaces.Reports(on_row))
   assert [row['frames'] for row in metrics.read_rows(str(tmp_path))] == [10, 20]
 
 
 def test_learner_that_waits_for_records_tells_who_has_the_lock(tmp_path):
-  parts = parameter_server.make(_config(), str(tmp_path))
+  parts = a3c_learner.make(_config(), str(tmp_path))
   causes = []
-
-  class Host(host_lib.LearnerHost):
-
-    def should_stop(self):
-      return bool(causes)
-
-    def on_wait(self, cause=''):
-      causes.append(cause)
-
   holder = store_lib.find([parts.store.table_name])
   fcntl.flock(holder._file.fileno(), fcntl.LOCK_EX)
-  parameter_server.run(parts, Host())
+  parts.learn(loop.read(parts.reader(), control_lib.LoopControl(
+      lambda: bool(causes), on_wait=causes.append)), interfaces.NO_REPORTS)
   assert f'process {os.getpid()} has the lock' in causes[0]
 
 
@@ -360,7 +352,8 @@ def test_process_without_workers_is_refused():
   config = _config(actor=config_lib.ActorConfig(num_actors=2))
   with pytest.raises(config_lib.ConfigError, match='no actor 2: .* 0 to 1;'):
     shared_parameters.run_actor(
-        config, 'localhost:1', seed=0, task=2, host=host_lib.ActorHost())
+        config, 'localhost:1', seed=0, task=2,
+        control=control_lib.ActorControl())
 
 
 @pytest.mark.parametrize('optimizer, num_actors, is_refused', [
@@ -378,17 +371,16 @@ def test_workers_that_would_share_a_slot_of_their_own_are_refused(
   with pytest.raises(config_lib.ConfigError if is_refused else _Waits,
                      match=words if is_refused else None):
     shared_parameters.run_actor(
-        config, 'localhost:1', seed=0, task=0, host=_WaitingHost())
+        config, 'localhost:1', seed=0, task=0,
+        control=control_lib.ActorControl(_wait))
 
 
 class _Waits(Exception):
   """A process of workers has come to wait for its learner."""
 
 
-class _WaitingHost(host_lib.ActorHost):
-
-  def wait_for_learner(self):
-    raise _Waits
+def _wait():
+  raise _Waits
 
 
 # Whole runs of the real command.

@@ -10,9 +10,10 @@ import time
 import numpy as np
 import pytest
 
+from impala_tf.core import loop
+from impala_tf.runtime import control as control_lib
 from impala_tf.runtime import learner_group
 from impala_tf.runtime import ports
-from tests.fixtures import hosts
 from tests.fixtures import programs
 from tests.fixtures import replica_process
 
@@ -211,6 +212,7 @@ def test_learner_that_does_not_come_is_waited_for_and_named(tmp_path):
 class _Exchange:
   """One of two threads that exchange numbers, in place of `gather`."""
   number = 2
+  agree = learner_group._Together.agree
 
   def __init__(self, task, rows, barrier):
     self._task, self._rows, self._barrier = task, rows, barrier
@@ -230,40 +232,40 @@ def _make_exchanges():
 
 class _Reader:
   """A reader that has a batch at some times and none at others."""
+  problem = ''
 
   def __init__(self, is_ready):
     self._is_ready = is_ready
     self._number = 0
 
-  def next(self, host):
-    while not host.should_stop():
-      if self._is_ready(self._number):
-        self._number += 1
-        return self._number
-      time.sleep(0.001)
-    return None
+  def poll(self):
+    time.sleep(0.001)
+    if not self._is_ready(self._number):
+      return None
+    self._number += 1
+    return self._number
 
 
-def _take_turns(is_ready, should_stop):
+def _take_turns(is_ready, should_stop, on_wait=lambda cause: None):
   """Runs two learners' turns; returns the batches that each got."""
   exchanges, got = _make_exchanges(), [[], []]
 
   def run(task):
-    reader = learner_group._Reader(_Reader(is_ready[task]), exchanges[task])
-    while True:
-      batch = reader.next(
-          hosts.StoppedBy(lambda: should_stop[task](got[task])))
-      if batch is None:
-        return reader
+    control = control_lib.LoopControl(
+        lambda: should_stop[task](got[task]),
+        on_wait=lambda cause: task or on_wait(cause))
+    for batch in loop.read(
+        _Reader(is_ready[task]), control, exchanges[task].agree):
       got[task].append(batch)
 
   with concurrent.futures.ThreadPoolExecutor(2) as threads:
-    futures = [threads.submit(run, task) for task in range(2)]
-    return got, [future.result(60) for future in futures]
+    for future in [threads.submit(run, task) for task in range(2)]:
+      future.result(60)
+  return got
 
 
 def test_one_that_is_asked_to_stop_stops_all_at_the_same_update():
-  got, _ = _take_turns(
+  got = _take_turns(
       [lambda number: True] * 2,
       [lambda got: len(got) >= 3, lambda got: False])
   assert got == [[1, 2, 3]] * 2
@@ -277,37 +279,18 @@ def test_one_without_a_batch_makes_all_wait_and_can_still_be_stopped():
       waits_since.append(time.monotonic())
     return bool(waits_since) and time.monotonic() > waits_since[0] + 2
 
-  got, readers = _take_turns(
+  got = _take_turns(
       [lambda number: True, lambda number: number < 2],
       [has_waited, lambda got: False])
   assert got == [[1, 2]] * 2  # Nothing is lost that was learned from by one.
-  assert all(1 < reader.wait_secs < 20 for reader in readers)
-
-
-class _Waiting(hosts.StoppedBy):
-  """A host that counts how often it hears of waiting."""
-
-  def __init__(self, should_stop):
-    super().__init__(should_stop)
-    self.num_waits = 0
-
-  def on_wait(self):
-    self.num_waits += 1
 
 
 def test_one_that_has_a_batch_hears_that_it_waits_for_others():
-  start = time.monotonic()
-  host = _Waiting(
-      lambda: host.num_waits >= 2 or time.monotonic() > start + 50)
-  readers = [
-      learner_group._Reader(_Reader(lambda number, is_ready=is_ready: is_ready),
-                            exchange)
-      for is_ready, exchange in zip([True, False], _make_exchanges())]
-  with concurrent.futures.ThreadPoolExecutor(2) as threads:
-    waits = [threads.submit(readers[0].next, host),
-             threads.submit(readers[1].next, hosts.StoppedBy())]
-    assert [wait.result(60) for wait in waits] == [None, None]
-  assert host.num_waits >= 2
+  causes = []
+  assert _take_turns(
+      [lambda number: True, lambda number: False],
+      [lambda got: len(causes) >= 2, lambda got: False],
+      causes.append) == [[], []]
 
 
 def test_slow_one_holds_the_other_up_and_loses_no_batch():
@@ -316,7 +299,7 @@ def test_slow_one_holds_the_other_up_and_loses_no_batch():
   def slow(number):
     return time.monotonic() > start + 0.7 * (number + 1)
 
-  got, _ = _take_turns(
+  got = _take_turns(
       [lambda number: True, slow],
       [lambda got: False, lambda got: len(got) >= 2])
   assert got == [[1, 2]] * 2

@@ -18,14 +18,14 @@ from impala_tf.runs import progress
 from impala_tf.runs import run_directory
 from impala_tf.runtime import child as child_lib
 from impala_tf.runtime import command_names
-from impala_tf.runtime import host as host_lib
+from impala_tf.runtime import control as control_lib
 from impala_tf.runtime import sizing
 from impala_tf.runtime import waiting as waiting_lib
 
 RowFn = Callable[[Mapping[str, Any]], None]
 
 
-class _Host(host_lib.LearnerHost):
+class _Process:
   """The process that the learner's loop runs in: signals, waiting, messages.
 
   Attributes:
@@ -33,7 +33,7 @@ class _Host(host_lib.LearnerHost):
   """
 
   def __init__(self, args: argparse.Namespace, addresses: List[str],
-               on_row: RowFn, config: config_lib.Config):
+               config: config_lib.Config):
     """Prints at once which peers a learner started by hand waits for.
 
     `addresses` are those at which several learners reach one another; empty for
@@ -50,7 +50,6 @@ class _Host(host_lib.LearnerHost):
       awaited = ('segments of workers, whose actors find this learner at '
                  f'{args.address}')
     self.signals: List[int] = []
-    self.on_row = on_row
     self._args = args
     self._addresses = addresses
     self._say = role_flags.make_say(args)
@@ -67,17 +66,17 @@ class _Host(host_lib.LearnerHost):
     if self._args.supervised:
       child_lib.stop_with_parent(lambda: self.signals.append(signal.SIGTERM))
 
-  def should_stop(self) -> bool:
-    return bool(self.signals)
+  def control(self) -> control_lib.LoopControl:
+    """Returns what the learner's loop asks."""
+    return control_lib.LoopControl(
+        lambda: bool(self.signals), self._before_batch, self._on_wait,
+        self._pausing.poll)
 
-  def on_wait(self, cause: str = '') -> None:
+  def _on_wait(self, cause: str) -> None:
     if not self.signals:
       self._waiting.poll(cause)
 
-  def on_pause(self, cause: str) -> None:
-    self._pausing.poll(cause)
-
-  def before_batch(self) -> None:
+  def _before_batch(self) -> None:
     secs = self._waiting.restart()
     self._pausing.restart()
     if self._num_batches == 1:
@@ -120,22 +119,24 @@ def _learn(args: argparse.Namespace, config: config_lib.Config, run_dir: str,
            on_row: RowFn = lambda row: None) -> Optional[int]:
   """Learns to the end; returns the signal that ended it, if any."""
   addresses = role_flags.learner_addresses(args, config.learner.num_learners)
-  host = _Host(args, addresses, on_row, config)
+  process = _Process(args, addresses, config)
   # Here, since they import TensorFlow, which takes seconds.
   from impala_tf.roles import learner_parts
+  from impala_tf.runtime import interfaces
   architecture = beginning.import_architecture(config)
-  host.handle_signals()  # Before, there is nothing to save.
+  process.handle_signals()  # Before, there is nothing to save.
   _, port = role_flags.parse_address(args.address)
   place = learner_parts.Place(
       run_dir, port, args.replay_address, args.agent or 0)
   is_done = False
   with contextlib.suppress(local_run.Stopped):
     if args.replay_address is not None:
-      host.wait_for_replay()
+      process.wait_for_replay()
     is_done = architecture.run_learner(
-        config, place, host, host.join, args.profile)
-  if host.signals:
-    return host.signals[0]
+        config, place, process.control(),
+        interfaces.Reports(on_row, profile=args.profile), process.join)
+  if process.signals:
+    return process.signals[0]
   return None if is_done else signal.SIGTERM  # That another learner was sent.
 
 

@@ -14,7 +14,7 @@ from impala_tf.roles import beginning
 from impala_tf.runs import gin_config
 from impala_tf.runs import run_directory
 from impala_tf.runtime import child as child_lib
-from impala_tf.runtime import host as host_lib
+from impala_tf.runtime import control as control_lib
 from impala_tf.runtime import plurals
 from impala_tf.runtime import stop_signals
 from impala_tf.runtime import waiting as waiting_lib
@@ -84,7 +84,7 @@ def _begin(supervised: bool) -> None:
       signal.signal(signum, lambda signum, unused_frame: os._exit(128 + signum))
 
 
-class _ActorHost(host_lib.ActorHost):
+class _ActorProcess:
   """The process that the actor's loop runs in."""
 
   def __init__(self, args: argparse.Namespace, learner: _LearnerConnection,
@@ -96,9 +96,13 @@ class _ActorHost(host_lib.ActorHost):
     self._learner = learner
     self._profile = profile
     self._has_sent = False
-    self.poll = learner.poll
 
-  def wait_for_learner(self) -> None:
+  def control(self) -> control_lib.ActorControl:
+    """Returns what the actor's loop asks."""
+    return control_lib.ActorControl(
+        self._wait_for_learner, self._learner.poll, self._on_unroll)
+
+  def _wait_for_learner(self) -> None:
     self._learner.config()
     address = self._args.replay_address
     if address is not None:
@@ -106,7 +110,7 @@ class _ActorHost(host_lib.ActorHost):
           f'the replay at {address}', self._args.wait_secs,
           self._learner.say).poll)
 
-  def on_unroll(self, hop_secs: Mapping[str, float]) -> None:
+  def _on_unroll(self, hop_secs: Mapping[str, float]) -> None:
     if not self._has_sent:
       self._learner.say(self._first)
     self._has_sent = True
@@ -133,8 +137,8 @@ def run_actor(args: argparse.Namespace) -> None:
     profile = profiling.HopTimesWriter(args.run_dir, f'actor_{seed}')
   architecture.run_actor(
       config, args.address, seed, args.task,
-      _ActorHost(args, learner, config, profile), args.replay_address,
-      args.core, args.agent or 0)
+      _ActorProcess(args, learner, config, profile).control(),
+      args.replay_address, args.core, args.agent or 0)
 
 
 def _describe(row: Mapping[str, Any]) -> str:

@@ -5,13 +5,12 @@ import pathlib
 
 import pytest
 
-from impala_tf.roles import in_process
 from impala_tf.runs import gin_config
 from impala_tf.runs import sweep_directory
-from impala_tf.runtime import host
 from impala_tf.sweeps import plan as plan_lib
 from impala_tf.sweeps import results as results_lib
 from lab.figures import __main__ as analysis
+from tests.fixtures import hosts
 from tests.fixtures import programs
 
 pytestmark = [pytest.mark.usefixtures('servers_stay'),
@@ -56,9 +55,9 @@ def _run(path, config):
   with sweep_directory.claim(path, config, tasks) as directory:
     for run in plan_lib.runs(config):
       pathlib.Path(directory.run_dir(run)).mkdir(parents=True)
-      in_process.run(
+      hosts.run_in_process(
           gin_config.load(config.tasks[run.task], run.gin_bindings()),
-          directory.run_dir(run), host.LearnerHost())
+          directory.run_dir(run))
       result = directory.record(run, results_lib.FINISHED, '')
       assert result.frames >= 3 * 4 * 10 / 2 and result.final_return is not None
 

@@ -7,7 +7,7 @@ import pytest
 import reverb
 import tensorflow as tf
 
-from impala_tf.replay import saved_tables
+from impala_tf.comms import saved_tables
 
 
 def _table(name, size=None, max_size=100):

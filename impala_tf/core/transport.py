@@ -1,0 +1,144 @@
+"""The wiring of the tables: queue, replay, writer, batches, publisher.
+
+Like `experiment`, it makes parts from the config.
+"""
+
+from typing import Iterable, List, Optional, Tuple
+
+import numpy as np
+import reverb
+
+from impala_tf import config as config_lib
+from impala_tf import types
+from impala_tf.comms import packing
+from impala_tf.comms import parameter_memory
+from impala_tf.comms import sampling
+from impala_tf.comms import unroll_filter
+from impala_tf.config import fingerprint as fingerprint_lib
+from impala_tf.core import batches as batches_lib
+from impala_tf.core import learner as learner_lib
+from impala_tf.core import queue as queue_lib
+from impala_tf.core import weights
+from impala_tf.replay import episodes
+from impala_tf.replay import sources
+from impala_tf.runtime import sizing
+
+
+def make_tables(config: config_lib.Config, spec: types.Unroll,
+                queue_capacity: int,
+                has_replay: bool = True) -> List[reverb.Table]:
+  """Makes the queue and, if unrolls are replayed, the replay.
+
+  Args:
+    queue_capacity: unrolls that wait before actors block.
+    has_replay: False if the replay has a server of its own.
+
+  Raises:
+    ConfigError: the replay would not fit into memory.
+  """
+  tables = [queue_lib.make_queue(spec, queue_capacity)]
+  if config.num_replayed and has_replay:
+    tables.append(make_replay(config, spec))
+  return tables
+
+
+def make_replay(config: config_lib.Config, spec: types.Unroll) -> reverb.Table:
+  """Makes the replay; raises ConfigError if it would not fit into memory."""
+  exponent = config.replay.priority_exponent if config.has_priorities else 0.
+  return queue_lib.make_replay(
+      spec, config.replay.capacity_unrolls, sizing.memory_bytes(), exponent,
+      config.chain_unrolls)
+
+
+def make_writer(config: config_lib.Config, address: str, spec: types.Unroll,
+                task: int = 0, replay_address: Optional[str] = None,
+                agent: int = 0) -> queue_lib.UnrollWriter:
+  """Makes the writer of an actor's unrolls; see `queue.UnrollWriter`.
+
+  Args:
+    address: 'host:port' of the queue's server.
+    task: number of the actor that writes.
+    replay_address: 'host:port' of the replay's server; None: the queue's.
+    agent: number of the agent among those that share the replay.
+  """
+  tables = (queue_lib.QUEUE,)
+  if config.num_replayed:
+    tables = (queue_lib.REPLAY, queue_lib.QUEUE)  # The queue may block.
+  stamp = packing.Stamp(np.int64(task), np.int64(
+      fingerprint_lib.of_unrolls(config)), np.int64(agent))
+  chains = None
+  if config.chain_unrolls is not None:
+    chains = episodes.Chains(config.chain_unrolls, config.actor.num_envs)
+  return queue_lib.UnrollWriter(
+      address, spec, tables, stamp, replay_address, chains)
+
+
+def make_batches(config: config_lib.Config, spec: types.Unroll, address: str,
+                 refusals: Optional[unroll_filter.Refusals] = None,
+                 shared: Optional[Tuple[str, int]] = None,
+                 recompute: Optional[episodes.RecomputeFn] = None,
+                 first_version: Optional[int] = None
+                 ) -> Iterable[types.Unroll]:
+  """Makes the batches that a learner reads; see `batches.make_batches`.
+
+  Args:
+    address: 'host:port' of the queue's server.
+    refusals: counts unrolls that are left out.
+    shared: 'host:port' of a replay that several agents share, and this agent's
+      number among them; None: the replay, if any, is the queue's neighbour.
+    recompute: see `sources.EpisodeReplay`.
+    first_version: version of the first batch's unrolls, if actors wait for each
+      update.
+  """
+  packed = packing.Packing(spec)
+  fingerprint = fingerprint_lib.of_unrolls(config)
+  # Between processes the order is that of chance already. Where actors wait for
+  # the update, one sampler reads as fast as they play.
+  in_order = config.experiment.in_process or first_version is not None
+  replay_address, agent = shared or (address, None)
+  replay = None
+  if config.num_replayed:
+    parts = sampling.Source(replay_address, queue_lib.REPLAY,
+                            config.num_replayed, in_order), packed, fingerprint
+    if config.chain_unrolls is not None:
+      replay = sources.EpisodeReplay(*parts, recompute)
+    elif config.has_priorities:
+      replay = sources.PrioritisedReplay(
+          *parts, config.replay.priority_correction)
+    elif shared is not None:
+      replay = sources.SharedReplay(*parts, agent, refusals)
+    else:
+      replay = sources.UniformReplay(*parts)
+  return batches_lib.make_batches(
+      sampling.Source(address, queue_lib.QUEUE, config.num_fresh, in_order),
+      packed, batches_lib.Filter(fingerprint, refusals, agent, first_version),
+      replay)
+
+
+def make_publisher(config: config_lib.Config, address: str,
+                   learner: learner_lib.Learner, frames_per_update: int,
+                   memory: Optional[parameter_memory.Memory]
+                   ) -> weights.Publisher:
+  """Makes the publisher of a learner's parameters.
+
+  Args:
+    address: 'host:port' of the learner's server.
+    learner: learner, restored.
+    frames_per_update: environment frames of each later update.
+    memory: memory for peers on this machine; None for none.
+  """
+  table = weights.Table(address)
+  if not config.experiment.in_process:
+    destinations = weights.in_other_processes(
+        table, memory, config.actor.synchronisation != 'none')
+  elif config.actor.controlled_lag_updates is not None:
+    destinations = [weights.Delayed(table, config.actor.controlled_lag_updates)]
+  else:
+    destinations = [table]
+  # Only of this process: the config may have been another before.
+  version, frames = (int(variable.numpy()) for variable in (
+      learner.num_updates, learner.num_frames))
+  return weights.Publisher(
+      weights.make_snapshot(learner.agent.published_variables),
+      lambda later: frames + (later - version) * frames_per_update,
+      destinations)

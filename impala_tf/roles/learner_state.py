@@ -1,0 +1,124 @@
+"""The state that a run resumes from: made, restored and saved."""
+
+from typing import Any, Mapping, NamedTuple, Optional
+
+from absl import logging
+import reverb
+import tensorflow as tf
+
+from impala_tf import config as config_lib
+from impala_tf.a3c import parameter_server
+from impala_tf.agents import saved as saved_lib
+from impala_tf.comms import reverb_calls
+from impala_tf.core import experiment
+from impala_tf.envs import environment as environment_lib
+from impala_tf.optimizers import hyperparameters as hyperparameters_lib
+from impala_tf.pbt import member as member_lib
+from impala_tf.runs import hparams
+from impala_tf.runs import metrics as metrics_lib
+from impala_tf.runs import training_log
+from impala_tf.storage import checkpoint as checkpoint_lib
+from impala_tf.suites import levels as levels_lib
+
+POPULATION = 'population'  # Name in checkpoints of a member's state.
+
+
+class State(NamedTuple):
+  """All state that a run resumes from.
+
+  Attributes:
+    learner: updates the parameters, or the parameter server of A3C.
+    totals: totals of the run beside the learner's counts.
+    configured: the config's values of the hyper-parameters.
+    others: what only some runs have, by its name in checkpoints.
+  """
+  learner: Any
+  totals: training_log.Totals
+  configured: hyperparameters_lib.ConfiguredValues
+  others: Mapping[str, tf.Module]
+
+  def checkpointer(self, config: config_lib.Config, run_dir: str
+                   ) -> checkpoint_lib.Checkpointer:
+    """Makes the checkpointer of this state."""
+    learner = self.learner
+    return checkpoint_lib.Checkpointer(
+        run_dir, config.experiment.checkpoints_to_keep,
+        # Runs of version 0.1.0, and first checkpoints of warm starts, have
+        # none.
+        optional=('hyperparameters', 'configured', POPULATION),
+        agent=learner.agent, learner=learner.saved, totals=self.totals,
+        hyperparameters=learner.hyperparameters, configured=self.configured,
+        **self.others)
+
+
+def make(config: config_lib.Config,
+         environment: environment_lib.BatchedEnvironment,
+         strategy: tf.distribute.Strategy) -> State:
+  """Makes the state of a new run; see `experiment.make_learner`."""
+  learner = experiment.make_learner(config, environment, strategy)
+  member = member_lib.make_state(config)
+  return State(
+      learner,
+      training_log.Totals(len(levels_lib.expand(config.environment.level))),
+      hyperparameters_lib.ConfiguredValues(learner.hyperparameters),
+      {} if member is None else {POPULATION: member})
+
+
+def make_of_workers(config: config_lib.Config,
+                    environment: environment_lib.BatchedEnvironment) -> State:
+  """Makes the state of a new run of A3C's architecture."""
+  server = parameter_server.ParameterServer(config, environment)
+  return State(
+      server, training_log.Totals(),
+      hyperparameters_lib.ConfiguredValues(server.hyperparameters),
+      {'asynchronous': server.memory})
+
+
+def restore(config: config_lib.Config, run_dir: str, log_dir: str,
+            environment: environment_lib.BatchedEnvironment, state: State,
+            is_chief: bool = True) -> checkpoint_lib.Checkpointer:
+  """Restores the newest checkpoint, if any; returns the checkpointer.
+
+  Rows of the log that the checkpoint does not know are dropped.
+
+  Args:
+    log_dir: directory of this learner's rows.
+    is_chief: whether this learner writes the files of the run.
+
+  Raises:
+    checkpoint.CheckpointError: if all checkpoints are damaged.
+  """
+  learner = state.learner
+  if is_chief:
+    saved_lib.describe_agent(run_dir, learner.agent,
+                             environment.observation_spec(), config.agent)
+  checkpointer = state.checkpointer(config, run_dir)
+  restored = checkpointer.restore(tidy=is_chief)
+  state.configured.take_changes(learner.hyperparameters)
+  frames = int(learner.num_frames.numpy())
+  if restored:
+    logging.info('Resuming from %s at %d frames', restored, frames)
+  metrics_lib.drop_rows_after(log_dir, frames)
+  if is_chief:
+    hparams.write(log_dir, config, frames)
+  return checkpointer
+
+
+class NoSaver:
+  """A `training_log.Saver` for learners that are not the chief."""
+
+  def save(self, number: int, score: Optional[float]) -> None:
+    del number, score
+
+
+class ReplaySaver:
+  """A `training_log.Saver` that also writes the replay of a server."""
+
+  def __init__(self, checkpointer: checkpoint_lib.Checkpointer, address: str):
+    self._checkpointer = checkpointer
+    self._client = reverb.Client(address)
+
+  def save(self, number: int, score: Optional[float]) -> None:
+    # In this order: unrolls of the future would have a lag below 0.
+    self._checkpointer.save(number, score)
+    reverb_calls.save(self._client)

@@ -1,0 +1,140 @@
+"""Learning with a learner's parts: the log, the callbacks, and the loop."""
+
+from typing import Callable, Iterator, Mapping, Optional
+
+import reverb
+
+from impala_tf import types
+from impala_tf.comms import reverb_calls
+from impala_tf.core import loop
+from impala_tf.core import queue as queue_lib
+from impala_tf.replay import kinds
+from impala_tf.replay import pacing
+from impala_tf.replay import priorities
+from impala_tf.roles import learner_parts
+from impala_tf.runs import level_metrics
+from impala_tf.runs import profiling
+from impala_tf.runs import skipped_updates
+from impala_tf.runs import training_log
+from impala_tf.runtime import control as control_lib
+from impala_tf.runtime import interfaces
+from impala_tf.suites import levels as levels_lib
+
+
+class _Gauges:
+  """Columns that are read when a row is written."""
+
+  def __init__(self, parts: learner_parts.LearnerParts,
+               skipped: skipped_updates.SkippedUpdates):
+    self._refusals = parts.refusals
+    self._skipped = skipped
+    self._link = parts.link
+    self._tables = [queue_lib.QUEUE]
+    if parts.config.num_replayed and parts.link is None:
+      self._tables.append(queue_lib.REPLAY)
+    self._client = reverb.Client(parts.address)
+
+  def read(self) -> Mapping[str, float]:
+    """Reads the columns; raises ConnectionError if the server is silent."""
+    # Asked of the server: the tables that it was made of are not its own if it
+    # restored any.
+    row = {'unrolls_refused': self._refusals.total,
+           'updates_skipped': self._skipped.total}
+    infos = reverb_calls.server_info(self._client)
+    tables = {name: infos[name] for name in self._tables}
+    if self._link is not None:  # It may be away just now.
+      tables[queue_lib.REPLAY] = self._link.infos[queue_lib.REPLAY]
+    for name, info in tables.items():
+      row[f'{name}_occupancy'] = info.current_size / info.max_size
+    return row
+
+
+def learn(parts: learner_parts.LearnerParts, batches: Iterator[types.Unroll],
+          publisher: interfaces.Publisher, control: control_lib.LoopControl,
+          reports: interfaces.Reports, log_interval_secs: float,
+          log_interval_updates: int = 1) -> bool:
+  """Learns from batches until they end; returns whether the run is done.
+
+  It is done once all frames are learned from, the return is high enough, or a
+  callback has ended it. Rows are `log_interval_secs` apart at least, and at
+  multiples of `log_interval_updates` only.
+
+  Raises:
+    OSError: the last checkpoint could not be written.
+    PeerLost: another learner is lost; then there is no last checkpoint.
+    UserError: see `skipped_updates.SkippedUpdates`.
+  """
+  config, learner = parts.config, parts.state.learner
+  total_frames = config.experiment.total_frames
+  skipped = skipped_updates.SkippedUpdates(
+      parts.log_dir, config.optimizer.max_skipped_updates)
+  log = training_log.TrainingLog(
+      training_log.LogSettings(parts.log_dir, config.num_fresh,
+                               log_interval_secs, log_interval_updates),
+      learner, parts.state.totals, _Gauges(parts, skipped).read,
+      _make_level_log(parts), parts.learners.concatenate, reports.on_row)
+  checkpoints = training_log.Checkpoints(
+      config.experiment.checkpoint_interval_secs, parts.saver, learner, log)
+
+  def is_done():
+    return bool(learner.num_frames.numpy() >= total_frames or
+                log.has_reached(config.experiment.stop_at_return))
+
+  callbacks = [
+      *_before_the_log(parts, skipped), log, checkpoints,
+      *_after_the_log(parts, is_done, control, reports)]
+  done = False
+  try:
+    # The last row first: its totals belong into the last checkpoint.
+    with checkpoints, log:
+      done = loop.train(batches, parts.learners.wrap_learner(learner),
+                        publisher, callbacks, is_done)
+    return done
+  finally:
+    if parts.link is not None:
+      # Nobody waits for an agent that is done before its last frame.
+      share = int(learner.num_frames.numpy()) / total_frames
+      parts.link.report(1. if done else min(1., share))
+      parts.link.close()
+
+
+def _before_the_log(parts: learner_parts.LearnerParts,
+                    skipped: skipped_updates.SkippedUpdates
+                    ) -> Iterator[interfaces.Callback]:
+  """Yields the callbacks that change what the log sees."""
+  config = parts.config
+  if config.has_priorities:  # Takes the losses of single unrolls away.
+    yield priorities.Prioritiser(parts.address, queue_lib.REPLAY)
+  if parts.member is not None:  # Rows report the parameters that it copied.
+    yield parts.member
+  yield skipped  # Empties the metrics of an update that changed nothing.
+  if config.num_replayed:
+    yield kinds.ReplayColumns(
+        config.num_replayed, parts.learners.concatenate)
+
+
+def _after_the_log(parts: learner_parts.LearnerParts,
+                   is_done: Callable[[], bool],
+                   control: control_lib.LoopControl,
+                   reports: interfaces.Reports
+                   ) -> Iterator[interfaces.Callback]:
+  """Yields the callbacks that may wait, and the user's."""
+  config = parts.config
+  if parts.link is not None and parts.learners.is_chief:
+    yield pacing.Pacemaker(
+        parts.link, parts.frames_per_update, config.experiment.total_frames,
+        is_done, control)
+  if reports.profile:
+    yield profiling.LearnerProfiler(parts.log_dir)
+  yield from reports.callbacks
+
+
+def _make_level_log(parts: learner_parts.LearnerParts
+                    ) -> Optional[level_metrics.LevelLog]:
+  """Makes the log of each level; None for a single level."""
+  level_frames = parts.state.totals.level_frames
+  if level_frames is None:
+    return None
+  return level_metrics.LevelLog(
+      levels_lib.expand(parts.config.environment.level), level_frames,
+      parts.config.learner.unroll_length * parts.environment.frames_per_step)

@@ -1,0 +1,233 @@
+"""The learner's callbacks that write: rows of metrics, and checkpoints."""
+
+import contextlib
+import time
+from typing import (
+  Any,
+  Callable,
+  List,
+  Mapping,
+  NamedTuple,
+  Optional,
+  Protocol,
+  Sequence,
+)
+
+from absl import logging
+import dm_env
+import numpy as np
+import tensorflow as tf
+
+from impala_tf.runs import level_metrics
+from impala_tf.runs import metrics as metrics_lib
+from impala_tf.runtime import interfaces
+from impala_tf.runtime import waiting
+
+GatherFn = Callable[[Sequence[np.ndarray]], List[np.ndarray]]
+
+
+class Totals(tf.Module):
+  """Totals of a run beside the learner's own counts; in checkpoints.
+
+  Attributes:
+    secs: float64 variable, wall time of training without interruptions.
+    best_return: float64 variable, the best mean of 100 full episodes.
+    level_frames: int64 variable [L], frames learned from by level; None if
+      there is one level only.
+  """
+
+  def __init__(self, num_levels: int = 1):
+    super().__init__(name='totals')
+    self.secs = tf.Variable(0., trainable=False, dtype=tf.float64)
+    self.best_return = tf.Variable(float('-inf'), trainable=False,
+                                   dtype=tf.float64)
+    self.level_frames = None
+    if num_levels > 1:
+      self.level_frames = tf.Variable(np.zeros(num_levels, np.int64),
+                                      trainable=False)
+
+
+class Saver(Protocol):
+  """A writer of checkpoints; see `checkpoint.Checkpointer`."""
+
+  def save(self, number: int, score: Optional[float]) -> Any:
+    """Writes a checkpoint under the number of updates; raises OSError.
+
+    `score` is `Update.episode_return`, by which the best one is kept.
+    """
+
+
+class LogSettings(NamedTuple):
+  """Where and when rows are written.
+
+  Attributes:
+    run_dir: directory of `metrics.jsonl`, a path or URL.
+    num_fresh: number of new unrolls of a batch, its first ones.
+    interval_secs: seconds between rows, at least.
+    interval_updates: rows are due at multiples of this number of updates only.
+  """
+  run_dir: str
+  num_fresh: int
+  interval_secs: float
+  interval_updates: int = 1
+
+
+class TrainingLog(contextlib.AbstractContextManager):
+  """A callback that turns updates into rows of `metrics.jsonl`.
+
+  The end of its context writes the last row.
+
+  Attributes:
+    failed_saves: checkpoints that could not be written; a column of the rows.
+  """
+
+  def __init__(self, settings: LogSettings, learner: interfaces.Learner,
+               totals: Totals, gauges: Callable[[], Mapping[str, float]],
+               level_log: Optional[level_metrics.LevelLog] = None,
+               gather: GatherFn = list,
+               on_row: Callable[[metrics_lib.Row], None] = lambda row: None):
+    """Opens the files.
+
+    Args:
+      totals: totals of the run, which the log keeps up to date.
+      gauges: returns further columns when a row is written.
+      level_log: adds columns for each level, if there are several.
+      gather: function that joins arrays of this learner's unrolls, whose last
+        axis is the batch, with those of all other learners.
+      on_row: called with each row after it was written.
+    """
+    self.failed_saves = 0
+    self._settings = settings
+    self._learner = learner
+    self._totals = totals
+    self._gauges = gauges
+    self._level_log = level_log
+    self._gather = gather
+    self._on_row = on_row
+    self._writer = metrics_lib.MetricsWriter(settings.run_dir)
+    self._episodes = metrics_lib.EpisodeWindow()
+    self._wait_secs = 0.
+    self._interval = metrics_lib.Interval(
+        settings.interval_secs, int(learner.num_frames.numpy()), 0.)
+    self._last_time = time.monotonic()
+
+  def after_update(self, update: interfaces.Update) -> None:
+    """Adds an update, and sets its `episode_return`; writes a row if due."""
+    # x_0 was the last step of an earlier unroll and was counted there, and so
+    # was all that is replayed. NumPy slices, because those of tensors would
+    # cost more than all else here.
+    env_outputs, num_fresh = update.batch.env_outputs, self._settings.num_fresh
+    step_type, episode_return, episode_steps, level_index, lags = self._gather([
+        *(tensor.numpy()[1:, :num_fresh] for tensor in (
+            env_outputs.step_type, env_outputs.episode_return,
+            env_outputs.episode_steps)),
+        update.batch.level_index.numpy()[:num_fresh], update.lags[:num_fresh]])
+    is_first = step_type == int(dm_env.StepType.FIRST)
+    self._episodes.add(is_first, episode_return, episode_steps)
+    self._interval.add(update.metrics, lags)
+    self._wait_secs += update.wait_secs
+    if self._level_log:
+      self._level_log.add(is_first, episode_return, lags, level_index)
+    if self._episodes.is_full:
+      update.episode_return = self._episodes.means()['episode_return']
+    if self._interval.is_over and (
+        update.updates % self._settings.interval_updates == 0):
+      self._write_row()
+
+  def has_reached(self, stop_at_return: Optional[float]) -> bool:
+    """Whether the mean return is or ever was this high; False for None."""
+    if stop_at_return is None:
+      return False
+    return self._best_return() >= stop_at_return
+
+  def _best_return(self) -> float:
+    """Updates and returns the run's best mean of 100 returns; -inf before."""
+    best = self._totals.best_return
+    if self._episodes.is_full:
+      newest = self._episodes.means()['episode_return']
+      if newest > best:
+        best.assign(newest)
+    return float(best)
+
+  def _write_row(self) -> None:
+    """Writes a row of the updates since the last."""
+    now = time.monotonic()
+    self._totals.secs.assign_add(now - self._last_time)
+    self._last_time = now
+    frames = int(self._learner.num_frames.numpy())
+    best = self._best_return()
+    row = {
+        'frames': frames,
+        'updates': int(self._learner.num_updates.numpy()),
+        'secs': float(self._totals.secs),
+        **self._interval.finish(frames, self._wait_secs),
+        **self._learner.hyperparameters.row(),
+        **self._gauges(),
+        'checkpoints_failed': self.failed_saves,
+        'episodes': self._episodes.num_episodes,
+        **self._episodes.means(),
+    }
+    if np.isfinite(best):
+      row['best_episode_return'] = best
+    if self._level_log:
+      row.update(self._level_log.finish())
+    self._writer.write(row)
+    self._on_row(row)
+
+  def __exit__(self, *unused) -> None:
+    """Writes the last row, if there is any, and closes the files."""
+    try:
+      if not self._interval.is_empty:
+        self._write_row()
+    finally:
+      self._writer.close()
+
+
+class Checkpoints(contextlib.AbstractContextManager):
+  """A callback that writes checkpoints: some in the run, and one at its end."""
+
+  def __init__(self, interval_secs: float, saver: Saver,
+               learner: interfaces.Learner, log: TrainingLog):
+    """Starts the clock.
+
+    Args:
+      interval_secs: seconds between checkpoints during the run.
+      log: counts the checkpoints that failed.
+    """
+    self._interval_secs = interval_secs
+    self._saver = saver
+    self._learner = learner
+    self._log = log
+    self._score: Optional[float] = None
+    self._has_updates = False
+    self._last_time = time.monotonic()
+
+  def after_update(self, update: interfaces.Update) -> None:
+    """Writes a checkpoint if it is time; logs a warning if that fails."""
+    self._has_updates = True
+    self._score = update.episode_return
+    if time.monotonic() - self._last_time <= self._interval_secs:
+      return
+    self._last_time = time.monotonic()
+    try:
+      self._save()
+    except OSError as error:
+      self._log.failed_saves += 1
+      logging.warning('No checkpoint, training goes on: %s', error)
+
+  def _save(self) -> None:
+    self._saver.save(int(self._learner.num_updates.numpy()), self._score)
+
+  def __exit__(self, exc_type, *exc_info) -> None:
+    """Writes the last checkpoint, for whatever reason the run ends.
+
+    After `PeerLost` there is none: within an update counts may be ahead of
+    parameters. Nor is there one after an error before the first update, so that
+    a run that cannot work leaves nothing behind.
+
+    Raises:
+      OSError: it could not be written.
+    """
+    if exc_type is None or (self._has_updates and not issubclass(
+        exc_type, waiting.PeerLost)):
+      self._save()
