@@ -1,5 +1,6 @@
 """The learner's process of A3C: it logs and saves what workers learn."""
 
+import functools
 import sys
 import time
 from typing import Callable, Iterator, NamedTuple, Optional
@@ -83,12 +84,8 @@ class Parts(NamedTuple):
     checkpoints = training_log.Checkpoints(
         experiment_config.checkpoint_interval_secs, self, server, log)
 
-    def is_done():
-      # By what was read: workers may have reached the end meanwhile.
-      return bool(
-          server.num_frames.numpy() >= experiment_config.total_frames or
-          log.has_reached(experiment_config.stop_at_return))
-
+    # By what was read: workers may have reached the end meanwhile.
+    is_done = functools.partial(log.is_done, experiment_config)
     with checkpoints, log:
       return loop.train(
           batches, server, publisher or _NoPublisher(),

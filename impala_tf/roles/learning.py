@@ -1,5 +1,6 @@
 """Learning with a learner's parts: the log, the callbacks, and the loop."""
 
+import functools
 from typing import Callable, Iterator, Mapping, Optional
 
 import reverb
@@ -65,7 +66,6 @@ def learn(parts: learner_parts.LearnerParts, batches: Iterator[types.Unroll],
     UserError: see `skipped_updates.SkippedUpdates`.
   """
   config, learner = parts.config, parts.state.learner
-  total_frames = config.experiment.total_frames
   skipped = skipped_updates.SkippedUpdates(
       parts.log_dir, config.optimizer.max_skipped_updates)
   log = training_log.TrainingLog(
@@ -75,11 +75,7 @@ def learn(parts: learner_parts.LearnerParts, batches: Iterator[types.Unroll],
       _make_level_log(parts), parts.learners.concatenate, reports.on_row)
   checkpoints = training_log.Checkpoints(
       config.experiment.checkpoint_interval_secs, parts.saver, learner, log)
-
-  def is_done():
-    return bool(learner.num_frames.numpy() >= total_frames or
-                log.has_reached(config.experiment.stop_at_return))
-
+  is_done = functools.partial(log.is_done, config.experiment)
   callbacks = [
       *_before_the_log(parts, skipped), log, checkpoints,
       *_after_the_log(parts, is_done, control, reports)]
@@ -93,7 +89,7 @@ def learn(parts: learner_parts.LearnerParts, batches: Iterator[types.Unroll],
   finally:
     if parts.link is not None:
       # Nobody waits for an agent that is done before its last frame.
-      share = int(learner.num_frames.numpy()) / total_frames
+      share = learner.num_frames.numpy() / config.experiment.total_frames
       parts.link.report(1. if done else min(1., share))
       parts.link.close()
 

@@ -18,6 +18,7 @@ import dm_env
 import numpy as np
 import tensorflow as tf
 
+from impala_tf import config as config_lib
 from impala_tf.runs import level_metrics
 from impala_tf.runs import metrics as metrics_lib
 from impala_tf.runtime import interfaces
@@ -134,11 +135,15 @@ class TrainingLog(contextlib.AbstractContextManager):
         update.updates % self._settings.interval_updates == 0):
       self._write_row()
 
-  def has_reached(self, stop_at_return: Optional[float]) -> bool:
-    """Whether the mean return is or ever was this high; False for None."""
-    if stop_at_return is None:
-      return False
-    return self._best_return() >= stop_at_return
+  def is_done(self, config: config_lib.ExperimentConfig) -> bool:
+    """Whether all frames are learned from, or the mean return is high enough.
+
+    `ExperimentConfig.stop_at_return` may have been reached at any time.
+    """
+    if self._learner.num_frames.numpy() >= config.total_frames:
+      return True
+    return config.stop_at_return is not None and (
+        self._best_return() >= config.stop_at_return)
 
   def _best_return(self) -> float:
     """Updates and returns the run's best mean of 100 returns; -inf before."""
@@ -199,12 +204,11 @@ class Checkpoints(contextlib.AbstractContextManager):
     self._learner = learner
     self._log = log
     self._score: Optional[float] = None
-    self._has_updates = False
+    self._first = int(learner.num_updates.numpy())
     self._last_time = time.monotonic()
 
   def after_update(self, update: interfaces.Update) -> None:
     """Writes a checkpoint if it is time; logs a warning if that fails."""
-    self._has_updates = True
     self._score = update.episode_return
     if time.monotonic() - self._last_time <= self._interval_secs:
       return
@@ -216,7 +220,11 @@ class Checkpoints(contextlib.AbstractContextManager):
       logging.warning('No checkpoint, training goes on: %s', error)
 
   def _save(self) -> None:
-    self._saver.save(int(self._learner.num_updates.numpy()), self._score)
+    self._saver.save(self._num_updates, self._score)
+
+  @property
+  def _num_updates(self) -> int:
+    return int(self._learner.num_updates.numpy())
 
   def __exit__(self, exc_type, *exc_info) -> None:
     """Writes the last checkpoint, for whatever reason the run ends.
@@ -228,6 +236,6 @@ class Checkpoints(contextlib.AbstractContextManager):
     Raises:
       OSError: it could not be written.
     """
-    if exc_type is None or (self._has_updates and not issubclass(
+    if exc_type is None or (self._num_updates > self._first and not issubclass(
         exc_type, waiting.PeerLost)):
       self._save()

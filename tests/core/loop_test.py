@@ -91,10 +91,8 @@ class _Run:
     num_replayed = len(unrolls[0].level_index) - num_fresh
     replayed = [kinds.ReplayColumns(num_replayed)] if num_replayed else []
 
-    def is_done():
-      return (self.learner.num_frames.numpy() >= total_frames
-              or log.has_reached(stop_at_return))
-
+    config = config_lib.ExperimentConfig(
+        total_frames=total_frames, stop_at_return=stop_at_return)
     try:
       with checkpoints, log:
         self.is_done = loop.train(
@@ -102,7 +100,7 @@ class _Run:
             python_types.SimpleNamespace(
                 publish=publish or self.published.append),
             [self.skipped, *replayed, log, checkpoints,
-             *callbacks], is_done)
+             *callbacks], lambda: log.is_done(config))
     finally:
       self.rows = metrics.read_rows(str(tmp_path))
 
@@ -165,11 +163,12 @@ def test_run_is_done_once_a_hundred_episodes_are_good_enough(tmp_path):
 def test_error_before_the_first_update_leaves_nothing(tmp_path):
   saved = []
 
-  def publish(version):
-    raise config_lib.UserError('cannot work')
+  class Learner(_Learner):
+    def update(self, unroll):
+      raise config_lib.UserError('cannot work')
 
   with pytest.raises(config_lib.UserError):
-    _Run(tmp_path, [_unroll()], publish=publish, save=_note(saved))
+    _Run(tmp_path, [_unroll()], learner=Learner(), save=_note(saved))
   assert not saved and not metrics.read_rows(str(tmp_path))
 
 

@@ -12,7 +12,6 @@ from impala_tf import types as tf_types
 from impala_tf.agents import acting
 from impala_tf.agents import saved
 from impala_tf.algorithms import table
-from impala_tf.comms import parameter_memory
 from impala_tf.core import actor
 from impala_tf.core import experiment
 from impala_tf.core import queue as queue_lib
@@ -104,13 +103,6 @@ def test_there_is_a_row_an_update(rows):
 
 def test_same_seed_gives_the_same_numbers(rows, tmp_path):
   assert _rows(_config(), tmp_path) == rows
-
-
-def test_memory_is_not_shared_whatever_the_config_says(tmp_path, monkeypatch):
-  made = []
-  monkeypatch.setattr(parameter_memory, 'make', made.append)
-  _rows(_config(in_process=False, total_frames=_FRAMES_PER_UPDATE), tmp_path)
-  assert not made
 
 
 def test_learner_says_of_continuous_actions_what_the_actor_said(tmp_path):

@@ -168,7 +168,7 @@ def test_workers_of_value_methods_explore_as_the_config_says(
     agents.append(agent)
     return make_link(agent, target_agent)
 
-  workers = shared_parameters.make_actor_learner(
+  workers = shared_parameters.make_workers(
       config, note, task=0, num_processes=1, seed=0)
   store.set_counts(500, 0)  # Half of the frames within which epsilon falls.
   workers.run_segment()
@@ -189,7 +189,7 @@ def test_workers_and_processes_play_different_games(monkeypatch):
   config = _config(asynchronous=config_lib.AsyncConfig(num_workers=5))
   # Processes have other seeds, and do not depend on it.
   for task, seed in (0, 7), (1, 7), (1, 8):
-    shared_parameters.make_actor_learner(
+    shared_parameters.make_workers(
         config, lambda agent, target_agent: None, task, 2, seed)
   assert len(seeds) == 3 + 2 + 2 == len(set(seeds))
 
