@@ -98,17 +98,6 @@ def test_every_row_is_what_the_package_gives(bare_games):
   env.close()
 
 
-def test_time_limit_truncates():
-  env = _make(num_envs=2)
-  env.reset()
-  for t in range(1, 151):  # The limit is 300 frames.
-    row = _act(env, NOTHING)
-    np.testing.assert_array_equal(row.step_type, MID if t % 75 else FIRST)
-    np.testing.assert_array_equal(row.discount, 1)
-    np.testing.assert_array_equal(row.reward, -4)
-  env.close()
-
-
 def test_death_terminates_where_there_is_no_limit():
   env = _make('take_cover')
   env.reset()
@@ -265,13 +254,3 @@ def test_temporary_directory_without_programs_is_named(monkeypatch):
   with pytest.raises(config.ConfigError, match='TMPDIR') as error:
     _make()
   assert '\n' not in str(error.value)
-
-
-@pytest.mark.parametrize('name, message', [
-    ('basics', 'vizdoom/basics; did you mean basic'),
-    ('defend_center', 'did you mean defend_the_center'),
-    ('doom2', 'there are basic, deadly_corridor')])
-def test_unknown_level_is_refused_with_the_nearest(name, message):
-  for call in (vizdoom.check_name, _make):
-    with pytest.raises(config.ConfigError, match=message):
-      call(name)
