@@ -203,12 +203,6 @@ def test_on_policy_it_is_the_n_step_bellman_target(mdp, values, rho_bar, c_bar):
       _apply(mdp, values, rho_bar, c_bar), expected, atol=TOLERANCE)
 
 
-def test_on_policy_lambda_0_is_td_0(mdp, values):
-  mdp = mdp._replace(pi=mdp.mu)
-  np.testing.assert_allclose(_apply(mdp, values, lambda_=0.0),
-                             _bellman(mdp, mdp.mu, values), atol=TOLERANCE)
-
-
 def _lambda_return(rewards, next_values, lambda_):
   """Computes TD(lambda)'s forward view, a weighted mean of n-step returns.
 
