@@ -64,13 +64,6 @@ def test_reward_that_is_not_finite_ends_with_its_episode():
                        [np.inf, np.inf, np.inf, 1, 2, 3]])
 
 
-def test_what_the_environment_said_is_passed_on():
-  for row, timestep in zip(_counted(_timesteps()), _timesteps()):
-    for name, value in timestep._asdict().items():
-      np.testing.assert_array_equal(getattr(row, name), value)
-      assert getattr(row, name).dtype == value.dtype
-
-
 NUM_ENVS, A = 64, 5
 
 

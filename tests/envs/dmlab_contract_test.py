@@ -5,22 +5,17 @@ simulator. What is expected is in Lab's docs/users, in python/dmlab_module.c and
 in the paper's table D.2.
 """
 
-import functools
 import importlib.util
 import os
 import pathlib
 import sys
 
 import numpy as np
-import psutil
 import pytest
 
 from impala_tf import config
 from impala_tf.envs import dmlab
-from impala_tf.envs import env_processes
 from tests.fixtures import fake_deepmind_lab
-from tests.fixtures import programs
-from tests.fixtures import worker_environments
 
 needs_lab = pytest.mark.skipif(
     importlib.util.find_spec('deepmind_lab') is None,
@@ -298,21 +293,3 @@ def test_simulators_leave_nothing_behind(play, folder):
   assert scratch.name.startswith('impala_tf_dmlab_')
   env.close()
   assert not list(folder.iterdir())
-
-
-@pytest.mark.slow
-def test_killed_environment_is_named_and_leaves_nothing_behind(
-    lab, folder, start_workers):
-  pool = start_workers(functools.partial(
-      worker_environments.lab, lab is not fake_deepmind_lab, None), 2)
-  numbers, _ = pool.recv(min_ready=2)
-  victim = next(c for c in psutil.Process().children()
-                if 'multiprocessing.spawn' in ' '.join(c.cmdline()))
-  victim.kill()
-  with pytest.raises(env_processes.WorkerError, match=(
-      r'environment \d \(dmlab30/rooms_watermaze\): its process was killed by '
-      'SIGKILL')):
-    pool.send(numbers, np.zeros(2, np.int32))  # It may notice, too.
-    pool.recv(min_ready=2)
-  pool.close()
-  programs.wait_until(lambda: not list(folder.glob('*dmlab*')), 'no folder')

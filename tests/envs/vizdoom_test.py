@@ -123,26 +123,6 @@ def test_scenario_is_played_with_each_of_its_buttons(name):
   env.close()
 
 
-def test_game_variables_are_features_that_follow_the_game():
-  env = _make('health_gathering', num_envs=2, game_variables=True)
-  env.reset()
-  assert env.side_channel_specs().features.shape == (1,)
-  # The acid has taken 8 of 100 by the first frame that is seen.
-  np.testing.assert_allclose(env.features, [[0.92], [0.92]])
-  health = []
-  while True:
-    row = _act(env, NOTHING)
-    if FIRST in row.step_type:
-      break
-    health.append(env.features[0, 0])
-  # Acid takes some at a time, and who stands still finds no medkit.
-  assert set(np.diff(health).round(2)) == {0, np.float32(-0.08)}
-  assert health[-1] > 0 and len(health) < 200
-  # The next game has begun within the step.
-  np.testing.assert_allclose(env.features[row.step_type == FIRST], 0.92)
-  env.close()
-
-
 def test_scenario_without_game_variables_is_refused():
   env = _make('my_way_home')
   assert env.features == ()

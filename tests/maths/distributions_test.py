@@ -179,17 +179,6 @@ def test_entropy_of_a_spherical_gaussian_is_not_multiplied_by_its_dimensions():
       rtol=1e-4, atol=1e-5)
 
 
-def test_samples_follow_the_probabilities():
-  logits = _logits(CATEGORICAL, leading=())
-  n = 20_000
-  samples = CATEGORICAL.sample(np.tile(logits, [n, 1]), [3, 4])
-  frequencies = np.bincount(samples, minlength=A) / n
-  probabilities = np.exp(_log_softmax(logits))
-  deviations = np.sqrt(probabilities * (1 - probabilities) / n)
-  np.testing.assert_array_less(
-      np.abs(frequencies - probabilities), 4 * deviations)
-
-
 def test_samples_follow_the_density():
   logits = _logits(GAUSSIAN, leading=())
   mean, variance = _moments(logits)

@@ -48,12 +48,6 @@ def test_divergence_of_proposition_2(rho_bar, expected):
   np.testing.assert_allclose(divergence, [[expected]], rtol=1e-5, atol=1e-6)
 
 
-def test_implied_policy_of_proposition_2():
-  implied = trust_region.implied_log_probs(_row(PI), _row(MU), 1.)
-  assert implied.shape == (1, 1, 2)
-  np.testing.assert_allclose(np.exp(implied)[0, 0], [5 / 6, 1 / 6], rtol=1e-6)
-
-
 @pytest.mark.parametrize('rho_bar', [.5, 1., 3.])
 def test_both_are_equation_3_and_never_above_the_behaviours(rho_bar):
   pi_logits, mu_logits = _random_logits()

@@ -131,30 +131,22 @@ def test_a_cut_transition_may_hold_anything():
       expected)
 
 
-def test_further_dimensions_are_independent():
+@pytest.mark.parametrize('share_ratios', [False, True])
+def test_further_dimensions_are_independent(share_ratios):
   channels = [_inputs(seed) for seed in range(3)]
   mask = _truncations()
-  returns = vtrace.from_importance_weights(
-      **{k: np.stack([c[k] for c in channels], axis=-1) for k in channels[0]},
-      **CLIPS, mask=mask)
+  stacked = {k: np.stack([c[k] for c in channels], axis=-1)
+             for k in channels[0]}
+  if share_ratios:
+    stacked['log_rhos'] = stacked['log_rhos'][..., :1]
+    for inputs in channels:
+      inputs['log_rhos'] = channels[0]['log_rhos']
+  returns = vtrace.from_importance_weights(**stacked, **CLIPS, mask=mask)
   assert returns.vs.shape == [T, B, 3]
   for i, inputs in enumerate(channels):
     _assert_close(
         vtrace.VTraceReturns(returns.vs[..., i], returns.pg_advantages[..., i]),
         _equation_1_between(mask, inputs, **CLIPS))
-
-
-def test_ratios_broadcast_over_further_dimensions():
-  channels = [_inputs(log_rhos=_inputs()['log_rhos']), _inputs(1)]
-  channels[1]['log_rhos'] = channels[0]['log_rhos']
-  stacked = {k: np.stack([c[k] for c in channels], axis=-1)
-             for k in channels[0]}
-  stacked['log_rhos'] = stacked['log_rhos'][..., :1]
-  returns = vtrace.from_importance_weights(**stacked, **CLIPS)
-  for i, inputs in enumerate(channels):
-    _assert_close(
-        vtrace.VTraceReturns(returns.vs[..., i], returns.pg_advantages[..., i]),
-        _equation_1(**inputs, **CLIPS))
 
 
 def _log_softmax(logits):

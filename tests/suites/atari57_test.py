@@ -72,8 +72,3 @@ def test_published_sums_are_those_of_table_4(column, agent):
   expected = dict(zip(('median', 'mean'), TABLE_4[column]))
   assert {name: round(100 * value, 1) for name, value in sums.items()} == {
       name: value for name, value in expected.items() if value is not None}
-
-
-def test_acktr_has_no_sum_since_games_are_missing():
-  with pytest.raises(ValueError, match='^13 of 57 levels .*: atari/chopper_'):
-    atari57.SUITE.summary(atari57.SUITE.paper['ACKTR'])
