@@ -64,13 +64,6 @@ def test_reward_that_is_not_finite_ends_with_its_episode():
                        [np.inf, np.inf, np.inf, 1, 2, 3]])
 
 
-def test_what_the_environment_said_is_passed_on():
-  for row, timestep in zip(_counted(_timesteps()), _timesteps()):
-    for name, value in timestep._asdict().items():
-      np.testing.assert_array_equal(getattr(row, name), value)
-      assert getattr(row, name).dtype == value.dtype
-
-
 NUM_ENVS, A = 64, 5
 
 
@@ -111,15 +104,6 @@ def test_seed_and_call_number_determine_the_actions():
 
 def test_the_largest_seed_an_int32_holds_will_do():
   assert _actions(_agent(), seed=2**31 - 1).shape == (3, NUM_ENVS)
-
-
-def test_actions_are_what_environments_take():
-  output = acting.Policy(_agent(), NUM_ENVS, 1).act(_env_output())
-  assert isinstance(output.action, np.ndarray)
-  assert output.action.dtype == np.int32 and output.action.shape == (NUM_ENVS,)
-  assert set(output.action) == set(range(A))
-  assert isinstance(output.policy_logits, np.ndarray)
-  assert output.policy_logits.shape == (NUM_ENVS, A)
 
 
 @pytest.mark.parametrize('use_lstm', [False, True])
@@ -203,33 +187,6 @@ def test_new_parameters_act_from_the_next_call_on():
   assert np.any(before) and not np.any(after)
 
 
-@pytest.mark.parametrize('use_lstm', [False, True])
-def test_rows_are_acted_on_as_if_they_were_all(use_lstm):
-  """Each environment has its own memory, in whatever batches they come."""
-  agent = _agent(use_lstm)
-  everyone = acting.Policy(agent, NUM_ENVS, 1)
-  some = acting.RowPolicy(agent, NUM_ENVS, 1)
-  rng = np.random.default_rng(3)
-  for t in range(4):
-    row = _env_output(t)
-    before = tf.nest.map_structure(np.array, everyone.core_state)
-    logits = everyone.act(row).policy_logits
-    # A batch of one is among them, and none is in order.
-    for rows in np.split(rng.permutation(NUM_ENVS), [1, 20]):
-      output = some.act(
-          tf.nest.map_structure(lambda x, r=rows: x[r], row), rows)
-      assert output.action.dtype == np.int32
-      assert output.action.shape == rows.shape
-      np.testing.assert_allclose(
-          output.policy_logits, logits[rows], atol=1e-5)
-    if use_lstm:  # Other actions were sampled.
-      taken = some.core_state.last_action
-      assert set(taken) == set(range(A))
-      everyone.core_state = everyone.core_state._replace(
-          last_action=tf.constant(taken))
-      assert np.any(before.lstm.hidden != some.core_state.lstm.hidden)
-
-
 def test_rows_are_counted_as_if_they_were_all():
   expected = _counted(_timesteps())
   counter = acting.EpisodeCounter(2)
@@ -310,19 +267,6 @@ def test_flat_call_is_the_public_one(make, use_lstm, error, monkeypatch):
   assert len(refusals) == 1  # It is not tried again at each step.
 
 
-def test_flat_call_is_still_understood(monkeypatch):
-  """Where it is not, acting is slower and otherwise as before."""
-  player = acting.Policy(_agent(use_lstm=True), NUM_ENVS, 1)
-  player.act(_env_output())
-
-  def refuse(*_, **__):
-    raise AssertionError('the flat call has failed')
-
-  monkeypatch.setattr(type(player._step._graph), '__call__', refuse)
-  player.act(_env_output())
-  assert player.is_flat
-
-
 def test_error_of_the_agent_itself_is_raised_and_tells_nothing_of_the_call():
   agent = _agent()
   player = acting.Policy(agent, NUM_ENVS, 1)
@@ -397,9 +341,10 @@ def test_arrays_of_other_shapes_or_kinds_are_refused():
     player.act(row._replace(observation=row.observation + 0.5))
 
 
-def test_row_policy_carries_memory_through_batches_of_any_size():
+@pytest.mark.parametrize('use_lstm', [False, True])
+def test_row_policy_carries_memory_through_batches_of_any_size(use_lstm):
   """One graph and one piece of memory serve them all."""
-  agent = _agent(use_lstm=True)
+  agent = _agent(use_lstm)
   some = acting.RowPolicy(agent, NUM_ENVS, seed=1)
   rng = np.random.default_rng(5)
   expected = tf.nest.map_structure(np.array, agent.initial_state(NUM_ENVS))
@@ -443,8 +388,9 @@ def test_observations_may_be_of_any_type(dtype):
 
 
 @pytest.mark.parametrize('distribution', [
-    distributions.MultiCategorical((2, 4)), distributions.Gaussian(3)])
-def test_actions_of_several_numbers_are_those_of_the_agent(distribution):
+    distributions.Categorical(A), distributions.MultiCategorical((2, 4)),
+    distributions.Gaussian(3)])
+def test_actions_of_all_kinds_are_those_of_the_agent(distribution):
   tf.random.set_seed(4)
   agent = agent_lib.Agent(distribution, config.AgentConfig(
       torso='mlp', hidden_size=6))

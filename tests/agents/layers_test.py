@@ -101,37 +101,3 @@ def test_kernel_comes_before_bias_and_each_is_saved_once(tmp_path):
   assert names == ['_CHECKPOINTABLE_OBJECT_GRAPH', *(
       f'agent/layer/{name}/.ATTRIBUTES/VARIABLE_VALUE'
       for name in ('bias', 'kernel'))]
-
-
-def test_dense_layer_maps_the_last_dimension_alone():
-  layer = layers.Linear(2, use_bias=False)
-  inputs = tf.random.stateless_normal([3, 4, 5], [1, 2])
-  outputs = layer(inputs)
-  assert layer.bias is None and outputs.shape == [3, 4, 2]
-  np.testing.assert_allclose(
-      outputs, np.einsum('tbf,fc->tbc', inputs, layer.kernel), rtol=1e-5)
-
-
-def test_max_pool_takes_the_greatest_of_nine_and_halves_what_is_odd():
-  images = tf.reshape(tf.range(25.), [1, 5, 5, 1])
-  np.testing.assert_array_equal(
-      layers.max_pool(images)[0, :, :, 0],
-      [[6, 8, 9], [16, 18, 19], [21, 23, 24]])
-
-
-def test_embedding_looks_up_rows():
-  layer = layers.Embedding(4, 3)
-  outputs = layer(tf.constant([[1, 3]]))
-  np.testing.assert_array_equal(outputs[0, 1], layer.embeddings[3])
-  assert outputs.shape == [1, 2, 3] and layer.embeddings.shape == [4, 3]
-
-
-def test_gain_multiplies_initial_weights():
-
-  def initial(gain):
-    tf.random.set_seed(1)
-    return layers.fan_in_truncated_normal([4, 3, 2], gain=gain).numpy()
-
-  np.testing.assert_array_equal(initial(2.0), 2 * initial(1.0))
-  # 12 inputs; truncated at two standard deviations.
-  assert 0 < np.abs(initial(1.0)).max() < 2 / np.sqrt(12)

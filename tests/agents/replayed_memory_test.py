@@ -87,17 +87,3 @@ def test_memory_is_that_of_stepping_through_the_episode():
     tf.nest.map_structure(
         lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-6),
         core_state, expected)
-
-
-def test_what_was_stored_does_not_matter_once_an_episode_begins():
-  agent = _agent()
-  env_outputs, actions = _steps()
-  agreeing = []
-  for shift in 0, 1:
-    core_state = tf.nest.map_structure(
-        lambda t, shift=shift: t + tf.cast(shift, t.dtype),
-        agent.initial_state(2))
-    unroll = next(_unrolls(env_outputs, actions, core_state))
-    agreeing.append(agent.memory_after(
-        unroll.env_outputs, unroll.agent_outputs.action, core_state))
-  tf.nest.map_structure(np.testing.assert_array_equal, *agreeing)

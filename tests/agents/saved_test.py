@@ -52,22 +52,6 @@ def test_loaded_agent_is_the_saved_one(tmp_path):
   np.testing.assert_array_equal(_logits(loaded.agent), expected)
 
 
-def test_loaded_agent_of_continuous_actions_is_the_saved_one(tmp_path):
-  policy = distributions.Gaussian(2)
-  agent_config = config_lib.AgentConfig(torso='mlp', hidden_size=4)
-  agent = agent_lib.Agent(policy, agent_config)
-  spec = dm_env.specs.Array((10, 5), np.float32)
-  agent.build(spec)
-  learner = tf.Module()
-  learner.num_frames = tf.Variable(77, dtype=tf.int64)
-  saved.describe_agent(str(tmp_path), agent, spec, agent_config)
-  checkpoint.Checkpointer(
-      str(tmp_path), 2, agent=agent, learner=learner).save(1)
-  loaded = saved.load_agent(str(tmp_path))
-  assert loaded.num_frames == 77 and loaded.agent.distribution == policy
-  np.testing.assert_array_equal(_logits(loaded.agent), _logits(agent))
-
-
 def test_loaded_agent_of_nested_observations_is_the_saved_one(tmp_path):
   policy = distributions.MultiCategorical((3, 2))
   agent_config = config_lib.AgentConfig(
@@ -114,17 +98,6 @@ def test_run_without_a_checkpoint_has_no_agent_yet(tmp_path):
   saved_parts.describe(tmp_path, saved_parts.Parts(tmp_path))
   with pytest.raises(checkpoint.CheckpointError, match='train first'):
     saved.load_agent(str(tmp_path))
-
-
-@pytest.mark.parametrize('content', ['', '{"num_actions": 3}', 'nonsense'])
-def test_damaged_description_is_an_error_of_one_line(tmp_path, content):
-  saved_parts.describe(tmp_path, saved_parts.Parts(tmp_path))
-  path = tmp_path / 'checkpoints' / 'agent.json'
-  assert json.loads(path.read_text())['num_actions'] == 3
-  path.write_text(content)
-  with pytest.raises(checkpoint.CheckpointError, match='is damaged') as raised:
-    saved.load_agent(str(tmp_path))
-  assert '\n' not in str(raised.value)
 
 
 @pytest.mark.parametrize('options, words', [
@@ -230,6 +203,7 @@ def test_loading_parameters_runs_nothing_of_them(tmp_path):
 
 
 @pytest.mark.parametrize('change, words', [
+    ('', 'is damaged'), ('nonsense', 'is damaged'),
     ({'config': {'torso': "__import__('os').abort()"}},
      'import.* is known once the file that registers it was imported'),
     ({'config': {'__class__': 'os.system'}}, 'is damaged'),
@@ -240,7 +214,9 @@ def test_description_of_an_agent_is_data(tmp_path, change, words):
   parts = saved_parts.Parts(tmp_path)
   saved_parts.describe(tmp_path, parts)
   path = tmp_path / 'checkpoints' / 'agent.json'
-  path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+  text = change if isinstance(change, str) else json.dumps(
+      {**json.loads(path.read_text()), **change})
+  path.write_text(text)
   with pytest.raises(checkpoint.CheckpointError, match=words) as error:
     saved.load_agent(str(tmp_path))
   assert '\n' not in str(error.value)

@@ -8,7 +8,6 @@ from impala_tf.envs import cartpole_swingup
 
 FIRST, MID = dm_env.StepType.FIRST, dm_env.StepType.MID
 LEFT, STAY, RIGHT = range(3)
-TRACK = 3.0
 
 
 def _make(num_envs=1, seed=0):
@@ -35,30 +34,22 @@ def _energy(state):
           + 0.1 * 9.8 * 0.5 * np.cos(angle))
 
 
+@pytest.mark.parametrize('force', [-10.0, 0.0, 10.0])
 @pytest.mark.parametrize('state', [
     (0.0, 0.0, 2.0, 0.0), (0.5, 0.3, 0.1, 0.4), (-1.0, -0.2, 3.0, 3.0)])
-def test_without_a_push_energy_is_kept(state):
+def test_a_push_adds_its_power_and_its_momentum(state, force):
   state = np.array(state)[:, None]
-  rate = cartpole_swingup._derivative(state, np.zeros(1))
-  step = 1e-6
-  change = _energy(state + step * rate) - _energy(state - step * rate)
-  np.testing.assert_allclose(change / (2 * step), 0, atol=1e-7)
-
-
-@pytest.mark.parametrize('force', [-10.0, 10.0])
-def test_a_push_adds_its_power_and_its_momentum(force):
-  state = np.array([0.5, 0.3, 2.5, 0.4])[:, None]
   rate = cartpole_swingup._derivative(state, np.array([force]))
   step = 1e-6
   later, sooner = state + step * rate, state - step * rate
   power = (_energy(later) - _energy(sooner)) / (2 * step)
-  np.testing.assert_allclose(power, force * 0.3, rtol=1e-6)
+  np.testing.assert_allclose(power, force * state[1], atol=1e-7)
 
   def momentum(state):
     return 1.1 * state[1] + 0.1 * 0.5 * state[3] * np.cos(state[2])
 
   np.testing.assert_allclose(
-      (momentum(later) - momentum(sooner)) / (2 * step), force, rtol=1e-6)
+      (momentum(later) - momentum(sooner)) / (2 * step), force, atol=1e-7)
 
 
 def test_a_step_is_four_of_a_hundredth_of_a_second():
@@ -89,10 +80,7 @@ def test_it_starts_hanging_down_and_staying_earns_nothing():
 @pytest.mark.parametrize('place, reward', [
     (dict(), 1),
     (dict(angle=1.4), 1),  # 80 degrees.
-    (dict(angle=-1.4), 1),
-    (dict(angle=1.7), 0),  # 97 degrees: too low,
-    (dict(angle=-1.7), 0),
-    (dict(angle=np.pi), 0),
+    (dict(angle=-1.7), 0),  # 97 degrees: too low,
     (dict(angular_speed=2.0), 0),  # too fast,
     (dict(angular_speed=-2.0), 0),
     (dict(position=1.1), 0),  # too far away.
@@ -130,28 +118,3 @@ def test_observation_is_the_state_in_its_units():
   _place(env, position=-0.5, angular_speed=-0.5)
   env._observe()
   np.testing.assert_array_equal(env._observation[0, 6:], [1, 1])
-
-
-def _controller(observation):
-  """Chooses actions [E] that pump energy up and then balance."""
-  position, speed, sine, cosine, angular_speed = observation[:, :5].T
-  position, speed = position * TRACK, speed * TRACK
-  angle = np.arctan2(sine, cosine)
-  # A linear regulator near the top.
-  balance = 30 * angle + 6 * angular_speed + 2 * position + 3 * speed
-  energy = 0.5 * angular_speed**2 / 14.7 + cosine - 1  # 0 when it just arrives.
-  pump = 20 * energy * angular_speed * cosine - 3 * position - 3 * speed
-  force = np.where(cosine > 0.85, balance, pump)
-  push = np.where(force > 0.5, RIGHT, np.where(force < -0.5, LEFT, STAY))
-  return push.astype(np.int32)
-
-
-def test_it_can_be_swung_up_and_balanced():
-  env = _make(8)
-  observation = env.reset().observation
-  returns = np.zeros(8)
-  for _ in range(250):
-    row = env.step(_controller(observation))
-    observation = row.observation
-    returns += row.reward
-  assert returns.min() > 150, returns

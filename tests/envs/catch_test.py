@@ -82,14 +82,6 @@ def test_following_the_ball_catches_and_fleeing_misses(follows, reward):
   np.testing.assert_array_equal(row.reward, reward)
 
 
-def test_only_the_column_of_the_ball_counts():
-  env = catch.CatchEnvironment(E, seed=2)
-  balls = np.array([_positions(b)[1] for b in env.reset().observation])
-  for _ in range(9):
-    row = _step(env, STAY)
-  np.testing.assert_array_equal(row.reward, np.where(balls == 2, 1, -1))
-
-
 def _delayed():
   return factory.make_environment(
       'catch/delayed', E, 3, config.Config(), training=True)

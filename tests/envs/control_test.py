@@ -1,6 +1,5 @@
 """dm_control's tasks against the suite's own environments, stepped by hand."""
 
-
 import dm_env
 import numpy as np
 import pytest

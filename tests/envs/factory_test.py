@@ -92,19 +92,12 @@ def test_a_lost_life_ends_an_episode_in_training_only(training, option, ends):
 @pytest.mark.parametrize('level, message', [
     ('', 'must be'), ('pong', "mean 'atari/pong'"), ('Catch', "mean 'catch'"),
     ('catch/', 'must be'), ('catch/1', "mean 'catch'"), ('atari', 'must be'),
-    ('atari/', 'must be'), ('gym/', 'must be'), ('procgen/coinrun', 'must be'),
-    ('catch/delayed/5', "mean 'catch/delayed'"),
-    ('cartpole_swingup/', 'must be'),
-    ('minigrid', 'must be'), ('minigrid/', 'must be'), ('babyai/', 'must be'),
-    ('tmaze', 'must be'), ('tmaze/', 'must be'),
-    ('tmaze/ten', '1 to 1000 cells'), ('tmaze/0', '1 to 1000 cells'),
-    ('atari/pnog', 'mean atari/pong[?]'), ('dmlab30', 'must be'),
-    ('dmlab30/', 'must be'), ('dmlab30/watermaze', 'mean rooms_watermaze'),
+    ('gym/', 'must be'), ('procgen/coinrun', 'must be'),
+    ('catch/delayed/5', "mean 'catch/delayed'"), ('tmaze/0', '1 to 1000 cells'),
+    ('atari/pnog', 'mean atari/pong[?]'),
+    ('dmlab30/watermaze', 'mean rooms_watermaze'),
     ('dmlab30/contributed/dmlab30/rooms_watermaze', 'no level'),
-    ('dmlab/rooms_watermaze', 'no level'), ('dmlab/', 'must be'),
-    ('dmlab/seekavoid_arena', 'mean seekavoid_arena_01'),
-    ('control', 'must be'), ('control/', 'must be'),
-    ('vizdoom', 'must be'), ('vizdoom/', 'must be'),
+    ('dmlab/rooms_watermaze', 'no level'),
     ('vizdoom/defend_center', 'mean defend_the_center')])
 def test_unknown_level_is_refused(call, level, message):
   with pytest.raises(config.ConfigError, match=message):
@@ -112,11 +105,9 @@ def test_unknown_level_is_refused(call, level, message):
 
 
 @pytest.mark.parametrize('level, meant', [
-    ('gym/ALE/Pong-v5', 'atari/pong'), ('ALE/Pong-v5', 'atari/pong'),
-    ('Pong-v4', 'atari/pong'), ('PongNoFrameskip-v4', 'atari/pong'),
-    ('gym/PongNoFrameskip-v4', 'atari/pong'), ('pnog', 'atari/pong'),
+    ('gym/ALE/Pong-v5', 'atari/pong'), ('Pong-v4', 'atari/pong'),
     ('Pong-ramDeterministic-v4', 'atari/pong'), ('atri/pong', 'atari/pong'),
-    ('ALE/UpNDown-v5', 'atari/up_n_down'), ('ALE/Pnog-v5', 'atari/pong'),
+    ('pnog', 'atari/pong'), ('ALE/Pnog-v5', 'atari/pong'),
     ('atari/UpNDownNoFrameskip-v4', 'atari/up_n_down'),
     ('CartPole-v1', 'gym/CartPole-v1'), ('Blackjack-v1', 'gym/Blackjack-v1'),
     ('MiniGrid-DoorKey-5x5-v0', 'minigrid/DoorKey-5x5-v0'),

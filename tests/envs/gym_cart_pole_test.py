@@ -86,15 +86,6 @@ def test_arguments_make_single_ones():
   assert env.step(np.zeros(E, np.int32)).reward.tolist() == [0] * E
 
 
-def test_limit_of_time_is_the_ids(registered):
-  registered('Mine-v0', max_episode_steps=3)
-  env = gym.GymEnvironment('Mine-v0', E, seed=0)
-  env.reset()
-  rows = [env.step(np.zeros(E, np.int32)) for _ in range(6)]
-  assert [row.step_type[0] for row in rows] == [1, 1, 0, 1, 1, 0]
-  assert {d for row in rows for d in row.discount} == {1}
-
-
 def test_picture_is_of_environment_0_alone():
   pytest.importorskip('pygame')
   batch, singles = (

@@ -10,7 +10,6 @@ from impala_tf.envs import minigrid
 from impala_tf.envs import word_ids
 
 FIRST, MID = dm_env.StepType.FIRST, dm_env.StepType.MID
-TURN_RIGHT, FORWARD, DONE = 1, 2, 6
 
 
 def _decode(observation):
@@ -22,6 +21,7 @@ def _decode(observation):
 
 
 @pytest.mark.parametrize('domain, prefix, name, num_missions', [
+    ('minigrid', 'MiniGrid', 'Empty-5x5-v0', 1),
     ('minigrid', 'MiniGrid', 'DoorKey-5x5-v0', 1),
     ('minigrid', 'MiniGrid', 'MultiRoom-N2-S4-v0', 1),
     ('minigrid', 'MiniGrid', 'MemoryS7-v0', 1),
@@ -61,34 +61,6 @@ def test_rows_and_missions_are_those_of_the_package(
       assert row.step_type[i] == (FIRST if ended else MID)
       assert row.discount[i] == (0 if terminated else 1)
   assert num_ended and len(missions) >= num_missions
-
-
-def test_doors_and_keys_are_seen_change():
-  env = minigrid.MinigridEnvironment('DoorKey-5x5-v0', 32, seed=0)
-  seen = _decode(env.reset().observation).reshape([-1, 3])
-  door, key, yellow, locked = 4, 5, 4, 2
-  assert {tuple(s) for s in seen if s[0] in (door, key)} == {
-      (door, yellow, locked), (key, yellow, 0)}
-
-
-def test_a_level_without_an_end_is_truncated_at_its_limit():
-  env = minigrid.MinigridEnvironment('Empty-5x5-v0', 2, seed=0)
-  env.reset()
-  for t in range(1, 101):  # The package's limit: 4 x 5 x 5.
-    row = env.step(np.full(2, DONE, np.int32))
-    np.testing.assert_array_equal(row.step_type, FIRST if t == 100 else MID)
-    np.testing.assert_array_equal(row.discount, 1)
-    np.testing.assert_array_equal(row.reward, 0)
-
-
-def test_the_shortest_way_earns_what_the_package_says():
-  env = minigrid.MinigridEnvironment('Empty-5x5-v0', 1, seed=0)
-  env.reset()
-  way = (FORWARD, FORWARD, TURN_RIGHT, FORWARD, FORWARD)
-  rows = [env.step(np.array([action], np.int32)) for action in way]
-  assert [r.step_type[0] for r in rows] == [MID] * 4 + [FIRST]
-  assert rows[-1].discount[0] == 0
-  np.testing.assert_allclose(rows[-1].reward, 1 - 0.9 * 5 / 100, rtol=1e-6)
 
 
 @pytest.mark.parametrize('name', ['DoorKee-5x5-v0', 'DoorKey-5x5-v9'])

@@ -1,7 +1,6 @@
 """Several levels in one batch: which environment plays which level."""
 
 import collections
-import functools
 import os
 import re
 import signal
@@ -39,13 +38,6 @@ def test_environments_are_shared_out_evenly(num_levels, num_actors, num_envs):
   assert max(counts.values()) - min(counts.values()) <= 1
 
 
-def test_neighbours_play_different_levels():
-  env = _environment()
-  assert env.level_index.dtype == np.int32
-  # Seven from number 5 on, over three levels.
-  assert env.level_index.tolist() == [2, 0, 1, 2, 0, 1, 2]
-
-
 def _make(level, num_envs, seed):
   return tmaze.TMazeEnvironment(int(level[-1]), num_envs, seed)
 
@@ -55,14 +47,17 @@ def _environment(make=_make):
       'all three', LEVELS, E, seed=40, first_slot=5, make=make)
 
 
-def test_no_two_environments_share_a_seed():
+def test_neighbours_play_different_levels_and_none_share_a_seed():
   made = []
 
   def make(level, num_envs, seed):
     made.append((level, num_envs, seed))
     return _make(*made[-1])
 
-  _environment(make)
+  env = _environment(make)
+  assert env.level_index.dtype == np.int32
+  # Seven from number 5 on, over three levels.
+  assert env.level_index.tolist() == [2, 0, 1, 2, 0, 1, 2]
   assert made == [('tmaze/3', 3, 40), ('tmaze/1', 2, 43), ('tmaze/2', 2, 45)]
 
 
@@ -88,18 +83,6 @@ def test_rows_are_those_of_each_level_by_itself():
     others = {index: other.step(actions[env.level_index == index])
               for index, other in alone.items()}
   assert first_ends.keys() == set(alone)
-
-
-def test_every_level_gets_the_actions_of_its_rows():
-  env = _environment()
-  env.reset()
-  walls = np.zeros(E, np.float32)
-  for row in range(E):
-    actions = np.full(E, 1, np.int32)  # To the right; one to the left: a wall.
-    actions[row] = 3
-    env.reset()
-    walls[row] = env.step(actions).reward[row]
-  np.testing.assert_allclose(walls, -0.1)
 
 
 def test_wrong_action_is_refused_before_any_level_is_stepped():
@@ -135,13 +118,9 @@ def test_levels_that_differ_are_refused_with_the_remedy():
   _refused(pong, _atari('atari/qbert', width=40),
            r"atari/qbert has observations \('uint8', \(84, 40, 4\)\) and "
            r"atari/pong \('uint8', \(84, 84, 4\)\).* leave one of them out")
-  _refused(pong, _atari('atari/qbert', action_repeats=3),
-           'atari/qbert has frames a step 3 and atari/pong 4')
   pong.frame_stack = 1
   _refused(pong, _atari('atari/qbert'),
            'atari/qbert has stacked frames 4 and atari/pong 1')
-  _refused(catch.CatchEnvironment(1, 0), tmaze.TMazeEnvironment(3, 1, 0),
-           'actions .* leave one of them out')
   pendulum = gym.GymEnvironment('Pendulum-v1', 1, 0)
   _refused(pendulum, catch.CatchEnvironment(1, 0),
            r'catch has 3 actions and gym/Pendulum-v1 continuous actions within '
@@ -211,13 +190,6 @@ def test_levels_are_compared_before_a_run_begins():
         _make_catch_or_tmaze)
 
 
-def test_levels_of_no_domain_are_refused_by_what_makes_them():
-  level = _config('pong,breakout')
-  with pytest.raises(config.ConfigError, match="there is no level 'pong'"):
-    multi_level.check_levels(level, functools.partial(
-        factory.make_environment, config=level, training=True))
-
-
 def test_only_levels_that_may_differ_are_started_for_it():
   started = []
 
@@ -257,6 +229,8 @@ def test_instructions_are_those_of_each_level_by_itself():
   # "go to the red ball" has five words.
   assert env.num_instructions_cut == sum(
       other.num_instructions_cut for other in alone.values()) > 5
+
+
 def test_workers_play_what_their_slots_say():
   pool = multi_level.make_workers(
       ','.join(LEVELS), seed=40, first_slot=5, make=_make,

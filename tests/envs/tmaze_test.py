@@ -111,40 +111,6 @@ def test_a_turn_on_the_last_step_terminates():
   np.testing.assert_array_equal(row.discount, 0)
 
 
-def _expected_return_of_chance(length):
-  """Computes chance's return from the Markov chain of positions."""
-  chances = np.zeros(length + 1)
-  chances[0] = 1
-  expected = 0.0
-  for _ in range(10 * length):
-    # A turn at the junction earns +1 or -1, so 0; two in four bump elsewhere.
-    expected -= 0.1 * (chances[:-1].sum() / 2 + chances[0] / 4
-                       + chances[-1] / 4)
-    stays = np.append(chances[:-1] / 2, 0)
-    stays[0] += chances[0] / 4
-    stays[-1] += chances[-1] / 4
-    chances = (stays + np.append(0, chances[:-1] / 4)
-               + np.append(chances[1:] / 4, 0))
-  return expected
-
-
-def test_chance_earns_what_the_rules_say():
-  length, num_envs = 4, 2000
-  env = tmaze.TMazeEnvironment(length, num_envs, seed=3)
-  env.reset()
-  rng = np.random.default_rng(4)
-  returns = np.zeros(num_envs)
-  is_playing = np.ones(num_envs, bool)
-  for _ in range(10 * length):
-    row = env.step(rng.integers(4, size=num_envs).astype(np.int32))
-    returns[is_playing] += row.reward[is_playing]
-    is_playing &= row.step_type == MID
-  assert not is_playing.any()
-  error = np.std(returns) / np.sqrt(num_envs)
-  assert abs(returns.mean() - _expected_return_of_chance(length)) < 4 * error
-  assert error < 0.03
-
-
 @pytest.mark.parametrize('text', [
     '0', '-1', '1001', '1.5', 'ten', '', '1_0', ' 5', '٣', '1e1'])
 def test_a_corridor_of_no_length_is_refused(text):

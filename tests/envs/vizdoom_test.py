@@ -98,17 +98,6 @@ def test_every_row_is_what_the_package_gives(bare_games):
   env.close()
 
 
-def test_time_limit_truncates():
-  env = _make(num_envs=2)
-  env.reset()
-  for t in range(1, 151):  # The limit is 300 frames.
-    row = _act(env, NOTHING)
-    np.testing.assert_array_equal(row.step_type, MID if t % 75 else FIRST)
-    np.testing.assert_array_equal(row.discount, 1)
-    np.testing.assert_array_equal(row.reward, -4)
-  env.close()
-
-
 def test_death_terminates_where_there_is_no_limit():
   env = _make('take_cover')
   env.reset()
@@ -131,26 +120,6 @@ def test_scenario_is_played_with_each_of_its_buttons(name):
   }.get(name, 4)
   for action in range(num_actions):
     assert _act(env, action).observation.any()
-  env.close()
-
-
-def test_game_variables_are_features_that_follow_the_game():
-  env = _make('health_gathering', num_envs=2, game_variables=True)
-  env.reset()
-  assert env.side_channel_specs().features.shape == (1,)
-  # The acid has taken 8 of 100 by the first frame that is seen.
-  np.testing.assert_allclose(env.features, [[0.92], [0.92]])
-  health = []
-  while True:
-    row = _act(env, NOTHING)
-    if FIRST in row.step_type:
-      break
-    health.append(env.features[0, 0])
-  # Acid takes some at a time, and who stands still finds no medkit.
-  assert set(np.diff(health).round(2)) == {0, np.float32(-0.08)}
-  assert health[-1] > 0 and len(health) < 200
-  # The next game has begun within the step.
-  np.testing.assert_allclose(env.features[row.step_type == FIRST], 0.92)
   env.close()
 
 
@@ -265,13 +234,3 @@ def test_temporary_directory_without_programs_is_named(monkeypatch):
   with pytest.raises(config.ConfigError, match='TMPDIR') as error:
     _make()
   assert '\n' not in str(error.value)
-
-
-@pytest.mark.parametrize('name, message', [
-    ('basics', 'vizdoom/basics; did you mean basic'),
-    ('defend_center', 'did you mean defend_the_center'),
-    ('doom2', 'there are basic, deadly_corridor')])
-def test_unknown_level_is_refused_with_the_nearest(name, message):
-  for call in (vizdoom.check_name, _make):
-    with pytest.raises(config.ConfigError, match=message):
-      call(name)

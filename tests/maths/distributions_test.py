@@ -10,8 +10,12 @@ from impala_tf.maths import distributions
 T, B, A, D = 4, 3, 5, 2
 CATEGORICAL = distributions.Categorical(A)
 GAUSSIAN = distributions.Gaussian(D)
-KINDS = (CATEGORICAL, GAUSSIAN)
-both_kinds = pytest.mark.parametrize('policy', KINDS, ids=str)
+NVEC = (4, 1, 3)
+CHOICES = distributions.MultiCategorical(NVEC)
+both_kinds = pytest.mark.parametrize(
+    'policy', [CATEGORICAL, GAUSSIAN], ids=str)
+both_discrete = pytest.mark.parametrize(
+    'policy', [CATEGORICAL, CHOICES], ids=str)
 
 
 def _logits(policy, seed=0, leading=(T, B)):
@@ -21,13 +25,21 @@ def _logits(policy, seed=0, leading=(T, B)):
 
 def _actions(policy, leading=(T, B)):
   rng = np.random.default_rng(1)
-  if policy is CATEGORICAL:
-    return rng.integers(A, size=leading).astype(np.int32)
-  return (3 * rng.normal(size=(*leading, D))).astype(np.float32)
+  if policy is GAUSSIAN:
+    return (3 * rng.normal(size=(*leading, D))).astype(np.float32)
+  choices = [rng.integers(n, size=leading) for n in policy.num_values]
+  return np.stack(choices, axis=-1).astype(np.int32).reshape(
+      *leading, *policy.action_shape)
 
 
 def _log_softmax(logits):
   return logits - np.log(np.sum(np.exp(logits), axis=-1, keepdims=True))
+
+
+def _of_each(policy, logits):
+  """Returns the log-probabilities of each choice's values."""
+  ends = np.cumsum(policy.num_values)[:-1]
+  return [_log_softmax(part) for part in np.split(logits, ends, axis=-1)]
 
 
 def _moments(logits):
@@ -49,72 +61,56 @@ def _expectation(logits, f):
              for x, w in zip(nodes, weights))
 
 
-@pytest.mark.parametrize('dtype', [np.int32, np.int64])
-def test_log_prob_is_the_log_softmax_of_the_action(dtype):
-  logits, actions = _logits(CATEGORICAL), _actions(CATEGORICAL).astype(dtype)
-  expected = np.take_along_axis(
-      _log_softmax(logits), actions[..., None], axis=-1)[..., 0]
+@both_discrete
+def test_choices_are_independent_and_their_logarithms_add_up(policy):
+  logits, other = (_logits(policy, seed) for seed in (0, 3))
+  actions = _actions(policy)
+  choices = actions.reshape(T, B, -1)
+  log_probs = sum(
+      np.take_along_axis(part, choices[..., d, None], axis=-1)[..., 0]
+      for d, part in enumerate(_of_each(policy, logits)))
+  for dtype in np.int32, np.int64:
+    np.testing.assert_allclose(
+        policy.log_prob(logits, actions.astype(dtype)), log_probs, rtol=1e-5)
   np.testing.assert_allclose(
-      CATEGORICAL.log_prob(logits, actions), expected, rtol=1e-5)
+      policy.entropy(logits),
+      -sum(np.sum(np.exp(p) * p, axis=-1) for p in _of_each(policy, logits)),
+      rtol=1e-5)
+  pairs = zip(_of_each(policy, logits), _of_each(policy, other))
+  np.testing.assert_allclose(
+      policy.kl_divergence(logits, other),
+      sum(np.sum(np.exp(p) * (p - q), axis=-1) for p, q in pairs), rtol=1e-4)
+  with pytest.raises(tf.errors.InvalidArgumentError):
+    policy.log_prob(logits, np.full_like(actions, A))
 
 
-def test_log_prob_of_a_vector_is_the_sum_of_its_log_densities():
-  logits, actions = _logits(GAUSSIAN), _actions(GAUSSIAN)
+def test_gaussian_is_the_density_of_a_vector_of_independent_numbers():
+  logits, other = (2 * _logits(GAUSSIAN, seed) for seed in (0, 1))
+  actions = _actions(GAUSSIAN)
   np.testing.assert_allclose(
       GAUSSIAN.log_prob(logits, actions),
       np.sum(_log_density(logits, actions.astype(np.float64)), axis=-1),
       rtol=1e-4)
-
-
-@pytest.mark.parametrize('shape', [[B], [1, B], [T, 1], [T, B, 1]])
-def test_log_prob_does_not_broadcast(shape):
-  with pytest.raises(ValueError, match='actions'):
-    CATEGORICAL.log_prob(_logits(CATEGORICAL), np.zeros(shape, np.int32))
-
-
-@pytest.mark.parametrize('shape', [[B, D], [1, B, D], [T, B], [T, B, 1]])
-def test_log_density_does_not_broadcast(shape):
-  with pytest.raises(ValueError, match='actions'):
-    GAUSSIAN.log_prob(_logits(GAUSSIAN), np.zeros(shape, np.float32))
-
-
-def test_log_prob_refuses_actions_out_of_range():
-  with pytest.raises(tf.errors.InvalidArgumentError):
-    CATEGORICAL.log_prob(_logits(CATEGORICAL), np.full([T, B], A, np.int32))
-
-
-def test_entropy_is_minus_the_expected_log_prob():
-  log_probs = _log_softmax(_logits(CATEGORICAL))
-  np.testing.assert_allclose(
-      CATEGORICAL.entropy(_logits(CATEGORICAL)),
-      -np.sum(np.exp(log_probs) * log_probs, axis=-1), rtol=1e-5)
-
-
-def test_entropy_is_minus_the_expected_log_density_and_may_be_negative():
-  logits = _logits(GAUSSIAN) * 2
-  expected = -np.sum(
+  entropy = -np.sum(
       _expectation(logits, lambda a: _log_density(logits, a)), axis=-1)
   np.testing.assert_allclose(
-      GAUSSIAN.entropy(logits), expected, rtol=1e-4, atol=1e-5)
-  assert expected.min() < 0 < expected.max()
-
-
-def test_kl_divergence_is_the_expected_log_ratio_under_the_first():
-  p_logits, q_logits = (_logits(CATEGORICAL, seed) for seed in (0, 1))
-  p, q = _log_softmax(p_logits), _log_softmax(q_logits)
+      GAUSSIAN.entropy(logits), entropy, rtol=1e-4, atol=1e-5)
+  assert entropy.min() < 0 < entropy.max()
+  divergence = _expectation(
+      logits, lambda a: _log_density(logits, a) - _log_density(other, a))
   np.testing.assert_allclose(
-      CATEGORICAL.kl_divergence(p_logits, q_logits),
-      np.sum(np.exp(p) * (p - q), axis=-1), rtol=1e-4)
+      GAUSSIAN.kl_divergence(logits, other),
+      np.sum(divergence, axis=-1), rtol=1e-3)
 
 
-def test_kl_divergence_of_densities_likewise():
-  p_logits, q_logits = (_logits(GAUSSIAN, seed) for seed in (0, 1))
-  expected = _expectation(
-      p_logits,
-      lambda a: _log_density(p_logits, a) - _log_density(q_logits, a))
-  np.testing.assert_allclose(
-      GAUSSIAN.kl_divergence(p_logits, q_logits),
-      np.sum(expected, axis=-1), rtol=1e-3)
+@pytest.mark.parametrize('policy, shape', [
+    (CATEGORICAL, [B]), (CATEGORICAL, [1, B]), (CATEGORICAL, [T, B, 1]),
+    (GAUSSIAN, [B, D]), (GAUSSIAN, [T, B]), (GAUSSIAN, [T, B, 1]),
+    (CHOICES, [T, B])], ids=str)
+def test_actions_do_not_broadcast(policy, shape):
+  with pytest.raises(ValueError, match='actions'):
+    policy.log_prob(
+        _logits(policy), np.zeros(shape, policy.action_dtype.as_numpy_dtype))
 
 
 @both_kinds
@@ -133,28 +129,6 @@ def test_logits_of_another_number_are_refused(policy):
                lambda: policy.sample(logits, [1, 2])):
     with pytest.raises(ValueError, match='logits must have shape'):
       call()
-
-
-def test_an_illegal_action_has_no_part_in_anything():
-  logits = tf.constant([[-np.inf, 0.0, 1.0]], tf.float32)
-  legal = logits[:, 1:]
-  three, two = distributions.Categorical(3), distributions.Categorical(2)
-  with tf.GradientTape(persistent=True) as tape:
-    tape.watch([logits, legal])
-    pairs = [
-        (three.entropy(logits), two.entropy(legal)),
-        (three.log_prob(logits, [1]), two.log_prob(legal, [0])),
-        (three.kl_divergence(logits, tf.constant([[-np.inf, 2.0, 0]])),
-         two.kl_divergence(legal, tf.constant([[2.0, 0]]))),
-    ]
-  for masked, plain in pairs:
-    np.testing.assert_allclose(masked, plain, rtol=1e-5)
-    gradient = tape.gradient(masked, logits)
-    assert gradient[0, 0] == 0
-    np.testing.assert_allclose(
-        gradient[:, 1:], tape.gradient(plain, legal), atol=1e-6)
-  samples = three.sample(tf.repeat(logits, 200, axis=0), [0, 1])
-  assert set(samples.numpy()) == {1, 2}
 
 
 @pytest.mark.parametrize('x', [-1e4, -120., -95., 60.])
@@ -203,17 +177,6 @@ def test_entropy_of_a_spherical_gaussian_is_not_multiplied_by_its_dimensions():
   np.testing.assert_allclose(
       SPHERICAL.entropy(logits), .5 * (np.log(2 * np.pi * variance) + 1),
       rtol=1e-4, atol=1e-5)
-
-
-def test_samples_follow_the_probabilities():
-  logits = _logits(CATEGORICAL, leading=())
-  n = 20_000
-  samples = CATEGORICAL.sample(np.tile(logits, [n, 1]), [3, 4])
-  frequencies = np.bincount(samples, minlength=A) / n
-  probabilities = np.exp(_log_softmax(logits))
-  deviations = np.sqrt(probabilities * (1 - probabilities) / n)
-  np.testing.assert_array_less(
-      np.abs(frequencies - probabilities), 4 * deviations)
 
 
 def test_samples_follow_the_density():
@@ -286,41 +249,6 @@ def test_actions_choose_the_distribution():
 
 # Several choices.
 
-NVEC = (4, 1, 3)
-CHOICES = distributions.MultiCategorical(NVEC)
-_ENDS = np.cumsum(NVEC)[:-1]
-
-
-def _choices(seed=1, leading=(T, B)):
-  rng = np.random.default_rng(seed)
-  return np.stack([rng.integers(n, size=leading) for n in NVEC],
-                  axis=-1).astype(np.int32)
-
-
-def _of_each(logits):
-  """Returns the log-probabilities of each choice's values."""
-  return [_log_softmax(part) for part in np.split(logits, _ENDS, axis=-1)]
-
-
-def test_choices_are_independent_and_their_logarithms_add_up():
-  logits, other, actions = _logits(CHOICES), _logits(CHOICES, 3), _choices()
-  log_probs = sum(
-      np.take_along_axis(part, actions[..., d, None], axis=-1)[..., 0]
-      for d, part in enumerate(_of_each(logits)))
-  np.testing.assert_allclose(
-      CHOICES.log_prob(logits, actions), log_probs, rtol=1e-5)
-  np.testing.assert_allclose(
-      CHOICES.entropy(logits),
-      -sum(np.sum(np.exp(p) * p, axis=-1) for p in _of_each(logits)), rtol=1e-5)
-  np.testing.assert_allclose(
-      CHOICES.kl_divergence(logits, other),
-      sum(np.sum(np.exp(p) * (p - q), axis=-1)
-          for p, q in zip(_of_each(logits), _of_each(other))), rtol=1e-4)
-  with pytest.raises(tf.errors.InvalidArgumentError):
-    CHOICES.log_prob(logits, np.full([T, B, 3], 4, np.int32))
-  with pytest.raises(ValueError, match='actions'):
-    CHOICES.log_prob(logits, actions[..., 0])
-
 
 def test_choices_are_sampled_together_each_with_its_probabilities():
   num = 20_000
@@ -329,7 +257,7 @@ def test_choices_are_sampled_together_each_with_its_probabilities():
   assert actions.shape == (num, 3) and actions.dtype == np.int32
   joint = np.zeros(NVEC)
   np.add.at(joint, tuple(actions.T), 1 / num)
-  a, b, c = map(np.exp, _of_each(logits))
+  a, b, c = map(np.exp, _of_each(CHOICES, logits))
   np.testing.assert_allclose(
       joint, a[:, None, None] * b[:, None] * c, atol=0.015)
 
@@ -350,11 +278,13 @@ def test_choices_are_those_of_a_bounded_vector_of_whole_numbers():
 # Masks.
 
 
-@pytest.mark.parametrize('policy', [CATEGORICAL, CHOICES], ids=str)
-def test_masked_policy_is_that_of_the_legal_actions_alone(policy):
+@pytest.mark.parametrize('policy, mask_logits', [
+    (CATEGORICAL, distributions.mask_logits),
+    (CATEGORICAL, lambda logits, mask: tf.where(mask > 0, logits, -np.inf)),
+    (CHOICES, distributions.mask_logits)])
+def test_masked_policy_is_that_of_the_legal_actions_alone(policy, mask_logits):
   """Against the formulae over legal actions only, with logits far apart."""
-  nvec = getattr(policy, 'nvec', (A,))
-  ends = np.cumsum(nvec)[:-1]
+  ends = np.cumsum(policy.num_values)[:-1]
   rng = np.random.default_rng(5)
   mask = rng.random([T, B, policy.num_logits]) < 0.5
   for first in (0, *ends):
@@ -369,8 +299,9 @@ def test_masked_policy_is_that_of_the_legal_actions_alone(policy):
       p, q = (_log_softmax(v[m].astype(np.float64)) for v in (x, y))
       entropy[t, b] -= np.sum(np.exp(p) * p)
       divergence[t, b] += np.sum(np.exp(p) * (p - q))
-  masked, other = (distributions.mask_logits(
-      tf.constant(x), tf.constant(mask, tf.uint8)) for x in (logits, other))
+  masked, other = (
+      mask_logits(tf.constant(x), tf.constant(mask, tf.uint8))
+      for x in (logits, other))
   np.testing.assert_allclose(policy.entropy(masked), entropy, atol=1e-4)
   np.testing.assert_allclose(
       policy.kl_divergence(masked, other), divergence, rtol=1e-4, atol=1e-4)

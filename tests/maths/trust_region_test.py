@@ -48,36 +48,6 @@ def test_divergence_of_proposition_2(rho_bar, expected):
   np.testing.assert_allclose(divergence, [[expected]], rtol=1e-5, atol=1e-6)
 
 
-def test_implied_policy_of_proposition_2():
-  implied = trust_region.implied_log_probs(_row(PI), _row(MU), 1.)
-  assert implied.shape == (1, 1, 2)
-  np.testing.assert_allclose(np.exp(implied)[0, 0], [5 / 6, 1 / 6], rtol=1e-6)
-
-
-def test_divergence_from_the_behaviour_policy():
-  policy = distributions.Categorical(2)
-  np.testing.assert_allclose(
-      policy.kl_divergence(_row(PI), _row(MU)), [[0.5108256237659907]],
-      rtol=1e-6)
-
-
-def test_divergence_of_gaussians_is_the_closed_form():
-  mean, other_mean = np.array([.3, -1.]), np.array([.5, .2])
-  variance, other_variance = np.array([.5, 2.]), np.array([1.5, .7])
-
-  def logits(mean, variance):
-    inverse = np.log(np.expm1(variance - distributions.MIN_VARIANCE))
-    return np.concatenate([mean, inverse])[np.newaxis, np.newaxis]
-
-  expected = 0.5 * np.sum(
-      np.log(other_variance / variance) - 1 +
-      (variance + (mean - other_mean)**2) / other_variance)
-  np.testing.assert_allclose(
-      distributions.Gaussian(2).kl_divergence(
-          logits(mean, variance), logits(other_mean, other_variance)),
-      [[expected]], rtol=1e-5)
-
-
 @pytest.mark.parametrize('rho_bar', [.5, 1., 3.])
 def test_both_are_equation_3_and_never_above_the_behaviours(rho_bar):
   pi_logits, mu_logits = _random_logits()

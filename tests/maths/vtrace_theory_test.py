@@ -144,18 +144,6 @@ def test_fixed_point_goes_from_the_value_of_mu_to_that_of_pi(mdp):
     assert _distance(_apply(mdp, value, rho_bar), value) < TOLERANCE
 
 
-@pytest.mark.parametrize('rho_bar', [1.0, 2.0, None])
-def test_iteration_converges_to_the_fixed_point_at_rate_eta(
-    mdp, values, rho_bar):
-  fixed_point = _value(mdp, _pi_rho_bar(mdp, rho_bar))
-  eta = _eta(mdp, rho_bar, c_bar=1.0, lambda_=1.0).max()
-  farthest = _distance(values, fixed_point)
-  while farthest > TOLERANCE:
-    values = _apply(mdp, values, rho_bar, c_bar=1.0)
-    farthest *= eta
-    assert _distance(values, fixed_point) < farthest + TOLERANCE
-
-
 def test_c_bar_moves_the_operator_but_not_its_fixed_point(mdp, values):
   rho_bar = 2.0
   fixed_point = _value(mdp, _pi_rho_bar(mdp, rho_bar))
@@ -201,12 +189,6 @@ def test_on_policy_it_is_the_n_step_bellman_target(mdp, values, rho_bar, c_bar):
     expected = _bellman(mdp, mdp.mu, expected)
   np.testing.assert_allclose(
       _apply(mdp, values, rho_bar, c_bar), expected, atol=TOLERANCE)
-
-
-def test_on_policy_lambda_0_is_td_0(mdp, values):
-  mdp = mdp._replace(pi=mdp.mu)
-  np.testing.assert_allclose(_apply(mdp, values, lambda_=0.0),
-                             _bellman(mdp, mdp.mu, values), atol=TOLERANCE)
 
 
 def _lambda_return(rewards, next_values, lambda_):

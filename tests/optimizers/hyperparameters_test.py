@@ -1,7 +1,6 @@
 """Hyper-parameters begin with the config's values and may change."""
 
 import numpy as np
-import pytest
 
 from impala_tf import config as config_lib
 from impala_tf.optimizers import hyperparameters
@@ -14,15 +13,11 @@ def _make(**options):
           learning_rate=0.5, epsilon=0.125, **options)))
 
 
-def test_values_are_those_of_the_config():
+def test_row_has_the_configs_values_and_then_the_present_ones():
   made = _make(max_gradient_norm=2.)
   assert made.learning_rate.numpy() == 0.5
   assert made.row() == {
       'epsilon': 0.125, 'entropy_cost': 0.25, 'max_gradient_norm': 2.}
-
-
-def test_row_has_the_present_values():
-  made = _make(max_gradient_norm=2.)
   made.epsilon.assign(4.)
   made.max_gradient_norm.assign(8.)
   assert made.row() == {
@@ -39,11 +34,6 @@ def test_none_is_trained():
   made = _make(max_gradient_norm=2.)
   assert len(made.variables) == 4 and not made.trainable_variables
   assert made.variables[0].dtype == 'float32'
-
-
-@pytest.mark.parametrize('name', ['learning_rate', 'epsilon', 'entropy_cost'])
-def test_each_is_a_scalar(name):
-  assert getattr(_make(), name).shape == []
 
 
 def _restored(config_rate, recorded):

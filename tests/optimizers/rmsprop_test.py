@@ -61,25 +61,6 @@ def test_a_compiled_step_asks_for_the_learning_rate_every_time(jit_compile):
     np.testing.assert_allclose(variable, expected, rtol=1e-5)
 
 
-@pytest.mark.parametrize('rate', [1.0, 1, tf.constant, np.float64],
-                         ids=['float', 'int', 'tensor', 'float64'])
-def test_the_first_step_with_a_large_epsilon(rate):
-  learning_rate = rate(1.0) if callable(rate) else rate
-  variable, optimizer = _make(
-      0.0, learning_rate, decay=0.99, epsilon=0.1, momentum=0.0)
-  optimizer.apply_gradients([(tf.constant(1e-3), variable)])
-  # 1e-3 / sqrt(0.99 * 1 + 0.01 * 1e-6 + 0.1).
-  np.testing.assert_allclose(-variable, 9.5783e-4, rtol=1e-4)
-
-
-def test_the_mean_square_starts_at_one_and_is_not_centred():
-  variable, optimizer = _make(decay=0.75)
-  np.testing.assert_array_equal(optimizer.mean_squares[0], np.ones(3))
-  np.testing.assert_array_equal(optimizer.momenta[0], np.zeros(3))
-  optimizer.apply_gradients([(tf.constant([2.0, 0.0, -4.0]), variable)])
-  np.testing.assert_allclose(optimizer.mean_squares[0], [1.75, 0.75, 4.75])
-
-
 @pytest.mark.parametrize('jit_compile', [False, True])
 def test_bias_correction_divides_by_the_mean_of_the_squares_so_far(jit_compile):
   variable, optimizer = _make(bias_correction=True)

@@ -17,6 +17,8 @@ def test_each_level_is_a_game_of_the_emulator():
 
 
 def test_scores_are_those_of_the_literature():
+  suite = atari57.SUITE
+  assert all(suite.human[level] > suite.random[level] for level in suite.levels)
   # Wang et al. 2016 (dueling networks), table 2.
   assert atari57.SUITE.random['atari/breakout'] == 1.7
   assert atari57.SUITE.human['atari/breakout'] == 30.5
@@ -70,27 +72,3 @@ def test_published_sums_are_those_of_table_4(column, agent):
   expected = dict(zip(('median', 'mean'), TABLE_4[column]))
   assert {name: round(100 * value, 1) for name, value in sums.items()} == {
       name: value for name, value in expected.items() if value is not None}
-
-
-def test_acktr_has_no_sum_since_games_are_missing():
-  with pytest.raises(ValueError, match='^13 of 57 levels .*: atari/chopper_'):
-    atari57.SUITE.summary(atari57.SUITE.paper['ACKTR'])
-
-
-@pytest.mark.parametrize('level', atari57.SUITE.levels)
-def test_human_is_one_and_random_is_zero(level):
-  human = atari57.SUITE.human[level]
-  random = atari57.SUITE.random[level]
-  assert human > random
-  assert atari57.SUITE.human_normalised_score(level, human) == 1
-  assert atari57.SUITE.human_normalised_score(level, random) == 0
-  between = random + 0.25 * (human - random)
-  assert atari57.SUITE.human_normalised_score(
-      level, between) == pytest.approx(0.25)
-
-
-@pytest.mark.parametrize('level', [
-    'atari/tetris', 'pong', 'catch', '', 'dmlab30/rooms_watermaze'])
-def test_unknown_level_is_refused(level):
-  with pytest.raises(ValueError, match=repr(level)):
-    atari57.SUITE.human_normalised_score(level, 0)
