@@ -15,6 +15,7 @@ actions, E environments of an actor.
 import collections
 import multiprocessing
 import os
+import signal
 import sys
 from typing import NamedTuple
 
@@ -76,10 +77,9 @@ def vtrace(log_rhos, discounts, rewards, values, bootstrap_value):
     delta_t V = rho_t (r_t + gamma V(x_{t+1}) - V(x_t))
     advantage_t = rho_t (r_t + gamma v_{t+1} - V(x_t))
 
-  where rho_t = c_t = min(1, pi(a_t|x_t) / mu(a_t|x_t)). Arguments are float32
-  [T, B], for t from 0 to T-1, except V(x_T), `bootstrap_value`, float32 [B].
-  Discounts are gamma, or 0 if a_t ended the episode. No gradient flows through
-  the results, float32 [T, B].
+  where rho_t = c_t = min(1, pi(a_t|x_t) / mu(a_t|x_t)). Arguments and results
+  are float32 [T, B], t from 0 to T-1, except `bootstrap_value`, V(x_T), [B].
+  Discounts are gamma, or 0 if a_t ended the episode. Results have no gradient.
   """
   rhos = tf.minimum(1., tf.exp(log_rhos))
   next_values = tf.concat([values[1:], bootstrap_value[tf.newaxis]], axis=0)
@@ -104,7 +104,7 @@ def make_parameters():
   return parameters
 
 
-# impala_tf/agents/agent.py.
+# impala_tf/agents/agent.py: also memory, and inputs beside an image.
 def network(parameters, observations):
   """Computes logits [..., A] and values V [...] of boards [..., 10, 5]."""
   w1, b1, w2, b2, w_policy, b_policy, w_value, b_value = parameters
@@ -117,8 +117,7 @@ def network(parameters, observations):
   return tf.reshape(logits, [*shape, NUM_ACTIONS]), tf.reshape(values, shape)
 
 
-# impala_tf/algorithms/impala.py, of impala_tf/maths/losses.py and
-# impala_tf/maths/distributions.py: also continuous actions.
+# impala_tf/algorithms/impala.py, impala_tf/maths/losses.py: also ablations.
 def loss(parameters, unroll):
   """Sums the losses of section 4.2 over batch and time, to float32 []."""
   logits, values = network(parameters, unroll.observation)
@@ -190,7 +189,7 @@ def make_server(parameters):
 
 
 def send(writer, table, columns):
-  """Sends an item of one Reverb step: for an unroll T appends cost ten-fold."""
+  """Sends columns as one Reverb step, which costs a tenth of T+1 small ones."""
   writer.append(columns)
   writer.create_item(table, priority=1., trajectory=tf.nest.map_structure(
       lambda column: column[-1], writer.history))
@@ -219,7 +218,7 @@ def publish(writer, version, parameters):
 
 
 def fetch(client, parameters):
-  """Assigns the newest parameters that are published; returns their version."""
+  """Waits for parameters, assigns the newest and returns their version."""
   sample, = client.sample(
       'weights', emit_timesteps=False, unpack_as_table_signature=True)
   version, *values = sample.data
@@ -228,8 +227,7 @@ def fetch(client, parameters):
   return int(version)
 
 
-# impala_tf/core/actor.py; impala_tf/core/dynamic_batching_actor.py does not
-# wait for slow environments.
+# impala_tf/core/actor.py: also environments in processes of their own.
 def run_actor(address, seed):
   """Plays E games of Catch and sends their unrolls, for ever."""
   tf.config.set_visible_devices([], 'GPU')  # It is the learner's.
@@ -289,8 +287,10 @@ def main():
   address = f'localhost:{server.port}'
   writer = reverb.Client(address).trajectory_writer(num_keep_alive_refs=1)
   publish(writer, 0, learner.parameters)
-  spawn = multiprocessing.get_context('spawn')  # TensorFlow survives no fork.
-  with spawn.Pool(NUM_ACTORS) as actors:  # They end with this block.
+  spawn = multiprocessing.get_context('spawn')  # TensorFlow cannot be forked.
+  # Ctrl-C is the learner's: actors are ended with the block.
+  with spawn.Pool(NUM_ACTORS, signal.signal,
+                  (signal.SIGINT, signal.SIG_IGN)) as actors:
     for i in range(NUM_ACTORS):
       actors.apply_async(run_actor, (address, SEED + i), error_callback=print)
     learn(learner, make_batches(address), writer)
