@@ -75,6 +75,7 @@ OF_NO_MODULE = {
     'tests/configs_test.py': 'every .gin file in configs/',
     'tests/envs/dmlab_contract_test.py': 'DeepMind Lab, and its stand-in',
     'tests/envs/dmlab_levels_test.py': "DeepMind Lab's own levels",
+    'tests/examples': 'examples that are programs of their own',
     'tests/examples_test.py': 'examples/ and the pages that explain them',
     'tests/faults': 'what real runs survive, docs/reliability.md',
     'tests/launch/cluster_examples_test.py': 'Slurm and Kubernetes files',
