@@ -24,6 +24,7 @@ from impala_tf.runs import skipped_updates
 from impala_tf.runtime import cores
 from impala_tf.runtime import host as host_lib
 from impala_tf.runtime import learner_group
+from impala_tf.runtime import precision
 from impala_tf.runtime import sizing
 from impala_tf.runtime import tf_threads
 
@@ -151,7 +152,7 @@ def start_actor(config: config_lib.Config, address: str, seed: int, task: int,
   environment = experiment.make_actor_environment(
       config, environment_seed, task)
   agent = experiment.make_agent(
-      config, environment, sizing.actor_precision(config))
+      config, environment, precision.of_actor(config))
   host.wait_for_learner()
   fetcher = weights.Fetcher(address, agent.published_variables, run_table,
                             config.actor.fetch_interval_unrolls)

@@ -33,7 +33,7 @@ from impala_tf.runs import level_metrics
 from impala_tf.runs import metrics as metrics_lib
 from impala_tf.runtime import interfaces
 from impala_tf.runtime import learner_group
-from impala_tf.runtime import sizing
+from impala_tf.runtime import precision
 from impala_tf.storage import checkpoint as checkpoint_lib
 from impala_tf.suites import levels as levels_lib
 
@@ -120,7 +120,7 @@ def make(config: config_lib.Config, announced: config_lib.Config, place: Place,
   environment = experiment.make_probe_environment(config)
   learners.require_same(
       announced, config.learner.num_threads,
-      sizing.learner_precision(
+      precision.of_learner(
           config, learners.strategy.extended.worker_devices[0]))
   learner = experiment.make_learner(config, environment, learners.strategy)
   totals = loop_lib.Totals(len(levels_lib.expand(config.environment.level)))

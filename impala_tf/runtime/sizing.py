@@ -37,25 +37,6 @@ def num_cores() -> int:
   return len(os.sched_getaffinity(0))
 
 
-def is_cpu(device: str) -> bool:
-  """Returns whether TensorFlow's name of a device is that of a CPU."""
-  return 'CPU' in device.upper()
-
-
-def learner_precision(config: config_lib.Config, device: str) -> str:
-  """Chooses a learner's precision, see `precision.of_learner`.
-
-  `device` is TensorFlow's name of any of its devices, which are of one kind.
-  """
-  return precision.of_learner(
-      config, precision.cpu_flags(), is_cpu(device))
-
-
-def actor_precision(config: config_lib.Config) -> str:
-  """Chooses an actor's precision, see `precision.of_actor`."""
-  return precision.of_actor(config, precision.cpu_flags())
-
-
 def memory_bytes() -> int:
   """Returns the memory of this machine or its container in bytes."""
   limits = [os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES')]
@@ -279,7 +260,7 @@ def explain(config: config_lib.Config) -> List[str]:
   lines.append(sizes.threads.line(
       'learner thread', ' each' if is_several else ''))
   if config.learner.precision != 'float32':
-    lines.append(precision.explain(config, precision.cpu_flags()))
+    lines.append(precision.explain(config))
   return lines
 
 
