@@ -6,7 +6,6 @@ arXiv:1801.00690), simulated by MuJoCo.
 
 import difflib
 import importlib.util
-from typing import Sequence
 
 import dm_env
 from dm_env import specs
@@ -59,8 +58,14 @@ class ControlEnvironment(environment.BatchedEnvironment):
     from dm_control import suite  # Lazily: it is a simulator.
     from dm_control.rl import control
     self._key = control.FLAT_OBSERVATION_KEY
-    _check_task(name, ['/'.join(pair) for pair in suite.ALL_TASKS
-                       if pair[0] != 'lqr'])
+    tasks = ['/'.join(pair) for pair in suite.ALL_TASKS if pair[0] != 'lqr']
+    if name not in tasks:
+      near = difflib.get_close_matches(name, tasks, n=1)
+      hint = f'did you mean control/{near[0]}?' if near else (
+          'choose from ' + ', '.join(tasks))
+      raise config_lib.ConfigError(
+          f'EnvironmentConfig.level: {name!r} is no task of dm_control with a '
+          f'limit of time; {hint}')
     self._envs = [
         suite.load(*name.split('/'), task_kwargs={'random': seed + i},
                    environment_kwargs={'flat_observation': True})
@@ -100,24 +105,11 @@ class ControlEnvironment(environment.BatchedEnvironment):
     return self._as_timestep(ended, reward, discount, self._observation)
 
   def render(self) -> np.ndarray:
-    """Returns a picture by the task's first camera."""
     return self._envs[0].physics.render(_HEIGHT, _WIDTH, camera_id=0)
 
   def close(self) -> None:
     for env in self._envs:
       env.close()
-
-
-def _check_task(name: str, tasks: Sequence[str]) -> None:
-  """Raises ConfigError, with the nearest name, for an unknown task."""
-  if name in tasks:
-    return
-  near = difflib.get_close_matches(name, tasks, n=1)
-  hint = f'did you mean control/{near[0]}?' if near else (
-      'choose from ' + ', '.join(tasks))
-  raise config_lib.ConfigError(
-      f'EnvironmentConfig.level: {name!r} is no task of dm_control with a '
-      f'limit of time; {hint}')
 
 
 # Tasks are checked as they are made: their names are dm_control's.

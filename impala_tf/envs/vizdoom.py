@@ -5,7 +5,6 @@ Gymnasium a step takes three times as long. Statements about VizDoom here hold
 for vizdoom 1.3.2 and are tested.
 """
 
-import contextlib
 import difflib
 import importlib.util
 import os
@@ -13,7 +12,6 @@ import pathlib
 import shlex
 import sys
 import tempfile
-from typing import Iterator
 
 import dm_env
 from dm_env import specs
@@ -56,13 +54,6 @@ if os.getppid() == int(parent):
 """
 _VARIABLES_UNIT = 100.  # Full health, which becomes 1.
 _SHARED_MEMORY = pathlib.Path('/dev/shm')
-
-
-class VizdoomError(RuntimeError):
-  """A failure of Doom during play: one line with the level and the cause.
-
-  It is no `UserError`, since a restarted actor may go on.
-  """
 
 
 def check_name(name: str) -> None:
@@ -159,7 +150,7 @@ class VizdoomEnvironment(environment.BatchedEnvironment):
 
   def reset(self) -> dm_env.TimeStep:
     for i, game in enumerate(self._games):
-      with self._explained(i):
+      with self._explained(i, 'Doom', self._errors):
         game.new_episode()
         self._observe(i)
     return self._first(self._observation)
@@ -168,7 +159,7 @@ class VizdoomEnvironment(environment.BatchedEnvironment):
     ended = np.zeros(self.num_envs, bool)
     reward, discount = np.zeros(self.num_envs), np.ones(self.num_envs)
     for i, game in enumerate(self._games):
-      with self._explained(i):
+      with self._explained(i, 'Doom', self._errors):
         reward[i] = game.make_action(self._buttons[actions[i]],
                                      self.frames_per_step)
         # An episode that has ended has no frame: begin the next.
@@ -189,15 +180,6 @@ class VizdoomEnvironment(environment.BatchedEnvironment):
       self.features[i] = state.game_variables / _VARIABLES_UNIT
     if i == 0:
       self._screen = screen
-
-  @contextlib.contextmanager
-  def _explained(self, i: int) -> Iterator[None]:
-    """Turns errors of environment i's game into `VizdoomError`s."""
-    try:
-      yield
-    except self._errors as error:
-      raise VizdoomError(f'{self.level}: Doom failed in environment {i}: '
-                         f'{files.one_line(error, None)}') from error
 
   def render(self) -> np.ndarray:
     """Returns the last frame with all of its pixels, even after Doom's end."""

@@ -19,6 +19,7 @@ from impala_tf import config
 from impala_tf.agents import networks
 from impala_tf.envs import dmlab
 from impala_tf.envs import env_processes
+from impala_tf.envs import environment
 from impala_tf.envs import word_ids
 from impala_tf.suites import dmlab30
 from tests.fixtures import worker_environments
@@ -321,7 +322,7 @@ def test_error_in_play_is_one_line_with_the_level(lab, method, error):
   if method == 'step':
     env.reset()
   lab.failures[method] = error
-  with pytest.raises(dmlab.LabError) as raised:
+  with pytest.raises(environment.SimulatorError) as raised:
     env.reset() if method == 'reset' else _play(env, 1)
   message = str(raised.value)
   assert message.startswith(
@@ -337,7 +338,7 @@ def test_error_at_the_reset_within_a_step_is_told_once(lab):
   env.reset()
   _play(env, STEPS_AN_EPISODE - 1)
   lab.failures['reset'] = RuntimeError('Failed to start environment')
-  with pytest.raises(dmlab.LabError) as raised:
+  with pytest.raises(environment.SimulatorError) as raised:
     _play(env, 1)
   assert str(raised.value).count('dmlab30/') == 1
 
