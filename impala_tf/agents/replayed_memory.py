@@ -5,7 +5,7 @@ from when an unroll was played means something else to today's parameters, and
 nothing to another agent's.
 """
 
-from typing import Any, Protocol
+from typing import Any
 
 import tensorflow as tf
 
@@ -13,23 +13,11 @@ from impala_tf import types
 from impala_tf.agents import agent as agent_lib
 
 
-class Fetcher(Protocol):
-  """A source of parameters; see `weights.Fetcher`."""
-
-  def fetch(self) -> Any:
-    """Updates the agent's variables; returns their version."""
-
-
 class MemoryRecomputer:
   """An agent beside the learner that steps through replayed unrolls."""
 
-  def __init__(self, agent: agent_lib.Agent, fetcher: Fetcher):
-    """Prepares the graph.
-
-    Args:
-      agent: agent with an LSTM, whose variables `fetcher` updates.
-      fetcher: fetches the learner's parameters.
-    """
+  def __init__(self, agent: agent_lib.Agent, fetcher: Any):
+    """Prepares the graph; a `weights.Fetcher` updates the agent."""
     self._fetcher = fetcher
     self._memory_after = tf.function(
         lambda env_outputs, actions, core_state: agent.memory_after(
@@ -39,12 +27,8 @@ class MemoryRecomputer:
   def __call__(self, unroll: types.Unroll) -> agent_lib.CoreState:
     """Computes the memory with which the unrolls that follow begin.
 
-    Args:
-      unroll: batch with leading [T+1, B], frames not re-stacked yet, and the
-        memory before its first steps.
-
-    Raises:
-      ConnectionError: the fetcher has lost the learner.
+    `unroll` is a batch with leading [T+1, B], whose frames are not re-stacked
+    yet. Raises ConnectionError if the fetcher has lost the learner.
     """
     self._fetcher.fetch()
     return self._memory_after(

@@ -133,7 +133,7 @@ def test_sizes_are_those_of_figure_3(torso, image, flat, num_parameters):
 
 
 def test_the_deep_torso_has_15_convolutions():
-  torso = networks.DeepTorso(8)
+  torso = networks.make_torso('deep', 8)
   torso(tf.zeros([1, 16, 16, 3], tf.uint8))
   channels = [v.shape[-1] for v in torso.trainable_variables
               if v.shape.rank == 4]
