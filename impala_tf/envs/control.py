@@ -5,7 +5,6 @@ arXiv:1801.00690), simulated by MuJoCo.
 """
 
 import difflib
-import importlib.util
 
 import dm_env
 from dm_env import specs
@@ -18,14 +17,6 @@ from impala_tf.envs import environment
 
 _EPISODE_STEPS = 1000  # In all tasks of the suite but 'lqr'.
 _HEIGHT, _WIDTH = 240, 320  # Pixels of videos.
-
-
-def check_installed() -> None:
-  """Raises ConfigError if dm_control is not installed; imports nothing."""
-  if importlib.util.find_spec('dm_control') is None:
-    raise config_lib.ConfigError(
-        'dm_control levels need the package dm_control, the extra '
-        "'dm_control': pip install -c constraints.txt -e '.[dm_control]'")
 
 
 class ControlEnvironment(environment.BatchedEnvironment):
@@ -48,12 +39,8 @@ class ControlEnvironment(environment.BatchedEnvironment):
 
     With `staggered`, environment i's first episode is truncated after (i + 1) /
     E of its steps. Otherwise all episodes end in the same step, and a batch
-    holds only beginnings, or only ends.
-
-    Raises:
-      ConfigError: if dm_control is not installed or has no such task.
+    holds only beginnings, or only ends. Raises ConfigError for an unknown task.
     """
-    check_installed()
     display.draw_without_display()
     from dm_control import suite  # Lazily: it is a simulator.
     from dm_control.rl import control
@@ -115,6 +102,6 @@ class ControlEnvironment(environment.BatchedEnvironment):
 # Tasks are checked as they are made: their names are dm_control's.
 DOMAIN = domain.Domain(
     forms=('control/<domain>/<task>',),
-    check=lambda name: check_installed(),
+    check=lambda name: domain.check_installed('dm_control', 'dm_control'),
     make=lambda name, num_envs, seed, config, training: ControlEnvironment(
         name, num_envs, seed, staggered=training))

@@ -245,7 +245,6 @@ class DmlabEnvironment(environment.BatchedEnvironment):
 
 
 def _import(level: str) -> types.ModuleType:
-  """Imports the simulator; raises ConfigError if that fails."""
   # Read when the first simulator draws: threads that rasterise small pictures
   # cost more than they save, and take cores from other simulators.
   os.environ.setdefault('LP_NUM_THREADS', '0')
@@ -258,7 +257,6 @@ def _import(level: str) -> types.ModuleType:
 
 
 def _domain(name: str) -> domain.Domain:
-  """Makes the domain 'dmlab30', or 'dmlab' of Lab's own levels."""
   return domain.Domain(
       forms=(f'{name}/<name>',), check=functools.partial(check_name, name),
       make=lambda level, num_envs, seed, config, training: DmlabEnvironment(

@@ -51,15 +51,10 @@ class SideChannels(NamedTuple):
   """Arrays that are observed beside `observation`, or their specs.
 
   Names and meanings are those of `types.EnvOutput`; a missing channel is ().
-
-  Attributes:
-    instruction: int32 [E, L].
-    features: float32 [E, F].
-    action_mask: uint8 [E, P].
   """
-  instruction: Any = ()
-  features: Any = ()
-  action_mask: Any = ()
+  instruction: Any = ()  # int32 [E, L].
+  features: Any = ()  # float32 [E, F].
+  action_mask: Any = ()  # uint8 [E, P].
 
 
 NO_SIDE_CHANNELS = SideChannels()
@@ -212,9 +207,8 @@ class BatchedEnvironment(abc.ABC):
   def step(self, actions: np.ndarray) -> dm_env.TimeStep:
     """Plays one agent step in every environment, after `reset`.
 
-    Args:
-      actions: int32 [E] or [E, D], each within `action_spec()`; or float32 [E,
-        D], which are clipped to its bounds.
+    Actions are int32 [E] or [E, D], each within `action_spec()`; or float32 [E,
+    D], which are clipped to its bounds.
 
     Returns:
       `step_type` uint8 [E], FIRST (0) or MID (1); `reward` float32 [E], raw;

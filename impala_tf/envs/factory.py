@@ -39,12 +39,8 @@ DOMAINS: Dict[str, domain_lib.Domain] = {
 def register(name: str, domain: domain_lib.Domain) -> None:
   """Adds a domain of the user's own, for simulators without Gymnasium.
 
-  Args:
-    name: beginning of its levels' names, up to the first slash.
-    domain: what it consists of; its forms begin with the name.
-
-  Raises:
-    ConfigError: if the name is taken, or a form begins otherwise.
+  Its forms begin with `name`, up to the first slash. Raises ConfigError if they
+  do not, or the name is taken.
   """
   if name in DOMAINS:
     raise config_lib.ConfigError(

@@ -6,7 +6,6 @@ for vizdoom 1.3.2 and are tested.
 """
 
 import difflib
-import importlib.util
 import os
 import pathlib
 import shlex
@@ -64,11 +63,7 @@ def check_name(name: str) -> None:
         f'there are {", ".join(NAMES)}')
     raise config_lib.ConfigError(
         f'EnvironmentConfig.level: there is no level vizdoom/{name}; {hint}')
-  if importlib.util.find_spec('vizdoom') is None:
-    raise config_lib.ConfigError(
-        'VizDoom levels need the package vizdoom, which is the extra '
-        "'vizdoom': pip install -c constraints.txt -e '.[vizdoom]' (Python "
-        '3.10 or later)')
+  domain.check_installed('vizdoom', 'VizDoom')
 
 
 class VizdoomEnvironment(environment.BatchedEnvironment):
@@ -93,13 +88,7 @@ class VizdoomEnvironment(environment.BatchedEnvironment):
 
   def __init__(self, name: str, num_envs: int, seed: int,
                config: config_lib.VizdoomConfig):
-    """Starts the games.
-
-    Raises:
-      ConfigError: if the level is unknown or has no game variables, or vizdoom
-        is not installed or does not start.
-    """
-    check_name(name)
+    """Starts the games; raises ConfigError if they fail or lack variables."""
     import vizdoom  # Lazily: it is a simulator.
     # These errors have no common base class.
     self._errors = (
