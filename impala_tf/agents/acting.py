@@ -32,8 +32,7 @@ class EpisodeCounter:
 
     Args:
       timestep: a step of some environments, leading [n].
-      side_channels: `BatchedEnvironment.side_channels` of that step, leading
-        [n].
+      side_channels: those of that step, leading [n].
       rows: numbers of these environments, int [n] without repetition; all E by
         default.
 
@@ -81,9 +80,7 @@ class Inlet:
   def tensor(self, array: np.ndarray, num_rows: int) -> tf.Tensor:
     """Copies an array [num_rows, ...]; the next call overwrites the copy.
 
-    Raises:
-      ValueError: the array has another shape.
-      TypeError: its dtype is of another kind.
+    Raises ValueError for another shape, TypeError for another kind of dtype.
     """
     rows = self._array[:num_rows]
     if array.shape != rows.shape:  # NumPy would stretch it.
@@ -112,10 +109,8 @@ class _GraphStep:
                any_batch_size: bool, deterministic: bool = False):
     """Stores the options; the first call, which shows the shapes, traces.
 
-    Args:
-      max_rows: the largest number of rows of a call.
-      any_batch_size: whether the number of rows differs between calls; a call
-        with a fixed number costs a little less.
+    Calls have `max_rows` rows, or at most these with `any_batch_size`, which
+    costs a little more.
     """
     self._agent = agent
     self._max_rows = max_rows
@@ -128,12 +123,7 @@ class _GraphStep:
 
   def __call__(self, env_output: types.EnvOutput, core_state: Any
                ) -> Tuple[types.AgentOutput, Any]:
-    """Chooses actions at x_t, leading [n].
-
-    Returns:
-      Actions with their logits as NumPy arrays, and the next core state as
-      tensors.
-    """
+    """Chooses actions [n] in NumPy; returns the next core state, tensors."""
     if self._graph is None:
       self._build(env_output, core_state)
     self._seed[1] += 1
@@ -171,7 +161,6 @@ class _GraphStep:
       return outputs
 
   def _build(self, env_output: types.EnvOutput, core_state: Any) -> None:
-    """Traces the graph for inputs like these."""
     # TensorFlow gets only the fields that the agent uses.
     names = ['observation', *environment_lib.SideChannels._fields]
     if self._agent.reads_rewards:
@@ -232,8 +221,7 @@ def put_rows(arrays: Any, rows: Any, values: Any) -> None:
 class Policy:
   """An agent that acts on NumPy batches of E environments.
 
-  Attributes:
-    core_state: core states of all E before their next x_t, tensors [E, ...].
+  `core_state` has those of all E before their next x_t, tensors [E, ...].
   """
 
   def __init__(self, agent: agent_lib.Agent, num_envs: int, seed: int,
@@ -257,11 +245,8 @@ class Policy:
 class RowPolicy:
   """An agent that acts for any of E environments at a time.
 
-  One graph serves any number of rows, so nothing is traced anew.
-
-  Attributes:
-    core_state: core states of all E before their next x_t, NumPy arrays
-      [E, ...].
+  One graph serves any number of rows, so nothing is traced anew. `core_state`
+  has those of all E before their next x_t, NumPy arrays [E, ...].
   """
 
   def __init__(self, agent: agent_lib.Agent, num_envs: int, seed: int):
@@ -275,9 +260,7 @@ class RowPolicy:
           rows: np.ndarray) -> types.AgentOutput:
     """Chooses actions [n] at x_t of some environments, as NumPy arrays.
 
-    Args:
-      env_output: x_t of these environments, leading [n].
-      rows: numbers of these environments, int [n] without repetition.
+    `rows` are the numbers of these environments, int [n] without repetition.
     """
     agent_output, core_state = self._step(env_output, tf.nest.map_structure(
         lambda inlet, array: inlet.tensor(array[rows], len(rows)),

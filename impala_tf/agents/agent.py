@@ -19,26 +19,19 @@ from impala_tf.maths import running_moments
 
 
 class CoreState(NamedTuple):
-  """The memory of a recurrent agent before it sees x_t.
-
-  Attributes:
-    lstm: see `networks.LSTMState`, [B, size].
-    last_action: [B, ...], the action that led to x_t.
-  """
-  lstm: networks.LSTMState
-  last_action: tf.Tensor
+  """The memory of a recurrent agent before it sees x_t."""
+  lstm: networks.LSTMState  # [B, size].
+  last_action: tf.Tensor  # [B, ...], the action that led to x_t.
 
 
 class NetworkOutput(NamedTuple):
   """The outputs of target policy and baseline at x_t.
 
-  Attributes:
-    policy_logits: float32 [T+1, B, P].
-    baseline: float32 [T+1, B], V(x_t); with PopArt [T+1, B, L], of every
-      task and normalised.
+  The baseline is V(x_t); with PopArt it is [T+1, B, L], of every task and
+  normalised.
   """
-  policy_logits: tf.Tensor
-  baseline: tf.Tensor
+  policy_logits: tf.Tensor  # float32 [T+1, B, P].
+  baseline: tf.Tensor  # float32 [T+1, B].
 
 
 class Agent(tf.Module):
@@ -145,14 +138,8 @@ class Agent(tf.Module):
             num_features: int = 0, has_action_mask: bool = False) -> None:
     """Creates the variables, so that they can be restored before any step.
 
-    Args:
-      observation_spec: observations of one environment.
-      num_features: F, numbers that are observed beside them.
-      has_action_mask: whether observations carry a mask of legal actions.
-
-    Raises:
-      ConfigError: the torso cannot take such observations, or they are images
-        and would have to be normalised.
+    Raises ConfigError if the torso cannot take such observations, or they are
+    images and would have to be normalised.
     """
     if (self._torso_name in torsos.FOR_IMAGES
         and len(observation_spec.shape) != 3):
@@ -221,9 +208,6 @@ class Agent(tf.Module):
       core_state: before x_t.
       seed: int32 [2], seed of the stateless sampling.
       deterministic: take the most probable action instead of sampling one.
-
-    Returns:
-      The action with its logits, leading [B], and the next core state.
     """
     last_action = core_state.last_action if core_state else ()
     outputs, lstm = self._forward(*tf.nest.map_structure(
@@ -244,10 +228,7 @@ class Agent(tf.Module):
              core_state) -> NetworkOutput:
     """Evaluates the current parameters on a batch of unrolls, leading [T+1, B].
 
-    Args:
-      env_outputs: x_0 to x_T.
-      actions: actions that were taken there.
-      core_state: before x_0, as the actor had it.
+    `core_state` is that before x_0, as the actor had it.
     """
     last_actions = None
     if core_state:
@@ -260,13 +241,8 @@ class Agent(tf.Module):
                    core_state: CoreState) -> CoreState:
     """Computes the memory with which the unrolls that follow begin.
 
-    Args:
-      env_outputs: x_0 to x_T, leading [T+1, B].
-      actions: [T+1, B, ...] that were taken there.
-      core_state: before x_0.
-
-    Returns:
-      The memory before x_T, which is the first step of the next unroll.
+    That is before x_T, the first step of the next unroll. Arguments are those
+    of `unroll`.
     """
     last_actions = tf.concat(
         [core_state.last_action[tf.newaxis], actions[:-2]], axis=0)

@@ -108,11 +108,7 @@ class _Layer(tf.Module):
 
 
 class Linear(_Layer):
-  """A dense layer, over the last dimension of its inputs.
-
-  Attributes:
-    size: number of outputs.
-  """
+  """A dense layer of `size` outputs, over the last dimension of its inputs."""
 
   def __init__(self, size: int, activation: Optional[Activation] = None,
                initial_weights: Initializer = fan_in_truncated_normal,
@@ -137,14 +133,7 @@ class Conv2D(_Layer):
                activation: Optional[Activation] = None,
                initial_weights: Initializer = fan_in_truncated_normal,
                precision: str = 'float32', padding: str = 'VALID'):
-    """Makes the layer, without variables so far.
-
-    Args:
-      channels: number of outputs.
-      size: height and width of the kernel.
-      stride: in both directions.
-      padding: 'VALID' or 'SAME'.
-    """
+    """Makes the layer of square kernels; `padding` is 'VALID' or 'SAME'."""
     super().__init__(activation, initial_weights, precision)
     self._channels = channels
     self._size = size
@@ -170,11 +159,7 @@ class PixelConv2D(Conv2D):
 
 
 class Embedding(tf.Module):
-  """A table of vectors, which start as draws of the standard normal.
-
-  Attributes:
-    embeddings: float32 [rows, size]; None before the first call.
-  """
+  """A table of vectors, which start as draws of the standard normal."""
 
   def __init__(self, num_rows: int, size: int):
     super().__init__()

@@ -19,7 +19,7 @@ Biases start at zero, but 1 is added to that of an LSTM's forget gate.
 
 import functools
 import math
-from typing import Any, Callable, Dict, NamedTuple, Sequence, Tuple
+from typing import Any, Callable, NamedTuple, Sequence, Tuple
 
 import tensorflow as tf
 
@@ -48,91 +48,38 @@ def glorot_uniform(fan_in: int, fan_out: int) -> layers.Initializer:
   return initial_weights
 
 
-# `precision` below is that of `layers`; a torso's result is always float32.
-# `gain` is that of the kernels' initial weights.
+class SequentialTorso(tf.Module):
+  """A torso of layers, each of which takes the outputs of the one before."""
 
-
-def _options(precision: str, gain: float) -> Dict[str, Any]:
-  """Makes the arguments that all layers of a torso share."""
-  return {'precision': precision,
-          'initial_weights': functools.partial(
-              layers.fan_in_truncated_normal, gain=gain)}
-
-
-def _in_turn(sequence: Sequence[Callable[[tf.Tensor], tf.Tensor]],
-             outputs: tf.Tensor) -> tf.Tensor:
-  """Hands each layer's outputs to the next."""
-  for layer in sequence:
-    outputs = layer(outputs)
-  return outputs
-
-
-class ShallowTorso(tf.Module):
-  """The torso of figure 3, left: two convolutions and a dense layer.
-
-  Mnih et al. 2016 have it, too (section 8), after Mnih et al. 2013.
-  """
-
-  # Channels, size and stride of each.
-  _CONVOLUTIONS = ((16, 8, 4), (32, 4, 2))
-
-  def __init__(self, hidden_size: int, precision: str = 'float32',
-               gain: float = 1.0):
+  def __init__(self, *sequence: Callable[[tf.Tensor], tf.Tensor]):
     super().__init__()
-    options = _options(precision, gain)
-    first, *others = self._CONVOLUTIONS
-    self._layers = [
-        layers.PixelConv2D(*first, tf.nn.relu, **options),
-        *(layers.Conv2D(*other, tf.nn.relu, **options) for other in others),
-        layers.flatten,
-        layers.Linear(hidden_size, tf.nn.relu, **options),
-    ]
+    self._layers = list(sequence)
 
-  def __call__(self, images: tf.Tensor) -> tf.Tensor:
-    """Maps images, uint8 [N, H, W, C], to float32 [N, hidden_size]."""
-    return tf.cast(_in_turn(self._layers, images), tf.float32)
+  def __call__(self, observations: tf.Tensor) -> tf.Tensor:
+    """Maps observations [N, ...] to float32 [N, F]."""
+    outputs = observations
+    for layer in self._layers:
+      outputs = layer(outputs)
+    return tf.cast(outputs, tf.float32)
 
 
-class NatureTorso(ShallowTorso):
-  """The torso of Mnih et al. 2015: three convolutions and a dense layer.
+class MLPTorso(SequentialTorso):
+  """A torso of dense layers, for observations other than images."""
 
-  A3C has it on the 57 games (Mnih et al. 2016, section 5.1), as IMPALA's
-  shallow agents have there (section 5.3.2); its last layer has 512 units.
-  """
+  def __init__(self, num_layers: int, hidden_size: int, **options: Any):
+    super().__init__(*(layers.Linear(hidden_size, tf.nn.relu, **options)
+                       for _ in range(num_layers)))
 
-  _CONVOLUTIONS = ((32, 8, 4), (64, 4, 2), (64, 3, 1))
-
-
-class LinearConvolutionsTorso(tf.Module):
-  """Two convolutions "without any non-linearity or pooling", for an LSTM.
-
-  A3C encodes images so for continuous actions (Mnih et al. 2016, section 9).
-  The paper gives no sizes; these are the shallow torso's.
-  """
-
-  def __init__(self, hidden_size: int, precision: str = 'float32',
-               gain: float = 1.0):
-    super().__init__()
-    del hidden_size  # There is no dense layer.
-    options = _options(precision, gain)
-    self._layers = [
-        layers.PixelConv2D(16, 8, 4, **options),
-        layers.Conv2D(32, 4, 2, **options),
-        layers.flatten,
-    ]
-
-  def __call__(self, images: tf.Tensor) -> tf.Tensor:
-    """Maps images, uint8 [N, H, W, C], to float32 [N, F]."""
-    return tf.cast(_in_turn(self._layers, images), tf.float32)
+  def __call__(self, observations: tf.Tensor) -> tf.Tensor:
+    """Maps observations [N, ...] of any numeric type to [N, hidden_size]."""
+    return super().__call__(layers.flatten(tf.cast(observations, tf.float32)))
 
 
 class DeepTorso(tf.Module):
   """The torso of figure 3, right: 15 convolutions in 3 residual sections."""
 
-  def __init__(self, hidden_size: int, precision: str = 'float32',
-               gain: float = 1.0):
+  def __init__(self, hidden_size: int, **options: Any):
     super().__init__()
-    options = _options(precision, gain)
     self._sections = []
     for i, channels in enumerate((16, 32, 32)):
       conv = layers.PixelConv2D if i == 0 else layers.Conv2D
@@ -158,33 +105,45 @@ class DeepTorso(tf.Module):
     return tf.cast(outputs, tf.float32)
 
 
-class MLPTorso(tf.Module):
-  """A torso of two dense layers, for observations other than images."""
-
-  _NUM_LAYERS = 2
-
-  def __init__(self, hidden_size: int, precision: str = 'float32',
-               gain: float = 1.0):
-    super().__init__()
-    self._layers = [
-        layers.Linear(hidden_size, tf.nn.relu, **_options(precision, gain))
-        for _ in range(self._NUM_LAYERS)]
-
-  def __call__(self, observations: tf.Tensor) -> tf.Tensor:
-    """Maps observations [N, ...] of any numeric type to [N, hidden_size]."""
-    outputs = layers.flatten(tf.cast(observations, tf.float32))
-    return tf.cast(_in_turn(self._layers, outputs), tf.float32)
+def _convolutions(sizes: Sequence[Tuple[int, int, int]], hidden_size: int,
+                  **options: Any) -> SequentialTorso:
+  """Makes convolutions of channels, size and stride, and a dense layer."""
+  first, *others = sizes
+  return SequentialTorso(
+      layers.PixelConv2D(*first, tf.nn.relu, **options),
+      *(layers.Conv2D(*other, tf.nn.relu, **options) for other in others),
+      layers.flatten,
+      layers.Linear(hidden_size, tf.nn.relu, **options))
 
 
-class DenseTorso(MLPTorso):
-  """One dense layer; A3C's for states has 200 units (Mnih et al. 2016, 9)."""
+def _linear_convolutions(hidden_size: int, **options: Any) -> SequentialTorso:
+  """Makes two convolutions "without any non-linearity or pooling".
 
-  _NUM_LAYERS = 1
+  A3C encodes images so for continuous actions (Mnih et al. 2016, section 9),
+  before an LSTM. The paper gives no sizes; these are the shallow torso's.
+  """
+  del hidden_size  # There is no dense layer.
+  return SequentialTorso(
+      layers.PixelConv2D(16, 8, 4, **options),
+      layers.Conv2D(32, 4, 2, **options),
+      layers.flatten)
 
 
-TORSOS = {'shallow': ShallowTorso, 'nature': NatureTorso, 'deep': DeepTorso,
-          'linear_convolutions': LinearConvolutionsTorso, 'mlp': MLPTorso,
-          'dense': DenseTorso}
+TORSOS = {
+    # Figure 3, left. Mnih et al. 2016 have it, too (section 8), after Mnih et
+    # al. 2013.
+    'shallow': functools.partial(_convolutions, ((16, 8, 4), (32, 4, 2))),
+    # Mnih et al. 2015. A3C has it on the 57 games (Mnih et al. 2016, section
+    # 5.1), as IMPALA's shallow agents have there (section 5.3.2); its last
+    # layer has 512 units.
+    'nature': functools.partial(
+        _convolutions, ((32, 8, 4), (64, 4, 2), (64, 3, 1))),
+    'deep': DeepTorso,
+    'linear_convolutions': _linear_convolutions,
+    'mlp': functools.partial(MLPTorso, 2),
+    # A3C's for states, with 200 units (Mnih et al. 2016, section 9).
+    'dense': functools.partial(MLPTorso, 1),
+}
 
 
 def make_torso(name: str, hidden_size: int, precision: str = 'float32',
@@ -194,8 +153,8 @@ def make_torso(name: str, hidden_size: int, precision: str = 'float32',
   Args:
     name: value of `AgentConfig.torso`.
     hidden_size: units of its last layer.
-    precision: 'float32', 'mixed_bfloat16' or, except for the user's torsos,
-      'bfloat16'.
+    precision: that of `layers`, except for the user's torsos without
+      'bfloat16'. The torso's result is always float32.
     gain: of initial weights, `AgentConfig.torso_gain`; the user's torsos draw
       their own weights.
 
@@ -205,7 +164,9 @@ def make_torso(name: str, hidden_size: int, precision: str = 'float32',
   """
   torsos.check(name)
   if name in TORSOS:
-    return TORSOS[name](hidden_size, precision, gain)
+    return TORSOS[name](
+        hidden_size, precision=precision, initial_weights=functools.partial(
+            layers.fan_in_truncated_normal, gain=gain))
   torso = torsos.OWN[name](hidden_size, precision)
   if not isinstance(torso, tf.Module):
     raise config_lib.ConfigError(
@@ -225,12 +186,7 @@ def checked_features(name: str, features: tf.Tensor) -> tf.Tensor:
 
 
 class LSTMState(NamedTuple):
-  """The state of an LSTM between two steps.
-
-  Attributes:
-    hidden: float32 [B, size].
-    cell: float32 [B, size].
-  """
+  """The state of an LSTM between two steps, float32 [B, size] each."""
   hidden: tf.Tensor
   cell: tf.Tensor
 
@@ -244,13 +200,13 @@ class LSTMCore(tf.Module):
   """
 
   def __init__(self, size: int):
-    """Makes no layers: initial weights depend on the number of inputs."""
     super().__init__()
     self._size = size
     self._input_gates = None
     self._hidden_gates = None
 
   def _make_layers(self, num_inputs: int) -> None:
+    """Makes the layers; initial weights depend on the number of inputs."""
     num_gates = 4 * self._size
     initializer = glorot_uniform(num_inputs + self._size, num_gates)
     self._input_gates = layers.Linear(num_gates, initial_weights=initializer)
@@ -269,16 +225,10 @@ class LSTMCore(tf.Module):
 
   def __call__(self, inputs: tf.Tensor, resets: tf.Tensor,
                state: LSTMState) -> Tuple[tf.Tensor, LSTMState]:
-    """Runs over the steps of a sequence.
+    """Runs over inputs [T, B, F]: outputs [T, B, size] and the last state.
 
-    Args:
-      inputs: float32 [T, B, F].
-      resets: bool [T, B], True where x_t begins an episode: the state before
-        that step is replaced by zeros.
-      state: state before the first step.
-
-    Returns:
-      Outputs [T, B, size] and the state after the last step.
+    Where `resets`, bool [T, B], is True, x_t begins an episode: zeros replace
+    the state before that step.
     """
     if self._input_gates is None:
       self._make_layers(inputs.shape[-1])
@@ -316,12 +266,10 @@ class InstructionEncoder(tf.Module):
   SIZE = 64
 
   def __init__(self, compiled: bool = False):
-    """Makes the layers.
+    """Makes the layers; `compiled`: by XLA.
 
-    Args:
-      compiled: whether XLA compiles the agent. XLA cannot read equal
-        instructions only once, which saves most of the time: an unroll has few
-        different ones.
+    That cannot read equal instructions only once, which saves most of the time:
+    an unroll has few different ones.
     """
     super().__init__()
     self._compiled = compiled
@@ -331,14 +279,10 @@ class InstructionEncoder(tf.Module):
     self._lstm = LSTMCore(self.SIZE)
 
   def __call__(self, word_ids: tf.Tensor) -> tf.Tensor:
-    """Encodes instructions, each by itself.
+    """Encodes instructions, int32 [N, L] with zeros after the last word.
 
-    Args:
-      word_ids: int32 [N, L], zeros after the last word.
-
-    Returns:
-      float32 [N, SIZE], the LSTM's output at the last word; zeros without
-      words.
+    Returns the LSTM's output at the last word, float32 [N, SIZE]; zeros without
+    words.
     """
     if self._compiled:
       return self._read(word_ids)

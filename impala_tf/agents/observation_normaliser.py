@@ -25,17 +25,14 @@ class ObservationNormaliser(tf.Module):
 
   @property
   def moments(self) -> running_moments.Moments:
-    """Mean and variance as they are now, float64 [F] each."""
     return running_moments.Moments(tf.convert_to_tensor(self._mean),
                                    tf.convert_to_tensor(self._variance))
 
   @property
   def published_variables(self) -> Tuple[tf.Variable, ...]:
-    """Variables that an actor needs to normalise."""
     return self._mean, self._variance
 
   def __call__(self, observations: tf.Tensor) -> tf.Tensor:
-    """Normalises observations [..., F]; see `running_moments.normalise`."""
     return running_moments.normalise(observations, self.moments)
 
   def totals(self, observations: tf.Tensor) -> running_moments.Totals:
@@ -56,8 +53,7 @@ def make(observation_spec: dm_env.specs.Array,
          num_features: int) -> ObservationNormaliser:
   """Makes the normaliser of F features, or of observations without them.
 
-  Raises:
-    ConfigError: observations are images alone.
+  Raises ConfigError if observations are images alone.
   """
   if num_features:
     return ObservationNormaliser([num_features])

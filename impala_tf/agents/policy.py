@@ -18,10 +18,8 @@ class TrainedPolicy:
   """A trained agent with a memory of its own.
 
   What it remembers of the episode (the LSTM's state and the last action) is
-  kept between calls of `act` and forgotten with `reset`.
-
-  Attributes:
-    loaded: the agent, its observations' spec and how long it was trained.
+  kept between calls of `act` and forgotten with `reset`. `loaded` has the
+  agent, its observations' spec and how long it was trained.
   """
 
   def __init__(self, loaded: saved.LoadedAgent, deterministic: bool, seed: int,

@@ -14,11 +14,7 @@ class PopArtHead(tf.Module):
   """
 
   def __init__(self, linear: layers.Linear):
-    """Begins with mean 0 and variance 1, as without PopArt.
-
-    Args:
-      linear: without an activation, of size `num_tasks`.
-    """
+    """Begins with mean 0 and variance 1; `linear` has no activation."""
     super().__init__(name='popart')
     self.num_tasks = linear.size
     self._linear = linear
@@ -27,18 +23,14 @@ class PopArtHead(tf.Module):
 
   @property
   def moments(self) -> running_moments.Moments:
-    """The present moments, float32 [L] each."""
     return running_moments.Moments(tf.convert_to_tensor(self._mean),
                                    tf.convert_to_tensor(self._variance))
 
   def update(self, totals: running_moments.Totals, step_size: float) -> None:
     """Moves the moments, and the head so that no value changes.
 
-    The optimiser's slots stay as they are.
-
-    Args:
-      totals: sums over all replicas; every replica calls this.
-      step_size: see `popart.update`.
+    The optimiser's slots stay as they are. `totals` are sums over all
+    replicas, each of which calls this; for `step_size` see `popart.update`.
     """
     old = self.moments
     new = popart.update(old, totals, step_size)

@@ -3,6 +3,7 @@
 Source: Mnih et al. 2016 (arXiv:1602.01783v2), section 4.
 """
 
+import types
 from typing import Optional
 
 import tensorflow as tf
@@ -12,26 +13,12 @@ from impala_tf.agents import agent as agent_lib
 from impala_tf.maths import distributions
 
 
-class _Exploration:
-  """A holder of epsilon, which belongs to a worker and is not learned.
-
-  It is no `tf.Module`, so that checkpoints of the agent do not contain epsilon.
-
-  Attributes:
-    epsilon: float32 [], probability of a random action.
-  """
-
-  def __init__(self):
-    self.epsilon = tf.Variable(0., trainable=False)
-
-
 class QAgent(agent_lib.Agent):
   """An agent whose logits are Q(x_t, a), float32 [..., A].
 
   It takes the action with the highest value, or with probability `epsilon` one
   of the legal actions, uniformly. Epsilon is 0 until a worker assigns another
-  value, so evaluation is greedy. The baseline's head exists, as in other
-  agents, and learns nothing.
+  value, so evaluation is greedy. The baseline's head learns nothing.
   """
 
   kind = 'q'
@@ -46,7 +33,9 @@ class QAgent(agent_lib.Agent):
           f"actions, but there are {distribution}; set "
           "ExperimentConfig.algorithm to 'a3c' or 'impala'")
     super().__init__(distribution, config, precision, compiled, num_tasks)
-    self._exploration = _Exploration()
+    # In a namespace, where checkpoints of the agent do not find it.
+    self._exploration = types.SimpleNamespace(
+        epsilon=tf.Variable(0., trainable=False))
 
   @property
   def epsilon(self) -> tf.Variable:
@@ -58,7 +47,6 @@ class QAgent(agent_lib.Agent):
     return self._exploration.epsilon
 
   def _choose(self, logits: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-    """Chooses actions [B], greedily except with probability epsilon."""
     greedy = self.distribution.mode(logits)
     coin_seed, action_seed = tf.unstack(
         tf.random.experimental.stateless_split(seed, 2))

@@ -31,12 +31,8 @@ class MemoryRecomputer:
   def __call__(self, unroll: types.Unroll) -> agent_lib.CoreState:
     """Computes the memory with which the unrolls that follow begin.
 
-    Args:
-      unroll: batch with leading [T+1, B], frames not re-stacked yet, and the
-        memory before its first steps.
-
-    Raises:
-      ConnectionError: the fetcher has lost the learner.
+    `unroll` is a batch with leading [T+1, B], whose frames are not re-stacked
+    yet. Raises ConnectionError if the fetcher has lost the learner.
     """
     self._fetcher.fetch()
     return self._memory_after(

@@ -28,10 +28,8 @@ def describe_agent(run_dir: str, agent: agent_lib.Agent,
                    config: config_lib.AgentConfig) -> None:
   """Writes the facts that `load_agent` needs beside the parameters.
 
-  Call it before the run's checkpoints are restored.
-
-  Raises:
-    checkpoint.CheckpointError: there are checkpoints of another agent.
+  Call it before the run's checkpoints are restored. Raises
+  `checkpoint.CheckpointError` if they are of another agent.
   """
   directory = os.path.join(run_dir, checkpoint.DIRECTORY)
   files.make_directory(directory)
@@ -86,7 +84,6 @@ def _refuse_another(run_dir: str, description: Dict[str, Any]) -> None:
 
 def _distribution(description: Mapping[str, Any]
                   ) -> distributions.Distribution:
-  """Makes the distribution that a description names."""
   if 'action_size' in description:
     return distributions.Gaussian(description['action_size'])
   if 'nvec' in description:
@@ -103,19 +100,11 @@ def _check_torso(path: str, config: config_lib.AgentConfig) -> None:
 
 
 class LoadedAgent(NamedTuple):
-  """An agent with its parameters and how long it was trained.
-
-  Attributes:
-    agent: ready for `step` and `unroll`.
-    num_frames: environment frames that it has learned from.
-    checkpoint: name of the checkpoint that was read, like 'ckpt-1200'.
-    observation_spec: observations of one environment.
-    config: the agent's.
-  """
+  """An agent with its parameters, ready for `step` and `unroll`."""
   agent: agent_lib.Agent
-  num_frames: int
-  checkpoint: str
-  observation_spec: dm_env.specs.Array
+  num_frames: int  # Environment frames that it has learned from.
+  checkpoint: str  # Name of the one that was read, like 'ckpt-1200'.
+  observation_spec: dm_env.specs.Array  # Of one environment.
   config: config_lib.AgentConfig
 
 
@@ -131,9 +120,6 @@ def load_agent(run_dir: str,
       an agent in the box, 'box/pong'.
     which: checkpoint to read: 'newest', 'best' or its number of updates; see
       `checkpoint.find`.
-
-  Returns:
-    See `LoadedAgent`.
 
   Raises:
     checkpoint.CheckpointError: there is no usable checkpoint, or the module
@@ -178,10 +164,7 @@ def export_agent(loaded: LoadedAgent, directory: str) -> None:
   """Writes only the files that `load_agent` needs to play with an agent.
 
   The parameters without the optimiser's slots are a third of a checkpoint.
-
-  Args:
-    loaded: agent that a run has trained.
-    directory: path of a directory without checkpoints.
+  `directory` has no checkpoints yet.
   """
   describe_agent(directory, loaded.agent, loaded.observation_spec,
                  loaded.config)

@@ -39,13 +39,11 @@ class SeparateAgent(agent_lib.Agent):
 
   @property
   def parts(self) -> Dict[str, Sequence[tf.Variable]]:
-    """Variables by part of the network; see `agent.Agent`."""
     return {**super().parts,
             **{f'value {name}': variables
                for name, variables in self._value_network.parts.items()}}
 
   def initial_state(self, batch_size) -> Union[agent_lib.CoreState, Tuple[()]]:
-    """Makes the memory before a first step; an empty tuple without LSTMs."""
     state = super().initial_state(batch_size)
     if not state:
       return ()
@@ -59,7 +57,6 @@ class SeparateAgent(agent_lib.Agent):
     self._value_network.normaliser = self.normaliser
 
   def _forward(self, env_outputs: types.EnvOutput, last_actions, core_state):
-    """Runs both networks on leading [T, B]; see `agent.Agent`."""
     policy_state, value_state = core_state.lstm if core_state else (None, None)
     policy_features, policy_state = self._features(
         env_outputs, last_actions, policy_state)

@@ -22,14 +22,8 @@ OWN: Dict[str, MakeTorso] = {}
 def register(name: str) -> Callable[[MakeTorso], MakeTorso]:
   """Registers a torso of the user's own, as a decorator of its class.
 
-  Args:
-    name: new value of `AgentConfig.torso`.
-
-  Returns:
-    A function that registers a class, or another `MakeTorso`, and returns it.
-
-  Raises:
-    ConfigError: the name is taken.
+  It decorates a class or another `MakeTorso`. `name` is the new value of
+  `AgentConfig.torso`; raises ConfigError if it is taken.
   """
   if name in BUILT_IN or name in OWN:
     raise config_lib.ConfigError(

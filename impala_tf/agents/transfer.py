@@ -16,16 +16,9 @@ _FRESH = 'starts fresh'
 
 def check(source: saved.LoadedAgent, observation_spec: dm_env.specs.Array,
           num_features: int, config: config_lib.AgentConfig) -> None:
-  """Refuses an agent of another network or of other observations.
+  """Raises UserError for an agent of another network or other observations.
 
-  Args:
-    source: trained agent.
-    observation_spec: observations of the new agent.
-    num_features: numbers that the new agent observes beside them.
-    config: the new agent's.
-
-  Raises:
-    UserError: in one line that names each difference.
+  `source` is the trained agent; the other arguments are the new agent's.
   """
   def describe(spec, features, network):
     return {'observations': f'{spec.dtype} {list(spec.shape)}',
@@ -62,8 +55,7 @@ def take_parameters(agent: agent_lib.Agent,
     A line for each part that is not copied, or not wholly.
 
   Raises:
-    UserError: one agent is an actor-critic and the other is not, or only one
-      has separate networks.
+    UserError: the agents are of different kinds.
   """
   if agent.kind != source.kind:
     raise config_lib.UserError(

@@ -19,9 +19,8 @@ def dumps(config: config_lib.Config) -> str:
 def loads(text: str) -> config_lib.Config:
   """Reads a config that `dumps` has written.
 
-  Raises:
-    ConfigError: where the text is not that of a config, or of another version's
-      with other options.
+  Raises ConfigError where the text is not that of a config, or of another
+  version's with other options.
   """
   try:
     values = json.loads(text)

@@ -56,7 +56,6 @@ class Config:
     self._check_population()
 
   def _check_replay(self):
-    """Raises ConfigError for a replay that cannot be sampled so."""
     batch_size = self.learner.batch_size
     replay, fraction = self.replay, self.replay.replay_fraction
     off = abs(batch_size * fraction - self.num_replayed)
@@ -77,7 +76,6 @@ class Config:
           "= 'episodes' and AgentConfig.use_lstm = True")
 
   def _check_learners(self):
-    """Raises ConfigError for settings that several learners cannot have."""
     if self.learner.num_learners == 1:
       return
     if self.experiment.in_process:
@@ -93,7 +91,6 @@ class Config:
             'set LearnerConfig.num_learners = 1')
 
   def _check_controlled_lag(self):
-    """Raises ConfigError unless one version plays each batch whole."""
     if self.actor.controlled_lag_updates is None:
       return
     if not self.experiment.in_process:
@@ -114,7 +111,6 @@ class Config:
           f'{num_envs}')
 
   def _check_synchronisation(self):
-    """Raises ConfigError for settings that batched A2C cannot have."""
     actor = self.actor
     if actor.synchronisation == 'none':
       return
@@ -139,7 +135,6 @@ class Config:
             f"{remedy}: {reason}; set it so, or synchronisation to 'none'")
 
   def _check_population(self):
-    """Raises ConfigError for settings that no member of a population has."""
     if not self.population.member_names:
       return
     if self.learner.num_learners > 1:

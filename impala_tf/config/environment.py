@@ -30,4 +30,5 @@ class EnvironmentConfig(fields.Section):
       dicts of these.
   """
   level: str = fields.option('atari/pong')
-  kwargs: dict = fields.data_option()
+  # It can be compared, but a dict has no hash.
+  kwargs: dict = dataclasses.field(default_factory=dict, hash=False)

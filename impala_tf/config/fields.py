@@ -19,12 +19,6 @@ class ConfigError(UserError):
   """A value of an option that cannot work."""
 
 
-def data_option():
-  """Makes a field that is a dict, {} by default, see `checked_data`."""
-  # It can be compared, but a dict has no hash.
-  return dataclasses.field(default_factory=dict, hash=False)
-
-
 def option(default: Any, *, at_least=None, at_most=None, above=None, below=None,
          choices=None, unit: str = '', source: str = ''):
   """Makes a field with a default and the range that `Section` checks.
@@ -35,11 +29,7 @@ def option(default: Any, *, at_least=None, at_most=None, above=None, below=None,
     choices: all values of a string; None for any.
     unit: unit of a number whose name does not end with it.
     source: where the paper, or another named work, has the option; '' for
-    options
-      of this project.
-
-  Returns:
-    Field of a dataclass that is a `Section`.
+      options of this project.
   """
   facts = dict(at_least=at_least, at_most=at_most, above=above, below=below,
                choices=choices, unit=unit, source=source)
@@ -84,13 +74,8 @@ def checked_data(name: str, value: Any) -> Any:
   dicts are sorted. 1, 1.0 and True are equal in Python, but are not the same
   data.
 
-  Args:
-    name: name of the value, for messages.
-    value: None, a bool, a number, a string, or a list, tuple or dict of these.
-
-  Raises:
-    ConfigError: where it is anything else, such as a dict whose keys are no
-      strings, or a number that is not finite.
+  Raises ConfigError, with the value's name, where it is not None, a bool, a
+  finite number, a string, or a list, tuple or dict of these by strings.
   """
   if isinstance(value, dict):
     for key in value:

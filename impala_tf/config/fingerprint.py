@@ -2,7 +2,6 @@
 
 import dataclasses
 import hashlib
-from typing import Any
 
 from impala_tf import config as config_lib
 from impala_tf.config import as_json
@@ -24,13 +23,8 @@ def of_unrolls(config: config_lib.Config) -> int:
   """Computes the fingerprint of all that decides what an unroll means.
 
   These are the level and how it is played, the agent, and the unroll's length.
-  Where DeepMind Lab has its files may differ between machines.
-
-  Args:
-    config: a run's.
-
-  Returns:
-    An int64, the same in every process and for every version of Python.
+  Where DeepMind Lab has its files may differ between machines. The number, an
+  int64, is the same in every process and for every version of Python.
   """
   config = dataclasses.replace(config, dmlab=dataclasses.replace(
       config.dmlab, dataset_path=None, level_cache_dir=None))
@@ -47,16 +41,10 @@ def _text(section: fields.Section) -> str:
 
   Fingerprints of replays that were saved earlier depend on each character.
   """
-  values = [f'{field.name}={getattr(section, field.name)!r}'
-            for field in dataclasses.fields(section)
-            if _counts(field.name, getattr(section, field.name))]
+  values = [f'{name}={value!r}' for name, value in vars(section).items()
+            if name not in _NOT_OF_MEANING
+            and not (name in _LATER and value == _LATER[name])]
   return f'{type(section).__qualname__}({", ".join(values)})'
-
-
-def _counts(name: str, value: Any) -> bool:
-  """Returns whether an option's value is part of an unroll's fingerprint."""
-  is_as_before = name in _LATER and value == _LATER[name]
-  return name not in _NOT_OF_MEANING and not is_as_before
 
 
 def of_config(config: config_lib.Config) -> str:

@@ -15,7 +15,6 @@ from impala_tf.core import dynamic_batching_actor
 from impala_tf.core import learner as learner_lib
 from impala_tf.core import queue as queue_lib
 from impala_tf.core import weights
-from impala_tf.envs import configured
 from impala_tf.envs import environment as environment_lib
 from impala_tf.envs import multi_level
 from impala_tf.maths import distributions
@@ -23,10 +22,10 @@ from impala_tf.optimizers import hyperparameters as hyperparameters_lib
 from impala_tf.optimizers import rmsprop
 from impala_tf.replay import kinds as kinds_lib
 from impala_tf.replay import priorities
-from impala_tf.runtime import sizing
+from impala_tf.runtime import precision as precision_lib
 
 AnyEnvironment = multi_level.AnyEnvironment
-make_environment = configured.make_environment
+make_environment = multi_level.make_environment
 
 
 def make_seeds(*entropy: int) -> Tuple[int, int]:
@@ -48,7 +47,8 @@ def make_probe_environment(config: config_lib.Config
   Raises:
     ConfigError: one agent could not play all levels.
   """
-  multi_level.check_levels(config, configured.make_level(config, training=True))
+  multi_level.check_levels(
+      config, multi_level.make_level(config, training=True))
   return make_environment(config, 1, seed=0, training=True)
 
 
@@ -65,7 +65,7 @@ def make_actor_environment(config: config_lib.Config, seed: int,
   if config.actor.env_processes:
     return multi_level.make_workers(
         config.environment.level, seed, first_slot,
-        configured.make_level(config, training=True), config.actor)
+        multi_level.make_level(config, training=True), config.actor)
   return make_environment(config, config.actor.num_envs, seed, training=True,
                           first_slot=first_slot)
 
@@ -96,12 +96,6 @@ def make_unroll_spec(config: config_lib.Config, environment: AnyEnvironment,
       environment.side_channel_specs()._asdict())
 
 
-def precision(config: config_lib.Config,
-              strategy: tf.distribute.Strategy) -> str:
-  """Chooses the precision of a learner's torso."""
-  return sizing.learner_precision(config, strategy.extended.worker_devices[0])
-
-
 def make_learner(config: config_lib.Config, environment: AnyEnvironment,
                  strategy: tf.distribute.Strategy) -> learner_lib.Learner:
   """Makes a learner with fresh parameters.
@@ -111,11 +105,12 @@ def make_learner(config: config_lib.Config, environment: AnyEnvironment,
   """
   devices = strategy.extended.worker_devices
   _check_batch_size(config, len(devices))
-  compile_step = {'auto': not sizing.is_cpu(devices[0]), 'on': True,
+  compile_step = {'auto': not precision_lib.is_cpu(devices[0]), 'on': True,
                   'off': False}[config.learner.xla]
   with strategy.scope():
     agent = make_agent(
-        config, environment, precision(config, strategy), compile_step)
+        config, environment, precision_lib.of_learner(config, devices[0]),
+        compile_step)
     hyperparameters = hyperparameters_lib.Hyperparameters(config)
   algorithm = algorithms.get(config)
   optimizer = config.optimizer

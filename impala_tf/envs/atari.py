@@ -42,11 +42,10 @@ def games() -> List[str]:
 
 
 def near_games(name: str) -> List[str]:
-  """Lists the games that a misspelt or foreign name may mean.
+  """Lists the games that a name may mean, as 'ms-pacman' or Gymnasium's.
 
-  The name may be 'ms-pacman', or Gymnasium's 'ALE/MsPacman-v5' and
-  'MsPacmanNoFrameskip-v4'. A game that differs only in style is returned alone,
-  otherwise up to three similar ones.
+  A game that differs only in style is returned alone, otherwise up to three
+  similar ones.
   """
   stem = re.sub(r'^ALE/|(-ram)?(NoFrameskip|Deterministic)?(-v\d+)?$', '', name)
   plain = {game.replace('_', ''): game for game in games()}
@@ -86,7 +85,6 @@ class _Screen:
   """
 
   def __init__(self, game: str, seed: int, settings: Mapping[str, Any]):
-    """Keeps the batch's settings, except picture sizes, for a later start."""
     self._game = game
     self._seed: Optional[int] = seed
     self._settings = settings
@@ -99,7 +97,6 @@ class _Screen:
     self._missed.append(action)
 
   def picture(self) -> np.ndarray:
-    """Returns the current screen: uint8 [H, W, 3]."""
     if self._ale is None:
       self._ale = self._make()
     for action in self._missed:
@@ -127,7 +124,6 @@ class _Screen:
         stack_num=1, grayscale=False, **self._settings)
 
   def close(self) -> None:
-    """Ends the emulator."""
     if self._ale is not None:
       self._ale.close()
 
@@ -226,8 +222,7 @@ class AtariEnvironment(environment.BatchedEnvironment):
     if self._action_table is not None:
       actions = self._action_table[actions]
     frames, reward, game_over, time_limit, info = self._ale.step(actions)
-    first = game_over | time_limit
-    terminal = game_over
+    first, terminal = game_over | time_limit, game_over
     if self._screen:
       self._screen.add(int(actions[0]))
     if self._has_noops and first.any():

@@ -5,8 +5,6 @@ arXiv:1801.00690), simulated by MuJoCo.
 """
 
 import difflib
-import importlib.util
-from typing import Sequence
 
 import dm_env
 from dm_env import specs
@@ -19,14 +17,6 @@ from impala_tf.envs import environment
 
 _EPISODE_STEPS = 1000  # In all tasks of the suite but 'lqr'.
 _HEIGHT, _WIDTH = 240, 320  # Pixels of videos.
-
-
-def check_installed() -> None:
-  """Raises ConfigError if dm_control is not installed; imports nothing."""
-  if importlib.util.find_spec('dm_control') is None:
-    raise config_lib.ConfigError(
-        'dm_control levels need the package dm_control, the extra '
-        "'dm_control': pip install -c constraints.txt -e '.[dm_control]'")
 
 
 class ControlEnvironment(environment.BatchedEnvironment):
@@ -49,18 +39,20 @@ class ControlEnvironment(environment.BatchedEnvironment):
 
     With `staggered`, environment i's first episode is truncated after (i + 1) /
     E of its steps. Otherwise all episodes end in the same step, and a batch
-    holds only beginnings, or only ends.
-
-    Raises:
-      ConfigError: if dm_control is not installed or has no such task.
+    holds only beginnings, or only ends. Raises ConfigError for an unknown task.
     """
-    check_installed()
     display.draw_without_display()
     from dm_control import suite  # Lazily: it is a simulator.
     from dm_control.rl import control
     self._key = control.FLAT_OBSERVATION_KEY
-    _check_task(name, ['/'.join(pair) for pair in suite.ALL_TASKS
-                       if pair[0] != 'lqr'])
+    tasks = ['/'.join(pair) for pair in suite.ALL_TASKS if pair[0] != 'lqr']
+    if name not in tasks:
+      near = difflib.get_close_matches(name, tasks, n=1)
+      hint = f'did you mean control/{near[0]}?' if near else (
+          'choose from ' + ', '.join(tasks))
+      raise config_lib.ConfigError(
+          f'EnvironmentConfig.level: {name!r} is no task of dm_control with a '
+          f'limit of time; {hint}')
     self._envs = [
         suite.load(*name.split('/'), task_kwargs={'random': seed + i},
                    environment_kwargs={'flat_observation': True})
@@ -100,7 +92,6 @@ class ControlEnvironment(environment.BatchedEnvironment):
     return self._as_timestep(ended, reward, discount, self._observation)
 
   def render(self) -> np.ndarray:
-    """Returns a picture by the task's first camera."""
     return self._envs[0].physics.render(_HEIGHT, _WIDTH, camera_id=0)
 
   def close(self) -> None:
@@ -108,21 +99,9 @@ class ControlEnvironment(environment.BatchedEnvironment):
       env.close()
 
 
-def _check_task(name: str, tasks: Sequence[str]) -> None:
-  """Raises ConfigError, with the nearest name, for an unknown task."""
-  if name in tasks:
-    return
-  near = difflib.get_close_matches(name, tasks, n=1)
-  hint = f'did you mean control/{near[0]}?' if near else (
-      'choose from ' + ', '.join(tasks))
-  raise config_lib.ConfigError(
-      f'EnvironmentConfig.level: {name!r} is no task of dm_control with a '
-      f'limit of time; {hint}')
-
-
 # Tasks are checked as they are made: their names are dm_control's.
 DOMAIN = domain.Domain(
     forms=('control/<domain>/<task>',),
-    check=lambda name: check_installed(),
+    check=lambda name: domain.check_installed('dm_control', 'dm_control'),
     make=lambda name, num_envs, seed, config, training: ControlEnvironment(
         name, num_envs, seed, staggered=training))

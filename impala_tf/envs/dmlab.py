@@ -3,7 +3,6 @@
 The package `deepmind_lab`, which no package index has, is imported lazily.
 """
 
-import contextlib
 import difflib
 import functools
 import importlib
@@ -11,7 +10,6 @@ import importlib.util
 import os
 import shutil
 import types
-from typing import Iterator
 
 from absl import logging
 import dm_env
@@ -68,13 +66,12 @@ _NEED_DATASET = ('psychlab_arbitrary_visuomotor_mapping',
 _EVALUATION_MIXER_SEED = 0x600D5EED
 _NUM_SEEDS = 2**31 - 1  # As in the published code; Lab takes a C int.
 
+# Of the simulator, or of its cache.
+_ERRORS = (RuntimeError, ValueError, OSError)
+
 _NAMES = {'dmlab30': NAMES, 'dmlab': OTHER_NAMES}
 # Where Lab has them.
 _DIRECTORIES = {'dmlab30': 'contributed/dmlab30/', 'dmlab': ''}
-
-
-class LabError(environment.SimulatorError):
-  """A failure of Lab during play."""
 
 
 def check_name(domain_name: str, name: str) -> None:
@@ -198,7 +195,7 @@ class DmlabEnvironment(environment.BatchedEnvironment):
             config={key: str(value) for key, value in settings.items()},
             renderer=config.renderer, level_cache=cache,
             temp_folder=self._scratch.make(str(i))))
-    except (TypeError, ValueError, RuntimeError, OSError) as error:
+    except (TypeError, *_ERRORS) as error:
       self.close()
       raise config_lib.ConfigError(
           f'{self.level}: DeepMind Lab does not start: '
@@ -206,7 +203,7 @@ class DmlabEnvironment(environment.BatchedEnvironment):
 
   def reset(self) -> dm_env.TimeStep:
     for i in range(self.num_envs):
-      with self._explained(i):
+      with self._explained(i, 'DeepMind Lab', _ERRORS):
         self._begin_episode(i)
         self._observe(i)
     return self._first(self._observation)
@@ -215,7 +212,7 @@ class DmlabEnvironment(environment.BatchedEnvironment):
     ended = np.zeros(self.num_envs, bool)
     reward = np.zeros(self.num_envs)
     for i, lab in enumerate(self._labs):
-      with self._explained(i):
+      with self._explained(i, 'DeepMind Lab', _ERRORS):
         reward[i] = lab.step(ACTIONS[actions[i]],
                              num_steps=self.frames_per_step)
         # An episode that has ended has no observation: begin the next.
@@ -236,17 +233,6 @@ class DmlabEnvironment(environment.BatchedEnvironment):
     if self.instruction_length:
       self._instruct(i, observations['INSTR'])
 
-  @contextlib.contextmanager
-  def _explained(self, i: int) -> Iterator[None]:
-    """Turns errors of environment i's simulator or cache into `LabError`s."""
-    try:
-      yield
-    except (RuntimeError, ValueError, OSError) as error:
-      # In environment processes each is number 0 of its own batch.
-      which = f' in environment {i}' if self.num_envs > 1 else ''
-      raise LabError(f'{self.level}: DeepMind Lab failed{which}: '
-                     f'{files.one_line(error, None)}') from error
-
   def render(self) -> np.ndarray:
     """Returns the last frame in colour, even after Lab's end."""
     return self._observation[0].copy()
@@ -259,7 +245,6 @@ class DmlabEnvironment(environment.BatchedEnvironment):
 
 
 def _import(level: str) -> types.ModuleType:
-  """Imports the simulator; raises ConfigError if that fails."""
   # Read when the first simulator draws: threads that rasterise small pictures
   # cost more than they save, and take cores from other simulators.
   os.environ.setdefault('LP_NUM_THREADS', '0')
@@ -272,7 +257,6 @@ def _import(level: str) -> types.ModuleType:
 
 
 def _domain(name: str) -> domain.Domain:
-  """Makes the domain 'dmlab30', or 'dmlab' of Lab's own levels."""
   return domain.Domain(
       forms=(f'{name}/<name>',), check=functools.partial(check_name, name),
       make=lambda level, num_envs, seed, config, training: DmlabEnvironment(

@@ -85,25 +85,22 @@ class LevelCache:
 
   def write(self, key: str, pk3_path: str) -> None:
     """Keeps the map at `pk3_path`, unless it exists or the cache is full."""
-    try:
-      self._write(key, pk3_path)
-    except OSError as error:
-      self._warn(error)
-
-  def _write(self, key: str, pk3_path: str):
     path = self._directory / key
-    if path.exists() or self._num_bytes() > _MAX_CACHE_BYTES:
-      return
     # Renamed when it is whole, so that no process fetches half of it. Processes
     # that write one map at once write the same bytes to different files.
     temporary = self._directory / f'.{key}.{uuid.uuid4().hex}.part'
     try:
-      shutil.copyfile(pk3_path, temporary)
-      with open(temporary, 'rb') as file:
-        os.fsync(file.fileno())  # Else a power cut may leave an empty map.
-      temporary.replace(path)
-    finally:
-      temporary.unlink(missing_ok=True)
+      if path.exists() or self._num_bytes() > _MAX_CACHE_BYTES:
+        return
+      try:
+        shutil.copyfile(pk3_path, temporary)
+        with open(temporary, 'rb') as file:
+          os.fsync(file.fileno())  # Else a power cut may leave an empty map.
+        temporary.replace(path)
+      finally:
+        temporary.unlink(missing_ok=True)
+    except OSError as error:
+      self._warn(error)
 
   def _warn(self, error: OSError):
     if not self._has_warned:

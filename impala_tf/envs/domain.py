@@ -4,10 +4,19 @@ A domain is all levels with the same prefix, such as 'atari/'. A new domain is a
 file in `envs/` that ends with a `Domain`, and a row in `envs.factory`.
 """
 
+import importlib.util
 from typing import Callable, NamedTuple, Tuple
 
 from impala_tf import config as config_lib
 from impala_tf.envs import environment
+
+
+def check_installed(package: str, levels: str) -> None:
+  """Raises ConfigError if an optional package is missing; imports nothing."""
+  if importlib.util.find_spec(package) is None:
+    raise config_lib.ConfigError(
+        f'{levels} levels need the package {package}, the extra {package!r}: '
+        f"pip install -c constraints.txt -e '.[{package}]'")
 
 
 class Domain(NamedTuple):

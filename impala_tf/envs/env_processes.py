@@ -10,7 +10,6 @@ the name of its shared memory at once, and the kernel kills workers with the
 thread that started them.
 """
 
-import ctypes
 import multiprocessing
 from multiprocessing import connection as connection_lib
 import os
@@ -27,12 +26,12 @@ import tree
 
 from impala_tf import config as config_lib
 from impala_tf.envs import environment as environment_lib
+from impala_tf.runtime import bound_to_parent
 from impala_tf.runtime import user_modules
 from impala_tf.storage import files
 
 # Simulators and TensorFlow do not survive a fork.
 _CONTEXT = multiprocessing.get_context('spawn')
-_PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
 _POLL_SECS = 1.
 _CLOSE_SECS = 5.
 _MAX_BYTES = 1 << 16  # A pipe holds no more.
@@ -48,27 +47,13 @@ class WorkerError(environment_lib.SimulatorError):
 class _Shared(NamedTuple):
   """State that all processes share, as memory, as arrays [E, ...] or as specs.
 
-  Attributes:
-    rows: `dm_env.TimeStep`, the environments' last rows.
-    side_channels: `environment.SideChannels` with these rows.
-    actions: actions that environments play next.
-    at_work: int32; its first W entries are the environment that each worker
-      makes, steps, or stepped last.
+  The first W entries of `at_work`, int32, are the environment that each worker
+  makes, steps, or stepped last.
   """
-  rows: Any
-  side_channels: Any
-  actions: Any
+  rows: Any  # `dm_env.TimeStep`, the environments' last.
+  side_channels: Any  # `environment.SideChannels` with these rows.
+  actions: Any  # Those that environments play next.
   at_work: Any
-
-
-class _Failed(NamedTuple):
-  """The last message of a worker that failed; `reason` is one line.
-
-  A restart would repeat a `UserError`. A worker's first message lists `level`
-  and `level_index` of its environments.
-  """
-  reason: str
-  is_user_error: bool
 
 
 def _specs(env: environment_lib.BatchedEnvironment) -> _Shared:
@@ -182,15 +167,12 @@ class Workers:
     write_end.close()
 
   def observation_spec(self) -> specs.Array:
-    """Returns the spec of one environment's observations."""
     return self._specs.rows.observation
 
   def action_spec(self) -> specs.Array:
-    """Returns the spec of one environment's actions."""
     return self._specs.actions
 
   def side_channel_specs(self) -> environment_lib.SideChannels:
-    """Returns specs of one environment's side channels."""
     return self._specs.side_channels
 
   def send(self, numbers: np.ndarray, actions: np.ndarray) -> None:
@@ -211,15 +193,10 @@ class Workers:
 
   def recv(self, min_ready: int = 1, on_wait: Callable[[], None] = lambda: None
            ) -> Tuple[np.ndarray, dm_env.TimeStep]:
-    """Waits for environments, and returns all that are ready by then.
+    """Waits for `min_ready` environments, and returns all that are ready then.
 
-    Args:
-      min_ready: number of environments to wait for.
-      on_wait: called at least once a second meanwhile; may raise.
-
-    Returns:
-      Numbers of the environments, int32 [n], and copies of their rows, [n,
-      ...].
+    Returns their numbers, int32 [n], and copies of their rows, [n, ...]. Calls
+    `on_wait`, which may raise, at least once a second meanwhile.
 
     Raises:
       ValueError: if fewer than `min_ready` have an action to play.
@@ -263,14 +240,17 @@ class Workers:
           'ActorConfig.env_timeout_secs')
 
   def _hear(self, w: int):
-    """Reads a message of worker w; raises the error of a last one."""
+    """Reads a message of worker w.
+
+    The first lists `level` and `level_index` of its environments, and the last
+    of one that failed is an error, which is raised.
+    """
     try:
       message = self._connections[w].recv()
     except (EOFError, OSError):
-      message = _Failed(f'its process {self._how_it_ended(w)}', False)
-    if isinstance(message, _Failed):
-      error = config_lib.UserError if message.is_user_error else WorkerError
-      raise error(f'{self._at_work(w)}: {message.reason}')
+      message = WorkerError(f'its process {self._how_it_ended(w)}')
+    if isinstance(message, Exception):
+      raise type(message)(f'{self._at_work(w)}: {message}')
     self._num_started += 1
     self._silent_secs[w] = 0
     numbers = np.flatnonzero(self._owner == w)
@@ -307,18 +287,21 @@ def _serve(modules: Sequence[str], make: MakeFn, w: int, owner: np.ndarray,
            connection: connection_lib.Connection,
            answers: connection_lib.Connection) -> None:
   """Runs worker w in its process."""
-  _end_with_parent()
+  signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is left to the parent.
+  # Nothing else would end it during a step.
+  bound_to_parent.bind(multiprocessing.parent_process().pid, signal.SIGKILL)
   shared = _arrays(memory, shared_specs, len(owner))
   try:
     user_modules.load(modules)
     _step_until_closed(make, w, owner, shared, connection, answers)
-  except (config_lib.UserError, environment_lib.SimulatorError) as error:
-    connection.send(_Failed(files.one_line(error, None),
-                            isinstance(error, config_lib.UserError)))
+  except config_lib.UserError as error:  # A restart would repeat it.
+    connection.send(config_lib.UserError(files.one_line(error, None)))
+  except environment_lib.SimulatorError as error:
+    connection.send(WorkerError(files.one_line(error, None)))
   except Exception as error:  # A simulator may raise anything.
     traceback.print_exc()
-    reason = f'{type(error).__name__}: {files.one_line(error, None)}'
-    connection.send(_Failed(reason, False))
+    connection.send(WorkerError(
+        f'{type(error).__name__}: {files.one_line(error, None)}'))
 
 
 def _step_until_closed(make, w, owner, shared, connection, answers):
@@ -351,14 +334,3 @@ def _step_until_closed(make, w, owner, shared, connection, answers):
       answer(i, envs[i].step(shared.actions[i:i + 1].copy()))
   for env in envs.values():
     env.close()
-
-
-def _end_with_parent() -> None:
-  """Makes the kernel kill this process with the thread that started it.
-
-  Nothing else would end it during a step. Ctrl-C is left to the parent.
-  """
-  signal.signal(signal.SIGINT, signal.SIG_IGN)
-  ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-  if os.getppid() != multiprocessing.parent_process().pid:
-    os._exit(1)  # The parent died before that call.

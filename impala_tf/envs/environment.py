@@ -1,7 +1,8 @@
 """The interface of all batches of environments."""
 
 import abc
-from typing import Any, NamedTuple, Sequence
+import contextlib
+from typing import Any, Iterator, NamedTuple, Sequence, Tuple, Type
 
 from absl import logging
 import dm_env
@@ -10,6 +11,7 @@ import numpy as np
 
 from impala_tf import config as config_lib
 from impala_tf.envs import word_ids
+from impala_tf.storage import files
 
 
 class ActionError(config_lib.UserError):
@@ -49,15 +51,10 @@ class SideChannels(NamedTuple):
   """Arrays that are observed beside `observation`, or their specs.
 
   Names and meanings are those of `types.EnvOutput`; a missing channel is ().
-
-  Attributes:
-    instruction: int32 [E, L].
-    features: float32 [E, F].
-    action_mask: uint8 [E, P].
   """
-  instruction: Any = ()
-  features: Any = ()
-  action_mask: Any = ()
+  instruction: Any = ()  # int32 [E, L].
+  features: Any = ()  # float32 [E, F].
+  action_mask: Any = ()  # uint8 [E, P].
 
 
 NO_SIDE_CHANNELS = SideChannels()
@@ -195,12 +192,23 @@ class BatchedEnvironment(abc.ABC):
     self.instruction[i] = word_ids.PADDING
     self.instruction[i, :len(ids)] = ids
 
+  @contextlib.contextmanager
+  def _explained(self, i: int, simulator: str,
+                 errors: Tuple[Type[Exception], ...]) -> Iterator[None]:
+    """Turns errors of environment i's simulator into a `SimulatorError`."""
+    try:
+      yield
+    except errors as error:
+      # In environment processes each is number 0 of its own batch.
+      which = f' in environment {i}' if self.num_envs > 1 else ''
+      raise SimulatorError(f'{self.level}: {simulator} failed{which}: '
+                           f'{files.one_line(error, None)}') from error
+
   def step(self, actions: np.ndarray) -> dm_env.TimeStep:
     """Plays one agent step in every environment, after `reset`.
 
-    Args:
-      actions: int32 [E] or [E, D], each within `action_spec()`; or float32 [E,
-        D], which are clipped to its bounds.
+    Actions are int32 [E] or [E, D], each within `action_spec()`; or float32 [E,
+    D], which are clipped to its bounds.
 
     Returns:
       `step_type` uint8 [E], FIRST (0) or MID (1); `reward` float32 [E], raw;

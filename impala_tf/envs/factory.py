@@ -39,12 +39,8 @@ DOMAINS: Dict[str, domain_lib.Domain] = {
 def register(name: str, domain: domain_lib.Domain) -> None:
   """Adds a domain of the user's own, for simulators without Gymnasium.
 
-  Args:
-    name: beginning of its levels' names, up to the first slash.
-    domain: what it consists of; its forms begin with the name.
-
-  Raises:
-    ConfigError: if the name is taken, or a form begins otherwise.
+  Its forms begin with `name`, up to the first slash. Raises ConfigError if they
+  do not, or the name is taken.
   """
   if name in DOMAINS:
     raise config_lib.ConfigError(
@@ -142,8 +138,11 @@ def check_levels(config: config_lib.Config) -> None:
   """Raises ConfigError for levels that could not be made, as `check_level`."""
   for level in levels_lib.expand(config.environment.level):
     _check_options(level, config)
-    if config.actor.env_processes:
-      check_steps_alone(level)
+    if config.actor.env_processes and domain_of(level).steps_batches:
+      raise config_lib.ConfigError(
+          'ActorConfig.env_processes is for environments that are stepped one '
+          f'by one, but the emulator of {level} steps a batch as a whole; '
+          'leave it out')
 
 
 def _check_options(level: str, config: config_lib.Config) -> None:
@@ -165,16 +164,6 @@ def _check_options(level: str, config: config_lib.Config) -> None:
     raise config_lib.ConfigError(
         f'AgentConfig.instruction_length is {length}, but {level} gives no '
         f'instructions; set it to 0 (those that do are of {", ".join(names)})')
-
-
-def check_steps_alone(level: str) -> None:
-  """Raises ConfigError if environment processes would have nothing to do."""
-  domain = domain_of(level)
-  if domain is not None and domain.steps_batches:
-    raise config_lib.ConfigError(
-        'ActorConfig.env_processes is for environments that are stepped one '
-        f'by one, but the emulator of {level} steps a batch as a whole; leave '
-        'it out')
 
 
 def make_environment(level: str, num_envs: int, seed: int,

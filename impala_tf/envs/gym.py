@@ -84,17 +84,12 @@ class GymEnvironment(environment.BatchedEnvironment):
                wrappers: Sequence[Callable[[Any], Any]] = (),
                instruction_length: int = 0,
                kwargs: Optional[Mapping[str, Any]] = None):
-    """Makes the environments.
+    """Makes the environments of an id that Gymnasium has registered.
 
-    Args:
-      env_id: id that Gymnasium has registered, such as 'CartPole-v1'. For
-        'module:Name-v0' it imports the module first; see `check_module`.
-      level: name for messages; None for 'gym/<env_id>'.
-      wrappers: Gymnasium wrappers for each environment, innermost first.
-
-    Raises:
-      ConfigError: if it is not installed, cannot be made or reset, or has
-        unsupported spaces.
+    For 'module:Name-v0' it imports the module first; see `check_module`.
+    `level` is for messages, by default 'gym/<env_id>'. Wrappers of each
+    environment come innermost first. Raises ConfigError if it is not installed,
+    cannot be made or reset, or has unsupported spaces.
     """
     level = level or f'gym/{env_id}'
     self._envs, self._render_first = _make(

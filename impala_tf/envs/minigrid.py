@@ -4,27 +4,17 @@ Both are in the package minigrid (Chevalier-Boisvert et al. 2023; BabyAI:
 Chevalier-Boisvert et al. 2019) and played through Gymnasium.
 """
 
-import importlib.util
 import os
 from typing import Any, Mapping
 
 import dm_env
 import numpy as np
 
-from impala_tf import config as config_lib
 from impala_tf.envs import domain as domain_lib
 from impala_tf.envs import gym
 
 # The package's names for a domain's levels begin with these.
 _PREFIXES = {'minigrid': 'MiniGrid', 'babyai': 'BabyAI'}
-
-
-def check_installed() -> None:
-  """Raises ConfigError if minigrid is not installed; imports nothing."""
-  if importlib.util.find_spec('minigrid') is None:
-    raise config_lib.ConfigError(
-        'MiniGrid and BabyAI levels need the package minigrid, the extra '
-        "'minigrid': pip install -c constraints.txt -e '.[minigrid]'")
 
 
 class MinigridEnvironment(gym.GymEnvironment):
@@ -50,12 +40,9 @@ class MinigridEnvironment(gym.GymEnvironment):
     """Makes the environments of a level of `domain`, 'minigrid' or 'babyai'.
 
     Names lack the package's 'MiniGrid-' or 'BabyAI-': 'DoorKey-5x5-v0' or
-    'GoToLocal-v0'. `instruction_length` 0 means no missions.
-
-    Raises:
-      ConfigError: if minigrid is not installed or has no such level.
+    'GoToLocal-v0'. `instruction_length` 0 means no missions. Raises ConfigError
+    if there is no such level.
     """
-    check_installed()
     # Lazily: they are simulators. pygame would greet on standard output.
     os.environ.setdefault('PYGAME_HIDE_SUPPORT_PROMPT', '1')
     import gymnasium
@@ -98,10 +85,8 @@ class MinigridEnvironment(gym.GymEnvironment):
 
 
 def _domain(domain: str) -> domain_lib.Domain:
-  """Makes one of the package's two domains, 'minigrid' or 'babyai'."""
-
   def check(name: str) -> None:
-    check_installed()
+    domain_lib.check_installed('minigrid', 'MiniGrid and BabyAI')
     gym.check_module(f'{domain}/{name}')
 
   return domain_lib.Domain(

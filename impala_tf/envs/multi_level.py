@@ -1,4 +1,4 @@
-"""Several levels in one batch, for one agent that learns them all.
+"""Environments of the configured levels, of one or of several in a batch.
 
 Section 5.3 of Espeholt et al. 2018 allocates a fixed number of actors to each
 task. Here environments are allocated: number g of all environments of a run
@@ -6,7 +6,7 @@ plays level g mod L, so that their numbers differ by one at most.
 """
 
 import functools
-from typing import Callable, List, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, List, Sequence, Tuple, Union
 
 import dm_env
 from dm_env import specs
@@ -21,6 +21,45 @@ from impala_tf.suites import levels as levels_lib
 AnyEnvironment = Union[environment.BatchedEnvironment, env_processes.Workers]
 # Makes a batch of environments from level, number and seed.
 MakeFn = Callable[[str, int, int], environment.BatchedEnvironment]
+
+
+def make_environment(config: Union[config_lib.Config, str], num_envs: int = 1,
+                     seed: int = 0, training: bool = False, first_slot: int = 0
+                     ) -> environment.BatchedEnvironment:
+  """Makes a batch of environments of the configured levels.
+
+  Args:
+    config: config of a run; or the name of a level, such as 'atari/pong', for
+      a config that has all other values by default.
+    num_envs: E.
+    seed: 0 or more; that of environment i is `seed` + i.
+    training: whether lost lives end discounted returns, and levels that have
+      held-out variants play those for training.
+    first_slot: number of the first environment among all of a run, which
+      decides which of several levels it plays; see `slots`.
+
+  Returns:
+    Environments that are stepped as one batch; see `envs.environment`.
+
+  Raises:
+    ConfigError: if there is no such level, or it is not installed.
+  """
+  if isinstance(config, str):
+    config = config_lib.Config(
+        environment=config_lib.EnvironmentConfig(level=config))
+  level, make = config.environment.level, make_level(config, training)
+  levels = levels_lib.expand(level)
+  if len(levels) == 1:
+    return make(levels[0], num_envs, seed)
+  return MultiLevelEnvironment(
+      levels_lib.short_name(level), levels, num_envs, seed, first_slot, make)
+
+
+def make_level(config: config_lib.Config, training: bool) -> MakeFn:
+  """Returns a function that makes environments of one of the levels."""
+  # Not a closure: `env_processes` hands it to processes.
+  return functools.partial(
+      factory.make_environment, config=config, training=training)
 
 
 def slots(num_levels: int, first_slot: int, num_envs: int
@@ -39,45 +78,37 @@ def slots(num_levels: int, first_slot: int, num_envs: int
 def check_alike(level: environment.BatchedEnvironment,
                 other: environment.BatchedEnvironment) -> None:
   """Raises ConfigError if one agent could not play both levels."""
-  for what, describe in (
-      ('', _describe_actions),
-      ('observations ', _describe_observations),
-      ('side channels ', _describe_side_channels),
-      ('frames a step ', lambda env: env.frames_per_step),
-      ('stacked frames ', lambda env: env.frame_stack)):
-    value, other_value = describe(level), describe(other)
-    if value == other_value:
+  others = _describe(other)
+  for what, value in _describe(level).items():
+    if value == others[what]:
       continue
     remedy = 'leave one of them out'
     domain = factory.domain_of(level.level)
-    if describe is _describe_actions and domain is not None and (
+    if not what and domain is not None and (
         domain is factory.domain_of(other.level)):
       remedy = domain.action_remedy
     raise config_lib.ConfigError(
-        f'{other.level} has {what}{other_value} and {level.level} {value}, but '
-        f'levels that are learned together must have the same; {remedy}')
+        f'{other.level} has {what}{others[what]} and {level.level} {value}, '
+        f'but levels that are learned together must have the same; {remedy}')
 
 
-def _describe_actions(env: environment.BatchedEnvironment) -> str:
-  spec = env.action_spec()
+def _describe(env: environment.BatchedEnvironment) -> Dict[str, Any]:
+  """Describes what agents depend on, by its name in messages; '': actions."""
+  spec, observations = env.action_spec(), env.observation_spec()
   if isinstance(spec, specs.DiscreteArray):
-    return f'{spec.num_values} actions'
-  if np.issubdtype(spec.dtype, np.integer):
-    return f'choices of {environment.num_choices(spec).tolist()} actions'
-  low, high = spec.minimum.tolist(), spec.maximum.tolist()
-  return f'continuous actions within {low} and {high}'
-
-
-def _describe_observations(env: environment.BatchedEnvironment
-                           ) -> Tuple[str, Tuple[int, ...]]:
-  spec = env.observation_spec()
-  return spec.dtype.name, spec.shape
-
-
-def _describe_side_channels(env: environment.BatchedEnvironment) -> str:
-  used = [f'{name} {list(spec.shape)}' for name, spec in
-          env.side_channel_specs()._asdict().items() if spec != ()]
-  return ' and '.join(used) or 'none'
+    actions = f'{spec.num_values} actions'
+  elif np.issubdtype(spec.dtype, np.integer):
+    actions = f'choices of {environment.num_choices(spec).tolist()} actions'
+  else:
+    actions = (f'continuous actions within {spec.minimum.tolist()} and '
+               f'{spec.maximum.tolist()}')
+  side_channels = [f'{name} {list(channel.shape)}' for name, channel in
+                   env.side_channel_specs()._asdict().items() if channel != ()]
+  return {'': actions,
+          'observations ': (observations.dtype.name, observations.shape),
+          'side channels ': ' and '.join(side_channels) or 'none',
+          'frames a step ': env.frames_per_step,
+          'stacked frames ': env.frame_stack}
 
 
 def check_levels(config: config_lib.Config, make: MakeFn) -> None:
@@ -106,11 +137,9 @@ def make_workers(level: str, seed: int, first_slot: int, make: MakeFn,
 
   `level` is `EnvironmentConfig.level`. Environment i has the seed `seed + i`;
   `make` can be pickled; see `slots` for `first_slot`. Raises the errors of
-  `check_steps_alone` and `env_processes.Workers`.
+  `env_processes.Workers`.
   """
   levels = levels_lib.expand(level)
-  for name in levels:
-    factory.check_steps_alone(name)
   indices = [slots(len(levels), first_slot + row, 1)[0][0]
              for row in range(config.num_envs)]
   return env_processes.Workers(
@@ -137,9 +166,8 @@ class MultiLevelEnvironment(environment.BatchedEnvironment):
                first_slot: int, make: MakeFn):
     """Makes the environments; raises ConfigError if levels differ.
 
-    `levels` are all L levels of the run; `name` is for messages. Each
-    environment has one of the E seeds from `seed` on. See `slots` for
-    `first_slot`.
+    `levels` are all L of the run; `name` is for messages. Environments have
+    the E seeds from `seed` on. See `slots` for `first_slot`.
     """
     self._rows = []
     self._groups = []

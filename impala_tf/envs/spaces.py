@@ -37,14 +37,9 @@ class SpaceError(ValueError):
 
 
 class Observed(NamedTuple):
-  """An observation of one environment as an agent takes it.
-
-  Attributes:
-    observation: uint8 or float32, shaped as `Converter.observation_spec`.
-    features: float32 [F]; an empty tuple if F is 0.
-  """
-  observation: np.ndarray
-  features: Any = ()
+  """An observation of one environment as an agent takes it."""
+  observation: np.ndarray  # As `Converter.observation_spec`.
+  features: Any = ()  # float32 [F], if F is not 0.
 
 
 class Converter:
@@ -59,9 +54,8 @@ class Converter:
   def __init__(self, space: Any):
     """Decides what each part of a `gymnasium.Space` becomes.
 
-    Raises:
-      SpaceError: for spaces without a fixed size (Sequence, Text, Graph and
-        others), empty ones, and images of different sizes in one space.
+    Raises SpaceError for spaces without a fixed size (Sequence, Text, Graph and
+    others), empty ones, and images of different sizes in one space.
     """
     from gymnasium import spaces  # Lazily: not every run needs it.
     self._images, self._vectors = [], []
@@ -134,13 +128,9 @@ class Converter:
 def flat_mask(mask: Any, num_values: Sequence[int]) -> np.ndarray:
   """Joins the masks of all choices of a discrete action to uint8, 0 or 1.
 
-  Args:
-    mask: nonzero for each legal value: an array, or a tuple of one array for
-      each choice.
-    num_values: number of values of each choice, [D].
-
-  Raises:
-    SpaceError: if it is no such mask, or leaves a choice without a legal value.
+  The mask is nonzero for each legal value: an array, or a tuple of one array
+  for each choice, which has `num_values` [D]. Raises SpaceError if it is
+  another, or leaves a choice without a legal value.
   """
   if mask is None:
     raise SpaceError('is missing')

@@ -5,15 +5,12 @@ Gymnasium a step takes three times as long. Statements about VizDoom here hold
 for vizdoom 1.3.2 and are tested.
 """
 
-import contextlib
 import difflib
-import importlib.util
 import os
 import pathlib
 import shlex
 import sys
 import tempfile
-from typing import Iterator
 
 import dm_env
 from dm_env import specs
@@ -58,13 +55,6 @@ _VARIABLES_UNIT = 100.  # Full health, which becomes 1.
 _SHARED_MEMORY = pathlib.Path('/dev/shm')
 
 
-class VizdoomError(RuntimeError):
-  """A failure of Doom during play: one line with the level and the cause.
-
-  It is no `UserError`, since a restarted actor may go on.
-  """
-
-
 def check_name(name: str) -> None:
   """Raises ConfigError for an unknown scenario, or if vizdoom is missing."""
   if name not in NAMES:
@@ -73,11 +63,7 @@ def check_name(name: str) -> None:
         f'there are {", ".join(NAMES)}')
     raise config_lib.ConfigError(
         f'EnvironmentConfig.level: there is no level vizdoom/{name}; {hint}')
-  if importlib.util.find_spec('vizdoom') is None:
-    raise config_lib.ConfigError(
-        'VizDoom levels need the package vizdoom, which is the extra '
-        "'vizdoom': pip install -c constraints.txt -e '.[vizdoom]' (Python "
-        '3.10 or later)')
+  domain.check_installed('vizdoom', 'VizDoom')
 
 
 class VizdoomEnvironment(environment.BatchedEnvironment):
@@ -102,13 +88,7 @@ class VizdoomEnvironment(environment.BatchedEnvironment):
 
   def __init__(self, name: str, num_envs: int, seed: int,
                config: config_lib.VizdoomConfig):
-    """Starts the games.
-
-    Raises:
-      ConfigError: if the level is unknown or has no game variables, or vizdoom
-        is not installed or does not start.
-    """
-    check_name(name)
+    """Starts the games; raises ConfigError if they fail or lack variables."""
     import vizdoom  # Lazily: it is a simulator.
     # These errors have no common base class.
     self._errors = (
@@ -159,7 +139,7 @@ class VizdoomEnvironment(environment.BatchedEnvironment):
 
   def reset(self) -> dm_env.TimeStep:
     for i, game in enumerate(self._games):
-      with self._explained(i):
+      with self._explained(i, 'Doom', self._errors):
         game.new_episode()
         self._observe(i)
     return self._first(self._observation)
@@ -168,7 +148,7 @@ class VizdoomEnvironment(environment.BatchedEnvironment):
     ended = np.zeros(self.num_envs, bool)
     reward, discount = np.zeros(self.num_envs), np.ones(self.num_envs)
     for i, game in enumerate(self._games):
-      with self._explained(i):
+      with self._explained(i, 'Doom', self._errors):
         reward[i] = game.make_action(self._buttons[actions[i]],
                                      self.frames_per_step)
         # An episode that has ended has no frame: begin the next.
@@ -189,15 +169,6 @@ class VizdoomEnvironment(environment.BatchedEnvironment):
       self.features[i] = state.game_variables / _VARIABLES_UNIT
     if i == 0:
       self._screen = screen
-
-  @contextlib.contextmanager
-  def _explained(self, i: int) -> Iterator[None]:
-    """Turns errors of environment i's game into `VizdoomError`s."""
-    try:
-      yield
-    except self._errors as error:
-      raise VizdoomError(f'{self.level}: Doom failed in environment {i}: '
-                         f'{files.one_line(error, None)}') from error
 
   def render(self) -> np.ndarray:
     """Returns the last frame with all of its pixels, even after Doom's end."""

@@ -35,22 +35,14 @@ ILLEGAL_LOGIT = -1e9
 
 
 class Distribution(abc.ABC):
-  """One kind of policy; equal to any other of its kind and size."""
+  """One kind of policy; equal to any other of its kind and size.
 
-  @property
-  @abc.abstractmethod
-  def num_logits(self) -> int:
-    """Number of logits a step, P: the size of the policy's head."""
-
-  @property
-  @abc.abstractmethod
-  def action_shape(self) -> Tuple[int, ...]:
-    """Shape of one action, without leading dimensions."""
-
-  @property
-  @abc.abstractmethod
-  def action_dtype(self) -> tf.DType:
-    """Type of actions."""
+  Attributes:
+    num_logits: number of logits a step, P: the size of the policy's head.
+    action_shape: shape of one action, without leading dimensions.
+    action_dtype: type of actions.
+    num_values: number of values of each discrete choice.
+  """
 
   @abc.abstractmethod
   def _distribution(self, logits: tf.Tensor) -> tfp.distributions.Distribution:
@@ -61,14 +53,10 @@ class Distribution(abc.ABC):
     """Encodes actions as a network's input: float32 [..., K]."""
 
   def log_prob(self, logits: tf.Tensor, actions: tf.Tensor) -> tf.Tensor:
-    """Computes each action's log-probability, or its density's logarithm.
+    """Computes log-probabilities, or log-densities: float32 [...], in nats.
 
-    Returns:
-      float32 [...], in nats.
-
-    Raises:
-      tf.errors.InvalidArgumentError: a discrete action is not in [0, A). On GPU
-        and TPU its log-probability is NaN instead.
+    A discrete action that is not in [0, A) raises
+    `tf.errors.InvalidArgumentError`; on GPU and TPU it gives NaN.
     """
     logits = self._checked('logits', logits)
     actions = tf.convert_to_tensor(actions)
@@ -86,11 +74,7 @@ class Distribution(abc.ABC):
 
   def kl_divergence(self, p_logits: tf.Tensor, q_logits: tf.Tensor
                     ) -> tf.Tensor:
-    """Computes the divergence KL(p || q), whose expectation is over p.
-
-    Returns:
-      float32 [...], in nats.
-    """
+    """Computes KL(p || q), whose expectation is over p: float32 [...], nats."""
     p_logits = self._checked('p_logits', p_logits)
     q_logits = self._checked('q_logits', q_logits)
     _check_same_shape('q_logits', q_logits.shape, p_logits.shape)
@@ -127,23 +111,16 @@ class Categorical(Distribution):
   be -inf.
   """
   num_actions: int
+  action_shape = ()
+  action_dtype = tf.int32
 
   @property
   def num_values(self) -> Tuple[int, ...]:
-    """Number of values of each choice, here of the only one."""
     return (self.num_actions,)
 
   @property
   def num_logits(self) -> int:
     return self.num_actions
-
-  @property
-  def action_shape(self) -> Tuple[int, ...]:
-    return ()
-
-  @property
-  def action_dtype(self) -> tf.DType:
-    return tf.int32
 
   def __str__(self):
     return f'{self.num_actions} actions'
@@ -169,10 +146,10 @@ class MultiCategorical(Distribution):
     nvec: number of values of each choice, [D], each at least 1.
   """
   nvec: Tuple[int, ...]
+  action_dtype = tf.int32
 
   @property
   def num_values(self) -> Tuple[int, ...]:
-    """Number of values of each choice, `nvec`."""
     return self.nvec
 
   @property
@@ -182,10 +159,6 @@ class MultiCategorical(Distribution):
   @property
   def action_shape(self) -> Tuple[int, ...]:
     return (len(self.nvec),)
-
-  @property
-  def action_dtype(self) -> tf.DType:
-    return tf.int32
 
   def __str__(self):
     return f'{len(self.nvec)} choices of {list(self.nvec)} actions'
@@ -221,6 +194,7 @@ class Gaussian(Distribution):
   actions as they were sampled.
   """
   action_size: int
+  action_dtype = tf.float32
 
   @property
   def num_logits(self) -> int:
@@ -229,10 +203,6 @@ class Gaussian(Distribution):
   @property
   def action_shape(self) -> Tuple[int, ...]:
     return (self.action_size,)
-
-  @property
-  def action_dtype(self) -> tf.DType:
-    return tf.float32
 
   def __str__(self):
     return f'continuous actions [{self.action_size}]'
@@ -244,7 +214,6 @@ class Gaussian(Distribution):
         tfp.distributions.Normal(mean, deviation), reinterpreted_batch_ndims=1)
 
   def encode(self, actions: tf.Tensor) -> tf.Tensor:
-    """Returns the actions [..., D] themselves."""
     return actions
 
 
@@ -275,12 +244,8 @@ class SphericalGaussian(Gaussian):
 def of_actions(spec: specs.Array) -> Distribution:
   """Chooses the distribution for an environment's actions.
 
-  Args:
-    spec: spec of one action: a `DiscreteArray`; a `BoundedArray` of whole
-      numbers [D] from 0 on; or floating numbers [D].
-
-  Raises:
-    ValueError: for actions of any other kind.
+  They are a `DiscreteArray`; a `BoundedArray` of whole numbers [D] from 0 on;
+  or floating numbers [D]. Raises ValueError for any other kind.
   """
   if isinstance(spec, specs.DiscreteArray):
     return Categorical(int(spec.num_values))
@@ -294,15 +259,11 @@ def of_actions(spec: specs.Array) -> Distribution:
 
 
 def mask_logits(logits: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-  """Takes illegal actions out of a discrete policy.
+  """Takes illegal actions out of a discrete policy with logits [..., P].
 
   They have probability 0 then: they are never sampled, add nothing to entropy
-  and divergence, and no gradient flows into their logits.
-
-  Args:
-    logits: float32 [..., P].
-    mask: uint8 [..., P], 0 for each illegal action; every choice has at least
-      one that is legal.
+  and divergence, and no gradient flows into their logits. The mask, uint8 [...,
+  P], is 0 for each of them; every choice has one at least that is legal.
   """
   _check_same_shape('mask', mask.shape, logits.shape)
   return tf.where(tf.cast(mask, tf.bool), logits, ILLEGAL_LOGIT)

@@ -25,15 +25,8 @@ def annealed_epsilon(final_epsilon: float, num_frames: int,
                      anneal_frames: int) -> float:
   """Returns the probability of a random action, from 1 linearly to the final.
 
-  Args:
-    final_epsilon: value from `anneal_frames` on.
-    num_frames: environment frames so far, of all workers together.
-    anneal_frames: environment frames after which epsilon is final, above 0.
-
-  Raises:
-    ValueError: `anneal_frames` is not above 0.
+  Environment frames so far, and those after which it is final, are of all
+  workers together.
   """
-  if anneal_frames <= 0:
-    raise ValueError(f'anneal_frames must be above 0, but is {anneal_frames}')
   share = min(num_frames / anneal_frames, 1.)
   return 1. + share * (final_epsilon - 1.)

@@ -79,13 +79,8 @@ def masked_mean(x: tf.Tensor, mask: tf.Tensor,
                 axis: Optional[int] = 0) -> tf.Tensor:
   """Averages the transitions that count, for logs.
 
-  Args:
-    x: float32 [T, B].
-    mask: see the module.
-    axis: 0 for a mean over time of each unroll; None for one mean of all.
-
-  Returns:
-    float32 [B], or []; 0 where no transition counts.
+  With axis 0 it is a mean over time of each unroll, float32 [B]; with None one
+  mean of all, float32 []. It is 0 where no transition counts.
   """
   return tf.math.divide_no_nan(
       _masked_sum(x, mask, axis),

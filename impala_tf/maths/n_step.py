@@ -15,48 +15,29 @@ Shapes: T time, B batch, A actions; others raise ValueError. Targets are float32
   rewards    float32 [T, B], r_t, the reward that followed a_t
   discounts  float32 [T, B], gamma, or 0 where a_t ended the episode
   mask       float32 or bool [T, B], 1 where the transition counts and 0 where
-             a time limit cut it off; None: all count
+             a time limit cut it off
 """
-
-from typing import Optional
 
 import tensorflow as tf
 
 
 def n_step_targets(rewards: tf.Tensor, discounts: tf.Tensor,
-                   bootstrap_value: tf.Tensor,
-                   mask: Optional[tf.Tensor] = None,
-                   values: Optional[tf.Tensor] = None) -> tf.Tensor:
+                   bootstrap_value: tf.Tensor, mask: tf.Tensor,
+                   values: tf.Tensor) -> tf.Tensor:
   """Computes R_t = r_t + gamma_t R_{t+1} from R_T, the bootstrap value.
 
   The targets are a mix: that of the last transition looks one step ahead, that
   of the first T steps (algorithms S2 and S3).
 
-  Args:
-    rewards: see the module.
-    discounts: see the module.
-    bootstrap_value: float32 [B], V(x_T), or max_a Q(x_T, a) of the target
-      network.
-    mask: see the module.
-    values: float32 [T, B], the value of x_t by the function that bootstraps:
-      R_t where the transition is masked. Needed with a mask, and else unused.
-
-  Raises:
-    ValueError: there is a mask without values.
+  `bootstrap_value` is V(x_T), or max_a Q(x_T, a) of the target network, float32
+  [B]; `values` are those of x_t by the same function, float32 [T, B]: R_t where
+  the transition is masked.
   """
-  rewards, discounts, bootstrap_value = map(
-      _to_tensor, (rewards, discounts, bootstrap_value))
+  rewards, discounts, bootstrap_value, values = map(
+      _to_tensor, (rewards, discounts, bootstrap_value, values))
   tf.debugging.assert_shapes([
-      (rewards, ('T', 'B')), (discounts, ('T', 'B')),
-      (bootstrap_value, ('B',))])
-  if mask is None:
-    mask, values = tf.ones_like(rewards), tf.zeros_like(rewards)
-  elif values is None:
-    raise ValueError('n_step_targets needs values with a mask: returns before '
-                     'a time limit bootstrap from the value there')
-  values = _to_tensor(values)
-  tf.debugging.assert_shapes([
-      (rewards, ('T', 'B')), (mask, ('T', 'B')), (values, ('T', 'B'))])
+      (rewards, ('T', 'B')), (discounts, ('T', 'B')), (mask, ('T', 'B')),
+      (values, ('T', 'B')), (bootstrap_value, ('B',))])
 
   def step(later, transition):
     reward, discount, counts, value = transition
@@ -69,8 +50,8 @@ def n_step_targets(rewards: tf.Tensor, discounts: tf.Tensor,
 
 
 def one_step_targets(rewards: tf.Tensor, discounts: tf.Tensor,
-                     next_action_values: tf.Tensor,
-                     mask: Optional[tf.Tensor] = None) -> tf.Tensor:
+                     next_action_values: tf.Tensor, mask: tf.Tensor
+                     ) -> tf.Tensor:
   """Computes r_t + gamma_t max_a Q(x_{t+1}, a), Q-learning's (algorithm 1).
 
   Masked targets are 0. `next_action_values` are Q(x_{t+1}, a) of the target
@@ -85,7 +66,7 @@ def one_step_targets(rewards: tf.Tensor, discounts: tf.Tensor,
 
 def sarsa_targets(rewards: tf.Tensor, discounts: tf.Tensor,
                   next_action_values: tf.Tensor, next_actions: tf.Tensor,
-                  mask: Optional[tf.Tensor] = None) -> tf.Tensor:
+                  mask: tf.Tensor) -> tf.Tensor:
   """Computes r_t + gamma_t Q(x_{t+1}, a_{t+1}), Sarsa's (section 4).
 
   Masked targets are 0. `next_action_values` are Q(x_{t+1}, a) of the target
@@ -109,8 +90,6 @@ def values_of_actions(action_values: tf.Tensor,
 def _targets(rewards, discounts, next_values, mask):
   """Computes one-step targets from values [T, B] of x_{t+1}."""
   rewards, discounts = map(_to_tensor, (rewards, discounts))
-  if mask is None:
-    mask = tf.ones_like(rewards)
   tf.debugging.assert_shapes([
       (rewards, ('T', 'B')), (discounts, ('T', 'B')),
       (next_values, ('T', 'B')), (mask, ('T', 'B'))])

@@ -12,18 +12,10 @@ from impala_tf.maths import vtrace
 
 
 class Correction(NamedTuple):
-  """One way to correct for the difference between mu and pi.
-
-  Attributes:
-    corrects_values: whether the values' targets weigh transitions by pi/mu.
-    corrects_policy_gradient: whether the policy gradient weighs each transition
-      by its pi/mu.
-    log_epsilon: number added to pi(a_t|x_t) within the policy gradient's
-      logarithm; 0 for none.
-  """
-  corrects_values: bool
-  corrects_policy_gradient: bool
-  log_epsilon: float = 0.0
+  """One way to correct for the difference between mu and pi."""
+  corrects_values: bool  # Whether their targets weigh transitions by pi/mu.
+  corrects_policy_gradient: bool  # Whether it weighs each by its pi/mu.
+  log_epsilon: float = 0.0  # Added to pi(a_t|x_t) within its logarithm.
 
 
 CORRECTIONS = {
@@ -49,14 +41,8 @@ def returns(correction: Correction, log_rhos: tf.Tensor,
   Where values are not corrected, all ratios in their targets are 1, so that
   targets are n-step returns (lambda-returns for `lambda_` below 1).
 
-  Args:
-    correction: one of `CORRECTIONS`.
-    log_rhos: float32 [T, B], log pi(a_t|x_t) - log mu(a_t|x_t).
-    clip_rho_threshold: rho-bar of the values, where they are corrected.
-    clip_pg_rho_threshold: rho-bar of the policy gradient, where it is
-      corrected.
-    clip_c_threshold: c-bar of the values, where they are corrected.
-    **kwargs: further arguments of `vtrace.from_importance_weights`.
+  Other arguments are those of `vtrace.from_importance_weights`; thresholds are
+  unused where nothing is corrected.
   """
   if correction.corrects_values:
     return vtrace.from_importance_weights(

@@ -37,13 +37,9 @@ def denormalise(outputs: tf.Tensor, moments: running_moments.Moments,
                 task: tf.Tensor) -> tf.Tensor:
   """Computes values from normalised outputs, V = sigma n + mu.
 
-  Args:
-    outputs: float32 [T, B, L], n of every task.
-    moments: moments of every task. No gradient flows into them.
-    task: int32 [B], task of each unroll.
-
-  Returns:
-    float32 [T, B], V for the task of each unroll.
+  Outputs are float32 [T, B, L], n of every task, and tasks of unrolls int32
+  [B]. Returns float32 [T, B], V for the task of each unroll. No gradient flows
+  into the moments.
   """
   tf.debugging.assert_shapes([
       (outputs, ('T', 'B', 'L')), (moments.mean, ('L',)),
@@ -58,11 +54,8 @@ def totals(targets: tf.Tensor, mask: tf.Tensor, task: tf.Tensor,
            moments: running_moments.Moments) -> running_moments.Totals:
   """Sums up each task's targets in a batch, without gradients.
 
-  Args:
-    targets: float32 [T, B], targets of V.
-    mask: float32 [T, B], 1 where there is a target, else 0.
-    task: int32 [B], task of each unroll.
-    moments: moments before these targets.
+  Targets of V and the mask, 1 where there is one, are float32 [T, B]; tasks of
+  unrolls int32 [B]. The moments are those before.
   """
   tf.debugging.assert_shapes([
       (targets, ('T', 'B')), (mask, ('T', 'B')), (task, ('B',)),
@@ -90,10 +83,8 @@ def update(moments: running_moments.Moments, sums: running_moments.Totals,
   in no order: the old moments keep the weight (1 - step_size)^n, and the
   targets share the rest equally. So no batch can overshoot.
 
-  Args:
-    moments: moments before these targets, as `totals` was given them.
-    sums: sums over the targets of all replicas.
-    step_size: weight of a single target, above 0 and below 1.
+  `moments` are those that `totals` was given, `sums` over the targets of all
+  replicas; `step_size` is the weight of a single target, above 0 and below 1.
   """
   # 1 - (1 - step_size)^n, which would lose its digits in float32.
   weight = -tf.math.expm1(
@@ -107,15 +98,8 @@ def rescale(kernel: tf.Tensor, bias: tf.Tensor, old: running_moments.Moments,
 
   See van Hasselt et al. 2016, proposition 1.
 
-  Args:
-    kernel: [F, L], kernel of the layer.
-    bias: [L], bias of the layer.
-    old: moments that kernel and bias belong to.
-    new: moments that the results belong to.
-
-  Returns:
-    The new kernel, kernel sigma / sigma', and the new bias,
-    (sigma bias + mu - mu') / sigma'.
+  Returns the kernel [F, L] and the bias [L] for the new moments: kernel sigma /
+  sigma' and (sigma bias + mu - mu') / sigma'.
   """
   tf.debugging.assert_shapes([
       (kernel, ('F', 'L')), (bias, ('L',)), (old.mean, ('L',)),

@@ -23,26 +23,17 @@ class Moments(NamedTuple):
 
   Not the second moment instead of the variance: a small variance would be lost
   in the difference of two large squares.
-
-  Attributes:
-    mean: floating [F].
-    variance: floating [F].
   """
-  mean: tf.Tensor
-  variance: tf.Tensor
+  mean: tf.Tensor  # Floating [F].
+  variance: tf.Tensor  # Likewise.
 
 
 class Totals(NamedTuple):
-  """Sums over samples of some numbers. Sums of several replicas add up.
-
-  Attributes:
-    count: floating [F], or [] where it is the same for all; number of samples.
-    deviation: floating [F], sum of (sample - mean).
-    squared_deviation: floating [F], sum of (sample - mean)^2.
-  """
+  """Sums over samples of some numbers. Sums of several replicas add up."""
+  # Number of samples, floating [F], or [] where it is the same for all.
   count: tf.Tensor
-  deviation: tf.Tensor
-  squared_deviation: tf.Tensor
+  deviation: tf.Tensor  # Sum of (sample - mean), floating [F].
+  squared_deviation: tf.Tensor  # Sum of (sample - mean)^2, likewise.
 
 
 def totals(observations: tf.Tensor, mean: tf.Tensor) -> Totals:
@@ -50,14 +41,12 @@ def totals(observations: tf.Tensor, mean: tf.Tensor) -> Totals:
 
   Args:
     observations: any numeric type, [T, B, F].
-    mean: float64 [F], running mean before these observations.
+    mean: float64 [F], running mean before these observations; raises ValueError
+      if it is of another shape.
 
   Returns:
     Sums of deviations from `mean`, float64 [F] ([] for the count), without
-    gradients. Those of several replicas add up.
-
-  Raises:
-    ValueError: shapes differ.
+    gradients.
   """
   if not observations.shape[2:].is_compatible_with(mean.shape):
     raise ValueError(f'observations must be [T, B] and then {mean.shape}, but '
@@ -72,11 +61,8 @@ def totals(observations: tf.Tensor, mean: tf.Tensor) -> Totals:
 def update(count: tf.Tensor, moments: Moments, sums: Totals) -> Moments:
   """Adds observations to the running moments.
 
-  Args:
-    count: float64 [], number of observations so far.
-    moments: their mean and (population) variance, float64 [F]; any finite
-      values if there were none.
-    sums: sums over the new observations of all replicas; see `totals`.
+  `count` is the number of those so far, float64 []; without any, the moments
+  may have any finite values. `sums` are over the new ones of all replicas.
   """
   return move(moments, sums, tf.math.divide_no_nan(
       sums.count, count + sums.count))
@@ -85,10 +71,8 @@ def update(count: tf.Tensor, moments: Moments, sums: Totals) -> Moments:
 def move(moments: Moments, sums: Totals, weight: tf.Tensor) -> Moments:
   """Mixes the moments with those of some samples.
 
-  Args:
-    moments: moments before these samples, whose mean is that of `sums`.
-    sums: sums over the samples of all replicas.
-    weight: share of the samples in the new moments, 0 to 1.
+  `weight` is the share of the samples in the new moments, 0 to 1. `moments` are
+  those before, with the mean of `sums`, which are over all replicas.
   """
   shift = weight * tf.math.divide_no_nan(sums.deviation, sums.count)
   spread = tf.math.divide_no_nan(sums.squared_deviation, sums.count)
@@ -103,12 +87,8 @@ def move(moments: Moments, sums: Totals, weight: tf.Tensor) -> Moments:
 def normalise(observations: tf.Tensor, moments: Moments) -> tf.Tensor:
   """Computes deviations from the mean in units of the standard deviation.
 
-  Args:
-    observations: any numeric type, [..., F].
-    moments: mean and variance, [F]. No gradient flows into them.
-
-  Returns:
-    float32 [..., F], clipped to +-`MAX_DEVIATIONS`.
+  Observations [..., F] are of any numeric type. Returns float32, clipped to
+  +-`MAX_DEVIATIONS`. No gradient flows into the moments.
   """
   mean, variance = (tf.stop_gradient(tf.cast(m, tf.float32)) for m in moments)
   deviations = (tf.cast(observations, tf.float32) - mean) * tf.math.rsqrt(

@@ -22,7 +22,7 @@ Relevance is a function of the state and of the two policies there, never of the
 action that was sampled: rejecting actions would add a bias of its own.
 
 Shapes: T time, B batch, A discrete actions. No gradient flows through any of
-these.
+these, and other shapes raise ValueError.
 """
 
 from typing import Optional, Tuple
@@ -46,9 +46,6 @@ def implied_log_probs(target_logits: tf.Tensor, behaviour_logits: tf.Tensor,
 
   Returns:
     float32 [T, B, A], log pi~_mu(a|x).
-
-  Raises:
-    ValueError: shapes differ, or are not [T, B, A].
   """
   log_pi, log_mu = _log_probs(target_logits, behaviour_logits)
   return tf.nn.log_softmax(_clipped(log_pi, log_mu, clip_rho_threshold))
@@ -82,14 +79,9 @@ def is_relevant(divergences: tf.Tensor,
                 threshold: Optional[float]) -> tf.Tensor:
   """Decides lambda(s): which states' transitions are learned from.
 
-  Args:
-    divergences: float32 [T, B], beta(s) of each state.
-    threshold: b, above 0; a state counts where its divergence is smaller. None:
-      all count.
-
-  Returns:
-    bool [T, B]. NaN counts, so that a policy which has diverged is noticed by
-    its loss.
+  A state counts where its divergence, float32 [T, B], is below b, `threshold`;
+  with None all do. NaN counts, so that a policy which has diverged is noticed
+  by its loss. Returns bool [T, B].
   """
   if threshold is None:
     return tf.ones_like(divergences, tf.bool)

@@ -33,27 +33,16 @@ Threshold = Optional[Union[float, tf.Tensor]]
 
 
 class VTraceReturns(NamedTuple):
-  """Targets and advantages to learn from; no gradient flows through them.
-
-  Attributes:
-    vs: float32 [T, B, ...], targets for the values of x_0 .. x_{T-1}.
-    pg_advantages: float32 [T, B, ...], weights of grad log pi(a_t|x_t).
-  """
-  vs: tf.Tensor
-  pg_advantages: tf.Tensor
+  """What to learn from, float32 [T, B, ...]; no gradient flows through it."""
+  vs: tf.Tensor  # Targets for the values of x_0 .. x_{T-1}.
+  pg_advantages: tf.Tensor  # Weights of grad log pi(a_t|x_t).
 
 
 class VTraceFromLogitsReturns(NamedTuple):
-  """`VTraceReturns` together with the log-probabilities behind them.
+  """`VTraceReturns` and what is behind them, float32 [T, B].
 
-  Gradients flow through the last three, but not through the first two.
-
-  Attributes:
-    vs: float32 [T, B].
-    pg_advantages: float32 [T, B].
-    log_rhos: float32 [T, B], log pi(a_t|x_t) - log mu(a_t|x_t), not clipped.
-    behaviour_action_log_probs: float32 [T, B], log mu(a_t|x_t).
-    target_action_log_probs: float32 [T, B], log pi(a_t|x_t).
+  Gradients flow through the last three, log pi - log mu (not clipped), log mu
+  and log pi of a_t at x_t, but not through the first two.
   """
   vs: tf.Tensor
   pg_advantages: tf.Tensor
@@ -79,17 +68,10 @@ def from_logits(
     mask: Optional[tf.Tensor] = None) -> VTraceFromLogitsReturns:
   """Computes V-trace for policies over discrete actions from their logits.
 
-  Computes the log importance ratios of the actions that were taken and passes
-  them to `from_importance_weights`, which documents the other arguments. Here
-  these are [T, B], and `bootstrap_value` [B].
-
-  This is the entry for code from elsewhere; the losses of this project call
-  `from_importance_weights`. Arguments, their order and the result's fields are
-  those of deepmind/scalable_agent (`vtrace.py`), so that calls written for it
-  work unchanged, and new arguments come by keyword. TorchBeast has the same
-  function for PyTorch, but spells `behavior_policy_logits`. SEED RL has only
-  `from_importance_weights`, of the two policies' log-probabilities: give it
-  their difference here.
+  It is the entry for code from elsewhere: arguments, their order and the
+  result's fields are those of deepmind/scalable_agent (`vtrace.py`), and new
+  arguments come by keyword. SEED RL has only `from_importance_weights`, of the
+  two policies' log-probabilities: give it their difference here.
 
   Args:
     behaviour_policy_logits: float32 [T, B, A], of mu at x_0 .. x_{T-1}.
@@ -97,8 +79,8 @@ def from_logits(
     actions: int32 [T, B], a_t, sampled from mu.
     name: scope of the operations' names in graphs and profiles.
 
-  Raises:
-    ValueError: an argument's rank or static shape is wrong.
+  All others are those of `from_importance_weights`, [T, B] and [B] here, and so
+  are the errors.
   """
   behaviour_policy_logits = _to_tensor(behaviour_policy_logits)
   target_policy_logits = _to_tensor(target_policy_logits)
@@ -115,22 +97,11 @@ def from_logits(
     target_action_log_probs = policy.log_prob(target_policy_logits, actions)
     log_rhos = target_action_log_probs - behaviour_action_log_probs
     returns = from_importance_weights(
-        log_rhos=log_rhos,
-        discounts=discounts,
-        rewards=rewards,
-        values=values,
-        bootstrap_value=bootstrap_value,
-        clip_rho_threshold=clip_rho_threshold,
-        clip_pg_rho_threshold=clip_pg_rho_threshold,
-        clip_c_threshold=clip_c_threshold,
-        lambda_=lambda_,
-        mask=mask)
+        log_rhos, discounts, rewards, values, bootstrap_value,
+        clip_rho_threshold, clip_pg_rho_threshold, clip_c_threshold, lambda_,
+        mask)
   return VTraceFromLogitsReturns(
-      vs=returns.vs,
-      pg_advantages=returns.pg_advantages,
-      log_rhos=log_rhos,
-      behaviour_action_log_probs=behaviour_action_log_probs,
-      target_action_log_probs=target_action_log_probs)
+      *returns, log_rhos, behaviour_action_log_probs, target_action_log_probs)
 
 
 def from_importance_weights(

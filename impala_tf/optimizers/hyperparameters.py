@@ -55,8 +55,7 @@ class ConfiguredValues(tf.Module):
   def __init__(self, hyperparameters: Hyperparameters):
     """Begins with NaN, as checkpoints from before there was a record.
 
-    Args:
-      hyperparameters: variables that still have the config's values.
+    `hyperparameters` still have the config's values.
     """
     super().__init__(name='configured')
     self._config_values = [float(v.numpy()) for v in hyperparameters.variables]
@@ -65,9 +64,8 @@ class ConfiguredValues(tf.Module):
   def take_changes(self, hyperparameters: Hyperparameters) -> None:
     """Gives changed values of the config precedence over a checkpoint's.
 
-    Args:
-      hyperparameters: variables as they were restored. Those whose value in the
-        config differs from the record are assigned; then all are recorded.
+    Of the restored `hyperparameters` those are assigned whose value in the
+    config differs from the record; then all are recorded.
     """
     recorded = self.values.numpy()
     for variable, old, new in zip(hyperparameters.variables, recorded,

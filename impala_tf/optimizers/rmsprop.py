@@ -37,8 +37,7 @@ class RMSProp(tf.Module):
   replicas.
 
   Attributes:
-    learning_rate: a `Setting` that may be replaced between steps which are not
-      compiled.
+    learning_rate: may be replaced between steps which are not compiled.
     mean_squares: ms, one a variable in the order of `build`; in a checkpoint
       `mean_squares/<index>`.
     momenta: mom, likewise. Kept without momentum too: the kernel wants it.
@@ -48,15 +47,7 @@ class RMSProp(tf.Module):
 
   def __init__(self, learning_rate: Setting, decay: float, epsilon: Setting,
                momentum: float = 0.0, bias_correction: bool = False):
-    """Creates the optimiser; `build` creates the slots.
-
-    Args:
-      learning_rate: factor of the step.
-      decay: share of the mean square that a step keeps, in [0, 1).
-      epsilon: added to the mean square, inside of the root.
-      momentum: share of the last step that is repeated, in [0, 1); 0 for none.
-      bias_correction: see the class.
-    """
+    """Creates the optimiser of the class's letters; `build` makes the slots."""
     super().__init__(name='rmsprop')
     self.learning_rate = learning_rate
     self._decay = decay
@@ -68,10 +59,8 @@ class RMSProp(tf.Module):
   def build(self, variables: Sequence[tf.Variable]) -> None:
     """Creates the slots, so that a checkpoint can be restored into them.
 
-    The order of the variables names the slots.
-
-    Raises:
-      ValueError: called twice, or outside of the variables' strategy scope.
+    The order of the variables names the slots. Raises ValueError if called
+    twice, or outside of the variables' strategy scope.
     """
     if self._variable_refs is not None:
       raise ValueError('RMSProp.build was called before')
@@ -97,15 +86,11 @@ class RMSProp(tf.Module):
   def apply_gradients(
       self,
       grads_and_vars: Iterable[Tuple[tf.Tensor, tf.Variable]]) -> None:
-    """Performs one step.
+    """Performs one step with a gradient for each variable, as in `build`.
 
-    Args:
-      grads_and_vars: a gradient for each variable, in the order of `build`.
-        `tf.IndexedSlices` are made dense: rows of an embedding that no input
-        touched have gradient 0, and their mean square decays.
-
-    Raises:
-      ValueError: not exactly the variables of `build`, or one has no gradient.
+    `tf.IndexedSlices` are made dense: rows of an embedding that no input
+    touched have gradient 0, and their mean square decays. Raises ValueError for
+    other variables than those of `build`, or one without a gradient.
     """
     grads_and_vars = tuple(grads_and_vars)
     if self._variable_refs != tuple(v.ref() for _, v in grads_and_vars):
@@ -141,5 +126,4 @@ class RMSProp(tf.Module):
 
 
 def _present(setting: Setting) -> Number:
-  """Returns a setting's present value."""
   return setting() if callable(setting) else setting

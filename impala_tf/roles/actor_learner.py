@@ -20,6 +20,7 @@ from impala_tf.runtime import control as control_lib
 from impala_tf.runtime import cores
 from impala_tf.runtime import interfaces
 from impala_tf.runtime import learner_group
+from impala_tf.runtime import precision
 from impala_tf.runtime import sizing
 from impala_tf.runtime import tf_threads
 
@@ -65,7 +66,7 @@ def start_actor(config: config_lib.Config, address: str, seed: int, task: int,
   environment = experiment.make_actor_environment(
       config, environment_seed, task)
   agent = experiment.make_agent(
-      config, environment, sizing.actor_precision(config))
+      config, environment, precision.of_actor(config))
   control.wait_for_learner()
   fetcher = weights.Fetcher(address, agent.published_variables, run_table,
                             config.actor.fetch_interval_unrolls)

@@ -143,10 +143,10 @@ def play_in_turn(games: Games, config: config_lib.Config,
   `keep` gets the name of the level, as it is scored, and its result. `loaded`
   is of `saved.load_agent`. Raises UserError if this agent cannot play a level.
   """
-  from impala_tf.envs import configured
+  from impala_tf.envs import multi_level
 
   def make_environment(level, num_envs):
-    environment = configured.make_environment(
+    environment = multi_level.make_environment(
         dataclasses.replace(
             config, environment=dataclasses.replace(
                 config.environment, level=level)),

@@ -6,17 +6,7 @@ Programs may run on this machine or on others; nothing here depends on sweeps.
 import math
 import signal
 import time
-from typing import (
-  Callable,
-  Collection,
-  Dict,
-  List,
-  Mapping,
-  NamedTuple,
-  Optional,
-  Sequence,
-  Tuple,
-)
+from typing import Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence
 
 from impala_tf import config as config_lib
 from impala_tf.runtime import program as program_lib
@@ -33,16 +23,10 @@ _DEATHS_WINDOW_SECS = 3600.
 
 
 class Ended(NamedTuple):
-  """How a program ended.
-
-  Attributes:
-    exit_code: 0 for success; negative for a signal.
-    was_stopped: whether it was asked to stop, by anyone, before its end.
-    error: cause in one line; empty if the exit code is 0.
-  """
-  exit_code: int
-  was_stopped: bool
-  error: str
+  """How a program ended."""
+  exit_code: int  # Negative for a signal.
+  was_stopped: bool  # Whether it was asked to, by anyone, before its end.
+  error: str  # Cause in one line; empty if the exit code is 0.
 
 
 def _ended(program: program_lib.Program, was_stopped: bool) -> Ended:
@@ -64,13 +48,8 @@ OnEnd = Callable[[str, Ended], None]
 
 
 class Group(NamedTuple):
-  """Programs that run at the same time, and a server for all of them.
-
-  Attributes:
-    names: names of the programs.
-    server: the server, kept alive until all of them have ended.
-  """
-  names: Tuple[str, ...]
+  """Programs that run at the same time, and a server until all have ended."""
+  names: Sequence[str]
   server: Optional[supervisor.Peer] = None
 
 
@@ -80,11 +59,8 @@ class Turns:
   This class starts programs in the given order and runs each to its end.
   Subclasses may let waiting programs take turns with running ones, which are
   asked to stop and start again later by the same command.
-
-  Attributes:
-    max_deaths: most restarts of a program that dies, within an hour.
   """
-  max_deaths = 0
+  max_deaths = 0  # Most restarts of a program that dies, within an hour.
 
   def choose(self, waiting: Sequence[str]) -> str:
     """Returns the name of the program to start next."""
@@ -103,19 +79,14 @@ IN_ORDER = Turns()
 
 
 class _Job:
-  """A program that may be lost or die a limited number of times.
-
-  Attributes:
-    due: earliest time of the next start, by the monotonic clock.
-    rests: whether it was asked to make room for another.
-  """
+  """A program that may be lost or die a limited number of times."""
 
   def __init__(self, program: program_lib.Program, max_deaths: int):
     self.program = program
     self.losses = restarts.Restarts(program, _MAX_LOSSES, math.inf)
     self.deaths = restarts.Restarts(program, max_deaths, _DEATHS_WINDOW_SECS)
-    self.due = 0.
-    self.rests = False
+    self.due = 0.  # Earliest next start, by the monotonic clock.
+    self.rests = False  # Whether it was asked to make room for another.
 
 
 class _Server:
@@ -126,7 +97,7 @@ class _Server:
     self._group = group
     self._stopped: Optional[float] = None  # When it was asked to stop.
 
-  def tend(self, names: Collection[str]) -> bool:
+  def tend(self, names: Mapping[str, _Job]) -> bool:
     """Keeps it alive while a program of its group is among `names`.
 
     Returns whether it is there; raises RunFailed or UserError if it died for
@@ -159,13 +130,10 @@ class Batch:
                make_program: Callable[[str], program_lib.Program],
                poll_secs: float,
                on_poll: Callable[[bool], None] = lambda is_any_running: None):
-    """Prepares the batch.
+    """Prepares the batch of `num_jobs` programs at a time.
 
-    Args:
-      num_jobs: most programs at a time.
-      make_program: makes a program from its name.
-      poll_secs: time between two looks at the programs.
-      on_poll: is called after each look, with whether any program runs.
+    `on_poll` is called after each look at the programs, `poll_secs` after the
+    last, with whether any runs.
     """
     self._num_jobs = num_jobs
     self._make_program = make_program
@@ -190,8 +158,7 @@ class Batch:
       groups: programs that run at the same time, no more than places, without
         turns.
 
-    Returns:
-      The signal (SIGINT, SIGTERM) that ended it, else None.
+    Returns the signal (SIGINT, SIGTERM) that ended it, else None.
 
     Raises:
       RunFailed, UserError: if the server of a group has died for good.
@@ -229,7 +196,6 @@ class Batch:
 
   def _add(self, group: Group, turns: Turns,
            resting: Dict[str, _Job]) -> None:
-    """Gives each program of a group a place."""
     for name in group.names:
       self._waiting.remove(name)
       self._jobs[name] = resting.pop(name, None) or _Job(

@@ -15,12 +15,17 @@ import sys
 _PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
 
 
+def bind(parent: int, signum: int) -> None:
+  """Makes the kernel signal this process when its parent's thread dies."""
+  ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signum)
+  if os.getppid() != parent:  # It died before the kernel was asked.
+    os._exit(1)
+
+
 def main() -> None:
   """Replaces this program by the module."""
   parent, signal_name, *command = sys.argv[1:]
-  ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.Signals[signal_name])
-  if os.getppid() != int(parent):  # It died before the kernel was asked.
-    os._exit(1)
+  bind(int(parent), signal.Signals[signal_name])
   signal.pthread_sigmask(signal.SIG_SETMASK, ())  # Ray has SIGINT blocked.
   os.execv(sys.executable, [sys.executable, '-m', *command])
 

@@ -23,14 +23,11 @@ _DIRECTORIES = pathlib.Path('/sys/devices/system/cpu')
 
 @contextlib.contextmanager
 def claim(config: config_lib.Config) -> Iterator[List[int]]:
-  """Claims a core for each actor of a run until the context ends.
+  """Claims a core for each of `ActorConfig.num_actors` until the context ends.
 
-  Needs a config with a number for `ActorConfig.num_actors`.
-
-  Yields:
-    The core of each actor. Empty if actors should move freely: their number is
-    not that of this process's cores, they have environment processes, or
-    another run has claimed a core.
+  Yields the core of each actor; none if actors should move freely: their number
+  is not that of this process's cores, they have environment processes, or
+  another run has claimed a core.
   """
   cores = sorted(os.sched_getaffinity(0))
   actor = config.actor

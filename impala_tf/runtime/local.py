@@ -55,12 +55,9 @@ class LocalProgram(program_lib.Program):
                keep_open: Sequence[int] = ()):
     """Prepares the program.
 
-    Args:
-      name: name of the program.
-      log_dir: directory of its log file.
-      launcher: command line before the module.
-      environment: further variables; those of this process take precedence.
-      keep_open: file descriptors that the program inherits.
+    `launcher` is the command line before the module. Variables of this process
+    take precedence over `environment`. The program inherits the file
+    descriptors `keep_open`.
     """
     super().__init__(name, log_dir)
     self._launcher = launcher
@@ -135,7 +132,7 @@ def make_supervisor(
     log_dir: directory for a log file of each program.
     max_restarts: most restarts within `restart_window_secs`, of one actor, or
       of all programs if one of several learners dies.
-    restart_window_secs: length of that window.
+    restart_window_secs: see `max_restarts`.
     evaluator_command: makes a command from the evaluator's earlier starts; None
       for no evaluator. If it dies too often, training goes on without it.
     launcher: command line before the module.

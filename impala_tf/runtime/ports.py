@@ -39,12 +39,8 @@ def claim(port: Optional[int] = None) -> Tuple[int, socket.socket]:
   """Chooses a port like `choose`, and reserves it among callers of `claim`.
 
   Two processes that only check at the same time would both find it free.
-
-  Returns:
-    The port, and a socket that holds it until it is closed or the process ends.
-
-  Raises:
-    OSError: if the port is taken, or no port is free.
+  Returns also a socket that holds the port until it is closed or the process
+  ends.
   """
   port = choose(port)
   claimed = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

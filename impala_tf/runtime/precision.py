@@ -5,7 +5,7 @@ Processors with bfloat16 instructions gain from it, with AMX most; others lose
 """
 
 import pathlib
-from typing import Collection, FrozenSet
+from typing import FrozenSet
 
 from impala_tf import config as config_lib
 
@@ -31,48 +31,48 @@ def cpu_flags() -> FrozenSet[str]:
   return frozenset()
 
 
-def instructions(flags: Collection[str]) -> str:
+def instructions() -> str:
   """Names the processor's fastest bfloat16 instructions; '' if it has none."""
-  for flag, name in _INSTRUCTIONS.items():
-    if flag in flags:
-      return name
-  return ''
+  flags = cpu_flags()
+  return next((name for flag, name in _INSTRUCTIONS.items() if flag in flags),
+              '')
 
 
-def of_learner(config: config_lib.Config, flags: Collection[str],
-               on_cpu: bool = True) -> str:
+def is_cpu(device: str) -> bool:
+  """Returns whether TensorFlow's name of a device is that of a CPU."""
+  return 'CPU' in device.upper()
+
+
+def of_learner(config: config_lib.Config, device: str = 'CPU') -> str:
   """Chooses 'float32' or 'mixed_bfloat16' for the learner's torso.
 
-  Variables are float32 with either, so that every machine can resume.
-
-  Args:
-    config: config of a run.
-    flags: features of the processor, see `cpu_flags`.
-    on_cpu: whether the learner computes on CPUs, not on GPUs or TPUs.
+  Variables are float32 with either, so that every machine can resume. `device`
+  is TensorFlow's name of any of its devices, which are of one kind.
   """
   if config.learner.precision != 'auto':
     return config.learner.precision
   # Runs in one process give the same numbers on every machine.
-  if on_cpu and not config.experiment.in_process and _gains(config, flags):
+  if (is_cpu(device) and not config.experiment.in_process
+      and _gains(config)):
     return 'mixed_bfloat16'
   return 'float32'
 
 
-def of_actor(config: config_lib.Config, flags: Collection[str]) -> str:
+def of_actor(config: config_lib.Config) -> str:
   """Chooses 'float32' or 'bfloat16' for an actor's torso.
 
   With 'bfloat16' the actor's variables have that dtype too: weights are
   converted when they are fetched, not in each call. If the learner's precision
   differs, V-trace corrects for it, since unrolls record the policy that acted.
   """
-  if of_learner(config, flags) == 'float32' or not _gains(config, flags):
+  if of_learner(config) == 'float32' or not _gains(config):
     return 'float32'
   return 'bfloat16'
 
 
-def explain(config: config_lib.Config, flags: Collection[str]) -> str:
+def explain(config: config_lib.Config) -> str:
   """Explains the precision of a learner on CPUs in one line."""
-  chosen = of_learner(config, flags)
+  chosen = of_learner(config)
   reason = 'as configured'
   if config.learner.precision == 'auto':
     if config.experiment.in_process:
@@ -80,10 +80,10 @@ def explain(config: config_lib.Config, flags: Collection[str]) -> str:
     elif config.agent.torso not in _THAT_GAIN:
       reason = f'nothing to gain with the torso {config.agent.torso!r}'
     else:
-      has = instructions(flags) or 'no instructions for bfloat16'
+      has = instructions() or 'no instructions for bfloat16'
       reason = f'this processor has {has}'
   return f'torso in {chosen} on CPUs ({reason})'
 
 
-def _gains(config: config_lib.Config, flags: Collection[str]) -> bool:
-  return bool(instructions(flags)) and config.agent.torso in _THAT_GAIN
+def _gains(config: config_lib.Config) -> bool:
+  return bool(instructions()) and config.agent.torso in _THAT_GAIN

@@ -48,11 +48,9 @@ def obstacle() -> str:
 
 
 def restart_within(module: str, *arguments: str) -> None:
-  """Restarts this program in a private network; does not return.
+  """Restarts this program, a module, in a private network; does not return.
 
-  Args:
-    module: module of this program.
-    *arguments: arguments before those of the command line.
+  `arguments` come before those of the command line.
   """
   sys.stdout.flush()
   os.execv(sys.executable, [sys.executable, '-m',

@@ -78,7 +78,6 @@ class Program:
     return text.decode('utf-8', errors='replace').splitlines()
 
   def last_words(self) -> str:
-    """Returns the last lines of the log."""
     return '\n'.join(self._log_lines()[-_LOG_TAIL_LINES:])
 
   def complaint(self) -> str:

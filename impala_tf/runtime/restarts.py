@@ -44,11 +44,9 @@ class Restarts:
   def note_death(self, now: float) -> float:
     """Decides when a program that has just died starts again.
 
-    Returns a time by the clock of `now`, in seconds; infinity for never.
-
-    Raises:
-      UserError: if the program reported bad input.
-      RunFailed: if it has died too often, and is needed.
+    Returns a time by the clock of `now`, in seconds; infinity for never. Raises
+    UserError if the program reported bad input, RunFailed if it has died too
+    often and is needed.
     """
     program = self._program
     if program.exit_code == child.BAD_INPUT:  # It would be bad again.
@@ -83,11 +81,10 @@ class JointRestarts:
 
   def note_deaths(self, dead: Sequence[program_lib.Program],
                   now: float) -> None:
-    """Decides whether all programs may start again after some have died.
+    """Lets all programs start again after some have died.
 
-    Raises:
-      UserError: if one reported bad input.
-      RunFailed: if programs have died too often.
+    Raises UserError if one reported bad input, RunFailed if programs have died
+    too often.
     """
     # The first were lost or killed, and others ended because of them.
     dead = sorted(dead, key=lambda program: (

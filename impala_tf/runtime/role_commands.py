@@ -24,14 +24,10 @@ def actor_seed(task: int, attempt: int, num_updates: int = 0) -> int:
 
 def learner(address: str, task: int, joint_addresses: Sequence[str],
             *flags: str) -> List[str]:
-  """Returns the command of a learner.
+  """Returns the command of the learner number `task`.
 
-  Args:
-    address: HOST:PORT of its Reverb server.
-    task: number of the learner within the run.
-    joint_addresses: HOST:PORT at which learners reach each other; ignored for a
-      single learner.
-    *flags: further flags.
+  `address` is HOST:PORT of its Reverb server; `joint_addresses` are those at
+  which learners reach each other, ignored for a single one.
   """
   command = _command('learner', address, f'--task={task}')
   if len(joint_addresses) > 1:

@@ -8,7 +8,7 @@ import dataclasses
 import math
 import os
 import pathlib
-from typing import List, NamedTuple, Optional
+from typing import List, NamedTuple, Optional, Tuple
 
 from impala_tf import config as config_lib
 from impala_tf.runtime import plurals
@@ -37,25 +37,6 @@ def num_cores() -> int:
   return len(os.sched_getaffinity(0))
 
 
-def is_cpu(device: str) -> bool:
-  """Returns whether TensorFlow's name of a device is that of a CPU."""
-  return 'CPU' in device.upper()
-
-
-def learner_precision(config: config_lib.Config, device: str) -> str:
-  """Chooses a learner's precision, see `precision.of_learner`.
-
-  `device` is TensorFlow's name of any of its devices, which are of one kind.
-  """
-  return precision.of_learner(
-      config, precision.cpu_flags(), is_cpu(device))
-
-
-def actor_precision(config: config_lib.Config) -> str:
-  """Chooses an actor's precision, see `precision.of_actor`."""
-  return precision.of_actor(config, precision.cpu_flags())
-
-
 def memory_bytes() -> int:
   """Returns the memory of this machine or its container in bytes."""
   limits = [os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES')]
@@ -81,24 +62,17 @@ class _Size(NamedTuple):
   reason: str = 'as configured'
 
   def line(self, noun: str, ending: str = '') -> str:
-    """Formats the number with its noun, and the reason."""
     return f'{plurals.counted(self.number, noun)}{ending} ({self.reason})'
 
 
-class _Sizes(NamedTuple):
-  """The sizes of a run."""
-  actors: _Size
-  envs: _Size
-  threads: _Size
-
-
-def _choose(config: config_lib.Config, cores: int) -> _Sizes:
-  """Chooses the sizes of a run; raises ConfigError, see `fit`."""
+def _choose(config: config_lib.Config, cores: int
+            ) -> Tuple[_Size, _Size, _Size]:
+  """Chooses actors, environments and threads; see `fit` for errors."""
   actors = _actors(config, cores)
   num_processes = _num_processes(config, actors.number)
   envs = _envs(config, num_processes)
   _check(config, actors.number, num_processes, envs.number)
-  return _Sizes(actors, envs, _threads(config, cores))
+  return actors, envs, _threads(config, cores)
 
 
 def _actors(config: config_lib.Config, cores: int) -> _Size:
@@ -122,7 +96,6 @@ def _actors(config: config_lib.Config, cores: int) -> _Size:
 
 
 def _envs(config: config_lib.Config, num_processes: int) -> _Size:
-  """Chooses the environments of each process."""
   actor = config.actor
   if actor.num_envs is not None:
     return _Size(actor.num_envs)
@@ -148,7 +121,6 @@ def _envs(config: config_lib.Config, num_processes: int) -> _Size:
 
 
 def _threads(config: config_lib.Config, cores: int) -> _Size:
-  """Chooses the threads of each learner."""
   num_learners = config.learner.num_learners
   of_cores = plurals.counted(cores, 'core')
   if config.learner.num_threads is not None:
@@ -165,9 +137,7 @@ def fit(config: config_lib.Config,
         cores: Optional[int] = None) -> config_lib.Config:
   """Fills in `num_actors`, `num_envs` and `num_threads` of a config.
 
-  Args:
-    config: config of a run.
-    cores: number of cores; None for those that this process may use.
+  By default `cores` are those that this process may use.
 
   Raises:
     ConfigError: if there are more levels than environments, more learners than
@@ -175,13 +145,13 @@ def fit(config: config_lib.Config,
       `ActorConfig.synchronisation`, not one environment for each unroll of a
       batch.
   """
-  sizes = _choose(config, num_cores() if cores is None else cores)
+  actors, envs, threads = _choose(
+      config, num_cores() if cores is None else cores)
   return dataclasses.replace(
       config,
-      actor=dataclasses.replace(config.actor, num_actors=sizes.actors.number,
-                                num_envs=sizes.envs.number),
-      learner=dataclasses.replace(config.learner,
-                                  num_threads=sizes.threads.number))
+      actor=dataclasses.replace(
+          config.actor, num_actors=actors.number, num_envs=envs.number),
+      learner=dataclasses.replace(config.learner, num_threads=threads.number))
 
 
 def _num_processes(config: config_lib.Config, num_actors: int) -> int:
@@ -197,9 +167,8 @@ def _is_synchronous(config: config_lib.Config) -> bool:
 def num_synchronous_actors(config: config_lib.Config, room: int) -> int:
   """Counts the actors that play one batch: a divisor of its size.
 
-  Args:
-    config: config of batched A2C without a number of actors.
-    room: most actors that fit; ignored if `ActorConfig.num_envs` is set.
+  `config` has no number of actors. `room` is the most that fit, ignored if
+  `ActorConfig.num_envs` is set.
   """
   batch_size = config.learner.batch_size
   if config.learner_plays:
@@ -261,7 +230,7 @@ def _check(config: config_lib.Config, num_actors: int, num_processes: int,
 
 def explain(config: config_lib.Config) -> List[str]:
   """Explains the sizes of a run: one line for each number, with its reason."""
-  sizes = _choose(config, num_cores())
+  actors, envs, threads = _choose(config, num_cores())
   num_learners = config.learner.num_learners
   is_several = num_learners > 1
   lines = [_Size(num_learners).line('learner')] if is_several else []
@@ -271,15 +240,14 @@ def explain(config: config_lib.Config) -> List[str]:
     lines.append('no actor process (the learner plays: '
                  "ActorConfig.synchronisation = 'step')")
   else:
-    lines.append(sizes.actors.line('actor process'))
+    lines.append(actors.line('actor process'))
   if config.actor.env_processes:
     lines.append(_Size(config.actor.env_processes).line(
         'environment process', each))
-  lines.append(sizes.envs.line('environment', each))
-  lines.append(sizes.threads.line(
-      'learner thread', ' each' if is_several else ''))
+  lines.append(envs.line('environment', each))
+  lines.append(threads.line('learner thread', ' each' if is_several else ''))
   if config.learner.precision != 'float32':
-    lines.append(precision.explain(config, precision.cpu_flags()))
+    lines.append(precision.explain(config))
   return lines
 
 
@@ -290,7 +258,7 @@ def num_workers(config: config_lib.Config, num_processes: int) -> int:
 
 def explain_workers(config: config_lib.Config) -> List[str]:
   """Explains the sizes of a run whose workers share parameters."""
-  actors = _choose(config, num_cores()).actors
+  actors, *_ = _choose(config, num_cores())
   processes = actors._replace(number=_num_processes(config, actors.number))
   workers = _Size(num_workers(config, processes.number))
   return [processes.line('actor process'),

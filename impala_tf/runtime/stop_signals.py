@@ -11,10 +11,7 @@ class StopSignals:
   """A context that records stop signals instead of acting on them.
 
   Python lets only the main thread handle signals; other threads record none.
-
-  Attributes:
-    first: the first signal; None before.
-    are_repeated: whether another signal followed, as from an impatient user.
+  `first` is the first signal, or None; `are_repeated` whether another followed.
   """
 
   def __init__(self, note_first_only: bool = False):

@@ -144,13 +144,9 @@ class Supervisor:
     self._poll_secs = poll_secs
 
   def run(self, on_poll: Callable[[], None]) -> Optional[int]:
-    """Runs until the learners end or a signal comes.
+    """Runs until the learners end or a signal comes, which is returned.
 
     `on_poll` is called after each look at the programs, and at the end.
-
-    Returns:
-      None if the learners ended well, else the signal (SIGINT, SIGTERM) that
-      ended the run.
 
     Raises:
       RunFailed: if the only learner died for good, or if an actor or one of
@@ -179,7 +175,6 @@ class Supervisor:
     return [*self._learners.programs, *(peer.program for peer in self._peers)]
 
   def _tend(self) -> None:
-    """Starts all programs that should run and do not."""
     if self._learners.have_died():
       # Peers give up their places: if room is scarce, learners need it first.
       for peer in self._peers:

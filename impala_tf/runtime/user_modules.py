@@ -25,13 +25,10 @@ _importing: Optional[str] = None  # The module that `load` is importing.
 
 
 def load(sources: Sequence[str]) -> None:
-  """Imports modules, each once.
+  """Imports modules, each once: .py files, and installed modules by name.
 
   A file is imported as the module of its name, 'my_environment' for
   examples/my_environment.py, and can import its neighbours.
-
-  Args:
-    sources: paths of .py files and names of installed modules.
 
   Raises:
     UserError: in one line with file and line number, if a module does not exist
@@ -67,12 +64,8 @@ def registrar(option: str, value: str) -> Optional[str]:
 def share(name: str, what: str) -> None:
   """Makes children of this process import a module that it has imported.
 
-  Args:
-    name: name of the module; '__main__' for the program.
-    what: what the module has registered, for messages.
-
-  Raises:
-    UserError: if other processes cannot import it.
+  `name` is '__main__' for the program; `what` it has registered is for
+  messages. Raises UserError if other processes cannot import it.
   """
   if name in _sources:
     return

@@ -33,12 +33,9 @@ class Waiting:
 
   def __init__(self, peer: str, limit_secs: float,
                say: Callable[[str], None]):
-    """Starts the wait.
+    """Starts the wait for `peer`, a name for messages, which `say` shows.
 
-    Args:
-      peer: words that follow 'waiting for' in messages.
-      limit_secs: seconds until `poll` raises; infinity for never.
-      say: function that shows a line to the user.
+    After `limit_secs` `poll` raises; infinity for never.
     """
     self._peer = peer
     self._limit_secs = limit_secs

@@ -12,13 +12,11 @@ Reactor's 187%), but not its means:
 | IMPALA, shallow, experts | 707.4% | 466.4% |
 | IMPALA, deep, experts | 1592.5% | 957.6% |
 
-Most likely two random scores differ, since these explain all three means. With
-0 in Video Pinball instead of 16256.9, as in some published lists, the means are
-176.6%, 466.1% and 957.3%; with -18.55 in Double Dunk too, which is rounded to
--18.6 here, they are the paper's. In both games the human is hardly better than
-random (in Video Pinball by 1,411, where scores are up to 572,898), so that
-Video Pinball alone makes up 692% of those 1592.5%: prefer the median. We keep
-16256.9, as DQN Zoo (`atari_data.py`) does.
+Most likely two random scores differ: with 0 in Video Pinball instead of
+16256.9, as in some published lists, and -18.55 in Double Dunk, which is rounded
+to -18.6 here, the means are the paper's. In both games the human is hardly
+better than random, so that Video Pinball alone makes up 692% of those 1592.5%:
+prefer the median. We keep 16256.9, as DQN Zoo (`atari_data.py`) does.
 """
 
 from impala_tf.suites import suite as suite_lib

@@ -8,14 +8,11 @@ Reference scores and the paper's scores are from table B.1 of Espeholt et al.
 2018, whose misspellings (`pyschlab_…` and `lasertag_three_oponents_large`) are
 corrected to the names of the simulator. Its columns give 44.44% for
 IMPALA-Experts and 49.34% for IMPALA, where tables 3 and B.1 have 44.5% and
-49.4%. Rounding explains that: the columns have one decimal, which leaves 0.11%
-open in the scores alone, half of it in rooms_collect_good_objects and the
-lasertag levels. With the unrounded references of the code that the authors
-published (scalable_agent, `dmlab30.py`), it is 44.45% and 49.36%.
+49.4%: scores have one decimal, which leaves 0.11% open.
 
-That code swaps the lasertag levels' references: small maps have those of large
-ones. In table B.1 small maps and many opponents have the higher human scores,
-and figure B.1 orders the levels as the table does; we follow the paper.
+The code that the authors published (scalable_agent, `dmlab30.py`) swaps the
+lasertag levels' references: small maps have those of large ones. Figure B.1
+orders the levels as table B.1 does; we follow the paper.
 """
 
 import re

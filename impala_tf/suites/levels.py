@@ -14,13 +14,8 @@ SUITES: Dict[str, suite_lib.Suite] = {
 def expand(level: str) -> Tuple[str, ...]:
   """Lists the levels of a run in order, one for each task of the agent.
 
-  Args:
-    level: `EnvironmentConfig.level`: a level, several separated by commas, or
-      the name of a suite, which stands for its training levels. Whether levels
-      exist is not checked.
-
-  Raises:
-    ConfigError: for a list with a gap, a suite within it, or a level twice.
+  `level` is that of `EnvironmentConfig`. Whether levels exist is not checked.
+  Raises ConfigError for a list with a gap, a suite within it, or a level twice.
   """
   if level in SUITES:
     return SUITES[level].train_levels

@@ -12,53 +12,32 @@ Scores = Mapping[str, float]  # By level name.
 
 
 class Summary(NamedTuple):
-  """A summary of human-normalised scores as fractions; the human has 1.0.
-
-  Attributes:
-    median: median over the levels (section 5.3.2).
-    mean: mean over the levels.
-    mean_capped: mean with each level counted as 1.0 at most (appendix B).
-  """
-  median: float
+  """A summary of human-normalised scores as fractions; the human has 1.0."""
+  median: float  # Over the levels (section 5.3.2).
   mean: float
-  mean_capped: float
+  mean_capped: float  # Each level counts as 1.0 at most (appendix B).
 
 
 class Suite(NamedTuple):
-  """A suite: levels that are scored together.
-
-  Attributes:
-    name: name in flags and files, such as 'atari57'.
-    title: name for readers, such as 'Atari-57'.
-    levels: levels that are scored, in the order of the paper's table.
-    train_levels: levels that are trained on, one for each of `levels`.
-    random: scores of a random player, by level of `levels`.
-    human: scores of a human, by level of `levels`.
-    paper: the paper's scores, by agent such as 'IMPALA (deep)' and then by
-      level; without levels that the paper has no score for.
-    published: the paper's summaries as fractions, by agent and then by field of
-      `Summary`; without fields that it does not print.
-    published_in: the paper's table with these summaries.
-    episodes: number of episodes that the paper plays for a score.
-    decimals: number of decimals of a score in the paper.
-    package: package that levels of the suite import.
-    install: how to install the package.
-    note: remark for readers who compare with the paper's tables.
-  """
-  name: str
-  title: str
-  levels: Tuple[str, ...]
-  train_levels: Tuple[str, ...]
-  random: Scores
-  human: Scores
+  """A suite: levels that are scored together."""
+  name: str  # In flags and files, such as 'atari57'.
+  title: str  # For readers, such as 'Atari-57'.
+  levels: Tuple[str, ...]  # Scored ones, in the order of the paper's table.
+  train_levels: Tuple[str, ...]  # One to train on for each of `levels`.
+  random: Scores  # Of a random player, by level of `levels`.
+  human: Scores  # Likewise.
+  # The paper's scores, by agent such as 'IMPALA (deep)' and then by level;
+  # without levels that the paper has no score for.
   paper: Mapping[str, Scores]
+  # The paper's summaries as fractions, by agent and then by field of `Summary`;
+  # without fields that it does not print.
   published: Mapping[str, Mapping[str, float]]
-  published_in: str
-  episodes: int
-  decimals: int
-  package: str
-  install: str
-  note: str
+  published_in: str  # The paper's table with these summaries.
+  episodes: int  # Number that the paper plays for a score.
+  decimals: int  # Of a score in the paper.
+  package: str  # Imported by levels of the suite.
+  install: str  # How to install the package.
+  note: str  # Remark for readers who compare with the paper's tables.
 
   def human_normalised_score(self, level: str, score: float) -> float:
     """Places a score between a random player's (0.0) and the human's (1.0).
@@ -72,8 +51,7 @@ class Suite(NamedTuple):
   def summary(self, scores: Scores) -> Summary:
     """Summarises scores by level, which may be named as in `train_levels`.
 
-    Raises:
-      ValueError: if a level is missing, given twice, or of another suite.
+    Raises ValueError if one is missing, given twice, or of another suite.
     """
     by_level = {}
     for level, score in scores.items():
@@ -95,8 +73,7 @@ class Suite(NamedTuple):
   def scored_level(self, level: str) -> str:
     """Returns the one of `levels` for which a level is trained on or scored.
 
-    Raises:
-      ValueError: for a level outside of the suite.
+    Raises ValueError for a level outside of the suite.
     """
     if level in self.random:
       return level

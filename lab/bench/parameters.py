@@ -17,7 +17,7 @@ from impala_tf.comms import parameter_memory
 from impala_tf.core import experiment
 from impala_tf.core import queue as queue_lib
 from impala_tf.core import weights
-from impala_tf.runtime import sizing
+from impala_tf.runtime import precision
 from impala_tf.runtime import tf_threads
 from lab.bench import worker
 
@@ -71,7 +71,7 @@ def _fetch(config: config_lib.Config, port: int) -> None:
   """Fetches parameters whenever it is asked, one actor after the other."""
   num_envs = config.actor.num_envs
   variables = [
-      _make_agent(config, sizing.actor_precision(config)).published_variables
+      _make_agent(config, precision.of_actor(config)).published_variables
       for _ in range(config.actor.num_actors)]
   fetchers = []
 

@@ -19,7 +19,6 @@ from impala_tf.core import experiment
 from impala_tf.core import queue as queue_lib
 from impala_tf.runtime import learner_group
 from impala_tf.runtime import precision
-from impala_tf.runtime import sizing
 from impala_tf.runtime import tf_threads
 from lab.bench import random_actions
 from lab.bench import worker
@@ -121,7 +120,7 @@ def _play(config: config_lib.Config):
   """Plays an unroll; returns the policy, an unroll buffer, and T+1 steps."""
   environment = _make_environment(config)
   agent = experiment.make_agent(
-      config, environment, sizing.actor_precision(config))
+      config, environment, precision.of_actor(config))
   policy = policy_lib.Policy(agent, environment.num_envs, seed=0)
   counter = policy_lib.EpisodeCounter(environment.num_envs)
   timestep = environment.reset()
@@ -152,8 +151,8 @@ def _inference(config: config_lib.Config) -> Part:
     acting = 'by an ordinary call of the graph; its flat call has failed'
     if policy.is_flat:
       acting = 'by a flat call of the graph'
-    return {'precision of actors': precision.of_actor(
-        config, precision.cpu_flags()), 'acting': acting}
+    return {'precision of actors': precision.of_actor(config),
+            'acting': acting}
 
   return Part(run, facts)
 
@@ -203,8 +202,7 @@ def _learner(config: config_lib.Config) -> Part:
     return config.num_fresh * config.learner.unroll_length
 
   def facts():
-    return {'precision of the learner': precision.of_learner(
-        config, precision.cpu_flags())}
+    return {'precision of the learner': precision.of_learner(config)}
 
   return Part(run, facts)
 

@@ -30,7 +30,7 @@ def in_force(config: config_lib.Config, actor_pids: Sequence[int],
   Returns:
     What there is, by the name of the speed-up.
   """
-  bfloat16 = precision.instructions(precision.cpu_flags()) or 'no bfloat16'
+  bfloat16 = precision.instructions() or 'no bfloat16'
   return {
       'parameters': _parameters(config, actor_pids),
       'actors': _cores(actor_pids),

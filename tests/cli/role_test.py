@@ -9,7 +9,7 @@ import pytest
 
 from impala_tf.cli import role as role_lib
 from impala_tf.cli.roles import flags
-from impala_tf.envs import dmlab
+from impala_tf.envs import environment
 from impala_tf.runs import gin_config
 from impala_tf.runs import metrics
 from impala_tf.runtime import ports
@@ -205,7 +205,8 @@ def test_simulator_that_fails_ends_its_role_without_a_trace(
     monkeypatch, caplog):
 
   def fail(args):
-    raise dmlab.LabError('dmlab30/rooms_watermaze: DeepMind Lab failed')
+    raise environment.SimulatorError(
+        'dmlab30/rooms_watermaze: DeepMind Lab failed')
 
   monkeypatch.setitem(role_lib._ROLES, 'evaluator', fail)
   args = flags.make_parser('').parse_args(

@@ -17,6 +17,7 @@ import pytest
 from impala_tf import config
 from impala_tf.envs import dmlab
 from impala_tf.envs import env_processes
+from impala_tf.envs import environment
 from impala_tf.envs import word_ids
 from impala_tf.suites import dmlab30
 from tests.fixtures import worker_environments
@@ -297,7 +298,7 @@ def test_error_in_play_is_one_line_with_the_level(
   for _ in range(num_steps - 1):
     _play(env, 1)
   lab.failures[method] = error
-  with pytest.raises(dmlab.LabError) as raised:
+  with pytest.raises(environment.SimulatorError) as raised:
     _play(env, 1) if num_steps else env.reset()
   message = str(raised.value)
   assert message.count('dmlab30/') == 1

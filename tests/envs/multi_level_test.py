@@ -258,3 +258,32 @@ def test_level_whose_simulator_ends_its_process_is_named():
     multi_level.make_workers(
         ','.join(LEVELS), seed=40, first_slot=0, make=_kill_at_last_level,
         config=config.ActorConfig(num_envs=3, env_processes=3))
+
+
+def test_environment_is_played_as_its_domains_section_says(fake_deepmind_lab):
+  del fake_deepmind_lab  # Only to be there.
+  for level, shape in (('atari/pong', (40, 44, 4)),
+                       ('dmlab30/rooms_watermaze', (48, 52, 3)),
+                       ('vizdoom/basic', (120, 160, 3))):
+    settings = config.Config(
+        environment=config.EnvironmentConfig(level=level),
+        atari=config.AtariConfig(height=40, width=44, action_repeats=2),
+        dmlab=config.DmlabConfig(height=48, width=52, action_repeats=2),
+        vizdoom=config.VizdoomConfig(subsample=1, action_repeats=2))
+    environment = multi_level.make_environment(settings, 1, 0, training=True)
+    assert environment.observation_spec().shape == shape
+    assert environment.frames_per_step == 2
+    environment.close()
+
+
+def test_level_can_be_made_by_its_name_and_for_other_slots():
+  environment = multi_level.make_environment('catch', num_envs=2)
+  assert type(environment) is catch.CatchEnvironment
+  assert environment.reset().observation.shape == (2, 10, 5)
+  assert environment.level_index.tolist() == [0, 0]
+  environment.close()
+  both = multi_level.make_environment('tmaze/1,tmaze/2', first_slot=1)
+  assert type(both) is multi_level.MultiLevelEnvironment
+  assert both.level_index.tolist() == [1]
+  with pytest.raises(config.ConfigError, match='did you mean'):
+    multi_level.make_environment('atari/pnog')

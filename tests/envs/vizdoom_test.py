@@ -10,6 +10,7 @@ import psutil
 import pytest
 
 from impala_tf import config
+from impala_tf.envs import environment
 from impala_tf.envs import vizdoom
 from tests.fixtures import programs
 
@@ -168,7 +169,7 @@ def test_dead_game_is_one_line_with_its_level(victim):
   env.reset()
   programs.kill([p for p in _doom_pids() if p not in before][victim])
   with pytest.raises(
-      vizdoom.VizdoomError,
+      environment.SimulatorError,
       match=f'^vizdoom/basic: Doom failed in environment {victim}: ') as error:
     for _ in range(1000):
       _act(env, NOTHING)

@@ -24,9 +24,3 @@ def test_epsilon_falls_from_1_in_a_line_and_stays(final, quarter):
                            (4_000_005, final), (10**9, final)):
     assert exploration.annealed_epsilon(
         final, frames, 4_000_000) == pytest.approx(expected, abs=1e-12)
-
-
-@pytest.mark.parametrize('anneal_frames', [0, -1])
-def test_annealing_needs_frames(anneal_frames):
-  with pytest.raises(ValueError, match='anneal_frames must be above 0'):
-    exploration.annealed_epsilon(.1, 0, anneal_frames)

@@ -15,12 +15,14 @@ BOOTSTRAP = np.float32([4])
 NEXT_ACTION_VALUES = np.float32(
     [[[2, 0, 1]], [[0, 4, 3]], [[6, 1, 2]], [[5, 8, 4]], [[3, 4, 1]]])
 NEXT_ACTIONS = np.int32([[0], [0], [2], [2], [2]])
+COUNTS = np.ones([5, 1], np.float32)
+VALUES = np.zeros([5, 1], np.float32)
 TARGETS = {
-    'n_step': lambda rewards, discounts, mask=None: n_step.n_step_targets(
-        rewards, discounts, BOOTSTRAP, mask, tf.zeros_like(rewards)),
-    'one_step': lambda rewards, discounts, mask=None: n_step.one_step_targets(
+    'n_step': lambda rewards, discounts, mask=COUNTS: n_step.n_step_targets(
+        rewards, discounts, BOOTSTRAP, mask, VALUES),
+    'one_step': lambda rewards, discounts, mask=COUNTS: n_step.one_step_targets(
         rewards, discounts, NEXT_ACTION_VALUES, mask),
-    'sarsa': lambda rewards, discounts, mask=None: n_step.sarsa_targets(
+    'sarsa': lambda rewards, discounts, mask=COUNTS: n_step.sarsa_targets(
         rewards, discounts, NEXT_ACTION_VALUES, NEXT_ACTIONS, mask)}
 
 
@@ -30,7 +32,7 @@ def _exact(actual, expected):
 
 
 def test_n_step_targets_reach_to_the_end_of_the_unroll():
-  targets = n_step.n_step_targets(REWARDS, DISCOUNTS, BOOTSTRAP)
+  targets = TARGETS['n_step'](REWARDS, DISCOUNTS)
   _exact(targets, [1.6875, 1.375, 2.75, 1.5, 3])
   advantages = tf.squeeze(targets, axis=1) - [1, 1, 2, 1, 2]
   np.testing.assert_array_equal(advantages, [.6875, .375, .75, .5, 1])
@@ -40,8 +42,7 @@ def test_n_step_targets_reach_to_the_end_of_the_unroll():
 def test_nothing_crosses_the_end_of_an_episode_but_its_last_reward_counts():
   rewards, discounts = REWARDS.copy(), DISCOUNTS.copy()
   rewards[3:, 0], discounts[2] = (3, 1), 0
-  _exact(n_step.n_step_targets(rewards, discounts, BOOTSTRAP),
-         [1.5, 1, 2, 4.5, 3])
+  _exact(TARGETS['n_step'](rewards, discounts), [1.5, 1, 2, 4.5, 3])
 
 
 def test_returns_before_a_time_limit_bootstrap_from_the_value_there():
@@ -105,22 +106,16 @@ def test_no_gradient_flows_through_targets(name):
   assert tape.gradient(targets, rewards) is None
 
 
-def test_masked_returns_need_values():
-  with pytest.raises(ValueError, match='values with a mask'):
-    n_step.n_step_targets(
-        REWARDS, DISCOUNTS, BOOTSTRAP, mask=np.ones([5, 1]))
-
-
 @pytest.mark.parametrize('call', [
-    lambda: n_step.n_step_targets(REWARDS, DISCOUNTS[1:], BOOTSTRAP),
-    lambda: n_step.n_step_targets(REWARDS, DISCOUNTS, 4.),
+    lambda: TARGETS['n_step'](REWARDS, DISCOUNTS[1:]),
+    lambda: n_step.n_step_targets(REWARDS, DISCOUNTS, 4., COUNTS, VALUES),
     lambda: n_step.n_step_targets(
         REWARDS, DISCOUNTS, BOOTSTRAP, [[1.]], REWARDS),
-    lambda: n_step.one_step_targets(REWARDS, DISCOUNTS, REWARDS),
+    lambda: n_step.one_step_targets(REWARDS, DISCOUNTS, REWARDS, COUNTS),
     lambda: n_step.one_step_targets(
         REWARDS, DISCOUNTS, NEXT_ACTION_VALUES, [[1.]]),
     lambda: n_step.sarsa_targets(
-        REWARDS, DISCOUNTS, NEXT_ACTION_VALUES, NEXT_ACTIONS[1:])])
+        REWARDS, DISCOUNTS, NEXT_ACTION_VALUES, NEXT_ACTIONS[1:], COUNTS)])
 def test_shapes_that_do_not_fit_are_refused(call):
   with pytest.raises(ValueError):
     call()

@@ -9,6 +9,10 @@ _WITH_AMX = {'avx512_bf16', 'amx_tile', 'amx_bf16'}
 _WITH_AVX, _WITHOUT = {'avx512f', 'avx512_bf16'}, {'avx512f'}
 
 
+def _has(flags, monkeypatch):
+  monkeypatch.setattr(precision, 'cpu_flags', lambda: flags)
+
+
 def _config(chosen, torso='shallow', in_process=False):
   return config_lib.Config(
       experiment=config_lib.ExperimentConfig(in_process=in_process),
@@ -29,25 +33,29 @@ def _config(chosen, torso='shallow', in_process=False):
     # The learner may be on another machine, with a TPU.
     ('mixed_bfloat16', 'shallow', _WITHOUT, 'mixed_bfloat16', 'float32'),
     ('mixed_bfloat16', 'my_own', _WITH_AMX, 'mixed_bfloat16', 'float32')])
-def test_torso_computes_in_what_pays(chosen, torso, flags, learner, actor):
+def test_torso_computes_in_what_pays(
+    chosen, torso, flags, learner, actor, monkeypatch):
+  _has(flags, monkeypatch)
   config = _config(chosen, torso)
-  assert precision.of_learner(config, flags) == learner
-  assert precision.of_actor(config, flags) == actor
+  assert precision.of_learner(config) == learner
+  assert precision.of_actor(config) == actor
 
 
 @pytest.mark.parametrize('config', [
     config_lib.Config(), _config('auto', in_process=True)])  # On any machine.
-def test_default_and_runs_in_one_process_compute_in_float32(config):
-  assert precision.of_learner(config, _WITH_AMX) == 'float32'
-  assert precision.of_actor(config, _WITH_AMX) == 'float32'
+def test_default_and_runs_in_one_process_compute_in_float32(
+    config, monkeypatch):
+  _has(_WITH_AMX, monkeypatch)
+  assert precision.of_learner(config) == 'float32'
+  assert precision.of_actor(config) == 'float32'
 
 
 @pytest.mark.parametrize('chosen, learner', [
     ('auto', 'float32'), ('mixed_bfloat16', 'mixed_bfloat16')])
 def test_learner_on_a_gpu_computes_in_float32_unless_told_otherwise(
-    chosen, learner):
-  config = _config(chosen)
-  assert precision.of_learner(config, _WITH_AMX, on_cpu=False) == learner
+    chosen, learner, monkeypatch):
+  _has(_WITH_AMX, monkeypatch)
+  assert precision.of_learner(_config(chosen), '/GPU:0') == learner
 
 
 @pytest.mark.parametrize('chosen, torso, in_process, flags, line', [
@@ -64,9 +72,11 @@ def test_learner_on_a_gpu_computes_in_float32_unless_told_otherwise(
      'torso in float32 on CPUs (the same numbers on every machine)'),
     ('mixed_bfloat16', 'deep', False, _WITHOUT,
      'torso in mixed_bfloat16 on CPUs (as configured)')])
-def test_choice_is_explained(chosen, torso, in_process, flags, line):
+def test_choice_is_explained(
+    chosen, torso, in_process, flags, line, monkeypatch):
+  _has(flags, monkeypatch)
   config = _config(chosen, torso, in_process)
-  assert precision.explain(config, flags) == line
+  assert precision.explain(config) == line
 
 
 def test_flags_are_those_of_the_first_processor(tmp_path, monkeypatch):

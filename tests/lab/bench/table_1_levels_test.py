@@ -34,9 +34,8 @@ def test_single_level_is_the_same_and_may_step_alone():
   for _ in range(12):
     for timesteps in zip(single.step(actions), other.step(actions)):
       np.testing.assert_array_equal(*timesteps)
-  with pytest.raises(config_lib.ConfigError, match='steps a batch as a whole'):
-    factory.check_steps_alone('atari/pong')
-  factory.check_steps_alone('single/atari/pong')
+  assert factory.domain_of('atari/pong').steps_batches
+  assert not factory.domain_of('single/atari/pong').steps_batches
 
 
 def test_single_level_is_checked_like_any_other():
