@@ -114,7 +114,7 @@ class MemoryLink:
     """
     self._store = store
     self._apply = apply
-    self._inlet = acting.Inlet(store.parameters[np.newaxis], 1)
+    self._input_buffer = acting.InputBuffer(store.parameters[np.newaxis], 1)
     self._assign = _make_assign(agent)
     self._assign_target = target_agent and _make_assign(target_agent)
     self._num_syncs = -1  # Of the target agent's parameters.
@@ -122,9 +122,10 @@ class MemoryLink:
   def pull(self) -> store_lib.Counts:
     """Copies the shared parameters, and the target's if they are new."""
     counts = self._store.counts
-    self._assign(self._inlet.tensor(self._store.parameters[np.newaxis], 1))
+    self._assign(
+        self._input_buffer.tensor(self._store.parameters[np.newaxis], 1))
     if self._assign_target and counts.num_syncs != self._num_syncs:
-      self._assign_target(self._inlet.tensor(
+      self._assign_target(self._input_buffer.tensor(
           self._store.target_parameters[np.newaxis], 1))
       self._num_syncs = counts.num_syncs
     return counts

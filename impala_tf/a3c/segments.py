@@ -31,7 +31,7 @@ class SegmentBuffer:
     self._max_steps = max_steps
     self._capacity = 0  # Rows.
     self._arrays: Any = None
-    self._inlets: Any = None
+    self._input_buffers: Any = None
     self._core_state = ()
     self._last = -1  # The newest row.
 
@@ -57,8 +57,8 @@ class SegmentBuffer:
     self._capacity = steps + 1
     self._arrays = tf.nest.map_structure(
         lambda x: np.zeros((self._capacity, *x.shape), x.dtype), row)
-    self._inlets = tf.nest.map_structure(
-        lambda array: acting.Inlet(array, self._capacity), self._arrays)
+    self._input_buffers = tf.nest.map_structure(
+        lambda array: acting.InputBuffer(array, self._capacity), self._arrays)
     if old is not None:
       acting.put_rows(self._arrays, slice(num_rows), old)
 
@@ -77,8 +77,9 @@ class SegmentBuffer:
         _MIN_EPISODE_STEPS, 1 << (self._last - 1).bit_length())
     self._pad(num_steps + 1)
     env_outputs, agent_outputs = tf.nest.map_structure(
-        lambda inlet, array: inlet.tensor(
-            array[:num_steps + 1], num_steps + 1), self._inlets, self._arrays)
+        lambda buffer, array: buffer.tensor(
+            array[:num_steps + 1], num_steps + 1),
+        self._input_buffers, self._arrays)
     return types.Unroll(env_outputs, agent_outputs, self._core_state,
                         policy_version=(), level_index=())
 

@@ -18,11 +18,11 @@ from impala_tf.a3c import links
 from impala_tf.a3c import segments
 from impala_tf.agents import acting
 from impala_tf.agents import agent as agent_lib
+from impala_tf.core import actor as actor_lib
 from impala_tf.core import learner as learner_lib
 from impala_tf.envs import environment as environment_lib
 from impala_tf.maths import exploration
 from impala_tf.maths import updates
-from impala_tf.runs import metrics as metrics_lib
 
 _FIRST = int(dm_env.StepType.FIRST)
 
@@ -138,7 +138,7 @@ class WorkersInTurn:
     self._buffer = segments.SegmentBuffer(settings.max_segment_steps)
     self._step = tf.function(self._compute_step, autograph=False)
     self._metric_names: List[str] = []  # Noted while the step is traced.
-    self.stopwatch = metrics_lib.Stopwatch()
+    self.stopwatch = actor_lib.Stopwatch()
 
   def run_segment(self) -> None:
     """Lets the next worker play a segment and learn from it."""

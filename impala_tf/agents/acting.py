@@ -55,7 +55,7 @@ class EpisodeCounter:
         **side_channels._asdict())
 
 
-class Inlet:
+class InputBuffer:
   """Memory that TensorFlow reads in place and NumPy arrays are copied into.
 
   Making a tensor of an array costs 5 to 25 us in every step of every actor, and
@@ -117,7 +117,7 @@ class _GraphStep:
     self._any_batch_size = any_batch_size
     self._deterministic = deterministic
     self._seed = np.array([seed, -1], np.int32)  # The number of the last call.
-    self._seed_inlet = Inlet(self._seed, len(self._seed))
+    self._seed_input_buffer = InputBuffer(self._seed, len(self._seed))
     self._graph = None
     self.is_flat = True
 
@@ -131,10 +131,10 @@ class _GraphStep:
     if self._any_batch_size:
       num_rows = len(env_output.observation)
     packed, *state = self._call([
-        *(inlet.tensor(getattr(env_output, name), num_rows)
-          for name, inlet in self._inlets.items()),
+        *(input_buffer.tensor(getattr(env_output, name), num_rows)
+          for name, input_buffer in self._input_buffers.items()),
         *tf.nest.flatten(core_state),
-        self._seed_inlet.tensor(self._seed, len(self._seed))])
+        self._seed_input_buffer.tensor(self._seed, len(self._seed))])
     if state:
       core_state = tf.nest.pack_sequence_as(core_state, state)
     return self._unpack(packed.numpy(), num_rows), core_state
@@ -165,21 +165,21 @@ class _GraphStep:
     names = ['observation', *environment_lib.SideChannels._fields]
     if self._agent.reads_rewards:
       names += ['step_type', 'reward']
-    self._inlets = {
-        name: Inlet(getattr(env_output, name), self._max_rows)
+    self._input_buffers = {
+        name: InputBuffer(getattr(env_output, name), self._max_rows)
         for name in names if not isinstance(getattr(env_output, name), tuple)}
     unseen = types.EnvOutput(*[()] * len(types.EnvOutput._fields))
 
-    seen = [getattr(env_output, name) for name in self._inlets]
+    seen = [getattr(env_output, name) for name in self._input_buffers]
     structure = seen, core_state
 
     def step(*inputs):
       seen, core_state = tf.nest.pack_sequence_as(structure, inputs[:-1])
       agent_output, core_state = self._agent.step(
-          unseen._replace(**dict(zip(self._inlets, seen))), core_state,
+          unseen._replace(**dict(zip(self._input_buffers, seen))), core_state,
           inputs[-1], self._deterministic)
       # Without copies, a state that is part of an observation would change with
-      # the inlet: TensorFlow, and `tf.identity`, pass such memory on as it is.
+      # its buffer: TensorFlow, and `tf.identity`, pass such memory on as it is.
       return [_pack(agent_output), *(tf.raw_ops.DeepCopy(x=state) for state in
                                      tf.nest.flatten(core_state))]
 
@@ -199,7 +199,7 @@ class _GraphStep:
     return types.AgentOutput(
         packed[:size].view(distribution.action_dtype.as_numpy_dtype
                            ).reshape(shape),
-        packed[size:].reshape(num_rows, distribution.num_logits))
+        packed[size:].reshape(num_rows, -1))
 
 
 def _pack(agent_output: types.AgentOutput) -> tf.Tensor:
@@ -252,8 +252,8 @@ class RowPolicy:
   def __init__(self, agent: agent_lib.Agent, num_envs: int, seed: int):
     self.core_state = tf.nest.map_structure(
         lambda t: t.numpy(), agent.initial_state(num_envs))
-    self._inlets = tf.nest.map_structure(
-        lambda array: Inlet(array, num_envs), self.core_state)
+    self._input_buffers = tf.nest.map_structure(
+        lambda array: InputBuffer(array, num_envs), self.core_state)
     self._step = _GraphStep(agent, seed, num_envs, any_batch_size=True)
 
   def act(self, env_output: types.EnvOutput,
@@ -263,7 +263,7 @@ class RowPolicy:
     `rows` are the numbers of these environments, int [n] without repetition.
     """
     agent_output, core_state = self._step(env_output, tf.nest.map_structure(
-        lambda inlet, array: inlet.tensor(array[rows], len(rows)),
-        self._inlets, self.core_state))
+        lambda input_buffer, array: input_buffer.tensor(array[rows], len(rows)),
+        self._input_buffers, self.core_state))
     put_rows(self.core_state, rows, core_state)
     return agent_output

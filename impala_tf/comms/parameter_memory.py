@@ -20,7 +20,7 @@ import numpy as np
 
 from impala_tf.comms import anonymous_files
 
-_PREFIX = 'parameters-'
+PREFIX = 'parameters-'  # Of the names by which peers find memories.
 # A write or read takes less than a millisecond, of a process that may have to
 # wait for a core.
 _LOCK_SECS = 0.05
@@ -79,9 +79,9 @@ class Memory:
     self._size = size
     self._token = secrets.token_hex(8)
     # Closed with this object.
-    self._file = anonymous_files.make(_PREFIX, self._token)
+    self._file = anonymous_files.make(PREFIX, self._token)
     self._mapping = self._prepare(self._file.fileno())
-    self.table_name = anonymous_files.name(_PREFIX, self._token, self._file)
+    self.table_name = anonymous_files.name(PREFIX, self._token, self._file)
 
   def _prepare(self, fd: int) -> _Mapping:
     """Gives a new file its size."""
@@ -109,7 +109,7 @@ class Memory:
 
   def _replace(self, stamp: Stamp, parameters: np.ndarray) -> None:
     """Replaces this memory by another, which peers find in the same place."""
-    with anonymous_files.make(_PREFIX, self._token) as other:
+    with anonymous_files.make(PREFIX, self._token) as other:
       mapping = self._prepare(other.fileno())
       for count in ('num_begun', 'num_ended'):
         mapping.header[count] = self._mapping.header['num_ended']
@@ -137,7 +137,7 @@ class Reader:
 
   def _open(self) -> None:
     self._file, self._path = anonymous_files.open_named(
-        self.table_name, _PREFIX, 'rb')
+        self.table_name, PREFIX, 'rb')
     self._inode = os.fstat(self._file.fileno()).st_ino
     self._mapping = _Mapping(self._file.fileno(), mmap.ACCESS_READ)
 
@@ -178,21 +178,13 @@ class Reader:
       return Stamp(int(header['version']), int(header['frames']))
 
 
-def name_among(tables: Iterable[str]) -> Optional[str]:
-  """Returns the unique name of a learner's memory among its server's tables.
-
-  None if the learner has none.
-  """
-  return next((name for name in tables if name.startswith(_PREFIX)), None)
-
-
 def find(tables: Iterable[str]) -> Optional[Reader]:
   """Opens the memory named among the tables of a learner's server.
 
   Returns None if there is none that this process can open.
   """
-  name = name_among(tables)
-  if name is not None:
-    with contextlib.suppress(OSError, ValueError):
-      return Reader(name)
+  for name in tables:
+    if name.startswith(PREFIX):
+      with contextlib.suppress(OSError, ValueError):
+        return Reader(name)
   return None

@@ -1,6 +1,8 @@
 """The actor: plays a batch of environments and sends unrolls."""
 
-from typing import Any, Iterator, Protocol
+import collections
+import time
+from typing import Any, Callable, Dict, Iterator, Optional, Protocol
 
 import numpy as np
 import tensorflow as tf
@@ -9,8 +11,8 @@ from impala_tf import types
 from impala_tf.agents import acting
 from impala_tf.agents import agent as agent_lib
 from impala_tf.comms import packing
+from impala_tf.comms import unroll_filter
 from impala_tf.envs import environment as environment_lib
-from impala_tf.runs import metrics
 from impala_tf.runtime import interfaces
 
 
@@ -101,6 +103,25 @@ class UnrollBuffer:
       yield self._unrolls[row]
 
 
+class Stopwatch:
+  """A stopwatch that adds up the wall time of phases that take turns.
+
+  Attributes:
+    secs: seconds of each phase by name.
+  """
+
+  def __init__(self):
+    self.secs: Dict[str, float] = collections.defaultdict(float)
+    self._last = time.perf_counter()
+
+  def lap(self, name: Optional[str] = None) -> None:
+    """Adds the time since the last call to a phase; None discards it."""
+    now = time.perf_counter()
+    if name is not None:
+      self.secs[name] += now - self._last
+    self._last = now
+
+
 class Actor:
   """An actor that plays in lock-step and sends one batch of unrolls at a time.
 
@@ -135,7 +156,7 @@ class Actor:
     self._num_steps = spec.env_outputs.reward.shape[0]  # T+1
     self._buffer = UnrollBuffer(spec, environment.level_index,
                                 environment.frame_stack)
-    self.stopwatch = metrics.Stopwatch()
+    self.stopwatch = Stopwatch()
     self._env_output = self._counter.env_output(
         environment.reset(), environment.side_channels)
     self._core_state = self._policy.core_state  # Before x_t.
@@ -178,3 +199,38 @@ class Actor:
   def close(self) -> None:
     """Ends the environments."""
     self._environment.close()
+
+
+class Player:
+  """A `loop.Player` of an actor, which learns in the same process."""
+
+  def __init__(self, actor: Any, num_envs: int, num_fresh: int,
+               refusals: unroll_filter.Refusals,
+               before_unroll: Callable[[], None]):
+    """Stores the actor.
+
+    Args:
+      actor: an `Actor`, or another with `run_unroll`.
+      num_envs: number of its environments.
+      num_fresh: new unrolls of each batch.
+      refusals: counts of the unrolls that were left out of batches.
+      before_unroll: called before environments play an unroll.
+    """
+    self._actor = actor
+    self._num_envs = num_envs
+    self._num_fresh = num_fresh
+    self._refusals = refusals
+    self._before_unroll = before_unroll
+    self._num_played = 0
+
+  def lacks(self, num_batches: int) -> bool:
+    """Whether it has played less than so many batches need."""
+    # Refused unrolls of other agents are not played again here.
+    num_refused = self._refusals.total - self._refusals.num_replayed
+    return self._num_played < num_batches * self._num_fresh + num_refused
+
+  def play(self) -> None:
+    """Plays and sends an unroll of each environment."""
+    self._before_unroll()
+    self._actor.run_unroll()
+    self._num_played += self._num_envs

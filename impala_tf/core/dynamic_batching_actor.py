@@ -16,7 +16,6 @@ from impala_tf.agents import acting
 from impala_tf.agents import agent as agent_lib
 from impala_tf.core import actor
 from impala_tf.envs import env_processes
-from impala_tf.runs import metrics
 from impala_tf.runtime import interfaces
 
 
@@ -59,7 +58,7 @@ class DynamicActor:
     self._has_begun = np.zeros(num_envs, bool)
     self._version = None
     self._num_unrolls = 0  # Since the last E.
-    self.stopwatch = metrics.Stopwatch()
+    self.stopwatch = actor.Stopwatch()
     self.batch_sizes = np.zeros(num_envs + 1, np.int64)
 
   def run_unroll(self) -> None:

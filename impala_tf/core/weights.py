@@ -80,6 +80,12 @@ def make_snapshot(variables: Sequence[tf.Variable]
   return lambda: flatten().numpy()
 
 
+def frames_from(version: int, frames: int, frames_per_update: int
+                ) -> Callable[[int], int]:
+  """Returns a function from a later version to its environment frames."""
+  return lambda later: frames + (later - version) * frames_per_update
+
+
 class Publisher:
   """A publisher of the learner's parameters; several threads may share it.
 
@@ -121,6 +127,28 @@ class Publisher:
       stamp = parameter_memory.Stamp(version, self._frames_at(version))
       for destination in self._destinations:
         destination.write(stamp, parameters)
+
+
+class LatePublisher:
+  """A publisher that publishes parameters just before they are fetched.
+
+  In one process eight batches or so may be played with the same ones, and
+  intermediate versions are never fetched.
+  """
+
+  def __init__(self, publisher: Publisher):
+    self._publisher = publisher
+    self._version: Optional[int] = None
+
+  def publish(self, version: int) -> None:
+    """Notes that there are new parameters."""
+    self._version = version
+
+  def catch_up(self) -> None:
+    """Publishes the newest version unless it was published."""
+    if self._version is not None:
+      self._publisher.publish(self._version)
+      self._version = None
 
 
 class Table:
@@ -288,11 +316,15 @@ class Fetcher:
     info = reverb_calls.server_info(self._client)
     if self._run_table and self._run_table not in info:
       raise ConnectionError('the learner there is of another config now')
-    if self._memory is None or self._memory.table_name not in info:
-      self._memory = parameter_memory.find(info) if self._may_share else None
+    learner = next((name for name in info if name.startswith(
+        parameter_memory.PREFIX)), None)
+    if self._memory is None or self._memory.table_name != learner:
+      self._memory = None
+      if learner is not None and self._may_share:
+        self._memory = parameter_memory.find([learner])
     self._next_check = time.monotonic() + _CHECK_SECS
     if self._memory is None:
-      self._fetch_from_table(info[_TABLE], parameter_memory.name_among(info))
+      self._fetch_from_table(info[_TABLE], learner)
 
   def _fetch_from_table(self, info: Any, learner: Optional[str]) -> None:
     """Brings the variables up to date with the table."""

@@ -1,6 +1,7 @@
 """The parts of a learner's process, made from the config."""
 
-from typing import Iterator, NamedTuple, Optional, Tuple
+import functools
+from typing import Callable, Iterator, NamedTuple, Optional, Tuple
 
 import reverb
 
@@ -98,12 +99,14 @@ class LearnerParts(NamedTuple):
     """Environment frames of an update of all learners together."""
     return _frames_per_update(self.config, self.environment)
 
-  def prepare(self, batch: types.Unroll) -> types.Unroll:
-    """Places a batch's observations on the learner's device."""
+  @property
+  def prepare(self) -> Callable[[types.Unroll], types.Unroll]:
+    """Function that places a batch's observations on the learner's device."""
     devices = self.learners.strategy.extended.worker_devices
     # Several devices share the batch out from the host.
-    return batches_lib.place_observations(
-        batch, '/cpu:0' if len(devices) > 1 else devices[0])
+    return functools.partial(
+        batches_lib.place_observations,
+        device='/cpu:0' if len(devices) > 1 else devices[0])
 
   def batches(self, control: control_lib.LoopControl
               ) -> Iterator[types.Unroll]:

@@ -72,7 +72,7 @@ def learn(parts: learner_parts.LearnerParts, batches: Iterator[types.Unroll],
       training_log.LogSettings(parts.log_dir, config.num_fresh,
                                log_interval_secs, log_interval_updates),
       learner, parts.state.totals, _Gauges(parts, skipped).read,
-      _make_level_log(parts), parts.learners.concatenate, reports.on_row)
+      _make_level_log(parts), _gather(parts), reports.on_row)
   checkpoints = training_log.Checkpoints(
       config.experiment.checkpoint_interval_secs, parts.saver, learner, log)
   is_done = functools.partial(log.is_done, config.experiment)
@@ -106,7 +106,7 @@ def _before_the_log(parts: learner_parts.LearnerParts,
   yield skipped  # Empties the metrics of an update that changed nothing.
   if config.num_replayed:
     yield kinds.ReplayColumns(
-        config.num_replayed, parts.learners.concatenate)
+        config.num_replayed, _gather(parts))
 
 
 def _after_the_log(parts: learner_parts.LearnerParts,
@@ -123,6 +123,11 @@ def _after_the_log(parts: learner_parts.LearnerParts,
   if reports.profile:
     yield profiling.LearnerProfiler(parts.log_dir)
   yield from reports.callbacks
+
+
+def _gather(parts: learner_parts.LearnerParts) -> training_log.GatherFn:
+  """Returns what joins arrays of this learner's unrolls with the others'."""
+  return parts.learners.concatenate if parts.learners.number > 1 else list
 
 
 def _make_level_log(parts: learner_parts.LearnerParts

@@ -45,7 +45,8 @@ class LevelLog:
     """Adds the new unrolls of an update.
 
     Args:
-      is_first: bool [T, B], of x_1 to x_T; see `metrics.EpisodeWindow.add`.
+      is_first: bool [T, B], of x_1 to x_T; see
+        `training_log.EpisodeWindow.add`.
       episode_return: float32 [T, B], raw returns.
       lags: int64 [B], policy lags in updates.
       level_index: int32 [B].

@@ -4,11 +4,10 @@ Only the writer imports TensorBoard, so that programs which read rows (progress,
 plots) start at once.
 """
 
-import collections
 import json
 import os
 import time
-from typing import Any, Callable, Dict, List, Mapping, Optional
+from typing import Any, Callable, Dict, List
 
 from absl import logging
 import numpy as np
@@ -18,10 +17,6 @@ from impala_tf.storage import line_log
 
 FILE_NAME = 'metrics.jsonl'
 EPISODE_WINDOW = 100
-
-# Beginnings of the names of metrics of unrolls that an update may have had none
-# of; its NaN is left out then.
-_KINDS = ('own/', 'foreign/')
 
 Row = Dict[str, Any]
 
@@ -109,121 +104,3 @@ def drop_rows_after(run_dir: str, frames: int) -> None:
   """Drops rows beyond a checkpoint's frames; a resumed run writes them."""
   line_log.keep(os.path.join(run_dir, FILE_NAME),
                lambda line: json.loads(line)['frames'] <= frames)
-
-
-class Stopwatch:
-  """A stopwatch that adds up the wall time of phases that take turns.
-
-  Attributes:
-    secs: seconds of each phase by name.
-  """
-
-  def __init__(self):
-    self.secs: Dict[str, float] = collections.defaultdict(float)
-    self._last = time.perf_counter()
-
-  def lap(self, name: Optional[str] = None) -> None:
-    """Adds the time since the last call to a phase; None discards it."""
-    now = time.perf_counter()
-    if name is not None:
-      self.secs[name] += now - self._last
-    self._last = now
-
-
-class EpisodeWindow:
-  """Returns and lengths of the last 100 full episodes.
-
-  Episodes with a non-finite return are counted, but not averaged.
-  """
-
-  def __init__(self):
-    self._returns = collections.deque(maxlen=EPISODE_WINDOW)
-    self._steps = collections.deque(maxlen=EPISODE_WINDOW)
-    self.num_episodes = 0
-
-  def add(self, is_first: np.ndarray, episode_return: np.ndarray,
-          episode_steps: np.ndarray) -> None:
-    """Adds the episodes that ended within a batch of unrolls.
-
-    Args:
-      is_first: bool [T, B], whether x_1 to x_T begin an episode. x_0 was the
-        last of an earlier unroll and counted there.
-      episode_return: float32 [T, B], raw returns.
-      episode_steps: int32 [T, B], agent steps.
-    """
-    is_told = is_first & np.isfinite(episode_return)
-    self._returns.extend(episode_return[is_told].tolist())
-    self._steps.extend(episode_steps[is_told].tolist())
-    self.num_episodes += int(np.sum(is_first))
-
-  @property
-  def is_full(self) -> bool:
-    """Whether the window holds 100 episodes."""
-    return len(self._returns) == EPISODE_WINDOW
-
-  def means(self) -> Mapping[str, float]:
-    """Returns mean return and length in agent steps; empty without episodes."""
-    if not self._returns:
-      return {}
-    return {'episode_return': float(np.mean(self._returns)),
-            'episode_steps': float(np.mean(self._steps))}
-
-
-class Interval:
-  """Means of metrics since the last row."""
-
-  def __init__(self, interval_secs: float, frames: int, wait_secs: float):
-    """Begins the first interval.
-
-    Args:
-      interval_secs: seconds between rows.
-      frames: environment frames learned from so far.
-      wait_secs: seconds that the learner has waited for batches so far.
-    """
-    self._interval_secs = interval_secs
-    self._restart(frames, wait_secs)
-
-  def _restart(self, frames: int, wait_secs: float):
-    self._start = time.monotonic()
-    self._start_frames = frames
-    self._start_wait_secs = wait_secs
-    self._values: Dict[str, List[float]] = collections.defaultdict(list)
-    self._lags: List[np.ndarray] = []
-
-  @property
-  def is_over(self) -> bool:
-    """Whether a row is due."""
-    return time.monotonic() - self._start >= self._interval_secs
-
-  def add(self, metrics: Mapping[str, float], lags: np.ndarray) -> None:
-    """Adds one update's metrics and the policy lags of its new unrolls."""
-    for name, value in metrics.items():
-      self._values[name].append(value)
-    self._lags.append(lags)
-
-  @property
-  def is_empty(self) -> bool:
-    """Whether there was no update since the last row."""
-    return not self._lags
-
-  def finish(self, frames: int, wait_secs: float) -> Row:
-    """Returns the means since the last row and restarts; must not be empty.
-
-    `frames` and `wait_secs` are totals so far, as in the constructor.
-    """
-    secs = time.monotonic() - self._start
-    lags = np.concatenate(self._lags)
-    row = {
-        'frames_per_sec': (frames - self._start_frames) / secs,
-        'learner_wait_share': (wait_secs - self._start_wait_secs) / secs,
-        'policy_lag': float(np.mean(lags)),
-        'policy_lag_max': int(np.max(lags)),
-    }
-    for name, values in self._values.items():
-      numbers = np.asarray(values, np.float64)
-      if name.startswith(_KINDS):
-        numbers = numbers[~np.isnan(numbers)]
-      if numbers.size:
-        row[name] = float(np.mean(numbers))
-    self._restart(frames, wait_secs)
-    return row

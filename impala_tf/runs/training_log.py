@@ -1,10 +1,12 @@
 """The learner's callbacks that write: rows of metrics, and checkpoints."""
 
+import collections
 import contextlib
 import time
 from typing import (
   Any,
   Callable,
+  Dict,
   List,
   Mapping,
   NamedTuple,
@@ -23,6 +25,9 @@ from impala_tf.runs import level_metrics
 from impala_tf.runs import metrics as metrics_lib
 from impala_tf.runtime import interfaces
 from impala_tf.runtime import waiting
+
+# Prefixes of metrics whose NaN means "no such unroll in this batch".
+_KINDS = ('own/', 'foreign/')
 
 GatherFn = Callable[[Sequence[np.ndarray]], List[np.ndarray]]
 
@@ -73,6 +78,105 @@ class LogSettings(NamedTuple):
   interval_updates: int = 1
 
 
+class EpisodeWindow:
+  """Returns and lengths of the last 100 full episodes.
+
+  Episodes with a non-finite return are counted, but not averaged.
+  """
+
+  def __init__(self):
+    self._returns = collections.deque(maxlen=metrics_lib.EPISODE_WINDOW)
+    self._steps = collections.deque(maxlen=metrics_lib.EPISODE_WINDOW)
+    self.num_episodes = 0
+
+  def add(self, is_first: np.ndarray, episode_return: np.ndarray,
+          episode_steps: np.ndarray) -> None:
+    """Adds the episodes that ended within a batch of unrolls.
+
+    Args:
+      is_first: bool [T, B], whether x_1 to x_T begin an episode. x_0 was the
+        last of an earlier unroll and counted there.
+      episode_return: float32 [T, B], raw returns.
+      episode_steps: int32 [T, B], agent steps.
+    """
+    is_told = is_first & np.isfinite(episode_return)
+    self._returns.extend(episode_return[is_told].tolist())
+    self._steps.extend(episode_steps[is_told].tolist())
+    self.num_episodes += int(np.sum(is_first))
+
+  @property
+  def is_full(self) -> bool:
+    """Whether the window holds 100 episodes."""
+    return len(self._returns) == metrics_lib.EPISODE_WINDOW
+
+  def means(self) -> Mapping[str, float]:
+    """Returns mean return and length in agent steps; empty without episodes."""
+    if not self._returns:
+      return {}
+    return {'episode_return': float(np.mean(self._returns)),
+            'episode_steps': float(np.mean(self._steps))}
+
+
+class Interval:
+  """Means of metrics since the last row."""
+
+  def __init__(self, interval_secs: float, frames: int, wait_secs: float):
+    """Begins the first interval.
+
+    Args:
+      interval_secs: seconds between rows.
+      frames: environment frames learned from so far.
+      wait_secs: seconds that the learner has waited for batches so far.
+    """
+    self._interval_secs = interval_secs
+    self._restart(frames, wait_secs)
+
+  def _restart(self, frames: int, wait_secs: float):
+    self._start = time.monotonic()
+    self._start_frames = frames
+    self._start_wait_secs = wait_secs
+    self._values: Dict[str, List[float]] = collections.defaultdict(list)
+    self._lags: List[np.ndarray] = []
+
+  @property
+  def is_over(self) -> bool:
+    """Whether a row is due."""
+    return time.monotonic() - self._start >= self._interval_secs
+
+  def add(self, metrics: Mapping[str, float], lags: np.ndarray) -> None:
+    """Adds one update's metrics and the policy lags of its new unrolls."""
+    for name, value in metrics.items():
+      self._values[name].append(value)
+    self._lags.append(lags)
+
+  @property
+  def is_empty(self) -> bool:
+    """Whether there was no update since the last row."""
+    return not self._lags
+
+  def finish(self, frames: int, wait_secs: float) -> metrics_lib.Row:
+    """Returns the means since the last row and restarts; must not be empty.
+
+    `frames` and `wait_secs` are totals so far, as in the constructor.
+    """
+    secs = time.monotonic() - self._start
+    lags = np.concatenate(self._lags)
+    row = {
+        'frames_per_sec': (frames - self._start_frames) / secs,
+        'learner_wait_share': (wait_secs - self._start_wait_secs) / secs,
+        'policy_lag': float(np.mean(lags)),
+        'policy_lag_max': int(np.max(lags)),
+    }
+    for name, values in self._values.items():
+      numbers = np.asarray(values, np.float64)
+      if name.startswith(_KINDS):
+        numbers = numbers[~np.isnan(numbers)]
+      if numbers.size:
+        row[name] = float(np.mean(numbers))
+    self._restart(frames, wait_secs)
+    return row
+
+
 class TrainingLog(contextlib.AbstractContextManager):
   """A callback that turns updates into rows of `metrics.jsonl`.
 
@@ -106,9 +210,9 @@ class TrainingLog(contextlib.AbstractContextManager):
     self._gather = gather
     self._on_row = on_row
     self._writer = metrics_lib.MetricsWriter(settings.run_dir)
-    self._episodes = metrics_lib.EpisodeWindow()
+    self._episodes = EpisodeWindow()
     self._wait_secs = 0.
-    self._interval = metrics_lib.Interval(
+    self._interval = Interval(
         settings.interval_secs, int(learner.num_frames.numpy()), 0.)
     self._last_time = time.monotonic()
 

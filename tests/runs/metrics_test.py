@@ -8,6 +8,7 @@ import pytest
 from tensorboard.backend.event_processing import event_accumulator
 
 from impala_tf.runs import metrics
+from impala_tf.runs import training_log
 from tests.fixtures import full_disk
 
 
@@ -88,7 +89,7 @@ def test_rows_after_the_checkpoint_are_dropped_with_a_torn_one(tmp_path):
 
 
 def test_window_holds_the_last_100_episodes():
-  window = metrics.EpisodeWindow()
+  window = training_log.EpisodeWindow()
   assert window.means() == {} and not window.is_full
   returns = np.arange(120, dtype=np.float32).reshape(60, 2)
   is_first = np.ones((60, 2), bool)
@@ -99,7 +100,7 @@ def test_window_holds_the_last_100_episodes():
 
 
 def test_window_takes_ended_episodes_with_finite_returns_only():
-  window = metrics.EpisodeWindow()
+  window = training_log.EpisodeWindow()
   is_first = np.array([[True, True], [True, True], [False, False]])
   window.add(is_first, np.array([[np.nan, 2.], [np.inf, 4.], [1., 1.]]),
              np.array([[5, 6], [7, 8], [9, 9]]))
@@ -108,9 +109,9 @@ def test_window_takes_ended_episodes_with_finite_returns_only():
 
 
 def test_interval_averages_updates_and_starts_anew():
-  interval = metrics.Interval(1e9, frames=0, wait_secs=0.)
+  interval = training_log.Interval(1e9, frames=0, wait_secs=0.)
   assert interval.is_empty and not interval.is_over
-  assert metrics.Interval(0., frames=0, wait_secs=0.).is_over
+  assert training_log.Interval(0., frames=0, wait_secs=0.).is_over
   interval.add({'loss': 1.}, np.array([0, 2]))
   interval.add({'loss': 3.}, np.array([4, 6]))
   row = interval.finish(frames=10, wait_secs=0.)
@@ -132,7 +133,7 @@ def test_behind_a_url_all_is_there_but_for_what_was_lost(tmp_path):
 
 
 def test_update_without_unrolls_of_a_kind_says_nothing_of_it():
-  interval = metrics.Interval(1., 0, 0.)
+  interval = training_log.Interval(1., 0, 0.)
   nan = float('nan')
   for own, everybodys in ((2., 1.), (nan, nan), (4., 1.)):
     interval.add({'own/x': own, 'foreign/x': nan, 'x': everybodys},

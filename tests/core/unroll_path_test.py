@@ -1,0 +1,66 @@
+"""The way of an unroll, followed at run time: the files that it passes."""
+
+import pathlib
+import re
+import sys
+import threading
+
+import pytest
+
+import impala_tf
+from impala_tf import config as config_lib
+from tests.fixtures import hosts
+
+_PACKAGE = pathlib.Path(impala_tf.__file__).parent
+_DESIGN = _PACKAGE.parent / 'DESIGN.md'
+MAX_FILES = 14
+
+
+class _Tracer:
+  """A callback that notes which files are entered between two updates."""
+
+  def __init__(self, first):
+    self.files = set()
+    self._first = first
+    self._is_on = False
+
+  def after_update(self, update):
+    self._is_on = update.updates == self._first
+    if update.updates > self._first:
+      sys.setprofile(None)
+
+  def note(self, frame, event, argument):
+    """Is called in each thread at each call of a function."""
+    del argument
+    path = pathlib.Path(frame.f_code.co_filename)
+    if self._is_on and event == 'call' and path.is_relative_to(_PACKAGE):
+      self.files.add(str(path.relative_to(_PACKAGE).with_suffix('')))
+
+
+@pytest.mark.usefixtures('servers_stay')
+def test_an_unroll_passes_the_files_of_the_map(tmp_path):
+  """From the update that learns from it back to the actor's first step."""
+  tracer = _Tracer(first=3)
+  # Rows are not on the way: none is due.
+  config = config_lib.Config(
+      experiment=config_lib.ExperimentConfig(
+          in_process=True, total_frames=5 * 4 * 5 * 4,
+          log_interval_updates=1000),
+      environment=config_lib.EnvironmentConfig(level='atari/pong'),
+      atari=config_lib.AtariConfig(height=36, width=36),
+      agent=config_lib.AgentConfig(hidden_size=16),
+      actor=config_lib.ActorConfig(num_envs=4),
+      learner=config_lib.LearnerConfig(batch_size=4, unroll_length=5))
+  process = hosts.StoppedBy(
+      before_batch=lambda: None, on_wait=lambda cause: None)
+  threading.setprofile(tracer.note)  # Of threads that start from now on.
+  sys.setprofile(tracer.note)
+  try:
+    hosts.run_in_process(config, tmp_path, process, callbacks=[tracer])
+  finally:
+    threading.setprofile(None)
+    sys.setprofile(None)
+  assert len(tracer.files) <= MAX_FILES
+  way = _DESIGN.read_text().partition('## The path of the data')[2]
+  table = set(re.findall(r'^\| `([\w/]+)` \|', way.partition('\n## ')[0], re.M))
+  assert table == tracer.files
