@@ -35,14 +35,11 @@ ILLEGAL_LOGIT = -1e9
 
 
 class Distribution(abc.ABC):
-  """One kind of policy; equal to any other of its kind and size.
-
-  Attributes:
-    num_logits: number of logits a step, P: the size of the policy's head.
-    action_shape: shape of one action, without leading dimensions.
-    action_dtype: type of actions.
-    num_values: number of values of each discrete choice.
-  """
+  """One kind of policy; equal to any other of its kind and size."""
+  num_logits: int  # A step, P: the size of the policy's head.
+  num_values: Tuple[int, ...]  # Of each choice; of discrete actions only.
+  action_shape: Tuple[int, ...]  # Without leading dimensions.
+  action_dtype: tf.DType
 
   @abc.abstractmethod
   def _distribution(self, logits: tf.Tensor) -> tfp.distributions.Distribution:

@@ -158,7 +158,8 @@ class Batch:
       groups: programs that run at the same time, no more than places, without
         turns.
 
-    Returns the signal (SIGINT, SIGTERM) that ended it, else None.
+    Returns:
+      The signal (SIGINT, SIGTERM) that ended it, else None.
 
     Raises:
       RunFailed, UserError: if the server of a group has died for good.
