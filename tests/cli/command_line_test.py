@@ -81,13 +81,6 @@ def test_cluster_resumes_a_run_by_its_own_config(refused, tmp_path):
   assert 'ExperimentConfig.in_process leaves no roles' in line  # It was read.
 
 
-def test_config_is_an_argument_a_flag_or_left_out(monkeypatch):
-  monkeypatch.setattr(sys, 'argv', ['train'])
-  assert train._parse_args().config is None  # As in --run_dir, or Pong's.
-  monkeypatch.setattr(sys, 'argv', ['train', '--config=a.gin', '--evaluate'])
-  assert train._parse_args().config == 'a.gin'
-
-
 @pytest.mark.parametrize('arguments, words', [
     (['--run_dirs=x'], 'no flag --run_dirs; did you mean --run_dir? --help'),
     (['--network=closed'], "--network: invalid choice: 'closed'"),

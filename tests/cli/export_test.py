@@ -14,7 +14,6 @@ from impala_tf.cli import evaluate
 from impala_tf.cli import export
 from impala_tf.runs import gin_config
 from impala_tf.runtime import user_modules
-from tests.fixtures import programs
 from tests.fixtures import trained_runs
 
 
@@ -98,10 +97,3 @@ def test_agent_that_cannot_be_written_leaves_nothing(
   with pytest.raises(OSError):
     call(export.main, run_dir, tmp_path / 'agent')
   assert [p.name for p in tmp_path.iterdir()] == ['run']
-
-
-@pytest.mark.slow
-def test_program_refuses_in_one_line(tmp_path):
-  line = programs.error_line(programs.run('impala_tf', 'export', tmp_path,
-                                          'x'))
-  assert 'is it the directory of a run?' in line

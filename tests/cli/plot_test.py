@@ -11,7 +11,6 @@ import pytest
 from impala_tf import config as config_lib
 from impala_tf.cli import plot
 from impala_tf.runs import gin_config
-from tests.fixtures import programs
 
 
 def _run_dir(path, *rows):
@@ -130,10 +129,3 @@ def test_bad_flag_is_refused_in_one_line(
   monkeypatch.chdir(work)
   assert words in refused(plot.main, runs[0], *arguments)
   assert [p.name for p in work.iterdir()] == ['empty']
-
-
-@pytest.mark.slow
-def test_program_refuses_a_run_that_does_not_exist(tmp_path):
-  ran = programs.run('impala_tf', 'plot', 'nowhere', cwd=tmp_path)
-  assert 'there is no run nowhere' in programs.error_line(ran)
-  assert not any(tmp_path.iterdir())

@@ -72,28 +72,9 @@ def _wait_for_rows(directory, number):
                       f'{number} rows in {directory}', _DEADLINE_SECS)
 
 
-def _refuse(*arguments):
-  return programs.error_line(programs.run(
-      'impala_tf', 'role', *arguments, timeout=_DEADLINE_SECS))
-
-
 def _newest_checkpoint(run_dir):
   return max(int(path.stem[len('ckpt-'):])
              for path in (run_dir / 'checkpoints').glob('ckpt-*.index'))
-
-
-def _check_refusals(address, run_dir):
-  """Checks that what does not belong to a running run is refused."""
-  line = _refuse('learner', f'--address=localhost:{ports.choose()}', _CONFIG,
-                 *_BINDINGS, f'--run_dir={run_dir}')
-  assert f'another process is training in {run_dir}' in line
-  line = _refuse('learner', f'--address={address}', _CONFIG)
-  assert re.search(r'--address: port \d+ cannot be used', line), line
-  line = _refuse(
-      'learner', f'--address=localhost:{ports.choose()}', _CONFIG,
-      '--gin_binding=ActorConfig.synchronisation = "trajectory"',
-      '--gin_binding=ActorConfig.num_actors = None')
-  assert 'needs ActorConfig.num_actors where actors are started one' in line
 
 
 @pytest.mark.slow
@@ -127,7 +108,6 @@ def test_peers_come_first_and_outlive_their_learner(start, tmp_path):
   assert f'the learner at {address} has another config than configs/' in line
   assert 'LearnerConfig.batch_size (32, now 8)' in line
   _wait_for_rows(output, 2)
-  _check_refusals(address, run_dir)
 
   assert learner.stop(signal.SIGTERM) == 143
   assert f'the same command with --run_dir={run_dir} resumes' in learner.log()
