@@ -150,25 +150,6 @@ def test_without_a_cluster_it_trains_here_to_the_end(tmp_path, scheme):
 
 @pytest.mark.slow
 @_SLOW_START
-def test_workers_of_a3c_send_gradients_to_the_end(tmp_path):
-  """Workers use the tables, as those on other machines do."""
-  ran = programs.run(
-      'impala_tf', 'cluster', '--config=configs/a3c/catch.gin',
-      f'--run_dir={tmp_path}/run', '--num_actors=2',
-      _bind('AsyncConfig.share_memory', False),
-      _bind('ExperimentConfig.total_frames', 5_000), timeout=_DEADLINE_SECS)
-  assert ran.returncode == 0, (ran.stdout, ran.stderr)
-  row = metrics.read_rows(f'{tmp_path}/run')[-1]
-  assert row['frames'] >= 5_000 and row['updates'] >= 1_000
-  assert row['updates_skipped'] == 0
-  for name in ('actor_0', 'actor_1'):
-    log = tmp_path / 'run' / 'logs' / f'{name}.log'
-    assert 'learned from its first segment' in log.read_text()
-  _check_nothing_stays(tmp_path / 'run')
-
-
-@pytest.mark.slow
-@_SLOW_START
 def test_training_outlives_the_nodes_of_actor_and_learner(tmp_path):
   run_dir = tmp_path / 'run'
   with ray_nodes.running(num_nodes=3, num_cpus=2) as nodes:

@@ -89,19 +89,6 @@ def test_levels_that_are_no_suite_are_played_in_turn(
   assert '(catch and 1 more); leave it out' in capsys.readouterr().err
 
 
-def test_seed_and_output_are_as_told(catch_run, tmp_path, monkeypatch):
-
-  def returns(seed):
-    path = tmp_path / 'my.json'
-    assert _evaluate(monkeypatch, catch_run, '--episodes=30', f'--seed={seed}',
-                     f'--output={path}') == 0
-    return json.loads(path.read_text())['returns']
-
-  first = returns(1)
-  assert returns(1) == first != returns(2)
-  assert not (catch_run / 'evaluation.json').exists()
-
-
 def test_checkpoint_and_kind_of_actions_are_as_told(
     catch_run, monkeypatch, capsys):
   def report(*arguments):
@@ -119,17 +106,6 @@ def test_checkpoint_and_kind_of_actions_are_as_told(
   capsys.readouterr()
   assert _evaluate(monkeypatch, catch_run, '--checkpoint=8') == 2
   assert 'there are 7 (updates' in capsys.readouterr().err
-
-
-def test_agent_that_reads_is_told_what_to_do(tmp_path, monkeypatch):
-  run_dir = trained_runs.make(
-      tmp_path, 'babyai/GoToObjS4-v0', agent=config_lib.AgentConfig(
-          torso='mlp', hidden_size=4, instruction_length=4))
-  assert _evaluate(monkeypatch, run_dir, '--episodes=6') == 0
-  report = json.loads((run_dir / 'evaluation.json').read_text())
-  assert len(report['returns']) == 6
-  # "go to the red ball": each of the six, and of the episodes after them.
-  assert report['instructions_cut'] >= 6
 
 
 def test_atari_has_a_human_normalised_score(tmp_path, monkeypatch):

@@ -56,15 +56,6 @@ def test_each_run_is_a_line(runs, tmp_path, monkeypatch):
   assert not np.array_equal(one, two)
 
 
-def test_other_fields_and_axes(runs, tmp_path, monkeypatch):
-  images = []
-  for flag in ('--x=frames', '--x=secs', '--metric=updates'):
-    output = tmp_path / 'curve.png'
-    assert _plot(monkeypatch, runs[0], flag, f'--output={output}') == 0
-    images.append(_colours(output)[0].tobytes())
-  assert len(set(images)) == 3
-
-
 def _rows_of_csv(path):
   """Returns the points of each label: x, y, low, high as text."""
   found = {}
