@@ -30,10 +30,6 @@ _FLAGS = (f'--config={_CONFIG}', *_BINDINGS,
           '--gin_binding=ActorConfig.num_actors = None')
 
 
-def _bind(name, value):
-  return f'--gin_binding={name} = {value}'
-
-
 # What is refused.
 
 
@@ -95,14 +91,6 @@ class _Run(runs.Run):
         lambda: len(self.nodes(name)) >= number and self.nodes(name)[-1],
         f'start {number} of {name}')
 
-  def wait_for_frames(self, more_than):
-    return self.wait(
-        lambda: any(row['frames'] > more_than for row in self.rows()),
-        f'more than {more_than} frames')
-
-  def frames(self):
-    return self.row()['frames']
-
 
 def _command(run_dir, *flags):
   return ('-m', 'impala_tf', 'cluster', *_FLAGS, f'--run_dir={run_dir}',
@@ -131,9 +119,9 @@ def _check_nothing_stays(run_dir):
 def test_without_a_cluster_it_trains_here_to_the_end(tmp_path, scheme):
   run_dir = f'{scheme}{tmp_path}/run'
   # Enough to take longer than what actors say takes to their logs.
-  frames = _bind('ExperimentConfig.total_frames', 10_000)
+  frames = runs.bind('ExperimentConfig.total_frames', 10_000)
   # Else one actor may do it all before the other has begun.
-  together = _bind('ActorConfig.synchronisation', "'trajectory'")
+  together = runs.bind('ActorConfig.synchronisation', 'trajectory')
   ran = programs.run(*_command(run_dir, '--num_actors=2', frames, together)[1:],
                      timeout=_DEADLINE_SECS, cwd=tmp_path)
   assert ran.returncode == 0, (ran.stdout, ran.stderr)
@@ -155,7 +143,7 @@ def test_training_outlives_the_nodes_of_actor_and_learner(tmp_path):
   with ray_nodes.running(num_nodes=3, num_cpus=2) as nodes:
     with _training(
         run_dir, f'--ray_address={nodes.address}', '--num_actors=3',
-        _bind('ExperimentConfig.checkpoint_interval_secs', 1.)) as run:
+        runs.bind('ExperimentConfig.checkpoint_interval_secs', 1.)) as run:
       names = ['learner', 'actor_0', 'actor_1', 'actor_2']
       places = [run.wait_for_start(name) for name in names]
       assert len(set(places)) == 3  # Spread over the nodes.
@@ -164,14 +152,13 @@ def test_training_outlives_the_nodes_of_actor_and_learner(tmp_path):
       # The node of an actor, or of two, is lost.
       assert places[1] != places[0]
       ray_nodes.lose(nodes, places[1])
-      frames = run.frames()
       run.wait(lambda: 'actor_0 was lost: ' in run.log(), 'the loss')
       for name, place in zip(names, places):
         if place == places[1]:
           assert run.wait_for_start(name, number=2) != place
         else:
           assert len(run.nodes(name)) == 1
-      run.wait_for_frames(frames + 1000)
+      run.wait_for_frames(1000)
 
       # The node of the learner is lost. The other is full of actors, and there
       # will be room for only one of them.
@@ -184,7 +171,7 @@ def test_training_outlives_the_nodes_of_actor_and_learner(tmp_path):
       resumed, = run.wait(lambda: re.findall(
           r'Resuming from \S+/ckpt-(\d+) at (\d+) frames',
           run.log('learner')), 'the resumption')
-      run.wait_for_frames(run.frames() + 1000)
+      run.wait_for_frames(1000)
       assert int(resumed[0]) >= saved
       assert int(resumed[1]) == int(resumed[0]) * (
           programs.CATCH_FRAMES_PER_UPDATE)
@@ -225,9 +212,9 @@ def test_two_learners_agree_and_outlive_a_process_and_a_node(tmp_path):
   with ray_nodes.running(num_nodes=3, num_cpus=2) as nodes:
     with _training(
         run_dir, f'--ray_address={nodes.address}', *two_learners.FLAGS,
-        '--evaluate', _bind('ExperimentConfig.evaluation_episodes', 2),
-        _bind('ExperimentConfig.evaluation_interval_secs', 1.),
-        _bind('ExperimentConfig.checkpoint_interval_secs', 1.)) as run:
+        '--evaluate', runs.bind('ExperimentConfig.evaluation_episodes', 2),
+        runs.bind('ExperimentConfig.evaluation_interval_secs', 1.),
+        runs.bind('ExperimentConfig.checkpoint_interval_secs', 1.)) as run:
       places = [run.wait_for_start(name) for name in names]
       assert places[0] != places[1] and len(set(places)) == 3
       run.wait_for_frames(800)
@@ -248,7 +235,7 @@ def test_two_learners_agree_and_outlive_a_process_and_a_node(tmp_path):
       _check_resumption(run, 1, saved)
       # The other learner has told of it, unless it was too slow.
       assert not noticed or 'has lost learner 1 (' in run.log('learner')
-      run.wait_for_frames(run.frames() + 800)
+      run.wait_for_frames(800)
 
       # The node of the first is lost. There is no room for the evaluator then.
       saved, lost = run.newest_checkpoint(), run.nodes('learner')[-1]
@@ -273,7 +260,7 @@ def test_driver_that_is_killed_leaves_nothing_and_the_run_can_be_resumed(
   run_dir = tmp_path / 'run'
   with ray_nodes.running(num_nodes=1, num_cpus=2) as nodes:
     flags = (f'--ray_address={nodes.address}',
-             _bind('ExperimentConfig.checkpoint_interval_secs', 1.))
+             runs.bind('ExperimentConfig.checkpoint_interval_secs', 1.))
     with _training(run_dir, *flags) as run:
       run.wait(lambda: run.newest_checkpoint() > 0, 'a checkpoint')
       # The learner alone is killed first: it is started again.
@@ -282,13 +269,13 @@ def test_driver_that_is_killed_leaves_nothing_and_the_run_can_be_resumed(
       run.wait_for_start('learner', number=2)
       assert ('learner was killed by SIGKILL; all processes start again, from '
               'the last checkpoint: restart 1 of 5') in run.log()
-      run.wait_for_frames(run.frames() + 400)
+      run.wait_for_frames(400)
       programs.kill(run.process.pid)
       _check_nothing_stays(run_dir)
     saved = run.newest_checkpoint()
     with _training(run_dir, *flags) as run:
       run.wait(lambda: f'ckpt-{saved} at' in run.log('learner'), 'resumption')
-      run.wait_for_frames(run.frames() + 400)
+      run.wait_for_frames(400)
       run.process.send_signal(signal.SIGTERM)
       assert run.process.wait(_DEADLINE_SECS) == 143, run.output()
 

@@ -57,10 +57,7 @@ def test_exported_agent_is_played_like_its_run(run_dir, tmp_path, call, capsys):
     (['{run}/checkpoints', 'x'], 'holds no config.gin'),
     (['{run}', 'gs://a/b'], 'output must be a path'),
     (['{run}', '{run}/config.gin/a'], 'cannot be written'),
-    (['{run}', '{run}/a', '--checkpoint=best'], 'holds no best checkpoint'),
-    (['{run}', '{run}/a', '--checkpoint=8'], 'there are 7 (updates'),
-    (['{run}', '{run}/a', '--checkpoint=x'], '--checkpoint must be newest'),
-    (['{run}', '{run}/a', '--imprt=x.py'], 'did you mean --import?')])
+    (['{run}', '{run}/a', '--checkpoint=best'], 'holds no best checkpoint')])
 def test_what_cannot_work_is_refused_and_nothing_is_left(
     run_dir, refused, arguments, words):
   before = sorted(run_dir.rglob('*'))

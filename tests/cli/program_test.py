@@ -28,14 +28,6 @@ def test_program_that_trains_ends_in_one_line_without_reverb(
   assert 'training needs Reverb' in line and 'uv python install 3.11' in line
 
 
-def test_program_that_trains_ends_with_2_without_reverb():
-  ran = programs.run_code(
-      "import runpy, sys; sys.modules['reverb'] = None; "
-      "sys.argv[1:] = ['train', 'configs/catch.gin']; "
-      "runpy.run_module('impala_tf', run_name='__main__')")
-  assert 'training needs Reverb' in programs.error_line(ran)
-
-
 @pytest.mark.parametrize('text, which', [
     ('newest', 'newest'), ('best', 'best'), ('1200', 1200),
     *((text, None) for text in ('', 'Best', '-1', '1.5', 'ckpt-7', '²'))])

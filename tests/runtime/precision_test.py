@@ -20,7 +20,6 @@ def _config(chosen, torso='shallow', in_process=False):
     ('float32', 'shallow', _WITH_AMX, 'float32', 'float32'),
     ('auto', 'shallow', _WITH_AMX, 'mixed_bfloat16', 'bfloat16'),
     ('auto', 'deep', _WITH_AMX, 'mixed_bfloat16', 'bfloat16'),
-    ('auto', 'nature', _WITH_AMX, 'mixed_bfloat16', 'bfloat16'),
     ('auto', 'shallow', _WITH_AVX, 'mixed_bfloat16', 'bfloat16'),
     ('auto', 'shallow', _WITHOUT, 'float32', 'float32'),
     ('auto', 'mlp', _WITH_AMX, 'float32', 'float32'),
@@ -35,13 +34,6 @@ def test_torso_computes_in_what_pays(chosen, torso, flags, learner, actor):
   assert precision.of_actor(config, flags) == actor
 
 
-@pytest.mark.parametrize('config', [
-    config_lib.Config(), _config('auto', in_process=True)])  # On any machine.
-def test_default_and_runs_in_one_process_compute_in_float32(config):
-  assert precision.of_learner(config, _WITH_AMX) == 'float32'
-  assert precision.of_actor(config, _WITH_AMX) == 'float32'
-
-
 @pytest.mark.parametrize('chosen, learner', [
     ('auto', 'float32'), ('mixed_bfloat16', 'mixed_bfloat16')])
 def test_learner_on_a_gpu_computes_in_float32_unless_told_otherwise(
@@ -53,17 +45,13 @@ def test_learner_on_a_gpu_computes_in_float32_unless_told_otherwise(
 @pytest.mark.parametrize('chosen, torso, in_process, flags, line', [
     ('auto', 'deep', False, _WITH_AMX,
      'torso in mixed_bfloat16 on CPUs (this processor has AMX)'),
-    ('auto', 'deep', False, _WITH_AVX,
-     'torso in mixed_bfloat16 on CPUs (this processor has AVX-512 BF16)'),
     ('auto', 'deep', False, _WITHOUT,
      'torso in float32 on CPUs (this processor has no instructions for '
      'bfloat16)'),
     ('auto', 'mlp', False, _WITH_AMX,
      "torso in float32 on CPUs (nothing to gain with the torso 'mlp')"),
     ('auto', 'deep', True, _WITH_AMX,
-     'torso in float32 on CPUs (the same numbers on every machine)'),
-    ('mixed_bfloat16', 'deep', False, _WITHOUT,
-     'torso in mixed_bfloat16 on CPUs (as configured)')])
+     'torso in float32 on CPUs (the same numbers on every machine)')])
 def test_choice_is_explained(chosen, torso, in_process, flags, line):
   config = _config(chosen, torso, in_process)
   assert precision.explain(config, flags) == line
