@@ -273,7 +273,7 @@ def _check_continuation(run_dir, stopped):
 
 @pytest.mark.slow
 @_SLOW_START
-def test_interrupted_run_goes_on_and_so_does_one_that_was_killed(tmp_path):
+def test_interrupted_run_goes_on_and_a_killed_one_saves(tmp_path):
   with _training(tmp_path, '--evaluate', *_LONG) as run:
     # By then 100 episodes have ended and a best return is known.
     run.wait_for_frames(1500)
@@ -292,7 +292,6 @@ def test_interrupted_run_goes_on_and_so_does_one_that_was_killed(tmp_path):
   with _training(tmp_path, *_LONG) as run:
     line = f'Resuming from {tmp_path}/checkpoints/ckpt-{saved} '
     run.wait(lambda: line in run.log(), line)
-    # Waiting for frames would not do: rows of lost updates may still be there.
     run.wait(lambda: run.newest_checkpoint() > saved, 'another checkpoint')
     _check_continuation(tmp_path, stopped)
     # It plays other games than before.
