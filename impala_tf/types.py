@@ -25,7 +25,7 @@ the episode that was cut off.
 
 Shapes: T time, B batch, P logits, F features, E environments. NumPy arrays in
 the actor, tensors in the learner; an unroll is [T+1, ...] in Reverb and
-[T+1, B, ...] in the learner (time-major; only `dataset.py` transposes).
+[T+1, B, ...] in the learner (time-major; only `sampling.py` transposes).
 """
 
 from typing import Any, Mapping, NamedTuple, Optional

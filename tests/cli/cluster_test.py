@@ -9,9 +9,7 @@ import time
 import pytest
 
 from impala_tf.cli import cluster
-from impala_tf.cli import program
 from impala_tf.ray_cluster import connection as ray_connection
-from impala_tf.ray_cluster import plan as cluster_plan
 from impala_tf.runs import gin_config
 from impala_tf.runs import metrics
 from impala_tf.runs import run_directory
@@ -23,7 +21,6 @@ from tests.fixtures.faults import runs
 
 pytest.importorskip('ray', reason="needs the extra 'ray'")
 
-from impala_tf.ray_cluster import program as ray_program  # noqa: E402  It needs Ray.
 from tests.fixtures import ray_nodes  # noqa: E402
 
 _SLOW_START = pytest.mark.timeout(900)
@@ -33,32 +30,14 @@ _FLAGS = (f'--config={_CONFIG}', *_BINDINGS,
           '--gin_binding=ActorConfig.num_actors = None')
 
 
-def _bind(name, value):
-  return f'--gin_binding={name} = {value}'
-
-
-# Plans, and what is refused.
-
-
-def _plan(monkeypatch, nodes, *flags):
-  monkeypatch.setattr(sys, 'argv', ['cluster', *_FLAGS, *flags])
-  args = cluster._parse_args()
-  cluster._check_flags(args)
-  config = program.load_for_roles(args.config, args.gin_binding)
-  return cluster_plan.Plan(args, config, [
-      ray_connection.Resources(*node) for node in nodes])
+# What is refused.
 
 
 @pytest.mark.parametrize('flag, words', [
     ('--num_actors=0', '--num_actors must be above 0, but is 0'),
-    ('--actor_cpus=0', '--actor_cpus must be above 0'),
-    ('--learner_cpus=nan', '--learner_cpus must be above 0'),
     ('--learner_gpus=-1', '--learner_gpus must be at least 0, but is -1'),
     ('--wait_secs=0', '--wait_secs must be above 0'),
-    ('--port=65536', '--port must be 1 to 65535'),
-    (_bind('ExperimentConfig.in_process', True), 'leaves no roles to others'),
-    (_bind('EnvironmentConfig.level', "'atari/pnog'"), 'mean atari/pong'),
-    ('--ray_address=head', "must be 'auto' or HOST:PORT")])
+    ('--port=65536', '--port must be 1 to 65535')])
 def test_bad_flag_is_refused_in_one_line(refused, flag, words):
   assert words in refused(cluster.main, *_FLAGS, '--network=open', flag)
 
@@ -112,14 +91,6 @@ class _Run(runs.Run):
         lambda: len(self.nodes(name)) >= number and self.nodes(name)[-1],
         f'start {number} of {name}')
 
-  def wait_for_frames(self, more_than):
-    return self.wait(
-        lambda: any(row['frames'] > more_than for row in self.rows()),
-        f'more than {more_than} frames')
-
-  def frames(self):
-    return self.row()['frames']
-
 
 def _command(run_dir, *flags):
   return ('-m', 'impala_tf', 'cluster', *_FLAGS, f'--run_dir={run_dir}',
@@ -148,9 +119,9 @@ def _check_nothing_stays(run_dir):
 def test_without_a_cluster_it_trains_here_to_the_end(tmp_path, scheme):
   run_dir = f'{scheme}{tmp_path}/run'
   # Enough to take longer than what actors say takes to their logs.
-  frames = _bind('ExperimentConfig.total_frames', 10_000)
+  frames = runs.bind('ExperimentConfig.total_frames', 10_000)
   # Else one actor may do it all before the other has begun.
-  together = _bind('ActorConfig.synchronisation', "'trajectory'")
+  together = runs.bind('ActorConfig.synchronisation', 'trajectory')
   ran = programs.run(*_command(run_dir, '--num_actors=2', frames, together)[1:],
                      timeout=_DEADLINE_SECS, cwd=tmp_path)
   assert ran.returncode == 0, (ran.stdout, ran.stderr)
@@ -167,31 +138,12 @@ def test_without_a_cluster_it_trains_here_to_the_end(tmp_path, scheme):
 
 @pytest.mark.slow
 @_SLOW_START
-def test_workers_of_a3c_send_gradients_to_the_end(tmp_path):
-  """Workers use the tables, as those on other machines do."""
-  ran = programs.run(
-      'impala_tf', 'cluster', '--config=configs/a3c/catch.gin',
-      f'--run_dir={tmp_path}/run', '--num_actors=2',
-      _bind('AsyncConfig.share_memory', False),
-      _bind('ExperimentConfig.total_frames', 5_000), timeout=_DEADLINE_SECS)
-  assert ran.returncode == 0, (ran.stdout, ran.stderr)
-  row = metrics.read_rows(f'{tmp_path}/run')[-1]
-  assert row['frames'] >= 5_000 and row['updates'] >= 1_000
-  assert row['updates_skipped'] == 0
-  for name in ('actor_0', 'actor_1'):
-    log = tmp_path / 'run' / 'logs' / f'{name}.log'
-    assert 'learned from its first segment' in log.read_text()
-  _check_nothing_stays(tmp_path / 'run')
-
-
-@pytest.mark.slow
-@_SLOW_START
 def test_training_outlives_the_nodes_of_actor_and_learner(tmp_path):
   run_dir = tmp_path / 'run'
   with ray_nodes.running(num_nodes=3, num_cpus=2) as nodes:
     with _training(
         run_dir, f'--ray_address={nodes.address}', '--num_actors=3',
-        _bind('ExperimentConfig.checkpoint_interval_secs', 1.)) as run:
+        runs.bind('ExperimentConfig.checkpoint_interval_secs', 1.)) as run:
       names = ['learner', 'actor_0', 'actor_1', 'actor_2']
       places = [run.wait_for_start(name) for name in names]
       assert len(set(places)) == 3  # Spread over the nodes.
@@ -200,14 +152,13 @@ def test_training_outlives_the_nodes_of_actor_and_learner(tmp_path):
       # The node of an actor, or of two, is lost.
       assert places[1] != places[0]
       ray_nodes.lose(nodes, places[1])
-      frames = run.frames()
       run.wait(lambda: 'actor_0 was lost: ' in run.log(), 'the loss')
       for name, place in zip(names, places):
         if place == places[1]:
           assert run.wait_for_start(name, number=2) != place
         else:
           assert len(run.nodes(name)) == 1
-      run.wait_for_frames(frames + 1000)
+      run.wait_for_frames(1000)
 
       # The node of the learner is lost. The other is full of actors, and there
       # will be room for only one of them.
@@ -220,7 +171,7 @@ def test_training_outlives_the_nodes_of_actor_and_learner(tmp_path):
       resumed, = run.wait(lambda: re.findall(
           r'Resuming from \S+/ckpt-(\d+) at (\d+) frames',
           run.log('learner')), 'the resumption')
-      run.wait_for_frames(run.frames() + 1000)
+      run.wait_for_frames(1000)
       assert int(resumed[0]) >= saved
       assert int(resumed[1]) == int(resumed[0]) * (
           programs.CATCH_FRAMES_PER_UPDATE)
@@ -261,9 +212,9 @@ def test_two_learners_agree_and_outlive_a_process_and_a_node(tmp_path):
   with ray_nodes.running(num_nodes=3, num_cpus=2) as nodes:
     with _training(
         run_dir, f'--ray_address={nodes.address}', *two_learners.FLAGS,
-        '--evaluate', _bind('ExperimentConfig.evaluation_episodes', 2),
-        _bind('ExperimentConfig.evaluation_interval_secs', 1.),
-        _bind('ExperimentConfig.checkpoint_interval_secs', 1.)) as run:
+        '--evaluate', runs.bind('ExperimentConfig.evaluation_episodes', 2),
+        runs.bind('ExperimentConfig.evaluation_interval_secs', 1.),
+        runs.bind('ExperimentConfig.checkpoint_interval_secs', 1.)) as run:
       places = [run.wait_for_start(name) for name in names]
       assert places[0] != places[1] and len(set(places)) == 3
       run.wait_for_frames(800)
@@ -284,7 +235,7 @@ def test_two_learners_agree_and_outlive_a_process_and_a_node(tmp_path):
       _check_resumption(run, 1, saved)
       # The other learner has told of it, unless it was too slow.
       assert not noticed or 'has lost learner 1 (' in run.log('learner')
-      run.wait_for_frames(run.frames() + 800)
+      run.wait_for_frames(800)
 
       # The node of the first is lost. There is no room for the evaluator then.
       saved, lost = run.newest_checkpoint(), run.nodes('learner')[-1]
@@ -309,7 +260,7 @@ def test_driver_that_is_killed_leaves_nothing_and_the_run_can_be_resumed(
   run_dir = tmp_path / 'run'
   with ray_nodes.running(num_nodes=1, num_cpus=2) as nodes:
     flags = (f'--ray_address={nodes.address}',
-             _bind('ExperimentConfig.checkpoint_interval_secs', 1.))
+             runs.bind('ExperimentConfig.checkpoint_interval_secs', 1.))
     with _training(run_dir, *flags) as run:
       run.wait(lambda: run.newest_checkpoint() > 0, 'a checkpoint')
       # The learner alone is killed first: it is started again.
@@ -318,21 +269,22 @@ def test_driver_that_is_killed_leaves_nothing_and_the_run_can_be_resumed(
       run.wait_for_start('learner', number=2)
       assert ('learner was killed by SIGKILL; all processes start again, from '
               'the last checkpoint: restart 1 of 5') in run.log()
-      run.wait_for_frames(run.frames() + 400)
+      run.wait_for_frames(400)
       programs.kill(run.process.pid)
       _check_nothing_stays(run_dir)
     saved = run.newest_checkpoint()
     with _training(run_dir, *flags) as run:
       run.wait(lambda: f'ckpt-{saved} at' in run.log('learner'), 'resumption')
-      run.wait_for_frames(run.frames() + 400)
+      run.wait_for_frames(400)
       run.process.send_signal(signal.SIGTERM)
       assert run.process.wait(_DEADLINE_SECS) == 143, run.output()
 
 
 @pytest.mark.slow
 @_SLOW_START
-def test_what_the_learner_complains_of_ends_the_run(monkeypatch, tmp_path):
-  config = _plan(monkeypatch, [(2, 0)]).config
+def test_what_the_learner_complains_of_ends_the_run(tmp_path):
+  config = gin_config.load(
+      _CONFIG, [flag.partition('=')[2] for flag in _BINDINGS])
   (tmp_path / 'run' / 'checkpoints').mkdir(parents=True)
   (tmp_path / 'run' / 'config.gin').write_text(gin_config.dumps(config))
   (tmp_path / 'run' / 'checkpoints' / 'ckpt-5.index').write_text('damaged')
@@ -342,21 +294,3 @@ def test_what_the_learner_complains_of_ends_the_run(monkeypatch, tmp_path):
       assert run.process.wait(_DEADLINE_SECS) == 2, run.output()
   line = run.output().splitlines()[-1]
   assert line.startswith('error: the only checkpoint in '), run.output()
-
-
-@pytest.mark.slow
-@_SLOW_START
-def test_learner_without_room_is_waited_for_and_then_given_up(tmp_path):
-  with ray_nodes.running(num_nodes=1, num_cpus=2) as nodes:
-    with ray_connection.connected(nodes.address):
-      occupant = ray_program.RayProgram(
-          'occupant', tmp_path, ray_connection.Resources(2., 0.))
-      occupant.place()
-      programs.wait_until(
-          lambda: occupant.collect() or (
-              occupant.state is ray_program.State.PLACED), 'its place')
-      with _training(tmp_path / 'run', f'--ray_address={nodes.address}',
-                     '--wait_secs=2') as run:
-        assert run.process.wait(_DEADLINE_SECS) == 1, run.output()
-  assert run.output().splitlines()[-1].startswith(
-      'error: waited 2 s for a node with room for the learner, in vain')

@@ -1,6 +1,5 @@
 """Tests of command lines: refusals in one line, and both forms of a config."""
 
-import sys
 
 import pytest
 
@@ -81,13 +80,6 @@ def test_cluster_resumes_a_run_by_its_own_config(refused, tmp_path):
   assert 'ExperimentConfig.in_process leaves no roles' in line  # It was read.
 
 
-def test_config_is_an_argument_a_flag_or_left_out(monkeypatch):
-  monkeypatch.setattr(sys, 'argv', ['train'])
-  assert train._parse_args().config is None  # As in --run_dir, or Pong's.
-  monkeypatch.setattr(sys, 'argv', ['train', '--config=a.gin', '--evaluate'])
-  assert train._parse_args().config == 'a.gin'
-
-
 @pytest.mark.parametrize('arguments, words', [
     (['--run_dirs=x'], 'no flag --run_dirs; did you mean --run_dir? --help'),
     (['--network=closed'], "--network: invalid choice: 'closed'"),
@@ -96,18 +88,6 @@ def test_config_is_an_argument_a_flag_or_left_out(monkeypatch):
 def test_command_line_that_cannot_be_read_is_told_in_one_line(
     refused, arguments, words):
   assert words in refused(train.main, *arguments)
-
-
-@pytest.mark.parametrize('program', [train, cluster, benchmark], ids=_name)
-def test_help_shows_both_forms_and_the_default(program, monkeypatch, capsys):
-  monkeypatch.setattr(sys, 'argv', ['program', '--help'])
-  with pytest.raises(SystemExit) as ended:
-    program.main()
-  text = capsys.readouterr().out
-  assert ended.value.code == 0
-  assert '[CONFIG.gin]' in text and '--config CONFIG.gin' in text
-  assert 'SUPPRESS' not in text
-  assert '(default:' in text
 
 
 def test_flags_and_arguments_may_be_mixed():

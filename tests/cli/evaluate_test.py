@@ -12,7 +12,6 @@ import pytest
 from impala_tf import config as config_lib
 from impala_tf.cli import evaluate
 from impala_tf.envs import atari
-from impala_tf.envs import catch
 from impala_tf.envs import environment
 from impala_tf.plots import suite_results
 from impala_tf.roles import scores
@@ -23,6 +22,8 @@ from tests.fixtures import programs
 from tests.fixtures import trained_runs
 
 _TINY = config_lib.AgentConfig(torso='mlp', hidden_size=4)
+_DMLAB_LEVELS = ','.join(f'dmlab30/rooms_{name}' for name in (
+    'collect_good_objects_train', 'collect_good_objects_test', 'watermaze'))
 
 
 @pytest.fixture(name='catch_run')
@@ -90,49 +91,6 @@ def test_levels_that_are_no_suite_are_played_in_turn(
   assert '(catch and 1 more); leave it out' in capsys.readouterr().err
 
 
-def test_levels_of_a_suite_and_another_are_no_suite():
-  args = argparse.Namespace(suite=None, video=None, levels=None)
-  both = ('atari/pong', 'catch')
-  assert evaluate._suite_and_levels(args, ','.join(both)) == (None, both)
-
-
-def test_results_are_kept_before_a_level_is_closed(tmp_path, monkeypatch):
-  run_dir = trained_runs.make(tmp_path, 'catch,catch/mirrored', agent=_TINY)
-
-  def end(self):
-    if self.num_envs > 1:  # Not the one that is only looked at before.
-      raise SystemExit(1)
-
-  monkeypatch.setattr(catch.CatchEnvironment, 'close', end)
-  with pytest.raises(SystemExit):
-    _evaluate(monkeypatch, run_dir, '--episodes=4')
-  report = json.loads((run_dir / 'evaluation.json').read_text())
-  assert list(report['levels']) == ['catch']
-
-
-def test_levels_are_looked_at_before_any_is_played(
-    tmp_path, monkeypatch, capsys):
-  run_dir = trained_runs.make(tmp_path, 'catch', agent=_TINY)
-  path = run_dir / 'config.gin'
-  path.write_text(path.read_text().replace("'catch'", "'catch,tmaze/1'"))
-  assert _evaluate(monkeypatch, run_dir, '--episodes=4') == 2
-  printed = capsys.readouterr()
-  assert 'tmaze/1 has 4 actions' in printed.err and not printed.out
-
-
-def test_seed_and_output_are_as_told(catch_run, tmp_path, monkeypatch):
-
-  def returns(seed):
-    path = tmp_path / 'my.json'
-    assert _evaluate(monkeypatch, catch_run, '--episodes=30', f'--seed={seed}',
-                     f'--output={path}') == 0
-    return json.loads(path.read_text())['returns']
-
-  first = returns(1)
-  assert returns(1) == first != returns(2)
-  assert not (catch_run / 'evaluation.json').exists()
-
-
 def test_checkpoint_and_kind_of_actions_are_as_told(
     catch_run, monkeypatch, capsys):
   def report(*arguments):
@@ -147,20 +105,6 @@ def test_checkpoint_and_kind_of_actions_are_as_told(
   # looks at anything: it is always the same columns that are caught.
   assert same['returns'] != sampled['returns']
   assert report('--deterministic', '--checkpoint=newest') == same
-  capsys.readouterr()
-  assert _evaluate(monkeypatch, catch_run, '--checkpoint=8') == 2
-  assert 'there are 7 (updates' in capsys.readouterr().err
-
-
-def test_agent_that_reads_is_told_what_to_do(tmp_path, monkeypatch):
-  run_dir = trained_runs.make(
-      tmp_path, 'babyai/GoToObjS4-v0', agent=config_lib.AgentConfig(
-          torso='mlp', hidden_size=4, instruction_length=4))
-  assert _evaluate(monkeypatch, run_dir, '--episodes=6') == 0
-  report = json.loads((run_dir / 'evaluation.json').read_text())
-  assert len(report['returns']) == 6
-  # "go to the red ball": each of the six, and of the episodes after them.
-  assert report['instructions_cut'] >= 6
 
 
 def test_atari_has_a_human_normalised_score(tmp_path, monkeypatch):
@@ -171,27 +115,16 @@ def test_atari_has_a_human_normalised_score(tmp_path, monkeypatch):
       agent=config_lib.AgentConfig(hidden_size=4))
   video = tmp_path / 'out.mp4'
   assert _evaluate(
-      monkeypatch, run_dir, '--episodes=2', f'--video={video}') == 0
+      monkeypatch, run_dir, '--episodes=2', f'--video={video}',
+      '--video_secs=5') == 0
   report = json.loads((run_dir / 'evaluation.json').read_text())
   # Random -20.7 and human 14.6, table C.1's protocol.
   assert report['human_normalised_score'] == pytest.approx(
       (report['mean'] + 20.7) / (14.6 + 20.7), abs=0.01)
   assert 590 <= report['mean_episode_frames'] <= 610
   pictures = _pictures(video)
-  assert 140 <= len(pictures) <= 152  # One in four.
+  assert len(pictures) == 75  # One in four.
   assert pictures[0].ndim == 3 and pictures[0].std() > 0
-
-
-def test_gif_of_atari_is_in_colour_and_small(tmp_path, monkeypatch):
-  run_dir = _make_pong_run(tmp_path)
-  gif = tmp_path / 'pong.gif'
-  assert _evaluate(monkeypatch, run_dir, '--episodes=1', f'--video={gif}',
-                   '--video_secs=0.5') == 0
-  pictures = _pictures(gif)
-  assert len(pictures) == 8  # 15 a second.
-  assert pictures[0].shape[:2] == (420, 320)
-  assert np.ptp(pictures[0][..., :3].astype(int), axis=-1).max() > 50
-  assert gif.stat().st_size < 50_000
 
 
 def _make_pong_run(run_dir, **atari):
@@ -238,16 +171,6 @@ def test_suite_is_played_level_by_level_and_goes_on_where_it_stopped(
   assert evaluate_suite(both)[0] == []
   played, report, _ = evaluate_suite(both, '--seed=1')
   assert played == ['atari/pong', 'atari/breakout']
-
-
-def test_levels_of_a_suite_may_have_the_names_that_are_trained_on():
-  args = argparse.Namespace(
-      suite='dmlab30', video=None, levels=','.join(
-          f'dmlab30/rooms_{name}' for name in (
-              'collect_good_objects_train', 'watermaze',
-              'collect_good_objects_test')))
-  assert evaluate._suite_and_levels(args, 'dmlab30')[1] == (
-      'dmlab30/rooms_collect_good_objects_test', 'dmlab30/rooms_watermaze')
 
 
 def test_level_that_ends_the_process_is_named_and_a_result_is_kept(
@@ -299,20 +222,16 @@ def test_run_of_several_levels_is_played_on_these_or_on_its_suite(
   assert more.keys() == {*own, 'atari/pong'}
   assert more['atari/skiing'] == own['atari/skiing']
 
-  assert _evaluate(monkeypatch, run_dir, '--video=x.mp4') == 2
-  assert ('--video films one level, but the run was trained on 2 levels '
-          '(atari/skiing and 1 more)' in capsys.readouterr().err)
 
-
-@pytest.mark.parametrize('level, num_levels', [
-    ('atari57', 57), ('dmlab30', 30),
+@pytest.mark.parametrize('level, suite, levels, num_levels', [
+    ('atari57', None, None, 57), ('dmlab30', None, None, 30),
     # One is scored where the other is trained.
-    ('dmlab30/rooms_collect_good_objects_train,'
-     'dmlab30/rooms_collect_good_objects_test,dmlab30/rooms_watermaze', 2)])
-def test_levels_of_a_run_are_those_that_are_scored(level, num_levels):
-  suite, played = evaluate._suite_and_levels(
-      argparse.Namespace(suite=None, levels=None, video=None), level)
-  assert set(played) <= set(suite.levels) and len(played) == num_levels
+    (_DMLAB_LEVELS, None, None, 2), ('dmlab30', 'dmlab30', _DMLAB_LEVELS, 2)])
+def test_levels_of_a_run_or_a_suite_are_those_that_are_scored(
+    level, suite, levels, num_levels):
+  found, played = evaluate._suite_and_levels(
+      argparse.Namespace(suite=suite, levels=levels, video=None), level)
+  assert set(played) <= set(found.levels) and len(played) == num_levels
 
 
 def test_agent_of_other_actions_is_refused_before_anything_is_played(
@@ -339,26 +258,17 @@ def test_continuous_actions_are_played_and_filmed(tmp_path, monkeypatch):
   assert 2 < len(pictures) < 100 and pictures[0].std() > 0
 
 
-@pytest.mark.parametrize('trained, played, words', [
-    ('gym/InvertedPendulum-v5', 'catch',
-     'catch has 3 actions, but the agent was trained with continuous actions '
-     '[1]; choose a run that was trained on it'),
-    ('catch', 'gym/InvertedPendulum-v5',
-     'gym/InvertedPendulum-v5 has continuous actions [1], but the agent was '
-     'trained with 3 actions; choose a run')])
-def test_agent_of_actions_of_another_kind_is_refused(
-    tmp_path, refused, trained, played, words):
-  run_dir = trained_runs.make(tmp_path, trained, agent=_TINY)
-  path = run_dir / 'config.gin'
-  path.write_text(path.read_text().replace(trained, played))
-  assert words in refused(evaluate.main, run_dir, '--episodes=1')
+def test_agent_of_actions_of_another_kind_is_refused(catch_run, refused):
+  path = catch_run / 'config.gin'
+  path.write_text(path.read_text().replace('catch', 'gym/InvertedPendulum-v5'))
+  assert ('gym/InvertedPendulum-v5 has continuous actions [1], but the agent '
+          'was trained with 3 actions; choose a run') in refused(
+              evaluate.main, catch_run, '--episodes=1')
 
 
 @pytest.mark.parametrize('level, suite, words', [
     ('catch', 'atari57', "was trained on 'catch', whose observations are not "
      'those of Atari-57'),
-    ('dmlab30', 'atari57', "was trained on 'dmlab30', whose observations are "
-     'not those of Atari-57'),
     ('dmlab30', None, 'DMLab-30 need the package no_such_package'),
     ('dmlab30/rooms_watermaze', 'dmlab30',
      'DMLab-30 need the package no_such_package: docs/dmlab.md')])
@@ -382,14 +292,8 @@ def test_suite_that_cannot_be_played_is_refused_in_one_line(
      'are named like dmlab30/rooms_collect_good_objects_test'),
     (['--suite=atari57', '--video=x.mp4'], '--video films one level'),
     (['--suite=atari57', '--output={run}/x.md'], 'choose another ending'),
-    (['--suite=atari57', '--output={run}/no/x.json'],
-     'cannot be written; choose another'),
-    (['--checkpoint=last'], '--checkpoint must be newest, best or a number'),
-    (['--episodes=0'], '--episodes must be at least 1, but is 0'),
-    (['--seed=-1'], '--seed must be 0 to 1073741823, but is -1'),
     (['--seed=1073741824'], '--seed must be 0 to 1073741823'),
     (['--output={run}/no/such/x.json'], 'cannot be written; choose another'),
-    (['--output={run}'], 'cannot be written; choose another'),
     (['--video={run}/x.txt'], 'choose one of .gif, .mkv, .mov, .mp4'),
     (['--video_secs=3'], '--video_secs is for --video'),
     (['--video={run}/x.gif', '--video_secs=0'], 'must be above 0, but is 0'),

@@ -1,6 +1,5 @@
 """Programs end with a known exit code, and open a known network."""
 
-import argparse
 import shlex
 import signal
 import sys
@@ -9,7 +8,6 @@ import pytest
 
 from impala_tf import config as config_lib
 from impala_tf.cli import cluster
-from impala_tf.cli import population
 from impala_tf.cli import program
 from impala_tf.cli import role
 from impala_tf.cli import sweep
@@ -22,7 +20,6 @@ from tests.fixtures.faults import runs
     (train.main, ['configs/catch.gin']),
     (role.main, ['actor', '--address=localhost:1']),
     (sweep.main, ['x.gin', '--sweep_dir=x']),
-    (population.main, ['x.gin', '--population_dir=x']),
     (cluster.main, ['configs/catch.gin'])])
 def test_program_that_trains_ends_in_one_line_without_reverb(
     refused, monkeypatch, main, arguments):
@@ -31,28 +28,15 @@ def test_program_that_trains_ends_in_one_line_without_reverb(
   assert 'training needs Reverb' in line and 'uv python install 3.11' in line
 
 
-def test_program_that_trains_ends_with_2_without_reverb():
-  ran = programs.run_code(
-      "import runpy, sys; sys.modules['reverb'] = None; "
-      "sys.argv[1:] = ['train', 'configs/catch.gin']; "
-      "runpy.run_module('impala_tf', run_name='__main__')")
-  assert 'training needs Reverb' in programs.error_line(ran)
-
-
-@pytest.mark.parametrize('arguments, which', [
-    ([], 'newest'), (['--checkpoint=newest'], 'newest'),
-    (['--checkpoint=best'], 'best'), (['--checkpoint=1200'], 1200)])
-def test_value_names_a_checkpoint(arguments, which):
-  parser = argparse.ArgumentParser()
-  program.add_checkpoint(parser)
-  assert program.parse_checkpoint(
-      parser.parse_args(arguments).checkpoint) == which
-
-
-@pytest.mark.parametrize('text', ['', 'Best', '-1', '1.5', 'ckpt-7', '²'])
-def test_other_values_are_refused(text):
-  with pytest.raises(config_lib.UserError, match='must be newest, best or a'):
-    program.parse_checkpoint(text)
+@pytest.mark.parametrize('text, which', [
+    ('newest', 'newest'), ('best', 'best'), ('1200', 1200),
+    *((text, None) for text in ('', 'Best', '-1', '1.5', 'ckpt-7', '²'))])
+def test_value_names_a_checkpoint_or_is_refused(text, which):
+  if which:
+    assert program.parse_checkpoint(text) == which
+  else:
+    with pytest.raises(config_lib.UserError, match='must be newest, best or'):
+      program.parse_checkpoint(text)
 
 
 class _StartedAnew(Exception):

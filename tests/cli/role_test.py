@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import re
 import signal
 
 import pytest
@@ -72,28 +71,9 @@ def _wait_for_rows(directory, number):
                       f'{number} rows in {directory}', _DEADLINE_SECS)
 
 
-def _refuse(*arguments):
-  return programs.error_line(programs.run(
-      'impala_tf', 'role', *arguments, timeout=_DEADLINE_SECS))
-
-
 def _newest_checkpoint(run_dir):
   return max(int(path.stem[len('ckpt-'):])
              for path in (run_dir / 'checkpoints').glob('ckpt-*.index'))
-
-
-def _check_refusals(address, run_dir):
-  """Checks that what does not belong to a running run is refused."""
-  line = _refuse('learner', f'--address=localhost:{ports.choose()}', _CONFIG,
-                 *_BINDINGS, f'--run_dir={run_dir}')
-  assert f'another process is training in {run_dir}' in line
-  line = _refuse('learner', f'--address={address}', _CONFIG)
-  assert re.search(r'--address: port \d+ cannot be used', line), line
-  line = _refuse(
-      'learner', f'--address=localhost:{ports.choose()}', _CONFIG,
-      '--gin_binding=ActorConfig.synchronisation = "trajectory"',
-      '--gin_binding=ActorConfig.num_actors = None')
-  assert 'needs ActorConfig.num_actors where actors are started one' in line
 
 
 @pytest.mark.slow
@@ -127,7 +107,6 @@ def test_peers_come_first_and_outlive_their_learner(start, tmp_path):
   assert f'the learner at {address} has another config than configs/' in line
   assert 'LearnerConfig.batch_size (32, now 8)' in line
   _wait_for_rows(output, 2)
-  _check_refusals(address, run_dir)
 
   assert learner.stop(signal.SIGTERM) == 143
   assert f'the same command with --run_dir={run_dir} resumes' in learner.log()
@@ -161,25 +140,6 @@ def _check_evaluations(rows):
     assert row['frames'] == row['updates'] * programs.CATCH_FRAMES_PER_UPDATE
     assert row['episodes'] == 3 and row['episode_frames'] == 9
     assert -1 <= row['episode_return'] <= 1 and row['standard_error'] >= 0
-
-
-@pytest.mark.slow
-@_SLOW_START
-def test_learner_comes_first_and_ends_with_all_frames(start, tmp_path):
-  address = f'localhost:{ports.choose()}'
-  learner = start(
-      'learner', 'learner', f'--address={address}', _CONFIG, *_BINDINGS,
-      f'--run_dir={tmp_path / "run"}',
-      '--gin_binding=ExperimentConfig.total_frames = 4000')
-  learner.wait_for('Started replay server')
-  start('actor', 'actor', f'--address={address}')
-  assert learner.process.wait(_DEADLINE_SECS) == 0
-  log = learner.log()
-  assert 'Done; evaluate with impala-tf evaluate' in log
-  assert re.search(r'^return .* frames \(\d+\.\d%\) · .* · lag', log,
-                   re.MULTILINE)
-  assert _rows(tmp_path / 'run')[-1]['frames'] == 4000
-  assert _newest_checkpoint(tmp_path / 'run') == 100
 
 
 def test_supervised_actor_leaves_starting_over_to_its_supervisor(monkeypatch):

@@ -1,8 +1,6 @@
 """Tests of `cli.sweep` as a user runs it: its refusals, files and deaths."""
 
 import dataclasses
-import itertools
-import json
 import re
 import time
 
@@ -13,7 +11,6 @@ from impala_tf.cli import engine
 from impala_tf.cli import sweep
 from impala_tf.runs import gin_config
 from impala_tf.runs import sweep_directory
-from impala_tf.runtime import batch
 from impala_tf.sweeps import plan as plan_lib
 from impala_tf.sweeps import results as results_lib
 from tests.fixtures import programs
@@ -146,27 +143,6 @@ def test_replay_of_laser_differs_by_the_trust_region_alone(replay):
     assert dataclasses.replace(without.laser, threshold=0.3) == region.laser
 
 
-@pytest.mark.parametrize('name', ['rho', 'sharing'])
-def test_agents_that_share_are_two_rates_by_two_entropy_costs(name):
-  config = gin_config.load_sweep(f'configs/sweeps/laser_{name}.gin')
-  pairs = [(agent['OptimizerConfig.learning_rate'],
-            agent['ImpalaConfig.entropy_cost'])
-           for agent in config.points.values()]
-  assert len(pairs) == 4
-  assert set(pairs) == set(itertools.product(*map(set, zip(*pairs))))
-  assert config.sharing_variants == [
-      v for v in config.variants if not v.startswith(('none', 'own'))]
-  assert config.num_seeds >= 3
-
-
-def test_laser_is_tried_on_three_tasks_with_and_without_sharing():
-  for names in (('share',), ('capacity',), ('sharing', 'sharing_atari')):
-    files = [gin_config.load_sweep(f'configs/sweeps/laser_{name}.gin')
-             for name in names]
-    assert len({task for file in files for task in file.tasks}) >= 3
-    assert all(file.num_seeds >= 3 for file in files)
-
-
 def test_what_is_written_reads_back_equal(tmp_path):
   config = plan_lib.SweepConfig(
       tasks={'a': 'a.gin'}, variants={'x': {'A.b': None}, 'y': {'A.b': "'"}},
@@ -184,16 +160,11 @@ def test_what_is_written_reads_back_equal(tmp_path):
 @pytest.mark.parametrize('fields, words', [
     ({'nope': 5}, 'SweepConfig has no nope; it has tasks, '),
     ({'tasks': {'a': 'configs/nope.gin'}}, 'no file configs/nope.gin'),
-    ({'ranges': {'A.b': ('log_uniform', 2, 1)}}, '0 < low < high'),
-    ({'fixed': {'LernerConfig.batch_size': 5}}, 'mean LearnerConfig.batch_si'),
-    ({'fixed': {'LearnerConfig.batchsize': 5}}, 'mean LearnerConfig.batch_si'),
     ({'variants': {'x': {}, 'y': {'LearnerConfig.xla': 5}}},
      'LearnerConfig.xla must be of type str, but is 5'),
     # Only the last of the limits is out of range.
     ({'ranges': {'ImpalaConfig.lambda_': ('log_uniform', 0.5, 1.5)}},
      'lambda_ must be at most 1, but is 1.5'),
-    ({'ranges': {'OptimizerConfig.epsilon': ('categorical', 1, 2, 0)}},
-     'epsilon must be above 0, but is 0'),
     # Only the first of the variants cannot be.
     ({'fixed': {'ExperimentConfig.algorithm': 'laser',
                 'ImpalaConfig.clip_rho_threshold': None},
@@ -263,13 +234,6 @@ def test_line_of_a_run_tells_how_it_ended_and_when_all_will(capsys):
                          'return 0.50 · 7 s · ETA 0:00:00')
 
 
-def test_status_follows_from_the_end():
-  assert [engine.status(ended) for ended in (
-      batch.Ended(0, False, ''), batch.Ended(143, True, ''),
-      batch.Ended(1, False, 'x'))] == [
-          results_lib.FINISHED, results_lib.INTERRUPTED, results_lib.FAILED]
-
-
 # Real runs.
 
 
@@ -298,12 +262,7 @@ def test_failed_run_is_recorded_and_all_others_finish(tmp_path):
     assert result.status == 'finished' and not result.error
     assert result.frames == 1600 and result.secs > 0
     assert -1 <= result.final_return <= result.best_return <= 1
-    # The words of the run itself.
     run_dir = tmp_path / 'sweep' / 'runs' / result.run.name
-    rows = [json.loads(line) for line in
-            (run_dir / 'metrics.jsonl').read_text().splitlines()]
-    returns = [r['episode_return'] for r in rows if r['frames'] > 1440]
-    assert result.final_return == pytest.approx(sum(returns) / len(returns))
     trained = gin_config.load(str(run_dir / 'config.gin'))
     assert trained.optimizer.learning_rate == (
         result.run.bindings['OptimizerConfig.learning_rate'])
@@ -312,12 +271,7 @@ def test_failed_run_is_recorded_and_all_others_finish(tmp_path):
   lines = ran.stdout.splitlines()
   assert lines[0].startswith('4 of 4 runs to do') and '2 at a time' in lines[0]
   assert re.search(r'\[4/4\] catch/.* · ETA 0:00:00', ran.stdout)
-  own = results_lib.select(list(results.values()), 'catch', 'good')
-  cells = [line.strip('| ').split(' | ') for line in lines[5:]]
-  table = {tuple(row[:2]): row[2:] for row in cells}
-  assert table['catch', 'good'][:4] == [
-      '2', '0', *[f'{results_lib.best_mean(own):.2f}'] * 2]
-  assert table['catch', 'bad'] == ['0', '2', 'nan', 'nan', '-']
+  assert '| catch | bad | 0 | 2 | nan | nan | - |' in lines
 
   before = _contents(tmp_path / 'sweep' / 'runs')
   ran = _sweep(tmp_path)
@@ -366,7 +320,6 @@ def test_interrupted_sweep_goes_on_and_leaves_finished_runs_alone(tmp_path):
     run.wait(lambda: _SHORT in _results(tmp_path), 'the short run')
     finished = _results(tmp_path)
     assert finished[_SHORT].status == 'finished' and _LONG not in finished
-    assert 'a sweep is running in' in programs.error_line(_sweep(tmp_path))
     run.wait(lambda: ' frames (' in _log(tmp_path, _LONG), 'the long run')
     programs.kill(process.pid)
     process.wait()

@@ -1,13 +1,11 @@
 """Tests of `cli.train` as a program: its refusals, files and deaths."""
 
 import contextlib
-import json
 import os
-import pathlib
 import re
-import socket
 import sys
 import time
+import types
 
 import numpy as np
 import psutil
@@ -19,7 +17,6 @@ from impala_tf.runs import metrics
 from impala_tf.runtime import local
 from impala_tf.runtime import ports
 from tests.fixtures import fake_wandb
-from tests.fixtures import locks
 from tests.fixtures import programs
 from tests.fixtures.faults import runs
 
@@ -45,10 +42,6 @@ def _training(run_dir, *arguments):
     yield runs.Run(run_dir, process)
 
 
-def _bind(name, value):
-  return f'--gin_binding={name} = {value}'
-
-
 def _all_pids(run_dir):
   return programs.pids(f'--run_dir={run_dir}')
 
@@ -63,39 +56,22 @@ def _refuse(refused):
 
 
 @pytest.mark.parametrize('arguments, words', [
-    ([_bind('EnvironmentConfig.level', "'atari/pnog'")],
+    ([runs.bind('EnvironmentConfig.level', 'atari/pnog')],
      "no Atari game 'pnog'; did you mean atari/pong"),
-    ([_bind('EnvironmentConfig.level', "'doom/1'")],
-     "level must be 'atari/<game>', .* or 'gym/<id>', but is 'doom/1'"),
-    ([_bind('ExperimentConfig.algorithm', "'impalla'")],
-     "must be one of impala, .*, laser, .* but is 'impalla'; did you mean"),
-    ([_bind('AgentConfig.torso', "'shalow'")],
+    ([runs.bind('AgentConfig.torso', 'shalow')],
      "torso must be one of .* but is 'shalow'; did you mean 'shallow'.*one of "
      'your own is known once .*--import=FILE.py'),
-    ([_bind('EnvironmentConfig.kwargs', {'rows': 7})],
-     "kwargs is {'rows': 7}, but catch takes no arguments; leave it out"),
     (['--import=no_such.py'], '--import=no_such.py: there is no such file'),
-    ([_bind('EnvironmentConfig.level', "'catch,atari/pnog'")],
-     "no Atari game 'pnog'; did you mean atari/pong"),
-    ([_bind('EnvironmentConfig.level', "'catch,catch'")],
-     "'catch' is there twice"),
-    ([_bind('EnvironmentConfig.level', "'atari57'")],
+    ([runs.bind('EnvironmentConfig.level', 'atari57')],
      '57 levels .* 1 actor process with 4 .*num_envs to 57 at least'),
-    ([_bind('AgentConfig.instruction_length', 16)],
-     'instruction_length is 16, but catch gives no instructions; set it to 0'),
-    ([_bind('LernerConfig.batch_size', 8)],
-     'no section LernerConfig; did you mean LearnerConfig.batch_size?'),
-    ([_bind('LearnerConfig.batchsize', 8)],
-     'has no batchsize; did you mean LearnerConfig.batch_size?'),
-    ([_bind('LearnerConfig.batch_size', '8.0')],
-     'LearnerConfig.batch_size must be of type int, but is 8.0'),
-    ([_bind('LearnerConfig.batch_size', 0)],
+    ([runs.bind('LearnerConfig.batch_size', 0)],
      'LearnerConfig.batch_size must be at least 1, but is 0'),
-    ([_bind('ActorConfig.synchronisation', "'trajectory'")],
-     '1 process with 4 environments each are no batch of 8; set .* to 4, or'),
-    (['--profile', _bind('ActorConfig.synchronisation', "'step'"),
-      _bind('ActorConfig.num_envs', 8)],
+    (['--profile', runs.bind('ActorConfig.synchronisation', 'step'),
+      runs.bind('ActorConfig.num_envs', 8)],
      '--profile .* the learner plays by itself; leave it out'),
+    (['--profile', runs.bind('ExperimentConfig.algorithm', 'a3c'),
+      runs.bind('ImpalaConfig.correction', 'none')],
+     'learn from them themselves; leave it out'),
     (['--port=65536'], '--port: port 65536 cannot be used.*; choose another')])
 def test_bad_value_is_refused_and_nothing_is_made(
     refuse, tmp_path, arguments, words):
@@ -111,106 +87,39 @@ def test_missing_gin_file_is_refused(tmp_path):
   assert not any(tmp_path.iterdir())
 
 
-def test_profile_of_workers_that_learn_themselves_is_refused(refuse, tmp_path):
-  line = refuse(tmp_path / 'run', '--profile',
-                _bind('ExperimentConfig.algorithm', "'a3c'"),
-                _bind('ImpalaConfig.correction', "'none'"))
-  assert 'learn from them themselves; leave it out' in line
-
-
-@pytest.fixture(name='commands')
-def _commands(tmp_path, monkeypatch):
-  """Returns the commands of a run's processes instead of starting them."""
-  commands = {}
-
-  class Supervisor:
-    def __init__(self, **kwargs):
-      commands.update(kwargs)
-
-    def run(self, on_poll):
-      pass
-
-  def train_with(*arguments):
-    monkeypatch.setattr(sys, 'argv', [
-        'train', *programs.CATCH, f'--run_dir={tmp_path}', '--network=open',
-        *arguments])
-    assert train.main() == 0
-    return commands
-
-  monkeypatch.setattr(local, 'make_supervisor', Supervisor)
-  return train_with
-
-
-def test_run_that_goes_on_plays_other_games(commands, tmp_path):
-
-  def seeds():
-    actor_command = commands()['actor_command']
-    return [word for attempt in range(2) for task in range(2)
-            for word in actor_command(task, attempt)
-            if word.startswith('--seed=')]
-
-  assert seeds() == ['--seed=0', '--seed=1', '--seed=10000', '--seed=10001']
-  (tmp_path / 'checkpoints').mkdir()
-  (tmp_path / 'checkpoints' / 'ckpt-70.index').touch()
-  assert seeds() == [
-      '--seed=700000', '--seed=700001', '--seed=710000', '--seed=710001']
-
-
-def test_slow_environments_are_waited_for(commands):
+def test_slow_environments_are_waited_for(monkeypatch, tmp_path):
   """One may hang, and its successor take as long to start."""
-  [command] = commands(
-      _bind('ActorConfig.env_timeout_secs', '1000.'))['learner_commands']
-  assert '--wait_secs=2600' in command
-
-
-def test_taken_port_is_refused(refuse, tmp_path):
-  with socket.create_server(('', 0)) as server:
-    port = server.getsockname()[1]
-    line = refuse(tmp_path / 'run', f'--port={port}')
-  assert f'port {port} cannot be used' in line
-  assert 'choose another, or none to get a free one' in line
-  assert not any(tmp_path.iterdir())
+  commands = []
+  monkeypatch.setattr(
+      local, 'make_supervisor', lambda learner_commands, **unused: (
+          commands.extend(learner_commands) or
+          types.SimpleNamespace(run=lambda on_poll: None)))
+  monkeypatch.setattr(sys, 'argv', [
+      'train', *programs.CATCH, f'--run_dir={tmp_path}', '--network=open',
+      runs.bind('ActorConfig.env_timeout_secs', 1000.)])
+  assert train.main() == 0
+  assert '--wait_secs=2600' in commands[0]
 
 
 @pytest.mark.slow
 @_SLOW_START
 def test_environment_that_only_its_processes_know_is_refused(tmp_path):
   ran = _train(tmp_path / 'run',
-               _bind('EnvironmentConfig.level', "'gym/CartPoel-v1'"))
+               runs.bind('EnvironmentConfig.level', 'gym/CartPoel-v1'))
   assert 'gym/CartPoel-v1 cannot be made' in programs.error_line(ran)
   assert not any(tmp_path.iterdir())
 
 
-def _tree(directory):
-  """Returns everything in a directory, with contents and times."""
-  return {path: (path.stat().st_mtime_ns, path.is_file() and path.read_bytes())
-          for path in [directory, *directory.rglob('*')]}
-
-
-@pytest.mark.parametrize('content, run_dir, words', [
-    ({'file': ''}, 'file', 'is not a directory; choose another --run_dir'),
-    ({'file': ''}, 'file/run', 'cannot be written.*choose another --run_dir'),
-    ({'thesis.tex': 'x'}, '.', 'holds no run; choose another --run_dir'),
-    ({'config.gin': '5'}, '.', 'cannot read .*config.gin')])
-def test_directory_that_is_no_run_is_refused_and_left_alone(
-    refuse, tmp_path, content, run_dir, words):
-  for name, text in content.items():
-    (tmp_path / name).write_text(text)
-  before = _tree(tmp_path)
-  line = refuse(tmp_path / run_dir)
-  assert re.search(words, line), line
-  assert _tree(tmp_path) == before
-
-
 def test_run_of_another_config_is_refused_and_left_alone(refuse, tmp_path):
   config = gin_config.load('configs/catch.gin')
-  (tmp_path / 'config.gin').write_text(gin_config.dumps(config))
-  before = _tree(tmp_path)
+  path = tmp_path / 'config.gin'
+  path.write_text(gin_config.dumps(config))
   line = refuse(tmp_path)
   assert 'LearnerConfig.batch_size (32, now 8)' in line
   assert 'LearnerConfig.unroll_length (40, now 5)' in line
   assert 'give the same config to resume, or another --run_dir' in line
-  assert _tree(tmp_path) == before
+  assert path.read_text() == gin_config.dumps(config)
+  assert list(tmp_path.iterdir()) == [path]
 
 
 # Real runs.
@@ -224,9 +133,9 @@ def test_whole_run_writes_all_it_promises(tmp_path, monkeypatch):
   monkeypatch.setenv('TMPDIR', str(temporary))
   total = 1510  # No multiple of an update's frames: rounded up.
   port = ports.choose()
-  arguments = [_bind('ActorConfig.num_actors', 2),
-               _bind('ExperimentConfig.total_frames', total),
-               _bind('ExperimentConfig.checkpoint_interval_secs', 1.)]
+  arguments = [runs.bind('ActorConfig.num_actors', 2),
+               runs.bind('ExperimentConfig.total_frames', total),
+               runs.bind('ExperimentConfig.checkpoint_interval_secs', 1.)]
   ran = _train(run_dir, f'--port={port}', *arguments)
   assert ran.returncode == 0, ran.stderr
   assert 'restart' not in ran.stderr  # Actors that lost a learner that is done.
@@ -288,50 +197,9 @@ def test_whole_run_writes_all_it_promises(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 @_SLOW_START
-def test_actors_share_the_levels_out(tmp_path):
-  mazes = [f'tmaze/{length}' for length in (1, 2, 3, 4)]
-  ran = _train(tmp_path,
-               _bind('EnvironmentConfig.level', repr(','.join(mazes))),
-               _bind('ActorConfig.num_actors', 2),
-               _bind('ActorConfig.num_envs', 2),
-               # Else one may do it all before the other has begun.
-               _bind('ActorConfig.synchronisation', "'trajectory'"),
-               _bind('LearnerConfig.batch_size', 4),
-               _bind('ExperimentConfig.total_frames', 4000))
-  assert ran.returncode == 0, ran.stderr
-  assert ran.stdout.startswith(f'Training tmaze/1 and 3 more in {tmp_path}')
-  last = metrics.read_rows(tmp_path)[-1]
-  frames = [last[f'level/{maze}/frames'] for maze in mazes]
-  # The first two rows are of one actor, the others of the other.
-  assert frames[0] == pytest.approx(frames[1], abs=80)
-  assert frames[2] == pytest.approx(frames[3], abs=80)
-  assert min(frames) > 0 and sum(frames) == last['frames']
-
-
-@pytest.mark.slow
-@_SLOW_START
-def test_nested_observations_and_masks_travel_between_processes(tmp_path):
-  ran = _train(tmp_path, f'--import={locks.MODULE}',
-               _bind('EnvironmentConfig.level', repr(locks.LEVEL)),
-               _bind('AgentConfig.torso', "'shallow'"),
-               _bind('AgentConfig.normalise_observations', True),
-               _bind('ActorConfig.env_processes', 2),
-               _bind('ExperimentConfig.total_frames', 2000))
-  # The environment fails at an illegal action.
-  assert ran.returncode == 0, ran.stderr
-  assert metrics.read_rows(tmp_path)[-1]['frames'] >= 2000
-  ran = programs.run('impala_tf', 'evaluate', tmp_path, '--episodes=5',
-                     f'--import={locks.MODULE}', timeout=_DEADLINE_SECS)
-  assert ran.returncode == 0, ran.stderr
-  report = json.loads((tmp_path / 'evaluation.json').read_text())
-  assert report['mean_episode_frames'] == locks.NUM_STEPS
-
-
-@pytest.mark.slow
-@_SLOW_START
 def test_profile_is_recorded_and_tells_where_the_time_went(tmp_path):
   ran = _train(tmp_path, '--profile',
-               _bind('ExperimentConfig.total_frames', 20_000))
+               runs.bind('ExperimentConfig.total_frames', 20_000))
   assert ran.returncode == 0, ran.stderr
   for hop in ('stepping', 'inference', 'waiting for weights',
               'blocked on the queue', 'in the queue', 'batching', 'learning'):
@@ -341,10 +209,10 @@ def test_profile_is_recorded_and_tells_where_the_time_went(tmp_path):
 
 
 # A run without an end, and with a checkpoint a second.
-_LONG = (_bind('ExperimentConfig.total_frames', 100_000_000),
-         _bind('ExperimentConfig.checkpoint_interval_secs', 1.),
-         _bind('ExperimentConfig.evaluation_interval_secs', 0.2),
-         _bind('ExperimentConfig.evaluation_episodes', 2))
+_LONG = (runs.bind('ExperimentConfig.total_frames', 100_000_000),
+         runs.bind('ExperimentConfig.checkpoint_interval_secs', 1.),
+         runs.bind('ExperimentConfig.evaluation_interval_secs', 0.2),
+         runs.bind('ExperimentConfig.evaluation_episodes', 2))
 
 
 def _kill_and_wait_for_another_actor(run, pid):
@@ -374,42 +242,12 @@ def _press_ctrl_c(run):
   return text
 
 
-def _arrives(port, pid):
-  """Returns whether a connection from here gets to the network of a process.
-
-  Where it does not, somebody else may listen at the same port.
-  """
-  with socket.socket() as client:
-    if client.connect_ex(('localhost', port)) != 0:
-      return False
-    ends = f':{port:04X} [0-9A-F]+:{client.getsockname()[1]:04X} '
-    return any(
-        re.search(ends, pathlib.Path(f'/proc/{pid}/net/{table}').read_text())
-        for table in ('tcp', 'tcp6'))
-
-
 def _is_private(run):
-  """Returns whether the server, and every process, is out of reach."""
+  """Returns whether all processes are in one network of their own."""
   pids = _all_pids(run.run_dir)
-  command = pathlib.Path(
-      f'/proc/{run.pids("learner")[0]}/cmdline').read_text()
-  port = int(re.search(r'--address=localhost:(\d+)', command)[1])
   networks = {os.readlink(f'/proc/{pid}/ns/net') for pid in pids}
   assert len(pids) == 4 and len(networks) == 1  # With train.sh's.
-  is_private = not _arrives(port, pids[0])
-  assert is_private == (networks != {os.readlink('/proc/self/ns/net')})
-  return is_private
-
-
-def _kill_learner(run):
-  """Checks that all ends, and that the cause is reported."""
-  learner, = run.pids('learner')
-  programs.kill(learner)
-  code, text = run.end()
-  assert code == 1
-  assert 'the learner was killed by SIGKILL' in text
-  assert 'Traceback' not in text
-  assert not _all_pids(run.run_dir)
+  return networks != {os.readlink('/proc/self/ns/net')}
 
 
 def _kill_supervisor(run):
@@ -435,12 +273,10 @@ def _check_continuation(run_dir, stopped):
 
 @pytest.mark.slow
 @_SLOW_START
-def test_interrupted_run_goes_on_each_time_until_nothing_is_whole(tmp_path):
+def test_interrupted_run_goes_on_and_a_killed_one_saves(tmp_path):
   with _training(tmp_path, '--evaluate', *_LONG) as run:
     # By then 100 episodes have ended and a best return is known.
     run.wait_for_frames(1500)
-    line = programs.error_line(_train(tmp_path, *_LONG))
-    assert 'another process is training' in line
     actor, = run.pids('actor')
     _kill_and_wait_for_another_actor(run, actor)
     says_private = _is_private(run)
@@ -452,82 +288,32 @@ def test_interrupted_run_goes_on_each_time_until_nothing_is_whole(tmp_path):
   assert ('a network of its own: no other machine' in output) == says_private
   assert ('is open to every machine' in output) != says_private
 
-  stopped = run.row()
-  with _training(tmp_path, *_LONG) as run:
-    run.wait_for_frames()
-    _check_continuation(tmp_path, stopped)
-    run.wait(lambda: run.newest_checkpoint() > stopped['updates'],
-             'another checkpoint')
-    _kill_learner(run)
-
-  saved = run.newest_checkpoint()
+  stopped, saved = run.row(), run.newest_checkpoint()
   with _training(tmp_path, *_LONG) as run:
     line = f'Resuming from {tmp_path}/checkpoints/ckpt-{saved} '
     run.wait(lambda: line in run.log(), line)
-    # Waiting for frames would not do: rows of lost updates may still be there.
     run.wait(lambda: run.newest_checkpoint() > saved, 'another checkpoint')
     _check_continuation(tmp_path, stopped)
+    # It plays other games than before.
+    assert programs.pids(f'--run_dir={tmp_path}', f'--seed={saved * 10_000}')
     _kill_supervisor(run)
 
-  for path in (tmp_path / 'checkpoints').glob('ckpt-*.index'):
-    path.write_bytes(path.read_bytes()[:20])
-  before = {path: value for path, value in _tree(tmp_path).items()
-            if not {'logs', '.lock'} & {*path.parts} and path != tmp_path}
-  line = programs.error_line(_train(tmp_path, *_LONG))
-  assert 'are damaged' in line
-  assert 'put back a good copy, or choose another run directory' in line
-  after = _tree(tmp_path)
-  assert {path: after[path] for path in before} == before
-
 
 @pytest.mark.slow
 @_SLOW_START
-def test_run_that_is_stopped_at_once_does_not_speak_of_a_checkpoint(tmp_path):
-  run_dir = tmp_path / 'my run'
-  with _training(run_dir) as run:
-    run.wait((run_dir / 'logs' / 'learner.log').exists, 'the learner')
-    code, text = run.interrupt()
-  assert code == 130
-  assert not (run_dir / 'checkpoints').exists()
-  # Errors would follow.
-  assert text.splitlines()[-1] == (
-      'Stopped before the first checkpoint; the same command with '
-      f"--run_dir='{run_dir}' begins anew")
-  assert not _all_pids(run_dir)
-
-
-@pytest.mark.slow
-@_SLOW_START
-def test_environment_processes_come_and_go_with_their_actor(tmp_path):
+def test_killed_environment_process_costs_its_actor_only(tmp_path):
   with _training(
-      tmp_path, *_LONG, _bind('ActorConfig.env_processes', 2)) as run:
-
-    def workers_of_actor():
-      actor, = run.pids('actor')
-      workers = [child.pid for child in psutil.Process(actor).children()
-                 if 'multiprocessing.spawn' in ' '.join(child.cmdline())]
-      assert len(workers) == 2
-      return actor, workers
-
-    def wait_for_end(workers):
-      programs.wait_until(lambda: not any(map(programs.is_alive, workers)),
-                          'the end of all workers')
-
+      tmp_path, *_LONG, runs.bind('ActorConfig.env_processes', 2)) as run:
     run.wait_for_frames()
-    _, before = workers_of_actor()
-    _kill_and_wait_for_another_actor(run, before[0])
+    actor, = run.pids('actor')
+    first, _ = [child.pid for child in psutil.Process(actor).children()
+                if 'multiprocessing.spawn' in ' '.join(child.cmdline())]
+    _kill_and_wait_for_another_actor(run, first)
     log = (tmp_path / 'logs' / 'actor_0.log').read_text()
     assert re.search(r'environment [0-3] \(catch\): its process was killed by '
                      'SIGKILL', log)
     assert 'Traceback' not in log
-
-    actor, workers = workers_of_actor()
-    _kill_and_wait_for_another_actor(run, actor)
-    wait_for_end(before + workers)
-
-    _, workers = workers_of_actor()
     _press_ctrl_c(run)
-    wait_for_end(workers)
 
 
 @_SLOW_START
@@ -554,8 +340,8 @@ def test_tracked_run_is_sent_whole_from_its_private_network(tmp_path):
   run_dir = tmp_path / 'run'
   ran = programs.run(
       'impala_tf', 'train', *programs.CATCH, f'--run_dir={run_dir}', '--track',
-      _bind('ExperimentConfig.total_frames', 2000),
-      _bind('ExperimentConfig.in_process', True), timeout=_DEADLINE_SECS,
+      runs.bind('ExperimentConfig.total_frames', 2000),
+      runs.bind('ExperimentConfig.in_process', True), timeout=_DEADLINE_SECS,
       env={**os.environ, 'PYTHONPATH': path, 'WANDB_FAKE_CALLS': str(calls)})
   assert ran.returncode == 0, ran.stderr
   assert f'see {run_dir}/logs/tracker.log' in ran.stdout

@@ -18,27 +18,18 @@ def _serve(config):
       *weights.make_tables(unrolls.variables())], None)
 
 
-def test_config_arrives_as_it_is():
+def test_config_is_waited_for_and_arrives_as_it_is():
   config = configs.changed_everywhere()
   server = _serve(config)
-  address = f'localhost:{server.port}'
-  config_table.publish(address, config)
-  assert config_table.wait_for_config(
-      address, poll=lambda cause: None) == config
-  server.stop()
-
-
-def test_it_is_waited_for():
-  server = _serve(config_lib.Config())
   address = f'localhost:{server.port}'
   causes = []
 
   def poll(cause):
     causes.append(cause)
     if len(causes) == 1:
-      config_table.publish(address, config_lib.Config())
+      config_table.publish(address, config)
 
-  assert config_table.wait_for_config(address, poll) == config_lib.Config()
+  assert config_table.wait_for_config(address, poll) == config
   assert 'not yet ready' in causes[0]
   server.stop()
 

@@ -64,20 +64,6 @@ def test_parameters_are_read_once_each_and_only_the_newest():
   assert reader.is_there()
 
 
-def test_float64_is_rounded_to_float32():
-  memory = parameter_memory.Memory(2)
-  memory.write(_stamp(1), np.array([0.1, 0.1], np.float64))
-  assert _read(_found(memory))[1] == [np.float32(0.1)] * 2
-
-
-def test_two_memories_at_once_are_told_apart():
-  first, second = (parameter_memory.Memory(7) for _ in range(2))
-  _write(first, 1)
-  _write(second, 2)
-  assert _read(_found(first))[0] == _stamp(1)
-  assert _read(_found(second))[0] == _stamp(2)
-
-
 def test_what_is_taken_is_not_read_where_taking_fails():
   memory = parameter_memory.Memory(7)
   _write(memory, 1)

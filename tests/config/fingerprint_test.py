@@ -31,13 +31,6 @@ def test_unrolls_that_differ_tell_it(section, values):
       fingerprint_lib.of_unrolls(CONFIG))
 
 
-def test_order_of_arguments_does_not_matter():
-  assert fingerprint_lib.of_unrolls(
-      _with('environment', kwargs={'a': 1, 'b': (2,)})) == (
-          fingerprint_lib.of_unrolls(
-              _with('environment', kwargs={'b': [2], 'a': 1})))
-
-
 @pytest.mark.parametrize('section, values', [
     ('experiment', {'seed': 9}), ('impala', {'discount': 0.9}),
     ('laser', {'threshold': 0.9}),

@@ -6,17 +6,6 @@ from impala_tf import config as config_lib
 from impala_tf.config import population as population_config
 
 
-def test_defaults_are_the_papers():
-  config = population_config.PopulationConfig()
-  assert config.burn_in_frames == 20_000_000
-  assert config.decision_episodes == 5_000
-  assert config.copy_margin == 0.05
-  assert config.mutation_probability == 0.33
-  assert config.mutation_factor == 1.2
-  assert config.adapted_names == ['learning_rate', 'epsilon', 'entropy_cost']
-  assert not config.member_names
-
-
 @pytest.mark.parametrize('fields, words', [
     ({'members': 'a'}, 'two or more different names'),
     ({'members': 'a,b,a'}, 'two or more different names'),

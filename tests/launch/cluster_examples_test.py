@@ -3,10 +3,8 @@
 import contextlib
 import os
 import pathlib
-import shutil
 import signal
 import subprocess
-import sys
 
 import pytest
 import yaml
@@ -201,13 +199,3 @@ def test_kubernetes_policies_let_peers_to_the_port_and_nobody_else():
   for stranger in ({}, {'app': 'impala'}, {'role': 'actor'}):
     assert not _selects(source['podSelector'], stranger)
   assert all(policy['policyTypes'] == ['Ingress'] for policy in policies)
-
-
-def test_shell_scripts_pass_shellcheck():
-  # Of the extra 'test', beside the Python that runs this.
-  shellcheck = shutil.which('shellcheck', path=os.pathsep.join(
-      [os.path.dirname(sys.executable), os.environ['PATH']]))
-  scripts = [*_LAUNCH.rglob('*.sh'), *_LAUNCH.rglob('*.sbatch')]
-  ran = subprocess.run([shellcheck, '--external-sources', *scripts], text=True,
-                       capture_output=True)
-  assert ran.returncode == 0, ran.stdout

@@ -7,7 +7,6 @@ several processes.
 
 import argparse
 import json
-import re
 import sys
 
 import pytest
@@ -16,9 +15,7 @@ from impala_tf import config as config_lib
 from impala_tf.cli import cluster
 from impala_tf.cli import evaluate
 from impala_tf.cli import plot
-from impala_tf.cli import program
 from impala_tf.cli import report
-from impala_tf.cli import role
 from impala_tf.cli import train
 from impala_tf.runs import gin_config
 from impala_tf.runs import metrics
@@ -74,16 +71,6 @@ def test_file_cannot_include_what_is_behind_a_url(url, tmp_path):
 def test_url_that_cannot_be_reached_is_refused_in_one_line(
     refused, main, arguments, url, words):
   assert words in refused(main, *(a.format(url) for a in arguments))
-
-
-@pytest.mark.parametrize('arguments', [
-    ['learner'], ['learner', '--config=configs/catch.gin'], ['evaluator']])
-def test_so_it_is_for_roles(refused, arguments):
-  args = role.role_flags.make_parser('').parse_args(
-      [*arguments, '--address=localhost:5000', '--run_dir=nosuch://b/run'])
-  line = refused(lambda: program.run(lambda: role._run(args)))
-  assert re.match('error: nosuch://b/run(/evaluation)? cannot be reached: ',
-                  line)
 
 
 def test_store_that_fails_later_is_one_line_too(monkeypatch, capsys, url):

@@ -183,20 +183,14 @@ def test_python_that_is_named_and_does_not_do_is_refused(machine, name):
       IMPALA_TF_PYTHON=name)
 
 
-def test_python_without_venv_is_enough_for_uv(machine):
+@pytest.mark.parametrize('name, body', [('uv', _UV), ('curl', _CURL)])
+def test_python_without_venv_is_enough_for_uv_which_may_be_fetched(
+    machine, name, body):
   machine.add_python('python3.10', venv=False)
-  machine.add('uv', _UV)
+  machine.add(name, body)
   code, lines = machine.run()
-  assert code == 0 and 'making .venv with python3.10 and' in lines[0]
-
-
-def test_python_without_venv_has_uv_fetched(machine):
-  machine.add_python('python3.11', venv=False)
-  machine.add('curl', _CURL)
-  code, lines = machine.run()
-  assert code == 0, lines
-  assert 'fetching uv 0.13.9 with curl' in lines[0]
-  assert 'making .venv with python3.11 and' in lines[1]
+  assert code == 0
+  assert any('making .venv with python3.10 and' in line for line in lines)
 
 
 def test_python_without_venv_alone_is_refused_with_the_packages_name(machine):
@@ -217,34 +211,23 @@ def test_uv_is_found_where_its_installers_put_it(machine, place):
   assert not machine.calls('uv', 'python install')
 
 
-def test_uv_fetches_python_into_the_checkout_once(machine):
-  machine.add('uv', _UV)
+@pytest.mark.parametrize('name, body, path, call', [
+    ('uv', _UV, 'cpython', 'python install 3.11'),
+    *((name, _CONDA, 'conda', '--channel conda-forge python=3.11')
+      for name in ('conda', 'mamba', 'micromamba'))])
+def test_python_is_fetched_into_the_checkout_once(
+    machine, name, body, path, call):
+  machine.add(name, body)
+  fetched = machine.root / '.python' / path / 'bin/python3.11'
   code, lines = machine.run()
   assert code == 0
-  assert lines[0] == ('setup: fetching Python 3.11 with uv into '
-                      f'{machine.root}/.python')
-  fetched = machine.root / '.python/cpython/bin/python3.11'
-  assert f'making .venv with {fetched} and' in lines[1]
-  for _ in range(2):
-    machine.make_stale()
-    code, lines = machine.run()
-    assert code == 0 and f'making .venv with {fetched} and' in lines[0]
-  assert len(machine.calls('uv', 'python install 3.11')) == 1
-
-
-@pytest.mark.parametrize('name', ['conda', 'mamba', 'micromamba'])
-def test_conda_makes_python_in_the_checkout_once(machine, name):
-  machine.add(name, _CONDA)
-  fetched = machine.root / '.python/conda/bin/python3.11'
-  code, lines = machine.run()
-  assert code == 0
-  assert f'fetching Python 3.11 with {name} into {machine.root}/.python' in (
-      lines[0])
-  assert f'making .venv with {fetched} and' in lines[-2]
+  assert lines[0].startswith(
+      f'setup: fetching Python 3.11 with {name} into {machine.root}/.python')
+  assert any(f'making .venv with {fetched} and' in line for line in lines)
   machine.make_stale()
-  assert machine.run()[0] == 0
-  create, = machine.calls(name, 'create')
-  assert create.endswith('--channel conda-forge python=3.11')
+  code, lines = machine.run()
+  assert code == 0 and f'making .venv with {fetched} and' in lines[0]
+  assert len(machine.calls(name, call)) == 1
 
 
 def test_any_python_3_fetches_uv_with_pip(machine):
@@ -262,25 +245,13 @@ def test_any_python_3_fetches_uv_with_pip(machine):
   assert len(machine.run()[1]) == 2  # Both are there.
 
 
-@pytest.mark.parametrize('name', ['curl', 'wget'])
-def test_uv_is_fetched_with_its_installer_where_no_python_is(machine, name):
-  machine.add(name, _CURL)
-  code, lines = machine.run()
-  assert code == 0, lines
-  assert f'fetching uv 0.13.9 with {name} into' in lines[0]
-  assert not (machine.root / '.python' / 'part').exists()
-  assert len(machine.calls(name, 'https')) == 1
-
-
 @pytest.mark.parametrize('release, words', [
     ('VERSION_ID="12"\nID=debian', 'apt install python3.11 python3.11-venv'),
     ('ID=debian\nVERSION_ID="13"', 'apt install curl ca-certificates'),
     ('VERSION_ID="22.04"\nID=ubuntu', 'apt install python3.10 python3.10-venv'),
     ('VERSION_ID="24.04"\nID=ubuntu', 'apt install curl ca-certificates'),
     ('ID=fedora\nVERSION_ID=43', 'dnf install python3.11'),
-    ('ID="rocky"\nVERSION_ID="9.5"', 'dnf install python3.11'),
     ('ID="opensuse-leap"\nVERSION_ID="15.6"', 'zypper install python311'),
-    ('ID=arch', 'install Python 3.11 or uv'),
     ('', 'install Python 3.11 or uv')])
 def test_machine_with_nothing_is_told_what_its_release_has(
     machine, tmp_path, release, words):
@@ -320,13 +291,6 @@ def test_fetch_that_fails_is_one_line_and_can_be_tried_again(fetcher):
   assert not (fetcher.root / '.venv').exists()
   assert not (fetcher.root / '.python' / 'uv').exists()
   assert fetcher.run()[0] == 0
-
-
-@pytest.mark.parametrize('ignored, name', [
-    ('.gitignore', '/.python/'), ('.dockerignore', '.python'),
-    ('.bazelignore', '.python')])
-def test_what_is_fetched_belongs_to_one_checkout(ignored, name):
-  assert name in (ROOT / ignored).read_text().splitlines()
 
 
 # What installs the packages.

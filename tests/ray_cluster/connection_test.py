@@ -29,11 +29,6 @@ def test_nodes_are_not_added_up():
   assert Resources(3, 1).minus(Resources(2, 1)) == Resources(1, 0)
 
 
-def test_nodes_are_described():
-  assert ray_connection.describe([Resources(2, 0), Resources(4.5, 1)]) == (
-      '2 nodes (2 CPU; 4.5 CPU, 1 GPU)')
-
-
 def _refusal(address):
   with pytest.raises(config_lib.UserError) as error:
     with ray_connection.connected(address):

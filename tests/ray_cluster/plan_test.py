@@ -12,19 +12,14 @@ from impala_tf.ray_cluster import connection as ray_connection
 from impala_tf.ray_cluster import plan as cluster_plan
 from impala_tf.runs import gin_config
 from tests.fixtures import programs
+from tests.fixtures.faults import runs
 
 _CONFIG, *_BINDINGS = programs.CATCH
 _FLAGS = (f'--config={_CONFIG}', *_BINDINGS,
           '--gin_binding=ActorConfig.num_actors = None')
-
-
-def _bind(name, value):
-  return f'--gin_binding={name} = {value}'
-
-
-_TWO = _bind('LearnerConfig.num_learners', 2)
-_TOGETHER = (_bind('ActorConfig.synchronisation', "'trajectory'"),
-             _bind('ActorConfig.num_envs', None))
+_TWO = runs.bind('LearnerConfig.num_learners', 2)
+_TOGETHER = (runs.bind('ActorConfig.synchronisation', 'trajectory'),
+             runs.bind('ActorConfig.num_envs', None))
 
 
 def _plan(monkeypatch, nodes, *flags):
@@ -43,13 +38,10 @@ def _plan(monkeypatch, nodes, *flags):
     ([(4, 0)], ['--actor_cpus=0.5'], 6, 0),
     ([(4, 0)], ['--num_actors=2'], 2, 0),
     ([(4, 0)], ['--learner_cpus=3'], 1, 0),
-    ([(4, 0)], [_bind('ActorConfig.num_actors', 2)], 2, 0),
-    ([(4, 0)], [_bind('ActorConfig.env_processes', 3)], 1, 0),
+    ([(4, 0)], [runs.bind('ActorConfig.env_processes', 3)], 1, 0),
     ([(4, 0)], ['--evaluate'], 2, 0),
-    ([(4, 0)], ['--evaluate', '--actor_cpus=0.5'], 5, 0),
     # As many for each learner.
     ([(4, 0), (3, 0)], [_TWO], 4, 0), ([(4, 0)], [_TWO], 2, 0),
-    ([(4, 0)], [_TWO, '--num_actors=2'], 2, 0),
     # A divisor of the batch of 8, of which each plays as much.
     ([(4, 0)], _TOGETHER, 2, 0), ([(4, 0), (4, 0)], _TOGETHER, 4, 0),
     ([(4, 0), (4, 2)], [_TWO], 6, 1),
@@ -92,5 +84,6 @@ def test_resumed_run_has_as_many_actors_as_before(monkeypatch, tmp_path):
 
 def test_learner_that_plays_by_itself_needs_no_cluster(monkeypatch):
   with pytest.raises(config_lib.UserError, match='on one machine; use .*train'):
-    _plan(monkeypatch, [(4, 0)], _bind('ActorConfig.synchronisation', "'step'"),
-          _bind('ActorConfig.num_envs', 8))
+    _plan(monkeypatch, [(4, 0)],
+          runs.bind('ActorConfig.synchronisation', 'step'),
+          runs.bind('ActorConfig.num_envs', 8))

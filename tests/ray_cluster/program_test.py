@@ -58,6 +58,8 @@ def _until(program, state):
 def _start(program, mode):
   program.place()
   _until(program, State.PLACED)
+  assert len(set(program.report.free_ports)) == 2
+  program.collect()  # Its node is being asked while it starts.
   program.start(['my_program', mode])
   assert program.state is State.RUNNING
 
@@ -100,18 +102,6 @@ def test_complaint_is_that_of_the_last_start(make):
   assert program.state is State.PLACED
   program.start(['my_program', 'long'])
   assert program.complaint() == f'see {program.log_path}'
-
-
-def test_it_can_be_started_while_its_node_is_being_asked(make):
-  program = make()
-  program.place()
-  _until(program, State.PLACED)
-  assert len(set(program.report.free_ports)) == 2
-  program.collect()
-  program.start(['my_program', 'short'])
-  _until(program, State.ENDED)
-  assert program.exit_code == 3
-  assert program.log_path.read_text().endswith('the end')
 
 
 def test_node_without_the_directory_is_named(make, tmp_path):

@@ -170,19 +170,6 @@ def test_one_alone_that_is_lost_or_killed_starts_again(make, code):
   assert learners.num_starts == 2
 
 
-def test_all_that_start_again_have_new_addresses(make):
-  learners = make(3)
-  _run(learners)
-  learners.place_anew()
-  assert [program.calls[-2:] for program in learners.programs] == [
-      ['withdraw', 'place']] * 3
-  for program in learners.programs:
-    program.be_placed('10.0.0.7', id(program), -id(program))
-  learners.tend()
-  assert learners.are_running and learners.num_starts == 2
-  assert learners.addresses == [f'10.0.0.7:{id(p)}' for p in learners.programs]
-
-
 def test_room_for_all_is_not_waited_for_forever(make):
   learners = make(2, wait_secs=1e-9)
   learners.programs[0].be_placed('10.0.0.0', 1, 2)

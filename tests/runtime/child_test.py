@@ -37,19 +37,3 @@ def test_actors_that_start_together_all_yield(monkeypatch):
   monkeypatch.setattr(child.pathlib.Path, 'write_text', write)
   child.yield_to_others()
   assert written == 3 * [('/proc/self/autogroup', '10')]
-
-
-def test_child_notices_the_end_of_its_supervisor():
-  code = """
-import os, time
-from impala_tf.runtime import child
-child.stop_with_parent(lambda: os._exit(7))
-print('ready', flush=True)
-time.sleep(1000)
-"""
-  with programs.running('-c', code, stdin=programs.PIPE) as process:
-    assert process.stdout.readline() == 'ready\n'
-    assert process.poll() is None
-    process.stdin.close()
-    assert process.wait(programs.DEADLINE_SECS) == 7
-    process.stdin = None  # `communicate` would flush it.

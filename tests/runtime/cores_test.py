@@ -8,7 +8,6 @@ import pytest
 
 from impala_tf import config as config_lib
 from impala_tf.runtime import cores
-from impala_tf.runtime import sizing
 from tests.fixtures import programs
 from tests.fixtures.faults import runs
 
@@ -94,11 +93,6 @@ print(sorted(before), os.sched_getaffinity(0))
   assert output == f'{_ALL} {{{_ALL[-1]}}}\n', errors
 
 
-def _maps_memory(pid):
-  return 'memfd:impala_tf_parameters' in (
-      pathlib.Path(f'/proc/{pid}/maps').read_text())
-
-
 def _core_of(pid):
   """Returns the core that an actor was told to stay on; None for no one."""
   command = pathlib.Path(f'/proc/{pid}/cmdline').read_text()
@@ -108,7 +102,7 @@ def _core_of(pid):
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_actors_of_a_real_run_stay_where_they_are_and_share_memory(tmp_path):
+def test_actors_of_a_real_run_stay_where_they_are(tmp_path):
   one_each = runs.bind('ActorConfig.num_actors', _NUM_CORES)
   with runs.training(tmp_path / 'first', one_each) as first:
     first.wait_for_frames()
@@ -124,15 +118,9 @@ def test_actors_of_a_real_run_stay_where_they_are_and_share_memory(tmp_path):
     actors = first.wait(
         lambda: len(p := first.pids('actor')) == _NUM_CORES
         and victim not in p and p, 'an actor in its place')
-    first.wait(lambda: all(map(_maps_memory, actors)), 'actors that share')
     assert sorted(map(_core_of, actors)) == _ALL
     for pid in actors:
       assert os.sched_getaffinity(pid) == {_core_of(pid)}
     learner, = first.pids('learner')
     assert sorted(os.sched_getaffinity(learner)) == _ALL
     first.stop()
-
-
-def test_claims_leave_the_number_of_cores_as_it_is():
-  with cores.claim(_config()):
-    assert sizing.num_cores() == _NUM_CORES

@@ -188,16 +188,6 @@ def test_killed_learner_is_named_and_ends_the_other(ran):
 
 
 @pytest.mark.slow
-def test_killed_chief_is_named_and_ends_the_other(tmp_path):
-  with _two(tmp_path) as (addresses, (chief, other)):
-    chief.wait_until_done()
-    other.wait_until_done()
-    chief.process.kill()
-    assert other.process.wait(_DEADLINE_SECS) == 1
-    assert f'learner 1 has lost learner 0 ({addresses[0]});' in other.log()
-
-
-@pytest.mark.slow
 def test_learner_that_does_not_come_is_waited_for_and_named(tmp_path):
   addresses = [f'localhost:{port}' for port in ports.choose_free(2)]
   with _running(tmp_path, 'first', 0, *addresses) as first:

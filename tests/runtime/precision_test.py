@@ -24,7 +24,6 @@ def _config(chosen, torso='shallow', in_process=False):
     ('float32', 'shallow', _WITH_AMX, 'float32', 'float32'),
     ('auto', 'shallow', _WITH_AMX, 'mixed_bfloat16', 'bfloat16'),
     ('auto', 'deep', _WITH_AMX, 'mixed_bfloat16', 'bfloat16'),
-    ('auto', 'nature', _WITH_AMX, 'mixed_bfloat16', 'bfloat16'),
     ('auto', 'shallow', _WITH_AVX, 'mixed_bfloat16', 'bfloat16'),
     ('auto', 'shallow', _WITHOUT, 'float32', 'float32'),
     ('auto', 'mlp', _WITH_AMX, 'float32', 'float32'),
@@ -41,15 +40,6 @@ def test_torso_computes_in_what_pays(
   assert precision.of_actor(config) == actor
 
 
-@pytest.mark.parametrize('config', [
-    config_lib.Config(), _config('auto', in_process=True)])  # On any machine.
-def test_default_and_runs_in_one_process_compute_in_float32(
-    config, monkeypatch):
-  _has(_WITH_AMX, monkeypatch)
-  assert precision.of_learner(config) == 'float32'
-  assert precision.of_actor(config) == 'float32'
-
-
 @pytest.mark.parametrize('chosen, learner', [
     ('auto', 'float32'), ('mixed_bfloat16', 'mixed_bfloat16')])
 def test_learner_on_a_gpu_computes_in_float32_unless_told_otherwise(
@@ -61,17 +51,13 @@ def test_learner_on_a_gpu_computes_in_float32_unless_told_otherwise(
 @pytest.mark.parametrize('chosen, torso, in_process, flags, line', [
     ('auto', 'deep', False, _WITH_AMX,
      'torso in mixed_bfloat16 on CPUs (this processor has AMX)'),
-    ('auto', 'deep', False, _WITH_AVX,
-     'torso in mixed_bfloat16 on CPUs (this processor has AVX-512 BF16)'),
     ('auto', 'deep', False, _WITHOUT,
      'torso in float32 on CPUs (this processor has no instructions for '
      'bfloat16)'),
     ('auto', 'mlp', False, _WITH_AMX,
      "torso in float32 on CPUs (nothing to gain with the torso 'mlp')"),
     ('auto', 'deep', True, _WITH_AMX,
-     'torso in float32 on CPUs (the same numbers on every machine)'),
-    ('mixed_bfloat16', 'deep', False, _WITHOUT,
-     'torso in mixed_bfloat16 on CPUs (as configured)')])
+     'torso in float32 on CPUs (the same numbers on every machine)')])
 def test_choice_is_explained(
     chosen, torso, in_process, flags, line, monkeypatch):
   _has(flags, monkeypatch)

@@ -205,17 +205,6 @@ def test_evaluator_is_started_again_but_training_goes_on_without_it(
   assert run.log('evaluator').count('hello from evaluator') == 2
 
 
-def test_killed_actor_is_replaced_and_the_others_go_on(supervise):
-  run = supervise(_WAIT_FOR_END, _STAY, num_actors=2)
-  pid = run.wait_for_start('actor_1')
-  other = run.wait_for_start('actor_0')
-  programs.kill(pid)
-  assert run.wait_for_start('actor_1', number=2) != pid
-  assert programs.is_alive(other) and len(run.starts('actor_0')) == 1
-  run.end_learner(0)
-  assert run.wait_for_end()[0] == 0
-
-
 @pytest.mark.parametrize('signum, names', [
     (signal.SIGINT, ['learner']), (signal.SIGTERM, ['learner', 'learner_1'])])
 def test_signal_lets_every_learner_save_and_ends_all(
@@ -306,14 +295,3 @@ def test_all_start_again_where_one_of_several_learners_dies(
   assert ('learner_1 was killed by SIGKILL; all processes start again, from '
           'the last checkpoint: restart 1 of 5') in said
   assert 'actor_0' not in said  # It has not died by itself.
-
-
-@pytest.mark.slow  # Restarts wait longer and longer.
-def test_learners_that_die_again_and_again_end_all(supervise):
-  run = supervise('time.sleep(0.1)' + '\nif numbers: ' + _DIE + '\n' + _STAY,
-                  _STAY, num_learners=2, max_restarts=1)
-  code, output = run.wait_for_end()
-  assert code == 11
-  assert 'the learner_1 ended with exit code 7' in output
-  assert 'my last words' in output
-  assert len(run.starts('learner')) == len(run.starts('learner_1')) == 2

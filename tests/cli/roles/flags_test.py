@@ -1,6 +1,5 @@
 """Flags of the roles: what is refused, and in which words."""
 
-
 import pytest
 
 from impala_tf.cli import program
@@ -15,19 +14,13 @@ _TWO_LEARNERS = ('--gin_binding=LearnerConfig.num_learners = 2',
 
 @pytest.mark.parametrize('arguments, words', [
     (['actor', '--address=host'], "--address must be HOST:PORT, but is 'host'"),
-    (['actor', '--address=:50'], "--address must be HOST:PORT, but is ':50'"),
-    (['actor', '--address=x:0'], '--address must be HOST:PORT'),
     (['actor', '--address=x:65536'], '--address must be HOST:PORT'),
-    (['actor', '--address=x:y'], '--address must be HOST:PORT'),
     (['actor', '--task=-1'], '--task must be at least 0'),
     (['actor', '--wait_secs=0'], '--wait_secs must be above'),
-    (['actor', '--wait_secs=nan'], '--wait_secs must be'),
     (['actor', '--profile'], '--profile needs --run_dir'),
     (['actor', '--allow_changes'], 'are for learners; leave'),
-    (['actor', '--init_from=x'], 'are for learners; leave'),
     (['actor', '--core=0'],
      '--core is for actors that train.sh starts; leave it out'),
-    (['learner', _CONFIG, '--core=0'], '--core is for actors; leave it out'),
     (['evaluator', '--supervised', '--core=0'],
      '--core is for actors; leave it out'),
     (['evaluator'], 'needs --run_dir, or --output'),
@@ -42,45 +35,29 @@ _TWO_LEARNERS = ('--gin_binding=LearnerConfig.num_learners = 2',
      '--task of a learner must be below 2'),
     (['learner', _CONFIG, *_TWO_LEARNERS, '--learners=x:2,y:2'],
      'several learners need --run_dir, the same'),
-    (['actor', '--replay_address=y'],
-     "--replay_address must be HOST:PORT, but is 'y'"),
     (['evaluator', '--output=x', '--replay_address=y:1'],
      '--replay_address is for learners and actors'),
     (['actor', '--replay_address=y:1'],
      '--replay_address needs --agent, another number'),
     (['actor', '--agent=1'], 'give --replay_address, too'),
-    (['actor', '--replay_address=y:1', '--agent=-1'],
-     '--agent must be at least 0'),
     (['actor', '--num_agents=2'], 'are for the replay; leave'),
     (['replay', '--num_agents=2'], 'a replay needs --config'),
     (['replay', _CONFIG], 'a replay needs --num_agents'),
     (['replay', _CONFIG, '--num_agents=2', '--absent=1,2'],
      '--absent must be numbers below 2'),
-    (['replay', _CONFIG, '--num_agents=2', '--replay_address=y:1'],
-     '--replay_address is for learners and actors'),
     (['replay', _CONFIG, '--num_agents=2',
       '--gin_binding=ReplayConfig.survives_resume = True'],
      'survives_resume needs --run_dir of the replay'),
     (['learner', _CONFIG, '--replay_address=y:1'],
      'but ReplayConfig.replay_fraction is 0'),
     (['learner', _CONFIG, '--replay_address=y:1',
-      '--gin_binding=ReplayConfig.replay_fraction = 0.5'],
-     '--replay_address needs --agent, another number'),
-    (['learner', _CONFIG, '--replay_address=y:1',
       '--gin_binding=ReplayConfig.replay_fraction = 0.5',
       "--gin_binding=ReplayConfig.sampling = 'priorities'"],
      "ReplayConfig.sampling is 'priorities', but a replay that agents share"),
-    (['replay', _CONFIG, '--num_agents=2',
-      "--gin_binding=ReplayConfig.sampling = 'episodes'"],
-     "ReplayConfig.sampling is 'episodes', but a replay that agents share"),
     (['learner', '--run_dir=runs/no/such'],
      'runs/no/such holds no run to be resumed; give --config'),
-    (['learner', '--config=no.gin'], 'no file no.gin'),
     (['learner', _CONFIG, '--gin_binding=ExperimentConfig.in_process = True'],
-     'leaves no roles'),
-    (['learner', _CONFIG,
-      "--gin_binding=EnvironmentConfig.level = 'atari/pnog'"],
-     'mean atari/pong')])
+     'leaves no roles')])
 def test_bad_flag_is_refused_in_one_line(refused, arguments, words):
   name, *more = arguments
   args = flags.make_parser('').parse_args([name, '--address=x:1', *more])
