@@ -20,8 +20,9 @@ COVERED_ELSEWHERE = {
         'tests/roles/in_process_test.py', 'is run by that')
        for name in ('actor_learner', 'learner_parts', 'learner_state',
                     'learning')},
-    'impala_tf/roles/a3c_learner.py': (
-        'tests/roles/shared_parameters_test.py', 'is run by that'),
+    **{f'impala_tf/roles/{name}.py': (
+        'tests/roles/shared_parameters_test.py', 'is run by that')
+       for name in ('a3c_learner', 'a3c_workers')},
     'impala_tf/core/transport.py': (
         'tests/core/experiment_test.py', 'is the other half of the wiring'),
     'impala_tf/replay/kinds.py': (

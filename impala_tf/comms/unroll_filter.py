@@ -46,7 +46,7 @@ class Refusals:
     self._clock = clock
     self._in_a_row = 0
     self._last_batch = clock()
-    self._untold = collections.Counter()
+    self._unreported = collections.Counter()
     self._last_warning = None
     self._lock = threading.Lock()
 
@@ -65,18 +65,18 @@ class Refusals:
       self.total += 1
       self.num_replayed += agent is not None
       self._in_a_row += 1
-      self._untold[f'{reason}, from {name}'] += 1
+      self._unreported[f'{reason}, from {name}'] += 1
       now = self._clock()
       if (self._last_warning is None or
           now - self._last_warning >= _WARNING_INTERVAL_SECS):
         self._last_warning = now
-        logging.warning('Unrolls refused: %s; %d in all', self._tell(),
+        logging.warning('Unrolls refused: %s; %d in all', self._pop_counts(),
                         self.total)
 
-  def _tell(self) -> str:
+  def _pop_counts(self) -> str:
     counts = '; '.join(f'{count} ({what})' for what, count in
-                       self._untold.most_common(10))
-    self._untold.clear()
+                       self._unreported.most_common(10))
+    self._unreported.clear()
     return counts
 
   def batch_came(self) -> None:
@@ -92,8 +92,8 @@ class Refusals:
     with self._lock:
       raise config_lib.UserError(
           f'{self._in_a_row} unrolls in a row were refused, for {secs:.0f} s: '
-          f'{self._tell() or "see the warnings"}; look at the environment, and '
-          'start actors with the config of their learner')
+          f'{self._pop_counts() or "see the warnings"}; look at the '
+          'environment, and start actors with the config of their learner')
 
 
 def refusing(packed: packing.Packing, fingerprint: int,

@@ -80,7 +80,7 @@ class DynamicActor:
       lap('environment')
       env_output = self._counter.env_output(
           timestep, self._environments.side_channels, rows)
-      core_state = _take(self._policy.core_state, rows)
+      core_state = _select(self._policy.core_state, rows)
       agent_output = self._policy.act(env_output, rows)
       self.batch_sizes[len(rows)] += 1
       lap('inference')
@@ -102,9 +102,9 @@ class DynamicActor:
     is_last = t == self._unroll_length
     self._send(rows[is_last & self._has_begun[rows]])
     if is_last.any():
-      self._buffer.begin(self._version, _take(core_state, is_last),
+      self._buffer.begin(self._version, _select(core_state, is_last),
                          rows[is_last])
-      self._buffer.record(0, *_take((env_output, agent_output), is_last),
+      self._buffer.record(0, *_select((env_output, agent_output), is_last),
                           rows[is_last])
       self._has_begun[rows] = True
     self._t[rows] = np.where(is_last, 1, t + 1)
@@ -157,7 +157,7 @@ class SynchronousDynamicActor(DynamicActor):
     num_held = 0
     while num_held < len(self._rows):
       rows, env_output = self._receive()
-      core_state = _take(self._policy.core_state, rows)
+      core_state = _select(self._policy.core_state, rows)
       agent_output = self._policy.act(env_output, rows)
       self.batch_sizes[len(rows)] += 1
       lap('inference')
@@ -166,7 +166,7 @@ class SynchronousDynamicActor(DynamicActor):
       self._buffer.record(self._t[rows], env_output, agent_output, rows)
       self._t[rows] += 1
       lap('assembly')
-      self._hold(rows[is_last], *_take((env_output, core_state), is_last))
+      self._hold(rows[is_last], *_select((env_output, core_state), is_last))
       num_held += np.count_nonzero(is_last)
     self._writer.flush()
     lap('queue_full')
@@ -179,7 +179,7 @@ class SynchronousDynamicActor(DynamicActor):
     env_output = self._counter.env_output(
         timestep, self._environments.side_channels, rows)
     if self._x_0 is None:  # All rows, of the environments' own resets.
-      self._x_0 = _take(env_output, np.argsort(rows))
+      self._x_0 = _select(env_output, np.argsort(rows))
     return rows, env_output
 
   def _begin(self, version: int) -> None:
@@ -207,6 +207,6 @@ class SynchronousDynamicActor(DynamicActor):
 AnyActor = Union[actor.Actor, DynamicActor]
 
 
-def _take(arrays: Any, rows: np.ndarray) -> Any:
+def _select(arrays: Any, rows: np.ndarray) -> Any:
   """Takes rows of each array in a structure."""
   return tf.nest.map_structure(lambda array: array[rows], arrays)

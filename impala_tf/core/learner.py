@@ -208,7 +208,7 @@ class Learner:
     num_frames = (self._num_learners * (num_steps - 1) * num_fresh *
                   self._settings.frames_per_step)
     if self._kinds is not None and not self._kinds.learns_from_fresh:
-      unroll = _take(unroll, lambda tensor, axis: (
+      unroll = _map_batch_axis(unroll, lambda tensor, axis: (
           tensor[num_fresh:] if axis == 0 else tensor[:, num_fresh:]))
     metrics, columns = self._distributed_step(self._split(unroll), num_frames)
     return {**dict(zip(self._metric_names, metrics.numpy())),
@@ -273,7 +273,7 @@ class Learner:
     def share(context: tf.distribute.ReplicaContext):
       index = context.replica_id_in_sync_group % self._num_local
 
-      return _take(unroll, lambda tensor, axis: (
+      return _map_batch_axis(unroll, lambda tensor, axis: (
           tf.split(tensor, self._num_local, axis)[index]))
 
     return self._strategy.experimental_distribute_values_from_function(share)
@@ -323,7 +323,7 @@ class Learner:
         if name in self._settings.unroll_metrics}
 
 
-def _take(unroll: types.Unroll,
+def _map_batch_axis(unroll: types.Unroll,
           take: Callable[..., tf.Tensor]) -> types.Unroll:
   """Takes unrolls by `take`, a function of a tensor and the batch's `axis`."""
   of_steps = functools.partial(take, axis=1)

@@ -3,13 +3,15 @@
 Like `experiment`, it makes parts from the config.
 """
 
-from typing import Iterable, List, Optional, Tuple
+from typing import Iterable, List, Optional, Sequence, Tuple
 
 import numpy as np
 import reverb
+import tensorflow as tf
 
 from impala_tf import config as config_lib
 from impala_tf import types
+from impala_tf.comms import config_table
 from impala_tf.comms import packing
 from impala_tf.comms import parameter_memory
 from impala_tf.comms import sampling
@@ -40,6 +42,32 @@ def make_tables(config: config_lib.Config, spec: types.Unroll,
   if config.num_replayed and has_replay:
     tables.append(make_replay(config, spec))
   return tables
+
+
+def serve(config: config_lib.Config, announced: config_lib.Config,
+          variables: Sequence[tf.Variable], tables: Sequence[reverb.Table],
+          port: Optional[int], replay_dir: Optional[str]
+          ) -> Tuple[reverb.Server, Optional[parameter_memory.Memory]]:
+  """Starts a learner's Reverb server, and publishes the config.
+
+  Args:
+    announced: the config as it was given, which actors receive.
+    variables: variables whose values actors fetch.
+    tables: queue, and replay if it is here.
+    port: port on which the server listens; None for a free one.
+    replay_dir: directory of the saved replay; None if it is not saved.
+
+  Returns:
+    The server, and memory for parameters if other processes may share it.
+  """
+  memory = None
+  if not config.experiment.in_process:
+    memory = parameter_memory.make(weights.num_parameters(variables))
+  server = queue_lib.make_server(
+      [*tables, *weights.make_tables(variables, memory),
+       config_table.make_table(announced)], port, replay_dir)
+  config_table.publish(f'localhost:{server.port}', announced)
+  return server, memory
 
 
 def make_replay(config: config_lib.Config, spec: types.Unroll) -> reverb.Table:

@@ -196,15 +196,16 @@ class MultiLevelEnvironment(environment.BatchedEnvironment):
 
   def reset(self) -> dm_env.TimeStep:
     for rows, group in zip(self._rows, self._groups):
-      self._take(rows, group, group.reset())
+      self._store_rows(rows, group, group.reset())
     return self._timestep
 
   def _step(self, actions: np.ndarray) -> dm_env.TimeStep:
     for rows, group in zip(self._rows, self._groups):
-      self._take(rows, group, group.step(np.ascontiguousarray(actions[rows])))
+      self._store_rows(
+          rows, group, group.step(np.ascontiguousarray(actions[rows])))
     return self._timestep
 
-  def _take(self, rows: slice, group: environment.BatchedEnvironment,
+  def _store_rows(self, rows: slice, group: environment.BatchedEnvironment,
             timestep: dm_env.TimeStep):
     for array, value in zip(self._timestep, timestep):
       array[rows] = value

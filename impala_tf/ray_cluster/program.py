@@ -153,7 +153,7 @@ class RayProgram(program_lib.Program):
       self._host = None
       self._lose(str(error), is_for_good=True)
     else:
-      self._take(report)
+      self._note_report(report)
 
   def _note_silence(self, secs: float):
     if self.state in (State.ABSENT, State.PLACING):
@@ -172,7 +172,7 @@ class RayProgram(program_lib.Program):
     elif self.state in (State.PLACED, State.ENDED):
       self.state = State.PLACING
 
-  def _take(self, report: Report):
+  def _note_report(self, report: Report):
     self._append(report.output)
     if self.state is State.RUNNING and report.host != self.report.host:
       self._lose(f'Ray has started anew what it ran on {self.place_name}')

@@ -100,7 +100,7 @@ class Link:
     self.infos = reverb_calls.server_info(self._client)
     self._check(fingerprint)
     self._pulses_before = reports(self.infos)[agent].pulse
-    self._take(self.infos)
+    self._note_tables(self.infos)
     self._thread = threading.Thread(target=self._run, daemon=True)
     self._thread.start()
 
@@ -157,7 +157,8 @@ class Link:
     while not self._is_ending.wait(_LOOK_SECS) or self._must_report():
       try:
         if not self._is_pending or self._flush():
-          self._take(reverb_calls.server_info(self._client, _TIMEOUT_SECS))
+          self._note_tables(
+              reverb_calls.server_info(self._client, _TIMEOUT_SECS))
           if self._reports_progress:
             self._send()
       except Exception as error:  # pylint: disable=broad-except
@@ -170,7 +171,7 @@ class Link:
     return (self._reports_progress and time.monotonic() < self._end and
             self._arrived < self._progress)
 
-  def _take(self, infos: Mapping[str, Any]) -> None:
+  def _note_tables(self, infos: Mapping[str, Any]) -> None:
     """Processes a list of the server's tables."""
     others = dict(reports(infos))
     if self._agent not in others:

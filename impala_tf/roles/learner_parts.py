@@ -1,21 +1,18 @@
 """The parts of a learner's process, made from the config."""
 
 import functools
-from typing import Callable, Iterator, NamedTuple, Optional, Tuple
+from typing import Callable, Iterator, NamedTuple, Optional
 
 import reverb
 
 from impala_tf import config as config_lib
 from impala_tf import types
 from impala_tf.agents import replayed_memory
-from impala_tf.comms import config_table
-from impala_tf.comms import parameter_memory
 from impala_tf.comms import unroll_filter
 from impala_tf.config import fingerprint as fingerprint_lib
 from impala_tf.core import batches as batches_lib
 from impala_tf.core import experiment
 from impala_tf.core import loop
-from impala_tf.core import queue as queue_lib
 from impala_tf.core import transport
 from impala_tf.core import weights
 from impala_tf.envs import environment as environment_lib
@@ -148,10 +145,17 @@ def make(config: config_lib.Config, announced: config_lib.Config, place: Place,
   log_dir = learners.own_directory(place.run_dir)
   checkpointer = learner_state.restore(
       config, place.run_dir, log_dir, environment, state, learners.is_chief)
-  server, memory = _serve(config, announced, place, queue_capacity, state,
-                          environment)
-  address = f'localhost:{server.port}'
   learner = state.learner
+  replay_dir = None
+  if place.saves_replay(config):
+    replay_dir = checkpoint_lib.replay_directory(place.run_dir)
+  server, memory = transport.serve(
+      config, announced, learner.agent.published_variables,
+      transport.make_tables(
+          config, experiment.make_unroll_spec(
+              config, environment, learner.agent), queue_capacity,
+          has_replay=place.replay_address is None), place.port, replay_dir)
+  address = f'localhost:{server.port}'
   publisher = transport.make_publisher(
       config, address, learner, _frames_per_update(config, environment), memory)
   member = None
@@ -176,32 +180,6 @@ def _frames_per_update(config: config_lib.Config,
                        environment: environment_lib.BatchedEnvironment) -> int:
   return (config.learner.num_learners * config.num_fresh *
           config.learner.unroll_length * environment.frames_per_step)
-
-
-def _serve(config: config_lib.Config, announced: config_lib.Config,
-           place: Place, queue_capacity: int, state: learner_state.State,
-           environment: environment_lib.BatchedEnvironment
-           ) -> Tuple[reverb.Server, Optional[parameter_memory.Memory]]:
-  """Starts the Reverb server and publishes the config.
-
-  Returns the server, and memory for parameters if others are to share it.
-  """
-  agent = state.learner.agent
-  memory = None
-  if not config.experiment.in_process:
-    memory = parameter_memory.make(
-        weights.num_parameters(agent.published_variables))
-  tables = transport.make_tables(
-      config, experiment.make_unroll_spec(config, environment, agent),
-      queue_capacity, has_replay=place.replay_address is None)
-  replay_dir = None
-  if place.saves_replay(config):
-    replay_dir = checkpoint_lib.replay_directory(place.run_dir)
-  server = queue_lib.make_server(
-      [*tables, *weights.make_tables(agent.published_variables, memory),
-       config_table.make_table(announced)], place.port, replay_dir)
-  config_table.publish(f'localhost:{server.port}', announced)
-  return server, memory
 
 
 def _make_saver(config: config_lib.Config, place: Place, address: str,

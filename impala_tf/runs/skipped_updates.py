@@ -40,7 +40,7 @@ class SkippedUpdates:
     self._in_a_row = 0
     self._clock = clock
     self._last_warning = None
-    self._untold = collections.Counter()
+    self._unreported = collections.Counter()
 
   def after_update(self, update: interfaces.Update) -> None:
     """Counts an update; empties its metrics if it was skipped.
@@ -63,21 +63,21 @@ class SkippedUpdates:
     self.total += 1
     self._in_a_row += 1
     if sender:
-      self._untold[sender] += 1
+      self._unreported[sender] += 1
     now = self._clock()
     if (self._last_warning is None or
         now - self._last_warning >= _WARNING_INTERVAL_SECS):
       self._last_warning = now
       logging.warning('Updates skipped, their gradients are not finite: %d in '
                       'a row, %d in all%s', self._in_a_row, self.total,
-                      self._tell())
+                      self._pop_counts())
     return True
 
-  def _tell(self) -> str:
+  def _pop_counts(self) -> str:
     """Names the workers of skipped updates since the last call."""
     counts = ', '.join(f'{count} of {sender}' for sender, count in
-                       self._untold.most_common(10))
-    self._untold.clear()
+                       self._unreported.most_common(10))
+    self._unreported.clear()
     return f' ({counts})' if counts else ''
 
   def check(self, unroll: Optional[types.Unroll] = None) -> None:
@@ -97,7 +97,7 @@ class SkippedUpdates:
                 'observations')
     raise config_lib.UserError(
         f'{self._in_a_row} updates in a row were skipped, their gradients '
-        f'were not finite{self._tell()}; {advice}, or try a lower '
+        f'were not finite{self._pop_counts()}; {advice}, or try a lower '
         'OptimizerConfig.learning_rate')
 
 

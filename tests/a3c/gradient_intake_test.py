@@ -11,7 +11,7 @@ from impala_tf.a3c import store as store_lib
 from impala_tf.core import queue as queue_lib
 from impala_tf.core import weights
 from impala_tf.roles import a3c_learner
-from impala_tf.roles import shared_parameters
+from impala_tf.roles import a3c_workers
 from tests.fixtures import programs
 
 _SEGMENTS = 12
@@ -46,7 +46,7 @@ class _Learner:
     store = store_lib.find([self.store.table_name])
     self.intake = gradient_intake.Intake(
         self.address, store,
-        apply or shared_parameters._make_applier(_CONFIG, store), publisher,
+        apply or a3c_workers.make_applier(_CONFIG, store), publisher,
         _CONFIG.experiment.total_frames)
 
   def wait_for_updates(self, number):
@@ -84,7 +84,7 @@ class _UpToDate:
 
 
 def _play(make_link):
-  workers = shared_parameters.make_workers(
+  workers = a3c_workers.make_workers(
       _CONFIG, make_link, task=0, num_processes=1, seed=0)
   for _ in range(_SEGMENTS):
     workers.run_segment()
@@ -93,7 +93,7 @@ def _play(make_link):
 
 def test_table_gives_the_numbers_of_shared_memory(tmp_path):
   parts = a3c_learner.make(_CONFIG, str(tmp_path / 'memory'))
-  _play(shared_parameters._memory_link(_CONFIG, parts.store))
+  _play(a3c_workers.memory_link(_CONFIG, parts.store))
   learner = _Learner(tmp_path / 'table')
 
   def make_link(agent, target_agent):

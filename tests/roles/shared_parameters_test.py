@@ -23,6 +23,7 @@ from impala_tf.core import loop
 from impala_tf.core import queue as queue_lib
 from impala_tf.envs import catch
 from impala_tf.roles import a3c_learner
+from impala_tf.roles import a3c_workers
 from impala_tf.roles import evaluation
 from impala_tf.roles import shared_parameters
 from impala_tf.roles import warm_start
@@ -162,13 +163,13 @@ def test_workers_of_value_methods_explore_as_the_config_says(
     algorithm, tmp_path):
   config = _config(algorithm)
   store = a3c_learner.make(config, str(tmp_path)).store
-  make_link, agents = shared_parameters._memory_link(config, store), []
+  make_link, agents = a3c_workers.memory_link(config, store), []
 
   def note(agent, target_agent):
     agents.append(agent)
     return make_link(agent, target_agent)
 
-  workers = shared_parameters.make_workers(
+  workers = a3c_workers.make_workers(
       config, note, task=0, num_processes=1, seed=0)
   store.set_counts(500, 0)  # Half of the frames within which epsilon falls.
   workers.run_segment()
@@ -189,7 +190,7 @@ def test_workers_and_processes_play_different_games(monkeypatch):
   config = _config(asynchronous=config_lib.AsyncConfig(num_workers=5))
   # Processes have other seeds, and do not depend on it.
   for task, seed in (0, 7), (1, 7), (1, 8):
-    shared_parameters.make_workers(
+    a3c_workers.make_workers(
         config, lambda agent, target_agent: None, task, 2, seed)
   assert len(seeds) == 3 + 2 + 2 == len(set(seeds))
 
@@ -437,9 +438,9 @@ def test_only_a3c_does_without_the_memory_of_another_machine():
              'shared_parameters-another-boot/1/2/3', max_size=1)], None)
     address = f'localhost:{server.port}'
     if algorithm == 'a3c':
-      assert shared_parameters._find_store(config, address) is None
+      assert a3c_workers.find_store(config, address) is None
     else:
       with pytest.raises(config_lib.ConfigError, match='run anywhere') as error:
-        shared_parameters._find_store(config, address)
+        a3c_workers.find_store(config, address)
       assert '\n' not in str(error.value)
     server.stop()

@@ -1,0 +1,146 @@
+"""The workers of a process of A3C, and their link to the shared parameters."""
+
+import functools
+from typing import Callable, Optional
+
+import reverb
+
+from impala_tf import config as config_lib
+from impala_tf.a3c import gradient_table
+from impala_tf.a3c import links
+from impala_tf.a3c import optimizers
+from impala_tf.a3c import store as store_lib
+from impala_tf.a3c import worker as worker_lib
+from impala_tf.agents import agent as agent_lib
+from impala_tf.algorithms import table as algorithms
+from impala_tf.comms import config_table
+from impala_tf.comms import reverb_calls
+from impala_tf.core import experiment
+from impala_tf.core import learner as learner_lib
+from impala_tf.core import weights
+from impala_tf.optimizers import hyperparameters as hyperparameters_lib
+from impala_tf.runtime import control as control_lib
+from impala_tf.runtime import sizing
+
+
+def make_applier(config: config_lib.Config,
+                  store: store_lib.Store) -> links.Applier:
+  """Makes the applier of gradients to the shared parameters."""
+  optimizer, options = config.optimizer, config.asynchronous
+  return links.Applier(
+      store,
+      optimizers.make(options.optimizer, optimizer.decay, optimizer.epsilon),
+      links.Settings(
+          optimizer.learning_rate, optimizer.annealed,
+          config.experiment.total_frames, options.target_interval_frames))
+
+
+def find_store(config: config_lib.Config, address: str
+                ) -> Optional[store_lib.Store]:
+  """Opens the learner's memory; None if gradients are to be sent instead.
+
+  Raises ConnectionError if the learner does not answer, or has another config;
+  ConfigError if its memory is needed and cannot be opened.
+  """
+  tables = reverb_calls.server_info(reverb.Client(address))
+  if config_table.table_name(config) not in tables:
+    raise ConnectionError('the learner there is of another config now')
+  if not config.asynchronous.share_memory:
+    return None
+  store = store_lib.find(tables)
+  if store is None and algorithms.get(config).needs_target_agent:
+    raise config_lib.ConfigError(
+        f'the memory of the learner at {address} cannot be opened: actors of '
+        f'{config.experiment.algorithm!r} share its target network there, so '
+        "they run on its machine, in its container, as its user; only those of "
+        "'a3c' run anywhere")
+  return store
+
+
+MakeLinkFn = Callable[
+    [agent_lib.Agent, Optional[agent_lib.Agent]], links.Link]
+
+
+def memory_link(config: config_lib.Config,
+                 store: store_lib.Store) -> MakeLinkFn:
+  """Returns a function from agent and target agent to their link."""
+  applier = make_applier(config, store)
+  return lambda agent, target_agent: links.MemoryLink(
+      store, agent, applier, target_agent)
+
+
+def table_link(config: config_lib.Config, address: str,
+                control: control_lib.ActorControl) -> MakeLinkFn:
+  """Returns a function from an agent, without a target, to its link."""
+
+  def make(agent, target_agent):
+    del target_agent  # See `find_store`.
+    fetcher = weights.Fetcher(address, agent.published_variables,
+                              config_table.table_name(config))
+    fetcher.wait(control.poll)
+    return gradient_table.TableLink(address, fetcher)
+
+  return make
+
+
+def make_workers(config: config_lib.Config, make_link: MakeLinkFn,
+                       task: int, num_processes: int, seed: int
+                       ) -> worker_lib.WorkersInTurn:
+  """Makes the workers of process `task` among `num_processes`.
+
+  `make_link` makes the link of agent and target agent. `seed` differs between
+  the processes of a run, and from that of a process which has died.
+  """
+  algorithm = algorithms.get(config)
+  # One after another: emulators that are made at once crash.
+  numbers = range(task, sizing.num_workers(config, num_processes),
+                  num_processes)
+  seeds = [experiment.make_seeds(config.experiment.seed, seed, number)
+           for number in numbers]
+  environments = [
+      experiment.make_environment(config, 1, environment_seed, training=True)
+      for environment_seed, _ in seeds]
+  agent = experiment.make_agent(config, environments[0])
+  loss = functools.partial(
+      algorithm.loss, config=config,
+      hyperparameters=hyperparameters_lib.Hyperparameters(config))
+  target_agent = None
+  if algorithm.needs_target_agent:
+    target_agent = experiment.make_agent(config, environments[0])
+    loss = functools.partial(loss, target_agent=target_agent)
+  options = config.asynchronous
+  num_slots = optimizers.num_slots(options.optimizer, options.num_workers)
+  workers = [
+      worker_lib.Worker(f'worker {number} of actor {task}', number % num_slots,
+                        environment, agent.initial_state(1), worker_seed)
+      for number, environment, (_, worker_seed) in zip(
+          numbers, environments, seeds)]
+  return worker_lib.WorkersInTurn(
+      make_link(agent, target_agent), agent, workers,
+      functools.partial(learner_lib.compute_gradients, agent, loss),
+      worker_lib.Settings(
+          config.optimizer.max_gradient_norm, options.max_segment_steps,
+          options.epsilon_anneal_frames),
+      experiment.make_seeds(config.experiment.seed, seed)[1],
+      explores=target_agent is not None,
+      keeps_last_action=algorithm.needs_last_action)
+
+
+def check_processes(config: config_lib.Config, task: int,
+                     num_processes: int) -> None:
+  """Raises ConfigError if a process has no workers, or they no slots."""
+  if task >= num_processes:
+    raise config_lib.ConfigError(
+        f'there is no actor {task}: the workers are in actors 0 to '
+        f'{num_processes - 1}; set ActorConfig.num_actors to have more')
+  # Checkpoints have the slots of the workers that are configured, however many
+  # processes a machine has.
+  options = config.asynchronous
+  if optimizers.num_slots(options.optimizer, num_processes) > (
+      optimizers.num_slots(options.optimizer, options.num_workers)):
+    raise config_lib.ConfigError(
+        f'AsyncConfig.optimizer = {options.optimizer!r} has a memory for each '
+        f'of AsyncConfig.num_workers = {options.num_workers}, but '
+        f'{num_processes} processes have a worker each at least; set '
+        f'num_workers to {num_processes} or more, or ActorConfig.num_actors to '
+        f'{options.num_workers} or fewer')
