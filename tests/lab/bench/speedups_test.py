@@ -72,10 +72,3 @@ def test_actors_that_have_just_ended_are_left_out():
   told = speedups.in_force(_CONFIG, ended, {})
   assert told['parameters'] == told['actors'] == (
       'not seen: the actors had just ended')
-
-
-def test_facts_of_parts_and_numbers_of_the_run_are_told():
-  told = speedups.in_force(_CONFIG, [], {'acting': 'by a flat call'})
-  assert told['acting'] == 'by a flat call'
-  assert told['environments an actor'] == '12'
-  assert told['processor'].endswith('oneDNN on')

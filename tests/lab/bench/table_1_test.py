@@ -20,10 +20,8 @@ _ROWS = list(table_1._PAPER_TABLE_1)
     (['--rounds=0'], '--rounds and --seconds must be above 0'),
     (['--environments=0'], '--environments must be at least 1'),
     (['--together=1'], '--together must be at least 2'),
-    (['--cores=1000'], '--cores must be 1 to'),
     (['--tasks=pong,pnog'], "between them, but has 'pnog'"),
     (['--rows=a3c,dqn'], "between them, but has 'dqn'"),
-    (['--config=nowhere.gin'], 'there is no file nowhere.gin'),
     (['--json=/nowhere/result.json'], '/nowhere/result.json cannot be written'),
 ])
 def test_bad_input_is_refused_before_anything_starts(

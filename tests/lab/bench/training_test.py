@@ -73,16 +73,5 @@ def test_process_that_ends_during_a_look_has_no_memory(
   assert run.pss_mib()['actors'] == 0
 
 
-def test_every_look_has_the_roles_of_the_start(start):
-  run = start(['learner', 'actor'])
-  for child in psutil.Process().children(recursive=True):
-    if 'role' in child.cmdline():
-      child.kill()
-  programs.wait_until(lambda: not run.actor_pids(), 'the end of actors')
-  look = run.pss_mib()
-  assert look['supervisor'] > 0 and look['actors'] == look['learner'] == 0
-  assert set(look) == {'supervisor', 'learner', 'actors'}
-
-
 def test_single_process_is_told_from_a_supervisor(start):
   assert list(start([]).pss_mib()) == ['in_process']

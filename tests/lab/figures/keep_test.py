@@ -7,10 +7,10 @@ import shutil
 import pytest
 
 from impala_tf.plots import runs as runs_lib
-from impala_tf.sweeps import plan as plan_lib
 from impala_tf.sweeps import results as results_lib
 from lab.figures import keep
 from tests.fixtures import programs
+from tests.fixtures import sweep_results
 
 _SWEEP = pathlib.Path('testdata/sweeps/replay_pong')
 _AGENT = pathlib.Path('testdata/agents/pong')
@@ -71,11 +71,9 @@ def _write_sweep(sweep_dir, statuses):
   """Writes a sweep with a run of each status, and a row for each run."""
   results = []
   for seed, status in enumerate(statuses, 1):
-    run = plan_lib.Run('catch', 'a', 'setting_01', seed, {})
-    results.append(results_lib.Result(run, status))
-    run_dir = sweep_dir / 'runs' / run.name
-    run_dir.mkdir(parents=True)
-    (run_dir / 'metrics.jsonl').write_text('{"frames": 1}\n')
+    results.append(sweep_results.result(
+        'a', None, 'setting_01', seed, status=status))
+    sweep_results.write_rows(sweep_dir, results[-1].run, [{'frames': 1}])
   (sweep_dir / 'results.csv').write_text(results_lib.to_csv(results))
 
 

@@ -2,16 +2,13 @@
 
 import numpy as np
 
-from impala_tf.sweeps import plan as plan_lib
-from impala_tf.sweeps import results as results_lib
 from lab.figures import pooled
+from tests.fixtures import sweep_results
 
 
 def _results(returns):
   """Makes results from {(task, variant): returns of its seeds}."""
-  return [results_lib.Result(
-      plan_lib.Run(task, variant, 'setting', seed, {}), results_lib.FINISHED,
-      final_return=value)
+  return [sweep_results.result(variant, value, 'setting', seed, task)
           for (task, variant), values in returns.items()
           for seed, value in enumerate(values)]
 
