@@ -10,9 +10,7 @@ import numpy as np
 import pytest
 
 from impala_tf.agents import saved
-from impala_tf.cli import evaluate
 from impala_tf.cli import train
-from impala_tf.runs import gin_config
 from impala_tf.runs import metrics
 from impala_tf.runtime import user_modules
 from impala_tf.storage import checkpoint
@@ -81,31 +79,14 @@ def test_everything_of_ones_own_at_once_in_every_process(tmp_path):
 
 
 @pytest.mark.usefixtures('modules_forgotten')
-def test_wrong_id_is_refused_before_anything_is_written(refused, tmp_path):
-  line = refused(
-      train.main, 'examples/my_environment.gin', _ENVIRONMENT,
-      f'--run_dir={tmp_path / "run"}',
-      "--gin_binding=EnvironmentConfig.level = 'gym/Meadows-v0'")
-  assert 'gym/Meadows-v0 cannot be made: ' in line and '`Meadow`?' in line
-  assert not any(tmp_path.iterdir())
-
-
-@pytest.mark.usefixtures('modules_forgotten')
-@pytest.mark.parametrize('program', [train, evaluate])
 def test_error_in_a_file_is_refused_before_anything_is_written(
-    refused, tmp_path, program):
-  run_dir = tmp_path / 'run'
-  run_dir.mkdir()
-  config = gin_config.load('configs/catch.gin')
-  (run_dir / 'config.gin').write_text(gin_config.dumps(config))
+    refused, tmp_path):
   bad = tmp_path / 'my_bad_file.py'
   bad.write_text('\n1 / 0')
-  where = ([run_dir] if program is evaluate
-           else ['configs/catch.gin', f'--run_dir={run_dir}'])
-  line = refused(program.main, *where, f'--import={bad}')
-  assert line == (
-      f'error: --import: {bad}, line 2: ZeroDivisionError: division by zero')
-  assert [path.name for path in run_dir.iterdir()] == ['config.gin']
+  line = refused(train.main, 'configs/catch.gin',
+                 f'--run_dir={tmp_path / "run"}', f'--import={bad}')
+  assert line.startswith(f'error: --import: {bad}, line 2: ZeroDivisionError')
+  assert not (tmp_path / 'run').exists()
 
 
 @pytest.mark.usefixtures('modules_forgotten')

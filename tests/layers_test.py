@@ -124,11 +124,6 @@ def test_declared_name_exists(entry):
   assert entry in PATHS, f'{entry} is in the order, but not in the tree'
 
 
-def test_nothing_is_declared_twice():
-  declared = [entry for layer in ORDER for entry in layer]
-  assert len(declared) == len(LAYER_OF)
-
-
 @pytest.mark.parametrize('entry', sorted({_entry(m) for m in MODULES}))
 def test_room_or_module_has_a_layer(entry):
   assert entry in LAYER_OF, (
@@ -153,12 +148,6 @@ def test_module_imports_lower_layers_and_its_own_room_only(module):
 @pytest.mark.parametrize('module', TOPS)
 def test_top_package_imports_no_room_and_no_module(module):
   assert not _imported_entries(module)
-
-
-@pytest.mark.parametrize('module', PATHS)
-def test_imported_module_of_the_project_exists(module):
-  project = {m for m in IMPORTS[module] if _is_or_is_in(m, TOPS)}
-  assert project <= PATHS.keys()
 
 
 @pytest.mark.parametrize('hop', HOPS)

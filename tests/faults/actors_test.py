@@ -11,7 +11,6 @@ from impala_tf import config as config_lib
 from impala_tf.agents import saved
 from impala_tf.runs import gin_config
 from impala_tf.runs import metrics
-from impala_tf.runtime import ports
 from tests.fixtures import programs
 from tests.fixtures.faults import checked_learner
 from tests.fixtures.faults import environments
@@ -62,7 +61,8 @@ class _Run(runs.Run):
 def _running(run_dir, config, **variables):
   (run_dir / 'config.gin').write_text(gin_config.dumps(config))
   with programs.running(
-      '-m', 'tests.fixtures.faults.supervised_run', run_dir, ports.choose(),
+      '-m', 'impala_tf', 'train', f'--run_dir={run_dir}', environments.IMPORT,
+      checked_learner.IMPORT,
       env=environments.variables(run_dir, **variables)) as process:
     yield _Run(run_dir, process)
 

@@ -12,7 +12,6 @@ import psutil
 import pytest
 
 from impala_tf import config as config_lib
-from impala_tf.runs import gin_config
 from lab.bench import peer
 from tests.fixtures import programs
 
@@ -70,25 +69,6 @@ def test_bad_input_is_refused_before_anything_starts(
     refused, arguments, words):
   assert words in refused(
       peer.main, '--command=true', r'--count=Steps (\d+)', *arguments)
-
-
-class _Started(Exception):
-  """A run that was started with such a config."""
-
-
-def test_run_beside_the_peer_has_the_bindings(monkeypatch):
-  def start(path, bindings):
-    raise _Started(gin_config.load(path, bindings))
-
-  monkeypatch.setattr(peer.training, 'TrainingRun', start)
-  monkeypatch.setattr(sys, 'argv', [
-      'peer', '--command=true', r'--count=(\d+)', 'configs/benchmark.gin',
-      "--gin_binding=LearnerConfig.precision = 'auto'",
-      '--gin_binding=LearnerConfig.batch_size = 8'])
-  with pytest.raises(_Started) as started:
-    peer._run(peer._parse_args())
-  learner = started.value.args[0].learner
-  assert (learner.precision, learner.batch_size) == ('auto', 8)
 
 
 @pytest.mark.slow

@@ -3,10 +3,7 @@
 import pytest
 
 from lab.figures import goals
-from tests.fixtures import programs
 from tests.fixtures import sweep_results
-
-_CURVES = 'testdata/sweeps/replay_pong'
 
 
 @pytest.mark.parametrize('goal, reached', [
@@ -30,21 +27,3 @@ def test_each_run_has_its_number_in_the_order_of_the_runs(tmp_path):
       '| task | variant | 1 | 2.5 |', '| --- | --- | --- | --- |',
       '| catch | a | 1.00, 2.50 | never, never |',
       '| catch | b | 0.50 | 0.50 |']
-
-
-def test_goals_are_listed_below_a_display(tmp_path):
-  ran = programs.run('lab.figures', 'curves', _CURVES, '--goals=-20,-15',
-                     f'--output={tmp_path / "replay"}')
-  assert ran.returncode == 0, ran.stderr
-  row, = (line for line in (tmp_path / 'replay.md').read_text().splitlines()
-          if line.startswith('| pong | no_replay | 2.26, '))
-  assert row.endswith('| never, never, never, never, never |')
-
-
-@pytest.mark.parametrize('arguments, words', [
-    ((f'{_CURVES}/results.csv', '--goals=-20'), '--goals needs learning'),
-    ((_CURVES, '--goals=many'), "'many' is no list of numbers")])
-def test_goals_that_cannot_be_listed_are_refused_in_a_line(arguments, words):
-  ran = programs.run('lab.figures', 'table_2', *arguments)
-  assert ran.returncode == 2
-  assert words in ran.stderr and 'Traceback' not in ran.stderr

@@ -42,16 +42,16 @@ def test_table_of_agents_that_share_needs_results_alone(refused, tmp_path):
       analysis.main, 'best_agents', csv, f'--output={tmp_path}/agents.png')
 
 
-@pytest.mark.parametrize('display, words', [
-    ('table_2', 'no variant of this sweep is a correction'),
-    ('figure_e2', 'no variant of this sweep is a correction'),
-    ('profiles', 'no variant of this sweep is a correction'),
-    ('lags', 'no variant of this sweep has a controlled lag'),
-    ('rates', 'have no OptimizerConfig.learning_rate')])
-def test_display_of_another_sweep_is_refused(
-    refused, tmp_path, display, words):
+@pytest.mark.parametrize('arguments, words', [
+    (['table_2'], 'no variant of this sweep is a correction'),
+    (['profiles'], 'no variant of this sweep is a correction'),
+    (['lags'], 'no variant of this sweep has a controlled lag'),
+    (['rates'], 'have no OptimizerConfig.learning_rate'),
+    (['variants', '--goals=0.4'], '--goals needs learning curves'),
+    (['variants', '--goals=many'], "'many' is no list of numbers")])
+def test_what_cannot_be_drawn_is_refused(refused, tmp_path, arguments, words):
   assert words in refused(
-      analysis.main, display, 'testdata/sweeps/a3c_speedup/results.csv',
+      analysis.main, *arguments, 'testdata/sweeps/a3c_speedup/results.csv',
       f'--output={tmp_path}/x.png')
   assert not list(tmp_path.iterdir())
 
