@@ -113,12 +113,6 @@ def _imported_entries(module):
 # The order and the tree.
 
 
-def test_there_is_something_to_check():
-  assert {'impala_tf', 'impala_tf.config', 'impala_tf.envs.atari', 'lab',
-          'impala_tf.cli.train', 'impala_tf.cli.roles.peers'} <= PATHS.keys()
-  assert {'impala_tf.maths', 'impala_tf.envs', 'lab.bench'} <= set(ROOMS)
-
-
 @pytest.mark.parametrize('entry', LAYER_OF)
 def test_declared_name_exists(entry):
   assert entry in PATHS, f'{entry} is in the order, but not in the tree'
@@ -194,14 +188,10 @@ def _permitted(room):
 
 
 @pytest.mark.parametrize('room', ROOMS)
-def test_room_says_what_belongs_there_and_what_it_may_import(room):
+def test_room_says_what_belongs_there_and_may_import_lower_layers(room):
   sentences = _sentences(room)
   assert len(sentences) == 2, f'{room}: two sentences, not {len(sentences)}'
   assert sentences[1].startswith('May import ')
-
-
-@pytest.mark.parametrize('room', ROOMS)
-def test_room_may_import_lower_layers_only(room):
   for entry in _permitted(room):
     if entry == 'impala_tf' and room.startswith('lab.'):
       continue  # All of it is below.
@@ -241,16 +231,10 @@ def _impurities(tree):
                   if name in banned.get(package, ()))
 
 
-PURE_MODULES = [m for m in PATHS if _is_or_is_in(m, [PURE_ROOM])]
-
-
-@pytest.mark.parametrize('module', PURE_MODULES)
-def test_pure_module_has_no_variables_and_no_io(module):
+@pytest.mark.parametrize('module', [
+    m for m in PATHS if _is_or_is_in(m, [PURE_ROOM])])
+def test_pure_module_has_no_variables_no_config_and_no_io(module):
   assert not list(_impurities(TREES[module]))
-
-
-@pytest.mark.parametrize('module', PURE_MODULES)
-def test_pure_module_imports_no_config_no_logging_and_no_io(module):
   wrong = [m for m in IMPORTS[module] if not _is_or_is_in(m, PURE_MAY_IMPORT)]
   assert not wrong
 
