@@ -1,7 +1,8 @@
 """Tests of the documents: their links, their length, and what they tell to run.
 
-Blocks that are marked `sh` and `python` in README.md and the tutorial are run,
-in order and in one directory, as a reader would run them; only less long.
+Blocks that are marked `sh` and `python` in README.md and the tutorial, and
+`bash` in the pages on examples/, are run, in order and in one directory, as a
+reader would run them; only less long.
 """
 
 import pathlib
@@ -127,11 +128,14 @@ def _run(words, directory):
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize('page', ['README.md', 'docs/tutorial.md'])
-def test_what_readers_are_told_to_run_runs(page, tmp_path):
+@pytest.mark.parametrize('page, languages', [
+    ('README.md', ('sh', 'python')), ('docs/tutorial.md', ('sh', 'python')),
+    ('docs/own_environment.md', ('bash',)),
+    ('docs/networks_and_algorithms.md', ('bash',))])
+def test_what_readers_are_told_to_run_runs(page, languages, tmp_path):
   for name in ('launch', 'configs', 'examples', 'testdata'):
     (tmp_path / name).symlink_to(_ROOT / name)
-  for language, text in _blocks(page, 'sh', 'python'):
+  for language, text in _blocks(page, *languages):
     if language == 'python':
       _run([sys.executable, '-c', text], tmp_path)
       continue

@@ -8,6 +8,7 @@ from impala_tf import config as config_lib
 from impala_tf import types
 from impala_tf.algorithms import table
 from impala_tf.maths import distributions
+from tests.fixtures import loss_inputs
 
 T, B, D = 3, 2, 4
 CONFIG = config_lib.Config(
@@ -22,15 +23,12 @@ def test_all_parameters_learn_and_entropy_is_that_of_one_dimension():
   agent = algorithm.make_agent(
       CONFIG, distributions.Gaussian(D), 'float32', False)
   agent.build(specs.Array((3,), np.float32))
-  zeros = np.zeros([T + 1, B], np.float32)
-  env_outputs = tf.nest.map_structure(tf.constant, types.EnvOutput(
-      np.ones([T + 1, B], np.uint8), zeros + .3, zeros + 1,
-      rng.normal(size=[T + 1, B, 3]).astype(np.float32), zeros, zeros))
-  actions = rng.normal(size=[T + 1, B, D]).astype(np.float32)
-  logits = agent.unroll(env_outputs, actions, ()).policy_logits
-  unroll = types.Unroll(
-      env_outputs, types.AgentOutput(actions, logits), (),
-      np.zeros(B, np.int64), np.zeros(B, np.int32))
+  unroll = tf.nest.map_structure(tf.constant, loss_inputs.unroll(
+      np.float32(rng.normal(size=[T + 1, B, D])), (), np.full([T + 1, B], .3),
+      observation=rng.normal(size=[T + 1, B, 3])))
+  actions = unroll.agent_outputs.action
+  logits = agent.unroll(unroll.env_outputs, actions, ()).policy_logits
+  unroll = unroll._replace(agent_outputs=types.AgentOutput(actions, logits))
   with tf.GradientTape() as tape:
     output = algorithm.loss(agent, unroll, CONFIG, CONFIG.impala)
   for gradient in tape.gradient(output.loss, agent.trainable_variables):

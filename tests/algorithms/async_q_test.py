@@ -5,13 +5,11 @@ import pytest
 import tensorflow as tf
 
 from impala_tf import config as config_lib
-from impala_tf import types
-from impala_tf.agents import agent as agent_lib
 from impala_tf.algorithms import async_q
 from impala_tf.maths import distributions
+from tests.fixtures import loss_inputs
 
 T, B, A = 5, 3, 3
-FIRST, MID = 0, 1
 # Q of the target network at x_0 to x_5. Q(x_0) bootstraps nothing.
 TARGET_VALUES = np.float32(
     [[7, 7, 7], [2, 0, 1], [0, 4, 3], [6, 1, 2], [5, 8, 4], [3, 4, 1]])
@@ -30,18 +28,6 @@ TARGETS = {
                  [2, 2, None, 1.5, 3])}
 
 
-class TableAgent:
-  """An agent whose variables hold its outputs at every x_t."""
-
-  def __init__(self, values):
-    self.values = tf.Variable(np.repeat(values[:, np.newaxis], B, axis=1))
-    self.baseline = tf.Variable(tf.ones([T + 1, B]))
-
-  def unroll(self, env_outputs, actions, core_state):
-    del env_outputs, actions, core_state
-    return agent_lib.NetworkOutput(self.values + 0., self.baseline + 0.)
-
-
 def _config(name, **options):
   return config_lib.Config(
       experiment=config_lib.ExperimentConfig(algorithm=name),
@@ -49,30 +35,31 @@ def _config(name, **options):
           **{'discount': .5, 'reward_clipping': 'none', **options}))
 
 
-def _unroll():
-  def columns(x):
-    return np.repeat(x[:, np.newaxis], B, axis=1)
+def _columns(x):
+  return np.repeat(x[:, np.newaxis], B, axis=1)
 
-  step_type = np.full([T + 1, B], MID, np.uint8)
+
+def _agent(values, make=loss_inputs.TableAgent):
+  return make(_columns(values), tf.ones([T + 1, B]))
+
+
+def _unroll():
+  step_type = np.full([T + 1, B], loss_inputs.MID, np.uint8)
   discount = np.ones([T + 1, B], np.float32)
-  step_type[3, 1:], discount[3, 1] = FIRST, 0
-  zeros = np.zeros([T + 1, B], np.float32)
-  return tf.nest.map_structure(tf.constant, types.Unroll(
-      env_outputs=types.EnvOutput(
-          step_type, columns(REWARDS), discount, zeros, zeros, zeros),
-      agent_outputs=types.AgentOutput(columns(ACTIONS), columns(VALUES)),
-      core_state=(), policy_version=np.zeros(B, np.int64),
-      level_index=np.zeros(B, np.int32)))
+  step_type[3, 1:], discount[3, 1] = loss_inputs.FIRST, 0
+  return tf.nest.map_structure(tf.constant, loss_inputs.unroll(
+      _columns(ACTIONS), _columns(VALUES), _columns(REWARDS), step_type,
+      discount))
 
 
 def _loss(name, **options):
   """Computes the loss, and its gradients for both agents."""
-  agent, target_agent = TableAgent(VALUES), TableAgent(TARGET_VALUES)
+  agent, target_agent = _agent(VALUES), _agent(TARGET_VALUES)
   with tf.GradientTape() as tape:
     output = async_q.loss(agent, _unroll(), _config(name, **options), None,
                           target_agent=target_agent)
   return output, tape.gradient(output.loss, [
-      agent.values, agent.baseline, target_agent.values])
+      agent.logits, agent.baseline, target_agent.logits])
 
 
 @pytest.mark.parametrize('name', TARGETS)
@@ -105,15 +92,15 @@ def test_rewards_are_clipped_as_configured():
 def test_memory_before_the_unroll_is_for_both_networks():
   states = []
 
-  class Agent(TableAgent):
+  class Agent(loss_inputs.TableAgent):
 
     def unroll(self, env_outputs, actions, core_state):
       states.append(core_state)
       return super().unroll(env_outputs, actions, core_state)
 
   unroll = _unroll()._replace(core_state='memory')
-  async_q.loss(Agent(VALUES), unroll, _config('n_step_q'), None,
-               target_agent=Agent(TARGET_VALUES))
+  async_q.loss(_agent(VALUES, Agent), unroll, _config('n_step_q'), None,
+               target_agent=_agent(TARGET_VALUES, Agent))
   assert states == ['memory', 'memory']
 
 

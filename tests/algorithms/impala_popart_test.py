@@ -13,7 +13,6 @@ import pytest
 import tensorflow as tf
 
 from impala_tf import config as config_lib
-from impala_tf import types
 from impala_tf.agents import agent as agent_lib
 from impala_tf.algorithms import impala
 from impala_tf.algorithms import impala_popart
@@ -23,10 +22,10 @@ from impala_tf.maths import popart
 from impala_tf.maths import running_moments
 from impala_tf.optimizers import hyperparameters as hyperparameters_lib
 from impala_tf.optimizers import rmsprop
-from tests.fixtures import two_cpus
+from tests.fixtures import loss_inputs
 
 T, B, A, L, FEATURES = 6, 5, 4, 3, 7
-FIRST, MID = 0, 1
+FIRST, MID = loss_inputs.FIRST, loss_inputs.MID
 TASK = np.array([2, 0, 2, 0, 0], np.int32)  # Nobody plays task 1.
 CONFIG = config_lib.Config(
     experiment=config_lib.ExperimentConfig(algorithm='impala_popart'),
@@ -35,26 +34,19 @@ CONFIG = config_lib.Config(
         discount=0.9, baseline_cost=0.7, entropy_cost=0.3,
         reward_clipping='none', clip_rho_threshold=1.6,
         clip_pg_rho_threshold=2.3, clip_c_threshold=1.1, popart_step_size=0.01))
-# No tensors yet: a process that sets its devices imports this, too.
 MOMENTS = running_moments.Moments(np.array([3., 1., -40.], np.float32),
                                   np.array([4., 1., 900.], np.float32))
 
 
-class TableAgent:
-  """An agent whose variables hold its outputs at every x_t."""
-
-  distribution = distributions.Categorical(A)
+class TableAgent(loss_inputs.TableAgent):
+  """A table with moments of each task."""
 
   def __init__(self, baseline, moments=MOMENTS):
     rng = np.random.default_rng(1)
-    self.logits = tf.Variable(rng.normal(size=[T + 1, B, A]), dtype=tf.float32)
-    self.baseline = tf.Variable(baseline, dtype=tf.float32)
+    super().__init__(rng.normal(size=[T + 1, B, A]), baseline,
+                     distributions.Categorical(A))
     self.popart = std_types.SimpleNamespace(
         moments=running_moments.Moments(*map(tf.constant, moments)))
-
-  def unroll(self, env_outputs, actions, core_state):
-    del env_outputs, actions, core_state
-    return agent_lib.NetworkOutput(self.logits + 0., self.baseline + 0.)
 
 
 def _outputs():
@@ -62,29 +54,19 @@ def _outputs():
   return np.random.default_rng(2).normal(size=[T + 1, B, L])
 
 
-def _unroll(rewards_of_task=(1., 1., 1.), batch_size=B):
+def _unroll(rewards_of_task=(1., 1., 1.)):
   rng = np.random.default_rng(3)
-  shape = [T + 1, batch_size]
+  shape = [T + 1, B]
   step_type = np.full(shape, MID, np.uint8)
   discount = np.ones(shape, np.float32)
   step_type[3, 0], discount[3, 0] = FIRST, 0  # A game that ends.
   step_type[2, 1] = step_type[T, 2] = FIRST  # Two that are cut off.
-  task = np.resize(TASK, batch_size)
-  rewards = rng.normal(size=shape) * np.take(rewards_of_task, task)
-  return tf.nest.map_structure(tf.constant, types.Unroll(
-      env_outputs=types.EnvOutput(
-          step_type=step_type,
-          reward=rewards.astype(np.float32),
-          discount=discount,
-          observation=rng.normal(size=shape + [FEATURES]).astype(np.float32),
-          episode_return=np.zeros(shape, np.float32),
-          episode_steps=np.zeros(shape, np.int32)),
-      agent_outputs=types.AgentOutput(
-          action=rng.integers(A, size=shape).astype(np.int32),
-          policy_logits=rng.normal(size=shape + [A]).astype(np.float32)),
-      core_state=(),
-      policy_version=np.zeros([batch_size], np.int64),
-      level_index=task))
+  rewards = rng.normal(size=shape) * np.take(rewards_of_task, TASK)
+  return tf.nest.map_structure(tf.constant, loss_inputs.unroll(
+      observation=rng.normal(size=shape + [FEATURES]),
+      action=np.int32(rng.integers(A, size=shape)),
+      logits=rng.normal(size=shape + [A]), reward=rewards,
+      step_type=step_type, discount=discount, level_index=TASK))
 
 
 def _loss(agent, unroll, loss=impala_popart.loss):
@@ -170,34 +152,6 @@ def test_what_a_task_pays_does_not_matter_once_its_moments_know():
     np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-4)
 
 
-def test_at_the_start_nothing_is_different():
-  moments = running_moments.Moments(
-      np.zeros(L, np.float32), np.ones(L, np.float32))
-  output, (policy, baseline) = _loss(
-      TableAgent(_outputs(), moments), _unroll())
-  plain, (plain_policy, plain_baseline) = _loss(
-      TableAgent(_own(_outputs())), _unroll(), impala.loss)
-  np.testing.assert_allclose(output.loss, plain.loss, rtol=1e-6)
-  np.testing.assert_allclose(policy, plain_policy, rtol=1e-5, atol=1e-6)
-  np.testing.assert_allclose(_own(baseline), plain_baseline, rtol=1e-5,
-                             atol=1e-6)
-
-
-def test_numbers_of_tasks_are_names():
-  order = np.array([1, 2, 0])  # Task i is called order[i].
-  back = np.argsort(order)
-  unroll = _unroll()
-  renamed = unroll._replace(level_index=tf.constant(order[TASK], tf.int32))
-  output, (policy, baseline) = _loss(TableAgent(_outputs()), unroll)
-  other, (other_policy, other_baseline) = _loss(
-      TableAgent(_outputs()[..., back], running_moments.Moments(
-          *(m[back] for m in MOMENTS))), renamed)
-  np.testing.assert_allclose(other.loss, output.loss, rtol=1e-6)
-  np.testing.assert_allclose(other_policy, policy, rtol=1e-5, atol=1e-7)
-  np.testing.assert_allclose(
-      other_baseline, tf.gather(baseline, back, axis=-1), rtol=1e-5, atol=1e-7)
-
-
 def test_totals_are_of_targets_that_no_time_limit_cut_off():
   _, _, targets = _plain()
   totals = _loss(TableAgent(_outputs()), _unroll())[0].totals
@@ -221,7 +175,8 @@ def _agent():
   return agent
 
 
-def _learner(strategy, compile_step=False):
+def _learner(compile_step):
+  strategy = tf.distribute.OneDeviceStrategy('/cpu:0')
   with strategy.scope():
     agent = _agent()
     hyperparameters = hyperparameters_lib.Hyperparameters(CONFIG)
@@ -237,11 +192,6 @@ def _learner(strategy, compile_step=False):
           compile_step=compile_step))
 
 
-def _batch():
-  # Even, for two replicas: 0 and 2 play in both, rewards are of other scales.
-  return _unroll(rewards_of_task=(1., 1., 100.), batch_size=6)
-
-
 def _totals(agent, unroll):
   return impala_popart.loss(agent, unroll, CONFIG, CONFIG.impala).totals
 
@@ -255,8 +205,8 @@ def _values(agent, unroll):
 
 @pytest.mark.parametrize('compile_step', [False, True])
 def test_update_moves_the_moments_to_the_targets_and_values_stay(compile_step):
-  learner = _learner(tf.distribute.OneDeviceStrategy('/cpu:0'), compile_step)
-  agent, unroll = learner.agent, _batch()
+  learner = _learner(compile_step)
+  agent, unroll = learner.agent, _unroll(rewards_of_task=(1., 1., 100.))
   totals = _totals(agent, unroll)
   expected = popart.update(
       agent.popart.moments, totals, CONFIG.impala.popart_step_size)
@@ -286,28 +236,3 @@ def test_moments_are_no_parameters_and_the_policy_is_not_told_the_task():
   outputs = agent.unroll(unroll.env_outputs, unroll.agent_outputs.action, ())
   assert outputs.policy_logits.shape == [T + 1, B, A]
   assert outputs.baseline.shape == [T + 1, B, L]
-
-
-def _on_two_cpus():
-  """Takes steps in a process of `two_cpus`."""
-  results = []
-  for strategy in (
-      tf.distribute.OneDeviceStrategy('/cpu:0'),
-      tf.distribute.MirroredStrategy(['/cpu:0', '/cpu:1'])):
-    learner = _learner(strategy)
-    for _ in range(3):
-      learner.update(_batch())
-    results.append([
-        [x.numpy() for x in strategy.experimental_local_results(v)]
-        for v in learner.agent.variables])
-  return results
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(300)  # Imports TensorFlow and traces twice.
-def test_two_replicas_have_the_moments_of_one_with_the_whole_batch():
-  one, two = two_cpus.call(_on_two_cpus)
-  assert len(one) == len(two) == 8 + 2
-  for (whole,), (left, right) in zip(one, two):
-    np.testing.assert_array_equal(left, right)
-    np.testing.assert_allclose(left, whole, rtol=1e-4, atol=1e-5)

@@ -12,6 +12,7 @@ from impala_tf import types
 from impala_tf.agents import agent as agent_lib
 from impala_tf.algorithms import impala
 from impala_tf.maths import distributions
+from tests.fixtures import loss_inputs
 
 T, B, A, D, FEATURES = 7, 4, 5, 2, 6
 DISCRETE = distributions.Categorical(A)
@@ -19,7 +20,7 @@ CONTINUOUS = distributions.Gaussian(D)
 SCALE = 0.6  # Of what is continuous: far-off actions are all rounding errors.
 both_kinds = pytest.mark.parametrize(
     'policy', [DISCRETE, CONTINUOUS], ids=str)
-FIRST, MID = 0, 1
+FIRST, MID = loss_inputs.FIRST, loss_inputs.MID
 # Three different bounds that all bind, and no weight of 1.
 CONFIG = config_lib.ImpalaConfig(
     discount=0.9, baseline_cost=0.7, entropy_cost=0.3,
@@ -53,9 +54,9 @@ class LinearAgent:
         tf.linalg.matvec(features, self.value))
 
 
-def _unroll(seed=0, batch_size=B, policy=DISCRETE):
+def _unroll(batch_size=B, policy=DISCRETE):
   """Makes unrolls with ends inside, at the first and the last transition."""
-  rng = np.random.default_rng(seed)
+  rng = np.random.default_rng(0)
   shape = [T + 1, batch_size]
   scale = 1.0 if policy is DISCRETE else SCALE
   step_type = np.full(shape, MID, np.uint8)
@@ -67,24 +68,14 @@ def _unroll(seed=0, batch_size=B, policy=DISCRETE):
       discount[t, b] = 0
     for t, b in (1, 1), (4, 1), (5, 1), (T, 2), (0, 3):  # Truncations.
       step_type[t, b] = FIRST
-  return types.Unroll(
-      env_outputs=types.EnvOutput(
-          step_type=step_type,
-          reward=rng.normal(scale=1.5, size=shape).astype(np.float32),
-          discount=discount,
-          observation=rng.normal(size=shape + [FEATURES]).astype(np.float32),
-          episode_return=np.zeros(shape, np.float32),
-          episode_steps=np.zeros(shape, np.int32)),
-      agent_outputs=types.AgentOutput(
-          action=(rng.integers(A, size=shape).astype(np.int32)
-                  if policy is DISCRETE else
-                  rng.normal(size=shape + [D], scale=scale).astype(np.float32)),
-          policy_logits=rng.normal(
-              size=shape + [policy.num_logits], scale=scale
-          ).astype(np.float32)),
-      core_state=rng.normal(size=[batch_size]).astype(np.float32),
-      policy_version=np.zeros([batch_size], np.int64),
-      level_index=np.zeros([batch_size], np.int32))
+  return loss_inputs.unroll(
+      reward=rng.normal(scale=1.5, size=shape),
+      observation=rng.normal(size=shape + [FEATURES]),
+      action=(np.int32(rng.integers(A, size=shape)) if policy is DISCRETE else
+              np.float32(rng.normal(size=shape + [D], scale=scale))),
+      logits=rng.normal(size=shape + [policy.num_logits], scale=scale),
+      core_state=np.float32(rng.normal(size=[batch_size])),
+      step_type=step_type, discount=discount)
 
 
 def _loss(agent, unroll, config=CONFIG):
@@ -277,6 +268,8 @@ def test_loss_is_that_of_section_4_2(config, oracle_config, policy):
   np.testing.assert_allclose(output.loss, _total(terms, oracle_config),
                              rtol=1e-4)
   assert output.loss.shape == () and output.loss.dtype == tf.float32
+  assert np.any(output.metrics['rho/clipped_share']) == (
+      config.clip_rho_threshold is not None)
 
 
 @both_kinds
@@ -304,35 +297,6 @@ def _by_observation(gradients):
   """Splits gradients under `_table`: policy [T+1, B, A], value [T+1, B]."""
   policy, value = (g.numpy()[:-1] for g in gradients)
   return policy.reshape([T + 1, -1, A]), value.reshape([T + 1, -1])
-
-
-def test_a_reward_belongs_to_the_action_before_it():
-  base = _unroll(batch_size=1)
-  # Myopic and without entropy: nothing but the reward connects two steps.
-  config = dataclasses.replace(CONFIG, discount=0.0, entropy_cost=0.0,
-                               lambda_=0.0)
-  rewards = np.zeros([T + 1, 1], np.float32)
-
-  def gradients(rewards):
-    agent, unroll = _table(base._replace(
-        env_outputs=base.env_outputs._replace(reward=rewards)))
-    return _by_observation(_loss(agent, unroll, config)[1])
-
-  policy, value = gradients(rewards)
-  for t in range(T + 1):
-    rewards = np.zeros([T + 1, 1], np.float32)
-    rewards[t] = 0.5
-    other_policy, other_value = gradients(rewards)
-    moved = [t - 1] if t else []
-    np.testing.assert_array_equal(
-        np.flatnonzero(np.any(other_policy != policy, axis=(1, 2))), moved)
-    np.testing.assert_array_equal(
-        np.flatnonzero(np.any(other_value != value, axis=1)), moved)
-    if moved:
-      # A good reward raises the action that was taken, and that alone.
-      change = (other_policy - policy)[t - 1, 0]
-      np.testing.assert_array_equal(
-          np.flatnonzero(change < 0), base.agent_outputs.action[t - 1])
 
 
 def test_the_last_observation_gives_its_value_and_learns_nothing():
@@ -366,69 +330,6 @@ def test_truncated_transitions_are_masked_and_those_before_do_not_see_them():
   np.testing.assert_array_equal(other_policy[:5, 1], policy[:5, 1])
   np.testing.assert_array_equal(other_value[:5, 1], value[:5, 1])
   assert abs(float(other_output.loss - output.loss)) > 0.1
-
-
-def test_the_advantage_is_bootstrapped_from_vs_and_not_from_v():
-  """Appendix A.3: a reward far off counts for every action before it."""
-  base = _unroll(batch_size=1)
-  config = dataclasses.replace(CONFIG, entropy_cost=0.0, lambda_=1.0)
-
-  def policy_gradient(last_reward):
-    rewards = np.zeros([T + 1, 1], np.float32)
-    rewards[T] = last_reward
-    agent, unroll = _table(base._replace(
-        env_outputs=base.env_outputs._replace(reward=rewards)))
-    return _by_observation(_loss(agent, unroll, config)[1])[0]
-
-  # From V(x_{t+1}) only the last action would learn of it.
-  moved = np.abs(policy_gradient(1.0) - policy_gradient(0.0)).max(axis=(1, 2))
-  assert np.all(moved[:T] > 1e-5) and moved[T] == 0
-
-
-def test_twice_the_batch_is_twice_the_loss_and_gradient():
-  agent, unroll = LinearAgent(), _unroll()
-  twice = types.Unroll(
-      *(tf.nest.map_structure(lambda x: np.concatenate([x, x], axis=1), outputs)
-        for outputs in unroll[:2]),
-      *(np.concatenate([x, x]) for x in unroll[2:5]))
-  (output, gradients), (double_output, double_gradients) = (
-      _loss(agent, u) for u in (unroll, twice))
-  np.testing.assert_allclose(double_output.loss, 2 * output.loss, rtol=1e-5)
-  for x, y in zip(double_gradients, gradients):
-    np.testing.assert_allclose(x, 2 * y, rtol=1e-4, atol=1e-5)
-  for name, value in output.metrics.items():
-    np.testing.assert_allclose(
-        double_output.metrics[name],
-        np.tile(value, 2) if value.shape.rank else value, rtol=1e-4,
-        err_msg=name)
-
-
-def test_rewards_are_clipped_by_the_configured_name():
-  agent, unroll = LinearAgent(), _unroll()
-  unclipped = dataclasses.replace(CONFIG, reward_clipping='none')
-  clipped = unroll._replace(env_outputs=unroll.env_outputs._replace(
-      reward=np.clip(unroll.env_outputs.reward, -1, 1)))
-  loss = _loss(agent, unroll)[0].loss
-  np.testing.assert_array_equal(_loss(agent, clipped, unclipped)[0].loss, loss)
-  assert abs(float(_loss(agent, unroll, unclipped)[0].loss - loss)) > 0.1
-
-
-def _on_policy(agent, unroll):
-  constants = tf.nest.map_structure(tf.constant, unroll)
-  logits = agent.unroll(constants.env_outputs, constants.agent_outputs.action,
-                        constants.core_state).policy_logits
-  # Logits are known up to a constant.
-  return unroll._replace(agent_outputs=unroll.agent_outputs._replace(
-      policy_logits=logits.numpy() + 3))
-
-
-def test_metrics_on_policy():
-  agent, unroll = LinearAgent(), _unroll()
-  config = dataclasses.replace(CONFIG, clip_rho_threshold=1.0)
-  metrics = _loss(agent, _on_policy(agent, unroll), config)[0].metrics
-  np.testing.assert_allclose(metrics['kl_behaviour_target'], 0, atol=1e-5)
-  np.testing.assert_allclose(metrics['rho/mean'], 1, rtol=1e-4)
-  assert not np.any(metrics['rho/clipped_share'])
 
 
 @both_kinds
@@ -466,13 +367,6 @@ def test_metrics_off_policy(policy):
       'loss/total', 'loss/policy_gradient', 'loss/baseline', 'loss/entropy'}
 
 
-def test_nothing_is_clipped_without_a_threshold():
-  config = dataclasses.replace(CONFIG, clip_rho_threshold=None)
-  metrics = _loss(LinearAgent(), _unroll(), config)[0].metrics
-  assert not np.any(metrics['rho/clipped_share'])
-  assert np.mean(metrics['rho/mean']) > 1
-
-
 def test_weights_of_unrolls_are_factors_of_their_losses():
   agent, unroll = LinearAgent(), _unroll()
   weights = np.array([1., .5, 0., .25], np.float32)
@@ -486,69 +380,31 @@ def test_weights_of_unrolls_are_factors_of_their_losses():
       weighted.loss, np.sum(weights * output.metrics['loss/total']), rtol=1e-5)
 
 
-class OneStepAgent:
-  """An agent whose variable holds the logits at x_0; it values nothing."""
-
-  distribution = distributions.Categorical(3)
-
-  def __init__(self):
-    self.trainable_variables = [
-        tf.Variable(tf.math.log([1 / 6, 1 / 3, 1 / 2]))]
-
-  def unroll(self, env_outputs, actions, core_state):
-    del env_outputs, actions, core_state
-    logits = tf.tile(self.trainable_variables[0][tf.newaxis, tf.newaxis],
-                     [2, 1, 1])
-    return agent_lib.NetworkOutput(logits, tf.zeros([2, 1]))
-
-
 def test_gradient_without_a_correction_is_a3cs():
   # Mnih et al. 2016, algorithm S3, by hand: an episode's last step with an
   # advantage of 0.6875 and an entropy cost of 0.01. With the wrong sign of the
   # entropy this would be (0.115884, -0.458043, 0.342159).
-  zeros = np.zeros([2, 1], np.float32)
-  unroll = types.Unroll(
-      env_outputs=types.EnvOutput(
-          np.uint8([[MID], [FIRST]]), zeros + .6875, zeros, zeros, zeros,
-          zeros),
-      agent_outputs=types.AgentOutput(
-          np.int32([[1], [1]]), np.zeros([2, 1, 3], np.float32)),
-      core_state=(), policy_version=np.zeros([1], np.int64),
-      level_index=np.zeros([1], np.int32))
-  _, (gradient,) = _loss(OneStepAgent(), unroll, config_lib.ImpalaConfig(
+  agent = loss_inputs.TableAgent(
+      np.log([[[1 / 6, 1 / 3, 1 / 2]]] * 2), np.zeros([2, 1]),
+      distributions.Categorical(3))
+  unroll = loss_inputs.unroll(
+      np.int32([[1], [1]]), np.zeros([2, 1, 3]), [[.6875], [.6875]],
+      np.uint8([[MID], [FIRST]]), np.zeros([2, 1], np.float32))
+  _, (gradient, _) = _loss(agent, unroll, config_lib.ImpalaConfig(
       correction='none', entropy_cost=.01))
   np.testing.assert_allclose(
-      gradient, [.113283, -.458624, .345341], atol=1e-6)
-
-
-class WorkedExampleAgent:
-  """An agent that values x_0 to x_5 as the worked example does."""
-
-  distribution = distributions.Categorical(3)
-
-  def __init__(self):
-    self.trainable_variables = [tf.Variable(tf.zeros([6, 1, 3]))]
-
-  def unroll(self, env_outputs, actions, core_state):
-    del env_outputs, actions, core_state
-    return agent_lib.NetworkOutput(
-        self.trainable_variables[0],
-        tf.constant([[1.], [1], [2], [1], [2], [4]]))
+      gradient[0, 0], [.113283, -.458624, .345341], atol=1e-6)
 
 
 def test_value_loss_without_a_correction_is_a3cs():
   # Advantages .6875, .375, .75, .5 and 1, by hand; see tests/maths/n_step_test.
   # The critic's learning rate is half the actor's: a quarter of their squares.
-  ones = np.ones([6, 1], np.float32)
-  unroll = types.Unroll(
-      env_outputs=types.EnvOutput(
-          np.full([6, 1], MID, np.uint8),
-          np.float32([[0], [1], [0], [2], [0], [1]]), ones, ones, ones, ones),
-      agent_outputs=types.AgentOutput(
-          np.ones([6, 1], np.int32), np.zeros([6, 1, 3], np.float32)),
-      core_state=(), policy_version=np.zeros([1], np.int64),
-      level_index=np.zeros([1], np.int32))
-  output, _ = _loss(WorkedExampleAgent(), unroll, config_lib.ImpalaConfig(
+  agent = loss_inputs.TableAgent(
+      np.zeros([6, 1, 3]), [[1.], [1], [2], [1], [2], [4]],
+      distributions.Categorical(3))
+  unroll = loss_inputs.unroll(np.ones([6, 1], np.int32), np.zeros([6, 1, 3]),
+                              [[0], [1], [0], [2], [0], [1]])
+  output, _ = _loss(agent, unroll, config_lib.ImpalaConfig(
       correction='none', discount=.5, baseline_cost=.5, entropy_cost=0.,
       reward_clipping='none'))
   policy_loss, total = (

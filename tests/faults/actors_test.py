@@ -11,7 +11,6 @@ from impala_tf import config as config_lib
 from impala_tf.agents import saved
 from impala_tf.runs import gin_config
 from impala_tf.runs import metrics
-from impala_tf.runtime import ports
 from tests.fixtures import programs
 from tests.fixtures.faults import checked_learner
 from tests.fixtures.faults import environments
@@ -62,7 +61,8 @@ class _Run(runs.Run):
 def _running(run_dir, config, **variables):
   (run_dir / 'config.gin').write_text(gin_config.dumps(config))
   with programs.running(
-      '-m', 'tests.fixtures.faults.supervised_run', run_dir, ports.choose(),
+      '-m', 'impala_tf', 'train', f'--run_dir={run_dir}', environments.IMPORT,
+      checked_learner.IMPORT,
       env=environments.variables(run_dir, **variables)) as process:
     yield _Run(run_dir, process)
 
@@ -73,8 +73,7 @@ def test_actors_are_killed_again_and_again(tmp_path, fault):
   recovery_secs, killed = [], []
   with _running(tmp_path, config) as run:
     for _ in range(fault.tries):
-      actors = run.wait(
-          lambda: len(p := run.pids('actor')) == 3 and p, 'three actors')
+      actors = run.wait_for_actors(3)
       run.wait_for_unrolls_of(actors)
       time.sleep(rng.uniform(0, 0.1))  # Anywhere within an unroll.
       victims = rng.sample(actors, rng.choice((1, 1, 2, 3)))
@@ -112,7 +111,6 @@ def test_actors_are_killed_again_and_again(tmp_path, fault):
 
 def test_slow_learner_makes_actors_wait(tmp_path, fault):
   config = _config(num_actors=3, num_envs=4)
-  survived = 0
   with _running(tmp_path, config, FAULTS_SLOW_SECS='0.2') as run:
     run.wait(lambda: len({pid for pid, _ in run.learned()[1]}) == 3,
              'unrolls of three actors')
@@ -133,6 +131,6 @@ def test_slow_learner_makes_actors_wait(tmp_path, fault):
       # since the file was written; for each actor what it plays, and half of
       # that on its way.
       assert waiting <= _QUEUE + 4 * B + 3 * (4 + 2)
-      survived += 1
     run.stop()
-  fault.report('a learner that sleeps for 0.2 s in each update', survived, 0)
+  fault.report('a learner that sleeps for 0.2 s in each update', fault.tries,
+               0)

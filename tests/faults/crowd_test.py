@@ -51,9 +51,9 @@ def test_each_of_many_actors_gets_its_share(tmp_path, fault):
     return np.array(json.loads(text) + [0] * number)[:number]
 
   with programs.running(
-      '-m', 'tests.fixtures.faults.counting_learner', 'learner', '--supervised',
-      f'--run_dir={tmp_path}', f'--address=localhost:{port}',
-      stdin=programs.PIPE,
+      '-m', 'impala_tf', 'role', 'learner', '--supervised',
+      counting_learner.IMPORT, f'--run_dir={tmp_path}',
+      f'--address=localhost:{port}', stdin=programs.PIPE,
       env=variables) as learner, programs.running(
           '-m', 'tests.fixtures.faults.crowd', path, f'localhost:{port}',
           number, stdin=programs.PIPE) as crowd:

@@ -26,23 +26,17 @@ def _learn_a_while(run, rng):
   time.sleep(rng.uniform(0, _INTERVAL_SECS))
 
 
-def _kill(run, rng):
-  """Kills the learner and checks that this ends the run."""
-  _learn_a_while(run, rng)
-  programs.kill(*run.pids('learner'))
-  code, text = run.end()
-  assert code == 1
-  assert 'the learner was killed by SIGKILL' in text
-  assert not programs.pids(f'--run_dir={run.run_dir}')
-
-
 def test_learner_is_killed_and_the_same_command_goes_on(tmp_path, fault):
   rng = random.Random(0)
   recovery_secs, lost_secs = [], []
   with contextlib.ExitStack() as stack:
     run = stack.enter_context(runs.training(tmp_path, _OFTEN))
     for _ in range(fault.tries):
-      _kill(run, rng)
+      _learn_a_while(run, rng)
+      programs.kill(*run.pids('learner'))
+      code, text = run.end()
+      assert code == 1 and 'the learner was killed by SIGKILL' in text
+      assert not programs.pids(f'--run_dir={tmp_path}')
       killed = time.monotonic()
       saved = run.newest_checkpoint()
       lost_secs.append(run.check_lost_secs(_INTERVAL_SECS))
@@ -51,29 +45,12 @@ def test_learner_is_killed_and_the_same_command_goes_on(tmp_path, fault):
       run.wait(lambda: line in run.log(), line)  # noqa: B023
       run.wait(lambda: run.row()['updates'] > saved, 'an update')  # noqa: B023
       recovery_secs.append(time.monotonic() - killed)
-      updates = [row['updates'] for row in run.rows()]
-      assert updates == sorted(set(updates))
+      run.check_rows(programs.CATCH_FRAMES_PER_UPDATE)
     run.stop()
   fault.report(
       'kill -9 of the learner, the same command again', fault.tries,
       f'{max(lost_secs):.1f} s of learning at most, saving every '
       f'{_INTERVAL_SECS:g} s', recovery_secs)
-
-
-def _kill_one_of_two(run, rng, learner):
-  """Kills a learner and waits until all processes have died.
-
-  Returns:
-    The time of the kill, in monotonic seconds.
-  """
-  _learn_a_while(run, rng)
-  pids = [two_learners.pid(run.run_dir, i) for i in range(2)]
-  actors = run.pids('actor')
-  killed = time.monotonic()
-  programs.kill(pids[learner])
-  run.wait(lambda: not any(map(programs.is_alive, [*pids, *actors])),
-           'the end of the others')
-  return killed
 
 
 def test_one_of_two_learners_is_killed_and_all_go_on(tmp_path, fault):
@@ -83,7 +60,13 @@ def test_one_of_two_learners_is_killed_and_all_go_on(tmp_path, fault):
   with runs.training(tmp_path, *two_learners.FLAGS, _OFTEN,
                      runs.bind('ActorConfig.max_restarts', 1000)) as run:
     for i in range(tries):
-      killed = _kill_one_of_two(run, rng, learner=i % 2)
+      _learn_a_while(run, rng)
+      pids = [two_learners.pid(run.run_dir, learner) for learner in range(2)]
+      alive = [*pids, *run.pids('actor')]
+      killed = time.monotonic()
+      programs.kill(pids[i % 2])
+      run.wait(lambda: not any(map(programs.is_alive, alive)),  # noqa: B023
+               'the end of the others')
       before, saved = run.row()['updates'], run.newest_checkpoint()
       lost_secs.append(run.check_lost_secs(_INTERVAL_SECS))
       run.wait(lambda: run.log().count('Resuming from') == i + 1, 'a start')  # noqa: B023
@@ -140,9 +123,8 @@ def test_learner_is_stopped_for_a_while(tmp_path, fault):
 
 def test_actor_is_stopped_and_the_others_go_on(tmp_path, fault):
   with runs.training(tmp_path, runs.bind('ActorConfig.num_actors', 2)) as run:
-    run.wait(lambda: len(run.pids('actor')) == 2, 'actors')
+    actors = run.wait_for_actors(2)
     run.wait_for_frames(2000)
-    actors = run.pids('actor')
     for i in range(fault.tries):
       os.kill(actors[i % 2], signal.SIGSTOP)
       run.wait_for_frames(2000)

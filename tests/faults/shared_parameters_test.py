@@ -47,35 +47,54 @@ def _processes(run_dir):
   return programs.pids(f'--run_dir={run_dir}')
 
 
-def test_killed_worker_process_costs_its_segment_only(tmp_path, fault):
-  with _training(tmp_path, _ENDLESS, '--evaluate', runs.bind(
-      'ExperimentConfig.evaluation_interval_secs', 1.), runs.bind(
-          'ActorConfig.max_restarts', 10**6)) as run:
+def _shares_memory(pid):
+  maps = pathlib.Path(f'/proc/{pid}/maps').read_text()
+  return 'impala_tf_shared_parameters' in maps
+
+
+@pytest.mark.parametrize('shares', [True, False])
+def test_killed_worker_process_costs_its_segment_only(tmp_path, fault, shares):
+  """Processes share parameters, or learn through the tables."""
+  with _training(
+      tmp_path, _ENDLESS, '--evaluate',
+      runs.bind('ExperimentConfig.evaluation_interval_secs', 1.),
+      runs.bind('AsyncConfig.share_memory', shares),
+      runs.bind('AsyncConfig.max_segment_steps', 9),  # An episode.
+      runs.bind('ActorConfig.max_restarts', 10**6)) as run:
     for i in range(fault.tries):
-      actors = run.wait(
-          lambda: len(p := run.pids('actor')) == 2 and p, 'two processes')
-      before = run.row()['frames']
-      run.wait(lambda: run.row()['frames'] > before, 'frames')  # noqa: B023
+      actors = run.wait_for_actors(2)
+      run.wait_for_frames()
+      assert [_shares_memory(pid) for pid in actors] == [shares] * 2
       victim = actors[i % 2]
       programs.kill(victim)
-      before = run.row()['frames']
-      # The other goes on meanwhile.
-      run.wait(lambda: run.row()['frames'] > before, 'frames')  # noqa: B023
+      run.wait_for_frames()  # The other goes on meanwhile.
       run.wait(lambda: len(p := run.pids('actor')) == 2 and victim not in p,  # noqa: B023
                'a process in its place')
     run.wait(lambda: metrics.read_rows(str(tmp_path / 'evaluation')),
              'an evaluation')
+    run.wait(lambda: run.row().get('episode_return', -1) > -0.4,
+             'a better return than that of chance, -0.6')
     rows = run.rows()
     _stop(run)
   frames = [row['frames'] for row in rows]
   assert frames == sorted(frames)
   assert all(math.isfinite(row['loss/total']) for row in rows)
+  # Parameters do not move within a segment, so acting and learning agree.
+  ratios = [row['rho/mean'] for row in rows if 'rho/mean' in row]
+  np.testing.assert_allclose(ratios, 1, atol=1e-4)
+  if not shares:
+    # The mean of all segments, not of rows: one may hold little else than a
+    # segment that was held up. There are the queue, and the two that play.
+    lags = [row['policy_lag'] for row in rows]
+    num_segments = np.diff([0, *(row['updates'] for row in rows)])
+    assert 0 < np.average(lags, weights=num_segments) < 8 + 2
   loaded = _agent(tmp_path)
   assert loaded.num_frames >= frames[-1]
   assert np.isfinite(worker_lib.flatten(loaded.agent)).all()
   assert not _processes(tmp_path)
-  fault.report('kill -9 of one of two processes of workers', fault.tries,
-               'the segment that was played')
+  how = 'share parameters' if shares else 'send gradients'
+  fault.report(f'kill -9 of one of two processes of workers that {how}',
+               fault.tries, 'the segment that was played')
 
 
 def test_stopped_run_goes_on_and_ends(tmp_path):
@@ -136,45 +155,3 @@ def test_nan_of_one_worker_is_not_shared_with_the_other_process(
   assert np.isfinite(worker_lib.flatten(loaded.agent)).all()
   fault.report('a worker whose gradients are NaN for a while', fault.tries,
                'those gradients')
-
-
-def _shares_memory(pid):
-  maps = pathlib.Path(f'/proc/{pid}/maps').read_text()
-  return 'impala_tf_shared_parameters' in maps
-
-
-def test_worker_process_that_sends_gradients_costs_its_own_only(
-    tmp_path, fault):
-  """Two processes learn through the tables; one after the other is killed."""
-  with _training(tmp_path, _ENDLESS, runs.bind(
-      'AsyncConfig.share_memory', False), runs.bind(
-          'AsyncConfig.max_segment_steps', 9), runs.bind(  # An episode.
-              'ActorConfig.max_restarts', 10**6)) as run:
-    for i in range(fault.tries):
-      actors = run.wait(
-          lambda: len(p := run.pids('actor')) == 2 and p, 'two processes')
-      run.wait_for_frames()
-      assert not any(map(_shares_memory, actors))
-      victim = actors[i % 2]
-      programs.kill(victim)
-      run.wait_for_frames()  # The other goes on meanwhile.
-      run.wait(lambda: len(p := run.pids('actor')) == 2 and victim not in p,  # noqa: B023
-               'a process in its place')
-    run.wait(lambda: run.row().get('episode_return', -1) > -0.4,
-             'a better return than that of chance, -0.6')
-    rows = run.rows()
-    _stop(run)
-  frames = [row['frames'] for row in rows]
-  assert frames == sorted(frames)
-  # Parameters do not move within a segment, so acting and learning agree.
-  ratios = [row['rho/mean'] for row in rows if 'rho/mean' in row]
-  np.testing.assert_allclose(ratios, 1, atol=1e-4)
-  # The mean of all segments, not of rows: one may hold little else than a
-  # segment that was held up. There are the queue, and the two that play.
-  lags = [row['policy_lag'] for row in rows]
-  num_segments = np.diff([0, *(row['updates'] for row in rows)])
-  assert 0 < np.average(lags, weights=num_segments) < 8 + 2
-  assert np.isfinite(worker_lib.flatten(_agent(tmp_path).agent)).all()
-  assert not _processes(tmp_path)
-  fault.report('kill -9 of one of two processes that send gradients',
-               fault.tries, 'the segment that was played')

@@ -14,6 +14,7 @@ from impala_tf.runs import metrics
 from impala_tf.runtime import ports
 from impala_tf.sweeps import results as results_lib
 from tests.fixtures import programs
+from tests.fixtures import sweep_files
 from tests.fixtures.faults import runs
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -76,12 +77,7 @@ def _agent(stack, replay, run_dir, number, *arguments):
 
 
 def _check_rows(run):
-  rows = run.rows()
-  updates = [row['updates'] for row in rows]
-  assert updates == sorted(set(updates))
-  for row in rows:
-    assert row['frames'] == row['updates'] * programs.CATCH_FRAMES_PER_UPDATE
-    assert row['unrolls_refused'] == row['updates_skipped'] == 0
+  for row in run.check_rows(programs.CATCH_FRAMES_PER_UPDATE):
     assert row.get('replayed/policy_lag', 0) >= 0
     assert 0 <= row['replayed/foreign_share'] <= 1
 
@@ -174,21 +170,6 @@ def test_learner_of_an_agent_is_killed_and_the_others_wait_for_it(
                fault.tries, None, recovery_secs)
 
 
-_SWEEP = """from __gin__ import dynamic_registration
-from impala_tf import sweeps
-sweeps.SweepConfig.tasks = {'catch': 'configs/catch.gin'}
-sweeps.SweepConfig.shared_replay = True
-sweeps.SweepConfig.points = {
-    'slow': {'OptimizerConfig.learning_rate': 0.001},
-    'fast': {'OptimizerConfig.learning_rate': 0.004}}
-sweeps.SweepConfig.fixed = {
-    'ExperimentConfig.total_frames': %d, 'ExperimentConfig.in_process': True,
-    'LearnerConfig.batch_size': 16, 'LearnerConfig.unroll_length': 5,
-    'ActorConfig.num_actors': 1, 'ActorConfig.num_envs': 4,
-    'ReplayConfig.replay_fraction': 0.5}
-"""
-
-
 def _frames(tmp_path):
   """Returns the frames of both agents."""
   found = []
@@ -210,9 +191,17 @@ def _processes(tmp_path):
 @pytest.mark.nightly
 def test_sweep_goes_on_when_its_replay_is_killed_and_stops_as_a_whole(
     tmp_path, fault):
-  path = tmp_path / 'sweep.gin'
   total = 100_000 * fault.tries
-  path.write_text(_SWEEP % total)
+  path = sweep_files.write(
+      tmp_path / 'sweep.gin', shared_replay=True, points={
+          'slow': {'OptimizerConfig.learning_rate': 0.001},
+          'fast': {'OptimizerConfig.learning_rate': 0.004}},
+      fixed={
+          'ExperimentConfig.total_frames': total,
+          'ExperimentConfig.in_process': True,
+          'LearnerConfig.batch_size': 16, 'LearnerConfig.unroll_length': 5,
+          'ActorConfig.num_actors': 1, 'ActorConfig.num_envs': 4,
+          'ReplayConfig.replay_fraction': 0.5})
   command = ('impala_tf', 'sweep', path, f'--sweep_dir={tmp_path / "sweep"}')
   stop_secs = []
   for _ in range(fault.tries):

@@ -3,7 +3,6 @@
 import contextlib
 import os
 import random
-import resource
 import signal
 import time
 
@@ -34,7 +33,7 @@ class _Soak:
   def start(self):
     self._stack.close()
     self.run = self._stack.enter_context(runs.training(self._run_dir, *_FLAGS))
-    self.run.wait(lambda: len(self.run.pids('actor')) == _NUM_ACTORS, 'actors')
+    self.run.wait_for_actors(_NUM_ACTORS)
     self.run.wait(lambda: self.run.pids('learner'), 'a learner')
 
   def kill_actor(self):
@@ -54,11 +53,9 @@ class _Soak:
     os.kill(pid, signal.SIGCONT)
 
   def fail_to_save(self):
-    learner, = self.run.pids('learner')
-    hard = resource.prlimit(learner, resource.RLIMIT_FSIZE)[1]
-    resource.prlimit(learner, resource.RLIMIT_FSIZE, (1, hard))
+    self.run.limit_files(1)
     time.sleep(5.)
-    resource.prlimit(learner, resource.RLIMIT_FSIZE, (-1, hard))
+    self.run.limit_files(-1)
 
   def kill_learner(self):
     self.run.wait_for_checkpoint()
@@ -98,12 +95,7 @@ def test_soak(tmp_path, fault):
     getattr(soak, done[-1])()
     soak.run.wait_for_frames(1000)
     recovery_secs.append(time.monotonic() - began)
-    rows = soak.run.rows()
-    updates = [row['updates'] for row in rows]
-    assert updates == sorted(set(updates)), done
-    assert rows[-1]['frames'] == (
-        updates[-1] * programs.CATCH_FRAMES_PER_UPDATE), done
-    assert rows[-1]['unrolls_refused'] == rows[-1]['updates_skipped'] == 0
+    soak.run.check_rows(programs.CATCH_FRAMES_PER_UPDATE)
   soak.stop()
   best = soak.run.row()['best_episode_return']
   assert best > 0  # It has learned: random play gives -0.6.

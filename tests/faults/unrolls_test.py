@@ -74,61 +74,48 @@ def test_unrolls_of_strangers_are_refused_and_counted(tmp_path, fault):
 
 _SPOILT = (environments.IMPORT,
            runs.bind('EnvironmentConfig.level', environments.SPOILT))
-
-
-@pytest.mark.parametrize('field', ['reward', 'observation'])
-def test_environment_that_gives_nan_for_a_while(tmp_path, fault, field):
-  with _training(tmp_path, *_SPOILT) as run:
-    for _ in range(fault.tries):
-      environments.spoil(tmp_path, f'{field} nan 4')
-      run.wait_for_more('unrolls_refused')
-      environments.spoil(tmp_path, '')
-      run.wait_for_frames()
-    run.stop()
-  assert 'from actor 0' in run.log()
-  fault.report(f'an environment that gives NaN ({field}) for a while',
-               fault.tries, 0)
-
-
-def test_environment_that_gives_nothing_but_nan_ends_the_run(tmp_path):
-  with _training(tmp_path, *_SPOILT) as run:
-    environments.spoil(tmp_path, 'reward nan 1')
-    code, text = run.end()
-  assert code == 2
-  line = text.splitlines()[-1]
-  assert 'unrolls in a row were refused' in line and 'actor 0' in line
-
-
 _UNCLIPPED = runs.bind('ImpalaConfig.reward_clipping', 'none')
+_PATIENT = runs.bind('OptimizerConfig.max_skipped_updates', 100_000)
 
 
-def test_gradients_that_are_not_finite_for_a_while(tmp_path, fault):
-  with _training(tmp_path, *_SPOILT, _UNCLIPPED,
-                 runs.bind('OptimizerConfig.max_skipped_updates', 100_000)
-                 ) as run:
+@pytest.mark.parametrize('spoilt, column, flags', [
+    ('reward nan', 'unrolls_refused', ()),
+    ('observation nan', 'unrolls_refused', ()),
+    # Finite, but its square is not.
+    ('reward 1e30', 'updates_skipped', (_UNCLIPPED, _PATIENT))])
+def test_environment_spoils_gradients_for_a_while(
+    tmp_path, fault, spoilt, column, flags):
+  with _training(tmp_path, *_SPOILT, *flags) as run:
     for _ in range(fault.tries):
-      # Finite, but its square is not.
-      environments.spoil(tmp_path, 'reward 1e30 4')
-      run.wait_for_more('updates_skipped', 3)
+      environments.spoil(tmp_path, f'{spoilt} 4')
+      run.wait_for_more(column, 3)
       environments.spoil(tmp_path, '')
       run.wait_for_frames()
-    assert run.row()['unrolls_refused'] == 0
+    row = run.row()
+    assert {name for name in ('unrolls_refused', 'updates_skipped')
+            if row[name]} == {column}
     run.stop()
-  fault.report('rewards of 1e30, whose gradients are not finite', fault.tries,
+  assert 'nan' not in spoilt or 'from actor 0' in run.log()
+  fault.report(f'an environment that gives {spoilt} for a while', fault.tries,
                0)
 
 
-def test_nothing_but_gradients_that_are_not_finite_ends_the_run(
-    tmp_path, fault):
+@pytest.mark.parametrize('spoilt, words', [
+    ('nan', 'unrolls in a row were refused'),
+    ('1e30', '20 updates in a row were skipped')])
+def test_nothing_but_rewards_that_spoil_gradients_ends_the_run(
+    tmp_path, fault, spoilt, words):
   for i in range(fault.tries):
     run_dir = tmp_path / str(i)
     with _training(run_dir, *_SPOILT, _UNCLIPPED) as run:
-      environments.spoil(run_dir, 'reward 1e30 1')
+      environments.spoil(run_dir, f'reward {spoilt} 1')
       code, text = run.end()
-    assert code == 2
-    assert '20 updates in a row were skipped' in text.splitlines()[-1]
-    batch = np.load(run_dir / 'skipped_batch.npz')
-    assert batch['env_outputs.reward'].max() == np.float32(1e30)
+    line = text.splitlines()[-1]
+    assert code == 2 and words in line
+    if spoilt == 'nan':
+      assert 'actor 0' in line
+    else:
+      batch = np.load(run_dir / 'skipped_batch.npz')
+      assert batch['env_outputs.reward'].max() == np.float32(1e30)
     run.check_parameters()
-  fault.report('nothing but gradients that are not finite: the run ends',
-               fault.tries, 0)
+  fault.report(f'nothing but rewards of {spoilt}: the run ends', fault.tries, 0)

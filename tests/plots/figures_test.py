@@ -4,7 +4,6 @@ import numpy as np
 
 from impala_tf.plots import figures
 from impala_tf.suites import atari57
-from impala_tf.suites import dmlab30
 
 PONG, BREAKOUT = 'atari/pong', 'atari/breakout'
 
@@ -29,9 +28,3 @@ def test_bars_are_human_normalised_scores_of_levels_that_we_have():
   places = [bar.get_y() for container in axes.containers for bar in container]
   assert len(set(np.round(places, 6))) == len(places)
   assert axes.get_xscale() == 'symlog'  # Some are 27 times the human.
-
-
-def test_scores_near_the_humans_are_drawn_on_a_linear_scale():
-  level = dmlab30.SUITE.levels[0]
-  axes, = figures.scores(dmlab30.SUITE, {'a': {level: 5.}}).axes
-  assert axes.get_xscale() == 'linear'

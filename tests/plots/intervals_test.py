@@ -27,14 +27,6 @@ def test_interval_is_scipys_percentile_bootstrap(name):
     assert ours.low[p] < ours.centre[p] < ours.high[p]
 
 
-def test_interval_covers_the_truth_as_often_as_it_says():
-  rng = np.random.default_rng(0)
-  samples = rng.normal(size=(20, 300))  # 300 experiments of 20 runs.
-  band = intervals.band(samples, [_ONE] * 20, intervals.mean, 0.9)
-  share = np.mean((band.low < 0) & (0 < band.high))
-  assert 0.83 < share < 0.93  # Percentiles are a little narrow at 20.
-
-
 def test_draws_are_within_strata_and_of_whole_curves():
   # Equal runs within each task: what is drawn there makes no difference.
   values = np.array([[0., 1.], [0., 1.], [10., 11.], [10., 11.]])

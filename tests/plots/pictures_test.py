@@ -1,11 +1,9 @@
 """Tests of the figures that pictures of runs consist of, and of their files."""
 
 import imageio
-import numpy as np
 import pytest
 
 from impala_tf import config as config_lib
-from impala_tf.plots import intervals
 from impala_tf.plots import pictures
 
 
@@ -20,37 +18,12 @@ def test_picture_has_its_panels_and_is_written_or_refused(tmp_path):
     pictures.save(figure, str(tmp_path / 'no' / 'x.png'))
 
 
-@pytest.mark.parametrize('number, columns', [(1, 1), (2, 2), (3, 3), (4, 2),
-                                             (5, 3), (7, 3)])
-def test_panels_are_as_wide_as_a_page(number, columns):
-  figure, axes = pictures.panels(number)
-  assert len(axes) == number
-  assert figure.get_size_inches()[0] == pytest.approx(pictures.PAGE_WIDTH)
-  assert axes[0].get_gridspec().ncols == columns
-  assert sum(a.axison for a in figure.axes) == number
-
-
 @pytest.mark.parametrize('ending', ['png', 'pdf', 'svg'])
 def test_every_format_that_is_offered_can_be_written(tmp_path, ending):
   assert ending in pictures.formats()
   path = pictures.output_path(str(tmp_path / f'x.{ending}'))
   pictures.save(pictures.grid(1, 1, 1, 1)[0], path)
   assert [p.name for p in tmp_path.iterdir()] == [f'x.{ending}']
-
-
-def test_band_has_the_colour_of_its_line_and_labels_are_told_apart():
-  _, ((axes,),) = pictures.grid(1, 1)
-  x = np.arange(3.)
-  pictures.draw_band(axes, x, intervals.Band(x, x - 1, x + 1), label='a')
-  band, = axes.collections
-  line, = axes.lines
-  np.testing.assert_allclose(band.get_facecolor()[0, :3],
-                             [int(line.get_color()[i:i + 2], 16) / 255
-                              for i in (1, 3, 5)])
-  low, high = band.get_datalim(axes.transData).intervaly
-  assert (low, high) == (-1, 3)
-  styles = pictures.line_styles([str(i) for i in range(20)])
-  assert len({tuple(style.items()) for style in styles.values()}) == 20
 
 
 @pytest.mark.parametrize('last_secs, title', [

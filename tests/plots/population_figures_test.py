@@ -23,33 +23,24 @@ def _bold(axes):
   return [line for line in axes.lines if line.get_linewidth() == 2.]
 
 
-def test_there_is_a_panel_for_each_display(panels):
-  assert list(panels) == [
-      'fitness', 'learning rate', 'epsilon', 'entropy cost', 'family tree',
-      'decisions, copies']
-
-
-def test_bold_curve_is_put_together_by_backtracking(panels):
+def test_bold_lines_are_put_together_by_backtracking(panels):
   line, = _bold(panels['fitness'])
   expected = [(50, 0.22), (100, 0.32), (200, 0.42), (250, 0.52), (300, 0.62)]
   assert np.array(line.get_xydata()) == pytest.approx(np.array(expected))
-
-
-def test_bold_schedule_is_that_of_the_ancestry(panels):
-  line, = _bold(panels['learning rate'])
-  assert [tuple(point) for point in line.get_xydata()] == [
-      (0, 1e-3), (100, 1e-3 * 1.2), (150, 1e-3 * 1.2), (300, 1e-3 * 1.2)]
-
-
-def test_tree_has_an_arrow_for_each_copy_and_the_ancestry(panels):
-  arrow, = panels['family tree'].texts
+  for name, expected in (
+      ('learning rate', [(0, 1e-3), (100, 1e-3 * 1.2), (150, 1e-3 * 1.2),
+                         (300, 1e-3 * 1.2)]),
+      ('family tree', [(0, 0), (100, 0), (150, 1), (300, 1)])):
+    line, = _bold(panels[name])
+    assert [tuple(point) for point in line.get_xydata()] == expected
+  arrow, = panels['family tree'].texts  # One for each copy.
   assert arrow.xy == (150, 1) and arrow.xyann == (150, 0)
-  line, = _bold(panels['family tree'])
-  assert [tuple(point) for point in line.get_xydata()] == [
-      (0, 0), (100, 0), (150, 1), (300, 1)]
 
 
 def test_copies_and_decisions_are_counted(panels):
+  assert list(panels) == [
+      'fitness', 'learning rate', 'epsilon', 'entropy cost', 'family tree',
+      'decisions, copies']
   counts = {line.get_label(): line.get_ydata()[-1]
             for line in panels['decisions, copies'].lines}
   assert counts == {'decisions': 3, 'copies': 1}

@@ -47,12 +47,3 @@ def test_several_agents_have_a_column_each_whatever_they_are_called():
           in lines)
   assert '| **human** | – | – | – |' in lines
   assert '| **b** | 80.0% | 80.0% | 55.0% |' in lines
-
-
-def test_part_of_the_suite_is_shown_and_not_summed_up():
-  lines = suite_tables.markdown(SUITE, {'ours': {'toy/hard': 15.}}).splitlines()
-  assert lines[2] == '| easy | – | 10.00 | 0.00 | 20.00 | 7.25 | – |'
-  assert lines[4] == (
-      '| **human-normalised median** | – | 100.0% | 0.0% | 112.5% | – |  |')
-  assert 'Levels of Toy-2: 1 of 2 scored. A note.' in lines
-  assert '| **ours** | – | – | – |' in lines

@@ -23,13 +23,6 @@ def _write(run_dir, *rows):
   writer.close()
 
 
-def test_rows_are_read_back(tmp_path):
-  assert metrics.read_rows(str(tmp_path)) == []
-  _write(tmp_path, _row(10), _row(20, episode_return=-3.))
-  assert metrics.read_rows(str(tmp_path)) == [
-      _row(10), _row(20, episode_return=-3.)]
-
-
 def test_nan_is_written_as_null(tmp_path):
   _write(tmp_path, _row(10, kl=math.nan))
   text = (tmp_path / metrics.FILE_NAME).read_text()

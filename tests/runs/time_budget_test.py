@@ -44,13 +44,6 @@ def test_hops_add_up_to_the_policy_lag_and_the_update(run_dir):
   assert list(budget)[-3:] == ['in the queue', 'batching', 'learning']
 
 
-def test_table_names_the_hops(run_dir, capsys):
-  time_budget.show(CONFIG, run_dir)
-  shown = capsys.readouterr().out
-  for words in 'stepping', 'inference', 'in the queue', '600.0', '1120.0':
-    assert words in shown
-
-
 def test_run_that_ended_too_soon_has_none(tmp_path, capsys):
   time_budget.show(CONFIG, str(tmp_path))
   assert 'No time budget' in capsys.readouterr().out

@@ -122,6 +122,8 @@ def test_newest_videos_are_kept(tmp_path, monkeypatch):
 
 def test_video_that_cannot_be_begun_is_left_out(tmp_path, monkeypatch, caplog):
   environment = _Environment()
+  _evaluate(video.NewestVideos(str(tmp_path / 'x'), None), '0', environment)
+  assert environment.num_rendered == 0  # No interval, no videos.
   monkeypatch.setattr(environment, 'frames_per_sec', None, raising=False)
   videos = video.NewestVideos(str(tmp_path / 'x'), 1e-9)
   _evaluate(videos, '0', environment)
@@ -130,13 +132,6 @@ def test_video_that_cannot_be_begun_is_left_out(tmp_path, monkeypatch, caplog):
   _evaluate(video.NewestVideos(str(tmp_path / 'x'), 1e-9), '0')
   assert [record.getMessage()[:24] for record in caplog.records] == [
       'No more videos of games:'] * 2
-  assert not list(tmp_path.iterdir())
-
-
-def test_no_interval_no_videos(tmp_path):
-  environment = _Environment()
-  _evaluate(video.NewestVideos(str(tmp_path / 'x'), None), '0', environment)
-  assert environment.num_rendered == 0
   assert not list(tmp_path.iterdir())
 
 

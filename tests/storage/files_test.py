@@ -27,7 +27,7 @@ def test_file_comes_back_and_is_replaced(base):
   assert files.exists(path) and files.names(base) == ['x']
 
 
-def test_names_are_of_files_and_directories(base):
+def test_names_are_of_files_and_directories_until_they_are_removed(base):
   if files.is_url(base):
     files.reach(base, 60.)  # It need not exist.
   assert files.names(base) == [] and not files.exists(base)
@@ -37,17 +37,10 @@ def test_names_are_of_files_and_directories(base):
   assert files.names(base) == ['.hidden', 'sub']
   assert files.names(f'{base}/sub') == ['below', 'file']
   files.make_directory(base)  # It may be there.
-
-
-def test_what_is_removed_is_gone_with_all_in_it(base):
-  files.make_directory(f'{base}/sub/below')
-  files.write(f'{base}/sub/below/file', b'1')
-  files.write(f'{base}/file', b'1')
-  files.remove(f'{base}/file')
+  files.remove(f'{base}/.hidden')
   assert files.names(base) == ['sub']
-  files.remove(f'{base}/sub')
-  assert files.names(base) == []
-  assert not files.exists(f'{base}/sub/below/file')
+  files.remove(f'{base}/sub')  # With all in it.
+  assert files.names(base) == [] and not files.exists(f'{base}/sub/file')
 
 
 def test_what_is_not_there_says_so(base):

@@ -49,17 +49,6 @@ def test_lines_come_back_in_their_order(path):
   assert _lines(path) == [*_numbers(100), b'of another process']
 
 
-def test_reader_gets_each_line_once(path):
-  reader = line_log.open_for_reading(path)
-  found = []
-  for i in range(30):
-    _append(path, b'%d' % i)
-    new = reader.new_lines()
-    assert new == [b'%d' % i]
-    found += new
-  assert reader.new_lines() == [] and found == _numbers(30)
-
-
 @pytest.mark.parametrize('num_kept', [0, 1, 15, 99])
 def test_dropped_lines_are_gone_and_readers_begin_anew(path, num_kept):
   _append(path, *_numbers(100))

@@ -1,10 +1,6 @@
 """Shipped configs and agents are found by name, in a clone and installed."""
 
-import json
 import os
-import shutil
-import subprocess
-import sys
 
 import pytest
 
@@ -71,35 +67,3 @@ def test_agent_in_the_box_has_a_name_and_directories_win(tmp_path):
     assert shipped.find_agent(run_dir) == run_dir
   (tmp_path / 'box' / 'pong').mkdir(parents=True)
   assert shipped.find_agent('box/pong') == 'box/pong'
-
-
-# Prints what installed programs find.
-_INSTALLED = """
-import json
-from impala_tf.runs import gin_config
-from impala_tf.storage import shipped
-sweep = gin_config.load_sweep('small_tasks', shipped.SWEEPS)
-print(json.dumps([
-    shipped.find_config('catch'), shipped.find_agent('box/pong'),
-    gin_config.load('laser/catch_delayed').environment.level,
-    *(gin_config.load(path).environment.level
-      for path in sweep.tasks.values())]))
-"""
-
-
-def test_installed_package_finds_its_own_files(tmp_path):
-  package = tmp_path / 'site' / 'impala_tf'
-  for source, target in (('impala_tf', ''), ('configs', 'configs'),
-                         ('testdata/agents', 'box')):
-    shutil.copytree(programs.ROOT / source, package / target,
-                    ignore=shutil.ignore_patterns('__pycache__'))
-  (tmp_path / 'home').mkdir()
-  ran = subprocess.run(
-      [sys.executable, '-c', _INSTALLED], cwd=tmp_path / 'home', text=True,
-      capture_output=True, timeout=programs.DEADLINE_SECS,
-      env={'PYTHONPATH': str(tmp_path / 'site')})
-  assert ran.returncode == 0, ran.stderr
-  config, agent, *levels = json.loads(ran.stdout)
-  assert config == str(package / 'configs' / 'catch.gin')
-  assert agent == str(package / 'box' / 'pong')
-  assert levels[0] == 'catch/delayed' and 'tmaze/10' in levels

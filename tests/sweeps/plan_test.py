@@ -91,15 +91,6 @@ def test_every_task_and_variant_has_the_same_settings_and_seeds():
     assert abs(variants.count('x') - variants.count('y')) <= 1
 
 
-def test_run_has_a_directory_of_its_own_and_bindings_as_lines():
-  found = plan_lib.runs(_config())
-  assert len({run.name for run in found}) == len(found)
-  run = next(r for r in found if r.name == 'pong/x/setting_02/seed_3')
-  assert len(run.gin_bindings()) == len(run.bindings) == 6
-  assert {'ExperimentConfig.seed = 3', 'AgentConfig.use_lstm = True'} <= set(
-      run.gin_bindings())
-
-
 def test_points_are_settings_as_they_are_given():
   points = {'lag_1': {'LearnerConfig.queue_capacity': 1},
             'lag_9': {'LearnerConfig.queue_capacity': 9}}
@@ -120,31 +111,21 @@ def test_corners_have_each_limit_and_choice():
 
 @pytest.mark.parametrize('kwargs, words', [
     ({'tasks': {}}, 'SweepConfig.tasks is empty'),
-    ({'variants': {}}, 'SweepConfig.variants is empty'),
     ({'tasks': ['a.gin']}, r"tasks must be a dict, but is \['a.gin'\]"),
     ({'tasks': {'a/b': 'a.gin'}}, "tasks has the name 'a/b'"),
-    ({'tasks': {'..': 'a.gin'}}, "tasks has the name '..'"),
     ({'tasks': {'a': 5}}, r"tasks\['a'\] must be the path .* but is 5"),
-    ({'variants': {'x': 5}}, r"variants\['x'\] must be a dict, but is 5"),
     ({'fixed': {'batch_size': 5}}, "of names like .*'batch_size'"),
     ({'fixed': {'A.b': [5]}}, r"fixed\['A.b'\] must be a number.*\[5\]"),
     ({'fixed': {'ExperimentConfig.seed': 5}}, 'set SweepConfig.num_seeds'),
     ({'ranges': {'A.b': 5}}, r"ranges\['A.b'\] must be \('log_uniform'"),
     ({'ranges': {'A.b': ('uniform', 1, 2)}}, "but is .'uniform', 1, 2"),
-    ({'ranges': {'A.b': ('categorical',)}}, "but is .'categorical',"),
-    ({'ranges': {'A.b': ('log_uniform', 1)}}, 'must have two numbers'),
     ({'ranges': {'A.b': ('log_uniform', '1', 2)}}, 'must have two numbers'),
-    ({'ranges': {'A.b': ('log_uniform', 2, 2)}}, '0 < low < high'),
-    ({'ranges': {'A.b': ('log_uniform', 3, 2)}}, '0 < low < high'),
     ({'ranges': {'A.b': ('log_uniform', 0, 2)}}, '0 < low < high'),
-    ({'ranges': {'A.b': ('log_uniform', 1, math.nan)}}, '0 < low < high'),
     ({'ranges': {'A.b': ('log_uniform', 1, math.inf)}}, '0 < low < high'),
     ({'ranges': {}}, 'num_settings is 5, but there are no ranges'),
     ({'points': {'p': {}}}, 'both points and ranges'),
     ({'num_settings': 0}, 'num_settings must be at least 1, but is 0'),
     ({'num_seeds': 1.0}, 'num_seeds must be of type int, but is 1.0'),
-    ({'first_seed': 0}, 'first_seed must be at least 1, but is 0'),
-    ({'seed': -1}, 'seed must be at least 0, but is -1'),
     ({'fixed': {'AgentConfig.use_lstm': True}},
      'use_lstm is bound in SweepConfig.fixed and in SweepConfig.variants'),
     ({'fixed': {'OptimizerConfig.epsilon': 1.}},
@@ -193,6 +174,8 @@ def test_populations_have_the_draws_of_the_sweep_of_the_same_config():
   annealed, *_ = plan_lib.members(
       _config(fixed={'OptimizerConfig.annealed': True}))
   assert annealed.bindings['OptimizerConfig.annealed'] is True
+  with pytest.raises(config_lib.ConfigError, match='a member for each setting'):
+    plan_lib.members(_config(num_settings=1))
 
 
 def test_members_that_share_a_replay_have_the_seeds_of_the_sweeps_agents():
@@ -207,11 +190,6 @@ def test_members_that_share_a_replay_have_the_seeds_of_the_sweeps_agents():
     population, = {member.population for member in group.runs}
     assert list(group.runs) == [
         m for m in members if m.population == population]
-
-
-def test_population_of_one_is_refused():
-  with pytest.raises(config_lib.ConfigError, match='a member for each setting'):
-    plan_lib.members(_config(num_settings=1))
 
 
 def test_agents_that_share_a_replay_follow_one_another_with_own_seeds():

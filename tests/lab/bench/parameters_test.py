@@ -4,7 +4,6 @@ import pytest
 import reverb
 
 from impala_tf.runtime import ports
-from lab.bench import parameters
 from lab.bench import worker
 from tests.fixtures import programs
 
@@ -15,31 +14,6 @@ config.LearnerConfig.unroll_length = 40
 config.ActorConfig.num_actors = 2
 config.ActorConfig.num_envs = 12
 '''
-
-
-class _Clock:
-  """A clock that stands still but where somebody sleeps."""
-
-  def __init__(self):
-    self.now = 7.
-
-  def monotonic(self):
-    return self.now
-
-  def sleep(self, secs):
-    self.now += secs
-
-
-def test_ticks_that_come_late_are_made_up_for(monkeypatch):
-  clock = _Clock()
-  monkeypatch.setattr(parameters, 'time', clock)
-  number = 0
-  for _ in parameters.ticks(100, 0.4):
-    if number == 0:
-      clock.sleep(0.2)
-    number += 1
-  assert number == 40
-  assert clock.now == pytest.approx(7.39)
 
 
 def test_both_ends_cost_something_for_the_steps_of_a_second(tmp_path):

@@ -12,7 +12,6 @@ import psutil
 import pytest
 
 from impala_tf import config as config_lib
-from impala_tf.runs import gin_config
 from lab.bench import peer
 from tests.fixtures import programs
 
@@ -61,11 +60,8 @@ def test_command_that_does_not_train_is_told_with_its_last_words(
 @pytest.mark.parametrize('arguments,words', [
     (['--count=Steps (\\d+'], 'is no regular expression: missing )'),
     (['--count=Steps \\d+'], 'must have one group, for the number, but has 0'),
-    (['--count=(Steps) (\\d+)'], 'for the number, but has 2'),
-    (['--frames_per_count=0'], '--frames_per_count must be above 0, but is 0'),
     (['--frames_per_count=nan'], 'must be above 0, but is nan'),
     (['--rounds=0'], '--rounds and --seconds must be above 0'),
-    (['--config=nowhere.gin'], 'there is no file nowhere.gin'),
     (['--gin_binding=LearnerConfig.batch_sise = 8'],
      'did you mean LearnerConfig.batch_size?'),
 ])
@@ -73,25 +69,6 @@ def test_bad_input_is_refused_before_anything_starts(
     refused, arguments, words):
   assert words in refused(
       peer.main, '--command=true', r'--count=Steps (\d+)', *arguments)
-
-
-class _Started(Exception):
-  """A run that was started with such a config."""
-
-
-def test_run_beside_the_peer_has_the_bindings(monkeypatch):
-  def start(path, bindings):
-    raise _Started(gin_config.load(path, bindings))
-
-  monkeypatch.setattr(peer.training, 'TrainingRun', start)
-  monkeypatch.setattr(sys, 'argv', [
-      'peer', '--command=true', r'--count=(\d+)', 'configs/benchmark.gin',
-      "--gin_binding=LearnerConfig.precision = 'auto'",
-      '--gin_binding=LearnerConfig.batch_size = 8'])
-  with pytest.raises(_Started) as started:
-    peer._run(peer._parse_args())
-  learner = started.value.args[0].learner
-  assert (learner.precision, learner.batch_size) == ('auto', 8)
 
 
 @pytest.mark.slow

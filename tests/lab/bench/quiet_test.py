@@ -11,15 +11,10 @@ from lab.bench import quiet
 
 @pytest.mark.parametrize('share,load,words', [
     (0.3, 0.1, ['other processes use 30% of 2 cores']),
-    (0., 1.5, ['load average of the last minute is 1.5']),
-    (0.3, 1.5, ['30% of 2 cores', 'load average']),
-])
+    (0.3, 1.5, ['30% of 2 cores', 'load average of the last minute is 1.5'])])
 def test_busy_machine_is_told(share, load, words):
   text = quiet.explain(share, load, cores=2)
   assert all(word in text for word in words)
-
-
-def test_quiet_machine_is_not_warned_of():
   assert quiet.explain(0.02, 0.4, cores=2) is None
 
 
@@ -34,9 +29,3 @@ def test_another_process_is_seen():
     busy.kill()
     busy.wait()
     os.sched_setaffinity(0, available)
-
-
-def test_times_are_those_since_an_earlier_look():
-  before = quiet.CoreTimes(busy_secs=1., stolen_secs=0.5)
-  after = quiet.CoreTimes(busy_secs=4., stolen_secs=0.75)
-  assert after - before == quiet.CoreTimes(3., 0.25)

@@ -1,6 +1,5 @@
 """Tables of benchmarks show the numbers they are given."""
 
-import json
 
 import pytest
 
@@ -15,15 +14,6 @@ from tests.fixtures import measurements
 def test_file_that_cannot_be_written_is_refused(tmp_path, path):
   with pytest.raises(config_lib.UserError, match='cannot be written'):
     report.check_writable(str(tmp_path / path))
-
-
-def test_results_are_written_as_they_are(tmp_path):
-  path = str(tmp_path / 'result.json')
-  report.check_writable(path)
-  report.write_json(path, {'a': [1, None]})
-  report.check_writable(path)  # Again, since a file may be replaced.
-  with open(path) as file:
-    assert json.load(file) == {'a': [1, None]}
 
 
 def test_tables_show_the_numbers(capsys):

@@ -51,8 +51,7 @@ def _window(frames, secs, cpu_secs=1., lags=()):
       0., 0., [{'policy_lag': lag} for lag in lags] + [{}])
 
 
-@pytest.fixture(name='result')
-def _result():
+def test_speeds_are_compared_within_a_round_and_cpu_of_all_is_counted():
   # The host is twice as fast in the second round, and has a hiccup in the
   # third, in which IMPALA is hardly measured.
   windows = {
@@ -60,26 +59,16 @@ def _result():
                         _window(400, 1.)],
       'impala': [_window(1000, 1., 1., (1., 2.)), _window(2000, 1., 2., (3.,)),
                  _window(100, 1., 0.1)]}
-  return side_by_side.summarise(
+  result = side_by_side.summarise(
       {name: side_by_side.Measured(of_run, peak_pss_mib=1.)
        for name, of_run in windows.items()}, 'impala')
-
-
-def test_speeds_are_compared_within_a_round(result):
-  step = result['a2c_sync_step']
+  step, impala = result['a2c_sync_step'], result['impala']
   assert step['frames_per_sec'] == pytest.approx(2400 / 4)
   assert (step['ratio_low'], step['ratio'], step['ratio_high']) == (
       pytest.approx((0.4, 0.4, 4.)))
-  impala = result['impala']
   assert impala['ratio_low'] == impala['ratio'] == impala['ratio_high'] == 1
-
-
-def test_cpu_of_all_processes_is_counted(result):
-  assert result['a2c_sync_step']['cpu_secs_per_1000_frames'] == pytest.approx(
-      1e3 * 4 / 2400)
-  assert result['a2c_sync_step']['cores'] == pytest.approx(4 / 4)
-
-
-def test_lag_is_the_mean_of_rows_that_have_one(result):
-  assert result['impala']['policy_lag_updates'] == pytest.approx(2.)
-  assert result['a2c_sync_step']['policy_lag_updates'] is None
+  assert step['cpu_secs_per_1000_frames'] == pytest.approx(1e3 * 4 / 2400)
+  assert step['cores'] == pytest.approx(4 / 4)
+  # The mean of rows that have a lag.
+  assert impala['policy_lag_updates'] == pytest.approx(2.)
+  assert step['policy_lag_updates'] is None

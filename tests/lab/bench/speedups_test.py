@@ -60,22 +60,3 @@ def test_pinned_actors_are_told_from_free_ones():
         f'pinned to a core each: {core}, {core}')
   with _processes(_PINNED, '') as pids:
     assert speedups.in_force(_CONFIG, pids, {})['actors'] == 'not pinned'
-
-
-def test_actors_that_have_just_ended_are_left_out():
-  with _processes('') as ended:
-    pass
-  with _processes(_SHARING) as pids:
-    told = speedups.in_force(_CONFIG, [*ended, *pids], {})
-    assert told['parameters'] == 'through shared memory'
-    assert told['actors'] == 'not pinned'
-  told = speedups.in_force(_CONFIG, ended, {})
-  assert told['parameters'] == told['actors'] == (
-      'not seen: the actors had just ended')
-
-
-def test_facts_of_parts_and_numbers_of_the_run_are_told():
-  told = speedups.in_force(_CONFIG, [], {'acting': 'by a flat call'})
-  assert told['acting'] == 'by a flat call'
-  assert told['environments an actor'] == '12'
-  assert told['processor'].endswith('oneDNN on')

@@ -9,13 +9,9 @@ import pytest
 from lab.bench import training
 from tests.fixtures import programs
 
-# Started as `impala_tf.cli.train` is; its roles do nothing. SIGCHLD is ignored
-# where the system is to forget them as soon as they end, else they stay as
-# zombies.
+# Started as `impala_tf.cli.train` is; its roles do nothing.
 _STAND_IN = '''#!{python}
-import os, signal, subprocess, sys, time
-if {forgets}:
-  signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+import os, subprocess, sys, time
 run_dir, = (a[10:] for a in sys.argv if a.startswith('--run_dir='))
 os.makedirs(run_dir)
 for role in {roles}:  # From then on their memory stays as it is.
@@ -28,33 +24,18 @@ time.sleep(300)
 '''
 
 
-@pytest.fixture(name='start')
-def _start(tmp_path, monkeypatch):
-  """Yields a function that starts a run with such roles."""
-  with contextlib.ExitStack() as stack:
-
-    def start(roles, forgets=True):
-      path = tmp_path / 'stand_in'
-      path.write_text(_STAND_IN.format(
-          python=sys.executable, forgets=forgets, roles=roles))
-      path.chmod(0o700)
-      monkeypatch.setattr(sys, 'executable', str(path))
-      run = training.TrainingRun('pong.gin', [])
-      stack.callback(run.close)
-      return run
-
-    yield start
+@pytest.fixture(name='run')
+def _run(tmp_path, monkeypatch):
+  path = tmp_path / 'stand_in'
+  path.write_text(_STAND_IN.format(
+      python=sys.executable, roles=['learner', 'actor', 'actor']))
+  path.chmod(0o700)
+  monkeypatch.setattr(sys, 'executable', str(path))
+  with contextlib.closing(training.TrainingRun('pong.gin', [])) as run:
+    yield run
 
 
-def _has_ended(process):
-  return (not process.is_running()
-          or process.status() == psutil.STATUS_ZOMBIE)
-
-
-@pytest.mark.parametrize('forgets', [True, False])
-def test_process_that_ends_during_a_look_has_no_memory(
-    start, monkeypatch, forgets):
-  run = start(['learner', 'actor', 'actor'], forgets)
+def test_process_that_ends_during_a_look_has_no_memory(run, monkeypatch):
   whole = run.pss_mib()
   assert set(whole) == {'supervisor', 'learner', 'actors'}
   ending = run.actor_pids()[:1]
@@ -63,7 +44,8 @@ def test_process_that_ends_during_a_look_has_no_memory(
   def after_it_has_ended(process):
     if process.pid in ending:
       process.kill()
-      programs.wait_until(lambda: _has_ended(process), 'its end')
+      programs.wait_until(
+          lambda: process.status() == psutil.STATUS_ZOMBIE, 'its end')
     return memory_full_info(process)
 
   monkeypatch.setattr(psutil.Process, 'memory_full_info', after_it_has_ended)
@@ -71,18 +53,3 @@ def test_process_that_ends_during_a_look_has_no_memory(
   assert 0 < look['actors'] < whole['actors'] and look['learner'] > 0
   ending += run.actor_pids()
   assert run.pss_mib()['actors'] == 0
-
-
-def test_every_look_has_the_roles_of_the_start(start):
-  run = start(['learner', 'actor'])
-  for child in psutil.Process().children(recursive=True):
-    if 'role' in child.cmdline():
-      child.kill()
-  programs.wait_until(lambda: not run.actor_pids(), 'the end of actors')
-  look = run.pss_mib()
-  assert look['supervisor'] > 0 and look['actors'] == look['learner'] == 0
-  assert set(look) == {'supervisor', 'learner', 'actors'}
-
-
-def test_single_process_is_told_from_a_supervisor(start):
-  assert list(start([]).pss_mib()) == ['in_process']

@@ -8,16 +8,14 @@ from impala_tf.runs import sweep_directory
 from impala_tf.sweeps import plan as plan_lib
 from impala_tf.sweeps import results as results_lib
 from lab.figures import best
-
-_RATE = 'OptimizerConfig.learning_rate'
+from tests.fixtures import sweep_results
 
 
 def _result(variant, setting, final_return, rate, status=results_lib.FINISHED):
-  return results_lib.Result(
-      plan_lib.Run('catch', variant, setting, 1, {
-          _RATE: rate, 'ExperimentConfig.seed': 1,
-          'ImpalaConfig.correction': 'none'}),
-      status, frames=10, secs=1., final_return=final_return)
+  return sweep_results.result(
+      variant, final_return, setting, status=status, frames=10, secs=1.,
+      bindings={'OptimizerConfig.learning_rate': rate,
+                'ExperimentConfig.seed': 1, 'ImpalaConfig.correction': 'none'})
 
 
 @pytest.fixture(name='sweep_dir')

@@ -3,9 +3,8 @@
 import pytest
 from scipy import stats
 
-from impala_tf.sweeps import plan as plan_lib
-from impala_tf.sweeps import results as results_lib
 from lab.figures import differences
+from tests.fixtures import sweep_results
 
 
 def _results(returns):
@@ -13,10 +12,9 @@ def _results(returns):
 
   Over all of training the mean is 10 times as high.
   """
-  return [results_lib.Result(
-      plan_lib.Run('task', variant, setting, seed, {}), results_lib.FINISHED,
-      final_return=value, area=None if value is None else 10 * value)
-          for (variant, setting, seed), value in returns.items()]
+  return [result._replace(
+      area=result.final_return and 10 * result.final_return)
+          for result in sweep_results.of_returns(returns)]
 
 
 def _pairs(variant, other, values):

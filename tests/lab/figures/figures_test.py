@@ -1,27 +1,20 @@
 """Figures of the paper's analysis, with numbers that can be checked by hand."""
 
-import json
-
 import numpy as np
 import pytest
 
-from impala_tf.sweeps import plan as plan_lib
-from impala_tf.sweeps import results as results_lib
 from lab.figures import figures
+from tests.fixtures import sweep_results
 
 
 def _result(variant, setting, seed, final_return):
-  return results_lib.Result(
-      plan_lib.Run('catch', variant, setting, seed, {}), results_lib.FINISHED,
-      frames=100, secs=1., final_return=final_return)
+  return sweep_results.result(
+      variant, final_return, setting, seed, frames=100, secs=1.)
 
 
 def _write_curve(sweep_dir, result, points):
-  run_dir = sweep_dir / 'runs' / result.run.name
-  run_dir.mkdir(parents=True)
-  (run_dir / 'metrics.jsonl').write_text(''.join(
-      json.dumps({'frames': x, 'episode_return': y}) + '\n'
-      for x, y in points))
+  sweep_results.write_rows(sweep_dir, result.run, [
+      {'frames': x, 'episode_return': y} for x, y in points])
 
 
 def _lines(axes):

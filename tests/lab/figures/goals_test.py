@@ -1,15 +1,9 @@
 """Frames to given returns, with curves made by hand."""
 
-import json
-
 import pytest
 
-from impala_tf.sweeps import plan as plan_lib
-from impala_tf.sweeps import results as results_lib
 from lab.figures import goals
-from tests.fixtures import programs
-
-_CURVES = 'testdata/sweeps/replay_pong'
+from tests.fixtures import sweep_results
 
 
 @pytest.mark.parametrize('goal, reached', [
@@ -24,35 +18,12 @@ def test_each_run_has_its_number_in_the_order_of_the_runs(tmp_path):
   for variant, seed, curve in (
       ('a', 1, [(1_000_000, 1.), (2_000_000, 2.)]), ('b', 1, [(500_000, 3.)]),
       ('a', 2, [(1_500_000, None), (2_500_000, 1.)])):
-    run = plan_lib.Run('catch', variant, 'setting_01', seed, {})
-    results.append(results_lib.Result(run, results_lib.FINISHED))
-    run_dir = tmp_path / 'runs' / run.name
-    run_dir.mkdir(parents=True)
-    (run_dir / 'metrics.jsonl').write_text(''.join(
-        json.dumps({'frames': x, 'episode_return': y, 'episodes': 100}) + '\n'
-        for x, y in curve))
-    with (run_dir / 'metrics.jsonl').open('a') as file:
-      file.write(json.dumps(
-          {'frames': 3_000_000, 'episode_return': 9., 'episodes': 99}) + '\n')
+    results.append(sweep_results.result(variant, None, seed=seed))
+    sweep_results.write_rows(tmp_path, results[-1].run, [
+        *({'frames': x, 'episode_return': y, 'episodes': 100}
+          for x, y in curve),
+        {'frames': 3_000_000, 'episode_return': 9., 'episodes': 99}])
   assert goals.table(str(tmp_path), results, [1., 2.5]).splitlines()[2:] == [
       '| task | variant | 1 | 2.5 |', '| --- | --- | --- | --- |',
       '| catch | a | 1.00, 2.50 | never, never |',
       '| catch | b | 0.50 | 0.50 |']
-
-
-def test_goals_are_listed_below_a_display(tmp_path):
-  ran = programs.run('lab.figures', 'curves', _CURVES, '--goals=-20,-15',
-                     f'--output={tmp_path / "replay"}')
-  assert ran.returncode == 0, ran.stderr
-  row, = (line for line in (tmp_path / 'replay.md').read_text().splitlines()
-          if line.startswith('| pong | no_replay | 2.26, '))
-  assert row.endswith('| never, never, never, never, never |')
-
-
-@pytest.mark.parametrize('arguments, words', [
-    ((f'{_CURVES}/results.csv', '--goals=-20'), '--goals needs learning'),
-    ((_CURVES, '--goals=many'), "'many' is no list of numbers")])
-def test_goals_that_cannot_be_listed_are_refused_in_a_line(arguments, words):
-  ran = programs.run('lab.figures', 'table_2', *arguments)
-  assert ran.returncode == 2
-  assert words in ran.stderr and 'Traceback' not in ran.stderr

@@ -7,10 +7,10 @@ import shutil
 import pytest
 
 from impala_tf.plots import runs as runs_lib
-from impala_tf.sweeps import plan as plan_lib
 from impala_tf.sweeps import results as results_lib
 from lab.figures import keep
 from tests.fixtures import programs
+from tests.fixtures import sweep_results
 
 _SWEEP = pathlib.Path('testdata/sweeps/replay_pong')
 _AGENT = pathlib.Path('testdata/agents/pong')
@@ -40,10 +40,13 @@ def test_display_of_a_kept_sweep_has_the_same_table(tmp_path):
   tables = []
   for sweep_dir in _SWEEP, kept:
     ran = programs.run('lab.figures', 'curves', sweep_dir,
-                       '--goals=-20,-15', f'--output={tmp_path / "x.png"}')
+                       '--goals=-20,-15', f'--output={tmp_path / "x"}')
     assert ran.returncode == 0, ran.stderr
-    tables.append(ran.stdout)
+    tables.append((tmp_path / 'x.md').read_text())
   assert tables[0] == tables[1] and '| pong | replay |' in tables[0]
+  goals, = (line for line in tables[0].splitlines()
+            if line.startswith('| pong | no_replay | 2.26, '))
+  assert goals.endswith('| never, never, never, never, never |')
 
 
 def test_report_reads_a_kept_run(tmp_path):
@@ -71,11 +74,9 @@ def _write_sweep(sweep_dir, statuses):
   """Writes a sweep with a run of each status, and a row for each run."""
   results = []
   for seed, status in enumerate(statuses, 1):
-    run = plan_lib.Run('catch', 'a', 'setting_01', seed, {})
-    results.append(results_lib.Result(run, status))
-    run_dir = sweep_dir / 'runs' / run.name
-    run_dir.mkdir(parents=True)
-    (run_dir / 'metrics.jsonl').write_text('{"frames": 1}\n')
+    results.append(sweep_results.result(
+        'a', None, 'setting_01', seed, status=status))
+    sweep_results.write_rows(sweep_dir, results[-1].run, [{'frames': 1}])
   (sweep_dir / 'results.csv').write_text(results_lib.to_csv(results))
 
 
@@ -108,11 +109,10 @@ def test_damaged_rows_leave_nothing_half_written(tmp_path):
     ((_SWEEP, '/proc/no/new'), '/proc/no/new cannot be written'),
     (('configs', 'new'), 'configs has neither results.csv nor config.gin'),
     ((_SWEEP, 'new', '--rows=1'), '--rows must be at least 2')])
-def test_what_cannot_be_kept_is_refused_in_a_line(tmp_path, arguments, words):
+def test_what_cannot_be_kept_is_refused_in_a_line(
+    refused, tmp_path, arguments, words):
   source, output, *flags = arguments
   if output == 'new':
     output = tmp_path / output
-  ran = _keep(source, output, *flags)
-  assert ran.returncode == 2
-  assert words in ran.stderr and len(ran.stderr.splitlines()) == 1
+  assert words in refused(keep.main, source, output, *flags)
   assert not (tmp_path / 'new').exists()

@@ -2,16 +2,13 @@
 
 import numpy as np
 
-from impala_tf.sweeps import plan as plan_lib
-from impala_tf.sweeps import results as results_lib
 from lab.figures import pooled
+from tests.fixtures import sweep_results
 
 
 def _results(returns):
   """Makes results from {(task, variant): returns of its seeds}."""
-  return [results_lib.Result(
-      plan_lib.Run(task, variant, 'setting', seed, {}), results_lib.FINISHED,
-      final_return=value)
+  return [sweep_results.result(variant, value, 'setting', seed, task)
           for (task, variant), values in returns.items()
           for seed, value in enumerate(values)]
 
@@ -25,6 +22,9 @@ def test_each_task_has_a_scale_of_its_own():
   values, strata = pooled.scores(_TWO_TASKS, 'vtrace')
   assert values.ravel().tolist() == [0.5, 1, 0.5, 1]
   assert strata == ['small/setting'] * 2 + ['large/setting'] * 2
+  results = _results({('small', 'vtrace'): [1., None, 2.],  # None is no run.
+                      ('large', 'vtrace'): [None]})
+  assert pooled.scores(results, 'vtrace')[0].ravel().tolist() == [0, 1]
 
 
 def test_table_has_the_mean_of_the_middle_half():
@@ -43,9 +43,3 @@ def test_profile_is_the_share_of_runs_above_a_score():
   np.testing.assert_allclose(
       [shares[np.searchsorted(scores, score)] for score in (0, 0.3, 0.7, 1)],
       [0.5, 0.5, 0.25, 0])
-
-
-def test_run_without_a_return_does_not_count():
-  results = _results({('small', 'vtrace'): [1., None, 2.],
-                      ('large', 'vtrace'): [None]})
-  assert pooled.scores(results, 'vtrace')[0].ravel().tolist() == [0, 1]
