@@ -2,7 +2,7 @@
 
 import difflib
 import os
-from typing import Any, Callable, Dict, List, Sequence
+from typing import Any, Callable, Dict, List, Optional, Sequence
 
 from impala_tf import config as config_lib
 from impala_tf.plots import labels
@@ -37,24 +37,17 @@ def check_way(way: str) -> None:
       f'ImpalaConfig.entropy_cost, but is {way!r}{hint}')
 
 
-def singles(run_dirs: Sequence[str]) -> Groups:
-  """Makes a group of each run."""
-  return {label: [run_dir]
-          for label, run_dir in zip(labels.of_runs(run_dirs), run_dirs)}
-
-
-def make(run_dirs: Sequence[str], way: str) -> Groups:
+def make(run_dirs: Sequence[str], way: Optional[str]) -> Groups:
   """Groups runs, in the order of an option's values, or else as given.
 
-  Args:
-    run_dirs: different directories of runs.
-    way: 'seed' groups runs whose configs differ only in the seed, 'directory'
-      runs in one directory, 'all' puts all together, and the name of an option
-      groups runs with the same value of it.
-
-  Raises:
-    UserError: if a run's config is needed and missing.
+  'seed' groups runs whose configs differ only in the seed, 'directory' runs in
+  one directory, 'all' puts all together, and the name of an option groups runs
+  with the same value of it. None makes a group of each. Raises UserError if a
+  config is needed and missing.
   """
+  if way is None:
+    return {label: [run_dir]
+            for label, run_dir in zip(labels.of_runs(run_dirs), run_dirs)}
   if way == 'all':
     return {'all': list(run_dirs)}
   if way == 'directory':

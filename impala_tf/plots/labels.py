@@ -15,10 +15,7 @@ def of_runs(run_dirs: Sequence[str]) -> List[str]:
   deep every part that they share: 'sweep/catch/vtrace/seed_1' and
   'sweep/catch/none/seed_1' become 'vtrace' and 'none'. A single run has its
   directory's name. 'evaluation' at the end, for an evaluator's rows, becomes
-  the note ', evaluated'.
-
-  `run_dirs` are paths or URLs of different directories, or of files like
-  metrics.jsonl.
+  the note ', evaluated'. Runs may also be files like metrics.jsonl.
   """
   split = [_split(run_dir) for run_dir in run_dirs]
   # A run and its evaluation have one path and so one name.

@@ -8,11 +8,12 @@ import collections
 import json
 import os
 import time
-from typing import Any, Callable, Dict, List, Mapping, Optional
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from absl import logging
 import numpy as np
 
+from impala_tf import config as config_lib
 from impala_tf.storage import files
 from impala_tf.storage import line_log
 
@@ -35,11 +36,7 @@ class MetricsWriter:
   def __init__(self, run_dir: str):
     """Opens both files in a run's directory, a path or URL that must exist."""
     # TensorBoard's own writer: tf.summary takes a millisecond for each scalar.
-    from tensorboard.compat.proto import event_pb2
-    from tensorboard.compat.proto import summary_pb2
     from tensorboard.summary.writer import event_file_writer
-    self._make_event = event_pb2.Event
-    self._make_summary = summary_pb2.Summary
     self._journal = line_log.open_for_appending(
         os.path.join(run_dir, FILE_NAME))
     # An object store would get the whole file with each flush. TensorBoard's
@@ -60,11 +57,13 @@ class MetricsWriter:
     self._try_events(lambda events: self._add_event(events, row))
 
   def _add_event(self, events: Any, row: Row):
-    summary = self._make_summary()
+    from tensorboard.compat.proto import event_pb2
+    from tensorboard.compat.proto import summary_pb2
+    summary = summary_pb2.Summary()
     for name, value in row.items():
       if name != 'frames':
         summary.value.add(tag=name, simple_value=value)
-    events.add_event(self._make_event(
+    events.add_event(event_pb2.Event(
         wall_time=time.time(), step=row['frames'], summary=summary))
     if self._flushes_each:
       events.flush()
@@ -91,18 +90,33 @@ class RowReader:
     self._journal = line_log.open_for_reading(os.path.join(run_dir, FILE_NAME))
 
   def new_rows(self) -> List[Row]:
-    """Returns rows since the last call, oldest first; none without a file.
-
-    An incomplete last line is left for later: it is being written, or was cut
-    short by a kill. After `drop_rows_after` the reader restarts at the first
-    row.
-    """
+    """Returns rows since the last call, see `line_log.open_for_reading`."""
     return [json.loads(line) for line in self._journal.new_lines()]
 
 
 def read_rows(run_dir: str) -> List[Row]:
-  """Reads all rows of a run, oldest first."""
-  return RowReader(run_dir).new_rows()
+  """Reads all rows of a run, oldest first; empty without a file.
+
+  `run_dir` may also be the path of a file like `metrics.jsonl`. Raises
+  UserError if it holds something else.
+  """
+  path = os.path.join(run_dir, FILE_NAME)
+  try:
+    if os.path.isfile(run_dir):
+      path = run_dir
+      return [json.loads(line) for line in files.read(path).splitlines()]
+    return RowReader(run_dir).new_rows()
+  except ValueError as error:
+    raise config_lib.UserError(
+        f'{path} is damaged ({error}); remove the line that is no JSON'
+    ) from error
+
+
+def points(rows: Sequence[Row], metric: str,
+           x: str = 'frames') -> List[Tuple[float, float]]:
+  """Returns pairs of `x` and `metric` from the rows that have both."""
+  return [(row[x], row[metric]) for row in rows
+          if row.get(metric) is not None and row.get(x) is not None]
 
 
 def drop_rows_after(run_dir: str, frames: int) -> None:
@@ -112,14 +126,10 @@ def drop_rows_after(run_dir: str, frames: int) -> None:
 
 
 class Stopwatch:
-  """A stopwatch that adds up the wall time of phases that take turns.
-
-  Attributes:
-    secs: seconds of each phase by name.
-  """
+  """A stopwatch that adds up the wall time of phases that take turns."""
 
   def __init__(self):
-    self.secs: Dict[str, float] = collections.defaultdict(float)
+    self.secs: Dict[str, float] = collections.defaultdict(float)  # By phase.
     self._last = time.perf_counter()
 
   def lap(self, name: Optional[str] = None) -> None:
@@ -145,11 +155,9 @@ class EpisodeWindow:
           episode_steps: np.ndarray) -> None:
     """Adds the episodes that ended within a batch of unrolls.
 
-    Args:
-      is_first: bool [T, B], whether x_1 to x_T begin an episode. x_0 was the
-        last of an earlier unroll and counted there.
-      episode_return: float32 [T, B], raw returns.
-      episode_steps: int32 [T, B], agent steps.
+    `is_first`, bool [T, B], says whether x_1 to x_T begin an episode: x_0 was
+    the last of an earlier unroll and counted there. Raw returns are float32
+    [T, B], agent steps int32 [T, B].
     """
     is_told = is_first & np.isfinite(episode_return)
     self._returns.extend(episode_return[is_told].tolist())
@@ -158,7 +166,6 @@ class EpisodeWindow:
 
   @property
   def is_full(self) -> bool:
-    """Whether the window holds 100 episodes."""
     return len(self._returns) == EPISODE_WINDOW
 
   def means(self) -> Mapping[str, float]:
@@ -173,12 +180,10 @@ class Interval:
   """Means of metrics since the last row."""
 
   def __init__(self, interval_secs: float, frames: int, wait_secs: float):
-    """Begins the first interval.
+    """Begins the first of intervals of so many seconds.
 
-    Args:
-      interval_secs: seconds between rows.
-      frames: environment frames learned from so far.
-      wait_secs: seconds that the learner has waited for batches so far.
+    `frames` are environment frames learned from so far, `wait_secs` seconds
+    that the learner has waited for batches.
     """
     self._interval_secs = interval_secs
     self._restart(frames, wait_secs)
@@ -192,7 +197,6 @@ class Interval:
 
   @property
   def is_over(self) -> bool:
-    """Whether a row is due."""
     return time.monotonic() - self._start >= self._interval_secs
 
   def add(self, metrics: Mapping[str, float], lags: np.ndarray) -> None:
@@ -203,7 +207,6 @@ class Interval:
 
   @property
   def is_empty(self) -> bool:
-    """Whether there was no update since the last row."""
     return not self._lags
 
   def finish(self, frames: int, wait_secs: float) -> Row:
