@@ -60,6 +60,7 @@ OF_NO_MODULE = {
     'tests/envs/dmlab_levels_test.py': "DeepMind Lab's own levels",
     'tests/examples_test.py': 'examples/ and the pages that explain them',
     'tests/faults': 'what real runs survive, docs/reliability.md',
+    'tests/plots/labels_test.py': 'names of runs in legends',
     'tests/plots/population_figures_test.py': 'figures of populations',
     'tests/ray_cluster/batch_test.py': 'batches of programs on a cluster',
     'tests/launch/cluster_examples_test.py': 'Slurm and Kubernetes files',

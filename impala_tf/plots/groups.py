@@ -5,7 +5,7 @@ import os
 from typing import Any, Callable, Dict, List, Optional, Sequence
 
 from impala_tf import config as config_lib
-from impala_tf.plots import labels
+from impala_tf.plots import runs as runs_lib
 from impala_tf.runs import gin_config
 from impala_tf.runs import hparams
 from impala_tf.runs import run_directory
@@ -47,13 +47,13 @@ def make(run_dirs: Sequence[str], way: Optional[str]) -> Groups:
   """
   if way is None:
     return {label: [run_dir]
-            for label, run_dir in zip(labels.of_runs(run_dirs), run_dirs)}
+            for label, run_dir in zip(runs_lib.labels(run_dirs), run_dirs)}
   if way == 'all':
     return {'all': list(run_dirs)}
   if way == 'directory':
     found = _gather(run_dirs, lambda run_dir: os.path.dirname(
         os.path.abspath(run_dir)))
-    return dict(zip(labels.of_runs(list(found)), found.values()))
+    return dict(zip(runs_lib.labels(list(found)), found.values()))
   values = {run_dir: values_of(run_dir) for run_dir in run_dirs}
   if way == 'seed':
     found = _gather(run_dirs, lambda run_dir: tuple(
@@ -110,7 +110,7 @@ def _names(run_dirs: Sequence[str], values: Dict[str, Dict[str, Any]]
   if len(run_dirs) == 1:
     return [levels_lib.short_name(first[_LEVEL])]
   if len(varied) > _MAX_NAMED:
-    return labels.of_runs(run_dirs)
+    return runs_lib.labels(run_dirs)
   return [', '.join(_named(option,
                            values[run_dir][option]) for option in varied)
           for run_dir in run_dirs]
