@@ -63,13 +63,9 @@ COVERED_ELSEWHERE = {
        for name in ('local', 'program')},
     'impala_tf/__main__.py': (
         'tests/cli/main_test.py', 'is how that starts its command'),
-    'impala_tf/cli/engine.py': (
-        'tests/cli/sweep_test.py', 'has its flags, tried with the program'),
     'impala_tf/ray_cluster/host.py': (
         'tests/ray_cluster/program_test.py',
         'is the end of `program` that Ray places'),
-    'impala_tf/cli/roles/replay.py': (
-        'tests/faults/shared_replay_test.py', 'is a program, tried as such'),
 }
 # Tests of no single module, and what they test.
 OF_NO_MODULE = {
@@ -79,6 +75,9 @@ OF_NO_MODULE = {
     'tests/examples': 'examples that are programs of their own',
     'tests/examples_test.py': 'examples/',
     'tests/faults': 'what real runs survive, docs/reliability.md',
+    'tests/plots/labels_test.py': 'names of runs in legends',
+    'tests/plots/population_figures_test.py': 'figures of populations',
+    'tests/ray_cluster/batch_test.py': 'batches of programs on a cluster',
     'tests/launch/cluster_examples_test.py': 'Slurm and Kubernetes files',
     'tests/docs_test.py': 'README.md, docs/ and mkdocs.yml',
     'tests/launch/docker_test.py': 'launch/docker/Dockerfile',

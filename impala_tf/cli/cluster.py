@@ -13,12 +13,11 @@ import contextlib
 import logging
 import os
 import pathlib
-from typing import Iterator, Optional
+from typing import Optional
 
 from impala_tf import config as config_lib
 from impala_tf.cli import command_line
 from impala_tf.cli import program
-from impala_tf.cli import warm_start
 from impala_tf.cli.roles import flags as role_flags
 from impala_tf.ray_cluster import connection as ray_connection
 from impala_tf.ray_cluster import plan as cluster_plan
@@ -35,25 +34,16 @@ def _parse_args() -> argparse.Namespace:
   parser = command_line.Parser(description=__doc__)
   command_line.add_config(parser, 'what to train (default: as in '
                           '--run_dir)')
-  command_line.add_gin_binding(parser)
   parser.add_argument('--run_dir', help='where logs and checkpoints go: a '
                       'path on a file system that this machine shares with all '
                       'nodes the learner may be on, or a URL that TensorFlow '
                       'opens on them; an existing run is resumed '
                       '(default: a new one in runs/)')
-  role_flags.add_sharing(parser)
-  program.add_import(parser)
-  run_directory.add_allow_changes(parser)
-  warm_start.add_flag(parser)
+  role_flags.add_training(parser)
   program.add_ray_address(parser)
-  program.add_network(parser)
   parser.add_argument('--num_actors', type=int,
                       help='(default: ActorConfig.num_actors; if that is open, '
                       'as many as there is room for)')
-  parser.add_argument('--evaluate', action='store_true',
-                      help='play full games beside training, and log to '
-                      'evaluation/ in the run directory')
-  tracking.add_flag(parser)
   parser.add_argument('--learner_cpus', type=float, default=1.,
                       help='CPUs that Ray reserves for each learner (default: '
                       '%(default)g)')
@@ -81,20 +71,6 @@ def _check_flags(args: argparse.Namespace) -> None:
   if args.port is not None and not 0 < args.port < 2**16:
     raise config_lib.UserError(
         f'--port must be 1 to {2**16 - 1}, but is {args.port}')
-
-
-@contextlib.contextmanager
-def _logging_to(log_dir: pathlib.Path) -> Iterator[None]:
-  """Also writes to `cluster.log` what is logged."""
-  log_dir.mkdir(parents=True, exist_ok=True)
-  handler = logging.FileHandler(log_dir / 'cluster.log')
-  handler.setFormatter(logging.Formatter('%(asctime)s %(message)s'))
-  logging.getLogger().addHandler(handler)
-  try:
-    yield
-  finally:
-    logging.getLogger().removeHandler(handler)
-    handler.close()
 
 
 def _train(args: argparse.Namespace, config: config_lib.Config,
@@ -125,20 +101,23 @@ def _train(args: argparse.Namespace, config: config_lib.Config,
           log_dir, args.port, plan.needs, args.wait_secs,
           role_flags.sharing(args).flags())
       newest = progress.NewestRow(run_dir)
+      log = logging.FileHandler(log_dir / 'cluster.log')
+      log.setFormatter(logging.Formatter('%(asctime)s %(message)s'))
       with tracking.tracking(args.track, run_dir), progress.ProgressLine(
-          plan.config.experiment.total_frames) as line, _logging_to(log_dir):
+          plan.config.experiment.total_frames) as line, contextlib.closing(log):
+        logging.getLogger().addHandler(log)  # Which the line takes away.
         signum = run.run(lambda: newest.show(line))
   return program.conclude(run_dir, signum)
 
 
-def _run(args: argparse.Namespace) -> int:
+@program.returning_exit_code
+def main() -> int:
+  """Trains as the flags say."""
+  args = _parse_args()
   beginning.check_reverb()
   tracking.start(args.track)
   why_public = program.why_public(
-      args.network,
-      args.ray_address is not None or args.replay_address is not None,
-      args.run_dir, args.init_from) or program.enter_private_network(
-          'cluster', args.network)
+      'cluster', args, args.ray_address is not None)
   _check_flags(args)
   user_modules.load(args.modules)
   config_path = run_directory.config_path(args.config, args.run_dir)
@@ -149,8 +128,3 @@ def _run(args: argparse.Namespace) -> int:
   config = program.load_for_roles(config_path, args.gin_binding)
   role_flags.check_sharing(args, config)
   return _train(args, config, why_public)
-
-
-def main() -> int:
-  """Returns the exit code."""
-  return program.run(lambda: _run(_parse_args()))

@@ -55,8 +55,10 @@ def _parse_args() -> argparse.Namespace:
   return parser.parse_args()
 
 
-def _evaluate(args: argparse.Namespace) -> dict:
-  """Plays games as the flags say; returns the report to be printed."""
+@program.returning_exit_code
+def main() -> None:
+  """Plays games as the flags say; prints a report."""
+  args = _parse_args()
   run_directory.reach(args.run_dir)
   config_path = scores.check(args.run_dir, args.episodes, args.seed)
   which = program.parse_checkpoint(args.checkpoint)
@@ -71,8 +73,12 @@ def _evaluate(args: argparse.Namespace) -> dict:
   games = scores.Games(args.episodes, args.seed, args.deterministic, args.video,
                        args.video_secs)
   if suite:
-    return _evaluate_suite(games, config, suite, levels, loaded, output)
-  return _evaluate_levels(games, config, levels, loaded, output)
+    report = _evaluate_suite(games, config, suite, levels, loaded, output)
+  else:
+    report = _evaluate_levels(games, config, levels, loaded, output)
+  width = max(23, *map(len, report)) + 1
+  for name, value in report.items():
+    print(f'{name:{width}}{value}')
 
 
 def _suite_and_levels(args: argparse.Namespace, trained_on: str
@@ -187,14 +193,3 @@ def _evaluate_suite(games: scores.Games, config: config_lib.Config,
           'levels': f'{len(results.scores())} of {len(suite.levels)}',
           **results.summary(), 'written_to': output,
           'table': results.table_path}
-
-
-def main() -> int:
-  """Returns the exit code."""
-  return program.run(lambda: _print(_evaluate(_parse_args())))
-
-
-def _print(report: dict) -> None:
-  width = max(23, *map(len, report)) + 1
-  for name, value in report.items():
-    print(f'{name:{width}}{value}')

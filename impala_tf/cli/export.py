@@ -31,8 +31,10 @@ def _parse_args() -> argparse.Namespace:
   return parser.parse_args()
 
 
-def _export(args: argparse.Namespace) -> None:
+@program.returning_exit_code
+def main() -> None:
   """Writes the directory whole or not at all; prints its content."""
+  args = _parse_args()
   which = program.parse_checkpoint(args.checkpoint)
   run_directory.reach(args.run_dir)
   config_path = gin_config.config_path(shipped.find_agent(args.run_dir))
@@ -63,8 +65,3 @@ def _export(args: argparse.Namespace) -> None:
   print(f'{output} holds {loaded.checkpoint} of {args.run_dir}, '
         f'{loaded.num_frames:,d} frames, in {size / 1e6:.1f} MB; '
         f'try {command_names.command("evaluate")} {output} {flags}')
-
-
-def main() -> int:
-  """Returns the exit code."""
-  return program.run(lambda: _export(_parse_args()))

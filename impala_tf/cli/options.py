@@ -1,6 +1,5 @@
 """Prints all options of the config, with defaults, ranges and meanings."""
 
-import argparse
 import dataclasses
 import inspect
 import re
@@ -47,56 +46,38 @@ named; options without one are this project's own. Numbers of other tasks are in
 
 
 class Option(NamedTuple):
-  """A field of a section, in words.
-
-  Attributes:
-    name: 'LearnerConfig.batch_size'.
-    default: as it is written in a .gin file.
-    values: type and range, or all choices.
-    unit: '' if it has none.
-    source: '' if it is this project's own.
-    meaning: its part of the docstring.
-  """
-  name: str
-  default: str
-  values: str
-  unit: str
-  source: str
-  meaning: str
+  """A field of a section, in words."""
+  name: str  # 'LearnerConfig.batch_size'.
+  default: str  # As it is written in a .gin file.
+  values: str  # Type and range, or all choices.
+  unit: str  # '' if it has none.
+  source: str  # '' if it is this project's own.
+  meaning: str  # Its part of the docstring.
 
 
 class Section(NamedTuple):
-  """A section of the config, in words.
-
-  Attributes:
-    name: 'LearnerConfig'.
-    title: the first line of its docstring.
-    options: its fields.
-  """
-  name: str
-  title: str
+  """A section of the config, in words."""
+  name: str  # 'LearnerConfig'.
+  title: str  # The first line of its docstring.
   options: List[Option]
 
 
 def sections() -> List[Section]:
   """Describes all sections of the config, in their order."""
-  return [_section(field.type)
-          for field in dataclasses.fields(config_lib.Config)]
-
-
-def _section(cls: type) -> Section:
-  meanings = _meanings(inspect.getdoc(cls))
-  hints = typing.get_type_hints(cls)
-  options = [
-      Option(name=f'{cls.__name__}.{field.name}',
-           default=repr(getattr(cls(), field.name)),
-           values=_values(hints[field.name], field.metadata),
-           unit=field.metadata.get('unit') or _UNITS.get(
-               field.name.rpartition('_')[2], ''),
-           source=field.metadata.get('source', ''),
-           meaning=meanings[field.name])
-      for field in dataclasses.fields(cls)]
-  return Section(cls.__name__, cls.__doc__.partition('\n')[0], options)
+  found = []
+  for cls in (field.type for field in dataclasses.fields(config_lib.Config)):
+    meanings = _meanings(inspect.getdoc(cls))
+    hints = typing.get_type_hints(cls)
+    found.append(Section(cls.__name__, cls.__doc__.partition('\n')[0], [
+        Option(name=f'{cls.__name__}.{field.name}',
+               default=repr(getattr(cls(), field.name)),
+               values=_values(hints[field.name], field.metadata),
+               unit=field.metadata.get('unit') or _UNITS.get(
+                   field.name.rpartition('_')[2], ''),
+               source=field.metadata.get('source', ''),
+               meaning=meanings[field.name])
+        for field in dataclasses.fields(cls)]))
+  return found
 
 
 def _meanings(docstring: str) -> Dict[str, str]:
@@ -156,19 +137,11 @@ def as_markdown(found: Sequence[Section]) -> str:
   return '\n'.join(lines).rstrip('\n') + '\n'
 
 
-def _parse_args() -> argparse.Namespace:
+@program.returning_exit_code
+def main() -> None:
+  """Prints all options."""
   parser = command_line.Parser(description=__doc__)
   parser.add_argument('--markdown', action='store_true',
                       help='as the page docs/configuration.md')
-  return parser.parse_args()
-
-
-def show(markdown: bool = False) -> None:
-  """Prints all options."""
-  text = as_markdown if markdown else as_text
+  text = as_markdown if parser.parse_args().markdown else as_text
   print(text(sections()), end='')
-
-
-def main() -> int:
-  """Returns the exit code."""
-  return program.run(lambda: show(_parse_args().markdown))

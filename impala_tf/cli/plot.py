@@ -14,12 +14,12 @@ import numpy as np
 from impala_tf import config as config_lib
 from impala_tf.cli import command_line
 from impala_tf.cli import program
-from impala_tf.plots import curves
 from impala_tf.plots import groups as groups_lib
 from impala_tf.plots import intervals
 from impala_tf.plots import runs as runs_lib
 from impala_tf.plots import suite_results
 from impala_tf.runs import metrics
+from impala_tf.storage import files
 
 _POINTS = 200  # Points of a curve that is made of several.
 _MAX_IN_LEGEND = 12  # More labels go beside the axes.
@@ -60,32 +60,24 @@ def _parse_args() -> argparse.Namespace:
 
 
 class _Curve(NamedTuple):
-  """A curve as it is drawn.
-
-  Attributes:
-    label: name in the legend.
-    num_runs: runs behind it.
-    x: float [P].
-    band: statistic of the runs and its interval.
-  """
-  label: str
-  num_runs: int
-  x: np.ndarray
-  band: intervals.Band
+  """A curve as it is drawn."""
+  label: str  # In the legend.
+  num_runs: int  # Behind it.
+  x: np.ndarray  # Float [P].
+  band: intervals.Band  # Statistic of the runs and its interval.
 
 
-def _plot(args: argparse.Namespace) -> None:
+@program.returning_exit_code
+def main() -> None:
+  """Draws the curves."""
+  args = _parse_args()
   output = _check(args)
   run_dirs = runs_lib.find(args.run_dirs)
   points = {run_dir: _points(run_dir, args) for run_dir in run_dirs}
-  if args.group_by:
-    groups = groups_lib.make(run_dirs, args.group_by)
-  else:
-    groups = groups_lib.singles(run_dirs)
-  drawn = [_curve(label, members, points, args)
-           for label, members in groups.items()]
+  drawn = [_curve(label, members, points, args) for label, members in
+           groups_lib.make(run_dirs, args.group_by).items()]
   if args.csv:
-    suite_results.write(args.csv, _to_csv(drawn))
+    files.write(args.csv, _to_csv(drawn).encode())
   _draw(drawn, args, output)
   print(f'wrote {output}' + (f' and {args.csv}' if args.csv else ''))
 
@@ -108,8 +100,8 @@ def _check(args: argparse.Namespace) -> str:
 
 def _points(run_dir: str, args: argparse.Namespace) -> list:
   """Reads a run's points; raises UserError if it has none."""
-  rows = curves.read_rows(run_dir)
-  points = curves.points(rows, args.metric, args.x)
+  rows = metrics.read_rows(run_dir)
+  points = metrics.points(rows, args.metric, args.x)
   if not points:
     known = sorted({name for row in rows for name in row})
     near = difflib.get_close_matches(args.metric, known, n=1)
@@ -122,7 +114,6 @@ def _points(run_dir: str, args: argparse.Namespace) -> list:
 
 def _curve(label: str, run_dirs: Sequence[str], points: Dict[str, list],
            args: argparse.Namespace) -> _Curve:
-  """Makes the curve of a group."""
   lines = []
   for run_dir in run_dirs:
     x, y = np.array(points[run_dir], np.float64).T
@@ -182,8 +173,3 @@ def _y_title(drawn: Sequence[_Curve], args: argparse.Namespace) -> str:
     if any(curve.band.low is not None for curve in drawn):
       title += f', {args.confidence:.0%} bootstrap interval'
   return title
-
-
-def main() -> int:
-  """Returns the exit code."""
-  return program.run(lambda: _plot(_parse_args()))

@@ -18,7 +18,8 @@ import shlex
 from typing import Dict, Mapping, Sequence
 
 from impala_tf import config as config_lib
-from impala_tf.cli import engine
+from impala_tf.cli import program
+from impala_tf.cli import sweep
 from impala_tf.config import fingerprint as fingerprint_lib
 from impala_tf.pbt import populations
 from impala_tf.plots import populations as plots_lib
@@ -73,20 +74,7 @@ class _Turns(batch.Turns):
     return published.evolution if published else 0
 
 
-def _best(population: plots_lib.Population, path: str) -> dict:
-  """Returns the entry of a population in `best.json`."""
-  name = population.best
-  run_dir = os.path.join('runs', population.label, name)
-  events = population.events[name]
-  return {
-      'member': name, 'run_dir': run_dir,
-      'checkpoint': run_directory.newest_checkpoint(
-          os.path.join(path, run_dir)),
-      'fitness': events[-1].fitness if events else None,
-      'final_return': population.returns[name]}
-
-
-class _Program(engine.Program):
+class _Program(sweep.Program):
   """Trains the members of populations in turns, or all at once."""
   kind = sweep_directory.POPULATION
 
@@ -113,15 +101,24 @@ class _Program(engine.Program):
   def show(self, config, path, results):
     best = {}
     for population in plots_lib.load(path):
-      print(f'\n{population.label}\n{tables.population(population)}')
-      best[population.label] = _best(population, path)
-      print(f"Best: {os.path.join(path, best[population.label]['run_dir'])}")
+      name = population.best
+      run_dir = os.path.join('runs', population.label, name)
+      full_path = os.path.join(path, run_dir)
+      events = population.events[name]
+      best[population.label] = {
+          'member': name, 'run_dir': run_dir,
+          'checkpoint': run_directory.newest_checkpoint(full_path),
+          'fitness': events[-1].fitness if events else None,
+          'final_return': population.returns[name]}
+      print(f'\n{population.label}\n{tables.population(population)}\n'
+            f'Best: {full_path}')
     best_path = os.path.join(path, sweep_directory.BEST)
     files.write(best_path, (json.dumps(best, indent=2) + '\n').encode())
     print(f'\nBest members: {best_path}; pictures: '
           f'{command_names.command("report")} {shlex.quote(path)}')
 
 
+@program.returning_exit_code
 def main() -> int:
-  """Returns the exit code."""
-  return _Program().main(__doc__)
+  """Runs the program."""
+  return _Program().run(__doc__)

@@ -1,6 +1,7 @@
 """Beginning and end of every program: network, first lines, exit code."""
 
 import argparse
+import functools
 import os
 import shlex
 import signal
@@ -33,6 +34,12 @@ def run(action: Callable[[], Optional[int]]) -> int:
     return 1
   except KeyboardInterrupt:  # Before there was anything to end in order.
     return 128 + signal.SIGINT
+
+
+def returning_exit_code(
+    main: Callable[[], Optional[int]]) -> Callable[[], int]:
+  """Decorates the `main` of a program, see `run`."""
+  return functools.wraps(main)(lambda: run(main))
 
 
 def end(exit_code: int, at_once: bool = False) -> None:
@@ -85,16 +92,6 @@ def parse_checkpoint(text: str) -> Union[str, int]:
       f'{text!r}')
 
 
-def add_network(parser: argparse.ArgumentParser) -> None:
-  """Adds the flag --network, see `why_public`."""
-  parser.add_argument('--network', choices=('auto', 'private', 'open'),
-                      default='auto',
-                      help='private: no other machine can reach the run, nor '
-                      'the run others; open: any can; auto: private where the '
-                      'system allows it, unless others are to connect, as '
-                      'other flags say (default: %(default)s)')
-
-
 def add_ray_address(parser: argparse.ArgumentParser) -> None:
   """Adds the flag --ray_address, see `connection.connected`."""
   parser.add_argument('--ray_address', metavar='HOST:PORT',
@@ -102,27 +99,27 @@ def add_ray_address(parser: argparse.ArgumentParser) -> None:
                       "'auto' (default: Ray is started on this machine)")
 
 
-def why_public(network: str, is_for_others: bool,
-               *directories: Optional[str]) -> Optional[str]:
-  """Says why other machines may reach the run; None if it is to be private.
+def why_public(verb: str, args: argparse.Namespace, is_for_others: bool
+               ) -> Optional[str]:
+  """Says why other machines can reach the run of `verb`; None if they cannot.
 
-  Args:
-    network: value of --network.
-    is_for_others: whether other machines are to connect.
-    *directories: known paths or URLs that the run reads or writes.
-
-  Raises UserError if they may not, but a directory is on another machine.
+  It may execute the program anew, see `enter_private_network`. `is_for_others`
+  says whether other machines are to connect. Raises UserError for
+  --network=private if the system does not allow it, or a directory is on
+  another machine.
   """
-  elsewhere = [d for d in directories if d and files.needs_network(d)]
-  if network != 'open' and elsewhere:
-    if network == 'private':
+  elsewhere = [path for path in (args.run_dir, args.init_from)
+               if path and files.needs_network(path)]
+  if args.network != 'open' and elsewhere:
+    if args.network == 'private':
       raise config_lib.UserError(
           f'--network=private: {elsewhere[0]} is on another machine; close the '
           'port to others (docs/cluster.md), and give --network=open')
     return f'{elsewhere[0]} is on another machine'
-  if network == 'open' or (network == 'auto' and is_for_others):
+  if args.network == 'open' or (args.network == 'auto' and (
+      is_for_others or args.replay_address is not None)):
     return 'as asked for'
-  return None
+  return enter_private_network(verb, args.network)
 
 
 def enter_private_network(verb: str, network: str) -> Optional[str]:

@@ -17,17 +17,17 @@ from impala_tf.cli import command_line
 from impala_tf.cli import program
 from impala_tf.plots import populations
 from impala_tf.plots import runs as runs_lib
-from impala_tf.plots import suite_results
-from impala_tf.plots import suite_tables as suite_report
+from impala_tf.plots import suite_tables
 from impala_tf.plots import tables
 from impala_tf.runs import level_metrics
 from impala_tf.runs import metrics
 from impala_tf.runs import run_directory
+from impala_tf.runs import sweep_directory
+from impala_tf.storage import files
 from impala_tf.suites import levels as levels_lib
 
 Pictures = Dict[str, Any]  # Matplotlib's figures by file name.
 
-_DECISIONS = 'decisions.csv'  # Of populations.
 _RETURNS = (
     f'Returns are means of the last {metrics.EPISODE_WINDOW} episodes, of '
     f'{level_metrics.EPISODE_WINDOW} where a run has several levels. Grey '
@@ -62,10 +62,10 @@ def _parse_args() -> argparse.Namespace:
 def _add_populations(found: Sequence[populations.Population],
                      pictures: Pictures, sections: List[str]) -> None:
   # Here, as below, since it imports Matplotlib, which takes half a second.
-  from impala_tf.plots import population_figures
+  from impala_tf.plots import figures
   for number, population in enumerate(found, start=1):
     name = f'population_{number}.png' if len(found) > 1 else 'population.png'
-    pictures[name] = population_figures.draw(population)
+    pictures[name] = figures.population(population)
     sections += [f'## Population {population.label}', f'![Population]({name})',
                  tables.population(population), _ANCESTRY]
 
@@ -85,8 +85,10 @@ def _add_comparison(population_dirs: Sequence[str], sweep_dirs: Sequence[str],
                _COMPARISON]
 
 
-def _report(args: argparse.Namespace) -> None:
-  from impala_tf.plots import comparison
+@program.returning_exit_code
+def main() -> None:
+  """Writes the report, and prints its tables."""
+  args = _parse_args()
   from impala_tf.plots import figures
   from impala_tf.plots import pictures as pictures_lib
   output = pathlib.Path(args.output)
@@ -96,8 +98,9 @@ def _report(args: argparse.Namespace) -> None:
         f'but {output} looks like a file; leave out its ending')
   run_directory.check_writable(output, '--output')
   run_dirs = runs_lib.find(args.run_dirs)
-  of_populations = [path for path in run_dirs if populations.is_directory(path)]
-  of_sweeps = [path for path in run_dirs if comparison.is_sweep(path)]
+  of_populations = [path for path in run_dirs
+                    if sweep_directory.POPULATION.is_in(path)]
+  of_sweeps = [path for path in run_dirs if sweep_directory.SWEEP.is_in(path)]
   runs = runs_lib.load([path for path in run_dirs
                         if path not in (*of_populations, *of_sweeps)])
   trained = [run for run in runs if run.rows]
@@ -124,23 +127,17 @@ def _report(args: argparse.Namespace) -> None:
     suite = levels_lib.SUITES[name]
     pictures[f'scores_{name}.png'] = figures.scores(suite, ours)
     sections += [f'## {suite.title}', f'![Scores](scores_{name}.png)',
-                 suite_report.markdown(suite, ours)]
+                 suite_tables.markdown(suite, ours)]
   if trained:
     sections += ['## Throughput', tables.throughput(trained), _TABLE_1]
 
   output.mkdir(parents=True, exist_ok=True)
-  suite_results.write(str(output / 'report.md'), '\n\n'.join(sections) + '\n')
+  texts = {'report.md': '\n\n'.join(sections) + '\n'}
+  if loaded:
+    texts['decisions.csv'] = populations.decisions(loaded)
+  for name, text in texts.items():
+    files.write(str(output / name), text.encode())
   for name, figure in pictures.items():
     pictures_lib.save(figure, str(output / name))
-  written = ['report.md', *pictures]
-  if loaded:
-    suite_results.write(str(output / _DECISIONS),
-                        populations.decisions(loaded))
-    written.append(_DECISIONS)
   print('\n\n'.join(s for s in sections if not s.startswith('![')))
-  print(f'\nwrote {", ".join(written)} to {output}')
-
-
-def main() -> int:
-  """Returns the exit code."""
-  return program.run(lambda: _report(_parse_args()))
+  print(f'\nwrote {", ".join([*texts, *pictures])} to {output}')

@@ -22,17 +22,16 @@ from absl import logging
 
 from impala_tf.cli import program
 from impala_tf.cli.roles import flags as role_flags
-from impala_tf.cli.roles import learner as learner_role
 from impala_tf.cli.roles import peers
-from impala_tf.cli.roles import replay as replay_role
+from impala_tf.cli.roles import servers
 from impala_tf.envs import environment
 from impala_tf.roles import beginning
 from impala_tf.runtime import user_modules
 from impala_tf.runtime import waiting
 
 _GRACE_SECS = 5.
-_ROLES = {'learner': learner_role.run, 'actor': peers.run_actor,
-          'evaluator': peers.run_evaluator, 'replay': replay_role.run}
+_ROLES = {'learner': servers.run_learner, 'actor': peers.run_actor,
+          'evaluator': peers.run_evaluator, 'replay': servers.run_replay}
 _PEERS = ('actor', 'evaluator')  # Of a learner.
 
 
@@ -70,7 +69,9 @@ def _run(args: argparse.Namespace) -> int:
     return 1
 
 
-def _main() -> int:
+@program.returning_exit_code
+def main() -> int:
+  """Runs the role."""
   args = role_flags.make_parser(__doc__).parse_args()
   beginning.check_reverb()
   flags.FLAGS.mark_as_parsed()  # Else absl warns of early logging.
@@ -79,8 +80,3 @@ def _main() -> int:
   if args.supervised or args.role != 'learner':
     logging.use_absl_handler()
   return _run(args)
-
-
-def main() -> int:
-  """Returns the exit code."""
-  return program.run(_main)

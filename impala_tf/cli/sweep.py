@@ -7,15 +7,116 @@ Exit codes: 0 all runs are finished, 1 some have failed (the others were run to
 their ends), 2 bad input, 130 Ctrl-C, 143 asked to terminate.
 """
 
+import argparse
+import contextlib
+import datetime
 import itertools
-from typing import Sequence
+import os
+import time
+from typing import Callable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
-from impala_tf.cli import engine
+from impala_tf import config as config_lib
+from impala_tf.cli import command_line
+from impala_tf.cli import program
 from impala_tf.plots import suite_tables
+from impala_tf.ray_cluster import connection as ray_connection
+from impala_tf.roles import beginning
+from impala_tf.runs import gin_config
+from impala_tf.runs import sharing
+from impala_tf.runs import sweep_directory
+from impala_tf.runtime import batch
+from impala_tf.runtime import local
+from impala_tf.runtime import sizing
+from impala_tf.runtime import user_modules
+from impala_tf.storage import shipped
 from impala_tf.sweeps import plan as plan_lib
 from impala_tf.sweeps import results as results_lib
 
+# Variables of a run within one process, which otherwise has as many threads as
+# the machine has cores.
+_ONE_THREAD = {'TF_NUM_INTRAOP_THREADS': '1', 'TF_NUM_INTEROP_THREADS': '1'}
+_WAIT_SECS = 600.  # Longest wait for room while no run has any.
 _BEST = 3  # Settings that the paper's table 2 averages over.
+
+
+class Program:
+  """A program that trains all runs of a file; run again, it resumes them."""
+  kind = sweep_directory.SWEEP
+
+  def check(self, runs: Sequence[tuple[plan_lib.Run, config_lib.Config]]
+            ) -> None:
+    """Raises ConfigError if runs do not fit together; see `load_runs`."""
+
+  def begin(self, runs: Mapping[str, plan_lib.Run],
+            run_dirs: Mapping[str, str]) -> batch.Turns:
+    """Returns the order of all `runs`; `run_dirs` has unfinished ones alone."""
+    return batch.IN_ORDER
+
+  def note_failure(self, run_dir: str) -> None:
+    """Notes that a run has failed for good."""
+
+  def show(self, config: plan_lib.SweepConfig, path: str,
+           results: Sequence[results_lib.Result]) -> None:
+    """Prints the results, once no run goes on."""
+    print(summary(config, results))
+
+  def run(self, description: str) -> int:
+    """Runs the program, and returns the exit code."""
+    args = _parse_args(self.kind, description)
+    beginning.check_reverb()
+    config = gin_config.load_sweep(args.file, self.kind.configs)
+    groups = plan_lib.groups(config, self.kind.list_runs(config))
+    _enter_private_network(args, self.kind.name, has_servers=bool(groups))
+    user_modules.load(args.modules)
+    tasks, runs = load_runs(config, self.kind)
+    self.check(runs)
+    in_process = all(loaded.experiment.in_process for _, loaded in runs)
+    at_least = max((len(group.runs) for group in groups), default=1)
+    with _connected(args, in_process, at_least) as host, (
+        sweep_directory.claim(
+            args.directory, config, tasks, self.kind)) as directory:
+      signum = self._run_batch(args, host, directory, groups)
+      results = directory.results()
+      self.show(config, args.directory, results)
+    if groups:
+      print(suite_tables.table(
+          sharing.frames_table(groups, results), num_names=2))
+    print('All results: '
+          f'{os.path.join(args.directory, sweep_directory.RESULTS)}')
+    number = len(directory.runs)
+    finished = sum(r.status == results_lib.FINISHED for r in results)
+    if signum is not None:
+      print(f'Stopped with {finished} of {number} {self.kind.runs} finished; '
+            'the same command resumes')
+      return 128 + signum
+    return 0 if finished == number else 1
+
+  def _run_batch(self, args: argparse.Namespace, host: 'Host',
+                 directory: sweep_directory.SweepDirectory,
+                 groups: Sequence[plan_lib.Group]) -> Optional[int]:
+    """Runs unfinished runs; returns the signal that ended them, if any."""
+    runs = {run.name: run for run in directory.runs}
+    to_do = directory.runs_to_do(args.retry_failed)
+    run_dirs = {run.name: directory.run_dir(run) for run in to_do}
+    print(f'{len(to_do)} of {len(runs)} {self.kind.runs} to do in '
+          f'{args.directory}, {host.num_jobs} at a time', flush=True)
+    progress = Progress(len(runs) - len(to_do), len(runs))
+
+    def on_end(name: str, ended: batch.Ended):
+      how = status(ended)
+      if how == results_lib.FAILED:
+        self.note_failure(run_dirs[name])
+      progress.show(directory.record(runs[name], how, ended.error))
+
+    shared = sharing.plan(groups, to_do, directory, host.address)
+    flags = {name: more for one in shared for name, more in one.flags.items()}
+    return host.make_batch(directory).run(
+        {run.name: [*directory.arguments(run), *flags.get(run.name, ())]
+         for run in to_do},
+        on_end, self.begin(runs, run_dirs),
+        [batch.Group(tuple(one.flags), local.make_server(
+            one.name, one.command, directory.log_dir, directory.lock))
+         for one in shared])
 
 
 def summary(config: plan_lib.SweepConfig,
@@ -40,13 +141,166 @@ def summary(config: plan_lib.SweepConfig,
   return suite_tables.table(rows, num_names=2)
 
 
-class _Program(engine.Program):
-  """Trains the runs of a sweep in order."""
+class Progress:
+  """Progress of a sweep, printed as a line for each run that ends."""
 
-  def show(self, config, path, results):
-    print(summary(config, results))
+  def __init__(self, num_done: int, num_runs: int):
+    self._before = self._num_done = num_done
+    self._num_runs = num_runs
+    self._start = time.monotonic()
+
+  def show(self, result: results_lib.Result) -> None:
+    """Prints the line of a run that has ended."""
+    if result.status != results_lib.INTERRUPTED:
+      self._num_done += 1
+    parts = [f'[{self._num_done}/{self._num_runs}] {result.run.name} '
+             f'{result.status}']
+    if result.error:
+      parts.append(result.error)
+    if result.final_return is not None:
+      parts.append(f'return {result.final_return:.2f}')
+    if result.secs is not None:
+      parts.append(f'{result.secs:.0f} s')
+    here = self._num_done - self._before
+    if here:
+      secs = (time.monotonic() - self._start) / here
+      left = secs * (self._num_runs - self._num_done)
+      parts.append(f'ETA {datetime.timedelta(seconds=round(left))}')
+    print(' · '.join(parts), flush=True)
 
 
+def status(ended: batch.Ended) -> str:
+  """Returns the status of a run that has ended; see `results`."""
+  if ended.exit_code == 0:
+    return results_lib.FINISHED
+  if ended.was_stopped:
+    return results_lib.INTERRUPTED
+  return results_lib.FAILED
+
+
+class Host(NamedTuple):
+  """The host of the runs."""
+  num_jobs: int  # Runs at a time.
+  make_batch: Callable[[sweep_directory.SweepDirectory], batch.Batch]
+  address: str  # This machine, as they reach it.
+
+
+def _parse_args(kind: sweep_directory.Kind,
+                description: str) -> argparse.Namespace:
+  parser = command_line.Parser(description=description)
+  file = parser.add_argument(
+      'file', metavar='FILE.gin',
+      help=f'what to run; a file, or one of configs/{kind.configs}/ by name')
+  file.completer = lambda: shipped.config_names(kind.configs)
+  parser.add_argument(kind.flag, required=True, dest='directory',
+                      help=f'where {kind.runs} and results go; what is there '
+                      'already is resumed')
+  program.add_import(parser)
+  parser.add_argument('--retry_failed', action='store_true',
+                      help=f'also resume {kind.runs} that have failed')
+  parser.add_argument('--jobs', type=int,
+                      help='runs at a time (default: one a core where all runs '
+                      'are in_process, else one; on Ray as many as there is '
+                      'room for)')
+  parser.add_argument('--engine', choices=('local', 'ray'), default='local',
+                      help='what runs them: this machine, or a Ray cluster '
+                      f'whose nodes share {kind.flag} (default: '
+                      '%(default)s)')
+  program.add_ray_address(parser)
+  parser.add_argument('--run_cpus', type=float,
+                      help='that Ray reserves for a run (default: 1 where all '
+                      'runs are in_process, else all of the smallest node)')
+  parser.add_argument('--run_gpus', type=float, default=0.,
+                      help='likewise (default: %(default)g)')
+  args = parser.parse_args()
+  command_line.check_at_least(args, 'jobs', 1)
+  command_line.check_above_0(args, 'run_cpus')
+  command_line.check_at_least(args, 'run_gpus', 0)
+  if args.engine != 'ray' and (args.ray_address or args.run_cpus
+                               or args.run_gpus):
+    raise config_lib.UserError(
+        '--ray_address, --run_cpus and --run_gpus are for --engine=ray; give '
+        'that, too, or leave them out')
+  return args
+
+
+def _enter_private_network(args: argparse.Namespace, verb: str,
+                           has_servers: bool) -> None:
+  """Moves a program that starts servers out of other machines' reach."""
+  if not args.ray_address and (args.engine == 'ray' or has_servers):
+    # Ray listens on all interfaces, and runs whatever it is sent.
+    why_public = program.enter_private_network(verb, 'auto')
+    if why_public:
+      opened = 'Ray is' if args.engine == 'ray' else 'Reverb servers are'
+      print(f'{opened} open to every machine that reaches this one '
+            f'(docs/cluster.md: what to close); {why_public}', flush=True)
+
+
+@contextlib.contextmanager
+def _connected(args: argparse.Namespace, in_process: bool, at_least: int
+               ) -> Iterator[Host]:
+  """Connects to a host for `at_least` runs at once; raises UserError."""
+  environment = _ONE_THREAD if in_process else {}
+  if args.engine == 'local':
+    # Runs keep one thread whatever --jobs is: results must not depend on it.
+    num_jobs = args.jobs or max(
+        at_least, sizing.num_cores() if in_process else 1)
+    _check_together(num_jobs, at_least)
+    yield Host(num_jobs, lambda claimed: local.make_batch(
+        num_jobs, claimed.log_dir, environment, keep_open=claimed.lock),
+               'localhost')
+    return
+  with ray_connection.connected(args.ray_address) as nodes:
+    from impala_tf.ray_cluster import program as ray_program  # Imports Ray.
+    all_of_a_node = min((n.cpus for n in nodes if n.cpus), default=1.)
+    needs = ray_connection.Resources(
+        args.run_cpus or (1. if in_process else all_of_a_node), args.run_gpus)
+    room = ray_connection.num_places(nodes, needs)
+    if not room:
+      raise config_lib.UserError(
+          f'no node has {needs} for a run: the cluster has '
+          f'{ray_connection.describe(nodes)}; give smaller --run_cpus or '
+          '--run_gpus, or add such a node')
+    num_jobs = min(args.jobs or room, room)
+    _check_together(num_jobs, at_least)
+    yield Host(num_jobs, lambda claimed: ray_program.make_batch(
+        num_jobs, claimed.log_dir, environment, needs,
+        [os.path.abspath(args.directory), *user_modules.paths()], _WAIT_SECS),
+               ray_connection.own_host())
+
+
+def _check_together(num_jobs: int, at_least: int) -> None:
+  """Raises UserError if runs that share a replay cannot run at once."""
+  if num_jobs < at_least:
+    raise config_lib.UserError(
+        f'{at_least} runs share a replay and run at the same time, but only '
+        f'{num_jobs} can; give more --jobs, or smaller --run_cpus on Ray')
+
+
+def load_runs(config: plan_lib.SweepConfig,
+              kind: sweep_directory.Kind = sweep_directory.SWEEP) -> tuple[
+    dict[str, config_lib.Config], list[tuple[plan_lib.Run, config_lib.Config]]]:
+  """Reads each task's config, alone and with the bindings of runs.
+
+  Returns the config of each task; and runs with all limits of the settings,
+  with their configs. Raises ConfigError if a run could not work.
+  """
+  tasks = {task: gin_config.load(path) for task, path in config.tasks.items()}
+  runs = [(run, gin_config.load(config.tasks[run.task], run.gin_bindings()))
+          for run in kind.list_runs(config, plan_lib.corners(config))
+          if run.seed == config.first_seed]  # All seeds are alike.
+  distinct = {  # By what is checked of them.
+      (loaded.environment, loaded.agent, loaded.actor, loaded.impala,
+       loaded.laser, loaded.population, loaded.learner, loaded.replay,
+       loaded.optimizer.momentum, loaded.experiment.algorithm): loaded
+      for _, loaded in runs}
+  for loaded in distinct.values():
+    beginning.check_names(loaded)
+  sharing.check(config, plan_lib.groups(config, kind.list_runs(config)))
+  return tasks, runs
+
+
+@program.returning_exit_code
 def main() -> int:
-  """Returns the exit code."""
-  return _Program().main(__doc__)
+  """Runs the program."""
+  return Program().run(__doc__)

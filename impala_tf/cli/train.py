@@ -12,7 +12,6 @@ from impala_tf.algorithms import table as algorithms
 from impala_tf.cli import command_line
 from impala_tf.cli import options
 from impala_tf.cli import program
-from impala_tf.cli import warm_start
 from impala_tf.cli.roles import flags as role_flags
 from impala_tf.roles import beginning
 from impala_tf.roles import local_run
@@ -35,20 +34,11 @@ def _parse_args() -> argparse.Namespace:
   parser.add_argument('--run_dir', help='where logs and checkpoints go, a '
                       'path or a URL that TensorFlow opens; an existing run '
                       'is resumed (default: a new one in runs/)')
-  command_line.add_gin_binding(parser)
-  run_directory.add_allow_changes(parser)
-  warm_start.add_flag(parser)
   parser.add_argument('--port', type=int,
                       help='of the Reverb server, for others to connect to '
                       '(default: a free one); with several learners, the '
                       'first of one port each')
-  role_flags.add_sharing(parser)
-  program.add_import(parser)
-  program.add_network(parser)
-  parser.add_argument('--evaluate', action='store_true',
-                      help='play full games beside training, and log to '
-                      'evaluation/ in the run directory')
-  tracking.add_flag(parser)
+  role_flags.add_training(parser)
   parser.add_argument('--profile', action='store_true',
                       help="record a few updates for TensorBoard's profiler, "
                       'and print at the end where the time went')
@@ -71,16 +61,16 @@ def _train(args: argparse.Namespace, config: config_lib.Config, run_dir: str,
     return supervisor.run(lambda: newest.show(line))
 
 
-def _run(args: argparse.Namespace) -> int:
+@program.returning_exit_code
+def main() -> int:
+  """Trains as the flags say."""
+  args = _parse_args()
   if args.list_options:
-    options.show()
+    print(options.as_text(options.sections()), end='')
     return 0
   beginning.check_reverb()
   tracking.start(args.track)
-  why_public = program.why_public(
-      args.network, args.port is not None or args.replay_address is not None,
-      args.run_dir, args.init_from) or program.enter_private_network(
-          'train', args.network)
+  why_public = program.why_public('train', args, args.port is not None)
   user_modules.load(args.modules)
   config_path = run_directory.config_path(args.config, args.run_dir)
   config = gin_config.load(config_path or _DEFAULT_CONFIG, args.gin_binding)
@@ -113,8 +103,3 @@ def _run(args: argparse.Namespace) -> int:
   if args.profile:
     time_budget.show(config, run_dir)
   return program.conclude(run_dir, signum)
-
-
-def main() -> int:
-  """Returns the exit code."""
-  return program.run(lambda: _run(_parse_args()))

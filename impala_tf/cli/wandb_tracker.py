@@ -40,8 +40,8 @@ class Tracker:
     self._note: Dict[str, Any] = {'id': secrets.token_hex(4), 'sent': {}}
     if files.exists(self._note_path):
       self._note = json.loads(files.read(self._note_path))
-    self._run = self._init(wandb, run_dir)
-    self._run.define_metric('*', step_metric='frames')
+    self.run = self._init(wandb, run_dir)
+    self.run.define_metric('*', step_metric='frames')
     # Written at once: else a run that is killed early would be another next.
     self._write_note()
     self._readers = {
@@ -70,14 +70,13 @@ class Tracker:
                         settings=wandb.Settings(console='off'))
 
   def send(self) -> None:
-    """Sends new rows."""
     num_sent = 0
     for prefix, reader in self._readers.items():
       for row in reader.new_rows():
         # Learning that was lost with a kill is learned, and logged, again.
         if row['frames'] <= self._note['sent'].get(prefix, -1):
           continue
-        self._run.log({'frames': row['frames'], **{
+        self.run.log({'frames': row['frames'], **{
             prefix + name: value for name, value in row.items()
             if name != 'frames' and value is not None}})
         self._note['sent'][prefix] = row['frames']
@@ -88,27 +87,10 @@ class Tracker:
   def _write_note(self) -> None:
     files.write(self._note_path, json.dumps(self._note).encode('utf-8'))
 
-  def finish(self) -> None:
-    """Sends the last rows, and ends the run of Weights & Biases."""
-    self.send()
-    self._run.finish()
-
-
-def _follow(tracker: Tracker) -> None:
-  """Sends rows until standard input ends."""
-  while True:
-    ready, _, _ = select.select([sys.stdin], [], [], _INTERVAL_SECS)
-    if ready and not os.read(sys.stdin.fileno(), 1):
-      return
-    try:
-      tracker.send()
-    except OSError as error:  # A disk that is full, or a store that is away.
-      print(f'No rows for the moment: {error}', flush=True)
-
 
 def main() -> None:
   """Follows a run."""
-  run_dir = os.fsdecode(_first_line())
+  run_dir = os.fsdecode(sys.stdin.buffer.readline().rstrip(b'\n'))
   if not run_dir:  # The run could not begin.
     return
   child.yield_to_others()
@@ -120,20 +102,15 @@ def main() -> None:
     os.dup2(log, stream.fileno())
   import wandb  # Here, since it takes seconds.
   tracker = Tracker(wandb, run_dir)
-  _follow(tracker)
+  # Until standard input ends, which holds nothing more.
+  while not select.select([sys.stdin], [], [], _INTERVAL_SECS)[0]:
+    try:
+      tracker.send()
+    except OSError as error:  # A disk that is full, or a store that is away.
+      print(f'No rows for the moment: {error}', flush=True)
   signal.alarm(_FINISH_SECS)  # Else a dead network could keep it for ever.
-  tracker.finish()
-
-
-def _first_line() -> bytes:
-  """Reads the first line of standard input, and nothing beyond it."""
-  line = b''
-  while not line.endswith(b'\n'):
-    read = os.read(sys.stdin.fileno(), 1)
-    if not read:
-      return b''
-    line += read
-  return line[:-1]
+  tracker.send()
+  tracker.run.finish()
 
 
 if __name__ == '__main__':

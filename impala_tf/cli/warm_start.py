@@ -8,7 +8,6 @@ TensorFlow; the learner then resumes from that checkpoint. The modules are those
 of --import.
 """
 
-import argparse
 import contextlib
 import re
 import sys
@@ -18,15 +17,6 @@ from impala_tf.cli import program
 from impala_tf.runs import gin_config
 from impala_tf.runs import run_directory
 from impala_tf.runtime import user_modules
-
-
-def add_flag(parser: argparse.ArgumentParser) -> None:
-  """Adds the flag --init_from, see `beginning.warm_start`."""
-  parser.add_argument('--init_from', metavar='RUN_DIR[:best]',
-                      help='a new run begins with the parameters of another '
-                      "run's newest checkpoint, its :best, or that of so many "
-                      'updates (RUN_DIR:1200); heads of another size start '
-                      'fresh, and so does the optimiser')
 
 
 def parse(source: str) -> Tuple[str, Union[str, int]]:

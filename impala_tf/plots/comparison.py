@@ -10,11 +10,11 @@ import numpy as np
 
 from impala_tf import config as config_lib
 from impala_tf.pbt import lineage
-from impala_tf.plots import curves
 from impala_tf.plots import intervals
 from impala_tf.plots import pictures
 from impala_tf.plots import populations
 from impala_tf.plots import suite_tables
+from impala_tf.runs import metrics
 from impala_tf.runs import sweep_directory
 from impala_tf.sweeps import results as results_lib
 
@@ -23,20 +23,12 @@ _CONFIDENCE = 0.95
 
 
 class Pair(NamedTuple):
-  """A population and a sweep of the same task, variant and seed.
-
-  Attributes:
-    title: name of task and variant.
-    seed: seed of both.
-    population: name of the population.
-    members: results of its finished members, the best first.
-    runs: results of the sweep's finished runs, the best first.
-  """
-  title: str
+  """A population and a sweep of the same task, variant and seed."""
+  title: str  # Name of task and variant.
   seed: int
-  population: str
-  members: List[results_lib.Result]
-  runs: List[results_lib.Result]
+  population: str  # Its name.
+  members: List[results_lib.Result]  # Finished ones, the best first.
+  runs: List[results_lib.Result]  # Likewise of the sweep.
 
   @property
   def returns(self) -> Tuple[float, ...]:
@@ -47,16 +39,10 @@ class Pair(NamedTuple):
             statistics.fmean(runs))
 
 
-def is_sweep(path: str) -> bool:
-  """Returns whether a directory is a sweep's."""
-  return os.path.exists(os.path.join(path, sweep_directory.SWEEP.config_name))
-
-
 def pairs(population_dir: str, sweep_dir: str) -> List[Pair]:
   """Pairs populations with sweeps of the same task, variant and seed.
 
-  The best is the one with the highest final return, in both. Raises UserError
-  if they have no finished task in common.
+  Raises UserError if they have no finished task in common.
   """
   members, runs = _finished(population_dir), _finished(sweep_dir)
   found = [
@@ -154,4 +140,4 @@ def draw(population_dir: str, sweep_dir: str,
 
 
 def _returns(run_dir: str) -> List[Tuple[float, float]]:
-  return curves.points(curves.read_rows(run_dir), 'episode_return')
+  return metrics.points(metrics.read_rows(run_dir), 'episode_return')

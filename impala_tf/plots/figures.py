@@ -1,16 +1,19 @@
 """Figures of runs, made with matplotlib."""
 
 import itertools
+import math
 import textwrap
 from typing import List, Mapping, Optional, Sequence, Tuple
 
 import matplotlib.figure
 import matplotlib.ticker
 
-from impala_tf.plots import curves
+from impala_tf.pbt import lineage
 from impala_tf.plots import pictures
+from impala_tf.plots import populations
 from impala_tf.plots import runs as runs_lib
 from impala_tf.runs import level_metrics
+from impala_tf.runs import metrics
 from impala_tf.suites import levels as levels_lib
 from impala_tf.suites import suite as suite_lib
 
@@ -26,6 +29,9 @@ _HEADLINE_TITLE = 'capped mean, human-normalised'
 # them are wrapped: both could be cut off at the edge of the picture.
 _MAX_TITLE_LENGTH = 20
 _MAX_LINE_LENGTH = 28
+_PALE = {'color': 'grey', 'alpha': 0.4, 'linewidth': 0.8, 'linestyle': '-'}
+_DARK = {'color': pictures.COLOURS[0], 'linewidth': 2., 'linestyle': '-'}
+_COPY = {'color': pictures.COLOURS[1], 'linewidth': 0.8}
 
 
 def learning_curves(
@@ -41,7 +47,7 @@ def learning_curves(
   Returns None if no run has ended an episode yet.
   """
   panels: List[Tuple[str, list]] = [(_HEADLINE_TITLE, [
-      (run.label, curves.points(run.rows, level_metrics.HEADLINE))
+      (run.label, metrics.points(run.rows, level_metrics.HEADLINE))
       for run in runs])]
   for level in dict.fromkeys(itertools.chain(*(run.levels for run in runs))):
     panels.append((level, [(run.label, run.curve(level))
@@ -97,10 +103,8 @@ def scores(suite: suite_lib.Suite, ours: Mapping[str, suite_lib.Scores]
            ) -> matplotlib.figure.Figure:
   """Draws human-normalised scores: bars for every level, ours and the paper's.
 
-  Args:
-    suite: suite of the levels.
-    ours: name of each agent to its mean raw return by level; levels of the
-      suite that nobody has are left out.
+  `ours` maps the name of each agent to its mean raw return by level; levels of
+  the suite that nobody has are left out.
   """
   levels = [level for level in suite.levels
             if any(level in column for column in ours.values())]
@@ -130,3 +134,93 @@ def scores(suite: suite_lib.Suite, ours: Mapping[str, suite_lib.Scores]
   axes.margins(y=0.01)
   pictures.share_legend(figure)
   return figure
+
+
+def population(members: populations.Population) -> matplotlib.figure.Figure:
+  """Draws curves, schedules, family tree and copies of a population.
+
+  The best member's ancestry is drawn boldly: its curve by backtracking (figure
+  5), and each hyper-parameter along it (figure F.1). Pale lines are members as
+  they trained.
+  """
+  figure, panels = pictures.panels(3 + len(members.adapted))
+  _draw_curves(panels[0], members)
+  for axes, name in zip(panels[1:], members.adapted):
+    _draw_schedule(axes, members, name)
+  _draw_tree(panels[-2], members)
+  _draw_copies(panels[-1], members)
+  for axes in panels:
+    axes.set_xlim(0, _last_frames(members))
+    pictures.label_x(axes, 'frames')
+  pictures.share_legend(figure)
+  return figure
+
+
+def _last_frames(population: populations.Population) -> float:
+  return max((curve[-1][0] for curve in population.curves.values() if curve),
+             default=1.)
+
+
+def _draw_curves(axes, population: populations.Population) -> None:
+  for curve in population.curves.values():
+    if curve:
+      axes.plot(*zip(*curve), label='a member', **_PALE)
+  points = lineage.backtracked(population.ancestry, population.curves)
+  if points:
+    axes.plot(*zip(*points), label="the best one's ancestry", **_DARK)
+  axes.set_title('fitness')
+
+
+def _draw_schedule(axes, population: populations.Population,
+                   name: str) -> None:
+  for member in population.members:
+    alone = [lineage.Stretch(
+        member, 0, math.inf, tuple(population.events[member]))]
+    _draw_steps(axes, population, lineage.values_along(alone, name), _PALE)
+  _draw_steps(axes, population,
+              lineage.values_along(population.ancestry, name), _DARK)
+  axes.set_yscale('log')
+  axes.yaxis.set_minor_formatter(matplotlib.ticker.NullFormatter())
+  axes.set_title(name.replace('_', ' '))
+
+
+def _draw_steps(axes, population: populations.Population,
+                points: Sequence[Tuple[float, float]], style: dict) -> None:
+  """Draws values that hold until the next, the last one to the end."""
+  if points:
+    x, y = zip(*points, (_last_frames(population), points[-1][1]))
+    axes.plot(x, y, drawstyle='steps-post', **style)
+
+
+def _draw_tree(axes, population: populations.Population) -> None:
+  """Draws a line for each member, and an arrow for each copy."""
+  rows = {name: i for i, name in enumerate(population.members)}
+  last = _last_frames(population)
+  for name, i in rows.items():
+    axes.plot([0, last], [i, i], **_PALE)
+    for event in population.events[name]:
+      if event.is_copy:
+        axes.annotate(
+            '', (event.frames, i), (event.frames, rows[event.partner]),
+            arrowprops={'arrowstyle': '->', **_COPY})
+  x: List[float] = []
+  y: List[float] = []
+  for stretch in population.ancestry:
+    x += [stretch.start, min(stretch.end, last)]
+    y += [rows[stretch.member]] * 2
+  axes.plot(x, y, **_DARK)
+  axes.set_yticks(list(rows.values()), list(rows), fontsize='xx-small')
+  axes.invert_yaxis()
+  axes.set_title('family tree')
+
+
+def _draw_copies(axes, population: populations.Population) -> None:
+  for what, label, style in (
+      (lambda event: True, 'decisions', _PALE),
+      (lambda event: event.is_copy, 'copies', _COPY)):
+    frames = sorted(event.frames for events in population.events.values()
+                    for event in events if what(event))
+    x = [0, *frames, _last_frames(population)]
+    axes.plot(x, [*range(len(frames) + 1), len(frames)],
+              drawstyle='steps-post', label=label, **style)
+  axes.set_title('decisions, copies')

@@ -2,10 +2,10 @@
 
 import difflib
 import os
-from typing import Any, Callable, Dict, List, Sequence
+from typing import Any, Callable, Dict, List, Optional, Sequence
 
 from impala_tf import config as config_lib
-from impala_tf.plots import labels
+from impala_tf.plots import runs as runs_lib
 from impala_tf.runs import gin_config
 from impala_tf.runs import hparams
 from impala_tf.runs import run_directory
@@ -37,30 +37,23 @@ def check_way(way: str) -> None:
       f'ImpalaConfig.entropy_cost, but is {way!r}{hint}')
 
 
-def singles(run_dirs: Sequence[str]) -> Groups:
-  """Makes a group of each run."""
-  return {label: [run_dir]
-          for label, run_dir in zip(labels.of_runs(run_dirs), run_dirs)}
-
-
-def make(run_dirs: Sequence[str], way: str) -> Groups:
+def make(run_dirs: Sequence[str], way: Optional[str]) -> Groups:
   """Groups runs, in the order of an option's values, or else as given.
 
-  Args:
-    run_dirs: different directories of runs.
-    way: 'seed' groups runs whose configs differ only in the seed, 'directory'
-      runs in one directory, 'all' puts all together, and the name of an option
-      groups runs with the same value of it.
-
-  Raises:
-    UserError: if a run's config is needed and missing.
+  'seed' groups runs whose configs differ only in the seed, 'directory' runs in
+  one directory, 'all' puts all together, and the name of an option groups runs
+  with the same value of it. None makes a group of each. Raises UserError if a
+  config is needed and missing.
   """
+  if way is None:
+    return {label: [run_dir]
+            for label, run_dir in zip(runs_lib.labels(run_dirs), run_dirs)}
   if way == 'all':
     return {'all': list(run_dirs)}
   if way == 'directory':
     found = _gather(run_dirs, lambda run_dir: os.path.dirname(
         os.path.abspath(run_dir)))
-    return dict(zip(labels.of_runs(list(found)), found.values()))
+    return dict(zip(runs_lib.labels(list(found)), found.values()))
   values = {run_dir: values_of(run_dir) for run_dir in run_dirs}
   if way == 'seed':
     found = _gather(run_dirs, lambda run_dir: tuple(
@@ -117,7 +110,7 @@ def _names(run_dirs: Sequence[str], values: Dict[str, Dict[str, Any]]
   if len(run_dirs) == 1:
     return [levels_lib.short_name(first[_LEVEL])]
   if len(varied) > _MAX_NAMED:
-    return labels.of_runs(run_dirs)
+    return runs_lib.labels(run_dirs)
   return [', '.join(_named(option,
                            values[run_dir][option]) for option in varied)
           for run_dir in run_dirs]

@@ -34,20 +34,14 @@ STATISTICS = {'mean': mean, 'iqm': interquartile_mean}
 
 
 class Band(NamedTuple):
-  """A curve of several runs with its confidence interval.
-
-  Attributes:
-    centre: float [P], the statistic of all runs.
-    low: float [P], lower end of the interval; None without an interval.
-    high: float [P], upper end likewise.
-  """
-  centre: np.ndarray
-  low: Optional[np.ndarray]
+  """A curve of several runs with its confidence interval, each float [P]."""
+  centre: np.ndarray  # The statistic of all runs.
+  low: Optional[np.ndarray]  # None without an interval.
   high: Optional[np.ndarray]
 
 
 def band(values: np.ndarray, strata: Sequence[str], statistic: Statistic,
-         confidence: Optional[float], seed: int = 0) -> Band:
+         confidence: Optional[float]) -> Band:
   """Computes a statistic with a percentile bootstrap interval at each point.
 
   Runs are drawn with replacement, whole curves at a time, and from each stratum
@@ -58,18 +52,14 @@ def band(values: np.ndarray, strata: Sequence[str], statistic: Statistic,
     values: float [N, P].
     strata: name of each run's stratum, such as its task.
     statistic: function of [..., N, P] to [..., P].
-    confidence: share of resamples within the interval, above 0 and below 1;
-      None for no interval.
-    seed: seed of the draws.
-
-  Returns:
-    The curve; without an interval if no stratum has two runs.
+    confidence: share of resamples within the interval, above 0 and below 1.
+      There is none if this is None, or if no stratum has two runs.
   """
   members = _members(strata)
   centre = statistic(values)
   if confidence is None or max(map(len, members)) < 2:
     return Band(centre, None, None)
-  rng = np.random.default_rng(seed)
+  rng = np.random.default_rng(0)
   resampled = []
   total = RESAMPLES if values.shape[1] > 1 else RESAMPLES_OF_A_NUMBER
   for start in range(0, total, _AT_A_TIME):
@@ -93,13 +83,8 @@ def t_band(values: np.ndarray, strata: Sequence[str],
   three equal results look certain. Degrees of freedom: Satterthwaite 1946, for
   a sum of variances.
 
-  Args:
-    values: float [N, P].
-    strata: name of each run's stratum, such as its setting.
-    confidence: share of intervals that cover the mean, above 0 and below 1.
-
-  Returns:
-    The curve; without an interval if a stratum has only one run.
+  Arguments are those of `band`; `confidence` is the share of intervals that
+  cover the mean. There is no interval if a stratum has only one run.
   """
   members = _members(strata)
   centre = np.mean([values[runs].mean(axis=0) for runs in members], axis=0)
@@ -145,12 +130,8 @@ def on_common_axis(
 ) -> Tuple[np.ndarray, np.ndarray]:
   """Interpolates N curves at the same P points, as far as all of them go.
 
-  Args:
-    curves: points (x, y) of each curve in the order of x; none is empty.
-    num_points: P.
-
-  Returns:
-    x float [P] and y float [N, P]; P is 0 if the curves have no x in common.
+  Curves are points (x, y) in the order of x. Returns x float [P] and y float
+  [N, P]; P is 0 if the curves have no x in common.
   """
   arrays = [np.array(points, dtype=np.float64).T for points in curves]
   low = max(x[0] for x, _ in arrays)

@@ -18,6 +18,7 @@ import numpy as np
 
 from impala_tf import config as config_lib
 from impala_tf.plots import intervals
+from impala_tf.plots import suite_results
 
 PAGE_WIDTH = 7.  # Inches.
 _MAX_COLUMNS = 3  # More panels side by side could not be read on a page.
@@ -65,9 +66,7 @@ def output_path(path: str) -> str:
     raise config_lib.UserError(
         f'--output: pictures cannot be written as .{ending}; choose one of '
         f'{", ".join(formats())}')
-  directory = os.path.dirname(path) or '.'
-  if '://' in path or os.path.isdir(path) or not (
-      os.path.isdir(directory) and os.access(directory, os.W_OK | os.X_OK)):
+  if '://' in path or not suite_results.can_write(path):
     raise config_lib.UserError(
         f'{path} cannot be written; choose another --output')
   return path

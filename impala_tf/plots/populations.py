@@ -12,7 +12,6 @@ from impala_tf.pbt import lineage
 from impala_tf.pbt import populations
 from impala_tf.pbt import records
 from impala_tf.pbt import rules
-from impala_tf.plots import curves
 from impala_tf.runs import gin_config
 from impala_tf.runs import level_metrics
 from impala_tf.runs import metrics
@@ -24,34 +23,20 @@ from impala_tf.sweeps import results as results_lib
 class Population(NamedTuple):
   """A population: its members' decisions and scores.
 
-  Attributes:
-    label: name, such as 'catch/default/seed_1'.
-    members: names of those that have begun, in the config's order.
-    events: decisions by member.
-    curves: points (frames, fitness) of training by member.
-    returns: final return by member; None if not yet known.
-    adapted: names of the hyper-parameters that are adapted.
-    best: name of the member with the highest fitness at its last decision, or
-      else the highest final return; a failed one only if all have failed.
+  The best member has the highest fitness at its last decision, or else the
+  highest final return; it is a failed one only if all have failed.
   """
-  label: str
-  members: List[str]
-  events: Dict[str, List[records.Event]]
-  curves: Dict[str, List[Tuple[float, float]]]
-  returns: Dict[str, Optional[float]]
-  adapted: List[str]
+  label: str  # Such as 'catch/default/seed_1'.
+  members: List[str]  # That have begun, in the config's order.
+  events: Dict[str, List[records.Event]]  # Decisions by member.
+  curves: Dict[str, List[Tuple[float, float]]]  # (frames, fitness) by member.
+  returns: Dict[str, Optional[float]]  # Final ones by member; None if unknown.
+  adapted: List[str]  # Hyper-parameters.
   best: str
 
   @property
   def ancestry(self) -> List[lineage.Stretch]:
-    """Ancestry of the best member."""
     return lineage.ancestry(self.events, self.best)
-
-
-def is_directory(path: str) -> bool:
-  """Returns whether a directory is a population's."""
-  return files.exists(os.path.join(
-      path, sweep_directory.POPULATION.config_name))
 
 
 def load(path: str) -> List[Population]:
@@ -91,7 +76,7 @@ def decisions(found: Sequence[Population]) -> str:
 def _load(label: str, run_dirs: Dict[str, str]) -> Population:
   config = gin_config.load(
       gin_config.config_path(next(iter(run_dirs.values()))))
-  rows = {name: curves.read_rows(run_dir)
+  rows = {name: metrics.read_rows(run_dir)
           for name, run_dir in run_dirs.items()}
   events = {name: populations.read_events(run_dir)
             for name, run_dir in run_dirs.items()}
@@ -115,6 +100,6 @@ def _fitness_curve(rows: Sequence[metrics.Row], config: config_lib.Config
   """Returns a run's capped normalised score against its frames."""
   scores = rules.find_references(config)
   if len(scores) > 1:
-    return curves.points(rows, level_metrics.HEADLINE)
+    return metrics.points(rows, level_metrics.HEADLINE)
   return [(frames, rules.fitness([value], scores))
-          for frames, value in curves.points(rows, 'episode_return')]
+          for frames, value in metrics.points(rows, 'episode_return')]

@@ -2,12 +2,11 @@
 
 import fnmatch
 import glob
+import itertools
 import os
 from typing import Any, Dict, List, Mapping, NamedTuple, Sequence, Tuple
 
 from impala_tf import config as config_lib
-from impala_tf.plots import curves
-from impala_tf.plots import labels
 from impala_tf.plots import suite_results
 from impala_tf.runs import gin_config
 from impala_tf.runs import metrics
@@ -20,26 +19,18 @@ Results = Mapping[str, Mapping[str, Any]]  # Level to result of evaluate.sh.
 
 
 class Run(NamedTuple):
-  """A training run, read from its directory.
-
-  Attributes:
-    label: unique name among the runs.
-    levels: levels that it was trained on.
-    torso: its network, as in `AgentConfig.torso`.
-    rows: rows of its metrics.jsonl; may be empty.
-    results: results of the levels that it was evaluated on; may be empty.
-  """
-  label: str
-  levels: Tuple[str, ...]
-  torso: str
-  rows: List[metrics.Row]
-  results: Results
+  """A training run, read from its directory."""
+  label: str  # Unique among the runs.
+  levels: Tuple[str, ...]  # That it was trained on.
+  torso: str  # As in `AgentConfig.torso`.
+  rows: List[metrics.Row]  # Of its metrics.jsonl; may be empty.
+  results: Results  # Of levels that it was evaluated on; may be empty.
 
   def curve(self, level: str) -> List[Tuple[float, float]]:
     """Returns points (frames of a level, mean return of its last episodes)."""
     if len(self.levels) == 1:
-      return curves.points(self.rows, 'episode_return')
-    return curves.points(self.rows, f'level/{level}/episode_return',
+      return metrics.points(self.rows, 'episode_return')
+    return metrics.points(self.rows, f'level/{level}/episode_return',
                          f'level/{level}/frames')
 
   def paper_agents(self, suite: suite_lib.Suite) -> List[str]:
@@ -75,14 +66,53 @@ def find(patterns: Sequence[str]) -> List[str]:
   return list(found.values())
 
 
-def load(run_dirs: Sequence[str]) -> List[Run]:
-  """Reads the directories of runs.
+def labels(run_dirs: Sequence[str]) -> List[str]:
+  """Names runs by the fewest parts of their paths that distinguish them.
 
-  Raises UserError if a directory holds no run, nothing to show or damaged
-  files.
+  Parts that begin or end all paths are left out, and if all paths are equally
+  deep every part that they share: 'sweep/catch/vtrace/seed_1' and
+  'sweep/catch/none/seed_1' become 'vtrace' and 'none'. A single run has its
+  directory's name. 'evaluation' at the end, for an evaluator's rows, becomes
+  the note ', evaluated'. Runs may also be files like metrics.jsonl.
   """
+  split = [_split_path(run_dir) for run_dir in run_dirs]
+  # A run and its evaluation have one path and so one name.
+  names = _distinguished(list(dict.fromkeys(path for path, _ in split)))
+  return [names[path] + (', evaluated' if is_evaluation else '')
+          for path, is_evaluation in split]
+
+
+def _split_path(run_dir: str) -> Tuple[Tuple[str, ...], bool]:
+  """Returns the parts of a run's path, and whether it is the evaluation's."""
+  if '://' not in run_dir:
+    run_dir = os.path.abspath(run_dir)
+  parts = tuple(part for part in run_dir.split('/') if part)
+  if parts[-1] == metrics.FILE_NAME:
+    parts = parts[:-1]
+  parts = (*parts[:-1], parts[-1].removesuffix('.jsonl'))
+  if len(parts) > 1 and parts[-1] == run_directory.EVALUATION:
+    return parts[:-1], True
+  return parts, False
+
+
+def _distinguished(paths: Sequence[Tuple[str, ...]]) -> dict:
+  """Maps each of several different paths to a unique name."""
+  if len(paths) == 1:
+    return {paths[0]: paths[0][-1]}
+  if len({len(path) for path in paths}) == 1:
+    differs = [len(set(parts)) > 1 for parts in zip(*paths)]
+    return {path: '/'.join(itertools.compress(path, differs))
+            for path in paths}
+  # Each keeps one part.
+  start = len(os.path.commonprefix([path[:-1] for path in paths]))
+  end = len(os.path.commonprefix([path[:start:-1] for path in paths]))
+  return {path: '/'.join(path[start:len(path) - end]) for path in paths}
+
+
+def load(run_dirs: Sequence[str]) -> List[Run]:
+  """Reads the directories of runs; raises UserError if one shows nothing."""
   return [_load(run_dir, label)
-          for run_dir, label in zip(run_dirs, labels.of_runs(run_dirs))]
+          for run_dir, label in zip(run_dirs, labels(run_dirs))]
 
 
 def _load(run_dir: str, label: str) -> Run:
@@ -92,7 +122,7 @@ def _load(run_dir: str, label: str) -> Run:
         f'{run_dir} holds no config.gin; is it the directory of a run?')
   config = gin_config.load(config_path)
   run = Run(label, levels_lib.expand(config.environment.level),
-            config.agent.torso, curves.read_rows(run_dir), _results(run_dir))
+            config.agent.torso, metrics.read_rows(run_dir), _results(run_dir))
   if not (run.rows or run.results):
     raise config_lib.UserError(
         f'{run_dir} has neither rows in its {metrics.FILE_NAME} nor an '
@@ -134,11 +164,9 @@ def _agents(runs: Sequence[Run]) -> Dict[str, Results]:
 def scores_by_suite(
     runs: Sequence[Run]
 ) -> Dict[str, Dict[str, suite_lib.Scores]]:
-  """Groups scores of evaluated runs by suite and agent.
+  """Groups mean raw returns by suite, agent (see `_agents`) and level.
 
-  The result maps a suite's name to an agent's name to mean raw returns on the
-  levels that the suite scores, in its order. An agent is a run, or all runs
-  together, see `_agents`. Suites and agents without scores are left out.
+  Suites and agents without scores are left out.
   """
   found: Dict[str, Dict[str, suite_lib.Scores]] = {}
   for agent, results in _agents(runs).items():

@@ -32,14 +32,9 @@ def can_write(path: str) -> bool:
           and not os.path.isdir(path))
 
 
-def write(path: str, text: str) -> None:
-  """Writes a text as a whole or not at all."""
-  files.write(path, text.encode('utf-8'))
-
-
 def write_json(path: str, contents: Dict[str, Any]) -> None:
   """Writes contents as JSON, as a whole or not at all."""
-  write(path, json.dumps(contents, indent=2) + '\n')
+  files.write(path, (json.dumps(contents, indent=2) + '\n').encode())
 
 
 class SuiteResults:
@@ -51,10 +46,10 @@ class SuiteResults:
 
   def __init__(self, path: str, suite: suite_lib.Suite,
                conditions: Dict[str, Any]):
-    """Reads the existing results, if there are any, from a path or URL.
+    """Reads results from a path or URL if it exists.
 
-    `conditions` are the fields that results must share to be put into one
-    table. Raises UserError if the file holds anything else.
+    Results must share the fields `conditions` to be put into one table. Raises
+    UserError if the file holds anything else.
     """
     self._path = path
     self._suite = suite
@@ -99,7 +94,8 @@ class SuiteResults:
                 'levels_counted': len(scores), **self.summary(),
                 'levels': self._levels}
     write_json(self._path, contents)
-    write(self.table_path, suite_tables.markdown(self._suite, {'ours': scores}))
+    files.write(self.table_path, suite_tables.markdown(
+        self._suite, {'ours': scores}).encode())
 
   def summary(self) -> Dict[str, float]:
     """Returns sums over the suite, once every level counts; empty before."""
@@ -111,7 +107,6 @@ class SuiteResults:
 
   @property
   def table_path(self) -> str:
-    """Path of the table."""
     return os.path.splitext(self._path)[0] + '.md'
 
 
@@ -121,10 +116,10 @@ def _conditions(contents: Mapping[str, Any]) -> Dict[str, Any]:
 
 
 def read_levels(path: str) -> Mapping[str, Dict[str, Any]]:
-  """Reads the results by level that `launch/evaluate.sh` has written.
+  """Reads results by level of one level, of several or of a suite.
 
-  The file may be of one level, of several or of a suite, of which only the
-  levels that count are returned. Raises UserError if it holds anything else.
+  Of a suite, only the levels that count are returned. Raises UserError if the
+  file holds anything else.
   """
   try:
     contents = json.loads(files.read(path))

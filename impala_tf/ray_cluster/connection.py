@@ -22,14 +22,9 @@ _OBJECT_STORE_BYTES = 100 * 2**20
 
 
 class Resources(NamedTuple):
-  """Resources of a node, or needs of a program.
-
-  Attributes:
-    cpus: CPUs as Ray counts them, may be a fraction.
-    gpus: GPUs, likewise.
-  """
-  cpus: float
-  gpus: float
+  """Resources of a node, or needs of a program, as Ray counts them."""
+  cpus: float  # May be a fraction.
+  gpus: float  # Likewise.
 
   def __str__(self):
     gpus = f', {self.gpus:g} GPU' if self.gpus else ''
@@ -85,12 +80,8 @@ def connected(address: Optional[str], spare_cpus: float = 0.
       None for Ray on this machine, which is stopped in the end.
     spare_cpus: CPUs that Ray on this machine counts in excess of the real ones.
 
-  Yields:
-    The resources of each node.
-
-  Raises:
-    UserError: if Ray is not installed or cannot be reached.
-    RunFailed: if Ray fails later.
+  Yields the resources of each node. Raises UserError if Ray is not installed or
+  cannot be reached, RunFailed if it fails later.
   """
   os.environ.setdefault('RAY_USAGE_STATS_ENABLED', '0')
   try:

@@ -25,7 +25,6 @@ _MOST_BYTES = 64 * 2**10
 
 
 def _free_ports() -> Sequence[int]:
-  """Returns two different ports."""
   with socket.create_server(('', 0)) as a, socket.create_server(('', 0)) as b:
     return a.getsockname()[1], b.getsockname()[1]
 
@@ -52,10 +51,8 @@ class Host:
     """Starts a module with arguments unless a `needed` path is missing.
 
     Kills its predecessor. If the node does not have the working directory, the
-    project's is used. The environment is added to that of Ray's workers.
-
-    Returns:
-      See `tell`.
+    project's is used. The environment is added to that of Ray's workers. For
+    the result see `tell`.
     """
     self._kill()
     self._output = tempfile.TemporaryFile()
@@ -86,7 +83,6 @@ class Host:
             'output': output, 'missing': self._missing}
 
   def send(self, signum: int) -> None:
-    """Sends the program a signal if it is running."""
     if self._process is not None and self._process.poll() is None:
       self._process.send_signal(signum)
 

@@ -17,48 +17,28 @@ _Nodes = Sequence[ray_connection.Resources]
 
 
 class Needs(NamedTuple):
-  """Resources that Ray reserves for each program of a run.
-
-  Attributes:
-    learner: resources of each learner.
-    actor: resources of each actor.
-    evaluator: resources of the evaluator; None if there is none.
-  """
+  """Resources that Ray reserves for each program of a run."""
   learner: ray_connection.Resources
   actor: ray_connection.Resources
-  evaluator: Optional[ray_connection.Resources]
-
-
-def evaluator_needs(args: argparse.Namespace
-                    ) -> Optional[ray_connection.Resources]:
-  """Returns the needs of an evaluator; None if no flag asks for one."""
-  if not args.evaluate:
-    return None
-  return ray_connection.Resources(args.actor_cpus or 1., 0.)
+  evaluator: Optional[ray_connection.Resources]  # None if there is none.
 
 
 def cpus_besides_actors(args: argparse.Namespace,
                         config: config_lib.Config) -> float:
   """Returns the number of CPUs for the learners and the evaluator."""
-  evaluator = evaluator_needs(args)
-  return (config.learner.num_learners * args.learner_cpus +
-          (evaluator.cpus if evaluator else 0.))
+  evaluator_cpus = (args.actor_cpus or 1.) if args.evaluate else 0.
+  return config.learner.num_learners * args.learner_cpus + evaluator_cpus
 
 
 class Plan:
-  """Programs to run on the cluster.
-
-  Attributes:
-    config: config of the run, with a number for `ActorConfig.num_actors`.
-    needs: resources of each program.
-  """
+  """Programs to run on the cluster, with their `config` and `needs`."""
 
   def __init__(self, args: argparse.Namespace, config: config_lib.Config,
                nodes: _Nodes):
     """Fits the run onto nodes, by the flags of `impala_tf.cli.cluster`.
 
-    Raises:
-      UserError: if there is no room for it.
+    Raises UserError if there is no room for it. The config gets a number for
+    `ActorConfig.num_actors`.
     """
     if config.learner_plays:
       raise config_lib.UserError(
@@ -71,7 +51,8 @@ class Plan:
         ray_connection.Resources(args.learner_cpus, gpus),
         ray_connection.Resources(
             args.actor_cpus or config.actor.env_processes or 1., 0.),
-        evaluator_needs(args))
+        ray_connection.Resources(args.actor_cpus or 1., 0.)
+        if args.evaluate else None)
     number = config.learner.num_learners
     others = ['the learner'] if number == 1 else [
         f'learner {i} of {number}' for i in range(1, number + 1)]
@@ -98,11 +79,7 @@ class Plan:
 
   def _beside(self, left: _Nodes, name: str, needs: ray_connection.Resources,
               nodes: _Nodes) -> _Nodes:
-    """Returns the resources `left` beside one more program.
-
-    Raises:
-      UserError: if no node has room for it.
-    """
+    """Returns the resources left beside one more program, or UserError."""
     options = [[*left[:i], node.minus(needs), *left[i + 1:]]
                for i, node in enumerate(left) if node.num_places(needs)]
     if not options:

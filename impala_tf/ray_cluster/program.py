@@ -16,9 +16,11 @@ from ray import exceptions
 
 from impala_tf.ray_cluster import connection as ray_connection
 from impala_tf.ray_cluster import host as ray_host
+from impala_tf.runtime import batch
 from impala_tf.runtime import child
 from impala_tf.runtime import local
 from impala_tf.runtime import program as program_lib
+from impala_tf.runtime import waiting
 
 State = program_lib.State
 
@@ -29,6 +31,7 @@ _SILENCE_SECS = 60.
 # Calls of `collect` are a fraction of a second apart; after a longer time, this
 # process was stopped, and not the other.
 _MAX_POLL_SECS = 2.
+_BATCH_POLL_SECS = 0.5
 _MOST_OF_CAUSE = 200  # Characters; Ray's explanations are pages.
 # Prefixes of variables that programs get from this process, beside Ray's.
 _HANDED_ON = ('IMPALA_TF_', 'MUJOCO_', 'PYTHONSAFEPATH', 'TF_')
@@ -37,26 +40,14 @@ cloudpickle.register_pickle_by_value(ray_host)
 
 
 class Report(NamedTuple):
-  """A report of a host on its node and its program.
-
-  Attributes:
-    host: identifies the host; differs after Ray has restarted it.
-    ip: address of its node.
-    node: Ray's name for its node.
-    free_ports: two ports of its node that were free a moment ago.
-    exit_code: exit code of the program; None while it runs, or before its
-      start.
-    output: output of the program since the last report.
-    missing: path that the node lacks, so that the program was not started;
-      empty otherwise.
-  """
-  host: str
-  ip: str
-  node: str
-  free_ports: Sequence[int]
-  exit_code: Optional[int]
-  output: bytes
-  missing: str = ''
+  """A report of a host on its node and its program."""
+  host: str  # Differs after Ray has restarted it.
+  ip: str  # Of its node.
+  node: str  # Ray's name for it.
+  free_ports: Sequence[int]  # Two that were free a moment ago.
+  exit_code: Optional[int]  # None while the program runs, or before its start.
+  output: bytes  # Of the program since the last report.
+  missing: str = ''  # Path that the node lacks: the program was not started.
 
 
 def _environment() -> Mapping[str, str]:
@@ -68,11 +59,7 @@ def _environment() -> Mapping[str, str]:
 
 
 class RayProgram(program_lib.Program):
-  """A program on a node, with its log file on this machine.
-
-  Attributes:
-    report: last report of the host; None before the first.
-  """
+  """A program on a node, with its log file on this machine."""
 
   def __init__(self, name: str, log_dir: pathlib.Path,
                needs: ray_connection.Resources,
@@ -80,7 +67,7 @@ class RayProgram(program_lib.Program):
                needed: Sequence[str] = ()):
     """Prepares the program; its node must have the `needed` paths."""
     super().__init__(name, log_dir)
-    self.report: Optional[Report] = None
+    self.report: Optional[Report] = None  # The last one.
     self._needs = needs
     self._variables = environment or {}
     self._needed = needed
@@ -199,3 +186,28 @@ class RayProgram(program_lib.Program):
     self._host = self._answer = None
     self._silent_secs = 0.
     self.state = State.ABSENT
+
+
+def make_batch(num_jobs: int, log_dir: str, environment: Mapping[str, str],
+               needs: ray_connection.Resources, needed: Sequence[str],
+               wait_secs: float) -> batch.Batch:
+  """Makes a batch on a cluster; if this process dies, its programs are killed.
+
+  Each program writes to a local file, `log_dir`/NAME.log, and needs resources
+  and paths (`needed`) on its node. The method `run` raises PeerMissing if it
+  waits for room for `wait_secs` while none of the programs runs.
+  """
+  room = waiting.Waiting(
+      'room on the cluster', wait_secs, lambda line: print(line, flush=True))
+  room.restart()  # Says nothing at first.
+
+  def wait_for_room(is_any_running):
+    if is_any_running:
+      room.restart()
+    else:
+      room.poll()
+
+  return batch.Batch(
+      num_jobs, lambda name: RayProgram(
+          name, pathlib.Path(log_dir), needs, environment, needed),
+      _BATCH_POLL_SECS, wait_for_room)

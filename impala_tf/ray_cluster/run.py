@@ -40,11 +40,7 @@ def needed_paths(run_dir: str) -> List[str]:
 
 
 class RayLearners(supervisor.Learners):
-  """Learners on nodes of a cluster, at ports that are free there.
-
-  Attributes:
-    addresses: HOST:PORT of each one's Reverb server, as of the last start.
-  """
+  """Learners on nodes of a cluster, at ports that are free there."""
 
   def __init__(self, config: config_lib.Config, run_dir: str,
                log_dir: pathlib.Path, port: Optional[int],
@@ -57,6 +53,7 @@ class RayLearners(supervisor.Learners):
             name, log_dir, needs, needed=needed_paths(run_dir)),
         restarts.JointRestarts(config.actor.max_restarts,
                                config.actor.restart_window_secs))
+    # HOST:PORT of each one's Reverb server, as of the last start.
     self.addresses: List[str] = []
     self._flags = [f'--wait_secs={wait_secs:g}', f'--run_dir={run_dir}',
                    *sharing_flags]
@@ -116,13 +113,11 @@ class ClusterRun(supervisor.Supervisor):
       config: config of the run, with a number for `ActorConfig.num_actors`.
       run_dir: directory of the run, an absolute path or a URL; claimed.
       log_dir: directory for a log file of each program.
-      port: port of the first learner's Reverb server; others follow. None for
-        free ports.
+      port: of the first learner's Reverb server; others follow. None for free
+        ones.
       needs: resources of each program; an evaluator runs only if it has some.
-      wait_secs: longest wait for room for the learners, and of roles for each
-        other.
-      sharing_flags: flags of learners and actors of an agent that shares a
-        replay.
+      wait_secs: longest wait for learners' room, and of roles for each other.
+      sharing_flags: for learners and actors of an agent that shares a replay.
     """
     self._run_dir = run_dir
     self._wait_flag = f'--wait_secs={wait_secs:g}'

@@ -129,14 +129,8 @@ def _explain_word(error: SyntaxError, what: str, is_file: bool) -> None:
 
 
 def _open_checked(path: str) -> io.StringIO:
-  """Opens a file for gin, which calls this for included files too."""
+  """Opens a whole file for gin, which calls this for included files too."""
   text = files.read(path).decode('utf-8')
-  _check_whole(text, path)
-  return _checked(text, path)
-
-
-def _check_whole(text: str, path: str) -> None:
-  """Raises ConfigError if a file is empty or cut off."""
   remedy = ('put back a copy; the same training command with a new --run_dir '
             'writes one')
   if not text.strip():
@@ -147,6 +141,7 @@ def _check_whole(text: str, path: str) -> None:
     raise config_lib.ConfigError(
         f'{path} is cut off: it should end with {_LAST_LINE.strip()!r}; '
         f'{remedy}')
+  return _checked(text, path)
 
 
 gin.add_config_file_search_path(str(shipped.ROOT))
@@ -157,16 +152,12 @@ gin.config._FILE_READERS[:] = [  # pylint: disable=protected-access
 
 
 def load(path: str, bindings: Sequence[str] = ()) -> config_lib.Config:
-  """Reads a .gin file and bindings on top of it.
+  """Reads a .gin file and bindings on top of it; raises ConfigError.
 
-  Args:
-    path: path or URL of the file, or name of a shipped one, see
-      `shipped.find_config`; files that it includes are sought from the working
-      directory and from the one that holds configs/, and cannot be URLs.
-    bindings: such as 'LearnerConfig.batch_size = 16'.
-
-  Raises:
-    config_lib.ConfigError: in one line that names the cause.
+  The file is a path, a URL or the name of a shipped one, see
+  `shipped.find_config`. Files that it includes are sought from the working
+  directory and from the one that holds configs/, and cannot be URLs. Bindings
+  are such as 'LearnerConfig.batch_size = 16'.
   """
   with _parsed(path, bindings):
     return _from_gin()
@@ -262,24 +253,23 @@ def _bindings_of(name: str) -> Mapping[str, Any]:
 
 def dumps(config: config_lib.Config) -> str:
   """Returns all values as a .gin file, for `load` to read back."""
-  lines = [_FIRST_LINE + _HEADER]
-  for section in dataclasses.fields(config):
-    values = getattr(config, section.name)
-    for field in dataclasses.fields(values):
-      value = getattr(values, field.name)
-      lines.append(f'config.{section.type.__name__}.{field.name} = {value!r}')
-    lines.append('')
-  return '\n'.join([*lines, _LAST_LINE])
+  sections = [_section('config', getattr(config, field.name))
+              for field in dataclasses.fields(config)]
+  return '\n'.join([_FIRST_LINE + _HEADER, *sections, _LAST_LINE])
 
 
 def dumps_sweep(config: plan_lib.SweepConfig) -> str:
   """Returns a .gin file of a sweep's values for `load_sweep`."""
-  lines = ['from __gin__ import dynamic_registration',
-           'from impala_tf import sweeps', '']
-  for field in dataclasses.fields(config):
-    value = getattr(config, field.name)
-    lines.append(f'sweeps.SweepConfig.{field.name} = {value!r}')
-  return '\n'.join(lines) + '\n'
+  return ('from __gin__ import dynamic_registration\n'
+          f'from impala_tf import sweeps\n\n{_section("sweeps", config)}')
+
+
+def _section(module: str, section: Any) -> str:
+  """Returns a line for each field of a dataclass in a module."""
+  return ''.join(
+      f'{module}.{type(section).__name__}.{field.name} = '
+      f'{getattr(section, field.name)!r}\n'
+      for field in dataclasses.fields(section))
 
 
 def differences(old: config_lib.Config,
@@ -289,11 +279,10 @@ def differences(old: config_lib.Config,
   for section in dataclasses.fields(old):
     was, now = getattr(old, section.name), getattr(new, section.name)
     for field in dataclasses.fields(was):
-      a, b = getattr(was, field.name), getattr(now, field.name)
-      # Dicts are compared as text: 1, 1.0 and True are equal otherwise.
-      if repr(a) != repr(b) if isinstance(a, dict) else a != b:
-        name = f'{section.type.__name__}.{field.name}'
-        found.append(f'{name} ({a!r}, now {b!r})')
+      # As text: in a dict 1, 1.0 and True are equal otherwise.
+      a, b = repr(getattr(was, field.name)), repr(getattr(now, field.name))
+      if a != b:
+        found.append(f'{section.type.__name__}.{field.name} ({a}, now {b})')
   return found
 
 

@@ -24,21 +24,18 @@ def path(run_dir: str) -> str:
 
 def read(run_dir: str) -> List[Mapping[str, Any]]:
   """Reads all entries, oldest first; raises UserError for a damaged line."""
-  try:
-    lines = files.read(path(run_dir)).splitlines()
-  except FileNotFoundError:
+  if not files.exists(path(run_dir)):
     return []
-  return [_parse(line, f'{path(run_dir)}, line {number}')
-          for number, line in enumerate(lines, start=1)]
-
-
-def _parse(line: bytes, where: str) -> Mapping[str, Any]:
-  try:
-    return json.loads(line)
-  except ValueError as error:  # It is no JSON, or no UTF-8.
-    raise config_lib.UserError(
-        f'{where} is damaged ({files.one_line(error)}); repair the line, or '
-        'remove it') from error
+  entries = []
+  for line in files.read(path(run_dir)).splitlines():
+    try:
+      entries.append(json.loads(line))
+    except ValueError as error:  # It is no JSON, or no UTF-8.
+      raise config_lib.UserError(
+          f'{path(run_dir)}, line {len(entries) + 1} is damaged '
+          f'({files.one_line(error)}); repair the line, or remove it'
+      ) from error
+  return entries
 
 
 def add(run_dir: str, **entry: Any) -> None:

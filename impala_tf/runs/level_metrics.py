@@ -19,13 +19,10 @@ class LevelLog:
 
   def __init__(self, levels: Sequence[str], frames: Any,
                frames_per_unroll: int):
-    """Starts an empty log.
+    """Starts an empty log of L levels in the order of their indices.
 
-    Args:
-      levels: names of all L levels, in the order of `types.Unroll.level_index`.
-      frames: int64 variable [L], environment frames learned from on each level;
-        `add` updates it.
-      frames_per_unroll: environment frames in an unroll.
+    `frames` is an int64 variable [L], environment frames learned from on each
+    level, which `add` updates.
     """
     self._levels = levels
     self._frames = frames
@@ -44,12 +41,9 @@ class LevelLog:
           lags: np.ndarray, level_index: np.ndarray) -> None:
     """Adds the new unrolls of an update.
 
-    Args:
-      is_first: bool [T, B], of x_1 to x_T; see
-        `training_log.EpisodeWindow.add`.
-      episode_return: float32 [T, B], raw returns.
-      lags: int64 [B], policy lags in updates.
-      level_index: int32 [B].
+    `is_first`, bool [T, B], and raw returns, float32 [T, B], are as in
+    `training_log.EpisodeWindow.add`; lags, int64 [B], are in updates;
+    `level_index` is int32 [B].
     """
     num_levels = len(self._levels)
     num_unrolls = np.bincount(level_index, minlength=num_levels)

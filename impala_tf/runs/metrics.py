@@ -7,11 +7,12 @@ plots) start at once.
 import json
 import os
 import time
-from typing import Any, Callable, Dict, List
+from typing import Any, Callable, Dict, List, Sequence, Tuple
 
 from absl import logging
 import numpy as np
 
+from impala_tf import config as config_lib
 from impala_tf.storage import files
 from impala_tf.storage import line_log
 
@@ -30,11 +31,7 @@ class MetricsWriter:
   def __init__(self, run_dir: str):
     """Opens both files in a run's directory, a path or URL that must exist."""
     # TensorBoard's own writer: tf.summary takes a millisecond for each scalar.
-    from tensorboard.compat.proto import event_pb2
-    from tensorboard.compat.proto import summary_pb2
     from tensorboard.summary.writer import event_file_writer
-    self._make_event = event_pb2.Event
-    self._make_summary = summary_pb2.Summary
     self._journal = line_log.open_for_appending(
         os.path.join(run_dir, FILE_NAME))
     # An object store would get the whole file with each flush. TensorBoard's
@@ -55,11 +52,13 @@ class MetricsWriter:
     self._try_events(lambda events: self._add_event(events, row))
 
   def _add_event(self, events: Any, row: Row):
-    summary = self._make_summary()
+    from tensorboard.compat.proto import event_pb2
+    from tensorboard.compat.proto import summary_pb2
+    summary = summary_pb2.Summary()
     for name, value in row.items():
       if name != 'frames':
         summary.value.add(tag=name, simple_value=value)
-    events.add_event(self._make_event(
+    events.add_event(event_pb2.Event(
         wall_time=time.time(), step=row['frames'], summary=summary))
     if self._flushes_each:
       events.flush()
@@ -86,18 +85,33 @@ class RowReader:
     self._journal = line_log.open_for_reading(os.path.join(run_dir, FILE_NAME))
 
   def new_rows(self) -> List[Row]:
-    """Returns rows since the last call, oldest first; none without a file.
-
-    An incomplete last line is left for later: it is being written, or was cut
-    short by a kill. After `drop_rows_after` the reader restarts at the first
-    row.
-    """
+    """Returns rows since the last call, see `line_log.open_for_reading`."""
     return [json.loads(line) for line in self._journal.new_lines()]
 
 
 def read_rows(run_dir: str) -> List[Row]:
-  """Reads all rows of a run, oldest first."""
-  return RowReader(run_dir).new_rows()
+  """Reads all rows of a run, oldest first; empty without a file.
+
+  `run_dir` may also be the path of a file like `metrics.jsonl`. Raises
+  UserError if it holds something else.
+  """
+  path = os.path.join(run_dir, FILE_NAME)
+  try:
+    if os.path.isfile(run_dir):
+      path = run_dir
+      return [json.loads(line) for line in files.read(path).splitlines()]
+    return RowReader(run_dir).new_rows()
+  except ValueError as error:
+    raise config_lib.UserError(
+        f'{path} is damaged ({error}); remove the line that is no JSON'
+    ) from error
+
+
+def points(rows: Sequence[Row], metric: str,
+           x: str = 'frames') -> List[Tuple[float, float]]:
+  """Returns pairs of `x` and `metric` from the rows that have both."""
+  return [(row[x], row[metric]) for row in rows
+          if row.get(metric) is not None and row.get(x) is not None]
 
 
 def drop_rows_after(run_dir: str, frames: int) -> None:

@@ -7,16 +7,12 @@ from typing import Dict, Iterable, List, Optional, Tuple
 from impala_tf import config as config_lib
 from impala_tf.sweeps import plan as plan_lib
 
-
-def _names(section: type) -> Tuple[str, ...]:
-  return tuple(field.name for field in dataclasses.fields(section))
-
-
 # Each section's options.
 _OPTIONS: Dict[str, Tuple[str, ...]] = {
-    **{field.type.__name__: _names(field.type)
-       for field in dataclasses.fields(config_lib.Config)},
-    plan_lib.SweepConfig.__name__: _names(plan_lib.SweepConfig)}
+    section.__name__: tuple(field.name for field in dataclasses.fields(section))
+    for section in (
+        *(field.type for field in dataclasses.fields(config_lib.Config)),
+        plan_lib.SweepConfig)}
 _ALL_OPTIONS = tuple(
     option for options in _OPTIONS.values() for option in options)
 
@@ -29,23 +25,20 @@ _VALUES = {'true': 'True', 'yes': 'True', 'on': 'True', 'false': 'False',
 def problem(section: str, option: str) -> Optional[str]:
   """Explains an unknown option in one line; None if it exists.
 
-  Args:
-    section: such as 'LearnerConfig'; empty if only the option was given.
-    option: such as 'batch_size'.
+  `section` is such as 'LearnerConfig', or empty if only the option was given.
   """
   if option in _OPTIONS.get(section, ()):
     return None
-  meant = _meant(section, option)
-  hint = f'did you mean {" or ".join(meant)}?'
-  if not section:
-    if option in _ALL_OPTIONS:
-      return f'{option} needs its section; write {" or ".join(meant)}'
-    return f'there is no {option}; {hint if meant else _list_sections()}'
+  meant = ' or '.join(_meant(section, option))
+  hint = f'did you mean {meant}?' if meant else ''
   if section in _OPTIONS:
     options = ', '.join(_OPTIONS[section])
-    remedy = hint if meant else f'it has {options}'
-    return f'{section} has no {option}; {remedy}'
-  return f'there is no section {section}; {hint if meant else _list_sections()}'
+    return f'{section} has no {option}; {hint or f"it has {options}"}'
+  if not section and option in _ALL_OPTIONS:
+    return f'{option} needs its section; write {meant}'
+  hint = hint or f'sections are {", ".join(_OPTIONS)}'
+  missing = f'section {section}' if section else option
+  return f'there is no {missing}; {hint}'
 
 
 def is_option(name: str) -> bool:
@@ -59,10 +52,6 @@ def value_problem(word: str) -> str:
   if value:
     return f'{word} is no value; did you mean {value}?'
   return f"{word} is no value; text stands in quotes: '{word}'"
-
-
-def _list_sections() -> str:
-  return f'sections are {", ".join(_OPTIONS)}'
 
 
 def _meant(section: str, option: str) -> List[str]:

@@ -86,7 +86,6 @@ class ProgressLine:
       print()
 
   def show(self, row: metrics.Row) -> None:
-    """Shows the newest row."""
     line = format_row(row, self._total_frames)
     if self._live:
       self._live.update(rich.text.Text(line, no_wrap=True), refresh=True)
@@ -138,7 +137,6 @@ class NewestRow:
       logging.warning('Progress cannot be read: %s', error)
 
   def show(self, line: ProgressLine) -> None:
-    """Shows the newest row if it is new."""
     row = self._read_meanwhile() if self._is_remote else self._read()
     if row:
       line.show(row)

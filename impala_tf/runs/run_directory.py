@@ -3,7 +3,6 @@
 It may be a URL; see `files`.
 """
 
-import argparse
 import contextlib
 import datetime
 import fcntl
@@ -22,12 +21,11 @@ from impala_tf.storage import files
 from impala_tf.suites import levels
 
 EVALUATION = 'evaluation'  # Within a run's directory: what an evaluator writes.
-_LOCK = '.lock'
+LOCK = '.lock'
 # A run that was killed before it had its config leaves only files whose names
 # begin so.
-_LEFTOVERS = (_LOCK, files.new_path(gin_config.config_path('')))
+_LEFTOVERS = (LOCK, files.new_path(gin_config.config_path('')))
 _REACH_SECS = 30.
-_ALLOW_CHANGES = '--allow_changes'
 
 
 class RunDirectoryError(config_lib.UserError):
@@ -61,19 +59,8 @@ def reach(run_dir: str) -> None:
                               ) from error
 
 
-def add_allow_changes(parser: argparse.ArgumentParser) -> None:
-  """Adds the flag --allow_changes, see `claim`."""
-  parser.add_argument(_ALLOW_CHANGES, action='store_true',
-                      help='resume a run with a config that differs from the '
-                      'one in --run_dir; what cannot change is refused')
-
-
 def config_path(given: Optional[str], run_dir: Optional[str]) -> Optional[str]:
-  """Returns the given config, or that of the run in `run_dir`, or None.
-
-  Raises:
-    RunDirectoryError: if the directory's URL does not answer.
-  """
+  """Returns the given config, or that of the run in `run_dir`, or None."""
   if given is not None or not run_dir:
     return given
   reach(run_dir)
@@ -114,7 +101,7 @@ def _check(path: str, config: config_lib.Config, allow_changes: bool) -> None:
       raise RunDirectoryError(
           f'{path} holds a run with another config: {", ".join(changed)}; '
           'give the same config to resume, or another --run_dir, or '
-          f'{_ALLOW_CHANGES} to go on with these changes')
+          '--allow_changes to go on with these changes')
     config_changes.check(old, config)
   elif any(not name.startswith(_LEFTOVERS) for name in files.names(path)):
     raise RunDirectoryError(f'{path} is not empty and holds no run; choose '
@@ -133,24 +120,24 @@ def _writing(path: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _locking(path: str) -> Iterator[None]:
-  """Holds a lock file; the counterpart of `url_lock.owning` for a path."""
+def locking(path: str) -> Iterator[int]:
+  """Holds a lock file, whose descriptor it yields; see `url_lock.owning`."""
   with open(path, 'wb') as lock:
     try:
       fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
       raise url_lock.OwnedError from None
-    yield
+    yield lock.fileno()
 
 
 @contextlib.contextmanager
 def _alone(path: str) -> Iterator[None]:
   """Keeps other processes out; raises RunDirectoryError if one is in."""
-  owning = url_lock.owning if files.is_url(path) else _locking
+  owning = url_lock.owning if files.is_url(path) else locking
   with contextlib.ExitStack() as stack:
     try:
       with _writing(path):
-        stack.enter_context(owning(os.path.join(path, _LOCK)))
+        stack.enter_context(owning(os.path.join(path, LOCK)))
     except url_lock.OwnedError as error:
       whose = f' ({error})' if str(error) else ''
       raise RunDirectoryError(
@@ -193,11 +180,8 @@ def claim(path: str, config: config_lib.Config,
           allow_changes: bool = False) -> Iterator[bool]:
   """Makes or resumes a run directory and keeps others out of it.
 
-  Args:
-    path: path or URL of the directory.
-    config: config of the run; written to `config.gin` before anything else.
-    allow_changes: whether the config may differ from the run's, see
-      `config_changes`.
+  The config is written to `config.gin` before anything else. If the caller
+  raises UserError, a new run's files are removed, unless it has learned.
 
   Yields:
     Whether there is a run to resume.
@@ -205,9 +189,7 @@ def claim(path: str, config: config_lib.Config,
   Raises:
     RunDirectoryError: before anything is touched, if the directory is in use,
       foreign, unwritable or of another config.
-    ConfigError: if changes are allowed, but not these.
-    UserError: if the caller raised it within the context. A new run's files are
-      then removed, unless it has learned.
+    ConfigError: if changes are allowed, but not these, see `config_changes`.
   """
   _check(path, config, allow_changes)
   was_there = files.exists(path)
@@ -254,9 +236,8 @@ def newest_checkpoint(path: str) -> Optional[int]:
 
   It needs no TensorFlow, unlike `checkpoint`.
   """
-  kinds_and_numbers = (name.split('-') for name in _checkpoints(path))
-  return max((int(number) for kind, number in kinds_and_numbers
-              if kind == 'ckpt'), default=None)
+  return next((int(name[len('ckpt-'):]) for name in _checkpoints(path)
+               if name.startswith('ckpt-')), None)
 
 
 def describe_stop(path: str, again: str) -> str:

@@ -14,16 +14,10 @@ from impala_tf.sweeps import results as results_lib
 
 
 class Sharing(NamedTuple):
-  """A shared replay, and its unfinished runs.
-
-  Attributes:
-    name: name of the replay.
-    command: command of the replay, which follows `python -m`.
-    flags: additional flags of each run, by its name.
-  """
-  name: str
-  command: Sequence[str]
-  flags: Mapping[str, Sequence[str]]
+  """A shared replay, and its unfinished runs."""
+  name: str  # Of the replay.
+  command: Sequence[str]  # Of the replay, to follow `python -m`.
+  flags: Mapping[str, Sequence[str]]  # Additional ones of each run, by name.
 
 
 def check_sampling(config: config_lib.Config) -> None:

@@ -8,6 +8,7 @@ from typing import Callable, Optional
 
 from absl import logging
 import numpy as np
+import tree
 
 from impala_tf import config as config_lib
 from impala_tf import types
@@ -19,22 +20,15 @@ _WARNING_INTERVAL_SECS = 60.
 
 
 class SkippedUpdates:
-  """Counts of skipped updates, too many of which in a row end the run.
-
-  Attributes:
-    total: number of updates skipped since this process began.
-  """
+  """Counts of skipped updates, too many of which in a row end the run."""
 
   def __init__(self, run_dir: str, max_in_a_row: int,
                clock: Callable[[], float] = time.monotonic):
-    """Begins with no skipped updates.
+    """Begins with none; so many in a row as `max_in_a_row` end the run.
 
-    Args:
-      run_dir: path or URL in which `check` saves the last batch.
-      max_in_a_row: number of skipped updates in a row that ends the run.
-      clock: function that returns the time in seconds.
+    `run_dir` is a path or URL in which `check` saves the last batch.
     """
-    self.total = 0
+    self.total = 0  # Since this process began.
     self._path = os.path.join(run_dir, FILE_NAME)
     self._max_in_a_row = max_in_a_row
     self._in_a_row = 0
@@ -91,7 +85,9 @@ class SkippedUpdates:
     advice = 'look at rewards and observations'
     if unroll is not None:
       contents = io.BytesIO()
-      np.savez_compressed(contents, **_named_arrays(unroll))
+      np.savez_compressed(contents, **{
+          '.'.join(map(str, path)): array
+          for path, array in tree.flatten_with_path(unroll)})
       files.write(self._path, contents.getvalue())
       advice = (f'the last batch is in {self._path}; look at its rewards and '
                 'observations')
@@ -99,14 +95,3 @@ class SkippedUpdates:
         f'{self._in_a_row} updates in a row were skipped, their gradients '
         f'were not finite{self._pop_counts()}; {advice}, or try a lower '
         'OptimizerConfig.learning_rate')
-
-
-def _named_arrays(unroll: types.Unroll, prefix: str = ''):
-  """Flattens nested tuples; an array's name is its path, with dots."""
-  if not isinstance(unroll, tuple):
-    return {prefix: np.asarray(unroll)}
-  names = getattr(unroll, '_fields', range(len(unroll)))
-  arrays = {}
-  for name, value in zip(names, unroll):
-    arrays.update(_named_arrays(value, f'{prefix}.{name}' if prefix else name))
-  return arrays

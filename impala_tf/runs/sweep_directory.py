@@ -12,7 +12,6 @@ the members of a population lie side by side; best.json names the best one.
 """
 
 import contextlib
-import fcntl
 import os
 import pathlib
 from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple
@@ -21,6 +20,7 @@ from impala_tf import config as config_lib
 from impala_tf.runs import gin_config
 from impala_tf.runs import metrics
 from impala_tf.runs import run_directory
+from impala_tf.runs import url_lock
 from impala_tf.runtime import user_modules
 from impala_tf.storage import files
 from impala_tf.storage import shipped
@@ -29,22 +29,14 @@ from impala_tf.sweeps import results as results_lib
 
 RESULTS = 'results.csv'
 BEST = 'best.json'
-_LOCK = '.lock'
 
 
 class Kind(NamedTuple):
-  """A kind of sweep, with its names in messages and files.
-
-  Attributes:
-    name: word for one.
-    runs: word for its runs.
-    configs: directory of shipped ones, below configs/.
-    list_runs: function that lists the runs of a config, or of other settings.
-  """
-  name: str
-  runs: str
-  configs: str
-  list_runs: Callable[..., List[Any]]
+  """A kind of sweep, with its names in messages and files."""
+  name: str  # Word for one.
+  runs: str  # Word for its runs.
+  configs: str  # Directory of shipped ones, below configs/.
+  list_runs: Callable[..., List[Any]]  # Of a config, or of other settings.
 
   @property
   def flag(self) -> str:
@@ -56,6 +48,10 @@ class Kind(NamedTuple):
     """Name of the file with the config."""
     return f'{self.name}.gin'
 
+  def is_in(self, path: str) -> bool:
+    """Returns whether a directory is of this kind."""
+    return os.path.exists(os.path.join(path, self.config_name))
+
 
 SWEEP = Kind('sweep', 'runs', shipped.SWEEPS, plan_lib.runs)
 POPULATION = Kind('population', 'members', shipped.POPULATIONS,
@@ -63,12 +59,7 @@ POPULATION = Kind('population', 'members', shipped.POPULATIONS,
 
 
 class SweepDirectory:
-  """The directory of a sweep while this process holds it.
-
-  Attributes:
-    lock: file descriptor; a process that has it open holds the directory.
-    runs: all runs of the sweep.
-  """
+  """The directory of a sweep while this process holds it."""
 
   def __init__(self, path: str, config: plan_lib.SweepConfig, lock: int,
                kind: Kind = SWEEP):
@@ -76,7 +67,7 @@ class SweepDirectory:
     self._path = pathlib.Path(path)
     self.runs = kind.list_runs(config)
     self._results: Dict[tuple, results_lib.Result] = {}
-    self.lock = lock
+    self.lock = lock  # Who has this file open holds the directory.
     results_path = self._path / RESULTS
     if results_path.exists():
       for result in results_lib.from_csv(
@@ -85,7 +76,6 @@ class SweepDirectory:
 
   @property
   def log_dir(self) -> str:
-    """Directory of the runs' output."""
     return str(self._path / 'logs')
 
   def arguments(self, run: plan_lib.Run) -> List[str]:
@@ -107,7 +97,6 @@ class SweepDirectory:
     return str(self._path / 'replays' / group.name)
 
   def run_dir(self, run: plan_lib.Run) -> str:
-    """Returns the directory of one training run."""
     return str(self._path / 'runs' / run.name)
 
   def runs_to_do(self, retry_failed: bool) -> List[Any]:
@@ -143,8 +132,8 @@ def _check(path: pathlib.Path, config: plan_lib.SweepConfig,
   """Raises RunDirectoryError unless `path` is free or holds this sweep."""
   run_directory.check_writable(path, kind.flag)
   # One that was killed before it had its config leaves only these.
-  leftovers = (_LOCK, files.new_path(kind.config_name))
-  if (path / kind.config_name).exists():
+  leftovers = (run_directory.LOCK, files.new_path(kind.config_name))
+  if kind.is_in(path):
     changed = plan_lib.differences(
         gin_config.load_sweep(str(path / kind.config_name)), config)
     for name, task in tasks.items():
@@ -169,24 +158,22 @@ def claim(path: str, config: plan_lib.SweepConfig,
           ) -> Iterator[SweepDirectory]:
   """Makes or resumes a sweep's directory and keeps others out of it.
 
-  `tasks` has each task's config without the sweep's bindings.
-
-  Raises:
-    RunDirectoryError: before anything is touched, if the directory is in use,
-      foreign, unwritable or of another sweep.
+  `tasks` has each task's config without the sweep's bindings. For errors see
+  `run_directory.claim`.
   """
   directory = pathlib.Path(path)
   _check(directory, config, tasks, kind)
   directory.mkdir(parents=True, exist_ok=True)
-  with open(directory / _LOCK, 'wb') as lock:
+  with contextlib.ExitStack() as stack:
     try:
-      fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+      lock = stack.enter_context(
+          run_directory.locking(directory / run_directory.LOCK))
+    except url_lock.OwnedError:
       raise run_directory.RunDirectoryError(
           f'a {kind.name} is running in {path}, or runs of one that was killed '
           f'are still ending; wait for it, or choose another {kind.flag}'
       ) from None
-    if not (directory / kind.config_name).exists():
+    if not kind.is_in(path):
       files.write(str(directory / kind.config_name),
                   gin_config.dumps_sweep(config).encode())
     (directory / 'tasks').mkdir(exist_ok=True)
@@ -194,4 +181,4 @@ def claim(path: str, config: plan_lib.SweepConfig,
       task_path = directory / 'tasks' / f'{name}.gin'
       if not task_path.exists():
         files.write(str(task_path), gin_config.dumps(task).encode())
-    yield SweepDirectory(path, config, lock.fileno(), kind)
+    yield SweepDirectory(path, config, lock, kind)

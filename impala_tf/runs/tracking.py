@@ -6,15 +6,13 @@ It starts before the run enters its private network, where it would reach
 nobody.
 """
 
-import argparse
 import contextlib
 import importlib.util
 import os
 import signal
-import subprocess
 import sys
 import time
-from typing import Iterator, Optional
+from typing import Iterator
 
 from impala_tf import config as config_lib
 from impala_tf.runs import run_directory
@@ -26,18 +24,6 @@ _FINISH_SECS = 30.  # For the last rows, once training has ended.
 _POLL_SECS = 0.1
 LOG_NAME = 'tracker.log'
 
-# The tracker where this program has not been executed anew since its start.
-# Without a reference to it Python would collect its exit status unseen.
-_process: Optional[subprocess.Popen] = None
-
-
-def add_flag(parser: argparse.ArgumentParser) -> None:
-  """Adds the flag --track."""
-  parser.add_argument('--track', action='store_true',
-                      help='send rows and config to Weights & Biases; its own '
-                      'variables apply, such as WANDB_MODE=offline and '
-                      'WANDB_PROJECT (docs/tracking.md)')
-
 
 def start(track: bool) -> None:
   """Starts the tracker, which waits for the run's directory.
@@ -45,7 +31,6 @@ def start(track: bool) -> None:
   It does nothing without --track, or if this program was executed anew since
   the tracker started. Raises UserError if the package is not installed.
   """
-  global _process
   if not track or _TRACKER in os.environ:
     return
   spec = importlib.util.find_spec('wandb')
@@ -54,14 +39,17 @@ def start(track: bool) -> None:
     raise config_lib.UserError(
         "--track needs the package wandb: pip install -c constraints.txt -e "
         "'.[wandb]'")
-  _process = subprocess.Popen(
-      [sys.executable, '-m', 'impala_tf.cli.wandb_tracker'],
-      stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
-      stderr=subprocess.DEVNULL, start_new_session=True)
-  stdin = os.dup(_process.stdin.fileno())
-  _process.stdin.close()
+  read, stdin = os.pipe()
+  # Not by `subprocess`, which would collect the exit status unseen.
+  pid = os.posix_spawn(
+      sys.executable,
+      [sys.executable, '-m', 'impala_tf.cli.wandb_tracker'], os.environ,
+      file_actions=[(os.POSIX_SPAWN_DUP2, read, 0),
+                    (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
+                    (os.POSIX_SPAWN_DUP2, 1, 2)], setsid=True)
+  os.close(read)
   os.set_inheritable(stdin, True)
-  os.environ[_TRACKER] = f'{_process.pid} {stdin}'
+  os.environ[_TRACKER] = f'{pid} {stdin}'
 
 
 @contextlib.contextmanager
@@ -83,30 +71,22 @@ def tracking(track: bool, run_dir: str) -> Iterator[None]:
     yield
   finally:
     os.close(stdin)
-    if _wait(pid) != 0:
+    if not _has_sent_all(pid):
       print(f'Weights & Biases has not got all rows; {log} says why, and how '
             'to send the rest', flush=True)
 
 
-def _wait(pid: int) -> Optional[int]:
-  """Waits for the tracker; returns its status, or None if it was killed."""
+def _has_sent_all(pid: int) -> bool:
+  """Returns whether the tracker ends well; kills it if late."""
   deadline = time.monotonic() + _FINISH_SECS
   while time.monotonic() < deadline:
-    status = _status(pid)
-    if status is not None:
-      return status
+    try:
+      ended, status = os.waitpid(pid, os.WNOHANG)
+    except ChildProcessError:  # No status is kept where SIGCHLD is ignored.
+      return True
+    if ended:
+      return status == 0
     time.sleep(_POLL_SECS)
   with contextlib.suppress(ProcessLookupError):
     os.killpg(pid, signal.SIGKILL)  # With what the package has started.
-  return None
-
-
-def _status(pid: int) -> Optional[int]:
-  """Returns the tracker's status, 0 for success; None while it runs."""
-  if _process is not None:
-    return _process.poll()
-  try:
-    ended, status = os.waitpid(pid, os.WNOHANG)
-  except ChildProcessError:  # No status is kept where SIGCHLD is ignored.
-    return 0
-  return status if ended else None
+  return False

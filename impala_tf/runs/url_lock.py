@@ -49,9 +49,7 @@ def _write(path: str) -> None:
 def owning(path: str) -> Iterator[None]:
   """Makes this process the owner within the context.
 
-  Raises:
-    OwnedError: if another process is the owner.
-    OSError: if the file cannot be written.
+  Raises OwnedError if another is, OSError if the file cannot be written.
   """
   _refuse_if_owned(path)
   _write(path)

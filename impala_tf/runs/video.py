@@ -5,7 +5,7 @@ import math
 import os
 import tempfile
 import time
-from typing import Any, Callable, Iterator, List, Optional, Tuple, TypeVar
+from typing import Any, Callable, Iterator, List, Optional, TypeVar
 
 from absl import logging
 import numpy as np
@@ -60,16 +60,11 @@ class Video:
 
   def __init__(self, path: str, environment: Any,
                max_secs: Optional[float] = None):
-    """Begins a video at a path in one of `FORMATS`.
+    """Begins a video in one of `FORMATS` of a batch of environments.
 
-    Args:
-      path: path of the file.
-      environment: batch of environments, with `render`, `frames_per_sec` and
-        `frames_per_step`.
-      max_secs: seconds after which the video ends; None: with the episode, a
-        GIF after 20 seconds.
+    It ends with the episode, or after `max_secs`; a GIF after 20 by default.
     """
-    self._path = path
+    self.path = path
     self._render = environment.render
     per_sec = environment.frames_per_sec / environment.frames_per_step
     root, ending = os.path.splitext(path)
@@ -90,8 +85,7 @@ class Video:
   def on_step(self, num_ended: int) -> None:
     """Adds the current picture, unless the first environment ended episodes.
 
-    Raises:
-      RenderError: if the environment cannot be drawn.
+    Raises RenderError if it cannot be drawn.
     """
     if num_ended or self._num_left <= 0:
       self._num_left = 0
@@ -137,7 +131,7 @@ class Video:
       self._writer = None
     else:
       return
-    os.replace(self._new_path, self._path)
+    os.replace(self._new_path, self.path)
 
   def discard(self) -> None:
     """Removes the unfinished file; does nothing after `close`."""
@@ -177,20 +171,14 @@ class NewestVideos:
       return
     self._next_time = now + self._interval_secs
     with contextlib.ExitStack() as stack:
-      begun = self._try(lambda: _begin(name, environment, stack))
-      if begun is None:
-        yield lambda num_ended: None
-        return
-      video, path = begun
+      video = self._try(lambda: _begin(name, environment, stack))
       yield lambda num_ended: self._try(lambda: video.on_step(num_ended))
-      self._try(video.close)
-      if os.path.exists(path):
-        self._try(lambda: self._keep(path))
+      self._try(lambda: self._keep(video))
 
   def drop_from(self, name: str) -> None:
     """Removes this video and later ones, since their learning was lost."""
-    self._try(lambda: self._remove(
-        [kept for kept in self._kept() if kept >= name]))
+    self._try(lambda: self._remove(lambda kept: [
+        video for video in kept if video >= name]))
 
   def _try(self, action: Callable[[], _Result]) -> Optional[_Result]:
     """Returns the result of an action; None if it fails."""
@@ -203,28 +191,25 @@ class NewestVideos:
       self._interval_secs = None
       return None
 
-  def _keep(self, path: str) -> None:
+  def _keep(self, video: Video) -> None:
     """Moves a video into the directory, and removes the oldest there."""
-    with open(path, 'rb') as video:
-      content = video.read()
-    files.make_directory(self._directory)
-    files.write(os.path.join(self._directory, os.path.basename(path)), content)
-    self._remove(self._kept()[:-_TO_KEEP])
+    video.close()
+    if os.path.exists(video.path):
+      files.make_directory(self._directory)
+      files.write(os.path.join(self._directory, os.path.basename(video.path)),
+                  files.read(video.path))
+      self._remove(lambda kept: kept[:-_TO_KEEP])
 
-  def _kept(self) -> List[str]:
-    return [name for name in files.names(self._directory)
-            if name.endswith(_ENDING)]
-
-  def _remove(self, names: List[str]) -> None:
-    for name in names:
+  def _remove(self, choose: Callable[[List[str]], List[str]]) -> None:
+    """Removes what is chosen of the videos, the oldest first."""
+    for name in choose([name for name in files.names(self._directory)
+                        if name.endswith(_ENDING)]):
       files.remove(os.path.join(self._directory, name))
 
 
-def _begin(name: str, environment: Any, stack: contextlib.ExitStack
-           ) -> Tuple[Video, str]:
+def _begin(name: str, environment: Any, stack: contextlib.ExitStack) -> Video:
   """Begins a video in a directory that is removed with the stack."""
   directory = stack.enter_context(tempfile.TemporaryDirectory())
-  path = os.path.join(directory, name + _ENDING)
-  video = Video(path, environment)
+  video = Video(os.path.join(directory, name + _ENDING), environment)
   stack.callback(video.discard)
-  return video, path
+  return video

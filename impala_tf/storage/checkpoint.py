@@ -61,16 +61,10 @@ def newest_first(run_dir: str) -> List[str]:
 
 
 class Best(NamedTuple):
-  """The best checkpoint of a run.
-
-  Attributes:
-    path: its prefix.
-    number: updates behind it.
-    score: mean return of the last 100 full episodes when it was written.
-  """
-  path: str
-  number: int
-  score: float
+  """The best checkpoint of a run."""
+  path: str  # Its prefix.
+  number: int  # Updates behind it.
+  score: float  # Mean return of the last 100 full episodes before it.
 
 
 def find_best(run_dir: str) -> Optional[Best]:
@@ -89,18 +83,11 @@ def find_best(run_dir: str) -> Optional[Best]:
 
 
 def find(run_dir: str, which: Which = NEWEST) -> List[str]:
-  """Finds candidate checkpoints, in the order of preference.
+  """Finds prefixes of candidate checkpoints, in the order of preference.
 
-  Args:
-    run_dir: directory of the run.
-    which: `NEWEST`, with older ones as fallbacks; `BEST`, the best by the mean
-      return of 100 full episodes; or a number of updates, as in file names.
-
-  Returns:
-    Prefixes; empty if `which` is `NEWEST` and there are none.
-
-  Raises:
-    CheckpointError: if there is no such checkpoint, or `which` is another text.
+  `which` is `NEWEST`, with older ones as fallbacks, possibly none; `BEST`; or a
+  number of updates, as in file names. Raises CheckpointError if there is no
+  such checkpoint, or `which` is another text.
   """
   if isinstance(which, str) and which not in (NEWEST, BEST):
     raise CheckpointError(
@@ -136,13 +123,10 @@ def restore(parts: Mapping[str, tf.Module], paths: Sequence[str], whole: bool,
 
   Args:
     parts: parts to restore, by the names under which they were saved.
-    paths: prefixes of checkpoints, see `find`.
+    paths: prefixes of checkpoints, see `find`; None is returned without any.
     whole: whether `parts` must cover everything in the file.
     optional: parts that keep their values if the file, as of an older version,
       has none.
-
-  Returns:
-    Its path; None without checkpoints.
 
   Raises:
     CheckpointError: if all of them are damaged.
@@ -176,29 +160,24 @@ def restore(parts: Mapping[str, tf.Module], paths: Sequence[str], whole: bool,
             errno.EIO, f'{path}: {files.one_line(error)}') from error
       logging.error('Checkpoint %s is damaged, trying the one before: %s',
                     path, files.one_line(error, 200))
-  if paths and only_to_play == list(paths):
+  if not paths:
+    return None
+  where = os.path.dirname(paths[0])
+  if only_to_play == list(paths):
     raise CheckpointError(
-        f'{os.path.dirname(paths[0])} holds an agent to be played, without '
-        'what training goes on from; begin another run with --init_from')
-  if paths:
-    where = os.path.dirname(paths[0])
-    which = f'the only checkpoint in {where} is'
-    if len(paths) > 1:
-      which = f'all {len(paths)} checkpoints in {where} are'
-    raise CheckpointError(f'{which} damaged; put back a good copy, or choose '
-                          'another run directory')
-  return None
+        f'{where} holds an agent to be played, without what training goes on '
+        'from; begin another run with --init_from')
+  which = f'the only checkpoint in {where} is'
+  if len(paths) > 1:
+    which = f'all {len(paths)} checkpoints in {where} are'
+  raise CheckpointError(f'{which} damaged; put back a good copy, or choose '
+                        'another run directory')
 
 
 def write_parts(parts: Mapping[str, tf.Module], path: str) -> None:
-  """Writes parts of a run as a checkpoint outside of `Checkpointer`'s.
+  """Writes a checkpoint outside of `Checkpointer`'s; raises OSError.
 
-  Args:
-    parts: parts to save, by name.
-    path: prefix of the files, in a directory that exists.
-
-  Raises:
-    OSError: if it cannot be written.
+  `path` is the prefix of its files, in a directory that exists.
   """
   try:
     tf.train.Checkpoint(**parts).write(path)
@@ -236,11 +215,8 @@ class Checkpointer:
                optional: Sequence[str] = (), **parts: tf.Module):
     """Finds the best checkpoint so far, and writes nothing.
 
-    Args:
-      run_dir: directory of the run.
-      keep: number of newest checkpoints to keep.
-      optional: see `restore`.
-      **parts: parts to save; the agent's name is `agent`.
+    So many of the newest as `keep` stay. `parts` are saved, the agent as
+    `agent`; for `optional` see `restore`.
     """
     self._run_dir = run_dir
     self._keep = keep
@@ -276,14 +252,10 @@ class Checkpointer:
   def save(self, number: int, score: Optional[float] = None) -> str:
     """Writes a checkpoint whole or not at all; returns its path.
 
-    Args:
-      number: orders checkpoints, e.g. learner updates.
-      score: the best checkpoint is the one with the highest; None or non-finite
-        if unknown. A failed copy of the best is only logged; the previous best
-        stays.
-
-    Raises:
-      OSError: if it cannot be written; existing checkpoints stay usable.
+    `number` orders checkpoints. The best one has the highest `score`; None or
+    non-finite is unknown. A failed copy of the best is only logged; the
+    previous best stays. Raises OSError if the checkpoint cannot be written;
+    existing ones stay usable.
     """
     new = os.path.join(self._directory, f'{_PREFIX}-{number}')
     try:
@@ -342,7 +314,6 @@ class Checkpointer:
 
 
 def _spare_of(path: str) -> str:
-  """Returns the prefix of a checkpoint's spare."""
   directory, name = os.path.split(path)
   return os.path.join(directory, name.replace(_PREFIX, _SPARE))
 

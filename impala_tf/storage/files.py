@@ -10,18 +10,26 @@ appending (see `line_log`), and there are no locks.
 
 import contextlib
 import errno
+import functools
 import importlib
 import os
 import re
 import shutil
 import threading
+import types
 from typing import Any, Iterator, List, Optional, Set
 
-_NEW = '.new'
 _URL = re.compile(r'(\w[\w+.-]*)://')
 _REMEDY = 'check its name, the network, and what this machine may do there'
 _OF_THIS_MACHINE = ('file', 'ram')
 _opened: Set[str] = set()  # Schemes.
+# What is used of TensorFlow's file functions, for paths and without TensorFlow.
+_DISK = types.SimpleNamespace(
+    GFile=open, exists=os.path.exists, listdir=os.listdir,
+    isdir=lambda path: os.path.isdir(path) and not os.path.islink(path),
+    makedirs=functools.partial(os.makedirs, exist_ok=True),
+    remove=os.remove, rmtree=shutil.rmtree,
+    rename=lambda old, new, overwrite: os.replace(old, new))
 
 
 class RemoteError(OSError):
@@ -68,15 +76,18 @@ def _check_scheme(url: str) -> None:
 
 
 @contextlib.contextmanager
-def _gfile(url: str) -> Iterator[Any]:
-  """Yields TensorFlow's file functions; turns its errors into OSErrors."""
-  _check_scheme(url)
+def _gfile(path: str) -> Iterator[Any]:
+  """Yields file functions for a path or URL, which raise OSErrors only."""
+  if not is_url(path):
+    yield _DISK
+    return
+  _check_scheme(path)
   import tensorflow as tf
   try:
     yield tf.io.gfile
   except tf.errors.NotFoundError as error:
     raise FileNotFoundError(
-        errno.ENOENT, one_line(error) or f'there is no {url}') from error
+        errno.ENOENT, one_line(error) or f'there is no {path}') from error
   except tf.errors.OpError as error:
     raise RemoteError(errno.EIO, one_line(error)) from error
 
@@ -98,10 +109,8 @@ def were_urls_opened() -> bool:
 def reach(url: str, secs: float) -> None:
   """Waits until the store behind a directory's URL answers.
 
-  TensorFlow itself would try for minutes.
-
-  Raises:
-    RemoteError: if there is no answer within `secs`, or the answer is an error.
+  TensorFlow itself would try for minutes. Raises RemoteError if there is no
+  answer within `secs`, or the answer is an error.
   """
   if re.match(r'file://[^/]', url):
     # TensorFlow would take 'a' of file://a/b for the name of a machine.
@@ -129,8 +138,6 @@ def reach(url: str, secs: float) -> None:
 
 def exists(path: str) -> bool:
   """Returns whether a file or directory exists; raises OSError."""
-  if not is_url(path):
-    return os.path.exists(path)
   with _gfile(path) as gfile:
     return gfile.exists(path)
 
@@ -139,8 +146,6 @@ def names(directory: str) -> List[str]:
   """Lists the names in a directory, sorted; empty if it does not exist."""
   if not exists(directory):
     return []
-  if not is_url(directory):
-    return sorted(os.listdir(directory))
   with _gfile(directory) as gfile:
     # Names of directories may end in a slash.
     return sorted(name.rstrip('/') for name in gfile.listdir(directory))
@@ -148,16 +153,13 @@ def names(directory: str) -> List[str]:
 
 def read(path: str) -> bytes:
   """Reads a whole file; raises OSError, or FileNotFoundError if missing."""
-  if not is_url(path):
-    with open(path, 'rb') as file:
-      return file.read()
   with _gfile(path) as gfile, gfile.GFile(path, 'rb') as file:
     return file.read()
 
 
 def new_path(path: str) -> str:
   """Returns the path that `write` may leave behind if it is killed."""
-  return path + _NEW
+  return f'{path}.new'
 
 
 def write(path: str, content: bytes) -> None:
@@ -167,11 +169,6 @@ def write(path: str, content: bytes) -> None:
   file.
   """
   new = new_path(path)
-  if not is_url(path):
-    with open(new, 'wb') as file:
-      file.write(content)
-    os.replace(new, path)
-    return
   with _gfile(path) as gfile:
     with gfile.GFile(new, 'wb') as file:
       file.write(content)
@@ -180,21 +177,12 @@ def write(path: str, content: bytes) -> None:
 
 def make_directory(path: str) -> None:
   """Makes a directory and its missing parents; raises OSError."""
-  if not is_url(path):
-    os.makedirs(path, exist_ok=True)
-    return
   with _gfile(path) as gfile:
     gfile.makedirs(path)
 
 
 def remove(path: str) -> None:
   """Removes a file, or a directory with its contents; raises OSError."""
-  if not is_url(path):
-    if os.path.isdir(path) and not os.path.islink(path):
-      shutil.rmtree(path)
-    else:
-      os.remove(path)
-    return
   with _gfile(path) as gfile:
     if gfile.isdir(path):
       gfile.rmtree(path)

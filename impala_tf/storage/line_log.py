@@ -89,10 +89,8 @@ def open_for_appending(path: str) -> Appender:
 def append_durably(path: str, line: bytes) -> None:
   """Appends a line that then survives a crash of the machine.
 
-  An incomplete last line of a killed process is removed first.
-
-  Raises:
-    OSError: if there is no room; the file is then as before.
+  An incomplete last line of a killed process is removed first. Raises OSError
+  if there is no room; the file is then as before.
   """
   with open(path, 'ab+', buffering=0) as file:
     file.seek(0)

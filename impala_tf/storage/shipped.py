@@ -35,13 +35,9 @@ def config_names(kind: str = '') -> List[str]:
 def find_config(path: str, kind: str = '') -> str:
   """Finds a .gin file by its path or, if there is none, by its name.
 
-  Args:
-    path: path from the working directory, or from the one that holds configs/;
-      or the name of a shipped config, such as 'atari/pong'.
-    kind: see `config_names`.
-
-  Raises:
-    ConfigError: if there is neither; names the nearest.
+  A path counts from the working directory, or from the one that holds configs/;
+  a name is such as 'atari/pong'. For `kind` see `config_names`. Raises
+  ConfigError, which names the nearest.
   """
   name = f'{path}.gin'
   for candidate in (path, ROOT / path, _CONFIGS / kind / name, _CONFIGS / name):

@@ -181,20 +181,12 @@ class SweepConfig:
 
 
 class Run(NamedTuple):
-  """One training run of a sweep.
-
-  Attributes:
-    task: name of the task.
-    variant: name of the variant.
-    setting: name of the setting.
-    seed: seed of the run.
-    bindings: all bindings of the run, its seed included.
-  """
+  """One training run of a sweep, with the names of what it is made of."""
   task: str
   variant: str
   setting: str
   seed: int
-  bindings: Mapping[str, Any]
+  bindings: Mapping[str, Any]  # All of the run, its seed included.
 
   @property
   def name(self) -> str:

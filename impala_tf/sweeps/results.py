@@ -24,27 +24,19 @@ FINISHED, FAILED, INTERRUPTED = 'finished', 'failed', 'interrupted'
 class Result(NamedTuple):
   """The result of a run; unknown numbers are None.
 
-  Attributes:
-    run: the run.
-    status: FINISHED, FAILED or INTERRUPTED.
-    error: cause of a failure in one line; empty for a finished run.
-    frames: environment frames that were learned from.
-    secs: wall time of training without interruptions, in seconds.
-    final_return: mean `episode_return` of the rows of `metrics.jsonl` within
-      the last tenth of the run's frames. Each is a mean of the last 100
-      episodes, or of all if the run has had fewer.
-    best_return: highest mean return of 100 full episodes.
-    area: area under the curve of `episode_return` over frames, divided by the
-      frames it spans: a mean return over the whole of training.
-    updates: learner updates.
+  The final return is the mean `episode_return` of the rows of `metrics.jsonl`
+  within the last tenth of the run's frames. Each is a mean of the last 100
+  episodes, or of all if the run has had fewer. The area is that under the curve
+  of `episode_return` over frames, divided by the frames it spans: a mean return
+  over the whole of training.
   """
   run: plan_lib.Run
-  status: str
-  error: str = ''
-  frames: Optional[int] = None
-  secs: Optional[float] = None
+  status: str  # FINISHED, FAILED or INTERRUPTED.
+  error: str = ''  # Cause of a failure in one line.
+  frames: Optional[int] = None  # Environment frames that were learned from.
+  secs: Optional[float] = None  # Wall time of training, without interruptions.
   final_return: Optional[float] = None
-  best_return: Optional[float] = None
+  best_return: Optional[float] = None  # Highest mean of 100 full episodes.
   area: Optional[float] = None
   updates: Optional[int] = None
 
@@ -90,9 +82,8 @@ def select(results: Sequence[Result], task: str, variant: str) -> List[Result]:
 def seed_returns(results: Sequence[Result]) -> Dict[str, List[float]]:
   """Groups final returns by setting, one for each seed.
 
-  Only finished runs count, and settings without one are left out: compare
-  variants only if no run has failed. Raises ValueError if the results are of
-  several tasks or variants.
+  Only finished runs count, and settings without one are left out. Raises
+  ValueError if the results are of several tasks or variants.
   """
   if len({(r.run.task, r.run.variant) for r in results}) > 1:
     raise ValueError('the results are of several tasks or variants; use select')

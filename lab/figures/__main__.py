@@ -14,8 +14,8 @@ from impala_tf import config as config_lib
 from impala_tf.cli import command_line
 from impala_tf.cli import program
 from impala_tf.plots import pictures
-from impala_tf.plots import suite_results
 from impala_tf.runs import sweep_directory
+from impala_tf.storage import files
 from impala_tf.sweeps import results as results_lib
 from lab.figures import baselines
 from lab.figures import differences
@@ -140,7 +140,7 @@ def _show(args: argparse.Namespace) -> None:
     pictures.save(figure, picture)
     written.append(picture)
   if picture != output:
-    suite_results.write(f'{output}.md', text + '\n')
+    files.write(f'{output}.md', f'{text}\n'.encode())
     written.append(f'{output}.md')
   print(f"\nwrote {' and '.join(written)}")
 

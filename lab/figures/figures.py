@@ -6,7 +6,6 @@ from typing import Callable, Iterable, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from impala_tf.plots import curves
 from impala_tf.plots import intervals
 from impala_tf.plots import pictures
 from impala_tf.runs import metrics
@@ -48,13 +47,13 @@ def points_of(sweep_dir: str, result: results_lib.Result, x: str = 'frames'
   """
   rows = rows_of(sweep_dir, result)
   start = rows[0][x] if rows and x == 'secs' else 0
-  return [(value - start, height) for value, height in curves.points(
+  return [(value - start, height) for value, height in metrics.points(
       rows, 'episode_return', x)]
 
 
 def rows_of(sweep_dir: str, result: results_lib.Result) -> List[metrics.Row]:
   """Reads the rows of a run of a sweep."""
-  return curves.read_rows(
+  return metrics.read_rows(
       str(pathlib.Path(sweep_dir, 'runs', result.run.name)))
 
 

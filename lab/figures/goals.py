@@ -3,7 +3,6 @@
 import math
 from typing import Optional, Sequence, Tuple
 
-from impala_tf.plots import curves
 from impala_tf.runs import metrics
 from impala_tf.sweeps import results as results_lib
 from lab.figures import figures
@@ -32,7 +31,7 @@ def table(sweep_dir: str, results: tables.Results,
   rows = []
   for task, variant in dict.fromkeys(
       (r.run.task, r.run.variant) for r in results):
-    found = [curves.points([
+    found = [metrics.points([
         row for row in figures.rows_of(sweep_dir, result)
         if row.get('episodes', math.inf) >= metrics.EPISODE_WINDOW],
                            'episode_return')

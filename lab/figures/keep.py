@@ -19,7 +19,6 @@ from typing import Dict, List, Sequence
 from impala_tf import config as config_lib
 from impala_tf.cli import command_line
 from impala_tf.cli import program
-from impala_tf.plots import curves
 from impala_tf.runs import gin_config
 from impala_tf.runs import metrics
 from impala_tf.runs import sweep_directory
@@ -59,7 +58,7 @@ def _rounded(value):
 def _rows_of(source: pathlib.Path, name: pathlib.PurePath,
              number: int) -> Dict[pathlib.PurePath, str]:
   """Returns what is kept of a run's rows, by its path in DIR; empty without."""
-  rows = thinned(curves.read_rows(str(source / name)), number)
+  rows = thinned(metrics.read_rows(str(source / name)), number)
   text = ''.join(f'{json.dumps(row)}\n' for row in rows)
   return {name / metrics.FILE_NAME: text} if rows else {}
 

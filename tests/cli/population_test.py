@@ -8,8 +8,8 @@ import signal
 import numpy as np
 import pytest
 
-from impala_tf.cli import engine
 from impala_tf.cli import population
+from impala_tf.cli import sweep
 from impala_tf.pbt import populations
 from impala_tf.pbt import records
 from impala_tf.runs import gin_config
@@ -62,7 +62,7 @@ def _arguments(tmp_path, *flags):
 @pytest.mark.parametrize('path', [f for f in _FILES if f != _TABLE_D1])
 def test_file_is_of_members_that_can_be(path):
   config = gin_config.load_sweep(path)
-  tasks, members = engine.load_runs(config, sweep_directory.POPULATION)
+  tasks, members = sweep.load_runs(config, sweep_directory.POPULATION)
   population._Program().check(members)
   assert tasks.keys() == config.tasks.keys()
   header = (programs.ROOT / path).read_text().split('from __gin__')[0]

@@ -66,8 +66,7 @@ def test_network_is_private_where_it_can_be_unless_others_shall_connect(
   args = train._parse_args()
 
   def why_public():
-    return (program.why_public(args.network, args.port is not None) or
-            program.enter_private_network('train', args.network))
+    return program.why_public('train', args, args.port is not None)
 
   if isinstance(expected, type):
     with pytest.raises(expected):
@@ -83,12 +82,16 @@ def test_network_is_private_where_it_can_be_unless_others_shall_connect(
     ('auto', 'file:///b', None), ('auto', 'runs/x', None),
     ('private', None, None)])
 def test_network_is_open_where_the_directory_is_far(
-    network, run_dir, expected):
+    monkeypatch, network, run_dir, expected):
+  monkeypatch.setattr(program, 'enter_private_network', lambda *unused: None)
+  flags = [f'--network={network}'] + [f'--run_dir={run_dir}'] * bool(run_dir)
+  monkeypatch.setattr(sys, 'argv', ['train', *flags])
+  args = train._parse_args()
   if isinstance(expected, type):
     with pytest.raises(expected, match='on another machine'):
-      program.why_public(network, False, run_dir)
+      program.why_public('train', args, False)
   else:
-    assert program.why_public(network, False, run_dir) == expected
+    assert program.why_public('train', args, False) == expected
 
 
 def _last_words(capsys, run_dir, signum):

@@ -7,7 +7,6 @@ import time
 import pytest
 
 from impala_tf import config as config_lib
-from impala_tf.cli import engine
 from impala_tf.cli import sweep
 from impala_tf.runs import gin_config
 from impala_tf.runs import sweep_directory
@@ -62,7 +61,7 @@ def _results(tmp_path):
 @pytest.mark.parametrize('path', [f for f in _FILES if f != _TABLE_D1])
 def test_file_is_of_runs_that_can_be(path):
   config = gin_config.load_sweep(path)
-  tasks, _ = engine.load_runs(config)
+  tasks, _ = sweep.load_runs(config)
   assert tasks.keys() == config.tasks.keys()
   assert gin_config.load_sweep(path) == config  # Nothing stayed from before.
 
@@ -78,7 +77,7 @@ def test_table_d1_is_the_papers(tmp_path):
       'OptimizerConfig.learning_rate': ('log_uniform', 0.000005, 0.005),
       'OptimizerConfig.epsilon':
           ('categorical', 0.1, 0.001, 0.00001, 0.0000001)}
-  engine.load_runs(config)
+  sweep.load_runs(config)
 
 
 _LASER = ('share', 'capacity', 'rho', 'lstm', 'sharing', 'sharing_atari')
@@ -86,7 +85,7 @@ _LASER = ('share', 'capacity', 'rho', 'lstm', 'sharing', 'sharing_atari')
 
 def _of_variants(name):
   """Loads a file of LASER's; returns each task's configs by variant."""
-  tasks, runs = engine.load_runs(
+  tasks, runs = sweep.load_runs(
       gin_config.load_sweep(f'configs/sweeps/laser_{name}.gin'))
   found = {task: {} for task in tasks}
   for run, loaded in runs:
@@ -225,7 +224,7 @@ def test_other_sweep_in_the_directory_is_refused(tmp_path, refused):
 
 
 def test_line_of_a_run_tells_how_it_ended_and_when_all_will(capsys):
-  progress = engine.Progress(1, 3)
+  progress = sweep.Progress(1, 3)
   run = plan_lib.Run('catch', 'x', 'setting_01', 1, {})
   progress.show(results_lib.Result(
       run, results_lib.FAILED, 'it broke', secs=7., final_return=0.5))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from impala_tf.plots import labels
+from impala_tf.plots import runs
 
 
 @pytest.mark.parametrize('run_dirs, names', [
@@ -21,4 +21,4 @@ from impala_tf.plots import labels
     (['curves/pong.jsonl', 'curves/qbert.jsonl'], ['pong', 'qbert']),
     (['runs/pong/metrics.jsonl'], ['pong'])])
 def test_names_are_the_parts_that_differ(run_dirs, names):
-  assert labels.of_runs(run_dirs) == names
+  assert runs.labels(run_dirs) == names

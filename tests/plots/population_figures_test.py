@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from impala_tf.plots import population_figures
+from impala_tf.plots import figures
 from impala_tf.plots import populations
 from impala_tf.runs import sweep_directory
 from tests.fixtures import written_populations
@@ -15,7 +15,7 @@ def _panels(tmp_path_factory):
       tmp_path_factory.mktemp('p') / 'p', sweep_directory.POPULATION)
   # Of member b, which has copied a.
   population = populations.load(str(path))[0]._replace(best='b')
-  figure = population_figures.draw(population)
+  figure = figures.population(population)
   return {axes.get_title(): axes for axes in figure.axes}
 
 

@@ -21,7 +21,7 @@ def _path(tmp_path_factory):
 
 
 def test_population_has_decisions_and_fitness_of_each_member(path):
-  assert populations.is_directory(path)
+  assert sweep_directory.POPULATION.is_in(path)
   first, second = populations.load(path)
   assert first.label == 'catch/default/seed_1'
   assert second.members == ['a', 'b']

@@ -16,7 +16,7 @@ from tests.fixtures import sweep_files
 
 pytest.importorskip('ray', reason="needs the extra 'ray'")
 
-from impala_tf.ray_cluster import batch as ray_batch  # noqa: E402  It needs Ray.
+from impala_tf.ray_cluster import program as ray_program  # noqa: E402  Ray.
 from tests.fixtures import ray_nodes  # noqa: E402
 
 WELL = batch_contract.WELL
@@ -38,7 +38,7 @@ def _start(tmp_path, cluster):
 
   def start(modes, num_jobs, cpus=1., wait_secs=_DEADLINE_SECS, **kwargs):
     return batch_contract.run(
-        ray_batch.make_batch(
+        ray_program.make_batch(
             num_jobs, str(tmp_path / 'logs'), batch_contract.ENVIRONMENT,
             ray_connection.Resources(cpus, 0.), [str(tmp_path)], wait_secs),
         tmp_path, modes, **kwargs)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from tensorboard.backend.event_processing import event_accumulator
 
+from impala_tf import config as config_lib
 from impala_tf.runs import metrics
 from impala_tf.runs import training_log
 from tests.fixtures import full_disk
@@ -134,3 +135,24 @@ def test_update_without_unrolls_of_a_kind_says_nothing_of_it():
   row = interval.finish(10, 0.)
   assert row['own/x'] == 3. and 'foreign/x' not in row
   assert np.isnan(row['x'])
+
+
+def test_points_are_of_rows_that_have_both_numbers():
+  rows = [{'frames': 1}, {'frames': 2, 'x': None}, {'frames': 3, 'x': 0.},
+          {'x': 5.}, {'frames': 4, 'x': 7., 'secs': 0.5}]
+  assert metrics.points(rows, 'x') == [(3, 0.), (4, 7.)]
+  assert metrics.points(rows, 'x', 'secs') == [(0.5, 7.)]
+
+
+@pytest.mark.parametrize('name, run_dir', [
+    ('metrics.jsonl', ''), ('pong.jsonl', 'pong.jsonl')])
+def test_rows_of_a_run_or_file_are_read_or_named_as_damaged(
+    tmp_path, name, run_dir):
+  assert metrics.read_rows(str(tmp_path)) == []
+  path = tmp_path / name
+  path.write_text('{"frames": 1}\n{"frames": 2}\n')
+  run_dir = str(tmp_path / run_dir)
+  assert metrics.read_rows(run_dir) == [{'frames': 1}, {'frames': 2}]
+  path.write_text('{"frames": 1}\nnonsense\n{"frames": 2}\n')
+  with pytest.raises(config_lib.UserError, match=f'{path} is damaged'):
+    metrics.read_rows(run_dir)

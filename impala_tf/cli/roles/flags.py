@@ -6,7 +6,6 @@ from typing import Callable, List, Optional, Tuple
 from impala_tf import config as config_lib
 from impala_tf.cli import command_line
 from impala_tf.cli import program
-from impala_tf.cli import warm_start
 from impala_tf.roles import local_run
 from impala_tf.runs import run_directory
 from impala_tf.runs import sharing as sharing_lib
@@ -30,7 +29,6 @@ def make_parser(description: str) -> argparse.ArgumentParser:
   parser.add_argument('--learners', metavar='HOST:PORT,HOST:PORT',
                       help='learner: where each of several listens for the '
                       'others, that with --task=0 first; not its --address')
-  add_sharing(parser, 'learner, actor: ')
   parser.add_argument('--num_agents', type=int,
                       help='replay: number of the agents that share it')
   parser.add_argument('--absent', metavar='N,N',
@@ -39,8 +37,7 @@ def make_parser(description: str) -> argparse.ArgumentParser:
   command_line.add_config(
       parser, 'learner: what to train (default: as in --run_dir); others: '
       'refuse a learner with another config; replay: config of any agent')
-  command_line.add_gin_binding(parser, 'changes one value of --config')
-  program.add_import(parser)
+  add_run(parser, 'learner, actor: ')
   parser.add_argument('--run_dir',
                       help='learner: where logs and checkpoints go, a path '
                       'or a URL that TensorFlow opens; an existing run is '
@@ -48,8 +45,6 @@ def make_parser(description: str) -> argparse.ArgumentParser:
                       'replay: where it is saved, if '
                       'ReplayConfig.survives_resume; '
                       f'evaluator: writes to {run_directory.EVALUATION}/ in it')
-  run_directory.add_allow_changes(parser)
-  warm_start.add_flag(parser)
   parser.add_argument('--output', metavar='DIR',
                       help='evaluator: writes there instead')
   parser.add_argument('--wait_secs', type=float, default=waiting.LIMIT_SECS,
@@ -69,8 +64,21 @@ def make_parser(description: str) -> argparse.ArgumentParser:
   return parser
 
 
-def add_sharing(parser: argparse.ArgumentParser, roles: str = '') -> None:
-  """Adds the flags of an agent that shares a replay, see `check_sharing`."""
+def add_run(parser: argparse.ArgumentParser, roles: str = '') -> None:
+  """Adds the flags of all programs that train.
+
+  `roles` names in the help those which may share a replay.
+  """
+  command_line.add_gin_binding(parser)
+  program.add_import(parser)
+  parser.add_argument('--allow_changes', action='store_true',
+                      help='resume a run with a config that differs from the '
+                      'one in --run_dir; what cannot change is refused')
+  parser.add_argument('--init_from', metavar='RUN_DIR[:best]',
+                      help='a new run begins with the parameters of another '
+                      "run's newest checkpoint, its :best, or that of so many "
+                      'updates (RUN_DIR:1200); heads of another size start '
+                      'fresh, and so does the optimiser')
   parser.add_argument('--replay_address', metavar='HOST:PORT',
                       help=f'{roles}where the replay is that several agents '
                       "share (default: in the learner's own server)")
@@ -78,14 +86,32 @@ def add_sharing(parser: argparse.ArgumentParser, roles: str = '') -> None:
                       help=f'{roles}which of these agents this is, from 0 on')
 
 
+def add_training(parser: argparse.ArgumentParser) -> None:
+  """Adds the flags of programs that train with all that belongs to a run."""
+  add_run(parser)
+  parser.add_argument('--network', choices=('auto', 'private', 'open'),
+                      default='auto',
+                      help='private: no other machine can reach the run, nor '
+                      'the run others; open: any can; auto: private where the '
+                      'system allows it, unless others are to connect, as '
+                      'other flags say (default: %(default)s)')
+  parser.add_argument('--evaluate', action='store_true',
+                      help='play full games beside training, and log to '
+                      'evaluation/ in the run directory')
+  parser.add_argument('--track', action='store_true',
+                      help='send rows and config to Weights & Biases; its own '
+                      'variables apply, such as WANDB_MODE=offline and '
+                      'WANDB_PROJECT (docs/tracking.md)')
+
+
 def sharing(args: argparse.Namespace) -> local_run.Sharing:
-  """Returns the place that the flags of `add_sharing` give."""
+  """Returns the place that --replay_address and --agent give."""
   return local_run.Sharing(args.replay_address, args.agent or 0)
 
 
 def check_sharing(args: argparse.Namespace,
                   config: Optional[config_lib.Config] = None) -> None:
-  """Refuses flags of `add_sharing` that cannot work, with a UserError.
+  """Raises UserError for a --replay_address and --agent that cannot work.
 
   `config` is None if it is not known yet.
   """

@@ -141,14 +141,6 @@ def run_actor(args: argparse.Namespace) -> None:
       args.replay_address, args.core, args.agent or 0)
 
 
-def _describe(row: Mapping[str, Any]) -> str:
-  """Describes an evaluation in one line."""
-  error = row.get('standard_error')
-  spread = f' ± {error:.2f}' if error is not None else ''
-  return (f'{row["frames"]:,d} frames: return {row["episode_return"]:.2f}'
-          f'{spread} ({plurals.counted(row["episodes"], "game")})')
-
-
 def run_evaluator(args: argparse.Namespace) -> None:
   """Plays until a signal comes, or the learner goes (ConnectionError)."""
   _begin(args.supervised)
@@ -159,6 +151,13 @@ def run_evaluator(args: argparse.Namespace) -> None:
   # Here, since it imports TensorFlow, which takes seconds.
   from impala_tf.roles import evaluator
   files.make_directory(output)
-  evaluator.run_evaluator(
-      config, args.address, output, args.seed or args.task, learner.poll,
-      on_row=lambda row: learner.say(_describe(row)))
+
+  def on_row(row):
+    error = row.get('standard_error')
+    spread = f' ± {error:.2f}' if error is not None else ''
+    learner.say(f'{row["frames"]:,d} frames: return '
+                f'{row["episode_return"]:.2f}{spread} '
+                f'({plurals.counted(row["episodes"], "game")})')
+
+  evaluator.run_evaluator(config, args.address, output, args.seed or args.task,
+                          learner.poll, on_row)

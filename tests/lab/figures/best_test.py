@@ -2,7 +2,7 @@
 
 import pytest
 
-from impala_tf.cli import engine
+from impala_tf.cli import sweep
 from impala_tf.runs import gin_config
 from impala_tf.runs import sweep_directory
 from impala_tf.sweeps import plan as plan_lib
@@ -46,7 +46,7 @@ def test_best_setting_of_each_is_run_with_more_seeds(
   assert [run.seed for run in plan_lib.runs(config)[:8:2]] == [2, 3, 4, 5]
   # Batched A2C is missing: no run of it has a return.
   assert list(config.tasks) == ['catch.a3c', 'catch.impala']
-  tasks, runs = engine.load_runs(config)
+  tasks, runs = sweep.load_runs(config)
   assert {name: task.optimizer.learning_rate
           for name, task in tasks.items()} == {
               'catch.a3c': 0.002, 'catch.impala': 0.001}

@@ -1,4 +1,4 @@
-"""The learner as a program."""
+"""Roles that others connect to, as programs: learner and shared replay."""
 
 import argparse
 import contextlib
@@ -16,21 +16,19 @@ from impala_tf.roles import local_run
 from impala_tf.runs import gin_config
 from impala_tf.runs import progress
 from impala_tf.runs import run_directory
+from impala_tf.runs import sharing
 from impala_tf.runtime import child as child_lib
 from impala_tf.runtime import command_names
 from impala_tf.runtime import control as control_lib
 from impala_tf.runtime import sizing
 from impala_tf.runtime import waiting as waiting_lib
+from impala_tf.storage import files
 
 RowFn = Callable[[Mapping[str, Any]], None]
 
 
 class _Process:
-  """The process that the learner's loop runs in: signals, waiting, messages.
-
-  Attributes:
-    signals: signals to stop that came so far; any of them ends the loop.
-  """
+  """The process that the learner's loop runs in: signals, waiting, messages."""
 
   def __init__(self, args: argparse.Namespace, addresses: List[str],
                config: config_lib.Config):
@@ -49,7 +47,7 @@ class _Process:
       self._played = 'segments'
       awaited = ('segments of workers, whose actors find this learner at '
                  f'{args.address}')
-    self.signals: List[int] = []
+    self.signals: List[int] = []  # That came; any ends the loop.
     self._args = args
     self._addresses = addresses
     self._say = role_flags.make_say(args)
@@ -171,7 +169,7 @@ def _check_num_actors(config: config_lib.Config) -> None:
         'by one: their machines may have other numbers of cores')
 
 
-def run(args: argparse.Namespace) -> int:
+def run_learner(args: argparse.Namespace) -> int:
   """Runs the learner to its end; returns the exit code."""
   if args.supervised:
     config = gin_config.load(gin_config.config_path(args.run_dir))
@@ -205,3 +203,34 @@ def run(args: argparse.Namespace) -> int:
     print('Stopped; learner 0 writes the checkpoint')
     return 128 + signum
   return program.conclude(run_dir, signum)
+
+
+def run_replay(args: argparse.Namespace) -> int:
+  """Serves the replay until a signal comes; returns the exit code."""
+  config = gin_config.load(args.config, args.gin_binding)
+  beginning.check_names(config)
+  sharing.check_sampling(config)
+  if config.replay.survives_resume and not args.run_dir:
+    raise config_lib.UserError(
+        'ReplayConfig.survives_resume needs --run_dir of the replay, where it '
+        'is saved')
+  say = role_flags.make_say(args)
+  port = role_flags.free_port(args.address)
+  with contextlib.ExitStack() as stack:
+    if args.run_dir and args.supervised:  # The supervisor has claimed it.
+      files.make_directory(args.run_dir)
+    elif args.run_dir:
+      stack.enter_context(run_directory.claim(args.run_dir, config))
+    if not args.supervised:
+      say(beginning.open_port(port))
+    # Here, since it imports TensorFlow, which takes seconds.
+    from impala_tf.roles import replay_server
+    signals: List[int] = []
+    child_lib.note_signals(signals, args.supervised)
+    if args.supervised:
+      child_lib.stop_with_parent(lambda: signals.append(signal.SIGTERM))
+    replay_server.run(
+        config, replay_server.Place(
+            port, args.num_agents, role_flags.absent_agents(args),
+            args.run_dir), lambda: bool(signals), say)
+  return 128 + signals[0]

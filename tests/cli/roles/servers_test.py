@@ -4,7 +4,7 @@ import pytest
 
 from impala_tf import config as config_lib
 from impala_tf.cli.roles import flags
-from impala_tf.cli.roles import learner
+from impala_tf.cli.roles import servers
 from impala_tf.runs import gin_config
 
 _OPEN = '--gin_binding=ActorConfig.num_actors = None'
@@ -24,8 +24,8 @@ def test_actors_that_would_count_themselves_by_their_cores_are_refused(
     path, words):
   with pytest.raises(config_lib.UserError, match=(
       f'^{words} needs ActorConfig.num_actors where actors are started one')):
-    learner._learner_config(_args(path, _OPEN))
-  assert learner._learner_config(_args(path, _TWO)).actor.num_actors == 2
+    servers._learner_config(_args(path, _OPEN))
+  assert servers._learner_config(_args(path, _TWO)).actor.num_actors == 2
 
 
 @pytest.mark.parametrize('path, awaited, first', [
@@ -34,7 +34,7 @@ def test_actors_that_would_count_themselves_by_their_cores_are_refused(
     ('configs/catch.gin', 'unrolls that actors send to localhost:1',
      'unrolls')])
 def test_learner_says_what_it_waits_for(path, awaited, first, capsys):
-  host = learner._Host(
+  host = servers._Host(
       _args(path), [], lambda row: None, gin_config.load(path))
   host.on_wait()
   for _ in range(2):
