@@ -70,6 +70,7 @@ COVERED_ELSEWHERE = {
 # Tests of no single module, and what they test.
 OF_NO_MODULE = {
     'tests/configs_test.py': 'every .gin file in configs/',
+    'tests/core/unroll_path_test.py': 'the files that an unroll passes',
     'tests/envs/dmlab_contract_test.py': 'DeepMind Lab, and its stand-in',
     'tests/envs/dmlab_levels_test.py': "DeepMind Lab's own levels",
     'tests/examples': 'examples that are programs of their own',

@@ -281,7 +281,7 @@ def test_memory_that_is_not_meant_is_not_opened(tmp_path):
 def test_nothing_is_left_behind():
   def files():  # Other tests have other files there.
     return {name for place in ('/dev/shm', '/tmp') for name in
-            os.listdir(place) if parameter_memory._PREFIX in name}
+            os.listdir(place) if parameter_memory.PREFIX in name}
 
   before = files()
   memory = parameter_memory.Memory(7)

@@ -345,17 +345,43 @@ def test_fetched_parameters_do_not_change_with_the_memory(sharing):
   assert _values(sharing.actors)[2] == 1.
 
 
-def test_table_gets_parameters_now_and_then(sharing):
-  sharing.now = 1.
-  sharing.publish(1)
-  _until(lambda: sharing.elsewhere.fetch() == 1)
-  sharing.now = 50.  # Nobody reads it any more: not each update any more.
-  sharing.publish(2)
-  _until(lambda: sharing.elsewhere.fetch() == 2)
-  sharing.now = 100.
-  sharing.publish(3)
-  sharing.publish(4)
-  _until(lambda: sharing.elsewhere.fetch() == 3)
+class _Table:
+  """A table that notes what is written, and how often it was read."""
+
+  def __init__(self):
+    self.versions = []
+    self.times_read = 0
+
+  def write(self, stamp, parameters):
+    del parameters
+    self.versions.append(stamp.version)
+
+  def num_samples(self):
+    return self.times_read
+
+
+def test_table_gets_parameters_each_second_unless_it_is_read():
+  now, table = 0., _Table()
+  on_demand = weights.TableOnDemand(table, lambda: now)
+
+  def write(version):
+    on_demand.write(parameter_memory.Stamp(version, 0), np.zeros(1))
+    return version in table.versions
+
+  _until(lambda: write(0))
+  write(1)  # At the same time.
+  now = 1.
+  _until(lambda: write(2))
+  assert table.versions == [0, 2]
+  now, table.times_read = 2., 1
+  _until(lambda: write(3))  # Sees that it was read.
+  _until(lambda: write(4))  # At the same time.
+  now = 20.  # It is read no more.
+  _until(lambda: write(5))
+  write(6)
+  now = 21.
+  _until(lambda: write(7))
+  assert table.versions[-2:] == [5, 7]
 
 
 def test_peers_elsewhere_get_each_update_while_they_read(sharing):

@@ -34,11 +34,11 @@ def test_actors_that_would_count_themselves_by_their_cores_are_refused(
     ('configs/catch.gin', 'unrolls that actors send to localhost:1',
      'unrolls')])
 def test_learner_says_what_it_waits_for(path, awaited, first, capsys):
-  host = servers._Host(
-      _args(path), [], lambda row: None, gin_config.load(path))
-  host.on_wait()
+  control = servers._Process(
+      _args(path), [], gin_config.load(path)).control()
+  control.on_wait('')
   for _ in range(2):
-    host.before_batch()
+    control.before_batch()
   assert capsys.readouterr().out.splitlines() == [
       f'learner: waiting for {awaited} (0 of 600 s)',
       f'learner: got the first {first} after 0 s']
