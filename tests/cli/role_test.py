@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import signal
 
 import pytest
@@ -140,6 +141,25 @@ def _check_evaluations(rows):
     assert row['frames'] == row['updates'] * programs.CATCH_FRAMES_PER_UPDATE
     assert row['episodes'] == 3 and row['episode_frames'] == 9
     assert -1 <= row['episode_return'] <= 1 and row['standard_error'] >= 0
+
+
+@pytest.mark.slow
+@_SLOW_START
+def test_learner_comes_first_and_ends_with_all_frames(start, tmp_path):
+  address = f'localhost:{ports.choose()}'
+  learner = start(
+      'learner', 'learner', f'--address={address}', _CONFIG, *_BINDINGS,
+      f'--run_dir={tmp_path / "run"}',
+      '--gin_binding=ExperimentConfig.total_frames = 4000')
+  learner.wait_for('Started replay server')
+  start('actor', 'actor', f'--address={address}')
+  assert learner.process.wait(_DEADLINE_SECS) == 0
+  log = learner.log()
+  assert 'Done; evaluate with impala-tf evaluate' in log
+  assert re.search(r'^return .* frames \(\d+\.\d%\) · .* · lag', log,
+                   re.MULTILINE)
+  assert _rows(tmp_path / 'run')[-1]['frames'] == 4000
+  assert _newest_checkpoint(tmp_path / 'run') == 100
 
 
 def test_supervised_actor_leaves_starting_over_to_its_supervisor(monkeypatch):

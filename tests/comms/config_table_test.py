@@ -34,6 +34,7 @@ def test_config_is_waited_for_and_arrives_as_it_is():
   server.stop()
 
 
+@pytest.mark.slow
 def test_server_that_is_no_learner_is_not_taken_for_one():
 
   def poll(cause):

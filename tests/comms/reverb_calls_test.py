@@ -12,6 +12,7 @@ from impala_tf.core import queue as queue_lib
 from tests.fixtures import unrolls
 
 
+@pytest.mark.slow
 def test_flush_ends_with_the_server(monkeypatch):
   monkeypatch.setattr(reverb_calls, '_PROBE_TIMEOUT_SECS', 2)
   with unrolls.server_process() as (process, address):

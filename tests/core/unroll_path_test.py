@@ -26,8 +26,7 @@ class _Tracer:
 
   def after_update(self, update):
     self._is_on = update.updates == self._first
-    if update.updates > self._first:
-      sys.setprofile(None)
+    sys.setprofile(self.note if self._is_on else None)
 
   def note(self, frame, event, argument):
     """Is called in each thread at each call of a function."""
@@ -53,13 +52,11 @@ def test_an_unroll_passes_the_files_of_the_map(tmp_path):
       learner=config_lib.LearnerConfig(batch_size=4, unroll_length=5))
   process = hosts.StoppedBy(
       before_batch=lambda: None, on_wait=lambda cause: None)
-  threading.setprofile(tracer.note)  # Of threads that start from now on.
-  sys.setprofile(tracer.note)
+  threading.setprofile(tracer.note)  # Of the reader's thread.
   try:
     hosts.run_in_process(config, tmp_path, process, callbacks=[tracer])
   finally:
     threading.setprofile(None)
-    sys.setprofile(None)
   assert len(tracer.files) <= MAX_FILES
   way = _DESIGN.read_text().partition('## The path of the data')[2]
   table = set(re.findall(r'^\| `([\w/]+)` \|', way.partition('\n## ')[0], re.M))

@@ -222,6 +222,7 @@ def test_parameters_of_another_agent_are_refused_whole():
   assert _values(small) == [[0., 0.]]
 
 
+@pytest.mark.slow
 def test_killed_server_is_told_within_a_deadline(monkeypatch):
   with unrolls.server_process() as (process, address):
     fetcher = weights.Fetcher(address, unrolls.variables())
@@ -244,6 +245,7 @@ def _suspend(process):
   assert os.WIFSTOPPED(status)
 
 
+@pytest.mark.slow
 def test_server_that_was_suspended_is_waited_for():
   with unrolls.server_process() as (process, address):
     publisher = _publisher(address, unrolls.variables())

@@ -30,6 +30,7 @@ def _wait_for_progress(address, *progress):
       == list(progress), f'progress of {progress}')
 
 
+@pytest.mark.slow
 def test_agents_hear_of_each_other_even_if_the_replay_begins_anew(monkeypatch):
   # A slow machine takes longer to send a last report.
   monkeypatch.setattr(shared_replay, '_CLOSE_SECS', programs.DEADLINE_SECS)

@@ -504,6 +504,7 @@ def test_config_that_cannot_be_trained_is_refused(config, words, tmp_path):
     _rows(config, tmp_path)
 
 
+@pytest.mark.slow
 def test_run_goes_on_in_another_precision(tmp_path, monkeypatch):
   monkeypatch.setattr(precision, 'cpu_flags', lambda: {'amx_bf16'})
   make_actor, actors = experiment.make_actor, []

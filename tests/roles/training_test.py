@@ -197,6 +197,7 @@ def _run(*arguments):
       timeout=300, cwd=programs.ROOT)
 
 
+@pytest.mark.slow
 @_PROCESSES
 def test_script_trains_on_what_it_has_registered(tmp_path):
   script = tmp_path / 'mine.py'
@@ -207,6 +208,7 @@ def test_script_trains_on_what_it_has_registered(tmp_path):
   assert ran.stdout.splitlines()[-1] == 'FRAMES 80'
 
 
+@pytest.mark.slow
 @_PROCESSES
 @pytest.mark.parametrize('is_file, words', [
     (True, 'Error: .*/mine.py, which calls impala_tf.train at once; put .* if'),

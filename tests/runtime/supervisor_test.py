@@ -220,6 +220,7 @@ def test_signal_lets_every_learner_save_and_ends_all(
   assert all((tmp_path / f'{name}.saved').exists() for name in names)
 
 
+@pytest.mark.slow
 def test_learner_that_does_not_stop_is_killed_within_ten_seconds(supervise):
   run = supervise(_IGNORE_SIGTERM, _STAY)
   run.wait_for_file('learner.ready')

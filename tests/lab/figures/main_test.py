@@ -6,20 +6,24 @@ from lab.figures import __main__ as analysis
 from tests.fixtures import programs
 
 
+def _slow(*values):
+  return pytest.param(*values, marks=pytest.mark.slow)
+
+
 @pytest.mark.parametrize('display, sweep, words', [
-    ('table_2', 'corrections', 'cartpole_swingup'),
-    ('figure_e1', 'figure_e1', '*Lag of 500: minus V-trace*'),
-    ('lags', 'figure_e1', '*Lag of 500: minus V-trace*'),
-    ('figure_e2', 'corrections', 'cartpole_swingup'),
-    ('figure_e3', 'corrections', 'cartpole_swingup'),
-    ('profiles', 'corrections', 'V-trace'),
+    _slow('table_2', 'corrections', 'cartpole_swingup'),
+    _slow('figure_e1', 'figure_e1', '*Lag of 500: minus V-trace*'),
+    _slow('lags', 'figure_e1', '*Lag of 500: minus V-trace*'),
+    _slow('figure_e2', 'corrections', 'cartpole_swingup'),
+    _slow('figure_e3', 'corrections', 'cartpole_swingup'),
+    _slow('profiles', 'corrections', 'V-trace'),
     ('ranks', 'figure_4_settings.csv', 'impala'),
     ('rates', 'figure_4_settings.csv', 'impala'),
     ('variants', 'bias_correction.csv', '*minus starts_at_one*'),
     ('variants', 'large_values.csv', '*minus not_clipped*'),
-    ('figure_4', 'figure_4_seeds', 'kung_fu_master'),
+    _slow('figure_4', 'figure_4_seeds', 'kung_fu_master'),
     ('speedup', 'a3c_speedup', '1-step Q'),
-    ('curves', 'replay_capacity', '10000'),
+    _slow('curves', 'replay_capacity', '10000'),
     ('curves', 'replay_pong', 'equal_updates'),
     ('curves', 'pong_one_change', 'epsilon_0.01')])
 def test_display_is_redrawn_from_what_is_kept(
