@@ -182,7 +182,8 @@ class AtariEnvironment(environment.BatchedEnvironment):
         **settings)
     self._screen = _Screen(game, seed, settings) if in_colour else None
     shape = (config.height, config.width, config.frame_stack)
-    num_actions = len(self._ale.ale.get_action_set())
+    actions: Any = self._ale.single_action_space  # It is `Discrete`.
+    num_actions = int(actions.n)
     self._action_table = None
     if config.full_action_set and num_actions < _FULL_ACTION_SET:
       self._action_table = self._numbers_in_game()
