@@ -4,7 +4,7 @@ import argparse
 import difflib
 import os
 import sys
-from typing import Optional, Sequence
+from typing import Any, Callable, Dict, Iterable, NoReturn, Optional, Sequence
 
 from impala_tf import config as config_lib
 from impala_tf.storage import shipped
@@ -23,11 +23,18 @@ def take_words_to_complete() -> None:
 
 
 class Parser(argparse.ArgumentParser):
-  """A parser that refuses bad lines, and empty values, in one line."""
+  """A parser that refuses bad lines, and empty values, in one line.
 
-  def parse_args(self, args: Optional[Sequence[str]] = None,
-                 namespace: Optional[argparse.Namespace] = None
-                 ) -> argparse.Namespace:
+  Attributes:
+    completers: functions that list what arguments may be, by their `dest`.
+  """
+
+  def __init__(self, **settings: Any):
+    super().__init__(**settings)
+    self.completers: Dict[str, Callable[[], Sequence[str]]] = {}
+
+  def parse_args(self, args: Optional[Iterable[str]] = None,
+                 namespace: Any = None) -> Any:
     """Reads flags and arguments, which may be mixed; raises UserError."""
     if args is None and _LINE in os.environ:
       print('\n'.join(self._completions(sys.argv[-1])))
@@ -40,7 +47,8 @@ class Parser(argparse.ArgumentParser):
       values = value if isinstance(value, list) else [value]
       if any(isinstance(v, str) and not v.strip() for v in values):
         # An unset variable of a shell gives an empty value.
-        name = (action.option_strings or [action.metavar or action.dest])[-1]
+        argument = str(action.metavar or action.dest)
+        name = (action.option_strings or [argument])[-1]
         raise config_lib.UserError(
             f'{name} is empty; give it a value, or leave it out')
     return parsed
@@ -50,7 +58,7 @@ class Parser(argparse.ArgumentParser):
     found = list(self._option_string_actions)
     if not word.startswith('-'):
       found = [name for action in self._get_positional_actions() for name in (
-          action.choices or getattr(action, 'completer', list)())]
+          action.choices or self.completers.get(action.dest, list)())]
     return [name for name in found if name.startswith(word)]
 
   def _check_value(self, action, value):
@@ -71,7 +79,7 @@ class Parser(argparse.ArgumentParser):
     hint = f'; did you mean {flags[near[0]]}?' if near else ''
     return f'there is no flag {name}{hint}'
 
-  def error(self, message: str) -> None:
+  def error(self, message: str) -> NoReturn:
     """Raises UserError."""
     joint = ' ' if message.endswith('?') else '; '
     raise config_lib.UserError(f'{message}{joint}--help lists all flags')
@@ -90,7 +98,7 @@ class _Once(argparse.Action):
     setattr(namespace, self.dest, values)
 
 
-def add_config(parser: argparse.ArgumentParser, what: str,
+def add_config(parser: Parser, what: str,
                default: Optional[str] = None) -> None:
   """Adds a config as an argument and as a flag, of which one may be given.
 
@@ -99,10 +107,10 @@ def add_config(parser: argparse.ArgumentParser, what: str,
   """
   if default is not None:
     what += f' (default: {default})'
-  config = parser.add_argument(
+  parser.add_argument(
       'config', nargs='?', action=_Once, default=default, metavar='CONFIG.gin',
       help=f'{what}; a file, or a shipped config such as catch')
-  config.completer = shipped.config_names
+  parser.completers['config'] = shipped.config_names
   parser.add_argument('--config', action=_Once, default=default,
                       metavar='CONFIG.gin', help='the same as a flag')
 

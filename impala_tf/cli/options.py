@@ -65,10 +65,11 @@ class Section(NamedTuple):
 def sections() -> List[Section]:
   """Describes all sections of the config, in their order."""
   found = []
-  for cls in (field.type for field in dataclasses.fields(config_lib.Config)):
-    meanings = _meanings(inspect.getdoc(cls))
+  for cls in config_lib.sections().values():
+    docstring = inspect.getdoc(cls) or ''
+    meanings = _meanings(docstring)
     hints = typing.get_type_hints(cls)
-    found.append(Section(cls.__name__, cls.__doc__.partition('\n')[0], [
+    found.append(Section(cls.__name__, docstring.partition('\n')[0], [
         Option(name=f'{cls.__name__}.{field.name}',
                default=repr(getattr(cls(), field.name)),
                values=_values(hints[field.name], field.metadata),

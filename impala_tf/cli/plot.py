@@ -138,9 +138,9 @@ def _to_csv(drawn: Sequence[_Curve]) -> str:
   writer = csv.writer(text, lineterminator='\n')
   writer.writerow(['label', 'runs', 'x', 'y', 'low', 'high'])
   for curve in drawn:
-    nothing = [''] * len(curve.x)
-    low, high = ((nothing, nothing) if curve.band.low is None else
-                 (curve.band.low, curve.band.high))
+    nothing = np.full(len(curve.x), '')
+    low = nothing if curve.band.low is None else curve.band.low
+    high = nothing if curve.band.high is None else curve.band.high
     writer.writerows(
         (curve.label, curve.num_runs, *point)
         for point in zip(curve.x, curve.band.centre, low, high))

@@ -77,7 +77,7 @@ def _add_comparison(population_dirs: Sequence[str], sweep_dirs: Sequence[str],
     raise config_lib.UserError(
         f'{sweep_dirs[0]} is a sweep, which is compared with the populations '
         'of the same file; name one directory of each, or runs within it')
-  dirs = (*population_dirs, *sweep_dirs)
+  dirs = population_dirs[0], sweep_dirs[0]
   pairs = comparison.pairs(*dirs)
   pictures['comparison.png'] = comparison.draw(*dirs, pairs)
   sections += ['## Populations and the sweep of the same settings',

@@ -188,10 +188,10 @@ class Host(NamedTuple):
 def _parse_args(kind: sweep_directory.Kind,
                 description: str) -> argparse.Namespace:
   parser = command_line.Parser(description=description)
-  file = parser.add_argument(
+  parser.add_argument(
       'file', metavar='FILE.gin',
       help=f'what to run; a file, or one of configs/{kind.configs}/ by name')
-  file.completer = lambda: shipped.config_names(kind.configs)
+  parser.completers['file'] = lambda: shipped.config_names(kind.configs)
   parser.add_argument(kind.flag, required=True, dest='directory',
                       help=f'where {kind.runs} and results go; what is there '
                       'already is resumed')

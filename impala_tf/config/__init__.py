@@ -8,6 +8,7 @@ from impala_tf.config.agent import AgentConfig as AgentConfig
 from impala_tf.config.asynchronous import AsyncConfig as AsyncConfig
 from impala_tf.config.atari import AtariConfig as AtariConfig
 from impala_tf.config.config import Config as Config
+from impala_tf.config.config import sections as sections
 from impala_tf.config.dmlab import DmlabConfig as DmlabConfig
 from impala_tf.config.environment import EnvironmentConfig as EnvironmentConfig
 from impala_tf.config.experiment import ExperimentConfig as ExperimentConfig

@@ -26,14 +26,12 @@ def loads(text: str) -> config_lib.Config:
     values = json.loads(text)
   except ValueError as error:
     raise config_lib.ConfigError(f'this is no config ({error})') from error
-  fields = dataclasses.fields(config_lib.Config)
-  _check_names('', fields, values)
+  _check_names('', dataclasses.fields(config_lib.Config), values)
   sections = {}
-  for field in fields:
-    section = values[field.name]
-    _check_names(f'{field.type.__name__}.', dataclasses.fields(field.type),
-                 section)
-    sections[field.name] = field.type(**section)
+  for name, section in config_lib.sections().items():
+    _check_names(f'{section.__name__}.', dataclasses.fields(section),
+                 values[name])
+    sections[name] = section(**values[name])
   return config_lib.Config(**sections)
 
 

@@ -1,7 +1,8 @@
 """The config of a run, with the checks that concern several sections."""
 
 import dataclasses
-from typing import Optional
+import typing
+from typing import Any, Dict, Optional, Type
 
 from impala_tf.config.actor import ActorConfig
 from impala_tf.config.agent import AgentConfig
@@ -178,3 +179,8 @@ class Config:
     if self.num_replayed and self.replay.sampling == 'episodes':
       return self.replay.episode_unrolls
     return None
+
+
+def sections() -> Dict[str, Type[Any]]:
+  """Returns the class of each section by the name of its field in `Config`."""
+  return typing.get_type_hints(Config)

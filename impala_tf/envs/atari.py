@@ -9,7 +9,7 @@ import difflib
 import importlib.util
 import pathlib
 import re
-from typing import Any, List, Mapping, Optional
+from typing import Any, Dict, List, Mapping, Optional
 
 import dm_env
 from dm_env import specs
@@ -33,7 +33,7 @@ def games() -> List[str]:
     ConfigError: if ale-py is not installed.
   """
   spec = importlib.util.find_spec('ale_py')
-  if spec is None:
+  if spec is None or not spec.submodule_search_locations:
     raise config_lib.ConfigError(
         'Atari levels need the package ale-py: pip install ale-py gymnasium')
   roms = pathlib.Path(spec.submodule_search_locations[0], 'roms')
@@ -88,9 +88,9 @@ class _Screen:
     self._game = game
     self._seed: Optional[int] = seed
     self._settings = settings
-    self._ale = None
+    self._ale: Any = None
     self._missed: List[Optional[int]] = []
-    self._picture = None
+    self._picture: np.ndarray
 
   def add(self, action: Optional[int]) -> None:
     """Records an action of environment 0 as ALE numbers it; None: a reset."""
@@ -160,7 +160,7 @@ class AtariEnvironment(environment.BatchedEnvironment):
     """
     check_game(game)
     from ale_py import vector_env  # Lazily: it is a simulator.
-    settings = dict(
+    settings: Dict[str, Any] = dict(
         autoreset_mode='SameStep',
         # ALE counts both in emulator frames and draws no-ops from 0 to
         # `noop_max` - 1. Draws of 0 are repeated below.
@@ -182,7 +182,8 @@ class AtariEnvironment(environment.BatchedEnvironment):
         **settings)
     self._screen = _Screen(game, seed, settings) if in_colour else None
     shape = (config.height, config.width, config.frame_stack)
-    num_actions = int(self._ale.single_action_space.n)
+    actions: Any = self._ale.single_action_space  # It is `Discrete`.
+    num_actions = int(actions.n)
     self._action_table = None
     if config.full_action_set and num_actions < _FULL_ACTION_SET:
       self._action_table = self._numbers_in_game()
@@ -191,7 +192,7 @@ class AtariEnvironment(environment.BatchedEnvironment):
         f'atari/{game}', num_envs, environment.discrete(num_actions),
         observation_spec=specs.Array(shape, np.uint8, 'observation'),
         frames_per_step=config.action_repeats, frame_stack=config.frame_stack)
-    self._seed = seed
+    self._seed: Optional[int] = seed
     self._has_noops = config.noop_max > 0
     self._life_loss_ends_episode = config.life_loss_ends_episode
     self._lives = np.zeros(num_envs, np.int32)

@@ -10,6 +10,7 @@ import importlib.util
 import os
 import shutil
 import types
+from typing import Any, List, Optional
 
 from absl import logging
 import dm_env
@@ -163,8 +164,8 @@ class DmlabEnvironment(environment.BatchedEnvironment):
     self._num_seeds = _NUM_SEEDS
     if training and config.num_seeds is not None:
       self._num_seeds = config.num_seeds
-    self._labs = []
-    self._scratch = None
+    self._labs: List[Any] = []
+    self._scratch: Optional[dmlab_files.Scratch] = None
     self._start(domain_name, name, config, training)
 
   def _start(self, domain_name: str, name: str,

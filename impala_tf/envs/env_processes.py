@@ -12,12 +12,13 @@ thread that started them.
 
 import multiprocessing
 from multiprocessing import connection as connection_lib
+from multiprocessing import process as process_lib
 import os
 import selectors
 import signal
 import time
 import traceback
-from typing import Any, Callable, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Tuple
 
 import dm_env
 from dm_env import specs
@@ -133,9 +134,10 @@ class Workers:
     self._num_pending = np.bincount(self._owner)
     self._silent_secs = np.zeros(num_processes)
     self._last_poll = time.monotonic()
-    self._ready = []  # Environments that `recv` has yet to return.
+    self._ready: List[int] = []  # Environments that `recv` has yet to return.
     self._num_started = 0
-    self._processes, self._connections = [], []
+    self._processes: List[process_lib.BaseProcess] = []
+    self._connections: List[connection_lib.Connection] = []
     self._selector = selectors.DefaultSelector()
     try:
       self._start(make, memory, num_processes)
@@ -289,7 +291,9 @@ def _serve(modules: Sequence[str], make: MakeFn, w: int, owner: np.ndarray,
   """Runs worker w in its process."""
   signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is left to the parent.
   # Nothing else would end it during a step.
-  bound_to_parent.bind(multiprocessing.parent_process().pid, signal.SIGKILL)
+  parent = multiprocessing.parent_process()
+  assert parent is not None and parent.pid is not None  # It has started.
+  bound_to_parent.bind(parent.pid, signal.SIGKILL)
   shared = _arrays(memory, shared_specs, len(owner))
   try:
     user_modules.load(modules)

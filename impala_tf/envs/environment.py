@@ -108,13 +108,13 @@ class BatchedEnvironment(abc.ABC):
     self.frame_stack = frame_stack
     self.level_index = np.zeros(num_envs, np.int32)
     self.instruction_length = instruction_length
-    self.instruction = ()
+    self.instruction: Any = ()
     if instruction_length:
       self.instruction = np.zeros([num_envs, instruction_length], np.int32)
-    self.features = ()
+    self.features: Any = ()
     if num_features:
       self.features = np.zeros([num_envs, num_features], np.float32)
-    self.action_mask = ()
+    self.action_mask: Any = ()
     if has_action_mask:
       num_logits = int(num_choices(action_spec).sum())
       self.action_mask = np.ones([num_envs, num_logits], np.uint8)

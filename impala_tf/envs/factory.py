@@ -107,16 +107,18 @@ def _nearest(level: str) -> Optional[str]:
   return spellings[near[0]] if near else None
 
 
-def _known_domain(level: str) -> domain_lib.Domain:
+def known_domain(level: str) -> domain_lib.Domain:
   """Returns the domain of a level; raises ConfigError for a wrong name."""
   domain = domain_of(level)
-  has_form = domain is not None and domain.has_form_of(level)
-  meant = _of_other_library(level) or (None if has_form else _nearest(level))
+  if domain is not None and not domain.has_form_of(level):
+    domain = None
+  meant = _of_other_library(level) or (
+      _nearest(level) if domain is None else None)
   if meant is not None:
     raise config_lib.ConfigError(
         f'EnvironmentConfig.level: there is no level {level!r} here; did you '
         f'mean {meant!r}?')
-  if not has_form:
+  if domain is None:
     *forms, last = [f"'{form}'" for row in DOMAINS.values()
                     for form in row.forms]
     raise config_lib.ConfigError(
@@ -131,14 +133,14 @@ def check_level(level: str) -> None:
   No simulator is imported, so launchers can afford it. Unknown ids of
   Gymnasium, MiniGrid, BabyAI and dm_control are found only when they are made.
   """
-  _known_domain(level).check(level.partition('/')[2])
+  known_domain(level).check(level.partition('/')[2])
 
 
 def check_levels(config: config_lib.Config) -> None:
   """Raises ConfigError for levels that could not be made, as `check_level`."""
   for level in levels_lib.expand(config.environment.level):
     _check_options(level, config)
-    if config.actor.env_processes and domain_of(level).steps_batches:
+    if config.actor.env_processes and known_domain(level).steps_batches:
       raise config_lib.ConfigError(
           'ActorConfig.env_processes is for environments that are stepped one '
           f'by one, but the emulator of {level} steps a batch as a whole; '
@@ -148,7 +150,7 @@ def check_levels(config: config_lib.Config) -> None:
 def _check_options(level: str, config: config_lib.Config) -> None:
   """Raises ConfigError if a level cannot be made as the config wants it."""
   check_level(level)
-  domain = domain_of(level)
+  domain = known_domain(level)
   kwargs = config.environment.kwargs
   if kwargs and not domain.takes_kwargs:
     names = sorted(name for name, row in DOMAINS.items() if row.takes_kwargs)
@@ -183,5 +185,5 @@ def make_environment(level: str, num_envs: int, seed: int,
       lacks the arguments or instructions that the config asks for.
   """
   _check_options(level, config)
-  return domain_of(level).make(
+  return known_domain(level).make(
       level.partition('/')[2], num_envs, seed, config, training)

@@ -137,10 +137,10 @@ class GymEnvironment(environment.BatchedEnvironment):
 
   def _read_masks(self, info: Mapping[str, Any]) -> None:
     """Keeps the masks of a reset or a step; raises UserError."""
-    masks, is_given = info.get(_MASK), info.get(f'_{_MASK}')
+    masks = info.get(_MASK)
     for i, row in enumerate(self.action_mask):
       mask = None
-      if isinstance(masks, np.ndarray) and is_given[i]:
+      if isinstance(masks, np.ndarray) and info[f'_{_MASK}'][i]:
         mask = masks[i]
       try:
         row[:] = spaces.flat_mask(mask, self._num_values)
@@ -185,7 +185,7 @@ def _make(level: str, env_id: str, num_envs: int,
       return batch, batch.render_first
   same_step = gymnasium.vector.AutoresetMode.SAME_STEP
   try:
-    envs = gymnasium.make_vec(
+    envs: Any = gymnasium.make_vec(
         env_id, num_envs, vectorization_mode='sync',
         vector_kwargs={'autoreset_mode': same_step, 'copy': False},
         wrappers=[*wrappers, _convert_observations], render_mode='rgb_array',

@@ -36,13 +36,16 @@ class CartPoleBatch(cartpole.CartPoleVectorEnv):
 
   metadata = {**cartpole.CartPoleVectorEnv.metadata,
               'autoreset_mode': gymnasium.vector.AutoresetMode.SAME_STEP}
+  state: Any  # float [4, E], once there was a reset.
 
   def __init__(self, env_id: str, num_envs: int):
     """Makes the batch; `env_id` says when episodes are truncated."""
-    super().__init__(num_envs, gymnasium.spec(env_id).max_episode_steps)
+    max_steps = gymnasium.spec(env_id).max_episode_steps
+    assert max_steps is not None, 'see `is_cart_pole`'
+    super().__init__(num_envs, max_steps)
     self._env_id = env_id
     self._random = [seeding.np_random()[0] for _ in range(num_envs)]
-    self._drawn = None
+    self._drawn: Any = None  # A `cartpole.CartPoleEnv`, once it is needed.
 
   def reset(self, *, seed: Optional[int] = None,
             options: Optional[Dict[str, Any]] = None

@@ -16,6 +16,7 @@ from impala_tf import config as config_lib
 from impala_tf.envs import env_processes
 from impala_tf.envs import environment
 from impala_tf.envs import factory
+from impala_tf.runtime import sizing
 from impala_tf.suites import levels as levels_lib
 
 AnyEnvironment = Union[environment.BatchedEnvironment, env_processes.Workers]
@@ -140,11 +141,13 @@ def make_workers(level: str, seed: int, first_slot: int, make: MakeFn,
   `env_processes.Workers`.
   """
   levels = levels_lib.expand(level)
+  num_envs = sizing.fitted(config.num_envs)
   indices = [slots(len(levels), first_slot + row, 1)[0][0]
-             for row in range(config.num_envs)]
+             for row in range(num_envs)]
+  assert config.env_processes is not None, 'without, there are no workers'
   return env_processes.Workers(
       functools.partial(_make_one, levels, seed, indices, make),
-      config.num_envs, config.env_processes, config.env_timeout_secs,
+      num_envs, config.env_processes, config.env_timeout_secs,
       [levels[index] for index in indices])
 
 

@@ -21,13 +21,16 @@ float32, with parts in the order of the space. `gymnasium.spaces.flatten`
 decides what a part becomes.
 """
 
-from typing import Any, Iterator, NamedTuple, Sequence, Tuple
+from typing import Any, Iterator, List, NamedTuple, Sequence, Tuple
 
 from dm_env import specs
 import numpy as np
 
 # Height and width from which the shallow torso's convolutions have an output.
 MIN_IMAGE_SIZE = 20
+
+# Its path in a nested space, and the space.
+_Part = Tuple[Tuple[Any, ...], Any]
 
 _FLAT = ('Box', 'Discrete', 'MultiDiscrete', 'MultiBinary')
 
@@ -58,7 +61,8 @@ class Converter:
     others), empty ones, and images of different sizes in one space.
     """
     from gymnasium import spaces  # Lazily: not every run needs it.
-    self._images, self._vectors = [], []
+    self._images: List[_Part] = []
+    self._vectors: List[_Part] = []
     self.is_plain = _kind(space) == 'Box'
     for path, part in _parts(space):
       is_seen = self.is_plain or _is_image(part)
@@ -157,7 +161,7 @@ def _kind(space: Any) -> str:
 
 
 def _parts(space: Any, path: Tuple[Any, ...] = ()
-           ) -> Iterator[Tuple[Tuple[Any, ...], Any]]:
+           ) -> Iterator[_Part]:
   """Yields the numeric parts of a nested space with paths; or SpaceError."""
   kind = _kind(space)
   if kind in _FLAT:

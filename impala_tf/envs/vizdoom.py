@@ -135,7 +135,8 @@ class VizdoomEnvironment(environment.BatchedEnvironment):
         frames_per_step=config.action_repeats, num_features=num_variables)
     self._observation = np.zeros((num_envs,) + shape, np.uint8)
     self.frames_per_sec = vizdoom.DEFAULT_TICRATE
-    self._screen = None  # Environment 0's last frame in full, for videos.
+    # Environment 0's last frame in full, for videos.
+    self._screen: np.ndarray
 
   def reset(self) -> dm_env.TimeStep:
     for i, game in enumerate(self._games):

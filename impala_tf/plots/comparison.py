@@ -33,7 +33,7 @@ class Pair(NamedTuple):
   @property
   def returns(self) -> Tuple[float, ...]:
     """Final returns: of best member and best run, and means of all."""
-    members, runs = ([result.final_return for result in results]
+    members, runs = ([_return_of(result) for result in results]
                      for results in (self.members, self.runs))
     return (members[0], runs[0], statistics.fmean(members),
             statistics.fmean(runs))
@@ -68,8 +68,13 @@ def _finished(path: str) -> Dict[tuple, List[results_lib.Result]]:
         result.final_return is not None):
       found.setdefault((result.run.task, result.run.variant, result.run.seed),
                        []).append(result)
-  return {key: sorted(results, key=lambda r: -r.final_return)
+  return {key: sorted(results, key=lambda r: -_return_of(r))
           for key, results in found.items()}
+
+
+def _return_of(result: results_lib.Result) -> float:
+  assert result.final_return is not None, '`_finished` leaves it out'
+  return result.final_return
 
 
 def table(found: Sequence[Pair]) -> str:
@@ -95,7 +100,7 @@ def table(found: Sequence[Pair]) -> str:
           pair.returns, [f'{difference:+.2f}' for difference in of_pair])
     band = intervals.t_band(differences, [''] * len(seeds), _CONFIDENCE)
     texts = [f'{centre:+.2f}' for centre in band.centre]
-    if band.low is not None:
+    if band.low is not None and band.high is not None:
       texts = [f'{text} ({low:+.2f} to {high:+.2f})'
                for text, low, high in zip(texts, band.low, band.high)]
     add(f'**{title}**', 'mean', ('', ''), returns.mean(axis=0), texts)

@@ -7,7 +7,7 @@ read at the width of a page.
 import itertools
 import math
 import os
-from typing import Any, Collection, Sequence, Tuple
+from typing import Any, Collection, Dict, Sequence, Tuple
 
 from cycler import cycler
 import matplotlib
@@ -27,7 +27,7 @@ _DPI = 150
 # without yellow, which is too pale for lines.
 COLOURS = ('#0072B2', '#D55E00', '#009E73', '#CC79A7', '#E69F00', '#56B4E9',
            '#000000')
-_STYLE = {
+_STYLE: Dict[Any, Any] = {  # Matplotlib types keys as literals.
     # Lines beyond the seventh have the same colours and are dashed, or dotted.
     'axes.prop_cycle': (cycler(linestyle=['-', '--', ':', '-.']) *
                         cycler(color=COLOURS)),
@@ -105,7 +105,7 @@ def draw_band(axes: matplotlib.axes.Axes, x: np.ndarray, band: intervals.Band,
   `line` are arguments of `Axes.plot`, such as `label`.
   """
   drawn, = axes.plot(x, band.centre, **line)
-  if band.low is not None:
+  if band.low is not None and band.high is not None:
     axes.fill_between(x, band.low, band.high, color=drawn.get_color(),
                       alpha=0.2, linewidth=0)
 

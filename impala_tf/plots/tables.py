@@ -51,7 +51,7 @@ def returns(runs: Sequence[runs_lib.Run]) -> str:
       frames, value = points[-1] if points else (None, None)
       suite = levels_lib.suite_of(level)
       normalised = None
-      if points and suite:
+      if value is not None and suite:
         normalised = suite.human_normalised_score(level, value)
       rows.append([run.label, level, _cell(frames, ','), _cell(value),
                    _cell(normalised, '.1%')])

@@ -58,7 +58,7 @@ def _probe(address: str) -> None:
         'the flag out to start Ray on this machine') from error
 
 
-def _find_auto() -> str:
+def _find_auto() -> Optional[str]:
   """Returns the address of the cluster that this machine last joined."""
   from ray._private import services  # No public way without connecting.
   try:

@@ -97,7 +97,8 @@ class Plan:
           f'  on {ray_connection.describe(nodes)} of Ray')
     for noun, number, needs in (
         ('learner', self.config.learner.num_learners, self.needs.learner),
-        ('actor', self.config.actor.num_actors, self.needs.actor),
+        ('actor', sizing.fitted(self.config.actor.num_actors),
+         self.needs.actor),
         ('evaluator', 1, self.needs.evaluator)):
       if needs is not None:
         print(f'  {plurals.counted(number, noun)} with {needs} each')

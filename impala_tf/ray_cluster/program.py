@@ -67,7 +67,7 @@ class RayProgram(program_lib.Program):
                needed: Sequence[str] = ()):
     """Prepares the program; its node must have the `needed` paths."""
     super().__init__(name, log_dir)
-    self.report: Optional[Report] = None  # The last one.
+    self.report: Report  # The last one, once the program has been placed.
     self._needs = needs
     self._variables = environment or {}
     self._needed = needed

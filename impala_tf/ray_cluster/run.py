@@ -21,6 +21,7 @@ from impala_tf.runtime import plurals
 from impala_tf.runtime import program as program_lib
 from impala_tf.runtime import restarts
 from impala_tf.runtime import role_commands
+from impala_tf.runtime import sizing
 from impala_tf.runtime import supervisor
 from impala_tf.runtime import user_modules
 from impala_tf.runtime import waiting
@@ -41,6 +42,8 @@ def needed_paths(run_dir: str) -> List[str]:
 
 class RayLearners(supervisor.Learners):
   """Learners on nodes of a cluster, at ports that are free there."""
+
+  programs: Sequence[ray_program.RayProgram]
 
   def __init__(self, config: config_lib.Config, run_dir: str,
                log_dir: pathlib.Path, port: Optional[int],
@@ -95,6 +98,8 @@ class RayLearners(supervisor.Learners):
 class _RayPeer(supervisor.Peer):
   """An actor or evaluator on some node."""
 
+  program: ray_program.RayProgram
+
   def _start(self) -> None:
     super()._start()
     _log.info('%s started on %s', self.program.name, self.program.place_name)
@@ -102,6 +107,8 @@ class _RayPeer(supervisor.Peer):
 
 class ClusterRun(supervisor.Supervisor):
   """Learners, mostly one, their actors, and perhaps an evaluator."""
+
+  _learners: RayLearners
 
   def __init__(self, config: config_lib.Config, run_dir: str,
                log_dir: pathlib.Path, port: Optional[int],
@@ -134,7 +141,7 @@ class ClusterRun(supervisor.Supervisor):
     self._actors = [
         make_peer(f'actor_{task}', functools.partial(self._actor_command, task),
                   needs.actor, user_modules.paths())
-        for task in range(config.actor.num_actors)]
+        for task in range(sizing.fitted(config.actor.num_actors))]
     peers = list(self._actors)
     if needs.evaluator is not None:
       peers.append(make_peer(

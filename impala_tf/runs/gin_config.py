@@ -224,19 +224,17 @@ def _explained(what: str) -> Iterator[None]:
 
 def _from_gin() -> config_lib.Config:
   """Builds a config from the bound values of its sections."""
-  fields = dataclasses.fields(config_lib.Config)
-  known = [field.type.__name__ for field in fields]
+  sections = config_lib.sections()
+  known = [section.__name__ for section in sections.values()]
   # A value that is bound in a scope, or to another class, has no effect.
   for name in _bound_names():
     if re.sub(r'^config\.', '', name) not in known:
       raise config_lib.ConfigError(
           f'{name} is no section of the config; sections are '
           f'{", ".join(known)}')
-  sections = {}
-  for field in fields:
-    bound = _bindings_of(f'config.{field.type.__name__}')
-    sections[field.name] = field.type(**bound)
-  return config_lib.Config(**sections)
+  return config_lib.Config(**{
+      name: section(**_bindings_of(f'config.{section.__name__}'))
+      for name, section in sections.items()})
 
 
 def _bound_names() -> Sequence[str]:
@@ -282,7 +280,7 @@ def differences(old: config_lib.Config,
       # As text: in a dict 1, 1.0 and True are equal otherwise.
       a, b = repr(getattr(was, field.name)), repr(getattr(now, field.name))
       if a != b:
-        found.append(f'{section.type.__name__}.{field.name} ({a}, now {b})')
+        found.append(f'{type(was).__name__}.{field.name} ({a}, now {b})')
   return found
 
 

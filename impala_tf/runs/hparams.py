@@ -53,10 +53,10 @@ def _write_events(directory: str, run_dir: str, config: config_lib.Config,
 def values(config: config_lib.Config) -> Dict[str, Any]:
   """Returns each option's value by its name in .gin files; dicts as text."""
   found = {}
-  for section in dataclasses.fields(config):
-    for field in dataclasses.fields(section.type):
-      value = getattr(getattr(config, section.name), field.name)
-      found[f'{section.type.__name__}.{field.name}'] = (
+  for name, section in config_lib.sections().items():
+    for field in dataclasses.fields(section):
+      value = getattr(getattr(config, name), field.name)
+      found[f'{section.__name__}.{field.name}'] = (
           str(value) if isinstance(value, dict) else value)
   return found
 

@@ -2,7 +2,7 @@
 
 import collections
 import statistics
-from typing import Any, Sequence
+from typing import Any, Deque, List, Sequence
 
 import numpy as np
 
@@ -27,7 +27,8 @@ class LevelLog:
     self._levels = levels
     self._frames = frames
     self._frames_per_unroll = frames_per_unroll
-    self._returns = [collections.deque(maxlen=EPISODE_WINDOW) for _ in levels]
+    self._returns: List[Deque[float]] = [
+        collections.deque(maxlen=EPISODE_WINDOW) for _ in levels]
     # Levels whose returns can be normalised by a human's.
     self._suites = {level: suite for level in levels
                     if (suite := levels_lib.suite_of(level))}
@@ -65,7 +66,7 @@ class LevelLog:
     scores with sampled actions; `launch/evaluate.sh --suite` makes the paper's
     tables.
     """
-    row = {}
+    row: metrics.Row = {}
     means = [statistics.fmean(returns) if returns else None
              for returns in self._returns]
     for i, (level, frames) in enumerate(zip(self._levels,
@@ -77,10 +78,10 @@ class LevelLog:
         row[f'level/{level}/policy_lag'] = float(
             self._lag_sums[i] / self._num_unrolls[i])
     self._restart()
-    scored = {level: mean for level, mean in zip(self._levels, means)
-              if level in self._suites}
-    if scored and None not in scored.values():
+    scores = {level: self._suites[level].human_normalised_score(level, mean)
+              for level, mean in zip(self._levels, means)
+              if level in self._suites and mean is not None}
+    if scores and len(scores) == len(self._suites):
       row[HEADLINE] = statistics.fmean(
-          min(1., self._suites[level].human_normalised_score(level, mean))
-          for level, mean in scored.items())
+          min(1., score) for score in scores.values())
     return row

@@ -11,8 +11,7 @@ from impala_tf.sweeps import plan as plan_lib
 _OPTIONS: Dict[str, Tuple[str, ...]] = {
     section.__name__: tuple(field.name for field in dataclasses.fields(section))
     for section in (
-        *(field.type for field in dataclasses.fields(config_lib.Config)),
-        plan_lib.SweepConfig)}
+        *config_lib.sections().values(), plan_lib.SweepConfig)}
 _ALL_OPTIONS = tuple(
     option for options in _OPTIONS.values() for option in options)
 

@@ -103,7 +103,7 @@ class NewestRow:
     self._rows.new_rows()  # Skips the past of a run that is resumed.
     self._evaluations = metrics.RowReader(
         os.path.join(run_dir, run_directory.EVALUATION))
-    self._evaluated = {}
+    self._evaluated: metrics.Row = {}
     # Remote files may take long to answer, and a supervisor has more to do.
     self._is_remote = files.is_url(run_dir)
     self._reading: Optional[threading.Thread] = None

@@ -4,7 +4,7 @@ import collections
 import io
 import os
 import time
-from typing import Callable, Optional
+from typing import Callable, Counter, Optional
 
 from absl import logging
 import numpy as np
@@ -33,8 +33,8 @@ class SkippedUpdates:
     self._max_in_a_row = max_in_a_row
     self._in_a_row = 0
     self._clock = clock
-    self._last_warning = None
-    self._unreported = collections.Counter()
+    self._last_warning: Optional[float] = None
+    self._unreported: Counter[str] = collections.Counter()
 
   def after_update(self, update: interfaces.Update) -> None:
     """Counts an update; empties its metrics if it was skipped.

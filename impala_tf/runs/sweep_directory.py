@@ -133,7 +133,7 @@ def _check(path: pathlib.Path, config: plan_lib.SweepConfig,
   run_directory.check_writable(path, kind.flag)
   # One that was killed before it had its config leaves only these.
   leftovers = (run_directory.LOCK, files.new_path(kind.config_name))
-  if kind.is_in(path):
+  if kind.is_in(str(path)):
     changed = plan_lib.differences(
         gin_config.load_sweep(str(path / kind.config_name)), config)
     for name, task in tasks.items():
@@ -167,7 +167,7 @@ def claim(path: str, config: plan_lib.SweepConfig,
   with contextlib.ExitStack() as stack:
     try:
       lock = stack.enter_context(
-          run_directory.locking(directory / run_directory.LOCK))
+          run_directory.locking(str(directory / run_directory.LOCK)))
     except url_lock.OwnedError:
       raise run_directory.RunDirectoryError(
           f'a {kind.name} is running in {path}, or runs of one that was killed '

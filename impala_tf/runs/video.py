@@ -79,8 +79,8 @@ class Video:
       self._num_left = math.ceil(max_secs * per_sec)  # Steps.
     self._num_steps = 0
     self._new_path = f'{root}.new{ending}'
-    self._writer = None
-    self._gif = []
+    self._writer: Any = None  # Of imageio.
+    self._gif: List[Any] = []  # Pictures of Pillow.
 
   def on_step(self, num_ended: int) -> None:
     """Adds the current picture, unless the first environment ended episodes.
@@ -172,6 +172,9 @@ class NewestVideos:
     self._next_time = now + self._interval_secs
     with contextlib.ExitStack() as stack:
       video = self._try(lambda: _begin(name, environment, stack))
+      if video is None:
+        yield lambda num_ended: None
+        return
       yield lambda num_ended: self._try(lambda: video.on_step(num_ended))
       self._try(lambda: self._keep(video))
 

@@ -154,6 +154,12 @@ def fit(config: config_lib.Config,
       learner=dataclasses.replace(config.learner, num_threads=threads.number))
 
 
+def fitted(number: Optional[int]) -> int:
+  """Returns a number that `fit` has filled in."""
+  assert number is not None, 'fit() fills in what the config leaves open'
+  return number
+
+
 def _num_processes(config: config_lib.Config, num_actors: int) -> int:
   """Counts the processes that play: in process, actors take turns in one."""
   return 1 if config.experiment.in_process else num_actors

@@ -228,7 +228,8 @@ class Checkpointer:
     self._manager = tf.train.CheckpointManager(
         self._checkpoint, self._directory, max_to_keep=keep,
         checkpoint_name=_PREFIX)
-    self._last = None  # Prefix of the one that was restored or saved last.
+    # Prefix of the one that was restored or saved last.
+    self._last: Optional[str] = None
     self._has_spare = False
 
   def restore(self, tidy: bool = True) -> Optional[str]:
@@ -242,12 +243,12 @@ class Checkpointer:
       paths.append(path)
       if os.path.basename(f'{_spare_of(path)}.index') in there:
         paths.append(_spare_of(path))
-    path = restore(self._parts, paths, whole=True, optional=self._optional)
-    self._last = path
-    self._has_spare = path is not None and path == _spare_of(path)
+    restored = restore(self._parts, paths, whole=True, optional=self._optional)
+    self._last = restored
+    self._has_spare = restored is not None and restored == _spare_of(restored)
     if tidy:
-      self._remove_remains(path)
-    return path
+      self._remove_remains(restored)
+    return restored
 
   def save(self, number: int, score: Optional[float] = None) -> str:
     """Writes a checkpoint whole or not at all; returns its path.

@@ -19,7 +19,7 @@ import threading
 import types
 from typing import Any, Iterator, List, Optional, Set
 
-_URL = re.compile(r'(\w[\w+.-]*)://')
+_URL = re.compile(r'\w[\w+.-]*://')
 _REMEDY = 'check its name, the network, and what this machine may do there'
 _OF_THIS_MACHINE = ('file', 'ram')
 _opened: Set[str] = set()  # Schemes.
@@ -50,7 +50,7 @@ def needs_network(path: str) -> bool:
 
 
 def _scheme(url: str) -> str:
-  return _URL.match(url).group(1)
+  return url.partition('://')[0]
 
 
 def _check_scheme(url: str) -> None:

@@ -128,7 +128,7 @@ class _FileReader:
 
   def __init__(self, path: str):
     self._path = path
-    self._file_number = None
+    self._file_number: Optional[int] = None
     self._offset = 0
 
   def new_lines(self) -> List[bytes]:

@@ -13,7 +13,18 @@ import math
 import numbers
 import random
 import re
-from typing import Any, List, Mapping, NamedTuple, Optional, Sequence, Union
+from typing import (
+  Any,
+  Dict,
+  Iterable,
+  List,
+  Mapping,
+  NamedTuple,
+  Optional,
+  Sequence,
+  Tuple,
+  Union,
+)
 
 from impala_tf import config as config_lib
 
@@ -247,12 +258,15 @@ def runs(config: SweepConfig, chosen: Optional[Settings] = None) -> List[Run]:
   if chosen is None:
     chosen = settings(config)
   seeds = range(config.first_seed, config.first_seed + config.num_seeds)
-  combined = itertools.product(
-      enumerate(chosen, 1), seeds, config.tasks, config.variants)
+  combined: Iterable[Tuple[Tuple[int, str], int, str, str]] = (
+      itertools.product(
+          enumerate(chosen, 1), seeds, config.tasks, config.variants))
   share = bool(config.sharing_variants)
   if share:
-    combined = ((setting, *rest) for *rest, setting in itertools.product(
-        seeds, config.tasks, config.variants, enumerate(chosen, 1)))
+    combined = (
+        (setting, seed, task, variant)
+        for seed, task, variant, setting in itertools.product(
+            seeds, config.tasks, config.variants, enumerate(chosen, 1)))
   return [
       Run(task, variant, setting, seed, {
           **config.fixed, **chosen[setting], **config.variants[variant],
@@ -313,7 +327,7 @@ class Group(NamedTuple):
 
 def groups(config: SweepConfig, all_runs: Sequence[Run]) -> List[Group]:
   """Groups the runs or members that share a replay."""
-  found = {}
+  found: Dict[Tuple[str, str, int], List[Run]] = {}
   for run in all_runs:
     if run.variant in config.sharing_variants:
       found.setdefault((run.task, run.variant, run.seed), []).append(run)
@@ -327,7 +341,8 @@ def differences(old: SweepConfig, new: SweepConfig) -> List[str]:
     name = f'SweepConfig.{field.name}'
     old_value, new_value = getattr(old, field.name), getattr(new, field.name)
     if not isinstance(old_value, dict):
-      shown = [(name, repr(old_value), repr(new_value))]
+      shown: List[Tuple[str, ...]] = [
+          (name, repr(old_value), repr(new_value))]
     else:
       shown = [(f'{name}[{key!r}]',
                 *(repr(values[key]) if key in values else 'nothing'

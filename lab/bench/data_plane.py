@@ -17,6 +17,7 @@ from impala_tf.core import loop
 from impala_tf.core import queue as queue_lib
 from impala_tf.core import transport
 from impala_tf.runtime import control as control_lib
+from impala_tf.runtime import sizing
 from impala_tf.runtime import tf_threads
 from lab.bench import parts
 from lab.bench import worker
@@ -26,7 +27,7 @@ _QUEUE_BATCHES = 2
 
 def _write(config: config_lib.Config, spec: types.Unroll, port: int) -> None:
   """Writes recorded unrolls over and over, as fast as they are taken."""
-  num_envs = config.actor.num_envs
+  num_envs = sizing.fitted(config.actor.num_envs)
   unrolls = itertools.cycle(parts.record_unrolls(config, 2 * num_envs))
   writer = transport.make_writer(config, f'localhost:{port}', spec)
 

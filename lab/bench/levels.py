@@ -95,7 +95,7 @@ def play(level: str, config: config_lib.Config, num_steps: int,
 def _play(workers: env_processes.Workers, process: psutil.Process,
           num_steps: int, num_episodes: int) -> List[Step]:
   rng = np.random.default_rng(0)
-  steps = []
+  steps: List[Step] = []
   start, cpu_secs = time.perf_counter(), sum(process.cpu_times()[:4])
   while len(steps) <= num_steps or (
       sum(step.has_reset for step in steps) <= num_episodes):

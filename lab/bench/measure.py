@@ -3,7 +3,7 @@
 import contextlib
 import os
 import statistics
-from typing import Any, Dict, List, NamedTuple, Sequence
+from typing import Any, Dict, List, Mapping, NamedTuple, Sequence
 
 from impala_tf import config as config_lib
 from impala_tf.runs import gin_config
@@ -152,7 +152,8 @@ def run(setting: Setting, secs: float) -> Result:
     run_.go_on()
     settling = run_.measure(_SETTLE_SECS)
     applied = speedups.in_force(config, run_.actor_pids(), parts.facts)
-    windows, costs, data_plane = [], [], []
+    windows: List[training.Window] = []
+    costs, data_plane = [], []
     while sum(window.secs for window in windows) < secs:
       run_.hold()
       for _ in range(_PASSES_A_ROUND):
@@ -170,8 +171,9 @@ def run(setting: Setting, secs: float) -> Result:
 
 def _frames_per_step(config: config_lib.Config) -> int:
   """Returns how many environment frames an agent step is."""
-  sections = {'atari': config.atari, 'dmlab': config.dmlab,
-              'dmlab30': config.dmlab, 'vizdoom': config.vizdoom}
+  sections: Mapping[str, Any] = {
+      'atari': config.atari, 'dmlab': config.dmlab,
+      'dmlab30': config.dmlab, 'vizdoom': config.vizdoom}
   section = sections.get(config.environment.level.split('/')[0])
   return section.action_repeats if section else 1
 

@@ -9,7 +9,7 @@ done once a second however many updates there are (`weights`).
 
 import itertools
 import time
-from typing import Iterator
+from typing import Iterator, List
 
 from impala_tf import config as config_lib
 from impala_tf.agents import agent as agent_lib
@@ -18,6 +18,7 @@ from impala_tf.core import experiment
 from impala_tf.core import queue as queue_lib
 from impala_tf.core import weights
 from impala_tf.runtime import precision
+from impala_tf.runtime import sizing
 from impala_tf.runtime import tf_threads
 from lab.bench import worker
 
@@ -69,11 +70,11 @@ def _publish(config: config_lib.Config, port: int) -> None:
 
 def _fetch(config: config_lib.Config, port: int) -> None:
   """Fetches parameters whenever it is asked, one actor after the other."""
-  num_envs = config.actor.num_envs
+  num_envs = sizing.fitted(config.actor.num_envs)
   variables = [
       _make_agent(config, precision.of_actor(config)).published_variables
-      for _ in range(config.actor.num_actors)]
-  fetchers = []
+      for _ in range(sizing.fitted(config.actor.num_actors))]
+  fetchers: List[weights.Fetcher] = []
 
   def measure(secs, updates_per_sec):
     if not fetchers:  # Not before: now the server is there.

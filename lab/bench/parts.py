@@ -19,6 +19,7 @@ from impala_tf.core import experiment
 from impala_tf.core import queue as queue_lib
 from impala_tf.runtime import learner_group
 from impala_tf.runtime import precision
+from impala_tf.runtime import sizing
 from impala_tf.runtime import tf_threads
 from lab.bench import random_actions
 from lab.bench import worker
@@ -40,8 +41,8 @@ class Part(NamedTuple):
 
 
 def _make_environment(config: config_lib.Config):
-  return experiment.make_environment(config, config.actor.num_envs, seed=0,
-                                     training=True)
+  return experiment.make_environment(
+      config, sizing.fitted(config.actor.num_envs), seed=0, training=True)
 
 
 def record_unrolls(config: config_lib.Config,
@@ -83,7 +84,9 @@ def _emulator(config: config_lib.Config) -> Part:
   ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
   ale = ale_py.ALEInterface()
   ale.setFloat('repeat_action_probability', 0.)
-  ale.loadROM(ale_py.roms.get_rom_path(config.environment.level.split('/')[1]))
+  rom = ale_py.roms.get_rom_path(config.environment.level.split('/')[1])
+  assert rom is not None, 'levels are checked before'
+  ale.loadROM(rom)
   actions = ale.getMinimalActionSet()
   rng = np.random.default_rng(0)
 

@@ -19,7 +19,7 @@ import subprocess
 import sys
 import threading
 import time
-from typing import NamedTuple
+from typing import Deque, Dict, List, NamedTuple
 
 import psutil
 
@@ -79,7 +79,7 @@ def measure(command: str, count: str, frames_per_count: float, secs: float,
       _START_SECS + 2 * (warm_up_secs + secs), training.kill, [process])
   deadline.start()
   first, marks = None, []
-  last_lines = collections.deque(maxlen=_NUM_LAST_LINES)
+  last_lines: Deque[str] = collections.deque(maxlen=_NUM_LAST_LINES)
   try:
     for line in process.stdout:
       last_lines.append(line)
@@ -160,7 +160,7 @@ def _run(args: argparse.Namespace) -> None:
   _check(args)
   quiet.warn()
   run = training.TrainingRun(args.config, args.gin_binding)
-  speeds = {'peer': [], 'impala_tf': []}
+  speeds: Dict[str, List[Speed]] = {'peer': [], 'impala_tf': []}
   try:
     run.measure(_WARM_UP_SECS)
     for _ in range(args.rounds):

@@ -30,7 +30,7 @@ class Measured(NamedTuple):
 
 def _in_turns(names: Sequence[str], rounds: int) -> List[str]:
   """Lists who is measured when: there and back, so that drift cancels out."""
-  order = []
+  order: List[str] = []
   for number in range(rounds):
     order += reversed(names) if number % 2 else names
   return order

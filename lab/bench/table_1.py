@@ -186,7 +186,7 @@ def _settings(task: Task, names: Sequence[str], unroll_length: int,
     ConfigError: where one of them cannot be trained.
   """
   every = rows(args.environments, sizing.num_cores(), unroll_length,
-               factory.domain_of(task.level).steps_batches)
+               factory.known_domain(task.level).steps_batches)
   settings = {}
   for name in names:
     settings[name] = measure.Setting(every[name].title, args.config, [
@@ -267,21 +267,20 @@ def _run(args: argparse.Namespace) -> None:
     if getattr(args, flag) < least:
       raise config_lib.UserError(
           f'--{flag} must be at least {least}, but is {getattr(args, flag)}')
-  chosen, tasks = list(_PAPER_TABLE_1), None
+  chosen = list(_PAPER_TABLE_1)
   if args.rows:
     chosen = _names('--rows', f'{args.rows},{REFERENCE}', chosen)
-  if args.tasks:
-    tasks = _names('--tasks', args.tasks, list(TASKS))
+  tasks = _names('--tasks', args.tasks, list(TASKS)) if args.tasks else None
   turns_lib.use_cores(args.cores)
   config = gin_config.load(args.config, args.gin_binding)
   user_modules.load([_LEVELS])
-  tasks = {name: _settings(
+  by_task = {name: _settings(
       TASKS[name], chosen, config.learner.unroll_length, args)
-           for name in tasks or _installed()}
+             for name in tasks or _installed()}
   quiet.warn()
   results = {'machine': measure.machine(), 'cores': sizing.num_cores(),
              'environments': args.environments, 'tasks': {}}
-  for name, settings in tasks.items():
+  for name, settings in by_task.items():
     measured: Dict[str, Result] = {}
     for group in groups(chosen, args.together):
       measured.update(_measure(

@@ -9,7 +9,7 @@ from impala_tf.cli import command_line
 from lab.bench import report
 
 
-def add_flags(parser: argparse.ArgumentParser, rounds: int, secs: float,
+def add_flags(parser: command_line.Parser, rounds: int, secs: float,
               config: str = 'configs/benchmark.gin') -> None:
   """Adds --rounds, --seconds and a config with these defaults, and --json."""
   command_line.add_config(parser, 'what to measure', config)

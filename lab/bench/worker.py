@@ -80,6 +80,9 @@ class Worker:
     self._process = subprocess.Popen(
         [sys.executable, '-m', module, *arguments], stdin=subprocess.PIPE,
         stdout=subprocess.PIPE, text=True, env=local.child_environment())
+    assert self._process.stdin and self._process.stdout  # They are pipes.
+    self._questions = self._process.stdin
+    self._answers = self._process.stdout
 
   def wait_until_ready(self) -> Dict[str, str]:
     """Waits until the process has warmed up, and returns its facts."""
@@ -91,8 +94,8 @@ class Worker:
     Args:
       *numbers: what the process measures with, first for how many seconds.
     """
-    self._process.stdin.write(' '.join(map(str, numbers)) + '\n')
-    self._process.stdin.flush()
+    self._questions.write(' '.join(map(str, numbers)) + '\n')
+    self._questions.flush()
 
   def answer(self) -> Measurement:
     """Waits for the measurement that `ask` has started, and returns it."""
@@ -104,7 +107,7 @@ class Worker:
     self._process.communicate()
 
   def _read(self) -> str:
-    line = self._process.stdout.readline()
+    line = self._answers.readline()
     if not line:
       raise RuntimeError(f'{self._name} ended with exit code '
                          f'{self._process.wait()}; its errors are above')

@@ -143,12 +143,13 @@ def figure_4_table(sweep_dir: str, results: tables.Results) -> str:
                     for name in ('frames', 'secs'))
     lags = [lag for run in of_runs for row in run
             if (lag := row.get('policy_lag')) is not None]
+    updates = [r.updates for r in ended if r.updates is not None]
+    areas = [r.area for r in ended if r.area is not None]
     rows.append([
-        task, variant, str(len(ended)),
-        f'{statistics.fmean(r.updates for r in ended):,.0f}',
+        task, variant, str(len(ended)), f'{statistics.fmean(updates):,.0f}',
         f'{statistics.fmean(lags):.1f}',
         tables.cell(tables.best_band(ended, 1)),
-        f'{statistics.fmean(r.area for r in ended):.2f}',
+        f'{statistics.fmean(areas):.2f}',
         f'{secs / len(ended):,.0f}', f'{frames / secs:,.0f}'])
   by_method = []
   for r in results:

@@ -84,9 +84,9 @@ def _comparisons(results: tables.Results) -> Dict[str, List[Tuple[str, ...]]]:
 def _cell(found: Optional[intervals.Band]) -> str:
   """Returns a difference as text, bold where its interval leaves zero out."""
   text = tables.cell(found)
-  if found is None or found.low is None or found.low[0] <= 0 <= found.high[0]:
+  if found is None or found.low is None or found.high is None:
     return text
-  return f'**{text}**'
+  return text if found.low[0] <= 0 <= found.high[0] else f'**{text}**'
 
 
 def of_corrections(results: tables.Results) -> str:

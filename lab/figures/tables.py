@@ -119,7 +119,7 @@ def cell(band: Optional[intervals.Band]) -> str:
   """
   if band is None:
     return '–'
-  if band.low is None:
+  if band.low is None or band.high is None:
     return f'{band.centre[0]:.2f}'
   (low,), (high,) = band.low, band.high
   digits = 3 if low < high and round(low, 2) == round(high, 2) else 2
@@ -249,11 +249,14 @@ def _mean_cell(values: Sequence[float]) -> str:
 
 # Functions that sum up the agents of one seed in a number, by its title.
 OF_AGENTS: Dict[str, Callable[[Results], float]] = {
-    'best agent': lambda agents: max(r.final_return for r in agents),
-    'all agents': lambda agents: statistics.fmean(
-        r.final_return for r in agents),
+    'best agent': lambda agents: max(_returns(agents)),
+    'all agents': lambda agents: statistics.fmean(_returns(agents)),
     'mean over training': lambda agents: statistics.fmean(
-        r.area for r in agents)}
+        r.area for r in agents if r.area is not None)}
+
+
+def _returns(results: Results) -> List[float]:
+  return [r.final_return for r in results if r.final_return is not None]
 
 
 def agents_by_seed(results: Results, task: str, variant: str

@@ -192,7 +192,7 @@ def run_learner(args: argparse.Namespace) -> int:
     for server, port in open_ports.items():
       print(f'  {beginning.open_port(port, server)}')
     if not config.learner_plays:
-      last = sizing.fit(config).actor.num_actors - 1
+      last = sizing.fitted(sizing.fit(config).actor.num_actors) - 1
       numbers = f'{args.task} to {last} in steps of {len(addresses)}'
       print(f'  its actors: {command_names.command("role")} actor '
             f'--address={shlex.quote(args.address)} --task=N, N = '

@@ -1,15 +1,14 @@
 """Flags of benchmarks that measure in turns."""
 
-import argparse
-
 import pytest
 
 from impala_tf import config as config_lib
+from impala_tf.cli import command_line
 from lab.bench import turns
 
 
 def _args(*flags):
-  parser = argparse.ArgumentParser()
+  parser = command_line.Parser()
   turns.add_flags(parser, rounds=3, secs=0.5)
   return parser.parse_args(flags)
 
