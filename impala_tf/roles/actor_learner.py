@@ -41,7 +41,7 @@ def run_learner(config: config_lib.Config, place: learner_parts.Place,
     checkpoint.CheckpointError: if all checkpoints are damaged.
   """
   announced, config = config, sizing.fit(config)
-  tf_threads.set_threads(config.learner.num_threads)
+  tf_threads.set_threads(sizing.fitted(config.learner.num_threads))
   learners = join()
   with learners.noticing_loss():
     parts = learner_parts.make(
@@ -68,11 +68,12 @@ def start_actor(config: config_lib.Config, address: str, seed: int, task: int,
   agent = experiment.make_agent(
       config, environment, precision.of_actor(config))
   control.wait_for_learner()
-  fetcher = weights.Fetcher(address, agent.published_variables, run_table,
-                            config.actor.fetch_interval_unrolls)
-  fetcher.wait(control.poll)
+  any_fetcher = weights.Fetcher(address, agent.published_variables, run_table,
+                                config.actor.fetch_interval_unrolls)
+  any_fetcher.wait(control.poll)
+  fetcher: interfaces.Fetcher = any_fetcher
   if config.actor.synchronisation != 'none':
-    fetcher = batched_a2c.NewerFetcher(fetcher)
+    fetcher = batched_a2c.NewerFetcher(any_fetcher)
   spec = experiment.make_unroll_spec(config, environment, agent)
   writer = transport.make_writer(
       config, address, spec, task, replay_address, agent_number)
