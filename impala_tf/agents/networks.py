@@ -19,15 +19,7 @@ Biases start at zero, but 1 is added to that of an LSTM's forget gate.
 
 import functools
 import math
-from typing import (
-  Any,
-  Callable,
-  Dict,
-  NamedTuple,
-  Optional,
-  Sequence,
-  Tuple,
-)
+from typing import Any, Callable, Dict, NamedTuple, Optional, Sequence, Tuple
 
 import tensorflow as tf
 

@@ -326,10 +326,9 @@ class Learner:
 def _map_batch_axis(unroll: types.Unroll,
           take: Callable[..., tf.Tensor]) -> types.Unroll:
   """Takes unrolls by `take`, a function of a tensor and the batch's `axis`."""
-  of_steps, of_unrolls = (
-      functools.partial(
-          tf.nest.map_structure, functools.partial(take, axis=axis))
-      for axis in (1, 0))
+  def along(axis, values):
+    return tf.nest.map_structure(functools.partial(take, axis=axis), values)
+
   env_outputs, agent_outputs, *others = unroll
-  return types.Unroll(of_steps(env_outputs), of_steps(agent_outputs),
-                      *map(of_unrolls, others))
+  return types.Unroll(along(1, env_outputs), along(1, agent_outputs),
+                      *(along(0, values) for values in others))

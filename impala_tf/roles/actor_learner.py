@@ -68,17 +68,17 @@ def start_actor(config: config_lib.Config, address: str, seed: int, task: int,
   agent = experiment.make_agent(
       config, environment, precision.of_actor(config))
   control.wait_for_learner()
-  any_fetcher = weights.Fetcher(address, agent.published_variables, run_table,
-                                config.actor.fetch_interval_unrolls)
-  any_fetcher.wait(control.poll)
-  fetcher: interfaces.Fetcher = any_fetcher
+  fetcher = weights.Fetcher(address, agent.published_variables, run_table,
+                            config.actor.fetch_interval_unrolls)
+  fetcher.wait(control.poll)
+  source: interfaces.Fetcher = fetcher
   if config.actor.synchronisation != 'none':
-    fetcher = batched_a2c.NewerFetcher(any_fetcher)
+    source = batched_a2c.NewerFetcher(fetcher)
   spec = experiment.make_unroll_spec(config, environment, agent)
   writer = transport.make_writer(
       config, address, spec, task, replay_address, agent_number)
   return experiment.make_actor(
-      config, agent, environment, writer, fetcher, spec, policy_seed)
+      config, agent, environment, writer, source, spec, policy_seed)
 
 
 def run_actor(config: config_lib.Config, address: str, seed: int, task: int,
