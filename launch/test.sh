@@ -41,7 +41,9 @@ esac
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 cd "$ROOT"
 
-"$PYTHON" -m ruff check --quiet || {
+{
+  "$PYTHON" -m ruff check --quiet && "$PYTHON" -m mypy --no-error-summary
+} || {
   echo 'launch/test.sh: lint failed, no test was run' >&2
   exit 1
 }

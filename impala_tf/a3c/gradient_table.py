@@ -50,6 +50,7 @@ class TableLink:
       ConnectionError: the server does not answer, or is of another run.
     """
     version = self._fetcher.fetch()
+    assert version is not None  # See `__init__`.
     # Nobody here has a target network that could be replaced.
     return store_lib.Counts(self._fetcher.frames, version, num_syncs=0)
 

@@ -193,7 +193,7 @@ class SegmentMetrics:
     """Stores the count of skipped updates."""
     self._skipped = skipped
 
-  def after_update(self, update: interfaces.Update) -> None:
+  def after_update(self, update: interfaces.Update[Segments]) -> None:
     """Sets the update's metrics.
 
     Raises:

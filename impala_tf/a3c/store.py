@@ -15,7 +15,7 @@ import json
 import mmap
 import os
 import secrets
-from typing import Any, BinaryIO, Dict, Iterable, List, NamedTuple, Optional
+from typing import IO, Any, Dict, Iterable, List, NamedTuple, Optional
 
 import numpy as np
 
@@ -76,7 +76,7 @@ class Store:
     table_name: name of the Reverb table by which other processes find it.
   """
 
-  def __init__(self, file: BinaryIO, table_name: str, path: str):
+  def __init__(self, file: IO[bytes], table_name: str, path: str):
     """Maps a file that has its header; see `make` and `find`."""
     self.table_name = table_name
     self._file = file

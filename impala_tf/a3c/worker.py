@@ -76,6 +76,7 @@ class Worker:
 
   def step(self) -> None:
     """Takes the chosen action."""
+    assert self.agent_output is not None  # A choice comes before each step.
     timestep = self.environment.step(self.agent_output.action)
     self.env_output = self._counter.env_output(
         timestep, self.environment.side_channels)
@@ -174,12 +175,12 @@ class WorkersInTurn:
     """Plays until the segment is full or the episode ends."""
     lap = self.stopwatch.lap
     self._buffer.begin(worker.core_state)
-    if worker.agent_output is None:
-      self._act(worker)
-    self._buffer.record(worker.env_output, worker.agent_output)
+    agent_output = worker.agent_output
+    if agent_output is None:
+      agent_output = self._act(worker)
+    self._buffer.record(worker.env_output, agent_output)
     is_over = False
     while not is_over:
-      agent_output = worker.agent_output
       lap('assembly')
       worker.step()
       lap('environment')
@@ -188,17 +189,19 @@ class WorkersInTurn:
       if worker.has_ended:  # The next action is the next episode's first.
         self._explore(worker, num_frames)
       if not is_over or self._keeps_last_action:
-        self._act(worker)
-        agent_output = worker.agent_output
+        agent_output = self._act(worker)
         lap('inference')
       # Where no action was chosen at x_T, the one before stands in its place:
       # the loss does not look at it.
       self._buffer.record(worker.env_output, agent_output)
 
-  def _act(self, worker: Worker) -> None:
+  def _act(self, worker: Worker) -> types.AgentOutput:
+    """Chooses a worker's action; notes and returns the choice."""
     self._policy.core_state = worker.core_state
-    worker.agent_output = self._policy.act(worker.env_output)
+    agent_output = self._policy.act(worker.env_output)
+    worker.agent_output = agent_output
     worker.next_core_state = self._policy.core_state
+    return agent_output
 
   def _compute_step(self, unroll: types.Unroll):
     """Returns a segment's gradient, clipped, float32 [P]; and its metrics."""

@@ -1,7 +1,7 @@
 """Acting on NumPy batches, for actors and for evaluation."""
 
 import math
-from typing import Any, Sequence, Tuple
+from typing import Any, Dict, Sequence, Tuple
 
 from absl import logging
 import dm_env
@@ -75,7 +75,7 @@ class InputBuffer:
     start = -memory.ctypes.data % self._ALIGNMENT_BYTES
     self._array = (
         memory[start:start + num_bytes].view(like.dtype).reshape(shape))
-    self._tensors = {}
+    self._tensors: Dict[int, tf.Tensor] = {}  # By number of rows.
 
   def tensor(self, array: np.ndarray, num_rows: int) -> tf.Tensor:
     """Copies an array [num_rows, ...]; the next call overwrites the copy.
@@ -118,7 +118,7 @@ class _GraphStep:
     self._deterministic = deterministic
     self._seed = np.array([seed, -1], np.int32)  # The number of the last call.
     self._seed_input_buffer = InputBuffer(self._seed, len(self._seed))
-    self._graph = None
+    self._graph: Any = None  # A concrete function, after the first call.
     self.is_flat = True
 
   def __call__(self, env_output: types.EnvOutput, core_state: Any

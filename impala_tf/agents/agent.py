@@ -20,7 +20,7 @@ from impala_tf.maths import running_moments
 
 class CoreState(NamedTuple):
   """The memory of a recurrent agent before it sees x_t."""
-  lstm: networks.LSTMState  # [B, size].
+  lstm: Any  # `networks.LSTMState` [B, size]; a `SeparateAgent` has two.
   last_action: tf.Tensor  # [B, ...], the action that led to x_t.
 
 
@@ -80,15 +80,16 @@ class Agent(tf.Module):
     self._normalises = config.normalise_observations
     self.num_features = 0
     self.has_action_mask = False
-    self._feature_encoder = None
-    self.normaliser = None
+    self._feature_encoder: Optional[layers.Linear] = None
+    self.normaliser: Optional[
+        observation_normaliser.ObservationNormaliser] = None
     self._instruction_encoder = None
     if config.instruction_length:
       self._instruction_encoder = networks.InstructionEncoder(compiled)
     self._core = None
     if config.use_lstm:
       self._core = networks.LSTMCore(config.lstm_size)
-    self._join = None
+    self._join: Optional[layers.Linear] = None
     self._policy_head = layers.Linear(distribution.num_logits)
     self._baseline_head = layers.Linear(num_tasks or 1)
     self.popart = None
@@ -109,8 +110,9 @@ class Agent(tf.Module):
                'feature encoder': self._feature_encoder,
                'joining layer': self._join,
                'running moments': self.normaliser}
-    parts = {name: list(module.variables) for name, module in modules.items()
-             if module is not None}
+    parts: Dict[str, Sequence[tf.Variable]] = {
+        name: list(module.variables) for name, module in modules.items()
+        if module is not None}
     if self._core is not None:
       kernel = self._core.input_kernel
       parts['LSTM'] = [v for v in parts['LSTM'] if v is not kernel]
@@ -181,6 +183,7 @@ class Agent(tf.Module):
 
     Leaves out x_0 of [T+1, B], which was the last of an unroll before.
     """
+    assert self.normaliser is not None
     return self.normaliser.totals(
         (env_outputs.features if self.num_features
          else env_outputs.observation)[1:])
@@ -209,9 +212,10 @@ class Agent(tf.Module):
       seed: int32 [2], seed of the stateless sampling.
       deterministic: take the most probable action instead of sampling one.
     """
-    last_action = core_state.last_action if core_state else ()
-    outputs, lstm = self._forward(*tf.nest.map_structure(
-        lambda t: tf.expand_dims(t, 0), (env_output, last_action)), core_state)
+    env_outputs, last_actions = tf.nest.map_structure(
+        lambda t: tf.expand_dims(t, 0),
+        (env_output, core_state.last_action if core_state else ()))
+    outputs, lstm = self._forward(env_outputs, last_actions, core_state)
     logits = tf.squeeze(outputs.policy_logits, axis=0)
     if deterministic:
       action = self.distribution.mode(logits)
@@ -306,7 +310,7 @@ class Agent(tf.Module):
     if self._instruction_encoder is not None:
       others.append(self._instruction_encoder(
           _fold(_given('instructions', env_outputs.instruction))))
-    if self.num_features:
+    if self._feature_encoder is not None:
       features = _given('features', env_outputs.features)
       if self.normaliser:
         features = self.normaliser(features)

@@ -95,7 +95,7 @@ class _Layer(tf.Module):
     # `tf.Module` lists variables by the names of attributes. This one puts the
     # kernel first, by which checkpoints number the optimiser's slots. Set past
     # `__setattr__`, it is not saved itself.
-    vars(self)['_in_order'] = (self.kernel, self.bias)
+    self.__dict__['_in_order'] = (self.kernel, self.bias)
 
   def _cast_kernel(self) -> tf.Tensor:
     return tf.cast(self.kernel, self._dtype)

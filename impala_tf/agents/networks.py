@@ -19,7 +19,7 @@ Biases start at zero, but 1 is added to that of an LSTM's forget gate.
 
 import functools
 import math
-from typing import Any, Callable, NamedTuple, Sequence, Tuple
+from typing import Any, Callable, Dict, NamedTuple, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
@@ -129,7 +129,7 @@ def _linear_convolutions(hidden_size: int, **options: Any) -> SequentialTorso:
       layers.flatten)
 
 
-TORSOS = {
+TORSOS: Dict[str, Callable[..., tf.Module]] = {
     # Figure 3, left. Mnih et al. 2016 have it, too (section 8), after Mnih et
     # al. 2013.
     'shallow': functools.partial(_convolutions, ((16, 8, 4), (32, 4, 2))),
@@ -202,8 +202,9 @@ class LSTMCore(tf.Module):
   def __init__(self, size: int):
     super().__init__()
     self._size = size
-    self._input_gates = None
-    self._hidden_gates = None
+    # Made at the first call.
+    self._input_gates: Optional[layers.Linear] = None
+    self._hidden_gates: Optional[layers.Linear] = None
 
   def _make_layers(self, num_inputs: int) -> None:
     """Makes the layers; initial weights depend on the number of inputs."""
@@ -216,6 +217,7 @@ class LSTMCore(tf.Module):
   @property
   def input_kernel(self) -> tf.Variable:
     """Weights [F, 4 size] of the inputs, once the LSTM has seen some."""
+    assert self._input_gates is not None
     return self._input_gates.kernel
 
   def initial_state(self, batch_size) -> LSTMState:
@@ -232,6 +234,7 @@ class LSTMCore(tf.Module):
     """
     if self._input_gates is None:
       self._make_layers(inputs.shape[-1])
+      assert self._input_gates is not None
     gates = self._input_gates(inputs)
     keeps = 1. - tf.cast(resets, tf.float32)[..., tf.newaxis]
     num_steps = inputs.shape[0]
@@ -248,6 +251,7 @@ class LSTMCore(tf.Module):
     return states.hidden, tf.nest.map_structure(lambda s: s[-1], states)
 
   def _step(self, state: LSTMState, gates_and_keep) -> LSTMState:
+    assert self._hidden_gates is not None
     gates, keep = gates_and_keep
     # `multiply_no_nan` ends a NaN of an environment with its episode.
     hidden, cell = (tf.math.multiply_no_nan(s, keep) for s in state)

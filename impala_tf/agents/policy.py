@@ -74,15 +74,15 @@ class TrainedPolicy:
         raise config_lib.UserError(
             'observations of observation_space bring their features along; '
             'leave features out')
-      observation, features = self._converted(observation)
+      observation, features = _converted(self._convert, observation)
     batch, is_single = self._batched(observation)
     self._begin(len(batch), is_single)
-    timestep = dm_env.TimeStep(
+    assert self._policy is not None  # `_begin` has made it.
+    action = self._policy.act(types.EnvOutput(
         step_type=np.where(self._is_first, dm_env.StepType.FIRST,
                            dm_env.StepType.MID).astype(np.uint8),
-        reward=self._rewards(reward), discount=(), observation=batch)
-    action = self._policy.act(types.EnvOutput(
-        *timestep, episode_return=(), episode_steps=(),
+        reward=self._rewards(reward), discount=(), observation=batch,
+        episode_return=(), episode_steps=(),
         instruction=self._word_ids(instruction),
         features=self._features(features),
         action_mask=self._masks(action_mask))).action
@@ -111,25 +111,6 @@ class TrainedPolicy:
           f'where must be bool [{self._num_envs or "E"}], a truth value for '
           f'each environment of the batch, but is {_describe(where)}')
     self._is_first |= where
-
-  def _converted(self, observation: Any) -> Tuple[Any, Any]:
-    """Converts one observation of the space, or a list of them."""
-    is_list = isinstance(observation, list)
-    try:
-      for one in observation if is_list else [observation]:
-        self._convert.check(one)
-    except spaces.SpaceError as error:
-      raise config_lib.UserError(
-          'observation must be one of observation_space, or a list of them, '
-          f'but {error}') from error
-    if not is_list:
-      return self._convert(observation)
-    if not observation:
-      raise config_lib.UserError(
-          'observation is an empty list; give one for each environment')
-    observations, features = zip(*map(self._convert, observation))
-    return (np.stack(observations),
-            np.stack(features) if self._convert.num_features else ())
 
   def _batched(self, observation: Any) -> Tuple[np.ndarray, bool]:
     """Returns observations [E, ...], and whether a single one was given."""
@@ -204,7 +185,7 @@ class TrainedPolicy:
     """Returns the numbers beside an image, float32 [E, F], or ()."""
     num_features = self.loaded.agent.num_features
     array = np.asarray(() if features is None else features, np.float32)
-    wanted = (num_features,) if num_features else (0,)
+    wanted: Tuple[int, ...] = (num_features,) if num_features else (0,)
     if num_features and self._num_envs:
       wanted = (self._num_envs, num_features)
     if array.shape != wanted:
@@ -250,6 +231,27 @@ def _make_converter(space: Any, loaded: saved.LoadedAgent) -> spaces.Converter:
         f'agent was trained on {wanted.dtype} {list(wanted.shape)} with '
         f'{loaded.agent.num_features}')
   return converter
+
+
+def _converted(convert: spaces.Converter, observation: Any
+               ) -> Tuple[Any, Any]:
+  """Converts one observation of the space, or a list of them."""
+  is_list = isinstance(observation, list)
+  try:
+    for one in observation if is_list else [observation]:
+      convert.check(one)
+  except spaces.SpaceError as error:
+    raise config_lib.UserError(
+        'observation must be one of observation_space, or a list of them, '
+        f'but {error}') from error
+  if not is_list:
+    return convert(observation)
+  if not observation:
+    raise config_lib.UserError(
+        'observation is an empty list; give one for each environment')
+  observations, features = zip(*map(convert, observation))
+  return (np.stack(observations),
+          np.stack(features) if convert.num_features else ())
 
 
 def _describe(array: np.ndarray) -> str:

@@ -45,9 +45,9 @@ class SeparateAgent(agent_lib.Agent):
 
   def initial_state(self, batch_size) -> Union[agent_lib.CoreState, Tuple[()]]:
     state = super().initial_state(batch_size)
-    if not state:
-      return ()
     value_state = self._value_network.initial_state(batch_size)
+    if not (state and value_state):
+      return ()
     return state._replace(lstm=(state.lstm, value_state.lstm))
 
   def _make_encoders(self, observation_spec: dm_env.specs.Array,

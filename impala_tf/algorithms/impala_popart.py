@@ -49,6 +49,7 @@ def loss(agent: agent_lib.Agent, unroll: types.Unroll,
   Returns:
     `LossOutput`; its totals are for `after_step`.
   """
+  assert agent.popart is not None  # See `make_agent`.
   outputs = agent.unroll(unroll.env_outputs, unroll.agent_outputs.action,
                          unroll.core_state)
   moments, task = agent.popart.moments, unroll.level_index
@@ -75,6 +76,9 @@ def after_step(agent: agent_lib.Agent, totals: Any,
   et al. 2016 includes the step's own targets first. Here each update needs only
   one pass through the network and one reduction over replicas.
   """
+  assert agent.popart is not None  # See `make_agent`.
+  # The table of algorithms refuses None.
+  assert config.impala.popart_step_size is not None
   agent.popart.update(totals, config.impala.popart_step_size)
 
 

@@ -14,14 +14,14 @@ import fcntl
 import os
 import pathlib
 import time
-from typing import BinaryIO, Iterator, Optional, Tuple
+from typing import IO, Iterator, Optional, Tuple
 
 _BOOT_ID = pathlib.Path('/proc/sys/kernel/random/boot_id')
 _LOCKS = pathlib.Path('/proc/locks')
 _POLL_SECS = 0.0005
 
 
-def make(prefix: str, token: str) -> BinaryIO:
+def make(prefix: str, token: str) -> IO[bytes]:
   """Makes an empty file of a kind (`prefix`), identified by random text.
 
   Raises:
@@ -31,13 +31,13 @@ def make(prefix: str, token: str) -> BinaryIO:
   return open(os.memfd_create(f'impala_tf_{prefix}{token}'), 'r+b', buffering=0)
 
 
-def name(prefix: str, token: str, file: BinaryIO) -> str:
+def name(prefix: str, token: str, file: IO[bytes]) -> str:
   """Returns the name by which others find a file of `make`."""
   return (f'{prefix}{_BOOT_ID.read_text().strip()}/{os.getpid()}/'
           f'{file.fileno()}/{token}')
 
 
-def open_named(full_name: str, prefix: str, mode: str) -> Tuple[BinaryIO, str]:
+def open_named(full_name: str, prefix: str, mode: str) -> Tuple[IO[bytes], str]:
   """Opens another process's file by its `name`, in a mode of `open`.
 
   Returns the file, and a path that exists as long as its maker has it.

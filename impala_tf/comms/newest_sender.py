@@ -1,7 +1,7 @@
 """A thread that sends only the newest snapshot."""
 
 import threading
-from typing import Callable
+from typing import Callable, Optional, Tuple
 
 import numpy as np
 
@@ -18,8 +18,8 @@ class NewestSender:
                                      None]):
     """Starts the thread, which calls `write` until it raises an exception."""
     self._write = write
-    self._newest = None
-    self._error = None
+    self._newest: Optional[Tuple[parameter_memory.Stamp, np.ndarray]] = None
+    self._error: Optional[Exception] = None
     self._wake = threading.Condition()
     threading.Thread(target=self._run, daemon=True).start()
 

@@ -80,7 +80,7 @@ class Packing:
     columns = tuple(
         np.zeros([num_unrolls, size], dtype.as_numpy_dtype)
         for dtype, size in zip(self._columns, self.sizes))
-    fields = [None] * len(self._fields)
+    fields: List[Any] = [None] * len(self._fields)
     for column, members in zip(columns, self._columns.values()):
       ends = np.cumsum(self._sizes(members))[:-1]
       for i, vectors in zip(members, np.split(column, ends, axis=1)):

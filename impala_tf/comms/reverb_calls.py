@@ -6,7 +6,7 @@ suspended machine). So after each deadline the server is asked whether it is
 alive.
 """
 
-from typing import Any, Callable, Mapping, Optional, Sequence
+from typing import Any, Callable, Mapping, Optional, Sequence, Union
 
 import numpy as np
 import reverb
@@ -77,7 +77,7 @@ def flush(client: reverb.Client, writer: reverb.TrajectoryWriter,
 
 
 def insert(client: reverb.Client, writer: reverb.TrajectoryWriter, table: str,
-           columns: Sequence[np.ndarray]) -> None:
+           columns: Sequence[Union[np.ndarray, np.generic]]) -> None:
   """Puts an item of one step into a table, and waits until it is there.
 
   The writer must have no pending items.

@@ -7,7 +7,7 @@ every unroll from the network is checked.
 import collections
 import threading
 import time
-from typing import Callable, Optional, Sequence
+from typing import Callable, Counter, Optional, Sequence
 
 from absl import logging
 import tensorflow as tf
@@ -46,8 +46,8 @@ class Refusals:
     self._clock = clock
     self._in_a_row = 0
     self._last_batch = clock()
-    self._unreported = collections.Counter()
-    self._last_warning = None
+    self._unreported: Counter[str] = collections.Counter()
+    self._last_warning: Optional[float] = None
     self._lock = threading.Lock()
 
   def add(self, sender: int, reason: str, agent: Optional[int] = None) -> None:

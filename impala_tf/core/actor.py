@@ -4,6 +4,7 @@ import collections
 import time
 from typing import Any, Callable, Dict, Iterator, Optional, Protocol
 
+import dm_env
 import numpy as np
 import tensorflow as tf
 
@@ -24,6 +25,26 @@ class Writer(Protocol):
 
   def flush(self, max_pending: int = 0) -> None:
     """Returns when all but `max_pending` unrolls have arrived."""
+
+
+class Environment(Protocol):
+  """E environments in lock-step; see `environment.BatchedEnvironment`."""
+  num_envs: int
+  frame_stack: int
+  level_index: np.ndarray
+
+  @property
+  def side_channels(self) -> environment_lib.SideChannels:
+    """What is observed beside the last observations."""
+
+  def reset(self) -> dm_env.TimeStep:
+    """Begins an episode in each environment."""
+
+  def step(self, actions: np.ndarray) -> dm_env.TimeStep:
+    """Takes an action in each environment."""
+
+  def close(self) -> None:
+    """Ends the environments."""
 
 
 class UnrollBuffer:
@@ -110,7 +131,7 @@ class Stopwatch:
     secs: seconds of each phase by name.
   """
 
-  def __init__(self):
+  def __init__(self) -> None:
     self.secs: Dict[str, float] = collections.defaultdict(float)
     self._last = time.perf_counter()
 
@@ -131,8 +152,7 @@ class Actor:
       write, and waiting for room in the queue (queue_full).
   """
 
-  def __init__(self, agent: agent_lib.Agent,
-               environment: environment_lib.BatchedEnvironment,
+  def __init__(self, agent: agent_lib.Agent, environment: Environment,
                writer: Writer, fetcher: interfaces.Fetcher,
                spec: types.Unroll, seed: int, acts_anew: bool = False):
     """Starts the environments.
@@ -171,6 +191,7 @@ class Actor:
     lap = self.stopwatch.lap
     lap()  # Time between calls is not billed.
     version = self._fetcher.fetch()
+    assert version is not None  # `Fetcher.wait` came first.
     lap('weights')
     if self._acts_anew:
       self._policy.core_state = self._core_state

@@ -114,7 +114,7 @@ class BatchReader:
     self._prepare = prepare
     self.refusals = refusals or unroll_filter.Refusals()
     self._find_problem = find_problem
-    self._batches = queue.SimpleQueue()
+    self._batches: queue.SimpleQueue[Any] = queue.SimpleQueue()
     # One batch ahead and no more: a queue of one would let the thread hold
     # another, a batch older for nothing.
     self._wanted = threading.Semaphore(1)

@@ -6,7 +6,7 @@ new observation by then. While one is slow the others play on, and during a pass
 more become ready for the next.
 """
 
-from typing import Any, Tuple, Union
+from typing import Any, Optional, Tuple, Union
 
 import numpy as np
 import tensorflow as tf
@@ -56,7 +56,6 @@ class DynamicActor:
     # unroll, of which nobody hears.
     self._t = np.full(num_envs, self._unroll_length)
     self._has_begun = np.zeros(num_envs, bool)
-    self._version = None
     self._num_unrolls = 0  # Since the last E.
     self.stopwatch = actor.Stopwatch()
     self.batch_sizes = np.zeros(num_envs + 1, np.int64)
@@ -73,7 +72,8 @@ class DynamicActor:
     """
     lap = self.stopwatch.lap
     lap()  # Time between calls is not billed.
-    self._version = self._fetcher.fetch()
+    version = self._fetcher.fetch()
+    assert version is not None  # `Fetcher.wait` came first.
     lap('weights')
     while self._num_unrolls < self._environments.num_envs:
       rows, timestep = self._environments.recv()
@@ -86,11 +86,12 @@ class DynamicActor:
       lap('inference')
       # First of all, so that nobody waits for what follows.
       self._environments.send(rows, agent_output.action)
-      self._record(rows, env_output, agent_output, core_state)
+      self._record(version, rows, env_output, agent_output, core_state)
     self._num_unrolls -= self._environments.num_envs
 
-  def _record(self, rows: np.ndarray, env_output: types.EnvOutput,
-              agent_output: types.AgentOutput, core_state: Any):
+  def _record(self, version: int, rows: np.ndarray,
+              env_output: types.EnvOutput, agent_output: types.AgentOutput,
+              core_state: Any) -> None:
     """Records a step of some environments; sends the unrolls that it ends.
 
     An unroll's last step is the first of the next.
@@ -102,15 +103,15 @@ class DynamicActor:
     is_last = t == self._unroll_length
     self._send(rows[is_last & self._has_begun[rows]])
     if is_last.any():
-      self._buffer.begin(self._version, _select(core_state, is_last),
-                         rows[is_last])
-      self._buffer.record(0, *_select((env_output, agent_output), is_last),
-                          rows[is_last])
+      self._buffer.begin(
+          version, _select(core_state, is_last), rows[is_last])
+      self._buffer.record(0, _select(env_output, is_last),
+                          _select(agent_output, is_last), rows[is_last])
       self._has_begun[rows] = True
     self._t[rows] = np.where(is_last, 1, t + 1)
     lap('assembly')
 
-  def _send(self, rows: np.ndarray):
+  def _send(self, rows: np.ndarray) -> None:
     """Sends the unrolls of these environments."""
     for unroll in self._buffer.unrolls(rows):
       self._writer.write(unroll)
@@ -135,10 +136,10 @@ class SynchronousDynamicActor(DynamicActor):
   until all have and new parameters are there, which also act at its x_0.
   """
 
-  def __init__(self, *args, **kwargs):
+  def __init__(self, *args: Any, **kwargs: Any):
     super().__init__(*args, **kwargs)
     self._rows = np.arange(self._environments.num_envs, dtype=np.int32)
-    self._x_0 = None  # `types.EnvOutput` with leading [E].
+    self._x_0: Optional[types.EnvOutput] = None  # Leading [E].
     # Core states before x_0; the policy goes on from those after it.
     self._core_state = tf.nest.map_structure(np.copy, self._policy.core_state)
 
@@ -150,10 +151,12 @@ class SynchronousDynamicActor(DynamicActor):
     lap = self.stopwatch.lap
     lap()  # Time between calls is not billed.
     version = self._fetcher.fetch()
+    assert version is not None  # `Fetcher.wait` came first.
     lap('weights')
-    if self._x_0 is None:
-      self._receive(min_ready=len(self._rows))
-    self._begin(version)
+    if self._x_0 is None:  # All rows, of the environments' own resets.
+      rows, env_output = self._receive(min_ready=len(self._rows))
+      self._x_0 = _select(env_output, np.argsort(rows))
+    self._begin(version, self._x_0)
     num_held = 0
     while num_held < len(self._rows):
       rows, env_output = self._receive()
@@ -178,20 +181,18 @@ class SynchronousDynamicActor(DynamicActor):
     self.stopwatch.lap('environment')
     env_output = self._counter.env_output(
         timestep, self._environments.side_channels, rows)
-    if self._x_0 is None:  # All rows, of the environments' own resets.
-      self._x_0 = _select(env_output, np.argsort(rows))
     return rows, env_output
 
-  def _begin(self, version: int) -> None:
+  def _begin(self, version: int, x_0: types.EnvOutput) -> None:
     """Acts at every environment's x_0 and begins its unroll."""
     tf.nest.map_structure(
         np.copyto, self._policy.core_state, self._core_state)
-    agent_output = self._policy.act(self._x_0, self._rows)
+    agent_output = self._policy.act(x_0, self._rows)
     self.batch_sizes[len(self._rows)] += 1
     self.stopwatch.lap('inference')
     self._environments.send(self._rows, agent_output.action)
     self._buffer.begin(version, self._core_state)
-    self._buffer.record(0, self._x_0, agent_output)
+    self._buffer.record(0, x_0, agent_output)
     self._t[:] = 1
     self.stopwatch.lap('assembly')
 

@@ -14,7 +14,7 @@ from impala_tf.core import actor as actor_lib
 from impala_tf.core import dynamic_batching_actor
 from impala_tf.core import learner as learner_lib
 from impala_tf.core import queue as queue_lib
-from impala_tf.core import weights
+from impala_tf.envs import env_processes
 from impala_tf.envs import environment as environment_lib
 from impala_tf.envs import multi_level
 from impala_tf.maths import distributions
@@ -22,7 +22,9 @@ from impala_tf.optimizers import hyperparameters as hyperparameters_lib
 from impala_tf.optimizers import rmsprop
 from impala_tf.replay import kinds as kinds_lib
 from impala_tf.replay import priorities
+from impala_tf.runtime import interfaces
 from impala_tf.runtime import precision as precision_lib
+from impala_tf.runtime import sizing
 
 AnyEnvironment = multi_level.AnyEnvironment
 make_environment = multi_level.make_environment
@@ -61,12 +63,13 @@ def make_actor_environment(config: config_lib.Config, seed: int,
     seed: 0 or more; that of environment i is `seed` + i.
     task: number of the actor, which decides its levels.
   """
-  first_slot = task * config.actor.num_envs
+  num_envs = sizing.fitted(config.actor.num_envs)
+  first_slot = task * num_envs
   if config.actor.env_processes:
     return multi_level.make_workers(
         config.environment.level, seed, first_slot,
         multi_level.make_level(config, training=True), config.actor)
-  return make_environment(config, config.actor.num_envs, seed, training=True,
+  return make_environment(config, num_envs, seed, training=True,
                           first_slot=first_slot)
 
 
@@ -96,7 +99,8 @@ def make_unroll_spec(config: config_lib.Config, environment: AnyEnvironment,
       environment.side_channel_specs()._asdict())
 
 
-def make_learner(config: config_lib.Config, environment: AnyEnvironment,
+def make_learner(config: config_lib.Config,
+                 environment: environment_lib.BatchedEnvironment,
                  strategy: tf.distribute.Strategy) -> learner_lib.Learner:
   """Makes a learner with fresh parameters.
 
@@ -146,13 +150,14 @@ def _check_batch_size(config: config_lib.Config, num_devices: int) -> None:
 
 def make_actor(config: config_lib.Config, agent: agent_lib.Agent,
                environment: AnyEnvironment, writer: queue_lib.UnrollWriter,
-               fetcher: weights.Fetcher, spec: types.Unroll, seed: int
+               fetcher: interfaces.Fetcher, spec: types.Unroll, seed: int
                ) -> dynamic_batching_actor.AnyActor:
   """Makes the configured kind of actor; `seed` is for sampling its actions."""
   is_synchronous = config.actor.synchronisation != 'none'
-  parts = agent, environment, writer, fetcher, spec, seed
-  if not config.actor.env_processes:
-    return actor_lib.Actor(*parts, acts_anew=is_synchronous)
+  if not isinstance(environment, env_processes.Workers):
+    return actor_lib.Actor(agent, environment, writer, fetcher, spec, seed,
+                           acts_anew=is_synchronous)
+  kind = dynamic_batching_actor.DynamicActor
   if is_synchronous:
-    return dynamic_batching_actor.SynchronousDynamicActor(*parts)
-  return dynamic_batching_actor.DynamicActor(*parts)
+    kind = dynamic_batching_actor.SynchronousDynamicActor
+  return kind(agent, environment, writer, fetcher, spec, seed)

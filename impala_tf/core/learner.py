@@ -63,7 +63,7 @@ def compute_gradients(agent: agent_lib.Agent, loss_fn: LossFn,
   # occurrence of a word by itself.
   values = [tf.convert_to_tensor(gradient) for gradient in
             tape.gradient(loss_output.loss, variables)]
-  observed = ()
+  observed: Any = ()
   if agent.normaliser is not None:
     observed = agent.observation_totals(unroll.env_outputs)
   return Gradients(
@@ -102,15 +102,15 @@ class Settings(NamedTuple):
 
 
 class Kinds(Protocol):
-  """The kinds of unrolls in a batch; see `kinds.Kinds`.
+  """The kinds of unrolls in a batch; see `kinds.Kinds`."""
 
-  Attributes:
-    num_replayed: unrolls of a batch, its last ones, that are replayed.
-    learns_from_fresh: whether the others are learned from; else they only count
-      frames.
-  """
-  num_replayed: int
-  learns_from_fresh: bool
+  @property
+  def num_replayed(self) -> int:
+    """Unrolls of a batch, its last ones, that are replayed."""
+
+  @property
+  def learns_from_fresh(self) -> bool:
+    """Whether the others are learned from; else they only count frames."""
 
   def marks(self, origin: types.Origin) -> Dict[str, tf.Tensor]:
     """Returns columns, float32 [B], that `split` needs of a batch's unrolls."""
@@ -326,10 +326,9 @@ class Learner:
 def _map_batch_axis(unroll: types.Unroll,
           take: Callable[..., tf.Tensor]) -> types.Unroll:
   """Takes unrolls by `take`, a function of a tensor and the batch's `axis`."""
-  of_steps = functools.partial(take, axis=1)
-  of_unrolls = functools.partial(take, axis=0)
-  mapped = tf.nest.map_structure(of_unrolls, unroll._replace(
-      env_outputs=(), agent_outputs=()))
-  return mapped._replace(
-      env_outputs=tf.nest.map_structure(of_steps, unroll.env_outputs),
-      agent_outputs=tf.nest.map_structure(of_steps, unroll.agent_outputs))
+  def along(axis, values):
+    return tf.nest.map_structure(functools.partial(take, axis=axis), values)
+
+  env_outputs, agent_outputs, *others = unroll
+  return types.Unroll(along(1, env_outputs), along(1, agent_outputs),
+                      *(along(0, values) for values in others))

@@ -2,20 +2,20 @@
 
 import itertools
 import time
-from typing import Callable, Iterator, Protocol, Sequence, Tuple
+from typing import Callable, Iterator, Optional, Protocol, Sequence, Tuple
 
 from absl import logging
 
-from impala_tf import types
 from impala_tf.runtime import control as control_lib
 from impala_tf.runtime import interfaces
 
 AgreeFn = Callable[[bool, bool], Tuple[bool, bool]]
 
 
-def train(batches: Iterator[types.Unroll], learner: interfaces.Learner,
+def train(batches: Iterator[interfaces.Batch],
+          learner: interfaces.Learner[interfaces.Batch],
           publisher: interfaces.Publisher,
-          callbacks: Sequence[interfaces.Callback],
+          callbacks: Sequence[interfaces.Callback[interfaces.Batch]],
           is_done: Callable[[], bool]) -> bool:
   """Learns until the run is done or `batches` end.
 
@@ -56,15 +56,16 @@ def train(batches: Iterator[types.Unroll], learner: interfaces.Learner,
   return True
 
 
-def read(reader: interfaces.Reader, control: control_lib.LoopControl,
+def read(reader: interfaces.Reader[interfaces.Batch],
+         control: control_lib.LoopControl,
          agree: AgreeFn = lambda has_batch, must_stop: (has_batch, must_stop)
-         ) -> Iterator[types.Unroll]:
+         ) -> Iterator[interfaces.Batch]:
   """Yields batches as they come, until the process is to stop.
 
   `agree` maps whether there is a batch, and whether to stop, to the same for
   all learners that make an update together; see `learner_group`.
   """
-  batch = None
+  batch: Optional[interfaces.Batch] = None
   control.before_batch()
   while True:
     if batch is None and not control.should_stop():
@@ -73,6 +74,7 @@ def read(reader: interfaces.Reader, control: control_lib.LoopControl,
     if is_ending:
       return
     if is_ready:
+      assert batch is not None  # All learners have one.
       yield batch
       batch = None
       control.before_batch()
@@ -90,9 +92,10 @@ class Player(Protocol):
     """Plays and sends one unroll of each environment."""
 
 
-def play_then_learn(player: Player, reader: interfaces.Reader,
+def play_then_learn(player: Player,
+                    reader: interfaces.Reader[interfaces.Batch],
                     control: control_lib.LoopControl
-                    ) -> Iterator[types.Unroll]:
+                    ) -> Iterator[interfaces.Batch]:
   """Yields batches, each of which is played first, in one process.
 
   Batches end if the process is to stop. While one does not come, as unrolls of

@@ -184,16 +184,16 @@ class UnrollWriter:
     self._chains = chains
     tables_by_server = collections.defaultdict(list)
     for table in tables:
-      is_elsewhere = replay_address is not None and table == REPLAY
-      server = replay_address if is_elsewhere else address
+      server = (replay_address or address) if table == REPLAY else address
       tables_by_server[server].append(table)
     self._servers = {
         server: _ServerWriter(server, names, self._packing.signature,
                               self._chains.num_kept
                               if self._chains and REPLAY in names else 1)
         for server, names in tables_by_server.items()}
-    self._shared = self._servers.get(replay_address)
-    self._last = None
+    self._shared = (
+        None if replay_address is None else self._servers.get(replay_address))
+    self._last: Optional[List[np.ndarray]] = None
 
   def write(self, unroll: Union[types.Unroll, packing.PackedUnroll]) -> None:
     """Sends one unroll; copies it, so buffers may be used again.
@@ -237,7 +237,8 @@ class UnrollWriter:
     Raises:
       ConnectionError: the server does not answer any more.
     """
-    if self._last is not None and self._shared.is_empty(REPLAY):
+    if self._shared is not None and self._last is not None and (
+        self._shared.is_empty(REPLAY)):
       self._shared.write(self._last, places={})
       self._shared.flush()
 
@@ -256,7 +257,7 @@ class _ServerWriter:
       self._writer.configure(
           (i,), num_keep_alive_refs=num_kept, max_chunk_length=1)
     self._tables = tables
-    self._history = None
+    self._history: Optional[Sequence[Any]] = None
 
   def write(self, columns: Sequence[np.ndarray],
             places: Mapping[str, Optional[Sequence[int]]]) -> None:

@@ -89,14 +89,15 @@ def make_writer(config: config_lib.Config, address: str, spec: types.Unroll,
     replay_address: 'host:port' of the replay's server; None: the queue's.
     agent: number of the agent among those that share the replay.
   """
-  tables = (queue_lib.QUEUE,)
+  tables = [queue_lib.QUEUE]
   if config.num_replayed:
-    tables = (queue_lib.REPLAY, queue_lib.QUEUE)  # The queue may block.
+    tables = [queue_lib.REPLAY, queue_lib.QUEUE]  # The queue may block.
   stamp = packing.Stamp(np.int64(task), np.int64(
       fingerprint_lib.of_unrolls(config)), np.int64(agent))
   chains = None
   if config.chain_unrolls is not None:
-    chains = episodes.Chains(config.chain_unrolls, config.actor.num_envs)
+    chains = episodes.Chains(
+        config.chain_unrolls, sizing.fitted(config.actor.num_envs))
   return queue_lib.UnrollWriter(
       address, spec, tables, stamp, replay_address, chains)
 
@@ -124,7 +125,7 @@ def make_batches(config: config_lib.Config, spec: types.Unroll, address: str,
   # the update, one sampler reads as fast as they play.
   in_order = config.experiment.in_process or first_version is not None
   replay_address, agent = shared or (address, None)
-  replay = None
+  replay: Optional[batches_lib.Replay] = None
   if config.num_replayed:
     parts = sampling.Source(replay_address, queue_lib.REPLAY,
                             config.num_replayed, in_order), packed, fingerprint
@@ -133,7 +134,7 @@ def make_batches(config: config_lib.Config, spec: types.Unroll, address: str,
     elif config.has_priorities:
       replay = sources.PrioritisedReplay(
           *parts, config.replay.priority_correction)
-    elif shared is not None:
+    elif agent is not None:
       replay = sources.SharedReplay(*parts, agent, refusals)
     else:
       replay = sources.UniformReplay(*parts)

@@ -15,7 +15,16 @@ them, and each gets the newest parameters (docs/scaling.md). If E is small,
 import collections
 import threading
 import time
-from typing import Any, Callable, List, Optional, Protocol, Sequence
+from typing import (
+  Any,
+  Callable,
+  Deque,
+  List,
+  Optional,
+  Protocol,
+  Sequence,
+  Tuple,
+)
 
 import numpy as np
 import reverb
@@ -219,7 +228,8 @@ class Delayed:
   def __init__(self, destination: Destination, lag_updates: int):
     """Keeps `lag_updates` snapshots in memory."""
     self._destination = destination
-    self._waiting = collections.deque(maxlen=lag_updates + 1)
+    self._waiting: Deque[Tuple[parameter_memory.Stamp, np.ndarray]] = (
+        collections.deque(maxlen=lag_updates + 1))
 
   def write(self, stamp: parameter_memory.Stamp, parameters: np.ndarray
             ) -> None:
@@ -280,8 +290,9 @@ class Fetcher:
     self._assign = _make_assign(list(variables))
     self._memory: Optional[parameter_memory.Reader] = None
     self._next_check = float('-inf')
-    self._seen_in_table = (None, 0)  # Which learner, and its inserts.
-    self._version = None
+    # Which learner, and its inserts.
+    self._seen_in_table: Tuple[Optional[str], int] = (None, 0)
+    self._version: Optional[int] = None
     self.frames = 0
     self.learner: Optional[str] = None
 

@@ -17,7 +17,7 @@ followed by `action_shape`, of `action_dtype`.
 
 import abc
 import dataclasses
-from typing import Tuple
+from typing import ClassVar, Tuple
 
 from dm_env import specs
 import numpy as np
@@ -34,12 +34,25 @@ MIN_VARIANCE = 1e-6
 ILLEGAL_LOGIT = -1e9
 
 
+@dataclasses.dataclass(frozen=True)
 class Distribution(abc.ABC):
   """One kind of policy; equal to any other of its kind and size."""
-  num_logits: int  # A step, P: the size of the policy's head.
-  num_values: Tuple[int, ...]  # Of each choice; of discrete actions only.
-  action_shape: Tuple[int, ...]  # Without leading dimensions.
-  action_dtype: tf.DType
+  action_dtype: ClassVar[tf.DType]
+
+  @property
+  @abc.abstractmethod
+  def num_logits(self) -> int:
+    """Number of logits of a step, P: the size of the policy's head."""
+
+  @property
+  def num_values(self) -> Tuple[int, ...]:
+    """Number of values of each choice; empty for continuous actions."""
+    return ()
+
+  @property
+  @abc.abstractmethod
+  def action_shape(self) -> Tuple[int, ...]:
+    """Shape of an action without leading dimensions."""
 
   @abc.abstractmethod
   def _distribution(self, logits: tf.Tensor) -> tfp.distributions.Distribution:

@@ -240,11 +240,10 @@ def clip(ratios: tf.Tensor, threshold: Threshold, name: str) -> tf.Tensor:
   """
   if threshold is None:
     return ratios
-  threshold = _to_tensor(threshold)
-  if threshold.shape.rank != 0:
-    raise ValueError(f'{name} must be a scalar, but has shape '
-                     f'{threshold.shape}')
-  return tf.minimum(threshold, ratios)
+  bound = _to_tensor(threshold)
+  if bound.shape.rank != 0:
+    raise ValueError(f'{name} must be a scalar, but has shape {bound.shape}')
+  return tf.minimum(bound, ratios)
 
 
 def _expand_mask(mask, log_rhos):

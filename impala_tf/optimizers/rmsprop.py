@@ -5,7 +5,7 @@ outside the square root or start the mean square at zero, and differ by up to
 ten times in the first steps: learning rates and epsilons do not carry over.
 """
 
-from typing import Callable, Iterable, Sequence, Tuple, Union
+from typing import Any, Callable, Iterable, Optional, Sequence, Tuple, Union
 
 import tensorflow as tf
 
@@ -54,7 +54,7 @@ class RMSProp(tf.Module):
     self._epsilon = epsilon
     self._momentum = momentum
     self._bias_correction = bias_correction
-    self._variable_refs = None
+    self._variable_refs: Optional[Tuple[Any, ...]] = None
 
   def build(self, variables: Sequence[tf.Variable]) -> None:
     """Creates the slots, so that a checkpoint can be restored into them.

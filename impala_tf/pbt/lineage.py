@@ -31,7 +31,7 @@ class Stretch(NamedTuple):
 def ancestry(events: Events, member: str) -> List[Stretch]:
   """Traces a member's present parameters back to the start, oldest first."""
   stretches: List[Stretch] = []
-  end = math.inf
+  end: float = math.inf
   last = len(events[member])
   while True:
     decisions = events[member][:last]
@@ -44,6 +44,8 @@ def ancestry(events: Events, member: str) -> List[Stretch]:
     copied = decisions[first]
     # The copied checkpoint was published after the elder's decision of that
     # number. Each such step leads to an earlier time, so that there is an end.
+    assert copied.partner_evolution is not None  # It was a copy.
+    assert copied.partner_frames is not None
     member, last = copied.partner, copied.partner_evolution
     end = copied.partner_frames
 

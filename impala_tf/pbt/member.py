@@ -198,7 +198,7 @@ class Member:
     other, copied = self._compare(partner, score, f'copied-{evolution}')
     before = self._values()
     after = before
-    if copied:
+    if copied and other:
       after = {name: other.hyperparameters.get(name, value)
                for name, value in before.items()}
     mutated = rules.explore(
@@ -252,7 +252,7 @@ class Member:
 
   def _apply(self, event: records.Event) -> None:
     """Applies a decision, perhaps once more after a restart."""
-    if event.is_copy:
+    if event.checkpoint is not None:
       checkpoint_lib.read_parts(
           self._parts, populations.path(self._run_dir, event.checkpoint))
     for name, value in event.after.items():

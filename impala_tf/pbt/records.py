@@ -42,7 +42,10 @@ class Event(NamedTuple):
   @property
   def fitness(self) -> float:
     """Fitness of the member afterwards."""
-    return self.partner_score if self.is_copy else self.score
+    if not self.is_copy:
+      return self.score
+    assert self.partner_score is not None  # Only better members are copied.
+    return self.partner_score
 
 
 class Published(NamedTuple):

@@ -126,11 +126,11 @@ class EpisodeReader:
   def __iter__(self) -> Iterator[types.Unroll]:
     """Yields unrolls with leading [B, T+1] for ever."""
     chains = iter(self._chains)
-    episodes: List[Optional[_Episode]] = [None] * self._num_unrolls
+    episodes = [_Episode((np.zeros(0),), next=0)] * self._num_unrolls  # Over.
     unrolls = core_state = None
     while True:
       for i, episode in enumerate(episodes):
-        if episode is None or episode.is_over:
+        if episode.is_over:
           columns = tuple(column.numpy() for column in next(chains))
           if len(columns[0]) == 1:
             # It begins with an episode, so its start resets the memory.

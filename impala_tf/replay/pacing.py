@@ -103,7 +103,7 @@ class Pace:
                   if other.progress < DONE and not other.is_silent}
     if not waited_for:
       return None
-    slowest = min(waited_for, key=waited_for.get)
+    slowest = min(waited_for, key=waited_for.__getitem__)
     progress = waited_for[slowest]
     # However large an update is, the slowest may always make one.
     if (math.floor(share * DONE) <= progress
@@ -117,7 +117,10 @@ class Pace:
 class Link(Protocol):
   """A connection to a shared replay; see `shared_replay.Link`."""
   pace: Pace
-  problem: str
+
+  @property
+  def problem(self) -> str:
+    """Why the replay gives no unrolls; empty if it does."""
 
   def check(self) -> None:
     """Raises ConfigError if another living agent has this one's number."""

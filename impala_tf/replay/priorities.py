@@ -8,6 +8,7 @@ p_i, and updates are weighted by 1 / P(i)^beta.
 
 import queue
 import threading
+from typing import Dict, Optional
 
 from absl import logging
 import numpy as np
@@ -57,8 +58,8 @@ class Prioritiser:
     """Connects to a replay; the learner must return `METRIC` by unroll."""
     self._client = reverb.Client(address)
     self._table = table
-    self._mean = None
-    self._unsent = queue.Queue(maxsize=1)
+    self._mean: Optional[float] = None
+    self._unsent: queue.Queue[Dict[int, float]] = queue.Queue(maxsize=1)
     threading.Thread(target=self._send, daemon=True).start()
 
   def after_update(self, update: interfaces.Update) -> None:
@@ -85,7 +86,7 @@ class Prioritiser:
   def _in_units_of_the_mean(self, losses: np.ndarray) -> np.ndarray:
     """Divides losses by their running mean; returns float64 [B]."""
     losses = losses.astype(np.float64)
-    mean = losses.mean()
+    mean = float(losses.mean())
     self._mean = mean if self._mean is None else (
         _DECAY * self._mean + (1 - _DECAY) * mean)
-    return losses / max(self._mean, np.finfo(np.float32).tiny) + _UNIFORM
+    return losses / max(self._mean, float(np.finfo(np.float32).tiny)) + _UNIFORM

@@ -8,7 +8,7 @@ table would wait for ever if the server dies just then.
 
 import threading
 import time
-from typing import Any, Collection, List, Mapping
+from typing import Any, Collection, List, Mapping, Optional
 
 import numpy as np
 import reverb
@@ -88,7 +88,7 @@ class Link:
     self._reports_progress = reports_progress
     self._progress = 0
     self._client = reverb.Client(address)
-    self._writer = None
+    self._writer: Optional[reverb.TrajectoryWriter] = None
     self._is_pending = False
     self._next_pulse = float('-inf')
     self._num_pulses = 0
@@ -213,6 +213,7 @@ class Link:
 
   def _flush(self) -> bool:
     """Returns whether pending items have arrived; otherwise sending stops."""
+    assert self._writer is not None  # It has the pending items.
     try:
       self._writer.flush(timeout_ms=1000 * _TIMEOUT_SECS)
       self._is_pending = False

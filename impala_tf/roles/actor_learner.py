@@ -41,7 +41,7 @@ def run_learner(config: config_lib.Config, place: learner_parts.Place,
     checkpoint.CheckpointError: if all checkpoints are damaged.
   """
   announced, config = config, sizing.fit(config)
-  tf_threads.set_threads(config.learner.num_threads)
+  tf_threads.set_threads(sizing.fitted(config.learner.num_threads))
   learners = join()
   with learners.noticing_loss():
     parts = learner_parts.make(
@@ -71,13 +71,14 @@ def start_actor(config: config_lib.Config, address: str, seed: int, task: int,
   fetcher = weights.Fetcher(address, agent.published_variables, run_table,
                             config.actor.fetch_interval_unrolls)
   fetcher.wait(control.poll)
+  source: interfaces.Fetcher = fetcher
   if config.actor.synchronisation != 'none':
-    fetcher = batched_a2c.NewerFetcher(fetcher)
+    source = batched_a2c.NewerFetcher(fetcher)
   spec = experiment.make_unroll_spec(config, environment, agent)
   writer = transport.make_writer(
       config, address, spec, task, replay_address, agent_number)
   return experiment.make_actor(
-      config, agent, environment, writer, fetcher, spec, policy_seed)
+      config, agent, environment, writer, source, spec, policy_seed)
 
 
 def run_actor(config: config_lib.Config, address: str, seed: int, task: int,

@@ -15,7 +15,7 @@ targets are n-step targets (equation 2), so that the algorithm is 'impala'.
 
 import collections
 import time
-from typing import Callable, Iterator, List, Optional, Tuple
+from typing import Callable, Deque, Iterator, List, Optional, Tuple
 
 from absl import logging
 import dm_env
@@ -45,7 +45,7 @@ class NewerFetcher:
 
   def __init__(self, fetcher: weights.Fetcher):
     self._fetcher = fetcher
-    self._last: Optional[Tuple[int, Optional[str]]] = None
+    self._last: Tuple[Optional[int], Optional[str]] = (None, None)
 
   def fetch(self) -> int:
     """Waits for newer parameters; raises ConnectionError without a learner."""
@@ -54,7 +54,7 @@ class NewerFetcher:
       # A learner that goes on from its last checkpoint has lost the unrolls of
       # that version, and waits for them.
       newest = (version, self._fetcher.learner)
-      if newest != self._last:
+      if version is not None and newest != self._last:
         self._last = newest
         return version
       time.sleep(_POLL_SECS)
@@ -83,7 +83,7 @@ class SteppedTogether:
 
   def reset(self) -> dm_env.TimeStep:
     if isinstance(self._environment, env_processes.Workers):
-      return self._receive()
+      return self._receive(self._environment)
     timestep = self._environment.reset()
     self.side_channels = self._environment.side_channels
     return timestep
@@ -92,17 +92,17 @@ class SteppedTogether:
     self._check()
     if isinstance(self._environment, env_processes.Workers):
       self._environment.send(np.arange(self.num_envs, dtype=np.int32), actions)
-      return self._receive()
+      return self._receive(self._environment)
     timestep = self._environment.step(actions)
     self.side_channels = self._environment.side_channels
     return timestep
 
-  def _receive(self) -> dm_env.TimeStep:
+  def _receive(self, workers: env_processes.Workers) -> dm_env.TimeStep:
     """Waits for all environments, and puts their rows in order."""
-    numbers, timestep = self._environment.recv(self.num_envs, self._check)
+    numbers, timestep = workers.recv(self.num_envs, self._check)
     order = np.argsort(numbers)
     timestep, self.side_channels = tree.map_structure(
-        lambda array: array[order], (timestep, self._environment.side_channels))
+        lambda array: array[order], (timestep, workers.side_channels))
     return timestep
 
   def close(self) -> None:
@@ -112,7 +112,7 @@ class SteppedTogether:
 class _BatchWriter:
   """A writer that collects unrolls until there is a batch."""
 
-  def __init__(self):
+  def __init__(self) -> None:
     self._unrolls: List[types.Unroll] = []
 
   def write(self, unroll: packing.PackedUnroll) -> None:
@@ -159,7 +159,8 @@ class Player:
     self._actor: Optional[actor_lib.Actor] = None
     # On resume, use a new seed.
     self._next_seed = int(learner.num_updates.numpy())
-    self._deaths = collections.deque(maxlen=config.actor.max_restarts + 1)
+    self._deaths: Deque[float] = collections.deque(
+        maxlen=config.actor.max_restarts + 1)
 
   def batches(self, prepare: Callable[[types.Unroll], types.Unroll]
               ) -> Iterator[types.Unroll]:

@@ -107,6 +107,7 @@ class Evaluator:
   def run_once(self) -> Optional[metrics.Row]:
     """Fetches, plays and writes a row; returns None if nothing is newer."""
     updates = self._fetcher.fetch()
+    assert updates is not None  # `__init__` waited for some.
     if updates == self._evaluated:
       return None
     episodes = self._config.experiment.evaluation_episodes

@@ -36,12 +36,14 @@ def run(config: config_lib.Config, place: learner_parts.Place,
         config, place.run_dir, control, reports)
   announced, config = config, sizing.fit(config)
   tf.config.experimental.enable_op_determinism()
+  num_envs = sizing.fitted(config.actor.num_envs)
   parts = learner_parts.make(
-      config, announced, place, config.num_fresh + config.actor.num_envs,
+      config, announced, place, config.num_fresh + num_envs,
       learner_group.alone())
-  publisher = late = weights.LatePublisher(parts.publisher)
+  late = weights.LatePublisher(parts.publisher)
+  publisher: interfaces.Publisher = late
   batches = parts.batches(control)
-  if not config.learner_plays:
+  if parts.reader is not None:
     # On resume, use a new seed.
     actor = actor_learner.start_actor(
         config, parts.address, int(parts.state.learner.num_updates.numpy()),
@@ -50,7 +52,7 @@ def run(config: config_lib.Config, place: learner_parts.Place,
     if config.actor.controlled_lag_updates is not None:
       publisher = parts.publisher  # Old parameters come of every version.
     player = actor_lib.Player(
-        actor, config.actor.num_envs, config.num_fresh,
+        actor, num_envs, config.num_fresh,
         parts.refusals, late.catch_up)
 
     def on_wait(cause):
@@ -70,4 +72,5 @@ def _refill(actor: actor_lib.Actor,
   """Writes an unroll again if a shared replay has lost all that it had."""
   if link is not None and not link.problem and (
       not link.infos[queue_lib.REPLAY].current_size):
+    assert isinstance(actor.writer, queue_lib.UnrollWriter)
     actor.writer.refill()

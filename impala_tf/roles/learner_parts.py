@@ -24,6 +24,7 @@ from impala_tf.runs import training_log
 from impala_tf.runtime import control as control_lib
 from impala_tf.runtime import learner_group
 from impala_tf.runtime import precision
+from impala_tf.runtime import sizing
 from impala_tf.storage import checkpoint as checkpoint_lib
 
 
@@ -138,7 +139,7 @@ def make(config: config_lib.Config, announced: config_lib.Config, place: Place,
         fingerprint_lib.of_unrolls(config), learners.is_chief)
   environment = experiment.make_probe_environment(config)
   learners.require_same(
-      announced, config.learner.num_threads,
+      announced, sizing.fitted(config.learner.num_threads),
       precision.of_learner(
           config, learners.strategy.extended.worker_devices[0]))
   state = learner_state.make(config, environment, learners.strategy)

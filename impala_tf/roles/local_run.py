@@ -134,7 +134,8 @@ def supervisor(config: config_lib.Config, run_dir: str, chosen: Ports,
                                   f'--wait_secs={wait_secs(config):g}')
             for task, address in enumerate(addresses)],
         actor_command=actor,
-        num_actors=0 if config.learner_plays else fitted.actor.num_actors,
+        num_actors=0 if config.learner_plays else sizing.fitted(
+            fitted.actor.num_actors),
         log_dir=run_directory.logs_path(run_dir),
         max_restarts=config.actor.max_restarts,
         restart_window_secs=config.actor.restart_window_secs,

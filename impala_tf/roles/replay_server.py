@@ -57,6 +57,7 @@ def run(config: config_lib.Config, place: Place,
   tf_threads.set_threads(1)
   checkpoint_dir = None
   if config.replay.survives_resume:
+    assert place.run_dir is not None  # See `Place`.
     checkpoint_dir = checkpoint_lib.replay_directory(place.run_dir)
   tables = [transport.make_replay(config, _unroll_spec(config)),
             *shared_replay.make_tables(fingerprint_lib.of_unrolls(config),

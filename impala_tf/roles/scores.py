@@ -182,7 +182,8 @@ def _play(games: Games, loaded: Any, environment: Any,
   try:
     played = evaluation.evaluate(
         loaded.agent, environment, episodes, games.seed,
-        *([video.on_step] if video else []), deterministic=games.deterministic)
+        video.on_step if video else lambda num_ended: None,
+        games.deterministic)
     if video:
       video.close()
   finally:

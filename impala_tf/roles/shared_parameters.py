@@ -59,6 +59,7 @@ def run_learner(config: config_lib.Config, place: learner_parts.Place,
   config_table.publish(address, config)
   publisher = a3c_learner.make_publisher(parts.store, address)
   store = store_lib.find([parts.store.table_name])
+  assert store is not None  # It is this process's own.
   intake = gradient_intake.Intake(
       address, store, a3c_workers.make_applier(config, store), publisher,
       config.experiment.total_frames)
@@ -85,7 +86,8 @@ def run_actor(config: config_lib.Config, address: str, seed: int, task: int,
       there are processes.
   """
   del replay_address, agent_number
-  num_processes = sizing.fit(config).actor.num_actors  # This counts the cores.
+  # This counts the cores.
+  num_processes = sizing.fitted(sizing.fit(config).actor.num_actors)
   a3c_workers.check_processes(config, task, num_processes)
   if core is not None:  # Before TensorFlow starts its threads.
     cores.stay_on(core)

@@ -92,21 +92,21 @@ class _Job:
 class _Server:
   """A group's server, which is stopped after the group's programs."""
 
-  def __init__(self, group: Group):
-    self.program = group.server.program
-    self._group = group
+  def __init__(self, peer: supervisor.Peer, names: Sequence[str]):
+    self.program = peer.program
+    self._peer = peer
+    self._names = names
     self._stopped: Optional[float] = None  # When it was asked to stop.
 
-  def tend(self, names: Mapping[str, _Job]) -> bool:
-    """Keeps it alive while a program of its group is among `names`.
+  def tend(self, jobs: Mapping[str, _Job]) -> bool:
+    """Keeps it alive while a program of its group is among `jobs`.
 
     Returns whether it is there; raises RunFailed or UserError if it died for
     good.
     """
     self.program.collect()
-    if self._stopped is None and any(
-        name in names for name in self._group.names):
-      self._group.server.tend()
+    if self._stopped is None and any(name in jobs for name in self._names):
+      self._peer.tend()
       return True
     return not self.stop()
 
@@ -199,10 +199,11 @@ class Batch:
            resting: Dict[str, _Job]) -> None:
     for name in group.names:
       self._waiting.remove(name)
-      self._jobs[name] = resting.pop(name, None) or _Job(
+      job = resting.pop(name, None)
+      self._jobs[name] = job or _Job(
           self._make_program(name), turns.max_deaths)
     if group.server is not None:
-      self._servers.append(_Server(group))
+      self._servers.append(_Server(group.server, group.names))
 
   def _tend(self, name: str, command: Sequence[str], on_end: OnEnd,
             signals: stop_signals.StopSignals, turns: Turns) -> None:

@@ -5,27 +5,40 @@ from typing import (
   Any,
   Callable,
   Dict,
-  Mapping,
+  Generic,
   NamedTuple,
   Optional,
   Protocol,
   Sequence,
+  TypeVar,
 )
 
 import numpy as np
 import tensorflow as tf
 
-from impala_tf import types
 from impala_tf.optimizers import hyperparameters as hyperparameters_lib
 
 
-class Learner(Protocol):
+class AnyBatch(Protocol):
+  """A batch as the loop sees it, such as `types.Unroll`."""
+
+  @property
+  def policy_version(self) -> Any:
+    """Updates behind the parameters that played, int64 [B]."""
+
+
+Batch = TypeVar('Batch', bound=AnyBatch)
+_Learned = TypeVar('_Learned', bound=AnyBatch, contravariant=True)
+_Read = TypeVar('_Read', bound=AnyBatch, covariant=True)
+
+
+class Learner(Protocol[_Learned]):
   """A learner as its loop sees it; see `learner.Learner`."""
   num_updates: tf.Variable
   num_frames: tf.Variable
   hyperparameters: hyperparameters_lib.Hyperparameters
 
-  def update(self, unroll: types.Unroll) -> Dict[str, Any]:
+  def update(self, batch: _Learned) -> Dict[str, Any]:
     """Learns from one batch; returns metrics, including 'gradient_norm'."""
 
 
@@ -36,14 +49,14 @@ class Fetcher(Protocol):
     """Updates the agent's variables and returns their version."""
 
 
-class Reader(Protocol):
+class Reader(Protocol[_Read]):
   """A source of batches; see `batches.BatchReader`."""
 
   @property
   def problem(self) -> str:
     """Why no batch comes; empty if its senders are just slow."""
 
-  def poll(self) -> Optional[types.Unroll]:
+  def poll(self) -> Optional[_Read]:
     """Returns the next batch, or None if none comes within a second or less."""
 
 
@@ -55,7 +68,7 @@ class Publisher(Protocol):
 
 
 @dataclasses.dataclass
-class Update:
+class Update(Generic[Batch]):
   """An update that was just made, for callbacks.
 
   Attributes:
@@ -63,7 +76,7 @@ class Update:
     frames: environment frames learned from so far.
     metrics: metrics of this update by name, such as 'loss/total'; empty if it
       was skipped.
-    batch: `types.Unroll` that it learned from, leading [T+1, B].
+    batch: what it learned from, such as a `types.Unroll`, leading [T+1, B].
     lags: int64 [B], policy lag of each unroll in updates.
     wait_secs: seconds that the loop waited for the batch.
     episode_return: mean return of the last 100 full episodes; None before so
@@ -72,16 +85,16 @@ class Update:
   updates: int
   frames: int
   metrics: Dict[str, Any]
-  batch: types.Unroll
+  batch: Batch
   lags: np.ndarray
   wait_secs: float
   episode_return: Optional[float] = None
 
 
-class Callback(Protocol):
+class Callback(Protocol[Batch]):
   """An object that is called after each update."""
 
-  def after_update(self, update: Update) -> None:
+  def after_update(self, update: Update[Batch]) -> None:
     """Is called after each update; may raise StopTraining."""
 
 
@@ -97,7 +110,7 @@ class Reports(NamedTuple):
     callbacks: the user's own, called after each update.
     profile: whether to record a few updates for TensorBoard.
   """
-  on_row: Callable[[Mapping[str, Any]], None] = lambda row: None
+  on_row: Callable[[Dict[str, Any]], None] = lambda row: None
   callbacks: Sequence[Callback] = ()
   profile: bool = False
 

@@ -89,7 +89,7 @@ class LocalProgram(program_lib.Program):
       self._process.send_signal(signum)
 
   def collect(self) -> None:
-    if self.state is State.RUNNING:
+    if self._process is not None and self.state is State.RUNNING:
       self._exit_code = self._process.poll()
       if self._exit_code is not None:
         self.state = State.ENDED
@@ -98,6 +98,7 @@ class LocalProgram(program_lib.Program):
     if self._process is not None:
       self._process.kill()
       self._exit_code = self._process.wait()
+      assert self._process.stdin is not None  # `start` made it a pipe.
       self._process.stdin.close()
       self._process = None
     self.state = State.ABSENT
@@ -107,8 +108,9 @@ class _LearnerElsewhere(supervisor.Learners):
   """A learner that is not a child of the supervisor."""
 
   def __init__(self, is_done: Callable[[], bool],
+               make_program: Callable[[str], program_lib.Program],
                restart: restarts.JointRestarts):
-    super().__init__(0, lambda name: None, restart)
+    super().__init__(0, make_program, restart)
     self._is_done = is_done
 
   def are_done(self) -> bool:
@@ -153,7 +155,7 @@ def make_supervisor(
     learners = supervisor.Learners(
         len(learner_commands), make_program, restart, learner_commands)
   else:
-    learners = _LearnerElsewhere(learner_is_done, restart)
+    learners = _LearnerElsewhere(learner_is_done, make_program, restart)
   peers = [
       make_peer(f'actor_{task}', functools.partial(actor_command, task), True)
       for task in range(num_actors)]

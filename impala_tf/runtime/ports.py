@@ -27,7 +27,7 @@ def choose(port: Optional[int] = None) -> int:
 
 def choose_free(number: int, besides: Sequence[int] = ()) -> List[int]:
   """Returns distinct free ports that are not in `besides`."""
-  found = []
+  found: List[int] = []
   while len(found) < number:
     port = choose()
     if port not in (*found, *besides):

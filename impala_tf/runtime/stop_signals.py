@@ -2,7 +2,7 @@
 
 import signal
 import threading
-from typing import Optional
+from typing import Any, Dict, Optional
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -21,7 +21,7 @@ class StopSignals:
     for processes that may hang in the user's code.
     """
     self._note_first_only = note_first_only
-    self._handlers = {}
+    self._handlers: Dict[int, Any] = {}
     self.first: Optional[int] = None
     self.are_repeated = False
 

@@ -92,7 +92,7 @@ def _gfile(path: str) -> Iterator[Any]:
     raise RemoteError(errno.EIO, one_line(error)) from error
 
 
-def one_line(error: Exception, max_characters: Optional[int] = 300) -> str:
+def one_line(error: BaseException, max_characters: Optional[int] = 300) -> str:
   """Returns an error's message on one line, cut to `max_characters`, if any."""
   return ' '.join(str(error).split())[:max_characters]
 
