@@ -30,8 +30,9 @@ class Learners:
                make_program: Callable[[str], program_lib.Program],
                restart: restarts.JointRestarts,
                commands: Sequence[Sequence[str]] = ()):
-    self.programs = [make_program(f'learner_{i}' if i else 'learner')
-                     for i in range(number)]
+    self.programs: Sequence[program_lib.Program] = [
+        make_program(f'learner_{i}' if i else 'learner')
+        for i in range(number)]
     self.num_starts = 0
     self._restarts = restart
     self._fixed_commands = commands
