@@ -21,6 +21,7 @@ from impala_tf.core import experiment
 from impala_tf.envs import environment as environment_lib
 from impala_tf.optimizers import hyperparameters as hyperparameters_lib
 from impala_tf.runs import skipped_updates
+from impala_tf.runtime import control as control_lib
 from impala_tf.runtime import interfaces
 
 Record = Dict[str, Any]
@@ -151,17 +152,13 @@ class SegmentReader:
     self._check = check
     self._num_read = 0
 
-  @property
-  def problem(self) -> str:
-    """Why no records come; empty if workers are just slow."""
-    return self._store.problem
-
-  def poll(self) -> Optional[Segments]:
-    """Returns new records, or None if there are none."""
+  def poll(self, control: control_lib.LoopControl) -> Optional[Segments]:
+    """Returns new records; None if there are none, and `control` hears why."""
     self._check()
     time.sleep(self._poll_secs)
     records, self._num_read = self._store.new_records(self._num_read)
     if not records:
+      control.on_wait(self._store.problem)
       return None
     version = self._server.num_updates.numpy()
     lags = np.array([record['lag'] for record in records], np.int64)
@@ -194,11 +191,7 @@ class SegmentMetrics:
     self._skipped = skipped
 
   def after_update(self, update: interfaces.Update[Segments]) -> None:
-    """Sets the update's metrics.
-
-    Raises:
-      UserError: too many updates were skipped.
-    """
+    """Sets the update's metrics."""
     values: Dict[str, List[float]] = collections.defaultdict(list)
     for record in update.batch.records:
       if not self._skipped.add(record['metrics']['gradient_norm'],
@@ -207,4 +200,3 @@ class SegmentMetrics:
           values[name].append(value)
     update.metrics = {name: float(np.mean(numbers))
                       for name, numbers in values.items()}
-    self._skipped.check()

@@ -18,7 +18,7 @@ class Stamp(NamedTuple):
   Attributes:
     sender: int64 [], task of the actor that played the unroll.
     fingerprint: int64 [], fingerprint of its config, see
-      `config_fingerprint.of_unrolls`.
+      `config.fingerprint.of_unrolls`.
     agent: int64 [], number of the agent among those that share a replay.
   """
   sender: Any

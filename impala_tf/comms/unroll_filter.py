@@ -104,7 +104,7 @@ def refusing(packed: packing.Packing, fingerprint: int,
 
   Args:
     packed: layout of unrolls in columns.
-    fingerprint: required fingerprint, see `config_fingerprint.of_unrolls`.
+    fingerprint: required fingerprint, see `config.fingerprint.of_unrolls`.
     refusals: counts of refused unrolls; None to count none.
     agent: only agent whose unrolls are accepted; None for any.
     is_shared: whether several agents write to the table.

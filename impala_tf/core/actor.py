@@ -18,7 +18,7 @@ from impala_tf.runtime import interfaces
 
 
 class Writer(Protocol):
-  """A destination of unrolls; see `replay.UnrollWriter`."""
+  """A destination of unrolls; see `queue.UnrollWriter`."""
 
   def write(self, unroll: packing.PackedUnroll) -> None:
     """Takes a copy of one unroll (NumPy, no batch dimension)."""
@@ -223,7 +223,7 @@ class Actor:
 
 
 class Player:
-  """A `loop.Player` of an actor, which learns in the same process."""
+  """A `loop.Player` of an actor in the learner's process."""
 
   def __init__(self, actor: Any, num_envs: int, num_fresh: int,
                refusals: unroll_filter.Refusals,

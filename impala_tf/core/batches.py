@@ -10,6 +10,7 @@ from impala_tf import types
 from impala_tf.comms import packing
 from impala_tf.comms import sampling
 from impala_tf.comms import unroll_filter
+from impala_tf.runtime import control as control_lib
 
 _POLL_SECS = 0.2
 
@@ -25,12 +26,23 @@ class Replay(Protocol):
     """
 
 
+class Pace(Protocol):
+  """The pace of agents that share a replay; see `pacing.Pacemaker`."""
+
+  @property
+  def problem(self) -> str:
+    """Why the replay gives no unrolls; empty if it does."""
+
+  def must_pause(self, control: control_lib.LoopControl) -> bool:
+    """Waits for a moment if another agent is too far behind."""
+
+
 class Filter(NamedTuple):
-  """What unrolls of the queue must be.
+  """Which unrolls are taken from the queue.
 
   Attributes:
     fingerprint: fingerprint of the config; unrolls with another are left out,
-      as are those that are not finite.
+      as are, without `first_version`, those that are not finite.
     refusals: counts unrolls that are left out; None: nobody counts.
     agent: only agent whose unrolls are taken; None for any.
     first_version: version of the first batch's unrolls if each batch must have
@@ -63,7 +75,7 @@ def make_batches(source: sampling.Source, packed: packing.Packing,
   """
   is_taken = unroll_filter.refusing(
       packed, wanted.fingerprint, wanted.refusals, wanted.agent,
-      # None could take the place of an unroll that is not finite: its batch is
+      # No other unroll could replace one that is not finite, so its batch is
       # skipped.
       must_be_finite=wanted.first_version is None)
   if wanted.first_version is not None:
@@ -101,41 +113,42 @@ class BatchReader:
   def __init__(self, dataset: Iterable[Any],
                prepare: Callable[[Any], Any] = lambda batch: batch,
                refusals: Optional[unroll_filter.Refusals] = None,
-               find_problem: Callable[[], str] = lambda: ''):
+               pace: Optional[Pace] = None):
     """Starts the thread that reads.
 
     Args:
       dataset: iterable of batches.
       prepare: function that is applied to each batch ahead of time.
       refusals: counts the unrolls that the dataset leaves out.
-      find_problem: function that names what keeps batches away.
+      pace: says whether to wait for other agents, and why no batch comes; None
+        if no replay is shared.
     """
     self._dataset = dataset
     self._prepare = prepare
     self.refusals = refusals or unroll_filter.Refusals()
-    self._find_problem = find_problem
+    self._pace = pace
     self._batches: queue.SimpleQueue[Any] = queue.SimpleQueue()
     # One batch ahead and no more: a queue of one would let the thread hold
     # another, a batch older for nothing.
     self._wanted = threading.Semaphore(1)
     threading.Thread(target=self._read, daemon=True).start()
 
-  @property
-  def problem(self) -> str:
-    """Why no batch comes; empty if actors are just slow."""
-    return self._find_problem()
-
-  def poll(self) -> Optional[types.Unroll]:
+  def poll(self, control: control_lib.LoopControl) -> Optional[types.Unroll]:
     """Returns the next batch, or None if none comes within a fifth of a second.
+
+    Then `control` has heard why.
 
     Raises:
       RuntimeError: reading failed.
       UserError: all unrolls are left out.
     """
+    if self._pace is not None and self._pace.must_pause(control):
+      return None
     try:
       item = self._batches.get(timeout=_POLL_SECS)
     except queue.Empty:
       self.refusals.check()
+      control.on_wait('' if self._pace is None else self._pace.problem)
       return None
     if isinstance(item, Exception):
       raise RuntimeError('reading the queue failed') from item

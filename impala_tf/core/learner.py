@@ -8,7 +8,6 @@ from typing import (
   List,
   NamedTuple,
   Optional,
-  Protocol,
   Sequence,
   Tuple,
   Union,
@@ -21,6 +20,7 @@ from impala_tf import types
 from impala_tf.agents import agent as agent_lib
 from impala_tf.maths import updates
 from impala_tf.optimizers import hyperparameters as hyperparameters_lib
+from impala_tf.replay import kinds as kinds_lib
 
 LossFn = Callable[[agent_lib.Agent, types.Unroll], types.LossOutput]
 AfterStepFn = Callable[[agent_lib.Agent, Any], None]
@@ -101,25 +101,6 @@ class Settings(NamedTuple):
   unroll_metrics: Sequence[str] = ()
 
 
-class Kinds(Protocol):
-  """The kinds of unrolls in a batch; see `kinds.Kinds`."""
-
-  @property
-  def num_replayed(self) -> int:
-    """Unrolls of a batch, its last ones, that are replayed."""
-
-  @property
-  def learns_from_fresh(self) -> bool:
-    """Whether the others are learned from; else they only count frames."""
-
-  def marks(self, origin: types.Origin) -> Dict[str, tf.Tensor]:
-    """Returns columns, float32 [B], that `split` needs of a batch's unrolls."""
-
-  def split(self, name: str, values: tf.Tensor, marks: Dict[str, tf.Tensor]
-            ) -> Dict[str, tf.Tensor]:
-    """Splits a metric of unrolls, [N, B] for N learners, by kind."""
-
-
 class Learner:
   """Updates an agent's parameters.
 
@@ -143,7 +124,7 @@ class Learner:
                make_optimizer: Callable[[Callable[[], tf.Tensor]], Any],
                hyperparameters: hyperparameters_lib.Hyperparameters,
                strategy: tf.distribute.Strategy, settings: Settings,
-               kinds: Optional[Kinds] = None):
+               kinds: Optional[kinds_lib.Kinds] = None):
     """Builds the optimiser.
 
     Args:

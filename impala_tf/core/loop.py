@@ -1,4 +1,4 @@
-"""The learner's loop: read a batch, update, publish, call the callbacks."""
+"""The learner's loop: read a batch, update, call the callbacks."""
 
 import itertools
 import time
@@ -14,38 +14,38 @@ AgreeFn = Callable[[bool, bool], Tuple[bool, bool]]
 
 def train(batches: Iterator[interfaces.Batch],
           learner: interfaces.Learner[interfaces.Batch],
-          publisher: interfaces.Publisher,
           callbacks: Sequence[interfaces.Callback[interfaces.Batch]],
           is_done: Callable[[], bool]) -> bool:
   """Learns until the run is done or `batches` end.
 
-  Callbacks do not know of each other. They are called in the order of the list,
-  which `roles.learning` makes: priorities of a replay, population member,
-  skipped updates, columns of replayed unrolls, log, checkpoints, pace, profile,
-  and the user's own.
+  Callbacks are called in the order of the list, which `roles.learning` makes:
+  priorities of a replay, population member (it may change parameters), the
+  publisher of parameters, skipped updates, columns of replayed unrolls, log,
+  limit of skipped updates, checkpoints, profile, and the user's own. They know
+  of each other only what they find in the `Update`.
 
   Args:
     batches: time-major batches; they end if the process is to stop.
-    publisher: publishes the parameters after each update.
     is_done: says whether the run needs no more updates.
 
   Returns:
-    Whether the run is done, or a callback has ended it.
+    Whether the run is done, or a callback has ended it with StopTraining; the
+    callbacks after that one do not hear of the update.
   """
+  done = True
   while not is_done():
     start = time.monotonic()
     batch = next(batches, None)
     if batch is None:
-      return False
+      done = False
+      break
     wait_secs = time.monotonic() - start
     # Updates between the parameters that acted and this one, for each unroll.
     lags = learner.num_updates.numpy() - batch.policy_version.numpy()
     metrics = learner.update(batch)
-    version = int(learner.num_updates.numpy())
-    publisher.publish(version)
     update = interfaces.Update(
-        version, int(learner.num_frames.numpy()), metrics, batch, lags,
-        wait_secs)
+        int(learner.num_updates.numpy()), int(learner.num_frames.numpy()),
+        metrics, batch, lags, wait_secs)
     try:
       for callback in callbacks:
         callback.after_update(update)
@@ -53,7 +53,7 @@ def train(batches: Iterator[interfaces.Batch],
       break
   logging.info('%d frames in %d updates', learner.num_frames.numpy(),
                learner.num_updates.numpy())
-  return True
+  return done
 
 
 def read(reader: interfaces.Reader[interfaces.Batch],
@@ -68,8 +68,10 @@ def read(reader: interfaces.Reader[interfaces.Batch],
   batch: Optional[interfaces.Batch] = None
   control.before_batch()
   while True:
-    if batch is None and not control.should_stop():
-      batch = reader.poll()
+    if batch is not None:  # Waiting for other learners counts, too.
+      control.on_wait('')
+    elif not control.should_stop():
+      batch = reader.poll(control)
     is_ready, is_ending = agree(batch is not None, control.should_stop())
     if is_ending:
       return
@@ -78,15 +80,13 @@ def read(reader: interfaces.Reader[interfaces.Batch],
       yield batch
       batch = None
       control.before_batch()
-    else:  # Waiting for other learners counts, too.
-      control.on_wait(reader.problem if batch is None else '')
 
 
 class Player(Protocol):
   """A player whose unrolls become the batches of the same process."""
 
   def lacks(self, num_batches: int) -> bool:
-    """Whether it has played less than so many batches of its process need."""
+    """Whether it has played fewer unrolls than so many batches need."""
 
   def play(self) -> None:
     """Plays and sends one unroll of each environment."""
@@ -111,7 +111,5 @@ def play_then_learn(player: Player,
         player.play()
       if control.should_stop():
         return
-      batch = reader.poll()
-      if batch is None:
-        control.on_wait(reader.problem)
+      batch = reader.poll(control)
     yield batch

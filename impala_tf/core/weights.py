@@ -33,6 +33,7 @@ import tensorflow as tf
 from impala_tf.comms import newest_sender
 from impala_tf.comms import parameter_memory
 from impala_tf.comms import reverb_calls
+from impala_tf.runtime import interfaces
 from impala_tf.runtime import waiting
 
 _TABLE = 'weights'
@@ -96,7 +97,7 @@ def frames_from(version: int, frames: int, frames_per_update: int
 
 
 class Publisher:
-  """A publisher of the learner's parameters; several threads may share it.
+  """A callback that publishes parameters; several threads may share it.
 
   Attributes:
     snapshot: function that copies the parameters.
@@ -117,6 +118,10 @@ class Publisher:
     self._destinations = destinations
     self._lock = threading.Lock()
     self._version = -1
+
+  def after_update(self, update: interfaces.Update) -> None:
+    """Publishes the parameters that an update has made; see `publish`."""
+    self.publish(update.updates)
 
   def publish(self, version: int) -> None:
     """Publishes the present parameters under their number of updates.
@@ -139,7 +144,7 @@ class Publisher:
 
 
 class LatePublisher:
-  """A publisher that publishes parameters just before they are fetched.
+  """A callback that publishes parameters just before they are fetched.
 
   In one process eight batches or so may be played with the same ones, and
   intermediate versions are never fetched.
@@ -149,9 +154,9 @@ class LatePublisher:
     self._publisher = publisher
     self._version: Optional[int] = None
 
-  def publish(self, version: int) -> None:
+  def after_update(self, update: interfaces.Update) -> None:
     """Notes that there are new parameters."""
-    self._version = version
+    self._version = update.updates
 
   def catch_up(self) -> None:
     """Publishes the newest version unless it was published."""

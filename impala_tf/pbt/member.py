@@ -6,7 +6,7 @@ itself with the last publication of another, and none waits for another.
 
 import os
 import time
-from typing import Callable, Dict, Optional, Tuple
+from typing import Dict, Optional, Tuple
 
 from absl import logging
 import dm_env
@@ -102,16 +102,13 @@ class Member:
 
   def __init__(self, config: config_lib.Config, run_dir: str,
                learner: learner_lib.Learner, state: State,
-               checkpointer: checkpoint_lib.Checkpointer,
-               publish: Callable[[int], None]):
+               checkpointer: checkpoint_lib.Checkpointer):
     """Completes the last decision of a process that was killed.
 
     Args:
       learner: restored learner.
       state: restored state.
       checkpointer: writes both.
-      publish: publishes parameters that were copied, under the number of
-        updates.
 
     Raises:
       ConfigError: `run_dir` cannot be a member's.
@@ -120,7 +117,6 @@ class Member:
     self._frames = int(learner.num_frames.numpy())
     self._state = state
     self._checkpointer = checkpointer
-    self._publish_parameters = publish
     self._parts = {'agent': learner.agent, 'optimizer': learner.optimizer}
     self._config = config
     self._options = config.population
@@ -178,8 +174,6 @@ class Member:
                  'a copy of' if event.is_copy else 'no copy of',
                  event.partner, event.partner_score)
     self._apply(event)
-    if event.is_copy:
-      self._publish_parameters(updates)
     self._unpublished = event
     self._publish()
 

@@ -17,7 +17,6 @@ from typing import Callable, Dict, Mapping, NamedTuple, Optional, Protocol
 from absl import logging
 
 from impala_tf.runtime import control as control_lib
-from impala_tf.runtime import interfaces
 
 DONE = 1000  # Thousandths.
 _MAX_LEAD = 10
@@ -130,32 +129,37 @@ class Link(Protocol):
 
 
 class Pacemaker:
-  """A callback that keeps an agent at the pace of the others."""
+  """An agent's part in keeping pace; a `batches.Pace`."""
 
-  def __init__(self, link: Link, frames_per_update: int, total_frames: int,
-               is_done: Callable[[], bool], control: control_lib.LoopControl):
+  def __init__(self, link: Link, num_frames: Callable[[], int],
+               frames_per_update: int, total_frames: int):
     """Stores the link; all frames are those of this agent."""
     self._link = link
+    self._num_frames = num_frames
     self._frames_per_update = frames_per_update
     self._total_frames = total_frames
-    self._is_done = is_done
-    self._control = control
 
-  def after_update(self, update: interfaces.Update) -> None:
-    """Waits until the next update would not lead the slowest agent by much.
+  @property
+  def problem(self) -> str:
+    """Why the replay gives no unrolls; empty if it does."""
+    return self._link.problem
+
+  def must_pause(self, control: control_lib.LoopControl) -> bool:
+    """Reports this agent's progress; waits for a moment if it leads by much.
 
     Raises:
       ConfigError: if another agent has this one's number.
     """
+    frames = self._num_frames()
     share, next_share = (
-        min(1., frames / self._total_frames) for frames in (
-            update.frames, update.frames + self._frames_per_update))
+        min(1., number / self._total_frames) for number in (
+            frames, frames + self._frames_per_update))
     self._link.report(share)
-    while not self._is_done() and not self._control.should_stop():
-      self._link.check()
-      reason = self._link.pace.reason_to_wait(share, next_share)
-      # Without the replay this agent cannot hear the others.
-      if reason is None or self._link.problem:
-        return
-      self._control.on_pause(reason)
-      time.sleep(_POLL_SECS)
+    self._link.check()
+    reason = self._link.pace.reason_to_wait(share, next_share)
+    # Without the replay this agent cannot hear the others.
+    if reason is None or self._link.problem:
+      return False
+    control.on_pause(reason)
+    time.sleep(_POLL_SECS)
+    return True

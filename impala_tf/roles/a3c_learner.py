@@ -51,14 +51,15 @@ class Parts(NamedTuple):
 
   def save(self, number: int, score: Optional[float]) -> None:
     """Writes a checkpoint of the shared parameters; raises OSError."""
+    del number  # There are more updates now.
     self.server.take_all(self.store)
-    self.checkpointer.save(number, score)
+    self.checkpointer.save(int(self.server.num_updates.numpy()), score)
 
   def learn(self, batches: Iterator[parameter_server.Segments],
             reports: interfaces.Reports,
-            publisher: Optional[interfaces.Publisher] = None,
+            publisher: Optional[interfaces.Callback] = None,
             log_interval_secs: float = 0.) -> bool:
-    """Collects what workers learn until batches end.
+    """Collects what workers learn until batches end; makes no profile.
 
     Args:
       batches: see `parameter_server.SegmentReader`.
@@ -84,13 +85,14 @@ class Parts(NamedTuple):
     checkpoints = training_log.Checkpoints(
         experiment_config.checkpoint_interval_secs, self, server, log)
 
-    # By what was read: workers may have reached the end meanwhile.
-    is_done = functools.partial(log.is_done, experiment_config)
-    with checkpoints, log:
+    with checkpoints:
+      # It is done by what was read: workers may have reached the end meanwhile.
       return loop.train(
-          batches, server, publisher or _NoPublisher(),
-          [parameter_server.SegmentMetrics(skipped), log, checkpoints,
-           *reports.callbacks], is_done)
+          batches, server,
+          [*([] if publisher is None else [publisher]),
+           parameter_server.SegmentMetrics(skipped), log,
+           skipped_updates.Limit(skipped), checkpoints, *reports.callbacks],
+          functools.partial(log.is_done, experiment_config))
 
 
 def make(config: config_lib.Config, run_dir: str) -> Parts:
@@ -119,22 +121,15 @@ def make_publisher(store: store_lib.Store, address: str) -> weights.Publisher:
 
 
 class SeldomPublisher:
-  """A publisher that leaves out versions less than a second after others."""
+  """A callback that publishes parameters about once a second."""
 
   def __init__(self, publisher: weights.Publisher, version: int):
     """Publishes the present parameters, which `version` updates have made."""
     self._publisher = publisher
-    self._next_time = 0.
-    self.publish(version)
+    publisher.publish(version)
+    self._next_time = time.monotonic() + _PUBLISH_SECS
 
-  def publish(self, version: int) -> None:
+  def after_update(self, update: interfaces.Update) -> None:
     if time.monotonic() >= self._next_time:
-      self._publisher.publish(version)
+      self._publisher.publish(update.updates)
       self._next_time = time.monotonic() + _PUBLISH_SECS
-
-
-class _NoPublisher:
-  """A publisher for a process that nobody fetches from."""
-
-  def publish(self, version: int) -> None:
-    del version

@@ -47,7 +47,7 @@ def run_learner(config: config_lib.Config, place: learner_parts.Place,
     parts = learner_parts.make(
         config, announced, place, config.learner.queue_capacity, learners)
     return learning.learn(
-        parts, parts.batches(control), parts.publisher, control, reports,
+        parts, parts.batches(control), parts.publisher, reports,
         config.experiment.log_interval_secs)
 
 

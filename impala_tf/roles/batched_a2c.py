@@ -5,7 +5,7 @@ update takes one unroll of each environment, all by the newest parameters, and
 all players wait for it. The policy lag is 0, all ratios are 1, and V-trace's
 targets are n-step targets (equation 2), so that the algorithm is 'impala'.
 
-- Sync step: `Player`, with which the learner plays by itself.
+- Sync step: `SyncStepPlayer`, with which the learner plays by itself.
 - Sync trajectory: IMPALA's actors, whose `NewerFetcher` waits for each update,
   and a queue that is read version by version
   (`unroll_filter.of_one_version`).
@@ -139,7 +139,7 @@ class _Newest:
     return int(self._num_updates.numpy())
 
 
-class Player:
+class SyncStepPlayer:
   """A player of whole batches: sync step.
 
   All environments are stepped together, one call of the learner's own agent

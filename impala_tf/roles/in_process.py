@@ -1,6 +1,7 @@
 """Actor and learner in turns, within one process."""
 
 import dataclasses
+import functools
 from typing import Optional
 
 import tensorflow as tf
@@ -40,31 +41,33 @@ def run(config: config_lib.Config, place: learner_parts.Place,
   parts = learner_parts.make(
       config, announced, place, config.num_fresh + num_envs,
       learner_group.alone())
-  late = weights.LatePublisher(parts.publisher)
-  publisher: interfaces.Publisher = late
-  batches = parts.batches(control)
-  if parts.reader is not None:
-    # On resume, use a new seed.
-    actor = actor_learner.start_actor(
-        config, parts.address, int(parts.state.learner.num_updates.numpy()),
-        task=0, control=control_lib.ActorControl(),
-        replay_address=place.replay_address, agent_number=place.agent)
-    if config.actor.controlled_lag_updates is not None:
-      publisher = parts.publisher  # Old parameters come of every version.
-    player = actor_lib.Player(
-        actor, num_envs, config.num_fresh,
-        parts.refusals, late.catch_up)
-
-    def on_wait(cause):
-      control.on_wait(cause)
-      _refill(actor, parts.link)
-
-    batches = loop.play_then_learn(
-        player, parts.reader, dataclasses.replace(control, on_wait=on_wait))
   # By updates: means over a stretch of time would differ between runs.
-  return learning.learn(
-      parts, batches, publisher, control, reports, log_interval_secs=0.,
+  learn = functools.partial(
+      learning.learn, parts, reports=reports, log_interval_secs=0.,
       log_interval_updates=config.experiment.log_interval_updates)
+  late = weights.LatePublisher(parts.publisher)
+  if parts.reader is None:  # The learner plays, and nobody fetches.
+    return learn(parts.batches(control), late)
+  # On resume, use a new seed.
+  actor = actor_learner.start_actor(
+      config, parts.address, int(parts.state.learner.num_updates.numpy()),
+      task=0, control=control_lib.ActorControl(),
+      replay_address=place.replay_address, agent_number=place.agent)
+  player = actor_lib.Player(
+      actor, num_envs, config.num_fresh, parts.refusals, late.catch_up)
+
+  def on_wait(cause):
+    control.on_wait(cause)
+    _refill(actor, parts.link)
+
+  batches = loop.play_then_learn(
+      player, parts.reader, dataclasses.replace(control, on_wait=on_wait))
+  try:
+    # Old parameters come of every version.
+    is_delayed = config.actor.controlled_lag_updates is not None
+    return learn(batches, parts.publisher if is_delayed else late)
+  finally:
+    actor.close()
 
 
 def _refill(actor: actor_lib.Actor,

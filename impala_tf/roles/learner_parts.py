@@ -17,6 +17,7 @@ from impala_tf.core import transport
 from impala_tf.core import weights
 from impala_tf.envs import environment as environment_lib
 from impala_tf.pbt import member as member_lib
+from impala_tf.replay import pacing
 from impala_tf.replay import shared_replay
 from impala_tf.roles import batched_a2c
 from impala_tf.roles import learner_state
@@ -93,11 +94,6 @@ class LearnerParts(NamedTuple):
         self.config, self.environment, self.state.learner.agent)
 
   @property
-  def frames_per_update(self) -> int:
-    """Environment frames of an update of all learners together."""
-    return _frames_per_update(self.config, self.environment)
-
-  @property
   def prepare(self) -> Callable[[types.Unroll], types.Unroll]:
     """Function that places a batch's observations on the learner's device."""
     devices = self.learners.strategy.extended.worker_devices
@@ -110,7 +106,7 @@ class LearnerParts(NamedTuple):
               ) -> Iterator[types.Unroll]:
     """Yields batches until the process is to stop."""
     if self.reader is None:
-      return batched_a2c.Player(
+      return batched_a2c.SyncStepPlayer(
           self.config, self.state.learner, self.spec, control
           ).batches(self.prepare)
     return loop.read(self.reader, control, self.learners.agree)
@@ -163,7 +159,7 @@ def make(config: config_lib.Config, announced: config_lib.Config, place: Place,
   if learner_state.POPULATION in state.others:  # It has a single learner.
     member = member_lib.Member(
         config, place.run_dir, learner, state.others[learner_state.POPULATION],
-        checkpointer, publisher.publish)
+        checkpointer)
   version = int(learner.num_updates.numpy())
   learners.require_same_parameters(publisher.snapshot(), version)
   publisher.publish(version)
@@ -207,11 +203,16 @@ def _make_reader(parts: LearnerParts, place: Place) -> batches_lib.BatchReader:
     agent = experiment.make_agent(config, parts.environment)
     recompute = replayed_memory.MemoryRecomputer(
         agent, weights.Fetcher(parts.address, agent.published_variables))
+  pace = None
+  if link is not None and parts.learners.is_chief:  # All wait for its batch.
+    pace = pacing.Pacemaker(
+        link, lambda: int(parts.state.learner.num_frames.numpy()),
+        _frames_per_update(config, parts.environment),
+        config.experiment.total_frames)
   first_version = None
   if config.actor.synchronisation != 'none':
     first_version = int(parts.state.learner.num_updates.numpy())
   return batches_lib.BatchReader(
       transport.make_batches(config, parts.spec, parts.address, parts.refusals,
                               shared, recompute, first_version),
-      parts.prepare, parts.refusals,
-      (lambda: link.problem) if link is not None else lambda: '')
+      parts.prepare, parts.refusals, pace)

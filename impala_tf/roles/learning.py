@@ -1,7 +1,7 @@
 """Learning with a learner's parts: the log, the callbacks, and the loop."""
 
 import functools
-from typing import Callable, Iterator, Mapping, Optional
+from typing import Iterator, Mapping, Optional
 
 import reverb
 
@@ -10,14 +10,12 @@ from impala_tf.comms import reverb_calls
 from impala_tf.core import loop
 from impala_tf.core import queue as queue_lib
 from impala_tf.replay import kinds
-from impala_tf.replay import pacing
 from impala_tf.replay import priorities
 from impala_tf.roles import learner_parts
 from impala_tf.runs import level_metrics
 from impala_tf.runs import profiling
 from impala_tf.runs import skipped_updates
 from impala_tf.runs import training_log
-from impala_tf.runtime import control as control_lib
 from impala_tf.runtime import interfaces
 from impala_tf.suites import levels as levels_lib
 
@@ -51,9 +49,8 @@ class _Gauges:
 
 
 def learn(parts: learner_parts.LearnerParts, batches: Iterator[types.Unroll],
-          publisher: interfaces.Publisher, control: control_lib.LoopControl,
-          reports: interfaces.Reports, log_interval_secs: float,
-          log_interval_updates: int = 1) -> bool:
+          publisher: interfaces.Callback, reports: interfaces.Reports,
+          log_interval_secs: float, log_interval_updates: int = 1) -> bool:
   """Learns from batches until they end; returns whether the run is done.
 
   It is done once all frames are learned from, the return is high enough, or a
@@ -75,16 +72,14 @@ def learn(parts: learner_parts.LearnerParts, batches: Iterator[types.Unroll],
       _make_level_log(parts), _gather(parts), reports.on_row)
   checkpoints = training_log.Checkpoints(
       config.experiment.checkpoint_interval_secs, parts.saver, learner, log)
-  is_done = functools.partial(log.is_done, config.experiment)
-  callbacks = [
-      *_before_the_log(parts, skipped), log, checkpoints,
-      *_after_the_log(parts, is_done, control, reports)]
   done = False
   try:
-    # The last row first: its totals belong into the last checkpoint.
-    with checkpoints, log:
-      done = loop.train(batches, parts.learners.wrap_learner(learner),
-                        publisher, callbacks, is_done)
+    with checkpoints:
+      done = loop.train(
+          batches, parts.learners.wrap_learner(learner),
+          list(_callbacks(parts, publisher, skipped, log, checkpoints,
+                          reports)),
+          functools.partial(log.is_done, config.experiment))
     return done
   finally:
     if parts.link is not None:
@@ -94,32 +89,24 @@ def learn(parts: learner_parts.LearnerParts, batches: Iterator[types.Unroll],
       parts.link.close()
 
 
-def _before_the_log(parts: learner_parts.LearnerParts,
-                    skipped: skipped_updates.SkippedUpdates
-                    ) -> Iterator[interfaces.Callback]:
-  """Yields the callbacks that change what the log sees."""
-  config = parts.config
-  if config.has_priorities:  # Takes the losses of single unrolls away.
+def _callbacks(parts: learner_parts.LearnerParts,
+               publisher: interfaces.Callback,
+               skipped: skipped_updates.SkippedUpdates,
+               log: training_log.TrainingLog,
+               checkpoints: training_log.Checkpoints,
+               reports: interfaces.Reports) -> Iterator[interfaces.Callback]:
+  """Yields the callbacks in their order."""
+  if parts.config.has_priorities:  # Takes the losses of single unrolls away.
     yield priorities.Prioritiser(parts.address, queue_lib.REPLAY)
-  if parts.member is not None:  # Rows report the parameters that it copied.
-    yield parts.member
+  if parts.member is not None:
+    yield parts.member  # May change parameters.
+  yield publisher
   yield skipped  # Empties the metrics of an update that changed nothing.
-  if config.num_replayed:
-    yield kinds.ReplayColumns(
-        config.num_replayed, _gather(parts))
-
-
-def _after_the_log(parts: learner_parts.LearnerParts,
-                   is_done: Callable[[], bool],
-                   control: control_lib.LoopControl,
-                   reports: interfaces.Reports
-                   ) -> Iterator[interfaces.Callback]:
-  """Yields the callbacks that may wait, and the user's."""
-  config = parts.config
-  if parts.link is not None and parts.learners.is_chief:
-    yield pacing.Pacemaker(
-        parts.link, parts.frames_per_update, config.experiment.total_frames,
-        is_done, control)
+  if parts.config.num_replayed:
+    yield kinds.ReplayColumns(parts.config.num_replayed, _gather(parts))
+  yield log
+  yield skipped_updates.Limit(skipped)
+  yield checkpoints
   if reports.profile:
     yield profiling.LearnerProfiler(parts.log_dir)
   yield from reports.callbacks

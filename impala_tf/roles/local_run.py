@@ -199,7 +199,7 @@ def learn_here(config: config_lib.Config, run_dir: str,
   Args:
     sharing: place of the agent among those that share a replay.
     port: port of the Reverb server, for actors in other processes.
-    callbacks: called after each update, see `loop.Callback`.
+    callbacks: called after each update, see `interfaces.Callback`.
     check: called again and again; raises an error if actors have failed.
     signals: notes the signals that end the run; None for `StopSignals`.
 

@@ -39,11 +39,10 @@ class SkippedUpdates:
   def after_update(self, update: interfaces.Update) -> None:
     """Counts an update; empties its metrics if it was skipped.
 
-    They would spoil the means of the others. Raises UserError, see `check`.
+    They would spoil the means of the others.
     """
     if self.add(update.metrics['gradient_norm']):
       update.metrics = {}
-      self.check(update.batch)
 
   def add(self, gradient_norm: float, sender: str = '') -> bool:
     """Counts an update and returns whether it was skipped.
@@ -95,3 +94,18 @@ class SkippedUpdates:
         f'{self._in_a_row} updates in a row were skipped, their gradients '
         f'were not finite{self._pop_counts()}; {advice}, or try a lower '
         'OptimizerConfig.learning_rate')
+
+
+class Limit:
+  """A callback that ends a run of nothing but skipped updates.
+
+  It comes after the log, whose last row has these updates, too.
+  """
+
+  def __init__(self, skipped: SkippedUpdates):
+    self._skipped = skipped
+
+  def after_update(self, update: interfaces.Update) -> None:
+    """Raises UserError after too many; see `SkippedUpdates.check`."""
+    batch = update.batch
+    self._skipped.check(batch if isinstance(batch, types.Unroll) else None)

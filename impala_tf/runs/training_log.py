@@ -120,21 +120,18 @@ class EpisodeWindow:
 class Interval:
   """Means of metrics since the last row."""
 
-  def __init__(self, interval_secs: float, frames: int, wait_secs: float):
-    """Begins the first interval.
+  def __init__(self, interval_secs: float, frames: int):
+    """Begins the first of intervals of so many seconds.
 
-    Args:
-      interval_secs: seconds between rows.
-      frames: environment frames learned from so far.
-      wait_secs: seconds that the learner has waited for batches so far.
+    `frames` are environment frames learned from so far.
     """
     self._interval_secs = interval_secs
-    self._restart(frames, wait_secs)
+    self._restart(frames)
 
-  def _restart(self, frames: int, wait_secs: float):
+  def _restart(self, frames: int) -> None:
     self._start = time.monotonic()
     self._start_frames = frames
-    self._start_wait_secs = wait_secs
+    self._wait_secs = 0.
     self._values: Dict[str, List[float]] = collections.defaultdict(list)
     self._lags: List[np.ndarray] = []
 
@@ -143,8 +140,10 @@ class Interval:
     """Whether a row is due."""
     return time.monotonic() - self._start >= self._interval_secs
 
-  def add(self, metrics: Mapping[str, float], lags: np.ndarray) -> None:
-    """Adds one update's metrics and the policy lags of its new unrolls."""
+  def add(self, metrics: Mapping[str, float], lags: np.ndarray,
+          wait_secs: float) -> None:
+    """Adds an update: its metrics, policy lags of new unrolls, and waiting."""
+    self._wait_secs += wait_secs
     for name, value in metrics.items():
       self._values[name].append(value)
     self._lags.append(lags)
@@ -154,16 +153,13 @@ class Interval:
     """Whether there was no update since the last row."""
     return not self._lags
 
-  def finish(self, frames: int, wait_secs: float) -> metrics_lib.Row:
-    """Returns the means since the last row and restarts; must not be empty.
-
-    `frames` and `wait_secs` are totals so far, as in the constructor.
-    """
+  def finish(self, frames: int) -> metrics_lib.Row:
+    """Returns the means since the last row and restarts; must not be empty."""
     secs = time.monotonic() - self._start
     lags = np.concatenate(self._lags)
     row = {
         'frames_per_sec': (frames - self._start_frames) / secs,
-        'learner_wait_share': (wait_secs - self._start_wait_secs) / secs,
+        'learner_wait_share': self._wait_secs / secs,
         'policy_lag': float(np.mean(lags)),
         'policy_lag_max': int(np.max(lags)),
     }
@@ -173,14 +169,12 @@ class Interval:
         numbers = numbers[~np.isnan(numbers)]
       if numbers.size:
         row[name] = float(np.mean(numbers))
-    self._restart(frames, wait_secs)
+    self._restart(frames)
     return row
 
 
-class TrainingLog(contextlib.AbstractContextManager):
+class TrainingLog:
   """A callback that turns updates into rows of `metrics.jsonl`.
-
-  The end of its context writes the last row.
 
   Attributes:
     failed_saves: checkpoints that could not be written; a column of the rows.
@@ -211,9 +205,8 @@ class TrainingLog(contextlib.AbstractContextManager):
     self._on_row = on_row
     self._writer = metrics_lib.MetricsWriter(settings.run_dir)
     self._episodes = EpisodeWindow()
-    self._wait_secs = 0.
     self._interval = Interval(
-        settings.interval_secs, int(learner.num_frames.numpy()), 0.)
+        settings.interval_secs, int(learner.num_frames.numpy()))
     self._last_time = time.monotonic()
 
   def after_update(self, update: interfaces.Update) -> None:
@@ -229,8 +222,7 @@ class TrainingLog(contextlib.AbstractContextManager):
         update.batch.level_index.numpy()[:num_fresh], update.lags[:num_fresh]])
     is_first = step_type == int(dm_env.StepType.FIRST)
     self._episodes.add(is_first, episode_return, episode_steps)
-    self._interval.add(update.metrics, lags)
-    self._wait_secs += update.wait_secs
+    self._interval.add(update.metrics, lags, update.wait_secs)
     if self._level_log:
       self._level_log.add(is_first, episode_return, lags, level_index)
     if self._episodes.is_full:
@@ -269,7 +261,7 @@ class TrainingLog(contextlib.AbstractContextManager):
         'frames': frames,
         'updates': int(self._learner.num_updates.numpy()),
         'secs': float(self._totals.secs),
-        **self._interval.finish(frames, self._wait_secs),
+        **self._interval.finish(frames),
         **self._learner.hyperparameters.row(),
         **self._gauges(),
         'checkpoints_failed': self.failed_saves,
@@ -283,7 +275,7 @@ class TrainingLog(contextlib.AbstractContextManager):
     self._writer.write(row)
     self._on_row(row)
 
-  def __exit__(self, *unused) -> None:
+  def close(self) -> None:
     """Writes the last row, if there is any, and closes the files."""
     try:
       if not self._interval.is_empty:
@@ -301,7 +293,7 @@ class Checkpoints(contextlib.AbstractContextManager):
 
     Args:
       interval_secs: seconds between checkpoints during the run.
-      log: counts the checkpoints that failed.
+      log: counts the checkpoints that failed, and is closed at the end.
     """
     self._interval_secs = interval_secs
     self._saver = saver
@@ -331,7 +323,7 @@ class Checkpoints(contextlib.AbstractContextManager):
     return int(self._learner.num_updates.numpy())
 
   def __exit__(self, exc_type, *exc_info) -> None:
-    """Writes the last checkpoint, for whatever reason the run ends.
+    """Closes the log; writes the last checkpoint, for whatever reason.
 
     After `PeerLost` there is none: within an update counts may be ahead of
     parameters. Nor is there one after an error before the first update, so that
@@ -340,6 +332,11 @@ class Checkpoints(contextlib.AbstractContextManager):
     Raises:
       OSError: it could not be written.
     """
-    if exc_type is None or (self._num_updates > self._first and not issubclass(
-        exc_type, waiting.PeerLost)):
-      self._save()
+    # The last row first: its totals belong into the last checkpoint, which is
+    # written even if the row fails.
+    try:
+      self._log.close()
+    finally:
+      if exc_type is None or (self._num_updates > self._first and
+                              not issubclass(exc_type, waiting.PeerLost)):
+        self._save()

@@ -17,6 +17,7 @@ import numpy as np
 import tensorflow as tf
 
 from impala_tf.optimizers import hyperparameters as hyperparameters_lib
+from impala_tf.runtime import control as control_lib
 
 
 class AnyBatch(Protocol):
@@ -52,19 +53,11 @@ class Fetcher(Protocol):
 class Reader(Protocol[_Read]):
   """A source of batches; see `batches.BatchReader`."""
 
-  @property
-  def problem(self) -> str:
-    """Why no batch comes; empty if its senders are just slow."""
+  def poll(self, control: control_lib.LoopControl) -> Optional[_Read]:
+    """Returns the next batch, or None if none comes within a second or less.
 
-  def poll(self) -> Optional[_Read]:
-    """Returns the next batch, or None if none comes within a second or less."""
-
-
-class Publisher(Protocol):
-  """A publisher of parameters; see `weights.Publisher`."""
-
-  def publish(self, version: int) -> None:
-    """Publishes the present parameters under the number of updates so far."""
+    Then `control` has heard why.
+    """
 
 
 @dataclasses.dataclass
@@ -74,9 +67,10 @@ class Update(Generic[Batch]):
   Attributes:
     updates: updates of the run so far.
     frames: environment frames learned from so far.
-    metrics: metrics of this update by name, such as 'loss/total'; empty if it
-      was skipped.
-    batch: what it learned from, such as a `types.Unroll`, leading [T+1, B].
+    metrics: metrics of this update by name, such as 'loss/total'; none of the
+      loss if it was skipped.
+    batch: `types.Unroll` that it learned from, leading [T+1, B]; with A3C the
+      `parameter_server.Segments` that workers have learned from.
     lags: int64 [B], policy lag of each unroll in updates.
     wait_secs: seconds that the loop waited for the batch.
     episode_return: mean return of the last 100 full episodes; None before so

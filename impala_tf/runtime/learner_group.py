@@ -10,7 +10,8 @@ stopped alone would leave the others waiting. So they take turns. In each turn
 every learner reports whether it has a batch and whether it was asked to stop.
 They update if all have a batch, and stop together if one was asked to. Turns
 are short because signals are not handled within one. A turn costs a message of
-16 bytes for each update, and five a second while actors are slow.
+16 bytes for each update, and five a second while actors are slow; logs gather
+their numbers by another.
 
 Once a learner is lost nothing is saved, and all processes start again from the
 last checkpoint. Actors too: their unrolls would be newer than the parameters.

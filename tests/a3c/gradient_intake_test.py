@@ -12,6 +12,7 @@ from impala_tf.core import queue as queue_lib
 from impala_tf.core import weights
 from impala_tf.roles import a3c_learner
 from impala_tf.roles import a3c_workers
+from impala_tf.runtime import control as control_lib
 from tests.fixtures import programs
 
 _SEGMENTS = 12
@@ -147,7 +148,8 @@ def test_loop_hears_of_an_intake_that_failed(tmp_path):
 
   learner = _Learner(tmp_path, fail)
   reader = learner.parts.reader(check=learner.intake.check)
-  assert reader.poll() is None
+  control = control_lib.LoopControl()
+  assert reader.poll(control) is None
   learner.link().push(learner.contribution())
   with pytest.raises(RuntimeError, match='applying gradients failed'):
-    programs.wait_until(reader.poll, 'a failure')
+    programs.wait_until(lambda: reader.poll(control), 'a failure')

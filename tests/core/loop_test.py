@@ -67,6 +67,16 @@ def _note(saved):
   return lambda number, score: saved.append(number)
 
 
+class _Publisher:
+  """A callback that publishes by a function of the version."""
+
+  def __init__(self, publish):
+    self._publish = publish
+
+  def after_update(self, update):
+    self._publish(update.updates)
+
+
 class _Run:
   """A run of the loop, with log and checkpoints, that notes what was called."""
 
@@ -94,12 +104,11 @@ class _Run:
     config = config_lib.ExperimentConfig(
         total_frames=total_frames, stop_at_return=stop_at_return)
     try:
-      with checkpoints, log:
+      with checkpoints:
         self.is_done = loop.train(
             iter(unrolls[:stop_after]), self.learner,
-            python_types.SimpleNamespace(
-                publish=publish or self.published.append),
-            [self.skipped, *replayed, log, checkpoints,
+            [_Publisher(publish or self.published.append), self.skipped,
+             *replayed, log, skipped_updates.Limit(self.skipped), checkpoints,
              *callbacks], lambda: log.is_done(config))
     finally:
       self.rows = metrics.read_rows(str(tmp_path))
@@ -197,6 +206,22 @@ def test_where_another_learner_is_lost_nothing_is_saved(tmp_path):
     _Run(tmp_path, [_unroll()] * 9, publish=publish, save=_note(saved))
   assert not saved
   assert len(metrics.read_rows(str(tmp_path))) == 2
+
+
+def test_nothing_is_saved_after_a_loss_even_if_the_last_row_fails(tmp_path):
+  saved = []
+
+  def publish(version):
+    if version == 2:
+      raise waiting.PeerLost('lost')
+
+  def gauges():
+    raise ConnectionError('the server does not answer')
+
+  with pytest.raises(ConnectionError):
+    _Run(tmp_path, [_unroll()] * 9, row_secs=1e9, publish=publish,
+         save=_note(saved), gauges=gauges)
+  assert not saved
 
 
 def test_rows_are_of_the_unrolls_of_all_learners(tmp_path):
@@ -334,6 +359,7 @@ def test_run_of_nothing_but_skipped_updates_ends_with_the_batch(tmp_path):
   assert skipped_updates.FILE_NAME in str(error.value)
   assert '\n' not in str(error.value)
   assert saved == [6]
+  assert metrics.read_rows(str(tmp_path))[-1]['updates'] == 6
   batch = np.load(tmp_path / skipped_updates.FILE_NAME)
   assert batch['policy_version'].tolist() == [5, 4]  # The sixth.
   np.testing.assert_array_equal(

@@ -3,13 +3,11 @@
 import types as python_types
 
 from absl import logging
-import numpy as np
 import pytest
 
 from impala_tf import config as config_lib
 from impala_tf.replay import pacing
 from impala_tf.runtime import control as control_lib
-from impala_tf.runtime import interfaces
 
 
 class _Clock:
@@ -117,35 +115,29 @@ def test_replay_that_starts_from_nothing_makes_nobody_slower():
 
 
 class _Process:
-  """A process that pauses: it notes the causes, and calls a function."""
+  """A process that pauses, and notes the causes."""
 
-  def __init__(self, pace, on_pause=lambda: None, problem='',
-               check=lambda: None, should_stop=lambda: False, is_done=False):
+  def __init__(self, pace, problem='', check=lambda: None):
     self.pauses, self.told = [], []
-    self._then = on_pause
     link = python_types.SimpleNamespace(
         pace=pace, problem=problem, report=self.told.append, check=check)
-    self._pacemaker = pacing.Pacemaker(
-        link, 40, 1000, lambda: is_done,
-        control_lib.LoopControl(should_stop, on_pause=self._on_pause))
+    self._pacemaker = pacing.Pacemaker(link, lambda: 200, 40, 1000)
 
-  def _on_pause(self, cause):
-    self.pauses.append(cause)
-    self._then()
-
-  def after_update(self):
-    """Does what comes after an update with which it has 200 frames."""
-    self._pacemaker.after_update(interfaces.Update(
-        5, 200, {}, (), np.zeros(1), wait_secs=0.))
+  def must_pause(self):
+    return self._pacemaker.must_pause(
+        control_lib.LoopControl(on_pause=self.pauses.append))
 
 
 def test_learner_pauses_until_the_slowest_has_come_nearer():
   agents = _Agents()
   agents.look(a0=150, a1=500)
-  process = _Process(agents.pace, on_pause=lambda: agents.look(a0=240))
-  process.after_update()
+  process = _Process(agents.pace)
+  assert process.must_pause()
   assert process.told == [0.2]
-  assert len(process.pauses) == 1 and 'agent 0 has 15.0 %' in process.pauses[0]
+  cause, = process.pauses
+  assert 'agent 0 has 15.0 %' in cause
+  agents.look(a0=240)
+  assert not process.must_pause() and len(process.pauses) == 1
 
 
 def test_pause_ends_where_the_link_complains():
@@ -153,29 +145,14 @@ def test_pause_ends_where_the_link_complains():
   agents.look(a0=0, a1=0)
 
   def check():
-    if process.pauses:
-      raise config_lib.ConfigError('another agent')
+    raise config_lib.ConfigError('another agent')
 
-  process = _Process(agents.pace, check=check)
   with pytest.raises(config_lib.ConfigError, match='another agent'):
-    process.after_update()
-  assert len(process.pauses) == 1
+    _Process(agents.pace, check=check).must_pause()
 
 
-def test_pause_ends_when_told_to_stop():
+def test_nobody_is_waited_for_while_the_replay_is_away():
   agents = _Agents()
   agents.look(a0=0, a1=0)
-  process = _Process(agents.pace, should_stop=lambda: bool(process.pauses))
-  process.after_update()
-  assert len(process.pauses) == 1
-
-
-@pytest.mark.parametrize('reason', [
-    {'problem': 'the replay is away'}, {'is_done': True}])
-def test_nobody_is_waited_for_without_the_replay_or_after_the_last_update(
-    reason):
-  agents = _Agents()
-  agents.look(a0=0, a1=0)
-  process = _Process(agents.pace, **reason)
-  process.after_update()
-  assert not process.pauses
+  process = _Process(agents.pace, problem='the replay is away')
+  assert not process.must_pause() and not process.pauses

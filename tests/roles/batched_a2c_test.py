@@ -148,7 +148,7 @@ class _DyingActor:
 def test_environments_that_die_too_often_end_the_run(monkeypatch):
   config = _config('step', num_actors=1, num_envs=8, max_restarts=2)
   learner = types.SimpleNamespace(num_updates=tf.Variable(0))
-  player = batched_a2c.Player(
+  player = batched_a2c.SyncStepPlayer(
       config, learner, None, control_lib.LoopControl())
   closed = []
   monkeypatch.setattr(player, '_start', lambda: _DyingActor(closed))

@@ -103,12 +103,12 @@ def test_window_takes_ended_episodes_with_finite_returns_only():
 
 
 def test_interval_averages_updates_and_starts_anew():
-  interval = training_log.Interval(1e9, frames=0, wait_secs=0.)
+  interval = training_log.Interval(1e9, frames=0)
   assert interval.is_empty and not interval.is_over
-  assert training_log.Interval(0., frames=0, wait_secs=0.).is_over
-  interval.add({'loss': 1.}, np.array([0, 2]))
-  interval.add({'loss': 3.}, np.array([4, 6]))
-  row = interval.finish(frames=10, wait_secs=0.)
+  assert training_log.Interval(0., frames=0).is_over
+  interval.add({'loss': 1.}, np.array([0, 2]), wait_secs=0.)
+  interval.add({'loss': 3.}, np.array([4, 6]), wait_secs=0.)
+  row = interval.finish(frames=10)
   assert row['loss'] == 2.
   assert (row['policy_lag'], row['policy_lag_max']) == (3., 6)
   assert interval.is_empty
@@ -127,12 +127,12 @@ def test_behind_a_url_all_is_there_but_for_what_was_lost(tmp_path):
 
 
 def test_update_without_unrolls_of_a_kind_says_nothing_of_it():
-  interval = training_log.Interval(1., 0, 0.)
+  interval = training_log.Interval(1., 0)
   nan = float('nan')
   for own, everybodys in ((2., 1.), (nan, nan), (4., 1.)):
     interval.add({'own/x': own, 'foreign/x': nan, 'x': everybodys},
-                 np.zeros(1, np.int64))
-  row = interval.finish(10, 0.)
+                 np.zeros(1, np.int64), 0.)
+  row = interval.finish(10)
   assert row['own/x'] == 3. and 'foreign/x' not in row
   assert np.isnan(row['x'])
 

@@ -222,15 +222,15 @@ def _make_exchanges():
 
 class _Reader:
   """A reader that has a batch at some times and none at others."""
-  problem = ''
 
   def __init__(self, is_ready):
     self._is_ready = is_ready
     self._number = 0
 
-  def poll(self):
+  def poll(self, control):
     time.sleep(0.001)
     if not self._is_ready(self._number):
+      control.on_wait('')
       return None
     self._number += 1
     return self._number
