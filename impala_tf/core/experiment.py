@@ -10,11 +10,7 @@ from impala_tf import config as config_lib
 from impala_tf import types
 from impala_tf.agents import agent as agent_lib
 from impala_tf.algorithms import table as algorithms
-from impala_tf.core import actor as actor_lib
-from impala_tf.core import dynamic_batching_actor
 from impala_tf.core import learner as learner_lib
-from impala_tf.core import queue as queue_lib
-from impala_tf.envs import env_processes
 from impala_tf.envs import environment as environment_lib
 from impala_tf.envs import multi_level
 from impala_tf.maths import distributions
@@ -22,7 +18,6 @@ from impala_tf.optimizers import hyperparameters as hyperparameters_lib
 from impala_tf.optimizers import rmsprop
 from impala_tf.replay import kinds as kinds_lib
 from impala_tf.replay import priorities
-from impala_tf.runtime import interfaces
 from impala_tf.runtime import precision as precision_lib
 from impala_tf.runtime import sizing
 
@@ -146,18 +141,3 @@ def _check_batch_size(config: config_lib.Config, num_devices: int) -> None:
         f'LearnerConfig.batch_size is {config.learner.batch_size}, which '
         f'{num_devices} devices cannot share evenly; use a multiple of '
         f'{num_devices}')
-
-
-def make_actor(config: config_lib.Config, agent: agent_lib.Agent,
-               environment: AnyEnvironment, writer: queue_lib.UnrollWriter,
-               fetcher: interfaces.Fetcher, spec: types.Unroll, seed: int
-               ) -> dynamic_batching_actor.AnyActor:
-  """Makes the configured kind of actor; `seed` is for sampling its actions."""
-  is_synchronous = config.actor.synchronisation != 'none'
-  if not isinstance(environment, env_processes.Workers):
-    return actor_lib.Actor(agent, environment, writer, fetcher, spec, seed,
-                           acts_anew=is_synchronous)
-  kind = dynamic_batching_actor.DynamicActor
-  if is_synchronous:
-    kind = dynamic_batching_actor.SynchronousDynamicActor
-  return kind(agent, environment, writer, fetcher, spec, seed)

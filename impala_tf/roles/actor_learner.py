@@ -9,11 +9,11 @@ from typing import Callable, Optional
 
 from impala_tf import config as config_lib
 from impala_tf.comms import config_table
-from impala_tf.core import dynamic_batching_actor
 from impala_tf.core import experiment
 from impala_tf.core import transport
 from impala_tf.core import weights
 from impala_tf.roles import batched_a2c
+from impala_tf.roles import dynamic_batching_actor
 from impala_tf.roles import learner_parts
 from impala_tf.roles import learning
 from impala_tf.runtime import control as control_lib
@@ -77,7 +77,7 @@ def start_actor(config: config_lib.Config, address: str, seed: int, task: int,
   spec = experiment.make_unroll_spec(config, environment, agent)
   writer = transport.make_writer(
       config, address, spec, task, replay_address, agent_number)
-  return experiment.make_actor(
+  return dynamic_batching_actor.make_actor(
       config, agent, environment, writer, source, spec, policy_seed)
 
 

@@ -16,6 +16,7 @@ from impala_tf.core import actor
 from impala_tf.core import experiment
 from impala_tf.core import queue as queue_lib
 from impala_tf.core import weights
+from impala_tf.roles import dynamic_batching_actor
 from impala_tf.roles import evaluation
 from impala_tf.roles import learner_parts
 from impala_tf.runs import metrics
@@ -507,7 +508,7 @@ def test_config_that_cannot_be_trained_is_refused(config, words, tmp_path):
 @pytest.mark.slow
 def test_run_goes_on_in_another_precision(tmp_path, monkeypatch):
   monkeypatch.setattr(precision, 'cpu_flags', lambda: {'amx_bf16'})
-  make_actor, actors = experiment.make_actor, []
+  make_actor, actors = dynamic_batching_actor.make_actor, []
 
   def show_agent(config, agent, *args):
     actors.append([v.dtype.name for v in agent.parts['torso']])
@@ -515,7 +516,7 @@ def test_run_goes_on_in_another_precision(tmp_path, monkeypatch):
     assert {v.dtype for v in heads} == {tf.float32}
     return make_actor(config, agent, *args)
 
-  monkeypatch.setattr(experiment, 'make_actor', show_agent)
+  monkeypatch.setattr(dynamic_batching_actor, 'make_actor', show_agent)
   frames = 0
   for chosen in 'float32', 'mixed_bfloat16', 'float32':
     frames += 2 * 4 * 5 * 4  # Two updates.

@@ -11,11 +11,11 @@ from impala_tf import config
 from impala_tf import types
 from impala_tf.agents import agent as agent_lib
 from impala_tf.core import actor as actor_lib
-from impala_tf.core import dynamic_batching_actor
 from impala_tf.envs import env_processes
 from impala_tf.envs import gym
 from impala_tf.envs import minigrid
 from impala_tf.maths import distributions
+from impala_tf.roles import dynamic_batching_actor
 from tests.fixtures import locks
 from tests.fixtures import worker_environments
 
