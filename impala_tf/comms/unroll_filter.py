@@ -148,7 +148,7 @@ def of_one_version(packed: packing.Packing, is_known: TakesFn,
 
   It is the barrier of batched A2C: an update's unrolls were all played with the
   very parameters that it changes. If an actor dies after it has sent some, its
-  successor plays them again, and the surplus is rejected. `is_known` filters
+  successor plays them again, and the surplus is refused. `is_known` filters
   unrolls first; refusals are counted unless they are None.
   """
   num_taken = 0

@@ -99,7 +99,7 @@ def play_then_learn(player: Player,
   """Yields batches, each of which is played first, in one process.
 
   Batches end if the process is to stop. While one does not come, as unrolls of
-  it were rejected, more are played.
+  it were refused, more are played.
   """
   for num_batches in itertools.count(1):
     control.before_batch()

@@ -55,7 +55,7 @@ class UniformReplay:
         tf.data.Dataset.zip((fresh, sampled)).map(join))
 
   def _is_taken(self) -> unroll_filter.TakesFn:
-    """Makes the filter; rejected unrolls are already counted at the queue."""
+    """Makes the filter; refused unrolls are already counted at the queue."""
     return unroll_filter.refusing(self._packed, self._fingerprint, None)
 
   def _origin(self, num_fresh: int, columns: Sequence[tf.Tensor], info: Any
