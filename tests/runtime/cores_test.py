@@ -119,8 +119,8 @@ def test_actors_of_a_real_run_stay_where_they_are(tmp_path):
         lambda: len(p := first.pids('actor')) == _NUM_CORES
         and victim not in p and p, 'an actor in its place')
     assert sorted(map(_core_of, actors)) == _ALL
-    for pid in actors:
-      assert os.sched_getaffinity(pid) == {_core_of(pid)}
+    first.wait(lambda: all(os.sched_getaffinity(pid) == {_core_of(pid)}
+                           for pid in actors), 'each on its core')
     learner, = first.pids('learner')
     assert sorted(os.sched_getaffinity(learner)) == _ALL
     first.stop()
