@@ -16,6 +16,7 @@ config.ActorConfig.num_envs = 12
 '''
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_both_ends_cost_something_for_the_steps_of_a_second(tmp_path):
   path = tmp_path / 'config.gin'

@@ -33,6 +33,7 @@ def test_rows_are_evenly_spaced_and_have_what_is_drawn():
   assert keep.thinned([], 3) == []
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_display_of_a_kept_sweep_has_the_same_table(tmp_path):
   kept = tmp_path / 'kept'

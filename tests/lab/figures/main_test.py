@@ -7,7 +7,7 @@ from tests.fixtures import programs
 
 
 def _slow(*values):
-  return pytest.param(*values, marks=pytest.mark.slow)
+  return pytest.param(*values, marks=[pytest.mark.slow, pytest.mark.nightly])
 
 
 @pytest.mark.parametrize('display, sweep, words', [
