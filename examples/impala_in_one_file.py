@@ -280,7 +280,7 @@ def learn(learner, batches, writer):
 # impala_tf/core/experiment.py makes the parts, impala_tf/roles/actor_learner.py
 # runs them, and impala_tf/runtime/supervisor.py keeps the processes alive.
 def main():
-  """Runs the learner here and each actor in a process of its own."""
+  """Learns in this process, from actors that it starts as processes."""
   tf.random.set_seed(SEED)
   learner = Learner()
   server = make_server(learner.parameters)

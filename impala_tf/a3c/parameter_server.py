@@ -1,7 +1,7 @@
 """A3C's parameter server: what its workers learn, as variables and batches.
 
-It learns nothing itself. It reads the workers' records, which the learner's
-loop logs as if they were updates of its own; see `roles.shared_parameters`.
+The workers make the updates, and leave a record of each. The server reads the
+records, and the learner's loop logs them; see `roles.shared_parameters`.
 """
 
 import collections

@@ -33,7 +33,8 @@ def make_tables(config: config_lib.Config, spec: types.Unroll,
 
   Args:
     queue_capacity: unrolls that wait before actors block.
-    has_replay: False if the replay has a server of its own.
+    has_replay: whether the replay is here; False if agents share one, which
+      is on another server.
 
   Raises:
     ConfigError: the replay would not fit into memory.

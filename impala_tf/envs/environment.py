@@ -199,7 +199,7 @@ class BatchedEnvironment(abc.ABC):
     try:
       yield
     except errors as error:
-      # In environment processes each is number 0 of its own batch.
+      # In a batch of one, such as an environment process has, it is always 0.
       which = f' in environment {i}' if self.num_envs > 1 else ''
       raise SimulatorError(f'{self.level}: {simulator} failed{which}: '
                            f'{files.one_line(error, None)}') from error

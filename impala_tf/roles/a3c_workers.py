@@ -24,7 +24,7 @@ from impala_tf.runtime import sizing
 
 
 def make_applier(config: config_lib.Config,
-                  store: store_lib.Store) -> links.Applier:
+                 store: store_lib.Store) -> links.Applier:
   """Makes the applier of gradients to the shared parameters."""
   optimizer, options = config.optimizer, config.asynchronous
   return links.Applier(
@@ -36,7 +36,7 @@ def make_applier(config: config_lib.Config,
 
 
 def find_store(config: config_lib.Config, address: str
-                ) -> Optional[store_lib.Store]:
+               ) -> Optional[store_lib.Store]:
   """Opens the learner's memory; None if gradients are to be sent instead.
 
   Raises ConnectionError if the learner does not answer, or has another config;
@@ -62,7 +62,7 @@ MakeLinkFn = Callable[
 
 
 def memory_link(config: config_lib.Config,
-                 store: store_lib.Store) -> MakeLinkFn:
+                store: store_lib.Store) -> MakeLinkFn:
   """Returns a function from agent and target agent to their link."""
   applier = make_applier(config, store)
   return lambda agent, target_agent: links.MemoryLink(
@@ -70,7 +70,7 @@ def memory_link(config: config_lib.Config,
 
 
 def table_link(config: config_lib.Config, address: str,
-                control: control_lib.ActorControl) -> MakeLinkFn:
+               control: control_lib.ActorControl) -> MakeLinkFn:
   """Returns a function from an agent, without a target, to its link."""
 
   def make(agent, target_agent):
@@ -84,8 +84,8 @@ def table_link(config: config_lib.Config, address: str,
 
 
 def make_workers(config: config_lib.Config, make_link: MakeLinkFn,
-                       task: int, num_processes: int, seed: int
-                       ) -> worker_lib.WorkersInTurn:
+                 task: int, num_processes: int, seed: int
+                 ) -> worker_lib.WorkersInTurn:
   """Makes the workers of process `task` among `num_processes`.
 
   `make_link` makes the link of agent and target agent. `seed` differs between

@@ -214,5 +214,5 @@ def _make_reader(parts: LearnerParts, place: Place) -> batches_lib.BatchReader:
     first_version = int(parts.state.learner.num_updates.numpy())
   return batches_lib.BatchReader(
       transport.make_batches(config, parts.spec, parts.address, parts.refusals,
-                              shared, recompute, first_version),
+                             shared, recompute, first_version),
       parts.prepare, parts.refusals, pace)

@@ -109,6 +109,11 @@ class EpisodeWindow:
     """Whether the window holds 100 episodes."""
     return len(self._returns) == metrics_lib.EPISODE_WINDOW
 
+  @property
+  def mean_return(self) -> Optional[float]:
+    """Mean return of 100 episodes; None before there are so many."""
+    return float(np.mean(self._returns)) if self.is_full else None
+
   def means(self) -> Mapping[str, float]:
     """Returns mean return and length in agent steps; empty without episodes."""
     if not self._returns:
@@ -225,8 +230,7 @@ class TrainingLog:
     self._interval.add(update.metrics, lags, update.wait_secs)
     if self._level_log:
       self._level_log.add(is_first, episode_return, lags, level_index)
-    if self._episodes.is_full:
-      update.episode_return = self._episodes.means()['episode_return']
+    update.episode_return = self._episodes.mean_return
     if self._interval.is_over and (
         update.updates % self._settings.interval_updates == 0):
       self._write_row()
@@ -243,11 +247,9 @@ class TrainingLog:
 
   def _best_return(self) -> float:
     """Updates and returns the run's best mean of 100 returns; -inf before."""
-    best = self._totals.best_return
-    if self._episodes.is_full:
-      newest = self._episodes.means()['episode_return']
-      if newest > best:
-        best.assign(newest)
+    best, newest = self._totals.best_return, self._episodes.mean_return
+    if newest is not None and newest > best:
+      best.assign(newest)
     return float(best)
 
   def _write_row(self) -> None:

@@ -339,14 +339,18 @@ def test_what_is_left_out_of_the_queue_is_left_out_of_the_replay(with_replay):
   assert set(numbers[3:]) <= {0, 2, 4}
 
 
+def _never():
+  """Makes a dataset whose first batch never comes."""
+  return tf.data.Dataset.from_generator(
+      lambda: iter(threading.Event().wait, None), output_types=tf.int32)
+
+
 def test_learner_that_is_left_nothing_gives_up():
   secs = 0.
   refusals = unroll_filter.Refusals(lambda: secs)
   for _ in range(1000):
     refusals.add(1, unroll_filter.NOT_FINITE)
-  never = tf.data.Dataset.from_generator(
-      lambda: iter(threading.Event().wait, None), output_types=tf.int32)
-  reader = batches_lib.BatchReader(never, refusals=refusals)
+  reader = batches_lib.BatchReader(_never(), refusals=refusals)
   secs = 60.
   with pytest.raises(config_lib.UserError, match='refused'):
     _next(reader)
@@ -520,3 +524,27 @@ def test_each_batch_is_of_one_version_and_of_the_next():
   batch = _next(reader)
   assert batch.policy_version.numpy().tolist() == [7] * B
   assert np.isnan(batch.env_outputs.reward).any()
+
+
+class _Pace:
+  """A pace that makes the learner pause as long as it is told to."""
+  problem = 'the replay is away'
+  is_pausing = True
+
+  def must_pause(self, control):
+    if self.is_pausing:
+      control.on_pause('agent 0 is slow')
+    return self.is_pausing
+
+
+def test_reader_looks_for_no_batch_in_a_pause_and_says_why_none_comes():
+  pace = _Pace()
+  reader = batches_lib.BatchReader(_never(), pace=pace)
+  waits, pauses = [], []
+  control = control_lib.LoopControl(
+      on_wait=waits.append, on_pause=pauses.append)
+  assert reader.poll(control) is None
+  assert (waits, pauses) == ([], ['agent 0 is slow'])
+  pace.is_pausing = False
+  assert reader.poll(control) is None
+  assert waits == ['the replay is away'] and len(pauses) == 1

@@ -29,6 +29,7 @@ from impala_tf.roles import shared_parameters
 from impala_tf.roles import warm_start
 from impala_tf.runs import gin_config
 from impala_tf.runs import metrics
+from impala_tf.runs import run_directory
 from impala_tf.runtime import control as control_lib
 from impala_tf.runtime import interfaces
 from tests.fixtures import hosts
@@ -337,6 +338,13 @@ def test_last_row_has_the_frames_that_workers_added_meanwhile(tmp_path):
   parts.learn(loop.read(parts.reader(), control_lib.LoopControl()),
               interfaces.Reports(on_row))
   assert [row['frames'] for row in metrics.read_rows(str(tmp_path))] == [10, 20]
+
+
+def test_checkpoint_has_the_number_of_the_updates_that_it_holds(tmp_path):
+  parts = a3c_learner.make(_config(), str(tmp_path))
+  parts.store.set_counts(num_frames=20, num_updates=4)
+  parts.save(3, None)  # Another update has come since the loop looked.
+  assert run_directory.newest_checkpoint(str(tmp_path)) == 4
 
 
 def test_learner_that_waits_for_records_tells_who_has_the_lock(tmp_path):
