@@ -85,6 +85,7 @@ def _marks(path):
 @pytest.mark.parametrize('path', [
     pytest.param(f, marks=_marks(f))
     for f in _FILES if f not in _SEVERAL_LEVELS])
+@pytest.mark.slow
 def test_file_trains_for_two_updates(path, tmp_path):
   tiny = _TINY_A2C if '/a2c/' in path else _TINY
   config = gin_config.load(path, tiny)

@@ -74,6 +74,7 @@ for main, *arguments in (
 """
 
 
+@pytest.mark.slow
 def test_nothing_but_training_needs_reverb(tmp_path):
   ran = programs.run_code(
       _WITHOUT_REVERB, tmp_path, ROOT / 'testdata' / 'catch' / 'seed_1')

@@ -117,6 +117,7 @@ def test_table_gives_the_numbers_of_shared_memory(tmp_path):
       [0] * _SEGMENTS)
 
 
+@pytest.mark.slow
 def test_intake_refuses_what_is_not_finite_and_ends_with_the_run(tmp_path):
   learner = _Learner(tmp_path)
   before = learner.store.parameters.copy()

@@ -58,6 +58,7 @@ def test_contributions_arrive_whole_and_in_their_order(server):
     assert _same(next(arrived), contribution)
 
 
+@pytest.mark.slow
 def test_gradient_that_is_not_finite_arrives_so(server):
   link = gradient_table.TableLink(_address(server), _Fetcher())
   link.push(_contribution(0)._replace(
@@ -68,6 +69,7 @@ def test_gradient_that_is_not_finite_arrives_so(server):
   assert np.isnan(arrived.metrics['gradient_norm'])
 
 
+@pytest.mark.slow
 def test_full_queue_makes_workers_wait_for_the_learner(server):
   link = gradient_table.TableLink(_address(server), _Fetcher())
   for number in range(8):
@@ -112,6 +114,7 @@ class _Records:
     store.encode(record, store.RECORD_BYTES - 8)
 
 
+@pytest.mark.slow
 def test_what_fits_into_the_queue_fits_into_the_learners_records(server):
   """The learner would end with an error whose cause is a worker's."""
   link = gradient_table.TableLink(_address(server), _Fetcher())

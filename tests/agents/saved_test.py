@@ -175,6 +175,7 @@ class _PickledState(tf.train.experimental.PythonState):
     pickle.loads(string_value)
 
 
+@pytest.mark.slow
 def test_loading_parameters_runs_nothing_of_them(tmp_path):
   trace, good, bad = (tmp_path / name for name in ('trace', 'good', 'bad'))
   parts = saved_parts.Parts(good)

@@ -59,6 +59,7 @@ def _results(tmp_path):
 
 @pytest.mark.usefixtures('fake_deepmind_lab')
 @pytest.mark.parametrize('path', [f for f in _FILES if f != _TABLE_D1])
+@pytest.mark.slow
 def test_file_is_of_runs_that_can_be(path):
   config = gin_config.load_sweep(path)
   tasks, _ = sweep.load_runs(config)
@@ -100,6 +101,8 @@ def test_variants_of_laser_learn_at_the_rate_of_their_task(name):
 
 
 @pytest.mark.parametrize('name', _LASER)
+@pytest.mark.slow
+@pytest.mark.nightly
 def test_variants_of_laser_update_as_often_and_play_more_than_an_episode(name):
   for _, variants in _of_variants(name):
     num_fresh, = {c.num_fresh for c in variants.values()}
@@ -112,6 +115,8 @@ def test_variants_of_laser_update_as_often_and_play_more_than_an_episode(name):
           2_000 * repeats * config.actor.num_envs)
 
 
+@pytest.mark.slow
+@pytest.mark.nightly
 def test_variants_of_laser_have_the_trust_region_where_they_say_so():
   """The others are V-trace: supplement, figure 1; main text, figure 3."""
   for name, regions in (
@@ -135,6 +140,8 @@ def test_replays_with_an_lstm_hold_all_that_is_played():
 
 
 @pytest.mark.parametrize('replay', ['own', 'shared'])
+@pytest.mark.slow
+@pytest.mark.nightly
 def test_replay_of_laser_differs_by_the_trust_region_alone(replay):
   for _, variants in _of_variants('sharing'):
     without, region = variants[replay], variants[f'{replay}_trust_region']

@@ -183,6 +183,7 @@ def test_replayed_unrolls_are_told_apart_and_count_no_frames(num_replayed):
                                  err_msg=kind + name)
 
 
+@pytest.mark.slow
 def test_fresh_unrolls_that_only_pace_count_frames_and_teach_nothing():
   paced, alone = _learner(
       num_replayed=3, learns_from_fresh=False, unroll_metrics=['loss/total']
@@ -213,6 +214,7 @@ def _with_foreign(unroll, *indices):
 
 
 @pytest.mark.parametrize('foreign', [(2,), (1, 3), (1, 2, 3), ()])
+@pytest.mark.slow
 def test_unrolls_of_other_agents_are_told_apart(foreign):
   learner, unroll = _learner(num_replayed=B - 1), _unroll()
   expected = _loss(learner.agent, unroll).metrics

@@ -171,6 +171,7 @@ def test_server_is_where_it_was_told_to_be():
   server.stop()
 
 
+@pytest.mark.slow
 def test_dead_server_is_told_within_a_deadline(monkeypatch):
   with unrolls.server_process() as (process, address):
     writer = queue_lib.UnrollWriter(address, unrolls.spec())

@@ -418,6 +418,7 @@ def test_table_gets_each_update_if_all_wait_for_it():
       _until(lambda: fetcher.fetch() == version)  # noqa: B023
 
 
+@pytest.mark.slow
 def test_updates_do_not_wait_for_a_server_that_was_stopped():
   with unrolls.server_process() as (process, address):
     variables = unrolls.variables()

@@ -130,6 +130,7 @@ def test_time_limit_is_in_emulator_frames_without_no_ops(max_frames, num_steps):
   assert first == ([[False] * 2] * (num_steps - 1) + [[True] * 2]) * 2
 
 
+@pytest.mark.slow
 def test_games_start_with_1_to_noop_max_no_ops_uniformly():
   # The first frames of Enduro are all different.
   oracle = _gymnasium('enduro', frame_skip=1)
@@ -160,6 +161,7 @@ def test_environment_i_has_seed_plus_i():
     row, other_row = one.step(actions), other.step(actions)
 
 
+@pytest.mark.slow
 def test_threads_change_nothing_that_is_played():
   envs = [atari.AtariEnvironment('breakout', 3, 1, config.AtariConfig(), n)
           for n in (1, 2, 8)]  # Eight for three games: three will do.
@@ -269,6 +271,7 @@ def _shrunk(screen):
     pytest.param('skiing', 60, dict(full_action_set=True, noop_max=0),
                  marks=pytest.mark.slow),
     ('breakout', 60, dict(max_episode_frames=80))])
+@pytest.mark.slow
 def test_screen_in_colour_is_of_the_game_that_the_agent_sees(
     game, num_steps, options):
   rows = {}

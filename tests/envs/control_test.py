@@ -22,6 +22,7 @@ def _actions(env, rng):
     # 'height' and 'upright' of other tasks are plain numbers.
     ('walker/walk', ('orientations', 'height', 'velocity'), 6),
     ('reacher/easy', ('position', 'to_target', 'velocity'), 2)])
+@pytest.mark.slow
 def test_rows_are_those_of_the_suite(name, keys, num_actions):
   from dm_control import suite
   env = control.ControlEnvironment(name, E, seed=7)
@@ -58,6 +59,7 @@ def test_rows_are_those_of_the_suite(name, keys, num_actions):
   assert num_firsts == E
 
 
+@pytest.mark.slow
 def test_first_episodes_of_a_batch_for_training_end_one_after_another():
   """Only the first are shorter: each later one has its 1,000 steps."""
   run = config.Config()
@@ -95,6 +97,8 @@ def test_a_task_that_terminates_has_discount_0(monkeypatch):
 @pytest.mark.parametrize('name', [
     'acrobot/swingup', 'ball_in_cup/catch', 'humanoid_CMU/run',
     'manipulator/bring_ball', 'quadruped/escape'])
+@pytest.mark.slow
+@pytest.mark.nightly
 def test_tasks_of_all_kinds_can_be_played_and_filmed(name):
   env = control.ControlEnvironment(name, E, seed=0)
   rng = np.random.default_rng(0)

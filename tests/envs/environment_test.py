@@ -96,6 +96,7 @@ def test_reset_gives_first_rows_without_reward_at_any_time(env):
 
 
 @pytest.mark.parametrize('level', LEVELS)
+@pytest.mark.slow
 def test_seed_and_actions_determine_everything(level):
   env_a, env_b, env_c = _make(level), _make(level), _make(level, seed=50)
   rows_a, rows_b, rows_c = _play(env_a), _play(env_b), _play(env_c)

@@ -29,6 +29,7 @@ def _decode(observation):
     ('babyai', 'BabyAI', 'GoToLocal-v0', 5),
     ('babyai', 'BabyAI', 'GoToObjS4-v0', 2),
     ('babyai', 'BabyAI', 'GoToLocalS5N2-v0', 5)])
+@pytest.mark.slow
 def test_rows_and_missions_are_those_of_the_package(
     domain, prefix, name, num_missions):
   env = minigrid.MinigridEnvironment(

@@ -112,6 +112,7 @@ def test_death_terminates_where_there_is_no_limit():
 
 
 @pytest.mark.parametrize('name', vizdoom.NAMES)
+@pytest.mark.slow
 def test_scenario_is_played_with_each_of_its_buttons(name):
   env = _make(name)
   env.reset()

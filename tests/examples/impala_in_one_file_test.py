@@ -62,6 +62,7 @@ def _batch(example, seed):
       level_index=np.zeros(example.BATCH_SIZE, np.int32)))
 
 
+@pytest.mark.slow
 def test_updates_are_those_of_the_package(example):
   config = gin_config.load('configs/catch.gin')
   environment = experiment.make_environment(config, 1, seed=0, training=True)

@@ -177,6 +177,7 @@ def test_proposition_3_data_on_policy_repairs_the_values(share, values):
 
 @pytest.mark.parametrize('share, ends', [
     (1 / 8, .318182), (1 / 4, .5), (.3, .7), (.35, 1.), (1 / 2, 1.)])
+@pytest.mark.slow
 def test_proposition_3_less_than_a_third_on_policy_is_no_repair(share, ends):
   if share < 1 / 3:
     assert round(.5 * (1 - share) / (2 - 5 * share), 6) == ends
@@ -185,6 +186,7 @@ def test_proposition_3_less_than_a_third_on_policy_is_no_repair(share, ends):
 
 
 @pytest.mark.parametrize('share', [1 / 8, 1 / 4, 1 / 2])
+@pytest.mark.slow
 def test_within_the_region_the_best_action_is_reached(share):
   assert np.all(_ascend(share, .1) > .97)
 

@@ -118,6 +118,7 @@ def test_fitness_is_the_papers_sum():
 
 @pytest.mark.parametrize('episodes, probability', [
     (500, .0974), (1_000, .0351), (5_000, 3.0e-5)])
+@pytest.mark.slow
 def test_equal_members_copy_each_other_by_chance(episodes, probability):
   # Members of Catch that win half of their games: a lead of 5 % is one of 4 %
   # of the games. By how many one leads is binomial, of both members' games. The

@@ -10,6 +10,7 @@ _ONE = 'catch'
 
 
 @pytest.mark.parametrize('name', intervals.STATISTICS)
+@pytest.mark.slow
 def test_interval_is_scipys_percentile_bootstrap(name):
   values = np.random.default_rng(3).lognormal(size=(9, 2))
   statistic = intervals.STATISTICS[name]

@@ -98,6 +98,7 @@ def _rows(config, run_dir, host=None):
 
 
 @pytest.mark.parametrize('synchronisation', ['step', 'trajectory'])
+@pytest.mark.slow
 def test_lag_is_0_and_ratios_are_1_in_one_process(tmp_path, synchronisation):
   rows = _rows(_config(synchronisation), tmp_path)
   assert [row['frames'] for row in rows] == [

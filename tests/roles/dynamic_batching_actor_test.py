@@ -140,6 +140,7 @@ def fixed_policy(monkeypatch):
     ('cart_pole', True, 2), ('cart_pole', False, E), ('pendulum', True, 2),
     ('missions', True, 2), ('locks', True, 2), ('frames', True, 3),
     ('stacks', True, 2), ('stacks', False, 1)])
+@pytest.mark.slow
 def test_unrolls_are_those_of_lock_step(
     start_workers, fixed_policy, game, use_lstm, num_processes):
   del fixed_policy

@@ -62,6 +62,7 @@ def _first_rows(tmp_path_factory, servers_stay):
   return _rows(_config(), tmp_path_factory.mktemp('run'))
 
 
+@pytest.mark.slow
 def test_row_of_several_updates_has_their_means_and_changes_no_other(
     rows, tmp_path):
   fewer = _rows(_config(log_interval_updates=3), tmp_path)
@@ -106,6 +107,7 @@ def test_same_seed_gives_the_same_numbers(rows, tmp_path):
   assert _rows(_config(), tmp_path) == rows
 
 
+@pytest.mark.slow
 def test_learner_says_of_continuous_actions_what_the_actor_said(tmp_path):
   config = _config(total_frames=4 * 20)
   rows = _rows(dataclasses.replace(
@@ -202,6 +204,7 @@ def test_stopped_run_goes_on_where_it_was(rows, tmp_path):
 
 
 @pytest.mark.parametrize('synchronisation', ['none', 'step'])
+@pytest.mark.slow
 def test_resumed_run_plays_other_games(
     synchronisation, tmp_path, monkeypatch):
   make, seeds = experiment.make_actor_environment, []
@@ -254,6 +257,7 @@ def _lagging(lag_updates, updates):
 
 
 @pytest.mark.parametrize('lag_updates', [0, 1, 10])
+@pytest.mark.slow
 def test_controlled_lag_is_exact(tmp_path, lag_updates):
   rows = _rows(_lagging(lag_updates, 15), tmp_path)
   for update, row in enumerate(rows):  # Before, there are no older ones.
@@ -316,6 +320,7 @@ def test_return_is_credited_to_the_level_it_was_played_on(
     assert last[f'level/{level}/episode_return'] == pytest.approx(-length)
 
 
+@pytest.mark.slow
 def test_updates_do_not_depend_on_what_levels_are_called(tmp_path, monkeypatch):
   """A level's number is for logs; learning does not see it."""
   (tmp_path / 'a').mkdir()
@@ -371,6 +376,7 @@ def _with(config, section, **options):
       getattr(config, section), **options)})
 
 
+@pytest.mark.slow
 def test_resumed_run_learns_by_the_changed_config(tmp_path, monkeypatch):
   """Its values win over those in the checkpoint, once; annealing follows."""
   published = {}  # Updates to frames, as actors are told.
@@ -447,6 +453,7 @@ def _laser(replay, use_lstm=False, **laser_options):
     ({'sampling': 'episodes', 'episode_unrolls': 3,
       'core_state': 'recomputed'}, True)],
     ids=['three quarters', 'all', 'priorities', 'episodes', 'recomputed'])
+@pytest.mark.slow
 def test_laser_learns_from_each_kind_of_replay(
     replay_options, use_lstm, tmp_path):
   rows = _rows(_laser(replay_options, use_lstm, threshold=1e-6), tmp_path)
@@ -464,6 +471,7 @@ def test_laser_learns_from_each_kind_of_replay(
 
 
 @pytest.mark.parametrize('is_changed', [False, True])
+@pytest.mark.slow
 def test_resumed_run_has_its_replay_again(tmp_path, is_changed):
   host = hosts.StoppedAfter(5)
   config = _replaying(survives_resume=True)

@@ -78,6 +78,7 @@ def _events(directory):
           for name in _MEMBERS}
 
 
+@pytest.mark.slow
 def test_every_member_trains_to_its_end(trained):
   for rows, events in _numbers(trained).values():
     assert rows[-1]['updates'] == _UPDATES
@@ -218,6 +219,7 @@ def test_member_is_an_ordinary_run_until_the_burn_in_ends(trained, tmp_path):
   assert not (tmp_path / 'quick' / 'population').exists()
 
 
+@pytest.mark.slow
 def test_population_ends_once_its_members_have_reached_their_return(tmp_path):
   configs = {
       run_dir: dataclasses.replace(config, experiment=dataclasses.replace(

@@ -84,6 +84,7 @@ def test_policy_that_acts_is_the_one_that_learns(agent, tmp_path, each_update):
   assert rows[-1]['episodes'] == pytest.approx(120 / 9, abs=3)
 
 
+@pytest.mark.slow
 def test_whole_episode_is_learned_from_by_the_policy_that_played_it(
     tmp_path, each_update, monkeypatch):
   compute_gradients = learner_lib.compute_gradients

@@ -108,6 +108,7 @@ def test_run_in_a_thread_handles_no_signals(tmp_path):
     {}, {'ExperimentConfig.algorithm': 'a3c',
          'ImpalaConfig.correction': 'none', 'AsyncConfig.num_workers': 4}],
                          ids=['impala', 'a3c'])
+@pytest.mark.slow
 def test_run_is_done_once_its_return_is_reached(tmp_path, bindings):
   bindings = {**bindings, 'ExperimentConfig.stop_at_return': -1.}
   callback = _Updates()
@@ -146,6 +147,7 @@ def test_config_of_python_takes_bindings_too(tmp_path):
 
 
 @_PROCESSES
+@pytest.mark.slow
 def test_callback_ends_a_run_of_processes(tmp_path):
   callback = _Updates(limit=3)
   before = psutil.Process().children()
@@ -242,6 +244,7 @@ except KeyboardInterrupt:
 
 
 @_PROCESSES
+@pytest.mark.slow
 def test_interrupt_saves_and_goes_on(tmp_path):
   with programs.running('-c', _ENDLESS, tmp_path) as process:
     while not process.stdout.readline().startswith('UPDATE 3'):

@@ -27,6 +27,7 @@ def _source(tmp_path):
 
 @pytest.mark.parametrize('which, name', [
     ('newest', 'ckpt-2'), ('best', 'best-1'), (1, 'best-1')])
+@pytest.mark.slow
 def test_parameters_are_taken_and_all_else_is_new(
     source, tmp_path, which, name):
   run_dir = str(tmp_path / 'new')

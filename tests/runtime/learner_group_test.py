@@ -150,6 +150,7 @@ def test_messages_leave_no_threads_behind(ran):
     assert after - before < replica_process.NUM_GATHERS / 4
 
 
+@pytest.mark.slow
 def test_process_whose_peer_hangs_ends():
   code = ('from impala_tf.runtime import learner_group as group\n'
           'import threading\n'

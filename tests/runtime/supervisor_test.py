@@ -170,6 +170,7 @@ def test_complaint_of_bad_input_is_all_that_is_said_and_ends_all(
   assert len(run.starts(culprit)) == 1
 
 
+@pytest.mark.slow
 def test_dead_actor_starts_again_later_and_later_until_the_limit(supervise):
   run = supervise(_STAY, _DIE, max_restarts=2)
   code, output = run.wait_for_end()
@@ -280,6 +281,7 @@ def test_learners_that_end_well_end_all_once_the_last_has(supervise, tmp_path):
   assert run.log('learner_1') == 'hello from learner 1\n'
 
 
+@pytest.mark.slow
 def test_all_start_again_where_one_of_several_learners_dies(
     supervise, tmp_path):
   with (tmp_path / 'errors').open('w') as errors:

@@ -83,6 +83,7 @@ def _other_run(index, data):
     pytest.param(lambda index, data: data.unlink(), id='no data'),
     pytest.param(lambda index, data: _flip(data), id='flipped data'),
     pytest.param(_other_run, id='other run')])
+@pytest.mark.slow
 def test_damaged_newest_is_said_and_the_one_before_taken(
     saved, tmp_path, damage, caplog):
   damage(*saved_parts.checkpoint_files(tmp_path, 12))
@@ -192,6 +193,7 @@ def test_checkpoint_killed_before_it_was_listed_does_not_stay_for_ever(
 
 
 @pytest.mark.parametrize('size', [0, 1, 500, 2_000])
+@pytest.mark.slow
 def test_failed_save_is_an_error_and_leaves_the_others(saved, tmp_path, size):
   assert size < saved_parts.checkpoint_files(tmp_path, 12)[1].stat().st_size
   parts = saved_parts.Parts(tmp_path, keep=2)

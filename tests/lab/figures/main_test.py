@@ -26,6 +26,8 @@ def _slow(*values):
     _slow('curves', 'replay_capacity', '10000'),
     ('curves', 'replay_pong', 'equal_updates'),
     ('curves', 'pong_one_change', 'epsilon_0.01')])
+@pytest.mark.slow
+@pytest.mark.nightly
 def test_display_is_redrawn_from_what_is_kept(
     tmp_path, display, sweep, words):
   ran = programs.run('lab.figures', display, f'testdata/sweeps/{sweep}',
