@@ -78,7 +78,6 @@ def _events(directory):
           for name in _MEMBERS}
 
 
-@pytest.mark.slow
 def test_every_member_trains_to_its_end(trained):
   for rows, events in _numbers(trained).values():
     assert rows[-1]['updates'] == _UPDATES
