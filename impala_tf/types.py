@@ -6,22 +6,26 @@ the action before x_t led to. The learner therefore pairs `agent_outputs[:-1]`
 with `env_outputs[1:]`. An unroll of length T holds T+1 steps, and its last step
 is the first of the next unroll.
 
-Environments reset by themselves within the step that ends an episode: that
-step's row carries the reward and discount of the old episode's last transition
-and the observation of the new episode, and its step type is FIRST. A row is
+Environments reset by themselves. The step that terminates an episode leads to a
+row with the reward and discount of the old episode's last transition and the
+observation of the new episode. A time limit is no such end: something would
+have followed. So the final observation is a row of its own, whose value the
+steps before it bootstrap from, and one more step, in which no action is played,
+leads to the new episode. A row is
 
-  ===========================  =========  ========
-  what led to x_t              step_type  discount
-  ===========================  =========  ========
-  an ordinary step             MID        1
-  a life lost, the game goes on MID       0
-  the end of the game          FIRST      0
-  a time limit (truncation)    FIRST      1
-  ===========================  =========  ========
+  ===============================  =========  ========  ======
+  what led to x_t                  step_type  discount  reward
+  ===============================  =========  ========  ======
+  an ordinary step                 MID        1         yes
+  a life lost, the game goes on    MID        0         yes
+  the end of the game              FIRST      0         yes
+  a step that met the time limit   LAST       1         yes
+  the reset after a LAST row       FIRST      1         0
+  ===============================  =========  ========  ======
 
 so nothing may be bootstrapped across a discount of 0, and a transition into a
 FIRST row with discount 1 must be masked out: the value of x_t says nothing of
-the episode that was cut off.
+the episode that was cut off. Its reset counts as frames of one agent step.
 
 Shapes: T time, B batch, P logits, F features, E environments. NumPy arrays in
 the actor, tensors in the learner; an unroll is [T+1, ...] in Reverb and
@@ -39,14 +43,15 @@ class EnvOutput(NamedTuple):
 
   Attributes:
     step_type: uint8, `dm_env.StepType.FIRST` (0) where x_t begins an episode
-      (a full game), MID (1) elsewhere; never LAST.
+      (a full game), LAST (2) where a time limit ends one, MID (1) elsewhere.
     reward: float32, raw (not clipped), of the action before x_t.
     discount: float32, 0 where nothing may be bootstrapped from x_t, else 1.
       The agent's discount factor is not in it.
     observation: one array; see `Unroll` for how stacked frames travel.
     episode_return: float32, sum of raw rewards of the episode so far; on a
       FIRST row that of the whole episode that has just ended.
-    episode_steps: int32, agent steps, counted in the same way.
+    episode_steps: int32, agent steps, counted in the same way; the reset after
+      a LAST row is none.
     instruction: int32 [..., L], `word_ids.word_ids` of what the level tells
       its agent at x_t, zeros after the last word; an empty tuple where
       instructions are not read.

@@ -23,6 +23,7 @@ class EpisodeCounter:
     self._return = np.zeros(num_envs, np.float32)
     self._steps = np.full(num_envs, -1, np.int32)  # `reset` is no step.
     self._ended = np.zeros(num_envs, bool)
+    self._was_truncated = np.zeros(num_envs, bool)
 
   def env_output(self, timestep: dm_env.TimeStep,
                  side_channels: environment_lib.SideChannels =
@@ -44,7 +45,9 @@ class EpisodeCounter:
     # No product: a NaN of an environment ends with its episode.
     self._return[rows] = (
         np.where(goes_on, self._return[rows], 0) + timestep.reward)
-    self._steps[rows] = self._steps[rows] * goes_on + 1
+    self._steps[rows] = (
+        self._steps[rows] * goes_on + ~self._was_truncated[rows])
+    self._was_truncated[rows] = timestep.step_type == int(dm_env.StepType.LAST)
     return types.EnvOutput(
         step_type=timestep.step_type,
         reward=timestep.reward,

@@ -137,7 +137,7 @@ class AtariEnvironment(environment.BatchedEnvironment):
 
   A game starts with 1 to `noop_max` no-ops, uniformly. FIRE is not pressed for
   the agent. At `max_episode_frames` emulator frames, without no-ops, it is
-  truncated.
+  truncated. ALE begins the next game at once, so that starts with a no-op more.
 
   With `life_loss_ends_episode` a lost life gives discount 0 in a MID row: game,
   stack and return go on. Training and evaluation differ in nothing else.
@@ -196,6 +196,7 @@ class AtariEnvironment(environment.BatchedEnvironment):
     self._has_noops = config.noop_max > 0
     self._life_loss_ends_episode = config.life_loss_ends_episode
     self._lives = np.zeros(num_envs, np.int32)
+    self._was_truncated = np.zeros(num_envs, bool)
     self._observation = np.zeros((num_envs,) + shape, np.uint8)
 
   def _numbers_in_game(self) -> np.ndarray:
@@ -212,6 +213,7 @@ class AtariEnvironment(environment.BatchedEnvironment):
   def reset(self) -> dm_env.TimeStep:
     frames, info = self._ale.reset(seed=self._seed)
     self._seed = None
+    self._was_truncated[:] = False
     if self._screen:
       self._screen.add(None)
     if self._has_noops:
@@ -222,19 +224,29 @@ class AtariEnvironment(environment.BatchedEnvironment):
   def _step(self, actions: np.ndarray) -> dm_env.TimeStep:
     if self._action_table is not None:
       actions = self._action_table[actions]
-    frames, reward, game_over, time_limit, info = self._ale.step(actions)
-    first, terminal = game_over | time_limit, game_over
+    resets = self._was_truncated
+    if resets.any():
+      actions = np.where(resets, 0, actions)
+    frames, reward, game_over, truncated, info = self._ale.step(actions)
     if self._screen:
       self._screen.add(int(actions[0]))
-    if self._has_noops and first.any():
+    began, final_frames = game_over | truncated, info.get('final_obs', frames)
+    if self._has_noops and began.any():
       frames, info = _redraw_noops(self._ale, frames, info)
-    lives = info['lives']
+    if truncated.any():  # ALE does not pool these frames.
+      frames = np.where(truncated[:, None, None, None], final_frames, frames)
+    if resets.any():
+      reward = np.where(resets, 0, reward)
+      game_over, truncated = game_over & ~resets, truncated & ~resets
+    self._was_truncated = truncated & ~game_over
+    first, terminal, lives = game_over | resets, game_over, info['lives']
     if self._life_loss_ends_episode:
-      # On a FIRST row the lives are the new game's. A bonus adds a life.
-      terminal = terminal | ((lives < self._lives) & ~first)
+      # Where a game began the lives are the new game's. A bonus adds a life.
+      terminal = terminal | ((lives < self._lives) & ~(began | resets))
     self._lives = lives
     return self._as_timestep(
-        first, reward, ~terminal, self._observe(frames, first))
+        first, reward, ~terminal, self._observe(frames, first),
+        self._was_truncated)
 
   def _observe(self, frames: np.ndarray, first: Any) -> np.ndarray:
     """Stacks frames three times faster than ALE's stacks can be transposed.

@@ -6,7 +6,6 @@ arXiv:1801.00690), simulated by MuJoCo.
 
 import difflib
 
-import dm_env
 from dm_env import specs
 import numpy as np
 
@@ -14,20 +13,21 @@ from impala_tf import config as config_lib
 from impala_tf.envs import display
 from impala_tf.envs import domain
 from impala_tf.envs import environment
+from impala_tf.envs import serial
 
 _EPISODE_STEPS = 1000  # In all tasks of the suite but 'lqr'.
 _HEIGHT, _WIDTH = 240, 320  # Pixels of videos.
 
 
-class ControlEnvironment(environment.BatchedEnvironment):
+class ControlEnvironment(serial.SerialEnvironment):
   """E copies of one task, stepped in turn within this process.
 
   Actions are vectors, clipped to the task's bounds (-1 and 1 in the suite). A
   task's named observations are concatenated in its order: one float32 vector.
   Rewards are raw, 0 to 1 a step.
 
-  The time limit of 1,000 steps truncates: discount 1 with FIRST. If a task
-  terminates, the discount is 0. The domain 'lqr' is left out: it has no time
+  The time limit of 1,000 steps truncates. If a task terminates, the discount is
+  0. The domain 'lqr' is left out: it has no time
   limit, and only a policy without noise reaches its end.
 
   Environment i is seeded with `seed + i`.
@@ -64,32 +64,24 @@ class ControlEnvironment(environment.BatchedEnvironment):
         environment.continuous(actions.minimum, actions.maximum),
         observation_spec=specs.Array(shape, np.float32, 'observation'))
     self.frames_per_sec = 1 / self._envs[0].control_timestep()
-    self._observation = np.zeros((num_envs,) + shape, np.float32)
     # Steps after which first episodes are truncated; 0 if they are not.
     self._first_limit = np.zeros(num_envs, np.int64)
     if staggered:
       shares = np.arange(1, num_envs + 1) / num_envs
       self._first_limit[:] = _EPISODE_STEPS * shares
-    self._num_steps = 0
+    self._num_steps = np.zeros(num_envs, np.int64)
 
-  def reset(self) -> dm_env.TimeStep:
-    for i, env in enumerate(self._envs):
-      self._observation[i] = env.reset().observation[self._key]
-    return self._first(self._observation)
+  def _begin(self, i: int) -> np.ndarray:
+    return self._envs[i].reset().observation[self._key]
 
-  def _step(self, actions: np.ndarray) -> dm_env.TimeStep:
-    ended = np.zeros(self.num_envs, bool)
-    reward, discount = np.zeros(self.num_envs), np.ones(self.num_envs)
-    self._num_steps += 1
-    for i, env in enumerate(self._envs):
-      timestep = env.step(actions[i])
-      reward[i], discount[i] = timestep.reward, timestep.discount
-      if timestep.last() or self._num_steps == self._first_limit[i]:
-        timestep = env.reset()
-        self._first_limit[i] = 0
-        ended[i] = True
-      self._observation[i] = timestep.observation[self._key]
-    return self._as_timestep(ended, reward, discount, self._observation)
+  def _advance(self, i: int, action: np.ndarray) -> serial.Transition:
+    timestep = self._envs[i].step(action)
+    self._num_steps[i] += 1
+    return serial.Transition(
+        timestep.observation[self._key], timestep.reward,
+        terminated=timestep.discount == 0,
+        truncated=(timestep.last()
+                   or self._num_steps[i] == self._first_limit[i]))
 
   def render(self) -> np.ndarray:
     return self._envs[0].physics.render(_HEIGHT, _WIDTH, camera_id=0)

@@ -13,7 +13,6 @@ import types
 from typing import Any, List, Optional
 
 from absl import logging
-import dm_env
 from dm_env import specs
 import numpy as np
 
@@ -21,6 +20,7 @@ from impala_tf import config as config_lib
 from impala_tf.envs import dmlab_files
 from impala_tf.envs import domain
 from impala_tf.envs import environment
+from impala_tf.envs import serial
 from impala_tf.storage import files
 from impala_tf.suites import dmlab30
 
@@ -97,7 +97,7 @@ def check_name(domain_name: str, name: str) -> None:
         'the maps that it compiles; apt-get install zip')
 
 
-class DmlabEnvironment(environment.BatchedEnvironment):
+class DmlabEnvironment(serial.SerialEnvironment):
   """E copies of one level, each a `deepmind_lab.Lab`, stepped in turn.
 
   Actions are those of table D.2, held for `action_repeats` frames, whose raw
@@ -159,7 +159,6 @@ class DmlabEnvironment(environment.BatchedEnvironment):
     self._observed = ['RGB_INTERLEAVED']
     if instruction_length:
       self._observed.append('INSTR')
-    self._observation = np.zeros((num_envs,) + shape, np.uint8)
     self._rngs = [np.random.default_rng(seed + i) for i in range(num_envs)]
     self._num_seeds = _NUM_SEEDS
     if training and config.num_seeds is not None:
@@ -202,37 +201,27 @@ class DmlabEnvironment(environment.BatchedEnvironment):
           f'{self.level}: DeepMind Lab does not start: '
           f'{files.one_line(error, None)}') from error
 
-  def reset(self) -> dm_env.TimeStep:
-    for i in range(self.num_envs):
-      with self._explained(i, 'DeepMind Lab', _ERRORS):
-        self._begin_episode(i)
-        self._observe(i)
-    return self._first(self._observation)
+  def _begin(self, i: int) -> np.ndarray:
+    with self._explained(i, 'DeepMind Lab', _ERRORS):
+      # By keyword, since the first argument is the episode's number. Lab
+      # refuses NumPy's integers.
+      self._labs[i].reset(seed=int(self._rngs[i].integers(self._num_seeds)))
+      return self._observe(i)
 
-  def _step(self, actions: np.ndarray) -> dm_env.TimeStep:
-    ended = np.zeros(self.num_envs, bool)
-    reward = np.zeros(self.num_envs)
-    for i, lab in enumerate(self._labs):
-      with self._explained(i, 'DeepMind Lab', _ERRORS):
-        reward[i] = lab.step(ACTIONS[actions[i]],
-                             num_steps=self.frames_per_step)
-        # An episode that has ended has no observation: begin the next.
-        ended[i] = not lab.is_running()
-        if ended[i]:
-          self._begin_episode(i)
-        self._observe(i)
-    return self._as_timestep(ended, reward, ~ended, self._observation)
+  def _advance(self, i: int, action: int) -> serial.Transition:
+    lab = self._labs[i]
+    with self._explained(i, 'DeepMind Lab', _ERRORS):
+      reward = lab.step(ACTIONS[action], num_steps=self.frames_per_step)
+      # An episode that has ended has no observation.
+      if lab.is_running():
+        return serial.Transition(self._observe(i), reward, False, False)
+      return serial.Transition(self._observation[i], reward, True, False)
 
-  def _begin_episode(self, i: int):
-    # By keyword, since the first argument is the episode's number. Lab refuses
-    # NumPy's integers.
-    self._labs[i].reset(seed=int(self._rngs[i].integers(self._num_seeds)))
-
-  def _observe(self, i: int):
+  def _observe(self, i: int) -> np.ndarray:
     observations = self._labs[i].observations()
-    self._observation[i] = observations['RGB_INTERLEAVED']
     if self.instruction_length:
       self._instruct(i, observations['INSTR'])
+    return observations['RGB_INTERLEAVED']
 
   def render(self) -> np.ndarray:
     """Returns the last frame in colour, even after Lab's end."""

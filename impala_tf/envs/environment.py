@@ -65,10 +65,11 @@ class BatchedEnvironment(abc.ABC):
 
   The interface is that of dm_env with a leading [E]. Seeds are 0 or more.
 
-  An environment resets itself within the step that ends its episode, so a row
-  is FIRST or MID and never LAST. The table in `types.py` says what step type
-  and discount mean together. A row's reward and discount belong to the action
-  before it, its observation to the action after it.
+  An environment resets itself: within the step that terminates its episode, and
+  one step later after a time limit, whose last observation is a row of its own.
+  The table in `types.py` says what step type and discount mean together. A
+  row's reward and discount belong to the action before it, its observation to
+  the action after it; an action at a LAST row is not played.
 
   The arrays of a `dm_env.TimeStep` belong to the environment and **may be
   overwritten by the next call** of `reset` or `step`: copy what must last.
@@ -166,12 +167,17 @@ class BatchedEnvironment(abc.ABC):
         discount=np.ones(self.num_envs, np.float32),
         observation=observation)
 
-  def _as_timestep(self, ended: np.ndarray, reward: np.ndarray,
-                   discount: np.ndarray, observation: np.ndarray
-                   ) -> dm_env.TimeStep:
-    """Makes the rows of a step, FIRST where bool [E] `ended` is True."""
+  def _as_timestep(self, begins: np.ndarray, reward: np.ndarray,
+                   discount: np.ndarray, observation: np.ndarray,
+                   truncated: Any = False) -> dm_env.TimeStep:
+    """Makes the rows of a step: FIRST, LAST or MID.
+
+    `begins` and `truncated`, bool [E], are True where a row begins an episode,
+    and where a time limit ends one there.
+    """
+    # FIRST is 0, MID is 1 and LAST is 2.
     return dm_env.TimeStep(
-        step_type=(~ended).astype(np.uint8),  # FIRST is 0, MID is 1.
+        step_type=(~begins).astype(np.uint8) + np.uint8(truncated),
         reward=reward.astype(np.float32),
         discount=discount.astype(np.float32), observation=observation)
 
@@ -211,8 +217,8 @@ class BatchedEnvironment(abc.ABC):
     D], which are clipped to its bounds.
 
     Returns:
-      `step_type` uint8 [E], FIRST (0) or MID (1); `reward` float32 [E], raw;
-      `discount` float32 [E], 0 or 1; `observation` [E, ...] as
+      `step_type` uint8 [E], FIRST (0), MID (1) or LAST (2); `reward` float32
+      [E], raw; `discount` float32 [E], 0 or 1; `observation` [E, ...] as
       `observation_spec()` says.
 
     Raises:

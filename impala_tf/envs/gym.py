@@ -1,11 +1,12 @@
 """Registered environments of Gymnasium; `spaces` says what they may observe."""
 
 import copy
+import importlib
+import inspect
 import sys
 import traceback
-from typing import Any, Callable, Mapping, Optional, Sequence, Tuple
+from typing import Any, Callable, List, Mapping, Optional, Sequence
 
-import dm_env
 from dm_env import specs
 import numpy as np
 
@@ -13,6 +14,7 @@ from impala_tf import config as config_lib
 from impala_tf.envs import display
 from impala_tf.envs import domain
 from impala_tf.envs import environment
+from impala_tf.envs import serial
 from impala_tf.envs import spaces
 from impala_tf.runtime import user_modules
 from impala_tf.storage import files
@@ -60,11 +62,8 @@ def _check(env_id: str) -> None:
       raise _cannot_be_made(level, error) from error
 
 
-class GymEnvironment(environment.BatchedEnvironment):
-  """E copies of one environment, stepped within this process.
-
-  They are stepped in turn; CartPole without wrappers or arguments is stepped as
-  one batch.
+class GymEnvironment(serial.SerialEnvironment):
+  """E copies of one environment, stepped in turn within this process.
 
   `spaces` says what becomes of observations. Actions are `Discrete` or
   `MultiDiscrete` [D], counted from 0 whatever their `start` is, or a `Box` [D]
@@ -73,10 +72,11 @@ class GymEnvironment(environment.BatchedEnvironment):
   Discrete actions are masked if the first reset's `info`, which the constructor
   reads, has an 'action_mask'. Then all later resets and steps must have one:
   nonzero for each action that is legal next, [A], or for each value of each
-  choice of `MultiDiscrete`, in one array or a tuple.
+  choice of `MultiDiscrete`, in one array or a tuple. Nothing else is read of an
+  `info`.
 
-  The environment's own time limit truncates: discount 1 with FIRST. Termination
-  wins if both fall on one step. Environment i is seeded with `seed + i`.
+  The environment's own time limit truncates. Termination wins if both fall on
+  one step. Environment i is seeded with `seed + i`.
   """
 
   def __init__(self, env_id: str, num_envs: int, seed: int,
@@ -92,114 +92,148 @@ class GymEnvironment(environment.BatchedEnvironment):
     cannot be made or reset, or has unsupported spaces.
     """
     level = level or f'gym/{env_id}'
-    self._envs, self._render_first = _make(
-        level, env_id, num_envs, wrappers, kwargs or {})
-    actions = self._envs.single_action_space
+    self._envs = _make(level, env_id, num_envs, wrappers, kwargs or {})
     try:
+      actions = self._envs[0].action_space
       action_spec = _action_spec(level, actions)
+      self._converter = _converter(level, self._envs)
       # Whether actions are masked must be known before the first step.
-      self._first_reset = self._envs.reset(seed=seed)
-      is_masked = _MASK in self._first_reset[1]
+      self._first_resets = {
+          i: env.reset(seed=seed + i) for i, env in enumerate(self._envs)}
+      is_masked = any(_MASK in info for _, info in self._first_resets.values())
       if is_masked and not np.issubdtype(action_spec.dtype, np.integer):
         raise _unsupported(level, 'a mask of actions', actions,
                            'one of Discrete or MultiDiscrete')
     except Exception as error:  # Simulators raise anything.
-      self._envs.close()
+      _close(self._envs)
       if isinstance(error, config_lib.ConfigError):
         raise
       raise config_lib.ConfigError(
           f'{level} cannot be reset: {_place_and_cause(error)}') from error
-    # The wrappers' converter has left a space that converts to itself.
-    converter = spaces.Converter(self._envs.single_observation_space)
     super().__init__(
-        level, num_envs, action_spec, converter.observation_spec,
+        level, num_envs, action_spec, self._converter.observation_spec,
         instruction_length=instruction_length,
-        num_features=converter.num_features, has_action_mask=is_masked)
+        num_features=self._converter.num_features, has_action_mask=is_masked)
     self._num_values = np.atleast_1d(action_spec.maximum) + 1
-    metadata = self._envs.metadata or {}
+    metadata = self._envs[0].metadata or {}
     self.frames_per_sec = metadata.get('render_fps') or self.frames_per_sec
     # Only discrete actions have a `start`.
     self._first_action = np.asarray(getattr(actions, 'start', 0), np.int64)
 
-  def reset(self) -> dm_env.TimeStep:
-    """Returns the constructor's reset first; UserError for a bad mask."""
-    observation, info = self._first_reset or self._envs.reset()
-    self._first_reset = None
-    self._read_masks(info)
-    return self._first(self._read(observation))
+  def _begin(self, i: int) -> np.ndarray:
+    # The constructor's reset comes first.
+    observation, info = (
+        self._first_resets.pop(i, None) or self._envs[i].reset())
+    return self._observe(i, observation, info)
 
-  def _read(self, observation: Any) -> np.ndarray:
-    """Returns a batch's observations, and keeps the features beside them."""
-    if len(self.features):
-      self.features[:] = observation['features']
-      observation = observation['observation']
-    return observation.astype(self._observation_spec.dtype, copy=False)
+  def _advance(self, i: int, action: np.ndarray) -> serial.Transition:
+    observation, reward, terminated, truncated, info = self._envs[i].step(
+        action + self._first_action)
+    if not terminated:
+      observation = self._observe(i, observation, info, is_last=truncated)
+    return serial.Transition(observation, reward, terminated, truncated)
 
-  def _read_masks(self, info: Mapping[str, Any]) -> None:
-    """Keeps the masks of a reset or a step; raises UserError."""
-    masks = info.get(_MASK)
-    for i, row in enumerate(self.action_mask):
-      mask = None
-      if isinstance(masks, np.ndarray) and info[f'_{_MASK}'][i]:
-        mask = masks[i]
+  def _observe(self, i: int, observation: Any, info: Mapping[str, Any],
+               is_last: bool = False) -> np.ndarray:
+    """Converts environment i's observation; keeps its features and its mask.
+
+    No action follows the last, which needs no mask. Raises UserError for a bad
+    mask.
+    """
+    observed = self._converter(observation)
+    if self._converter.num_features:
+      self.features[i] = observed.features
+    if len(self.action_mask) and not is_last:
       try:
-        row[:] = spaces.flat_mask(mask, self._num_values)
+        self.action_mask[i] = spaces.flat_mask(
+            info.get(_MASK), self._num_values)
       except spaces.SpaceError as error:
         raise config_lib.UserError(
             f'{self.level}: the {_MASK} in the info of environment {i} {error}'
         ) from error
-
-  def _step(self, actions: np.ndarray) -> dm_env.TimeStep:
-    observation, reward, terminated, truncated, info = self._envs.step(
-        actions + self._first_action)
-    self._read_masks(info)
-    return self._as_timestep(terminated | truncated, reward, ~terminated,
-                             self._read(observation))
+    return observed.observation
 
   def render(self) -> np.ndarray:
-    # The batch's own `render` would draw every environment.
-    return np.asarray(self._render_first(), np.uint8)
+    return np.asarray(self._envs[0].render(), np.uint8)
 
   def close(self) -> None:
-    self._envs.close()
+    _close(self._envs)
+
+
+def _close(envs: Sequence[Any]) -> None:
+  for env in envs:
+    env.close()
 
 
 def _make(level: str, env_id: str, num_envs: int,
           wrappers: Sequence[Callable[[Any], Any]],
-          kwargs: Mapping[str, Any]) -> Tuple[Any, Callable[[], Any]]:
-  """Makes a vector environment and a function that draws environment 0.
+          kwargs: Mapping[str, Any]) -> List[Any]:
+  """Makes `gymnasium.Env`s; raises ConfigError and leaves none if one fails."""
+  gymnasium = _import(level)
+  envs: List[Any] = []
+  try:
+    render_mode = _render_mode(gymnasium, env_id)
+    for _ in range(num_envs):
+      # Each has arguments of its own: some constructors change theirs.
+      envs.append(gymnasium.make(
+          env_id, **render_mode, **copy.deepcopy(dict(kwargs))))
+      for wrapper in wrappers:
+        envs[-1] = wrapper(envs[-1])
+    return envs
+  except Exception as error:  # Simulators raise anything.
+    _close(envs)
+    if isinstance(error, (gymnasium.error.Error, ImportError)):
+      raise _cannot_be_made(level, error) from error
+    raise config_lib.ConfigError(
+        f'{level} cannot be made with EnvironmentConfig.kwargs = '
+        f'{dict(kwargs)}: {_explain(error)}') from error
 
-  It resets within the step of an end. Raises ConfigError.
-  """
+
+def _import(level: str) -> Any:
+  """Imports Gymnasium; raises ConfigError."""
   display.draw_without_display()
   try:
     import gymnasium  # Lazily: it and what it registers are simulators.
-  except ImportError as e:
+  except ImportError as error:
     raise config_lib.ConfigError(
         f'{level} needs the package gymnasium: pip install gymnasium'
-    ) from e
-  if not wrappers and not kwargs:
-    from impala_tf.envs import gym_cart_pole  # Lazily: it needs Gymnasium.
-    if gym_cart_pole.is_cart_pole(env_id):
-      batch = gym_cart_pole.CartPoleBatch(env_id, num_envs)
-      return batch, batch.render_first
-  same_step = gymnasium.vector.AutoresetMode.SAME_STEP
+    ) from error
+  return gymnasium
+
+
+def _render_mode(gymnasium: Any, env_id: str) -> Mapping[str, str]:
+  """Returns the argument for pictures, where a constructor takes it."""
+  module, _, name = env_id.rpartition(':')
+  if module:
+    importlib.import_module(module)  # `check_module` has been passed.
+  creator = gymnasium.spec(name).entry_point
+  if isinstance(creator, str):
+    creator = gymnasium.envs.registration.load_env_creator(creator)
+  metadata = getattr(creator, 'metadata', None)  # A function has none.
+  takes = inspect.signature(creator).parameters.values()
+  is_taken = any(parameter.name == 'render_mode'
+                 or parameter.kind is parameter.VAR_KEYWORD
+                 for parameter in takes)
+  is_listed = not isinstance(metadata, dict) or (
+      'rgb_array' in metadata.get('render_modes', ()))
+  return {'render_mode': 'rgb_array'} if is_taken and is_listed else {}
+
+
+def _converter(level: str, envs: Sequence[Any]) -> spaces.Converter:
+  """Makes the converter of all copies' observations; raises ConfigError."""
+  for what in 'observation_space', 'action_space':
+    first, *others = (getattr(env, what) for env in envs)
+    for i, other in enumerate(others, 1):
+      if other != first:
+        raise config_lib.ConfigError(
+            f'{level}: the {what} of copy 0 is {first}, but that of copy {i} '
+            f'{other}; all copies must have the same')
   try:
-    envs: Any = gymnasium.make_vec(
-        env_id, num_envs, vectorization_mode='sync',
-        vector_kwargs={'autoreset_mode': same_step, 'copy': False},
-        wrappers=[*wrappers, _convert_observations], render_mode='rgb_array',
-        **kwargs)
-    return envs, envs.envs[0].render
-  except spaces.SpaceError as e:
+    return spaces.Converter(envs[0].observation_space)
+  except spaces.SpaceError as error:
     raise config_lib.ConfigError(
-        f'EnvironmentConfig.level: {level} has observations of {e}') from e
-  except (gymnasium.error.Error, ImportError) as e:
-    raise _cannot_be_made(level, e) from e
-  except Exception as e:  # Simulators raise anything.
-    raise config_lib.ConfigError(
-        f'{level} cannot be made with EnvironmentConfig.kwargs = '
-        f'{dict(kwargs)}: {_explain(e)}') from e
+        f'EnvironmentConfig.level: {level} has observations of {error}'
+    ) from error
 
 
 def _explain(error: Exception) -> str:
@@ -232,22 +266,6 @@ def _cannot_be_made(level: str, error: Exception) -> config_lib.ConfigError:
       f'EnvironmentConfig.level: {level} cannot be made: {cause}')
 
 
-def _convert_observations(env):
-  """Wraps an environment whose observation is no single array."""
-  converter = spaces.Converter(env.observation_space)
-  if converter.is_plain:
-    return env
-  import gymnasium
-
-  def convert(observation):
-    observed = converter(observation)
-    return observed._asdict() if converter.num_features else (
-        observed.observation)
-
-  return gymnasium.wrappers.TransformObservation(
-      env, convert, converter.converted_space())
-
-
 def _action_spec(level: str, space) -> specs.BoundedArray:
   """Makes the spec of actions; raises ConfigError if no policy has such."""
   kind = type(space).__name__
@@ -273,8 +291,17 @@ def _unsupported(level: str, what: str, space, wanted: str
       f'{wanted} is supported')
 
 
+def _make_level(env_id: str, num_envs: int, seed: int,
+                config: config_lib.Config, training: bool
+                ) -> environment.BatchedEnvironment:
+  """Makes a batch for the table of domains."""
+  kwargs = config.environment.kwargs
+  _import(f'gym/{env_id}')
+  from impala_tf.envs import gym_cart_pole  # Lazily: it needs Gymnasium.
+  if gym_cart_pole.is_cart_pole(env_id) and not kwargs:
+    return gym_cart_pole.CartPoleEnvironment(env_id, num_envs, seed)
+  return GymEnvironment(env_id, num_envs, seed, kwargs=kwargs)
+
+
 DOMAIN = domain.Domain(
-    forms=('gym/<id>',), check=_check, takes_kwargs=True,
-    make=lambda env_id, num_envs, seed, config, training: GymEnvironment(
-        env_id, num_envs, seed,
-        kwargs=copy.deepcopy(config.environment.kwargs)))
+    forms=('gym/<id>',), check=_check, make=_make_level, takes_kwargs=True)

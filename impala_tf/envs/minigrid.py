@@ -7,7 +7,6 @@ Chevalier-Boisvert et al. 2019) and played through Gymnasium.
 import os
 from typing import Any, Mapping
 
-import dm_env
 import numpy as np
 
 from impala_tf.envs import domain as domain_lib
@@ -67,21 +66,11 @@ class MinigridEnvironment(gym.GymEnvironment):
                      level=f'{domain}/{name}', wrappers=[wrap],
                      instruction_length=instruction_length)
 
-  def reset(self) -> dm_env.TimeStep:
-    timestep = super().reset()
-    self._read_missions()
-    return timestep
-
-  def _step(self, actions: np.ndarray) -> dm_env.TimeStep:
-    timestep = super()._step(actions)
-    self._read_missions()
-    return timestep
-
-  def _read_missions(self) -> None:
-    if not self.instruction_length:
-      return
-    for i, env in enumerate(self._envs.envs):
-      self._instruct(i, env.unwrapped.mission)
+  def _observe(self, i: int, observation: Any, info: Mapping[str, Any],
+               is_last: bool = False) -> np.ndarray:
+    if self.instruction_length:
+      self._instruct(i, self._envs[i].unwrapped.mission)
+    return super()._observe(i, observation, info, is_last)
 
 
 def _domain(domain: str) -> domain_lib.Domain:

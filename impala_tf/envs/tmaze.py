@@ -61,9 +61,11 @@ class TMazeEnvironment(environment.BatchedEnvironment):
     self._goes_up = np.zeros(num_envs, bool)
     self._position = np.zeros(num_envs, np.int64)
     self._steps = np.zeros(num_envs, np.int64)
+    self._was_truncated = np.zeros(num_envs, bool)
     self._observation = np.zeros((num_envs, 4), np.float32)
 
   def reset(self) -> dm_env.TimeStep:
+    self._was_truncated[:] = False
     self._begin_episodes(np.ones(self.num_envs, bool))
     self._observe()
     return self._first(self._observation)
@@ -76,8 +78,9 @@ class TMazeEnvironment(environment.BatchedEnvironment):
 
   def _step(self, actions: np.ndarray) -> dm_env.TimeStep:
     self._steps += 1
+    resets = self._was_truncated
     is_vertical = (actions == _UP) | (actions == _DOWN)
-    turned = is_vertical & (self._position == self._length)
+    turned = is_vertical & (self._position == self._length) & ~resets
     moves = np.where(is_vertical, 0, np.where(actions == _RIGHT, 1, -1))
     position = np.clip(self._position + moves, 0, self._length)
     bumped = (position == self._position) & ~turned
@@ -85,10 +88,13 @@ class TMazeEnvironment(environment.BatchedEnvironment):
     reward = np.where(turned, np.where(is_right, 1, -1),
                       np.where(bumped, _BUMP_REWARD, 0))
     self._position = position
-    first = turned | (self._steps == _LIMIT_PER_CELL * self._length)
-    self._begin_episodes(first)
+    self._was_truncated = ~turned & (
+        self._steps == _LIMIT_PER_CELL * self._length)
+    self._begin_episodes(turned | resets)
     self._observe()
-    return self._as_timestep(first, reward, ~turned, self._observation)
+    return self._as_timestep(
+        turned | resets, np.where(resets, 0, reward), ~turned,
+        self._observation, self._was_truncated)
 
   def _observe(self):
     signal = np.where(self._goes_up, _SIGNAL_UP, _SIGNAL_DOWN)

@@ -12,13 +12,13 @@ import shlex
 import sys
 import tempfile
 
-import dm_env
 from dm_env import specs
 import numpy as np
 
 from impala_tf import config as config_lib
 from impala_tf.envs import domain
 from impala_tf.envs import environment
+from impala_tf.envs import serial
 from impala_tf.storage import files
 
 # The package's scenarios for one player who sees pixels only. Its others need
@@ -66,7 +66,7 @@ def check_name(name: str) -> None:
   domain.check_installed('vizdoom', 'VizDoom')
 
 
-class VizdoomEnvironment(environment.BatchedEnvironment):
+class VizdoomEnvironment(serial.SerialEnvironment):
   """E games of one scenario, each a process of Doom, played in turn.
 
   Action 0 does nothing; action i holds the scenario's i-th button for
@@ -79,8 +79,9 @@ class VizdoomEnvironment(environment.BatchedEnvironment):
   that size, since it does not smooth. With `game_variables` the scenario's
   variables, such as health, are its features, divided by 100.
 
-  A scenario's time limit truncates: FIRST with discount 1. All other ends, such
-  as a death, have discount 0. Environment i is seeded with `seed + i`.
+  A scenario's time limit truncates. Doom shows nothing then: the frame before
+  is the last. All other ends, such as a death, have discount 0. Environment i
+  is seeded with `seed + i`.
 
   Games start one after the other, in about half a second each, without window
   and sound. They leave no processes or files, however this process ends.
@@ -133,43 +134,35 @@ class VizdoomEnvironment(environment.BatchedEnvironment):
         level, num_envs, environment.discrete(len(self._buttons)),
         observation_spec=specs.Array(shape, np.uint8, 'observation'),
         frames_per_step=config.action_repeats, num_features=num_variables)
-    self._observation = np.zeros((num_envs,) + shape, np.uint8)
     self.frames_per_sec = vizdoom.DEFAULT_TICRATE
     # Environment 0's last frame in full, for videos.
     self._screen: np.ndarray
 
-  def reset(self) -> dm_env.TimeStep:
-    for i, game in enumerate(self._games):
-      with self._explained(i, 'Doom', self._errors):
-        game.new_episode()
-        self._observe(i)
-    return self._first(self._observation)
+  def _begin(self, i: int) -> np.ndarray:
+    with self._explained(i, 'Doom', self._errors):
+      self._games[i].new_episode()
+      return self._observe(i)
 
-  def _step(self, actions: np.ndarray) -> dm_env.TimeStep:
-    ended = np.zeros(self.num_envs, bool)
-    reward, discount = np.zeros(self.num_envs), np.ones(self.num_envs)
-    for i, game in enumerate(self._games):
-      with self._explained(i, 'Doom', self._errors):
-        reward[i] = game.make_action(self._buttons[actions[i]],
-                                     self.frames_per_step)
-        # An episode that has ended has no frame: begin the next.
-        ended[i] = game.is_episode_finished()
-        if ended[i]:
-          # Doom looks at the clock only: a death at that time is no timeout.
-          discount[i] = (game.is_episode_timeout_reached()
-                         and not game.is_player_dead())
-          game.new_episode()
-        self._observe(i)
-    return self._as_timestep(ended, reward, discount, self._observation)
+  def _advance(self, i: int, action: int) -> serial.Transition:
+    game = self._games[i]
+    with self._explained(i, 'Doom', self._errors):
+      reward = game.make_action(self._buttons[action], self.frames_per_step)
+      if not game.is_episode_finished():
+        return serial.Transition(self._observe(i), reward, False, False)
+      # Doom looks at the clock only: a death at that time is no timeout.
+      truncated = (game.is_episode_timeout_reached()
+                   and not game.is_player_dead())
+      return serial.Transition(
+          self._observation[i], reward, not truncated, truncated)
 
-  def _observe(self, i: int):
+  def _observe(self, i: int) -> np.ndarray:
     state = self._games[i].get_state()
     screen = state.screen_buffer
-    self._observation[i] = screen[::self._subsample, ::self._subsample]
     if len(self.features):
       self.features[i] = state.game_variables / _VARIABLES_UNIT
     if i == 0:
       self._screen = screen
+    return screen[::self._subsample, ::self._subsample]
 
   def render(self) -> np.ndarray:
     """Returns the last frame with all of its pixels, even after Doom's end."""

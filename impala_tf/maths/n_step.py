@@ -4,10 +4,10 @@ Source: Mnih et al. 2016, "Asynchronous Methods for Deep Reinforcement
 Learning", arXiv:1602.01783v2, section 4 and algorithms 1, S2 and S3.
 
 Index t of everything belongs to the transition from x_t to x_{t+1}. A masked
-transition is one that a time limit cut off, as in `vtrace`: the x_{t+1} that
-would have followed is not known, and the row holds the next episode's first
-observation. The steps before it bootstrap from the value of x_t; it has no
-target itself, and is to be masked out of the loss.
+transition is the reset after a time limit, as in `vtrace`, from the last
+observation of one episode to the first of the next. The steps before it
+bootstrap from the value of x_t; it has no target itself, and is to be masked
+out of the loss.
 
 Shapes: T time, B batch, A actions; others raise ValueError. Targets are float32
 [T, B], and no gradient flows through them. Arguments of all of them:
@@ -15,7 +15,7 @@ Shapes: T time, B batch, A actions; others raise ValueError. Targets are float32
   rewards    float32 [T, B], r_t, the reward that followed a_t
   discounts  float32 [T, B], gamma, or 0 where a_t ended the episode
   mask       float32 or bool [T, B], 1 where the transition counts and 0 where
-             a time limit cut it off
+             it is the reset after a time limit
 """
 
 import tensorflow as tf

@@ -130,9 +130,9 @@ def from_importance_weights(
 
   where v_{t+1}, not V(x_{t+1}), is in the brackets (appendix A.3 says why).
 
-  A masked transition is the last one of an episode that a time limit cut off.
-  The x_{t+1} that would have followed is not known: the row holds the next
-  episode's first observation. Discount 0 would take its value for 0, and
+  A masked transition is the reset after a time limit: x_t is the last
+  observation of an episode that was cut off, x_{t+1} the first of the next.
+  Discount 0 would take the value of what would have followed for 0, and
   discount gamma would leak the next episode's value. So the transition is taken
   out of every sum: delta_t V = 0 and c_t = 0, hence v_t = V(x_t), from which
   the steps before it bootstrap, and its advantage is 0. The paper has no such

@@ -13,7 +13,7 @@ import pytest
 from impala_tf import config
 from impala_tf.envs import atari
 
-FIRST, MID = dm_env.StepType.FIRST, dm_env.StepType.MID
+FIRST, MID, LAST = dm_env.StepType
 # Nothing random: what Gymnasium does with the same actions is the truth.
 FIXED = dict(noop_max=0)
 
@@ -83,7 +83,8 @@ class _ScriptedALE:
     del actions
     lives, game_over, time_limit = next(self._rows)
     return (self._stacks(), np.array([3], np.int32), np.array([game_over]),
-            np.array([time_limit]), {'lives': np.array([lives], np.int32)})
+            np.array([time_limit]), {'lives': np.array([lives], np.int32),
+                                     'final_obs': self._stacks()})
 
   def _stacks(self):
     return np.zeros([1, 4, 84, 84], np.uint8)
@@ -101,7 +102,8 @@ def test_rows_of_rare_events(monkeypatch, life_loss_ends_episode):
       ((3, True, False), (FIRST, 0)),   # A new game with more lives.
       ((1, True, False), (FIRST, 0)),   # A new game with fewer: no matter.
       ((4, False, False), (MID, 1)),    # As Demon Attack begins.
-      ((3, False, True), (FIRST, 1)),   # A time limit: these are new lives.
+      ((3, False, True), (LAST, 1)),    # A time limit: these are new lives.
+      ((3, False, False), (FIRST, 1)),  # The new game's first row.
       ((2, False, False), (MID, end)),  # Compared with the new game's.
       ((0, False, False), (MID, end)),  # Played on with none.
       ((0, True, False), (FIRST, 0)),
@@ -122,12 +124,29 @@ def test_rows_of_rare_events(monkeypatch, life_loss_ends_episode):
 def test_time_limit_is_in_emulator_frames_without_no_ops(max_frames, num_steps):
   env = _make('pong', 2, max_episode_frames=max_frames)
   env.reset()
-  first = []
+  types = []
   for _ in range(2 * num_steps):
     row = env.step(np.zeros(2, np.int32))
-    first.append((row.step_type == FIRST).tolist())
+    types.append(row.step_type.tolist())
     np.testing.assert_array_equal(row.discount, 1)
-  assert first == ([[False] * 2] * (num_steps - 1) + [[True] * 2]) * 2
+  # The reset is the next game's first step for the emulator.
+  game = [[MID] * 2] * (num_steps - 1) + [[LAST] * 2]
+  assert types == game + [[FIRST] * 2] + game[1:]
+
+
+def test_row_of_a_time_limit_shows_the_last_frame_of_its_game():
+  env = _make('pong', 2, max_episode_frames=100, noop_max=0)
+  free = _make('pong', 2, noop_max=0)
+  rows = [env.reset(), free.reset()]
+  for _ in range(25):
+    rows = [each.step(np.full(2, 3, np.int32)) for each in (env, free)]
+  assert rows[0].step_type.tolist() == [LAST] * 2
+  at_limit, unlimited = (row.observation for row in rows)
+  np.testing.assert_array_equal(at_limit[..., :3], unlimited[..., :3])
+  # The newest differs by what only the frame before shows: paddle and ball.
+  assert np.mean(at_limit[..., 3] != unlimited[..., 3]) < 0.01
+  first = env.step(np.full(2, 3, np.int32)).observation
+  assert not first[..., :3].any()  # Stacks do not reach into the old game.
 
 
 @pytest.mark.slow
@@ -138,17 +157,20 @@ def test_games_start_with_1_to_noop_max_no_ops_uniformly():
   frames += [oracle.step(0)[0][-1] for _ in range(5)]
   num_noops = {frame.tobytes(): n for n, frame in enumerate(frames)}
   assert len(num_noops) == 6
-  # Some games start by `reset`, some by themselves after three frames.
-  env = _make('enduro', 6, noop_max=3, max_episode_frames=3)
-  counts = collections.Counter()
-  for t in range(20):
-    row = env.reset() if t % 3 == 0 else env.step(np.zeros(6, np.int32))
-    assert (row.step_type == FIRST).all()
-    assert not row.observation[..., :3].any()
-    counts.update(num_noops[o[..., 3].tobytes()] for o in row.observation)
-  assert counts.keys() == {1, 2, 3}
-  # 40 each are expected; the standard deviation is 5.
-  assert all(20 < count < 60 for count in counts.values())
+  env = _make('enduro', 6, noop_max=3, max_episode_frames=2, action_repeats=1)
+  env.reset()
+  for extra in 0, 1:  # Some games start by `reset`, some after a time limit.
+    counts = collections.Counter()
+    for _ in range(20):
+      row = env.reset()
+      for _ in range(3 * extra):
+        row = env.step(np.zeros(6, np.int32))
+      assert (row.step_type == FIRST).all()
+      assert not row.observation[..., :3].any()
+      counts.update(num_noops[o[..., 3].tobytes()] for o in row.observation)
+    assert counts.keys() == {1 + extra, 2 + extra, 3 + extra}
+    # 40 each are expected; the standard deviation is 5.
+    assert all(20 < count < 60 for count in counts.values())
 
 
 def test_environment_i_has_seed_plus_i():
@@ -198,7 +220,7 @@ def test_options_reach_the_emulator():
   for _ in range(10):
     row = env.step(np.array([17, 0], np.int32))
   assert row.observation.shape == (2, 50, 40, 3)
-  assert (row.step_type == FIRST).all()  # 20 frames are 10 steps of 2.
+  assert (row.step_type == LAST).all()  # 20 frames are 10 steps of 2.
 
 
 def test_actions_mean_in_skiing_what_they_mean_in_every_game():

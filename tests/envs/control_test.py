@@ -8,7 +8,7 @@ from impala_tf import config
 from impala_tf.envs import control
 from tests.fixtures import egl
 
-FIRST, MID = dm_env.StepType.FIRST, dm_env.StepType.MID
+FIRST, MID, LAST = dm_env.StepType
 E = 2
 
 
@@ -48,13 +48,12 @@ def test_rows_are_those_of_the_suite(name, keys, num_actions):
     row = env.step(actions)
     for e, other in enumerate(others):
       timestep = other.step(actions[e])
-      assert row.reward[e] == np.float32(timestep.reward)
-      assert row.step_type[e] == (FIRST if timestep.last() else MID)
+      # It resets in the step after its last, as these environments do.
+      assert row.reward[e] == np.float32(timestep.reward or 0)
+      assert row.step_type[e] == timestep.step_type
       assert row.discount[e] == 1  # A limit of time is no end.
-      if timestep.last():
-        assert t == 1000
-        num_firsts += 1
-        timestep = other.reset()
+      assert timestep.last() == (t == 1000)
+      num_firsts += timestep.first()
       np.testing.assert_array_equal(row.observation[e], flat(timestep))
   assert num_firsts == E
 
@@ -68,13 +67,16 @@ def test_first_episodes_of_a_batch_for_training_end_one_after_another():
   ends = {True: [], False: []}
   for is_training, env in ((True, training), (False, scored)):
     env.reset()
-    for t in range(1, 2001):
+    for t in range(1, 2003):
       row = env.step(np.zeros((4, 1), np.float32))
       assert (row.discount == 1).all()  # Truncated, so values go on.
       ends[is_training] += [
-          (t, e) for e in np.flatnonzero(row.step_type == FIRST)]
-  assert ends[True] == [(250 * k, (k - 1) % 4) for k in range(1, 9)]
-  assert ends[False] == [(t, e) for t in (1000, 2000) for e in range(4)]
+          (t, e) for e in np.flatnonzero(row.step_type == LAST)]
+  # An episode has 1,000 steps and a reset.
+  assert ends[True] == [
+      *((250 * k, k - 1) for k in range(1, 5)),
+      *((250 * k + 1001, k - 1) for k in range(1, 5) if k < 4), (2001, 3)]
+  assert ends[False] == [(t, e) for t in (1000, 2001) for e in range(4)]
 
 
 def test_a_task_that_terminates_has_discount_0(monkeypatch):

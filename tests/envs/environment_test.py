@@ -78,13 +78,17 @@ def test_rows_are_as_the_specs_say(env):
     assert spec.shape[-1] == env.frame_stack
 
 
-def test_rows_are_first_or_mid_and_episodes_end_within_their_last_step(env):
+def test_terminations_reset_within_their_step_and_limits_one_step_later(env):
   rows = _play(env, MORE_STEPS.get(env.level, NUM_STEPS))
-  first = np.array([row.step_type == 0 for row in rows])
-  assert {t for row in rows for t in row.step_type} == {
-      dm_env.StepType.FIRST, dm_env.StepType.MID}
-  # Never twice in a row: no step is spent on the reset.
+  types = np.array([row.step_type for row in rows])
+  first, last = types == dm_env.StepType.FIRST, types == dm_env.StepType.LAST
+  assert first[1:].any() and (types == dm_env.StepType.MID).any()
   assert not (first[1:] & first[:-1]).any()
+  discounts, rewards = (
+      np.array([getattr(row, name) for row in rows])
+      for name in ('discount', 'reward'))
+  np.testing.assert_array_equal(first[1:] & (discounts[1:] > 0), last[:-1])
+  assert not rewards[1:][last[:-1]].any()
 
 
 def test_reset_gives_first_rows_without_reward_at_any_time(env):

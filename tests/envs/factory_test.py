@@ -17,6 +17,7 @@ from impala_tf.envs import dmlab
 from impala_tf.envs import domain as domain_lib
 from impala_tf.envs import factory
 from impala_tf.envs import gym
+from impala_tf.envs import gym_cart_pole
 from impala_tf.envs import minigrid
 from impala_tf.envs import multi_level
 from impala_tf.envs import tmaze
@@ -45,7 +46,7 @@ _KINDS = [
     ('tmaze/7', tmaze.TMazeEnvironment),
     ('minigrid/Empty-5x5-v0', minigrid.MinigridEnvironment),
     ('babyai/GoToLocal-v0', minigrid.MinigridEnvironment),
-    ('gym/CartPole-v1', gym.GymEnvironment),
+    ('gym/CartPole-v1', gym_cart_pole.CartPoleEnvironment),
     ('gym/InvertedPendulum-v5', gym.GymEnvironment),
     ('control/cartpole/balance', control.ControlEnvironment),
     ('atari/pong', atari.AtariEnvironment),

@@ -1,19 +1,19 @@
 """A batch of CartPoles against single ones that are stepped in turn."""
 
+import dm_env
 import gymnasium
 from gymnasium.envs.classic_control import cartpole
 import numpy as np
 import pytest
 
+from impala_tf import config
+from impala_tf.envs import factory
 from impala_tf.envs import gym
 from impala_tf.envs import gym_cart_pole
 
 E = 5
+FIRST, _, LAST = dm_env.StepType
 _CART_POLE = gymnasium.spec('CartPole-v1')
-
-
-def _as_it_is(env):
-  return env
 
 
 @pytest.fixture(name='registered')
@@ -34,10 +34,9 @@ def _registered():
 
 @pytest.mark.parametrize('env_id', ['CartPole-v1', 'CartPole-v0'])
 def test_batch_plays_as_single_ones_to_the_bit(env_id):
-  batch = gym.GymEnvironment(env_id, E, seed=7)
-  singles = gym.GymEnvironment(env_id, E, seed=7, wrappers=[_as_it_is])
-  assert isinstance(batch._envs, gym_cart_pole.CartPoleBatch)
-  assert isinstance(singles._envs, gymnasium.vector.SyncVectorEnv)
+  batch = factory.make_environment(f'gym/{env_id}', E, 7, config.Config(), True)
+  singles = gym.GymEnvironment(env_id, E, seed=7)
+  assert isinstance(batch, gym_cart_pole.CartPoleEnvironment)
   assert batch.observation_spec() == singles.observation_spec()
   assert batch.action_spec() == singles.action_spec()
   assert batch.frames_per_sec == singles.frames_per_sec
@@ -54,8 +53,8 @@ def test_batch_plays_as_single_ones_to_the_bit(env_id):
     actions = rows[1].observation @ np.array([0.05, 0.1, 1, 0.3]) > 0
     actions[0] = rng.integers(2)
     rows = [env.step(actions.astype(np.int32)) for env in (batch, singles)]
-    ends += rows[1].discount[rows[1].step_type == 0].tolist()
-  assert ends.count(1) >= 2 * (E - 1) and ends.count(0) > 10
+    ends += rows[1].step_type.tolist()
+  assert ends.count(LAST) >= E - 1 and ends.count(FIRST) > 20
 
 
 class _MyCartPole(cartpole.CartPoleEnv):
@@ -73,26 +72,25 @@ class _MyCartPole(cartpole.CartPoleEnv):
 def test_ids_that_differ_from_cart_pole_are_stepped_in_turn(
     registered, fields, is_cart_pole):
   registered('Mine-v0', **fields)
-  assert gym_cart_pole.is_cart_pole('Mine-v0') == is_cart_pole
-  env = gym.GymEnvironment('Mine-v0', E, seed=0)
-  assert isinstance(env._envs, gym_cart_pole.CartPoleBatch) == is_cart_pole
+  env = factory.make_environment('gym/Mine-v0', E, 0, config.Config(), True)
+  assert is_cart_pole == isinstance(env, gym_cart_pole.CartPoleEnvironment)
   assert not gym_cart_pole.is_cart_pole('Nobodys-v0')
 
 
 def test_arguments_make_single_ones():
-  env = gym.GymEnvironment(
-      'CartPole-v1', E, 0, kwargs={'sutton_barto_reward': True})
+  env = factory.make_environment(
+      'gym/CartPole-v1', E, 0, config.Config(
+          environment=config.EnvironmentConfig(
+              kwargs={'sutton_barto_reward': True})), True)
   env.reset()
   assert env.step(np.zeros(E, np.int32)).reward.tolist() == [0] * E
 
 
 def test_picture_is_of_environment_0_alone():
   pytest.importorskip('pygame')
-  batch, singles = (
-      gym.GymEnvironment('CartPole-v1', 2, seed=1, wrappers=wrappers)
-      for wrappers in ([], [_as_it_is]))
   pictures = []
-  for env in batch, singles:
+  for make in gym_cart_pole.CartPoleEnvironment, gym.GymEnvironment:
+    env = make('CartPole-v1', 2, seed=1)
     env.reset()
     env.step(np.array([1, 0], np.int32))
     pictures.append(env.render())

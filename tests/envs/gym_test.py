@@ -13,7 +13,7 @@ from impala_tf.envs import factory
 from impala_tf.envs import gym
 from tests.fixtures import locks
 
-FIRST, MID = dm_env.StepType.FIRST, dm_env.StepType.MID
+FIRST, MID, LAST = dm_env.StepType
 
 
 class _Counter(gymnasium.Env):
@@ -150,16 +150,18 @@ def test_each_end_has_its_row_and_termination_wins():
       (MID, -1, 1),    # An ordinary step,
       (MID, 0, 1),     # another,
       (FIRST, 1, 0),   # terminated,
-      (FIRST, 2, 1),   # truncated,
+      (LAST, 2, 1),    # truncated,
       (FIRST, 3, 0)]   # both.
+  (row,) = _rows(env, [0, 0, 0, 4, 0])
+  assert row[3] == (FIRST, 0, 1)  # No action is played after a time limit.
 
 
-def test_row_of_an_end_shows_the_next_episode():
+def test_row_of_a_termination_shows_the_next_episode_and_a_limit_its_last():
   env = gym.GymEnvironment('Counter-v0', 2, seed=0)
   env.reset()
   counts = [env.step(np.array(a, np.int32)).observation[:, 0].tolist()
-            for a in ([1, 1], [1, 2], [3, 1], [1, 1])]
-  assert counts == [[1, 1], [2, 0], [0, 1], [1, 2]]
+            for a in ([1, 1], [1, 2], [3, 1], [1, 1], [1, 1])]
+  assert counts == [[1, 1], [2, 0], [3, 1], [0, 2], [1, 3]]
 
 
 def test_environment_i_has_seed_plus_i_and_only_the_first_reset_seeds():
@@ -290,7 +292,7 @@ def test_locks_are_seen_whole_and_opened():
   assert env.observation_spec().shape == (locks.SIZE, locks.SIZE, 1)
   row = env.reset()
   ends = []
-  for t in range(1, 2 * locks.NUM_STEPS + 1):
+  for t in range(1, 2 * locks.NUM_STEPS + 2):
     quarters = row.observation.reshape(2, 2, locks.SIZE // 2, 2, -1)
     quarter = np.argmax(quarters.mean(axis=(2, 4)).reshape(2, 4), axis=1)
     colour = np.argmax(env.features[:, :3], axis=1)
@@ -299,9 +301,11 @@ def test_locks_are_seen_whole_and_opened():
     assert np.take_along_axis(
         env.action_mask, right + [0, locks.NVEC[0]], axis=1).all()
     row = env.step(right.astype(np.int32))
-    np.testing.assert_array_equal(row.reward, 1)
-    ends += [(t, d) for s, d in zip(row.step_type, row.discount) if s == FIRST]
-  assert ends == [(locks.NUM_STEPS, 1)] * 2 + [(2 * locks.NUM_STEPS, 0)] * 2
+    ends += [(t, s, d) for s, d in zip(row.step_type, row.discount) if s != MID]
+    np.testing.assert_array_equal(row.reward, t != locks.NUM_STEPS + 1)
+  assert ends == [
+      *[(locks.NUM_STEPS, LAST, 1)] * 2, *[(locks.NUM_STEPS + 1, FIRST, 1)] * 2,
+      *[(2 * locks.NUM_STEPS + 1, FIRST, 0)] * 2]
 
 
 def test_mask_of_an_end_is_that_of_the_next_episode():
@@ -319,7 +323,7 @@ def test_mask_of_an_end_is_that_of_the_next_episode():
 def test_mask_that_says_nothing_names_its_environment(after, words):
   env = gym.GymEnvironment('Masked-v0', 2, seed=0)
   env.reset()
-  env._envs.envs[1].unwrapped.after = after
+  env._envs[1].unwrapped.after = after
   with pytest.raises(config.UserError, match=words) as error:
     env.step(np.array([1, 1], np.int32))
   assert str(error.value).startswith(

@@ -9,7 +9,7 @@ from impala_tf import config
 from impala_tf.envs import minigrid
 from impala_tf.envs import word_ids
 
-FIRST, MID = dm_env.StepType.FIRST, dm_env.StepType.MID
+FIRST, MID, LAST = dm_env.StepType
 
 
 def _decode(observation):
@@ -40,7 +40,7 @@ def test_rows_and_missions_are_those_of_the_package(
   row = env.reset()
   seen = [oracle.reset(seed=3 + i)[0] for i, oracle in enumerate(oracles)]
   rng = np.random.default_rng(0)
-  num_ended = 0
+  num_ended, was_truncated = 0, [False, False]
   missions = set()
   for _ in range(300):
     np.testing.assert_array_equal(
@@ -53,13 +53,17 @@ def test_rows_and_missions_are_those_of_the_package(
     actions = rng.integers(7, size=2).astype(np.int32)
     row = env.step(actions)
     for i, (oracle, action) in enumerate(zip(oracles, actions)):
-      seen[i], reward, terminated, truncated, _ = oracle.step(action)
-      ended = terminated or truncated
-      if ended:
-        seen[i] = oracle.reset()[0]
-      num_ended += ended
+      if was_truncated[i]:
+        seen[i], was_truncated[i] = oracle.reset()[0], False
+        assert row.step_type[i] == FIRST and row.reward[i] == 0
+        continue
+      seen[i], reward, terminated, was_truncated[i], _ = oracle.step(action)
+      if terminated:
+        seen[i], was_truncated[i] = oracle.reset()[0], False
+      num_ended += terminated or was_truncated[i]
       assert row.reward[i] == np.float32(reward)
-      assert row.step_type[i] == (FIRST if ended else MID)
+      assert row.step_type[i] == (
+          FIRST if terminated else LAST if was_truncated[i] else MID)
       assert row.discount[i] == (0 if terminated else 1)
   assert num_ended and len(missions) >= num_missions
 

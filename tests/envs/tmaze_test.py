@@ -7,7 +7,7 @@ import pytest
 from impala_tf import config
 from impala_tf.envs import tmaze
 
-FIRST, MID = dm_env.StepType.FIRST, dm_env.StepType.MID
+FIRST, MID, LAST = dm_env.StepType
 UP, RIGHT, DOWN, LEFT = range(4)
 CORRIDOR, JUNCTION = [0, 0, 1, 0], [0, 0, 0, 1]
 
@@ -95,9 +95,11 @@ def test_an_episode_is_truncated_after_ten_times_the_length():
   for _ in range(2):
     for t in range(1, 31):
       row = _step(env, LEFT, RIGHT)
-      end = t == 30
-      np.testing.assert_array_equal(row.step_type, FIRST if end else MID)
+      np.testing.assert_array_equal(row.step_type, LAST if t == 30 else MID)
       np.testing.assert_array_equal(row.discount, 1)
+    row = _step(env, RIGHT, RIGHT)  # They are not played.
+    np.testing.assert_array_equal(row.step_type, FIRST)
+    np.testing.assert_array_equal(row.reward, 0)
     _turns(np.concatenate([row.observation, np.eye(4)[:2]]))  # Signals again.
 
 

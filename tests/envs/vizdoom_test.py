@@ -16,7 +16,7 @@ from tests.fixtures import programs
 
 package = pytest.importorskip('vizdoom')  # Needs Python 3.10.
 
-FIRST, MID = dm_env.StepType.FIRST, dm_env.StepType.MID
+FIRST, MID, LAST = dm_env.StepType
 NOTHING = 0
 
 
@@ -69,30 +69,37 @@ def test_every_row_is_what_the_package_gives(bare_games):
     game.new_episode()
   rng = np.random.default_rng(0)
   has_killed = [False, False]
-  discounts, ammunition = [], set()
+  discounts, ammunition, states = [], set(), [None, None]
   for _ in range(400):
-    for game, observation in zip(bare_games, row.observation):
-      screen = game.get_state().screen_buffer
-      np.testing.assert_array_equal(observation, screen[::2, ::2])
-    np.testing.assert_array_equal(
-        env.render(), bare_games[0].get_state().screen_buffer)
-    np.testing.assert_allclose(env.features, [
-        game.get_state().game_variables / 100 for game in bare_games])
+    # At a time limit Doom shows nothing, and the frame before stays.
+    states = [game.get_state() or state for game, state in zip(
+        bare_games, states)]
+    for state, observation in zip(states, row.observation):
+      np.testing.assert_array_equal(observation, state.screen_buffer[::2, ::2])
+    np.testing.assert_array_equal(env.render(), states[0].screen_buffer)
+    np.testing.assert_allclose(
+        env.features, [state.game_variables / 100 for state in states])
     ammunition.add(env.features[0, 0])
     actions = rng.integers(4, size=2).astype(np.int32)
     row = env.step(actions)
     for i, game in enumerate(bare_games):
       pressed = [int(actions[i] == button) for button in (1, 2, 3)]
+      if game.is_episode_finished():  # At its limit, a step ago.
+        assert row.step_type[i] == FIRST and row.reward[i] == 0
+        game.new_episode()
+        continue
       assert row.reward[i] == game.make_action(pressed, 4)
       has_killed[i] |= row.reward[i] > 50  # Nothing else pays so much.
       ended = game.is_episode_finished()
-      assert row.step_type[i] == (FIRST if ended else MID)
+      assert row.step_type[i] == (
+          MID if not ended else FIRST if has_killed[i] else LAST)
       if ended:
         # By then or a frame later. The other way to end is the time limit.
         assert row.discount[i] == (0 if has_killed[i] else 1)
         discounts.append(row.discount[i])
+        if has_killed[i]:
+          game.new_episode()
         has_killed[i] = False
-        game.new_episode()
       else:
         assert row.discount[i] == 1
   assert set(discounts) == {0, 1} and len(ammunition) > 10
