@@ -25,6 +25,7 @@ from impala_tf.runtime import precision
 from impala_tf.runtime import user_modules
 from tests.fixtures import dummy_algorithm
 from tests.fixtures import hosts
+from tests.fixtures import limits
 from tests.fixtures import locks
 from tests.fixtures import spoilt_catch
 
@@ -185,6 +186,40 @@ def test_locks_are_learned(tmp_path):
   rows = _rows(config, tmp_path)
   assert rows[10]['episode_return'] < 5  # Any legal actions give 4.1 of 10.
   assert np.mean(_evaluate(tmp_path, config, 40).returns) > 9
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('num_steps', [1, 5])
+@pytest.mark.parametrize('is_limit', [
+    True, pytest.param(False, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize('algorithm, sections', [
+    ('impala', {}),
+    ('laser', {'replay': config_lib.ReplayConfig(replay_fraction=0.5)}),
+    ('impala_popart', {
+        'impala': config_lib.ImpalaConfig(popart_step_size=1e-2)}),
+    pytest.param('a3c', {
+        'impala': config_lib.ImpalaConfig(correction='none')},
+                 marks=pytest.mark.nightly),
+    pytest.param('n_step_q', {
+        'asynchronous': config_lib.AsyncConfig(epsilon_anneal_frames=2000)},
+                 marks=pytest.mark.nightly)])
+def test_reward_on_which_a_time_limit_falls_is_learned(
+    tmp_path, algorithm, sections, is_limit, num_steps):
+  user_modules.load([limits.MODULE])
+  config = config_lib.Config(**{
+      'experiment': config_lib.ExperimentConfig(
+          algorithm=algorithm, in_process=True, total_frames=8000),
+      'environment': config_lib.EnvironmentConfig(
+          level=limits.LEVEL,
+          kwargs={'num_steps': num_steps, 'is_limit': is_limit}),
+      'agent': config_lib.AgentConfig(torso='mlp', hidden_size=16),
+      'actor': config_lib.ActorConfig(num_envs=4),
+      'learner': config_lib.LearnerConfig(batch_size=4, unroll_length=10),
+      'optimizer': config_lib.OptimizerConfig(learning_rate=4e-3),
+      **sections})
+  hosts.run_in_process(config, tmp_path)
+  # Half of it by chance.
+  assert np.mean(_evaluate(tmp_path, config, 100).returns) > 0.8
 
 
 def test_another_seed_gives_others(rows, tmp_path):
