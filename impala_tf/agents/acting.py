@@ -31,14 +31,9 @@ class EpisodeCounter:
                  rows: Any = slice(None)) -> types.EnvOutput:
     """Adds one batched step to the count; the first is that of `reset`.
 
-    Args:
-      timestep: a step of some environments, leading [n].
-      side_channels: those of that step, leading [n].
-      rows: numbers of these environments, int [n] without repetition; all E by
-        default.
-
-    Returns:
-      The step with its counts. The next call overwrites its arrays.
+    The step and its side channels are of the environments `rows`, int [n]
+    without repetition; of all E by default. Returns it with its counts, in
+    arrays that the next call overwrites.
     """
     goes_on = ~self._ended[rows]
     self._ended[rows] = timestep.step_type == int(dm_env.StepType.FIRST)

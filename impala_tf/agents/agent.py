@@ -8,9 +8,8 @@ import tensorflow as tf
 from impala_tf import config as config_lib
 from impala_tf import types
 from impala_tf.agents import layers
+from impala_tf.agents import moments
 from impala_tf.agents import networks
-from impala_tf.agents import observation_normaliser
-from impala_tf.agents import popart_head
 from impala_tf.agents import torsos
 from impala_tf.maths import distributions
 from impala_tf.maths import frame_stacks
@@ -81,8 +80,7 @@ class Agent(tf.Module):
     self.num_features = 0
     self.has_action_mask = False
     self._feature_encoder: Optional[layers.Linear] = None
-    self.normaliser: Optional[
-        observation_normaliser.ObservationNormaliser] = None
+    self.normaliser: Optional[moments.ObservationNormaliser] = None
     self._instruction_encoder = None
     if config.instruction_length:
       self._instruction_encoder = networks.InstructionEncoder(compiled)
@@ -94,7 +92,7 @@ class Agent(tf.Module):
     self._baseline_head = layers.Linear(num_tasks or 1)
     self.popart = None
     if num_tasks:
-      self.popart = popart_head.PopArtHead(self._baseline_head)
+      self.popart = moments.PopArtHead(self._baseline_head)
 
   @property
   def parts(self) -> Dict[str, Sequence[tf.Variable]]:
@@ -174,8 +172,7 @@ class Agent(tf.Module):
       # what is seen because of what is read. Else the LSTM sees to it.
       self._join = layers.Linear(self._hidden_size, tf.nn.relu)
     if self._normalises:
-      self.normaliser = observation_normaliser.make(
-          observation_spec, num_features)
+      self.normaliser = moments.make_normaliser(observation_spec, num_features)
 
   def observation_totals(self, env_outputs: types.EnvOutput
                          ) -> running_moments.Totals:
@@ -203,14 +200,11 @@ class Agent(tf.Module):
   def step(self, env_output: types.EnvOutput, core_state, seed: tf.Tensor,
            deterministic: bool = False
            ) -> Tuple[types.AgentOutput, CoreState]:
-    """Acts once.
+    """Acts once at x_t, leading [B], with the core state before it.
 
-    Args:
-      env_output: x_t, leading [B]. Fields that the agent does not read may be
-        empty tuples; it reads step types and rewards for its memory alone.
-      core_state: before x_t.
-      seed: int32 [2], seed of the stateless sampling.
-      deterministic: take the most probable action instead of sampling one.
+    Fields that the agent does not read may be empty tuples; it reads step types
+    and rewards for its memory alone. `seed`, int32 [2], is that of stateless
+    sampling; `deterministic` takes the most probable action instead.
     """
     env_outputs, last_actions = tf.nest.map_structure(
         lambda t: tf.expand_dims(t, 0),
@@ -243,10 +237,9 @@ class Agent(tf.Module):
 
   def memory_after(self, env_outputs: types.EnvOutput, actions: tf.Tensor,
                    core_state: CoreState) -> CoreState:
-    """Computes the memory with which the unrolls that follow begin.
+    """Computes the memory before x_T, the first step of the next unrolls.
 
-    That is before x_T, the first step of the next unroll. Arguments are those
-    of `unroll`.
+    Arguments are those of `unroll`.
     """
     last_actions = tf.concat(
         [core_state.last_action[tf.newaxis], actions[:-2]], axis=0)

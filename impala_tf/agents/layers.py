@@ -22,13 +22,10 @@ Initializer = Callable[[Sequence[int], tf.DType], tf.Tensor]
 
 def fan_in_truncated_normal(shape: Sequence[int], dtype: tf.DType = tf.float32,
                             gain: float = 1.0) -> tf.Tensor:
-  """Draws weights of variance gain^2/fan-in before truncation.
+  """Draws a kernel [..., inputs, outputs] of variance gain^2/fan-in.
 
-  Keras's `VarianceScaling` corrects for the truncation and so differs from the
-  original by 14 %.
-
-  Args:
-    shape: [..., inputs, outputs], shape of a kernel.
+  That is before truncation. Keras's `VarianceScaling` corrects for it and so
+  differs from the original by 14 %.
   """
   stddev = gain * math.prod(shape[:-1])**-0.5
   return tf.random.truncated_normal(shape, stddev=stddev, dtype=dtype)

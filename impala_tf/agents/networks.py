@@ -285,8 +285,7 @@ class InstructionEncoder(tf.Module):
   def __call__(self, word_ids: tf.Tensor) -> tf.Tensor:
     """Encodes instructions, int32 [N, L] with zeros after the last word.
 
-    Returns the LSTM's output at the last word, float32 [N, SIZE]; zeros without
-    words.
+    Returns the LSTM's output there, float32 [N, SIZE]; zeros without words.
     """
     if self._compiled:
       return self._read(word_ids)

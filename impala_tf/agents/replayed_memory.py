@@ -16,12 +16,7 @@ class MemoryRecomputer:
   """An agent beside the learner that steps through replayed unrolls."""
 
   def __init__(self, agent: agent_lib.Agent, fetcher: interfaces.Fetcher):
-    """Prepares the graph.
-
-    Args:
-      agent: agent with an LSTM, whose variables `fetcher` updates.
-      fetcher: fetches the learner's parameters.
-    """
+    """Prepares the graph; `fetcher` updates the variables of the agent."""
     self._fetcher = fetcher
     self._memory_after = tf.function(
         lambda env_outputs, actions, core_state: agent.memory_after(
@@ -31,8 +26,8 @@ class MemoryRecomputer:
   def __call__(self, unroll: types.Unroll) -> agent_lib.CoreState:
     """Computes the memory with which the unrolls that follow begin.
 
-    `unroll` is a batch with leading [T+1, B], whose frames are not re-stacked
-    yet. Raises ConnectionError if the fetcher has lost the learner.
+    Frames of the batch, leading [T+1, B], are not re-stacked yet. Raises
+    ConnectionError if the fetcher has lost the learner.
     """
     self._fetcher.fetch()
     return self._memory_after(

@@ -118,8 +118,7 @@ def load_agent(run_dir: str,
     run_dir: path or URL of the directory of a run that has written a
       checkpoint, or of an agent that `export_agent` has written; or the name of
       an agent in the box, 'box/pong'.
-    which: checkpoint to read: 'newest', 'best' or its number of updates; see
-      `checkpoint.find`.
+    which: 'newest', 'best' or a number of updates; see `checkpoint.find`.
 
   Raises:
     checkpoint.CheckpointError: there is no usable checkpoint, or the module

@@ -47,15 +47,11 @@ def take_parameters(agent: agent_lib.Agent,
   weights of the last action stay as they are. Running moments of observations
   are copied with their count, so they hardly adapt to another task.
 
-  Args:
-    agent: built agent; the parameters that are not copied stay as they are.
-    source: agent of the same network and observations, see `check`.
+  Parameters that are not copied stay as they are. The agents are of the same
+  network and observations, see `check`.
 
-  Returns:
-    A line for each part that is not copied, or not wholly.
-
-  Raises:
-    UserError: the agents are of different kinds.
+  Returns a line for each part that is not copied, or not wholly. Raises
+  UserError if the agents are of different kinds.
   """
   if agent.kind != source.kind:
     raise config_lib.UserError(

@@ -7,25 +7,20 @@ checkpoints for selected instances" (appendix F). Pure functions.
 import math
 from typing import List, Mapping, NamedTuple, Sequence, Tuple
 
-from impala_tf.pbt import records
+from impala_tf.pbt import populations
 
-Events = Mapping[str, Sequence[records.Event]]  # By member, oldest first.
+Events = Mapping[str, Sequence[populations.Event]]  # By member, oldest first.
 Point = Tuple[float, float]
 
 
 class Stretch(NamedTuple):
-  """A stretch of an ancestry: training by one member.
-
-  Attributes:
-    member: name of the member that trained.
-    start: its frames when it began: 0, or its frames when it copied its elder.
-    end: its frames at the end; infinity for the last stretch.
-    events: its decisions within, first the one at `start`, if any.
-  """
-  member: str
+  """A stretch of an ancestry: training by one member."""
+  member: str  # Name of the member that trained.
+  # Its frames when it began: 0, or its frames when it copied its elder.
   start: float
-  end: float
-  events: Tuple[records.Event, ...]
+  end: float  # Its frames at the end; infinity for the last stretch.
+  # Its decisions within, first the one at `start`, if any.
+  events: Tuple[populations.Event, ...]
 
 
 def ancestry(events: Events, member: str) -> List[Stretch]:

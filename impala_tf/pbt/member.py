@@ -18,7 +18,6 @@ from impala_tf import types
 from impala_tf.config import population as population_config
 from impala_tf.core import learner as learner_lib
 from impala_tf.pbt import populations
-from impala_tf.pbt import records
 from impala_tf.pbt import rules
 from impala_tf.runtime import command_names
 from impala_tf.runtime import interfaces
@@ -105,13 +104,8 @@ class Member:
                checkpointer: checkpoint_lib.Checkpointer):
     """Completes the last decision of a process that was killed.
 
-    Args:
-      learner: restored learner.
-      state: restored state.
-      checkpointer: writes both.
-
-    Raises:
-      ConfigError: `run_dir` cannot be a member's.
+    Learner and state are restored; the checkpointer writes both. Raises
+    ConfigError if `run_dir` cannot be a member's.
     """
     self._learner = learner
     self._frames = int(learner.num_frames.numpy())
@@ -123,7 +117,7 @@ class Member:
     self._references = rules.find_references(config)
     self._run_dir = run_dir
     self._name = populations.name_of(run_dir)
-    self._unpublished: Optional[records.Event] = None
+    self._unpublished: Optional[populations.Event] = None
     self._retry_time = 0.
     _check_place(run_dir, self._options)
     files.make_directory(populations.directory(run_dir))
@@ -177,7 +171,7 @@ class Member:
     self._unpublished = event
     self._publish()
 
-  def _make_event(self, updates: int) -> records.Event:
+  def _make_event(self, updates: int) -> populations.Event:
     """Compares the member with another one, and copies that one's files."""
     population = self._options
     names = population.member_names
@@ -200,7 +194,7 @@ class Member:
         population.mutation_probability, population.mutation_factor)
     after = {name: float(np.float32(value))  # As the variables will have them.
              for name, value in {**after, **mutated}.items()}
-    return records.Event(
+    return populations.Event(
         evolution, self._frames, updates, score, partner,
         other.score if other else None, other.evolution if other else None,
         other.frames if other else None, copied, before, after)
@@ -209,7 +203,7 @@ class Member:
     return populations.sibling(self._run_dir, member)
 
   def _compare(self, partner: str, score: float, target: str
-               ) -> Tuple[Optional[records.Published], Optional[str]]:
+               ) -> Tuple[Optional[populations.Published], Optional[str]]:
     """Reads another member's publication, and copies it if it is better.
 
     Returns the publication, or None; and `target`, the name for the copy, or
@@ -244,7 +238,7 @@ class Member:
     return {name: float(variable.numpy())
             for name, variable in variables.items() if variable is not None}
 
-  def _apply(self, event: records.Event) -> None:
+  def _apply(self, event: populations.Event) -> None:
     """Applies a decision, perhaps once more after a restart."""
     if event.checkpoint is not None:
       checkpoint_lib.read_parts(
@@ -279,7 +273,7 @@ class Member:
     name = f'published-{event.evolution}'
     checkpoint_lib.write_parts(
         self._parts, populations.path(self._run_dir, name))
-    populations.publish(self._run_dir, records.Published(
+    populations.publish(self._run_dir, populations.Published(
         event.evolution, self._frames, event.fitness, name,
         self._values()))
     self._unpublished = None

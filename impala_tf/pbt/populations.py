@@ -1,7 +1,7 @@
 """Files of a population's member, in the directory `population` of its run.
 
-    events.jsonl            its decisions, a line each; see `records.Event`
-    published.json          what others may copy; see `records.Published`
+    events.jsonl            its decisions, a line each; see `Event`
+    published.json          what others may copy; see `Published`
     published-N.index, …    the parameters that were published after decision N
     copied-N.index, …       parameters of another member that decision N copied
 
@@ -15,20 +15,64 @@ decision has its own.
 """
 
 import contextlib
+import json
 import os
 import re
 import shutil
-from typing import Collection, List, Optional
+from typing import Collection, Mapping, NamedTuple, Optional, TypeVar
 
 from absl import logging
 
-from impala_tf.pbt import records
 from impala_tf.storage import files
 from impala_tf.storage import line_log
 
 _EVENTS = 'events.jsonl'
 _PUBLISHED = 'published.json'
 _PART = re.compile(r'((?:published|copied)-\d+)\..*')
+
+
+class Event(NamedTuple):
+  """A decision of a member."""
+  evolution: int  # Number of the member's decision, from 1 on.
+  frames: int  # Environment frames of the member when it decided.
+  updates: int  # Learner updates likewise.
+  score: float  # Fitness of the member before.
+  # Name of the member compared with; '' if all others have failed.
+  partner: str
+  # Fitness of the partner; None if it had published nothing.
+  partner_score: Optional[float]
+  # Number of the partner's last decision before its publication; None likewise.
+  partner_evolution: Optional[int]
+  partner_frames: Optional[int]  # Frames of the partner then; None likewise.
+  # Prefix of the member's own copy of the partner's parameters, in its
+  # population directory; None if nothing was copied.
+  checkpoint: Optional[str]
+  before: Mapping[str, float]  # Hyper-parameters before.
+  # Hyper-parameters after: the partner's, if copied, and then mutated.
+  after: Mapping[str, float]
+
+  @property
+  def is_copy(self) -> bool:
+    """Whether the partner's parameters were copied."""
+    return self.checkpoint is not None
+
+  @property
+  def fitness(self) -> float:
+    """Fitness of the member afterwards."""
+    if not self.is_copy:
+      return self.score
+    assert self.partner_score is not None  # Only better members are copied.
+    return self.partner_score
+
+
+class Published(NamedTuple):
+  """A member as others may copy it."""
+  evolution: int  # Number of the member's last decision.
+  frames: int  # Environment frames of the member then.
+  # Its fitness, from its own episodes or those of the member it copied.
+  score: float
+  checkpoint: str  # Prefix of its parameters in its population directory.
+  hyperparameters: Mapping[str, float]
 
 
 def directory(run_dir: str) -> str:
@@ -51,29 +95,29 @@ def path(run_dir: str, name: str) -> str:
   return os.path.join(directory(run_dir), name)
 
 
-def read_events(run_dir: str) -> List[records.Event]:
+def read_events(run_dir: str) -> list[Event]:
   """Reads a member's decisions, oldest first; raises ValueError if damaged.
 
   An incomplete last line, of a process that was killed, is left out.
   """
   lines = line_log.open_for_reading(path(run_dir, _EVENTS)).new_lines()
-  return [records.loads(records.Event, line.decode()) for line in lines]
+  return [loads(Event, line.decode()) for line in lines]
 
 
-def append_event(run_dir: str, event: records.Event) -> None:
+def append_event(run_dir: str, event: Event) -> None:
   """Appends a decision that survives a crash of the machine.
 
   If it raises OSError, the decision was not made.
   """
   line_log.append_durably(
-      path(run_dir, _EVENTS), records.dumps(event).encode() + b'\n')
+      path(run_dir, _EVENTS), dumps(event).encode() + b'\n')
 
 
-def read_published(run_dir: str) -> Optional[records.Published]:
+def read_published(run_dir: str) -> Optional[Published]:
   """Reads a member's publication; None if there is none or it is damaged."""
   try:
     text = files.read(path(run_dir, _PUBLISHED)).decode()
-    return records.loads(records.Published, text)
+    return loads(Published, text)
   except FileNotFoundError:
     return None
   except ValueError as error:  # The machine crashed before it was on the disk.
@@ -81,9 +125,9 @@ def read_published(run_dir: str) -> Optional[records.Published]:
     return None
 
 
-def publish(run_dir: str, published: records.Published) -> None:
+def publish(run_dir: str, published: Published) -> None:
   """Announces a checkpoint that is already whole; raises OSError."""
-  files.write(path(run_dir, _PUBLISHED), records.dumps(published).encode())
+  files.write(path(run_dir, _PUBLISHED), dumps(published).encode())
 
 
 def copy_parameters(source: str, target: str) -> None:
@@ -131,3 +175,19 @@ def has_failed(run_dir: str) -> bool:
 
 def _failed_path(run_dir: str) -> str:
   return f'{os.path.abspath(run_dir)}.failed'
+
+
+_Record = TypeVar('_Record', Event, Published)
+
+
+def dumps(record: _Record) -> str:
+  """Writes a record as one line of JSON."""
+  return json.dumps(record._asdict(), allow_nan=False)
+
+
+def loads(kind: type[_Record], text: str) -> _Record:
+  """Reads a record of `dumps`; raises ValueError for any other text."""
+  values = json.loads(text)
+  if not isinstance(values, dict) or values.keys() != set(kind._fields):
+    raise ValueError(f'no {kind.__name__}: {text[:80]!r}')
+  return kind(**values)

@@ -20,24 +20,17 @@ _ROUNDING = 1e-9
 
 
 class Reference(NamedTuple):
-  """Reference scores of a level: mean raw returns of full episodes.
-
-  Attributes:
-    random: score of random play, of fitness 0.
-    human: score of a human, of fitness 1.
-  """
-  random: float
-  human: float
+  """Reference scores of a level: mean raw returns of full episodes."""
+  random: float  # Of fitness 0.
+  human: float  # Of fitness 1.
 
 
 def find_references(config: config_lib.Config) -> List[Reference]:
   """Finds the reference scores of all levels of a run, in their order.
 
   Levels of Atari-57 and DMLab-30 have those of their suites; any other level
-  needs `PopulationConfig.random_score` and `human_score`.
-
-  Raises:
-    ConfigError: if a level has no reference scores.
+  needs `PopulationConfig.random_score` and `human_score`. Raises ConfigError if
+  a level has no reference scores.
   """
   levels = levels_lib.expand(config.environment.level)
   found = []
@@ -91,8 +84,7 @@ def draw_partner(others: Sequence[str], rng: random.Random) -> str:
   return others[int(rng.random() * len(others))]
 
 
-def exploit(own_score: float, other_score: float,
-            margin: float) -> bool:
+def exploit(own_score: float, other_score: float, margin: float) -> bool:
   """Returns whether the other member leads by more than an absolute margin."""
   return other_score - own_score > margin + _ROUNDING
 

@@ -10,7 +10,6 @@ from impala_tf import config as config_lib
 from impala_tf.config import population as population_config
 from impala_tf.pbt import lineage
 from impala_tf.pbt import populations
-from impala_tf.pbt import records
 from impala_tf.pbt import rules
 from impala_tf.runs import gin_config
 from impala_tf.runs import level_metrics
@@ -28,7 +27,7 @@ class Population(NamedTuple):
   """
   label: str  # Such as 'catch/default/seed_1'.
   members: List[str]  # That have begun, in the config's order.
-  events: Dict[str, List[records.Event]]  # Decisions by member.
+  events: Dict[str, List[populations.Event]]  # Decisions by member.
   curves: Dict[str, List[Tuple[float, float]]]  # (frames, fitness) by member.
   returns: Dict[str, Optional[float]]  # Final ones by member; None if unknown.
   adapted: List[str]  # Hyper-parameters.

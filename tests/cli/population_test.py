@@ -11,7 +11,6 @@ import pytest
 from impala_tf.cli import population
 from impala_tf.cli import sweep
 from impala_tf.pbt import populations
-from impala_tf.pbt import records
 from impala_tf.runs import gin_config
 from impala_tf.runs import metrics
 from impala_tf.runs import sweep_directory
@@ -124,7 +123,7 @@ def test_populations_train_one_after_the_other(tmp_path):
         parents=True, exist_ok=True)
     with open(pathlib.Path(run_dirs[member], 'metrics.jsonl'), 'a') as file:
       file.write(json.dumps({'frames': frames}) + '\n')
-    populations.publish(run_dirs[member], records.Published(
+    populations.publish(run_dirs[member], populations.Published(
         evolution, frames, 0.5, 'published', {}))
 
   waiting = list(members)

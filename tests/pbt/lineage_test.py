@@ -3,13 +3,13 @@
 import math
 
 from impala_tf.pbt import lineage
-from impala_tf.pbt import records
+from impala_tf.pbt import populations
 
 
 def _event(evolution, frames, value, partner=None, at=(None, None)):
   """Makes a decision; `at` is the partner's evolution and frames, if copied."""
   copied = partner is not None
-  return records.Event(
+  return populations.Event(
       evolution, frames, frames, 0., partner or 'x', 0.5 if copied else None,
       *at, 'copy' if copied else None, {'h': 1.}, {'h': value})
 

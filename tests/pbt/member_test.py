@@ -11,7 +11,6 @@ import pytest
 from impala_tf import config as config_lib
 from impala_tf.pbt import member as member_lib
 from impala_tf.pbt import populations
-from impala_tf.pbt import records
 
 
 def test_level_without_episodes_keeps_its_last_mean():
@@ -43,7 +42,7 @@ def test_better_member_whose_files_are_damaged_is_not_copied_and_named(
   (tmp_path / 'own' / 'population').mkdir(parents=True)
   for ending in 'index', 'data-00000-of-00001':
     (other / 'population' / f'published-3.{ending}').write_bytes(b'half')
-  published = records.Published(3, 100, 0.9, 'published-3', {})
+  published = populations.Published(3, 100, 0.9, 'published-3', {})
   populations.publish(str(other), published)
   member = object.__new__(member_lib.Member)  # Without its learner.
   member._run_dir = str(tmp_path / 'own')

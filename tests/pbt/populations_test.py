@@ -3,11 +3,10 @@
 import pytest
 
 from impala_tf.pbt import populations
-from impala_tf.pbt import records
 
-_EVENT = records.Event(1, 40, 1, 0.5, 'b', 0.6, 1, 80, 'copied-1',
+_EVENT = populations.Event(1, 40, 1, 0.5, 'b', 0.6, 1, 80, 'copied-1',
                        {'epsilon': 0.1}, {'epsilon': 0.12})
-_PUBLISHED = records.Published(1, 40, 0.6, 'published-1', {'epsilon': 0.12})
+_PUBLISHED = populations.Published(1, 40, 0.6, 'published-1', {'epsilon': 0.12})
 
 
 @pytest.fixture(name='run_dir')
@@ -69,3 +68,28 @@ def test_member_that_failed_may_be_tried_again(run_dir, tmp_path):
   populations.set_failed(run_dir, False)
   populations.set_failed(run_dir, False)
   assert not populations.has_failed(run_dir)
+
+
+# Its partner had published nothing.
+_UNCOMPARED = populations.Event(
+    3, 400, 10, 0.1 + 0.2, 'b', None, None, None, None, {'epsilon': 1e-7},
+    {'epsilon': 1.2e-7})
+
+
+def test_record_reads_back_equal_to_the_last_bit():
+  text = populations.dumps(_UNCOMPARED)
+  assert '\n' not in text
+  assert populations.loads(populations.Event, text) == _UNCOMPARED
+
+
+@pytest.mark.parametrize('text', ['{}', '[1]', 'x', populations.dumps(
+    populations.Published(1, 2, 3., 'x', {}))])
+def test_anything_else_is_no_event(text):
+  with pytest.raises(ValueError):
+    populations.loads(populations.Event, text)
+
+
+def test_fitness_after_a_copy_is_the_partners():
+  assert _UNCOMPARED.fitness == _UNCOMPARED.score and not _UNCOMPARED.is_copy
+  copied = _UNCOMPARED._replace(checkpoint='x', partner_score=0.9)
+  assert copied.fitness == 0.9 and copied.is_copy

@@ -1,11 +1,45 @@
-"""PopArt's head keeps its values while its moments move."""
+"""The variables of running moments: of observations, and of PopArt's head."""
 
 import numpy as np
 import tensorflow as tf
 
 from impala_tf.agents import layers
-from impala_tf.agents import popart_head
+from impala_tf.agents import moments as moments_lib
 from impala_tf.maths import popart
+
+_SHAPE = (2,)
+_BATCH = np.random.default_rng(0).normal(
+    [7., -100.], [0.5, 20.], [6, 5, 2]).astype(np.float32)
+
+
+def test_normaliser_changes_nothing_before_the_first_update():
+  normaliser = moments_lib.ObservationNormaliser(_SHAPE)
+  observations = np.array([[3.5, -1.], [0., 9.]], np.float32)
+  np.testing.assert_allclose(normaliser(observations), observations, rtol=1e-6)
+
+
+def test_updates_make_batches_of_mean_0_and_deviation_1():
+  normaliser = moments_lib.ObservationNormaliser(_SHAPE)
+  for half in np.split(_BATCH, 2):
+    normaliser.update(normaliser.totals(tf.constant(half)))
+  normalised = normaliser(_BATCH).numpy()
+  np.testing.assert_allclose(normalised.mean(axis=(0, 1)), 0, atol=1e-5)
+  np.testing.assert_allclose(normalised.std(axis=(0, 1)), 1, rtol=1e-5)
+
+
+def test_moments_are_published_and_not_trained():
+  normaliser = moments_lib.ObservationNormaliser(_SHAPE)
+  normaliser.update(normaliser.totals(tf.constant(_BATCH)))
+  assert not normaliser.trainable_variables
+  other = moments_lib.ObservationNormaliser(_SHAPE)
+  for variable, value in zip(other.published_variables,
+                             normaliser.published_variables):
+    variable.assign(value)
+  np.testing.assert_array_equal(other(_BATCH), normaliser(_BATCH))
+
+
+# PopArt's head.
+
 
 _TASK = np.array([0, 1, 1], np.int32)
 _TARGETS = np.array([[5., -2., 4.]], np.float32)  # [T, B]
@@ -15,7 +49,7 @@ _FEATURES = np.array([[1., 2.], [-3., 0.5]], np.float32)
 def _head():
   linear = layers.Linear(3)
   linear(tf.zeros([1, 2]))  # Creates the variables.
-  return linear, popart_head.PopArtHead(linear)
+  return linear, moments_lib.PopArtHead(linear)
 
 
 def _totals(moments):
