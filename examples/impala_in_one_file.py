@@ -277,7 +277,7 @@ def learn(learner, batches, writer):
   sys.exit('error: no unroll came for a minute; the actors failed, see above')
 
 
-# impala_tf/core/experiment.py makes the parts, impala_tf/roles/actor_learner.py
+# impala_tf/core/experiment.py makes the parts, roles/learner_with_actors.py
 # runs them, and impala_tf/runtime/supervisor.py keeps the processes alive.
 def main():
   """Learns in this process, from actors that it starts as processes."""

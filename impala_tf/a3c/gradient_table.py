@@ -2,12 +2,13 @@
 
 Workers fetch parameters from the learner's table, as actors do, play a segment,
 and put its gradient into a short queue. The learner applies one after another
-at once: a parameter server, as A3C on several machines has in table 1 of
-Espeholt et al. 2018 (arXiv:1802.01561).
+at once (`Intake`): a parameter server, as A3C on several machines has in table
+1 of Espeholt et al. 2018 (arXiv:1802.01561).
 """
 
 import json
-from typing import Iterator
+import threading
+from typing import Callable, Iterator, Optional
 
 import numpy as np
 import reverb
@@ -46,8 +47,7 @@ class TableLink:
   def pull(self) -> store_lib.Counts:
     """Fetches parameters; returns the counts behind them.
 
-    Raises:
-      ConnectionError: the server does not answer, or is of another run.
+    Raises ConnectionError if the server does not answer, or is of another run.
     """
     version = self._fetcher.fetch()
     assert version is not None  # See `__init__`.
@@ -70,14 +70,56 @@ class TableLink:
 
 
 def contributions(address: str) -> Iterator[links.Contribution]:
-  """Yields the workers' contributions from the queue; waits for ever.
-
-  `address` is this process's own server, 'host:port'.
-  """
+  """Yields contributions from the queue of this process's server, for ever."""
   dataset = reverb.TrajectoryDataset.from_table_signature(
       server_address=address, table=_TABLE,
-      # Read ahead, it would grow old; and see `dataset`.
+      # Read ahead, it would grow old; and see `sampling.samples`.
       max_in_flight_samples_per_worker=1, num_workers_per_iterator=1)
   for sample in dataset.as_numpy_iterator():
     gradient, text = sample.data
     yield links.Contribution(gradient, **json.loads(bytes(text)))
+
+
+class Intake:
+  """A thread that applies contributions from the table, one after another.
+
+  It changes the shared parameters beside the learner's loop, as the workers of
+  this machine do, whose records the loop reads.
+  """
+
+  def __init__(self, address: str, store: store_lib.Store,
+               apply: Callable[[links.Contribution], None],
+               publisher: weights.Publisher, total_frames: int):
+    """Starts the thread.
+
+    Args:
+      address: 'host:port' of this process's server.
+      store: shared parameters, opened for this thread alone: a lock on the
+        same file would not keep out other threads of the process.
+      apply: changes the parameters by a contribution.
+      publisher: publishes them after each contribution.
+      total_frames: environment frames after which no more are applied.
+    """
+    self._address = address
+    self._store = store
+    self._apply = apply
+    self._publisher = publisher
+    self._total_frames = total_frames
+    self._error: Optional[Exception] = None
+    self._thread = threading.Thread(target=self._run, daemon=True)
+    self._thread.start()
+
+  def check(self) -> None:
+    """Raises RuntimeError if the thread has failed."""
+    if self._error is not None:
+      raise RuntimeError('applying gradients failed') from self._error
+
+  def _run(self) -> None:
+    try:
+      for contribution in contributions(self._address):
+        if self._store.counts.num_frames >= self._total_frames:
+          return  # The learner is about to end.
+        self._apply(contribution)
+        self._publisher.publish(self._store.counts.num_updates)
+    except Exception as error:  # pylint: disable=broad-except
+      self._error = error

@@ -9,49 +9,34 @@ processes share (`MemoryLink`). Others use the learner's tables
 from typing import Callable, Dict, NamedTuple, Optional, Protocol
 
 import numpy as np
-import tensorflow as tf
 
 from impala_tf.a3c import optimizers
 from impala_tf.a3c import store as store_lib
 from impala_tf.agents import acting
 from impala_tf.agents import agent as agent_lib
+from impala_tf.core import weights
 
 
 class Contribution(NamedTuple):
-  """The contribution of a segment to the shared parameters.
-
-  Attributes:
-    gradient: float32 [P], clipped.
-    worker: name of the worker that played it.
-    slot: index in `Store.slots` of the memory of the worker's optimiser.
-    version: updates behind the parameters that played the segment.
-    num_frames: environment frames of the segment.
-    metrics: facts for logs, among them `gradient_norm` before clipping.
-    episode: `episode_return` and `episode_steps` of the episode that ended with
-      the segment; empty if none did.
-  """
-  gradient: np.ndarray
-  worker: str
-  slot: int
-  version: int
-  num_frames: int
+  """The contribution of a segment to the shared parameters."""
+  gradient: np.ndarray  # float32 [P], clipped.
+  worker: str  # Name of the worker that played it.
+  slot: int  # Index in `Store.slots` of the memory of the worker's optimiser.
+  version: int  # Updates behind the parameters that played the segment.
+  num_frames: int  # Environment frames of the segment.
+  # Facts for logs, among them `gradient_norm` before clipping.
   metrics: Dict[str, float]
+  # `episode_return` and `episode_steps` of the episode that ended with the
+  # segment; empty if none did.
   episode: Dict[str, float]
 
 
 class Settings(NamedTuple):
-  """Numbers of a run that decide how its parameters change.
-
-  Attributes:
-    learning_rate: learning rate at frame 0.
-    annealed: whether it falls linearly to 0 at `total_frames`.
-    total_frames: environment frames of the whole run.
-    target_interval_frames: I_target.
-  """
-  learning_rate: float
-  annealed: bool
+  """Numbers of a run that decide how its parameters change."""
+  learning_rate: float  # At frame 0.
+  annealed: bool  # Whether it falls linearly to 0 at `total_frames`.
   total_frames: int
-  target_interval_frames: int
+  target_interval_frames: int  # I_target.
 
   def learning_rate_at(self, num_frames: int) -> float:
     """Returns an update's rate; `num_frames` includes the update's own."""
@@ -71,30 +56,24 @@ class Link(Protocol):
     """Changes the shared parameters by a contribution."""
 
 
-class Applier:
-  """A function object that changes the shared parameters by contributions."""
+def apply(store: store_lib.Store, update: optimizers.UpdateFn,
+          settings: Settings, contribution: Contribution) -> None:
+  """Changes the shared parameters by a contribution, and records it.
 
-  def __init__(self, store: store_lib.Store, update: optimizers.UpdateFn,
-               settings: Settings):
-    self._store = store
-    self._update = update
-    self._settings = settings
-
-  def __call__(self, contribution: Contribution) -> None:
-    """Takes a step, unless the gradient is not finite, and records it."""
-    counts = self._store.counts
-    learning_rate = self._settings.learning_rate_at(
-        counts.num_frames + contribution.num_frames)
-    if np.isfinite(contribution.metrics['gradient_norm']):
-      self._store.push(self._update, contribution.slot, contribution.gradient,
-                       learning_rate)
-    self._store.add_frames(
-        contribution.num_frames, self._settings.target_interval_frames, {
-            'worker': contribution.worker,
-            # Parameters of a lost learner may be ahead of a resumed one's.
-            'lag': max(0, counts.num_updates - contribution.version),
-            'metrics': {**contribution.metrics, 'learning_rate': learning_rate},
-            **contribution.episode})
+  If the gradient is not finite the parameters stay as they are.
+  """
+  counts = store.counts
+  learning_rate = settings.learning_rate_at(
+      counts.num_frames + contribution.num_frames)
+  if np.isfinite(contribution.metrics['gradient_norm']):
+    store.push(update, contribution.slot, contribution.gradient, learning_rate)
+  store.add_frames(
+      contribution.num_frames, settings.target_interval_frames, {
+          'worker': contribution.worker,
+          # Parameters of a lost learner may be ahead of a resumed one's.
+          'lag': max(0, counts.num_updates - contribution.version),
+          'metrics': {**contribution.metrics, 'learning_rate': learning_rate},
+          **contribution.episode})
 
 
 class MemoryLink:
@@ -106,45 +85,30 @@ class MemoryLink:
     """Prepares the copies.
 
     Args:
-      store: shared parameters.
-      agent: agent that gets a copy of them with each pull.
+      agent: agent that gets a copy of the shared parameters with each pull.
       apply: changes them by a contribution.
       target_agent: agent that gets a copy of theta-minus whenever that is
         replaced; None for none.
     """
     self._store = store
     self._apply = apply
-    self._input_buffer = acting.InputBuffer(store.parameters[np.newaxis], 1)
-    self._assign = _make_assign(agent)
-    self._assign_target = target_agent and _make_assign(target_agent)
+    size = store.parameters.size
+    input_buffer = acting.InputBuffer(store.parameters, size)
+    self._copy = lambda parameters: input_buffer.tensor(parameters, size)
+    self._assign = weights.make_assign(agent.trainable_variables)
+    self._assign_target = target_agent and weights.make_assign(
+        target_agent.trainable_variables)
     self._num_syncs = -1  # Of the target agent's parameters.
 
   def pull(self) -> store_lib.Counts:
     """Copies the shared parameters, and the target's if they are new."""
     counts = self._store.counts
-    self._assign(
-        self._input_buffer.tensor(self._store.parameters[np.newaxis], 1))
+    self._assign(self._copy(self._store.parameters))
     if self._assign_target and counts.num_syncs != self._num_syncs:
-      self._assign_target(self._input_buffer.tensor(
-          self._store.target_parameters[np.newaxis], 1))
+      self._assign_target(self._copy(self._store.target_parameters))
       self._num_syncs = counts.num_syncs
     return counts
 
   def push(self, contribution: Contribution) -> None:
     """Changes the shared parameters in place."""
     self._apply(contribution)
-
-
-def _make_assign(agent: agent_lib.Agent) -> Callable[[tf.Tensor], None]:
-  """Makes a function that assigns a tensor [1, P] to an agent's variables."""
-  variables = agent.trainable_variables
-  sizes = [variable.shape.num_elements() for variable in variables]
-
-  def put(parameters):
-    # A variable may take the memory of what it is assigned for its own.
-    copy = tf.raw_ops.DeepCopy(x=tf.reshape(parameters, [-1]))
-    for variable, values in zip(variables, tf.split(copy, sizes)):
-      variable.assign(tf.reshape(values, variable.shape))
-
-  return tf.function(put, autograph=False).get_concrete_function(
-      tf.TensorSpec([1, sum(sizes)], tf.float32))

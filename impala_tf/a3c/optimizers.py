@@ -23,15 +23,9 @@ def rmsprop(parameters: np.ndarray, mean_squares: np.ndarray,
     g <- decay g + (1 - decay) gradient^2
     parameters <- parameters - learning_rate gradient / sqrt(g + epsilon)
 
-  Whether workers share g is the caller's choice.
-
-  Args:
-    parameters: float32 [N].
-    mean_squares: g, float32 [N], 0 or more.
-    gradient: float32 [N], finite.
-    learning_rate: factor of the step.
-    decay: alpha, share of g that is kept, in [0, 1).
-    epsilon: added inside of the root, above 0.
+  Whether workers share g is the caller's choice. Vectors are float32 [N]: g is
+  0 or more, the gradient finite. `decay` is alpha, in [0, 1); `epsilon` is
+  above 0.
   """
   # Read once: another process may write meanwhile, and the root of a value that
   # is half old and half new could be that of a negative number.
@@ -52,12 +46,7 @@ def momentum_sgd(parameters: np.ndarray, momenta: np.ndarray,
     m <- decay m + (1 - decay) gradient
     parameters <- parameters - learning_rate m
 
-  Args:
-    parameters: float32 [N].
-    momenta: m, float32 [N].
-    gradient: float32 [N], finite.
-    learning_rate: factor of the step.
-    decay: alpha, share of m that is kept, in [0, 1).
+  Vectors are float32 [N]; `momenta` is m, `decay` alpha, in [0, 1).
   """
   momentum = decay * momenta + (1 - decay) * gradient
   momenta[:] = momentum
@@ -66,13 +55,7 @@ def momentum_sgd(parameters: np.ndarray, momenta: np.ndarray,
 
 
 def make(name: str, decay: float, epsilon: float) -> UpdateFn:
-  """Makes the optimiser of this name.
-
-  Args:
-    name: 'shared_rmsprop', 'rmsprop' or 'momentum_sgd'.
-    decay: alpha.
-    epsilon: of RMSProp, inside of the root.
-  """
+  """Makes the optimiser 'shared_rmsprop', 'rmsprop' or 'momentum_sgd'."""
   if name == 'momentum_sgd':
     return functools.partial(momentum_sgd, decay=decay)
   return functools.partial(rmsprop, decay=decay, epsilon=epsilon)

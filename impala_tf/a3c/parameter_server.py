@@ -18,6 +18,7 @@ from impala_tf.a3c import optimizers
 from impala_tf.a3c import store as store_lib
 from impala_tf.a3c import worker as worker_lib
 from impala_tf.core import experiment
+from impala_tf.core import weights
 from impala_tf.envs import environment as environment_lib
 from impala_tf.optimizers import hyperparameters as hyperparameters_lib
 from impala_tf.runs import skipped_updates
@@ -28,20 +29,13 @@ Record = Dict[str, Any]
 
 
 class Segments(NamedTuple):
-  """Segments that workers have learned from: N updates, for log and callbacks.
-
-  Attributes:
-    env_outputs: `types.EnvOutput` [2, N] with the ends of their episodes.
-    policy_version: int64 [N], updates behind the parameters that played.
-    level_index: int32 [N], zeros.
-    records: the workers' records.
-    counts: counts of all workers up to these.
-  """
+  """Segments of N updates that workers have made, for log and callbacks."""
+  # `types.EnvOutput` [2, N] with the ends of their episodes.
   env_outputs: types.EnvOutput
-  policy_version: Any
-  level_index: Any
+  policy_version: Any  # int64 [N], updates behind the parameters that played.
+  level_index: Any  # int32 [N], zeros.
   records: Sequence[Record]
-  counts: store_lib.Counts
+  counts: store_lib.Counts  # Of all workers up to these.
 
 
 class _Memory(tf.Module):
@@ -84,6 +78,7 @@ class ParameterServer:
     self.saved = tf.Module()
     self.saved.num_updates = self.num_updates
     self.saved.num_frames = self.num_frames
+    self._assign = weights.make_assign(self.agent.trainable_variables)
     parameters = worker_lib.flatten(self.agent)
     name = config.asynchronous.optimizer
     shape = [optimizers.num_slots(name, config.asynchronous.num_workers),
@@ -96,8 +91,7 @@ class ParameterServer:
   def make_store(self) -> store_lib.Store:
     """Makes memory for workers, with copies of all variables here.
 
-    Raises:
-      ConfigError: this system has no such memory.
+    Raises ConfigError if this system has no such memory.
     """
     if not self.num_updates.numpy():  # The parameters may be another run's.
       self.memory.target_parameters.assign(worker_lib.flatten(self.agent))
@@ -119,17 +113,15 @@ class ParameterServer:
 
   def update(self, segments: Segments) -> Dict[str, float]:
     """Takes the workers' counts; their metrics are in the records."""
-    self._count(segments.counts)
+    self.num_frames.assign(segments.counts.num_frames)
+    self.num_updates.assign(segments.counts.num_updates)
     return {}
-
-  def _count(self, counts: store_lib.Counts) -> None:
-    self.num_frames.assign(counts.num_frames)
-    self.num_updates.assign(counts.num_updates)
 
   def take_all(self, store: store_lib.Store) -> None:
     """Takes counts, parameters, optimiser's memory and target network."""
-    self._count(store.counts)
-    worker_lib.assign(self.agent, store.parameters)
+    self.num_frames.assign(store.counts.num_frames)
+    self.num_updates.assign(store.counts.num_updates)
+    self._assign(tf.constant(store.parameters))
     self.memory.slots.assign(np.stack(store.slots))
     self.memory.target_parameters.assign(store.target_parameters)
 
@@ -138,13 +130,11 @@ class SegmentReader:
   """A reader of the workers' records, in batches of all that are new."""
 
   def __init__(self, server: ParameterServer, store: store_lib.Store,
-               poll_secs: float = 0., check: Callable[[], None] = lambda: None):
+               poll_secs: float, check: Callable[[], None]):
     """Stores the parts.
 
-    Args:
-      server: for its count of updates.
-      poll_secs: time between two looks at the records.
-      check: called at each look; may raise.
+    Looks at the records are `poll_secs` apart; `check` is called at each, and
+    may raise.
     """
     self._server = server
     self._store = store

@@ -25,8 +25,7 @@ class SegmentBuffer:
   def __init__(self, max_steps: Optional[int]):
     """Sets T; the first step, which shows the shapes, allocates.
 
-    Args:
-      max_steps: T; None: the episode's length, padded to a power of two.
+    If `max_steps` is None T is the episode's length, padded to a power of two.
     """
     self._max_steps = max_steps
     self._capacity = 0  # Rows.

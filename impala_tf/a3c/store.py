@@ -15,7 +15,7 @@ import json
 import mmap
 import os
 import secrets
-from typing import IO, Any, Dict, Iterable, List, NamedTuple, Optional
+from typing import IO, Any, Iterable, NamedTuple, Optional
 
 import numpy as np
 
@@ -39,7 +39,7 @@ _LENGTH_BYTES = 8  # At the beginning of each record.
 _READ_LOCK_SECS = 0.05
 
 
-def encode(record: Dict[str, Any], room_bytes: int) -> bytes:
+def encode(record: dict[str, Any], room_bytes: int) -> bytes:
   """Writes a record as JSON; raises ValueError if that is over `room_bytes`."""
   text = json.dumps(record).encode()
   if len(text) > room_bytes:
@@ -50,16 +50,10 @@ def encode(record: Dict[str, Any], room_bytes: int) -> bytes:
 
 
 class Counts(NamedTuple):
-  """Counts of all workers together.
-
-  Attributes:
-    num_frames: T, environment frames that were learned from.
-    num_updates: updates, skipped ones included.
-    num_syncs: how often the target network was replaced.
-  """
-  num_frames: int
-  num_updates: int
-  num_syncs: int
+  """Counts of all workers together."""
+  num_frames: int  # T, environment frames that were learned from.
+  num_updates: int  # Updates, skipped ones included.
+  num_syncs: int  # How often the target network was replaced.
 
 
 def _aligned(num_bytes: int) -> int:
@@ -130,11 +124,8 @@ class Store:
            learning_rate: float) -> None:
     """Takes a step of an optimiser, while others may change the parameters.
 
-    Args:
-      update: step of the optimiser.
-      slot: index in `slots` of the optimiser's memory.
-      gradient: float32 [P], finite: nothing takes NaN out again.
-      learning_rate: factor of the step.
+    `slot` is the index in `slots` of the optimiser's memory. The gradient,
+    float32 [P], must be finite: nothing takes NaN out again.
     """
     for start in range(0, self.parameters.size, _BLOCK):
       block = slice(start, start + _BLOCK)
@@ -142,20 +133,15 @@ class Store:
              learning_rate)
 
   def add_frames(self, num_frames: int, target_interval_frames: int,
-                 record: Dict[str, Any]) -> None:
+                 record: dict[str, Any]) -> None:
     """Counts an update and leaves a record of it.
 
     If T has reached another multiple of the interval, this call replaces the
     target network by the shared parameters: T may jump over the multiple, and
     only one worker sees that.
 
-    Args:
-      num_frames: environment frames of the update.
-      target_interval_frames: I_target.
-      record: facts for readers of `Records`, as JSON can hold.
-
-    Raises:
-      ValueError: the record is too long. Nothing is counted.
+    `record` has facts for `new_records`, as JSON can hold. Raises ValueError if
+    it is too long; nothing is counted then.
     """
     text = encode(record, RECORD_BYTES - _LENGTH_BYTES)
     header = self._header
@@ -185,10 +171,13 @@ class Store:
     """Copies theta to theta-minus."""
     np.copyto(self.target_parameters, self.parameters)
 
-  def new_records(self, num_read: int) -> 'Records':
-    """Reads the records after the first `num_read`; see `Records.num_read`."""
+  def new_records(self, num_read: int) -> tuple[list[dict[str, Any]], int]:
+    """Reads the records of `add_frames` after the first `num_read`.
+
+    Returns these, oldest first, and the number of records up to them.
+    """
     if int(self._header['num_records']) == num_read:
-      return Records([], num_read)
+      return [], num_read
     texts = []
     with anonymous_files.lock(self._file.fileno(), fcntl.LOCK_SH,
                               _READ_LOCK_SECS) as is_locked:
@@ -201,26 +190,13 @@ class Store:
           length = int(row[:_LENGTH_BYTES].view(np.int64)[0])
           texts.append(row[_LENGTH_BYTES:_LENGTH_BYTES + length].tobytes())
         num_read = num_records
-    return Records([json.loads(text) for text in texts], num_read)
-
-
-class Records(NamedTuple):
-  """Records of updates, oldest first.
-
-  Attributes:
-    records: those of `Store.add_frames`.
-    num_read: number of records up to and including these.
-  """
-  records: List[Dict[str, Any]]
-  num_read: int
+    return [json.loads(text) for text in texts], num_read
 
 
 def make(num_parameters: int, num_slots: int) -> Store:
   """Makes the memory of P parameters and S slots, in which all vectors are 0.
 
-  Raises:
-    AttributeError: this is not Linux.
-    OSError: the system has no such memory.
+  Raises AttributeError or OSError as `anonymous_files.make` does.
   """
   token = secrets.token_hex(8)
   file = anonymous_files.make(_PREFIX, token)
@@ -238,11 +214,7 @@ def make(num_parameters: int, num_slots: int) -> Store:
 
 
 def find(tables: Iterable[str]) -> Optional[Store]:
-  """Opens another process's memory; returns None if there is none to open.
-
-  Args:
-    tables: names of the tables of the learner's server.
-  """
+  """Opens the memory named among a learner's tables; None if it cannot."""
   for name in tables:
     if name.startswith(_PREFIX):
       with contextlib.suppress(OSError, ValueError):

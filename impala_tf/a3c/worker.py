@@ -30,16 +30,17 @@ GradientsFn = Callable[[types.Unroll], learner_lib.Gradients]
 
 
 class Settings(NamedTuple):
-  """Numbers of a run that its workers need.
-
-  Attributes:
-    max_gradient_norm: norm to which a segment's gradients are clipped, or None.
-    max_segment_steps: t_max; None: a whole episode.
-    epsilon_anneal_frames: frames after which epsilon is final.
-  """
+  """Numbers and switches of a run that its workers need."""
+  # Norm to which a segment's gradients are clipped, or None.
   max_gradient_norm: Optional[float]
-  max_segment_steps: Optional[int]
-  epsilon_anneal_frames: int
+  max_segment_steps: Optional[int]  # t_max; None: a whole episode.
+  epsilon_anneal_frames: int  # Frames after which epsilon is final.
+  # Whether the agent has an epsilon, as those that learn values.
+  explores: bool = False
+  # Whether a worker chooses an action at a segment's last step and continues
+  # with it, since Sarsa's target needs it. Else the new parameters choose a
+  # segment's first action.
+  keeps_last_action: bool = False
 
 
 class Worker:
@@ -48,7 +49,6 @@ class Worker:
   Attributes:
     name: name of the worker, for messages.
     slot: index in `Store.slots` of the memory of the worker's optimiser.
-    environment: a single one.
     env_output: x_t, leading [1].
     core_state: memory before x_t, tensors [1, ...].
     agent_output: the choice at x_t; None if there is none yet.
@@ -90,11 +90,6 @@ class Worker:
     return bool(self.env_output.step_type[0] == _FIRST)
 
   @property
-  def was_cut_off(self) -> bool:
-    """Whether the last step was a time limit's end, which does not count."""
-    return self.has_ended and bool(self.env_output.discount[0])
-
-  @property
   def is_terminal(self) -> bool:
     """Whether nothing may be bootstrapped from x_t, or an episode ended."""
     return self.has_ended or not self.env_output.discount[0]
@@ -110,27 +105,18 @@ class WorkersInTurn:
 
   def __init__(self, link: links.Link, agent: agent_lib.Agent,
                workers: Sequence[Worker], gradients_fn: GradientsFn,
-               settings: Settings, seed: int, explores: bool = False,
-               keeps_last_action: bool = False):
+               settings: Settings, seed: int):
     """Stores the parts; the first segment traces the graph.
 
     Args:
       link: way to the shared parameters.
       agent: agent that gets a copy of them for each segment.
-      workers: workers that take turns.
       gradients_fn: gradients of the loss of an unroll [T+1, 1] at the agent's
         parameters.
-      settings: numbers of the run.
       seed: seed of the action sampling.
-      explores: whether the agent has an epsilon, as those that learn values.
-      keeps_last_action: whether a worker chooses an action at a segment's last
-        step and continues with it, since Sarsa's target needs it. Else the new
-        parameters choose a segment's first action.
     """
     self._link = link
     self._agent = agent
-    self._explores = explores
-    self._keeps_last_action = keeps_last_action
     self._workers = workers
     self._turn = 0
     self._gradients_fn = gradients_fn
@@ -166,7 +152,7 @@ class WorkersInTurn:
 
   def _explore(self, worker: Worker, num_frames: int) -> None:
     """Sets the epsilon of an agent that has one."""
-    if self._explores:
+    if self._settings.explores:
       self._agent.epsilon.assign(exploration.annealed_epsilon(
           worker.final_epsilon, num_frames,
           self._settings.epsilon_anneal_frames))
@@ -188,7 +174,7 @@ class WorkersInTurn:
           self._buffer.num_steps + 1 == self._settings.max_segment_steps)
       if worker.has_ended:  # The next action is the next episode's first.
         self._explore(worker, num_frames)
-      if not is_over or self._keeps_last_action:
+      if not is_over or self._settings.keeps_last_action:
         agent_output = self._act(worker)
         lap('inference')
       # Where no action was chosen at x_T, the one before stands in its place:
@@ -217,10 +203,12 @@ class WorkersInTurn:
                     numbers: np.ndarray) -> links.Contribution:
     """Puts together the segment's contribution."""
     metrics = dict(zip(self._metric_names, map(float, numbers)))
-    if self._buffer.num_steps == 1 and worker.was_cut_off:
-      # No transition counts: the gradient is zero, and there are no means.
+    if (self._buffer.num_steps == 1 and worker.has_ended
+        and worker.env_output.discount[0]):
+      # The only step was the reset after a time limit, which does not count:
+      # the gradient is zero, and there are no means.
       metrics = {'gradient_norm': metrics['gradient_norm']}
-    if self._explores:
+    if self._settings.explores:
       metrics['exploration'] = float(self._agent.epsilon)
     episode = {}
     if worker.has_ended:
@@ -237,12 +225,3 @@ def flatten(agent: agent_lib.Agent) -> np.ndarray:
   """Copies an agent's trainable variables into one vector, float32 [P]."""
   return np.concatenate([
       variable.numpy().reshape(-1) for variable in agent.trainable_variables])
-
-
-def assign(agent: agent_lib.Agent, parameters: np.ndarray) -> None:
-  """Assigns a vector [P] to an agent's trainable variables."""
-  start = 0
-  for variable in agent.trainable_variables:
-    end = start + variable.shape.num_elements()
-    variable.assign(parameters[start:end].reshape(variable.shape))
-    start = end

@@ -14,12 +14,6 @@ LossFn = Callable[..., types.LossOutput]  # Arguments: see `Algorithm`.
 AfterStepFn = Callable[[agent_lib.Agent, Any, config_lib.Config], None]
 
 
-def _do_nothing(agent: agent_lib.Agent, totals: Any,
-                config: config_lib.Config) -> None:
-  """Leaves the agent unchanged."""
-  del agent, totals, config
-
-
 class Algorithm(NamedTuple):
   """The parts in which algorithms differ; all else is shared.
 
@@ -41,6 +35,6 @@ class Algorithm(NamedTuple):
   """
   make_agent: MakeAgentFn
   loss: LossFn
-  after_step: AfterStepFn = _do_nothing
+  after_step: AfterStepFn = lambda agent, totals, config: None
   needs_target_agent: bool = False
   needs_last_action: bool = False

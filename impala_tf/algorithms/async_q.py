@@ -3,8 +3,6 @@
 Source: Mnih et al. 2016 (arXiv:1602.01783v2), section 4, algorithms 1 and S2.
 """
 
-from typing import NamedTuple
-
 import dm_env
 import tensorflow as tf
 
@@ -26,42 +24,24 @@ def make_agent(config: config_lib.Config,
   return q_agent.QAgent(distribution, config.agent, precision, compiled)
 
 
-class _Transitions(NamedTuple):
-  """Transitions of a batch as the target network sees them.
+def _targets(config: config_lib.Config, effects: types.EnvOutput,
+             action_values: tf.Tensor, actions: tf.Tensor, mask: tf.Tensor
+             ) -> tf.Tensor:
+  """Computes the targets of the config's algorithm, float32 [T, B].
 
-  Attributes:
-    rewards: float32 [T, B], clipped.
-    discounts: float32 [T, B], gamma or 0.
-    action_values: float32 [T+1, B, A], Q(x_t, a) of the target network.
-    actions: int32 [T+1, B], a_t.
-    mask: bool [T, B], False where a time limit cut the episode off.
+  `effects` are of a_t, [T, B], as is `mask`. Q(x_t, a) of the target network
+  are float32 [T+1, B, A], and a_t int32 [T+1, B].
   """
-  rewards: tf.Tensor
-  discounts: tf.Tensor
-  action_values: tf.Tensor
-  actions: tf.Tensor
-  mask: tf.Tensor
-
-
-def _one_step_q(batch: _Transitions) -> tf.Tensor:
-  return n_step.one_step_targets(
-      batch.rewards, batch.discounts, batch.action_values[1:], batch.mask)
-
-
-def _one_step_sarsa(batch: _Transitions) -> tf.Tensor:
-  return n_step.sarsa_targets(
-      batch.rewards, batch.discounts, batch.action_values[1:],
-      batch.actions[1:], batch.mask)
-
-
-def _n_step_q(batch: _Transitions) -> tf.Tensor:
-  values = tf.reduce_max(batch.action_values, axis=-1)
+  rewards = losses.clip_rewards(effects.reward, config.impala.reward_clipping)
+  discounts = effects.discount * config.impala.discount
+  if config.experiment.algorithm == 'one_step_q':
+    return n_step.one_step_targets(rewards, discounts, action_values[1:], mask)
+  if config.experiment.algorithm == 'one_step_sarsa':
+    return n_step.sarsa_targets(
+        rewards, discounts, action_values[1:], actions[1:], mask)
+  values = tf.reduce_max(action_values, axis=-1)
   return n_step.n_step_targets(
-      batch.rewards, batch.discounts, values[-1], batch.mask, values[:-1])
-
-
-_TARGETS = {'one_step_q': _one_step_q, 'one_step_sarsa': _one_step_sarsa,
-            'n_step_q': _n_step_q}
+      rewards, discounts, values[-1], mask, values[:-1])
 
 
 def loss(agent: agent_lib.Agent, unroll: types.Unroll,
@@ -74,13 +54,9 @@ def loss(agent: agent_lib.Agent, unroll: types.Unroll,
   must be the action that is then taken. The baseline's head has a gradient of
   zero.
 
-  Args:
-    agent: parameters theta, which learn.
-    unroll: batch with leading [T+1, B]; frames already re-stacked.
-    config: config of the run, whose algorithm decides how targets are computed.
-    hyperparameters: unused.
-    target_agent: agent of the same network with parameters theta-minus, which
-      compute the targets.
+  The algorithm that `config` names decides how targets are computed;
+  `target_agent` has the parameters theta-minus, which compute them. For the
+  other arguments see `impala.loss`.
   """
   del hyperparameters
   arguments = (unroll.env_outputs, unroll.agent_outputs.action,
@@ -92,12 +68,9 @@ def loss(agent: agent_lib.Agent, unroll: types.Unroll,
       tf.equal(effects.step_type, int(dm_env.StepType.FIRST)),
       effects.discount > 0)
   actions = unroll.agent_outputs.action
-  targets = _TARGETS[config.experiment.algorithm](_Transitions(
-      rewards=losses.clip_rewards(
-          effects.reward, config.impala.reward_clipping),
-      discounts=effects.discount * config.impala.discount,
-      action_values=target_agent.unroll(*arguments).policy_logits,
-      actions=actions, mask=~truncated))
+  targets = _targets(
+      config, effects, target_agent.unroll(*arguments).policy_logits, actions,
+      ~truncated)
   values = n_step.values_of_actions(outputs.policy_logits[:-1], actions[:-1])
   unroll_losses = losses.baseline_loss(targets, values, ~truncated)
   # The baseline takes part so that its head has a gradient.

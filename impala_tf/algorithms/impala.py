@@ -24,17 +24,13 @@ def make_agent(config: config_lib.Config,
 
 
 class Selection(NamedTuple):
-  """The part of a batch that counts in its loss.
-
-  Attributes:
-    is_relevant: bool [T, B], steps to learn from; others are cut out of targets
-      and losses as a transition at a time limit is.
-    has_entropy_cost: bool [B], unrolls whose policies' entropy is rewarded.
-    metrics: str to float32 [B], for logs only.
-  """
+  """The part of a batch that counts in its loss."""
+  # bool [T, B], steps to learn from; others are cut out of targets and losses
+  # as a transition at a time limit is.
   is_relevant: tf.Tensor
+  # bool [B], unrolls whose policies' entropy is rewarded.
   has_entropy_cost: tf.Tensor
-  metrics: Dict[str, tf.Tensor]
+  metrics: Dict[str, tf.Tensor]  # float32 [B], for logs only.
 
 
 SelectFn = Callable[[agent_lib.NetworkOutput, types.Unroll], Selection]
@@ -49,7 +45,7 @@ def loss(agent: agent_lib.Agent, unroll: types.Unroll,
   Args:
     agent: target policy and baseline.
     unroll: batch with leading [T+1, B]; frames already re-stacked.
-    hyperparameters: variables of the run; has the weight of the entropy bonus.
+    hyperparameters: has the weight of the entropy bonus.
     select: function of the network's outputs and the batch that returns a
       `Selection`; None: all of the batch counts.
   """
@@ -63,15 +59,12 @@ ALGORITHM = algorithm.Algorithm(make_agent, loss)
 
 
 class Targets(NamedTuple):
-  """Targets that the baseline is trained towards.
-
-  Attributes:
-    vs: float32 [T, B], V-trace's targets or those of another correction,
-      without gradient.
-    mask: float32 [T, B], 1 where there is a target; 0 where a time limit has
-      cut the episode off or the step is not relevant.
-  """
+  """Targets that the baseline is trained towards."""
+  # float32 [T, B], V-trace's targets or those of another correction, without
+  # gradient.
   vs: tf.Tensor
+  # float32 [T, B], 1 where there is a target; 0 where a time limit has cut the
+  # episode off or the step is not relevant.
   mask: tf.Tensor
 
 
@@ -88,7 +81,6 @@ def loss_and_targets(
     outputs: network outputs with leading [T+1, B].
     distribution: the policy's.
     unroll: batch of these outputs, with leading [T+1, B].
-    config: discount, clipping thresholds, correction and weights.
     entropy_cost: weight of the entropy bonus, a number or float32 [].
     value_scale: unit of values and advantages in the losses, float32 [B].
     select: see `loss`.

@@ -40,14 +40,9 @@ def loss(agent: agent_lib.Agent, unroll: types.Unroll,
   advantage is divided by sigma: no task counts for more because it pays more.
   The entropy bonus stays as it is.
 
-  Args:
-    agent: target policy and baseline, with `popart`.
-    unroll: batch with leading [T+1, B]; frames already re-stacked.
-    hyperparameters: variables of the run; has the weight of the entropy bonus.
-    select: see `impala.loss`. Moments leave out the same steps.
-
-  Returns:
-    `LossOutput`; its totals are for `after_step`.
+  Arguments are those of `impala.loss`; the agent has `popart`, whose moments
+  leave out the steps that `select` does. The result's totals are for
+  `after_step`.
   """
   assert agent.popart is not None  # See `make_agent`.
   outputs = agent.unroll(unroll.env_outputs, unroll.agent_outputs.action,

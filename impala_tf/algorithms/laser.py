@@ -35,8 +35,7 @@ def make_agent(config: config_lib.Config,
                compiled: bool) -> agent_lib.Agent:
   """Makes IMPALA's agent, with PopArt if that has a step size.
 
-  Raises:
-    ConfigError: the implied policy of such actions has no closed form.
+  Raises ConfigError if the implied policy of such actions has no closed form.
   """
   is_categorical = isinstance(distribution, distributions.Categorical)
   if config.laser.trust_region == 'implied' and not is_categorical:

@@ -12,11 +12,6 @@ from impala_tf.runtime import user_modules
 from impala_tf.suites import levels as levels_lib
 
 
-def _check_nothing(config: config_lib.Config) -> None:
-  """Accepts any config."""
-  del config
-
-
 def _check_without_popart(config: config_lib.Config) -> None:
   """Raises ConfigError if an option of PopArt would have no effect."""
   if config.impala.popart_step_size is not None:
@@ -113,22 +108,19 @@ def _check_a3c(config: config_lib.Config) -> None:
 CheckFn = Callable[[config_lib.Config], None]
 
 # Who plays and who learns: actors and a learner, or workers that do both.
-ACTOR_LEARNER = 'actor_learner'
+LEARNER_WITH_ACTORS = 'learner_with_actors'
 SHARED_PARAMETERS = 'shared_parameters'
 
 
 class Row(NamedTuple):
-  """A row of the table.
-
-  Attributes:
-    load: returns the `algorithm.Algorithm`; may import TensorFlow.
-    check: raises ConfigError for a config that the algorithm cannot have.
-    architecture: the module of `roles` in which it learns,
-      `ACTOR_LEARNER` or `SHARED_PARAMETERS`.
-  """
+  """A row of the table."""
+  # Returns the `algorithm.Algorithm`; may import TensorFlow.
   load: Callable[[], Any]
-  check: CheckFn = _check_nothing
-  architecture: str = ACTOR_LEARNER
+  # Raises ConfigError for a config that the algorithm cannot have.
+  check: CheckFn = lambda config: None
+  # The module of `roles` in which it learns, `LEARNER_WITH_ACTORS` or
+  # `SHARED_PARAMETERS`.
+  architecture: str = LEARNER_WITH_ACTORS
 
 
 def _in_module(name: str, constant: str = 'ALGORITHM') -> Callable[[], Any]:
@@ -156,7 +148,7 @@ ROWS: Dict[str, Row] = {
 
 
 def register(name: str, algorithm: Any,
-             check_config: CheckFn = _check_nothing) -> None:
+             check_config: CheckFn = lambda config: None) -> None:
   """Adds an algorithm of the user's own to the table.
 
   Args:
@@ -180,12 +172,7 @@ def register(name: str, algorithm: Any,
 
 
 def check(config: config_lib.Config) -> None:
-  """Refuses a config whose algorithm cannot train it; imports no TensorFlow.
-
-  Raises:
-    ConfigError: the table has no such algorithm, or the algorithm cannot have
-      such a config.
-  """
+  """Raises ConfigError if the run's algorithm is unknown or cannot train it."""
   name = config.experiment.algorithm
   if name not in ROWS:
     raise user_modules.unknown_name('ExperimentConfig.algorithm', name, ROWS)

@@ -14,6 +14,7 @@ from impala_tf.cli import options
 from impala_tf.cli import program
 from impala_tf.cli.roles import flags as role_flags
 from impala_tf.roles import beginning
+from impala_tf.roles import endpoint
 from impala_tf.roles import local_run
 from impala_tf.runs import gin_config
 from impala_tf.runs import progress
@@ -54,7 +55,8 @@ def _train(args: argparse.Namespace, config: config_lib.Config, run_dir: str,
   """Trains here or in children; returns the signal that ended it, if any."""
   sharing = role_flags.sharing(args)
   if config.experiment.in_process:
-    return local_run.learn_here(config, run_dir, line, sharing)
+    return local_run.learn_here(
+        config, endpoint.Endpoint(run_dir, sharing=sharing), line)
   newest = progress.NewestRow(run_dir)
   with local_run.supervisor(config, run_dir, chosen, sharing, args.profile,
                             args.evaluate) as supervisor:

@@ -24,9 +24,7 @@ _POLL_SECS = 0.0005
 def make(prefix: str, token: str) -> IO[bytes]:
   """Makes an empty file of a kind (`prefix`), identified by random text.
 
-  Raises:
-    AttributeError: if this is not Linux.
-    OSError: if the system has no such files.
+  Raises AttributeError if this is not Linux, OSError if the system has none.
   """
   return open(os.memfd_create(f'impala_tf_{prefix}{token}'), 'r+b', buffering=0)
 
@@ -40,11 +38,8 @@ def name(prefix: str, token: str, file: IO[bytes]) -> str:
 def open_named(full_name: str, prefix: str, mode: str) -> Tuple[IO[bytes], str]:
   """Opens another process's file by its `name`, in a mode of `open`.
 
-  Returns the file, and a path that exists as long as its maker has it.
-
-  Raises:
-    OSError: if this process cannot open it.
-    ValueError: if the file does not exist here.
+  Returns the file, and a path that exists as long as its maker has it. Raises
+  OSError if this process cannot open it, ValueError if it does not exist here.
   """
   boot_id, pid, fd, token = full_name[len(prefix):].split('/')
   if boot_id != _BOOT_ID.read_text().strip():

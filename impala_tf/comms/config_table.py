@@ -34,11 +34,7 @@ def make_table(config: config_lib.Config) -> reverb.Table:
 
 
 def publish(address: str, config: config_lib.Config) -> None:
-  """Puts the config into the table of the server at 'host:port'.
-
-  Raises:
-    ConnectionError: if the server does not answer.
-  """
+  """Puts the config into the table; raises ConnectionError on silence."""
   client = reverb.Client(address)
   writer = client.trajectory_writer(num_keep_alive_refs=1)
   text = np.frombuffer(as_json.dumps(config).encode(), np.uint8)
@@ -50,9 +46,7 @@ def wait_for_config(address: str, poll: waiting.PollFn) -> config_lib.Config:
 
   The server should listen by now (see `waiting.for_port`): otherwise each try
   takes up to ten seconds. Between tries `poll` gets the cause, and may raise.
-
-  Raises:
-    ConfigError: if the learner has another version of this package.
+  Raises ConfigError if the learner has another version of this package.
   """
   client = reverb.Client(address)
   while True:

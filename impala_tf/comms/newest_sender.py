@@ -24,10 +24,9 @@ class NewestSender:
     threading.Thread(target=self._run, daemon=True).start()
 
   def write(self, stamp: parameter_memory.Stamp, snapshot: np.ndarray) -> None:
-    """Hands over a snapshot; nobody may change it later.
+    """Hands over a snapshot, which nobody may change later.
 
-    Raises:
-      RuntimeError: if an earlier one could not be written.
+    Raises RuntimeError if an earlier one could not be written.
     """
     with self._wake:
       if self._error is not None:

@@ -13,30 +13,20 @@ from impala_tf import types
 
 
 class Stamp(NamedTuple):
-  """Sender and config of an unroll, for the filter of unrolls.
-
-  Attributes:
-    sender: int64 [], task of the actor that played the unroll.
-    fingerprint: int64 [], fingerprint of its config, see
-      `config.fingerprint.of_unrolls`.
-    agent: int64 [], number of the agent among those that share a replay.
-  """
-  sender: Any
+  """Sender and config of an unroll, for the filter of unrolls."""
+  sender: Any  # int64 [], task of the actor that played the unroll.
+  # int64 [], fingerprint of its config, see `config.fingerprint.of_unrolls`.
   fingerprint: Any
+  # int64 [], number of the agent among those that share a replay.
   agent: Any = np.int64(0)
 
 
 class PackedUnroll(NamedTuple):
-  """An unroll whose arrays are views of the columns to send.
-
-  Attributes:
-    columns: arrays [N], one for each dtype, with room for a stamp.
-    unroll: `types.Unroll` of views of them.
-    row: number of its environment among its actor's.
-  """
+  """An unroll whose arrays are views of the columns to send."""
+  # Arrays [N], one for each dtype, with room for a stamp.
   columns: Tuple[np.ndarray, ...]
-  unroll: types.Unroll
-  row: int = 0
+  unroll: types.Unroll  # Of views of them.
+  row: int = 0  # Number of its environment among its actor's.
 
 
 NO_STAMP = Stamp(np.int64(0), np.int64(0))
@@ -74,8 +64,7 @@ class Packing:
   def allocate(self, num_unrolls: int) -> PackedUnroll:
     """Allocates memory for E unrolls, which then need no packing.
 
-    Returns:
-      Zeros: columns [E, N], and an unroll of views of them with leading [E].
+    Returns zeros, columns [E, N], and an unroll of views of them, leading [E].
     """
     columns = tuple(
         np.zeros([num_unrolls, size], dtype.as_numpy_dtype)
@@ -92,34 +81,12 @@ class Packing:
   def put_stamp(self, columns: Sequence[np.ndarray], stamp: Stamp) -> None:
     """Writes a stamp of NumPy scalars into the columns [N] of one unroll.
 
-    Raises:
-      ValueError: if the columns have other sizes.
+    Raises ValueError if the columns have other sizes.
     """
     if tuple(map(len, columns)) != self.sizes:
       raise ValueError(f'an unroll must have columns of {self.sizes} numbers, '
                        f'but has {tuple(map(len, columns))}')
     columns[self._stamped][-len(stamp):] = stamp
-
-  def pack(self, unroll: types.Unroll, stamp: Stamp) -> Tuple[np.ndarray, ...]:
-    """Copies one unroll's arrays (NumPy, without batch dimension) into columns.
-
-    Returns:
-      An array [N] for each column; see `sizes` and `signature`.
-
-    Raises:
-      ValueError: if structure, shapes or dtypes differ from the spec.
-    """
-    arrays = tf.nest.flatten((unroll, stamp))
-    if len(arrays) != len(self._fields):
-      raise ValueError(
-          f'an unroll must have {len(self._fields) - len(stamp)} arrays, but '
-          f'has {len(arrays) - len(stamp)}')
-    for array, field in zip(arrays, self._fields):
-      if array.shape != field.shape or array.dtype != field.dtype:
-        raise ValueError(f'an unroll must have {field} where it has '
-                         f'{array.dtype} {array.shape}')
-    return tuple(np.concatenate([arrays[i] for i in members], axis=None)
-                 for members in self._columns.values())
 
   def unpack(self, columns: Sequence[tf.Tensor]) -> types.Unroll:
     """Unpacks columns [B, N] as unrolls with leading [B], without stamps."""

@@ -32,23 +32,13 @@ _OFFSET = 64  # Bytes before the parameters, which are aligned for copying.
 
 
 class Stamp(NamedTuple):
-  """Numbers that come with the parameters.
-
-  Attributes:
-    version: learner updates behind the parameters.
-    frames: environment frames behind the parameters.
-  """
-  version: int
-  frames: int
+  """Numbers that come with the parameters."""
+  version: int  # Learner updates behind the parameters.
+  frames: int  # Environment frames behind them.
 
 
 class _Mapping:
-  """The file in this process's memory.
-
-  Attributes:
-    header: array [] of `_HEADER`.
-    parameters: float32 [P].
-  """
+  """The file in this process's memory: its header, and parameters [P]."""
 
   def __init__(self, fd: int, access: int):
     memory = mmap.mmap(fd, 0, access=access)
@@ -73,8 +63,7 @@ class Memory:
   def __init__(self, size: int):
     """Makes the memory for P = `size` parameters, without any yet.
 
-    Raises:
-      OSError: if the system has no such memory.
+    Raises as `anonymous_files.make` does.
     """
     self._size = size
     self._token = secrets.token_hex(8)
@@ -91,8 +80,7 @@ class Memory:
   def write(self, stamp: Stamp, parameters: np.ndarray) -> None:
     """Writes parameters, float32 [P], for peers to read from now on.
 
-    Raises:
-      ValueError: if their number is not P; then nothing is written.
+    Raises ValueError, and writes nothing, if their number is not P.
     """
     # Within a write it would look like a death.
     if parameters.size != self._size:
@@ -156,12 +144,9 @@ class Reader:
     `take` gets them, float32 [P], and must quickly copy them: the memory is
     locked meanwhile. Its exceptions are passed on.
 
-    Returns:
-      The numbers that come with the parameters; None if nothing is new, or the
-      memory stays locked for long.
-
-    Raises:
-      ConnectionError: if the learner died during a write.
+    Returns the numbers that come with the parameters; None if nothing is new,
+    or the memory stays locked for long. Raises ConnectionError if the learner
+    died during a write.
     """
     with anonymous_files.lock(
         self._file.fileno(), fcntl.LOCK_SH, _LOCK_SECS) as is_locked:

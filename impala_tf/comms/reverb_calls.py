@@ -22,8 +22,7 @@ def server_info(client: reverb.Client, timeout_secs: Optional[int] = None
                 ) -> Mapping[str, Any]:
   """Asks a server for the name and `reverb.TableInfo` of each table.
 
-  Raises:
-    ConnectionError: if it does not answer in time, by default 90 seconds.
+  Raises ConnectionError without an answer in time, by default 90 seconds.
   """
   try:
     return client.server_info(timeout=timeout_secs or _PROBE_TIMEOUT_SECS)
@@ -61,10 +60,8 @@ def flush(client: reverb.Client, writer: reverb.TrajectoryWriter,
   """Waits, as long as it takes, until tables have received a writer's items.
 
   Up to `max_pending` items may still be on their way afterwards. `on_wait` is
-  called about every second of the wait.
-
-  Raises:
-    ConnectionError: if the server no longer answers.
+  called about every second of the wait. Raises ConnectionError if the server no
+  longer answers.
   """
   while True:
     try:
@@ -80,10 +77,7 @@ def insert(client: reverb.Client, writer: reverb.TrajectoryWriter, table: str,
            columns: Sequence[Union[np.ndarray, np.generic]]) -> None:
   """Puts an item of one step into a table, and waits until it is there.
 
-  The writer must have no pending items.
-
-  Raises:
-    ConnectionError: if the server no longer answers.
+  The writer must have no pending items. Raises as `flush` does.
   """
   writer.append(tuple(columns))
   writer.create_item(

@@ -20,18 +20,12 @@ without_autograph = tf.autograph.experimental.do_not_convert
 
 
 class Source(NamedTuple):
-  """A table from which some unrolls of each batch come.
-
-  Attributes:
-    address: 'host:port' of its server.
-    table: name of the table.
-    num_unrolls: number of unrolls that each batch takes from it.
-    in_order: whether the order of samples is kept exactly. It is faster to let
-      neighbours change places.
-  """
-  address: str
-  table: str
-  num_unrolls: int
+  """A table from which some unrolls of each batch come."""
+  address: str  # 'host:port' of its server.
+  table: str  # Name of the table.
+  num_unrolls: int  # Number of unrolls that each batch takes from it.
+  # Whether the order of samples is kept exactly. It is faster to let neighbours
+  # change places.
   in_order: bool = True
 
 

@@ -21,9 +21,7 @@ def keep_only(checkpoint_dir: str, table: str) -> None:
 
   The directory is that of a `reverb.checkpointers.DefaultCheckpointer`, and
   need not exist. Even after an interruption, the checkpoint can still be read.
-
-  Raises:
-    tf.errors.OpError: if the checkpoint is damaged.
+  Raises OpError if the checkpoint is damaged.
   """
   gfile = tf.io.gfile
   if not gfile.exists(checkpoint_dir):

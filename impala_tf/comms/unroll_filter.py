@@ -53,10 +53,8 @@ class Refusals:
   def add(self, sender: int, reason: str, agent: Optional[int] = None) -> None:
     """Counts a refused unroll, and warns at most once a minute.
 
-    Args:
-      sender: task of the actor that played the unroll.
-      reason: reason for the refusal, for messages.
-      agent: agent of an unroll from a shared replay; None for the queue.
+    `sender` is the task of the actor that played the unroll; `agent` that of an
+    unroll from a shared replay, None for the queue.
     """
     name = f'actor {sender}'
     if agent is not None:
@@ -103,7 +101,6 @@ def refusing(packed: packing.Packing, fingerprint: int,
   """Makes a predicate for `tf.data.Dataset.filter`.
 
   Args:
-    packed: layout of unrolls in columns.
     fingerprint: required fingerprint, see `config.fingerprint.of_unrolls`.
     refusals: counts of refused unrolls; None to count none.
     agent: only agent whose unrolls are accepted; None for any.

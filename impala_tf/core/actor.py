@@ -80,12 +80,10 @@ class UnrollBuffer:
 
   def begin(self, policy_version: int, core_state: Any,
             rows: Any = slice(None)) -> None:
-    """Begins unrolls whose actions come from parameters of this version.
+    """Begins unrolls of some environments, int [n]; of all by default.
 
-    Args:
-      policy_version: learner updates behind the parameters.
-      core_state: before x_0, tensors or arrays [n, ...].
-      rows: indices of these environments, int [n]; all by default.
+    `policy_version` counts learner updates behind the parameters that act;
+    `core_state` is that before x_0, tensors or arrays [n, ...].
     """
     self._arrays.policy_version[rows] = policy_version
     acting.put_rows(self._arrays.core_state, rows, core_state)
@@ -94,11 +92,8 @@ class UnrollBuffer:
              agent_output: types.AgentOutput, rows: Any = slice(None)) -> None:
     """Stores observations x_t and the actions chosen there, leading [n] each.
 
-    Args:
-      t: 0 to T; or int [n] if rows are at different steps, none of them at 0.
-      env_output: observations and rewards.
-      agent_output: actions and their logits.
-      rows: indices of these environments, int [n]; all by default.
+    `t` is 0 to T; or int [n] if rows are at different steps, none of them at 0.
+    `rows` are indices of these environments, int [n]; all by default.
     """
     self._record_observation(t, env_output.observation, rows)
     values = env_output + agent_output
@@ -125,11 +120,7 @@ class UnrollBuffer:
 
 
 class Stopwatch:
-  """A stopwatch that adds up the wall time of phases that take turns.
-
-  Attributes:
-    secs: seconds of each phase by name.
-  """
+  """A stopwatch that adds up the wall time, `secs`, of phases by name."""
 
   def __init__(self) -> None:
     self.secs: Dict[str, float] = collections.defaultdict(float)
@@ -159,7 +150,6 @@ class Actor:
 
     Args:
       agent: agent whose variables `fetcher` updates.
-      environment: E environments.
       spec: shapes and dtypes of one unroll; see `types.unroll_spec`.
       seed: seed of the action sampling.
       acts_anew: whether the parameters that are fetched as the unroll begins
@@ -185,8 +175,7 @@ class Actor:
   def run_unroll(self) -> None:
     """Plays T steps in each environment and sends the E unrolls.
 
-    Raises:
-      ConnectionError: writer or fetcher have lost the learner.
+    Raises ConnectionError if writer or fetcher have lost the learner.
     """
     lap = self.stopwatch.lap
     lap()  # Time between calls is not billed.
@@ -228,14 +217,10 @@ class Player:
   def __init__(self, actor: Any, num_envs: int, num_fresh: int,
                refusals: unroll_filter.Refusals,
                before_unroll: Callable[[], None]):
-    """Stores the actor.
+    """Stores the actor, an `Actor` or another with `run_unroll`.
 
-    Args:
-      actor: an `Actor`, or another with `run_unroll`.
-      num_envs: number of its environments.
-      num_fresh: new unrolls of each batch.
-      refusals: counts of the unrolls that were left out of batches.
-      before_unroll: called before environments play an unroll.
+    `num_fresh` are new unrolls of each batch; `before_unroll` is called before
+    environments play an unroll.
     """
     self._actor = actor
     self._num_envs = num_envs

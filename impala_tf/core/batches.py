@@ -2,7 +2,7 @@
 
 import queue
 import threading
-from typing import Any, Callable, Iterable, NamedTuple, Optional, Protocol
+from typing import Any, Callable, Iterable, NamedTuple, Optional
 
 import tensorflow as tf
 
@@ -10,48 +10,25 @@ from impala_tf import types
 from impala_tf.comms import packing
 from impala_tf.comms import sampling
 from impala_tf.comms import unroll_filter
+from impala_tf.replay import shared_replay
+from impala_tf.replay import sources
 from impala_tf.runtime import control as control_lib
 
 _POLL_SECS = 0.2
 
 
-class Replay(Protocol):
-  """The replayed part of each batch; see `replay.sources`."""
-
-  def join(self, fresh: tf.data.Dataset, num_fresh: int
-           ) -> Iterable[types.Unroll]:
-    """Joins batches of the queue, columns [num_fresh, N], with replayed ones.
-
-    Returns time-major batches in which the fresh unrolls come first.
-    """
-
-
-class Pace(Protocol):
-  """The pace of agents that share a replay; see `pacing.Pacemaker`."""
-
-  @property
-  def problem(self) -> str:
-    """Why the replay gives no unrolls; empty if it does."""
-
-  def must_pause(self, control: control_lib.LoopControl) -> bool:
-    """Waits for a moment if another agent is too far behind."""
-
-
 class Filter(NamedTuple):
-  """Which unrolls are taken from the queue.
-
-  Attributes:
-    fingerprint: fingerprint of the config; unrolls with another are left out,
-      as are, without `first_version`, those that are not finite.
-    refusals: counts unrolls that are left out; None: nobody counts.
-    agent: only agent whose unrolls are taken; None for any.
-    first_version: version of the first batch's unrolls if each batch must have
-      one version, one more than the batch before; others are left out. None:
-      unrolls of any version are taken.
-  """
+  """Which unrolls are taken from the queue."""
+  # Fingerprint of the config; unrolls with another are left out, as are,
+  # without `first_version`, those that are not finite.
   fingerprint: int = 0
+  # Counts unrolls that are left out; None: nobody counts.
   refusals: Optional[unroll_filter.Refusals] = None
+  # Only agent whose unrolls are taken; None for any.
   agent: Optional[int] = None
+  # Version of the first batch's unrolls if each batch must have one version,
+  # one more than the batch before; others are left out. None: unrolls of any
+  # version are taken.
   first_version: Optional[int] = None
 
 
@@ -59,15 +36,12 @@ _ANY = Filter()
 
 
 def make_batches(source: sampling.Source, packed: packing.Packing,
-                 wanted: Filter = _ANY, replay: Optional[Replay] = None
+                 wanted: Filter = _ANY,
+                 replay: Optional[sources.UniformReplay] = None
                  ) -> Iterable[types.Unroll]:
-  """Makes batches from Reverb tables.
+  """Makes batches from the queue (`source`), in whose order they come.
 
-  Args:
-    source: the queue, whose unrolls come in its order.
-    packed: layout of unrolls in columns.
-    wanted: which unrolls of the queue are taken.
-    replay: gives the other unrolls of each batch; None for none.
+  The replay gives the other unrolls of each batch; None for none.
 
   Returns:
     Iterable of `types.Unroll` with leading [T+1, B] ([B] for fields without
@@ -105,19 +79,15 @@ class BatchReader:
 
   `next(dataset)` cannot be interrupted while the queue is empty, so a daemon
   thread calls it and hands batches over.
-
-  Attributes:
-    refusals: counts the unrolls that were left out, by sender.
   """
 
   def __init__(self, dataset: Iterable[Any],
                prepare: Callable[[Any], Any] = lambda batch: batch,
                refusals: Optional[unroll_filter.Refusals] = None,
-               pace: Optional[Pace] = None):
+               pace: Optional[shared_replay.Pacemaker] = None):
     """Starts the thread that reads.
 
     Args:
-      dataset: iterable of batches.
       prepare: function that is applied to each batch ahead of time.
       refusals: counts the unrolls that the dataset leaves out.
       pace: says whether to wait for other agents, and why no batch comes; None
@@ -125,7 +95,7 @@ class BatchReader:
     """
     self._dataset = dataset
     self._prepare = prepare
-    self.refusals = refusals or unroll_filter.Refusals()
+    self._refusals = refusals or unroll_filter.Refusals()
     self._pace = pace
     self._batches: queue.SimpleQueue[Any] = queue.SimpleQueue()
     # One batch ahead and no more: a queue of one would let the thread hold
@@ -147,7 +117,7 @@ class BatchReader:
     try:
       item = self._batches.get(timeout=_POLL_SECS)
     except queue.Empty:
-      self.refusals.check()
+      self._refusals.check()
       control.on_wait('' if self._pace is None else self._pace.problem)
       return None
     if isinstance(item, Exception):
@@ -161,7 +131,7 @@ class BatchReader:
       while True:
         self._wanted.acquire()
         batch = next(iterator)
-        self.refusals.batch_came()
+        self._refusals.batch_came()
         self._batches.put(self._prepare(batch))
     except Exception as error:  # pylint: disable=broad-except
       self._batches.put(error)

@@ -41,8 +41,7 @@ def make_probe_environment(config: config_lib.Config
                            ) -> environment_lib.BatchedEnvironment:
   """Makes a single environment, so that a learner can read its specs.
 
-  Raises:
-    ConfigError: one agent could not play all levels.
+  Raises ConfigError if one agent could not play all levels.
   """
   multi_level.check_levels(
       config, multi_level.make_level(config, training=True))
@@ -51,12 +50,10 @@ def make_probe_environment(config: config_lib.Config
 
 def make_actor_environment(config: config_lib.Config, seed: int,
                            task: int) -> AnyEnvironment:
-  """Makes the environments of one actor.
+  """Makes the environments of actor number `task`, which decides its levels.
 
-  Args:
-    config: config of the run, with a number for `ActorConfig.num_envs`.
-    seed: 0 or more; that of environment i is `seed` + i.
-    task: number of the actor, which decides its levels.
+  The config has a number for `ActorConfig.num_envs`; the seed of environment i
+  is `seed` + i.
   """
   num_envs = sizing.fitted(config.actor.num_envs)
   first_slot = task * num_envs
@@ -99,8 +96,7 @@ def make_learner(config: config_lib.Config,
                  strategy: tf.distribute.Strategy) -> learner_lib.Learner:
   """Makes a learner with fresh parameters.
 
-  Raises:
-    ConfigError: the devices cannot share a batch evenly.
+  Raises ConfigError if the devices cannot share a batch evenly.
   """
   devices = strategy.extended.worker_devices
   _check_batch_size(config, len(devices))

@@ -1,17 +1,7 @@
 """The learner: from a batch of unrolls to new parameters."""
 
 import functools
-from typing import (
-  Any,
-  Callable,
-  Dict,
-  List,
-  NamedTuple,
-  Optional,
-  Sequence,
-  Tuple,
-  Union,
-)
+from typing import Any, Callable, NamedTuple, Optional, Sequence, Union
 
 import numpy as np
 import tensorflow as tf
@@ -27,18 +17,13 @@ AfterStepFn = Callable[[agent_lib.Agent, Any], None]
 
 
 class Gradients(NamedTuple):
-  """The gradients of one replica's unrolls, before they are summed or clipped.
-
-  Attributes:
-    values: a tensor for each of the agent's trainable variables, of its shape.
-    totals: see `types.LossOutput.totals`, of these unrolls alone.
-    metrics: see `types.LossOutput.metrics`.
-    observation_totals: see `Agent.observation_totals`, likewise; an empty tuple
-      if observations are not normalised.
-  """
-  values: List[tf.Tensor]
-  totals: Any
-  metrics: Dict[str, tf.Tensor]
+  """The gradients of a replica's unrolls, before they are summed or clipped."""
+  # A tensor for each of the agent's trainable variables, of its shape.
+  values: list[tf.Tensor]
+  totals: Any  # See `types.LossOutput.totals`, of these unrolls alone.
+  metrics: dict[str, tf.Tensor]  # See `types.LossOutput.metrics`.
+  # See `Agent.observation_totals`, likewise; an empty tuple if observations are
+  # not normalised.
   observation_totals: Any = ()
 
 
@@ -46,12 +31,8 @@ def compute_gradients(agent: agent_lib.Agent, loss_fn: LossFn,
                       unroll: types.Unroll) -> Gradients:
   """Computes a loss's gradients at an agent's present parameters.
 
-  They are sums over the unrolls, as losses are.
-
-  Args:
-    agent: agent with the parameters.
-    loss_fn: see `Learner`.
-    unroll: unrolls with leading [T+1, B], frames not re-stacked yet.
+  They are sums over the unrolls, leading [T+1, B], as losses are. Frames of
+  `unroll` are not re-stacked yet.
   """
   unroll = unroll._replace(
       env_outputs=agent_lib.restacked(unroll.env_outputs))
@@ -71,33 +52,23 @@ def compute_gradients(agent: agent_lib.Agent, loss_fn: LossFn,
 
 
 class Objective(NamedTuple):
-  """What an algorithm minimises, and what it does beside.
-
-  Attributes:
-    loss: function of the agent and a time-major batch that returns
-      `types.LossOutput`.
-    after_step: function that is called in every replica with the agent, which
-      has its new parameters, and the loss's totals of the whole batch.
-  """
+  """What an algorithm minimises, and what it does beside."""
+  # Function of the agent and a time-major batch that returns
+  # `types.LossOutput`.
   loss: LossFn
+  # Function that is called in every replica with the agent, which has its new
+  # parameters, and the loss's totals of the whole batch.
   after_step: AfterStepFn = lambda agent, totals: None
 
 
 class Settings(NamedTuple):
-  """Numbers and switches of a learner.
-
-  Attributes:
-    total_frames: frames after which an annealed learning rate is 0.
-    annealed: whether the learning rate falls linearly to 0.
-    frames_per_step: environment frames in an agent step.
-    compile_step: compiles the step with XLA.
-    unroll_metrics: names of metrics that `update` also returns unroll by
-      unroll, under 'unroll/'.
-  """
-  total_frames: int
-  annealed: bool
-  frames_per_step: int
-  compile_step: bool
+  """Numbers and switches of a learner."""
+  total_frames: int  # Frames after which an annealed learning rate is 0.
+  annealed: bool  # Whether the learning rate falls linearly to 0.
+  frames_per_step: int  # Environment frames in an agent step.
+  compile_step: bool  # Compiles the step with XLA.
+  # Names of metrics that `update` also returns unroll by unroll, under
+  # 'unroll/'.
   unroll_metrics: Sequence[str] = ()
 
 
@@ -156,7 +127,7 @@ class Learner:
     self._replica_step = tf.function(
         self._step, jit_compile=settings.compile_step, autograph=False)
     self._distributed_step = tf.function(self._run, autograph=False)
-    self._metric_names: Tuple[str, ...] = ()
+    self._metric_names: tuple[str, ...] = ()
 
   @property
   def saved(self) -> tf.Module:
@@ -168,11 +139,10 @@ class Learner:
     return saved
 
   def update(self, unroll: types.Unroll
-             ) -> Dict[str, Union[np.float32, np.ndarray]]:
-    """Learns from one batch, and waits for it.
+             ) -> dict[str, Union[np.float32, np.ndarray]]:
+    """Learns from one batch, leading [T+1, B], and waits for it.
 
-    Args:
-      unroll: this learner's batch, leading [T+1, B], frames not re-stacked yet.
+    Frames are not re-stacked yet.
 
     Returns:
       Metrics of the batches of all learners together; see `types.LossOutput`.
@@ -200,16 +170,11 @@ class Learner:
     """Computes `Gradients` of [T+1, B] unrolls; see `compute_gradients`."""
     return compute_gradients(self.agent, self._objective.loss, unroll)
 
-  def apply(self, gradients: Gradients) -> Dict[str, tf.Tensor]:
+  def apply(self, gradients: Gradients) -> dict[str, tf.Tensor]:
     """Sums gradients over the replicas, clips them and takes the step.
 
-    If their norm is not finite nothing is changed.
-
-    Args:
-      gradients: this replica's.
-
-    Returns:
-      'gradient_norm', before clipping, and 'learning_rate', float32 [] each.
+    If their norm is not finite nothing is changed. Returns 'gradient_norm',
+    before clipping, and 'learning_rate', float32 [] each.
     """
     # Losses are sums over the batch, hence so are gradients over replicas.
     values, totals = tf.distribute.get_replica_context().all_reduce(
@@ -241,7 +206,7 @@ class Learner:
     return updates.linear_anneal(rate, self.num_frames,
                                  self._settings.total_frames)
 
-  def _step(self, unroll: types.Unroll) -> Dict[str, tf.Tensor]:
+  def _step(self, unroll: types.Unroll) -> dict[str, tf.Tensor]:
     """Takes one replica's share of an update."""
     gradients = self.gradients(unroll)
     return {**gradients.metrics, **self.apply(gradients)}
@@ -260,7 +225,7 @@ class Learner:
     return self._strategy.experimental_distribute_values_from_function(share)
 
   def _run(self, unroll: types.Unroll, num_frames: int
-           ) -> Tuple[tf.Tensor, Dict[str, tf.Tensor]]:
+           ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
     """Takes the step in every replica, counts it and sums its metrics up.
 
     Returns:

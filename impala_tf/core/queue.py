@@ -11,16 +11,7 @@ one.
 
 import collections
 import os
-from typing import (
-  Any,
-  Callable,
-  List,
-  Mapping,
-  Optional,
-  Protocol,
-  Sequence,
-  Union,
-)
+from typing import Any, Callable, Mapping, Optional, Sequence
 import weakref
 
 import numpy as np
@@ -32,6 +23,7 @@ from impala_tf import types
 from impala_tf.comms import packing
 from impala_tf.comms import reverb_calls
 from impala_tf.comms import saved_tables
+from impala_tf.replay import episodes
 from impala_tf.runtime import ports
 
 QUEUE = 'queue'
@@ -70,7 +62,6 @@ def make_replay(spec: types.Unroll, capacity: int, memory_bytes: int,
   """Makes the replay (table D.3 of the paper), which drops its oldest items.
 
   Args:
-    spec: shapes and dtypes of one unroll.
     capacity: unrolls that it holds.
     memory_bytes: memory of the machine.
     priority_exponent: alpha, the power of items' priorities with which they are
@@ -111,11 +102,9 @@ def make_replay(spec: types.Unroll, capacity: int, memory_bytes: int,
 
 def make_server(tables: Sequence[reverb.Table], port: Optional[int],
                 checkpoint_dir: Optional[str] = None) -> reverb.Server:
-  """Serves `tables` on `port`, or on a free one.
+  """Serves `tables` on `port`, or on a free one if that is None.
 
   Args:
-    tables: tables that the server holds.
-    port: port on which the server listens; None for a free one.
     checkpoint_dir: directory to which `reverb.Client.checkpoint` writes the
       tables' unrolls, and from which the replay's newest are read back; None
       for none.
@@ -144,18 +133,6 @@ def make_server(tables: Sequence[reverb.Table], port: Optional[int],
   return server
 
 
-class Chains(Protocol):
-  """The growing chains of an actor's unrolls; see `episodes.Chains`.
-
-  Attributes:
-    num_kept: number of unrolls that must be kept for the longest chain.
-  """
-  num_kept: int
-
-  def add(self, row: int, step_type: np.ndarray) -> Optional[List[int]]:
-    """Adds an environment's newest unroll; returns places of a whole chain."""
-
-
 class UnrollWriter:
   """A writer that sends an actor's unrolls to the tables."""
 
@@ -163,7 +140,7 @@ class UnrollWriter:
                tables: Sequence[str] = (QUEUE,),
                stamp: packing.Stamp = packing.NO_STAMP,
                replay_address: Optional[str] = None,
-               chains: Optional[Chains] = None):
+               chains: Optional[episodes.Chains] = None):
     """Connects.
 
     Args:
@@ -193,27 +170,19 @@ class UnrollWriter:
         for server, names in tables_by_server.items()}
     self._shared = (
         None if replay_address is None else self._servers.get(replay_address))
-    self._last: Optional[List[np.ndarray]] = None
+    self._last: Optional[list[np.ndarray]] = None
 
-  def write(self, unroll: Union[types.Unroll, packing.PackedUnroll]) -> None:
-    """Sends one unroll; copies it, so buffers may be used again.
+  def write(self, unroll: packing.PackedUnroll) -> None:
+    """Stamps one unroll and sends a copy, so buffers may be used again.
 
-    Args:
-      unroll: NumPy arrays without a batch dimension; packed, it is stamped in
-        place, otherwise checked and packed first.
-
-    Raises:
-      ValueError: shapes or dtypes differ from the spec.
+    Raises ValueError if the columns have other sizes than those of the spec.
     """
-    row = 0
-    if isinstance(unroll, packing.PackedUnroll):
-      columns, unroll, row = unroll
-      self._packing.put_stamp(columns, self._stamp)
-    else:
-      columns = self._packing.pack(unroll, self._stamp)
+    columns = unroll.columns
+    self._packing.put_stamp(columns, self._stamp)
     places = {}
     if self._chains:
-      places[REPLAY] = self._chains.add(row, unroll.env_outputs.step_type)
+      places[REPLAY] = self._chains.add(
+          unroll.row, unroll.unroll.env_outputs.step_type)
     for server in self._servers.values():
       server.write(columns, places)
     if self._shared is not None:
@@ -222,8 +191,7 @@ class UnrollWriter:
   def flush(self, max_pending: int = 0) -> None:
     """Waits until all but `max_pending` unrolls have arrived.
 
-    Raises:
-      ConnectionError: a server does not answer any more.
+    Raises ConnectionError if a server does not answer any more.
     """
     for server in self._servers.values():
       server.flush(max_pending, self.refill)
@@ -233,9 +201,7 @@ class UnrollWriter:
 
     That server may have died and lost its unrolls. Then the learner would wait
     for the replay, a full queue for the learner, and the actor for the queue.
-
-    Raises:
-      ConnectionError: the server does not answer any more.
+    Raises ConnectionError if the server does not answer any more.
     """
     if self._shared is not None and self._last is not None and (
         self._shared.is_empty(REPLAY)):
@@ -261,12 +227,10 @@ class _ServerWriter:
 
   def write(self, columns: Sequence[np.ndarray],
             places: Mapping[str, Optional[Sequence[int]]]) -> None:
-    """Sends one unroll, packed, as an item of each table.
+    """Sends one unroll, an array [N] for each column, to each table.
 
-    Args:
-      columns: an array [N] for each column.
-      places: by table, the places of a chain's unrolls, -1 for this one; None
-        to send nothing. Tables that are not named get this unroll alone.
+    `places` has by table the places of a chain's unrolls, -1 for this one; None
+    to send nothing. Tables that are not named get this unroll alone.
     """
     self._writer.append(columns)
     if self._history is None:

@@ -27,17 +27,12 @@ from impala_tf.runtime import sizing
 
 
 def make_tables(config: config_lib.Config, spec: types.Unroll,
-                queue_capacity: int,
-                has_replay: bool = True) -> List[reverb.Table]:
-  """Makes the queue and, if unrolls are replayed, the replay.
+                queue_capacity: int, has_replay: bool) -> List[reverb.Table]:
+  """Makes the queue and, if unrolls are replayed here, the replay.
 
-  Args:
-    queue_capacity: unrolls that wait before actors block.
-    has_replay: whether the replay is here; False if agents share one, which
-      is on another server.
-
-  Raises:
-    ConfigError: the replay would not fit into memory.
+  Actors block once `queue_capacity` unrolls wait. `has_replay` is False if
+  agents share one, which is on another server. Raises ConfigError if the replay
+  would not fit into memory.
   """
   tables = [queue_lib.make_queue(spec, queue_capacity)]
   if config.num_replayed and has_replay:
@@ -54,7 +49,6 @@ def serve(config: config_lib.Config, announced: config_lib.Config,
   Args:
     announced: the config as it was given, which actors receive.
     variables: variables whose values actors fetch.
-    tables: queue, and replay if it is here.
     port: port on which the server listens; None for a free one.
     replay_dir: directory of the saved replay; None if it is not saved.
 
@@ -126,7 +120,7 @@ def make_batches(config: config_lib.Config, spec: types.Unroll, address: str,
   # the update, one sampler reads as fast as they play.
   in_order = config.experiment.in_process or first_version is not None
   replay_address, agent = shared or (address, None)
-  replay: Optional[batches_lib.Replay] = None
+  replay: Optional[sources.UniformReplay] = None
   if config.num_replayed:
     parts = sampling.Source(replay_address, queue_lib.REPLAY,
                             config.num_replayed, in_order), packed, fingerprint
@@ -149,13 +143,11 @@ def make_publisher(config: config_lib.Config, address: str,
                    learner: learner_lib.Learner, frames_per_update: int,
                    memory: Optional[parameter_memory.Memory]
                    ) -> weights.Publisher:
-  """Makes the publisher of a learner's parameters.
+  """Makes the publisher of a restored learner's parameters.
 
-  Args:
-    address: 'host:port' of the learner's server.
-    learner: learner, restored.
-    frames_per_update: environment frames of each later update.
-    memory: memory for peers on this machine; None for none.
+  `address` is 'host:port' of the learner's server; `frames_per_update` counts
+  environment frames of each later update; `memory` is for peers on this
+  machine.
   """
   table = weights.Table(address)
   if not config.experiment.in_process:
@@ -170,5 +162,5 @@ def make_publisher(config: config_lib.Config, address: str,
       learner.num_updates, learner.num_frames))
   return weights.Publisher(
       weights.make_snapshot(learner.agent.published_variables),
-      weights.frames_from(version, frames, frames_per_update),
+      lambda later: frames + (later - version) * frames_per_update,
       destinations)

@@ -15,16 +15,7 @@ them, and each gets the newest parameters (docs/scaling.md). If E is small,
 import collections
 import threading
 import time
-from typing import (
-  Any,
-  Callable,
-  Deque,
-  List,
-  Optional,
-  Protocol,
-  Sequence,
-  Tuple,
-)
+from typing import Any, Callable, Optional, Protocol, Sequence
 
 import numpy as np
 import reverb
@@ -54,13 +45,8 @@ def num_parameters(variables: Sequence[tf.Variable]) -> int:
 
 def make_tables(variables: Sequence[tf.Variable],
                 memory: Optional[parameter_memory.Memory] = None
-                ) -> List[reverb.Table]:
-  """Makes the table for parameters, and one whose name announces a memory.
-
-  Args:
-    variables: the learner's parameters, or others of their shapes.
-    memory: memory that shares them with peers on this machine; None for none.
-  """
+                ) -> list[reverb.Table]:
+  """Makes the table for parameters, and one whose name announces a memory."""
   size = num_parameters(variables)
   tables = [reverb_calls.newest_item_table(
       _TABLE, tf.TensorSpec([], tf.int64, 'version'),
@@ -90,12 +76,6 @@ def make_snapshot(variables: Sequence[tf.Variable]
   return lambda: flatten().numpy()
 
 
-def frames_from(version: int, frames: int, frames_per_update: int
-                ) -> Callable[[int], int]:
-  """Returns a function from a later version to its environment frames."""
-  return lambda later: frames + (later - version) * frames_per_update
-
-
 class Publisher:
   """A callback that publishes parameters; several threads may share it.
 
@@ -108,10 +88,8 @@ class Publisher:
                destinations: Sequence[Destination]):
     """Stores the functions and destinations.
 
-    Args:
-      snapshot: function that copies the parameters, see `make_snapshot`.
-      frames_at: function from a number of updates to the environment frames
-        that they have learned from.
+    `frames_at` maps a number of updates to the environment frames that they
+    have learned from.
     """
     self.snapshot = snapshot
     self._frames_at = frames_at
@@ -182,11 +160,7 @@ class Table:
         [np.int64(stamp.version), parameters, np.int64(stamp.frames)])
 
   def num_samples(self) -> int:
-    """Returns how often peers have read the table.
-
-    Raises:
-      ConnectionError: the server does not answer.
-    """
+    """Returns how often peers have read the table, or raises likewise."""
     info = reverb_calls.server_info(self._client)[_TABLE]
     return info.rate_limiter_info.sample_stats.completed
 
@@ -233,8 +207,8 @@ class Delayed:
   def __init__(self, destination: Destination, lag_updates: int):
     """Keeps `lag_updates` snapshots in memory."""
     self._destination = destination
-    self._waiting: Deque[Tuple[parameter_memory.Stamp, np.ndarray]] = (
-        collections.deque(maxlen=lag_updates + 1))
+    self._waiting = collections.deque[
+        tuple[parameter_memory.Stamp, np.ndarray]](maxlen=lag_updates + 1)
 
   def write(self, stamp: parameter_memory.Stamp, parameters: np.ndarray
             ) -> None:
@@ -244,15 +218,11 @@ class Delayed:
 
 
 def in_other_processes(table: Table, memory: Optional[parameter_memory.Memory],
-                       all_wait: bool) -> List[Destination]:
+                       all_wait: bool) -> list[Destination]:
   """Lists destinations for readers in other processes.
 
-  A thread writes to each: an update waits for the snapshot alone.
-
-  Args:
-    memory: memory for those on this machine; None if there is none.
-    all_wait: whether actors wait for each update's parameters, so that none may
-      be late.
+  A thread writes to each: an update waits for the snapshot alone. With
+  `all_wait` actors wait for each update's parameters, so that none may be late.
   """
   if memory is None:
     return [newest_sender.NewestSender(table.write)]
@@ -290,13 +260,12 @@ class Fetcher:
     self._interval = interval
     self._may_share = may_share
     self._calls_left = 0  # Until the learner is asked again.
-    self._shapes = [tuple(v.shape) for v in variables]
-    self._ends = np.cumsum([int(np.prod(shape)) for shape in self._shapes])
-    self._assign = _make_assign(list(variables))
+    self._size = num_parameters(variables)
+    self._assign = make_assign(list(variables))
     self._memory: Optional[parameter_memory.Reader] = None
     self._next_check = float('-inf')
     # Which learner, and its inserts.
-    self._seen_in_table: Tuple[Optional[str], int] = (None, 0)
+    self._seen_in_table: tuple[Optional[str], int] = (None, 0)
     self._version: Optional[int] = None
     self.frames = 0
     self.learner: Optional[str] = None
@@ -359,12 +328,10 @@ class Fetcher:
 
   def _assign_vector(self, parameters: np.ndarray) -> None:
     """Copies parameters, float32 [P], into the variables."""
-    if parameters.size != self._ends[-1]:
+    if parameters.size != self._size:
       raise ValueError(f'the learner sent {parameters.size} parameters, but '
-                       f'this agent has {self._ends[-1]}')
-    parts = np.split(parameters, self._ends[:-1])
-    self._assign(*[tf.constant(part.reshape(shape))
-                   for part, shape in zip(parts, self._shapes)])
+                       f'this agent has {self._size}')
+    self._assign(tf.constant(parameters))
 
   def wait(self, poll: waiting.PollFn) -> int:
     """Fetches the parameters once some are published; returns their version.
@@ -379,12 +346,17 @@ class Fetcher:
       time.sleep(_POLL_SECS)
 
 
-def _make_assign(variables: Sequence[tf.Variable]) -> Callable[..., None]:
-  """Makes a function that assigns a tensor to each variable, in one graph."""
+def make_assign(variables: Sequence[tf.Variable]
+                ) -> Callable[[tf.Tensor], None]:
+  """Makes a function that assigns a vector, float32 [P], to variables."""
+  sizes = [variable.shape.num_elements() for variable in variables]
 
-  def assign(*values):
-    for variable, value in zip(variables, values):
-      variable.assign(tf.cast(value, variable.dtype))
+  def assign(parameters):
+    # A variable may take the memory of what it is assigned for its own.
+    copy = tf.raw_ops.DeepCopy(x=parameters)
+    for variable, values in zip(variables, tf.split(copy, sizes)):
+      variable.assign(
+          tf.cast(tf.reshape(values, variable.shape), variable.dtype))
 
   return tf.function(assign, autograph=False).get_concrete_function(
-      *[tf.TensorSpec(v.shape, tf.float32) for v in variables])
+      tf.TensorSpec([sum(sizes)], tf.float32))

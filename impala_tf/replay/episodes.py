@@ -17,17 +17,7 @@ Episodes longer than a chain may be are cut: then the next chain begins with the
 memory that the actor had.
 """
 
-from typing import (
-  Any,
-  Callable,
-  Dict,
-  Iterator,
-  List,
-  NamedTuple,
-  Optional,
-  Sequence,
-  Tuple,
-)
+from typing import Any, Callable, Iterator, NamedTuple, Optional, Sequence
 
 import dm_env
 import numpy as np
@@ -48,23 +38,17 @@ class Chains:
   """
 
   def __init__(self, max_unrolls: int, num_envs: int):
-    """Starts without unrolls.
+    """Starts without unrolls of the actor's `num_envs` environments.
 
-    Args:
-      max_unrolls: most unrolls of a chain that are learned from.
-      num_envs: number of the actor's environments.
+    At most `max_unrolls` of a chain are learned from.
     """
     self.num_kept = (max_unrolls + 1) * num_envs
     self._max_unrolls = max_unrolls
     self._count = 0
-    self._chains: Dict[int, List[int]] = {}
+    self._chains: dict[int, list[int]] = {}
 
-  def add(self, row: int, step_type: np.ndarray) -> Optional[List[int]]:
-    """Adds the newest unroll of an environment.
-
-    Args:
-      row: number of the environment among the actor's.
-      step_type: uint8 [T+1], of the unroll.
+  def add(self, row: int, step_type: np.ndarray) -> Optional[list[int]]:
+    """Adds the newest unroll, of environment number `row` of the actor.
 
     Returns:
       Places of a chain's unrolls if the chain is complete, else None. The
@@ -89,7 +73,7 @@ class Chains:
 
 class _Episode(NamedTuple):
   """Remaining unrolls of a chain: columns [n, N], and the next one's index."""
-  columns: Tuple[np.ndarray, ...]
+  columns: tuple[np.ndarray, ...]
   next: int
 
   @property
@@ -113,7 +97,6 @@ class EpisodeReader:
     Args:
       chains: sampled chains, each a tuple of columns [n, N].
       num_unrolls: number of unrolls of each batch.
-      packed: layout of unrolls in columns.
       recompute: function from unrolls with leading [B, T+1] ([B] for fields
         without time) to the memory before the first step of the next; None to
         use the memory that actors recorded.
@@ -162,7 +145,7 @@ class EpisodeReader:
     return before._replace(core_state=tf.nest.map_structure(
         choose, before.core_state, core_state))
 
-  def _stacked(self, rows: Sequence[Tuple[Tuple[np.ndarray, ...], int]]
+  def _stacked(self, rows: Sequence[tuple[tuple[np.ndarray, ...], int]]
                ) -> types.Unroll:
     """Unpacks rows of several episodes' columns as one batch."""
     return self._packed.unpack([

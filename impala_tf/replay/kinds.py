@@ -12,13 +12,9 @@ _IS_FOREIGN = 'is_foreign'
 
 
 class Kinds(NamedTuple):
-  """The kinds of unrolls in batches that are partly replayed.
-
-  Attributes:
-    num_replayed: unrolls of a batch, its last ones, that are replayed.
-    learns_from_fresh: whether a batch has others that are learned from.
-  """
-  num_replayed: int
+  """The kinds of unrolls in batches that are partly replayed."""
+  num_replayed: int  # Unrolls of a batch, its last ones, that are replayed.
+  # Whether a batch has others that are learned from.
   learns_from_fresh: bool = True
 
   def marks(self, origin: types.Origin) -> Dict[str, tf.Tensor]:
@@ -29,16 +25,10 @@ class Kinds(NamedTuple):
 
   def split(self, name: str, values: tf.Tensor, marks: Dict[str, tf.Tensor]
             ) -> Dict[str, tf.Tensor]:
-    """Splits a metric of unrolls by kind, of N learners at once.
+    """Splits a metric of unrolls, [N, B] of N learners at once, by kind.
 
-    Args:
-      name: name of the metric.
-      values: [N, B].
-      marks: see `marks`, [N, B] each.
-
-    Returns:
-      The metric under `name`, 'replayed/' and 'fresh/'; if a replay is shared,
-      under 'own/' and 'foreign/', too.
+    Returns it under `name`, 'replayed/' and 'fresh/'; if a replay is shared,
+    under 'own/' and 'foreign/', too. For `marks`, [N, B] each, see there.
     """
     replayed = values[:, -self.num_replayed:]
     kinds = {name: values, f'replayed/{name}': replayed}
@@ -55,7 +45,7 @@ class ReplayColumns:
   """A callback that adds what is known of replayed unrolls to the metrics."""
 
   def __init__(self, num_replayed: int, gather: Callable[
-      [Sequence[np.ndarray]], List[np.ndarray]] = list):
+      [Sequence[np.ndarray]], List[np.ndarray]]):
     """Begins; `gather` joins arrays [B] with those of all other learners."""
     self._num_replayed = num_replayed
     self._gather = gather

@@ -12,11 +12,9 @@ Progress is counted in thousandths of an agent's frames.
 
 import math
 import time
-from typing import Callable, Dict, Mapping, NamedTuple, Optional, Protocol
+from typing import Callable, Dict, Mapping, NamedTuple, Optional
 
 from absl import logging
-
-from impala_tf.runtime import control as control_lib
 
 DONE = 1000  # Thousandths.
 _MAX_LEAD = 10
@@ -25,18 +23,12 @@ _COME_SECS = 600.
 # Looks are a fraction of a second apart. After a longer time, this process was
 # stopped, or the replay was away, and others could not be heard.
 _MAX_LOOK_SECS = 2.
-_POLL_SECS = 0.05
 
 
 class Report(NamedTuple):
-  """An agent's report in the replay.
-
-  Attributes:
-    progress: thousandths of the agent's frames.
-    pulse: a number that grows as long as the agent lives.
-  """
-  progress: int
-  pulse: int
+  """An agent's report in the replay."""
+  progress: int  # Thousandths of the agent's frames.
+  pulse: int  # Grows as long as the agent lives.
 
 
 class _Other:
@@ -111,55 +103,3 @@ class Pace:
     return (f'agent {slowest} has {progress / 10:.1f} % of its frames, this '
             f'one {100 * share:.1f} %, and none may lead by more than '
             f'{_MAX_LEAD / 10:g} %')
-
-
-class Link(Protocol):
-  """A connection to a shared replay; see `shared_replay.Link`."""
-  pace: Pace
-
-  @property
-  def problem(self) -> str:
-    """Why the replay gives no unrolls; empty if it does."""
-
-  def check(self) -> None:
-    """Raises ConfigError if another living agent has this one's number."""
-
-  def report(self, share: float) -> None:
-    """Reports this agent's share of its frames to the other agents."""
-
-
-class Pacemaker:
-  """An agent's part in keeping pace; a `batches.Pace`."""
-
-  def __init__(self, link: Link, num_frames: Callable[[], int],
-               frames_per_update: int, total_frames: int):
-    """Stores the link; all frames are those of this agent."""
-    self._link = link
-    self._num_frames = num_frames
-    self._frames_per_update = frames_per_update
-    self._total_frames = total_frames
-
-  @property
-  def problem(self) -> str:
-    """Why the replay gives no unrolls; empty if it does."""
-    return self._link.problem
-
-  def must_pause(self, control: control_lib.LoopControl) -> bool:
-    """Reports this agent's progress; waits for a moment if it leads by much.
-
-    Raises:
-      ConfigError: if another agent has this one's number.
-    """
-    frames = self._num_frames()
-    share, next_share = (
-        min(1., number / self._total_frames) for number in (
-            frames, frames + self._frames_per_update))
-    self._link.report(share)
-    self._link.check()
-    reason = self._link.pace.reason_to_wait(share, next_share)
-    # Without the replay this agent cannot hear the others.
-    if reason is None or self._link.problem:
-      return False
-    control.on_pause(reason)
-    time.sleep(_POLL_SECS)
-    return True

@@ -33,13 +33,8 @@ def weights(probabilities: tf.Tensor, table_sizes: tf.Tensor,
   They are 1 / (N P)^beta, divided by the batch's largest, so that no update
   grows (Schaul et al. 2016, section 3.4).
 
-  Args:
-    probabilities: [B], P, sampling probability of each unroll.
-    table_sizes: [B], N, number of unrolls at that time.
-    correction: beta; 1 corrects fully, 0 not at all.
-
-  Returns:
-    float32 [B], at most 1.
+  P and the table's size N at that time are [B]; `correction` is beta, 1 to
+  correct fully, 0 not at all. Returns float32 [B], at most 1.
   """
   expected = tf.cast(probabilities, tf.float64) * tf.cast(
       table_sizes, tf.float64)

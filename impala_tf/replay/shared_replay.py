@@ -8,7 +8,7 @@ table would wait for ever if the server dies just then.
 
 import threading
 import time
-from typing import Any, Collection, List, Mapping, Optional
+from typing import Any, Callable, Collection, List, Mapping, Optional
 
 import numpy as np
 import reverb
@@ -18,6 +18,7 @@ from impala_tf import config as config_lib
 from impala_tf.comms import reverb_calls
 from impala_tf.replay import pacing
 from impala_tf.runtime import command_names
+from impala_tf.runtime import control as control_lib
 
 _UNROLLS, _PROGRESS, _PULSE = 'unrolls-', 'progress-', 'pulse-'
 # A run of half a minute is a thousandth further every 30 ms, and may lead by
@@ -32,6 +33,7 @@ _MOST_AT_ONCE = 10
 _TIMEOUT_SECS = 2
 _AWAY_SECS = 5.
 _CLOSE_SECS = 3.
+_PAUSE_SECS = 0.05
 
 
 def make_tables(fingerprint: int, num_agents: int,
@@ -70,12 +72,11 @@ class Link:
 
   def __init__(self, address: str, agent: int, fingerprint: int,
                reports_progress: bool = True):
-    """Connects, and starts the thread.
+    """Connects to the replay's server at 'host:port', and starts the thread.
 
     Args:
-      address: 'host:port' of the replay's server.
       agent: number of this agent.
-      fingerprint: fingerprint of its unrolls, see `config_fingerprint`.
+      fingerprint: `fingerprint.of_unrolls` of its config.
       reports_progress: whether to report; of several learners only one does.
 
     Raises:
@@ -220,3 +221,39 @@ class Link:
     except reverb.errors.DeadlineExceededError:
       pass
     return not self._is_pending
+
+
+class Pacemaker:
+  """An agent's part in keeping pace."""
+
+  def __init__(self, link: Link, num_frames: Callable[[], int],
+               frames_per_update: int, total_frames: int):
+    """Stores the link; all frames are those of this agent."""
+    self._link = link
+    self._num_frames = num_frames
+    self._frames_per_update = frames_per_update
+    self._total_frames = total_frames
+
+  @property
+  def problem(self) -> str:
+    """Why the replay gives no unrolls; empty if it does."""
+    return self._link.problem
+
+  def must_pause(self, control: control_lib.LoopControl) -> bool:
+    """Reports this agent's progress; waits for a moment if it leads by much.
+
+    Raises ConfigError if another agent has this one's number.
+    """
+    frames = self._num_frames()
+    share, next_share = (
+        min(1., number / self._total_frames) for number in (
+            frames, frames + self._frames_per_update))
+    self._link.report(share)
+    self._link.check()
+    reason = self._link.pace.reason_to_wait(share, next_share)
+    # Without the replay this agent cannot hear the others.
+    if reason is None or self._link.problem:
+      return False
+    control.on_pause(reason)
+    time.sleep(_PAUSE_SECS)
+    return True

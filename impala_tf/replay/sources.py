@@ -1,6 +1,6 @@
 """The replayed part of each batch: uniform, prioritised, shared, by episodes.
 
-Each class is a `batches.Replay`: it joins the queue's unrolls with its own.
+Each class joins the queue's unrolls with its own.
 """
 
 from typing import Any, Iterable, Iterator, Optional, Sequence
@@ -22,10 +22,8 @@ class UniformReplay:
                fingerprint: int):
     """Stores the source.
 
-    Args:
-      packed: layout of unrolls in columns.
-      fingerprint: fingerprint of the config; unrolls with another are left out,
-        as are those that are not finite.
+    Unrolls with another fingerprint of the config, or that are not finite, are
+    left out.
     """
     self._source = source
     self._packed = packed
@@ -35,12 +33,9 @@ class UniformReplay:
            ) -> Iterable[types.Unroll]:
     """Joins batches of the queue with replayed unrolls, which come last.
 
-    Args:
-      fresh: batches of samples, columns [num_fresh, N]. They are waited for
-        first: then the replay has them, too.
-
-    Returns:
-      Time-major batches whose `origin` marks the replayed unrolls.
+    `fresh` are batches of samples, columns [num_fresh, N]. They are waited for
+    first: then the replay has them, too. Returns time-major batches whose
+    `origin` marks the replayed unrolls.
     """
     sampled = sampling.batches(self._source, self._is_taken())
 
@@ -89,12 +84,7 @@ class SharedReplay(UniformReplay):
   def __init__(self, source: sampling.Source, packed: packing.Packing,
                fingerprint: int, agent: int,
                refusals: Optional[unroll_filter.Refusals]):
-    """Stores the source.
-
-    Args:
-      agent: number of this agent among those.
-      refusals: counts unrolls of others that are left out.
-    """
+    """Stores the source; `refusals` counts unrolls of others left out."""
     super().__init__(source, packed, fingerprint)
     self._agent = agent
     self._refusals = refusals
@@ -116,9 +106,8 @@ class EpisodeReplay(UniformReplay):
                fingerprint: int, recompute: Optional[episodes.RecomputeFn]):
     """Stores the source.
 
-    Args:
-      recompute: function that computes the memory after replayed unrolls with
-        leading [T+1, B]; None: memory stays as the actors had it.
+    `recompute` computes the memory after replayed unrolls, leading [T+1, B];
+    None: memory stays as the actors had it.
     """
     super().__init__(source, packed, fingerprint)
     self._recompute = recompute and (
@@ -129,7 +118,7 @@ class EpisodeReplay(UniformReplay):
     unpack = self._packed.unpack
     fresh = sampling.never_ahead(fresh.map(
         sampling.without_autograph(lambda sample: unpack(sample.data))))
-    return _Joined(fresh, episodes.EpisodeReader(
+    return _joined(fresh, episodes.EpisodeReader(
         self._chains(), self._source.num_unrolls, self._packed,
         self._recompute), types.Origin(
             _is_replayed(num_fresh, self._source.num_unrolls)))
@@ -144,22 +133,14 @@ class EpisodeReplay(UniformReplay):
         sampling.without_autograph(lambda sample: tuple(sample.data))))
 
 
-class _Joined:
-  """Batches of fresh unrolls and of episodes' unrolls."""
-
-  def __init__(self, fresh: Iterable[types.Unroll],
-               replayed: Iterable[types.Unroll], origin: types.Origin):
-    """Stores batches with leading [B, T+1]."""
-    self._fresh = fresh
-    self._replayed = replayed
-    self._origin = origin
-
-  def __iter__(self) -> Iterator[types.Unroll]:
-    # Fresh ones are waited for first, as they are without episodes.
-    for fresh, replayed in zip(self._fresh, self._replayed):
-      both = tf.nest.map_structure(
-          lambda *parts: tf.concat(parts, axis=0), fresh, replayed)
-      yield sampling.time_major(both)._replace(origin=self._origin)
+def _joined(fresh: Iterable[types.Unroll], replayed: Iterable[types.Unroll],
+            origin: types.Origin) -> Iterator[types.Unroll]:
+  """Yields batches of fresh and of replayed unrolls, leading [B, T+1]."""
+  # Fresh ones are waited for first, as they are without episodes.
+  for new, old in zip(fresh, replayed):
+    both = tf.nest.map_structure(
+        lambda *parts: tf.concat(parts, axis=0), new, old)
+    yield sampling.time_major(both)._replace(origin=origin)
 
 
 def _is_replayed(num_fresh: int, num_replayed: int) -> tf.Tensor:

@@ -22,20 +22,12 @@ _PUBLISH_SECS = 1.  # Time between parameters for evaluators.
 
 
 class Parts(NamedTuple):
-  """The parts of the learner's process.
-
-  Attributes:
-    config: config of the run.
-    run_dir: directory of the run.
-    state: all that checkpoints hold.
-    checkpointer: writes them.
-    store: the workers' memory.
-  """
+  """The parts of the learner's process."""
   config: config_lib.Config
   run_dir: str
-  state: learner_state.State
+  state: learner_state.State  # All that checkpoints hold.
   checkpointer: checkpoint_lib.Checkpointer
-  store: store_lib.Store
+  store: store_lib.Store  # The workers' memory.
 
   @property
   def server(self) -> parameter_server.ParameterServer:
@@ -61,17 +53,9 @@ class Parts(NamedTuple):
             log_interval_secs: float = 0.) -> bool:
     """Collects what workers learn until batches end; makes no profile.
 
-    Args:
-      batches: see `parameter_server.SegmentReader`.
-      publisher: publishes parameters; None if nobody reads them.
-      log_interval_secs: seconds between rows; 0 for a row for each batch.
-
-    Returns:
-      Whether the run is done, see `loop.train`.
-
-    Raises:
-      OSError: the last checkpoint could not be written.
-      UserError: see `skipped_updates.SkippedUpdates`.
+    `publisher` is None if nobody reads parameters. With 0 seconds between rows
+    each batch has one. Returns whether the run is done; raises as
+    `learning.learn` does.
     """
     server, experiment_config = self.server, self.config.experiment
     skipped = skipped_updates.SkippedUpdates(
@@ -98,11 +82,8 @@ class Parts(NamedTuple):
 def make(config: config_lib.Config, run_dir: str) -> Parts:
   """Makes the parts and restores the newest checkpoint.
 
-  `run_dir` must exist.
-
-  Raises:
-    ConfigError: the config cannot be trained so.
-    checkpoint.CheckpointError: all checkpoints are damaged.
+  `run_dir` must exist. Raises ConfigError if the config cannot be trained so,
+  CheckpointError if all checkpoints are damaged.
   """
   environment = experiment.make_probe_environment(config)
   state = learner_state.make_of_workers(config, environment)

@@ -24,11 +24,12 @@ from impala_tf.runtime import sizing
 
 
 def make_applier(config: config_lib.Config,
-                 store: store_lib.Store) -> links.Applier:
-  """Makes the applier of gradients to the shared parameters."""
+                 store: store_lib.Store
+                 ) -> Callable[[links.Contribution], None]:
+  """Makes the function that applies gradients to the shared parameters."""
   optimizer, options = config.optimizer, config.asynchronous
-  return links.Applier(
-      store,
+  return functools.partial(
+      links.apply, store,
       optimizers.make(options.optimizer, optimizer.decay, optimizer.epsilon),
       links.Settings(
           optimizer.learning_rate, optimizer.annealed,
@@ -39,8 +40,7 @@ def find_store(config: config_lib.Config, address: str
                ) -> Optional[store_lib.Store]:
   """Opens the learner's memory; None if gradients are to be sent instead.
 
-  Raises ConnectionError if the learner does not answer, or has another config;
-  ConfigError if its memory is needed and cannot be opened.
+  For errors see `shared_parameters.run_actor`.
   """
   tables = reverb_calls.server_info(reverb.Client(address))
   if config_table.table_name(config) not in tables:
@@ -120,10 +120,9 @@ def make_workers(config: config_lib.Config, make_link: MakeLinkFn,
       functools.partial(learner_lib.compute_gradients, agent, loss),
       worker_lib.Settings(
           config.optimizer.max_gradient_norm, options.max_segment_steps,
-          options.epsilon_anneal_frames),
-      experiment.make_seeds(config.experiment.seed, seed)[1],
-      explores=target_agent is not None,
-      keeps_last_action=algorithm.needs_last_action)
+          options.epsilon_anneal_frames, explores=target_agent is not None,
+          keeps_last_action=algorithm.needs_last_action),
+      experiment.make_seeds(config.experiment.seed, seed)[1])
 
 
 def check_processes(config: config_lib.Config, task: int,

@@ -166,10 +166,8 @@ class SyncStepPlayer:
               ) -> Iterator[types.Unroll]:
     """Plays and yields batches, mapped by `prepare`, until it is to stop.
 
-    Raises:
-      UserError: if environments cannot be made or played.
-      WorkerError: if their processes die too often; see
-        `ActorConfig.max_restarts`.
+    Raises UserError if environments cannot be made or played, WorkerError if
+    their processes die too often; see `ActorConfig.max_restarts`.
     """
     while True:
       self._control.before_batch()

@@ -69,15 +69,10 @@ def show_beginning(config: config_lib.Config, run_dir: str,
 def warm_start(run_dir: str, source: Optional[str], resuming: bool) -> None:
   """Writes a run's first checkpoint, and prints what is in it.
 
-  Args:
-    run_dir: directory of the run, which is claimed and holds its config.
-    source: value of --init_from; None: nothing is done.
-    resuming: whether the run existed before. If it has also learned already,
-      a line says that nothing is done.
-
-  Raises:
-    UserError: if the parameters do not fit, or there are none.
-    RunFailed: if the process failed.
+  `run_dir` is claimed and holds its config; `source` is the value of
+  --init_from. If a run that is resumed has learned already, a line says that
+  nothing is done. Raises UserError if the parameters do not fit, or there are
+  none; RunFailed if the process failed.
   """
   if source is None:
     return
@@ -113,9 +108,8 @@ def show_network(open_ports: Sequence[Tuple[str, Optional[int]]],
                  why_public: Optional[str]) -> None:
   """Prints who can reach the run.
 
-  `open_ports` has name and port of each server; None is for one yet to be
-  chosen. `why_public` says why other machines can reach it; None if they
-  cannot.
+  `open_ports` has name and port of each server, see `open_port`. `why_public`
+  says why other machines can reach it; None if they cannot.
   """
   if why_public is None:
     print('  a network of its own: no other machine can reach this run',

@@ -39,12 +39,8 @@ class DynamicActor:
 
   def __init__(self, agent: agent_lib.Agent,
                environments: env_processes.Workers, writer: actor.Writer,
-               fetcher: interfaces.Fetcher,
-               spec: types.Unroll, seed: int):
-    """Prepares the buffers; environments reset by themselves.
-
-    See `actor.Actor` for the arguments.
-    """
+               fetcher: interfaces.Fetcher, spec: types.Unroll, seed: int):
+    """Prepares the buffers; for the arguments see `actor.Actor`."""
     num_envs = environments.num_envs
     self._environments = environments
     self._writer = writer
@@ -65,12 +61,8 @@ class DynamicActor:
   def run_unroll(self) -> None:
     """Fetches parameters and plays until E more unrolls are sent.
 
-    They come from whichever environments have played T steps by then.
-
-    Raises:
-      ConnectionError: writer or fetcher have lost the learner.
-      UserError: see `env_processes.Workers.recv`.
-      WorkerError: likewise.
+    They come from whichever environments have played T steps by then. Raises
+    as `actor.Actor.run_unroll` and `env_processes.Workers.recv` do.
     """
     lap = self.stopwatch.lap
     lap()  # Time between calls is not billed.
@@ -78,10 +70,7 @@ class DynamicActor:
     assert version is not None  # `Fetcher.wait` came first.
     lap('weights')
     while self._num_unrolls < self._environments.num_envs:
-      rows, timestep = self._environments.recv()
-      lap('environment')
-      env_output = self._counter.env_output(
-          timestep, self._environments.side_channels, rows)
+      rows, env_output = self._receive()
       core_state = _select(self._policy.core_state, rows)
       agent_output = self._policy.act(env_output, rows)
       self.batch_sizes[len(rows)] += 1
@@ -90,6 +79,15 @@ class DynamicActor:
       self._environments.send(rows, agent_output.action)
       self._record(version, rows, env_output, agent_output, core_state)
     self._num_unrolls -= self._environments.num_envs
+
+  def _receive(self, min_ready: int = 1
+               ) -> Tuple[np.ndarray, types.EnvOutput]:
+    """Waits for environments; returns their numbers and outputs."""
+    rows, timestep = self._environments.recv(min_ready)
+    self.stopwatch.lap('environment')
+    env_output = self._counter.env_output(
+        timestep, self._environments.side_channels, rows)
+    return rows, env_output
 
   def _record(self, version: int, rows: np.ndarray,
               env_output: types.EnvOutput, agent_output: types.AgentOutput,
@@ -176,15 +174,6 @@ class SynchronousDynamicActor(DynamicActor):
     self._writer.flush()
     lap('queue_full')
 
-  def _receive(self, min_ready: int = 1
-               ) -> Tuple[np.ndarray, types.EnvOutput]:
-    """Waits for environments; returns their numbers and outputs."""
-    rows, timestep = self._environments.recv(min_ready)
-    self.stopwatch.lap('environment')
-    env_output = self._counter.env_output(
-        timestep, self._environments.side_channels, rows)
-    return rows, env_output
-
   def _begin(self, version: int, x_0: types.EnvOutput) -> None:
     """Acts at every environment's x_0 and begins its unroll."""
     tf.nest.map_structure(
@@ -218,10 +207,8 @@ def make_actor(config: config_lib.Config, agent: agent_lib.Agent,
   is_synchronous = config.actor.synchronisation != 'none'
   if not isinstance(environment, env_processes.Workers):
     return actor.Actor(agent, environment, writer, fetcher, spec, seed,
-                           acts_anew=is_synchronous)
-  kind = DynamicActor
-  if is_synchronous:
-    kind = SynchronousDynamicActor
+                       acts_anew=is_synchronous)
+  kind = SynchronousDynamicActor if is_synchronous else DynamicActor
   return kind(agent, environment, writer, fetcher, spec, seed)
 
 

@@ -11,14 +11,9 @@ from impala_tf.envs import environment as environment_lib
 
 
 class Evaluation(NamedTuple):
-  """Returns and lengths of the games of an evaluation.
-
-  Attributes:
-    returns: sum of raw rewards of each episode.
-    frames: environment frames of each episode.
-  """
-  returns: List[float]
-  frames: List[int]
+  """Returns and lengths of the games of an evaluation."""
+  returns: List[float]  # Sum of raw rewards of each episode.
+  frames: List[int]  # Environment frames of each episode.
 
   def summary(self) -> dict:
     """Computes mean, median, standard error of the mean and extremes."""
@@ -49,7 +44,6 @@ def evaluate(agent: agent_lib.Agent,
 
   Args:
     num_episodes: number of episodes, at least 1.
-    seed: seed of the action sampling.
     on_step: called at the beginning and after each step with the number of
       episodes that the first environment has ended.
     deterministic: take the most probable actions, which the protocol does not.

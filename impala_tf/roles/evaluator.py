@@ -69,10 +69,8 @@ class Evaluator:
     """Connects, and waits for the first parameters.
 
     Args:
-      address: 'host:port' of the learner's server.
       output_dir: gets `metrics.jsonl`, `tensorboard/` and, if the config asks
         for them, `videos/`. Rows and videos of lost learning are dropped.
-      seed: seed of games and actions.
       poll: called while the learner has no parameters yet.
 
     Raises ConnectionError if the learner does not answer, or has another
@@ -131,9 +129,8 @@ class Evaluator:
 
 
 def run_evaluator(config: config_lib.Config, address: str, output_dir: str,
-                  seed: int, poll: waiting.PollFn = lambda cause: None,
-                  on_row: Callable[[metrics.Row], None] = lambda row: None
-                  ) -> None:
+                  seed: int, poll: waiting.PollFn,
+                  on_row: Callable[[metrics.Row], None]) -> None:
   """Runs an evaluator's process, which plays until it is killed.
 
   For arguments and errors see `Evaluator`; `on_row` is called with each row.

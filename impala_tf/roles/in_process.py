@@ -13,8 +13,9 @@ from impala_tf.core import loop
 from impala_tf.core import queue as queue_lib
 from impala_tf.core import weights
 from impala_tf.replay import shared_replay
-from impala_tf.roles import actor_learner
+from impala_tf.roles import endpoint as endpoint_lib
 from impala_tf.roles import learner_parts
+from impala_tf.roles import learner_with_actors
 from impala_tf.roles import learning
 from impala_tf.roles import shared_parameters
 from impala_tf.runtime import control as control_lib
@@ -23,9 +24,9 @@ from impala_tf.runtime import learner_group
 from impala_tf.runtime import sizing
 
 
-def run(config: config_lib.Config, place: learner_parts.Place,
+def run(config: config_lib.Config, endpoint: endpoint_lib.Endpoint,
         control: control_lib.LoopControl,
-        reports: interfaces.Reports = interfaces.NO_REPORTS) -> bool:
+        reports: interfaces.Reports) -> bool:
   """Plays and learns in turns; returns whether the run is done.
 
   Data takes the same hops as between processes. The same seed gives the same
@@ -34,12 +35,12 @@ def run(config: config_lib.Config, place: learner_parts.Place,
   """
   if algorithms.architecture(config) == algorithms.SHARED_PARAMETERS:
     return shared_parameters.run_in_process(
-        config, place.run_dir, control, reports)
+        config, endpoint.run_dir, control, reports)
   announced, config = config, sizing.fit(config)
   tf.config.experimental.enable_op_determinism()
   num_envs = sizing.fitted(config.actor.num_envs)
   parts = learner_parts.make(
-      config, announced, place, config.num_fresh + num_envs,
+      config, announced, endpoint, config.num_fresh + num_envs,
       learner_group.alone())
   # By updates: means over a stretch of time would differ between runs.
   learn = functools.partial(
@@ -47,12 +48,11 @@ def run(config: config_lib.Config, place: learner_parts.Place,
       log_interval_updates=config.experiment.log_interval_updates)
   late = weights.LatePublisher(parts.publisher)
   if parts.reader is None:  # The learner plays, and nobody fetches.
-    return learn(parts.batches(control), late)
+    return learn(learning.batches(parts, control), late)
   # On resume, use a new seed.
-  actor = actor_learner.start_actor(
+  actor = learner_with_actors.start_actor(
       config, parts.address, int(parts.state.learner.num_updates.numpy()),
-      task=0, control=control_lib.ActorControl(),
-      replay_address=place.replay_address, agent_number=place.agent)
+      task=0, control=control_lib.ActorControl(), sharing=endpoint.sharing)
   player = actor_lib.Player(
       actor, num_envs, config.num_fresh, parts.refusals, late.catch_up)
 

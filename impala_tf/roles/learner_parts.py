@@ -1,7 +1,7 @@
 """The parts of a learner's process, made from the config."""
 
 import functools
-from typing import Callable, Iterator, NamedTuple, Optional
+from typing import Callable, NamedTuple, Optional
 
 import reverb
 
@@ -12,74 +12,39 @@ from impala_tf.comms import unroll_filter
 from impala_tf.config import fingerprint as fingerprint_lib
 from impala_tf.core import batches as batches_lib
 from impala_tf.core import experiment
-from impala_tf.core import loop
 from impala_tf.core import transport
 from impala_tf.core import weights
 from impala_tf.envs import environment as environment_lib
 from impala_tf.pbt import member as member_lib
-from impala_tf.replay import pacing
 from impala_tf.replay import shared_replay
-from impala_tf.roles import batched_a2c
+from impala_tf.roles import endpoint as endpoint_lib
 from impala_tf.roles import learner_state
 from impala_tf.runs import training_log
-from impala_tf.runtime import control as control_lib
 from impala_tf.runtime import learner_group
 from impala_tf.runtime import precision
 from impala_tf.runtime import sizing
 from impala_tf.storage import checkpoint as checkpoint_lib
 
 
-class Place(NamedTuple):
-  """A learner's directory, port, and place among agents that share a replay.
-
-  Attributes:
-    run_dir: directory of the run, which exists; checkpoints in it are resumed
-      from.
-    port: port of the Reverb server; None for a free one.
-    replay_address: 'host:port' of a replay that several agents share; None:
-      the replay, if any, is in this learner's own server.
-    agent: number of this agent among those.
-  """
-  run_dir: str
-  port: Optional[int] = None
-  replay_address: Optional[str] = None
-  agent: int = 0
-
-  def saves_replay(self, config: config_lib.Config) -> bool:
-    """Whether the learner's own server writes its replay with checkpoints."""
-    return bool(config.num_replayed and config.replay.survives_resume and
-                self.replay_address is None)
-
-
 class LearnerParts(NamedTuple):
-  """The parts that learning needs, however its loop is run.
-
-  Attributes:
-    config: config with numbers for all options left to the machine.
-    log_dir: directory for the rows of this learner.
-    environment: one environment, closed, for its specs.
-    learners: all learners of the run, mostly one.
-    state: all that checkpoints hold.
-    saver: writes checkpoints.
-    server: serves queue, replay, parameters and config.
-    publisher: hands parameters to the actors.
-    refusals: counts refused unrolls.
-    member: member of a population; None if there is none.
-    link: connection to a shared replay; None if the replay, if any, is in the
-      learner's own server.
-    reader: gives batches; None if the learner plays them by itself.
-  """
+  """The parts that learning needs, however its loop is run."""
+  # Config with numbers for all options left to the machine.
   config: config_lib.Config
-  log_dir: str
+  log_dir: str  # Directory for the rows of this learner.
+  # One environment, closed, for its specs.
   environment: environment_lib.BatchedEnvironment
-  learners: learner_group.Learners
-  state: learner_state.State
+  learners: learner_group.Learners  # All learners of the run, mostly one.
+  state: learner_state.State  # All that checkpoints hold.
   saver: training_log.Saver
-  server: reverb.Server
+  server: reverb.Server  # Serves queue, replay, parameters and config.
   publisher: weights.Publisher
   refusals: unroll_filter.Refusals
+  # Member of a population; None if there is none.
   member: Optional[member_lib.Member]
+  # Connection to a shared replay; None if the replay, if any, is in the
+  # learner's own server.
   link: Optional[shared_replay.Link]
+  # Gives batches; None if the learner plays them by itself.
   reader: Optional[batches_lib.BatchReader] = None
 
   @property
@@ -102,19 +67,10 @@ class LearnerParts(NamedTuple):
         batches_lib.place_observations,
         device='/cpu:0' if len(devices) > 1 else devices[0])
 
-  def batches(self, control: control_lib.LoopControl
-              ) -> Iterator[types.Unroll]:
-    """Yields batches until the process is to stop."""
-    if self.reader is None:
-      return batched_a2c.SyncStepPlayer(
-          self.config, self.state.learner, self.spec, control
-          ).batches(self.prepare)
-    return loop.read(self.reader, control, self.learners.agree)
 
-
-def make(config: config_lib.Config, announced: config_lib.Config, place: Place,
-         queue_capacity: int, learners: learner_group.Learners
-         ) -> LearnerParts:
+def make(config: config_lib.Config, announced: config_lib.Config,
+         endpoint: endpoint_lib.Endpoint, queue_capacity: int,
+         learners: learner_group.Learners) -> LearnerParts:
   """Makes the learner's parts, restores the newest checkpoint, publishes it.
 
   Args:
@@ -129,9 +85,10 @@ def make(config: config_lib.Config, announced: config_lib.Config, place: Place,
     checkpoint.CheckpointError: if all checkpoints are damaged.
   """
   link = None
-  if place.replay_address is not None:
+  run_dir, sharing = endpoint.run_dir, endpoint.sharing
+  if sharing.replay_address is not None:
     link = shared_replay.Link(
-        place.replay_address, place.agent,
+        sharing.replay_address, sharing.agent,
         fingerprint_lib.of_unrolls(config), learners.is_chief)
   environment = experiment.make_probe_environment(config)
   learners.require_same(
@@ -139,36 +96,37 @@ def make(config: config_lib.Config, announced: config_lib.Config, place: Place,
       precision.of_learner(
           config, learners.strategy.extended.worker_devices[0]))
   state = learner_state.make(config, environment, learners.strategy)
-  log_dir = learners.own_directory(place.run_dir)
+  log_dir = learners.own_directory(run_dir)
   checkpointer = learner_state.restore(
-      config, place.run_dir, log_dir, environment, state, learners.is_chief)
+      config, run_dir, log_dir, environment, state, learners.is_chief)
   learner = state.learner
   replay_dir = None
-  if place.saves_replay(config):
-    replay_dir = checkpoint_lib.replay_directory(place.run_dir)
+  if endpoint.saves_replay(config):
+    replay_dir = checkpoint_lib.replay_directory(run_dir)
   server, memory = transport.serve(
       config, announced, learner.agent.published_variables,
       transport.make_tables(
           config, experiment.make_unroll_spec(
               config, environment, learner.agent), queue_capacity,
-          has_replay=place.replay_address is None), place.port, replay_dir)
+          has_replay=link is None), endpoint.port, replay_dir)
   address = f'localhost:{server.port}'
   publisher = transport.make_publisher(
       config, address, learner, _frames_per_update(config, environment), memory)
   member = None
   if learner_state.POPULATION in state.others:  # It has a single learner.
     member = member_lib.Member(
-        config, place.run_dir, learner, state.others[learner_state.POPULATION],
+        config, run_dir, learner, state.others[learner_state.POPULATION],
         checkpointer)
   version = int(learner.num_updates.numpy())
   learners.require_same_parameters(publisher.snapshot(), version)
   publisher.publish(version)
   parts = LearnerParts(
       config, log_dir, environment, learners, state,
-      _make_saver(config, place, address, checkpointer, learners.is_chief),
+      learner_state.make_saver(
+          checkpointer, address if replay_dir else None, learners.is_chief),
       server, publisher, unroll_filter.Refusals(), member, link)
   if not config.learner_plays:
-    parts = parts._replace(reader=_make_reader(parts, place))
+    parts = parts._replace(reader=_make_reader(parts, sharing))
   environment.close()
   return parts
 
@@ -179,23 +137,13 @@ def _frames_per_update(config: config_lib.Config,
           config.learner.unroll_length * environment.frames_per_step)
 
 
-def _make_saver(config: config_lib.Config, place: Place, address: str,
-                checkpointer: checkpoint_lib.Checkpointer,
-                is_chief: bool) -> training_log.Saver:
-  """Makes the saver: only the chief among learners writes checkpoints."""
-  if not is_chief:
-    return learner_state.NoSaver()
-  if place.saves_replay(config):
-    return learner_state.ReplaySaver(checkpointer, address)
-  return checkpointer
-
-
-def _make_reader(parts: LearnerParts, place: Place) -> batches_lib.BatchReader:
+def _make_reader(parts: LearnerParts, sharing: endpoint_lib.Sharing
+                 ) -> batches_lib.BatchReader:
   """Makes the reader of the queue, and of the replay if there is one."""
   config, link = parts.config, parts.link
   shared = None
-  if place.replay_address is not None:
-    shared = place.replay_address, place.agent
+  if sharing.replay_address is not None:
+    shared = sharing.replay_address, sharing.agent
   recompute = None
   if config.chain_unrolls is not None and config.replay.core_state != 'stored':
     # It has its own agent, as an actor has: it runs in the reader's thread
@@ -205,7 +153,7 @@ def _make_reader(parts: LearnerParts, place: Place) -> batches_lib.BatchReader:
         agent, weights.Fetcher(parts.address, agent.published_variables))
   pace = None
   if link is not None and parts.learners.is_chief:  # All wait for its batch.
-    pace = pacing.Pacemaker(
+    pace = shared_replay.Pacemaker(
         link, lambda: int(parts.state.learner.num_frames.numpy()),
         _frames_per_update(config, parts.environment),
         config.experiment.total_frames)

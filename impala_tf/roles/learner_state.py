@@ -24,17 +24,12 @@ POPULATION = 'population'  # Name in checkpoints of a member's state.
 
 
 class State(NamedTuple):
-  """All state that a run resumes from.
-
-  Attributes:
-    learner: updates the parameters, or the parameter server of A3C.
-    totals: totals of the run beside the learner's counts.
-    configured: the config's values of the hyper-parameters.
-    others: what only some runs have, by its name in checkpoints.
-  """
-  learner: Any
-  totals: training_log.Totals
+  """All state that a run resumes from."""
+  learner: Any  # Updates the parameters, or the parameter server of A3C.
+  totals: training_log.Totals  # Of the run beside the learner's counts.
+  # The config's values of the hyper-parameters.
   configured: hyperparameters_lib.ConfiguredValues
+  # What only some runs have, by its name in checkpoints.
   others: Mapping[str, tf.Module]
 
   def checkpointer(self, config: config_lib.Config, run_dir: str
@@ -79,14 +74,9 @@ def restore(config: config_lib.Config, run_dir: str, log_dir: str,
             is_chief: bool = True) -> checkpoint_lib.Checkpointer:
   """Restores the newest checkpoint, if any; returns the checkpointer.
 
-  Rows of the log that the checkpoint does not know are dropped.
-
-  Args:
-    log_dir: directory of this learner's rows.
-    is_chief: whether this learner writes the files of the run.
-
-  Raises:
-    checkpoint.CheckpointError: if all checkpoints are damaged.
+  Rows in `log_dir` that the checkpoint does not know are dropped. Only the
+  chief writes the files of the run. Raises CheckpointError if all checkpoints
+  are damaged.
   """
   learner = state.learner
   if is_chief:
@@ -104,14 +94,28 @@ def restore(config: config_lib.Config, run_dir: str, log_dir: str,
   return checkpointer
 
 
-class NoSaver:
+def make_saver(checkpointer: checkpoint_lib.Checkpointer,
+               replay_address: Optional[str],
+               is_chief: bool) -> training_log.Saver:
+  """Makes the saver: only the chief among learners writes checkpoints.
+
+  `replay_address` is the server whose replay is saved; None to save none.
+  """
+  if not is_chief:
+    return _NoSaver()
+  if replay_address is None:
+    return checkpointer
+  return _ReplaySaver(checkpointer, replay_address)
+
+
+class _NoSaver:
   """A `training_log.Saver` for learners that are not the chief."""
 
   def save(self, number: int, score: Optional[float]) -> None:
     del number, score
 
 
-class ReplaySaver:
+class _ReplaySaver:
   """A `training_log.Saver` that also writes the replay of a server."""
 
   def __init__(self, checkpointer: checkpoint_lib.Checkpointer, address: str):

@@ -11,11 +11,13 @@ from impala_tf.core import loop
 from impala_tf.core import queue as queue_lib
 from impala_tf.replay import kinds
 from impala_tf.replay import priorities
+from impala_tf.roles import batched_a2c
 from impala_tf.roles import learner_parts
 from impala_tf.runs import level_metrics
 from impala_tf.runs import profiling
 from impala_tf.runs import skipped_updates
 from impala_tf.runs import training_log
+from impala_tf.runtime import control as control_lib
 from impala_tf.runtime import interfaces
 from impala_tf.suites import levels as levels_lib
 
@@ -46,6 +48,16 @@ class _Gauges:
     for name, info in tables.items():
       row[f'{name}_occupancy'] = info.current_size / info.max_size
     return row
+
+
+def batches(parts: learner_parts.LearnerParts,
+            control: control_lib.LoopControl) -> Iterator[types.Unroll]:
+  """Yields batches until the process is to stop."""
+  if parts.reader is None:
+    return batched_a2c.SyncStepPlayer(
+        parts.config, parts.state.learner, parts.spec, control
+        ).batches(parts.prepare)
+  return loop.read(parts.reader, control, parts.learners.agree)
 
 
 def learn(parts: learner_parts.LearnerParts, batches: Iterator[types.Unroll],
@@ -114,6 +126,7 @@ def _callbacks(parts: learner_parts.LearnerParts,
 
 def _gather(parts: learner_parts.LearnerParts) -> training_log.GatherFn:
   """Returns what joins arrays of this learner's unrolls with the others'."""
+  # A single learner does without the call, in every update.
   return parts.learners.concatenate if parts.learners.number > 1 else list
 
 

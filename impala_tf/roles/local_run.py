@@ -9,6 +9,7 @@ from typing import Any, Callable, List, NamedTuple, Optional, Sequence
 
 from impala_tf import config as config_lib
 from impala_tf.roles import beginning
+from impala_tf.roles import endpoint as endpoint_lib
 from impala_tf.runs import progress
 from impala_tf.runs import run_directory
 from impala_tf.runtime import control as control_lib
@@ -21,35 +22,10 @@ from impala_tf.runtime import stop_signals
 from impala_tf.runtime import waiting
 
 
-class Sharing(NamedTuple):
-  """The place of an agent that shares a replay; by default it shares none.
-
-  Attributes:
-    replay_address: 'host:port' of the replay.
-    agent: number of the agent among those that share it.
-  """
-  replay_address: Optional[str] = None
-  agent: int = 0
-
-  def flags(self) -> List[str]:
-    """Returns the flags that learners and actors get for it."""
-    if self.replay_address is None:
-      return []
-    return [f'--replay_address={self.replay_address}', f'--agent={self.agent}']
-
-
-_NOT_SHARED = Sharing()
-
-
 class Ports(NamedTuple):
-  """Ports at which the processes of a run find one another.
-
-  Attributes:
-    reverb: port of each learner's Reverb server, for its actors.
-    tensorflow: port of each learner for the others; none for a single learner.
-  """
-  reverb: List[int]
-  tensorflow: List[int]
+  """Ports at which the processes of a run find one another."""
+  reverb: List[int]  # Of each learner's server, for its actors.
+  tensorflow: List[int]  # Of each learner for the others; none for a single.
 
 
 def choose_ports(first: Optional[int], num_learners: int) -> Ports:
@@ -97,13 +73,13 @@ def begun(run_dir: str, config: config_lib.Config, chosen: Ports,
 
 @contextlib.contextmanager
 def supervisor(config: config_lib.Config, run_dir: str, chosen: Ports,
-               sharing: Sharing = _NOT_SHARED, profile: bool = False,
+               sharing: endpoint_lib.Sharing = endpoint_lib.NOT_SHARED,
+               profile: bool = False,
                evaluate: bool = False,
                is_done: Optional[Callable[[], bool]] = None):
   """Yields the supervisor of a run's processes, which have cores meanwhile.
 
   Args:
-    sharing: place of the agent among those that share a replay.
     profile: whether learner and actors record how they spend their time.
     evaluate: whether an evaluator runs beside training.
     is_done: says whether the learner, in another place, has ended; None if
@@ -188,17 +164,14 @@ class _Waiting:
     waiting.for_port(address, poll)
 
 
-def learn_here(config: config_lib.Config, run_dir: str,
-               line: progress.ProgressLine, sharing: Sharing = _NOT_SHARED,
-               port: Optional[int] = None, callbacks: Sequence[Any] = (),
+def learn_here(config: config_lib.Config, endpoint: endpoint_lib.Endpoint,
+               line: progress.ProgressLine, callbacks: Sequence[Any] = (),
                check: Callable[[], None] = lambda: None,
                signals: Optional[stop_signals.StopSignals] = None
                ) -> Optional[int]:
   """Learns in this process, in turns with an actor or beside other processes.
 
   Args:
-    sharing: place of the agent among those that share a replay.
-    port: port of the Reverb server, for actors in other processes.
     callbacks: called after each update, see `interfaces.Callback`.
     check: called again and again; raises an error if actors have failed.
     signals: notes the signals that end the run; None for `StopSignals`.
@@ -207,16 +180,15 @@ def learn_here(config: config_lib.Config, run_dir: str,
   """
   # Here, after all checks, since they import TensorFlow, which takes seconds.
   from impala_tf.roles import in_process
-  from impala_tf.roles import learner_parts
   from impala_tf.runtime import interfaces
   with signals or stop_signals.StopSignals() as signals, (
       contextlib.suppress(Stopped)):
     waiting_ = _Waiting(signals, wait_secs(config), check)
-    if sharing.replay_address is not None:
-      waiting_.wait_for_replay(sharing.replay_address)
+    if endpoint.sharing.replay_address is not None:
+      waiting_.wait_for_replay(endpoint.sharing.replay_address)
     run_learner = in_process.run
     if not config.experiment.in_process:
       run_learner = beginning.import_architecture(config).run_learner
-    run_learner(config, learner_parts.Place(run_dir, port, *sharing),
-                waiting_.control(), interfaces.Reports(line.show, callbacks))
+    run_learner(config, endpoint, waiting_.control(),
+                interfaces.Reports(line.show, callbacks))
   return signals.first

@@ -10,8 +10,8 @@ from typing import Mapping
 
 from impala_tf import config as config_lib
 from impala_tf.pbt import populations
+from impala_tf.roles import endpoint
 from impala_tf.roles import in_process
-from impala_tf.roles import learner_parts
 from impala_tf.runs import metrics
 from impala_tf.runtime import control as control_lib
 from impala_tf.runtime import interfaces
@@ -50,5 +50,5 @@ def _take_turn(config: config_lib.Config, run_dir: str,
             populations.read_published(run_dir) != before)
 
   return in_process.run(
-      config, learner_parts.Place(run_dir),
+      config, endpoint.Endpoint(run_dir),
       dataclasses.replace(control, should_stop=should_stop), reports)

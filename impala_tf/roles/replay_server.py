@@ -5,7 +5,7 @@ Settings, actors, queue and learner are separate for each agent.
 """
 
 import time
-from typing import Callable, Collection, NamedTuple, Optional
+from typing import Callable, Collection, Optional
 
 from absl import logging
 import reverb
@@ -26,28 +26,17 @@ _POLL_SECS = 0.2
 _STATUS_SECS = 60.
 
 
-class Place(NamedTuple):
-  """A shared replay's port, agents and directory.
-
-  Attributes:
-    port: port of the Reverb server.
-    num_agents: number of the agents that share the replay.
-    absent: numbers of agents that have ended and will not come.
-    run_dir: directory, which exists, that the unrolls are saved to and return
-      from if `ReplayConfig.survives_resume`; may be None otherwise.
-  """
-  port: int
-  num_agents: int
-  absent: Collection[int] = ()
-  run_dir: Optional[str] = None
-
-
-def run(config: config_lib.Config, place: Place,
+def run(config: config_lib.Config, port: int, num_agents: int,
+        absent: Collection[int], run_dir: Optional[str],
         should_stop: Callable[[], bool], say: Callable[[str], None]) -> None:
   """Serves the replay until `should_stop`; saves it now and then, and last.
 
-  The agents' configs may differ from `config` in options that unrolls do not
-  depend on, see `fingerprint_lib.of_unrolls`.
+  Args:
+    config: config of any agent; those of others may differ in options that
+      unrolls do not depend on, see `fingerprint_lib.of_unrolls`.
+    absent: numbers of agents that have ended and will not come.
+    run_dir: directory, which exists, that the unrolls are saved to and return
+      from if `ReplayConfig.survives_resume`; may be None otherwise.
 
   Raises:
     OSError: if the port is taken, or the replay could not be saved at last.
@@ -57,12 +46,12 @@ def run(config: config_lib.Config, place: Place,
   tf_threads.set_threads(1)
   checkpoint_dir = None
   if config.replay.survives_resume:
-    assert place.run_dir is not None  # See `Place`.
-    checkpoint_dir = checkpoint_lib.replay_directory(place.run_dir)
+    assert run_dir is not None
+    checkpoint_dir = checkpoint_lib.replay_directory(run_dir)
   tables = [transport.make_replay(config, _unroll_spec(config)),
             *shared_replay.make_tables(fingerprint_lib.of_unrolls(config),
-                                       place.num_agents, place.absent)]
-  server = queue_lib.make_server(tables, place.port, checkpoint_dir)
+                                       num_agents, absent)]
+  server = queue_lib.make_server(tables, port, checkpoint_dir)
   client = reverb.Client(f'localhost:{server.port}')
   saved = told = time.monotonic()
   say(f'serves {_describe(client)}')

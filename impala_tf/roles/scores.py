@@ -4,17 +4,7 @@ It does not import TensorFlow, so that bad input is refused at once.
 """
 
 import dataclasses
-from typing import (
-  Any,
-  Callable,
-  Dict,
-  List,
-  NamedTuple,
-  Optional,
-  Sequence,
-  Tuple,
-  Union,
-)
+from typing import Any, Callable, NamedTuple, Optional, Sequence, Union
 
 from impala_tf import config as config_lib
 from impala_tf.runs import gin_config
@@ -34,18 +24,13 @@ _MAX_SEED = 2**30  # Emulators take an int32, and each has its own.
 class Games(NamedTuple):
   """The games of an evaluation.
 
-  Attributes:
-    episodes: full games on each level; None for as many as the paper has.
-    seed: seed of games and actions.
-    deterministic: whether the most probable actions are taken.
-    video: path of a film of the first game; None for none.
-    video_secs: seconds after which the film ends; None: with the game.
+  The film is of the first game, and ends with it by default.
   """
-  episodes: Optional[int]
-  seed: int
-  deterministic: bool
-  video: Optional[str] = None
-  video_secs: Optional[float] = None
+  episodes: Optional[int]  # On each level; None for as many as the paper has.
+  seed: int  # Of games and actions.
+  deterministic: bool  # Whether the most probable actions are taken.
+  video: Optional[str] = None  # Path of the film; None for none.
+  video_secs: Optional[float] = None  # Seconds after which it ends.
 
 
 class Score(NamedTuple):
@@ -58,7 +43,7 @@ class Score(NamedTuple):
     human_normalised_score: mean as a share of a human's; None if the level is
       of no suite, since only suites have human scores.
   """
-  returns: List[float]
+  returns: list[float]
   mean: float
   standard_error: Optional[float]
   human_normalised_score: Optional[float]
@@ -67,7 +52,7 @@ class Score(NamedTuple):
 def evaluate(run_dir: str, episodes: Optional[int] = None, *, seed: int = 0,
              checkpoint: Union[str, int] = 'newest',
              deterministic: bool = False,
-             levels: Optional[Sequence[str]] = None) -> Dict[str, Score]:
+             levels: Optional[Sequence[str]] = None) -> dict[str, Score]:
   """Plays full games with a run's agent, as `evaluate.sh` does; writes nothing.
 
   Args:
@@ -93,7 +78,7 @@ def evaluate(run_dir: str, episodes: Optional[int] = None, *, seed: int = 0,
   from impala_tf.agents import saved  # Imports TensorFlow, which takes seconds.
   if levels is None:
     _, levels = scored_levels(config.environment.level)
-  scores: Dict[str, Score] = {}
+  scores: dict[str, Score] = {}
 
   def keep(level, result):
     scores[level] = Score(
@@ -121,7 +106,7 @@ def check(run_dir: str, episodes: Optional[int], seed: int) -> str:
 
 
 def scored_levels(trained_on: str
-                  ) -> Tuple[Optional[suite_lib.Suite], Sequence[str]]:
+                  ) -> tuple[Optional[suite_lib.Suite], Sequence[str]]:
   """Returns suite and levels by which a run is scored.
 
   The suite is None for a single level, and for levels that are not all of one

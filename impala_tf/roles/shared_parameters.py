@@ -4,8 +4,8 @@ Section 4 of Mnih et al. 2016 (arXiv:1602.01783v2). Actors are processes whose
 workers play, learn, and change the parameters in memory of the learner's
 process, which keeps them (`parameter_server`). Workers that cannot open this
 memory, being on another machine, send their gradients to the learner
-(`gradient_intake`). All are found, started and supervised as in IMPALA's
-architecture (`actor_learner`).
+(`gradient_table`). All are found, started and supervised as in IMPALA's
+architecture (`learner_with_actors`).
 """
 
 import time
@@ -15,7 +15,6 @@ import reverb
 import tensorflow as tf
 
 from impala_tf import config as config_lib
-from impala_tf.a3c import gradient_intake
 from impala_tf.a3c import gradient_table
 from impala_tf.a3c import store as store_lib
 from impala_tf.a3c import worker as worker_lib
@@ -25,7 +24,7 @@ from impala_tf.core import queue as queue_lib
 from impala_tf.core import weights
 from impala_tf.roles import a3c_learner
 from impala_tf.roles import a3c_workers
-from impala_tf.roles import learner_parts
+from impala_tf.roles import endpoint as endpoint_lib
 from impala_tf.runtime import control as control_lib
 from impala_tf.runtime import cores
 from impala_tf.runtime import interfaces
@@ -39,53 +38,51 @@ _POLL_SECS = 0.05
 _UPDATES_A_ROW = 100
 
 
-def run_learner(config: config_lib.Config, place: learner_parts.Place,
-                control: control_lib.LoopControl,
-                reports: interfaces.Reports = interfaces.NO_REPORTS,
+def run_learner(config: config_lib.Config, endpoint: endpoint_lib.Endpoint,
+                control: control_lib.LoopControl, reports: interfaces.Reports,
                 join: Callable[[], learner_group.Learners] =
                 learner_group.alone) -> bool:
-  """Runs the learner's process; see `actor_learner.run_learner`."""
+  """Runs the learner's process; see `learner_with_actors.run_learner`."""
   del join  # It is the only one.
   tf_threads.set_threads(1)
-  parts = a3c_learner.make(config, place.run_dir)
+  parts = a3c_learner.make(config, endpoint.run_dir)
   variables = parts.server.agent.published_variables
   server = queue_lib.make_server(
       [*weights.make_tables(variables),
        # It stays empty: workers need no more than its name.
        reverb.Table.queue(parts.store.table_name, max_size=1),
        gradient_table.make_table(parts.store.parameters.size),
-       config_table.make_table(config)], place.port)
+       config_table.make_table(config)], endpoint.port)
   address = f'localhost:{server.port}'
   config_table.publish(address, config)
   publisher = a3c_learner.make_publisher(parts.store, address)
   store = store_lib.find([parts.store.table_name])
   assert store is not None  # It is this process's own.
-  intake = gradient_intake.Intake(
+  intake = gradient_table.Intake(
       address, store, a3c_workers.make_applier(config, store), publisher,
       config.experiment.total_frames)
-  reader = parts.reader(_POLL_SECS, intake.check)
   return parts.learn(
-      loop.read(reader, control), reports, a3c_learner.SeldomPublisher(
+      loop.read(parts.reader(_POLL_SECS, intake.check), control), reports,
+      a3c_learner.SeldomPublisher(
           publisher, store.counts.num_updates),
       config.experiment.log_interval_secs)
 
 
 def run_actor(config: config_lib.Config, address: str, seed: int, task: int,
               control: control_lib.ActorControl,
-              replay_address: Optional[str] = None,
-              core: Optional[int] = None, agent_number: int = 0) -> None:
+              sharing: endpoint_lib.Sharing = endpoint_lib.NOT_SHARED,
+              core: Optional[int] = None) -> None:
   """Runs a process of workers until it is killed.
 
-  See `actor_learner.run_actor` for the arguments; nothing is replayed.
+  See `learner_with_actors.run_actor` for the arguments; nothing is replayed.
 
   Raises:
-    ConnectionError: if the learner does not answer, has another config, or has
+    ConnectionError: the learner does not answer, has another config, or has
       gone.
-    ConfigError: if the learner's memory is needed and cannot be opened, or if
-      this process gets no workers, or the optimiser has fewer memories than
-      there are processes.
+    ConfigError: the learner's memory is needed and cannot be opened, or see
+      `a3c_workers.check_processes`.
   """
-  del replay_address, agent_number
+  del sharing
   # This counts the cores.
   num_processes = sizing.fitted(sizing.fit(config).actor.num_actors)
   a3c_workers.check_processes(config, task, num_processes)

@@ -14,6 +14,7 @@ from typing import Any, Mapping, NamedTuple, Optional, Sequence, Union
 
 from impala_tf import config as config_lib
 from impala_tf.roles import beginning
+from impala_tf.roles import endpoint
 from impala_tf.roles import local_run
 from impala_tf.runs import gin_config
 from impala_tf.runs import metrics
@@ -99,9 +100,8 @@ def train(config: Union[config_lib.Config, str], run_dir: Optional[str] = None,
     if not config.experiment.in_process:
       stack.enter_context(actors)
     signum = local_run.learn_here(
-        config, run_dir, line, port=chosen.reverb[0], callbacks=callbacks,
-        check=actors.check,
-        signals=stop_signals.StopSignals(note_first_only=True))
+        config, endpoint.Endpoint(run_dir, chosen.reverb[0]), line, callbacks,
+        actors.check, stop_signals.StopSignals(note_first_only=True))
   if signum is not None:
     print(run_directory.describe_stop(
         run_dir, f'the same call with run_dir={run_dir!r}'), flush=True)

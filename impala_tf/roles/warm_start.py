@@ -21,10 +21,8 @@ def write_first_checkpoint(config: config_lib.Config, run_dir: str,
   Counts, totals, hyper-parameters and the optimiser's slots are those of a new
   run.
 
-  Args:
-    run_dir: directory of the new run, which has no checkpoint.
-    source_dir: directory of the run or exported agent to begin from.
-    which: its checkpoint, see `checkpoint.find`.
+  `source_dir` is that of the run or exported agent to begin from; for `which`
+  see `checkpoint.find`.
 
   Returns lines that say which parameters were taken, and which start fresh.
   Raises UserError if the parameters do not fit, or there are none.

@@ -13,18 +13,7 @@ import math
 import numbers
 import random
 import re
-from typing import (
-  Any,
-  Dict,
-  Iterable,
-  List,
-  Mapping,
-  NamedTuple,
-  Optional,
-  Sequence,
-  Tuple,
-  Union,
-)
+from typing import Any, Iterable, Mapping, NamedTuple, Optional, Sequence, Union
 
 from impala_tf import config as config_lib
 
@@ -172,7 +161,7 @@ class SweepConfig:
                f'variant; variants are {", ".join(self.variants)}')
 
   @property
-  def sharing_variants(self) -> List[str]:
+  def sharing_variants(self) -> list[str]:
     """Names of the variants whose settings share a replay."""
     if isinstance(self.shared_replay, bool):
       return list(self.variants) if self.shared_replay else []
@@ -204,7 +193,7 @@ class Run(NamedTuple):
     """The run's directory below that of all runs, unique in the sweep."""
     return f'{self.task}/{self.variant}/{self.setting}/seed_{self.seed}'
 
-  def gin_bindings(self) -> List[str]:
+  def gin_bindings(self) -> list[str]:
     """Returns bindings as lines of gin: 'LearnerConfig.batch_size = 16'."""
     return [f'{name} = {value!r}' for name, value in self.bindings.items()]
 
@@ -249,7 +238,7 @@ def corners(config: SweepConfig) -> Settings:
           for i in range(max(map(len, limits.values())))}
 
 
-def runs(config: SweepConfig, chosen: Optional[Settings] = None) -> List[Run]:
+def runs(config: SweepConfig, chosen: Optional[Settings] = None) -> list[Run]:
   """Lists all runs, comparable ones side by side.
 
   So the results of an unfinished sweep can be compared, too. Runs that share a
@@ -258,7 +247,7 @@ def runs(config: SweepConfig, chosen: Optional[Settings] = None) -> List[Run]:
   if chosen is None:
     chosen = settings(config)
   seeds = range(config.first_seed, config.first_seed + config.num_seeds)
-  combined: Iterable[Tuple[Tuple[int, str], int, str, str]] = (
+  combined: Iterable[tuple[tuple[int, str], int, str, str]] = (
       itertools.product(
           enumerate(chosen, 1), seeds, config.tasks, config.variants))
   share = bool(config.sharing_variants)
@@ -293,7 +282,7 @@ class Member(Run):
 
 
 def members(config: SweepConfig, chosen: Optional[Settings] = None
-            ) -> List[Member]:
+            ) -> list[Member]:
   """Lists the members of all populations of a config.
 
   They are the runs of the sweep of the same config, with the same settings and
@@ -325,23 +314,23 @@ class Group(NamedTuple):
     return f'{self.task}/{self.variant}/replay_of_seed_{self.seed}'
 
 
-def groups(config: SweepConfig, all_runs: Sequence[Run]) -> List[Group]:
+def groups(config: SweepConfig, all_runs: Sequence[Run]) -> list[Group]:
   """Groups the runs or members that share a replay."""
-  found: Dict[Tuple[str, str, int], List[Run]] = {}
+  found: dict[tuple[str, str, int], list[Run]] = {}
   for run in all_runs:
     if run.variant in config.sharing_variants:
       found.setdefault((run.task, run.variant, run.seed), []).append(run)
   return [Group(*key, sharing) for key, sharing in found.items()]
 
 
-def differences(old: SweepConfig, new: SweepConfig) -> List[str]:
+def differences(old: SweepConfig, new: SweepConfig) -> list[str]:
   """Lists changed values, as in 'SweepConfig.num_seeds (1, now 2)'."""
   found = []
   for field in dataclasses.fields(SweepConfig):
     name = f'SweepConfig.{field.name}'
     old_value, new_value = getattr(old, field.name), getattr(new, field.name)
     if not isinstance(old_value, dict):
-      shown: List[Tuple[str, ...]] = [
+      shown: list[tuple[str, ...]] = [
           (name, repr(old_value), repr(new_value))]
     else:
       shown = [(f'{name}[{key!r}]',

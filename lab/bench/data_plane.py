@@ -45,8 +45,8 @@ def _read(config: config_lib.Config, spec: types.Unroll, port: int) -> None:
   # Larger than in a run, where waiting keeps unrolls young: here neither end
   # is to wait for the other.
   server = queue_lib.make_server(
-      transport.make_tables(config, spec, _QUEUE_BATCHES * config.num_fresh),
-      port)
+      transport.make_tables(config, spec, _QUEUE_BATCHES * config.num_fresh,
+                            has_replay=True), port)
   reader = batches_lib.BatchReader(transport.make_batches(
       config, spec, f'localhost:{server.port}'))
   num_batches = 0

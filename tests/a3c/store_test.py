@@ -85,7 +85,7 @@ store.add_frames(7, 40, {})
     assert process.wait(programs.DEADLINE_SECS) == -9
   assert store.target_parameters.sum() == 30_000
   # Its record is there before its frames, which a reader would wait for.
-  assert len(store.new_records(0).records) == 2
+  assert len(store.new_records(0)[0]) == 2
   assert store.counts == store_lib.Counts(35, 1, 0)
   store.parameters[:] = 2
   store.add_frames(7, 40, {})
@@ -95,14 +95,14 @@ store.add_frames(7, 40, {})
 
 def test_records_come_in_order_and_once():
   store = store_lib.make(1, 1)
-  assert store.new_records(0) == store_lib.Records([], 0)
+  assert store.new_records(0) == ([], 0)
   for i in range(3):
     store.add_frames(1, 10, {'number': i, 'loss': float('nan')})
   records, num_read = store.new_records(0)
   assert [record['number'] for record in records] == [0, 1, 2]
   assert np.isnan(records[0]['loss']) and num_read == 3
   store.add_frames(1, 10, {'number': 3})
-  assert store.new_records(num_read) == store_lib.Records([{'number': 3}], 4)
+  assert store.new_records(num_read) == ([{'number': 3}], 4)
 
 
 def test_oldest_records_give_way():
@@ -137,7 +137,7 @@ for _ in range(200):
   # Each changed a vector that the other did not.
   np.testing.assert_array_equal(store.parameters, -200)
   np.testing.assert_array_equal(store.slots[0], 200)
-  origins = [r['from'] for r in store.new_records(0).records]
+  origins = [r['from'] for r in store.new_records(0)[0]]
   assert origins.count('here') == origins.count('there') == 200
 
 
@@ -198,8 +198,8 @@ time.sleep(600)
 """) as process:
     assert process.stdout.readline() == 'locked\n'
     start = time.monotonic()
-    assert store.new_records(0) == store_lib.Records([], 0)
+    assert store.new_records(0) == ([], 0)
     assert time.monotonic() - start < 10
     assert store.problem.startswith(f'process {process.pid} has the lock')
   assert not store.problem
-  assert len(store.new_records(0).records) == 1
+  assert len(store.new_records(0)[0]) == 1

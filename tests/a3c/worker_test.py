@@ -1,5 +1,7 @@
 """Workers in turns: segments, exploration, and what they push."""
 
+import functools
+
 import dm_env
 import numpy as np
 import pytest
@@ -48,7 +50,7 @@ class _Process:
     self.store.parameters[:] = worker_lib.flatten(self.agent)
     link = links.MemoryLink(
         self.store, self.agent,
-        links.Applier(self.store, self._update, settings),
+        functools.partial(links.apply, self.store, self._update, settings),
         self.target if self.is_valued else None)
     self.process = worker_lib.WorkersInTurn(
         link, self.agent,
@@ -57,9 +59,8 @@ class _Process:
          for i in range(_NUM_WORKERS)],
         self._gradients, worker_lib.Settings(
             max_gradient_norm=None, max_segment_steps=5,
-            epsilon_anneal_frames=100),
-        seed=0, explores=self.is_valued,
-        keeps_last_action=keeps_last_action)
+            epsilon_anneal_frames=100, explores=self.is_valued,
+            keeps_last_action=keeps_last_action), seed=0)
     self._act, self.process._policy.act = self.process._policy.act, self._note
 
   def _note(self, env_output):
@@ -131,7 +132,7 @@ def test_lost_life_ends_a_segment_and_no_game(monkeypatch):
   made = _run(5)
   # Both workers play to the lost life, then t_max steps, then one of them the
   # step that is left of 9.
-  records = made.store.new_records(0).records
+  records = made.store.new_records(0)[0]
   lengths = [3, 3, 5, 5, 1]
   for unroll, length in zip(made.unrolls, lengths):
     assert (unroll.env_outputs.step_type[1:length] == dm_env.StepType.MID).all()
@@ -155,7 +156,7 @@ def test_segment_of_which_a_time_limit_leaves_nothing_has_no_means(monkeypatch):
   made = _run(5)
   assert made.store.counts.num_frames == 5 + 5 + 1 + 1 + 3
   assert ['rho/mean' in record['metrics'] for record in
-          made.store.new_records(0).records] == [True, True, False, False, True]
+          made.store.new_records(0)[0]] == [True, True, False, False, True]
 
 
 def test_sarsa_takes_the_action_of_which_the_target_was():
@@ -196,7 +197,7 @@ def test_steps_are_pushed_into_the_slot_of_their_worker():
       made.store.parameters, worker_lib.flatten(made.agent) - rates[2],
       rtol=1e-4, atol=1e-6)
   assert made.store.counts == store_lib.Counts(14, 3, 1)
-  records = made.store.new_records(0).records
+  records = made.store.new_records(0)[0]
   assert [r['metrics']['learning_rate'] for r in records] == pytest.approx(
       rates)
   assert [r.get('episode_steps') for r in records] == [None, None, 9]
@@ -244,7 +245,7 @@ def test_learning_rate_falls_to_zero_with_the_frames_of_all_and_no_further():
     made.store.set_counts(frames, 0)
     made.process.run_segment()
   assert [record['metrics']['learning_rate'] for record in
-          made.store.new_records(0).records] == [pytest.approx(.0075), 0, 0, 0]
+          made.store.new_records(0)[0]] == [pytest.approx(.0075), 0, 0, 0]
 
 
 def test_frames_are_those_of_the_emulator_which_repeats_actions():
@@ -258,5 +259,5 @@ def test_frames_are_those_of_the_emulator_which_repeats_actions():
 
 def test_learning_rate_stays_where_it_is_not_annealed():
   made = _run(2, settings=_SETTINGS._replace(annealed=False))
-  for record in made.store.new_records(0).records:
+  for record in made.store.new_records(0)[0]:
     assert record['metrics']['learning_rate'] == 0.01

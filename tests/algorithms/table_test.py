@@ -39,7 +39,7 @@ def test_row_is_an_algorithm_and_the_architecture_that_it_learns_in(name):
   assert row.needs_target_agent == (name in _VALUE_METHODS)
   shares = name.startswith('a3c') or name in _VALUE_METHODS
   assert table.architecture(_CONFIGS[name]) == (
-      'shared_parameters' if shares else 'actor_learner')
+      'shared_parameters' if shares else 'learner_with_actors')
 
 
 @pytest.mark.parametrize('name', ['a3c', 'n_step_q'])

@@ -2,11 +2,9 @@
 
 import time
 
-import numpy as np
 import pytest
 import reverb
 
-from impala_tf.comms import packing
 from impala_tf.comms import reverb_calls
 from impala_tf.core import queue as queue_lib
 from tests.fixtures import unrolls
@@ -21,9 +19,7 @@ def test_flush_ends_with_the_server(monkeypatch):
     writer = client.trajectory_writer(num_keep_alive_refs=1)
     process.kill()
     process.wait()
-    packed = packing.Packing(unrolls.spec()).pack(
-        unrolls.numbered(1), packing.Stamp(np.int64(0), np.int64(0)))
-    writer.append(tuple(np.asarray(column) for column in packed))
+    writer.append(unrolls.columns(unrolls.numbered(1)))
     writer.create_item(
         queue_lib.QUEUE, priority=1.0,
         trajectory=tuple(column[-1] for column in writer.history))

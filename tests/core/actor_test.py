@@ -196,7 +196,7 @@ def test_unrolls_are_what_their_spec_says(make_run, frame_stack, use_lstm):
 
 
 def test_unrolls_lie_as_they_are_sent(make_run):
-  """Columns are what packing would make of the unroll, without packing."""
+  """What is written to an unroll is unpacked from its columns."""
   spec = make_run(STACK, True).spec
   buffer = actor_lib.UnrollBuffer(spec, np.array([7, 4], np.int32), STACK)
   packed = packing.Packing(spec)
@@ -206,8 +206,11 @@ def test_unrolls_lie_as_they_are_sent(make_run):
     for i, array in enumerate(tf.nest.flatten(unroll)):
       array[...] = number + i
     packed.put_stamp(columns, stamp)
-    for column, expected in zip(columns, packed.pack(unroll, stamp)):
-      np.testing.assert_array_equal(column, expected)
+    assert packed.stamp([tf.constant(column) for column in columns]) == stamp
+    unpacked = packed.unpack([tf.constant(column[np.newaxis])
+                              for column in columns])
+    for array, sent in zip(tf.nest.flatten(unroll), tf.nest.flatten(unpacked)):
+      np.testing.assert_array_equal(array, sent[0])
 
 
 def test_rows_are_what_the_environment_returned_with_raw_rewards(run):

@@ -62,7 +62,7 @@ def _stamp(sender, fingerprint=0, agent=0):
 
 def _write(writer, numbers):
   for number in numbers:
-    writer.write(unrolls.numbered(number))
+    writer.write(unrolls.packed(unrolls.numbered(number)))
   writer.flush()
 
 
@@ -306,7 +306,7 @@ def test_what_is_not_finite_is_left_out_and_told(field, value):
   for unroll in (unrolls.numbered(0), _spoilt(1, field, value),
                  unrolls.numbered(2), unrolls.numbered(3),
                  _spoilt(4, field, value), unrolls.numbered(5)):
-    writer.write(unroll)
+    writer.write(unrolls.packed(unroll))
   writer.flush()
   unrolls.assert_equal(_next(reader), _stacked([0, 2]))
   unrolls.assert_equal(_next(reader), _stacked([3, 5]))
@@ -322,7 +322,7 @@ def test_unrolls_of_another_config_are_left_out_and_told():
   ours = queue_lib.UnrollWriter(address, spec, stamp=_stamp(1, -5))
   theirs = queue_lib.UnrollWriter(address, spec, stamp=_stamp(2, 5))
   for number, writer in enumerate((theirs, ours, theirs, ours)):
-    writer.write(unrolls.numbered(number))
+    writer.write(unrolls.packed(unrolls.numbered(number)))
     writer.flush()
   unrolls.assert_equal(_next(reader), _stacked([1, 3]))
   assert refusals.seen == [(2, unroll_filter.OTHER_CONFIG)] * 2
@@ -331,8 +331,9 @@ def test_unrolls_of_another_config_are_left_out_and_told():
 def test_what_is_left_out_of_the_queue_is_left_out_of_the_replay(with_replay):
   _, writer, reader = with_replay
   for number in range(6):
-    writer.write(_spoilt(number, 'reward', np.nan) if number % 2 else
-                 unrolls.numbered(number))
+    writer.write(unrolls.packed(
+        _spoilt(number, 'reward', np.nan) if number % 2 else
+        unrolls.numbered(number)))
   writer.flush()
   numbers = _next(reader).policy_version.numpy().tolist()
   assert numbers[:3] == [0, 2, 4]
@@ -364,7 +365,7 @@ def test_what_has_other_shapes_is_left_out_and_told(sizes):
   refusals = _Refusals()
   reader = _reader(address, refusals=refusals)
   writer = queue_lib.UnrollWriter(address, spec)
-  writer.write(unrolls.numbered(0))
+  writer.write(unrolls.packed(unrolls.numbered(0)))
   writer.flush()
   # A client that does not ask what the table wants.
   other = reverb.Client(address).trajectory_writer(1, validate_items=False)
@@ -373,7 +374,7 @@ def test_what_has_other_shapes_is_left_out_and_told(sizes):
   other.create_item(queue_lib.QUEUE, priority=1., trajectory=tuple(
       column[-1] for column in other.history))
   other.flush(timeout_ms=10_000)
-  writer.write(unrolls.numbered(1))
+  writer.write(unrolls.packed(unrolls.numbered(1)))
   writer.flush()
   unrolls.assert_equal(_next(reader), _stacked([0, 1]))
   (_, reason), = refusals.seen
@@ -412,7 +413,7 @@ def _of_episodes(number):
 def test_episodes_are_replayed_unroll_by_unroll(with_episodes):
   table, writer, make_reader = with_episodes
   for number in range(16):
-    writer.write(_of_episodes(number))
+    writer.write(unrolls.packed(_of_episodes(number)))
   writer.flush()
   assert table.info.max_size == 60 // 4
   assert table.info.current_size == 1 + 8  # The first, and those that end.
@@ -443,7 +444,7 @@ def test_an_episode_with_a_spoilt_unroll_is_left_out(with_episodes):
     unroll = _of_episodes(number)
     if number == 3:
       unroll.env_outputs.reward[0] = np.nan
-    writer.write(unroll)
+    writer.write(unrolls.packed(unroll))
   writer.flush()
   reader = make_reader()
   for _ in range(3):
@@ -520,7 +521,8 @@ def test_each_batch_is_of_one_version_and_of_the_next():
       (sender, unroll_filter.LATE) for sender in (2, 3, 1, 2)]
   unroll = unrolls.numbered(7)
   unroll.env_outputs.reward[0] = np.nan
-  writers[0].write(unroll)  # None could take its place.
+  # None could take its place.
+  writers[0].write(unrolls.packed(unroll))
   batch = _next(reader)
   assert batch.policy_version.numpy().tolist() == [7] * B
   assert np.isnan(batch.env_outputs.reward).any()

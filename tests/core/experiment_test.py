@@ -103,7 +103,7 @@ def test_two_learners_with_queues_of_their_own_sample_one_replay():
   for number in range(40):
     for task, writer in enumerate(writers):
       # Numbers tell whose they are: those of the second are above 1000.
-      writer.write(unrolls.numbered(1000 * task + number))
+      writer.write(unrolls.packed(unrolls.numbered(1000 * task + number)))
       writer.flush()
   replayed = [set(), set()]
   for batch in range(20):

@@ -99,7 +99,7 @@ class _Run:
         python_types.SimpleNamespace(save=save or _note(self.saved)),
         self.learner, log)
     num_replayed = len(unrolls[0].level_index) - num_fresh
-    replayed = [kinds.ReplayColumns(num_replayed)] if num_replayed else []
+    replayed = [kinds.ReplayColumns(num_replayed, list)] if num_replayed else []
 
     config = config_lib.ExperimentConfig(
         total_frames=total_frames, stop_at_return=stop_at_return)

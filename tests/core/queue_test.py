@@ -39,7 +39,7 @@ def _read(address):
 def test_unrolls_come_out_whole_and_in_order(served):
   queue, address, writer = served
   for number in range(6):
-    writer.write(unrolls.numbered(number))
+    writer.write(unrolls.packed(unrolls.numbered(number)))
     writer.flush()
     assert queue.info.current_size == 1
     unrolls.assert_equal(_read(address), unrolls.numbered(number))
@@ -48,42 +48,18 @@ def test_unrolls_come_out_whole_and_in_order(served):
 
 def test_buffers_may_be_overwritten_once_written(served):
   _, address, writer = served
-  unroll = unrolls.numbered(1)
-  writer.write(unroll)
-  for array in tf.nest.flatten(unroll._replace(
-      policy_version=(), level_index=())):
-    array[...] = 0
+  packed = unrolls.packed(unrolls.numbered(1))
+  writer.write(packed)
+  for column in packed.columns:
+    column[...] = 0
   writer.flush()
   unrolls.assert_equal(_read(address), unrolls.numbered(1))
-
-
-def test_packed_unrolls_come_out_as_others_do(served):
-  _, address, writer = served
-  allocated = packing.Packing(unrolls.spec()).allocate(1)
-  packed = packing.PackedUnroll(
-      tuple(column[0] for column in allocated.columns),
-      tf.nest.map_structure(lambda x: x[0, ...], allocated.unroll))
-  for number in range(3):  # In memory that is used again.
-    for array, value in zip(tf.nest.flatten(packed.unroll),
-                            tf.nest.flatten(unrolls.numbered(number))):
-      array[...] = value
-    writer.write(packed)
-    writer.flush()
-    unrolls.assert_equal(_read(address), unrolls.numbered(number))
-
-
-def test_packed_unroll_of_another_spec_is_refused(served):
-  _, _, writer = served
-  other = packing.Packing(unrolls.spec()._replace(core_state=())).allocate(1)
-  with pytest.raises(ValueError, match='must have columns of'):
-    writer.write(packing.PackedUnroll(
-        tuple(column[0] for column in other.columns), other.unroll))
 
 
 def test_full_queue_blocks_flush_until_something_is_read(served):
   queue, address, writer = served
   for number in range(3):
-    writer.write(unrolls.numbered(number))
+    writer.write(unrolls.packed(unrolls.numbered(number)))
   flushing = threading.Thread(target=writer.flush, daemon=True)
   flushing.start()
   programs.wait_until(lambda: queue.info.current_size == 2, 'a full queue')
@@ -99,34 +75,40 @@ def test_full_queue_blocks_flush_until_something_is_read(served):
 def test_flush_leaves_as_many_on_their_way_as_it_may(served):
   queue, address, writer = served
   for number in range(4):
-    writer.write(unrolls.numbered(number))
+    writer.write(unrolls.packed(unrolls.numbered(number)))
   writer.flush(max_pending=2)  # Two in the queue, two on their way: no wait.
   assert queue.info.current_size == 2
   assert [_read(address).policy_version for _ in range(4)] == [0, 1, 2, 3]
 
 
-def _short_rewards(unroll):
-  outputs = unroll.env_outputs
-  return unroll._replace(
-      env_outputs=outputs._replace(reward=outputs.reward[:-1]))
+def _of_spec(spec):
+  array = tf.nest.map_structure(
+      lambda field: np.zeros(field.shape, field.dtype.as_numpy_dtype), spec)
+  return unrolls.packed(array, spec)
 
 
-def _double_rewards(unroll):
-  outputs = unroll.env_outputs
-  return unroll._replace(
-      env_outputs=outputs._replace(reward=outputs.reward.astype(np.float64)))
+def _short_rewards(spec):
+  outputs = spec.env_outputs
+  return spec._replace(env_outputs=outputs._replace(
+      reward=tf.TensorSpec([unrolls.T], tf.float32)))
 
 
-def _no_core_state(unroll):
-  return unroll._replace(core_state=())
+def _double_rewards(spec):
+  outputs = spec.env_outputs
+  return spec._replace(env_outputs=outputs._replace(
+      reward=tf.TensorSpec([unrolls.T + 1], tf.float64)))
+
+
+def _no_core_state(spec):
+  return spec._replace(core_state=())
 
 
 @pytest.mark.parametrize(
     'spoil', [_short_rewards, _double_rewards, _no_core_state])
 def test_unroll_of_another_shape_or_type_is_refused(served, spoil):
   queue, _, writer = served
-  with pytest.raises(ValueError):
-    writer.write(spoil(unrolls.numbered(1)))
+  with pytest.raises(ValueError, match='must have columns of'):
+    writer.write(_of_spec(spoil(unrolls.spec())))
   assert queue.info.current_size == 0
 
 
@@ -175,7 +157,7 @@ def test_server_is_where_it_was_told_to_be():
 def test_dead_server_is_told_within_a_deadline(monkeypatch):
   with unrolls.server_process() as (process, address):
     writer = queue_lib.UnrollWriter(address, unrolls.spec())
-    writer.write(unrolls.numbered(1))
+    writer.write(unrolls.packed(unrolls.numbered(1)))
     writer.flush()
     process.kill()
     process.wait()
@@ -183,7 +165,7 @@ def test_dead_server_is_told_within_a_deadline(monkeypatch):
     start = time.monotonic()
     with pytest.raises(ConnectionError, match='does not answer'):
       for number in range(3):  # One may still go into a buffer.
-        writer.write(unrolls.numbered(number))
+        writer.write(unrolls.packed(unrolls.numbered(number)))
         writer.flush()
     with pytest.raises(ConnectionError, match='does not answer'):
       queue_lib.UnrollWriter(address, unrolls.spec())
@@ -213,7 +195,7 @@ def _sample(client, num_samples):
 def test_replay_is_sampled_uniformly_and_drops_its_oldest():
   (table, _), server, writer, client = _serve_replay(capacity=5)
   for number in range(8):
-    writer.write(unrolls.numbered(number))
+    writer.write(unrolls.packed(unrolls.numbered(number)))
   writer.flush()
   assert table.info.current_size == 5
   drawn = np.bincount(_sample(client, 500), minlength=8)
@@ -232,7 +214,7 @@ def test_full_queue_blocks_a_writer_to_both():
   writer = queue_lib.UnrollWriter(address, spec, (queue_lib.REPLAY,
                                                   queue_lib.QUEUE))
   for number in range(4):
-    writer.write(unrolls.numbered(number))
+    writer.write(unrolls.packed(unrolls.numbered(number)))
   writer.flush(max_pending=2)
   flushing = threading.Thread(target=writer.flush, daemon=True)
   flushing.start()
@@ -250,10 +232,10 @@ def test_full_queue_blocks_a_writer_to_both():
 def test_replay_is_there_again_after_a_restart(tmp_path):
   _, server, writer, client = _serve_replay(10, str(tmp_path))
   for number in range(3):
-    writer.write(unrolls.numbered(number))
+    writer.write(unrolls.packed(unrolls.numbered(number)))
   writer.flush()
   client.checkpoint()
-  writer.write(unrolls.numbered(9))  # Not saved, hence lost.
+  writer.write(unrolls.packed(unrolls.numbered(9)))  # Not saved, hence lost.
   writer.flush()
   server.stop()
   _, server, _, client = _serve_replay(10, str(tmp_path))
@@ -266,7 +248,7 @@ def test_replay_is_there_again_after_a_restart(tmp_path):
 
 def test_damaged_replay_is_told_in_a_line(tmp_path):
   _, server, writer, client = _serve_replay(10, str(tmp_path))
-  writer.write(unrolls.numbered(1))
+  writer.write(unrolls.packed(unrolls.numbered(1)))
   writer.flush()
   client.checkpoint()
   server.stop()
@@ -304,7 +286,7 @@ def test_shared_replay_that_came_back_empty_gets_the_last_unroll_again():
       replay_address=address)
   client = reverb.Client(address)
   for number in range(2):
-    writer.write(unrolls.numbered(number))
+    writer.write(unrolls.packed(unrolls.numbered(number)))
   flushing = threading.Thread(target=writer.flush, daemon=True)
   flushing.start()
   programs.wait_until(

@@ -56,8 +56,7 @@ PACKED = packing.Packing(unrolls.spec())
 
 def _columns(numbers):
   """Makes the columns [n, N] of a chain of numbered unrolls."""
-  stamp = packing.Stamp(np.int64(0), np.int64(0))
-  packed = [PACKED.pack(unrolls.numbered(n), stamp) for n in numbers]
+  packed = [unrolls.columns(unrolls.numbered(n)) for n in numbers]
   return tuple(np.stack(columns) for columns in zip(*packed))
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from impala_tf import config as config_lib
 from impala_tf.replay import pacing
+from impala_tf.replay import shared_replay
 from impala_tf.runtime import control as control_lib
 
 
@@ -121,7 +122,7 @@ class _Process:
     self.pauses, self.told = [], []
     link = python_types.SimpleNamespace(
         pace=pace, problem=problem, report=self.told.append, check=check)
-    self._pacemaker = pacing.Pacemaker(link, lambda: 200, 40, 1000)
+    self._pacemaker = shared_replay.Pacemaker(link, lambda: 200, 40, 1000)
 
   def must_pause(self):
     return self._pacemaker.must_pause(

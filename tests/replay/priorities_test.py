@@ -36,7 +36,7 @@ def _served():
   server, address = _serve()
   writer = queue_lib.UnrollWriter(address, unrolls.spec(), (queue_lib.REPLAY,))
   for number in range(3):
-    writer.write(unrolls.numbered(number))
+    writer.write(unrolls.packed(unrolls.numbered(number)))
   writer.flush()
   yield (priorities.Prioritiser(address, queue_lib.REPLAY),
          reverb.Client(address))

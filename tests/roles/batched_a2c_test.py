@@ -12,8 +12,8 @@ import tensorflow as tf
 
 from impala_tf import config as config_lib
 from impala_tf.envs import env_processes
-from impala_tf.roles import actor_learner
 from impala_tf.roles import batched_a2c
+from impala_tf.roles import learner_with_actors
 from impala_tf.runs import metrics
 from impala_tf.runtime import control as control_lib
 from tests.fixtures import hosts
@@ -160,7 +160,7 @@ def test_environments_that_die_too_often_end_the_run(monkeypatch):
 
 def test_actor_of_a_learner_that_plays_is_refused():
   with pytest.raises(config_lib.ConfigError, match='start no actors'):
-    actor_learner.run_actor(
+    learner_with_actors.run_actor(
         _config('step'), 'localhost:1', 0, 0, control_lib.ActorControl())
 
 

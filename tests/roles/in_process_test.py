@@ -17,6 +17,7 @@ from impala_tf.core import experiment
 from impala_tf.core import queue as queue_lib
 from impala_tf.core import weights
 from impala_tf.roles import dynamic_batching_actor
+from impala_tf.roles import endpoint
 from impala_tf.roles import evaluation
 from impala_tf.roles import learner_parts
 from impala_tf.runs import metrics
@@ -608,4 +609,4 @@ def test_learners_compare_the_precision_that_the_machine_decided(
   monkeypatch.setattr(learners, 'require_same', refuse)
   with pytest.raises(_Refused):
     learner_parts.make(
-        config, config, learner_parts.Place(str(tmp_path)), 4, learners)
+        config, config, endpoint.Endpoint(str(tmp_path)), 4, learners)

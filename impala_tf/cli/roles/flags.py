@@ -6,7 +6,7 @@ from typing import Callable, List, Optional, Tuple
 from impala_tf import config as config_lib
 from impala_tf.cli import command_line
 from impala_tf.cli import program
-from impala_tf.roles import local_run
+from impala_tf.roles import endpoint
 from impala_tf.runs import run_directory
 from impala_tf.runs import sharing as sharing_lib
 from impala_tf.runtime import plurals
@@ -104,9 +104,9 @@ def add_training(parser: argparse.ArgumentParser) -> None:
                       'WANDB_PROJECT (docs/tracking.md)')
 
 
-def sharing(args: argparse.Namespace) -> local_run.Sharing:
+def sharing(args: argparse.Namespace) -> endpoint.Sharing:
   """Returns the place that --replay_address and --agent give."""
-  return local_run.Sharing(args.replay_address, args.agent or 0)
+  return endpoint.Sharing(args.replay_address, args.agent or 0)
 
 
 def check_sharing(args: argparse.Namespace,

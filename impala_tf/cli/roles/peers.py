@@ -138,7 +138,7 @@ def run_actor(args: argparse.Namespace) -> None:
   architecture.run_actor(
       config, args.address, seed, args.task,
       _ActorProcess(args, learner, config, profile).control(),
-      args.replay_address, args.core, args.agent or 0)
+      role_flags.sharing(args), args.core)
 
 
 def run_evaluator(args: argparse.Namespace) -> None:

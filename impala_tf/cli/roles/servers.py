@@ -12,6 +12,7 @@ from impala_tf.algorithms import table as algorithms
 from impala_tf.cli import program
 from impala_tf.cli.roles import flags as role_flags
 from impala_tf.roles import beginning
+from impala_tf.roles import endpoint as endpoint_lib
 from impala_tf.roles import local_run
 from impala_tf.runs import gin_config
 from impala_tf.runs import progress
@@ -119,19 +120,17 @@ def _learn(args: argparse.Namespace, config: config_lib.Config, run_dir: str,
   addresses = role_flags.learner_addresses(args, config.learner.num_learners)
   process = _Process(args, addresses, config)
   # Here, since they import TensorFlow, which takes seconds.
-  from impala_tf.roles import learner_parts
   from impala_tf.runtime import interfaces
   architecture = beginning.import_architecture(config)
   process.handle_signals()  # Before, there is nothing to save.
   _, port = role_flags.parse_address(args.address)
-  place = learner_parts.Place(
-      run_dir, port, args.replay_address, args.agent or 0)
+  endpoint = endpoint_lib.Endpoint(run_dir, port, role_flags.sharing(args))
   is_done = False
   with contextlib.suppress(local_run.Stopped):
     if args.replay_address is not None:
       process.wait_for_replay()
     is_done = architecture.run_learner(
-        config, place, process.control(),
+        config, endpoint, process.control(),
         interfaces.Reports(on_row, profile=args.profile), process.join)
   if process.signals:
     return process.signals[0]
@@ -230,7 +229,6 @@ def run_replay(args: argparse.Namespace) -> int:
     if args.supervised:
       child_lib.stop_with_parent(lambda: signals.append(signal.SIGTERM))
     replay_server.run(
-        config, replay_server.Place(
-            port, args.num_agents, role_flags.absent_agents(args),
-            args.run_dir), lambda: bool(signals), say)
+        config, port, args.num_agents, role_flags.absent_agents(args),
+        args.run_dir, lambda: bool(signals), say)
   return 128 + signals[0]

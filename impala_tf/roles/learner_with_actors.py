@@ -14,6 +14,7 @@ from impala_tf.core import transport
 from impala_tf.core import weights
 from impala_tf.roles import batched_a2c
 from impala_tf.roles import dynamic_batching_actor
+from impala_tf.roles import endpoint as endpoint_lib
 from impala_tf.roles import learner_parts
 from impala_tf.roles import learning
 from impala_tf.runtime import control as control_lib
@@ -25,36 +26,30 @@ from impala_tf.runtime import sizing
 from impala_tf.runtime import tf_threads
 
 
-def run_learner(config: config_lib.Config, place: learner_parts.Place,
-                control: control_lib.LoopControl,
-                reports: interfaces.Reports = interfaces.NO_REPORTS,
+def run_learner(config: config_lib.Config, endpoint: endpoint_lib.Endpoint,
+                control: control_lib.LoopControl, reports: interfaces.Reports,
                 join: Callable[[], learner_group.Learners] =
                 learner_group.alone) -> bool:
   """Runs the learner's process, with Reverb; returns whether the run is done.
 
   It is not done if this learner or another was stopped. `join` waits for all
-  learners of the run, and returns them.
-
-  Raises:
-    OSError: if the port is taken.
-    PeerLost: if another learner has gone.
-    checkpoint.CheckpointError: if all checkpoints are damaged.
+  learners of the run, and returns them. Raises PeerLost if another learner has
+  gone, and as `learner_parts.make` does.
   """
   announced, config = config, sizing.fit(config)
   tf_threads.set_threads(sizing.fitted(config.learner.num_threads))
   learners = join()
   with learners.noticing_loss():
     parts = learner_parts.make(
-        config, announced, place, config.learner.queue_capacity, learners)
+        config, announced, endpoint, config.learner.queue_capacity, learners)
     return learning.learn(
-        parts, parts.batches(control), parts.publisher, reports,
+        parts, learning.batches(parts, control), parts.publisher, reports,
         config.experiment.log_interval_secs)
 
 
 def start_actor(config: config_lib.Config, address: str, seed: int, task: int,
                 control: control_lib.ActorControl,
-                run_table: Optional[str] = None,
-                replay_address: Optional[str] = None, agent_number: int = 0
+                sharing: endpoint_lib.Sharing, run_table: Optional[str] = None
                 ) -> dynamic_batching_actor.AnyActor:
   """Makes an actor that holds the learner's parameters.
 
@@ -76,15 +71,15 @@ def start_actor(config: config_lib.Config, address: str, seed: int, task: int,
     source = batched_a2c.NewerFetcher(fetcher)
   spec = experiment.make_unroll_spec(config, environment, agent)
   writer = transport.make_writer(
-      config, address, spec, task, replay_address, agent_number)
+      config, address, spec, task, *sharing)
   return dynamic_batching_actor.make_actor(
       config, agent, environment, writer, source, spec, policy_seed)
 
 
 def run_actor(config: config_lib.Config, address: str, seed: int, task: int,
               control: control_lib.ActorControl,
-              replay_address: Optional[str] = None,
-              core: Optional[int] = None, agent_number: int = 0) -> None:
+              sharing: endpoint_lib.Sharing = endpoint_lib.NOT_SHARED,
+              core: Optional[int] = None) -> None:
   """Runs an actor's process, which plays until it is killed.
 
   Args:
@@ -93,9 +88,8 @@ def run_actor(config: config_lib.Config, address: str, seed: int, task: int,
       has died.
     task: number of the actor, 0 to `ActorConfig.num_actors` - 1. It decides
       which of several levels are played.
-    replay_address: 'host:port' of the replay's server; None: the learner's.
+    sharing: place of the agent among those that share a replay.
     core: number of the core that the process stays on; None: any.
-    agent_number: number of the agent among those that share the replay.
 
   Raises:
     ConnectionError: if the learner does not answer, or has another config.
@@ -110,9 +104,7 @@ def run_actor(config: config_lib.Config, address: str, seed: int, task: int,
   if core is not None:  # Before TensorFlow starts its threads.
     cores.stay_on(core)
   tf_threads.set_threads(1)
-  actor = start_actor(
-      config, address, seed, task, control, run_table, replay_address,
-      agent_number)
+  actor = start_actor(config, address, seed, task, control, sharing, run_table)
   try:
     while True:
       actor.run_unroll()

@@ -1,0 +1,35 @@
+"""The place of a learner: its directory, its port, and the replay it shares."""
+
+from typing import List, NamedTuple, Optional
+
+from impala_tf import config as config_lib
+
+
+class Sharing(NamedTuple):
+  """The place of an agent that shares a replay; by default it shares none."""
+  # 'host:port' of the replay; None: the replay, if any, is in the learner's own
+  # server.
+  replay_address: Optional[str] = None
+  agent: int = 0  # Number of the agent among those that share it.
+
+  def flags(self) -> List[str]:
+    """Returns the flags that learners and actors get for it."""
+    if self.replay_address is None:
+      return []
+    return [f'--replay_address={self.replay_address}', f'--agent={self.agent}']
+
+
+NOT_SHARED = Sharing()
+
+
+class Endpoint(NamedTuple):
+  """A learner's directory and port."""
+  # Directory of the run, which exists; checkpoints in it are resumed from.
+  run_dir: str
+  port: Optional[int] = None  # Port of the Reverb server; None for a free one.
+  sharing: Sharing = NOT_SHARED  # Place among agents that share a replay.
+
+  def saves_replay(self, config: config_lib.Config) -> bool:
+    """Whether the learner's own server writes its replay with checkpoints."""
+    return bool(config.num_replayed and config.replay.survives_resume and
+                self.sharing.replay_address is None)
