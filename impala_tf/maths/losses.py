@@ -41,7 +41,6 @@ def policy_gradient_loss(log_probs: tf.Tensor, advantages: tf.Tensor,
       which the gradient flows.
     advantages: float32 [T, B], rho_t (r_t + gamma v_{t+1} - V(x_t)), as
       `vtrace` returns them. No gradient flows through them.
-    mask: see the module.
     epsilon: added to pi(a_t|x_t) within the logarithm, which bounds it and its
       gradient where pi is nearly 0 (the epsilon-correction of section 5.2.2).
   """

@@ -37,16 +37,11 @@ class Totals(NamedTuple):
 
 
 def totals(observations: tf.Tensor, mean: tf.Tensor) -> Totals:
-  """Sums up the observations of a batch.
+  """Sums up the observations of a batch, [T, B, F] of any numeric type.
 
-  Args:
-    observations: any numeric type, [T, B, F].
-    mean: float64 [F], running mean before these observations; raises ValueError
-      if it is of another shape.
-
-  Returns:
-    Sums of deviations from `mean`, float64 [F] ([] for the count), without
-    gradients.
+  `mean`, float64 [F], is the running mean before; raises ValueError if it is of
+  another shape. Returns sums of deviations from it, float64 [F] ([] for the
+  count), without gradients.
   """
   if not observations.shape[2:].is_compatible_with(mean.shape):
     raise ValueError(f'observations must be [T, B] and then {mean.shape}, but '

@@ -38,14 +38,9 @@ def implied_log_probs(target_logits: tf.Tensor, behaviour_logits: tf.Tensor,
 
     pi~_mu(a|x) = min(rho-bar mu(a|x), pi(a|x)) / (its sum over all actions).
 
-  Args:
-    target_logits: float32 [T, B, A], of pi.
-    behaviour_logits: float32 [T, B, A], of mu, as the actor recorded them.
-    clip_rho_threshold: rho-bar, above 0; None: no clipping, with which the
-      implied policy is pi.
-
-  Returns:
-    float32 [T, B, A], log pi~_mu(a|x).
+  Logits are float32 [T, B, A], those of mu as the actor recorded them.
+  `clip_rho_threshold` is rho-bar, above 0; with None, no clipping, the implied
+  policy is pi. Returns float32 [T, B, A], log pi~_mu(a|x).
   """
   log_pi, log_mu = _log_probs(target_logits, behaviour_logits)
   return tf.nn.log_softmax(_clipped(log_pi, log_mu, clip_rho_threshold))
@@ -62,11 +57,8 @@ def kl_to_implied(target_logits: tf.Tensor, behaviour_logits: tf.Tensor,
 
   in log space: no probability is divided by another, however small. It never
   exceeds KL(pi || mu) where rho-bar is at least 1. Arguments are those of
-  `implied_log_probs`.
-
-  Returns:
-    float32 [T, B], in nats, of each state. Infinite, or very large, where pi
-    has an action that mu never takes.
+  `implied_log_probs`. Returns float32 [T, B], in nats, of each state: infinite,
+  or very large, where pi has an action that mu never takes.
   """
   log_pi, log_mu = _log_probs(target_logits, behaviour_logits)
   clipped = _clipped(log_pi, log_mu, clip_rho_threshold)

@@ -228,15 +228,10 @@ def _check_shapes(log_rhos, discounts, rewards, values, bootstrap_value):
 
 
 def clip(ratios: tf.Tensor, threshold: Threshold, name: str) -> tf.Tensor:
-  """Bounds ratios pi/mu of any shape from above.
+  """Bounds ratios pi/mu, float32 of any shape, from above.
 
-  Args:
-    ratios: float32 of any shape.
-    threshold: scalar bound, which may be 0; None for no bound.
-    name: name of the threshold, for messages.
-
-  Raises:
-    ValueError: the threshold is no scalar.
+  The threshold may be 0; None is no bound. Raises ValueError, which calls it
+  `name`, if it is no scalar.
   """
   if threshold is None:
     return ratios

@@ -57,10 +57,9 @@ class RMSProp(tf.Module):
     self._variable_refs: Optional[Tuple[Any, ...]] = None
 
   def build(self, variables: Sequence[tf.Variable]) -> None:
-    """Creates the slots, so that a checkpoint can be restored into them.
+    """Creates the slots, which the order of the variables names.
 
-    The order of the variables names the slots. Raises ValueError if called
-    twice, or outside of the variables' strategy scope.
+    Raises ValueError if called twice, or outside of their strategy scope.
     """
     if self._variable_refs is not None:
       raise ValueError('RMSProp.build was called before')

@@ -119,7 +119,6 @@ class ClusterRun(supervisor.Supervisor):
     Args:
       config: config of the run, with a number for `ActorConfig.num_actors`.
       run_dir: directory of the run, an absolute path or a URL; claimed.
-      log_dir: directory for a log file of each program.
       port: of the first learner's Reverb server; others follow. None for free
         ones.
       needs: resources of each program; an evaluator runs only if it has some.

@@ -11,7 +11,7 @@ import importlib.util  # gin 0.5.0 uses it without importing it.
 import io
 import os
 import re
-from typing import Any, Iterator, Mapping, Sequence
+from typing import Any, Dict, Iterator, Mapping, Sequence
 
 import gin
 from gin import config_parser
@@ -270,18 +270,19 @@ def _section(module: str, section: Any) -> str:
       for field in dataclasses.fields(section))
 
 
+def values(config: config_lib.Config) -> Dict[str, Any]:
+  """Returns the value of each option by its name in .gin files."""
+  return {f'{type(section).__name__}.{option}': value
+          for section in vars(config).values()
+          for option, value in vars(section).items()}
+
+
 def differences(old: config_lib.Config,
                 new: config_lib.Config) -> Sequence[str]:
   """Lists changed values, like 'LearnerConfig.batch_size (32, now 16)'."""
-  found = []
-  for section in dataclasses.fields(old):
-    was, now = getattr(old, section.name), getattr(new, section.name)
-    for field in dataclasses.fields(was):
-      # As text: in a dict 1, 1.0 and True are equal otherwise.
-      a, b = repr(getattr(was, field.name)), repr(getattr(now, field.name))
-      if a != b:
-        found.append(f'{type(was).__name__}.{field.name} ({a}, now {b})')
-  return found
+  # As text: in a dict 1, 1.0 and True are equal otherwise.
+  return [f'{name} ({was!r}, now {now!r})' for (name, was), now in zip(
+      values(old).items(), values(new).values()) if repr(was) != repr(now)]
 
 
 def config_path(run_dir: str) -> str:

@@ -3,7 +3,6 @@
 The HParams dashboard has a line for each run, with its returns.
 """
 
-import dataclasses
 import os
 import time
 from typing import Any, Dict
@@ -11,6 +10,7 @@ from typing import Any, Dict
 from absl import logging
 
 from impala_tf import config as config_lib
+from impala_tf.runs import gin_config
 from impala_tf.storage import files
 
 _SUFFIX = '.hparams'  # Of the event file, which each start of a run replaces.
@@ -52,13 +52,8 @@ def _write_events(directory: str, run_dir: str, config: config_lib.Config,
 
 def values(config: config_lib.Config) -> Dict[str, Any]:
   """Returns each option's value by its name in .gin files; dicts as text."""
-  found = {}
-  for name, section in config_lib.sections().items():
-    for field in dataclasses.fields(section):
-      value = getattr(getattr(config, name), field.name)
-      found[f'{section.__name__}.{field.name}'] = (
-          str(value) if isinstance(value, dict) else value)
-  return found
+  return {name: str(value) if isinstance(value, dict) else value
+          for name, value in gin_config.values(config).items()}
 
 
 def _experiment() -> Any:

@@ -21,8 +21,7 @@ class LevelLog:
                frames_per_unroll: int):
     """Starts an empty log of L levels in the order of their indices.
 
-    `frames` is an int64 variable [L], environment frames learned from on each
-    level, which `add` updates.
+    `add` updates `frames`, int64 variable [L], environment frames learned from.
     """
     self._levels = levels
     self._frames = frames

@@ -183,8 +183,7 @@ def claim(path: str, config: config_lib.Config,
   The config is written to `config.gin` before anything else. If the caller
   raises UserError, a new run's files are removed, unless it has learned.
 
-  Yields:
-    Whether there is a run to resume.
+  Yields whether there is a run to resume.
 
   Raises:
     RunDirectoryError: before anything is touched, if the directory is in use,
@@ -232,10 +231,7 @@ def best_checkpoint(path: str) -> Optional[str]:
 
 
 def newest_checkpoint(path: str) -> Optional[int]:
-  """Returns the number of updates of a run's newest checkpoint, or None.
-
-  It needs no TensorFlow, unlike `checkpoint`.
-  """
+  """Returns the number of updates of a run's newest checkpoint, or None."""
   return next((int(name[len('ckpt-'):]) for name in _checkpoints(path)
                if name.startswith('ckpt-')), None)
 

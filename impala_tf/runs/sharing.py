@@ -13,7 +13,7 @@ from impala_tf.sweeps import plan as plan_lib
 from impala_tf.sweeps import results as results_lib
 
 
-class Sharing(NamedTuple):
+class SharedReplay(NamedTuple):
   """A shared replay, and its unfinished runs."""
   name: str  # Of the replay.
   command: Sequence[str]  # Of the replay, to follow `python -m`.
@@ -58,7 +58,7 @@ def check(config: plan_lib.SweepConfig,
 
 def plan(groups: Sequence[plan_lib.Group], to_do: Sequence[plan_lib.Run],
          directory: sweep_directory.SweepDirectory, host: str
-         ) -> List[Sharing]:
+         ) -> List[SharedReplay]:
   """Plans the shared replays of the runs to do; `host` is this machine."""
   names = {run.name for run in to_do}
   found = [group for group in groups
@@ -77,7 +77,7 @@ def plan(groups: Sequence[plan_lib.Group], to_do: Sequence[plan_lib.Run],
       flags.append(f'--absent={",".join(absent)}')
     if gin_config.load(task_path, first.gin_bindings()).replay.survives_resume:
       flags.append(f'--run_dir={os.path.abspath(directory.replay_dir(group))}')
-    shared.append(Sharing(
+    shared.append(SharedReplay(
         group.name, role_commands.replay(address, *flags),
         {name: [f'--replay_address={address}', f'--agent={agent}']
          for name, agent in agents.items() if name in names}))

@@ -24,10 +24,7 @@ class SkippedUpdates:
 
   def __init__(self, run_dir: str, max_in_a_row: int,
                clock: Callable[[], float] = time.monotonic):
-    """Begins with none; so many in a row as `max_in_a_row` end the run.
-
-    `run_dir` is a path or URL in which `check` saves the last batch.
-    """
+    """Begins with none; `check` saves the last batch in `run_dir`."""
     self.total = 0  # Since this process began.
     self._path = os.path.join(run_dir, FILE_NAME)
     self._max_in_a_row = max_in_a_row

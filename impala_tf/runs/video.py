@@ -151,8 +151,7 @@ class NewestVideos:
   def __init__(self, directory: str, interval_secs: Optional[float]):
     """Prepares a directory, a path or URL, which the first video creates.
 
-    `interval_secs` is the least time between the starts of two videos; None for
-    no videos.
+    `interval_secs` is the least time between two starts; None: no videos.
     """
     self._directory = directory
     self._interval_secs = interval_secs
