@@ -1,6 +1,6 @@
 """The interface of a learning algorithm."""
 
-from typing import Any, Callable, NamedTuple
+from typing import Any, Callable, NamedTuple, Type
 
 from impala_tf import config as config_lib
 from impala_tf import types
@@ -12,6 +12,12 @@ MakeAgentFn = Callable[
     agent_lib.Agent]
 LossFn = Callable[..., types.LossOutput]  # Arguments: see `Algorithm`.
 AfterStepFn = Callable[[agent_lib.Agent, Any, config_lib.Config], None]
+
+
+def makes(kind: Type[agent_lib.Agent]) -> MakeAgentFn:
+  """Returns the `make_agent` of a class with no options of its own."""
+  return lambda config, distribution, precision, compiled: kind(
+      distribution, config.agent, precision, compiled)
 
 
 class Algorithm(NamedTuple):

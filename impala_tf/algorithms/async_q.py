@@ -11,17 +11,9 @@ from impala_tf import types
 from impala_tf.agents import agent as agent_lib
 from impala_tf.agents import q_agent
 from impala_tf.algorithms import algorithm
-from impala_tf.maths import distributions
 from impala_tf.maths import losses
 from impala_tf.maths import n_step
 from impala_tf.optimizers import hyperparameters as hyperparameters_lib
-
-
-def make_agent(config: config_lib.Config,
-               distribution: distributions.Distribution, precision: str,
-               compiled: bool) -> q_agent.QAgent:
-  """Makes an agent that learns values, see `QAgent`."""
-  return q_agent.QAgent(distribution, config.agent, precision, compiled)
 
 
 def _targets(config: config_lib.Config, effects: types.EnvOutput,
@@ -80,5 +72,6 @@ def loss(agent: agent_lib.Agent, unroll: types.Unroll,
       'action_value': losses.masked_mean(values, ~truncated)})
 
 
-ALGORITHM = algorithm.Algorithm(make_agent, loss, needs_target_agent=True)
+ALGORITHM = algorithm.Algorithm(
+    algorithm.makes(q_agent.QAgent), loss, needs_target_agent=True)
 SARSA = ALGORITHM._replace(needs_last_action=True)

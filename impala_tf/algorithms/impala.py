@@ -15,12 +15,7 @@ from impala_tf.maths import off_policy
 from impala_tf.maths import vtrace
 from impala_tf.optimizers import hyperparameters as hyperparameters_lib
 
-
-def make_agent(config: config_lib.Config,
-               distribution: distributions.Distribution, precision: str,
-               compiled: bool) -> agent_lib.Agent:
-  """Makes the agent of figure 3."""
-  return agent_lib.Agent(distribution, config.agent, precision, compiled)
+make_agent = algorithm.makes(agent_lib.Agent)
 
 
 class Selection(NamedTuple):

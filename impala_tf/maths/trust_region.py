@@ -12,7 +12,7 @@ from what mu did there. The papers' letters:
   pi         target policy, which learns           `target_logits`
   mu         behaviour policy, which acted         `behaviour_logits`
   rho-bar    V-trace's bound of pi/mu              `clip_rho_threshold`
-  pi~_mu     implied policy, equation 3            `implied_log_probs`
+  pi~_mu     implied policy, equation 3            see `kl_to_implied`
   beta(s)    behaviour relevance, KL(pi || pi~)    `kl_to_implied`
   b          threshold                             `threshold`
   lambda(s)  1 where beta(s) < b, else 0           `is_relevant`
@@ -30,38 +30,33 @@ from typing import Optional, Tuple
 import tensorflow as tf
 
 
-def implied_log_probs(target_logits: tf.Tensor, behaviour_logits: tf.Tensor,
-                      clip_rho_threshold: Optional[float]) -> tf.Tensor:
-  """Computes the implied policy, whose value V-trace's targets lead to.
-
-  By equation 3 of the supplement (the IMPALA paper's pi_rho-bar),
-
-    pi~_mu(a|x) = min(rho-bar mu(a|x), pi(a|x)) / (its sum over all actions).
-
-  Logits are float32 [T, B, A], those of mu as the actor recorded them.
-  `clip_rho_threshold` is rho-bar, above 0; with None, no clipping, the implied
-  policy is pi. Returns float32 [T, B, A], log pi~_mu(a|x).
-  """
-  log_pi, log_mu = _log_probs(target_logits, behaviour_logits)
-  return tf.nn.log_softmax(_clipped(log_pi, log_mu, clip_rho_threshold))
-
-
 def kl_to_implied(target_logits: tf.Tensor, behaviour_logits: tf.Tensor,
                   clip_rho_threshold: Optional[float]) -> tf.Tensor:
   """Computes the behaviour relevance beta(s) = KL(pi || pi~_mu) (section 4.3).
 
-  Evaluated as
+  By equation 3 of the supplement the implied policy, whose value V-trace's
+  targets lead to (the IMPALA paper's pi_rho-bar), is
+
+    pi~_mu(a|x) = min(rho-bar mu(a|x), pi(a|x)) / (its sum over all actions).
+
+  So the divergence is evaluated as
 
     sum_a pi(a) max(0, log pi(a) - log(rho-bar mu(a)))
     + log sum_a min(rho-bar mu(a), pi(a)),
 
   in log space: no probability is divided by another, however small. It never
-  exceeds KL(pi || mu) where rho-bar is at least 1. Arguments are those of
-  `implied_log_probs`. Returns float32 [T, B], in nats, of each state: infinite,
-  or very large, where pi has an action that mu never takes.
+  exceeds KL(pi || mu) where rho-bar is at least 1.
+
+  Logits are float32 [T, B, A], those of mu as the actor recorded them.
+  `clip_rho_threshold` is rho-bar, above 0; with None, no clipping, the implied
+  policy is pi. Returns float32 [T, B], in nats, of each state: infinite, or
+  very large, where pi has an action that mu never takes.
   """
   log_pi, log_mu = _log_probs(target_logits, behaviour_logits)
-  clipped = _clipped(log_pi, log_mu, clip_rho_threshold)
+  clipped = log_pi
+  if clip_rho_threshold is not None:
+    clipped = tf.minimum(
+        tf.math.log(tf.cast(clip_rho_threshold, log_mu.dtype)) + log_mu, log_pi)
   # An action that pi never takes adds nothing, though its logit may be -inf.
   lost = tf.where(log_pi > clipped, tf.exp(log_pi) * (log_pi - clipped), 0.)
   return tf.reduce_sum(lost, axis=-1) + tf.reduce_logsumexp(clipped, axis=-1)
@@ -90,12 +85,3 @@ def _log_probs(target_logits: tf.Tensor, behaviour_logits: tf.Tensor
       (target_logits, ('T', 'B', 'A')), (behaviour_logits, ('T', 'B', 'A'))])
   return tuple(tf.nn.log_softmax(tf.stop_gradient(logits))
                for logits in (target_logits, behaviour_logits))
-
-
-def _clipped(log_pi: tf.Tensor, log_mu: tf.Tensor,
-             clip_rho_threshold: Optional[float]) -> tf.Tensor:
-  """Computes log min(rho-bar mu, pi), [T, B, A]."""
-  if clip_rho_threshold is None:
-    return log_pi
-  return tf.minimum(tf.math.log(tf.cast(clip_rho_threshold, log_mu.dtype)) +
-                    log_mu, log_pi)
