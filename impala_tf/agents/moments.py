@@ -12,7 +12,7 @@ from impala_tf.maths import running_moments
 
 
 class _MomentVariables(tf.Module):
-  """Mean 0 and variance 1 at first, which are not trained."""
+  """Mean and variance as variables, 0 and 1 at first, that are not trained."""
 
   def __init__(self, name: str, shape: Sequence[int], dtype: tf.DType):
     super().__init__(name=name)

@@ -34,7 +34,7 @@ def make_table(config: config_lib.Config) -> reverb.Table:
 
 
 def publish(address: str, config: config_lib.Config) -> None:
-  """Puts the config into the table; raises ConnectionError on silence."""
+  """Fills the table; raises ConnectionError if the server does not answer."""
   client = reverb.Client(address)
   writer = client.trajectory_writer(num_keep_alive_refs=1)
   text = np.frombuffer(as_json.dumps(config).encode(), np.uint8)

@@ -160,7 +160,7 @@ class Table:
         [np.int64(stamp.version), parameters, np.int64(stamp.frames)])
 
   def num_samples(self) -> int:
-    """Returns how often peers have read the table, or raises likewise."""
+    """Returns how often peers have read the table; raises as `write` does."""
     info = reverb_calls.server_info(self._client)[_TABLE]
     return info.rate_limiter_info.sample_stats.completed
 

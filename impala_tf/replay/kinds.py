@@ -28,7 +28,7 @@ class Kinds(NamedTuple):
     """Splits a metric of unrolls, [N, B] of N learners at once, by kind.
 
     Returns it under `name`, 'replayed/' and 'fresh/'; if a replay is shared,
-    under 'own/' and 'foreign/', too. For `marks`, [N, B] each, see there.
+    under 'own/' and 'foreign/', too. `marks` are those of `marks`, [N, B] each.
     """
     replayed = values[:, -self.num_replayed:]
     kinds = {name: values, f'replayed/{name}': replayed}
