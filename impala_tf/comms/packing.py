@@ -25,7 +25,7 @@ class PackedUnroll(NamedTuple):
   """An unroll whose arrays are views of the columns to send."""
   # Arrays [N], one for each dtype, with room for a stamp.
   columns: Tuple[np.ndarray, ...]
-  unroll: types.Unroll  # Of views of them.
+  unroll: types.Unroll  # Views of the columns.
   row: int = 0  # Number of its environment among its actor's.
 
 
@@ -34,7 +34,7 @@ _STAMP_SPEC = Stamp(*[tf.TensorSpec((), tf.int64) for _ in Stamp._fields])
 
 
 class Packing:
-  """The layout of unrolls in columns: actors pack unrolls, the learner unpacks.
+  """The layout of unrolls in columns, which actors fill and learners unpack.
 
   Attributes:
     signature: a `tf.TensorSpec` for each column. Sizes are only in names, as in
