@@ -263,9 +263,8 @@ def test_refused_unrolls_are_played_anew(tmp_path, monkeypatch):
 
   def spoil(self, unroll):
     written.append(len(written) % 5 == 2)
-    if written[-1]:
-      unroll = tf.nest.map_structure(np.copy, unroll.unroll)
-      unroll.env_outputs.reward[:] = np.nan
+    if written[-1]:  # In an array that the next unroll overwrites.
+      unroll.unroll.env_outputs.reward[:] = np.nan
     write(self, unroll)
 
   monkeypatch.setattr(queue_lib.UnrollWriter, 'write', spoil)
