@@ -14,7 +14,6 @@ from impala_tf.a3c import optimizers
 from impala_tf.a3c import store as store_lib
 from impala_tf.agents import acting
 from impala_tf.agents import agent as agent_lib
-from impala_tf.core import weights
 
 
 class Contribution(NamedTuple):
@@ -95,8 +94,8 @@ class MemoryLink:
     size = store.parameters.size
     input_buffer = acting.InputBuffer(store.parameters, size)
     self._copy = lambda parameters: input_buffer.tensor(parameters, size)
-    self._assign = weights.make_assign(agent.trainable_variables)
-    self._assign_target = target_agent and weights.make_assign(
+    self._assign = acting.make_assign(agent.trainable_variables)
+    self._assign_target = target_agent and acting.make_assign(
         target_agent.trainable_variables)
     self._num_syncs = -1  # Of the target agent's parameters.
 

@@ -17,8 +17,8 @@ from impala_tf import types
 from impala_tf.a3c import optimizers
 from impala_tf.a3c import store as store_lib
 from impala_tf.a3c import worker as worker_lib
+from impala_tf.agents import acting
 from impala_tf.core import experiment
-from impala_tf.core import weights
 from impala_tf.envs import environment as environment_lib
 from impala_tf.optimizers import hyperparameters as hyperparameters_lib
 from impala_tf.runs import skipped_updates
@@ -78,7 +78,7 @@ class ParameterServer:
     self.saved = tf.Module()
     self.saved.num_updates = self.num_updates
     self.saved.num_frames = self.num_frames
-    self._assign = weights.make_assign(self.agent.trainable_variables)
+    self._assign = acting.make_assign(self.agent.trainable_variables)
     parameters = worker_lib.flatten(self.agent)
     name = config.asynchronous.optimizer
     shape = [optimizers.num_slots(name, config.asynchronous.num_workers),

@@ -1,7 +1,7 @@
 """Acting on NumPy batches, for actors and for evaluation."""
 
 import math
-from typing import Any, Dict, Sequence, Tuple
+from typing import Any, Callable, Dict, Sequence, Tuple
 
 from absl import logging
 import dm_env
@@ -206,6 +206,22 @@ def _pack(agent_output: types.AgentOutput) -> tf.Tensor:
   return tf.concat(
       [tf.reshape(tf.bitcast(agent_output.action, tf.float32), [-1]),
        tf.reshape(agent_output.policy_logits, [-1])], axis=0)
+
+
+def make_assign(variables: Sequence[tf.Variable]
+                ) -> Callable[[tf.Tensor], None]:
+  """Makes a function that assigns a vector, float32 [P], to variables."""
+  sizes = [variable.shape.num_elements() for variable in variables]
+
+  def assign(parameters):
+    # A variable may take the memory of what it is assigned for its own.
+    copy = tf.raw_ops.DeepCopy(x=parameters)
+    for variable, values in zip(variables, tf.split(copy, sizes)):
+      variable.assign(
+          tf.cast(tf.reshape(values, variable.shape), variable.dtype))
+
+  return tf.function(assign, autograph=False).get_concrete_function(
+      tf.TensorSpec([sum(sizes)], tf.float32))
 
 
 def put_rows(arrays: Any, rows: Any, values: Any) -> None:

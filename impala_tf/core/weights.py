@@ -21,6 +21,7 @@ import numpy as np
 import reverb
 import tensorflow as tf
 
+from impala_tf.agents import acting
 from impala_tf.comms import newest_sender
 from impala_tf.comms import parameter_memory
 from impala_tf.comms import reverb_calls
@@ -267,7 +268,7 @@ class Fetcher:
     self._may_share = may_share
     self._calls_left = 0  # Until the learner is asked again.
     self._size = num_parameters(variables)
-    self._assign = make_assign(list(variables))
+    self._assign = acting.make_assign(list(variables))
     self._memory: Optional[parameter_memory.Reader] = None
     self._next_check = float('-inf')
     # Which learner, and its inserts.
@@ -350,19 +351,3 @@ class Fetcher:
         return version
       poll('it has published no parameters yet')
       time.sleep(_POLL_SECS)
-
-
-def make_assign(variables: Sequence[tf.Variable]
-                ) -> Callable[[tf.Tensor], None]:
-  """Makes a function that assigns a vector, float32 [P], to variables."""
-  sizes = [variable.shape.num_elements() for variable in variables]
-
-  def assign(parameters):
-    # A variable may take the memory of what it is assigned for its own.
-    copy = tf.raw_ops.DeepCopy(x=parameters)
-    for variable, values in zip(variables, tf.split(copy, sizes)):
-      variable.assign(
-          tf.cast(tf.reshape(values, variable.shape), variable.dtype))
-
-  return tf.function(assign, autograph=False).get_concrete_function(
-      tf.TensorSpec([sum(sizes)], tf.float32))
