@@ -33,7 +33,8 @@ PRODUCT = (  # impala_tf/
     ('cli',),
     ('__main__',),
 )
-LAB = (('bench', 'figures'),)  # lab/, all of it above all of impala_tf/.
+# lab/, all of it above all of impala_tf/.
+LAB = (('bench', 'figures'), ('gpu_step',))
 ORDER = [*([f'impala_tf.{name}' for name in layer] for layer in PRODUCT),
          *([f'lab.{name}' for name in layer] for layer in LAB)]
 LAYER_OF = {entry: i for i, layer in enumerate(ORDER) for entry in layer}

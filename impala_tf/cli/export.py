@@ -16,6 +16,7 @@ from impala_tf.cli import program
 from impala_tf.runs import gin_config
 from impala_tf.runs import run_directory
 from impala_tf.runtime import command_names
+from impala_tf.runtime import gpus
 from impala_tf.runtime import user_modules
 from impala_tf.storage import files
 from impala_tf.storage import shipped
@@ -35,6 +36,7 @@ def _parse_args() -> argparse.Namespace:
 def main() -> None:
   """Writes the directory whole or not at all; prints its content."""
   args = _parse_args()
+  gpus.hide()
   which = program.parse_checkpoint(args.checkpoint)
   run_directory.reach(args.run_dir)
   config_path = gin_config.config_path(shipped.find_agent(args.run_dir))

@@ -26,6 +26,7 @@ from impala_tf.cli.roles import peers
 from impala_tf.cli.roles import servers
 from impala_tf.envs import environment
 from impala_tf.roles import beginning
+from impala_tf.runtime import gpus
 from impala_tf.runtime import user_modules
 from impala_tf.runtime import waiting
 
@@ -69,11 +70,23 @@ def _run(args: argparse.Namespace) -> int:
     return 1
 
 
+def _choose_gpus(args: argparse.Namespace) -> None:
+  """Shares the machine's GPUs out over its learners; others see none."""
+  if args.role != 'learner':
+    gpus.hide()
+    return
+  hosts = [address.rpartition(':')[0] for address in
+           (args.learners or args.address).split(',')]
+  own = hosts[min(args.task, len(hosts) - 1)]
+  gpus.take(hosts[:args.task].count(own), hosts.count(own))
+
+
 @program.returning_exit_code
 def main() -> int:
   """Runs the role."""
   args = role_flags.make_parser(__doc__).parse_args()
   beginning.check_reverb()
+  _choose_gpus(args)
   flags.FLAGS.mark_as_parsed()  # Else absl warns of early logging.
   logging.set_verbosity(logging.INFO)
   # Else above the progress line.

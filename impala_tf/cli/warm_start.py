@@ -16,6 +16,7 @@ from typing import Tuple, Union
 from impala_tf.cli import program
 from impala_tf.runs import gin_config
 from impala_tf.runs import run_directory
+from impala_tf.runtime import gpus
 from impala_tf.runtime import user_modules
 
 
@@ -28,6 +29,7 @@ def parse(source: str) -> Tuple[str, Union[str, int]]:
 
 
 def _write(run_dir: str, source: str, *modules: str) -> None:
+  gpus.hide()
   directory, which = parse(source)
   run_directory.reach(directory)
   # Lines that the user's modules print are kept out of this program's answer.

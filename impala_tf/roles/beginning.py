@@ -18,6 +18,7 @@ from impala_tf.pbt import rules
 from impala_tf.runs import history
 from impala_tf.runs import run_directory
 from impala_tf.runtime import child
+from impala_tf.runtime import gpus
 from impala_tf.runtime import program as program_lib
 from impala_tf.runtime import sizing
 from impala_tf.runtime import user_modules
@@ -61,9 +62,10 @@ def show_beginning(config: config_lib.Config, run_dir: str,
         f'{levels.short_name(config.environment.level)} in {run_dir}')
   is_shared = (
       algorithms.architecture(config) == algorithms.SHARED_PARAMETERS)
-  for choice in (sizing.explain_workers(config) if is_shared else
-                 sizing.explain(config)):
-    print(f'  {choice}', flush=True)
+  for choice in (*(sizing.explain_workers(config) if is_shared else
+                   sizing.explain(config)), gpus.explain()):
+    if choice is not None:
+      print(f'  {choice}', flush=True)
 
 
 def warm_start(run_dir: str, source: Optional[str], resuming: bool) -> None:

@@ -116,11 +116,18 @@ def alone() -> Learners:
     resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu='local')
     tf.tpu.experimental.initialize_tpu_system(resolver)
     return Learners(tf.distribute.TPUStrategy(resolver))
+  _grow_memory()
   gpus = tf.config.list_logical_devices('GPU')
   if len(gpus) > 1:
     return Learners(tf.distribute.MirroredStrategy())
   return Learners(
       tf.distribute.OneDeviceStrategy('/gpu:0' if gpus else '/cpu:0'))
+
+
+def _grow_memory() -> None:
+  """Has TensorFlow take a GPU's memory as it needs it, and not all at once."""
+  for gpu in tf.config.list_physical_devices('GPU'):
+    tf.config.experimental.set_memory_growth(gpu, True)
 
 
 def join(place: Place, poll: waiting.PollFn) -> Learners:
@@ -138,6 +145,7 @@ def join(place: Place, poll: waiting.PollFn) -> Learners:
     raise config_lib.ConfigError(
         'several learners are for GPUs and CPUs, but here is a TPU, all of '
         'whose cores are one learner\'s; set LearnerConfig.num_learners = 1')
+  _grow_memory()
   _meet(place, poll)
   # TensorFlow connects with Python's lock held, so that no other thread and no
   # handler of a signal would run. If a learner dies just then, this ends the

@@ -1,0 +1,112 @@
+"""GPUs: which process may see them, and whether TensorFlow can use them.
+
+Only learners see GPUs: any other process that imports TensorFlow would take
+memory of them. Standard library only, since CUDA reads its variable as
+TensorFlow is imported.
+"""
+
+from importlib import metadata
+import os
+import subprocess
+from typing import List, NamedTuple, Optional, Sequence, Tuple
+
+from impala_tf import config as config_lib
+
+_VISIBLE = 'CUDA_VISIBLE_DEVICES'
+_QUERY = ('nvidia-smi', '--format=csv,noheader',
+          '--query-gpu=name,driver_version,compute_cap')
+_QUERY_SECS = 20.
+
+# Of CUDA 12, which TensorFlow 2.15 is built with, on Linux.
+_MIN_DRIVER = (525, 60, 13)
+# Hopper is 9.0. TensorFlow 2.15 has no code for later ones.
+_CAPABILITIES = (5, 0), (9, 0)
+_REMEDY = 'learning on the CPU; docs/gpu.md says more'
+
+
+class Gpu(NamedTuple):
+  """A GPU of this machine.
+
+  Attributes:
+    name: as NVIDIA calls it.
+    driver: version of the driver.
+    capability: what CUDA calls the compute capability.
+  """
+  name: str
+  driver: str
+  capability: str
+
+
+def hide() -> None:
+  """Keeps TensorFlow in this process, and in its children, from all GPUs."""
+  os.environ[_VISIBLE] = ''
+
+
+def take(index: int, number: int) -> None:
+  """Leaves this process its GPU if several learners share the machine.
+
+  `index` is the learner's place among the `number` on the machine. Raises
+  ConfigError if there are GPUs, but fewer than learners.
+  """
+  if number == 1 or os.environ.get(_VISIBLE) == '':
+    return
+  visible = os.environ.get(_VISIBLE, '').split(',')
+  if visible == ['']:
+    visible = [str(i) for i in range(len(found()))]
+  if not visible:
+    return
+  if len(visible) < number:
+    raise config_lib.ConfigError(
+        f'LearnerConfig.num_learners: {number} learners on a machine with '
+        f'{len(visible)} GPU{"s" * (len(visible) > 1)}, of which each needs '
+        f'one; have fewer, or learn on the CPU with {_VISIBLE}=')
+  os.environ[_VISIBLE] = visible[index]
+
+
+def found() -> List[Gpu]:
+  """Lists the GPUs that NVIDIA's driver reports; none without a driver."""
+  try:
+    output = subprocess.run(
+        _QUERY, capture_output=True, text=True, timeout=_QUERY_SECS,
+        check=True).stdout
+  except (OSError, subprocess.SubprocessError):
+    return []
+  rows = [line.split(', ') for line in output.splitlines()]
+  return [Gpu(*row) for row in rows if len(row) == len(Gpu._fields)]
+
+
+def explain() -> Optional[str]:
+  """Says in a line what learns, if the machine has GPUs; else None."""
+  gpus = found()
+  if not gpus:
+    return None
+  if os.environ.get(_VISIBLE) == '':
+    return f'{_VISIBLE} is empty: learning on the CPU'
+  obstacle = _obstacle(gpus)
+  if obstacle is not None:
+    return f'{obstacle}: {_REMEDY}'
+  names = ', '.join(dict.fromkeys(gpu.name for gpu in gpus))
+  return f'the learner has {len(gpus)} GPU{"s" * (len(gpus) > 1)}: {names}'
+
+
+def _obstacle(gpus: Sequence[Gpu]) -> Optional[str]:
+  """Says why TensorFlow cannot use the GPUs; None if it can."""
+  try:
+    metadata.version('tensorflow')
+  except metadata.PackageNotFoundError:  # tensorflow-cpu may be there.
+    return ('TensorFlow is installed without CUDA (IMPALA_TF_EXTRA=gpu '
+            './launch/setup.sh, or the extra gpu)')
+  driver = gpus[0].driver
+  if _numbers(driver) < _MIN_DRIVER:
+    least = '.'.join(map(str, _MIN_DRIVER))
+    return f'the driver {driver} is older than {least}, which CUDA 12 needs'
+  for gpu in gpus:
+    low, high = _CAPABILITIES
+    if not low <= _numbers(gpu.capability) <= high:
+      return (f'{gpu.name} has compute capability {gpu.capability}, but '
+              'TensorFlow 2.15 is for 5.0 to 9.0')
+  return None
+
+
+def _numbers(version: str) -> Tuple[int, ...]:
+  return tuple(int(part) for part in version.split('.') if part.isdecimal())

@@ -1,0 +1,233 @@
+"""Writes the learner's update as XLA programs that JAX runs without TensorFlow.
+
+  python -m lab.gpu_step.export OUT_DIR [NAME ...]
+
+A program is what the learner compiles: re-stacking of frames, network, V-trace,
+gradients, clipping, RMSProp. OUT_DIR gets, for each:
+
+  NAME.hlo.gz      the program, HLO as a protocol buffer
+  NAME.json        inputs and outputs, and TensorFlow's results of one update
+  unrolls.npz      recorded unrolls, of which each program takes the first steps
+                   of the first unrolls; once for all
+  run.py           times them; needs Python >= 3.11, NumPy and JAX alone
+
+Variables are not written: `run.py` draws them anew by the same frozen generator
+of NumPy. Of TensorFlow's results there are all metrics and some elements of
+each variable.
+"""
+
+import argparse
+import dataclasses
+import gzip
+import json
+import pathlib
+import shutil
+from typing import Any, Dict, List, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from impala_tf import config as config_lib
+from impala_tf import types
+from impala_tf.core import experiment
+from impala_tf.core import learner as learner_lib
+from impala_tf.runs import gin_config
+from lab.bench import parts
+from lab.gpu_step import run
+
+_CONFIG = 'configs/benchmark.gin'
+_CPU = '/CPU:0'
+# More frames do not fit into the memory of a machine that exports.
+_MAX_CHECKED_FRAMES = {'shallow': 13_000, 'deep': 1_300}
+
+
+class Program(NamedTuple):
+  """An update to export; T and B are as in the paper."""
+  network: str
+  use_lstm: bool
+  unroll_length: int
+  batch_size: int
+  precision: str
+
+  @property
+  def name(self) -> str:
+    memory = '_lstm' if self.use_lstm else ''
+    return (f'{self.network}{memory}_t{self.unroll_length}_b{self.batch_size}_'
+            f'{self.precision}')
+
+
+# The most telling first: `run.py` has eight minutes.
+PROGRAMS = {program.name: program for program in [
+    Program('shallow', False, 20, 32, 'float32'),
+    Program('shallow', False, 20, 32, 'mixed_bfloat16'),
+    Program('deep', True, 100, 32, 'mixed_bfloat16'),
+    Program('deep', True, 100, 32, 'float32'),
+    Program('shallow', False, 20, 128, 'mixed_bfloat16'),
+    Program('shallow', False, 20, 512, 'mixed_bfloat16'),
+    Program('shallow', True, 20, 32, 'float32'),
+    Program('shallow', True, 100, 32, 'mixed_bfloat16'),
+    Program('shallow', False, 20, 128, 'float32'),
+    Program('shallow', False, 20, 512, 'float32'),
+    Program('deep', False, 20, 32, 'float32'),
+    Program('deep', False, 20, 32, 'mixed_bfloat16'),
+    Program('deep', True, 20, 32, 'float32'),
+    Program('deep', True, 100, 128, 'mixed_bfloat16')]}
+
+
+def _config(program: Program) -> config_lib.Config:
+  config = gin_config.load(_CONFIG, [])
+  return dataclasses.replace(
+      config,
+      agent=dataclasses.replace(
+          config.agent, torso=program.network, use_lstm=program.use_lstm),
+      actor=dataclasses.replace(
+          config.actor, num_actors=1, num_envs=32, env_processes=None),
+      learner=dataclasses.replace(
+          config.learner, batch_size=program.batch_size,
+          unroll_length=program.unroll_length, precision=program.precision,
+          xla='on'),
+      replay=config_lib.ReplayConfig())
+
+
+def _record() -> Dict[str, np.ndarray]:
+  """Plays Pong with an untrained agent; returns arrays [T+1, B, ...] by name.
+
+  Frames are [T+S, B, H, W], each once.
+  """
+  config = _config(Program(
+      'shallow', False, run.RECORDED_STEPS, run.RECORDED_UNROLLS, 'float32'))
+  unrolls = [unroll.unroll for unroll in parts.record_unrolls(
+      config, run.RECORDED_UNROLLS)][:run.RECORDED_UNROLLS]
+  steps = [unroll.env_outputs._asdict() | unroll.agent_outputs._asdict()
+           for unroll in unrolls]
+  return {name: np.stack([step[name] for step in steps], axis=1)
+          for name, array in steps[0].items() if isinstance(array, np.ndarray)}
+
+
+def _variable_input(variable: tf.Variable) -> Dict[str, Any]:
+  """Describes values like a variable's that can be drawn without it."""
+  value = variable.numpy()
+  entry = {'name': variable.name, 'shape': value.shape,
+           'dtype': value.dtype.name}
+  if np.all(value == value.flat[0]):
+    return {**entry, 'fill': value.flat[0].item()}
+  return {**entry, 'std': float(value.std())}
+
+
+def _unroll_inputs(unroll: types.Unroll) -> List[Dict[str, Any]]:
+  """Describes the arrays of a batch in the order of the program's inputs."""
+  names = types.Unroll(
+      types.EnvOutput(*types.EnvOutput._fields),
+      types.AgentOutput(*types.AgentOutput._fields), None, None, None)
+  steps = [name for group in (0, 1)
+           for name, value in zip(names[group], unroll[group])
+           if not isinstance(value, tuple)]
+  shapes = [(tensor.shape.as_list(), tensor.dtype.name)
+            for tensor in tf.nest.flatten(unroll)]
+  # What is no step is zero: memory, version, level.
+  steps += [''] * (len(shapes) - len(steps))
+  return [{'name': name, 'shape': shape, 'dtype': dtype,
+           **({'recorded': name} if name else {'fill': 0})}
+          for name, (shape, dtype) in zip(steps, shapes)]
+
+
+def _batch(learner: learner_lib.Learner, config: config_lib.Config,
+           program: Program, recorded: Dict[str, np.ndarray]) -> types.Unroll:
+  """Makes a time-major batch of the recorded unrolls."""
+  num_steps, num_unrolls = program.unroll_length, program.batch_size
+  fields = {name: tf.constant(run.cut(array, num_steps, num_unrolls))
+            for name, array in recorded.items()}
+  env_outputs = types.EnvOutput(
+      **{name: fields[name] for name in types.EnvOutput._fields
+         if name in fields})
+  return types.Unroll(
+      env_outputs,
+      types.AgentOutput(*(fields[name] for name in types.AgentOutput._fields)),
+      learner.agent.initial_state(num_unrolls),
+      policy_version=tf.zeros([num_unrolls], tf.int64),
+      level_index=tf.zeros([num_unrolls], tf.int32))
+
+
+def _export(program: Program, recorded: Dict[str, np.ndarray],
+            directory: pathlib.Path) -> None:
+  """Writes one program."""
+  config = _config(program)
+  environment = experiment.make_environment(config, 1, seed=0, training=True)
+  learner = experiment.make_learner(
+      config, environment, tf.distribute.OneDeviceStrategy(_CPU))
+  environment.close()
+
+  @tf.function(jit_compile=True, autograph=False)
+  def step(unroll: types.Unroll) -> Dict[str, tf.Tensor]:
+    gradients = learner.gradients(unroll)
+    return {**gradients.metrics, **learner.apply(gradients)}
+
+  unroll = _batch(learner, config, program, recorded)
+  concrete = step.get_concrete_function(unroll)
+  captured = [_variable_of(learner, handle)
+              for handle in concrete.captured_inputs]
+  inputs = [*_unroll_inputs(unroll), *map(_variable_input, captured)]
+  updated = [*learner.agent.trainable_variables, *learner.optimizer.variables]
+  first = len(inputs) - len(captured)
+  updates = [first + i for i, variable in enumerate(captured)
+             if any(variable is other for other in updated)]
+  description: Dict[str, Any] = {
+      'program': program._asdict(),
+      'frames': (config.atari.action_repeats * program.unroll_length *
+                 program.batch_size),
+      'inputs': inputs,
+      'metrics': sorted(concrete.structured_outputs),
+      # Input that each output after the metrics is the next value of.
+      'updates': updates}
+  hlo = step.experimental_get_compiler_ir(unroll)(
+      stage='hlo_serialized', device_name=_CPU)
+  with gzip.open(directory / f'{program.name}.hlo.gz', 'wb') as file:
+    file.write(hlo)
+  if (program.unroll_length * program.batch_size
+      <= _MAX_CHECKED_FRAMES[program.network]):
+    description['expected'] = _expected(
+        step, unroll, captured, inputs[first:], updates, first)
+  (directory / f'{program.name}.json').write_text(json.dumps(description))
+
+
+def _variable_of(learner: learner_lib.Learner, handle: tf.Tensor
+                 ) -> tf.Variable:
+  """Returns the variable that a function has captured."""
+  variables = [*learner.agent.variables, *learner.optimizer.variables,
+               *learner.hyperparameters.variables, learner.num_frames,
+               learner.num_updates]
+  return next(v for v in variables if v.handle is handle)
+
+
+def _expected(step, unroll: types.Unroll, captured: List[tf.Variable],
+              entries: List[Dict[str, Any]], updates: List[int], first: int
+              ) -> Dict[str, Any]:
+  """Computes one update from drawn variables; returns what TensorFlow gets."""
+  for i, (variable, entry) in enumerate(zip(captured, entries)):
+    variable.assign(run.draw(entry, first + i))
+  metrics = {name: value.numpy().ravel().tolist()
+             for name, value in step(unroll).items()}
+  return {'metrics': metrics, 'updates': [
+      run.sample(captured[i - first].numpy(), i).tolist() for i in updates]}
+
+
+def main():
+  parser = argparse.ArgumentParser(
+      description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+  parser.add_argument('directory', type=pathlib.Path)
+  parser.add_argument('names', nargs='*', choices=[*PROGRAMS, []],
+                      help='programs; all by default')
+  args = parser.parse_args()
+  args.directory.mkdir(parents=True, exist_ok=True)
+  recorded = _record()
+  np.savez_compressed(args.directory / 'unrolls.npz', **recorded)
+  shutil.copy(run.__file__, args.directory / 'run.py')
+  for name in args.names or PROGRAMS:
+    print(name, flush=True)
+    _export(PROGRAMS[name], recorded, args.directory)
+  names = '\n'.join(args.names or PROGRAMS)
+  (args.directory / 'programs.txt').write_text(f'{names}\n')
+
+
+if __name__ == '__main__':
+  main()
