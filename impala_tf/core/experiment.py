@@ -3,6 +3,7 @@
 import functools
 from typing import Tuple
 
+from absl import logging
 import numpy as np
 import tensorflow as tf
 
@@ -41,12 +42,17 @@ def make_probe_environment(config: config_lib.Config
                            ) -> environment_lib.BatchedEnvironment:
   """Makes a single environment, so that a learner can read its specs.
 
+  Logs what the user should know of it.
+
   Raises:
     ConfigError: one agent could not play all levels.
   """
   multi_level.check_levels(
       config, multi_level.make_level(config, training=True))
-  return make_environment(config, 1, seed=0, training=True)
+  environment = make_environment(config, 1, seed=0, training=True)
+  for remark in environment.remarks:
+    logging.warning('%s', remark)
+  return environment
 
 
 def make_actor_environment(config: config_lib.Config, seed: int,
