@@ -1,9 +1,9 @@
 """The wiring, which makes parts from the config."""
 
 import functools
+import sys
 from typing import Tuple
 
-from absl import logging
 import numpy as np
 import tensorflow as tf
 
@@ -19,6 +19,7 @@ from impala_tf.optimizers import hyperparameters as hyperparameters_lib
 from impala_tf.optimizers import rmsprop
 from impala_tf.replay import kinds as kinds_lib
 from impala_tf.replay import priorities
+from impala_tf.runtime import child
 from impala_tf.runtime import precision as precision_lib
 from impala_tf.runtime import sizing
 
@@ -42,7 +43,7 @@ def make_probe_environment(config: config_lib.Config
                            ) -> environment_lib.BatchedEnvironment:
   """Makes a single environment, so that a learner can read its specs.
 
-  Logs what the user should know of it.
+  Prints what the user should know of it.
 
   Raises:
     ConfigError: one agent could not play all levels.
@@ -51,7 +52,7 @@ def make_probe_environment(config: config_lib.Config
       config, multi_level.make_level(config, training=True))
   environment = make_environment(config, 1, seed=0, training=True)
   for remark in environment.remarks:
-    logging.warning('%s', remark)
+    print(f'{child.REMARK}{remark}', file=sys.stderr, flush=True)
   return environment
 
 

@@ -152,13 +152,16 @@ class GymEnvironment(serial.SerialEnvironment):
   def _advance(self, i: int, action: np.ndarray) -> serial.Transition:
     if self._is_discrete:
       action = action + self._first_action
-    result = self._envs[i].step(action)
-    if len(result) != 5:
+    try:
+      observation, reward, terminated, truncated, info = (
+          self._envs[i].step(action))
+    except ValueError as error:
+      if 'values to unpack (expected 5' not in str(error):  # Or in a wrapper.
+        raise
       raise config_lib.UserError(
           f'{self.level}: step of environment {i} must return 5 values '
-          '(observation, reward, terminated, truncated, info), but returned '
-          f'{len(result)}')
-    observation, reward, terminated, truncated, info = result
+          '(observation, reward, terminated, truncated, info), but there are '
+          f'{error}') from error
     if not terminated:
       observation = self._observe(i, observation, info, is_last=truncated)
     return serial.Transition(

@@ -416,13 +416,21 @@ def _returning(**returned):
      r'the reward of environment 1 must be one number, but is array\('),
     ({'reward': None}, 'must be one number, but is None'),
     ({'reward': '1.5'}, "must be one number, but is '1.5'"),
-    ({'one': 'more'}, 'step of environment 1 must return 5 .* returned 6')])
+    ({'one': 'more'}, 'step of environment 1 must return 5 .* too many val')])
 def test_what_is_no_row_is_refused_as_it_comes(returned, words):
   env = _returning(**returned)
   with pytest.raises(config.UserError, match=f'^gym/Counter-v0: .*{words}'
                      ) as error:
     env.step(np.array([1, 1], np.int32))
   assert '\n' not in str(error.value)
+
+
+def test_old_row_of_four_is_refused_within_wrappers_too():
+  env = gym.GymEnvironment('Counter-v0', 1, seed=0)
+  env.reset()
+  env._envs[0].unwrapped.step = lambda action: (np.zeros(2), 0., False, {})
+  with pytest.raises(config.UserError, match='5 values .*expected 5, got 4'):
+    env.step(np.array([1], np.int32))
 
 
 @pytest.mark.parametrize('reward', [
