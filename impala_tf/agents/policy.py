@@ -243,13 +243,12 @@ def _make_converter(space: Any, loaded: saved.LoadedAgent
 
   Raises UserError if the space does not fit.
   """
-  description = loaded.interface.get('observations')
+  description = loaded.interface.get('observations', ())
+  if space is None:
+    return (spaces.Converter.from_description(description) if description
+            else None)
   try:
-    if space is None and description is None:
-      return None
-    if space is None:
-      return spaces.Converter.from_description(description)
-    converter = spaces.Converter(space, *(description or [None])[1:])
+    converter = spaces.Converter(space, *description[1:])
   except spaces.SpaceError as error:
     raise config_lib.UserError(f'observation_space has {error}') from error
   spec, wanted = converter.observation_spec, loaded.observation_spec

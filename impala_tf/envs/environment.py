@@ -69,8 +69,7 @@ class ActionBox:
     if self.scaled:
       centre, half = self._centre_and_half
       actions = centre + half * actions
-    actions = np.clip(actions, self.low, self.high).astype(self.low.dtype)
-    return np.clip(actions, self.low, self.high)  # The cast rounds.
+    return np.clip(actions, self.low, self.high).astype(self.low.dtype)
 
 
 def multi_discrete(nvec: Sequence[int]) -> specs.BoundedArray:

@@ -167,7 +167,7 @@ class GymEnvironment(serial.SerialEnvironment):
     return serial.Transition(
         observation, self._reward(i, reward), terminated, truncated)
 
-  def _reward(self, i: int, given: Any) -> np.ndarray:
+  def _reward(self, i: int, given: Any) -> float:
     """Converts a reward of environment i; UserError unless it is a number."""
     reward = spaces.cast(np.asarray(given), np.float64)
     if reward is None or reward.size != 1:
@@ -175,7 +175,7 @@ class GymEnvironment(serial.SerialEnvironment):
           f'{self.level}: the reward of environment {i} must be one number, '
           f'but is {given!r}')
     self._warn_unless_finite('reward', i, reward)
-    return reward.reshape(())
+    return reward.item()
 
   def _warn_unless_finite(self, what: str, i: int, numbers: np.ndarray) -> None:
     # Unrolls with such numbers are refused later, where nobody knows whose.

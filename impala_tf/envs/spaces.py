@@ -282,16 +282,17 @@ def _at(observation: Any, path: Tuple[Any, ...]) -> Any:
 def _part(observation: Any, path: Tuple[Any, ...], space: Any,
           dtype: Any) -> np.ndarray:
   """Returns a part of an observation as an array of a dtype; or SpaceError."""
-  seen = 'nothing'
+  seen, array = 'nothing', None
   try:
     given = np.asarray(_at(observation, path))
     seen = f'{given.dtype} {list(given.shape)}'
     array = cast(given, dtype)
-    fits = array is not None and given.shape == space.shape and (
-        _kind(space) == 'Box' or space.contains(array))
+    if given.shape != space.shape or not (
+        _kind(space) == 'Box' or space.contains(array)):
+      array = None
   except (IndexError, KeyError, TypeError, ValueError):
-    fits = False  # It is built in another way.
-  if fits:
+    pass  # It is built in another way.
+  if array is not None:
     return array
   wanted = str(space)
   if _kind(space) == 'Box':

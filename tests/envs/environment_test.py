@@ -185,6 +185,7 @@ def test_actions_are_clipped_to_their_bounds_and_left_as_they_were(level):
 def test_every_action_is_in_the_box_and_ones_are_its_bounds(low, high, dtype):
   space = gymnasium.spaces.Box(low, high, (1,), dtype)
   box = environment.ActionBox(space.low, space.high)
+  assert box.is_bounded.all() == (float(high) - low < 1e30)
   for number in (-9, -1, -.7, -1e-9, 0, .3, 1, 1e6):
     action = box.fit(np.float32([number]))
     assert space.contains(action)
