@@ -37,7 +37,7 @@ class TrainedPolicy:
             np.array(low, dtype), np.array(high, dtype))
     except config_lib.UserError:
       raise
-    except (TypeError, ValueError) as error:
+    except (AttributeError, TypeError, ValueError) as error:
       raise config_lib.UserError(
           f"the agent's description is damaged ({error}); training that is "
           'resumed writes it again') from error

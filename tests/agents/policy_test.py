@@ -335,7 +335,7 @@ def test_actions_are_in_the_box_unless_the_agent_is_of_earlier(
 
 @pytest.mark.parametrize('damage', [
     {'observations': [{'os': {}}, True, 0]}, {'actions': [1]},
-    {'observations': 7}])
+    {'observations': 7}, []])
 def test_damaged_interface_is_told_in_one_line(simple_dir, damage):
   loaded = saved.load_agent(simple_dir)._replace(interface=damage)
   _refused('description is damaged', policy_lib.TrainedPolicy, loaded, True, 0)
